@@ -1,7 +1,7 @@
-"""Devices that a model runs on: one, several, several machines, or a TPU.
+"""The devices of a model: one, several, several machines or a TPU.
 
-A command enters the scope of the strategy that its flags name. The library
-uses the strategy of the scope; outside of any scope there is one device.
+A command enters the scope of the strategy that its flags name. The library uses
+the strategy of the current scope. Outside of any scope it uses one device.
 """
 
 import contextlib
@@ -10,10 +10,8 @@ import functools
 import json
 import os
 import socket
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent import futures
-from typing import Any, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -28,10 +26,6 @@ _WORKER_KINDS = ("chief", "worker")
 # Seconds to wait for a TPU to answer.
 _TPU_TIMEOUT = 10
 
-_Result = TypeVar("_Result")
-
-_thread = threading.local()  # Has is_beside in the background of `run_beside`.
-
 
 class WorkerLostError(OSError):
   """Another process of the same run ended or cannot be reached."""
@@ -43,17 +37,18 @@ class TpuAddress:
 
   # Its name, its grpc:// address, or "local" on a TPU machine.
   name: str = "local"
-  zone: str | None = None  # Of Google Cloud; None to find out.
-  project: str | None = None  # Of Google Cloud; None to find out.
+  # Zone and project in Google Cloud; None to ask the machine's metadata.
+  zone: str | None = None
+  project: str | None = None
 
 
 @functools.cache
 def hide_first_notes() -> None:
-  """Hides the notes that TensorFlow prints only once in a process.
+  """Hides the notes that TensorFlow prints once in a process.
 
-  Computes what they are about: a transposition of 64-bit integers, which oneDNN
-  does not have, and a function that XLA compiles. Call it when TensorFlow's
-  devices are in use, since computing makes their settings final.
+  Triggers them while stderr is filtered: a transposition of 64-bit integers,
+  which oneDNN lacks, and a function that XLA compiles. Call it after the
+  devices are configured, since any computation makes their settings final.
   """
   if stderr.shows_notes():
     return
@@ -65,17 +60,18 @@ def hide_first_notes() -> None:
 def create_strategy(
   kind: str = names.AUTO, tpu: TpuAddress | None = None
 ) -> tf.distribute.Strategy:
-  """Returns a strategy; call it before TensorFlow computes anything.
+  """Returns a strategy. Call it before TensorFlow computes anything.
 
   Args:
-    kind: "one" device; "mirrored", all GPUs of this machine, or all its
-      logical CPUs if it has none; "multi_worker", the machines of TF_CONFIG;
-      "tpu"; "auto", tpu with an address, mirrored with several GPUs, else one.
-    tpu: address of the TPU, None for no TPU.
+    kind: "one": one device. "mirrored": all GPUs of this machine or, without
+      GPUs, all its logical CPUs. "multi_worker": the machines of TF_CONFIG.
+      "tpu": a TPU. "auto": tpu with an address, mirrored with several GPUs,
+      else one.
+    tpu: address of the TPU; None for no TPU.
 
   Raises:
-    ValueError: for a kind that does not fit the address, a TPU that is not
-      there, or a TF_CONFIG that names no machines.
+    ValueError: if kind contradicts the address, the TPU does not answer, or
+      TF_CONFIG is invalid.
   """
   if kind == names.AUTO:
     several = len(tf.config.list_physical_devices("GPU")) > 1
@@ -104,11 +100,11 @@ def _tpu_strategy(tpu: TpuAddress) -> tf.distribute.TPUStrategy:
       tpu.name, zone=tpu.zone, project=tpu.project
     )
     if tpu.name != "local":
-      # Connecting would wait forever.
+      # Connecting to a missing TPU would wait forever.
       _check_answers(resolver.master())
       tf.config.experimental_connect_to_cluster(resolver)
     tf.tpu.experimental.initialize_tpu_system(resolver)
-  # Google's clients, where they are installed, raise errors of their own.
+  # Google's client libraries, if installed, have their own error classes.
   except Exception as error:
     reason = errors.reason(error).rstrip(".")
     raise ValueError(
@@ -132,7 +128,7 @@ def _multi_worker_strategy() -> tf.distribute.MultiWorkerMirroredStrategy:
 
 
 def _cluster(text: str) -> Mapping[str, Sequence[str]]:
-  """Returns the cluster of a TF_CONFIG, after checking that it is valid."""
+  """Returns the cluster of a TF_CONFIG; raises ValueError if invalid."""
   example = (
     'set it on every machine, as in {"cluster": {"worker": ["host1:2222", '
     '"host2:2222"]}, "task": {"type": "worker", "index": 0}}.'
@@ -152,20 +148,20 @@ def _cluster(text: str) -> Mapping[str, Sequence[str]]:
     ) from error
   except (KeyError, TypeError, ValueError, AttributeError) as error:
     raise ValueError(
-      f"TF_CONFIG is {text!r}, which has not all of cluster, task.type and "
-      f"task.index; {example}"
+      f"TF_CONFIG is {text!r}, which lacks cluster, task.type or task.index; "
+      f"{example}"
     ) from error
   if kind not in _WORKER_KINDS or not 0 <= index < sizes.get(kind, 0):
-    found = ", ".join(f"{size} {name}" for name, size in sizes.items())
+    machines = ", ".join(f"{size} {name}" for name, size in sizes.items())
     raise ValueError(
-      f"TF_CONFIG's task is {kind} {index}, but its cluster has {found}; "
+      f"TF_CONFIG's task is {kind} {index}, but its cluster has {machines}; "
       f"{example}"
     )
   return cluster
 
 
 def num_workers() -> int:
-  """Returns the number of processes that train together."""
+  """Returns the number of processes of this training."""
   strategy = tf.distribute.get_strategy()
   if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
     return 1
@@ -173,12 +169,12 @@ def num_workers() -> int:
 
 
 def _count(cluster: Mapping[str, Any]) -> int:
-  """Returns the number of processes in a cluster that train."""
+  """Returns the number of training processes in a cluster."""
   return sum(len(cluster.get(kind, ())) for kind in _WORKER_KINDS)
 
 
 def is_chief() -> bool:
-  """Returns whether this process writes the files that all of them share."""
+  """Returns whether this process writes the shared files."""
   if num_workers() == 1:
     return True
   resolver = tf.distribute.get_strategy().cluster_resolver
@@ -187,7 +183,7 @@ def is_chief() -> bool:
 
 
 def has_accelerator() -> bool:
-  """Whether TensorFlow computes on a GPU or a TPU here."""
+  """Returns whether TensorFlow has a GPU or a TPU."""
   return any(tf.config.list_logical_devices(kind) for kind in ("GPU", "TPU"))
 
 
@@ -198,7 +194,7 @@ def needs_full_batches() -> bool:
 
 @contextlib.contextmanager
 def translate_worker_loss() -> Iterator[None]:
-  """A scope that raises TensorFlow's error for a lost process as our own.
+  """A scope that turns TensorFlow's errors for a lost process into ours.
 
   Raises:
     WorkerLostError: when another process ended or cannot be reached.
@@ -210,13 +206,13 @@ def translate_worker_loss() -> Iterator[None]:
       raise
     raise WorkerLostError(
       f"another of the {num_workers()} workers ended or cannot be reached. "
-      "Start all of them again with the same flags: training goes on from the "
+      "Start all of them again with the same flags: training resumes from the "
       "newest checkpoint."
     ) from error
 
 
 def all_reduce_sum(tensors: Any) -> Any:
-  """Returns the sums over replicas; to be called inside a replica's step."""
+  """Returns the sums over replicas. Call it inside a replica's step."""
   context = tf.distribute.get_replica_context()
   if context is None or context.num_replicas_in_sync == 1:
     return tensors
@@ -225,13 +221,19 @@ def all_reduce_sum(tensors: Any) -> Any:
   return tf.nest.pack_sequence_as(tensors, summed)
 
 
-def part(
+def select_part(
   features: Mapping[str, tf.Tensor], index: tf.Tensor | int, num_parts: int
 ) -> dict[str, tf.Tensor]:
-  """Returns one of the parts that a batch, [B, ...] each, is cut into by rows.
+  """Returns one of num_parts equal parts of a batch.
 
-  Each has B / num_parts rows, rounded up; the last ones have fewer if B does
-  not divide.
+  Args:
+    features: tensors [B, ...].
+    index: number of the part, from 0.
+    num_parts: number of parts.
+
+  Returns:
+    Tensors [B / num_parts, ...], rounded up. The last parts are smaller if B
+    is not a multiple of num_parts.
   """
   if num_parts == 1:
     return dict(features)
@@ -241,7 +243,7 @@ def part(
     if size is None or size % num_parts:
       rows = -(-tf.shape(tensor)[0] // num_parts)
       return tensor[index * rows : (index + 1) * rows]
-    # XLA needs a static shape.
+    # Slicing with a tensor would lose the static shape, which XLA needs.
     shape = [num_parts, size // num_parts, *tf.unstack(tf.shape(tensor))[1:]]
     rows = tf.gather(tf.reshape(tensor, shape), index)
     return tf.ensure_shape(rows, [size // num_parts, *tensor.shape[1:]])
@@ -249,15 +251,17 @@ def part(
   return {name: cut(tensor) for name, tensor in features.items()}
 
 
-def replica_part(features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-  """Returns this replica's part of a batch, inside a replica's step."""
+def select_replica_part(
+  features: Mapping[str, tf.Tensor],
+) -> dict[str, tf.Tensor]:
+  """Returns this replica's part of a batch. Call it inside its step."""
   context = tf.distribute.get_replica_context()
   replica = tf.convert_to_tensor(context.replica_id_in_sync_group)
-  return part(features, replica, context.num_replicas_in_sync)
+  return select_part(features, replica, context.num_replicas_in_sync)
 
 
-def gathered(value: Any) -> Any:
-  """Returns the outputs of all replicas, joined along the first axis."""
+def gather_outputs(value: Any) -> Any:
+  """Returns the outputs of all replicas, concatenated by rows."""
   strategy = tf.distribute.get_strategy()
   if strategy.num_replicas_in_sync == 1:
     return value
@@ -265,70 +269,43 @@ def gathered(value: Any) -> Any:
 
 
 def all_gather_objects(values: Mapping[str, Any]) -> list[dict[str, Any]]:
-  """Returns short JSON values of every process; all make this call.
+  """Returns the values of each process. All processes must call it.
 
-  Raises:
-    RuntimeError: in the background of `run_beside`.
+  Args:
+    values: short JSON values of this process, by name.
   """
-  if getattr(_thread, "is_beside", False):
-    raise RuntimeError("what runs beside may not talk to other processes.")
   strategy = tf.distribute.get_strategy()
   if num_workers() == 1:
     return [dict(values)]
   text = np.frombuffer(json.dumps(values).encode(), np.uint8)
 
-  def all_of(value: np.ndarray) -> np.ndarray:
+  def gather(value: np.ndarray) -> np.ndarray:
     per_replica = strategy.experimental_distribute_values_from_function(
       lambda context: tf.constant(value, tf.int32)
     )
     return strategy.gather(per_replica, axis=0).numpy()
 
-  sizes = all_of(np.array([len(text)]))
-  pieces = np.split(all_of(text).astype(np.uint8), np.cumsum(sizes)[:-1])
+  sizes = gather(np.array([len(text)]))
+  pieces = np.split(gather(text).astype(np.uint8), np.cumsum(sizes)[:-1])
   replicas_each = len(sizes) // num_workers()
   return [json.loads(piece.tobytes()) for piece in pieces[::replicas_each]]
 
 
-def run_beside(
-  background: Callable[[], _Result], foreground: Callable[[], object]
-) -> _Result:
-  """Runs a function in a thread, under the same strategy, beside another one.
-
-  Returns when both are done; raises what the foreground raised, or else the
-  background. Only the foreground may talk to other processes: they find each
-  other by counting what they exchange, in the order of the calls.
-
-  Returns:
-    What the background returned.
-  """
-  strategy = tf.distribute.get_strategy()
-
-  def run() -> _Result:
-    _thread.is_beside = True
-    with strategy.scope():
-      return background()
-
-  with futures.ThreadPoolExecutor(1) as executor:
-    running = executor.submit(run)
-    foreground()
-    return running.result()
-
-
 def barrier() -> None:
-  """Waits until every process has come here."""
+  """Waits until all processes have called this function."""
   all_gather_objects({})
 
 
 def check_same(values: Mapping[str, Any]) -> None:
-  """Raises ValueError naming the values that differ between processes."""
-  found = all_gather_objects(values)
+  """Raises ValueError if values differ between processes."""
+  processes = all_gather_objects(values)
   differing = [
-    f"{name} is {' and '.join(sorted({repr(f.get(name)) for f in found}))}"
-    for name in sorted(set().union(*found))
-    if any(f.get(name) != found[0].get(name) for f in found)
+    f"{name} is {' and '.join(sorted({repr(p.get(name)) for p in processes}))}"
+    for name in sorted(set().union(*processes))
+    if any(p.get(name) != processes[0].get(name) for p in processes)
   ]
   if differing:
     raise ValueError(
-      f"the {len(found)} workers differ: {'; '.join(differing)}; all need "
+      f"the {len(processes)} workers differ: {'; '.join(differing)}; all need "
       "the same settings, and an `output_dir` that all of them see."
     )

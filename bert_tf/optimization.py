@@ -1,4 +1,20 @@
-"""The optimizer and the learning rate schedule of the original release."""
+"""The optimizer and learning-rate schedule of the original release.
+
+    m = beta_1 * m + (1 - beta_1) * g
+    v = beta_2 * v + (1 - beta_2) * g^2
+    w -= lr * (m / (sqrt(v) + epsilon) + weight_decay_rate * w)
+
+This is Adam with decoupled weight decay, but without Adam's bias correction.
+The moments start at 0, so the first update is (1 - beta_1) / sqrt(1 - beta_2),
+about 3, times as large as with the correction. Warm-up keeps these updates
+small. Without the correction, fine-tuning on little data fails more often
+(Zhang et al. 2021, "Revisiting Few-sample BERT Fine-tuning", section 4).
+
+Weight decay is added to the update, not to the loss: the gradient of an L2 loss
+would be divided by sqrt(v) like any other, so weights with large gradients
+would decay less (Loshchilov & Hutter 2019). Layer norms and biases do not
+decay.
+"""
 
 import functools
 import re
@@ -9,21 +25,33 @@ import keras
 import numpy as np
 from keras import ops
 
+from bert_tf import gradients as gradients_lib
 from bert_tf import names
-from bert_tf.modeling import Tensor
+from bert_tf.tensor import Tensor
 
 if TYPE_CHECKING:
   from bert_tf.layers import mixed_precision
+
+# Private members of keras.optimizers.Optimizer that this module uses, checked
+# with Keras 3.15.1: `_all_reduce_sum_gradients`, `_get_variable_index`,
+# `_learning_rate`, `_trainable_variables`. tests/optimization_test.py fails if
+# Keras changes them.
 
 
 class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
   """Rises linearly to init_lr, then falls linearly to 0.
 
-  The fall starts from step 0 of the whole schedule, not from the end of the
-  warm-up, so there is a jump between the two, as in the original.
+  Devlin et al. 2019, appendix A.2. The line of the decay begins with init_lr at
+  step 0, not at the end of the warm-up. The rate therefore jumps down a little
+  when the warm-up ends, as in the original.
+
+  Args:
+    init_lr: peak learning rate.
+    num_train_steps: steps until the rate is 0.
+    num_warmup_steps: steps of the warm-up.
 
   Raises:
-    ValueError: for a number of steps out of range.
+    ValueError: if num_train_steps is below 1 or num_warmup_steps below 0.
   """
 
   def __init__(
@@ -39,11 +67,12 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
 
   def __call__(self, step: Tensor) -> Tensor:
     """Returns the float32 learning rate of the update after `step` updates."""
-    # Rounded as TF 1 rounded once it had folded the constants: the inverse of
-    # the steps first, and in the warm-up its product with the peak.
+    # The order of these operations gives the bits of TF 1, which folded the
+    # constants: it rounded 1 / steps first and, in the warm-up, its product
+    # with init_lr.
     inverse = np.float32(1.0) / np.float32(self.num_train_steps)
-    done = ops.cast(ops.minimum(step, self.num_train_steps), "float32")
-    decayed = self.init_lr * (1.0 - done * inverse)
+    num_steps = ops.cast(ops.minimum(step, self.num_train_steps), "float32")
+    decayed = self.init_lr * (1.0 - num_steps * inverse)
     if not self.num_warmup_steps:
       return decayed
     inverse = np.float32(1.0) / np.float32(self.num_warmup_steps)
@@ -60,80 +89,18 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
     }
 
 
-class Gradients(NamedTuple):
-  """Gradients of a batch, or of a part of it; those of parts can be added."""
-
-  # One for each variable that has a gradient, of its shape.
-  dense: list[Tensor]
-  # By position in `dense`, float32 []: the sum of squares of a gradient that
-  # was sparse. Rows of the same index are squared before they are added up, as
-  # in the original. Fine-tuning has such a gradient, of the word embeddings; in
-  # pre-training it is dense, since the output layer shares them.
-  row_squares: dict[int, Tensor]
-
-
-def as_gradients(gradients: Sequence[Any]) -> Gradients:
-  """Returns gradients, dense or IndexedSlices, in a form that can be added."""
-  dense, row_squares = [], {}
-  for i, gradient in enumerate(gradients):
-    if hasattr(gradient, "dense_shape"):
-      row_squares[i] = _square_sum(gradient.values)
-      # Dense, because the moments decay in every row.
-      rows = ops.expand_dims(gradient.indices, -1)
-      gradient = ops.scatter(rows, gradient.values, gradient.dense_shape)
-    dense.append(gradient)
-  return Gradients(dense, row_squares)
-
-
 class _Scaled(NamedTuple):
-  """A gradient that is multiplied where it is used, which saves a copy."""
+  """A gradient and its factor, multiplied in the update to save a copy."""
 
   gradient: Tensor
   factor: Tensor  # float32 [].
 
 
-def global_norm(gradients: Gradients) -> Tensor:
-  """Returns the float32 L2 norm of all gradients together."""
-  squares = [
-    gradients.row_squares[i]
-    if i in gradients.row_squares
-    else _square_sum(gradient)
-    for i, gradient in enumerate(gradients.dense)
-  ]
-  return ops.sqrt(sum(squares))
-
-
-def clip_factor(norm: Tensor, clip_norm: float) -> Tensor:
-  """Returns what gradients are multiplied by so that their norm is clip_norm.
-
-  It is 1 for gradients of a smaller norm, and NaN where it is not finite.
-  """
-  factor = clip_norm * ops.minimum(1.0 / norm, 1.0 / clip_norm)
-  return factor + (norm - norm)
-
-
-def _summed_over_replicas(gradients: Gradients) -> Gradients:
-  """Returns the gradients of the whole batch from those of its parts."""
-  if keras.backend.backend() != "tensorflow":
-    return gradients
-  from bert_tf import distribution
-
-  return distribution.all_reduce_sum(gradients)
-
-
-def _square_sum(values: Tensor) -> Tensor:
-  values = ops.cast(values, "float32")
-  if keras.backend.backend() != "tensorflow":
-    return ops.sum(ops.square(values))
-  import tensorflow as tf
-
-  return 2.0 * tf.nn.l2_loss(values)  # As the original; it passes once.
-
-
 def variable_name(variable: Any) -> str:
-  """Returns the name that a variable has in the original's checkpoints.
+  """Returns a variable's name in the original's checkpoints.
 
-  `variable` belongs to Keras or, as a `tf.Variable`, to TensorFlow.
+  Args:
+    variable: a keras.Variable or a tf.Variable.
   """
   if hasattr(variable, "path"):
     return variable.path
@@ -141,26 +108,26 @@ def variable_name(variable: Any) -> str:
 
 
 class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
-  """Adam without bias correction, with weight decay beside the moments.
+  """Adam without bias correction, with decoupled weight decay.
 
-  m = beta_1 m + (1 - beta_1) g;  v = beta_2 v + (1 - beta_2) g^2;
-  w -= lr (m / (sqrt(v) + epsilon) + weight_decay_rate w).
+  The module's docstring has the update.
 
   Args:
     learning_rate: a number or a schedule.
-    weight_decay_rate: of w, per update and learning rate.
+    weight_decay_rate: share of a weight that an update of learning rate 1
+      subtracts.
     beta_1: decay of the first moment, `adam_m`.
     beta_2: decay of the second moment, `adam_v`.
-    epsilon: added to the root of the second moment.
-    exclude_from_weight_decay: regular expressions; a variable in whose name
-      one of them is found does not decay.
+    epsilon: added to the square root of the second moment.
+    exclude_from_weight_decay: regular expressions. A variable whose name
+      matches one of them does not decay.
     clip_norm: the largest global norm of the gradients.
-    layerwise_lr_decay: factor of the learning rate from each layer to the one
-      below it; see `rate_scales`.
+    layerwise_lr_decay: factor of the learning rate from each layer to the layer
+      below; see `rate_scales`.
 
   Attributes:
-    loss_scale: a precision.LossScale if the loss was multiplied by it, or
-      None. A step whose gradients are not finite then changes nothing.
+    loss_scale: the mixed_precision.LossScale that multiplied the loss, or None.
+      With one, a step whose gradients are not finite changes nothing.
   """
 
   def __init__(
@@ -186,7 +153,7 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
     self.loss_scale: mixed_precision.LossScale | None = None
 
   def build(self, variables: Sequence[keras.Variable]) -> None:
-    """Makes the moments, zero, of the variables that will be trained."""
+    """Creates the moments of the trained variables, which start at 0."""
     if self.built:
       return
     super().build(variables)
@@ -199,7 +166,7 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
 
   @property
   def schedule(self) -> keras.optimizers.schedules.LearningRateSchedule | None:
-    """The schedule of the learning rate, None if that is a number."""
+    """The learning-rate schedule; None if the rate is a number."""
     rate = self._learning_rate
     is_schedule = isinstance(
       rate, keras.optimizers.schedules.LearningRateSchedule
@@ -209,8 +176,7 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
   def slots(self) -> dict[str, keras.Variable]:
     """Returns the moments by their names in the original's checkpoints.
 
-    The state of the loss scale and of the schedule are among them, if there is
-    one.
+    The state of the loss scale and of the schedule, if any, is included.
     """
     slots = self.loss_scale.variables() if self.loss_scale else {}
     slots |= getattr(self.schedule, "state", {})
@@ -227,42 +193,55 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
     grads: Sequence[Tensor | None],
     trainable_variables: Sequence[keras.Variable] | None = None,
   ) -> None:
-    """Sums the gradients over replicas, clips them and takes one step."""
-    given = [gradient for gradient in grads if gradient is not None]
-    found, _ = self._summed_and_clipped(as_gradients(given))
-    remaining = iter(found)
+    """Adds the gradients of all replicas, clips them and takes one step.
+
+    Keras' `apply_gradients` calls this method.
+    """
+    known_grads = [grad for grad in grads if grad is not None]
+    scaled, _ = self._sum_and_clip(gradients_lib.to_dense(known_grads))
+    remaining = iter(scaled)
     clipped = [None if grad is None else next(remaining) for grad in grads]
     super().apply(clipped, trainable_variables)
 
   def apply_parts(
-    self, gradients: Gradients, trainable_variables: Sequence[keras.Variable]
+    self,
+    gradients: gradients_lib.Gradients,
+    trainable_variables: Sequence[keras.Variable],
   ) -> Tensor:
-    """Does the same as `apply`, for added-up gradients of a replica's part.
+    """Does the same as `apply` for the added gradients of micro-batches.
+
+    Args:
+      gradients: totals over this replica's micro-batches.
+      trainable_variables: their variables.
 
     Returns:
       The global norm before clipping, float32 [].
     """
-    clipped, norm = self._summed_and_clipped(gradients)
+    clipped, norm = self._sum_and_clip(gradients)
     super().apply(clipped, trainable_variables)
     return norm
 
-  def _summed_and_clipped(
-    self, gradients: Gradients
+  def _sum_and_clip(
+    self, gradients: gradients_lib.Gradients
   ) -> tuple[list[_Scaled], Tensor]:
-    """Returns the clipped gradients of the whole batch, and their norm."""
-    gradients = _summed_over_replicas(gradients)
-    norm = global_norm(gradients)
+    """Returns the clipped gradients of the batch and their norm."""
+    gradients = gradients_lib.sum_over_replicas(gradients)
+    norm = gradients_lib.global_norm(gradients)
     if self.loss_scale is None:
-      factor = clip_factor(norm, self.clip_norm)
+      factor = gradients_lib.clip_factor(norm, self.clip_norm)
     else:
       inverse = 1.0 / self.loss_scale.scale
       norm = norm * inverse
-      factor = clip_factor(norm, self.clip_norm) * inverse
+      factor = gradients_lib.clip_factor(norm, self.clip_norm) * inverse
       self.loss_scale.update(ops.isfinite(norm))
     return [_Scaled(gradient, factor) for gradient in gradients.dense], norm
 
   def _all_reduce_sum_gradients(self, pairs: Any) -> Any:
-    """Returns gradients unchanged: they are summed already, before clipping."""
+    """Returns the gradients unchanged.
+
+    Overrides a private hook of Keras, which would add the gradients of all
+    replicas once more, after clipping.
+    """
     return pairs
 
   def update_step(
@@ -273,14 +252,15 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
     changed = variable, self.adam_m[index], self.adam_v[index]
     rate = self.rate_scales[index] * learning_rate
     values = self._compute(self.decays[index], rate, *gradient, *changed)
-    for one, value in zip(changed, values, strict=True):
-      self.assign(one, value)
+    for old, value in zip(changed, values, strict=True):
+      self.assign(old, value)
 
   @functools.cached_property
   def _compute(self) -> Callable[..., tuple[Tensor, Tensor, Tensor]]:
-    """`_next_values`; on a CPU compiled by XLA, whatever the rest of a step is.
+    """`_next_values`; on a CPU always compiled by XLA.
 
-    It passes over the values once then, not for each sum and product.
+    Compiled, the update reads and writes each value once. TensorFlow's ops
+    would do so for each sum and product.
     """
     if keras.backend.backend() != "tensorflow":
       return self._next_values
@@ -291,7 +271,7 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
     if tf.distribute.has_strategy() or distribution.has_accelerator():
       return self._next_values
     compiled = tf.function(self._next_values, jit_compile=True, autograph=False)
-    # Looking up what was traced takes longer than a call of it.
+    # tf.function takes longer to look up a trace than to run it.
     traced = functools.cache(compiled.get_concrete_function)
 
     def compute(decays: bool, *args: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -311,13 +291,13 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
     m: Tensor,
     v: Tensor,
   ) -> tuple[Tensor, Tensor, Tensor]:
-    """Returns what a variable and its moments become."""
+    """Returns the next values of a variable and of its moments."""
     gradient = gradient * factor
     next_m = self.beta_1 * m + (1.0 - self.beta_1) * gradient
     next_v = self.beta_2 * v + (1.0 - self.beta_2) * ops.square(gradient)
     update = rate * self._update(next_m, next_v, variable, decays)
     if self.loss_scale:
-      # One gradient that is not finite makes all of them NaN when clipped.
+      # If one gradient is not finite, the clip factor makes all of them NaN.
       is_finite = ops.isfinite(gradient)
       next_m = ops.where(is_finite, next_m, m)
       next_v = ops.where(is_finite, next_v, v)
@@ -339,13 +319,13 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
 
 
 class LambOptimizer(AdamWeightDecayOptimizer):
-  """LAMB: Adam whose update of each variable is as long as the variable.
+  """LAMB: scales the update of each variable to the norm of the variable.
 
   With m' = m / (1 - beta_1^t), v' = v / (1 - beta_2^t) and
   u = m' / (sqrt(v') + epsilon) + weight_decay_rate w:
-  w -= lr (|w| / |u|) u, the ratio being 1 where a norm is 0 (You et al. 2020,
-  algorithm 2). Variables that do not decay are updated by lr u, as in the
-  authors' code.
+  w -= lr (|w| / |u|) u (You et al. 2020, algorithm 2). The ratio is 1 if a norm
+  is 0. Variables without weight decay are updated by lr u, as in the authors'
+  code.
   """
 
   def _update(
@@ -358,25 +338,30 @@ class LambOptimizer(AdamWeightDecayOptimizer):
     update = super()._update(m, v, variable, decays)
     if not decays:
       return update
-    length = ops.sqrt(_square_sum(variable))
-    update_length = ops.sqrt(_square_sum(update))
+    length = ops.sqrt(gradients_lib.square_sum(variable))
+    update_length = ops.sqrt(gradients_lib.square_sum(update))
     has_ratio = ops.logical_and(length > 0, update_length > 0)
     divisor = ops.where(has_ratio, update_length, 1.0)
     return ops.where(has_ratio, length / divisor, 1.0) * update
 
 
-# By name of the flag.
+# By the value of --optimizer.
 OPTIMIZERS = {names.ADAMW: AdamWeightDecayOptimizer, names.LAMB: LambOptimizer}
 
 
 def rate_scales(paths: Sequence[str], decay: float) -> list[float]:
   """Returns a factor of the learning rate for each variable.
 
-  It is 1 above the encoder, `decay` in its highest layer, decay^2 in the next
-  one, and smallest in the embeddings (Clark et al. 2020, appendix B).
+  The factor is 1 above the encoder, `decay` in its highest layer, decay^2 in
+  the layer below and smallest in the embeddings (Clark et al. 2020,
+  appendix B).
+
+  Args:
+    paths: names of the variables.
+    decay: factor from each layer to the layer below.
   """
-  found = [re.search(r"bert/encoder/layer_(\d+)/", path) for path in paths]
-  depths = [int(match.group(1)) if match else None for match in found]
+  matches = [re.search(r"bert/encoder/layer_(\d+)/", path) for path in paths]
+  depths = [int(match.group(1)) if match else None for match in matches]
   num_layers = 1 + max([d for d in depths if d is not None], default=-1)
   scales = []
   for path, depth in zip(paths, depths):
@@ -388,11 +373,15 @@ def rate_scales(paths: Sequence[str], decay: float) -> list[float]:
 
 
 def freeze(variables: Sequence[keras.Variable], num_layers: int | None) -> None:
-  """Makes the embeddings and the first encoder layers untrainable.
+  """Freezes the embeddings and the first encoder layers.
 
-  They get no gradient, decay or moments and do not count in the norm of the
-  gradients. Dropout inside them stays on. With num_layers 0 these are the
-  embeddings alone, with None nothing.
+  Frozen variables have no gradient, decay or moments and no part in the global
+  norm. Dropout inside these layers stays on.
+
+  Args:
+    variables: the model's variables.
+    num_layers: encoder layers to freeze; 0 for only the embeddings, None for
+      nothing.
   """
   if num_layers is None:
     return
@@ -414,9 +403,13 @@ def create_optimizer(
 ) -> AdamWeightDecayOptimizer:
   """Returns the optimizer of the original's pre-training and fine-tuning.
 
-  It is one of OPTIMIZERS, with a linear warm-up (see WarmupLinearDecay) and, if
-  asked for, a layerwise_lr_decay (see `rate_scales`). A schedule takes the
-  place of the first three arguments.
+  Args:
+    init_lr: peak learning rate of a WarmupLinearDecay.
+    num_train_steps: its steps.
+    num_warmup_steps: its steps of warm-up.
+    optimizer: a key of OPTIMIZERS.
+    layerwise_lr_decay: see `rate_scales`; 1 for the same rate in all layers.
+    schedule: replaces the first three arguments, if given.
   """
   if schedule is None:
     schedule = WarmupLinearDecay(init_lr, num_train_steps, num_warmup_steps)

@@ -1,11 +1,10 @@
-"""The same steps into whatever a batch is cut: replicas or micro-batches.
+"""Replicas and micro-batches take the same steps as an undivided batch.
 
-Dropout is 0 where runs are compared. The numbers of masked words differ from
-part to part, so that a mean of means would be another loss.
+Compared runs have no dropout. The parts differ in their number of masked words,
+so a mean of means would be another loss.
 """
 
 import json
-import threading
 
 import keras
 import numpy as np
@@ -20,21 +19,21 @@ from bert_tf import (
   modeling,
   optimization,
 )
-from bert_tf.training import objective
+from bert_tf.training import compilation, objective
 from bert_tf.training import step as step_lib
 from tests.support import line_model, scale_run, short_products
 from tests.support.scale_run import DROPOUT, assert_same_run, results, tensors
 
-# Settings of runs that must take the same steps, by name of their folder.
+# Settings of runs that take the same steps, by the names of their folders.
 CUT = {
   "micro_2": {"gradient_accumulation_steps": 2},
   "micro_4_xla": {"gradient_accumulation_steps": 4, "use_xla": True},
-  "micro_2_pieces": {"gradient_accumulation_steps": 2, "form": "PIECES"},
+  "micro_2_clustered": {"gradient_accumulation_steps": 2, "mode": "clustered"},
   "recompute": {"recompute": True},
   "mirrored": {},
   "mirrored_micro_2": {"gradient_accumulation_steps": 2},
   "mirrored_xla": {"use_xla": True},
-  "mirrored_pieces": {"form": "PIECES"},
+  "mirrored_clustered": {"mode": "clustered"},
 }
 OTHERS = {
   "whole": {},
@@ -43,7 +42,11 @@ OTHERS = {
   "dropout_recompute": {**DROPOUT, "recompute": True},
   "dropout_xla": {**DROPOUT, "use_xla": True},
   "dropout_recompute_xla": {**DROPOUT, "recompute": True, "use_xla": True},
-  "dropout_recompute_pieces": {**DROPOUT, "recompute": True, "form": "PIECES"},
+  "dropout_recompute_clustered": {
+    **DROPOUT,
+    "recompute": True,
+    "mode": "clustered",
+  },
 }
 SHORT = {n: {"precision": n} for n in ("bfloat16", "float16")}
 
@@ -63,13 +66,13 @@ def folder(tmp_path_factory, start_python):
 
 
 def distance(output_dir, other_dir, name="bert/pooler/dense/kernel"):
-  found, other = tensors(output_dir)[name], tensors(other_dir)[name]
-  return np.abs(found - other).max()
+  value, other = tensors(output_dir)[name], tensors(other_dir)[name]
+  return np.abs(value - other).max()
 
 
 @pytest.mark.slow
 def test_the_runs_move_their_weights(folder):
-  # Else what follows would hold whatever a step did.
+  # Otherwise the comparisons below would hold for any step.
   first = checkpoints.CheckpointReader(str(folder / "whole" / "model.ckpt-0"))
   last = tensors(folder / "whole")
   for name in ("bert/pooler/dense/kernel", "cls/predictions/output_bias"):
@@ -78,7 +81,7 @@ def test_the_runs_move_their_weights(folder):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CUT)
-def test_parts_take_the_step_of_the_whole(folder, name):
+def test_parts_take_the_step_of_the_whole_batch(folder, name):
   assert_same_run(folder / name, folder / "whole")
 
 
@@ -91,16 +94,16 @@ def test_dropout_in_parts_is_repeatable(folder):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("suffix", ["", "_xla", "_pieces"])
-def test_layers_computed_again_or_compiled_drop_the_same(folder, suffix):
-  found = tensors(folder / f"dropout_recompute{suffix}")
+@pytest.mark.parametrize("suffix", ["", "_xla", "_clustered"])
+def test_recomputed_or_compiled_layers_draw_the_same_dropout(folder, suffix):
+  actual = tensors(folder / f"dropout_recompute{suffix}")
   expected = tensors(folder / "dropout")
   for name, value in expected.items():
-    np.testing.assert_allclose(found[name], value, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(actual[name], value, rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("num_micro_batches", [2, 4])
-def test_a_loss_is_divided_by_the_weight_of_the_whole(num_micro_batches):
+def test_a_loss_is_divided_by_the_weight_of_the_whole_batch(num_micro_batches):
   def weighted_loss(outputs, features):
     errors = (outputs - features["y"]) ** 2 * features["weight"]
     return {"error": (tf.reduce_sum(errors), tf.reduce_sum(features["weight"]))}
@@ -111,7 +114,7 @@ def test_a_loss_is_divided_by_the_weight_of_the_whole(num_micro_batches):
     "weight": tf.constant([1.0, 0.0, 5.0, 2.0]),
   }
   spec = {n: tf.TensorSpec(t.shape, t.dtype) for n, t in features.items()}
-  found = []
+  steps = []
   for count in (1, num_micro_batches):
     model = line_model.Line()
     step = step_lib.TrainingStep(
@@ -125,12 +128,12 @@ def test_a_loss_is_divided_by_the_weight_of_the_whole(num_micro_batches):
       batch_size=4,
       num_micro_batches=count,
       seed=0,
-      form=step_lib.Form.PLAIN,
+      mode=compilation.PLAIN,
     )
     sums = step.build(spec)(features)
     values = {name: [float(v) for v in pair] for name, pair in sums.items()}
-    found.append((values, model.w.numpy().tolist()))
-  (expected, expected_w), (values, w) = found
+    steps.append((values, model.w.numpy().tolist()))
+  (expected, expected_w), (values, w) = steps
   # w is 0.5: errors of 2.25, 0, 56.25 and 1, weighted, over 8.
   assert expected["loss"] == [pytest.approx(285.5 / 8), 1.0]
   for name, pair in expected.items():
@@ -138,8 +141,8 @@ def test_a_loss_is_divided_by_the_weight_of_the_whole(num_micro_batches):
   assert w == pytest.approx(expected_w, rel=1e-6)
 
 
-@pytest.mark.parametrize("form", step_lib.Form)
-def test_batches_of_any_width_are_cut_for_a_head(form):
+@pytest.mark.parametrize("mode", compilation.MODES, ids=lambda m: m.name)
+def test_batches_of_unknown_width_are_split(mode):
   # Word embeddings tied to no output have sparse gradients, and batches that
   # are grouped by width have shapes unknown before they are there.
   config = modeling.BertConfig.from_dict(
@@ -158,7 +161,7 @@ def test_batches_of_any_width_are_cut_for_a_head(form):
     name: tf.TensorSpec([None] * value.shape.rank, value.dtype)
     for name, value in features.items()
   }
-  found = []
+  weights = []
   for num_micro_batches in (1, 2):
     keras.utils.set_random_seed(1)
     model = heads.SpanModel(config)
@@ -172,15 +175,15 @@ def test_batches_of_any_width_are_cut_for_a_head(form):
       scale_run.BATCH_SIZE,
       num_micro_batches,
       seed=0,
-      form=form,
+      mode=mode,
     )
     step.build(spec)(features)
-    found.append(model.get_weights())
-  for of_parts, of_whole in zip(*found, strict=True):
+    weights.append(model.get_weights())
+  for of_parts, of_whole in zip(*weights, strict=True):
     np.testing.assert_allclose(of_parts, of_whole, rtol=0, atol=1e-5)
 
 
-def test_parts_draw_masks_of_their_own():
+def test_micro_batches_draw_different_masks():
   model = line_model.Line(rate=0.5)
   step = step_lib.TrainingStep(
     model,
@@ -193,7 +196,7 @@ def test_parts_draw_masks_of_their_own():
     batch_size=128,
     num_micro_batches=2,
     seed=0,
-    form=step_lib.Form.PLAIN,
+    mode=compilation.PLAIN,
   )
   # Two parts with the same rows: one sum tells both masks.
   features = {"x": tf.ones(128), "y": tf.ones(128)}
@@ -205,21 +208,21 @@ def test_parts_draw_masks_of_their_own():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", short_products.NAMES)
-def test_shorter_numbers_give_nearly_the_same_weights(folder, name):
+def test_16_bit_runs_end_with_nearly_the_same_weights(folder, name):
   assert 0 < distance(folder / name, folder / "whole") < 3e-3
   assert results(folder / name)["masked_lm_loss"] == pytest.approx(
     results(folder / "whole")["masked_lm_loss"], abs=0.02
   )
-  found = tensors(folder / name)
-  assert all(t.dtype == np.float32 for n, t in found.items() if "bert/" in n)
+  values = tensors(folder / name)
+  assert all(t.dtype == np.float32 for n, t in values.items() if "bert/" in n)
 
 
 @pytest.mark.slow
 @short_products.needed
 def test_the_scale_of_the_loss_is_resumed(folder):
-  found = tensors(folder / "float16")
-  assert found["loss_scale"] >= 1.0
-  assert found["loss_scale_good_steps"] <= 20
+  values = tensors(folder / "float16")
+  assert values["loss_scale"] >= 1.0
+  assert values["loss_scale_good_steps"] <= 20
 
 
 @pytest.mark.parametrize("rows", [6, 7])
@@ -232,12 +235,13 @@ def test_parts_of_a_batch_are_its_rows_in_order(rows, is_static):
   )
   def parts(x):
     return [
-      distribution.part({"x": x}, tf.constant(i), 3)["x"] for i in (0, 1, 2)
+      distribution.select_part({"x": x}, tf.constant(i), 3)["x"]
+      for i in (0, 1, 2)
     ]
 
-  found = parts(tf.cast(batch, tf.float32))
-  assert [len(p) for p in found] == ([2, 2, 2] if rows == 6 else [3, 3, 1])
-  np.testing.assert_array_equal(np.concatenate(found), batch)
+  batches = parts(tf.cast(batch, tf.float32))
+  assert [len(p) for p in batches] == ([2, 2, 2] if rows == 6 else [3, 3, 1])
+  np.testing.assert_array_equal(np.concatenate(batches), batch)
 
 
 def test_a_batch_that_does_not_divide_is_refused(tmp_path):
@@ -253,8 +257,11 @@ WORKERS = {"worker": ["localhost:1", "localhost:2"]}
 NOT_MACHINES = {
   "nothing": (None, "multi_worker reads TF_CONFIG, which is not set"),
   "not JSON": ("{", "TF_CONFIG is '{', which is not JSON (Expecting"),
-  "a list": ("[1]", "TF_CONFIG is '[1]', which has not all of cluster, task."),
-  "no task": ({"cluster": WORKERS}, "which has not all of cluster, task.type"),
+  "a list": ("[1]", "TF_CONFIG is '[1]', which lacks cluster, task.type or"),
+  "no task": (
+    {"cluster": WORKERS},
+    "which lacks cluster, task.type or task.index",
+  ),
   "no such task": (
     {"cluster": WORKERS, "task": {"type": "worker", "index": 2}},
     "TF_CONFIG's task is worker 2, but its cluster has 2 worker",
@@ -286,7 +293,7 @@ def test_a_tf_config_that_names_no_machines_is_refused(name, monkeypatch):
 @pytest.mark.parametrize(
   "address", ["local", "grpc://127.0.0.1:9", "grpc://127.0.0.1", "no-such-tpu"]
 )
-def test_a_tpu_that_is_not_there_is_refused_at_once(address):
+def test_a_missing_tpu_is_refused_at_once(address):
   tpu = distribution.TpuAddress(address, "us-central1-a", "a-project")
   with pytest.raises(
     ValueError, match=f"there is no TPU '{address}' to run on"
@@ -294,51 +301,14 @@ def test_a_tpu_that_is_not_there_is_refused_at_once(address):
     distribution.create_strategy("auto", tpu)
 
 
-def test_a_kind_that_does_not_fit_the_tpu_is_refused():
-  with pytest.raises(
-    ValueError, match="`distribution` is one and `use_tpu` Tr"
-  ):
+def test_a_kind_that_contradicts_the_tpu_is_refused():
+  with pytest.raises(ValueError, match="`distribution` is one"):
     distribution.create_strategy("one", distribution.TpuAddress())
-  with pytest.raises(ValueError, match="is tpu and `use_tpu` False"):
+  with pytest.raises(ValueError, match="`use_tpu` False"):
     distribution.create_strategy("tpu")
 
 
-def test_alone_there_is_nothing_to_agree_on():
+def test_a_single_process_agrees_with_itself():
   assert distribution.is_chief() and distribution.num_workers() == 1
   assert distribution.all_gather_objects({"a": 1}) == [{"a": 1}]
   distribution.check_same({"a": 1})
-
-
-def test_what_runs_beside_runs_at_the_same_time_in_the_same_strategy():
-  begun, found = threading.Event(), []
-
-  def background():
-    found.append(tf.distribute.get_strategy())
-    begun.set()
-    return "done"
-
-  strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
-  with strategy.scope():
-    returned = distribution.run_beside(
-      background, lambda: found.append(begun.wait(timeout=60))
-    )
-  assert (returned, found) == ("done", [strategy, True])
-
-
-@pytest.mark.parametrize("is_background", [False, True])
-def test_an_error_beside_is_raised(is_background):
-  def fail():
-    raise OSError("full")
-
-  calls = [lambda: None, fail]
-  with pytest.raises(OSError, match="full"):
-    distribution.run_beside(*(reversed(calls) if is_background else calls))
-
-
-@pytest.mark.parametrize(
-  "talk", [distribution.barrier, lambda: distribution.check_same({"a": 1})]
-)
-def test_only_the_foreground_talks_to_other_processes(talk):
-  with pytest.raises(RuntimeError, match="may not talk"):
-    distribution.run_beside(talk, lambda: None)
-  distribution.run_beside(lambda: None, talk)

@@ -26,8 +26,8 @@ from bert_tf.tasks import (
   split_summary,
 )
 from bert_tf.tasks import config as config_lib
+from bert_tf.training import compilation, estimator, results, run_log
 from bert_tf.training import config as training_config
-from bert_tf.training import estimator, results, run_log, tuning
 
 # The records of each split, in the folder of the run.
 _RECORD_FILES = {
@@ -268,7 +268,7 @@ class _Work(Generic[base.Example, base.Data]):
   ) -> None:
     """Trains on the training split."""
     records, batches = self.records("train"), self._task.batches("train")
-    few = tuning.compiles_widths(self.runner.config)
+    few = compilation.compiles_each_width(self.runner.config.use_xla)
     self.runner.train(
       lambda step: batches.for_training(records, batch_size, seed, step, few),
       evaluate,
@@ -295,7 +295,7 @@ class _Work(Generic[base.Example, base.Data]):
     return self._task.batches(split).once(
       self.records(split),
       batch_size,
-      tuning.compiles_widths(self.runner.config),
+      compilation.compiles_each_width(self.runner.config.use_xla),
     )
 
 

@@ -33,13 +33,13 @@ from bert_tf.tasks import (
   pretraining_objective,
   pretraining_start,
 )
-from bert_tf.training import config as training_config
 from bert_tf.training import (
+  compilation,
   estimator,
   restore,
   run_log,
-  tuning,
 )
+from bert_tf.training import config as training_config
 from bert_tf.training import objective as objective_lib
 from bert_tf.training import results as results_lib
 
@@ -368,7 +368,7 @@ def _phases(
       records = dataclasses.replace(
         records,
         group_by_length=True,
-        has_few_widths=tuning.compiles_widths(config.train),
+        has_few_widths=compilation.compiles_each_width(config.train.use_xla),
       )
     found.append(dataclasses.replace(phase, records=records))
   return found

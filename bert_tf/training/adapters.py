@@ -1,8 +1,8 @@
-"""What LoRA trained, in a small checkpoint of its own.
+"""LoRA adapters: small checkpoints with only the variables that LoRA trained.
 
-It holds A and B of each projection, lora_alpha, and what stands on top of
-BERT; the checkpoint that it was trained from has the rest, and is known again
-by the checksums of the projections' kernels.
+An adapter holds A and B of each projection, lora_alpha and the variables above
+BERT. All others are in the checkpoint that it was trained from. An adapter
+recognises that checkpoint by checksums of the projections' kernels.
 """
 
 import os
@@ -19,15 +19,20 @@ from bert_tf.files import paths
 from bert_tf.layers import lora
 from bert_tf.model_folder import run_info
 
-# In the folder of a run.
+# Below the folder of a run.
 _PATH = os.path.join("adapter", "lora.ckpt")
 
 
 def save(output_dir: str, tensors: Mapping[str, tf.Tensor]) -> None:
-  """Writes the adapter that is among the tensors of a checkpoint, if any."""
+  """Writes the adapter among the tensors of a checkpoint, if any.
+
+  Args:
+    output_dir: folder of the run.
+    tensors: the checkpoint's tensors, by name.
+  """
   if lora.ALPHA not in tensors or not distribution.is_chief():
     return
-  own = [n for n in checkpoints.parameters(tensors) if n[:5] != "bert/"]
+  head = [n for n in checkpoints.parameters(tensors) if n[:5] != "bert/"]
   updates = [n for n in tensors if n.endswith((lora.A, lora.B))]
   checksums = {
     scope + lora.CHECKSUM: _checksum(tensors[scope + lora.BASE])
@@ -35,7 +40,7 @@ def save(output_dir: str, tensors: Mapping[str, tf.Tensor]) -> None:
   }
   checkpoints.write(
     os.path.join(output_dir, _PATH),
-    {name: tensors[name] for name in [*own, *updates, lora.ALPHA]} | checksums,
+    {name: tensors[name] for name in [*head, *updates, lora.ALPHA]} | checksums,
   )
 
 
@@ -49,10 +54,10 @@ def open_adapter(path: str) -> checkpoints.CheckpointReader:
   """Returns a reader of an adapter.
 
   Args:
-    path: its prefix, or the output_dir of the run that trained it.
+    path: prefix of the adapter, or output_dir of the run that trained it.
 
   Raises:
-    ValueError: if there is none.
+    ValueError: if the checkpoint is not an adapter.
   """
   if paths.is_folder(path):
     path = os.path.join(path, _PATH)
@@ -60,17 +65,17 @@ def open_adapter(path: str) -> checkpoints.CheckpointReader:
   has_checksums = any(name.endswith(lora.CHECKSUM) for name in reader.shapes)
   if lora.ALPHA not in reader.shapes or not has_checksums:
     raise ValueError(
-      f"{path} is no adapter, it has no {lora.ALPHA} with checksums; give "
+      f"{path} is not an adapter: it lacks {lora.ALPHA} or checksums; give "
       f"output_dir/{_PATH} of a run with `lora_rank`."
     )
   return reader
 
 
-def run_of(path: str) -> run_info.RunInfo | None:
-  """Returns the run that trained an adapter, None if it is not known.
+def find_run(path: str) -> run_info.RunInfo | None:
+  """Returns the run that trained an adapter; None if it is unknown.
 
   Args:
-    path: as `open_adapter`.
+    path: see `open_adapter`.
   """
   folder = path
   if not paths.is_folder(path):
@@ -81,45 +86,47 @@ def run_of(path: str) -> run_info.RunInfo | None:
 
 
 def add(model: keras.Model, path: str, encoder_only: bool = False) -> list[str]:
-  """Adds an adapter's updates to a model's kernels and sets its other values.
+  """Adds an adapter's updates to a model's kernels and loads its head.
 
-  The model has the values that the adapter was trained from. It may have LoRA
-  itself: its updates are then on top of these. With encoder_only the model's
-  head stays as it is.
+  Args:
+    model: has the values that the adapter was trained from. Its own LoRA
+      updates, if any, are added to these of the adapter.
+    path: see `open_adapter`.
+    encoder_only: whether the model's head stays as it is.
 
   Returns:
-    The names of the variables that were set.
+    The names of the variables that were loaded.
 
   Raises:
-    ValueError: if there is no adapter, or it is of another model.
+    ValueError: if the checkpoint is not an adapter or belongs to another model.
   """
   reader = open_adapter(path)
   variables = {v.path: v for v in model.weights}
   names = () if encoder_only else checkpoints.parameters(reader.shapes)
-  own = {name: reader.get(name) for name in names}
+  head = {name: reader.get(name) for name in names}
   updates, alpha = {}, float(reader.get(lora.ALPHA))
   for scope in lora.adapted(reader.shapes):
     a, b = reader.get(scope + lora.A), reader.get(scope + lora.B)
     updates[f"{scope}/kernel"] = alpha / a.shape[1] * (a @ b)
-  for name, value in {**own, **updates}.items():
+  for name, value in {**head, **updates}.items():
     shape = name in variables and tuple(variables[name].shape)
     if shape != value.shape:
       raise ValueError(
-        f"{reader.path} is of another model: {name} is {value.shape} there "
-        f"and {shape or 'missing'} here."
+        f"{reader.path} belongs to another model: {name} is {value.shape} "
+        f"there and {shape or 'missing'} here."
       )
   _check_base(reader, variables)
-  for name, value in own.items():
+  for name, value in head.items():
     variables[name].assign(value)
   for name, value in updates.items():
     variables[name].assign_add(value)
-  return list(own)
+  return list(head)
 
 
 def _check_base(
   reader: checkpoints.CheckpointReader, variables: Mapping[str, keras.Variable]
 ) -> None:
-  """Raises ValueError if kernels are not those that LoRA was trained on."""
+  """Raises ValueError if the kernels have not the adapter's checksums."""
   differing = [
     f"{scope}/kernel"
     for scope in lora.adapted(reader.shapes)
@@ -129,5 +136,5 @@ def _check_base(
   if differing:
     raise ValueError(
       f"{reader.path} was trained from another model: {', '.join(differing)} "
-      "had other values there; give the `init_checkpoint` of its run."
+      "differ; give the `init_checkpoint` of its run."
     )

@@ -1,4 +1,4 @@
-"""How long a run trains: for a number of steps, or for a time."""
+"""The budget of a run: a number of steps, or a time."""
 
 import time
 from typing import Any
@@ -12,7 +12,7 @@ from bert_tf.training import config as training_config
 
 _now = time.monotonic
 
-# The first groups of steps, which hold compilation.
+# TensorFlow traces and compiles in the first groups of steps.
 _NUM_COMPILING = 2
 
 
@@ -20,18 +20,24 @@ class TimedWarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
   """A warm-up and a linear decay to 0 that follow a clock instead of steps.
 
   With p the share of the time that is over, the learning rate is
-  init_lr (1 - p). In the warm-up it is init_lr (p - q) / warmup_share, until
-  p - q is warmup_share; q is the share that was over when steps began to follow
-  one another. A first step with the rate that the clock says, after half a
-  minute of compilation, would spoil a model for good. Whoever trains calls
-  `set` before each group of steps.
+  init_lr (1 - p). While p - q < warmup_share, it is
+  init_lr (p - q) / warmup_share instead. Here q is the share that was over when
+  compilation ended. Without q, the first step would have the rate of half a
+  minute of warm-up, which can spoil a model for good.
+
+  Call `set` before each group of steps.
+
+  Args:
+    init_lr: peak learning rate.
+    train_seconds: seconds until the rate is 0.
+    warmup_share: share of this time for the warm-up, in [0, 1).
 
   Attributes:
-    seconds_done: of training so far, float32 variable [].
-    state: what checkpoints hold of it, by name.
+    seconds_done: float32 variable []. Seconds of training so far.
+    state: the variables that checkpoints hold, by name.
 
   Raises:
-    ValueError: for a time or a share out of range.
+    ValueError: if train_seconds or warmup_share is out of range.
   """
 
   def __init__(
@@ -48,7 +54,7 @@ class TimedWarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
       0.0, "float32", checkpoints.TRAIN_SECONDS
     )
     self.state = {checkpoints.TRAIN_SECONDS: self.seconds_done}
-    # Where the clock was read, and how fast it has run since.
+    # The step of the last call of `set`, and the seconds of each step since.
     self._step = self._variable(0, "int64", "clock_step")
     self._seconds_per_step = self._variable(0.0, "float32", "seconds_per_step")
     self._warmup_start = self._variable(0.0, "float32", "warmup_start")
@@ -72,10 +78,10 @@ class TimedWarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
     """Sets the clock.
 
     Args:
-      step: updates done.
-      seconds_done: seconds of training that these took.
-      seconds_per_step: seconds that each of the next updates will take.
-      warmup_start: seconds of training after which the warm-up began.
+      step: updates so far.
+      seconds_done: seconds of training so far.
+      seconds_per_step: expected seconds of each of the next updates.
+      warmup_start: seconds of training before the warm-up.
     """
     self._warmup_start.assign(warmup_start)
     self._step.assign(step)
@@ -104,47 +110,47 @@ class TimedWarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
 
 
 class Budget:
-  """What ends a run, those before it in output_dir included: a number of steps.
+  """A number of steps, including those of earlier runs in output_dir.
 
   Attributes:
-    num_steps: of the whole run, None while that is not known.
+    num_steps: steps of the whole run; None while unknown.
   """
 
   def __init__(self, num_train_steps: int | None) -> None:
     self.num_steps = num_train_steps
 
   def begin(self, step: int) -> None:
-    """Is called once `step` steps are restored."""
+    """Starts the budget after `step` restored steps."""
 
   def count(self, step: int, seconds_per_step: float) -> None:
-    """Is called after each group of steps.
+    """Counts a group of steps. Call it after each group.
 
     Args:
-      step: steps done.
-      seconds_per_step: of that group.
+      step: steps so far.
+      seconds_per_step: mean over this group.
     """
 
   def steps_left(self, step: int) -> int:
-    """Returns how many steps to take at most before `count`; 0 at the end."""
+    """Returns the maximum of steps before the next `count`; 0 at the end."""
     return max(0, (self.num_steps or 0) - step)
 
   def seconds_left(self, step: int, seconds_per_step: float) -> float:
-    """Returns how long the rest takes."""
+    """Returns the seconds until the end of the run."""
     return self.steps_left(step) * seconds_per_step
 
   def describe(self, step: int) -> str:
-    """Returns how far a run is, as in "20/100"."""
+    """Returns the progress of a run, for example "20/100"."""
     return f"{step}/{self.num_steps}"
 
 
 class TimeBudget(Budget):
-  """Trains for a time, compilation, evaluations and saves included.
+  """A time that includes compilation, evaluations and saves.
 
-  The time of a killed run counts up to its last checkpoint. Processes go by
+  The time of a killed run counts up to its last checkpoint. All processes use
   the slowest clock among them.
 
   Args:
-    schedule: the learning rate's; it holds the time that is over.
+    schedule: learning-rate schedule; it holds the seconds so far.
   """
 
   def __init__(self, schedule: TimedWarmupLinearDecay) -> None:
@@ -158,26 +164,26 @@ class TimeBudget(Budget):
     self._seconds_per_step = 0.0
 
   def begin(self, step: int) -> None:
-    """Starts the clock where the checkpoint left it."""
+    """Starts the clock at the seconds that the checkpoint holds."""
     self._seconds = float(self._schedule.seconds_done)
     self._start = _now() - self._seconds
-    # A run that goes on has moments that are warm.
+    # A resumed run needs no new warm-up: it has moments.
     self._is_new = step == 0
     self._warmup_start = self._seconds if self._is_new else 0.0
     self._schedule.set(step, self._seconds, 0.0, self._warmup_start)
 
   def count(self, step: int, seconds_per_step: float) -> None:
-    """Reads the clock and sets the learning rate by it."""
+    """Reads the clock and sets it in the schedule."""
     mine = {
       "seconds": _now() - self._start,
       "pace": seconds_per_step,
     }
-    found = distribution.all_gather_objects(mine)
+    clocks = distribution.all_gather_objects(mine)
     total = self._schedule.train_seconds
-    self._seconds = min(max(one["seconds"] for one in found), total)
-    self._seconds_per_step = max(one["pace"] for one in found)
+    self._seconds = min(max(clock["seconds"] for clock in clocks), total)
+    self._seconds_per_step = max(clock["pace"] for clock in clocks)
     if not self.steps_left(step):
-      self._seconds = total  # Less than half a step is left.
+      self._seconds = total  # Less than half a step remains.
     self._num_counts += 1
     if self._num_counts == _NUM_COMPILING + 1:
       left = (total - self._seconds) / self._seconds_per_step
@@ -189,32 +195,32 @@ class TimeBudget(Budget):
     )
 
   def steps_left(self, step: int) -> int:
-    """Returns the steps that fit in what is left, rounded."""
+    """Returns the steps that fit into the remaining time, rounded."""
     left = self._schedule.train_seconds - self._seconds
     if not self._seconds_per_step:
       return int(left > 0)
     return round(left / self._seconds_per_step)
 
   def seconds_left(self, step: int, seconds_per_step: float) -> float:
-    """Returns how long the rest takes."""
+    """Returns the remaining seconds."""
     return self._schedule.train_seconds - self._seconds
 
   def describe(self, step: int) -> str:
-    """Returns the step and the share of the time that is over."""
+    """Returns the step and the elapsed share of the time."""
     total = self._schedule.train_seconds
     return f"{step} ({self._seconds / total:.1%} of {total / 60:g} minutes)"
 
 
-def schedule_of(
+def create_schedule(
   config: training_config.TrainConfig,
 ) -> TimedWarmupLinearDecay | None:
-  """Returns the schedule of a run for a time; None where steps are counted."""
+  """Returns the schedule of a timed run; None for a number of steps."""
   if not config.train_seconds:
     return None
   return TimedWarmupLinearDecay(config.learning_rate, config.train_seconds)
 
 
-def of_run(
+def create_budget(
   config: training_config.TrainConfig,
   optimizer: optimization.AdamWeightDecayOptimizer,
 ) -> Budget:

@@ -1,4 +1,4 @@
-"""How to train: the settings, without TensorFlow."""
+"""Settings of a training run. Imports no TensorFlow."""
 
 import dataclasses
 
@@ -9,13 +9,13 @@ from bert_tf import names, settings
 class TrainConfig:
   """Settings of every training run.
 
-  The Estimator also reads fields that are plain here. The configs of
+  Fields without `settings.setting` have no flag here. The configs of
   pre-training and fine-tuning below turn them into settings.
   """
 
   # Checkpoint to start from, usually a pre-trained BERT: its prefix, or the
-  # output_dir of a run, whose newest is taken. A checkpoint in this run's
-  # output_dir goes before it. Its flag is made by cli/model_flags.py.
+  # output_dir of a run for its newest checkpoint. A checkpoint in this run's
+  # own output_dir has precedence. cli/model_flags.py makes the flag.
   init_checkpoint: str | None = None
   output_dir: str = settings.setting(
     help="Folder for checkpoints, events and results.",
@@ -43,36 +43,34 @@ class TrainConfig:
     12345, "Seed of initial values, dropout and the order of the data."
   )
   keep_checkpoint_max: int = settings.setting(
-    5, "How many of the newest checkpoints are kept; 0 for all.", minimum=0
+    5, "Number of newest checkpoints to keep; 0 for all.", minimum=0
   )
   log_every_steps: int = settings.setting(
     100, "Steps between two log lines.", minimum=1
   )
   use_xla: bool | None = settings.setting(
     None,
-    "Whether XLA compiles the training step: true, false or auto (the default, "
-    "None in Python). auto compiles on GPUs and TPUs; on CPUs a run of 200 "
-    "steps or more times the plain step, where the rest of the run takes over "
-    "2 minutes the compiled one, and over 10 one of which XLA compiles "
-    "what lies between the matrix products; it keeps the fastest and writes "
-    "its choice to use_xla.json.",
+    "Compile the training step with XLA: true, false or auto (the default, "
+    "None in Python). auto compiles on GPUs and TPUs. On CPUs, runs of 200 or "
+    "more steps time the alternatives if minutes of training remain, use the "
+    "fastest and write the choice to use_xla.json.",
   )
   gradient_accumulation_steps: int = settings.setting(
     1,
-    "Micro-batches that each device splits its share of a batch into, where "
-    "the whole does not fit in memory. The step is the same, but for dropout, "
-    "which each part draws for itself.",
+    "Micro-batches that each device splits its share of a batch into, to save "
+    "memory. The step stays the same, except that each micro-batch draws its "
+    "own dropout.",
     minimum=1,
   )
   recompute: bool = settings.setting(
     False,
-    "Gradient checkpointing: computes the encoder layers again for the "
-    "gradient instead of keeping their activations; less memory, a third more "
-    "time.",
+    "Gradient checkpointing: recomputes the encoder layers in the backward "
+    "pass instead of storing their activations. Needs less memory and a third "
+    "more time.",
   )
   optimizer: str = settings.setting(
     names.ADAMW,
-    "adamw is the original's; lamb is for large batches.",
+    "adamw, the original's, or lamb, for large batches.",
     choices=names.OPTIMIZERS,
   )
   layerwise_lr_decay: float = settings.setting(
@@ -83,8 +81,8 @@ class TrainConfig:
   )
   precision: str = settings.setting(
     "float32",
-    "What products are computed in. Variables, losses and checkpoints are "
-    "float32.",
+    "Data type of matrix products. Variables, losses and checkpoints are "
+    "always float32.",
     choices=tuple(names.PRECISIONS),
   )
   # Settings of fine-tuning.
@@ -95,71 +93,70 @@ class TrainConfig:
   lora_adapter: str | None = None
   eval_every_steps: int = settings.setting(
     0,
-    "Steps between two evaluations while training, the last step always being "
-    "one; 0 for none. The weights of the best are kept in output_dir/best, a "
-    "folder that --output_dir takes to evaluate and predict with them.",
+    "Steps between two evaluations during training; 0 for none. The last step "
+    "is always followed by one. The best weights are saved in output_dir/best. "
+    "Pass that folder as --output_dir to evaluate or predict with them.",
     minimum=0,
   )
   best_metric: str | None = settings.setting(
     None,
-    "Which result decides on the best: a loss or the perplexity by the lowest "
-    "value, any other by the highest. Default: masked_lm_loss in pre-training, "
-    "f1 in SQuAD and NER; else the task's first official metric beside the "
-    "accuracy, or eval_accuracy.",
+    "Result that decides which weights are best: the lowest loss or "
+    "perplexity, or the highest value of any other. Default: masked_lm_loss in "
+    "pre-training, f1 in SQuAD and NER; else the task's first official metric "
+    "other than accuracy, or eval_accuracy.",
   )
   early_stopping_patience: int = settings.setting(
     0,
-    "Evaluations in a row without a better one after which training ends; 0 "
+    "Stop after this number of evaluations in a row without a better result; 0 "
     "for never.",
     minimum=0,
   )
 
   @property
   def train_seconds(self) -> float:
-    """The time to train for; 0 where num_train_steps says how long."""
+    """Seconds to train; 0 if num_train_steps is the budget."""
     return 3600 * self.train_hours + 60 * self.train_minutes
 
   def __post_init__(self) -> None:
-    """Raises ValueError for values that are out of bounds or contradict."""
+    """Raises ValueError if values are out of range or contradictory."""
     settings.check(self)
     if self.lora_adapter and not self.init_checkpoint:
       raise ValueError(
-        "lora_adapter is added to the checkpoint that it was trained from; set "
-        "`init_checkpoint`."
+        f"lora_adapter {self.lora_adapter} needs the checkpoint that it was "
+        "trained from; set `init_checkpoint`."
       )
     if self.encoder_only and not self.init_checkpoint:
       raise ValueError(
-        "encoder_only takes the encoder of a checkpoint; set `init_checkpoint`."
+        "encoder_only loads the encoder of a checkpoint; set `init_checkpoint`."
       )
     if self.lora_alpha is not None and self.lora_rank == 0:
       raise ValueError(
-        f"lora_alpha {self.lora_alpha} scales LoRA's updates, but there are "
-        "none; set `lora_rank`, or leave `lora_alpha` out."
+        f"lora_alpha {self.lora_alpha} scales LoRA's updates, but lora_rank is "
+        "0; set `lora_rank`, or leave `lora_alpha` out."
       )
     if self.early_stopping_patience and not self.eval_every_steps:
       raise ValueError(
         f"early_stopping_patience {self.early_stopping_patience} counts "
-        "evaluations, but there are none while training; set "
-        "`eval_every_steps`."
+        "evaluations, but eval_every_steps is 0; set `eval_every_steps`."
       )
 
   def check_best_metric(self) -> None:
-    """Raises ValueError for a best_metric with nothing to choose from."""
+    """Raises ValueError if best_metric is set without evaluations."""
     if self.best_metric and not self.eval_every_steps:
       raise ValueError(
-        f"best_metric {self.best_metric} chooses among evaluations while "
-        "training, but there are none; set `eval_every_steps`, or leave "
+        f"best_metric {self.best_metric} compares evaluations during training, "
+        "but eval_every_steps is 0; set `eval_every_steps`, or leave "
         "`best_metric` out."
       )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PretrainingTrainConfig(TrainConfig):
-  """Adds the length of the training, in steps or in time."""
+  """Adds the budget: steps or time."""
 
   num_train_steps: int = settings.setting(
     100000,
-    "Training steps in all, those of earlier runs included.",
+    "Training steps, including those of earlier runs in output_dir.",
     minimum=1,
     original=True,
   )
@@ -168,56 +165,56 @@ class PretrainingTrainConfig(TrainConfig):
   )
   train_hours: float = settings.setting(
     0.0,
-    "Trains for this time instead of num_train_steps, that of earlier runs in "
-    "output_dir included: the learning rate rises for a tenth of it and has "
-    "fallen to 0 at its end.",
+    "Hours to train, instead of num_train_steps, including those of earlier "
+    "runs in output_dir. The learning rate rises for a tenth of the time and "
+    "falls to 0 at the end.",
     minimum=0.0,
   )
   train_minutes: float = settings.setting(
-    0.0, "Is added to train_hours.", minimum=0.0
+    0.0, "Minutes to train, added to train_hours.", minimum=0.0
   )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FineTuningTrainConfig(TrainConfig):
-  """Adds the weights to start from and LoRA."""
+  """Adds the starting weights and LoRA."""
 
   encoder_only: bool = settings.setting(
     False,
-    "Takes only the encoder from init_checkpoint and starts a new head, with "
-    "the labels of the data. Default: the head is taken too if it was trained "
-    "for this task and these labels.",
+    "Load only the encoder of init_checkpoint and train a new head for the "
+    "labels of the data. Default: also load the head if it was trained for "
+    "this task and these labels.",
   )
   lora_rank: int | None = settings.setting(
     None,
-    "LoRA: leaves BERT as it is and trains updates of this rank to the query, "
-    "key, value and output projections of attention, and the task's own layer. "
-    "8 is usual, with a learning rate of 1e-4 and above; 0 trains all of BERT.",
+    "Train with LoRA of this rank: freezes BERT and trains low-rank updates of "
+    "the attention projections and the task's own layer. Typical: 8, with a "
+    "learning rate of 1e-4 or more. 0 trains all of BERT.",
     minimum=0,
     otherwise=0,
   )
   lora_alpha: float | None = settings.setting(
     None,
-    "LoRA's updates are multiplied by lora_alpha / lora_rank. Default: what "
-    "the model's run.json says, else lora_rank.",
+    "LoRA's updates are multiplied by lora_alpha / lora_rank. Default: the "
+    "value in the model's run.json, else lora_rank.",
     minimum=0.0,
     otherwise=None,
   )
   lora_adapter: str | None = settings.setting(
     None,
-    "What LoRA trained, to be added to init_checkpoint: the output_dir of that "
-    "run, or its adapter/lora.ckpt.",
+    "LoRA adapter to add to init_checkpoint: the output_dir of the run that "
+    "trained it, or its adapter/lora.ckpt.",
   )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FreezingTrainConfig(FineTuningTrainConfig):
-  """Adds the layers that are not trained."""
+  """Adds frozen layers."""
 
   freeze_layers: int | None = settings.setting(
     None,
-    "Leaves the embeddings (word, position, segment, their layer norm) and the "
-    "first N encoder layers as they are; the layers above, the pooler and the "
-    "classifier are trained. 0 freezes the embeddings alone. Default: nothing.",
+    "Freeze the embeddings (word, position, segment and their layer norm) and "
+    "the first N encoder layers. 0 freezes only the embeddings. Default: "
+    "freeze nothing.",
     minimum=0,
   )

@@ -1,4 +1,4 @@
-"""Learning curves: read from a run's TensorBoard events, and drawn."""
+"""Reads learning curves from TensorBoard events and draws them."""
 
 import os
 
@@ -27,9 +27,12 @@ _NOT_DRAWN = (
 
 
 def read(folder: str) -> Curves:
-  """Returns {name: {step: value}} of the TensorBoard events in a folder.
+  """Returns the scalars of the TensorBoard events in a folder.
 
-  Logs a warning for a damaged file, which is read up to the damage.
+  A damaged file is read up to the damage and logged as a warning.
+
+  Returns:
+    {name: {step: value}}.
   """
   _warn_of_damage(folder)
   events = event_accumulator.EventAccumulator(
@@ -47,7 +50,7 @@ def read(folder: str) -> Curves:
 
 
 def _warn_of_damage(folder: str) -> None:
-  """Logs a warning for each file of events that cannot be read to its end."""
+  """Logs a warning for each damaged events file."""
   for path in paths.matches(os.path.join(folder, "events.out.tfevents.*")):
     try:
       for _ in tf.data.TFRecordDataset(path):
@@ -62,13 +65,12 @@ def plot(output_dir: str, plot_file: str, width: int = 1200) -> None:
   """Draws training as lines and evaluation as points, as a PNG or SVG file.
 
   Args:
-    output_dir: of the run.
+    output_dir: folder of the run.
     plot_file: to write; its suffix is the format.
-    width: of the picture, in pixels.
+    width: pixels of the picture.
 
   Raises:
-    ValueError: if the folder holds no events of a run, or for a plot_file of
-      another suffix.
+    ValueError: if the folder has no events, or if the suffix is not supported.
     ImportError: if matplotlib is not installed.
   """
   style.check_path(plot_file)
@@ -93,19 +95,19 @@ def plot(output_dir: str, plot_file: str, width: int = 1200) -> None:
 
 
 def _panels(training: Curves, evaluation: Curves) -> dict[str, list[str]]:
-  """Returns the curves of each panel, by its title; no panel is empty."""
+  """Returns the names of the curves in each panel, by its title."""
   names = [n for n in (*training, *evaluation) if n not in _NOT_DRAWN]
-  # Those of a kind of entity or question stay in the files of results.
+  # Scores of one kind of entity or question are only in the results files.
   names = [n for n in names if not any(n.endswith(f"_{m}") for m in _TOTALS)]
   panels: dict[str, list[str]] = {}
   for name in dict.fromkeys(names):
-    panels.setdefault(_panel_of(name), []).append(name)
-  # What is one panel's is at the same place in every picture.
+    panels.setdefault(_panel_title(name), []).append(name)
+  # Panels have the same order in every picture.
   order = ("loss", "accuracy", _SCORES, _RATE)
   return {title: panels[title] for title in order if title in panels}
 
 
-def _panel_of(name: str) -> str:
+def _panel_title(name: str) -> str:
   kinds = ("loss", "accuracy")
   if name == _RATE:
     return name
@@ -118,21 +120,21 @@ def _draw(
   trained: dict[int, float],
   evaluated: dict[int, float],
 ) -> None:
-  """Draws a curve of the training, of the evaluations, or both."""
+  """Draws the curve of training, the points of evaluations, or both."""
   color = style.line(axis, *_points(trained), name) if trained else None
   if evaluated:
     style.points(axis, *_points(evaluated), "" if trained else name, color)
 
 
 def _draw_schedule(axis: style.Axes, output_dir: str) -> None:
-  """Draws the learning rate of each step below the means that were logged.
+  """Draws the schedule behind the logged means of the learning rate.
 
-  A warm-up that ends before the first line of the log is seen so.
+  It shows a warm-up that ends before the first log line.
   """
   settings = run_log.training_settings(output_dir)
   names = ("learning_rate", "num_train_steps", "num_warmup_steps")
   if not settings or settings["train_hours"] or settings["train_minutes"]:
-    return  # It is not known, or follows a clock.
+    return  # The schedule is unknown or follows a clock.
   peak, num_steps, num_warmup_steps = (settings[name] for name in names)
   schedule = optimization.WarmupLinearDecay(peak, num_steps, num_warmup_steps)
   steps = sorted({0, num_warmup_steps - 1, num_warmup_steps, num_steps} - {-1})

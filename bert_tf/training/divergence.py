@@ -1,4 +1,4 @@
-"""Stops a training whose loss has run away, before its weights are saved."""
+"""Stops a diverged training before its weights are saved."""
 
 import math
 from collections.abc import Mapping
@@ -7,20 +7,20 @@ import tensorflow as tf
 
 from bert_tf import checkpoints
 
-# A loss is too high beyond this many times the first, or times one: a model
-# that knows nothing has a cross entropy of the logarithm of its classes.
+# A loss is too high above this multiple of the first loss, or of 1 if the first
+# is lower. An untrained model has a cross entropy of log(number of classes).
 _FACTOR = 100
 
-# One high loss may be a batch with an outlier.
+# A single high loss may be a batch with an outlier.
 _NUM_IN_A_ROW = 3
 
 
 class DivergedError(ValueError):
-  """A loss far above where it began, or what is no longer finite."""
+  """The loss is far above the first, or a value is not finite."""
 
 
 class LossCheck:
-  """Looks at the losses of a training as they come.
+  """Checks the losses and weights of a training.
 
   Args:
     output_dir: folder of the run, for the error.
@@ -32,13 +32,18 @@ class LossCheck:
     self._num_high = 0
 
   def add(self, step: int, loss: float, gradient_norm: float) -> None:
-    """Raises DivergedError if the loss by a step is not one of a training.
+    """Adds a group of steps.
 
     Args:
-      step: the last of those taken.
-      loss: mean of the steps since the last call, of the weights before each.
-      gradient_norm: mean of theirs. One that is not finite makes every weight
-        NaN, which the loss shows only a step later.
+      step: the last step of the group.
+      loss: mean over the group. The loss of a step is that of the weights
+        before its update.
+      gradient_norm: mean over the group. A norm that is not finite makes every
+        weight NaN, which the loss shows only one step later.
+
+    Raises:
+      DivergedError: if the loss or the norm is not finite, or if the loss was
+        too high three times in a row.
     """
     if self._first is None:
       self._first = loss
@@ -50,7 +55,7 @@ class LossCheck:
       raise self._error(f"the gradients became {gradient_norm} by step {step}")
 
   def check_weights(self, step: int, tensors: Mapping[str, tf.Tensor]) -> None:
-    """Raises DivergedError if any of the tensors to save is not finite."""
+    """Raises DivergedError if a tensor to save is not finite."""
     floats = {n: t for n, t in tensors.items() if t.dtype.is_floating}
     are_finite = tf.stack(
       [tf.reduce_all(tf.math.is_finite(t)) for t in floats.values()]
@@ -60,8 +65,8 @@ class LossCheck:
     ]
     if bad:
       raise self._error(
-        f"{bad[0]} and {len(bad) - 1} more of {len(floats)} are not finite "
-        f"after step {step}, which is not saved"
+        f"{bad[0]} and {len(bad) - 1} more of {len(floats)} variables are not "
+        f"finite after step {step}, which is not saved"
       )
 
   def _error(self, what: str) -> DivergedError:

@@ -1,4 +1,4 @@
-"""Evaluation while training: the best weights so far, and when to stop."""
+"""Evaluates during training, saves the best checkpoint and stops early."""
 
 import json
 import os
@@ -16,15 +16,17 @@ from bert_tf.training import adapters
 
 Results = Mapping[str, float | int]
 
-# Below the folder of the run: the best checkpoint, its results, and this.
+# Below the folder of the run: the best checkpoint, its results and the history
+# of all evaluations.
 BEST_DIR = "best"
 HISTORY_FILE = "evaluations.json"
 
 
 def is_better(metric: str, value: float, other: float) -> bool:
-  """Returns whether a value is better than another: for a loss a lower one.
+  """Returns whether a value of a metric is better than another.
 
-  Any number is better than NaN.
+  Lower is better for losses and the perplexity, higher for all others. Any
+  number is better than NaN.
   """
   if metric.endswith("loss") or metric == "perplexity":
     value, other = -value, -other
@@ -32,7 +34,7 @@ def is_better(metric: str, value: float, other: float) -> bool:
 
 
 def best_folder(output_dir: str) -> str | None:
-  """Returns the folder of a run's best checkpoint, None without one."""
+  """Returns the folder of a run's best checkpoint; None without one."""
   folder = os.path.join(output_dir, BEST_DIR)
   return folder if checkpoints.listed(folder) else None
 
@@ -41,22 +43,22 @@ def best_results(folder: str) -> dict[str, float | int]:
   """Returns the results of the checkpoint in a `best_folder`.
 
   Raises:
-    ValueError: if they are not there.
+    ValueError: if the history has no results of this checkpoint.
   """
   path = os.path.join(folder, HISTORY_FILE)
   history = _read_history(path)
-  found = _of_checkpoint(folder, history["evaluations"])
-  if found is None:
+  results = _find_results(folder, history["evaluations"])
+  if results is None:
     raise ValueError(
-      f"{path} lacks the evaluation of the checkpoint beside it."
+      f"{path} lacks the evaluation of the checkpoint next to it."
     )
-  return found
+  return results
 
 
 def _read_history(path: str) -> dict[str, Any]:
-  """Returns the evaluations of a run and the metric of its best one."""
+  """Returns the content of a history: the metric and all evaluations."""
   types = {"metric": str, "evaluations": list[dict[str, float]]}
-  # A metric of a diverged model may be NaN.
+  # Metrics of a diverged model may be NaN.
   history = json_files.read_object(path, types, tuple(types), allows_nan=True)
   for results in history["evaluations"]:
     if not {checkpoints.GLOBAL_STEP, history["metric"]} <= results.keys():
@@ -67,10 +69,10 @@ def _read_history(path: str) -> dict[str, Any]:
   return history
 
 
-def _of_checkpoint(
+def _find_results(
   folder: str, evaluations: Sequence[dict[str, float | int]]
 ) -> dict[str, float | int] | None:
-  """Returns the evaluation of the checkpoint in a folder, None if not there."""
+  """Returns the evaluation of a folder's newest checkpoint; None without."""
   path = checkpoints.latest(folder) or ""
   step = path.rpartition("-")[2]
   return next(
@@ -79,7 +81,7 @@ def _of_checkpoint(
 
 
 def _index_of_best(metric: str, evaluations: Sequence[Results]) -> int:
-  """Returns the index of the best evaluation, the first of equals; or -1."""
+  """Returns the index of the first best evaluation; -1 without any."""
   best = -1
   for i, results in enumerate(evaluations):
     if best < 0 or is_better(
@@ -90,24 +92,22 @@ def _index_of_best(metric: str, evaluations: Sequence[Results]) -> int:
 
 
 class PeriodicEvaluation:
-  """Evaluates every so many steps and keeps the best checkpoint in best/.
+  """Evaluates at regular steps and saves the best checkpoint in best/.
 
   Evaluations up to `first_step` are read from the folder of the run, so a
-  resumed run finds the same best checkpoint and stops at the same step.
+  resumed run has the same best checkpoint and stops at the same step.
 
   Args:
-    evaluate: evaluates the weights as they are; None only where every_steps
-      is 0.
+    evaluate: evaluates the current weights. May be None if every_steps is 0.
     output_dir: folder of the run.
-    every_steps: steps between two evaluations; 0 for none at all.
-    metric: name of the result by which the best is chosen; None only where
-      every_steps is 0.
-    patience: evaluations without a better one after which to stop; 0 for
-      never.
-    first_step: steps done before.
+    every_steps: steps between two evaluations; 0 for no evaluations.
+    metric: name of the result that decides. May be None if every_steps is 0.
+    patience: evaluations in a row without a better result after which training
+      stops; 0 for never.
+    first_step: steps of earlier runs.
 
   Raises:
-    ValueError: if the folder's best checkpoint is that of another metric.
+    ValueError: if the folder has a best checkpoint by another metric.
   """
 
   def __init__(
@@ -124,32 +124,38 @@ class PeriodicEvaluation:
     self._every_steps = every_steps
     self._metric = metric or ""
     self._patience = patience
-    self._evaluations = self._known(first_step) if every_steps else []
-    # Of the weights in best/. None if those are of a step after first_step: it
-    # is taken again, perhaps with another result.
-    self._kept = _of_checkpoint(self._folder, self._evaluations)
+    self._evaluations = self._read_earlier(first_step) if every_steps else []
+    # Results of the checkpoint in best/. None if its step is after first_step:
+    # this run repeats the step, perhaps with another result.
+    self._best = _find_results(self._folder, self._evaluations)
 
   def steps_to_next(self, step: int) -> int:
-    """Returns the steps until the next evaluation, a large number for none."""
-    every = self._every_steps or sys.maxsize
-    return every - step % every
+    """Returns the steps until the next evaluation; sys.maxsize for none."""
+    interval = self._every_steps or sys.maxsize
+    return interval - step % interval
 
   def is_due(self, step: int, is_last: bool) -> bool:
-    """Returns whether to evaluate after this step; the last one always is."""
+    """Returns whether to evaluate after this step. The last one always is."""
     return bool(self._every_steps) and (
       is_last or step % self._every_steps == 0
     )
 
   @property
   def is_out_of_patience(self) -> bool:
-    """Whether the last `patience` evaluations were no better than the best."""
+    """Whether the last `patience` evaluations did not improve the best."""
     if not self._patience:
       return False
     best = _index_of_best(self._metric, self._evaluations)
     return len(self._evaluations) - 1 - best >= self._patience
 
   def run(self, tensors: Mapping[str, tf.Tensor]) -> str:
-    """Evaluates once; keeps the weights if best; returns a line to log.
+    """Evaluates and saves the weights if they are the best so far.
+
+    Args:
+      tensors: the checkpoint to save, by name.
+
+    Returns:
+      A line for the log.
 
     Raises:
       ValueError: if the results lack the metric.
@@ -158,18 +164,18 @@ class PeriodicEvaluation:
     results = dict(self._evaluate())
     if self._metric not in results:
       raise ValueError(
-        f"best_metric {self._metric!r} is no result of this evaluation; use "
+        f"best_metric {self._metric!r} is not a result of this evaluation; use "
         f"{', '.join(sorted(results.keys() - {checkpoints.GLOBAL_STEP}))}."
       )
     self._evaluations.append(results)
-    is_best = self._kept is None or is_better(
-      self._metric, results[self._metric], self._kept[self._metric]
+    is_best = self._best is None or is_better(
+      self._metric, results[self._metric], self._best[self._metric]
     )
     if is_best:
-      self._kept = results
+      self._best = results
     if distribution.is_chief():
       self._write(tensors, results, is_best)
-    distribution.barrier()  # Before another process reads it.
+    distribution.barrier()  # Other processes read the files afterwards.
     parts = [
       f"{name} {value:.4g}"
       for name, value in results.items()
@@ -183,9 +189,10 @@ class PeriodicEvaluation:
   def _write(
     self, tensors: Mapping[str, tf.Tensor], results: Results, is_best: bool
   ) -> None:
-    """Keeps the weights if they are the best; writes the history."""
+    """Saves the weights if they are the best; writes the history."""
     if is_best:
-      # Before the checkpoint: whoever finds that finds what it is of.
+      # Before the checkpoint, so that a visible checkpoint is never without
+      # the files that describe its run.
       run_info.copy_run(os.path.dirname(self._folder), self._folder)
       run_folder.write_scores(self._folder, results)
       adapters.save(self._folder, tensors)
@@ -200,16 +207,16 @@ class PeriodicEvaluation:
     )
 
   def best(self) -> str:
-    """Returns a phrase with the value in best/ and its step; "" if none."""
-    if not self._kept:
+    """Returns the value and step of best/ for the log; "" without one."""
+    if not self._best:
       return ""
     return (
-      f"best {self._metric} {self._kept[self._metric]:.4g} at step "
-      f"{self._kept[checkpoints.GLOBAL_STEP]}"
+      f"best {self._metric} {self._best[self._metric]:.4g} at step "
+      f"{self._best[checkpoints.GLOBAL_STEP]}"
     )
 
-  def _known(self, first_step: int) -> list[dict[str, float | int]]:
-    """Returns the evaluations of earlier runs, up to a step."""
+  def _read_earlier(self, first_step: int) -> list[dict[str, float | int]]:
+    """Returns the evaluations of earlier runs up to first_step."""
     path = os.path.join(self._folder, HISTORY_FILE)
     if not paths.exists(path):
       return []
@@ -220,11 +227,11 @@ class PeriodicEvaluation:
         f"this run's best_metric is {self._metric}; set "
         f"`best_metric={history['metric']}` or choose another `output_dir`."
       )
-    known = [
+    earlier = [
       results
       for results in history["evaluations"]
       if results[checkpoints.GLOBAL_STEP] <= first_step
     ]
-    if known:
-      logging.info("Read %d evaluations of earlier runs.", len(known))
-    return known
+    if earlier:
+      logging.info("Read %d evaluations of earlier runs.", len(earlier))
+    return earlier

@@ -1,18 +1,70 @@
-"""What is set while a model is made for training."""
+"""Builds the model and the optimizer of a run from its TrainConfig."""
 
 import contextlib
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import keras
 
+from bert_tf import distribution, optimization
+from bert_tf.layers import lora, mixed_precision
+from bert_tf.training import budget
+from bert_tf.training import config as training_config
+
+
+def build_model(
+  model_fn: Callable[[], keras.Model], config: training_config.TrainConfig
+) -> keras.Model:
+  """Returns a model with random values, set up for training.
+
+  Sets up the precision, LoRA, frozen layers and gradient checkpointing.
+
+  Args:
+    model_fn: makes the model and builds all its variables.
+    config: how to train.
+
+  Raises:
+    ValueError: if the devices lack the precision, or if the model has no
+      encoder for LoRA or gradient checkpointing.
+  """
+  mixed_precision.check_devices(config.precision)
+  with (
+    mixed_precision.policy_scope(config.precision),
+    _initial_values(config.seed),
+  ):
+    model = model_fn()
+    distribution.hide_first_notes()
+    if config.lora_rank:
+      lora.enable(model, config.lora_rank, config.lora_alpha)
+  optimization.freeze(model.weights, config.freeze_layers)
+  if config.recompute:
+    _checkpoint_gradients(model)
+  return model
+
+
+def create_optimizer(
+  config: training_config.TrainConfig,
+) -> optimization.AdamWeightDecayOptimizer:
+  """Returns the optimizer of a run, with its schedule and loss scale."""
+  optimizer = optimization.create_optimizer(
+    config.learning_rate,
+    config.num_train_steps,
+    config.num_warmup_steps,
+    config.optimizer,
+    config.layerwise_lr_decay,
+    budget.create_schedule(config),
+  )
+  if config.precision == "float16":
+    optimizer.loss_scale = mixed_precision.LossScale()
+  return optimizer
+
 
 @contextlib.contextmanager
-def initial_values_of(seed: int) -> Iterator[None]:
+def _initial_values(seed: int) -> Iterator[None]:
   """A scope in which new variables get the initial values of a seed.
 
-  Keras' initializers draw their own seeds from Python's global generator. It
-  goes on afterwards as if nothing had been drawn.
+  Keras' initializers draw their seeds from Python's global generator, whose
+  state is restored at the end.
   """
   state = random.getstate()
   random.seed(seed)
@@ -22,15 +74,11 @@ def initial_values_of(seed: int) -> Iterator[None]:
     random.setstate(state)
 
 
-def checkpoint_gradients(model: keras.Model) -> None:
-  """Has the encoder's layers computed again for the gradient, not kept.
-
-  Raises:
-    ValueError: if the model trains no encoder.
-  """
+def _checkpoint_gradients(model: keras.Model) -> None:
+  """Makes the backward pass recompute the encoder's layers."""
   if not hasattr(model, "bert"):
     raise ValueError(
-      "recompute is for the layers of BERT, and this model trains none of "
-      "them; leave `recompute` out."
+      "recompute needs the encoder of BERT, which this model does not train; "
+      "leave `recompute` out."
     )
   model.bert.encoder.recompute = True

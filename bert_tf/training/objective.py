@@ -1,9 +1,9 @@
 """The objective of a task: the loss it trains and the metrics it reports.
 
-Losses and metrics are pairs (sum, weight), not means. A batch is split over
-replicas and micro-batches whose weights differ (masked words, real examples),
-so a mean of their means would not be the mean of the batch. Sums and weights
-can be added in any order, and are divided once, at the end.
+Losses and metrics are pairs (sum, weight), not means. The replicas and
+micro-batches of a batch have different weights, such as numbers of masked
+words. A mean of their means is therefore not the mean of the batch. Sums and
+weights are added instead, and divided once, at the end.
 """
 
 import dataclasses
@@ -72,7 +72,11 @@ class Objective:
     )
 
   def unused_variables(self, model: keras.Model) -> list[keras.Variable]:
-    """Returns the trainable variables that the loss does not depend on."""
+    """Returns the trainable variables that the loss does not depend on.
+
+    The pooler in question answering, for example. As in the original, these
+    variables have no moments and no weight decay.
+    """
     return getattr(model, "unused_variables", [])
 
   def trained_variables(self, model: keras.Model) -> list[keras.Variable]:

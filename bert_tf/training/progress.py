@@ -16,15 +16,23 @@ from bert_tf.training import objective as objective_lib
 
 T = TypeVar("T")
 
-# Least number of reports of a training run, if it has as many steps.
+# A training run has at least this many reports, if it has as many steps.
 _MIN_REPORTS = 20
 
-# Between two lines of what is tracked, where there is no terminal.
+# Between two log lines of `track`, if there is no terminal.
 _SECONDS_BETWEEN_LINES = 30
 
 
 class Progress:
-  """Reports a training run as it proceeds, every log_every_steps."""
+  """Reports the progress of a training run every log_every_steps.
+
+  Args:
+    output_dir: folder of the run, for events.
+    first_step: steps of earlier runs.
+    budget: the run's budget.
+    batch_size: examples in a batch.
+    log_every_steps: maximum of steps between two reports.
+  """
 
   def __init__(
     self,
@@ -39,7 +47,7 @@ class Progress:
     self._batch_size = batch_size
     self._log_every_steps = log_every_steps
     self._sums: Sums | None = None
-    # The step and the time since which the speed is measured.
+    # The step and the time at which the measurement of the speed began.
     self._clock: tuple[int, float] | None = None
     self._writer = events_writer(output_dir)
     self._bar = tqdm.tqdm(
@@ -60,7 +68,7 @@ class Progress:
 
   @property
   def log_every_steps(self) -> int:
-    """Steps between two reports: fewer than asked for in a short run."""
+    """Steps between two reports; fewer in a short run."""
     num_steps = self._budget.num_steps
     if num_steps is None:
       return self._log_every_steps
@@ -68,12 +76,17 @@ class Progress:
     return max(1, min(self._log_every_steps, most))
 
   def add(self, step: int, sums: Sums) -> None:
-    """Adds the sums of the steps up to `step`; reports if it is due."""
+    """Adds the sums of a group of steps; reports if a report is due.
+
+    Args:
+      step: the last step of the group.
+      sums: totals over the group.
+    """
     totals = objective_lib.add(self._sums, sums)
     self._sums = totals
     self._bar.update(step - self._bar.n)
     if self._clock is None:
-      # The steps so far include compilation, so they are not timed.
+      # The first group includes compilation, so it is not timed.
       self._clock = (step, time.monotonic())
     is_last = not self._budget.steps_left(step)
     if step % self.log_every_steps == 0 or is_last:
@@ -82,7 +95,7 @@ class Progress:
       self._clock = (step, time.monotonic())
 
   def say(self, line: str) -> None:
-    """Logs a line, above the bar where there is one."""
+    """Logs a line, above the progress bar if there is one."""
     if not distribution.is_chief():
       return
     if self._bar.disable:
@@ -91,21 +104,21 @@ class Progress:
       # A log line would break the bar.
       self._bar.write(line, file=sys.stderr)
 
-  def leave_out(self, seconds: float) -> None:
-    """Leaves these seconds out of the time that the speed is measured over."""
+  def exclude(self, seconds: float) -> None:
+    """Excludes seconds from the measurement of the speed."""
     if self._clock:
       since, start = self._clock
       self._clock = (since, start + seconds)
 
   def _report(self, step: int, values: dict[str, float]) -> None:
-    """Logs means and speed, shows them on the bar, writes them as events."""
+    """Reports means and speed: as a log line, on the bar and as events."""
     since, start = self._clock or (step, time.monotonic())
     steps_per_second = (step - since) / max(time.monotonic() - start, 1e-9)
     parts = [f"{name} {_short(value)}" for name, value in values.items()]
     shown = [p for p in parts if p.startswith("loss ") or "accuracy " in p]
     self._bar.set_postfix_str(", ".join(shown).replace("_accuracy", ""))
     if steps_per_second:
-      # A row of packed records holds several.
+      # A packed row holds several examples.
       per_row = values.get("instances_per_row", 1.0)
       speed = steps_per_second * self._batch_size * per_row
       values["examples_per_second"] = speed
@@ -118,13 +131,13 @@ class Progress:
 def track(
   items: Iterable[T], what: str, unit: str, total: int | None = None
 ) -> Iterator[T]:
-  """Yields items and shows how many were: on a bar, or by a line now and then.
+  """Yields items and shows their number, on a bar or as log lines.
 
   Args:
     items: to yield.
-    what: is done with them, as "evaluating".
-    unit: what one of them is, as "batch".
-    total: how many there are, None where that is not known.
+    what: the activity, for example "evaluating".
+    unit: the name of an item, for example "batch".
+    total: number of items; None if unknown.
   """
   if _has_bar():
     yield from tqdm.tqdm(
@@ -141,12 +154,12 @@ def track(
 
 
 def _has_bar() -> bool:
-  """Returns whether bars are shown: by one process, on a terminal."""
+  """Returns whether to show bars: only by the chief, on a terminal."""
   return distribution.is_chief() and sys.stderr.isatty()
 
 
 def events_writer(folder: str) -> tf.summary.SummaryWriter:
-  """Returns a writer of events; it writes nothing unless this is the chief."""
+  """Returns a writer of events. Only that of the chief writes."""
   if not distribution.is_chief():
     return tf.summary.create_noop_writer()
   return tf.summary.create_file_writer(folder)

@@ -1,4 +1,8 @@
-"""Which weights a run starts from: newest checkpoint, given one, or random."""
+"""Loads the weights that a run starts from.
+
+These are the newest checkpoint of output_dir, else init_checkpoint, else random
+values.
+"""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -20,14 +24,14 @@ def restore_for_training(
   optimizer: keras.optimizers.Optimizer,
   config: training_config.TrainConfig,
 ) -> int:
-  """Resumes from the newest whole checkpoint, else starts from the given one.
+  """Resumes from the newest whole checkpoint, else loads init_checkpoint.
 
   Returns:
-    The number of steps done.
+    The step of the checkpoint in output_dir; 0 without one.
 
   Raises:
-    ValueError: if a checkpoint does not fit, or if the folder has some and all
-      are damaged.
+    ValueError: if a checkpoint does not fit, or if all checkpoints of the
+      folder are damaged.
   """
 
   def restore(path: str) -> int:
@@ -44,7 +48,7 @@ def restore_for_training(
 def training_variables(
   model: keras.Model, optimizer: keras.optimizers.Optimizer
 ) -> dict[str, keras.Variable]:
-  """Returns the variables that a training checkpoint holds, by name."""
+  """Returns the variables of a training checkpoint, by name."""
   state = {**optimizer.slots(), checkpoints.GLOBAL_STEP: optimizer.iterations}
   return {**lora.variables(model), **state}
 
@@ -52,10 +56,10 @@ def training_variables(
 def resume(
   path: str, model: keras.Model, optimizer: keras.optimizers.Optimizer
 ) -> int:
-  """Restores variables, moments and step; returns the number of steps done.
+  """Restores variables, moments and step; returns the step.
 
   Raises:
-    ValueError: naming every variable that is missing or differs in shape.
+    ValueError: if variables are missing or have another shape.
     DamagedCheckpointError: if the checkpoint cannot be read to its end.
   """
   reader = checkpoints.CheckpointReader(path)
@@ -63,9 +67,9 @@ def resume(
   missing = [name for name in variables if name not in reader.shapes]
   if missing and not checkpoints.parameters(missing):
     raise ValueError(
-      f"{path} lacks {missing[0]} and {len(missing) - 1} more that training "
-      "needs to resume; start from it with `init_checkpoint` and another "
-      "`output_dir`."
+      f"{path} lacks {missing[0]} and {len(missing) - 1} more variables of the "
+      "optimizer, so training cannot resume; start from it with "
+      "`init_checkpoint` and another `output_dir`."
     )
   checkpoints.check_fits(reader, variables, missing)
   for name, variable in variables.items():
@@ -76,14 +80,14 @@ def resume(
 def load_for_inference(
   model: keras.Model, config: training_config.TrainConfig
 ) -> int:
-  """Loads the newest checkpoint, else the given one.
+  """Loads the newest checkpoint of output_dir, else init_checkpoint.
 
-  A damaged newest checkpoint is an error: the one before it is another model.
-  The given one may lack a head, or there may be none: a warning names what is
-  random then.
+  A damaged newest checkpoint is an error, since the checkpoint before it is
+  another model. init_checkpoint may lack a head, or be unset: a warning then
+  names the variables that are random.
 
   Returns:
-    The step of the checkpoint, 0 for the given one.
+    The step of the checkpoint in output_dir; 0 without one.
 
   Raises:
     ValueError: if a checkpoint does not fit, or if the folder's newest one is
@@ -94,8 +98,8 @@ def load_for_inference(
     reader = checkpoints.CheckpointReader(path)
     if checkpoints.GLOBAL_STEP not in reader.shapes:
       raise ValueError(
-        f"{path} lacks {checkpoints.GLOBAL_STEP}, so it is no checkpoint of a "
-        "run; give it as `init_checkpoint`, with another `output_dir`."
+        f"{path} lacks {checkpoints.GLOBAL_STEP}, so it is not a checkpoint of "
+        "a run; give it as `init_checkpoint`, with another `output_dir`."
       )
     bilstm.check_is_loaded(model, reader.path, reader.shapes)
     checkpoints.load_variables(reader, model)
@@ -114,10 +118,10 @@ def load_for_inference(
 def check_lora_alpha(
   output_dir: str, lora_rank: int | None, lora_alpha: float | None
 ) -> None:
-  """Checks that a run that goes on multiplies LoRA's updates as before.
+  """Checks that a resumed run scales LoRA's updates as before.
 
   Raises:
-    ValueError: if its weights would be other ones than those it had.
+    ValueError: if its checkpoint was trained with another lora_alpha.
   """
   if not lora_rank:
     return
@@ -142,7 +146,7 @@ def check_is_trained(
   head: heads.Head,
   lora_adapter: str | None = None,
 ) -> None:
-  """Checks that there is a trained model to evaluate or to predict with.
+  """Checks that there is a trained model for evaluation or prediction.
 
   Raises:
     ValueError: if output_dir has no checkpoint, and init_checkpoint is None or
@@ -169,21 +173,21 @@ def check_is_trained(
 def check_has_head(
   output_dir: str, name: str, do_train: bool, num_outputs: int | None = None
 ) -> bool:
-  """Checks that the run of a folder, if there is one, is of the same task.
+  """Checks that the run in a folder, if any, has the same task.
 
   Args:
     output_dir: folder of the run.
-    name: of a variable that only this task's models have.
-    do_train: whether the run resumes, from its newest whole checkpoint.
-      Otherwise the newest one is used, whole or not.
-    num_outputs: size of its first axis; None if that is always the same.
+    name: a variable that only this task's models have.
+    do_train: whether the run resumes from its newest whole checkpoint. If not,
+      it uses the newest checkpoint, whole or not.
+    num_outputs: size of the variable's first axis; None if it is constant.
 
   Returns:
     Whether the folder has a checkpoint.
 
   Raises:
-    ValueError: if that checkpoint lacks the variable, has it with another
-      number of outputs or is damaged.
+    ValueError: if the checkpoint lacks the variable, has another number of
+      outputs or is damaged.
   """
 
   def check(path: str) -> bool:
@@ -208,7 +212,8 @@ def _from_newest(output_dir: str, load: Callable[[str], T]) -> T | None:
   """Returns `load(path)` of the newest checkpoint; None without one.
 
   Raises:
-    ValueError: if it is damaged or not finite; names the one to use instead.
+    ValueError: if it is damaged or not finite. The message names the
+      checkpoint to use instead.
   """
   path = checkpoints.latest(output_dir)
   if path is None:
@@ -229,18 +234,18 @@ def _from_newest(output_dir: str, load: Callable[[str], T]) -> T | None:
 def _from_newest_whole(output_dir: str, load: Callable[[str], T]) -> T | None:
   """Returns `load(path)` of the newest whole checkpoint; None without one.
 
-  Only a run that resumes may take an older checkpoint: it repeats the steps
-  that are lost.
+  Only a resumed run may use an older checkpoint, since it repeats the lost
+  steps.
 
   Raises:
-    ValueError: if all are damaged; names them.
+    ValueError: if all checkpoints are damaged. The message names them.
   """
   damaged: list[checkpoints.DamagedCheckpointError] = []
   for path in checkpoints.listed(output_dir):
     try:
       return load(path)
     except checkpoints.DamagedCheckpointError as error:
-      logging.warning("%s Trying the one before it.", error.fault)
+      logging.warning("%s Trying the checkpoint before it.", error.fault)
       damaged.append(error)
   if damaged:
     raise ValueError(
@@ -254,10 +259,10 @@ def _from_newest_whole(output_dir: str, load: Callable[[str], T]) -> T | None:
 def _initialize(
   model: keras.Model, config: training_config.TrainConfig
 ) -> list[str]:
-  """Loads what is given; returns the names that stay random."""
+  """Loads init_checkpoint and adapter; returns the names left random."""
   if config.init_checkpoint:
     adapter, encoder_only = config.lora_adapter, config.encoder_only
-    # An adapter has the head that was trained with it.
+    # An adapter includes the head that was trained with it.
     missing = checkpoints.init_from_checkpoint(
       model, config.init_checkpoint, encoder_only or bool(adapter)
     )
@@ -268,12 +273,12 @@ def _initialize(
 
 
 def _warn_of_random(model: keras.Model, untrained: list[str]) -> None:
-  """Warns that an evaluation or a prediction uses random values."""
+  """Warns if an evaluation or prediction uses random values."""
   if not untrained:
     return
   is_all = len(untrained) == len(model.weights)
   logging.warning(
-    "Untrained: %s; results are those of random values. Train with "
-    "`do_train`, or start from a checkpoint that has been trained.",
+    "Untrained: %s. Results come from random weights. Train with `do_train`, "
+    "or start from a trained checkpoint.",
     "the whole model" if is_all else ", ".join(untrained),
   )

@@ -1,4 +1,4 @@
-"""Files of results: `key = value` lines and lines of a task's own."""
+"""Writes results files: `key = value` lines, probabilities, predictions."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,11 +13,17 @@ from bert_tf.files import atomic, json_text
 def write_results(
   path: str, results: Mapping[str, float | int], first: Sequence[str] = ()
 ) -> None:
-  """Writes and logs `key = value` lines, sorted by name, some `first`."""
+  """Writes and logs `key = value` lines, sorted by name.
+
+  Args:
+    path: file to write.
+    results: values by name.
+    first: names whose lines come before all others.
+  """
   lines = []
   for name in sorted(results, key=lambda name: (name not in first, name)):
     value = results[name]
-    # The digits of a float32, as the original printed.
+    # With the digits of a float32, as in the original.
     text = str(value) if isinstance(value, int) else str(np.float32(value))
     lines.append(f"{name} = {text}")
     logging.info("  %s = %s", name, text)
@@ -27,7 +33,13 @@ def write_results(
 def write_probabilities(
   output_dir: str, probabilities: np.ndarray, objects: Iterable[Any]
 ) -> None:
-  """Writes test_results.tsv and, a line of JSON each, predictions.jsonl."""
+  """Writes the predictions of a test set.
+
+  Args:
+    output_dir: folder of the run.
+    probabilities: [examples, classes], for test_results.tsv.
+    objects: JSON values, one for each example, for predictions.jsonl.
+  """
   write_lines(
     os.path.join(output_dir, "test_results.tsv"),
     ("\t".join(map(str, row)) for row in probabilities),
@@ -39,6 +51,6 @@ def write_probabilities(
 
 
 def write_lines(path: str, lines: Iterable[str]) -> None:
-  """Writes a file of lines and logs that it did."""
+  """Writes lines to a file and logs its path."""
   atomic.write_lines(path, lines)
   logging.info("Wrote %s.", path)

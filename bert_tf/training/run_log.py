@@ -1,4 +1,4 @@
-"""What ran in a folder: each command with its settings and versions."""
+"""The log of commands in a run's folder, with settings and versions."""
 
 import dataclasses
 import datetime
@@ -23,7 +23,9 @@ FILE = run_info.COMMANDS_FILE
 
 
 def add(output_dir: str, config: settings.Dataclass) -> None:
-  """Adds this command to commands.jsonl, and to TensorBoard's text and hparams.
+  """Adds this command to commands.jsonl and to TensorBoard.
+
+  TensorBoard shows it under text and hparams.
 
   Raises:
     OSError: if a file cannot be written.
@@ -58,7 +60,7 @@ def add(output_dir: str, config: settings.Dataclass) -> None:
 
 
 def training_settings(output_dir: str) -> dict[str, Any]:
-  """Returns all settings of the last command that trained; {} without one."""
+  """Returns the settings of the last command that trained; {} without one."""
   path = os.path.join(output_dir, FILE)
   lines = paths.read_bytes(path).splitlines() if paths.exists(path) else []
   for number in range(len(lines), 0, -1):
@@ -73,7 +75,7 @@ def training_settings(output_dir: str) -> dict[str, Any]:
 
 
 def _flat(config: settings.Dataclass) -> dict[str, Any]:
-  """Returns the values of all settings, those of nested configs too."""
+  """Returns the values of all settings, including nested configs."""
   values: dict[str, Any] = {}
   for field in dataclasses.fields(config):
     value = getattr(config, field.name)

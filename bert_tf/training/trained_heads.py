@@ -1,8 +1,8 @@
-"""Decides whether a run takes the head of the model that it starts from.
+"""Decides whether a run reuses the head of the model that it starts from.
 
 Heads of several tasks have the same variables: `output_weights` labels texts in
-one model and words in another. The files beside a checkpoint say the task and
-the labels of its head, and a run takes the head only if both are its own.
+one model and words in another. The files next to a checkpoint name the task and
+the labels of its head. A run reuses the head only if both match its own.
 """
 
 import dataclasses
@@ -24,8 +24,8 @@ _NEW_HEAD = "set `encoder_only` to start a new head"
 class Purpose:
   """The task and the labels of a head."""
 
-  task: str | None  # One of run_info.TASKS; None if it is not known.
-  # The labels; None for a task without, or if they are not known.
+  task: str | None  # One of run_info.TASKS; None if unknown.
+  # The labels; None for a task without labels, or if unknown.
   spec: label_map.LabelSpec | None
   has_bilstm: bool  # Whether a BiLSTM is between BERT and the head.
 
@@ -42,9 +42,9 @@ class Purpose:
 def run_of_start(
   train: training_config.FineTuningTrainConfig,
 ) -> run_info.RunInfo | None:
-  """Returns the run that trained the head to start from; None if not known."""
+  """Returns the run that trained the head to start from; None if unknown."""
   if train.lora_adapter:
-    return adapters.run_of(train.lora_adapter)
+    return adapters.find_run(train.lora_adapter)
   start = train.init_checkpoint
   return model_folder.ModelFolder(start).run if start else None
 
@@ -55,17 +55,16 @@ def takes_head(
   needed: Purpose,
   do_train: bool,
 ) -> bool:
-  """Returns whether the run takes the head; logs the origin of its head.
+  """Returns whether the run reuses the head; logs the head's origin.
 
   Args:
     train: names the model to start from.
-    model: of the run's task.
+    model: class of the task's models.
     needed: the task and the labels of the run.
-    do_train: whether the run would train a new head.
+    do_train: whether the run can train a new head.
 
   Raises:
-    ValueError: for a head of other labels; without do_train, for a head of
-      another task.
+    ValueError: if the head has other labels or, without do_train, another task.
   """
   start = train.lora_adapter or train.init_checkpoint
   assert start
@@ -77,36 +76,24 @@ def takes_head(
   if train.encoder_only:
     if not do_train:
       raise ValueError(
-        f"`encoder_only` leaves the head of {start} out, so that there is no "
-        "trained model; set `do_train`, or leave `encoder_only` out."
+        f"`encoder_only` drops the head of {start}, so there is no trained "
+        "model; set `do_train`, or leave `encoder_only` out."
       )
-    logging.info("%s: only the encoder is taken; the head is new.", start)
+    logging.info("Loading only the encoder of %s; the head is new.", start)
     return False
   if model.missing_variables(reader.shapes):
     logging.info("%s has no head for %s; the head is new.", start, needed)
     return False
   trained = _purpose(run_of_start(train), reader.shapes)
   if _is_other_task(trained, needed):
-    if not do_train:
-      remedy = "set `do_train`, or give a model of this task"
-      if trained.has_bilstm != needed.has_bilstm:
-        remedy = "give the `bert_config_file` of the run that trained it"
-      raise ValueError(
-        f"{start} was trained for {trained}, and this run is for {needed}; "
-        f"{remedy}."
-      )
-    logging.warning(
-      "%s was trained for %s: only its encoder is taken, and the head for %s "
-      "is new.",
-      *(start, trained, needed),
-    )
+    _reject_head(start, trained, needed, do_train)
     return False
   if needed.spec:
     _check_labels(start, reader.shapes["output_weights"][0], trained, needed)
   if trained.task is None or (needed.spec and not _has_names(trained.spec)):
     logging.warning(
-      "%s does not say what its head was trained for: the head is taken for "
-      f"%s; {_NEW_HEAD} instead.",
+      "The purpose of the head of %s is unknown. Loading it for %s; "
+      f"{_NEW_HEAD} instead.",
       *(start, needed),
     )
   else:
@@ -114,10 +101,32 @@ def takes_head(
   return True
 
 
+def _reject_head(
+  start: str, trained: Purpose, needed: Purpose, do_train: bool
+) -> None:
+  """Warns that the head of another task is not reused.
+
+  Raises:
+    ValueError: if the run does not train a new head.
+  """
+  if not do_train:
+    remedy = "set `do_train`, or give a model of this task"
+    if trained.has_bilstm != needed.has_bilstm:
+      remedy = "give the `bert_config_file` of the run that trained it"
+    raise ValueError(
+      f"{start} was trained for {trained}, and this run is for {needed}; "
+      f"{remedy}."
+    )
+  logging.warning(
+    "%s was trained for %s: loading only its encoder; the head for %s is new.",
+    *(start, trained, needed),
+  )
+
+
 def _purpose(
   run: run_info.RunInfo | None, variables: Collection[str]
 ) -> Purpose:
-  """Returns the purpose of a head by its run and its variables."""
+  """Returns the purpose of a head, from its run and its variables."""
   has_bilstm = any(name.startswith("bilstm/") for name in variables)
   if run is None or run.task not in {model.task for model in heads.MODELS}:
     return Purpose(None, None, has_bilstm)
@@ -125,21 +134,22 @@ def _purpose(
 
 
 def _is_other_task(trained: Purpose, needed: Purpose) -> bool:
-  """Returns whether a head was trained to compute something else."""
+  """Returns whether a head was trained for another task."""
   if trained.task not in (None, needed.task):
     return True
   if trained.has_bilstm != needed.has_bilstm:
     return True
-  there, here = trained.spec, needed.spec
-  return bool(there and here and there.problem_type != here.problem_type)
+  if trained.spec is None or needed.spec is None:
+    return False
+  return trained.spec.problem_type != needed.spec.problem_type
 
 
 def _has_names(spec: label_map.LabelSpec | None) -> bool:
-  """Returns whether labels have names that somebody gave them."""
+  """Returns whether the labels have real names, not numbered ones."""
   if spec is None:
     return False
-  made_up = hugging_face.numbered_labels(len(spec.labels))
-  return not spec.labels or spec.labels != made_up
+  numbered = hugging_face.numbered_labels(len(spec.labels))
+  return not spec.labels or spec.labels != numbered
 
 
 def _check_labels(
@@ -147,19 +157,21 @@ def _check_labels(
 ) -> None:
   """Raises ValueError if a head is known to have other labels.
 
-  Capitals do not count: MNLI's models of Hugging Face have names in both.
+  Case is ignored: Hugging Face's MNLI models have names in upper and lower
+  case.
   """
   spec = needed.spec
   assert spec
-  there, here = (
-    [name.casefold() for name in known.labels] if known else []
-    for known in (trained.spec, spec)
+  trained_names, needed_names = (
+    [name.casefold() for name in labels.labels] if labels else []
+    for labels in (trained.spec, spec)
   )
-  if _has_names(trained.spec) and there != here:
-    # Hugging Face's files name the ids that are the labels of some of GLUE's.
+  if _has_names(trained.spec) and trained_names != needed_names:
+    # Some GLUE tasks have ids as labels, to which Hugging Face gives names.
     are_ids = list(spec.labels) == [str(i) for i in range(len(spec.labels))]
     if not (are_ids and start.endswith(hugging_face.SUFFIX)):
-      order = " in this order" if sorted(there) == sorted(here) else ""
+      has_same_names = sorted(trained_names) == sorted(needed_names)
+      order = " in this order" if has_same_names else ""
       raise ValueError(
         f"{start} was trained for {trained}, and this run is for {needed}"
         f"{order}; {_NEW_HEAD}, or give a model of these labels{order}."

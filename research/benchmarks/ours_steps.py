@@ -10,8 +10,8 @@ from bert_tf import modeling
 from bert_tf.kernels import onednn_layer_norm
 from bert_tf.layers import mixed_precision
 from bert_tf.tasks import pretraining
+from bert_tf.training import compilation
 from bert_tf.training import config as training_config
-from bert_tf.training import step as step_lib
 from research.benchmarks.peers import step_timing
 
 
@@ -50,7 +50,8 @@ def _training_step(
     )
   batch = step_timing.batch_of(settings)
   features = {name: tf.constant(value) for name, value in batch.items()}
-  step = runner.train_step.in_form(step_lib.Form(settings.compiled)).build(
+  mode = compilation.WHOLE if settings.compiled else compilation.PLAIN
+  step = runner.train_step.with_mode(mode).build(
     {name: tf.TensorSpec(t.shape, t.dtype) for name, t in features.items()}
   )
   return lambda: np.array(step(features)["loss"][0])

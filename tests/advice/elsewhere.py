@@ -14,7 +14,7 @@ ROWS = (
   (
     "distribution translate_worker_loss",
     "training/multi_worker_test.py::"
-    "test_what_one_worker_gets_ends_both_and_both_go_on",
+    "test_a_signal_to_one_worker_ends_both_and_both_resume",
   ),
   (
     "kernels.backend check_installed",
@@ -97,4 +97,5 @@ ROWS = (
   ("files.worker_pool _died", "the system ran out of memory"),
   ("corpora.wikipedia_dump _faulty", "the file is to be fetched again"),
   ("training.estimator _weights_step", "a mistake in the code of a caller"),
+  ("training.step _check_gradients", "a mistake in the code of a model"),
 )

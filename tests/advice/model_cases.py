@@ -12,7 +12,7 @@ from bert_tf.export import config as export_config
 from bert_tf.export import export
 from bert_tf.files import atomic
 from bert_tf.layers import bilstm
-from bert_tf.training import restore
+from bert_tf.training import compilation, restore
 from bert_tf.training import step as step_lib
 from tests.advice.following import Case, Returned
 from tests.support import tiny_models
@@ -126,7 +126,7 @@ def lower_case(world, folder, do_lower_case):
 
 def divided(num_parts, batch_size):
   step_lib.TrainingStep(
-    None, None, None, batch_size, num_parts, 0, step_lib.Form.PLAIN
+    None, None, None, batch_size, num_parts, 0, compilation.PLAIN
   )
 
 

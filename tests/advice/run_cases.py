@@ -181,15 +181,15 @@ CASES = (
     lambda w: periodic(w, "loss").best(),
   ),
   Case(
-    "training.evaluation _known",
+    "training.evaluation _read_earlier",
     ("f1", "loss", "output_dir"),
     lambda w: (old_best(w), periodic(w, "loss")),
     lambda w: (periodic(w, "f1"), periodic(w, "loss", "other")),
   ),
   Case(
-    "training.model_setup checkpoint_gradients",
+    "training.model_setup _checkpoint_gradients",
     ("recompute",),
-    lambda w: model_setup.checkpoint_gradients(Headless()),
+    lambda w: model_setup._checkpoint_gradients(Headless()),
     lambda w: None,
   ),
   Case(

@@ -11,14 +11,13 @@ import re
 from absl import logging
 
 from bert_tf.tasks import pretraining
-from bert_tf.training import step as step_lib
-from bert_tf.training import tuning
+from bert_tf.training import compilation, tuning
 from tests.chaos import bert_run, trainer
 
 # In the order in which they are timed.
-_FORMS = step_lib.Form.PLAIN, step_lib.Form.WHOLE, step_lib.Form.PIECES
+_MODES = compilation.PLAIN, compilation.WHOLE, compilation.CLUSTERED
 # The number in the name of its folder is the first form that a run chooses.
-FOLDERS = tuple(f"form{i}" for i in range(len(_FORMS)))
+FOLDERS = tuple(f"form{i}" for i in range(len(_MODES)))
 
 
 def train(output_dir: str, operations: trainer.Operations) -> None:
@@ -34,17 +33,17 @@ def train(output_dir: str, operations: trainer.Operations) -> None:
 def _replace_times(run: pathlib.Path) -> None:
   """Lets a short run choose, each time the form after the last choice."""
   tuning._MIN_STEPS = 1
-  tuning._MIN_SECONDS = tuning._MIN_SECONDS_FOR_PIECES = 0.0
-  measured = tuning._seconds
+  tuning._MIN_SECONDS = tuning._MIN_SECONDS_FOR_CLUSTERED = 0.0
+  measured = tuning._time_step
   log = run.with_name(run.name + ".log").read_text()
   number = int(re.sub(r"\D", "", run.name)) + log.count("Chose by")
-  timed = iter(_FORMS)
+  timed = iter(_MODES)
 
   def replaced(take_step) -> float:
     measured(take_step)  # Trains, which has to be undone.
-    return float(next(timed) is not _FORMS[number % len(_FORMS)])
+    return float(next(timed) is not _MODES[number % len(_MODES)])
 
-  tuning._seconds = replaced
+  tuning._time_step = replaced
 
 
 def operations(names: list[str]) -> list[int]:

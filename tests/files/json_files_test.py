@@ -81,7 +81,7 @@ def known_form(folder):
   config = training_config.TrainConfig(
     output_dir=str(folder), num_train_steps=1000
   )
-  return tuning.known(config, {})
+  return tuning.known_mode(config, {})
 
 
 # By name of the file: its reader, and values that it cannot have.

@@ -9,8 +9,7 @@ from bert_tf import modeling
 from bert_tf.export import saved_models
 from bert_tf.kernels import onednn_layer_norm
 from bert_tf.layers import layer_norm
-from bert_tf.training import objective
-from bert_tf.training import step as step_lib
+from bert_tf.training import evaluator, objective
 from tests.support import optimized_graphs, tiny_models
 
 OPERATION = "_MklLayerNorm"
@@ -98,7 +97,7 @@ def test_evaluation_and_prediction_use_it_and_training_does_not():
     with tf.GradientTape():
       expected = tf.function(model, autograph=False)(features, training=True)
     assert not calls
-    step = step_lib.EvaluationStep(
+    step = evaluator.Evaluator(
       model,
       objective.Objective(
         lambda output, _: {"a": (tf.reduce_sum(output.pooled_output), 1.0)},
@@ -106,7 +105,7 @@ def test_evaluation_and_prediction_use_it_and_training_does_not():
         lambda output, _: {},
       ),
     )
-    found = [step.predict(features), step.evaluate(features)[1]]
+    found = [step.predict_batch(features), step.evaluate_batch(features)[1]]
   num_norms = 1 + 2 * tiny_models.CONFIG.num_hidden_layers
   assert len(calls) == 2 * num_norms * onednn_layer_norm._has_operation()
   expected = model(features)

@@ -23,9 +23,8 @@ from bert_tf import (
 )
 from bert_tf.files import atomic as text_files
 from bert_tf.tasks import pretraining
+from bert_tf.training import compilation, tuning
 from bert_tf.training import config as training_config
-from bert_tf.training import step as step_lib
-from bert_tf.training import tuning
 from tests.support import checkout
 
 BATCH_SIZE = 8
@@ -78,7 +77,7 @@ def input_fn(steps_done, pause=0.0):
   )
 
 
-def train(output_dir, dropout=0.0, pause=0.0, form=None, **settings):
+def train(output_dir, dropout=0.0, pause=0.0, mode=None, **settings):
   config = modeling.BertConfig.from_dict(
     {
       **CONFIG,
@@ -94,11 +93,10 @@ def train(output_dir, dropout=0.0, pause=0.0, form=None, **settings):
     **{"num_train_steps": 20, "use_xla": False, **settings},
   )
   runner = pretraining.build_estimator(config, train_config)
-  with unittest.mock.patch.object(
-    tuning,
-    "known",
-    (lambda *_: step_lib.Form[form]) if form else tuning.known,
-  ):
+  known_mode = tuning.known_mode
+  if mode:
+    known_mode = lambda *_: getattr(compilation, mode.upper())  # noqa: E731
+  with unittest.mock.patch.object(tuning, "known_mode", known_mode):
     runner.train(lambda steps_done: input_fn(steps_done, pause))
   if runner.was_interrupted:
     return

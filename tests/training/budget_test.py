@@ -35,17 +35,17 @@ def test_the_learning_rate_follows_the_clock():
   )
   # The warm-up begins when steps follow one another.
   schedule.set(0, 30.0, 1.0, 30.0)
-  found = [float(schedule(step)) for step in (0, 5, 9, 10, 20)]
+  rates = [float(schedule(step)) for step in (0, 5, 9, 10, 20)]
   np.testing.assert_allclose(
-    found, [0.0, 0.25, 0.45, 0.3, 0.25], rtol=1e-5, atol=1e-7
+    rates, [0.0, 0.25, 0.45, 0.3, 0.25], rtol=1e-5, atol=1e-7
   )
   schedule.set(7, 50.0, 5.0, 0.0)
   np.testing.assert_allclose(float(schedule(9)), 0.5 * 0.4, rtol=1e-6)
 
 
 @pytest.mark.parametrize("arguments", [(0.1, 0.0), (0.1, 9.0, 1.0)])
-def test_a_schedule_of_no_time_is_refused(arguments):
-  with pytest.raises(ValueError, match="is "):
+def test_a_schedule_without_time_is_refused(arguments):
+  with pytest.raises(ValueError, match="train_seconds|warmup_share"):
     budget.TimedWarmupLinearDecay(*arguments)
 
 
@@ -53,18 +53,18 @@ def test_steps_are_taken_as_long_as_they_fit(clock):
   schedule = budget.TimedWarmupLinearDecay(0.1, 10.0)
   run = budget.TimeBudget(schedule)
   run.begin(3)
-  assert run.steps_left(3) == 1  # How long one takes is not known.
-  found = []
+  assert run.steps_left(3) == 1  # The seconds of a step are unknown.
+  steps_left = []
   for step in range(4, 13):
     run.count(step, 2.5)
-    found.append(run.steps_left(step))
-  # Of 9, 8, 7, ... seconds.
-  assert found == [4, 3, 3, 2, 2, 2, 1, 1, 0]
+    steps_left.append(run.steps_left(step))
+  # In 9, 8, 7, ... seconds.
+  assert steps_left == [4, 3, 3, 2, 2, 2, 1, 1, 0]
   assert float(schedule.seconds_done) == 10.0
   assert run.num_steps == 8  # 7 seconds were left at step 6.
 
 
-def test_compilation_is_no_part_of_the_warm_up(monkeypatch):
+def test_the_warm_up_begins_after_compilation(monkeypatch):
   # A first step of half a minute, then one a second.
   readings = iter([0, 30, 31, *range(32, 99)])
   monkeypatch.setattr(budget, "_now", readings.__next__)
@@ -93,7 +93,9 @@ def test_a_run_ends_with_its_time_and_the_rate_at_zero(tmp_path, clock):
   assert train(tmp_path) == step  # Nothing is left.
 
 
-def test_a_killed_run_goes_on_with_what_is_left(tmp_path, clock, monkeypatch):
+def test_a_killed_run_resumes_with_the_remaining_time(
+  tmp_path, clock, monkeypatch
+):
   count = budget.TimeBudget.count
 
   def killed(self, step, seconds_per_step):

@@ -1,4 +1,4 @@
-"""The forms of the step: compiled, in halves of a batch; and in pieces."""
+"""The modes WHOLE, with halves of a batch, and CLUSTERED equal PLAIN."""
 
 import numpy as np
 import pytest
@@ -6,9 +6,8 @@ import tensorflow as tf
 
 from bert_tf import modeling
 from bert_tf.tasks import pretraining
+from bert_tf.training import compilation, restore
 from bert_tf.training import config as training_config
-from bert_tf.training import restore
-from bert_tf.training import step as step_lib
 from tests.support import scale_run, short_products
 
 CONFIG = {
@@ -18,8 +17,8 @@ CONFIG = {
 }
 
 
-def trained(output_dir, num_rows=8, form=step_lib.Form.PLAIN, **settings):
-  """Losses of three steps with dropout, values after them, and the graph."""
+def trained(output_dir, num_rows=8, mode=compilation.PLAIN, **settings):
+  """Returns losses of three steps with dropout, values after, and the graph."""
   runner = pretraining.build_estimator(
     modeling.BertConfig.from_dict(CONFIG),
     training_config.TrainConfig(
@@ -34,7 +33,7 @@ def trained(output_dir, num_rows=8, form=step_lib.Form.PLAIN, **settings):
     name: tf.constant(value[:num_rows])
     for name, value in next(scale_run.batches(0)).items()
   }
-  step = runner.train_step.in_form(form).build(
+  step = runner.train_step.with_mode(mode).build(
     {name: tf.TensorSpec(t.shape, t.dtype) for name, t in batch.items()}
   )
   losses = [step(batch)["loss"][0].numpy() for _ in range(3)]
@@ -43,21 +42,21 @@ def trained(output_dir, num_rows=8, form=step_lib.Form.PLAIN, **settings):
 
 
 def num_parts(graph):
-  """How many calls in the graph of a step compute gradients."""
+  """Counts the calls in the graph of a step that compute gradients."""
   calls = [op for op in graph.get_operations() if "Call" in op.type]
-  return sum("part_step" in op.get_attr("f").name for op in calls)
+  return sum("compute_gradients" in op.get_attr("f").name for op in calls)
 
 
 @pytest.mark.parametrize("settings", [{}, {"gradient_accumulation_steps": 2}])
-def test_halves_give_what_the_whole_gives(tmp_path, monkeypatch, settings):
-  found = {}
+def test_halves_equal_the_whole_batch(tmp_path, monkeypatch, settings):
+  runs = {}
   for num_cores in (1, 2):
-    monkeypatch.setattr(step_lib, "_num_cores", lambda n=num_cores: n)
-    found[num_cores] = trained(tmp_path, form=step_lib.Form.WHOLE, **settings)
-  found["plain"] = trained(tmp_path, **settings)
-  losses, values, graph = found[2]
-  assert num_parts(graph) == 2 * num_parts(found[1][2])
-  for other_losses, other_values, _ in (found[1], found["plain"]):
+    monkeypatch.setattr(compilation, "_num_cores", lambda n=num_cores: n)
+    runs[num_cores] = trained(tmp_path, mode=compilation.WHOLE, **settings)
+  runs["plain"] = trained(tmp_path, **settings)
+  losses, values, graph = runs[2]
+  assert num_parts(graph) == 2 * num_parts(runs[1][2])
+  for other_losses, other_values, _ in (runs[1], runs["plain"]):
     np.testing.assert_allclose(losses, other_losses, rtol=1e-5)
     for name, value in values.items():
       np.testing.assert_allclose(
@@ -65,21 +64,23 @@ def test_halves_give_what_the_whole_gives(tmp_path, monkeypatch, settings):
       )
 
 
-def test_a_batch_that_has_no_halves_is_computed_whole(tmp_path, monkeypatch):
-  monkeypatch.setattr(step_lib, "_num_cores", lambda: 2)
-  losses, _, graph = trained(tmp_path, 7, step_lib.Form.WHOLE)
+def test_a_batch_with_an_odd_number_of_rows_is_not_halved(
+  tmp_path, monkeypatch
+):
+  monkeypatch.setattr(compilation, "_num_cores", lambda: 2)
+  losses, _, graph = trained(tmp_path, 7, compilation.WHOLE)
   assert num_parts(graph) == 1
   assert np.isfinite(losses).all()
 
 
 @pytest.mark.parametrize("precision", ["float32", short_products.BFLOAT16])
-def test_pieces_give_what_the_plain_step_gives(tmp_path, precision):
-  found = {
-    form: trained(tmp_path, form=form, precision=precision)
-    for form in (step_lib.Form.PLAIN, step_lib.Form.PIECES)
+def test_clustered_equals_plain(tmp_path, precision):
+  runs = {
+    mode: trained(tmp_path, mode=mode, precision=precision)
+    for mode in (compilation.PLAIN, compilation.CLUSTERED)
   }
-  losses, values, _ = found[step_lib.Form.PIECES]
-  other_losses, other_values, _ = found[step_lib.Form.PLAIN]
+  losses, values, _ = runs[compilation.CLUSTERED]
+  other_losses, other_values, _ = runs[compilation.PLAIN]
   rounding = {"float32": 1e-5, "bfloat16": 1e-2}[precision]
   np.testing.assert_allclose(losses, other_losses, rtol=rounding)
   for name, value in values.items():
@@ -88,8 +89,8 @@ def test_pieces_give_what_the_plain_step_gives(tmp_path, precision):
     )
 
 
-def test_pieces_leave_products_to_tensorflow(tmp_path):
-  _, _, graph = trained(tmp_path, form=step_lib.Form.PIECES)
+def test_clusters_leave_products_to_tensorflow(tmp_path):
+  _, _, graph = trained(tmp_path, mode=compilation.CLUSTERED)
   marked = {True: set(), False: set()}
   for function in graph.as_graph_def().library.function:
     for node in function.node_def:

@@ -1,4 +1,4 @@
-"""Learning curves: which are drawn, where, and under which names."""
+"""Learning curves: their panels, names and schedule."""
 
 import json
 
@@ -66,8 +66,8 @@ def test_pretraining_has_losses_accuracies_and_the_rate(tmp_path, panels):
 
 def test_scores_have_a_panel_but_not_those_of_each_kind(tmp_path, panels):
   write_events(tmp_path, {10: {"loss": 3.0}})
-  found = {"f1": 0.5, "recall": 0.25, "LOC_f1": 0.1, "HasAns_exact": 0.2}
-  write_events(tmp_path / "eval", {10: {**found, "global_step": 10}})
+  scores = {"f1": 0.5, "recall": 0.25, "LOC_f1": 0.1, "HasAns_exact": 0.2}
+  write_events(tmp_path / "eval", {10: {**scores, "global_step": 10}})
   curves.plot(str(tmp_path), str(tmp_path / "curves.png"), 600)
   assert titles(panels) == ["loss", "scores"]
   assert sorted(names(panels[1])) == ["F1", "recall"]
@@ -81,7 +81,7 @@ def test_the_whole_warmup_is_seen_though_it_ends_before_the_first_log(
   curves.plot(str(tmp_path), str(tmp_path / "curves.png"))
   [steps, rates] = drawn.line(panels[2], 1)
   assert steps == [0, 9, 10, 100]
-  # Of the original: up to 0.5 in 10 steps, then down from what it would be.
+  # As in the original: up to 0.5 in 10 steps, then down the line of the decay.
   assert rates == pytest.approx([0, 0.45, 0.45, 0])
   assert panels[2].get_xlabel() == "step (warm-up: 10 steps)"
 
@@ -113,7 +113,7 @@ def test_a_run_by_the_clock_has_no_schedule_in_steps(tmp_path, panels):
   assert len(panels[2].get_lines()) == 1
 
 
-def test_mistakes_are_told(tmp_path):
+def test_a_folder_without_events_and_another_suffix_are_refused(tmp_path):
   with pytest.raises(ValueError, match="holds no events of a training run"):
     curves.plot(str(tmp_path / "none"), "curves.png")
   with pytest.raises(ValueError, match=r"neither \.png nor \.svg"):

@@ -1,4 +1,4 @@
-"""When a training is stopped because of its loss."""
+"""A diverged loss stops the training."""
 
 import pytest
 

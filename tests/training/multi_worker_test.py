@@ -18,9 +18,9 @@ pytestmark = pytest.mark.slow
 def environments():
   """The TF_CONFIG of each of two workers, on ports that were free just now."""
   with socket.socket() as first, socket.socket() as second:
-    for one in (first, second):
-      one.bind(("localhost", 0))
-    ports = [one.getsockname()[1] for one in (first, second)]
+    for server in (first, second):
+      server.bind(("localhost", 0))
+    ports = [server.getsockname()[1] for server in (first, second)]
   cluster = {"worker": [f"localhost:{port}" for port in ports]}
   return [
     {
@@ -49,7 +49,7 @@ def start_both(start_python):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, start_python, start_both):
-  """The folder of runs of two workers, and one run alone."""
+  """The folder of runs of two workers, and a run of one worker."""
   folder = tmp_path_factory.mktemp("runs")
   dropout = {**scale_run.DROPOUT, "save_checkpoints_steps": 5}
   runs = {
@@ -57,8 +57,8 @@ def folder(tmp_path_factory, start_python, start_both):
     "workers_micro_2": {"gradient_accumulation_steps": 2},
     "dropout": dropout,
   }
-  both = start_both(folder, runs)
-  for log in map(scale_run.finish, both):
+  workers = start_both(folder, runs)
+  for log in map(scale_run.finish, workers):
     assert "Waiting for the 2 workers of TF_CONFIG." in log
   alone = scale_run.start(start_python, folder, "one", 1, {"whole": {}})
   scale_run.finish(alone)
@@ -81,28 +81,28 @@ def wait_for(path, processes):
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_what_one_worker_gets_ends_both_and_both_go_on(
+def test_a_signal_to_one_worker_ends_both_and_both_resume(
   folder, start_both, tmp_path, number
 ):
   settings = {**scale_run.DROPOUT, "save_checkpoints_steps": 5}
-  both = start_both(tmp_path, {"run": {**settings, "pause": 1.0}})
-  wait_for(tmp_path / "run" / "model.ckpt-5.index", both)
-  both[1].send_signal(number)
-  logs = [process.communicate(timeout=600)[1] for process in both]
+  workers = start_both(tmp_path, {"run": {**settings, "pause": 1.0}})
+  wait_for(tmp_path / "run" / "model.ckpt-5.index", workers)
+  workers[1].send_signal(number)
+  logs = [process.communicate(timeout=600)[1] for process in workers]
   if number == signal.SIGKILL:
-    assert both[0].returncode == 1
+    assert workers[0].returncode == 1
     assert "another of the 2 workers ended or cannot be reached" in logs[0]
   else:
-    assert [process.returncode for process in both] == [0, 0]
+    assert [process.returncode for process in workers] == [0, 0]
     assert all("Stopped by SIGTERM at step" in log for log in logs)
   assert not (tmp_path / "run" / "model.ckpt-20.index").exists()
   for log in map(scale_run.finish, start_both(tmp_path, {"run": settings})):
     assert "Resuming from" in log
   # The order of a sum of two is the same whichever comes first.
   expected = scale_run.tensors(folder / "dropout")
-  found = scale_run.tensors(tmp_path / "run")
+  tensors = scale_run.tensors(tmp_path / "run")
   for name, value in expected.items():
-    np.testing.assert_array_equal(found[name], value)
+    np.testing.assert_array_equal(tensors[name], value)
 
 
 def test_only_the_chief_writes_checkpoints(folder):
@@ -121,7 +121,7 @@ def test_workers_with_different_flags_are_refused_by_name(
     "--input_file=a",
     f"--output_dir={tmp_path / 'out'}",
   ]
-  both = [
+  workers = [
     start_python(
       *command,
       f"--train_batch_size={size}",
@@ -132,7 +132,7 @@ def test_workers_with_different_flags_are_refused_by_name(
     )
     for size, environment in zip((8, 16), environments())
   ]
-  for process in both:
+  for process in workers:
     log = process.communicate(timeout=600)[1]
     assert process.returncode == 1
     assert "the 2 workers differ: --train_batch_size is 16 and 8;" in log

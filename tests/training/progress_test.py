@@ -1,4 +1,4 @@
-"""Reports of how far a run is."""
+"""Reports of the progress of a run."""
 
 import sys
 
@@ -27,8 +27,8 @@ def test_without_a_terminal_a_line_comes_now_and_then(monkeypatch):
   clock = iter(range(0, 1000, 11))
   monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
   with runs.logged() as lines:
-    found = list(progress.track("abcdefgh", "evaluating", "batch", 8))
-  assert found == list("abcdefgh")
+    items = list(progress.track("abcdefgh", "evaluating", "batch", 8))
+  assert items == list("abcdefgh")
   assert [line for line in lines().splitlines() if "of 8" in line]
   assert len(lines().splitlines()) < 4
 

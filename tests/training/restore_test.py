@@ -1,4 +1,4 @@
-"""The checkpoint that a run resumes from, and the one that is evaluated."""
+"""The checkpoints that runs resume from and evaluate."""
 
 import pathlib
 import re

@@ -1,4 +1,4 @@
-"""What a folder says of the commands that ran in it."""
+"""The log of commands in a run's folder."""
 
 import dataclasses
 import json
@@ -29,7 +29,9 @@ def test_every_command_is_a_line(tmp_path, monkeypatch):
   first, second = map(json.loads, lines)
   assert second["command"] == "bert-tf classifier '--output_dir=a b'"
   assert first["settings"]["task_name"] == "ü"
-  assert first["settings"]["learning_rate"] == 5e-5  # Of the nested config.
+  assert (
+    first["settings"]["learning_rate"] == 5e-5
+  )  # A setting of the nested config.
   assert "tensorflow" in first["versions"]
 
 

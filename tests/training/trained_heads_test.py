@@ -1,4 +1,4 @@
-"""A run takes a head only if it was trained for the run's task and labels."""
+"""A run reuses a head only if its task and labels match."""
 
 import json
 
@@ -83,7 +83,7 @@ def models(tmp_path_factory):
 
 @pytest.mark.parametrize("needed", [n for n in RUNS if n != "pretraining"])
 @pytest.mark.parametrize("trained", RUNS)
-def test_a_head_is_taken_by_its_own_task_only(models, trained, needed):
+def test_only_its_own_task_reuses_a_head(models, trained, needed):
   with runs.logged() as log:
     taken = takes_head(models / trained, RUNS[needed])
   assert taken == (trained == needed)
@@ -92,12 +92,12 @@ def test_a_head_is_taken_by_its_own_task_only(models, trained, needed):
 
 
 @pytest.mark.parametrize("suffix", ["/model.ckpt-1", "/"])
-def test_a_checkpoint_by_its_path_has_the_run_beside_it(models, suffix):
+def test_a_checkpoint_path_finds_the_run_of_its_folder(models, suffix):
   assert not takes_head(f"{models}/texts{suffix}", RUNS["words"])
   assert takes_head(f"{models}/texts{suffix}", RUNS["texts"])
 
 
-def test_a_head_of_another_task_is_no_trained_model(models):
+def test_a_head_of_another_task_is_not_evaluated(models):
   with pytest.raises(ValueError) as error:
     takes_head(models / "texts", RUNS["words"], do_train=False)
   for part in ("classification", "a, b, c", "ner", "O, B-X, I-X", "`do_train`"):
@@ -114,7 +114,7 @@ def test_a_head_of_other_labels_is_refused_naming_both(models, labels):
   assert not takes_head(models / "texts", needed, encoder_only=True)
 
 
-def test_capitals_make_no_other_label(models):
+def test_labels_are_compared_without_case(models):
   assert takes_head(models / "texts", {**RUNS["texts"], "labels": tuple("ABC")})
 
 
@@ -166,7 +166,7 @@ def test_hugging_faces_config_says_what_a_head_is_for(tmp_path, named):
   )
 
 
-def test_an_encoder_alone_is_no_trained_model(models):
+def test_a_model_without_a_head_is_not_evaluated(models):
   with pytest.raises(ValueError, match="`do_train`"):
     takes_head(
       models / "texts", RUNS["texts"], do_train=False, encoder_only=True
@@ -250,7 +250,7 @@ def test_advice_for_other_labels_than_the_models_helps(models, tmp_path):
   assert "`output_dir`" in str(error.value)
 
 
-def test_labels_that_data_lack_are_named(models, tmp_path):
+def test_labels_missing_in_the_data_are_named(models, tmp_path):
   with runs.logged() as log:
     classification.run(texts_config(tmp_path, models / "texts", "aba"))
   model = models / "texts"

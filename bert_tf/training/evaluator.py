@@ -1,0 +1,146 @@
+"""Evaluates and predicts with a model, batch by batch, on all devices."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from bert_tf import distribution
+from bert_tf.kernels import onednn_layer_norm
+from bert_tf.losses import Sums
+from bert_tf.training import objective as objective_lib
+from bert_tf.training import progress
+from bert_tf.training.objective import Features
+
+
+class Evaluator:
+  """Computes losses, metrics and outputs without training.
+
+  TPUs need batches of one shape. There, a smaller batch is filled up to the
+  size of the first with zeros, which have no weight in losses and metrics.
+
+  Args:
+    model: the model.
+    objective: its losses and metrics.
+  """
+
+  def __init__(
+    self, model: keras.Model, objective: objective_lib.Objective
+  ) -> None:
+    self._model = model
+    self._objective = objective
+    self._strategy = tf.distribute.get_strategy()
+    self._num_rows = 0  # Size of the largest batch so far.
+    # With dynamic padding each width would otherwise be a trace of its own.
+    self._evaluate = tf.function(
+      self._evaluate_replicas, reduce_retracing=True, autograph=False
+    )
+    self._predict = tf.function(
+      self._predict_replicas, reduce_retracing=True, autograph=False
+    )
+
+  def evaluate(
+    self,
+    batches: tf.data.Dataset,
+    on_outputs: Callable[[Any, Features], None] | None = None,
+  ) -> dict[str, float]:
+    """Returns the means over a data set.
+
+    Args:
+      batches: the data set.
+      on_outputs: called with the outputs and features of each batch.
+
+    Returns:
+      `loss`, the mean of the batches' losses, and the objective's metrics.
+
+    Raises:
+      ValueError: if there is no batch.
+    """
+    totals = None
+    for features in _track(batches, "evaluating"):
+      sums, outputs = self.evaluate_batch(features)
+      if on_outputs:
+        on_outputs(outputs, features)
+      # In float64, since a data set is larger than a batch.
+      sums = tf.nest.map_structure(lambda t: np.float64(t.numpy()), sums)
+      totals = objective_lib.add(totals, sums)
+    if totals is None:
+      raise ValueError("the data set to evaluate on has no whole batch.")
+    return objective_lib.means(totals)
+
+  def predict(self, batches: tf.data.Dataset) -> Iterator[Any]:
+    """Yields the outputs of each batch, as NumPy arrays."""
+    for features in _track(batches, "predicting"):
+      outputs = self.predict_batch(features)
+      yield tf.nest.map_structure(lambda t: t.numpy(), outputs)
+
+  def evaluate_batch(self, features: Features) -> tuple[Sums, Any]:
+    """Returns the sums of loss and metrics, and the outputs of each row."""
+    sums, outputs = self._evaluate(self._fill_up(features))
+    return sums, _cut_filling(outputs, features)
+
+  def predict_batch(self, features: Features) -> Any:
+    """Returns the outputs of each row."""
+    outputs = self._predict(self._fill_up(features))
+    return _cut_filling(outputs, features)
+
+  def _fill_up(self, features: Features) -> Features:
+    """Adds rows of zeros up to the size of the first batch, on a TPU."""
+    if not distribution.needs_full_batches():
+      return features
+    num_rows = _num_rows(features)
+    self._num_rows = max(self._num_rows, num_rows)
+    missing = self._num_rows - num_rows
+    return {
+      name: tf.pad(value, [(0, missing)] + [(0, 0)] * (value.shape.rank - 1))
+      for name, value in features.items()
+    }
+
+  def _evaluate_replicas(self, features: Features) -> tuple[Sums, Any]:
+    """Returns the sums of a batch over all replicas, and its outputs."""
+
+    def evaluate(features: Features) -> objective_lib.BatchSums:
+      features = distribution.select_replica_part(features)
+      with onednn_layer_norm.fused():
+        return self._objective.loss_sums(self._model, features, training=False)
+
+    def add_replicas(value: tf.Tensor) -> tf.Tensor:
+      return self._strategy.reduce(tf.distribute.ReduceOp.SUM, value, axis=None)
+
+    sums = self._strategy.run(evaluate, (features,))
+    losses, metrics = tf.nest.map_structure(
+      add_replicas, (sums.losses, sums.metrics)
+    )
+    loss = tf.add_n([total / weight for total, weight in losses.values()])
+    totals = {"loss": (loss, tf.ones([])), **metrics}
+    return totals, distribution.gather_outputs(sums.outputs)
+
+  def _predict_replicas(self, features: Features) -> Any:
+    """Returns the outputs of a batch."""
+
+    def predict(features: Features) -> Any:
+      features = distribution.select_replica_part(features)
+      with onednn_layer_norm.fused():
+        return self._model(features, training=False)
+
+    return distribution.gather_outputs(self._strategy.run(predict, (features,)))
+
+
+def _cut_filling(outputs: Any, features: Features) -> Any:
+  """Returns the outputs of the rows that the batch had before `_fill_up`."""
+  if not distribution.needs_full_batches():
+    return outputs
+  num_rows = _num_rows(features)
+  return tf.nest.map_structure(lambda value: value[:num_rows], outputs)
+
+
+def _num_rows(features: Features) -> int:
+  return int(next(iter(features.values())).shape[0])
+
+
+def _track(batches: tf.data.Dataset, what: str) -> Iterator[Features]:
+  """Yields the batches and shows the progress."""
+  total = int(batches.cardinality())
+  return progress.track(batches, what, "batch", total if total > 0 else None)
