@@ -54,7 +54,7 @@ class MaskedLmHead(bert_layer.BertLayer):
       name="output_bias",
       shape=(self.config.vocab_size,),
       initializer="zeros",
-      autocast=False,  # Nor is its gradient rounded.
+      autocast=False,  # Neither it nor its gradient is rounded.
     )
 
   def call(self, hidden: Tensor, word_embeddings: Tensor) -> Tensor:
@@ -155,11 +155,12 @@ class Cls(keras.layers.Layer):
     self, dtype: bert_layer.DType, **heads: keras.layers.Layer
   ) -> None:
     super().__init__(name="cls", dtype=dtype)
+    self._names = tuple(heads)
     for name, head in heads.items():
       setattr(self, name, head)
     self.build()
 
   def build(self, input_shape: Any = None) -> None:
     """Builds the heads."""
-    for head in self._layers:
-      head.build()
+    for name in self._names:
+      getattr(self, name).build()

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from bert_tf import checkpoints, distribution
 from bert_tf.files import errors, paths, stderr
+from bert_tf.kernels import backend
 from bert_tf.modeling import Tensor
 
 # Inputs of the functions on word-piece ids, in this order.
@@ -37,9 +38,7 @@ class NamedModel(tf.Module):
       self.values[variable.path] = tf.Variable(
         variable.value, variable.trainable, name=variable.path
       )
-      # To Keras a variable that is not initialized yet; it has no public way
-      # to free a value.
-      variable._value = None
+      backend.free_value(variable)
     distribution.hide_first_notes()
     self.max_positions = max_positions
     # A closure, because tf.Module would track the Keras model and save it.

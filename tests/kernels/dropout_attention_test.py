@@ -103,3 +103,13 @@ def test_a_gradient_computes_the_weights_that_were_kept_again():
   # Of the weights in both halves, and of their gradient: had TensorFlow found
   # the second to be the first, all of it would be held until then.
   assert sum(n.op == "SelectV2" for n in nodes) == 3
+
+
+def test_the_reference_is_the_formula():
+  given, mask = arguments(), new_mask()
+  np.testing.assert_allclose(
+    dropout_attention.reference(*given, mask),
+    formula(*given, mask()),
+    rtol=1e-5,
+    atol=1e-6,
+  )

@@ -130,3 +130,9 @@ def test_weights_and_logits_are_not_rounded_on_the_way_to_the_loss(name):
     [pair for _, pair in sorted(expected.items())],
     rtol=1e-5,
   )
+
+
+def test_the_reference_is_the_plain_form():
+  given = arguments(7, random_weights)
+  expected, _ = plain_sums(*given)
+  np.testing.assert_allclose(masked_lm.reference(*given), expected, rtol=1e-5)

@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.framework import test_util
 
+from bert_tf.kernels import gelu
 from bert_tf.layers import activations
 from tests.support import optimized_graphs
 
@@ -32,6 +33,7 @@ def test_values_and_gradients_of_the_first_and_second_order():
   second = tape.gradient(first, x)
   above, below = by_hand(X + step), by_hand(X - step)
   np.testing.assert_allclose(y, by_hand(X), atol=1e-14)
+  np.testing.assert_allclose(gelu.reference(x), y, atol=1e-14)
   np.testing.assert_allclose(first, (above - below) / (2 * step), atol=1e-7)
   np.testing.assert_allclose(
     second, (above - 2 * by_hand(X) + below) / step**2, atol=1e-6
