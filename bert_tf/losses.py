@@ -205,7 +205,7 @@ def classifier_loss(
 def classifier_metrics(
   logits: Tensor, features: Features, problem_type: str
 ) -> Sums:
-  """Returns `example_loss` and, but for a regression, `accuracy`.
+  """Returns `example_loss` and, except for a regression, `accuracy`.
 
   In multilabel an example is right when all its labels are.
   """

@@ -158,7 +158,8 @@ def last_positions(
   Args:
     input_mask: [B, F]. 1 for a real position.
     starts: int [B, F], see `segment_starts`; None if rows hold one input.
-    cls_positions: int [B, K], see BertModel.call; None likewise, K is then 1.
+    cls_positions: int [B, K], see BertModel.call. None if rows hold one input;
+      K is then 1.
   """
   positions = ops.arange(ops.shape(input_mask)[1], dtype="int32")
   is_own = ops.cast(input_mask, "float32")[:, None, :] > 0  # [B, 1, F]

@@ -54,12 +54,12 @@ def gather_indexes(values: Tensor, positions: Tensor) -> Tensor:
     values: [B, F, ...].
     positions: int [B, Q].
   """
-  batch_size, length, *rest = ops.shape(values)
+  batch_size, length, *sizes = ops.shape(values)
   first_indexes = ops.arange(batch_size, dtype="int32") * length
   indexes = ops.cast(positions, "int32") + first_indexes[:, None]
-  rows = ops.reshape(values, (-1, *rest))
+  rows = ops.reshape(values, (-1, *sizes))
   gathered = ops.take(rows, ops.reshape(indexes, (-1,)), axis=0)
-  return ops.reshape(gathered, (*ops.shape(positions), *rest))
+  return ops.reshape(gathered, (*ops.shape(positions), *sizes))
 
 
 @serialization.register
@@ -366,10 +366,10 @@ class BertModel(model_inputs.FeaturesModel):
     """
     from bert_tf import model_folder
 
-    found = model_folder.find(os.fspath(folder))
-    model = cls(found.bert_config.without_random_values(), dtype=dtype)
-    model.config = found.bert_config
-    model_folder.load(found, model)
+    files = model_folder.find(os.fspath(folder))
+    model = cls(files.bert_config.without_random_values(), dtype=dtype)
+    model.config = files.bert_config
+    model_folder.load(files, model)
     return model
 
   def build(self, input_shape: Any = None) -> None:
