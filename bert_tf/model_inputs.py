@@ -169,6 +169,21 @@ def last_positions(
   return ops.max(positions * ops.cast(is_own, "int32"), axis=-1)
 
 
+def gather_indexes(values: Tensor, positions: Tensor) -> Tensor:
+  """Returns the values at some positions of each row, [B, Q, ...].
+
+  Args:
+    values: [B, F, ...].
+    positions: int [B, Q].
+  """
+  batch_size, length, *sizes = ops.shape(values)
+  first_indexes = ops.arange(batch_size, dtype="int32") * length
+  indexes = ops.cast(positions, "int32") + first_indexes[:, None]
+  rows = ops.reshape(values, (-1, *sizes))
+  gathered = ops.take(rows, ops.reshape(indexes, (-1,)), axis=0)
+  return ops.reshape(gathered, (*ops.shape(positions), *sizes))
+
+
 def check_direction(direction: object) -> None:
   """Raises ValueError if a direction is not one of DIRECTIONS."""
   if direction not in DIRECTIONS:

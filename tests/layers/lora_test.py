@@ -96,7 +96,9 @@ def test_an_adapter_of_another_model_is_refused(tmp_path):
   for number, tensors in enumerate((before, lora.tensors(model))):
     path = str(tmp_path / f"model.ckpt-{number}")
     checkpoints.write(path, tensors)
-    with pytest.raises(ValueError, match=rf"model.ckpt-{number} is not an adapter"):
+    with pytest.raises(
+      ValueError, match=rf"model.ckpt-{number} is not an adapter"
+    ):
       adapters.add(model, path)
   # Of the same shapes, but for one kernel the values that it was trained from.
   other = heads.ClassifierModel(CONFIG, 3)
