@@ -302,11 +302,11 @@ class Pooler(bert_layer.BertLayer):
   def build(self, input_shape: Any = None) -> None:
     """Makes the dense layer, of [D, D]."""
     size = self.config.hidden_size
-    self.dense = self.make_dense(size, size, ops.tanh)
+    self.dense = self.make_dense(size, size)
 
   def call(self, hidden: Tensor) -> Tensor:
     """Returns float [..., D] for float [..., D]."""
-    return self.dense(hidden)
+    return ops.tanh(self.dense(hidden))
 
 
 @serialization.register
@@ -437,10 +437,9 @@ class BertModel(model_inputs.FeaturesModel):
       num_summaries = ops.shape(summary_positions)[1]
       summary = sequence_output[:, :num_summaries]
       sequence_output = sequence_output[:, num_summaries:]
-    pooled_output = self.pooler(summary)  # [B, K, D]
     return BertOutput(
       sequence_output=sequence_output,
-      pooled_output=pooled_output if inputs.is_packed else pooled_output[:, 0],
+      pooled_output=self.pooler(summary if inputs.is_packed else summary[:, 0]),
       all_encoder_layers=(*lower_layers, sequence_output),
       embedding_output=embedded,
       attention_probs=probs,
