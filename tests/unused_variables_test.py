@@ -57,9 +57,9 @@ def test_pretraining_declares_what_a_trace_finds(direction, is_packed, no_nsp):
   rows = [[instance] for instance in packed_instances.make_instances()]
   features = packed_instances.batch(rows, is_packed)
   objective = pretraining.PretrainingObjective(
-    losses.pretraining_loss,
+    losses.loss_from_sums,
     losses.pretraining_weights,
-    losses.pretraining_metrics,
+    losses.metrics_from_sums,
     no_nsp,
   )
 

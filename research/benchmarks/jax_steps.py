@@ -86,7 +86,7 @@ def training_step(
     with keras.StatelessScope(values):
       with model.seed_generator.counted_from(seeds):
         sums = model.loss_sums(features, training=True)
-      found = losses.pretraining_loss(sums, features)
+      found = losses.loss_from_sums(sums, features)
     return sum(total / weight for total, weight in found.values())
 
   def step(

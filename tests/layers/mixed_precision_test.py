@@ -74,9 +74,7 @@ def test_products_are_short_and_the_rest_is_not(name):
   assert keras.config.dtype_policy().name == "float32"
   with tf.GradientTape() as tape:
     outputs = model(features)
-    sums = losses.pretraining_loss(
-      losses.pretraining_sums(outputs, features), features
-    )
+    sums = losses.pretraining_loss(outputs, features)
     loss = sum(total / weight for total, weight in sums.values())
   assert {variable.dtype for variable in model.weights} == {"float32"}
   assert outputs.masked_lm_logits.dtype == name

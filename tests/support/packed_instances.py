@@ -88,10 +88,10 @@ def losses_and_gradients(model, features, is_fused, jit_compile=False):
       else:
         outputs = model(features, training=True)
         sums = losses.pretraining_sums(outputs, features)
-      means = losses.pretraining_loss(sums, features)
+      means = losses.loss_from_sums(sums, features)
       loss = tf.add_n([total / weight for total, weight in means.values()])
     gradients = tape.gradient(loss, model.trainable_variables)
-    metrics = losses.pretraining_metrics(sums, features)
+    metrics = losses.metrics_from_sums(sums, features)
     return loss, metrics, [tf.convert_to_tensor(g) for g in gradients]
 
   loss, metrics, gradients = step()
