@@ -53,7 +53,7 @@ def expected_probs(model, hidden, direction):
   """The first layer's attention weights, loop by loop, from its matrices."""
   own = model.encoder.transformer_layers[0].attention.self_attention
   num_heads, size = 2, 8
-  found = np.zeros((len(LENGTHS), num_heads, 12, 12))
+  result = np.zeros((len(LENGTHS), num_heads, 12, 12))
   for b, length in enumerate(LENGTHS):
     query, key = (
       hidden[b] @ layer.kernel.numpy() + layer.bias.numpy()
@@ -65,8 +65,8 @@ def expected_probs(model, hidden, direction):
         keys = [t for t in range(length) if is_seen(direction, f, t)]
         scores = [query[f, part] @ key[t, part] / np.sqrt(size) for t in keys]
         weights = np.exp(scores) / np.sum(np.exp(scores))
-        found[b, n, f, keys] = weights
-  return found
+        result[b, n, f, keys] = weights
+  return result
 
 
 @pytest.mark.parametrize("direction", SIDES)
@@ -190,7 +190,7 @@ def test_a_given_config_of_another_direction_is_refused(classifier, tmp_path):
 
 def test_an_exported_model_answers_as_its_checkpoint(classifier, tmp_path):
   texts = [{"text": "the of and a in"}, {"text": "with"}]
-  found = []
+  result = []
   target = str(tmp_path / "saved")
   export.run(
     export_config.ExportConfig(
@@ -200,8 +200,8 @@ def test_an_exported_model_answers_as_its_checkpoint(classifier, tmp_path):
   for path in (str(classifier), target):
     model = predictor.Predictor(export_config.ModelConfig(init_checkpoint=path))
     answers = model.predict(texts)
-    found.append([list(a["probabilities"].values()) for a in answers])
-  np.testing.assert_allclose(*found, atol=1e-6)
+    result.append([list(a["probabilities"].values()) for a in answers])
+  np.testing.assert_allclose(*result, atol=1e-6)
   saved = json.loads((tmp_path / "saved" / "bert_config.json").read_text())
   assert saved["attention_direction"] == "left_to_right"
   model = heads.ClassifierModel.from_pretrained(classifier)
@@ -227,6 +227,6 @@ def test_the_originals_format_keeps_it(classifier, tmp_path):
   source = model_files.Source(str(classifier))
   path = str(tmp_path / "converted" / "bert_model.ckpt")
   convert.convert(source, "original", path, "original")
-  found = model_folder.find(str(tmp_path / "converted"))
-  read = modeling.BertConfig.from_json_file(found.config_file)
+  result = model_folder.find(str(tmp_path / "converted"))
+  read = modeling.BertConfig.from_json_file(result.config_file)
   assert read.attention_direction == "left_to_right"

@@ -20,14 +20,14 @@ def test_the_gradient_is_that_of_both_uses(jit_compile):
   def gradients():
     with tf.GradientTape() as tape:
       loss = loss_of(*tied_embedding.look_up(table, ids))
-    found = tape.gradient(loss, table)
+    result = tape.gradient(loss, table)
     with tf.GradientTape() as tape:
       loss = loss_of(tf.gather(table, ids), tf.convert_to_tensor(table))
-    return found, tf.convert_to_tensor(tape.gradient(loss, table))
+    return result, tf.convert_to_tensor(tape.gradient(loss, table))
 
-  found, expected = gradients()
-  assert isinstance(found, tf.Tensor)
-  np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+  result, expected = gradients()
+  assert isinstance(result, tf.Tensor)
+  np.testing.assert_allclose(result, expected, rtol=1e-6, atol=1e-6)
 
 
 def test_rows_are_added_as_often_as_they_are_named():

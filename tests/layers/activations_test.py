@@ -66,8 +66,8 @@ def test_a_functional_model_takes_it_as_it_is():
   outputs = activations.gelu(inputs)
   assert (outputs.shape, outputs.dtype) == ((None, 3), "float32")
   x = np.float32([[-1, 0, 2]])
-  found = keras.Model(inputs, outputs)(x)
-  np.testing.assert_allclose(found, by_hand(x), rtol=1e-6)
+  actual = keras.Model(inputs, outputs)(x)
+  np.testing.assert_allclose(actual, by_hand(x), rtol=1e-6)
 
 
 def test_a_saved_model_has_its_gradient(tmp_path):
@@ -92,5 +92,5 @@ def test_a_forward_pass_computes_it_with_the_product(name, fused):
   x = tf.ones([4, 8])
   layer(x)
   nodes = optimized_graphs.nodes(layer, x)
-  found = [n.attr["fused_ops"].list.s for n in nodes if n.op == "_FusedMatMul"]
-  assert found == [[b"BiasAdd", fused.encode()]]
+  actual = [n.attr["fused_ops"].list.s for n in nodes if n.op == "_FusedMatMul"]
+  assert actual == [[b"BiasAdd", fused.encode()]]

@@ -26,12 +26,12 @@ def plain_sums(hidden, table, bias, ids, weights):
   powers = np.exp(logits - logits.max(-1, keepdims=True))
   probs = powers / powers.sum(-1, keepdims=True)
   rows = np.arange(len(ids))
-  found = -np.log(probs[rows, ids]) @ weights
+  result = -np.log(probs[rows, ids]) @ weights
   hits = (logits.argmax(-1) == ids.numpy()) @ weights
   probs[rows, ids] -= 1.0
   by_logits = probs * weights[:, None]
   gradients = by_logits @ table, by_logits.T @ hidden, by_logits.sum(0)
-  return [found, hits], gradients
+  return [result, hits], gradients
 
 
 def all_weights(rng, num_rows):
