@@ -10,7 +10,7 @@ from keras import ops
 
 from bert_tf import bert_layer
 from bert_tf.kernels import masked_lm
-from bert_tf.layers import activations, serialization
+from bert_tf.layers import activations, dense, serialization
 from bert_tf.losses import Features
 from bert_tf.tensor import Tensor
 
@@ -54,7 +54,7 @@ class MaskedLmHead(bert_layer.BertLayer):
       name="output_bias",
       shape=(self.config.vocab_size,),
       initializer="zeros",
-      autocast=False,  # Nor is its gradient rounded.
+      autocast=False,  # Neither it nor its gradient is rounded.
     )
 
   def call(self, hidden: Tensor, word_embeddings: Tensor) -> Tensor:
@@ -67,12 +67,9 @@ class MaskedLmHead(bert_layer.BertLayer):
         embedding, and the model has V * D fewer parameters (Press and Wolf
         2017, arXiv 1608.05859).
     """
-    rows = ops.reshape(hidden, (-1, hidden.shape[-1]))
-    logits = masked_lm.logits(
-      self.transform(rows), word_embeddings, self.output_bias
-    )
-    shape = (-1, ops.shape(hidden)[1], self.config.vocab_size)
-    return ops.reshape(logits, shape)
+    rows = self.transform(dense.flatten(hidden))
+    logits = masked_lm.logits(rows, word_embeddings, self.output_bias)
+    return dense.restore(logits, hidden)
 
   def sums(
     self,
@@ -89,10 +86,9 @@ class MaskedLmHead(bert_layer.BertLayer):
       features: see `losses.masked_lm_sums`.
       training: whether gradients are computed together with the sums.
     """
-    rows = ops.reshape(hidden, (-1, hidden.shape[-1]))
     # Casts, because the value of a variable need not be a tensor.
     return masked_lm.sums(
-      self.transform(rows),
+      self.transform(dense.flatten(hidden)),
       ops.cast(word_embeddings, "float32"),
       ops.cast(self.output_bias, "float32"),
       ops.reshape(features["masked_lm_ids"], (-1,)),
@@ -110,6 +106,7 @@ class LinearHead(bert_layer.BertLayer):
 
   def build(self, input_shape: Any = None) -> None:
     """Makes the matrix and the bias."""
+    self.supports_masking = True  # The output of a BiLSTM has a mask.
     self.output_weights = self.add_weight(
       name="output_weights",
       shape=(2, self.config.hidden_size),
@@ -145,11 +142,10 @@ def linear(hidden: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
     weights: float [C, D], as checkpoints of the original store it.
     bias: float [C]; None for 0.
   """
-  rows = ops.reshape(hidden, (-1, hidden.shape[-1]))
-  outputs = ops.matmul(rows, ops.transpose(weights))
+  outputs = ops.matmul(dense.flatten(hidden), ops.transpose(weights))
   if bias is not None:
     outputs = outputs + bias
-  return ops.reshape(outputs, (*ops.shape(hidden)[:-1], weights.shape[0]))
+  return dense.restore(outputs, hidden)
 
 
 class Cls(keras.layers.Layer):
@@ -159,11 +155,12 @@ class Cls(keras.layers.Layer):
     self, dtype: bert_layer.DType, **heads: keras.layers.Layer
   ) -> None:
     super().__init__(name="cls", dtype=dtype)
+    self._names = tuple(heads)
     for name, head in heads.items():
       setattr(self, name, head)
     self.build()
 
   def build(self, input_shape: Any = None) -> None:
     """Builds the heads."""
-    for head in self._layers:
-      head.build()
+    for name in self._names:
+      getattr(self, name).build()

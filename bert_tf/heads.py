@@ -1,7 +1,7 @@
 """BertModel with a head for each task.
 
-What others need to know of a head is said here alone: how checkpoints and
-other libraries name it (`Head`), its task and its results (`HeadModel`).
+Each head declares its variables and its names in other libraries (`Head`), and
+each model its task and outputs (`HeadModel`). Other modules ask them.
 """
 
 import dataclasses
@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import keras
 from keras import ops
 
-from bert_tf import head_layers, losses, model_inputs, modeling
+from bert_tf import head_layers, losses, model_inputs, modeling, readers
 from bert_tf.kernels import tied_embedding
 from bert_tf.layers import bilstm, dropout, serialization
 from bert_tf.losses import Features
@@ -20,24 +20,23 @@ from bert_tf.modeling import DType, Tensor
 
 Model = TypeVar("Model", bound="HeadModel")
 
-# Dropout rate of the classifiers' inputs, whatever the config says, as in the
-# original.
+# Dropout rate of a classifier's input. As in the original's run_classifier.py,
+# it does not depend on the config.
 CLASSIFIER_DROPOUT = 0.1
 
 
 @dataclasses.dataclass(frozen=True)
 class Head:
-  """How checkpoints and other libraries name a head."""
+  """A head, and its names in checkpoints and other libraries."""
 
   name: str  # For messages.
-  # Its variables' names in a checkpoint to their shapes, where D is
-  # hidden_size, V vocab_size and C the number of labels.
+  # Names of its variables in a checkpoint, and their shapes: D is hidden_size,
+  # V vocab_size and C the number of labels.
   shapes: Mapping[str, tuple[int | str, ...]]
-  # Hugging Face's class of models with this head alone, and what its variables'
-  # names begin with there.
+  # Hugging Face's class of models with only this head, and the prefix of its
+  # variables there.
   hugging_face: tuple[str, str]
-  # The attribute of TF Model Garden's models that holds it; "" if they have no
-  # such head.
+  # Its attribute in TF Model Garden's models; "" if they have no such head.
   model_garden: str = ""
 
 
@@ -89,61 +88,6 @@ CHOICES = Head(
 )
 
 
-class _BertReader:
-  """The outputs of BERT that a head reads."""
-
-  def __init__(self, bert: modeling.BertModel) -> None:
-    self._bert = bert
-
-  def sequence_output(self, features: Features, training: bool) -> Tensor:
-    """Returns the output at each position, float [B, F, D]."""
-    return self._bert(features, training=training).sequence_output
-
-  def summary(self, features: Features, training: bool) -> Tensor:
-    """Returns the output that summarises each input, float [B, D]."""
-    # Only the pooled output is read.
-    no_positions = features["input_ids"][:, :0]
-    output = self._bert(features, training=training, positions=no_positions)
-    return output.pooled_output
-
-  def unused_variables(self, reads_summary: bool) -> list[keras.Variable]:
-    """Returns the variables of BERT that these outputs do not depend on."""
-    return [] if reads_summary else self._bert.pooler.trainable_variables
-
-
-class _BiLstmReader(_BertReader):
-  """The outputs of a BiLSTM on top of BERT, in place of those of BERT."""
-
-  def __init__(
-    self, bert: modeling.BertModel, layer: keras.layers.Bidirectional
-  ) -> None:
-    super().__init__(bert)
-    self._layer = layer
-
-  def sequence_output(self, features: Features, training: bool) -> Tensor:
-    """Returns the output at each position, float [B, F, D]."""
-    hidden = super().sequence_output(features, training)
-    return self._layer(hidden, mask=ops.greater(_input_mask(features), 0))
-
-  def summary(self, features: Features, training: bool) -> Tensor:
-    """Returns the output of each direction at its end, float [B, D]."""
-    hidden = self.sequence_output(features, training)
-    last_positions = model_inputs.last_positions(_input_mask(features))
-    return bilstm.summarise(hidden, last_positions)
-
-  def unused_variables(self, reads_summary: bool) -> list[keras.Variable]:
-    """Returns the variables of BERT that these outputs do not depend on."""
-    return super().unused_variables(reads_summary=False)
-
-
-def _input_mask(features: Features) -> Tensor:
-  """Returns `input_mask`, all 1 if missing."""
-  input_mask = features.get("input_mask")
-  if input_mask is None:
-    return ops.ones_like(features["input_ids"])
-  return input_mask
-
-
 class HeadModel(model_inputs.FeaturesModel):
   """BertModel, as `bert`, with the head of a task.
 
@@ -166,10 +110,10 @@ class HeadModel(model_inputs.FeaturesModel):
     self.bert = modeling.BertModel(config, dtype=self.dtype_policy)
     self.seed_generator = self.bert.seed_generator
     self.bilstm = None
-    self._reader = _BertReader(self.bert)
+    self._reader = readers.BertReader(self.bert)
     if config.bilstm:
       self.bilstm = bilstm.on_top(config.hidden_size, self.dtype_policy)
-      self._reader = _BiLstmReader(self.bert, self.bilstm)
+      self._reader = readers.BiLstmReader(self.bert, self.bilstm)
     self.built = True
 
   @property
@@ -190,28 +134,28 @@ class HeadModel(model_inputs.FeaturesModel):
     """Returns the model of a folder; a head that it lacks is random.
 
     Args:
-      folder: as BertModel.from_pretrained takes it.
-      num_labels: of a model with labels; None for those of the folder's head.
+      folder: see BertModel.from_pretrained.
+      num_labels: number of labels, for models that have labels; None for that
+        of the folder's head.
       dtype: as in the constructor.
 
     Raises:
-      ValueError: as BertModel.from_pretrained; if the head in the folder is
-        another task's or of other labels, or num_labels is not known.
+      ValueError: as BertModel.from_pretrained; also if the folder's head
+        belongs to another task or has other labels, or if num_labels is
+        unknown.
     """
     from bert_tf import model_folder
 
-    found = model_folder.find(os.fspath(folder))
-    config = found.bert_config
+    files = model_folder.find(os.fspath(folder))
     settings: dict[str, Any] = {}
     if issubclass(cls, _LabelModel):
-      known = found.num_outputs(cls.task)
-      settings["num_labels"] = num_labels or known
+      settings["num_labels"] = num_labels or files.num_outputs(cls.task)
       if not settings["num_labels"]:
         raise ValueError(
-          f"{found.weights} has no head of {cls.task}: set `num_labels`."
+          f"{files.weights} has no head of {cls.task}: set `num_labels`."
         )
-    model = cls(config, dtype=dtype, **settings)
-    model_folder.load(found, model)
+    model = cls(files.bert_config, dtype=dtype, **settings)
+    model_folder.load(files, model)
     return model
 
   @classmethod
@@ -225,7 +169,7 @@ class HeadModel(model_inputs.FeaturesModel):
 
 
 class PretrainingOutput(NamedTuple):
-  """What PretrainingModel returns."""
+  """The logits of PretrainingModel."""
 
   masked_lm_logits: Tensor  # float [B, P, V]
   # float [B, 2], or [B, K, 2] with cls_positions.
@@ -299,7 +243,7 @@ class PretrainingModel(HeadModel):
 
 
 class SpanOutput(NamedTuple):
-  """What SpanModel returns."""
+  """The logits of SpanModel."""
 
   start_logits: Tensor  # float [B, F]
   end_logits: Tensor  # float [B, F]
@@ -356,8 +300,8 @@ class ClassifierModel(_LabelModel):
 
   task = "classification"
   heads = (TEXT_LABELS,)
-  # `label` if a text has one, `applies` if it can have several; a regression
-  # has `prediction` alone.
+  # `label` if a text has one label, `applies` if it can have several. A
+  # regression only has `prediction`.
   outputs = ("label", "applies", "labels", "probabilities", "prediction")
 
   def call(self, features: Features, training: bool = False) -> Tensor:
@@ -375,8 +319,7 @@ class TokenModel(_LabelModel):
 
   task = "ner"
   heads = (WORD_LABELS,)
-  # Of each word its text, its label, that label's probability, and where it
-  # starts and ends.
+  # The text, label, label probability, start and end of each word.
   outputs = ("words", "labels", "probabilities", "starts", "ends")
   reads_summary = False
 

@@ -85,12 +85,19 @@ def pretraining_sums(
   )
 
 
-def pretraining_loss(sums: PretrainingSums, features: Features) -> Sums:
+def pretraining_loss(
+  outputs: tuple[Tensor, Tensor], features: Features
+) -> Sums:
   """Returns `masked_lm_loss` and `next_sentence_loss` as (sum, weight).
 
   The loss of pre-training is the sum of both means (Devlin et al. 2019,
-  appendix A.2).
+  appendix A.2). See `pretraining_sums` for the arguments.
   """
+  return loss_from_sums(pretraining_sums(outputs, features), features)
+
+
+def loss_from_sums(sums: PretrainingSums, features: Features) -> Sums:
+  """Returns `pretraining_loss` of the sums of a batch."""
   weights = pretraining_weights(features)
   return {
     "masked_lm_loss": (sums.masked_lm[0], weights["masked_lm_loss"]),
@@ -101,12 +108,21 @@ def pretraining_loss(sums: PretrainingSums, features: Features) -> Sums:
   }
 
 
-def pretraining_metrics(sums: PretrainingSums, features: Features) -> Sums:
+def pretraining_metrics(
+  outputs: tuple[Tensor, Tensor], features: Features
+) -> Sums:
   """Returns the losses and accuracies of both heads as (sum, weight).
 
   Unlike those of `pretraining_loss`, these losses are plain means over the
-  masked words. Packed sequences also have `instances_per_row`.
+  masked words. Packed sequences also have `instances_per_row`. See
+  `pretraining_sums` for the arguments.
   """
+  sums = pretraining_sums(outputs, features)
+  return metrics_from_sums(sums, features)
+
+
+def metrics_from_sums(sums: PretrainingSums, features: Features) -> Sums:
+  """Returns `pretraining_metrics` of the sums of a batch."""
   num_masked = ops.sum(ops.cast(features["masked_lm_weights"], "float32"))
   num_pairs = ops.sum(_pair_weights(features))
   metrics = {
@@ -205,7 +221,7 @@ def classifier_loss(
 def classifier_metrics(
   logits: Tensor, features: Features, problem_type: str
 ) -> Sums:
-  """Returns `example_loss` and, but for a regression, `accuracy`.
+  """Returns `example_loss` and, except for a regression, `accuracy`.
 
   In multilabel an example is right when all its labels are.
   """

@@ -1,4 +1,4 @@
-"""The sizes of a BERT model: `bert_config.json`."""
+"""The sizes of a BERT model, as in `bert_config.json`."""
 
 import copy
 import dataclasses
@@ -14,8 +14,7 @@ from bert_tf.files import json_files
 from bert_tf.formats import hugging_face
 from bert_tf.layers import activations, serialization
 
-# What values of a config file may be: the lowest and the highest whole number,
-# or the lowest number and the one that it must be below.
+# Allowed values in a config file. Whole numbers: lowest and highest value.
 _WHOLE_RANGES = {
   "vocab_size": (1, 10**8),
   "hidden_size": (1, 10**6),
@@ -25,13 +24,15 @@ _WHOLE_RANGES = {
   "max_position_embeddings": (1, 10**7),
   "type_vocab_size": (1, 10**6),
 }
+# Other numbers: lowest value and the bound that they must be below.
 _RANGES = {
   "hidden_dropout_prob": (0.0, 1.0),
   "attention_probs_dropout_prob": (0.0, 1.0),
   "initializer_range": (0.0, 100.0),
 }
 
-# Keys of ours, which are in files only where they have other values than these.
+# Keys that the original does not have, with their defaults. Files hold them
+# only if they have other values.
 OWN_KEYS: Mapping[str, Any] = {
   "attention_direction": model_inputs.BOTH,
   "bilstm": False,
@@ -39,7 +40,7 @@ OWN_KEYS: Mapping[str, Any] = {
 
 
 def _check_values(json_object: Mapping[str, Any]) -> None:
-  """Raises ValueError for a value of another type or out of its range."""
+  """Raises ValueError for a value of a wrong type or out of range."""
   for name, (low, high) in {**_WHOLE_RANGES, **_RANGES}.items():
     if name not in json_object:
       continue
@@ -59,8 +60,8 @@ def _check_values(json_object: Mapping[str, Any]) -> None:
   if "attention_direction" in json_object:
     model_inputs.check_direction(json_object["attention_direction"])
   if not isinstance(json_object.get("bilstm", False), bool):
-    found = json_object["bilstm"]
-    raise ValueError(f"bilstm is {found!r:.80}; it has to be true or false.")
+    value = json_object["bilstm"]
+    raise ValueError(f"bilstm is {value!r:.80}; it has to be true or false.")
 
 
 @serialization.register
@@ -73,8 +74,8 @@ class BertConfig:
   num_hidden_layers: int = 12  # Encoder layers.
   num_attention_heads: int = 12  # N.
   intermediate_size: int = 3072  # I.
-  # "gelu" (its tanh approximation), "relu", "tanh", "linear" or ""; or
-  # "gelu_erf", the exact one, for models from other libraries.
+  # "gelu" (the tanh approximation), "gelu_erf" (exact, for models from other
+  # libraries), "relu", "tanh", "linear" or "".
   hidden_act: str = "gelu"
   # Dropout of embeddings and dense outputs, in [0, 1).
   hidden_dropout_prob: float = 0.1
@@ -83,10 +84,10 @@ class BertConfig:
   max_position_embeddings: int = 512  # The longest input, word pieces.
   type_vocab_size: int = 16  # Segment ids.
   initializer_range: float = 0.02  # Standard deviation of the truncated normal.
-  # What a position attends to, one of model_inputs.DIRECTIONS.
+  # The positions that a position attends to: one of model_inputs.DIRECTIONS.
   attention_direction: str = model_inputs.BOTH
-  # Whether a BiLSTM stands between the encoder and the head of a fine-tuned
-  # model, D / 2 wide in each direction.
+  # Whether a fine-tuned model has a BiLSTM between encoder and head, D / 2 wide
+  # in each direction.
   bilstm: bool = False
   # Other keys of the file, kept but not used.
   unknown: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -112,8 +113,9 @@ class BertConfig:
     """Reads a `bert_config.json`, or Hugging Face's `config.json`.
 
     Raises:
-      ValueError: if the file is no JSON object, vocab_size is missing, a value
-        is out of range, or it is of another model of Hugging Face.
+      ValueError: if the file is not a JSON object, vocab_size is missing, a
+        value is out of range, or the file describes another model of Hugging
+        Face.
     """
     json_object = json_files.read_object(
       json_file, {"hidden_act": str}, allows_nan=True
@@ -126,7 +128,7 @@ class BertConfig:
         json_object = hugging_face.original_config(json_object, names)
       _check_values(json_object)
       config = cls.from_dict(json_object)
-      config.to_dict()  # It copies what is nested.
+      config.to_dict()  # Raises RecursionError if values are nested too deep.
       return config
     except RecursionError:
       raise ValueError(
@@ -142,11 +144,11 @@ class BertConfig:
     return [n for n in names if n not in (*OWN_KEYS, "unknown")]
 
   def check_sizes(self) -> None:
-    """Raises ValueError if no model can be built of this.
+    """Raises ValueError if no model of these sizes can be built.
 
-    That is if hidden_size is not a multiple of num_attention_heads, or not even
-    with bilstm, or hidden_act or attention_direction is unknown. BertModel asks
-    this; a config may be made of any.
+    The heads must divide hidden_size, a BiLSTM needs an even hidden_size, and
+    hidden_act and attention_direction must be known. BertModel calls this; a
+    config itself may have any values.
     """
     model_inputs.check_direction(self.attention_direction)
     if self.bilstm and self.hidden_size % 2:
@@ -162,7 +164,7 @@ class BertConfig:
     activations.get_activation(self.hidden_act)
 
   def check_lengths(self, max_seq_length: int, config_file: str) -> None:
-    """Raises ValueError if inputs of that length have no positions."""
+    """Raises ValueError if inputs are longer than the position embeddings."""
     if max_seq_length > self.max_position_embeddings:
       raise ValueError(
         f"max_seq_length {max_seq_length} exceeds max_position_embeddings "
@@ -173,19 +175,18 @@ class BertConfig:
   def check_vocab(
     self, num_tokens: int, vocab_file: str, config_file: str
   ) -> None:
-    """Raises ValueError if a vocabulary has more tokens than the model rows.
+    """Raises ValueError if a vocabulary is larger than vocab_size.
 
-    A model may have more rows: some are padded to a multiple of 8 or 64. The
-    last rows then have no word piece, and no text leads to them.
+    It may be smaller: some models pad their embeddings to a multiple of 8 or
+    64, and no text uses the last rows.
     """
     if num_tokens > self.vocab_size:
       raise ValueError(
         f"{vocab_file} has {num_tokens} word pieces, but vocab_size of "
-        f"{config_file} is {self.vocab_size}; use the vocabulary that the "
-        "model is for."
+        f"{config_file} is {self.vocab_size}; use the model's own vocabulary."
       )
     if num_tokens < self.vocab_size:
-      _warn_of_rows(num_tokens, self.vocab_size, vocab_file, config_file)
+      _warn_of_unused_rows(num_tokens, self.vocab_size, vocab_file, config_file)
 
   def without_random_values(self) -> "BertConfig":
     """Returns the config for a model whose values will be loaded.
@@ -195,7 +196,7 @@ class BertConfig:
     return dataclasses.replace(self, initializer_range=0.0)
 
   def to_dict(self) -> dict[str, Any]:
-    """Returns all keys with their values, the unknown ones too."""
+    """Returns all keys and values, including unknown keys."""
     values = dataclasses.asdict(self)
     unknown = values.pop("unknown")
     for name, value in OWN_KEYS.items():
@@ -207,16 +208,16 @@ class BertConfig:
     """Returns the text of a `bert_config.json`."""
     return json.dumps(self.to_dict(), indent=2, sort_keys=True) + "\n"
 
-  # What Keras calls them, when it saves a model.
+  # Keras' names for them, used when it saves a model.
   get_config = to_dict
   from_config = from_dict
 
 
 @functools.cache
-def _warn_of_rows(
+def _warn_of_unused_rows(
   num_tokens: int, vocab_size: int, vocab_file: str, config_file: str
 ) -> None:
-  """Warns once, although several parts of a command check a vocabulary."""
+  """Logs a warning once, although a command checks a vocabulary often."""
   logging.warning(
     "%s has %d word pieces and vocab_size of %s is %d: the last %d rows have "
     "no word piece. If they are not padding, it is another model's vocabulary.",

@@ -158,7 +158,8 @@ def last_positions(
   Args:
     input_mask: [B, F]. 1 for a real position.
     starts: int [B, F], see `segment_starts`; None if rows hold one input.
-    cls_positions: int [B, K], see BertModel.call; None likewise, K is then 1.
+    cls_positions: int [B, K], see BertModel.call. None if rows hold one input;
+      K is then 1.
   """
   positions = ops.arange(ops.shape(input_mask)[1], dtype="int32")
   is_own = ops.cast(input_mask, "float32")[:, None, :] > 0  # [B, 1, F]
@@ -166,6 +167,21 @@ def last_positions(
     is_same = ops.equal(starts[:, None, :], cls_positions[:, :, None])
     is_own = ops.logical_and(is_own, is_same)  # [B, K, F]
   return ops.max(positions * ops.cast(is_own, "int32"), axis=-1)
+
+
+def gather_indexes(values: Tensor, positions: Tensor) -> Tensor:
+  """Returns the values at some positions of each row, [B, Q, ...].
+
+  Args:
+    values: [B, F, ...].
+    positions: int [B, Q].
+  """
+  batch_size, length, *sizes = ops.shape(values)
+  first_indexes = ops.arange(batch_size, dtype="int32") * length
+  indexes = ops.cast(positions, "int32") + first_indexes[:, None]
+  rows = ops.reshape(values, (-1, *sizes))
+  gathered = ops.take(rows, ops.reshape(indexes, (-1,)), axis=0)
+  return ops.reshape(gathered, (*ops.shape(positions), *sizes))
 
 
 def check_direction(direction: object) -> None:

@@ -1,11 +1,18 @@
 """The BERT model (Devlin et al. 2019, arXiv 1810.04805, section 3).
 
-A variable's Keras path is its name in the original release's checkpoints: a
-layer is named after the original's scope and makes its children in `build()`.
+The encoder is that of the Transformer (Vaswani et al. 2017), in which every
+position attends to every other. `embeddings` has the input representation,
+`heads` the layers for each task.
 
-Shapes: B batch, F from (query) positions, T to (key) positions, N heads,
-H head size, D hidden size (N * H), I intermediate size, V vocabulary,
-P requested positions, K inputs packed into a row (1 unless packed).
+A variable's Keras path is its name in the original release's checkpoints: a
+layer is named after the original's scope, `scope`, and makes its parts in
+`build`. `make_dense`, `make_layer_norm` and `make_part` of `bert_layer` build
+them.
+
+Shapes: B batch, F from (query) positions, T to (key) positions, N heads (A in
+the paper), H head size, D hidden size (N * H; H in the paper), I intermediate
+size (4 D in the paper), P requested positions, K inputs packed into a row (1
+unless packed).
 """
 
 import os
@@ -16,12 +23,10 @@ import keras
 from keras import ops
 
 from bert_tf import bert_layer, model_inputs
-from bert_tf.bert_layer import BertLayer as BertLayer
 from bert_tf.bert_layer import DType as DType
-from bert_tf.bert_layer import initializer as initializer
 from bert_tf.embeddings import Embeddings as Embeddings
 from bert_tf.kernels import dropout_attention
-from bert_tf.layers import dropout, serialization
+from bert_tf.layers import dense, dropout, serialization
 
 # The original has these names here.
 from bert_tf.layers.activations import gelu as gelu
@@ -47,24 +52,9 @@ class BertOutput(NamedTuple):
   attention_probs: tuple[Tensor, ...]
 
 
-def gather_indexes(values: Tensor, positions: Tensor) -> Tensor:
-  """Returns the values at some positions of each row, [B, Q, ...].
-
-  Args:
-    values: [B, F, ...].
-    positions: int [B, Q].
-  """
-  batch_size, length, *rest = ops.shape(values)
-  first_indexes = ops.arange(batch_size, dtype="int32") * length
-  indexes = ops.cast(positions, "int32") + first_indexes[:, None]
-  rows = ops.reshape(values, (-1, *rest))
-  gathered = ops.take(rows, ops.reshape(indexes, (-1,)), axis=0)
-  return ops.reshape(gathered, (*ops.shape(positions), *rest))
-
-
 @serialization.register
 class SelfAttention(bert_layer.BertLayer):
-  """Multi-head scaled dot-product attention of a sequence to itself."""
+  """Multi-head attention: softmax(query @ key^T / sqrt(H) + bias) @ value."""
 
   scope = "self"
 
@@ -106,7 +96,7 @@ class SelfAttention(bert_layer.BertLayer):
     probs = ops.cast(probs, self.compute_dtype)
     rate = self.config.attention_probs_dropout_prob
     if training and rate:
-      # This drops whole positions to attend to, as in the Transformer.
+      # dropout(probs) @ value, in a form that needs less memory.
       shape = (*ops.shape(query)[:3], ops.shape(key)[2])
       mask = self.seed_generator.draw_mask(shape, rate)
       context = dropout_attention.dropout_attention(
@@ -128,7 +118,10 @@ class SelfAttention(bert_layer.BertLayer):
 
 @serialization.register
 class ResidualOutput(bert_layer.BertLayer):
-  """The end of a sub-layer: LayerNorm(residual + Dropout(Dense(hidden)))."""
+  """The end of a sub-layer: LayerNorm(residual + dropout(dense(hidden))).
+
+  As in the Transformer, layer norm follows the sum ("post-norm").
+  """
 
   scope = "output"
 
@@ -141,8 +134,10 @@ class ResidualOutput(bert_layer.BertLayer):
     self, hidden: Tensor, residual: Tensor, training: bool = False
   ) -> Tensor:
     """Returns float [B, F, D] for hidden [B, F, input_size]."""
-    output = self.drop_out(self.dense(hidden), training)
-    return self.layer_norm(output + residual)
+    # On [B*F, D], so that TensorFlow can fuse the sum with the product.
+    output = self.drop_out(self.dense(dense.flatten(hidden)), training)
+    output = self.layer_norm(output + dense.flatten(residual))
+    return dense.restore(output, residual)
 
 
 @serialization.register
@@ -194,10 +189,7 @@ class Intermediate(bert_layer.BertLayer):
 
 @serialization.register
 class TransformerLayer(bert_layer.BertLayer):
-  """One encoder layer: attention, then the feed-forward network.
-
-  Its name is `layer_` and its number, from 0.
-  """
+  """One encoder layer: attention, then the feed-forward network."""
 
   def build(self, input_shape: Any = None) -> None:
     """Makes the three parts."""
@@ -263,9 +255,11 @@ class Encoder(bert_layer.BertLayer):
       queries = None
       is_last = layer is self.transformer_layers[-1]
       if is_last and output_positions is not None:
-        queries = gather_indexes(hidden, output_positions)
+        queries = model_inputs.gather_indexes(hidden, output_positions)
         if attention_bias.shape[1] != 1:  # It differs between queries.
-          attention_bias = gather_indexes(attention_bias, output_positions)
+          attention_bias = model_inputs.gather_indexes(
+            attention_bias, output_positions
+          )
       if self.recompute and training:
         arguments = [hidden] if queries is None else [hidden, queries]
         hidden = self._recomputed(layer, attention_bias)(*arguments)
@@ -308,11 +302,11 @@ class Pooler(bert_layer.BertLayer):
   def build(self, input_shape: Any = None) -> None:
     """Makes the dense layer, of [D, D]."""
     size = self.config.hidden_size
-    self.dense = self.make_dense(size, size, ops.tanh)
+    self.dense = self.make_dense(size, size)
 
   def call(self, hidden: Tensor) -> Tensor:
     """Returns float [..., D] for float [..., D]."""
-    return self.dense(hidden)
+    return ops.tanh(self.dense(hidden))
 
 
 @serialization.register
@@ -320,7 +314,7 @@ class BertModel(model_inputs.FeaturesModel):
   """The encoder of BERT.
 
   Args:
-    config: sizes.
+    config: sizes; the defaults are those of BERT-Base.
     use_one_hot_embeddings: whether to look word pieces up by a matrix product
       instead of a gather, which is faster on TPUs. The result is the same.
     dtype: type or policy of Keras, such as "mixed_bfloat16"; None for the
@@ -364,19 +358,17 @@ class BertModel(model_inputs.FeaturesModel):
     """
     from bert_tf import model_folder
 
-    found = model_folder.find(os.fspath(folder))
-    model = cls(found.bert_config.without_random_values(), dtype=dtype)
-    model.config = found.bert_config
-    model_folder.load(found, model)
+    files = model_folder.find(os.fspath(folder))
+    model = cls(files.bert_config.without_random_values(), dtype=dtype)
+    model.config = files.bert_config
+    model_folder.load(files, model)
     return model
 
   def build(self, input_shape: Any = None) -> None:
     """Makes every variable; the config knows all sizes."""
-    if self.built:  # Keras builds again what it loads.
-      return
-    self.embeddings.build()
-    self.encoder.build()
-    self.pooler.build()
+    if not self.built:  # Keras builds again what it loads.
+      for layer in (self.embeddings, self.encoder, self.pooler):
+        layer.build()
 
   def call(
     self,
@@ -406,9 +398,9 @@ class BertModel(model_inputs.FeaturesModel):
     inputs = model_inputs.prepare(features, self.config.attention_direction)
     embedded = self.embed(inputs, training)
     output = self.encode(embedded, inputs, positions, training)
-    if return_attention_probs:
-      return output
-    return output._replace(attention_probs=())
+    if not return_attention_probs:
+      output = output._replace(attention_probs=())
+    return output
 
   def embed(
     self, inputs: model_inputs.ModelInputs, training: bool = False
@@ -427,30 +419,27 @@ class BertModel(model_inputs.FeaturesModel):
 
     See `call` for the positions. The output has the attention probabilities.
     """
-    summary_positions = inputs.summary_positions
-    num_summaries = ops.shape(summary_positions)[1]
-    # Nothing reads the rest of the last layer, so it is not computed: a
-    # classifier reads one position, pre-training the masked ones, too.
-    output_positions = None
+    summary_positions, output_positions = inputs.summary_positions, None
     if positions is not None:
+      # Nothing reads the rest of the last layer, so it is not computed: a
+      # classifier reads one position, pre-training also the masked ones.
       positions = ops.cast(positions, "int32")
       output_positions = ops.concatenate([summary_positions, positions], axis=1)
-    layers, probs = self.encoder(
+    (*lower_layers, sequence_output), probs = self.encoder(
       embedded,
       attention_bias=inputs.attention_bias,
       output_positions=output_positions,
       training=training,
     )
-    *lower_layers, sequence_output = layers
     if positions is None:
-      summary = gather_indexes(sequence_output, summary_positions)
+      summary = model_inputs.gather_indexes(sequence_output, summary_positions)
     else:
+      num_summaries = ops.shape(summary_positions)[1]
       summary = sequence_output[:, :num_summaries]
       sequence_output = sequence_output[:, num_summaries:]
-    pooled_output = self.pooler(summary)  # [B, K, D]
     return BertOutput(
       sequence_output=sequence_output,
-      pooled_output=pooled_output if inputs.is_packed else pooled_output[:, 0],
+      pooled_output=self.pooler(summary if inputs.is_packed else summary[:, 0]),
       all_encoder_layers=(*lower_layers, sequence_output),
       embedding_output=embedded,
       attention_probs=probs,

@@ -4,14 +4,14 @@ from typing import Any, Protocol
 
 
 class Tensor(Protocol):
-  """What the tensors of all backends of Keras have, and NumPy's arrays.
+  """The common interface of all backends' tensors and of NumPy's arrays.
 
-  Their packages come without types, so this is all that a type checker knows.
+  The packages of the backends have no types, so type checkers know only this.
   """
 
   @property
   def shape(self) -> Any:
-    """Sizes; None where one is not known, in a graph."""
+    """Sizes; None for a size that is unknown when a graph is made."""
 
   @property
   def dtype(self) -> Any:

@@ -53,12 +53,12 @@ def test_heads_name_the_variables_of_their_models(kind):
     for head in kind.heads
     for name, shape in head.shapes.items()
   }
-  found = {v.path: tuple(v.shape) for v in model.weights}
+  result = {v.path: tuple(v.shape) for v in model.weights}
   assert named == {
-    name: shape for name, shape in found.items() if name[:5] != "bert/"
+    name: shape for name, shape in result.items() if name[:5] != "bert/"
   }
   labels_words = kind is heads.TokenModel
-  assert heads.kind_of(found, labels_words) is kind
+  assert heads.kind_of(result, labels_words) is kind
 
 
 def test_a_checkpoint_without_a_whole_head_is_an_encoders():
@@ -80,8 +80,10 @@ def test_logits_losses_and_probabilities_are_the_originals(tiny):
   inputs = inputs_of(recorded)
   logits = model(inputs)
   close(logits, recorded["out/logits"])
-  found = losses.per_example_loss(logits, inputs["label_ids"], "classification")
-  close(found, recorded["out/per_example_loss"])
+  result = losses.per_example_loss(
+    logits, inputs["label_ids"], "classification"
+  )
+  close(result, recorded["out/per_example_loss"])
   close(
     losses.probabilities(logits, "classification"),
     recorded["out/probabilities"],
@@ -142,8 +144,8 @@ def test_a_regression_is_judged_by_the_squared_error():
     "label_ids": np.array([[1.5], [2.5], [1.0]], np.float32),
     "is_real_example": np.ones((3,), np.int32),
   }
-  found = losses.per_example_loss(logits, features["label_ids"], "regression")
-  close(found, [0.25, 0.0, 4.0])
+  result = losses.per_example_loss(logits, features["label_ids"], "regression")
+  close(result, [0.25, 0.0, 4.0])
   metrics = losses.classifier_metrics(logits, features, "regression")
   assert list(metrics) == ["example_loss"]
   assert [float(v) for v in metrics["example_loss"]] == [4.25, 3.0]
@@ -189,8 +191,8 @@ def test_dropout_drops_a_tenth_of_the_pooled_output_whatever_the_config_says():
   dropped = model(ids, training=True).numpy()
   # 65,536 draws: five standard deviations are 0.006.
   assert abs((dropped == 0.0).mean() - 0.1) < 0.006
-  kept = dropped != 0.0
-  np.testing.assert_allclose(dropped[kept], pooled[kept] / 0.9, rtol=1e-5)
+  is_kept = dropped != 0.0
+  np.testing.assert_allclose(dropped[is_kept], pooled[is_kept] / 0.9, rtol=1e-5)
 
 
 def test_a_choice_needs_neither_mask_nor_segments():

@@ -89,17 +89,17 @@ def test_without_positions_the_pooled_output_alone_is_computed():
 def test_attention_weights_are_of_the_positions_after_the_pooled_one():
   model = modeling.BertModel(tiny_models.CONFIG)
   features = batch(False)
-  every = model(features, return_attention_probs=True).attention_probs
-  found = model(
+  all_probs = model(features, return_attention_probs=True).attention_probs
+  result = model(
     features, return_attention_probs=True, positions=tf.constant(POSITIONS)
   ).attention_probs
-  np.testing.assert_allclose(found[0], every[0], atol=1e-6)
+  np.testing.assert_allclose(result[0], all_probs[0], atol=1e-6)
   chosen = [[0, *row] for row in POSITIONS]
   expected = tf.gather(
-    tf.transpose(every[1], (0, 2, 1, 3)), chosen, batch_dims=1
+    tf.transpose(all_probs[1], (0, 2, 1, 3)), chosen, batch_dims=1
   )
   np.testing.assert_allclose(
-    found[1], tf.transpose(expected, (0, 2, 1, 3)), atol=1e-6
+    result[1], tf.transpose(expected, (0, 2, 1, 3)), atol=1e-6
   )
 
 

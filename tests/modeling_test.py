@@ -67,9 +67,7 @@ def test_losses_and_gradients_equal_the_original(name):
   model, inputs, recorded = load(name)
   with tf.GradientTape() as tape:
     outputs = model(inputs)
-    sums = losses.pretraining_loss(
-      losses.pretraining_sums(outputs, inputs), inputs
-    )
+    sums = losses.pretraining_loss(outputs, inputs)
     total = sum(loss / weight for loss, weight in sums.values())
   gradients = tape.gradient(total, model.trainable_variables)
   means = {key: loss / weight for key, (loss, weight) in sums.items()}
@@ -268,8 +266,8 @@ def test_a_value_out_of_range_is_named_with_its_key(tmp_path, name, text):
   path.write_text(f'{{"vocab_size": 9, "{name}": {text}}}')
   with pytest.raises(ValueError) as error:
     modeling.BertConfig.from_json_file(str(path))
-  for said in (str(path), f"{name} is ", "it has to be"):
-    assert said in str(error.value)
+  for part in (str(path), f"{name} is ", "it has to be"):
+    assert part in str(error.value)
   path.write_text('{"vocab_size": 9, "more": %s}' % ("[" * 500 + "]" * 500))
   with pytest.raises(ValueError, match="nested too deep"):
     modeling.BertConfig.from_json_file(str(path))

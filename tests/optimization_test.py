@@ -56,7 +56,7 @@ def loss_sums(model, features):
   """The losses of a batch, in training."""
   if isinstance(model, heads.SpanModel):
     return losses.span_loss(model(features, training=True), features)
-  return losses.pretraining_loss(model.loss_sums(features, True), features)
+  return losses.loss_from_sums(model.loss_sums(features, True), features)
 
 
 @pytest.mark.parametrize("use_xla", [False, True], ids=["plain", "xla"])

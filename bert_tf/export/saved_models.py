@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from bert_tf import checkpoints, distribution
 from bert_tf.files import errors, paths, stderr
+from bert_tf.kernels import backend
 from bert_tf.modeling import Tensor
 
 # Inputs of functions on word-piece ids, in this order.
@@ -41,9 +42,7 @@ class NamedModel(tf.Module):
       self.values[variable.path] = tf.Variable(
         variable.value, variable.trainable, name=variable.path
       )
-      # Keras then treats the variable as not initialized; it has no public way
-      # to free a value.
-      variable._value = None
+      backend.free_value(variable)
     distribution.hide_first_notes()
     self.max_positions = max_positions
     # A closure, because tf.Module would track and save an attribute.

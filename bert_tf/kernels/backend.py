@@ -1,7 +1,9 @@
-"""Checks the Keras backend without importing Keras.
+"""Everything that depends on the backend of Keras.
 
-Importing Keras on a backend that is not installed fails with an error that does
-not name the setting.
+Names and checks the backend without importing Keras, whose import fails on a
+backend that is not installed with an error that does not name the setting.
+Operations that have one form on TensorFlow and another on other backends are at
+the end.
 """
 
 import contextlib
@@ -14,14 +16,14 @@ from typing import Any
 
 from bert_tf.tensor import Tensor
 
-# Each is also the name of the package that it needs.
+# Each name is also that of the required package.
 BACKENDS = ("tensorflow", "jax", "torch", "numpy", "openvino")
 
 
 def name() -> str:
   """Returns the backend that Keras uses, or will use once it is imported."""
   keras = sys.modules.get("keras")
-  if keras and hasattr(keras, "__version__"):  # Its import has ended.
+  if keras and hasattr(keras, "__version__"):  # Its import is complete.
     return keras.backend.backend()
   return os.environ.get("KERAS_BACKEND") or _configured()
 
@@ -69,11 +71,19 @@ def check_tensorflow() -> None:
     )
 
 
+def is_tensorflow() -> bool:
+  """Returns whether Keras runs on TensorFlow."""
+  return name() == "tensorflow"
+
+
 def matmul(
   a: Tensor, b: Tensor, transpose_a: bool = False, transpose_b: bool = False
 ) -> Tensor:
-  """Returns the products of matrices, float [..., rows, columns]."""
-  if name() == "tensorflow":
+  """Returns the products of matrices, float [..., rows, columns].
+
+  TensorFlow multiplies transposed matrices without copying them.
+  """
+  if is_tensorflow():
     import tensorflow as tf
 
     return tf.matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
@@ -82,6 +92,23 @@ def matmul(
   a = ops.swapaxes(a, -1, -2) if transpose_a else a
   b = ops.swapaxes(b, -1, -2) if transpose_b else b
   return ops.matmul(a, b)
+
+
+def add_rows(table: Tensor, ids: Tensor, rows: Tensor) -> Tensor:
+  """Returns a table with rows added to some of its rows.
+
+  Args:
+    table: [V, ...].
+    ids: int [n]. The rows of the table; some may occur more than once.
+    rows: [n, ...].
+  """
+  if is_tensorflow():
+    import tensorflow as tf
+
+    return tf.tensor_scatter_nd_add(table, ids[:, None], rows)
+  from keras import ops
+
+  return table + ops.scatter(ids[:, None], rows, ops.shape(table))
 
 
 def gradient(backward: Callable[[Tensor], Any]) -> Callable[..., Any]:
@@ -102,8 +129,17 @@ def gradient(backward: Callable[[Tensor], Any]) -> Callable[..., Any]:
 
 def after(tensor: Tensor) -> contextlib.AbstractContextManager:
   """Returns a scope of operations that wait for a tensor, in graphs of TF."""
-  if name() != "tensorflow":
+  if not is_tensorflow():
     return contextlib.nullcontext()
   import tensorflow as tf
 
   return tf.control_dependencies([tensor])
+
+
+def free_value(variable: Any) -> None:
+  """Frees the memory of a Keras variable, which then has no value.
+
+  Keras has no public way: `_value` is None for variables that are not
+  initialized yet. Checked with Keras 3.15; a test fails if this changes.
+  """
+  variable._value = None

@@ -1,6 +1,11 @@
-"""Random bits that are a function of seeds and of the place alone.
+"""Random bits as a function of seeds and of a number.
 
-They are the same on every backend and device, compiled or not.
+    bits[i] = mix(hash_1(seeds) + i, hash_2(seeds))       uint32
+
+The random generators of frameworks have a state, and their bits differ between
+backends, devices and compilers. These bits are the same everywhere, and each
+can be computed without the ones before it. XLA fuses the few integer
+operations into the loop that uses the bits.
 """
 
 from typing import Any
@@ -10,40 +15,44 @@ from keras import ops
 
 from bert_tf.tensor import Tensor
 
-# Of the hash "lowbias32" (C. Wellons, hash-prospector, public domain).
+# Constants of the hash lowbias32 (C. Wellons, hash-prospector, public domain).
 _SHIFTS = (16, 15, 16)
 _FACTORS = (0x7FEB352D, 0x846CA68B)
 
-# 2**32 over the golden ratio: multiples of it are spread evenly.
+# 2**32 divided by the golden ratio. Its multiples are spread evenly.
 _GOLDEN = 0x9E3779B9
 
 
 def bits(seeds: Tensor, count: Tensor | int, first: Tensor | int = 0) -> Tensor:
   """Returns random bits, uint32 [..., count], for each row of seeds.
 
-  The lower 16 of them are less mixed than the upper ones.
+  The lower 16 bits are less random than the upper 16.
 
   Args:
-    seeds: int [..., n], counted modulo 2**32.
-    count: number of draws of each row.
-    first: number of draws of each row that are left out before.
+    seeds: int [..., n]. Counted modulo 2**32.
+    count: number of draws for each row.
+    first: index of the first draw.
   """
-  found = keys(seeds)  # [..., 2]
-  start = found[..., :1] + ops.cast(first, "uint32")
-  return bits_at((start, found[..., 1:]), ops.cast(ops.arange(count), "uint32"))
+  hashes = keys(seeds)  # [..., 2]
+  start = hashes[..., :1] + ops.cast(first, "uint32")
+  numbers = ops.cast(ops.arange(count), "uint32")
+  return bits_at((start, hashes[..., 1:]), numbers)
 
 
 def bits_at(keys: tuple[Tensor, Tensor], numbers: Tensor) -> Tensor:
-  """Returns the draws of these numbers, uint32 of any shape.
+  """Returns the draws with these numbers, uint32 of any shape.
 
-  `keys`, uint32, are the two of a row of seeds as `keys` returns them.
+  Args:
+    keys: uint32. The two hashes of a row of seeds, see `keys`.
+    numbers: uint32. Indices of the draws.
   """
-  found = numbers + keys[0]
-  found = _xor_shifted(found, _SHIFTS[0]) * _uint32(_FACTORS[0])
-  # Draws whose first keys are close would else be the same but for a shift.
-  found = ops.bitwise_xor(found, keys[1])
-  # The hash's last step would change the lower half of the bits alone.
-  return _xor_shifted(found, _SHIFTS[1]) * _uint32(_FACTORS[1])
+  x = numbers + keys[0]
+  x = _xor_shifted(x, _SHIFTS[0]) * _uint32(_FACTORS[0])
+  # Without the second hash, two rows of seeds whose first hashes are close
+  # would have the same draws, shifted.
+  x = ops.bitwise_xor(x, keys[1])
+  # The last step of lowbias32 is left out: it changes only the lower bits.
+  return _xor_shifted(x, _SHIFTS[1]) * _uint32(_FACTORS[1])
 
 
 def keys(seeds: Tensor) -> Tensor:

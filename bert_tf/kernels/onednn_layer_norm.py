@@ -1,17 +1,26 @@
-"""Layer norm in one operation of oneDNN, and the scope that asks for it."""
+"""Layer norm as one operation of oneDNN, for inference on a CPU.
+
+    output = (x - mean(x)) / sqrt(variance(x) + epsilon) * gamma + beta
+
+TensorFlow computes this in a dozen operations, each of which passes over x.
+Its private operation `_MklLayerNorm` passes over x once. TensorFlow's own graph
+rewriting uses the operation, too, but only if gamma and beta are constants, and
+with an epsilon of 1e-3. The operation has no gradient and runs on CPUs only. A
+forward pass of L2 H128, 32 x 128 took 19.3 ms instead of 24.7, of BERT-Base,
+8 x 128, 499 ms instead of 533 (docs/speed.md).
+
+Keras' layer norm is the plain form. Tests compare both, and one fails if
+TensorFlow changes the operation, which was last checked in 2.20.
+"""
 
 import contextlib
 import contextvars
 import functools
 from collections.abc import Iterator
 
-import keras
-
+from bert_tf.kernels import backend
 from bert_tf.tensor import Tensor
 
-# oneDNN's, which TensorFlow has for a CPU, without a gradient. What its graphs
-# are rewritten to is this too, but with gamma and beta that are constants, and
-# with an epsilon of 1e-3 in place of theirs.
 _OPERATION = "_MklLayerNorm"
 
 _is_fused = contextvars.ContextVar("is_fused", default=False)
@@ -19,11 +28,10 @@ _is_fused = contextvars.ContextVar("is_fused", default=False)
 
 @contextlib.contextmanager
 def fused() -> Iterator[None]:
-  """A scope of functions that compute, on a CPU, and are not differentiated.
+  """A scope for functions that run on a CPU and are not differentiated.
 
-  Layer norm is one operation in what is traced in it, where TensorFlow has that
-  operation; nor may what is traced be compiled by XLA or saved for other
-  machines.
+  Functions that are traced in the scope use the operation if TensorFlow has
+  it. They must not be compiled by XLA, nor saved for other machines.
   """
   token = _is_fused.set(True)
   try:
@@ -33,10 +41,10 @@ def fused() -> Iterator[None]:
 
 
 def can_compute(inputs: Tensor) -> bool:
-  """Returns whether a graph is traced in the scope, of what oneDNN takes."""
-  if not _is_fused.get() or keras.backend.backend() != "tensorflow":
+  """Returns whether `compute` may replace the layer norm of these inputs."""
+  if not _is_fused.get() or not backend.is_tensorflow():
     return False
-  import tensorflow as tf  # Other backends have no need of it.
+  import tensorflow as tf
 
   return (
     tf.is_symbolic_tensor(inputs)
@@ -49,28 +57,28 @@ def can_compute(inputs: Tensor) -> bool:
 def compute(
   inputs: Tensor, gamma: Tensor, beta: Tensor, epsilon: float
 ) -> Tensor:
-  """Returns the norm of float32 [rows, D] or [B, rows, D]."""
+  """Returns the layer norm of float32 [rows, D] or [B, rows, D]."""
   import tensorflow as tf
 
-  given = [tf.convert_to_tensor(tensor) for tensor in (inputs, gamma, beta)]
+  tensors = [tf.convert_to_tensor(tensor) for tensor in (inputs, gamma, beta)]
   attributes = {
     "T": tf.compat.v1.AttrValue(type=tf.float32.as_datatype_enum),
     "epsilon": tf.compat.v1.AttrValue(f=epsilon),
   }
-  # TensorFlow has no function that makes it.
+  # No function of TensorFlow makes this operation.
   graph = tf.compat.v1.get_default_graph()
   operation = graph.create_op(
-    _OPERATION, given, [tf.float32], name="fused", attrs=attributes
+    _OPERATION, tensors, [tf.float32], name="fused", attrs=attributes
   )
   return operation.outputs[0]
 
 
 @functools.cache
 def _has_operation() -> bool:
-  """Returns whether this TensorFlow has the operation, and nothing but CPUs."""
+  """Returns whether TensorFlow has the operation and all devices are CPUs."""
   import tensorflow as tf
   from tensorflow.python.framework import kernels
 
   devices = {device.device_type for device in tf.config.list_logical_devices()}
-  known = kernels.get_registered_kernels_for_op(_OPERATION).kernel
-  return devices == {"CPU"} and any(k.device_type == "CPU" for k in known)
+  registered = kernels.get_registered_kernels_for_op(_OPERATION).kernel
+  return devices == {"CPU"} and any(k.device_type == "CPU" for k in registered)

@@ -1,1 +1,1 @@
-"""What the models are made of, on any backend of Keras."""
+"""The layers of the models, on any backend of Keras."""

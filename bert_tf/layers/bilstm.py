@@ -14,11 +14,10 @@ def make(
 ) -> keras.layers.Bidirectional:
   """Returns a built BiLSTM with random values.
 
-  It is called with float [B, F, input_size] and a mask, bool [B, F], and
-  returns float [B, F, 2 * units]: what has been read from the left, then what
-  from the right.
+  Call it with float [B, F, input_size] and a mask, bool [B, F]. It returns
+  float [B, F, 2 * units]: the forward half, then the backward half.
   """
-  # cuDNN's would need another program than what XLA compiles.
+  # Not cuDNN's LSTM, which XLA cannot compile.
   lstm = keras.layers.LSTM(
     units, return_sequences=True, use_cudnn=False, name="lstm", dtype=dtype
   )
@@ -35,18 +34,18 @@ def on_top(hidden_size: int, dtype: Any = None) -> keras.layers.Bidirectional:
 def check_is_loaded(
   model: keras.Model, path: str, names: Iterable[str]
 ) -> None:
-  """Checks that a head is not opened without the BiLSTM that it was trained on.
+  """Checks that a head is not loaded without the BiLSTM below it.
 
   Args:
-    model: what the checkpoint is loaded into; BERT without a head reads none.
-    path: of the checkpoint, for the error.
-    names: of its tensors.
+    model: the model to load; a BertModel needs no BiLSTM.
+    path: path of the checkpoint, for the error.
+    names: names of its tensors.
 
   Raises:
-    ValueError: if the checkpoint has a BiLSTM and the model has a head alone.
+    ValueError: if the checkpoint has a BiLSTM and the model only a head.
   """
-  has_head_alone = getattr(model, "bilstm", True) is None
-  if has_head_alone and any(name.startswith("bilstm/") for name in names):
+  has_only_head = getattr(model, "bilstm", True) is None
+  if has_only_head and any(name.startswith("bilstm/") for name in names):
     raise ValueError(
       f"{path} has a BiLSTM between BERT and the head, the model of the config "
       "has none; give the bert_config.json of the run that trained it, whose "

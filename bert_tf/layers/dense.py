@@ -1,4 +1,4 @@
-"""A dense layer that multiplies matrices of rank 2 only."""
+"""Dense layers on matrices of rank 2."""
 
 from typing import Any
 
@@ -9,17 +9,36 @@ from bert_tf.layers import serialization
 from bert_tf.tensor import Tensor
 
 
+def flatten(x: Tensor) -> Tensor:
+  """Returns the rows of a tensor, [rows, D], for [..., D]."""
+  return x if len(x.shape) == 2 else ops.reshape(x, (-1, x.shape[-1]))
+
+
+def restore(rows: Tensor, like: Tensor) -> Tensor:
+  """Returns rows in the shape that they had in a tensor before `flatten`.
+
+  Args:
+    rows: [rows, D].
+    like: [..., any size]. That tensor.
+
+  Returns:
+    [..., D].
+  """
+  if len(like.shape) == 2:
+    return rows
+  return ops.reshape(rows, (*ops.shape(like)[:-1], rows.shape[-1]))
+
+
 @serialization.register
 class Dense(keras.layers.Dense):
-  """Keras' dense layer, which flattens its input to [rows, size] first.
+  """Keras' dense layer, which flattens its input.
 
   A product of rank 3 by rank 2 is slower, and its gradient is computed for each
-  example before it is summed. The activation also works on [rows, units]: only
-  next to a product of matrices does TensorFlow fuse both.
+  example before it is summed. The activation also works on rows: TensorFlow
+  fuses it with the product only if no other operation stands between them.
   """
 
   def call(self, inputs: Tensor, training: Any = None) -> Tensor:
     """Returns float [..., units] for float [..., size]."""
-    rows = ops.reshape(inputs, (-1, inputs.shape[-1]))
-    outputs = super().call(rows, training=training)
-    return ops.reshape(outputs, (*ops.shape(inputs)[:-1], self.units))
+    outputs = super().call(flatten(inputs), training=training)
+    return restore(outputs, inputs)

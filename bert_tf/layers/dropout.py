@@ -9,29 +9,29 @@ from keras import ops
 from bert_tf.kernels import dropout_mask, hashing
 from bert_tf.tensor import Tensor
 
-# Draws whose keys are computed together; BERT-Large has 74 in a step.
+# Draws whose keys are computed together. BERT-Large has 74 in a step.
 _NUM_AT_ONCE = 80
 
 
 class Seeds(keras.random.SeedGenerator):
-  """A generator of a different seed for each call of dropout.
+  """Generates a different seed for each call of dropout.
 
-  Seeds are counted from a state, as every SeedGenerator does, or from the
-  argument of `counted_from`, so that a training step changes no state.
+  Seeds are counted from a state, as in every SeedGenerator, or from the
+  argument of `counted_from`. A training step uses the second way: it changes no
+  state, and a resumed run draws the masks of an uninterrupted run.
 
   Attributes:
     num_drawn: number of keys drawn since `counted_from` was entered.
-    part: which of the equal parts of a batch is computed, int or int []; the
-      masks of all parts are those of the whole batch.
-    compiles_masks: whether XLA compiles what draws a mask. A graph of
-      TensorFlow would pass over it a dozen times; a program that XLA compiles
-      fuses it into more.
+    part: index of the part of a batch that is computed, int or int []. The
+      masks of all parts together are those of the whole batch.
+    compiles_masks: whether XLA compiles the drawing of masks. It need not in a
+      program that XLA compiles anyway.
   """
 
   def __init__(self, seed: int = 0) -> None:
     super().__init__(seed)
     self._first: Tensor | None = None
-    self._first_keys: list[Tensor] = []  # Of the draws from 0 on, uint32 [2].
+    self._first_keys: list[Tensor] = []  # uint32 [2]. Keys of the first draws.
     self.num_drawn = 0
     self.part: Tensor | int = 0
     self.compiles_masks = False
@@ -43,7 +43,13 @@ class Seeds(keras.random.SeedGenerator):
     part: Tensor | int = 0,
     compiles_masks: bool = False,
   ) -> Iterator[None]:
-    """A scope whose seeds are `first`, int [n], with 0, 1, ... behind it."""
+    """Within this scope, draw number i is seeded with (*first, i).
+
+    Args:
+      first: int [n].
+      part: see `Seeds`.
+      compiles_masks: see `Seeds`.
+    """
     self._first, self.num_drawn, self.part = first, 0, part
     self.compiles_masks = compiles_masks
     self._first_keys = _keys(first, range(_NUM_AT_ONCE))

@@ -7,7 +7,7 @@ from bert_tf.tensor import Tensor
 
 
 class LayerNorm(keras.layers.LayerNormalization):
-  """Keras' layer norm of the last axis, in one operation where it is fused."""
+  """Keras' layer norm, as a fused operation in `onednn_layer_norm.fused`."""
 
   def call(self, inputs: Tensor) -> Tensor:
     """Returns a tensor of the shape and dtype of inputs."""

@@ -1,9 +1,9 @@
 """LoRA: low-rank updates of the projections of attention, and nothing else.
 
-A kernel W becomes W + alpha / rank * A B; A and B are trained, W and the rest
-of BERT stay as they are (Hu et al. 2021, arXiv 2106.09685). A checkpoint holds
-the sum under the kernel's own name, so that whatever reads checkpoints reads
-it; and W, A and B beside it, to train on.
+A kernel W becomes W + alpha / rank * A B. Only A and B are trained; W and the
+rest of BERT are frozen (Hu et al. 2021, arXiv 2106.09685). A checkpoint holds
+the sum under the kernel's own name, so that anything that reads checkpoints can
+read it. It also holds W, A and B, to continue training.
 """
 
 import contextlib
@@ -13,22 +13,27 @@ import keras
 
 from bert_tf.tensor import Tensor
 
-# Ends of names: of A and B as Keras calls them, of W, and of W's checksum.
+# Suffixes of names: of A and B as Keras calls them, of W, and of its checksum.
 A, B, BASE = "/lora_kernel_a", "/lora_kernel_b", "/lora_base"
 CHECKSUM = "/lora_base_crc32"
 
 # The numerator of the factor of A B.
 ALPHA = "lora_alpha"
 
-# What no model without LoRA has.
+# Suffixes of variables that exist only with LoRA.
 STATE_SUFFIXES = (A, B, BASE, CHECKSUM, ALPHA)
 
 
 def enable(model: keras.Model, rank: int, alpha: float | None) -> None:
-  """Makes all of BERT untrainable but for updates of attention's projections.
+  """Freezes BERT and adds trainable updates to attention's projections.
 
-  Those are of the query, key, value and output, of a rank, multiplied by alpha
-  / rank (1 for None). What stands on top of BERT stays trainable.
+  These are the query, key, value and output projections of each layer. Layers
+  on top of BERT stay trainable.
+
+  Args:
+    model: the model to change.
+    rank: number of columns of A.
+    alpha: numerator of the factor alpha / rank; None for a factor of 1.
 
   Raises:
     ValueError: if the model trains no BERT, or for a rank above hidden_size.
@@ -49,7 +54,7 @@ def enable(model: keras.Model, rank: int, alpha: float | None) -> None:
   for layer in _projections(model):
     scope = layer.bias.path.split("/")[:-2]
     with contextlib.ExitStack() as stack:
-      # Keras names new variables after the scope that is open.
+      # Keras names new variables after the open scopes.
       for name in scope:
         stack.enter_context(keras.name_scope(name))
       layer.enable_lora(rank, lora_alpha=alpha)
@@ -58,29 +63,29 @@ def enable(model: keras.Model, rank: int, alpha: float | None) -> None:
 def variables(model: keras.Model) -> dict[str, keras.Variable]:
   """Returns the model's variables by their names in training checkpoints.
 
-  These are their paths, but for the kernels that LoRA updates.
+  A name is the variable's path, except for kernels that LoRA updates.
   """
   by_path = {variable.path: variable for variable in model.weights}
-  found = {}
+  by_name = {}
   for path, variable in by_path.items():
     scope, _, name = path.rpartition("/")
     is_base = name == "kernel" and scope + A in by_path
-    found[scope + BASE if is_base else path] = variable
-  return found
+    by_name[scope + BASE if is_base else path] = variable
+  return by_name
 
 
 def tensors(model: keras.Model) -> dict[str, Tensor]:
-  """Returns what a checkpoint holds of a model, by name."""
-  found = {name: v.value for name, v in variables(model).items()}
+  """Returns the tensors of a model's checkpoint by name."""
+  by_name = {name: v.value for name, v in variables(model).items()}
   for layer in _projections(model):
     if layer.lora_enabled:
-      found[layer.bias.path.replace("/bias", "/kernel")] = layer.kernel
-      found[ALPHA] = keras.ops.convert_to_tensor(layer.lora_alpha, "float32")
-  return found
+      by_name[layer.bias.path.replace("/bias", "/kernel")] = layer.kernel
+      by_name[ALPHA] = keras.ops.convert_to_tensor(layer.lora_alpha, "float32")
+  return by_name
 
 
 def reset(model: keras.Model) -> None:
-  """Makes the updates 0, where a model has some."""
+  """Sets the updates of a model to 0, if it has any."""
   for variable in model.weights:
     if variable.path.endswith(B):
       variable.assign(keras.ops.zeros_like(variable))

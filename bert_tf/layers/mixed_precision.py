@@ -17,17 +17,17 @@ from bert_tf.tensor import Tensor
 # Names of a LossScale's state in checkpoints.
 STATE = ("loss_scale", "loss_scale_good_steps")
 
-# The smallest compute capability of GPUs that multiply in a type.
+# The lowest compute capability of GPUs that multiply in each type.
 _GPU_CAPABILITY = {"float16": (7, 0), "bfloat16": (8, 0)}
 
-# Micikevicius et al. 2018, section 3.2, with the values that became usual.
+# Micikevicius et al. 2018, section 3.2, with the values that are usual today.
 _FIRST_SCALE = 2.0**15
 _STEPS_UNTIL_DOUBLED = 2000
 
 
 @contextlib.contextmanager
 def policy_scope(precision: str) -> Iterator[None]:
-  """A scope whose new layers compute in a precision."""
+  """Within this scope, new layers compute in a precision."""
   before = keras.config.dtype_policy()
   keras.config.set_dtype_policy(names.PRECISIONS[precision])
   try:
@@ -48,11 +48,11 @@ def check_devices(precision: str) -> None:
     raise ValueError("TPUs have no float16; set `precision=bfloat16`.")
   for device in tf.config.list_physical_devices("GPU"):
     details = tf.config.experimental.get_device_details(device)
-    found = details.get("compute_capability")
-    if found and found < needed:
+    capability = details.get("compute_capability")
+    if capability and capability < needed:
       raise ValueError(
         f"{details.get('device_name', device.name)} has compute capability "
-        f"{'.'.join(map(str, found))}, {precision} needs "
+        f"{'.'.join(map(str, capability))}, {precision} needs "
         f"{'.'.join(map(str, needed))}; set `precision=float32`."
       )
 
@@ -60,8 +60,8 @@ def check_devices(precision: str) -> None:
 class LossScale:
   """The factor of a loss that keeps its gradients in the range of float16.
 
-  It is halved when a gradient overflows, in which case the step changes no
-  variable, and doubled after 2,000 steps in a row without an overflow.
+  The factor is halved when a gradient overflows; that step changes no variable.
+  It is doubled after 2,000 consecutive steps without an overflow.
   """
 
   def __init__(self) -> None:
@@ -81,11 +81,15 @@ class LossScale:
     )
 
   def variables(self) -> dict[str, keras.Variable]:
-    """Returns its state by its names in checkpoints."""
+    """Returns the state by its names in checkpoints."""
     return {v.name: v for v in (self.scale, self.good_steps)}
 
   def update(self, is_finite: Tensor) -> None:
-    """Adapts the scale after a step whose gradients were finite, or not."""
+    """Adapts the scale after a step.
+
+    Args:
+      is_finite: bool []. Whether all gradients of the step are finite.
+    """
     scale, good_steps = self.scale.value, self.good_steps.value + 1
     doubles = good_steps >= _STEPS_UNTIL_DOUBLED
     grown = ops.where(doubles, scale * 2.0, scale)

@@ -9,14 +9,14 @@ import keras
 # Keras finds a registered class by this package and its name.
 register = keras.saving.register_keras_serializable("bert_tf")
 
-# Shared by the layers of a model, which makes a new one.
+# The layers of a model share one, which the model makes again.
 _NOT_SAVED = ("self", "seed_generator")
 
 
 class Configured(keras.layers.Layer):
-  """A layer or model that is made again from its constructor's arguments.
+  """A layer or model that Keras can make again from its arguments.
 
-  It keeps each of them as the attribute of that name.
+  It has each argument of its constructor as an attribute of the same name.
   """
 
   def get_config(self) -> dict[str, Any]:
@@ -30,9 +30,9 @@ class Configured(keras.layers.Layer):
 
   @classmethod
   def from_config(cls, config: Mapping[str, Any]) -> "Configured":
-    """Returns a new layer or model; `get_config` made the argument."""
+    """Returns a new layer or model from the result of `get_config`."""
     values = keras.saving.deserialize_keras_object(dict(config))
     is_trainable = values.pop("trainable", True)
-    made = cls(**values)
-    made.trainable = is_trainable
-    return made
+    layer = cls(**values)
+    layer.trainable = is_trainable
+    return layer

@@ -239,9 +239,9 @@ def build_estimator(
   return estimator.Estimator(
     lambda: heads.PretrainingModel(bert_config),
     PretrainingObjective(
-      losses.pretraining_loss,
+      losses.loss_from_sums,
       losses.pretraining_weights,
-      losses.pretraining_metrics,
+      losses.metrics_from_sums,
       no_nsp,
     ),
     train_config,

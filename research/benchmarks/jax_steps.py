@@ -90,7 +90,7 @@ def training_step(
     with keras.StatelessScope(values):
       with model.seed_generator.counted_from(seeds):
         sums = model.loss_sums(features, training=True)
-      terms = losses.pretraining_loss(sums, features)
+      terms = losses.loss_from_sums(sums, features)
     return sum(total / weight for total, weight in terms.values())
 
   def step(

@@ -13,5 +13,7 @@ B = np.random.default_rng(2).normal(size=(4, 5)).astype(np.float32)
 @pytest.mark.parametrize("transpose_b", [False, True])
 def test_the_product(transpose_a, transpose_b):
   a, b = A.T if transpose_a else A, B.T if transpose_b else B
-  found = backend.matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
-  np.testing.assert_allclose(found, A @ B, rtol=1e-5)
+  result = backend.matmul(
+    a, b, transpose_a=transpose_a, transpose_b=transpose_b
+  )
+  np.testing.assert_allclose(result, A @ B, rtol=1e-5)

@@ -33,8 +33,8 @@ def looped(is_in_pieces, limit=3):
   @tf.function(autograph=False)
   def run(values):
     with clusters.scope() if is_in_pieces else contextlib.nullcontext():
-      found = tf.while_loop(lambda i, _: i < limit, body, (0, values))
-      return tf.tanh(found[1])
+      result = tf.while_loop(lambda i, _: i < limit, body, (0, values))
+      return tf.tanh(result[1])
 
   return run.get_concrete_function(tf.TensorSpec([4, 4]))
 
@@ -49,8 +49,8 @@ def test_what_a_loop_calls_is_in_the_scope_of_the_loop():
 
 
 def test_blocks_of_the_masked_lm_are_compiled_between_their_products():
-  given = plain_masked_lm.arguments(700, plain_masked_lm.all_weights)
-  expected, expected_gradients = plain_masked_lm.plain_sums(*given)
+  inputs = plain_masked_lm.arguments(700, plain_masked_lm.all_weights)
+  expected, expected_gradients = plain_masked_lm.plain_sums(*inputs)
 
   @tf.function(autograph=False)
   def run(hidden, table, bias, ids, weights):
@@ -59,10 +59,10 @@ def test_blocks_of_the_masked_lm_are_compiled_between_their_products():
       sums = masked_lm.sums(hidden, table, bias, ids, weights, True)
     return sums, tape.gradient(sums, [hidden, table, bias])
 
-  found = marked_ops(run.get_concrete_function(*given))
-  assert "Exp" in found
-  assert "MatMul" not in found
-  sums, gradients = run(*given)
+  result = marked_ops(run.get_concrete_function(*inputs))
+  assert "Exp" in result
+  assert "MatMul" not in result
+  sums, gradients = run(*inputs)
   np.testing.assert_allclose(sums, expected, rtol=1e-5)
   for one, of_plain in zip(gradients, expected_gradients, strict=True):
     np.testing.assert_allclose(one, of_plain, rtol=1e-5, atol=1e-5)
@@ -103,23 +103,23 @@ def test_a_graph_that_is_compiled_in_pieces_is_not_rewritten():
     tf.config.optimizer.set_experimental_options(is_on)
     return run_ops(clusters.marked(dense), x)
 
-  kept = ops_with(dict.fromkeys(REWRITES, False))
+  unchanged = ops_with(dict.fromkeys(REWRITES, False))
   rewritten = ops_with(dict.fromkeys(REWRITES, True))
   assert ("AddN", False) in rewritten  # The sums, without a mark.
-  assert ("AddN", False) not in kept
+  assert ("AddN", False) not in unchanged
 
 
-@pytest.mark.parametrize("said", [{}, {"remapping": False}])
-def test_rewrites_are_as_before_it(said):
+@pytest.mark.parametrize("settings", [{}, {"remapping": False}])
+def test_rewrites_are_as_before_it(settings):
   options = tf.config.optimizer.get_experimental_options()
-  tf.config.optimizer.set_experimental_options(said)
+  tf.config.optimizer.set_experimental_options(settings)
   try:
     clusters.name_rewrites()
     before = tf.config.optimizer.get_experimental_options()
     with pytest.raises(ZeroDivisionError):
       tf.function(clusters.compiled(lambda x: x / 0), autograph=False)(1)
     assert tf.config.optimizer.get_experimental_options() == before
-    assert before["remapping"] == said.get("remapping", True)
+    assert before["remapping"] == settings.get("remapping", True)
     assert before["constant_folding"]
   finally:
     tf.config.optimizer.set_experimental_options({"remapping": True, **options})

@@ -26,7 +26,7 @@ def arguments(dtype="float32", by_query=False):
 
 def dropped_by(mask):
   """dropout_attention.dropout_attention with a mask."""
-  return lambda *given: dropout_attention.dropout_attention(*given, mask)
+  return lambda *inputs: dropout_attention.dropout_attention(*inputs, mask)
 
 
 def new_mask():
@@ -40,31 +40,31 @@ def formula(query, key, value, key_scores, is_kept):
   return tf.einsum("bnft,bnth->bnfh", probs, value)
 
 
-def values_and_gradients(function, given):
+def values_and_gradients(function, inputs):
   """The function's values and gradients of a weighted sum of their squares."""
   with tf.GradientTape() as tape:
-    tape.watch(given[:3])
-    output = function(*given)
+    tape.watch(inputs[:3])
+    output = function(*inputs)
     by = np.random.default_rng(2).normal(size=output.shape)
     total = tf.reduce_sum(tf.square(tf.cast(output, "float32")) * by)
-  return [output, *tape.gradient(total, given[:3])]
+  return [output, *tape.gradient(total, inputs[:3])]
 
 
 @pytest.mark.parametrize("by_query", [False, True])
 @pytest.mark.parametrize("form", ["eager", "graph", "xla"])
 def test_values_and_gradients_are_those_of_the_formula(by_query, form):
-  given = arguments(by_query=by_query)
+  inputs = arguments(by_query=by_query)
   mask = new_mask()
   is_kept = mask()
   assert 0.5 < np.mean(is_kept) < 0.9
-  expected = values_and_gradients(lambda *args: formula(*args, is_kept), given)
+  expected = values_and_gradients(lambda *args: formula(*args, is_kept), inputs)
 
-  def compute(*given):
-    return values_and_gradients(dropped_by(mask), given)
+  def compute(*inputs):
+    return values_and_gradients(dropped_by(mask), inputs)
 
   if form != "eager":
     compute = tf.function(compute, autograph=False, jit_compile=form == "xla")
-  for one, other in zip(compute(*given), expected, strict=True):
+  for one, other in zip(compute(*inputs), expected, strict=True):
     np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
 
 
@@ -95,11 +95,21 @@ def test_a_mask_is_the_same_at_each_call_and_another_at_each_draw():
 def test_a_gradient_computes_the_weights_that_were_kept_again():
   mask = new_mask()
 
-  def step(*given):
-    found = values_and_gradients(dropped_by(mask), given)
-    return tf.add_n([tf.reduce_sum(x) for x in found])
+  def step(*inputs):
+    result = values_and_gradients(dropped_by(mask), inputs)
+    return tf.add_n([tf.reduce_sum(x) for x in result])
 
   nodes = optimized_graphs.nodes(step, *arguments())
   # Of the weights in both halves, and of their gradient: had TensorFlow found
   # the second to be the first, all of it would be held until then.
   assert sum(n.op == "SelectV2" for n in nodes) == 3
+
+
+def test_the_reference_is_the_formula():
+  inputs, mask = arguments(), new_mask()
+  np.testing.assert_allclose(
+    dropout_attention.reference(*inputs, mask),
+    formula(*inputs, mask()),
+    rtol=1e-5,
+    atol=1e-6,
+  )

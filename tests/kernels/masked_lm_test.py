@@ -43,7 +43,7 @@ def no_weights(rng, num_rows):
 def test_sums_and_gradients_are_those_of_the_plain_form(
   num_rows, weights, has_static_shape, jit_compile, training
 ):
-  given = arguments(num_rows, weights)
+  args = arguments(num_rows, weights)
 
   @tf.function(jit_compile=jit_compile)
   def run(hidden, table, bias, ids, weights):
@@ -54,30 +54,30 @@ def test_sums_and_gradients_are_those_of_the_plain_form(
     return sums, tape.gradient(loss, [hidden, table, bias])
 
   if not has_static_shape:
-    specs = [tf.TensorSpec([None, *x.shape[1:]], x.dtype) for x in given]
+    specs = [tf.TensorSpec([None, *x.shape[1:]], x.dtype) for x in args]
     run = run.get_concrete_function(*specs)
-  sums, gradients = run(*given)
-  expected, expected_gradients = plain_sums(*given)
+  sums, gradients = run(*args)
+  expected, expected_gradients = plain_sums(*args)
   np.testing.assert_allclose(sums, expected, rtol=1e-5)
-  for found, of_plain in zip(gradients, expected_gradients, strict=True):
-    np.testing.assert_allclose(found, of_plain / 7.0, rtol=1e-5, atol=1e-6)
+  for result, of_plain in zip(gradients, expected_gradients, strict=True):
+    np.testing.assert_allclose(result, of_plain / 7.0, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", short_products.NAMES)
 def test_gradients_of_short_numbers_are_near_those_of_long_ones(dtype):
-  given = arguments(300, random_weights, dtype)
+  args = arguments(300, random_weights, dtype)
   with tf.GradientTape() as tape:
-    tape.watch(given[:3])
-    sums = masked_lm.sums(*given, training=True)
-  expected, expected_gradients = plain_sums(*given)
+    tape.watch(args[:3])
+    sums = masked_lm.sums(*args, training=True)
+  expected, expected_gradients = plain_sums(*args)
   np.testing.assert_allclose(sums[0], expected[0], rtol=1e-2)
   # A tie goes to the first of the largest logits.
-  logits = masked_lm.logits(*given[:3])
-  hits = np.argmax(tf.cast(logits, tf.float32), -1) == given[3].numpy()
-  assert sums[1] == hits @ given[4].numpy()
-  gradients = tape.gradient(sums, given[:3])
-  for found, of_plain in zip(gradients, expected_gradients, strict=True):
-    error = np.abs(tf.cast(found, tf.float32) - of_plain).max()
+  logits = masked_lm.logits(*args[:3])
+  hits = np.argmax(tf.cast(logits, tf.float32), -1) == args[3].numpy()
+  assert sums[1] == hits @ args[4].numpy()
+  gradients = tape.gradient(sums, args[:3])
+  for result, of_plain in zip(gradients, expected_gradients, strict=True):
+    error = np.abs(tf.cast(result, tf.float32) - of_plain).max()
     assert error < 2e-2 * np.abs(of_plain).max()
 
 
@@ -96,20 +96,20 @@ def test_the_first_of_the_largest_short_logits_is_the_hit(jit_compile):
     ([1, 2, 3, V - 2], 0),
     ([0, 0, 0, 0], 3),
   ):
-    found = run(hidden, table, bias, tf.constant(ids), weights, False)
-    assert found[1] == num_hits
+    result = run(hidden, table, bias, tf.constant(ids), weights, False)
+    assert result[1] == num_hits
 
 
 def test_logits_far_apart_neither_overflow_nor_vanish():
   hidden, table, bias, ids, weights = arguments(4, all_weights)
   bias = tf.tensor_scatter_nd_update(bias, [[ids[0]]], [3e4])
   ids = tf.concat([ids[:1], ids[:1] + 1, ids[2:]], 0)
-  found = masked_lm.sums(hidden, table, bias, ids, weights, training=False)
-  np.testing.assert_allclose(found[0], 9e4, rtol=1e-3)
-  found = masked_lm.sums(
+  result = masked_lm.sums(hidden, table, bias, ids, weights, training=False)
+  np.testing.assert_allclose(result[0], 9e4, rtol=1e-3)
+  result = masked_lm.sums(
     hidden[:1], table, bias, ids[:1], weights[:1], training=False
   )
-  np.testing.assert_allclose(found, [0.0, 1.0], atol=1e-6)
+  np.testing.assert_allclose(result, [0.0, 1.0], atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["float32", short_products.BFLOAT16])
@@ -119,14 +119,18 @@ def test_weights_and_logits_are_not_rounded_on_the_way_to_the_loss(name):
   features["masked_lm_weights"] = features["masked_lm_weights"] * 0.3
   with mixed_precision.policy_scope(name):
     model = heads.PretrainingModel(config)
-  expected = losses.pretraining_metrics(
-    losses.pretraining_sums(model(features), features), features
-  )
-  found = losses.pretraining_metrics(
+  expected = losses.pretraining_metrics(model(features), features)
+  result = losses.metrics_from_sums(
     model.loss_sums(features, training=False), features
   )
   np.testing.assert_allclose(
-    [pair for _, pair in sorted(found.items())],
+    [pair for _, pair in sorted(result.items())],
     [pair for _, pair in sorted(expected.items())],
     rtol=1e-5,
   )
+
+
+def test_the_reference_is_the_plain_form():
+  args = arguments(7, random_weights)
+  expected, _ = plain_sums(*args)
+  np.testing.assert_allclose(masked_lm.reference(*args), expected, rtol=1e-5)

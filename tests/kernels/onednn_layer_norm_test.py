@@ -43,15 +43,15 @@ def test_values_are_those_of_keras(shape, scale):
   layer = built()
   x = np.random.default_rng(2).normal(size=shape) * scale
   x = tf.constant(x, "float32")
-  found = tf.function(in_scope(layer), autograph=False)(x)
-  np.testing.assert_allclose(found, layer(x), rtol=1e-5, atol=1e-5)
+  result = tf.function(in_scope(layer), autograph=False)(x)
+  np.testing.assert_allclose(result, layer(x), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.skipif(not test_util.IsMklEnabled(), reason="oneDNN is off")
 def test_it_is_one_operation_in_the_scope_alone():
   layer, x = built(), tf.ones([2, 24])
-  found = ops_of(in_scope(layer), x)
-  assert OPERATION in found and not found & {"Mean", "Rsqrt"}
+  result = ops_of(in_scope(layer), x)
+  assert OPERATION in result and not result & {"Mean", "Rsqrt"}
   assert OPERATION not in ops_of(layer, x)
 
 
@@ -105,11 +105,11 @@ def test_evaluation_and_prediction_use_it_and_training_does_not():
         lambda output, _: {},
       ),
     )
-    found = [step.predict_batch(features), step.evaluate_batch(features)[1]]
+    result = [step.predict_batch(features), step.evaluate_batch(features)[1]]
   num_norms = 1 + 2 * tiny_models.CONFIG.num_hidden_layers
   assert len(calls) == 2 * num_norms * onednn_layer_norm._has_operation()
   expected = model(features)
-  for output in found:
+  for output in result:
     np.testing.assert_allclose(
       output.sequence_output, expected.sequence_output, rtol=1e-5, atol=1e-5
     )

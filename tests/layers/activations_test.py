@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.framework import test_util
 
+from bert_tf.kernels import gelu
 from bert_tf.layers import activations
 from tests.support import optimized_graphs
 
@@ -32,6 +33,7 @@ def test_values_and_gradients_of_the_first_and_second_order():
   second = tape.gradient(first, x)
   above, below = by_hand(X + step), by_hand(X - step)
   np.testing.assert_allclose(y, by_hand(X), atol=1e-14)
+  np.testing.assert_allclose(gelu.reference(x), y, atol=1e-14)
   np.testing.assert_allclose(first, (above - below) / (2 * step), atol=1e-7)
   np.testing.assert_allclose(
     second, (above - 2 * by_hand(X) + below) / step**2, atol=1e-6
@@ -64,8 +66,8 @@ def test_a_functional_model_takes_it_as_it_is():
   outputs = activations.gelu(inputs)
   assert (outputs.shape, outputs.dtype) == ((None, 3), "float32")
   x = np.float32([[-1, 0, 2]])
-  found = keras.Model(inputs, outputs)(x)
-  np.testing.assert_allclose(found, by_hand(x), rtol=1e-6)
+  actual = keras.Model(inputs, outputs)(x)
+  np.testing.assert_allclose(actual, by_hand(x), rtol=1e-6)
 
 
 def test_a_saved_model_has_its_gradient(tmp_path):
@@ -90,5 +92,5 @@ def test_a_forward_pass_computes_it_with_the_product(name, fused):
   x = tf.ones([4, 8])
   layer(x)
   nodes = optimized_graphs.nodes(layer, x)
-  found = [n.attr["fused_ops"].list.s for n in nodes if n.op == "_FusedMatMul"]
-  assert found == [[b"BiasAdd", fused.encode()]]
+  actual = [n.attr["fused_ops"].list.s for n in nodes if n.op == "_FusedMatMul"]
+  assert actual == [[b"BiasAdd", fused.encode()]]

@@ -16,14 +16,14 @@ def read(inputs, weights):
   """The outputs of an LSTM after each input (Hochreiter & Schmidhuber 1997)."""
   kernel, recurrent, bias = weights
   output = cell = np.zeros(recurrent.shape[0])
-  found = []
+  result = []
   for x in inputs:
     gates = np.split(x @ kernel + output @ recurrent + bias, 4)
-    taken, kept, shown = (sigmoid(gates[i]) for i in (0, 1, 3))
-    cell = kept * cell + taken * np.tanh(gates[2])
+    taken, is_kept, shown = (sigmoid(gates[i]) for i in (0, 1, 3))
+    cell = is_kept * cell + taken * np.tanh(gates[2])
     output = shown * np.tanh(cell)
-    found.append(output)
-  return np.array(found)
+    result.append(output)
+  return np.array(result)
 
 
 def test_both_directions_read_the_text_and_no_padding():

@@ -17,7 +17,7 @@ RATE = 0.1
 LIMIT = 5.0
 
 
-def kept(first, num_draws=1, shape=(ROWS, UNITS), rate=RATE):
+def kept_mask(first, num_draws=1, shape=(ROWS, UNITS), rate=RATE):
   """The masks of some draws, bool [num_draws, ...]."""
   seeds = dropout.Seeds()
   with seeds.counted_from(tf.constant(first, seeds.state.dtype)):
@@ -41,29 +41,29 @@ def correlations(one, other, rate=RATE):
 
 @pytest.fixture(scope="module")
 def mask():
-  return kept([12345, 7, 0])[0]
+  return kept_mask([12345, 7, 0])[0]
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.25, 0.5, 0.9])
 def test_the_rate_is_met(rate):
-  mask = kept([1, 2, 3], rate=rate)
+  mask = kept_mask([1, 2, 3], rate=rate)
   assert abs(deviations(mask.mean(), mask.size, rate)) < LIMIT
 
 
 def test_every_unit_and_every_row_is_dropped_as_often(mask):
   for axis, count in ((0, ROWS), (1, UNITS)):
-    found = deviations(mask.mean(axis), count)
-    assert np.abs(found).max() < LIMIT
-    assert found.std() == pytest.approx(1.0, abs=0.15)  # Neither is it even.
+    result = deviations(mask.mean(axis), count)
+    assert np.abs(result).max() < LIMIT
+    assert result.std() == pytest.approx(1.0, abs=0.15)  # Neither is it even.
 
 
 def test_every_step_drops_as_often():
-  found = [
-    deviations(kept([0, step, 0], shape=(100, 100)).mean(), 10000)
+  result = [
+    deviations(kept_mask([0, step, 0], shape=(100, 100)).mean(), 10000)
     for step in range(100)
   ]
-  assert np.abs(found).max() < LIMIT
-  assert np.std(found) == pytest.approx(1.0, abs=0.2)
+  assert np.abs(result).max() < LIMIT
+  assert np.std(result) == pytest.approx(1.0, abs=0.2)
 
 
 def test_neighbours_are_independent(mask):
@@ -73,8 +73,8 @@ def test_neighbours_are_independent(mask):
     *(2**i for i in range(19)),
     *(3 * 2**i for i in range(17)),
   }
-  found = [correlations(flat[lag:], flat[:-lag]) for lag in lags]
-  assert np.abs(found).max() < LIMIT
+  result = [correlations(flat[lag:], flat[:-lag]) for lag in lags]
+  assert np.abs(result).max() < LIMIT
   squares = mask[1:, 1:] ^ mask[:-1, 1:] ^ mask[1:, :-1] ^ mask[:-1, :-1]
   odd = (1 - (1 - 2 * RATE) ** 4) / 2  # Of four bits of this rate.
   assert abs(deviations(squares.mean(), squares.size, 1 - odd)) < LIMIT
@@ -92,20 +92,20 @@ def test_neighbours_are_independent(mask):
 )
 def test_masks_of_other_seeds_are_independent(mask, others):
   for first in others:
-    other = kept(first)[0]
+    other = kept_mask(first)[0]
     for shift in (0, 1, UNITS, 12345):
       assert abs(correlations(mask, np.roll(other, shift))) < LIMIT
 
 
 def test_the_draws_of_a_step_are_independent():
-  masks = kept([12345, 7, 0], num_draws=8)
-  found = [
+  masks = kept_mask([12345, 7, 0], num_draws=8)
+  result = [
     correlations(masks[i], np.roll(masks[j], shift))
     for i in range(8)
     for j in range(i)
     for shift in (0, 1, -1, UNITS)
   ]
-  assert np.abs(found).max() < LIMIT
+  assert np.abs(result).max() < LIMIT
 
 
 def numpy_mask(seed, size, rate):
@@ -123,13 +123,13 @@ def numpy_mask(seed, size, rate):
     places = (row * len(seed) + i + 1 for i in range(len(seed)))
     words = [(w + p * 0x9E3779B9) % end for w, p in zip(seed, places)]
     keys.append(hashed(sum(map(hashed, words)) % end))
-  found = []
+  result = []
   for i in range(size):
     x = (i + keys[0]) % end
     x = ((x ^ (x >> 16)) * factors[0] % end) ^ keys[1]
     x = (x ^ (x >> 15)) * factors[1] % end
-    found.append(x >= rate * end)
-  return np.array(found)
+    result.append(x >= rate * end)
+  return np.array(result)
 
 
 @pytest.mark.parametrize(
@@ -150,18 +150,18 @@ def test_every_path_draws_the_same_bits(jit_compile, compiles_masks):
       dropout.dropout(x, 0.5, seeds, training=True)
       return dropout.dropout(x, 0.25, seeds, training=True)
 
-  found = second_draw(tf.ones((3, 5, 7)))
-  np.testing.assert_array_equal(found.numpy().ravel() > 0, expected)
-  eager = kept([2**31 + 1, 90_000_000, 3], 2, (3, 5, 7), rate=0.25)[1]
+  result = second_draw(tf.ones((3, 5, 7)))
+  np.testing.assert_array_equal(result.numpy().ravel() > 0, expected)
+  eager = kept_mask([2**31 + 1, 90_000_000, 3], 2, (3, 5, 7), rate=0.25)[1]
   np.testing.assert_array_equal(eager.ravel(), expected)
 
 
 def test_what_is_kept_is_scaled_in_the_type_of_the_input():
   seeds = dropout.Seeds()
   for dtype in (tf.float32, tf.bfloat16, tf.float16):
-    found = dropout.dropout(tf.ones(1000, dtype), 0.5, seeds, training=True)
-    assert found.dtype == dtype
-    assert set(tf.cast(found, tf.float32).numpy()) == {0.0, 2.0}
+    result = dropout.dropout(tf.ones(1000, dtype), 0.5, seeds, training=True)
+    assert result.dtype == dtype
+    assert set(tf.cast(result, tf.float32).numpy()) == {0.0, 2.0}
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 9, 15, 16, 17, 1000, 10**6 + 1])

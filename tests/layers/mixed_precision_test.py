@@ -29,9 +29,9 @@ def test_a_gpu_that_cannot_is_refused(monkeypatch, name, capability, needed):
   gpu_of(monkeypatch, capability)
   with pytest.raises(ValueError) as error:
     mixed_precision.check_devices(name)
-  found = ".".join(map(str, capability))
+  result = ".".join(map(str, capability))
   assert str(error.value) == (
-    f"Tesla has compute capability {found}, {name} needs {needed}; set "
+    f"Tesla has compute capability {result}, {name} needs {needed}; set "
     "`precision=float32`."
   )
 
@@ -74,9 +74,7 @@ def test_products_are_short_and_the_rest_is_not(name):
   assert keras.config.dtype_policy().name == "float32"
   with tf.GradientTape() as tape:
     outputs = model(features)
-    sums = losses.pretraining_loss(
-      losses.pretraining_sums(outputs, features), features
-    )
+    sums = losses.pretraining_loss(outputs, features)
     loss = sum(total / weight for total, weight in sums.values())
   assert {variable.dtype for variable in model.weights} == {"float32"}
   assert outputs.masked_lm_logits.dtype == name
@@ -133,8 +131,8 @@ def test_the_scale_doubles_after_enough_good_steps(monkeypatch):
   monkeypatch.setattr(mixed_precision, "_STEPS_UNTIL_DOUBLED", 3)
   scale = mixed_precision.LossScale()
   first = scale.scale.numpy()
-  found = []
+  result = []
   for is_finite in (True, True, False, True, True, True, True):
     scale.update(tf.constant(is_finite))
-    found.append(float(scale.scale.numpy() / first))
-  assert found == [1, 1, 0.5, 0.5, 0.5, 1, 1]
+    result.append(float(scale.scale.numpy() / first))
+  assert result == [1, 1, 0.5, 0.5, 0.5, 1, 1]

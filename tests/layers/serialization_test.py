@@ -117,8 +117,8 @@ def test_every_layer_has_the_dtype_of_the_model(
     model = type(MODELS[kind][0]())
     arguments = {"num_labels": 3} if kind == "classification" else {}
     model = model(CONFIG, dtype=dtype, **arguments)
-    found = keras.tree.flatten(model(MODELS[kind][1]))
-    assert {keras.backend.standardize_dtype(x.dtype) for x in found} == {
+    result = keras.tree.flatten(model(MODELS[kind][1]))
+    assert {keras.backend.standardize_dtype(x.dtype) for x in result} == {
       outputs
     }
     assert {v.dtype for v in model.weights} == {variables}

@@ -43,9 +43,7 @@ CLASSIFIER = {
 MODELS = {
   "pretraining": (
     lambda: heads.PretrainingModel(CONFIG),
-    lambda outputs, features: losses.pretraining_loss(
-      losses.pretraining_sums(outputs, features), features
-    ),
+    losses.pretraining_loss,
     {
       "masked_lm_positions": np.array([[1, 2], [3, 4], [1, 0], [6, 5]]),
       "masked_lm_ids": RNG.integers(1, 50, (4, 2)),

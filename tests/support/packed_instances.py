@@ -25,10 +25,10 @@ ROWS = ([24], [9, 8, 7], [5, 14], [6, 5, 5, 5], [11])
 def make_instances():
   """Random instances of these lengths: features without padding."""
   rng = np.random.default_rng(1)
-  found = []
+  result = []
   for length in (n for row in ROWS for n in row):
     num_masked = rng.integers(1, 3)
-    found.append(
+    result.append(
       {
         "input_ids": rng.integers(5, 60, length),
         "segment_ids": np.sort(rng.integers(0, 2, length)),
@@ -37,7 +37,7 @@ def make_instances():
         "next_sentence_labels": rng.integers(0, 2, 1),
       }
     )
-  return found
+  return result
 
 
 def batch(rows, is_packed):
@@ -50,26 +50,26 @@ def batch(rows, is_packed):
     "next_sentence_labels": MAX_INSTANCES if is_packed else 1,
     "cls_positions": MAX_INSTANCES,
   }
-  found = {name: np.zeros((len(rows), n), int) for name, n in sizes.items()}
+  result = {name: np.zeros((len(rows), n), int) for name, n in sizes.items()}
   for i, row in enumerate(rows):
     start = first_masked = 0
     for k, one in enumerate(row):
       end = start + len(one["input_ids"])
       last_masked = first_masked + len(one["masked_lm_ids"])
       masked = slice(first_masked, last_masked)
-      found["input_ids"][i, start:end] = one["input_ids"]
-      found["segment_ids"][i, start:end] = one["segment_ids"]
-      found["input_mask"][i, start:end] = 1
+      result["input_ids"][i, start:end] = one["input_ids"]
+      result["segment_ids"][i, start:end] = one["segment_ids"]
+      result["input_mask"][i, start:end] = 1
       positions = start + one["masked_lm_positions"]
-      found["masked_lm_positions"][i, masked] = positions
-      found["masked_lm_ids"][i, masked] = one["masked_lm_ids"]
-      found["masked_lm_weights"][i, masked] = 1
-      found["next_sentence_labels"][i, k] = one["next_sentence_labels"][0]
-      found["cls_positions"][i, k] = start
+      result["masked_lm_positions"][i, masked] = positions
+      result["masked_lm_ids"][i, masked] = one["masked_lm_ids"]
+      result["masked_lm_weights"][i, masked] = 1
+      result["next_sentence_labels"][i, k] = one["next_sentence_labels"][0]
+      result["cls_positions"][i, k] = start
       start, first_masked = end, last_masked
   if not is_packed:
-    del found["cls_positions"]
-  features = {n: tf.constant(v, tf.int32) for n, v in found.items()}
+    del result["cls_positions"]
+  features = {n: tf.constant(v, tf.int32) for n, v in result.items()}
   weights = tf.cast(features["masked_lm_weights"], tf.float32)
   return {**features, "masked_lm_weights": weights}
 
@@ -88,10 +88,10 @@ def losses_and_gradients(model, features, is_fused, jit_compile=False):
       else:
         outputs = model(features, training=True)
         sums = losses.pretraining_sums(outputs, features)
-      means = losses.pretraining_loss(sums, features)
+      means = losses.loss_from_sums(sums, features)
       loss = tf.add_n([total / weight for total, weight in means.values()])
     gradients = tape.gradient(loss, model.trainable_variables)
-    metrics = losses.pretraining_metrics(sums, features)
+    metrics = losses.metrics_from_sums(sums, features)
     return loss, metrics, [tf.convert_to_tensor(g) for g in gradients]
 
   loss, metrics, gradients = step()

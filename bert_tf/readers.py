@@ -1,0 +1,70 @@
+"""The outputs that a head reads: those of BERT, or of a BiLSTM on top of it.
+
+A head asks its reader for one vector for each position or for each input, and
+does not know which layers made them.
+
+Shapes: B batch, F positions, D hidden size.
+"""
+
+import keras
+from keras import ops
+
+from bert_tf import model_inputs, modeling
+from bert_tf.layers import bilstm
+from bert_tf.losses import Features
+from bert_tf.tensor import Tensor
+
+
+class BertReader:
+  """The outputs of BERT that a head reads."""
+
+  def __init__(self, bert: modeling.BertModel) -> None:
+    self._bert = bert
+
+  def sequence_output(self, features: Features, training: bool) -> Tensor:
+    """Returns the output at each position, float [B, F, D]."""
+    return self._bert(features, training=training).sequence_output
+
+  def summary(self, features: Features, training: bool) -> Tensor:
+    """Returns the output that summarises each input, float [B, D]."""
+    # Only the pooled output is read.
+    no_positions = features["input_ids"][:, :0]
+    output = self._bert(features, training=training, positions=no_positions)
+    return output.pooled_output
+
+  def unused_variables(self, reads_summary: bool) -> list[keras.Variable]:
+    """Returns the variables of BERT that these outputs do not depend on."""
+    return [] if reads_summary else self._bert.pooler.trainable_variables
+
+
+class BiLstmReader(BertReader):
+  """The outputs of a BiLSTM on top of BERT, in place of those of BERT."""
+
+  def __init__(
+    self, bert: modeling.BertModel, layer: keras.layers.Bidirectional
+  ) -> None:
+    super().__init__(bert)
+    self._layer = layer
+
+  def sequence_output(self, features: Features, training: bool) -> Tensor:
+    """Returns the output at each position, float [B, F, D]."""
+    hidden = super().sequence_output(features, training)
+    return self._layer(hidden, mask=ops.greater(_input_mask(features), 0))
+
+  def summary(self, features: Features, training: bool) -> Tensor:
+    """Returns the output of each direction at its end, float [B, D]."""
+    hidden = self.sequence_output(features, training)
+    last_positions = model_inputs.last_positions(_input_mask(features))
+    return bilstm.summarise(hidden, last_positions)
+
+  def unused_variables(self, reads_summary: bool) -> list[keras.Variable]:
+    """Returns the variables of BERT that these outputs do not depend on."""
+    return super().unused_variables(reads_summary=False)
+
+
+def _input_mask(features: Features) -> Tensor:
+  """Returns `input_mask`, all 1 if missing."""
+  input_mask = features.get("input_mask")
+  if input_mask is None:
+    return ops.ones_like(features["input_ids"])
+  return input_mask

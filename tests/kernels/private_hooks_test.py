@@ -1,0 +1,55 @@
+"""The private parts of TensorFlow and Keras that the library relies on.
+
+A failure here means that a new version changed one of them: look for another
+way in the module that the test names.
+"""
+
+import gc
+import weakref
+
+import keras
+import numpy as np
+import tensorflow as tf
+from tensorflow.python.framework import test_util
+
+from bert_tf.kernels import backend, clusters, onednn_layer_norm
+
+
+def test_onednn_layer_norm_exists_wherever_onednn_does():
+  has_gpu = bool(tf.config.list_logical_devices("GPU"))
+  expected = test_util.IsMklEnabled() and not has_gpu
+  assert onednn_layer_norm._has_operation() == expected
+
+
+def test_free_value_frees_a_variable_that_can_be_called_with_another():
+  variable = keras.Variable([1.0, 2.0], name="v")
+  value = weakref.ref(variable.value)
+  backend.free_value(variable)
+  gc.collect()
+  assert value() is None
+  with keras.StatelessScope([(variable, tf.constant([3.0, 4.0]))]):
+    np.testing.assert_array_equal(variable + 0.0, [3.0, 4.0])
+
+
+def test_clusters_are_marked_and_the_rewrites_known():
+  @tf.function(autograph=False)
+  def traced(x):
+    with clusters.scope():
+      return tf.tanh(tf.matmul(x, x))
+
+  graph = traced.get_concrete_function(tf.TensorSpec([2, 2])).graph
+  marks = {
+    op.type: op.node_def.attr["_XlaCompile"].b
+    for op in graph.get_operations()
+    if op.type in ("MatMul", "Tanh")
+  }
+  assert marks == {"MatMul": False, "Tanh": True}
+  options = tf.config.optimizer.get_experimental_options()
+  tf.config.optimizer.set_experimental_options(
+    dict.fromkeys(clusters._REWRITES, True)
+  )
+  try:
+    known = tf.config.optimizer.get_experimental_options()
+    assert set(clusters._REWRITES) <= known.keys()
+  finally:
+    tf.config.optimizer.set_experimental_options(options)
