@@ -51,7 +51,11 @@ def test_help_has_an_example_and_the_flags_in_groups(script, run_script):
     ("run_ner.py", ("--do_train",), ("--model", "--output_dir")),
     ("serve.py", ("--model=x", "--port=65536"), ("--port", "65536", "65535")),
     ("serve.py", ("--model=a=x", "--model=y"), ("--model=NAME=y",)),
-    ("serve.py", ("--model=a=x", "--model=a=y"), ("x has the name 'a'",)),
+    (
+      "serve.py",
+      ("--model=a=x", "--model=a=y"),
+      ("x already has the name 'a'",),
+    ),
     (
       "serve.py",
       ("--model=a=x", "--model_name=b"),

@@ -76,11 +76,11 @@ HUB_IDS = dict(
 )
 # Invalid values by the name of the input, and words of the error.
 BEYOND = {
-  ("input_ids", 500): "input_ids holds 500, which",
-  ("input_ids", -1): "input_ids holds -1, which",
-  ("input_mask", 2): "input_mask holds 2, which",
-  ("segment_ids", 2): "segment_ids holds 2, which",
-  ("segment_ids", -(2**31)): f"segment_ids holds {-(2**31)}, which",
+  ("input_ids", 500): "input_ids has the value 500,",
+  ("input_ids", -1): "input_ids has the value -1,",
+  ("input_mask", 2): "input_mask has the value 2,",
+  ("segment_ids", 2): "segment_ids has the value 2,",
+  ("segment_ids", -(2**31)): f"segment_ids has the value {-(2**31)},",
 }
 SHORTER = {name: [row[:3] for row in rows[:1]] for name, rows in IDS.items()}
 
@@ -439,18 +439,18 @@ def test_texts_and_ids_beyond_the_positions_are_refused(served):
   message = served["too long masks"]["error"]
   assert "more than the 32 word pieces of the model" in message
   message = served["too long ids"]["error"]
-  assert "longer than the 32 positions of the model" in message
+  assert "longer than the model's maximum, 32" in message
 
 
 def test_numbers_out_of_range_are_refused_by_name(served):
   for (name, value), words in BEYOND.items():
     for task in ("multilabel", "swag", "encoder"):
       assert words in served[f"{name} {value} of {task}"]["error"]
-  assert "0 to 499 is allowed" in served["input_ids 500 of swag"]["error"]
+  assert "use 0 to 499" in served["input_ids 500 of swag"]["error"]
   for position in (5, -1):
     message = served[f"position {position}"]["error"]
-    assert f"masked_lm_positions holds {position}, which" in message
-    assert "0 to 4 is allowed" in message
+    assert f"masked_lm_positions has the value {position}," in message
+    assert "use 0 to 4" in message
 
 
 def test_the_masked_lm_sees_chosen_or_all_positions(exported, served):

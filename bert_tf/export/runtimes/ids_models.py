@@ -41,7 +41,7 @@ class IdsModel:
         f"{folder} has no signature {saved_models.IDS}, only "
         f"{', '.join(signatures) or 'none'}. ONNX and LiteRT have no string "
         "ops, so functions of texts cannot be converted. Give a model that was "
-        "not exported with --task=preprocessing."
+        "not exported with `task=preprocessing`."
       )
     self.function = signatures[saved_models.IDS]
     specs = self.function.structured_input_signature[1]
