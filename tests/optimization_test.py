@@ -267,6 +267,7 @@ def test_keras_has_the_private_members_that_the_optimizer_uses(monkeypatch):
 
   hook = "_all_reduce_sum_gradients"
   assert hasattr(keras.optimizers.Optimizer, hook)
+  assert hook in vars(optimization.AdamWeightDecayOptimizer)
   monkeypatch.setattr(optimization.AdamWeightDecayOptimizer, hook, count)
   variables = [keras.Variable([1.0], name=name) for name in ("a", "b")]
   optimizer = optimization.AdamWeightDecayOptimizer(0.25)
