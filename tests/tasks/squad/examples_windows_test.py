@@ -330,12 +330,11 @@ WRONG_FIELDS = {
   ),
   "start past the context": (
     {"answers": [{"text": "a", "answer_start": 5}]},
-    f"{QA}answers[0].answer_start is 5 and the answer of 1 characters goes "
-    "past its context of 5",
+    f"{QA}answers[0].answer_start is 5 and the answer of 1 characters exceeds",
   ),
   "end past the context": (
     {"answers": [{"text": "cd", "answer_start": 4}]},
-    "answer_start is 4 and the answer of 2 characters goes past",
+    "answer_start is 4 and the answer of 2 characters exceeds",
   ),
   "two answers": (
     {"answers": question()["answers"] * 2},
