@@ -31,13 +31,15 @@ VOCAB = GOLDEN / "tiny" / "vocab.txt"
 CONFIG = modeling.BertConfig(
   vocab_size=500,
   hidden_size=16,
-  num_hidden_layers=2,
+  num_hidden_layers=1,
   num_attention_heads=2,
   intermediate_size=32,
   max_position_embeddings=32,
   type_vocab_size=2,
   initializer_range=0.3,
 )
+# Of an encoder the outputs of all layers are asked for.
+ENCODER_CONFIG = dataclasses.replace(CONFIG, num_hidden_layers=2)
 LABELS = {
   "regression": ("regression", ()),
   "multilabel": ("multilabel", ("of", "thé", "and")),
@@ -91,10 +93,11 @@ def made_model(task):
     problem_type, labels = LABELS[task]
     model = heads.TokenModel if task == "ner" else heads.ClassifierModel
     return tiny_models.widen(model(CONFIG, len(labels) or 1))
+  if task == "encoder":
+    return tiny_models.widen(modeling.BertModel(ENCODER_CONFIG))
   model = {
     "pretraining": heads.PretrainingModel,
     "swag": heads.MultipleChoiceModel,
-    "encoder": modeling.BertModel,
   }[task](CONFIG)
   return tiny_models.widen(model)
 
@@ -106,7 +109,8 @@ def write_run(folder, model, task):
   step = {checkpoints.GLOBAL_STEP: np.int64(7)}
   folder.mkdir(parents=True)
   checkpoints.save(str(folder), {**tensors, **slots, **step}, 5)
-  (folder / "bert_config.json").write_text(CONFIG.to_json_string())
+  config = ENCODER_CONFIG if task == "encoder" else CONFIG
+  (folder / "bert_config.json").write_text(config.to_json_string())
   if task in LABELS:
     write_labels(folder, task, *LABELS[task])
 
@@ -535,7 +539,7 @@ def test_an_encoder_has_the_interface_of_tf_hubs(exported, served):
   close(result["outputs"]["default"], output.pooled_output)
   close(result["outputs"]["sequence_output"], output.sequence_output)
   close(result["encoder_outputs"], np.stack(output.all_encoder_layers))
-  names = {v.path for v in modeling.BertModel(CONFIG).weights}
+  names = {v.path for v in modeling.BertModel(ENCODER_CONFIG).weights}
   assert {name.removesuffix(":0") for name in result["variables"]} == names
   assert result["without_gradient"] == 0
   assert pathlib.Path(result["vocab_file"]).name == "vocab.txt"
@@ -711,7 +715,7 @@ def test_a_classifier_starts_from_an_encoder(exported, tmp_path, run_script):
   saved = modeling.BertConfig.from_json_file(
     str(tmp_path / "out" / "bert_config.json")
   )
-  assert saved == CONFIG
+  assert saved == ENCODER_CONFIG
   words = (tmp_path / "out" / "vocab.txt").read_text().splitlines()
   (tmp_path / "other.txt").write_text("\n".join([*words[:-1], "zz"]) + "\n")
   again = run_script(
