@@ -248,7 +248,7 @@ CASES = (
     lambda w: CONFIG.check_vocab(500, "vocab.txt", "bert_config.json"),
   ),
   Case(
-    "modeling call",
+    "embeddings combine",
     ("max_seq_length", "129", "128"),
     lambda w: encode({"input_ids": [[1] * 129]}),
     lambda w: encode({"input_ids": [[1] * 128]}),
