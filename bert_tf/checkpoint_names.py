@@ -216,14 +216,15 @@ def _description(names: Collection[str]) -> str:
     )
   scopes = _scopes_of_berts(names)
   if len(scopes) > 1:
+    scope_names = errors.join_names(scopes, _MAX_NAMED)
     return (
-      f"it holds {len(scopes)} BERTs, in {errors.listed(scopes, _MAX_NAMED)}; "
+      f"it holds {len(scopes)} BERTs, in {scope_names}; "
       "save the variables of one of them in a checkpoint of its own."
     )
   tops = sorted({"/".join(name.split("/")[:2]) for name in names})
+  top_names = errors.join_names(tops, _MAX_NAMED)
   return (
-    f"it has no {WORD_EMBEDDINGS}, but {errors.listed(tops, _MAX_NAMED)}. If "
-    "it is a BERT, rename its variables as in a released checkpoint: "
+    f"it has no {WORD_EMBEDDINGS}, but {top_names}. If it is a BERT, rename its variables as in a released checkpoint: "
     "bert/embeddings/..., bert/encoder/layer_0/..., bert/pooler/dense/... A "
     "model that was trained on features has no encoder."
   )
@@ -262,7 +263,7 @@ def listed(names: Iterable[str], others: Iterable[str]) -> str:
     layer if (layer := _layer(name)) and layer not in layers else name
     for name in names
   )
-  return errors.listed(list(dict.fromkeys(short)), _MAX_NAMED)
+  return errors.join_names(list(dict.fromkeys(short)), _MAX_NAMED)
 
 
 def _layer(name: str) -> str:

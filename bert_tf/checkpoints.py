@@ -88,7 +88,7 @@ class CheckpointReader:
       return
     prefix = prefix_to_read(path)
     if prefix is None:
-      prefix = latest(path)
+      prefix = find_latest(path)
       if prefix is None:
         raise ValueError(
           f"{path} has no checkpoint; give the output_dir of a run, or the "
@@ -168,7 +168,7 @@ def usable_before(path: str) -> str | None:
 
   None if there is no such checkpoint.
   """
-  prefixes = listed(os.path.dirname(path))
+  prefixes = list_checkpoints(os.path.dirname(path))
   older = prefixes[prefixes.index(path) + 1 :] if path in prefixes else []
   return next((prefix for prefix in older if _is_usable(prefix)), None)
 
@@ -226,10 +226,10 @@ def write(path: str, tensors: Mapping[str, tf.Tensor | np.ndarray]) -> None:
       tensors=[tf.convert_to_tensor(tensors[name]) for name in names],
     )
 
-  write_whole(path, save)
+  write_atomically(path, save)
 
 
-def write_whole(path: str, save: Callable[[str], None]) -> None:
+def write_atomically(path: str, save: Callable[[str], None]) -> None:
   """Writes a checkpoint with `save(prefix)`; as `write`."""
   try:
     with atomic.hidden_folder(path) as folder:
@@ -294,7 +294,11 @@ def save(
   atomic.remove_unfinished(os.path.join(output_dir, "model.ckpt-*"))
   write(path, tensors)
   # TensorFlow 1's list may name files of other folders, which stay.
-  own = [p for p in reversed(listed(output_dir)) if p == _own(output_dir, p)]
+  own = [
+    p
+    for p in reversed(list_checkpoints(output_dir))
+    if p == _own(output_dir, p)
+  ]
   prefixes = [p for p in own if p != path] + [path]
   old = prefixes[:-keep_checkpoint_max] if keep_checkpoint_max else []
   names = [os.path.basename(path) for path in prefixes[len(old) :]]
@@ -308,7 +312,7 @@ def save(
   return path
 
 
-def listed(output_dir: str) -> list[str]:
+def list_checkpoints(output_dir: str) -> list[str]:
   """Returns the prefixes that the `checkpoint` file lists, newest first.
 
   TensorFlow 1 lists absolute paths, which are wrong after a move of the folder.
@@ -347,7 +351,7 @@ def _in_folder(output_dir: str, path: str) -> str:
   Another run may have written to the listed path since.
   """
   own = _own(output_dir, path)
-  is_elsewhere = is_there(path) and not is_there(own)
+  is_elsewhere = exists(path) and not exists(own)
   return path if is_elsewhere else own
 
 
@@ -356,14 +360,14 @@ def _own(output_dir: str, path: str) -> str:
   return os.path.join(output_dir, re.split(r"[/\\]", path)[-1])
 
 
-def is_there(path: str) -> bool:
+def exists(path: str) -> bool:
   """Returns whether a checkpoint exists, in place or set aside."""
   return any(paths.exists(p + _INDEX) for p in (path, _set_aside_prefix(path)))
 
 
-def latest(output_dir: str) -> str | None:
+def find_latest(output_dir: str) -> str | None:
   """Returns the prefix of a run's newest checkpoint; None without one."""
-  return next(iter(listed(output_dir)), None)
+  return next(iter(list_checkpoints(output_dir)), None)
 
 
 def load_variables(

@@ -385,7 +385,7 @@ MODELS: tuple[type[HeadModel], ...] = (
 )
 
 
-def kind_of(
+def find_kind(
   names: Collection[str], labels_words: bool = False
 ) -> type[HeadModel] | None:
   """Returns the model for a checkpoint's head, None for BertModel itself.

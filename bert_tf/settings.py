@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 # The default of a setting that the user has to give.
 REQUIRED: Any = dataclasses.MISSING
 
-# Sentinel for `otherwise`: the setting is never read from a saved run.
+# Sentinel for `fallback`: the setting is never read from a saved run.
 _NOTHING: Any = object()
 
 _KEY = "setting"
@@ -37,7 +37,7 @@ class Setting:
     minimum: the smallest allowed number.
     maximum: the largest allowed number.
     original: whether the release of 2018 has the flag.
-    otherwise: the value if neither the user nor a saved run gives one.
+    fallback: the value if neither the user nor a saved run gives one.
     flag: the name of the flag if it differs from the field's.
     repeated: whether the flag of a tuple is given once for each item, instead
       of once with commas between the items.
@@ -50,7 +50,7 @@ class Setting:
   minimum: float | None
   maximum: float | None
   original: bool
-  otherwise: Any
+  fallback: Any
   flag: str | None
   repeated: bool
   writes: str | None
@@ -58,7 +58,7 @@ class Setting:
   @property
   def is_saved(self) -> bool:
     """Whether a saved run decides if the user gives no value."""
-    return self.otherwise is not _NOTHING
+    return self.fallback is not _NOTHING
 
 
 def setting(
@@ -69,7 +69,7 @@ def setting(
   minimum: float | None = None,
   maximum: float | None = None,
   original: bool = False,
-  otherwise: Any = _NOTHING,
+  fallback: Any = _NOTHING,
   flag: str | None = None,
   repeated: bool = False,
   writes: str | None = None,
@@ -77,7 +77,7 @@ def setting(
   """Returns a dataclass field. The setting is required if it has no default.
 
   The other arguments are the attributes of Setting. A default of None together
-  with `otherwise` leaves the decision to `settle`.
+  with `fallback` leaves the decision to `resolve`.
   """
   return dataclasses.field(
     default=default,
@@ -88,7 +88,7 @@ def setting(
         minimum=minimum,
         maximum=maximum,
         original=original,
-        otherwise=otherwise,
+        fallback=fallback,
         flag=flag,
         repeated=repeated,
         writes=writes,
@@ -110,14 +110,14 @@ def saved_setting(config: type[Dataclass], name: str, note: str = "") -> Any:
   """
   field = config.__dataclass_fields__[name]
   setting: Setting = field.metadata[_KEY]
-  fallback = setting.otherwise if setting.is_saved else field.default
+  fallback = setting.fallback if setting.is_saved else field.default
   changed = dataclasses.replace(
-    setting, help=note + setting.help, original=False, otherwise=fallback
+    setting, help=note + setting.help, original=False, fallback=fallback
   )
   return dataclasses.field(default=None, metadata={_KEY: changed})
 
 
-def of(field: dataclasses.Field) -> Setting | None:
+def get_setting(field: dataclasses.Field) -> Setting | None:
   """Returns the setting of a field; None for a field without one."""
   return field.metadata.get(_KEY)
 
@@ -149,17 +149,17 @@ def _inherited(config: Dataclass, name: str) -> Setting | None:
   """Returns the setting of a field, from the nearest class that has one."""
   for kind in type(config).__mro__:
     field = getattr(kind, "__dataclass_fields__", {}).get(name)
-    if field is not None and (setting := of(field)):
+    if field is not None and (setting := get_setting(field)):
       return setting
   return None
 
 
-def settle(
+def resolve(
   config: Config, saved: Mapping[str, Any] | None, where: str
 ) -> Config:
   """Fills settings that the user did not give, from a saved run.
 
-  This concerns settings with `otherwise` only, in nested configs too.
+  This concerns settings with `fallback` only, in nested configs too.
 
   Args:
     config: a config dataclass.
@@ -169,7 +169,7 @@ def settle(
 
   Returns:
     The config with each None replaced by the saved value, or else by
-    `otherwise`.
+    `fallback`.
 
   Raises:
     ValueError: if the user gave another value than the saved one.
@@ -177,13 +177,13 @@ def settle(
   saved = saved or {}
   changes = {}
   for field in dataclasses.fields(config):
-    setting, value = of(field), getattr(config, field.name)
+    setting, value = get_setting(field), getattr(config, field.name)
     if hasattr(value, "__dataclass_fields__"):
-      changes[field.name] = settle(value, saved, where)
+      changes[field.name] = resolve(value, saved, where)
     elif setting and setting.is_saved:
       known = saved.get(field.name)
       if value is None:
-        changes[field.name] = setting.otherwise if known is None else known
+        changes[field.name] = setting.fallback if known is None else known
       elif known is not None and known != value:
         raise ValueError(
           f"{field.name} {value!r} contradicts {where}, which says {known!r}; "
@@ -192,7 +192,7 @@ def settle(
   return dataclasses.replace(config, **changes)
 
 
-def changed(config: Config, values: Mapping[str, Any]) -> Config:
+def replace(config: Config, values: Mapping[str, Any]) -> Config:
   """Returns a config with other values, in nested configs too.
 
   Args:
@@ -203,13 +203,13 @@ def changed(config: Config, values: Mapping[str, Any]) -> Config:
   for field in dataclasses.fields(config):
     value = getattr(config, field.name)
     if hasattr(value, "__dataclass_fields__"):
-      changes[field.name] = changed(value, values)
+      changes[field.name] = replace(value, values)
     elif field.name in values:
       changes[field.name] = values[field.name]
   return dataclasses.replace(config, **changes)
 
 
-def part(config: Dataclass, kind: type[Config]) -> Config:
+def extract(config: Dataclass, kind: type[Config]) -> Config:
   """Returns a config of class `kind` with the values of the same fields."""
   names = [field.name for field in dataclasses.fields(kind)]
   return kind(**{name: getattr(config, name) for name in names})

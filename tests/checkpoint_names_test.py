@@ -124,7 +124,7 @@ def extract(folder):
 
 
 def to_hf(folder):
-  source = pretrained.Source(folder)
+  source = pretrained.ModelSource(folder)
   convert.convert(source, "original", f"{folder}/out", "hf")
 
 
@@ -137,7 +137,7 @@ def add_words(folder):
     f"{folder}/bert_config.json",
     f"{folder}/vocab.txt",
     folder,
-    [extend_vocab.Word("unheard", "words")],
+    [extend_vocab.NewWord("unheard", "words")],
     f"{folder}/out",
     method="grow",
   )
@@ -211,13 +211,13 @@ def test_unknown_variables_are_left_out_and_named(
   if target == "original":
     convert.slim(folder, path)
   else:
-    convert.convert(pretrained.Source(folder), "original", path, target)
+    convert.convert(pretrained.ModelSource(folder), "original", path, target)
   text = "".join(r.getMessage() for r in caplog.records if r.levelno > 20)
   for extra_name in extra:
     assert extra_name in text
   back = str(tmp_path / "back" / "bert_model.ckpt")
   convert.convert(
-    pretrained.Source(path), convert.format_of(path), back, "original"
+    pretrained.ModelSource(path), convert.find_format(path), back, "original"
   )
   assert set(checkpoints.CheckpointReader(back).shapes) == set(tensors())
 

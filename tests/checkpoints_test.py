@@ -111,14 +111,14 @@ def test_only_the_newest_checkpoints_are_kept(tmp_path):
 def test_keeping_zero_keeps_all(tmp_path):
   for step in range(7):
     checkpoints.save(str(tmp_path), make_tensors(step), keep_checkpoint_max=0)
-  assert len(checkpoints.listed(str(tmp_path))) == 7
+  assert len(checkpoints.list_checkpoints(str(tmp_path))) == 7
   assert len(list(tmp_path.glob("*.index"))) == 7
 
 
 def test_saving_a_step_again_lists_it_once(tmp_path):
   checkpoints.save(str(tmp_path), make_tensors(3), 5)
   checkpoints.save(str(tmp_path), make_tensors(3), 5)
-  assert len(checkpoints.listed(str(tmp_path))) == 1
+  assert len(checkpoints.list_checkpoints(str(tmp_path))) == 1
 
 
 def test_a_failed_write_leaves_the_old_checkpoint_and_nothing_else(
@@ -136,7 +136,7 @@ def test_a_failed_write_leaves_the_old_checkpoint_and_nothing_else(
   with pytest.raises(OSError, match="model.ckpt-2: No space left"):
     checkpoints.save(str(tmp_path), make_tensors(2), 5)
   assert sorted(p.name for p in tmp_path.iterdir()) == before
-  assert checkpoints.latest(str(tmp_path)) == path
+  assert checkpoints.find_latest(str(tmp_path)) == path
   assert checkpoints.CheckpointReader(path).get("global_step") == 1
 
 
@@ -213,7 +213,7 @@ def test_checkpoints_are_written_to_file_systems_of_tensorflow():
   folder = "ram://checkpoints_test/run"
   for step in (1, 2, 2):
     checkpoints.save(folder, {"global_step": np.int64(step)}, 1)
-  assert checkpoints.listed(folder) == [f"{folder}/model.ckpt-2"]
+  assert checkpoints.list_checkpoints(folder) == [f"{folder}/model.ckpt-2"]
   for path in (folder, f"{folder}/model.ckpt-2"):
     assert checkpoints.CheckpointReader(path).get("global_step") == 2
 

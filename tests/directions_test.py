@@ -219,7 +219,7 @@ def test_an_exported_model_predicts_like_its_checkpoint(classifier, tmp_path):
 
 @pytest.mark.parametrize("target", ["hf", "model_garden", "keras"])
 def test_formats_without_directions_are_refused(classifier, tmp_path, target):
-  source = pretrained.Source(str(classifier))
+  source = pretrained.ModelSource(str(classifier))
   path = str(tmp_path / "converted.weights.h5")
   with pytest.raises(ValueError) as error:
     convert.convert(source, "original", path, target)
@@ -229,7 +229,7 @@ def test_formats_without_directions_are_refused(classifier, tmp_path, target):
 
 
 def test_the_originals_format_keeps_the_direction(classifier, tmp_path):
-  source = pretrained.Source(str(classifier))
+  source = pretrained.ModelSource(str(classifier))
   path = str(tmp_path / "converted" / "bert_model.ckpt")
   convert.convert(source, "original", path, "original")
   folder = model_folder.find(str(tmp_path / "converted"))

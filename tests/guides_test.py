@@ -33,7 +33,7 @@ def count_operations(num_layers, width, vocab_size, length):
     max_position_embeddings=512,
     type_vocab_size=2,
   )
-  batch = model_size.Batch(
+  batch = model_size.BatchSizes(
     train_batch_size=1,
     max_seq_length=length,
     max_predictions_per_seq={128: 20, 512: 77}[length],

@@ -58,12 +58,12 @@ def test_heads_name_the_variables_of_their_models(kind):
     name: shape for name, shape in result.items() if name[:5] != "bert/"
   }
   labels_words = kind is heads.TokenModel
-  assert heads.kind_of(result, labels_words) is kind
+  assert heads.find_kind(result, labels_words) is kind
 
 
 def test_a_checkpoint_without_a_whole_head_is_an_encoders():
   names = ["bert/pooler/dense/kernel", "cls/predictions/output_bias"]
-  assert heads.kind_of(names) is None
+  assert heads.find_kind(names) is None
   assert isinstance(
     heads.build(None, modeling.BertConfig(7, 4, 1, 2, 6), 0), modeling.BertModel
   )
@@ -72,7 +72,7 @@ def test_a_checkpoint_without_a_whole_head_is_an_encoders():
 def test_heads_of_several_tasks_are_named():
   names = ["choice_weights", *heads.SPAN.shapes]
   with pytest.raises(ValueError, match="squad, swag"):
-    heads.kind_of(names)
+    heads.find_kind(names)
 
 
 def test_logits_losses_and_probabilities_are_the_originals(tiny):

@@ -29,7 +29,7 @@ def config(num_layers, width, vocab_size=30522):
 
 def largest_batches(model, length):
   """Returns the largest batch for each of MEMORY_GIB, by the memory model."""
-  batch = model_size.Batch(train_batch_size=1, max_seq_length=length)
+  batch = model_size.BatchSizes(train_batch_size=1, max_seq_length=length)
   *fixed, activations = model_size.training_memory(model, batch)
   free = [
     SHARE_USED * GIB * memory - model_size.total(fixed) for memory in MEMORY_GIB

@@ -109,7 +109,7 @@ def test_training_follows_the_original(folder, name, model_class, use_xla):
     # XLA fuses multiplications, which may move the last bit.
     np.testing.assert_allclose(learning_rate, recorded["rec/lr"][i], rtol=3e-7)
 
-  final = checkpoints.latest(str(GOLDEN / folder / f"{name}_final"))
+  final = checkpoints.find_latest(str(GOLDEN / folder / f"{name}_final"))
   reader = checkpoints.CheckpointReader(final)
   variables = restore.training_variables(model, optimizer)
   assert set(variables) == set(reader.shapes)

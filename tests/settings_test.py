@@ -9,7 +9,7 @@ from bert_tf import settings
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Inner:
-  max_seq_length: int | None = settings.setting(None, otherwise=384, minimum=5)
+  max_seq_length: int | None = settings.setting(None, fallback=384, minimum=5)
 
   def __post_init__(self):
     settings.check(self)
@@ -18,8 +18,8 @@ class Inner:
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Outer:
   vocab_file: str = settings.setting(help="The vocabulary.")
-  do_lower_case: bool | None = settings.setting(None, otherwise=True)
-  strip_accents: bool | None = settings.setting(None, otherwise=None)
+  do_lower_case: bool | None = settings.setting(None, fallback=True)
+  strip_accents: bool | None = settings.setting(None, fallback=None)
   rate: float | None = settings.setting(0.5, minimum=0.0, maximum=1.0)
   kind: str = settings.setting("a", choices=("a", "b"))
   inner: Inner = Inner()
@@ -72,7 +72,7 @@ def test_nested_values_are_checked_too():
 
 @pytest.mark.parametrize("saved", [None, {}, {"do_lower_case": None}])
 def test_an_unset_value_is_the_fallback(saved):
-  settled = settings.settle(Outer(vocab_file="v"), saved, "run.json")
+  settled = settings.resolve(Outer(vocab_file="v"), saved, "run.json")
   assert settled.do_lower_case is True
   assert settled.strip_accents is None
   assert settled.inner.max_seq_length == 384
@@ -87,7 +87,7 @@ def test_an_unset_value_is_the_saved_one():
     "plain": 8,
     "rate": 0.1,
   }
-  settled = settings.settle(Outer(vocab_file="v"), saved, "run.json")
+  settled = settings.resolve(Outer(vocab_file="v"), saved, "run.json")
   assert settled.do_lower_case is False
   assert settled.strip_accents is True
   assert settled.inner.max_seq_length == 64
@@ -97,7 +97,7 @@ def test_an_unset_value_is_the_saved_one():
 def test_a_given_value_may_repeat_the_saved_one():
   config = Outer(vocab_file="v", do_lower_case=False)
   saved = {"do_lower_case": False}
-  assert settings.settle(config, saved, "run.json") == Outer(
+  assert settings.resolve(config, saved, "run.json") == Outer(
     vocab_file="v", do_lower_case=False, inner=Inner(max_seq_length=384)
   )
 
@@ -116,6 +116,6 @@ def test_a_given_value_may_repeat_the_saved_one():
 def test_a_contradiction_names_the_values_and_the_file(changes, saved, values):
   config = Outer(vocab_file="v", **changes)
   with pytest.raises(ValueError) as error:
-    settings.settle(config, saved, "out/run.json")
+    settings.resolve(config, saved, "out/run.json")
   for part in (*values, *saved, "out/run.json"):
     assert part in str(error.value)

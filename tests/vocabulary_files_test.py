@@ -139,7 +139,7 @@ def test_new_words_use_rows_without_a_word(tmp_path):
     f"{folder}/bert_config.json",
     f"{folder}/vocab.txt",
     folder,
-    [extend_vocab.Word("unheard", "words")],
+    [extend_vocab.NewWord("unheard", "words")],
     out,
     method="grow",
   )

@@ -65,7 +65,7 @@ def main() -> None:
 
   config = config_flags.build(CorpusConfig)
   text_flags.check_beam(config.beam, config.num_workers)
-  inputs = sources.find(
+  inputs = sources.find_files(
     config.input_file, config.text, text_config.TEXT, config.pydoc_packages
   )
   text_flags.check(inputs)

@@ -70,7 +70,7 @@ def _find_files(patterns: str, pydoc_packages: str = "") -> list[str]:
     ValueError: as `sources.find`, or if a file is not plain text. Its markup
       would end up in the vocabulary.
   """
-  inputs = sources.find(
+  inputs = sources.find_files(
     patterns, text_config.TextConfig(), text_config.LINES, pydoc_packages
   )
   for source in inputs:

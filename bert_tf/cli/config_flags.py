@@ -89,7 +89,7 @@ def build_to_read(
 def _check_outputs(config: settings.Dataclass) -> None:
   """Raises OSError if an output path cannot be written."""
   for field, kind in _fields(type(config)):
-    value, setting = getattr(config, field.name), settings.of(field)
+    value, setting = getattr(config, field.name), settings.get_setting(field)
     if setting and setting.writes and value:
       is_list = setting.writes == "files"
       for path in value.split(",") if is_list else [value]:
@@ -185,8 +185,8 @@ def _help(setting: settings.Setting) -> str:
   if not setting.is_saved or "Default:" in setting.help:
     return setting.help
   default = "the value in the model's run.json"
-  if setting.otherwise is not None:
-    default += f", else {setting.otherwise}"
+  if setting.fallback is not None:
+    default += f", else {setting.fallback}"
   return f"{setting.help} Default: {default}."
 
 
@@ -197,7 +197,7 @@ def _build(
 ) -> settings.Config:
   arguments: dict[str, Any] = {}
   for field, kind in _fields(config_class):
-    setting = settings.of(field)
+    setting = settings.get_setting(field)
     if field.name in values:
       arguments[field.name] = values[field.name]
     elif setting:
@@ -226,7 +226,7 @@ def _settings(
 ) -> Iterator[tuple[dataclasses.Field, settings.Setting, Any]]:
   """Yields field, setting and type of each setting, nested ones included."""
   for field, kind in _fields(config_class):
-    setting = settings.of(field)
+    setting = settings.get_setting(field)
     if setting:
       yield field, setting, kind
     elif _is_config(kind):

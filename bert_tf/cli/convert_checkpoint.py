@@ -69,7 +69,7 @@ def _convert(config: ConversionConfig) -> None:
     f"--to={config.target_format}",
   )
   assert config.input_checkpoint and config.source_format
-  source = pretrained.Source(
+  source = pretrained.ModelSource(
     config.input_checkpoint,
     config.bert_config_file,
     config.vocab_file,
@@ -112,7 +112,7 @@ def main() -> None:
   path = config.model or config.input_checkpoint
   if not path or (config.model and config.input_checkpoint):
     raise ValueError("set either --model or --input_checkpoint.")
-  source_format = config.source_format or convert.format_of(path)
+  source_format = config.source_format or convert.find_format(path)
   config = dataclasses.replace(
     config, input_checkpoint=path, source_format=source_format
   )

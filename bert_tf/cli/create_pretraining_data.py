@@ -59,7 +59,7 @@ def main() -> None:
 
   config = config_flags.build(CommandConfig)
   _check(config)
-  inputs = sources.find(
+  inputs = sources.find_files(
     config.input_file, config.text, text_config.LINES, config.pydoc_packages
   )
   text_flags.check(inputs)

@@ -60,7 +60,7 @@ def _report(
   if len(extension.ids) > _MAX_SHOWN:
     print(f"  and {len(extension.ids) - _MAX_SHOWN} more")
   if extension.known:
-    known = errors.listed(extension.known, _MAX_SHOWN)
+    known = errors.join_names(extension.known, _MAX_SHOWN)
     print(f"Already in the vocabulary, so skipped: {known}")
   if not extension.has_output_bias:
     print("The checkpoint has no masked-LM head.")
@@ -83,7 +83,7 @@ def main() -> None:
   if config.words_file:
     words = extend_vocab.read_words(config.words_file)
   else:
-    words = [extend_vocab.Word(text, "--words") for text in config.words]
+    words = [extend_vocab.NewWord(text, "--words") for text in config.words]
   _report(
     config,
     extend_vocab.extend(

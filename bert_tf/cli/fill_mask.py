@@ -22,7 +22,7 @@ class FillMaskConfig:
     None,
     "Whether to lower-case texts. Default: the value in run.json, otherwise "
     "inferred from the vocabulary, otherwise True.",
-    otherwise=True,
+    fallback=True,
   )
   text: tuple[str, ...] = settings.setting(
     (), "Text with [MASK]; repeat the flag for several texts.", repeated=True

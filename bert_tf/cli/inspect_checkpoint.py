@@ -80,7 +80,7 @@ def _explain_size(config: InspectConfig) -> None:
 
   bert_config = modeling.BertConfig.from_json_file(str(config.config))
   bert_config.check_lengths(config.max_seq_length, str(config.config))
-  batch = model_size.Batch(
+  batch = model_size.BatchSizes(
     train_batch_size=config.train_batch_size,
     max_seq_length=config.max_seq_length,
     max_predictions_per_seq=config.max_predictions_per_seq,

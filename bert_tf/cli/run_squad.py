@@ -73,7 +73,7 @@ def _check_has_adapter(config: squad_config.SquadConfig) -> None:
   from bert_tf import checkpoints
 
   train = config.train
-  is_of_run = config.do_train or checkpoints.listed(train.output_dir)
+  is_of_run = config.do_train or checkpoints.list_checkpoints(train.output_dir)
   if train.lora_adapter and not is_of_run:
     raise ValueError(
       f"`interactive` does not add lora_adapter {train.lora_adapter} to "
@@ -98,7 +98,7 @@ def _answer_questions(config: squad_config.SquadConfig) -> None:
   config = fine_tuning.resolve(config, folder, start)
   assert config.do_lower_case is not None
   output_dir = config.train.output_dir
-  newest = checkpoints.latest(output_dir)
+  newest = checkpoints.find_latest(output_dir)
   is_of_run = newest is not None and model_folder.has_config(output_dir)
   answerer = question_answering.QuestionAnswerer(
     None if is_of_run else config.bert_config_file,
@@ -106,8 +106,8 @@ def _answer_questions(config: squad_config.SquadConfig) -> None:
     init_checkpoint=newest or config.train.init_checkpoint or output_dir,
     do_lower_case=config.do_lower_case,
     strip_accents=config.strip_accents,
-    **vars(settings.part(config, squad_config.WindowConfig)),
-    **vars(settings.part(config, squad_config.DecodingConfig)),
+    **vars(settings.extract(config, squad_config.WindowConfig)),
+    **vars(settings.extract(config, squad_config.DecodingConfig)),
   )
   for text in question_answering.converse(answerer, sys.stdin):
     print(text, end="", flush=True)

@@ -22,7 +22,7 @@ _FORMATS = {
 }
 
 
-def check(inputs: Iterable[sources.Source]) -> None:
+def check(inputs: Iterable[sources.InputFile]) -> None:
   """Raises ValueError if the user set a flag that no input uses."""
   formats = {source.input_format for source in inputs}
   for name, used_by in _FORMATS.items():
@@ -46,7 +46,7 @@ def check_text(
     ValueError: as `check` and `sources.find`.
   """
   if any(map(config_flags.is_given, _FORMATS)):
-    check(sources.find(text, reading, text_config.TEXT, pydoc_packages))
+    check(sources.find_files(text, reading, text_config.TEXT, pydoc_packages))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -25,7 +25,7 @@ FORMATS: dict[str, types.ModuleType] = {
 
 
 def convert(
-  source: pretrained.Source,
+  source: pretrained.ModelSource,
   source_format: str,
   target: str,
   target_format: str,
@@ -62,7 +62,7 @@ def convert(
   return FORMATS[target_format].write(model, target)
 
 
-def format_of(path: str) -> str:
+def find_format(path: str) -> str:
   """Returns the format of a model's files, one of FORMATS.
 
   Raises:
@@ -92,7 +92,7 @@ def slim(path: str, target: str, average_last: int = 1) -> list[str]:
       of another model are beside the target.
     OSError: if the target cannot be written.
   """
-  listed = checkpoints.listed(path)
+  listed = checkpoints.list_checkpoints(path)
   prefixes = listed[:average_last] or [model_folder.find_weights(path)]
   if len(prefixes) < average_last:
     raise ValueError(
@@ -106,7 +106,7 @@ def slim(path: str, target: str, average_last: int = 1) -> list[str]:
 
 def _copy_beside(prefixes: list[str], folder: str) -> None:
   """Copies the files beside checkpoints; scores only of a single checkpoint."""
-  source = run_info.folder_of(prefixes[0])
+  source = run_info.get_folder(prefixes[0])
   run = model_folder.ModelFolder(prefixes[0]).run
   with tempfile.TemporaryDirectory() as copied:
     run_info.copy_run(source, copied)

@@ -39,7 +39,7 @@ _MAX_NAMED = 10
 
 
 @dataclasses.dataclass(frozen=True)
-class Word:
+class NewWord:
   """A word to add."""
 
   text: str  # The entry for the vocabulary.
@@ -63,7 +63,7 @@ class Extension:
   dropped: tuple[str, ...] = ()
 
 
-def read_words(path: str) -> list[Word]:
+def read_words(path: str) -> list[NewWord]:
   """Returns the words of a file, one a line; ignores blank lines.
 
   Raises:
@@ -72,7 +72,7 @@ def read_words(path: str) -> list[Word]:
   if not paths.is_file(path):
     raise ValueError(f"words_file: {path} does not exist.")
   return [
-    Word(line.strip(), f"{path}:{number}")
+    NewWord(line.strip(), f"{path}:{number}")
     for number, line in enumerate(text_lines.read_lines(path), 1)
     if line.strip()
   ]
@@ -82,7 +82,7 @@ def extend(
   bert_config_file: str,
   vocab_file: str,
   init_checkpoint: str,
-  words: Iterable[Word],
+  words: Iterable[NewWord],
   output_dir: str,
   method: str = "unused",
   do_lower_case: bool | None = None,
@@ -113,7 +113,7 @@ def extend(
   """
   reader = _open(init_checkpoint, do_lower_case)
   run = _read_run(reader, do_lower_case, vocab_file)
-  tokenizer = letter_case.tokenizer_of(vocab_file, run)
+  tokenizer = letter_case.make_tokenizer(vocab_file, run)
   config = modeling.BertConfig.from_json_file(bert_config_file)
   config.check_vocab(len(tokenizer.vocab), vocab_file, bert_config_file)
   extension = _plan(words, tokenizer, method, vocab_file)
@@ -123,7 +123,7 @@ def extend(
   if not paths.is_free(output_dir):
     raise ValueError(f"output_dir {output_dir} is not empty; choose another.")
   with atomic.folder(output_dir, last=f"{CHECKPOINT_NAME}.index") as folder:
-    run_info.copy_run(run_info.folder_of(reader.path), folder)
+    run_info.copy_run(run_info.get_folder(reader.path), folder)
     _write_vocab(vocab_file, folder, extension.ids)
     config = dataclasses.replace(config, vocab_size=size)
     run_info.write_run(folder, run, config, vocab_file=None)
@@ -137,7 +137,7 @@ def extend(
 
 
 def _plan(
-  words: Iterable[Word],
+  words: Iterable[NewWord],
   tokenizer: tokenization.FullTokenizer,
   method: str,
   vocab_file: str,
@@ -176,9 +176,9 @@ def _read_run(
   """Returns the run of a checkpoint with the resolved case."""
   files = model_folder.ModelFolder(reader.path)
   run = files.run or run_info.RunInfo(task="encoder")
-  case = letter_case.settle(
+  case = letter_case.resolve(
     letter_case.Case(do_lower_case),
-    letter_case.of(run),
+    letter_case.get_case(run),
     files.run_file,
     vocab_file,
   )
@@ -190,7 +190,7 @@ def _read_run(
 
 
 def _select_new(
-  words: Iterable[Word], tokenizer: tokenization.FullTokenizer
+  words: Iterable[NewWord], tokenizer: tokenization.FullTokenizer
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
   """Returns the new words and the known words, each once; may raise."""
   places = {word.text: word.place for word in words}

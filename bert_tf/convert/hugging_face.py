@@ -21,7 +21,7 @@ from bert_tf.formats import hugging_face, tokenizer_files
 from bert_tf.model_folder import run_info
 
 
-def read(source: pretrained.Source) -> pretrained.Pretrained:
+def read(source: pretrained.ModelSource) -> pretrained.Pretrained:
   """Reads a folder that `save_pretrained` wrote for a BERT and its tokenizer.
 
   Raises:
@@ -38,7 +38,7 @@ def read(source: pretrained.Source) -> pretrained.Pretrained:
   files = pretrained.open_files(source, weights, needs_vocab=True)
   reader = hugging_face.Reader(weights)
   shapes = reader.get_variable_to_shape_map()
-  task = hugging_face.task_of(hugging_face.read_config(files.folder))
+  task = hugging_face.find_task(hugging_face.read_config(files.folder))
   own_heads = pretrained.find_heads(shapes, task)
   num_labels = shapes.get("output_weights", (0,))[0]
   tensors = pretrained.collect_tensors(
@@ -84,7 +84,7 @@ def _rename_tensors(model: pretrained.Pretrained) -> dict[str, np.ndarray]:
   # transformers saves a model without a head without the encoder's prefix.
   prefix = "bert." if model.own_heads else ""
   tensors = {
-    hugging_face.key_of(name, prefix): np.ascontiguousarray(
+    hugging_face.hugging_face_name(name, prefix): np.ascontiguousarray(
       value.T if name.endswith("/kernel") else value
     )
     for name, value in model.tensors.items()

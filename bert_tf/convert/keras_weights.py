@@ -20,7 +20,7 @@ SUFFIX = ".weights.h5"
 _ROOT = "vars/"
 
 
-def read(source: pretrained.Source) -> pretrained.Pretrained:
+def read(source: pretrained.ModelSource) -> pretrained.Pretrained:
   """Reads a file that `save_weights` wrote for one of this package's models.
 
   Raises:

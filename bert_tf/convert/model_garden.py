@@ -119,7 +119,7 @@ class _Layout:
     return shape[::-1] if end == "output_weights" else shape
 
 
-def read(source: pretrained.Source) -> pretrained.Pretrained:
+def read(source: pretrained.ModelSource) -> pretrained.Pretrained:
   """Reads a `tf.train.Checkpoint` of an encoder or of a model with one.
 
   Raises:
@@ -250,7 +250,7 @@ def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
   pretrained.write_files(os.path.dirname(path) or ".", model)
   root = tf.train.Checkpoint(**_objects(model))
   with stderr.without_tensorflow_log():
-    checkpoints.write_whole(path, root.write)
+    checkpoints.write_atomically(path, root.write)
   return dataclasses.replace(model, notes=(*model.notes, *_notes(model)))
 
 

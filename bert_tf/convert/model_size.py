@@ -23,7 +23,7 @@ class Term:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Batch:
+class BatchSizes:
   """The sizes of a training batch."""
 
   train_batch_size: int = 32
@@ -75,7 +75,9 @@ def pretraining_parameters(config: modeling.BertConfig) -> list[Term]:
   ]
 
 
-def forward_operations(config: modeling.BertConfig, batch: Batch) -> list[Term]:
+def forward_operations(
+  config: modeling.BertConfig, batch: BatchSizes
+) -> list[Term]:
   """Returns the floating-point operations of pre-training's forward pass.
 
   Only matrix products count, as multiplications and additions; the rest is a
@@ -116,7 +118,9 @@ def forward_operations(config: modeling.BertConfig, batch: Batch) -> list[Term]:
   ]
 
 
-def training_memory(config: modeling.BertConfig, batch: Batch) -> list[Term]:
+def training_memory(
+  config: modeling.BertConfig, batch: BatchSizes
+) -> list[Term]:
   """Returns an estimate of the bytes of a training step in float32.
 
   The activations are counted as in Korthikanti et al. 2022, section 4.1, but
@@ -140,7 +144,7 @@ def training_memory(config: modeling.BertConfig, batch: Batch) -> list[Term]:
   ]
 
 
-def report(config: modeling.BertConfig, batch: Batch) -> Iterator[str]:
+def report(config: modeling.BertConfig, batch: BatchSizes) -> Iterator[str]:
   """Yields lines that explain a model's parameters, operations and memory."""
   encoder, heads = encoder_parameters(config), pretraining_parameters(config)
   operations = forward_operations(config, batch)

@@ -9,7 +9,7 @@ from bert_tf import checkpoint_names, checkpoints, model_folder, modeling
 from bert_tf.convert import pretrained
 
 
-def read(source: pretrained.Source) -> pretrained.Pretrained:
+def read(source: pretrained.ModelSource) -> pretrained.Pretrained:
   """Reads a checkpoint, without an optimizer's slots and step.
 
   Raises:

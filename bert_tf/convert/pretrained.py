@@ -27,7 +27,7 @@ _FLOATS = ("bfloat16", "float16", "float32", "float64")
 
 
 @dataclasses.dataclass(frozen=True)
-class Source:
+class ModelSource:
   """The path of a model to read, and settings from the user.
 
   Attributes:
@@ -183,7 +183,7 @@ def warn_of_left_out(path: str, names: Collection[str]) -> None:
     logging.warning(
       "%s: left out %s, which a BERT of its config does not have.",
       path,
-      errors.listed(sorted(names)),
+      errors.join_names(sorted(names)),
     )
 
 
@@ -191,7 +191,7 @@ def with_untrained(
   model: Pretrained, what: str, shapes: Mapping[str, Shape]
 ) -> Pretrained:
   """Returns the model with another layer of untrained, reproducible values."""
-  layer = hugging_face.untrained(shapes, model.config.initializer_range)
+  layer = hugging_face.untrained_values(shapes, model.config.initializer_range)
   note = hugging_face.untrained_note(what)
   return dataclasses.replace(
     model,
@@ -234,7 +234,7 @@ def compute_head_shapes(
 
 
 def open_files(
-  source: Source, path: str, needs_vocab: bool = False
+  source: ModelSource, path: str, needs_vocab: bool = False
 ) -> model_folder.ModelFolder:
   """Returns the files beside a model's weights.
 
@@ -254,7 +254,7 @@ def open_files(
 
 
 def build(
-  source: Source,
+  source: ModelSource,
   files: model_folder.ModelFolder,
   run: run_info.RunInfo | None,
   tensors: Mapping[str, np.ndarray],
@@ -278,9 +278,9 @@ def build(
   """
   run = run or run_info.RunInfo(task="encoder")
   task = find_task(find_heads(tensors, run.task))
-  case = letter_case.settle(
+  case = letter_case.resolve(
     letter_case.Case(source.do_lower_case),
-    letter_case.of(run),
+    letter_case.get_case(run),
     run_file,
     files.vocab_file,
   )

@@ -274,7 +274,7 @@ def _scan_documents(paths: Sequence[str]) -> tuple[Sequence[int], list[int]]:
 def _read_whole_lines(path: str) -> Iterator[bytes]:
   """Yields blocks of whole lines; raises ValueError if they are not UTF-8."""
   num_lines = 0
-  with compression.opened(path) as reader:
+  with compression.open_file(path) as reader:
     while block := reader.read(_BLOCK_BYTES):
       block += reader.readline()
       if not num_lines:
@@ -285,7 +285,7 @@ def _read_whole_lines(path: str) -> Iterator[bytes]:
 
 
 def _read_span(span: Span) -> Iterator[str]:
-  with compression.opened(span.path) as reader:
+  with compression.open_file(span.path) as reader:
     reader.seek(span.start)
     position = span.start
     while position < span.end:

@@ -58,7 +58,7 @@ Builder = Callable[[Iterable[corpus_parts.Part]], None]
 
 def create(
   config: text_config.TextConfig,
-  inputs: Sequence[sources.Source],
+  inputs: Sequence[sources.InputFile],
   output: Output,
   num_workers: int = 1,
   resume: bool = False,
@@ -110,7 +110,7 @@ def create(
 
 def _build_and_publish(
   config: text_config.TextConfig,
-  inputs: Sequence[sources.Source],
+  inputs: Sequence[sources.InputFile],
   output: Output,
   work_dir: str,
   build: Builder,
@@ -135,7 +135,7 @@ def _build_and_publish(
 
 def create_on_beam(
   config: text_config.TextConfig,
-  inputs: Sequence[sources.Source],
+  inputs: Sequence[sources.InputFile],
   output: Output,
   runner: str,
   pipeline_options: str = "",
@@ -159,7 +159,7 @@ def create_on_beam(
 @contextlib.contextmanager
 def as_lines(
   config: text_config.TextConfig,
-  inputs: Sequence[sources.Source],
+  inputs: Sequence[sources.InputFile],
   target: str,
   create_corpus: Callable[..., dict[str, int]],
 ) -> Iterator[list[str]]:
@@ -192,7 +192,7 @@ def _build_on_beam(part: corpus_parts.Part) -> None:
 
 def _check(
   config: text_config.TextConfig,
-  inputs: Sequence[sources.Source],
+  inputs: Sequence[sources.InputFile],
   output: Output,
 ) -> None:
   """Raises for faults that can be detected before the input is read."""
@@ -219,7 +219,7 @@ def _check(
 
 def _collect_settings(
   config: text_config.TextConfig,
-  inputs: Sequence[sources.Source],
+  inputs: Sequence[sources.InputFile],
   output: Output,
 ) -> dict[str, Any]:
   """Returns all settings that the corpus depends on, without folders."""
@@ -329,7 +329,7 @@ def _log(output: Output, counts: dict[str, int], seconds: float) -> None:
 
 def _warn_of_paragraphs(
   config: text_config.TextConfig,
-  inputs: Sequence[sources.Source],
+  inputs: Sequence[sources.InputFile],
   counts: dict[str, int],
 ) -> None:
   """Warns if blank lines seem to end paragraphs instead of documents."""

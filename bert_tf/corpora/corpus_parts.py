@@ -259,7 +259,7 @@ class Reader:
   def __init__(
     self,
     config: text_config.TextConfig,
-    inputs: Sequence[sources.Source],
+    inputs: Sequence[sources.InputFile],
     part: Callable[[int], Part],
     work_dir: str,
   ) -> None:

@@ -28,7 +28,7 @@ _LINE_END_WITHOUT_SPACE = re.compile(
 
 
 @dataclasses.dataclass(frozen=True)
-class Source:
+class InputFile:
   """A file to read."""
 
   path: str
@@ -46,12 +46,12 @@ class Document:
   hidden_namespaces: tuple[str, ...] | None = None
 
 
-def find(
+def find_files(
   patterns: str,
   config: text_config.TextConfig,
   plain_format: str,
   pydoc_packages: str = "",
-) -> list[Source]:
+) -> list[InputFile]:
   """Returns the files that `corpus.input_files` finds, with their formats.
 
   Args:
@@ -66,14 +66,16 @@ def find(
   names = [name.strip() for name in patterns.split(",") if name.strip()]
   if "pydoc" not in names:
     files = corpus.input_files(patterns, pydoc_packages)
-    return [Source(p, _detect_format(p, config, plain_format)) for p in files]
+    return [
+      InputFile(p, _detect_format(p, config, plain_format)) for p in files
+    ]
   sources = []
   for name in names:
     if name == "pydoc":
       files = corpus.input_files(name, pydoc_packages)
-      sources += [Source(path, text_config.LINES) for path in files]
+      sources += [InputFile(path, text_config.LINES) for path in files]
     else:
-      sources += find(name, config, plain_format)
+      sources += find_files(name, config, plain_format)
   return sources
 
 
@@ -85,7 +87,7 @@ def _detect_format(
     return config.input_format
   if not paths.is_file(path):
     return plain_format  # Reading a pipe would consume its content.
-  with compression.opened(path) as reader:
+  with compression.open_file(path) as reader:
     head = reader.read(_SNIFFED_BYTES)
   name = os.path.basename(path).lower()
   for suffix in compression.SUFFIXES:
@@ -113,7 +115,7 @@ def _is_json(start: bytes) -> bool:
     return False
 
 
-def check_packages(sources: Iterable[Source]) -> None:
+def check_packages(sources: Iterable[InputFile]) -> None:
   """Raises ImportError if a package that the formats need is missing."""
   formats = {source.input_format for source in sources}
   with errors.needs_extra("reading Wikipedia dumps", extra="corpus"):
@@ -126,7 +128,7 @@ def check_packages(sources: Iterable[Source]) -> None:
 
 
 def read(
-  source: Source,
+  source: InputFile,
   config: text_config.TextConfig,
   counts: collections.Counter[str],
 ) -> Iterator[Document]:
@@ -151,7 +153,7 @@ def read(
 
 
 def _read_documents(
-  source: Source,
+  source: InputFile,
   config: text_config.TextConfig,
   counts: collections.Counter[str],
 ) -> Iterator[Document]:
@@ -216,11 +218,11 @@ def _join_lines(lines: Sequence[str]) -> str:
 def _read_json_lines(path: str, column: str) -> Iterator[str]:
   """Yields the text of each row; "" for null."""
   table = tables.Table(path, "jsonl", (column,), "text")
-  for line, row in tables.rows(table):
+  for line, row in tables.read_rows(table):
     try:
       if isinstance(row, tables.BadRowError):
         raise row
-      text = tables.value(row, column)
+      text = tables.get_cell(row, column)
       if not isinstance(text, str | None):
         raise tables.BadRowError(
           f"column {column} is not text, but {type(text).__name__}"
@@ -243,7 +245,7 @@ def _read_parquet(path: str, column: str) -> Iterator[str]:
   with errors.needs_extra("reading Parquet", extra="corpus"):
     import pyarrow as pa
     from pyarrow import parquet
-  with compression.opened(path) as opened:
+  with compression.open_file(path) as opened:
     try:
       file = parquet.ParquetFile(opened)
       _check_parquet_column(path, column, file.schema_arrow, pa)
@@ -266,8 +268,8 @@ def _check_parquet_column(path: str, column: str, schema: Any, pa: Any) -> None:
   names = schema.names
   if names.count(column) != 1:
     raise ValueError(
-      f"{path}: no column {column}; found: {errors.listed(names)}. Give one of "
-      f"them as `text_column`."
+      f"{path}: no column {column}; found: {errors.join_names(names)}. Give "
+      f"one of them as `text_column`."
     )
   kind = schema.field(column).type
   if pa.types.is_dictionary(kind):
@@ -277,7 +279,7 @@ def _check_parquet_column(path: str, column: str, schema: Any, pa: Any) -> None:
   if not any(check(kind) for check in is_text):
     raise ValueError(
       f"{path}: column {column} is not text, but {kind}. Give another "
-      f"`text_column` of {errors.listed(names)}."
+      f"`text_column` of {errors.join_names(names)}."
     )
 
 

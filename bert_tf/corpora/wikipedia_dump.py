@@ -35,7 +35,7 @@ def articles(
     import mwxml
     from mwxml import errors as mwxml_errors
   title = None
-  with compression.opened(path) as reader:
+  with compression.open_file(path) as reader:
     try:
       root = _read_root(path, reader)
       _compare_languages(path, root.attr(_LANGUAGE), language)

@@ -41,7 +41,7 @@ class RecordFiles:
   num_cut: int | None = None  # Truncated examples; None if unknown.
   is_reused: bool = False  # Whether an earlier run wrote the files.
 
-  def only(self, paths: Sequence[str]) -> "RecordFiles":
+  def select(self, paths: Sequence[str]) -> "RecordFiles":
     """Returns a subset of the files. Their counts must be known."""
     count_by_path = dict(zip(self.paths, self.counts))
     counts = tuple(count_by_path[path] for path in paths)

@@ -68,7 +68,9 @@ def phases(
       file.
   """
   steps = parse(schedule, num_train_steps)
-  forms = {path: pretraining_records.Form.of(path) for path in files.paths}
+  forms = {
+    path: pretraining_records.RecordFormat.read(path) for path in files.paths
+  }
   for path, form in forms.items():
     if form.max_seq_length not in steps:
       raise ValueError(
@@ -84,7 +86,7 @@ def phases(
         f"{schedule!r}; add one to `input_file`."
       )
     records = pretraining_records.PretrainingRecords(
-      files.only(paths), forms[paths[0]]
+      files.select(paths), forms[paths[0]]
     )
     phases.append(Phase(records, num_steps))
   return phases

@@ -67,7 +67,7 @@ def pad(
   }
 
 
-def pack(
+def build_input(
   ids_a: Sequence[int],
   ids_b: Sequence[int] | None,
   cls_id: int,

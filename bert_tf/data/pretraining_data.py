@@ -76,7 +76,7 @@ def load_tokenizer(
   Raises:
     ValueError: if the vocabulary is faulty or lacks a special token.
   """
-  tokenizer = letter_case.tokenizer_of(config.vocab_file, config)
+  tokenizer = letter_case.make_tokenizer(config.vocab_file, config)
   masking.check_special_tokens(tokenizer.vocab, config.vocab_file)
   return tokenizer
 

@@ -9,7 +9,7 @@ from bert_tf.data import dynamic_masking, input_pipeline, padding
 
 
 @dataclasses.dataclass(frozen=True)
-class Form:
+class RecordFormat:
   """The format of pre-training records."""
 
   max_seq_length: int  # F.
@@ -17,7 +17,7 @@ class Form:
   max_instances: int = 0  # K; 0 for records that are not packed.
 
   @classmethod
-  def of(cls, path: str) -> "Form":
+  def read(cls, path: str) -> "RecordFormat":
     """Reads the format from a file's first record.
 
     Raises:
@@ -53,7 +53,7 @@ class PretrainingRecords:
   """Files of one format, and the labels that their batches get."""
 
   files: input_pipeline.RecordFiles
-  form: Form
+  record_format: RecordFormat
   masker: dynamic_masking.DynamicMasker | None = None  # For unmasked records.
   # "ltr" or "rtl" for left-to-right or right-to-left language modelling, which
   # needs unmasked records. None for the masked LM.
@@ -65,13 +65,13 @@ class PretrainingRecords:
   @property
   def spec(self) -> input_pipeline.Spec:
     """The spec of a record: names, shapes, dtypes."""
-    return self.form.spec()
+    return self.record_format.spec()
 
   def check(self, vocab_size: int) -> None:
     """Raises ValueError if a file does not fit the format or the model."""
     first = self.files.paths[0]
     for path in self.files.paths:
-      kind, expected = str(Form.of(path)), str(self.form)
+      kind, expected = str(RecordFormat.read(path)), str(self.record_format)
       if kind != expected:
         raise ValueError(
           f"{path} holds {kind} records, {first} {expected} records; give "
@@ -115,7 +115,7 @@ class PretrainingRecords:
     if self.group_by_length:
       batches = padding.cut_padding(
         batches,
-        self.form.max_seq_length,
+        self.record_format.max_seq_length,
         has_few_widths=self.has_few_widths,
       )
     return self._add_shifted_labels(batches)

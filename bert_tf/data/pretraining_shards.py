@@ -146,7 +146,7 @@ def create(
   return summary
 
 
-def case_of(record_files: Iterable[str]) -> letter_case.Case:
+def read_case(record_files: Iterable[str]) -> letter_case.Case:
   """Returns the letter case of records; unknown if they do not agree.
 
   Reads the hidden settings files that `create` writes next to the records.

@@ -44,13 +44,13 @@ class ModelConfig:
     None,
     "Whether to lower-case texts. Default: the value in the model's run.json, "
     "else a guess from the vocabulary, else True.",
-    otherwise=True,
+    fallback=True,
   )
   strip_accents: bool | None = setting(
     None,
     "Whether to strip accents. Default: the value in the model's run.json, "
     "else the same as do_lower_case.",
-    otherwise=None,
+    fallback=None,
   )
   max_seq_length: int | None = setting(
     None,
@@ -59,7 +59,7 @@ class ModelConfig:
     "run.json, else 384 for squad, all positions for pretraining and 128 for "
     "others.",
     minimum=5,
-    otherwise=None,
+    fallback=None,
   )
   top_k: int = setting(
     5, "Pretraining only. Number of tokens for each [MASK].", minimum=1

@@ -179,7 +179,7 @@ def _resolve_config(
   for name in _CHOOSE_ANSWERS:
     if getattr(config, name) is not None:
       saved.pop(name, None)
-  return settings.settle(config, saved, files.run_file)
+  return settings.resolve(config, saved, files.run_file)
 
 
 def _module(
@@ -246,8 +246,8 @@ def _signatures(
   return spans.signatures(
     model,
     tokenizer,
-    settings.part(info, squad_config.WindowConfig),
-    settings.part(info, squad_config.DecodingConfig),
+    settings.extract(info, squad_config.WindowConfig),
+    settings.extract(info, squad_config.DecodingConfig),
   )
 
 
@@ -275,8 +275,8 @@ def _run_info(
     if task == "classification" and info.is_pair is None:
       changes["is_pair"] = classification.has_pairs(spec.name)
   if task == "squad":
-    changes |= vars(settings.part(config, squad_config.WindowConfig))
-    changes |= vars(settings.part(config, squad_config.DecodingConfig))
+    changes |= vars(settings.extract(config, squad_config.WindowConfig))
+    changes |= vars(settings.extract(config, squad_config.DecodingConfig))
   return dataclasses.replace(info, **changes)
 
 
@@ -303,7 +303,7 @@ def _infer_task(
       return files.run.task
   labels_words = spec is not None and spec.problem_type == run_info.WORDS
   try:
-    model = heads.kind_of(names, labels_words)
+    model = heads.find_kind(names, labels_words)
   except ValueError as error:
     raise ValueError(
       f"{files.reader.path}: {error} Set `task` to one."

@@ -13,7 +13,7 @@ SUFFIXES = (".gz", ".bz2")
 
 
 @contextlib.contextmanager
-def opened(path: str) -> Iterator[BinaryIO]:
+def open_file(path: str) -> Iterator[BinaryIO]:
   """Opens a file for reading; decompresses .gz and .bz2.
 
   Raises:

@@ -71,14 +71,14 @@ def _format_install_command(extra: str) -> str:
   return " ".join(["pip install", *(f"'{name}'" for name in names)])
 
 
-def listed(names: Sequence[str], num_shown: int = 20) -> str:
+def join_names(names: Sequence[str], num_shown: int = 20) -> str:
   """Joins the first names for a message, and counts the rest."""
   num_left = len(names) - num_shown
   shown = ", ".join(names[:num_shown])
   return f"{shown} and {num_left} more" if num_left > 0 else shown
 
 
-def shortened(text: str, size: int = 80) -> str:
+def shorten(text: str, size: int = 80) -> str:
   """Returns a text for a message, cut to `size` characters."""
   return text if len(text) <= size else f"{text[: size - 3]}..."
 

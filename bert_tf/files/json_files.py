@@ -97,7 +97,7 @@ def check_object(
 ) -> None:
   """Raises ValueError unless a value is such an object; see `read_object`."""
   if not isinstance(value, dict):
-    shown = errors.shortened(repr(value))
+    shown = errors.shorten(repr(value))
     raise ValueError(f"{path} holds {shown}; it must hold a JSON object.")
   missing = [name for name in required if name not in value]
   if missing:
@@ -107,7 +107,7 @@ def check_object(
     raise ValueError(f"{path}: {empty[0]} is null.")
   for name, kind in (types or {}).items():
     if value.get(name) is not None and not _has_kind(value[name], kind):
-      shown = errors.shortened(json.dumps(value[name]))
+      shown = errors.shorten(json.dumps(value[name]))
       raise ValueError(
         f"{path}: {name} is {shown}; it has to be {_describe_kind(kind)}."
       )

@@ -59,4 +59,4 @@ def check_same_settings(settings: dict[str, Any], note: str) -> None:
 
 
 def _brief(value: Any) -> str:
-  return errors.shortened(json.dumps(value))
+  return errors.shorten(json.dumps(value))

@@ -16,7 +16,7 @@ def read_lines(path: str) -> Iterator[str]:
     ValueError: if the text is not UTF-8, or a compressed file is damaged. Names
       the file and the line.
   """
-  with compression.opened(path) as reader:
+  with compression.open_file(path) as reader:
     # The first line may be too short to detect the encoding.
     start = reader.peek(_SNIFFED_BYTES)  # type: ignore[attr-defined]
     encodings.check(path, start)

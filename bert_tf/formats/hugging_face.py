@@ -111,7 +111,7 @@ class Reader:
     config = read_config(paths.split(path)[0])
     self._file = open_file(path)
     self.notes: tuple[str, ...] = ()
-    has_choices = task_of(config) == "swag"
+    has_choices = find_task(config) == "swag"
     self._keys = {
       original_name(key, has_choices): key
       for key in self._file.keys()
@@ -120,7 +120,7 @@ class Reader:
     if any(key.endswith(":0") for key in self._keys):
       raise ValueError(
         f"{path} holds the variables of a TensorFlow model; "
-        f"{from_other('from_tf')}"
+        f"{conversion_advice('from_tf')}"
       )
     if _WORDS not in self._keys or "hidden_size" not in config:
       raise ValueError(
@@ -191,11 +191,13 @@ class Reader:
   ) -> None:
     """Adds an untrained layer if the file has none of its variables."""
     if not shapes.keys() & self._keys.keys():
-      self._added |= untrained(shapes, config.get("initializer_range", 0.02))
+      self._added |= untrained_values(
+        shapes, config.get("initializer_range", 0.02)
+      )
       self.notes += (untrained_note(layer),)
 
 
-def from_other(setting: str) -> str:
+def conversion_advice(setting: str) -> str:
   """Returns advice on converting a model of another library to safetensors."""
   return (
     "in transformers 4 with PyTorch, load it by from_pretrained(folder, "
@@ -209,7 +211,7 @@ def untrained_note(layer: str) -> str:
   return f"The model has no {layer}; an untrained {layer} was added."
 
 
-def untrained(
+def untrained_values(
   shapes: Mapping[str, tuple[int, ...]], stddev: float
 ) -> dict[str, np.ndarray]:
   """Returns untrained matrices and biases, the same in every call."""
@@ -272,7 +274,7 @@ def original_name(key: str, has_choices: bool = False) -> str:
   return start + "/".join([*scopes, end])
 
 
-def key_of(name: str, prefix: str) -> str:
+def hugging_face_name(name: str, prefix: str) -> str:
   """Returns the name of a tensor in the file.
 
   Args:
@@ -332,7 +334,7 @@ def original_config(
   return {**values, "hidden_act": ACTIVATIONS[hidden_act]}
 
 
-def task_of(config: Mapping[str, Any]) -> str:
+def find_task(config: Mapping[str, Any]) -> str:
   """Returns the task of the class that config.json names."""
   names = config.get("architectures") or ()
   return next((_TASKS[name] for name in names if name in _TASKS), "encoder")

@@ -65,7 +65,7 @@ def read(
   """
   examples: Examples[T] = Examples()
   faults = []
-  for line, row in rows(table):
+  for line, row in read_rows(table):
     try:
       if isinstance(row, BadRowError):
         raise row
@@ -88,7 +88,7 @@ def read(
   return examples
 
 
-def columns(
+def parse_columns(
   file_format: str, columns: Sequence[str | None]
 ) -> list[Column | None]:
   """Parses the columns of flags: names in the header, or numbers from 0.
@@ -117,25 +117,27 @@ def is_unicode(text: str) -> bool:
   return True
 
 
-def value(row: Row, column: Column) -> Any:
+def get_cell(row: Row, column: Column) -> Any:
   """Returns a cell; raises BadRowError if it is missing."""
   cells: Any = row
   try:
     return cells[column]
   except (KeyError, IndexError):
-    existing = errors.listed(list(row)) if isinstance(row, dict) else len(row)
+    existing = (
+      errors.join_names(list(row)) if isinstance(row, dict) else len(row)
+    )
     raise BadRowError(f"no column {column}; found: {existing}") from None
 
 
-def text(row: Row, column: Column) -> str:
+def get_text(row: Row, column: Column) -> str:
   """Returns a cell; raises BadRowError unless it is non-blank text."""
-  cell = value(row, column)
+  cell = get_cell(row, column)
   if not isinstance(cell, str) or not cell.strip():
     raise BadRowError(f"column {column} is no text, but {cell!r}")
   return cell
 
 
-def rows(table: Table) -> Iterator[tuple[int, Row | BadRowError]]:
+def read_rows(table: Table) -> Iterator[tuple[int, Row | BadRowError]]:
   """Yields the number of each line, from 1, with its row or its fault."""
   if table.file_format == "jsonl":
     for line, content in enumerate(text_lines.read_lines(table.path), 1):
@@ -151,7 +153,7 @@ def rows(table: Table) -> Iterator[tuple[int, Row | BadRowError]]:
     count = len(header)
   for line, row in cells:
     if count and len(row) != count:
-      content = errors.shortened(" | ".join(row))
+      content = errors.shorten(" | ".join(row))
       fault = f"{len(row)} columns instead of {count}: {content}"
       yield line, BadRowError(fault)
     else:
@@ -199,14 +201,14 @@ def _parse_json_row(content: str) -> Row | BadRowError:
   try:
     row = json.loads(content)
   except (ValueError, RecursionError) as error:
-    return BadRowError(f"not JSON ({error}): {errors.shortened(content)}")
+    return BadRowError(f"not JSON ({error}): {errors.shorten(content)}")
   if not isinstance(row, dict):
-    return BadRowError(f"not a JSON object: {errors.shortened(content)}")
+    return BadRowError(f"not a JSON object: {errors.shorten(content)}")
   # The escape of a surrogate begins with \ud.
   is_suspect = "\\ud" in content.lower()
   if is_suspect and not is_unicode(json.dumps(row, ensure_ascii=False)):
     return BadRowError(
-      f"a surrogate, half a character: {errors.shortened(content)}"
+      f"a surrogate, half a character: {errors.shorten(content)}"
     )
   return row
 
@@ -216,5 +218,5 @@ def _check_header(line: int, header: Sequence[str], table: Table) -> None:
   if wrong:
     raise ValueError(
       f"{table.path}:{line}: no header of {table.task}, which has one column "
-      f"{', one '.join(map(repr, wrong))}; found: {errors.listed(header)}."
+      f"{', one '.join(map(repr, wrong))}; found: {errors.join_names(header)}."
     )

@@ -28,7 +28,7 @@ class ExtractionConfig:
     "Whether to lower-case texts. Default: the value in run.json, otherwise "
     "inferred from the vocabulary, otherwise True.",
     original=True,
-    otherwise=True,
+    fallback=True,
   )
   max_seq_length: int = setting(
     128,

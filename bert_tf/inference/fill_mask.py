@@ -171,9 +171,9 @@ class MaskFiller(task_model.TaskModel):
     if info is None and start:
       model = model_folder.ModelFolder(start)
       info, run_file = model.run, model.run_file
-    return letter_case.settle(
+    return letter_case.resolve(
       letter_case.Case(**case),
-      letter_case.of(info),
+      letter_case.get_case(info),
       run_file,
       config.vocab_file,
     )

@@ -90,7 +90,7 @@ def texts_by_name(index: int, row: Any, names: Sequence[str]) -> dict[str, Any]:
 
 def _short(value: Any) -> str:
   """Returns a value for an error message, shortened."""
-  return errors.shortened(repr(value), 60)
+  return errors.shorten(repr(value), 60)
 
 
 def check_texts(name: str, value: Any, num_axes: int = 0) -> None:

@@ -34,7 +34,7 @@ class LongTexts:
     self._length: int = info.max_seq_length
     self._max_batch_size = max_batch_size
     self._compute = model.functions[saved_models.IDS]
-    self._tokenizer = letter_case.tokenizer_of(model.vocab_file, info)
+    self._tokenizer = letter_case.make_tokenizer(model.vocab_file, info)
     self._cls_id, self._sep_id = self._tokenizer.convert_tokens_to_ids(
       ["[CLS]", "[SEP]"]
     )
@@ -64,7 +64,7 @@ class LongTexts:
       batch = windows[first : first + self._max_batch_size]
       width = max(map(len, batch)) + 2
       rows = [
-        packing.pack(ids, None, self._cls_id, self._sep_id, width)
+        packing.build_input(ids, None, self._cls_id, self._sep_id, width)
         for ids in batch
       ]
       inputs = {

@@ -21,7 +21,7 @@ _PADDED = {
 }
 
 
-def plain(outputs: Outputs) -> list[dict[str, Any]]:
+def to_python(outputs: Outputs) -> list[dict[str, Any]]:
   """Returns the answer for each row, without padding.
 
   Args:
@@ -46,7 +46,7 @@ def plain(outputs: Outputs) -> list[dict[str, Any]]:
   ]
 
 
-def trimmed(outputs: Outputs) -> dict[str, np.ndarray]:
+def trim(outputs: Outputs) -> dict[str, np.ndarray]:
   """Removes padding that no row of the outputs needs.
 
   Rows are padded to the widest of their batch, which may be another request's.

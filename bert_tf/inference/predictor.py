@@ -155,9 +155,9 @@ class Predictor:
   ) -> list[dict[str, Any]]:
     texts = [texts for _, texts in batch]
     if self._long_texts and texts[0].keys() == {"text"}:
-      return outputs.plain(self._long_texts([row["text"] for row in texts]))
+      return outputs.to_python(self._long_texts([row["text"] for row in texts]))
     try:
-      return outputs.plain(self.functions[name](_columns(texts)))
+      return outputs.to_python(self.functions[name](_columns(texts)))
     except tf.errors.InvalidArgumentError as error:
       raise ValueError(errors.reason(error)) from error
 
@@ -252,7 +252,7 @@ def _load(config: configs.ModelConfig) -> loaded_model.LoadedModel:
       )
   if info:
     run_file = os.path.join(folder, run_info.RUN_FILE)
-    settings.settle(config, info.saved(), run_file)
+    settings.resolve(config, info.saved(), run_file)
   return loaded_model.load(folder)
 
 

@@ -43,7 +43,7 @@ class QuestionAnswerer(task_model.FineTunedModel):
   allows_no_label = True
   score_name = "f1"
 
-  def _answer(self, answer: dict[str, Any]) -> decoding.Prediction:
+  def _answer(self, answer: dict[str, Any]) -> decoding.Answer:
     nbest = tuple(
       decoding.Candidate(
         _text(item["text"]),
@@ -51,14 +51,14 @@ class QuestionAnswerer(task_model.FineTunedModel):
       )
       for item in answer["nbest"]
     )
-    return decoding.Prediction(
+    return decoding.Answer(
       text=_text(answer["answer"]),
       nbest=nbest,
       null_odds=answer.get("null_odds"),
       span_text=next((c.text for c in nbest if c.text), ""),
     )
 
-  def _probabilities(self, answer: decoding.Prediction) -> list[float]:
+  def _probabilities(self, answer: decoding.Answer) -> list[float]:
     return [candidate.probability for candidate in answer.nbest]
 
   def _examples(
@@ -161,7 +161,7 @@ def _read_context(text: str) -> str:
   return paths.read_text(text[1:].strip()).strip()
 
 
-def _format_answer(prediction: decoding.Prediction, num_answers: int) -> str:
+def _format_answer(prediction: decoding.Answer, num_answers: int) -> str:
   """Returns the best answer and the n best with probabilities, one a line."""
   lines = [prediction.text or "(no answer)"]
   lines += [

@@ -162,11 +162,11 @@ class TaskModel(abc.ABC):
   def _folder(self) -> str:
     """Returns the folder of the run, or of its best checkpoint."""
     folder = self._output_dir or ""
-    return evaluation.best_folder(folder) or folder
+    return evaluation.find_best_folder(folder) or folder
 
   def _trained(self) -> str:
     """Returns the best checkpoint of the run, otherwise the newest."""
-    newest = checkpoints.latest(self._folder())
+    newest = checkpoints.find_latest(self._folder())
     if newest is None:
       raise ValueError(
         f"{self._output_dir} has no trained model; call `fit` first, or give "
@@ -191,7 +191,7 @@ class TaskModel(abc.ABC):
     if source is None:
       raise ValueError("give `output_dir`, `init_checkpoint` or both.")
     config = export_config.ModelConfig(init_checkpoint=source, task=self.task)
-    return predictor.Predictor(settings.changed(config, values))
+    return predictor.Predictor(settings.replace(config, values))
 
   def _check_names(self, names: Mapping[str, Any]) -> None:
     """Raises TypeError for an unknown setting."""
@@ -216,7 +216,7 @@ class TaskModel(abc.ABC):
       files = model_folder.find(self._start or self._folder(), *paths)
       values |= zip(names, (files.config_file, files.needed_vocab()))
       values["init_checkpoint"] = files.weights if self._start else None
-    return settings.changed(self._defaults(), values)
+    return settings.replace(self._defaults(), values)
 
   def _prepare_fit(
     self, changes: Mapping[str, Any], has_validation: bool
@@ -229,7 +229,7 @@ class TaskModel(abc.ABC):
     eval_steps = {**self._settings_given, **changes}.get("eval_every_steps")
     if eval_steps and not has_validation:
       raise ValueError("eval_every_steps needs `validation_data`; give some.")
-    if output_dir and checkpoints.listed(output_dir):
+    if output_dir and checkpoints.list_checkpoints(output_dir):
       raise ValueError(
         f"{output_dir} already has a run; predict with it, or choose another "
         "`output_dir` to fit."
@@ -240,8 +240,10 @@ class TaskModel(abc.ABC):
 
   def _best(self, results: base.Results) -> base.Results:
     """Returns the results of the best checkpoint, if any, else `results`."""
-    folder = evaluation.best_folder(self._output_dir or "")
-    return evaluation.best_results(folder) if results and folder else results
+    folder = evaluation.find_best_folder(self._output_dir or "")
+    return (
+      evaluation.read_best_results(folder) if results and folder else results
+    )
 
 
 def _check_same_config(bert_config_file: str, folder: str) -> None:

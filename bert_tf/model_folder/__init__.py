@@ -9,13 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
   from bert_tf.model_folder.opening import ModelFolder as ModelFolder
-  from bert_tf.model_folder.opening import beside as beside
   from bert_tf.model_folder.opening import find as find
+  from bert_tf.model_folder.opening import (
+    find_files_beside as find_files_beside,
+  )
   from bert_tf.model_folder.opening import find_weights as find_weights
   from bert_tf.model_folder.opening import has_config as has_config
   from bert_tf.model_folder.opening import load as load
 
-_NAMES = ("ModelFolder", "beside", "find", "find_weights", "has_config", "load")
+_NAMES = (
+  "ModelFolder",
+  "find_files_beside",
+  "find",
+  "find_weights",
+  "has_config",
+  "load",
+)
 
 
 def __getattr__(name: str) -> Any:

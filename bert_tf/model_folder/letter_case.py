@@ -30,7 +30,7 @@ class Case:
   strip_accents: bool | None = None  # If None, the same as do_lower_case.
 
 
-def of(settings: Settings | None) -> Case:
+def get_case(settings: Settings | None) -> Case:
   """Returns the settings of a run or a config; unknown ones for None."""
   if settings is None:
     return Case()
@@ -72,7 +72,7 @@ def has_accents(vocab: Iterable[str]) -> bool:
   return sum(changed) * 50 >= max(1, len(changed))
 
 
-def tokenizer_of(
+def make_tokenizer(
   vocab_file: str, settings: Settings | None
 ) -> tokenization.FullTokenizer:
   """Returns the tokenizer of a model whose settings are resolved.
@@ -82,14 +82,14 @@ def tokenizer_of(
   Raises:
     ValueError: if the vocabulary is faulty.
   """
-  case = of(settings)
+  case = get_case(settings)
   tokenizer_files.warn_of_differing(vocab_file)
   return tokenization.FullTokenizer(
     vocab_file, case.do_lower_case is not False, case.strip_accents
   )
 
 
-def settle(
+def resolve(
   user: Case, saved: Case, source: str, vocab_file: str | None
 ) -> Case:
   """Resolves both settings: the user's, else the saved ones, else a guess.

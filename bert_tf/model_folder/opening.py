@@ -46,7 +46,7 @@ class ModelFolder:
   @functools.cached_property
   def folder(self) -> str:
     """The folder of the weights."""
-    return run_info.folder_of(self.weights)
+    return run_info.get_folder(self.weights)
 
   @property
   def is_hugging_face(self) -> bool:
@@ -128,7 +128,7 @@ class ModelFolder:
     """
     if self.is_hugging_face:
       config = hugging_face.read_config(self.folder)
-      task = hugging_face.task_of(config)
+      task = hugging_face.find_task(config)
       num_labels = 0
       if task in ("classification", "ner"):
         num_labels = len(config.get("id2label") or range(2))
@@ -144,7 +144,7 @@ class ModelFolder:
     """Returns whether run.json has the scores of these weights, the newest."""
     if not paths.exists(f"{self.weights}.index"):
       return True
-    newest = checkpoints.latest(self.folder)
+    newest = checkpoints.find_latest(self.folder)
     return newest is None or (
       os.path.normpath(self.weights) == os.path.normpath(newest)
     )
@@ -166,7 +166,7 @@ class ModelFolder:
     if not run or run.task != task:
       run = run_info.RunInfo(task=task)
     settings = tokenizer_files.read_settings(self.folder)
-    case = dataclasses.asdict(letter_case.of(settings))
+    case = dataclasses.asdict(letter_case.get_case(settings))
     known = {name: value for name, value in case.items() if value is not None}
     run = dataclasses.replace(run, **known)
     config = hugging_face.read_config(self.folder)
@@ -226,15 +226,15 @@ def find(
   """
   weights = find_weights(path)
   _check_is_original(weights)
-  files = beside(weights, bert_config_file, vocab_file)
-  if run_info.folder_of(path) == path:
+  files = find_files_beside(weights, bert_config_file, vocab_file)
+  if run_info.get_folder(path) == path:
     _check_config(files)
     _check_vocab(files)
   # Beside the prefix of a checkpoint, the files are only defaults.
   return files
 
 
-def beside(
+def find_files_beside(
   weights: str,
   bert_config_file: str | None = None,
   vocab_file: str | None = None,
@@ -317,12 +317,12 @@ def find_weights(path: str) -> str:
     if not path.endswith(hugging_face.SUFFIX):
       raise ValueError(f"{path} is not a model: {_remedy([path])}")
     return path
-  if run_info.folder_of(path) != path:
+  if run_info.get_folder(path) != path:
     checkpoints.prefix_to_read(path)  # Raises if there is no checkpoint.
     return path
   names = paths.list_folder(path)
   models = _saved_models(path, names)
-  if newest := checkpoints.latest(path):
+  if newest := checkpoints.find_latest(path):
     models.append(newest)
   else:
     prefixes = [n.removesuffix(".index") for n in names if n.endswith(".index")]
@@ -383,7 +383,7 @@ def _conversion(path: str) -> str:
 def _remedy(files: Sequence[str]) -> str:
   """Returns a list of the files, and advice how to make a model of them."""
   names = [os.path.basename(path) for path in files]
-  listed = errors.listed(names, _MAX_NAMED)
+  listed = errors.join_names(names, _MAX_NAMED)
   for path in files:
     if path.endswith(".weights.h5"):
       return f"there is {listed}; {_conversion(path)}"
@@ -400,8 +400,8 @@ def _remedy(files: Sequence[str]) -> str:
       "read here. If you trust them, load them with transformers and save the "
       "model again by save_pretrained(folder), which writes safetensors.",
     ),
-    ("tf_model.h5", hugging_face.from_other("from_tf")),
-    ("flax_model.msgpack", hugging_face.from_other("from_flax")),
+    ("tf_model.h5", hugging_face.conversion_advice("from_tf")),
+    ("flax_model.msgpack", hugging_face.conversion_advice("from_flax")),
     (
       ".keras",
       "a whole Keras model can run any code when it is read. If you trust it, "

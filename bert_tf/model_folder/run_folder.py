@@ -129,7 +129,7 @@ class RunFolder:
 
   def _check_vocab(self, vocab_file: str) -> None:
     """Raises ValueError if a run was trained with another vocabulary."""
-    is_begun = checkpoints.listed(self.path)
+    is_begun = checkpoints.list_checkpoints(self.path)
     if is_begun and run_info.has_other_vocab(self.path, vocab_file):
       path = os.path.join(self.path, run_info.VOCAB_FILE)
       raise ValueError(
@@ -172,7 +172,7 @@ class RunFiles:
     """Writes the missing files; raises OSError if a checkpoint is gone."""
     self.put_back()
     if checkpoint and distribution.is_chief():
-      if not checkpoints.is_there(checkpoint):
+      if not checkpoints.exists(checkpoint):
         raise OSError(
           f"{checkpoint} is missing: somebody deleted {self._output_dir}, or "
           "files in it, during the run. The results are written, but their "

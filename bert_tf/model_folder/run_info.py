@@ -68,8 +68,8 @@ class LabelOrigin:
   def unknown_label(self, label: object, labels: Sequence[str]) -> str:
     """Returns the error message for data with a label that is not known."""
     return (
-      f"label {label!r} is not one of {errors.listed(labels)}, the labels of "
-      f"{self.name}; {self.remedy}"
+      f"label {label!r} is not one of {errors.join_names(labels)}, the labels "
+      f"of {self.name}; {self.remedy}"
     )
 
 
@@ -313,7 +313,7 @@ def _write_if_new(path: str, content: bytes) -> None:
     atomic.write_bytes(path, content)
 
 
-def folder_of(path: str) -> str:
+def get_folder(path: str) -> str:
   """Returns the folder whose run.json belongs to a checkpoint or a folder."""
   # The file system ram:// takes a common prefix of file names for a folder.
   is_folder = paths.is_folder(path) and not paths.exists(f"{path}.index")

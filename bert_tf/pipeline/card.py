@@ -23,7 +23,7 @@ _WORDS = range(6, 21)  # Words and punctuation marks of an example sentence.
 
 def write(
   config: pipeline_config.PipelineConfig,
-  inputs: Sequence[sources.Source],
+  inputs: Sequence[sources.InputFile],
   results: Mapping[str, float | int],
 ) -> None:
   """Writes the card of a trained model."""
@@ -49,7 +49,7 @@ def _objectives(config: pipeline_config.PipelineConfig) -> str:
 
 
 def _data_section(
-  config: pipeline_config.PipelineConfig, inputs: Sequence[sources.Source]
+  config: pipeline_config.PipelineConfig, inputs: Sequence[sources.InputFile]
 ) -> Iterator[str]:
   """Yields the section about the training data, with hashes of the files."""
   yield from ("## Data", "", "| file | bytes | SHA-256 |", "|---|---|---|")

@@ -126,7 +126,7 @@ def _existing_bytes(output_dir: str) -> int:
 
 
 def estimate(
-  config: pipeline_config.PipelineConfig, inputs: Sequence[sources.Source]
+  config: pipeline_config.PipelineConfig, inputs: Sequence[sources.InputFile]
 ) -> Plan:
   """Returns the plan of a run, measured on the beginning of its text.
 
@@ -180,7 +180,7 @@ def estimate(
 
 def _write_sample(
   config: pipeline_config.PipelineConfig,
-  inputs: Sequence[sources.Source],
+  inputs: Sequence[sources.InputFile],
   folder: str,
 ) -> str:
   """Writes a corpus of the first documents and returns its path."""
@@ -202,7 +202,7 @@ def _write_sample(
   return part.text_file
 
 
-def _text_bytes(source: sources.Source) -> float:
+def _text_bytes(source: sources.InputFile) -> float:
   """Estimates how many bytes of text a file has."""
   share = _TEXT_SHARE.get(source.input_format, 1.0)
   return share * _expansion(source.path) * paths.num_bytes(source.path)
@@ -227,8 +227,8 @@ def _bert_config(
   )
 
 
-def _batch(config: pipeline_config.PipelineConfig) -> model_size.Batch:
-  return model_size.Batch(
+def _batch(config: pipeline_config.PipelineConfig) -> model_size.BatchSizes:
+  return model_size.BatchSizes(
     train_batch_size=config.model_size.train_batch_size,
     max_seq_length=config.max_seq_length,
     max_predictions_per_seq=config.max_predictions_per_seq,
@@ -257,11 +257,11 @@ def _step_seconds(
     config.max_predictions_per_seq,
     config.seed,
   )
-  seconds = step_seconds(runner, [batch] * 4)
+  seconds = time_steps(runner, [batch] * 4)
   return time.monotonic() - start, min(seconds[1:])
 
 
-def step_seconds(
+def time_steps(
   runner: estimator.Estimator, batches: Sequence[synthetic.Batch]
 ) -> list[float]:
   """Returns the seconds of each batch's training step; the first compiles."""

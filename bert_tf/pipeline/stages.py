@@ -50,7 +50,7 @@ def run(config: pipeline_config.PipelineConfig) -> None:
   backend.check_tensorflow()
   with errors.needs_extra("drawing the curves", extra="plots"):
     import matplotlib  # noqa: F401
-  inputs = sources.find(
+  inputs = sources.find_files(
     config.text, config.reading, text_config.TEXT, config.pydoc_packages
   )
   sources.check_packages(inputs)
@@ -81,7 +81,7 @@ def run(config: pipeline_config.PipelineConfig) -> None:
 
 
 def _settings(
-  config: pipeline_config.PipelineConfig, inputs: Sequence[sources.Source]
+  config: pipeline_config.PipelineConfig, inputs: Sequence[sources.InputFile]
 ) -> dict[str, Any]:
   """Returns the settings that must not change when a run resumes."""
   settings = json.loads(json.dumps(dataclasses.asdict(config)))
@@ -120,7 +120,7 @@ def _log_plan(
 
 def _make_data(
   config: pipeline_config.PipelineConfig,
-  inputs: Sequence[sources.Source],
+  inputs: Sequence[sources.InputFile],
   plan: plan_lib.Plan,
 ) -> str:
   """Writes corpus, vocabulary, records and config.

@@ -283,6 +283,6 @@ def log_axis(panel: style.Axes) -> None:
 
   panel.set_xscale("log")
   panel.xaxis.set_major_formatter(
-    ticker.FuncFormatter(lambda value, _: style.short(value))
+    ticker.FuncFormatter(lambda value, _: style.format_number(value))
   )
   panel.xaxis.set_minor_formatter(ticker.NullFormatter())

@@ -138,7 +138,7 @@ def check_path(path: str) -> str:
   return kind
 
 
-def readable(name: str) -> str:
+def format_name(name: str) -> str:
   """Returns the name of a result as words, such as masked-LM loss or F1."""
   text = name.replace("_", " ")
   for word, better in _WORDS.items():
@@ -153,10 +153,12 @@ def panel(axis: Axes, title: str, xlabel: str) -> None:
   axis.set(title=title, xlabel=xlabel)
   axis.xaxis.set_major_locator(ticker.MaxNLocator(6, steps=[1, 2, 5, 10]))
   for numbers in (axis.xaxis, axis.yaxis):
-    numbers.set_major_formatter(ticker.FuncFormatter(lambda v, _: short(v)))
+    numbers.set_major_formatter(
+      ticker.FuncFormatter(lambda v, _: format_number(v))
+    )
 
 
-def short(value: float) -> str:
+def format_number(value: float) -> str:
   """Formats a number briefly: 20k, 0.25, 5e-5."""
   size = abs(value)
   for limit, letter in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
@@ -211,7 +213,7 @@ def points(
   return color
 
 
-def over_runs(
+def aggregate_runs(
   curves: Sequence[Mapping[Any, float]],
 ) -> tuple[list[float], list[float], list[float], list[float]]:
   """Returns x, mean, minimum and maximum of y over the curves of several runs.

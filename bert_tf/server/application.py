@@ -279,7 +279,7 @@ class Server:
     finally:  # The client may have disconnected.
       counting.cancel()
     # The width of an answer must not depend on other requests of its batch.
-    trimmed = outputs.trimmed(computed)
+    trimmed = outputs.trim(computed)
     num_values = limits.count_values(trimmed)
     limits.check_answer(num_values, self._config)
 

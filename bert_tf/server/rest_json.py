@@ -309,7 +309,7 @@ def _is_base64(value: Any) -> bool:
 
 def _shorten(value: Any) -> str:
   """Returns a value for an error message, shortened."""
-  return errors.shortened(json.dumps(value), 63)
+  return errors.shorten(json.dumps(value), 63)
 
 
 def _value(name: str, array: np.ndarray) -> Any:

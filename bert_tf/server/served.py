@@ -127,4 +127,4 @@ def _load_tokenizer(
   """Returns the tokenizer for counting; None for a model without vocabulary."""
   if not model.vocab_file or saved_models.DEFAULT not in model.functions:
     return None
-  return letter_case.tokenizer_of(model.vocab_file, model.info)
+  return letter_case.make_tokenizer(model.vocab_file, model.info)

@@ -22,7 +22,7 @@ class FineTuningConfig:
     "models. Default: the value in the model's run.json, else a guess from the "
     "vocabulary, else True.",
     original=True,
-    otherwise=True,
+    fallback=True,
   )
   max_seq_length: int | None = settings.setting(
     None,
@@ -30,7 +30,7 @@ class FineTuningConfig:
     "are cut.",
     minimum=5,
     original=True,
-    otherwise=128,
+    fallback=128,
   )
   do_train: bool = settings.setting(False, "Whether to train.", original=True)
   do_eval: bool = settings.setting(
@@ -63,13 +63,13 @@ class FineTuningConfig:
     "Adds an untrained BiLSTM between BERT and the task's layer, as in table 5 "
     "of the paper; each direction is half as wide as hidden_size. Default: the "
     "value in the model's bert_config.json, else False.",
-    otherwise=False,
+    fallback=False,
   )
   strip_accents: bool | None = settings.setting(
     None,
     "Whether to strip accents. Default: the value in the model's run.json, "
     "else the same as do_lower_case.",
-    otherwise=None,
+    fallback=None,
   )
   num_run_examples: int = settings.setting(
     3,

@@ -65,7 +65,7 @@ def load(config: base.Config) -> base.Setup[base.Config]:
   config = dataclasses.replace(config, bilstm=bert_config.bilstm)
   config = resolve(config, folder, start)
   assert config.do_lower_case is not None and config.max_seq_length is not None
-  tokenizer = letter_case.tokenizer_of(config.vocab_file, config)
+  tokenizer = letter_case.make_tokenizer(config.vocab_file, config)
   tokenization.validate_case_matches_checkpoint(
     config.do_lower_case, config.train.init_checkpoint
   )
@@ -126,17 +126,20 @@ def resolve(
     ValueError: if a user's value contradicts the run's, or the vocabulary.
   """
   if folder.info:
-    return settings.settle(config, folder.info.saved(), folder.run_file)
+    return settings.resolve(config, folder.info.saved(), folder.run_file)
   run = start.run
   where = start.files.run_file if start.path else config.vocab_file
-  case = letter_case.settle(
-    letter_case.of(config), letter_case.of(run), where, config.vocab_file
+  case = letter_case.resolve(
+    letter_case.get_case(config),
+    letter_case.get_case(run),
+    where,
+    config.vocab_file,
   )
   saved = dataclasses.asdict(case)
   if run and run.task == config.task:
     saved = {**run.saved(), **saved}
   left_out = {n: saved[n] for n in saved if getattr(config, n, 0) is None}
-  return settings.settle(config, left_out, where)
+  return settings.resolve(config, left_out, where)
 
 
 def _read(

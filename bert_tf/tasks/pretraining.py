@@ -85,7 +85,7 @@ def run(
   pretraining_objective.check_masking(
     config, [*read, evaluated] if evaluated else read
   )
-  if not config.do_train and not checkpoints.listed(folder.path):
+  if not config.do_train and not checkpoints.list_checkpoints(folder.path):
     start = start_model.StartModel(config.train.init_checkpoint)
     start_model.check_is_trained(folder.path, start, heads.MASKED_LM)
   with folder.exclusive(config.do_train) as folder:
@@ -161,7 +161,7 @@ def _needs_initial_values(
       f"initial_values={config.initial_values} and init_checkpoint "
       f"{config.train.init_checkpoint} exclude each other; leave one out."
     )
-  return not checkpoints.listed(config.train.output_dir)
+  return not checkpoints.list_checkpoints(config.train.output_dir)
 
 
 def _run_info(
@@ -190,8 +190,8 @@ def _case(
   The records to train on decide, or else the run in output_dir. In a
   vocabulary, only capital letters are proof: cased text may have no capitals.
   """
-  records_case = pretraining_shards.case_of(record_files)
-  known = [records_case, letter_case.of(folder.info)]
+  records_case = pretraining_shards.read_case(record_files)
+  known = [records_case, letter_case.get_case(folder.info)]
   for case in known if config.do_train else reversed(known):
     if case.do_lower_case is not None:
       return case
@@ -208,13 +208,14 @@ def _log_epochs(
 ) -> None:
   batch_size = train.train_batch_size
   for phase in phases:
-    num_records, form = phase.records.files.num_records, phase.records.form
+    num_records = phase.records.files.num_records
+    record_format = phase.records.record_format
     if train.train_seconds:
       logging.info(
         "%d %s records of length %d, in batches of %d for %g minutes.",
         num_records,
-        form,
-        form.max_seq_length,
+        record_format,
+        record_format.max_seq_length,
         batch_size,
         train.train_seconds / 60,
       )
@@ -222,8 +223,8 @@ def _log_epochs(
     logging.info(
       "%d %s records of length %d, %d steps of %d: %.1f epochs.",
       num_records,
-      form,
-      form.max_seq_length,
+      record_format,
+      record_format.max_seq_length,
       phase.num_steps,
       batch_size,
       phase.num_steps * batch_size / num_records,
@@ -354,13 +355,13 @@ def _phases(
     phases = length_schedule.phases(config.schedule, num_steps, files)
   labelled_phases = []
   for phase in phases:
-    length = phase.records.form.max_seq_length
+    length = phase.records.record_format.max_seq_length
     bert_config.check_lengths(length, config.bert_config_file)
     records = pretraining_objective.labelled(
       config, phase.records, bert_config.vocab_size
     )
     if config.group_by_length:
-      if records.form.max_instances:
+      if records.record_format.max_instances:
         raise ValueError(
           f"{records.files.paths[0]} holds packed records, which all have "
           "similar length; leave `group_by_length` out."
@@ -385,8 +386,8 @@ def _evaluated(
   files = input_pipeline.open_records(config.eval_input_file)
   records = _as_configured(config, files)
   if config.schedule:
-    form = pretraining_records.Form.of(files.paths[0])
-    records = dataclasses.replace(records, form=form)
+    record_format = pretraining_records.RecordFormat.read(files.paths[0])
+    records = dataclasses.replace(records, record_format=record_format)
   return pretraining_objective.labelled(config, records, vocab_size)
 
 
@@ -395,13 +396,13 @@ def _as_configured(
   files: input_pipeline.RecordFiles,
 ) -> pretraining_records.PretrainingRecords:
   """Returns records with the first record's format and the config's sizes."""
-  form = pretraining_records.Form.of(files.paths[0])
+  record_format = pretraining_records.RecordFormat.read(files.paths[0])
   changes = {"max_seq_length": config.max_seq_length}
   # The setting is per instance; packed records hold several.
-  if form.is_masked and not form.max_instances:
+  if record_format.is_masked and not record_format.max_instances:
     changes["max_predictions_per_seq"] = config.max_predictions_per_seq
-  form = dataclasses.replace(form, **changes)
-  return pretraining_records.PretrainingRecords(files, form)
+  record_format = dataclasses.replace(record_format, **changes)
+  return pretraining_records.PretrainingRecords(files, record_format)
 
 
 def _evaluate(

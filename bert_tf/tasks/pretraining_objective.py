@@ -78,7 +78,7 @@ def labelled(
     ValueError: if the records do not fit the settings or the model.
   """
   records.check(vocab_size)
-  first, is_masked = records.files.paths[0], records.form.is_masked
+  first, is_masked = records.files.paths[0], records.record_format.is_masked
   if config.objective != MASKED_LM:
     if is_masked:
       raise ValueError(

@@ -206,13 +206,15 @@ def describe_labels(spec: run_info.LabelSpec, names: Iterable[str]) -> str:
   unused = [name for name in spec.labels if not counts[name]]
   text = describe_counts({name: counts[name] for name in spec.labels})
   if unused:
-    text += f" (none with {errors.listed(unused)})"
+    text += f" (none with {errors.join_names(unused)})"
   return f"labels of {spec.origin.name}: {text}"
 
 
 def describe_counts(counts: Mapping[str, int]) -> str:
   """Returns labels with their counts; only the first labels if many."""
-  return errors.listed([f"{name} {count}" for name, count in counts.items()])
+  return errors.join_names(
+    [f"{name} {count}" for name, count in counts.items()]
+  )
 
 
 def _inputs(

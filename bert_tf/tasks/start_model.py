@@ -35,7 +35,7 @@ class Purpose:
     if self.spec and self.spec.problem_type != run_info.WORDS:
       text = self.spec.problem_type
     if self.spec and self.spec.labels:
-      text += f" with the labels {errors.listed(self.spec.labels)}"
+      text += f" with the labels {errors.join_names(self.spec.labels)}"
     return f"{text}, on a BiLSTM" if self.has_bilstm else text
 
   @property

@@ -50,7 +50,9 @@ def plot(output_dir: str, plot_file: str, width: int = 1200) -> None:
   varied = [n for n in _SHORT if len({cell[n] for cell in cells}) > 1]
   height = max(_PANEL_HEIGHT, _ROW_HEIGHT * len(cells) + 90)
   with style.picture(plot_file, 2, width, height) as (results, losses):
-    style.panel(results, style.readable(metric), "dots: runs; bars: deviation")
+    style.panel(
+      results, style.format_name(metric), "dots: runs; bars: deviation"
+    )
     values, spreads = {}, {}
     for cell in cells:
       name = _name(cell, varied)
@@ -77,7 +79,7 @@ def _is_in_cell(run: dict[str, str], cell: dict[str, str]) -> bool:
 
 def _name(cell: dict[str, str], varied: Sequence[str]) -> str:
   """Returns the name of a cell: the settings that differ between cells."""
-  words = [f"{_SHORT[n]} {style.short(float(cell[n]))}" for n in varied]
+  words = [f"{_SHORT[n]} {style.format_number(float(cell[n]))}" for n in varied]
   return ", ".join(words) or "all runs"
 
 
@@ -89,7 +91,7 @@ def _draw_loss(
   losses = [log["loss"] for log in logs if "loss" in log]
   if not losses:
     return
-  steps, means, low, high = style.over_runs(losses)
+  steps, means, low, high = style.aggregate_runs(losses)
   color = style.line(axis, steps, means, name)
   if len(losses) > 1:
     style.band(axis, steps, low, high, color)

@@ -191,14 +191,14 @@ class FineTuningTrainConfig(TrainConfig):
     "the attention projections and the task's own layer. Typical: 8, with a "
     "learning rate of 1e-4 or more. 0 trains all of BERT.",
     minimum=0,
-    otherwise=0,
+    fallback=0,
   )
   lora_alpha: float | None = settings.setting(
     None,
     "LoRA's updates are multiplied by lora_alpha / lora_rank. Default: the "
     "value in the model's run.json, else lora_rank.",
     minimum=0.0,
-    otherwise=None,
+    fallback=None,
   )
   lora_adapter: str | None = settings.setting(
     None,

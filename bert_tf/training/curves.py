@@ -82,9 +82,9 @@ def plot(output_dir: str, plot_file: str, width: int = 1200) -> None:
   panels = _panels(training, evaluation)
   with style.picture(plot_file, len(panels), width) as axes:
     for axis, (title, names) in zip(axes, panels.items()):
-      style.panel(axis, style.readable(title), "step")
+      style.panel(axis, style.format_name(title), "step")
       for name in names:
-        shown = style.readable(name).removesuffix(f" {title}")
+        shown = style.format_name(name).removesuffix(f" {title}")
         shown = "total" if name == title and len(names) > 1 else shown
         _draw(axis, shown, training.get(name, {}), evaluation.get(name, {}))
       if title == _RATE:

@@ -72,6 +72,6 @@ class LossCheck:
   def _error(self, what: str) -> DivergedError:
     return DivergedError(
       f"{what}; the last checkpoint is "
-      f"{checkpoints.latest(self._output_dir)}. Lower `learning_rate` or "
+      f"{checkpoints.find_latest(self._output_dir)}. Lower `learning_rate` or "
       "lengthen the warm-up."
     )

@@ -126,7 +126,7 @@ class Estimator:
       self._log_nothing_left(step)
       return step
     batches = iter(input_fn(step))
-    if not checkpoints.listed(self.config.output_dir):
+    if not checkpoints.list_checkpoints(self.config.output_dir):
       self._save(self._tensors())
     if mode is None:
       self.train_step = tuning.choose_step(
@@ -279,7 +279,7 @@ class Estimator:
     Raises:
       ValueError: if a checkpoint does not fit, or if all are damaged.
     """
-    self._newest = checkpoints.latest(self.config.output_dir)
+    self._newest = checkpoints.find_latest(self.config.output_dir)
     self._step = restore.load_for_inference(self.model, self.config)
     return self._step
 

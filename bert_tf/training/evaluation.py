@@ -33,13 +33,13 @@ def is_better(metric: str, value: float, other: float) -> bool:
   return value > other or (value == value and other != other)
 
 
-def best_folder(output_dir: str) -> str | None:
+def find_best_folder(output_dir: str) -> str | None:
   """Returns the folder of a run's best checkpoint; None without one."""
   folder = os.path.join(output_dir, BEST_DIR)
-  return folder if checkpoints.listed(folder) else None
+  return folder if checkpoints.list_checkpoints(folder) else None
 
 
-def best_results(folder: str) -> dict[str, float | int]:
+def read_best_results(folder: str) -> dict[str, float | int]:
   """Returns the results of the checkpoint in a `best_folder`.
 
   Raises:
@@ -73,7 +73,7 @@ def _find_results(
   folder: str, evaluations: Sequence[dict[str, float | int]]
 ) -> dict[str, float | int] | None:
   """Returns the evaluation of a folder's newest checkpoint; None without."""
-  path = checkpoints.latest(folder) or ""
+  path = checkpoints.find_latest(folder) or ""
   step = path.rpartition("-")[2]
   return next(
     (r for r in evaluations if str(r[checkpoints.GLOBAL_STEP]) == step), None

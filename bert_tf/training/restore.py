@@ -185,7 +185,7 @@ def _load_newest(output_dir: str, load: Callable[[str], T]) -> T | None:
     ValueError: if it is damaged or not finite. The message names the
       checkpoint to use instead.
   """
-  path = checkpoints.latest(output_dir)
+  path = checkpoints.find_latest(output_dir)
   if path is None:
     return None
   try:
@@ -211,7 +211,7 @@ def _load_newest_whole(output_dir: str, load: Callable[[str], T]) -> T | None:
     ValueError: if all checkpoints are damaged. The message names them.
   """
   damaged: list[checkpoints.DamagedCheckpointError] = []
-  for path in checkpoints.listed(output_dir):
+  for path in checkpoints.list_checkpoints(output_dir):
     try:
       return load(path)
     except checkpoints.DamagedCheckpointError as error:

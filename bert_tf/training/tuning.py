@@ -51,7 +51,7 @@ def known_mode(
     return compilation.PLAIN
   path = os.path.join(config.output_dir, FILE)
   # Without a checkpoint the file is a leftover of another run.
-  if paths.exists(path) and checkpoints.listed(config.output_dir):
+  if paths.exists(path) and checkpoints.list_checkpoints(config.output_dir):
     try:
       return compilation.mode_by_use_xla(
         json_files.read_object(path).get("use_xla")

@@ -85,7 +85,7 @@ def summarize_seeds(
   curves = [row.curve[part] for row in same if name in row.curve.get(part, {})]
   if not curves:
     return None
-  return style.over_runs([dict(zip(c[axis], c[name])) for c in curves])
+  return style.aggregate_runs([dict(zip(c[axis], c[name])) for c in curves])
 
 
 def make_reference(

@@ -56,7 +56,9 @@ class Text:
       eval_fraction=scale.eval_fraction,
       random_seed=_SEED,
     )
-    inputs = sources.find(str(config.text), config.reading, text_config.TEXT)
+    inputs = sources.find_files(
+      str(config.text), config.reading, text_config.TEXT
+    )
     sources.check_packages(inputs)
     corpus_build.create(
       config.reading, inputs, self._output, self._num_workers, resume=True

@@ -205,7 +205,7 @@ def _find_checkpoint(
   """Returns the checkpoint of a step (None: the last), if it exists."""
   step = source.num_train_steps if step is None else step
   path = os.path.join(folder, f"model.ckpt-{step}")
-  return path if path in checkpoints.listed(folder) else None
+  return path if path in checkpoints.list_checkpoints(folder) else None
 
 
 def _read_curve(folder: str, pieces_per_step: float) -> rows.Curve:

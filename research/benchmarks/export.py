@@ -122,7 +122,9 @@ def _tokenize(
   """Returns the model's features, int32 [B, F] by name."""
   cls_id, sep_id = tokenizer.convert_tokens_to_ids(["[CLS]", "[SEP]"])
   rows = [
-    packing.pack(tokenizer.tokenize_to_ids(text), None, cls_id, sep_id, length)
+    packing.build_input(
+      tokenizer.tokenize_to_ids(text), None, cls_id, sep_id, length
+    )
     for text in texts
   ]
   return {n: np.array([row[n] for row in rows], np.int32) for n in rows[0]}

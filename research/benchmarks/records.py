@@ -106,7 +106,7 @@ def _make_data_set(
     masker = dynamic_masking.DynamicMasker(settings.masking_config, vocab, 0)
   records = pretraining_records.PretrainingRecords(
     input_pipeline.open_records(path),
-    pretraining_records.Form.of(path),
+    pretraining_records.RecordFormat.read(path),
     masker,
     group_by_length=name == GROUPED,
   )

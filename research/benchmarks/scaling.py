@@ -88,7 +88,9 @@ def _run_process(settings: Mapping[str, Any]) -> dict[str, Any]:
     if process.returncode:
       raise ValueError(f"{dict(settings)} failed: {process.stderr[-1000:]}")
     result = json.loads(process.stdout.splitlines()[-1])
-    reader = checkpoints.CheckpointReader(checkpoints.listed(folder)[0])
+    reader = checkpoints.CheckpointReader(
+      checkpoints.list_checkpoints(folder)[0]
+    )
     weights = {
       name: reader.get(name) for name in reader.shapes if "adam" not in name
     }
@@ -129,7 +131,7 @@ def _train(
   strategy = "mirrored" if num_devices > 1 else "one"
   with distribution.create_strategy(strategy).scope():
     runner = pretraining.build_estimator(bert_config, train_config)
-    seconds = plan.step_seconds(runner, batches)
+    seconds = plan.time_steps(runner, batches)
     variables = restore.training_variables(runner.model, runner.optimizer)
     checkpoints.save(folder, {n: v.value for n, v in variables.items()}, 1)
   peak = step_timing.peak_bytes(resource.getrusage(resource.RUSAGE_SELF)) / 1e6

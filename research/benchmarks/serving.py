@@ -177,7 +177,7 @@ def _predict(model: predictor_lib.Predictor, row: Mapping[str, str]) -> Any:
   inputs = {name: np.array([text.encode()]) for name, text in row.items()}
   request = rest_json.PredictRequest(saved_models.DEFAULT, inputs, True)
   outputs = model.functions[saved_models.DEFAULT](inputs)
-  return rest_json.predict_response(request, output_lib.trimmed(outputs))
+  return rest_json.predict_response(request, output_lib.trim(outputs))
 
 
 def _send_all(

@@ -64,13 +64,13 @@ def opened(*paths):
 
 def checked(world, path, **changes):
   """Checks records as pre-training does."""
-  form = pretraining_records.Form.of(path)
+  form = pretraining_records.RecordFormat.read(path)
   values = {
     "max_seq_length": 16,
     "max_predictions_per_seq": 2,
     "max_instances": form.max_instances,
   }
-  expected = pretraining_records.Form(**{**values, **changes})
+  expected = pretraining_records.RecordFormat(**{**values, **changes})
   pretraining_records.PretrainingRecords(opened(path), expected).check(500)
 
 
@@ -80,7 +80,7 @@ def unmasked(world):
 
 def begins(world, vocab_file):
   found = opened(unmasked(world))
-  form = pretraining_records.Form.of(found.paths[0])
+  form = pretraining_records.RecordFormat.read(found.paths[0])
   cls_id = tokenization.load_vocab(vocab_file)["[CLS]"]
   pretraining_records.PretrainingRecords(found, form).check_begins(
     cls_id, vocab_file
@@ -121,16 +121,16 @@ def build(world, formats=text_config.TEXT, files="corpus.txt", **values):
     input_format=formats, **values.pop("reading", {})
   )
   output = corpus_build.Output(output_file=world.path(files), **values)
-  inputs = sources.find(world.path("text.txt"), config, formats)
+  inputs = sources.find_files(world.path("text.txt"), config, formats)
   corpus_build.create(config, inputs, output)
 
 
 def columns(world, name, content, *given):
   path = world.write(name, content)
   kind = name.split(".")[-1]
-  parsed = tables.columns(kind, given)
+  parsed = tables.parse_columns(kind, given)
   layout = tables.Table(path, kind, tuple(c for c in parsed if c), "text")
-  return list(tables.rows(layout))
+  return list(tables.read_rows(layout))
 
 
 def compared(language):
@@ -391,7 +391,7 @@ CASES = (
     "data.pretraining_records check",
     ("unmasked", "data", "mask", "pack_sequences"),
     lambda w: pretraining_records.PretrainingRecords(
-      opened(records(w), unmasked(w)), pretraining_records.Form(16, 2)
+      opened(records(w), unmasked(w)), pretraining_records.RecordFormat(16, 2)
     ).check(500),
     lambda w: checked(w, records(w)),
   ),

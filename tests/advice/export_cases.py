@@ -23,7 +23,7 @@ def build(path, **values):
 
 
 def source(path, **values):
-  return pretrained.Source(path, **values)
+  return pretrained.ModelSource(path, **values)
 
 
 def to(world, kind, path, target=None, source_format="original", **values):

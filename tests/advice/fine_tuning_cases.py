@@ -50,7 +50,7 @@ def labelled(world, path, **values):
     **values,
   )
   files = input_pipeline.open_records(path)
-  form = pretraining_records.Form.of(path)
+  form = pretraining_records.RecordFormat.read(path)
   records = pretraining_records.PretrainingRecords(files, form)
   found = pretraining_objective.labelled(config, records, 500)
   pretraining_objective.check_masking(config, [found])

@@ -113,5 +113,5 @@ def write_models(folder: pathlib.Path) -> None:
   tiny_models.write_run(folder / "encoder", modeling.BertModel(config))
   for step in (1, 2):
     tiny_models.write_run(folder / "two_steps", pretraining, step=step)
-  newest = checkpoints.latest(str(folder / "pretraining"))
+  newest = checkpoints.find_latest(str(folder / "pretraining"))
   assert newest

@@ -70,7 +70,7 @@ def extend(world, words, model="pretraining", out="more", **values):
   }
   return extend_vocab.extend(
     **{**files, **values},
-    words=[extend_vocab.Word(word, "--words") for word in words],
+    words=[extend_vocab.NewWord(word, "--words") for word in words],
     output_dir=world.path(out),
   )
 

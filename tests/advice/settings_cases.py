@@ -27,7 +27,7 @@ CONFIG = tiny_models.CONFIG
 class Saved:
   """A config with a setting that a run saves."""
 
-  length: int | None = settings.setting(None, "A length.", otherwise=128)
+  length: int | None = settings.setting(None, "A length.", fallback=128)
 
 
 def data(**values):
@@ -49,7 +49,7 @@ def vocabulary(world, accents):
 
 
 def case(world, accents=True, **given):
-  letter_case.settle(
+  letter_case.resolve(
     letter_case.Case(**given),
     letter_case.Case(),
     "run.json",
@@ -67,8 +67,8 @@ CASES = (
   Case(
     "settings settle",
     ("length", "64", "run.json", "128"),
-    lambda w: settings.settle(Saved(length=64), {"length": 128}, "run.json"),
-    lambda w: settings.settle(Saved(), {"length": 128}, "run.json"),
+    lambda w: settings.resolve(Saved(length=64), {"length": 128}, "run.json"),
+    lambda w: settings.resolve(Saved(), {"length": 128}, "run.json"),
   ),
   Case(
     "data.config __post_init__",
@@ -195,13 +195,13 @@ CASES = (
   Case(
     "model_folder.letter_case settle",
     ("do_lower_case=True", "vocab.txt"),
-    lambda w: letter_case.settle(
+    lambda w: letter_case.resolve(
       letter_case.Case(True),
       letter_case.Case(),
       "run.json",
       w.write("vocab.txt", "[PAD]\n[UNK]\nThe\nCafe\n"),
     ),
-    lambda w: letter_case.settle(
+    lambda w: letter_case.resolve(
       letter_case.Case(), letter_case.Case(), "run.json", w.path("vocab.txt")
     ),
   ),
@@ -214,13 +214,13 @@ CASES = (
   Case(
     "model_folder.letter_case _resolve_accents",
     ("strip_accents=True", "run.json"),
-    lambda w: letter_case.settle(
+    lambda w: letter_case.resolve(
       letter_case.Case(strip_accents=True),
       letter_case.Case(strip_accents=False),
       "run.json",
       None,
     ),
-    lambda w: letter_case.settle(
+    lambda w: letter_case.resolve(
       letter_case.Case(),
       letter_case.Case(strip_accents=False),
       "run.json",

@@ -69,7 +69,7 @@ def named_records(world, ids):
     for value in (serialized[0], record.SerializeToString()):
       writer.write(value)
   files = input_pipeline.open_records(path)
-  spec = pretraining_records.Form.of(path).spec()
+  spec = pretraining_records.RecordFormat.read(path).spec()
   with input_pipeline.naming_records([(files, spec)], 500, 2):
     if max(ids) >= 500:
       raise tf.errors.InvalidArgumentError(None, None, "an id")
@@ -84,7 +84,9 @@ def no_example(world):
 
 def converted(world, kind, name="bilstm.json", **changes):
   config = model_cases.write_config(world, name, **changes)
-  source = pretrained.Source(world.copy("encoder"), bert_config_file=config)
+  source = pretrained.ModelSource(
+    world.copy("encoder"), bert_config_file=config
+  )
   return convert.convert(source, "original", world.path(f"{kind}/c"), kind)
 
 
@@ -101,7 +103,7 @@ def compressed(world, size):
   import gzip
 
   path = world.write("text.txt.gz", gzip.compress(b"a text\n" * 99)[:size])
-  with compression.opened(path) as reader:
+  with compression.open_file(path) as reader:
     reader.read()
 
 

@@ -64,7 +64,7 @@ def attack(num_tries: int, seed: int, folder: pathlib.Path) -> outcomes.Outcome:
   )
   rng = random.Random(seed)
   run = tiny_models.write_classifier(folder / "run")
-  source = pretrained.Source(str(run), do_lower_case=True)
+  source = pretrained.ModelSource(str(run), do_lower_case=True)
   convert.convert(source, "original", str(folder / "hf"), "hf")
   (folder / "records").mkdir()
   bert_run.prepare(folder / "records")
@@ -125,7 +125,7 @@ def _read_run(folder: pathlib.Path) -> _Read:
 
 def _read_hf(folder: pathlib.Path) -> _Read:
   """Reads Hugging Face's folder."""
-  model = hugging_face.read(pretrained.Source(str(folder)))
+  model = hugging_face.read(pretrained.ModelSource(str(folder)))
   weights = {name: value.tobytes() for name, value in model.tensors.items()}
   return weights, (model.vocab(), vars(model.config), model.run)
 

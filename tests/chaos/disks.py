@@ -48,7 +48,7 @@ def writers(
   """Returns functions that write to a path, by the last part of the path."""
   run = tiny_models.write_classifier(folder / "run")
   (folder / "texts").write_text(_TEXTS)
-  source = pretrained.Source(str(run))
+  source = pretrained.ModelSource(str(run))
   extraction = inference_config.ExtractionConfig(
     init_checkpoint=str(run), layers=(-1, -2)
   )

@@ -30,7 +30,7 @@ def train(output_dir: str, operations: trainer.Operations) -> None:
 
 def _newest(output_dir: str) -> int:
   """Returns the step of the newest checkpoint, 0 without one."""
-  path = checkpoints.latest(output_dir)
+  path = checkpoints.find_latest(output_dir)
   if not path:
     return 0
   reader = checkpoints.CheckpointReader(path)

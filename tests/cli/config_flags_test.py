@@ -32,7 +32,7 @@ class Outer:
   input_file: str = settings.setting(help="What is read.", original=True)
   output_file: str = settings.setting(help="What is written.")
   do_eval: bool = settings.setting(False, "Whether.", original=True)
-  do_lower_case: bool | None = settings.setting(None, "Case.", otherwise=True)
+  do_lower_case: bool | None = settings.setting(None, "Case.", fallback=True)
   use_xla: bool | None = settings.setting(None, "Whether XLA compiles.")
   task: str | None = settings.setting(None, "Task.", choices=("a", "b"))
   top_k: int | None = settings.setting(None, "Answers.")

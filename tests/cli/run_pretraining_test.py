@@ -201,7 +201,7 @@ def test_sigterm_saves_and_exits_with_status_0(data, start_python):
       process.send_signal(signal.SIGTERM)
   assert process.wait() == 0
   assert "Stopped by SIGTERM" in lines[-1]
-  step = int(checkpoints.latest(str(data / "stopped")).rsplit("-", 1)[1])
+  step = int(checkpoints.find_latest(str(data / "stopped")).rsplit("-", 1)[1])
   assert step >= 50
   assert f"at step {step}/100000" in lines[-1]
 

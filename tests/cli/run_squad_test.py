@@ -321,7 +321,7 @@ def test_the_best_evaluated_checkpoint_is_saved(data, tmp_path, version):
   values = [e["f1"] for e in evaluations]
   assert values[0] < max(values)
   step = 2 * (1 + values.index(max(values)))
-  best = checkpoints.latest(str(tmp_path / "best"))
+  best = checkpoints.find_latest(str(tmp_path / "best"))
   assert best.endswith(f"model.ckpt-{step}")
   # The folder can be used for predictions.
   config = squad_config(data, tmp_path / "best", version, do_train=False)
@@ -339,7 +339,9 @@ def test_training_stops_without_improvement(data, tmp_path):
   with runs.logged() as log:
     squad.run(squad_config(data, tmp_path, train=train))
   assert "Stopped early at step 12/160" in log()
-  assert checkpoints.latest(str(tmp_path / "best")).endswith("model.ckpt-4")
+  assert checkpoints.find_latest(str(tmp_path / "best")).endswith(
+    "model.ckpt-4"
+  )
   assert (tmp_path / "predictions.json").exists()
 
 
@@ -711,7 +713,7 @@ def start(tmp_path_factory):
   """Returns a Hugging Face folder to start from."""
   folder = tmp_path_factory.mktemp("start")
   tiny_models.write_run(folder / "run", heads.SpanModel(tiny_models.CONFIG))
-  source = pretrained.Source(str(folder / "run"))
+  source = pretrained.ModelSource(str(folder / "run"))
   convert.convert(source, "original", str(folder / "hf"), "hf")
   return folder / "hf"
 

@@ -28,8 +28,12 @@ def there_and_back(tmp_path, kind, model_format):
   prefix, model = interop_models.write_original(tmp_path / "in", kind)
   target = str(tmp_path / TARGETS[model_format])
   back = str(tmp_path / "back" / "bert_model.ckpt")
-  convert.convert(pretrained.Source(prefix), "original", target, model_format)
-  convert.convert(pretrained.Source(target), model_format, back, "original")
+  convert.convert(
+    pretrained.ModelSource(prefix), "original", target, model_format
+  )
+  convert.convert(
+    pretrained.ModelSource(target), model_format, back, "original"
+  )
   return {v.path: v.numpy() for v in model.weights}, back
 
 
@@ -62,7 +66,7 @@ def test_a_round_trip_changes_no_bit(tmp_path, kind, model_format):
 def test_keras_weights_are_what_the_models_load_and_save(tmp_path, kind):
   prefix, model = interop_models.write_original(tmp_path / "in", kind)
   target = str(tmp_path / "out" / "bert.weights.h5")
-  convert.convert(pretrained.Source(prefix), "original", target, "keras")
+  convert.convert(pretrained.ModelSource(prefix), "original", target, "keras")
   loaded = interop_models.KINDS[kind](interop_models.CONFIG)
   loaded.load_weights(target)
   for variable, expected in zip(loaded.weights, model.weights, strict=True):
@@ -71,7 +75,7 @@ def test_keras_weights_are_what_the_models_load_and_save(tmp_path, kind):
   saved = tmp_path / "in" / "saved.weights.h5"
   model.save_weights(saved)
   back = str(tmp_path / "back" / "bert_model.ckpt")
-  convert.convert(pretrained.Source(str(saved)), "keras", back, "original")
+  convert.convert(pretrained.ModelSource(str(saved)), "keras", back, "original")
   interop_models.assert_close(
     interop_models.outputs(interop_models.loaded(kind, back), kind),
     interop_models.outputs(model, kind),
@@ -91,11 +95,14 @@ def test_weights_that_are_not_finite_are_not_converted(
   with monkeypatch.context() as patch:
     patch.setattr(checkpoints, "check_finite", lambda path, tensors: None)
     convert.convert(
-      pretrained.Source(prefix), "original", target, source_format
+      pretrained.ModelSource(prefix), "original", target, source_format
     )
   with pytest.raises(ValueError, match="not finite, in .*beta"):
     convert.convert(
-      pretrained.Source(target), source_format, str(tmp_path / "c"), "original"
+      pretrained.ModelSource(target),
+      source_format,
+      str(tmp_path / "c"),
+      "original",
     )
 
 
@@ -108,7 +115,7 @@ def test_a_lone_masked_lm_head_gets_the_other_for_keras(tmp_path):
   }
   checkpoints.write(prefix, tensors)
   target = str(tmp_path / "out" / "bert.weights.h5")
-  source = pretrained.Source(prefix, do_lower_case=True)
+  source = pretrained.ModelSource(prefix, do_lower_case=True)
   written = convert.convert(source, "original", target, "keras")
   assert written.run.task == "pretraining"
   assert written.notes == (
@@ -125,8 +132,8 @@ def test_a_lone_masked_lm_head_gets_the_other_for_keras(tmp_path):
 def test_forms_go_to_one_another_without_the_originals(tmp_path):
   prefix, model = interop_models.write_original(tmp_path / "in", "classifier")
   h5, folder = str(tmp_path / "k" / "m.weights.h5"), str(tmp_path / "hf")
-  convert.convert(pretrained.Source(prefix), "original", h5, "keras")
-  convert.convert(pretrained.Source(h5), "keras", folder, "hf")
+  convert.convert(pretrained.ModelSource(prefix), "original", h5, "keras")
+  convert.convert(pretrained.ModelSource(h5), "keras", folder, "hf")
   found = safetensors_numpy.load_file(tmp_path / "hf" / "model.safetensors")
   np.testing.assert_array_equal(
     found["classifier.weight"], model.output_weights.numpy()
@@ -152,14 +159,16 @@ def test_run_json_comes_along(tmp_path, model_format):
     str(tmp_path / "in"), RUN, interop_models.CONFIG, vocab_file
   )
   target = str(tmp_path / TARGETS[model_format])
-  source = pretrained.Source(prefix)
+  source = pretrained.ModelSource(prefix)
   written = convert.convert(source, "original", target, model_format)
   assert model_folder.ModelFolder(target).run == RUN
   assert written.notes == ()
   saved = run_info.read_labels(str(tmp_path / "out"))
   assert saved == run_info.LabelSpec("mine", "multilabel", RUN.labels)
   back = str(tmp_path / "back" / "bert_model.ckpt")
-  convert.convert(pretrained.Source(target), model_format, back, "original")
+  convert.convert(
+    pretrained.ModelSource(target), model_format, back, "original"
+  )
   assert model_folder.ModelFolder(back).run == RUN
 
 
@@ -171,9 +180,9 @@ def test_a_case_that_contradicts_the_models_files_is_refused(
   vocab = interop_models.VOCAB.replace("w0\n", "W0\n")
   (tmp_path / "in" / "vocab.txt").write_text(vocab)
   target = str(tmp_path / TARGETS[model_format])
-  source = pretrained.Source(prefix, do_lower_case=False)
+  source = pretrained.ModelSource(prefix, do_lower_case=False)
   convert.convert(source, "original", target, model_format)
-  source = pretrained.Source(target, do_lower_case=True)
+  source = pretrained.ModelSource(target, do_lower_case=True)
   where = "tokenizer_config.json" if model_format == "hf" else "run.json"
   with pytest.raises(ValueError, match=f"True contradicts .*{where}.*False"):
     convert.convert(
@@ -227,7 +236,7 @@ def test_the_newest_checkpoint_of_a_run_is_taken(tmp_path):
     checkpoints.save(str(folder), tensors, keep_checkpoint_max=5)
   target = str(tmp_path / "out" / "m.weights.h5")
   written = convert.convert(
-    pretrained.Source(str(folder)), "original", target, "keras"
+    pretrained.ModelSource(str(folder)), "original", target, "keras"
   )
   name = "bert/pooler/dense/bias"
   np.testing.assert_array_equal(written.tensors[name], tensors[name])
@@ -243,7 +252,7 @@ def test_tensors_that_do_not_fit_the_config_are_all_named(tmp_path):
   checkpoints.write(prefix, tensors)
   with pytest.raises(ValueError) as error:
     convert.convert(
-      pretrained.Source(prefix), "original", str(tmp_path / "out"), "hf"
+      pretrained.ModelSource(prefix), "original", str(tmp_path / "out"), "hf"
     )
   for expected in (
     "bert/encoder/layer_1/output/dense/bias is missing",
@@ -260,9 +269,9 @@ def test_a_checkpoint_needs_its_config(tmp_path):
   (tmp_path / "in" / "bert_config.json").rename(tmp_path / "config.json")
   target = str(tmp_path / "out" / "m.weights.h5")
   with pytest.raises(ValueError, match="set `bert_config_file`"):
-    convert.convert(pretrained.Source(prefix), "original", target, "keras")
+    convert.convert(pretrained.ModelSource(prefix), "original", target, "keras")
   config_file = str(tmp_path / "config.json")
-  source = pretrained.Source(prefix, bert_config_file=config_file)
+  source = pretrained.ModelSource(prefix, bert_config_file=config_file)
   convert.convert(source, "original", target, "keras")
   assert pathlib.Path(target).is_file()
 
@@ -273,7 +282,7 @@ def test_a_vocabulary_of_another_size_is_refused(tmp_path):
     writer.write("more\n")
   with pytest.raises(ValueError, match="24 word pieces, but vocab_size .* 23"):
     convert.convert(
-      pretrained.Source(prefix), "original", str(tmp_path / "out"), "hf"
+      pretrained.ModelSource(prefix), "original", str(tmp_path / "out"), "hf"
     )
 
 
@@ -284,7 +293,9 @@ def test_another_models_files_are_not_written_over(tmp_path, model_format):
   (tmp_path / "out").mkdir()
   (tmp_path / "out" / "vocab.txt").write_text("other\n")
   with pytest.raises(ValueError, match="vocab.txt .*`output_checkpoint`"):
-    convert.convert(pretrained.Source(prefix), "original", target, model_format)
+    convert.convert(
+      pretrained.ModelSource(prefix), "original", target, model_format
+    )
   assert [p.name for p in (tmp_path / "out").iterdir()] == ["vocab.txt"]
 
 
@@ -292,7 +303,7 @@ class TestBadKerasWeights:
   """Files that Keras did not write, or not of this config."""
 
   def read(self, path):
-    return keras_weights.read(pretrained.Source(str(path)))
+    return keras_weights.read(pretrained.ModelSource(str(path)))
 
   def saved(self, tmp_path):
     interop_models.write_beside(tmp_path, "classifier")
@@ -387,7 +398,7 @@ def test_the_script_refuses_what_it_would_not_use(
 def test_keras_weights_whose_values_are_elsewhere_are_refused(tmp_path, kind):
   prefix, _ = interop_models.write_original(tmp_path / "in", "encoder")
   path = str(tmp_path / "out" / "bert.weights.h5")
-  convert.convert(pretrained.Source(prefix), "original", path, "keras")
+  convert.convert(pretrained.ModelSource(prefix), "original", path, "keras")
   other = str(tmp_path / "other.h5")
   shutil.copy(path, other)
   with h5py.File(path, "r+") as file:
@@ -412,7 +423,7 @@ def test_keras_weights_whose_values_are_elsewhere_are_refused(tmp_path, kind):
       )
   with pytest.raises(ValueError, match=f"{name} are not in the file"):
     convert.convert(
-      pretrained.Source(path), "keras", str(tmp_path / "c"), "original"
+      pretrained.ModelSource(path), "keras", str(tmp_path / "c"), "original"
     )
 
 

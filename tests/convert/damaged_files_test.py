@@ -38,7 +38,7 @@ def folders(tmp_path_factory):
   run = tiny_models.write_classifier(root / "run")
   for kind in convert.FORMATS:
     target = str(root / kind) + FILES[kind][0]
-    convert.convert(pretrained.Source(str(run)), "original", target, kind)
+    convert.convert(pretrained.ModelSource(str(run)), "original", target, kind)
   export.run(
     export_config.ExportConfig(
       init_checkpoint=str(run), export_dir=str(root / "saved_model")
@@ -50,9 +50,9 @@ def folders(tmp_path_factory):
 def read_all(path, tmp_path):
   """Reads every value of a model as the commands do."""
   if not pathlib.Path(path, "saved_model.pb").exists():
-    source = pretrained.Source(path)
+    source = pretrained.ModelSource(path)
     target = str(tmp_path / "again" / "m")
-    convert.convert(source, convert.format_of(path), target, "original")
+    convert.convert(source, convert.find_format(path), target, "original")
   else:
     loaded_model.load(path)
 

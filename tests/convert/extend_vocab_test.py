@@ -60,7 +60,7 @@ def extend(vocab, output_dir, texts=tuple(PIECES), **settings):
     "vocab_file": str(vocab),
     "init_checkpoint": str(CHECKPOINT),
     "words": [
-      extend_vocab.Word(text, f"w:{i}") for i, text in enumerate(texts)
+      extend_vocab.NewWord(text, f"w:{i}") for i, text in enumerate(texts)
     ],
     "output_dir": str(output_dir),
     "do_lower_case": True,
@@ -395,9 +395,9 @@ def test_words_are_read_one_a_line(tmp_path):
   path = tmp_path / "words.txt"
   path.write_text("qed\n\n  flighty \n \nthe", encoding="utf-8")
   assert extend_vocab.read_words(str(path)) == [
-    extend_vocab.Word("qed", f"{path}:1"),
-    extend_vocab.Word("flighty", f"{path}:3"),
-    extend_vocab.Word("the", f"{path}:5"),
+    extend_vocab.NewWord("qed", f"{path}:1"),
+    extend_vocab.NewWord("flighty", f"{path}:3"),
+    extend_vocab.NewWord("the", f"{path}:5"),
   ]
   with pytest.raises(ValueError, match="words_file.*none.txt"):
     extend_vocab.read_words(str(tmp_path / "none.txt"))

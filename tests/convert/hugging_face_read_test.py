@@ -106,7 +106,7 @@ def write_model(folder, tensors, config=(), tokenizer=TOKENIZER):
 
 def to_original(folder, output):
   return convert.convert(
-    pretrained.Source(folder), "hf", str(output), "original"
+    pretrained.ModelSource(folder), "hf", str(output), "original"
   )
 
 

@@ -39,7 +39,7 @@ def to_hf(tmp_path, kind, config=interop_models.CONFIG):
   prefix, model = interop_models.write_original(tmp_path / "in", kind, config)
   folder = tmp_path / "hf"
   written = convert.convert(
-    pretrained.Source(prefix), "original", str(folder), "hf"
+    pretrained.ModelSource(prefix), "original", str(folder), "hf"
   )
   return folder, model, written
 
@@ -113,7 +113,7 @@ def test_labels_without_a_label_map_are_numbered(tmp_path):
   prefix, _ = interop_models.write_original(tmp_path / "in", "classifier")
   (tmp_path / "in" / "label_map.json").unlink()
   folder = tmp_path / "hf"
-  convert.convert(pretrained.Source(prefix), "original", str(folder), "hf")
+  convert.convert(pretrained.ModelSource(prefix), "original", str(folder), "hf")
   config = read_json(folder / "config.json")
   assert config["id2label"] == {str(i): f"LABEL_{i}" for i in range(3)}
   assert "problem_type" not in config
@@ -125,7 +125,7 @@ def test_a_label_map_of_other_labels_is_refused(tmp_path):
   path.write_text(json.dumps({**read_json(path), "labels": ["a", "b"]}))
   with pytest.raises(ValueError, match="2 labels are saved .* head has 3"):
     convert.convert(
-      pretrained.Source(prefix), "original", str(tmp_path / "hf"), "hf"
+      pretrained.ModelSource(prefix), "original", str(tmp_path / "hf"), "hf"
     )
 
 
@@ -162,11 +162,11 @@ def test_the_case_is_the_flags_or_the_vocabularys(
   prefix, _ = interop_models.write_original(tmp_path / "in", "encoder")
   vocab = interop_models.VOCAB.replace("w0\n", f"{word}\n")
   (tmp_path / "in" / "vocab.txt").write_text(vocab, encoding="utf-8")
-  source = pretrained.Source(prefix, do_lower_case=flag)
+  source = pretrained.ModelSource(prefix, do_lower_case=flag)
   convert.convert(source, "original", str(tmp_path / "hf"), "hf")
   settings = read_json(tmp_path / "hf" / "tokenizer_config.json")
   assert settings["do_lower_case"] is expected
-  source = pretrained.Source(prefix, do_lower_case=not expected)
+  source = pretrained.ModelSource(prefix, do_lower_case=not expected)
   with pytest.raises(ValueError, match=f"={not expected} .*vocab.txt"):
     convert.convert(source, "original", str(tmp_path / "other"), "hf")
 
@@ -178,12 +178,12 @@ def test_accents_are_kept_or_dropped_as_here(tmp_path, strip_accents):
     task="encoder", do_lower_case=True, strip_accents=strip_accents
   )
   run_info.write_run(str(tmp_path / "in"), run, interop_models.CONFIG, None)
-  source = pretrained.Source(prefix)
+  source = pretrained.ModelSource(prefix)
   convert.convert(source, "original", str(tmp_path / "hf"), "hf")
   settings = read_json(tmp_path / "hf" / "tokenizer_config.json")
   assert settings["do_lower_case"] is True
   assert settings["strip_accents"] is strip_accents
-  source = pretrained.Source(str(tmp_path / "hf"))
+  source = pretrained.ModelSource(str(tmp_path / "hf"))
   convert.convert(source, "hf", str(tmp_path / "back" / "m.ckpt"), "original")
   back = run_info.read_run(str(tmp_path / "back"))
   assert back.strip_accents is strip_accents
@@ -194,9 +194,13 @@ def test_a_folder_without_a_vocabulary_is_not_written(tmp_path):
   (tmp_path / "in" / "vocab.txt").rename(tmp_path / "words.txt")
   folder = tmp_path / "hf"
   with pytest.raises(ValueError, match="there is no vocab.txt .* `vocab_file`"):
-    convert.convert(pretrained.Source(prefix), "original", str(folder), "hf")
+    convert.convert(
+      pretrained.ModelSource(prefix), "original", str(folder), "hf"
+    )
   assert not folder.exists()
-  source = pretrained.Source(prefix, vocab_file=str(tmp_path / "words.txt"))
+  source = pretrained.ModelSource(
+    prefix, vocab_file=str(tmp_path / "words.txt")
+  )
   convert.convert(source, "original", str(folder), "hf")
   assert (folder / "vocab.txt").read_text() == interop_models.VOCAB
 
@@ -234,7 +238,7 @@ def test_heads_that_no_class_has_together_are_named(tmp_path):
     ValueError, match="no class of .* masked LM, next sentence, multiple"
   ):
     convert.convert(
-      pretrained.Source(prefix), "original", str(tmp_path / "hf"), "hf"
+      pretrained.ModelSource(prefix), "original", str(tmp_path / "hf"), "hf"
     )
 
 
@@ -312,7 +316,7 @@ def test_what_transformers_saves_computes_the_same_here(
   (tmp_path / "hf" / "vocab.txt").write_text(interop_models.VOCAB)
   prefix = str(tmp_path / "out" / "bert_model.ckpt")
   convert.convert(
-    pretrained.Source(str(tmp_path / "hf")), "hf", prefix, "original"
+    pretrained.ModelSource(str(tmp_path / "hf")), "hf", prefix, "original"
   )
   ours_config = modeling.BertConfig.from_json_file(
     str(tmp_path / "out" / "bert_config.json")
@@ -338,7 +342,7 @@ def test_the_tokenizer_of_transformers_gives_our_ids(
   vocab = "\n".join([*interop_models.WORDS[:5], *words]) + "\n"
   interop_models.write_original(tmp_path / "in", "encoder")
   (tmp_path / "in" / "vocab.txt").write_text(vocab, encoding="utf-8")
-  source = pretrained.Source(
+  source = pretrained.ModelSource(
     str(tmp_path / "in" / "model.ckpt-7"), do_lower_case=do_lower_case
   )
   convert.convert(source, "original", str(tmp_path / "hf"), "hf")

@@ -33,7 +33,7 @@ def garden():
 def source(tmp_path, path):
   """A recorded checkpoint with files that do not lie beside it."""
   interop_models.write_beside(tmp_path, "encoder")
-  return pretrained.Source(
+  return pretrained.ModelSource(
     str(path),
     do_lower_case=True,
     bert_config_file=str(tmp_path / "bert_config.json"),
@@ -98,7 +98,9 @@ def matched(live, saved):
 def test_every_tensor_of_a_recorded_model_has_its_place(tmp_path, kind):
   _, prefix = from_garden(tmp_path, GOLDEN / kind)
   back = str(tmp_path / "back" / "bert_model.ckpt")
-  convert.convert(pretrained.Source(prefix), "original", back, "model_garden")
+  convert.convert(
+    pretrained.ModelSource(prefix), "original", back, "model_garden"
+  )
   live, saved = (
     object_graph.Graph(path) for path in (str(GOLDEN / kind), back)
   )
@@ -118,7 +120,9 @@ def test_every_tensor_of_a_recorded_model_has_its_place(tmp_path, kind):
 def test_an_encoder_is_found_under_both_names(tmp_path):
   prefix, _ = interop_models.write_original(tmp_path / "in", "encoder")
   back = str(tmp_path / "back" / "bert_model.ckpt")
-  convert.convert(pretrained.Source(prefix), "original", back, "model_garden")
+  convert.convert(
+    pretrained.ModelSource(prefix), "original", back, "model_garden"
+  )
   edges = object_graph.Graph(back).edges[0]
   assert edges["encoder"] == edges["model"]
 
@@ -133,7 +137,7 @@ def test_an_activation_that_is_not_the_default_there_is_told(
   config = dataclasses.replace(interop_models.CONFIG, hidden_act=hidden_act)
   prefix, _ = interop_models.write_original(tmp_path / "in", "encoder", config)
   back = str(tmp_path / "back" / "bert_model.ckpt")
-  source = pretrained.Source(prefix, do_lower_case=True)
+  source = pretrained.ModelSource(prefix, do_lower_case=True)
   written = convert.convert(source, "original", back, "model_garden")
   assert len(written.notes) == (expected is not None)
   assert all(expected in note for note in written.notes)
@@ -142,7 +146,7 @@ def test_an_activation_that_is_not_the_default_there_is_told(
 def test_an_originals_checkpoint_is_told(tmp_path):
   prefix, _ = interop_models.write_original(tmp_path / "in", "encoder")
   with pytest.raises(ValueError, match="`from=original`"):
-    model_garden.read(pretrained.Source(prefix))
+    model_garden.read(pretrained.ModelSource(prefix))
 
 
 def save_objects(tmp_path, **objects):
@@ -194,7 +198,9 @@ def test_missing_and_odd_tensors_are_all_named(tmp_path):
 def test_model_garden_loads_it_by_its_normal_call(tmp_path, garden, kind):
   prefix, ours = interop_models.write_original(tmp_path / "in", kind)
   path = str(tmp_path / "out" / "bert_model.ckpt")
-  convert.convert(pretrained.Source(prefix), "original", path, "model_garden")
+  convert.convert(
+    pretrained.ModelSource(prefix), "original", path, "model_garden"
+  )
   model, encoder = garden.new_model(kind)
   status = tf.train.Checkpoint(model=model).read(path)
   status.assert_consumed().assert_existing_objects_matched()
@@ -216,7 +222,9 @@ def test_model_garden_loads_it_by_its_normal_call(tmp_path, garden, kind):
 def test_model_gardens_parts_are_found_too(tmp_path, garden):
   prefix, _ = interop_models.write_original(tmp_path / "in", "pretraining")
   path = str(tmp_path / "out" / "bert_model.ckpt")
-  convert.convert(pretrained.Source(prefix), "original", path, "model_garden")
+  convert.convert(
+    pretrained.ModelSource(prefix), "original", path, "model_garden"
+  )
   model, _ = garden.new_model("pretraining")
   assert set(model.checkpoint_items) == {
     "encoder",

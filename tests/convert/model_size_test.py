@@ -63,7 +63,7 @@ def test_terms_are_those_of_a_model_of_odd_sizes():
 
 def test_operations_are_those_that_tensorflow_counts():
   config = modeling.BertConfig.from_dict(runs.CONFIG)
-  batch = model_size.Batch(
+  batch = model_size.BatchSizes(
     train_batch_size=3, max_seq_length=16, max_predictions_per_seq=2
   )
   model = heads.PretrainingModel(config)

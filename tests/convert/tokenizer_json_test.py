@@ -60,7 +60,7 @@ def write_hf(tmp_path, case):
   vocab_file = str(tmp_path / "in" / "vocab.txt")
   run_info.write_run(str(tmp_path / "in"), run, config, vocab_file)
   folder = tmp_path / "hf"
-  convert.convert(pretrained.Source(prefix), "original", str(folder), "hf")
+  convert.convert(pretrained.ModelSource(prefix), "original", str(folder), "hf")
   return folder
 
 

@@ -60,7 +60,7 @@ def create(text, output_file, outputs=(), resume=False, build=None, **settings):
   """Builds a corpus; returns the counts."""
   config = text_config.TextConfig(**settings)
   output = corpus_build.Output(output_file=str(output_file), **dict(outputs))
-  inputs = sources.find(str(text), config, text_config.TEXT)
+  inputs = sources.find_files(str(text), config, text_config.TEXT)
   return corpus_build.create(config, inputs, output, resume=resume, build=build)
 
 
@@ -146,7 +146,7 @@ def test_the_corpus_does_not_depend_on_workers_or_parts(
   create(text, *split_output(tmp_path / "1"))
   monkeypatch.setattr(corpus_parts, "PART_CHARS", 1800)
   config = text_config.TextConfig()
-  inputs = sources.find(text, config, text_config.TEXT)
+  inputs = sources.find_files(text, config, text_config.TEXT)
   for num_workers in (1, 2):
     folder = tmp_path / f"workers{num_workers}"
     path, outputs = split_output(folder)
@@ -171,7 +171,7 @@ def test_beam_builds_the_same_corpus(text, tmp_path, small_parts):
   path, outputs = split_output(tmp_path / "beam")
   corpus_build.create_on_beam(
     config,
-    sources.find(text, config, text_config.TEXT),
+    sources.find_files(text, config, text_config.TEXT),
     corpus_build.Output(output_file=str(path), **outputs),
     "DirectRunner",
     "--direct_running_mode=in_memory",
@@ -464,7 +464,7 @@ def test_lines_are_used_directly_unless_a_filter_is_on(settings, tmp_path):
   (tmp_path / "a.txt").write_text("A b.\n\nA  b.\n\nC.\n")
   config = text_config.TextConfig(**settings)
   path = str(tmp_path / "a.txt")
-  inputs = sources.find(path, config, text_config.LINES)
+  inputs = sources.find_files(path, config, text_config.LINES)
   target = str(tmp_path / "out" / "data")
   expected = [["A b."], ["C."]] if settings else [["A b."], ["A  b."], ["C."]]
   with corpus_build.as_lines(config, inputs, target, corpus_build.create) as (

@@ -361,7 +361,7 @@ def split(tmp_path, documents, fraction=0.25, seed=1):
   )
   counts = corpus_build.create(
     text_config.TextConfig(),
-    [sources.Source(str(text), text_config.LINES)],
+    [sources.InputFile(str(text), text_config.LINES)],
     output,
   )
   train, held_out = (list(corpus.documents([path])) for path in paths)

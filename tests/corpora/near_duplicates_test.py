@@ -133,7 +133,7 @@ def create(path, folder, num_workers=1, resume=False, build=None, **settings):
     eval_output_file=str(folder / "eval.txt"),
     eval_fraction=0.3,
   )
-  inputs = sources.find(path, config, text_config.TEXT)
+  inputs = sources.find_files(path, config, text_config.TEXT)
   return corpus_build.create(config, inputs, output, num_workers, resume, build)
 
 

@@ -29,7 +29,7 @@ def write(path, content):
 def read(path, plain_format="text", **settings):
   """Detects a file's format; returns its texts and counts."""
   config = text_config.TextConfig(**settings)
-  (source,) = sources.find(path, config, plain_format)
+  (source,) = sources.find_files(path, config, plain_format)
   counts = collections.Counter()
   texts = [d.text for d in sources.read(source, config, counts)]
   return texts, counts
@@ -80,7 +80,7 @@ def test_the_last_revision_of_a_page_is_used(tmp_path):
 def test_a_dump_names_its_files_and_categories(tmp_path):
   path = write(tmp_path / "a.xml", wikipedia.dump(PAGES))
   documents = sources.read(
-    sources.Source(path, "dump"),
+    sources.InputFile(path, "dump"),
     text_config.TextConfig(),
     collections.Counter(),
   )
@@ -99,7 +99,7 @@ def test_a_warning_names_the_dumps_language_if_it_differs(language, tmp_path):
 def test_a_dump_is_read_as_a_stream(tmp_path):
   pages = [wikipedia.page(n, f"P{n}", f"Text {n}.") for n in range(300)]
   path = write(tmp_path / "a.xml", wikipedia.dump(pages))
-  source = sources.Source(path, "dump")
+  source = sources.InputFile(path, "dump")
   config = text_config.TextConfig()
   documents = sources.read(source, config, collections.Counter())
   assert len(list(itertools.islice(documents, 300))) == 300
@@ -264,5 +264,5 @@ def test_a_missing_package_is_reported_before_reading(
 ):
   monkeypatch.setitem(sys.modules, package, None)
   with pytest.raises(ImportError, match=r"pip install .*\[corpus\]"):
-    sources.check_packages([sources.Source("a", input_format)])
-  sources.check_packages([sources.Source("a", "jsonl")])
+    sources.check_packages([sources.InputFile("a", input_format)])
+  sources.check_packages([sources.InputFile("a", "jsonl")])

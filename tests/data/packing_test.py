@@ -23,20 +23,25 @@ def test_a_pair_is_cut_from_the_end_of_the_longer_one():
 
 
 def test_pack_adds_special_tokens_truncates_and_pads():
-  assert packing.pack([5, 6], None, 1, 2, 6) == {
+  assert packing.build_input([5, 6], None, 1, 2, 6) == {
     "input_ids": [1, 5, 6, 2, 0, 0],
     "input_mask": [1, 1, 1, 1, 0, 0],
     "segment_ids": [0, 0, 0, 0, 0, 0],
   }
-  assert packing.pack([5, 6, 7], [8, 9], 1, 2, 7) == {
+  assert packing.build_input([5, 6, 7], [8, 9], 1, 2, 7) == {
     "input_ids": [1, 5, 6, 2, 8, 9, 2],
     "input_mask": [1] * 7,
     "segment_ids": [0, 0, 0, 0, 1, 1, 1],
   }
-  assert packing.pack([5, 6, 7], None, 1, 2, 4)["input_ids"] == [1, 5, 6, 2]
+  assert packing.build_input([5, 6, 7], None, 1, 2, 4)["input_ids"] == [
+    1,
+    5,
+    6,
+    2,
+  ]
 
 
 def test_an_empty_second_text_counts_as_no_text():
   for length in (4, 6):
-    single = packing.pack([5, 6, 7], None, 1, 2, length)
-    assert packing.pack([5, 6, 7], [], 1, 2, length) == single
+    single = packing.build_input([5, 6, 7], None, 1, 2, length)
+    assert packing.build_input([5, 6, 7], [], 1, 2, length) == single

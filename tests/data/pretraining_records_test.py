@@ -79,7 +79,7 @@ def unmasked(data, pattern="plain-*.tfrecord"):
   masker = dynamic_masking.DynamicMasker(
     masking.MaskingConfig(), tokenization.load_vocab(VOCAB_FILE), seed=7
   )
-  form = pretraining_records.Form.of(files.paths[0])
+  form = pretraining_records.RecordFormat.read(files.paths[0])
   return pretraining_records.PretrainingRecords(files, form, masker)
 
 
@@ -105,13 +105,17 @@ def original(features):
 
 def test_the_format_of_records_is_detected(data):
   masked, plain, packed, packed_plain = (
-    pretraining_records.Form.of(str(data / f"{name}.tfrecord"))
+    pretraining_records.RecordFormat.read(str(data / f"{name}.tfrecord"))
     for name in ("masked", "plain-0", "packed-masked", "packed-plain")
   )
-  assert masked == pretraining_records.Form(LENGTH, 4) and masked.is_masked
-  assert plain == pretraining_records.Form(LENGTH, 0) and not plain.is_masked
-  assert packed == pretraining_records.Form(LENGTH, 6, 3)
-  assert packed_plain == pretraining_records.Form(LENGTH, 0, 3)
+  assert (
+    masked == pretraining_records.RecordFormat(LENGTH, 4) and masked.is_masked
+  )
+  assert (
+    plain == pretraining_records.RecordFormat(LENGTH, 0) and not plain.is_masked
+  )
+  assert packed == pretraining_records.RecordFormat(LENGTH, 6, 3)
+  assert packed_plain == pretraining_records.RecordFormat(LENGTH, 0, 3)
   assert not [name for name in plain.spec() if name.startswith("masked_lm")]
 
 

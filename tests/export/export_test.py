@@ -317,7 +317,7 @@ def loaded(exported, task):
   model = made_model(task)
   for variable in model.weights:
     variable.assign(np.zeros(variable.shape))
-  path = checkpoints.latest(str(exported / "runs" / task))
+  path = checkpoints.find_latest(str(exported / "runs" / task))
   checkpoints.init_from_checkpoint(model, path)
   return model
 
@@ -520,7 +520,7 @@ def test_choices_are_scored_as_by_the_script(exported, served):
   marks = tokenizer().convert_tokens_to_ids(["[CLS]", "[SEP]"])
   cut = tokenizer().tokenize_to_ids
   packed = [
-    [packing.pack(cut(context), cut(c), *marks, 16) for c in choices]
+    [packing.build_input(cut(context), cut(c), *marks, 16) for c in choices]
     for context, choices in zip(*CHOICES)
   ]
   inputs = {n: [[x[n] for x in row] for row in packed] for n in IDS}
@@ -558,8 +558,8 @@ def test_a_preprocessor_makes_the_scripts_input(served):
   cut = tokenizer().tokenize_to_ids
   single, pair = served["preprocessor"]
   for row, (a, b) in enumerate(zip(TEXTS, TEXTS_B)):
-    alone = packing.pack(cut(a), None, *marks, 16)
-    both = packing.pack(cut(a), cut(b), *marks, 24)
+    alone = packing.build_input(cut(a), None, *marks, 16)
+    both = packing.build_input(cut(a), cut(b), *marks, 24)
     for name, hub_name in zip(IDS, HUB_IDS):
       assert single[hub_name][row] == alone[name]
       assert pair[hub_name][row] == both[name]

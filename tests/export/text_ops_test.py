@@ -380,7 +380,7 @@ def test_packed_texts_equal_those_of_features(tokenizer, num_segments):
     segments = [random_segments(rng, 60) for _ in range(num_segments)]
     pairs = list(zip(*segments)) if num_segments == 2 else None
     expected = [
-      packing.pack(a, b, 2, 3, max_seq_length)
+      packing.build_input(a, b, 2, 3, max_seq_length)
       for a, b in (pairs or [(a, None) for a in segments[0]])
     ]
     ragged = [tf.ragged.constant(s, tf.int32, ragged_rank=1) for s in segments]

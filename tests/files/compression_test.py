@@ -18,7 +18,7 @@ def write(folder, suffix, content):
 @pytest.mark.parametrize("suffix", COMPRESS)
 def test_the_suffix_decides_on_decompression(suffix, tmp_path):
   path = write(tmp_path, suffix, COMPRESS[suffix](CONTENT))
-  with compression.opened(path) as reader:
+  with compression.open_file(path) as reader:
     assert reader.readline() == b"one\n"
     assert reader.read() == CONTENT[4:]
 
@@ -26,7 +26,7 @@ def test_the_suffix_decides_on_decompression(suffix, tmp_path):
 def test_concatenated_streams_are_read_as_one(tmp_path):
   # Wikipedia's multistream dumps have several.
   path = write(tmp_path, ".bz2", bz2.compress(CONTENT) * 3)
-  with compression.opened(path) as reader:
+  with compression.open_file(path) as reader:
     assert reader.read() == CONTENT * 3
 
 
@@ -35,11 +35,11 @@ def test_concatenated_streams_are_read_as_one(tmp_path):
 def test_a_damaged_file_is_named(suffix, damage, tmp_path):
   path = write(tmp_path, suffix, damage(COMPRESS[suffix](CONTENT)))
   with pytest.raises(ValueError, match=path):
-    with compression.opened(path) as reader:
+    with compression.open_file(path) as reader:
       reader.read()
 
 
 def test_a_missing_file_is_not_reported_as_damaged(tmp_path):
   with pytest.raises(FileNotFoundError):
-    with compression.opened(str(tmp_path / "no.bz2")):
+    with compression.open_file(str(tmp_path / "no.bz2")):
       pass

@@ -73,7 +73,7 @@ def test_a_key_twice_with_one_value_and_a_byte_order_mark_are_valid(tmp_path):
 
 
 def best_results(folder):
-  return evaluation.best_results(str(folder))
+  return evaluation.read_best_results(str(folder))
 
 
 def known_form(folder):
@@ -188,7 +188,7 @@ def test_a_broken_file_of_a_hugging_face_folder_is_named(tmp_path, name, kind):
   from bert_tf.convert import convert, pretrained
 
   run = tiny_models.write_classifier(tmp_path / "run")
-  source = pretrained.Source(str(run))
+  source = pretrained.ModelSource(str(run))
   convert.convert(source, "original", str(tmp_path / "hf"), "hf")
   folder = tmp_path / "hf"
   (folder / name).write_bytes(BROKEN[kind])

@@ -9,7 +9,7 @@ def texts(path, lines):
   path.write_text("\n".join(lines) + "\n", newline="")
   table = tables.Table(str(path), path.suffix[1:], ["text"], "films")
   rows = []
-  tables.read(table, lambda _, row: rows.append(tables.value(row, "text")))
+  tables.read(table, lambda _, row: rows.append(tables.get_cell(row, "text")))
   return rows
 
 

@@ -142,7 +142,7 @@ def test_a_setting_that_is_not_implemented_is_named(
 ):
   folder = tmp_path / "model"
   vocab_file = write(folder, **{file: content})
-  letter_case.tokenizer_of(vocab_file, None)
+  letter_case.make_tokenizer(vocab_file, None)
   [warning] = [r.getMessage() for r in caplog.records if r.levelno > 20]
   assert str(folder) in warning
   assert f"({file}.json)" in warning
@@ -173,7 +173,7 @@ def test_a_setting_that_is_not_implemented_is_named(
   ],
 )
 def test_a_bert_tokenizer_gets_no_warning(tmp_path, caplog, files):
-  letter_case.tokenizer_of(write(tmp_path / "model", **files), None)
+  letter_case.make_tokenizer(write(tmp_path / "model", **files), None)
   assert not [r for r in caplog.records if r.levelno > 20]
 
 

@@ -332,7 +332,7 @@ def test_predictions_use_the_fitted_model_not_its_start(
   )
   assert [p.label for p in model.predict(TEXTS)] == others
   assert model.score(TEXTS, others) == 1
-  assert checkpoints.listed(str(tmp_path / "out"))
+  assert checkpoints.list_checkpoints(str(tmp_path / "out"))
   assert not (tmp_path / "unused").exists()
   with pytest.raises(ValueError, match=r"out .*`output_dir`"):
     model.fit(TEXTS, LABELS)

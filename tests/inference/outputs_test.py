@@ -16,7 +16,7 @@ def test_a_class_has_its_label_and_the_probabilities_of_all():
     "labels": texts(["no", "jä"], ["no", "jä"]),
     "label": texts("jä", "no"),
   }
-  assert outputs.plain(computed) == [
+  assert outputs.to_python(computed) == [
     {"label": "jä", "probabilities": {"no": 0.25, "jä": 0.75}},
     {"label": "no", "probabilities": {"no": 0.5, "jä": 0.5}},
   ]
@@ -28,14 +28,17 @@ def test_several_labels_are_those_that_apply():
     "labels": texts(["a", "b", "c"]),
     "applies": np.array([[False, True, False]]),
   }
-  assert outputs.plain(computed) == [
+  assert outputs.to_python(computed) == [
     {"labels": ["b"], "probabilities": {"a": 0.25, "b": 0.75, "c": 0.5}}
   ]
 
 
 def test_a_regression_is_a_number():
   computed = {"prediction": np.array([1.5, -2.0], np.float32)}
-  assert outputs.plain(computed) == [{"prediction": 1.5}, {"prediction": -2.0}]
+  assert outputs.to_python(computed) == [
+    {"prediction": 1.5},
+    {"prediction": -2.0},
+  ]
 
 
 WORDS = {
@@ -55,23 +58,23 @@ BONN = {
 
 
 def test_words_have_no_filler():
-  first, second = outputs.plain(WORDS)
+  first, second = outputs.to_python(WORDS)
   assert [word["word"] for word in first["words"]] == ["Ada", "left"]
   assert second == {"words": [BONN]}
 
 
 def test_rows_are_as_wide_as_they_need():
-  single = outputs.trimmed({name: rows[1:] for name, rows in WORDS.items()})
+  single = outputs.trim({name: rows[1:] for name, rows in WORDS.items()})
   assert {array.shape for array in single.values()} == {(1, 1)}
-  assert outputs.plain(single) == [{"words": [BONN]}]
-  batch = outputs.trimmed(WORDS)
+  assert outputs.to_python(single) == [{"words": [BONN]}]
+  batch = outputs.trim(WORDS)
   assert all((batch[name] == WORDS[name]).all() for name in WORDS)
 
 
 def test_texts_without_words_have_no_width():
   empty = {name: rows[:, :0] for name, rows in WORDS.items()}
-  assert outputs.trimmed(empty)["words"].shape == (2, 0)
-  assert outputs.plain(empty) == [{"words": []}, {"words": []}]
+  assert outputs.trim(empty)["words"].shape == (2, 0)
+  assert outputs.to_python(empty) == [{"words": []}, {"words": []}]
 
 
 def test_masks_have_their_tokens_and_no_filler():
@@ -81,13 +84,13 @@ def test_masks_have_their_tokens_and_no_filler():
       [[[0.5, 0.25], [0.75, 0.125]], [[1.0, 0.0], [0.0, 0.0]]], np.float32
     ),
   }
-  first, second = outputs.plain(computed)
+  first, second = outputs.to_python(computed)
   assert first["masks"][0][1] == {"token": "##b", "probability": 0.25}
   assert len(first["masks"]) == 2
   assert [[t["token"] for t in mask] for mask in second["masks"]] == [
     ["e", "f"]
   ]
-  single = outputs.trimmed({name: rows[1:] for name, rows in computed.items()})
+  single = outputs.trim({name: rows[1:] for name, rows in computed.items()})
   assert single["tokens"].shape == (1, 1, 2)
 
 
@@ -105,7 +108,7 @@ def test_an_answer_has_the_next_best_without_filler():
     "nbest_end_logit": np.array([[2.0, 1.0, 0.0]], np.float32),
     "null_odds": np.array([-3.0], np.float32),
   }
-  [answer] = outputs.plain(computed)
+  [answer] = outputs.to_python(computed)
   # The second is "no answer".
   assert [a["probability"] for a in answer.pop("nbest")] == [0.75, 0.25]
   assert answer == {
@@ -123,11 +126,11 @@ def test_a_choice_is_its_number():
     "probabilities": np.array([[0.25, 0.75]], np.float32),
     "choice": np.array([1], np.int32),
   }
-  assert outputs.plain(computed) == [
+  assert outputs.to_python(computed) == [
     {"choice": 1, "probabilities": [0.25, 0.75]}
   ]
 
 
 def test_any_other_function_returns_its_outputs():
   computed = {"input_word_ids": np.array([[101, 7], [101, 8]], np.int32)}
-  assert outputs.plain(computed)[1] == {"input_word_ids": [101, 8]}
+  assert outputs.to_python(computed)[1] == {"input_word_ids": [101, 8]}

@@ -221,9 +221,9 @@ def test_the_best_checkpoint_predicts_and_is_scored(bert, tmp_path):
     best_metric="eval_loss",
     **SETTINGS,
   )
-  best = checkpoints.latest(str(tmp_path / "best"))
+  best = checkpoints.find_latest(str(tmp_path / "best"))
   assert results["global_step"] == int(best.rpartition("-")[2])
-  newest = checkpoints.latest(str(tmp_path))
+  newest = checkpoints.find_latest(str(tmp_path))
   assert results["global_step"] < int(newest.rpartition("-")[2])
   expected = bert_tf.Predictor(best).predict(texts[:2])
   other = bert_tf.Predictor(newest).predict(texts[:2])
@@ -251,7 +251,7 @@ def test_validation_documents_choose_the_best_checkpoint(bert, tmp_path):
     train_batch_size=8,
     use_xla=False,
   )
-  assert checkpoints.latest(str(tmp_path / "best")).endswith(
+  assert checkpoints.find_latest(str(tmp_path / "best")).endswith(
     f"-{results['global_step']}"
   )
   assert model.score(documents) == pytest.approx(results["masked_lm_accuracy"])

@@ -38,7 +38,7 @@ def test_the_run_decides_then_the_vocabulary_and_neither_is_contradicted(
 
   def settle(given, saved, tokens="[CLS] Berlin the"):
     vocab_file.write_text(tokens.replace(" ", "\n") + "\n")
-    found = letter_case.settle(
+    found = letter_case.resolve(
       letter_case.Case(given),
       letter_case.Case(saved),
       "run.json",
@@ -51,7 +51,7 @@ def test_the_run_decides_then_the_vocabulary_and_neither_is_contradicted(
   assert settle(None, None, "42") is None
   assert settle(False, None, "42") is False
   unknown = letter_case.Case()
-  assert letter_case.settle(unknown, unknown, "run.json", None) == unknown
+  assert letter_case.resolve(unknown, unknown, "run.json", None) == unknown
   with pytest.raises(ValueError, match="do_lower_case=False .*run.json"):
     settle(False, True)
   with pytest.raises(ValueError, match="do_lower_case=True .*vocab.txt"):
@@ -80,7 +80,7 @@ def test_accents_are_kept_as_given_or_saved(
 ):
   vocab_file = tmp_path / "vocab.txt"
   vocab_file.write_text(tokens.replace(" ", "\n") + "\n")
-  found = letter_case.settle(
+  found = letter_case.resolve(
     letter_case.Case(*given),
     letter_case.Case(*saved),
     "run.json",
@@ -94,7 +94,7 @@ def test_accents_are_kept_as_given_or_saved(
     with pytest.raises(
       ValueError, match=f"strip_accents={opposite} .*run.json"
     ):
-      letter_case.settle(
+      letter_case.resolve(
         letter_case.Case(None, opposite),
         letter_case.Case(*saved),
         "run.json",

@@ -37,7 +37,7 @@ def folders(tmp_path_factory):
   run = tiny_models.write_classifier(root / "run")
   (run / "label_map.json").unlink()
   run_info.write_run(str(run), RUN, tiny_models.CONFIG, str(run / "vocab.txt"))
-  source = pretrained.Source(str(run))
+  source = pretrained.ModelSource(str(run))
   convert.convert(source, "original", str(root / "hf"), "hf")
   for name in ("run.json", "label_map.json", "bert_config.json"):
     (root / "hf" / name).unlink()
@@ -150,7 +150,7 @@ def test_a_remote_folder_is_a_model(folders, kind):
 def test_hugging_faces_models_are_read_without_conversion(tmp_path, kind):
   prefix, model = interop_models.write_original(tmp_path / "in", kind)
   target = str(tmp_path / "hf")
-  convert.convert(pretrained.Source(prefix), "original", target, "hf")
+  convert.convert(pretrained.ModelSource(prefix), "original", target, "hf")
   (tmp_path / "hf" / "run.json").unlink()
   found = type(model).from_pretrained(target)
   interop_models.assert_close(
@@ -279,7 +279,7 @@ def test_a_whole_keras_model_is_refused(tmp_path):
 def write_keras_weights(folder):
   prefix, model = interop_models.write_original(folder / "in", "classifier")
   h5 = str(folder / "model" / "bert.weights.h5")
-  convert.convert(pretrained.Source(prefix), "original", h5, "keras")
+  convert.convert(pretrained.ModelSource(prefix), "original", h5, "keras")
   return model
 
 

@@ -122,7 +122,7 @@ def test_lines_of_few_points_have_markers(tmp_path, count, marker):
   ],
 )
 def test_numbers_are_short(value, text):
-  assert style.short(value) == text
+  assert style.format_number(value) == text
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_numbers_are_short(value, text):
   ],
 )
 def test_names_are_words(name, text):
-  assert style.readable(name) == text
+  assert style.format_name(name) == text
 
 
 def test_rows_have_a_mean_and_dots_or_are_marked_as_failed(tmp_path):

@@ -22,7 +22,7 @@ def test_the_sentences_of_a_made_dump_are_found_again(tmp_path):
   assert len(content) > 2 * text.stat().st_size
   assert 'xml:lang="en"' in content and "&lt;ref&gt;" in content
   config = text_config.TextConfig()
-  inputs = sources.find(str(dump), config, text_config.TEXT)
+  inputs = sources.find_files(str(dump), config, text_config.TEXT)
   assert [source.input_format for source in inputs] == [text_config.DUMP]
   target = tmp_path / "out.txt"
   output = corpus_build.Output(output_file=str(target))

@@ -72,7 +72,7 @@ def with_own(**changes):
   return dataclasses.replace(OWN, **changes)
 
 
-def config_of(output_dir, **train):
+def make_training_config(output_dir, **train):
   return classification_config.ClassificationConfig(
     task_name="tsv",
     data_dir="data",

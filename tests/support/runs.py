@@ -70,9 +70,9 @@ def flag_defaults(
     for flag in ElementTree.fromstring(text).iter("flag")
   }
   for field in dataclasses.fields(config_class):
-    setting = settings.of(field)
+    setting = settings.get_setting(field)
     if setting and setting.is_saved and defaults[field.name] is None:
-      defaults[field.name] = str(setting.otherwise).lower()
+      defaults[field.name] = str(setting.fallback).lower()
   return defaults
 
 

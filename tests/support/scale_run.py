@@ -156,7 +156,9 @@ DROPOUT = {"dropout": 0.1, "gradient_accumulation_steps": 2}
 
 def tensors(output_dir):
   """Everything in the newest checkpoint of a run."""
-  reader = checkpoints.CheckpointReader(checkpoints.latest(str(output_dir)))
+  reader = checkpoints.CheckpointReader(
+    checkpoints.find_latest(str(output_dir))
+  )
   return {name: reader.get(name) for name in reader.shapes}
 
 

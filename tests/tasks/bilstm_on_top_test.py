@@ -174,7 +174,7 @@ def test_it_is_converted_to_the_originals_format_and_to_no_other(
   trained, tmp_path
 ):
   _, run, _ = trained
-  source = pretrained.Source(str(run))
+  source = pretrained.ModelSource(str(run))
   path = str(tmp_path / "converted" / "bert_model.ckpt")
   convert.convert(source, "original", path, "original")
   found = model_folder.find(str(tmp_path / "converted"))
@@ -220,7 +220,7 @@ def test_a_config_of_another_size_than_the_runs_is_refused(short, tmp_path):
 
 def test_a_head_is_not_opened_without_its_bilstm(short, tmp_path):
   config, run, _ = short
-  prefix = checkpoints.latest(str(run))
+  prefix = checkpoints.find_latest(str(run))
   with pytest.raises(ValueError, match="model.ckpt-8 .*BiLSTM"):
     classifier.Classifier(config, VOCAB_FILE, init_checkpoint=prefix)
   lines = [json.dumps({"text": t, "label": y}) for t, y in zip(*examples())]

@@ -128,7 +128,7 @@ def test_files_of_one_case_have_it_and_others_none(folder):
   cased = make_records(folder, "cased", 2, do_lower_case=False)
   config = {"do_lower_case": True, "strip_accents": False}
   [kept] = make_records(folder, "kept", **config)
-  case_of = pretraining_shards.case_of
+  case_of = pretraining_shards.read_case
   assert case_of(cased) == letter_case.Case(False, None)
   assert case_of([kept]) == letter_case.Case(True, False)
   assert case_of([*cased, kept]) == letter_case.Case()

@@ -270,7 +270,7 @@ def test_the_split_of_masked_pieces_is_as_it_is_set(data, tmp_path):
     "random": {"mask_prob": 0.0, "keep_prob": 0.0, "random_prob": 1.0},
   }
   files = input_pipeline.open_records(str(data / "plain.tfrecord"))
-  form = pretraining_records.Form.of(files.paths[0])
+  form = pretraining_records.RecordFormat.read(files.paths[0])
   records = pretraining_records.PretrainingRecords(files, form)
   for name, split in splits.items():
     config = settings(data, tmp_path, objective="mlm", **split)

@@ -31,7 +31,7 @@ def run(config):
 @pytest.fixture
 def sweep(tmp_path):
   grid = "learning_rate=0.5,1;train_batch_size=4,8"
-  config = own_classification.config_of(tmp_path / "sweep")
+  config = own_classification.make_training_config(tmp_path / "sweep")
   sweeps.run(config, run, ("macro_f1", "eval_loss"), grid, 2)
   return str(tmp_path / "sweep")
 
@@ -61,7 +61,7 @@ def test_a_folder_without_a_sweep_is_refused(tmp_path):
 
 
 def test_runs_of_one_setting_are_one_row(tmp_path, panels):
-  config = own_classification.config_of(tmp_path / "sweep")
+  config = own_classification.make_training_config(tmp_path / "sweep")
   sweeps.run(config, run, ("macro_f1", "eval_loss"), None, 2)
   sweep_plot.plot(str(tmp_path / "sweep"), str(tmp_path / "sweep.svg"))
   assert [t.get_text() for t in panels[0].get_yticklabels()] == ["all runs"]

@@ -14,7 +14,7 @@ from bert_tf.tasks import config, sweeps
 from bert_tf.tasks.classification import task as classification
 from bert_tf.training import divergence
 from tests.support import own_classification, runs
-from tests.support.own_classification import config_of
+from tests.support.own_classification import make_training_config
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 GRID = "learning_rate=3e-3,1e-3;train_batch_size=4,8"
@@ -94,7 +94,7 @@ def test_what_is_no_grid_is_refused(grid, expected):
 
 @pytest.mark.slow
 def test_every_cell_and_seed_is_run_and_compared(tmp_path, done):
-  sweep(config_of(tmp_path), done, GRID, 2)
+  sweep(make_training_config(tmp_path), done, GRID, 2)
   assert len(done) == 8
   found = rows_of(tmp_path / "sweep_results.tsv")
   # Of the formula: 100 rate + batch / 100 + seed / 10 with seeds 7 and 8.
@@ -114,7 +114,7 @@ def test_every_cell_and_seed_is_run_and_compared(tmp_path, done):
 
 
 def test_a_loss_is_sorted_from_the_lowest(tmp_path, done):
-  sweep(config_of(tmp_path, best_metric="eval_loss"), done, GRID, 1)
+  sweep(make_training_config(tmp_path, best_metric="eval_loss"), done, GRID, 1)
   found = rows_of(tmp_path / "sweep_results.tsv")
   values = [float(row["eval_loss_mean"]) for row in found]
   assert values == sorted(values)
@@ -123,22 +123,26 @@ def test_a_loss_is_sorted_from_the_lowest(tmp_path, done):
 
 def test_a_best_metric_with_nothing_to_choose_from_is_refused(tmp_path, done):
   with pytest.raises(ValueError, match="best_metric .*`eval_every_steps`"):
-    sweep(config_of(tmp_path, best_metric="eval_loss"), done, None, 1)
+    sweep(
+      make_training_config(tmp_path, best_metric="eval_loss"), done, None, 1
+    )
   assert not done
   watched = {"best_metric": "eval_loss", "eval_every_steps": 5}
-  sweep(config_of(tmp_path, **watched), done, None, 1)
+  sweep(make_training_config(tmp_path, **watched), done, None, 1)
   assert len(done) == 1
 
 
 def test_finished_runs_are_evaluated_again_at_most(tmp_path, done):
-  sweep(config_of(tmp_path), done, None, 2)
+  sweep(make_training_config(tmp_path), done, None, 2)
   expected = (tmp_path / "sweep_results.tsv").read_text()
-  sweep(config_of(tmp_path), done, None, 2)
+  sweep(make_training_config(tmp_path), done, None, 2)
   assert len(done) == 2
   assert (tmp_path / "sweep_results.tsv").read_text() == expected
-  sweep(config_of(tmp_path), done, None, 3)
+  sweep(make_training_config(tmp_path), done, None, 3)
   assert [config.train.seed for config in done] == [7, 8, 9]
-  other = dataclasses.replace(config_of(tmp_path), eval_batch_size=64)
+  other = dataclasses.replace(
+    make_training_config(tmp_path), eval_batch_size=64
+  )
   sweep(other, done, None, 3)
   assert len(done) == 6
 
@@ -149,12 +153,12 @@ def test_finished_runs_are_evaluated_again_at_most(tmp_path, done):
 def test_a_finished_run_does_not_pass_for_one_of_other_settings(
   tmp_path, done, change
 ):
-  sweep(config_of(tmp_path), done, None, 2)
-  other = dataclasses.replace(config_of(tmp_path), **change)
+  sweep(make_training_config(tmp_path), done, None, 2)
+  other = dataclasses.replace(make_training_config(tmp_path), **change)
   (name,) = change
   with pytest.raises(ValueError, match=f"other values of {name}; .*output_dir"):
     sweep(other, done, None, 2)
-  rate = config_of(tmp_path, learning_rate=1.0)
+  rate = make_training_config(tmp_path, learning_rate=1.0)
   with pytest.raises(ValueError, match="other values of learning_rate"):
     sweep(rate, done, None, 2)
   assert len(done) == 2
@@ -169,7 +173,7 @@ def test_a_sweep_with_nothing_to_compare_ends_at_the_first_run(tmp_path):
 
   message = "run_0 has no result macro_f1 to compare, it has global_step; give"
   with pytest.raises(ValueError, match=message):
-    sweep(config_of(tmp_path), run, None, 2)
+    sweep(make_training_config(tmp_path), run, None, 2)
   assert len(done) == 1
 
 
@@ -179,16 +183,16 @@ def test_a_sweep_whose_runs_all_diverge_is_an_error(tmp_path):
     raise divergence.DivergedError("the loss became nan by step 3.")
 
   with pytest.raises(ValueError, match="all 2 runs diverged; lower"):
-    sweep(config_of(tmp_path), run, None, 2)
+    sweep(make_training_config(tmp_path), run, None, 2)
 
 
 def test_an_interrupted_run_ends_the_sweep_and_is_run_again(tmp_path, done):
   def interrupted(config):
     return None if config.train.seed == 8 else done(config)
 
-  sweep(config_of(tmp_path), interrupted, None, 3)
+  sweep(make_training_config(tmp_path), interrupted, None, 3)
   assert len(done) == 1
-  sweep(config_of(tmp_path), done, None, 3)
+  sweep(make_training_config(tmp_path), done, None, 3)
   assert [config.train.seed for config in done] == [7, 8, 9]
 
 
@@ -200,7 +204,7 @@ def test_a_run_that_diverges_counts_as_failed_and_comes_last(tmp_path, done):
     return done(config)
 
   with runs.logged() as lines:
-    sweep(config_of(tmp_path), run, "learning_rate=3e-3,1e-3", 1)
+    sweep(make_training_config(tmp_path), run, "learning_rate=3e-3,1e-3", 1)
   assert "nan by step 3. This run counts as failed." in lines()
   found = rows_of(tmp_path / "sweep_results.tsv")
   assert [row["learning_rate"] for row in found] == ["0.001", "0.003"]
@@ -208,7 +212,7 @@ def test_a_run_that_diverges_counts_as_failed_and_comes_last(tmp_path, done):
 
 
 def test_a_sweep_without_evaluation_is_refused(tmp_path):
-  config = dataclasses.replace(config_of(tmp_path), do_eval=False)
+  config = dataclasses.replace(make_training_config(tmp_path), do_eval=False)
   with pytest.raises(ValueError, match="`do_train` and `do_eval`"):
     sweep(config, classification.run, None, 2)
 

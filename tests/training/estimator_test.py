@@ -66,7 +66,9 @@ def test_the_model_is_traced_once_for_a_step(tmp_path, monkeypatch):
 
 def test_the_first_step_and_every_save_step_have_a_checkpoint(tmp_path):
   make(tmp_path, 35, save_checkpoints_steps=20).train(batches)
-  listed = [os.path.basename(p) for p in checkpoints.listed(str(tmp_path))]
+  listed = [
+    os.path.basename(p) for p in checkpoints.list_checkpoints(str(tmp_path))
+  ]
   assert listed == ["model.ckpt-35", "model.ckpt-20", "model.ckpt-0"]
 
 
@@ -128,7 +130,7 @@ def test_a_signal_saves_and_the_same_call_resumes(tmp_path, number):
 
   stopped = make(tmp_path / "two").train(with_signal)
   assert 0 < stopped < 30  # The signal comes with a batch read ahead.
-  assert checkpoints.latest(str(tmp_path / "two")).endswith(f"-{stopped}")
+  assert checkpoints.find_latest(str(tmp_path / "two")).endswith(f"-{stopped}")
   assert signal.getsignal(number) in (
     signal.SIG_DFL,
     signal.default_int_handler,
@@ -172,7 +174,7 @@ def test_a_signal_after_the_last_steps_counts_too(
   monkeypatch.setattr(checkpoints, "save", killed_save)
   assert runner.train(batches, evaluate) == last
   assert runner.was_interrupted
-  assert checkpoints.latest(str(tmp_path)).endswith(f"-{last}")
+  assert checkpoints.find_latest(str(tmp_path)).endswith(f"-{last}")
   # The same call finds nothing left to do, and goes on after training.
   again = make(tmp_path, 40, **plan)
   assert again.train(batches, evaluate) == last
@@ -231,7 +233,7 @@ def test_a_run_resumes_from_the_newest_complete_checkpoint(tmp_path, damage):
     assert make(tmp_path).train(batches) == 30
   assert "Resuming from" in lines() and "model.ckpt-20, at step 20" in lines()
   assert_same(weights_at(tmp_path, 30), expected)
-  assert len(checkpoints.listed(str(tmp_path))) == 4
+  assert len(checkpoints.list_checkpoints(str(tmp_path))) == 4
 
 
 def prepare(folder):
@@ -255,7 +257,7 @@ def test_a_folder_that_is_deleted_during_a_run_is_filled_again(tmp_path):
   assert "run.json" in lines() and str(folder) in lines()
   names = os.listdir(folder)
   assert {"run.json", "bert_config.json", "checkpoint"} <= set(names)
-  assert checkpoints.latest(str(folder)).endswith("-10")
+  assert checkpoints.find_latest(str(folder)).endswith("-10")
 
 
 @pytest.mark.parametrize("when", ["before training", "at the first batch"])
@@ -292,7 +294,7 @@ def test_a_checkpoint_deleted_at_the_end_is_an_error(tmp_path, do_train):
   else:
     runner.load_for_inference()
   runner.check_files()
-  newest = checkpoints.latest(str(tmp_path))
+  newest = checkpoints.find_latest(str(tmp_path))
   os.remove(f"{newest}.index")
   with pytest.raises(OSError, match=newest) as caught:
     runner.check_files()
@@ -385,7 +387,7 @@ def test_a_loss_that_is_not_finite_stops_and_keeps_the_last_checkpoint(
     ValueError, match="nan .*step 11.*model.ckpt-10.*`learning_rate`"
   ):
     make(tmp_path, 20).train(broken)
-  assert checkpoints.latest(str(tmp_path)).endswith("-10")
+  assert checkpoints.find_latest(str(tmp_path)).endswith("-10")
   assert_same(weights_at(tmp_path, 10), saved)
 
 
@@ -417,7 +419,7 @@ def test_a_step_whose_gradients_are_not_finite_is_not_saved(
   runner = estimator.Estimator(Line, root_objective, config)
   with pytest.raises(divergence.DivergedError, match="the gradients.*ckpt-10"):
     runner.train(last_is_zero)
-  assert checkpoints.latest(str(tmp_path)).endswith("-10")
+  assert checkpoints.find_latest(str(tmp_path)).endswith("-10")
   assert_same(weights_at(tmp_path, 10), saved)
 
 
@@ -432,7 +434,9 @@ def test_weights_that_are_not_finite_are_neither_saved_nor_kept_as_best(
   with pytest.raises(divergence.DivergedError, match="bert/w.*step 2"):
     runner.train(batches, lambda: evaluated.append(1) or {"loss": 0.0})
   assert not evaluated
-  assert os.path.basename(checkpoints.latest(str(tmp_path))) == "model.ckpt-0"
+  assert (
+    os.path.basename(checkpoints.find_latest(str(tmp_path))) == "model.ckpt-0"
+  )
 
 
 def test_from_weights_that_are_not_finite_nothing_resumes_or_predicts(tmp_path):

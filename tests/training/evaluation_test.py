@@ -32,7 +32,7 @@ def train(output_dir, values=(), num_train_steps=30, **kwargs):
 
 
 def best_step(output_dir):
-  (path,) = checkpoints.listed(f"{output_dir}/best")
+  (path,) = checkpoints.list_checkpoints(f"{output_dir}/best")
   return int(checkpoints.CheckpointReader(path).get("global_step"))
 
 
@@ -150,7 +150,7 @@ def test_patience_ends_training_for_good(tmp_path):
   assert f"Kept in {tmp_path}/best: best f1 0.4 at step 15." in lines()
   assert "evaluation at step 20: loss " in lines()
   assert best_step(tmp_path) == 15
-  assert checkpoints.latest(str(tmp_path)).endswith("-25")
+  assert checkpoints.find_latest(str(tmp_path)).endswith("-25")
   # The same command again does nothing; more patience resumes.
   assert train(tmp_path, (), 100, **plan)[0] == 25
   patient = {**plan, "early_stopping_patience": 3}
@@ -183,7 +183,7 @@ def test_evaluations_after_the_resumed_checkpoint_count_once(tmp_path):
 
 def test_a_best_after_the_resumed_checkpoint_is_replaced(tmp_path):
   def best():
-    results = evaluation.best_results(f"{tmp_path}/best")
+    results = evaluation.read_best_results(f"{tmp_path}/best")
     lines = (tmp_path / "best" / "best_eval_results.txt").read_text()
     assert f"f1 = {results['f1']}\n" in lines
     assert best_step(tmp_path) == results["global_step"]

@@ -108,7 +108,7 @@ def test_a_signal_to_one_worker_ends_both_and_both_resume(
 def test_only_the_chief_writes_checkpoints(folder):
   events = list((folder / "workers").glob("events.*"))
   assert len(events) == 1
-  assert checkpoints.latest(str(folder / "workers")).endswith("ckpt-20")
+  assert checkpoints.find_latest(str(folder / "workers")).endswith("ckpt-20")
 
 
 def test_workers_with_different_flags_are_refused_by_name(

@@ -141,7 +141,7 @@ def test_a_list_of_another_place_means_the_files_of_its_folder(
     shutil.copytree(tmp_path / "run", folder)
   list_checkpoints(moved, prefix)
   paths = [f"{moved}/model.ckpt-{step}" for step in (20, 10)]
-  assert checkpoints.listed(str(moved)) == paths
+  assert checkpoints.list_checkpoints(str(moved)) == paths
   assert model_folder.find_weights(str(moved)) == paths[0]
   first, second = (
     make(folder).evaluate_checkpoint(batches(0).take(1))
@@ -164,7 +164,7 @@ def test_a_copied_run_leaves_the_checkpoints_of_the_first_alone(tmp_path):
   before = sorted(first.iterdir())
   make(copy, 40, keep_checkpoint_max=1).train(batches)
   assert sorted(first.iterdir()) == before
-  assert checkpoints.listed(str(copy)) == [f"{copy}/model.ckpt-40"]
+  assert checkpoints.list_checkpoints(str(copy)) == [f"{copy}/model.ckpt-40"]
 
 
 def test_a_list_may_name_checkpoints_that_only_another_folder_has(tmp_path):
@@ -172,7 +172,7 @@ def test_a_list_may_name_checkpoints_that_only_another_folder_has(tmp_path):
   make(first, 20).train(batches)
   other.mkdir()
   list_checkpoints(other, f"{first}/")
-  assert checkpoints.latest(str(other)) == f"{first}/model.ckpt-20"
+  assert checkpoints.find_latest(str(other)) == f"{first}/model.ckpt-20"
   make(other, 40, keep_checkpoint_max=1).train(batches)
-  assert checkpoints.latest(str(first)) == f"{first}/model.ckpt-20"
+  assert checkpoints.find_latest(str(first)) == f"{first}/model.ckpt-20"
   assert make(first, 20).evaluate_checkpoint(batches(0).take(1))

@@ -42,9 +42,9 @@ def load(
   vocab_file = files.needed_vocab()
   tokenizer_files.warn_of_differing(vocab_file)
   vocab = files.load_vocab()
-  case = letter_case.settle(
+  case = letter_case.resolve(
     letter_case.Case(do_lower_case, strip_accents),
-    letter_case.of(files.run),
+    letter_case.get_case(files.run),
     files.run_file,
     vocab_file,
   )

@@ -90,7 +90,7 @@ class ClassificationConfig(config.FineTuningConfig):
     "that overlap by half, trains on each with the text's label, and decides "
     "by the mean of their logits. Pairs allow only truncate.",
     choices=LONG_TEXT_MODES,
-    otherwise="truncate",
+    fallback="truncate",
   )
 
   def __post_init__(self) -> None:

@@ -133,7 +133,7 @@ def own_files(
     ValueError: if numbers and names of columns are mixed, if there are numbers
       with JSON lines, or if there is no column for the text or the label.
   """
-  text_a, text_b, label = tables.columns(
+  text_a, text_b, label = tables.parse_columns(
     file_format, (text_a_column, text_b_column, label_column)
   )
   if text_a is None or label is None:
@@ -168,7 +168,7 @@ def read_examples(
   )
 
   def convert(line: int, row: Row) -> InputExample | None:
-    if split.only and tables.value(row, split.only[0]) != split.only[1]:
+    if split.only and tables.get_cell(row, split.only[0]) != split.only[1]:
       return None
     return _example(row, line, split, layout)
 
@@ -196,14 +196,14 @@ def _example(
   row: Row, line: int, split: Split, layout: FileLayout
 ) -> InputExample:
   """Returns the example of a row; raises tables.BadRowError."""
-  end = line - 1 if split.guid is None else tables.value(row, split.guid)
+  end = line - 1 if split.guid is None else tables.get_cell(row, split.guid)
   text_b = label = None
   if split.text_b is not None:
-    text_b = tables.text(row, split.text_b)
+    text_b = tables.get_text(row, split.text_b)
   if split.label is not None:
-    label = read_label(tables.value(row, split.label), layout)
+    label = read_label(tables.get_cell(row, split.label), layout)
   return InputExample(
-    f"{split.prefix}-{end}", tables.text(row, split.text_a), text_b, label
+    f"{split.prefix}-{end}", tables.get_text(row, split.text_a), text_b, label
   )
 
 

@@ -50,7 +50,7 @@ def convert_example(
     label_features = records.encode_features(ints | labels, {})
   encoded = []
   for window in windows:
-    packed = packing.pack(window, ids_b, cls_id, sep_id, max_seq_length)
+    packed = packing.build_input(window, ids_b, cls_id, sep_id, max_seq_length)
     # Joined encodings are one encoding of all features.
     ids_features = records.encode_features(packed, {})
     encoded.append(records.encode_example(ids_features + label_features))

@@ -72,7 +72,7 @@ class NerConfig(config.FineTuningConfig):
     "Whether to fill a sentence's window with its neighbours in the document, "
     "as in the paper. Documents begin at -DOCSTART- lines; without such lines, "
     "the file is one document.",
-    otherwise=False,
+    fallback=False,
   )
   approach: str = settings.setting(
     "fine_tuning",

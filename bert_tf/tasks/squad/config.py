@@ -19,21 +19,21 @@ class WindowConfig:
     "Word pieces of a window: question, context and special tokens.",
     minimum=1,
     original=True,
-    otherwise=384,
+    fallback=384,
   )
   doc_stride: int = settings.setting(
     None,
     "Word pieces from the start of one window of a long context to the next.",
     minimum=1,
     original=True,
-    otherwise=128,
+    fallback=128,
   )
   max_query_length: int = settings.setting(
     None,
     "Word pieces of a question; longer ones are cut.",
     minimum=1,
     original=True,
-    otherwise=64,
+    fallback=64,
   )
 
   def __post_init__(self) -> None:
@@ -80,7 +80,7 @@ class DecodingConfig:
     None,
     "Whether some questions have no answer, as in SQuAD 2.0.",
     original=True,
-    otherwise=False,
+    fallback=False,
   )
   null_score_diff_threshold: float = settings.setting(
     0.0,
@@ -90,8 +90,8 @@ class DecodingConfig:
   )
 
 
-DEFAULT_WINDOWS = settings.settle(WindowConfig(), None, "")
-DEFAULT_DECODING = settings.settle(DecodingConfig(), None, "")
+DEFAULT_WINDOWS = settings.resolve(WindowConfig(), None, "")
+DEFAULT_DECODING = settings.resolve(DecodingConfig(), None, "")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -35,7 +35,7 @@ class Candidate:
 
 
 @dataclasses.dataclass(frozen=True)
-class Prediction:
+class Answer:
   """The answer to a question."""
 
   text: str
@@ -64,7 +64,7 @@ class AnswerDecoder:
     windows: Sequence[squad_features.InputFeatures],
     start_logits: np.ndarray,
     end_logits: np.ndarray,
-  ) -> Prediction:
+  ) -> Answer:
     """Returns the answer to a question.
 
     Args:
@@ -86,19 +86,17 @@ class AnswerDecoder:
     nbest = self._nbest(example, windows, spans, starts, ends, null)
     return self._choose(_with_probabilities(nbest), null_score)
 
-  def _choose(
-    self, nbest: tuple[Candidate, ...], null_score: float
-  ) -> Prediction:
+  def _choose(self, nbest: tuple[Candidate, ...], null_score: float) -> Answer:
     """Returns the best candidate, subject to the null threshold."""
     best = next((c for c in nbest if c.text), None)
     span_text = best.text if best else ""
     if not self._config.version_2_with_negative:
-      return Prediction(nbest[0].text, nbest, None, span_text)
+      return Answer(nbest[0].text, nbest, None, span_text)
     odds = NO_SPAN_ODDS
     if best:
       odds = null_score - best.start_logit - best.end_logit
     is_null = not best or odds > self._config.null_score_diff_threshold
-    return Prediction("" if is_null else span_text, nbest, odds, span_text)
+    return Answer("" if is_null else span_text, nbest, odds, span_text)
 
   def _ranked_spans(
     self,
@@ -278,7 +276,7 @@ class PredictionWriter:
 
   writers: Sequence[_JsonWriter]
 
-  def write(self, qas_id: str, prediction: Prediction) -> None:
+  def write(self, qas_id: str, prediction: Answer) -> None:
     """Appends the answer to a question."""
     nbest = [
       # The fields have the original's order.

@@ -44,8 +44,8 @@ def make_task(
     {"train_file": config.train_file, "predict_file": config.predict_file},
     setup.bert_config,
     setup.tokenizer,
-    settings.part(config, config_lib.WindowConfig),
-    settings.part(config, config_lib.DecodingConfig),
+    settings.extract(config, config_lib.WindowConfig),
+    settings.extract(config, config_lib.DecodingConfig),
     verbose_logging=config.verbose_logging,
     pads_dynamically=config.cut_padding,
     needs_answers=config.do_eval or config.train.eval_every_steps > 0,
@@ -248,7 +248,7 @@ class SquadTask(base.Task[SquadExample, Questions]):
 
   def _answers(
     self, data: Questions, rows: base.Rows
-  ) -> Iterator[tuple[SquadExample, decoding.Prediction]]:
+  ) -> Iterator[tuple[SquadExample, decoding.Answer]]:
     """Yields each question with its answer."""
     rows = iter(rows)
     predictor = decoding.AnswerDecoder(
@@ -265,7 +265,7 @@ class SquadTask(base.Task[SquadExample, Questions]):
       yield example, predictor.predict(example, windows, starts, ends)
 
   def _scores(
-    self, data: Questions, predictions: dict[str, decoding.Prediction]
+    self, data: Questions, predictions: dict[str, decoding.Answer]
   ) -> base.Results:
     """Returns the scores; {} if the questions have no answers."""
     answers = metrics.correct_answers(data.examples)

@@ -87,7 +87,7 @@ def own_files(
       f"`choice_columns={choice_columns[0]}` is one choice; name a column for "
       "each, with commas between them."
     )
-  context, question, label, *choices = tables.columns(
+  context, question, label, *choices = tables.parse_columns(
     file_format,
     (context_column, question_column, label_column, *choice_columns),
   )
@@ -141,9 +141,9 @@ def read_examples(
     label = None
     if has_labels:
       label = label_id(
-        tables.value(row, layout.label), choices, layout.label_type
+        tables.get_cell(row, layout.label), choices, layout.label_type
       )
-    context = tables.text(row, layout.context)
+    context = tables.get_text(row, layout.context)
     question = _question(row, layout.question)
     num_choices = len(choices)
     return ChoiceExample(
@@ -191,9 +191,9 @@ def label_names(choices: Sequence[str], label_type: str) -> list[str]:
 def _choices(row: Row, layout: ChoiceLayout) -> tuple[str, ...]:
   """Returns the choices of a row; raises tables.BadRowError."""
   if len(layout.choices) > 1:
-    return tuple(tables.text(row, column) for column in layout.choices)
+    return tuple(tables.get_text(row, column) for column in layout.choices)
   column = layout.choices[0]
-  choices = tables.value(row, column)
+  choices = tables.get_cell(row, column)
   if not isinstance(choices, list) or len(choices) < 2:
     raise tables.BadRowError(
       f"column {column} must be a list of two choices or more, not {choices!r}"
@@ -210,7 +210,7 @@ def _question(row: Row, column: Column | None) -> str:
   """Returns the beginning of sentence B, which may be empty."""
   if column is None:
     return ""
-  question = tables.value(row, column)
+  question = tables.get_cell(row, column)
   if not isinstance(question, str):
     raise tables.BadRowError(f"column {column} must be text, not {question!r}")
   return question

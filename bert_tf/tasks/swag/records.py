@@ -40,7 +40,7 @@ def convert_example(
   for text_b in example.continuations():
     ids_b = tokenizer.tokenize_to_ids(text_b)
     is_cut |= packing.is_cut(ids_a, ids_b, max_seq_length)
-    packed = packing.pack(ids_a, ids_b, cls_id, sep_id, max_seq_length)
+    packed = packing.build_input(ids_a, ids_b, cls_id, sep_id, max_seq_length)
     for name, values in packed.items():
       ints.setdefault(name, []).extend(values)  # [C*F] after all choices.
   return records.encode_example(records.encode_features(ints, {})), is_cut

@@ -125,7 +125,7 @@ def test_a_long_text_is_classified_by_the_mean_of_its_windows(
     train=dataclasses.replace(
       config.train,
       output_dir=str(folder / "alone"),
-      init_checkpoint=checkpoints.latest(str(folder / "out")),
+      init_checkpoint=checkpoints.find_latest(str(folder / "out")),
     ),
   )
   classification.run(alone, OWN)
@@ -159,7 +159,7 @@ def predicted(run_on_windows, mode, output_dir):
       train=dataclasses.replace(
         config.train,
         output_dir=str(output_dir),
-        init_checkpoint=checkpoints.latest(str(folder / "out")),
+        init_checkpoint=checkpoints.find_latest(str(folder / "out")),
       ),
     ),
     OWN,

@@ -260,7 +260,7 @@ def test_a_head_of_the_same_labels_in_another_order_is_refused(
   )
   start = str(folder / "model.ckpt-1")
   if kind == "hf":
-    source, folder = pretrained.Source(start), tmp_path / "hf"
+    source, folder = pretrained.ModelSource(start), tmp_path / "hf"
     convert.convert(source, "original", str(folder), "hf")
     (folder / "label_map.json").unlink()
     start = str(folder / "model.safetensors")
@@ -292,7 +292,7 @@ def test_fewer_examples_than_a_batch_are_repeated(base, tmp_path):
   with runs.logged() as lines:
     classification.run(config)
   # int(44 / 100 * 7) steps, of 100 / 44 passes each.
-  assert checkpoints.latest(str(tmp_path)).endswith("model.ckpt-3")
+  assert checkpoints.find_latest(str(tmp_path)).endswith("model.ckpt-3")
   assert "2.3 passes" in lines()
 
 
@@ -381,9 +381,9 @@ def write_cased_vocabulary(path):
 
 
 def test_a_finished_run_trains_no_further(base, trained):
-  before = checkpoints.latest(str(trained))
+  before = checkpoints.find_latest(str(trained))
   classification.run(make(base, trained, do_train=True, num_train_epochs=12.3))
-  assert checkpoints.latest(str(trained)) == before
+  assert checkpoints.find_latest(str(trained)) == before
 
 
 def test_a_second_training_of_a_folder_is_refused_and_changes_nothing(

@@ -126,7 +126,7 @@ def exported(run, folder):
 
 
 def converted(run, folder):
-  source = pretrained.Source(str(run))
+  source = pretrained.ModelSource(str(run))
   convert.convert(source, "original", str(folder), "hf")
   return str(folder / "model.safetensors")
 

@@ -276,7 +276,7 @@ def test_what_cannot_be_aligned_is_logged_if_asked(tokenizer):
 
 def test_files_appear_together_or_not_at_all(tokenizer, tmp_path):
   (tmp_path / "predictions.json").write_text("old")
-  prediction = squad_predictions.Prediction("a", (), 1.0, "a")
+  prediction = squad_predictions.Answer("a", (), 1.0, "a")
   with pytest.raises(RuntimeError):
     with squad_predictions.open_predictions(str(tmp_path), True) as writer:
       writer.write("q", prediction)
