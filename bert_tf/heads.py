@@ -399,13 +399,13 @@ def find_kind(
     ValueError: if it has the heads of several.
   """
   other = ClassifierModel if labels_words else TokenModel
-  found = [
+  kinds = [
     m for m in MODELS if m is not other and not m.missing_variables(names)
   ]
-  if len(found) > 1:
-    tasks = ", ".join(model.task for model in found)
+  if len(kinds) > 1:
+    tasks = ", ".join(model.task for model in kinds)
     raise ValueError(f"the checkpoint has heads of several tasks: {tasks}.")
-  return found[0] if found else None
+  return kinds[0] if kinds else None
 
 
 def build(
