@@ -225,7 +225,8 @@ def _description(names: Collection[str]) -> str:
   top_names = errors.join_names(tops, _MAX_NAMED)
   return (
     f"it has no {WORD_EMBEDDINGS}, but {top_names}. If it is a BERT, "
-    "rename its variables as in a released checkpoint: bert/embeddings/..., bert/encoder/layer_0/..., bert/pooler/dense/... A "
+    "rename its variables as in a released checkpoint: bert/embeddings/..., "
+    "bert/encoder/layer_0/..., bert/pooler/dense/... A "
     "model that was trained on features has no encoder."
   )
 
