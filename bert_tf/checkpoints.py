@@ -164,10 +164,7 @@ def check_finite(path: str, tensors: Mapping[str, np.ndarray]) -> None:
 
 
 def usable_before(path: str) -> str | None:
-  """Returns the newest older checkpoint of the run that is whole and finite.
-
-  None if there is no such checkpoint.
-  """
+  """Returns the newest older whole and finite checkpoint; None without one."""
   prefixes = list_checkpoints(os.path.dirname(path))
   older = prefixes[prefixes.index(path) + 1 :] if path in prefixes else []
   return next((prefix for prefix in older if _is_usable(prefix)), None)
@@ -294,11 +291,8 @@ def save(
   atomic.remove_unfinished(os.path.join(output_dir, "model.ckpt-*"))
   write(path, tensors)
   # TensorFlow 1's list may name files of other folders, which stay.
-  own = [
-    p
-    for p in reversed(list_checkpoints(output_dir))
-    if p == _own(output_dir, p)
-  ]
+  oldest_first = reversed(list_checkpoints(output_dir))
+  own = [p for p in oldest_first if p == _own(output_dir, p)]
   prefixes = [p for p in own if p != path] + [path]
   old = prefixes[:-keep_checkpoint_max] if keep_checkpoint_max else []
   names = [os.path.basename(path) for path in prefixes[len(old) :]]

@@ -35,11 +35,7 @@ from bert_tf.tasks import (
   pretraining_start,
   start_model,
 )
-from bert_tf.training import (
-  compilation,
-  estimator,
-  run_log,
-)
+from bert_tf.training import compilation, estimator, run_log
 from bert_tf.training import config as training_config
 from bert_tf.training import objective as objective_lib
 from bert_tf.training import results as results_lib
@@ -210,24 +206,20 @@ def _log_epochs(
   for phase in phases:
     num_records = phase.records.files.num_records
     record_format = phase.records.record_format
+    records = (
+      f"{num_records} {record_format} records of length "
+      f"{record_format.max_seq_length}"
+    )
     if train.train_seconds:
+      minutes = train.train_seconds / 60
       logging.info(
-        "%d %s records of length %d, in batches of %d for %g minutes.",
-        num_records,
-        record_format,
-        record_format.max_seq_length,
-        batch_size,
-        train.train_seconds / 60,
+        "%s, in batches of %d for %g minutes.", records, batch_size, minutes
       )
       continue
+    num_epochs = phase.num_steps * batch_size / num_records
     logging.info(
-      "%d %s records of length %d, %d steps of %d: %.1f epochs.",
-      num_records,
-      record_format,
-      record_format.max_seq_length,
-      phase.num_steps,
-      batch_size,
-      phase.num_steps * batch_size / num_records,
+      "%s, %d steps of %d: %.1f epochs.",
+      *(records, phase.num_steps, batch_size, num_epochs),
     )
 
 
