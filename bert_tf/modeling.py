@@ -1,18 +1,19 @@
 """The BERT model (Devlin et al. 2019, arXiv 1810.04805, section 3).
 
-The encoder is that of the Transformer (Vaswani et al. 2017), in which every
-position attends to every other. `embeddings` has the input representation,
-`heads` the layers for each task.
+The encoder is that of the Transformer (Vaswani et al. 2017). It is
+bidirectional: every position attends to every other. `attention_bias` restricts
+this for padding, for rows that hold several inputs, and for one-directional
+models. `embeddings` has the sum of word, segment and position embeddings,
+`heads` the output layers of each task.
 
-A variable's Keras path is its name in the original release's checkpoints: a
-layer is named after the original's scope, `scope`, and makes its parts in
-`build`. `make_dense`, `make_layer_norm` and `make_part` of `bert_layer` build
-them.
+Shapes: B batch, F from (query) positions, T to (key) positions, N attention
+heads (A in the paper), H head size, D hidden size (N * H; H in the paper), I
+intermediate size (4 D in the paper), P requested positions, K independent
+inputs packed into a row (1 unless packed; not the paper's pair of sentences).
 
-Shapes: B batch, F from (query) positions, T to (key) positions, N heads (A in
-the paper), H head size, D hidden size (N * H; H in the paper), I intermediate
-size (4 D in the paper), P requested positions, K inputs packed into a row (1
-unless packed).
+A variable's Keras path is its name in the original release's checkpoints, such
+as bert/encoder/layer_0/attention/self/query/kernel: a layer is named after its
+`scope` and makes its parts in `build`. `bert_layer` has the methods for it.
 """
 
 import os
@@ -28,7 +29,7 @@ from bert_tf.embeddings import Embeddings as Embeddings
 from bert_tf.kernels import dropout_attention
 from bert_tf.layers import dense, dropout, serialization
 
-# The original has these names here.
+# `X as X` exports names that the original's modeling.py has.
 from bert_tf.layers.activations import gelu as gelu
 from bert_tf.layers.activations import gelu_erf as gelu_erf
 from bert_tf.layers.activations import get_activation as get_activation
@@ -43,18 +44,18 @@ class BertOutput(NamedTuple):
   sequence_output: Tensor
   # [B, D], or [B, K, D] for packed sequences. See Pooler.
   pooled_output: Tensor
-  # num_hidden_layers of [B, F, D], first to last; the last one is
+  # num_hidden_layers (L in the paper) of [B, F, D], first to last; the last is
   # sequence_output.
   all_encoder_layers: tuple[Tensor, ...]
   embedding_output: Tensor  # [B, F, D]. After layer norm and dropout.
   # num_hidden_layers of [B, N, F, T], before dropout; () unless requested. With
-  # P requested positions the last is [B, N, K + P, T], summary positions first.
+  # P requested positions the last is [B, N, K + P, T], [CLS] positions first.
   attention_probs: tuple[Tensor, ...]
 
 
 @serialization.register
 class SelfAttention(bert_layer.BertLayer):
-  """Multi-head attention: softmax(query @ key^T / sqrt(H) + bias) @ value."""
+  """Attention of N heads: softmax(query @ key^T / sqrt(H) + bias) @ value."""
 
   scope = "self"
 
@@ -76,8 +77,8 @@ class SelfAttention(bert_layer.BertLayer):
 
     Args:
       hidden: float [B, T, D].
-      attention_bias: float32 [B, 1, T] or [B, F, T]. Added to the scores: 0 to
-        attend to a position, -10000 to ignore it.
+      attention_bias: float32 [B, 1, T] or [B, F, T]. Added to the scores of all
+        heads: 0 to attend to a position, -10000 to ignore it.
       queries: float [B, F, D]. The positions of `hidden` to compute; None for
         all.
       training: whether dropout is on.
@@ -96,7 +97,7 @@ class SelfAttention(bert_layer.BertLayer):
     probs = ops.cast(probs, self.compute_dtype)
     rate = self.config.attention_probs_dropout_prob
     if training and rate:
-      # dropout(probs) @ value, in a form that needs less memory.
+      # dropout(probs) @ value with a gradient that keeps fewer tensors.
       shape = (*ops.shape(query)[:3], ops.shape(key)[2])
       mask = self.seed_generator.draw_mask(shape, rate)
       context = dropout_attention.dropout_attention(
@@ -134,7 +135,7 @@ class ResidualOutput(bert_layer.BertLayer):
     self, hidden: Tensor, residual: Tensor, training: bool = False
   ) -> Tensor:
     """Returns float [B, F, D] for hidden [B, F, input_size]."""
-    # On [B*F, D], so that TensorFlow can fuse the sum with the product.
+    # On [B*F, D], so that TensorFlow can fuse the sums with the product.
     output = self.drop_out(self.dense(dense.flatten(hidden)), training)
     output = self.layer_norm(output + dense.flatten(residual))
     return dense.restore(output, residual)
@@ -196,7 +197,7 @@ class TransformerLayer(bert_layer.BertLayer):
     self.attention = self.make_part(Attention)
     self.intermediate = self.make_part(Intermediate)
     self.residual_output = self.make_part(
-      ResidualOutput, self.config.intermediate_size
+      ResidualOutput, input_size=self.config.intermediate_size
     )
 
   def call(
@@ -246,8 +247,8 @@ class Encoder(bert_layer.BertLayer):
     Args:
       hidden: float [B, F, D].
       attention_bias: float32 [B, 1, F] or [B, F, F], see SelfAttention.call.
-      output_positions: int [B, Q]. The positions at which the last layer is
-        computed; None for all.
+      output_positions: int [B, K + P]. The positions at which the last layer
+        is computed; None for all.
       training: whether dropout is on.
     """
     outputs, all_probs = [], []
@@ -278,7 +279,8 @@ class Encoder(bert_layer.BertLayer):
     self, layer: TransformerLayer, attention_bias: Tensor
   ) -> Callable[..., Tensor]:
     """Returns the training call of a layer, with gradient checkpointing."""
-    # The forward and the backward pass have to draw the same dropout.
+    # A dropout mask depends on the count of masks drawn before. The backward
+    # pass sets the count back, so it draws the masks of the forward pass.
     num_drawn = self.seed_generator.num_drawn
 
     def call_layer(hidden: Tensor, queries: Tensor | None = None) -> Tensor:
@@ -290,11 +292,11 @@ class Encoder(bert_layer.BertLayer):
 
 @serialization.register
 class Pooler(bert_layer.BertLayer):
-  """Dense and tanh on the output at the summary ([CLS]) position.
+  """Dense and tanh on C, the last layer's output at an input's [CLS].
 
-  Pre-training's next-sentence task trains it (section 3.1), and classifiers
-  read it (section 4.1). The paper does not mention the tanh; it is part of the
-  original release, and released weights need it.
+  `BertModel.encode` selects C. The next-sentence task trains the pooler
+  (section 3.1), and classifiers read it (section 4.1). The paper mentions
+  neither the dense layer nor the tanh, but released weights need both.
   """
 
   scope = "pooler"
@@ -359,6 +361,7 @@ class BertModel(model_inputs.FeaturesModel):
     from bert_tf import model_folder
 
     files = model_folder.find(os.fspath(folder))
+    # Loading overwrites every variable, so none needs a random value.
     model = cls(files.bert_config.without_random_values(), dtype=dtype)
     model.config = files.bert_config
     model_folder.load(files, model)
@@ -385,11 +388,11 @@ class BertModel(model_inputs.FeaturesModel):
         - `input_mask`: int [B, F]. 1 for a real position; all 1 if missing.
         - `segment_ids`: int [B, F]. 0 or 1; all 0 if missing.
         - `cls_positions`: int [B, K]. For packed sequences: the index at which
-          each input begins, ascending. The first is 0, and so are unused slots.
+          each input begins, ascending, then 0 in unused slots: [0, 7, 15, 0].
       training: whether dropout is on.
       return_attention_probs: whether to return the attention probabilities.
       positions: int [B, P]. The positions at which the last layer is computed,
-        in addition to the summary positions. P may be 0. None for all.
+        in addition to the [CLS] positions. P may be 0. None for all.
 
     Raises:
       ValueError: if F exceeds max_position_embeddings, or for features that
