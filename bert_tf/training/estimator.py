@@ -154,11 +154,16 @@ class Estimator:
 
   def _log_nothing_left(self, step: int) -> None:
     """Logs that an earlier run has used up the budget."""
+    setting = "num_train_steps"
+    if isinstance(self.config, training_config.FineTuningTrainConfig):
+      setting = "num_train_epochs"  # Gives the steps of fine-tuning.
+    elif self.config.train_seconds:
+      setting = "train_hours"
     logging.info(
       "%s is at step %s: nothing is left to train; raise `%s` to continue.",
       self.config.output_dir,
       self._budget.describe(step),
-      "train_hours" if self.config.train_seconds else "num_train_steps",
+      setting,
     )
 
   def _log_end(
