@@ -30,7 +30,7 @@ LABELS = {
 
 
 class Duplicates:
-  """Detects documents with the same words. Stores a hash of 16 bytes each."""
+  """Detects documents that differ at most in white space, by their hashes."""
 
   def __init__(self) -> None:
     self._seen: set[bytes] = set()

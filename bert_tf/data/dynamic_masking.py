@@ -167,7 +167,7 @@ class DynamicMasker:
 
 
 def _number_instances(starts: tf.Tensor, length: int) -> tf.Tensor:
-  """Returns the instance of each position, 0 to K - 1, int32 [B, F]."""
+  """Returns the index of each position's instance in its row, int32 [B, F]."""
   later = starts[:, None, 1:]  # [B, 1, K - 1]. 0 for unused entries.
   has_begun = (later > 0) & (later <= tf.range(length)[:, None])
   return tf.reduce_sum(tf.cast(has_begun, tf.int32), axis=-1)

@@ -176,7 +176,11 @@ class InstanceBuilder:
   def _draw_segment(
     self, documents: Sequence[Document], index: int, num_tokens: int
   ) -> tuple[Document, int, int]:
-    """Draws sentences of another document."""
+    """Returns a document and the start and stop of sentences drawn from it.
+
+    The document is another one if possible. The sentences have `num_tokens`
+    tokens or more, unless their document ends first.
+    """
     rng = self._rng
     # Ten tries find another document unless the shard has very few. After that
     # the same document is accepted, as in the 2018 release.

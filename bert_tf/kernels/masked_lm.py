@@ -50,8 +50,8 @@ class _Batch(NamedTuple):
 class _Softmax(NamedTuple):
   """The softmax of a block, not yet divided."""
 
-  powers: Tensor  # [V, rows], in the type of `hidden`: probabilities * totals.
-  totals: Tensor  # float32 [rows].
+  powers: Tensor  # [V, rows], type of `hidden`. exp(logit - largest logit).
+  totals: Tensor  # float32 [rows]. Sums of the columns of `powers`.
 
 
 # Gradients of the sum of losses for `hidden`, `table` and `bias`, float32.

@@ -253,7 +253,8 @@ def _check_config(files: ModelFolder) -> None:
   path, own = files.given_config_file, files.own_config_file
   if not path or not paths.exists(own):
     return
-  # A run's copy holds the defaults of all keys except this package's own.
+  # The copy in a run's folder has all keys of the original, but this package's
+  # own keys only if they are set, so their defaults are added to both files.
   config, own_config = (
     {**model_config.OWN_KEYS, **json_files.read_object(p)} for p in (path, own)
   )

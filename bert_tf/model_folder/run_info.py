@@ -167,7 +167,7 @@ class RunInfo:
   bert_tf_version: str = bert_tf.__version__
 
   def saved(self) -> dict[str, Any]:
-    """Returns the known settings by name, for `settings.settle`."""
+    """Returns the known settings by name, for `settings.resolve`."""
     values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
     return {
       name: value
@@ -348,7 +348,9 @@ def _check_labels(known: Mapping[str, Any]) -> None:
   twice = sorted({label for label in labels if labels.count(label) > 1})
   if twice or "" in labels:
     fault = f"{twice[0]!r} twice" if twice else "an empty one"
-    raise ValueError(f"labels has {fault}; each must name another class.")
+    raise ValueError(
+      f"labels has {fault}; labels must be distinct and not empty."
+    )
   if known.get("labels_are_text") is False:
     for label in labels:
       json_files.parse(label, f"the label {label!r}")

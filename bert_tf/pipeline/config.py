@@ -201,7 +201,10 @@ class PipelineConfig:
 
   @property
   def model_size(self) -> Size:
-    """The size, with settings of the user in place of its defaults."""
+    """The size, with the settings of the user in place of its defaults.
+
+    Languages with many characters get at least 16,000 entries by default.
+    """
     size = SIZES[self.size]
     vocab_size = self.vocab_size or size.vocab_size
     if self.vocab_size is None and self._has_many_characters:

@@ -146,7 +146,7 @@ class Server:
     await self._batcher.ended.wait()
 
   def _can_answer(self) -> bool:
-    """Returns whether the models are warm and computation has not ended."""
+    """Returns whether the models are warm and the batcher still runs."""
     return self._is_ready and not self._batcher.ended.is_set()
 
   async def stop(self) -> None:

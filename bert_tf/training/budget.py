@@ -131,7 +131,7 @@ class Budget:
     """
 
   def steps_left(self, step: int) -> int:
-    """Returns the maximum of steps before the next `count`; 0 at the end."""
+    """Returns how many steps may be taken before `count`; 0 at the end."""
     return max(0, (self.num_steps or 0) - step)
 
   def seconds_left(self, step: int, seconds_per_step: float) -> float:

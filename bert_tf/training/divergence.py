@@ -49,8 +49,12 @@ class LossCheck:
       self._first = loss
     is_high = loss > _FACTOR * max(1.0, self._first)
     self._num_high = self._num_high + 1 if is_high else 0
-    if not math.isfinite(loss) or self._num_high >= _NUM_IN_A_ROW:
+    if not math.isfinite(loss):
       raise self._error(f"the loss became {loss:.4g} by step {step}")
+    if self._num_high >= _NUM_IN_A_ROW:
+      raise self._error(
+        f"the loss rose from {self._first:.4g} to {loss:.4g} by step {step}"
+      )
     if not math.isfinite(gradient_norm):
       raise self._error(f"the gradients became {gradient_norm} by step {step}")
 

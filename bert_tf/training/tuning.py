@@ -136,7 +136,7 @@ def choose_mode(
 
 
 def _time_step(take_step: Callable[[], object]) -> float:
-  """Returns the seconds of the fastest step, in the slowest process."""
+  """Returns each process's fastest step in seconds, maximum over processes."""
   times = []
   for _ in range(1 + _NUM_TIMED_STEPS):
     start = time.monotonic()

@@ -73,8 +73,9 @@ class Comparison:
 
   experiment: variants.Experiment
   cells: Mapping[tuple[str, str], Cell]  # By variant and column.
-  pretrainings: Mapping[str, Sequence[rows.Row]]  # Finished ones, by variant.
-  num_planned: int  # Runs.
+  # Rows of finished pre-trainings, by variant.
+  pretrainings: Mapping[str, Sequence[rows.Row]]
+  num_planned: int  # Number of runs.
   num_finished: int
   errors: Mapping[str, str]  # By name of the failed run.
 

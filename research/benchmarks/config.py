@@ -46,8 +46,8 @@ class BenchmarkConfig:
   )
   bert_config_file: str | None = settings.setting(
     None,
-    "records, train, forward, start, padding, scaling: model sizes. Default: "
-    "BERT-Tiny.",
+    "records, train, forward, start, padding, scaling: JSON file of the sizes "
+    "of the model. Default: those of BERT-Tiny.",
   )
   batch_size: int = settings.setting(
     32,

@@ -39,7 +39,7 @@ class Usage:
   """Resources that a process used."""
 
   seconds: float  # Wall time.
-  cpu_seconds: float  # All cores, with child processes.
+  cpu_seconds: float  # CPU time on all cores, with child processes.
   peak_mb: float
 
 

@@ -131,7 +131,7 @@ def _table(char_values: Sequence[int] | np.ndarray) -> Table:
   char_values = np.asarray(char_values, np.int32)
   values = np.full(_NUM_CODES, char_values[-1], np.int32)
   values[np.array(_CODES)] = char_values[:-1]
-  # np.unique would take a second for all pages; few of them differ.
+  # Few pages differ. A set of bytes finds them; np.unique would take 1 s.
   all_pages = [page.tobytes() for page in values.reshape(-1, 1 << PAGE_BITS)]
   numbers_of = {
     page: np.frombuffer(page, np.int32).tolist() for page in set(all_pages)

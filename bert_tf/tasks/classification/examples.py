@@ -21,7 +21,7 @@ _OWN_METRICS = {
   "multilabel": ("micro_f1", "macro_f1"),
 }
 
-# The elements of multi-hot lists, as labels.
+# Labels that look like elements of a multi-hot list.
 _FLAGS = frozenset(("0", "1", "0.0", "1.0", "false", "true"))
 # A multi-hot list, and any other list, in a cell of text.
 _FLAG_LIST = re.compile(r"\s*\[?\s*[01](?:[\s,;]+[01])+\s*\]?\s*")

@@ -12,7 +12,7 @@ import bert_tf
 from bert_tf.formats import tables
 from bert_tf.tasks.classification.examples import InputExample
 
-# Modules of the original release, and its package on PyPI.
+# Modules of the original release. `bert` is its package on PyPI.
 _ORIGINAL_MODULES = (
   "bert",
   "create_pretraining_data",
@@ -204,7 +204,7 @@ def read_examples(
 def _check(
   example: InputExample, where: str, labels: Sequence[str], needs_label: bool
 ) -> None:
-  """Raises ValueError if a text is not a string or the label is unknown."""
+  """Raises ValueError for a text that is no string or an unknown label."""
   texts = (example.text_a, example.text_b or "")
   if not all(isinstance(text, str) for text in texts):
     raise ValueError(f"{where}: the texts of {example.guid} are not strings.")

@@ -236,7 +236,7 @@ class ClassificationTask(base.Task[InputExample, Texts]):
     return build_estimator(self.bert_config, self.layout.label_spec(), train)
 
   def result_names(self) -> tuple[str, ...]:
-    """Returns the names of the results."""
+    """Returns the results of an evaluation; the first is best_metric."""
     return result_names(self.layout)
 
   def scores(self, data: Texts, rows: Sequence[np.ndarray]) -> base.Results:

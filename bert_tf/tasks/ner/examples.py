@@ -27,7 +27,7 @@ class FileFormat:
 
   # The column of the words, counted from 0, or negative from the last, -1.
   word_column: int = 0
-  # The column of the tags; equal to word_column without tags.
+  # The column of the tags; equal to word_column if files have no tags.
   tag_column: int = -1
   tag_scheme: str = "auto"  # One of config.TAG_SCHEMES.
 

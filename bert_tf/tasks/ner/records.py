@@ -148,7 +148,7 @@ class SentenceWindower:
   def _log(
     self, path: str, sentences: Sequence[Sentence], windows: Sequence[Window]
   ) -> None:
-    """Logs the numbers of windows and the first windows with their tags."""
+    """Logs counts of sentences, words and windows, and the first windows."""
     logging.info(
       "%s: %d sentences, %d words, %d windows.",
       path,

@@ -248,7 +248,7 @@ class NerTask(base.Task[Sentence, Tagged]):
     )
 
   def result_names(self) -> tuple[str, ...]:
-    """Returns the names of the results."""
+    """Returns the results of an evaluation; the first is best_metric."""
     scores = metrics.result_names(self._labels)
     return (*scores, "eval_accuracy", "eval_loss", "loss")
 

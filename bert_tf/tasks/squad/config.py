@@ -11,12 +11,12 @@ from bert_tf.tasks import config
 class WindowConfig:
   """Sizes of the windows of a context, in word pieces.
 
-  A size that the user does not give is None until `settings.settle`.
+  A size that the user does not give is None until `settings.resolve`.
   """
 
   max_seq_length: int = settings.setting(
     None,
-    "Word pieces of a window: question, context and special tokens.",
+    "Maximum word pieces of a window: question, context and special tokens.",
     minimum=1,
     original=True,
     fallback=384,
@@ -60,7 +60,7 @@ class WindowConfig:
 class DecodingConfig:
   """Choice of the answers.
 
-  version_2_with_negative is None until `settings.settle` if the user does not
+  version_2_with_negative is None until `settings.resolve` if the user does not
   give it.
   """
 

@@ -178,7 +178,7 @@ class SquadTask(base.Task[SquadExample, Questions]):
     )
 
   def result_names(self) -> tuple[str, ...]:
-    """Returns the names of the scores."""
+    """Returns the results of an evaluation; the first is best_metric."""
     return metrics.result_names(self.decoding_config.version_2_with_negative)
 
   def rows(self, outputs: Any) -> base.Rows:

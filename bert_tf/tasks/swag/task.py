@@ -134,7 +134,7 @@ class SwagTask(base.Task[ChoiceExample, Sequence[ChoiceExample]]):
     )
 
   def result_names(self) -> tuple[str, ...]:
-    """Returns the names of the results."""
+    """Returns the results of an evaluation; the first is best_metric."""
     return RESULTS
 
   def write_predictions(
