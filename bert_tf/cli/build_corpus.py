@@ -25,7 +25,8 @@ class CorpusConfig:
   )
   pydoc_packages: str = settings.setting(
     "",
-    "Comma-separated installed packages whose documentation is added to pydoc.",
+    "Comma-separated names of installed packages. Their documentation is added "
+    "to that of Python when the input is pydoc.",
   )
   output_file: str = settings.setting(
     help="Text file to write; .gz or .bz2 compresses it. With --num_shards "

@@ -26,7 +26,8 @@ class VocabularyConfig:
   )
   pydoc_packages: str = settings.setting(
     "",
-    "Comma-separated installed packages whose documentation is added to pydoc.",
+    "Comma-separated names of installed packages. Their documentation is added "
+    "to that of Python when the input is pydoc.",
   )
   output_file: str = settings.setting(
     help="Vocabulary file to write.", writes="file"

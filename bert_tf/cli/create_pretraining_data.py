@@ -48,7 +48,8 @@ class CommandConfig:
   )
   pydoc_packages: str = settings.setting(
     "",
-    "Comma-separated installed packages whose documentation is added to pydoc.",
+    "Comma-separated names of installed packages. Their documentation is added "
+    "to that of Python when the input is pydoc.",
   )
 
 

@@ -105,7 +105,7 @@ def slim(path: str, target: str, average_last: int = 1) -> list[str]:
 
 
 def _copy_beside(prefixes: list[str], folder: str) -> None:
-  """Copies the files beside checkpoints; scores only of a single checkpoint."""
+  """Copies the files beside checkpoints; no scores if several are averaged."""
   source = run_info.get_folder(prefixes[0])
   run = model_folder.ModelFolder(prefixes[0]).run
   with tempfile.TemporaryDirectory() as copied:

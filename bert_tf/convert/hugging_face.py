@@ -113,8 +113,9 @@ def _check_folder(folder: str, texts: Mapping[str, str]) -> None:
   others = sorted(set(paths.list_folder(folder)) - own)
   if others:
     raise ValueError(
-      f"{folder} already holds {', '.join(others)}, which transformers could "
-      "load with the model; choose an empty folder for `output_checkpoint`."
+      f"{folder} holds other files: {', '.join(others)}. transformers might "
+      "load them with the model; choose an empty folder for "
+      "`output_checkpoint`."
     )
   for name, text in texts.items():
     pretrained.check_content(os.path.join(folder, name), text.encode())

@@ -268,7 +268,7 @@ def _notes(model: pretrained.Pretrained) -> list[str]:
   """Returns notes for the user of the checkpoint."""
   hidden_act = model.config.hidden_act
   if hidden_act == "gelu":
-    return []  # Model Garden's default.
+    return []  # gelu is Model Garden's default activation.
   return [
     "The checkpoint does not store the activation: give BertEncoderV2 an "
     + _ACTIVATIONS.get(hidden_act, f"inner_activation that is {hidden_act!r}.")

@@ -46,7 +46,7 @@ class Part:
 
   @property
   def raw_file(self) -> str:
-    """The documents as they were read, one JSON array per line."""
+    """The fields of a `sources.Document` as they were read, one per line."""
     return self._file("raw.jsonl")
 
   @property

@@ -32,7 +32,8 @@ _SKIPPED_FOLDERS = re.compile(
 )
 _SKIPPED_FILES = re.compile(r".*_test\.py|test_.*\.py|conftest\.py|gen_.*\.py")
 
-# A document needs this many sentences for next-sentence prediction.
+# Sentences that a document needs for next-sentence prediction. Smaller modules
+# of a folder are joined.
 _MIN_SENTENCES = 5
 _MIN_WORDS = 4
 _MAX_CHARS = 500

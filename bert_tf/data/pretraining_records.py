@@ -10,7 +10,7 @@ from bert_tf.data import dynamic_masking, input_pipeline, padding
 
 @dataclasses.dataclass(frozen=True)
 class RecordFormat:
-  """The format of pre-training records."""
+  """The sizes of records, which show whether they are masked or packed."""
 
   max_seq_length: int  # F.
   max_predictions_per_seq: int  # P; 0 for unmasked records.

@@ -209,7 +209,7 @@ def _highest_ids(
     "input_ids": num_words - 1,
     "input_mask": 1,
     "segment_ids": num_types - 1,
-    # An empty batch has neither positions nor masks.
+    # An empty batch has length 0, for which the limit would be -1.
     "masked_lm_positions": tf.maximum(length - 1, 0),
   }
   return {name: tf.convert_to_tensor(high) for name, high in highest.items()}

@@ -365,8 +365,9 @@ class FineTunedModel(TaskModel):
     return [self._row(i, row) for i, row in enumerate(rows)], labels
 
   def _label_list(self, labels: Any) -> list[Any]:
-    """Returns the labels as Python values; raises ValueError if one is missing.
+    """Returns the labels as Python values, None for a missing one.
 
+    Raises ValueError for a missing label if the task requires labels.
     Converts decimal.Decimal, which databases return, to int or float.
     """
     values = [

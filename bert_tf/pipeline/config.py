@@ -133,7 +133,8 @@ class PipelineConfig:
   reading: text_config.TextConfig
   pydoc_packages: str = settings.setting(
     "",
-    "Comma-separated installed packages whose documentation is added to pydoc.",
+    "Comma-separated names of installed packages. Their documentation is added "
+    "to that of Python when the input is pydoc.",
   )
   do_lower_case: bool | None = settings.setting(
     None,
@@ -192,7 +193,9 @@ class PipelineConfig:
     """Raises ValueError for a value out of range."""
     settings.check(self)
     if not self.train_seconds:
-      raise ValueError("the training time is 0: set `train_hours`.")
+      raise ValueError(
+        "no training time is given; set `train_hours` or `train_minutes`."
+      )
 
   @property
   def train_seconds(self) -> float:

@@ -179,7 +179,10 @@ def differences(run: Run, reference: Reference) -> Iterator[str]:
 def find_deviations(
   run: Run, reference: Reference, axis: str
 ) -> Iterator[Deviation]:
-  """Yields the stretches of the training curves outside the bands."""
+  """Yields the stretches of the run's curves outside the reference's bands.
+
+  A small excess is tolerated. `axis` is "step" or "word_pieces".
+  """
   for name in TITLES:
     band = reference.bands.get(("training", name))
     if band and name in run.curves:

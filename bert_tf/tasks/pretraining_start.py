@@ -83,10 +83,10 @@ def neighbour_values(
 ) -> dict[str, np.ndarray]:
   """Returns values of the variables that make heads attend to neighbours.
 
-  Each pair of columns of the position embeddings is a rotation, whose angle is
-  proportional to the position. A head's key projects some of these pairs. Its
-  query projects the same pairs, rotated by the offset of its neighbour, so that
-  query and key agree only at the neighbour.
+  Each pair of columns of the position embeddings is a point on a circle. Its
+  angle is proportional to the position. A head's key projects some of these
+  pairs. Its query projects the same pairs, rotated by the offset of its
+  neighbour, so that query and key agree only at the neighbour.
 
   Returns:
     float64 arrays by name: position embeddings [max_position_embeddings, D],

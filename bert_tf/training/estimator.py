@@ -424,5 +424,5 @@ def _agree(pace: int, received: str) -> tuple[int, str]:
 
 
 def _steps_to_next(interval: int, step: int) -> int:
-  """Returns the steps until the next multiple of the interval."""
+  """Returns the steps, 1 or more, to the next multiple of the interval."""
   return interval - step % interval

@@ -36,7 +36,8 @@ class AblationsConfig:
     "batch_size, packing, curves. Default: all, in this order.",
   )
   seeds: tuple[int, ...] = settings.setting(
-    (), "Seeds of the runs. Default: those of the scale, 1,2,3 for tiny."
+    (),
+    "Seeds of the runs. Default: those of the scale, such as 1,2,3 for tiny.",
   )
   glue_dir: str | None = settings.setting(
     None, "Folder with the folders SST-2, MRPC, QNLI, MNLI. All are optional."

@@ -274,9 +274,11 @@ def _class(value: Any, layout: FileLayout) -> str:
   """Returns one label of the set; raises tables.BadRowError."""
   is_number = isinstance(value, int | float) and math.isfinite(value)
   if not (is_number or isinstance(value, str)):
+    fault = f"has the type {type(value).__name__}"
+    if isinstance(value, float):
+      fault = "is not finite"
     raise tables.BadRowError(
-      f"label {value!r} has the type {type(value).__name__}; give text, a "
-      "number, or true or false"
+      f"label {value!r} {fault}; give text, a number, or true or false"
     )
   name = value if isinstance(value, str) else json.dumps(value)
   name = layout.label_spellings.get(name.strip(), name.strip())

@@ -128,7 +128,7 @@ class SentenceWindower:
   def _window(
     self, ids: Sequence[int], starts: Sequence[int], tags: Sequence[str] | None
   ) -> Window:
-    """Returns a window, filled on both sides.
+    """Returns a window whose spare room holds the text on both sides.
 
     Args:
       ids: word pieces of the text.

@@ -150,7 +150,7 @@ class NerTask(base.Task[Sentence, Tagged]):
     return sentences
 
   def set_labels(self, train: Sequence[Sentence], source: str) -> None:
-    """Sets the labels to the tags of the training sentences."""
+    """Sets the labels to O, and B- and I- of each type in the sentences."""
     labels = examples.infer_labels(train)
     if len(labels) < 2:
       raise ValueError(f"{source} has no entity, every tag is O.")

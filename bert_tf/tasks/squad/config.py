@@ -37,7 +37,7 @@ class WindowConfig:
   )
 
   def __post_init__(self) -> None:
-    """Raises ValueError for sizes that do not fit one another."""
+    """Raises ValueError if no room is left for context, or for the stride."""
     if None in dataclasses.astuple(self):
       return
     if self.max_seq_length <= self.max_query_length + 3:

@@ -322,7 +322,7 @@ def _only_answer(qa: _Node, version_2_with_negative: bool) -> _Node:
 def _report(
   input_file: str, faults: Sequence[str], what: str, verbose_logging: bool
 ) -> None:
-  """Logs how many faults there are, and the first or all of them."""
+  """Logs the number of faults and the first few, or all if verbose."""
   if not faults:
     return
   logging.warning("%s: %d %s.", input_file, len(faults), what)
