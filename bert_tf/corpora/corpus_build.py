@@ -165,7 +165,8 @@ def as_lines(
 ) -> Iterator[list[str]]:
   """Yields files of one sentence per line: the inputs or a temporary corpus.
 
-  The temporary corpus is in a hidden folder next to `target`. The folder is
+  The inputs serve if all have the format `lines` and no filter is set. The
+  temporary corpus is in a hidden folder next to `target`. The folder is
   removed unless the body raises.
 
   Args:

@@ -272,7 +272,7 @@ class PretrainingObjective(objective_lib.Objective):
   def unused_variables(
     self, model: heads.PretrainingModel
   ) -> list[keras.Variable]:
-    """Returns the variables that only the next-sentence loss depends on."""
+    """Adds, with no_nsp, those that only the next-sentence loss trains."""
     if not self.no_nsp:
       return super().unused_variables(model)
     return [
