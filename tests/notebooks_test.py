@@ -18,8 +18,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "docs" / "notebooks"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.ipynb"))
 MAX_BYTES = 400_000
-# Parameters of a run that takes seconds, and what is true at its end, in the
-# notebook's own names.
+# Parameters of a run that takes seconds, and assertions at its end on the
+# notebook's variables.
 SMALL = {
   "bert_from_the_inside": (
     {"PACKAGES": (), "NUM_STEPS": 60, "EVERY": 20},

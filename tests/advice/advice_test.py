@@ -65,9 +65,9 @@ def test_every_message_with_advice_has_a_case():
 
 
 def test_the_tests_elsewhere_exist():
-  found = messages.with_advice()
+  messages_by_function = messages.with_advice()
   for where, test in elsewhere.ROWS:
-    assert where in found
+    assert where in messages_by_function
     if "::" in test:
       file, name = test.split("::")
       assert f"def {name}(" in (TESTS / file).read_text()

@@ -1,7 +1,7 @@
 """Messages whose advice another test follows, or that no test can follow."""
 
 # The key "module function" of a message: a test, as FILE::NAME below tests/, or
-# why there is none. A function with two messages has two rows.
+# why it needs no test. A function with two messages has two rows.
 ROWS = (
   (
     "cli.run_squad _check_has_adapter",
@@ -94,7 +94,7 @@ ROWS = (
   ("tasks.ner.task describe_cut", "describes long sentences"),
   ("files.beam_pipeline run", "the log is that of a remote runner"),
   ("files.worker_pool _worker_error", "the system ran out of memory"),
-  ("corpora.wikipedia_dump _xml_error", "the file is to be fetched again"),
+  ("corpora.wikipedia_dump _xml_error", "the user downloads the file again"),
   ("training.estimator _weights_step", "a mistake in the code of a caller"),
   ("training.step _check_gradients", "a mistake in the code of a model"),
 )

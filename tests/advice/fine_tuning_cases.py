@@ -52,9 +52,9 @@ def labelled(world, path, **values):
   files = input_pipeline.open_records(path)
   form = pretraining_records.RecordFormat.read(path)
   records = pretraining_records.PretrainingRecords(files, form)
-  found = pretraining_objective.labelled(config, records, 500)
-  pretraining_objective.check_masking(config, [found])
-  return found
+  labelled = pretraining_objective.labelled(config, records, 500)
+  pretraining_objective.check_masking(config, [labelled])
+  return labelled
 
 
 def phases(world, pack, group):

@@ -50,7 +50,7 @@ class Case(NamedTuple):
   """A message, what leads to it, and the same after its advice."""
 
   where: str  # "module function" of the message.
-  names: tuple[str, ...]  # What the message must name.
+  names: tuple[str, ...]  # Values that the message must name.
   broken: Callable[[World], Any]
   advised: Callable[[World], Any]
 

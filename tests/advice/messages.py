@@ -55,13 +55,13 @@ def _messages(node: ast.AST) -> list[str]:
 
 
 def _walk(node: ast.AST, scope: str) -> list[tuple[str, str]]:
-  found = [(scope, text) for text in _messages(node)]
+  messages = [(scope, text) for text in _messages(node)]
   for child in ast.iter_child_nodes(node):
     inner = scope
     if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
       inner = f"{scope.split()[0]} {child.name}"
-    found += _walk(child, inner)
-  return found
+    messages += _walk(child, inner)
+  return messages
 
 
 def with_advice() -> collections.Counter[str]:

@@ -48,9 +48,9 @@ def vocabulary(world, accents):
   return world.write("vocab.txt", "\n".join(tokens))
 
 
-def case(world, accents=True, **given):
+def case(world, accents=True, **requested):
   letter_case.resolve(
-    letter_case.Case(**given),
+    letter_case.Case(**requested),
     letter_case.Case(),
     "run.json",
     vocabulary(world, accents),

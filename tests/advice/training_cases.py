@@ -104,10 +104,10 @@ def sweep(world, results, **values):
   """Runs a sweep of runs that are not trained."""
   flags = {"do_train": True, "do_eval": True}
   config = texts(world, **{**flags, **values})
-  found = sweeps.run(
+  best = sweeps.run(
     config, lambda c: dict(results), ("eval_accuracy",), None, 2
   )
-  return found
+  return best
 
 
 def diverged(world, learning_rate, output_dir):

@@ -38,7 +38,7 @@ CONFIG = modeling.BertConfig(
   type_vocab_size=2,
   initializer_range=0.3,
 )
-# Of an encoder the outputs of all layers are asked for.
+# Encoder tests request the outputs of all layers.
 ENCODER_CONFIG = dataclasses.replace(CONFIG, num_hidden_layers=2)
 LABELS = {
   "regression": ("regression", ()),
@@ -558,11 +558,11 @@ def test_a_preprocessor_makes_the_scripts_input(served):
   cut = tokenizer().tokenize_to_ids
   single, pair = served["preprocessor"]
   for row, (a, b) in enumerate(zip(TEXTS, TEXTS_B)):
-    alone = packing.build_input(cut(a), None, *marks, 16)
-    both = packing.build_input(cut(a), cut(b), *marks, 24)
+    packed = packing.build_input(cut(a), None, *marks, 16)
+    packed_pair = packing.build_input(cut(a), cut(b), *marks, 24)
     for name, hub_name in zip(IDS, HUB_IDS):
-      assert single[hub_name][row] == alone[name]
-      assert pair[hub_name][row] == both[name]
+      assert single[hub_name][row] == packed[name]
+      assert pair[hub_name][row] == packed_pair[name]
 
 
 def cli(*arguments):

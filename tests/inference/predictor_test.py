@@ -221,8 +221,8 @@ def test_attention_is_that_of_the_extractor(checkpoint_predictor, run_folder):
     )
   )
   for texts in (("the of and",), ("the of", "and a in")):
-    given = texts[0] if len(texts) == 1 else texts
-    [expected] = extractor.extract([given])
+    text = texts[0] if len(texts) == 1 else texts
+    [expected] = extractor.extract([text])
     attention = checkpoint_predictor.attention(*texts)
     assert attention.tokens == expected.tokens
     np.testing.assert_allclose(

@@ -64,20 +64,20 @@ def test_values_and_gradients_are_those_of_the_formula(by_query, form):
 
   if form != "eager":
     compute = tf.function(compute, autograph=False, jit_compile=form == "xla")
-  for one, other in zip(compute(*inputs), expected, strict=True):
-    np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+  for result, reference in zip(compute(*inputs), expected, strict=True):
+    np.testing.assert_allclose(result, reference, rtol=1e-5, atol=1e-5)
 
 
 def test_bfloat16_is_near_float32():
   mask = new_mask()
-  of_short, of_float = (
+  results, references = (
     values_and_gradients(dropped_by(mask), arguments(dtype))
     for dtype in ("bfloat16", "float32")
   )
-  for one, other in zip(of_short, of_float, strict=True):
-    assert one.dtype == tf.bfloat16
+  for result, reference in zip(results, references, strict=True):
+    assert result.dtype == tf.bfloat16
     np.testing.assert_allclose(
-      tf.cast(one, "float32"), other, rtol=0.1, atol=0.1
+      tf.cast(result, "float32"), reference, rtol=0.1, atol=0.1
     )
 
 
@@ -100,8 +100,8 @@ def test_a_gradient_computes_the_weights_that_were_kept_again():
     return tf.add_n([tf.reduce_sum(x) for x in result])
 
   nodes = optimized_graphs.nodes(step, *arguments())
-  # Of the weights in both halves, and of their gradient: had TensorFlow found
-  # the second to be the first, all of it would be held until then.
+  # Masks of the weights in both halves, and of their gradient. If TensorFlow
+  # merged the second with the first, it would hold all of the mask until then.
   assert sum(n.op == "SelectV2" for n in nodes) == 3
 
 

@@ -32,7 +32,7 @@ def in_scope(layer):
   return call
 
 
-def ops_of(function, *args):
+def optimized_ops(function, *args):
   return {n.op for n in optimized_graphs.nodes(function, *args)}
 
 
@@ -50,9 +50,9 @@ def test_values_are_those_of_keras(shape, scale):
 @pytest.mark.skipif(not test_util.IsMklEnabled(), reason="oneDNN is off")
 def test_it_is_one_operation_in_the_scope_alone():
   layer, x = built(), tf.ones([2, 24])
-  result = ops_of(in_scope(layer), x)
+  result = optimized_ops(in_scope(layer), x)
   assert OPERATION in result and not result & {"Mean", "Rsqrt"}
-  assert OPERATION not in ops_of(layer, x)
+  assert OPERATION not in optimized_ops(layer, x)
 
 
 @pytest.mark.parametrize("dtype, rank", [("bfloat16", 2), ("float32", 4)])
@@ -60,7 +60,7 @@ def test_what_the_operation_does_not_take_is_keras(dtype, rank):
   layer = layer_norm.LayerNorm(dtype=dtype)
   x = tf.cast(tf.random.normal([2] * rank), dtype)
   layer.build(x.shape)
-  assert OPERATION not in ops_of(in_scope(layer), x)
+  assert OPERATION not in optimized_ops(in_scope(layer), x)
 
 
 def test_a_tensorflow_without_it_computes_as_keras(monkeypatch):

@@ -13,16 +13,16 @@ def test_the_gradient_is_that_of_both_uses(jit_compile):
   ids = tf.constant([[0, 4, 4], [6, 4, 0]])  # Some more than once.
   weights = tf.random.stateless_normal([2, 3, 3], [3, 4])
 
-  def loss_of(rows, whole):
-    return tf.reduce_sum(rows * weights) + tf.reduce_sum(whole**2)
+  def compute_loss(rows, table):
+    return tf.reduce_sum(rows * weights) + tf.reduce_sum(table**2)
 
   @tf.function(jit_compile=jit_compile)
   def gradients():
     with tf.GradientTape() as tape:
-      loss = loss_of(*tied_embedding.look_up(table, ids))
+      loss = compute_loss(*tied_embedding.look_up(table, ids))
     result = tape.gradient(loss, table)
     with tf.GradientTape() as tape:
-      loss = loss_of(tf.gather(table, ids), tf.convert_to_tensor(table))
+      loss = compute_loss(tf.gather(table, ids), tf.convert_to_tensor(table))
     return result, tf.convert_to_tensor(tape.gradient(loss, table))
 
   result, expected = gradients()

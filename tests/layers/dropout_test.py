@@ -1,6 +1,6 @@
 """The masks of dropout: their bits on every path, and their statistics.
 
-What is drawn does not change from run to run, so nothing here fails by chance.
+The masks are the same in each run, so no test fails by chance.
 """
 
 import numpy as np
@@ -29,14 +29,14 @@ def kept_mask(first, num_draws=1, shape=(ROWS, UNITS), rate=RATE):
 
 
 def deviations(is_kept, count, rate=RATE):
-  """How far means over `count` numbers are from the rate, in deviations."""
+  """The error of means over `count` numbers, in standard deviations."""
   return (is_kept - (1 - rate)) / np.sqrt(rate * (1 - rate) / count)
 
 
-def correlations(one, other, rate=RATE):
-  """The correlation of two masks, in deviations from none."""
-  one, other = (is_kept - (1 - rate) for is_kept in (one, other))
-  return np.mean(one * other) / (rate * (1 - rate)) * np.sqrt(one.size)
+def correlations(mask, other_mask, rate=RATE):
+  """The correlation of two masks, in standard deviations from 0."""
+  mask, other_mask = (is_kept - (1 - rate) for is_kept in (mask, other_mask))
+  return np.mean(mask * other_mask) / (rate * (1 - rate)) * np.sqrt(mask.size)
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ def test_neighbours_are_independent(mask):
   result = [correlations(flat[lag:], flat[:-lag]) for lag in lags]
   assert np.abs(result).max() < LIMIT
   squares = mask[1:, 1:] ^ mask[:-1, 1:] ^ mask[1:, :-1] ^ mask[:-1, :-1]
-  odd = (1 - (1 - 2 * RATE) ** 4) / 2  # Of four bits of this rate.
+  odd = (1 - (1 - 2 * RATE) ** 4) / 2  # Parity of four bits.
   assert abs(deviations(squares.mean(), squares.size, 1 - odd)) < LIMIT
 
 

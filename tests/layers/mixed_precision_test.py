@@ -1,4 +1,4 @@
-"""16-bit numbers: where they are allowed, and the scale of the loss."""
+"""Mixed precision: supported devices and loss scaling."""
 
 import keras
 import numpy as np
@@ -10,7 +10,7 @@ from bert_tf.layers import mixed_precision
 from tests.support import scale_run, short_products
 
 
-def gpu_of(monkeypatch, capability):
+def set_gpu(monkeypatch, capability):
   devices = {"GPU": [tf.config.PhysicalDevice("GPU:0", "GPU")]}
   monkeypatch.setattr(
     tf.config, "list_physical_devices", lambda kind: devices.get(kind, [])
@@ -26,7 +26,7 @@ def gpu_of(monkeypatch, capability):
   [("float16", (6, 1), "7.0"), ("bfloat16", (7, 5), "8.0")],
 )
 def test_a_gpu_that_cannot_is_refused(monkeypatch, name, capability, needed):
-  gpu_of(monkeypatch, capability)
+  set_gpu(monkeypatch, capability)
   with pytest.raises(ValueError) as error:
     mixed_precision.check_devices(name)
   result = ".".join(map(str, capability))
@@ -49,7 +49,7 @@ def test_a_gpu_that_cannot_is_refused(monkeypatch, name, capability, needed):
 )
 def test_a_device_takes_what_it_can_multiply(monkeypatch, capability, taken):
   if capability:
-    gpu_of(monkeypatch, capability)
+    set_gpu(monkeypatch, capability)
   refused = set()
   for name in names.PRECISIONS:
     try:

@@ -171,9 +171,9 @@ def test_requests_that_would_wait_too_long_are_refused():
       tasks.append(asyncio.create_task(batcher.submit("f", column(value))))
       await asyncio.sleep(0.01)
     # The first is being computed and the second fills the next batch.
-    done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finished, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     gate.set()
-    assert done == {tasks[2]}
+    assert finished == {tasks[2]}
     with pytest.raises(batching.OverloadedError) as caught:
       await tasks[2]
     results = await asyncio.gather(*tasks[:2])
