@@ -30,7 +30,7 @@ ROWS = (
   ),
   (
     "layers.mixed_precision check_devices",
-    "layers/mixed_precision_test.py::test_a_device_takes_what_it_can_multiply",
+    "layers/mixed_precision_test.py::test_a_device_accepts_the_types_that_it_supports",
   ),
   (
     "layers.mixed_precision check_devices",
@@ -42,7 +42,7 @@ ROWS = (
   ),
   (
     "model_folder.opening _conversion",
-    "advice/command_advice_test.py::test_the_command_that_converts_is_right",
+    "advice/command_advice_test.py::test_the_advised_conversion_command_works",
   ),
   (
     "export.runtimes.litert write",

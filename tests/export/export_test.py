@@ -353,7 +353,7 @@ def test_questions_are_answered_as_by_the_original(shared, served, version):
       assert results[qas_id][1][start:end] == answer
 
 
-def test_the_n_best_are_the_originals(shared, served):
+def test_the_n_best_answers_match_the_original(shared, served):
   result = served["v1"]
   nbest, _ = recorded_nbest(shared, "v1")
   names = ("text", "probability", "start_logit", "end_logit")
@@ -367,7 +367,7 @@ def test_the_n_best_are_the_originals(shared, served):
     )
 
 
-def test_null_odds_are_the_originals(shared, served):
+def test_null_odds_match_the_original(shared, served):
   path = shared / "golden/e2e/squad_v2/null_odds.json"
   recorded = json.loads(path.read_text())
   close(served["v2"]["null_odds"], list(recorded.values()))

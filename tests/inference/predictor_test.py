@@ -121,7 +121,7 @@ def test_texts_and_pairs_may_be_mixed(saved_model_predictor):
   assert one_by_one[0]["probabilities"] != one_by_one[1]["probabilities"]
 
 
-def test_the_newest_version_is_taken(
+def test_the_newest_version_is_loaded(
   saved_model_predictor, checkpoint_predictor
 ):
   assert (saved_model_predictor.version, checkpoint_predictor.version) == (3, 1)

@@ -39,7 +39,7 @@ def looped(is_in_pieces, limit=3):
   return run.get_concrete_function(tf.TensorSpec([4, 4]))
 
 
-def test_what_a_loop_calls_is_in_the_scope_of_the_loop():
+def test_functions_called_in_a_loop_inherit_its_scope():
   assert marked_ops(looped(True)) == {"Exp", "Tanh"}
   assert marked_ops(looped(False)) == set()
   values = tf.constant(np.random.default_rng(1).normal(size=(4, 4)), tf.float32)
@@ -88,7 +88,7 @@ def find_call(function, *args):
   return node, called[node.attr["f"].func.name]
 
 
-def test_a_graph_that_is_compiled_in_pieces_is_not_rewritten():
+def test_a_clustered_graph_is_not_rewritten():
   x = tf.ones([4, 4])
   outer = tf.function(clusters.compiled(dense), autograph=False)
   node, called = find_call(outer, x)
@@ -110,7 +110,7 @@ def test_a_graph_that_is_compiled_in_pieces_is_not_rewritten():
 
 
 @pytest.mark.parametrize("settings", [{}, {"remapping": False}])
-def test_rewrites_are_as_before_it(settings):
+def test_rewrite_settings_are_restored_after_the_scope(settings):
   options = tf.config.optimizer.get_experimental_options()
   tf.config.optimizer.set_experimental_options(settings)
   try:

@@ -52,7 +52,7 @@ def values_and_gradients(function, inputs):
 
 @pytest.mark.parametrize("by_query", [False, True])
 @pytest.mark.parametrize("form", ["eager", "graph", "xla"])
-def test_values_and_gradients_are_those_of_the_formula(by_query, form):
+def test_attention_values_and_gradients_match_the_formula(by_query, form):
   inputs = arguments(by_query=by_query)
   mask = new_mask()
   is_kept = mask()
@@ -81,7 +81,7 @@ def test_bfloat16_is_near_float32():
     )
 
 
-def test_a_mask_is_the_same_at_each_call_and_another_at_each_draw():
+def test_a_mask_depends_on_the_draw_and_not_on_the_call():
   seeds = dropout.Seeds(3)
   first, second = (seeds.draw_mask((4, 100), RATE) for _ in range(2))
   np.testing.assert_array_equal(first(), first())
@@ -92,7 +92,7 @@ def test_a_mask_is_the_same_at_each_call_and_another_at_each_draw():
   np.testing.assert_allclose(dropped[first()], first.scale)
 
 
-def test_a_gradient_computes_the_weights_that_were_kept_again():
+def test_a_gradient_recomputes_the_attention_weights():
   mask = new_mask()
 
   def step(*inputs):
@@ -105,7 +105,7 @@ def test_a_gradient_computes_the_weights_that_were_kept_again():
   assert sum(n.op == "SelectV2" for n in nodes) == 3
 
 
-def test_the_reference_is_the_formula():
+def test_the_reference_matches_the_formula():
   inputs, mask = arguments(), new_mask()
   np.testing.assert_allclose(
     dropout_attention.reference(*inputs, mask),

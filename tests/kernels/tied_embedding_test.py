@@ -8,7 +8,7 @@ from bert_tf.kernels import backend, tied_embedding
 
 
 @pytest.mark.parametrize("jit_compile", [False, True])
-def test_the_gradient_is_that_of_both_uses(jit_compile):
+def test_the_table_gradient_sums_both_uses(jit_compile):
   table = tf.Variable(tf.random.stateless_normal([7, 3], [1, 2]))
   ids = tf.constant([[0, 4, 4], [6, 4, 0]])  # Some more than once.
   weights = tf.random.stateless_normal([2, 3, 3], [3, 4])
@@ -30,7 +30,7 @@ def test_the_gradient_is_that_of_both_uses(jit_compile):
   np.testing.assert_allclose(result, expected, rtol=1e-6, atol=1e-6)
 
 
-def test_rows_are_added_as_often_as_they_are_named():
+def test_add_rows_sums_repeated_indices():
   added = backend.add_rows(
     tf.ones([3]), tf.constant([2, 0, 2]), tf.constant([1.0, 2.0, 3.0])
   )

@@ -25,7 +25,7 @@ def value_and_gradient(function, x):
   return y, tape.gradient(y, x)
 
 
-def test_values_and_gradients_of_the_first_and_second_order():
+def test_gelu_values_and_derivatives_match_the_formula():
   x, step = tf.constant(X), 1e-4
   with tf.GradientTape() as tape:
     tape.watch(x)
@@ -41,7 +41,7 @@ def test_values_and_gradients_of_the_first_and_second_order():
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
-def test_what_is_large_overflows_nowhere(dtype):
+def test_gelu_of_large_inputs_does_not_overflow(dtype):
   x = tf.constant([-100.0, 0.0, 100.0], dtype)
   y, gradient = value_and_gradient(activations.gelu, x)
   assert y.dtype == gradient.dtype == dtype
@@ -50,7 +50,7 @@ def test_what_is_large_overflows_nowhere(dtype):
 
 
 @pytest.mark.parametrize("dtype, digits", [("float16", 11), ("bfloat16", 8)])
-def test_in_16_bits_the_result_alone_is_rounded(dtype, digits):
+def test_gelu_of_16_bit_inputs_rounds_only_the_result(dtype, digits):
   x = tf.cast(X, dtype)
   exact = value_and_gradient(activations.gelu, tf.cast(x, "float64"))
   for result, expected in zip(
@@ -61,7 +61,7 @@ def test_in_16_bits_the_result_alone_is_rounded(dtype, digits):
     np.testing.assert_allclose(result, expected, rtol=2.0**-digits, atol=3e-6)
 
 
-def test_a_functional_model_takes_it_as_it_is():
+def test_a_functional_model_accepts_gelu():
   inputs = keras.Input([3])
   outputs = activations.gelu(inputs)
   assert (outputs.shape, outputs.dtype) == ((None, 3), "float32")
@@ -70,7 +70,7 @@ def test_a_functional_model_takes_it_as_it_is():
   np.testing.assert_allclose(actual, by_hand(x), rtol=1e-6)
 
 
-def test_a_saved_model_has_its_gradient(tmp_path):
+def test_a_saved_model_has_the_gradient_of_gelu(tmp_path):
   module = tf.Module()
   spec = tf.TensorSpec([None], "float32")
   module.gelu = tf.function(activations.gelu, input_signature=[spec])
@@ -88,7 +88,7 @@ def test_a_saved_model_has_its_gradient(tmp_path):
 @pytest.mark.parametrize(
   "name, fused", [("gelu", "GeluApproximate"), ("gelu_erf", "GeluExact")]
 )
-def test_a_forward_pass_computes_it_with_the_product(name, fused):
+def test_a_forward_pass_fuses_gelu_with_the_product(name, fused):
   function = activations.get_activation(name)
   layer = keras.layers.Dense(8, activation=function)
   x = tf.ones([4, 8])

@@ -72,7 +72,7 @@ def test_a_checkpoint_holds_the_sum_under_the_names_of_the_original(tmp_path):
   np.testing.assert_allclose(model(IDS), expected, atol=1e-5)
 
 
-def test_an_adapter_is_small_and_added_to_what_it_was_trained_from(tmp_path):
+def test_an_adapter_is_small_and_merges_into_its_base_model(tmp_path):
   model, before = model_with_updates()
   adapters.save(str(tmp_path), lora.tensors(model))
   shapes = adapters.open_adapter(str(tmp_path)).shapes
@@ -252,7 +252,7 @@ def _not_run_files(folder, names):
   return [n for n in names if n != "label_map.json"]
 
 
-def test_a_run_goes_on_with_the_alpha_that_it_had(tmp_path):
+def test_a_resumed_run_keeps_its_lora_alpha(tmp_path):
   write_data_and_bert(tmp_path)
   init = {"init_checkpoint": str(tmp_path / "bert.ckpt")}
   classification.run(make(tmp_path, "out", lora_rank=2, **init))
