@@ -282,7 +282,7 @@ CASES = (
     lambda w: damaged_parquet(w, None),
   ),
   Case(
-    "formats.tables columns",
+    "formats.tables parse_columns",
     ("0", "label"),
     lambda w: columns(w, "a.csv", "text,label\na,b\n", "0", "label"),
     lambda w: (

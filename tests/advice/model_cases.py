@@ -188,7 +188,7 @@ CASES = (
     ),
   ),
   Case(
-    "checkpoints write_whole",
+    "checkpoints write_atomically",
     ("ckpt", "folder"),
     lambda w: checkpoints.write(
       w.write("file", "") + "/ckpt", {"a": np.zeros(1)}
