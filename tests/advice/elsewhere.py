@@ -89,7 +89,10 @@ ROWS = (
     "tasks/start_model_test.py::"
     "test_a_head_of_other_labels_is_refused_naming_both",
   ),
-  ("formats.hugging_face conversion_advice", "needs transformers 4 and PyTorch"),
+  (
+    "formats.hugging_face conversion_advice",
+    "needs transformers 4 and PyTorch",
+  ),
   ("tasks.classification.task describe_cut", "describes long texts"),
   ("tasks.ner.task describe_cut", "describes long sentences"),
   ("files.beam_pipeline run", "the log is that of a remote runner"),

@@ -72,7 +72,9 @@ def no_steps(monkeypatch):
 
 
 def estimate(config):
-  inputs = stages.sources.find(config.text, config.reading, text_config.TEXT)
+  inputs = stages.sources.find_files(
+    config.text, config.reading, text_config.TEXT
+  )
   return plan_lib.estimate(config, inputs)
 
 
@@ -347,7 +349,7 @@ def test_coverage_counts_held_out_words_and_warns_of_clauses(tmp_path):
     assert "no spaces" not in log()
     text_steps.log_coverage(dataclasses.replace(coverage, num_pieces=24))
   assert "6.0 pieces" in log() and "no spaces" in log()
-  inputs = stages.sources.find(config.text, reading, text_config.TEXT)
+  inputs = stages.sources.find_files(config.text, reading, text_config.TEXT)
   (data / "train.txt.report.json").write_text("{}")
   lines = list(card._data_section(config, inputs))
   for fact in ("7 entries", "1.25 pieces", "25.00%"):
