@@ -34,12 +34,12 @@ BOAT = [{"text": "boat", "answer_start": 0}]
 
 
 def masked(world, **values):
-  """Returns what `labelled` makes of masked records."""
+  """Calls `labelled` with masked records."""
   return labelled(world, data_cases.records(world), **values)
 
 
 def labelled(world, path, **values):
-  """Chooses what is predicted of records, as pre-training does."""
+  """Chooses the masked positions of records, as pre-training does."""
   values = {"objective": "mlm", **values}
   config = training_cases.build(
     world,

@@ -1,7 +1,7 @@
 """Finds the messages of bert_tf that give advice, by reading its source.
 
-A message has advice if a clause of it begins with an imperative. It is known by
-its module and function, so that its words may change.
+A message has advice if a clause of it begins with an imperative. Its module
+and function identify it, so that its wording may change.
 """
 
 import ast

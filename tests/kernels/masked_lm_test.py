@@ -1,4 +1,4 @@
-"""The masked-LM loss by blocks against the plain form."""
+"""The blockwise masked-LM loss matches the plain loss."""
 
 import numpy as np
 import pytest

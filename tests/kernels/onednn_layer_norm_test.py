@@ -1,4 +1,4 @@
-"""Layer norm in one operation is Keras', where a scope asks for it."""
+"""Layer norm as one oneDNN operation matches Keras' layer norm."""
 
 import numpy as np
 import pytest

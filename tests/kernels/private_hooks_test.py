@@ -1,4 +1,4 @@
-"""The private parts of TensorFlow and Keras that the library relies on.
+"""Private parts of TensorFlow and Keras that the library uses.
 
 A failure here means that a new version changed one of them: look for another
 way in the module that the test names.

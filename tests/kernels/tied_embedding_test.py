@@ -1,4 +1,4 @@
-"""A table that is looked up and multiplied."""
+"""An embedding table that is also the output projection."""
 
 import numpy as np
 import pytest

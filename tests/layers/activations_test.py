@@ -1,4 +1,4 @@
-"""The tanh form of gelu, whose gradient is written out."""
+"""Gelu's tanh approximation, and its custom gradient."""
 
 import keras
 import numpy as np

@@ -1,4 +1,4 @@
-"""Dense layers compute on rows, and TensorFlow fuses what follows them."""
+"""Dense layers accept any rank, and TensorFlow fuses the following operations."""
 
 import collections
 

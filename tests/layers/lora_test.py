@@ -1,4 +1,4 @@
-"""LoRA: what is trained, what checkpoints hold, how a run goes on."""
+"""LoRA: trained weights, contents of checkpoints, and resumed runs."""
 
 import json
 import pathlib
