@@ -47,7 +47,7 @@ class World(NamedTuple):
 
 
 class Case(NamedTuple):
-  """A message, a mistake that raises it, and the call that its advice leads to."""
+  """A message, the mistake that raises it, and the advised call."""
 
   where: str  # "module function" of the message.
   names: tuple[str, ...]  # Values that the message must name.

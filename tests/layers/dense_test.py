@@ -1,4 +1,4 @@
-"""Dense layers accept any rank, and TensorFlow fuses the following operations."""
+"""Dense layers accept any rank, and TensorFlow fuses what follows."""
 
 import collections
 
