@@ -204,7 +204,7 @@ CASES = (
   ),
   Case(
     "tasks.pretraining_objective check_masking",
-    ("mask_prob", "objective=ltr"),
+    ("mask_prob", "`ltr`"),
     lambda w: labelled(
       w, data_cases.unmasked(w), objective="ltr", mask_prob=0.8
     ),
