@@ -96,16 +96,14 @@ def test_an_adapter_of_another_model_is_refused(tmp_path):
   for number, tensors in enumerate((before, lora.tensors(model))):
     path = str(tmp_path / f"model.ckpt-{number}")
     checkpoints.write(path, tensors)
-    with pytest.raises(
-      ValueError, match=rf"model.ckpt-{number} is not an adapter"
-    ):
+    with pytest.raises(ValueError, match=f"model.ckpt-{number} .*adapter"):
       adapters.add(model, path)
   # The shapes are the same, and all values except those of one kernel.
   other = heads.ClassifierModel(CONFIG, 3)
   for variable in other.weights:
     is_other = variable.path == f"{QUERY}/kernel"
     variable.assign(before[variable.path] + is_other)
-  with pytest.raises(ValueError, match=f"another model: {QUERY}/kernel had"):
+  with pytest.raises(ValueError, match=f"another model: .*{QUERY}/kernel"):
     adapters.add(other, str(tmp_path))
 
 
