@@ -256,7 +256,7 @@ def test_masks_have_their_tokens(tab):
   with opened(tab, filler, text="[MASK] and [MASK]"):
     names = [name for name, _, _ in bars(tab)]
     assert names == ["paris", "rome", "one", "##two"]
-    assert "write [MASK] for a word" in tab.text("#fields")
+    assert "write [MASK]" in tab.text("#fields")
 
 
 def chooser():
