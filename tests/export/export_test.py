@@ -443,7 +443,7 @@ def test_texts_and_ids_beyond_the_positions_are_refused(served):
   message = served["too long masks"]["error"]
   assert "more than the 32 word pieces of the model" in message
   message = served["too long ids"]["error"]
-  assert "longer than the model's maximum, 32" in message
+  assert "longer than the 32 positions" in message
 
 
 def test_numbers_out_of_range_are_refused_by_name(served):
