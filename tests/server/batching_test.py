@@ -230,7 +230,7 @@ def fault_in(monkeypatch, stage, error):
 
 STAGES = {
   "compute": (application.limits, "compute"),
-  "trim": (application.outputs, "trimmed"),
+  "trim": (application.outputs, "trim"),
   "answer": (application.rest_json, "predict_response"),
   "write": (application.connections, "json_response"),
 }
@@ -242,9 +242,8 @@ def test_an_internal_error_has_status_500(stage, error, monkeypatch, caplog):
   with serving_client.running(fake_model.FakeModel()) as running:
     with monkeypatch.context() as context:
       fault_in(context, STAGES[stage], error)
-      if (
-        stage == "write"
-      ):  # If the error response also fails, the connection ends.
+      if stage == "write":
+        # If the error response also fails, the connection ends.
         with pytest.raises((ConnectionError, OSError, ValueError)):
           ask(running.url, PREDICT, {"instances": ["a"]})
       else:
