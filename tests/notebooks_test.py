@@ -1,4 +1,4 @@
-"""docs/notebooks: as committed they are whole, and they run."""
+"""Tests that the committed notebooks are complete, and that they run."""
 
 import os
 import pathlib
@@ -18,8 +18,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "docs" / "notebooks"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.ipynb"))
 MAX_BYTES = 400_000
-# Parameters of a run that takes seconds, and what is true at its end, in the
-# notebook's own names.
+# Parameters of a run that takes seconds, and assertions at its end on the
+# notebook's variables.
 SMALL = {
   "bert_from_the_inside": (
     {"PACKAGES": (), "NUM_STEPS": 60, "EVERY": 20},
@@ -32,9 +32,9 @@ SMALL = {
     for probs in output.attention_probs:
       assert probs.shape == (1, 2, len(tokens), len(tokens))
       np.testing.assert_allclose(np.sum(probs, axis=-1), 1, rtol=1e-5)
-    # The last layer is what the model itself says.
-    said = read_layer(output.sequence_output)
-    np.testing.assert_allclose(said, probes[-1], atol=1e-5)
+    # The last probe equals the model's own prediction.
+    probs = read_layer(output.sequence_output)
+    np.testing.assert_allclose(probs, probes[-1], atol=1e-5)
     """,
   ),
   "fine_tune_your_csv": (
@@ -75,13 +75,13 @@ def code_cells(notebook):
 
 
 def with_cells_added(notebook, parameters, check, python):
-  """Returns the notebook with other parameters, and a check at its end.
+  """Returns the notebook with new parameters and a final check.
 
   Args:
-    notebook: as committed.
-    parameters: values by the names of its parameters.
-    check: Python code of its last cell.
-    python: the program that its commands are to run as `python`.
+    notebook: The committed notebook.
+    parameters: New values by parameter name.
+    check: Python code for the last cell.
+    python: The program that commands run as `python`.
   """
   [index] = [
     index
@@ -105,7 +105,7 @@ def test_all_notebooks_are_run():
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_notebook_is_kept_with_what_it_printed(name):
+def test_a_notebook_has_its_outputs_and_no_warnings(name):
   notebook = load(name)
   nbformat.validate(notebook)
   assert (FOLDER / f"{name}.ipynb").stat().st_size < MAX_BYTES
@@ -115,7 +115,7 @@ def test_a_notebook_is_kept_with_what_it_printed(name):
   outputs = [output for cell in cells for output in cell.outputs]
   kinds = {output.output_type for output in outputs}
   assert "stream" in kinds and "error" not in kinds
-  # Warnings of libraries, and folders of the machine that it ran on.
+  # No warnings of libraries, and no folders of the recording machine.
   assert not any(output.get("name") == "stderr" for output in outputs)
   texts = [output.get("text", "") for output in outputs]
   assert not [text for text in texts if "/tmp/" in text or "/home/" in text]
@@ -136,7 +136,7 @@ def test_a_notebook_runs(name, tmp_path, monkeypatch, fork_server):
   if "MODEL" in parameters:
     docs_files.write_model(tmp_path / parameters["MODEL"])
     parameters["PORT"] = ports.free_port()
-  # Commands need not import TensorFlow anew.
+  # Commands fork a process that has already imported TensorFlow.
   python = tmp_path / "programs" / "python"
   python.parent.mkdir()
   command = shlex.join([sys.executable, forks.__file__, fork_server])
@@ -146,7 +146,7 @@ def test_a_notebook_runs(name, tmp_path, monkeypatch, fork_server):
   path = f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
   monkeypatch.setenv("PYTHONPATH", path)
   monkeypatch.setenv("TMPDIR", str(tmp_path))
-  # One of them computes for seconds in what XLA compiles.
+  # One notebook trains for seconds in XLA-compiled code.
   monkeypatch.delenv("XLA_FLAGS", raising=False)
   client = nbclient.NotebookClient(
     notebook,

@@ -83,7 +83,7 @@ class NamedModel(tf.Module):
     check = tf.debugging.assert_less_equal(
       length,
       self.max_positions,
-      f"inputs are longer than the model's maximum, {self.max_positions}",
+      f"inputs are longer than the {self.max_positions} positions of the model",
     )
     highest = _highest_ids(self.values, length)
     checks = [check, *_range_checks(inputs, highest)]

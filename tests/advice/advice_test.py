@@ -64,10 +64,10 @@ def test_every_message_with_advice_has_a_case():
   assert messages.with_advice() - known == {}
 
 
-def test_the_tests_elsewhere_exist():
-  found = messages.with_advice()
+def test_tests_of_messages_elsewhere_exist():
+  messages_by_function = messages.with_advice()
   for where, test in elsewhere.ROWS:
-    assert where in found
+    assert where in messages_by_function
     if "::" in test:
       file, name = test.split("::")
       assert f"def {name}(" in (TESTS / file).read_text()

@@ -37,7 +37,7 @@ def test_advice_on_the_command_line_helps(
     assert result.returncode == 0, result.stderr
 
 
-def test_the_command_that_converts_is_right(models, tmp_path, run_script):
+def test_the_advised_conversion_command_works(models, tmp_path, run_script):
   model = tmp_path / "garden"
   made = run_script(
     *("convert_checkpoint.py", f"--model={models}/pretraining"),

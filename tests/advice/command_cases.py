@@ -10,7 +10,7 @@ VOCAB_FILE = str(TINY / "vocab.txt")
 
 
 class Command(NamedTuple):
-  """A command line that is refused, and those that its advice leads to.
+  """A refused command line, and the command lines that its advice leads to.
 
   A word that begins with @ is a shared model; with % a file of the folder.
   """

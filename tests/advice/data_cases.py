@@ -43,13 +43,13 @@ def text(world, name="text.txt", documents=8):
 
 
 def records(
-  world, name="data", documents=8, num_shards=1, resume=False, **more
+  world, name="data", documents=8, num_shards=1, resume=False, **settings
 ):
   """Makes records; returns their path."""
   values = {"vocab_file": VOCAB_FILE, "max_seq_length": 16, "dupe_factor": 1}
   values["masking_config"] = masking.MaskingConfig(max_predictions_per_seq=2)
   pretraining_shards.create(
-    data_config.PretrainingDataConfig(**{**values, **more}),
+    data_config.PretrainingDataConfig(**{**values, **settings}),
     [text(world, documents=documents)],
     world.path(name),
     num_shards,
@@ -79,10 +79,10 @@ def unmasked(world):
 
 
 def begins(world, vocab_file):
-  found = opened(unmasked(world))
-  form = pretraining_records.RecordFormat.read(found.paths[0])
+  files = opened(unmasked(world))
+  form = pretraining_records.RecordFormat.read(files.paths[0])
   cls_id = tokenization.load_vocab(vocab_file)["[CLS]"]
-  pretraining_records.PretrainingRecords(found, form).check_begins(
+  pretraining_records.PretrainingRecords(files, form).check_begins(
     cls_id, vocab_file
   )
 
@@ -125,10 +125,10 @@ def build(world, formats=text_config.TEXT, files="corpus.txt", **values):
   corpus_build.create(config, inputs, output)
 
 
-def columns(world, name, content, *given):
+def columns(world, name, content, *columns):
   path = world.write(name, content)
   kind = name.split(".")[-1]
-  parsed = tables.parse_columns(kind, given)
+  parsed = tables.parse_columns(kind, columns)
   layout = tables.Table(path, kind, tuple(c for c in parsed if c), "text")
   return list(tables.read_rows(layout))
 
@@ -141,7 +141,7 @@ def is_gzip(world, name, content):
   opened(world.write(name, content))
 
 
-def whole(world):
+def read_records(world):
   return open(records(world), "rb").read()
 
 
@@ -282,7 +282,7 @@ CASES = (
     lambda w: damaged_parquet(w, None),
   ),
   Case(
-    "formats.tables columns",
+    "formats.tables parse_columns",
     ("0", "label"),
     lambda w: columns(w, "a.csv", "text,label\na,b\n", "0", "label"),
     lambda w: (
@@ -335,7 +335,7 @@ CASES = (
   Case(
     "data.input_pipeline _count_records",
     ("cut", "record"),
-    lambda w: is_gzip(w, "cut", whole(w)[:-3]),
+    lambda w: is_gzip(w, "cut", read_records(w)[:-3]),
     lambda w: opened(records(w, "cut")),
   ),
   Case(
@@ -347,7 +347,7 @@ CASES = (
   Case(
     "data.input_pipeline _check_name_of_gzip",
     ("packed", "packed.gz"),
-    lambda w: is_gzip(w, "packed", gzip.compress(whole(w))),
+    lambda w: is_gzip(w, "packed", gzip.compress(read_records(w))),
     lambda w: (
       w.folder.joinpath("packed").rename(w.path("packed.gz")),
       opened(w.path("packed.gz")),
@@ -356,7 +356,7 @@ CASES = (
   Case(
     "data.input_pipeline _check_name_of_gzip",
     ("plain.gz", "plain"),
-    lambda w: is_gzip(w, "plain.gz", whole(w)),
+    lambda w: is_gzip(w, "plain.gz", read_records(w)),
     lambda w: (
       w.folder.joinpath("plain.gz").rename(w.path("plain")),
       opened(w.path("plain")),

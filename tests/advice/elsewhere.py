@@ -1,7 +1,7 @@
 """Messages whose advice another test follows, or that no test can follow."""
 
 # The key "module function" of a message: a test, as FILE::NAME below tests/, or
-# why there is none. A function with two messages has two rows.
+# why it needs no test. A function with two messages has two rows.
 ROWS = (
   (
     "cli.run_squad _check_has_adapter",
@@ -26,11 +26,11 @@ ROWS = (
   ),
   (
     "kernels.backend check_tensorflow",
-    "keras_backends_test.py::test_what_needs_tensorflow_says_so",
+    "keras_backends_test.py::test_the_check_for_tensorflow_names_the_variable",
   ),
   (
     "layers.mixed_precision check_devices",
-    "layers/mixed_precision_test.py::test_a_device_takes_what_it_can_multiply",
+    "layers/mixed_precision_test.py::test_a_device_accepts_the_types_that_it_supports",
   ),
   (
     "layers.mixed_precision check_devices",
@@ -42,7 +42,7 @@ ROWS = (
   ),
   (
     "model_folder.opening _conversion",
-    "advice/command_advice_test.py::test_the_command_that_converts_is_right",
+    "advice/command_advice_test.py::test_the_advised_conversion_command_works",
   ),
   (
     "export.runtimes.litert write",
@@ -89,12 +89,15 @@ ROWS = (
     "tasks/start_model_test.py::"
     "test_a_head_of_other_labels_is_refused_naming_both",
   ),
-  ("formats.hugging_face from_other", "needs transformers 4 and PyTorch"),
+  (
+    "formats.hugging_face conversion_advice",
+    "needs transformers 4 and PyTorch",
+  ),
   ("tasks.classification.task describe_cut", "describes long texts"),
   ("tasks.ner.task describe_cut", "describes long sentences"),
   ("files.beam_pipeline run", "the log is that of a remote runner"),
   ("files.worker_pool _worker_error", "the system ran out of memory"),
-  ("corpora.wikipedia_dump _xml_error", "the file is to be fetched again"),
+  ("corpora.wikipedia_dump _xml_error", "the user downloads the file again"),
   ("training.estimator _weights_step", "a mistake in the code of a caller"),
   ("training.step _check_gradients", "a mistake in the code of a model"),
 )

@@ -34,12 +34,12 @@ BOAT = [{"text": "boat", "answer_start": 0}]
 
 
 def masked(world, **values):
-  """Returns what `labelled` makes of masked records."""
+  """Calls `labelled` with masked records."""
   return labelled(world, data_cases.records(world), **values)
 
 
 def labelled(world, path, **values):
-  """Chooses what is predicted of records, as pre-training does."""
+  """Chooses the masked positions of records, as pre-training does."""
   values = {"objective": "mlm", **values}
   config = training_cases.build(
     world,
@@ -52,9 +52,9 @@ def labelled(world, path, **values):
   files = input_pipeline.open_records(path)
   form = pretraining_records.RecordFormat.read(path)
   records = pretraining_records.PretrainingRecords(files, form)
-  found = pretraining_objective.labelled(config, records, 500)
-  pretraining_objective.check_masking(config, [found])
-  return found
+  labelled = pretraining_objective.labelled(config, records, 500)
+  pretraining_objective.check_masking(config, [labelled])
+  return labelled
 
 
 def phases(world, pack, group):
@@ -204,7 +204,7 @@ CASES = (
   ),
   Case(
     "tasks.pretraining_objective check_masking",
-    ("mask_prob", "objective=ltr"),
+    ("mask_prob", "`ltr`"),
     lambda w: labelled(
       w, data_cases.unmasked(w), objective="ltr", mask_prob=0.8
     ),

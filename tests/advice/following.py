@@ -1,4 +1,4 @@
-"""Follows the advice of a message: it appears, and then it does not."""
+"""Provokes a message, follows its advice, and checks that it is gone."""
 
 import pathlib
 import shutil
@@ -47,10 +47,10 @@ class World(NamedTuple):
 
 
 class Case(NamedTuple):
-  """A message, what leads to it, and the same after its advice."""
+  """A message, the mistake that raises it, and the advised call."""
 
   where: str  # "module function" of the message.
-  names: tuple[str, ...]  # What the message must name.
+  names: tuple[str, ...]  # Values that the message must name.
   broken: Callable[[World], Any]
   advised: Callable[[World], Any]
 

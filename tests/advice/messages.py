@@ -1,7 +1,7 @@
 """Finds the messages of bert_tf that give advice, by reading its source.
 
-A message has advice if a clause of it begins with an imperative. It is known by
-its module and function, so that its words may change.
+A message has advice if a clause of it begins with an imperative. Its module
+and function identify it, so that its wording may change.
 """
 
 import ast
@@ -55,13 +55,13 @@ def _messages(node: ast.AST) -> list[str]:
 
 
 def _walk(node: ast.AST, scope: str) -> list[tuple[str, str]]:
-  found = [(scope, text) for text in _messages(node)]
+  messages = [(scope, text) for text in _messages(node)]
   for child in ast.iter_child_nodes(node):
     inner = scope
     if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
       inner = f"{scope.split()[0]} {child.name}"
-    found += _walk(child, inner)
-  return found
+    messages += _walk(child, inner)
+  return messages
 
 
 def with_advice() -> collections.Counter[str]:

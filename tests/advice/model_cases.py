@@ -33,7 +33,7 @@ def write_config(world, name="bert_config.json", **changes):
   return world.write(name, json.dumps(values))
 
 
-def config_of(model):
+def config_path(model):
   return str(pathlib.Path(model) / "bert_config.json")
 
 
@@ -188,7 +188,7 @@ CASES = (
     ),
   ),
   Case(
-    "checkpoints write_whole",
+    "checkpoints write_atomically",
     ("ckpt", "folder"),
     lambda w: checkpoints.write(
       w.write("file", "") + "/ckpt", {"a": np.zeros(1)}
@@ -350,7 +350,7 @@ CASES = (
       bert_config_file=write_config(w, "config.json", model_type="bert"),
     ),
     lambda w: (
-      model_folder.find(w.model("encoder"), config_of(w.model("encoder"))),
+      model_folder.find(w.model("encoder"), config_path(w.model("encoder"))),
       model_folder.find(w.model("encoder"), write_config(w, "config.json")),
     ),
   ),

@@ -1,4 +1,4 @@
-"""Advice that Python's classes of models give."""
+"""Advice of the Python classes for models."""
 
 import bert_tf
 from bert_tf.export import config as export_config

@@ -48,9 +48,9 @@ def vocabulary(world, accents):
   return world.write("vocab.txt", "\n".join(tokens))
 
 
-def case(world, accents=True, **given):
+def case(world, accents=True, **requested):
   letter_case.resolve(
-    letter_case.Case(**given),
+    letter_case.Case(**requested),
     letter_case.Case(),
     "run.json",
     vocabulary(world, accents),
@@ -65,7 +65,7 @@ CASES = (
     lambda w: extraction(init_checkpoint="x", pooling="cls"),
   ),
   Case(
-    "settings settle",
+    "settings resolve",
     ("length", "64", "run.json", "128"),
     lambda w: settings.resolve(Saved(length=64), {"length": 128}, "run.json"),
     lambda w: settings.resolve(Saved(), {"length": 128}, "run.json"),
@@ -193,7 +193,7 @@ CASES = (
     lambda w: [sentences.check_language(c) for c in ("de", "zh", "ar", "en")],
   ),
   Case(
-    "model_folder.letter_case settle",
+    "model_folder.letter_case resolve",
     ("do_lower_case=True", "vocab.txt"),
     lambda w: letter_case.resolve(
       letter_case.Case(True),
@@ -206,7 +206,7 @@ CASES = (
     ),
   ),
   Warned(
-    "model_folder.letter_case settle",
+    "model_folder.letter_case resolve",
     ("vocab.txt", "strip_accents=False", "do_lower_case=False"),
     case,
     lambda w: (case(w, strip_accents=False), case(w, do_lower_case=False)),

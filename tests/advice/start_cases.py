@@ -65,7 +65,7 @@ def without_step(world):
   return folder
 
 
-def head_of(path, num_outputs=3):
+def check_head(path, num_outputs=3):
   restore.check_has_head(path, "output_weights", True, num_outputs)
 
 
@@ -181,14 +181,14 @@ CASES = (
   Case(
     "training.restore check",
     ("encoder", "output_weights", "output_dir"),
-    lambda w: head_of(w.model("encoder")),
-    lambda w: head_of(w.path("other")),
+    lambda w: check_head(w.model("encoder")),
+    lambda w: check_head(w.path("other")),
   ),
   Case(
     "training.restore check",
     ("model.ckpt-1", "3", "2", "output_dir"),
-    lambda w: head_of(w.model("classifier"), 2),
-    lambda w: head_of(w.path("other"), 2),
+    lambda w: check_head(w.model("classifier"), 2),
+    lambda w: check_head(w.path("other"), 2),
   ),
   Case(
     "tasks.start_model check_is_trained",

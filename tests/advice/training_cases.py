@@ -71,10 +71,9 @@ def read(world, **values):
 
 
 def steps(world, **values):
-  examples, task = read(world, **values)
+  splits, task = read(world, **values)
   config = texts(world, **values)
-  data = task.prepare("train", examples["train"])
-  return fine_tuning._with_steps(config, task, data)
+  return fine_tuning._with_steps(config, task, splits.data["train"])
 
 
 def start(world, **values):
@@ -104,10 +103,10 @@ def sweep(world, results, **values):
   """Runs a sweep of runs that are not trained."""
   flags = {"do_train": True, "do_eval": True}
   config = texts(world, **{**flags, **values})
-  found = sweeps.run(
+  best = sweeps.run(
     config, lambda c: dict(results), ("eval_accuracy",), None, 2
   )
-  return found
+  return best
 
 
 def diverged(world, learning_rate, output_dir):
@@ -297,7 +296,7 @@ CASES = (
   ),
   Case(
     "tasks.fine_tuning _load_bert_config",
-    ("bilstm", "False", "with"),
+    ("bilstm", "False", "config.json"),
     lambda w: load(
       w,
       do_train=True,

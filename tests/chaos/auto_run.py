@@ -1,7 +1,7 @@
-"""The killed pre-training where it chooses the form of its step itself.
+"""Pre-training with `use_xla=auto`, which is killed.
 
-What `use_xla=auto` measures is replaced by another form for every choice of a
-run, so that a process that chose once more would end with other bits.
+The measured step times are replaced, so that each new choice of a run selects
+another compilation mode. A process that chose again would end with other bits.
 """
 
 import dataclasses
@@ -16,22 +16,22 @@ from tests.chaos import bert_run, trainer
 
 # In the order in which they are timed.
 _MODES = compilation.PLAIN, compilation.WHOLE, compilation.CLUSTERED
-# The number in the name of its folder is the first form that a run chooses.
+# The number in a folder's name is the first mode that the run chooses.
 FOLDERS = tuple(f"form{i}" for i in range(len(_MODES)))
 
 
 def train(output_dir: str, operations: trainer.Operations) -> None:
-  """Trains to the end, from where an earlier process was killed."""
+  """Trains to the end, from the newest checkpoint if there is one."""
   logging.set_verbosity(logging.INFO)
   trainer.count_saves(operations)
   _replace_times(pathlib.Path(output_dir))
-  config = bert_run.config_of(output_dir)
-  of_run = dataclasses.replace(config.train, use_xla=None)
-  pretraining.run(dataclasses.replace(config, train=of_run))
+  config = bert_run.make_config(output_dir)
+  settings = dataclasses.replace(config.train, use_xla=None)
+  pretraining.run(dataclasses.replace(config, train=settings))
 
 
 def _replace_times(run: pathlib.Path) -> None:
-  """Lets a short run choose, each time the form after the last choice."""
+  """Makes a short run choose, each time the mode after the previous choice."""
   tuning._MIN_STEPS = 1
   tuning._MIN_SECONDS = tuning._MIN_SECONDS_FOR_CLUSTERED = 0.0
   measured = tuning._time_step
@@ -40,14 +40,14 @@ def _replace_times(run: pathlib.Path) -> None:
   timed = iter(_MODES)
 
   def replaced(take_step) -> float:
-    measured(take_step)  # Trains, which has to be undone.
+    measured(take_step)  # It trains; the run must undo these steps.
     return float(next(timed) is not _MODES[number % len(_MODES)])
 
   tuning._time_step = replaced
 
 
 def operations(names: list[str]) -> list[int]:
-  """Returns which operations are from the choice to the third save of steps."""
+  """Returns the operations from the choice to the third save after it."""
   choice = [i for i, name in enumerate(names) if tuning.FILE in name]
   saves = [i for i, name in enumerate(names) if "SaveV2" in name]
   return list(range(choice[0], saves[4]))

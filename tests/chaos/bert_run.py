@@ -1,4 +1,4 @@
-"""The pre-training that is killed: small, with dropout and many saves."""
+"""A small pre-training run to kill, with dropout and many saves."""
 
 import json
 import pathlib
@@ -50,7 +50,7 @@ def _record(rng: random.Random, index: int) -> bytes:
   return example.SerializeToString()
 
 
-def config_of(output_dir: str) -> pretraining_config.PretrainingConfig:
+def make_config(output_dir: str) -> pretraining_config.PretrainingConfig:
   """Returns the settings of a run in a folder beside the records."""
   folder = pathlib.Path(output_dir).parent
   return pretraining_config.PretrainingConfig(
@@ -73,7 +73,7 @@ def config_of(output_dir: str) -> pretraining_config.PretrainingConfig:
 
 
 def train(output_dir: str, operations: trainer.Operations) -> None:
-  """Trains to the end, from where an earlier process was killed."""
+  """Trains to the end, from the newest checkpoint if there is one."""
   logging.set_verbosity(logging.INFO)
   trainer.count_saves(operations)
-  pretraining.run(config_of(output_dir))
+  pretraining.run(make_config(output_dir))

@@ -1,9 +1,10 @@
 """Damages files of models and records, and reads them again.
 
-What is read must be what was there, or one clear error. Checkpoints and
-records have checksums. Configs, vocabularies and labels have none: another file
-of these may be read if it is one; the weights must be the same. The numbers in
-safetensors have none either, so only their header and their size are damaged.
+Reading must return the original content or raise one clear error. Checkpoints
+and records have checksums. Configs, vocabularies and labels do not: a damaged
+file that is still valid may be read, but the weights must be the same. The
+numbers in safetensors have no checksum either, so only the header and the size
+of these files are damaged.
 """
 
 import pathlib
@@ -22,18 +23,18 @@ from tests.chaos import bert_run, outcomes
 from tests.support import tiny_models
 
 _TEXTS = ["the of and", "in [MASK] was"]
-# The model answers, which takes a second, once in so many tries.
-_ANSWERED = 100
+# Predicts once in this many tries, since each prediction takes a second.
+_PREDICT_INTERVAL = 100
 _RIGHT = "right"
 _OTHER = "another valid text file, the same weights"
 _REFUSED = "one clear error"
 
-# A model's weights and the rest of what was read.
-_Read = tuple[dict[str, bytes], object]
+# The weights by name, and the other content of a folder.
+_Content = tuple[dict[str, bytes], object]
 
 
 def damaged(data: bytes, rng: random.Random) -> bytes:
-  """Returns bytes of which some are changed, lost or too many."""
+  """Returns a copy of the bytes with some changed, removed or inserted."""
   start = rng.randrange(len(data) + 1)
   size = rng.choice([1, 1, 4, 64, 4096])
   head, cut, tail = (
@@ -59,7 +60,7 @@ def damaged(data: bytes, rng: random.Random) -> bytes:
 
 def attack(num_tries: int, seed: int, folder: pathlib.Path) -> outcomes.Outcome:
   """Damages one file of a model or of records in each try."""
-  found = outcomes.Outcome(
+  outcome = outcomes.Outcome(
     "damaged files: checkpoints, records, configs, others"
   )
   rng = random.Random(seed)
@@ -73,7 +74,7 @@ def attack(num_tries: int, seed: int, folder: pathlib.Path) -> outcomes.Outcome:
     *((folder / "hf", p.name, _read_hf) for p in (folder / "hf").iterdir()),
     *[(folder / "records", "data.tfrecord", _read_records)] * 4,
   ]
-  whole = {read: read(original) for original, _, read in targets}
+  originals = {read: read(original) for original, _, read in targets}
   answers = bert_tf.Predictor(str(run)).predict(_TEXTS)
   for index in range(num_tries):
     original, name, read = targets[index % len(targets)]
@@ -81,11 +82,11 @@ def attack(num_tries: int, seed: int, folder: pathlib.Path) -> outcomes.Outcome:
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(original, copy)
     _damage(copy / name, rng)
-    result, fault = _tried(read, copy, whole[read])
-    if read is _read_run and not fault and index % _ANSWERED == 0:
-      fault = _wrong_answer(copy, answers, result)
-    found.add(result, fault and f"try {index}, {name}: {fault}")
-  return found
+    result, fault = _read_damaged(read, copy, originals[read])
+    if read is _read_run and not fault and index % _PREDICT_INTERVAL == 0:
+      fault = _find_wrong_answer(copy, answers, result)
+    outcome.add(result, fault and f"try {index}, {name}: {fault}")
+  return outcome
 
 
 def _damage(path: pathlib.Path, rng: random.Random) -> None:
@@ -97,24 +98,26 @@ def _damage(path: pathlib.Path, rng: random.Random) -> None:
   path.write_bytes(changed)
 
 
-def _tried(
-  read: Callable[[pathlib.Path], _Read], folder: pathlib.Path, whole: _Read
+def _read_damaged(
+  read: Callable[[pathlib.Path], _Content],
+  folder: pathlib.Path,
+  original: _Content,
 ) -> tuple[str, str]:
-  """Returns what came of reading a folder, and what is wrong about it."""
+  """Reads a damaged folder; returns the result and the fault, if any."""
   try:
-    weights, rest = read(folder)
+    weights, others = read(folder)
   except (ValueError, OSError) as error:
     message = str(error)
     is_clear = message and len(message.splitlines()) == 1
     return _REFUSED, "" if is_clear else f"unclear: {message!r}"
-  except Exception as error:  # noqa: BLE001  What nobody expects.
+  except Exception as error:  # noqa: BLE001  An unexpected error.
     return "", f"{type(error).__name__}: {error}"
-  if weights != whole[0]:
+  if weights != original[0]:
     return "", "other weights or records"
-  return _RIGHT if rest == whole[1] else _OTHER, ""
+  return _RIGHT if others == original[1] else _OTHER, ""
 
 
-def _read_run(folder: pathlib.Path) -> _Read:
+def _read_run(folder: pathlib.Path) -> _Content:
   """Reads a run's folder as the Predictor does."""
   files = model_folder.find(str(folder))
   names = sorted(files.reader.shapes)
@@ -123,16 +126,16 @@ def _read_run(folder: pathlib.Path) -> _Read:
   return weights, (vocab, vars(config), files.run and files.run.label_spec)
 
 
-def _read_hf(folder: pathlib.Path) -> _Read:
-  """Reads Hugging Face's folder."""
+def _read_hf(folder: pathlib.Path) -> _Content:
+  """Reads a folder in Hugging Face's format."""
   model = hugging_face.read(pretrained.ModelSource(str(folder)))
   weights = {name: value.tobytes() for name, value in model.tensors.items()}
   return weights, (model.vocab(), vars(model.config), model.run)
 
 
-def _read_records(folder: pathlib.Path) -> _Read:
-  """Reads records as a training does; what is left of them, if it is cut."""
-  config = bert_run.config_of(str(folder / "out"))
+def _read_records(folder: pathlib.Path) -> _Content:
+  """Reads records as training does. A file that was cut has fewer records."""
+  config = bert_run.make_config(str(folder / "out"))
   files = input_pipeline.open_records(config.input_file)
   spec = input_pipeline.pretraining_spec(
     config.max_seq_length, config.max_predictions_per_seq
@@ -141,23 +144,23 @@ def _read_records(folder: pathlib.Path) -> _Read:
   vocab_size = bert_config.vocab_size
   input_pipeline.check_first_records(files, spec, vocab_size)
   records = list(tf.data.TFRecordDataset(files.paths).as_numpy_iterator())
-  whole = bert_run.records()
-  # Nothing tells a file that was cut between two records from a short one.
-  if records == whole[: len(records)]:
-    records = whole
+  original = bert_run.records()
+  # A file that was cut between two records is a valid shorter file.
+  if records == original[: len(records)]:
+    records = original
   return dict(enumerate(records)), None
 
 
-def _wrong_answer(folder: pathlib.Path, answers: list, result: str) -> str:
-  """Returns what is wrong with the answers of a damaged run."""
+def _find_wrong_answer(folder: pathlib.Path, answers: list, result: str) -> str:
+  """Returns the fault in a damaged run's predictions, or an empty string."""
   try:
-    found = bert_tf.Predictor(str(folder)).predict(_TEXTS)
+    predictions = bert_tf.Predictor(str(folder)).predict(_TEXTS)
   except (ValueError, OSError) as error:
     return f"{result}, but then: {error}" if result == _RIGHT else ""
   if result != _RIGHT:
     return ""
-  for one, other in zip(found, answers):
-    values = [list(a["probabilities"].values()) for a in (one, other)]
+  for prediction, expected in zip(predictions, answers):
+    values = [list(a["probabilities"].values()) for a in (prediction, expected)]
     if not np.allclose(*values, atol=1e-5):
-      return f"other answers: {found}"
+      return f"other answers: {predictions}"
   return ""

@@ -1,4 +1,4 @@
-"""Writes everything to disks that are too small for it."""
+"""Writes every kind of file to disks that are too small."""
 
 import contextlib
 import pathlib
@@ -15,7 +15,7 @@ from bert_tf.inference import feature_extraction
 from tests.chaos import outcomes
 from tests.support import tiny_models
 
-# Beside a model that is converted; they are written before its weights.
+# Files of a converted model that are written before its weights.
 _SMALL_FILES = ("bert_config.json", "vocab.txt", "run.json", "label_map.json")
 _TEXTS = "the of and\nin the [MASK]\n" * 20
 
@@ -45,7 +45,7 @@ def small_disk(folder: pathlib.Path, num_kib: int) -> Iterator[pathlib.Path]:
 def writers(
   folder: pathlib.Path,
 ) -> dict[str, Callable[[str], object]]:
-  """Returns functions that write to a path, by the last part of the path."""
+  """Returns functions that write to a path, by file name."""
   run = tiny_models.write_classifier(folder / "run")
   (folder / "texts").write_text(_TEXTS)
   source = pretrained.ModelSource(str(run))
@@ -81,23 +81,23 @@ def writers(
 def attack(num_tries: int, seed: int, folder: pathlib.Path) -> outcomes.Outcome:
   """Writes each kind of file to disks of 4 KiB to 1 MiB."""
   rng = random.Random(seed)
-  found = outcomes.Outcome("files written to a full disk")
+  outcome = outcomes.Outcome("files written to a full disk")
   functions = writers(folder)
   names = list(functions)
   for index in range(num_tries):
     name = names[index % len(names)]
     with small_disk(folder, int(4 * 2 ** rng.uniform(0, 8))) as disk:
-      found.add(*_tried(functions[name], disk / "out" / name))
-  return found
+      outcome.add(*_try_to_write(functions[name], disk / "out" / name))
+  return outcome
 
 
-def _tried(
+def _try_to_write(
   write: Callable[[str], object], target: pathlib.Path
 ) -> tuple[str, str]:
-  """Returns the result of one try, and what is wrong about it."""
+  """Writes a file; returns the result and the fault, if any."""
   try:
     write(str(target))
-  except Exception as error:  # noqa: BLE001  Any other is a fault.
+  except Exception as error:  # noqa: BLE001  Any other error is a fault.
     message = str(error)
     is_named = target.parent.name in message and "space" in message
     if not is_named or "\n" in message:
@@ -114,6 +114,6 @@ def _files(target: pathlib.Path) -> list[pathlib.Path]:
 
 
 def _is_weights(path: pathlib.Path) -> bool:
-  """Returns whether a file would be taken for a part of a model or a result."""
+  """Returns whether a reader would take the file for weights or a result."""
   is_text = path.name in ("config.json", "tokenizer_config.json")
   return path.name not in _SMALL_FILES and not is_text

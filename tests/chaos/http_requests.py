@@ -58,20 +58,20 @@ _CLOSED = "no HTTP: refused or closed"
 
 
 class _Alarms(logging.Handler):
-  """Keeps what is logged with a traceback."""
+  """Collects log messages that have a traceback."""
 
   def __init__(self) -> None:
     super().__init__(logging.WARNING)
-    self.found: list[str] = []
+    self.messages: list[str] = []
 
   def emit(self, record: logging.LogRecord) -> None:
     if record.exc_info or "Traceback" in record.getMessage():
-      self.found.append(f"logged: {record.getMessage()} {record.exc_info}")
+      self.messages.append(f"logged: {record.getMessage()} {record.exc_info}")
 
 
 @contextlib.contextmanager
 def _alarms() -> Iterator[_Alarms]:
-  """A scope in which all logs are looked at."""
+  """Collects the alarms of all loggers while the scope is open."""
   alarms = _Alarms()
   loggers = (logging.getLogger(), absl_logging.get_absl_logger())
   for logger in loggers:
@@ -84,8 +84,8 @@ def _alarms() -> Iterator[_Alarms]:
 
 
 def attack(num_tries: int, seed: int, folder: pathlib.Path) -> outcomes.Outcome:
-  """Sends requests of which most are malformed, all on this machine."""
-  found = outcomes.Outcome("malformed requests to the server")
+  """Sends requests, most of them malformed, to a server in this process."""
+  outcome = outcomes.Outcome("malformed requests to the server")
   rng = random.Random(seed)
   run = tiny_models.write_classifier(folder / "run")
   predictor = bert_tf.Predictor(str(run))
@@ -105,11 +105,11 @@ def attack(num_tries: int, seed: int, folder: pathlib.Path) -> outcomes.Outcome:
         [6, 3, 1],
       )[0]
       result, fault = send(rng)
-      fault = fault or "; ".join(alarms.found)
-      alarms.found.clear()
-      found.add(result, fault and f"request {index}: {fault}")
+      fault = fault or "; ".join(alarms.messages)
+      alarms.messages.clear()
+      outcome.add(result, fault and f"request {index}: {fault}")
     client.close()
-  return found
+  return outcome
 
 
 class _Client:
@@ -131,23 +131,23 @@ class _Client:
     self._connection.close()
 
   def send_odd_values(self, rng: random.Random) -> tuple[str, str]:
-    """Sends JSON of which a part is another value."""
+    """Sends JSON in which up to two values are replaced."""
     value = _valid(rng)
     for _ in range(rng.choice([0, 1, 1, 2])):
       value = _changed(value, rng)
-    return self._ask(json.dumps(value).encode(), value)
+    return self._post(json.dumps(value).encode(), value)
 
   def send_damaged(self, rng: random.Random) -> tuple[str, str]:
-    """Sends JSON of which bytes are changed."""
+    """Sends JSON with damaged bytes."""
     body = damage.damaged(json.dumps(_valid(rng)).encode(), rng)
     try:
       value = json.loads(body)
     except (ValueError, RecursionError):
       value = None
-    return self._ask(body, value)
+    return self._post(body, value)
 
   def send_no_http(self, rng: random.Random) -> tuple[str, str]:
-    """Sends what is hardly HTTP, and leaves."""
+    """Sends malformed HTTP and closes the connection."""
     body = json.dumps(_valid(rng)).encode()
     lines = [f"{rng.choice(_METHODS)} {rng.choice(_PATHS)} HTTP/1.1"]
     headers = [("Host", "localhost"), ("Content-Type", "application/json")]
@@ -170,8 +170,8 @@ class _Client:
       return "", f"{data[:300]!r}: {received[:300]!r}"
     return _CLOSED, ""
 
-  def _ask(self, body: bytes, value: object) -> tuple[str, str]:
-    """Sends a body; returns the result and what is wrong about it."""
+  def _post(self, body: bytes, value: object) -> tuple[str, str]:
+    """Sends a body; returns the result and the fault, if any."""
     headers = {"Content-Type": "application/json"}
     try:
       self._connection.request("POST", _PREDICT, body, headers)
@@ -187,28 +187,28 @@ class _Client:
     if response.status != 200:
       is_right = 400 <= response.status < 500 and list(answer) == ["error"]
       return _REFUSED, "" if is_right else f"{body[:300]!r}: {answer}"
-    return _ANSWERED, self._wrong_answer(body, value, answer)
+    return _ANSWERED, self._find_wrong_answer(body, value, answer)
 
-  def _wrong_answer(self, body: bytes, value: object, answer: dict) -> str:
-    """Returns what is wrong with an answer to texts that are known."""
+  def _find_wrong_answer(self, body: bytes, value: object, answer: dict) -> str:
+    """Returns the fault in an answer to known texts, or an empty string."""
     rows = value.get("instances") if isinstance(value, dict) else None
     if not isinstance(rows, list):
       return ""
     if len(answer["predictions"]) != len(rows):
       return f"{body[:300]!r}: {len(answer['predictions'])} answers"
-    for row, found in zip(rows, answer["predictions"]):
+    for row, prediction in zip(rows, answer["predictions"]):
       text = row.get("text") if isinstance(row, dict) else row
       expected = self._answers.get(text) if isinstance(text, str) else None
       is_pair = isinstance(row, dict) and "text_b" in row
       if expected is None or is_pair:
         continue
-      if not np.allclose(found["probabilities"], expected, atol=1e-5):
-        return f"{body[:300]!r}: {found}, not {expected}"
+      if not np.allclose(prediction["probabilities"], expected, atol=1e-5):
+        return f"{body[:300]!r}: {prediction}, not {expected}"
     return ""
 
 
 def _valid(rng: random.Random) -> dict:
-  """Returns a request that is answered."""
+  """Returns a valid request."""
   if rng.random() < 0.2:
     return {"signature_name": "ids", "inputs": dict(_IDS)}
   texts = rng.choices(_TEXTS, k=rng.randint(1, 4))
@@ -217,7 +217,7 @@ def _valid(rng: random.Random) -> dict:
 
 
 def _changed(value: object, rng: random.Random) -> object:
-  """Returns a value of JSON of which one part is another or missing."""
+  """Returns a JSON value with one part replaced or missing."""
   if isinstance(value, dict) and value and rng.random() < 0.85:
     name = rng.choice(list(value))
     if rng.random() < 0.15:

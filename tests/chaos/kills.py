@@ -1,4 +1,4 @@
-"""Kills trainings with SIGKILL and looks at what the next process makes of it.
+"""Kills training runs with SIGKILL and checks that the next process resumes.
 
 A run is killed and started again until it ends; then its weights must be those
 of a run that was never killed, to the bit.
@@ -20,9 +20,9 @@ from collections.abc import Iterator
 from tests.chaos import outcomes
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
-# Kills of one run, after which it may end.
+# The run may end after this many kills.
 _KILLS_PER_RUN = 8
-# A step that a log says was saved, or that a run goes on from.
+# Steps in the log: saved, and resumed from.
 _SAVED = re.compile(r"Saved \S*model\.ckpt-(\d+)\.")
 _RESUMED = re.compile(r"Resuming from \S*model\.ckpt-\d+, at step (\d+)")
 
@@ -32,12 +32,12 @@ class Servers:
 
   def __init__(self, module: str, count: int) -> None:
     self._free: queue.Queue[subprocess.Popen] = queue.Queue()
-    self._all = [_started(module) for _ in range(count)]
+    self._all = [_start_server(module) for _ in range(count)]
     for server in self._all:
       self._free.put(server)
 
   def run(self, **job: object) -> dict:
-    """Runs a job; returns what came of it."""
+    """Runs a job; returns its result as a dictionary (see trainer.py)."""
     server = self._free.get()
     try:
       print(json.dumps(job), file=server.stdin, flush=True)
@@ -55,7 +55,7 @@ class Servers:
       server.stdout.close()
 
 
-def _started(module: str) -> subprocess.Popen:
+def _start_server(module: str) -> subprocess.Popen:
   paths = [str(_ROOT), os.environ.get("PYTHONPATH", "")]
   return subprocess.Popen(
     [sys.executable, "-m", "tests.chaos.trainer", module],
@@ -68,33 +68,33 @@ def _started(module: str) -> subprocess.Popen:
 
 
 @dataclasses.dataclass(frozen=True)
-class Whole:
+class ReferenceRun:
   """A run that was never killed."""
 
-  # Of its last checkpoint, by the file's name; one for each way to take it.
+  # The files of the last checkpoint, by name; one set per permitted result.
   weights: tuple[dict[str, bytes], ...]
   operations: list[str]  # On files, in their order.
   seconds: float
   training_seconds: float  # From its first save.
 
 
-def whole_run(
-  servers: Servers, folder: pathlib.Path, name: str = "whole"
-) -> Whole:
-  """Returns what a run is that nobody kills, in a folder of this name."""
+def run_unkilled(
+  servers: Servers, folder: pathlib.Path, name: str = "reference"
+) -> ReferenceRun:
+  """Runs a job without a kill in a folder of this name."""
   path = folder / name
   result = servers.run(output_dir=str(path), from_first_save=True)
   if result["status"]:
     raise RuntimeError((folder / f"{name}.log").read_text())
-  return Whole(
-    (weights_of(path),),
+  return ReferenceRun(
+    (read_weights(path),),
     json.loads((folder / f"{name}.operations").read_text()),
     result["seconds"],
     result["seconds"] - result["first_save_s"],
   )
 
 
-def weights_of(run: pathlib.Path) -> dict[str, bytes]:
+def read_weights(run: pathlib.Path) -> dict[str, bytes]:
   """Returns the files of a run's newest checkpoint."""
   steps = [
     int(p.stem.rpartition("-")[2]) for p in run.glob("model.ckpt-*.index")
@@ -103,9 +103,9 @@ def weights_of(run: pathlib.Path) -> dict[str, bytes]:
   return {path.name: path.read_bytes() for path in newest}
 
 
-def save_operations(whole: Whole) -> list[int]:
-  """Returns the numbers of the operations of a save that drops an older one."""
-  saves = [i for i, name in enumerate(whole.operations) if "SaveV2" in name]
+def save_operations(reference: ReferenceRun) -> list[int]:
+  """Returns the indices of the operations of one save, with a removal."""
+  saves = [i for i, name in enumerate(reference.operations) if "SaveV2" in name]
   # From the end of one save to that of the next.
   return list(range(saves[4] + 1, saves[5] + 1))
 
@@ -113,90 +113,90 @@ def save_operations(whole: Whole) -> list[int]:
 def attack_at_operations(
   operations: list[int],
   servers: Servers,
-  whole: Whole,
+  reference: ReferenceRun,
   folder: pathlib.Path,
-  what: str = "a training",
+  target: str = "a training",
 ) -> outcomes.Outcome:
   """Kills a run at each of these operations on files, and lets it end."""
-  found = outcomes.Outcome(f"kill -9 at file operations of {what}")
+  outcome = outcomes.Outcome(f"kill -9 at file operations of {target}")
 
-  def tried(index: int) -> str:
+  def attack(index: int) -> str:
     path = folder / f"operation{index}"
     killed = servers.run(output_dir=str(path), kill_at_operation=index)
     if not killed["was_killed"]:
       return f"operation {index}: was not killed"
     ended = servers.run(output_dir=str(path))
-    return fault_of(path, ended, whole)
+    return find_fault(path, ended, reference)
 
   with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-    for fault in pool.map(tried, operations):
-      found.add("resumed to the same weights, to the bit", fault)
-  return found
+    for fault in pool.map(attack, operations):
+      outcome.add("resumed to the same weights, to the bit", fault)
+  return outcome
 
 
 def attack_at_random(
   num_kills: int,
   seed: int,
   servers: Servers,
-  whole: Whole,
+  reference: ReferenceRun,
   folder: pathlib.Path,
-  what: str = "a training",
+  target: str = "a training",
 ) -> outcomes.Outcome:
   """Kills runs at random moments, several times each, and lets them end."""
-  found = outcomes.Outcome(f"kill -9 at random moments of {what}")
+  outcome = outcomes.Outcome(f"kill -9 at random moments of {target}")
   counts = [_KILLS_PER_RUN] * (num_kills // _KILLS_PER_RUN)
   if num_kills % _KILLS_PER_RUN:
     counts.append(num_kills % _KILLS_PER_RUN)
 
-  def tried(index: int) -> tuple[int, str]:
+  def attack(index: int) -> tuple[int, str]:
     rng = random.Random(f"{seed} {index}")
     folders = (folder / f"run{index}-{i}" for i in itertools.count())
-    return _killed_often(servers, whole, folders, counts[index], rng)
+    return _kill_repeatedly(servers, reference, folders, counts[index], rng)
 
   with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-    for num_killed, fault in pool.map(tried, range(len(counts))):
+    for num_killed, fault in pool.map(attack, range(len(counts))):
       right = max(num_killed - bool(fault), 0)
-      found.counts["resumed to the same weights, to the bit"] += right
+      outcome.counts["resumed to the same weights, to the bit"] += right
       if fault:
-        found.add("", fault)
-  return found
+        outcome.add("", fault)
+  return outcome
 
 
-def _killed_often(
+def _kill_repeatedly(
   servers: Servers,
-  whole: Whole,
+  reference: ReferenceRun,
   folders: Iterator[pathlib.Path],
   num_kills: int,
   rng: random.Random,
 ) -> tuple[int, str]:
-  """Kills a run so often, and others if it ends before.
+  """Kills a run several times; continues with new runs if it ends early.
 
   Returns:
-    How many kills there were, and the fault that ended them, if any.
+    The number of kills and the first fault, or an empty string.
   """
   path = next(folders)
   num_killed = 0
   while num_killed < num_kills:
-    # Starting takes most of a short run, so most kills are in what follows.
+    # Starting takes most of a short run. Most kills come after the first save.
     from_save = rng.random() < 0.75
-    seconds = whole.training_seconds if from_save else whole.seconds
-    # A part of it, or else every run would end before the last kill.
+    seconds = reference.training_seconds if from_save else reference.seconds
+    # At most a quarter of training, or the run would end before the last kill.
     kill_after = rng.uniform(0, seconds / (4 if from_save else 1))
     ended = servers.run(
       output_dir=str(path), kill_after_s=kill_after, from_first_save=from_save
     )
     if ended["was_killed"]:
       num_killed += 1
-    elif fault := fault_of(path, ended, whole):
+    elif fault := find_fault(path, ended, reference):
       return num_killed, fault
     else:
       path = next(folders)
   ended = servers.run(output_dir=str(path))
-  return num_killed, fault_of(path, ended, whole)
+  return num_killed, find_fault(path, ended, reference)
 
 
-def fault_of(path: pathlib.Path, ended: dict, whole: Whole) -> str:
-  """Returns what is wrong with a run that has ended, "" if nothing is."""
+def find_fault(path: pathlib.Path, ended: dict, reference: ReferenceRun) -> str:
+  """Returns the fault of a run that has ended, or an empty string."""
   log = path.with_name(path.name + ".log").read_text()
   if ended["status"] or "Traceback" in log:
     return f"{path.name}: status {ended['status']}: {log[-2000:]}"
@@ -206,7 +206,7 @@ def fault_of(path: pathlib.Path, ended: dict, whole: Whole) -> str:
       saved = int(match[1])
     elif (match := _RESUMED.search(line)) and int(match[1]) < saved:
       return f"{path.name}: step {saved} was saved, but lost: {line}"
-  if weights_of(path) not in whole.weights:
+  if read_weights(path) not in reference.weights:
     return f"{path.name}: other weights"
   left = [p.name for p in path.iterdir() if ".tmp-" in p.name]
   return f"{path.name}: left {', '.join(left)}" if left else ""

@@ -1,4 +1,4 @@
-"""What came of an attack, and the table of all."""
+"""Results of attacks, and their table."""
 
 import collections
 import dataclasses
@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 @dataclasses.dataclass
 class Outcome:
-  """What came of the tries of one attack."""
+  """Results of one attack."""
 
-  attack: str  # What was tried, as the table says it.
-  # How often each good result came, in the words of the table.
+  attack: str  # The attack's name in the table.
+  # Number of tries per good result, by its name in the table.
   counts: collections.Counter[str] = dataclasses.field(
     default_factory=collections.Counter
   )
@@ -26,7 +26,7 @@ class Outcome:
 
   @property
   def tries(self) -> int:
-    """Returns how often it was tried."""
+    """Returns the number of tries."""
     return self.counts.total() + len(self.faults)
 
 
@@ -34,7 +34,9 @@ def table(outcomes: Sequence[Outcome], date: str) -> str:
   """Returns a Markdown table of attacks, tries, results and date."""
   lines = ["| attack | tries | result | date |", "|---|---|---|---|"]
   for outcome in outcomes:
-    results = [f"{n:,} {what}" for what, n in sorted(outcome.counts.items())]
+    results = [
+      f"{count:,} {name}" for name, count in sorted(outcome.counts.items())
+    ]
     results.append(f"{len(outcome.faults)} wrong")
     row = (outcome.attack, f"{outcome.tries:,}", ", ".join(results), date)
     lines.append(f"| {' | '.join(row)} |")

@@ -1,6 +1,6 @@
 """Hugging Face's Trainer on the same task, killed in the same way.
 
-It goes on from its own newest checkpoint, as its documentation says.
+It resumes from its newest checkpoint, as its documentation recommends.
 """
 
 import pathlib
@@ -59,5 +59,5 @@ def train(output_dir: str, operations: trainer.Operations) -> None:
   weights = b"".join(
     value.numpy().tobytes() for value in model.state_dict().values()
   )
-  # Where kills.weights_of looks.
+  # kills.read_weights reads the files of this name.
   final.with_name(final.name + ".index").write_bytes(weights)

@@ -1,11 +1,11 @@
-r"""Attacks trainings, files, disks, the server and the tokenizer at large.
+r"""Attacks training runs, files, disks, the server and the tokenizer.
 
 bash run_scripts/chaos.sh --kills=300 --damaged=2000 --requests=200000 \
     --texts=1000000 --write
 
-Prints a Markdown table; with --write it takes the place of the one in
-docs/reliability.md. Ends with status 1 if anything went wrong. Every number is
-that of tries, 0 leaves an attack out. The same seed tries the same.
+Prints a Markdown table; --write also replaces the table in docs/reliability.md.
+Exits with status 1 if anything went wrong. Each number is a number of tries;
+0 skips the attack. The same seed repeats the same tries.
 """
 
 import argparse
@@ -45,7 +45,7 @@ def main(arguments: list[str]) -> int:
   options = _options(arguments)
   logging.set_verbosity(logging.ERROR)
   tf.get_logger().setLevel("ERROR")
-  found: dict[str, outcomes.Outcome] = {}
+  results: dict[str, outcomes.Outcome] = {}
   with tempfile.TemporaryDirectory(prefix="bert_tf_chaos_") as folder:
     for name, attack in _attacks(options).items():
       start = time.monotonic()
@@ -56,17 +56,19 @@ def main(arguments: list[str]) -> int:
         contextlib.redirect_stderr(nothing),
       ):
         outcome = attack(place)
-      found[name] = outcome
-      _say(outcome, time.monotonic() - start)
+      results[name] = outcome
+      _print_outcome(outcome, time.monotonic() - start)
   table = outcomes.table(
-    list(found.values()), datetime.date.today().isoformat()
+    list(results.values()), datetime.date.today().isoformat()
   )
   print(table, end="")
   if options.write:
     page = _PAGE.read_text(encoding="utf-8")
     _PAGE.write_text(_TABLE.sub(lambda _: table, page), encoding="utf-8")
-  # What the other trainer loses is in the table, but no fault of this project.
-  return int(any(found[name].faults for name in found if name != "peer"))
+  # Faults of the other trainer are in the table, but do not fail this script.
+  return int(
+    any(outcome.faults for name, outcome in results.items() if name != "peer")
+  )
 
 
 def _options(arguments: list[str]) -> argparse.Namespace:
@@ -93,7 +95,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
 def _attacks(
   options: argparse.Namespace,
 ) -> dict[str, Callable[[pathlib.Path], outcomes.Outcome]]:
-  """Returns the attacks that are asked for; each takes an empty folder."""
+  """Returns the requested attacks; each takes an empty folder."""
   seed = options.seed
   attacks: dict[str, Callable[[pathlib.Path], outcomes.Outcome]] = {}
   if options.kills:
@@ -123,35 +125,37 @@ def _attacks(
 def _kill_saves(folder: pathlib.Path) -> outcomes.Outcome:
   """Kills processes that only save, at every operation of all saves."""
   with kills.Servers("save_run", _num_servers()) as servers:
-    whole = kills.whole_run(servers, folder)
-    every = list(range(len(whole.operations)))
-    return kills.attack_at_operations(every, servers, whole, folder, "saves")
+    reference = kills.run_unkilled(servers, folder)
+    operations = list(range(len(reference.operations)))
+    return kills.attack_at_operations(
+      operations, servers, reference, folder, "saves"
+    )
 
 
 def _kill_training(
   folder: pathlib.Path, num_kills: int | None, seed: int
 ) -> outcomes.Outcome:
-  """Kills trainings: at random, or at each operation of one of their saves."""
+  """Kills training runs at random, or at each file operation of a save."""
   bert_run.prepare(folder)
   with kills.Servers("bert_run", _num_servers()) as servers:
-    whole = kills.whole_run(servers, folder)
+    reference = kills.run_unkilled(servers, folder)
     if num_kills:
-      return kills.attack_at_random(num_kills, seed, servers, whole, folder)
-    operations = kills.save_operations(whole)
-    return kills.attack_at_operations(operations, servers, whole, folder)
+      return kills.attack_at_random(num_kills, seed, servers, reference, folder)
+    operations = kills.save_operations(reference)
+    return kills.attack_at_operations(operations, servers, reference, folder)
 
 
-def _kill_choosing(folder: pathlib.Path, every: int = 1) -> outcomes.Outcome:
-  """Kills trainings that choose the form of their step, from the choice on."""
+def _kill_choosing(folder: pathlib.Path, interval: int = 1) -> outcomes.Outcome:
+  """Kills training runs at operations after they chose a compilation mode."""
   bert_run.prepare(folder)
   with kills.Servers("auto_run", _num_servers()) as servers:
-    runs = [kills.whole_run(servers, folder, f) for f in auto_run.FOLDERS]
-    whole = dataclasses.replace(
-      runs[0], weights=tuple(one for run in runs for one in run.weights)
+    runs = [kills.run_unkilled(servers, folder, f) for f in auto_run.FOLDERS]
+    reference = dataclasses.replace(
+      runs[0], weights=tuple(weights for run in runs for weights in run.weights)
     )
-    some = auto_run.operations(whole.operations)[::-every]
-    what = "a training with use_xla=auto"
-    return kills.attack_at_operations(some, servers, whole, folder, what)
+    some = auto_run.operations(reference.operations)[::-interval]
+    target = "a training with use_xla=auto"
+    return kills.attack_at_operations(some, servers, reference, folder, target)
 
 
 def _kill_peer(
@@ -159,17 +163,19 @@ def _kill_peer(
 ) -> outcomes.Outcome:
   """Kills Hugging Face's Trainer as often, at random moments."""
   with kills.Servers("peer_run", _num_servers()) as servers:
-    whole = kills.whole_run(servers, folder)
-    what = "Hugging Face's Trainer"
-    return kills.attack_at_random(num_kills, seed, servers, whole, folder, what)
+    reference = kills.run_unkilled(servers, folder)
+    target = "Hugging Face's Trainer"
+    return kills.attack_at_random(
+      num_kills, seed, servers, reference, folder, target
+    )
 
 
 def _num_servers() -> int:
   return min(os.cpu_count() or 1, 8)
 
 
-def _say(outcome: outcomes.Outcome, seconds: float) -> None:
-  """Prints what came of an attack, and what was wrong."""
+def _print_outcome(outcome: outcomes.Outcome, seconds: float) -> None:
+  """Prints the summary of an attack and its first faults."""
   print(
     f"{outcome.attack}: {outcome.tries:,} tries in {seconds / 60:.1f} min, "
     f"{len(outcome.faults)} wrong",

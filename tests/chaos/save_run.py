@@ -1,4 +1,4 @@
-"""Saves without a training, for kills at every operation of a save."""
+"""Saves checkpoints without training, to kill a process at each operation."""
 
 import numpy as np
 
@@ -16,7 +16,7 @@ def _tensors(step: int) -> dict[str, np.ndarray]:
 
 
 def train(output_dir: str, operations: trainer.Operations) -> None:
-  """Saves the next steps after those that are there.
+  """Saves the steps that follow the newest checkpoint.
 
   Raises:
     RuntimeError: if the newest checkpoint holds something else.

@@ -17,16 +17,16 @@ _BATCH = 5000
 
 def attack(num_tries: int, seed: int) -> outcomes.Outcome:
   """Tokenizes random texts twice, each 5,000 under another setting."""
-  found = outcomes.Outcome("random texts: FullTokenizer and TensorFlow's ops")
+  outcome = outcomes.Outcome("random texts: FullTokenizer and TensorFlow's ops")
   for start in range(0, num_tries, _BATCH):
     count = min(_BATCH, num_tries - start)
     batch = list(random_texts.make(count, seed=f"{seed} {start}"))
     full, ops = _tokenizers(*_SETTINGS[start // _BATCH % len(_SETTINGS)])
     others = tokenizer_pairs.differing(batch, full, ops)
     for text in others:
-      found.add("", f"other words or ids: {text}")
-    found.counts["the same words and ids"] += count - len(others)
-  return found
+      outcome.add("", f"other words or ids: {text}")
+    outcome.counts["the same words and ids"] += count - len(others)
+  return outcome
 
 
 @functools.cache

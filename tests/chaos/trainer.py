@@ -1,8 +1,7 @@
 """Trains in forked processes that are killed: python -m tests.chaos.trainer.
 
-It imports TensorFlow once and forks a child for every job before anything is
-computed, which saves half of a short run. Jobs come as JSON lines; for each a
-JSON line of what happened goes back.
+The process imports TensorFlow once and forks a child for each job, which halves
+the time of a short run. Jobs arrive as JSON lines; each result is a JSON line.
 """
 
 import dataclasses
@@ -18,7 +17,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any, TextIO
 
-# Python's events of what changes files; reading them kills nothing.
+# Python's audit events for operations that may change files.
 _EVENTS = (
   "open",
   "os.rename",
@@ -47,17 +46,17 @@ class Job:
 
 
 class Operations:
-  """Counts what a process does to files, and kills it at one of them."""
+  """Counts the file operations of a process, and kills it at one of them."""
 
   def __init__(self, job: Job, first_save: int) -> None:
     self._job = job
-    self._first_save = first_save  # The pipe to say so.
-    self._process = os.getpid()  # Helpers that are forked are not counted.
+    self._first_save = first_save  # Pipe that reports the first save.
+    self._process = os.getpid()  # Forked helper processes are not counted.
     self._has_saved = False
     self.names: list[str] = []
 
   def start(self) -> None:
-    """Looks at all operations from here on."""
+    """Starts to count operations."""
     sys.addaudithook(self._audit)
 
   def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
@@ -67,7 +66,7 @@ class Operations:
         self.add(f"{event} {path.removeprefix(self._job.output_dir)}")
 
   def add(self, name: str) -> None:
-    """Counts an operation; does not return from the one to be killed at."""
+    """Counts an operation, or kills the process at the chosen one."""
     if len(self.names) == self._job.kill_at_operation:
       os.kill(os.getpid(), signal.SIGKILL)
     self.names.append(name)
@@ -78,7 +77,7 @@ class Operations:
 
 
 def count_saves(operations: Operations) -> None:
-  """Counts TensorFlow's writing of checkpoints, which Python does not see."""
+  """Counts checkpoint writes of TensorFlow, which raise no audit event."""
   import tensorflow as tf
 
   save = tf.raw_ops.SaveV2
@@ -104,7 +103,7 @@ def _child(
   except (ValueError, OSError) as error:
     print(f"error: {error}", file=sys.stderr, flush=True)
     return 1
-  except BaseException:  # noqa: BLE001  For the log.
+  except BaseException:  # noqa: BLE001  The log must have it.
     traceback.print_exc()
     return 2
   with open(job.output_dir + ".operations", "w") as writer:
@@ -135,7 +134,7 @@ def _run(train: Callable[[str, Operations], None], job: Job) -> dict[str, Any]:
   if not ended:
     _, status = os.waitpid(process, 0)
   if first_save_s is None and select.select([reader], [], [], 0)[0]:
-    first_save_s = 0.0  # It has saved, but nobody looked when.
+    first_save_s = 0.0  # The time of the save was not measured.
   os.close(reader)
   return {
     "was_killed": os.WIFSIGNALED(status),
@@ -148,7 +147,7 @@ def _run(train: Callable[[str, Operations], None], job: Job) -> dict[str, Any]:
 def serve(module: str, jobs: TextIO, results: TextIO) -> None:
   """Runs the jobs of a stream with `train` of a module of this folder."""
   train = importlib.import_module(f"tests.chaos.{module}").train
-  gc.freeze()  # Children would copy what their collector looks through.
+  gc.freeze()  # Otherwise each child's collector would copy memory.
   for line in jobs:
     result = _run(train, Job(**json.loads(line)))
     print(json.dumps(result), file=results, flush=True)

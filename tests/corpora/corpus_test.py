@@ -430,7 +430,7 @@ Column  The other of them.
 
    The code of a directive is left out as well.
 
-:param z: The value that is used where there is none.
+:param z: The value that is used if the key is missing.
 :returns: The number of rows that were seen.
 See https://example.com for all of the rest.
 x = [y for y in z]
@@ -446,7 +446,7 @@ def test_only_the_prose_of_a_docstring_is_used():
     "After the code, the text goes on over two lines.",
     "The first item of a list is a sentence.",
     "The second item of a list is one too.",
-    "The value that is used where there is none.",
+    "The value that is used if the key is missing.",
     "The number of rows that were seen.",
   ]
 

@@ -61,7 +61,7 @@ def start(*flags):
   )
 
 
-def flags_of(text, output_file):
+def make_flags(text, output_file):
   return [
     f"--input_file={text}",
     f"--output_file={output_file}",
@@ -75,7 +75,7 @@ def test_several_processes_write_the_files_that_num_workers_writes(
   text, config, tmp_path
 ):
   process = start(
-    *flags_of(text, tmp_path / "beam" / "data"),
+    *make_flags(text, tmp_path / "beam" / "data"),
     "--max_seq_length=32",
     "--dupe_factor=2",
     "--runner=DirectRunner",
@@ -231,7 +231,7 @@ def test_flags_that_exclude_one_another_end_the_script_in_one_line(
     (["--runner=DirectRunner", "--num_shards=1"], "num_shards 1 "),
   ]
   for flags, message in mistakes:
-    flags = [*flags_of(text, tmp_path / "out" / "data"), *flags]
+    flags = [*make_flags(text, tmp_path / "out" / "data"), *flags]
     result = run_script(SCRIPT.name, *flags, cwd=tmp_path)
     assert result.returncode == 1, result.stderr
     assert "Traceback" not in result.stderr
@@ -251,7 +251,7 @@ def is_running(group):
 def test_ctrl_c_leaves_no_incomplete_files_and_no_processes(text, tmp_path):
   out = tmp_path / "out"
   process = start(
-    *flags_of(text, out / "data"),
+    *make_flags(text, out / "data"),
     "--dupe_factor=100000",
     "--runner=DirectRunner",
     "--pipeline_options=--direct_running_mode=multi_processing "

@@ -38,7 +38,7 @@ CONFIG = modeling.BertConfig(
   type_vocab_size=2,
   initializer_range=0.3,
 )
-# Of an encoder the outputs of all layers are asked for.
+# Encoder tests request the outputs of all layers.
 ENCODER_CONFIG = dataclasses.replace(CONFIG, num_hidden_layers=2)
 LABELS = {
   "regression": ("regression", ()),
@@ -353,7 +353,7 @@ def test_questions_are_answered_as_by_the_original(shared, served, version):
       assert results[qas_id][1][start:end] == answer
 
 
-def test_the_n_best_are_the_originals(shared, served):
+def test_the_n_best_answers_match_the_original(shared, served):
   result = served["v1"]
   nbest, _ = recorded_nbest(shared, "v1")
   names = ("text", "probability", "start_logit", "end_logit")
@@ -367,7 +367,7 @@ def test_the_n_best_are_the_originals(shared, served):
     )
 
 
-def test_null_odds_are_the_originals(shared, served):
+def test_null_odds_match_the_original(shared, served):
   path = shared / "golden/e2e/squad_v2/null_odds.json"
   recorded = json.loads(path.read_text())
   close(served["v2"]["null_odds"], list(recorded.values()))
@@ -443,7 +443,7 @@ def test_texts_and_ids_beyond_the_positions_are_refused(served):
   message = served["too long masks"]["error"]
   assert "more than the 32 word pieces of the model" in message
   message = served["too long ids"]["error"]
-  assert "longer than the model's maximum, 32" in message
+  assert "longer than the 32 positions" in message
 
 
 def test_numbers_out_of_range_are_refused_by_name(served):
@@ -558,11 +558,11 @@ def test_a_preprocessor_makes_the_scripts_input(served):
   cut = tokenizer().tokenize_to_ids
   single, pair = served["preprocessor"]
   for row, (a, b) in enumerate(zip(TEXTS, TEXTS_B)):
-    alone = packing.build_input(cut(a), None, *marks, 16)
-    both = packing.build_input(cut(a), cut(b), *marks, 24)
+    packed = packing.build_input(cut(a), None, *marks, 16)
+    packed_pair = packing.build_input(cut(a), cut(b), *marks, 24)
     for name, hub_name in zip(IDS, HUB_IDS):
-      assert single[hub_name][row] == alone[name]
-      assert pair[hub_name][row] == both[name]
+      assert single[hub_name][row] == packed[name]
+      assert pair[hub_name][row] == packed_pair[name]
 
 
 def cli(*arguments):

@@ -192,15 +192,15 @@ def test_sigma_is_final_after_a_letter_and_before_none():
 
 def brute_force_pieces(word, vocab):
   """Returns the greedy longest matches, found by trying all ends."""
-  pieces, rest = [], word
-  while rest:
+  pieces, remainder = [], word
+  while remainder:
     prefix = "##" if pieces else ""
-    ends = range(len(rest), 0, -1)
-    end = next((end for end in ends if prefix + rest[:end] in vocab), None)
+    ends = range(len(remainder), 0, -1)
+    end = next((end for end in ends if prefix + remainder[:end] in vocab), None)
     if end is None:
       return [vocab["[UNK]"]]
-    pieces.append(vocab[prefix + rest[:end]])
-    rest = rest[end:]
+    pieces.append(vocab[prefix + remainder[:end]])
+    remainder = remainder[end:]
   return pieces
 
 
@@ -265,10 +265,10 @@ def test_offsets_of_random_texts_give_the_source_of_each_piece(tokenizers):
     assert pieces == full.tokenize_to_ids(text)
     # Offsets increase, except for parts of the same character.
     assert places[0] == sorted(places[0]) and places[1] == sorted(places[1])
-    for piece, given in zip(pieces, cut(text, *places)):
+    for piece, part in zip(pieces, cut(text, *places)):
       token = full.inv_vocab[piece].removeprefix("##")
       if token != "[UNK]":
-        made = "".join(full.basic_tokenizer.tokenize(given))
+        made = "".join(full.basic_tokenizer.tokenize(part))
         assert token.replace("ς", "σ") in made.replace("ς", "σ"), ascii(text)
         num_checked += 1
   assert num_checked > 5000
@@ -350,12 +350,12 @@ def test_plain_words_of_random_texts_are_the_text_without_white_space(
   texts = list(random_texts.make(2000, seed=10))
   result, _, _ = ops.split_at_white_space(texts)
   words, starts, ends = ops.split_plain_text(texts)
-  for text, one, two, begin, end in zip(
+  for text, row_words, row_plain, begin, end in zip(
     texts, result.to_list(), words.to_list(), starts.to_list(), ends.to_list()
   ):
-    assert b"".join(two) == b"".join(one)
+    assert b"".join(row_plain) == b"".join(row_words)
     encoded = text if isinstance(text, bytes) else text.encode()
-    assert [encoded[a:b] for a, b in zip(begin, end)] == two
+    assert [encoded[a:b] for a, b in zip(begin, end)] == row_plain
 
 
 def test_white_space_words_of_random_texts_give_all_pieces(tokenizers):
@@ -389,7 +389,7 @@ def test_packed_texts_equal_those_of_features(tokenizer, num_segments):
       assert values.dtype == tf.int32
       wanted = [features_of_one[name] for features_of_one in expected]
       np.testing.assert_array_equal(values, wanted)
-    longest = max(sum(one["input_mask"]) for one in expected)
+    longest = max(sum(features["input_mask"]) for features in expected)
     short = tokenizer.pack(ragged, max_seq_length, pad_to_max=False)
     for name, values in packed.items():
       np.testing.assert_array_equal(short[name], values[:, :longest])

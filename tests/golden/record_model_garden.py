@@ -1,4 +1,4 @@
-"""Records what TF Model Garden saves of small models, and what they compute.
+"""Records checkpoints and outputs of small models of TF Model Garden.
 
 Needs `pip install 'bert_tf[models]'`; writes into the folder model_garden
 beside this file.
@@ -60,7 +60,7 @@ def new_model(kind):
 
 
 def outputs(model, kind):
-  """What a model computes of the two texts, by our names."""
+  """Returns a model's outputs for the two texts, by this project's names."""
   features = {
     "input_word_ids": interop_models.IDS,
     "input_mask": interop_models.MASK,

@@ -48,7 +48,7 @@ DEFAULTS = {
 
 
 def config(**settings):
-  given = {
+  values = {
     "bert_config_file": str(MODEL / "bert_config.json"),
     "vocab_file": str(VOCAB),
     "init_checkpoint": str(MODEL / "bert_model.ckpt"),
@@ -57,7 +57,7 @@ def config(**settings):
     "batch_size": 2,
     **settings,
   }
-  return inference_config.ExtractionConfig(**given)
+  return inference_config.ExtractionConfig(**values)
 
 
 def extracted(texts, **settings):
@@ -285,17 +285,17 @@ def extract(tmp_path, output_format="jsonl", lines=LINES, **settings):
 def test_json_has_the_attention_of_each_layer(tmp_path, alone):
   path = extract(tmp_path, attention_probs=True)
   for index, line in enumerate(path.read_text().splitlines()):
-    found = json.loads(line)
-    assert list(found) == ["linex_index", "features", "attention_probs"]
-    assert found["linex_index"] == index
+    result = json.loads(line)
+    assert list(result) == ["linex_index", "features", "attention_probs"]
+    assert result["linex_index"] == index
     tokens, vectors, probs = alone(TEXTS[index])
-    assert [token["token"] for token in found["features"]] == tokens
+    assert [token["token"] for token in result["features"]] == tokens
     values = [
       [layer["values"] for layer in token["layers"]]
-      for token in found["features"]
+      for token in result["features"]
     ]  # [F, K, D]
     np.testing.assert_allclose(np.swapaxes(values, 0, 1), vectors, atol=1e-5)
-    layers = found["attention_probs"]
+    layers = result["attention_probs"]
     assert [layer["index"] for layer in layers] == [-1, 0]
     np.testing.assert_allclose(
       [layer["heads"] for layer in layers], probs, atol=1e-5
@@ -305,11 +305,11 @@ def test_json_has_the_attention_of_each_layer(tmp_path, alone):
 def test_pooled_json_has_a_vector_per_layer(tmp_path, alone):
   path = extract(tmp_path, pooling="mean")
   for index, line in enumerate(path.read_text().splitlines()):
-    found = json.loads(line)
-    assert list(found) == ["linex_index", "layers"]
-    assert found["linex_index"] == index
-    assert [layer["index"] for layer in found["layers"]] == [-1, 0]
-    values = [layer["values"] for layer in found["layers"]]
+    result = json.loads(line)
+    assert list(result) == ["linex_index", "layers"]
+    assert result["linex_index"] == index
+    assert [layer["index"] for layer in result["layers"]] == [-1, 0]
+    values = [layer["values"] for layer in result["layers"]]
     assert all(value == round(value, 6) for value in values[0])
     _, vectors, _ = alone(TEXTS[index])
     np.testing.assert_allclose(values, vectors.mean(axis=1), atol=1e-5)
@@ -397,8 +397,8 @@ def test_a_file_is_replaced_only_when_complete(tmp_path, monkeypatch):
   output.write_text("as it was")
   load = feature_extraction.FeatureExtractor.__init__
 
-  def load_slowly(self, given):
-    load(self, given)
+  def load_slowly(self, texts):
+    load(self, texts)
     with open(path, "a") as writer:
       writer.write("late\n")
 

@@ -121,7 +121,7 @@ def test_texts_and_pairs_may_be_mixed(saved_model_predictor):
   assert one_by_one[0]["probabilities"] != one_by_one[1]["probabilities"]
 
 
-def test_the_newest_version_is_taken(
+def test_the_newest_version_is_loaded(
   saved_model_predictor, checkpoint_predictor
 ):
   assert (saved_model_predictor.version, checkpoint_predictor.version) == (3, 1)
@@ -221,8 +221,8 @@ def test_attention_is_that_of_the_extractor(checkpoint_predictor, run_folder):
     )
   )
   for texts in (("the of and",), ("the of", "and a in")):
-    given = texts[0] if len(texts) == 1 else texts
-    [expected] = extractor.extract([given])
+    text = texts[0] if len(texts) == 1 else texts
+    [expected] = extractor.extract([text])
     attention = checkpoint_predictor.attention(*texts)
     assert attention.tokens == expected.tokens
     np.testing.assert_allclose(

@@ -44,7 +44,7 @@ def read_questions(path):
 
 
 @pytest.mark.parametrize("version,predictions", [("v1", {}), ("v2", V2)])
-def test_answers_are_the_originals(shared, version, predictions):
+def test_answers_match_the_original(shared, version, predictions):
   recorded = shared / "golden" / "e2e" / f"squad_{version}"
   name = "nbest_predictions.json"
   if version == "v2":

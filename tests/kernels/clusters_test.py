@@ -1,4 +1,4 @@
-"""Which operations are marked for XLA, and where."""
+"""Operations that are marked for XLA, and their clusters."""
 
 import contextlib
 
@@ -14,7 +14,7 @@ REWRITES = ("arithmetic_optimization", "constant_folding", "remapping")
 
 
 def marked_ops(function):
-  """The operations that XLA is to compile, of a function and what it calls."""
+  """The operations marked for XLA in a function and in its callees."""
   graph = function.graph.as_graph_def()
   nodes = [
     *graph.node,
@@ -39,7 +39,7 @@ def looped(is_in_pieces, limit=3):
   return run.get_concrete_function(tf.TensorSpec([4, 4]))
 
 
-def test_what_a_loop_calls_is_in_the_scope_of_the_loop():
+def test_functions_called_in_a_loop_inherit_its_scope():
   assert marked_ops(looped(True)) == {"Exp", "Tanh"}
   assert marked_ops(looped(False)) == set()
   values = tf.constant(np.random.default_rng(1).normal(size=(4, 4)), tf.float32)
@@ -64,12 +64,12 @@ def test_blocks_of_the_masked_lm_are_compiled_between_their_products():
   assert "MatMul" not in result
   sums, gradients = run(*inputs)
   np.testing.assert_allclose(sums, expected, rtol=1e-5)
-  for one, of_plain in zip(gradients, expected_gradients, strict=True):
-    np.testing.assert_allclose(one, of_plain, rtol=1e-5, atol=1e-5)
+  for gradient, expected in zip(gradients, expected_gradients, strict=True):
+    np.testing.assert_allclose(gradient, expected, rtol=1e-5, atol=1e-5)
 
 
 def run_ops(function, *args):
-  """What runs: operations, and whether they are marked, once optimized."""
+  """(operation, is marked) of each operation after graph optimization."""
   nodes = optimized_graphs.nodes(function, *args)
   return {(n.op, n.attr["_XlaCompile"].b) for n in nodes}
 
@@ -80,18 +80,18 @@ def dense(x):
   return (y + x) + (x + tf.exp(y))
 
 
-def call_of(function, *args):
-  """The node of the one call in a function's graph, and what is called."""
+def find_call(function, *args):
+  """The only call node of a function's graph, and the called function."""
   graph = function.get_concrete_function(*args).graph.as_graph_def()
   (node,) = (n for n in graph.node if n.op == "PartitionedCall")
   called = {f.signature.name: f for f in graph.library.function}
   return node, called[node.attr["f"].func.name]
 
 
-def test_a_graph_that_is_compiled_in_pieces_is_not_rewritten():
+def test_a_clustered_graph_is_not_rewritten():
   x = tf.ones([4, 4])
   outer = tf.function(clusters.compiled(dense), autograph=False)
-  node, called = call_of(outer, x)
+  node, called = find_call(outer, x)
   np.testing.assert_allclose(outer(x), dense(x), rtol=1e-6)
   assert called.attr["_noinline"].b  # So its own settings count.
   config = config_pb2.ConfigProto.FromString(node.attr["config_proto"].s)
@@ -110,7 +110,7 @@ def test_a_graph_that_is_compiled_in_pieces_is_not_rewritten():
 
 
 @pytest.mark.parametrize("settings", [{}, {"remapping": False}])
-def test_rewrites_are_as_before_it(settings):
+def test_rewrite_settings_are_restored_after_the_scope(settings):
   options = tf.config.optimizer.get_experimental_options()
   tf.config.optimizer.set_experimental_options(settings)
   try:

@@ -52,7 +52,7 @@ def values_and_gradients(function, inputs):
 
 @pytest.mark.parametrize("by_query", [False, True])
 @pytest.mark.parametrize("form", ["eager", "graph", "xla"])
-def test_values_and_gradients_are_those_of_the_formula(by_query, form):
+def test_attention_values_and_gradients_match_the_formula(by_query, form):
   inputs = arguments(by_query=by_query)
   mask = new_mask()
   is_kept = mask()
@@ -64,24 +64,24 @@ def test_values_and_gradients_are_those_of_the_formula(by_query, form):
 
   if form != "eager":
     compute = tf.function(compute, autograph=False, jit_compile=form == "xla")
-  for one, other in zip(compute(*inputs), expected, strict=True):
-    np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+  for result, reference in zip(compute(*inputs), expected, strict=True):
+    np.testing.assert_allclose(result, reference, rtol=1e-5, atol=1e-5)
 
 
 def test_bfloat16_is_near_float32():
   mask = new_mask()
-  of_short, of_float = (
+  results, references = (
     values_and_gradients(dropped_by(mask), arguments(dtype))
     for dtype in ("bfloat16", "float32")
   )
-  for one, other in zip(of_short, of_float, strict=True):
-    assert one.dtype == tf.bfloat16
+  for result, reference in zip(results, references, strict=True):
+    assert result.dtype == tf.bfloat16
     np.testing.assert_allclose(
-      tf.cast(one, "float32"), other, rtol=0.1, atol=0.1
+      tf.cast(result, "float32"), reference, rtol=0.1, atol=0.1
     )
 
 
-def test_a_mask_is_the_same_at_each_call_and_another_at_each_draw():
+def test_a_mask_depends_on_the_draw_and_not_on_the_call():
   seeds = dropout.Seeds(3)
   first, second = (seeds.draw_mask((4, 100), RATE) for _ in range(2))
   np.testing.assert_array_equal(first(), first())
@@ -92,7 +92,7 @@ def test_a_mask_is_the_same_at_each_call_and_another_at_each_draw():
   np.testing.assert_allclose(dropped[first()], first.scale)
 
 
-def test_a_gradient_computes_the_weights_that_were_kept_again():
+def test_a_gradient_recomputes_the_attention_weights():
   mask = new_mask()
 
   def step(*inputs):
@@ -100,12 +100,12 @@ def test_a_gradient_computes_the_weights_that_were_kept_again():
     return tf.add_n([tf.reduce_sum(x) for x in result])
 
   nodes = optimized_graphs.nodes(step, *arguments())
-  # Of the weights in both halves, and of their gradient: had TensorFlow found
-  # the second to be the first, all of it would be held until then.
+  # Masks of the weights in both halves, and of their gradient. If TensorFlow
+  # merged the second with the first, it would hold all of the mask until then.
   assert sum(n.op == "SelectV2" for n in nodes) == 3
 
 
-def test_the_reference_is_the_formula():
+def test_the_reference_matches_the_formula():
   inputs, mask = arguments(), new_mask()
   np.testing.assert_allclose(
     dropout_attention.reference(*inputs, mask),

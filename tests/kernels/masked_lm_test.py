@@ -1,4 +1,4 @@
-"""The masked-LM loss by blocks against the plain form."""
+"""The blockwise masked-LM loss matches the plain loss."""
 
 import numpy as np
 import pytest
@@ -40,7 +40,7 @@ def no_weights(rng, num_rows):
     (400, no_weights),
   ],
 )
-def test_sums_and_gradients_are_those_of_the_plain_form(
+def test_sums_and_gradients_match_the_reference(
   num_rows, weights, has_static_shape, jit_compile, training
 ):
   args = arguments(num_rows, weights)
@@ -64,7 +64,7 @@ def test_sums_and_gradients_are_those_of_the_plain_form(
 
 
 @pytest.mark.parametrize("dtype", short_products.NAMES)
-def test_gradients_of_short_numbers_are_near_those_of_long_ones(dtype):
+def test_gradients_in_16_bits_are_near_those_in_float32(dtype):
   args = arguments(300, random_weights, dtype)
   with tf.GradientTape() as tape:
     tape.watch(args[:3])
@@ -83,7 +83,7 @@ def test_gradients_of_short_numbers_are_near_those_of_long_ones(dtype):
 
 @short_products.needed
 @pytest.mark.parametrize("jit_compile", [False, True])
-def test_the_first_of_the_largest_short_logits_is_the_hit(jit_compile):
+def test_the_first_of_equal_largest_logits_is_the_prediction(jit_compile):
   _, table, bias, _, weights = arguments(4, all_weights)
   bias = tf.zeros_like(bias)
   # The logits of the last row are of one sign, and their table ends with zeros.
@@ -130,7 +130,7 @@ def test_weights_and_logits_are_not_rounded_on_the_way_to_the_loss(name):
   )
 
 
-def test_the_reference_is_the_plain_form():
+def test_the_reference_matches_the_plain_loss():
   args = arguments(7, random_weights)
   expected, _ = plain_sums(*args)
   np.testing.assert_allclose(masked_lm.reference(*args), expected, rtol=1e-5)

@@ -1,4 +1,4 @@
-"""Layer norm in one operation is Keras', where a scope asks for it."""
+"""Layer norm as one oneDNN operation matches Keras' layer norm."""
 
 import numpy as np
 import pytest
@@ -32,14 +32,14 @@ def in_scope(layer):
   return call
 
 
-def ops_of(function, *args):
+def optimized_ops(function, *args):
   return {n.op for n in optimized_graphs.nodes(function, *args)}
 
 
 @pytest.mark.parametrize("shape", [(5, 24), (2, 3, 24), (1, 24), (0, 24)])
 # Rows as small as 1e-6 tell an epsilon of 1e-12 from any larger one.
 @pytest.mark.parametrize("scale", [1e-4, 1.0, 1e4])
-def test_values_are_those_of_keras(shape, scale):
+def test_layer_norm_values_match_keras(shape, scale):
   layer = built()
   x = np.random.default_rng(2).normal(size=shape) * scale
   x = tf.constant(x, "float32")
@@ -48,22 +48,22 @@ def test_values_are_those_of_keras(shape, scale):
 
 
 @pytest.mark.skipif(not test_util.IsMklEnabled(), reason="oneDNN is off")
-def test_it_is_one_operation_in_the_scope_alone():
+def test_layer_norm_is_one_operation_only_in_the_scope():
   layer, x = built(), tf.ones([2, 24])
-  result = ops_of(in_scope(layer), x)
+  result = optimized_ops(in_scope(layer), x)
   assert OPERATION in result and not result & {"Mean", "Rsqrt"}
-  assert OPERATION not in ops_of(layer, x)
+  assert OPERATION not in optimized_ops(layer, x)
 
 
 @pytest.mark.parametrize("dtype, rank", [("bfloat16", 2), ("float32", 4)])
-def test_what_the_operation_does_not_take_is_keras(dtype, rank):
+def test_unsupported_inputs_use_the_keras_layer(dtype, rank):
   layer = layer_norm.LayerNorm(dtype=dtype)
   x = tf.cast(tf.random.normal([2] * rank), dtype)
   layer.build(x.shape)
-  assert OPERATION not in ops_of(in_scope(layer), x)
+  assert OPERATION not in optimized_ops(in_scope(layer), x)
 
 
-def test_a_tensorflow_without_it_computes_as_keras(monkeypatch):
+def test_a_tensorflow_without_onednn_layer_norm_uses_keras(monkeypatch):
   monkeypatch.setattr(onednn_layer_norm, "_OPERATION", "_NoSuchLayerNorm")
   onednn_layer_norm._has_operation.cache_clear()
   try:
@@ -77,7 +77,7 @@ def test_a_tensorflow_without_it_computes_as_keras(monkeypatch):
     onednn_layer_norm._has_operation.cache_clear()
 
 
-def test_evaluation_and_prediction_use_it_and_training_does_not():
+def test_only_evaluation_and_prediction_use_onednn_layer_norm():
   model = modeling.BertModel(tiny_models.CONFIG)
   ids = tf.constant(np.random.default_rng(3).integers(5, 90, (2, 8)), tf.int32)
   features = {
@@ -115,7 +115,7 @@ def test_evaluation_and_prediction_use_it_and_training_does_not():
     )
 
 
-def test_saved_models_are_without_it(tmp_path):
+def test_saved_models_have_no_onednn_layer_norm(tmp_path):
   model = modeling.BertModel(tiny_models.CONFIG)
   ids = saved_models.ids_function(lambda inputs: {"x": model(inputs)[0]})
   module = tf.Module()

@@ -1,4 +1,4 @@
-"""The private parts of TensorFlow and Keras that the library relies on.
+"""Private parts of TensorFlow and Keras that the library uses.
 
 A failure here means that a new version changed one of them: look for another
 way in the module that the test names.
@@ -21,7 +21,7 @@ def test_onednn_layer_norm_exists_wherever_onednn_does():
   assert onednn_layer_norm._has_operation() == expected
 
 
-def test_free_value_frees_a_variable_that_can_be_called_with_another():
+def test_free_value_frees_a_variable_that_accepts_a_new_value():
   variable = keras.Variable([1.0, 2.0], name="v")
   value = weakref.ref(variable.value)
   backend.free_value(variable)

@@ -1,4 +1,4 @@
-"""A table that is looked up and multiplied."""
+"""An embedding table that is also the output projection."""
 
 import numpy as np
 import pytest
@@ -8,21 +8,21 @@ from bert_tf.kernels import backend, tied_embedding
 
 
 @pytest.mark.parametrize("jit_compile", [False, True])
-def test_the_gradient_is_that_of_both_uses(jit_compile):
+def test_the_table_gradient_sums_both_uses(jit_compile):
   table = tf.Variable(tf.random.stateless_normal([7, 3], [1, 2]))
   ids = tf.constant([[0, 4, 4], [6, 4, 0]])  # Some more than once.
   weights = tf.random.stateless_normal([2, 3, 3], [3, 4])
 
-  def loss_of(rows, whole):
-    return tf.reduce_sum(rows * weights) + tf.reduce_sum(whole**2)
+  def compute_loss(rows, table):
+    return tf.reduce_sum(rows * weights) + tf.reduce_sum(table**2)
 
   @tf.function(jit_compile=jit_compile)
   def gradients():
     with tf.GradientTape() as tape:
-      loss = loss_of(*tied_embedding.look_up(table, ids))
+      loss = compute_loss(*tied_embedding.look_up(table, ids))
     result = tape.gradient(loss, table)
     with tf.GradientTape() as tape:
-      loss = loss_of(tf.gather(table, ids), tf.convert_to_tensor(table))
+      loss = compute_loss(tf.gather(table, ids), tf.convert_to_tensor(table))
     return result, tf.convert_to_tensor(tape.gradient(loss, table))
 
   result, expected = gradients()
@@ -30,7 +30,7 @@ def test_the_gradient_is_that_of_both_uses(jit_compile):
   np.testing.assert_allclose(result, expected, rtol=1e-6, atol=1e-6)
 
 
-def test_rows_are_added_as_often_as_they_are_named():
+def test_add_rows_sums_repeated_indices():
   added = backend.add_rows(
     tf.ones([3]), tf.constant([2, 0, 2]), tf.constant([1.0, 2.0, 3.0])
   )

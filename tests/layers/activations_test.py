@@ -1,4 +1,4 @@
-"""The tanh form of gelu, whose gradient is written out."""
+"""Gelu's tanh approximation, and its custom gradient."""
 
 import keras
 import numpy as np
@@ -17,19 +17,19 @@ def by_hand(x):
   return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
 
 
-def gradient_of(function, x):
-  """Returns what the function returns and the gradient of its sum."""
+def value_and_gradient(function, x):
+  """Returns the function's result and the gradient of the result's sum."""
   with tf.GradientTape() as tape:
     tape.watch(x)
     y = function(x)
   return y, tape.gradient(y, x)
 
 
-def test_values_and_gradients_of_the_first_and_second_order():
+def test_gelu_values_and_derivatives_match_the_formula():
   x, step = tf.constant(X), 1e-4
   with tf.GradientTape() as tape:
     tape.watch(x)
-    y, first = gradient_of(activations.gelu, x)
+    y, first = value_and_gradient(activations.gelu, x)
   second = tape.gradient(first, x)
   above, below = by_hand(X + step), by_hand(X - step)
   np.testing.assert_allclose(y, by_hand(X), atol=1e-14)
@@ -41,27 +41,27 @@ def test_values_and_gradients_of_the_first_and_second_order():
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
-def test_what_is_large_overflows_nowhere(dtype):
+def test_gelu_of_large_inputs_does_not_overflow(dtype):
   x = tf.constant([-100.0, 0.0, 100.0], dtype)
-  y, gradient = gradient_of(activations.gelu, x)
+  y, gradient = value_and_gradient(activations.gelu, x)
   assert y.dtype == gradient.dtype == dtype
   np.testing.assert_array_equal(tf.cast(y, "float32"), [0, 0, 100])
   np.testing.assert_array_equal(tf.cast(gradient, "float32"), [0, 0.5, 1])
 
 
 @pytest.mark.parametrize("dtype, digits", [("float16", 11), ("bfloat16", 8)])
-def test_in_16_bits_the_result_alone_is_rounded(dtype, digits):
+def test_gelu_of_16_bit_inputs_rounds_only_the_result(dtype, digits):
   x = tf.cast(X, dtype)
-  exact = gradient_of(activations.gelu, tf.cast(x, "float64"))
-  for one, expected in zip(
-    gradient_of(activations.gelu, x), exact, strict=True
+  exact = value_and_gradient(activations.gelu, tf.cast(x, "float64"))
+  for result, expected in zip(
+    value_and_gradient(activations.gelu, x), exact, strict=True
   ):
-    one = tf.cast(one, "float64")
-    # A result near 0 has what float32 loses of 1 + tanh.
-    np.testing.assert_allclose(one, expected, rtol=2.0**-digits, atol=3e-6)
+    result = tf.cast(result, "float64")
+    # Near 0, the result has the rounding error of 1 + tanh in float32.
+    np.testing.assert_allclose(result, expected, rtol=2.0**-digits, atol=3e-6)
 
 
-def test_a_functional_model_takes_it_as_it_is():
+def test_a_functional_model_accepts_gelu():
   inputs = keras.Input([3])
   outputs = activations.gelu(inputs)
   assert (outputs.shape, outputs.dtype) == ((None, 3), "float32")
@@ -70,7 +70,7 @@ def test_a_functional_model_takes_it_as_it_is():
   np.testing.assert_allclose(actual, by_hand(x), rtol=1e-6)
 
 
-def test_a_saved_model_has_its_gradient(tmp_path):
+def test_a_saved_model_has_the_gradient_of_gelu(tmp_path):
   module = tf.Module()
   spec = tf.TensorSpec([None], "float32")
   module.gelu = tf.function(activations.gelu, input_signature=[spec])
@@ -78,7 +78,9 @@ def test_a_saved_model_has_its_gradient(tmp_path):
   loaded = tf.saved_model.load(str(tmp_path))
   x = tf.constant(X, "float32")
   np.testing.assert_allclose(
-    gradient_of(loaded.gelu, x), gradient_of(activations.gelu, x), atol=2e-6
+    value_and_gradient(loaded.gelu, x),
+    value_and_gradient(activations.gelu, x),
+    atol=2e-6,
   )
 
 
@@ -86,7 +88,7 @@ def test_a_saved_model_has_its_gradient(tmp_path):
 @pytest.mark.parametrize(
   "name, fused", [("gelu", "GeluApproximate"), ("gelu_erf", "GeluExact")]
 )
-def test_a_forward_pass_computes_it_with_the_product(name, fused):
+def test_a_forward_pass_fuses_gelu_with_the_product(name, fused):
   function = activations.get_activation(name)
   layer = keras.layers.Dense(8, activation=function)
   x = tf.ones([4, 8])

@@ -1,4 +1,4 @@
-"""Dense layers compute on rows, and TensorFlow fuses what follows them."""
+"""Dense layers accept any rank, and TensorFlow fuses what follows."""
 
 import collections
 
@@ -13,7 +13,7 @@ from tests.support import optimized_graphs, tiny_models
 
 
 @pytest.mark.parametrize("shape", [(5,), (2, 3, 5), (2, 0, 5), (2, 3, 4, 5)])
-def test_the_shape_is_restored(shape):
+def test_dense_accepts_inputs_of_any_rank(shape):
   layer = dense.Dense(7, tf.tanh)
   layer.build((None, 5))
   layer.bias.assign(np.arange(7.0))

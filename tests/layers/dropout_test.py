@@ -1,6 +1,6 @@
 """The masks of dropout: their bits on every path, and their statistics.
 
-What is drawn does not change from run to run, so nothing here fails by chance.
+The masks are the same in each run, so no test fails by chance.
 """
 
 import numpy as np
@@ -29,14 +29,14 @@ def kept_mask(first, num_draws=1, shape=(ROWS, UNITS), rate=RATE):
 
 
 def deviations(is_kept, count, rate=RATE):
-  """How far means over `count` numbers are from the rate, in deviations."""
+  """The error of means over `count` numbers, in standard deviations."""
   return (is_kept - (1 - rate)) / np.sqrt(rate * (1 - rate) / count)
 
 
-def correlations(one, other, rate=RATE):
-  """The correlation of two masks, in deviations from none."""
-  one, other = (is_kept - (1 - rate) for is_kept in (one, other))
-  return np.mean(one * other) / (rate * (1 - rate)) * np.sqrt(one.size)
+def correlations(mask, other_mask, rate=RATE):
+  """The correlation of two masks, in standard deviations from 0."""
+  mask, other_mask = (is_kept - (1 - rate) for is_kept in (mask, other_mask))
+  return np.mean(mask * other_mask) / (rate * (1 - rate)) * np.sqrt(mask.size)
 
 
 @pytest.fixture(scope="module")
@@ -45,19 +45,19 @@ def mask():
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.25, 0.5, 0.9])
-def test_the_rate_is_met(rate):
+def test_masks_drop_at_the_dropout_rate(rate):
   mask = kept_mask([1, 2, 3], rate=rate)
   assert abs(deviations(mask.mean(), mask.size, rate)) < LIMIT
 
 
-def test_every_unit_and_every_row_is_dropped_as_often(mask):
+def test_units_and_rows_are_dropped_equally_often(mask):
   for axis, count in ((0, ROWS), (1, UNITS)):
     result = deviations(mask.mean(axis), count)
     assert np.abs(result).max() < LIMIT
     assert result.std() == pytest.approx(1.0, abs=0.15)  # Neither is it even.
 
 
-def test_every_step_drops_as_often():
+def test_steps_drop_equally_often():
   result = [
     deviations(kept_mask([0, step, 0], shape=(100, 100)).mean(), 10000)
     for step in range(100)
@@ -66,7 +66,7 @@ def test_every_step_drops_as_often():
   assert np.std(result) == pytest.approx(1.0, abs=0.2)
 
 
-def test_neighbours_are_independent(mask):
+def test_neighbouring_bits_are_independent(mask):
   flat = mask.ravel()
   lags = {
     *range(1, 65),
@@ -76,7 +76,7 @@ def test_neighbours_are_independent(mask):
   result = [correlations(flat[lag:], flat[:-lag]) for lag in lags]
   assert np.abs(result).max() < LIMIT
   squares = mask[1:, 1:] ^ mask[:-1, 1:] ^ mask[1:, :-1] ^ mask[:-1, :-1]
-  odd = (1 - (1 - 2 * RATE) ** 4) / 2  # Of four bits of this rate.
+  odd = (1 - (1 - 2 * RATE) ** 4) / 2  # Parity of four bits.
   assert abs(deviations(squares.mean(), squares.size, 1 - odd)) < LIMIT
 
 
@@ -90,14 +90,14 @@ def test_neighbours_are_independent(mask):
     pytest.param([[7, 12345, 0], [12345, 0, 7], [0, 7, 12345]], id="orders"),
   ],
 )
-def test_masks_of_other_seeds_are_independent(mask, others):
+def test_masks_of_different_seeds_are_independent(mask, others):
   for first in others:
     other = kept_mask(first)[0]
     for shift in (0, 1, UNITS, 12345):
       assert abs(correlations(mask, np.roll(other, shift))) < LIMIT
 
 
-def test_the_draws_of_a_step_are_independent():
+def test_masks_within_a_step_are_independent():
   masks = kept_mask([12345, 7, 0], num_draws=8)
   result = [
     correlations(masks[i], np.roll(masks[j], shift))
@@ -156,7 +156,7 @@ def test_every_path_draws_the_same_bits(jit_compile, compiles_masks):
   np.testing.assert_array_equal(eager.ravel(), expected)
 
 
-def test_what_is_kept_is_scaled_in_the_type_of_the_input():
+def test_remaining_values_are_scaled_in_the_input_dtype():
   seeds = dropout.Seeds()
   for dtype in (tf.float32, tf.bfloat16, tf.float16):
     result = dropout.dropout(tf.ones(1000, dtype), 0.5, seeds, training=True)
@@ -165,7 +165,7 @@ def test_what_is_kept_is_scaled_in_the_type_of_the_input():
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 9, 15, 16, 17, 1000, 10**6 + 1])
-def test_masks_that_are_compiled_have_few_sizes(size):
+def test_compiled_masks_have_few_sizes(size):
   rounded = int(dropout_mask._rounded_up(tf.constant(size)))
   assert size <= rounded < 1.25 * size + 1
   assert rounded.bit_count() <= 3

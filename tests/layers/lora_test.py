@@ -1,4 +1,4 @@
-"""LoRA: what is trained, what checkpoints hold, how a run goes on."""
+"""LoRA: trained weights, contents of checkpoints, and resumed runs."""
 
 import json
 import pathlib
@@ -66,13 +66,13 @@ def test_a_checkpoint_holds_the_sum_under_the_names_of_the_original(tmp_path):
   assert checkpoints.load_variables(reader, plain) == []
   np.testing.assert_allclose(plain(IDS), model(IDS), atol=1e-5)
   assert set(checkpoint_names.parameters(reader.shapes)) == set(before)
-  # What reads checkpoints to evaluate has the sum, not the sum and A B again.
+  # Evaluation reads the merged kernel and does not add A B again.
   expected = np.asarray(model(IDS))
   assert checkpoints.load_variables(reader, model) == []
   np.testing.assert_allclose(model(IDS), expected, atol=1e-5)
 
 
-def test_an_adapter_is_small_and_added_to_what_it_was_trained_from(tmp_path):
+def test_an_adapter_is_small_and_merges_into_its_base_model(tmp_path):
   model, before = model_with_updates()
   adapters.save(str(tmp_path), lora.tensors(model))
   shapes = adapters.open_adapter(str(tmp_path)).shapes
@@ -96,16 +96,14 @@ def test_an_adapter_of_another_model_is_refused(tmp_path):
   for number, tensors in enumerate((before, lora.tensors(model))):
     path = str(tmp_path / f"model.ckpt-{number}")
     checkpoints.write(path, tensors)
-    with pytest.raises(
-      ValueError, match=rf"model.ckpt-{number} is not an adapter"
-    ):
+    with pytest.raises(ValueError, match=f"model.ckpt-{number} .*adapter"):
       adapters.add(model, path)
-  # Of the same shapes, but for one kernel the values that it was trained from.
+  # The shapes are the same, and all values except those of one kernel.
   other = heads.ClassifierModel(CONFIG, 3)
   for variable in other.weights:
     is_other = variable.path == f"{QUERY}/kernel"
     variable.assign(before[variable.path] + is_other)
-  with pytest.raises(ValueError, match=f"another model: {QUERY}/kernel had"):
+  with pytest.raises(ValueError, match=f"another model: .*{QUERY}/kernel"):
     adapters.add(other, str(tmp_path))
 
 
@@ -144,7 +142,7 @@ def make(folder, output_dir, do_train=True, do_predict=False, **train):
   )
 
 
-def tensors_of(path):
+def read_tensors(path):
   reader = checkpoints.CheckpointReader(str(path))
   return {name: reader.get(name) for name in reader.shapes}
 
@@ -183,13 +181,13 @@ def test_a_saved_model_of_a_run_answers_as_the_run_predicts(tmp_path):
     )
   )
   result = predictor.Predictor(folder).predict(list(TEXTS))
-  for one, other in zip(result, expected, strict=True):
-    assert one["label"] == other["label"]
-    assert one["probabilities"] == pytest.approx(
-      other["probabilities"], abs=1e-5
+  for prediction, reference in zip(result, expected, strict=True):
+    assert prediction["label"] == reference["label"]
+    assert prediction["probabilities"] == pytest.approx(
+      reference["probabilities"], abs=1e-5
     )
-  # The updates matter to that: without them the kernels are other ones.
-  tensors = tensors_of(tmp_path / "out" / "model.ckpt-2")
+  # The updates matter: without them the kernels differ.
+  tensors = read_tensors(tmp_path / "out" / "model.ckpt-2")
   update = tensors[f"{QUERY}/kernel"] - tensors[f"{QUERY}/lora_base"]
   assert np.abs(update).max() > 0.1
 
@@ -200,7 +198,7 @@ def test_a_run_is_resumed_and_leaves_an_ordinary_checkpoint(tmp_path):
   classification.run(make(tmp_path, "out", lora_rank=2, lora_alpha=4.0, **init))
   run = json.loads((tmp_path / "out" / "run.json").read_text())
   assert (run["lora_rank"], run["lora_alpha"]) == (2, 4.0)
-  result = tensors_of(tmp_path / "out" / "model.ckpt-2")
+  result = read_tensors(tmp_path / "out" / "model.ckpt-2")
   slots = {n for n in result if n.endswith("/adam_m")}
   assert len(slots) == 2 * 4 + 2
   assert result[f"{QUERY}/lora_kernel_b"].any()
@@ -219,12 +217,12 @@ def test_a_run_is_resumed_and_leaves_an_ordinary_checkpoint(tmp_path):
     + "".join(f'all_model_checkpoint_paths: "{n}"\n' for n in names)
   )
   classification.run(make(tmp_path, "killed", **init))
-  resumed = tensors_of(tmp_path / "killed" / "model.ckpt-2")
+  resumed = read_tensors(tmp_path / "killed" / "model.ckpt-2")
   assert resumed.keys() == result.keys()
   for name, value in result.items():
     np.testing.assert_array_equal(resumed[name], value, name)
 
-  # From the base and the adapter alone, and from a stripped checkpoint.
+  # From only the base and the adapter, and from a stripped checkpoint.
   expected = classification.run(make(tmp_path, "out", do_train=False))
   shutil.copytree(tmp_path / "out", tmp_path / "new", ignore=_not_run_files)
   evaluated = classification.run(
@@ -252,11 +250,11 @@ def _not_run_files(folder, names):
   return [n for n in names if n != "label_map.json"]
 
 
-def test_a_run_goes_on_with_the_alpha_that_it_had(tmp_path):
+def test_a_resumed_run_keeps_its_lora_alpha(tmp_path):
   write_data_and_bert(tmp_path)
   init = {"init_checkpoint": str(tmp_path / "bert.ckpt")}
   classification.run(make(tmp_path, "out", lora_rank=2, **init))
-  # run.json does not name it: it was the rank, as where it is left out.
+  # run.json has no lora_alpha, since it was left out and defaults to the rank.
   again = make(tmp_path, "out", lora_rank=2, lora_alpha=3.0, **init)
   with pytest.raises(
     ValueError, match="lora_alpha 2, .* 3; set `lora_alpha=2`"

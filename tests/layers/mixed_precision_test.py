@@ -1,4 +1,4 @@
-"""16-bit numbers: where they are allowed, and the scale of the loss."""
+"""Mixed precision: supported devices and loss scaling."""
 
 import keras
 import numpy as np
@@ -10,7 +10,7 @@ from bert_tf.layers import mixed_precision
 from tests.support import scale_run, short_products
 
 
-def gpu_of(monkeypatch, capability):
+def set_gpu(monkeypatch, capability):
   devices = {"GPU": [tf.config.PhysicalDevice("GPU:0", "GPU")]}
   monkeypatch.setattr(
     tf.config, "list_physical_devices", lambda kind: devices.get(kind, [])
@@ -25,8 +25,10 @@ def gpu_of(monkeypatch, capability):
   ("name", "capability", "needed"),
   [("float16", (6, 1), "7.0"), ("bfloat16", (7, 5), "8.0")],
 )
-def test_a_gpu_that_cannot_is_refused(monkeypatch, name, capability, needed):
-  gpu_of(monkeypatch, capability)
+def test_a_gpu_without_16_bit_support_is_refused(
+  monkeypatch, name, capability, needed
+):
+  set_gpu(monkeypatch, capability)
   with pytest.raises(ValueError) as error:
     mixed_precision.check_devices(name)
   result = ".".join(map(str, capability))
@@ -47,9 +49,11 @@ def test_a_gpu_that_cannot_is_refused(monkeypatch, name, capability, needed):
     ((10, 0), {"float32", "bfloat16", "float16"}),
   ],
 )
-def test_a_device_takes_what_it_can_multiply(monkeypatch, capability, taken):
+def test_a_device_accepts_the_types_that_it_supports(
+  monkeypatch, capability, taken
+):
   if capability:
-    gpu_of(monkeypatch, capability)
+    set_gpu(monkeypatch, capability)
   refused = set()
   for name in names.PRECISIONS:
     try:
@@ -66,7 +70,7 @@ def test_a_tpu_has_no_float16(monkeypatch):
 
 
 @pytest.mark.parametrize("name", short_products.NAMES)
-def test_products_are_short_and_the_rest_is_not(name):
+def test_only_products_are_computed_in_16_bits(name):
   config = modeling.BertConfig.from_dict(scale_run.CONFIG)
   features = next(scale_run.batches(0))
   with mixed_precision.policy_scope(name):
@@ -110,7 +114,7 @@ def test_a_scaled_gradient_gives_the_step_of_the_plain_one():
 
 
 @pytest.mark.parametrize("bad", [np.inf, np.nan])
-def test_an_overflow_changes_nothing_but_the_scale(bad):
+def test_an_overflow_changes_only_the_loss_scale(bad):
   variables = [keras.Variable([1.0, 2.0], name=n) for n in ("a", "b")]
   optimizer = optimization.create_optimizer(0.1, 10, 0)
   optimizer.loss_scale = mixed_precision.LossScale()

@@ -72,7 +72,9 @@ def no_steps(monkeypatch):
 
 
 def estimate(config):
-  inputs = stages.sources.find(config.text, config.reading, text_config.TEXT)
+  inputs = stages.sources.find_files(
+    config.text, config.reading, text_config.TEXT
+  )
   return plan_lib.estimate(config, inputs)
 
 
@@ -145,7 +147,7 @@ def test_a_dry_run_writes_nothing(tmp_path, no_steps):
 
 def test_the_plan_scales_with_the_text(tmp_path, no_steps, monkeypatch):
   config = make_config(tmp_path)
-  whole = estimate(config)
+  full_plan = estimate(config)
   monkeypatch.setattr(plan_lib, "_SAMPLE_CHARS", 8000)
   plan = estimate(config)
   size = len(text())
@@ -155,7 +157,7 @@ def test_the_plan_scales_with_the_text(tmp_path, no_steps, monkeypatch):
     writer.write(text())
   compressed = estimate(make_config(tmp_path, text=f"{tmp_path}/text.txt.bz2"))
   assert compressed.text_bytes == pytest.approx(size, rel=0.1)
-  assert plan.num_instances == pytest.approx(whole.num_instances, rel=0.3)
+  assert plan.num_instances == pytest.approx(full_plan.num_instances, rel=0.3)
 
 
 def test_the_plan_counts_characters_as_the_run_does(
@@ -180,10 +182,10 @@ def test_a_damaged_file_after_the_sample_is_named(
 ):
   monkeypatch.setattr(plan_lib, "_SAMPLE_CHARS", 50_000)
   rng = random.Random(2)
-  whole = gzip.compress(rng.randbytes(200_000).hex().encode())
-  (tmp_path / "z.txt.gz").write_bytes(whole[:80_000])
-  both = f"{tmp_path}/text.txt,{tmp_path}/z.txt.gz"
-  config = make_config(tmp_path, text=both)
+  compressed = gzip.compress(rng.randbytes(200_000).hex().encode())
+  (tmp_path / "z.txt.gz").write_bytes(compressed[:80_000])
+  files = f"{tmp_path}/text.txt,{tmp_path}/z.txt.gz"
+  config = make_config(tmp_path, text=files)
   (tmp_path / "text.txt").write_text(text(300))
   with pytest.raises(ValueError, match="z.txt.gz"):
     estimate(config)
@@ -269,11 +271,15 @@ def test_settings_follow_from_size_and_language(tmp_path):
 
 def test_settings_of_the_user_override_those_of_the_size(tmp_path):
   names = "initial_values", "masked_lm_prob", "no_nsp"
-  given = {"initial_values": "random", "masked_lm_prob": 0.2, "no_nsp": False}
+  settings = {
+    "initial_values": "random",
+    "masked_lm_prob": 0.2,
+    "no_nsp": False,
+  }
   tiny = dataclasses.asdict(make_config(tmp_path).model_size)
-  assert all(tiny[name] != given[name] for name in names)
-  resolved = dataclasses.asdict(make_config(tmp_path, **given).model_size)
-  assert {name: resolved[name] for name in names} == given
+  assert all(tiny[name] != settings[name] for name in names)
+  resolved = dataclasses.asdict(make_config(tmp_path, **settings).model_size)
+  assert {name: resolved[name] for name in names} == settings
   size = dataclasses.asdict(make_config(tmp_path, size="base").model_size)
   assert [size[name] for name in names] == ["random", 0.15, False]
 
@@ -320,10 +326,10 @@ def test_text_whose_marks_are_letters_keeps_them(
   assert config.is_lower_case == is_lower_case
   settings = text_steps.train_record_config(config, "vocab.txt", 1000)
   assert settings.do_lower_case == is_lower_case
-  given = make_config(
+  config = make_config(
     tmp_path, reading=reading, do_lower_case=not is_lower_case
   )
-  assert given.is_lower_case != is_lower_case
+  assert config.is_lower_case != is_lower_case
 
 
 def test_coverage_counts_held_out_words_and_warns_of_clauses(tmp_path):
@@ -343,7 +349,7 @@ def test_coverage_counts_held_out_words_and_warns_of_clauses(tmp_path):
     assert "no spaces" not in log()
     text_steps.log_coverage(dataclasses.replace(coverage, num_pieces=24))
   assert "6.0 pieces" in log() and "no spaces" in log()
-  inputs = stages.sources.find(config.text, reading, text_config.TEXT)
+  inputs = stages.sources.find_files(config.text, reading, text_config.TEXT)
   (data / "train.txt.report.json").write_text("{}")
   lines = list(card._data_section(config, inputs))
   for fact in ("7 entries", "1.25 pieces", "25.00%"):

@@ -67,10 +67,10 @@ def test_a_reference_is_read_as_it_was_written(references):
 
 
 def test_the_nearest_size_is_chosen_by_ratio(references):
-  both = reference_curves.read_all(references)
-  assert reference_curves.nearest(both, 4, 200).name == "narrow"
+  curves = reference_curves.read_all(references)
+  assert reference_curves.nearest(curves, 4, 200).name == "narrow"
   # 128 * 512 < 300^2
-  assert reference_curves.nearest(both, 4, 300).name == "wide"
+  assert reference_curves.nearest(curves, 4, 300).name == "wide"
 
 
 def test_a_run_outside_the_band_is_described(references, tmp_path):

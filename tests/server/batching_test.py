@@ -171,9 +171,9 @@ def test_requests_that_would_wait_too_long_are_refused():
       tasks.append(asyncio.create_task(batcher.submit("f", column(value))))
       await asyncio.sleep(0.01)
     # The first is being computed and the second fills the next batch.
-    done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finished, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     gate.set()
-    assert done == {tasks[2]}
+    assert finished == {tasks[2]}
     with pytest.raises(batching.OverloadedError) as caught:
       await tasks[2]
     results = await asyncio.gather(*tasks[:2])
@@ -230,7 +230,7 @@ def fault_in(monkeypatch, stage, error):
 
 STAGES = {
   "compute": (application.limits, "compute"),
-  "trim": (application.outputs, "trimmed"),
+  "trim": (application.outputs, "trim"),
   "answer": (application.rest_json, "predict_response"),
   "write": (application.connections, "json_response"),
 }
@@ -242,9 +242,8 @@ def test_an_internal_error_has_status_500(stage, error, monkeypatch, caplog):
   with serving_client.running(fake_model.FakeModel()) as running:
     with monkeypatch.context() as context:
       fault_in(context, STAGES[stage], error)
-      if (
-        stage == "write"
-      ):  # If the error response also fails, the connection ends.
+      if stage == "write":
+        # If the error response also fails, the connection ends.
         with pytest.raises((ConnectionError, OSError, ValueError)):
           ask(running.url, PREDICT, {"instances": ["a"]})
       else:

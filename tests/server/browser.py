@@ -66,14 +66,14 @@ class Browser:
 
   def run(self, code):
     """Returns the value of an expression; awaits promises."""
-    found = self._command(
+    result = self._command(
       "Runtime.evaluate",
       expression=code,
       awaitPromise=True,
       returnByValue=True,
     )
-    assert "exceptionDetails" not in found, found
-    return found["result"].get("value")
+    assert "exceptionDetails" not in result, result
+    return result["result"].get("value")
 
   def wait(self, code):
     """Waits until an expression is true and returns its value."""
@@ -112,10 +112,10 @@ class Browser:
 
   def picture(self, path):
     """Writes a PNG of the whole page."""
-    found = self._command(
+    result = self._command(
       "Page.captureScreenshot", format="png", captureBeyondViewport=True
     )
-    pathlib.Path(path).write_bytes(base64.b64decode(found["data"]))
+    pathlib.Path(path).write_bytes(base64.b64decode(result["data"]))
 
   def _command(self, method, **params):
     return self._loop.run_until_complete(

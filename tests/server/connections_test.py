@@ -162,8 +162,8 @@ def test_a_host_is_known_by_its_name_in_capitals(monkeypatch):
   monkeypatch.setattr(
     socket,
     "getaddrinfo",
-    lambda host, *others, **more: find(
-      "127.0.0.1" if host == "MyName" else host, *others, **more
+    lambda host, *others, **options: find(
+      "127.0.0.1" if host == "MyName" else host, *others, **options
     ),
   )
   with serving_client.running(fake_model.FakeModel(), host="MyName") as running:

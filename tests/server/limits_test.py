@@ -115,9 +115,11 @@ def test_rows_beyond_a_batch_are_computed_in_slices_and_padded_alike():
     code, response = ask(run.url, PREDICT, {"instances": texts})
   assert (code, wide.rows) == (200, [2, 2, 1])
   for text, row in zip(texts, response["predictions"], strict=True):
-    rest = 3 - len(text)
-    assert row["letters"] == [*text, *[""] * rest]
-    assert row["codes"] == [[ord(letter)] for letter in text] + [[0]] * rest
+    num_padding = 3 - len(text)
+    assert row["letters"] == [*text, *[""] * num_padding]
+    assert (
+      row["codes"] == [[ord(letter)] for letter in text] + [[0]] * num_padding
+    )
 
 
 def test_rows_of_large_outputs_are_computed_alone():

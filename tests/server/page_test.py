@@ -217,7 +217,7 @@ def test_an_answer_is_marked_in_its_context(tab):
   with opened(tab, served, question="Why?", context=context):
     assert tab.text(".answer") == "The context has no answer, 50.0 %"
     assert not tab.run("document.querySelector('mark') !== null")
-    assert "best: -1.50" in tab.text("#found")
+    assert ": -1.50" in tab.text("#found")
 
 
 @needs_chromium
@@ -243,7 +243,7 @@ def test_words_are_joined_to_entities_of_plain_text(tab):
       ("Ada Byron PER", "50.0 %", "50%"),
       ("Bonn LOC", "25.0 %", "25%"),
     ]
-    assert "blanks" not in tab.text("#fields")
+    assert "spaces" not in tab.text("#fields")
 
 
 @needs_chromium
@@ -256,7 +256,7 @@ def test_masks_have_their_tokens(tab):
   with opened(tab, filler, text="[MASK] and [MASK]"):
     names = [name for name, _, _ in bars(tab)]
     assert names == ["paris", "rome", "one", "##two"]
-    assert "write [MASK] for a word" in tab.text("#fields")
+    assert "write [MASK]" in tab.text("#fields")
 
 
 def chooser():

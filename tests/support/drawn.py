@@ -1,4 +1,4 @@
-"""What a picture has, before it is a file."""
+"""Contents of a picture before it is written."""
 
 import contextlib
 
@@ -14,12 +14,12 @@ def panels(monkeypatch):
   picture = style.picture
 
   @contextlib.contextmanager
-  def kept(*arguments):
+  def recorded(*arguments):
     with picture(*arguments) as axes:
       seen.extend(axes)
       yield axes
 
-  monkeypatch.setattr(style, "picture", kept)
+  monkeypatch.setattr(style, "picture", recorded)
   return seen
 
 

@@ -1,7 +1,7 @@
 """Outputs, losses and a training step of every model on Keras' backend.
 
 python -m tests.support.keras_backend_run CHECKPOINTS RESULTS: the models start
-from KIND.ckpt in the folder CHECKPOINTS, which TensorFlow writes where they are
+from KIND.ckpt in the folder CHECKPOINTS, which TensorFlow writes if they are
 missing; RESULTS.npz and checkpoints RESULTS/KIND.ckpt are written.
 """
 
@@ -39,7 +39,7 @@ CLASSIFIER = {
   "label_ids": np.array([0, 2, 1, 0]),
   "is_real_example": np.array([1, 1, 1, 0]),
 }
-# A model, its loss, and the features besides INPUTS.
+# The model, its loss, and its features in addition to INPUTS.
 MODELS = {
   "pretraining": (
     lambda: heads.PretrainingModel(CONFIG),
@@ -80,17 +80,17 @@ MODELS = {
 }
 
 
-def loss_of(loss_fn, outputs, features):
+def total_loss(loss_fn, outputs, features):
   return sum(s / weight for s, weight in loss_fn(outputs, features).values())
 
 
 def train_one_step(model, loss_fn, features):
   """Takes a step of Keras' own training loop; returns the optimizer."""
   optimizer = optimization.create_optimizer(1e-3, 10, 0)
-  # Small: gradients above the norm at which they are clipped would differ,
-  # since TensorFlow alone has sparse ones, of another norm as in the original.
+  # A small scale keeps gradients below the clipping norm. Only TensorFlow has
+  # sparse gradients, and their norm differs, as in the original.
   model.compute_loss = lambda x, y, y_pred, *_, **__: (
-    0.02 * loss_of(loss_fn, y_pred, x)
+    0.02 * total_loss(loss_fn, y_pred, x)
   )
   model.compile(optimizer=optimizer, jit_compile=False)
   model.train_on_batch(features)
@@ -99,7 +99,7 @@ def train_one_step(model, loss_fn, features):
 
 def main(folder, results_folder):
   results = {}
-  for kind, (make, loss_fn, more) in MODELS.items():
+  for kind, (make, loss_fn, features) in MODELS.items():
     model, path = make(), os.path.join(folder, f"{kind}.ckpt")
     if not os.path.exists(path + ".index"):
       weights = {v.path: v.numpy() for v in model.weights}
@@ -110,7 +110,7 @@ def main(folder, results_folder):
       inputs = {n: np.stack([v, v[::-1], v], 1) for n, v in INPUTS.items()}
       inputs["input_ids"][:, 2] += 1
       inputs["input_ids"] %= 50
-    features = {**inputs, **more}
+    features = {**inputs, **features}
     features = {
       n: v if v.dtype == "f4" else v.astype("int32")
       for n, v in features.items()
@@ -118,7 +118,7 @@ def main(folder, results_folder):
     outputs = model(features)
     for i, output in enumerate(keras.tree.flatten(outputs)):
       results[f"{kind}/output_{i}"] = keras.ops.convert_to_numpy(output)
-    loss = loss_of(loss_fn, outputs, features)
+    loss = total_loss(loss_fn, outputs, features)
     results[f"{kind}/loss"] = keras.ops.convert_to_numpy(loss)
     optimizer = train_one_step(model, loss_fn, features)
     tensors = {

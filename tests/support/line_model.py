@@ -77,7 +77,7 @@ def weights_at(output_dir, step):
   return {name: reader.get(name) for name in reader.shapes}
 
 
-def assert_same(one, other):
-  assert one.keys() == other.keys()
-  for name, value in one.items():
-    np.testing.assert_array_equal(value, other[name], err_msg=name)
+def assert_same(tensors, expected):
+  assert tensors.keys() == expected.keys()
+  for name, value in tensors.items():
+    np.testing.assert_array_equal(value, expected[name], err_msg=name)

@@ -53,18 +53,18 @@ def batch(rows, is_packed):
   result = {name: np.zeros((len(rows), n), int) for name, n in sizes.items()}
   for i, row in enumerate(rows):
     start = first_masked = 0
-    for k, one in enumerate(row):
-      end = start + len(one["input_ids"])
-      last_masked = first_masked + len(one["masked_lm_ids"])
+    for k, instance in enumerate(row):
+      end = start + len(instance["input_ids"])
+      last_masked = first_masked + len(instance["masked_lm_ids"])
       masked = slice(first_masked, last_masked)
-      result["input_ids"][i, start:end] = one["input_ids"]
-      result["segment_ids"][i, start:end] = one["segment_ids"]
+      result["input_ids"][i, start:end] = instance["input_ids"]
+      result["segment_ids"][i, start:end] = instance["segment_ids"]
       result["input_mask"][i, start:end] = 1
-      positions = start + one["masked_lm_positions"]
+      positions = start + instance["masked_lm_positions"]
       result["masked_lm_positions"][i, masked] = positions
-      result["masked_lm_ids"][i, masked] = one["masked_lm_ids"]
+      result["masked_lm_ids"][i, masked] = instance["masked_lm_ids"]
       result["masked_lm_weights"][i, masked] = 1
-      result["next_sentence_labels"][i, k] = one["next_sentence_labels"][0]
+      result["next_sentence_labels"][i, k] = instance["next_sentence_labels"][0]
       result["cls_positions"][i, k] = start
       start, first_masked = end, last_masked
   if not is_packed:

@@ -100,11 +100,11 @@ def train(output_dir, dropout=0.0, pause=0.0, mode=None, **settings):
     runner.train(lambda steps_done: input_fn(steps_done, pause))
   if runner.was_interrupted:
     return
-  found = runner.evaluate_checkpoint(input_fn(1000), num_steps=3)
+  results_by_name = runner.evaluate_checkpoint(input_fn(1000), num_steps=3)
   outputs = next(runner.predict(input_fn(2000).take(1)))
-  found["logits"] = outputs.next_sentence_logits.tolist()
+  results_by_name["logits"] = outputs.next_sentence_logits.tolist()
   path = os.path.join(output_dir, "results.json")
-  text_files.write_lines(path, [json.dumps(found)])
+  text_files.write_lines(path, [json.dumps(results_by_name)])
 
 
 def main(kind, num_cpus, runs):
@@ -123,17 +123,17 @@ def main(kind, num_cpus, runs):
 
 
 def environment():
-  """What a child process is to have: no note of TensorFlow's in its log."""
+  """Environment of a child process, without TensorFlow's notes in its log."""
   return {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
 
 
-def start(start_python, folder, kind, num_cpus, runs, **more):
+def start(start_python, folder, kind, num_cpus, runs, **options):
   """Starts a process of runs, by their names in the folder, and returns it."""
   settings = {str(folder / name): value for name, value in runs.items()}
   return start_python(
     *("-m", "tests.support.scale_run", kind, num_cpus, json.dumps(settings)),
     cwd=checkout.ROOT,
-    env={**environment(), **more},
+    env={**environment(), **options},
     stderr=subprocess.PIPE,
     text=True,
   )
@@ -168,10 +168,10 @@ def results(output_dir):
 
 def assert_same_run(output_dir, expected_dir):
   """Weights, moments, step, results and predictions agree to 1e-5."""
-  found, expected = tensors(output_dir), tensors(expected_dir)
-  assert found.keys() == expected.keys()
+  actual, expected = tensors(output_dir), tensors(expected_dir)
+  assert actual.keys() == expected.keys()
   for name, value in expected.items():
-    np.testing.assert_allclose(found[name], value, rtol=0, atol=1e-5)
-  found, expected = results(output_dir), results(expected_dir)
+    np.testing.assert_allclose(actual[name], value, rtol=0, atol=1e-5)
+  actual, expected = results(output_dir), results(expected_dir)
   for name, value in expected.items():
-    np.testing.assert_allclose(found[name], value, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(actual[name], value, rtol=1e-5, atol=1e-5)
