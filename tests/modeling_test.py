@@ -20,7 +20,7 @@ from bert_tf import (
 GOLDEN = pathlib.Path(__file__).parent / "golden"
 VARIANTS = ["tiny", "tiny_perturbed", "variant_relu", "variant_tanh"]
 
-# What TF 1.11, TF 2.15 and a float64 model differ by is 3.5e-6.
+# TF 1.11, TF 2.15 and a float64 model differ by 3.5e-6.
 TOLERANCE = 1e-5
 
 

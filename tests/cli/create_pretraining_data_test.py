@@ -142,10 +142,10 @@ def test_resume_builds_only_missing_shards(text, config, tmp_path):
   lost.unlink()
   left = tmp_path / "out" / ".data-00002-of-00004.tmp-1"
   left.write_bytes(b"half")
-  kept = tmp_path / "out" / "data-00001-of-00004"
-  kept.write_bytes(b"kept, not built again")
+  existing = tmp_path / "out" / "data-00001-of-00004"
+  existing.write_bytes(b"kept, not built again")
   summary = create(resume=True)
-  assert kept.read_bytes() == b"kept, not built again"
+  assert existing.read_bytes() == b"kept, not built again"
   assert lost.read_bytes() == result[lost.name]
   assert summary.num_shards_kept == 3
   assert not left.exists()

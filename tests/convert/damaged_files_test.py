@@ -59,7 +59,7 @@ def read_all(path, tmp_path):
 
 @pytest.mark.parametrize(("folder", "name"), CASES)
 @pytest.mark.parametrize("damage", ["empty", "half", "short", "zeros", "noise"])
-def test_damage_is_one_line_that_names_the_model(
+def test_damage_ends_in_one_line_that_names_the_model(
   folders, tmp_path, folder, name, damage
 ):
   model = tmp_path / folder

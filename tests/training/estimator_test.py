@@ -52,7 +52,9 @@ def test_the_model_is_traced_once_for_a_step(tmp_path, monkeypatch):
   traces = []
   call = Line.call
   monkeypatch.setattr(
-    Line, "call", lambda *args, **more: traces.append(0) or call(*args, **more)
+    Line,
+    "call",
+    lambda *args, **kwargs: traces.append(0) or call(*args, **kwargs),
   )
   trainer = make(tmp_path)
   trainer.train(batches)
@@ -190,7 +192,7 @@ def test_a_finished_run_does_nothing(tmp_path):
   assert sorted(p.name for p in tmp_path.iterdir()) == before
 
 
-def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(tmp_path):
+def test_a_damaged_checkpoint_is_named_and_the_previous_one_used(tmp_path):
   make(tmp_path).train(batches)
   expected = weights_at(tmp_path, 30)
   data = tmp_path / "model.ckpt-30.data-00000-of-00001"
@@ -301,7 +303,7 @@ def test_a_checkpoint_deleted_at_the_end_is_an_error(tmp_path, do_train):
   assert "\n" not in str(caught.value)
 
 
-def test_an_estimator_leaves_the_programs_random_numbers_alone(tmp_path):
+def test_an_estimator_does_not_change_the_programs_random_state(tmp_path):
   def draws():
     return (
       random.random(),
@@ -330,8 +332,8 @@ def test_initial_values_are_those_of_the_seed(tmp_path):
   keras.utils.set_random_seed(12345)
   expected = heads.PretrainingModel(config).get_weights()
   keras.utils.set_random_seed(7)
-  for one, other in zip(expected, weights(12345), strict=True):
-    np.testing.assert_array_equal(one, other)
+  for value, result in zip(expected, weights(12345), strict=True):
+    np.testing.assert_array_equal(value, result)
   assert np.any(weights(1)[0] != expected[0])
 
 

@@ -66,7 +66,7 @@ def test_each_evaluation_uses_the_weights_of_its_step(tmp_path):
     np.testing.assert_allclose(error, np.mean((w * x - 2 * x) ** 2), rtol=1e-5)
 
 
-def test_the_best_stays_after_its_checkpoint_was_deleted(tmp_path):
+def test_the_best_checkpoint_stays_after_its_original_is_deleted(tmp_path):
   plan = {"eval_every_steps": 10, "best_metric": "f1"}
   train(tmp_path, (0.1, 0.9, 0.8, 0.7), 40, keep_checkpoint_max=1, **plan)
   assert not (tmp_path / "model.ckpt-20.index").exists()

@@ -156,7 +156,7 @@ def test_a_list_of_another_place_means_the_files_of_its_folder(
   assert prefix not in (moved / "checkpoint").read_text()
 
 
-def test_a_copied_run_leaves_the_checkpoints_of_the_first_alone(tmp_path):
+def test_a_copied_run_does_not_change_the_first_runs_checkpoints(tmp_path):
   first, copy = tmp_path / "first", tmp_path / "copy"
   make(first, 20).train(batches)
   shutil.copytree(first, copy)
