@@ -111,7 +111,7 @@ def test_gradients_and_the_clipping_norm_are_the_originals(tiny):
   assert norm == pytest.approx(
     recorded["grad_global_norm_as_clipped"], rel=1e-5
   )
-  # Rows of one word piece count apart: the dense norm is another number.
+  # Rows of one word piece count separately; the dense norm would differ.
   assert norm != pytest.approx(recorded["grad_global_norm_dense"], rel=1e-3)
 
 
@@ -184,7 +184,7 @@ def test_dropout_drops_a_tenth_of_the_pooled_output_whatever_the_config_says():
     max_position_embeddings=4,
   )
   model = heads.ClassifierModel(config, num_labels=256)
-  # With the identity for a head, the logits are the dropped-out input.
+  # With the identity as a head, the logits are its input after dropout.
   model.output_weights.assign(np.eye(256))
   ids = {"input_ids": tf.ones((256, 2), tf.int32)}
   pooled = model(ids).numpy()

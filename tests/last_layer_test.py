@@ -120,7 +120,7 @@ def test_a_layer_costs_what_its_positions_cost():
     for operation in graph.get_operations()
     if operation.type == "MatMul" and "/layer_1" in operation.name
   ]
-  # Query, key and value of each position; the rest of the chosen ones.
+  # Query, key and value of each position; the rest of the chosen positions.
   few = B * (1 + len(POSITIONS[0]))
   assert sorted(rows) == sorted([few, B * F, B * F, few, few, few])
 

@@ -21,7 +21,7 @@ def model():
   keras.utils.set_random_seed(1)
   model = heads.PretrainingModel(CONFIG)
   for variable in model.trainable_variables:
-    # Biases and norms are not all alike.
+    # Untrained biases and norms would all be equal.
     if len(variable.shape) == 1:
       noise = np.random.default_rng(2).normal(size=variable.shape)
       variable.assign_add(0.3 * noise)
@@ -53,11 +53,11 @@ def test_losses_and_gradients_equal_those_of_separate_rows(
   for variable, gradient, expected in zip(
     model.trainable_variables, packed_gradients, gradients, strict=True
   ):
-    # float32: sums of another order.
+    # float32 sums in another order.
     np.testing.assert_allclose(
       gradient, expected, atol=1e-5, err_msg=variable.path
     )
-    # A bias of all keys alike leaves the softmax as it is.
+    # A bias that all keys share does not change the softmax.
     if not variable.path.endswith("key/bias"):
       assert np.abs(expected).max() > 1e-4, variable.path
 

@@ -1,4 +1,4 @@
-"""A model goes to every format and comes back to the bit."""
+"""A model converted to another format and back is the same to the bit."""
 
 import dataclasses
 import json
@@ -24,7 +24,7 @@ TARGETS = {
 
 
 def there_and_back(tmp_path, kind, model_format):
-  """The original's tensors and those after a way through another format."""
+  """Returns the original's tensors, and the prefix after a round trip."""
   prefix, model = interop_models.write_original(tmp_path / "in", kind)
   target = str(tmp_path / TARGETS[model_format])
   back = str(tmp_path / "back" / "bert_model.ckpt")
@@ -46,7 +46,7 @@ def test_a_round_trip_changes_no_bit(tmp_path, kind, model_format):
     return
   expected, back = there_and_back(tmp_path, kind, model_format)
   reader = checkpoints.CheckpointReader(back)
-  # Neither slots nor the step have come along.
+  # The result has neither slots nor a step.
   assert set(reader.shapes) == set(expected)
   for name, value in expected.items():
     result = reader.get(name)
@@ -300,7 +300,7 @@ def test_the_files_of_another_model_are_not_overwritten(tmp_path, model_format):
 
 
 class TestBadKerasWeights:
-  """Files that Keras did not write, or not of this config."""
+  """Weights files that Keras did not write or that have another config."""
 
   def read(self, path):
     return keras_weights.read(pretrained.ModelSource(str(path)))

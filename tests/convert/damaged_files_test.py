@@ -11,7 +11,7 @@ from bert_tf.export import export
 from bert_tf.inference import loaded_model
 from tests.support import tiny_models
 
-# By folder: the path that is given, and the files of weights.
+# For each folder: the path of the model and the weights files.
 FILES = {
   "saved_model": (
     "",

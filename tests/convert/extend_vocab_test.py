@@ -1,4 +1,4 @@
-"""Words added to a model: rows, vocabulary, config, and what stays."""
+"""Words added to a model: new rows, vocabulary, config, unchanged values."""
 
 import dataclasses
 import json
@@ -27,7 +27,7 @@ V, D = 500, 32
 EMBEDDINGS = "bert/embeddings/word_embeddings"
 OUTPUT_BIAS = "cls/predictions/output_bias"
 
-# New words, and by hand what they are in the tiny vocabulary.
+# New words and their pieces in the tiny vocabulary, found by hand.
 PIECES = {
   "flighty": ("flight", "##y"),
   "qed": ("q", "##ed"),
@@ -43,7 +43,7 @@ IDS = {
 
 @pytest.fixture(scope="module")
 def vocab(tmp_path_factory):
-  """The tiny vocabulary with slots, and lines whose odd ends must stay."""
+  """The tiny vocabulary with unused entries and unusual line ends."""
   lines = (GOLDEN / "tiny" / "vocab.txt").read_bytes().split(b"\n")[:V]
   for index, slot in SLOTS.items():
     lines[index] = slot
@@ -194,7 +194,7 @@ def test_a_text_without_the_new_words_gets_the_same_ids_and_outputs(
   )
   np.testing.assert_array_equal(new_sequence, sequence)
   old_ids = [i for i in range(V) if i not in IDS[method].values()]
-  # A product with a wider matrix may add in another order.
+  # A product with a wider matrix may sum in another order.
   np.testing.assert_allclose(
     new_masked[..., old_ids], masked[..., old_ids], atol=1e-5
   )
@@ -307,7 +307,7 @@ def test_cased_words_are_taken_for_a_cased_model(vocab, tmp_path):
     vocab, tmp_path / "out", ["Café", "flighty"], do_lower_case=False
   )
   assert dict(extension.ids) == {"Café": 5, "flighty": 498}
-  # Each of C and é is unknown, so the word is.
+  # C and é are unknown, so the whole word is.
   assert extension.pieces["Café"] == ("[UNK]",)
   with pytest.raises(ValueError, match="before it is looked up; give zw.$"):
     extend(vocab, tmp_path / "no", ["z\u200bw"], do_lower_case=False)

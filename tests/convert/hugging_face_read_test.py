@@ -91,7 +91,7 @@ TOKENIZER = {"do_lower_case": True}
 
 
 def write_model(folder, tensors, config=(), tokenizer=TOKENIZER):
-  """Writes what save_pretrained would; returns the folder's name."""
+  """Writes the files of `save_pretrained`. Returns the folder's name."""
   folder.mkdir()
   safetensors_numpy.save_file(tensors, folder / "model.safetensors")
   text = json.dumps({**HF_CONFIG, **dict(config)})
@@ -118,7 +118,7 @@ def converted_model(tmp_path, tensors, **parts):
   return converted, checkpoints.CheckpointReader(output)
 
 
-# An oracle: the model on Hugging Face's names, in float64.
+# The oracle: the model in float64, with Hugging Face's names.
 
 
 def erf(x):
@@ -378,7 +378,7 @@ def test_accents_are_kept_or_dropped_as_in_hugging_face(
   assert converted.run.strip_accents is strip_accents
   run = run_info.read_run(str(tmp_path / "out"))
   assert (run.do_lower_case, run.strip_accents) == (True, strip_accents)
-  # A folder that is opened as it is.
+  # The folder also opens without conversion.
   info = model_folder.find(str(tmp_path / "hf")).run
   assert (info.do_lower_case, info.strip_accents) == (True, strip_accents)
 

@@ -27,7 +27,7 @@ CLASSES = {
 
 @pytest.fixture
 def transformers():
-  """The library; tests are skipped without it."""
+  """The module transformers; skips the test if it is not installed."""
   pytest.importorskip("torch", reason="torch is not installed")
   return pytest.importorskip(
     "transformers", reason="transformers is not installed"
@@ -243,7 +243,7 @@ def test_heads_that_no_class_combines_are_named(tmp_path):
 
 
 def their_inputs(kind):
-  """The two texts, as transformers' models take them."""
+  """Returns the two texts as inputs of transformers' models."""
   import torch
 
   inputs = {
@@ -310,7 +310,7 @@ def test_models_saved_by_transformers_compute_the_same_here(
   )
   theirs = getattr(transformers, CLASSES[kind])(config)
   if kind == "choice":
-    # It is left out: the softmax over the choices does not see it.
+    # The softmax over the choices ignores the bias, which is left out.
     torch.nn.init.zeros_(theirs.classifier.bias)
   theirs.save_pretrained(tmp_path / "hf")
   (tmp_path / "hf" / "vocab.txt").write_text(interop_models.VOCAB)

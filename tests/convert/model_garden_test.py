@@ -31,7 +31,7 @@ def garden():
 
 
 def source(tmp_path, path):
-  """A recorded checkpoint with files that do not lie beside it."""
+  """Returns a recorded checkpoint whose config is in another folder."""
   interop_models.write_beside(tmp_path, "encoder")
   return pretrained.ModelSource(
     str(path),
@@ -113,7 +113,7 @@ def test_every_tensor_of_a_recorded_model_has_its_place(tmp_path, kind):
     if kind == "pretraining" and "/_pooler_layer/" in key:
       continue  # The head's pooler is in both places.
     np.testing.assert_array_equal(result, live.tensor(node), err_msg=key)
-  # Nothing is left over either, as `assert_consumed` wants it.
+  # No object is left over, as `assert_consumed` requires.
   assert set(pairs.values()) == set(range(len(saved.edges)))
 
 

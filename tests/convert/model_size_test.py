@@ -80,7 +80,7 @@ def test_operations_are_those_that_tensorflow_counts():
   options = tf.compat.v1.profiler.ProfileOptionBuilder.float_operation()
   profile = tf.compat.v1.profiler.profile(graph, options=options)
   ours = model_size.total(model_size.forward_operations(config, batch))
-  # It counts biases, norms and activations too.
+  # The profiler also counts biases, norms and activations.
   assert ours < profile.total_float_ops < 1.5 * ours
 
 

@@ -1,4 +1,4 @@
-"""The case of text: what a run says, or what its vocabulary shows."""
+"""The case of text, from run.json or guessed from the vocabulary."""
 
 import pytest
 
@@ -14,7 +14,7 @@ from bert_tf.model_folder import letter_case
     ("[PAD] [UNK] 42 \u4e00 ##\u4e01 !", None),
     ("", None),
     ("the " * 200 + "BERT", True),
-    # Cased text that has no capitals could be in these.
+    # These could also be cased vocabularies of text without capitals.
     ("[PAD] [CLS] le caf\u00e9 d\u00e9j\u00e0 vu", None),
     ("[PAD] \u0939\u093f\u0928\u094d\u0926\u0940 \u092e\u0947\u0902 a", None),
     ("[PAD] \ud55c\uad6d a", None),

@@ -1,4 +1,4 @@
-"""A folder is a model, whatever wrote it."""
+"""Models are opened from every kind of folder."""
 
 import json
 import re
@@ -87,7 +87,7 @@ def test_every_folder_predicts_the_same(folders):
   for answers in predictions[1:]:
     for row, expected in zip(answers, predictions[0], strict=True):
       assert row["label"] == expected["label"]
-      # The SavedModel is compiled otherwise.
+      # The SavedModel is compiled differently.
       assert row["probabilities"] == pytest.approx(
         expected["probabilities"], abs=1e-6
       )

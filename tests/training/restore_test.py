@@ -14,7 +14,7 @@ from tests.training.estimator_test import batches, make
 
 
 def damage(folder, step, kind):
-  """Makes a checkpoint one that cannot be used."""
+  """Damages a checkpoint so that it cannot be used."""
   prefix = f"{folder}/model.ckpt-{step}"
   index = pathlib.Path(f"{prefix}.index")
   data = pathlib.Path(f"{prefix}.data-00000-of-00001")
@@ -44,7 +44,7 @@ def test_an_evaluation_refuses_a_damaged_checkpoint_and_names_an_older_one(
   with pytest.raises(ValueError, match=re.escape(f"{run}/model.ckpt-30")) as e:
     make(run).evaluate_checkpoint(batches(0).take(1))
   assert "\n" not in str(e.value)
-  # The advice, followed.
+  # Follow the advice.
   older = re.search(r"`init_checkpoint=(.*?)`", str(e.value))[1]
   assert older == f"{run}/model.ckpt-20"
   runner = make(tmp_path / "other", init_checkpoint=older)
