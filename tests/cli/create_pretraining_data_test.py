@@ -179,7 +179,7 @@ def test_resume_with_another_setting_names_the_flag(
         config.masking_config, **changes["masking_config"]
       )
     }
-  with pytest.raises(ValueError, match=f"`{flag}` differs from the run"):
+  with pytest.raises(ValueError, match=f"`{flag}`"):
     pretraining_shards.create(
       dataclasses.replace(config, **changes),
       [str(text)],
@@ -194,10 +194,10 @@ def test_resume_with_another_text_or_number_of_shards_is_refused(
 ):
   output = str(tmp_path / "out" / "data")
   pretraining_shards.create(config, [str(text)], output, 2)
-  with pytest.raises(ValueError, match="`num_shards` differs.*2 then, 3 now"):
+  with pytest.raises(ValueError, match="`num_shards` .*2.* 3"):
     pretraining_shards.create(config, [str(text)], output, 3, resume=True)
   text.write_text(text.read_text() + "\nmore.\n")
-  with pytest.raises(ValueError, match="`input_file` differs"):
+  with pytest.raises(ValueError, match="`input_file`"):
     pretraining_shards.create(config, [str(text)], output, 2, resume=True)
   assert len(contents(tmp_path / "out")) == 2
 

@@ -184,7 +184,7 @@ def test_a_case_that_contradicts_the_models_files_is_refused(
   convert.convert(source, "original", target, model_format)
   source = pretrained.ModelSource(target, do_lower_case=True)
   where = "tokenizer_config.json" if model_format == "hf" else "run.json"
-  with pytest.raises(ValueError, match=f"True contradicts .*{where}.*False"):
+  with pytest.raises(ValueError, match=f"True .*{where}.*False"):
     convert.convert(
       source, model_format, str(tmp_path / "b" / "m.ckpt"), "original"
     )
@@ -280,7 +280,7 @@ def test_a_vocabulary_of_another_size_is_refused(tmp_path):
   prefix, _ = interop_models.write_original(tmp_path / "in", "encoder")
   with (tmp_path / "in" / "vocab.txt").open("a") as writer:
     writer.write("more\n")
-  with pytest.raises(ValueError, match="24 word pieces, but vocab_size .* 23"):
+  with pytest.raises(ValueError, match="24 .*vocab_size .* 23"):
     convert.convert(
       pretrained.ModelSource(prefix), "original", str(tmp_path / "out"), "hf"
     )

@@ -243,7 +243,7 @@ def test_run_json_comes_along_and_decides_the_case(vocab, tmp_path):
   assert model_folder.ModelFolder(str(folder)).run == run
   tokens = tokenization.load_vocab(str(folder / "vocab.txt"))
   assert tokens["Qed"] == extension.ids["Qed"]
-  with pytest.raises(ValueError, match="True contradicts .*run.json.*False"):
+  with pytest.raises(ValueError, match="True .*run.json.*False"):
     extend(vocab, tmp_path / "b", ["Qed"], do_lower_case=True, **start_flags)
 
 
@@ -377,7 +377,7 @@ def test_config_vocabulary_and_checkpoint_must_be_of_one_model(vocab, tmp_path):
   with pytest.raises(ValueError, match=r"is \(500, 32\) .*\(500, 64\)"):
     extend(vocab, tmp_path / "out", bert_config_file=str(other))
   other.write_text(json.dumps({**config, "vocab_size": 499}))
-  with pytest.raises(ValueError, match="500 word pieces, but vocab_size of"):
+  with pytest.raises(ValueError, match="500 .*vocab_size"):
     extend(vocab, tmp_path / "out", bert_config_file=str(other))
   path = str(tmp_path / "head.ckpt")
   checkpoints.write(path, {OUTPUT_BIAS: np.zeros(V, np.float32)})
@@ -388,7 +388,7 @@ def test_config_vocabulary_and_checkpoint_must_be_of_one_model(vocab, tmp_path):
   with pytest.raises(ValueError, match="was trained on cased text"):
     cased = "cased_L-12_H-768_A-12/bert_model.ckpt"
     extend(vocab, tmp_path / "out", init_checkpoint=cased)
-  with pytest.raises(ValueError, match="method 'append' is not unused or grow"):
+  with pytest.raises(ValueError, match="method 'append'.*unused.*grow"):
     extend(vocab, tmp_path / "out", method="append")
   assert not (tmp_path / "out").exists()
 

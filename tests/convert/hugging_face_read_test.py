@@ -515,7 +515,7 @@ def test_another_number_of_labels_is_refused(tmp_path):
   folder = write_model(
     tmp_path / "hf", draw(CLASSIFIER), {"id2label": {"0": "a", "1": "b"}}
   )
-  with pytest.raises(ValueError, match="ids 0, 1, but the classifier has 3"):
+  with pytest.raises(ValueError, match="ids 0, 1,.* 3"):
     to_original(folder, tmp_path / "m.ckpt")
 
 
@@ -583,7 +583,7 @@ def test_a_vocabulary_of_another_size_is_refused(tmp_path):
   folder = write_model(tmp_path / "hf", draw(encoder()))
   with pathlib.Path(folder, "vocab.txt").open("a") as writer:
     writer.write("more\n")
-  with pytest.raises(ValueError, match="24 word pieces, but vocab_size .* 23"):
+  with pytest.raises(ValueError, match="24 .*vocab_size .* 23"):
     to_original(folder, (tmp_path / "m.ckpt"))
 
 
