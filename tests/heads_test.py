@@ -28,7 +28,7 @@ def tiny():
   return recorded, model
 
 
-def inputs_of(recorded):
+def read_inputs(recorded):
   return {
     key.removeprefix("in/"): tf.constant(value)
     for key, value in recorded.items()
@@ -77,7 +77,7 @@ def test_heads_of_several_tasks_are_named():
 
 def test_logits_losses_and_probabilities_are_the_originals(tiny):
   recorded, model = tiny
-  inputs = inputs_of(recorded)
+  inputs = read_inputs(recorded)
   logits = model(inputs)
   close(logits, recorded["out/logits"])
   result = losses.per_example_loss(
@@ -95,7 +95,7 @@ def test_logits_losses_and_probabilities_are_the_originals(tiny):
 
 def test_gradients_and_the_clipping_norm_are_the_originals(tiny):
   recorded, model = tiny
-  inputs = inputs_of(recorded)
+  inputs = read_inputs(recorded)
   with tf.GradientTape() as tape:
     logits = model(inputs)
     sums = losses.classifier_loss(logits, inputs, "classification")
@@ -111,13 +111,13 @@ def test_gradients_and_the_clipping_norm_are_the_originals(tiny):
   assert norm == pytest.approx(
     recorded["grad_global_norm_as_clipped"], rel=1e-5
   )
-  # Rows of one word piece count apart: the dense norm is another number.
+  # Rows of one word piece count separately; the dense norm would differ.
   assert norm != pytest.approx(recorded["grad_global_norm_dense"], rel=1e-3)
 
 
 def test_an_example_that_is_not_real_changes_nothing(tiny):
   recorded, model = tiny
-  inputs = inputs_of(recorded)
+  inputs = read_inputs(recorded)
   logits = model(inputs).numpy()
   one_less = {name: value[:5] for name, value in inputs.items()}
   is_real = tf.constant([1, 1, 1, 1, 1, 0])
@@ -184,7 +184,7 @@ def test_dropout_drops_a_tenth_of_the_pooled_output_whatever_the_config_says():
     max_position_embeddings=4,
   )
   model = heads.ClassifierModel(config, num_labels=256)
-  # With the identity for a head, the logits are the dropped-out input.
+  # With the identity as a head, the logits are its input after dropout.
   model.output_weights.assign(np.eye(256))
   ids = {"input_ids": tf.ones((256, 2), tf.int32)}
   pooled = model(ids).numpy()
@@ -216,7 +216,7 @@ def test_a_choice_needs_neither_mask_nor_segments():
   ],
 )
 def test_a_tasks_layer_starts_as_in_the_original(make, name, deviation):
-  """The config's initializer_range is for pre-training's layers alone."""
+  """The config's initializer_range applies only to pre-training's layers."""
   config = modeling.BertConfig(50, 512, 1, 2, 16, initializer_range=0.5)
   (value,) = (v.numpy() for v in make(config).weights if v.path == name)
   # Truncated at two deviations, which leaves 0.88 of the deviation.

@@ -1,4 +1,4 @@
-"""The last layer at a few positions is what it is there at all positions."""
+"""The last layer computed at a few positions equals the whole layer there."""
 
 import dataclasses
 
@@ -11,13 +11,13 @@ from bert_tf import model_inputs, modeling
 from tests.support import tiny_models
 
 B, F = 4, 12
-# The dropout of the last layer is another for other positions.
+# Dropout of the last layer would depend on the positions.
 CONFIG = dataclasses.replace(
   tiny_models.CONFIG,
   hidden_dropout_prob=0.0,
   attention_probs_dropout_prob=0.0,
 )
-# One twice, as padded masked positions are, and in no order.
+# Unsorted, and some repeat, as padded masked positions do.
 POSITIONS = [[3, 0, 0, 11], [7, 2, 5, 5], [1, 9, 4, 0], [10, 3, 6, 8]]
 CLS_POSITIONS = [[0, 5, 0], [0, 0, 0], [0, 4, 8], [0, 6, 9]]
 
@@ -35,8 +35,8 @@ def batch(is_packed):
   return {k: tf.constant(v.astype(np.int32)) for k, v in features.items()}
 
 
-def gradients_of(model, features, positions):
-  """Outputs at POSITIONS and pooled, and gradients of what they lead to."""
+def compute_gradients(model, features, positions):
+  """Computes the outputs at POSITIONS, the pooled output and gradients."""
   rng = np.random.default_rng(2)
 
   def weighted(x):
@@ -69,14 +69,16 @@ def test_outputs_and_gradients_are_those_of_all_positions(
   )
   model.encoder.recompute = recompute
   features = batch(is_packed)
-  of_all = gradients_of(model, features, None)
-  of_few = gradients_of(model, features, tf.constant(POSITIONS))
-  for one, other in zip(tf.nest.flatten(of_few), tf.nest.flatten(of_all)):
+  all_positions = compute_gradients(model, features, None)
+  at_positions = compute_gradients(model, features, tf.constant(POSITIONS))
+  for value, expected in zip(
+    tf.nest.flatten(at_positions), tf.nest.flatten(all_positions)
+  ):
     # Gradients reach 50; sums of float32 numbers in another order.
-    np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-4)
+    np.testing.assert_allclose(value, expected, rtol=1e-5, atol=1e-4)
 
 
-def test_without_positions_the_pooled_output_alone_is_computed():
+def test_without_positions_only_the_pooled_output_is_computed():
   model = modeling.BertModel(tiny_models.CONFIG)
   features = batch(False)
   output = model(features, positions=features["input_ids"][:, :0])
@@ -118,7 +120,7 @@ def test_a_layer_costs_what_its_positions_cost():
     for operation in graph.get_operations()
     if operation.type == "MatMul" and "/layer_1" in operation.name
   ]
-  # Query, key and value of each position; the rest of the chosen ones.
+  # Query, key and value of each position; the rest of the chosen positions.
   few = B * (1 + len(POSITIONS[0]))
   assert sorted(rows) == sorted([few, B * F, B * F, few, few, few])
 

@@ -41,7 +41,7 @@ def test_lists_arrays_and_tensors_are_the_same_input():
     ({"input_ids": [[1, 2]], "input_mask": [[1, 1], [1, 1]]}, "input_mask"),
   ],
 )
-def test_what_does_not_fit_is_named(features, words):
+def test_inputs_that_do_not_fit_are_named(features, words):
   with pytest.raises(ValueError, match=words):
     MODEL(features)
 

@@ -43,12 +43,12 @@ def test_the_batches_that_fit_are_computed():
     r"^\| (BERT-\w+)? ?\| (\d+) \| (.*) \|$", text.split("\n## ")[0], re.M
   )
   name = ""
-  found = {}
+  table = {}
   for new_name, length, cells in rows:
     name = new_name or name
     batches = [int(cell.replace(",", "")) for cell in cells.split(" | ")]
-    found[name, int(length)] = batches
-  assert found == {
+    table[name, int(length)] = batches
+  assert table == {
     (name, length): largest_batches(config(*size), length)
     for name, size in SIZES.items()
     for length in (64, 128, 256, 384, 512)

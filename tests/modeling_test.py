@@ -20,7 +20,7 @@ from bert_tf import (
 GOLDEN = pathlib.Path(__file__).parent / "golden"
 VARIANTS = ["tiny", "tiny_perturbed", "variant_relu", "variant_tanh"]
 
-# What TF 1.11, TF 2.15 and a float64 model differ by is 3.5e-6.
+# TF 1.11, TF 2.15 and a float64 model differ by 3.5e-6.
 TOLERANCE = 1e-5
 
 
@@ -174,7 +174,7 @@ def test_dropout_zeroes_the_configured_share():
 def test_an_input_longer_than_the_positions_is_refused():
   config = modeling.BertConfig(50, 8, 1, 2, 16, max_position_embeddings=4)
   model = modeling.BertModel(config)
-  with pytest.raises(ValueError, match="max_seq_length 5 exceeds .* 4; lower"):
+  with pytest.raises(ValueError, match="max_seq_length 5 .* 4"):
     model({"input_ids": tf.zeros((1, 5), tf.int32)})
 
 
@@ -240,7 +240,7 @@ def test_sizes_are_refused_when_a_model_is_built_and_not_before():
   with pytest.raises(ValueError, match="hidden_size 37 .*_attention_heads 12"):
     modeling.BertModel(config)
   config = modeling.BertConfig(vocab_size=5, hidden_act="swish")
-  with pytest.raises(ValueError, match="hidden_act 'swish' is not known"):
+  with pytest.raises(ValueError, match="hidden_act 'swish'"):
     modeling.BertModel(config)
 
 

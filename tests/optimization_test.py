@@ -106,7 +106,7 @@ def test_training_follows_the_original(folder, name, model_class, use_xla):
     loss, norm, learning_rate = step(features)
     np.testing.assert_allclose(loss, recorded["rec/total_loss"][i], atol=1e-5)
     np.testing.assert_allclose(norm, recorded["rec/gnorm"][i], rtol=1e-5)
-    # XLA fuses multiplications, which may move the last bit.
+    # XLA fuses multiplications, which may change the last bit.
     np.testing.assert_allclose(learning_rate, recorded["rec/lr"][i], rtol=3e-7)
 
   final = checkpoints.find_latest(str(GOLDEN / folder / f"{name}_final"))
@@ -163,7 +163,7 @@ def step_function(optimizer):
 
 
 def num_compiled_calls(function):
-  """Counts the operations of a graph that call what XLA compiles."""
+  """Counts the operations of a graph that call an XLA program."""
   graph = function.graph.as_graph_def()
   compiled = {
     f.signature.name

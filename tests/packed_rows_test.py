@@ -1,4 +1,4 @@
-"""Several instances in a row are computed as if each were alone."""
+"""Instances packed into a row give the results of separate rows."""
 
 import keras
 import numpy as np
@@ -21,7 +21,7 @@ def model():
   keras.utils.set_random_seed(1)
   model = heads.PretrainingModel(CONFIG)
   for variable in model.trainable_variables:
-    # Biases and norms are not all alike.
+    # Untrained biases and norms would all be equal.
     if len(variable.shape) == 1:
       noise = np.random.default_rng(2).normal(size=variable.shape)
       variable.assign_add(0.3 * noise)
@@ -29,40 +29,42 @@ def model():
 
 
 @pytest.fixture(scope="module")
-def both():
-  """The packed batch and the one with an instance in each row."""
+def batches():
+  """A packed batch, and a batch with one instance in each row."""
   instances = make_instances()
   ends = np.cumsum([len(row) for row in ROWS])
   rows = [instances[end - len(row) : end] for row, end in zip(ROWS, ends)]
-  return batch(rows, True), batch([[one] for one in instances], False)
+  return batch(rows, True), batch([[instance] for instance in instances], False)
 
 
 @pytest.mark.parametrize("jit_compile", [False, True])
 @pytest.mark.parametrize("is_fused", [False, True])
-def test_losses_and_gradients_are_those_of_the_instances_alone(
-  model, both, is_fused, jit_compile
+def test_losses_and_gradients_equal_those_of_separate_rows(
+  model, batches, is_fused, jit_compile
 ):
   (packed, packed_gradients), (alone, gradients) = (
     losses_and_gradients(model, features, is_fused, jit_compile)
-    for features in both
+    for features in batches
   )
   assert packed.pop("instances_per_row") == pytest.approx(11 / 5)
   assert packed.keys() == alone.keys()
   for name, value in alone.items():
     assert packed[name] == pytest.approx(value, abs=1e-5), name
-  for variable, one, other in zip(
+  for variable, gradient, expected in zip(
     model.trainable_variables, packed_gradients, gradients, strict=True
   ):
-    # float32: sums of another order.
-    np.testing.assert_allclose(one, other, atol=1e-5, err_msg=variable.path)
-    # A bias of all keys alike leaves the softmax as it is.
+    # float32 sums in another order.
+    np.testing.assert_allclose(
+      gradient, expected, atol=1e-5, err_msg=variable.path
+    )
+    # A bias that all keys share does not change the softmax.
     if not variable.path.endswith("key/bias"):
-      assert np.abs(other).max() > 1e-4, variable.path
+      assert np.abs(expected).max() > 1e-4, variable.path
 
 
-def test_each_instance_has_its_own_pooled_output(model, both):
-  packed, alone = (model.bert(features) for features in both)
-  is_input = (both[0]["cls_positions"] > 0).numpy()
+def test_each_instance_has_its_own_pooled_output(model, batches):
+  packed, alone = (model.bert(features) for features in batches)
+  is_input = (batches[0]["cls_positions"] > 0).numpy()
   is_input[:, 0] = True
   assert packed.pooled_output.shape == (5, MAX_INSTANCES, 16)
   np.testing.assert_allclose(
@@ -70,8 +72,8 @@ def test_each_instance_has_its_own_pooled_output(model, both):
   )
 
 
-def test_an_instance_does_not_see_the_others_in_its_row(model, both):
-  features = dict(both[0])
+def test_an_instance_does_not_see_the_others_in_its_row(model, batches):
+  features = dict(batches[0])
   ids = features["input_ids"].numpy()
   ids[1, 9:17] = ids[1, 9:17][::-1]  # The second of three.
   before = model.bert(features).sequence_output.numpy()
@@ -82,9 +84,11 @@ def test_an_instance_does_not_see_the_others_in_its_row(model, both):
   assert np.abs(before[1, 9:17] - after[1, 9:17]).max() > 1e-3
 
 
-def test_sizes_need_not_be_known_when_a_row_is_traced(model, both):
-  features = {n: both[0][n] for n in ("input_ids", "input_mask", "segment_ids")}
-  features["cls_positions"] = both[0]["cls_positions"]
+def test_sizes_need_not_be_known_when_a_row_is_traced(model, batches):
+  features = {
+    n: batches[0][n] for n in ("input_ids", "input_mask", "segment_ids")
+  }
+  features["cls_positions"] = batches[0]["cls_positions"]
   signature = {n: tf.TensorSpec([None, None], tf.int32) for n in features}
   traced = tf.function(model.bert, input_signature=[signature])
   np.testing.assert_allclose(

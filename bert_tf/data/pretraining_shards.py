@@ -275,7 +275,8 @@ def _prepare(
       f"cannot resume: {note} is missing, so the settings of the existing "
       "files are unknown. Drop `resume` to build them again."
     )
-  _remove_unfinished(pending)
+  # A process killed just after a shard's rename leaves its empty hidden folder.
+  _remove_unfinished(tasks)
   if len(tasks) > 1:
     # See `create`. A single new shard replaces the old one in one step.
     for task in pending:

@@ -102,7 +102,7 @@ FAULTS = {
   "one of them as --text_column",
   "--input_file=latin.txt": "latin.txt:1: not UTF-8 (byte 1 of the line)",
   "--input_file=in.txt --language=xx": "--language=xx",
-  "--input_file=in.txt --num_workers=2 --runner=X": "give one",
+  "--input_file=in.txt --num_workers=2 --runner=X": "--runner=X for Beam",
 }
 
 

@@ -142,8 +142,8 @@ def parse(monkeypatch):
   monkeypatch.setattr(flags, "FLAGS", values)
 
   def parsed(*arguments):
-    rest = command._parse(["program", *arguments])[1:]
-    return values.do_train, values.name, rest
+    positional_arguments = command._parse(["program", *arguments])[1:]
+    return values.do_train, values.name, positional_arguments
 
   return parsed
 

@@ -142,13 +142,15 @@ def test_resume_builds_only_missing_shards(text, config, tmp_path):
   lost.unlink()
   left = tmp_path / "out" / ".data-00002-of-00004.tmp-1"
   left.write_bytes(b"half")
-  kept = tmp_path / "out" / "data-00001-of-00004"
-  kept.write_bytes(b"kept, not built again")
+  existing = tmp_path / "out" / "data-00001-of-00004"
+  existing.write_bytes(b"kept, not built again")
+  # Left by a process that was killed just after it renamed the shard.
+  (tmp_path / "out" / ".data-00001-of-00004.tmp-1").mkdir()
   summary = create(resume=True)
-  assert kept.read_bytes() == b"kept, not built again"
+  assert existing.read_bytes() == b"kept, not built again"
   assert lost.read_bytes() == result[lost.name]
   assert summary.num_shards_kept == 3
-  assert not left.exists()
+  assert hidden(tmp_path / "out") == [".data.settings.json"]
   create()
   assert contents(tmp_path / "out") == result
 
@@ -179,7 +181,7 @@ def test_resume_with_another_setting_names_the_flag(
         config.masking_config, **changes["masking_config"]
       )
     }
-  with pytest.raises(ValueError, match=f"`{flag}` differs from the run"):
+  with pytest.raises(ValueError, match=f"`{flag}`"):
     pretraining_shards.create(
       dataclasses.replace(config, **changes),
       [str(text)],
@@ -194,10 +196,10 @@ def test_resume_with_another_text_or_number_of_shards_is_refused(
 ):
   output = str(tmp_path / "out" / "data")
   pretraining_shards.create(config, [str(text)], output, 2)
-  with pytest.raises(ValueError, match="`num_shards` differs.*2 then, 3 now"):
+  with pytest.raises(ValueError, match="`num_shards` .*2.* 3"):
     pretraining_shards.create(config, [str(text)], output, 3, resume=True)
   text.write_text(text.read_text() + "\nmore.\n")
-  with pytest.raises(ValueError, match="`input_file` differs"):
+  with pytest.raises(ValueError, match="`input_file`"):
     pretraining_shards.create(config, [str(text)], output, 2, resume=True)
   assert len(contents(tmp_path / "out")) == 2
 

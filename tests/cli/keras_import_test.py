@@ -18,12 +18,12 @@ print("sklearn" in sys.modules, keras.__version__)
 
 
 def test_keras_does_not_import_hidden_packages_but_others_do():
-  done = subprocess.run(
+  result = subprocess.run(
     [sys.executable, "-c", CODE], cwd=ROOT, capture_output=True, text=True
   )
-  assert done.returncode == 0, done.stderr
+  assert result.returncode == 0, result.stderr
   import keras
 
   # Without hiding, Keras imports scikit-learn, which is always installed.
   assert "sklearn" in sys.modules
-  assert done.stdout.split() == ["[]", "True", keras.__version__]
+  assert result.stdout.split() == ["[]", "True", keras.__version__]

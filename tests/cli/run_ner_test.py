@@ -245,12 +245,12 @@ def test_a_stopped_training_has_no_scores_and_resumes_to_the_same_weights(
       ner.run(config)
   assert not (tmp_path / "out" / "eval_results.txt").exists()
   assert ner.run(config) == pytest.approx(result, rel=1e-6)
-  one, other = (
+  uninterrupted, resumed = (
     checkpoints.CheckpointReader(str(tmp_path / name / "model.ckpt-7"))
     for name in ("whole", "out")
   )
-  for name in one.shapes:
-    np.testing.assert_array_equal(one.get(name), other.get(name))
+  for name in uninterrupted.shapes:
+    np.testing.assert_array_equal(uninterrupted.get(name), resumed.get(name))
 
 
 def test_a_signal_ends_the_run_without_results(data, tmp_path, monkeypatch):

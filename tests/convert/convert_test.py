@@ -1,4 +1,4 @@
-"""A model goes to every format and comes back to the bit."""
+"""A model converted to another format and back is the same to the bit."""
 
 import dataclasses
 import json
@@ -24,7 +24,7 @@ TARGETS = {
 
 
 def there_and_back(tmp_path, kind, model_format):
-  """The original's tensors and those after a way through another format."""
+  """Returns the original's tensors, and the prefix after a round trip."""
   prefix, model = interop_models.write_original(tmp_path / "in", kind)
   target = str(tmp_path / TARGETS[model_format])
   back = str(tmp_path / "back" / "bert_model.ckpt")
@@ -46,12 +46,12 @@ def test_a_round_trip_changes_no_bit(tmp_path, kind, model_format):
     return
   expected, back = there_and_back(tmp_path, kind, model_format)
   reader = checkpoints.CheckpointReader(back)
-  # Neither slots nor the step have come along.
+  # The result has neither slots nor a step.
   assert set(reader.shapes) == set(expected)
   for name, value in expected.items():
-    found = reader.get(name)
-    assert found.dtype == np.float32
-    assert found.tobytes() == value.tobytes(), name
+    result = reader.get(name)
+    assert result.dtype == np.float32
+    assert result.tobytes() == value.tobytes(), name
   files = {"bert_config.json", "vocab.txt", "run.json"}
   if kind in interop_models.LABEL_MAPS:
     files.add("label_map.json")
@@ -63,7 +63,7 @@ def test_a_round_trip_changes_no_bit(tmp_path, kind, model_format):
 
 
 @pytest.mark.parametrize("kind", interop_models.KINDS)
-def test_keras_weights_are_what_the_models_load_and_save(tmp_path, kind):
+def test_keras_weights_are_those_that_the_models_load_and_save(tmp_path, kind):
   prefix, model = interop_models.write_original(tmp_path / "in", kind)
   target = str(tmp_path / "out" / "bert.weights.h5")
   convert.convert(pretrained.ModelSource(prefix), "original", target, "keras")
@@ -106,7 +106,7 @@ def test_weights_that_are_not_finite_are_not_converted(
     )
 
 
-def test_a_lone_masked_lm_head_gets_the_other_for_keras(tmp_path):
+def test_a_single_masked_lm_head_gets_a_next_sentence_head_for_keras(tmp_path):
   prefix, model = interop_models.write_original(tmp_path / "in", "pretraining")
   tensors = {
     v.path: v.numpy()
@@ -129,14 +129,14 @@ def test_a_lone_masked_lm_head_gets_the_other_for_keras(tmp_path):
       np.testing.assert_array_equal(variable.numpy(), tensors[variable.path])
 
 
-def test_forms_go_to_one_another_without_the_originals(tmp_path):
+def test_formats_convert_into_each_other_directly(tmp_path):
   prefix, model = interop_models.write_original(tmp_path / "in", "classifier")
   h5, folder = str(tmp_path / "k" / "m.weights.h5"), str(tmp_path / "hf")
   convert.convert(pretrained.ModelSource(prefix), "original", h5, "keras")
   convert.convert(pretrained.ModelSource(h5), "keras", folder, "hf")
-  found = safetensors_numpy.load_file(tmp_path / "hf" / "model.safetensors")
+  result = safetensors_numpy.load_file(tmp_path / "hf" / "model.safetensors")
   np.testing.assert_array_equal(
-    found["classifier.weight"], model.output_weights.numpy()
+    result["classifier.weight"], model.output_weights.numpy()
   )
 
 
@@ -184,7 +184,7 @@ def test_a_case_that_contradicts_the_models_files_is_refused(
   convert.convert(source, "original", target, model_format)
   source = pretrained.ModelSource(target, do_lower_case=True)
   where = "tokenizer_config.json" if model_format == "hf" else "run.json"
-  with pytest.raises(ValueError, match=f"True contradicts .*{where}.*False"):
+  with pytest.raises(ValueError, match=f"True .*{where}.*False"):
     convert.convert(
       source, model_format, str(tmp_path / "b" / "m.ckpt"), "original"
     )
@@ -212,12 +212,12 @@ def test_run_json_stays_beside_an_original_checkpoint(
   command = ("convert_checkpoint.py", *flags)
   result = run_script(*command, "--output_checkpoint=out/m", cwd=tmp_path)
   assert result.returncode == 0, result.stderr
-  if average_last > 1:  # Of other weights than were scored.
+  if average_last > 1:  # The scores belong to weights that were not averaged.
     run = dataclasses.replace(run, scores=None)
   assert model_folder.ModelFolder(str(tmp_path / "out" / "m")).run == run
   vocab = (tmp_path / "out" / "vocab.txt").read_text()
   assert vocab == interop_models.VOCAB
-  # Another model's folder is left alone.
+  # The folder of another model does not change.
   (tmp_path / "other").mkdir()
   (tmp_path / "other" / "vocab.txt").write_text("other\n")
   result = run_script(*command, "--output_checkpoint=other/m", cwd=tmp_path)
@@ -226,7 +226,7 @@ def test_run_json_stays_beside_an_original_checkpoint(
   assert [p.name for p in (tmp_path / "other").iterdir()] == ["vocab.txt"]
 
 
-def test_the_newest_checkpoint_of_a_run_is_taken(tmp_path):
+def test_the_newest_checkpoint_of_a_run_is_converted(tmp_path):
   folder = tmp_path / "run"
   interop_models.write_beside(folder, "encoder")
   for step in (1, 2):
@@ -280,14 +280,14 @@ def test_a_vocabulary_of_another_size_is_refused(tmp_path):
   prefix, _ = interop_models.write_original(tmp_path / "in", "encoder")
   with (tmp_path / "in" / "vocab.txt").open("a") as writer:
     writer.write("more\n")
-  with pytest.raises(ValueError, match="24 word pieces, but vocab_size .* 23"):
+  with pytest.raises(ValueError, match="24 .*vocab_size .* 23"):
     convert.convert(
       pretrained.ModelSource(prefix), "original", str(tmp_path / "out"), "hf"
     )
 
 
 @pytest.mark.parametrize("model_format", ["original", "model_garden", "keras"])
-def test_another_models_files_are_not_written_over(tmp_path, model_format):
+def test_the_files_of_another_model_are_not_overwritten(tmp_path, model_format):
   prefix, _ = interop_models.write_original(tmp_path / "in", "encoder")
   target = str(tmp_path / TARGETS[model_format])
   (tmp_path / "out").mkdir()
@@ -300,7 +300,7 @@ def test_another_models_files_are_not_written_over(tmp_path, model_format):
 
 
 class TestBadKerasWeights:
-  """Files that Keras did not write, or not of this config."""
+  """Weights files that Keras did not write or that have another config."""
 
   def read(self, path):
     return keras_weights.read(pretrained.ModelSource(str(path)))
@@ -311,18 +311,18 @@ class TestBadKerasWeights:
     interop_models.random_model("classifier").save_weights(path)
     return path
 
-  def test_a_file_that_is_cut_short_is_named(self, tmp_path):
+  def test_a_truncated_file_is_named(self, tmp_path):
     path = self.saved(tmp_path)
     path.write_bytes(path.read_bytes()[:-500])
     with pytest.raises(ValueError, match="m.weights.h5 .*HDF5"):
       self.read(path)
 
-  def test_a_file_that_is_not_there_is_named(self, tmp_path):
+  def test_a_missing_file_is_named(self, tmp_path):
     interop_models.write_beside(tmp_path, "classifier")
     with pytest.raises(ValueError, match="there is no .*m.weights.h5"):
       self.read(tmp_path / "m.weights.h5")
 
-  def test_a_whole_model_is_no_file_of_weights(self, tmp_path):
+  def test_a_whole_model_is_refused_as_a_weights_file(self, tmp_path):
     with pytest.raises(ValueError, match="does not end in .weights.h5"):
       self.read(tmp_path / "m.keras")
 
@@ -343,7 +343,7 @@ class TestBadKerasWeights:
       self.read(path)
 
 
-def test_the_script_goes_to_another_form_and_says_what(tmp_path, run_script):
+def test_the_script_converts_and_prints_a_summary(tmp_path, run_script):
   _, model = interop_models.write_original(tmp_path / "run", "classifier")
   result = run_script(
     "convert_checkpoint.py",
@@ -355,9 +355,9 @@ def test_the_script_goes_to_another_form_and_says_what(tmp_path, run_script):
   assert result.returncode == 0, result.stderr
   [line] = result.stdout.splitlines()
   assert line == "out from run/model.ckpt-7; heads: classification"
-  found = safetensors_numpy.load_file(tmp_path / "out" / "model.safetensors")
+  tensors = safetensors_numpy.load_file(tmp_path / "out" / "model.safetensors")
   np.testing.assert_array_equal(
-    found["classifier.weight"], model.output_weights.numpy()
+    tensors["classifier.weight"], model.output_weights.numpy()
   )
 
 
@@ -375,9 +375,7 @@ def test_the_script_goes_to_another_form_and_says_what(tmp_path, run_script):
     ),
   ],
 )
-def test_the_script_refuses_what_it_would_not_use(
-  tmp_path, run_script, flags, expected
-):
+def test_the_script_refuses_unused_flags(tmp_path, run_script, flags, expected):
   interop_models.write_original(tmp_path / "run", "classifier")
   result = run_script(
     "convert_checkpoint.py",
@@ -395,14 +393,14 @@ def test_the_script_refuses_what_it_would_not_use(
 @pytest.mark.parametrize(
   "kind", ["external", "virtual", "link", "soft", "bomb"]
 )
-def test_keras_weights_whose_values_are_elsewhere_are_refused(tmp_path, kind):
+def test_keras_weights_with_values_in_other_files_are_refused(tmp_path, kind):
   prefix, _ = interop_models.write_original(tmp_path / "in", "encoder")
   path = str(tmp_path / "out" / "bert.weights.h5")
   convert.convert(pretrained.ModelSource(prefix), "original", path, "keras")
   other = str(tmp_path / "other.h5")
   shutil.copy(path, other)
   with h5py.File(path, "r+") as file:
-    [name] = [n for n in names_of(file) if "pooler" in n and n.endswith("/1")]
+    [name] = [n for n in list_names(file) if "pooler" in n and n.endswith("/1")]
     shape = file[name].shape
     del file[name]
     if kind == "external":
@@ -427,7 +425,7 @@ def test_keras_weights_whose_values_are_elsewhere_are_refused(tmp_path, kind):
     )
 
 
-def names_of(file):
+def list_names(file):
   names = []
   file.visit(names.append)
   return names

@@ -11,7 +11,7 @@ from bert_tf.export import export
 from bert_tf.inference import loaded_model
 from tests.support import tiny_models
 
-# By folder: the path that is given, and the files of weights.
+# For each folder: the path of the model and the weights files.
 FILES = {
   "saved_model": (
     "",
@@ -59,7 +59,7 @@ def read_all(path, tmp_path):
 
 @pytest.mark.parametrize(("folder", "name"), CASES)
 @pytest.mark.parametrize("damage", ["empty", "half", "short", "zeros", "noise"])
-def test_damage_is_one_line_that_names_the_model(
+def test_damage_ends_in_one_line_that_names_the_model(
   folders, tmp_path, folder, name, damage
 ):
   model = tmp_path / folder

@@ -1,4 +1,4 @@
-"""Words added to a model: rows, vocabulary, config, and what stays."""
+"""Words added to a model: new rows, vocabulary, config, unchanged values."""
 
 import dataclasses
 import json
@@ -21,13 +21,13 @@ GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
 MODEL = GOLDEN / "tiny_perturbed"
 CONFIG = MODEL / "bert_config.json"
 CHECKPOINT = MODEL / "bert_model.ckpt"
-# Of the same sizes, with the optimizer's slots and the step.
+# A model of the same sizes, with the optimizer's slots and the step.
 TRAINED = MODEL / "trajectory_tf215_final" / "model.ckpt-10"
 V, D = 500, 32
 EMBEDDINGS = "bert/embeddings/word_embeddings"
 OUTPUT_BIAS = "cls/predictions/output_bias"
 
-# New words, and by hand what they are in the tiny vocabulary.
+# New words and their pieces in the tiny vocabulary, found by hand.
 PIECES = {
   "flighty": ("flight", "##y"),
   "qed": ("q", "##ed"),
@@ -43,7 +43,7 @@ IDS = {
 
 @pytest.fixture(scope="module")
 def vocab(tmp_path_factory):
-  """The tiny vocabulary with slots, and lines whose odd ends must stay."""
+  """The tiny vocabulary with unused entries and unusual line ends."""
   lines = (GOLDEN / "tiny" / "vocab.txt").read_bytes().split(b"\n")[:V]
   for index, slot in SLOTS.items():
     lines[index] = slot
@@ -55,7 +55,7 @@ def vocab(tmp_path_factory):
 
 
 def extend(vocab, output_dir, texts=tuple(PIECES), **settings):
-  given = {
+  arguments = {
     "bert_config_file": str(CONFIG),
     "vocab_file": str(vocab),
     "init_checkpoint": str(CHECKPOINT),
@@ -66,12 +66,12 @@ def extend(vocab, output_dir, texts=tuple(PIECES), **settings):
     "do_lower_case": True,
     **settings,
   }
-  return extend_vocab.extend(**given)
+  return extend_vocab.extend(**arguments)
 
 
 @pytest.fixture(scope="module")
 def extended(vocab, tmp_path_factory):
-  """A function from a method to what it says and the folder it writes."""
+  """Extends by a method, once. Returns the extension and its folder."""
   made = {}
 
   def run(method):
@@ -108,21 +108,21 @@ def test_a_new_row_is_the_mean_of_its_old_pieces(extended, method):
 
 
 @METHODS
-def test_all_else_is_the_same_to_the_bit(extended, method):
+def test_all_other_values_are_the_same_to_the_bit(extended, method):
   _, folder = extended(method)
   old = checkpoints.CheckpointReader(str(TRAINED))
   new = checkpoints.CheckpointReader(str(folder / "bert_model.ckpt"))
-  # What a released checkpoint of these sizes holds: no slots, no step.
+  # A released checkpoint of these sizes has no slots and no step.
   released = checkpoints.CheckpointReader(str(CHECKPOINT))
   assert set(new.shapes) == set(released.shapes)
   size = V if method == "unused" else V + len(PIECES)
   assert new.shapes[EMBEDDINGS] == (size, D)
   assert new.shapes[OUTPUT_BIAS] == (size,)
-  kept = [i for i in range(V) if i not in IDS[method].values()]
+  old_ids = [i for i in range(V) if i not in IDS[method].values()]
   for name in new.shapes:
     before, after = old.get(name), new.get(name)
     if name in (EMBEDDINGS, OUTPUT_BIAS):
-      before, after = before[kept], after[kept]
+      before, after = before[old_ids], after[old_ids]
     assert before.tobytes() == after.tobytes(), name
 
 
@@ -144,11 +144,11 @@ def test_the_vocabulary_has_the_words_and_its_other_lines(
 
 
 @METHODS
-def test_the_config_has_the_new_size_and_all_else(extended, method):
+def test_the_config_changes_only_its_vocab_size(extended, method):
   extension, folder = extended(method)
   size = V if method == "unused" else V + len(PIECES)
-  found = json.loads((folder / "bert_config.json").read_text())
-  assert found == {**json.loads(CONFIG.read_text()), "vocab_size": size}
+  config = json.loads((folder / "bert_config.json").read_text())
+  assert config == {**json.loads(CONFIG.read_text()), "vocab_size": size}
   assert extension.vocab_size == size
   assert extension.num_unused == (0 if method == "unused" else len(SLOTS))
 
@@ -177,7 +177,9 @@ def outputs(config, checkpoint, ids):
 
 
 @METHODS
-def test_a_text_without_the_words_gets_what_it_got(extended, vocab, method):
+def test_a_text_without_the_new_words_gets_the_same_ids_and_outputs(
+  extended, vocab, method
+):
   _, folder = extended(method)
   text = "few songs of the church were much noted on flight 18 in 1988."
   old, new = (
@@ -191,10 +193,10 @@ def test_a_text_without_the_words_gets_what_it_got(extended, vocab, method):
     folder / "bert_config.json", folder / "bert_model.ckpt", ids
   )
   np.testing.assert_array_equal(new_sequence, sequence)
-  kept = [i for i in range(V) if i not in IDS[method].values()]
-  # A product with a wider matrix may add in another order.
+  old_ids = [i for i in range(V) if i not in IDS[method].values()]
+  # A product with a wider matrix may sum in another order.
   np.testing.assert_allclose(
-    new_masked[..., kept], masked[..., kept], atol=1e-5
+    new_masked[..., old_ids], masked[..., old_ids], atol=1e-5
   )
 
 
@@ -236,13 +238,13 @@ def test_run_json_comes_along_and_decides_the_case(vocab, tmp_path):
   scored = dataclasses.replace(run, scores={"loss": 2.0})
   run_info.write_run(str(start), scored, config, str(vocab))
   folder = tmp_path / "out"
-  given = {"init_checkpoint": path}
-  extension = extend(vocab, folder, ["Qed"], do_lower_case=None, **given)
+  start_flags = {"init_checkpoint": path}
+  extension = extend(vocab, folder, ["Qed"], do_lower_case=None, **start_flags)
   assert model_folder.ModelFolder(str(folder)).run == run
   tokens = tokenization.load_vocab(str(folder / "vocab.txt"))
   assert tokens["Qed"] == extension.ids["Qed"]
-  with pytest.raises(ValueError, match="True contradicts .*run.json.*False"):
-    extend(vocab, tmp_path / "b", ["Qed"], do_lower_case=True, **given)
+  with pytest.raises(ValueError, match="True .*run.json.*False"):
+    extend(vocab, tmp_path / "b", ["Qed"], do_lower_case=True, **start_flags)
 
 
 def test_without_run_json_the_vocabulary_decides_the_case(vocab, tmp_path):
@@ -252,7 +254,7 @@ def test_without_run_json_the_vocabulary_decides_the_case(vocab, tmp_path):
   ).run == run_info.RunInfo(task="pretraining", do_lower_case=True)
 
 
-def test_a_checkpoint_of_the_encoder_alone_will_do(vocab, tmp_path):
+def test_a_checkpoint_of_only_the_encoder_is_extended(vocab, tmp_path):
   reader = checkpoints.CheckpointReader(str(CHECKPOINT))
   path = str(tmp_path / "encoder.ckpt")
   checkpoints.write(
@@ -305,7 +307,7 @@ def test_cased_words_are_taken_for_a_cased_model(vocab, tmp_path):
     vocab, tmp_path / "out", ["Café", "flighty"], do_lower_case=False
   )
   assert dict(extension.ids) == {"Café": 5, "flighty": 498}
-  # Each of C and é is unknown, so the word is.
+  # C and é are unknown, so the whole word is.
   assert extension.pieces["Café"] == ("[UNK]",)
   with pytest.raises(ValueError, match="before it is looked up; give zw.$"):
     extend(vocab, tmp_path / "no", ["z\u200bw"], do_lower_case=False)
@@ -358,7 +360,7 @@ def test_a_folder_in_use_is_not_written_to(vocab, tmp_path):
   }
 
 
-def test_nothing_is_left_when_the_disk_is_full(vocab, tmp_path, monkeypatch):
+def test_a_full_disk_leaves_no_files(vocab, tmp_path, monkeypatch):
   def fail(path, tensors):
     raise OSError(f"could not write the checkpoint {path}")
 
@@ -375,7 +377,7 @@ def test_config_vocabulary_and_checkpoint_must_be_of_one_model(vocab, tmp_path):
   with pytest.raises(ValueError, match=r"is \(500, 32\) .*\(500, 64\)"):
     extend(vocab, tmp_path / "out", bert_config_file=str(other))
   other.write_text(json.dumps({**config, "vocab_size": 499}))
-  with pytest.raises(ValueError, match="500 word pieces, but vocab_size of"):
+  with pytest.raises(ValueError, match="500 .*vocab_size"):
     extend(vocab, tmp_path / "out", bert_config_file=str(other))
   path = str(tmp_path / "head.ckpt")
   checkpoints.write(path, {OUTPUT_BIAS: np.zeros(V, np.float32)})
@@ -386,12 +388,12 @@ def test_config_vocabulary_and_checkpoint_must_be_of_one_model(vocab, tmp_path):
   with pytest.raises(ValueError, match="was trained on cased text"):
     cased = "cased_L-12_H-768_A-12/bert_model.ckpt"
     extend(vocab, tmp_path / "out", init_checkpoint=cased)
-  with pytest.raises(ValueError, match="method 'append' is not unused or grow"):
+  with pytest.raises(ValueError, match="method 'append'.*unused.*grow"):
     extend(vocab, tmp_path / "out", method="append")
   assert not (tmp_path / "out").exists()
 
 
-def test_words_are_read_one_a_line(tmp_path):
+def test_each_line_of_a_file_is_a_word(tmp_path):
   path = tmp_path / "words.txt"
   path.write_text("qed\n\n  flighty \n \nthe", encoding="utf-8")
   assert extend_vocab.read_words(str(path)) == [
@@ -403,7 +405,7 @@ def test_words_are_read_one_a_line(tmp_path):
     extend_vocab.read_words(str(tmp_path / "none.txt"))
 
 
-def test_a_word_of_a_file_is_named_by_its_line(vocab, tmp_path):
+def test_a_bad_word_of_a_file_is_named_with_its_line(vocab, tmp_path):
   path = tmp_path / "words.txt"
   path.write_text("qed\n\nwell-known\n", encoding="utf-8")
   with pytest.raises(ValueError) as error:
@@ -414,7 +416,7 @@ def test_a_word_of_a_file_is_named_by_its_line(vocab, tmp_path):
   )
 
 
-def test_the_script_writes_a_model_and_says_what_it_did(
+def test_the_script_writes_a_model_and_prints_a_summary(
   vocab, tmp_path, run_script
 ):
   (tmp_path / "words.txt").write_text("flighty\nthe\nqed\n", encoding="utf-8")

@@ -27,7 +27,7 @@ CLASSES = {
 
 @pytest.fixture
 def transformers():
-  """The library; tests are skipped without it."""
+  """The module transformers; skips the test if it is not installed."""
   pytest.importorskip("torch", reason="torch is not installed")
   return pytest.importorskip(
     "transformers", reason="transformers is not installed"
@@ -35,7 +35,7 @@ def transformers():
 
 
 def to_hf(tmp_path, kind, config=interop_models.CONFIG):
-  """Returns the folder, our model and what was said."""
+  """Returns the converted folder, our model and the conversion's summary."""
   prefix, model = interop_models.write_original(tmp_path / "in", kind, config)
   folder = tmp_path / "hf"
   written = convert.convert(
@@ -49,7 +49,7 @@ def read_json(path):
 
 
 @pytest.mark.parametrize("kind", CLASSES)
-def test_the_files_are_those_that_from_pretrained_takes(tmp_path, kind):
+def test_from_pretrained_finds_all_its_files(tmp_path, kind):
   folder, _, _ = to_hf(tmp_path, kind)
   assert {path.name for path in folder.iterdir()} == {
     "bert_config.json",
@@ -68,15 +68,15 @@ def test_the_files_are_those_that_from_pretrained_takes(tmp_path, kind):
   assert config["hidden_act"] == "gelu_new"
   assert config["layer_norm_eps"] == 1e-12
   assert config["pad_token_id"] == 0
-  # Others may read what was written.
+  # Other users may read the file.
   assert (folder / "model.safetensors").stat().st_mode & 0o044
 
 
 def test_names_and_matrices_are_hugging_faces(tmp_path):
   folder, model, _ = to_hf(tmp_path, "pretraining")
-  found = safetensors_numpy.load_file(folder / "model.safetensors")
+  written = safetensors_numpy.load_file(folder / "model.safetensors")
   ours = {v.path: v.numpy() for v in model.weights}
-  assert len(found) == len(ours)
+  assert len(written) == len(ours)
   expected = {
     "bert.embeddings.word_embeddings.weight": ours[
       "bert/embeddings/word_embeddings"
@@ -97,7 +97,7 @@ def test_names_and_matrices_are_hugging_faces(tmp_path):
     "cls.seq_relationship.weight": ours["cls/seq_relationship/output_weights"],
   }
   for name, value in expected.items():
-    np.testing.assert_array_equal(found[name], value, err_msg=name)
+    np.testing.assert_array_equal(written[name], value, err_msg=name)
 
 
 def test_labels_come_from_the_label_map(tmp_path):
@@ -123,7 +123,7 @@ def test_a_label_map_of_other_labels_is_refused(tmp_path):
   prefix, _ = interop_models.write_original(tmp_path / "in", "classifier")
   path = tmp_path / "in" / "label_map.json"
   path.write_text(json.dumps({**read_json(path), "labels": ["a", "b"]}))
-  with pytest.raises(ValueError, match="2 labels are saved .* head has 3"):
+  with pytest.raises(ValueError, match="2 labels .* 3"):
     convert.convert(
       pretrained.ModelSource(prefix), "original", str(tmp_path / "hf"), "hf"
     )
@@ -138,7 +138,7 @@ def test_a_label_map_of_other_labels_is_refused(tmp_path):
     ("", "linear"),
   ],
 )
-def test_the_tanh_form_of_gelu_has_another_name_there(tmp_path, act, there):
+def test_the_tanh_gelu_has_hugging_faces_name(tmp_path, act, there):
   config = modeling.BertConfig.from_dict(
     {**interop_models.CONFIG.to_dict(), "hidden_act": act}
   )
@@ -172,7 +172,7 @@ def test_the_case_is_the_flags_or_the_vocabularys(
 
 
 @pytest.mark.parametrize("strip_accents", [None, True, False])
-def test_accents_are_kept_or_dropped_as_here(tmp_path, strip_accents):
+def test_accents_are_kept_or_dropped_as_in_our_model(tmp_path, strip_accents):
   prefix, _ = interop_models.write_original(tmp_path / "in", "encoder")
   run = run_info.RunInfo(
     task="encoder", do_lower_case=True, strip_accents=strip_accents
@@ -206,7 +206,7 @@ def test_a_folder_without_a_vocabulary_is_not_written(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["tokenizer.json", "added_tokens.json"])
-def test_a_folder_of_something_else_is_left_alone(tmp_path, name):
+def test_a_folder_with_foreign_files_is_not_changed(tmp_path, name):
   folder = tmp_path / "hf"
   folder.mkdir()
   # transformers would take its words before those of vocab.txt.
@@ -226,7 +226,7 @@ def test_the_same_model_is_written_again(tmp_path):
     to_hf(tmp_path, "pretraining")
 
 
-def test_heads_that_no_class_has_together_are_named(tmp_path):
+def test_heads_that_no_class_combines_are_named(tmp_path):
   config = interop_models.CONFIG
   model = interop_models.random_model("pretraining")
   tensors = {v.path: v.numpy() for v in model.weights}
@@ -243,7 +243,7 @@ def test_heads_that_no_class_has_together_are_named(tmp_path):
 
 
 def their_inputs(kind):
-  """The two texts, as transformers' models take them."""
+  """Returns the two texts as inputs of transformers' models."""
   import torch
 
   inputs = {
@@ -257,7 +257,7 @@ def their_inputs(kind):
 
 
 def their_outputs(model, kind):
-  """What a model of transformers computes, by our names."""
+  """Computes a transformers model's outputs, under our names."""
   import torch
 
   with torch.no_grad():
@@ -280,7 +280,7 @@ def their_outputs(model, kind):
 
 
 @pytest.mark.parametrize("kind", CLASSES)
-def test_transformers_computes_the_same_of_it(tmp_path, transformers, kind):
+def test_transformers_computes_the_same_outputs(tmp_path, transformers, kind):
   folder, model, _ = to_hf(tmp_path, kind)
   name = read_json(folder / "config.json")["architectures"][0]
   theirs, loading = getattr(transformers, name).from_pretrained(
@@ -295,7 +295,7 @@ def test_transformers_computes_the_same_of_it(tmp_path, transformers, kind):
 
 
 @pytest.mark.parametrize("kind", CLASSES)
-def test_what_transformers_saves_computes_the_same_here(
+def test_models_saved_by_transformers_compute_the_same_here(
   tmp_path, transformers, kind
 ):
   import torch
@@ -310,7 +310,7 @@ def test_what_transformers_saves_computes_the_same_here(
   )
   theirs = getattr(transformers, CLASSES[kind])(config)
   if kind == "choice":
-    # It is left out: the softmax over the choices does not see it.
+    # The softmax over the choices ignores the bias, which is left out.
     torch.nn.init.zeros_(theirs.classifier.bias)
   theirs.save_pretrained(tmp_path / "hf")
   (tmp_path / "hf" / "vocab.txt").write_text(interop_models.VOCAB)

@@ -1,4 +1,4 @@
-"""What checkpoints hold, and in what they differ."""
+"""The contents of checkpoints and the differences between them."""
 
 import h5py
 import ml_dtypes
@@ -67,7 +67,7 @@ def test_weights_of_keras_are_read(tmp_path):
   assert rows(path) == [("layers/dense/vars/0", (1, 2), "float32", 5.0, False)]
 
 
-def test_the_newest_of_a_run_is_taken(tmp_path):
+def test_the_newest_checkpoint_of_a_run_is_inspected(tmp_path):
   for step in (1, 2):
     checkpoints.save(
       str(tmp_path), {"a": np.float32(step), "global_step": step}, 5
@@ -75,7 +75,7 @@ def test_the_newest_of_a_run_is_taken(tmp_path):
   assert rows(tmp_path)[0] == ("a", (), "float32", 2.0, False)
 
 
-def test_the_same_have_no_differences(tmp_path):
+def test_equal_checkpoints_have_no_differences(tmp_path):
   values = {**TRAINING, "nan": np.float32("nan")}
   first = write(tmp_path / "a.ckpt", values)
   assert differences(first, write(tmp_path / "b.ckpt", values)) == []
@@ -112,13 +112,13 @@ def test_every_difference_is_named(tmp_path):
     ("m.ckpt", "not found:"),
   ],
 )
-def test_a_file_that_is_not_there_is_named(tmp_path, name, expected):
+def test_a_missing_file_is_named(tmp_path, name, expected):
   with pytest.raises(ValueError, match=f"{expected} .*{name}"):
     checkpoint_inspection.open_tensors(str(tmp_path / name))
 
 
 @pytest.mark.parametrize("name", ["m.safetensors", "m.weights.h5"])
-def test_a_file_of_something_else_is_named(tmp_path, name):
+def test_a_file_that_is_not_a_checkpoint_is_named(tmp_path, name):
   (tmp_path / name).write_text("<html>not found</html>")
   with pytest.raises(ValueError, match=f"{name} is damaged or"):
     checkpoint_inspection.open_tensors(str(tmp_path / name))

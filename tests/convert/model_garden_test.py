@@ -21,7 +21,7 @@ KINDS = ("encoder", "pretraining", "classifier", "token", "span")
 
 @pytest.fixture(scope="module")
 def garden():
-  """What makes Model Garden's models; tests are skipped without it."""
+  """Builds Model Garden's models; skips the test if it is not installed."""
   pytest.importorskip(
     "official.nlp.modeling", reason="tf-models-official is not installed"
   )
@@ -31,7 +31,7 @@ def garden():
 
 
 def source(tmp_path, path):
-  """A recorded checkpoint with files that do not lie beside it."""
+  """Returns a recorded checkpoint whose config is in another folder."""
   interop_models.write_beside(tmp_path, "encoder")
   return pretrained.ModelSource(
     str(path),
@@ -42,7 +42,7 @@ def source(tmp_path, path):
 
 
 def from_garden(tmp_path, path):
-  """Returns what was read, and the prefix that it was written to."""
+  """Converts a checkpoint. Returns the summary and the new prefix."""
   prefix = str(tmp_path / "out" / "bert_model.ckpt")
   written = convert.convert(
     source(tmp_path, path), "model_garden", prefix, "original"
@@ -51,7 +51,7 @@ def from_garden(tmp_path, path):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_model_garden_saved_computes_the_same_here(tmp_path, kind):
+def test_recorded_model_garden_models_compute_the_same_here(tmp_path, kind):
   written, prefix = from_garden(tmp_path, GOLDEN / kind)
   ours = interop_models.outputs(interop_models.loaded(kind, prefix), kind)
   interop_models.assert_close(ours, dict(np.load(GOLDEN / f"{kind}.npz")))
@@ -61,7 +61,7 @@ def test_what_model_garden_saved_computes_the_same_here(tmp_path, kind):
 
 def test_the_pooler_is_that_of_the_next_sentence_head(tmp_path):
   _, prefix = from_garden(tmp_path, GOLDEN / "pretraining")
-  found = checkpoints.CheckpointReader(prefix).get("bert/pooler/dense/bias")
+  result = checkpoints.CheckpointReader(prefix).get("bert/pooler/dense/bias")
   garden_reader = checkpoints.CheckpointReader(str(GOLDEN / "pretraining"))
   keys = {
     part: next(n for n in garden_reader.shapes if n.startswith(part))
@@ -71,8 +71,8 @@ def test_the_pooler_is_that_of_the_next_sentence_head(tmp_path):
     )
   }
   head, encoder = (garden_reader.get(key) for key in keys.values())
-  np.testing.assert_array_equal(found, head)
-  assert not np.array_equal(found, encoder)
+  np.testing.assert_array_equal(result, head)
+  assert not np.array_equal(result, encoder)
 
 
 def matched(live, saved):
@@ -109,11 +109,11 @@ def test_every_tensor_of_a_recorded_model_has_its_place(tmp_path, kind):
   assert len(wanted) > 36
   for node in wanted:
     key = live.keys[node]
-    found = saved.tensor(pairs[node])
+    result = saved.tensor(pairs[node])
     if kind == "pretraining" and "/_pooler_layer/" in key:
       continue  # The head's pooler is in both places.
-    np.testing.assert_array_equal(found, live.tensor(node), err_msg=key)
-  # Nothing is left over either, as `assert_consumed` wants it.
+    np.testing.assert_array_equal(result, live.tensor(node), err_msg=key)
+  # No object is left over, as `assert_consumed` requires.
   assert set(pairs.values()) == set(range(len(saved.edges)))
 
 
@@ -131,7 +131,7 @@ def test_an_encoder_is_found_under_both_names(tmp_path):
   ("hidden_act", "expected"),
   [("gelu", None), ("gelu_erf", "approximate=False"), ("relu", "'relu'")],
 )
-def test_an_activation_that_is_not_the_default_there_is_told(
+def test_an_activation_that_is_not_model_gardens_default_is_reported(
   tmp_path, hidden_act, expected
 ):
   config = dataclasses.replace(interop_models.CONFIG, hidden_act=hidden_act)
@@ -143,7 +143,7 @@ def test_an_activation_that_is_not_the_default_there_is_told(
   assert all(expected in note for note in written.notes)
 
 
-def test_an_originals_checkpoint_is_told(tmp_path):
+def test_a_checkpoint_of_the_original_is_refused_with_its_format(tmp_path):
   prefix, _ = interop_models.write_original(tmp_path / "in", "encoder")
   with pytest.raises(ValueError, match="`from=original`"):
     model_garden.read(pretrained.ModelSource(prefix))
@@ -154,7 +154,7 @@ def save_objects(tmp_path, **objects):
   return tf.train.Checkpoint(**objects).write(str(tmp_path / "m.ckpt"))
 
 
-def test_another_model_has_no_encoder(tmp_path):
+def test_a_checkpoint_without_an_encoder_is_refused(tmp_path):
   path = save_objects(tmp_path, model=tf.train.Checkpoint(v=tf.Variable(1.0)))
   with pytest.raises(ValueError, match="m.ckpt has no encoders of Model Gard"):
     model_garden.read(source(tmp_path, path))
@@ -195,7 +195,7 @@ def test_missing_and_odd_tensors_are_all_named(tmp_path):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_model_garden_loads_it_by_its_normal_call(tmp_path, garden, kind):
+def test_model_garden_loads_our_checkpoint(tmp_path, garden, kind):
   prefix, ours = interop_models.write_original(tmp_path / "in", kind)
   path = str(tmp_path / "out" / "bert_model.ckpt")
   convert.convert(
@@ -207,7 +207,7 @@ def test_model_garden_loads_it_by_its_normal_call(tmp_path, garden, kind):
   interop_models.assert_close(
     garden.outputs(model, kind), interop_models.outputs(ours, kind)
   )
-  # And the encoder alone, as fine-tuning there begins.
+  # Fine-tuning in Model Garden loads only the encoder.
   encoder = garden.new_encoder()
   status = tf.train.Checkpoint(encoder=encoder).read(path)
   status.expect_partial().assert_existing_objects_matched()
@@ -219,7 +219,7 @@ def test_model_garden_loads_it_by_its_normal_call(tmp_path, garden, kind):
   )
 
 
-def test_model_gardens_parts_are_found_too(tmp_path, garden):
+def test_parts_of_model_gardens_models_load_our_checkpoint(tmp_path, garden):
   prefix, _ = interop_models.write_original(tmp_path / "in", "pretraining")
   path = str(tmp_path / "out" / "bert_model.ckpt")
   convert.convert(
@@ -236,7 +236,9 @@ def test_model_gardens_parts_are_found_too(tmp_path, garden):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_model_garden_saves_now_is_read(tmp_path, garden, kind):
+def test_models_saved_by_the_installed_model_garden_are_read(
+  tmp_path, garden, kind
+):
   model, _ = garden.new_model(kind)
   rng = np.random.default_rng(9)
   for variable in model.trainable_variables:

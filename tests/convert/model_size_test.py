@@ -1,4 +1,4 @@
-"""What a model takes, against models that were built and released."""
+"""Sizes of models, checked against built and released models."""
 
 import dataclasses
 import json
@@ -26,10 +26,10 @@ LARGE = dataclasses.replace(
   [(BASE, 109_482_240, 110_106_428), (LARGE, 335_141_888, 336_226_108)],
 )
 def test_parameters_of_base_and_large(config, encoder, with_heads):
-  found = model_size.total(model_size.encoder_parameters(config))
-  assert found == encoder
-  found += model_size.total(model_size.pretraining_parameters(config))
-  assert found == with_heads
+  total = model_size.total(model_size.encoder_parameters(config))
+  assert total == encoder
+  total += model_size.total(model_size.pretraining_parameters(config))
+  assert total == with_heads
 
 
 @pytest.mark.parametrize("folder", ["google_chinese_L12", "google_uncased_L24"])
@@ -80,18 +80,18 @@ def test_operations_are_those_that_tensorflow_counts():
   options = tf.compat.v1.profiler.ProfileOptionBuilder.float_operation()
   profile = tf.compat.v1.profiler.profile(graph, options=options)
   ours = model_size.total(model_size.forward_operations(config, batch))
-  # It counts biases, norms and activations too.
+  # The profiler also counts biases, norms and activations.
   assert ours < profile.total_float_ops < 1.5 * ours
 
 
 def test_the_report_has_every_term_and_sum(tmp_path, run_script):
   path = tmp_path / "bert_config.json"
   path.write_text(json.dumps(BASE.to_dict()))
-  found = run_script("inspect_checkpoint.py", f"--config={path}", cwd=tmp_path)
-  assert found.returncode == 0, found.stderr
+  result = run_script("inspect_checkpoint.py", f"--config={path}", cwd=tmp_path)
+  assert result.returncode == 0, result.stderr
   for number in ("109,482,240", "110,106,428", "440,425,712", "1,321,277,136"):
-    assert number in found.stdout
-  assert "8 H^2" in found.stdout
+    assert number in result.stdout
+  assert "8 H^2" in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -104,6 +104,6 @@ def test_the_report_has_every_term_and_sum(tmp_path, run_script):
   ],
 )
 def test_mistakes_are_named(tmp_path, run_script, arguments, words):
-  found = run_script("inspect_checkpoint.py", *arguments, cwd=tmp_path)
-  assert found.returncode == 1 and "Traceback" not in found.stderr
-  assert words in found.stderr
+  result = run_script("inspect_checkpoint.py", *arguments, cwd=tmp_path)
+  assert result.returncode == 1 and "Traceback" not in result.stderr
+  assert words in result.stderr

@@ -64,7 +64,7 @@ def write_hf(tmp_path, case):
   return folder
 
 
-def test_it_says_what_our_tokenizer_does(tmp_path):
+def test_tokenizer_json_describes_our_tokenizer(tmp_path):
   folder = write_hf(tmp_path, letter_case.Case(False, None))
   settings = tokenizer_files.read_settings(str(folder))
   assert settings == tokenizer_files.TokenizerSettings(False, None, ())

@@ -1,4 +1,4 @@
-"""What label_map.json may say."""
+"""Valid and invalid contents of label_map.json."""
 
 import json
 
@@ -37,7 +37,7 @@ def test_a_label_map_is_read_as_it_was_written(tmp_path):
     ({"task_name": 3}, "3"),
   ],
 )
-def test_what_is_no_label_map_is_named(tmp_path, changes, word):
+def test_an_invalid_label_map_value_is_named(tmp_path, changes, word):
   path = tmp_path / run_info.LABEL_MAP_FILE
   path.write_text(json.dumps({**GOOD, **changes}))
   with pytest.raises(ValueError) as error:

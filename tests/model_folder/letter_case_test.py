@@ -1,4 +1,4 @@
-"""The case of text: what a run says, or what its vocabulary shows."""
+"""The case of text, from run.json or guessed from the vocabulary."""
 
 import pytest
 
@@ -14,7 +14,7 @@ from bert_tf.model_folder import letter_case
     ("[PAD] [UNK] 42 \u4e00 ##\u4e01 !", None),
     ("", None),
     ("the " * 200 + "BERT", True),
-    # Cased text that has no capitals could be in these.
+    # These could also be cased vocabularies of text without capitals.
     ("[PAD] [CLS] le caf\u00e9 d\u00e9j\u00e0 vu", None),
     ("[PAD] \u0939\u093f\u0928\u094d\u0926\u0940 \u092e\u0947\u0902 a", None),
     ("[PAD] \ud55c\uad6d a", None),
@@ -31,20 +31,20 @@ def test_the_released_vocabulary_is_lower_cased(unpacked):
   assert letter_case.guess(tokenization.load_vocab(str(path))) is True
 
 
-def test_the_run_decides_then_the_vocabulary_and_neither_is_contradicted(
+def test_run_json_comes_before_the_vocabulary_and_contradictions_are_refused(
   tmp_path,
 ):
   vocab_file = tmp_path / "vocab.txt"
 
-  def settle(given, saved, tokens="[CLS] Berlin the"):
+  def settle(settings, saved, tokens="[CLS] Berlin the"):
     vocab_file.write_text(tokens.replace(" ", "\n") + "\n")
-    found = letter_case.resolve(
-      letter_case.Case(given),
+    result = letter_case.resolve(
+      letter_case.Case(settings),
       letter_case.Case(saved),
       "run.json",
       str(vocab_file),
     )
-    return found.do_lower_case
+    return result.do_lower_case
 
   assert settle(None, True) is settle(True, True) is True
   assert settle(None, None) is settle(False, None) is False
@@ -59,14 +59,14 @@ def test_the_run_decides_then_the_vocabulary_and_neither_is_contradicted(
 
 
 @pytest.mark.parametrize(
-  ("given", "saved", "tokens", "expected"),
+  ("settings", "saved", "tokens", "expected"),
   [
     ((None, None), (True, False), "the", (True, False)),
     ((True, None), (True, False), "the", (True, False)),
     ((None, False), (True, None), "the", (True, False)),
     ((None, False), (None, None), "the", (True, False)),
     ((None, None), (None, None), "the", (True, None)),
-    # As the original: a warning says what is lost.
+    # As in the original; a warning names the lost setting.
     ((None, None), (None, None), "caf\u00e9 vu", (None, None)),
     ((None, None), (None, None), "Caf\u00e9 vu", (False, None)),
     ((True, None), (None, None), "caf\u00e9 vu", (True, None)),
@@ -76,17 +76,17 @@ def test_the_run_decides_then_the_vocabulary_and_neither_is_contradicted(
   ],
 )
 def test_accents_are_kept_as_given_or_saved(
-  tmp_path, caplog, given, saved, tokens, expected
+  tmp_path, caplog, settings, saved, tokens, expected
 ):
   vocab_file = tmp_path / "vocab.txt"
   vocab_file.write_text(tokens.replace(" ", "\n") + "\n")
-  found = letter_case.resolve(
-    letter_case.Case(*given),
+  result = letter_case.resolve(
+    letter_case.Case(*settings),
     letter_case.Case(*saved),
     "run.json",
     str(vocab_file),
   )
-  assert found == letter_case.Case(*expected)
+  assert result == letter_case.Case(*expected)
   is_lost = expected == (None, None)
   assert ("strip_accents" in caplog.text) is is_lost
   opposite = None if expected[1] is None else not expected[1]

@@ -1,4 +1,4 @@
-"""A folder is a model, whatever wrote it."""
+"""Models are opened from every kind of folder."""
 
 import json
 import re
@@ -68,11 +68,11 @@ KINDS = (
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_folder_brings_weights_labels_and_case(folders, kind):
-  found = model_folder.find(str(folders[kind]))
-  assert found.run.task == "classification"
-  assert found.run.labels == LABELS
-  assert found.run.do_lower_case in (True, None)
-  assert found.vocab_file and paths.exists(found.vocab_file)
+  opened = model_folder.find(str(folders[kind]))
+  assert opened.run.task == "classification"
+  assert opened.run.labels == LABELS
+  assert opened.run.do_lower_case in (True, None)
+  assert opened.vocab_file and paths.exists(opened.vocab_file)
   expected = bert_tf.ClassifierModel.from_pretrained(folders["run"])
   model = bert_tf.ClassifierModel.from_pretrained(folders[kind])
   for variable, other in zip(model.weights, expected.weights, strict=True):
@@ -82,12 +82,12 @@ def test_every_folder_brings_weights_labels_and_case(folders, kind):
 
 def test_every_folder_predicts_the_same(folders):
   kinds = ("run", "released", "hf", "versions")
-  found = [bert_tf.load(folders[kind]).predict(TEXTS) for kind in kinds]
-  assert {row["label"] for row in found[0]} <= set(LABELS)
-  for answers in found[1:]:
-    for row, expected in zip(answers, found[0], strict=True):
+  predictions = [bert_tf.load(folders[kind]).predict(TEXTS) for kind in kinds]
+  assert {row["label"] for row in predictions[0]} <= set(LABELS)
+  for answers in predictions[1:]:
+    for row, expected in zip(answers, predictions[0], strict=True):
       assert row["label"] == expected["label"]
-      # The SavedModel is compiled otherwise.
+      # The SavedModel is compiled differently.
       assert row["probabilities"] == pytest.approx(
         expected["probabilities"], abs=1e-6
       )
@@ -96,8 +96,8 @@ def test_every_folder_predicts_the_same(folders):
 @pytest.mark.parametrize("kind", ["saved_model", "versions"])
 def test_slimming_takes_the_files_beside_the_weights(folders, kind, tmp_path):
   target = str(tmp_path / "out" / "bert_model.ckpt")
-  found = convert.slim(str(folders[kind]), target)
-  assert found == [str(folders["saved_model"])]
+  slimmed = convert.slim(str(folders[kind]), target)
+  assert slimmed == [str(folders["saved_model"])]
   for name in ("bert_config.json", "vocab.txt", "run.json"):
     content = (tmp_path / "out" / name).read_bytes()
     assert content == (folders["saved_model"] / name).read_bytes()
@@ -114,11 +114,13 @@ def test_the_encoder_comes_without_the_head(folders, tmp_path):
   assert isinstance(extractor, bert_tf.FeatureExtractor)
 
 
-def test_a_head_that_is_missing_is_said_once(folders, caplog):
+def test_a_missing_head_is_reported_once(folders, caplog):
   model = bert_tf.SpanModel.from_pretrained(folders["released"])
-  said = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
-  assert len(said) == 1
-  assert all(name in said[0] for name in heads.SPAN.shapes)
+  warnings = [
+    r.getMessage() for r in caplog.records if r.levelname == "WARNING"
+  ]
+  assert len(warnings) == 1
+  assert all(name in warnings[0] for name in heads.SPAN.shapes)
   assert np.std(model.cls.squad.output_weights.numpy()) > 0
 
 
@@ -152,9 +154,9 @@ def test_hugging_faces_models_are_read_without_conversion(tmp_path, kind):
   target = str(tmp_path / "hf")
   convert.convert(pretrained.ModelSource(prefix), "original", target, "hf")
   (tmp_path / "hf" / "run.json").unlink()
-  found = type(model).from_pretrained(target)
+  read_model = type(model).from_pretrained(target)
   interop_models.assert_close(
-    interop_models.outputs(found, kind),
+    interop_models.outputs(read_model, kind),
     interop_models.outputs(model, kind),
     atol=0,
   )
@@ -190,7 +192,7 @@ def write_other_tensors(folder, folders):
   safetensors_numpy.save_file(tensors, folder / "model.safetensors")
 
 
-def test_weights_whose_sizes_have_other_names_are_refused(folders, tmp_path):
+def test_weights_with_foreign_config_keys_are_refused(folders, tmp_path):
   shutil.copytree(folders["hf"], tmp_path / "other")
   path = tmp_path / "other" / "config.json"
   config = json.loads(path.read_text())
@@ -201,7 +203,7 @@ def test_weights_whose_sizes_have_other_names_are_refused(folders, tmp_path):
     checkpoints.CheckpointReader(weights)
 
 
-def test_scores_are_of_the_newest_checkpoint_alone(folders, tmp_path):
+def test_scores_belong_only_to_the_newest_checkpoint(folders, tmp_path):
   reader = checkpoints.CheckpointReader(str(folders["run"]))
   tensors = {name: reader.get(name) for name in reader.shapes}
   for step in (1, 2):
@@ -256,14 +258,14 @@ BAD = {
 
 
 @pytest.mark.parametrize("fault", BAD)
-def test_what_cannot_be_read_is_named_with_the_remedy(folders, tmp_path, fault):
+def test_an_unreadable_model_is_named_with_the_remedy(folders, tmp_path, fault):
   write, expected = BAD[fault]
   write(tmp_path / "folder", folders)
   with pytest.raises(ValueError, match=expected):
     bert_tf.load(tmp_path / "folder")
 
 
-def test_a_zip_is_to_be_unpacked(tmp_path):
+def test_a_zip_file_is_refused_with_advice_to_unpack_it(tmp_path):
   (tmp_path / "uncased.zip").write_bytes(b"PK")
   for path in (tmp_path, tmp_path / "uncased.zip"):
     with pytest.raises(ValueError, match=r"uncased.zip; unpack it"):
@@ -301,48 +303,51 @@ def test_the_command_that_converts_is_named(tmp_path, write, start_python):
     "-m", "bert_tf", *command.split(), cwd=checkout.ROOT
   ).wait()
   folder = str(error.value).rpartition(" give ")[2].rstrip(".")
-  found = bert_tf.ClassifierModel.from_pretrained(folder)
+  model = bert_tf.ClassifierModel.from_pretrained(folder)
   if expected:
-    for variable, other in zip(found.weights, expected.weights, strict=True):
+    for variable, other in zip(model.weights, expected.weights, strict=True):
       np.testing.assert_array_equal(variable, other)
 
 
-def test_the_extra_is_named(folders, monkeypatch):
+def test_a_missing_extra_is_named(folders, monkeypatch):
   monkeypatch.setitem(sys.modules, "safetensors", None)
   with pytest.raises(ImportError, match=r"model.safetensors.*\[hf\]"):
     bert_tf.BertModel.from_pretrained(folders["hf"])
 
 
-def test_a_config_without_defaults_is_that_of_the_run(folders, tmp_path):
+def test_a_config_that_omits_defaults_equals_the_runs_config(folders, tmp_path):
   own = json.loads((folders["run"] / "bert_config.json").read_text())
   own.pop("hidden_dropout_prob")
   config = tmp_path / "given.json"
   config.write_text(json.dumps(own))
-  found = model_folder.find(str(folders["run"]), str(config))
-  assert found.config_file == str(config)
+  opened = model_folder.find(str(folders["run"]), str(config))
+  assert opened.config_file == str(config)
 
 
-def test_what_contradicts_a_folder_is_refused(folders, tmp_path):
+def test_files_that_contradict_a_folder_are_refused(folders, tmp_path):
   vocab = (folders["released"] / "vocab.txt").read_text().splitlines()
   other = tmp_path / "other.txt"
   other.write_text("\n".join([*vocab[:-1], "other"]) + "\n")
   config = tmp_path / "other.json"
   config.write_text(json.dumps({"vocab_size": 500, "hidden_size": 32}))
-  for given in (
+  for other_file in (
     {"vocab_file": str(other)},
     {"bert_config_file": str(config)},
   ):
     with pytest.raises(ValueError, match=r"other.* contradicts .*released"):
-      model_folder.find(str(folders["released"]), **given)
+      model_folder.find(str(folders["released"]), **other_file)
     # With the prefix, files beside the checkpoint are only defaults.
-    found = model_folder.find(str(folders["prefix"]), **given)
-    assert {**given}.items() <= {
-      "vocab_file": found.vocab_file,
-      "bert_config_file": found.config_file,
-    }.items()
+    opened = model_folder.find(str(folders["prefix"]), **other_file)
+    assert (
+      other_file.items()
+      <= {
+        "vocab_file": opened.vocab_file,
+        "bert_config_file": opened.config_file,
+      }.items()
+    )
 
 
-def test_label_map_and_run_say_the_same():
+def test_label_map_and_run_json_agree():
   spec = run_info.LabelSpec("jsonl", "classification", LABELS)
   assert spec.to_run().label_spec == spec
   words = run_info.LabelSpec("ner", run_info.WORDS, LABELS)

@@ -1,4 +1,4 @@
-"""What the folder of a run says about it."""
+"""The files that describe a run: run.json, config and vocabulary."""
 
 import dataclasses
 import json
@@ -61,12 +61,12 @@ def test_the_run_of_a_checkpoint_or_a_folder_is_found(tmp_path, vocab_file):
 
 
 def test_a_copied_run_is_the_same_run(tmp_path, vocab_file):
-  one, two = str(tmp_path / "one"), tmp_path / "one" / "best"
-  run_info.write_run(one, INFO, CONFIG, vocab_file)
+  source, target = str(tmp_path / "one"), tmp_path / "one" / "best"
+  run_info.write_run(source, INFO, CONFIG, vocab_file)
   (tmp_path / "one" / "label_map.json").write_text("{}")
-  run_info.copy_run(one, str(two))
-  assert run_info.read_run(str(two)) == INFO
-  assert sorted(p.name for p in two.iterdir()) == [
+  run_info.copy_run(source, str(target))
+  assert run_info.read_run(str(target)) == INFO
+  assert sorted(p.name for p in target.iterdir()) == [
     "bert_config.json",
     "label_map.json",
     "run.json",
@@ -94,14 +94,14 @@ def test_a_damaged_run_json_is_refused_in_one_line(tmp_path, text, named):
   assert "\n" not in str(error.value)
 
 
-def test_what_a_later_version_adds_is_ignored(tmp_path):
+def test_keys_of_a_later_version_are_ignored(tmp_path):
   text = '{"task": "squad", "taste": 1, "null_score_diff_threshold": -1}'
   (tmp_path / "run.json").write_text(text)
   info = run_info.read_run(str(tmp_path))
   assert (info.task, info.null_score_diff_threshold) == ("squad", -1)
 
 
-def test_who_trains_in_a_folder_removes_what_killed_processes_left(tmp_path):
+def test_training_removes_the_leftovers_of_killed_processes(tmp_path):
   for folder in (tmp_path, tmp_path / "best"):
     (folder / ".model.ckpt-3.tmp-elsewhere-pid-7-0").mkdir(parents=True)
     (folder / ".eval_results.txt.tmp-elsewhere-pid-7-0").mkdir()
@@ -137,9 +137,7 @@ def test_an_output_dir_of_another_run_is_refused(tmp_path, vocab_file):
   assert run_info.read_run(folder) == INFO
 
 
-def test_a_folder_is_read_once_and_again_when_it_is_locked(
-  tmp_path, vocab_file
-):
+def test_a_run_folder_is_read_again_when_it_is_locked(tmp_path, vocab_file):
   folder = str(tmp_path / "out")
   opened = run_folder.RunFolder(folder, INFO.task)
   assert (opened.info, opened.bert_config, opened.labels) == (None, None, None)

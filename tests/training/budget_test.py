@@ -12,12 +12,12 @@ from tests.support import line_model
 
 @pytest.fixture
 def clock(monkeypatch):
-  """A clock that is a second later each time it is read."""
+  """A clock that advances by one second at each reading."""
   monkeypatch.setattr(budget, "_now", itertools.count().__next__)
 
 
 def train(folder, **changes):
-  """Trains for 40 readings of the clock, a step each; returns the last step."""
+  """Trains for 40 one-second steps of the clock. Returns the last step."""
   config = {"train_minutes": 40 / 60, "iterations_per_loop": 1, **changes}
   config = {"save_checkpoints_steps": 5, "log_every_steps": 1, **config}
   made = line_model.make(folder, **config)
@@ -65,7 +65,7 @@ def test_steps_are_taken_as_long_as_they_fit(clock):
 
 
 def test_the_warm_up_begins_after_compilation(monkeypatch):
-  # A first step of half a minute, then one a second.
+  # The first step takes half a minute, the others one second.
   readings = iter([0, 30, 31, *range(32, 99)])
   monkeypatch.setattr(budget, "_now", readings.__next__)
   schedule = budget.TimedWarmupLinearDecay(1.0, 100.0)
@@ -90,7 +90,7 @@ def test_a_run_ends_with_its_time_and_the_rate_at_zero(tmp_path, clock):
   reader = checkpoints.CheckpointReader(f"{tmp_path}/model.ckpt-{step}")
   assert reader.get("train_seconds") == 40.0
   assert checkpoint_names.parameters(reader.shapes) == ["bert/unused", "bert/w"]
-  assert train(tmp_path) == step  # Nothing is left.
+  assert train(tmp_path) == step  # The budget is used up.
 
 
 def test_a_killed_run_resumes_with_the_remaining_time(

@@ -91,14 +91,14 @@ def test_the_schedule_is_of_the_command_that_trained_last(tmp_path, panels):
   commands = [
     SETTINGS | {"num_train_steps": 50},
     SETTINGS,
-    # It evaluates, with whatever settings of training.
+    # This command only evaluates; its training settings do not count.
     SETTINGS | {"do_train": False, "num_train_steps": 9, "num_warmup_steps": 0},
   ]
   lines = [json.dumps({"settings": settings}) for settings in commands]
   (tmp_path / "commands.jsonl").write_text("\n".join(lines))
   curves.plot(str(tmp_path), str(tmp_path / "curves.png"))
   assert drawn.line(panels[2], 1)[0] == [0, 9, 10, 100]
-  # Without one that trained there is no schedule.
+  # Without a command that trained, there is no schedule.
   (tmp_path / "commands.jsonl").write_text(lines[-1])
   panels.clear()
   curves.plot(str(tmp_path), str(tmp_path / "curves.png"))

@@ -22,7 +22,7 @@ def steps_until_stopped(losses):
     ([float("inf")], 1),
     # Classification, --learning_rate=100.
     ([0.69, 0.69, 258.1, 1.2e4, 544.8, 5e3], 5),
-    # High, but falling, as a regression on large numbers starts.
+    # A high but falling loss, as at the start of a regression.
     ([5e6, 4e6, 8e6, 2e6, 2e6], None),
     # Outliers.
     ([0.7, 500.0, 500.0, 0.7, 500.0, 0.6], None),

@@ -52,7 +52,9 @@ def test_the_model_is_traced_once_for_a_step(tmp_path, monkeypatch):
   traces = []
   call = Line.call
   monkeypatch.setattr(
-    Line, "call", lambda *args, **more: traces.append(0) or call(*args, **more)
+    Line,
+    "call",
+    lambda *args, **kwargs: traces.append(0) or call(*args, **kwargs),
   )
   trainer = make(tmp_path)
   trainer.train(batches)
@@ -151,7 +153,7 @@ def test_a_signal_after_the_last_steps_counts_too(
     "best_metric": "f1",
     "early_stopping_patience": patience,
   }
-  last = 30 if patience else 40  # Nothing gets better after step 10.
+  last = 30 if patience else 40  # No result improves after step 10.
   runner = make(tmp_path, 40, **plan)
   save = checkpoints.save
 
@@ -175,7 +177,7 @@ def test_a_signal_after_the_last_steps_counts_too(
   assert runner.train(batches, evaluate) == last
   assert runner.was_interrupted
   assert checkpoints.find_latest(str(tmp_path)).endswith(f"-{last}")
-  # The same call finds nothing left to do, and goes on after training.
+  # The same call trains no further and continues after training.
   again = make(tmp_path, 40, **plan)
   assert again.train(batches, evaluate) == last
   assert not again.was_interrupted
@@ -190,7 +192,7 @@ def test_a_finished_run_does_nothing(tmp_path):
   assert sorted(p.name for p in tmp_path.iterdir()) == before
 
 
-def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(tmp_path):
+def test_a_damaged_checkpoint_is_named_and_the_previous_one_used(tmp_path):
   make(tmp_path).train(batches)
   expected = weights_at(tmp_path, 30)
   data = tmp_path / "model.ckpt-30.data-00000-of-00001"
@@ -237,7 +239,7 @@ def test_a_run_resumes_from_the_newest_complete_checkpoint(tmp_path, damage):
 
 
 def prepare(folder):
-  """Writes what describes a run into its folder."""
+  """Writes run.json and the config into a run's folder."""
   info = run_info.RunInfo(task="pretraining")
   opened = run_folder.RunFolder(folder, info.task)
   opened.prepare(info, modeling.BertConfig(vocab_size=9), None)
@@ -301,7 +303,7 @@ def test_a_checkpoint_deleted_at_the_end_is_an_error(tmp_path, do_train):
   assert "\n" not in str(caught.value)
 
 
-def test_an_estimator_leaves_the_programs_random_numbers_alone(tmp_path):
+def test_an_estimator_does_not_change_the_programs_random_state(tmp_path):
   def draws():
     return (
       random.random(),
@@ -330,8 +332,8 @@ def test_initial_values_are_those_of_the_seed(tmp_path):
   keras.utils.set_random_seed(12345)
   expected = heads.PretrainingModel(config).get_weights()
   keras.utils.set_random_seed(7)
-  for one, other in zip(expected, weights(12345), strict=True):
-    np.testing.assert_array_equal(one, other)
+  for value, result in zip(expected, weights(12345), strict=True):
+    np.testing.assert_array_equal(value, result)
   assert np.any(weights(1)[0] != expected[0])
 
 
@@ -366,7 +368,7 @@ def test_output_dir_has_precedence_over_init_checkpoint(
   make(tmp_path / "a", init_checkpoint=start).train(batches)
   first = weights_at(tmp_path / "a", 0)
   assert first["bert/w"] == 7.0
-  assert first["bert/w/adam_m"] == 0.0  # No optimizer state comes along.
+  assert first["bert/w/adam_m"] == 0.0  # The optimizer's state is not loaded.
   assert first["global_step"] == 0
   with runs.logged() as lines:
     make(tmp_path / "a", 40, init_checkpoint=start).train(batches)
@@ -399,7 +401,7 @@ def test_a_step_whose_gradients_are_not_finite_is_not_saved(
   saved = weights_at(tmp_path, 10)
 
   def root_loss(outputs, features):
-    # Finite at 0, where its gradient is not.
+    # The value at 0 is finite, the gradient is not.
     roots = ops.sqrt(ops.abs(outputs))
     return {"error": (ops.sum(roots), ops.sum(ops.ones_like(roots)))}
 
@@ -426,7 +428,7 @@ def test_a_step_whose_gradients_are_not_finite_is_not_saved(
 def test_weights_that_are_not_finite_are_neither_saved_nor_kept_as_best(
   tmp_path,
 ):
-  # The last step's loss and gradients are those of finite weights.
+  # The last loss and gradients were computed from finite weights.
   runner = make(
     tmp_path, 2, learning_rate=3e38, eval_every_steps=2, best_metric="loss"
   )

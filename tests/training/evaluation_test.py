@@ -48,7 +48,7 @@ def test_evaluation_does_not_disturb_training(tmp_path):
 
 
 def test_each_evaluation_uses_the_weights_of_its_step(tmp_path):
-  # Every step is saved, but the evaluation comes before that.
+  # Every step is saved, after its evaluation.
   runner = make(
     tmp_path,
     6,
@@ -66,7 +66,7 @@ def test_each_evaluation_uses_the_weights_of_its_step(tmp_path):
     np.testing.assert_allclose(error, np.mean((w * x - 2 * x) ** 2), rtol=1e-5)
 
 
-def test_the_best_stays_after_its_checkpoint_was_deleted(tmp_path):
+def test_the_best_checkpoint_stays_after_its_original_is_deleted(tmp_path):
   plan = {"eval_every_steps": 10, "best_metric": "f1"}
   train(tmp_path, (0.1, 0.9, 0.8, 0.7), 40, keep_checkpoint_max=1, **plan)
   assert not (tmp_path / "model.ckpt-20.index").exists()
@@ -74,7 +74,7 @@ def test_the_best_stays_after_its_checkpoint_was_deleted(tmp_path):
   lines = (tmp_path / "best" / "best_eval_results.txt").read_text().split("\n")
   assert "f1 = 0.9" in lines
   assert "global_step = 20" in lines
-  # The folder is a model to predict with.
+  # The folder is a model that predicts.
   reader = checkpoints.CheckpointReader(f"{tmp_path}/best/model.ckpt-20")
   best = make(tmp_path / "best")
   best.load_for_inference()
@@ -91,7 +91,7 @@ def test_only_the_chief_writes(tmp_path, monkeypatch):
       lambda: results, str(folder), 2, "f1", 0, 0
     ).run({"w": np.ones(1), "global_step": np.int64(4)})
 
-  # As soon as the others are: before the chief has made the folder.
+  # The worker may start before the chief has made the folder.
   evaluate(False, tmp_path / "out")
   assert not (tmp_path / "out").exists()
   evaluate(True, tmp_path / "out")

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 
 def environments():
-  """The TF_CONFIG of each of two workers, on ports that were free just now."""
+  """Returns the TF_CONFIG of each of two workers, on free ports."""
   with socket.socket() as first, socket.socket() as second:
     for server in (first, second):
       server.bind(("localhost", 0))
@@ -34,7 +34,7 @@ def environments():
 
 @pytest.fixture(scope="module")
 def start_both(start_python):
-  """A function that starts the runs of a folder on two workers."""
+  """Returns a function that starts the runs of a folder on two workers."""
 
   def start(folder, runs):
     return [
@@ -98,7 +98,7 @@ def test_a_signal_to_one_worker_ends_both_and_both_resume(
   assert not (tmp_path / "run" / "model.ckpt-20.index").exists()
   for log in map(scale_run.finish, start_both(tmp_path, {"run": settings})):
     assert "Resuming from" in log
-  # The order of a sum of two is the same whichever comes first.
+  # A sum of two numbers does not depend on their order.
   expected = scale_run.tensors(folder / "dropout")
   tensors = scale_run.tensors(tmp_path / "run")
   for name, value in expected.items():

@@ -67,7 +67,7 @@ def test_a_run_for_a_time_has_only_weights_and_names_that_are_skipped(
   assert checkpoints.CheckpointReader(prefix).get("train_seconds") == 40.0
   write_as_before(prefix)
   assert "train_seconds" in names_in(prefix)
-  assert budget_test.train(tmp_path) == step  # The time is over in both.
+  assert budget_test.train(tmp_path) == step  # The time is used up in both.
 
 
 def test_a_run_with_a_loss_scale_resumes_alike_from_new_and_old_names(tmp_path):

@@ -14,7 +14,7 @@ from tests.training.estimator_test import batches, make
 
 
 def damage(folder, step, kind):
-  """Makes a checkpoint one that cannot be used."""
+  """Damages a checkpoint so that it cannot be used."""
   prefix = f"{folder}/model.ckpt-{step}"
   index = pathlib.Path(f"{prefix}.index")
   data = pathlib.Path(f"{prefix}.data-00000-of-00001")
@@ -44,7 +44,7 @@ def test_an_evaluation_refuses_a_damaged_checkpoint_and_names_an_older_one(
   with pytest.raises(ValueError, match=re.escape(f"{run}/model.ckpt-30")) as e:
     make(run).evaluate_checkpoint(batches(0).take(1))
   assert "\n" not in str(e.value)
-  # The advice, followed.
+  # Follow the advice.
   older = re.search(r"`init_checkpoint=(.*?)`", str(e.value))[1]
   assert older == f"{run}/model.ckpt-20"
   runner = make(tmp_path / "other", init_checkpoint=older)
@@ -156,7 +156,7 @@ def test_a_list_of_another_place_means_the_files_of_its_folder(
   assert prefix not in (moved / "checkpoint").read_text()
 
 
-def test_a_copied_run_leaves_the_checkpoints_of_the_first_alone(tmp_path):
+def test_a_copied_run_does_not_change_the_first_runs_checkpoints(tmp_path):
   first, copy = tmp_path / "first", tmp_path / "copy"
   make(first, 20).train(batches)
   shutil.copytree(first, copy)
