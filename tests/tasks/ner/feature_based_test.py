@@ -253,7 +253,8 @@ def test_a_run_learns_from_features_computed_once(data, tmp_path, monkeypatch):
     )
     again = ner.run(config)
   assert {name: again[name] for name in results} == pytest.approx(results)
-  assert "weighted_sum_all.eval.tf_record is of these examples" in log()
+  assert "Reusing " in log()
+  assert "weighted_sum_all.eval.tf_record" in log()
   assert again["test_f1"] > 0.95
   # Runs with fine-tuning or other layers do not match.
   for changes in ({"approach": "fine_tuning"}, {"feature_layers": "last"}):
