@@ -87,7 +87,7 @@ def resolve_files(needs_vocab: bool = True) -> dict[str, str | None]:
     start = files.weights
   elif model_folder.has_config(output_dir):
     if any(not values[name] for name in needed):
-      files = model_folder.beside(output_dir, **values)
+      files = model_folder.find_files_beside(output_dir, **values)
   if files:
     values["bert_config_file"] = files.config_file
     if needs_vocab:

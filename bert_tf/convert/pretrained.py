@@ -247,7 +247,9 @@ def open_files(
     ValueError: if there is no config or no required vocabulary, if the
       vocabulary belongs to another model, or if a file is damaged.
   """
-  files = model_folder.beside(path, source.bert_config_file, source.vocab_file)
+  files = model_folder.find_files_beside(
+    path, source.bert_config_file, source.vocab_file
+  )
   if needs_vocab or files.vocab_file:
     files.load_vocab()
   return files
