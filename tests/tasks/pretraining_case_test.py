@@ -187,8 +187,8 @@ def test_a_classifier_learns_and_predicts_with_accents(
       else {"init_checkpoint": str(pretrained)}
     ),
   )
-  how = {"num_train_epochs": 1.0, "train_batch_size": 2, "use_xla": False}
-  model.fit(WORDS[:4], list("abab"), **how)
+  options = {"num_train_epochs": 1.0, "train_batch_size": 2, "use_xla": False}
+  model.fit(WORDS[:4], list("abab"), **options)
   info = run_info.read_run(str(tmp_path / "out"))
   assert (info.do_lower_case, info.strip_accents) == (True, False)
   ids = [

@@ -106,9 +106,9 @@ def test_every_cell_and_seed_is_run_and_compared(tmp_path, recorder):
   assert float(first["macro_f1_std"]) == pytest.approx(np.std([0, 0.1], ddof=1))
   assert float(first["macro_f1_best"]) == pytest.approx(1.18)
   assert first["best_run"] == "rate_0.003_batch_8/run_1"
-  each = read_rows(tmp_path / "sweep_runs.tsv")
-  assert [row["seed"] for row in each] == ["7", "8"] * 4
-  assert float(each[0]["eval_loss"]) == pytest.approx(-1.04)
+  run_rows = read_rows(tmp_path / "sweep_runs.tsv")
+  assert [row["seed"] for row in run_rows] == ["7", "8"] * 4
+  assert float(run_rows[0]["eval_loss"]) == pytest.approx(-1.04)
   # Metrics other than the best metric are averaged too.
   assert float(first["eval_loss_mean"]) == pytest.approx(-1.13)
 

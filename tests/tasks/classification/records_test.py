@@ -228,8 +228,7 @@ def test_a_resumed_run_of_cut_batches_is_the_same_to_the_bit(
     )
 
 
-@pytest.mark.slow
-def widths_of_run(config, monkeypatch):
+def find_widths(config, monkeypatch):
   """Trains and returns the widths of the batches."""
   widths = set()
   cut = padding.cut_padding
@@ -245,13 +244,16 @@ def widths_of_run(config, monkeypatch):
   return widths
 
 
+@pytest.mark.slow
 def test_xla_trains_on_batches_of_several_widths(tmp_path, monkeypatch):
   config = make(tmp_path, tmp_path / "out", use_xla=True, group_by_length=True)
-  few = widths_of_run(config, monkeypatch)
-  assert len(few) > 1 and few <= set(padding.widths(config.max_seq_length))
+  widths_of_xla = find_widths(config, monkeypatch)
+  assert len(widths_of_xla) > 1 and widths_of_xla <= set(
+    padding.widths(config.max_seq_length)
+  )
   plain = make(tmp_path, tmp_path / "plain", group_by_length=True)
   # Without XLA, each width is the length of the longest example.
-  widths = widths_of_run(plain, monkeypatch)
+  widths = find_widths(plain, monkeypatch)
   assert not widths <= set(padding.widths(config.max_seq_length))
   xla, other = (
     checkpoints.CheckpointReader(str(tmp_path / name / "model.ckpt-33"))

@@ -55,10 +55,10 @@ def test_files_at_gs_are_read_and_their_records_written_there(
   )
   assert [(e.context, e.label) for e in examples] == [("a b", 2)]
   path = "ram://swag/dev.tf_record"
-  for made_of in (examples, examples, examples * 2):
-    records_of = swag_features.write_records(path, made_of, tokenizer, 16)
-    assert records_of.num_records == len(made_of)
-    assert len(list(tf.data.TFRecordDataset(path))) == len(made_of)
+  for copies in (examples, examples, examples * 2):
+    record_files = swag_features.write_records(path, copies, tokenizer, 16)
+    assert record_files.num_records == len(copies)
+    assert len(list(tf.data.TFRecordDataset(path))) == len(copies)
 
 
 def own(file_format, *choices, label_type="number", question=None):
