@@ -82,12 +82,11 @@ ROWS = (
   (
     "tasks.squad.examples _check_is_v2",
     "tasks/squad/examples_windows_test.py::"
-    "test_2_0_training_needs_the_field_of_2_0_and_trains_nulls",
+    "test_v2_training_needs_is_impossible_and_trains_null_answers",
   ),
   (
     "tasks.start_model _check_labels",
-    "tasks/start_model_test.py::"
-    "test_a_head_of_other_labels_is_refused_naming_both",
+    "tasks/start_model_test.py::test_a_head_with_other_labels_is_refused",
   ),
   (
     "formats.hugging_face conversion_advice",

@@ -48,7 +48,7 @@ MODELS = {
 
 
 @pytest.mark.parametrize("kind", MODELS)
-def test_a_head_reads_the_bilstm_and_no_padding(kind):
+def test_a_head_reads_the_bilstm_and_ignores_padding(kind):
   keras.utils.set_random_seed(1)
   model = MODELS[kind]()
   names = {v.path for v in model.weights if v.path.startswith("bilstm/")}
@@ -58,15 +58,15 @@ def test_a_head_reads_the_bilstm_and_no_padding(kind):
 
   def outputs(width):
     with tf.GradientTape() as tape:
-      found = model(batch(width))
-      found = tf.stack(found, -1) if kind == "span" else found
+      logits = model(batch(width))
+      logits = tf.stack(logits, -1) if kind == "span" else logits
       if kind != "classification":
-        found = found[:, :9] * tf.cast(is_real, tf.float32)
-      loss = tf.reduce_sum(tf.square(tf.cast(found, tf.float32)))
-    return found, tape.gradient(loss, model.trainable_variables)
+        logits = logits[:, :9] * tf.cast(is_real, tf.float32)
+      loss = tf.reduce_sum(tf.square(tf.cast(logits, tf.float32)))
+    return logits, tape.gradient(loss, model.trainable_variables)
 
-  def cast(found):
-    return np.asarray(found, np.float32)
+  def cast(tensor):
+    return np.asarray(tensor, np.float32)
 
   (short, gradients), (long, _) = outputs(9), outputs(14)
   np.testing.assert_allclose(cast(short), cast(long), atol=1e-5)
@@ -78,7 +78,7 @@ def test_a_head_reads_the_bilstm_and_no_padding(kind):
 
 
 def examples():
-  """Texts whose label is said by whether "the" comes before "of"."""
+  """Texts and labels; the label depends on whether "the" comes before "of"."""
   rng = random.Random(1)
   texts = []
   for _ in range(64):
@@ -91,7 +91,7 @@ def examples():
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-  """The folder of a pre-trained model, that of a run from it, its results."""
+  """Folders of a pre-trained model and of a run from it; the run's results."""
   folder = tmp_path_factory.mktemp("bilstm")
   start = folder / "start"
   start.mkdir()
@@ -121,7 +121,7 @@ def trained(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_it_learns_the_order_of_words(trained):
+def test_a_bilstm_learns_the_order_of_words(trained):
   _, run, results = trained
   assert results["eval_accuracy"] > 0.9
   saved = json.loads((run / "bert_config.json").read_text())
@@ -129,19 +129,19 @@ def test_it_learns_the_order_of_words(trained):
 
 
 @pytest.mark.slow
-def test_its_folder_alone_predicts_exports_and_evaluates(trained, tmp_path):
+def test_the_folder_of_a_run_predicts_exports_and_evaluates(trained, tmp_path):
   _, run, results = trained
   texts, labels = examples()
   target = str(tmp_path / "saved")
   export.run(
     export_config.ExportConfig(init_checkpoint=str(run), export_dir=target)
   )
-  found = []
+  probabilities = []
   for path in (str(run), target):
     model = predictor.Predictor(export_config.ModelConfig(init_checkpoint=path))
     answers = model.predict([{"text": t} for t in texts])
-    found.append([list(a["probabilities"].values()) for a in answers])
-  np.testing.assert_allclose(*found, atol=1e-5)
+    probabilities.append([list(a["probabilities"].values()) for a in answers])
+  np.testing.assert_allclose(*probabilities, atol=1e-5)
   hits = [a["label"] == label for a, label in zip(answers, labels)]
   assert np.mean(hits) == pytest.approx(results["eval_accuracy"])
   again = classifier.Classifier(output_dir=str(run), **SETTINGS)
@@ -150,7 +150,7 @@ def test_its_folder_alone_predicts_exports_and_evaluates(trained, tmp_path):
 
 
 @pytest.mark.slow
-def test_onnx_computes_the_same(trained, tmp_path):
+def test_onnx_has_the_same_outputs(trained, tmp_path):
   pytest.importorskip("tf2onnx")
   pytest.importorskip("onnxruntime")
   _, run, _ = trained
@@ -161,35 +161,35 @@ def test_onnx_computes_the_same(trained, tmp_path):
     )
   )
   # On random inputs with padding.
-  found = conversion.convert(
+  differences = conversion.convert(
     runtimes_config.ConversionConfig(
       saved_model=str(saved), output_file=str(target)
     )
   )
-  assert found and max(found.values()) < 1e-5 and target.exists()
+  assert differences and max(differences.values()) < 1e-5 and target.exists()
 
 
 @pytest.mark.slow
-def test_it_is_converted_to_the_originals_format_and_to_no_other(
-  trained, tmp_path
-):
+def test_a_bilstm_is_converted_only_to_the_originals_format(trained, tmp_path):
   _, run, _ = trained
   source = pretrained.ModelSource(str(run))
   path = str(tmp_path / "converted" / "bert_model.ckpt")
   convert.convert(source, "original", path, "original")
-  found = model_folder.find(str(tmp_path / "converted"))
-  one, other = (
-    checkpoints.CheckpointReader(p) for p in (found.weights, str(run))
+  converted = model_folder.find(str(tmp_path / "converted"))
+  converted_reader, run_reader = (
+    checkpoints.CheckpointReader(p) for p in (converted.weights, str(run))
   )
   name = "bilstm/forward_lstm/lstm_cell/kernel"
-  np.testing.assert_array_equal(one.get(name), other.get(name))
+  np.testing.assert_array_equal(
+    converted_reader.get(name), run_reader.get(name)
+  )
   with pytest.raises(ValueError, match="and bilstm True, which the format hf"):
     convert.convert(source, "original", str(tmp_path / "hf"), "hf")
 
 
 @pytest.fixture(scope="module")
 def short(tmp_path_factory):
-  """The config that a run of a few steps was made from, and its folder."""
+  """The config, folder and model of a run of a few steps."""
   folder = tmp_path_factory.mktemp("short")
   config = folder / "base.json"
   config.write_text(json.dumps(runs.CONFIG))
@@ -200,16 +200,16 @@ def short(tmp_path_factory):
   return str(config), folder / "run", model
 
 
-def test_a_run_predicts_with_its_bilstm_whatever_config_it_began_with(short):
+def test_a_run_predicts_with_its_bilstm_if_the_given_config_has_none(short):
   config, run, model = short
   text = examples()[0][0]
   expected = predictor.Predictor(str(run)).predict(text)["probabilities"]
   again = classifier.Classifier(config, VOCAB_FILE, str(run), **SETTINGS)
-  for found in (model, again):
-    assert found.predict(text).probabilities == pytest.approx(expected)
+  for reader in (model, again):
+    assert reader.predict(text).probabilities == pytest.approx(expected)
 
 
-def test_a_config_of_another_size_than_the_runs_is_refused(short, tmp_path):
+def test_a_config_of_another_size_is_refused(short, tmp_path):
   _, run, _ = short
   other = tmp_path / "other.json"
   other.write_text(json.dumps({**runs.CONFIG, "num_attention_heads": 4}))
@@ -238,13 +238,13 @@ def test_a_head_is_not_opened_without_its_bilstm(short, tmp_path):
         ),
       )
     )
-  # Its BERT is read alone.
-  found = modeling.BertModel.from_pretrained(str(run))
-  assert found.config.bilstm
+  # The encoder is read without the BiLSTM.
+  bert = modeling.BertModel.from_pretrained(str(run))
+  assert bert.config.bilstm
 
 
-def settled(trained, output_dir=None, **changes):
-  """The model's config that a command on the original's files gets."""
+def resolve_bert_config(trained, output_dir=None, **changes):
+  """The model's config of a command with the original's flags."""
   start, run, _ = trained
   config = classification_config.ClassificationConfig(
     bert_config_file=str(start / "bert_config.json"),
@@ -265,8 +265,8 @@ def settled(trained, output_dir=None, **changes):
 def test_a_run_knows_its_bilstm_and_a_contradiction_is_refused(
   trained, tmp_path
 ):
-  assert settled(trained).bilstm
+  assert resolve_bert_config(trained).bilstm
   with pytest.raises(ValueError, match="bilstm False contradicts .*run/bert_c"):
-    settled(trained, bilstm=False)
-  assert not settled(trained, tmp_path).bilstm
-  assert settled(trained, tmp_path, bilstm=True).bilstm
+    resolve_bert_config(trained, bilstm=False)
+  assert not resolve_bert_config(trained, tmp_path).bilstm
+  assert resolve_bert_config(trained, tmp_path, bilstm=True).bilstm

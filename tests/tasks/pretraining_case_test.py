@@ -1,4 +1,4 @@
-"""The case of the text goes from the records to whoever uses the model."""
+"""The case of the text goes from the records to the model's users."""
 
 import dataclasses
 import json
@@ -40,7 +40,7 @@ def write_text(folder):
 
 @pytest.fixture
 def folder(tmp_path):
-  """A folder with what `write_text` writes."""
+  """A folder with the files of `write_text`."""
   return write_text(tmp_path)
 
 
@@ -70,7 +70,7 @@ def make_records(folder, name="train.tfrecord", num_shards=1, **changes):
 
 
 def run(folder, **changes):
-  """Pre-trains for a step; returns what run.json says."""
+  """Pre-trains for a step and returns the contents of run.json."""
   pretraining.run(
     pretraining_config.PretrainingConfig(
       **{
@@ -103,20 +103,20 @@ def remove_settings(folder):
 
 
 @pytest.mark.parametrize("num_shards", [1, 2])
-def test_the_records_say_their_case_and_the_model_keeps_it(folder, num_shards):
+def test_a_model_has_the_case_of_its_records(folder, num_shards):
   make_records(folder, num_shards=num_shards, do_lower_case=False)
   assert run(folder).do_lower_case is False
-  # What is evaluated on does not change it.
+  # The records for evaluation do not change the case.
   remove_settings(folder)
   assert run(folder, do_train=False, do_eval=True).do_lower_case is False
-  for given in (None, False):
+  for do_lower_case in (None, False):
     files = model_folder.find(str(folder / "out"))
-    tokenizer = bert_tokenizer.load(files, given, None)
+    tokenizer = bert_tokenizer.load(files, do_lower_case, None)
     pieces = tokenizer.tokenize([SENTENCE]).to_list()[0]
     assert np.ravel(pieces).tolist() == IDS
 
 
-def test_records_that_do_not_say_their_case_leave_it_open(folder):
+def test_the_case_is_unknown_if_the_records_have_none(folder):
   make_records(folder, do_lower_case=False)
   remove_settings(folder)
   assert run(folder).do_lower_case is None
@@ -124,18 +124,18 @@ def test_records_that_do_not_say_their_case_leave_it_open(folder):
   assert bert_tokenizer.load(files, False, None).do_lower_case is False
 
 
-def test_files_of_one_case_have_it_and_others_none(folder):
+def test_record_files_have_a_case_only_if_all_agree(folder):
   cased = make_records(folder, "cased", 2, do_lower_case=False)
   config = {"do_lower_case": True, "strip_accents": False}
-  [kept] = make_records(folder, "kept", **config)
-  case_of = pretraining_shards.read_case
-  assert case_of(cased) == letter_case.Case(False, None)
-  assert case_of([kept]) == letter_case.Case(True, False)
-  assert case_of([*cased, kept]) == letter_case.Case()
-  assert case_of([kept, str(folder / "text")]) == letter_case.Case()
-  # A file that two runs say to have made.
+  [uncased] = make_records(folder, "kept", **config)
+  read_case = pretraining_shards.read_case
+  assert read_case(cased) == letter_case.Case(False, None)
+  assert read_case([uncased]) == letter_case.Case(True, False)
+  assert read_case([*cased, uncased]) == letter_case.Case()
+  assert read_case([uncased, str(folder / "text")]) == letter_case.Case()
+  # Two notes with different cases name the same file.
   make_records(folder, f"other,{folder}/kept", do_lower_case=False)
-  assert case_of([kept]) == letter_case.Case()
+  assert read_case([uncased]) == letter_case.Case()
 
 
 TASKS = {
@@ -175,7 +175,7 @@ def test_fine_tuning_keeps_the_accents_of_the_model(pretrained, tmp_path, task):
 def test_a_classifier_learns_and_predicts_with_accents(
   pretrained, tmp_path, is_given
 ):
-  """Of the setting without a run.json, and of that of the model's."""
+  """The case comes from the arguments or from the initial checkpoint."""
   model = bert_tf.Classifier(
     str(pretrained / "bert_config.json"),
     str(pretrained / "vocab.txt"),
@@ -187,8 +187,8 @@ def test_a_classifier_learns_and_predicts_with_accents(
       else {"init_checkpoint": str(pretrained)}
     ),
   )
-  how = {"num_train_epochs": 1.0, "train_batch_size": 2, "use_xla": False}
-  model.fit(WORDS[:4], list("abab"), **how)
+  options = {"num_train_epochs": 1.0, "train_batch_size": 2, "use_xla": False}
+  model.fit(WORDS[:4], list("abab"), **options)
   info = run_info.read_run(str(tmp_path / "out"))
   assert (info.do_lower_case, info.strip_accents) == (True, False)
   ids = [
@@ -204,7 +204,7 @@ def test_a_classifier_learns_and_predicts_with_accents(
   assert model.predict(WORDS[0])
 
 
-def test_masks_are_filled_in_text_with_its_accents(pretrained, tmp_path):
+def test_masks_are_filled_in_text_with_accents(pretrained, tmp_path):
   model = bert_tf.MaskFiller(
     str(pretrained / "bert_config.json"),
     str(pretrained / "vocab.txt"),
@@ -219,7 +219,7 @@ def test_masks_are_filled_in_text_with_its_accents(pretrained, tmp_path):
   assert (info.do_lower_case, info.strip_accents) == (True, False)
   [path] = (tmp_path / "out").glob(".train.tf_record.settings.json")
   assert json.loads(path.read_text())["strip_accents"] is False
-  # It comes with its length.
+  # The run's max_seq_length is read too.
   again = bert_tf.MaskFiller(
     output_dir=str(tmp_path / "out"), max_predictions_per_seq=4
   )

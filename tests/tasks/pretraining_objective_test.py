@@ -1,4 +1,4 @@
-"""Pre-training that reads from one side, and what is made of such models."""
+"""Causal pre-training, and fine-tuning and serving of causal models."""
 
 import dataclasses
 import json
@@ -100,11 +100,11 @@ def trained(request, data):
   return request.param, folder, pretraining.run(config)
 
 
-def test_a_language_model_learns_what_comes_next(trained):
+def test_a_language_model_predicts_the_next_piece(trained):
   objective, folder, results = trained
   losses = curves.read(str(folder))["masked_lm_loss"]
   assert losses[120] < 0.5 * losses[min(losses)]
-  # All but the first piece of an instance, and where it ends, is certain.
+  # Every piece except an instance's first, and its end, is predictable.
   assert results["masked_lm_accuracy"] > 0.6
   assert results["perplexity"] == pytest.approx(
     math.exp(results["masked_lm_loss"])
@@ -115,9 +115,9 @@ def test_a_language_model_learns_what_comes_next(trained):
   assert run_info.read_run(str(folder)).objective == objective
 
 
-def test_packed_and_padded_records_evaluate_alike(data, trained):
+def test_packed_and_padded_records_have_the_same_results(data, trained):
   objective, folder, _ = trained
-  found = [
+  results = [
     pretraining.run(
       settings(
         data,
@@ -135,50 +135,52 @@ def test_packed_and_padded_records_evaluate_alike(data, trained):
   ]
   # The same instances, in another order.
   for name in ("masked_lm_loss", "masked_lm_accuracy"):
-    assert found[0][name] == pytest.approx(found[1][name], abs=1e-5), name
+    assert results[0][name] == pytest.approx(results[1][name], abs=1e-5), name
 
 
 @pytest.mark.slow
-def test_a_run_goes_on_with_its_objective(data, tmp_path):
-  whole, halved = tmp_path / "whole", tmp_path / "halved"
+def test_a_resumed_run_reads_its_objective_from_run_json(data, tmp_path):
+  uninterrupted, resumed = tmp_path / "whole", tmp_path / "halved"
   steps = {"save_checkpoints_steps": 5, "num_warmup_steps": 0}
   pretraining.run(
     settings(
       data,
-      whole,
+      uninterrupted,
       objective="ltr",
       group_by_length=True,
       train={**steps, "num_train_steps": 10},
     )
   )
-  shutil.copytree(whole, halved)
-  for path in halved.glob("model.ckpt-10.*"):
+  shutil.copytree(uninterrupted, resumed)
+  for path in resumed.glob("model.ckpt-10.*"):
     path.unlink()
-  (halved / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-5"\n')
+  (resumed / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-5"\n')
   config = settings(
-    data, halved, group_by_length=True, train={**steps, "num_train_steps": 10}
+    data, resumed, group_by_length=True, train={**steps, "num_train_steps": 10}
   )
   pretraining.run(config)  # run.json says the objective.
-  one, other = (
+  uninterrupted_reader, resumed_reader = (
     checkpoints.CheckpointReader(str(folder / "model.ckpt-10"))
-    for folder in (whole, halved)
+    for folder in (uninterrupted, resumed)
   )
-  for name in one.shapes:
-    np.testing.assert_array_equal(one.get(name), other.get(name))
+  for name in uninterrupted_reader.shapes:
+    np.testing.assert_array_equal(
+      uninterrupted_reader.get(name), resumed_reader.get(name)
+    )
   with pytest.raises(
     ValueError, match="objective 'mlm' contradicts .*run.json"
   ):
     pretraining.run(dataclasses.replace(config, objective="mlm"))
 
 
-def test_a_model_that_reads_from_one_side_fills_no_masks(trained):
+def test_a_causal_model_refuses_to_fill_masks(trained):
   _, folder, _ = trained
   with pytest.raises(ValueError, match="cannot predict"):
     fill_mask.MaskFiller(init_checkpoint=str(folder)).predict("the [MASK]")
 
 
 @pytest.mark.slow
-def test_it_is_fine_tuned_exported_and_asked_by_its_folder_alone(
+def test_a_causal_model_is_fine_tuned_and_predicts_from_its_folder(
   trained, tmp_path
 ):
   objective, folder, _ = trained
@@ -199,7 +201,8 @@ def test_it_is_fine_tuned_exported_and_asked_by_its_folder_alone(
     train_batch_size=16,
     use_xla=False,
   )
-  # A word of four, which from left to right the last position has to find.
+  # The label depends on the first word, which a left-to-right model must
+  # carry to the last position.
   assert results["eval_accuracy"] > 0.9
   config = json.loads((tmp_path / "run" / "bert_config.json").read_text())
   assert config["attention_direction"].startswith(
@@ -213,7 +216,7 @@ def test_it_is_fine_tuned_exported_and_asked_by_its_folder_alone(
   assert np.mean(hits) == pytest.approx(results["eval_accuracy"])
 
 
-def config_of(data, direction):
+def write_config(data, direction):
   path = data / f"{direction}.json"
   path.write_text(json.dumps({**CONFIG, "attention_direction": direction}))
   return {"bert_config_file": str(path)}
@@ -225,15 +228,15 @@ MISTAKES = {
     "masked.tfrecord holds masked records, but `objective=ltr` predicts every",
   ),
   "another direction": (
-    lambda data: {**config_of(data, "left_to_right"), "objective": "rtl"},
+    lambda data: {**write_config(data, "left_to_right"), "objective": "rtl"},
     "objective 'rtl' needs attention_direction 'right_to_left', but ",
   ),
   "the direction is named": (
-    lambda data: {**config_of(data, "both"), "objective": "ltr"},
+    lambda data: {**write_config(data, "both"), "objective": "ltr"},
     "both.json has 'both'",
   ),
   "no such direction": (
-    lambda data: config_of(data, "up"),
+    lambda data: write_config(data, "up"),
     "attention_direction is 'up'",
   ),
   "no such objective": ({"objective": "clm"}, "use mlm, ltr, rtl"),
@@ -245,7 +248,7 @@ MISTAKES = {
     {"records": "masked", "keep_prob": 0.0},
     "keep_prob is for unmasked records",
   ),
-  "split that is none": (
+  "probabilities above 1 in sum": (
     {"mask_prob": 1.0},
     "mask_prob, keep_prob and random_prob must be shares that sum to 1",
   ),
@@ -262,7 +265,9 @@ def test_a_mistake_is_named_in_one_line(data, mistake, tmp_path):
   assert not (tmp_path / "run").exists()
 
 
-def test_the_split_of_masked_pieces_is_as_it_is_set(data, tmp_path):
+def test_masked_pieces_are_replaced_with_the_configured_probabilities(
+  data, tmp_path
+):
   mask_id = 4
   splits = {
     "mask": {"mask_prob": 1.0, "keep_prob": 0.0, "random_prob": 0.0},
@@ -274,8 +279,8 @@ def test_the_split_of_masked_pieces_is_as_it_is_set(data, tmp_path):
   records = pretraining_records.PretrainingRecords(files, form)
   for name, split in splits.items():
     config = settings(data, tmp_path, objective="mlm", **split)
-    found = pretraining_objective.labelled(config, records, 500)
-    batch = next(iter(found.evaluation_dataset(64, 500, 2)))
+    labelled_records = pretraining_objective.labelled(config, records, 500)
+    batch = next(iter(labelled_records.evaluation_dataset(64, 500, 2)))
     is_label = batch["masked_lm_weights"].numpy() > 0
     pieces, labels = (
       values.numpy()[is_label]
@@ -295,12 +300,12 @@ def test_the_split_of_masked_pieces_is_as_it_is_set(data, tmp_path):
     )
 
 
-def test_a_config_that_says_the_direction_needs_no_flag(data, tmp_path):
+def test_the_config_may_declare_the_direction(data, tmp_path):
   config = settings(
     data,
     tmp_path / "run",
     train={"num_train_steps": 1, "num_warmup_steps": 0},
-    **config_of(data, "right_to_left"),
+    **write_config(data, "right_to_left"),
   )
   pretraining.run(config)
   assert run_info.read_run(str(tmp_path / "run")).objective == "rtl"

@@ -1,4 +1,4 @@
-"""Initial values that attend to neighbours: what they are, and what for."""
+"""Initial values that attend to neighbouring positions."""
 
 import json
 
@@ -33,7 +33,7 @@ def softmax(scores):
 
 
 def attention(model, ids):
-  """The attention of the first layer, [N, F, F], from the variables alone."""
+  """The attention of the first layer, [N, F, F], computed in NumPy."""
   values = {v.path: v.numpy().astype(np.float64) for v in model.variables}
   tables = "word_embeddings", "position_embeddings", "token_type_embeddings"
   words, positions, segments = (
@@ -54,7 +54,7 @@ def attention(model, ids):
 
 
 @pytest.mark.parametrize("num_heads", [1, 2, 4, 8])
-def test_heads_begin_with_the_pieces_beside_their_own(num_heads):
+def test_attention_heads_start_with_neighbouring_positions(num_heads):
   config = modeling.BertConfig.from_dict(
     {
       **CONFIG,
@@ -74,11 +74,13 @@ def test_heads_begin_with_the_pieces_beside_their_own(num_heads):
     "masked_lm_weights": tf.constant([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0]]),
   }
   pretraining_start.set_values(model, "neighbours", [batch], seed=3)
-  found = attention(model, np.random.default_rng(1).integers(500, size=128))
+  probabilities = attention(
+    model, np.random.default_rng(1).integers(500, size=128)
+  )
   for head, offset in enumerate((-1, 1, -2, 2)[:num_heads]):
-    beside = np.diagonal(found[head], offset)
+    beside = np.diagonal(probabilities[head], offset)
     assert beside.mean() > 0.5, (head, offset, beside.mean())
-  for random_head in found[4:]:
+  for random_head in probabilities[4:]:
     assert all(np.diagonal(random_head, d).mean() < 0.1 for d in range(-2, 3))
   biases = {v.path: v.numpy().astype(np.float64) for v in model.variables}
   frequencies = softmax(biases["cls/predictions/output_bias"])
@@ -89,8 +91,8 @@ def test_heads_begin_with_the_pieces_beside_their_own(num_heads):
 def test_words_are_counted_in_their_places_without_padding(monkeypatch):
   texts = []
 
-  def embeddings(found, values, seed):
-    texts.extend(found)
+  def embeddings(batches, values, seed):
+    texts.extend(batches)
     return values + 1.0
 
   monkeypatch.setattr(cooccurrence, "embeddings", embeddings)
@@ -189,15 +191,16 @@ def config(data, output_dir, initial_values="neighbours", **train):
   )
 
 
-def test_what_stands_between_words_is_learnt_sooner(data, tmp_path):
-  found = {
+def test_words_between_neighbours_are_learned_sooner(data, tmp_path):
+  results_by_start = {
     values: pretraining.run(config(data, tmp_path / values, values))
     for values in ("random", "neighbours", "cooccurrence")
   }
   accuracies = {
-    name: results["masked_lm_accuracy"] for name, results in found.items()
+    name: results["masked_lm_accuracy"]
+    for name, results in results_by_start.items()
   }
-  # Of three seeds the least was 3.1 times.
+  # The smallest ratio over three seeds was 3.1.
   assert accuracies["neighbours"] > 2 * accuracies["random"], accuracies
   assert accuracies["cooccurrence"] > 2 * accuracies["random"], accuracies
 

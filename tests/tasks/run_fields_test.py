@@ -1,4 +1,4 @@
-"""What run.json keeps of a run's data and results."""
+"""Data and results of a run in its run.json."""
 
 import json
 
@@ -19,37 +19,37 @@ from tests.support import own_classification
 base = own_classification.base
 
 
-def of_task(task_class, example):
+def read_example(task_class, example):
   return task_class.inputs_and_answer(None, example)
 
 
-def test_examples_are_as_the_served_model_takes_them():
+def test_examples_have_the_format_of_serving_requests():
   pair = InputExample("dev-1", "He left.", "He went.", "1")
-  assert of_task(classification.ClassificationTask, pair) == (
+  assert read_example(classification.ClassificationTask, pair) == (
     {"text": "He left.", "text_b": "He went."},
     "1",
   )
   text = InputExample("dev-2", "He left.", None, 2.5)
-  assert of_task(classification.ClassificationTask, text) == (
+  assert read_example(classification.ClassificationTask, text) == (
     {"text": "He left."},
     2.5,
   )
   choice = ChoiceExample("dev-0", "He left.", "He", ("goes.", "went."), 1)
-  assert of_task(swag.SwagTask, choice) == (
+  assert read_example(swag.SwagTask, choice) == (
     {"context": "He left.", "choices": ["He goes.", "He went."]},
     1,
   )
   sentence = Sentence(("Ada", "left"), ("B-PER", "O"), 1)
-  assert of_task(ner.NerTask, sentence) == (
+  assert read_example(ner.NerTask, sentence) == (
     {"text": "Ada left"},
     ("B-PER", "O"),
   )
   sentence = Sentence(("Ada Byron", "left"), ("B-PER", "O"), 1)
-  assert of_task(ner.NerTask, sentence) == ({}, None)
+  assert read_example(ner.NerTask, sentence) == ({}, None)
   context = squad_examples.Context.from_text("Ada left.")
   for answers, answer in ((("Ada",), "Ada"), ((), None), (None, None)):
     question = squad_examples.SquadExample("1", "Who?", context, answers, None)
-    assert of_task(squad.SquadTask, question) == (
+    assert read_example(squad.SquadTask, question) == (
       {"question": "Who?", "context": "Ada left."},
       answer,
     )
@@ -67,32 +67,32 @@ def run_fields(examples, count):
   return splits.Splits(Texts(), examples, {}, "").run_fields(count)
 
 
-def kept(examples, count):
-  found = run_fields({"dev": examples}, count)
-  return [(e["inputs"]["text"], e["answer"]) for e in found["examples"] or ()]
+def choose_texts(examples, count):
+  fields = run_fields({"dev": examples}, count)
+  return [(e["inputs"]["text"], e["answer"]) for e in fields["examples"] or ()]
 
 
-def test_each_answer_has_an_example_before_one_has_two():
+def test_each_answer_has_one_example_before_any_has_two():
   examples = [("a", "x"), ("b", "x"), ("c", "x"), ("d", "y"), ("e", "y")]
-  assert kept(examples, 3) == [("a", "x"), ("d", "y"), ("b", "x")]
-  assert kept(examples, 1) == [("a", "x")]
+  assert choose_texts(examples, 3) == [("a", "x"), ("d", "y"), ("b", "x")]
+  assert choose_texts(examples, 1) == [("a", "x")]
 
 
-def test_long_texts_and_those_without_inputs_are_not_kept():
+def test_long_texts_are_cut_and_examples_without_inputs_left_out():
   examples = [("a" * 1001, "x"), ("", "x"), ("a" * 1000, "x")]
-  assert kept(examples, 3) == [("a" * 1000, "x")]
+  assert choose_texts(examples, 3) == [("a" * 1000, "x")]
 
 
-def test_half_a_character_is_not_kept():
+def test_a_cut_text_ends_with_a_whole_character():
   half = "\ud83d"
   examples = [(f"a {half}", "x"), ("b", half), ("\U0001f600", "x")]
-  assert kept(examples, 3) == [("\U0001f600", "x")]
+  assert choose_texts(examples, 3) == [("\U0001f600", "x")]
 
 
-def test_none_are_kept_where_none_are_wanted():
-  assert kept([("a", "x")], 0) == []
+def test_zero_examples_may_be_requested():
+  assert choose_texts([("a", "x")], 0) == []
   assert run_fields({}, 0) == {"examples": None}
-  # What an earlier command of the run has found stays.
+  # Fields of an earlier command stay.
   assert run_fields({}, 3) == {}
   counts = run_fields({"train": [1, 2]}, 3)
   assert counts == {"num_train_examples": 2}
@@ -102,9 +102,9 @@ def run_json(folder):
   return json.loads((folder / "run.json").read_text())
 
 
-def test_a_run_keeps_examples_counts_and_scores(base, tmp_path):
+def test_run_json_has_examples_counts_and_scores(base, tmp_path):
   def run(**changes):
-    # Training without evaluation comes first, so that a later one adds to it.
+    # The first run only trains; the evaluation adds to its run.json.
     classification.run(
       own_classification.make(base, tmp_path / "out", **changes)
     )
@@ -120,9 +120,9 @@ def test_a_run_keeps_examples_counts_and_scores(base, tmp_path):
   dev = (base / "dev.tsv").read_text().splitlines()[1:]
   assert len(texts) == 3 and set(texts) <= {r.split("\t")[0] for r in dev}
   assert {e["answer"] for e in evaluated["examples"]} == {"good", "bad"}
-  found = own_classification.results(tmp_path / "out")
+  results = own_classification.results(tmp_path / "out")
   for name, value in evaluated["scores"].items():
-    assert value == pytest.approx(float(found[name]), rel=1e-4)
+    assert value == pytest.approx(float(results[name]), rel=1e-4)
   assert "eval_accuracy" in evaluated["scores"]
   predicted = run(do_predict=True)
   assert predicted == evaluated
@@ -131,9 +131,7 @@ def test_a_run_keeps_examples_counts_and_scores(base, tmp_path):
   assert info.scores == evaluated["scores"]
 
 
-def test_scores_are_of_the_checkpoint_that_they_stand_beside(
-  base, tmp_path, monkeypatch
-):
+def test_scores_belong_to_the_last_checkpoint(base, tmp_path, monkeypatch):
   values = iter([0.9, 0.5, 0.4, 0.3, 0.2, 0.1, 0.7])
   monkeypatch.setattr(
     classification.ClassificationTask,
@@ -153,12 +151,12 @@ def test_scores_are_of_the_checkpoint_that_they_stand_beside(
       for folder in (tmp_path, tmp_path / "best")
     ]
 
-  # Evaluated at steps 3 and 5, the newest once more.
+  # Evaluates at steps 3 and 5, and the last checkpoint once more.
   assert run(1.0, do_train=True, do_eval=True) == [0.4, 0.9]
-  # Training goes on: what was found is of none of its checkpoints.
+  # Training continues: the scores belong to none of its checkpoints.
   assert run(2.0, do_train=True) == [None, 0.9]
   assert run(2.0, do_eval=True) == [0.7, 0.9]
-  # Nothing is left to train.
+  # No step is left to train.
   assert run(2.0, do_train=True) == [0.7, 0.9]
 
 
@@ -173,7 +171,7 @@ def test_scores_are_of_the_checkpoint_that_they_stand_beside(
     ("labels", [1]),
   ],
 )
-def test_what_is_damaged_is_refused(tmp_path, field, value):
+def test_damaged_fields_are_refused(tmp_path, field, value):
   text = json.dumps({"task": "classification", field: value})
   (tmp_path / "run.json").write_text(text)
   with pytest.raises(ValueError, match=f"run.json .* {field} is"):

@@ -59,11 +59,11 @@ def test_a_line_has_examples_labels_cuts_and_repetitions():
   assert "earlier" not in line and "none with" not in line
 
 
-def test_a_line_names_labels_that_are_not_there():
+def test_a_line_names_missing_labels():
   assert "x 1, y 0 (none with y)" in summary_line([("a", "x")], num_cut=0)
 
 
-def test_reused_records_are_named_with_what_is_known():
+def test_a_line_for_reused_records_has_the_known_counts():
   line = summary_line([("a", "x"), ("", "y"), ("", "y")], is_reused=True)
   assert "not known" in line and "earlier" in line
   # Examples without inputs cannot be compared.
@@ -71,7 +71,7 @@ def test_reused_records_are_named_with_what_is_known():
   assert "repeated" not in summary_line([("", "y")])
 
 
-def test_texts_and_pairs_that_are_cut_are_counted(tokenizer, tmp_path):
+def test_truncated_texts_and_pairs_are_counted(tokenizer, tmp_path):
   data = [
     InputExample("0", "the of in", None, "x"),
     InputExample("1", "the of in and", None, "x"),
@@ -103,7 +103,7 @@ def test_texts_that_need_several_windows_are_counted(tokenizer, tmp_path):
   assert (written.num_records, written.num_cut) == (2, 1)
 
 
-def test_choices_that_are_cut_are_counted(tokenizer, tmp_path):
+def test_truncated_choices_are_counted(tokenizer, tmp_path):
   data = [
     ChoiceExample("0", "the", "", ("of", "in"), 0),
     ChoiceExample("1", "the", "", ("of", "in and"), 0),
@@ -112,7 +112,7 @@ def test_choices_that_are_cut_are_counted(tokenizer, tmp_path):
   assert choice_records.write_records(path, data, tokenizer, 5).num_cut == 1
 
 
-def test_questions_that_are_cut_are_counted(tokenizer, tmp_path):
+def test_truncated_questions_are_counted(tokenizer, tmp_path):
   context = squad_examples.Context.from_text("the of in and")
   data = [
     squad_examples.SquadExample(str(i), text, context, None, None)

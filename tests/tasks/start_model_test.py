@@ -103,7 +103,7 @@ def test_a_head_of_another_task_is_not_evaluated(models):
 
 
 @pytest.mark.parametrize("labels", [("x", "y", "z"), ("b", "a", "c"), "ab"])
-def test_a_head_of_other_labels_is_refused_naming_both(models, labels):
+def test_a_head_with_other_labels_is_refused(models, labels):
   needed = {**RUNS["texts"], "labels": tuple(labels)}
   with pytest.raises(ValueError) as error:
     takes_head(models / "texts", needed)
@@ -116,7 +116,7 @@ def test_labels_are_compared_without_case(models):
   assert takes_head(models / "texts", {**RUNS["texts"], "labels": tuple("ABC")})
 
 
-def test_a_head_of_unknown_labels_is_taken_with_a_warning(tmp_path):
+def test_a_head_with_unknown_labels_is_used_with_a_warning(tmp_path):
   folder = write_model(tmp_path / "old", RUNS["texts"], with_run=False)
   with runs.logged() as log:
     assert takes_head(folder, RUNS["words"])
@@ -125,14 +125,14 @@ def test_a_head_of_unknown_labels_is_taken_with_a_warning(tmp_path):
     takes_head(folder, {**RUNS["texts"], "labels": ("a", "b")})
 
 
-def test_a_head_on_a_bilstm_is_not_taken_without_it(models):
+def test_a_head_on_a_bilstm_is_not_used_without_the_bilstm(models):
   needed = make_purpose(RUNS["texts"])
   on_bilstm = start_model.Purpose(needed.task, needed.spec, True)
   assert not takes_head(models / "texts", RUNS["texts"], needed=on_bilstm)
 
 
 @pytest.mark.parametrize("named", ["architectures", "problem_type"])
-def test_hugging_faces_config_says_what_a_head_is_for(tmp_path, named):
+def test_hugging_faces_config_gives_the_task_of_a_head(tmp_path, named):
   safetensors = pytest.importorskip("safetensors.numpy")
   hidden_size = tiny_models.CONFIG.hidden_size
   config = {
@@ -206,7 +206,9 @@ def assert_began_with_encoder_only(output_dir, model):
     assert is_same == name.startswith("bert/"), name
 
 
-def test_words_do_not_begin_with_the_head_of_texts(models, tmp_path):
+def test_token_classification_does_not_start_from_a_classifiers_head(
+  models, tmp_path
+):
   (tmp_path / "train.txt").write_text("the B-X\nof I-X\nand O\n\n" * 2)
   config = ner_config.NerConfig(
     data_dir=str(tmp_path),
@@ -228,7 +230,7 @@ def texts_config(folder, model, labels, **train):
   )
 
 
-def test_advice_for_other_labels_than_the_models_helps(models, tmp_path):
+def test_the_advice_for_other_labels_helps(models, tmp_path):
   with pytest.raises(ValueError) as error:
     classification.run(texts_config(tmp_path, models / "texts", "xyz"))
   for part in ("train.csv:2", "'x'", "a, b, c", str(models / "texts")):
@@ -241,7 +243,7 @@ def test_advice_for_other_labels_than_the_models_helps(models, tmp_path):
   assert run_info.read_labels(str(tmp_path / "out")).labels == ("x", "y", "z")
   assert f"labels of {tmp_path}/train.csv: x 1, y 1, z 1" in log()
 
-  # The folder holds a run now: its labels are those of another data set.
+  # The folder now holds a run with the labels of another data set.
   with pytest.raises(ValueError) as error:
     classification.run(texts_config(tmp_path, models / "texts", "ab"))
   assert f"the run in {tmp_path / 'out'}" in str(error.value)

@@ -1,4 +1,4 @@
-"""Official tasks and one's own files, as they are read."""
+"""Reading of official tasks and of the user's own files."""
 
 import csv
 import json
@@ -33,10 +33,11 @@ def test_examples_and_labels_are_the_originals(shared, name):
     if name == "XNLI" and part == "test":
       assert task.test is None
       continue
-    found = read(shared / "golden/classifier/data" / name, task, part)
+    examples_read = read(shared / "golden/classifier/data" / name, task, part)
     # The original gave test examples the first label.
     assert [
-      [e.guid, e.text_a, e.text_b, e.label or task.labels[0]] for e in found
+      [e.guid, e.text_a, e.text_b, e.label or task.labels[0]]
+      for e in examples_read
     ] == rows
 
 
@@ -67,7 +68,7 @@ def test_features_are_the_originals(shared, tokenizer, name, max_seq_length):
     file = f"{name.lower()}_{part}_seq{max_seq_length}.tf_record"
     path = str(shared / "golden/classifier" / file)
     recorded = list(tf.data.TFRecordDataset(path).as_numpy_iterator())
-    # Recorded as on a TPU: filled up to whole batches of eight.
+    # Recorded as on a TPU: padded to whole batches of eight.
     padding = parsed(recorded[len(ours) :], spec) if part == "dev" else {}
     assert not any(sum(padding.get("is_real_example", []), []))
     assert len(recorded) - len(ours) in range(8 if part == "dev" else 1)
@@ -95,20 +96,20 @@ def test_every_row_of_the_official_files_is_read(unpacked, name):
   task = glue.get_task(name)
   for part, num_rows in zip(PARTS, OFFICIAL_ROWS[name]):
     if num_rows:
-      found = read(folder, task, part)
-      assert len(found) == num_rows
-      assert len({e.guid for e in found}) == num_rows
+      examples_read = read(folder, task, part)
+      assert len(examples_read) == num_rows
+      assert len({e.guid for e in examples_read}) == num_rows
       has_labels = part != "test"
-      assert all((e.label is not None) == has_labels for e in found)
+      assert all((e.label is not None) == has_labels for e in examples_read)
 
 
 def test_the_columns_of_qqp_are_the_official_ones(unpacked, tmp_path):
   path = unpacked("glue") / "QQP" / "train_slice_official_columns.tsv"
-  # The second line has lost a tab in this copy.
+  # The second line of this copy lacks a tab.
   lines = path.read_text().splitlines()[:1] + path.read_text().splitlines()[2:9]
   (tmp_path / "train.tsv").write_text("\n".join(lines))
-  found = read(tmp_path, glue.get_task("qqp"), "train")
-  for line, example in zip(lines[1:], found, strict=True):
+  examples_read = read(tmp_path, glue.get_task("qqp"), "train")
+  for line, example in zip(lines[1:], examples_read, strict=True):
     cells = line.split("\t")
     assert (example.text_a, example.text_b, example.label) == tuple(cells[3:])
 
@@ -123,7 +124,7 @@ def test_submissions_have_the_names_that_glue_takes():
   assert names == {name: f"{name}.tsv" for name in names}
 
 
-def test_xnli_reads_the_language_that_is_asked_for(tmp_path):
+def test_xnli_reads_the_requested_language(tmp_path):
   (tmp_path / "multinli").mkdir()
   (tmp_path / "multinli" / "multinli.train.de.tsv").write_text(
     "premise\thypo\tlabel\nja\tnein\tcontradictory\n"
@@ -144,7 +145,7 @@ def test_xnli_reads_the_language_that_is_asked_for(tmp_path):
     read(tmp_path, glue.get_task("xnli"), "dev")
 
 
-def test_an_unknown_task_is_answered_with_the_known_ones():
+def test_an_unknown_task_is_refused_with_the_known_tasks():
   with pytest.raises(ValueError, match="'sst' is not known; use cola, sst-2"):
     glue.get_task("sst")
 
@@ -182,26 +183,26 @@ def write_own(folder, file_format, header=True):
     ("csv", ("0", "1", "2")),
   ],
 )
-def test_ones_own_files_read_the_same_in_every_format(
+def test_own_files_read_the_same_in_every_format(
   tmp_path, file_format, columns
 ):
   write_own(tmp_path, file_format, header=columns[0] == "first")
   task = examples.own_files(file_format, "classification", *columns)
-  found = read(tmp_path, task, "train")
-  assert [(e.text_a, e.text_b, e.label) for e in found] == ROWS
+  examples_read = read(tmp_path, task, "train")
+  assert [(e.text_a, e.text_b, e.label) for e in examples_read] == ROWS
   # Numbers by value: 10 is not between 1 and 2.
-  assert examples.infer_labels(found) == ("1", "2", "10")
+  assert examples.infer_labels(examples_read) == ("1", "2", "10")
 
 
-def test_a_csv_cell_may_hold_lines_and_a_fault_names_the_last_of_them(tmp_path):
+def test_a_csv_cell_may_hold_lines_and_an_error_names_the_last(tmp_path):
   (tmp_path / "train.csv").write_text(
     '\ufefftext,label\n"two\nlines",x\n"again\ntwo",\n', encoding="utf-8"
   )
   task = examples.own_files("csv", "classification", "text", None, "label")
   with pytest.raises(ValueError, match=r"train.csv:5: the label is empty"):
     read(tmp_path, task, "train")
-  (found,) = read(tmp_path, task, "train", skip_bad_rows=True)
-  assert (found.text_a, found.label) == ("two\nlines", "x")
+  (example,) = read(tmp_path, task, "train", skip_bad_rows=True)
+  assert (example.text_a, example.label) == ("two\nlines", "x")
 
 
 def test_multilabel_cells_hold_any_number_of_labels(tmp_path):
@@ -212,9 +213,9 @@ def test_multilabel_cells_hold_any_number_of_labels(tmp_path):
   )
   for file_format in ("tsv", "jsonl"):
     task = examples.own_files(file_format, "multilabel", "text", None, "label")
-    found = read(tmp_path, task, "train")
-    assert [e.label for e in found] == [("x", "y"), (), ("z",)]
-    assert examples.infer_labels(found) == ("x", "y", "z")
+    examples_read = read(tmp_path, task, "train")
+    assert [e.label for e in examples_read] == [("x", "y"), (), ("z",)]
+    assert examples.infer_labels(examples_read) == ("x", "y", "z")
 
 
 @pytest.mark.parametrize(
@@ -234,7 +235,7 @@ def test_a_multi_hot_label_is_refused_with_file_and_line(tmp_path, label):
 @pytest.mark.parametrize(
   "cell", ["1,0,0", "[1, 0]", "[1 0 1]", "['x', 'y']", "['x']", "1|0|1"]
 )
-def test_a_list_that_another_program_wrote_is_refused(tmp_path, cell):
+def test_a_printed_list_as_label_is_refused(tmp_path, cell):
   (tmp_path / "train.tsv").write_text(f"text\tlabel\na\tx|y\nb\t{cell}\n")
   task = examples.own_files("tsv", "multilabel", "text", None, "label")
   with pytest.raises(ValueError, match="train.tsv:3: label "):
@@ -242,7 +243,7 @@ def test_a_list_that_another_program_wrote_is_refused(tmp_path, cell):
 
 
 @pytest.mark.parametrize("cell", ["1", "[x]", "x, y", "[x]|[y]", "10|01"])
-def test_odd_names_of_labels_are_read(tmp_path, cell):
+def test_unusual_label_names_are_read(tmp_path, cell):
   (tmp_path / "train.tsv").write_text(f"text\tlabel\na\t{cell}\n")
   task = examples.own_files("tsv", "multilabel", "text", None, "label")
   (example,) = read(tmp_path, task, "train")
@@ -253,7 +254,7 @@ def test_odd_names_of_labels_are_read(tmp_path, cell):
   "file_format, line",
   [("tsv", "b\tx|y|x"), ("jsonl", '{"text": "b", "label": ["x", "y", "x"]}')],
 )
-def test_a_label_that_is_named_twice_is_refused(tmp_path, file_format, line):
+def test_a_repeated_label_is_refused(tmp_path, file_format, line):
   header = "text\tlabel" if file_format == "tsv" else ""
   (tmp_path / f"train.{file_format}").write_text(f"{header}\n{line}\n")
   task = examples.own_files(file_format, "multilabel", "text", None, "label")
@@ -268,20 +269,20 @@ def test_two_columns_of_flags_are_multi_hot_in_every_example():
 
   assert is_multi_hot(("1", "0"), ("0", "1"))
   assert is_multi_hot(("true", "false"))
-  # Labels of that name can be meant.
+  # The user may mean labels with these names.
   assert not is_multi_hot(("1", "0"), ("0",))
   assert not is_multi_hot(("1", "2"), ("2", "1"))
 
 
 @pytest.mark.parametrize("label", ["NaN", "Infinity", '"\\ud83d"'])
-def test_a_label_that_no_json_file_can_hold_is_refused(tmp_path, label):
+def test_a_label_that_json_cannot_hold_is_refused(tmp_path, label):
   (tmp_path / "train.jsonl").write_text(f'{{"text": "a", "label": {label}}}\n')
   task = examples.own_files("jsonl", "classification", "text", None, "label")
   with pytest.raises(ValueError, match="train.jsonl:1: "):
     read(tmp_path, task, "train")
 
 
-# The task, its training file, and what the error must say.
+# (task, training file, part of the error).
 RTE_HEADER = "index\tsentence1\tsentence2\tlabel\n"
 FAULTS = {
   "another header": (
@@ -330,7 +331,7 @@ FAULTS = {
     '{"text": "a"}\n',
     "train.jsonl:1: no column label; found: text",
   ),
-  "a text that is none": (
+  "a number as text": (
     "jsonl",
     '{"text": 5, "label": 1}\n',
     "train.jsonl:1: column text is no text, but 5",
@@ -349,7 +350,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_names_file_line_and_what_was_found(tmp_path, fault):
+def test_an_error_names_file_line_and_value(tmp_path, fault):
   name, content, expected = FAULTS[fault]
   if name in classification_config.FILE_FORMATS:
     task = examples.own_files(name, "classification", "text", None, "label")
@@ -364,17 +365,17 @@ def test_a_fault_names_file_line_and_what_was_found(tmp_path, fault):
   assert "\n" not in str(error.value)
 
 
-def test_bad_rows_are_counted_where_that_is_asked_for(tmp_path, caplog):
+def test_bad_rows_are_counted_with_skip_bad_rows(tmp_path, caplog):
   (tmp_path / "train.tsv").write_text(
     RTE_HEADER + "0\ta\tb\tentailment\n1\tc\n2\te\tf\tmaybe\n"
   )
-  (found,) = read(tmp_path, glue.get_task("rte"), "train", skip_bad_rows=True)
-  assert found.text_a == "a"
+  (example,) = read(tmp_path, glue.get_task("rte"), "train", skip_bad_rows=True)
+  assert example.text_a == "a"
   assert "Skipped 2 bad rows" in caplog.text
   assert "train.tsv:3: 2 columns instead of 4: 1 | c" in caplog.text
 
 
-def test_columns_are_names_or_numbers_not_both():
+def test_columns_are_all_names_or_all_numbers():
   for file_format, columns in (
     ("tsv", ("text", None, "1")),
     ("jsonl", ("0", None, "1")),
@@ -383,7 +384,7 @@ def test_columns_are_names_or_numbers_not_both():
       examples.own_files(file_format, "classification", *columns)
 
 
-def test_ones_own_data_need_a_text_and_a_label():
+def test_own_data_need_a_text_and_a_label():
   for text, label in (("", "label"), ("text", "")):
     with pytest.raises(ValueError, match="cannot be empty"):
       examples.own_files("tsv", "classification", text, None, label)

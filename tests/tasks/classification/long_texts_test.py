@@ -25,15 +25,15 @@ OWN = own_classification.with_own(labels=("bad", "good"))
 
 def test_head_and_tail_are_128_and_382_of_510():
   ids = list(range(1000))
-  (kept,) = records.cut_windows(ids, 510, "head_tail")
-  assert kept == ids[:128] + ids[-382:]
-  (kept,) = records.cut_windows(ids, 126, "head_tail")
-  assert kept == ids[:31] + ids[-95:]  # 126 * 128 / 510 is 31.6.
+  (window,) = records.cut_windows(ids, 510, "head_tail")
+  assert window == ids[:128] + ids[-382:]
+  (window,) = records.cut_windows(ids, 126, "head_tail")
+  assert window == ids[:31] + ids[-95:]  # 126 * 128 / 510 is 31.6.
 
 
 @pytest.mark.parametrize("long_text", classification_config.LONG_TEXT_MODES)
 @pytest.mark.parametrize("length", [0, 1, 509, 510])
-def test_a_text_that_fits_is_left_as_it_is(long_text, length):
+def test_a_text_that_fits_is_unchanged(long_text, length):
   ids = list(range(length))
   assert records.cut_windows(ids, 510, long_text) == [ids]
 
@@ -44,15 +44,15 @@ def test_truncation_keeps_the_start():
 
 @pytest.mark.parametrize("room", [1, 2, 3, 6, 7])
 @pytest.mark.parametrize("length", [8, 9, 13, 14, 100])
-def test_windows_are_full_in_order_and_leave_nothing_out(room, length):
-  found = records.cut_windows(list(range(length)), room, "windows")
-  starts = [window[0] for window in found]
-  for start, window in zip(starts, found):
+def test_windows_are_full_and_cover_the_text_in_order(room, length):
+  windows = records.cut_windows(list(range(length)), room, "windows")
+  starts = [window[0] for window in windows]
+  for start, window in zip(starts, windows):
     assert window == list(range(start, start + room))
   assert starts[0] == 0
-  assert found[-1][-1] == length - 1
+  assert windows[-1][-1] == length - 1
   steps = np.diff(starts)
-  # By half a window, the last one by what is left.
+  # Each window starts half a window later; the last step may be shorter.
   assert set(steps[:-1]) <= {max(1, room // 2)}
   assert 0 < steps[-1] <= max(1, room // 2)
 
@@ -64,7 +64,7 @@ def test_logits_are_pooled_by_their_mean():
   )
 
 
-def slices(words):
+def cut_into_texts(words):
   """Returns the texts of the windows of a text of one-piece words."""
   return [
     " ".join(window) for window in records.cut_windows(words, ROOM, "windows")
@@ -102,7 +102,7 @@ def run_on_windows(base, tmp_path_factory):
 
 def test_training_sees_every_window_with_the_label(run_on_windows):
   folder, _, texts, _ = run_on_windows
-  count = sum(len(slices(words)) for words in texts)
+  count = sum(len(cut_into_texts(words)) for words in texts)
   assert count > 30
   assert (folder / "out" / f"model.ckpt-{count * 2 // 4}.index").exists()
 
@@ -111,9 +111,9 @@ def test_a_long_text_is_classified_by_the_mean_of_its_windows(
   base, run_on_windows
 ):
   folder, config, texts, labels = run_on_windows
-  # The windows as examples of their own, by the same weights.
+  # The same weights predict each window as an example.
   (folder / "windows").mkdir()
-  windows = [slices(words) for words in texts]
+  windows = [cut_into_texts(words) for words in texts]
   rows = [(text,) for group in windows for text in group]
   own_classification.write_tsv(folder / "windows" / "test.tsv", rows, "text")
   alone = dataclasses.replace(
@@ -133,12 +133,12 @@ def test_a_long_text_is_classified_by_the_mean_of_its_windows(
   ends = np.cumsum([len(group) for group in windows])[:-1]
   means = np.array([part.mean(axis=0) for part in np.split(logs, ends)])
   expected = np.exp(means) / np.exp(means).sum(axis=1, keepdims=True)
-  found = np.loadtxt(folder / "out" / "test_results.tsv")
-  assert found.shape == (8, 2)
-  np.testing.assert_allclose(found, expected, rtol=1e-4)
+  probabilities = np.loadtxt(folder / "out" / "test_results.tsv")
+  assert probabilities.shape == (8, 2)
+  np.testing.assert_allclose(probabilities, expected, rtol=1e-4)
   lines = (folder / "out" / "predictions.jsonl").read_text().splitlines()
   assert [json.loads(x)["text"] for x in lines] == [" ".join(t) for t in texts]
-  # And the evaluation is that of the examples.
+  # The evaluation counts texts, not windows.
   right = np.array([["bad", "good"].index(label) for label in labels])
   results = own_classification.results(folder / "out")
   near_ties.assert_accuracy(results["eval_accuracy"], expected, right)
@@ -147,8 +147,8 @@ def test_a_long_text_is_classified_by_the_mean_of_its_windows(
   )
 
 
-def predicted(run_on_windows, mode, output_dir):
-  """What the trained model says in another mode, by the script."""
+def predict(run_on_windows, mode, output_dir):
+  """Probabilities of the trained model with another `long_text`."""
   folder, config, _, _ = run_on_windows
   classification.run(
     dataclasses.replace(
@@ -169,8 +169,8 @@ def predicted(run_on_windows, mode, output_dir):
 
 def test_head_and_tail_reach_the_model(base, run_on_windows):
   folder, _, texts, _ = run_on_windows
-  ends = predicted(run_on_windows, "head_tail", folder / "ends")
-  start = predicted(run_on_windows, "truncate", folder / "start")
+  ends = predict(run_on_windows, "head_tail", folder / "ends")
+  start = predict(run_on_windows, "truncate", folder / "start")
   fits = np.array([len(words) <= ROOM for words in texts])
   np.testing.assert_allclose(ends[fits], start[fits], rtol=1e-5)
   assert np.all(np.abs(ends[~fits] - start[~fits]) > 1e-6)
@@ -191,7 +191,7 @@ def test_python_reads_long_texts_as_the_run_and_an_export_warns(
 ):
   folder, _, texts, _ = run_on_windows
   run = tmp_path / "run"
-  expected = predicted(run_on_windows, mode, run)
+  expected = predict(run_on_windows, mode, run)
   model = shutil.copytree(folder / "out", tmp_path / "model")
   shutil.copy(run / "run.json", model / "run.json")
   exported = tmp_path / "exported" / "1"
@@ -205,11 +205,11 @@ def test_python_reads_long_texts_as_the_run_and_an_export_warns(
   rows = [" ".join(words) for words in texts]
   for source in (model, exported):
     predictor = bert_tf.Predictor(str(source), max_batch_size=3)
-    found = [
+    probabilities = [
       list(answer["probabilities"].values())
       for answer in predictor.predict(rows)
     ]
-    np.testing.assert_allclose(found, expected, rtol=1e-4)
+    np.testing.assert_allclose(probabilities, expected, rtol=1e-4)
   with caplog.at_level("WARNING"):
     caplog.clear()
     served.ServedModel("model", predictor)

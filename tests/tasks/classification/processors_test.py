@@ -20,7 +20,7 @@ VOCAB = pathlib.Path(__file__).resolve().parents[2] / "golden/tiny/vocab.txt"
 
 PAGE = pathlib.Path(__file__).resolve().parents[3] / "docs/coming_from_2019.md"
 
-# As people have it, but for the first line.
+# A user's module; only its first line is adapted.
 MODULE = """
 from bert_tf import DataProcessor, InputExample
 
@@ -111,9 +111,9 @@ def make(output_dir, **changes):
 
 
 def test_a_processor_is_a_task_like_the_built_in_ones(folder):
-  found = classification.run(make("own", processor="reviews:Reviews"))
-  assert set(found) == {"eval_accuracy", "eval_loss", "global_step", "loss"}
-  assert found["global_step"] == 2
+  results = classification.run(make("own", processor="reviews:Reviews"))
+  assert set(results) == {"eval_accuracy", "eval_loss", "global_step", "loss"}
+  assert results["global_step"] == 2
   saved = json.loads(pathlib.Path("own/run.json").read_text())
   assert saved["labels"] == ["good", "bad"]
   assert saved["task_name"] == "Reviews"
@@ -127,7 +127,7 @@ def test_a_processor_is_a_task_like_the_built_in_ones(folder):
   assert json.loads(lines[3])["text"] == 'in "in'
 
 
-def test_pairs_are_told_from_single_texts(folder):
+def test_pairs_and_single_texts_are_distinguished(folder):
   class Pairs(bert_tf.DataProcessor):
     def get_dev_examples(self, data_dir):
       return [bert_tf.InputExample(7, "a", "b", "yes")]
@@ -160,8 +160,8 @@ def test_labels_may_be_numbers_and_a_second_text_empty():
 
   names = processors.labels(Numbers())
   assert names == ("0", "1")
-  found = processors.read_examples(Numbers(), "dev", ".", names)
-  assert [(e.text_b, e.label) for e in found] == [(None, "1")]
+  dev_examples = processors.read_examples(Numbers(), "dev", ".", names)
+  assert [(e.text_b, e.label) for e in dev_examples] == [(None, "1")]
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_a_bad_processor_is_named(folder, processor, words):
   assert not os.path.exists("out")
 
 
-# A 2019 script's parts, each with what takes its place.
+# Parts of a script of 2019, each with its replacement or None.
 SCRIPT_OF_2019 = (
   ("import tokenization\n", "from bert_tf import tokenization\n"),
   ("import modeling, optimization\n", ""),
@@ -210,9 +210,7 @@ SCRIPT_OF_2019 = (
 )
 
 
-def test_code_of_2019_runs_after_the_edits_that_the_page_names(
-  tmp_path, monkeypatch
-):
+def test_code_of_2019_runs_after_the_documented_edits(tmp_path, monkeypatch):
   monkeypatch.chdir(tmp_path)
   monkeypatch.syspath_prepend(tmp_path)
   (tmp_path / "dev.txt").write_text("a text")
@@ -235,7 +233,7 @@ def test_code_of_2019_runs_after_the_edits_that_the_page_names(
   assert "## Processors" in PAGE.read_text()
 
 
-def test_an_error_of_a_processor_is_one_line_with_its_place(
+def test_an_error_in_a_processor_is_one_line_with_file_and_line(
   tmp_path, monkeypatch
 ):
   monkeypatch.chdir(tmp_path)

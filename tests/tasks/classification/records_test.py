@@ -1,4 +1,4 @@
-"""Records that are made once, and batches that are cut."""
+"""Records are written once; batches are cut to their longest example."""
 
 import dataclasses
 import json
@@ -51,7 +51,7 @@ def write(
 
 
 class CountingTokenizer(tokenization.FullTokenizer):
-  """Counts the texts that it is given."""
+  """Counts the texts that it tokenizes."""
 
   num_texts = 0
 
@@ -101,7 +101,9 @@ OTHER_RECORDS = {
 
 
 @pytest.mark.parametrize("change", OTHER_RECORDS)
-def test_what_changes_the_records_makes_them_again(tmp_path, tokenizer, change):
+def test_a_setting_that_changes_the_records_rewrites_them(
+  tmp_path, tokenizer, change
+):
   write(tmp_path, tokenizer)
   arguments = {"tokenizer": tokenizer, **OTHER_RECORDS[change]}
   with runs.logged() as log:
@@ -114,7 +116,7 @@ def test_what_changes_the_records_makes_them_again(tmp_path, tokenizer, change):
   assert paths[0].read_bytes() == paths[1].read_bytes()
 
 
-def test_records_that_are_damaged_or_without_a_note_are_made_again(
+def test_records_that_are_damaged_or_without_a_digest_are_rewritten(
   tmp_path, tokenizer
 ):
   path = pathlib.Path(write(tmp_path, tokenizer).paths[0])
@@ -131,7 +133,7 @@ def test_records_that_are_damaged_or_without_a_note_are_made_again(
 
 
 def padded_and_cut(tmp_path, tokenizer, batch_size):
-  """Yields each batch twice."""
+  """Yields each batch twice: padded, and cut to its longest example."""
   records = write(tmp_path, tokenizer)
   cut = classification_data.batches(SPEC, LENGTH, 500).once(records, batch_size)
   for batch in cut:
@@ -145,7 +147,7 @@ def padded_and_cut(tmp_path, tokenizer, batch_size):
     yield padded, batch
 
 
-def test_outputs_and_gradients_are_those_of_the_padded_batches(
+def test_cut_batches_have_the_outputs_and_gradients_of_padded_ones(
   tmp_path, tokenizer
 ):
   config = modeling.BertConfig.from_dict({**CONFIG, "initializer_range": 0.5})
@@ -162,10 +164,13 @@ def test_outputs_and_gradients_are_those_of_the_padded_batches(
 
   for padded, cut in padded_and_cut(tmp_path, tokenizer, 3):
     widths.add(cut["input_ids"].shape[1])
-    (expected, gradients), (found, cut_gradients) = run(padded), run(cut)
-    np.testing.assert_allclose(found, expected, atol=1e-5)
-    for one, other in zip(cut_gradients, gradients):
-      np.testing.assert_allclose(one, other, atol=1e-5)
+    (expected, gradients), (logits_of_cut, cut_gradients) = (
+      run(padded),
+      run(cut),
+    )
+    np.testing.assert_allclose(logits_of_cut, expected, atol=1e-5)
+    for gradient_of_cut, padded_gradient in zip(cut_gradients, gradients):
+      np.testing.assert_allclose(gradient_of_cut, padded_gradient, atol=1e-5)
   assert len(widths) > 1
 
 
@@ -213,16 +218,17 @@ def test_a_resumed_run_of_cut_batches_is_the_same_to_the_bit(
   with runs.logged() as log:
     classification.run(make(tmp_path, tmp_path / "resumed", **changes))
   assert "at step 11" in log()
-  whole, resumed = (
+  uninterrupted, resumed = (
     checkpoints.CheckpointReader(str(tmp_path / name / "model.ckpt-33"))
     for name in ("whole", "resumed")
   )
-  for name in whole.shapes:
-    np.testing.assert_array_equal(whole.get(name), resumed.get(name), name)
+  for name in uninterrupted.shapes:
+    np.testing.assert_array_equal(
+      uninterrupted.get(name), resumed.get(name), name
+    )
 
 
-@pytest.mark.slow
-def widths_of_run(config, monkeypatch):
+def find_widths(config, monkeypatch):
   """Trains and returns the widths of the batches."""
   widths = set()
   cut = padding.cut_padding
@@ -238,13 +244,16 @@ def widths_of_run(config, monkeypatch):
   return widths
 
 
+@pytest.mark.slow
 def test_xla_trains_on_batches_of_several_widths(tmp_path, monkeypatch):
   config = make(tmp_path, tmp_path / "out", use_xla=True, group_by_length=True)
-  few = widths_of_run(config, monkeypatch)
-  assert len(few) > 1 and few <= set(padding.widths(config.max_seq_length))
+  widths_of_xla = find_widths(config, monkeypatch)
+  assert len(widths_of_xla) > 1 and widths_of_xla <= set(
+    padding.widths(config.max_seq_length)
+  )
   plain = make(tmp_path, tmp_path / "plain", group_by_length=True)
-  # Without a program for each, they are what the longest examples need.
-  widths = widths_of_run(plain, monkeypatch)
+  # Without XLA, each width is the length of the longest example.
+  widths = find_widths(plain, monkeypatch)
   assert not widths <= set(padding.widths(config.max_seq_length))
   xla, other = (
     checkpoints.CheckpointReader(str(tmp_path / name / "model.ckpt-33"))

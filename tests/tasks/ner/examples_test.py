@@ -31,35 +31,37 @@ def test_files_at_gs_are_read(tmp_path):
   # ram:// stands for gs://: Python's open() finds neither.
   (tmp_path / "x").write_text("EU B-ORG\n")
   tf.io.gfile.copy(str(tmp_path / "x"), "ram://ner/x.txt", overwrite=True)
-  (found,) = ner_data.read_sentences("ram://ner/x.txt", ner_data.FileFormat())
-  assert (found.words, found.tags) == (("EU",), ("B-ORG",))
+  (sentence,) = ner_data.read_sentences(
+    "ram://ner/x.txt", ner_data.FileFormat()
+  )
+  assert (sentence.words, sentence.tags) == (("EU",), ("B-ORG",))
 
 
 def test_words_and_tags_are_the_first_and_the_last_column(tmp_path):
   text = "EU NNP I-NP B-ORG\nrejects\tVBZ \t I-VP\tO \r\n\n\nPeter X X B-PER"
-  one, two = read(tmp_path, text)
-  assert (one.words, one.tags) == (("EU", "rejects"), ("B-ORG", "O"))
-  assert (two.words, two.tags) == (("Peter",), ("B-PER",))
-  assert (one.line, two.line) == (1, 5)
+  first, second = read(tmp_path, text)
+  assert (first.words, first.tags) == (("EU", "rejects"), ("B-ORG", "O"))
+  assert (second.words, second.tags) == (("Peter",), ("B-PER",))
+  assert (first.line, second.line) == (1, 5)
 
 
 def test_a_word_has_blanks_in_a_line_with_tabs(tmp_path):
   text = "-DOCSTART- (1)\tO\n\nNew York\tB-LOC\nis O\n\n big \t O\n"
-  one, two = read(tmp_path, text)
-  assert (one.words, one.tags) == (("New York", "is"), ("B-LOC", "O"))
-  assert (two.words, two.document) == (("big",), 1)
+  first, second = read(tmp_path, text)
+  assert (first.words, first.tags) == (("New York", "is"), ("B-LOC", "O"))
+  assert (second.words, second.document) == (("big",), 1)
   with pytest.raises(ValueError, match="x.txt:2: 3 columns.*tabs"):
     read(tmp_path, "New York\tB-LOC\nNew York B-LOC\n")
 
 
 @pytest.mark.parametrize("word", ["New York", "York"])
-def test_written_predictions_are_read_as_they_were(tmp_path, word):
-  given = read(tmp_path, f"-DOCSTART-\tO\n\n{word}\tB-LOC\nis\tO\n")
+def test_written_predictions_are_read_back_unchanged(tmp_path, word):
+  sentences = read(tmp_path, f"-DOCSTART-\tO\n\n{word}\tB-LOC\nis\tO\n")
   path = tmp_path / "predictions.txt"
-  metrics.write_predictions(str(path), given, [("O", "B-LOC")])
-  (found,) = ner_data.read_sentences(str(path), ner_data.FileFormat())
-  assert (found.words, found.document) == ((word, "is"), 1)
-  assert found.tags == ("O", "B-LOC")
+  metrics.write_predictions(str(path), sentences, [("O", "B-LOC")])
+  (predicted,) = ner_data.read_sentences(str(path), ner_data.FileFormat())
+  assert (predicted.words, predicted.document) == ((word, "is"), 1)
+  assert predicted.tags == ("O", "B-LOC")
   separator = "\t" if " " in word else " "
   assert separator.join((word, "B-LOC", "O")) in path.read_text()
 
@@ -71,7 +73,7 @@ def test_columns_can_be_chosen(tmp_path):
   assert sentence.tags == ("B-PER", "O")
 
 
-def test_words_alone_have_no_tags(tmp_path):
+def test_files_of_words_have_no_tags(tmp_path):
   (sentence,) = read(tmp_path, "O\nPeter\n")
   assert (sentence.words, sentence.tags) == (("O", "Peter"), None)
 
@@ -81,8 +83,8 @@ def test_document_starts_end_sentences_and_are_counted(tmp_path):
     "-DOCSTART- -X- O O\n\na x O\n-DOCSTART-\nb x O\n\nc x O\n\n"
     "-DOCSTART- -X-\n\nd x O\n"
   )
-  found = [(s.words, s.document, s.line) for s in read(tmp_path, text)]
-  assert found == [
+  sentences = [(s.words, s.document, s.line) for s in read(tmp_path, text)]
+  assert sentences == [
     (("a",), 1, 3),
     (("b",), 2, 5),
     (("c",), 2, 7),
@@ -90,24 +92,24 @@ def test_document_starts_end_sentences_and_are_counted(tmp_path):
   ]
 
 
-def test_only_blanks_and_tabs_part_columns(tmp_path):
+def test_only_blanks_and_tabs_separate_columns(tmp_path):
   (sentence,) = read(tmp_path, "10\u00a0000 O\na\u2028b O\n\u3000 O\n")
   assert sentence.words == ("10\u00a0000", "a\u2028b", "\u3000")
 
 
-def test_a_byte_order_mark_is_no_part_of_the_first_word(tmp_path):
+def test_a_byte_order_mark_is_not_part_of_the_first_word(tmp_path):
   (sentence,) = read(tmp_path, "\ufeffEU O\n")
   assert sentence.words == ("EU",)
 
 
-def test_gzip_is_read_by_its_name(tmp_path):
+def test_files_named_gz_are_decompressed(tmp_path):
   path = tmp_path / "x.txt.gz"
   path.write_bytes(gzip.compress(b"EU B-ORG\n"))
   (sentence,) = ner_data.read_sentences(str(path), ner_data.FileFormat())
   assert sentence.tags == ("B-ORG",)
 
 
-# IOB1, or IOB2, and what is read of it.
+# Tags in IOB1 or IOB2, and the same tags in IOB2.
 CONVERSIONS = [
   ("O I-PER I-PER O", "O B-PER I-PER O"),
   ("I-PER B-PER I-PER", "B-PER B-PER I-PER"),
@@ -160,7 +162,7 @@ def test_labels_are_both_tags_of_every_type_in_order(tmp_path):
   assert ner_data.entity_types(labels) == []
 
 
-# A file and what is said of it.
+# A file, and a part of the error.
 FAULTS = {
   "fewer columns": ("a X O\nb X O\n\nc O\n", "x.txt:4: 2 columns, but line 1"),
   "more columns": ("-DOCSTART-\n\na O\nb c O\n", "x.txt:4: 3 columns, but lin"),
@@ -181,21 +183,21 @@ def test_a_fault_is_named_with_file_and_line(tmp_path, fault):
   assert expected in str(error.value)
 
 
-def test_a_column_that_is_not_there_is_named(tmp_path):
+def test_a_missing_column_is_named(tmp_path):
   with pytest.raises(ValueError, match="x.txt:1: 2 columns.*no tag_column 3"):
     read(tmp_path, "a O\n", tag_column=3)
   with pytest.raises(ValueError, match="no word_column -3; set `word_column`"):
     read(tmp_path, "a O\n", word_column=-3)
 
 
-def test_bytes_that_are_no_text_are_named(tmp_path):
+def test_invalid_utf8_is_named_with_its_line(tmp_path):
   path = tmp_path / "x.txt"
   path.write_bytes(b"a O\n\xff O\n")
   with pytest.raises(ValueError, match=r"x.txt:2: not UTF-8"):
     ner_data.read_sentences(str(path), ner_data.FileFormat())
 
 
-def test_a_tag_that_is_no_label_is_named_with_the_labels(tmp_path):
+def test_an_unknown_tag_is_named_with_the_labels(tmp_path):
   sentences = read(tmp_path, "a O\n\nb O\nc I-ORG\n")
   labels = ("O", "B-ORG", "I-ORG")
   origin = run_info.LabelOrigin.from_data("train.txt")
@@ -211,19 +213,19 @@ def test_conll_2003_has_its_published_numbers(unpacked, name):
   folder = unpacked("conll2003")
   path = folder / "iob1_docstart" / f"eng.{name}"
   with runs.logged() as log:
-    found = ner_data.read_sentences(str(path), ner_data.FileFormat())
+    sentences = ner_data.read_sentences(str(path), ner_data.FileFormat())
   assert not log()
-  tags = [tag for sentence in found for tag in sentence.tags]
-  documents = found[-1].document
+  tags = [tag for sentence in sentences for tag in sentence.tags]
+  documents = sentences[-1].document
   entities = (tags.count(f"B-{t}") for t in ("LOC", "MISC", "ORG", "PER"))
-  numbers = (len(found) + documents, documents, len(tags), *entities)
+  numbers = (len(sentences) + documents, documents, len(tags), *entities)
   assert numbers == CONLL_2003[name]
-  # Somebody else's conversion, without documents.
+  # A third-party conversion to IOB2, without documents.
   path = folder / "iob2" / f"{IOB2_NAMES[name]}.txt"
   other = ner_data.read_sentences(
     str(path), ner_data.FileFormat(tag_scheme="iob2")
   )
   assert [(s.words, s.tags) for s in other] == [
-    (s.words, s.tags) for s in found
+    (s.words, s.tags) for s in sentences
   ]
   assert {s.document for s in other} == {0}

@@ -27,7 +27,7 @@ LABELS = ("O", "B-X", "I-X")
 data = ner_files.data
 
 
-# What is recorded of the original's two layers.
+# Recorded outputs of the original's two layers.
 RECORDED = {
   "embeddings": ["embedding_output"],
   "second_to_last": ["encoder_layer_0"],
@@ -45,15 +45,15 @@ def test_vectors_are_the_originals_of_the_labelled_words(feature_layers):
     for name in ("input_ids", "input_mask", "segment_ids")
   }
   batches = tf.data.Dataset.from_tensors({**batch, "label_mask": mask})
-  found = list(
+  vectors = list(
     ner_vectors.word_vectors(CONFIG, CHECKPOINT, feature_layers, batches)
   )
   outputs = [recorded[f"out/{name}"] for name in RECORDED[feature_layers]]
   expected = np.stack(outputs, axis=2)[mask == 1]
-  assert np.shape(found) == expected.shape
+  assert np.shape(vectors) == expected.shape
   assert len(outputs) == ner_vectors.num_layers(feature_layers, CONFIG)
   # float16 has eleven bits.
-  np.testing.assert_allclose(found, expected, rtol=2**-11, atol=1e-4)
+  np.testing.assert_allclose(vectors, expected, rtol=2**-11, atol=1e-4)
 
 
 def test_the_last_four_are_in_the_order_of_the_layers():
@@ -87,8 +87,8 @@ def sentences(*lengths):
 def test_records_are_padded_to_the_longest_sentence(tmp_path):
   words = np.arange(20 * 2 * 3, dtype=np.float16).reshape(20, 2, 3)
   path = str(tmp_path / "x")
-  found = sentences(2, 1, 17)
-  records = ner_vectors.write_records(path, found, LABELS, words, {})
+  examples = sentences(2, 1, 17)
+  records = ner_vectors.write_records(path, examples, LABELS, words, {})
   first, second = ner_vectors.batches(2, 3).once(records, 2)
   assert first["vectors"].shape == (2, 16, 2, 3)
   assert second["vectors"].shape == (1, 32, 2, 3)
@@ -104,7 +104,7 @@ def test_records_are_padded_to_the_longest_sentence(tmp_path):
     np.testing.assert_array_equal(np.argmin(batch["label_mask"], 1), lengths)
 
 
-def test_vectors_of_the_same_are_not_computed_again(tmp_path):
+def test_vectors_of_the_same_examples_are_reused(tmp_path):
   path = str(tmp_path / "x")
   words = np.ones((3, 1, 2), np.float16)
   ner_vectors.write_records(path, sentences(3), LABELS, words, {"a": 1})
@@ -139,15 +139,17 @@ FORMATS = {
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-def test_a_model_of_any_format_is_known_by_its_values(tmp_path, kind):
-  found = []
+def test_the_hash_of_a_model_depends_on_its_values_in_any_format(
+  tmp_path, kind
+):
+  hashes = []
   for seed in (1, 2):
     keras.utils.set_random_seed(seed)
     model = modeling.BertModel(tiny_models.CONFIG)
     run = tiny_models.write_run(tmp_path / f"run{seed}", model)
     path = FORMATS[kind](run, tmp_path / str(seed))
-    found += [ner_vectors.checkpoint_hash(path) for _ in range(2)]
-  assert found[0] == found[1] != found[2] == found[3]
+    hashes += [ner_vectors.checkpoint_hash(path) for _ in range(2)]
+  assert hashes[0] == hashes[1] != hashes[2] == hashes[3]
 
 
 def lstm(x, kernel, recurrent, bias):
@@ -178,7 +180,7 @@ def test_logits_are_those_of_two_bidirectional_lstms(is_summed):
   mask = np.arange(5) < np.array(lengths)[:, None]
   batch = {"vectors": vectors, "label_mask": mask.astype(np.int32)}
   logits = model(batch).numpy()
-  for row, length, found in zip(vectors.astype(float), lengths, logits):
+  for row, length, row_logits in zip(vectors.astype(float), lengths, logits):
     x = row[:length].reshape(length, 6)
     if is_summed:
       powers = np.exp(values["layer_weights"])
@@ -194,16 +196,16 @@ def test_logits_are_those_of_two_bidirectional_lstms(is_summed):
       x = np.concatenate(halves, axis=1)
     expected = x @ values["output_weights"].T + values["output_bias"]
     # Sums of 768 float32 products, twice over five steps.
-    np.testing.assert_allclose(found[:length], expected, atol=1e-3)
+    np.testing.assert_allclose(row_logits[:length], expected, atol=1e-3)
   assert ("layer_weights" in values) == is_summed
 
 
-def test_layers_are_weighed_alike_at_first():
+def test_initial_layer_weights_are_equal():
   model = ner_bilstm.BiLstmModel(4, 8, 3, is_summed=True)
   np.testing.assert_array_equal(model.layer_weights.numpy(), [0.0] * 4)
 
 
-def config_of(data, output_dir, **changes):
+def make_config(data, output_dir, **changes):
   return ner_files.ner_config(
     data,
     output_dir,
@@ -218,24 +220,22 @@ def config_of(data, output_dir, **changes):
   )
 
 
-def test_a_run_learns_on_features_that_are_computed_once(
-  data, tmp_path, monkeypatch
-):
+def test_a_run_learns_from_features_computed_once(data, tmp_path, monkeypatch):
   monkeypatch.setattr(ner_bilstm, "_UNITS", 32)
-  config = config_of(
+  config = make_config(
     data,
     tmp_path / "out",
     do_train=True,
     do_eval=True,
     feature_dir=str(tmp_path / "features"),
   )
-  found = ner.run(config)
+  results = ner.run(config)
   losses = curves.read(str(tmp_path / "out"))["loss"]
   assert losses[max(losses)] < 0.2 * losses[min(losses)]
-  assert found["f1"] > 0.95
+  assert results["f1"] > 0.95
   rows = ner_files.columns(tmp_path / "out" / "eval_predictions.txt")
   assert np.mean([gold == tag for _, gold, tag in rows]) == pytest.approx(
-    found["eval_accuracy"]
+    results["eval_accuracy"]
   )
   assert sorted(
     p.name for p in (tmp_path / "features").iterdir() if p.name[0] != "."
@@ -244,7 +244,7 @@ def test_a_run_learns_on_features_that_are_computed_once(
   assert not [name for name in reader.shapes if name.startswith("bert/")]
   assert np.any(reader.get("layer_weights") != 0.0)
   with runs.logged() as log:
-    config = config_of(
+    config = make_config(
       data,
       tmp_path / "out",
       do_eval=True,
@@ -252,13 +252,14 @@ def test_a_run_learns_on_features_that_are_computed_once(
       feature_dir=str(tmp_path / "features"),
     )
     again = ner.run(config)
-  assert {name: again[name] for name in found} == pytest.approx(found)
-  assert "weighted_sum_all.eval.tf_record is of these examples" in log()
+  assert {name: again[name] for name in results} == pytest.approx(results)
+  assert "Reusing " in log()
+  assert "weighted_sum_all.eval.tf_record" in log()
   assert again["test_f1"] > 0.95
-  # Fine-tuning, or other layers, are another task's run.
+  # Runs with fine-tuning or other layers do not match.
   for changes in ({"approach": "fine_tuning"}, {"feature_layers": "last"}):
     with pytest.raises(ValueError, match="another task's run"):
-      ner.run(config_of(data, tmp_path / "out", do_eval=True, **changes))
+      ner.run(make_config(data, tmp_path / "out", do_eval=True, **changes))
 
 
 def test_features_need_a_checkpoint(data, tmp_path):
@@ -275,7 +276,7 @@ def test_features_need_a_checkpoint(data, tmp_path):
 
 
 @pytest.mark.slow
-def test_layers_alone_on_the_command_line_are_refused(run_script, tmp_path):
+def test_feature_layers_without_the_approach_are_refused(run_script, tmp_path):
   result = run_script(
     "run_ner.py",
     f"--bert_config_file={TINY}/bert_config.json",

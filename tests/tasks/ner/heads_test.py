@@ -51,11 +51,13 @@ def test_dropout_drops_a_tenth_of_every_position():
   dropped = model(ids, training=True).numpy()
   # 65,536 draws: five standard deviations are 0.006.
   assert abs((dropped == 0.0).mean() - 0.1) < 0.006
-  kept = dropped != 0.0
-  np.testing.assert_allclose(dropped[kept], sequence[kept] / 0.9, rtol=1e-5)
+  is_kept = dropped != 0.0
+  np.testing.assert_allclose(
+    dropped[is_kept], sequence[is_kept] / 0.9, rtol=1e-5
+  )
 
 
-def test_loss_and_accuracy_are_of_the_labelled_positions():
+def test_loss_and_accuracy_use_the_labelled_positions_only():
   rng = np.random.default_rng(1)
   logits = rng.normal(size=(2, 4, 3)).astype(np.float32)
   labels = rng.integers(3, size=(2, 4))
@@ -64,9 +66,9 @@ def test_loss_and_accuracy_are_of_the_labelled_positions():
   picked = [(b, f) for b in range(2) for f in range(4) if mask[b, f]]
   expected = [-special.log_softmax(logits[i])[labels[i]] for i in picked]
   hits = [logits[i].argmax() == labels[i] for i in picked]
-  found = losses.token_metrics(tf.constant(logits), features)
-  assert set(found) == {"token_loss", "accuracy"}
+  metrics = losses.token_metrics(tf.constant(logits), features)
+  assert set(metrics) == {"token_loss", "accuracy"}
   total, weight = losses.token_loss(tf.constant(logits), features)["token_loss"]
   np.testing.assert_allclose([total, weight], [sum(expected), 3], rtol=1e-5)
-  np.testing.assert_allclose(found["token_loss"], [total, weight])
-  np.testing.assert_allclose(found["accuracy"], [sum(hits), 3])
+  np.testing.assert_allclose(metrics["token_loss"], [total, weight])
+  np.testing.assert_allclose(metrics["accuracy"], [sum(hits), 3])

@@ -22,17 +22,17 @@ def scores(pairs, labels=LABELS):
   return ner_results.scores(gold, predicted, labels)
 
 
-def test_an_entity_is_right_with_its_borders_and_type_alone():
-  found = scores(
+def test_an_entity_is_correct_if_borders_and_type_match():
+  results = scores(
     [
-      # A whole one, one cut short, one of another type.
+      # A correct entity, one cut short, one of another type.
       ("B-PER I-PER O B-PER I-PER", "B-PER I-PER O B-PER O"),
       ("B-LOC O O O", "B-PER O B-LOC O"),
       ("B-LOC I-LOC", "B-LOC I-LOC"),
     ]
   )
   # PER: 1 right of 3 predicted and 2 true; LOC: 1 of 2 and 2.
-  assert found == pytest.approx(
+  assert results == pytest.approx(
     {
       "precision": 2 / 5,
       "recall": 2 / 4,
@@ -48,7 +48,7 @@ def test_an_entity_is_right_with_its_borders_and_type_alone():
 
 
 # Gold, predicted and how many entities are right, predicted and true, as
-# conlleval counts them: an I- that goes on with nothing begins an entity.
+# conlleval counts them: an I- after O begins an entity.
 CONLLEVAL = [
   ("B-PER I-PER", "I-PER I-PER", (1, 1, 1)),
   ("B-PER B-PER", "B-PER I-PER", (0, 1, 2)),
@@ -58,33 +58,35 @@ CONLLEVAL = [
 
 
 @pytest.mark.parametrize("gold, predicted, counts", CONLLEVAL)
-def test_entities_are_counted_as_conlleval_counts(gold, predicted, counts):
+def test_counts_match_conlleval(gold, predicted, counts):
   right, num_predicted, num_true = counts
-  found = scores([(gold, predicted)])
-  assert found["precision"] == pytest.approx(right / num_predicted)
-  assert found["recall"] == pytest.approx(right / num_true)
+  results = scores([(gold, predicted)])
+  assert results["precision"] == pytest.approx(right / num_predicted)
+  assert results["recall"] == pytest.approx(right / num_true)
 
 
 def test_an_entity_ends_with_its_sentence():
-  found = scores([("B-PER", "B-PER"), ("B-PER", "I-PER")])
-  assert found["f1"] == 1.0
+  results = scores([("B-PER", "B-PER"), ("B-PER", "I-PER")])
+  assert results["f1"] == 1.0
 
 
-def test_what_cannot_be_divided_is_0():
+def test_scores_without_entities_are_0():
   assert set(scores([("O O", "O O")]).values()) == {0.0}
-  found = scores([("O B-PER", "O O")])
-  assert set(found) == {*scores([("O", "O")])}
-  assert set(found.values()) == {0.0}
+  results = scores([("O B-PER", "O O")])
+  assert set(results) == {*scores([("O", "O")])}
+  assert set(results.values()) == {0.0}
 
 
-def test_bare_tags_are_scored_together_alone():
+def test_tags_without_types_have_no_scores_by_type():
   labels = ("O", "B", "I")
   assert ner_results.result_names(labels) == ["f1", "precision", "recall"]
-  found = scores([("B I O B", "B I O O")], labels)
-  assert found == pytest.approx({"f1": 2 / 3, "precision": 1, "recall": 1 / 2})
+  results = scores([("B I O B", "B I O O")], labels)
+  assert results == pytest.approx(
+    {"f1": 2 / 3, "precision": 1, "recall": 1 / 2}
+  )
 
 
-def test_accuracy_is_of_words():
+def test_accuracy_counts_words():
   gold = [sentence("a b c", "O B-PER I-PER"), sentence("d", "O")]
   predicted = [["O", "B-PER", "O"], ["O"]]
   assert ner_results.accuracy(gold, predicted) == 3 / 4
@@ -98,13 +100,13 @@ def test_without_seqeval_the_error_says_how_to_get_it(monkeypatch):
 
 def test_predictions_are_in_the_columns_of_conlleval(tmp_path):
   path = str(tmp_path / "x.txt")
-  found = [
+  sentences = [
     sentence("EU rejects", "B-ORG O", document=1),
     sentence("Peter", "B-PER", document=1),
     sentence("e x", "O O", document=3),
   ]
   predicted = [["B-ORG", "I-ORG"], ["O"], ["O", "O"]]
-  ner_results.write_predictions(path, found, predicted)
+  ner_results.write_predictions(path, sentences, predicted)
   assert (tmp_path / "x.txt").read_text() == (
     "-DOCSTART- O O\n\n"
     "EU B-ORG B-ORG\nrejects O I-ORG\n\n"
@@ -117,6 +119,6 @@ def test_predictions_are_in_the_columns_of_conlleval(tmp_path):
 
 def test_predictions_without_gold_have_two_columns(tmp_path):
   path = str(tmp_path / "x.txt")
-  found = [sentence("EU", None, document=1)]
-  ner_results.write_predictions(path, found, [["B-ORG"]])
+  sentences = [sentence("EU", None, document=1)]
+  ner_results.write_predictions(path, sentences, [["B-ORG"]])
   assert (tmp_path / "x.txt").read_text() == "-DOCSTART- O\n\nEU B-ORG\n\n"

@@ -1,4 +1,4 @@
-"""Windows of sentences: what is labelled where, and what stands around it."""
+"""Windows of sentences, their context and their labels."""
 
 import itertools
 import pathlib
@@ -25,21 +25,21 @@ def tokenizer(tmp_path_factory):
 
 
 def sentences(*texts, document=1):
-  """Sentences without entities, of as many lines as words."""
-  found, line = [], 1
+  """Sentences without entities, with the line numbers of a file."""
+  result, line = [], 1
   for text in texts:
     words = tuple(text.split())
     tags = ("O",) * len(words)
-    found.append(ner_data.Sentence(words, tags, line, document))
+    result.append(ner_data.Sentence(words, tags, line, document))
     line += len(words) + 1
-  return found
+  return result
 
 
-def shown(tokenizer, found, length, document_context=False):
+def format_windows(tokenizer, text, length, document_context=False):
   """Windows as text, with a star before each labelled word piece."""
   windower = ner_features.SentenceWindower(tokenizer, length, document_context)
   lines = []
-  for window in windower.windows("x.txt", found):
+  for window in windower.windows("x.txt", text):
     tokens = tokenizer.convert_ids_to_tokens(window.input_ids)
     for position in window.first_pieces:
       tokens[position] = "*" + tokens[position]
@@ -58,27 +58,27 @@ def test_the_first_piece_of_each_word_is_labelled(tokenizer):
 
 
 def test_without_document_context_a_sentence_stands_alone(tokenizer):
-  assert shown(tokenizer, sentences("a b", "c"), 10) == [
+  assert format_windows(tokenizer, sentences("a b", "c"), 10) == [
     "[CLS] *a *b [SEP]",
     "[CLS] *c [SEP]",
   ]
 
 
 def test_document_context_fills_both_sides_in_equal_parts(tokenizer):
-  found = sentences("a b c", "d", "e f g h")
-  assert shown(tokenizer, found, 7, True) == [
-    # A side with nothing gives its place to the other.
+  text = sentences("a b c", "d", "e f g h")
+  assert format_windows(tokenizer, text, 7, True) == [
+    # Space that one side does not need goes to the other.
     "[CLS] *a *b *c d e [SEP]",
     "[CLS] b c *d e f [SEP]",
     "[CLS] d *e *f *g *h [SEP]",
   ]
-  # The spare place of an odd number is on the right.
-  assert shown(tokenizer, found, 6, True)[1] == "[CLS] c *d e f [SEP]"
+  # An odd position goes to the right side.
+  assert format_windows(tokenizer, text, 6, True)[1] == "[CLS] c *d e f [SEP]"
 
 
 def test_context_ends_with_the_document(tokenizer):
-  found = [*sentences("a", "b"), *sentences("c", "d", document=2)]
-  assert shown(tokenizer, found, 10, True) == [
+  text = [*sentences("a", "b"), *sentences("c", "d", document=2)]
+  assert format_windows(tokenizer, text, 10, True) == [
     "[CLS] *a b [SEP]",
     "[CLS] a *b [SEP]",
     "[CLS] *c d [SEP]",
@@ -86,31 +86,33 @@ def test_context_ends_with_the_document(tokenizer):
   ]
 
 
-def test_a_file_without_documents_is_one_and_this_is_said(tokenizer):
-  found = sentences("a", "b", document=0)
+def test_a_file_without_documents_is_one_document_with_a_log_line(tokenizer):
+  text = sentences("a", "b", document=0)
   with runs.logged() as log:
-    assert shown(tokenizer, found, 10, True)[0] == "[CLS] *a b [SEP]"
+    assert format_windows(tokenizer, text, 10, True)[0] == "[CLS] *a b [SEP]"
   assert "x.txt has no -DOCSTART- lines, so the whole file counts as" in log()
   with runs.logged() as log:
-    shown(tokenizer, found, 10, False)
-    shown(tokenizer, sentences("a", "b"), 10, True)
+    format_windows(tokenizer, text, 10, False)
+    format_windows(tokenizer, sentences("a", "b"), 10, True)
   assert "-DOCSTART-" not in log()
 
 
 def test_a_long_sentence_is_labelled_in_halves_of_windows(tokenizer):
-  found = sentences("a b c d e f g")
-  assert shown(tokenizer, found, 8) == [
+  text = sentences("a b c d e f g")
+  assert format_windows(tokenizer, text, 8) == [
     "[CLS] *a *b *c d e f [SEP]",
     "[CLS] b c *d *e *f g [SEP]",
     "[CLS] b c d e f *g [SEP]",
   ]
-  # One that fits is not.
-  assert shown(tokenizer, found, 9) == ["[CLS] *a *b *c *d *e *f *g [SEP]"]
+  # A sentence that fits has one window.
+  assert format_windows(tokenizer, text, 9) == [
+    "[CLS] *a *b *c *d *e *f *g [SEP]"
+  ]
 
 
-def test_a_word_is_not_parted_and_a_word_longer_than_a_window_is_cut(tokenizer):
-  found = sentences("a bxy c dxyxyxyxy e")
-  assert shown(tokenizer, found, 8) == [
+def test_words_are_not_split_between_windows_unless_longer_than_one(tokenizer):
+  text = sentences("a bxy c dxyxyxyxy e")
+  assert format_windows(tokenizer, text, 8) == [
     "[CLS] *a b ##x ##y c d [SEP]",
     "[CLS] a *b ##x ##y c d [SEP]",
     "[CLS] ##x ##y *c d ##x ##y [SEP]",
@@ -129,12 +131,12 @@ def test_every_word_is_labelled_once_in_order(
     "abcdefghijk"[rng.integers(11)] + "xy" * rng.integers(4) for _ in range(300)
   ]
   ends = np.sort(rng.choice(np.arange(1, 300), 30, replace=False))
-  found = [
+  text = [
     ner_data.Sentence(tuple(part), tuple(f"B-{w}" for w in part), 1, i // 7)
     for i, part in enumerate(np.split(np.array(words), ends))
   ]
   windower = ner_features.SentenceWindower(tokenizer, length, document_context)
-  windows = windower.windows("x.txt", found)
+  windows = windower.windows("x.txt", text)
   tags = itertools.chain.from_iterable(window.tags for window in windows)
   assert [tag[2:] for tag in tags] == words
   for window in windows:
@@ -146,9 +148,9 @@ def test_every_word_is_labelled_once_in_order(
 
 
 def test_a_word_without_word_pieces_is_unknown_and_counted(tokenizer):
-  found = sentences("a \u0081 b", "\u200b \ufffd")
+  text = sentences("a \u0081 b", "\u200b \ufffd")
   with runs.logged() as log:
-    assert shown(tokenizer, found, 10) == [
+    assert format_windows(tokenizer, text, 10) == [
       "[CLS] *a *[UNK] *b [SEP]",
       "[CLS] *[UNK] *[UNK] [SEP]",
     ]
@@ -159,7 +161,7 @@ def test_a_word_without_word_pieces_is_unknown_and_counted(tokenizer):
 def test_the_log_shows_windows_with_their_tags(tokenizer):
   sentence = ner_data.Sentence(("axy", "b"), ("B-P", "O"), 1)
   with runs.logged() as log:
-    shown(tokenizer, [sentence], 10)
+    format_windows(tokenizer, [sentence], 10)
   assert "x.txt: 1 sentences, 2 words, 1 windows." in log()
   assert "[CLS] a/B-P ##x ##y b/O [SEP]" in log()
 
@@ -172,7 +174,7 @@ def test_records_hold_padded_windows_and_their_labels(tmp_path):
   path = str(tmp_path / "x.tf_record")
   records = ner_features.write_records(path, windows, LABELS, 6)
   assert records == input_pipeline.RecordFiles((path,), 2)
-  found = [
+  features = [
     {
       name: list(feature.int64_list.value)
       for name, feature in tf.train.Example.FromString(
@@ -181,7 +183,7 @@ def test_records_hold_padded_windows_and_their_labels(tmp_path):
     }
     for record in tf.data.TFRecordDataset(path).as_numpy_iterator()
   ]
-  assert found == [
+  assert features == [
     {
       "input_ids": [2, 7, 8, 9, 3, 0],
       "input_mask": [1, 1, 1, 1, 1, 0],
@@ -212,7 +214,7 @@ def test_batches_are_cut_with_their_labels(tmp_path):
     assert len({tuple(t.shape) for t in batch.values()}) == 1
     np.testing.assert_array_equal(np.sum(batch["label_mask"], axis=1), [2, 2])
     np.testing.assert_array_equal(np.sum(batch["label_ids"], axis=1), [3, 3])
-  # Eight batches of two windows, those of like length together.
+  # Eight batches of two windows of similar length.
   windows = [
     ner_features.Window([2, *[5] * (n - 2), 3], [1], ("B-P",))
     for n in [6] * 8 + [30] * 8
@@ -227,10 +229,10 @@ def test_conll_2003_loses_no_word(unpacked):
   vocab = pathlib.Path(__file__).resolve().parents[2] / "golden" / "tiny"
   full = tokenization.FullTokenizer(str(vocab / "vocab.txt"))
   path = str(unpacked("conll2003") / "iob1_docstart" / "eng.testa")
-  found = ner_data.read_sentences(path, ner_data.FileFormat())
+  text = ner_data.read_sentences(path, ner_data.FileFormat())
   windower = ner_features.SentenceWindower(full, 64, True)
-  windows = windower.windows(path, found)
+  windows = windower.windows(path, text)
   tags = itertools.chain.from_iterable(window.tags for window in windows)
-  assert list(tags) == [tag for sentence in found for tag in sentence.tags]
+  assert list(tags) == [tag for sentence in text for tag in sentence.tags]
   full_ones = [len(window.input_ids) == 64 for window in windows]
   assert np.mean(full_ones) > 0.99

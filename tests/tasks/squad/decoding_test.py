@@ -27,7 +27,7 @@ def tokenizer(tmp_path_factory):
   return tokenization.FullTokenizer(str(path))
 
 
-def example_of(text):
+def make_example(text):
   return squad_data.SquadExample(
     qas_id="q",
     question_text="near house",
@@ -37,7 +37,7 @@ def example_of(text):
   )
 
 
-def windows_of(tokenizer, example, max_seq_length=20, doc_stride=5):
+def make_windows(tokenizer, example, max_seq_length=20, doc_stride=5):
   config = squad_config.WindowConfig(
     max_seq_length, doc_stride, QUESTION_PIECES
   )
@@ -90,11 +90,13 @@ def test_files_are_the_originals_byte_for_byte(
   name = f"pred_{version}_{case}_nbest{n_best_size}_maxlen{max_answer_length}"
   ours = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
   if (folder / f"{name}_CRASH.txt").exists():
-    # The original ended here, at a question without any span.
+    # The original crashes on a question without a span.
     predictions = json.loads(ours["predictions.json"])
     nbest = json.loads(ours["nbest_predictions.json"])
     spanless = [
-      i for i, found in nbest.items() if [c["text"] for c in found] == [""]
+      i
+      for i, candidates in nbest.items()
+      if [c["text"] for c in candidates] == [""]
     ]
     assert spanless and {predictions[i] for i in spanless} == {""}
     return
@@ -111,7 +113,7 @@ def test_files_are_the_originals_byte_for_byte(
 
 
 def possible_spans(windows, max_answer_length):
-  """Yields (window, start, end) of every span there can be."""
+  """Yields (window, start, end) of each possible span."""
   for row, window in enumerate(windows):
     first = window.doc_offset
     end = first + len(window.words)
@@ -124,8 +126,8 @@ def possible_spans(windows, max_answer_length):
 @pytest.mark.parametrize("is_v2", [False, True])
 def test_the_best_of_all_spans_is_found(tokenizer, is_v2):
   rng = np.random.default_rng(3)
-  example = example_of(" ".join(WORDS))
-  windows = windows_of(tokenizer, example, max_seq_length=10, doc_stride=4)
+  example = make_example(" ".join(WORDS))
+  windows = make_windows(tokenizer, example, max_seq_length=10, doc_stride=4)
   assert len(windows) > 2
   config = squad_config.DecodingConfig(
     n_best_size=500, max_answer_length=4, version_2_with_negative=is_v2
@@ -133,7 +135,7 @@ def test_the_best_of_all_spans_is_found(tokenizer, is_v2):
   predictor = squad_predictions.AnswerDecoder(tokenizer, config)
   for _ in range(50):
     starts, ends = rng.normal(size=(2, len(windows), 10)).astype(np.float32)
-    found = predictor.predict(example, windows, starts, ends)
+    prediction = predictor.predict(example, windows, starts, ends)
     scores = {
       (row, start, end): float(starts[row, start]) + float(ends[row, end])
       for row, start, end in possible_spans(windows, 4)
@@ -143,40 +145,40 @@ def test_the_best_of_all_spans_is_found(tokenizer, is_v2):
     words = example.context.doc_tokens[
       windows[row].words[start - offset] : windows[row].words[end - offset] + 1
     ]
-    best = next(c for c in found.nbest if c.text)
+    best = next(c for c in prediction.nbest if c.text)
     assert best.start_logit + best.end_logit == scores[row, start, end]
     assert best.text in " ".join(words)
-    assert found.span_text == best.text
-    totals = [c.start_logit + c.end_logit for c in found.nbest]
+    assert prediction.span_text == best.text
+    totals = [c.start_logit + c.end_logit for c in prediction.nbest]
     assert totals == sorted(totals, reverse=True)
-    assert len({c.text for c in found.nbest}) == len(found.nbest)
+    assert len({c.text for c in prediction.nbest}) == len(prediction.nbest)
     if is_v2:
       null = min(float(s[0]) + float(e[0]) for s, e in zip(starts, ends))
-      assert found.null_odds == pytest.approx(null - max(scores.values()))
-      assert found.text == ("" if found.null_odds > 0 else best.text)
-      assert [c.text for c in found.nbest].count("") == 1
+      assert prediction.null_odds == pytest.approx(null - max(scores.values()))
+      assert prediction.text == ("" if prediction.null_odds > 0 else best.text)
+      assert [c.text for c in prediction.nbest].count("") == 1
     else:
-      assert (found.text, found.null_odds) == (best.text, None)
+      assert (prediction.text, prediction.null_odds) == (best.text, None)
 
 
 def test_equal_scores_stay_in_the_order_of_positions(tokenizer):
-  example = example_of("the steve smith")
-  windows = windows_of(tokenizer, example)
+  example = make_example("the steve smith")
+  windows = make_windows(tokenizer, example)
   logits = np.zeros((1, 20), np.float32)
   predictor = squad_predictions.AnswerDecoder(
     tokenizer, squad_config.DecodingConfig()
   )
-  found = predictor.predict(example, windows, logits, logits)
-  assert [c.text for c in found.nbest] == [
+  prediction = predictor.predict(example, windows, logits, logits)
+  assert [c.text for c in prediction.nbest] == [
     *("the", "the steve", "the steve smith"),
     *("steve", "steve smith", "smith"),
   ]
-  assert [c.probability for c in found.nbest] == pytest.approx([1 / 6] * 6)
+  assert [c.probability for c in prediction.nbest] == pytest.approx([1 / 6] * 6)
 
 
 def test_probabilities_are_a_softmax_of_the_scores(tokenizer):
-  example = example_of("the steve")
-  windows = windows_of(tokenizer, example)
+  example = make_example("the steve")
+  windows = make_windows(tokenizer, example)
   starts = np.arange(20, dtype=np.float32)[None] / 10
   predictor = squad_predictions.AnswerDecoder(
     tokenizer, squad_config.DecodingConfig()
@@ -191,22 +193,22 @@ def test_probabilities_are_a_softmax_of_the_scores(tokenizer):
   }
 
 
-def test_positions_of_the_question_take_ranks_but_are_no_answers(tokenizer):
-  example = example_of("the steve")
-  windows = windows_of(tokenizer, example)
+def test_positions_in_the_question_use_ranks_but_are_not_answers(tokenizer):
+  example = make_example("the steve")
+  windows = make_windows(tokenizer, example)
   starts = np.zeros((1, 20), np.float32)
   starts[0, 1:3] = 5  # near house
   config = squad_config.DecodingConfig(n_best_size=2)
   predictor = squad_predictions.AnswerDecoder(tokenizer, config)
-  found = predictor.predict(example, windows, starts, starts)
-  assert [c.text for c in found.nbest] == ["empty"]
-  assert found.nbest[0].probability == 1.0
+  prediction = predictor.predict(example, windows, starts, starts)
+  assert [c.text for c in prediction.nbest] == ["empty"]
+  assert prediction.nbest[0].probability == 1.0
 
 
 @pytest.mark.parametrize("threshold", [-1e5, 0.0, 1e5])
-def test_2_0_without_any_span_answers_nothing(tokenizer, threshold):
-  example = example_of("the steve")
-  windows = windows_of(tokenizer, example)
+def test_v2_without_a_span_has_the_empty_answer(tokenizer, threshold):
+  example = make_example("the steve")
+  windows = make_windows(tokenizer, example)
   starts = np.zeros((1, 20), np.float32)
   starts[0, 1:3] = 5
   config = squad_config.DecodingConfig(
@@ -215,14 +217,14 @@ def test_2_0_without_any_span_answers_nothing(tokenizer, threshold):
     null_score_diff_threshold=threshold,
   )
   predictor = squad_predictions.AnswerDecoder(tokenizer, config)
-  found = predictor.predict(example, windows, starts, starts)
-  assert (found.text, found.span_text) == ("", "")
-  assert found.null_odds > 1e5
+  prediction = predictor.predict(example, windows, starts, starts)
+  assert (prediction.text, prediction.span_text) == ("", "")
+  assert prediction.null_odds > 1e5
 
 
 def test_a_context_without_words_has_no_answer(tokenizer):
-  example = example_of(" ")
-  assert windows_of(tokenizer, example) == []
+  example = make_example(" ")
+  assert make_windows(tokenizer, example) == []
   nothing = np.zeros((0, 0), np.float32)
   for is_v2, text in ((False, "empty"), (True, "")):
     config = squad_config.DecodingConfig(version_2_with_negative=is_v2)
@@ -231,8 +233,8 @@ def test_a_context_without_words_has_no_answer(tokenizer):
 
 
 def test_the_null_threshold_decides_and_the_lowest_null_counts(tokenizer):
-  example = example_of(" ".join(WORDS))
-  windows = windows_of(tokenizer, example, max_seq_length=15, doc_stride=8)
+  example = make_example(" ".join(WORDS))
+  windows = make_windows(tokenizer, example, max_seq_length=15, doc_stride=8)
   assert len(windows) == 2
   logits = np.full((2, 15), -5.0, np.float32)
   logits[0, 0], logits[1, 0] = 3.0, 2.0
@@ -242,8 +244,8 @@ def test_the_null_threshold_decides_and_the_lowest_null_counts(tokenizer):
       version_2_with_negative=True, null_score_diff_threshold=threshold
     )
     predictor = squad_predictions.AnswerDecoder(tokenizer, config)
-    found = predictor.predict(example, windows, logits, logits)
-    assert (found.text, found.null_odds) == (text, 1.0)
+    prediction = predictor.predict(example, windows, logits, logits)
+    assert (prediction.text, prediction.null_odds) == (text, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -254,7 +256,7 @@ def test_the_null_threshold_decides_and_the_lowest_null_counts(tokenizer):
     ("smith ' s", "Steve Smith's", "Smith's"),
     ("naive", "«naïve»", "naïve"),
     ("tokyo", "nothing of it", "nothing of it"),
-    # Hangul becomes two or three letters a syllable, so nothing matches up.
+    # Normalization splits a Hangul syllable into letters: nothing aligns.
     (unicodedata.normalize("NFD", "한"), "한 국", "한 국"),
     ("", "a b", "a b"),
     ("a a", "(a a)", "a a"),
@@ -266,7 +268,7 @@ def test_an_answer_is_cut_out_of_the_original_words(predicted, words, expected):
   assert aligner.original_text(predicted, words.split()) == expected
 
 
-def test_what_cannot_be_aligned_is_logged_if_asked(tokenizer):
+def test_failed_alignments_are_logged_with_verbose_logging(tokenizer):
   for verbose in (False, True):
     aligner = squad_predictions.Aligner(tokenizer.basic_tokenizer, verbose)
     with runs.logged() as log:

@@ -17,7 +17,7 @@ from bert_tf.tasks.squad import metrics
 from bert_tf.tasks.squad import windows as squad_features
 from tests.support import runs
 
-# What golden/squad was recorded with.
+# Settings of the recordings in golden/squad.
 RECORDED_WINDOWS = squad_config.WindowConfig(
   max_seq_length=128, doc_stride=64, max_query_length=24
 )
@@ -150,7 +150,7 @@ def per_character_words(text):
   return words, indices
 
 
-def test_words_and_their_characters_are_found_as_one_by_one(tmp_path):
+def test_words_and_characters_match_a_loop_over_characters(tmp_path):
   rng = random.Random(1)
   for _ in range(200):
     text = "".join(rng.choices("ab \t\r\n\u202f\u00a0\u2028é東", k=30))
@@ -162,8 +162,8 @@ def test_words_and_their_characters_are_found_as_one_by_one(tmp_path):
 
 
 def test_each_piece_has_its_most_central_window(tokenizer, tmp_path):
-  # By the definition: the most context on the shorter side, plus a hundredth
-  # of the window's length; the first of equals.
+  # The definition: the most context on the shorter side, plus a hundredth of
+  # the window's length; the first of equal windows.
   cases = itertools.product(
     (1, 9, 10, 11, 23, 40, 41), ((14, 3), (14, 7), (13, 9), (30, 1))
   )
@@ -201,13 +201,13 @@ def test_each_piece_has_its_most_central_window(tokenizer, tmp_path):
     ("a (1895-1943). b", "1895", 3, (5, 5)),
     ("a (1895-1943). b", "1895-1943", 3, (5, 7)),
     ("a (1895-1943). b", "b", 15, (10, 10)),
-    # Not a piece of its own, so the whole word: a, ##x.
+    # "a" is part of a word, so the answer is the whole word: a, ##x.
     ("b ax", "x", 3, (4, 5)),
     # The pieces of "a" come twice in the words; the first is taken.
     ("b a-a", "a", 4, (4, 4)),
   ],
 )
-def test_an_answer_is_the_pieces_that_it_is_made_of(
+def test_an_answer_is_labelled_with_its_own_pieces(
   tokenizer, tmp_path, context, answer, start, positions
 ):
   path = squad_file(
@@ -233,8 +233,8 @@ def test_a_window_without_the_whole_answer_trains_position_0(
     tokenizer, squad_config.WindowConfig(9, 2, 1)
   )
   [windows] = windower.windows(examples)
-  found = [(w.start_position, w.end_position) for w in windows]
-  assert found == [(0, 0), (4, 6), (0, 0), (0, 0)]
+  positions = [(w.start_position, w.end_position) for w in windows]
+  assert positions == [(0, 0), (4, 6), (0, 0), (0, 0)]
 
 
 def test_a_context_is_tokenized_once_for_all_its_questions(
@@ -254,7 +254,7 @@ def test_a_context_is_tokenized_once_for_all_its_questions(
   assert sorted(texts) == ["a", "b", "c"] + ["who"] * 10
 
 
-def test_answers_that_are_not_there_are_counted_and_left_out(tmp_path):
+def test_answers_missing_in_the_context_are_counted_and_left_out(tmp_path):
   questions = [question("good")]
   questions += [question(f"bad{i}", answer="b", start=0) for i in range(6)]
   questions += [question("unknown", answer=" a", start=-1)]
@@ -306,7 +306,7 @@ def test_chinese_without_blanks_finds_the_answer(tmp_path):
 
 
 QA = "data[0].paragraphs[0].qas[0]."
-# A question's fields (None for: left out), and what the error must say.
+# Fields of a question (None: left out), and a part of the error.
 WRONG_FIELDS = {
   "no id": ({"id": None}, f"{QA}id is missing"),
   "list for id": ({"id": []}, f"{QA}id is a list, expected a string"),
@@ -348,7 +348,7 @@ WRONG_FIELDS = {
 }
 
 
-def test_ids_may_be_numbers_and_in_training_the_same(tmp_path):
+def test_ids_may_be_numbers_and_repeated_in_training(tmp_path):
   questions = [question(3), question(3)]
   path = squad_file(tmp_path / "x.json", ("a b c", questions))
   examples = squad_data.read_squad_examples(path, is_training=True)
@@ -365,7 +365,7 @@ def test_ids_may_be_numbers_and_in_training_the_same(tmp_path):
     {"is_impossible": "false"},
   ],
 )
-def test_for_prediction_no_answer_needs_to_be_readable(tmp_path, fields):
+def test_prediction_ignores_unreadable_answers(tmp_path, fields):
   path = squad_file(tmp_path / "x.json", ("a b c", [question() | fields]))
   with runs.logged() as log:
     [example] = squad_data.read_squad_examples(path, is_training=False)
@@ -374,7 +374,7 @@ def test_for_prediction_no_answer_needs_to_be_readable(tmp_path, fields):
 
 
 @pytest.mark.parametrize("value", [0, None, False])
-def test_whether_there_is_an_answer_may_be_a_number(tmp_path, value):
+def test_is_impossible_may_be_a_number(tmp_path, value):
   qa = question() | {"is_impossible": value}
   path = squad_file(tmp_path / "x.json", ("a b c", [qa]))
   for is_training in (True, False):
@@ -394,7 +394,7 @@ def test_a_wrong_field_is_named_by_its_path(tmp_path, mistake):
   assert expected in str(error.value)
 
 
-# What the file holds, and what the error must say.
+# Contents of a file, and a part of the error.
 WRONG_FILES = {
   "not JSON": ('{"data": ', "is not JSON"),
   "not UTF-8": (b'{"data": "\xff"}', "is not JSON"),
@@ -419,7 +419,7 @@ def test_another_file_is_refused(tmp_path, mistake):
   assert "x.json" in str(error.value) and expected in str(error.value)
 
 
-def test_an_id_that_comes_twice_is_refused(tmp_path):
+def test_a_repeated_id_is_refused(tmp_path):
   path = squad_file(
     tmp_path / "x.json", ("a", [question("q")]), ("a", [question("q")])
   )
@@ -430,7 +430,7 @@ def test_an_id_that_comes_twice_is_refused(tmp_path):
   )
 
 
-def test_2_0_training_needs_the_field_of_2_0_and_trains_nulls(tmp_path):
+def test_v2_training_needs_is_impossible_and_trains_null_answers(tmp_path):
   impossible = question("r", is_impossible=True)
   path = squad_file(
     tmp_path / "x.json",
@@ -447,12 +447,12 @@ def test_2_0_training_needs_the_field_of_2_0_and_trains_nulls(tmp_path):
     match="is_impossible is missing.*`version_2_with_negative=False`",
   ):
     squad_data.read_squad_examples(path, True, True)
-  # The advice helps.
+  # The advice of the error helps.
   (example,) = squad_data.read_squad_examples(path, True, False)
   assert example.start_position == 0
 
 
-def test_empty_answers_are_no_answer_once_the_advice_is_followed(tmp_path):
+def test_the_advice_for_empty_answers_helps(tmp_path):
   path = squad_file(
     tmp_path / "x.json",
     ("a", [question("q"), {"id": "r", "question": "b", "answers": []}]),
@@ -471,8 +471,8 @@ def test_questions_that_are_left_out_are_counted(tmp_path):
     tmp_path / "x.json", ("a b", [question("q"), question("r", answer="b")])
   )
   with runs.logged():
-    found = squad_data.read_squad_examples(path, is_training=True)
-  assert (len(found), found.num_dropped) == (1, 1)
+    examples = squad_data.read_squad_examples(path, is_training=True)
+  assert (len(examples), examples.num_dropped) == (1, 1)
 
 
 @pytest.mark.parametrize("field", ["context", "question", "id"])
@@ -498,31 +498,31 @@ def test_half_a_character_is_read(tmp_path, field):
     ((384, 318, 64), "doc_stride 318 is not from 1 to 317"),
   ],
 )
-def test_windows_that_cannot_be_are_refused(sizes, expected):
+def test_impossible_window_sizes_are_refused(sizes, expected):
   with pytest.raises(ValueError) as error:
     squad_config.WindowConfig(*sizes)
   assert expected in str(error.value)
   squad_config.WindowConfig(384, 317, 64)
 
 
-def test_answers_to_score_by_are_of_2_0_where_a_question_is_impossible(
+def test_reference_answers_are_v2_if_a_question_is_impossible(
   tmp_path,
 ):
-  def answers_of(*questions):
+  def read_answers(*questions):
     path = squad_file(tmp_path / "x.json", ("a", questions))
     examples = squad_data.read_squad_examples(path, is_training=False)
     return metrics.correct_answers(examples)
 
-  found = answers_of(question("q"), {**question("r"), "answers": []})
-  assert (found.texts, found.is_v2) == ({"q": ("a",), "r": ()}, False)
+  answers = read_answers(question("q"), {**question("r"), "answers": []})
+  assert (answers.texts, answers.is_v2) == ({"q": ("a",), "r": ()}, False)
   null = {"id": "r", "question": "b", "answers": [], "is_impossible": True}
-  assert answers_of(question("q"), null).is_v2
+  assert read_answers(question("q"), null).is_v2
   # Test sets: without the field, or with an empty one throughout.
-  assert answers_of({"id": "q", "question": "a"}) is None
-  assert answers_of({"id": "q", "question": "a", "answers": []}) is None
+  assert read_answers({"id": "q", "question": "a"}) is None
+  assert read_answers({"id": "q", "question": "a", "answers": []}) is None
 
 
-def test_ids_of_windows_run_on_over_questions(tokenizer, tmp_path):
+def test_window_ids_are_consecutive_over_questions(tokenizer, tmp_path):
   path = squad_file(
     tmp_path / "x.json", ("a " * 9, [question("q"), question("r")])
   )

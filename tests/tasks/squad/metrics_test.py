@@ -37,11 +37,11 @@ def test_normalized_answers(text, expected):
     ("", "cat", 0.0),
   ],
 )
-def test_f1_is_of_common_words(prediction, answer, f1):
+def test_f1_counts_common_words(prediction, answer, f1):
   assert metrics.token_f1(prediction, answer) == pytest.approx(f1)
 
 
-def test_a_question_takes_its_best_answer_and_none_counts_as_wrong():
+def test_the_best_answer_counts_and_a_missing_prediction_is_wrong():
   answers = metrics.SquadAnswers(
     {"q": ("big dog", "the big cat"), "r": ("x",), "s": ("y",)}, is_v2=False
   )
@@ -58,9 +58,9 @@ def test_a_question_takes_its_best_answer_and_none_counts_as_wrong():
   }
 
 
-def test_2_0_is_also_scored_with_and_without_answer():
+def test_v2_is_also_scored_with_and_without_answer():
   answers = metrics.SquadAnswers(
-    # "The" is nothing once normalised, so 2.0 wants "" there.
+    # "The" is empty once normalised, so v2 expects "".
     {"q": ("cat",), "the": ("The",), "n": (), "m": ()},
     is_v2=True,
   )
@@ -78,24 +78,26 @@ def test_2_0_is_also_scored_with_and_without_answer():
   }
 
 
-def test_best_thresholds_are_those_of_trying_all():
+def test_best_thresholds_equal_a_search_over_all():
   rng = random.Random(5)
   for _ in range(50):
     ids = [f"q{i}" for i in range(8)]
     texts = {i: rng.choice([("cat",), ("a dog",), ()]) for i in ids}
     answers = metrics.SquadAnswers(texts, is_v2=True)
     predictions = {i: rng.choice(["cat", "big cat", "dog", ""]) for i in ids}
-    # Few values, so that some are equal.
+    # Few distinct values, so that some odds are equal.
     odds = {i: float(rng.randrange(-3, 3)) for i in ids}
     best = metrics.best_null_thresholds(answers, predictions, odds)
     for name, key in (("exact", "exact_match"), ("f1", "f1")):
-      found = {}
+      scores = {}
       for threshold in range(-5, 4):
-        given = {i: "" if odds[i] > threshold else predictions[i] for i in ids}
-        found[threshold] = metrics.squad_summary(answers, given)[key]
-      assert best[f"best_{name}"] == pytest.approx(max(found.values()))
-      assert found[best[f"best_{name}_thresh"]] == pytest.approx(
-        max(found.values())
+        thresholded = {
+          i: "" if odds[i] > threshold else predictions[i] for i in ids
+        }
+        scores[threshold] = metrics.squad_summary(answers, thresholded)[key]
+      assert best[f"best_{name}"] == pytest.approx(max(scores.values()))
+      assert scores[best[f"best_{name}_thresh"]] == pytest.approx(
+        max(scores.values())
       )
 
 
@@ -176,7 +178,7 @@ def test_the_script_prints_scores_and_thresholds(
     ('{"q": "a"}', '{"q": "1"}', "o.json: q is '1', expected a number"),
   ],
 )
-def test_files_of_something_else_are_refused(
+def test_other_json_files_are_refused(
   data_file, tmp_path, predictions, odds, expected
 ):
   (tmp_path / "p.json").write_text(predictions)
@@ -188,7 +190,7 @@ def test_files_of_something_else_are_refused(
   assert expected in str(error.value)
 
 
-def test_a_set_of_2_0_is_told_by_its_impossible_questions(data_file):
+def test_impossible_questions_make_a_data_set_v2(data_file):
   examples = squad_data.read_squad_examples(data_file, is_training=False)
   answers = metrics.correct_answers(examples)
   assert answers.is_v2

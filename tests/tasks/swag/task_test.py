@@ -32,7 +32,7 @@ HEADER = f"{HEADER},ending0,ending1,ending2,ending3,label"
 WORDS = "the of and a in to is for on as by with at from".split()
 
 
-def batches_of(length, num_choices):
+def make_batches(length, num_choices):
   spec = swag_features.spec(length, num_choices)
   return batches_lib.dynamic_padding(spec, 500, length)
 
@@ -44,19 +44,21 @@ def read(folder, name, text, task, has_labels=True, skip_bad_rows=False):
   )
 
 
-def test_files_at_gs_are_read_and_their_records_kept_there(tmp_path, tokenizer):
+def test_files_at_gs_are_read_and_their_records_written_there(
+  tmp_path, tokenizer
+):
   # ram:// stands for gs://: Python's open() finds neither.
   (tmp_path / "x").write_text(f"{HEADER}\n0,v,1,s,a b,c,gold,d,e,f,g,2\n")
   tf.io.gfile.copy(str(tmp_path / "x"), "ram://swag/dev.csv", overwrite=True)
-  found = swag_data.read_examples(
+  examples = swag_data.read_examples(
     "ram://swag", "dev.csv", swag_data.SWAG, has_labels=True
   )
-  assert [(e.context, e.label) for e in found] == [("a b", 2)]
+  assert [(e.context, e.label) for e in examples] == [("a b", 2)]
   path = "ram://swag/dev.tf_record"
-  for made_of in (found, found, found * 2):
-    records_of = swag_features.write_records(path, made_of, tokenizer, 16)
-    assert records_of.num_records == len(made_of)
-    assert len(list(tf.data.TFRecordDataset(path))) == len(made_of)
+  for copies in (examples, examples, examples * 2):
+    record_files = swag_features.write_records(path, copies, tokenizer, 16)
+    assert record_files.num_records == len(copies)
+    assert len(list(tf.data.TFRecordDataset(path))) == len(copies)
 
 
 def own(file_format, *choices, label_type="number", question=None):
@@ -77,7 +79,7 @@ def test_the_500_real_rows_of_swag_are_read(unpacked):
   assert len(examples) == 500
   assert collections.Counter(e.label for e in examples) == LABEL_COUNTS
   for example, row in zip(examples, rows):
-    # The data say themselves what the two sentences make together.
+    # startphrase contains the context and the start of the second sentence.
     start = f"{example.context} {example.question}".strip()
     assert start == row["startphrase"]
     assert example.choices[example.label] == row[f"ending{row['label']}"]
@@ -96,19 +98,19 @@ def test_the_500_real_rows_of_swag_are_read(unpacked):
   assert examples[0].continuations()[1] == "She turns with two students."
 
 
-# Of the last characters of the file's lines.
+# Counts of the last characters of the file's lines.
 LABEL_COUNTS = {0: 123, 1: 109, 2: 144, 3: 124}
 
 
 def test_a_file_with_all_of_swags_columns_has_the_same_examples(unpacked):
-  found = [
+  files = [
     swag_data.read_examples(str(unpacked("swag")), name, swag_data.SWAG, True)
     for name in ("allennlp_fixture_val_first11.csv", "val_first500.csv")
   ]
   without_names = [
-    [dataclasses.replace(e, guid="") for e in examples] for examples in found
+    [dataclasses.replace(e, guid="") for e in examples] for examples in files
   ]
-  assert len(found[0]) == 11
+  assert len(files[0]) == 11
   assert without_names[0] == without_names[1][:11]
 
 
@@ -143,7 +145,7 @@ FILES = {
 
 
 @pytest.mark.parametrize("kind", FILES)
-def test_ones_own_files_are_read_by_their_columns(tmp_path, kind):
+def test_own_files_are_read_by_their_columns(tmp_path, kind):
   task, text = FILES[kind]
   (example,) = read(tmp_path, "f", text, task)
   assert dataclasses.replace(example, guid="") == ChoiceExample(
@@ -154,9 +156,9 @@ def test_ones_own_files_are_read_by_their_columns(tmp_path, kind):
 def test_a_question_begins_every_choice_and_may_be_empty(tmp_path):
   task = own("tsv", "a", "b", question="q")
   text = "context\tq\ta\tb\tlabel\nhow\twhy ?\tno\tyes\t1\nhow\t\tno\tyes\t0\n"
-  asked, unasked = read(tmp_path, "f", text, task)
-  assert asked.continuations() == ["why ? no", "why ? yes"]
-  assert unasked.continuations() == ["no", "yes"]
+  with_question, without_question = read(tmp_path, "f", text, task)
+  assert with_question.continuations() == ["why ? no", "why ? yes"]
+  assert without_question.continuations() == ["no", "yes"]
 
 
 CHOICES = ("4", "2", " one ", "2b")
@@ -197,11 +199,11 @@ def test_labels_are_numbers_letters_or_texts(value, label_type, expected):
     ("five", "text", "'five' is none of the 4 choices; labels"),
   ],
 )
-def test_a_label_that_is_no_choice_is_named(
+def test_a_label_that_is_not_a_choice_is_named(
   tmp_path, value, label_type, expected
 ):
   task = own("jsonl", "ends", label_type=label_type)
-  good = label_of(label_type)
+  good = make_label(label_type)
   rows = [
     {"context": "how", "ends": CHOICES, "label": label}
     for label in (good, value)
@@ -213,13 +215,13 @@ def test_a_label_that_is_no_choice_is_named(
   assert expected in str(error.value)
 
 
-def label_of(label_type):
+def make_label(label_type):
   """Returns a label that is the second of CHOICES."""
   labels = {"number": 1, "number_from_1": 2, "letter": "B", "text": "2"}
   return labels[label_type]
 
 
-def test_a_text_that_is_two_choices_is_no_label(tmp_path):
+def test_a_text_that_equals_two_choices_is_not_a_label(tmp_path):
   text = '{"context": "how", "ends": ["a", "a ", "b"], "label": "a"}'
   with pytest.raises(ValueError, match="'a' is several of the 3 choices"):
     read(tmp_path, "f", text, own("jsonl", "ends", label_type="text"))
@@ -289,7 +291,7 @@ BAD_FILES = {
     '{"context": "c", "endings": ["a", "b"], "label": 0}\n',
     "f:1: no column ends; found: context, endings, label",
   ),
-  "a question that is no text": (
+  "a number as question": (
     own("jsonl", "ends", question="q"),
     '{"context": "c", "q": null, "ends": ["a", "b"], "label": 0}\n',
     "f:1: column q must be text, not None",
@@ -298,14 +300,14 @@ BAD_FILES = {
 
 
 @pytest.mark.parametrize("fault", BAD_FILES)
-def test_what_is_wrong_with_a_file_is_named_with_its_line(tmp_path, fault):
+def test_an_error_in_a_file_is_named_with_its_line(tmp_path, fault):
   task, text, expected = BAD_FILES[fault]
   with pytest.raises(ValueError) as error:
     read(tmp_path, "f", text, task)
   assert f"{tmp_path}/{expected}" in str(error.value)
 
 
-def test_bad_rows_are_counted_if_that_is_asked_for(tmp_path):
+def test_bad_rows_are_counted_with_skip_bad_rows(tmp_path):
   rows = [
     {"context": "c", "ends": ["a"], "label": 0},
     {"context": "c", "ends": ["a", "b"], "label": 1},
@@ -332,7 +334,7 @@ def test_bad_rows_are_counted_if_that_is_asked_for(tmp_path):
     (("jsonl", "0", None, ("1", "2"), "3"), "not both"),
   ],
 )
-def test_columns_that_cannot_be_are_refused(arguments, expected):
+def test_invalid_columns_are_refused(arguments, expected):
   with pytest.raises(ValueError) as error:
     swag_data.own_files(*arguments, "number")
   assert expected in str(error.value)
@@ -346,42 +348,42 @@ def tokenizer():
   return tokenization.FullTokenizer(VOCAB)
 
 
-def ids_of(text):
-  """Returns the ids of words of the vocabulary, which is a word a line."""
+def read_ids(text):
+  """Returns the ids of words; the vocabulary has a word per line."""
   words = pathlib.Path(VOCAB).read_text().split("\n")
   return [words.index(word) for word in text.split()]
 
 
-def test_a_record_holds_one_pair_a_choice(tokenizer):
+def test_a_record_holds_one_pair_per_choice(tokenizer):
   example = ChoiceExample("x", "the of", "and", ("in", "to is as"), 1)
   record, _ = swag_features.convert_example(example, tokenizer, 9)
   spec = swag_features.spec(9, 2)
-  found = tf.io.parse_single_example(record, spec)
+  features = tf.io.parse_single_example(record, spec)
   expected = [
-    ids_of("[CLS] the of [SEP] and in [SEP] [PAD] [PAD]"),
-    ids_of("[CLS] the of [SEP] and to is as [SEP]"),
+    read_ids("[CLS] the of [SEP] and in [SEP] [PAD] [PAD]"),
+    read_ids("[CLS] the of [SEP] and to is as [SEP]"),
   ]
-  np.testing.assert_array_equal(found["input_ids"], expected)
+  np.testing.assert_array_equal(features["input_ids"], expected)
   np.testing.assert_array_equal(
-    found["input_mask"], [[1] * 7 + [0] * 2, [1] * 9]
+    features["input_mask"], [[1] * 7 + [0] * 2, [1] * 9]
   )
   np.testing.assert_array_equal(
-    found["segment_ids"], [[0] * 4 + [1] * 3 + [0] * 2, [0] * 4 + [1] * 5]
+    features["segment_ids"], [[0] * 4 + [1] * 3 + [0] * 2, [0] * 4 + [1] * 5]
   )
-  assert found["label_ids"].numpy().tolist() == [1]
-  assert found["is_real_example"].numpy().tolist() == [1]
+  assert features["label_ids"].numpy().tolist() == [1]
+  assert features["is_real_example"].numpy().tolist() == [1]
 
 
-def test_each_pair_is_cut_for_itself_from_its_longer_text(tokenizer):
+def test_each_pair_is_truncated_separately_from_its_longer_text(tokenizer):
   example = ChoiceExample("x", "the of and in", "", ("to", "to is as on for"))
   record, _ = swag_features.convert_example(example, tokenizer, 8)
-  found = tf.io.parse_single_example(record, swag_features.spec(8, 2))
+  features = tf.io.parse_single_example(record, swag_features.spec(8, 2))
   np.testing.assert_array_equal(
-    found["input_ids"],
+    features["input_ids"],
     [
-      ids_of("[CLS] the of and in [SEP] to [SEP]"),
+      read_ids("[CLS] the of and in [SEP] to [SEP]"),
       # 9 pieces for 5 places: 1 and then 3 more, from the longer text then.
-      ids_of("[CLS] the of and [SEP] to is [SEP]"),
+      read_ids("[CLS] the of and [SEP] to is [SEP]"),
     ],
   )
 
@@ -396,7 +398,9 @@ OTHER_RECORDS = {
 
 
 @pytest.mark.parametrize("change", [*OTHER_RECORDS, "another length"])
-def test_what_changes_the_records_makes_them_again(tmp_path, tokenizer, change):
+def test_a_setting_that_changes_the_records_rewrites_them(
+  tmp_path, tokenizer, change
+):
   path = str(tmp_path / "train.tf_record")
   swag_features.write_records(path, [RECORD], tokenizer, 12)
   with runs.logged() as log:
@@ -405,12 +409,12 @@ def test_what_changes_the_records_makes_them_again(tmp_path, tokenizer, change):
   other = dataclasses.replace(RECORD, **OTHER_RECORDS.get(change, {}))
   length = 13 if change == "another length" else 12
   swag_features.write_records(path, [other], tokenizer, length)
-  (found,) = tf.data.TFRecordDataset(path).as_numpy_iterator()
-  assert found == swag_features.convert_example(other, tokenizer, length)[0]
+  (record,) = tf.data.TFRecordDataset(path).as_numpy_iterator()
+  assert record == swag_features.convert_example(other, tokenizer, length)[0]
 
 
 def write_lengths(path, lengths):
-  """Writes a record for each row of lengths, numbered by its first id."""
+  """Writes a record per row of lengths; its first id is the row's number."""
   spec = swag_features.spec(16, len(lengths[0]))
   with records.open_records([str(path)]) as writer:
     for number, row in enumerate(lengths):
@@ -430,26 +434,28 @@ def write_lengths(path, lengths):
 def test_batches_are_cut_to_their_longest_choice(tmp_path):
   lengths = [(3, 8), (5, 2), (2, 9), (1, 1), (7, 7)]
   files, spec = write_lengths(tmp_path / "a", lengths)
-  whole = list(input_pipeline.finite_dataset(files, spec, 2, 500))
-  cut = list(batches_of(16, 2).once(files, 2))
+  uncut = list(input_pipeline.finite_dataset(files, spec, 2, 500))
+  cut = list(make_batches(16, 2).once(files, 2))
   assert [b["input_ids"].shape.as_list() for b in cut] == [
     [2, 2, 8],
     [2, 2, 9],
     [1, 2, 7],
   ]
-  for full, part in zip(whole, cut):
+  for full, part in zip(uncut, cut):
     width = part["input_ids"].shape[-1]
     for name in ("input_ids", "input_mask", "segment_ids"):
       np.testing.assert_array_equal(part[name], full[name][..., :width])
       assert not full[name].numpy()[..., width:].any()
 
 
-def test_examples_whose_longest_choices_are_alike_share_a_batch(tmp_path):
-  # By the sum of the lengths the second kind would stand between the others,
-  # and so share a batch with each.
+def test_examples_with_longest_choices_of_similar_length_share_a_batch(
+  tmp_path,
+):
+  # Sorted by the sum of the lengths, the second kind would stand between the
+  # others and share batches with them.
   lengths = [(5, 1, 1)] * 5 + [(12, 1, 1)] * 6 + [(8, 8, 8)] * 5
   files, spec = write_lengths(tmp_path / "a", lengths)
-  batches = batches_of(16, 3).for_training(files, 2, 1, 0)
+  batches = make_batches(16, 3).for_training(files, 2, 1, 0)
   widths = [b["input_ids"].shape[-1] for b in batches.take(8)]
   assert sorted(widths) == [5] * 2 + [8] * 3 + [12] * 3
 
@@ -482,7 +488,7 @@ def tensors(batch):
   return {name: tf.constant(value) for name, value in batch.items()}
 
 
-def test_the_head_is_one_vector_and_no_bias(model):
+def test_the_head_is_one_vector_without_bias(model):
   names = {v.path: tuple(v.shape) for v in model.weights}
   assert names.pop("choice_weights") == (1, 16)
   assert all(name.startswith("bert/") for name in names)
@@ -496,13 +502,13 @@ def test_a_score_is_the_product_of_the_vector_and_the_pooled_output(
   vector = model.choice_weights.numpy()[0]
   for i in range(3):
     for j in range(4):
-      # Alone and without its padding: no choice knows of another.
+      # A choice without padding: the score does not depend on other choices.
       length = batch["input_mask"][i, j].sum()
-      one = {
+      choice = {
         name: tf.constant(batch[name][i, j, :length][None])
         for name in ("input_ids", "input_mask", "segment_ids")
       }
-      pooled = model.bert(one).pooled_output.numpy()[0]
+      pooled = model.bert(choice).pooled_output.numpy()[0]
       # A float32 forward pass of one layer.
       assert scores[i, j] == pytest.approx(pooled @ vector, abs=1e-5)
 
@@ -535,7 +541,7 @@ def test_the_pooled_output_is_dropped_out_in_training(batch):
   trained = model(inputs, training=True).numpy()
   assert np.abs(trained - plain).min(axis=1).all()
   spread = (trained - plain).reshape(3, 300, 4)
-  # A share of 0.1 of a vector of 16 numbers is missing, the rest scaled up;
+  # Dropout zeroes 0.1 of the 16 numbers and scales up the others; within
   # 5 standard errors of the mean of 300.
   limit = 5 * spread.std(axis=1) / np.sqrt(300)
   assert (np.abs(spread.mean(axis=1)) < limit).all()
@@ -641,11 +647,11 @@ def test_a_run_learns_to_choose(trained):
   assert values[111] < 0.3 * values[1]
   assert results(trained)["eval_accuracy"] == 1.0
   lines = (trained / "predictions.jsonl").read_text().splitlines()
-  found = [json.loads(line) for line in lines]
+  predictions = [json.loads(line) for line in lines]
   rows = list(made_rows(6))
-  assert [p["label"] for p in found] == [row["label"] for row in rows]
-  assert [p["text"] for p in found] == [row["context"] for row in rows]
-  assert all(p["text_b"].endswith(" his") for p in found)
+  assert [p["label"] for p in predictions] == [row["label"] for row in rows]
+  assert [p["text"] for p in predictions] == [row["context"] for row in rows]
+  assert all(p["text_b"].endswith(" his") for p in predictions)
 
 
 def test_a_run_leaves_these_files(trained):
@@ -672,7 +678,7 @@ def test_a_run_leaves_these_files(trained):
   ]
 
 
-def test_steps_and_warm_up_are_those_of_a_classifier(trained):
+def test_steps_and_warmup_match_a_classifier(trained):
   # 44 examples / 8 x 20.3 epochs = 111.65 steps; a quarter of 111 is 27.75.
   rates = curves.read(str(trained))["learning_rate"]
   assert list(rates) == list(range(1, 112))
@@ -681,7 +687,7 @@ def test_steps_and_warm_up_are_those_of_a_classifier(trained):
   np.testing.assert_allclose(list(rates.values()), expected, rtol=1e-5)
 
 
-def test_predictions_name_the_choice_as_the_labels_do(tmp_path):
+def test_predictions_name_choices_like_the_labels(tmp_path):
   example = ChoiceExample("test-0", "é", "q", ("one", "two"))
   probabilities = np.array([[0.25, 0.75]], np.float32)
   expected = {"number": 1, "number_from_1": 2, "letter": "B", "text": "two"}
@@ -694,7 +700,7 @@ def test_predictions_name_the_choice_as_the_labels_do(tmp_path):
   assert (tmp_path / "test_results.tsv").read_text() == "0.25\t0.75\n"
 
 
-def test_eval_loss_is_the_mean_over_examples_and_loss_over_batches(
+def test_eval_loss_averages_examples_and_loss_averages_batches(
   base, trained, tmp_path
 ):
   model = heads.MultipleChoiceModel(modeling.BertConfig.from_dict(CONFIG))
@@ -706,13 +712,13 @@ def test_eval_loss_is_the_mean_over_examples_and_loss_over_batches(
   swag.run(
     make(base, tmp_path, train={"init_checkpoint": checkpoint}, do_eval=True)
   )
-  found = results(tmp_path)
+  evaluation = results(tmp_path)
   values = []
   for row in made_rows(19, num_choices=4):
     scores = []
     for end in row["ends"]:
-      ids_a = ids_of(f"[CLS] {row['context']} [SEP]")
-      ids_b = ids_of(f"{end} [SEP]")
+      ids_a = read_ids(f"[CLS] {row['context']} [SEP]")
+      ids_b = read_ids(f"{end} [SEP]")
       inputs = {
         "input_ids": tf.constant([ids_a + ids_b]),
         "segment_ids": tf.constant([[0] * len(ids_a) + [1] * len(ids_b)]),
@@ -721,11 +727,11 @@ def test_eval_loss_is_the_mean_over_examples_and_loss_over_batches(
       scores.append(pooled @ model.choice_weights.numpy()[0])
     label = "ABCD".index(row["label"])
     values.append(np.log(np.sum(np.exp(scores))) - scores[label])
-  assert found["eval_loss"] == pytest.approx(np.mean(values), rel=1e-5)
+  assert evaluation["eval_loss"] == pytest.approx(np.mean(values), rel=1e-5)
   batches = [values[:8], values[8:16], values[16:]]
   of_batches = np.mean([np.mean(batch) for batch in batches])
-  assert found["loss"] == pytest.approx(of_batches, rel=1e-5)
-  assert found["loss"] != pytest.approx(found["eval_loss"], rel=1e-5)
+  assert evaluation["loss"] == pytest.approx(of_batches, rel=1e-5)
+  assert evaluation["loss"] != pytest.approx(evaluation["eval_loss"], rel=1e-5)
 
 
 def test_a_resumed_run_is_the_same_to_the_bit(base, trained, tmp_path):
@@ -745,14 +751,16 @@ def test_a_resumed_run_is_the_same_to_the_bit(base, trained, tmp_path):
         warmup_proportion=0.25,
       )
     )
-  assert "at step 100" in log() and "train.tf_record is of these" in log()
-  whole, resumed = (
+  assert "at step 100" in log() and "train.tf_record, made from these" in log()
+  uninterrupted, resumed = (
     checkpoints.CheckpointReader(str(folder / "model.ckpt-111"))
     for folder in (trained, tmp_path)
   )
-  assert "choice_weights/adam_v" in whole.shapes
-  for name in whole.shapes:
-    np.testing.assert_array_equal(whole.get(name), resumed.get(name), name)
+  assert "choice_weights/adam_v" in uninterrupted.shapes
+  for name in uninterrupted.shapes:
+    np.testing.assert_array_equal(
+      uninterrupted.get(name), resumed.get(name), name
+    )
 
 
 CLASSIFIER = GOLDEN / "tiny_classifier"
@@ -760,7 +768,7 @@ CLASSIFIER = GOLDEN / "tiny_classifier"
 
 @pytest.fixture(scope="module")
 def stopped(base):
-  """A run from a classifier's checkpoint that learns nothing; and its log."""
+  """A run from a classifier's checkpoint with a learning rate of 0; its log."""
   with runs.logged() as log:
     config = make(
       base,
@@ -781,7 +789,7 @@ def stopped(base):
 
 def test_training_keeps_the_best_and_stops_early(stopped):
   folder, log = stopped
-  # What learns nothing is as good as at its first evaluation, of step 2.
+  # A learning rate of 0 never improves on the first evaluation, at step 2.
   assert list(curves.read(str(folder / "eval"))["accuracy"]) == [2, 4, 6]
   assert (folder / "best" / "model.ckpt-2.index").exists()
   assert (folder / "model.ckpt-6.index").exists()
@@ -790,21 +798,21 @@ def test_training_keeps_the_best_and_stops_early(stopped):
   assert not (folder / "eval_results.txt").exists()  # No do_eval.
 
 
-def test_training_starts_from_the_body_of_another_tasks_checkpoint(stopped):
+def test_training_starts_from_the_encoder_of_another_tasks_checkpoint(stopped):
   folder, log = stopped
   start = str(CLASSIFIER / "bert_model.ckpt")
   assert f"{start}: " in log
   assert "untrained: choice_weights" in log
   first = checkpoints.CheckpointReader(str(folder / "model.ckpt-0"))
-  given = checkpoints.CheckpointReader(start)
+  start_values = checkpoints.CheckpointReader(start)
   for name in first.shapes:
     if name.startswith("bert/") and "/adam_" not in name:
-      np.testing.assert_array_equal(first.get(name), given.get(name))
-  assert "output_weights" in given.shapes
+      np.testing.assert_array_equal(first.get(name), start_values.get(name))
+  assert "output_weights" in start_values.shapes
   assert "output_weights" not in first.shapes
 
 
-def test_a_stopped_training_evaluates_nothing(base, tmp_path, monkeypatch):
+def test_a_stopped_training_does_not_evaluate(base, tmp_path, monkeypatch):
   def stopped(runner, *unused):
     runner.was_interrupted = True
 
@@ -819,8 +827,8 @@ def with_rows(folder, name, rows):
   return {}
 
 
-# What a user does wrong, from the folder of own data to changes of a run that
-# trains, evaluates and predicts; and what must be said.
+# A function of the data folder that returns changes of a run that trains,
+# evaluates and predicts; and a part of the error.
 MISTAKES = {
   "nothing to do": (
     lambda f: {"do_train": False, "do_eval": False, "do_predict": False},
@@ -842,7 +850,7 @@ MISTAKES = {
       **with_rows(f, "test.jsonl", [{"context": "c", "ends": ["a", ""]}]),
       "skip_bad_rows": True,
     },
-    "test.jsonl:1: a choice of column ends is no text",
+    "test.jsonl:1: a choice of column ends ",
   ),
   "less than one step": (
     lambda f: {"num_train_epochs": 0.1},
@@ -885,7 +893,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_one_clear_line_before_anything_is_written(
+def test_a_mistake_is_one_line_before_anything_is_written(
   base, tmp_path, mistake
 ):
   changes, expected = MISTAKES[mistake]
@@ -896,7 +904,7 @@ def test_a_mistake_is_one_clear_line_before_anything_is_written(
   runs.assert_refused(swag.run, config, expected.format(data=folder))
 
 
-def test_another_tasks_run_is_refused_and_left_as_it_is(base, tmp_path):
+def test_another_tasks_run_is_refused_and_unchanged(base, tmp_path):
   checkpoints.save(
     str(tmp_path),
     {"global_step": tf.constant(7, tf.int64), "output_weights": [[0.0] * 16]},
