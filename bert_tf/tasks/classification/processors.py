@@ -204,7 +204,7 @@ def read_examples(
 def _check(
   example: InputExample, where: str, labels: Sequence[str], needs_label: bool
 ) -> None:
-  """Raises ValueError for a text that is no string or an unknown label."""
+  """Raises ValueError for an unknown label or a text that is not a string."""
   texts = (example.text_a, example.text_b or "")
   if not all(isinstance(text, str) for text in texts):
     raise ValueError(f"{where}: the texts of {example.guid} are not strings.")

@@ -387,8 +387,12 @@ def write_cased_vocabulary(path):
 
 def test_a_finished_run_trains_no_further(base, trained):
   before = checkpoints.find_latest(str(trained))
-  classification.run(make(base, trained, do_train=True, num_train_epochs=12.3))
+  with runs.logged() as log:
+    classification.run(
+      make(base, trained, do_train=True, num_train_epochs=12.3)
+    )
   assert checkpoints.find_latest(str(trained)) == before
+  assert "`num_train_epochs`" in log()
 
 
 def test_a_second_training_of_a_folder_is_refused_and_changes_nothing(
