@@ -196,7 +196,16 @@ def _write_records(
   if is_single:
     raise ValueError("give a list of documents.")
   lines = []
-  for document in rows:
+  for index, document in enumerate(rows):
+    if isinstance(document, Mapping):  # A row of a DataFrame.
+      if list(document) != ["text"]:
+        raise ValueError(
+          f"document {index} has the columns {', '.join(map(str, document))}; "
+          "only text is allowed."
+        )
+      document = document["text"]
+    name = f"document {index}"
+    inputs_lib.check_texts(name, document, int(not isinstance(document, str)))
     if not isinstance(document, str):
       document = "\n".join(document)
     lines += [line for line in document.splitlines() if line.strip()] + [""]

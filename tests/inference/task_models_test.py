@@ -171,6 +171,19 @@ def test_a_mask_filler_is_pre_trained_on_documents(bert, tmp_path):
   assert len(mask) == 2 and mask[0].probability > mask[1].probability
 
 
+def test_documents_of_a_data_frame_are_its_column_text(bert, tmp_path):
+  model = new("MaskFiller", bert, tmp_path / "out")
+  others = pd.DataFrame({"text": ["the of"] * 4, "title": ["in"] * 4})
+  with pytest.raises(ValueError, match="document 0 .*text, title.*only text"):
+    model.fit(others, num_train_steps=2)
+  for missing in (None, ["the of", None]):
+    with pytest.raises(ValueError, match=r"document 1 .*None"):
+      model.fit(["the of\nin the", missing], num_train_steps=2)
+  texts = pd.DataFrame({"text": ["the of and\nin the to"] * 6})
+  model.fit(texts, num_train_steps=2, dupe_factor=2, train_batch_size=2)
+  assert model.score(texts) >= 0
+
+
 def test_labels_may_be_integers_and_arrays(bert, tmp_path):
   model = new("Classifier", bert, tmp_path)
   texts = pd.DataFrame({"text": ["of the", "and the"] * 12})

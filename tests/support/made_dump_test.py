@@ -28,7 +28,7 @@ def test_the_sentences_of_a_made_dump_are_found_again(tmp_path):
   output = corpus_build.Output(output_file=str(target))
   counts = corpus_build.create(config, inputs, output)
   # Articles of 120 sentences at most: 15, and 120, 120, 30.
-  documents = list(corpus.documents([str(target)]))
-  assert list(map(len, documents)) == [15, 120, 120, 30]
-  assert [s for d in documents for s in d] == [s for d in documents for s in d]
+  articles = list(corpus.documents([str(target)]))
+  assert list(map(len, articles)) == [15, 120, 120, 30]
+  assert [s for a in articles for s in a] == [s for d in documents for s in d]
   assert counts["documents_read"] == 4
