@@ -78,7 +78,7 @@ def build_estimator(
   Args:
     bert_config: the model's sizes.
     spec: the model's labels.
-    train: how to train.
+    train: settings of the training.
   """
   kind = spec.problem_type
   return estimator.Estimator(
@@ -96,7 +96,7 @@ def make_task(
   setup: base.Setup[config_lib.ClassificationConfig],
   layout: examples.FileLayout | None,
 ) -> "ClassificationTask":
-  """Returns the task of a run; see `run`."""
+  """Returns the task of a run. The layout is as in `run`."""
   config = setup.config
   assert config.max_seq_length is not None and config.long_text is not None
   layout = layout or file_layout(config)
@@ -163,7 +163,7 @@ class ClassificationTask(base.Task[InputExample, Texts]):
     return None if self.layout.labels is None else self.layout.label_spec()
 
   def file(self, split: str) -> base.SplitFile:
-    """Returns a file below data_dir."""
+    """Returns the file of a split, if the task has this split."""
     split_layout = getattr(self.layout, split)
     if split_layout is None:
       return base.SplitFile(None, "task_name")
@@ -179,7 +179,10 @@ class ClassificationTask(base.Task[InputExample, Texts]):
     )
 
   def set_labels(self, train: Sequence[InputExample], source: str) -> None:
-    """Sets the labels to those of the training examples."""
+    """Sets the labels to those of the training examples.
+
+    Raises ValueError for multi-hot lists, or if there are too few labels.
+    """
     labels = examples.infer_labels(train)
     if self.layout.problem_type == "multilabel" and examples.is_multi_hot(
       train
@@ -204,7 +207,7 @@ class ClassificationTask(base.Task[InputExample, Texts]):
     return Texts(examples, num_windows)
 
   def num_inputs(self, data: Texts) -> int:
-    """Returns the number of windows."""
+    """Returns the number of windows of all examples."""
     return sum(data.num_windows)
 
   def write_records(
@@ -236,7 +239,7 @@ class ClassificationTask(base.Task[InputExample, Texts]):
     return build_estimator(self.bert_config, self.layout.label_spec(), train)
 
   def result_names(self) -> tuple[str, ...]:
-    """Returns the results of an evaluation; the first is best_metric."""
+    """Returns the names of results. The first is the default best_metric."""
     return result_names(self.layout)
 
   def scores(self, data: Texts, rows: Sequence[np.ndarray]) -> base.Results:
@@ -251,7 +254,7 @@ class ClassificationTask(base.Task[InputExample, Texts]):
   def write_predictions(
     self, output_dir: str, data: Texts, rows: base.Rows
   ) -> base.Results:
-    """Writes test_results.tsv, predictions.jsonl and the file for GLUE."""
+    """Writes test_results.tsv, predictions.jsonl and any submission to GLUE."""
     logits = records.mean_over_windows(np.stack(list(rows)), data.num_windows)
     problem_type = self.layout.problem_type
     probabilities = np.asarray(losses.probabilities(logits, problem_type))
@@ -269,7 +272,7 @@ class ClassificationTask(base.Task[InputExample, Texts]):
     }
 
   def describe_labels(self, examples: Sequence[InputExample]) -> str:
-    """Returns the origin of the labels and the count of each."""
+    """Returns the labels' origin and counts, or the range of numbers."""
     labels = [e.label for e in examples if e.label is not None]
     numbers = [label for label in labels if isinstance(label, float)]
     if not labels:
@@ -284,7 +287,7 @@ class ClassificationTask(base.Task[InputExample, Texts]):
     return splits.describe_labels(self.layout.label_spec(), names)
 
   def describe_cut(self) -> str:
-    """Returns what happens to long texts."""
+    """Returns the log's phrase on long texts."""
     if self.long_text == "windows":
       return f"read in several windows of max_seq_length {self.max_seq_length}"
     return f"cut to max_seq_length {self.max_seq_length}"
