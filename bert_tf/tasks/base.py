@@ -125,7 +125,7 @@ class Task(abc.ABC, Generic[Example, Data]):
 
   @abc.abstractmethod
   def prepare(self, split: str, examples: Sequence[Example]) -> Data:
-    """Prepares a split for `write_records`. Called once labels are known."""
+    """Prepares a split for `write_records`. The labels must be known."""
 
   @abc.abstractmethod
   def num_inputs(self, data: Data) -> int:
@@ -191,7 +191,7 @@ class Task(abc.ABC, Generic[Example, Data]):
     return "no labels"
 
   def describe_cut(self) -> str:
-    """Returns a phrase for the log on too long examples, such as "cut"."""
+    """Returns the log's phrase on examples that are too long, such as "cut"."""
     return "cut"
 
   def inputs_and_answer(self, example: Example) -> tuple[dict[str, Any], Any]:

@@ -53,7 +53,7 @@ def embeddings(
 
 
 def _counts(texts: Sequence[np.ndarray], vocab_size: int) -> sparse.csr_matrix:
-  """Returns how often each two pieces co-occur, [V, V], symmetric."""
+  """Returns how often any two pieces co-occur, [V, V], symmetric."""
   counts = sparse.csr_matrix((vocab_size, vocab_size))
   for distance in range(1, _WINDOW + 1):
     left = np.concatenate([rows[:, :-distance].ravel() for rows in texts])
@@ -69,7 +69,7 @@ def _row_sums(counts: sparse.csr_matrix) -> np.ndarray:
 
 
 def _information(counts: sparse.csr_matrix) -> sparse.csr_matrix:
-  """Returns the positive PMI of each two pieces, [V, V], symmetric."""
+  """Returns the positive PMI of any two pieces, [V, V], symmetric."""
   sums = _row_sums(counts)
   shares = sums**_SMOOTHING
   shares /= max(shares.sum(), 1.0)

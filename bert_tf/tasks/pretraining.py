@@ -145,7 +145,7 @@ def _run(
 def _needs_initial_values(
   config: pretraining_config.PretrainingConfig,
 ) -> bool:
-  """Returns whether to set `initial_values`: not if random, nor on resuming.
+  """Returns whether this is a new run with `initial_values` other than random.
 
   Raises:
     ValueError: if an init_checkpoint is set, too.
@@ -229,10 +229,7 @@ def build_estimator(
   train_config: training_config.TrainConfig,
   no_nsp: bool = False,
 ) -> estimator.Estimator:
-  """Returns the Estimator for pre-training.
-
-  no_nsp drops the next-sentence loss.
-  """
+  """Returns the Estimator; no_nsp drops the next-sentence loss."""
   return estimator.Estimator(
     lambda: heads.PretrainingModel(bert_config),
     PretrainingObjective(
@@ -250,7 +247,7 @@ class PretrainingObjective(objective_lib.Objective):
   """The losses of both heads, or of the masked LM only.
 
   loss_fn and metrics_fn take the `losses.PretrainingSums` of a PretrainingModel
-  instead of its outputs, so that memory never holds the logits of all pieces.
+  instead of its outputs, so that memory never holds all logits at once.
 
   Attributes:
     no_nsp: whether the next-sentence loss is dropped.

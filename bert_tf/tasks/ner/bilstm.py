@@ -21,7 +21,7 @@ _DROPOUT = 0.1
 
 @serialization.register
 class BiLstmModel(serialization.Configured, keras.Model):
-  """A BiLSTM and a linear layer on the vectors of words.
+  """A two-layer BiLSTM and a linear layer on the vectors of words.
 
   Args:
     num_vectors: L, the number of vectors of a word.

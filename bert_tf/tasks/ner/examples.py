@@ -194,9 +194,9 @@ def _check_scheme(
   """Checks whether entities begin as in IOB2.
 
   If tag_scheme is iob2, raises ValueError for an I- that begins an entity.
-  Otherwise, warns of it if more entities begin with B- than with I-.
+  Otherwise, warns about it if more entities begin with B- than with I-.
   """
-  # (line, tag, previous tag) of the first word of each entity, by B and I.
+  # (line, tag, previous tag) of each entity's first word, by the tag's letter.
   entity_starts: dict[str, list[tuple[int, str, str]]] = {"B": [], "I": []}
   for sentence in sentences:
     previous = OUTSIDE

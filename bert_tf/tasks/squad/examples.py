@@ -83,8 +83,8 @@ class _Node:
   """A JSON value and its path in the file."""
 
   file: str
-  # Keys and indices that lead to the value. The path of an object in a list ends
-  # with ".", to which `get` appends a key.
+  # Keys and indices that lead to the value. The path of an object in a list
+  # ends with ".", to which `get` appends a key.
   path: str
   value: Any
 
