@@ -77,7 +77,7 @@ class Setup(Generic[Config]):
 class SplitFile(NamedTuple):
   """The file of a split, and the flag that names the file or its folder."""
 
-  path: str | None
+  path: str | None  # None if neither the task nor the user names a file.
   flag: str
 
 

@@ -404,7 +404,7 @@ def _evaluate(
   records: pretraining_records.PretrainingRecords,
   sizes: tuple[int, int],
 ) -> dict[str, float | int]:
-  """Returns the results of the current weights.
+  """Evaluates the current weights on records; returns the results.
 
   If a file is too short for max_eval_steps, the original reads it again, so
   that some records count more often than others. Here, each counts once.

@@ -117,7 +117,7 @@ def read(
   flags: Mapping[str, str],
   output_dir: str,
 ) -> Splits[base.Example, base.Data]:
-  """Reads the splits that a run needs; sets the task's labels.
+  """Reads the splits that a run needs; sets the task's labels if unknown.
 
   Args:
     task: the run's task.

@@ -73,7 +73,7 @@ def build_estimator(
   spec: run_info.LabelSpec,
   train: training_config.TrainConfig,
 ) -> estimator.Estimator:
-  """Returns the Estimator of a classifier.
+  """Returns the Estimator of a ClassifierModel.
 
   Args:
     bert_config: the model's sizes.
@@ -134,7 +134,7 @@ def _check_pairs(layout: examples.FileLayout, long_text: str) -> None:
 
 
 class Texts(NamedTuple):
-  """The examples of a split."""
+  """The examples of a split and the number of windows of each."""
 
   examples: Sequence[InputExample]  # The texts or pairs, B.
   num_windows: Sequence[int]  # int [B]. The number of records of each.
@@ -200,7 +200,7 @@ class ClassificationTask(base.Task[InputExample, Texts]):
     )
 
   def prepare(self, split: str, examples: Sequence[InputExample]) -> Texts:
-    """Returns the examples with the number of their windows."""
+    """Returns the examples with the number of windows of each."""
     num_windows = records.num_windows(
       examples, self.tokenizer, self.max_seq_length, self.long_text
     )
@@ -213,7 +213,7 @@ class ClassificationTask(base.Task[InputExample, Texts]):
   def write_records(
     self, split: str, path: str, data: Texts
   ) -> input_pipeline.RecordFiles:
-    """Writes a record for each window."""
+    """Writes a record for each window, unless the records exist already."""
     return records.write_records(
       path,
       data.examples,
@@ -224,7 +224,7 @@ class ClassificationTask(base.Task[InputExample, Texts]):
     )
 
   def batches(self, split: str) -> batches_lib.Batches:
-    """Returns the batches of a split."""
+    """Returns the builder of batches for a split."""
     return records.batches(
       self.layout.label_spec(),
       self.max_seq_length,
@@ -235,7 +235,7 @@ class ClassificationTask(base.Task[InputExample, Texts]):
   def build_estimator(
     self, train: training_config.TrainConfig
   ) -> estimator.Estimator:
-    """Returns the Estimator of a classifier."""
+    """Returns the Estimator of a ClassifierModel."""
     return build_estimator(self.bert_config, self.layout.label_spec(), train)
 
   def result_names(self) -> tuple[str, ...]:
@@ -264,7 +264,7 @@ class ClassificationTask(base.Task[InputExample, Texts]):
     return {}
 
   def run_info(self) -> dict[str, Any]:
-    """Returns labels and kind of input for run.json."""
+    """Returns the labels, is_pair and long_text for run.json."""
     return {
       **self.layout.label_spec().run_fields(),
       "is_pair": self.layout.is_pair,
@@ -331,5 +331,5 @@ class ProcessorTask(ClassificationTask):
     return rows
 
   def run_info(self) -> dict[str, Any]:
-    """Returns labels and kind of input for run.json."""
+    """Returns the labels, is_pair and long_text for run.json."""
     return {**super().run_info(), "is_pair": self._is_pair}

@@ -92,7 +92,7 @@ def to_iob2(tags: Sequence[str]) -> tuple[str, ...]:
 
 
 def infer_labels(sentences: Sequence[Sentence]) -> tuple[str, ...]:
-  """Returns O, and B- and I- of each type, sorted by type.
+  """Returns the labels of sentences: O, then B- and I- of each type, sorted.
 
   Each type has both tags, since other files may have entities of several words
   even if the training file does not.
@@ -105,7 +105,7 @@ def infer_labels(sentences: Sequence[Sentence]) -> tuple[str, ...]:
 
 
 def entity_types(labels: Sequence[str]) -> list[str]:
-  """Returns the types of labels; [] for B and I without a type."""
+  """Returns the entity types of labels; B and I without a type have none."""
   return [label[2:] for label in labels if label.startswith("B-")]
 
 

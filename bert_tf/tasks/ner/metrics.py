@@ -13,7 +13,7 @@ SCORES = ("f1", "precision", "recall")
 
 
 def result_names(labels: Sequence[str]) -> list[str]:
-  """Returns the names of the results of `scores`, first of all entities."""
+  """Returns the names of `scores`: of all entities first, then by type."""
   types = examples.entity_types(labels)
   return [*SCORES, *(f"{type_}_{name}" for type_ in types for name in SCORES)]
 

@@ -221,7 +221,7 @@ class NerTask(base.Task[Sentence, Tagged]):
     )
 
   def batches(self, split: str) -> batches_lib.Batches:
-    """Returns the batches of a split."""
+    """Returns the builder of batches for a split."""
     if not self.features:
       return records.batches(self.max_seq_length, self.bert_config.vocab_size)
     return feature_based.batches(
@@ -296,7 +296,7 @@ class NerTask(base.Task[Sentence, Tagged]):
     return {f"test_{name}": value for name, value in scores.items()}
 
   def run_info(self) -> dict[str, Any]:
-    """Returns labels and kind of input for run.json."""
+    """Returns the labels and the settings of the inputs for run.json."""
     assert self.label_spec is not None
     return {
       **self.label_spec.run_fields(),

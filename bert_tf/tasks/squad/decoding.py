@@ -298,7 +298,7 @@ class PredictionWriter:
 def open_predictions(
   output_dir: str, version_2_with_negative: bool
 ) -> Iterator[PredictionWriter]:
-  """Opens result files, which appear together when the body ends."""
+  """Yields a writer whose files appear together when the body ends."""
   names = ["predictions.json", "nbest_predictions.json"]
   if version_2_with_negative:
     names.append("null_odds.json")

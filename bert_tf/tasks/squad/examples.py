@@ -106,7 +106,7 @@ class _Node:
     ]
 
   def checked(self, kind: Any) -> "_Node":
-    """Returns itself; raises ValueError if the value has another type."""
+    """Returns this node; raises ValueError if its value has another type."""
     if not isinstance(self.value, kind):
       actual = _KINDS.get(type(self.value), repr(self.value))
       raise ValueError(

@@ -144,7 +144,7 @@ def best_null_thresholds(
   predictions: Mapping[str, str],
   null_odds: Mapping[str, float],
 ) -> dict[str, float]:
-  """Finds the null thresholds with the highest scores.
+  """Finds the null thresholds with the highest exact match and F1.
 
   Args:
     answers: the accepted answers.
@@ -177,7 +177,7 @@ def best_null_thresholds(
 def _best_threshold(
   null_total: float, odds: np.ndarray, gains: Sequence[float]
 ) -> tuple[float, float]:
-  """Returns the highest total and its threshold.
+  """Returns the highest total of the questions' scores and its threshold.
 
   Args:
     null_total: the total if all answers are "".

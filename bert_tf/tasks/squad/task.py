@@ -61,7 +61,7 @@ class Questions(NamedTuple):
 
 @dataclasses.dataclass(eq=False)
 class SquadTask(base.Task[SquadExample, Questions]):
-  """Finding the answers to questions in texts."""
+  """Finds the answers to questions in their contexts."""
 
   # Paths of SQuAD JSON by flag, train_file and predict_file; None if not set.
   files: dict[str, str | None]
@@ -123,7 +123,7 @@ class SquadTask(base.Task[SquadExample, Questions]):
   def write_records(
     self, split: str, path: str, data: Questions
   ) -> input_pipeline.RecordFiles:
-    """Writes a record for each window."""
+    """Writes a record for each window, unless the records exist already."""
     is_training = split == "train"
     contexts = {example.context: None for example in data.examples}
     numbers = {context: i for i, context in enumerate(contexts)}
@@ -154,7 +154,7 @@ class SquadTask(base.Task[SquadExample, Questions]):
     return files
 
   def batches(self, split: str) -> batches_lib.Batches:
-    """Returns the batches of a split."""
+    """Returns the builder of batches for a split."""
     length, vocab_size = self.windows.max_seq_length, len(self.tokenizer.vocab)
     spec = windows_lib.spec(length, is_training=split == "train")
     if self.pads_dynamically:
@@ -166,7 +166,7 @@ class SquadTask(base.Task[SquadExample, Questions]):
   def build_estimator(
     self, train: training_config.TrainConfig
   ) -> estimator.Estimator:
-    """Returns the Estimator of a model that finds spans."""
+    """Returns the Estimator of a SpanModel."""
     return estimator.Estimator(
       lambda: heads.SpanModel(self.bert_config),
       objective.Objective(

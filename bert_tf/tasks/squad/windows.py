@@ -127,7 +127,7 @@ class ContextWindower:
   def _answer_pieces(
     self, example: squad_data.SquadExample, pieces: ContextPieces
   ) -> tuple[int, int] | None:
-    """Returns the first and the last piece of the answer to train.
+    """Returns the first and the last piece of the answer; None without one.
 
     The answer's words may contain more than the answer, such as "(1895-1943)."
     for 1895. If the answer's pieces occur in them, only these are returned.

@@ -13,7 +13,7 @@ from bert_tf.tasks.swag import config
 
 @dataclasses.dataclass(frozen=True)
 class ChoiceLayout:
-  """Files of multiple choice and their columns."""
+  """The files of a multiple-choice task and their columns."""
 
   name: str  # The task's name, for errors.
   file_format: str  # "tsv", "csv" or "jsonl".

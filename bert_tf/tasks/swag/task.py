@@ -106,13 +106,13 @@ class SwagTask(base.Task[ChoiceExample, Sequence[ChoiceExample]]):
   def write_records(
     self, split: str, path: str, data: Sequence[ChoiceExample]
   ) -> input_pipeline.RecordFiles:
-    """Writes a record for each example."""
+    """Writes a record for each example, unless the records exist already."""
     return records.write_records(
       path, data, self.tokenizer, self.max_seq_length
     )
 
   def batches(self, split: str) -> batches_lib.Batches:
-    """Returns the batches of a split."""
+    """Returns the builder of batches for a split."""
     spec = records.spec(self.max_seq_length, self.num_choices[split])
     return batches_lib.dynamic_padding(
       spec, self.bert_config.vocab_size, self.max_seq_length
