@@ -18,14 +18,14 @@ from bert_tf.training import config as training_config
 from bert_tf.training import estimator
 
 Results = dict[str, float | int]
-# A row of the model's outputs for each record, in order.
+# One array for each record, in order, as `Task.rows` makes them from outputs.
 Rows = Iterable[np.ndarray]
 
 Config = TypeVar("Config", bound=config_lib.FineTuningConfig)
 Example = TypeVar("Example")
 Data = TypeVar("Data")
 
-# The original's names for the means over examples.
+# Names of a task's metrics and their names in the original's result files.
 _EVAL_NAMES = {
   "example_loss": "eval_loss",
   "token_loss": "eval_loss",
@@ -37,7 +37,7 @@ _EVAL_NAMES = {
 class Setup(Generic[Config]):
   """The resolved settings of a run, with its folder and its model."""
 
-  config: Config  # Resolved.
+  config: Config  # Resolved by fine_tuning.resolve.
   bert_config: modeling.BertConfig
   tokenizer: tokenization.FullTokenizer
   folder: run_folder.RunFolder
@@ -46,14 +46,14 @@ class Setup(Generic[Config]):
   def saved_labels(
     self, starts_head: bool = False
   ) -> run_info.LabelSpec | None:
-    """Returns the labels in output_dir, else of the model to start from.
+    """Returns the labels in output_dir, else those of the model to start from.
 
     Args:
       starts_head: whether the run always starts a new head.
 
     Returns:
-      The labels with their origin; None if they are not known, or if the model
-      to start from has another task.
+      The labels with their origin. None if output_dir has no labels and the run
+      starts a new head, or the model to start from has no labels for this task.
     """
     config, path = self.config, self.folder.path
     saved = self.folder.labels
@@ -75,9 +75,9 @@ class Setup(Generic[Config]):
 
 
 class SplitFile(NamedTuple):
-  """The file of a split and the flag that names it or its folder."""
+  """The file of a split, and the flag that names the file or its folder."""
 
-  path: str | None
+  path: str | None  # None if neither the task nor the user names a file.
   flag: str
 
 
@@ -88,10 +88,10 @@ class Task(abc.ABC, Generic[Example, Data]):
 
   Attributes:
     model: the class of the task's model.
-    noun: plural noun for the inputs that determine the number of steps.
+    noun: plural of the inputs that `num_inputs` counts, for messages.
     starts_from_checkpoint: whether the model can start from init_checkpoint.
-    predicted_split: the split to predict.
-    first_results: names of results that come first in files.
+    predicted_split: the split that do_predict predicts, "test" or "dev".
+    first_results: names of the results at the top of result files.
     has_labels: whether the model has a fixed set of labels.
   """
 
@@ -109,11 +109,11 @@ class Task(abc.ABC, Generic[Example, Data]):
 
   @abc.abstractmethod
   def file(self, split: str) -> SplitFile:
-    """Returns the file of "train", "dev" or "test"."""
+    """Returns the file of a split, "train", "dev" or "test"."""
 
   @abc.abstractmethod
   def read(self, split: str, path: str) -> list[Example]:
-    """Reads a split; accepts any label while the labels are not known."""
+    """Reads a split. If label_spec is None, any label is valid."""
 
   def set_labels(self, train: Sequence[Example], source: str) -> None:
     """Sets label_spec to the labels of the training examples.
@@ -125,21 +125,21 @@ class Task(abc.ABC, Generic[Example, Data]):
 
   @abc.abstractmethod
   def prepare(self, split: str, examples: Sequence[Example]) -> Data:
-    """Prepares a split for `write_records`; the labels are known."""
+    """Prepares a split for `write_records`. The labels must be known."""
 
   @abc.abstractmethod
   def num_inputs(self, data: Data) -> int:
-    """Returns the number of inputs in one pass, for the number of steps."""
+    """Returns the number of inputs in an epoch, for the number of steps."""
 
   @abc.abstractmethod
   def write_records(
     self, split: str, path: str, data: Data
   ) -> input_pipeline.RecordFiles:
-    """Writes the records of a split, unless they exist already."""
+    """Writes the records of a split; may reuse those of an earlier run."""
 
   @abc.abstractmethod
   def batches(self, split: str) -> batches_lib.Batches:
-    """Returns how the records of a split become batches."""
+    """Returns the builder of batches from the records of a split."""
 
   @abc.abstractmethod
   def build_estimator(
@@ -149,20 +149,20 @@ class Task(abc.ABC, Generic[Example, Data]):
 
   @abc.abstractmethod
   def result_names(self) -> tuple[str, ...]:
-    """Returns the names of results, first the default best_metric."""
+    """Returns the names of results. The first is the default best_metric."""
 
   def rows(self, outputs: Any) -> Rows:
-    """Returns a row for each record in a batch of outputs."""
+    """Converts a batch of outputs to an array for each record."""
     return outputs
 
   def scores(self, data: Data, rows: Sequence[np.ndarray]) -> Results:
-    """Returns results that need all predictions, such as F1."""
+    """Returns results of a split that need all its rows, such as F1."""
     return {}
 
   def evaluate(
     self, runner: estimator.Estimator, batches: tf.data.Dataset, data: Data
   ) -> tuple[Results, list[np.ndarray]]:
-    """Returns the results of a split and the rows behind them."""
+    """Evaluates the current weights; returns the results and the rows."""
     rows: list[np.ndarray] = []
     means = runner.evaluate(
       batches,
@@ -174,7 +174,7 @@ class Task(abc.ABC, Generic[Example, Data]):
   def write_evaluation(
     self, output_dir: str, data: Data, rows: Sequence[np.ndarray]
   ) -> None:
-    """Writes further files of an evaluation, except eval_results.txt."""
+    """Writes files of an evaluation in addition to eval_results.txt."""
 
   @abc.abstractmethod
   def write_predictions(
@@ -191,7 +191,7 @@ class Task(abc.ABC, Generic[Example, Data]):
     return "no labels"
 
   def describe_cut(self) -> str:
-    """Returns the treatment of examples that are too long, for the log."""
+    """Returns the log's phrase on examples that are too long, such as "cut"."""
     return "cut"
 
   def inputs_and_answer(self, example: Example) -> tuple[dict[str, Any], Any]:

@@ -73,8 +73,9 @@ def dynamic_padding(
   Args:
     spec: the features of a record.
     vocab_size: every word-piece id must be below it.
-    max_seq_length: the length of the records.
-    other_features: features of each position in addition to the model's inputs.
+    max_seq_length: F, the length of each record in word pieces.
+    other_features: names of further features of shape [B, F], such as labels of
+      positions.
     group_by_length: as in Batches.
   """
   return Batches(

@@ -11,9 +11,9 @@ from bert_tf.training import config as training_config
 class FineTuningConfig:
   """Settings shared by the fine-tuning scripts."""
 
-  task: ClassVar[str]  # The kind of model in run.json.
+  task: ClassVar[str]  # The value of `task` in run.json.
 
-  # The model's, whose flags cli/model_flags.py makes.
+  # Files of the model. cli/model_flags.py makes their flags.
   bert_config_file: str
   vocab_file: str
   do_lower_case: bool | None = settings.setting(
@@ -99,7 +99,7 @@ class SweepConfig:
   )
 
 
-# Devlin et al. 2019, A.3.
+# The grid of Devlin et al. 2019, A.3.
 PAPER_GRID = (
   "train_batch_size=16,32;learning_rate=5e-5,3e-5,2e-5;num_train_epochs=2,3,4"
 )

@@ -1,10 +1,10 @@
 """Word embeddings from the co-occurrence of word pieces in a text.
 
 The method is that of Levy and Goldberg (2014). Pieces that co-occur more often
-than by chance have positive pointwise mutual information (PMI). The largest
+than by chance have positive pointwise mutual information (PMI). The leading
 eigenvectors of the PMI matrix are the embeddings. Words with the same
-neighbours get similar embeddings; the output layer, which shares the table,
-predicts words that co-occur with the input.
+neighbours get similar embeddings. The output layer shares the embedding table,
+so it predicts words that co-occur with the input.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,8 @@ _WINDOW = 3
 # contexts.
 _SMOOTHING = 0.75
 
-# A piece with fewer occurrences keeps its random values.
+# A piece with fewer occurrences keeps its random values. Each occurrence has up
+# to 2 * _WINDOW neighbours.
 _LEAST_COUNT = 5
 
 # Oversampling and power iterations of the randomized eigensolver.
@@ -33,13 +34,14 @@ def embeddings(
   """Returns embeddings; rare pieces keep their random values.
 
   Args:
-    texts: int [N, T] each. Rows of text; -1 for padding.
-    values: float [V, D]. Random embeddings, which determine the scale.
+    texts: int [B, T] each. Rows of T word-piece ids; -1 for padding.
+    values: float [V, D]. Random embeddings of the V pieces of the vocabulary,
+      which determine the scale.
     seed: seed of the random eigensolver.
 
   Returns:
-    float [V, D]. The length of each new embedding is the mean length of random
-    ones.
+    float [V, D]. The norm of each new embedding is the root mean square of the
+    norms in `values`.
   """
   counts = _counts(texts, len(values))
   vectors = _eigenvectors(_information(counts), values.shape[1], seed)
@@ -51,7 +53,7 @@ def embeddings(
 
 
 def _counts(texts: Sequence[np.ndarray], vocab_size: int) -> sparse.csr_matrix:
-  """Returns how often two pieces co-occur, [V, V], symmetric."""
+  """Returns how often any two pieces co-occur, [V, V], symmetric."""
   counts = sparse.csr_matrix((vocab_size, vocab_size))
   for distance in range(1, _WINDOW + 1):
     left = np.concatenate([rows[:, :-distance].ravel() for rows in texts])
@@ -67,7 +69,7 @@ def _row_sums(counts: sparse.csr_matrix) -> np.ndarray:
 
 
 def _information(counts: sparse.csr_matrix) -> sparse.csr_matrix:
-  """Returns the positive PMI of pieces, [V, V], symmetric."""
+  """Returns the positive PMI of any two pieces, [V, V], symmetric."""
   sums = _row_sums(counts)
   shares = sums**_SMOOTHING
   shares /= max(shares.sum(), 1.0)
@@ -81,7 +83,7 @@ def _information(counts: sparse.csr_matrix) -> sparse.csr_matrix:
 def _eigenvectors(
   matrix: sparse.csr_matrix, width: int, seed: int
 ) -> np.ndarray:
-  """Returns the largest eigenvectors, scaled by sqrt(eigenvalue), [V, width].
+  """Returns the leading eigenvectors times sqrt(|eigenvalue|), [V, width].
 
   A random rotation spreads the variance evenly over the columns.
   """

@@ -42,7 +42,7 @@ def run(
   """
   setup = load(config)
   task = make_task(setup)
-  if task.label_spec:  # Before the data's labels are read.
+  if task.label_spec:  # Fails early, before the data are read.
     setup.folder.check_labels(task.label_spec)
   return run_on_splits(setup, task, _read(setup, task))
 
@@ -51,7 +51,8 @@ def load(config: base.Config) -> base.Setup[base.Config]:
   """Opens the run's folder and model, and resolves the settings.
 
   Raises:
-    ValueError: if flags, config and vocabulary do not fit together.
+    ValueError: if there is nothing to do, or if flags, config and vocabulary do
+      not fit together.
   """
   if not (config.do_train or config.do_eval or config.do_predict):
     raise ValueError(
@@ -86,14 +87,15 @@ def _load_bert_config(
 ) -> modeling.BertConfig:
   """Returns the config of the model, with `bilstm` resolved.
 
-  If the user does not set `bilstm`, the run's folder decides, or else the file.
+  If the user does not set `bilstm`, the run's folder decides, or else
+  bert_config_file.
 
   Raises:
     ValueError: if the user's `bilstm` contradicts the folder or the file.
   """
   path = config.bert_config_file
   bert_config = modeling.BertConfig.from_json_file(path)
-  # A config of the original has no such key.
+  # A config of the original lacks the key, so False may mean "not known".
   known: bool | None = bert_config.bilstm or None
   if folder.bert_config:
     path = folder.config_file
@@ -117,13 +119,13 @@ def resolve(
 ) -> base.Config:
   """Fills settings that the user did not give.
 
-  A run that resumes takes them from its run.json. A new run takes the case from
-  init_checkpoint, or else from the vocabulary. If init_checkpoint has the same
-  task, the new run takes all other settings from its run, too; the user may
-  change them.
+  A resumed run takes them from its run.json. A new run takes do_lower_case and
+  strip_accents from the run that trained init_checkpoint, or else guesses them
+  from the vocabulary. If that run had the same task, the new run also takes its
+  other settings, which the user may change.
 
   Raises:
-    ValueError: if a user's value contradicts the run's, or the vocabulary.
+    ValueError: if the user's value contradicts the run's, or the vocabulary.
   """
   if folder.info:
     return settings.resolve(config, folder.info.saved(), folder.run_file)
@@ -145,7 +147,7 @@ def resolve(
 def _read(
   setup: base.Setup[base.Config], task: base.Task[base.Example, base.Data]
 ) -> splits_lib.Splits[base.Example, base.Data]:
-  """Reads the splits that the run needs; as splits.read."""
+  """Reads the splits that the run needs; see splits.read."""
   config = setup.config
   flags = {}
   if config.do_train:
@@ -164,9 +166,10 @@ def run_on_splits(
   task: base.Task[base.Example, base.Data],
   splits: splits_lib.Splits[base.Example, base.Data],
 ) -> base.Results | None:
-  """Trains, evaluates and predicts on examples in memory; as `run`.
+  """Trains, evaluates and predicts as `run` does, on examples in memory.
 
-  Does not read the files that the config names. The task's labels are known.
+  Does not read the files that the config names. The task's labels must be
+  known.
   """
   config = setup.config
   train = _with_steps(config, task, splits.data.get("train"))
@@ -185,8 +188,8 @@ def _run(
   folder: run_folder.RunFolder,
   splits: splits_lib.Splits[base.Example, base.Data],
 ) -> base.Results | None:
-  """Runs as `run_on_splits` after all checks."""
-  # The log has the user's encoder_only, not the decision.
+  """Does the work of `run_on_splits` after its checks."""
+  # Log the user's encoder_only, not the value that `_with_start` decides.
   logged = dataclasses.replace(train, encoder_only=config.train.encoder_only)
   run_log.add(folder.path, dataclasses.replace(config, train=logged))
   work = _Work(task, task.build_estimator(train), splits, folder.path)
@@ -208,12 +211,12 @@ def _run(
 
 @dataclasses.dataclass(frozen=True)
 class _Work(Generic[base.Example, base.Data]):
-  """Trains, evaluates and predicts."""
+  """The Estimator of a run and the splits that it works on."""
 
   task: base.Task[base.Example, base.Data]
   runner: estimator.Estimator
   splits: splits_lib.Splits[base.Example, base.Data]
-  output_dir: str  # Folder of the predictions.
+  output_dir: str  # Folder of the results and the predictions.
 
   def train(self, evaluate: Callable[[], base.Results]) -> None:
     """Trains on the training split and then releases its data."""
@@ -231,7 +234,7 @@ class _Work(Generic[base.Example, base.Data]):
     self.splits.data.pop("train")
 
   def evaluate(self, batch_size: int) -> tuple[base.Results, list[np.ndarray]]:
-    """Returns the results of the dev split and the rows behind them."""
+    """Evaluates on the dev split; see base.Task.evaluate."""
     batches = self._batches("dev", batch_size)
     return self.task.evaluate(self.runner, batches, self.splits.data["dev"])
 
@@ -258,7 +261,7 @@ class _Work(Generic[base.Example, base.Data]):
     return scores
 
   def _batches(self, split: str, batch_size: int) -> tf.data.Dataset:
-    """Returns every record of a split once."""
+    """Returns batches with every record of a split once, in order."""
     return self.task.batches(split).once(
       self.splits.records(split),
       batch_size,
@@ -272,7 +275,11 @@ def _run_info(
   folder: run_folder.RunFolder,
   data_fields: Mapping[str, Any],
 ) -> run_info.RunInfo:
-  """Returns the content of run.json; keeps results of earlier commands."""
+  """Returns the content of run.json.
+
+  Counts, examples and scores of earlier commands stay, unless data_fields has
+  new values.
+  """
   saved = {n: getattr(folder.info, n, None) for n in run_info.FINDINGS}
   return run_info.RunInfo(
     task=task.model.task,
@@ -291,7 +298,10 @@ def _with_steps(
   task: base.Task[base.Example, base.Data],
   data: base.Data | None,
 ) -> training_config.FineTuningTrainConfig:
-  """Returns the training config with the number of steps set."""
+  """Returns the training config with the numbers of steps and best_metric.
+
+  Without do_train, only checks best_metric.
+  """
   train, known = config.train, task.result_names()
   if train.best_metric and train.best_metric not in known:
     raise ValueError(
@@ -302,7 +312,7 @@ def _with_steps(
     return train
   assert data is not None
   num_inputs, batch_size = task.num_inputs(data), train.train_batch_size
-  # Both are rounded down, as in the original.
+  # Steps and warm-up steps are rounded down, as in the original.
   num_train_steps = int(num_inputs / batch_size * config.num_train_epochs)
   if num_train_steps < 1:
     raise ValueError(
@@ -336,7 +346,8 @@ def _with_start(
   """Decides which weights the run starts from.
 
   Returns:
-    The training config. encoder_only is set if the run starts a new head.
+    The training config. If the run starts from init_checkpoint, encoder_only
+    says whether its head is new.
 
   Raises:
     ValueError: if the run cannot start from the given model.

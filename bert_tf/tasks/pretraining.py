@@ -1,8 +1,8 @@
 """Pre-training (Devlin et al. 2019, 3.1): masked LM and next sentences.
 
 With `objective`, the model is a left-to-right or right-to-left language model.
-Its results have the same names; every piece with a successor then counts as a
-masked one.
+Its results have the same names as those of the masked LM, and every piece that
+it predicts counts as a masked one.
 """
 
 import dataclasses
@@ -40,10 +40,10 @@ from bert_tf.training import config as training_config
 from bert_tf.training import objective as objective_lib
 from bert_tf.training import results as results_lib
 
-# More steps than any run needs.
+# Number of steps if the budget is a time: more than any run needs.
 _NO_END = 2**40
 
-# The results of an evaluation.
+# Names of an evaluation's results. The first is the default best_metric.
 _RESULTS = (
   "masked_lm_loss",
   "masked_lm_accuracy",
@@ -95,7 +95,7 @@ def _run(
   phases: Sequence[length_schedule.Phase],
   evaluated: pretraining_records.PretrainingRecords | None,
 ) -> dict[str, float | int] | None:
-  """Runs as `run` after all checks."""
+  """Does the work of `run` after its checks."""
   sizes = bert_config.vocab_size, bert_config.type_vocab_size
   read_from = [phase.records for phase in phases]
   if evaluated and not phases:
@@ -145,7 +145,7 @@ def _run(
 def _needs_initial_values(
   config: pretraining_config.PretrainingConfig,
 ) -> bool:
-  """Returns whether training starts from `initial_values` other than random.
+  """Returns whether this is a new run with `initial_values` other than random.
 
   Raises:
     ValueError: if an init_checkpoint is set, too.
@@ -165,7 +165,7 @@ def _run_info(
   folder: run_folder.RunFolder,
   record_files: Sequence[str],
 ) -> run_info.RunInfo:
-  """Returns the fields of run.json."""
+  """Returns the content of run.json."""
   case = _case(config, folder, record_files)
   return run_info.RunInfo(
     task="pretraining",
@@ -181,10 +181,11 @@ def _case(
   folder: run_folder.RunFolder,
   record_files: Sequence[str],
 ) -> letter_case.Case:
-  """Returns the case of the text, if it is certain.
+  """Returns the letter case of the text; None for settings that are uncertain.
 
-  The records to train on decide, or else the run in output_dir. In a
-  vocabulary, only capital letters are proof: cased text may have no capitals.
+  With do_train, the records decide, or else the run in output_dir; without it,
+  the other way round. A vocabulary is proof only if it has capital letters:
+  one without them may belong to cased text.
   """
   records_case = pretraining_shards.read_case(record_files)
   known = [records_case, letter_case.get_case(folder.info)]
@@ -228,7 +229,7 @@ def build_estimator(
   train_config: training_config.TrainConfig,
   no_nsp: bool = False,
 ) -> estimator.Estimator:
-  """Returns the Estimator of a model; no_nsp drops its second loss."""
+  """Returns the Estimator; no_nsp drops the next-sentence loss."""
   return estimator.Estimator(
     lambda: heads.PretrainingModel(bert_config),
     PretrainingObjective(
@@ -245,8 +246,8 @@ def build_estimator(
 class PretrainingObjective(objective_lib.Objective):
   """The losses of both heads, or of the masked LM only.
 
-  Its functions take the `losses.PretrainingSums` of a PretrainingModel instead
-  of outputs: all logits are never held.
+  loss_fn and metrics_fn take the `losses.PretrainingSums` of a PretrainingModel
+  instead of its outputs, so that memory never holds all logits at once.
 
   Attributes:
     no_nsp: whether the next-sentence loss is dropped.
@@ -272,7 +273,7 @@ class PretrainingObjective(objective_lib.Objective):
   def unused_variables(
     self, model: heads.PretrainingModel
   ) -> list[keras.Variable]:
-    """Adds, with no_nsp, those that only the next-sentence loss trains."""
+    """Returns, with no_nsp, the variables of the pooler and of the NSP head."""
     if not self.no_nsp:
       return super().unused_variables(model)
     return [
@@ -284,7 +285,7 @@ class PretrainingObjective(objective_lib.Objective):
 def check(
   config: pretraining_config.PretrainingConfig, folder: run_folder.RunFolder
 ) -> modeling.BertConfig:
-  """Returns the model's sizes, with the attention that the objective needs.
+  """Checks the settings; returns the config with the attention direction set.
 
   Raises:
     ValueError: if settings, config, vocabulary and output_dir do not fit.
@@ -335,7 +336,7 @@ def check(
 def _phases(
   config: pretraining_config.PretrainingConfig, bert_config: modeling.BertConfig
 ) -> list[length_schedule.Phase]:
-  """Returns the phases of training; one without a schedule."""
+  """Returns the phases of training; without a schedule, a single phase."""
   num_steps = config.train.num_train_steps
   if config.train.train_seconds:
     num_steps = _NO_END
@@ -372,7 +373,7 @@ def _evaluated(
   phases: Sequence[length_schedule.Phase],
   vocab_size: int,
 ) -> pretraining_records.PretrainingRecords:
-  """Returns the records to evaluate on."""
+  """Returns the records of eval_input_file, else those of the last phase."""
   if not config.eval_input_file:
     return phases[-1].records
   files = input_pipeline.open_records(config.eval_input_file)
@@ -390,7 +391,7 @@ def _as_configured(
   """Returns records with the first record's format and the config's sizes."""
   record_format = pretraining_records.RecordFormat.read(files.paths[0])
   changes = {"max_seq_length": config.max_seq_length}
-  # The setting is per instance; packed records hold several.
+  # max_predictions_per_seq is per instance; packed records hold several.
   if record_format.is_masked and not record_format.max_instances:
     changes["max_predictions_per_seq"] = config.max_predictions_per_seq
   record_format = dataclasses.replace(record_format, **changes)
@@ -403,7 +404,7 @@ def _evaluate(
   records: pretraining_records.PretrainingRecords,
   sizes: tuple[int, int],
 ) -> dict[str, float | int]:
-  """Returns the results of the current weights.
+  """Evaluates the current weights on records; returns the results.
 
   If a file is too short for max_eval_steps, the original reads it again, so
   that some records count more often than others. Here, each counts once.
@@ -423,6 +424,6 @@ def _evaluate(
     num_steps = min(num_steps, num_records // batch_size)
   batches = records.evaluation_dataset(batch_size, *sizes)
   results = runner.evaluate(batches, num_steps)
-  # The perplexity of the masked words, given all others.
+  # Perplexity of the masked pieces. The limit prevents an overflow.
   results["perplexity"] = math.exp(min(results["masked_lm_loss"], 700.0))
   return results

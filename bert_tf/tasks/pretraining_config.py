@@ -89,8 +89,8 @@ class PretrainingConfig:
     "TFRecords to evaluate on. Default: input_file; with a schedule, its "
     "records of the last length.",
   )
-  # Optional, to check its size against the config's. Required for unmasked
-  # records.
+  # Vocabulary of the records. Required to mask unmasked records; otherwise
+  # optional, to check its size against the config's.
   vocab_file: str | None = None
   group_by_length: bool = settings.setting(
     False,

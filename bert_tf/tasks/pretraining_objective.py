@@ -9,7 +9,8 @@ from bert_tf.files import json_files
 from bert_tf.model_folder import run_folder
 from bert_tf.tasks import pretraining_config
 
-# Predict masked pieces, the next piece, or the previous piece.
+# Attention direction by objective. mlm predicts masked pieces, ltr the next
+# piece, rtl the previous piece.
 MASKED_LM = "mlm"
 _DIRECTIONS = {
   MASKED_LM: model_inputs.BOTH,
@@ -31,11 +32,12 @@ def settle(
 ) -> modeling.BertConfig:
   """Loads the config and sets attention_direction for the objective.
 
-  The user's objective has precedence, then the run's in output_dir, then the
-  file's.
+  The user gives the objective, or else the run in output_dir, or else the
+  config.
 
   Raises:
-    ValueError: if two of these contradict each other.
+    ValueError: if two of these contradict each other, or if the config has a
+      BiLSTM.
   """
   bert_config = modeling.BertConfig.from_json_file(config.bert_config_file)
   if bert_config.bilstm:
@@ -72,7 +74,10 @@ def labelled(
   records: pretraining_records.PretrainingRecords,
   vocab_size: int,
 ) -> pretraining_records.PretrainingRecords:
-  """Adds the labels of the objective, which is resolved, to records.
+  """Returns records with a masker or a shift, which make their labels.
+
+  Records that are masked already stay as they are. config.objective must be
+  resolved.
 
   Raises:
     ValueError: if the records do not fit the settings or the model.
@@ -106,7 +111,7 @@ def labelled(
 def _masking_config(
   config: pretraining_config.PretrainingConfig,
 ) -> masking.MaskingConfig:
-  """Returns the settings for masking unmasked records."""
+  """Returns the given masking settings, with MaskingConfig's defaults."""
   values = {n: getattr(config, n) for n in pretraining_config.MASKING}
   return masking.MaskingConfig(
     max_predictions_per_seq=config.max_predictions_per_seq,
@@ -118,7 +123,7 @@ def check_masking(
   config: pretraining_config.PretrainingConfig,
   all_records: Sequence[pretraining_records.PretrainingRecords],
 ) -> None:
-  """Raises ValueError for settings of masking if nothing is masked."""
+  """Raises ValueError for a masking setting if no records need masking."""
   if any(records.masker for records in all_records):
     return
   for name in pretraining_config.MASKING:

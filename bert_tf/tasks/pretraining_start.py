@@ -5,8 +5,8 @@ first thousand steps: its heads attend uniformly until they discover which
 positions are neighbours. Here, heads of the first layer start by attending to
 neighbours, like heads of vision transformers that start as convolutions (Zheng
 et al. 2024, arXiv 2401.12511), and the output bias starts with the frequencies.
-Word embeddings may start from co-occurrence counts. The layers between them and
-the output then start close to the identity.
+Word embeddings may start from co-occurrence counts. If they do, the layers
+between embeddings and output start close to the identity.
 """
 
 import hashlib
@@ -25,14 +25,15 @@ from bert_tf.tasks import cooccurrence, pretraining_config
 # heads stay random.
 _OFFSETS = (-1, 1, -2, 2)
 
-# The neighbour's score before the softmax; other positions have about 0.
+# Attention score of the neighbour, before the softmax. The scores of other
+# positions are about 0.
 _SCORE = 6.0
 
-# Multiple of the identity in the head's dense layer. It is small, so that gelu
-# is nearly linear; the layer norm after it restores the scale.
+# Multiple of the identity in the masked-LM head's dense layer. It is small, so
+# that gelu is nearly linear; the layer norm after gelu restores the scale.
 _HEAD_SCALE = 0.1
 
-# Factor for the usual initial values of the feed-forward layers' outputs.
+# Factor for the initial kernels of the feed-forward layers' output projections.
 _FEED_FORWARD_SCALE = 0.1
 
 # Number of batches to count. Frequencies need fewer than co-occurrences.
@@ -103,8 +104,9 @@ def neighbour_values(
   positions[:, 1 : 2 * len(angles) : 2] = np.sin(turned)
   query, key = rng.normal(0.0, spread, (2, width, width))
   # After the layer norm, half of the variance comes from the position
-  # embedding. The product of a key of size / 2 pairs and its query is then size
-  # / 2.
+  # embedding, so each pair adds 1 to the product of a key and its matching
+  # query. The gain turns the sum of size / 2 pairs, over sqrt(size), into
+  # _SCORE.
   gain = np.sqrt(_SCORE * 2.0 / np.sqrt(size))
   for head, offset in enumerate(_OFFSETS[:num_heads]):
     columns = slice(head * size, (head + 1) * size)
@@ -150,7 +152,7 @@ def _read(
   """Returns the original text of batches, and its masked pieces.
 
   Returns:
-    For each batch the text, int [B, T], -1 for padding. The masked pieces of
+    For each batch the text, int [B, T], -1 for padding. The M masked pieces of
     all batches, int [M].
   """
   texts, labels = [], []
@@ -167,6 +169,6 @@ def _read(
 
 def _log_frequencies(labels: np.ndarray, vocab_size: int) -> np.ndarray:
   """Returns the logarithms of the pieces' frequencies, shifted to mean 0."""
-  # No piece is impossible.
+  # Adding 0.5 prevents the logarithm of 0.
   counts = 0.5 + np.bincount(labels, minlength=vocab_size)
   return np.log(counts) - np.log(counts).mean()

@@ -59,13 +59,14 @@ class Splits(Generic[base.Example, base.Data]):
 
   @functools.cached_property
   def data(self) -> dict[str, base.Data]:
-    """The prepared data by split."""
+    """The data of each split, as base.Task.prepare returns them."""
     return {s: self._task.prepare(s, e) for s, e in self._examples.items()}
 
   def run_fields(self, max_examples: int) -> dict[str, Any]:
     """Returns fields of run.json: counts, and a few dev examples.
 
-    Only splits that the run needs have fields.
+    Only splits that the run needs have fields. If max_examples is 0, removes
+    the examples that an earlier command stored.
     """
     fields: dict[str, Any] = {
       f"num_{split}_examples": len(self._examples[split])
@@ -80,7 +81,7 @@ class Splits(Generic[base.Example, base.Data]):
     return fields
 
   def _short_examples(self) -> list[dict[str, Any]]:
-    """Returns short dev examples for run.json, one for each answer first."""
+    """Returns short dev examples: one for each answer, then the others."""
     first: list[dict[str, Any]] = []
     others: list[dict[str, Any]] = []
     seen: set[str] = set()
@@ -100,7 +101,7 @@ class Splits(Generic[base.Example, base.Data]):
     return [*first, *others]
 
   def records(self, split: str) -> input_pipeline.RecordFiles:
-    """Returns the records of a split; writes them on first use."""
+    """Returns the records of a split; on first use, writes and logs them."""
     if split not in self._records:
       path = os.path.join(self._output_dir, _RECORD_FILES[split])
       records = self._task.write_records(split, path, self.data[split])
@@ -116,7 +117,7 @@ def read(
   flags: Mapping[str, str],
   output_dir: str,
 ) -> Splits[base.Example, base.Data]:
-  """Reads the splits that a run needs; sets the task's labels.
+  """Reads the splits that a run needs; sets the task's labels if unknown.
 
   Args:
     task: the run's task.
@@ -220,7 +221,7 @@ def describe_counts(counts: Mapping[str, int]) -> str:
 def _inputs(
   task: base.Task[base.Example, Any], example: base.Example
 ) -> Hashable:
-  """Returns the inputs of an example for comparison; () if not known."""
+  """Returns an example's inputs for comparison; () if it has no such inputs."""
   inputs, _ = task.inputs_and_answer(example)
   return tuple(
     text if isinstance(text, str) else tuple(text) for text in inputs.values()

@@ -125,8 +125,8 @@ class StartModel:
       encoder_only: whether the user asks for a new head.
 
     Raises:
-      ValueError: if the head has other labels; without do_train, also if it
-        belongs to another task.
+      ValueError: if the head has other labels. Without do_train, also if it
+        belongs to another task or if encoder_only is set.
     """
     start, shapes = self.head_path, self.head_shapes
     assert start
@@ -199,7 +199,7 @@ def _refuse_other_task(
 
 
 def _is_named(spec: run_info.LabelSpec | None) -> bool:
-  """Returns whether labels have names that a user gave them."""
+  """Returns whether the labels are known and are not LABEL_0, LABEL_1, ..."""
   return spec is not None and spec.is_named
 
 

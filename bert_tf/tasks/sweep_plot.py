@@ -10,10 +10,10 @@ from bert_tf.plots import style
 from bert_tf.tasks import sweeps
 from bert_tf.training import curves
 
-# More curves would be hard to distinguish.
+# Maximum number of loss curves. More would be hard to distinguish.
 _MAX_CURVES = 5
 _ROW_HEIGHT = 26  # Pixels of a cell.
-_PANEL_HEIGHT = 360
+_PANEL_HEIGHT = 360  # Minimum height of the picture in pixels.
 
 # Short names of the settings.
 _SHORT = {name: word for name, (_, word) in sweeps.SETTINGS.items()}
@@ -21,20 +21,21 @@ _METRIC_END = "_mean"
 
 
 def is_sweep(output_dir: str) -> bool:
-  """Returns whether a folder holds a sweep with its tables."""
+  """Returns whether a folder holds the results table of a sweep."""
   return paths.exists(os.path.join(output_dir, sweeps.RESULTS_FILE))
 
 
 def plot(output_dir: str, plot_file: str, width: int = 1200) -> None:
   """Draws the metric of each cell and the losses of the best cells.
 
-  The metric is the one that decided: a dot for each run, the mean, and a bar
-  for the standard deviation. A loss is the mean over a cell's runs, in a band
-  from their minimum to their maximum.
+  A cell is a combination of settings. Its metric, by which the sweep ranks the
+  cells, has a dot for each run, the mean, and a bar for the standard deviation.
+  Its loss is the mean over its runs, in a band from their minimum to their
+  maximum.
 
   Raises:
-    ValueError: if the folder holds no sweep, or for a plot_file of another
-      suffix.
+    ValueError: if the folder holds no sweep, or if the suffix of plot_file is
+      neither .png nor .svg.
     ImportError: if matplotlib is not installed.
   """
   style.check_path(plot_file)

@@ -1,7 +1,8 @@
 """Several fine-tunings of one task: a grid of settings and several seeds.
 
 On small data sets, results depend on the seed, and the best settings differ
-between tasks (Devlin et al. 2019, 4.1 and A.3).
+between tasks (Devlin et al. 2019, 4.1 and A.3). A cell is one combination of
+the grid's settings; its runs differ only in the seed.
 """
 
 import dataclasses
@@ -28,11 +29,13 @@ SETTINGS: dict[str, tuple[type[int] | type[float], str]] = {
   "num_train_epochs": (float, "epochs"),
 }
 
-_RUN_FILE = "sweep_run.json"
+_RUN_FILE = "sweep_run.json"  # In a run's folder: its config and results.
+# Tables in output_dir, with a row for each run and for each cell.
 RUNS_FILE = "sweep_runs.tsv"
 RESULTS_FILE = "sweep_results.tsv"
 
-# Settings that do not affect the training.
+# Settings that do not affect the training. "train" is the nested config, whose
+# settings are compared one by one.
 _NOT_TRAINED = frozenset(
   "train do_eval do_predict predict_file eval_batch_size predict_batch_size "
   "n_best_size max_answer_length null_score_diff_threshold verbose_logging "
@@ -49,17 +52,21 @@ Config = TypeVar("Config", bound=config_lib.FineTuningConfig)
 class Run:
   """One fine-tuning of a sweep."""
 
-  cell: str  # The folder of its settings below output_dir; "" without a grid.
+  cell: str  # The folder of the cell below output_dir; "" without a grid.
   folder: str  # The folder of the run below output_dir.
-  settings: Settings  # Changes to the sweep's config; names in SETTINGS.
+  settings: Settings  # Values of the cell by name, which is one of SETTINGS.
   seed: int
 
 
 def parse_grid(text: str) -> dict[str, list[float | int]]:
-  """Returns the values of "learning_rate=5e-5,3e-5;train_batch_size=16,32".
+  """Parses a grid such as "learning_rate=5e-5,3e-5;train_batch_size=16,32".
+
+  Returns:
+    The values of each setting by its name.
 
   Raises:
-    ValueError: for a part that is not a setting with values; names it.
+    ValueError: if a setting is unknown or repeated, or if its values are not
+      positive, finite and different.
   """
   grid: dict[str, list[float | int]] = {}
   for part in text.split(";"):
@@ -88,7 +95,7 @@ def parse_grid(text: str) -> dict[str, list[float | int]]:
 
 
 def plan(grid: str | None, num_runs: int, seed: int) -> list[Run]:
-  """Returns the runs of a sweep, cell by cell; without a grid, of one cell.
+  """Returns the runs of a sweep, cell by cell; a single cell without a grid.
 
   Each cell has num_runs runs, with the seeds seed, seed + 1, ...
   """
@@ -119,14 +126,14 @@ def run(
   A single run without a grid uses output_dir itself. Otherwise, each run has
   its own folder there. sweep_runs.tsv has a row for each run. sweep_results.tsv
   has a row for each cell, with the mean and the sample standard deviation of
-  the metrics, the best cell first. Finished runs are skipped. If only settings
-  of the evaluation have changed, they are evaluated again.
+  the metrics, the best cell first. Finished runs are skipped; if only settings
+  of the evaluation have changed, finished runs are evaluated again.
 
   Args:
     config: the config of every run, except for settings of the grid and seeds.
     run_fn: executes a run; returns its results, or None if a signal ended it.
-    metrics: names of results to compare, if any run has them. The first one
-      decides, unless the config has a best_metric.
+    metrics: names of results to compare, if any run has them. The config's
+      best_metric ranks the cells, or else the first of these names.
     grid: see `plan`.
     num_runs: see `plan`.
     evaluation_flag: the field of the config that requests the results.
@@ -135,8 +142,9 @@ def run(
     The results of the last run; None if a signal ended it.
 
   Raises:
-    ValueError: if the grid cannot be parsed, for a best_metric of a single run
-      that is not evaluated while it trains, or from a run.
+    ValueError: if the grid cannot be parsed, if several runs do not both train
+      and evaluate, if all of them diverge, or from a run. For a single run,
+      also if best_metric is set without evaluations during training.
   """
   if not grid and num_runs == 1:
     config.train.check_best_metric()
@@ -158,7 +166,7 @@ def _run_all(
   metrics: Sequence[str],
   runs: Sequence[Run],
 ) -> Results | None:
-  """Executes runs and writes the tables; the first metric decides."""
+  """Executes runs and writes the tables; the first metric ranks the cells."""
   output_dir = config.train.output_dir
   finished: list[tuple[Run, Results]] = []
   rows: list[dict[str, Any]] = []
@@ -183,7 +191,7 @@ def _run_all(
 
 
 def _make_config(config: Config, one_run: Run) -> Config:
-  """Returns the config of one run."""
+  """Returns the sweep's config with the folder, seed and settings of a run."""
   settings: dict[str, Any] = dict(one_run.settings)
   epochs = settings.pop("num_train_epochs", config.num_train_epochs)
   folder = os.path.join(config.train.output_dir, one_run.folder)
@@ -202,8 +210,8 @@ def _run_once(
     The results; {} for a run that diverged. None if a signal ended the run.
 
   Raises:
-    ValueError: if the results lack the metric, as all other runs' would, or if
-      the folder has a run that was trained with other settings.
+    ValueError: if the results lack the metric, since those of all other runs
+      would, too; or if the folder has a run trained with other settings.
   """
   path = os.path.join(config.train.output_dir, _RUN_FILE)
   written = _as_json(config)
@@ -248,7 +256,7 @@ def _check_trains_alike(
     {k: v for k, v in {**c, **c["train"]}.items() if k not in _NOT_TRAINED}
     for c in (before, now)
   )
-  # An earlier version may lack settings; they were off.
+  # The config of an earlier version may lack settings, which were then off.
   differing = sorted(
     name
     for name in before | now
@@ -302,7 +310,10 @@ def _cell_rows(
   finished: Sequence[tuple[Run, Results]],
   metrics: Sequence[str],
 ) -> list[dict[str, Any]]:
-  """Returns a row for each cell, the best mean first, failed cells last."""
+  """Returns a row for each cell, the best mean first.
+
+  Cells with a failed run, whose mean is NaN, come last.
+  """
   metric, *others = metrics
   sign = -1.0 if evaluation.is_better(metric, 0.0, 1.0) else 1.0
   others = [name for name in others if any(name in r for _, r in finished)]
@@ -336,7 +347,10 @@ def _cell_rows(
 
 
 def _mean_and_spread(name: str, values: Sequence[float]) -> dict[str, float]:
-  """Returns the mean and the sample standard deviation of a result."""
+  """Returns the mean and the sample standard deviation of a result.
+
+  The deviation is NaN for a single value, or if a value is not finite.
+  """
   is_known = len(values) > 1 and all(map(math.isfinite, values))
   spread = statistics.stdev(values) if is_known else math.nan
   return {f"{name}_mean": statistics.fmean(values), f"{name}_std": spread}

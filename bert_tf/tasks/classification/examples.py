@@ -1,4 +1,4 @@
-"""Rows of TSV, CSV and JSON-lines files as labelled texts."""
+"""Reads labelled texts from TSV, CSV and JSON-lines files."""
 
 import dataclasses
 import json
@@ -23,7 +23,8 @@ _OWN_METRICS = {
 
 # Labels that look like elements of a multi-hot list.
 _FLAGS = frozenset(("0", "1", "0.0", "1.0", "false", "true"))
-# A multi-hot list, and any other list, in a cell of text.
+# Cells of text with a multi-hot list, such as "[0, 1, 1]", and with a list of
+# quoted labels.
 _FLAG_LIST = re.compile(r"\s*\[?\s*[01](?:[\s,;]+[01])+\s*\]?\s*")
 _LIST = re.compile(r"\s*\[\s*(?:'.*'|\".*\")\s*\]\s*", re.DOTALL)
 # The end of a message about a multi-hot list.
@@ -74,8 +75,8 @@ class FileLayout:
   """The files of a task: their format, columns and labels."""
 
   name: str  # The task's name, as its authors write it.
-  # In the order of their ids; None for the labels of the training file; () in a
-  # regression.
+  # Labels in the order of their ids; None to take them from the training file;
+  # () in a regression.
   labels: tuple[str, ...] | None
   # Metrics in addition to accuracy, names in metrics.METRICS.
   metrics: tuple[str, ...]
@@ -89,7 +90,7 @@ class FileLayout:
   label_spellings: Mapping[str, str] = dataclasses.field(default_factory=dict)
   submission: str | None = None  # Name of the file to upload to GLUE, or None.
   file_format: str = "tsv"  # One of config.FILE_FORMATS.
-  labels_are_text: bool = True  # As RunInfo has it.
+  labels_are_text: bool = True  # Whether labels are text, not JSON values.
   label_origin: run_info.LabelOrigin = run_info.OF_TASK
 
   @property
@@ -127,7 +128,7 @@ def own_files(
 ) -> FileLayout:
   """Returns the layout of a user's own train, dev and test files.
 
-  Columns are those of config.ClassificationConfig.
+  The arguments are settings of config.ClassificationConfig.
 
   Raises:
     ValueError: if numbers and names of columns are mixed, if there are numbers
@@ -153,9 +154,9 @@ def own_files(
 def read_examples(
   data_dir: str, split: Split, layout: FileLayout, skip_bad_rows: bool = False
 ) -> list[InputExample]:
-  """Reads one split of a task; bad rows may be skipped and logged.
+  """Reads one split of a task; ignores blank lines.
 
-  Ignores blank lines.
+  With skip_bad_rows, logs faulty rows and leaves them out.
 
   Raises:
     ValueError: if the header lacks a column, or if a row has other columns, an
@@ -180,7 +181,10 @@ def read_examples(
 
 
 def infer_labels(examples: Sequence[InputExample]) -> tuple[str, ...]:
-  """Returns the labels of examples, numbers by value, others by alphabet."""
+  """Returns the labels of examples, sorted.
+
+  Sorts by value if all labels are whole numbers, otherwise as text.
+  """
   labels: set[str] = set()
   for example in examples:
     if isinstance(example.label, str):
@@ -195,7 +199,7 @@ def infer_labels(examples: Sequence[InputExample]) -> tuple[str, ...]:
 def _example(
   row: Row, line: int, split: Split, layout: FileLayout
 ) -> InputExample:
-  """Returns the example of a row; raises tables.BadRowError."""
+  """Returns the example of a row; raises tables.BadRowError if it is faulty."""
   end = line - 1 if split.guid is None else tables.get_cell(row, split.guid)
   text_b = label = None
   if split.text_b is not None:
@@ -208,7 +212,7 @@ def _example(
 
 
 def read_label(value: Any, layout: FileLayout) -> str | float | tuple[str, ...]:
-  """Parses a label, a cell of a file or a Python value.
+  """Parses a label, given as a cell of a file or as a Python value.
 
   Raises:
     tables.BadRowError: if the value is not a label, or not one of the layout's.
@@ -228,7 +232,7 @@ def read_label(value: Any, layout: FileLayout) -> str | float | tuple[str, ...]:
 
 
 def _check_cell(cell: str) -> None:
-  """Raises tables.BadRowError for a list in the syntax of another format."""
+  """Raises tables.BadRowError for a multi-hot list or a list in brackets."""
   if _FLAG_LIST.fullmatch(cell):
     raise tables.BadRowError(f"label {cell!r} {MULTI_HOT}")
   if _LIST.fullmatch(cell):
@@ -239,9 +243,9 @@ def _check_cell(cell: str) -> None:
 
 
 def _classes(values: Sequence[Any], layout: FileLayout) -> tuple[str, ...]:
-  """Returns the applicable labels; raises tables.BadRowError."""
+  """Returns the applicable labels; raises tables.BadRowError for a bad list."""
   if len(values) > 1 and all(_is_flag(value) for value in values):
-    # Otherwise 0 and 1 would become the labels.
+    # In a multi-hot list, 0 and 1 would be taken for labels.
     if any(values.count(value) > 1 for value in values):
       raise tables.BadRowError(f"label {values!r} {MULTI_HOT}")
   names = tuple(_class(value, layout) for value in values)
@@ -259,9 +263,9 @@ def _is_flag(value: Any) -> bool:
 
 
 def is_multi_hot(examples: Sequence[InputExample]) -> bool:
-  """Returns whether all labels are multi-hot lists of length 2.
+  """Returns whether the labels of all examples are multi-hot lists of length 2.
 
-  Their labels would be 0 and 1, both in every example. Longer multi-hot lists
+  Such lists would be taken for the labels 0 and 1. Longer multi-hot lists
   contain a value twice, which `read_label` rejects.
   """
   return all(
@@ -271,7 +275,7 @@ def is_multi_hot(examples: Sequence[InputExample]) -> bool:
 
 
 def _class(value: Any, layout: FileLayout) -> str:
-  """Returns one label of the set; raises tables.BadRowError."""
+  """Returns a label as text; raises tables.BadRowError if it is not a label."""
   is_number = isinstance(value, int | float) and math.isfinite(value)
   if not (is_number or isinstance(value, str)):
     fault = f"has the type {type(value).__name__}"
@@ -294,7 +298,7 @@ def _class(value: Any, layout: FileLayout) -> str:
 
 
 def _number(value: Any, layout: FileLayout) -> float:
-  """Returns the number of a regression; raises tables.BadRowError."""
+  """Returns a regression's number; raises tables.BadRowError if not valid."""
   try:
     if not isinstance(value, str | numbers.Real):  # Such as NumPy's datetime64.
       raise TypeError

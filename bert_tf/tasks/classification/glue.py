@@ -11,7 +11,7 @@ from bert_tf.tasks.classification import config
 from bert_tf.tasks.classification.examples import FileLayout, Split
 
 _BINARY = ("0", "1")
-# The order of the original's ids.
+# In the order of the original's label ids.
 _NLI = ("contradiction", "entailment", "neutral")
 _ENTAILMENT = ("entailment", "not_entailment")
 
@@ -23,7 +23,10 @@ def _layout(
   columns: tuple[str, str | None, str],
   number_range: tuple[float, float] | None = None,
 ) -> FileLayout:
-  """Returns the layout of train.tsv, dev.tsv and test.tsv with a header."""
+  """Returns the layout of train.tsv, dev.tsv and test.tsv with a header.
+
+  columns are those of the first text, the second text and the label.
+  """
   text_a, text_b, label = columns
   return FileLayout(
     name,
@@ -39,10 +42,10 @@ def _layout(
 
 
 def _mnli(name: str, kind: str, submission: str) -> FileLayout:
-  """Returns MNLI with the dev and test files of a kind."""
+  """Returns MNLI with its "matched" or "mismatched" dev and test files."""
 
   def split(file: str, prefix: str, label: str | None) -> Split:
-    """Returns one file, whose guids end in the column `index`."""
+    """Returns the split in a file. Its guids end in the column `index`."""
     return Split(file, prefix, "sentence1", "sentence2", label, guid="index")
 
   return FileLayout(
@@ -106,7 +109,7 @@ _TASKS = (
 
 
 def _xnli(language: str) -> FileLayout:
-  """Returns XNLI in a language: machine-translated MNLI to train on."""
+  """Returns XNLI in a language. Its training data are translated MNLI."""
   return FileLayout(
     "XNLI",
     _NLI,

@@ -25,7 +25,8 @@ def _f1(average: str) -> Callable[[np.ndarray, np.ndarray], float]:
   return f1
 
 
-# Functions of the true and the predicted classes, numbers or multilabel rows.
+# Metrics by name. Each takes true and predicted labels in the form that
+# `decide` returns.
 METRICS = {
   "f1": _f1("binary"),
   "macro_f1": _f1("macro"),
@@ -37,7 +38,7 @@ METRICS = {
 
 
 def decide(probabilities: np.ndarray, problem_type: str) -> np.ndarray:
-  """Returns the predicted labels or numbers of probabilities, float32 [B, C].
+  """Returns the predictions for probabilities, float32 [B, C].
 
   Returns:
     int [B], the most probable class; float32 [B], the number of a regression;
@@ -100,9 +101,9 @@ def write_predictions(
   examples: Sequence[InputExample],
   probabilities: np.ndarray,
 ) -> None:
-  """Writes test_results.tsv, predictions.jsonl and the file for GLUE.
+  """Writes test_results.tsv, predictions.jsonl and any submission to GLUE.
 
-  The probabilities are float32 [B, C], of losses.probabilities.
+  The probabilities are float32 [B, C], from losses.probabilities.
   """
   predicted = decide(probabilities, layout.problem_type)
   spec = layout.label_spec()
@@ -122,7 +123,7 @@ def write_predictions(
 
 
 def named_label(spec: LabelSpec, value: np.ndarray) -> str | float | list[str]:
-  """Returns the names of the labels that `decide` chose for an example."""
+  """Converts an example's output of `decide` to a label, labels or a number."""
   if spec.problem_type == "regression":
     return float(str(value))  # Only the digits of a float32.
   if spec.problem_type == "multilabel":
@@ -150,7 +151,7 @@ def _prediction(
 def _submitted(
   layout: FileLayout, value: str | float | list[str]
 ) -> str | float | list[str]:
-  """Returns a cell of a submission; GLUE rejects numbers out of range."""
+  """Returns the cell of a submission; clips numbers, as GLUE requires."""
   if layout.number_range is None:
     return value
   return f"{np.clip(value, *layout.number_range):.3f}"

@@ -12,7 +12,8 @@ import bert_tf
 from bert_tf.formats import tables
 from bert_tf.tasks.classification.examples import InputExample
 
-# Modules of the original release. `bert` is its package on PyPI.
+# Modules of the original release. `bert` is the module that bert-tensorflow on
+# PyPI installs.
 _ORIGINAL_MODULES = (
   "bert",
   "create_pretraining_data",
@@ -54,7 +55,7 @@ class DataProcessor:
   def _read_tsv(
     cls, input_file: str, quotechar: str | None = None
   ) -> list[list[str]]:
-    """Returns the cells of each line of a file with tabs between them."""
+    """Returns the cells of each line of a tab-separated file."""
     cells = tables.csv_cells(input_file, "\t", quotechar, strict=False)
     return [row for _, row in cells]
 
@@ -63,11 +64,12 @@ def load(processor: str) -> DataProcessor:
   """Returns a new processor of a class that is given as MODULE:CLASS.
 
   Args:
-    processor: the module is one that Python finds, or a file of the current
-      folder; the class can be made without arguments.
+    processor: MODULE is a module that Python finds or a file in the current
+      folder. CLASS needs no arguments.
 
   Raises:
-    ValueError: if there is no such module or class, or it needs arguments.
+    ValueError: if there is no such module or class, if the module cannot be
+      imported, or if the class needs arguments.
   """
   name, colon, class_name = processor.partition(":")
   if not (name and colon and class_name):
@@ -105,7 +107,7 @@ def load(processor: str) -> DataProcessor:
 def _explain_errors(processor: str) -> Iterator[None]:
   """Turns an error in the user's code into one line that names the place.
 
-  Errors of values and files pass, since they name what is wrong themselves.
+  ValueError, OSError and NotImplementedError pass: their own messages suffice.
   """
   try:
     yield
@@ -114,7 +116,7 @@ def _explain_errors(processor: str) -> Iterator[None]:
   except Exception as error:
     frame = _frame_of_user(error)
     reason = f"{type(error).__name__}: {error}".rstrip(".")
-    if not isinstance(error, SyntaxError):  # It names its place itself.
+    if not isinstance(error, SyntaxError):  # Its text names the place.
       reason += f" ({os.path.basename(frame.filename)}:{frame.lineno})"
     if _is_of_original(error):
       reason += (
@@ -125,7 +127,7 @@ def _explain_errors(processor: str) -> Iterator[None]:
 
 
 def _frame_of_user(error: Exception) -> traceback.FrameSummary:
-  """Returns the innermost frame that is not in an installed package."""
+  """Returns the innermost frame of the user's code, or else of any code."""
   frames = traceback.extract_tb(error.__traceback__)
   installed = (sys.prefix, sys.base_prefix, "<", _PACKAGE)
   own = [f for f in frames if not f.filename.startswith(installed)]
@@ -133,14 +135,14 @@ def _frame_of_user(error: Exception) -> traceback.FrameSummary:
 
 
 def _is_of_original(error: Exception) -> bool:
-  """Returns whether code needs modules of 2019 or TensorFlow 1."""
+  """Returns whether an error is due to code of 2019 or for TensorFlow 1."""
   if isinstance(error, ImportError):
     top_name = (error.name or "").split(".")[0]
     return top_name in (*_ORIGINAL_MODULES, "tensorflow")
   if isinstance(error, AttributeError):
     name = getattr(error.obj, "__name__", "")
     return isinstance(name, str) and name.split(".")[0] == "tensorflow"
-  # Its flags have the names of the command's.
+  # Modules of the original define flags that this command has, too.
   return type(error).__module__.startswith("absl.flags")
 
 

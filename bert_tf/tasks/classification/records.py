@@ -12,7 +12,7 @@ from bert_tf.model_folder import run_info
 from bert_tf.tasks import batches as batches_lib
 from bert_tf.tasks.classification.examples import InputExample
 
-# Examples of each file that are logged as the model sees them.
+# Number of examples of each file whose word pieces are logged.
 _NUM_LOGGED = 2
 
 # Keep the first 128 and the last 382 of 510 word pieces: the best method in the
@@ -32,7 +32,7 @@ def convert_example(
   Each record is a serialized `tf.train.Example` with the features of
   input_pipeline.classifier_spec. There is one record, except for a single text
   that is read in windows: then each window has the label. Without a label, as
-  in a test file, label_ids hold the first label, 0 or none.
+  in a test file, label_ids are zeros.
   """
   ids_b = None
   if example.text_b is not None:
@@ -63,7 +63,7 @@ def num_windows(
   max_seq_length: int,
   long_text: str,
 ) -> list[int]:
-  """Returns the number of records that `convert_example` returns for each."""
+  """Returns the number of records of each example; see `convert_example`."""
   if long_text != "windows":
     return [1] * len(data)
   texts = (tokenizer.tokenize_to_ids(example.text_a) for example in data)
@@ -123,7 +123,7 @@ def batches(
   vocab_size: int,
   group_by_length: bool = True,
 ) -> batches_lib.Batches:
-  """Returns dynamically padded batches of records."""
+  """Returns a builder of batches that are padded to their longest input."""
   record_spec = input_pipeline.classifier_spec(
     max_seq_length, spec.num_outputs, spec.problem_type
   )

@@ -73,12 +73,12 @@ def build_estimator(
   spec: run_info.LabelSpec,
   train: training_config.TrainConfig,
 ) -> estimator.Estimator:
-  """Returns the Estimator of a classifier.
+  """Returns the Estimator of a ClassifierModel.
 
   Args:
     bert_config: the model's sizes.
     spec: the model's labels.
-    train: how to train.
+    train: settings of the training.
   """
   kind = spec.problem_type
   return estimator.Estimator(
@@ -96,7 +96,7 @@ def make_task(
   setup: base.Setup[config_lib.ClassificationConfig],
   layout: examples.FileLayout | None,
 ) -> "ClassificationTask":
-  """Returns the task of a run; see `run`."""
+  """Returns the task of a run. The layout is as in `run`."""
   config = setup.config
   assert config.max_seq_length is not None and config.long_text is not None
   layout = layout or file_layout(config)
@@ -134,7 +134,7 @@ def _check_pairs(layout: examples.FileLayout, long_text: str) -> None:
 
 
 class Texts(NamedTuple):
-  """The examples of a split."""
+  """The examples of a split and the number of windows of each."""
 
   examples: Sequence[InputExample]  # The texts or pairs, B.
   num_windows: Sequence[int]  # int [B]. The number of records of each.
@@ -163,7 +163,7 @@ class ClassificationTask(base.Task[InputExample, Texts]):
     return None if self.layout.labels is None else self.layout.label_spec()
 
   def file(self, split: str) -> base.SplitFile:
-    """Returns a file below data_dir."""
+    """Returns the file of a split, if the task has this split."""
     split_layout = getattr(self.layout, split)
     if split_layout is None:
       return base.SplitFile(None, "task_name")
@@ -179,7 +179,10 @@ class ClassificationTask(base.Task[InputExample, Texts]):
     )
 
   def set_labels(self, train: Sequence[InputExample], source: str) -> None:
-    """Sets the labels to those of the training examples."""
+    """Sets the labels to those of the training examples.
+
+    Raises ValueError for multi-hot lists, or if there are too few labels.
+    """
     labels = examples.infer_labels(train)
     if self.layout.problem_type == "multilabel" and examples.is_multi_hot(
       train
@@ -197,20 +200,20 @@ class ClassificationTask(base.Task[InputExample, Texts]):
     )
 
   def prepare(self, split: str, examples: Sequence[InputExample]) -> Texts:
-    """Returns the examples with the number of their windows."""
+    """Returns the examples with the number of windows of each."""
     num_windows = records.num_windows(
       examples, self.tokenizer, self.max_seq_length, self.long_text
     )
     return Texts(examples, num_windows)
 
   def num_inputs(self, data: Texts) -> int:
-    """Returns the number of windows."""
+    """Returns the number of windows of all examples."""
     return sum(data.num_windows)
 
   def write_records(
     self, split: str, path: str, data: Texts
   ) -> input_pipeline.RecordFiles:
-    """Writes a record for each window."""
+    """Writes a record for each window, unless the records exist already."""
     return records.write_records(
       path,
       data.examples,
@@ -221,7 +224,7 @@ class ClassificationTask(base.Task[InputExample, Texts]):
     )
 
   def batches(self, split: str) -> batches_lib.Batches:
-    """Returns the batches of a split."""
+    """Returns the builder of batches for a split."""
     return records.batches(
       self.layout.label_spec(),
       self.max_seq_length,
@@ -232,11 +235,11 @@ class ClassificationTask(base.Task[InputExample, Texts]):
   def build_estimator(
     self, train: training_config.TrainConfig
   ) -> estimator.Estimator:
-    """Returns the Estimator of a classifier."""
+    """Returns the Estimator of a ClassifierModel."""
     return build_estimator(self.bert_config, self.layout.label_spec(), train)
 
   def result_names(self) -> tuple[str, ...]:
-    """Returns the results of an evaluation; the first is best_metric."""
+    """Returns the names of results. The first is the default best_metric."""
     return result_names(self.layout)
 
   def scores(self, data: Texts, rows: Sequence[np.ndarray]) -> base.Results:
@@ -251,7 +254,7 @@ class ClassificationTask(base.Task[InputExample, Texts]):
   def write_predictions(
     self, output_dir: str, data: Texts, rows: base.Rows
   ) -> base.Results:
-    """Writes test_results.tsv, predictions.jsonl and the file for GLUE."""
+    """Writes test_results.tsv, predictions.jsonl and any submission to GLUE."""
     logits = records.mean_over_windows(np.stack(list(rows)), data.num_windows)
     problem_type = self.layout.problem_type
     probabilities = np.asarray(losses.probabilities(logits, problem_type))
@@ -261,7 +264,7 @@ class ClassificationTask(base.Task[InputExample, Texts]):
     return {}
 
   def run_info(self) -> dict[str, Any]:
-    """Returns labels and kind of input for run.json."""
+    """Returns the labels, is_pair and long_text for run.json."""
     return {
       **self.layout.label_spec().run_fields(),
       "is_pair": self.layout.is_pair,
@@ -269,7 +272,7 @@ class ClassificationTask(base.Task[InputExample, Texts]):
     }
 
   def describe_labels(self, examples: Sequence[InputExample]) -> str:
-    """Returns the origin of the labels and the count of each."""
+    """Returns the labels' origin and counts, or the range of numbers."""
     labels = [e.label for e in examples if e.label is not None]
     numbers = [label for label in labels if isinstance(label, float)]
     if not labels:
@@ -284,7 +287,7 @@ class ClassificationTask(base.Task[InputExample, Texts]):
     return splits.describe_labels(self.layout.label_spec(), names)
 
   def describe_cut(self) -> str:
-    """Returns what happens to long texts."""
+    """Returns the log's phrase on long texts."""
     if self.long_text == "windows":
       return f"read in several windows of max_seq_length {self.max_seq_length}"
     return f"cut to max_seq_length {self.max_seq_length}"
@@ -328,5 +331,5 @@ class ProcessorTask(ClassificationTask):
     return rows
 
   def run_info(self) -> dict[str, Any]:
-    """Returns labels and kind of input for run.json."""
+    """Returns the labels, is_pair and long_text for run.json."""
     return {**super().run_info(), "is_pair": self._is_pair}

@@ -21,7 +21,7 @@ _DROPOUT = 0.1
 
 @serialization.register
 class BiLstmModel(serialization.Configured, keras.Model):
-  """A BiLSTM and a linear layer on the vectors of words.
+  """A two-layer BiLSTM and a linear layer on the vectors of words.
 
   Args:
     num_vectors: L, the number of vectors of a word.
@@ -76,7 +76,7 @@ class BiLstmModel(serialization.Configured, keras.Model):
     self.built = True
 
   def call(self, batch: Mapping[str, Tensor], training: bool = False) -> Tensor:
-    """Returns the logits, float [B, W, C].
+    """Returns the logits, float [B, W, C], of B sentences of up to W words.
 
     The batch has `vectors`, float [B, W, L, D], and `label_mask`, int [B, W], 0
     for padding.

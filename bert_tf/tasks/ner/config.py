@@ -24,7 +24,8 @@ FEATURE_LAYERS = {
   "weighted_sum_all": slice(1, None),
 }
 
-# Training from random values needs a higher rate than fine-tuning.
+# Default learning rate of the features approach. Training from random values
+# needs a higher rate than fine-tuning.
 FEATURE_LEARNING_RATE = 1e-3
 
 

@@ -50,7 +50,7 @@ class Sentence:
 
 
 def read_sentences(path: str, file_format: FileFormat) -> list[Sentence]:
-  """Reads a file, which may be compressed (.gz).
+  """Reads a file, which may be compressed (.gz); converts its tags to IOB2.
 
   Raises:
     ValueError: if the number of columns changes, or for an invalid tag or a tag
@@ -92,7 +92,7 @@ def to_iob2(tags: Sequence[str]) -> tuple[str, ...]:
 
 
 def infer_labels(sentences: Sequence[Sentence]) -> tuple[str, ...]:
-  """Returns O, and B- and I- of each type, sorted by type.
+  """Returns the labels of sentences: O, then B- and I- of each type, sorted.
 
   Each type has both tags, since other files may have entities of several words
   even if the training file does not.
@@ -105,7 +105,7 @@ def infer_labels(sentences: Sequence[Sentence]) -> tuple[str, ...]:
 
 
 def entity_types(labels: Sequence[str]) -> list[str]:
-  """Returns the types of labels; [] for B and I without a type."""
+  """Returns the entity types of labels; B and I without a type have none."""
   return [label[2:] for label in labels if label.startswith("B-")]
 
 
@@ -155,7 +155,7 @@ def _row_groups(path: str) -> Iterator[tuple[int, int, list[list[str]]]]:
 def _word_and_tag(
   path: str, number: int, cells: Sequence[str], file_format: FileFormat
 ) -> tuple[str, str | None]:
-  """Returns the word and the tag of a line; None without tags."""
+  """Returns the word and the tag of a line; no tag if the file has none."""
   indices = []
   for name in ("word_column", "tag_column"):
     column = getattr(file_format, name)
@@ -191,8 +191,12 @@ def _continues(tag: str, previous: str) -> bool:
 def _check_scheme(
   path: str, sentences: Sequence[Sentence], tag_scheme: str
 ) -> None:
-  """Raises ValueError, or warns, if I- begins an entity in an IOB2 file."""
-  # Beginnings of entities: line, tag and previous tag.
+  """Checks whether entities begin as in IOB2.
+
+  If tag_scheme is iob2, raises ValueError for an I- that begins an entity.
+  Otherwise, warns about it if more entities begin with B- than with I-.
+  """
+  # (line, tag, previous tag) of each entity's first word, by the tag's letter.
   entity_starts: dict[str, list[tuple[int, str, str]]] = {"B": [], "I": []}
   for sentence in sentences:
     previous = OUTSIDE
@@ -209,7 +213,8 @@ def _check_scheme(
       f"with B-; correct the line, or leave out `tag_scheme` to read it as a "
       f"beginning. Number of such lines: {len(entity_starts['I'])}."
     )
-  # IOB1 files have few B-. CoNLL-2003's has a few that separate nothing.
+  # IOB1 files have few B-; some in CoNLL-2003's do not even separate entities.
+  # If more entities begin with B-, the file is probably IOB2 with mistakes.
   if len(entity_starts["B"]) > len(entity_starts["I"]):
     logging.warning(
       "%s:%d: %s after %s: an entity begins with I-, though %d begin with B-. "

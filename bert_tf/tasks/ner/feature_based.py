@@ -31,7 +31,8 @@ _WIDTH_MULTIPLE = 16
 # Number of windows in a batch for the computation of vectors.
 BATCH_SIZE = 32
 
-# Half the size of float32; further bits of a frozen layer matter little.
+# Dtype of stored vectors. It has half the size of float32, and the outputs of a
+# frozen BERT do not need more precision.
 _STORED = np.float16
 
 
@@ -47,7 +48,7 @@ def num_layers(feature_layers: str, bert_config: modeling.BertConfig) -> int:
 
 
 def check_layers(feature_layers: str, bert_config: modeling.BertConfig) -> None:
-  """Raises ValueError if the model lacks the layers."""
+  """Raises ValueError if the model has too few layers."""
   needed = -(config.FEATURE_LAYERS[feature_layers].start or 0)
   if bert_config.num_hidden_layers < needed:
     raise ValueError(
@@ -68,7 +69,7 @@ class VectorModel(keras.Model):
     self.built = True
 
   def call(self, batch: Mapping[str, Tensor], training: bool = False) -> Tensor:
-    """Returns the layers for BertModel's features; never trains."""
+    """Returns the layers for BertModel's features, always without dropout."""
     output = self.bert(batch, training=False)
     layers = (output.embedding_output, *output.all_encoder_layers)
     stacked = ops.stack(layers[self.feature_layers], axis=2)  # [B, F, L, D]
@@ -81,7 +82,7 @@ def word_vectors(
   feature_layers: str,
   batches: tf.data.Dataset,
 ) -> Iterator[np.ndarray]:
-  """Yields the vectors of every labelled word, float16 [L, D], in order.
+  """Yields one float16 array [L, D] for every labelled word, in order.
 
   Args:
     bert_config: the sizes of BERT.
@@ -105,7 +106,7 @@ def write_records(
   vectors: Iterable[np.ndarray],
   settings: Mapping[str, Any],
 ) -> input_pipeline.RecordFiles:
-  """Writes a record for each sentence, unless they exist already.
+  """Writes a record for each sentence, unless the records exist already.
 
   Args:
     path: the file to write.
@@ -146,7 +147,7 @@ def write_records(
 
 
 def batches(num_layers: int, hidden_size: int) -> batches_lib.Batches:
-  """Returns batches of word vectors from the records of sentences.
+  """Returns a builder of batches of word vectors.
 
   The features are `vectors`, float16 [B, W, L, D], and `label_ids` and
   `label_mask`, int32 [B, W], 0 for padding.

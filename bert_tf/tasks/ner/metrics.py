@@ -8,12 +8,12 @@ from bert_tf.tasks.ner import examples
 from bert_tf.tasks.ner.examples import Sentence
 from bert_tf.training import results as results_lib
 
-# Scores of all entities. With the prefix TYPE_, those of entities of a type.
+# Scores of all entities. Scores of one type of entity have the prefix TYPE_.
 SCORES = ("f1", "precision", "recall")
 
 
 def result_names(labels: Sequence[str]) -> list[str]:
-  """Returns the names of `scores`, first those of all entities."""
+  """Returns the names of `scores`: of all entities first, then by type."""
   types = examples.entity_types(labels)
   return [*SCORES, *(f"{type_}_{name}" for type_ in types for name in SCORES)]
 

@@ -23,7 +23,8 @@ _LABEL_FEATURES = ("label_ids", "label_mask")
 class Window:
   """One input of the model."""
 
-  input_ids: Sequence[int]  # [CLS], word pieces, [SEP]; F at most.
+  # [CLS], word pieces, [SEP]; at most max_seq_length ids.
+  input_ids: Sequence[int]
   # Positions of the first word pieces of the words that are labelled in this
   # window. These words are consecutive and in the same sentence.
   first_pieces: Sequence[int]
@@ -33,11 +34,11 @@ class Window:
 class SentenceWindower:
   """Makes windows of sentences.
 
-  A sentence that fits is labelled in one window. For a longer sentence, each
-  window labels half of its words, so that these words have context. Both sides
-  of the labelled words are filled up to max_seq_length, [CLS] and [SEP]
-  included, with the rest of the sentence or, with document_context, of the
-  document.
+  A sentence that fits is labelled in one window. A longer sentence has several
+  windows. Each labels words that fill up to half of the window, so that these
+  words have context. Both sides of the labelled words are filled up to
+  max_seq_length, [CLS] and [SEP] included, with the rest of the sentence or,
+  with document_context, of the document.
   """
 
   def __init__(
@@ -74,7 +75,7 @@ class SentenceWindower:
   def _word_pieces(
     self, path: str, sentences: Sequence[Sentence]
   ) -> list[list[list[int]]]:
-    """Returns the word pieces of each word, between 1 and a full window."""
+    """Returns each word's pieces: at least one, at most a full window."""
     tokenize = self._tokenizer.tokenize_to_ids
     pieces = [[tokenize(w) for w in sentence.words] for sentence in sentences]
     empty = [
@@ -207,7 +208,7 @@ def spec(max_seq_length: int) -> dict[str, tf.io.FixedLenFeature]:
 
 
 def batches(max_seq_length: int, vocab_size: int) -> batches_lib.Batches:
-  """Returns dynamically padded batches of records."""
+  """Returns a builder of batches that are padded to their longest window."""
   return batches_lib.dynamic_padding(
     spec(max_seq_length), vocab_size, max_seq_length, _LABEL_FEATURES
   )

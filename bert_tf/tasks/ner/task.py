@@ -37,7 +37,12 @@ def run(config: config_lib.NerConfig) -> base.Results | None:
 def make_task(
   setup: base.Setup[config_lib.NerConfig],
 ) -> "NerTask":
-  """Returns the task of a run."""
+  """Returns the task of a run.
+
+  Raises:
+    ValueError: if approach=features lacks init_checkpoint, needs more layers
+      than the model has, or is combined with bilstm.
+  """
   config, bert_config = setup.config, setup.bert_config
   assert config.max_seq_length is not None
   assert config.document_context is not None
@@ -83,7 +88,7 @@ class Features(NamedTuple):
 
 
 class Tagged(NamedTuple):
-  """The sentences of a file."""
+  """The sentences of a file and their windows."""
 
   sentences: Sequence[Sentence]  # In the order of the file.
   windows: Sequence[Window]  # The windows that label their words, in order.
@@ -98,7 +103,7 @@ class NerTask(base.Task[Sentence, Tagged]):
   bert_config: modeling.BertConfig
   tokenizer: tokenization.FullTokenizer
   max_seq_length: int  # Word pieces of a window.
-  document_context: bool  # Whether to fill windows with other sentences.
+  document_context: bool  # Whether to fill windows with nearby sentences.
   features: Features | None  # None to fine-tune BERT.
   labels: tuple[str, ...] | None  # None until they are known.
   label_origin: run_info.LabelOrigin = run_info.OF_TASK
@@ -150,7 +155,10 @@ class NerTask(base.Task[Sentence, Tagged]):
     return sentences
 
   def set_labels(self, train: Sequence[Sentence], source: str) -> None:
-    """Sets the labels to O, and B- and I- of each type in the sentences."""
+    """Sets the labels to O, and B- and I- of each type in the sentences.
+
+    Raises ValueError if every tag is O.
+    """
     labels = examples.infer_labels(train)
     if len(labels) < 2:
       raise ValueError(f"{source} has no entity, every tag is O.")
@@ -169,7 +177,7 @@ class NerTask(base.Task[Sentence, Tagged]):
     return Tagged(sentences, windower.windows(path, sentences))
 
   def num_inputs(self, data: Tagged) -> int:
-    """Returns the number of windows, or with features of sentences."""
+    """Returns the number of windows or, with features, of sentences."""
     return len(data.sentences if self.features else data.windows)
 
   def write_records(
@@ -213,7 +221,7 @@ class NerTask(base.Task[Sentence, Tagged]):
     )
 
   def batches(self, split: str) -> batches_lib.Batches:
-    """Returns the batches of a split."""
+    """Returns the builder of batches for a split."""
     if not self.features:
       return records.batches(self.max_seq_length, self.bert_config.vocab_size)
     return feature_based.batches(
@@ -248,12 +256,12 @@ class NerTask(base.Task[Sentence, Tagged]):
     )
 
   def result_names(self) -> tuple[str, ...]:
-    """Returns the results of an evaluation; the first is best_metric."""
+    """Returns the names of results. The first is the default best_metric."""
     scores = metrics.result_names(self._labels)
     return (*scores, "eval_accuracy", "eval_loss", "loss")
 
   def rows(self, outputs: np.ndarray) -> base.Rows:
-    """Returns the most probable label of each position."""
+    """Returns the id of the most probable label of each position."""
     return outputs.argmax(axis=-1)
 
   def scores(self, data: Tagged, rows: Sequence[np.ndarray]) -> base.Results:
@@ -264,14 +272,17 @@ class NerTask(base.Task[Sentence, Tagged]):
   def write_evaluation(
     self, output_dir: str, data: Tagged, rows: Sequence[np.ndarray]
   ) -> None:
-    """Writes eval_predictions.txt."""
+    """Writes the words, tags and predicted tags to eval_predictions.txt."""
     path = os.path.join(output_dir, "eval_predictions.txt")
     metrics.write_predictions(path, data.sentences, self._tags(data, rows))
 
   def write_predictions(
     self, output_dir: str, data: Tagged, rows: base.Rows
   ) -> base.Results:
-    """Writes test_predictions.txt and, with tags, test_results.txt."""
+    """Writes test_predictions.txt and, if tags are known, test_results.txt.
+
+    If tags are not known, removes the test_results.txt of earlier predictions.
+    """
     tags = self._tags(data, rows)
     path = os.path.join(output_dir, "test_predictions.txt")
     metrics.write_predictions(path, data.sentences, tags)
@@ -285,7 +296,7 @@ class NerTask(base.Task[Sentence, Tagged]):
     return {f"test_{name}": value for name, value in scores.items()}
 
   def run_info(self) -> dict[str, Any]:
-    """Returns labels and kind of input for run.json."""
+    """Returns the labels and the settings of the inputs for run.json."""
     assert self.label_spec is not None
     return {
       **self.label_spec.run_fields(),
@@ -302,7 +313,7 @@ class NerTask(base.Task[Sentence, Tagged]):
     return splits.describe_labels(self.label_spec, tags)
 
   def describe_cut(self) -> str:
-    """Returns the treatment of long sentences."""
+    """Returns the log's phrase on long sentences."""
     return f"read in several windows of max_seq_length {self.max_seq_length}"
 
   def inputs_and_answer(self, example: Sentence) -> tuple[dict[str, Any], Any]:
@@ -320,12 +331,16 @@ class NerTask(base.Task[Sentence, Tagged]):
     return self.labels
 
   def _tags(self, data: Tagged, rows: base.Rows) -> list[list[str]]:
-    """Returns each sentence's tags; rows are int [F] or [W] with features."""
+    """Returns each sentence's predicted tags.
+
+    Rows are int [F] for each window or, with features, int [W] for each
+    sentence.
+    """
     tags = (self._labels[i] for i in self._label_ids(data, rows))
     return [[next(tags) for _ in s.words] for s in data.sentences]
 
   def _label_ids(self, data: Tagged, rows: base.Rows) -> Iterator[int]:
-    """Yields the label of each word of a file."""
+    """Yields the predicted label id of each word of a file."""
     if self.features:
       for sentence, row in zip(data.sentences, rows):
         yield from row[: len(sentence.words)]

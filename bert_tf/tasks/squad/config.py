@@ -58,7 +58,7 @@ class WindowConfig:
 
 @dataclasses.dataclass(frozen=True)
 class DecodingConfig:
-  """Choice of the answers.
+  """Settings for the choice of answers.
 
   version_2_with_negative is None until `settings.resolve` if the user does not
   give it.
@@ -125,4 +125,4 @@ class SquadConfig(WindowConfig, DecodingConfig, config.FineTuningConfig):
 
   def __post_init__(self) -> None:
     """Raises ValueError for values that a setting does not allow."""
-    settings.check(self)  # Sizes are checked once they are resolved.
+    settings.check(self)  # WindowConfig checks sizes once they are resolved.

@@ -38,15 +38,15 @@ class Candidate:
 class Answer:
   """The answer to a question."""
 
-  text: str
+  text: str  # The chosen answer; "" for no answer.
   nbest: tuple[Candidate, ...]  # The best first.
   # Score of "" minus the score of the best span; None for 1.1.
   null_odds: float | None
-  span_text: str  # The best answer with text; "" without one.
+  span_text: str  # The best candidate that is not ""; "" if there is none.
 
 
 class AnswerDecoder:
-  """Finds answers in the windows of the same tokenizer."""
+  """Finds answers in windows that were made with the same tokenizer."""
 
   def __init__(
     self,
@@ -87,7 +87,7 @@ class AnswerDecoder:
     return self._choose(_with_probabilities(nbest), null_score)
 
   def _choose(self, nbest: tuple[Candidate, ...], null_score: float) -> Answer:
-    """Returns the best candidate, subject to the null threshold."""
+    """Returns the best candidate; with 2.0, subject to the null threshold."""
     best = next((c for c in nbest if c.text), None)
     span_text = best.text if best else ""
     if not self._config.version_2_with_negative:
@@ -158,7 +158,10 @@ class AnswerDecoder:
     ends: np.ndarray,
     null: Candidate,
   ) -> list[Candidate]:
-    """Returns the best spans of different texts, and the null answer."""
+    """Returns the n best candidates, whose texts differ.
+
+    With 2.0, they include the null answer. The list is never empty.
+    """
     nbest: list[Candidate] = []
     seen = set()
     for row, start, end in spans.tolist():
@@ -272,7 +275,10 @@ class _JsonWriter:
 
 @dataclasses.dataclass(frozen=True)
 class PredictionWriter:
-  """Writes predictions.json, nbest_predictions.json and null_odds.json."""
+  """Writes predictions.json, nbest_predictions.json, and null_odds.json of 2.0.
+
+  The writers are in this order.
+  """
 
   writers: Sequence[_JsonWriter]
 
@@ -292,7 +298,7 @@ class PredictionWriter:
 def open_predictions(
   output_dir: str, version_2_with_negative: bool
 ) -> Iterator[PredictionWriter]:
-  """Opens result files, which appear together when the body ends."""
+  """Yields a writer whose files appear together when the body ends."""
   names = ["predictions.json", "nbest_predictions.json"]
   if version_2_with_negative:
     names.append("null_odds.json")

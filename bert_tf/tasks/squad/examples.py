@@ -13,7 +13,8 @@ from bert_tf import tokenization
 from bert_tf.files import json_files
 from bert_tf.formats import tables
 
-# White space to SQuAD's readers: less than to `str.split`, and no U+00A0.
+# A word, as SQuAD's readers split text. Unlike `str.split`, they do not split
+# at other white space, such as U+00A0.
 _WORD = re.compile("[^ \t\r\n\u202f]+")
 
 _UNREAD = "questions have answers that cannot be read, so nothing is scored"
@@ -23,6 +24,7 @@ _NOT_FOUND = "questions are left out, whose answer is not in their context"
 # Maximum faults of one kind that are logged, unless verbose_logging is set.
 _MAX_REPORTED = 5
 
+# Names of types, for messages.
 _KINDS: dict[Any, str] = {
   dict: "an object",
   list: "a list",
@@ -43,7 +45,7 @@ class Context:
 
   @classmethod
   def from_text(cls, text: str) -> "Context":
-    """Returns the context of a text."""
+    """Splits a text into words."""
     return cls(text, _WORD.findall(text))
 
   @functools.cached_property
@@ -52,13 +54,16 @@ class Context:
     return [match.start() for match in _WORD.finditer(self.text)]
 
   def word_at(self, char: int) -> int:
-    """Returns the word at or before a character; -1 before the first word."""
+    """Returns the index of the word at or before a character.
+
+    Returns -1 before the first word.
+    """
     return bisect.bisect_right(self.char_starts, char) - 1
 
 
 @dataclasses.dataclass(frozen=True)
 class SquadExample:
-  """A question."""
+  """A question about a context."""
 
   qas_id: str
   question_text: str
@@ -67,7 +72,8 @@ class SquadExample:
   answers: tuple[str, ...] | None
   # Whether there is no answer; None if the file does not say so, as in 1.1.
   is_impossible: bool | None
-  # First word of the answer to train; -1 without an answer.
+  # Indices of the answer's first and last word in context.doc_tokens. Only for
+  # training; -1 without an answer.
   start_position: int = -1
   end_position: int = -1
 
@@ -77,11 +83,13 @@ class _Node:
   """A JSON value and its path in the file."""
 
   file: str
+  # Keys and indices that lead to the value. The path of an object in a list
+  # ends with ".", to which `get` appends a key.
   path: str
   value: Any
 
   def get(self, key: str, kind: Any) -> "_Node":
-    """Returns a required field of a type."""
+    """Returns a field; raises ValueError if missing or of another type."""
     if key not in self.value:
       raise ValueError(
         f"{self.file}: {self.path}{key} is missing; the file is not in the "
@@ -98,7 +106,7 @@ class _Node:
     ]
 
   def checked(self, kind: Any) -> "_Node":
-    """Returns itself; raises ValueError if the value has another type."""
+    """Returns this node; raises ValueError if its value has another type."""
     if not isinstance(self.value, kind):
       actual = _KINDS.get(type(self.value), repr(self.value))
       raise ValueError(
@@ -150,7 +158,7 @@ def parse(
   Raises:
     ValueError: if a field is missing, has another type, is out of bounds or not
       unique; names file and path. Also for version_2_with_negative with a
-      training file of SQuAD 1.1.
+      training file of SQuAD 1.1, or if no question can be used.
   """
   examples: tables.Examples[SquadExample] = tables.Examples()
   not_found = []
@@ -207,7 +215,7 @@ def _example(
 ) -> SquadExample:
   """Returns a question without the positions of its answers.
 
-  Appends faults of the answers to `unread`, or raises them if it is None.
+  Appends faults of the answers to `unread`, or raises them if `unread` is None.
   """
   answers = is_impossible = None
   try:
@@ -227,7 +235,7 @@ def _example(
 
 
 def _answers(qa: _Node) -> tuple[str, ...] | None:
-  """Returns the texts of the answers; None without this field."""
+  """Returns the texts of the answers; None if the field is missing or null."""
   if qa.value.get("answers") is None:
     return None
   answers = qa.get("answers", list).objects()
@@ -235,7 +243,7 @@ def _answers(qa: _Node) -> tuple[str, ...] | None:
 
 
 def _is_impossible(qa: _Node) -> bool | None:
-  """Returns whether there is no answer; None without this field."""
+  """Returns the field is_impossible; None if it is missing."""
   if "is_impossible" not in qa.value:
     return None
   # The original also accepted numbers and null.
@@ -267,9 +275,16 @@ def _check_new(example: SquadExample, qa: _Node, paths: dict[str, str]) -> None:
 def _locate(
   example: SquadExample, qa: _Node, version_2_with_negative: bool
 ) -> tuple[SquadExample, str]:
-  """Returns the question with the words of its answer, and a fault or ""."""
+  """Returns the question with its answer's position, and a fault.
+
+  The fault is "" if the answer is at its position in the context.
+
+  Raises:
+    ValueError: if there is not exactly one answer, or if it exceeds the
+      context.
+  """
   if version_2_with_negative and example.is_impossible is None:
-    # Some files mark such questions only by an empty list of answers.
+    # Some files mark impossible questions only by an empty list of answers.
     is_impossible = not qa.get("answers", list).value
     example = dataclasses.replace(example, is_impossible=is_impossible)
   if version_2_with_negative and example.is_impossible:
@@ -304,7 +319,7 @@ def _locate(
 
 
 def _only_answer(qa: _Node, version_2_with_negative: bool) -> _Node:
-  """Returns the answer of a question for training, which has exactly one."""
+  """Returns a training question's answer; raises ValueError if not just one."""
   answers = qa.get("answers", list).objects()
   if len(answers) == 1:
     return answers[0]
@@ -322,7 +337,10 @@ def _only_answer(qa: _Node, version_2_with_negative: bool) -> _Node:
 def _report(
   input_file: str, faults: Sequence[str], what: str, verbose_logging: bool
 ) -> None:
-  """Logs the number of faults and the first few, or all if verbose."""
+  """Logs the number of faults and the first _MAX_REPORTED, or all if verbose.
+
+  `what` follows the number in the log.
+  """
   if not faults:
     return
   logging.warning("%s: %d %s.", input_file, len(faults), what)

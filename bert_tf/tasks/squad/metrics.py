@@ -21,7 +21,7 @@ _KINDS = ("best", "HasAns", "NoAns")
 
 
 def result_names(version_2_with_negative: bool) -> tuple[str, ...]:
-  """Returns the names of the scores, first the default best_metric."""
+  """Returns the names of the scores. The first is the default best_metric."""
   names = ["f1", "exact_match"]
   if version_2_with_negative:
     names += [f"{kind}_{name}" for kind in _KINDS for name in ("f1", "exact")]
@@ -42,7 +42,8 @@ def correct_answers(
 ) -> SquadAnswers | None:
   """Returns the accepted answers; None for a file without answers.
 
-  Data with a question that is marked impossible count as SQuAD 2.0.
+  Data with a question that is marked impossible count as SQuAD 2.0. If any
+  question lacks the field of its answers, the file counts as without answers.
   """
   is_v2 = any(example.is_impossible for example in examples)
   if any(example.answers is None for example in examples):
@@ -143,7 +144,7 @@ def best_null_thresholds(
   predictions: Mapping[str, str],
   null_odds: Mapping[str, float],
 ) -> dict[str, float]:
-  """Finds the null thresholds with the highest scores.
+  """Finds the null thresholds with the highest exact match and F1.
 
   Args:
     answers: the accepted answers.
@@ -152,8 +153,8 @@ def best_null_thresholds(
     null_odds: the score of "" minus the score of the text, by question id.
 
   Returns:
-    `best_exact` and `best_f1` in percent, and as `best_exact_thresh` and
-    `best_f1_thresh` the null odds above which "" is then answered.
+    `best_exact` and `best_f1` in percent; `best_exact_thresh` and
+    `best_f1_thresh`, the null odds above which the answer is "".
   """
   ids = sorted(answers.texts, key=lambda qas_id: null_odds[qas_id])
   scores = squad_scores(answers, predictions)
@@ -176,7 +177,7 @@ def best_null_thresholds(
 def _best_threshold(
   null_total: float, odds: np.ndarray, gains: Sequence[float]
 ) -> tuple[float, float]:
-  """Returns the highest total and its threshold.
+  """Returns the highest total of the questions' scores and its threshold.
 
   Args:
     null_total: the total if all answers are "".

@@ -23,7 +23,7 @@ from bert_tf.tasks.squad.examples import SquadExample
 from bert_tf.training import config as training_config
 from bert_tf.training import estimator, objective, progress, results
 
-# Shuffles the training questions; fixed in the original.
+# Seed that shuffles the training questions; the original fixes it, too.
 _SHUFFLE_SEED = 12345
 
 
@@ -56,14 +56,15 @@ class Questions(NamedTuple):
   """The questions of a file."""
 
   examples: Sequence[SquadExample]
-  windower: windows_lib.ContextWindower  # Makes their windows.
+  windower: windows_lib.ContextWindower  # Makes the questions' windows.
 
 
 @dataclasses.dataclass(eq=False)
 class SquadTask(base.Task[SquadExample, Questions]):
-  """Finding the answers to questions in texts."""
+  """Finds the answers to questions in their contexts."""
 
-  files: dict[str, str | None]  # SQuAD JSON by flag.
+  # Paths of SQuAD JSON by flag, train_file and predict_file; None if not set.
+  files: dict[str, str | None]
   bert_config: modeling.BertConfig
   tokenizer: tokenization.FullTokenizer
   windows: config_lib.WindowConfig
@@ -122,7 +123,7 @@ class SquadTask(base.Task[SquadExample, Questions]):
   def write_records(
     self, split: str, path: str, data: Questions
   ) -> input_pipeline.RecordFiles:
-    """Writes a record for each window."""
+    """Writes a record for each window, unless the records exist already."""
     is_training = split == "train"
     contexts = {example.context: None for example in data.examples}
     numbers = {context: i for i, context in enumerate(contexts)}
@@ -153,7 +154,7 @@ class SquadTask(base.Task[SquadExample, Questions]):
     return files
 
   def batches(self, split: str) -> batches_lib.Batches:
-    """Returns the batches of a split."""
+    """Returns the builder of batches for a split."""
     length, vocab_size = self.windows.max_seq_length, len(self.tokenizer.vocab)
     spec = windows_lib.spec(length, is_training=split == "train")
     if self.pads_dynamically:
@@ -165,20 +166,20 @@ class SquadTask(base.Task[SquadExample, Questions]):
   def build_estimator(
     self, train: training_config.TrainConfig
   ) -> estimator.Estimator:
-    """Returns the Estimator of a model that finds spans."""
+    """Returns the Estimator of a SpanModel."""
     return estimator.Estimator(
       lambda: heads.SpanModel(self.bert_config),
       objective.Objective(
         losses.span_loss,
         losses.span_weights,
-        # Answers are scored by their texts, which takes more than the logits.
+        # No metrics: `evaluate` scores the texts of answers, not logits.
         lambda unused_outputs, unused_features: {},
       ),
       train,
     )
 
   def result_names(self) -> tuple[str, ...]:
-    """Returns the results of an evaluation; the first is best_metric."""
+    """Returns the names of results. The first is the default best_metric."""
     return metrics.result_names(self.decoding_config.version_2_with_negative)
 
   def rows(self, outputs: Any) -> base.Rows:
@@ -190,7 +191,7 @@ class SquadTask(base.Task[SquadExample, Questions]):
   def evaluate(
     self, runner: estimator.Estimator, batches: tf.data.Dataset, data: Questions
   ) -> tuple[base.Results, list[np.ndarray]]:
-    """Returns the scores of the answers, without rows."""
+    """Returns the scores of the answers, and no rows."""
     outputs = map(self.rows, runner.predict(batches))
     answers = self._answers(data, itertools.chain.from_iterable(outputs))
     predictions = {example.qas_id: answer for example, answer in answers}
@@ -199,7 +200,10 @@ class SquadTask(base.Task[SquadExample, Questions]):
   def write_predictions(
     self, output_dir: str, data: Questions, rows: base.Rows
   ) -> base.Results:
-    """Writes the answers and, if the file has answers, the scores."""
+    """Writes the predictions and, if the file has answers, their scores.
+
+    If it has none, removes the eval_results.txt of earlier predictions.
+    """
     predictions = {}
     with decoding.open_predictions(
       output_dir, self.decoding_config.version_2_with_negative
@@ -232,7 +236,7 @@ class SquadTask(base.Task[SquadExample, Questions]):
     return f"{num_answered} with an answer, {num_others} without"
 
   def describe_cut(self) -> str:
-    """Returns the treatment of long questions; contexts are not cut."""
+    """Returns the log's phrase on long questions; contexts are not cut."""
     length = self.windows.max_query_length
     return f"with a question cut to max_query_length {length}"
 
@@ -249,7 +253,7 @@ class SquadTask(base.Task[SquadExample, Questions]):
   def _answers(
     self, data: Questions, rows: base.Rows
   ) -> Iterator[tuple[SquadExample, decoding.Answer]]:
-    """Yields each question with its answer."""
+    """Yields each question with its predicted answer."""
     rows = iter(rows)
     predictor = decoding.AnswerDecoder(
       self.tokenizer, self.decoding_config, self.verbose_logging

@@ -24,7 +24,8 @@ class ContextPieces:
 
   ids: np.ndarray  # int32 [pieces].
   words: np.ndarray  # int32 [pieces]. The word of each piece.
-  # int32 [words]. The first piece of each word, or the next one if it has none.
+  # int32 [words]. Index of each word's first piece; for a word without pieces,
+  # index of the piece that follows.
   first_pieces: np.ndarray
 
 
@@ -41,11 +42,12 @@ class InputFeatures:
   words: np.ndarray  # int32 [pieces]. The word of each piece of the context.
   # bool [pieces]. Whether the piece has the most context in this window.
   is_max_context: np.ndarray
-  # First position of the answer; 0 if it is not in the window.
+  # First and last position of the answer; 0 if it is not in the window.
   start_position: int
-  end_position: int  # Last position of the answer.
+  end_position: int
   is_impossible: bool  # Whether the question has no answer.
-  is_question_cut: bool = False  # Whether it exceeds max_query_length.
+  # Whether the question exceeds max_query_length.
+  is_question_cut: bool = False
 
 
 class ContextWindower:
@@ -62,7 +64,7 @@ class ContextWindower:
   def windows(
     self, examples: Iterable[squad_data.SquadExample]
   ) -> Iterator[list[InputFeatures]]:
-    """Yields the windows of each example; none without word pieces."""
+    """Yields the windows of each example; [] if its context has no pieces."""
     unique_id = _FIRST_UNIQUE_ID
     for example_index, example in enumerate(examples):
       windows = self._windows(example, example_index, unique_id)
@@ -125,7 +127,7 @@ class ContextWindower:
   def _answer_pieces(
     self, example: squad_data.SquadExample, pieces: ContextPieces
   ) -> tuple[int, int] | None:
-    """Returns the first and the last piece of the answer to train.
+    """Returns the first and the last piece of the answer; None without one.
 
     The answer's words may contain more than the answer, such as "(1895-1943)."
     for 1895. If the answer's pieces occur in them, only these are returned.

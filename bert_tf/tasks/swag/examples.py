@@ -13,7 +13,7 @@ from bert_tf.tasks.swag import config
 
 @dataclasses.dataclass(frozen=True)
 class ChoiceLayout:
-  """Files of multiple choice and their columns."""
+  """The files of a multiple-choice task and their columns."""
 
   name: str  # The task's name, for errors.
   file_format: str  # "tsv", "csv" or "jsonl".
@@ -71,11 +71,12 @@ def own_files(
 ) -> ChoiceLayout:
   """Returns the layout of a user's own train, dev and test files.
 
-  Columns are those of config.SwagConfig.
+  The arguments are settings of config.SwagConfig.
 
   Raises:
     ValueError: if numbers and names of columns are mixed, if there are numbers
-      with JSON lines, if a required column is missing, or for a single choice.
+      with JSON lines, if a required column is missing or repeated, or if a TSV
+      or CSV file has a single column of choices.
   """
   if not all((context_column, label_column, choice_columns, *choice_columns)):
     raise ValueError(
@@ -117,7 +118,7 @@ def read_examples(
   has_labels: bool,
   skip_bad_rows: bool = False,
 ) -> list[ChoiceExample]:
-  """Reads one file of a task; bad rows may be skipped and logged.
+  """Reads one file of a task. skip_bad_rows logs and leaves out faulty rows.
 
   Raises:
     ValueError: if the header lacks a column, or if a row has other columns, an
@@ -158,7 +159,7 @@ def read_examples(
 
 
 def label_id(value: Any, choices: Sequence[str], label_type: str) -> int:
-  """Returns the index of the choice that the cell of a label names.
+  """Returns the index of the choice that a label names.
 
   Raises:
     tables.BadRowError: if the label names no choice, or several.
@@ -179,7 +180,7 @@ def label_id(value: Any, choices: Sequence[str], label_type: str) -> int:
 
 
 def label_names(choices: Sequence[str], label_type: str) -> list[str]:
-  """Returns the label of each choice."""
+  """Returns the label of each choice in the form of label_type."""
   if label_type == "text":
     return [choice.strip() for choice in choices]
   if label_type == "letter":
@@ -189,7 +190,7 @@ def label_names(choices: Sequence[str], label_type: str) -> list[str]:
 
 
 def _choices(row: Row, layout: ChoiceLayout) -> tuple[str, ...]:
-  """Returns the choices of a row; raises tables.BadRowError."""
+  """Returns the choices of a row; raises tables.BadRowError if not texts."""
   if len(layout.choices) > 1:
     return tuple(tables.get_text(row, column) for column in layout.choices)
   column = layout.choices[0]

@@ -9,7 +9,7 @@ from bert_tf import tokenization
 from bert_tf.data import input_pipeline, packing, record_cache, records
 from bert_tf.tasks.swag.examples import ChoiceExample
 
-# Number of examples of each file to log as the model sees them.
+# Number of examples of each file whose word pieces are logged.
 _NUM_LOGGED = 2
 
 
@@ -52,7 +52,7 @@ def write_records(
   tokenizer: tokenization.FullTokenizer,
   max_seq_length: int,
 ) -> input_pipeline.RecordFiles:
-  """Writes a record for each example, unless they exist already."""
+  """Writes a record for each example, unless the records exist already."""
   settings = {
     "examples": record_cache.content_hash(
       [(e.context, e.continuations(), e.label) for e in examples]

@@ -18,7 +18,7 @@ from bert_tf.tasks.swag.examples import ChoiceExample
 from bert_tf.training import config as training_config
 from bert_tf.training import estimator, objective, results
 
-# Results of an evaluation except the step; the first is the default
+# Names of an evaluation's results, except the step. The first is the default
 # best_metric.
 RESULTS = ("eval_accuracy", "eval_loss", "loss")
 
@@ -74,12 +74,13 @@ class SwagTask(base.Task[ChoiceExample, Sequence[ChoiceExample]]):
   tokenizer: tokenization.FullTokenizer
   max_seq_length: int  # Word pieces of context and choice.
   skip_bad_rows: bool  # Whether to skip faulty rows of train and dev files.
+  # Number of choices of an example by split; `prepare` sets it.
   num_choices: dict[str, int] = dataclasses.field(default_factory=dict)
 
   model = heads.MultipleChoiceModel
 
   def file(self, split: str) -> base.SplitFile:
-    """Returns a file below data_dir."""
+    """Returns the file of a split, below data_dir."""
     path = os.path.join(self.data_dir, getattr(self.layout, split))
     return base.SplitFile(path, "data_dir")
 
@@ -94,7 +95,7 @@ class SwagTask(base.Task[ChoiceExample, Sequence[ChoiceExample]]):
   def prepare(
     self, split: str, examples: Sequence[ChoiceExample]
   ) -> Sequence[ChoiceExample]:
-    """Returns the examples, which all have the same number of choices."""
+    """Stores the number of choices, the same for all; returns the examples."""
     self.num_choices[split] = len(examples[0].choices)
     return examples
 
@@ -105,13 +106,13 @@ class SwagTask(base.Task[ChoiceExample, Sequence[ChoiceExample]]):
   def write_records(
     self, split: str, path: str, data: Sequence[ChoiceExample]
   ) -> input_pipeline.RecordFiles:
-    """Writes a record for each example."""
+    """Writes a record for each example, unless the records exist already."""
     return records.write_records(
       path, data, self.tokenizer, self.max_seq_length
     )
 
   def batches(self, split: str) -> batches_lib.Batches:
-    """Returns the batches of a split."""
+    """Returns the builder of batches for a split."""
     spec = records.spec(self.max_seq_length, self.num_choices[split])
     return batches_lib.dynamic_padding(
       spec, self.bert_config.vocab_size, self.max_seq_length
@@ -120,7 +121,7 @@ class SwagTask(base.Task[ChoiceExample, Sequence[ChoiceExample]]):
   def build_estimator(
     self, train: training_config.TrainConfig
   ) -> estimator.Estimator:
-    """Returns the Estimator of a model that chooses."""
+    """Returns the Estimator of a MultipleChoiceModel."""
     # The choices of an example are the classes of a classifier.
     kind = "classification"
     return estimator.Estimator(
@@ -134,7 +135,7 @@ class SwagTask(base.Task[ChoiceExample, Sequence[ChoiceExample]]):
     )
 
   def result_names(self) -> tuple[str, ...]:
-    """Returns the results of an evaluation; the first is best_metric."""
+    """Returns the names of results. The first is the default best_metric."""
     return RESULTS
 
   def write_predictions(
@@ -147,7 +148,7 @@ class SwagTask(base.Task[ChoiceExample, Sequence[ChoiceExample]]):
     return {}
 
   def describe_labels(self, examples: Sequence[ChoiceExample]) -> str:
-    """Returns the count of each choice as the right one, by its index."""
+    """Returns how often each choice, by its index, is the right one."""
     counts = collections.Counter(e.label for e in examples)
     if set(counts) == {None}:
       return "no labels"
@@ -155,7 +156,7 @@ class SwagTask(base.Task[ChoiceExample, Sequence[ChoiceExample]]):
     return f"the right choice: {splits.describe_counts(named)}"
 
   def describe_cut(self) -> str:
-    """Returns the treatment of long texts."""
+    """Returns the log's phrase on long texts."""
     return f"with a choice cut to max_seq_length {self.max_seq_length}"
 
   def inputs_and_answer(
