@@ -1,4 +1,4 @@
-"""Writes config.json and the tokenizer's files of Hugging Face."""
+"""Makes the text of Hugging Face's config.json and tokenizer files."""
 
 import json
 from collections.abc import Mapping
@@ -8,6 +8,7 @@ from bert_tf import heads, modeling, tokenization
 from bert_tf.convert import pretrained
 from bert_tf.formats import hugging_face, tokenizer_files
 
+# Hugging Face's names of activations, by hidden_act of bert_config.json.
 _ACTIVATIONS_THERE = {
   "gelu_erf": "gelu",
   "gelu": "gelu_new",
@@ -17,7 +18,8 @@ _ACTIVATIONS_THERE = {
   "": "linear",
 }
 
-# The class with two heads; Head.hugging_face names the class with one.
+# The class with both pre-training heads. Head.hugging_face names the class with
+# one head.
 _PRETRAINING_CLASS = "BertForPreTraining"
 
 
@@ -60,7 +62,7 @@ def _config(
 
 
 def _class(model: pretrained.Pretrained) -> str:
-  """Returns the name of the class for a model's heads."""
+  """Returns the class with a model's heads; ValueError if there is none."""
   own_heads = model.own_heads
   if own_heads == heads.PretrainingModel.heads:
     return _PRETRAINING_CLASS
@@ -71,7 +73,7 @@ def _class(model: pretrained.Pretrained) -> str:
 
 
 def _classifier_settings(model: pretrained.Pretrained) -> dict[str, Any]:
-  """Returns the keys of config.json for a classifier's head."""
+  """Returns the keys of config.json for a classifier's head; {} without one."""
   if heads.CHOICES in model.own_heads:
     return {"classifier_dropout": heads.CLASSIFIER_DROPOUT}
   if not model.num_labels:

@@ -90,7 +90,10 @@ def average(prefixes: Sequence[str], averaged_path: str) -> None:
 def _names_to_write(
   reader: checkpoints.CheckpointReader, names: Sequence[str]
 ) -> Sequence[str]:
-  """Returns the model's variables; all variables if there is no config."""
+  """Returns the names that belong to the model, and warns of others.
+
+  Returns all names if there is no config, or if the checkpoint is not a BERT.
+  """
   files = model_folder.ModelFolder(reader.path)
   is_bert = checkpoint_names.WORD_EMBEDDINGS in names
   if not is_bert or not model_folder.has_config(files.folder):
