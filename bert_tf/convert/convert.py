@@ -1,4 +1,4 @@
-"""Converts models from any format to any other."""
+"""Converts models between the formats in FORMATS, and slims checkpoints."""
 
 import os
 import tempfile

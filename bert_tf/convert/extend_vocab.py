@@ -106,8 +106,8 @@ def extend(
       the checkpoint's run.json, or else a guess from the vocabulary.
 
   Raises:
-    ValueError: if the tokenizer would split or change a word (names up to 10
-      such words); if there are too few slots or no new word; if config,
+    ValueError: if a word cannot be one word piece (names up to 10 of them, with
+      the reasons); if there are too few slots or no new word; if config,
       vocabulary, checkpoint and do_lower_case do not fit; if output_dir is in
       use.
     OSError: if output_dir cannot be written.

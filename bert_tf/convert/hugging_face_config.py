@@ -48,7 +48,7 @@ def texts(model: pretrained.Pretrained) -> dict[str, str]:
 def _config(
   model: pretrained.Pretrained, tokens: Mapping[str, int]
 ) -> dict[str, Any]:
-  """Returns the object of config.json."""
+  """Returns the content of config.json."""
   names = modeling.BertConfig.original_keys()
   sizes = {name: getattr(model.config, name) for name in names}
   return {
@@ -93,7 +93,7 @@ def _classifier_settings(model: pretrained.Pretrained) -> dict[str, Any]:
 def _tokenizer_config(
   model: pretrained.Pretrained, tokens: Mapping[str, int]
 ) -> dict[str, Any]:
-  """Returns the object of tokenizer_config.json."""
+  """Returns the content of tokenizer_config.json."""
   special = {
     name: token
     for name, token in tokenizer_files.SPECIAL_TOKENS.items()
@@ -112,7 +112,7 @@ def _tokenizer_config(
 def _tokenizer(
   model: pretrained.Pretrained, tokens: Mapping[str, int]
 ) -> dict[str, Any]:
-  """Returns the object of tokenizer.json, for tokenizers and transformers.js.
+  """Returns the content of tokenizer.json, for tokenizers and transformers.js.
 
   The maximum length of a word is the original's 200 characters; transformers
   writes 100.

@@ -20,7 +20,7 @@ _OBJECT_SLOT = "/.OPTIMIZER_SLOT/"
 
 @dataclasses.dataclass(frozen=True)
 class Tensors:
-  """The tensors of a file."""
+  """The tensors of a file, which `get` reads on demand."""
 
   path: str
   shapes: Mapping[str, tuple[int, ...]]

@@ -43,7 +43,9 @@ def read(source: pretrained.ModelSource) -> pretrained.Pretrained:
 
 
 def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
-  """Writes a file for `load_weights`, and the other files beside it.
+  """Writes a file that Keras' `load_weights` reads.
+
+  run.json, config and vocabulary go beside it.
 
   Returns:
     The model as it is written. A model with only a masked-LM head gets an

@@ -239,7 +239,7 @@ def _tensors(
 
 
 def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
-  """Writes a checkpoint for Model Garden's model with these heads.
+  """Writes a checkpoint for Model Garden's model with the same heads.
 
   `tf.train.Checkpoint(encoder=...)` reads the encoder, and `(model=...)` a
   BertPretrainerV2, BertClassifier, BertTokenClassifier or BertSpanLabeler.

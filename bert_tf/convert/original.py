@@ -43,7 +43,7 @@ def _model_shapes(
 
 
 def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
-  """Writes a checkpoint and the files that belong beside it.
+  """Writes a checkpoint, and run.json, config and vocabulary beside it.
 
   Raises:
     ValueError: if files of another model are beside it.
@@ -55,7 +55,7 @@ def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
 
 
 def average(prefixes: Sequence[str], averaged_path: str) -> None:
-  """Writes the means of the variables of checkpoints, without slots.
+  """Writes a checkpoint with the means of several, without optimizer slots.
 
   The config beside the first checkpoint decides which variables belong to the
   model. A warning names other variables, which are left out.

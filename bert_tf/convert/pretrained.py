@@ -80,7 +80,7 @@ class Pretrained:
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-  """The name and the shape of one of the original's tensors in a format.
+  """The name and shape that a tensor of the original has in another format.
 
   Attributes:
     name: name in the format.
@@ -311,7 +311,10 @@ def build(
 
 
 def write_files(folder: str, model: Pretrained) -> None:
-  """Writes the files that belong beside a model's weights.
+  """Writes the files beside a model's weights.
+
+  These are run.json, bert_config.json and, if known, vocab.txt and
+  label_map.json.
 
   Raises:
     ValueError: if the folder has files of another model.
@@ -326,7 +329,7 @@ def write_files(folder: str, model: Pretrained) -> None:
 
 
 def copy_files(folder: str, other_folder: str) -> None:
-  """Copies the files beside a model's weights; raises as `write_files`."""
+  """Copies the files that `write_files` writes; raises the same errors."""
   for name in run_info.FILES[:-1]:
     path = os.path.join(folder, name)
     if paths.exists(path):
@@ -345,7 +348,7 @@ def check_content(path: str, content: bytes) -> None:
 
 
 def _refuse(path: str) -> None:
-  """Raises ValueError: a file must not be overwritten."""
+  """Raises ValueError for a file that must not be overwritten."""
   raise ValueError(
     f"{path} belongs to another model; choose another folder for "
     "`output_checkpoint`."

@@ -37,7 +37,7 @@ class Prediction:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Config:
-  """Settings of creating records and of pre-training on them."""
+  """Settings for creating records and for pre-training on them."""
 
   data: data_config.PretrainingDataConfig
   run: pretraining_config.PretrainingConfig

@@ -321,9 +321,10 @@ class FineTunedModel(TaskModel):
     return self._best(self._run(data))
 
   def evaluate(self, inputs: Any, labels: Any) -> base.Results:
-    """Returns the results of the task's script on rows with labels.
+    """Evaluates the trained checkpoint on rows, as the task's script does.
 
-    Also writes them to eval_results.txt next to the checkpoint.
+    Returns the results, and writes them to eval_results.txt next to the
+    checkpoint.
 
     Args:
       inputs: as for `fit`.

@@ -54,7 +54,7 @@ class IdsModel:
     ]
 
   def run(self, inputs: Inputs) -> dict[str, np.ndarray]:
-    """Returns the outputs by name."""
+    """Calls the function and returns its outputs by name."""
     tensors = {name: tf.constant(value) for name, value in inputs.items()}
     outputs = self.function(**tensors)
     return {name: output.numpy() for name, output in outputs.items()}

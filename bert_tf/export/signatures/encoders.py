@@ -55,7 +55,7 @@ class Encoder(tf.Module):
       self.__call__.get_concrete_function(spec, training=training)
 
   def _vocab_txt(self, vocab_file: str) -> str:
-    """Returns the path of a vocab.txt, the format that users expect."""
+    """Returns the path of a vocab.txt; makes one from a tokenizer.json."""
     if not tokenizer_files.is_tokenizer_json(vocab_file):
       return vocab_file
     # The folder must exist until the encoder is saved.
@@ -68,7 +68,7 @@ class Encoder(tf.Module):
   def __call__(
     self, inputs: Mapping[str, Tensor], training: bool = False
   ) -> dict[str, Tensor | list[Tensor]]:
-    """Encodes HUB_NAMES, int32 [B, F], with dropout if `training`.
+    """Encodes inputs by HUB_NAMES, int32 [B, F], with dropout if `training`.
 
     Returns:
       pooled_output, default: float32 [B, D].

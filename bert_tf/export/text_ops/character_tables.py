@@ -127,7 +127,7 @@ def _map_kinds(
 
 
 def _table(char_values: Sequence[int] | np.ndarray) -> Table:
-  """Returns a table of values for `_chars`."""
+  """Returns a table for all code points from the values of `_chars`."""
   char_values = np.asarray(char_values, np.int32)
   values = np.full(_NUM_CODES, char_values[-1], np.int32)
   values[np.array(_CODES)] = char_values[:-1]
