@@ -1,1 +1,1 @@
-"""Other formats of models, both ways."""
+"""Conversion of models between formats, and tools for their checkpoints."""

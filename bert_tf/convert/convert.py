@@ -1,4 +1,4 @@
-"""Converts models from any format to any other."""
+"""Converts models between the formats in FORMATS, and slims checkpoints."""
 
 import os
 import tempfile
@@ -35,8 +35,8 @@ def convert(
   Args:
     source: the model to read.
     source_format: one of FORMATS.
-    target: the path to write, in the form of `Source.path`. run.json, config
-      and vocabulary go beside it or into it.
+    target: the path to write, in the form of `ModelSource.path`. run.json,
+      config and vocabulary go beside it, or into it if it is a folder.
     target_format: one of FORMATS.
 
   Returns:
@@ -81,15 +81,15 @@ def slim(path: str, target: str, average_last: int = 1) -> list[str]:
   """Writes an original checkpoint without an optimizer's state.
 
   Its values are the means of the run's `average_last` newest checkpoints.
-  Copies the files beside them, such as run.json and the vocabulary, except for
-  scores of other weights.
+  Copies the files beside these, such as run.json and the vocabulary. If several
+  are averaged, run.json loses its scores, unless it stays in the same folder.
 
   Returns:
     Prefixes of the checkpoints that were read.
 
   Raises:
-    ValueError: if there are fewer checkpoints, if one is damaged, or if files
-      of another model are beside the target.
+    ValueError: if there are fewer than `average_last` checkpoints, if one is
+      damaged, or if files of another model are beside the target.
     OSError: if the target cannot be written.
   """
   listed = checkpoints.list_checkpoints(path)
@@ -105,13 +105,16 @@ def slim(path: str, target: str, average_last: int = 1) -> list[str]:
 
 
 def _copy_beside(prefixes: list[str], folder: str) -> None:
-  """Copies the files beside checkpoints; no scores if several are averaged."""
+  """Copies the files beside checkpoints into a folder.
+
+  If several checkpoints are averaged, run.json loses its scores.
+  """
   source = run_info.get_folder(prefixes[0])
   run = model_folder.ModelFolder(prefixes[0]).run
   with tempfile.TemporaryDirectory() as copied:
     run_info.copy_run(source, copied)
     has_scores = len(prefixes) == 1 and run is not None and run.scores
-    # The run's own folder keeps its scores.
+    # In the run's own folder, run.json keeps its scores.
     if not has_scores and os.path.abspath(source) != os.path.abspath(folder):
       run_folder.write_scores(copied, {})
     pretrained.copy_files(copied, folder)

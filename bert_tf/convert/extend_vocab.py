@@ -87,7 +87,7 @@ def extend(
   method: str = "unused",
   do_lower_case: bool | None = None,
 ) -> Extension:
-  """Writes the model with the words in its vocabulary, atomically.
+  """Writes the model with the words added to its vocabulary, atomically.
 
   The ids and rows of all other word pieces stay the same, to the bit. The
   tokens of a text change only at words that are, or begin with, a new word: the
@@ -106,9 +106,10 @@ def extend(
       the checkpoint's run.json, or else a guess from the vocabulary.
 
   Raises:
-    ValueError: naming the words that the tokenizer would split, with the
-      reason; if there are too few slots or no new word; if config, vocabulary,
-      checkpoint and do_lower_case do not fit; if output_dir is in use.
+    ValueError: if a word cannot be one word piece (names up to 10 of them, with
+      the reasons); if there are too few slots or no new word; if config,
+      vocabulary, checkpoint and do_lower_case do not fit; if output_dir is in
+      use.
     OSError: if output_dir cannot be written.
   """
   reader = _open(init_checkpoint, do_lower_case)
@@ -162,7 +163,7 @@ def _plan(
 def _open(
   path: str, do_lower_case: bool | None
 ) -> checkpoints.CheckpointReader:
-  """Returns a reader of the model; checks do_lower_case by its path first."""
+  """Opens a checkpoint; ValueError if its path contradicts do_lower_case."""
   if do_lower_case is not None:
     tokenization.validate_case_matches_checkpoint(do_lower_case, path)
   return checkpoints.CheckpointReader(model_folder.find_weights(path))
@@ -173,7 +174,11 @@ def _read_run(
   do_lower_case: bool | None,
   vocab_file: str,
 ) -> run_info.RunInfo:
-  """Returns the run of a checkpoint with the resolved case."""
+  """Returns the run.json of the extended model.
+
+  It has the resolved letter case, the task of the checkpoint's heads and no
+  scores.
+  """
   files = model_folder.ModelFolder(reader.path)
   run = files.run or run_info.RunInfo(task="encoder")
   case = letter_case.resolve(
@@ -192,7 +197,10 @@ def _read_run(
 def _select_new(
   words: Iterable[NewWord], tokenizer: tokenization.FullTokenizer
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-  """Returns the new words and the known words, each once; may raise."""
+  """Returns the new words and the known words, each once.
+
+  Raises ValueError if a new word cannot be one word piece, or none is new.
+  """
   places = {word.text: word.place for word in words}
   known = tuple(text for text in places if text in tokenizer.vocab)
   new = tuple(text for text in places if text not in tokenizer.vocab)
@@ -246,7 +254,7 @@ def _ids(
   method: str,
   vocab_file: str,
 ) -> dict[str, int]:
-  """Returns each word's id."""
+  """Returns each word's id; ValueError if there are too few [unused] slots."""
   if method == "grow":
     return {word: old_size + i for i, word in enumerate(words)}
   if len(words) > len(slots):

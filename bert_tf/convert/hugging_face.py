@@ -58,10 +58,10 @@ def read(source: pretrained.ModelSource) -> pretrained.Pretrained:
 
 
 def write(model: pretrained.Pretrained, folder: str) -> pretrained.Pretrained:
-  """Writes a folder for `from_pretrained` of the class with the same heads.
+  """Writes a folder that `from_pretrained` of Hugging Face's classes can load.
 
-  Creates the folder if necessary. It may hold an earlier conversion of the same
-  model.
+  config.json names the class with the same heads. Creates the folder if
+  necessary. The folder may hold an earlier conversion of the same model.
 
   Raises:
     ValueError: if the model has no vocabulary, if no class of transformers has
@@ -80,8 +80,8 @@ def write(model: pretrained.Pretrained, folder: str) -> pretrained.Pretrained:
 
 
 def _rename_tensors(model: pretrained.Pretrained) -> dict[str, np.ndarray]:
-  """Returns the tensors of a model by Hugging Face's names."""
-  # transformers saves a model without a head without the encoder's prefix.
+  """Returns the tensors by Hugging Face's names, with kernels transposed."""
+  # transformers omits the encoder's prefix if a model has no head.
   prefix = "bert." if model.own_heads else ""
   tensors = {
     hugging_face.hugging_face_name(name, prefix): np.ascontiguousarray(

@@ -1,4 +1,4 @@
-"""Writes config.json and the tokenizer's files of Hugging Face."""
+"""Makes the text of Hugging Face's config.json and tokenizer files."""
 
 import json
 from collections.abc import Mapping
@@ -8,6 +8,7 @@ from bert_tf import heads, modeling, tokenization
 from bert_tf.convert import pretrained
 from bert_tf.formats import hugging_face, tokenizer_files
 
+# Hugging Face's names of activations, by hidden_act of bert_config.json.
 _ACTIVATIONS_THERE = {
   "gelu_erf": "gelu",
   "gelu": "gelu_new",
@@ -17,7 +18,8 @@ _ACTIVATIONS_THERE = {
   "": "linear",
 }
 
-# The class with two heads; Head.hugging_face names the class with one.
+# The class with both pre-training heads. Head.hugging_face names the class with
+# one head.
 _PRETRAINING_CLASS = "BertForPreTraining"
 
 
@@ -46,7 +48,7 @@ def texts(model: pretrained.Pretrained) -> dict[str, str]:
 def _config(
   model: pretrained.Pretrained, tokens: Mapping[str, int]
 ) -> dict[str, Any]:
-  """Returns the object of config.json."""
+  """Returns the content of config.json."""
   names = modeling.BertConfig.original_keys()
   sizes = {name: getattr(model.config, name) for name in names}
   return {
@@ -60,7 +62,7 @@ def _config(
 
 
 def _class(model: pretrained.Pretrained) -> str:
-  """Returns the name of the class for a model's heads."""
+  """Returns the class with a model's heads; ValueError if there is none."""
   own_heads = model.own_heads
   if own_heads == heads.PretrainingModel.heads:
     return _PRETRAINING_CLASS
@@ -71,7 +73,7 @@ def _class(model: pretrained.Pretrained) -> str:
 
 
 def _classifier_settings(model: pretrained.Pretrained) -> dict[str, Any]:
-  """Returns the keys of config.json for a classifier's head."""
+  """Returns the keys of config.json for a classifier's head; {} without one."""
   if heads.CHOICES in model.own_heads:
     return {"classifier_dropout": heads.CLASSIFIER_DROPOUT}
   if not model.num_labels:
@@ -91,7 +93,7 @@ def _classifier_settings(model: pretrained.Pretrained) -> dict[str, Any]:
 def _tokenizer_config(
   model: pretrained.Pretrained, tokens: Mapping[str, int]
 ) -> dict[str, Any]:
-  """Returns the object of tokenizer_config.json."""
+  """Returns the content of tokenizer_config.json."""
   special = {
     name: token
     for name, token in tokenizer_files.SPECIAL_TOKENS.items()
@@ -110,7 +112,7 @@ def _tokenizer_config(
 def _tokenizer(
   model: pretrained.Pretrained, tokens: Mapping[str, int]
 ) -> dict[str, Any]:
-  """Returns the object of tokenizer.json, for tokenizers and transformers.js.
+  """Returns the content of tokenizer.json, for tokenizers and transformers.js.
 
   The maximum length of a word is the original's 200 characters; transformers
   writes 100.

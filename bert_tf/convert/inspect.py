@@ -11,8 +11,8 @@ from bert_tf import checkpoint_names, checkpoints, model_folder
 from bert_tf.files import errors, paths
 from bert_tf.formats import hugging_face
 
-# In an object-based checkpoint: the end of a key, and the beginnings of keys
-# of the training's state.
+# Keys in an object-based checkpoint: the end of every key, the beginnings of
+# keys of training state, and the part that marks an optimizer's slot.
 _OBJECT_END = "/.ATTRIBUTES/VARIABLE_VALUE"
 _OBJECT_STATE = ("optimizer/", "save_counter/", "global_step/")
 _OBJECT_SLOT = "/.OPTIMIZER_SLOT/"
@@ -20,7 +20,7 @@ _OBJECT_SLOT = "/.OPTIMIZER_SLOT/"
 
 @dataclasses.dataclass(frozen=True)
 class Tensors:
-  """The tensors of a file."""
+  """The tensors of a file, which `get` reads on demand."""
 
   path: str
   shapes: Mapping[str, tuple[int, ...]]
@@ -29,19 +29,19 @@ class Tensors:
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-  """One tensor."""
+  """The properties of one tensor."""
 
-  name: str  # In the file.
+  name: str  # Name in the file.
   shape: tuple[int, ...]
-  dtype: str  # Its name.
-  norm: float  # The root of the sum of squares.
+  dtype: str  # Name of the dtype, such as "float32".
+  norm: float  # L2 norm.
   # Whether it belongs to the training rather than the model: a slot, the step
   # or a loss scale.
   is_state: bool
 
   @property
   def num_values(self) -> int:
-    """The number of values."""
+    """The number of values: the product of the shape."""
     return math.prod(self.shape)
 
 
@@ -68,7 +68,7 @@ def open_tensors(path: str) -> Tensors:
 
 
 def rows(tensors: Tensors) -> Iterator[Row]:
-  """Yields every numeric tensor, sorted by name."""
+  """Yields a Row for each numeric tensor, sorted by name."""
   model = set(checkpoint_names.parameters(tensors.shapes))
   for name in sorted(tensors.shapes):
     value = tensors.get(name)
@@ -101,7 +101,7 @@ def _difference(first: np.ndarray, second: np.ndarray) -> str | None:
   if first.dtype != second.dtype:
     return f"dtype {first.dtype} and {second.dtype}"
   if not _is_number(first):
-    # The graph of an object-based checkpoint.
+    # A string: the object graph of an object-based checkpoint.
     return None if np.array_equal(first, second) else "not the same"
   values = np.asarray(first, np.float64), np.asarray(second, np.float64)
   if np.array_equal(*values, equal_nan=True):
@@ -142,7 +142,8 @@ def _open_h5(path: str) -> Tensors:
 
   def note(name: str, item: h5py.Group | h5py.Dataset) -> None:
     if isinstance(item, h5py.Dataset):
-      # Such a file of a few bytes could read other files or fill the memory.
+      # Otherwise a file of a few bytes could read other files, or fill the
+      # memory with values that it does not store.
       if item.external or item.is_virtual or not _is_whole(item):
         raise _not_there(path, name)
       shapes[name] = tuple(item.shape)
@@ -160,7 +161,7 @@ def _open_h5(path: str) -> Tensors:
 
 
 def _is_whole(item: Any) -> bool:
-  """Returns whether all values of a data set were written."""
+  """Returns whether the file holds all values of an HDF5 dataset."""
   if not item.compression:
     return item.id.get_storage_size() >= item.nbytes
   sizes = zip(item.shape, item.chunks)

@@ -16,7 +16,7 @@ from bert_tf.files import atomic, errors
 
 SUFFIX = ".weights.h5"
 
-# In a file, variables of a head at the root are "vars/0" and "vars/1".
+# Prefix of the variables of a head at the model's root: vars/0 and vars/1.
 _ROOT = "vars/"
 
 
@@ -43,7 +43,9 @@ def read(source: pretrained.ModelSource) -> pretrained.Pretrained:
 
 
 def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
-  """Writes a file for `load_weights`, and the other files beside it.
+  """Writes a file that Keras' `load_weights` reads.
+
+  run.json, config and vocabulary go beside it.
 
   Returns:
     The model as it is written. A model with only a masked-LM head gets an
@@ -80,7 +82,11 @@ def _save_weights(model: keras.Model, path: str) -> None:
 
 
 def _kind(own_heads: tuple[heads.Head, ...]) -> type[heads.HeadModel] | None:
-  """Returns the model with these heads; raises ValueError without one."""
+  """Returns the model class with exactly these heads.
+
+  Returns None, for BertModel, if there are no heads. Raises ValueError if no
+  class has them.
+  """
   kind = pretrained.find_model(own_heads)
   if own_heads and not kind:
     names = pretrained.join_head_names(own_heads)
@@ -106,7 +112,7 @@ def _check_suffix(path: str) -> None:
 def _find_heads(
   shapes: Mapping[str, pretrained.Shape], labels_words: bool
 ) -> tuple[heads.Head, ...]:
-  """Returns the heads that a file has."""
+  """Infers the heads from the names of a file's variables."""
   num_at_root = sum(name.startswith(_ROOT) for name in shapes)
   if num_at_root == 1:
     return (heads.CHOICES,)

@@ -44,8 +44,8 @@ _LAYER = {
   "output/LayerNorm": "_output_layer_norm",
 }
 
-# The same for heads. If a head has its own pooler in addition to the encoder's,
-# the head's is the original's pooler.
+# Paths of heads, by the original's scopes. If a head has a pooler of its own,
+# that one is the original's pooler, and the encoder's is unused.
 _HEADS = {
   "cls/predictions/transform/dense": "model/masked_lm/dense",
   "cls/predictions/transform/LayerNorm": "model/masked_lm/layer_norm",
@@ -58,9 +58,10 @@ _HEAD_POOLERS = ("model/classification_heads/0/dense", "model/classifier/dense")
 _TEXTS_HEAD = "model/classifier/out_proj"
 _WORDS_HEAD = "model/classifier"
 
-# Last parts of paths that differ from the original's names.
+# Last parts of paths, by the original's name, if the two differ.
 _ENDS = {"output_weights": "kernel", "output_bias": "bias"}
 
+# Arguments of the encoder for `_notes`, by hidden_act of bert_config.json.
 _ACTIVATIONS = {
   "gelu_erf": "inner_activation=lambda x: tf_keras.activations.gelu(x, "
   "approximate=False)."
@@ -72,7 +73,7 @@ class _Layout:
   """The places of the original's tensors in a checkpoint."""
 
   config: modeling.BertConfig
-  own_heads: tuple[heads.Head, ...]  # The model's.
+  own_heads: tuple[heads.Head, ...]  # Heads of the model.
   pooler: str = _ENCODER_POOLER  # Path of the original's pooler.
   output_head: str = _TEXTS_HEAD  # Path of the head for labels.
 
@@ -88,7 +89,7 @@ class _Layout:
     )
 
   def _paths(self) -> dict[str, str]:
-    """Returns the paths of scopes, and of the three tables."""
+    """Returns paths by scope; for the three embedding tables by name."""
     paths = {
       f"bert/embeddings/{n}": f"encoder/{p}" for n, p in _EMBEDDINGS.items()
     }
@@ -107,7 +108,11 @@ class _Layout:
   def _shape(
     self, scope: str, end: str, shape: pretrained.Shape
   ) -> pretrained.Shape:
-    """Returns the shape in Model Garden, with an axis for attention heads."""
+    """Returns the shape in Model Garden.
+
+    There, the tensors of attention have an axis for heads, and output_weights
+    are transposed.
+    """
     split = (
       self.config.num_attention_heads,
       self.config.hidden_size // self.config.num_attention_heads,
@@ -150,7 +155,7 @@ def read(source: pretrained.ModelSource) -> pretrained.Pretrained:
 
 
 def _encoder(graph: object_graph.Graph) -> int:
-  """Returns the encoder; raises ValueError if there is not exactly one."""
+  """Returns the encoder's number; ValueError if there is not exactly one."""
   encoders = graph.with_edges(_ENCODER_EDGES)
   if len(encoders) != 1:
     raise ValueError(
@@ -161,7 +166,7 @@ def _encoder(graph: object_graph.Graph) -> int:
 
 
 def _find_model(graph: object_graph.Graph, encoder: int) -> int | None:
-  """Returns the object with the encoder and the heads; None without one."""
+  """Returns the number of the object with encoder and heads, if any."""
   candidates = [
     node
     for head in _TO_HEADS
@@ -178,7 +183,10 @@ def _layout(
   roots: Mapping[str, int | None],
   config: modeling.BertConfig,
 ) -> _Layout:
-  """Returns the layout of the model that was saved."""
+  """Infers the layout of the saved model from its attributes.
+
+  Raises ValueError if the model has several `classification_heads`.
+  """
   model = roots["model"]
   edges = {} if model is None else graph.edges[model]
   more_heads = edges.get(_MORE_HEADS)
@@ -211,7 +219,7 @@ def _tensors(
   layout: _Layout,
   shapes: Mapping[str, pretrained.Shape],
 ) -> dict[str, np.ndarray]:
-  """Returns the tensors by path; tensors without a path by key."""
+  """Returns the tensors by path; tensors that BERT does not have, by key."""
   tensors, known = {}, set()
   for name, shape in shapes.items():
     path = layout.place(name, shape).name
@@ -231,7 +239,7 @@ def _tensors(
 
 
 def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
-  """Writes a checkpoint for Model Garden's model with these heads.
+  """Writes a checkpoint for Model Garden's model with the same heads.
 
   `tf.train.Checkpoint(encoder=...)` reads the encoder, and `(model=...)` a
   BertPretrainerV2, BertClassifier, BertTokenClassifier or BertSpanLabeler.
@@ -265,7 +273,7 @@ def _check_heads(own_heads: tuple[heads.Head, ...]) -> None:
 
 
 def _notes(model: pretrained.Pretrained) -> list[str]:
-  """Returns notes for the user of the checkpoint."""
+  """Returns notes for the user about what the checkpoint does not store."""
   hidden_act = model.config.hidden_act
   if hidden_act == "gelu":
     return []  # gelu is Model Garden's default activation.
@@ -276,7 +284,7 @@ def _notes(model: pretrained.Pretrained) -> list[str]:
 
 
 def _objects(model: pretrained.Pretrained) -> dict[str, tf.Module]:
-  """Returns the objects of a checkpoint by their names."""
+  """Returns the objects to save, by the attributes of the root."""
   layout = _Layout(
     model.config,
     model.own_heads,

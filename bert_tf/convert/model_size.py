@@ -1,8 +1,8 @@
 """Computes a model's parameters, operations and memory from its config.
 
-V word pieces in the vocabulary, H wide, L layers, I wide in the feed-forward
-layers, A heads, P positions, T segment types; batches of B inputs of S word
-pieces with M masked words each.
+Letters in the formulas: V vocabulary size, H hidden size, L layers, I
+intermediate size, A attention heads, P positions, T segment types; B batch
+size, S word pieces of an input, M masked words of an input.
 """
 
 import dataclasses
@@ -15,7 +15,7 @@ _FLOAT_BYTES = 4
 
 @dataclasses.dataclass(frozen=True)
 class Term:
-  """One summand."""
+  """One summand of a total, such as the parameters of the pooler."""
 
   name: str
   formula: str
@@ -37,7 +37,7 @@ def total(terms: Sequence[Term]) -> int:
 
 
 def encoder_parameters(config: modeling.BertConfig) -> list[Term]:
-  """Returns the parameters of BertModel, pooler included."""
+  """Returns the numbers of parameters of BertModel, including the pooler."""
   h, i = config.hidden_size, config.intermediate_size
   layers = config.num_hidden_layers
   positions, types = config.max_position_embeddings, config.type_vocab_size
@@ -62,9 +62,9 @@ def encoder_parameters(config: modeling.BertConfig) -> list[Term]:
 
 
 def pretraining_parameters(config: modeling.BertConfig) -> list[Term]:
-  """Returns the parameters of the pre-training heads.
+  """Returns the numbers of parameters of the pre-training heads.
 
-  The matrix over the vocabulary is that of the word embeddings.
+  The masked-LM head has no matrix of its own: it uses the word embeddings.
   """
   h = config.hidden_size
   return [
@@ -80,15 +80,16 @@ def forward_operations(
 ) -> list[Term]:
   """Returns the floating-point operations of pre-training's forward pass.
 
-  Only matrix products count, as multiplications and additions; the rest is a
-  few percent. Except for its keys and values, the last layer is computed only
+  Counts the multiplications and additions of matrix products; the rest is a few
+  percent. Except for its keys and values, the last layer is computed only
   at the masked words and the first position.
   """
   h, i = config.hidden_size, config.intermediate_size
   layers, length = config.num_hidden_layers, batch.max_seq_length
   pieces = batch.train_batch_size * length
   masked = batch.train_batch_size * batch.max_predictions_per_seq
-  # All positions of all layers, but in the last layer only those that are read.
+  # Positions summed over layers. The last layer computes only those that are
+  # read.
   rows = (layers - 1) * pieces + masked + batch.train_batch_size
   return [
     Term(

@@ -64,7 +64,7 @@ class Graph:
     return node
 
   def tensors_below(self, nodes: Iterable[int | None]) -> set[int]:
-    """Returns the objects with tensors that can be reached from nodes."""
+    """Returns the objects with tensors among `nodes` and all below them."""
     seen, waiting = set(), [node for node in nodes if node is not None]
     while waiting:
       node = waiting.pop()

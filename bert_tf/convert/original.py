@@ -43,7 +43,7 @@ def _model_shapes(
 
 
 def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
-  """Writes a checkpoint and the files that belong beside it.
+  """Writes a checkpoint, and run.json, config and vocabulary beside it.
 
   Raises:
     ValueError: if files of another model are beside it.
@@ -55,7 +55,7 @@ def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
 
 
 def average(prefixes: Sequence[str], averaged_path: str) -> None:
-  """Writes the means of the variables of checkpoints, without slots.
+  """Writes a checkpoint with the means of several, without optimizer slots.
 
   The config beside the first checkpoint decides which variables belong to the
   model. A warning names other variables, which are left out.
@@ -90,7 +90,10 @@ def average(prefixes: Sequence[str], averaged_path: str) -> None:
 def _names_to_write(
   reader: checkpoints.CheckpointReader, names: Sequence[str]
 ) -> Sequence[str]:
-  """Returns the model's variables; all variables if there is no config."""
+  """Returns the names that belong to the model, and warns of others.
+
+  Returns all names if there is no config, or if the checkpoint is not a BERT.
+  """
   files = model_folder.ModelFolder(reader.path)
   is_bert = checkpoint_names.WORD_EMBEDDINGS in names
   if not is_bert or not model_folder.has_config(files.folder):

@@ -65,7 +65,7 @@ class Pretrained:
 
   @property
   def own_heads(self) -> tuple[heads.Head, ...]:
-    """The model's heads."""
+    """The heads that the model has tensors for."""
     return find_heads(self.tensors, self.run.task)
 
   @property
@@ -80,7 +80,7 @@ class Pretrained:
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-  """The name and the shape of one of the original's tensors in a format.
+  """The name and shape that a tensor of the original has in another format.
 
   Attributes:
     name: name in the format.
@@ -119,7 +119,7 @@ def find_heads(names: Collection[str], task: str) -> tuple[heads.Head, ...]:
 
 
 def find_model(own_heads: Sequence[heads.Head]) -> type[heads.HeadModel] | None:
-  """Returns this package's model with exactly these heads; None without one."""
+  """Returns the model class with exactly these heads; None without one."""
   kinds = (kind for kind in heads.MODELS if kind.heads == tuple(own_heads))
   return next(kinds, None)
 
@@ -190,7 +190,13 @@ def warn_of_left_out(path: str, names: Collection[str]) -> None:
 def with_untrained(
   model: Pretrained, what: str, shapes: Mapping[str, Shape]
 ) -> Pretrained:
-  """Returns the model with another layer of untrained, reproducible values."""
+  """Returns the model with a further layer of untrained, reproducible values.
+
+  Args:
+    model: the model without the layer.
+    what: name of the layer, for a note to the user.
+    shapes: shapes of the layer's tensors by the original's names.
+  """
   layer = hugging_face.untrained_values(shapes, model.config.initializer_range)
   note = hugging_face.untrained_note(what)
   return dataclasses.replace(
@@ -264,8 +270,8 @@ def build(
 ) -> Pretrained:
   """Returns a model from its tensors and the files beside them.
 
-  The heads decide the task. If do_lower_case is not known, the vocabulary
-  decides.
+  The heads determine the task. If do_lower_case is not known, it is inferred
+  from the vocabulary.
 
   Args:
     source: the user's settings.
@@ -305,7 +311,10 @@ def build(
 
 
 def write_files(folder: str, model: Pretrained) -> None:
-  """Writes the files that belong beside a model's weights.
+  """Writes the files beside a model's weights.
+
+  These are run.json, bert_config.json and, if known, vocab.txt and
+  label_map.json.
 
   Raises:
     ValueError: if the folder has files of another model.
@@ -320,7 +329,7 @@ def write_files(folder: str, model: Pretrained) -> None:
 
 
 def copy_files(folder: str, other_folder: str) -> None:
-  """Copies the files beside a model's weights; raises as `write_files`."""
+  """Copies the files that `write_files` writes; raises the same errors."""
   for name in run_info.FILES[:-1]:
     path = os.path.join(folder, name)
     if paths.exists(path):
@@ -339,7 +348,7 @@ def check_content(path: str, content: bytes) -> None:
 
 
 def _refuse(path: str) -> None:
-  """Raises ValueError: a file must not be overwritten."""
+  """Raises ValueError for a file that must not be overwritten."""
   raise ValueError(
     f"{path} belongs to another model; choose another folder for "
     "`output_checkpoint`."

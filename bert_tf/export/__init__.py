@@ -1,1 +1,1 @@
-"""SavedModels and other runtimes."""
+"""Export of models as SavedModels and for other runtimes."""

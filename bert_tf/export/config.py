@@ -1,6 +1,6 @@
-"""Settings of models that are exported, served or asked from Python.
+"""Settings of models that are exported, served or loaded for predictions.
 
-Without TensorFlow, so that a command can show its flags at once.
+Does not import TensorFlow, so that a command can show its flags at once.
 """
 
 import dataclasses
@@ -15,7 +15,8 @@ from bert_tf.tasks.squad import config as squad_config
 # vocabulary.
 PREPROCESSING = "preprocessing"
 
-# Fields with the settings of SQuAD's own configs.
+# Each function returns a field for a setting of SQuAD's WindowConfig or
+# DecodingConfig, by name. The field's default is None: the value in run.json.
 _window, _decoding = (
   functools.partial(settings.saved_setting, config, note="SQuAD only. ")
   for config in (squad_config.WindowConfig, squad_config.DecodingConfig)
@@ -24,10 +25,10 @@ _window, _decoding = (
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ModelConfig:
-  """A checkpoint, and the settings that turn texts into its input.
+  """A checkpoint, and the settings for its inputs and answers.
 
-  The default None stands for the value in the checkpoint's run.json, or else
-  for the default that the help names.
+  None for a setting stands for the value in the checkpoint's run.json, or else
+  for the default that its help names.
   """
 
   init_checkpoint: str
@@ -39,7 +40,7 @@ class ModelConfig:
     choices=run_info.TASKS,
   )
   bert_config_file: str | None = None  # None for the one beside the checkpoint.
-  vocab_file: str | None = None  # As bert_config_file.
+  vocab_file: str | None = None  # None for the one beside the checkpoint.
   do_lower_case: bool | None = setting(
     None,
     "Whether to lower-case texts. Default: the value in the model's run.json, "
@@ -80,7 +81,7 @@ class ModelConfig:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExportConfig(ModelConfig):
-  """A checkpoint and the SavedModel to make of it."""
+  """A checkpoint, and the settings of the SavedModel to write."""
 
   export_dir: str = setting(
     help="Folder of the SavedModel, new or empty. TensorFlow Serving needs a "

@@ -36,7 +36,8 @@ from bert_tf.kernels import backend
 from bert_tf.model_folder import run_info
 from bert_tf.tasks.squad import config as squad_config
 
-# Settings that choose among answers. They may differ from those of the run.
+# SQuAD's settings that choose among candidate answers. The user may set other
+# values than those in run.json.
 _CHOOSE_ANSWERS = (
   "n_best_size",
   "max_answer_length",
@@ -62,7 +63,9 @@ class Built:
 
 
 def run(config: configs.ExportConfig, replaces: bool = False) -> str:
-  """Writes a SavedModel with run.json, bert_config.json and vocab.txt.
+  """Writes a SavedModel with run.json and bert_config.json.
+
+  A model that takes texts also gets vocab.txt.
 
   Args:
     config: the settings.
@@ -108,7 +111,7 @@ def _check_used(config: configs.ExportConfig, task: str) -> None:
 def _with_step(
   info: run_info.RunInfo, reader: checkpoints.CheckpointReader
 ) -> run_info.RunInfo:
-  """Returns the info with the step of the checkpoint, if it has one."""
+  """Returns the info with the checkpoint's step as global_step, if saved."""
   if checkpoints.GLOBAL_STEP not in reader.shapes:
     return info
   step = int(reader.get(checkpoints.GLOBAL_STEP))
@@ -172,7 +175,7 @@ def _resolve_config(
   Ignores a run.json of another task.
 
   Raises:
-    ValueError: for a setting that contradicts run.json.
+    ValueError: if a setting, except _CHOOSE_ANSWERS, contradicts run.json.
   """
   run = files.run
   saved = run.saved() if run and run.task == task else {}
@@ -283,7 +286,11 @@ def _run_info(
 def _max_seq_length(
   files: model_folder.ModelFolder, task: str, length: int | None
 ) -> int:
-  """Returns the length in the settings, else the default of the task."""
+  """Returns the user's length, else the task's default.
+
+  The default is cut to the model's positions. Raises ValueError if the user's
+  length exceeds them.
+  """
   bert_config = files.bert_config
   if length:
     bert_config.check_lengths(length, files.config_file)
@@ -295,7 +302,11 @@ def _max_seq_length(
 def _infer_task(
   files: model_folder.ModelFolder, spec: run_info.LabelSpec | None
 ) -> str:
-  """Returns the task of the run, else the task of the checkpoint's head."""
+  """Returns the task in run.json if the checkpoint has its head.
+
+  Otherwise returns the task of the head that the checkpoint has, or "encoder"
+  if it has none.
+  """
   names = files.reader.shapes
   if files.run:
     model = _MODELS.get(files.run.task)

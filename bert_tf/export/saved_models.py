@@ -64,7 +64,7 @@ class NamedModel(tf.Module):
     inputs: Mapping[str, Tensor],
     **settings: bool,
   ) -> Any:
-    """Calls the Keras model, or one of its layers, with these values."""
+    """Calls the Keras model, or one of its layers, with the variables here."""
     state = [(v, self.values[v.path]) for v in layer.weights]
     with keras.StatelessScope(state):
       return layer(inputs, **settings)
@@ -75,9 +75,10 @@ class NamedModel(tf.Module):
     """Runs the Keras model and returns its outputs.
 
     Args:
-      inputs: input_ids, input_mask and segment_ids, int32 [..., F]. Values out
-        of range fail.
-      training: whether to apply dropout, with new masks in each call.
+      inputs: input_ids, input_mask and segment_ids, int32 [..., F]; models
+        that predict masked words also need masked_lm_positions, int32 [B, P].
+        A value out of range fails an assertion.
+      training: whether to apply dropout, with new dropout masks in each call.
     """
     length = tf.shape(inputs["input_ids"])[-1]
     check = tf.debugging.assert_less_equal(
@@ -108,7 +109,7 @@ def function(input_signature: Sequence[tf.TensorSpec]) -> Callable[..., Any]:
 
 
 def name_functions(ids: Any, text: Any = None) -> Signatures:
-  """Returns the functions by name; the default takes texts if possible."""
+  """Returns the functions by name; the default is `text`, else `ids`."""
   if text is None:
     return {IDS: ids, DEFAULT: ids}
   return {IDS: ids, TEXT: text, DEFAULT: text}
@@ -117,7 +118,10 @@ def name_functions(ids: Any, text: Any = None) -> Signatures:
 def ids_function(
   compute: Callable[[dict[str, Tensor]], Any], rank: int = 2
 ) -> Any:
-  """Returns a function of ID_NAMES, int32 of a rank, that calls `compute`."""
+  """Returns a tf.function that calls `compute` with its inputs by name.
+
+  The inputs are ID_NAMES, int32 with `rank` dimensions.
+  """
 
   @function(ids_spec(rank))
   def ids(input_ids: Tensor, input_mask: Tensor, segment_ids: Tensor) -> Any:
@@ -127,7 +131,10 @@ def ids_function(
 
 
 def texts_functions(compute: Callable[[list[Tensor]], Any]) -> tuple[Any, Any]:
-  """Returns functions of `text`, and of `text` and `text_b`."""
+  """Returns two tf.functions that call `compute` with a list of their inputs.
+
+  The first takes `text`, the second `text` and `text_b`, string [B].
+  """
 
   @function(texts_spec("text"))
   def single(text: Tensor) -> Any:
@@ -141,12 +148,12 @@ def texts_functions(compute: Callable[[list[Tensor]], Any]) -> tuple[Any, Any]:
 
 
 def ids_spec(rank: int = 2) -> list[tf.TensorSpec]:
-  """Returns the input_signature of ID_NAMES: int32 of any shape."""
+  """Returns the input_signature of ID_NAMES: int32 with `rank` dimensions."""
   return [tf.TensorSpec([None] * rank, tf.int32, name) for name in ID_NAMES]
 
 
 def texts_spec(*names: str, rank: int = 1) -> list[tf.TensorSpec]:
-  """Returns the input_signature of texts: strings of any shape."""
+  """Returns the input_signature of `names`: string with `rank` dimensions."""
   return [tf.TensorSpec([None] * rank, tf.string, name) for name in names]
 
 
@@ -220,8 +227,8 @@ def _range_checks(
 ) -> list[tf.Operation]:
   """Returns assertions that fail if an input has a value out of range.
 
-  Otherwise a gather would silently use another row, and a one-hot row would be
-  empty. The converters to ONNX and LiteRT omit assertions.
+  Without them, a gather would silently use another row, and a one-hot row would
+  be empty. The converters to ONNX and LiteRT omit assertions.
   """
   checks = []
   for name in (name for name in highest if name in inputs):

@@ -53,7 +53,7 @@ class Prediction:
 class Classifier(task_model.FineTunedModel):
   """A BERT classifier of texts or pairs of texts.
 
-  Labels are strings, integers or booleans, and are predicted as given to `fit`.
+  Labels are strings, integers or booleans; `predict` returns the same type.
   With problem_type="regression" they are numbers. With
   problem_type="multilabel" each is a list of the classes that apply, or the
   labels are a DataFrame of 0 and 1 with a column for each class.
@@ -69,12 +69,19 @@ class Classifier(task_model.FineTunedModel):
   without_files = {"data_dir": "", "task_name": "jsonl"}
 
   def score(self, inputs: Any, labels: Any) -> float:
-    """Returns the accuracy, Pearson correlation or micro F1."""
+    """Returns the accuracy.
+
+    Returns Pearson's correlation for regression and micro F1 for multilabel.
+    """
     results = self.evaluate(inputs, labels)
     return float(next(results[s] for s in _SCORES.values() if s in results))
 
   def predict_proba(self, inputs: Any) -> np.ndarray:
-    """Returns float64 [B, C], or [C] for a single text."""
+    """Returns the label probabilities, float64 [B, C]; [C] for a single row.
+
+    Raises:
+      ValueError: as `predict`; also for a regression.
+    """
     return np.array(super().predict_proba(inputs))
 
   def _answer(self, answer: dict[str, Any]) -> Prediction:
@@ -166,6 +173,6 @@ class Classifier(task_model.FineTunedModel):
 
 
 def _are_text(labels: Sequence[Any]) -> bool:
-  """Returns whether labels, or lists of labels, contain strings."""
+  """Returns whether any label, or any item of a list of labels, is a string."""
   lists = (x if isinstance(x, list | tuple | set) else [x] for x in labels)
   return any(isinstance(x, str) for x in itertools.chain.from_iterable(lists))

@@ -13,8 +13,8 @@ POOLINGS = ("none", "cls", "mean", "max")
 class ExtractionConfig:
   """The features to compute, and the model."""
 
-  # A checkpoint prefix or a folder. The files may be None for those next to
-  # it. cli/model_flags.py defines the flags.
+  # A checkpoint prefix or a folder. If a file is None, the one next to the
+  # checkpoint is used. cli/model_flags.py defines the flags of these three.
   init_checkpoint: str
   bert_config_file: str | None = None
   vocab_file: str | None = None

@@ -47,8 +47,8 @@ class EntityRecognizer(task_model.FineTunedModel):
   of tags, or tags separated by white space: O, B-TYPE and I-TYPE.
 
   `predict` returns a list of Words for each text. `predict_proba` returns the
-  probability of each word's label, [W]. Evaluation needs the extra `ner`. For
-  the arguments see TaskModel.
+  probability of the predicted label of each of the W words, [W].
+  Evaluation needs the extra `ner`. For the arguments see TaskModel.
   """
 
   task = "ner"

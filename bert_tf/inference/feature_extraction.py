@@ -50,7 +50,8 @@ class TextFeatures:
 
   tokens: tuple[str, ...]  # F word pieces, including [CLS] and [SEP].
   vectors: np.ndarray  # float32 [K, F, D]; [K, D] if pooled.
-  # float32 [K, N, F, T]. Attention from token F to T; None unless requested.
+  # float32 [K, N, F, T]. Attention weights of N heads, from token F to token T;
+  # None unless requested.
   attention_probs: np.ndarray | None
 
 
@@ -165,7 +166,10 @@ def _check(
 
 
 def _as_pair(index: int, text: Any) -> dict[str, str]:
-  """Returns text and text_b by name; text_b is "" for a single text."""
+  """Returns text and text_b by name; text_b is "" for a single text.
+
+  Raises ValueError for anything else.
+  """
   texts = inputs_lib.texts_by_name(index, text, _NAMES)
   if "text" not in texts or len(texts.keys() | set(_NAMES)) > len(_NAMES):
     raise ValueError(
@@ -243,7 +247,10 @@ def extract_file(
 
 
 def _count_lines(path: str) -> int:
-  """Returns the number of lines of a file; raises ValueError if not UTF-8."""
+  """Returns the number of lines of a file.
+
+  Raises ValueError if the file is missing, empty or not UTF-8.
+  """
   # Excludes pipes, which cannot be read twice.
   if not paths.is_file(path):
     raise ValueError(f"input_file {path} does not exist.")
@@ -278,7 +285,7 @@ def _write_jsonl(
 def _json_object(
   text: TextFeatures, config: configs.ExtractionConfig
 ) -> dict[str, Any]:
-  """Returns the JSON object of a line without its index."""
+  """Returns the JSON object of a text, without `linex_index`."""
   vectors = _rounded(text.vectors)
   if config.pooling != "none":
     return {"layers": _by_layer(config.layers, "values", vectors)}
@@ -315,7 +322,7 @@ def _write_npz(
   config: configs.ExtractionConfig,
   pooled_shape: tuple[int, int, int],
 ) -> None:
-  """Writes an npz one array at a time; np.savez needs all arrays at once."""
+  """Writes an npz file array by array; np.savez needs all arrays in memory."""
   with zipfile.ZipFile(path, "w") as archive:
     _write_array(archive, "layers", np.array(config.layers, np.int64))
     if config.pooling != "none":
@@ -350,6 +357,6 @@ def _write_pooled(
 
 
 def _member(archive: zipfile.ZipFile, name: str) -> IO[bytes]:
-  # This ZipInfo has a fixed time, so equal inputs give equal files.
+  # A ZipInfo has a fixed time by default, so equal inputs give equal files.
   entry = zipfile.ZipInfo(f"{name}.npy")
   return archive.open(entry, "w", force_zip64=True)

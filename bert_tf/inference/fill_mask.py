@@ -32,12 +32,12 @@ class Prediction:
   """A word piece predicted for a mask."""
 
   token: str
-  probability: float  # Over the whole vocabulary.
+  probability: float  # Softmax over the whole vocabulary.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Config:
-  """Settings of creating records and of pre-training on them."""
+  """Settings for creating records and for pre-training on them."""
 
   data: data_config.PretrainingDataConfig
   run: pretraining_config.PretrainingConfig
@@ -64,7 +64,7 @@ class MaskFiller(task_model.TaskModel):
     Args:
       inputs: two or more documents, each a text of one sentence a line or a
         list of sentences. Random next sentences come from other documents.
-      validation_data: documents to evaluate on, as in FineTunedModel.
+      validation_data: documents to evaluate on, as in FineTunedModel.fit.
       **changes: settings of create_pretraining_data.py and run_pretraining.py
         by name, such as max_seq_length, dupe_factor, num_train_steps,
         num_warmup_steps, train_batch_size, learning_rate.
@@ -82,7 +82,7 @@ class MaskFiller(task_model.TaskModel):
     return self._best(self._run(inputs, validation_data))
 
   def evaluate(self, inputs: Iterable[Document]) -> base.Results:
-    """Returns the results on documents; see `fit`."""
+    """Returns the trained checkpoint's results on documents, as in `fit`."""
     self._trained()
     return self._run(None, inputs)
 
@@ -122,7 +122,10 @@ class MaskFiller(task_model.TaskModel):
     pretraining.check(config, _open_folder(config))
 
   def _settings(self, changes: Mapping[str, Any]) -> Any:
-    """Returns the settings, with max_seq_length of the run in output_dir."""
+    """Returns the settings for a run in output_dir.
+
+    If the user gave no max_seq_length, the one in run.json applies.
+    """
     info = run_info.read_run(self._output_dir) if self._output_dir else None
     is_given = "max_seq_length" in self._settings_given
     if info and info.max_seq_length and not is_given:
@@ -134,7 +137,10 @@ class MaskFiller(task_model.TaskModel):
     train: Iterable[Document] | None,
     dev: Iterable[Document] | None,
   ) -> base.Results:
-    """Creates records of the documents, trains and evaluates."""
+    """Trains on `train` and evaluates on `dev`, if given.
+
+    Writes the records of the documents to output_dir.
+    """
     output_dir = self._output_dir or ""
     config = self._settings(
       {
@@ -163,7 +169,11 @@ class MaskFiller(task_model.TaskModel):
     config: pretraining_config.PretrainingConfig,
     folder: run_folder.RunFolder,
   ) -> letter_case.Case:
-    """Returns the letter case of the run, or of its initial checkpoint."""
+    """Returns the letter case of the run.
+
+    The user's settings must match the run.json of the run or, for a new run, of
+    the initial checkpoint. If neither gives it, the vocabulary decides.
+    """
     names = [field.name for field in dataclasses.fields(letter_case.Case)]
     case = {n: v for n, v in self._settings_given.items() if n in names}
     info, run_file = folder.info, folder.run_file
@@ -182,7 +192,6 @@ class MaskFiller(task_model.TaskModel):
 def _open_folder(
   config: pretraining_config.PretrainingConfig,
 ) -> run_folder.RunFolder:
-  """Opens the folder of a run."""
   return run_folder.RunFolder(config.train.output_dir, "pretraining")
 
 
@@ -191,7 +200,7 @@ def _write_records(
   config: data_config.PretrainingDataConfig,
   path: str,
 ) -> None:
-  """Writes records of the documents."""
+  """Writes pre-training records of documents; ValueError for a single text."""
   rows, is_single = inputs_lib.to_rows(documents)
   if is_single:
     raise ValueError("give a list of documents.")

@@ -44,7 +44,7 @@ def is_missing(value: Any) -> bool:
 
 
 def is_row(inputs: Any) -> bool:
-  """Returns whether inputs are a single row."""
+  """Returns whether inputs are a single row: a text, a tuple or a mapping."""
   return isinstance(inputs, str | tuple | Mapping)
 
 
@@ -89,12 +89,15 @@ def texts_by_name(index: int, row: Any, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _short(value: Any) -> str:
-  """Returns a value for an error message, shortened."""
+  """Returns the repr of a value for an error message, cut to 60 characters."""
   return errors.shorten(repr(value), 60)
 
 
 def check_texts(name: str, value: Any, num_axes: int = 0) -> None:
-  """Raises ValueError unless a value is a text, or a list if num_axes is 1."""
+  """Raises ValueError unless a value is a text.
+
+  If num_axes is 1, the value must be a list of one or more texts.
+  """
   if num_axes:
     if isinstance(value, str) or not isinstance(value, Sequence) or not value:
       raise ValueError(f"{name} is not a list of texts: {_short(value)}")

@@ -22,7 +22,7 @@ Specs = Mapping[str, tf.TensorSpec]
 
 # Text of `Function.sample`. Models that fill masks need a mask in it.
 SAMPLE_TEXT = "A [MASK] text."
-# Size of unknown dimensions in a sample, except the first.
+# Size of unknown dimensions in a sample. The first has size 1.
 _SAMPLE_SIZE = 4
 
 
@@ -38,11 +38,14 @@ class Function:
 
   @functools.cached_property
   def outputs(self) -> Specs:
-    """Dtypes and shapes of the outputs by name; traces a checkpoint."""
+    """Dtypes and shapes of the outputs by name.
+
+    For a checkpoint, the first access traces the function.
+    """
     return self.find_outputs()
 
   def __call__(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Returns the outputs; texts are bytes in arrays of objects.
+    """Returns the outputs by name; texts are bytes in arrays of objects.
 
     Raises:
       tf.errors.OpError: if the model rejects the inputs.

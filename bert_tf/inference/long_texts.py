@@ -40,7 +40,7 @@ class LongTexts:
     )
 
   def __call__(self, texts: Sequence[str]) -> dict[str, np.ndarray]:
-    """Returns the outputs of the model's text function for B texts."""
+    """Returns outputs for B texts, with the names of the text function's."""
     assert self._info.long_text and self._info.problem_type
     windows = [
       records.cut_windows(
@@ -58,7 +58,7 @@ class LongTexts:
     return {name: np.asarray(tensor) for name, tensor in outputs.items()}
 
   def _logits(self, windows: Sequence[Sequence[int]]) -> np.ndarray:
-    """Returns the logits of each window, float32 [R, C]."""
+    """Returns the logits of R windows, float32 [R, C]."""
     logits = []
     for first in range(0, len(windows), self._max_batch_size):
       batch = windows[first : first + self._max_batch_size]
@@ -78,7 +78,11 @@ class LongTexts:
 def create(
   model: loaded_model.LoadedModel, max_batch_size: int
 ) -> LongTexts | None:
-  """Returns a LongTexts, or None for a model that truncates texts."""
+  """Returns a LongTexts.
+
+  Returns None if the run classified no texts or truncated long ones, or if the
+  model has no vocabulary.
+  """
   if not classification.truncates_more(model.info) or not model.vocab_file:
     return None
   return LongTexts(model, max_batch_size)

@@ -36,9 +36,10 @@ class MultipleChoice(task_model.FineTunedModel):
   """A BERT that chooses among texts.
 
   A row is a context and a list of choices; all rows of `fit` have the same
-  number of choices. Its label is the index of the right choice, or as
-  label_type says. `predict` returns a Choice, and `predict_proba` the
-  probabilities of the choices, [C]. For the arguments see TaskModel.
+  number of choices. Its label is the index of the right choice; the setting
+  label_type allows other labels, such as letters. `predict` returns a Choice,
+  and `predict_proba` the probabilities of the choices, [C]. For the arguments
+  see TaskModel.
   """
 
   task = "swag"

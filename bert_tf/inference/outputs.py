@@ -13,8 +13,8 @@ from bert_tf import heads
 Row = dict[str, Any]
 Outputs = Mapping[str, np.ndarray]
 
-# Outputs that are padded because rows differ in words or masks, and the output
-# that is "" in padding.
+# Functions that pad outputs, because texts differ in their number of words or
+# masks: the names of all outputs, and the output that is "" in padding.
 _PADDED = {
   frozenset(heads.TokenModel.outputs): "words",
   frozenset(heads.PretrainingModel.outputs): "tokens",

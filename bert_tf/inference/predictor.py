@@ -34,7 +34,7 @@ class Attention:
   """The attention of a model for a text or a pair."""
 
   tokens: tuple[str, ...]  # F word pieces, including [CLS] and [SEP].
-  # float32 [L, N, F, T]. Attention of each layer and head from token F to T.
+  # float32 [L, N, F, T]. Weight from token F to token T in each layer and head.
   probabilities: np.ndarray
 
 
@@ -61,7 +61,7 @@ class Predictor:
     bert_config: sizes of the model; None if it has none.
     vocab_file: path of the vocabulary; None if it has none.
     num_parameters: number of weights.
-    max_batch_size: as given.
+    max_batch_size: maximum number of rows in a batch.
 
   Raises:
     ValueError: if `source` has no model, its files do not match, or a setting
@@ -109,12 +109,11 @@ class Predictor:
         several rows: a list, iterator, NumPy array, pandas Series or DataFrame.
 
     Returns:
-      A dict for each row, as in `outputs.plain`.
+      A dict for each row, as in `outputs.to_python`.
 
     Raises:
-      ValueError: if a row does not match the inputs of the model.
-      tf.errors.OpError: if the model rejects a text, such as one that is too
-        long.
+      ValueError: if a row does not match the inputs of the model, or if the
+        model rejects a text, such as one that is too long.
     """
     rows, is_single = inputs_lib.to_rows(inputs)
     by_kind = collections.defaultdict(list)
@@ -162,7 +161,7 @@ class Predictor:
       raise ValueError(errors.reason(error)) from error
 
   def _request(self, index: int, row: Any) -> tuple[str, dict[str, Any]]:
-    """Returns the name of the function for a row, and its inputs."""
+    """Returns the name of the function for a row, and the row's texts."""
     fields = {
       n for f in self.text_functions() for n in self.functions[f].inputs
     }
@@ -193,7 +192,10 @@ class Predictor:
     )
 
   def text_functions(self) -> list[str]:
-    """Returns the names of functions that take texts, the default first."""
+    """Returns the names of functions that predict from texts.
+
+    The default is first. Functions that return the attention are left out.
+    """
     names = [
       name
       for name, function in self.functions.items()
@@ -214,8 +216,8 @@ def load(
   SavedModel or a Hugging Face model.
 
   Returns:
-    A Predictor, or for a model without a head a FeatureExtractor of the last
-    layer.
+    A Predictor. For a model without a head that is not a SavedModel, a
+    FeatureExtractor of the last layer.
 
   Raises:
     ValueError: if the folder does not hold exactly one readable model.
@@ -265,5 +267,5 @@ def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, np.ndarray]:
 
 
 def _length(texts: Mapping[str, Any]) -> int:
-  """Estimates the length of a row; batches join rows of similar length."""
+  """Returns the number of characters of a row; batches join similar rows."""
   return sum(len("".join(text)) for text in texts.values())

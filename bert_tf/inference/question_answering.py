@@ -28,7 +28,7 @@ class QuestionAnswerer(task_model.FineTunedModel):
     a list of all accepted answers, for evaluation;
     None or "" for no answer, with version_2_with_negative=True.
 
-  `predict` returns a decoding.Prediction. Its `text` is "" for no answer,
+  `predict` returns a decoding.Answer. Its `text` is "" for no answer,
   `nbest` has the best answers with probabilities, and `null_odds`, for SQuAD
   2.0, is above 0 if "no answer" is more probable than the best answer.
   `predict_proba` returns the probabilities of `nbest`. For the arguments see
@@ -162,7 +162,10 @@ def _read_context(text: str) -> str:
 
 
 def _format_answer(prediction: decoding.Answer, num_answers: int) -> str:
-  """Returns the best answer and the n best with probabilities, one a line."""
+  """Returns the answer, then the best candidates with their probabilities.
+
+  Each has a line.
+  """
   lines = [prediction.text or "(no answer)"]
   lines += [
     f"  {candidate.probability:.4f}  {candidate.text or '(no answer)'}"

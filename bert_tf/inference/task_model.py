@@ -1,7 +1,7 @@
 """Base classes of task models in Python: fit, predict, evaluate and score.
 
-They train and evaluate as the scripts do, but on lists instead of files. Runs
-have the same checkpoints, so either can resume or use the other's runs.
+They train and evaluate as the scripts do, but on lists instead of files. They
+write the same files, so each can predict with the runs of the other.
 """
 
 import abc
@@ -32,7 +32,7 @@ from bert_tf.tasks import splits as splits_lib
 from bert_tf.training import config as training_config
 from bert_tf.training import evaluation
 
-# Rows and labels.
+# The rows of a split, and a label for each row.
 Labelled = tuple[Any, Any]
 
 
@@ -95,7 +95,7 @@ class TaskModel(abc.ABC):
 
   @abc.abstractmethod
   def _defaults(self) -> settings.Dataclass:
-    """Returns the settings of the task's script."""
+    """Returns the default settings of the task's script."""
 
   @abc.abstractmethod
   def _check_settings(self) -> None:
@@ -144,7 +144,10 @@ class TaskModel(abc.ABC):
     return np.array(self._probabilities(answers))
 
   def _row(self, index: int, row: Any) -> dict[str, Any]:
-    """Returns the texts of a row by name; raises ValueError if any is empty."""
+    """Returns the texts of a row by name.
+
+    Raises ValueError if an input is missing, unknown, empty or not a text.
+    """
     texts = inputs_lib.texts_by_name(index, row, self.inputs)
     needed = set(self.inputs[: self.num_required])
     if not needed <= texts.keys() <= set(self.inputs):
@@ -160,12 +163,15 @@ class TaskModel(abc.ABC):
     return texts
 
   def _folder(self) -> str:
-    """Returns the folder of the run, or of its best checkpoint."""
+    """Returns the folder of the run's best checkpoint, or else of the run."""
     folder = self._output_dir or ""
     return evaluation.find_best_folder(folder) or folder
 
   def _trained(self) -> str:
-    """Returns the best checkpoint of the run, otherwise the newest."""
+    """Returns the best checkpoint of the run, otherwise the newest.
+
+    Raises ValueError if the run has no checkpoint.
+    """
     newest = checkpoints.find_latest(self._folder())
     if newest is None:
       raise ValueError(
@@ -187,7 +193,10 @@ class TaskModel(abc.ABC):
   def _load(
     self, source: str | None, values: Mapping[str, Any]
   ) -> predictor.Predictor:
-    """Returns a predictor with a checkpoint, or the newest of a folder."""
+    """Returns a predictor with the model at `source` and other settings.
+
+    Raises ValueError if `source` is None.
+    """
     if source is None:
       raise ValueError("give `output_dir`, `init_checkpoint` or both.")
     config = export_config.ModelConfig(init_checkpoint=source, task=self.task)
@@ -206,7 +215,7 @@ class TaskModel(abc.ABC):
       raise TypeError(f"{type(self).__name__} has no setting {name!r}{hint}")
 
   def _settings(self, changes: Mapping[str, Any]) -> Any:
-    """Returns the settings for a run in output_dir."""
+    """Returns the settings for a run in output_dir, with the model's files."""
     if self._output_dir is None:
       raise ValueError("set `output_dir`: training and results need a folder.")
     values = {**self._settings_given, **changes, "output_dir": self._folder()}
@@ -247,7 +256,10 @@ class TaskModel(abc.ABC):
 
 
 def _check_same_config(bert_config_file: str, folder: str) -> None:
-  """Raises ValueError if a config is not that of the run's start model."""
+  """Raises ValueError if a config is not that of the run's start model.
+
+  The keys of this package may differ, because a run can add layers.
+  """
   path = os.path.join(folder, run_info.CONFIG_FILE)
   saved = modeling.BertConfig.from_json_file(path)
   run_values = {name: getattr(saved, name) for name in model_config.OWN_KEYS}
@@ -265,7 +277,7 @@ class FineTunedModel(TaskModel):
     training_config.FineTuningTrainConfig
   )
   task_module: types.ModuleType
-  # Values for settings of the script that concern files.
+  # Placeholders for settings of the script that describe data files.
   without_files: ClassVar[Mapping[str, Any]] = {}
   # Whether a label may be missing.
   allows_no_label: ClassVar[bool] = False
@@ -309,9 +321,10 @@ class FineTunedModel(TaskModel):
     return self._best(self._run(data))
 
   def evaluate(self, inputs: Any, labels: Any) -> base.Results:
-    """Returns the results of the task's script on rows with labels.
+    """Evaluates the trained checkpoint on rows, as the task's script does.
 
-    Also writes them to eval_results.txt next to the checkpoint.
+    Returns the results, and writes them to eval_results.txt next to the
+    checkpoint.
 
     Args:
       inputs: as for `fit`.

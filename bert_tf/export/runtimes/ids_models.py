@@ -20,6 +20,8 @@ class IdsModel:
   """The function of a SavedModel that takes word-piece ids.
 
   Attributes:
+    folder: path of the SavedModel.
+    function: the function; its inputs are keyword arguments.
     input_signature: its int32 inputs, starting with input_ids, input_mask and
       segment_ids.
 
@@ -52,7 +54,7 @@ class IdsModel:
     ]
 
   def run(self, inputs: Inputs) -> dict[str, np.ndarray]:
-    """Returns the outputs by name."""
+    """Calls the function and returns its outputs by name."""
     tensors = {name: tf.constant(value) for name, value in inputs.items()}
     outputs = self.function(**tensors)
     return {name: output.numpy() for name, output in outputs.items()}
@@ -76,7 +78,7 @@ class IdsModel:
         lengths = rng.integers(1, length + 1, (*shape[:-1], 1))
         lengths[0] = length
         inputs[spec.name] = (np.arange(length) < lengths).astype(np.int32)
-      else:  # Masked positions are below the length.
+      else:  # Other inputs, such as masked_lm_positions, are below the length.
         values = rng.integers(limits.get(spec.name, length), size=shape)
         inputs[spec.name] = values.astype(np.int32)
     return inputs

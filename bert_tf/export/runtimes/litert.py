@@ -24,7 +24,7 @@ def check_is_installed() -> None:
 
 
 def write(model: ids_models.IdsModel, path: str, is_int8: bool) -> None:
-  """Writes a function as a LiteRT file with dynamic shapes.
+  """Writes the model's function as a LiteRT file with dynamic shapes.
 
   `is_int8` quantizes matrices to int8, and their inputs at run time (dynamic
   range quantization). The rest is float32.

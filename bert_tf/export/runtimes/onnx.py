@@ -31,7 +31,7 @@ def check_is_installed() -> None:
 
 
 def write(model: ids_models.IdsModel, path: str, is_int8: bool) -> None:
-  """Writes a function as an ONNX file with dynamic shapes.
+  """Writes the model's function as an ONNX file with dynamic shapes.
 
   `is_int8` quantizes matrices to int8, and their inputs at run time (dynamic
   quantization). The rest is float32.
@@ -54,7 +54,7 @@ def _write_float32(model: ids_models.IdsModel, path: str) -> None:
   def by_position(*values: tf.Tensor) -> Mapping[str, tf.Tensor]:
     return model.function(**dict(zip(names, values)))
 
-  # It logs each step and warns of differences that conversion.py checks.
+  # tf2onnx logs each step, and warns of differences that conversion.py checks.
   logging.getLogger("tf2onnx").setLevel(logging.ERROR)
   converted, _ = tf2onnx.convert.from_function(
     by_position, signature, opset=_OPSET

@@ -29,11 +29,11 @@ def signatures(
   `logits` and `prediction`, float32 [B].
 
   With a tokenizer, `text` and `text_pair` take texts, truncated to
-  max_seq_length word pieces; `is_pair` chooses the default. They return
-  probabilities or `prediction`, and:
+  max_seq_length word pieces; `is_pair` chooses the default. For regression they
+  return `prediction`, otherwise `probabilities` and:
     labels: string [B, C]. All labels, equal in each row.
     label: string [B]. The most probable label.
-    applies: bool [B, C]. For multilabel, instead of `label`.
+    applies: bool [B, C]. Only for multilabel, instead of `label`.
   """
 
   def score(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -113,7 +113,7 @@ def _pack_choices(
 def label(
   logits: Tensor, problem_type: str, labels: Sequence[str]
 ) -> dict[str, Tensor]:
-  """Returns the probabilities and labels for logits [B, C]."""
+  """Returns the outputs of `text`, as in `signatures`, for logits [B, C]."""
   outputs = _probabilities(logits, problem_type)
   if problem_type == "regression":
     return outputs

@@ -1,6 +1,6 @@
-"""Cuts contexts of SQuAD into windows, in the graph.
+"""Cuts contexts of SQuAD into windows, as TensorFlow ops.
 
-The same as tasks/squad/windows.py.
+The windows are the same as those of tasks/squad/windows.py.
 """
 
 from typing import NamedTuple
@@ -170,8 +170,9 @@ def _has_max_context(
 ) -> Tensor:
   """Returns bool [W, F]: whether the window has the most context of the piece.
 
-  The score is the length of the shorter side plus 0.01 times the length of the
-  window. The first of equal scores wins.
+  A window's score for a piece is the number of pieces to its left or right,
+  whichever is smaller, plus 0.01 times the number of pieces in the window. The
+  first of equal scores wins.
 
   Args:
     pieces: int32 [W, F]. Index of the piece at each position.

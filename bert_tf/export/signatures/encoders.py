@@ -55,7 +55,7 @@ class Encoder(tf.Module):
       self.__call__.get_concrete_function(spec, training=training)
 
   def _vocab_txt(self, vocab_file: str) -> str:
-    """Returns the path of a vocab.txt, the format that users expect."""
+    """Returns the path of a vocab.txt; makes one from a tokenizer.json."""
     if not tokenizer_files.is_tokenizer_json(vocab_file):
       return vocab_file
     # The folder must exist until the encoder is saved.
@@ -68,7 +68,7 @@ class Encoder(tf.Module):
   def __call__(
     self, inputs: Mapping[str, Tensor], training: bool = False
   ) -> dict[str, Tensor | list[Tensor]]:
-    """Encodes HUB_NAMES, int32 [B, F], with dropout if `training`.
+    """Encodes inputs by HUB_NAMES, int32 [B, F], with dropout if `training`.
 
     Returns:
       pooled_output, default: float32 [B, D].
@@ -85,7 +85,11 @@ class Encoder(tf.Module):
     }
 
   def signatures(self) -> saved_models.Signatures:
-    """Returns the function `ids` of pooled_output and sequence_output."""
+    """Returns the function `ids`.
+
+    It returns pooled_output, float32 [B, D], and sequence_output, float32
+    [B, F, D].
+    """
 
     def encoded(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
       output = self.model(inputs)
@@ -156,7 +160,7 @@ class BertPackInputs(tf.Module):
     self._pair = saved_models.function([length, pieces, pieces])(
       lambda length, a, b: tokenizer.pack([a, b], length)
     )
-    for ranks in (1, 2):  # Without and with words, as Tokenize returns them.
+    for ranks in (1, 2):  # Segments without and with a (words) axis.
       segment = tf.RaggedTensorSpec([None] * (ranks + 1), tf.int32, ranks)
       for segments in ([segment], [segment, segment]):
         self.__call__.get_concrete_function(segments)
@@ -166,7 +170,7 @@ class BertPackInputs(tf.Module):
   def __call__(
     self, inputs: Sequence[tf.RaggedTensor], seq_length: Tensor | None = None
   ) -> dict[str, Tensor]:
-    """Returns one or two segments, truncated, as HUB_NAMES, int32 [B, F].
+    """Returns HUB_NAMES, int32 [B, F]: the segments, truncated and padded.
 
     Args:
       inputs: one or two of int32 [B, (pieces)] or [B, (words), (pieces)].

@@ -114,7 +114,7 @@ def marked_pieces(
   parts = tf.strings.split(texts, tokenization.MASK)  # [B, (parts)]
   pieces = tokenizer.tokenize(parts.values)
   masks = tf.fill([tf.shape(parts.values)[0], 1], mask_id)
-  # Adds a mask after each part and drops the last.
+  # Adds a mask after each part and drops the last mask.
   marked = parts.with_values(tf.concat([pieces, masks], axis=1))
   return marked.merge_dims(1, 2)[:, :-1]
 

@@ -1,6 +1,6 @@
 """Functions of question answering.
 
-The decoding is that of tasks/squad/decoding.py, in the graph.
+Decodes logits as tasks/squad/decoding.py does, but as TensorFlow ops.
 """
 
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from bert_tf.modeling import Tensor
 from bert_tf.tasks.squad import config as squad_config
 from bert_tf.tasks.squad import decoding
 
-# Number of spans to compare for n_best_size different texts.
+# Maximum number of spans among which n_best_size different texts are sought.
 _MAX_SPANS = 1000
 
 
@@ -32,7 +32,7 @@ class Spans(NamedTuple):
     return Spans(*(tf.gather(field, order) for field in self))
 
   def scores(self) -> Tensor:
-    """Returns float64 [spans]."""
+    """Returns the sums of start and end logits, float64 [spans]."""
     return self.start_logits + self.end_logits
 
 
@@ -121,7 +121,9 @@ class Answerer:
   def _rank(
     self, cut: context_windows.Windows, output: heads.SpanOutput, null: Spans
   ) -> Spans:
-    """Returns the possible spans, the best first; for 2.0 also the null answer.
+    """Returns the possible spans, the best first.
+
+    For SQuAD 2.0 they include the null answer.
 
     Equal scores are ordered by window, rank of start and rank of end. The null
     answer comes last among equals.
@@ -154,7 +156,7 @@ class Answerer:
     return spans.gather(order[:_MAX_SPANS])
 
   def _different(self, context: Tensor, starts: Tensor, ends: Tensor) -> Tensor:
-    """Returns the indices of the n best spans of different texts."""
+    """Returns the indices of the n best spans with different texts."""
     # Many spans of a long word may have the text of the whole word.
     places = starts * tf.constant(1 << 32, tf.int64) + ends
     firsts = _first_of_equals(places)
@@ -167,7 +169,10 @@ class Answerer:
     return different[: self._predictions.n_best_size]
 
   def _with_null(self, spans: Spans, null: Spans) -> Spans:
-    """Returns the n best spans, and the null answer if it is required."""
+    """Appends the null answer to the spans if it is required.
+
+    SQuAD 2.0 always requires it, 1.1 only if there are no spans.
+    """
     if self._predictions.version_2_with_negative:
       return _append_null(spans, null, ~tf.reduce_any(spans.first < 0))
     nothing = null._replace(
@@ -225,7 +230,10 @@ def _pad(values: Tensor, paddings: list) -> Tensor:
 
 
 def _null_answer(output: heads.SpanOutput) -> tuple[Spans, Tensor]:
-  """Returns the null answer of all windows, [1], and its score, float64 []."""
+  """Returns the null answer, [1], and its score, float64 [].
+
+  Takes the window whose null answer has the lowest score.
+  """
   starts, ends = (tf.cast(logits[:, 0], tf.float64) for logits in output)
   scores = starts + ends
   has_windows = tf.size(scores) > 0

@@ -114,7 +114,10 @@ class Labeller:
     }
 
   def _word_pieces(self, words: Tensor) -> tf.RaggedTensor:
-    """Returns int32 [W, (pieces)]: at least one piece, at most a window."""
+    """Returns the pieces of each word, int32 [W, (pieces)].
+
+    A word without pieces becomes [UNK]. Pieces beyond a window are dropped.
+    """
     pieces = self._tokenizer.tokenize(words)[:, : self._room]
     is_empty = tf.equal(pieces.row_lengths(), 0)
     unknown = tf.RaggedTensor.from_row_lengths(
@@ -129,8 +132,8 @@ class Labeller:
     """Returns the windows of a text, with context on both sides.
 
     Returns:
-      The inputs of the model, int32 [K, F], and the window and position of the
-      first piece of each word, int32 [W, 2].
+      The inputs of the model for K windows, int32 [K, F], and the window and
+      position of the first piece of each word, int32 [W, 2].
     """
     ids = pieces.values
     splits = tf.cast(pieces.row_splits, tf.int32)
@@ -151,7 +154,12 @@ class Labeller:
     return packed, tf.stack([window_of, positions], axis=1)
 
   def _spans(self, splits: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns each word's window, int32 [W], and each window's first word."""
+    """Returns each word's window, int32 [W], and each window's first word.
+
+    Each word is labelled in one window. The words that a window labels take at
+    most half of it (unless a single word is longer), and their context takes
+    the rest. A text that fits into a single window has only that one.
+    """
     half = self._room // 2
     first_words = tf.scan(
       lambda first, word: tf.where(

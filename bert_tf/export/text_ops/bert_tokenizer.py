@@ -175,7 +175,7 @@ class BertTokenizer(tf.Module):
     max_seq_length: int | tf.Tensor,
     pad_to_max: bool = True,
   ) -> dict[str, tf.Tensor]:
-    """Returns the inputs of the model, as `packing.pack` does.
+    """Returns the inputs of the model, as `packing.build_input` does.
 
     Args:
       segments: one or two int32 [B, (pieces)]: a text or a pair. An empty
@@ -219,7 +219,10 @@ class BertTokenizer(tf.Module):
   def _pieces(
     self, words: word_splitter.Words
   ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-    """Returns ids, starts and ends (bytes) of pieces, all [W, (pieces)]."""
+    """Returns ids, starts and ends of pieces, all [W, (pieces)].
+
+    Starts and ends are offsets in the word, in bytes.
+    """
     codes = tf.RaggedTensor.from_row_splits(
       words.codes, words.splits, validate=False
     )
@@ -237,7 +240,7 @@ class BertTokenizer(tf.Module):
   ) -> tuple[tf.RaggedTensor, tf.Tensor, tf.Tensor]:
     """Returns pieces, and their first and last index in words.codes."""
     pieces, starts, ends = self._pieces(words)
-    # [K + 1]. Bytes before each character of the joined words.
+    # int64 [K + 1]. Bytes before each of the K characters of all words.
     before = tf.concat(
       [[0], tf.cumsum(word_splitter.num_bytes(words.codes))], axis=0
     )
@@ -333,7 +336,7 @@ def _group_by_text(
 def _truncate(
   segments: Sequence[tf.RaggedTensor], room: tf.Tensor
 ) -> list[tf.RaggedTensor]:
-  """Truncates one or two segments to `room` pieces, as `packing.pack` does."""
+  """Truncates one or two segments to `room` pieces in total per row."""
   lengths = [segment.row_lengths() for segment in segments]
   if len(segments) == 1:
     counts = [tf.minimum(lengths[0], room)]

@@ -48,7 +48,7 @@ class Table:
 
 @dataclasses.dataclass(frozen=True)
 class CharacterTables:
-  """The changes of characters before WordPiece."""
+  """The treatment of each character before WordPiece."""
 
   cleaning: Table  # KEPT, OWN_WORD, DROPPED or SPACE.
   casing: Table  # UNCASED, CASED or IGNORABLE.
@@ -127,11 +127,12 @@ def _map_kinds(
 
 
 def _table(char_values: Sequence[int] | np.ndarray) -> Table:
-  """Returns a table of values for `_chars`."""
+  """Returns a table for all code points from the values of `_chars`."""
   char_values = np.asarray(char_values, np.int32)
   values = np.full(_NUM_CODES, char_values[-1], np.int32)
   values[np.array(_CODES)] = char_values[:-1]
-  # Few pages differ. A set of bytes finds them; np.unique would take 1 s.
+  # Few pages differ. A set of the pages' bytes finds them fast; np.unique would
+  # take 1 s.
   all_pages = [page.tobytes() for page in values.reshape(-1, 1 << PAGE_BITS)]
   numbers_of = {
     page: np.frombuffer(page, np.int32).tolist() for page in set(all_pages)
@@ -174,7 +175,10 @@ def _casing() -> list[int]:
 
 
 def _end_in_final_sigma(before: str, chars: Sequence[str]) -> list[bool]:
-  """Returns whether a capital sigma after `before` and a character is final."""
+  """Returns for each character whether a capital sigma after it is final.
+
+  The text `before` precedes the character.
+  """
   # Joins all words into one text, which is faster. The separator is neither
   # cased nor ignorable, and occurs nowhere else because words end in a sigma.
   between = "\0\1"

@@ -10,7 +10,8 @@ import tensorflow_text
 
 from bert_tf.export.text_ops import word_splitter
 
-# Quotation marks and brackets: ASCII, and by Unicode category.
+# Punctuation before and after a word: ASCII signs, and Unicode's categories of
+# quotation marks and brackets.
 _BEFORE = r"^[\"'`¿¡\p{Ps}\p{Pi}\p{Pf}]+"
 _AFTER = r"[.,;:!?…\"'`\p{Pe}\p{Pi}\p{Pf}]+$"
 # Words that keep a period after them: initials, U.S. and titles.
@@ -65,7 +66,7 @@ def split(
 
 
 def _core(words: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-  """Returns start and end of words without punctuation, int64 [W]."""
+  """Returns where words without outer punctuation start and end, int64 [W]."""
   without = tf.strings.regex_replace(words, _BEFORE, "")
   first = _length(words) - _length(without)
   core = tf.strings.regex_replace(without, _AFTER, "")

@@ -1,8 +1,9 @@
-"""Splits texts into words as `tokenization.BasicTokenizer`, as TensorFlow ops.
+"""Splits texts into words as TensorFlow ops.
 
-All texts of a batch are joined to a row of code points, so that each step is a
-few ops. Ops for rare characters (a capital sigma, accents to sort) run only if
-the batch has such characters.
+The words are those of `tokenization.BasicTokenizer`. All texts of a batch are
+joined to a row of code points, so that each step is a few ops. Ops for rare
+characters (a capital sigma, accents to sort) run only if the batch has such
+characters.
 """
 
 from typing import NamedTuple
@@ -26,7 +27,8 @@ class Words(NamedTuple):
   splits: tf.Tensor
   # int32 [K]. Code points after lower-casing and stripping accents.
   codes: tf.Tensor
-  # int64 [K]. First byte in its text of each character's source.
+  # int64 [K]. For each character, the first byte of its source: the character
+  # of the text that it replaces.
   starts: tf.Tensor
   ends: tf.Tensor  # int64 [K]. Byte after the source and its stripped accents.
 
@@ -42,11 +44,11 @@ class _Decoded(NamedTuple):
 
 
 class _Characters(NamedTuple):
-  """The characters after a step."""
+  """The characters after a step of splitting; all fields have equal length."""
 
   codes: tf.Tensor  # int32. Code points.
   words: tf.Tensor  # int64. Id of each character's word; ids increase.
-  sources: tf.Tensor  # int64. Index of the decoded character of each.
+  sources: tf.Tensor  # int64. Index in _Decoded of each source.
 
 
 class WordSplitter(tf.Module):
@@ -115,7 +117,10 @@ class WordSplitter(tf.Module):
     return starts, starts.with_values(tf.gather(decoded.ends, last))
 
   def _clean(self, decoded: _Decoded) -> _Characters:
-    """Drops control characters and white space; white space ends words."""
+    """Drops control characters and white space, which ends words.
+
+    CJK ideographs become words of their own.
+    """
     cleaning = self._cleaning.look_up(decoded.codes)
     words = _split_around(cleaning & 1 != 0, decoded.texts)
     sources = tf.where(cleaning <= character_tables.OWN_WORD)[:, 0]
@@ -144,7 +149,7 @@ class WordSplitter(tf.Module):
     return characters._replace(codes=tf.cond(is_there, changed, lambda: codes))
 
   def _replace_characters(self, characters: _Characters) -> _Characters:
-    """Lower-cases and decomposes characters."""
+    """Lower-cases and decomposes characters, as the settings say."""
     indices = self._replacements.look_up(characters.codes)
     replaced = tf.gather(self._replaced_by, indices)
     origins = replaced.value_rowids()
@@ -181,19 +186,19 @@ def _decode(texts: tf.Tensor) -> _Decoded:
 
 
 def _split_around(is_alone: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
-  """Returns word ids in which some characters are words of their own."""
+  """Renumbers `words` so that each `is_alone` character is its own word."""
   alone = tf.cast(is_alone, tf.int64)
   return words + 2 * tf.cumsum(alone) - alone
 
 
 def _is_first(words: tf.Tensor) -> tf.Tensor:
-  """Returns bool: whether a character is the first of its word."""
+  """Returns bool: whether each character is the first of its word."""
   before = tf.concat([[tf.constant(-1, tf.int64)], words], axis=0)[:-1]
   return words != before
 
 
 def _is_last(words: tf.Tensor) -> tf.Tensor:
-  """Returns bool: whether a character is the last of its word."""
+  """Returns bool: whether each character is the last of its word."""
   after = tf.concat([words, [tf.constant(-1, tf.int64)]], axis=0)[1:]
   return words != after
 
