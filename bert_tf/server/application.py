@@ -43,7 +43,7 @@ _LARGE_ANSWER = 10_000
 
 
 class ServingEndedError(Exception):
-  """Computation has ended after a fault, which is in the log."""
+  """A fault, which is in the log, has ended the computation of batches."""
 
 
 class Server:
@@ -106,7 +106,7 @@ class Server:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
   async def _listen(self) -> asyncio.Server:
-    """Listens, with limits for each connection."""
+    """Listens at the configured address and limits the open connections."""
     loop, server = asyncio.get_running_loop(), self._runner.server
     assert server is not None
     limit = connections.max_connections(self._config.max_connections)
@@ -185,7 +185,7 @@ class Server:
   def _compute(
     self, name: tuple[str, str], inputs: Mapping[str, np.ndarray]
   ) -> batching.Arrays:
-    """Computes the function of a model and signature."""
+    """Computes a batch; `name` is (name of the model, signature)."""
     model, signature = self._models[name[0]], name[1]
     at_once = limits.rows_at_once(model, signature, inputs, self._config)
     return limits.compute(
@@ -332,7 +332,7 @@ class Server:
     return connections.json_response(attention_json.response(parsed, computed))
 
   def _find(self, request: web.Request) -> served.ServedModel | None:
-    """Returns the model named in the path, or None."""
+    """Returns the model in the path; None if name or version is unknown."""
     model = self._models.get(request.match_info["name"])
     version = request.match_info.get("version")
     if model and version in (None, str(model.version)):

@@ -63,7 +63,8 @@ class Bodies:
 
   async def _read(self, request: web.Request) -> bytes:
     """Returns the body; raises HttpError if it is too large or too slow."""
-    # Pages of other sites may send any other type without CORS preflight.
+    # Browsers require a CORS preflight for JSON. Without this check, pages of
+    # other sites could send JSON as plain text.
     if request.content_type != "application/json":
       raise limits.HttpError(
         415,

@@ -19,7 +19,7 @@ _HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\[\]:/?#@\s]+))(?::[0-9]*)?", re.I)
 
 
 class Guard:
-  """A middleware before all handlers.
+  """Middleware that checks the Host and turns exceptions into responses.
 
   Args:
     hosts: accepted names and addresses in the Host header.
