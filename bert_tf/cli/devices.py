@@ -53,7 +53,7 @@ class DeviceConfig:
 
 
 def run(main: Callable[[], None], description: str | None) -> None:
-  """Calls `command.run` on the devices that the flags of DeviceConfig name."""
+  """Runs a command as `command.run`, on the devices that the flags name."""
   config_flags.define(DeviceConfig)
 
   def run_on_devices() -> None:

@@ -26,7 +26,7 @@ class InteractiveConfig:
 
 
 def main() -> None:
-  """Builds the configs from the flags and runs."""
+  """Trains and predicts, then answers questions, as the flags say."""
   from bert_tf.tasks import sweeps
   from bert_tf.tasks.squad import metrics, task
 
@@ -69,7 +69,7 @@ def _check_is_one_run(num_runs: int) -> None:
 
 
 def _check_has_adapter(config: squad_config.SquadConfig) -> None:
-  """Raises ValueError for an adapter that the answering model lacks."""
+  """Raises ValueError for a lora_adapter without a model in output_dir."""
   from bert_tf import checkpoints
 
   train = config.train

@@ -35,6 +35,7 @@ _SKIPPED_FILES = re.compile(r".*_test\.py|test_.*\.py|conftest\.py|gen_.*\.py")
 # Sentences that a document needs for next-sentence prediction. Smaller modules
 # of a folder are joined.
 _MIN_SENTENCES = 5
+# Limits of a sentence.
 _MIN_WORDS = 4
 _MAX_CHARS = 500
 
@@ -90,7 +91,11 @@ def _read_folder(top: str, seen: set[str]) -> Iterator[list[str]]:
 def _make_documents(
   modules: Iterable[Iterable[str]], seen: set[str]
 ) -> Iterator[list[str]]:
-  """Yields a document per module, and a joint document of all small modules."""
+  """Yields a document per module, and one that joins all small modules.
+
+  Drops sentences that are in `seen` and adds the others to it. Drops the small
+  modules if they have too few sentences together.
+  """
   small = []
   for docstrings in modules:
     document = []

@@ -12,7 +12,8 @@ from bert_tf.files import compression, errors
 # Numbers of MediaWiki's namespaces.
 _ARTICLE, _FILE, _CATEGORY = 0, 6, 14
 
-# Names of these namespaces in every wiki, in addition to those in its language.
+# Names of the file and category namespaces in every wiki. Each wiki adds names
+# in its language.
 _NAMES_EVERYWHERE = ("category", "file", "image")
 
 # The standard attribute xml:lang.

@@ -141,7 +141,8 @@ def hidden_folder(target: str) -> Iterator[str]:
   """Yields an empty local folder to write `target` in, and removes it later.
 
   The folder is hidden and next to the target, whose parent is made. For remote
-  targets it is a temporary folder of this machine.
+  targets it is a temporary folder of this machine. For local targets, also
+  removes the hidden folders that killed processes of this host left.
   """
   parent, name = paths.split(target)
   paths.make_folder(parent)

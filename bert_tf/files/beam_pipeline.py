@@ -9,7 +9,12 @@ from bert_tf.files import errors
 
 
 def create(runner: str, pipeline_options: str) -> Any:
-  """Returns an empty `beam.Pipeline`; raises ValueError for bad options."""
+  """Returns an empty `beam.Pipeline`.
+
+  Raises:
+    ValueError: for an unknown runner or bad options.
+    ImportError: if apache-beam is missing.
+  """
   with errors.needs_extra("`runner`, unlike `num_workers`,", extra="beam"):
     import apache_beam as beam
   options = _parse_options(pipeline_options)

@@ -23,7 +23,7 @@ def check(path: str, start: bytes) -> None:
 
   Args:
     path: The file.
-    start: The file, or its first line or block.
+    start: Content of the file, or its first line or block.
   """
   for mark, encoding in _MARKS.items():
     if start.startswith(mark):

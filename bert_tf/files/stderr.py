@@ -64,7 +64,7 @@ def shows_notes() -> bool:
 
 @contextlib.contextmanager
 def without_notes() -> Iterator[None]:
-  """Drops the notes of this scope. Other lines appear when it ends."""
+  """Drops the notes of this scope. Other lines appear when the scope ends."""
   if shows_notes():
     yield
     return
@@ -107,7 +107,7 @@ def is_not_noise(record: logging.LogRecord) -> bool:
 
 @contextlib.contextmanager
 def without_tensorflow_log() -> Iterator[None]:
-  """Limits the log of TensorFlow's Python code to warnings and errors."""
+  """Limits the logs of absl and TensorFlow to warnings in this scope."""
   from absl import logging as absl_logging
 
   verbosity = absl_logging.get_verbosity()

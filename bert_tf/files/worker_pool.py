@@ -80,7 +80,7 @@ def _distribute(
   workers: dict[multiprocessing.connection.Connection, Any],
   report: Callable[[int], None],
 ) -> Generator[tuple[Any, Any], None, None]:
-  """Gives every worker a task, and the next task when it is finished."""
+  """Gives each worker one task at a time; yields (task, result)."""
   busy: dict[multiprocessing.connection.Connection, Any] = {}
   upcoming = next(waiting, None)
 

@@ -138,7 +138,11 @@ def get_text(row: Row, column: Column) -> str:
 
 
 def read_rows(table: Table) -> Iterator[tuple[int, Row | BadRowError]]:
-  """Yields the number of each line, from 1, with its row or its fault."""
+  """Yields (line number from 1, row or its fault) without header and blanks.
+
+  Raises:
+    ValueError: if the header lacks a column or has it twice.
+  """
   if table.file_format == "jsonl":
     for line, content in enumerate(text_lines.read_lines(table.path), 1):
       if content.strip():

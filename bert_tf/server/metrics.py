@@ -22,7 +22,7 @@ class Metrics:
   Args:
     num_waiting: returns the number of waiting requests.
     expected_wait_s: returns the seconds that a new request would wait.
-    is_ready: returns whether the models are warm and batches are computed.
+    is_ready: returns whether the models are warm and the batcher runs.
   """
 
   def __init__(
