@@ -53,7 +53,7 @@ class DeviceConfig:
 
 
 def run(main: Callable[[], None], description: str | None) -> None:
-  """Runs a command as `command.run`, on the devices that the flags name."""
+  """Runs a command on the devices that the flags name; see `command.run`."""
   config_flags.define(DeviceConfig)
 
   def run_on_devices() -> None:

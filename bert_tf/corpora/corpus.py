@@ -23,7 +23,7 @@ from bert_tf.files import paths as paths_lib
 
 _BLOCK_BYTES = 1 << 22
 
-# A character that `str.strip` strips, as UTF-8. All are below U+10000.
+# Matches a character that `str.strip` strips, as UTF-8. All are below U+10000.
 _SPACE = b"|".join(
   re.escape(chr(code).encode())
   for code in range(0x10000)

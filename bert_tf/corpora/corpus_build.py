@@ -52,7 +52,7 @@ class Output:
     return f"{self.output_file}.report.json"
 
 
-# Builds the given parts, in local processes or on Beam.
+# Function that builds the given parts, in local processes or on Beam.
 Builder = Callable[[Iterable[corpus_parts.Part]], None]
 
 
@@ -243,7 +243,11 @@ def _collect_settings(
 def _is_complete(
   output: Output, settings: dict[str, Any], work_dir: str
 ) -> bool:
-  """Returns whether an earlier run with the same settings is complete."""
+  """Returns whether an earlier run is complete.
+
+  Raises:
+    ValueError: if the complete run had other settings.
+  """
   if paths.exists(work_dir) or not paths.exists(output.report_file):
     return False
   shard_files.check_same_settings(settings, output.report_file)

@@ -32,7 +32,7 @@ _WORD = re.compile(rf"[{_NO_SPACES}]|[^\W_{_NO_SPACES}]+")
 
 
 def check_package() -> None:
-  """Raises ImportError if the library of the sketches is missing."""
+  """Raises ImportError if rensa, which makes the sketches, is missing."""
   with errors.needs_extra("finding near-duplicates", extra="corpus"):
     import rensa  # noqa: F401
 

@@ -41,7 +41,7 @@ _MAX_CHARS = 500
 
 
 def documents(packages: Sequence[str] = ()) -> Iterator[list[str]]:
-  """Yields the documentation as documents of sentences, in a fixed order.
+  """Yields the documents as lists of sentences, in a fixed order.
 
   A document is a help topic or a module with at least five sentences of four
   words or more. Small modules of one folder are joined into one document.
@@ -213,7 +213,7 @@ _SIGNATURE = re.compile(
 
 
 def _is_never_prose(text: str) -> bool:
-  """Returns whether a line is a signature, a type, a heading or a version."""
+  """Returns whether a line is a signature, type, heading or version note."""
   return any(
     pattern.fullmatch(text)
     for pattern in (_VERSION_DIRECTIVE, _TYPE_LINE, _SECTION, _SIGNATURE)

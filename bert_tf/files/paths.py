@@ -221,7 +221,7 @@ def link(path: str, new_path: str) -> None:
   try:
     if not is_remote(path):
       return os.link(path, new_path)
-  except OSError:  # The file system does not support links.
+  except OSError:  # The file system has no links, or `new_path` exists.
     pass
   return copy(path, new_path)
 

@@ -26,7 +26,7 @@ _MAX_CELL_CHARS = 2**31 - 1
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-  """A file of rows."""
+  """A file of rows, and the columns to read."""
 
   path: str
   file_format: str  # "tsv", "csv" or "jsonl".
@@ -43,7 +43,7 @@ class Examples(list[T]):
 
 
 class BadRowError(ValueError):
-  """The fault of a row."""
+  """A row is faulty; the message describes the fault."""
 
 
 def read(
@@ -176,10 +176,10 @@ def csv_cells(
   quotechar: str | None = '"',
   strict: bool = True,
 ) -> Iterator[tuple[int, list[str]]]:
-  """Yields line number and cells of a CSV file; blank lines have no cells.
+  """Yields (number of the last line, cells) of each row of a CSV file.
 
-  Drops carriage returns. A quoted cell may span several lines. The arguments
-  are those of csv.reader.
+  Blank lines have no cells. Drops carriage returns. A quoted cell may span
+  several lines. The arguments are those of csv.reader.
 
   Raises:
     ValueError: if the text is not UTF-8, or, if `strict`, a quotation mark is

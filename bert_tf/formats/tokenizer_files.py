@@ -216,7 +216,7 @@ def _differing_class(config: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _differing_tokens(config: Mapping[str, Any]) -> Iterator[str]:
-  """Yields special tokens of other names and additional special tokens."""
+  """Yields the special tokens that are not BERT's."""
   for name, token in SPECIAL_TOKENS.items():
     value = _get_content(config.get(name) or token)
     if value != token:

@@ -120,7 +120,10 @@ def _examples_section(
 def _masked_sentences(
   config: pipeline_config.PipelineConfig,
 ) -> Iterator[tuple[str, str]]:
-  """Yields held-out sentences with the middle word masked, and that word."""
+  """Yields held-out sentences with the middle word masked, and that word.
+
+  Takes the first _NUM_EXAMPLES sentences of suitable length.
+  """
   num_left = _NUM_EXAMPLES
   for sentence in text_lines.read_lines(config.file("held_out.txt")):
     words = list(_word_spans(sentence))
@@ -133,7 +136,7 @@ def _masked_sentences(
 
 
 def _word_spans(sentence: str) -> Iterator[tuple[int, int]]:
-  """Yields start and end of each word, Chinese character and mark."""
+  """Yields start and end of words, Chinese characters and punctuation."""
   start = 0
   for i, char in enumerate(sentence):
     ends = char.isspace() or tokenization.is_own_token(char)

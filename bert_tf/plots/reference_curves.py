@@ -172,7 +172,7 @@ def nearest(
 
 
 def differences(run: Run, reference: Reference) -> Iterator[str]:
-  """Yields a line for each setting that differs from the reference."""
+  """Yields a line for each setting of the run that differs in the reference."""
   for name in _SETTINGS:
     value = run.settings.get(name)
     expected = reference.settings.get(name, DEFAULTS.get(name))

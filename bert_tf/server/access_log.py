@@ -42,7 +42,7 @@ class _Handler(logging.StreamHandler):
 
 
 class AccessLog(abc.AbstractAccessLogger):
-  """Counts and logs answers; aiohttp calls it for each, even malformed HTTP.
+  """Counts and logs answers, even to malformed HTTP; aiohttp calls `log`.
 
   Args:
     counted: metrics that count each answer.

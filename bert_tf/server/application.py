@@ -294,7 +294,9 @@ class Server:
   async def _count_pieces(
     self, model: served.ServedModel, parsed: rest_json.PredictRequest
   ) -> int:
-    """Returns the number of word pieces of a request, 0 if counting fails.
+    """Returns the number of word pieces of a request.
+
+    If counting fails, logs the error and returns the number so far.
 
     The thread counts a few kilobytes at a time, so that requests take turns and
     counting can be cancelled.
@@ -313,7 +315,11 @@ class Server:
   def _can_share_batch(
     self, model: served.ServedModel, parsed: rest_json.PredictRequest
   ) -> bool:
-    """Returns whether a request may share a batch with others."""
+    """Returns whether a request may share a batch with others.
+
+    It may not if the function has a fixed number of rows, or if the outputs of
+    a full batch may be too large.
+    """
     name, config = parsed.signature_name, self._config
     at_once = limits.rows_at_once(model, name, parsed.inputs, config)
     return (

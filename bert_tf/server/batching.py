@@ -113,7 +113,7 @@ class Batcher:
     return len(self._waiting)
 
   async def run(self, call: Callable[[], None]) -> None:
-    """Makes a call in the computing thread."""
+    """Runs a call in the thread that computes batches."""
     await run_in_thread(self._thread, call)
 
   async def submit(
@@ -234,7 +234,7 @@ class Batcher:
     self.ended.set()
 
   async def _wait_for_batch(self, first: _Waiting) -> None:
-    """Waits until the batch is full or max_wait_ms is over."""
+    """Waits for a full batch, at most max_wait_ms after `first` arrived."""
     end = first.arrived + self._config.max_wait_ms / 1e3
     while self._num_rows(first.key) < self._config.max_batch_size:
       remaining = end - time.monotonic()

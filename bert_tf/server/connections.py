@@ -159,7 +159,7 @@ class _Refused(asyncio.Protocol):
     self._refused = refused
 
   def connection_made(self, transport: Any) -> None:
-    """Answers and waits for the client, unless too many are waiting."""
+    """Answers with 503; closes at once if too many clients are waiting."""
     transport.write(_refusal(self._limit))
     if len(self._refused) >= _MAX_REFUSED:
       transport.close()

@@ -1,4 +1,4 @@
-"""Rejects requests for other hosts and answers all errors in JSON."""
+"""Rejects requests whose Host is not accepted; answers errors in JSON."""
 
 import re
 from collections.abc import Awaitable, Callable, Iterable
@@ -49,7 +49,7 @@ class Guard:
     return response
 
   def _check_host(self, request: web.Request) -> None:
-    """Raises HttpError 403 for other hosts, to prevent DNS rebinding.
+    """Raises HttpError 403 unless the host is accepted, against DNS rebinding.
 
     Checks the Host header and `request.host`, which may be the host in the
     request target.

@@ -75,7 +75,7 @@ class Metrics:
   def request(
     self, method: str, path: str, status: int, seconds: float
   ) -> None:
-    """Counts an answered request; `path` is the path of its route."""
+    """Counts an answered request; `path` is the pattern of its path."""
     self._requests.labels(method, path, str(status)).inc()
     self._request_seconds.labels(path).observe(seconds)
 
