@@ -110,7 +110,7 @@ def check_required(flag_values: flags.FlagValues = flags.FLAGS) -> None:
   """Raises ValueError that names all missing required flags."""
   required = flag_values.flags_by_module_dict().get(REQUIRED, [])
   missing = [flag for flag in required if flag.value is None]
-  # Any of these names a model (model_flags.py).
+  # Any of these flags names a model (model_flags.py).
   names = ("model", "init_checkpoint", "bert_config_file")
   model = [flag_values[name] for name in names if name in flag_values]
   if missing and len(model) > 1 and all(flag.value is None for flag in model):

@@ -78,11 +78,12 @@ def run(main: Callable[[], None], description: str | None) -> None:
 def _set_pjrt(config: DeviceConfig) -> None:
   """Sets the variables that tensorflow-tpu reads for a local TPU.
 
-  It reads them when it is imported. Variables that are set stay unchanged.
+  tensorflow-tpu reads the variables when it is imported. Variables that are
+  already set stay unchanged.
   """
   if not config.use_tpu or _tpu_name(config) != "local":
     return
-  if importlib.util.find_spec("libtpu"):  # It comes with tensorflow-tpu.
+  if importlib.util.find_spec("libtpu"):  # Part of tensorflow-tpu.
     library = importlib.import_module("libtpu").get_library_path()
     os.environ.setdefault("PJRT_DEVICE", "TPU")
     os.environ.setdefault("NEXT_PLUGGABLE_DEVICE_USE_C_API", "true")

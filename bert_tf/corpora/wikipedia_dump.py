@@ -51,7 +51,7 @@ def articles(
           counts["pages_passed_over"] += 1
         else:
           yield text, hidden
-        root.element.clear()  # Otherwise it would hold all pages.
+        root.element.clear()  # Otherwise the root would hold all pages.
     except (ElementTree.ParseError, mwxml_errors.MalformedXML) as error:
       raise _xml_error(path, title, error) from None
 

@@ -39,7 +39,8 @@ _are_dropped = False  # Set by `drop_notes`.
 def drop_notes() -> None:
   """Drops notes until the process ends. Python's own stderr is not filtered.
 
-  A separate process filters the lines, so that those of a crash are not lost.
+  A separate process filters the lines, so that the last lines before a crash
+  are not lost.
   """
   global _are_dropped
   _are_dropped = True

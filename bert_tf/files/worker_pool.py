@@ -124,7 +124,7 @@ def _worker_error(process: Any, task: Any) -> ChildProcessError:
 def _start_workers(
   function: Function, num_workers: int
 ) -> Iterator[dict[multiprocessing.connection.Connection, Any]]:
-  """Starts processes; ends them after the scope, when they have cleaned up."""
+  """Starts processes; after the scope, ends them with time to clean up."""
   context = multiprocessing.get_context("spawn")
   workers = {}
   try:

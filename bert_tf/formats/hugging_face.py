@@ -93,7 +93,7 @@ class Reader:
 
   Has the methods of TensorFlow's checkpoint reader. Adds an untrained pooler if
   the file has none, and an untrained next-sentence head if it has only a
-  masked-LM head. These values are the same in every call.
+  masked-LM head. The untrained values are always the same.
 
   Args:
     path: the file. Its folder also has config.json.

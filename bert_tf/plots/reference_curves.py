@@ -31,7 +31,8 @@ TITLES = {
 # A reference has curves for training batches and for held-out text.
 PARTS = ("training", "held_out")
 
-# Horizontal axes and their titles. The word pieces of a run include padding.
+# Horizontal axes and their titles. Word pieces of a run include padding, unlike
+# those of a reference.
 AXES = {
   "step": "steps",
   "word_pieces": "word pieces (the run's with padding)",

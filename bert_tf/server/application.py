@@ -68,7 +68,7 @@ class Server:
     """Starts to listen and returns the address, http://HOST:PORT.
 
     Raises:
-      OSError: if it cannot listen at the address.
+      OSError: if the server cannot listen at the address.
     """
     self._metrics = metrics.Metrics(
       lambda: self._batcher.num_waiting,
@@ -385,7 +385,7 @@ def run(
     started: called with the address when the server listens.
 
   Raises:
-    OSError: if it cannot listen at the address.
+    OSError: if the server cannot listen at the address.
     ServingEndedError: if a fault ended the computation.
   """
   asyncio.run(_run(models, config, started))

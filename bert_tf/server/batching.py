@@ -253,8 +253,8 @@ class Batcher:
   def _take(self) -> list[_Waiting]:
     """Removes the next batch from the queue and returns it.
 
-    The batch holds the request that has waited longest and, as far as they fit,
-    requests of the most similar size, because rows are padded to the longest.
+    The batch holds the request that has waited longest. Others fill it, most
+    similar in size first, because all rows are padded to the longest.
     """
     # Clients may have disconnected.
     waiting = [w for w in self._waiting if not w.result.cancelled()]

@@ -209,7 +209,7 @@ def error_response(
 def json_response(value: Any, status: int = 200) -> web.Response:
   """Returns a JSON response in TensorFlow Serving's format."""
   text = _json(value) + "\n"
-  # UTF-8 cannot encode surrogates; this writes them as JSON's \ud800.
+  # UTF-8 cannot encode surrogates, so they are escaped as in JSON: \ud800.
   body = text.encode("utf-8", errors="backslashreplace")
   return web.Response(
     body=body, status=status, content_type="application/json", charset="utf-8"

@@ -80,8 +80,8 @@ def rows_at_once(
 ) -> int:
   """Returns the number of rows to compute in a call.
 
-  It is `max_batch_size`, or fewer (at least 1) if the outputs of a row may be
-  large, such as logits of the whole vocabulary at each position.
+  The number is `max_batch_size`, or less (at least 1) if the outputs of a row
+  may be large. An example is logits of the whole vocabulary at each position.
   """
   num_values = _max_values_per_row(model, signature, inputs)
   return max(1, min(config.max_batch_size, _MAX_VALUES_PER_CALL // num_values))
