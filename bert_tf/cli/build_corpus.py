@@ -16,7 +16,7 @@ from bert_tf.corpora import text_config
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CorpusConfig:
-  """The input and output files."""
+  """The input and output files, and the way to build the corpus."""
 
   input_file: str = settings.setting(
     "pydoc",

@@ -68,8 +68,8 @@ def _find_files(patterns: str, pydoc_packages: str = "") -> list[str]:
   """Returns the text files that match the patterns.
 
   Raises:
-    ValueError: as `sources.find`, or if a file is not plain text. Its markup
-      would end up in the vocabulary.
+    ValueError: as `sources.find_files`, or if a file is not plain text, whose
+      markup would end up in the vocabulary.
   """
   inputs = sources.find_files(
     patterns, text_config.TextConfig(), text_config.LINES, pydoc_packages

@@ -55,7 +55,7 @@ class _HelpFlag(flags.BooleanFlag):
     self._description = description
 
   def parse(self, argument: str | bool) -> None:
-    """Prints the help and ends the program."""
+    """Prints the help and ends the program, if the flag is true."""
     if not self._parse(argument):
       return
     parts = [_adapt_examples((self._description or "").strip())]
@@ -75,7 +75,12 @@ class _KerasFinder(importlib.abc.MetaPathFinder):
   def find_spec(
     self, fullname: str, path: Sequence[str] | None, target: object = None
   ) -> None:
-    """Raises an error for a module that must not be imported."""
+    """Stops some imports; never finds a module.
+
+    Raises:
+      ValueError: for Keras if its backend is unknown.
+      ImportError: for Keras if its backend is missing, or for a hidden package.
+    """
     if fullname == "keras":
       backend.check_installed()
     elif fullname in HIDDEN_FROM_KERAS and _is_imported_by_keras():
@@ -172,7 +177,7 @@ def _start_log() -> None:
   handler.python_handler.stream = sys.stderr
   logging.get_absl_logger().setLevel(python_logging.root.level)
   python_logging.root.setLevel(python_logging.WARNING)
-  # Its warnings concern things that a user cannot change, such as retracing.
+  # TensorFlow warns of things that a user cannot change, such as retracing.
   python_logging.getLogger("tensorflow").setLevel(python_logging.ERROR)
 
 
@@ -187,7 +192,7 @@ def _speed_up_exit() -> None:
 
 
 def _adapt_examples(description: str) -> str:
-  """Returns a description whose examples call this program, if a script."""
+  """Returns the description; in a script, its examples call the script."""
   if not sys.argv[0].endswith(".py"):
     return description
   command = r"bert-tf [a-z-]+|python run_scripts/\w+\.py"
@@ -195,7 +200,10 @@ def _adapt_examples(description: str) -> str:
 
 
 def _parse(argv: list[str]) -> list[str]:
-  """Parses the flags and returns the other arguments; exits on a mistake."""
+  """Parses the flags; returns the program's name and the other arguments.
+
+  Reports a mistake and exits with status 1.
+  """
   try:
     arguments = flags.FLAGS(_join_booleans(argv))
     config_flags.check_required()

@@ -56,7 +56,9 @@ def build(
   flag_values: flags.FlagValues = flags.FLAGS,
   **values: Any,
 ) -> settings.Config:
-  """Returns the config of the flags, as `build_to_read`.
+  """Returns the config of the flags and checks its output paths.
+
+  See `build_to_read` for the arguments.
 
   Raises:
     OSError: if an output path cannot be written. The check comes before any
@@ -72,11 +74,11 @@ def build_to_read(
   flag_values: flags.FlagValues = flags.FLAGS,
   **values: Any,
 ) -> settings.Config:
-  """Returns the config of the flags, for a command that writes no output.
+  """Returns the config of the flags without checking its output paths.
 
   Args:
     config_class: the class given to `define`.
-    flag_values: where its flags are defined.
+    flag_values: the flags that `define` has defined.
     **values: values of fields that have no flag or that override it, by field
       name, nested fields included. A value may be a whole nested config.
   """
@@ -108,7 +110,7 @@ def check_required(flag_values: flags.FlagValues = flags.FLAGS) -> None:
   """Raises ValueError that names all missing required flags."""
   required = flag_values.flags_by_module_dict().get(REQUIRED, [])
   missing = [flag for flag in required if flag.value is None]
-  # Any of these names a model (model_flags.py).
+  # Any of these flags names a model (model_flags.py).
   names = ("model", "init_checkpoint", "bert_config_file")
   model = [flag_values[name] for name in names if name in flag_values]
   if missing and len(model) > 1 and all(flag.value is None for flag in model):

@@ -60,7 +60,7 @@ class ConversionConfig:
 
 
 def _convert(config: ConversionConfig) -> None:
-  """Writes a model in another format."""
+  """Writes a model in another format; prints its heads and notes."""
   from bert_tf.convert import convert, pretrained
 
   config_flags.refuse_given(

@@ -64,7 +64,7 @@ def main() -> None:
     config.input_file, config.text, text_config.LINES, config.pydoc_packages
   )
   text_flags.check(inputs)
-  # Fails before the text is processed, which may take hours.
+  # These checks come before the text is processed, which may take hours.
   _check_output(config, [source.path for source in inputs])
   pretraining_data.load_tokenizer(config.data)
   target = config.output_file.split(",")[0].strip()
@@ -78,7 +78,7 @@ def main() -> None:
 
 
 def _check_output(config: CommandConfig, input_files: list[str]) -> None:
-  """Raises ValueError for output files or shards that cannot be written."""
+  """Raises ValueError for faulty output files or an unsuitable num_shards."""
   from bert_tf.data import pretraining_beam, pretraining_shards
 
   if config.beam.runner:

@@ -53,7 +53,7 @@ class DeviceConfig:
 
 
 def run(main: Callable[[], None], description: str | None) -> None:
-  """Calls `command.run` on the devices that the flags of DeviceConfig name."""
+  """Runs a command on the devices that the flags name; see `command.run`."""
   config_flags.define(DeviceConfig)
 
   def run_on_devices() -> None:
@@ -78,11 +78,12 @@ def run(main: Callable[[], None], description: str | None) -> None:
 def _set_pjrt(config: DeviceConfig) -> None:
   """Sets the variables that tensorflow-tpu reads for a local TPU.
 
-  It reads them when it is imported. Variables that are set stay unchanged.
+  tensorflow-tpu reads the variables when it is imported. Variables that are
+  already set stay unchanged.
   """
   if not config.use_tpu or _tpu_name(config) != "local":
     return
-  if importlib.util.find_spec("libtpu"):  # It comes with tensorflow-tpu.
+  if importlib.util.find_spec("libtpu"):  # Part of tensorflow-tpu.
     library = importlib.import_module("libtpu").get_library_path()
     os.environ.setdefault("PJRT_DEVICE", "TPU")
     os.environ.setdefault("NEXT_PLUGGABLE_DEVICE_USE_C_API", "true")

@@ -41,7 +41,7 @@ class CommandConfig:
 
 
 def main() -> None:
-  """Builds the config from the flags and extracts."""
+  """Writes the features of the lines of the input file."""
   from bert_tf.inference import feature_extraction
 
   config = config_flags.build(CommandConfig, **model_flags.require_model())

@@ -10,7 +10,7 @@ from bert_tf.cli import config_flags
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ModelFlags:
-  """The model; --model is enough."""
+  """Flags that name the model; --model replaces the others."""
 
   model: str | None = settings.setting(
     None,
@@ -37,7 +37,9 @@ class ModelFlags:
 
 
 def read_flags() -> dict[str, str | None]:
-  """Returns the original's three settings, with --model as init_checkpoint.
+  """Returns init_checkpoint, bert_config_file and vocab_file by name.
+
+  --model gives the init_checkpoint.
 
   Raises:
     ValueError: if --model and --init_checkpoint name different models.
@@ -65,7 +67,7 @@ def require_model() -> dict[str, str | None]:
 
 
 def resolve_files(needs_vocab: bool = True) -> dict[str, str | None]:
-  """Returns the original's three settings as paths of files.
+  """Returns init_checkpoint, bert_config_file and vocab_file as paths.
 
   If no model is named, config and vocabulary are those of the run in
   --output_dir, if there is one.

@@ -23,7 +23,7 @@ class PlotConfig:
 
 
 def main() -> None:
-  """Plots the curves."""
+  """Plots the curves of a run or the results of a sweep."""
   from bert_tf.tasks import sweep_plot
   from bert_tf.training import curves
 

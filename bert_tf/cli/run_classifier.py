@@ -12,7 +12,7 @@ from bert_tf.tasks.classification import config as classification_config
 
 
 def main() -> None:
-  """Builds the config from the flags and runs, once or several times."""
+  """Runs the task of the flags: once, `num_runs` times or over a grid."""
   from bert_tf.tasks import sweeps
   from bert_tf.tasks.classification import task
 
@@ -54,7 +54,7 @@ def run() -> None:
   config_flags.define(classification_config.ClassificationConfig)
   config_flags.define(model_flags.ModelFlags)
   config_flags.define(config_lib.SweepConfig)
-  # A boolean flag that also takes a value; without one, the paper's grid.
+  # A boolean flag that also takes a value; --grid alone is the paper's grid.
   flags.DEFINE(
     flags.ArgumentParser(),
     "grid",

@@ -12,7 +12,7 @@ from bert_tf.tasks.ner import config as ner_config
 
 
 def main() -> None:
-  """Builds the config from the flags and runs, once or several times."""
+  """Runs the task of the flags, once or `num_runs` times."""
   from bert_tf.tasks import sweeps
   from bert_tf.tasks.ner import task
 

@@ -29,7 +29,7 @@ from bert_tf.tasks import pretraining_config
 
 
 def main() -> None:
-  """Builds the config from the flags and runs."""
+  """Trains and evaluates on records, as the flags say."""
   from bert_tf.tasks import pretraining
 
   files = model_flags.resolve_files(needs_vocab=False)

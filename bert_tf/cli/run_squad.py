@@ -26,11 +26,11 @@ class InteractiveConfig:
 
 
 def main() -> None:
-  """Builds the configs from the flags and runs."""
+  """Trains and predicts, then answers questions, as the flags say."""
   from bert_tf.tasks import sweeps
   from bert_tf.tasks.squad import metrics, task
 
-  # Evaluation is prediction with scores, so the batch sizes are equal.
+  # Evaluation is prediction with scores, so it uses predict_batch_size.
   files = model_flags.resolve_files()
   is_interactive = config_flags.build(InteractiveConfig).interactive
   config = config_flags.build_to_read(squad_config.SquadConfig, **files)
@@ -69,7 +69,7 @@ def _check_is_one_run(num_runs: int) -> None:
 
 
 def _check_has_adapter(config: squad_config.SquadConfig) -> None:
-  """Raises ValueError for an adapter that the answering model lacks."""
+  """Raises ValueError for a lora_adapter without a model in output_dir."""
   from bert_tf import checkpoints
 
   train = config.train
@@ -85,8 +85,8 @@ def _check_has_adapter(config: squad_config.SquadConfig) -> None:
 def _answer_questions(config: squad_config.SquadConfig) -> None:
   """Answers questions from stdin.
 
-  A run in output_dir uses its own config and vocabulary, because the flags
-  name those of the model that it started from.
+  If output_dir has a trained model, uses its config and vocabulary, because
+  the flags name those of the model from which training started.
   """
   from bert_tf import checkpoints, model_folder
   from bert_tf.inference import question_answering

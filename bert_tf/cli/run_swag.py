@@ -10,7 +10,7 @@ from bert_tf.tasks.swag import config as swag_config
 
 
 def main() -> None:
-  """Builds the config from the flags and runs, once or several times."""
+  """Runs the task of the flags, once or `num_runs` times."""
   from bert_tf.tasks import sweeps
   from bert_tf.tasks.swag import task
 

@@ -37,13 +37,13 @@ def check(inputs: Iterable[sources.InputFile]) -> None:
 def check_text(
   text: str, reading: text_config.TextConfig, pydoc_packages: str = ""
 ) -> None:
-  """Calls `check` for the inputs that `text` names, if such a flag is set.
+  """Calls `check` for the files in `text` if the user set a flag in _FORMATS.
 
   Finding the inputs takes a while: it detects their formats and writes pydoc's
   text.
 
   Raises:
-    ValueError: as `check` and `sources.find`.
+    ValueError: as `check` and `sources.find_files`.
   """
   if any(map(config_flags.is_given, _FORMATS)):
     check(sources.find_files(text, reading, text_config.TEXT, pydoc_packages))
@@ -51,7 +51,7 @@ def check_text(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BeamConfig:
-  """The Beam runner, if any."""
+  """The Beam runner and its options. Without a runner, Beam is not used."""
 
   runner: str | None = settings.setting(
     None,
@@ -70,7 +70,7 @@ class BeamConfig:
 def create_corpus(
   config: BeamConfig, num_workers: int, resume: bool
 ) -> Callable[..., dict[str, int]]:
-  """Returns the function that builds a corpus, with processes or on Beam."""
+  """Returns the function that builds a corpus: on Beam if a runner is set."""
   from bert_tf.corpora import corpus_build
 
   if config.runner:

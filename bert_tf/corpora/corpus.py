@@ -23,7 +23,7 @@ from bert_tf.files import paths as paths_lib
 
 _BLOCK_BYTES = 1 << 22
 
-# A character that `str.strip` strips, as UTF-8. All are below U+10000.
+# Matches a character that `str.strip` strips, as UTF-8. All are below U+10000.
 _SPACE = b"|".join(
   re.escape(chr(code).encode())
   for code in range(0x10000)
@@ -93,7 +93,11 @@ def input_files(
 
 
 def _find_files(pattern: str) -> list[str]:
-  """Returns the files that a name or a glob matches, checked."""
+  """Returns the files that a name or a glob matches.
+
+  Raises:
+    ValueError: if nothing matches, or a match is a folder or empty.
+  """
   if paths_lib.exists(pattern):
     paths = [pattern]
   elif glob.has_magic(pattern):
@@ -143,7 +147,7 @@ def write_documents(path: str, documents_: Iterable[Sequence[str]]) -> int:
 def is_held_out(document: Sequence[str], fraction: float, seed: int) -> bool:
   """Returns whether a document is held out for evaluation.
 
-  A hash of `seed` and the text decides for a share `fraction` of all documents.
+  A hash of `seed` and the text selects about `fraction` of all documents.
   Copies of a document are therefore in the same split.
   """
   text = "\n".join([str(seed), *document]).encode()
@@ -219,7 +223,7 @@ def shard_documents(shard: Shard) -> Iterator[list[str]]:
 def _choose_first_documents(
   starts: Sequence[int], total: int, num_shards: int
 ) -> list[int]:
-  """Returns the first document of each shard, for shards of similar size."""
+  """Returns the index of each shard's first document, for similar sizes."""
   firsts = [0]
   for shard in range(1, num_shards):
     goal = total * shard // num_shards

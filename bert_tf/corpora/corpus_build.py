@@ -35,7 +35,7 @@ from bert_tf.files import atomic, beam_pipeline, paths, shard_files, worker_pool
 class Output:
   """The files to write."""
 
-  output_file: str  # With several shards, the name `shard_file` completes.
+  output_file: str  # With several shards, their numbers are added to it.
   num_shards: int = 1
   eval_output_file: str | None = None  # Held-out documents; None for no split.
   eval_fraction: float = 0.1  # Share of held-out documents, (0, 1).
@@ -43,16 +43,16 @@ class Output:
 
   @property
   def files(self) -> list[str]:
-    """The files of the shards, in order."""
+    """The paths of the shards, in order."""
     return shard_files.shard_names(self.output_file, self.num_shards)
 
   @property
   def report_file(self) -> str:
-    """The counts as JSON. Exists when the output is complete."""
+    """Path of settings and counts as JSON; written last."""
     return f"{self.output_file}.report.json"
 
 
-# Builds parts.
+# Function that builds the given parts, in local processes or on Beam.
 Builder = Callable[[Iterable[corpus_parts.Part]], None]
 
 
@@ -165,9 +165,9 @@ def as_lines(
 ) -> Iterator[list[str]]:
   """Yields files of one sentence per line: the inputs or a temporary corpus.
 
-  The inputs serve if all have the format `lines` and no filter is set. The
-  temporary corpus is in a hidden folder next to `target`. The folder is
-  removed unless the body raises.
+  Yields the inputs if all have the format `lines` and no filter is set.
+  Otherwise the temporary corpus is in a hidden folder next to `target`, which
+  is removed unless the body raises.
 
   Args:
     config: input format, sentence splitting and filters.
@@ -243,7 +243,11 @@ def _collect_settings(
 def _is_complete(
   output: Output, settings: dict[str, Any], work_dir: str
 ) -> bool:
-  """Returns whether an earlier run with the same settings is complete."""
+  """Returns whether an earlier run is complete.
+
+  Raises:
+    ValueError: if the complete run had other settings.
+  """
   if paths.exists(work_dir) or not paths.exists(output.report_file):
     return False
   shard_files.check_same_settings(settings, output.report_file)
@@ -252,7 +256,7 @@ def _is_complete(
 
 
 def _prepare(work_dir: str, settings: dict[str, Any], resume: bool) -> None:
-  """Makes the folder of the parts, or checks the one to resume with."""
+  """Makes a folder for parts, or checks the settings of the one to resume."""
   note = os.path.join(work_dir, "settings.json")
   if resume and paths.exists(note):
     shard_files.check_same_settings(settings, note)
@@ -279,7 +283,11 @@ def _publish(
   parts: Sequence[corpus_parts.Part],
   counts: collections.Counter[str],
 ) -> None:
-  """Writes the output from the finished parts."""
+  """Writes the output from the finished parts.
+
+  Raises:
+    ValueError: if the training or held-out text would have no document.
+  """
   num_eval = counts["eval_documents"]
   num_train = counts["documents"] - num_eval
   if not counts["documents"]:

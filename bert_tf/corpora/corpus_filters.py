@@ -36,7 +36,7 @@ class Duplicates:
     self._seen: set[bytes] = set()
 
   def is_new(self, text: str) -> bool:
-    """Remembers a text; returns whether none before had the same words."""
+    """Remembers a text; returns whether its words, in order, are new."""
     words = " ".join(text.split()).encode()
     digest = hashlib.blake2b(words, digest_size=16).digest()
     is_new = digest not in self._seen

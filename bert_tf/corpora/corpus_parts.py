@@ -35,38 +35,41 @@ class Part:
   """Consecutive documents of the input."""
 
   index: int
-  work_dir: str  # The folder of its files.
+  work_dir: str  # The folder of all parts.
   config: text_config.TextConfig
   eval_fraction: float  # Share of held-out documents, [0, 1).
   random_seed: int  # Chooses the held-out documents.
-  stage: str = ""  # Prefix of the files' suffixes: "", or DISTINCT.
+  stage: str = ""  # DISTINCT for the files without near-duplicates.
 
   def __str__(self) -> str:
     return f"part {self.index} of the text"
 
   @property
   def raw_file(self) -> str:
-    """The fields of a `sources.Document` as they were read, one per line."""
+    """Path of the documents as read: one `sources.Document` per line, as JSON.
+
+    Removed when the part is built.
+    """
     return self._file("raw.jsonl")
 
   @property
   def text_file(self) -> str:
-    """The sentences."""
+    """Path of the training text, one sentence per line."""
     return self._file("txt")
 
   @property
   def eval_file(self) -> str:
-    """The sentences of held-out documents."""
+    """Path of the held-out text, one sentence per line."""
     return self._file("eval.txt")
 
   @property
   def sketches_file(self) -> str:
-    """For each document, whether it is held out, and its sketch."""
+    """Path of the sketches: [is held out, sketch] as JSON per document."""
     return self._file("sketches.jsonl")
 
   @property
   def counts_file(self) -> str:
-    """The counts. Exists when the part is finished."""
+    """Path of the counts as JSON. Exists when the part is finished."""
     return self._file("json")
 
   @property
@@ -91,11 +94,13 @@ def write_raw(part: Part, documents: Iterable[sources.Document]) -> None:
 
 
 def build(part: Part, report: Callable[[int], None]) -> None:
-  """Builds a part in a worker, unless it is finished.
+  """Builds a part in a worker and removes its raw file.
+
+  Does nothing if the part is finished.
 
   Args:
     part: the part. Its documents have been written.
-    report: called with a number of documents.
+    report: called with 1 for each document.
 
   Raises:
     ChildProcessError: if a document cannot be split into sentences. Not a
@@ -213,7 +218,7 @@ def read_counts(part: Part) -> collections.Counter[str]:
 def _documents(
   part: Part, counts: collections.Counter[str], report: Callable[[int], None]
 ) -> Iterator[list[str]]:
-  """Yields the documents that pass the filters, as sentences."""
+  """Yields documents that pass the filters, as sentences; updates counts."""
   config = part.config
   raw = [
     sources.Document(*json_files.parse(line, part.raw_file))
@@ -241,7 +246,7 @@ def _documents(
 
 
 def _split_lines(document: sources.Document) -> list[str]:
-  """Returns the non-blank lines of a document."""
+  """Returns the non-blank lines of a document; extracts text from wikitext."""
   text = document.text
   if document.hidden_namespaces is not None:
     text = wikitext.plain_text(text, document.hidden_namespaces)
@@ -328,7 +333,10 @@ class Reader:
 def _group_documents(
   documents: Iterable[sources.Document],
 ) -> Iterator[list[sources.Document]]:
-  """Yields lists of documents of about PART_CHARS characters."""
+  """Groups documents into lists of consecutive ones.
+
+  Each list except the last has at least PART_CHARS characters.
+  """
   group = []
   num_chars = 0
   for document in documents:

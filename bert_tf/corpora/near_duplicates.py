@@ -32,7 +32,7 @@ _WORD = re.compile(rf"[{_NO_SPACES}]|[^\W_{_NO_SPACES}]+")
 
 
 def check_package() -> None:
-  """Raises ImportError if the library of the sketches is missing."""
+  """Raises ImportError if rensa, which makes the sketches, is missing."""
   with errors.needs_extra("finding near-duplicates", extra="corpus"):
     import rensa  # noqa: F401
 
@@ -48,8 +48,9 @@ def sketch(lines: Iterable[str], seed: int) -> str:
   """Returns the MinHash sketch of a document as hexadecimal digits.
 
   Args:
-    lines: of the document.
-    seed: of the hash functions. Only sketches of the same seed are comparable.
+    lines: lines of the document.
+    seed: seed of the hash functions. Only sketches with the same seed are
+      comparable.
   """
   import rensa
 
@@ -61,11 +62,11 @@ def sketch(lines: Iterable[str], seed: int) -> str:
 class NearDuplicates:
   """Detects documents that are similar to an earlier one, by their sketches.
 
-  Takes about 1 kB per document.
+  Takes about 1 kB of memory per document.
 
   Args:
     similarity: lowest Jaccard index of near-duplicates, (0, 1].
-    seed: of the sketches.
+    seed: seed of the sketches.
   """
 
   def __init__(self, similarity: float, seed: int) -> None:
@@ -82,7 +83,10 @@ class NearDuplicates:
     )
 
   def is_new(self, sketched: str) -> bool:
-    """Returns whether a document is similar to no earlier new document."""
+    """Returns False if a document is similar to an earlier new one.
+
+    Otherwise remembers its sketch, `sketched`.
+    """
     import rensa
 
     minhash = rensa.RMinHash(_NUM_HASHES, self._seed)

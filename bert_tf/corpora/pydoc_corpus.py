@@ -35,12 +35,13 @@ _SKIPPED_FILES = re.compile(r".*_test\.py|test_.*\.py|conftest\.py|gen_.*\.py")
 # Sentences that a document needs for next-sentence prediction. Smaller modules
 # of a folder are joined.
 _MIN_SENTENCES = 5
+# Limits of a sentence.
 _MIN_WORDS = 4
 _MAX_CHARS = 500
 
 
 def documents(packages: Sequence[str] = ()) -> Iterator[list[str]]:
-  """Yields the documentation as documents of sentences, in a fixed order.
+  """Yields the documents as lists of sentences, in a fixed order.
 
   A document is a help topic or a module with at least five sentences of four
   words or more. Small modules of one folder are joined into one document.
@@ -90,7 +91,11 @@ def _read_folder(top: str, seen: set[str]) -> Iterator[list[str]]:
 def _make_documents(
   modules: Iterable[Iterable[str]], seen: set[str]
 ) -> Iterator[list[str]]:
-  """Yields a document per module, and a joint document of all small modules."""
+  """Yields a document per module, and one that joins all small modules.
+
+  Drops sentences that are in `seen` and adds the others to it. Drops the small
+  modules if they have too few sentences together.
+  """
   small = []
   for docstrings in modules:
     document = []
@@ -208,7 +213,7 @@ _SIGNATURE = re.compile(
 
 
 def _is_never_prose(text: str) -> bool:
-  """Returns whether a line is a signature, a type, a heading or a version."""
+  """Returns whether a line is a signature, type, heading or version note."""
   return any(
     pattern.fullmatch(text)
     for pattern in (_VERSION_DIRECTIVE, _TYPE_LINE, _SECTION, _SIGNATURE)

@@ -82,7 +82,7 @@ def find_files(
 def _detect_format(
   path: str, config: text_config.TextConfig, plain_format: str
 ) -> str:
-  """Returns the format of a file, detected by its content and its name."""
+  """Returns the configured format; detects AUTO by content and name."""
   if config.input_format != text_config.AUTO:
     return config.input_format
   if not paths.is_file(path):
@@ -194,7 +194,10 @@ def _read_text(path: str, documents: str) -> Iterator[str]:
 
 
 def _read_paragraphs(path: str) -> Iterator[str]:
-  """Yields the paragraphs between blank lines, each joined into one line."""
+  """Yields the paragraphs between blank lines, each joined into one line.
+
+  Cuts a paragraph longer than _MAX_DOCUMENT_CHARS.
+  """
   held: list[str] = []
   num_chars = 0
   for line in text_lines.read_lines(path):

@@ -4,6 +4,7 @@ import dataclasses
 
 from bert_tf import settings
 
+# Values of input_format.
 LINES = "lines"
 TEXT = "text"
 JSONL = "jsonl"
@@ -12,6 +13,7 @@ DUMP = "dump"
 WIKIEXTRACTOR = "wikiextractor"
 AUTO = "auto"
 
+# Values of documents: the end of a document in running text.
 FILE = "file"
 BLANK_LINE = "blank_line"
 LINE = "line"

@@ -12,7 +12,8 @@ from bert_tf.files import compression, errors
 # Numbers of MediaWiki's namespaces.
 _ARTICLE, _FILE, _CATEGORY = 0, 6, 14
 
-# Names of these namespaces in every wiki, in addition to those in its language.
+# Names of the file and category namespaces in every wiki. Each wiki adds names
+# in its language.
 _NAMES_EVERYWHERE = ("category", "file", "image")
 
 # The standard attribute xml:lang.
@@ -50,7 +51,7 @@ def articles(
           counts["pages_passed_over"] += 1
         else:
           yield text, hidden
-        root.element.clear()  # Otherwise it would hold all pages.
+        root.element.clear()  # Otherwise the root would hold all pages.
     except (ElementTree.ParseError, mwxml_errors.MalformedXML) as error:
       raise _xml_error(path, title, error) from None
 

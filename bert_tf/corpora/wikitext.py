@@ -40,9 +40,9 @@ _REMAINS = re.compile(
 # -{T|A}-.
 _VARIANTS = re.compile(r"-\{([^{}]*)\}-")
 
-# The parser scans to the end of the page for each unclosed mark. A page whose
-# unclosed marks times characters exceed this limit would take over a second. It
-# is cut into blocks of _BLOCK_CHARS characters.
+# The parser scans to the end of the page for each unclosed mark. If unclosed
+# marks times characters exceed this limit, parsing would take over a second, so
+# the page is cut into blocks of _BLOCK_CHARS characters.
 _MAX_UNCLOSED_CHARS = 1 << 25
 _BLOCK_CHARS = 500
 _BLOCK = re.compile(rf"[^\n]{{1,{_BLOCK_CHARS}}}\n?|\n")

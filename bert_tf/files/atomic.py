@@ -55,7 +55,7 @@ def file(path: str) -> Iterator[str]:
 
 @contextlib.contextmanager
 def files(targets: Sequence[str]) -> Iterator[list[str]]:
-  """Yields local paths to write to, and moves the files to their targets.
+  """Yields local paths to write to, then moves the files to their targets.
 
   The paths end in the names of the targets, for libraries that look at the
   suffix. Files are moved in the given order after the body. If the body raises,
@@ -138,10 +138,11 @@ def _replace_folder(unfinished: str, target: str, aside: str) -> None:
 
 @contextlib.contextmanager
 def hidden_folder(target: str) -> Iterator[str]:
-  """Yields an empty local folder to write `target` in, and removes it later.
+  """Yields an empty local folder to write `target` in; removes it at the end.
 
   The folder is hidden and next to the target, whose parent is made. For remote
-  targets it is a temporary folder of this machine.
+  targets it is a temporary folder of this machine. For local targets, also
+  removes the hidden folders that killed processes of this host left.
   """
   parent, name = paths.split(target)
   paths.make_folder(parent)

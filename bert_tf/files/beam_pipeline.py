@@ -9,7 +9,12 @@ from bert_tf.files import errors
 
 
 def create(runner: str, pipeline_options: str) -> Any:
-  """Returns an empty `beam.Pipeline`; raises ValueError for bad options."""
+  """Returns an empty `beam.Pipeline`.
+
+  Raises:
+    ValueError: for an unknown runner or bad options.
+    ImportError: if apache-beam is missing.
+  """
   with errors.needs_extra("`runner`, unlike `num_workers`,", extra="beam"):
     import apache_beam as beam
   options = _parse_options(pipeline_options)
@@ -36,7 +41,7 @@ def _parse_options(pipeline_options: str) -> Any:
     )
 
   def check(parser: Any) -> None:
-    parser.error = refuse  # By default it prints all options and exits.
+    parser.error = refuse  # By default, error prints all options and exits.
     _, unknown = parser.parse_known_args(words)
     if unknown:
       refuse(f"no option {' '.join(unknown)}")
@@ -47,7 +52,7 @@ def _parse_options(pipeline_options: str) -> Any:
     refuse(str(error))
   if any(word.split("=")[0] == "--runner" for word in words):
     refuse("name the runner only with `runner`")
-  # Beam only logs unknown options. This passes its parser to `check`.
+  # Beam only logs unknown options, so `check` receives the parser of Beam.
   beam_options.PipelineOptions([]).get_all_options(add_extra_args_fn=check)
   return beam_options.PipelineOptions(words)
 

@@ -30,7 +30,7 @@ def open_file(path: str) -> Iterator[BinaryIO]:
 
 @contextlib.contextmanager
 def decompressed(path: str, stored: BinaryIO) -> Iterator[BinaryIO]:
-  """Decompresses an open file; raises the errors of `opened`."""
+  """Decompresses an open file; raises the errors of `open_file`."""
   try:
     with _choose_opener(path)(stored) as reader:
       yield reader
@@ -47,7 +47,7 @@ def text_writer(path: str, name: str) -> TextIO:
 
   Args:
     path: the file to write.
-    name: its final name, whose suffix decides.
+    name: final name of the file. Its suffix selects the compression.
   """
   return _choose_opener(name)(path, "wt", encoding="utf-8", newline="\n")
 

@@ -13,8 +13,8 @@ _MARKS = {
 }
 _SAMPLE_BYTES = 1 << 12
 
-# UTF-16 without a mark has at least this share of zero bytes, all at even or
-# all at odd offsets. Russian text has one for each blank.
+# UTF-16 without a byte order mark has at least this share of zero bytes, all at
+# even or all at odd offsets. Russian text has one for each blank.
 _MIN_ZEROS = 0.02
 
 
@@ -23,7 +23,7 @@ def check(path: str, start: bytes) -> None:
 
   Args:
     path: The file.
-    start: The file, or its first line or block.
+    start: Content of the file, or its first line or block.
   """
   for mark, encoding in _MARKS.items():
     if start.startswith(mark):
@@ -74,7 +74,7 @@ def _guess_encoding(start: bytes) -> str | None:
   """Returns the name of the encoding if text looks like UTF-16 or UTF-32.
 
   UTF-8 text may also have zero bytes, such as at the end of a file after a
-  crash. These are at even and odd offsets.
+  crash. Such bytes are at even and odd offsets.
   """
   zeros = [start[offset::4].count(0) for offset in range(4)]
   even, odd = zeros[0] + zeros[2], zeros[1] + zeros[3]

@@ -95,7 +95,10 @@ def check_object(
   types: Mapping[str, Kind] | None = None,
   required: Sequence[str] = (),
 ) -> None:
-  """Raises ValueError unless a value is such an object; see `read_object`."""
+  """Raises ValueError unless a value is an object with the keys and types.
+
+  The arguments are those of `read_object`.
+  """
   if not isinstance(value, dict):
     shown = errors.shorten(repr(value))
     raise ValueError(f"{path} holds {shown}; it must hold a JSON object.")

@@ -71,7 +71,11 @@ def hold(folder: str) -> Iterator[None]:
 
 
 def _lock(path: str) -> int:
-  """Returns the descriptor of a file that this process has locked."""
+  """Makes and locks a file; returns its descriptor.
+
+  Raises:
+    FolderInUseError: if another process has locked the file.
+  """
   while True:
     opened = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     try:
@@ -97,7 +101,10 @@ def _is_at(opened: int, path: str) -> bool:
 
 @contextlib.contextmanager
 def _hold_by_renewing(path: str) -> Iterator[None]:
-  """Holds a lock by renewing its file in a thread."""
+  """Holds a lock by renewing its file in a thread.
+
+  If the file exists, first waits for _STALE_SECONDS to see if it is renewed.
+  """
   before = _read_lock(path)
   deadline = time.monotonic() + _STALE_SECONDS
   while before and time.monotonic() < deadline:

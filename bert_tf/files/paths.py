@@ -1,8 +1,9 @@
 """Access to local and remote files and folders with the same functions.
 
 Remote paths have a scheme, such as gs://, and are handled by `tf.io.gfile`.
-Only they import TensorFlow, so code that reads local text and vocabularies
-starts fast. Every function raises OSError if a path cannot be read or written.
+Local paths do not import TensorFlow, so code that reads local text and
+vocabularies starts fast. Every function raises OSError if a path cannot be read
+or written.
 """
 
 import codecs
@@ -115,7 +116,7 @@ def without_mark(path: str, start: bytes) -> bytes:
 
   Args:
     path: The file.
-    start: The file, or its first line or block.
+    start: Content of the file, or its first line or block.
 
   Raises:
     ValueError: if the file looks like UTF-16 or UTF-32.
@@ -216,11 +217,11 @@ def rename(path: str, new_path: str) -> None:
 
 
 def link(path: str, new_path: str) -> None:
-  """Makes a hard link to a file, or a copy if links are not supported."""
+  """Makes a hard link to a local file, or a copy if that is not possible."""
   try:
     if not is_remote(path):
       return os.link(path, new_path)
-  except OSError:  # The file system does not support links.
+  except OSError:  # The file system has no links, or `new_path` exists.
     pass
   return copy(path, new_path)
 

@@ -17,7 +17,7 @@ def shard_file(output_file: str, index: int, num_shards: int) -> str:
 
 
 def shard_names(output_file: str, num_shards: int) -> list[str]:
-  """Returns the files of all shards, in order; `output_file` for one shard."""
+  """Returns the paths of all shards; only `output_file` for one shard."""
   if num_shards == 1:
     return [output_file]
   return [shard_file(output_file, i, num_shards) for i in range(num_shards)]
@@ -34,12 +34,12 @@ def check_output(names: Iterable[str], input_files: Iterable[str]) -> None:
 
 
 def write_settings(settings: dict[str, Any], note: str) -> None:
-  """Writes the settings file. A resumed run must have the same settings."""
+  """Writes settings to the file `note`, to be checked when a run resumes."""
   atomic.write_lines(note, [json.dumps(settings, indent=2)])
 
 
 def read_settings(note: str) -> dict[str, Any]:
-  """Returns the content of a settings file; {} if it is damaged."""
+  """Returns the settings in the file `note`; {} if missing or damaged."""
   try:
     return json_files.read_object(note)
   except ValueError:
@@ -47,7 +47,7 @@ def read_settings(note: str) -> dict[str, Any]:
 
 
 def check_same_settings(settings: dict[str, Any], note: str) -> None:
-  """Raises ValueError if the run to resume had other settings."""
+  """Raises ValueError unless the file `note` has the same settings."""
   before = read_settings(note)
   for name, value in settings.items():
     if name not in before or before[name] != value:

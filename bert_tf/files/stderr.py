@@ -39,7 +39,8 @@ _are_dropped = False  # Set by `drop_notes`.
 def drop_notes() -> None:
   """Drops notes until the process ends. Python's own stderr is not filtered.
 
-  A separate process filters the lines, so that those of a crash are not lost.
+  A separate process filters the lines, so that the last lines before a crash
+  are not lost.
   """
   global _are_dropped
   _are_dropped = True
@@ -64,7 +65,7 @@ def shows_notes() -> bool:
 
 @contextlib.contextmanager
 def without_notes() -> Iterator[None]:
-  """Drops the notes of this scope. Other lines appear when it ends."""
+  """Drops the notes of this scope. Other lines appear when the scope ends."""
   if shows_notes():
     yield
     return
@@ -107,7 +108,7 @@ def is_not_noise(record: logging.LogRecord) -> bool:
 
 @contextlib.contextmanager
 def without_tensorflow_log() -> Iterator[None]:
-  """Limits the log of TensorFlow's Python code to warnings and errors."""
+  """Limits the logs of absl and TensorFlow to warnings in this scope."""
   from absl import logging as absl_logging
 
   verbosity = absl_logging.get_verbosity()

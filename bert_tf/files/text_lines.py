@@ -13,8 +13,8 @@ def read_lines(path: str) -> Iterator[str]:
   Drops a byte order mark and all carriage returns.
 
   Raises:
-    ValueError: if the text is not UTF-8, or a compressed file is damaged. Names
-      the file and the line.
+    ValueError: if the text is not UTF-8 (names file and line), or a compressed
+      file is damaged (names the file).
   """
   with compression.open_file(path) as reader:
     # The first line may be too short to detect the encoding.

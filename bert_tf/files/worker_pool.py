@@ -80,7 +80,7 @@ def _distribute(
   workers: dict[multiprocessing.connection.Connection, Any],
   report: Callable[[int], None],
 ) -> Generator[tuple[Any, Any], None, None]:
-  """Gives every worker a task, and the next task when it is finished."""
+  """Gives each worker one task at a time; yields (task, result)."""
   busy: dict[multiprocessing.connection.Connection, Any] = {}
   upcoming = next(waiting, None)
 
@@ -124,7 +124,7 @@ def _worker_error(process: Any, task: Any) -> ChildProcessError:
 def _start_workers(
   function: Function, num_workers: int
 ) -> Iterator[dict[multiprocessing.connection.Connection, Any]]:
-  """Starts processes; ends them after the scope, when they have cleaned up."""
+  """Starts processes; after the scope, ends them with time to clean up."""
   context = multiprocessing.get_context("spawn")
   workers = {}
   try:

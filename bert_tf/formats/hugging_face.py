@@ -93,7 +93,7 @@ class Reader:
 
   Has the methods of TensorFlow's checkpoint reader. Adds an untrained pooler if
   the file has none, and an untrained next-sentence head if it has only a
-  masked-LM head. These values are the same in every call.
+  masked-LM head. The untrained values are always the same.
 
   Args:
     path: the file. Its folder also has config.json.
@@ -142,7 +142,7 @@ class Reader:
       self._add_layer(config, "next-sentence head", head)
 
   def get_variable_to_shape_map(self) -> dict[str, tuple[int, ...]]:
-    """Returns the shape of every tensor."""
+    """Returns the shapes of all tensors by the release's names."""
     shapes = {name: value.shape for name, value in self._added.items()}
     for name, key in self._keys.items():
       shape = tuple(self._file.get_slice(key).get_shape())
@@ -150,7 +150,10 @@ class Reader:
     return shapes
 
   def get_tensor(self, name: str) -> np.ndarray:
-    """Returns a tensor; converts other floating-point types to float32."""
+    """Returns a tensor by the release's name.
+
+    Floating-point types become float32. Kernels are transposed.
+    """
     if name in self._added:
       return self._added[name]
     value = self._file.get_tensor(self._keys[name])
@@ -198,7 +201,10 @@ class Reader:
 
 
 def conversion_advice(setting: str) -> str:
-  """Returns advice on converting a model of another library to safetensors."""
+  """Returns advice on converting a model of another library to safetensors.
+
+  `setting` is the argument of from_pretrained, such as "from_tf".
+  """
   return (
     "in transformers 4 with PyTorch, load it by from_pretrained(folder, "
     f"{setting}=True) of the class that config.json names and save it by "
@@ -214,8 +220,8 @@ def untrained_note(layer: str) -> str:
 def untrained_values(
   shapes: Mapping[str, tuple[int, ...]], stddev: float
 ) -> dict[str, np.ndarray]:
-  """Returns untrained matrices and biases, the same in every call."""
-  # Matrices are not zero, or the layers below would get no gradient at first.
+  """Returns truncated normal matrices and zero biases, equal in every call."""
+  # Zero matrices would pass no gradient to the layers below.
   return {
     name: np.clip(
       np.random.default_rng(0).standard_normal(shape, np.float32), -2.0, 2.0
@@ -335,7 +341,7 @@ def original_config(
 
 
 def find_task(config: Mapping[str, Any]) -> str:
-  """Returns the task of the class that config.json names."""
+  """Returns the task of the class in config.json; "encoder" if unknown."""
   names = config.get("architectures") or ()
   return next((_TASKS[name] for name in names if name in _TASKS), "encoder")
 

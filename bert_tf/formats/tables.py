@@ -26,7 +26,7 @@ _MAX_CELL_CHARS = 2**31 - 1
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-  """A file of rows."""
+  """A file of rows, and the columns to read."""
 
   path: str
   file_format: str  # "tsv", "csv" or "jsonl".
@@ -43,7 +43,7 @@ class Examples(list[T]):
 
 
 class BadRowError(ValueError):
-  """The fault of a row."""
+  """A row is faulty; the message describes the fault."""
 
 
 def read(
@@ -138,7 +138,11 @@ def get_text(row: Row, column: Column) -> str:
 
 
 def read_rows(table: Table) -> Iterator[tuple[int, Row | BadRowError]]:
-  """Yields the number of each line, from 1, with its row or its fault."""
+  """Yields (line number from 1, row or its fault) without header and blanks.
+
+  Raises:
+    ValueError: if the header lacks a column or has it twice.
+  """
   if table.file_format == "jsonl":
     for line, content in enumerate(text_lines.read_lines(table.path), 1):
       if content.strip():
@@ -172,10 +176,10 @@ def csv_cells(
   quotechar: str | None = '"',
   strict: bool = True,
 ) -> Iterator[tuple[int, list[str]]]:
-  """Yields line number and cells of a CSV file; blank lines have no cells.
+  """Yields (number of the last line, cells) of each row of a CSV file.
 
-  Drops carriage returns. A quoted cell may span several lines. The arguments
-  are those of csv.reader.
+  Blank lines have no cells. Drops carriage returns. A quoted cell may span
+  several lines. The arguments are those of csv.reader.
 
   Raises:
     ValueError: if the text is not UTF-8, or, if `strict`, a quotation mark is

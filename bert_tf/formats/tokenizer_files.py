@@ -70,8 +70,9 @@ _PARTS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 class TokenizerSettings:
   """Settings of a tokenizer in Hugging Face's files."""
 
-  do_lower_case: bool | None = None  # None if no file has it.
-  strip_accents: bool | None = None  # None is as do_lower_case.
+  # None if no file says it. True if tokenizer_config.json does not say it.
+  do_lower_case: bool | None = None
+  strip_accents: bool | None = None  # None: the same as do_lower_case.
   differing: tuple[str, ...] = ()  # Settings that are not implemented.
 
   def notes(self) -> tuple[str, ...]:
@@ -85,7 +86,10 @@ class TokenizerSettings:
 
 
 def find_vocab(folder: str) -> str | None:
-  """Returns a folder's vocab.txt or tokenizer.json of word pieces, or None."""
+  """Returns the path of vocab.txt, else of a WordPiece tokenizer.json.
+
+  Returns None if the folder has neither.
+  """
   path = os.path.join(folder, VOCAB_FILE)
   if paths.exists(path):
     return path
@@ -104,7 +108,8 @@ def read_vocab(vocab_file: str) -> bytes:
   """Returns the content of a vocab.txt; converts a tokenizer.json.
 
   Raises:
-    ValueError: if a tokenizer.json has no vocabulary of word pieces.
+    ValueError: if a tokenizer.json has no vocabulary of word pieces, ids with
+      gaps, or a token with a line break.
   """
   if not is_tokenizer_json(vocab_file):
     return paths.read_bytes(vocab_file)
@@ -211,7 +216,7 @@ def _differing_class(config: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _differing_tokens(config: Mapping[str, Any]) -> Iterator[str]:
-  """Yields special tokens of other names and additional special tokens."""
+  """Yields the special tokens that are not BERT's."""
   for name, token in SPECIAL_TOKENS.items():
     value = _get_content(config.get(name) or token)
     if value != token:

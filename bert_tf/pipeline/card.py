@@ -18,7 +18,7 @@ CURVES_FILE = "curves.png"
 EXPORT_DIR = os.path.join("saved_model", "1")
 
 _NUM_EXAMPLES = 3
-_WORDS = range(6, 21)  # Words and punctuation marks of an example sentence.
+_WORDS = range(6, 21)  # Allowed words and marks of an example sentence.
 
 
 def write(
@@ -26,7 +26,7 @@ def write(
   inputs: Sequence[sources.InputFile],
   results: Mapping[str, float | int],
 ) -> None:
-  """Writes the card of a trained model."""
+  """Writes the model card; `results` are evaluation results by name."""
   lines = [
     f"# BERT {config.size}, {config.reading.language}",
     "",
@@ -106,7 +106,7 @@ def _command(config: pipeline_config.PipelineConfig) -> str:
 def _examples_section(
   config: pipeline_config.PipelineConfig,
 ) -> Iterator[str]:
-  """Yields a table of held-out sentences, a masked word and predictions."""
+  """Yields a table of held-out sentences, masked words and predictions."""
   yield from ("## Examples", "", "| held-out text | word | predictions |")
   yield "|---|---|---|"
   rows = list(_masked_sentences(config))
@@ -120,7 +120,10 @@ def _examples_section(
 def _masked_sentences(
   config: pipeline_config.PipelineConfig,
 ) -> Iterator[tuple[str, str]]:
-  """Yields short held-out sentences with a masked word, and the word."""
+  """Yields held-out sentences with the middle word masked, and that word.
+
+  Takes the first _NUM_EXAMPLES sentences of suitable length.
+  """
   num_left = _NUM_EXAMPLES
   for sentence in text_lines.read_lines(config.file("held_out.txt")):
     words = list(_word_spans(sentence))
@@ -133,7 +136,7 @@ def _masked_sentences(
 
 
 def _word_spans(sentence: str) -> Iterator[tuple[int, int]]:
-  """Yields start and end of each word; a Chinese character is a word."""
+  """Yields start and end of words, Chinese characters and punctuation."""
   start = 0
   for i, char in enumerate(sentence):
     ends = char.isspace() or tokenization.is_own_token(char)

@@ -97,7 +97,7 @@ _MARKS_ARE_LETTERS = frozenset(
 
 
 def _is_listed(language: str, languages: frozenset[str]) -> bool:
-  """Returns whether a language code, with script or region, is listed."""
+  """Returns whether a language code is listed, whole or without subtags."""
   code = sentences.normalized_language(language)
   base, *subtags = code.split("-")
   # Text in Latin script has capitals and few characters in any language.
@@ -190,7 +190,7 @@ class PipelineConfig:
   )
 
   def __post_init__(self) -> None:
-    """Raises ValueError for a value out of range."""
+    """Raises ValueError for a value out of range or no training time."""
     settings.check(self)
     if not self.train_seconds:
       raise ValueError(

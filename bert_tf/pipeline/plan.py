@@ -1,7 +1,7 @@
 """Estimates time, disk and memory of pre-training from text.
 
-Runs every step on the beginning of the text and scales the measurements by the
-size of the input.
+Runs the data steps on the beginning of the text and scales the measurements by
+the size of the input. Times training steps on synthetic batches.
 """
 
 import collections
@@ -34,11 +34,11 @@ T = TypeVar("T")
 # Number of characters to read for the estimate.
 _SAMPLE_CHARS = 500_000
 
-# Bytes of text per byte of input. The rest of a dump is markup, tables and
-# links; Parquet is compressed.
+# Bytes of text per byte of input (without .gz or .bz2); 1 for other formats.
+# The rest of a dump is markup, tables and links; Parquet is compressed.
 _TEXT_SHARE = {text_config.DUMP: 0.5, text_config.PARQUET: 2.0}
 
-# Outputs of a run that its plan counts: texts, records and weights.
+# Outputs of a run whose disk space the plan includes.
 _FOLDERS, _WEIGHTS = ("data", "saved_model"), "model.ckpt-*"
 
 # Memory of Python, TensorFlow and the input pipeline, in bytes.
@@ -56,7 +56,7 @@ class Plan:
   record_bytes: float
   num_instances: float
   num_records: float  # A record holds one or more instances.
-  start_seconds: float  # Until the first training step is done.
+  start_seconds: float  # Time of set-up and the first training steps.
   step_seconds: float
   train_seconds: float
   batch_size: int
@@ -94,7 +94,10 @@ class Plan:
     yield f"{'memory':22}{_bytes(self.memory_bytes):>10}"
 
   def check(self, output_dir: str) -> None:
-    """Raises ValueError if the training time or the disk is too small."""
+    """Raises ValueError if the training time or the disk is too small.
+
+    Does not check the space of remote folders.
+    """
     if self.num_train_steps < 20:
       raise ValueError(
         f"a training time of {self.train_seconds:g} s is too short: training "
@@ -238,7 +241,7 @@ def _batch(config: pipeline_config.PipelineConfig) -> model_size.BatchSizes:
 def _step_seconds(
   config: pipeline_config.PipelineConfig, size: pipeline_config.Size
 ) -> tuple[float, float]:
-  """Returns the seconds until the first step is done, and those of a step."""
+  """Returns the seconds of set-up with four steps, and those of one step."""
   bert_config = _bert_config(config)
   start = time.monotonic()
   with tempfile.TemporaryDirectory() as folder:
@@ -264,7 +267,7 @@ def _step_seconds(
 def time_steps(
   runner: estimator.Estimator, batches: Sequence[synthetic.Batch]
 ) -> list[float]:
-  """Returns the seconds of each batch's training step; the first compiles."""
+  """Returns the seconds of a step for each batch; the first also compiles."""
   step = runner.train_step.build(
     {
       name: tf.TensorSpec(value.shape, value.dtype)

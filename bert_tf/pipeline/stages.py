@@ -23,7 +23,7 @@ from bert_tf.tasks import pretraining, pretraining_config
 from bert_tf.training import config as training_config
 from bert_tf.training import curves
 
-# Number of evaluations during training, at most one a minute, and their size.
+# Evaluations during training: maximum number, minimum distance, and size.
 _NUM_EVALUATIONS = 10
 _SECONDS_BETWEEN_EVALUATIONS = 60
 _EVAL_BATCH_SIZE = 64
@@ -40,7 +40,8 @@ _MAY_CHANGE = (
 def run(config: pipeline_config.PipelineConfig) -> None:
   """Makes data, trains, evaluates, plots, exports and writes the model card.
 
-  Skips finished steps and resumes an interrupted one.
+  Skips finished steps and resumes an interrupted one. With `dry_run`, only
+  checks and logs the plan.
 
   Raises:
     ValueError: if the text cannot be read, the settings contradict each other

@@ -12,7 +12,8 @@ from bert_tf.data import masking, vocabulary
 from bert_tf.files import atomic, text_lines
 from bert_tf.pipeline import config as pipeline_config
 
-# Text per shard. A process needs about 23 times as much memory.
+# Bytes of text per shard. A process that builds a shard needs about 23 times as
+# much memory.
 _SHARD_BYTES = 32e6
 
 # A small text is seen often, so it is sampled into several sets of instances.
@@ -24,7 +25,7 @@ _MAX_PIECES_PER_WORD = 5
 
 
 def num_shards(text_bytes: float) -> int:
-  """Returns the number of shards for a text."""
+  """Returns the number of shards for a text of this size, at least 1."""
   return max(1, round(text_bytes / _SHARD_BYTES))
 
 
@@ -76,7 +77,10 @@ def log_coverage(coverage: vocabulary.Coverage) -> None:
 def train_record_config(
   config: pipeline_config.PipelineConfig, vocab_file: str, num_chars: float
 ) -> data_config.PretrainingDataConfig:
-  """Returns the settings of training records, which are masked in training."""
+  """Returns the settings of training records, which are masked in training.
+
+  `num_chars` is the length of the text.
+  """
   return data_config.PretrainingDataConfig(
     vocab_file=vocab_file,
     do_lower_case=config.is_lower_case,

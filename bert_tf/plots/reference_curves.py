@@ -31,7 +31,8 @@ TITLES = {
 # A reference has curves for training batches and for held-out text.
 PARTS = ("training", "held_out")
 
-# Horizontal axes and their titles. The word pieces of a run include padding.
+# Horizontal axes and their titles. Word pieces of a run include padding, unlike
+# those of a reference.
 AXES = {
   "step": "steps",
   "word_pieces": "word pieces (the run's with padding)",
@@ -58,7 +59,10 @@ DEFAULTS = {"no_nsp": False, "initial_values": "random"}
 
 @dataclasses.dataclass(frozen=True)
 class Band:
-  """A curve over several seeds; all fields have one value per point."""
+  """A curve over several seeds; all fields have one value per point.
+
+  `low` and `high` are the minimum and maximum over the seeds.
+  """
 
   steps: Sequence[float]
   word_pieces: Sequence[float]
@@ -76,10 +80,10 @@ class Reference:
   """The curves of a model and its training settings."""
 
   name: str
-  # Training settings; those in DEFAULTS only if they differ.
+  # Training settings, without those that have the value in DEFAULTS.
   settings: Mapping[str, float | str | bool]
   seeds: Sequence[int]
-  # By part and name.
+  # Bands by (part, name of the curve); PARTS lists the parts.
   bands: Mapping[tuple[str, str], Band]
 
   @property
@@ -95,7 +99,8 @@ class Run:
 
   curves: Mapping[str, Mapping[int, float]]
   settings: Mapping[str, Any]
-  pieces_per_step: float  # Includes padding, whose amount is not recorded.
+  # Word pieces per step. Includes padding, whose amount is not recorded.
+  pieces_per_step: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,8 +109,8 @@ class Deviation:
 
   name: str
   side: str  # "above" or "below".
-  start: float  # On the axis.
-  end: float
+  start: float  # First position, in steps or word pieces.
+  end: float  # Last position.
   value: float  # Value at the point farthest outside.
   low: float  # Widened band at that point.
   high: float
@@ -162,13 +167,13 @@ def read_all(folder: str) -> list[Reference]:
 def nearest(
   references: Iterable[Reference], num_hidden_layers: int, hidden_size: int
 ) -> Reference:
-  """Returns the reference whose size has the ratio nearest to 1."""
+  """Returns the reference whose size is nearest by ratio to the given one."""
   size = num_hidden_layers * hidden_size**2
   return min(references, key=lambda other: abs(math.log(other.size / size)))
 
 
 def differences(run: Run, reference: Reference) -> Iterator[str]:
-  """Yields a line for each setting that differs from the reference."""
+  """Yields a line for each setting of the run that differs in the reference."""
   for name in _SETTINGS:
     value = run.settings.get(name)
     expected = reference.settings.get(name, DEFAULTS.get(name))
@@ -179,9 +184,9 @@ def differences(run: Run, reference: Reference) -> Iterator[str]:
 def find_deviations(
   run: Run, reference: Reference, axis: str
 ) -> Iterator[Deviation]:
-  """Yields the stretches of the run's curves outside the reference's bands.
+  """Yields the stretches of the training curves outside the reference's bands.
 
-  A small excess is tolerated. `axis` is "step" or "word_pieces".
+  Ignores an excess within TOLERANCE. `axis` is "step" or "word_pieces".
   """
   for name in TITLES:
     band = reference.bands.get(("training", name))
@@ -191,7 +196,7 @@ def find_deviations(
 
 
 def _points(run: Run, name: str, axis: str) -> tuple[list[float], list[float]]:
-  """Returns positions and values of a run's curve."""
+  """Returns positions on an axis and values of a run's curve."""
   steps = sorted(run.curves[name])
   scale = 1.0 if axis == "step" else run.pieces_per_step
   return [scale * s for s in steps], [run.curves[name][s] for s in steps]
@@ -204,7 +209,7 @@ def _outside(
   band: Band,
   axis: str,
 ) -> Iterator[Deviation]:
-  """Yields the stretches of a curve outside a band, within its range."""
+  """Yields the stretches of a curve above or below a band, where it exists."""
   band_x = band.axis(axis)
   stretch: list[Deviation] = []
   for position, value in zip(x, y):
@@ -231,7 +236,7 @@ def _outside(
 
 
 def _join(stretch: Sequence[Deviation]) -> Deviation:
-  """Returns a stretch as its farthest point with the ends of the stretch."""
+  """Joins points to a stretch; its values are those of the farthest point."""
   far = max(stretch, key=lambda p: max(p.value - p.high, p.low - p.value))
   return dataclasses.replace(far, start=stretch[0].start, end=stretch[-1].end)
 
@@ -239,7 +244,7 @@ def _join(stretch: Sequence[Deviation]) -> Deviation:
 def interpolate(
   x: Sequence[float], y: Sequence[float], position: float
 ) -> float:
-  """Returns a curve's value at a position by linear interpolation."""
+  """Interpolates a curve linearly at a position between its ends."""
   right = bisect.bisect_left(x, position)
   if right < len(x) and x[right] == position:
     return y[right]

@@ -36,8 +36,8 @@ _MAX_MARKERS = 30
 _DPI = 100
 _MIN_PANEL_WIDTH = 380  # Pixels; narrower panels move to the next row.
 _GAP = 6  # Points between a line and its name.
-_NAME = "name of a line"  # The gid of the names of lines.
-_RIGHT_EDGE = ("axes fraction", "data")  # Coordinates with x from 0 to 1.
+_NAME = "name of a line"  # Marks the texts that name lines (their gid).
+_RIGHT_EDGE = ("axes fraction", "data")  # x from 0 to 1, y in the data's unit.
 _POINTS_PER_INCH = 72
 _LINE_SPACING = 1.25  # Distance of names, in text heights.
 
@@ -147,7 +147,7 @@ def format_name(name: str) -> str:
 
 
 def panel(axis: Axes, title: str, xlabel: str) -> None:
-  """Sets the title of a panel and short tick labels."""
+  """Sets the title and the x label of a panel, and short tick labels."""
   from matplotlib import ticker
 
   axis.set(title=title, xlabel=xlabel)
@@ -248,6 +248,8 @@ def rows(
 ) -> None:
   """Draws a row for each name: a dot per run, the mean and the spread.
 
+  A name without finite values gets the text "failed".
+
   Args:
     axis: the panel.
     values: values of the runs, by name, from top to bottom. NaN and infinity
@@ -334,7 +336,7 @@ def _name_rows(axis: Axes, names: Sequence[str]) -> None:
 
 
 def _next_color(axis: Axes) -> str:
-  """Returns the first color that no line of a panel has."""
+  """Returns the first color that no line has; repeats if all are used."""
   used = [drawn.get_color() for drawn in axis.get_lines()]
   free = (color for color in COLORS if color not in used)
   return next(free, COLORS[len(used) % len(COLORS)])
@@ -365,7 +367,7 @@ def _move_names_apart(axis: Axes) -> None:
 
 
 def _spread_out(places: Sequence[float], step: float) -> list[float]:
-  """Returns positions moved as little as possible to be a step apart."""
+  """Returns positions moved as little as needed to be a step apart or more."""
   order = sorted(range(len(places)), key=lambda i: places[i])
   # Groups of touching names; each group is centered on its members.
   groups: list[list[int]] = []

@@ -17,9 +17,10 @@ from bert_tf.server import connections, metrics
 with errors.needs_extra("serving", extra="serve"):
   from aiohttp import abc, web
 
-# Number of rows of a request, if its handler knows it.
+# Number of rows of a `:predict` request; other requests have none.
 NUM_ROWS = web.RequestKey("num_rows", int)
-# Path of the route, with names in braces; malformed requests have none.
+# Pattern of the path, such as /v1/models/{name}. Malformed requests and those
+# for unknown paths have none.
 _ROUTE = web.RequestKey("route", str)
 
 # Status for clients that disconnect before their answer, as in nginx.
@@ -29,10 +30,10 @@ _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
 
 class _Handler(logging.StreamHandler):
-  """Prints lines to stdout until its reader closes it."""
+  """Prints log lines to stdout until the reader of stdout closes it."""
 
   def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
-    """Ends the log, not the server, if a line cannot be printed."""
+    """Stops logging, without an exception, if the reader closed stdout."""
     if isinstance(sys.exc_info()[1], BrokenPipeError):
       self.setLevel(logging.CRITICAL)
       absl_logging.warning("stdout is closed: requests are no longer logged.")
@@ -41,10 +42,10 @@ class _Handler(logging.StreamHandler):
 
 
 class AccessLog(abc.AbstractAccessLogger):
-  """Counts and logs answers; aiohttp calls it for each, even malformed HTTP.
+  """Counts and logs answers, even to malformed HTTP; aiohttp calls `log`.
 
   Args:
-    counted: the metrics.
+    counted: metrics that count each answer.
     log_format: "none", "text" or "json": the format of lines on stdout.
   """
 
@@ -82,10 +83,10 @@ class AccessLog(abc.AbstractAccessLogger):
     request: web.Request,
     handler: Callable[[web.Request], Awaitable[web.StreamResponse]],
   ) -> web.StreamResponse:
-    """Stores the route of a request, by which it is counted.
+    """Stores the pattern of the path, under which a request is counted.
 
     aiohttp does not log cancelled requests (the client has disconnected, or the
-    server stops), so they are counted here.
+    server stops), so this method counts and logs them.
     """
     start = time.monotonic()
     if resource := request.match_info.route.resource:

@@ -43,7 +43,7 @@ _LARGE_ANSWER = 10_000
 
 
 class ServingEndedError(Exception):
-  """Computation has ended after a fault, which is in the log."""
+  """A fault, which is in the log, has ended the computation of batches."""
 
 
 class Server:
@@ -68,7 +68,7 @@ class Server:
     """Starts to listen and returns the address, http://HOST:PORT.
 
     Raises:
-      OSError: if it cannot listen at the address.
+      OSError: if the server cannot listen at the address.
     """
     self._metrics = metrics.Metrics(
       lambda: self._batcher.num_waiting,
@@ -106,7 +106,7 @@ class Server:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
   async def _listen(self) -> asyncio.Server:
-    """Listens, with limits for each connection."""
+    """Listens at the configured address and limits the open connections."""
     loop, server = asyncio.get_running_loop(), self._runner.server
     assert server is not None
     limit = connections.max_connections(self._config.max_connections)
@@ -185,7 +185,7 @@ class Server:
   def _compute(
     self, name: tuple[str, str], inputs: Mapping[str, np.ndarray]
   ) -> batching.Arrays:
-    """Computes the function of a model and signature."""
+    """Computes a batch; `name` is (name of the model, signature)."""
     model, signature = self._models[name[0]], name[1]
     at_once = limits.rows_at_once(model, signature, inputs, self._config)
     return limits.compute(
@@ -294,7 +294,9 @@ class Server:
   async def _count_pieces(
     self, model: served.ServedModel, parsed: rest_json.PredictRequest
   ) -> int:
-    """Returns the number of word pieces of a request, 0 if counting fails.
+    """Returns the number of word pieces of a request.
+
+    If counting fails, logs the error and returns the number so far.
 
     The thread counts a few kilobytes at a time, so that requests take turns and
     counting can be cancelled.
@@ -313,7 +315,11 @@ class Server:
   def _can_share_batch(
     self, model: served.ServedModel, parsed: rest_json.PredictRequest
   ) -> bool:
-    """Returns whether a request may share a batch with others."""
+    """Returns whether a request may share a batch with others.
+
+    It may not if the function has a fixed number of rows, or if the outputs of
+    a full batch may be too large.
+    """
     name, config = parsed.signature_name, self._config
     at_once = limits.rows_at_once(model, name, parsed.inputs, config)
     return (
@@ -332,7 +338,7 @@ class Server:
     return connections.json_response(attention_json.response(parsed, computed))
 
   def _find(self, request: web.Request) -> served.ServedModel | None:
-    """Returns the model named in the path, or None."""
+    """Returns the model in the path; None if name or version is unknown."""
     model = self._models.get(request.match_info["name"])
     version = request.match_info.get("version")
     if model and version in (None, str(model.version)):
@@ -379,7 +385,7 @@ def run(
     started: called with the address when the server listens.
 
   Raises:
-    OSError: if it cannot listen at the address.
+    OSError: if the server cannot listen at the address.
     ServingEndedError: if a fault ended the computation.
   """
   asyncio.run(_run(models, config, started))

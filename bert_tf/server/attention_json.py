@@ -63,7 +63,7 @@ def parse(
 def response(
   request: AttentionRequest, outputs: Mapping[str, np.ndarray]
 ) -> dict[str, Any]:
-  """Returns the JSON object of a response."""
+  """Returns the JSON object of a response: tokens and attention weights."""
   [probabilities] = outputs["attention"]
   heads = probabilities[request.layer]  # [N, F, T]
   shown = heads.mean(axis=0) if request.head is None else heads[request.head]

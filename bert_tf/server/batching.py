@@ -1,8 +1,9 @@
 """Computes requests that arrive together as a batch.
 
 A task takes batches from the queue. A thread joins, computes and splits a
-batch; an exception in these stages fails only the requests of the batch. If the
-task itself ends, all requests are answered with an error and `ended` is set.
+batch. If this raises, each request of the batch is computed separately, and
+only those that raise again fail. If the task itself ends, all requests are
+answered with an error and `ended` is set.
 """
 
 import asyncio
@@ -49,7 +50,7 @@ class _Waiting:
   """A waiting request."""
 
   key: Hashable  # Equal for requests that can share a batch.
-  name: Hashable
+  name: Hashable  # Name of the function.
   inputs: Arrays
   num_rows: int
   num_inputs: int  # Rows, windows or choices that the model computes.
@@ -70,7 +71,7 @@ class Batch(NamedTuple):
 class Batcher:
   """Computes requests in batches, one batch at a time, in its own thread.
 
-  A batcher belongs to an event loop.
+  A batcher belongs to the event loop in which it is created.
 
   Args:
     compute: takes the name of a function and its inputs, and returns its
@@ -79,7 +80,9 @@ class Batcher:
     on_batch: called for each computed batch.
 
   Attributes:
-    ended: set when the batcher has ended.
+    ended: event, set when `close` or a fault has ended the batcher.
+    num_batches: number of computed batches.
+    num_requests: number of requests in these batches.
   """
 
   def __init__(
@@ -110,7 +113,7 @@ class Batcher:
     return len(self._waiting)
 
   async def run(self, call: Callable[[], None]) -> None:
-    """Makes a call in the computing thread."""
+    """Runs a call in the thread that computes batches."""
     await run_in_thread(self._thread, call)
 
   async def submit(
@@ -175,7 +178,7 @@ class Batcher:
     self._thread.shutdown(wait=False, cancel_futures=True)
 
   def _check_open(self) -> None:
-    """Raises if a request cannot be queued."""
+    """Raises EndedError or OverloadedError if a request cannot be queued."""
     if self._task.done():
       raise EndedError("the server has stopped computing.")
     wait = self.expected_wait_s()
@@ -197,7 +200,10 @@ class Batcher:
       )
 
   def _expected_seconds(self, requests: Iterable[_Waiting]) -> float:
-    """Estimates the time of requests by the speed of the last batches."""
+    """Estimates the seconds to compute requests, from the last batches.
+
+    A function with fewer than _MIN_TIMED batches counts as 0 seconds.
+    """
     num_inputs: collections.Counter[Hashable] = collections.Counter()
     for waiting in requests:
       num_inputs[waiting.name] += waiting.num_inputs
@@ -228,7 +234,7 @@ class Batcher:
     self.ended.set()
 
   async def _wait_for_batch(self, first: _Waiting) -> None:
-    """Waits until the batch is full or max_wait_ms is over."""
+    """Waits for a full batch, at most max_wait_ms after `first` arrived."""
     end = first.arrived + self._config.max_wait_ms / 1e3
     while self._num_rows(first.key) < self._config.max_batch_size:
       remaining = end - time.monotonic()
@@ -247,8 +253,8 @@ class Batcher:
   def _take(self) -> list[_Waiting]:
     """Removes the next batch from the queue and returns it.
 
-    The batch has the request that has waited longest, and those of the most
-    similar size, because all rows are padded to the longest.
+    The batch holds the request that has waited longest. Others fill it, most
+    similar in size first, because all rows are padded to the longest.
     """
     # Clients may have disconnected.
     waiting = [w for w in self._waiting if not w.result.cancelled()]
@@ -295,8 +301,8 @@ class Batcher:
     """Joins, computes and splits a batch.
 
     Returns:
-      The outputs of each request, and the seconds without waiting for the
-      thread.
+      The outputs of each request, and the seconds of this call, without the
+      wait for the thread.
     """
     start = time.monotonic()
     inputs = batch[0].inputs

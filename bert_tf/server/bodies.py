@@ -62,8 +62,14 @@ class Bodies:
     return await batching.run_in_thread(self._executor, call)
 
   async def _read(self, request: web.Request) -> bytes:
-    """Returns the body; raises HttpError if it is too large or too slow."""
-    # Pages of other sites may send any other type without CORS preflight.
+    """Returns the body of a request.
+
+    Raises:
+      limits.HttpError: for another type than JSON, or a body that is
+        compressed, too large or too slow.
+    """
+    # Browsers require a CORS preflight for JSON. Without this check, pages of
+    # other sites could send JSON as plain text.
     if request.content_type != "application/json":
       raise limits.HttpError(
         415,

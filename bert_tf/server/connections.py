@@ -1,7 +1,8 @@
 """Connections of the server: their limits and error responses.
 
 aiohttp answers malformed HTTP with plain text and logs a traceback for each.
-Here the answer is JSON, and the log has a line, at most a few per second.
+Here the answer is JSON, and the log has one line per fault, at most five per
+second.
 """
 
 import asyncio
@@ -20,7 +21,7 @@ with errors.needs_extra("serving", extra="serve"):
 _LINES_PER_SECOND = 5
 # Maximum refused connections that wait for the client to read the answer.
 _MAX_REFUSED = 64
-# Seconds that the client has for this.
+# Seconds after which a refused connection is closed in any case.
 _REFUSAL_TIMEOUT_S = 2.0
 # File descriptors reserved for files and refused connections.
 _SPARE_DESCRIPTORS = 16 + _MAX_REFUSED
@@ -127,7 +128,11 @@ class Connection(web.RequestHandler):
     exc: BaseException | None = None,
     message: str | None = None,
   ) -> web.StreamResponse:
-    """Returns the JSON response to malformed HTTP or an internal error."""
+    """Returns the JSON response to malformed HTTP or an internal error.
+
+    Raises:
+      ConnectionError: if a part of another response has been sent.
+    """
     if not is_gone(request):
       self.log_exception(
         "Status %d to %s", status, request.remote, exc_info=exc
@@ -143,10 +148,10 @@ class Connection(web.RequestHandler):
 
 
 class _Refused(asyncio.Protocol):
-  """Answers a connection with 503 and closes it when the client has read that.
+  """Answers a connection with 503 and gives the client 2 s to close it.
 
   Closing a socket with unread data would reset the connection, and the client
-  would lose the answer. So its data are read and dropped until it closes.
+  would lose the answer. So the client's data are read and dropped.
   """
 
   def __init__(self, limit: int, refused: set[asyncio.Protocol]) -> None:
@@ -154,7 +159,7 @@ class _Refused(asyncio.Protocol):
     self._refused = refused
 
   def connection_made(self, transport: Any) -> None:
-    """Answers and waits for the client, unless too many are waiting."""
+    """Answers with 503; closes at once if too many clients are waiting."""
     transport.write(_refusal(self._limit))
     if len(self._refused) >= _MAX_REFUSED:
       transport.close()
@@ -175,7 +180,7 @@ def is_gone(request: web.BaseRequest) -> bool:
 
 
 def max_connections(wanted: int) -> int:
-  """Returns the number of connections that file descriptors allow.
+  """Returns how many connections the free file descriptors allow, at least 1.
 
   Args:
     wanted: upper limit of the result.
@@ -204,7 +209,7 @@ def error_response(
 def json_response(value: Any, status: int = 200) -> web.Response:
   """Returns a JSON response in TensorFlow Serving's format."""
   text = _json(value) + "\n"
-  # UTF-8 cannot encode surrogates; this writes them as JSON's \ud800.
+  # UTF-8 cannot encode surrogates, so they are escaped as in JSON: \ud800.
   body = text.encode("utf-8", errors="backslashreplace")
   return web.Response(
     body=body, status=status, content_type="application/json", charset="utf-8"
@@ -212,9 +217,10 @@ def json_response(value: Any, status: int = 200) -> web.Response:
 
 
 def _json(value: Any) -> str:
-  """Does the same as json.dumps, in short calls.
+  """Returns a value as JSON, like json.dumps, but in many short calls.
 
-  json.dumps blocks other threads, for seconds with millions of numbers.
+  One call of json.dumps with millions of numbers blocks other threads for
+  seconds.
   """
   if isinstance(value, dict):
     items = (f"{_json(name)}: {_json(item)}" for name, item in value.items())

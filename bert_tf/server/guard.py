@@ -1,4 +1,4 @@
-"""Rejects requests for other hosts and answers all errors in JSON."""
+"""Rejects requests whose Host is not accepted; answers errors in JSON."""
 
 import re
 from collections.abc import Awaitable, Callable, Iterable
@@ -19,7 +19,7 @@ _HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\[\]:/?#@\s]+))(?::[0-9]*)?", re.I)
 
 
 class Guard:
-  """A middleware before all handlers.
+  """Middleware that checks the Host and turns exceptions into responses.
 
   Args:
     hosts: accepted names and addresses in the Host header.
@@ -49,7 +49,7 @@ class Guard:
     return response
 
   def _check_host(self, request: web.Request) -> None:
-    """Raises HttpError 403 for other hosts, to prevent DNS rebinding.
+    """Raises HttpError 403 unless the host is accepted, against DNS rebinding.
 
     Checks the Host header and `request.host`, which may be the host in the
     request target.

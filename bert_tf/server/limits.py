@@ -39,7 +39,9 @@ def num_windows(
   lengths: np.ndarray,
   config: server_config.ServerConfig,
 ) -> int:
-  """Returns the maximum number of inputs that the model computes for a request.
+  """Returns the maximum number of windows, choices or rows of a request.
+
+  The model computes each of them as one input.
 
   Args:
     model: the model.
@@ -78,8 +80,8 @@ def rows_at_once(
 ) -> int:
   """Returns the number of rows to compute in a call.
 
-  It is `max_batch_size`, or fewer (at least 1) if the outputs of a row may be
-  large, such as logits of the whole vocabulary at each position.
+  The number is `max_batch_size`, or less (at least 1) if the outputs of a row
+  may be large. An example is logits of the whole vocabulary at each position.
   """
   num_values = _max_values_per_row(model, signature, inputs)
   return max(1, min(config.max_batch_size, _MAX_VALUES_PER_CALL // num_values))
@@ -91,7 +93,9 @@ def compute(
   at_once: int,
   config: server_config.ServerConfig,
 ) -> Arrays:
-  """Computes the rows of inputs in slices.
+  """Computes the rows of inputs in slices and joins the outputs.
+
+  A function with a fixed number of rows computes all rows in one call.
 
   Args:
     function: takes and returns arrays of B rows.
@@ -146,7 +150,7 @@ def _max_values_per_row(
 ) -> int:
   """Returns the maximum number of output values per row, at least 1.
 
-  Sizes that are unknown before the call are at most the length of the row.
+  Sizes that are unknown before the call count as the length of the row.
   """
   length = max(_length(model, array) for array in inputs.values())
   outputs = model.functions[signature].outputs
@@ -160,7 +164,7 @@ def _max_values_per_row(
 
 
 def _size(spec: tf.TensorSpec, length: int) -> int:
-  """Returns the maximum number of values of an output per row."""
+  """Returns the values of an output per row; unknown sizes are `length`."""
   if spec.shape.rank is None:
     return length
   count = 1
@@ -170,7 +174,7 @@ def _size(spec: tf.TensorSpec, length: int) -> int:
 
 
 def _length(model: served.ServedModel, array: np.ndarray) -> int:
-  """Returns the maximum word pieces of a row, or the length of its lists."""
+  """Returns the maximum word pieces of a text, or the length of a list."""
   if array.dtype != object:
     return max(array.shape[1:], default=1)
   longest = max(map(len, array.ravel()), default=0) + _NUM_SPECIAL
@@ -181,7 +185,7 @@ def _length(model: served.ServedModel, array: np.ndarray) -> int:
 
 
 def _num_masks(array: np.ndarray) -> int:
-  """Returns the maximum number of masks in a text."""
+  """Returns the maximum number of [MASK] in a text."""
   if array.dtype != object:
     return 0
   return max((text.count(_MASK) for text in array.ravel()), default=0)

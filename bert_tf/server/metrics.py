@@ -22,7 +22,7 @@ class Metrics:
   Args:
     num_waiting: returns the number of waiting requests.
     expected_wait_s: returns the seconds that a new request would wait.
-    is_ready: returns whether the models are warm.
+    is_ready: returns whether the models are warm and the batcher runs.
   """
 
   def __init__(
@@ -75,7 +75,7 @@ class Metrics:
   def request(
     self, method: str, path: str, status: int, seconds: float
   ) -> None:
-    """Counts an answered request; `path` is the path of its route."""
+    """Counts an answered request; `path` is the pattern of its path."""
     self._requests.labels(method, path, str(status)).inc()
     self._request_seconds.labels(path).observe(seconds)
 
@@ -87,7 +87,7 @@ class Metrics:
     num_bytes: int,
     num_windows: int,
   ) -> None:
-    """Counts the inputs of a request."""
+    """Counts the rows, the bytes of text and the windows of a request."""
     self._rows.labels(model, signature).inc(num_rows)
     self._text_bytes.labels(model, signature).inc(num_bytes)
     self._windows.labels(model, signature).inc(num_windows)
@@ -97,12 +97,12 @@ class Metrics:
     self._pieces.labels(model, signature).inc(num_pieces)
 
   def batch(self, batch: batching.Batch) -> None:
-    """Counts a computed batch."""
+    """Records the rows and times of a computed batch."""
     self._batch_rows.observe(batch.num_rows)
     self._batch_seconds.observe(batch.seconds)
     for waited in batch.waited_s:
       self._wait_seconds.observe(waited)
 
   def text(self) -> bytes:
-    """Returns all metrics, in the format CONTENT_TYPE."""
+    """Returns all metrics as text in the format that CONTENT_TYPE names."""
     return prometheus_client.generate_latest(self._registry)

@@ -60,7 +60,7 @@ def document(
   }
   paths = _common_paths()
   for number, model in enumerate(models, start=1):
-    # Names of schemas must be ASCII, but names of models may be others.
+    # Names of schemas must be ASCII, unlike names of models.
     prefix = f"model_{number}_" if number > 1 else ""
     functions = model.functions
     if attention.SINGLE in functions:
@@ -161,7 +161,7 @@ def _ref(name: str) -> Json:
 
 
 def _object(properties: Json, optional: Sequence[str] = ()) -> Json:
-  """Returns the schema of an object without other properties."""
+  """Returns the schema of an object with only these properties."""
   return {
     "type": "object",
     "properties": properties,
@@ -239,9 +239,9 @@ def _response(function: loaded_model.Function) -> Json:
 
 
 def _array(spec: tf.TensorSpec, value: Json, first: int) -> Json:
-  """Returns the schema of the dimensions of an array from `first` on.
+  """Returns the schema of nested lists, one for each dimension from `first` on.
 
-  An array of unknown rank may be anything.
+  `value` is the schema of an element. An array of unknown rank may be anything.
   """
   if spec.shape.rank is None:
     return {}
@@ -259,7 +259,7 @@ def _input_value(
   limits: server_config.ServerConfig,
   config: modeling.BertConfig | None,
 ) -> Json:
-  """Returns the schema of a value of an input."""
+  """Returns the schema of an element of an input."""
   if spec.dtype == tf.string:
     # A character has at least one byte.
     text = {"type": "string", "maxLength": limits.max_text_length}
@@ -275,7 +275,7 @@ def _input_value(
 
 
 def _output_value(name: str, spec: tf.TensorSpec) -> Json:
-  """Returns the schema of a value of an output."""
+  """Returns the schema of an element of an output."""
   if name in rest_json.ANSWERS:
     return {"type": ["string", "null"]}
   if spec.dtype == tf.string and name.endswith(rest_json.BYTES_SUFFIX):
@@ -284,7 +284,7 @@ def _output_value(name: str, spec: tf.TensorSpec) -> Json:
 
 
 def _value(dtype: tf.DType) -> Json:
-  """Returns the schema of a number, bool or text."""
+  """Returns the schema of an element of a dtype: number, bool or text."""
   if dtype == tf.string:
     return {"type": "string"}
   if dtype.is_bool:

@@ -18,8 +18,8 @@ class Page(NamedTuple):
 def load() -> Page:
   """Returns the page of the package, with styles and scripts included.
 
-  page.html names these files in braces. The page needs no other request than
-  those to the model.
+  page.html names these files in braces. The page makes no requests except those
+  to the server's API.
   """
   folder = importlib.resources.files("bert_tf.server")
   html = (folder / "page.html").read_text(encoding="utf-8")

@@ -22,7 +22,7 @@ from bert_tf.server.config import ServerConfig
 
 Functions = Mapping[str, loaded_model.Function]
 
-# Outputs of question answering that are null for no answer.
+# Outputs of question answering that are null if there is no answer.
 ANSWERS = ("answer", "nbest_text")
 # Outputs with this suffix contain bytes and are encoded in Base64.
 BYTES_SUFFIX = "_bytes"
@@ -119,7 +119,7 @@ def predict_request(
 def predict_response(
   request: PredictRequest, outputs: Mapping[str, np.ndarray]
 ) -> dict[str, Any]:
-  """Returns the JSON object of a response."""
+  """Returns the JSON object of a response, in the format of the request."""
   columns = {name: _value(name, array) for name, array in outputs.items()}
   if ANSWERS[1] in columns:
     columns |= {name: _replace_empty(columns[name]) for name in ANSWERS}
@@ -133,7 +133,7 @@ def predict_response(
 
 
 def metadata(name: str, version: int, functions: Functions) -> dict[str, Any]:
-  """Returns the JSON object of a metadata response."""
+  """Returns the JSON object that describes the signatures of a model."""
   definitions = {
     signature: {
       "inputs": _tensor_infos(function.inputs),
@@ -159,7 +159,7 @@ def _check_num_rows(count: int, limits: ServerConfig) -> None:
 
 
 def _check_num_positions(inputs: Mapping[str, np.ndarray]) -> None:
-  """Raises ValueError if there are more positions than word pieces."""
+  """Raises ValueError if rows have more masked positions than word pieces."""
   if _POSITIONS in inputs and _IDS in inputs:
     count, length = inputs[_POSITIONS].shape[1], inputs[_IDS].shape[1]
     if count > length:
@@ -193,7 +193,7 @@ def _rows_to_columns(
 
 
 def _columns(value: Any, specs: Mapping[str, tf.TensorSpec]) -> dict[str, Any]:
-  """Returns the values by name; the name of a single input is optional."""
+  """Returns values by input name; a single input may come without name."""
   if not isinstance(value, dict) or _is_base64(value):
     if len(specs) > 1:
       raise ValueError(
@@ -277,7 +277,7 @@ def _to_bytes(name: str, leaf: Any, dtype: tf.DType) -> bytes:
 
 
 def _to_number(name: str, leaf: Any, dtype: tf.DType) -> int | float:
-  """Returns a number or bool of the dtype."""
+  """Returns the number or bool; raises ValueError unless the dtype holds it."""
   kinds = (int, float) if dtype.is_floating else (int,)
   # In Python a bool is an int.
   if not isinstance(leaf, kinds) or isinstance(leaf, bool) != dtype.is_bool:

@@ -41,11 +41,11 @@ _COUNTED_BYTES = 1 << 12
 
 
 class ServedModel:
-  """A model with a name.
+  """A model with a name and a description.
 
   Attributes:
     name: name in paths.
-    version: version of the model.
+    version: number of a SavedModel's folder, else 1.
     functions: functions by signature name.
     bert_config: sizes of the model; None if unknown.
   """
@@ -79,7 +79,7 @@ class ServedModel:
     return {"name": self.name, "version": str(self.version), **known}
 
   def window_stride(self) -> int | None:
-    """Returns the stride of windows in word pieces; None without windows."""
+    """Returns the stride in word pieces; None if the task has no windows."""
     info = self._model.info
     if info is None or info.task not in ("squad", "ner"):
       return None
@@ -89,7 +89,8 @@ class ServedModel:
     """Yields numbers of word pieces that sum to the total of a request.
 
     Counts texts before truncation, without [CLS] and [SEP], a few kilobytes or
-    one longer text at a time. Yields nothing for a model without vocabulary.
+    one longer text at a time. For word-piece ids, counts the input mask. Yields
+    nothing for the texts of a model without vocabulary.
     """
     if _MASK_NAME in inputs:
       yield int(np.count_nonzero(inputs[_MASK_NAME]))
