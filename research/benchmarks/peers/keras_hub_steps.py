@@ -10,7 +10,7 @@ import tensorflow as tf
 
 
 def main() -> None:
-  """Times the steps that the process is asked for."""
+  """Times the steps that the command-line argument describes."""
   step_timing.run(
     f"KerasHub {keras_hub.__version__}, TensorFlow {tf.__version__}",
     _training_step,

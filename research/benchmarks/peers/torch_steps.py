@@ -13,7 +13,7 @@ from torch.nn import functional
 
 
 def main() -> None:
-  """Times the steps that the process is asked for."""
+  """Times the steps that the command-line argument describes."""
   torch.manual_seed(0)
   step_timing.run(
     f"PyTorch {torch.__version__}, transformers {transformers.__version__}",
