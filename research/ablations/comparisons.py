@@ -104,7 +104,7 @@ class Comparison:
     return Difference(label, base, column, ours, low, high, theirs)
 
   def published_number(self, label: str, column: str) -> float | None:
-    """Returns a published result for one of our columns, or None."""
+    """Returns a variant's published result in one of our columns, or None."""
     published = self.experiment.published
     if not published:
       return None
@@ -148,7 +148,8 @@ def compare(
   Args:
     experiment: the experiment, with its variants.
     seeds: seeds of the runs.
-    all_rows: rows with the same data, as from `select_usual_data`.
+    all_rows: at most one row per run, all with the same data; see
+      `select_usual_data`.
   """
   by_key = {row.key: row for row in all_rows}
   values: dict[tuple[str, str], list[float]] = collections.defaultdict(list)

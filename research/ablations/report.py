@@ -163,7 +163,7 @@ def _count_verdicts(comparison: comparisons.Comparison) -> list[str]:
 def _section(
   comparison: comparisons.Comparison, output_dir: str
 ) -> Iterator[str]:
-  """Yields the section of an experiment."""
+  """Yields the Markdown blocks of an experiment; writes its plots."""
   experiment, failures = comparison.experiment, comparison.errors
   yield f"## {experiment.title}"
   num_failed = f", {len(failures)} failed" if failures else ""

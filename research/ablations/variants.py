@@ -51,7 +51,7 @@ class Experiment:
 
   @property
   def columns(self) -> list[str]:
-    """The columns of the table: all results of the variants, in order."""
+    """The columns of the table, in the order in which variants name them."""
     names: dict[str, None] = {}
     for variant in self.variants:
       if variant.has_perplexity:
@@ -70,7 +70,7 @@ class Builder:
   """Makes variants at a scale, for the tasks that have data.
 
   Args:
-    scale: the base settings that variants change.
+    scale: the settings that variants change, and the maximum number of tasks.
     tasks: names of the tasks that have data.
   """
 
@@ -91,8 +91,8 @@ class Builder:
 
     Args:
       label: row label of the variant.
-      tasks: tasks to fine-tune on, as far as they have data and a setting in
-        the scale.
+      tasks: tasks to fine-tune on. Leaves out tasks without data and tasks
+        that the scale leaves out.
       pretraining: changed settings of the pre-training.
       has_perplexity: whether perplexity is a column.
       baseline: label of the baseline; None for the first variant.
@@ -139,7 +139,7 @@ class Builder:
 
 
 def use_features(fine_tuning: runs.FineTuning, layers: str) -> runs.FineTuning:
-  """Returns the settings that train only a head, on features of `layers`."""
+  """Returns settings that train only a head, on fixed features of `layers`."""
   return dataclasses.replace(
     fine_tuning, feature_layers=layers, learning_rate=_FEATURE_LEARNING_RATE
   )

@@ -98,7 +98,7 @@ class Worker:
       gc.collect()
 
   def _cut(self, fine_tuning: runs.FineTuning) -> tasks.TaskFiles:
-    """Returns the data files of a fine-tuning."""
+    """Returns the data files of a fine-tuning, with its number of examples."""
     key = task, num_examples = fine_tuning.task, fine_tuning.num_examples
     if key not in self._cut_files:
       self._cut_files[key] = tasks.cut(
@@ -126,7 +126,7 @@ class Worker:
   def _settings(
     self, run: runs.Run, config_file: str, input_file: str
   ) -> pretraining_config.PretrainingConfig:
-    """Returns the settings of a pre-training."""
+    """Returns the settings of run_pretraining for a run."""
     source, scale = run.pretraining, self._scale
     num_steps = source.num_train_steps
     settings: dict[str, Any] = {}
@@ -236,7 +236,7 @@ def _read_curve(folder: str, pieces_per_step: float) -> rows.Curve:
 
 
 def _axes(steps: list[int], pieces_per_step: float) -> dict[str, list[float]]:
-  """Returns the steps of a curve, and the word pieces read up to each."""
+  """Returns the steps of a curve, and the word pieces read until each step."""
   return {
     "step": list(steps),
     "word_pieces": [round(step * pieces_per_step) for step in steps],

@@ -136,7 +136,7 @@ def _print_times(
   ids: Mapping[str, np.ndarray],
   num_calls: int,
 ) -> None:
-  """Prints each call's times, and its difference from the first call."""
+  """Prints times, and how far the outputs differ from those of the first."""
   seconds = timing.measure_in_turn(
     {name: functools.partial(f, texts, ids) for name, f in calls.items()},
     num_calls,

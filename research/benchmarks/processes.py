@@ -30,7 +30,8 @@ class Process:
   """A Python command of bert_tf or of a peer."""
 
   arguments: tuple[str, ...]
-  python: str | None = sys.executable  # None if none has the packages.
+  # The interpreter; None if no given interpreter has the packages.
+  python: str | None = sys.executable
   install: str = ""  # Command that installs the packages.
 
 

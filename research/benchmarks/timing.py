@@ -9,8 +9,7 @@ def measure_in_turn(
 ) -> dict[str, list[float]]:
   """Returns the seconds of `num_rounds` calls of each function, by name.
 
-  The first call of each function may compile, so it comes before and is not
-  timed.
+  One more call of each function comes first. It may compile and is not timed.
   """
   seconds: dict[str, list[float]] = {name: [] for name in calls}
   for number in range(num_rounds + 1):

@@ -121,7 +121,7 @@ def other_vocabulary(world, output_dir):
 
 
 def adapter_start(world, **values):
-  """Prepares a feature-based NER run, which checks where it starts."""
+  """Prepares a feature-based NER run, which checks its initial weights."""
   config = training_cases.build(
     world,
     ner_config.NerConfig,

@@ -82,7 +82,7 @@ def damaged(world):
 
 
 def history(world, *names):
-  """Starts periodic evaluation in a run that has one with these results."""
+  """Resumes periodic evaluation after one evaluation with these results."""
   results = dict.fromkeys(("global_step", *names), 1.0)
   content = {"metric": "loss", "evaluations": [results]}
   path = f"out/{evaluation.BEST_DIR}/{evaluation.HISTORY_FILE}"

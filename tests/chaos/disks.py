@@ -45,7 +45,7 @@ def small_disk(folder: pathlib.Path, num_kib: int) -> Iterator[pathlib.Path]:
 def writers(
   folder: pathlib.Path,
 ) -> dict[str, Callable[[str], object]]:
-  """Returns functions that write a file or folder to a path, by its name."""
+  """Returns functions that write to a path, by name of the file or folder."""
   run = tiny_models.write_classifier(folder / "run")
   (folder / "texts").write_text(_TEXTS)
   source = pretrained.ModelSource(str(run))

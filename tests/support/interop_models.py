@@ -117,7 +117,7 @@ def outputs(model, kind):
 
 
 def loaded(kind, prefix, config=CONFIG):
-  """Returns a model with the values of a checkpoint, which must have all."""
+  """Returns a model with a checkpoint's values; asserts that it has all."""
   model = KINDS[kind](config)
   assert checkpoints.init_from_checkpoint(model, prefix) == []
   return model

@@ -4,8 +4,8 @@ import functools
 import random
 import unicodedata
 
-# For the final sigma, whose form depends on letters before and after it and
-# skips ignorable characters.
+# Characters that decide whether a sigma is final. Letters around it count;
+# ignorable characters between them do not.
 _SIGMAS = "ΣΣΣσςΑα.'·:\u00ad\u0301\u0345\u200d ᾼA1-"
 # Characters with special rules for case or decomposition.
 _ODDITIES = (

@@ -128,7 +128,7 @@ def environment():
 
 
 def start(start_python, folder, kind, num_cpus, runs, **options):
-  """Starts a process that trains `runs`, settings by name in `folder`."""
+  """Starts and returns a process that trains `runs`, settings by name."""
   settings = {str(folder / name): value for name, value in runs.items()}
   return start_python(
     *("-m", "tests.support.scale_run", kind, num_cpus, json.dumps(settings)),

@@ -113,7 +113,7 @@ class Client:
 
 
 def ask(url, path, body=None, method=None):
-  """Like Client.ask, on a new connection."""
+  """Sends a single request on a new connection; see Client.ask."""
   client = Client(url)
   try:
     return client.ask(path, body, method)

@@ -32,7 +32,7 @@ def _backbone(settings: step_timing.Settings) -> keras.Model:
 
 
 def _inputs(batch: step_timing.Batch) -> dict[str, tf.Tensor]:
-  """Returns the inputs of the backbone."""
+  """Returns the encoder's inputs, int32 [B, F], by the names of KerasHub."""
   return {
     "token_ids": tf.constant(batch["input_ids"]),
     "padding_mask": tf.constant(batch["input_mask"]),

@@ -85,7 +85,7 @@ class Settings:
     }
 
 
-# Computes one step or product, and waits for the end.
+# Computes one step or product, and waits for its end.
 Step = Callable[[], object]
 
 

@@ -51,7 +51,7 @@ def _autocast(settings: step_timing.Settings) -> torch.autocast:
 def _encoder_inputs(
   batch: step_timing.Batch, device: str
 ) -> dict[str, torch.Tensor]:
-  """Returns the inputs of the encoder."""
+  """Returns the encoder's inputs, int64 [B, F], as transformers names them."""
   names = {
     "input_ids": "input_ids",
     "attention_mask": "input_mask",
