@@ -108,7 +108,7 @@ class FineTuning:
 
   @property
   def label(self) -> str:
-    """The task and the optional settings that are set, for a file name."""
+    """The task, feature layers, BiLSTM and step, as part of a file name."""
     parts = [self.task.replace("-", "").lower()]
     if self.feature_layers:
       parts.append(self.feature_layers)
