@@ -14,6 +14,7 @@ from research.ablations import rows, runs, variants
 # Confidence of the intervals that decide whether a difference is significant.
 CONFIDENCE = 0.95
 
+# Verdicts on the difference between a variant and its baseline.
 AGREES = "agrees"
 DIFFERS = "differs"
 WITHIN = "within the spread"
@@ -52,12 +53,12 @@ class Difference:
 
   @property
   def is_significant(self) -> bool:
-    """Whether the interval excludes 0."""
+    """Whether the interval excludes 0; False for a single seed."""
     return not math.isnan(self.low) and not self.low <= 0 <= self.high
 
   @property
   def verdict(self) -> str:
-    """Whether our difference agrees with the published one."""
+    """AGREES or DIFFERS, by sign, or the reason why neither applies."""
     if math.isnan(self.low):
       return ONE_SEED
     if not self.is_significant:
@@ -72,15 +73,15 @@ class Comparison:
   """An experiment with its results so far."""
 
   experiment: variants.Experiment
-  cells: Mapping[tuple[str, str], Cell]  # By variant and column.
-  # Rows of finished pre-trainings, by variant.
+  cells: Mapping[tuple[str, str], Cell]  # By (variant label, column).
+  # Rows of finished pre-trainings, one per seed, by variant label.
   pretrainings: Mapping[str, Sequence[rows.Row]]
-  num_planned: int  # Number of runs.
-  num_finished: int
-  errors: Mapping[str, str]  # By name of the failed run.
+  num_planned: int  # All runs, finished or not.
+  num_finished: int  # Runs that have a row without an error.
+  errors: Mapping[str, str]  # Error of each failed run, by run name.
 
   def differences(self) -> list[Difference]:
-    """Returns each variant's difference to its baseline, by column."""
+    """Returns the differences in all columns with results of both variants."""
     first = self.experiment.variants[0].label
     return [
       self._subtract(variant.label, base, column)
@@ -103,7 +104,7 @@ class Comparison:
     return Difference(label, base, column, ours, low, high, theirs)
 
   def published_number(self, label: str, column: str) -> float | None:
-    """Returns the published result of a variant in one of our columns."""
+    """Returns a variant's published result in one of our columns, or None."""
     published = self.experiment.published
     if not published:
       return None
@@ -145,9 +146,10 @@ def compare(
   """Returns the results of an experiment.
 
   Args:
-    experiment: names the variants.
+    experiment: the experiment, with its variants.
     seeds: seeds of the runs.
-    all_rows: at most one row per run, as `select_usual_data` leaves them.
+    all_rows: at most one row per run, all with the same data; see
+      `select_usual_data`.
   """
   by_key = {row.key: row for row in all_rows}
   values: dict[tuple[str, str], list[float]] = collections.defaultdict(list)
@@ -183,16 +185,16 @@ def compare(
 def _list_columns(
   variant: variants.Variant, seed: int
 ) -> Iterable[tuple[str, runs.Run]]:
-  """Yields column and run. The column is "" for runs without a column."""
+  """Yields each run with its column, or with "" if it has no column."""
   pretraining, *fine_tunings = variant.runs(seed)
   yield variants.PERPLEXITY if variant.has_perplexity else "", pretraining
   yield from zip(variant.fine_tunings, fine_tunings)
 
 
 def select_usual_data(all_rows: Sequence[rows.Row]) -> list[rows.Row]:
-  """Returns rows with the most common text and task data.
+  """Returns the rows with the most common text and, per task, task data.
 
-  So that results from different data are never compared.
+  Results from different data are therefore never compared.
   """
   by_task: dict[tuple, list[rows.Row]] = collections.defaultdict(list)
   same_text = _select_most_common(all_rows, _identify_text)

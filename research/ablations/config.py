@@ -90,12 +90,12 @@ class AblationsConfig:
 
   @property
   def rows(self) -> str:
-    """Folder of the rows."""
+    """The folder of the rows; by default, `rows` in output_dir."""
     return self.rows_dir or os.path.join(self.output_dir, "rows")
 
   @property
   def chosen_scale(self) -> scales_lib.Scale:
-    """The scale, with the given seeds and steps."""
+    """The scale, with `seeds` and `num_train_steps` if they are set."""
     scale = scales_lib.SCALES[self.scale]
     steps = self.num_train_steps or scale.base.num_train_steps
     base = dataclasses.replace(scale.base, num_train_steps=steps)

@@ -11,10 +11,10 @@ from research.ablations import papers
 from research.ablations import scales as scales_lib
 from research.ablations import variants as variants_lib
 
-# Fractions of the training after which the model is fine-tuned.
+# Fractions of the pre-training after which the model is fine-tuned.
 _MARKS = (0.125, 0.25, 0.5, 1.0)
 
-# Rows of Table 7 by the values of run_ner's feature_layers.
+# Rows of Table 7 (Devlin et al. 2019) by run_ner's value of feature_layers.
 _FEATURE_ROWS = {
   "embeddings": "embeddings",
   "second_to_last": "second to last hidden",
@@ -24,7 +24,7 @@ _FEATURE_ROWS = {
   "weighted_sum_all": "weighted sum of all",
 }
 
-# Encoder layers that a value needs.
+# Encoder layers that a value of feature_layers needs. Default: none.
 _NUM_LAYERS = {
   "second_to_last": 2,
   "weighted_sum_last_four": 4,
@@ -70,7 +70,7 @@ def _objectives(make: variants_lib.Builder) -> variants_lib.Experiment:
 
 
 def _set_size(size: scales_lib.Size) -> dict[str, Any]:
-  """Returns the settings of a pre-training with this model size."""
+  """Returns the settings of `runs.Pretraining` that a model size changes."""
   names = (
     "num_hidden_layers",
     "hidden_size",
@@ -280,7 +280,7 @@ def _curves(make: variants_lib.Builder) -> variants_lib.Experiment:
   )
 
 
-# In the order of running.
+# Experiments by name, in the order in which they run.
 EXPERIMENTS: dict[
   str, Callable[[variants_lib.Builder], variants_lib.Experiment]
 ] = {
@@ -304,7 +304,7 @@ def build(
 
   Args:
     names: names of the experiments, in order. Empty for all.
-    scale: the sizes.
+    scale: sizes, training lengths and the maximum number of variants.
     tasks: names of the tasks that have data.
 
   Raises:
@@ -319,7 +319,7 @@ def build(
   experiments = [EXPERIMENTS[name](make) for name in names or EXPERIMENTS]
   return [
     experiment
-    # Each of the objectives is of another kind, so none is left out.
+    # max_variants does not apply: every objective runs different code.
     if experiment.name == "objectives"
     else dataclasses.replace(
       experiment, variants=experiment.variants[: scale.max_variants]

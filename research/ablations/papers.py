@@ -16,14 +16,16 @@ Numbers = Mapping[str, Mapping[str, float]]
 class Published:
   """A published table, or the description of a figure.
 
-  Rows have the labels of our variants. Columns have their published names.
+  Rows have the labels of our variants, unless `row_names` maps these. Columns
+  have their published names.
   """
 
-  source: str
-  place: str
-  numbers: Numbers = dataclasses.field(default_factory=dict)  # By row, column.
-  # Our columns that may stand for a published one, the best first. Default: the
-  # column with the same name.
+  source: str  # The paper or web page.
+  place: str  # The table, figure or section.
+  # Numbers by row and column; empty for a figure.
+  numbers: Numbers = dataclasses.field(default_factory=dict)
+  # For a published column, our columns that may stand for it, the best first.
+  # Default: our column with the same name.
   stands_for: Mapping[str, Sequence[str]] = dataclasses.field(
     default_factory=dict
   )
@@ -32,7 +34,7 @@ class Published:
   note: str = ""
 
   def columns(self, ours: Sequence[str]) -> dict[str, str]:
-    """Returns published column names by our column names."""
+    """Returns the published column that each of our columns stands for."""
     published: dict[str, str] = {}
     for name in dict.fromkeys(c for r in self.numbers.values() for c in r):
       candidates = self.stands_for.get(name, (name,))
@@ -43,7 +45,7 @@ class Published:
 
 
 def _parse(columns: str, rows: Mapping[str, str]) -> Numbers:
-  """Returns the numbers of rows given as text."""
+  """Parses column names and, by row label, numbers separated by spaces."""
   return {
     label: {
       name: float(cell) for name, cell in zip(columns.split(), row.split())

@@ -14,12 +14,15 @@ _MARGIN = 110  # Pixels above and below the rows of a panel.
 # Horizontal axes of curves.
 AXES = {"step": "steps", "word_pieces": "word pieces"}
 
-# x, mean, lowest and highest.
+# Lists of x, mean, lowest and highest values, of equal length.
 Points = tuple[list[float], list[float], list[float], list[float]]
 
 
 def draw_results(path: str, comparison: comparisons.Comparison) -> None:
-  """Draws a panel per column: variants as rows, seeds as dots, mean, spread."""
+  """Draws a panel per column, with a row per variant.
+
+  A row shows a dot per seed, the mean and the standard deviation.
+  """
   columns = _drawn_columns(comparison)
   labels = [v.label for v in comparison.experiment.variants]
   height = _MARGIN + _ROW_HEIGHT * len(labels)
@@ -57,8 +60,9 @@ def draw_curves(
 
   Args:
     path: PNG or SVG file to write.
-    pretrainings: rows by the name of their line.
-    axis: "step" or "word_pieces". Logarithmic, so that the warm-up is visible.
+    pretrainings: for each line, its label and the rows of its seeds.
+    axis: the horizontal axis, "step" or "word_pieces". It is logarithmic, so
+      that the warm-up is visible.
   """
   drawn = {
     name
@@ -81,7 +85,7 @@ def draw_curves(
 def summarize_seeds(
   same: Sequence[rows.Row], name: str, axis: str, part: str = "training"
 ) -> Points | None:
-  """Returns the points of a curve over its seeds; None if no row has it."""
+  """Returns a curve's mean and range over the seeds; None if no row has it."""
   curves = [row.curve[part] for row in same if name in row.curve.get(part, {})]
   if not curves:
     return None

@@ -51,7 +51,7 @@ def run(config: config_lib.AblationsConfig) -> None:
   """Writes the report from existing rows, for all tasks.
 
   Raises:
-    ValueError: without rows, or for an unknown experiment.
+    ValueError: if there are no rows, or for an unknown experiment.
     ImportError: if matplotlib is missing.
     OSError: if a file cannot be written.
   """
@@ -67,7 +67,7 @@ def write(
   config: config_lib.AblationsConfig,
   experiments: Sequence[variants.Experiment],
 ) -> None:
-  """Writes report.md and the plots into output_dir.
+  """Writes report.md, the plots and the reference curves into output_dir.
 
   Raises:
     OSError: if a file cannot be written.
@@ -99,7 +99,7 @@ def write(
 def format_table(
   header: Sequence[str], table_rows: Sequence[Sequence[str]]
 ) -> str:
-  """Returns a Markdown table whose first column is text."""
+  """Returns a Markdown table; all columns but the first are right-aligned."""
   alignment = ["---", *["--:"] * (len(header) - 1)]
   lines = []
   for cells in (header, alignment, *table_rows):
@@ -113,7 +113,7 @@ def _summarize(
   results: Sequence[comparisons.Comparison],
   selected: Sequence[rows.Row],
 ) -> Iterator[str]:
-  """Yields the title, the settings, and the numbers of verdicts."""
+  """Yields the title, the settings, and a table that counts the verdicts."""
   base = scale.base
   yield f"# Ablations at the scale {scale.name}"
   num_finished = sum(comparison.num_finished for comparison in results)
@@ -151,7 +151,7 @@ def _describe_version(row: rows.Row) -> str:
 
 
 def _count_verdicts(comparison: comparisons.Comparison) -> list[str]:
-  """Returns the row of an experiment in the first table."""
+  """Returns an experiment's row in the table that counts the verdicts."""
   verdicts = [d.verdict for d in comparison.differences()]
   return [
     comparison.experiment.title,
@@ -163,7 +163,7 @@ def _count_verdicts(comparison: comparisons.Comparison) -> list[str]:
 def _section(
   comparison: comparisons.Comparison, output_dir: str
 ) -> Iterator[str]:
-  """Yields the section of an experiment."""
+  """Yields the Markdown blocks of an experiment; writes its plots."""
   experiment, failures = comparison.experiment, comparison.errors
   yield f"## {experiment.title}"
   num_failed = f", {len(failures)} failed" if failures else ""
@@ -205,7 +205,7 @@ def _our_table(comparison: comparisons.Comparison) -> str:
 
 
 def _format_cell(cell: comparisons.Cell | None) -> str:
-  """Returns mean and spread."""
+  """Returns mean and spread as text; "" without results."""
   if not cell:
     return ""
   if math.isnan(cell.spread):
@@ -214,7 +214,7 @@ def _format_cell(cell: comparisons.Cell | None) -> str:
 
 
 def _published_table(comparison: comparisons.Comparison) -> str:
-  """Returns the published table, with our names of rows and columns."""
+  """Returns the published table; adds our names where they differ."""
   published = comparison.experiment.published
   assert published
   columns = dict.fromkeys(c for r in published.numbers.values() for c in r)
@@ -240,7 +240,7 @@ def _published_table(comparison: comparisons.Comparison) -> str:
 
 
 def _difference_row(difference: comparisons.Difference) -> list[str]:
-  """Returns a difference as cells."""
+  """Returns the cells of a row in the table of differences."""
   low, high = difference.low, difference.high
   published = difference.published
   return [
@@ -255,13 +255,13 @@ def _difference_row(difference: comparisons.Difference) -> list[str]:
 
 
 def format_signed(value: float) -> str:
-  """Returns a number with its sign."""
+  """Returns a number with its sign and one decimal, or two below 0.1."""
   text = f"{abs(value):.1f}" if abs(value) >= 0.1 else f"{abs(value):.2f}"
   return f"{_MINUS if value < 0 else '+'}{text}"
 
 
 def _describe_differences(differences: Sequence[comparisons.Difference]) -> str:
-  """Returns a sentence for each verdict."""
+  """Lists the significant differences by verdict; counts the other ones."""
   texts = []
   for verdict, opening in (
     (comparisons.AGREES, "Agrees with the paper"),

@@ -1,6 +1,7 @@
 """Rows: settings and results of each run, in a small JSON file.
 
-A finished row is enough to skip its run, on any machine. Imports no TensorFlow.
+If a row is finished, its run is skipped, even on another machine. Imports no
+TensorFlow.
 """
 
 import dataclasses
@@ -35,13 +36,15 @@ class Row:
   kind: str  # runs.PRETRAINING or runs.FINE_TUNING.
   config: dict[str, Any]  # See runs.Run.config.
   seed: int
-  data: dict[str, str]  # Hashes by file.
+  # Hashes of the text and vocabulary files, by name, and of the task's files,
+  # by split.
+  data: dict[str, str]
   results: dict[str, float]  # Empty for a failed run.
-  # "training" and "held_out": lists of equal length by name. "step" and
-  # "word_pieces" are the axes. Empty for fine-tunings.
+  # Under "training" and "held_out": lists of equal length, by metric and, for
+  # the axes, by "step" and "word_pieces". Empty for fine-tunings.
   curve: Curve = dataclasses.field(default_factory=dict)
-  error: str | None = None
-  seconds: float
+  error: str | None = None  # None for a finished run.
+  seconds: float  # Wall time.
   versions: dict[str, str | None]
   machine: str
 
@@ -52,17 +55,17 @@ class Row:
 
   @property
   def key(self) -> str:
-    """A hash of the run, whatever its data."""
+    """A hash of the config and the seed, but not of the data."""
     return runs.digest({"config": self.config, "seed": self.seed})
 
 
 def run_key(run: runs.Run) -> str:
-  """Returns `Row.key` of a run."""
+  """Returns the `key` that the row of a run has."""
   return runs.digest({"config": run.config, "seed": run.seed})
 
 
 def row_path(folder: str, run: runs.Run, data: Mapping[str, str]) -> str:
-  """Returns the file of a run's row."""
+  """Returns the path of a run's row, which contains a hash of the data."""
   return os.path.join(folder, f"{run.name}-{runs.digest(dict(data))[:4]}.json")
 
 
@@ -78,7 +81,7 @@ def write(path: str, row: Row) -> None:
 
 
 def read(path: str) -> Row | None:
-  """Returns the row of a file; warns and returns None if it has none."""
+  """Returns the row in a file; warns and returns None if it is not a row."""
   try:
     return Row(**json_files.read_object(path, allows_nan=True))
   except (ValueError, TypeError) as error:
@@ -89,7 +92,7 @@ def read(path: str) -> Row | None:
 def read_finished(
   folder: str, run: runs.Run, data: Mapping[str, str]
 ) -> Row | None:
-  """Returns the row of a finished run; None without one."""
+  """Returns the row of a run; None if it is missing, outdated or failed."""
   path = row_path(folder, run, data)
   row = read(path) if paths.exists(path) else None
   if not row or row.config != json.loads(json.dumps(run.config)):
@@ -104,12 +107,12 @@ def read_all(folder: str) -> list[Row]:
 
 
 def rounded(value: float) -> float:
-  """Returns a number with the precision of rows."""
+  """Rounds a number to the significant digits of rows."""
   return float(f"{value:.{_DIGITS}g}")
 
 
 def versions() -> dict[str, str | None]:
-  """Returns the versions of the code, and the commit of a checkout."""
+  """Returns the versions of bert_tf, TensorFlow and Python, and the commit."""
   return {
     "bert_tf": bert_tf.__version__,
     "commit": _read_commit(),

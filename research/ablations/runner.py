@@ -1,4 +1,4 @@
-"""Runs everything that is not finished yet, and writes the report."""
+"""Executes all unfinished runs of the experiments and writes the report."""
 
 import collections
 import time
@@ -16,7 +16,8 @@ from research.ablations import report, rows, runs, tasks, variants, work
 def run(config: config_lib.AblationsConfig) -> None:
   """Executes all unfinished runs in order and writes the report.
 
-  A run that fails is recorded with its error, and the next run starts.
+  A run that fails is recorded with its error, and the next run starts. With
+  `dry_run`, only lists the runs.
 
   Raises:
     ValueError: for unusable settings or text; at the end, if runs failed, with

@@ -59,7 +59,7 @@ class Pretraining:
 
   @property
   def label(self) -> str:
-    """The size and the unusual settings, as part of a file name."""
+    """The objective, the size and all flags that are set, for a file name."""
     parts = [
       self.objective,
       f"L{self.num_hidden_layers}",
@@ -77,7 +77,7 @@ class Pretraining:
   def bert_config(self, vocab_size: int) -> dict[str, Any]:
     """Returns the content of bert_config.json.
 
-    All values but the number of heads follow from `pipeline.config.Size`.
+    All values except the number of heads follow from `pipeline.config.Size`.
     """
     size = config.Size(
       self.num_hidden_layers,
@@ -101,13 +101,14 @@ class FineTuning:
   learning_rate: float
   num_train_epochs: float
   num_examples: int | None = None  # Maximum per file; None for all.
-  step: int | None = None  # Initial checkpoint; None for the last.
-  feature_layers: str | None = None  # For the feature-based approach.
-  has_bilstm: bool = False  # Between BERT and the output layer.
+  step: int | None = None  # Step of the initial checkpoint; None for the last.
+  # Layers for the feature-based approach; None to fine-tune all weights.
+  feature_layers: str | None = None
+  has_bilstm: bool = False  # Whether a BiLSTM follows BERT.
 
   @property
   def label(self) -> str:
-    """The task and the unusual settings, as part of a file name."""
+    """The task, feature layers, BiLSTM and step, as part of a file name."""
     parts = [self.task.replace("-", "").lower()]
     if self.feature_layers:
       parts.append(self.feature_layers)
@@ -120,7 +121,7 @@ class FineTuning:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Run:
-  """A pre-training with its seed, or a fine-tuning of it."""
+  """A pre-training, or a fine-tuning of its model, with one seed for both."""
 
   pretraining: Pretraining
   fine_tuning: FineTuning | None = None
@@ -144,7 +145,7 @@ class Run:
 
   @property
   def name(self) -> str:
-    """A file name that is unique to config and seed."""
+    """A file name that is unique to the config and the seed."""
     parts = [self.pretraining.label]
     if self.fine_tuning:
       parts.append(self.fine_tuning.label)

@@ -23,21 +23,21 @@ class Scale:
   name: str
   explanation: str
   base: runs.Pretraining  # Variants change some of its settings.
-  fine_tunings: tuple[runs.FineTuning, ...]  # One per task.
+  fine_tunings: tuple[runs.FineTuning, ...]  # At most one per task.
   sizes: tuple[Size, ...]  # In the order of papers.SIZES.
   batch_factors: tuple[float, ...]  # Batch sizes relative to the base.
   # Sizes of the reference curves, named after the released models.
   curves: tuple[tuple[str, Size], ...]
   text_share: float  # Share of the text that masking_time reads repeatedly.
   seeds: tuple[int, ...]
-  num_evaluations: int  # During pre-training.
+  num_evaluations: int  # Evaluations during each pre-training.
   max_eval_steps: int  # Batches per evaluation.
   eval_fraction: float  # Share of held-out documents.
-  max_variants: int | None = None  # Per experiment; None for all.
-  max_tasks: int | None = None  # Per variant; None for all.
+  max_variants: int | None = None  # Variants per experiment; None for all.
+  max_tasks: int | None = None  # Tasks per variant; None for all.
 
   def fine_tuning(self, task: str) -> runs.FineTuning | None:
-    """Returns the fine-tuning of a task; None if the scale has none."""
+    """Returns the fine-tuning of a task; None if the scale leaves it out."""
     return next((f for f in self.fine_tunings if f.task == task), None)
 
 

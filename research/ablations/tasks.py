@@ -27,12 +27,14 @@ _EVAL_BATCH_SIZE = 64
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-  """Location of a task's data, and its reported result."""
+  """Location of a task's data, and its reported metric."""
 
-  flag: str  # The setting with its folder.
-  files: tuple[tuple[str, str], ...]  # Candidates for train and dev file.
-  result: str  # The reported result.
-  cut: Callable[[str, int], Iterable[str]]  # Yields a smaller file in pieces.
+  flag: str  # The setting with the folder of the data.
+  # Pairs of train and dev file. The first pair that exists is used.
+  files: tuple[tuple[str, str], ...]
+  result: str  # Name of the reported metric.
+  # Yields the text of a smaller file, from a path and a number of examples.
+  cut: Callable[[str, int], Iterable[str]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +46,7 @@ class TaskFiles:
 
   @functools.cached_property
   def hashes(self) -> dict[str, str]:
-    """The files' hashes by split."""
+    """The hash of each file, by split."""
     return {
       "train": text.file_hash(self.train),
       "dev": text.file_hash(self.dev),
@@ -52,14 +54,14 @@ class TaskFiles:
 
 
 def _cut_rows(path: str, count: int) -> Iterable[str]:
-  """Yields the header and some rows of a table."""
+  """Yields the header and at most `count` random rows of a table."""
   header, *rows = paths.read_text(path).splitlines(keepends=True)
   yield header
   yield from (rows[i] for i in _sample(len(rows), count))
 
 
 def _cut_questions(path: str, count: int) -> Iterable[str]:
-  """Yields SQuAD JSON with the questions of some paragraphs."""
+  """Yields SQuAD JSON: random paragraphs with at most `count` questions."""
   content = json_files.read_object(path)
   articles = content["data"]
   places = [
@@ -82,7 +84,7 @@ def _cut_questions(path: str, count: int) -> Iterable[str]:
 
 
 def _cut_sentences(path: str, count: int) -> Iterable[str]:
-  """Yields CoNLL lines of some sentences."""
+  """Yields the CoNLL lines of at most `count` random sentences."""
   lines = paths.read_text(path).splitlines(keepends=True)
   groups = itertools.groupby(lines, key=lambda line: bool(line.strip()))
   sentences = [list(group) for is_text, group in groups if is_text]
@@ -93,7 +95,7 @@ def _cut_sentences(path: str, count: int) -> Iterable[str]:
 
 
 def _sample(size: int, count: int) -> list[int]:
-  """Returns sorted random indices below `size`."""
+  """Returns at most `count` random indices below `size`, sorted."""
   return sorted(random.Random(_SEED).sample(range(size), min(size, count)))
 
 
@@ -120,7 +122,7 @@ TASKS = {
 
 
 def find(config: config_lib.AblationsConfig) -> dict[str, TaskFiles]:
-  """Returns the tasks that have data; warns about the other ones."""
+  """Returns the tasks that have data; warns if the scale needs another one."""
   task_files: dict[str, TaskFiles] = {}
   for name, task in TASKS.items():
     folder = getattr(config, task.flag)
@@ -141,10 +143,10 @@ def find(config: config_lib.AblationsConfig) -> dict[str, TaskFiles]:
 def cut(
   name: str, files: TaskFiles, num_examples: int | None, folder: str
 ) -> TaskFiles:
-  """Returns files with at most `num_examples` each, created if missing.
+  """Returns files with at most `num_examples` examples each; None for all.
 
-  The hash of the full files is part of the folder name, so that other data in
-  the same place are cut again.
+  Creates missing files. The folder name contains a hash of the full files, so
+  that changed files are cut again.
   """
   if num_examples is None:
     return files
@@ -172,7 +174,7 @@ class Model:
 def _shared_settings(
   fine_tuning: runs.FineTuning, seed: int, model: Model, output_dir: str
 ) -> dict[str, Any]:
-  """Returns the settings that all tasks have."""
+  """Returns the settings that all tasks share."""
   settings: dict[str, Any] = {
     "bert_config_file": model.bert_config_file,
     "vocab_file": model.vocab_file,

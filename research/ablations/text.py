@@ -38,7 +38,7 @@ class Text:
   """Corpus, vocabulary and records of a text.
 
   Args:
-    config: names the text.
+    config: the text, its format and the scale.
     folder: folder of the created files.
 
   Raises:
@@ -96,7 +96,7 @@ class Text:
     return Records(files, counts["tokens"] / max(1, counts["records"]))
 
   def held_out(self, pretraining: runs.Pretraining) -> str:
-    """Returns the records that a pre-training is evaluated on.
+    """Returns the files of the records that a pre-training is evaluated on.
 
     All masked LMs are evaluated at the same masked positions, with the usual
     80/10/10 split, so that their losses are comparable.
@@ -135,7 +135,7 @@ class Text:
   def _create(
     self, text_file: str, settings: data_config.PretrainingDataConfig
   ) -> tuple[str, dict[str, int]]:
-    """Returns record files and their counts; creates them if missing."""
+    """Returns record files and their counts; creates missing ones."""
     values = json.loads(json.dumps(dataclasses.asdict(settings)))
     del values["vocab_file"]
     name = os.path.basename(text_file).removesuffix(".txt")
@@ -175,7 +175,7 @@ class Text:
 
 def _sample(path: str, share: float) -> Iterator[list[str]]:
   """Yields a share of the documents, at least two."""
-  # Another seed than that of the held-out documents.
+  # `_SEED` would select the documents that are already held out.
   selected = (
     document
     for document in corpus.documents([path])

@@ -23,7 +23,7 @@ class Variant:
 
   label: str
   pretraining: runs.Pretraining
-  fine_tunings: dict[str, runs.FineTuning]  # By column.
+  fine_tunings: dict[str, runs.FineTuning]  # By column of the table.
   has_perplexity: bool = False  # Whether perplexity is a column.
   baseline: str | None = None  # Label of a variant; None for the first.
 
@@ -51,7 +51,7 @@ class Experiment:
 
   @property
   def columns(self) -> list[str]:
-    """The columns of the table, in order."""
+    """The columns of the table, in the order in which variants name them."""
     names: dict[str, None] = {}
     for variant in self.variants:
       if variant.has_perplexity:
@@ -67,7 +67,12 @@ class Experiment:
 
 
 class Builder:
-  """Makes variants at a scale, for the tasks that have data."""
+  """Makes variants at a scale, for the tasks that have data.
+
+  Args:
+    scale: the settings that variants change, and the maximum number of tasks.
+    tasks: names of the tasks that have data.
+  """
 
   def __init__(self, scale: scales_lib.Scale, tasks: Sequence[str]) -> None:
     self.scale = scale
@@ -82,7 +87,17 @@ class Builder:
     baseline: str | None = None,
     **fine_tuning: Any,
   ) -> Variant:
-    """Returns the scale's base with changed settings."""
+    """Returns a variant of the scale's base.
+
+    Args:
+      label: row label of the variant.
+      tasks: tasks to fine-tune on. Leaves out tasks without data and tasks
+        that the scale leaves out.
+      pretraining: changed settings of the pre-training.
+      has_perplexity: whether perplexity is a column.
+      baseline: label of the baseline; None for the first variant.
+      **fine_tuning: changed settings of every fine-tuning.
+    """
     fine_tunings = [
       dataclasses.replace(settings, **fine_tuning)
       for name in tasks
@@ -109,9 +124,10 @@ class Builder:
     )
 
   def with_features(self, variant: Variant) -> Variant:
-    """Returns a variant with an additional column for fixed features.
+    """Returns a variant with a column for fixed features, if it has NER.
 
-    They are those of Table 8, or the last layer of models with fewer layers.
+    The features come from the last four layers, as in Table 8, or from the last
+    layer if the scale's model has fewer than four.
     """
     if "NER" not in variant.fine_tunings:
       return variant
@@ -123,7 +139,7 @@ class Builder:
 
 
 def use_features(fine_tuning: runs.FineTuning, layers: str) -> runs.FineTuning:
-  """Returns the feature-based approach instead of fine-tuning."""
+  """Returns settings that train only a head, on fixed features of `layers`."""
   return dataclasses.replace(
     fine_tuning, feature_layers=layers, learning_rate=_FEATURE_LEARNING_RATE
   )

@@ -18,7 +18,7 @@ from research.ablations import config as config_lib
 from research.ablations import rows, runs, scales, tasks
 from research.ablations import text as text_lib
 
-_NUM_POINTS = 40  # Points of a curve.
+_NUM_POINTS = 40  # Logged points of a training curve.
 
 # Columns of a curve, if the run logs them.
 _TRAINING = (
@@ -48,10 +48,10 @@ class Worker:
   """Executes runs in a folder.
 
   Args:
-    config: names the data.
+    config: the scale, the text and the output folder.
     task_files: files of the tasks that have data.
-    all_runs: runs of all experiments, including those that this command leaves
-      out, so that pre-trainings keep the checkpoints which these need.
+    all_runs: runs of all experiments, even if this command runs only some.
+      Pre-trainings keep the checkpoints that any of these runs needs.
   """
 
   def __init__(
@@ -70,7 +70,8 @@ class Worker:
       for run in all_runs
       if run.fine_tuning and run.fine_tuning.step is not None
     }
-    # By task and number of examples, since cutting hashes the full files.
+    # Files by task and number of examples, kept because cutting hashes the full
+    # files.
     self._cut_files: dict[tuple[str, int | None], tasks.TaskFiles] = {}
 
   def hash_data(self, run: runs.Run) -> dict[str, str]:
@@ -84,8 +85,8 @@ class Worker:
     """Executes a run, or the rest of an interrupted one.
 
     Raises:
-      StoppedError: if a signal ended it.
-      ValueError: if it cannot run.
+      StoppedError: if a signal ended the run.
+      ValueError: if the settings or files are unusable.
     """
     try:
       if run.fine_tuning:
@@ -97,7 +98,7 @@ class Worker:
       gc.collect()
 
   def _cut(self, fine_tuning: runs.FineTuning) -> tasks.TaskFiles:
-    """Returns the data files of a fine-tuning."""
+    """Returns the data files of a fine-tuning, with its number of examples."""
     key = task, num_examples = fine_tuning.task, fine_tuning.num_examples
     if key not in self._cut_files:
       self._cut_files[key] = tasks.cut(
@@ -125,7 +126,7 @@ class Worker:
   def _settings(
     self, run: runs.Run, config_file: str, input_file: str
   ) -> pretraining_config.PretrainingConfig:
-    """Returns the settings of a pre-training."""
+    """Returns the settings of run_pretraining for a run."""
     source, scale = run.pretraining, self._scale
     num_steps = source.num_train_steps
     settings: dict[str, Any] = {}
@@ -166,13 +167,13 @@ class Worker:
     )
 
   def _fine_tune(self, run: runs.Run, fine_tuning: runs.FineTuning) -> Outcome:
-    """Fine-tunes a pre-trained model; pre-trains it again if it is missing."""
+    """Fine-tunes a pre-trained model; first pre-trains it if it is missing."""
     source = self._folder(run.source)
     step = fine_tuning.step
     checkpoint = _find_checkpoint(source, run.pretraining, step)
     if not checkpoint:
       if _find_checkpoint(source, run.pretraining, None):
-        paths.remove(source)  # It is finished, but lacks this checkpoint.
+        paths.remove(source)  # Finished, but without this checkpoint.
       self._pretrain(run.source)
       keras.utils.clear_session()
       checkpoint = _find_checkpoint(source, run.pretraining, step)
@@ -209,7 +210,7 @@ def _find_checkpoint(
 
 
 def _read_curve(folder: str, pieces_per_step: float) -> rows.Curve:
-  """Returns losses and accuracies by step."""
+  """Returns the training curve of a run and, if any, the held-out curve."""
   training = curves.read(folder)
   steps = sorted(training["loss"])
   curve = {
@@ -235,7 +236,7 @@ def _read_curve(folder: str, pieces_per_step: float) -> rows.Curve:
 
 
 def _axes(steps: list[int], pieces_per_step: float) -> dict[str, list[float]]:
-  """Returns the steps of a curve and their word pieces."""
+  """Returns the steps of a curve, and the word pieces read until each step."""
   return {
     "step": list(steps),
     "word_pieces": [round(step * pieces_per_step) for step in steps],

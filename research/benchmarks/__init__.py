@@ -1,1 +1,1 @@
-"""Speed on this machine, beside other projects."""
+"""Measures speed on this machine, next to that of other projects."""

@@ -52,7 +52,7 @@ def measure_tokenizer(config: BenchmarkConfig) -> None:
 
 
 def measure_data(config: BenchmarkConfig) -> None:
-  """Prints the instances per second that one process writes to TFRecords."""
+  """Prints instances per CPU second and the peak memory of one process."""
   lines = read_lines(config)
   with tempfile.TemporaryDirectory() as folder:
     settings = data_config.PretrainingDataConfig(

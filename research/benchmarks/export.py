@@ -109,7 +109,7 @@ def _transformers_call(model_dir: str) -> Call:
 def _draw_texts(
   tokenizer: tokenization.FullTokenizer, batch_size: int, length: int
 ) -> list[str]:
-  """Returns random texts of `length` word pieces with [CLS] and [SEP]."""
+  """Returns random texts of `length` word pieces, including [CLS] and [SEP]."""
   words = [w for w in tokenizer.vocab if w.isascii() and w.isalpha()]
   words = [w for w in words if tokenizer.tokenize(w) == [w]]
   rng = random.Random(0)
@@ -136,7 +136,7 @@ def _print_times(
   ids: Mapping[str, np.ndarray],
   num_calls: int,
 ) -> None:
-  """Prints a row for each model."""
+  """Prints times, and how far the outputs differ from those of the first."""
   seconds = timing.measure_in_turn(
     {name: functools.partial(f, texts, ids) for name, f in calls.items()},
     num_calls,

@@ -30,7 +30,7 @@ Step = Callable[[State, dict[str, Tensor]], tuple[State, jax.Array]]
 
 
 def main() -> None:
-  """Times the steps that the process is asked for."""
+  """Times the steps that the command-line argument describes."""
   step_timing.run(
     f"JAX {jax.__version__}, Keras {keras.__version__}",
     _training_step,

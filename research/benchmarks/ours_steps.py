@@ -15,7 +15,7 @@ from research.benchmarks.peers import step_timing
 
 
 def main() -> None:
-  """Times the steps that the process is asked for."""
+  """Times the steps that the command-line argument describes."""
   step_timing.run(
     f"TensorFlow {tf.__version__}",
     _training_step,

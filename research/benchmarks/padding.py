@@ -1,4 +1,4 @@
-"""Speed of fine-tuning by the padding of the batches."""
+"""Speed of fine-tuning with three kinds of padding."""
 
 import functools
 import os
@@ -17,9 +17,10 @@ from bert_tf.training import config as training_config
 from research.benchmarks import timing
 from research.benchmarks.config import BenchmarkConfig
 
-# Three windows of batches grouped by length.
+# Three windows of eight batches, within which examples are sorted by length.
 _NUM_STEPS = 24
 
+# Batches by kind of padding.
 Batches = Mapping[str, Sequence[dict[str, tf.Tensor]]]
 
 
@@ -76,7 +77,7 @@ def _make_batches(
 
 
 def _measure_steps(build: Callable, batches: Batches) -> dict[str, list[float]]:
-  """Returns the seconds of each step."""
+  """Returns the seconds of each step, by kind of padding."""
   by_width = {
     batch["input_ids"].shape[1]: batch
     for same_padding in batches.values()
@@ -92,7 +93,7 @@ def _measure_steps(build: Callable, batches: Batches) -> dict[str, list[float]]:
     np.array(step(next(iterator))["loss"][0])
 
   for batch in by_width.values():
-    take_step(iter([batch]))  # Prepares the products of this width.
+    take_step(iter([batch]))  # Warms up the operations for this width.
   calls = {
     # The first call is not timed, so it repeats the first batch.
     name: functools.partial(take_step, iter([same_padding[0], *same_padding]))

@@ -27,11 +27,12 @@ _TORCH_MODULES, _TORCH_INSTALL = steps.TORCH
 
 @dataclasses.dataclass(frozen=True)
 class Process:
-  """A command; `python` is None if its interpreter lacks a package."""
+  """A Python command of bert_tf or of a peer."""
 
   arguments: tuple[str, ...]
+  # The interpreter; None if no given interpreter has the packages.
   python: str | None = sys.executable
-  install: str = ""
+  install: str = ""  # Command that installs the packages.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,8 +40,8 @@ class Usage:
   """Resources that a process used."""
 
   seconds: float  # Wall time.
-  cpu_seconds: float  # CPU time on all cores, with child processes.
-  peak_mb: float
+  cpu_seconds: float  # CPU time, summed over cores and child processes.
+  peak_mb: float  # Peak memory.
 
 
 def measure_start(config: BenchmarkConfig) -> None:
@@ -65,7 +66,7 @@ def measure_predict(config: BenchmarkConfig) -> None:
   """Prints the time to fill the mask of one text, from a cold start.
 
   Raises:
-    ValueError: without `model`.
+    ValueError: if `model` is not set, or a process fails.
   """
   model = config.needed("model")
   ours = "-m", "bert_tf", "fill-mask", f"--model={model}", f"--text={_TEXT}"
@@ -82,11 +83,11 @@ def measure_predict(config: BenchmarkConfig) -> None:
 def measure_fine_tuning(config: BenchmarkConfig) -> None:
   """Prints the time of one epoch and its evaluation, end to end.
 
-  Fine-tunes on MRPC or, with `train_file`, on SQuAD, and then answers the
-  questions in `predict_file`.
+  Without `train_file`, fine-tunes and evaluates on MRPC. With `train_file`,
+  fine-tunes on SQuAD and answers the questions in `predict_file`.
 
   Raises:
-    ValueError: without `model` or without data files.
+    ValueError: if `model` or a data file is not set, or a process fails.
   """
   model = config.needed("model")
   if config.train_file:

@@ -1,4 +1,4 @@
-"""Disk, padding and training speed of each form of pre-training records."""
+"""Size, padding and training speed of each form of pre-training records."""
 
 import dataclasses
 import os
@@ -34,21 +34,21 @@ class _DataSet:
   """Records, the cost of making them, and the training on them."""
 
   megabytes: float
-  padding: float  # Share of all positions, in batches that are not cut.
-  make_seconds: float  # CPU time.
+  padding: float  # Share of padding in rows of max_seq_length positions.
+  make_seconds: float  # CPU time of making the records.
   runner: estimator.Estimator
   batches: tf.data.Dataset
 
 
 def measure(config: BenchmarkConfig) -> None:
-  """Prints disk, padding and instances/s of static, dynamic, packed records.
+  """Prints size, padding and instances/s of each form of records.
 
   The forms take turns, so that other work on the machine slows all of them.
   Times are CPU times of this process, with the input pipeline.
 
   Raises:
-    ValueError: without a vocabulary, or if text, vocabulary and model do not
-      fit.
+    ValueError: if vocab_file is not set, or the model does not fit the
+      vocabulary or the length.
   """
   bert_config = config.bert_config()
   config_name = config.bert_config_file or "BERT-Tiny's"

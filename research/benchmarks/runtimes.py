@@ -17,7 +17,7 @@ _NUM_ROUNDS = 20
 
 
 def measure(config: BenchmarkConfig) -> None:
-  """Prints size, difference and milliseconds of each, on one CPU thread."""
+  """Prints size, difference and latency of each model, on one CPU thread."""
   saved_model, length = config.needed("saved_model"), config.max_seq_length
   tf.config.threading.set_intra_op_parallelism_threads(1)
   tf.config.threading.set_inter_op_parallelism_threads(1)
@@ -54,7 +54,7 @@ def measure(config: BenchmarkConfig) -> None:
 
 
 def _count_bytes(saved_model: str) -> int:
-  """Returns the size of the graph and the variables."""
+  """Returns the size of the graph and the variables, in bytes."""
   variables = os.path.join(saved_model, "variables", "variables.*")
   paths = [os.path.join(saved_model, "saved_model.pb")]
   paths += tf.io.gfile.glob(variables)

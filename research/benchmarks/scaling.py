@@ -43,9 +43,9 @@ _PIECES_PER_PREDICTION = 6
 
 
 def measure(config: BenchmarkConfig) -> None:
-  """Prints a table of SETTINGS. The model has no dropout.
+  """Prints speed, peak memory and weight differences of each of SETTINGS.
 
-  The first step compiles and is not timed.
+  The model has no dropout. The first step compiles and is not timed.
   """
   shared = {
     "config": config.bert_config().to_dict(),
@@ -77,7 +77,7 @@ def measure(config: BenchmarkConfig) -> None:
 
 
 def _run_process(settings: Mapping[str, Any]) -> dict[str, Any]:
-  """Returns speed, peak memory and weights of a setting."""
+  """Trains in a new process; returns speed, peak memory and weights."""
   with tempfile.TemporaryDirectory() as folder:
     process = subprocess.run(
       [sys.executable, "-m", __name__, folder, json.dumps(settings)],

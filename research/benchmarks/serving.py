@@ -33,7 +33,7 @@ from research.benchmarks.config import BenchmarkConfig
 MAX_BATCH_SIZES = (1, 16)
 
 _PATH = "/v1/models/model:predict"
-# For probabilities: larger batches sum in another order.
+# Tolerance of probabilities, since larger batches sum in another order.
 _TOLERANCE = 1e-4
 _TIMEOUT_S = 300
 
@@ -42,7 +42,7 @@ class Response(NamedTuple):
   """A response to a request."""
 
   status: int  # HTTP status; 0 without a response.
-  answer: Any  # The JSON object, or the error.
+  answer: Any  # The JSON value, or the error if status is 0.
   seconds: float  # From the request to the last byte.
 
 
@@ -78,7 +78,7 @@ def measure(config: BenchmarkConfig) -> None:
 
 
 def _draw_texts(config: BenchmarkConfig) -> list[str]:
-  """Returns a sentence for each request."""
+  """Returns a random line of the text for each request."""
   lines = map(str.strip, data.read_lines(config))
   sentences = [line for line in lines if 40 <= len(line) <= 300]
   if not sentences:
@@ -204,7 +204,7 @@ def _send_all(
 
 
 def _send(connection: http.client.HTTPConnection, body: bytes) -> Response:
-  """Returns the response; without one, its answer is the error."""
+  """Sends a request; returns the response, or status 0 and the error."""
   start = time.perf_counter()
   try:
     headers = {"Content-Type": "application/json"}

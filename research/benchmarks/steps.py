@@ -1,8 +1,8 @@
 """Steps of bert_tf and of its peers, timed side by side on this machine.
 
-Each program runs in its own process, once a round. This module imports no
-TensorFlow, because the system counts memory of the starting process for the
-started process.
+Each program runs in its own process, once per round. This module imports no
+TensorFlow, because the reported peak memory of a process is at least that of
+the process that started it.
 """
 
 import dataclasses
@@ -33,9 +33,10 @@ class Program:
 
   name: str
   script: str  # File of a peer, or module of bert_tf's own programs.
-  compiled: bool | str
-  modules: tuple[str, ...] = ()  # If empty, the running interpreter has all.
-  install: str = ""
+  compiled: bool | str  # See step_timing.Settings.
+  # Required modules. If empty, the running interpreter is used.
+  modules: tuple[str, ...] = ()
+  install: str = ""  # Command that installs the modules.
   runs_on_gpu: bool = False
   runs_forward: bool = True
   runs_bfloat16: bool = True
@@ -43,7 +44,7 @@ class Program:
   keras_backend: str = "tensorflow"
 
   def can_run(self, task: str, precision: str, device: str) -> bool:
-    """Whether the program can compute such steps."""
+    """Whether the program supports the task, precision and device."""
     return (
       (self.runs_forward or task != "forward")
       and (self.runs_bfloat16 or precision != "bfloat16")
@@ -91,7 +92,7 @@ PROGRAMS = (
 
 @dataclasses.dataclass
 class Result:
-  """Reports of a program, one a round, or the error that ended it."""
+  """Reports of a program, one per round, or the error that ended it."""
 
   rounds: list[dict[str, Any]] = dataclasses.field(default_factory=list)
   error: str = ""
@@ -110,9 +111,9 @@ class Result:
 def measure(
   config: BenchmarkConfig, task: str, programs: Sequence[Program] = PROGRAMS
 ) -> None:
-  """Prints a table of the time of a step, and draws it in `plot_file`.
+  """Prints the time per step of each program; draws it if `plot_file` is set.
 
-  Programs that are not installed are named first, with the way to install them.
+  First names the programs that are not installed, and how to install them.
 
   Raises:
     ValueError: at the end, if a program failed.
@@ -137,9 +138,9 @@ def measure(
 
 
 def in_turn(items: Sequence[Any], num_rounds: int) -> list[Any]:
-  """Returns all items, once a round; every second round is reversed.
+  """Returns all items once per round, in reverse order in every second round.
 
-  So no item always follows the same other item.
+  Thus no item always follows the same other item.
   """
   return [
     item
@@ -236,7 +237,7 @@ def last_line(output: str) -> str:
 def environment(
   is_ours: bool, keras_backend: str = "tensorflow"
 ) -> dict[str, str]:
-  """Returns the environment variables of a process."""
+  """Returns the environment variables of a program's process."""
   variables = {
     # PyTorch's threads spin while they wait. If other work holds a core, a step
     # then takes three times as long.
@@ -259,7 +260,7 @@ def describe(sizes: Mapping[str, Any]) -> str:
 
 
 def _count_flops(sizes: Mapping[str, Any]) -> float:
-  """Returns the operations of a step's matrix products, without embeddings."""
+  """Returns the number of floating-point operations of a step's products."""
   d, b, f = sizes["hidden_size"], sizes["batch_size"], sizes["length"]
   # Query, key, value and output; the feed-forward layers; scores and context.
   layer = 4 * d * d + 2 * d * sizes["intermediate_size"] + 2 * f * d
@@ -275,7 +276,7 @@ def _count_flops(sizes: Mapping[str, Any]) -> float:
 def _print_table(
   results: Mapping[Program, Result], sizes: Mapping[str, Any]
 ) -> None:
-  """Prints a row for each program, and the machine's best rate below."""
+  """Prints a row for each program, and the best rate of a matrix product."""
   reports = [report for x in results.values() for report in x.rounds]
   best_rate = max((r["product_gflops"] for r in reports), default=0.0)
   peers = [x.median for p, x in results.items() if p.is_peer and not x.error]

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 def measure_in_turn(
   calls: Mapping[str, Callable[[], object]], num_rounds: int
 ) -> dict[str, list[float]]:
-  """Returns the seconds of each call, `num_rounds` by name.
+  """Returns the seconds of `num_rounds` calls of each function, by name.
 
-  One more call of each comes first, which is not timed: it may compile.
+  One more call of each function comes first. It may compile and is not timed.
   """
   seconds: dict[str, list[float]] = {name: [] for name in calls}
   for number in range(num_rounds + 1):

@@ -12,12 +12,13 @@ VOCAB_FILE = str(TINY / "vocab.txt")
 class Command(NamedTuple):
   """A refused command line, and the command lines that its advice leads to.
 
-  A word that begins with @ is a shared model; with % a file of the folder.
+  In a command line, @NAME is a shared model and %NAME a path in the folder of
+  the case. Words before the flags are VARIABLE=VALUE or another script.
   """
 
-  where: str
-  names: tuple[str, ...]
-  script: str
+  where: str  # "module function" of the message.
+  names: tuple[str, ...]  # Values that the message must name.
+  script: str  # Default script of the command lines.
   broken: str
   advised: tuple[str, ...]
 

@@ -7,7 +7,7 @@ from tests.advice import following
 
 @pytest.fixture(scope="session")
 def models(tmp_path_factory):
-  """The folder of the models that cases share."""
+  """Returns the folder of the models that cases share."""
   folder = tmp_path_factory.mktemp("models")
   following.write_models(folder)
   return folder

@@ -45,7 +45,7 @@ def text(world, name="text.txt", documents=8):
 def records(
   world, name="data", documents=8, num_shards=1, resume=False, **settings
 ):
-  """Makes records; returns their path."""
+  """Writes pre-training records of a small text; returns their path."""
   values = {"vocab_file": VOCAB_FILE, "max_seq_length": 16, "dupe_factor": 1}
   values["masking_config"] = masking.MaskingConfig(max_predictions_per_seq=2)
   pretraining_shards.create(

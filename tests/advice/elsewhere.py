@@ -1,7 +1,8 @@
 """Messages whose advice another test follows, or that no test can follow."""
 
-# The key "module function" of a message: a test, as FILE::NAME below tests/, or
-# why it needs no test. A function with two messages has two rows.
+# Rows of (message, test). "module function" identifies a message; a function
+# with two messages has two rows. The test is FILE::NAME below tests/, or the
+# reason why none is needed.
 ROWS = (
   (
     "cli.run_squad _check_has_adapter",

@@ -48,7 +48,7 @@ def answered(has_negatives, answer):
 
 
 def changed(world, content):
-  """Reads a shard of a text whose content is another than when planned."""
+  """Plans shards, replaces the text unless None, and reads a shard."""
   path = data_cases.text(world, documents=2)
   first, _ = corpus.plan_shards([path], 2)
   if content is not None:
@@ -57,7 +57,7 @@ def changed(world, content):
 
 
 def make_records(world, is_text):
-  """Makes records of long lines, split into sentences or not."""
+  """Makes records of long lines; if `is_text`, splits them into sentences."""
   line = "the boat is old . " * 9
   path = world.write("long.txt", f"{line}\n{line}\n\n{line}\n{line}\n")
   if is_text:

@@ -37,13 +37,13 @@ def unlabelled(world):
 
 
 def follow_label_advice(world):
-  """Writes the label map that the message shows."""
+  """Writes the label map that the message shows, then builds again."""
   folder = pathlib.Path(unlabelled(world))
   try:
     build(str(folder))
   except ValueError as error:
     shown = json.loads(re.search(r"\{.*\}", str(error))[0])
-  shown["labels"].append("neutral")  # The head has three.
+  shown["labels"].append("neutral")  # The head has three outputs.
   (folder / "label_map.json").write_text(json.dumps(shown))
   build(str(folder))
 

@@ -121,7 +121,7 @@ def other_vocabulary(world, output_dir):
 
 
 def adapter_start(world, **values):
-  """Checks the start of a tagger that is trained on features."""
+  """Prepares a feature-based NER run, which checks its initial weights."""
   config = training_cases.build(
     world,
     ner_config.NerConfig,
@@ -153,7 +153,7 @@ def run(world, output_dir, **values):
 
 
 def huge(world):
-  """Returns a classifier whose answers overflow."""
+  """Returns the checkpoint of a classifier whose logits overflow."""
   world.write("dev.csv", "text,label\na,good\n")
   path = world.copy("classifier") + "/model.ckpt-1"
   reader = checkpoints.CheckpointReader(path)

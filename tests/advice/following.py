@@ -18,8 +18,8 @@ from tests.support import runs, tiny_models
 class World(NamedTuple):
   """A folder for one case, and models that cases share."""
 
-  folder: pathlib.Path
-  models: pathlib.Path
+  folder: pathlib.Path  # Working directory of the case.
+  models: pathlib.Path  # Folder of the shared models.
 
   def path(self, name: str) -> str:
     """Returns a path in the folder of the case."""
@@ -51,8 +51,8 @@ class Case(NamedTuple):
 
   where: str  # "module function" of the message.
   names: tuple[str, ...]  # Values that the message must name.
-  broken: Callable[[World], Any]
-  advised: Callable[[World], Any]
+  broken: Callable[[World], Any]  # Provokes the message.
+  advised: Callable[[World], Any]  # Follows the advice.
 
 
 class Warned(Case):
@@ -60,10 +60,10 @@ class Warned(Case):
 
 
 class Returned(Case):
-  """A message that its function returns, for others to raise."""
+  """A message that the function returns and its caller raises."""
 
 
-# A user's mistakes; TypeError is of a wrong argument in Python.
+# Errors that a user's mistake may raise. TypeError: a wrong argument in Python.
 _ERRORS = (
   ValueError,
   OSError,

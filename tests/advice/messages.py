@@ -1,7 +1,7 @@
 """Finds the messages of bert_tf that give advice, by reading its source.
 
-A message has advice if a clause of it begins with an imperative. Its module
-and function identify it, so that its wording may change.
+A message gives advice if a clause of it begins with an imperative. Tests
+identify a message by its module and function, so that its wording may change.
 """
 
 import ast
@@ -65,7 +65,7 @@ def _walk(node: ast.AST, scope: str) -> list[tuple[str, str]]:
 
 
 def with_advice() -> collections.Counter[str]:
-  """Returns how many messages of each "module function" give advice."""
+  """Returns the number of messages with advice, by "module function"."""
   counts: collections.Counter[str] = collections.Counter()
   for path in sorted(PACKAGE.rglob("*.py")):
     module = path.relative_to(PACKAGE).with_suffix("").as_posix()

@@ -53,7 +53,7 @@ def export_to(world, name="exported", **values):
 
 
 def exported(world, name):
-  """Returns the folder of an export that cases share."""
+  """Returns the folder of a shared export, which is created once."""
   folder = pathlib.Path(world.model("exports"), name)
   if not folder.exists():
     values = {"init_checkpoint": world.model("classifier"), **EXPORTS[name]}

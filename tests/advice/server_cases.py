@@ -50,7 +50,7 @@ def attention(world, name):
 
 
 def layer(number):
-  """Asks for a layer of a model of two."""
+  """Asks for the attention of one layer in a model with two."""
   function = loaded_model.Function(
     {"text": fake_model.spec(tf.string, None)},
     lambda text: {},
@@ -67,7 +67,7 @@ def choose(num_rows):
 
 
 def send(**headers):
-  """Reads the body of a request with headers."""
+  """Reads the body of a request with these headers."""
   import multidict
   from aiohttp import test_utils
 

@@ -1,4 +1,4 @@
-"""Advice about settings that contradict one another, or a file."""
+"""Advice about settings that contradict one another or a file."""
 
 import dataclasses
 import json

@@ -28,7 +28,7 @@ def check_names(*names):
 
 
 def start(world, **values):
-  """Decides which weights a classifier of the model's labels starts from."""
+  """Chooses the initial weights of a run with the classifier's labels."""
   world.write("train.csv", "text,label\na,good\nb,<b>bad</b>\nc,so so\n")
   world.write("dev.csv", "text,label\na,good\n")
   setup = fine_tuning.load(training_cases.texts(world, **values))
@@ -38,7 +38,7 @@ def start(world, **values):
 
 
 def write_lora(world, folder, rank, alpha):
-  """Writes a checkpoint that was trained with LoRA, unless it is there."""
+  """Checks LoRA settings against a checkpoint with alpha 7."""
   path = pathlib.Path(world.path(folder))
   if not path.exists():
     checkpoints.write(str(path / "model.ckpt-1"), {lora.ALPHA: np.float32(7)})
@@ -55,7 +55,7 @@ def infer(world, output_dir=None, **values):
 
 
 def without_step(world):
-  """Returns a checkpoint that no run wrote."""
+  """Returns a folder whose checkpoint has only parameters, and no step."""
   folder = world.copy("classifier")
   reader = checkpoints.CheckpointReader(world.model("classifier"))
   names = checkpoint_names.parameters(reader.shapes)
@@ -70,7 +70,7 @@ def check_head(path, num_outputs=3):
 
 
 def damaged(world):
-  """Returns a run of two checkpoints, the newer of them cut off."""
+  """Returns a run with two checkpoints; the newer index is cut short."""
   folder = pathlib.Path(world.copy("two_steps"))
   names = [f"model.ckpt-{step}" for step in (1, 2)]
   lines = [f'all_model_checkpoint_paths: "{name}"' for name in names]
@@ -82,7 +82,7 @@ def damaged(world):
 
 
 def history(world, *names):
-  """Reads the evaluations of a run, one with these results."""
+  """Resumes periodic evaluation after one evaluation with these results."""
   results = dict.fromkeys(("global_step", *names), 1.0)
   content = {"metric": "loss", "evaluations": [results]}
   path = f"out/{evaluation.BEST_DIR}/{evaluation.HISTORY_FILE}"
@@ -91,7 +91,7 @@ def history(world, *names):
 
 
 def typed(world, dtype):
-  """Reads a model of Hugging Face whose tensors are of a type."""
+  """Reads a Hugging Face model whose tensors have a dtype."""
   path = pathlib.Path(world.path("hf"), hugging_face.WEIGHTS)
   if not path.exists():
     export_cases.to(world, "hf", world.model("encoder"))

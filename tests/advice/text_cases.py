@@ -59,7 +59,7 @@ def parquet_bytes(world, is_utf8):
 
 
 def named_records(world, ids):
-  """Reads a second record, of ids, as training does."""
+  """Raises training's error if a second record has an id above 499."""
   first = data_cases.records(world)
   serialized = [r.numpy() for r in tf.data.TFRecordDataset(first)][:1]
   record = tf.train.Example.FromString(serialized[0])

@@ -30,7 +30,7 @@ FIRST_LAYERS = {"feature_layers": "last"}
 
 
 def build(world, config_class, **values):
-  """Returns a config of the tiny model, in the folder "out"."""
+  """Returns a config of a run of the tiny encoder, in the folder "out"."""
   own = {n: v for n, v in values.items() if n not in _TRAIN}
   train = {n: v for n, v in values.items() if n in _TRAIN}
   train = {
@@ -48,7 +48,7 @@ def build(world, config_class, **values):
 
 
 def texts(world, **values):
-  """Returns a config of a classifier of a small file."""
+  """Returns the config of a classifier on small CSV files."""
   rows = "".join(f"{word},{i % 2}\n" for i, word in enumerate("abcdefgh"))
   for name in ("train", "dev", "test"):
     if not world.folder.joinpath(f"{name}.csv").exists():
@@ -100,7 +100,7 @@ def choices(world, **values):
 
 
 def sweep(world, results, **values):
-  """Runs a sweep of runs that are not trained."""
+  """Runs a sweep whose runs return `results` without training."""
   flags = {"do_train": True, "do_eval": True}
   config = texts(world, **{**flags, **values})
   best = sweeps.run(
@@ -110,7 +110,7 @@ def sweep(world, results, **values):
 
 
 def diverged(world, learning_rate, output_dir):
-  """Runs a sweep that diverges at a learning rate above 1."""
+  """Runs a sweep whose run diverges if the learning rate is above 1."""
   from bert_tf.training import divergence
 
   def run(config):

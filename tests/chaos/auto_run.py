@@ -1,7 +1,8 @@
 """Pre-training with `use_xla=auto`, which is killed.
 
 The measured step times are replaced, so that each new choice of a run selects
-another compilation mode. A process that chose again would end with other bits.
+another compilation mode. A process that chose again would end with other
+weights.
 """
 
 import dataclasses
@@ -16,7 +17,8 @@ from tests.chaos import bert_run, trainer
 
 # In the order in which they are timed.
 _MODES = compilation.PLAIN, compilation.WHOLE, compilation.CLUSTERED
-# The number in a folder's name is the first mode that the run chooses.
+# Folders of runs. The number in a name is the index of the first mode that the
+# run chooses.
 FOLDERS = tuple(f"form{i}" for i in range(len(_MODES)))
 
 
@@ -31,7 +33,7 @@ def train(output_dir: str, operations: trainer.Operations) -> None:
 
 
 def _replace_times(run: pathlib.Path) -> None:
-  """Makes a short run choose, each time the mode after the previous choice."""
+  """Replaces step times, so that each new choice selects the next mode."""
   tuning._MIN_STEPS = 1
   tuning._MIN_SECONDS = tuning._MIN_SECONDS_FOR_CLUSTERED = 0.0
   measured = tuning._time_step
@@ -40,14 +42,14 @@ def _replace_times(run: pathlib.Path) -> None:
   timed = iter(_MODES)
 
   def replaced(take_step) -> float:
-    measured(take_step)  # It trains; the run must undo these steps.
+    measured(take_step)  # These steps train; the run must undo them.
     return float(next(timed) is not _MODES[number % len(_MODES)])
 
   tuning._time_step = replaced
 
 
 def operations(names: list[str]) -> list[int]:
-  """Returns the operations from the choice to the third save after it."""
+  """Returns the indices of operations from the choice to the fifth save."""
   choice = [i for i, name in enumerate(names) if tuning.FILE in name]
   saves = [i for i, name in enumerate(names) if "SaveV2" in name]
   return list(range(choice[0], saves[4]))

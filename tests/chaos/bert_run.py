@@ -18,7 +18,7 @@ _LENGTH, _NUM_MASKS = 16, 3
 
 
 def prepare(folder: pathlib.Path) -> None:
-  """Writes the records and the config of runs below a folder."""
+  """Writes the records and bert_config.json that all runs in a folder share."""
   (folder / "bert_config.json").write_text(json.dumps(runs.CONFIG))
   with tf.io.TFRecordWriter(str(folder / "data.tfrecord")) as writer:
     for record in records():
@@ -26,7 +26,7 @@ def prepare(folder: pathlib.Path) -> None:
 
 
 def records() -> list[bytes]:
-  """Returns the records of the training."""
+  """Returns 40 random pre-training records, serialized."""
   rng = random.Random(1)
   return [_record(rng, index) for index in range(40)]
 

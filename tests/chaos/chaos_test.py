@@ -23,7 +23,7 @@ def assert_no_faults(outcome, num_tries):
 
 @pytest.fixture(scope="module")
 def training(tmp_path_factory):
-  """Servers, a run that was never killed, and their folder."""
+  """Yields servers, a run that was never killed, and the folder of both."""
   folder = tmp_path_factory.mktemp("training")
   bert_run.prepare(folder)
   with kills.Servers("bert_run", 1) as servers:

@@ -29,7 +29,7 @@ _RIGHT = "right"
 _OTHER = "another valid text file, the same weights"
 _REFUSED = "one clear error"
 
-# The weights by name, and the other content of a folder.
+# The bytes of weights or records by name, and the other content of a folder.
 _Content = tuple[dict[str, bytes], object]
 
 
@@ -59,7 +59,7 @@ def damaged(data: bytes, rng: random.Random) -> bytes:
 
 
 def attack(num_tries: int, seed: int, folder: pathlib.Path) -> outcomes.Outcome:
-  """Damages one file of a model or of records in each try."""
+  """In each try, damages one file of a folder and reads the folder."""
   outcome = outcomes.Outcome(
     "damaged files: checkpoints, records, configs, others"
   )
@@ -134,7 +134,7 @@ def _read_hf(folder: pathlib.Path) -> _Content:
 
 
 def _read_records(folder: pathlib.Path) -> _Content:
-  """Reads records as training does. A file that was cut has fewer records."""
+  """Reads records as training does; accepts a file cut between records."""
   config = bert_run.make_config(str(folder / "out"))
   files = input_pipeline.open_records(config.input_file)
   spec = input_pipeline.pretraining_spec(

@@ -21,7 +21,7 @@ _TEXTS = "the of and\nin the [MASK]\n" * 20
 
 
 def can_mount(folder: pathlib.Path) -> bool:
-  """Returns whether this user can mount a disk of memory."""
+  """Returns whether this user can mount a disk in memory (tmpfs)."""
   try:
     with small_disk(folder, 64):
       return True
@@ -31,7 +31,7 @@ def can_mount(folder: pathlib.Path) -> bool:
 
 @contextlib.contextmanager
 def small_disk(folder: pathlib.Path, num_kib: int) -> Iterator[pathlib.Path]:
-  """Yields an empty disk of a size, mounted below a folder."""
+  """Mounts an empty disk of `num_kib` KiB below a folder; yields its path."""
   disk = folder / "disk"
   disk.mkdir(parents=True, exist_ok=True)
   mount = ["mount", "-t", "tmpfs", "-o", f"size={num_kib}k", "tmpfs", disk]
@@ -45,7 +45,7 @@ def small_disk(folder: pathlib.Path, num_kib: int) -> Iterator[pathlib.Path]:
 def writers(
   folder: pathlib.Path,
 ) -> dict[str, Callable[[str], object]]:
-  """Returns functions that write to a path, by file name."""
+  """Returns functions that write to a path, by name of the file or folder."""
   run = tiny_models.write_classifier(folder / "run")
   (folder / "texts").write_text(_TEXTS)
   source = pretrained.ModelSource(str(run))

@@ -116,8 +116,8 @@ class _Client:
   """Sends requests and judges the responses.
 
   Args:
-    url: of the server.
-    answers: the probabilities of each text.
+    url: address of the server.
+    answers: the expected probabilities of each text.
   """
 
   def __init__(self, url: str, answers: dict[str, list[float]]) -> None:
@@ -138,7 +138,7 @@ class _Client:
     return self._post(json.dumps(value).encode(), value)
 
   def send_damaged(self, rng: random.Random) -> tuple[str, str]:
-    """Sends JSON with damaged bytes."""
+    """Sends a valid JSON request after changing some of its bytes."""
     body = damage.damaged(json.dumps(_valid(rng)).encode(), rng)
     try:
       value = json.loads(body)
@@ -147,7 +147,7 @@ class _Client:
     return self._post(body, value)
 
   def send_no_http(self, rng: random.Random) -> tuple[str, str]:
-    """Sends malformed HTTP and closes the connection."""
+    """Sends HTTP with odd or damaged lines on a connection of its own."""
     body = json.dumps(_valid(rng)).encode()
     lines = [f"{rng.choice(_METHODS)} {rng.choice(_PATHS)} HTTP/1.1"]
     headers = [("Host", "localhost"), ("Content-Type", "application/json")]
@@ -159,7 +159,7 @@ class _Client:
     if rng.random() < 0.5:
       data = damage.damaged(data, rng)
     with socket.create_connection(self._address, timeout=600) as connection:
-      with contextlib.suppress(OSError):  # It may have been closed.
+      with contextlib.suppress(OSError):  # The server may close first.
         connection.sendall(data)
         connection.shutdown(socket.SHUT_WR)
       received = b""
@@ -217,7 +217,7 @@ def _valid(rng: random.Random) -> dict:
 
 
 def _changed(value: object, rng: random.Random) -> object:
-  """Returns a JSON value with one part replaced or missing."""
+  """Returns a JSON value with one part replaced or one key renamed."""
   if isinstance(value, dict) and value and rng.random() < 0.85:
     name = rng.choice(list(value))
     if rng.random() < 0.15:

@@ -1,7 +1,7 @@
 """Kills training runs with SIGKILL and checks that the next process resumes.
 
-A run is killed and started again until it ends; then its weights must be those
-of a run that was never killed, to the bit.
+A run is killed and started again until it ends. Its weights must then be equal
+to those of a run that was never killed, to the bit.
 """
 
 import concurrent.futures
@@ -20,15 +20,15 @@ from collections.abc import Iterator
 from tests.chaos import outcomes
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
-# The run may end after this many kills.
+# Kills of each run; after the last one, the run may end.
 _KILLS_PER_RUN = 8
-# Steps in the log: saved, and resumed from.
+# Log lines with the step that is saved, or resumed from.
 _SAVED = re.compile(r"Saved \S*model\.ckpt-(\d+)\.")
 _RESUMED = re.compile(r"Resuming from \S*model\.ckpt-\d+, at step (\d+)")
 
 
 class Servers:
-  """Processes that run jobs, each one at a time; a scope ends them."""
+  """Processes that each run one job at a time, until the context ends."""
 
   def __init__(self, module: str, count: int) -> None:
     self._free: queue.Queue[subprocess.Popen] = queue.Queue()
@@ -73,15 +73,15 @@ class ReferenceRun:
 
   # The files of the last checkpoint, by name; one set per permitted result.
   weights: tuple[dict[str, bytes], ...]
-  operations: list[str]  # On files, in their order.
-  seconds: float
-  training_seconds: float  # From its first save.
+  operations: list[str]  # Names of the operations on files, in order.
+  seconds: float  # From the start to the end.
+  training_seconds: float  # From the first save to the end.
 
 
 def run_unkilled(
   servers: Servers, folder: pathlib.Path, name: str = "reference"
 ) -> ReferenceRun:
-  """Runs a job without a kill in a folder of this name."""
+  """Runs a job to its end, without a kill, in the folder `name`."""
   path = folder / name
   result = servers.run(output_dir=str(path), from_first_save=True)
   if result["status"]:
@@ -104,9 +104,9 @@ def read_weights(run: pathlib.Path) -> dict[str, bytes]:
 
 
 def save_operations(reference: ReferenceRun) -> list[int]:
-  """Returns the indices of the operations of one save, with a removal."""
+  """Returns the indices of the operations from one SaveV2 to the next."""
   saves = [i for i, name in enumerate(reference.operations) if "SaveV2" in name]
-  # From the end of one save to that of the next.
+  # From the third save on, each save also removes an old checkpoint.
   return list(range(saves[4] + 1, saves[5] + 1))
 
 
@@ -117,7 +117,7 @@ def attack_at_operations(
   folder: pathlib.Path,
   target: str = "a training",
 ) -> outcomes.Outcome:
-  """Kills a run at each of these operations on files, and lets it end."""
+  """Kills one run at each of these operations, restarts it and lets it end."""
   outcome = outcomes.Outcome(f"kill -9 at file operations of {target}")
 
   def attack(index: int) -> str:
@@ -142,7 +142,7 @@ def attack_at_random(
   folder: pathlib.Path,
   target: str = "a training",
 ) -> outcomes.Outcome:
-  """Kills runs at random moments, several times each, and lets them end."""
+  """Kills runs at random moments, up to eight times each; lets them end."""
   outcome = outcomes.Outcome(f"kill -9 at random moments of {target}")
   counts = [_KILLS_PER_RUN] * (num_kills // _KILLS_PER_RUN)
   if num_kills % _KILLS_PER_RUN:

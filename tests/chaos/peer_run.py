@@ -1,6 +1,6 @@
-"""Hugging Face's Trainer on the same task, killed in the same way.
+"""Hugging Face's Trainer on a task of the same size, to be killed.
 
-It resumes from its newest checkpoint, as its documentation recommends.
+The Trainer resumes from its newest checkpoint, as its documentation recommends.
 """
 
 import pathlib
@@ -14,7 +14,7 @@ from tests.support import runs
 
 
 class _Records(torch.utils.data.Dataset):
-  """The same numbers as the records of bert_run."""
+  """Random token ids, with the number and length of bert_run's records."""
 
   def __init__(self) -> None:
     rows = torch.Generator().manual_seed(1)
@@ -34,7 +34,7 @@ class _Records(torch.utils.data.Dataset):
 
 def train(output_dir: str, operations: trainer.Operations) -> None:
   """Trains to the end, from the newest checkpoint if there is one."""
-  del operations  # Only kills at random moments.
+  del operations  # This run is only killed at random moments.
   transformers.set_seed(1)
   sizes = {n: v for n, v in runs.CONFIG.items() if n != "initializer_range"}
   model = transformers.BertForMaskedLM(transformers.BertConfig(**sizes))

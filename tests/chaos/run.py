@@ -135,7 +135,7 @@ def _kill_saves(folder: pathlib.Path) -> outcomes.Outcome:
 def _kill_training(
   folder: pathlib.Path, num_kills: int | None, seed: int
 ) -> outcomes.Outcome:
-  """Kills training runs at random, or at each file operation of a save."""
+  """Kills runs `num_kills` times; None: once per file operation of a save."""
   bert_run.prepare(folder)
   with kills.Servers("bert_run", _num_servers()) as servers:
     reference = kills.run_unkilled(servers, folder)
@@ -146,7 +146,7 @@ def _kill_training(
 
 
 def _kill_choosing(folder: pathlib.Path, interval: int = 1) -> outcomes.Outcome:
-  """Kills training runs at operations after they chose a compilation mode."""
+  """Kills runs at each `interval`-th operation after they chose a mode."""
   bert_run.prepare(folder)
   with kills.Servers("auto_run", _num_servers()) as servers:
     runs = [kills.run_unkilled(servers, folder, f) for f in auto_run.FOLDERS]
@@ -161,7 +161,7 @@ def _kill_choosing(folder: pathlib.Path, interval: int = 1) -> outcomes.Outcome:
 def _kill_peer(
   folder: pathlib.Path, num_kills: int, seed: int
 ) -> outcomes.Outcome:
-  """Kills Hugging Face's Trainer as often, at random moments."""
+  """Kills Hugging Face's Trainer `num_kills` times, at random moments."""
   with kills.Servers("peer_run", _num_servers()) as servers:
     reference = kills.run_unkilled(servers, folder)
     target = "Hugging Face's Trainer"

@@ -16,10 +16,10 @@ def _tensors(step: int) -> dict[str, np.ndarray]:
 
 
 def train(output_dir: str, operations: trainer.Operations) -> None:
-  """Saves the steps that follow the newest checkpoint.
+  """Saves checkpoints 1 to 8, or those after the newest one.
 
   Raises:
-    RuntimeError: if the newest checkpoint holds something else.
+    RuntimeError: if the newest checkpoint has other values than were saved.
   """
   trainer.count_saves(operations)
   with run_folder.RunFolder(output_dir, "pretraining").exclusive(True):

@@ -1,4 +1,4 @@
-"""Random texts: the tokenizer in Python and as TensorFlow operations."""
+"""Compares the Python and the TensorFlow tokenizer on random texts."""
 
 import functools
 import pathlib
@@ -16,7 +16,7 @@ _BATCH = 5000
 
 
 def attack(num_tries: int, seed: int) -> outcomes.Outcome:
-  """Tokenizes random texts twice, each 5,000 under another setting."""
+  """Tokenizes random texts with both; changes settings every 5,000 texts."""
   outcome = outcomes.Outcome("random texts: FullTokenizer and TensorFlow's ops")
   for start in range(0, num_tries, _BATCH):
     count = min(_BATCH, num_tries - start)
@@ -33,7 +33,7 @@ def attack(num_tries: int, seed: int) -> outcomes.Outcome:
 def _tokenizers(
   do_lower_case: bool, strip_accents: bool | None
 ) -> tuple[tokenization.FullTokenizer, bert_tokenizer.BertTokenizer]:
-  """Returns both tokenizers under one setting."""
+  """Returns both tokenizers with the given settings."""
   full = tokenization.FullTokenizer(str(_VOCAB), do_lower_case, strip_accents)
   ops = bert_tokenizer.BertTokenizer(full.vocab, do_lower_case, strip_accents)
   return full, ops

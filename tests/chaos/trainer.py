@@ -28,7 +28,7 @@ _EVENTS = (
   "os.truncate",
 )
 
-# In the names of checkpoints: ours, and Hugging Face's.
+# Parts of checkpoint names: of bert_tf and of Hugging Face.
 _CHECKPOINTS = ("model.ckpt", "/checkpoint-")
 
 
@@ -37,16 +37,16 @@ class Job:
   """A run, and when it is killed."""
 
   output_dir: str
-  # Kills with SIGKILL after so many seconds; None lets it finish.
+  # Seconds until the run is killed with SIGKILL; None lets it finish.
   kill_after_s: float | None = None
-  # Counts these seconds from the first operation on a checkpoint.
+  # Whether kill_after_s counts from the first operation on a checkpoint.
   from_first_save: bool = False
-  # Kills before this operation on a file of output_dir, from 0.
+  # Kills the run before the operation on output_dir with this index, from 0.
   kill_at_operation: int | None = None
 
 
 class Operations:
-  """Counts the file operations of a process, and kills it at one of them."""
+  """Records a process's file operations, and kills the process before one."""
 
   def __init__(self, job: Job, first_save: int) -> None:
     self._job = job
@@ -66,7 +66,7 @@ class Operations:
         self.add(f"{event} {path.removeprefix(self._job.output_dir)}")
 
   def add(self, name: str) -> None:
-    """Counts an operation, or kills the process at the chosen one."""
+    """Records an operation; kills the process if the job names this one."""
     if len(self.names) == self._job.kill_at_operation:
       os.kill(os.getpid(), signal.SIGKILL)
     self.names.append(name)
@@ -112,7 +112,7 @@ def _child(
 
 
 def _run(train: Callable[[str, Operations], None], job: Job) -> dict[str, Any]:
-  """Forks a child for a job; returns its status and its seconds."""
+  """Forks a child for a job and maybe kills it; returns status and times."""
   reader, writer = os.pipe()
   start = time.monotonic()
   process = os.fork()
@@ -134,7 +134,7 @@ def _run(train: Callable[[str, Operations], None], job: Job) -> dict[str, Any]:
   if not ended:
     _, status = os.waitpid(process, 0)
   if first_save_s is None and select.select([reader], [], [], 0)[0]:
-    first_save_s = 0.0  # The time of the save was not measured.
+    first_save_s = 0.0  # It saved, but this process did not look in time.
   os.close(reader)
   return {
     "was_killed": os.WIFSIGNALED(status),
@@ -145,7 +145,7 @@ def _run(train: Callable[[str, Operations], None], job: Job) -> dict[str, Any]:
 
 
 def serve(module: str, jobs: TextIO, results: TextIO) -> None:
-  """Runs the jobs of a stream with `train` of a module of this folder."""
+  """Runs each job of a stream with the `train` of a module in this folder."""
   train = importlib.import_module(f"tests.chaos.{module}").train
   gc.freeze()  # Otherwise each child's collector would copy memory.
   for line in jobs:

@@ -1,4 +1,4 @@
-"""The flags that a command defines, as it prints them itself."""
+"""The flags that a command defines, read from its --helpxml."""
 
 import dataclasses
 import functools
@@ -22,7 +22,7 @@ class Flag:
 
 @functools.cache
 def defined(module: str, *arguments: str) -> dict[str, Flag]:
-  """Returns the flags by name that the `run` of a module defines."""
+  """Returns the flags that a module's `run` defines, by name."""
   code = f"import {module} as command; command.run()"
   result = subprocess.run(
     [sys.executable, "-c", code, *arguments, "--helpxml"],

@@ -156,7 +156,7 @@ def write_model(folder):
   """Writes a model folder like those in the released archives."""
   folder.mkdir()
   words = (TINY / "vocab.txt").read_text()
-  # These word pieces do not occur in the texts.
+  # Replaces word pieces that do not occur in the texts.
   words = re.sub(r"^##\w+$", "[unusedN]", words, count=3, flags=re.MULTILINE)
   for number in range(3):
     words = words.replace("[unusedN]", f"[unused{number}]", 1)

@@ -9,7 +9,7 @@ from bert_tf.plots import style
 
 @pytest.fixture
 def panels(monkeypatch):
-  """The panels of the pictures that are drawn."""
+  """Returns a list that receives the panels of all pictures drawn later."""
   seen = []
   picture = style.picture
 

@@ -40,7 +40,7 @@ class LongestFirst:
     items.sort(key=lambda item: -seconds[get_file(item.nodeid)])
 
   def pytest_runtest_logreport(self, report):
-    """Adds up set-up, call and tear-down of a test."""
+    """Adds the seconds of a test's set-up, call or tear-down."""
     self._new_seconds[report.nodeid] += report.duration
 
   def pytest_sessionfinish(self):

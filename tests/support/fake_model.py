@@ -17,9 +17,9 @@ class FakeModel:
   """Functions whose answers are known: the lengths of texts, sums of numbers.
 
   Attributes:
-    calls: the rows of each call, as they are made.
-    begun: is set once a call has begun.
-    gate: a call waits until it is set.
+    calls: the texts of each call of "serving_default", in order.
+    begun: event that such a call sets.
+    gate: event that such a call waits for. Set at first.
   """
 
   def __init__(self):
@@ -53,7 +53,7 @@ class FakeModel:
 
   def _lengths(self, text):
     texts = [value.decode() for value in text.numpy()]
-    if texts != [loaded_model.SAMPLE_TEXT]:  # Warming up.
+    if texts != [loaded_model.SAMPLE_TEXT]:  # Not a warm-up call.
       self.begun.set()
       self.gate.wait(timeout=600)
       self.calls.append(texts)
@@ -63,7 +63,7 @@ class FakeModel:
 
 
 def refusing_function():
-  """A function that refuses every input."""
+  """Returns a function that refuses every input."""
 
   def refuse(text):
     raise tf.errors.InvalidArgumentError(None, None, "no")

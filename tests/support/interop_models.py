@@ -6,6 +6,7 @@ import numpy as np
 
 from bert_tf import checkpoints, heads, modeling
 
+# Sizes: vocabulary, hidden, intermediate, heads, positions, layers, labels.
 V, D, WIDE, N, P, LAYERS, LABELS = 23, 8, 12, 2, 10, 2, 3
 CONFIG = modeling.BertConfig(
   vocab_size=V,
@@ -49,7 +50,7 @@ POSITIONS = np.array([[1, 4], [1, 0]], np.int32)
 
 
 def random_values(shapes, seed=0):
-  """Returns values by name, large enough to affect the outputs."""
+  """Returns random values by name, large enough to affect the outputs."""
   rng = np.random.default_rng(seed)
   return {
     name: (rng.normal(size=shapes[name]) * 0.5).astype(np.float32)
@@ -77,7 +78,7 @@ def write_beside(folder, kind, config=CONFIG):
 
 
 def write_original(folder, kind, config=CONFIG):
-  """Writes a training checkpoint; returns its prefix and the model."""
+  """Writes a checkpoint with Adam slots; returns its prefix and the model."""
   write_beside(folder, kind, config)
   model = random_model(kind, config)
   tensors = {v.path: v.numpy() for v in model.weights}
@@ -116,14 +117,14 @@ def outputs(model, kind):
 
 
 def loaded(kind, prefix, config=CONFIG):
-  """Returns a model from a checkpoint that contains all its variables."""
+  """Returns a model with a checkpoint's values; asserts that it has all."""
   model = KINDS[kind](config)
   assert checkpoints.init_from_checkpoint(model, prefix) == []
   return model
 
 
 def assert_close(actual, expected, atol=1e-5):
-  """Compares outputs by name, at the positions without padding."""
+  """Asserts that outputs agree by name; ignores positions of padding."""
   assert actual.keys() == expected.keys()
   for name, value in expected.items():
     is_sequence = value.shape[:2] == MASK.shape and name != "masked_lm_logits"

@@ -1,8 +1,8 @@
 """Outputs, losses and a training step of every model on Keras' backend.
 
 python -m tests.support.keras_backend_run CHECKPOINTS RESULTS: the models start
-from KIND.ckpt in the folder CHECKPOINTS, which TensorFlow writes if they are
-missing; RESULTS.npz and checkpoints RESULTS/KIND.ckpt are written.
+from CHECKPOINTS/KIND.ckpt, for each KIND in MODELS. Missing checkpoints are
+written with new weights. Writes RESULTS.npz and checkpoints RESULTS/KIND.ckpt.
 """
 
 import os
@@ -20,7 +20,7 @@ CONFIG = modeling.BertConfig(
   num_hidden_layers=2,
   num_attention_heads=2,
   intermediate_size=32,
-  # The random numbers of backends differ.
+  # No dropout, since the random numbers of backends differ.
   hidden_dropout_prob=0.0,
   attention_probs_dropout_prob=0.0,
   max_position_embeddings=12,

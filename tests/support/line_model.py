@@ -1,4 +1,4 @@
-"""A model of one weight, to train in a moment."""
+"""A model of one weight, which trains in a moment."""
 
 import keras
 import numpy as np
@@ -44,7 +44,7 @@ def weights_fn(features):
 
 
 def batches(steps_done: int, y_scale: float = 2.0):
-  """Returns x = 1, 2, ... from a step on, four to a batch."""
+  """Returns batches of four from a step on; x cycles through 1 to 7."""
 
   def batch(step):
     x = 1.0 + tf.cast(step * 4 + tf.range(4, dtype=tf.int64), tf.float32) % 7

@@ -75,7 +75,7 @@ def article(sentences: Sequence[str], number: int, rng: random.Random) -> str:
 
 
 def _linked(sentence: str, rng: random.Random) -> str:
-  """Returns a sentence with a link on a random word."""
+  """Returns a sentence with a link on a random word, if it is alphabetic."""
   words = sentence.split(" ")
   place = rng.randrange(len(words))
   if words[place].isalpha():

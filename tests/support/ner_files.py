@@ -12,7 +12,7 @@ from tests.support import runs, tiny_models
 
 CONFIG = {**runs.CONFIG, "hidden_size": 32, "intermediate_size": 64}
 WORDS = "the of and a in to is was for on as by with at from".split()
-# Always these tags; the last one is of two word pieces more.
+# Names and their tags. The last name has a word of several word pieces.
 NAMES = [
   (["madonna", "school"], ["B-PER", "I-PER"]),
   (["richmond"], ["B-LOC"]),
@@ -44,7 +44,7 @@ def iob1(tags):
 
 
 def conll(sentences, scheme=list):
-  """Returns the text of a file with ten sentences per document."""
+  """Returns a CoNLL file, ten sentences per document; `scheme` maps tags."""
   lines = []
   for i, (words, tags) in enumerate(sentences):
     if i % 10 == 0:

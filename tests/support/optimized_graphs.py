@@ -9,8 +9,8 @@ _OUTPUT = "output_of_the_graph_that_a_test_looks_at"
 def nodes(function, *args):
   """Returns the nodes of a function's optimized graph.
 
-  The function has one output. Its name identifies the graph, since other
-  threads may run functions at the same time.
+  The function must have one output. The name of this output identifies the
+  graph, since other threads may run functions at the same time.
   """
 
   @tf.function(autograph=False)

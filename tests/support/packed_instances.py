@@ -1,4 +1,4 @@
-"""Random instances, in rows of several and each in its own row."""
+"""Random pre-training instances, packed into rows or with a row each."""
 
 import numpy as np
 import tensorflow as tf
@@ -18,12 +18,12 @@ CONFIG = modeling.BertConfig(
   attention_probs_dropout_prob=0.0,
   initializer_range=0.3,
 )
-# The lengths of the instances in each row.
+# The lengths of the instances in each packed row.
 ROWS = ([24], [9, 8, 7], [5, 14], [6, 5, 5, 5], [11])
 
 
 def make_instances():
-  """Random instances of these lengths: features without padding."""
+  """Returns instances with the lengths in ROWS: features without padding."""
   rng = np.random.default_rng(1)
   result = []
   for length in (n for row in ROWS for n in row):
@@ -41,7 +41,7 @@ def make_instances():
 
 
 def batch(rows, is_packed):
-  """A batch of rows of instances."""
+  """Returns a batch from rows of instances, padded to LENGTH."""
   sizes = {
     **dict.fromkeys(("input_ids", "segment_ids", "input_mask"), LENGTH),
     "masked_lm_positions": NUM_PREDICTIONS,
@@ -75,9 +75,9 @@ def batch(rows, is_packed):
 
 
 def losses_and_gradients(model, features, is_fused, jit_compile=False):
-  """The mean losses and metrics, and a dense gradient for each variable.
+  """Returns loss and metrics by name, and a dense gradient per variable.
 
-  `is_fused` chooses `loss_sums` rather than the logits.
+  If `is_fused`, computes them with `loss_sums`, otherwise from the logits.
   """
 
   @tf.function(jit_compile=jit_compile)

@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-D, V = 16, 50
+D, V = 16, 50  # Hidden size and vocabulary size.
 
 
 def arguments(num_rows, weights, dtype="float32"):
@@ -18,7 +18,7 @@ def arguments(num_rows, weights, dtype="float32"):
 
 
 def plain_sums(hidden, table, bias, ids, weights):
-  """Returns loss and hits by definition, and float64 gradients."""
+  """Returns [loss, hits] by definition, and gradients, both in float64."""
   hidden, table, bias, weights = (
     np.float64(tf.cast(x, tf.float32)) for x in (hidden, table, bias, weights)
   )

@@ -4,7 +4,8 @@ import functools
 import random
 import unicodedata
 
-# A sigma is final after a cased letter, with ignorable characters between.
+# Characters that decide whether a sigma is final. Letters around it count;
+# ignorable characters between them do not.
 _SIGMAS = "ΣΣΣσςΑα.'·:\u00ad\u0301\u0345\u200d ᾼA1-"
 # Characters with special rules for case or decomposition.
 _ODDITIES = (
@@ -44,7 +45,7 @@ def _white_space():
 
 @functools.cache
 def marks_that_stay():
-  """Returns marks that NFD reorders and that are not stripped."""
+  """Returns spacing marks that NFD changes and accent stripping keeps."""
   return [
     c
     for c in _list_categories("Mc")
@@ -63,13 +64,14 @@ def _few(chars, rng, most=6):
 
 
 def _long_word(rng):
-  """Returns a word with about 200 characters, with or without marks."""
+  """Returns a word of 99 to 402 characters; WordPiece's limit is 200."""
   alphabet = rng.choice(
     ["a", "ab", "é", "e\u0301", "한", "ΑΣ", "😀", "x.", "İ"]
   )
   return "".join(rng.choices(alphabet, k=rng.choice([99, 199, 200, 201, 402])))
 
 
+# Relative frequency of each kind of text, and a function that makes one.
 _KINDS = (
   (8, lambda rng: _few([_any_char(rng) for _ in range(4)], rng)),
   (8, lambda rng: _few([chr(rng.randrange(0x3000)) for _ in range(6)], rng)),

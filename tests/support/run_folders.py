@@ -2,7 +2,7 @@
 
 `tests/golden/record_run_folders.py` wrote the folders and measured them with
 this module. `tests/run_folders_test.py` measures them again with the version
-under test. Both use public doors only: the scripts, `bert_tf.load` and
+under test. Both use only public interfaces: the scripts, `bert_tf.load` and
 TensorFlow's own reader of checkpoints.
 """
 
@@ -40,14 +40,14 @@ CLASSIFIER = (*MODEL, *PREDICTION, "--data_dir=data", "--max_seq_length=16")
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-  """A run that can be resumed, and rows that its model is asked.
+  """A run that can be resumed, and inputs for its model.
 
   Attributes:
     script: name of the script in run_scripts/.
     flags: flags of the recorded command and of the resuming one.
     recorded: flags of the recorded command only.
     resumed: flags of the resuming command only; these train longer.
-    files: text files that the resuming command writes, with numbers.
+    files: result files that the resuming command writes.
     rows: inputs of `bert_tf.load(folder).predict`.
   """
 
@@ -185,7 +185,7 @@ ROWS = {
   "saved_model": TEXTS,
 }
 
-# Commands that evaluate and predict without training, and their output_dir.
+# Commands that evaluate and predict without training, by output_dir.
 EVALUATIONS = {
   "best/best": (
     "run_classifier.py",
@@ -208,7 +208,7 @@ EVALUATIONS = {
 
 # Results and variables that are only checked for presence. Correlations of
 # nearly equal predictions amplify rounding. The gradient of these biases is
-# rounding, since a constant does not change a softmax.
+# only rounding error, since a constant does not change a softmax.
 CORRELATIONS = ("pearson", "spearman")
 WITHOUT_GRADIENT = ("key/bias", "cls/squad/output_bias")
 
@@ -248,7 +248,7 @@ def read_results(output_dir: pathlib.Path, files: tuple[str, ...]) -> dict:
 
 
 def numbers(path: pathlib.Path) -> Any:
-  """Returns the content of a result file, as numbers if possible."""
+  """Returns a result file's content; cells become numbers if possible."""
   if path.suffix == ".json":
     return json.loads(path.read_text())
   return [
@@ -285,7 +285,10 @@ def weights(output_dir: pathlib.Path) -> dict[str, list[float]]:
 def differences(
   expected: Any, value: Any, tolerance: float, where: str = ""
 ) -> list[str]:
-  """Returns where two JSON values differ by more than a tolerance."""
+  """Returns a line for each place where two JSON values differ.
+
+  Floats may differ by `tolerance`, relative to values above 1.
+  """
   if isinstance(expected, Mapping) and isinstance(value, Mapping):
     keys = [*expected, *(key for key in value if key not in expected)]
     pairs = [(key, expected.get(key), value.get(key)) for key in keys]
@@ -309,7 +312,7 @@ def differences(
 
 
 def _number(cell: str) -> float | str:
-  """Returns a number if a cell holds one."""
+  """Returns the number in a cell, or the cell if it has none."""
   try:
     return float(cell)
   except ValueError:

@@ -84,7 +84,7 @@ def _default(flag: ElementTree.Element) -> str | None:
 
 @contextlib.contextmanager
 def logged() -> Iterator[Callable[[], str]]:
-  """Yields a function that returns the log since the start."""
+  """Yields a function that returns what was logged in this context."""
   stream = io.StringIO()
   handler = python_logging.StreamHandler(stream)
   logger = logging.get_absl_logger()

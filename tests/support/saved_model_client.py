@@ -4,7 +4,7 @@ python saved_model_client.py REQUESTS RESULTS
 
 Each request is an object with `model` (a folder), `signature`, and `inputs` by
 name. Its result has the outputs by name. A request with `encoder` or
-`preprocessor` instead checks the callable object of that folder.
+`preprocessor` instead calls the object that this folder exports.
 """
 
 import json
@@ -34,7 +34,7 @@ def decoded(value):
 
 
 def call_encoder(folder, inputs):
-  """Returns results of the TF Hub interface of an encoder."""
+  """Returns outputs and properties that TF Hub expects of an encoder."""
   encoder = tf.saved_model.load(folder)
   inputs = {n: tf.constant(x, tf.int32) for n, x in inputs.items()}
   output = encoder(inputs)

@@ -1,8 +1,8 @@
 """Trains small models in a process of its own, which sets up its devices.
 
 python -m tests.support.scale_run KIND NUM_CPUS RUNS: the kind of distribution,
-the number of logical CPUs, and as JSON the settings of one run after another,
-by output_dir.
+the number of logical CPUs, and a JSON object with the settings of each run, by
+output_dir. The runs are trained in order.
 """
 
 import json
@@ -42,9 +42,9 @@ CONFIG = {
 
 
 def batches(steps_done, pause=0.0):
-  """Yields batches; how many words are masked differs from row to row.
+  """Yields random batches, whose rows differ in length and masked positions.
 
-  Before those from the sixth on it pauses, for so many seconds.
+  Waits `pause` seconds before the sixth batch and each later one.
   """
   step = steps_done
   while True:
@@ -123,12 +123,12 @@ def main(kind, num_cpus, runs):
 
 
 def environment():
-  """Environment of a child process, without TensorFlow's notes in its log."""
+  """Returns the environment of a child whose log has no TensorFlow notes."""
   return {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
 
 
 def start(start_python, folder, kind, num_cpus, runs, **options):
-  """Starts a process of runs, by their names in the folder, and returns it."""
+  """Starts and returns a process that trains `runs`, settings by name."""
   settings = {str(folder / name): value for name, value in runs.items()}
   return start_python(
     *("-m", "tests.support.scale_run", kind, num_cpus, json.dumps(settings)),
@@ -140,7 +140,7 @@ def start(start_python, folder, kind, num_cpus, runs, **options):
 
 
 def finish(process):
-  """Waits for a process that must end well; returns its log."""
+  """Waits for a process, asserts that it succeeded, and returns its log."""
   log = process.communicate(timeout=600)[1]
   assert process.returncode == 0, log
   return log
@@ -155,7 +155,7 @@ DROPOUT = {"dropout": 0.1, "gradient_accumulation_steps": 2}
 
 
 def tensors(output_dir):
-  """Everything in the newest checkpoint of a run."""
+  """Returns all tensors in the newest checkpoint of a run, by name."""
   reader = checkpoints.CheckpointReader(
     checkpoints.find_latest(str(output_dir))
   )
@@ -167,7 +167,7 @@ def results(output_dir):
 
 
 def assert_same_run(output_dir, expected_dir):
-  """Weights, moments, step, results and predictions agree to 1e-5."""
+  """Asserts that checkpoints, results and predictions agree to 1e-5."""
   actual, expected = tensors(output_dir), tensors(expected_dir)
   assert actual.keys() == expected.keys()
   for name, value in expected.items():

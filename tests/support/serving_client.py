@@ -15,13 +15,11 @@ from bert_tf.server import config as server_config
 
 
 class Running:
-  """A server that runs, of one model called "model" or of several by name.
+  """A running server of one model, named "model", or of several by name.
 
   Attributes:
-    url: where.
+    url: address of the server.
     server: the application.Server.
-    stop: asks it to stop.
-    join: waits until it has.
   """
 
   def __init__(self, predictor, **config):
@@ -44,16 +42,18 @@ class Running:
     self.url = urls.get(timeout=600)
 
   def stop(self):
+    """Asks the server to stop."""
     self._loop.call_soon_threadsafe(self._stopped.set)
 
   def join(self):
+    """Waits until the server has stopped."""
     self._thread.join(timeout=600)
     assert not self._thread.is_alive()
 
 
 @contextlib.contextmanager
 def running(predictor, **config):
-  """Runs a server; yields a Running."""
+  """Runs a server in a thread until the context ends; yields a Running."""
   server = Running(predictor, **config)
   try:
     yield server
@@ -63,7 +63,7 @@ def running(predictor, **config):
 
 
 def wait_for_waiting(url, number):
-  """Waits until this number of requests wait for a batch."""
+  """Waits until `number` requests are waiting for a batch."""
   line = f"bert_tf_waiting_requests {number:.1f}"
   for _ in range(60_000):
     if line in metrics(url).splitlines():
@@ -73,7 +73,7 @@ def wait_for_waiting(url, number):
 
 
 def wait_for_status(url, status):
-  """Waits until a response with this status is counted."""
+  """Waits until the metrics count a response with this HTTP status."""
   while f'status="{status}"' not in metrics(url):
     time.sleep(0.01)
 
@@ -85,7 +85,7 @@ def metrics(url):
 
 
 class Client:
-  """A persistent connection."""
+  """A persistent HTTP connection to a server."""
 
   def __init__(self, url):
     parsed = urllib.parse.urlsplit(url)
@@ -102,7 +102,7 @@ class Client:
     self._connection.request(method, path, body, headers)
 
   def ask(self, path, body=None, method=None):
-    """Sends a request; returns (status, object) of the response."""
+    """Sends a request; returns HTTP status and decoded JSON of the response."""
     self.send(path, body, method)
     response = self._connection.getresponse()
     self.headers = response.headers
@@ -113,7 +113,7 @@ class Client:
 
 
 def ask(url, path, body=None, method=None):
-  """Sends a single request; returns (status, object)."""
+  """Sends a single request on a new connection; see Client.ask."""
   client = Client(url)
   try:
     return client.ask(path, body, method)

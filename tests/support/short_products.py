@@ -1,8 +1,8 @@
-"""Whether products of 16 bits can be computed here.
+"""Marks that skip tests of 16-bit matrix products if these would crash.
 
-ONEDNN_MAX_CPU_ISA forbids oneDNN instructions that the processor has.
-TensorFlow asks the processor, calls oneDNN for them all the same, and ends with
-a segmentation fault (2.20 and 2.21).
+ONEDNN_MAX_CPU_ISA forbids oneDNN some instructions that the processor has.
+TensorFlow 2.20 and 2.21 only ask the processor, call oneDNN and end with a
+segmentation fault.
 """
 
 import os

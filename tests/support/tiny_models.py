@@ -26,7 +26,7 @@ _TASK_LAYERS = ("output_weights", "choice_weights", "cls/squad/output_weights")
 
 
 def widen(model):
-  """Enlarges the values of the output layer too; returns the model."""
+  """Multiplies the output layer's weights by 25; returns the model."""
   for variable in model.trainable_variables:
     if variable.path in _TASK_LAYERS:
       variable.assign(variable * 25)

@@ -13,7 +13,7 @@ def decode_words(words):
 
 
 def differing(texts, full, ops, batch_size=5000):
-  """Returns the texts with different ids or words, in ASCII.
+  """Returns the texts, escaped to ASCII, whose ids or words differ.
 
   Args:
     texts: list of str.

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 
 def main() -> None:
-  """Times the steps that the process is asked for."""
+  """Times the steps that the command-line argument describes."""
   step_timing.run(
     f"KerasHub {keras_hub.__version__}, TensorFlow {tf.__version__}",
     _training_step,
@@ -32,7 +32,7 @@ def _backbone(settings: step_timing.Settings) -> keras.Model:
 
 
 def _inputs(batch: step_timing.Batch) -> dict[str, tf.Tensor]:
-  """Returns the inputs of the backbone."""
+  """Returns the encoder's inputs, int32 [B, F], by the names of KerasHub."""
   return {
     "token_ids": tf.constant(batch["input_ids"]),
     "padding_mask": tf.constant(batch["input_mask"]),

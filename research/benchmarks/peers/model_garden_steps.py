@@ -16,12 +16,12 @@ from official.nlp.configs import bert, encoders
 from official.nlp.data import pretrain_dataloader
 from official.nlp.tasks import masked_lm
 
-# Features whose names differ from those of BERT.
+# Model Garden's names of features that BERT names differently.
 _NAMES = {"input_ids": "input_word_ids", "segment_ids": "input_type_ids"}
 
 
 def main() -> None:
-  """Times the steps that the process is asked for."""
+  """Times the steps that the command-line argument describes."""
   version = importlib.metadata.version("tf-models-official")
   step_timing.run(
     f"Model Garden {version}, TensorFlow {tf.__version__}",

@@ -2,8 +2,8 @@
 
 A process of `benchmark.py train` and `forward`. Imports the unchanged files of
 `original_dir`, a checkout of google-research/bert. TensorFlow 2 still runs
-TensorFlow 1 graphs, and tf_keras has their layers. Only `layer_norm` of
-tf.contrib is missing, so it is defined here.
+TensorFlow 1 graphs, and tf_keras provides the layers of TensorFlow 1. Only
+`layer_norm` of tf.contrib is missing, so this module defines it.
 """
 
 import importlib
@@ -24,7 +24,7 @@ _EPSILON = 1e-12
 
 
 def main() -> None:
-  """Times the steps that the process is asked for."""
+  """Times the steps that the command-line argument describes."""
   tf1.disable_v2_behavior()
   tf1.logging.set_verbosity(tf1.logging.ERROR)
   with tf1.Session() as session:
@@ -41,7 +41,7 @@ def _build(
   settings: step_timing.Settings,
   make: Callable[[types.ModuleType, Any, dict[str, tf.Tensor]], Any],
 ) -> step_timing.Step:
-  """Builds the graph of a step and initializes its variables."""
+  """Builds the graph of a step; returns a function that runs the step."""
   original = _import_run_pretraining(settings.original_dir)
   config = original.modeling.BertConfig(**settings.sizes)
   # The batch is fed, since TensorFlow would fold constants into the graph.

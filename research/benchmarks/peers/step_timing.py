@@ -1,6 +1,7 @@
 """Settings, timing and report of the processes that compute steps.
 
-Imports neither TensorFlow nor bert_tf, since the peers' interpreters import it.
+Imports neither TensorFlow nor bert_tf, since the peers' interpreters import
+this module.
 """
 
 import dataclasses
@@ -35,12 +36,12 @@ class Settings:
   """A model, its batch and the number of steps."""
 
   task: str  # "train", "forward", or "start" for one training step.
-  compiled: bool | str  # With XLA or torch.compile; "pieces" for clusters.
+  compiled: bool | str  # XLA or torch.compile; "pieces": only clusters.
   precision: str  # "float32" or "bfloat16".
   device: str  # "cpu" or "gpu".
   batch_size: int
-  length: int  # Word pieces an example.
-  num_predictions: int  # Masked positions an example.
+  length: int  # Word pieces per example.
+  num_predictions: int  # Masked positions per example.
   num_steps: int
   vocab_size: int
   hidden_size: int
@@ -84,6 +85,7 @@ class Settings:
     }
 
 
+# Computes one step or product, and waits for its end.
 Step = Callable[[], object]
 
 
@@ -94,14 +96,15 @@ def run(
   product: Callable[[Settings], Step],
   gpu_peak: Callable[[], int] | None = None,
 ) -> None:
-  """Times the steps that the process is asked for; prints a line of JSON.
+  """Times the steps of `settings.task` and prints a line of JSON.
 
-  The first argument of the process holds the settings as JSON.
+  The first command-line argument holds the settings as JSON. The task "start"
+  computes one step and prints nothing.
 
   Args:
     version: the measured libraries, with their versions.
-    training_step: returns a function that computes one training step to its
-      end.
+    training_step: returns a function that computes one training step and waits
+      for its end.
     forward_step: the same for the encoder's forward pass.
     product: returns a function that multiplies two square matrices with
       `settings.product_size` rows.
@@ -148,7 +151,7 @@ def peak_bytes(usage: resource.struct_rusage) -> int:
 
 
 def _milliseconds(run: Callable[[], object]) -> tuple[float, float]:
-  """Returns wall time and CPU time of a call."""
+  """Returns wall time and CPU time of a call, in milliseconds."""
   wall, cpu = time.perf_counter(), time.process_time()
   run()
   return 1e3 * (time.perf_counter() - wall), 1e3 * (time.process_time() - cpu)

@@ -13,7 +13,7 @@ from torch.nn import functional
 
 
 def main() -> None:
-  """Times the steps that the process is asked for."""
+  """Times the steps that the command-line argument describes."""
   torch.manual_seed(0)
   step_timing.run(
     f"PyTorch {torch.__version__}, transformers {transformers.__version__}",
@@ -51,7 +51,7 @@ def _autocast(settings: step_timing.Settings) -> torch.autocast:
 def _encoder_inputs(
   batch: step_timing.Batch, device: str
 ) -> dict[str, torch.Tensor]:
-  """Returns the inputs of the encoder."""
+  """Returns the encoder's inputs, int64 [B, F], as transformers names them."""
   names = {
     "input_ids": "input_ids",
     "attention_mask": "input_mask",

@@ -101,7 +101,7 @@ _TASKS = {
 
 
 def _read(name: str, path: str) -> tuple[list[list[str]], list[float]]:
-  """Returns texts ([example][1 or 2]) and labels of a GLUE file."""
+  """Returns the one or two texts and the label of each example in a file."""
   columns, label_column, has_header, labels, _ = _TASKS[name]
   with open(path, encoding="utf-8", newline="") as file:
     rows = list(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
@@ -118,7 +118,7 @@ def _train(
   num_examples: int,
   seed: int,
 ) -> float:
-  """Trains the model and returns the seconds."""
+  """Trains a model; returns the wall time in seconds."""
   batch_size = FLAGS.train_batch_size
   num_steps = int(num_examples / batch_size * FLAGS.num_train_epochs)
   decayed: list[torch.nn.Parameter] = []
@@ -178,7 +178,7 @@ def _batches(
 def _run_classifier(
   tokenizer: transformers.PreTrainedTokenizerBase, seed: int
 ) -> tuple[Metrics, float]:
-  """Fine-tunes once and returns dev metrics and seconds."""
+  """Fine-tunes once; returns dev metrics and the seconds of training."""
   name = FLAGS.task_name
   labels, measure = _TASKS[name][3:]
   torch.manual_seed(seed)
@@ -278,7 +278,7 @@ def _find_answer(
 def _run_squad(
   tokenizer: transformers.PreTrainedTokenizerBase, seed: int
 ) -> tuple[Metrics, float, float]:
-  """Fine-tunes and answers; returns metrics and the seconds of each."""
+  """Returns metrics, seconds of fine-tuning and seconds of answering."""
   torch.manual_seed(seed)
   model = transformers.AutoModelForQuestionAnswering.from_pretrained(
     FLAGS.model_dir
@@ -300,7 +300,7 @@ def _predict(
   tokenizer: transformers.PreTrainedTokenizerBase,
   collate: Collate,
 ) -> int:
-  """Writes answers and null odds; returns the number of questions."""
+  """Answers all questions, writes the answers and returns their number."""
   questions = _questions(FLAGS.predict_file)
   windows = list(_windows(tokenizer, questions, is_training=False))
   model.eval()
@@ -347,7 +347,7 @@ def _answer(
 
 
 def main(unused_argv: Sequence[str]) -> None:
-  """Runs all seeds; prints each result, then mean and sample deviation."""
+  """Runs all seeds; prints each result, then mean and standard deviation."""
   tokenizer = transformers.AutoTokenizer.from_pretrained(FLAGS.model_dir)
   is_squad = FLAGS.task_name == "SQuAD"
   run = _run_squad if is_squad else _run_classifier
