@@ -62,7 +62,7 @@ def _config(
 
 
 def _class(model: pretrained.Pretrained) -> str:
-  """Returns the class with a model's heads; ValueError if there is none."""
+  """Returns the class with a model's heads; ValueError for other heads."""
   own_heads = model.own_heads
   if own_heads == heads.PretrainingModel.heads:
     return _PRETRAINING_CLASS

@@ -19,7 +19,7 @@ def truncate_pair(
 def is_cut(
   ids_a: Sequence[int], ids_b: Sequence[int] | None, max_seq_length: int
 ) -> bool:
-  """Returns whether `pack` drops some of the word pieces."""
+  """Returns whether `build_input` drops some of the word pieces."""
   if ids_b:
     return len(ids_a) + len(ids_b) > max_seq_length - 3
   return len(ids_a) > max_seq_length - 2

@@ -40,7 +40,7 @@ def find_best_folder(output_dir: str) -> str | None:
 
 
 def read_best_results(folder: str) -> dict[str, float | int]:
-  """Returns the results of the checkpoint in a `best_folder`.
+  """Returns the results of the checkpoint in a best folder.
 
   Raises:
     ValueError: if the history has no results of this checkpoint.

@@ -42,7 +42,7 @@ class Answer:
   nbest: tuple[Candidate, ...]  # The best first.
   # Score of "" minus the score of the best span; None for 1.1.
   null_odds: float | None
-  span_text: str  # The best candidate that is not ""; "" if there is none.
+  span_text: str  # The best candidate that is not ""; "" without one.
 
 
 class AnswerDecoder:
