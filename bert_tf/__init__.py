@@ -78,6 +78,7 @@ _MODULES = {
   "TokenModel": "heads",
   "load": "inference.predictor",
 }
+# Public names that need no Keras backend.
 _WITHOUT_KERAS = (
   "DataProcessor",
   "ExtractionConfig",

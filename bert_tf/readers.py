@@ -27,7 +27,7 @@ class BertReader:
 
   def summary(self, features: Features, training: bool) -> Tensor:
     """Returns the output that summarises each input, float [B, D]."""
-    # Only the pooled output is read.
+    # The last layer is then computed only at the summary positions.
     no_positions = features["input_ids"][:, :0]
     output = self._bert(features, training=training, positions=no_positions)
     return output.pooled_output
