@@ -113,8 +113,8 @@ def pretraining_metrics(
 ) -> Sums:
   """Returns the losses and accuracies of both heads as (sum, weight).
 
-  Unlike `pretraining_loss`, divides by the exact number of masked words, without
-  1e-5. For packed sequences, also returns the mean `instances_per_row`. See
+  Unlike `pretraining_loss`, divides by the exact number of masked words. For
+  packed sequences, also returns the mean `instances_per_row`. See
   `pretraining_sums` for the arguments.
   """
   sums = pretraining_sums(outputs, features)

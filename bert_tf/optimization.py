@@ -321,8 +321,8 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
 class LambOptimizer(AdamWeightDecayOptimizer):
   """LAMB: scales the update of each variable to the norm of the variable.
 
-  In update t, counted from 1, with m' = m / (1 - beta_1^t),
-  v' = v / (1 - beta_2^t) and u = m' / (sqrt(v') + epsilon) + weight_decay_rate w:
+  With m' = m / (1 - beta_1^t), v' = v / (1 - beta_2^t) in update t = 1, 2, ...
+  and u = m' / (sqrt(v') + epsilon) + weight_decay_rate w:
   w -= lr (|w| / |u|) u (You et al. 2020, algorithm 2). The ratio is 1 if a norm
   is 0. Variables without weight decay are updated by lr u, as in the authors'
   code.

@@ -20,12 +20,13 @@ NUM_UNUSED_BEFORE_SPECIALS = 99
 # about 250 MB.
 _MAX_RAW_WORDS = 2_000_000
 
-# The learner ignores longer words. This is its default.
+# The learner ignores longer words. 50 is the learner's default.
 _MAX_PIECE_CHARS = 50
 
 # A learned vocabulary may exceed the requested size by this share. It is then
 # cut to size.
 _MAX_EXCESS = 0.02
+# Maximum number of frequency thresholds to try.
 _MAX_TRIALS = 12
 
 
@@ -74,10 +75,12 @@ def count_words_apart(
   tokenizer: tokenization.BasicTokenizer,
   holdout_every: int,
 ) -> tuple[collections.Counter[str], collections.Counter[str]]:
-  """Counts tokens, with every `holdout_every`-th line held out.
+  """Counts tokens apart in the lines to learn from and in held-out lines.
+
+  Every `holdout_every`-th line is held out; 0 for none.
 
   Returns:
-    The counts to learn from, and those of the held-out text.
+    The counts of the lines to learn from, and of the held-out lines.
   """
   held_out: list[str] = []
 
@@ -126,7 +129,7 @@ def learn(
     word_counts: from `count_words`.
     vocab_size: number of entries.
     num_unused: number of [unusedN] tokens.
-    alphabet_size: number of characters.
+    alphabet_size: largest number of distinct characters among the entries.
     may_be_smaller: whether to return fewer entries if the text has too few.
 
   Raises:

@@ -5,8 +5,8 @@
 
 The gradient of the lookup covers a few rows, that of the product the whole
 table. TensorFlow adds both by making a second table, which is zero except in
-these rows: for BERT-Base it has 23 million numbers. This gradient adds the rows into
-the gradient of the product. A plain step of L2 H128, 8 x 32, V 30,522 took
+these rows: for BERT-Base it has 23 million numbers. This gradient adds the rows
+into the gradient of the product. A plain step of L2 H128, 8 x 32, V 30,522 took
 54 ms instead of 60, together with two smaller changes (docs/speed.md).
 
 `reference` is the plain form, which other backends use.

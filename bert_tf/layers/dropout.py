@@ -9,8 +9,8 @@ from keras import ops
 from bert_tf.kernels import dropout_mask, hashing
 from bert_tf.tensor import Tensor
 
-# Number of draws whose keys are computed together. A training step of BERT-Large
-# has 74 draws.
+# Number of draws whose keys are computed together. A training step of
+# BERT-Large has 74 draws.
 _NUM_AT_ONCE = 80
 
 

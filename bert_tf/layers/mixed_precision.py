@@ -20,8 +20,8 @@ STATE = ("loss_scale", "loss_scale_good_steps")
 # The lowest compute capability of GPUs that multiply in each type.
 _GPU_CAPABILITY = {"float16": (7, 0), "bfloat16": (8, 0)}
 
-# Loss scaling of Micikevicius et al. 2018, section 3.2, with the values of Keras'
-# LossScaleOptimizer.
+# Loss scaling of Micikevicius et al. 2018, section 3.2, with the values of
+# Keras' LossScaleOptimizer.
 _FIRST_SCALE = 2.0**15
 _STEPS_UNTIL_DOUBLED = 2000
 
