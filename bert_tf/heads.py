@@ -259,8 +259,8 @@ class SpanModel(HeadModel):
 
   task = "squad"
   heads = (SPAN,)
-  # The best answer, the n best ones, and `null_odds` if it knows questions
-  # without an answer.
+  # The best answer and the texts of the n best answers. Models for SQuAD 2.0
+  # also return `null_odds`.
   outputs = ("answer", "start", "end", "probability", "nbest_text")
   reads_summary = False
 

@@ -178,7 +178,7 @@ def _number_instances(starts: tf.Tensor, length: int) -> tf.Tensor:
 def _select_fitting(
   sizes: tf.Tensor, instances: tf.Tensor, limits: tf.Tensor
 ) -> tf.Tensor:
-  """Returns which words to take, bool [B, W]: in order, each one that still fits.
+  """Returns which words to take, bool [B, W]: in order, each that still fits.
 
   Vectorised form of `masking._select_fitting`. In each instance, a round takes
   all words up to the first one that does not fit. The next round excludes words

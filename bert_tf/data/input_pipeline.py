@@ -26,8 +26,8 @@ _SHUFFLE_BLOCK = 1 << 16
 # batches of similar lengths; few enough to mix short and long batches.
 _GROUPED_BATCHES = 8
 
-# Turns AutoGraph off for functions without Python's `if` and `for` over tensors.
-# Converting them would add seconds to a run's start.
+# Turns AutoGraph off, which would add seconds to a run's start. It is for
+# functions without Python's `if` and `for` over tensors.
 _as_written = tf.autograph.experimental.do_not_convert
 
 
@@ -331,7 +331,7 @@ def finite_dataset(
   vocab_size: int,
   type_vocab_size: int = 2,
 ) -> tf.data.Dataset:
-  """Returns batches of all records, once and in order; the last may be short."""
+  """Returns batches of all records, in order, once; the last may be short."""
   names = tf.data.Dataset.from_tensor_slices(list(files.paths))
   batches = names.flat_map(_read_records).batch(batch_size)
   return _parse(batches, spec, vocab_size, type_vocab_size)

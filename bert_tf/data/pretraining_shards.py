@@ -21,8 +21,8 @@ from bert_tf.files import atomic, paths, shard_files, worker_pool
 from bert_tf.formats import tokenizer_files
 from bert_tf.model_folder import letter_case
 
-# A larger share of random next sentences causes a warning. It should be half. If
-# two sentences nearly fill an instance, it rises to about 80%.
+# A larger share of random next sentences causes a warning. The share should be
+# half; it rises to about 80% if two sentences nearly fill an instance.
 _MAX_RANDOM_NEXT = 0.9
 
 
