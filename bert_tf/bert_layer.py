@@ -14,9 +14,10 @@ DType = Any
 
 
 def initializer(config: BertConfig) -> keras.initializers.Initializer:
-  """Returns the initializer of matrices: a truncated normal, or zeros for 0.
+  """Returns the initializer of all matrices, a truncated normal.
 
-  Its standard deviation is 0.02 by default, as in the 2018 release.
+  The standard deviation is 0.02 by default, as in the 2018 release. If it is 0,
+  the initializer returns zeros without drawing numbers.
   """
   if not config.initializer_range:
     return keras.initializers.Zeros()

@@ -207,7 +207,7 @@ def _difference(
 
 
 def _description(names: Collection[str]) -> str:
-  """Returns the message for a checkpoint without one BERT, with a remedy."""
+  """Describes a checkpoint that does not hold just one BERT, with a remedy."""
   model = _other_model(names)
   if model:
     return (

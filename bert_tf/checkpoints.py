@@ -164,7 +164,10 @@ def check_finite(path: str, tensors: Mapping[str, np.ndarray]) -> None:
 
 
 def usable_before(path: str) -> str | None:
-  """Returns the newest older whole and finite checkpoint; None without one."""
+  """Returns a run's newest usable checkpoint before `path`; None without one.
+
+  A usable checkpoint can be read to its end and holds only finite values.
+  """
   prefixes = list_checkpoints(os.path.dirname(path))
   older = prefixes[prefixes.index(path) + 1 :] if path in prefixes else []
   return next((prefix for prefix in older if _is_usable(prefix)), None)
@@ -351,7 +354,7 @@ def _in_folder(output_dir: str, path: str) -> str:
 
 
 def _own(output_dir: str, path: str) -> str:
-  """Returns output_dir/NAME for the NAME of a POSIX or Windows path."""
+  """Returns output_dir/NAME, for the base name of a POSIX or Windows path."""
   return os.path.join(output_dir, re.split(r"[/\\]", path)[-1])
 
 

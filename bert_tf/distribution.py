@@ -61,7 +61,7 @@ def hide_first_notes() -> None:
 def create_strategy(
   kind: str = names.AUTO, tpu: TpuAddress | None = None
 ) -> tf.distribute.Strategy:
-  """Returns a distribution strategy; call it before TensorFlow computes.
+  """Returns a distribution strategy; call it before TensorFlow computations.
 
   Args:
     kind: "one": one device. "mirrored": all GPUs of this machine or, without
@@ -129,7 +129,7 @@ def _multi_worker_strategy() -> tf.distribute.MultiWorkerMirroredStrategy:
 
 
 def _cluster(text: str) -> Mapping[str, Sequence[str]]:
-  """Returns task addresses by task type from TF_CONFIG; raises ValueError."""
+  """Returns TF_CONFIG's addresses by task type; raises ValueError if faulty."""
   example = (
     'set it on every machine, as in {"cluster": {"worker": ["host1:2222", '
     '"host2:2222"]}, "task": {"type": "worker", "index": 0}}.'

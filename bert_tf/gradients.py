@@ -12,7 +12,7 @@ from bert_tf.tensor import Tensor
 class Gradients(NamedTuple):
   """Gradients of a batch or micro-batch; fields add up over micro-batches."""
 
-  # One gradient for each trained variable, of its shape.
+  # One gradient for each trained variable, of the same shape.
   dense: list[Tensor]
   # For each gradient that was sparse, by its index in `dense`: the sum of the
   # squares of its rows, float32 []. Rows of the same index are squared before

@@ -61,7 +61,7 @@ class MaskedLmHead(bert_layer.BertLayer):
       name="output_bias",
       shape=(self.config.vocab_size,),
       initializer="zeros",
-      autocast=False,  # Neither it nor its gradient is rounded.
+      autocast=False,  # The bias and its gradient stay float32.
     )
 
   def call(self, hidden: Tensor, word_embeddings: Tensor) -> Tensor:

@@ -29,14 +29,14 @@ CLASSIFIER_DROPOUT = 0.1
 class Head:
   """A head, and its names in checkpoints and other libraries."""
 
-  name: str  # For messages.
-  # Names of its variables in a checkpoint, and their shapes: D is hidden_size,
+  name: str  # The head's name in messages.
+  # Shapes of the head's variables by name in a checkpoint: D is hidden_size,
   # V vocab_size and C the number of labels.
   shapes: Mapping[str, tuple[int | str, ...]]
   # Hugging Face's class of models with only this head, and the prefix of its
   # variables there.
   hugging_face: tuple[str, str]
-  # Its attribute in TF Model Garden's models; "" if they have no such head.
+  # The head's attribute in TF Model Garden's models; "" if they have none.
   model_garden: str = ""
 
 

@@ -245,7 +245,10 @@ def classifier_metrics(
 
 
 def probabilities(logits: Tensor, problem_type: str) -> Tensor:
-  """Returns float32 [B, C]: softmax; sigmoid in multilabel; or the numbers."""
+  """Returns float32 [B, C]: softmax; sigmoid in multilabel; or the logits.
+
+  The logits of a regression are its numbers.
+  """
   logits = ops.cast(logits, "float32")
   if problem_type == "regression":
     return logits

@@ -77,7 +77,7 @@ class BertConfig:
   hidden_size: int = 768  # D, a multiple of num_attention_heads.
   num_hidden_layers: int = 12  # Encoder layers.
   num_attention_heads: int = 12  # N.
-  intermediate_size: int = 3072  # I.
+  intermediate_size: int = 3072  # I, 4 D (Devlin et al. 2019, section 3).
   # "gelu" (the tanh approximation), "gelu_erf" (exact, for models from other
   # libraries), "relu", "tanh", "linear" or "".
   hidden_act: str = "gelu"

@@ -90,7 +90,7 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
 
 
 class _Scaled(NamedTuple):
-  """A gradient and its factor, multiplied in the update to save a copy."""
+  """A gradient and its factor; the update multiplies them, to save a copy."""
 
   gradient: Tensor
   factor: Tensor  # float32 [].
@@ -110,7 +110,8 @@ def variable_name(variable: Any) -> str:
 class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
   """Adam without bias correction, with decoupled weight decay.
 
-  The module's docstring has the update.
+  The module's docstring has the update. The defaults of beta_1 and beta_2 are
+  those of Devlin et al. 2019, appendix A.2.
 
   Args:
     learning_rate: a number or a schedule.
@@ -224,7 +225,7 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
   def _sum_and_clip(
     self, gradients: gradients_lib.Gradients
   ) -> tuple[list[_Scaled], Tensor]:
-    """Returns the clipped gradients of the batch, and the norm before that."""
+    """Returns the batch's clipped gradients, and the norm before clipping."""
     gradients = gradients_lib.sum_over_replicas(gradients)
     norm = gradients_lib.global_norm(gradients)
     if self.loss_scale is None:

@@ -29,7 +29,7 @@ Config = TypeVar("Config", bound=Dataclass)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Setting:
-  """The properties of a setting that its field does not have.
+  """Properties of a setting beyond its dataclass field's name and type.
 
   Attributes:
     help: the meaning of the setting, with its unit.

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from bert_tf.files import encodings, paths
 from bert_tf.formats import tokenizer_files
 
-# In the order of the released vocabularies.
+# Special tokens in the order of the released vocabularies.
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 PAD, UNK, CLS, SEP, MASK = SPECIAL_TOKENS
 

@@ -116,7 +116,7 @@ class DynamicMasker:
     instances_of_words = _sum_by_group(instances, words, length) // tf.maximum(
       sizes, 1
     )
-    # By instance, and in random order within each instance.
+    # Orders words by instance, and at random within each instance.
     order = tf.argsort(
       tf.cast(instances_of_words, tf.int64) * 2**32 + draws, axis=1
     )
@@ -126,7 +126,7 @@ class DynamicMasker:
       tf.gather(instances_of_words, order, batch_dims=1),
       tf.gather(self._compute_limits(length), lengths),
     )
-    # From the drawn order back to words, and from words to their pieces.
+    # Maps the choice from the drawn order back to words, then to their pieces.
     is_taken = _sum_by_group(tf.cast(is_taken, tf.int32), order, length)
     is_chosen = tf.gather(is_taken, tf.maximum(words, 0), batch_dims=1)
     return (is_chosen > 0) & (words >= 0)

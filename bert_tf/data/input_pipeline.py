@@ -26,8 +26,8 @@ _SHUFFLE_BLOCK = 1 << 16
 # batches of similar lengths; few enough to mix short and long batches.
 _GROUPED_BATCHES = 8
 
-# Turns AutoGraph off, which would add seconds to a run's start. It is for
-# functions without Python's `if` and `for` over tensors.
+# For functions without Python's `if` and `for` over tensors. AutoGraph would
+# add seconds to a run's start.
 _as_written = tf.autograph.experimental.do_not_convert
 
 

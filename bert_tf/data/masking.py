@@ -19,6 +19,8 @@ from bert_tf import settings, tokenization
 class MaskingConfig:
   """Settings of masking; raises ValueError for values out of range."""
 
+  # About masked_lm_prob * max_seq_length, here 0.15 * 128, as the 2018 release
+  # recommends.
   max_predictions_per_seq: int = settings.setting(
     20,
     "Largest number of masked tokens per instance.",

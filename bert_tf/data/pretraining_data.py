@@ -147,8 +147,8 @@ class InstanceBuilder:
 
     Half of the second segments continue the text; the others come from a random
     document. Predicting which is the next-sentence task (Devlin et al. 2019,
-    section 3.1). If one sentence fills the target, nothing is left to continue
-    with, so b is always random.
+    section 3.1). If a single sentence fills the target or is the document's
+    last, none is left to continue with, so b is always random.
     """
     rng = self._rng
     document = documents[index]

@@ -54,7 +54,8 @@ class PretrainingRecords:
 
   files: input_pipeline.RecordFiles
   record_format: RecordFormat
-  masker: dynamic_masking.DynamicMasker | None = None  # For unmasked records.
+  # Masks unmasked records as they are read; None to leave them as they are.
+  masker: dynamic_masking.DynamicMasker | None = None
   # "ltr" or "rtl" for left-to-right or right-to-left language modelling, which
   # needs unmasked records. None for the masked LM.
   shift: str | None = None
@@ -70,7 +71,7 @@ class PretrainingRecords:
   def check(self, vocab_size: int) -> None:
     """Raises ValueError if a file's first record does not fit.
 
-    It must have this record_format and ids below vocab_size.
+    The record must have this record_format and input ids below vocab_size.
     """
     first = self.files.paths[0]
     for path in self.files.paths:

@@ -266,7 +266,10 @@ def _collect_settings(
 def _prepare(
   tasks: Sequence[Task], settings: dict[str, Any], note: str, resume: bool
 ) -> list[Task]:
-  """Returns the tasks to do. Removes old files of several shards first.
+  """Returns the tasks to do.
+
+  With several shards, first removes the old files of these tasks and writes the
+  settings.
 
   Raises:
     ValueError: if the run to resume has other settings, or none are known.

@@ -40,7 +40,8 @@ def write(
     logging.info("Reusing %s, made from these examples and settings.", path)
     return existing
   note = settings_file(path)
-  paths.remove(note)  # Before the records change.
+  # An interrupted write must not leave old settings beside new records.
+  paths.remove(note)
   with records.open_records([path]) as writer:
     num_cut = write_all(writer)
     saved_settings |= {"num_records": writer.num_written, "num_cut": num_cut}

@@ -121,9 +121,9 @@ def learn(
 ) -> list[str]:
   """Learns a vocabulary of `vocab_size` entries.
 
-  The entries are the reserved tokens, then the most frequent characters, each
-  also as a "##" piece if it occurs inside words, then longer pieces, from the
-  most frequent on.
+  The entries are the reserved tokens, the most frequent characters, and longer
+  pieces from the most frequent on. A character is also a "##" piece unless it
+  is always a word, as punctuation and ideographs are.
 
   Args:
     word_counts: from `count_words`.

@@ -1,7 +1,7 @@
 """Everything that depends on the backend of Keras.
 
-Names and checks the backend without importing Keras, whose import fails on a
-backend that is not installed with an error that does not name the setting.
+Names and checks the backend without importing Keras. If the backend is not
+installed, that import fails with an error that does not name KERAS_BACKEND.
 The end of the module has operations that differ between TensorFlow and other
 backends.
 """

@@ -4,9 +4,9 @@
 
 Frameworks draw masks from a stateful generator, whose bits differ between
 devices, backends and compilers, and which have to be kept for the backward
-pass. These bits are the same everywhere, so a mask is computed again instead of
-kept, a resumed run draws the same masks, and each part of a batch draws its own
-share of the mask of the whole batch.
+pass. These bits are the same everywhere. A mask is therefore computed again
+instead of kept, and a resumed run draws the same masks. Each part of a batch
+draws its own share of the mask of the whole batch.
 
 A graph of TensorFlow passes over the mask a dozen times. `_compiled_mask` is
 one pass, compiled by XLA; `_is_kept` is the plain form, which other backends
@@ -75,7 +75,7 @@ def _is_kept(
 
 @functools.cache
 def _compiled_mask() -> Callable[..., Tensor]:
-  """Returns a function that draws `size` bits; XLA compiles each size once."""
+  """Returns a function that draws bool [size]; XLA compiles each size once."""
   import tensorflow as tf
 
   def mask(start: Tensor, key: Tensor, least: Tensor, size: Tensor) -> Tensor:

@@ -57,7 +57,7 @@ def check_is_loaded(
 
 
 def summarise(hidden: Tensor, last_positions: Tensor) -> Tensor:
-  """Returns the output of each direction at the end of its input.
+  """Returns the last output of each direction, concatenated.
 
   Args:
     hidden: float [B, F, D]. The output of a BiLSTM, forward half first.

@@ -28,7 +28,11 @@ _STEPS_UNTIL_DOUBLED = 2000
 
 @contextlib.contextmanager
 def policy_scope(precision: str) -> Iterator[None]:
-  """Within this scope, new layers compute in a key of names.PRECISIONS."""
+  """Within this scope, new layers compute in a precision.
+
+  Args:
+    precision: a key of names.PRECISIONS.
+  """
   before = keras.config.dtype_policy()
   keras.config.set_dtype_policy(names.PRECISIONS[precision])
   try:

@@ -81,7 +81,7 @@ def find_run(path: str) -> run_info.RunInfo | None:
   if not paths.is_folder(path):
     folder, name = os.path.split(os.path.dirname(path))
     if name != os.path.dirname(_PATH):
-      return None  # Copied away from its run.
+      return None  # The adapter was copied out of its run's folder.
   return model_folder.ModelFolder(folder or ".").run
 
 

@@ -173,7 +173,7 @@ class TimeBudget(Budget):
     self._schedule.set(step, self._seconds, 0.0, self._warmup_start)
 
   def count(self, step: int, seconds_per_step: float) -> None:
-    """Reads the clock and sets it in the schedule."""
+    """Reads the clocks of all processes and sets the schedule's clock."""
     mine = {
       "seconds": _now() - self._start,
       "pace": seconds_per_step,
@@ -197,7 +197,7 @@ class TimeBudget(Budget):
   def steps_left(self, step: int) -> int:
     """Returns the steps that fit into the remaining time, rounded.
 
-    Before the speed of a step is known, returns 1.
+    While the seconds of a step are unknown, returns 1 if time remains.
     """
     left = self._schedule.train_seconds - self._seconds
     if not self._seconds_per_step:

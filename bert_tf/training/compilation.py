@@ -104,8 +104,8 @@ class _Whole(Mode):
 
   def compile_gradients(self, function: _HalfFn) -> GradientsFn:
     if self._compiles_step:
-      # As a tf.function inside a compiled one, it would be compiled anew at
-      # every step whose batch has another width than the last.
+      # A tf.function inside the compiled step would be compiled anew at every
+      # step whose batch has another width than the last.
       return _undivided(function)
     compiled = _function(function, jit_compile=True)
     return _undivided(compiled) if _num_replicas() > 1 else _in_halves(compiled)
@@ -164,6 +164,9 @@ def _undivided(function: _HalfFn) -> GradientsFn:
 
 def _in_halves(function: _HalfFn) -> GradientsFn:
   """Returns a function that computes both halves of a micro-batch in parallel.
+
+  On one core, or without static shapes and an even number of rows, the function
+  computes the micro-batch in one call.
 
   A program of XLA for a CPU leaves cores idle between its matrix products. Two
   programs that run at the same time fill these gaps.

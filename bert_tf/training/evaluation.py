@@ -97,8 +97,8 @@ def _index_of_best(metric: str, evaluations: Sequence[Results]) -> int:
 class PeriodicEvaluation:
   """Evaluates at regular steps and saves the best checkpoint in best/.
 
-  Evaluations up to `first_step` are read from the folder of the run, so a
-  resumed run has the same best checkpoint and stops at the same step.
+  Evaluations up to `first_step` are read from the folder of the run. A resumed
+  run therefore has the same best checkpoint and stops at the same step.
 
   Args:
     evaluate: evaluates the current weights. May be None if every_steps is 0.

@@ -87,7 +87,7 @@ class Evaluator:
     return _cut_filling(outputs, features)
 
   def _fill_up(self, features: Features) -> Features:
-    """Adds rows of zeros up to the size of the largest batch so far, on TPUs."""
+    """On TPUs, adds rows of zeros up to the size of the largest batch yet."""
     if not distribution.needs_full_batches():
       return features
     num_rows = _num_rows(features)

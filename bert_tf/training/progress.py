@@ -16,7 +16,7 @@ from bert_tf.training import objective as objective_lib
 
 T = TypeVar("T")
 
-# Minimum number of reports of a training run that has this many steps.
+# Minimum number of reports of a training run with at least this many steps.
 _MIN_REPORTS = 20
 
 # Seconds between two log lines of `track`, if there is no terminal.

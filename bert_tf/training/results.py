@@ -23,7 +23,7 @@ def write_results(
   lines = []
   for name in sorted(results, key=lambda name: (name not in first, name)):
     value = results[name]
-    # With the digits of a float32, as in the original.
+    # Prints the digits of a float32, as the original does.
     text = str(value) if isinstance(value, int) else str(np.float32(value))
     lines.append(f"{name} = {text}")
     logging.info("  %s = %s", name, text)
