@@ -45,14 +45,17 @@ class Coverage:
 
   @property
   def pieces_per_word(self) -> float:
-    """Returns the word pieces per word, at least 1."""
+    """Returns the word pieces per word, at least 1; 0 for no words."""
     return self.num_pieces / max(self.num_words, 1)
 
 
 def count_words(
   lines: Iterable[str], tokenizer: tokenization.BasicTokenizer
 ) -> collections.Counter[str]:
-  """Counts the tokens of a text. Splits each distinct word only once."""
+  """Counts the tokens of a text.
+
+  Collects up to _MAX_RAW_WORDS distinct words and splits each only once.
+  """
   counts: collections.Counter[str] = collections.Counter()
   raw_counts: collections.Counter[str] = collections.Counter()
 

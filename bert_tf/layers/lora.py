@@ -63,8 +63,9 @@ def enable(model: keras.Model, rank: int, alpha: float | None) -> None:
 def variables(model: keras.Model) -> dict[str, keras.Variable]:
   """Returns the model's variables by their names in training checkpoints.
 
-  A name is the variable's path. Only a kernel that LoRA updates has the name
-  `.../lora_base`: in a checkpoint its path names the sum.
+  A name is the variable's path. Only a kernel W that LoRA updates has the name
+  `.../lora_base`, since a checkpoint stores W + alpha / rank * A B under the
+  kernel's path.
   """
   by_path = {variable.path: variable for variable in model.weights}
   by_name = {}
