@@ -50,7 +50,8 @@ if sys.version_info < (3, 10):  # noqa: UP036
 # step 1.35 to 1.55 times faster. TensorFlow reads this when it is imported.
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 
-# Hides TensorFlow's notes and warnings, but not those of this project.
+# Hides the notes and warnings of TensorFlow's C++ code unless the user has set
+# a level. The log of this project is not affected.
 SHOWS_NOTES = "TF_CPP_MIN_LOG_LEVEL" in os.environ
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
@@ -78,6 +79,7 @@ _MODULES = {
   "TokenModel": "heads",
   "load": "inference.predictor",
 }
+# Public names that need no Keras backend.
 _WITHOUT_KERAS = (
   "DataProcessor",
   "ExtractionConfig",

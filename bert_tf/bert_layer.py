@@ -9,13 +9,17 @@ from bert_tf.layers import dense, dropout, layer_norm, serialization
 from bert_tf.model_config import BertConfig
 from bert_tf.tensor import Tensor
 
-# A layer's dtype: a name or a policy of Keras, which has no types, or None.
+# A layer's dtype: a name, a Keras policy or None. Keras has no type for it.
 DType = Any
 
 
 def initializer(config: BertConfig) -> keras.initializers.Initializer:
-  """Returns the truncated normal that initializes every matrix."""
-  if not config.initializer_range:  # Zeros, without drawing numbers.
+  """Returns the initializer of all matrices, a truncated normal.
+
+  The standard deviation is 0.02 by default, as in the 2018 release. If it is 0,
+  the initializer returns zeros without drawing numbers.
+  """
+  if not config.initializer_range:
     return keras.initializers.Zeros()
   return keras.initializers.TruncatedNormal(stddev=config.initializer_range)
 
@@ -23,15 +27,15 @@ def initializer(config: BertConfig) -> keras.initializers.Initializer:
 class BertLayer(serialization.Configured, keras.layers.Layer):
   """A layer whose sizes are those of a BertConfig.
 
-  A layer makes its variables and its parts in `build`, in the scope of its
-  name: so each variable has the name that it has in the original's checkpoints.
+  A layer makes its variables and sub-layers in `build`, in the scope of its
+  name. Each variable thereby gets its name in the original's checkpoints.
 
   Args:
     config: sizes.
-    name: the layer's scope in checkpoints; None for that of the class.
-    seed_generator: seeds of dropout, shared by the layers of a model; None for
-      seeds of the layer's own.
-    dtype: type or policy of Keras; None for the global one.
+    name: the layer's scope in checkpoints; None for the class's `scope`.
+    seed_generator: seeds of dropout, shared by the layers of a model; None to
+      give this layer its own seeds.
+    dtype: Keras dtype or policy; None for Keras's global policy.
   """
 
   scope: ClassVar[str]

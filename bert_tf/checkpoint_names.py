@@ -21,14 +21,14 @@ GLOBAL_STEP = "global_step"
 TRAIN_SECONDS = "train_seconds"
 SLOT_SUFFIXES = ("/adam_m", "/adam_v")
 
-# State of the training that the original lacks is in this scope in files:
-# transformers' loader and others skip names with a part `global_step`, and fail
-# on names that they do not know. Files of older versions lack the scope.
+# Files store training state that the original lacks under this scope. Loaders
+# such as transformers' skip names with a part `global_step`, but fail on names
+# that they do not know. Files of this project's older versions lack the scope.
 _STATE_SCOPE = f"{GLOBAL_STEP}/"
 
 WORD_EMBEDDINGS = "bert/embeddings/word_embeddings"
 
-# Keras numbers the layers of a whole program: layer_normalization_3.
+# Keras numbers unnamed layers across the program: layer_normalization_3.
 _LAYER_NORM = re.compile(r"/layer_norm(alization)?(_\d+)?(?=/)")
 
 _LAYER = re.compile(r"bert/encoder/layer_\d+(?=/)")
@@ -44,14 +44,14 @@ _OTHER_MODELS = {
   "model/transformer/": "XLNet",
 }
 
-# Names in one message.
+# Maximum number of names that a message lists.
 _MAX_NAMED = 10
 
 
 def parameters(names: Iterable[str]) -> list[str]:
-  """Returns the names of model variables, sorted: no training state.
+  """Returns the sorted names of model variables, without training state.
 
-  A name below another variable's is a slot of an optimizer, such as Adam's.
+  If X is a variable, X/SLOT is a slot of an optimizer, such as Adam's moments.
   """
   names = set(names)
   return sorted(
@@ -65,18 +65,18 @@ def parameters(names: Iterable[str]) -> list[str]:
 
 
 def _is_own_state(name: str) -> bool:
-  """Returns whether the original's checkpoints have no tensor like this."""
+  """Returns whether a name is training state that the original lacks."""
   names = (TRAIN_SECONDS, *mixed_precision.STATE)
   return name in names or name.endswith(lora.STATE_SUFFIXES)
 
 
 def to_key(name: str) -> str:
-  """Returns the name of a tensor in a file."""
+  """Returns a tensor's key in a checkpoint file: its name or a scoped name."""
   return _STATE_SCOPE + name if _is_own_state(name) else name
 
 
 def from_key(key: str) -> str:
-  """Returns the name of a tensor for its name in a file."""
+  """Returns a tensor's name for its key in a checkpoint file."""
   name = key.removeprefix(_STATE_SCOPE)
   return name if _is_own_state(name) else key
 
@@ -98,7 +98,7 @@ def original_names(names: Collection[str]) -> dict[str, str]:
 
 
 def by_original_name(path: str, keys: Mapping[str, str]) -> dict[str, str]:
-  """Returns a checkpoint's keys by the original's names; logs other names."""
+  """Returns a checkpoint's keys by original name; logs renamed variables."""
   names = original_names(keys)
   _log_renamed(
     path, tuple((old, new) for new, old in names.items() if new != old)
@@ -108,7 +108,7 @@ def by_original_name(path: str, keys: Mapping[str, str]) -> dict[str, str]:
 
 @functools.cache
 def _log_renamed(path: str, pairs: tuple[tuple[str, str], ...]) -> None:
-  """Logs names of a checkpoint and their original names, once for a path."""
+  """Logs how many variables were renamed, with an example, once per path."""
   if pairs:
     logging.info(
       "%s has %d variables with other names than the original release: %s is "
@@ -133,11 +133,11 @@ def _renamed(name: str, scope: str) -> str:
 
 
 def check_is_bert(path: str, names: Collection[str]) -> None:
-  """Raises ValueError that says which model it is if it is not a BERT.
+  """Raises ValueError if a checkpoint holds no BERT, naming its model if known.
 
   Args:
-    path: of the checkpoint, for the message.
-    names: of its variables, without the training state.
+    path: path of the checkpoint, for the message.
+    names: names of the checkpoint's variables, without the training state.
   """
   if WORD_EMBEDDINGS not in names or _other_model(names):
     raise ValueError(
@@ -150,8 +150,8 @@ def warn_of_unused(
 ) -> None:
   """Warns if a checkpoint's encoder has variables that the model lacks.
 
-  The original ignores them too; but then the model may be half of the one that
-  was trained.
+  The original ignores such variables without a warning. With a wrong config,
+  the model may then have only some of the trained layers.
   """
   unused = _unused(names, model_names)
   if unused:
@@ -172,10 +172,10 @@ def check_fits(
   """Raises ValueError if variables are missing or differ in shape.
 
   Args:
-    path: of the checkpoint, for the message.
-    shapes: of the checkpoint's tensors by name.
-    variables: the model's, by name.
-    missing: variables that the checkpoint lacks but needs.
+    path: path of the checkpoint, for the message.
+    shapes: shapes of the checkpoint's tensors, by name.
+    variables: the model's variables, by name.
+    missing: names of required variables that the checkpoint lacks.
   """
   differing = [
     f"{name} is {shapes[name]}, the model's {tuple(variable.shape)}"
@@ -207,7 +207,7 @@ def _difference(
 
 
 def _description(names: Collection[str]) -> str:
-  """Describes a checkpoint that is not a BERT, with a remedy."""
+  """Describes a checkpoint that does not hold just one BERT, with a remedy."""
   model = _other_model(names)
   if model:
     return (
@@ -232,7 +232,7 @@ def _description(names: Collection[str]) -> str:
 
 
 def _other_model(names: Iterable[str]) -> str | None:
-  """Returns the name of another model that has such variables."""
+  """Returns the non-BERT model that has such variables; None if unknown."""
   return next(
     (
       model
@@ -253,11 +253,12 @@ def _unused(names: Iterable[str], model_names: Collection[str]) -> list[str]:
 
 
 def listed(names: Iterable[str], others: Iterable[str]) -> str:
-  """Joins names for a message and shortens a whole encoder layer.
+  """Joins names for a message; a whole encoder layer appears as one name.
 
   Args:
-    names: to list.
-    others: names that are not listed; a layer that has some is not joined.
+    names: names to list.
+    others: variables of the other side, model or checkpoint. A layer with
+      variables there is not whole, so its names are listed one by one.
   """
   layers = {_layer(name) for name in others}
   short = (

@@ -37,8 +37,8 @@ _DATA = ".data-00000-of-00001"
 class DamagedCheckpointError(ValueError):
   """A checkpoint that is missing or cannot be read completely.
 
-  The message names an older checkpoint of the run to use instead. The search
-  reads whole checkpoints, so it happens only when the message is needed.
+  The message names the newest usable older checkpoint of the run, if any. The
+  search reads whole checkpoints, so it runs only when the message is needed.
 
   Attributes:
     fault: the message without the advice at its end.
@@ -70,11 +70,11 @@ class CheckpointReader:
 
   Attributes:
     path: the prefix, the folder of the SavedModel or the safetensors file.
-    shapes: shapes by the original's names of variables.
+    shapes: shapes of the tensors, by the original's variable names.
 
   Raises:
-    ValueError: if there is no such checkpoint.
-    DamagedCheckpointError: if its index cannot be read.
+    ValueError: if the folder of a run has no checkpoint.
+    DamagedCheckpointError: if path does not exist or the index cannot be read.
   """
 
   def __init__(self, path: str) -> None:
@@ -118,7 +118,7 @@ class CheckpointReader:
     }
 
   def get(self, name: str) -> np.ndarray:
-    """Returns one tensor; raises as `get_any`, and NotFiniteError for NaN."""
+    """Returns one tensor; raises as `get_any`, or NotFiniteError."""
     value = self.get_any(name)
     check_finite(self.path, {name: value})
     return value
@@ -164,7 +164,10 @@ def check_finite(path: str, tensors: Mapping[str, np.ndarray]) -> None:
 
 
 def usable_before(path: str) -> str | None:
-  """Returns the newest older whole and finite checkpoint; None without one."""
+  """Returns a run's newest usable checkpoint before `path`; None without one.
+
+  A usable checkpoint can be read to its end and holds only finite values.
+  """
   prefixes = list_checkpoints(os.path.dirname(path))
   older = prefixes[prefixes.index(path) + 1 :] if path in prefixes else []
   return next((prefix for prefix in older if _is_usable(prefix)), None)
@@ -183,11 +186,12 @@ def prefix_to_read(path: str) -> str | None:
   """Returns the prefix of the files to read; None for the folder of a run.
 
   Raises:
-    DamagedCheckpointError: if there is no checkpoint and no folder.
+    DamagedCheckpointError: if path is neither a checkpoint nor a folder.
   """
   if is_saved_model(path):
     return os.path.join(path, "variables", "variables")
-  # Only the second exists if a process was killed while it replaced the first.
+  # A process that is killed while it replaces a checkpoint can leave only the
+  # older files, which were set aside.
   for prefix in (path, _set_aside_prefix(path)):
     if paths.exists(prefix + _INDEX):
       return prefix
@@ -227,7 +231,7 @@ def write(path: str, tensors: Mapping[str, tf.Tensor | np.ndarray]) -> None:
 
 
 def write_atomically(path: str, save: Callable[[str], None]) -> None:
-  """Writes a checkpoint with `save(prefix)`; as `write`."""
+  """Writes a checkpoint with `save(prefix)`; replaces and raises as `write`."""
   try:
     with atomic.hidden_folder(path) as folder:
       prefix = os.path.join(folder, os.path.basename(path))
@@ -254,7 +258,7 @@ def _put_in_place(prefix: str, path: str) -> None:
     paths.link(path + _DATA, older + _DATA)
     paths.rename(path + _INDEX, older + _INDEX)
   try:
-    # The index is last: a checkpoint without an index does not exist.
+    # The index is last: readers ignore a checkpoint without an index.
     for suffix in (_DATA, _INDEX):
       atomic.publish(prefix + suffix, path + suffix)
   except BaseException:
@@ -281,7 +285,7 @@ def save(
   """Writes `model.ckpt-STEP` and the `checkpoint` list; returns the prefix.
 
   Only the chief writes. Deletes all but the newest keep_checkpoint_max
-  checkpoints; 0 keeps all.
+  checkpoints in output_dir; 0 keeps all.
   """
   # int() does not take a variable with several replicas.
   step = int(tf.convert_to_tensor(tensors[GLOBAL_STEP]))
@@ -300,7 +304,7 @@ def save(
   lines += [f'all_model_checkpoint_paths: "{name}"' for name in names]
   atomic.write_lines(os.path.join(output_dir, _LIST_FILE), lines)
   for prefix in old:
-    # The index is first, as it is written last. TensorFlow 1 also wrote .meta.
+    # Without an index, readers ignore the rest. TensorFlow 1 also wrote .meta.
     for suffix in (_INDEX, _DATA, ".meta"):
       paths.remove(prefix + suffix)
   return path
@@ -340,9 +344,9 @@ def _warn_of_list(output_dir: str) -> None:
 
 
 def _in_folder(output_dir: str, path: str) -> str:
-  """Returns the prefix of a listed checkpoint, preferably in this folder.
+  """Returns the prefix of a listed checkpoint, preferably in output_dir.
 
-  Another run may have written to the listed path since.
+  After a copy or move of the folder, another run may use the listed path.
   """
   own = _own(output_dir, path)
   is_elsewhere = exists(path) and not exists(own)
@@ -350,7 +354,7 @@ def _in_folder(output_dir: str, path: str) -> str:
 
 
 def _own(output_dir: str, path: str) -> str:
-  """Returns the prefix with a path's name in a folder; Windows paths too."""
+  """Returns output_dir/NAME, for the base name of a POSIX or Windows path."""
   return os.path.join(output_dir, re.split(r"[/\\]", path)[-1])
 
 
@@ -381,7 +385,8 @@ def load_variables(
     The names of the variables that were not set.
 
   Raises:
-    ValueError: if variables are missing or differ in shape; names all.
+    ValueError: if variables are missing or differ in shape. The message names
+      them.
     DamagedCheckpointError: if the checkpoint cannot be read completely.
   """
   lora.reset(model)  # The checkpoint's kernels contain the updates already.

@@ -1,4 +1,4 @@
-"""The devices of a model: one, several, several machines or a TPU.
+"""Distribution over one device, several devices, several machines or a TPU.
 
 A command enters the scope of the strategy that its flags name. The library uses
 the strategy of the current scope. Outside of any scope it uses one device.
@@ -20,7 +20,8 @@ from absl import logging
 from bert_tf import names
 from bert_tf.files import errors, stderr
 
-# The first of these in TF_CONFIG's cluster is the chief.
+# Task types of TF_CONFIG that train. Task 0 of the first type that the cluster
+# has is the chief.
 _WORKER_KINDS = ("chief", "worker")
 
 # Seconds to wait for a TPU to answer.
@@ -35,7 +36,7 @@ class WorkerLostError(OSError):
 class TpuAddress:
   """The address of a TPU."""
 
-  # Its name, its grpc:// address, or "local" on a TPU machine.
+  # The TPU's name, its grpc:// address, or "local" on a TPU machine.
   name: str = "local"
   # Zone and project in Google Cloud; None to ask the machine's metadata.
   zone: str | None = None
@@ -60,7 +61,7 @@ def hide_first_notes() -> None:
 def create_strategy(
   kind: str = names.AUTO, tpu: TpuAddress | None = None
 ) -> tf.distribute.Strategy:
-  """Returns a strategy. Call it before TensorFlow computes anything.
+  """Returns a distribution strategy; call it before TensorFlow computations.
 
   Args:
     kind: "one": one device. "mirrored": all GPUs of this machine or, without
@@ -94,7 +95,7 @@ def create_strategy(
 
 
 def _tpu_strategy(tpu: TpuAddress) -> tf.distribute.TPUStrategy:
-  """Returns the strategy of a TPU that answers."""
+  """Returns a TPU's strategy; raises ValueError if the TPU does not answer."""
   try:
     resolver = tf.distribute.cluster_resolver.TPUClusterResolver(
       tpu.name, zone=tpu.zone, project=tpu.project
@@ -128,7 +129,7 @@ def _multi_worker_strategy() -> tf.distribute.MultiWorkerMirroredStrategy:
 
 
 def _cluster(text: str) -> Mapping[str, Sequence[str]]:
-  """Returns the cluster of a TF_CONFIG; raises ValueError if invalid."""
+  """Returns TF_CONFIG's addresses by task type; raises ValueError if faulty."""
   example = (
     'set it on every machine, as in {"cluster": {"worker": ["host1:2222", '
     '"host2:2222"]}, "task": {"type": "worker", "index": 0}}.'
@@ -161,7 +162,7 @@ def _cluster(text: str) -> Mapping[str, Sequence[str]]:
 
 
 def num_workers() -> int:
-  """Returns the number of processes of this training."""
+  """Returns the number of training processes of the current strategy."""
   strategy = tf.distribute.get_strategy()
   if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
     return 1
@@ -174,7 +175,7 @@ def _count(cluster: Mapping[str, Any]) -> int:
 
 
 def is_chief() -> bool:
-  """Returns whether this process writes the shared files."""
+  """Returns whether this process is the chief, which writes shared files."""
   if num_workers() == 1:
     return True
   resolver = tf.distribute.get_strategy().cluster_resolver
@@ -212,7 +213,7 @@ def translate_worker_loss() -> Iterator[None]:
 
 
 def all_reduce_sum(tensors: Any) -> Any:
-  """Returns the sums over replicas. Call it inside a replica's step."""
+  """Returns each tensor summed over replicas; call it in a replica's step."""
   context = tf.distribute.get_replica_context()
   if context is None or context.num_replicas_in_sync == 1:
     return tensors
@@ -261,7 +262,7 @@ def select_replica_part(
 
 
 def gather_outputs(value: Any) -> Any:
-  """Returns the outputs of all replicas, concatenated by rows."""
+  """Returns the outputs of all replicas, concatenated along axis 0."""
   strategy = tf.distribute.get_strategy()
   if strategy.num_replicas_in_sync == 1:
     return value

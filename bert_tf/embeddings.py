@@ -15,7 +15,15 @@ from bert_tf.tensor import Tensor
 
 @serialization.register
 class Embeddings(bert_layer.BertLayer):
-  """The sum of word, segment and position embeddings."""
+  """The sum of word, segment and position embeddings.
+
+  Args:
+    config: sizes.
+    seed_generator: see BertLayer.
+    use_one_hot_embeddings: multiply the word table by one-hot rows rather than
+      look up ids. The 2018 release does so on TPUs, where it is faster.
+    dtype: see BertLayer.
+  """
 
   def __init__(
     self,
@@ -28,7 +36,7 @@ class Embeddings(bert_layer.BertLayer):
     self.use_one_hot_embeddings = use_one_hot_embeddings
 
   def build(self, input_shape: Any = None) -> None:
-    """Makes the three tables and the layer norm."""
+    """Makes the word, segment and position tables and the layer norm."""
     config = self.config
     sizes = {
       "word_embeddings": config.vocab_size,
@@ -85,8 +93,8 @@ class Embeddings(bert_layer.BertLayer):
         f"{config.max_position_embeddings}; lower it or use another "
         "config."
       )
-    # As in the original, the small table is multiplied by one-hot rows: its
-    # gradient is then dense, and clipping counts it as the original does.
+    # As in the 2018 release, the small segment table is multiplied by one-hot
+    # rows. Its gradient is then dense, and clipping has the original's norm.
     segments = ops.matmul(
       ops.one_hot(inputs.segment_ids, config.type_vocab_size, dtype=dtype),
       ops.cast(self.token_type_embeddings, dtype),

@@ -10,9 +10,9 @@ from bert_tf.tensor import Tensor
 
 
 class Gradients(NamedTuple):
-  """Gradients of a batch or a micro-batch; both fields can be added up."""
+  """Gradients of a batch or micro-batch; fields add up over micro-batches."""
 
-  # One gradient for each trained variable, of its shape.
+  # One gradient for each trained variable, of the same shape.
   dense: list[Tensor]
   # For each gradient that was sparse, by its index in `dense`: the sum of the
   # squares of its rows, float32 []. Rows of the same index are squared before
@@ -23,7 +23,7 @@ class Gradients(NamedTuple):
 
 
 def to_dense(gradients: Sequence[Any]) -> Gradients:
-  """Returns gradients that can be added up.
+  """Makes sparse gradients dense and records the square sums of their rows.
 
   Args:
     gradients: tensors or tf.IndexedSlices, one for each variable.
@@ -32,7 +32,7 @@ def to_dense(gradients: Sequence[Any]) -> Gradients:
   for i, gradient in enumerate(gradients):
     if hasattr(gradient, "dense_shape"):
       row_squares[i] = square_sum(gradient.values)
-      # The moments decay in every row, so sparse updates gain nothing.
+      # Adam's moments decay in every row, so sparse updates gain nothing.
       rows = ops.expand_dims(gradient.indices, -1)
       gradient = ops.scatter(rows, gradient.values, gradient.dense_shape)
     dense.append(gradient)
@@ -58,7 +58,7 @@ def clip_factor(norm: Tensor, clip_norm: float) -> Tensor:
 
   Args:
     norm: float32 []. Global norm of the gradients.
-    clip_norm: the largest norm that is allowed.
+    clip_norm: the largest norm that is allowed. The 2018 release uses 1.0.
 
   Returns:
     float32 []: clip_norm / norm, at most 1; NaN if the norm is not finite.
@@ -68,7 +68,7 @@ def clip_factor(norm: Tensor, clip_norm: float) -> Tensor:
 
 
 def sum_over_replicas(gradients: Gradients) -> Gradients:
-  """Returns the gradients of the batch from those of the replicas."""
+  """Returns the gradients summed over replicas; only TensorFlow has several."""
   if keras.backend.backend() != "tensorflow":
     return gradients
   from bert_tf import distribution
@@ -83,5 +83,5 @@ def square_sum(values: Tensor) -> Tensor:
     return ops.sum(ops.square(values))
   import tensorflow as tf
 
-  # As the original. It reads the values once.
+  # As in the original's tf.global_norm; l2_loss reads the values once.
   return 2.0 * tf.nn.l2_loss(values)

@@ -1,6 +1,8 @@
 """The layers of the heads; `heads` has the models.
 
-Their variables have the names of the original's checkpoints.
+The layers' variables have their names in the original's checkpoints.
+
+Shapes: as in `modeling`; V is vocab_size and C the number of outputs.
 """
 
 from typing import Any
@@ -18,14 +20,19 @@ from bert_tf.tensor import Tensor
 def task_initializer() -> keras.initializers.Initializer:
   """Returns the initializer of a fine-tuned task's layer.
 
-  As in the original, its deviation does not depend on the config.
+  As in run_classifier.py and run_squad.py of the 2018 release, its standard
+  deviation does not depend on the config.
   """
   return keras.initializers.TruncatedNormal(stddev=0.02)
 
 
 @serialization.register
 class Transform(bert_layer.BertLayer):
-  """Dense, activation and layer norm before the output words."""
+  """Dense layer, activation and layer norm before the masked LM's logits.
+
+  The paper does not mention them; the 2018 release has them
+  (`get_masked_lm_output`). Fine-tuning drops them.
+  """
 
   scope = "transform"
 
@@ -54,7 +61,7 @@ class MaskedLmHead(bert_layer.BertLayer):
       name="output_bias",
       shape=(self.config.vocab_size,),
       initializer="zeros",
-      autocast=False,  # Neither it nor its gradient is rounded.
+      autocast=False,  # The bias and its gradient stay float32.
     )
 
   def call(self, hidden: Tensor, word_embeddings: Tensor) -> Tensor:
@@ -101,12 +108,12 @@ class MaskedLmHead(bert_layer.BertLayer):
 class LinearHead(bert_layer.BertLayer):
   """A linear layer with two outputs, whose matrix is stored as [2, D].
 
-  `name` is its scope: that of the task.
+  Its `name`, such as "seq_relationship", is its scope in checkpoints.
   """
 
   def build(self, input_shape: Any = None) -> None:
-    """Makes the matrix and the bias."""
-    self.supports_masking = True  # The output of a BiLSTM has a mask.
+    """Makes the matrix, [2, D], and the bias, [2]."""
+    self.supports_masking = True  # A BiLSTM's output has a Keras mask.
     self.output_weights = self.add_weight(
       name="output_weights",
       shape=(2, self.config.hidden_size),
@@ -127,10 +134,13 @@ class LinearHead(bert_layer.BertLayer):
 
 @serialization.register
 class SpanHead(LinearHead):
-  """The linear layer that scores each position as start and as end."""
+  """The linear layer that scores each position as start and as end.
+
+  See Devlin et al. 2019, section 4.2.
+  """
 
   def initializer(self) -> keras.initializers.Initializer:
-    """Returns the initializer of the matrix."""
+    """Returns the initializer of a fine-tuned layer, as run_squad.py."""
     return task_initializer()
 
 

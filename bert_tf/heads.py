@@ -1,7 +1,7 @@
 """BertModel with a head for each task.
 
-Each head declares its variables and its names in other libraries (`Head`), and
-each model its task and outputs (`HeadModel`). Other modules ask them.
+A `Head` declares its variables and its names in other libraries. A `HeadModel`
+declares its task and outputs. Other modules read these declarations.
 """
 
 import dataclasses
@@ -29,14 +29,14 @@ CLASSIFIER_DROPOUT = 0.1
 class Head:
   """A head, and its names in checkpoints and other libraries."""
 
-  name: str  # For messages.
-  # Names of its variables in a checkpoint, and their shapes: D is hidden_size,
+  name: str  # The head's name in messages.
+  # Shapes of the head's variables by name in a checkpoint: D is hidden_size,
   # V vocab_size and C the number of labels.
   shapes: Mapping[str, tuple[int | str, ...]]
   # Hugging Face's class of models with only this head, and the prefix of its
   # variables there.
   hugging_face: tuple[str, str]
-  # Its attribute in TF Model Garden's models; "" if they have no such head.
+  # The head's attribute in TF Model Garden's models; "" if they have none.
   model_garden: str = ""
 
 
@@ -92,9 +92,9 @@ class HeadModel(model_inputs.FeaturesModel):
   """BertModel, as `bert`, with the head of a task.
 
   Class attributes:
-    task: its name in `run.json` and --task.
-    heads: its heads.
-    outputs: names of the outputs of its SavedModel for texts.
+    task: name of the model's task, in `run.json` and --task.
+    heads: the model's heads.
+    outputs: names of the outputs of the model's SavedModel for texts.
     reads_summary: whether the head reads one vector for each input rather than
       one for each position.
   """
@@ -131,7 +131,7 @@ class HeadModel(model_inputs.FeaturesModel):
     num_labels: int | None = None,
     dtype: DType = None,
   ) -> Model:
-    """Returns the model of a folder; a head that it lacks is random.
+    """Returns the model of a folder; a head that the folder lacks is random.
 
     Args:
       folder: see BertModel.from_pretrained.
@@ -160,7 +160,7 @@ class HeadModel(model_inputs.FeaturesModel):
 
   @classmethod
   def missing_variables(cls, names: Collection[str]) -> list[str]:
-    """Returns the heads' variables that are not among those of a checkpoint."""
+    """Returns the heads' variable names that a checkpoint's `names` lack."""
     return [n for head in cls.heads for n in head.shapes if n not in names]
 
   def _drop_out(self, x: Tensor, training: bool) -> Tensor:
@@ -172,7 +172,7 @@ class PretrainingOutput(NamedTuple):
   """The logits of PretrainingModel."""
 
   masked_lm_logits: Tensor  # float [B, P, V]
-  # float [B, 2], or [B, K, 2] with cls_positions.
+  # float [B, 2], or [B, K, 2] for K instances packed in a row (cls_positions).
   next_sentence_logits: Tensor
 
 
@@ -180,7 +180,8 @@ class PretrainingOutput(NamedTuple):
 class PretrainingModel(HeadModel):
   """BertModel with the pre-training heads.
 
-  Its features are those of BertModel and `masked_lm_positions`, int [B, P].
+  Its features are those of BertModel and `masked_lm_positions`, int [B, P]
+  (Devlin et al. 2019, section 3.1).
   """
 
   task = "pretraining"
@@ -251,12 +252,15 @@ class SpanOutput(NamedTuple):
 
 @serialization.register
 class SpanModel(HeadModel):
-  """BertModel with the head that finds a span of its input."""
+  """BertModel with the head that finds a span of its input.
+
+  It answers questions about a text (Devlin et al. 2019, section 4.2).
+  """
 
   task = "squad"
   heads = (SPAN,)
-  # The best answer, the n best ones, and `null_odds` if it knows questions
-  # without an answer.
+  # The best answer and the texts of the n best answers. Models for SQuAD 2.0
+  # also return `null_odds`.
   outputs = ("answer", "start", "end", "probability", "nbest_text")
   reads_summary = False
 
@@ -266,14 +270,17 @@ class SpanModel(HeadModel):
     self.cls = head_layers.Cls(self.dtype_policy, squad=squad)
 
   def call(self, features: Features, training: bool = False) -> SpanOutput:
-    """Returns a start and an end logit of every position."""
+    """Returns a start and an end logit for each position."""
     sequence_output = self._reader.sequence_output(features, training)
     logits = self.cls.squad(sequence_output)  # [B, F, 2]
     return SpanOutput(logits[..., 0], logits[..., 1])
 
 
 class _LabelModel(HeadModel):
-  """BertModel and a linear layer of C outputs, at the root of the names."""
+  """BertModel and the variables of a linear layer with C outputs.
+
+  As in the original, these two variables are in no scope.
+  """
 
   def __init__(
     self, config: modeling.BertConfig, num_labels: int, dtype: DType = None
@@ -296,7 +303,11 @@ class _LabelModel(HeadModel):
 
 @serialization.register
 class ClassifierModel(_LabelModel):
-  """BertModel with a linear layer on the pooled output."""
+  """BertModel with a linear layer on the pooled output.
+
+  It labels texts and pairs (Devlin et al. 2019, section 4.1). For regression it
+  has one output.
+  """
 
   task = "classification"
   heads = (TEXT_LABELS,)
@@ -315,7 +326,10 @@ class ClassifierModel(_LabelModel):
 
 @serialization.register
 class TokenModel(_LabelModel):
-  """BertModel with a linear layer on every position of the last layer."""
+  """BertModel with a linear layer on every position of the last layer.
+
+  It labels words, as in Devlin et al. 2019, section 5.3, without a CRF.
+  """
 
   task = "ner"
   heads = (WORD_LABELS,)
@@ -345,7 +359,7 @@ class MultipleChoiceModel(HeadModel):
   task = "swag"
   heads = (CHOICES,)
   input_shape_names = ("B", "C", "F")
-  # The number of the likeliest choice, and a score of each.
+  # `choice` is the index of the likeliest choice.
   outputs = ("choice", "probabilities", "logits")
 
   def __init__(self, config: modeling.BertConfig, dtype: DType = None) -> None:
@@ -362,7 +376,7 @@ class MultipleChoiceModel(HeadModel):
 
     Args:
       features: as BertModel's, but int [B, C, F]: an input for each choice.
-      training: whether to drop out.
+      training: whether dropout is on.
     """
     shape = ops.shape(features["input_ids"])
     inputs = {
@@ -391,12 +405,12 @@ def find_kind(
   """Returns the model for a checkpoint's head, None for BertModel itself.
 
   Args:
-    names: of the checkpoint's variables.
-    labels_words: whether `output_weights` gives labels to words. TokenModel's
-      variables are called as ClassifierModel's are.
+    names: names of the checkpoint's variables.
+    labels_words: whether `output_weights` labels words. The names do not show
+      it: TokenModel and ClassifierModel have the same ones.
 
   Raises:
-    ValueError: if it has the heads of several.
+    ValueError: if the checkpoint has the heads of several tasks.
   """
   other = ClassifierModel if labels_words else TokenModel
   kinds = [
@@ -411,9 +425,9 @@ def find_kind(
 def build(
   model: type[HeadModel] | None, config: modeling.BertConfig, num_labels: int
 ) -> keras.Model:
-  """Returns a new model of that class, a BertModel for None.
+  """Returns a new model of the given class; a BertModel for None.
 
-  Only a ClassifierModel or TokenModel has num_labels.
+  Only a ClassifierModel or TokenModel uses num_labels.
   """
   if model is None:
     return modeling.BertModel(config)

@@ -18,7 +18,7 @@ Features = Mapping[str, Tensor]
 
 
 class PretrainingSums(NamedTuple):
-  """Weighted sums over a batch, float32 [2]: of the losses and of the hits.
+  """For each head, the weighted sums of losses and of hits, float32 [2].
 
   A hit is a label that has the largest logit.
   """
@@ -35,7 +35,7 @@ def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def pretraining_weights(features: Features) -> dict[str, Tensor]:
-  """Returns the weights of `pretraining_loss`: masked words and pairs."""
+  """Returns the numbers of masked words and of sentence pairs, float32 []."""
   weights = ops.cast(features["masked_lm_weights"], "float32")
   return {
     # The original's guard against a batch without a masked word.
@@ -62,7 +62,7 @@ def next_sentence_sums(logits: Tensor, features: Features) -> Tensor:
   Args:
     logits: float [B, 2], or [B, K, 2] for packed sequences.
     features: `next_sentence_labels`, int [B, 1], or [B, K] for packed
-      sequences. 0 if the second sentence follows the first.
+      sequences. 0 if the second sentence follows the first, 1 if it is random.
   """
   labels = ops.reshape(features["next_sentence_labels"], (-1,))
   logits = ops.reshape(logits, (-1, 2))
@@ -72,10 +72,10 @@ def next_sentence_sums(logits: Tensor, features: Features) -> Tensor:
 def pretraining_sums(
   outputs: tuple[Tensor, Tensor], features: Features
 ) -> PretrainingSums:
-  """Returns the sums of both heads.
+  """Returns the weighted sums of losses and of hits of both heads.
 
   Args:
-    outputs: the logits of the masked LM and those of the next sentence.
+    outputs: the logits of the masked LM and of next-sentence prediction.
     features: see `masked_lm_sums` and `next_sentence_sums`.
   """
   masked_lm_logits, next_sentence_logits = outputs
@@ -113,8 +113,8 @@ def pretraining_metrics(
 ) -> Sums:
   """Returns the losses and accuracies of both heads as (sum, weight).
 
-  Unlike those of `pretraining_loss`, these losses are plain means over the
-  masked words. Packed sequences also have `instances_per_row`. See
+  Unlike `pretraining_loss`, divides by the exact number of masked words. For
+  packed sequences, also returns the mean `instances_per_row`. See
   `pretraining_sums` for the arguments.
   """
   sums = pretraining_sums(outputs, features)
@@ -146,10 +146,14 @@ def _sum_losses_and_hits(
 
 
 def _pair_weights(features: Features) -> Tensor:
-  """Returns float32 [pairs], 0 for an unused slot of a packed sequence."""
+  """Returns 1 for each sentence pair, 0 for unused slots, float32 [B * K].
+
+  K is the number of slots of a packed sequence, and 1 if rows are not packed.
+  """
   labels = ops.reshape(features["next_sentence_labels"], (-1,))
   if "cls_positions" not in features:
     return ops.ones_like(labels, dtype="float32")
+  # Unused slots hold 0, which is also the first pair's real [CLS] position.
   positions = features["cls_positions"]
   is_first = ops.arange(positions.shape[1]) == 0
   is_input = ops.logical_or(positions > 0, is_first)
@@ -157,15 +161,15 @@ def _pair_weights(features: Features) -> Tensor:
 
 
 def span_weights(features: Features) -> dict[str, Tensor]:
-  """Returns the weight of `span_loss`: windows."""
+  """Returns the weight of `span_loss`: the number of windows, float32 []."""
   return {"span_loss": _count_rows(features["start_positions"])}
 
 
 def span_loss(outputs: tuple[Tensor, Tensor], features: Features) -> Sums:
-  """Returns the mean of the losses of start and end as (sum, weight).
+  """Returns the mean of the start and the end loss as (sum, weight).
 
   Args:
-    outputs: the logits of the start and those of the end, float [B, F].
+    outputs: the logits of the start and of the end, each float [B, F].
     features: `start_positions` and `end_positions`, int [B].
   """
   start_logits, end_logits = outputs
@@ -182,8 +186,8 @@ def per_example_loss(
 
   Args:
     logits: float [B, C].
-    label_ids: int [B] or [B, 1], a class; float [B] or [B, 1], the number, in
-      a regression; int [B, C], 1 for a label that applies, in multilabel.
+    label_ids: classification: the class, int [B] or [B, 1]. Regression: the
+      number, float [B] or [B, 1]. Multilabel: 1 if a label applies, int [B, C].
     problem_type: one of run_info.PROBLEM_TYPES: cross entropy, squared error,
       or the mean over labels of the binary cross entropy.
   """
@@ -200,7 +204,7 @@ def per_example_loss(
 
 
 def classifier_weights(features: Features) -> dict[str, Tensor]:
-  """Returns the weight of `classifier_loss`: real examples."""
+  """Returns the weight of `classifier_loss`: the number of real examples."""
   return {"classifier_loss": ops.sum(_real_examples(features))}
 
 
@@ -211,7 +215,7 @@ def classifier_loss(
 
   The logits are float [B, C]; the features have `label_ids`, see
   `per_example_loss`, and `is_real_example`, int [B] or [B, 1], 0 for an example
-  that fills the batch up.
+  that only fills up the batch.
   """
   losses = per_example_loss(logits, features["label_ids"], problem_type)
   weights = _real_examples(features)
@@ -223,7 +227,7 @@ def classifier_metrics(
 ) -> Sums:
   """Returns `example_loss` and, except for a regression, `accuracy`.
 
-  In multilabel an example is right when all its labels are.
+  In multilabel, an example is correct only if all its labels are correct.
   """
   weights = _real_examples(features)
   label_ids = features["label_ids"]
@@ -241,7 +245,10 @@ def classifier_metrics(
 
 
 def probabilities(logits: Tensor, problem_type: str) -> Tensor:
-  """Returns float32 [B, C]: softmax, sigmoid, or a regression's numbers."""
+  """Returns float32 [B, C]: softmax; sigmoid in multilabel; or the logits.
+
+  The logits of a regression are its numbers.
+  """
   logits = ops.cast(logits, "float32")
   if problem_type == "regression":
     return logits
@@ -251,7 +258,7 @@ def probabilities(logits: Tensor, problem_type: str) -> Tensor:
 
 
 def token_weights(features: Features) -> dict[str, Tensor]:
-  """Returns the weight of `token_loss`: positions that have a label."""
+  """Returns the weight of `token_loss`: the number of labelled positions."""
   return {"token_loss": ops.sum(ops.cast(features["label_mask"], "float32"))}
 
 
@@ -276,12 +283,12 @@ def token_metrics(logits: Tensor, features: Features) -> Sums:
 
 
 def _count_rows(labels: Tensor) -> Tensor:
-  """Returns the number of examples, float32 [], from one number of each."""
+  """Returns the number of examples, float32 [], for a feature of shape [B]."""
   return ops.sum(ops.ones_like(labels, dtype="float32"))
 
 
 def _real_examples(features: Features) -> Tensor:
-  """Returns float32 [B], 0 for an example that fills the batch up."""
+  """Returns float32 [B], 0 for an example that only fills up the batch."""
   return ops.reshape(ops.cast(features["is_real_example"], "float32"), (-1,))
 
 

@@ -67,13 +67,17 @@ def _check_values(json_object: Mapping[str, Any]) -> None:
 @serialization.register
 @dataclasses.dataclass(frozen=True)
 class BertConfig:
-  """The size and shape of a BERT model; the keys of `bert_config.json`."""
+  """The size and shape of a BERT model; the keys of `bert_config.json`.
+
+  The defaults are those of the 2018 release: the sizes of BERT-Base (Devlin et
+  al. 2019, section 3) and dropout of 0.1 (appendix A.2).
+  """
 
   vocab_size: int  # Word pieces.
   hidden_size: int = 768  # D, a multiple of num_attention_heads.
   num_hidden_layers: int = 12  # Encoder layers.
   num_attention_heads: int = 12  # N.
-  intermediate_size: int = 3072  # I.
+  intermediate_size: int = 3072  # I, 4 D (Devlin et al. 2019, section 3).
   # "gelu" (the tanh approximation), "gelu_erf" (exact, for models from other
   # libraries), "relu", "tanh", "linear" or "".
   hidden_act: str = "gelu"
@@ -82,7 +86,8 @@ class BertConfig:
   # Dropout of attention weights, in [0, 1).
   attention_probs_dropout_prob: float = 0.1
   max_position_embeddings: int = 512  # The longest input, word pieces.
-  type_vocab_size: int = 16  # Segment ids.
+  # Number of segment ids. 16 is the original's default; released models have 2.
+  type_vocab_size: int = 16
   initializer_range: float = 0.02  # Standard deviation of the truncated normal.
   # The positions that a position attends to: one of model_inputs.DIRECTIONS.
   attention_direction: str = model_inputs.BOTH
@@ -94,7 +99,7 @@ class BertConfig:
 
   @classmethod
   def from_dict(cls, json_object: Mapping[str, Any]) -> "BertConfig":
-    """Returns the config with these keys; unknown ones are kept and logged.
+    """Returns the config with these keys; keeps and logs unknown keys.
 
     Raises:
       ValueError: if vocab_size is missing.
@@ -196,7 +201,11 @@ class BertConfig:
     return dataclasses.replace(self, initializer_range=0.0)
 
   def to_dict(self) -> dict[str, Any]:
-    """Returns all keys and values, including unknown keys."""
+    """Returns the content of `bert_config.json`, including unknown keys.
+
+    Leaves out OWN_KEYS that have their defaults, so that other programs can
+    read the file.
+    """
     values = dataclasses.asdict(self)
     unknown = values.pop("unknown")
     for name, value in OWN_KEYS.items():
@@ -208,7 +217,7 @@ class BertConfig:
     """Returns the text of a `bert_config.json`."""
     return json.dumps(self.to_dict(), indent=2, sort_keys=True) + "\n"
 
-  # Keras' names for them, used when it saves a model.
+  # Keras calls these methods by its own names when it saves a model.
   get_config = to_dict
   from_config = from_dict
 
@@ -217,7 +226,7 @@ class BertConfig:
 def _warn_of_unused_rows(
   num_tokens: int, vocab_size: int, vocab_file: str, config_file: str
 ) -> None:
-  """Logs a warning once, although a command checks a vocabulary often."""
+  """Warns once per process, since a command checks a vocabulary repeatedly."""
   logging.warning(
     "%s has %d word pieces and vocab_size of %s is %d: the last %d rows have "
     "no word piece. If they are not padding, it is another model's vocabulary.",

@@ -19,7 +19,8 @@ from bert_tf.layers import serialization
 from bert_tf.tensor import Tensor
 
 # The positions that a position attends to: all of its input (BERT); itself and
-# those before it; itself and those after it.
+# those before it; itself and those after it. Devlin et al. 2019, section 5.1,
+# compare BERT with a left-to-right model.
 BOTH = "both"
 LEFT_TO_RIGHT = "left_to_right"
 RIGHT_TO_LEFT = "right_to_left"
@@ -32,7 +33,7 @@ IGNORED = -10000.0
 
 _NAMES = ("input_ids", "input_mask", "segment_ids")
 
-# Names of other libraries and the names here.
+# Feature names of other libraries and their names here.
 _OTHER_NAMES = {
   "attention_mask": "input_mask",
   "padding_mask": "input_mask",
@@ -153,7 +154,9 @@ def last_positions(
   starts: Tensor | None = None,
   cls_positions: Tensor | None = None,
 ) -> Tensor:
-  """Returns the last real position of each input, int32 [B, K]; 0 if unused.
+  """Returns the last real position of each input, int32 [B, K].
+
+  The position of an unused slot is 0.
 
   Args:
     input_mask: [B, F]. 1 for a real position.
@@ -170,7 +173,7 @@ def last_positions(
 
 
 def gather_indexes(values: Tensor, positions: Tensor) -> Tensor:
-  """Returns the values at some positions of each row, [B, Q, ...].
+  """Returns the values at Q positions of each row, [B, Q, ...].
 
   Args:
     values: [B, F, ...].
@@ -197,7 +200,7 @@ class FeaturesModel(serialization.Configured, keras.Model):
   """A model of `input_ids`, `input_mask` and `segment_ids`.
 
   Attributes:
-    input_shape_names: the dimensions of these features.
+    input_shape_names: names of the dimensions of these features.
   """
 
   input_shape_names: ClassVar[tuple[str, ...]] = ("B", "F")
@@ -216,12 +219,13 @@ def check_features(
   Args:
     features: `input_ids`, and optionally `input_mask`, `segment_ids` and other
       features of the model.
-    shape_names: the dimensions of these three.
+    shape_names: names of the dimensions of `input_ids`, `input_mask` and
+      `segment_ids`.
 
   Raises:
-    ValueError: if `input_ids` are missing, for the name of another library,
-      rows of different lengths, a wrong rank, ids that are not integers, or
-      shapes that differ.
+    ValueError: if `input_ids` are missing, a feature has another library's
+      name, rows differ in length, a rank is wrong, ids are not integers, or
+      shapes differ.
   """
   if not isinstance(features, Mapping):
     raise ValueError(
@@ -272,7 +276,7 @@ def _check(
       "a list of rows even for one text."
     )
   dtype = keras.backend.standardize_dtype(value.dtype)
-  # A mask may have any type: it is cast.
+  # A mask may have any type, since the model casts it.
   if name != "input_mask" and "int" not in dtype:
     raise ValueError(f"{name} is {dtype}; give integers, such as int32.")
   for size, other in zip(shape, tuple(input_ids.shape)):

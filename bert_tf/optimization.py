@@ -81,7 +81,7 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
     return ops.where(step < self.num_warmup_steps, warming, decayed)
 
   def get_config(self) -> dict[str, Any]:
-    """Returns the arguments."""
+    """Returns the constructor's arguments by name."""
     return {
       "init_lr": self.init_lr,
       "num_train_steps": self.num_train_steps,
@@ -90,7 +90,7 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
 
 
 class _Scaled(NamedTuple):
-  """A gradient and its factor, multiplied in the update to save a copy."""
+  """A gradient and its factor; the update multiplies them, to save a copy."""
 
   gradient: Tensor
   factor: Tensor  # float32 [].
@@ -110,7 +110,8 @@ def variable_name(variable: Any) -> str:
 class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
   """Adam without bias correction, with decoupled weight decay.
 
-  The module's docstring has the update.
+  The module's docstring has the update. The defaults of beta_1 and beta_2 are
+  those of Devlin et al. 2019, appendix A.2.
 
   Args:
     learning_rate: a number or a schedule.
@@ -118,10 +119,10 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
       subtracts.
     beta_1: decay of the first moment, `adam_m`.
     beta_2: decay of the second moment, `adam_v`.
-    epsilon: added to the square root of the second moment.
+    epsilon: added to the square root of the second moment. The original's 1e-6.
     exclude_from_weight_decay: regular expressions. A variable whose name
       matches one of them does not decay.
-    clip_norm: the largest global norm of the gradients.
+    clip_norm: the largest global norm of the gradients. The original's is 1.0.
     layerwise_lr_decay: factor of the learning rate from each layer to the layer
       below; see `rate_scales`.
 
@@ -212,7 +213,7 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
 
     Args:
       gradients: totals over this replica's micro-batches.
-      trainable_variables: their variables.
+      trainable_variables: the variables of these gradients.
 
     Returns:
       The global norm before clipping, float32 [].
@@ -224,7 +225,7 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
   def _sum_and_clip(
     self, gradients: gradients_lib.Gradients
   ) -> tuple[list[_Scaled], Tensor]:
-    """Returns the clipped gradients of the batch and their norm."""
+    """Returns the batch's clipped gradients, and the norm before clipping."""
     gradients = gradients_lib.sum_over_replicas(gradients)
     norm = gradients_lib.global_norm(gradients)
     if self.loss_scale is None:
@@ -257,7 +258,7 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
 
   @functools.cached_property
   def _compute(self) -> Callable[..., tuple[Tensor, Tensor, Tensor]]:
-    """`_next_values`; on a CPU always compiled by XLA.
+    """`_next_values`, compiled by XLA on a CPU without a strategy.
 
     Compiled, the update reads and writes each value once. TensorFlow's ops
     would do so for each sum and product.
@@ -291,7 +292,7 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
     m: Tensor,
     v: Tensor,
   ) -> tuple[Tensor, Tensor, Tensor]:
-    """Returns the next values of a variable and of its moments."""
+    """Returns the next values of a variable and of its two moments."""
     gradient = gradient * factor
     next_m = self.beta_1 * m + (1.0 - self.beta_1) * gradient
     next_v = self.beta_2 * v + (1.0 - self.beta_2) * ops.square(gradient)
@@ -321,8 +322,8 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
 class LambOptimizer(AdamWeightDecayOptimizer):
   """LAMB: scales the update of each variable to the norm of the variable.
 
-  With m' = m / (1 - beta_1^t), v' = v / (1 - beta_2^t) and
-  u = m' / (sqrt(v') + epsilon) + weight_decay_rate w:
+  With m' = m / (1 - beta_1^t), v' = v / (1 - beta_2^t) in update t = 1, 2, ...
+  and u = m' / (sqrt(v') + epsilon) + weight_decay_rate w:
   w -= lr (|w| / |u|) u (You et al. 2020, algorithm 2). The ratio is 1 if a norm
   is 0. Variables without weight decay are updated by lr u, as in the authors'
   code.
@@ -345,7 +346,7 @@ class LambOptimizer(AdamWeightDecayOptimizer):
     return ops.where(has_ratio, length / divisor, 1.0) * update
 
 
-# By the value of --optimizer.
+# Optimizer classes, by the value of --optimizer.
 OPTIMIZERS = {names.ADAMW: AdamWeightDecayOptimizer, names.LAMB: LambOptimizer}
 
 
@@ -405,17 +406,19 @@ def create_optimizer(
 
   Args:
     init_lr: peak learning rate of a WarmupLinearDecay.
-    num_train_steps: its steps.
-    num_warmup_steps: its steps of warm-up.
+    num_train_steps: steps until the rate is 0.
+    num_warmup_steps: steps of the warm-up.
     optimizer: a key of OPTIMIZERS.
     layerwise_lr_decay: see `rate_scales`; 1 for the same rate in all layers.
-    schedule: replaces the first three arguments, if given.
+    schedule: a schedule to use instead of WarmupLinearDecay, if given. The
+      first three arguments are then ignored.
   """
   if schedule is None:
     schedule = WarmupLinearDecay(init_lr, num_train_steps, num_warmup_steps)
   return OPTIMIZERS[optimizer](
     learning_rate=schedule,
-    weight_decay_rate=0.01,
+    weight_decay_rate=0.01,  # Devlin et al. 2019, appendix A.2.
+    # As in the 2018 release (optimization.create_optimizer).
     exclude_from_weight_decay=("LayerNorm", "layer_norm", "bias"),
     layerwise_lr_decay=layerwise_lr_decay,
   )

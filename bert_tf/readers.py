@@ -27,7 +27,7 @@ class BertReader:
 
   def summary(self, features: Features, training: bool) -> Tensor:
     """Returns the output that summarises each input, float [B, D]."""
-    # Only the pooled output is read.
+    # The last layer is then computed only at the summary positions.
     no_positions = features["input_ids"][:, :0]
     output = self._bert(features, training=training, positions=no_positions)
     return output.pooled_output
@@ -52,7 +52,7 @@ class BiLstmReader(BertReader):
     return self._layer(hidden, mask=ops.greater(_input_mask(features), 0))
 
   def summary(self, features: Features, training: bool) -> Tensor:
-    """Returns the output of each direction at its end, float [B, D]."""
+    """Returns the last output of each direction, concatenated, float [B, D]."""
     hidden = self.sequence_output(features, training)
     last_positions = model_inputs.last_positions(_input_mask(features))
     return bilstm.summarise(hidden, last_positions)

@@ -29,7 +29,7 @@ Config = TypeVar("Config", bound=Dataclass)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Setting:
-  """The properties of a setting that its field does not have.
+  """Properties of a setting beyond its dataclass field's name and type.
 
   Attributes:
     help: the meaning of the setting, with its unit.
@@ -57,7 +57,7 @@ class Setting:
 
   @property
   def is_saved(self) -> bool:
-    """Whether a saved run decides if the user gives no value."""
+    """Whether a saved run's value is used when the user gives none."""
     return self.fallback is not _NOTHING
 
 
@@ -76,8 +76,8 @@ def setting(
 ) -> Any:
   """Returns a dataclass field. The setting is required if it has no default.
 
-  The other arguments are the attributes of Setting. A default of None together
-  with `fallback` leaves the decision to `resolve`.
+  The other arguments are the attributes of Setting. With a default of None and
+  a `fallback`, `resolve` sets the value if the user gives none.
   """
   return dataclasses.field(
     default=default,
@@ -105,8 +105,8 @@ def saved_setting(config: type[Dataclass], name: str, note: str = "") -> Any:
 
   Args:
     config: the class that declares the setting.
-    name: the setting.
-    note: text to put before its help.
+    name: name of the setting.
+    note: text to put before the setting's help.
   """
   field = config.__dataclass_fields__[name]
   setting: Setting = field.metadata[_KEY]
@@ -157,14 +157,14 @@ def _inherited(config: Dataclass, name: str) -> Setting | None:
 def resolve(
   config: Config, saved: Mapping[str, Any] | None, where: str
 ) -> Config:
-  """Fills settings that the user did not give, from a saved run.
+  """Fills settings that the user did not give from a saved run.
 
-  This concerns settings with `fallback` only, in nested configs too.
+  Only settings with a `fallback` are filled, also in nested configs.
 
   Args:
     config: a config dataclass.
-    saved: the run's values by setting. A value, or the whole mapping, is None
-      if it is not known.
+    saved: the run's values by setting name. A value that is not known, or the
+      whole mapping, is None.
     where: the file that holds the saved values, for errors.
 
   Returns:
@@ -210,13 +210,13 @@ def replace(config: Config, values: Mapping[str, Any]) -> Config:
 
 
 def extract(config: Dataclass, kind: type[Config]) -> Config:
-  """Returns a config of class `kind` with the values of the same fields."""
+  """Returns a config of class `kind`, whose fields `config` also has."""
   names = [field.name for field in dataclasses.fields(kind)]
   return kind(**{name: getattr(config, name) for name in names})
 
 
 def values(config: Dataclass) -> dict[str, Any]:
-  """Returns the values by field, flattened over nested configs."""
+  """Returns the values by field name, with nested configs flattened."""
   flat: dict[str, Any] = {}
   for field in dataclasses.fields(config):
     value = getattr(config, field.name)

@@ -15,15 +15,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from bert_tf.files import encodings, paths
 from bert_tf.formats import tokenizer_files
 
-# In the order of the released vocabularies.
+# Special tokens in the order of the released vocabularies.
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 PAD, UNK, CLS, SEP, MASK = SPECIAL_TOKENS
 
-# Longer words become [UNK].
+# Longer words become [UNK], as in the 2018 release.
 MAX_INPUT_CHARS_PER_WORD = 200
 
 # Size of the cache in words. An English word takes about 170 bytes, any word at
-# most 530 (32 wide characters, 32 ids). The cache takes 45 MB, at most 140 MB.
+# most 530 (32 wide characters, 32 ids). A full cache of English words takes
+# 45 MB, any cache at most 140 MB.
 _MAX_CACHED_WORDS = 1 << 18
 # Longer words rarely repeat, and the memory of the cache must be bounded.
 _MAX_CACHED_WORD_CHARS = 32
@@ -226,6 +227,7 @@ _PUNCTUATION = _Translation(
   lambda char: f" {char} " if is_punctuation(char) else char
 )
 
+# Printable characters that `clean_char` changes.
 _CLEANED_PRINTABLE = re.compile(
   "[\ufffd"
   + "".join(f"{chr(first)}-{chr(last)}" for first, last in _CJK_RANGES)
@@ -280,7 +282,7 @@ class BasicTokenizer:
   def __init__(
     self, do_lower_case: bool = True, strip_accents: bool | None = None
   ) -> None:
-    """Makes a tokenizer. With strip_accents=None, accents follow the case."""
+    """Makes a tokenizer; strip_accents=None strips only if do_lower_case."""
     self.do_lower_case = do_lower_case
     self.strip_accents = (
       do_lower_case if strip_accents is None else strip_accents
@@ -369,7 +371,7 @@ class _WordIds(dict):
       for piece in tokenizer.wordpiece_tokenizer.split_word(token)
     )
     if len(word) <= _MAX_CACHED_WORD_CHARS:
-      # Clearing is cheap, since frequent words are soon back.
+      # Clearing is cheap, since frequent words soon enter the cache again.
       if len(self) >= _MAX_CACHED_WORDS:
         self.clear()
       self[word] = ids
@@ -393,7 +395,7 @@ class FullTokenizer:
     Args:
       vocab_file: a vocab.txt, or a tokenizer.json of word pieces.
       do_lower_case: must match the vocabulary.
-      strip_accents: whether to strip accents. Default: like do_lower_case.
+      strip_accents: whether to strip accents; None for do_lower_case.
 
     Raises:
       ValueError: if the vocabulary is faulty or lacks [UNK].

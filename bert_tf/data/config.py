@@ -8,7 +8,7 @@ from bert_tf.data import masking, packing
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PretrainingDataConfig:
-  """Settings of the instances; raises ValueError for bad values."""
+  """Settings of pre-training data; raises ValueError for bad values."""
 
   vocab_file: str = settings.setting(
     help="Vocabulary, one token a line.", original=True
@@ -78,7 +78,7 @@ class PretrainingDataConfig:
 
   @property
   def max_num_tokens(self) -> int:
-    """Returns the room for text in an instance, without special tokens."""
+    """Returns the largest number of text tokens in an instance."""
     # [CLS] a [SEP], or [CLS] a [SEP] b [SEP].
     return self.max_seq_length - (2 if self.no_nsp else 3)
 

@@ -25,7 +25,7 @@ _NEVER_MASKED, _BEGINS_WORD, _CONTINUES_WORD = range(3)
 
 
 class DynamicMasker:
-  """Masks batches.
+  """Masks batches of unmasked records.
 
   The vocabulary's ids are 0 to V - 1 in order. It has [CLS], [SEP] and [MASK].
   """
@@ -104,7 +104,7 @@ class DynamicMasker:
     """Returns True for the pieces to predict, bool [B, F].
 
     Args:
-      words: int32 [B, F]. From `_words`.
+      words: int32 [B, F]. From `_number_words`.
       input_mask: int32 [B, F].
       starts: int32 [B, K]. Indices at which the instances of a row begin.
       draws: int64 [B, F]. Random keys that order the words.
@@ -116,6 +116,7 @@ class DynamicMasker:
     instances_of_words = _sum_by_group(instances, words, length) // tf.maximum(
       sizes, 1
     )
+    # Orders words by instance, and at random within each instance.
     order = tf.argsort(
       tf.cast(instances_of_words, tf.int64) * 2**32 + draws, axis=1
     )
@@ -125,12 +126,13 @@ class DynamicMasker:
       tf.gather(instances_of_words, order, batch_dims=1),
       tf.gather(self._compute_limits(length), lengths),
     )
-    # From the drawn order back to words, and from words to their pieces.
+    # Maps the choice from the drawn order back to words, then to their pieces.
     is_taken = _sum_by_group(tf.cast(is_taken, tf.int32), order, length)
     is_chosen = tf.gather(is_taken, tf.maximum(words, 0), batch_dims=1)
     return (is_chosen > 0) & (words >= 0)
 
   def _compute_limits(self, length: int) -> np.ndarray:
+    """Returns the number of pieces to predict for lengths 0 to `length`."""
     counts = [self._config.num_to_predict(n) for n in range(length + 1)]
     return np.array(counts, np.int32)
 
@@ -176,11 +178,11 @@ def _number_instances(starts: tf.Tensor, length: int) -> tf.Tensor:
 def _select_fitting(
   sizes: tf.Tensor, instances: tf.Tensor, limits: tf.Tensor
 ) -> tf.Tensor:
-  """Returns True for the words to take, in order, skipping words that exceed.
+  """Returns which words to take, bool [B, W]: in order, each that still fits.
 
-  Vectorised form of `masking._select_fitting`. Each round takes all words up to
-  the first one that does not fit. The next round excludes words that are longer
-  than the remaining room.
+  Vectorised form of `masking._select_fitting`. In each instance, a round takes
+  all words up to the first one that does not fit. The next round excludes words
+  that are longer than the remaining room.
 
   Args:
     sizes: int32 [B, W]. The number of pieces of each word; 0 for padding.

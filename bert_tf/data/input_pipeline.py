@@ -38,7 +38,7 @@ class RecordFiles:
   paths: tuple[str, ...]
   num_records: int  # Records of all files.
   counts: tuple[int, ...] = ()  # Records of each file; () if unknown.
-  num_cut: int | None = None  # Truncated examples; None if unknown.
+  num_cut: int | None = None  # Number of truncated examples; None if unknown.
   is_reused: bool = False  # Whether an earlier run wrote the files.
 
   def select(self, paths: Sequence[str]) -> "RecordFiles":
@@ -57,7 +57,8 @@ def open_records(patterns: str) -> RecordFiles:
 
   Raises:
     ValueError: if a pattern matches nothing, or a file is empty, damaged, or
-      GZIP without .gz. Names the pattern, or the file and the record.
+      GZIP without .gz. The message names the pattern, or the file and, if the
+      file is damaged, the record.
   """
   files = []
   for pattern in map(str.strip, patterns.split(",")):
@@ -187,8 +188,8 @@ def check_first_records(
   """Checks the first record of every file against `spec`.
 
   Raises:
-    ValueError: if a feature or a length differs, or an id is not below
-      vocab_size. Names the file and the setting to change.
+    ValueError: if a feature or a length differs, or an input id is not below
+      vocab_size. The message names the file and, for a length, the setting.
   """
   for path in files.paths:
     features = first_features(path)
@@ -241,7 +242,7 @@ def training_dataset(
     files: from `open_records`.
     spec: features of a record.
     batch_size: records of a batch.
-    seed: of the order.
+    seed: seed of the order.
     steps_done: number of batches to skip.
     vocab_size: word-piece ids must be below it.
     group_by_length: whether to sort eight batches at a time by length. Batches
@@ -330,7 +331,7 @@ def finite_dataset(
   vocab_size: int,
   type_vocab_size: int = 2,
 ) -> tf.data.Dataset:
-  """Returns every record once, in order; the last batch may be short."""
+  """Returns batches of all records, in order, once; the last may be short."""
   names = tf.data.Dataset.from_tensor_slices(list(files.paths))
   batches = names.flat_map(_read_records).batch(batch_size)
   return _parse(batches, spec, vocab_size, type_vocab_size)
@@ -355,7 +356,8 @@ def _parse(
     }
 
   options = tf.data.Options()
-  # There is nothing to tune, and the run's end would wait for its thread.
+  # Autotuning has nothing to tune here, and its thread would delay the run's
+  # end.
   options.autotune.enabled = False
   return batches.map(parse).prefetch(2).with_options(options)
 
@@ -374,7 +376,8 @@ def naming_records(
     type_vocab_size: as for `training_dataset`.
 
   Raises:
-    ValueError: names the first record that is damaged or has a bad value.
+    ValueError: if a file was deleted or damaged, or a record has a bad value.
+      The message names the file and the first such record.
   """
   try:
     yield

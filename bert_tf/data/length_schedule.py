@@ -32,7 +32,8 @@ def parse(schedule: str, num_train_steps: int) -> dict[int, int]:
     num_train_steps: steps of the whole run.
 
   Raises:
-    ValueError: if the schedule cannot be read, or a length gets no step.
+    ValueError: if the schedule is malformed, a length occurs twice, the shares
+      do not sum to 1, or a length gets no step.
   """
   try:
     pairs = [part.split(":") for part in schedule.split(",")]
@@ -61,7 +62,9 @@ def parse(schedule: str, num_train_steps: int) -> dict[int, int]:
 def phases(
   schedule: str, num_train_steps: int, files: input_pipeline.RecordFiles
 ) -> list[Phase]:
-  """Returns the phases of training. Each file holds records of one length.
+  """Returns the phases of training, each with the files of its length.
+
+  A file's first record tells the length of all its records.
 
   Raises:
     ValueError: if a file's length is not in the schedule, or a length has no

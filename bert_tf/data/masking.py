@@ -19,6 +19,8 @@ from bert_tf import settings, tokenization
 class MaskingConfig:
   """Settings of masking; raises ValueError for values out of range."""
 
+  # About masked_lm_prob * max_seq_length, here 0.15 * 128, as the 2018 release
+  # recommends.
   max_predictions_per_seq: int = settings.setting(
     20,
     "Largest number of masked tokens per instance.",
@@ -63,7 +65,8 @@ class MaskingConfig:
   def num_to_predict(self, num_tokens: int) -> int:
     """Returns the number of pieces to mask in an input of `num_tokens`.
 
-    `num_tokens` includes special tokens. Whole-word masking may mask fewer.
+    `num_tokens` includes special tokens, as in the 2018 release. Whole-word
+    masking may mask fewer.
     """
     return min(
       self.max_predictions_per_seq,
@@ -93,8 +96,8 @@ def check_special_tokens(vocab: Mapping[str, int], vocab_file: str) -> None:
 def shuffle(items: list, getrandbits: Callable[[int], int]) -> None:
   """Shuffles in place, with the draws and result of `random.Random.shuffle`.
 
-  Takes half the time of that method. A third of the time to make an instance is
-  spent here.
+  Takes half the time of `random.Random.shuffle`. Even so, shuffling takes a
+  third of the time to make an instance.
   """
   last = len(items) - 1
   while last > 0:

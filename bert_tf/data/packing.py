@@ -8,9 +8,9 @@ def truncate_pair(
 ) -> tuple[Sequence[int], Sequence[int]]:
   """Cuts two texts so that both together have at most max_length ids.
 
-  The result is that of dropping the last id of the longer text until both fit,
-  or of the second text if both are equally long. Short texts therefore stay
-  whole (2018 release, run_classifier.py).
+  The result is that of dropping last ids one by one until both fit: from the
+  longer text, or from the second text if both are equally long. Short texts
+  therefore stay whole (2018 release, run_classifier.py).
   """
   num_a = min(len(ids_a), max(max_length - len(ids_b), (max_length + 1) // 2))
   return ids_a[:num_a], ids_b[: max_length - num_a]

@@ -27,13 +27,13 @@ def create(
   """Turns text files into TFRecords, as `pretraining_shards.create` does.
 
   This process reads the text once to plan the shards; the workers read it
-  again. Workers need bert_tf, and all files under the same names.
+  again. Workers need bert_tf, and must see all files under the same names.
 
   Args:
-    config: as for `pretraining_shards.create`, like other arguments.
+    config: settings of the data set.
     input_files: text files.
     output_file: name of the shards.
-    num_shards: at least 2.
+    num_shards: number of shards, at least 2.
     runner: name of a Beam runner, or the dotted name of its class.
     pipeline_options: options of the pipeline in shell syntax.
     resume: whether to keep finished shards of the same settings.
@@ -67,7 +67,7 @@ def _build(
   config: data_config.PretrainingDataConfig,
   tasks: Sequence[pretraining_shards.Task],
 ) -> dict[int, pretraining_data.ShardCounts]:
-  """Builds the shards by running the pipeline. Can be called once."""
+  """Builds the shards by running the pipeline, which can run only once."""
   if not tasks:
     return {}
   import apache_beam as beam

@@ -28,11 +28,11 @@ from bert_tf.model_folder import letter_case
 
 @dataclasses.dataclass(frozen=True)
 class Document:
-  """A tokenized document. Takes four bytes a token and a sentence."""
+  """A tokenized document. Takes four bytes for each token and sentence."""
 
   ids: array.array  # int32 [tokens]. The word pieces of all sentences.
-  # int32 [sentences + 1]. Sentence i is ids[bounds[i]:bounds[i + 1]]. It has
-  # at least one token.
+  # int32 [sentences + 1]. Sentence i is ids[bounds[i]:bounds[i + 1]], at least
+  # one token.
   bounds: array.array
 
   @property
@@ -147,7 +147,8 @@ class InstanceBuilder:
 
     Half of the second segments continue the text; the others come from a random
     document. Predicting which is the next-sentence task (Devlin et al. 2019,
-    section 3.1).
+    section 3.1). If a single sentence fills the target or is the document's
+    last, none is left to continue with, so b is always random.
     """
     rng = self._rng
     document = documents[index]
@@ -176,10 +177,10 @@ class InstanceBuilder:
   def _draw_segment(
     self, documents: Sequence[Document], index: int, num_tokens: int
   ) -> tuple[Document, int, int]:
-    """Returns a document and the start and stop of sentences drawn from it.
+    """Returns a random document and the start and stop of sentences in it.
 
-    The document is another one if possible. The sentences have `num_tokens`
-    tokens or more, unless their document ends first.
+    The document is usually not `documents[index]`. The sentences have
+    `num_tokens` tokens or more, unless their document ends first.
     """
     rng = self._rng
     # Ten tries find another document unless the shard has very few. After that
@@ -281,10 +282,10 @@ def build_shard(
     shard: the text to read.
     config: settings of the instances.
     tokenizer: from `load_tokenizer`.
-    seed: of all random draws.
+    seed: seed of all random draws.
     output_files: TFRecord files. They receive the records in turn.
-    report: called with a number of documents, once when they are read and once
-      per pass.
+    report: called with 1 for each document that was read, and for each document
+      of a pass.
 
   Raises:
     ValueError: if the text is not UTF-8 or has no token at all.
@@ -318,7 +319,11 @@ def build_shard(
 def _read_documents(
   shard: corpus.Shard, builder: InstanceBuilder, report: Callable[[int], None]
 ) -> list[Document]:
-  """Returns the tokenized documents of a shard, without empty ones."""
+  """Returns a shard's tokenized documents that have a token.
+
+  Raises:
+    ValueError: if no document has a token.
+  """
   documents = []
   for sentences in corpus.shard_documents(shard):
     document = builder.read(sentences)
@@ -338,7 +343,10 @@ def _build_examples(
   documents: Sequence[Document],
   report: Callable[[int], None],
 ) -> tuple[list[Any], ShardCounts]:
-  """Returns all instances: records, or TrainingInstances to be packed."""
+  """Returns all instances and their counts.
+
+  The instances are encoded records, or TrainingInstances if `pack_sequences`.
+  """
   config = builder.config
   encode: Callable[[instances.TrainingInstance], Any] = functools.partial(
     instances.encode_instance,

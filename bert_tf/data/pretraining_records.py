@@ -1,4 +1,4 @@
-"""Pre-training records: their format, masking and labels of a batch."""
+"""Pre-training records: format, reading, dynamic masking and labels."""
 
 import dataclasses
 import functools
@@ -54,7 +54,8 @@ class PretrainingRecords:
 
   files: input_pipeline.RecordFiles
   record_format: RecordFormat
-  masker: dynamic_masking.DynamicMasker | None = None  # For unmasked records.
+  # Masks unmasked records as they are read; None to leave them as they are.
+  masker: dynamic_masking.DynamicMasker | None = None
   # "ltr" or "rtl" for left-to-right or right-to-left language modelling, which
   # needs unmasked records. None for the masked LM.
   shift: str | None = None
@@ -68,7 +69,10 @@ class PretrainingRecords:
     return self.record_format.spec()
 
   def check(self, vocab_size: int) -> None:
-    """Raises ValueError if a file does not fit the format or the model."""
+    """Raises ValueError if a file's first record does not fit.
+
+    The record must have this record_format and input ids below vocab_size.
+    """
     first = self.files.paths[0]
     for path in self.files.paths:
       kind, expected = str(RecordFormat.read(path)), str(self.record_format)
@@ -141,7 +145,7 @@ class PretrainingRecords:
     steps_done: int,
     is_training: bool,
   ) -> tf.data.Dataset:
-    """Masks batches. The first batch is number `steps_done`."""
+    """Masks batches if there is a masker; the first has index `steps_done`."""
     masker, num_records = self.masker, self.files.num_records
     if masker is None:
       return batches
@@ -181,7 +185,7 @@ def add_shifted_labels(
 
   Returns:
     The features and the labels, under the names that the head's loss expects.
-    All are 0 at positions without a next piece in their instance:
+    All are 0 at positions without a piece to predict in their instance:
       masked_lm_positions, masked_lm_ids: int32 [B, F - 1].
       masked_lm_weights: float32 [B, F - 1].
   """

@@ -21,8 +21,8 @@ from bert_tf.files import atomic, paths, shard_files, worker_pool
 from bert_tf.formats import tokenizer_files
 from bert_tf.model_folder import letter_case
 
-# Half of the next sentences should be random. If two sentences nearly fill an
-# instance, the share rises to about 80%.
+# A larger share of random next sentences causes a warning. The share should be
+# half; it rises to about 80% if two sentences nearly fill an instance.
 _MAX_RANDOM_NEXT = 0.9
 
 
@@ -30,10 +30,10 @@ _MAX_RANDOM_NEXT = 0.9
 class Summary:
   """The result of a run."""
 
-  counts: pretraining_data.ShardCounts  # Shards that this run built.
-  num_shards_kept: int  # Shards that an earlier run built.
+  counts: pretraining_data.ShardCounts  # Totals of shards that this run built.
+  num_shards_kept: int  # Number of shards that an earlier run built.
   output_files: tuple[str, ...]  # All files of the data set, in order.
-  seconds: float
+  seconds: float  # Wall time.
   max_seq_length: int  # Tokens of an instance, padding included.
 
   def lines(self) -> list[str]:
@@ -147,9 +147,10 @@ def create(
 
 
 def read_case(record_files: Iterable[str]) -> letter_case.Case:
-  """Returns the letter case of records; unknown if they do not agree.
+  """Returns the letter case of records; unknown if their settings differ.
 
-  Reads the hidden settings files that `create` writes next to the records.
+  Reads the hidden settings files that `create` writes next to the records. If a
+  record file is in none of them, the case is also unknown.
   """
   cases_by_file: dict[str, set[letter_case.Case]] = {}
   record_files = list(record_files)
@@ -265,7 +266,14 @@ def _collect_settings(
 def _prepare(
   tasks: Sequence[Task], settings: dict[str, Any], note: str, resume: bool
 ) -> list[Task]:
-  """Removes files of earlier runs and returns the tasks to do."""
+  """Returns the tasks to do.
+
+  With several shards, first removes the old files of these tasks and writes the
+  settings.
+
+  Raises:
+    ValueError: if the run to resume has other settings, or none are known.
+  """
   pending = list(tasks)
   if resume and paths.exists(note):
     shard_files.check_same_settings(settings, note)

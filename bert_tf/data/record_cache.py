@@ -16,7 +16,7 @@ from bert_tf import tokenization
 from bert_tf.data import input_pipeline, records
 from bert_tf.files import atomic, json_files, paths
 
-# Results that the settings file also holds.
+# Counts that the settings file also holds; they are results, not settings.
 _COUNTS = ("num_records", "num_cut")
 
 
@@ -25,11 +25,11 @@ def write(
   settings: Mapping[str, Any],
   write_all: Callable[[records.RecordWriter], int | None],
 ) -> input_pipeline.RecordFiles:
-  """Writes a TFRecord file unless the same one already exists.
+  """Writes a TFRecord file unless it already exists with the same settings.
 
   Args:
-    path: the file.
-    settings: JSON values of all that the records depend on, such as
+    path: path of the TFRecord file.
+    settings: JSON values of everything that the records depend on, such as
       `tokenizer_settings`. Use `content_hash` for long values.
     write_all: writes the records. Returns the number of truncated examples, or
       None if it does not count them.
@@ -40,7 +40,8 @@ def write(
     logging.info("Reusing %s, made from these examples and settings.", path)
     return existing
   note = settings_file(path)
-  paths.remove(note)  # Before the records change.
+  # An interrupted write must not leave old settings beside new records.
+  paths.remove(note)
   with records.open_records([path]) as writer:
     num_cut = write_all(writer)
     saved_settings |= {"num_records": writer.num_written, "num_cut": num_cut}
@@ -72,7 +73,10 @@ def settings_file(path: str) -> str:
 def _find_reusable(
   path: str, settings: Mapping[str, Any]
 ) -> input_pipeline.RecordFiles | None:
-  """Returns the existing records, or None if their settings differ."""
+  """Returns the existing records.
+
+  Returns None if the records are missing, damaged or have other settings.
+  """
   note = settings_file(path)
   if not (paths.exists(note) and paths.exists(path)):
     return None

@@ -27,7 +27,8 @@ def highest_values(
     "next_sentence_labels": 1,
     "cls_positions": length - 1,
   }
-  fixed = tf.io.FixedLenFeature  # The run itself makes all other features.
+  # Ragged features are not checked, since the run itself wrote them.
+  fixed = tf.io.FixedLenFeature
   return {n: h for n, h in highest.items() if isinstance(spec.get(n), fixed)}
 
 
@@ -39,8 +40,8 @@ def check(
   `input_pipeline.naming_records` then names the record and the value. Without
   this check, a gather under XLA would silently read another row.
   """
-  # Few operations, since each costs as much as its values do. As an unsigned
-  # integer, a negative value or NaN exceeds all limits.
+  # Few operations, since calling one costs as much as comparing its values. As
+  # an unsigned integer, a negative value or NaN exceeds all limits.
   are_outside = []
   for dtype, unsigned in ((tf.int64, tf.uint64), (tf.float32, tf.uint32)):
     names = [name for name in highest if features[name].dtype == dtype]

@@ -19,7 +19,7 @@ def pretraining_batch(
     batch_size: number of examples.
     length: word pieces per example.
     num_predictions: largest number of masked positions per example.
-    seed: of all draws.
+    seed: seed of all draws.
   """
   rng = np.random.default_rng(seed)
 

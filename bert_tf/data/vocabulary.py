@@ -20,12 +20,13 @@ NUM_UNUSED_BEFORE_SPECIALS = 99
 # about 250 MB.
 _MAX_RAW_WORDS = 2_000_000
 
-# The learner ignores longer words. This is its default.
+# The learner ignores longer words. 50 is the learner's default.
 _MAX_PIECE_CHARS = 50
 
 # A learned vocabulary may exceed the requested size by this share. It is then
 # cut to size.
 _MAX_EXCESS = 0.02
+# Maximum number of frequency thresholds to try.
 _MAX_TRIALS = 12
 
 
@@ -44,14 +45,17 @@ class Coverage:
 
   @property
   def pieces_per_word(self) -> float:
-    """Returns the word pieces per word, at least 1."""
+    """Returns the word pieces per word, at least 1; 0 for no words."""
     return self.num_pieces / max(self.num_words, 1)
 
 
 def count_words(
   lines: Iterable[str], tokenizer: tokenization.BasicTokenizer
 ) -> collections.Counter[str]:
-  """Counts the tokens of a text. Splits each distinct word only once."""
+  """Counts the tokens of a text.
+
+  Collects up to _MAX_RAW_WORDS distinct words and splits each only once.
+  """
   counts: collections.Counter[str] = collections.Counter()
   raw_counts: collections.Counter[str] = collections.Counter()
 
@@ -74,10 +78,12 @@ def count_words_apart(
   tokenizer: tokenization.BasicTokenizer,
   holdout_every: int,
 ) -> tuple[collections.Counter[str], collections.Counter[str]]:
-  """Counts tokens, with every `holdout_every`-th line held out.
+  """Counts tokens apart in the lines to learn from and in held-out lines.
+
+  Every `holdout_every`-th line is held out; 0 for none.
 
   Returns:
-    The counts to learn from, and those of the held-out text.
+    The counts of the lines to learn from, and of the held-out lines.
   """
   held_out: list[str] = []
 
@@ -118,15 +124,15 @@ def learn(
 ) -> list[str]:
   """Learns a vocabulary of `vocab_size` entries.
 
-  The entries are the reserved tokens, then the most frequent characters, each
-  also as a "##" piece if it occurs inside words, then longer pieces, from the
-  most frequent on.
+  The entries are the reserved tokens, the most frequent characters, and longer
+  pieces from the most frequent on. A character is also a "##" piece unless it
+  is always a word, as punctuation and ideographs are.
 
   Args:
     word_counts: from `count_words`.
     vocab_size: number of entries.
     num_unused: number of [unusedN] tokens.
-    alphabet_size: number of characters.
+    alphabet_size: largest number of distinct characters among the entries.
     may_be_smaller: whether to return fewer entries if the text has too few.
 
   Raises:

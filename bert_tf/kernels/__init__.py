@@ -1,4 +1,4 @@
-"""Optimised operations, each with its plain form.
+"""Optimised operations, each with a plain form that tests compare with.
 
-No module here knows BERT. `backend` holds all branches on the backend of Keras.
+No module here depends on BERT. `backend` holds branches on Keras' backend.
 """

@@ -1,9 +1,9 @@
 """Everything that depends on the backend of Keras.
 
-Names and checks the backend without importing Keras, whose import fails on a
-backend that is not installed with an error that does not name the setting.
-Operations that have one form on TensorFlow and another on other backends are at
-the end.
+Names and checks the backend without importing Keras. If the backend is not
+installed, that import fails with an error that does not name KERAS_BACKEND.
+The end of the module has operations that differ between TensorFlow and other
+backends.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ def name() -> str:
 
 
 def _configured() -> str:
-  """Returns the backend of Keras' own configuration file."""
+  """Returns the backend that Keras' configuration file (keras.json) names."""
   home = os.path.expanduser("~")
   folder = os.path.join(home if os.access(home, os.W_OK) else "/tmp", ".keras")
   folder = os.environ.get("KERAS_HOME", folder)
@@ -118,7 +118,7 @@ def gradient(backward: Callable[[Tensor], Any]) -> Callable[..., Any]:
   `upstream` on others.
 
   Args:
-    backward: the gradient of the output to the gradients of the inputs.
+    backward: maps the gradient of the output to the gradients of the inputs.
   """
 
   def call(*args: Tensor, upstream: Tensor | None = None) -> Any:
@@ -128,7 +128,10 @@ def gradient(backward: Callable[[Tensor], Any]) -> Callable[..., Any]:
 
 
 def after(tensor: Tensor) -> contextlib.AbstractContextManager:
-  """Returns a scope of operations that wait for a tensor, in graphs of TF."""
+  """Returns a scope whose operations run after `tensor`, in TensorFlow graphs.
+
+  On other backends the scope has no effect.
+  """
   if not is_tensorflow():
     return contextlib.nullcontext()
   import tensorflow as tf

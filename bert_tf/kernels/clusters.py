@@ -3,10 +3,11 @@
 On a CPU, XLA's matrix products are slower than TensorFlow's, in bfloat16
 several times, since only TensorFlow's use its bfloat16 units. The ops between
 the products are faster compiled: a plain graph passes over memory once for each
-op, a compiled cluster once. Marked ops are compiled in clusters as large as
-possible. TensorFlow's graph rewrites would put unmarked ops in place of marked
-ones, and so split the clusters; without them, a bfloat16 step of BERT-Base, 8 x
-128, took 1,107 ms instead of 1,265 (docs/speed.md).
+op, a compiled cluster once. `scope` marks ops, and XLA compiles marked ops in
+clusters as large as possible. TensorFlow's graph rewrites would replace marked
+ops by unmarked ops, and so split the clusters. Without these rewrites, a
+bfloat16 step of BERT-Base, 8 x 128, took 1,107 ms instead of 1,265
+(docs/speed.md).
 
 The plain form is a function without marks, which tests compare with. Checked
 with TensorFlow 2.20, whose `jit_scope` and `_noinline` this uses.
@@ -68,7 +69,7 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _rewrites() -> dict[str, bool]:
-  """Returns which rewrites are on; all are by default."""
+  """Returns whether each graph rewrite is on; all are by default."""
   import tensorflow as tf
 
   options = tf.config.optimizer.get_experimental_options()
@@ -83,7 +84,7 @@ def _set_rewrites(rewrites: dict[str, bool]) -> None:
 
 @contextlib.contextmanager
 def scope() -> Iterator[None]:
-  """A scope that marks the ops that are traced in it."""
+  """Within this scope, traced ops are marked for compilation by XLA."""
   import tensorflow as tf
 
   token = _is_marking.set(True)

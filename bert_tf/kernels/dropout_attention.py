@@ -51,7 +51,7 @@ def dropout_attention(
     value: float [B, N, T, H].
     bias: float32 [B, 1, T] or [B, F, T]. Added to the scores of all heads; not
       differentiated.
-    mask: of shape [B, N, F, T].
+    mask: dropout mask of shape [B, N, F, T].
   """
 
   @ops.custom_gradient

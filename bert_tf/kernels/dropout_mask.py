@@ -1,12 +1,12 @@
-"""Dropout masks as a function of a key and of the place in the tensor.
+"""Dropout masks as a function of a key and of the index in the tensor.
 
     mask[i] = hash(key, i) >= rate * 2**32
 
 Frameworks draw masks from a stateful generator, whose bits differ between
 devices, backends and compilers, and which have to be kept for the backward
-pass. These bits are the same everywhere, so a mask is computed again instead of
-kept, a resumed run draws the same masks, and each part of a batch draws its own
-share of the mask of the whole batch.
+pass. These bits are the same everywhere. A mask is therefore computed again
+instead of kept, and a resumed run draws the same masks. Each part of a batch
+draws its own share of the mask of the whole batch.
 
 A graph of TensorFlow passes over the mask a dozen times. `_compiled_mask` is
 one pass, compiled by XLA; `_is_kept` is the plain form, which other backends
@@ -24,12 +24,12 @@ from bert_tf.tensor import Tensor
 
 
 class Mask:
-  """The numbers of a tensor that dropout keeps.
+  """A dropout mask: true for the elements of a tensor that dropout keeps.
 
-  The share that is zeroed is the rate to within 2**-32.
+  The probability of zeroing equals the rate to within 2**-32.
 
   Args:
-    shape: of the tensor; ints, or int [] for unknown sizes.
+    shape: shape of the tensor: ints, or int [] tensors for unknown sizes.
     rate: share that is zeroed, in [0, 1).
     keys: uint32 [2], see `hashing.keys`.
     part: index of the part of the batch that the tensor belongs to, int or int
@@ -37,7 +37,7 @@ class Mask:
     is_compiled: whether XLA compiles the mask.
 
   Attributes:
-    scale: factor of the numbers that are kept.
+    scale: factor of the elements that are kept, 1 / (1 - rate).
   """
 
   def __init__(
@@ -57,7 +57,7 @@ class Mask:
     self._is_compiled = is_compiled
 
   def __call__(self) -> Tensor:
-    """Returns bools of the shape, computed anew at each call."""
+    """Returns the mask, bool of the given shape; each call computes it anew."""
     drawn = self._start, self._key, self._least
     if self._is_compiled:
       is_kept = _compiled_mask()(*drawn, _rounded_up(self._size))
@@ -68,14 +68,14 @@ class Mask:
 def _is_kept(
   start: Tensor, key: Tensor, least: Tensor, numbers: Tensor
 ) -> Tensor:
-  """Returns whether the draws of these numbers are at least `least`."""
+  """Returns whether the draw at each index in `numbers` is at least `least`."""
   bits = hashing.bits_at((start, key), ops.cast(numbers, "uint32"))
   return bits >= least
 
 
 @functools.cache
 def _compiled_mask() -> Callable[..., Tensor]:
-  """Returns a function that draws a mask of a size; XLA compiles each size."""
+  """Returns a function that draws bool [size]; XLA compiles each size once."""
   import tensorflow as tf
 
   def mask(start: Tensor, key: Tensor, least: Tensor, size: Tensor) -> Tensor:
@@ -87,9 +87,9 @@ def _compiled_mask() -> Callable[..., Tensor]:
 
 
 def _rounded_up(size: Tensor | int) -> Tensor:
-  """Returns the next number of three binary digits, int32 [].
+  """Rounds size up to a number with three significant binary digits, int32 [].
 
-  Batches of varying widths have few such sizes.
+  XLA compiles a program for each size, and few sizes remain after rounding.
   """
   import tensorflow as tf
 

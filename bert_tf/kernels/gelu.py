@@ -44,7 +44,7 @@ def reference(x: Tensor) -> Tensor:
 
 @ops.custom_gradient
 def _gelu(x: Tensor) -> tuple[Tensor, Callable[..., Tensor]]:
-  """Returns the activation and its gradient, computed in float32 at least."""
+  """Returns gelu(x) and its gradient function; both compute in float32."""
   dtype = x.dtype
   if _has_16_bits(dtype):
     x = ops.cast(x, "float32")

@@ -1,4 +1,4 @@
-"""Random bits as a function of seeds and of a number.
+"""Random bits as a function of seeds and of an index i.
 
     bits[i] = mix(hash_1(seeds) + i, hash_2(seeds))       uint32
 
@@ -40,11 +40,11 @@ def bits(seeds: Tensor, count: Tensor | int, first: Tensor | int = 0) -> Tensor:
 
 
 def bits_at(keys: tuple[Tensor, Tensor], numbers: Tensor) -> Tensor:
-  """Returns the draws with these numbers, uint32 of any shape.
+  """Returns the random bits at the given indices, uint32 of the same shape.
 
   Args:
     keys: uint32. The two hashes of a row of seeds, see `keys`.
-    numbers: uint32. Indices of the draws.
+    numbers: uint32 of any shape. Indices of the draws.
   """
   x = numbers + keys[0]
   x = _xor_shifted(x, _SHIFTS[0]) * _uint32(_FACTORS[0])

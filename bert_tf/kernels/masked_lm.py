@@ -7,8 +7,8 @@
 The logits are the largest tensor of pre-training: for 32 x 20 masked positions
 and V 30,522, 78 MB, of which automatic differentiation keeps several forms.
 These functions compute a block of rows at a time. A block's share of the loss
-and of the gradients is computed before the next block takes its place, and rows
-without a weight (padding) are not computed. A step of L2 H128, 32 x 128 took
+and of the gradients is computed before the next block takes its place. Rows
+without a weight (padding) are skipped. A step of L2 H128, 32 x 128 took
 550 ms of CPU time instead of 770, together with faster dropout (docs/speed.md).
 
 `reference` is the plain form, on logits as the head returns them.
@@ -25,11 +25,11 @@ from keras import ops
 from bert_tf.kernels import backend, clusters
 from bert_tf.tensor import Tensor
 
-# Rows of a block. Each block adds to the gradient of the whole table, so much
-# smaller blocks spend their time there.
+# Number of rows in a block. Each block adds to the gradient of the whole table,
+# so much smaller blocks would spend most of their time on this.
 _BLOCK_ROWS = 320
 
-# Rows of the last block if no more rows are left.
+# Number of rows in the last block, if at most this many rows remain.
 _LAST_ROWS = 160
 
 
@@ -43,12 +43,12 @@ class _Batch(NamedTuple):
   weights: Tensor
 
   def scaled(self, factor: Tensor) -> "_Batch":
-    """Returns the batch with its weights multiplied."""
+    """Returns the batch with its weights multiplied by a factor."""
     return self._replace(weights=self.weights * factor)
 
 
 class _Softmax(NamedTuple):
-  """The softmax of a block, not yet divided."""
+  """The softmax of a block before the division: powers / totals."""
 
   powers: Tensor  # [V, rows], type of `hidden`. exp(logit - largest logit).
   totals: Tensor  # float32 [rows]. Sums of the columns of `powers`.
@@ -94,7 +94,7 @@ def sums(
   """Returns the weighted sums of losses and of hits, float32 [2].
 
   The sum of losses has a gradient for `hidden`, `table` and `bias`. A hit is a
-  label that has the largest logit, and the first of these if several have it.
+  label with the largest logit. If 16-bit logits tie, the first of them counts.
 
   Args:
     hidden: float [rows, D].
@@ -117,7 +117,7 @@ def sums(
     )
 
     def backward(d_sums: Tensor) -> tuple[Tensor, ...]:
-      # The sum of losses is divided by its weight, so this is one number.
+      # Only the sum of losses is differentiated, so its factor is one number.
       d_hidden, d_table, d_bias = gradients(d_sums[0])
       return ops.cast(d_hidden, hidden.dtype), d_table, d_bias
 
@@ -129,7 +129,11 @@ def sums(
 def _sum_one_block(
   batch: _Batch,
 ) -> tuple[Tensor, Callable[[Tensor], _Gradients]]:
-  """Returns the sums, and a function from their factor to the gradients."""
+  """Returns the sums, and a function that returns the gradients.
+
+  The function's argument is the gradient of the training loss for the sum of
+  losses, float32 [].
+  """
   totals, softmax = _sum_block(batch)
   return totals, lambda factor: _block_gradients(batch.scaled(factor), softmax)
 
@@ -151,9 +155,9 @@ def _sum_blocks(
 def _loop_over_blocks(
   batch: _Batch, with_gradients: bool
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
-  """Returns the sums, and the gradients of the first or ()."""
-  # Rows that have a weight come first. So no shape depends on their number,
-  # which XLA does not allow: only the number of blocks does.
+  """Returns the sums, and the gradients of the loss sum or ()."""
+  # Rows that have a weight come first. The number of these rows then decides
+  # only the number of blocks, not a shape, which XLA would not allow.
   has_weight = batch.weights > 0
   order = ops.argsort(ops.cast(~has_weight, "int32"))
   num_rows = ops.sum(ops.cast(has_weight, "int32"))
@@ -196,14 +200,14 @@ def _loop_over_blocks(
 
 
 def _sum_block(batch: _Batch) -> tuple[Tensor, _Softmax]:
-  """Returns the sums of all rows, and their softmax."""
+  """Returns the sums over all rows of a block, and the block's softmax."""
   dtype = batch.hidden.dtype
   table = ops.cast(batch.table, dtype)
   # [V, rows]: sums over the vocabulary then add whole rows of memory to each
   # other, which takes half as long as sums within a row.
   products = backend.matmul(table, batch.hidden, transpose_b=True)
   values = ops.cast(products, "float32") + batch.bias[:, None]
-  # From `products`, not from `values`, which XLA then need not keep.
+  # Read from `products`, not from `values`, so that XLA need not keep `values`.
   label_logits = _take_labels(products, batch.ids)
   label_logits = label_logits + ops.take(batch.bias, batch.ids)
   largest = ops.max(values, axis=0)
@@ -211,7 +215,7 @@ def _sum_block(batch: _Batch) -> tuple[Tensor, _Softmax]:
   totals = ops.sum(powers, axis=0)
   losses = ops.log(totals) + (largest - label_logits)
   hits = ops.equal(label_logits, largest)
-  if dtype != "float32":  # Several may be the largest: the first one counts.
+  if dtype != "float32":  # 16-bit logits tie often: the first one counts.
     before = _largest_before_labels(values, batch.ids)
     hits = ops.logical_and(hits, before < largest)
   losses_and_hits = ops.stack([losses, ops.cast(hits, "float32")], axis=-1)
@@ -220,7 +224,7 @@ def _sum_block(batch: _Batch) -> tuple[Tensor, _Softmax]:
 
 
 def _block_gradients(batch: _Batch, softmax: _Softmax) -> _Gradients:
-  """Returns the gradients of a block."""
+  """Returns a block's share of the gradients of the sum of losses."""
   # d_logits = weights * (probabilities - one_hot(ids)). The first term is a
   # product with `powers`, the second is added at the labels only.
   dtype = batch.hidden.dtype
@@ -241,7 +245,12 @@ def _block_gradients(batch: _Batch, softmax: _Softmax) -> _Gradients:
 
 
 def _take_labels(products: Tensor, ids: Tensor) -> Tensor:
-  """Returns the products of the labels, float32 [rows], of all [V, rows]."""
+  """Returns each row's product for its label, float32 [rows].
+
+  Args:
+    products: float [V, rows].
+    ids: int [rows]. The labels.
+  """
   num_rows = ops.shape(products)[1]
   # Keras' take_along_axis would transpose all products.
   places = ops.cast(ids, "int32") * num_rows + ops.arange(num_rows)
@@ -249,6 +258,11 @@ def _take_labels(products: Tensor, ids: Tensor) -> Tensor:
 
 
 def _largest_before_labels(values: Tensor, ids: Tensor) -> Tensor:
-  """Returns each column's largest value before its label, [rows]."""
+  """Returns the largest value at ids below each label, [rows].
+
+  Args:
+    values: float32 [V, rows].
+    ids: int [rows]. The labels.
+  """
   numbers = ops.arange(values.shape[0], dtype=ids.dtype)[:, None]
   return ops.max(ops.where(numbers < ids, values, -float("inf")), axis=0)

@@ -28,10 +28,10 @@ _is_fused = contextvars.ContextVar("is_fused", default=False)
 
 @contextlib.contextmanager
 def fused() -> Iterator[None]:
-  """A scope for functions that run on a CPU and are not differentiated.
+  """Within this scope, traced functions use the operation if it is available.
 
-  Functions that are traced in the scope use the operation if TensorFlow has
-  it. They must not be compiled by XLA, nor saved for other machines.
+  The functions must run on a CPU and must not be differentiated, compiled by
+  XLA, or saved for other machines.
   """
   token = _is_fused.set(True)
   try:

@@ -3,10 +3,10 @@
     words = table[ids]                        float [B, F, D]
     logits = hidden @ table^T                 float [rows, V]
 
-The gradient of the lookup names a few rows, that of the product is a table.
-TensorFlow adds both by making a second table, which is zero except in these
-rows: for BERT-Base it has 23 million numbers. This gradient adds the rows into
-the gradient of the product. A plain step of L2 H128, 8 x 32, V 30,522 took
+The gradient of the lookup covers a few rows, that of the product the whole
+table. TensorFlow adds both by making a second table, which is zero except in
+these rows: for BERT-Base it has 23 million numbers. This gradient adds the rows
+into the gradient of the product. A plain step of L2 H128, 8 x 32, V 30,522 took
 54 ms instead of 60, together with two smaller changes (docs/speed.md).
 
 `reference` is the plain form, which other backends use.
@@ -21,9 +21,9 @@ from bert_tf.tensor import Tensor
 
 
 def look_up(table: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
-  """Returns the rows of a table, and the table for a product.
+  """Returns rows of a table, and the table itself for a product.
 
-  The gradient of the table is that of both outputs together.
+  One gradient of the table covers both outputs.
 
   Args:
     table: float [V, D].

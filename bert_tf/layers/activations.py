@@ -18,16 +18,19 @@ def gelu(x: Tensor) -> Tensor:
 
 
 def gelu_erf(x: Tensor) -> Tensor:
-  """Returns the exact Gaussian error linear unit."""
+  """Returns the exact Gaussian error linear unit, x * P(X <= x), X ~ N(0, 1).
+
+  Models of other libraries use this form.
+  """
   return 0.5 * x * (1.0 + ops.erf(x / math.sqrt(2.0)))
 
 
 def get_activation(
   name: str | Callable[[Tensor], Tensor] | None,
 ) -> Callable[[Tensor], Tensor] | None:
-  """Returns the activation of that name; None for linear.
+  """Returns the activation for a name in a config; None for linear.
 
-  A name that is a function is returned unchanged, as in the original.
+  Returns a function unchanged, as the original does.
 
   Raises:
     ValueError: if the name is unknown.

@@ -1,4 +1,4 @@
-"""LSTMs that read a sequence from both ends."""
+"""Bidirectional LSTMs on the outputs of BERT."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -27,7 +27,10 @@ def make(
 
 
 def on_top(hidden_size: int, dtype: Any = None) -> keras.layers.Bidirectional:
-  """Returns the BiLSTM between BERT and a head, which keeps the size (D)."""
+  """Returns a BiLSTM between BERT and a head, with input and output size D.
+
+  Devlin et al. 2019, section 5.1, put one on the left-to-right model.
+  """
   return make(hidden_size, hidden_size // 2, "bilstm", dtype)
 
 
@@ -39,7 +42,7 @@ def check_is_loaded(
   Args:
     model: the model to load; a BertModel needs no BiLSTM.
     path: path of the checkpoint, for the error.
-    names: names of its tensors.
+    names: names of the checkpoint's tensors.
 
   Raises:
     ValueError: if the checkpoint has a BiLSTM and the model only a head.
@@ -54,7 +57,7 @@ def check_is_loaded(
 
 
 def summarise(hidden: Tensor, last_positions: Tensor) -> Tensor:
-  """Returns the output of each direction at the end of its input.
+  """Returns the last output of each direction, concatenated.
 
   Args:
     hidden: float [B, F, D]. The output of a BiLSTM, forward half first.

@@ -1,4 +1,4 @@
-"""Dense layers on matrices of rank 2."""
+"""Dense layers that compute on inputs flattened to rank 2."""
 
 from typing import Any
 
@@ -15,11 +15,11 @@ def flatten(x: Tensor) -> Tensor:
 
 
 def restore(rows: Tensor, like: Tensor) -> Tensor:
-  """Returns rows in the shape that they had in a tensor before `flatten`.
+  """Undoes `flatten`: restores the leading dimensions of the rows.
 
   Args:
     rows: [rows, D].
-    like: [..., any size]. That tensor.
+    like: [..., any size]. The tensor before `flatten`.
 
   Returns:
     [..., D].

@@ -9,7 +9,8 @@ from keras import ops
 from bert_tf.kernels import dropout_mask, hashing
 from bert_tf.tensor import Tensor
 
-# Draws whose keys are computed together. BERT-Large has 74 in a step.
+# Number of draws whose keys are computed together. A training step of
+# BERT-Large has 74 draws.
 _NUM_AT_ONCE = 80
 
 
@@ -24,8 +25,8 @@ class Seeds(keras.random.SeedGenerator):
     num_drawn: number of keys drawn since `counted_from` was entered.
     part: index of the part of a batch that is computed, int or int []. The
       masks of all parts together are those of the whole batch.
-    compiles_masks: whether XLA compiles the drawing of masks. It need not in a
-      program that XLA compiles anyway.
+    compiles_masks: whether XLA compiles the drawing of masks. False in a
+      program that XLA compiles as a whole.
   """
 
   def __init__(self, seed: int = 0) -> None:
@@ -60,7 +61,7 @@ class Seeds(keras.random.SeedGenerator):
       self.compiles_masks = False
 
   def next_keys(self) -> Tensor:
-    """Returns `hashing.keys` of the next seed, uint32 [2]."""
+    """Advances the seed and returns its `hashing.keys`, uint32 [2]."""
     if self._first is None:
       return hashing.keys(self.next())
     number = self.num_drawn
@@ -78,7 +79,7 @@ class Seeds(keras.random.SeedGenerator):
 
 
 def _keys(first: Tensor, numbers: range) -> list[Tensor]:
-  """Returns the keys of draws counted from first, each uint32 [2]."""
+  """Returns the keys of the draws (*first, number), each uint32 [2]."""
   counts = ops.convert_to_tensor(list(numbers), first.dtype)
   firsts = ops.tile(ops.expand_dims(first, 0), (len(numbers), 1))
   seeds = ops.concatenate([firsts, ops.expand_dims(counts, -1)], axis=1)

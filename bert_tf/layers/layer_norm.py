@@ -1,4 +1,4 @@
-"""Layer norm of the last axis."""
+"""Layer norm over the last axis."""
 
 import keras
 
@@ -7,7 +7,7 @@ from bert_tf.tensor import Tensor
 
 
 class LayerNorm(keras.layers.LayerNormalization):
-  """Keras' layer norm, as a fused operation in `onednn_layer_norm.fused`."""
+  """Keras' layer norm; one operation within `onednn_layer_norm.fused`."""
 
   def call(self, inputs: Tensor) -> Tensor:
     """Returns a tensor of the shape and dtype of inputs."""

@@ -13,11 +13,11 @@ import keras
 
 from bert_tf.tensor import Tensor
 
-# Suffixes of names: of A and B as Keras calls them, of W, and of its checksum.
+# Name suffixes of A and B (Keras' names), of W and of the checksum of W.
 A, B, BASE = "/lora_kernel_a", "/lora_kernel_b", "/lora_base"
 CHECKSUM = "/lora_base_crc32"
 
-# The numerator of the factor of A B.
+# Name of alpha, the numerator of the factor alpha / rank of A B.
 ALPHA = "lora_alpha"
 
 # Suffixes of variables that exist only with LoRA.
@@ -32,7 +32,7 @@ def enable(model: keras.Model, rank: int, alpha: float | None) -> None:
 
   Args:
     model: the model to change.
-    rank: number of columns of A.
+    rank: number of columns of A and of rows of B.
     alpha: numerator of the factor alpha / rank; None for a factor of 1.
 
   Raises:
@@ -63,7 +63,9 @@ def enable(model: keras.Model, rank: int, alpha: float | None) -> None:
 def variables(model: keras.Model) -> dict[str, keras.Variable]:
   """Returns the model's variables by their names in training checkpoints.
 
-  A name is the variable's path, except for kernels that LoRA updates.
+  A name is the variable's path. Only a kernel W that LoRA updates has the name
+  `.../lora_base`, since a checkpoint stores W + alpha / rank * A B under the
+  kernel's path.
   """
   by_path = {variable.path: variable for variable in model.weights}
   by_name = {}
@@ -75,7 +77,7 @@ def variables(model: keras.Model) -> dict[str, keras.Variable]:
 
 
 def tensors(model: keras.Model) -> dict[str, Tensor]:
-  """Returns the tensors of a model's checkpoint by name."""
+  """Returns the tensors of a model's checkpoint by name, with LoRA's sums."""
   by_name = {name: v.value for name, v in variables(model).items()}
   for layer in _projections(model):
     if layer.lora_enabled:
@@ -85,7 +87,7 @@ def tensors(model: keras.Model) -> dict[str, Tensor]:
 
 
 def reset(model: keras.Model) -> None:
-  """Sets the updates of a model to 0, if it has any."""
+  """Sets LoRA's updates of a model to 0 by zeroing B, if the model has any."""
   for variable in model.weights:
     if variable.path.endswith(B):
       variable.assign(keras.ops.zeros_like(variable))

@@ -20,14 +20,19 @@ STATE = ("loss_scale", "loss_scale_good_steps")
 # The lowest compute capability of GPUs that multiply in each type.
 _GPU_CAPABILITY = {"float16": (7, 0), "bfloat16": (8, 0)}
 
-# Micikevicius et al. 2018, section 3.2, with the values that are usual today.
+# Loss scaling of Micikevicius et al. 2018, section 3.2, with the values of
+# Keras' LossScaleOptimizer.
 _FIRST_SCALE = 2.0**15
 _STEPS_UNTIL_DOUBLED = 2000
 
 
 @contextlib.contextmanager
 def policy_scope(precision: str) -> Iterator[None]:
-  """Within this scope, new layers compute in a precision."""
+  """Within this scope, new layers compute in a precision.
+
+  Args:
+    precision: a key of names.PRECISIONS.
+  """
   before = keras.config.dtype_policy()
   keras.config.set_dtype_policy(names.PRECISIONS[precision])
   try:
@@ -39,7 +44,7 @@ def policy_scope(precision: str) -> Iterator[None]:
 def check_devices(precision: str) -> None:
   """Raises ValueError if a device cannot compute in a precision.
 
-  CPUs compute in all of them, but slowly in 16 bits.
+  CPUs compute in every precision, but slowly in 16 bits without 16-bit units.
   """
   needed = _GPU_CAPABILITY.get(precision)
   if needed is None:
@@ -81,7 +86,7 @@ class LossScale:
     )
 
   def variables(self) -> dict[str, keras.Variable]:
-    """Returns the state by its names in checkpoints."""
+    """Returns the state's variables by their names in checkpoints."""
     return {v.name: v for v in (self.scale, self.good_steps)}
 
   def update(self, is_finite: Tensor) -> None:

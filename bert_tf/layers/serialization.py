@@ -1,4 +1,4 @@
-"""Models and layers that Keras saves in `.keras` files, clones and nests."""
+"""Serialization of models and layers: Keras saves, clones and nests them."""
 
 import inspect
 from collections.abc import Mapping
@@ -6,17 +6,18 @@ from typing import Any
 
 import keras
 
-# Keras finds a registered class by this package and its name.
+# Keras finds a registered class by the package "bert_tf" and the class name.
 register = keras.saving.register_keras_serializable("bert_tf")
 
-# The layers of a model share one, which the model makes again.
+# Arguments that get_config leaves out. A model makes one seed generator for all
+# its layers.
 _NOT_SAVED = ("self", "seed_generator")
 
 
 class Configured(keras.layers.Layer):
   """A layer or model that Keras can make again from its arguments.
 
-  It has each argument of its constructor as an attribute of the same name.
+  Each argument of the constructor must be an attribute of the same name.
   """
 
   def get_config(self) -> dict[str, Any]:

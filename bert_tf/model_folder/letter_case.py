@@ -11,7 +11,7 @@ from bert_tf.formats import tokenizer_files
 
 
 class Settings(Protocol):
-  """An object with both settings: a RunInfo, a config or a Case."""
+  """An object with both case settings: a RunInfo, a config or a Case."""
 
   @property
   def do_lower_case(self) -> bool | None:
@@ -24,14 +24,14 @@ class Settings(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-  """Both settings; None for a setting that is not known."""
+  """The two case settings; None for a setting that is not known."""
 
   do_lower_case: bool | None = None
   strip_accents: bool | None = None  # If None, the same as do_lower_case.
 
 
 def get_case(settings: Settings | None) -> Case:
-  """Returns the settings of a run or a config; unknown ones for None."""
+  """Returns the case settings of a run or a config; all unknown for None."""
   if settings is None:
     return Case()
   return Case(settings.do_lower_case, settings.strip_accents)
@@ -75,7 +75,7 @@ def has_accents(vocab: Iterable[str]) -> bool:
 def make_tokenizer(
   vocab_file: str, settings: Settings | None
 ) -> tokenization.FullTokenizer:
-  """Returns the tokenizer of a model whose settings are resolved.
+  """Returns a tokenizer; lower-cases unless do_lower_case is False.
 
   Warns if Hugging Face's files beside the vocabulary ask for another tokenizer.
 
@@ -93,6 +93,8 @@ def resolve(
   user: Case, saved: Case, source: str, vocab_file: str | None
 ) -> Case:
   """Resolves both settings: the user's, else the saved ones, else a guess.
+
+  Only do_lower_case can be guessed.
 
   Args:
     user: the user's settings.

@@ -93,7 +93,7 @@ class ModelFolder:
 
   @functools.cached_property
   def vocab_file(self) -> str | None:
-    """A vocab.txt or a tokenizer.json with word pieces; None without both."""
+    """A vocab.txt or a tokenizer.json with word pieces; None without either."""
     return self.given_vocab_file or tokenizer_files.find_vocab(self.folder)
 
   def needed_vocab(self) -> str:
@@ -121,7 +121,8 @@ class ModelFolder:
   def run(self) -> run_info.RunInfo | None:
     """Task, labels, case and lengths of the model; None if they are not known.
 
-    The source is run.json, label_map.json or Hugging Face's files.
+    Reads run.json, else label_map.json. For weights in Hugging Face's format,
+    reads Hugging Face's files, completed by a run.json of the same task.
 
     Raises:
       ValueError: if a file is damaged.
@@ -141,7 +142,10 @@ class ModelFolder:
     return labels.to_run() if labels else None
 
   def _is_scored(self) -> bool:
-    """Returns whether run.json has the scores of these weights, the newest."""
+    """Returns whether the scores in run.json are those of these weights.
+
+    A run's scores are always those of its newest checkpoint.
+    """
     if not paths.exists(f"{self.weights}.index"):
       return True
     newest = checkpoints.find_latest(self.folder)
@@ -216,8 +220,8 @@ def find(
 
   Args:
     path: a folder, the prefix of a checkpoint or a safetensors file.
-    bert_config_file: None for the one in the folder.
-    vocab_file: None for the one in the folder.
+    bert_config_file: config of the model; None for the one in the folder.
+    vocab_file: vocabulary of the model; None for the one in the folder.
 
   Raises:
     ValueError: if there is no model, or more than one; if it has no config, or
@@ -239,7 +243,12 @@ def find_files_beside(
   bert_config_file: str | None = None,
   vocab_file: str | None = None,
 ) -> ModelFolder:
-  """Returns the files beside weights whose path is known; as `find`."""
+  """Returns the files beside weights; the arguments are those of `find`.
+
+  Raises:
+    ValueError: if there is no config, or a file is damaged or contradicts the
+      run's vocabulary.
+  """
   files = ModelFolder(weights, bert_config_file, vocab_file)
   # Reads the files now, so that a fault is reported before any computation.
   _ = files.vocab_file, files.config_file, files.run
@@ -264,7 +273,7 @@ def _check_config(files: ModelFolder) -> None:
 
 
 def _check_vocab(files: ModelFolder) -> None:
-  """Raises ValueError if the folder has another vocabulary."""
+  """Raises ValueError if the folder's vocab.txt differs from `vocab_file`."""
   path = files.vocab_file
   if path and run_info.has_other_vocab(files.folder, path):
     own = os.path.join(files.folder, run_info.VOCAB_FILE)
@@ -272,7 +281,7 @@ def _check_vocab(files: ModelFolder) -> None:
 
 
 def _refuse(name: str, path: str, own: str) -> None:
-  """Raises ValueError: a file does not belong to the model."""
+  """Raises ValueError for a file (setting `name`) that contradicts `own`."""
   raise ValueError(
     f"{name} {path} contradicts the model's {own}; leave `{name}` out."
   )
@@ -382,7 +391,7 @@ def _conversion(path: str) -> str:
 
 
 def _remedy(files: Sequence[str]) -> str:
-  """Returns a list of the files, and advice how to make a model of them."""
+  """Returns a list of the files, with advice on what to give or do instead."""
   names = [os.path.basename(path) for path in files]
   listed = errors.join_names(names, _MAX_NAMED)
   for path in files:

@@ -21,8 +21,9 @@ class RunFolder:
   """An output_dir and the files that describe its run.
 
   Each file is read once, when it is needed. `exclusive` opens the folder again,
-  because another process may have written it until then. Checkpoints are listed
-  when they are needed: a training beside an evaluation deletes old ones.
+  because another process may have changed it before the lock was taken.
+  Checkpoints are listed each time, since a training that runs at the same time
+  deletes old ones.
 
   Attributes:
     path: the folder, which may not exist yet.
@@ -186,7 +187,8 @@ def write_scores(folder: str, results: Mapping[str, float | int]) -> None:
   Args:
     folder: the folder of the evaluated checkpoint. Without a run.json nothing
       is written.
-    results: by name. Replace the earlier scores; {} removes them.
+    results: values by name, which replace the earlier scores; {} removes them.
+      global_step and values that are not finite are left out.
   """
   info = run_info.read_run(folder) if distribution.is_chief() else None
   if not info:
@@ -202,7 +204,7 @@ def write_scores(folder: str, results: Mapping[str, float | int]) -> None:
 def check_same_config(
   folder: str, saved: model_config.BertConfig, config: model_config.BertConfig
 ) -> None:
-  """Raises ValueError if a config differs from the run's; names the values."""
+  """Raises ValueError if a config differs from the saved one of the run."""
   there, here = ({**vars(c), **c.to_dict()} for c in (saved, config))
   differing = [
     f"{name} is {there.get(name)} there and {here.get(name)} here"

@@ -18,14 +18,14 @@ import bert_tf
 from bert_tf.files import atomic, errors, json_files, json_text, paths
 from bert_tf.formats import hugging_face, tokenizer_files
 
-if typing.TYPE_CHECKING:  # It needs Keras.
+if typing.TYPE_CHECKING:  # Importing model_config imports Keras.
   from bert_tf import model_config
 
 RUN_FILE = "run.json"
 CONFIG_FILE = "bert_config.json"
 VOCAB_FILE = tokenizer_files.VOCAB_FILE
 LABEL_MAP_FILE = "label_map.json"
-# Lists each command that ran in a folder.
+# Holds a line for each command that ran in a folder.
 COMMANDS_FILE = "commands.jsonl"
 # run.json is the last that is written: if it exists, the others do.
 FILES = (CONFIG_FILE, VOCAB_FILE, LABEL_MAP_FILE, RUN_FILE)
@@ -48,7 +48,7 @@ WORDS = "words"
 
 # Fields that identify a run and are not settings.
 _IDENTITY = ("task", "bert_tf_version")
-# Results of a run.
+# Fields that are results of a run and not settings.
 FINDINGS = ("num_train_examples", "num_dev_examples", "examples", "scores")
 
 
@@ -83,8 +83,8 @@ class LabelSpec:
   name: str  # The task's name, as its authors write it.
   problem_type: str  # One of PROBLEM_TYPES, or WORDS.
   labels: tuple[str, ...]  # In the order of their ids; () in a regression.
-  # These two do not matter when specs are compared.
-  are_text: bool = dataclasses.field(default=True, compare=False)  # As RunInfo.
+  # `==` ignores the next two. are_text: see RunInfo.labels_are_text.
+  are_text: bool = dataclasses.field(default=True, compare=False)
   origin: LabelOrigin = dataclasses.field(default=OF_TASK, compare=False)
 
   @property
@@ -167,7 +167,7 @@ class RunInfo:
   bert_tf_version: str = bert_tf.__version__
 
   def saved(self) -> dict[str, Any]:
-    """Returns the known settings by name, for `settings.resolve`."""
+    """Returns the known fields by name, except task and bert_tf_version."""
     values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
     return {
       name: value
@@ -321,7 +321,10 @@ def get_folder(path: str) -> str:
 
 
 def from_json(values: dict[str, Any]) -> RunInfo:
-  """Returns the RunInfo of a JSON object; ValueError for other values."""
+  """Returns the RunInfo of a JSON object; raises ValueError for a bad value.
+
+  Logs and ignores keys that RunInfo lacks.
+  """
   types = typing.get_type_hints(RunInfo)
   unknown = sorted(values.keys() - types.keys())
   if unknown:
@@ -383,10 +386,10 @@ def with_hugging_face_labels(
   Args:
     run: the model's run.
     config: the content of the model's config.json.
-    num_labels: the number of outputs of its classifier; 0 without one.
+    num_labels: the number of outputs of the model's classifier; 0 without one.
 
   Raises:
-    ValueError: if the number of labels differs.
+    ValueError: if id2label has not exactly the ids 0 to num_labels - 1.
   """
   if not num_labels:
     return run
@@ -408,7 +411,7 @@ def with_hugging_face_labels(
   if problem_type is None and names is None and num_labels != 2:
     return run
   if problem_type is None:
-    # The rule of transformers.
+    # The problem type that transformers would infer.
     problem_type = "regression" if num_labels == 1 else "classification"
   if problem_type == "regression":
     labels = ()

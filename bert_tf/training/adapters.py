@@ -1,8 +1,8 @@
 """LoRA adapters: small checkpoints with only the variables that LoRA trained.
 
 An adapter holds A and B of each projection, lora_alpha and the variables above
-BERT. All others are in the checkpoint that it was trained from. An adapter
-recognises that checkpoint by checksums of the projections' kernels.
+BERT. All other variables are in the checkpoint that training started from. An
+adapter holds checksums of that checkpoint's projection kernels to recognise it.
 """
 
 import os
@@ -19,12 +19,12 @@ from bert_tf.files import paths
 from bert_tf.layers import lora
 from bert_tf.model_folder import run_info
 
-# Below the folder of a run.
+# Path of the adapter in the folder of a run.
 _PATH = os.path.join("adapter", "lora.ckpt")
 
 
 def save(output_dir: str, tensors: Mapping[str, tf.Tensor]) -> None:
-  """Writes the adapter among the tensors of a checkpoint, if any.
+  """Writes the adapter of a run with LoRA; writes nothing without LoRA.
 
   Args:
     output_dir: folder of the run.
@@ -45,7 +45,7 @@ def save(output_dir: str, tensors: Mapping[str, tf.Tensor]) -> None:
 
 
 def _checksum(kernel: Any) -> np.int64:
-  """Returns the CRC-32 of a kernel's values."""
+  """Returns the CRC-32 of a kernel's values as little-endian float32."""
   value = tf.convert_to_tensor(kernel).numpy()
   return np.int64(zlib.crc32(value.astype("<f4").tobytes()))
 
@@ -81,7 +81,7 @@ def find_run(path: str) -> run_info.RunInfo | None:
   if not paths.is_folder(path):
     folder, name = os.path.split(os.path.dirname(path))
     if name != os.path.dirname(_PATH):
-      return None  # Copied away from its run.
+      return None  # The adapter was copied out of its run's folder.
   return model_folder.ModelFolder(folder or ".").run
 
 
@@ -89,13 +89,13 @@ def add(model: keras.Model, path: str, encoder_only: bool = False) -> list[str]:
   """Adds an adapter's updates to a model's kernels and loads its head.
 
   Args:
-    model: has the values that the adapter was trained from. Its own LoRA
-      updates, if any, are added to these of the adapter.
+    model: model with the values that the adapter was trained from. If it has
+      LoRA updates, these are added to the adapter's.
     path: see `open_adapter`.
     encoder_only: whether the model's head stays as it is.
 
   Returns:
-    The names of the variables that were loaded.
+    The names of the head's variables that were loaded.
 
   Raises:
     ValueError: if the checkpoint is not an adapter or belongs to another model.
@@ -126,7 +126,7 @@ def add(model: keras.Model, path: str, encoder_only: bool = False) -> list[str]:
 def _check_base(
   reader: checkpoints.CheckpointReader, variables: Mapping[str, keras.Variable]
 ) -> None:
-  """Raises ValueError if the kernels have not the adapter's checksums."""
+  """Raises ValueError if the kernels differ from the adapter's checksums."""
   differing = [
     f"{scope}/kernel"
     for scope in lora.adapted(reader.shapes)

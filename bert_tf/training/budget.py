@@ -12,7 +12,7 @@ from bert_tf.training import config as training_config
 
 _now = time.monotonic
 
-# TensorFlow traces and compiles in the first groups of steps.
+# Number of first groups of steps in which TensorFlow traces and compiles.
 _NUM_COMPILING = 2
 
 
@@ -22,8 +22,8 @@ class TimedWarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
   With p the share of the time that is over, the learning rate is
   init_lr (1 - p). While p - q < warmup_share, it is
   init_lr (p - q) / warmup_share instead. Here q is the share that was over when
-  compilation ended. Without q, the first step would have the rate of half a
-  minute of warm-up, which can spoil a model for good.
+  compilation ended; 0 in a resumed run. Without q, the first step would have
+  the rate of half a minute of warm-up, which can spoil a model for good.
 
   Call `set` before each group of steps.
 
@@ -81,7 +81,7 @@ class TimedWarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
       step: updates so far.
       seconds_done: seconds of training so far.
       seconds_per_step: expected seconds of each of the next updates.
-      warmup_start: seconds of training before the warm-up.
+      warmup_start: seconds of training before the warm-up began.
     """
     self._warmup_start.assign(warmup_start)
     self._step.assign(step)
@@ -101,7 +101,7 @@ class TimedWarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
     return ops.where(warm < self.warmup_share, warming, decayed)
 
   def get_config(self) -> dict[str, Any]:
-    """Returns the arguments."""
+    """Returns the constructor's arguments by name."""
     return {
       "init_lr": self.init_lr,
       "train_seconds": self.train_seconds,
@@ -110,7 +110,7 @@ class TimedWarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
 
 
 class Budget:
-  """A number of steps, including those of earlier runs in output_dir.
+  """A budget of steps, including those of earlier runs in output_dir.
 
   Attributes:
     num_steps: steps of the whole run; None while unknown.
@@ -127,11 +127,11 @@ class Budget:
 
     Args:
       step: steps so far.
-      seconds_per_step: mean over this group.
+      seconds_per_step: mean seconds of a step in this group.
     """
 
   def steps_left(self, step: int) -> int:
-    """Returns how many steps may be taken before `count`; 0 at the end."""
+    """Returns the most steps before the next `count`; 0 if training is over."""
     return max(0, (self.num_steps or 0) - step)
 
   def seconds_left(self, step: int, seconds_per_step: float) -> float:
@@ -144,13 +144,13 @@ class Budget:
 
 
 class TimeBudget(Budget):
-  """A time that includes compilation, evaluations and saves.
+  """A budget of time, including compilation, evaluations and saves.
 
   The time of a killed run counts up to its last checkpoint. All processes use
-  the slowest clock among them.
+  the longest elapsed time among them.
 
   Args:
-    schedule: learning-rate schedule; it holds the seconds so far.
+    schedule: learning-rate schedule, which holds the seconds so far.
   """
 
   def __init__(self, schedule: TimedWarmupLinearDecay) -> None:
@@ -167,13 +167,13 @@ class TimeBudget(Budget):
     """Starts the clock at the seconds that the checkpoint holds."""
     self._seconds = float(self._schedule.seconds_done)
     self._start = _now() - self._seconds
-    # A resumed run needs no new warm-up: it has moments.
+    # A resumed run needs no new warm-up, since it restores Adam's moments.
     self._is_new = step == 0
     self._warmup_start = self._seconds if self._is_new else 0.0
     self._schedule.set(step, self._seconds, 0.0, self._warmup_start)
 
   def count(self, step: int, seconds_per_step: float) -> None:
-    """Reads the clock and sets it in the schedule."""
+    """Reads the clocks of all processes and sets the schedule's clock."""
     mine = {
       "seconds": _now() - self._start,
       "pace": seconds_per_step,
@@ -195,7 +195,10 @@ class TimeBudget(Budget):
     )
 
   def steps_left(self, step: int) -> int:
-    """Returns the steps that fit into the remaining time, rounded."""
+    """Returns the steps that fit into the remaining time, rounded.
+
+    While the seconds of a step are unknown, returns 1 if time remains.
+    """
     left = self._schedule.train_seconds - self._seconds
     if not self._seconds_per_step:
       return int(left > 0)
@@ -214,7 +217,7 @@ class TimeBudget(Budget):
 def create_schedule(
   config: training_config.TrainConfig,
 ) -> TimedWarmupLinearDecay | None:
-  """Returns the schedule of a timed run; None for a number of steps."""
+  """Returns the schedule of a timed run; None for a budget of steps."""
   if not config.train_seconds:
     return None
   return TimedWarmupLinearDecay(config.learning_rate, config.train_seconds)
@@ -224,7 +227,7 @@ def create_budget(
   config: training_config.TrainConfig,
   optimizer: optimization.AdamWeightDecayOptimizer,
 ) -> Budget:
-  """Returns the budget that a config sets."""
+  """Returns a TimeBudget for a timed schedule, else a Budget of steps."""
   schedule = optimizer.schedule
   if isinstance(schedule, TimedWarmupLinearDecay):
     return TimeBudget(schedule)

@@ -52,7 +52,7 @@ class Mode(abc.ABC):
 
   @property
   def compiles_dropout_masks(self) -> bool:
-    """Whether XLA compiles each dropout mask of an uncompiled step."""
+    """Whether XLA compiles each dropout mask, although not the step itself."""
     return False
 
   @abc.abstractmethod
@@ -63,7 +63,7 @@ class Mode(abc.ABC):
     """
 
   def compile_step(self, function: Callable[[Features], Sums]) -> Any:
-    """Returns a tf.function of the whole step."""
+    """Returns a tf.function of the whole step on all replicas."""
     return _function(function)
 
 
@@ -104,8 +104,8 @@ class _Whole(Mode):
 
   def compile_gradients(self, function: _HalfFn) -> GradientsFn:
     if self._compiles_step:
-      # As a tf.function inside a compiled one, it would be compiled anew at
-      # every step whose batch has another width than the last.
+      # A tf.function inside the compiled step would be compiled anew at every
+      # step whose batch has another width than the last.
       return _undivided(function)
     compiled = _function(function, jit_compile=True)
     return _undivided(compiled) if _num_replicas() > 1 else _in_halves(compiled)
@@ -156,14 +156,17 @@ def _function(function: Callable, jit_compile: bool | None = None) -> Any:
 
 
 def _undivided(function: _HalfFn) -> GradientsFn:
-  """Computes a micro-batch in one call."""
+  """Returns a function that computes a micro-batch in one call."""
   return lambda features, weights, micro_batch: function(
     features, weights, micro_batch, 0
   )
 
 
 def _in_halves(function: _HalfFn) -> GradientsFn:
-  """Computes the halves of a micro-batch at the same time, if it has halves.
+  """Returns a function that computes both halves of a micro-batch in parallel.
+
+  On one core, or without static shapes and an even number of rows, the function
+  computes the micro-batch in one call.
 
   A program of XLA for a CPU leaves cores idle between its matrix products. Two
   programs that run at the same time fill these gaps.
@@ -174,8 +177,8 @@ def _in_halves(function: _HalfFn) -> GradientsFn:
   ) -> _SumsAndGradients:
     if not _has_halves(features) or _num_cores() == 1:
       return function(features, weights, micro_batch, 0)
-    # As tensors the indices are arguments of one program; Python's numbers
-    # would be constants of two.
+    # As tensors, the indices are arguments of one compiled program. Python
+    # numbers would be constants of two programs.
     first, second = (
       function(
         distribution.select_part(features, i, 2), weights, micro_batch, i

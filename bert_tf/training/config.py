@@ -28,7 +28,8 @@ class TrainConfig:
   learning_rate: float = settings.setting(
     5e-5, "Peak learning rate.", original=True
   )
-  # Settings of pre-training. Fine-tuning counts its steps from the data.
+  # Settings of pre-training; both numbers of steps are the 2018 release's.
+  # Fine-tuning computes its steps from num_train_epochs and the data.
   num_train_steps: int = 100000
   num_warmup_steps: int = 10000
   train_hours: float = 0.0

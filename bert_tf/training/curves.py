@@ -66,7 +66,7 @@ def plot(output_dir: str, plot_file: str, width: int = 1200) -> None:
 
   Args:
     output_dir: folder of the run.
-    plot_file: to write; its suffix is the format.
+    plot_file: picture to write, in the format of its suffix.
     width: pixels of the picture.
 
   Raises:
@@ -95,7 +95,7 @@ def plot(output_dir: str, plot_file: str, width: int = 1200) -> None:
 
 
 def _panels(training: Curves, evaluation: Curves) -> dict[str, list[str]]:
-  """Returns the names of the curves in each panel, by its title."""
+  """Returns the names of the curves in each panel, by the panel's title."""
   names = [n for n in (*training, *evaluation) if n not in _NOT_DRAWN]
   # Scores of one kind of entity or question are only in the results files.
   names = [n for n in names if not any(n.endswith(f"_{m}") for m in _TOTALS)]
@@ -129,7 +129,7 @@ def _draw(
 def _draw_schedule(axis: style.Axes, output_dir: str) -> None:
   """Draws the schedule behind the logged means of the learning rate.
 
-  It shows a warm-up that ends before the first log line.
+  Unlike the means, it also shows a warm-up that ends before the first log line.
   """
   settings = run_info.training_settings(output_dir)
   names = ("learning_rate", "num_train_steps", "num_warmup_steps")

@@ -16,7 +16,7 @@ _NUM_IN_A_ROW = 3
 
 
 class DivergedError(ValueError):
-  """The loss is far above the first, or a value is not finite."""
+  """A loss is far above the run's first loss, or a value is not finite."""
 
 
 class LossCheck:

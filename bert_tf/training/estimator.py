@@ -45,8 +45,8 @@ class Estimator:
 
   Attributes:
     model: the model.
-    optimizer: its optimizer, built by `train`.
-    train_step: one step, from features to the sums to log.
+    optimizer: the model's optimizer, built by `train`.
+    train_step: takes one step; maps features to the sums to log.
     was_interrupted: whether a signal ended the last call of `train`.
   """
 
@@ -56,8 +56,8 @@ class Estimator:
     objective: objective_lib.Objective,
     config: training_config.TrainConfig,
   ) -> None:
-    # First, since making the model takes seconds in which somebody may delete
-    # the files.
+    # Reads the files first, since making the model takes seconds in which
+    # somebody may delete them.
     self._run_files = run_folder.RunFiles(config.output_dir)
     backend.check_tensorflow()
     self.model = model_setup.build_model(model_fn, config)
@@ -89,8 +89,9 @@ class Estimator:
     """Trains to the end of the budget, or until SIGTERM or Ctrl-C.
 
     Starts from the newest checkpoint of output_dir, else from
-    init_checkpoint, else from random values. After a signal a checkpoint is
-    saved; the same call resumes from it and ends with the same weights.
+    init_checkpoint, else from random values. After a signal, saves a
+    checkpoint. The same call then resumes from it and ends with the same
+    weights as an uninterrupted run.
 
     Args:
       input_fn: returns the batches after a number of steps.
@@ -106,7 +107,7 @@ class Estimator:
       ValueError: if a checkpoint does not fit, or if the results lack
         best_metric.
       DivergedError: if the loss, the gradients or the weights are not finite,
-        or if the loss is far above the first. Nothing is saved then.
+        or if the loss is far above the first. These weights are not saved.
     """
     self.was_interrupted = False
     element_spec = input_fn(0).element_spec
@@ -169,7 +170,7 @@ class Estimator:
   def _log_end(
     self, step: int, received: str, evaluations: evaluation.PeriodicEvaluation
   ) -> None:
-    """Logs why training ended early and where the best checkpoint is."""
+    """Logs why training ended early, if so, and the best checkpoint, if any."""
     if evaluations.best():
       logging.info(
         "Kept in %s: %s.",
@@ -269,7 +270,8 @@ class Estimator:
   ) -> None:
     """Evaluates the current weights and logs the results."""
     start = time.monotonic()
-    self._run_files.put_back()  # They are copied next to the best checkpoint.
+    # Evaluating copies the run's files next to the best checkpoint.
+    self._run_files.put_back()
     weights = lora.tensors(self.model)
     weights[checkpoints.GLOBAL_STEP] = self.optimizer.iterations.value
     report.say(evaluations.run(weights))
@@ -289,7 +291,7 @@ class Estimator:
     return self._step
 
   def check_files(self) -> None:
-    """Checks that the run's files are still in its folder.
+    """Writes the files that describe the run again if somebody deleted them.
 
     Call it at the end of a run.
 
@@ -353,12 +355,16 @@ class Estimator:
     return {**results, checkpoints.GLOBAL_STEP: step}
 
   def predict(self, dataset: tf.data.Dataset) -> Iterator[Any]:
-    """Yields the outputs of each batch, as NumPy arrays."""
+    """Yields the outputs of each batch, as NumPy arrays.
+
+    Raises:
+      RuntimeError: if no weights were trained or loaded.
+    """
     self._weights_step()
     yield from self._evaluator.predict(dataset)
 
   def _weights_step(self) -> int:
-    """Returns the step of the weights in memory."""
+    """Returns the step of the weights; raises RuntimeError without weights."""
     if self._step is None:
       raise RuntimeError("no weights are loaded; call load_for_inference.")
     return self._step
@@ -388,7 +394,7 @@ class Estimator:
 
 
 class StopSignals:
-  """Records SIGTERM and Ctrl-C; only a second signal ends the process.
+  """Records SIGTERM and Ctrl-C; only a second such signal ends the process.
 
   Attributes:
     received: name of the signal; "" before one came.
@@ -415,7 +421,10 @@ class StopSignals:
 
 
 def _agree(pace: int, received: str) -> tuple[int, str]:
-  """Returns the slowest pace and a signal, if any, of all processes."""
+  """Returns the lowest steps per second and a signal, if any process has one.
+
+  The signal is "" if no process received one.
+  """
   processes = distribution.all_gather_objects(
     {"pace": pace, "received": received}
   )

@@ -16,8 +16,8 @@ from bert_tf.training import adapters
 
 Results = Mapping[str, float | int]
 
-# Below the folder of the run: the best checkpoint, its results and the history
-# of all evaluations.
+# Folder in output_dir for the best checkpoint, its results and HISTORY_FILE,
+# which holds all evaluations.
 BEST_DIR = "best"
 HISTORY_FILE = "evaluations.json"
 
@@ -40,7 +40,10 @@ def find_best_folder(output_dir: str) -> str | None:
 
 
 def read_best_results(folder: str) -> dict[str, float | int]:
-  """Returns the results of the checkpoint in a best folder.
+  """Returns the results of the best checkpoint of a run.
+
+  Args:
+    folder: from `find_best_folder`.
 
   Raises:
     ValueError: if the history has no results of this checkpoint.
@@ -72,7 +75,7 @@ def _read_history(path: str) -> dict[str, Any]:
 def _find_results(
   folder: str, evaluations: Sequence[dict[str, float | int]]
 ) -> dict[str, float | int] | None:
-  """Returns the evaluation of a folder's newest checkpoint; None without."""
+  """Returns the evaluation of a folder's newest checkpoint; None if missing."""
   path = checkpoints.find_latest(folder) or ""
   step = path.rpartition("-")[2]
   return next(
@@ -94,14 +97,15 @@ def _index_of_best(metric: str, evaluations: Sequence[Results]) -> int:
 class PeriodicEvaluation:
   """Evaluates at regular steps and saves the best checkpoint in best/.
 
-  Evaluations up to `first_step` are read from the folder of the run, so a
-  resumed run has the same best checkpoint and stops at the same step.
+  Evaluations up to `first_step` are read from the folder of the run. A resumed
+  run therefore has the same best checkpoint and stops at the same step.
 
   Args:
     evaluate: evaluates the current weights. May be None if every_steps is 0.
     output_dir: folder of the run.
     every_steps: steps between two evaluations; 0 for no evaluations.
-    metric: name of the result that decides. May be None if every_steps is 0.
+    metric: name of the result that decides which checkpoint is best. May be
+      None if every_steps is 0.
     patience: evaluations in a row without a better result after which training
       stops; 0 for never.
     first_step: steps of earlier runs.
@@ -135,7 +139,7 @@ class PeriodicEvaluation:
     return interval - step % interval
 
   def is_due(self, step: int, is_last: bool) -> bool:
-    """Returns whether to evaluate after this step. The last one always is."""
+    """Returns whether to evaluate now: every `every_steps` and at the end."""
     return bool(self._every_steps) and (
       is_last or step % self._every_steps == 0
     )

@@ -23,7 +23,7 @@ class Evaluator:
 
   Args:
     model: the model.
-    objective: its losses and metrics.
+    objective: losses and metrics of the model's task.
   """
 
   def __init__(
@@ -63,7 +63,7 @@ class Evaluator:
       sums, outputs = self.evaluate_batch(features)
       if on_outputs:
         on_outputs(outputs, features)
-      # In float64, since a data set is larger than a batch.
+      # Adds up in float64, since a data set has far more terms than a batch.
       sums = tf.nest.map_structure(lambda t: np.float64(t.numpy()), sums)
       totals = objective_lib.add(totals, sums)
     if totals is None:
@@ -87,7 +87,7 @@ class Evaluator:
     return _cut_filling(outputs, features)
 
   def _fill_up(self, features: Features) -> Features:
-    """Adds rows of zeros up to the size of the first batch, on a TPU."""
+    """On TPUs, adds rows of zeros up to the size of the largest batch yet."""
     if not distribution.needs_full_batches():
       return features
     num_rows = _num_rows(features)
@@ -118,7 +118,7 @@ class Evaluator:
     return totals, distribution.gather_outputs(sums.outputs)
 
   def _predict_replicas(self, features: Features) -> Any:
-    """Returns the outputs of a batch."""
+    """Returns the outputs of a batch from all replicas."""
 
     def predict(features: Features) -> Any:
       features = distribution.select_replica_part(features)

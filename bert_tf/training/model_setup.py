@@ -61,7 +61,7 @@ def create_optimizer(
 
 @contextlib.contextmanager
 def _initial_values(seed: int) -> Iterator[None]:
-  """A scope in which new variables get the initial values of a seed.
+  """Within this scope, `seed` determines the initial values of new variables.
 
   Keras' initializers draw their seeds from Python's global generator, whose
   state is restored at the end.

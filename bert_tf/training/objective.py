@@ -74,7 +74,7 @@ class Objective:
   def unused_variables(self, model: keras.Model) -> list[keras.Variable]:
     """Returns the trainable variables that the loss does not depend on.
 
-    The pooler in question answering, for example. As in the original, these
+    An example is the pooler in question answering. As in the original, these
     variables have no moments and no weight decay.
     """
     return getattr(model, "unused_variables", [])

@@ -16,15 +16,15 @@ from bert_tf.training import objective as objective_lib
 
 T = TypeVar("T")
 
-# A training run has at least this many reports, if it has as many steps.
+# Minimum number of reports of a training run with at least this many steps.
 _MIN_REPORTS = 20
 
-# Between two log lines of `track`, if there is no terminal.
+# Seconds between two log lines of `track`, if there is no terminal.
 _SECONDS_BETWEEN_LINES = 30
 
 
 class Progress:
-  """Reports the progress of a training run every log_every_steps.
+  """Reports the progress of a training run at least every log_every_steps.
 
   Args:
     output_dir: folder of the run, for events.
@@ -47,7 +47,7 @@ class Progress:
     self._batch_size = batch_size
     self._log_every_steps = log_every_steps
     self._sums: Sums | None = None
-    # The step and the time at which the measurement of the speed began.
+    # Step and time at which the current measurement of the speed began.
     self._clock: tuple[int, float] | None = None
     self._writer = events_writer(output_dir)
     self._bar = tqdm.tqdm(
@@ -134,7 +134,7 @@ def track(
   """Yields items and shows their number, on a bar or as log lines.
 
   Args:
-    items: to yield.
+    items: items to yield.
     what: the activity, for example "evaluating".
     unit: the name of an item, for example "batch".
     total: number of items; None if unknown.
@@ -159,7 +159,7 @@ def _has_bar() -> bool:
 
 
 def events_writer(folder: str) -> tf.summary.SummaryWriter:
-  """Returns a writer of events. Only that of the chief writes."""
+  """Returns a writer of events to a folder; only the chief's writes."""
   if not distribution.is_chief():
     return tf.summary.create_noop_writer()
   return tf.summary.create_file_writer(folder)

@@ -121,7 +121,7 @@ def check_lora_alpha(
   """Checks that a resumed run scales LoRA's updates as before.
 
   Raises:
-    ValueError: if its checkpoint was trained with another lora_alpha.
+    ValueError: if the newest whole checkpoint has another lora_alpha.
   """
   if not lora_rank:
     return
@@ -182,8 +182,8 @@ def _load_newest(output_dir: str, load: Callable[[str], T]) -> T | None:
   """Returns `load(path)` of the newest checkpoint; None without one.
 
   Raises:
-    ValueError: if it is damaged or not finite. The message names the
-      checkpoint to use instead.
+    ValueError: if this checkpoint is damaged or not finite. The message names
+      an older one to use instead, if any.
   """
   path = checkpoints.find_latest(output_dir)
   if path is None:
@@ -229,7 +229,11 @@ def _load_newest_whole(output_dir: str, load: Callable[[str], T]) -> T | None:
 def _initialize(
   model: keras.Model, config: training_config.TrainConfig
 ) -> list[str]:
-  """Loads init_checkpoint and adapter; returns the names left random."""
+  """Loads init_checkpoint and lora_adapter, if any.
+
+  Returns:
+    The names of the variables that keep their random values.
+  """
   if config.init_checkpoint:
     adapter, encoder_only = config.lora_adapter, config.encoder_only
     # An adapter includes the head that was trained with it.

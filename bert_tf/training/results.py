@@ -13,17 +13,17 @@ from bert_tf.files import atomic, json_text
 def write_results(
   path: str, results: Mapping[str, float | int], first: Sequence[str] = ()
 ) -> None:
-  """Writes and logs `key = value` lines, sorted by name.
+  """Writes and logs `key = value` lines, sorted by name after `first`.
 
   Args:
     path: file to write.
     results: values by name.
-    first: names whose lines come before all others.
+    first: names whose lines come before all others, also sorted.
   """
   lines = []
   for name in sorted(results, key=lambda name: (name not in first, name)):
     value = results[name]
-    # With the digits of a float32, as in the original.
+    # Prints the digits of a float32, as the original does.
     text = str(value) if isinstance(value, int) else str(np.float32(value))
     lines.append(f"{name} = {text}")
     logging.info("  %s = %s", name, text)
@@ -33,7 +33,7 @@ def write_results(
 def write_probabilities(
   output_dir: str, probabilities: np.ndarray, objects: Iterable[Any]
 ) -> None:
-  """Writes the predictions of a test set.
+  """Writes the predictions of a test set to two files.
 
   Args:
     output_dir: folder of the run.

@@ -18,9 +18,9 @@ from bert_tf.training import progress
 
 
 def add(output_dir: str, config: settings.Dataclass) -> None:
-  """Adds this command to commands.jsonl and to TensorBoard.
+  """Adds this process's command to commands.jsonl and to TensorBoard.
 
-  TensorBoard shows it under text and hparams.
+  TensorBoard shows it under text and hparams. Only the chief writes.
 
   Raises:
     OSError: if a file cannot be written.

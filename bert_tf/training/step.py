@@ -118,7 +118,7 @@ class TrainingStep:
       features: the micro-batch, or a half of it.
       weights: weights of the losses over the whole batch.
       micro_batch: int []. Its index among those of all replicas.
-      half: 0 or 1.
+      half: index of the half, 0 or 1; 0 for a whole micro-batch.
     """
     # The seeds are also those of the backward pass, in which layers under
     # gradient checkpointing draw their masks again.
@@ -146,9 +146,10 @@ class TrainingStep:
   def _dropout_seeds(
     self, micro_batch: tf.Tensor, half: tf.Tensor | int
   ) -> contextlib.AbstractContextManager:
-    """A scope whose dropout masks depend only on seed, step and part.
+    """Within this scope, dropout masks depend only on seed, step and part.
 
-    A resumed run therefore draws the masks of an uninterrupted one.
+    The part is the micro-batch and its half. A resumed run therefore draws the
+    masks of an uninterrupted one.
     """
     seeds = getattr(self._model, "seed_generator", None)
     if not isinstance(seeds, dropout.Seeds):
@@ -205,7 +206,7 @@ class TrainingStep:
     self._loop = tf.function(self._run_loop, autograph=False)
 
   def _run_replicas(self, features: Features) -> Sums:
-    """Takes the step on all replicas."""
+    """Takes the step on all replicas; returns the sums to log."""
     sums = self._strategy.run(self._replica_step, (features,))
     # The sums are the same on every replica.
     return tf.nest.map_structure(
@@ -213,7 +214,7 @@ class TrainingStep:
     )
 
   def _run_loop(self, batches: tf.data.Iterator, num_steps: tf.Tensor) -> Sums:
-    """Takes steps in a loop in the graph."""
+    """Takes steps in a loop in the graph; returns the totals of their sums."""
     # The loop starts from zeros, not from a first step, since TensorFlow would
     # optimize the graph of the step twice: in the loop and before it.
     zeros = tf.nest.map_structure(

@@ -16,12 +16,13 @@ from bert_tf.training import compilation
 from bert_tf.training import config as training_config
 from bert_tf.training import step as step_lib
 
-# Next to the checkpoints, since modes differ in the last bits of the weights: a
-# resumed run stays in the mode of its first steps.
+# The chosen mode, stored next to the checkpoints. Modes differ in the last bits
+# of the weights, so a resumed run must stay in the mode of its first steps.
 FILE = "use_xla.json"
 
-# Below these, neither timing nor compiling pays off. Compiling takes 5 to 40
-# seconds; CLUSTERED compiles a second time and has five slow steps more.
+# Steps of a run, and seconds left for it, below which neither timing nor
+# compiling pays off. Compiling takes 5 to 40 seconds. Timing CLUSTERED costs a
+# second compilation and five more slow steps.
 _MIN_STEPS = 200
 _MIN_SECONDS = 120.0
 _MIN_SECONDS_FOR_CLUSTERED = 600.0
@@ -80,8 +81,9 @@ def choose_step(
 
   Args:
     train_step: in the mode PLAIN.
-    variables: all that a step changes. They have their values again afterwards.
-    batches: to time steps on.
+    variables: all variables that a step changes. Their values are restored
+      after the timing.
+    batches: batches to time steps on.
     output_dir: folder of the run.
     seconds_left: returns the seconds that the rest of the run takes, given the
       seconds of a step.
@@ -136,7 +138,10 @@ def choose_mode(
 
 
 def _time_step(take_step: Callable[[], object]) -> float:
-  """Returns each process's fastest step in seconds, maximum over processes."""
+  """Returns the seconds of a step.
+
+  Takes the fastest step of each process, and of these times the longest.
+  """
   times = []
   for _ in range(1 + _NUM_TIMED_STEPS):
     start = time.monotonic()
