@@ -53,7 +53,7 @@ class DamagedCheckpointError(ValueError):
   def __str__(self) -> str:
     if self._path and (older := usable_before(self._path)):
       self._advice = f"To use an older one, give {older}."
-    self._path = ""  # Searches only once.
+    self._path = ""  # Later calls reuse the advice.
     return f"{self.fault} {self._advice}".rstrip()
 
 

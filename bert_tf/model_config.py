@@ -144,7 +144,7 @@ class BertConfig:
 
   @classmethod
   def original_keys(cls) -> list[str]:
-    """Returns the keys that the original's files and Hugging Face's have."""
+    """Returns the keys that the original's and Hugging Face's files share."""
     names = [field.name for field in dataclasses.fields(cls)]
     return [n for n in names if n not in (*OWN_KEYS, "unknown")]
 

@@ -37,7 +37,9 @@ _are_dropped = False  # Set by `drop_notes`.
 
 
 def drop_notes() -> None:
-  """Drops notes until the process ends. Python's own stderr is not filtered.
+  """Drops other packages' notes from stderr until the process ends.
+
+  Text that Python writes to `sys.stderr` is not filtered.
 
   A separate process filters the lines, so that the last lines before a crash
   are not lost.

@@ -253,7 +253,7 @@ def _differing_vocab(folder: str) -> Iterator[str]:
 
 
 def _list_others(name: str, tokens: Any) -> Iterator[str]:
-  """Yields the name and the first tokens that are not BERT's, if any."""
+  """Yields one text, NAME TOKENS, if some are not BERT's special tokens."""
   if not isinstance(tokens, Iterable) or isinstance(tokens, str):
     tokens = [tokens] if tokens else []
   contents = dict.fromkeys(_get_content(token) for token in tokens)

@@ -21,7 +21,7 @@ from bert_tf.tensor import Tensor
 
 
 def look_up(table: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
-  """Returns rows of a table, and the table itself for a product.
+  """Returns rows of a table, and the table for the product of the logits.
 
   One gradient of the table covers both outputs.
 

@@ -31,7 +31,7 @@ from bert_tf.training import estimator
 
 T = TypeVar("T")
 
-# Number of characters to read for the estimate.
+# Number of characters of the input to read for the plan's estimates.
 _SAMPLE_CHARS = 500_000
 
 # Bytes of text per byte of input (without .gz or .bz2); 1 for other formats.

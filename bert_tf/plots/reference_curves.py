@@ -40,9 +40,9 @@ AXES = {
 
 _COLUMNS = ("part", "name", "step", "word_pieces", "mean", "low", "high")
 
-# The band of a few seeds may be narrow by chance, so both sides are widened by
-# this fraction of the mean. Accuracies start near 0, so their bands are widened
-# by at least _MIN_ACCURACY_SLACK.
+# The band of a few seeds may be narrow by chance, so it is extended above and
+# below by this fraction of the mean. Accuracies start near 0, so their bands
+# are extended by at least _MIN_ACCURACY_SLACK.
 TOLERANCE = 0.05
 _MIN_ACCURACY_SLACK = 0.01
 

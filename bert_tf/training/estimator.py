@@ -394,10 +394,10 @@ class Estimator:
 
 
 class StopSignals:
-  """Records SIGTERM and Ctrl-C; only a second such signal ends the process.
+  """Records SIGTERM and Ctrl-C; a second one of the same kind ends the process.
 
   Attributes:
-    received: name of the signal; "" before one came.
+    received: name of the last signal; "" before one came.
   """
 
   def __init__(self) -> None:

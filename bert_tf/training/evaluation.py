@@ -129,8 +129,8 @@ class PeriodicEvaluation:
     self._metric = metric or ""
     self._patience = patience
     self._evaluations = self._read_earlier(first_step) if every_steps else []
-    # Results of the checkpoint in best/. None if its step is after first_step:
-    # this run repeats the step, perhaps with another result.
+    # Results of the checkpoint in best/. None without one, or if its step is
+    # after first_step: this run takes that step again.
     self._best = _find_results(self._folder, self._evaluations)
 
   def steps_to_next(self, step: int) -> int:

@@ -77,7 +77,7 @@ def choose_step(
   output_dir: str,
   seconds_left: Callable[[float], float],
 ) -> step_lib.TrainingStep:
-  """Returns the step in its fastest mode, which is written to use_xla.json.
+  """Returns the step in its fastest mode; writes the mode to use_xla.json.
 
   Args:
     train_step: in the mode PLAIN.

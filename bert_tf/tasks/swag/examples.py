@@ -75,8 +75,8 @@ def own_files(
 
   Raises:
     ValueError: if numbers and names of columns are mixed, if there are numbers
-      with JSON lines, if a required column is missing or repeated, or if a TSV
-      or CSV file has a single column of choices.
+      with JSON lines, if a required column is empty, if a column of choices is
+      repeated, or if a TSV or CSV file has a single column of choices.
   """
   if not all((context_column, label_column, choice_columns, *choice_columns)):
     raise ValueError(
