@@ -18,9 +18,9 @@ from keras import ops
 from bert_tf.layers import serialization
 from bert_tf.tensor import Tensor
 
-# The positions that a position attends to: all of its input (BERT); itself and
-# those before it; itself and those after it. Devlin et al. 2019, section 5.1,
-# compare BERT with a left-to-right model.
+# What a position attends to. BOTH: all of its input (BERT). LEFT_TO_RIGHT:
+# itself and those before it. RIGHT_TO_LEFT: itself and those after it.
+# Devlin et al. 2019, section 5.1, compare BERT with a left-to-right model.
 BOTH = "both"
 LEFT_TO_RIGHT = "left_to_right"
 RIGHT_TO_LEFT = "right_to_left"

@@ -41,7 +41,7 @@ _MAX_CHARS = 500
 
 
 def documents(packages: Sequence[str] = ()) -> Iterator[list[str]]:
-  """Yields the documents as lists of sentences, in a fixed order.
+  """Yields the documents of Python, then of packages, as lists of sentences.
 
   A document is a help topic or a module with at least five sentences of four
   words or more. Small modules of one folder are joined into one document.

@@ -149,11 +149,14 @@ class TaskModel(abc.ABC):
     Raises ValueError if an input is missing, unknown, empty or not a text.
     """
     texts = inputs_lib.texts_by_name(index, row, self.inputs)
-    needed = set(self.inputs[: self.num_required])
-    if not needed <= texts.keys() <= set(self.inputs):
+    needed = self.inputs[: self.num_required]
+    if not set(needed) <= texts.keys() <= set(self.inputs):
+      optional = "".join(
+        f" and may have {name}" for name in self.inputs[self.num_required :]
+      )
       raise ValueError(
         f"row {index} has {', '.join(map(str, texts)) or 'nothing'}; it needs "
-        f"{' and '.join(self.inputs)}."
+        f"{' and '.join(needed)}{optional}."
       )
     for name, value in texts.items():
       where = f"{name} of row {index}"

@@ -92,9 +92,9 @@ def make_tokenizer(
 def resolve(
   user: Case, saved: Case, source: str, vocab_file: str | None
 ) -> Case:
-  """Resolves both settings: the user's, else the saved ones, else a guess.
+  """Resolves do_lower_case and strip_accents: the user's, else the saved value.
 
-  Only do_lower_case can be guessed.
+  Without either, do_lower_case is guessed from the vocabulary.
 
   Args:
     user: the user's settings.

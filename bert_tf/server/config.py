@@ -47,8 +47,8 @@ class ServerConfig:
   )
   max_windows: int = settings.setting(
     512,
-    "Maximum windows of long texts in a request (counted with one word piece "
-    "per byte), or choices; more are rejected with status 413.",
+    "Maximum windows of long texts, or choices, in a request. More get status "
+    "413. Windows are counted as if each byte were a word piece.",
     minimum=1,
   )
   max_answer_values: int = settings.setting(

@@ -192,7 +192,7 @@ def _list_columns(
 
 
 def select_usual_data(all_rows: Sequence[rows.Row]) -> list[rows.Row]:
-  """Returns the rows with the most common text and, per task, task data.
+  """Returns the rows of the most common text and of each task's common data.
 
   Results from different data are therefore never compared.
   """

@@ -116,8 +116,8 @@ class BenchmarkConfig:
   )
   model: str | None = settings.setting(
     None,
-    "serving: model for serve.py; needs aiohttp. predict, finetune: a model "
-    "folder.",
+    "Model to measure. serving: as for serve.py; this benchmark needs aiohttp. "
+    "predict, finetune: a model folder.",
   )
   num_clients: int = settings.setting(
     50, "serving: number of concurrent clients.", minimum=1

@@ -102,6 +102,15 @@ def test_a_row_without_a_label_or_a_text_is_named(
   assert not (tmp_path / "out").exists()
 
 
+def test_an_unknown_input_is_refused_with_the_needed_and_optional_ones(
+  bert, tmp_path
+):
+  model = new("Classifier", bert, tmp_path / "out")
+  match = "row 0 has txt; it needs text and may have text_b"
+  with pytest.raises(ValueError, match=match):
+    model.fit([{"txt": "the of"}], ["x"])
+
+
 def test_the_label_of_a_choice_may_be_a_float(bert, tmp_path):
   rows, labels = LEARNED["MultipleChoice"]
   model = new("MultipleChoice", bert, tmp_path)

@@ -145,7 +145,7 @@ class Answerer:
     spans = Spans(
       tf.gather_nd(firsts, start),
       tf.gather_nd(lasts, end),
-      # The original adds Python floats.
+      # float64, since the original adds Python floats.
       tf.cast(tf.gather_nd(start_logits, start), tf.float64),
       tf.cast(tf.gather_nd(end_logits, end), tf.float64),
     )
