@@ -99,9 +99,11 @@ class Embeddings(bert_layer.BertLayer):
       ops.one_hot(inputs.segment_ids, config.type_vocab_size, dtype=dtype),
       ops.cast(self.token_type_embeddings, dtype),
     )
-    # Sliced first, as in the original, which also makes the gradient dense.
+    # A slice, as in the original: its gradient is dense, and the sum below
+    # fails on every device if the input is longer than the table.
     length = ops.shape(inputs.input_ids)[1]
-    table = ops.cast(self.position_embeddings[:length], dtype)
-    positions = ops.take(table, inputs.position_ids, axis=0)
+    positions = ops.cast(self.position_embeddings[:length], dtype)
+    if inputs.is_packed:  # Otherwise position_ids are 0 to F - 1.
+      positions = ops.take(positions, inputs.position_ids, axis=0)
     output = self.layer_norm(ops.cast(words, dtype) + segments + positions)
     return self.drop_out(output, training)

@@ -210,9 +210,9 @@ def test_batches_of_all_shapes_share_a_trace(monkeypatch):
   embed = modeling.Embeddings.call
   shapes = []
 
-  def watched(self, input_ids, **settings):
-    shapes.append(tuple(input_ids.shape))
-    return embed(self, input_ids, **settings)
+  def watched(self, inputs, **settings):
+    shapes.append(tuple(inputs.input_ids.shape))
+    return embed(self, inputs, **settings)
 
   monkeypatch.setattr(modeling.Embeddings, "call", watched)
   assert len(extracted(["the " * i for i in range(9)])) == 9
