@@ -49,22 +49,16 @@ class BiLstmReader(BertReader):
   def sequence_output(self, features: Features, training: bool) -> Tensor:
     """Returns the output at each position, float [B, F, D]."""
     hidden = super().sequence_output(features, training)
-    return self._layer(hidden, mask=ops.greater(_input_mask(features), 0))
+    input_mask = model_inputs.get_input_mask(features)
+    return self._layer(hidden, mask=ops.greater(input_mask, 0))
 
   def summary(self, features: Features, training: bool) -> Tensor:
     """Returns the last output of each direction, concatenated, float [B, D]."""
     hidden = self.sequence_output(features, training)
-    last_positions = model_inputs.last_positions(_input_mask(features))
+    input_mask = model_inputs.get_input_mask(features)
+    last_positions = model_inputs.last_positions(input_mask)
     return bilstm.summarise(hidden, last_positions)
 
   def unused_variables(self, reads_summary: bool) -> list[keras.Variable]:
     """Returns the variables of BERT that these outputs do not depend on."""
     return super().unused_variables(reads_summary=False)
-
-
-def _input_mask(features: Features) -> Tensor:
-  """Returns `input_mask`, all 1 if missing."""
-  input_mask = features.get("input_mask")
-  if input_mask is None:
-    return ops.ones_like(features["input_ids"])
-  return input_mask
