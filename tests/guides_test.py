@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-from bert_tf import modeling
 from bert_tf.convert import model_size
 from bert_tf.pipeline import config as pipeline_config
+from tests.support import released_sizes
 
 TEXT = (
   pathlib.Path(__file__).resolve().parents[1] / "docs" / "guides.md"
@@ -24,15 +24,7 @@ PEAKS = {"A100": 312e12, "v5e-8": 8 * 197e12}
 
 def count_operations(num_layers, width, vocab_size, length):
   """Returns the operations of a training step with one instance."""
-  config = modeling.BertConfig(
-    vocab_size=vocab_size,
-    hidden_size=width,
-    num_hidden_layers=num_layers,
-    num_attention_heads=width // 64,
-    intermediate_size=4 * width,
-    max_position_embeddings=512,
-    type_vocab_size=2,
-  )
+  config = released_sizes.make_config(num_layers, width, vocab_size)
   batch = model_size.BatchSizes(
     train_batch_size=1,
     max_seq_length=length,

@@ -5,26 +5,14 @@ import re
 
 import pytest
 
-from bert_tf import modeling
 from bert_tf.convert import model_size
+from tests.support import released_sizes
 
 DOCS = pathlib.Path(__file__).resolve().parents[1] / "docs"
 SIZES = {"BERT-Base": (12, 768), "BERT-Large": (24, 1024)}
 MEMORY_GIB = (8, 12, 16, 24, 40, 80)
 SHARE_USED = 0.9
 GIB = 2**30
-
-
-def config(num_layers, width, vocab_size=30522):
-  return modeling.BertConfig(
-    vocab_size=vocab_size,
-    hidden_size=width,
-    num_hidden_layers=num_layers,
-    num_attention_heads=width // 64,
-    intermediate_size=4 * width,
-    max_position_embeddings=512,
-    type_vocab_size=2,
-  )
 
 
 def largest_batches(model, length):
@@ -49,7 +37,7 @@ def test_the_batches_that_fit_are_computed():
     batches = [int(cell.replace(",", "")) for cell in cells.split(" | ")]
     table[name, int(length)] = batches
   assert table == {
-    (name, length): largest_batches(config(*size), length)
+    (name, length): largest_batches(released_sizes.make_config(*size), length)
     for name, size in SIZES.items()
     for length in (64, 128, 256, 384, 512)
   }
@@ -63,7 +51,9 @@ def test_the_parameters_of_released_models_are_computed():
   numbers = [[int(cell.replace(",", "")) for cell in row] for row in rows]
   assert len(numbers) == 8
   for num_layers, width, vocab_size, parameters in numbers:
-    terms = model_size.encoder_parameters(config(num_layers, width, vocab_size))
+    terms = model_size.encoder_parameters(
+      released_sizes.make_config(num_layers, width, vocab_size)
+    )
     assert model_size.total(terms) == parameters
 
 
@@ -73,6 +63,6 @@ def test_the_parameters_of_the_smaller_models_are_computed():
   assert len({tuple(cell[1:3]) for cell in cells}) == 24
   for millions, num_layers, width, num_heads in cells:
     assert int(num_heads) == int(width) // 64
-    model = config(int(num_layers), int(width))
+    model = released_sizes.make_config(int(num_layers), int(width))
     parameters = model_size.total(model_size.encoder_parameters(model))
     assert float(millions) == pytest.approx(parameters / 1e6, abs=0.051)
