@@ -15,16 +15,15 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
   """Returns the page; cli.md with a table of flags for each command."""
   if page.file.src_uri != PAGE:
     return markdown
-  sections = [section(name, module) for name, module in main.COMMANDS.items()]
+  sections = [section(name) for name in main.COMMANDS]
   return "\n\n".join([markdown.rstrip(), *sections]) + "\n"
 
 
 @functools.cache
-def section(name: str, module: str) -> str:
+def section(name: str) -> str:
   """Returns a heading and a table with the flags of a command."""
-  code = f"import bert_tf.cli.{module} as command; command.run()"
   xml = subprocess.run(
-    [sys.executable, "-c", code, "--helpxml"],
+    [sys.executable, "-m", "bert_tf", name, "--helpxml"],
     capture_output=True,
     text=True,
     check=False,  # absl ends with status 1 after its help.
@@ -32,8 +31,8 @@ def section(name: str, module: str) -> str:
   rows = [f"### {name}", "", "| flag | default | meaning |", "|---|---|---|"]
   for flag in ElementTree.fromstring(xml).iter("flag"):
     texts = {part.tag: part.text or "" for part in flag}
-    if not texts["file"].startswith(("Required", "Optional", "Flags")):
-      continue  # A flag of absl itself.
+    if texts["file"].startswith("absl."):
+      continue
     required = texts["file"].startswith("Required")
     default = "required" if required else texts["default"]
     meaning = " ".join(texts["meaning"].split()).replace("|", r"\|")

@@ -1,7 +1,7 @@
 r"""Learns a WordPiece vocabulary from text.
 
-bert-tf build-vocab --input_file=corpus.txt --output_file=vocab.txt \
-    --vocab_size=30522
+bert-tf build-vocab --input_file=corpus.txt \
+    --output_file=vocab.txt --vocab_size=30522
 """
 
 import dataclasses

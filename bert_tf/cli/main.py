@@ -4,7 +4,8 @@ import difflib
 import importlib
 import sys
 
-from bert_tf.cli import command
+import bert_tf
+from bert_tf.cli import command, flag_texts
 
 # The module of each command.
 COMMANDS = {
@@ -29,6 +30,14 @@ COMMANDS = {
   "compare-curve": "compare_curve",
 }
 
+# The first command of each group of the help.
+_GROUPS = {
+  "build-corpus": "Data",
+  "pretrain": "Train and evaluate",
+  "extract-features": "Predict and serve",
+  "convert": "Convert and inspect",
+}
+
 # Commands that only a checkout has, and their scripts.
 _SCRIPTS = {
   "ablations": "run_scripts/ablations.py",
@@ -43,6 +52,9 @@ def run() -> None:
     with command.exit_with_reader():
       print(_help())
     sys.exit()
+  if name == "--version":
+    print(f"bert-tf {bert_tf.__version__}")
+    sys.exit()
   if name not in COMMANDS:
     sys.exit(f"bert-tf: error: {_unknown_command(name)}")
   sys.argv = [f"bert-tf {name}", *arguments]
@@ -51,11 +63,14 @@ def run() -> None:
 
 def _help() -> str:
   """Returns the help: the first docstring line of each command's module."""
-  lines = [str(__doc__), ""]
+  lines = [str(__doc__)]
   for name, module in COMMANDS.items():
+    if name in _GROUPS:
+      lines += ["", f"{_GROUPS[name]}:"]
     text = importlib.import_module(f"bert_tf.cli.{module}").__doc__ or ""
-    lines.append(f"  {name:24}{text.splitlines()[0]}")
-  return "\n".join([*lines, "", "bert-tf COMMAND --help explains its flags."])
+    lines.append(flag_texts.entry(name, text.splitlines()[0]))
+  lines += ["", "bert-tf COMMAND --help shows an example and the main flags."]
+  return "\n".join([*lines, "bert-tf --version prints the version."])
 
 
 def _unknown_command(name: str) -> str:

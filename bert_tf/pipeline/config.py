@@ -111,54 +111,85 @@ class PipelineConfig:
   text: str = settings.setting(
     help="Text to pre-train on: comma-separated files and globs of Wikipedia "
     "dumps, JSON lines, Parquet or plain text, also .gz and .bz2. pydoc is the "
-    "documentation of this Python."
+    "documentation of this Python.",
+    topic=settings.DATA,
   )
   output_dir: str = settings.setting(
     help="Folder for the model and its card, README.md. Data goes to its "
     "subfolder data/.",
     writes="folder",
+    topic=settings.CHECKPOINTS,
   )
   size: str = settings.setting(
     "tiny",
     "Size of the model, as layers x width: tiny 2 x 128, mini 4 x 256, small "
     "4 x 512, medium 8 x 512, base 12 x 768.",
     choices=tuple(SIZES),
+    topic=settings.MODEL,
+    main=True,
   )
   train_hours: float = settings.setting(
-    0.0, "Training time in hours, without preparing the data.", minimum=0.0
+    0.0,
+    "Training time in hours, without preparing the data.",
+    minimum=0.0,
+    topic=settings.TRAINING,
+    alternatives=("train_minutes",),
   )
   train_minutes: float = settings.setting(
-    0.0, "Training time in minutes; added to train_hours.", minimum=0.0
+    0.0,
+    "Training time in minutes; added to train_hours.",
+    minimum=0.0,
+    topic=settings.TRAINING,
   )
   reading: text_config.TextConfig
   pydoc_packages: str = settings.setting(
     "",
     "Comma-separated names of installed packages. Their documentation is added "
     "to that of Python when the input is pydoc.",
+    topic=settings.DATA,
   )
   do_lower_case: bool | None = settings.setting(
     None,
     "Whether to lower-case the text and strip accents: true, false or auto "
     "(default; None in Python). auto: false for languages whose marks are part "
     "of letters, such as Thai or Hindi, otherwise true.",
+    topic=settings.MODEL,
+    main=True,
   )
   vocab_size: int | None = settings.setting(
-    None, "Number of vocabulary entries. Default: by size.", minimum=100
+    None,
+    "Number of vocabulary entries. Default: by size.",
+    minimum=100,
+    topic=settings.MODEL,
   )
   max_seq_length: int = settings.setting(
-    128, "Maximum word pieces per sequence.", minimum=16, maximum=512
+    128,
+    "Maximum word pieces per sequence.",
+    minimum=16,
+    maximum=512,
+    topic=settings.DATA,
+    main=True,
   )
   eval_fraction: float = settings.setting(
     0.05,
     "Fraction of the documents held out for evaluation.",
     minimum=0.001,
     maximum=0.5,
+    topic=settings.DATA,
   )
   train_batch_size: int | None = settings.setting(
-    None, "Sequences per batch. Default: by size.", minimum=1
+    None,
+    "Sequences per batch. Default: by size.",
+    minimum=1,
+    topic=settings.TRAINING,
+    main=True,
   )
   learning_rate: float | None = settings.setting(
-    None, "Peak learning rate. Default: by size.", minimum=1e-9
+    None,
+    "Peak learning rate. Default: by size.",
+    minimum=1e-9,
+    topic=settings.TRAINING,
+    main=True,
   )
   initial_values: str | None = settings.setting(
     None,
@@ -166,6 +197,7 @@ class PipelineConfig:
     "positions; cooccurrence: also embeddings from co-occurrence counts. "
     "Default: by size, cooccurrence for tiny, otherwise random.",
     choices=pretraining_config.INITIAL_VALUES,
+    topic=settings.MODEL,
   )
   masked_lm_prob: float | None = settings.setting(
     None,
@@ -173,20 +205,30 @@ class PipelineConfig:
     "Default: by size, 0.25 for tiny, otherwise 0.15.",
     minimum=0.001,
     maximum=1.0,
+    topic=settings.MASKING,
   )
   no_nsp: bool | None = settings.setting(
     None,
     "Whether to train without next-sentence prediction, on continuous text: "
     "true, false or auto (default; None in Python), which is true for tiny.",
+    topic=settings.TRAINING,
   )
   num_workers: int = settings.setting(
-    os.cpu_count() or 1, "Processes for preparing the data.", minimum=1
+    os.cpu_count() or 1,
+    "Processes for preparing the data.",
+    minimum=1,
+    topic=settings.DEVICES,
+    main=True,
   )
-  seed: int = settings.setting(12345, "Seed of all random choices.")
+  seed: int = settings.setting(
+    12345, "Seed of all random choices.", topic=settings.TRAINING
+  )
   dry_run: bool = settings.setting(
     False,
     "Print the plan (time, disk and memory, from a measurement of a few "
     "seconds) and exit.",
+    topic=settings.STEPS,
+    main=True,
   )
 
   def __post_init__(self) -> None:
