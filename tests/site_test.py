@@ -50,6 +50,22 @@ def test_the_command_line_page_has_every_command():
     assert f"bert_tf.cli.{main.COMMANDS[name]}" in path.read_text()
 
 
+def test_the_command_line_page_has_the_groups_of_the_help():
+  groups = {}
+  for name in main.COMMANDS:
+    if name in main._GROUPS:
+      title = main._GROUPS[name].lower()
+    groups.setdefault(title, set()).add(name)
+  text = (DOCS / "cli.md").read_text()
+  tables = re.findall(
+    r"^\| ([\w ]+) \| \| script \|\n((?:\|.*\n)+)", text, re.M
+  )
+  names = {
+    t: set(re.findall(r"^\| `([\w-]+)`", rows, re.M)) for t, rows in tables
+  }
+  assert names == groups
+
+
 def test_the_site_gets_a_table_of_flags_for_a_command():
   section = load_hook("cli_reference").section("fill-mask")
   rows = re.findall(r"^\| `--(\w+)` \| (.*?) \| (.+) \|$", section, re.M)
