@@ -39,11 +39,16 @@ class HelpFlag(flags.BooleanFlag):
     """Prints the help and ends the program, if the flag is set."""
     if argument == "all":
       print(complete_help(self._description))
-    elif self._parse(argument):
+      sys.exit()
+    try:
+      is_set = self._parse(argument)
+    except flags.IllegalFlagValueError as error:
+      raise flags.IllegalFlagValueError(
+        f"--{self.name}={argument} is not known; --help=all shows all flags."
+      ) from error
+    if is_set:
       print(short_help(self._description))
-    else:
-      return
-    sys.exit()
+      sys.exit()
 
 
 def is_script() -> bool:
