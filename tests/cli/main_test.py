@@ -43,6 +43,9 @@ def test_help_lists_the_commands_in_groups(monkeypatch, capsys):
   assert max(map(len, text.splitlines())) <= 80
   groups = dict(re.findall(r"^([A-Z][\w ]+):\n((?:  .*\n)+)", text, re.M))
   assert list(groups) == list(main._GROUPS.values())
+  assert sum(map(str.splitlines, groups.values()), []) == [
+    line for line in text.splitlines() if line.startswith("  ")
+  ]
   for title, name in (
     ("Data", "build-vocab"),
     ("Train and evaluate", "squad"),
