@@ -89,11 +89,16 @@ class PretrainingConfig:
     topic=settings.MASKING,
   )
   do_train: bool = settings.setting(
-    False, "Whether to train.", original=True, topic=settings.STEPS, main=True
+    False,
+    "Whether to train. Default: false, but one --do_* flag must be true.",
+    original=True,
+    topic=settings.STEPS,
+    main=True,
   )
   do_eval: bool = settings.setting(
     False,
-    "Whether to evaluate, after training if both.",
+    "Whether to evaluate, after training if both. "
+    "Default: false, but one --do_* flag must be true.",
     original=True,
     topic=settings.STEPS,
     main=True,
