@@ -31,12 +31,22 @@ COMMANDS = {
   "compare-curve": "compare_curve",
 }
 
-# The first command of each group of the help.
-_GROUPS = {
-  "build-corpus": "Data",
-  "pretrain": "Train and evaluate",
-  "extract-features": "Predict and serve",
-  "convert": "Convert and inspect",
+# The commands of each group of the help.
+GROUPS = {
+  "Data": (
+    *("download", "build-corpus", "build-vocab", "create-pretraining-data"),
+  ),
+  "Train and evaluate": (
+    *("pretrain", "classifier", "squad", "squad-evaluate", "ner", "swag"),
+  ),
+  "Predict and serve": (
+    *("fill-mask", "score", "extract-features", "export", "serve"),
+  ),
+  "Convert and inspect": (
+    *("convert", "convert-savedmodel", "inspect", "extend-vocab"),
+    *("plot-curves", "compare-curve"),
+  ),
+  "Check": ("doctor",),
 }
 
 # Commands that only a checkout has, and their scripts.
@@ -65,13 +75,18 @@ def run() -> None:
 def _help() -> str:
   """Returns the help: the first docstring line of each command's module."""
   lines = [str(__doc__)]
-  for name, module in COMMANDS.items():
-    if name in _GROUPS:
-      lines += ["", f"{_GROUPS[name]}:"]
-    text = importlib.import_module(f"bert_tf.cli.{module}").__doc__ or ""
-    lines.append(flag_texts.entry(name, text.splitlines()[0]))
+  for title, names in GROUPS.items():
+    entries = [_entry(name) for name in names if name in COMMANDS]
+    if entries:
+      lines += ["", f"{title}:", *entries]
   lines += ["", "bert-tf COMMAND --help shows an example and the main flags."]
   return "\n".join([*lines, "bert-tf --version prints the version."])
+
+
+def _entry(name: str) -> str:
+  """Returns a line of the help."""
+  module = importlib.import_module(f"bert_tf.cli.{COMMANDS[name]}")
+  return flag_texts.entry(name, str(module.__doc__).splitlines()[0])
 
 
 def _unknown_command(name: str) -> str:
