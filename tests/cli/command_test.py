@@ -67,7 +67,7 @@ def test_a_missing_flag_is_named_once(run_script):
     ("run_pretraining.py", ("--do_train",), ("--input_file", "--text")),
     ("serve.py", ("--model=x", "--port=65536"), ("--port", "65536", "65535")),
     ("serve.py", ("--model=a=x", "--model=y"), ("--model=NAME=y",)),
-    ("serve.py", ("--help=al",), ("--help=al", "all.")),
+    ("serve.py", ("--help=al",), ("--help=al ", "--help=all")),
     (
       "serve.py",
       ("--model=a=x", "--model=a=y"),
