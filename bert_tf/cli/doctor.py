@@ -196,7 +196,7 @@ def _kernel_rows(
       name,
       f"newer than the kernels of this TensorFlow, {newest / 10}; reported to "
       "fail on Blackwell",
-      "use NVIDIA's container (docs/gpu.md, Cards and versions)",
+      'read "Cards and versions" in docs/gpu.md',
     )
 
 

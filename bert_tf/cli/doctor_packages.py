@@ -60,7 +60,7 @@ class Requirement(NamedTuple):
   @property
   def install_command(self) -> str:
     """The command that installs or repairs the package."""
-    repair = "--force-reinstall --no-deps " if self.version else ""
+    repair = "--force-reinstall " if self.version else ""
     return f"pip install {repair}'{self.name}{self.bounds}'"
 
 
