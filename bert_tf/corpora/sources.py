@@ -274,16 +274,22 @@ def _check_parquet_column(path: str, column: str, schema: Any, pa: Any) -> None:
       f"{path}: no column {column}; found: {errors.join_names(names)}. Give "
       f"one of them as `text_column`."
     )
-  kind = schema.field(column).type
+  texts = [field.name for field in schema if _is_text(field.type, pa)]
+  if column not in texts:
+    found = errors.join_names(texts) or "none"
+    raise ValueError(
+      f"{path}: column {column} is not text, but {schema.field(column).type}. "
+      f"Give another `text_column`; columns of text: {found}."
+    )
+
+
+def _is_text(kind: Any, pa: Any) -> bool:
+  """Returns whether an Arrow type holds text, also as a dictionary."""
   if pa.types.is_dictionary(kind):
     kind = kind.value_type
   is_view = getattr(pa.types, "is_string_view", lambda kind: False)
   is_text = (pa.types.is_string, pa.types.is_large_string, is_view)
-  if not any(check(kind) for check in is_text):
-    raise ValueError(
-      f"{path}: column {column} is not text, but {kind}. Give another "
-      f"`text_column` of {errors.join_names(names)}."
-    )
+  return any(check(kind) for check in is_text)
 
 
 def _read_wikiextractor(path: str) -> Iterator[str]:
