@@ -67,7 +67,7 @@ def imported():
 
 
 def modules(lines):
-  names = [re.split("[<>=!]", line)[0] for line in lines]
+  names = [re.split(r"[<>=!;\[ ]", line)[0] for line in lines]
   return {MODULES.get(name, name) for name in names}
 
 

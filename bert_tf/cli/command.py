@@ -23,6 +23,9 @@ _SIGPIPE_STATUS = 128 + signal.SIGPIPE
 # Values that may follow a boolean flag after a space: --do_train true.
 _BOOLEANS = ("true", "false", "1", "0")
 
+# Flags of commands without training that decide how much memory they need.
+_MEMORY_FLAGS = ("batch_size", "max_batch_size", "max_seq_length")
+
 # Keras on TensorFlow imports these packages if they are installed, but no
 # command needs them there. They add a third to the import time of TensorFlow.
 HIDDEN_FROM_KERAS = (
@@ -114,7 +117,7 @@ def _op_errors() -> tuple[type[Exception], ...]:
 
 def _user_errors() -> tuple[type[Exception], ...]:
   """Returns the errors that a user can fix: values, files, packages."""
-  return (ValueError, OSError, ImportError, *_op_errors())
+  return (ValueError, OSError, ImportError, MemoryError, *_op_errors())
 
 
 def with_flags(message: str) -> str:
@@ -130,12 +133,32 @@ def with_flags(message: str) -> str:
   )
 
 
+def _is_out_of_memory(error: Exception) -> bool:
+  """Returns whether memory is exhausted and the error gives no advice yet."""
+  if isinstance(error, errors.OutOfMemoryError):
+    return False
+  name = type(error).__name__
+  return isinstance(error, MemoryError) or name == "ResourceExhaustedError"
+
+
+def _memory_advice() -> str:
+  """Returns the end of a message, with the flags that lower the memory."""
+  lower = [
+    f"--{name}={flags.FLAGS[name].value}"
+    for name in _MEMORY_FLAGS
+    if name in flags.FLAGS
+  ]
+  return f"; lower {' or '.join(lower)}." if lower else ""
+
+
 def report(error: Exception) -> None:
   """Prints an error to stderr; with --verbosity=1 also its traceback."""
   logging.debug("Traceback of the error:", exc_info=error)
   message = str(error) or type(error).__name__
   if isinstance(error, _op_errors()):
     message = errors.reason(error)
+  if _is_out_of_memory(error):
+    message = f"out of memory ({message}){_memory_advice()}"
   program = os.path.basename(sys.argv[0])
   message = with_flags(message)
   print(f"{program}: error: {message}", file=sys.stderr, flush=True)

@@ -27,6 +27,7 @@ COMMANDS = {
   "convert-savedmodel": "convert_savedmodel",
   "inspect": "inspect_checkpoint",
   "extend-vocab": "extend_vocab",
+  "doctor": "doctor",
   "plot-curves": "plot_curves",
   "compare-curve": "compare_curve",
 }

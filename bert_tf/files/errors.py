@@ -24,10 +24,14 @@ def needs_extra(purpose: str, extra: str) -> Iterator[None]:
   try:
     yield
   except ImportError as error:
-    command = _format_install_command(extra)
+    command = format_install_command(extra)
     raise ImportError(
       f"{purpose} needs another package ({error}): {command}"
     ) from error
+
+
+class OutOfMemoryError(MemoryError):
+  """Memory is exhausted. The message names settings that lower the need."""
 
 
 class DamagedFileError(ValueError):
@@ -62,7 +66,8 @@ def reading(
     raise DamagedFileError(f"{path} {fault}: {why}.") from error
 
 
-def _format_install_command(extra: str) -> str:
+def format_install_command(extra: str) -> str:
+  """Returns the command that installs an extra of this package."""
   if (_ROOT / "pyproject.toml").exists():
     return f"pip install -e '{_ROOT}[{extra}]'"
   required = metadata.requires("bert_tf") or []

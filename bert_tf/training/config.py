@@ -110,10 +110,17 @@ class TrainConfig:
   )
   precision: str = settings.setting(
     "float32",
-    "Data type of matrix products. Variables, losses and checkpoints are "
-    "always float32.",
+    "Data type of matrix products. tf32: GPUs since Ampere round the factors "
+    "of float32 products to 10 bits, which is faster. Variables, losses and "
+    "checkpoints are always float32.",
     choices=tuple(names.PRECISIONS),
     topic=settings.DEVICES,
+  )
+  deterministic: bool = settings.setting(
+    False,
+    "Use only operations that give the same bits each time, so that a resumed "
+    "run on a GPU can equal an uninterrupted one. Slower on GPUs. CPUs give "
+    "the same bits without it.",
   )
   # Settings of fine-tuning.
   encoder_only: bool = False
