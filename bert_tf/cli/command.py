@@ -7,7 +7,6 @@ import logging as python_logging
 import os
 import re
 import select
-import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 
@@ -17,8 +16,8 @@ from bert_tf.cli import flag_texts
 from bert_tf.files import errors, stderr
 from bert_tf.kernels import backend
 
-# A shell's exit status for a program ended by SIGPIPE.
-_SIGPIPE_STATUS = 128 + signal.SIGPIPE
+# A shell's exit status for a program ended by SIGPIPE, 13. Windows lacks it.
+_SIGPIPE_STATUS = 128 + 13
 
 # Values that may follow a boolean flag after a space: --do_train true.
 _BOOLEANS = ("true", "false", "1", "0")
@@ -103,7 +102,12 @@ def exit_with_reader() -> Iterator[None]:
 
 
 def _has_reader() -> bool:
-  """Returns False if the reader of stdout has closed its end."""
+  """Returns False if the reader of stdout has closed its end.
+
+  Windows cannot tell; there a broken pipe is assumed to be stdout.
+  """
+  if not hasattr(select, "poll"):
+    return False
   poll = select.poll()
   poll.register(1, 0)
   return not poll.poll(0)

@@ -249,6 +249,8 @@ def _is_running(process: str) -> bool:
   number, _, token = process.partition("-")
   if int(number) == os.getpid():
     return token == _TOKEN
+  if os.name == "nt":  # There, os.kill(..., 0) interrupts the process.
+    return True
   try:
     os.kill(int(number), 0)
   except ProcessLookupError:

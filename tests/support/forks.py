@@ -86,12 +86,22 @@ def _forward_signals(connection: socket.socket) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def server(folder: pathlib.Path) -> Iterator[str]:
-  """Runs a server; yields the path of its socket."""
+def server(
+  folder: pathlib.Path, environment: Mapping[str, str] | None = None
+) -> Iterator[str]:
+  """Runs a server; yields the path of its socket.
+
+  Args:
+    folder: receives the socket.
+    environment: all environment variables of the server; None for those of
+      this process. Packages that the server cannot import then are also missing
+      in its forks.
+  """
   path = str(folder / "forks")
   process = subprocess.Popen(
     [sys.executable, "-m", "tests.support.forks", path],
     cwd=ROOT,
+    env=environment,
     stdin=subprocess.DEVNULL,
     stdout=subprocess.PIPE,
   )
@@ -109,7 +119,9 @@ def _serve(path: str) -> None:
   """Forks a program for each connection; returns only in the program."""
   import keras  # noqa: F401
   import tensorflow  # noqa: F401
-  import tensorflow_text  # noqa: F401
+
+  with contextlib.suppress(ImportError):
+    import tensorflow_text  # noqa: F401
 
   # Otherwise, garbage collection at the end of a program would touch and thus
   # copy the memory of all imported objects, which takes 1.3 s.
