@@ -199,8 +199,8 @@ OTHERS = (
       "multinli/multinli.train.en.tsv",
     ),
     next_command="bert-tf classifier --task_name=XNLI --data_dir={folder} "
-    "--do_train --do_eval --model=multi_cased_L-12_H-768_A-12 "
-    "--output_dir=xnli",
+    "--xnli_language=de --do_train --do_eval "
+    "--model=multi_cased_L-12_H-768_A-12 --output_dir=xnli",
   ),
   sources.Source(
     name="SWAG",

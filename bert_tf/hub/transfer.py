@@ -100,7 +100,7 @@ def _download(url: str, output_file: str, _: pooch.Pooch | None) -> None:
   num_failures, num_bytes = 0, _num_bytes(partial)
   while not _continue(url, partial):
     has_advanced = _num_bytes(partial) > num_bytes
-    num_failures = 1 if has_advanced else num_failures + 1
+    num_failures = 0 if has_advanced else num_failures + 1
     num_bytes = _num_bytes(partial)
     if num_failures == _MAX_FAILURES:
       raise requests.ConnectionError("the connection was cut off repeatedly")
