@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import platformdirs
 from absl import logging
 
-from bert_tf.files import lock, paths
+from bert_tf.files import atomic, lock, paths
 from bert_tf.hub import catalog, sources
 
 HOME_VARIABLE = "BERT_TF_HOME"
@@ -21,11 +21,16 @@ _SECONDS_BETWEEN_WARNINGS = 60
 
 
 def home() -> str:
-  """Returns the folder of the cache, by default in the user's cache folder."""
-  given = os.environ.get(HOME_VARIABLE)
-  return os.path.abspath(
-    os.path.expanduser(given or platformdirs.user_cache_dir("bert_tf", False))
-  )
+  """Returns the folder of the cache, by default in the user's cache folder.
+
+  Raises:
+    ValueError: if BERT_TF_HOME is not local.
+  """
+  folder = os.environ.get(HOME_VARIABLE)
+  folder = folder or platformdirs.user_cache_dir("bert_tf", False)
+  if paths.is_remote(folder):
+    raise ValueError(f"{HOME_VARIABLE} {folder} must be a local folder.")
+  return os.path.abspath(os.path.expanduser(folder))
 
 
 def folder_of(source: sources.Source) -> str:
@@ -116,7 +121,11 @@ def unfinished_folder(name: str) -> Iterator[str]:
 
   Args:
     name: the name of the download, which may contain slashes.
+
+  Raises:
+    OSError: if the cache cannot be written.
   """
+  atomic.check_writable(home(), HOME_VARIABLE, is_folder=True)
   folder = os.path.join(home(), "unfinished", *name.split("/"))
   try:
     with contextlib.ExitStack() as stack:
@@ -139,6 +148,7 @@ def unfinished_folder(name: str) -> Iterator[str]:
 
 def _enter_lock(stack: contextlib.ExitStack, folder: str) -> bool:
   """Locks a folder until the stack ends; returns False if it is locked."""
+  paths.make_folder(folder)
   try:
     stack.enter_context(lock.hold(folder))
   except lock.FolderInUseError:

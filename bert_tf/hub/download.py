@@ -186,11 +186,9 @@ def _explain_full_disk(source: sources.Source) -> Iterator[None]:
     # The zip stays until it is unpacked.
     needed = 2 * source.num_bytes / 1e6
     raise OSError(
-      error.errno,
-      f"{error.strerror}: {source.name} needs {needed:,.0f} MB while it is "
-      f"downloaded. Free some space, or set {cache.HOME_VARIABLE} to a folder "
-      "on another disk; the cache is",
-      cache.home(),
+      f"{source.name} needs {needed:,.0f} MB while it is downloaded, but "
+      f"{cache.home()} is full ({error.strerror}). Free some space, or set "
+      f"{cache.HOME_VARIABLE} to a folder on another disk."
     ) from error
 
 

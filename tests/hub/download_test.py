@@ -182,6 +182,14 @@ def test_a_server_that_is_down_is_one_short_line(home):
   assert "object at" not in str(caught.value)
 
 
+@pytest.mark.parametrize("home", ["/proc/none", "/dev/full", "gs://bucket/a"])
+def test_a_cache_that_cannot_be_written_is_named(home, monkeypatch):
+  monkeypatch.setenv(cache.HOME_VARIABLE, home)
+  with pytest.raises((OSError, ValueError), match=home) as caught:
+    download.download("RTE", "http://127.0.0.1:1")
+  assert cache.HOME_VARIABLE in str(caught.value)
+
+
 def test_an_address_without_a_scheme_is_refused(home):
   with pytest.raises(ValueError, match="base_url mirror.example"):
     download.download("RTE", "mirror.example")
