@@ -64,10 +64,9 @@ def hugging_face_folder(name: str) -> str:
 def list_hugging_face() -> list[str]:
   """Returns the names of downloaded models of Hugging Face."""
   root = os.path.join(home(), "models", "hf")
-  found = paths.matches(os.path.join(root, "*", "*"))
   return [
-    catalog.HUGGING_FACE + os.path.relpath(path, root).replace(os.sep, "/")
-    for path in found
+    catalog.HUGGING_FACE + os.path.relpath(folder, root).replace(os.sep, "/")
+    for folder in paths.matches(os.path.join(root, "*", "*"))
   ]
 
 
