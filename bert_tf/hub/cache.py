@@ -33,7 +33,7 @@ def home() -> str:
   return os.path.abspath(os.path.expanduser(folder))
 
 
-def folder_of(source: sources.Source) -> str:
+def get_folder(source: sources.Source) -> str:
   """Returns the folder of a source, whether or not it is there."""
   return os.path.join(
     home(), "models" if source.is_model else "data", source.name
@@ -42,7 +42,7 @@ def folder_of(source: sources.Source) -> str:
 
 def is_here(source: sources.Source) -> bool:
   """Returns whether a source is downloaded."""
-  folder = folder_of(source)
+  folder = get_folder(source)
   return all(os.path.exists(os.path.join(folder, f)) for f in source.files)
 
 
@@ -85,7 +85,7 @@ def resolve_model(path: str) -> str:
     folder = hugging_face_folder(path)
     is_downloaded = os.path.isdir(folder)
   elif (source := catalog.find(path)) and source.is_model:
-    folder, is_downloaded = folder_of(source), is_here(source)
+    folder, is_downloaded = get_folder(source), is_here(source)
     path = source.name
   else:
     _check_is_no_other_name(path)

@@ -54,7 +54,7 @@ def download(name: str, base_url: str | None = None) -> str:
   if name.startswith(catalog.HUGGING_FACE):
     return _download_from_hugging_face(name, base_url)
   source = catalog.get(name)
-  folder = cache.folder_of(source)
+  folder = cache.get_folder(source)
   if cache.is_here(source):
     return folder
   with _explain_full_disk(source), cache.unfinished_folder(source.name) as work:

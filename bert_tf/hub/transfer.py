@@ -26,7 +26,7 @@ _PAUSE_SECONDS = 2.0  # Time between two attempts.
 # Longest time to connect, and to wait for the next bytes.
 _TIMEOUT_SECONDS = (15, 60)
 _BLOCK_BYTES = 1 << 16
-_SECONDS_BETWEEN_LINES = 30  # Of the log, if there is no terminal.
+_SECONDS_BETWEEN_LINES = 30  # Between log lines, without a terminal.
 
 
 def fetch(link: sources.Link, folder: str, base_url: str | None) -> str:
@@ -59,9 +59,9 @@ def fetch(link: sources.Link, folder: str, base_url: str | None) -> str:
     )
   except requests.RequestException as error:
     raise OSError(
-      f"cannot download {url}: {_reason(error)}. What has arrived is kept: "
-      "the same command continues. Set HTTPS_PROXY for a proxy, or `base_url` "
-      "for a mirror."
+      f"cannot download {url}: {_reason(error)}. The part that has arrived "
+      "is kept: the same command continues. Set HTTPS_PROXY for a proxy, or "
+      "`base_url` for a mirror."
     ) from error
   except ValueError as error:  # pooch has removed the file.
     raise ValueError(

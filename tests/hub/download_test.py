@@ -40,11 +40,11 @@ def make_zip(files):
   return content.getvalue()
 
 
-def model_zip(top="", **more):
+def model_zip(top="", **others):
   """Returns a zip of a tiny model; the files are below the folder `top`."""
   files = {top + name: (TINY / name).read_bytes() for name in MODEL_FILES}
   # Noise, so that the zip is several blocks of a transfer.
-  return make_zip({**files, **more, f"{top}more": random.randbytes(500_000)})
+  return make_zip({**files, **others, f"{top}more": random.randbytes(500_000)})
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_a_zip_without_a_top_folder_is_unpacked(site, home):
 def test_a_cut_transfer_continues_at_the_byte_where_it_ended(site, home):
   site.cuts = [200_000, 150_000]
   check_is_model(download.download(NAME, site.url))
-  ranges = [given and int(given[6:-1]) for _, given in site.requests]
+  ranges = [text and int(text[6:-1]) for _, text in site.requests]
   assert ranges[0] is None and len(ranges) == 3
   assert 0 < ranges[1] <= 200_000 < ranges[2] <= 350_000
 
