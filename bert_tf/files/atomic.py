@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from bert_tf.files import paths
 
 # Errors of a full disk, a quota or a limit on the file size.
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 # Distinguishes this process from an earlier one with the same PID, as happens
 # in containers.
@@ -171,7 +171,7 @@ def _add_path_to_errors(path: str) -> Iterator[None]:
   try:
     yield
   except OSError as error:
-    if error.errno not in _FULL or error.filename:
+    if error.errno not in FULL or error.filename:
       raise
     raise OSError(error.errno, f"{error.strerror}, to write", path) from error
 
