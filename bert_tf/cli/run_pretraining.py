@@ -11,14 +11,14 @@ bert-tf pretrain --text=dump.xml.bz2 --train_hours=8 --size=small \
     --output_dir=out
 
 This builds corpus, vocabulary and records, trains, evaluates, plots and
-exports. `--text=x --help` shows its flags.
+exports. With --model, it continues a given model on the text, with the model's
+vocabulary. `--text=x --help` shows its flags.
 """
 
 import re
 import sys
 
 from bert_tf.cli import (
-  command,
   config_flags,
   devices,
   model_flags,
@@ -72,7 +72,7 @@ def run() -> None:
   """Runs the command; never returns."""
   if any(re.match("--?text(=|$)", word) for word in sys.argv[1:]):
     config_flags.define(pipeline_config.PipelineConfig)
-    command.run(run_pipeline, __doc__)
+    devices.run(run_pipeline, __doc__)
   config_flags.define(pretraining_config.PretrainingConfig)
   config_flags.define(model_flags.ModelFlags)
   devices.run(main, __doc__)

@@ -6,7 +6,47 @@ from bert_tf import names, settings
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TrainConfig:
+class ComputeConfig:
+  """How the devices compute a training step.
+
+  These settings change the speed, the memory and the rounding of a step, but
+  not what it optimizes.
+  """
+
+  use_xla: bool | None = settings.setting(
+    None,
+    "Compile the training step with XLA: true, false or auto (the default, "
+    "None in Python). auto compiles on GPUs and TPUs. On CPUs, runs of 200 or "
+    "more steps time the alternatives if minutes of training remain, use the "
+    "fastest and write the choice to use_xla.json.",
+  )
+  gradient_accumulation_steps: int = settings.setting(
+    1,
+    "Micro-batches that each device splits its share of a batch into, to save "
+    "memory. The step stays the same, except that each micro-batch draws its "
+    "own dropout.",
+    minimum=1,
+  )
+  recompute: bool = settings.setting(
+    False,
+    "Gradient checkpointing: recomputes the encoder layers in the backward "
+    "pass instead of storing their activations. Needs less memory and a third "
+    "more time.",
+  )
+  precision: str = settings.setting(
+    "float32",
+    "Data type of matrix products. Variables, losses and checkpoints are "
+    "always float32.",
+    choices=tuple(names.PRECISIONS),
+  )
+
+  def __post_init__(self) -> None:
+    """Raises ValueError for values that are out of bounds."""
+    settings.check(self)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainConfig(ComputeConfig):
   """Settings of every training run.
 
   Fields without `settings.setting` have no flag here. The configs of
@@ -49,26 +89,6 @@ class TrainConfig:
   log_every_steps: int = settings.setting(
     100, "Steps between two log lines.", minimum=1
   )
-  use_xla: bool | None = settings.setting(
-    None,
-    "Compile the training step with XLA: true, false or auto (the default, "
-    "None in Python). auto compiles on GPUs and TPUs. On CPUs, runs of 200 or "
-    "more steps time the alternatives if minutes of training remain, use the "
-    "fastest and write the choice to use_xla.json.",
-  )
-  gradient_accumulation_steps: int = settings.setting(
-    1,
-    "Micro-batches that each device splits its share of a batch into, to save "
-    "memory. The step stays the same, except that each micro-batch draws its "
-    "own dropout.",
-    minimum=1,
-  )
-  recompute: bool = settings.setting(
-    False,
-    "Gradient checkpointing: recomputes the encoder layers in the backward "
-    "pass instead of storing their activations. Needs less memory and a third "
-    "more time.",
-  )
   optimizer: str = settings.setting(
     names.ADAMW,
     "adamw, the original's, or lamb, for large batches.",
@@ -79,12 +99,6 @@ class TrainConfig:
     "Factor of the learning rate from each encoder layer to the one below it.",
     minimum=0.0,
     maximum=1.0,
-  )
-  precision: str = settings.setting(
-    "float32",
-    "Data type of matrix products. Variables, losses and checkpoints are "
-    "always float32.",
-    choices=tuple(names.PRECISIONS),
   )
   # Settings of fine-tuning.
   encoder_only: bool = False
