@@ -17,6 +17,7 @@ if TYPE_CHECKING:
   from bert_tf.heads import TokenModel as TokenModel
   from bert_tf.inference.classifier import Classifier as Classifier
   from bert_tf.inference.config import ExtractionConfig as ExtractionConfig
+  from bert_tf.inference.config import ScoringConfig as ScoringConfig
   from bert_tf.inference.entity_recognizer import (
     EntityRecognizer as EntityRecognizer,
   )
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
   from bert_tf.inference.predictor import load as load
   from bert_tf.inference.question_answering import (
     QuestionAnswerer as QuestionAnswerer,
+  )
+  from bert_tf.inference.sentence_scorer import (
+    SentenceScorer as SentenceScorer,
   )
   from bert_tf.model_config import BertConfig as BertConfig
   from bert_tf.modeling import BertModel as BertModel
@@ -75,6 +79,8 @@ _MODULES = {
   "Predictor": "inference.predictor",
   "PretrainingModel": "heads",
   "QuestionAnswerer": "inference.question_answering",
+  "ScoringConfig": "inference.config",
+  "SentenceScorer": "inference.sentence_scorer",
   "SpanModel": "heads",
   "TokenModel": "heads",
   "load": "inference.predictor",
@@ -85,6 +91,7 @@ _WITHOUT_KERAS = (
   "ExtractionConfig",
   "FullTokenizer",
   "InputExample",
+  "ScoringConfig",
 )
 
 __all__ = [*_MODULES, "__version__"]

@@ -19,6 +19,7 @@ COMMANDS = {
   "swag": "run_swag",
   "extract-features": "extract_features",
   "fill-mask": "fill_mask",
+  "score": "score",
   "serve": "serve",
   "export": "export_savedmodel",
   "convert": "convert_checkpoint",

@@ -9,6 +9,7 @@ import contextlib
 import itertools
 import multiprocessing
 import multiprocessing.connection
+import pickle
 import signal
 import time
 import traceback
@@ -166,10 +167,20 @@ def _run_worker(
       try:
         result = function(task, throttle.add)
       except Exception as error:  # Raised again in the parent.
-        connection.send(("failure", (error, traceback.format_exc())))
+        trace = traceback.format_exc()
+        connection.send(("failure", (_picklable(error), trace)))
         continue
       throttle.flush()
       connection.send(("result", result))
+
+
+def _picklable(error: Exception) -> Exception:
+  """Returns the error, or one with its message if it cannot be pickled."""
+  try:
+    pickle.loads(pickle.dumps(error))
+  except Exception:  # Whatever the error's own methods raise.
+    return RuntimeError(f"{type(error).__name__}: {error}")
+  return error
 
 
 def _interrupt(signum: int, frame: Any) -> None:

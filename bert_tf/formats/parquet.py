@@ -147,19 +147,23 @@ def _check_column(path: str, column: str, schema: Any, advice: str) -> None:
 
 def _check_is_text(path: str, column: str, schema: Any, advice: str) -> None:
   """Raises ValueError unless a column holds text."""
+  texts = [field.name for field in schema if _is_text(field.type)]
+  if column not in texts:
+    raise ValueError(
+      f"{path}: column {column} is not text, but {schema.field(column).type}; "
+      f"columns of text: {errors.join_names(texts) or 'none'}.{advice}"
+    )
+
+
+def _is_text(kind: Any) -> bool:
+  """Returns whether an Arrow type holds text, also as a dictionary."""
   import pyarrow as pa
 
-  kind = schema.field(column).type
   if pa.types.is_dictionary(kind):
     kind = kind.value_type
   is_view = getattr(pa.types, "is_string_view", lambda kind: False)
   is_text = (pa.types.is_string, pa.types.is_large_string, is_view)
-  if not any(check(kind) for check in is_text):
-    names = errors.join_names(schema.names)
-    raise ValueError(
-      f"{path}: column {column} is not text, but {kind}; found: {names}."
-      f"{advice}"
-    )
+  return any(check(kind) for check in is_text)
 
 
 def _class_names(

@@ -1,4 +1,4 @@
-"""Settings of feature extraction. Does not import TensorFlow."""
+"""Settings of features and sentence scores. Does not import TensorFlow."""
 
 import dataclasses
 
@@ -66,3 +66,29 @@ class ExtractionConfig:
         f"attention_probs excludes pooling={self.pooling}; set only one of the "
         "two."
       )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ScoringConfig:
+  """The model that scores sentences, and the size of its batches."""
+
+  # As in ExtractionConfig.
+  init_checkpoint: str
+  bert_config_file: str | None = None
+  vocab_file: str | None = None
+  do_lower_case: bool | None = setting(
+    None,
+    "Whether to lower-case texts. Default: the value in run.json, otherwise "
+    "inferred from the vocabulary, otherwise True.",
+    fallback=True,
+  )
+  batch_tokens: int = setting(
+    4096,
+    "Maximum word pieces of a batch, padding included. Every word piece of a "
+    "text needs one copy of the text.",
+    minimum=1,
+  )
+
+  def __post_init__(self) -> None:
+    """Raises ValueError for a value out of range."""
+    settings.check(self)

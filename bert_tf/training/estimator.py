@@ -394,10 +394,10 @@ class Estimator:
 
 
 class StopSignals:
-  """Records SIGTERM and Ctrl-C; a second one of the same kind ends the process.
+  """Records the first SIGTERM or Ctrl-C; a second signal ends the process.
 
   Attributes:
-    received: name of the last signal; "" before one came.
+    received: name of the signal; "" before one came.
   """
 
   def __init__(self) -> None:
@@ -411,13 +411,16 @@ class StopSignals:
     return self
 
   def __exit__(self, *unused_error: object) -> None:
+    self._restore()
+
+  def _restore(self) -> None:
     for number, handler in self._handlers.items():
       signal.signal(number, handler)
 
   def _record(self, number: int, unused_frame: object) -> None:
     self.received = signal.Signals(number).name
     logging.info("%s: saving, then stopping.", self.received)
-    signal.signal(number, self._handlers[number])
+    self._restore()
 
 
 def _agree(pace: int, received: str) -> tuple[int, str]:

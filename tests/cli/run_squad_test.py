@@ -680,7 +680,7 @@ MISTAKES = {
       "predict_file": without_answers(tmp_path),
       "train": train_config(tmp_path / "out", eval_every_steps=5),
     },
-    "test.json has no answers to evaluate by",
+    "test.json has questions without answers",
   ),
   "no such score": (
     lambda data, tmp_path: {

@@ -206,8 +206,8 @@ FAULTS = {
   ),
   "Parquet of numbers": (
     "a.parquet",
-    parquet_bytes(pa.table({"id": [1], "text": [2]})),
-    "a.parquet: column text .*int64.*id, text.*`text_column`",
+    parquet_bytes(pa.table({"id": [1], "text": [2], "title": ["a"]})),
+    "a.parquet: column text .*int64; columns of text: title.*`text_column`",
   ),
   "Parquet in Latin-1": (
     "a.parquet",
