@@ -166,8 +166,12 @@ class Batcher:
       raise
 
   def expected_wait_s(self) -> float:
-    """Returns the seconds that a new request would wait."""
-    remaining = max(0.0, self._busy_until - time.monotonic())
+    """Returns the seconds that a new request would wait.
+
+    A batch that takes longer than expected is assumed to need as long again.
+    """
+    remaining = abs(self._busy_until - time.monotonic())
+    remaining = remaining if self._computing else 0.0
     return remaining + self._expected_seconds(self._waiting)
 
   async def close(self) -> None:

@@ -1,8 +1,8 @@
 """Threads that run the stages of requests, supervised by whoever waits.
 
-A call in a thread cannot be stopped. If one takes too long, its worker has
-stalled: everyone who waits for the worker gets a StalledError, and so do new
-calls until the thread returns. Liveness fails meanwhile.
+A call in a thread cannot be stopped. If a call takes too long, its worker has
+stalled. All calls that wait for the worker then raise StalledError, and so do
+new calls until the thread returns. Liveness fails meanwhile.
 """
 
 import asyncio

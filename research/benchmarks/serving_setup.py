@@ -49,7 +49,9 @@ def make_requests(
     count: number of requests.
     num_sentences: the numbers of sentences in a text, equally likely.
   """
-  predictor = predictor_lib.Predictor(config.needed("model"), **_given(config))
+  predictor = predictor_lib.Predictor(
+    config.needed("model"), **_model_settings(config)
+  )
   texts = _draw_texts(config, count, num_sentences)
   rows = _make_rows(predictor, texts)
   return Requests(
@@ -60,10 +62,12 @@ def make_requests(
 
 def serve_command(config: BenchmarkConfig, *flags: str) -> list[str]:
   """Returns the command that serves the model at a free port."""
-  given = [f"--{name}={value}" for name, value in _given(config).items()]
+  settings = [
+    f"--{name}={value}" for name, value in _model_settings(config).items()
+  ]
   model = f"--model={config.needed('model')}"
   serve = ["-m", "bert_tf", "serve", "--port=0"]
-  return [sys.executable, *serve, model, *given, *flags]
+  return [sys.executable, *serve, model, *settings, *flags]
 
 
 @contextlib.contextmanager
@@ -124,7 +128,7 @@ def is_same(answer: Any, expected: Any) -> bool:
   return answer == expected
 
 
-def _given(config: BenchmarkConfig) -> dict[str, Any]:
+def _model_settings(config: BenchmarkConfig) -> dict[str, Any]:
   """Returns the settings of the model that the user has given."""
   return {
     name: getattr(config, name)
@@ -136,7 +140,7 @@ def _given(config: BenchmarkConfig) -> dict[str, Any]:
 def _draw_texts(
   config: BenchmarkConfig, count: int, num_sentences: Sequence[int]
 ) -> list[str]:
-  """Returns texts of random lines; raises ValueError if there are none."""
+  """Returns texts of random lines; raises ValueError without usable lines."""
   lines = map(str.strip, data.read_lines(config))
   sentences = [line for line in lines if 40 <= len(line) <= 300]
   if not sentences:

@@ -183,6 +183,33 @@ def test_requests_that_would_wait_too_long_are_refused():
   assert error.retry_after_s == 1
 
 
+def test_a_batch_that_takes_long_refuses_requests_beyond_the_next_one():
+  gate, begun = threading.Event(), threading.Event()
+
+  def compute(name, inputs, proceed):
+    begun.set()
+    gate.wait(timeout=600)
+    return doubled(name, inputs)
+
+  async def scenario(batcher):
+    tasks = [asyncio.create_task(batcher.submit("f", column(0)))]
+    while not begun.is_set():
+      await asyncio.sleep(0.01)
+    # The speed of the function is unknown, but the batch has taken so long.
+    await asyncio.sleep(0.1)
+    assert batcher.expected_wait_s() >= 0.1
+    tasks.append(asyncio.create_task(batcher.submit("f", column(1))))
+    await asyncio.sleep(0)
+    with pytest.raises(batching.OverloadedError):
+      await batcher.submit("f", column(2))
+    gate.set()
+    results = await asyncio.gather(*tasks)
+    return [result["y"].tolist() for result in results]
+
+  settings = {"max_batch_size": 1, "max_expected_wait_s": 0.05}
+  assert run(scenario, compute, **settings) == [[0], [2]]
+
+
 def test_the_speed_of_partial_batches_counts_as_of_full_ones():
   async def scenario(batcher):
     for _ in range(batching._NUM_TIMED):

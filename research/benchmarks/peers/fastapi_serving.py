@@ -1,7 +1,7 @@
 """Serves a SavedModel with FastAPI, one request at a time in TensorFlow.
 
-A server of `benchmark.py serving`, as one would write it in an hour: no
-batches, no limits and no queue except FastAPI's threads.
+A server of `benchmark.py serving` without batches, limits or a queue, except
+for FastAPI's 40 threads.
 
 python fastapi_serving.py SAVED_MODEL
 """
@@ -28,6 +28,8 @@ def make_app(saved_model: str) -> fastapi.FastAPI:
   model = tf.saved_model.load(saved_model)
   function = model.signatures["serving_default"]
   names = list(function.structured_input_signature[1])
+  # TensorFlow hangs if the first calls of this function are concurrent.
+  function(**{name: tf.constant(["warm"]) for name in names})
   app = fastapi.FastAPI()
 
   @app.post("/v1/models/model:predict")
