@@ -145,6 +145,7 @@ def test_batches_of_unknown_width_are_split(mode):
   config = modeling.BertConfig.from_dict(
     {
       **scale_run.CONFIG,
+      "num_hidden_layers": 1,
       "hidden_dropout_prob": 0.0,
       "attention_probs_dropout_prob": 0.0,
     }
