@@ -128,6 +128,20 @@ def test_links_of_a_notebook_lead_to_files_and_headings(name):
       docs_pages.check_links(FOLDER / f"{name}.ipynb", cell.source)
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_commands_in_the_text_of_a_notebook_are_complete(name):
+  cells = load(name).cells
+  text = "\n\n".join(c.source for c in cells if c.cell_type == "markdown")
+  for words in docs_pages.inline_commands(text):
+    assert not docs_pages.unknown_flags(words), words
+    required = {
+      name
+      for name, flag in docs_pages.defined_flags(words).items()
+      if flag.group == "Required"
+    }
+    assert required <= docs_pages.given_flags(words), words
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_notebook_runs(name, tmp_path, monkeypatch, fork_server):
