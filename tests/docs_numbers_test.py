@@ -138,3 +138,36 @@ def test_the_cost_of_base_in_the_guide_is_that_of_its_step():
     if row[0] == "base" and len(row) == 7
   ]
   assert base[4] == seconds
+
+
+def test_the_cost_of_distribution_flags_follows_from_the_table():
+  rows = {row[0]: row for row in table_rows(COMPARISON) if len(row) == 7}
+  cost = {
+    name: round(100 * (1 - float(rows[name][2])))
+    for name in ("2 micro-batches", "4 micro-batches", "`--recompute`")
+  }
+  page = " ".join((DOCS / "distributed_training.md").read_text().split())
+  micro, more_micro, recompute = cost.values()
+  assert f"cost {micro} to {more_micro}% of the speed" in page
+  assert f"`--recompute` {recompute}%" in page
+
+
+def test_the_quickstart_of_the_readme_is_that_of_the_guide():
+  steps, accuracy = re.search(
+    r"global_step = (\d+)\n  masked_lm_accuracy = ([\d.]+)", README
+  ).groups()
+  guide = " ".join((DOCS / "guides.md").read_text().split())
+  assert f"{int(steps):,} steps: {float(accuracy):.3f}" in guide
+
+
+def test_the_number_of_odd_texts_is_the_same_everywhere():
+  fidelity, transformers, checkpoints = (
+    " ".join((DOCS / f"{name}.md").read_text().split())
+    for name in ("fidelity", "coming_from_transformers", "checkpoints")
+  )
+  [(lines, byte_strings)] = re.findall(
+    r"([\d,]+) lines \((\d+) of them byte strings\)", fidelity
+  )
+  texts = int(lines.replace(",", "")) - int(byte_strings)
+  assert f"of {texts:,} odd texts 84 differ" in transformers
+  assert f"On {texts:,} odd texts, 84 differ" in checkpoints
