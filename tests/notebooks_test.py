@@ -38,7 +38,7 @@ SMALL = {
     """,
   ),
   "fine_tune_your_csv": (
-    {"MODEL": "minilm", "NUM_EPOCHS": 1, "MAX_PASSAGES": 160},
+    {"MODEL": "minilm", "PORT": 0, "NUM_EPOCHS": 1, "MAX_PASSAGES": 160},
     """
     assert len(predicted) == len(rows["dev"]) == 40
     assert set(predicted) <= set(LIBRARIES)
@@ -50,15 +50,20 @@ SMALL = {
     """,
   ),
   "the_2019_workflow": (
-    {"ROOT": str(ROOT), "NUM_TRAIN_STEPS": 5, "NUM_TRAIN_EPOCHS": 0.1},
+    {
+      "ROOT": str(ROOT),
+      "MODEL": "minilm",
+      "NUM_TRAIN_STEPS": 5,
+      "NUM_TRAIN_EPOCHS": 0.1,
+    },
     """
     def read(name):
       with open(os.path.join(folder, name)) as file:
         return file.read()
 
     assert "global_step = 5\\n" in read("pretraining_output/eval_results.txt")
-    assert "eval_accuracy = " in read("mrpc_output/eval_results.txt")
-    assert len(read("mrpc_output/test_results.tsv").splitlines()) == 50
+    assert "eval_accuracy = " in read("cola_output/eval_results.txt")
+    assert len(read("cola_output/test_results.tsv").splitlines()) == 50
     assert len(json.loads(read("squad_output/predictions.json"))) == 50
     assert line["features"][0]["token"] == "[CLS]"
     """,
@@ -149,6 +154,7 @@ def test_a_notebook_runs(name, tmp_path, monkeypatch, fork_server):
   parameters = dict(parameters)
   if "MODEL" in parameters:
     docs_files.write_model(tmp_path / parameters["MODEL"])
+  if "PORT" in parameters:
     parameters["PORT"] = ports.free_port()
   # Commands fork a process that has already imported TensorFlow.
   python = tmp_path / "programs" / "python"
