@@ -239,7 +239,7 @@ def resolve(
   return dataclasses.replace(config, **changes)
 
 
-def replace(config: Config, values: Mapping[str, Any]) -> Config:
+def replace_values(config: Config, values: Mapping[str, Any]) -> Config:
   """Returns a config with other values, in nested configs too.
 
   Args:
@@ -250,7 +250,7 @@ def replace(config: Config, values: Mapping[str, Any]) -> Config:
   for field in dataclasses.fields(config):
     value = getattr(config, field.name)
     if hasattr(value, "__dataclass_fields__"):
-      changes[field.name] = replace(value, values)
+      changes[field.name] = replace_values(value, values)
     elif field.name in values:
       changes[field.name] = values[field.name]
   return dataclasses.replace(config, **changes)

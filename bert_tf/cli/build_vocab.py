@@ -116,6 +116,7 @@ def main() -> None:
   if config.eval_input_file:
     eval_files = _find_files(config.eval_input_file)
   shard_files.check_output([config.output_file], files + eval_files)
+  vocabulary.import_learner()  # Fails before the text is read.
   with atomic.file(config.output_file) as unfinished:
     counts, held_out = vocabulary.count_words_apart(
       _read_lines(files), tokenizer, 0 if eval_files else config.holdout_every

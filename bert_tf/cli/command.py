@@ -7,7 +7,6 @@ import logging as python_logging
 import os
 import re
 import select
-import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 
@@ -17,11 +16,14 @@ from bert_tf.cli import flag_texts
 from bert_tf.files import errors, stderr
 from bert_tf.kernels import backend
 
-# A shell's exit status for a program ended by SIGPIPE.
-_SIGPIPE_STATUS = 128 + signal.SIGPIPE
+# A shell's exit status for a program ended by SIGPIPE, 13. Windows lacks it.
+_SIGPIPE_STATUS = 128 + 13
 
 # Values that may follow a boolean flag after a space: --do_train true.
 _BOOLEANS = ("true", "false", "1", "0")
+
+# Flags of commands without training that decide how much memory they need.
+_MEMORY_FLAGS = ("batch_size", "max_batch_size", "max_seq_length")
 
 # Keras on TensorFlow imports these packages if they are installed, but no
 # command needs them there. They add a third to the import time of TensorFlow.
@@ -100,7 +102,12 @@ def exit_with_reader() -> Iterator[None]:
 
 
 def _has_reader() -> bool:
-  """Returns False if the reader of stdout has closed its end."""
+  """Returns False if the reader of stdout has closed its end.
+
+  Windows cannot tell; there a broken pipe is assumed to be stdout.
+  """
+  if not hasattr(select, "poll"):
+    return False
   poll = select.poll()
   poll.register(1, 0)
   return not poll.poll(0)
@@ -114,7 +121,7 @@ def _op_errors() -> tuple[type[Exception], ...]:
 
 def _user_errors() -> tuple[type[Exception], ...]:
   """Returns the errors that a user can fix: values, files, packages."""
-  return (ValueError, OSError, ImportError, *_op_errors())
+  return (ValueError, OSError, ImportError, MemoryError, *_op_errors())
 
 
 def with_flags(message: str) -> str:
@@ -130,12 +137,32 @@ def with_flags(message: str) -> str:
   )
 
 
+def _is_out_of_memory(error: Exception) -> bool:
+  """Returns whether memory is exhausted and the error gives no advice yet."""
+  if isinstance(error, errors.OutOfMemoryError):
+    return False
+  name = type(error).__name__
+  return isinstance(error, MemoryError) or name == "ResourceExhaustedError"
+
+
+def _memory_advice() -> str:
+  """Returns the end of a message, with the flags that lower the memory."""
+  lower = [
+    f"--{name}={flags.FLAGS[name].value}"
+    for name in _MEMORY_FLAGS
+    if name in flags.FLAGS
+  ]
+  return f"; lower {' or '.join(lower)}." if lower else ""
+
+
 def report(error: Exception) -> None:
   """Prints an error to stderr; with --verbosity=1 also its traceback."""
   logging.debug("Traceback of the error:", exc_info=error)
   message = str(error) or type(error).__name__
   if isinstance(error, _op_errors()):
     message = errors.reason(error)
+  if _is_out_of_memory(error):
+    message = f"out of memory ({message}){_memory_advice()}"
   program = os.path.basename(sys.argv[0])
   message = with_flags(message)
   print(f"{program}: error: {message}", file=sys.stderr, flush=True)

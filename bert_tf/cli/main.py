@@ -9,6 +9,7 @@ from bert_tf.cli import command, flag_texts
 
 # The module of each command.
 COMMANDS = {
+  "download": "download",
   "build-corpus": "build_corpus",
   "build-vocab": "build_vocab",
   "create-pretraining-data": "create_pretraining_data",
@@ -27,6 +28,7 @@ COMMANDS = {
   "convert-savedmodel": "convert_savedmodel",
   "inspect": "inspect_checkpoint",
   "extend-vocab": "extend_vocab",
+  "doctor": "doctor",
   "plot-curves": "plot_curves",
   "compare-curve": "compare_curve",
 }

@@ -15,8 +15,9 @@ class ModelFlags:
   model: str | None = settings.setting(
     None,
     "Folder of the model: a released model, the output_dir of a run or its "
-    "best/, a SavedModel, a converted model or a Hugging Face model. Replaces "
-    "--init_checkpoint, --bert_config_file and --vocab_file.",
+    "best/, a SavedModel, a converted model or a Hugging Face model; or the "
+    "name of a model that bert-tf download got. Replaces --init_checkpoint, "
+    "--bert_config_file and --vocab_file.",
     topic=settings.MODEL,
     alternatives=("init_checkpoint", "bert_config_file"),
   )

@@ -19,7 +19,6 @@ import re
 import sys
 
 from bert_tf.cli import (
-  command,
   config_flags,
   devices,
   flag_texts,
@@ -35,7 +34,8 @@ bert-tf pretrain --text=dump.xml.bz2 --size=small \
     --train_hours=8 --output_dir=out
 
 Builds corpus, vocabulary and records, trains, evaluates, plots and exports. A
-second run with the same flags resumes. With --input_file instead of --text,
+second run with the same flags resumes. With --model, it continues a given model
+on the text, with the model's vocabulary. With --input_file instead of --text,
 the command trains on TFRecords: bert-tf pretrain --help
 """
 
@@ -88,7 +88,7 @@ def run() -> None:
     sys.exit(f"{program}: error: set --text or --input_file.\n\n{forms}")
   if any(re.match("--?text(=|$)", word) for word in sys.argv[1:]):
     config_flags.define(pipeline_config.PipelineConfig)
-    command.run(run_pipeline, _TEXT_FORM)
+    devices.run(run_pipeline, _TEXT_FORM)
   config_flags.define(pretraining_config.PretrainingConfig)
   config_flags.define(model_flags.ModelFlags)
   devices.run(main, __doc__)

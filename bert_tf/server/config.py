@@ -54,6 +54,12 @@ class ServerConfig:
     minimum=0,
     topic=settings.LIMITS,
   )
+  max_stall_s: float = settings.setting(
+    120.0,
+    "Maximum seconds to compute a batch, or max_batch_size rows of a larger "
+    "request. After it, /healthz fails and waiting requests get status 503.",
+    minimum=1e-3,
+  )
   max_rows: int = settings.setting(
     128,
     "Maximum rows of a request; more are rejected with status 400.",

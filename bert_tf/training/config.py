@@ -6,7 +6,59 @@ from bert_tf import names, settings
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TrainConfig:
+class ComputeConfig:
+  """How the devices compute a training step.
+
+  These settings change the speed, the memory and the rounding of a step, but
+  not what it optimizes.
+  """
+
+  use_xla: bool | None = settings.setting(
+    None,
+    "Compile the training step with XLA: true, false or auto (the default, "
+    "None in Python). auto compiles on GPUs and TPUs. On CPUs, runs of 200 or "
+    "more steps time the alternatives if minutes of training remain, use the "
+    "fastest and write the choice to use_xla.json.",
+    topic=settings.DEVICES,
+  )
+  gradient_accumulation_steps: int = settings.setting(
+    1,
+    "Micro-batches that each device splits its share of a batch into, to save "
+    "memory. The step stays the same, except that each micro-batch draws its "
+    "own dropout.",
+    minimum=1,
+    topic=settings.DEVICES,
+  )
+  recompute: bool = settings.setting(
+    False,
+    "Gradient checkpointing: recomputes the encoder layers in the backward "
+    "pass instead of storing their activations. Needs less memory and a third "
+    "more time.",
+    topic=settings.DEVICES,
+  )
+  precision: str = settings.setting(
+    "float32",
+    "Data type of matrix products. tf32: GPUs since Ampere round the factors "
+    "of float32 products to 10 bits, which is faster. Variables, losses and "
+    "checkpoints are always float32.",
+    choices=tuple(names.PRECISIONS),
+    topic=settings.DEVICES,
+  )
+  deterministic: bool = settings.setting(
+    False,
+    "Use only operations that give the same bits each time, so that a resumed "
+    "run on a GPU can equal an uninterrupted one. Slower on GPUs. CPUs give "
+    "the same bits without it.",
+    topic=settings.DEVICES,
+  )
+
+  def __post_init__(self) -> None:
+    """Raises ValueError for values that are out of bounds."""
+    settings.check(self)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainConfig(ComputeConfig):
   """Settings of every training run.
 
   Fields without `settings.setting` have no flag here. The configs of
@@ -72,29 +124,6 @@ class TrainConfig:
   log_every_steps: int = settings.setting(
     100, "Steps between two log lines.", minimum=1, topic=settings.CHECKPOINTS
   )
-  use_xla: bool | None = settings.setting(
-    None,
-    "Compile the training step with XLA: true, false or auto (the default, "
-    "None in Python). auto compiles on GPUs and TPUs. On CPUs, runs of 200 or "
-    "more steps time the alternatives if minutes of training remain, use the "
-    "fastest and write the choice to use_xla.json.",
-    topic=settings.DEVICES,
-  )
-  gradient_accumulation_steps: int = settings.setting(
-    1,
-    "Micro-batches that each device splits its share of a batch into, to save "
-    "memory. The step stays the same, except that each micro-batch draws its "
-    "own dropout.",
-    minimum=1,
-    topic=settings.DEVICES,
-  )
-  recompute: bool = settings.setting(
-    False,
-    "Gradient checkpointing: recomputes the encoder layers in the backward "
-    "pass instead of storing their activations. Needs less memory and a third "
-    "more time.",
-    topic=settings.DEVICES,
-  )
   optimizer: str = settings.setting(
     names.ADAMW,
     "adamw, the original's, or lamb, for large batches.",
@@ -107,13 +136,6 @@ class TrainConfig:
     minimum=0.0,
     maximum=1.0,
     topic=settings.TRAINING,
-  )
-  precision: str = settings.setting(
-    "float32",
-    "Data type of matrix products. Variables, losses and checkpoints are "
-    "always float32.",
-    choices=tuple(names.PRECISIONS),
-    topic=settings.DEVICES,
   )
   # Settings of fine-tuning.
   encoder_only: bool = False

@@ -94,9 +94,9 @@ class BenchmarkConfig:
   )
   peer_python: str = settings.setting(
     "",
-    "train, forward, start, predict, finetune: interpreters with JAX, PyTorch, "
-    "KerasHub and Model Garden, separated by commas. The running interpreter "
-    "is tried last.",
+    "train, forward, start, predict, finetune, serving: interpreters with JAX, "
+    "PyTorch, KerasHub, Model Garden and FastAPI, separated by commas. The "
+    "running interpreter is tried last.",
   )
   original_dir: str = settings.setting(
     "",
@@ -124,15 +124,36 @@ class BenchmarkConfig:
   )
   model: str | None = settings.setting(
     None,
-    "Model to measure. serving: as for serve.py; this benchmark needs aiohttp. "
-    "predict, finetune: a model folder.",
+    "Model to measure. serving: as for bert-tf serve; to compare with FastAPI, "
+    "a SavedModel. predict, finetune: a model folder.",
     main=True,
   )
   num_clients: int = settings.setting(
-    50, "serving: number of concurrent clients.", minimum=1
+    50,
+    "serving: number of concurrent clients. With --duration, they measure the "
+    "capacity.",
+    minimum=1,
   )
   num_requests: int = settings.setting(
     20, "serving: requests per client.", minimum=1
+  )
+  duration: float = settings.setting(
+    0.0,
+    "serving: seconds of an open loop. Requests arrive at random times, at 50, "
+    "80, 120 and 200% of the capacity for a quarter of the time each. 0: each "
+    "client waits for its answer.",
+    minimum=0,
+  )
+  peer_url: str | None = settings.setting(
+    None,
+    "serving, with --duration: URL of the predict path of another server of "
+    "the model, which gets the same load.",
+  )
+  results_file: str | None = settings.setting(
+    None,
+    "serving, with --duration: file to which a line of JSON is appended for "
+    "each row of the table.",
+    writes="file",
   )
 
   def bert_config(self) -> "modeling.BertConfig":

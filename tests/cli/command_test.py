@@ -208,3 +208,20 @@ def test_messages_of_the_library_name_settings_not_flags():
   allowed = r"\.py --|=--help"
   wrong = [t for t in texts if re.search("--[a-z]", re.sub(allowed, "", t[2]))]
   assert not wrong
+
+
+def test_out_of_memory_names_the_flags_that_lower_it(tmp_path, run_script):
+  script = tmp_path / "failing.py"
+  script.write_text(
+    "from bert_tf.cli import extract_features\n"
+    "from bert_tf.inference import feature_extraction\n"
+    "def fail(*unused): raise MemoryError\n"
+    "feature_extraction.extract_file = fail\n"
+    "extract_features.run()\n"
+  )
+  flags = ("--model=m", "--input_file=i", "--output_file=o", "--batch_size=9")
+  result = run_script(script, *flags, cwd=tmp_path)
+  assert result.returncode == 1
+  (line,) = result.stderr.splitlines()
+  assert "out of memory" in line
+  assert "--batch_size=9" in line and "--max_seq_length=128" in line

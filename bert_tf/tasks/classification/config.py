@@ -23,7 +23,7 @@ TASK_NAMES = (
   "AX",
   "XNLI",
 )
-FILE_FORMATS = ("tsv", "csv", "jsonl")
+FILE_FORMATS = ("tsv", "csv", "jsonl", "parquet")
 
 # Separates the labels in a multilabel cell.
 LABEL_SEPARATOR = "|"
@@ -40,7 +40,8 @@ class ClassificationConfig(config.FineTuningConfig):
 
   train: training_config.FreezingTrainConfig
   data_dir: str = settings.setting(
-    help="Folder with the task's files, such as train.tsv.",
+    help="Folder with the task's files, such as train.tsv, or with Hugging "
+    "Face's Parquet files of GLUE.",
     original=True,
     topic=settings.DATA,
   )

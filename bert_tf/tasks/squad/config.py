@@ -100,7 +100,6 @@ class DecodingConfig:
 
 
 DEFAULT_WINDOWS = settings.resolve(WindowConfig(), None, "")
-DEFAULT_DECODING = settings.resolve(DecodingConfig(), None, "")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
