@@ -1,10 +1,11 @@
-"""Checks Python, TensorFlow, devices and extras, and says how to mend them.
+"""Checks the installation and says how to mend it.
 
 bert-tf doctor | tee report.txt
 
-Prints a line for each check: ok, missing (an extra that is not installed),
-warning or error. Exits with status 1 if there is an error, since training
-cannot work then. Needs no model and trains nothing.
+Checks Python, TensorFlow, devices and extras. Prints a line for each check: ok,
+missing (an extra that is not installed), warning or error. Exits with status 1
+if there is an error, since training cannot work then. Needs no model and trains
+nothing.
 """
 
 import concurrent.futures

@@ -41,6 +41,7 @@ def test_help_is_not_the_value_of_the_flag_before_it(run_script):
   result = run_script("run_pretraining.py", "--text", "--help", cwd="/")
   assert (result.returncode, result.stderr) == (0, "")
   assert "--language" in result.stdout
+  assert result.stdout.count("\n  --") <= 12
   for word in ("--help", "-help", "--help=all", "--helpxml"):
     moved = command._move_help(["program", "a", "--b", word, "--c"])
     assert moved == ["program", word, "a", "--b", "--c"]
