@@ -91,12 +91,16 @@ def shorten(text: str, size: int = 80) -> str:
 def reason(error: Exception) -> str:
   """Returns the reason in an error of TensorFlow, in one line.
 
-  The reason is the message of an assertion, or the first line without the place
-  in the graph and the name of the operation.
+  The reason is the message of an assertion, the line before the failing node of
+  a graph, or the first line without the place in the graph and the name of the
+  operation.
   """
   message = str(error)
   assertion = re.search(r"assertion failed: \[(.*?)\]", message, re.DOTALL)
   if assertion:
     return assertion[1]
   line = (message.strip().splitlines() or [""])[0]
+  node = re.search(r"^(.+)\n\s*\[\[\{\{node ", message, re.MULTILINE)
+  if node and line.startswith("Graph execution error"):
+    line = node[1].strip()
   return re.sub(r"^\{\{.*?\}\} | \[Op:\w+\].*$", "", line)

@@ -37,5 +37,9 @@ def test_only_the_reason_of_a_tensorflow_error_is_shown():
     "it failed"
   )
   assert reason("one line\nGraph:\n  more") == "one line"
+  graph = "Graph execution error:\n\nDetected at node a/b defined at:\n  File x"
+  assert reason(f"{graph}\n\nit failed\n\t [[{{{{node a/b}}}}]]\nHint: c") == (
+    "it failed"
+  )
   assert reason("...assertion failed: [too long]\n [[node]]") == "too long"
   assert reason("") == ""
