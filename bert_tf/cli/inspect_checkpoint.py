@@ -1,4 +1,4 @@
-"""Lists a checkpoint's tensors, or the differences between two checkpoints.
+"""Lists or compares checkpoints; explains a config.
 
   bert-tf inspect CHECKPOINT [OTHER]
   bert-tf inspect --config=bert_config.json

@@ -349,23 +349,30 @@ def _with_steps(
       f"num_train_epochs {config.num_train_epochs} of {num_inputs} {task.noun} "
       f"is less than one batch of {batch_size}; raise it."
     )
-  num_warmup_steps = int(num_train_steps * config.warmup_proportion)
-  counts = f"{num_inputs} {task.noun}"
+  train = dataclasses.replace(
+    train,
+    num_train_steps=num_train_steps,
+    num_warmup_steps=int(num_train_steps * config.warmup_proportion),
+    best_metric=train.best_metric or known[0],
+  )
+  _log_steps(train, num_inputs, f"{num_inputs} {task.noun}")
+  return train
+
+
+def _log_steps(
+  train: training_config.FineTuningTrainConfig, num_inputs: int, inputs: str
+) -> None:
+  """Logs the numbers of inputs and steps; warns of less than one batch."""
+  batch_size = train.train_batch_size
   logging.info(
-    f"{counts}, {num_train_steps} steps of {batch_size}, "
-    f"{num_warmup_steps} of them warm-up."
+    f"{inputs}, {train.num_train_steps} steps of {batch_size}, "
+    f"{train.num_warmup_steps} of them warm-up."
   )
   if num_inputs < batch_size:
     logging.warning(
-      f"{counts} are fewer than one batch of {batch_size}. They are repeated: "
+      f"{inputs} are fewer than one batch of {batch_size}. They are repeated: "
       f"a step is {batch_size / num_inputs:.1f} passes over them."
     )
-  return dataclasses.replace(
-    train,
-    num_train_steps=num_train_steps,
-    num_warmup_steps=num_warmup_steps,
-    best_metric=train.best_metric or known[0],
-  )
 
 
 def _with_start(

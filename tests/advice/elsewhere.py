@@ -67,6 +67,10 @@ ROWS = (
   ("tasks.step_errors explained", "needs a GPU"),
   ("cli.compare_curve _choose_reference", "lists the names to choose from"),
   ("cli.devices _strategy", "needs a TPU"),
+  (
+    "pipeline.stages run",
+    "pipeline/initial_model_test.py::test_several_machines_are_refused",
+  ),
   ("distribution _tpu_strategy", "needs a TPU"),
   (
     "files.encodings check",
