@@ -4,7 +4,7 @@ import contextlib
 import pathlib
 import re
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from importlib import metadata
 
 # Root of the checkout, or the folder that contains the installed package.
@@ -32,7 +32,32 @@ def needs_extra(purpose: str, extra: str) -> Iterator[None]:
 
 
 class OutOfMemoryError(MemoryError):
-  """Memory is exhausted. The message names settings that lower the need."""
+  """Memory is exhausted.
+
+  Args:
+    message: what did not fit, as sentences.
+    remedies: what lowers the need, such as "`recompute`". A setting is in
+      backticks.
+  """
+
+  def __init__(self, message: str, remedies: Sequence[str]) -> None:
+    super().__init__(message, remedies)
+    self.message = message
+    self.remedies = remedies
+
+  def __str__(self) -> str:
+    *first, last = self.remedies
+    remedies = " or ".join([", ".join(first), last] if first else [last])
+    return f"{self.message} Set {remedies}."
+
+  def of_settings(self, names: Container[str]) -> "OutOfMemoryError":
+    """Returns the error with the remedies that are settings among `names`."""
+    known = [
+      remedy
+      for remedy in self.remedies
+      if re.findall(r"`(\w+)", remedy)[0] in names
+    ]
+    return OutOfMemoryError(self.message, known or self.remedies)
 
 
 def import_tensorflow_text(purpose: str) -> types.ModuleType:
