@@ -203,6 +203,13 @@ def _kernel_rows(
 
 def run() -> None:
   """Runs the command; never returns."""
-  from bert_tf.cli import command
-
+  try:
+    from bert_tf.cli import command
+  except ImportError:  # absl, which all other commands need, is broken.
+    main()
+    sys.exit()
   command.run(main, __doc__)
+
+
+if __name__ == "__main__":
+  run()

@@ -138,9 +138,12 @@ def dependency_rows(skipped: tuple[str, ...]) -> Iterator[doctor_rows.Row]:
   for package in needed.values():
     fault = _find_fault(package, results)
     if fault:
-      is_optional = package.name in _OPTIONAL
-      row = doctor_rows.warning if is_optional else doctor_rows.error
-      yield row(package.name, fault, package.install_command)
+      status = doctor_rows.ERROR
+      if package.name in _OPTIONAL:
+        is_there = package.version is not None
+        status = doctor_rows.WARNING if is_there else doctor_rows.MISSING
+      command = package.install_command
+      yield doctor_rows.Row(status, package.name, fault, command)
       continue
     version = version_row(package)
     if version.status == doctor_rows.OK:
