@@ -212,7 +212,6 @@ def _download_from_hugging_face(name: str, base_url: str | None) -> str:
       ) from error
     with atomic.folder(folder, files[0]) as unfinished:
       for file in files:
-        # Raises FileNotFoundError if the transfer was cut off.
         paths.link(os.path.join(work, file), os.path.join(unfinished, file))
   return folder
 
@@ -239,4 +238,7 @@ def _fetch_repository(
   api.snapshot_download(
     repository, revision=info.sha, allow_patterns=files, local_dir=folder
   )
+  # Without a connection, snapshot_download only warns.
+  if not set(files) <= set(os.listdir(folder)):
+    raise ConnectionError("the connection was lost; the same command continues")
   return files
