@@ -18,22 +18,27 @@ class ModelFlags:
     "best/, a SavedModel, a converted model or a Hugging Face model; or the "
     "name of a model that bert-tf download got. Replaces --init_checkpoint, "
     "--bert_config_file and --vocab_file.",
+    topic=settings.MODEL,
+    alternatives=("init_checkpoint", "bert_config_file"),
   )
   init_checkpoint: str | None = settings.setting(
     None,
     "Checkpoint to start from: its prefix, or a folder as in --model.",
     original=True,
+    topic=settings.MODEL,
   )
   bert_config_file: str | None = settings.setting(
     None,
     "JSON file with the sizes of the model. Default: bert_config.json next to "
     "the checkpoint.",
     original=True,
+    topic=settings.MODEL,
   )
   vocab_file: str | None = settings.setting(
     None,
     "Vocabulary of the model. Default: vocab.txt next to the checkpoint.",
     original=True,
+    topic=settings.MODEL,
   )
 
 

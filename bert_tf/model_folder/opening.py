@@ -73,8 +73,7 @@ class ModelFolder:
       other = os.path.join(self.folder, hugging_face.CONFIG)
       if not paths.exists(other):
         raise ValueError(
-          f"there is no {path}; put the model's there or set "
-          "`bert_config_file`."
+          f"there is no {path}; put it there or set `bert_config_file`."
         )
       path = other
     config = json_files.read_object(path)
@@ -371,9 +370,8 @@ def _saved_models(path: str, names: Sequence[str]) -> list[str]:
 
 def _check_is_original(weights: str) -> None:
   """Raises ValueError for an object-based checkpoint without a SavedModel."""
-  if weights.endswith(hugging_face.SUFFIX) or checkpoints.is_saved_model(
-    weights
-  ):
+  is_saved_model = checkpoints.is_saved_model(weights)
+  if is_saved_model or weights.endswith(hugging_face.SUFFIX):
     return
   try:
     names = checkpoints.CheckpointReader(weights).shapes
