@@ -15,6 +15,7 @@ if TYPE_CHECKING:
   from bert_tf.heads import PretrainingModel as PretrainingModel
   from bert_tf.heads import SpanModel as SpanModel
   from bert_tf.heads import TokenModel as TokenModel
+  from bert_tf.hub.download import download as download
   from bert_tf.inference.classifier import Classifier as Classifier
   from bert_tf.inference.config import ExtractionConfig as ExtractionConfig
   from bert_tf.inference.config import ScoringConfig as ScoringConfig
@@ -83,6 +84,7 @@ _MODULES = {
   "SentenceScorer": "inference.sentence_scorer",
   "SpanModel": "heads",
   "TokenModel": "heads",
+  "download": "hub.download",
   "load": "inference.predictor",
 }
 # Public names that need no Keras backend.
@@ -92,6 +94,7 @@ _WITHOUT_KERAS = (
   "FullTokenizer",
   "InputExample",
   "ScoringConfig",
+  "download",
 )
 
 __all__ = [*_MODULES, "__version__"]

@@ -1,6 +1,9 @@
-"""Scores sentences by their pseudo-log-likelihood, or minimal pairs of them.
+"""Scores sentences or minimal pairs.
 
 bert-tf score --model=out --text="The cat sat on the mat."
+
+The score is the pseudo-log-likelihood: the sum of the log probabilities of the
+word pieces, each masked in turn.
 """
 
 import dataclasses
@@ -22,7 +25,10 @@ class CommandConfig:
   """The texts, the output and the model."""
 
   text: tuple[str, ...] = settings.setting(
-    (), "Text to score; repeat the flag for several texts.", repeated=True
+    (),
+    "Text to score; repeat the flag for several texts.",
+    repeated=True,
+    alternatives=("input_file", "pairs_file"),
   )
   input_file: str | None = settings.setting(
     None, "File with one text a line; may be .gz."

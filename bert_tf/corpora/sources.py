@@ -118,7 +118,6 @@ def check_packages(sources: Iterable[InputFile]) -> None:
   with errors.needs_extra("reading Wikipedia dumps", extra="corpus"):
     if text_config.DUMP in formats:
       import mwparserfromhell  # noqa: F401
-      import mwxml  # noqa: F401
   if text_config.PARQUET in formats:
     parquet.check_installed()
 

@@ -134,13 +134,9 @@ def _start_workers(
       process = context.Process(
         target=_run_worker, args=(function, theirs), daemon=True
       )
-      # Only the parent handles Ctrl-C. It then ends its workers.
-      before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-      try:
+      with _without_interrupts():
         process.start()
         workers[ours] = process
-      finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
       theirs.close()
     yield workers
   finally:
@@ -150,6 +146,23 @@ def _start_workers(
       process.join(_CLEAN_UP_TIME)
       if process.is_alive():
         process.kill()
+
+
+@contextlib.contextmanager
+def _without_interrupts() -> Iterator[None]:
+  """Delays Ctrl-C in this scope, and in processes that it starts.
+
+  Only the parent handles Ctrl-C. It then ends its workers. Windows cannot delay
+  a signal.
+  """
+  if not hasattr(signal, "pthread_sigmask"):
+    yield
+    return
+  before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+  try:
+    yield
+  finally:
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _run_worker(

@@ -160,35 +160,49 @@ class PipelineConfig:
   text: str = settings.setting(
     help="Text to pre-train on: comma-separated files and globs of Wikipedia "
     "dumps, JSON lines, Parquet or plain text, also .gz and .bz2. pydoc is the "
-    "documentation of this Python."
+    "documentation of this Python.",
+    topic=settings.DATA,
   )
   output_dir: str = settings.setting(
     help="Folder for the model and its card, README.md. Data goes to its "
     "subfolder data/.",
     writes="folder",
+    topic=settings.CHECKPOINTS,
   )
   model: str | None = settings.setting(
     None,
     "Model to continue, such as the folder of a released one. Its weights, "
     "sizes, vocabulary and letter case are kept. Default: a new model.",
+    topic=settings.MODEL,
+    main=True,
   )
   size: str | None = settings.setting(
     None,
     "Size of a new model, as layers x width: tiny 2 x 128, mini 4 x 256, small "
     f"4 x 512, medium 8 x 512, base 12 x 768. Default: {_DEFAULT_SIZE}.",
     choices=tuple(SIZES),
+    topic=settings.MODEL,
+    main=True,
   )
   train_hours: float = settings.setting(
-    0.0, "Training time in hours, without preparing the data.", minimum=0.0
+    0.0,
+    "Training time in hours, without preparing the data.",
+    minimum=0.0,
+    topic=settings.TRAINING,
+    alternatives=("train_minutes",),
   )
   train_minutes: float = settings.setting(
-    0.0, "Training time in minutes; added to train_hours.", minimum=0.0
+    0.0,
+    "Training time in minutes; added to train_hours.",
+    minimum=0.0,
+    topic=settings.TRAINING,
   )
   reading: text_config.TextConfig
   pydoc_packages: str = settings.setting(
     "",
     "Comma-separated names of installed packages. Their documentation is added "
     "to that of Python when the input is pydoc.",
+    topic=settings.DATA,
   )
   do_lower_case: bool | None = settings.setting(
     None,
@@ -196,31 +210,44 @@ class PipelineConfig:
     "(default; None in Python). auto: as --model; for a new model false for "
     "languages whose marks are part of letters, such as Thai or Hindi, "
     "otherwise true.",
+    topic=settings.MODEL,
+    main=True,
   )
   vocab_size: int | None = settings.setting(
     None,
     "Number of vocabulary entries of a new model. Default: by size.",
     minimum=100,
+    topic=settings.MODEL,
   )
   max_seq_length: int = settings.setting(
-    128, "Maximum word pieces per sequence.", minimum=16, maximum=512
+    128,
+    "Maximum word pieces per sequence.",
+    minimum=16,
+    maximum=512,
+    topic=settings.DATA,
+    main=True,
   )
   eval_fraction: float = settings.setting(
     0.05,
     "Fraction of the documents held out for evaluation.",
     minimum=0.001,
     maximum=0.5,
+    topic=settings.DATA,
   )
   train_batch_size: int | None = settings.setting(
     None,
     "Sequences per batch. Default: by size, 32 with --model.",
     minimum=1,
+    topic=settings.TRAINING,
+    main=True,
   )
   learning_rate: float | None = settings.setting(
     None,
     "Peak learning rate. Default: by size; with --model 2e-5 for a width of "
     "768, and more for a smaller width.",
     minimum=1e-9,
+    topic=settings.TRAINING,
+    main=True,
   )
   initial_values: str | None = settings.setting(
     None,
@@ -229,6 +256,7 @@ class PipelineConfig:
     "co-occurrence counts. "
     "Default: by size, cooccurrence for tiny, otherwise random.",
     choices=pretraining_config.INITIAL_VALUES,
+    topic=settings.MODEL,
   )
   masked_lm_prob: float | None = settings.setting(
     None,
@@ -236,21 +264,31 @@ class PipelineConfig:
     "Default: by size, 0.25 for tiny, otherwise 0.15.",
     minimum=0.001,
     maximum=1.0,
+    topic=settings.MASKING,
   )
   no_nsp: bool | None = settings.setting(
     None,
     "Whether to train without next-sentence prediction, on continuous text: "
     "true, false or auto (default; None in Python), which is true for tiny and "
     "for a --model without a head for this.",
+    topic=settings.TRAINING,
   )
   num_workers: int = settings.setting(
-    os.cpu_count() or 1, "Processes for preparing the data.", minimum=1
+    os.cpu_count() or 1,
+    "Processes for preparing the data.",
+    minimum=1,
+    topic=settings.DEVICES,
+    main=True,
   )
-  seed: int = settings.setting(12345, "Seed of all random choices.")
+  seed: int = settings.setting(
+    12345, "Seed of all random choices.", topic=settings.TRAINING
+  )
   dry_run: bool = settings.setting(
     False,
     "Print the plan (time, disk and memory, from a measurement of a few "
     "seconds) and exit.",
+    topic=settings.STEPS,
+    main=True,
   )
   compute: training_config.ComputeConfig = training_config.ComputeConfig()
   # The content of `model`, which `initial_model.resolve` reads.

@@ -18,8 +18,7 @@ from typing import TypeVar
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import modeling
-from bert_tf.convert import model_size
+from bert_tf import model_size, modeling
 from bert_tf.corpora import corpus, corpus_parts, sources, text_config
 from bert_tf.data import pretraining_data, synthetic
 from bert_tf.files import compression, paths, text_lines

@@ -35,6 +35,7 @@ def learn_vocabulary(
   vocab_file: str,
 ) -> None:
   """Learns a vocabulary from files of one sentence a line and writes it."""
+  vocabulary.import_learner()  # Fails before the text is read.
   lines = itertools.chain.from_iterable(map(text_lines.read_lines, text_files))
   counts = vocabulary.count_words(lines, _basic_tokenizer(config))
   tokens = vocabulary.learn(
