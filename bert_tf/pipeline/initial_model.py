@@ -1,6 +1,7 @@
 """Reads the model that `bert-tf pretrain --text --model` continues."""
 
 import dataclasses
+import os
 
 from absl import logging
 
@@ -21,6 +22,7 @@ def resolve(
   if not config.model:
     return config
   files = model_folder.find(config.model)
+  _check_output_dir(config, files)
   files.bert_config.check_lengths(config.max_seq_length, files.config_file)
   _check_direction(config.model, files)
   case = letter_case.resolve(
@@ -45,6 +47,17 @@ def resolve(
     has_next_sentence_head=all(n in names for n in heads.NEXT_SENTENCE.shapes),
   )
   return dataclasses.replace(config, initial_model=initial_model)
+
+
+def _check_output_dir(
+  config: pipeline_config.PipelineConfig, files: model_folder.ModelFolder
+) -> None:
+  """Raises ValueError if the run would write into the model's folder."""
+  if os.path.realpath(config.output_dir) == os.path.realpath(files.folder):
+    raise ValueError(
+      f"output_dir {config.output_dir} is the folder of the model to continue; "
+      "choose another `output_dir`."
+    )
 
 
 def _check_direction(model: str, files: model_folder.ModelFolder) -> None:

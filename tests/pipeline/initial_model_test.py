@@ -138,6 +138,15 @@ def test_contradictions_to_the_model_are_refused(tmp_path):
     initial_model.resolve(make_config(tmp_path, model="no_model"))
 
 
+def test_the_folder_of_the_model_stays_as_it_is(tmp_path):
+  folder = write_model(tmp_path / "model")
+  before = sorted(path.name for path in folder.iterdir())
+  config = make_config(tmp_path, output_dir=f"{tmp_path}/text/../model")
+  with pytest.raises(ValueError, match="`output_dir`"):
+    stages.run(config)
+  assert sorted(path.name for path in folder.iterdir()) == before
+
+
 def test_a_cased_model_keeps_case(tmp_path):
   write_model(tmp_path / "model", do_lower_case=False)
   config = initial_model.resolve(make_config(tmp_path))
