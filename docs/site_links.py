@@ -30,7 +30,7 @@ def replace_outside_links(
   Args:
     markdown: text of a page.
     folder: the page's folder, relative to docs/.
-    repo_url: the repository's address; without one only the text stays.
+    repo_url: the repository's address; without one the file's path is given.
   """
 
   def replace(match: re.Match[str]) -> str:
@@ -39,7 +39,7 @@ def replace_outside_links(
     if not path.startswith("../"):
       return match[0]
     if not repo_url:
-      return text
+      return f"{text} (`{path[3:].partition('#')[0]}`)"
     return f"[{text}]({repo_url.rstrip('/')}/blob/main/{path[3:]})"
 
   return _LINK.sub(replace, markdown)

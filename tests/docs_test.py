@@ -12,9 +12,7 @@ import sys
 import pytest
 
 import bert_tf
-from bert_tf.cli import main
-from tests.support import docs_files, forks
-from tests.support.docs_pages import check_links, flag_names, module_of_script
+from tests.support import docs_files, docs_pages, forks
 from tests.support.ports import free_port
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -67,7 +65,7 @@ def test_every_block_says_what_it_is(page):
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
 def test_links_lead_to_files_and_headings(page):
   text = re.sub("```.*?```", "", page.read_text(), flags=re.DOTALL)
-  check_links(page, text)
+  docs_pages.check_links(page, text)
 
 
 def test_the_site_has_every_page_and_every_public_name():
@@ -87,17 +85,14 @@ def test_the_site_has_every_page_and_every_public_name():
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
 def test_commands_have_the_flags(page):
   for number, language, text, _ in blocks(page):
-    for program, *words in commands(text) if language == "shell" else ():
-      module = None
-      if program == "bert-tf":
-        module = f"bert_tf.cli.{main.COMMANDS[words[0]]}"
-      elif program == "python" and words[0].startswith("run_scripts/"):
-        module = module_of_script(ROOT / words[0])
-      if module:
-        flags = {w[2:].split("=")[0] for w in words if w.startswith("--")}
-        is_pipeline = module.endswith("run_pretraining") and "text" in flags
-        unknown = flags - flag_names(module, *["--text=x"] * is_pipeline)
-        assert not unknown, f"{page.name}:{number}"
+    for words in commands(text) if language == "shell" else ():
+      assert not docs_pages.unknown_flags(words), f"{page.name}:{number}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_commands_within_sentences_have_the_flags(page):
+  for words in docs_pages.inline_commands(page.read_text()):
+    assert not docs_pages.unknown_flags(words), " ".join(words)
 
 
 def blocks_to_run(page):

@@ -38,7 +38,7 @@ SMALL = {
     """,
   ),
   "fine_tune_your_csv": (
-    {"MODEL": "minilm", "NUM_EPOCHS": 1, "MAX_PASSAGES": 160},
+    {"MODEL": "minilm", "PORT": 0, "NUM_EPOCHS": 1, "MAX_PASSAGES": 160},
     """
     assert len(predicted) == len(rows["dev"]) == 40
     assert set(predicted) <= set(LIBRARIES)
@@ -50,15 +50,20 @@ SMALL = {
     """,
   ),
   "the_2019_workflow": (
-    {"ROOT": str(ROOT), "NUM_TRAIN_STEPS": 5, "NUM_TRAIN_EPOCHS": 0.1},
+    {
+      "ROOT": str(ROOT),
+      "MODEL": "minilm",
+      "NUM_TRAIN_STEPS": 5,
+      "NUM_TRAIN_EPOCHS": 0.1,
+    },
     """
     def read(name):
       with open(os.path.join(folder, name)) as file:
         return file.read()
 
     assert "global_step = 5\\n" in read("pretraining_output/eval_results.txt")
-    assert "eval_accuracy = " in read("mrpc_output/eval_results.txt")
-    assert len(read("mrpc_output/test_results.tsv").splitlines()) == 50
+    assert "eval_accuracy = " in read("cola_output/eval_results.txt")
+    assert len(read("cola_output/test_results.tsv").splitlines()) == 50
     assert len(json.loads(read("squad_output/predictions.json"))) == 50
     assert line["features"][0]["token"] == "[CLS]"
     """,
@@ -128,6 +133,20 @@ def test_links_of_a_notebook_lead_to_files_and_headings(name):
       docs_pages.check_links(FOLDER / f"{name}.ipynb", cell.source)
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_commands_in_the_text_of_a_notebook_are_complete(name):
+  cells = load(name).cells
+  text = "\n\n".join(c.source for c in cells if c.cell_type == "markdown")
+  for words in docs_pages.inline_commands(text):
+    assert not docs_pages.unknown_flags(words), words
+    required = {
+      name
+      for name, flag in docs_pages.defined_flags(words).items()
+      if flag.group == "Required"
+    }
+    assert required <= docs_pages.given_flags(words), words
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_notebook_runs(name, tmp_path, monkeypatch, fork_server):
@@ -135,6 +154,7 @@ def test_a_notebook_runs(name, tmp_path, monkeypatch, fork_server):
   parameters = dict(parameters)
   if "MODEL" in parameters:
     docs_files.write_model(tmp_path / parameters["MODEL"])
+  if "PORT" in parameters:
     parameters["PORT"] = ports.free_port()
   # Commands fork a process that has already imported TensorFlow.
   python = tmp_path / "programs" / "python"

@@ -1,9 +1,16 @@
-"""docs/*.py, the hooks of the site: links and the command-line reference."""
+"""docs/*.py, the hooks of the site, and the links of the built site."""
 
+import html.parser
 import importlib.util
+import os
 import pathlib
 import re
+import subprocess
+import sys
 import types
+import urllib.parse
+
+import pytest
 
 from bert_tf.cli import main
 
@@ -38,7 +45,8 @@ def test_links_out_of_docs_lead_into_the_repository():
   text = "see the [log](../../research/LOG.md#a)"
   expected = f"see the [log]({REPOSITORY}blob/main/research/LOG.md#a)"
   assert site_text(text, "decisions/index.md", REPOSITORY) == expected
-  assert site_text("[R](../README.md)", "gpu.md", None) == "R"
+  text = site_text("see [R](../README.md#a)", "gpu.md", None)
+  assert text == "see R (`README.md`)"
 
 
 def test_the_command_line_page_has_every_command():
@@ -50,8 +58,23 @@ def test_the_command_line_page_has_every_command():
     assert f"bert_tf.cli.{main.COMMANDS[name]}" in path.read_text()
 
 
+def test_the_command_line_page_has_the_groups_of_the_help():
+  groups = {
+    title.lower(): main.COMMANDS.keys() & names
+    for title, names in main.GROUPS.items()
+  }
+  text = (DOCS / "cli.md").read_text()
+  tables = re.findall(
+    r"^\| ([\w ]+) \| \| script \|\n((?:\|.*\n)+)", text, re.M
+  )
+  names = {
+    t: set(re.findall(r"^\| `([\w-]+)`", rows, re.M)) for t, rows in tables
+  }
+  assert names == {title: group for title, group in groups.items() if group}
+
+
 def test_the_site_gets_a_table_of_flags_for_a_command():
-  section = load_hook("cli_reference").section("fill-mask", "fill_mask")
+  section = load_hook("cli_reference").section("fill-mask")
   rows = re.findall(r"^\| `--(\w+)` \| (.*?) \| (.+) \|$", section, re.M)
   flags = {name: default for name, default, _ in rows}
   assert flags["top_k"] == "5"
@@ -62,3 +85,66 @@ def test_the_site_gets_a_table_of_flags_for_a_command():
 def test_other_pages_get_no_flags():
   hook = load_hook("cli_reference")
   assert hook.on_page_markdown("text", page("gpu.md"), None, None) == "text"
+
+
+class Page(html.parser.HTMLParser):
+  """The link targets and the anchors of an HTML page."""
+
+  def __init__(self, path):
+    super().__init__()
+    self.targets, self.anchors = set(), {""}
+    self.feed(path.read_text())
+
+  def handle_starttag(self, tag, attributes):
+    for name, value in attributes:
+      if name in ("href", "src") and value:
+        self.targets.add(value)
+      elif name in ("id", "name") and value:
+        self.anchors.add(value)
+
+
+def dead_links(folder):
+  """Returns (page, target) of the links to missing pages and anchors."""
+  pages = {path: Page(path) for path in folder.rglob("*.html")}
+  dead = []
+  for path, content in pages.items():
+    for target in content.targets:
+      url = urllib.parse.urlsplit(target)
+      if url.scheme or url.netloc or path.name == "404.html":
+        continue
+      name = urllib.parse.unquote(url.path)
+      linked = path.parent / name if name else path
+      linked = pathlib.Path(os.path.normpath(linked))
+      if linked.is_dir():
+        linked /= "index.html"
+      anchor = urllib.parse.unquote(url.fragment)
+      is_known = linked not in pages or anchor in pages[linked].anchors
+      if not (linked.exists() and is_known):
+        dead.append((str(path.relative_to(folder)), target))
+  return dead
+
+
+def test_a_dead_link_of_a_page_is_reported(tmp_path):
+  (tmp_path / "a.html").write_text('<a href="b.html#x">b</a><p id="y">')
+  (tmp_path / "b.html").write_text('<a href="a.html#y">a</a><img src="c.png">')
+  assert sorted(dead_links(tmp_path)) == [
+    ("a.html", "b.html#x"),
+    ("b.html", "c.png"),
+  ]
+
+
+@pytest.mark.slow
+def test_the_site_builds_without_warnings_and_dead_links(tmp_path):
+  pytest.importorskip("mkdocs", reason="needs the extra docs")
+  command = [sys.executable, "-m", "mkdocs", "build", "--strict"]
+  result = subprocess.run(
+    [*command, "--site-dir", str(tmp_path)],
+    cwd=DOCS.parent,
+    capture_output=True,
+    text=True,
+    timeout=600,
+  )
+  assert not result.returncode, result.stderr
+  assert not dead_links(tmp_path)
+  assert "--max_seq_length" in (tmp_path / "cli.html").read_text()
+  assert 'id="bert_tf.' in (tmp_path / "api.html").read_text()

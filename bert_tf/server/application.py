@@ -412,7 +412,9 @@ async def _run(
 
   async with running(models, config) as (server, url):
     for number in (signal.SIGTERM, signal.SIGINT):
-      loop.add_signal_handler(number, stop, number)
+      # On Windows, Ctrl-C is a KeyboardInterrupt.
+      with contextlib.suppress(NotImplementedError):
+        loop.add_signal_handler(number, stop, number)
     started(url)
     ended = asyncio.create_task(server.wait_until_ended())
     stopping = asyncio.create_task(stopped.wait())

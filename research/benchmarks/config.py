@@ -26,6 +26,7 @@ class BenchmarkConfig:
     "pydoc",
     "Text to measure on: files and globs, separated by commas. pydoc means the "
     "documentation of the running Python.",
+    main=True,
   )
   vocab_file: str | None = settings.setting(
     None,
@@ -53,12 +54,14 @@ class BenchmarkConfig:
     32,
     "records, train, forward, start, finetune, scaling: examples per batch.",
     minimum=4,
+    main=True,
   )
   max_seq_length: int = settings.setting(
     128,
     "records, train, forward, scaling, export, runtimes: word pieces per "
     "example.",
     minimum=8,
+    main=True,
   )
   max_predictions_per_seq: int = settings.setting(
     20, "records, train: masked positions per example.", minimum=1
@@ -67,23 +70,27 @@ class BenchmarkConfig:
     20,
     "scaling: steps. records, train, forward: steps per round.",
     minimum=2,
+    main=True,
   )
   num_rounds: int = settings.setting(
     3,
     "train, forward, start, predict, finetune: processes per program. records: "
     "rounds.",
     minimum=1,
+    main=True,
   )
   precision: str = settings.setting(
     "float32",
     "train, forward, start: type of the matrix products.",
     choices=("float32", "bfloat16"),
+    main=True,
   )
   device: str = settings.setting(
     "cpu",
     "train, forward: cpu, or gpu for programs on JAX and PyTorch, whose "
     "interpreters must support the GPU.",
     choices=("cpu", "gpu"),
+    main=True,
   )
   peer_python: str = settings.setting(
     "",
@@ -100,6 +107,7 @@ class BenchmarkConfig:
     None,
     "train, forward: PNG or SVG file for a plot of the table.",
     writes="file",
+    main=True,
   )
   init_checkpoint: str | None = settings.setting(
     None,
@@ -118,6 +126,7 @@ class BenchmarkConfig:
     None,
     "Model to measure. serving: as for bert-tf serve; to compare with FastAPI, "
     "a SavedModel. predict, finetune: a model folder.",
+    main=True,
   )
   num_clients: int = settings.setting(
     50,

@@ -2,8 +2,10 @@
 
 import ast
 import re
+import shlex
 
-from tests.support import command_flags
+from bert_tf.cli import main
+from tests.support import checkout, command_flags
 
 
 def check_links(page, text):
@@ -28,7 +30,44 @@ def module_of_script(path):
   return re.match(r"Runs ([\w.]+\w)", docstring)[1]
 
 
-def flag_names(module, *arguments):
+def flag_names(module):
   """Returns the names of a command's flags, with `noNAME` of booleans."""
-  names = command_flags.defined(module, *arguments)
-  return {*names, *(f"no{name}" for name in names)}
+  return _with_negations(command_flags.defined(module))
+
+
+def _with_negations(flags):
+  return {*flags, *(f"no{name}" for name in flags)}
+
+
+def defined_flags(words):
+  """Returns the flags of a command by name; None for other programs."""
+  program, *arguments = words
+  if program == "bert-tf":
+    module = f"bert_tf.cli.{main.COMMANDS[arguments[0]]}"
+  elif program == "python" and arguments[0].startswith("run_scripts/"):
+    module = module_of_script(checkout.ROOT / arguments[0])
+  else:
+    return None
+  is_from_text = "text" in given_flags(words)
+  is_pipeline = module.endswith("run_pretraining") and is_from_text
+  return command_flags.defined(module, *["--text=x"] * is_pipeline)
+
+
+def given_flags(words):
+  """Returns the names of the flags that a command has."""
+  return {word[2:].split("=")[0] for word in words if word.startswith("--")}
+
+
+def unknown_flags(words):
+  """Returns the names of the flags that a command does not define."""
+  flags = defined_flags(words)
+  if flags is None:
+    return set()
+  return given_flags(words) - _with_negations(flags)
+
+
+def inline_commands(text):
+  """Returns the words of the commands with flags within sentences."""
+  text = re.sub("```.*?```", "", text, flags=re.DOTALL)
+  spans = re.findall(r"`(bert-tf [\w-]+ [^`]*--[^`]*)`", text)
+  return [shlex.split(span) for span in spans if "COMMAND" not in span]

@@ -30,7 +30,7 @@ SMALLER = {
 SMALLER_IF_PRESENT = ("--num_shards=2", "--num_runs=2")
 # Training times to try. A slow machine refuses a short time before it writes a
 # file.
-MINUTES = (0.3, 1, 10)
+MINUTES = (0.15, 0.3, 1, 10)
 
 
 def is_from_text(arguments: list[str]) -> bool:
@@ -45,7 +45,8 @@ def smaller(arguments: list[str]) -> list[str]:
   command = os.path.basename(arguments[0]).removesuffix(".py")
   if command == "-m":
     command = main.COMMANDS.get(arguments[2], "")
-  if "--do_train" in arguments or command == "build_vocab":
+  is_training = any(re.match(r"--do_train\b", a) for a in arguments)
+  if is_training or command == "build_vocab":
     smaller_arguments += SMALLER.get(command, ())
   if is_from_text(arguments):
     smaller_arguments += ["--train_hours=0", "--max_seq_length=32"]

@@ -54,10 +54,14 @@ def test_another_machine_makes_the_data_of_the_rows(unpacked, tmp_path):
     assert made.hashes.items() <= row.data.items()
 
 
-def test_the_summary_counts_the_committed_rows():
+@pytest.mark.parametrize(
+  "page",
+  [FOLDER / "README.md", FOLDER.parents[1] / "docs" / "reproduction.md"],
+  ids=["research", "docs"],
+)
+def test_the_summaries_count_the_committed_rows(page):
   committed = rows.read_all(str(FOLDER / "rows"))
-  text = (FOLDER / "README.md").read_text()
-  (numbers,) = re.findall(r"(\d+) of (\d+) runs of the scale", text)
+  (numbers,) = re.findall(r"(\d+) of (\d+) runs of the", page.read_text())
   assert tuple(map(int, numbers)) == (len(committed), len(plan_keys()))
 
 

@@ -1,0 +1,173 @@
+"""Numbers that several pages give agree with the table that they come from."""
+
+import pathlib
+import re
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+README = (ROOT / "README.md").read_text()
+SPEED = (DOCS / "speed.md").read_text()
+COMPARISON = (ROOT / "research" / "benchmarks" / "comparison.md").read_text()
+# The page with the results of a task, and the start of their row there.
+RESULTS = {
+  "MRPC": ("classification.md", "MRPC, F1; "),
+  "RTE": ("classification.md", "RTE"),
+  "SST-2": ("classification.md", "SST-2, accuracy; the first 4,000"),
+  "SQuAD": ("question_answering.md", "1.1"),
+  "CoNLL-2003": ("named_entity_recognition.md", "fine-tuned, single"),
+}
+# Scores in the README of the original release.
+ORIGINAL_SCORES = {
+  "classification.md": ("84%", "88%"),
+  "coming_from_2019.md": ("84%", "88%", "88.41", "81.25", "90.87", "84.39"),
+  "question_answering.md": ("88.41", "81.25"),
+}
+# The titles of the tables behind a row of the summary of docs/speed.md.
+BENCHMARKS = {
+  "training step, float32": "train, {}.*float32",
+  "training step, bfloat16": "train, {}.*bfloat16",
+  "forward pass": "forward, {}",
+  "start until the first step": "start, {}",
+  "one prediction, loading included": "predict, .*{}",
+}
+
+
+def table_rows(text):
+  """Returns the cells of the rows of the tables in a text."""
+  lines = [line for line in text.splitlines() if line.startswith("| ")]
+  return [[c.strip() for c in line.strip("|").split("|")] for line in lines]
+
+
+def section(text, heading):
+  """Returns the text from a heading to the next one of its level."""
+  return text.split(f"\n## {heading}\n")[1].split("\n## ")[0]
+
+
+def decimals(text):
+  """Returns the numbers of a text that have a decimal point."""
+  return [float(number) for number in re.findall(r"\d+\.\d+", text)]
+
+
+def relative_speeds(text, title):
+  """Returns the best `x peer` of bert_tf in each table with this title."""
+  tables = re.findall(rf"^{title}.*\n((?:.+\n)+)", text, re.M)
+  return [
+    max(
+      float(value)
+      for value in re.findall(r"^bert_tf.* (\d\.\d\d) ", table, re.M)
+    )
+    for table in tables
+  ]
+
+
+def test_results_of_the_readme_are_those_of_the_pages():
+  _, *rows = table_rows(section(README, "Results"))
+  assert len(rows) == len(RESULTS)
+  for task, _, scores, _ in rows:
+    page, start = RESULTS[re.split("[ ,]", task)[0]]
+    text = section((DOCS / page).read_text(), "Results")
+    [cells] = [row for row in table_rows(text) if row[0].startswith(start)]
+    known = {round(number, 1) for number in decimals(" ".join(cells[1:]))}
+    assert decimals(scores) and set(decimals(scores)) <= known, task
+
+
+def test_times_of_the_readme_are_those_of_the_pages():
+  _, *rows = table_rows(section(README, "Results"))
+  for task, _, _, time in rows:
+    page, _ = RESULTS[re.split("[ ,]", task)[0]]
+    text = section((DOCS / page).read_text(), "Results")
+    seconds = map(int, re.findall(r"(\d+) s\b", text))
+    minutes = float(time.removesuffix(" min"))
+    if "SQuAD" not in task:  # Its time is extrapolated.
+      assert any(abs(s / 60 - minutes) < 0.5 for s in seconds), task
+
+
+@pytest.mark.parametrize("page", ORIGINAL_SCORES)
+def test_scores_of_the_original_are_the_same_everywhere(page):
+  text = (DOCS / page).read_text()
+  missing = [n for n in ORIGINAL_SCORES[page] if n not in text]
+  assert not missing, page
+
+
+def test_the_summary_of_speeds_follows_from_the_tables():
+  rows = {row[0]: row[1:] for row in table_rows(section(SPEED, "Summary"))}
+  text = SPEED + COMPARISON
+  for name, title in BENCHMARKS.items():
+    for cell, size in zip(rows[name], ("L2 H128", "L12 H768"), strict=False):
+      speeds = relative_speeds(text, title.format(size))
+      assert decimals(cell) == sorted({min(speeds), max(speeds)}), (name, size)
+  [*_, finetuning] = next(v for k, v in rows.items() if "MRPC" in k)
+  assert decimals(finetuning) == relative_speeds(SPEED, "finetune, ")
+
+
+def test_speeds_on_the_slow_machine_follow_from_the_tables():
+  text = section(COMPARISON, "Training steps of other sizes")
+  rows = table_rows(text.split("AMD EPYC")[1])[1:]
+  speeds = [float(row[-1]) for row in rows]
+  _, squad = relative_speeds(
+    section(COMPARISON, "Fine-tuning on a slow machine"), "finetune, "
+  )
+  summary = section(SPEED, "Summary").splitlines()[-2:]
+  assert decimals(" ".join(summary)) == [min(speeds), max(speeds), squad]
+
+
+def test_speeds_of_the_readme_follow_from_the_tables():
+  speeds = relative_speeds(SPEED + COMPARISON, "train, ")
+  text = section(COMPARISON, "Training steps of other sizes")
+  speeds += [
+    float(row[-1]) for row in table_rows(text) if re.match(r"\d", row[-1])
+  ]
+  low, high = re.search(
+    r"step is ([\d.]+) to ([\d.]+) times as", " ".join(README.split())
+  ).groups()
+  assert (low, high) == (f"{min(speeds):.1f}", f"{max(speeds):.0f}")
+
+
+def test_the_cost_of_base_in_the_guide_is_that_of_its_step():
+  guide = " ".join((DOCS / "guides.md").read_text().split())
+  [milliseconds] = re.findall(
+    r"train, L12 H768.*float32.*\n.*\nbert_tf, graph +\S+ +\S+ +([\d.]+)", SPEED
+  )
+  seconds = f"{float(milliseconds) / 8:.0f}"  # Of 1,000 in batches of 8.
+  assert f"{float(milliseconds):,.1f} ms for a batch of 8" in guide
+  [base] = [
+    row
+    for row in table_rows((DOCS / "guides.md").read_text())
+    if row[0] == "base" and len(row) == 7
+  ]
+  assert base[4] == seconds
+
+
+def test_the_cost_of_distribution_flags_follows_from_the_table():
+  rows = {row[0]: row for row in table_rows(COMPARISON) if len(row) == 7}
+  cost = {
+    name: round(100 * (1 - float(rows[name][2])))
+    for name in ("2 micro-batches", "4 micro-batches", "`--recompute`")
+  }
+  page = " ".join((DOCS / "distributed_training.md").read_text().split())
+  micro, more_micro, recompute = cost.values()
+  assert f"cost {micro} to {more_micro}% of the speed" in page
+  assert f"`--recompute` {recompute}%" in page
+
+
+def test_the_quickstart_of_the_readme_is_that_of_the_guide():
+  steps, accuracy = re.search(
+    r"global_step = (\d+)\n  masked_lm_accuracy = ([\d.]+)", README
+  ).groups()
+  guide = " ".join((DOCS / "guides.md").read_text().split())
+  assert f"{int(steps):,} steps: {float(accuracy):.3f}" in guide
+
+
+def test_the_number_of_odd_texts_is_the_same_everywhere():
+  fidelity, transformers, checkpoints = (
+    " ".join((DOCS / f"{name}.md").read_text().split())
+    for name in ("fidelity", "coming_from_transformers", "checkpoints")
+  )
+  [(lines, byte_strings)] = re.findall(
+    r"([\d,]+) lines \((\d+) of them byte strings\)", fidelity
+  )
+  texts = int(lines.replace(",", "")) - int(byte_strings)
+  assert f"of {texts:,} odd texts 84 differ" in transformers
+  assert f"On {texts:,} odd texts, 84 differ" in checkpoints
