@@ -6,8 +6,8 @@ import shlex
 
 import pytest
 
+from bert_tf import model_size
 from bert_tf.cli import main
-from bert_tf.convert import model_size
 from bert_tf.hub import catalog, released_models
 from bert_tf.tasks.classification import glue
 from bert_tf.tasks.swag import examples as swag

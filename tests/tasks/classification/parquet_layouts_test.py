@@ -294,7 +294,7 @@ def test_numbers_of_columns_are_refused(tmp_path):
 def test_a_missing_pyarrow_is_named_with_its_extra(tmp_path, monkeypatch):
   write_hugging_face(tmp_path, "RTE")
   monkeypatch.setitem(sys.modules, "pyarrow", None)
-  command = errors._format_install_command("parquet")
+  command = errors.format_install_command("parquet")
   with pytest.raises(ImportError) as error:
     read(tmp_path, "RTE")
   assert "pyarrow" in str(error.value) and command in str(error.value)
