@@ -15,8 +15,10 @@ if TYPE_CHECKING:
   from bert_tf.heads import PretrainingModel as PretrainingModel
   from bert_tf.heads import SpanModel as SpanModel
   from bert_tf.heads import TokenModel as TokenModel
+  from bert_tf.hub.download import download as download
   from bert_tf.inference.classifier import Classifier as Classifier
   from bert_tf.inference.config import ExtractionConfig as ExtractionConfig
+  from bert_tf.inference.config import ScoringConfig as ScoringConfig
   from bert_tf.inference.entity_recognizer import (
     EntityRecognizer as EntityRecognizer,
   )
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
   from bert_tf.inference.predictor import load as load
   from bert_tf.inference.question_answering import (
     QuestionAnswerer as QuestionAnswerer,
+  )
+  from bert_tf.inference.sentence_scorer import (
+    SentenceScorer as SentenceScorer,
   )
   from bert_tf.model_config import BertConfig as BertConfig
   from bert_tf.modeling import BertModel as BertModel
@@ -75,8 +80,11 @@ _MODULES = {
   "Predictor": "inference.predictor",
   "PretrainingModel": "heads",
   "QuestionAnswerer": "inference.question_answering",
+  "ScoringConfig": "inference.config",
+  "SentenceScorer": "inference.sentence_scorer",
   "SpanModel": "heads",
   "TokenModel": "heads",
+  "download": "hub.download",
   "load": "inference.predictor",
 }
 # Public names that need no Keras backend.
@@ -85,6 +93,8 @@ _WITHOUT_KERAS = (
   "ExtractionConfig",
   "FullTokenizer",
   "InputExample",
+  "ScoringConfig",
+  "download",
 )
 
 __all__ = [*_MODULES, "__version__"]

@@ -170,7 +170,7 @@ def usable_before(path: str) -> str | None:
   """
   prefixes = list_checkpoints(os.path.dirname(path))
   older = prefixes[prefixes.index(path) + 1 :] if path in prefixes else []
-  return next((prefix for prefix in older if _is_usable(prefix)), None)
+  return next(filter(_is_usable, older), None)
 
 
 def _is_usable(prefix: str) -> bool:
@@ -201,8 +201,7 @@ def prefix_to_read(path: str) -> str | None:
     f"model {path!r} not found: there is no such folder, and no "
     f"{path}{_INDEX}.",
     path,
-    "Give the folder of a model, or the part of a checkpoint's file names "
-    f"before {_INDEX}.",
+    f"Give a model's folder, or a checkpoint's file name before {_INDEX}.",
   )
 
 
@@ -222,7 +221,7 @@ def write(path: str, tensors: Mapping[str, tf.Tensor | np.ndarray]) -> None:
   def save(prefix: str) -> None:
     tf.raw_ops.SaveV2(
       prefix=prefix,
-      tensor_names=[checkpoint_names.to_key(name) for name in names],
+      tensor_names=list(map(checkpoint_names.to_key, names)),
       shape_and_slices=[""] * len(names),
       tensors=[tf.convert_to_tensor(tensors[name]) for name in names],
     )
@@ -296,8 +295,8 @@ def save(
   write(path, tensors)
   # TensorFlow 1's list may name files of other folders, which stay.
   oldest_first = reversed(list_checkpoints(output_dir))
-  own = [p for p in oldest_first if p == _own(output_dir, p)]
-  prefixes = [p for p in own if p != path] + [path]
+  own = [p for p in oldest_first if p == _own(output_dir, p) and p != path]
+  prefixes = [*own, path]
   old = prefixes[:-keep_checkpoint_max] if keep_checkpoint_max else []
   names = [os.path.basename(path) for path in prefixes[len(old) :]]
   lines = [f'model_checkpoint_path: "{names[-1]}"']
@@ -323,9 +322,8 @@ def list_checkpoints(output_dir: str) -> list[str]:
     state = None
   if state and state.model_checkpoint_path:
     prefixes = [*state.all_model_checkpoint_paths, state.model_checkpoint_path]
-    return list(
-      dict.fromkeys(_in_folder(output_dir, p) for p in reversed(prefixes))
-    )
+    newest_first = (_in_folder(output_dir, p) for p in reversed(prefixes))
+    return list(dict.fromkeys(newest_first))
   if not paths.exists(os.path.join(output_dir, _LIST_FILE)):
     return []
   _warn_of_list(output_dir)
@@ -349,8 +347,7 @@ def _in_folder(output_dir: str, path: str) -> str:
   After a copy or move of the folder, another run may use the listed path.
   """
   own = _own(output_dir, path)
-  is_elsewhere = exists(path) and not exists(own)
-  return path if is_elsewhere else own
+  return path if exists(path) and not exists(own) else own
 
 
 def _own(output_dir: str, path: str) -> str:

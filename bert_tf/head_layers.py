@@ -26,6 +26,22 @@ def task_initializer() -> keras.initializers.Initializer:
   return keras.initializers.TruncatedNormal(stddev=0.02)
 
 
+def make_output_layer(
+  num_outputs: int, size: int, dtype: str
+) -> tuple[keras.Variable, keras.Variable]:
+  """Makes `output_weights`, [num_outputs, size], and `output_bias` of a task.
+
+  As in the original, the names of these two variables have no scope.
+  """
+  weights = keras.Variable(
+    task_initializer(), (num_outputs, size), dtype, name="output_weights"
+  )
+  bias = keras.Variable(
+    keras.initializers.Zeros(), (num_outputs,), dtype, name="output_bias"
+  )
+  return weights, bias
+
+
 @serialization.register
 class Transform(bert_layer.BertLayer):
   """Dense layer, activation and layer norm before the masked LM's logits.

@@ -277,27 +277,15 @@ class SpanModel(HeadModel):
 
 
 class _LabelModel(HeadModel):
-  """BertModel and the variables of a linear layer with C outputs.
-
-  As in the original, these two variables are in no scope.
-  """
+  """BertModel and the variables of a linear layer with C outputs."""
 
   def __init__(
     self, config: modeling.BertConfig, num_labels: int, dtype: DType = None
   ) -> None:
     super().__init__(config, dtype)
     self.num_labels = num_labels
-    self.output_weights = keras.Variable(
-      head_layers.task_initializer(),
-      shape=(num_labels, config.hidden_size),
-      dtype=self.variable_dtype,
-      name="output_weights",
-    )
-    self.output_bias = keras.Variable(
-      keras.initializers.Zeros(),
-      shape=(num_labels,),
-      dtype=self.variable_dtype,
-      name="output_bias",
+    self.output_weights, self.output_bias = head_layers.make_output_layer(
+      num_labels, config.hidden_size, self.variable_dtype
     )
 
 

@@ -176,12 +176,10 @@ class Intermediate(bert_layer.BertLayer):
 
   def build(self, input_shape: Any = None) -> None:
     """Makes the dense layer, of [D, I]."""
-    config = self.config
+    sizes = self.config.hidden_size, self.config.intermediate_size
     # BERT uses GELU rather than the Transformer's ReLU (appendix A.2).
-    activation = get_activation(config.hidden_act)
-    self.dense = self.make_dense(
-      config.hidden_size, config.intermediate_size, activation
-    )
+    activation = get_activation(self.config.hidden_act)
+    self.dense = self.make_dense(*sizes, activation)
 
   def call(self, hidden: Tensor) -> Tensor:
     """Returns float [B, F, I]."""
@@ -252,32 +250,23 @@ class Encoder(bert_layer.BertLayer):
       training: whether dropout is on.
     """
     outputs, all_probs = [], []
+    gather, bias = model_inputs.gather_indexes, attention_bias
     for layer in self.transformer_layers:
       queries = None
-      is_last = layer is self.transformer_layers[-1]
-      if is_last and output_positions is not None:
-        queries = model_inputs.gather_indexes(hidden, output_positions)
-        if attention_bias.shape[1] != 1:  # It differs between queries.
-          attention_bias = model_inputs.gather_indexes(
-            attention_bias, output_positions
-          )
+      if output_positions is not None and layer is self.transformer_layers[-1]:
+        queries = gather(hidden, output_positions)
+        if bias.shape[1] != 1:  # It differs between queries.
+          bias = gather(bias, output_positions)
       if self.recompute and training:
         arguments = [hidden] if queries is None else [hidden, queries]
-        hidden = self._recomputed(layer, attention_bias)(*arguments)
+        hidden = self._recomputed(layer, bias)(*arguments)
       else:
-        hidden, probs = layer(
-          hidden,
-          attention_bias=attention_bias,
-          queries=queries,
-          training=training,
-        )
+        hidden, probs = layer(hidden, bias, queries, training=training)
         all_probs.append(probs)
       outputs.append(hidden)
     return tuple(outputs), tuple(all_probs)
 
-  def _recomputed(
-    self, layer: TransformerLayer, attention_bias: Tensor
-  ) -> Callable[..., Tensor]:
+  def _recomputed(self, layer: TransformerLayer, bias: Tensor) -> Callable:
     """Returns the training call of a layer, with gradient checkpointing."""
     # A dropout mask depends on the count of masks drawn before. The backward
     # pass sets the count back, so it draws the masks of the forward pass.
@@ -285,7 +274,7 @@ class Encoder(bert_layer.BertLayer):
 
     def call_layer(hidden: Tensor, queries: Tensor | None = None) -> Tensor:
       self.seed_generator.num_drawn = num_drawn
-      return layer(hidden, attention_bias, queries, training=True)[0]
+      return layer(hidden, bias, queries, training=True)[0]
 
     return keras.remat(call_layer)
 
@@ -399,17 +388,11 @@ class BertModel(model_inputs.FeaturesModel):
         `model_inputs.check_features` refuses.
     """
     inputs = model_inputs.prepare(features, self.config.attention_direction)
-    embedded = self.embed(inputs, training)
+    embedded = self.embeddings(inputs, training=training)
     output = self.encode(embedded, inputs, positions, training)
     if not return_attention_probs:
       output = output._replace(attention_probs=())
     return output
-
-  def embed(
-    self, inputs: model_inputs.ModelInputs, training: bool = False
-  ) -> Tensor:
-    """Returns the input of the first encoder layer, float [B, F, D]."""
-    return self.embeddings(inputs, training=training)
 
   def encode(
     self,
@@ -429,10 +412,7 @@ class BertModel(model_inputs.FeaturesModel):
       positions = ops.cast(positions, "int32")
       output_positions = ops.concatenate([summary_positions, positions], axis=1)
     (*lower_layers, sequence_output), probs = self.encoder(
-      embedded,
-      attention_bias=inputs.attention_bias,
-      output_positions=output_positions,
-      training=training,
+      embedded, inputs.attention_bias, output_positions, training=training
     )
     if positions is None:
       summary = model_inputs.gather_indexes(sequence_output, summary_positions)

@@ -7,9 +7,12 @@ TensorFlow, which takes seconds, so this module imports nothing.
 # Optimizers (optimization.py).
 ADAMW, LAMB = OPTIMIZERS = ("adamw", "lamb")
 
-# Keras' dtype policy for each precision (layers/mixed_precision.py).
+# Keras' dtype policy for each precision (layers/mixed_precision.py). TF32 is no
+# type of tensors: GPUs round the factors of float32 products to it.
+TF32 = "tf32"
 PRECISIONS = {
   "float32": "float32",
+  TF32: "float32",
   "bfloat16": "mixed_bfloat16",
   "float16": "mixed_float16",
 }

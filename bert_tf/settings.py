@@ -17,6 +17,27 @@ _NOTHING: Any = object()
 
 _KEY = "setting"
 
+# Topics of settings, in the order of --help=all.
+MODEL = "Model"
+DATA = "Data"
+FILTERS = "Filters of the text"
+INSTANCES = "Instances"
+MASKING = "Masking"
+STEPS = "Steps to run"
+TRAINING = "Training"
+EVALUATION = "Evaluation and prediction"
+RUNS = "Several runs"
+DEVICES = "Devices, speed and memory"
+CHECKPOINTS = "Checkpoints and logs"
+SERVER = "Server"
+LIMITS = "Batches and limits"
+OUTPUT = "Output"
+OTHER = "Optional"
+TOPICS = (
+  *(MODEL, DATA, FILTERS, INSTANCES, MASKING, STEPS, TRAINING, EVALUATION),
+  *(RUNS, DEVICES, CHECKPOINTS, SERVER, LIMITS, OUTPUT, OTHER),
+)
+
 
 class Dataclass(Protocol):
   """Any dataclass."""
@@ -43,6 +64,12 @@ class Setting:
       of once with commas between the items.
     writes: for a path that is written, "file", "files" (with commas between
       them), "folder" or "prefix" (of several files). None for other settings.
+    topic: the group of the setting in --help=all, from TOPICS.
+    main: whether --help shows an optional setting; --help=all shows all.
+    required: whether the user has to give the setting or an alternative.
+    alternatives: flags that replace a required setting.
+    bare: the value of a flag that is given without a value. None if the flag
+      needs one.
   """
 
   help: str
@@ -54,6 +81,11 @@ class Setting:
   flag: str | None
   repeated: bool
   writes: str | None
+  topic: str
+  main: bool
+  required: bool
+  alternatives: tuple[str, ...]
+  bare: str | None
 
   @property
   def is_saved(self) -> bool:
@@ -73,8 +105,14 @@ def setting(
   flag: str | None = None,
   repeated: bool = False,
   writes: str | None = None,
+  topic: str = OTHER,
+  main: bool = False,
+  alternatives: tuple[str, ...] = (),
+  bare: str | None = None,
 ) -> Any:
-  """Returns a dataclass field. The setting is required if it has no default.
+  """Returns a dataclass field.
+
+  The setting is required if it has no default or if it has alternatives.
 
   The other arguments are the attributes of Setting. With a default of None and
   a `fallback`, `resolve` sets the value if the user gives none.
@@ -92,6 +130,11 @@ def setting(
         flag=flag,
         repeated=repeated,
         writes=writes,
+        topic=topic,
+        main=main,
+        required=default is REQUIRED or bool(alternatives),
+        alternatives=alternatives,
+        bare=bare,
       )
     },
   )
@@ -112,7 +155,11 @@ def saved_setting(config: type[Dataclass], name: str, note: str = "") -> Any:
   setting: Setting = field.metadata[_KEY]
   fallback = setting.fallback if setting.is_saved else field.default
   changed = dataclasses.replace(
-    setting, help=note + setting.help, original=False, fallback=fallback
+    setting,
+    help=note + setting.help,
+    original=False,
+    fallback=fallback,
+    main=False,
   )
   return dataclasses.field(default=None, metadata={_KEY: changed})
 
@@ -192,7 +239,7 @@ def resolve(
   return dataclasses.replace(config, **changes)
 
 
-def replace(config: Config, values: Mapping[str, Any]) -> Config:
+def replace_values(config: Config, values: Mapping[str, Any]) -> Config:
   """Returns a config with other values, in nested configs too.
 
   Args:
@@ -203,7 +250,7 @@ def replace(config: Config, values: Mapping[str, Any]) -> Config:
   for field in dataclasses.fields(config):
     value = getattr(config, field.name)
     if hasattr(value, "__dataclass_fields__"):
-      changes[field.name] = replace(value, values)
+      changes[field.name] = replace_values(value, values)
     elif field.name in values:
       changes[field.name] = values[field.name]
   return dataclasses.replace(config, **changes)

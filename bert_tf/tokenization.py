@@ -29,7 +29,7 @@ _MAX_CACHED_WORDS = 1 << 18
 # Longer words rarely repeat, and the memory of the cache must be bounded.
 _MAX_CACHED_WORD_CHARS = 32
 
-# Up to this length `unicodedata.normalize` is faster than `_decomposed`.
+# Up to this length `unicodedata.normalize` is faster than `_decompose`.
 _MAX_NORMALIZED_CHARS = 256
 
 # Ideographs only. Hangul, Hiragana and Katakana are not split into characters
@@ -418,9 +418,8 @@ class FullTokenizer:
   def tokenize_to_ids(self, text: str | bytes) -> list[int]:
     """Returns the ids of `tokenize(text)`, without making the pieces."""
     words = clean_and_split(convert_to_unicode(text))
-    return list(
-      itertools.chain.from_iterable(map(self._word_ids.__getitem__, words))
-    )
+    ids = map(self._word_ids.__getitem__, words)
+    return list(itertools.chain.from_iterable(ids))
 
   def convert_tokens_to_ids(self, tokens: Sequence[str]) -> list[int]:
     """Returns the ids of `tokens`; raises ValueError for unknown tokens."""

@@ -15,27 +15,29 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
   """Returns the page; cli.md with a table of flags for each command."""
   if page.file.src_uri != PAGE:
     return markdown
-  sections = [section(name, module) for name, module in main.COMMANDS.items()]
+  commands = [*main.COMMANDS]
+  commands.insert(commands.index("pretrain") + 1, "pretrain --text")
+  sections = [section(command) for command in commands]
   return "\n\n".join([markdown.rstrip(), *sections]) + "\n"
 
 
 @functools.cache
-def section(name: str, module: str) -> str:
+def section(command: str) -> str:
   """Returns a heading and a table with the flags of a command."""
-  code = f"import bert_tf.cli.{module} as command; command.run()"
   xml = subprocess.run(
-    [sys.executable, "-c", code, "--helpxml"],
+    [sys.executable, "-m", "bert_tf", *command.split(), "--helpxml"],
     capture_output=True,
     text=True,
     check=False,  # absl ends with status 1 after its help.
   ).stdout
-  rows = [f"### {name}", "", "| flag | default | meaning |", "|---|---|---|"]
+  rows = []
   for flag in ElementTree.fromstring(xml).iter("flag"):
     texts = {part.tag: part.text or "" for part in flag}
-    if not texts["file"].startswith(("Required", "Optional", "Flags")):
-      continue  # A flag of absl itself.
+    if texts["file"].startswith("absl."):
+      continue
     required = texts["file"].startswith("Required")
     default = "required" if required else texts["default"]
     meaning = " ".join(texts["meaning"].split()).replace("|", r"\|")
     rows.append(f"| `--{texts['name']}` | {default} | {meaning} |")
-  return "\n".join(rows)
+  head = [f"### {command}", "", "| flag | default | meaning |", "|---|---|---|"]
+  return "\n".join([*head, *sorted(rows)])

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from bert_tf.convert import model_size
+from bert_tf import model_size
 from bert_tf.pipeline import config as pipeline_config
 from tests.support import released_sizes
 

@@ -67,16 +67,13 @@ def test_the_workflow_tests_oldest_and_newest_versions(jobs, project):
 
 
 def test_extras_of_the_workflow_exist(jobs, project):
-  known = set(project["optional-dependencies"])
-  named = [e["extras"] for e in jobs["test"]["strategy"]["matrix"]["include"]]
-  assert all(set(extras.split(",")) <= known for extras in named)
-  # The extra `models` is missing: its tests compare with Model Garden.
-  [test_extras] = [
-    re.search(r"bert_tf\[(.*)\]", line).group(1)
-    for line in project["optional-dependencies"]["test"]
-    if line.startswith("bert_tf[")
-  ]
-  assert {*named[1].split(","), "models"} == set(test_extras.split(","))
+  extras = project["optional-dependencies"]
+  include = jobs["test"]["strategy"]["matrix"]["include"]
+  named = {entry["tensorflow"]: entry["extra"] for entry in include}
+  assert set(named.values()) <= extras.keys()
+  # Model Garden has no version for 2.21.
+  assert extras[named["2.20"]] == [f"bert_tf[models,{named['2.21']}]"]
+  assert not any("models" in line for line in extras[named["2.21"]])
 
 
 def test_the_workflow_lints_like_the_test_script(jobs):

@@ -17,6 +17,7 @@ RESEARCH = ROOT / "research"
 FOLDERS = (
   "names",
   "files",
+  "hub",
   "formats",
   "plots",
   "tensor",
@@ -50,6 +51,8 @@ WITHOUT_TENSORFLOW = (
   "files.errors",
   "files.paths",
   "files.worker_pool",
+  "hub.cache",
+  "hub.download",
   "model_folder.letter_case",
   "model_folder.run_info",
   "settings",

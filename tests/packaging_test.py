@@ -67,14 +67,14 @@ def imported():
 
 
 def modules(lines):
-  names = [re.split("[<>=!]", line)[0] for line in lines]
+  names = [re.split(r"[<>=!;\[ ]", line)[0] for line in lines]
   return {MODULES.get(name, name) for name in names}
 
 
 def test_imported_packages_are_the_declared_ones(project):
   extras = project["optional-dependencies"]
   # Tools for tests, site and notebooks; tests compare with Model Garden.
-  tools = ("test", "docs", "models", "notebooks")
+  tools = ("test", "test-minimal", "docs", "models", "notebooks")
   used = [extras[name] for name in extras if name not in tools]
   declared = modules(sum(used, project["dependencies"]))
   assert imported() == declared

@@ -58,8 +58,23 @@ def test_the_command_line_page_has_every_command():
     assert f"bert_tf.cli.{main.COMMANDS[name]}" in path.read_text()
 
 
+def test_the_command_line_page_has_the_groups_of_the_help():
+  groups = {
+    title.lower(): main.COMMANDS.keys() & names
+    for title, names in main.GROUPS.items()
+  }
+  text = (DOCS / "cli.md").read_text()
+  tables = re.findall(
+    r"^\| ([\w ]+) \| \| script \|\n((?:\|.*\n)+)", text, re.M
+  )
+  names = {
+    t: set(re.findall(r"^\| `([\w-]+)`", rows, re.M)) for t, rows in tables
+  }
+  assert names == {title: group for title, group in groups.items() if group}
+
+
 def test_the_site_gets_a_table_of_flags_for_a_command():
-  section = load_hook("cli_reference").section("fill-mask", "fill_mask")
+  section = load_hook("cli_reference").section("fill-mask")
   rows = re.findall(r"^\| `--(\w+)` \| (.*?) \| (.+) \|$", section, re.M)
   flags = {name: default for name, default, _ in rows}
   assert flags["top_k"] == "5"

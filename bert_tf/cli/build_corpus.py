@@ -1,7 +1,7 @@
-r"""Splits text of any format into a corpus of one sentence a line.
+r"""Splits text of any format into one sentence a line.
 
-bert-tf build-corpus --input_file=dump.xml.bz2 --output_file=wiki.txt \
-    --language=de
+bert-tf build-corpus --input_file=dump.xml.bz2 \
+    --output_file=wiki.txt --language=de
 
 Reads plain text, JSON lines, Parquet, Wikipedia dumps and the output of
 WikiExtractor, also as .gz or .bz2, and the documentation of this Python.
@@ -22,41 +22,57 @@ class CorpusConfig:
     "pydoc",
     "Text to read: comma-separated files and globs, local or gs://, also .gz "
     "and .bz2. pydoc is the documentation of this Python.",
+    topic=settings.DATA,
+    main=True,
   )
   pydoc_packages: str = settings.setting(
     "",
     "Comma-separated names of installed packages. Their documentation is added "
     "to that of Python when the input is pydoc.",
+    topic=settings.DATA,
   )
   output_file: str = settings.setting(
     help="Text file to write; .gz or .bz2 compresses it. With --num_shards "
     "above 1, a prefix to which -00000-of-0000N is added.",
     writes="file",
+    topic=settings.OUTPUT,
   )
   text: text_config.TextConfig
   num_shards: int = settings.setting(
-    1, "Number of output files, of about equal size.", minimum=1
+    1,
+    "Number of output files, of about equal size.",
+    minimum=1,
+    topic=settings.OUTPUT,
+    main=True,
   )
   eval_output_file: str | None = settings.setting(
     None,
     "Text file for held-out documents. Default: hold out none.",
     writes="file",
+    topic=settings.OUTPUT,
+    main=True,
   )
   eval_fraction: float = settings.setting(
     0.1,
     "Fraction of the documents to hold out, above 0 and below 1.",
+    topic=settings.OUTPUT,
   )
   random_seed: int = settings.setting(
-    12345, "Seed for choosing the held-out documents."
+    12345, "Seed for choosing the held-out documents.", topic=settings.OUTPUT
   )
   num_workers: int = settings.setting(
     1,
     "Number of processes. Does not change the result.",
     minimum=1,
+    topic=settings.DEVICES,
+    main=True,
   )
   beam: text_flags.BeamConfig
   resume: bool = settings.setting(
-    False, "Whether to resume an interrupted run with the same flags."
+    False,
+    "Whether to resume an interrupted run with the same flags.",
+    topic=settings.OUTPUT,
+    main=True,
   )
 
 

@@ -1,7 +1,7 @@
 r"""Learns a WordPiece vocabulary from text.
 
-bert-tf build-vocab --input_file=corpus.txt --output_file=vocab.txt \
-    --vocab_size=30522
+bert-tf build-vocab --input_file=corpus.txt \
+    --output_file=vocab.txt --vocab_size=30522
 """
 
 import dataclasses
@@ -116,6 +116,7 @@ def main() -> None:
   if config.eval_input_file:
     eval_files = _find_files(config.eval_input_file)
   shard_files.check_output([config.output_file], files + eval_files)
+  vocabulary.import_learner()  # Fails before the text is read.
   with atomic.file(config.output_file) as unfinished:
     counts, held_out = vocabulary.count_words_apart(
       _read_lines(files), tokenizer, 0 if eval_files else config.holdout_every

@@ -7,21 +7,23 @@ import logging as python_logging
 import os
 import re
 import select
-import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 
 from absl import app, flags, logging
 
-from bert_tf.cli import config_flags
+from bert_tf.cli import flag_texts
 from bert_tf.files import errors, stderr
 from bert_tf.kernels import backend
 
-# A shell's exit status for a program ended by SIGPIPE.
-_SIGPIPE_STATUS = 128 + signal.SIGPIPE
+# A shell's exit status for a program ended by SIGPIPE, 13. Windows lacks it.
+_SIGPIPE_STATUS = 128 + 13
 
 # Values that may follow a boolean flag after a space: --do_train true.
 _BOOLEANS = ("true", "false", "1", "0")
+
+# Flags of commands without training that decide how much memory they need.
+_MEMORY_FLAGS = ("batch_size", "max_batch_size", "max_seq_length")
 
 # Keras on TensorFlow imports these packages if they are installed, but no
 # command needs them there. They add a third to the import time of TensorFlow.
@@ -42,31 +44,6 @@ class _LogFormatter(python_logging.Formatter):
     if record.levelno > python_logging.INFO:
       record.message = f"{record.levelname.lower()}: {record.message}"
     return super().formatMessage(record)
-
-
-class _HelpFlag(flags.BooleanFlag):
-  """Prints the description of the command and its flags, in groups."""
-
-  def __init__(self, name: str, description: str | None) -> None:
-    short_name = "?" if name == "help" else None
-    super().__init__(
-      name, False, "show this help", short_name, allow_override=True
-    )
-    self._description = description
-
-  def parse(self, argument: str | bool) -> None:
-    """Prints the help and ends the program, if the flag is true."""
-    if not self._parse(argument):
-      return
-    parts = [_adapt_examples((self._description or "").strip())]
-    by_group = flags.FLAGS.flags_by_module_dict()
-    parts += [
-      flags.FLAGS.module_help(group).strip()
-      for group in config_flags.GROUPS
-      if group in by_group
-    ]
-    print(*parts, "--helpfull also lists the flags of absl.", sep="\n\n")
-    sys.exit()
 
 
 class _KerasFinder(importlib.abc.MetaPathFinder):
@@ -125,7 +102,12 @@ def exit_with_reader() -> Iterator[None]:
 
 
 def _has_reader() -> bool:
-  """Returns False if the reader of stdout has closed its end."""
+  """Returns False if the reader of stdout has closed its end.
+
+  Windows cannot tell; there a broken pipe is assumed to be stdout.
+  """
+  if not hasattr(select, "poll"):
+    return False
   poll = select.poll()
   poll.register(1, 0)
   return not poll.poll(0)
@@ -139,7 +121,7 @@ def _op_errors() -> tuple[type[Exception], ...]:
 
 def _user_errors() -> tuple[type[Exception], ...]:
   """Returns the errors that a user can fix: values, files, packages."""
-  return (ValueError, OSError, ImportError, *_op_errors())
+  return (ValueError, OSError, ImportError, MemoryError, *_op_errors())
 
 
 def with_flags(message: str) -> str:
@@ -155,12 +137,32 @@ def with_flags(message: str) -> str:
   )
 
 
+def _is_out_of_memory(error: Exception) -> bool:
+  """Returns whether memory is exhausted and the error gives no advice yet."""
+  if isinstance(error, errors.OutOfMemoryError):
+    return False
+  name = type(error).__name__
+  return isinstance(error, MemoryError) or name == "ResourceExhaustedError"
+
+
+def _memory_advice() -> str:
+  """Returns the end of a message, with the flags that lower the memory."""
+  lower = [
+    f"--{name}={flags.FLAGS[name].value}"
+    for name in _MEMORY_FLAGS
+    if name in flags.FLAGS
+  ]
+  return f"; lower {' or '.join(lower)}." if lower else ""
+
+
 def report(error: Exception) -> None:
   """Prints an error to stderr; with --verbosity=1 also its traceback."""
   logging.debug("Traceback of the error:", exc_info=error)
   message = str(error) or type(error).__name__
   if isinstance(error, _op_errors()):
     message = errors.reason(error)
+  if _is_out_of_memory(error):
+    message = f"out of memory ({message}){_memory_advice()}"
   program = os.path.basename(sys.argv[0])
   message = with_flags(message)
   print(f"{program}: error: {message}", file=sys.stderr, flush=True)
@@ -191,26 +193,26 @@ def _speed_up_exit() -> None:
   gc.freeze()
 
 
-def _adapt_examples(description: str) -> str:
-  """Returns the description; in a script, its examples call the script."""
-  if not sys.argv[0].endswith(".py"):
-    return description
-  command = r"bert-tf [a-z-]+|python run_scripts/\w+\.py"
-  return re.sub(command, f"python {sys.argv[0]}", description)
-
-
 def _parse(argv: list[str]) -> list[str]:
   """Parses the flags; returns the program's name and the other arguments.
 
   Reports a mistake and exits with status 1.
   """
   try:
-    arguments = flags.FLAGS(_join_booleans(argv))
-    config_flags.check_required()
+    arguments = flags.FLAGS(_join_booleans(_move_help(argv)))
+    flag_texts.check_required()
   except (flags.Error, ValueError) as error:
     report(error)
     sys.exit(1)
   return arguments
+
+
+def _move_help(argv: list[str]) -> list[str]:
+  """Moves --help to the front, since `--text --help` gives --text no value."""
+  program, *words = argv
+  words = ["--help" if word == "-h" else word for word in words]
+  is_help = re.compile("--?help(full|short|xml|=all)?")
+  return [program, *sorted(words, key=lambda w: not is_help.fullmatch(w))]
 
 
 def _join_booleans(argv: list[str]) -> list[str]:
@@ -279,6 +281,7 @@ def _start(main: Callable[..., None], description: str | None) -> None:
   hide_packages_from_keras()
   app.define_help_flags()
   for name in ("help", "helpshort"):
-    flags.DEFINE_flag(_HelpFlag(name, description), module_name="absl.app")
+    help_flag = flag_texts.HelpFlag(name, description or "")
+    flags.DEFINE_flag(help_flag, module_name="absl.app")
   with exit_with_reader():
     app.run(status_of_main, flags_parser=_parse)

@@ -1,4 +1,4 @@
-"""Compares a pre-training run with the reference curve of the nearest size.
+"""Compares a pre-training run with a reference curve.
 
 bert-tf compare-curve --output_dir=out --plot_file=compared.png
 

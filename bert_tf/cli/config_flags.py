@@ -11,11 +11,9 @@ from absl import flags
 from bert_tf import settings
 from bert_tf.files import atomic
 
-# The groups of flags in --help, in order.
+# The group of flags without a default in --helpxml and --helpfull. Other flags
+# are grouped by the topics of their settings.
 REQUIRED = "Required"
-ORIGINAL = "Optional, as in the original release"
-NEW = "Optional"
-GROUPS = (REQUIRED, ORIGINAL, NEW)
 
 
 class _Integers(flags.ArgumentParser):
@@ -40,6 +38,19 @@ class _BooleanOrAuto(flags.BooleanParser):
   def parse(self, argument: str | bool | int) -> bool | None:
     """Returns the value; raises ValueError for anything else."""
     return None if argument == "auto" else super().parse(argument)
+
+
+class _TextOrBare(flags.ArgumentParser):
+  """Parses a text; a flag without a value has the value `bare`."""
+
+  def __init__(self, bare: str) -> None:
+    super().__init__()
+    self._bare = bare
+
+  def parse(self, argument: str) -> str | None:
+    """Returns the text; `bare` for --flag and None for --noflag."""
+    # absl passes these words for a flag without a value.
+    return {"true": self._bare, "false": None}.get(argument, argument)
 
 
 def define(
@@ -106,18 +117,32 @@ def is_given(name: str, flag_values: flags.FlagValues = flags.FLAGS) -> bool:
   return bool(flag_values[name].present)
 
 
-def check_required(flag_values: flags.FlagValues = flags.FLAGS) -> None:
-  """Raises ValueError that names all missing required flags."""
-  required = flag_values.flags_by_module_dict().get(REQUIRED, [])
-  missing = [flag for flag in required if flag.value is None]
-  # Any of these flags names a model (model_flags.py).
-  names = ("model", "init_checkpoint", "bert_config_file")
-  model = [flag_values[name] for name in names if name in flag_values]
-  if missing and len(model) > 1 and all(flag.value is None for flag in model):
-    missing.insert(0, model[0])
-  lines = [f"  --{flag.name}: {flag.help}" for flag in missing]
-  if lines:
-    raise ValueError("\n".join(["these flags are missing:", *lines]))
+def own_flags(
+  flag_values: flags.FlagValues = flags.FLAGS,
+) -> list[flags.Flag]:
+  """Returns the flags made by `define`, by topic.
+
+  The attribute `setting` of each flag is its Setting, with the complete help.
+  """
+  all_flags = [flag_values[name] for name in flag_values]
+  return sorted(
+    (flag for flag in all_flags if hasattr(flag, "setting")),
+    key=lambda flag: settings.TOPICS.index(flag.setting.topic),
+  )
+
+
+def change(
+  name: str,
+  default: Any,
+  note: str,
+  flag_values: flags.FlagValues = flags.FLAGS,
+) -> None:
+  """Changes the default of a flag and adds a note to its help."""
+  flag = flag_values[name]
+  flag_values.set_default(name, default)
+  text = f"{flag.setting.help} {note}"
+  flag.setting = dataclasses.replace(flag.setting, help=text)
+  flag.help = text
 
 
 def refuse_given(names: Collection[str], reason: str) -> None:
@@ -134,12 +159,7 @@ def given_values(
   flag_values: flags.FlagValues = flags.FLAGS,
 ) -> dict[str, Any]:
   """Returns the values of all flags made by `define`, by "--name"."""
-  by_group = flag_values.flags_by_module_dict()
-  return {
-    f"--{flag.name}": flag.value
-    for group in GROUPS
-    for flag in by_group.get(group, ())
-  }
+  return {f"--{flag.name}": flag.value for flag in own_flags(flag_values)}
 
 
 def _define(
@@ -148,14 +168,15 @@ def _define(
   kind: Any,
   flag_values: flags.FlagValues,
 ) -> None:
-  is_required = field.default is dataclasses.MISSING
-  group = ORIGINAL if setting.original else NEW
+  has_default = field.default is not dataclasses.MISSING
+  name = setting.flag or field.name
+  setting = dataclasses.replace(setting, help=_help(setting))
   arguments: dict[str, Any] = {
-    "name": setting.flag or field.name,
-    "default": None if is_required else field.default,
-    "help": _help(setting),
+    "name": name,
+    "default": field.default if has_default else None,
+    "help": setting.help,
     "flag_values": flag_values,
-    "module_name": REQUIRED if is_required else group,
+    "module_name": setting.topic if has_default else REQUIRED,
   }
   bounds: dict[str, Any] = {
     "lower_bound": setting.minimum,
@@ -178,18 +199,25 @@ def _define(
     flags.DEFINE(_Integers(), serializer=serializer, **arguments)
   elif kind == tuple[str, ...]:
     flags.DEFINE_list(**arguments)
+  elif setting.bare:
+    flags.DEFINE(_TextOrBare(setting.bare), boolean=True, **arguments)
   else:
     flags.DEFINE_string(**arguments)
+  flag_values[name].setting = setting
 
 
 def _help(setting: settings.Setting) -> str:
-  """Returns the help text, with the default of settings saved in run.json."""
-  if not setting.is_saved or "Default:" in setting.help:
-    return setting.help
-  default = "the value in the model's run.json"
-  if setting.fallback is not None:
-    default += f", else {setting.fallback}"
-  return f"{setting.help} Default: {default}."
+  """Returns the help, with alternatives and the default saved in run.json."""
+  text = setting.help
+  if setting.is_saved and "Default:" not in text:
+    text += " Default: the value in the model's run.json"
+    if setting.fallback is not None:
+      text += f", else {setting.fallback}"
+    text += "."
+  if setting.alternatives:
+    others = " or ".join(f"--{name}" for name in setting.alternatives)
+    text += f" Required unless {others} is set."
+  return text
 
 
 def _build(

@@ -1,6 +1,7 @@
-"""Strips a checkpoint for release, averages several, or converts the format.
+r"""Converts, averages or strips checkpoints.
 
-bert-tf convert --model=FOLDER --output_checkpoint=OUT/bert_model.ckpt
+bert-tf convert --model=out --to=hf \
+    --output_checkpoint=out_hf
 """
 
 import dataclasses
@@ -14,7 +15,9 @@ class ConversionConfig:
   """The input and output, and their formats."""
 
   model: str | None = settings.setting(
-    None, "Model to read: its folder or .weights.h5 file."
+    None,
+    "Model to read: its folder or .weights.h5 file.",
+    alternatives=("input_checkpoint",),
   )
   input_checkpoint: str | None = settings.setting(
     None, "Same as --model, or the prefix of a checkpoint."

@@ -1,6 +1,7 @@
-"""Converts a SavedModel to ONNX or LiteRT and checks the outputs.
+r"""Converts a SavedModel to ONNX or LiteRT.
 
-bert-tf convert-savedmodel --saved_model=models/mrpc/1 --output_file=mrpc.onnx
+bert-tf convert-savedmodel --saved_model=models/mrpc/1 \
+    --output_file=mrpc.onnx
 """
 
 from bert_tf.cli import command, config_flags

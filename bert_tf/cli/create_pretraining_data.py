@@ -1,4 +1,4 @@
-r"""Creates TFRecords of masked, paired instances for pre-training from text.
+r"""Creates TFRecords for pre-training from text.
 
 bert-tf create-pretraining-data --input_file='text/*.txt' \
     --vocab_file=vocab.txt --output_file=data.tfrecord
@@ -23,6 +23,7 @@ class CommandConfig:
     ".bz2: UTF-8, one sentence a line, a blank line between documents, or a "
     "format of --input_format. pydoc is the documentation of this Python.",
     original=True,
+    topic=settings.DATA,
   )
   output_file: str = settings.setting(
     help="TFRecord file to write, or several, comma-separated, that share the "
@@ -30,6 +31,7 @@ class CommandConfig:
     "is added.",
     original=True,
     writes="files",
+    topic=settings.OUTPUT,
   )
   data: data_config.PretrainingDataConfig
   text: text_config.TextConfig
@@ -37,19 +39,26 @@ class CommandConfig:
     1,
     "Number of parts of the text, each written to its own file. Memory grows "
     "with the largest part. 1 gives the instances of the original release.",
+    topic=settings.OUTPUT,
+    main=True,
   )
   num_workers: int = settings.setting(
-    1, "Number of processes, at most num_shards. Does not change the result."
+    1,
+    "Number of processes, at most num_shards. Does not change the result.",
+    topic=settings.DEVICES,
+    main=True,
   )
   beam: text_flags.BeamConfig
   resume: bool = settings.setting(
     False,
     "Whether to keep the shards of an interrupted run with the same flags.",
+    topic=settings.OUTPUT,
   )
   pydoc_packages: str = settings.setting(
     "",
     "Comma-separated names of installed packages. Their documentation is added "
     "to that of Python when the input is pydoc.",
+    topic=settings.DATA,
   )
 
 

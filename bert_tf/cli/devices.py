@@ -22,26 +22,34 @@ class DeviceConfig:
   """The devices to run on."""
 
   use_tpu: bool = settings.setting(
-    False, "Whether to run on a TPU.", original=True
+    False, "Whether to run on a TPU.", original=True, topic=settings.DEVICES
   )
   tpu_name: str | None = settings.setting(
     None,
     "Name or grpc:// address of the TPU. Default: the TPU of this machine.",
     original=True,
+    topic=settings.DEVICES,
   )
   tpu_zone: str | None = settings.setting(
-    None, "Zone of the TPU.", original=True
+    None, "Zone of the TPU.", original=True, topic=settings.DEVICES
   )
   gcp_project: str | None = settings.setting(
-    None, "Google Cloud project of the TPU.", original=True
+    None,
+    "Google Cloud project of the TPU.",
+    original=True,
+    topic=settings.DEVICES,
   )
   master: str | None = settings.setting(
     None,
     "The grpc:// address of the TPU, if --tpu_name is not set.",
     original=True,
+    topic=settings.DEVICES,
   )
   num_tpu_cores: int = settings.setting(
-    8, "Number of TPU cores, checked only if set.", original=True
+    8,
+    "Number of TPU cores, checked only if set.",
+    original=True,
+    topic=settings.DEVICES,
   )
   distribution: str = settings.setting(
     names.AUTO,
@@ -49,6 +57,7 @@ class DeviceConfig:
     "machine; multi_worker: the machines in TF_CONFIG; tpu. auto: tpu with "
     "--use_tpu, mirrored with several GPUs, otherwise one.",
     choices=names.DISTRIBUTIONS,
+    topic=settings.DEVICES,
   )
 
 

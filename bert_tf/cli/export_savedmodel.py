@@ -1,4 +1,4 @@
-"""Exports a checkpoint as a SavedModel for texts and word-piece ids.
+"""Exports a checkpoint as a SavedModel.
 
 bert-tf export --model=out --export_dir=models/mrpc/1
 """

@@ -1,6 +1,7 @@
-"""Adds words to the vocabulary, config and checkpoint of a model.
+r"""Adds words to the vocabulary of a model.
 
-bert-tf extend-vocab --model=uncased --words=tokamak --output_dir=out
+bert-tf extend-vocab --model=uncased_L-12_H-768_A-12 \
+    --words=tokamak,stellarator --output_dir=out
 """
 
 import dataclasses
@@ -27,7 +28,9 @@ class ExtensionConfig:
   words_file: str | None = settings.setting(
     None, "File of the words to add, one a line."
   )
-  words: tuple[str, ...] = settings.setting((), "Comma-separated words to add.")
+  words: tuple[str, ...] = settings.setting(
+    (), "Comma-separated words to add.", alternatives=("words_file",)
+  )
   output_dir: str = settings.setting(
     help="New folder for run.json, bert_config.json, vocab.txt and "
     "bert_model.ckpt.",

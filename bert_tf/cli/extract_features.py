@@ -1,7 +1,7 @@
-r"""Writes contextual features of each line of a file, per token or pooled.
+r"""Writes contextual features of each line of a file.
 
-bert-tf extract-features --input_file=texts.txt --output_file=features.jsonl \
-    --model=uncased_L-12_H-768_A-12
+bert-tf extract-features --input_file=texts.txt \
+    --model=uncased_L-12_H-768_A-12 --output_file=features.jsonl
 """
 
 import dataclasses
@@ -18,25 +18,40 @@ class CommandConfig:
   input_file: str = settings.setting(
     help="Text file with one text a line, or a pair as `a ||| b`. May be .gz.",
     original=True,
+    topic=settings.DATA,
   )
   output_file: str = settings.setting(
-    help="File to write the features to.", original=True, writes="file"
+    help="File to write the features to.",
+    original=True,
+    writes="file",
+    topic=settings.OUTPUT,
   )
   extraction: inference_config.ExtractionConfig
   use_tpu: bool = settings.setting(
-    False, "Not supported; extraction runs on a CPU or GPU.", original=True
+    False,
+    "Not supported; extraction runs on a CPU or GPU.",
+    original=True,
+    topic=settings.DEVICES,
   )
   master: str | None = settings.setting(
-    None, "Not supported; extraction runs on this machine.", original=True
+    None,
+    "Not supported; extraction runs on this machine.",
+    original=True,
+    topic=settings.DEVICES,
   )
   num_tpu_cores: int = settings.setting(
-    8, "Ignored; extraction does not run on a TPU.", original=True
+    8,
+    "Ignored; extraction does not run on a TPU.",
+    original=True,
+    topic=settings.DEVICES,
   )
   output_format: str = settings.setting(
     "jsonl",
     "jsonl: one JSON object a line, as in the original release. npz: arrays "
     "for numpy.load, smaller and faster; docs/features.md lists them.",
     choices=inference_config.OUTPUT_FORMATS,
+    topic=settings.OUTPUT,
+    main=True,
   )
 
 

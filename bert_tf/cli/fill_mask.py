@@ -25,7 +25,10 @@ class FillMaskConfig:
     fallback=True,
   )
   text: tuple[str, ...] = settings.setting(
-    (), "Text with [MASK]; repeat the flag for several texts.", repeated=True
+    (),
+    "Text with [MASK]; repeat the flag for several texts.",
+    repeated=True,
+    alternatives=("input_file",),
   )
   input_file: str | None = settings.setting(
     None, "File with one such text a line; prints JSON lines."

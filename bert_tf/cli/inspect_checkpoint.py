@@ -1,4 +1,4 @@
-"""Lists a checkpoint's tensors, or the differences between two checkpoints.
+"""Lists or compares checkpoints; explains a config.
 
   bert-tf inspect CHECKPOINT [OTHER]
   bert-tf inspect --config=bert_config.json
@@ -75,8 +75,7 @@ def _compare(path: str, other_path: str) -> None:
 
 def _explain_size(config: InspectConfig) -> None:
   """Prints the parameters, operations and memory of a model."""
-  from bert_tf import modeling
-  from bert_tf.convert import model_size
+  from bert_tf import model_size, modeling
 
   bert_config = modeling.BertConfig.from_json_file(str(config.config))
   bert_config.check_lengths(config.max_seq_length, str(config.config))

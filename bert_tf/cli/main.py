@@ -4,10 +4,12 @@ import difflib
 import importlib
 import sys
 
-from bert_tf.cli import command
+import bert_tf
+from bert_tf.cli import command, flag_texts
 
 # The module of each command.
 COMMANDS = {
+  "download": "download",
   "build-corpus": "build_corpus",
   "build-vocab": "build_vocab",
   "create-pretraining-data": "create_pretraining_data",
@@ -19,14 +21,34 @@ COMMANDS = {
   "swag": "run_swag",
   "extract-features": "extract_features",
   "fill-mask": "fill_mask",
+  "score": "score",
   "serve": "serve",
   "export": "export_savedmodel",
   "convert": "convert_checkpoint",
   "convert-savedmodel": "convert_savedmodel",
   "inspect": "inspect_checkpoint",
   "extend-vocab": "extend_vocab",
+  "doctor": "doctor",
   "plot-curves": "plot_curves",
   "compare-curve": "compare_curve",
+}
+
+# The commands of each group of the help.
+GROUPS = {
+  "Data": (
+    *("download", "build-corpus", "build-vocab", "create-pretraining-data"),
+  ),
+  "Train and evaluate": (
+    *("pretrain", "classifier", "squad", "squad-evaluate", "ner", "swag"),
+  ),
+  "Predict and serve": (
+    *("fill-mask", "score", "extract-features", "export", "serve"),
+  ),
+  "Convert and inspect": (
+    *("convert", "convert-savedmodel", "inspect", "extend-vocab"),
+    *("plot-curves", "compare-curve"),
+  ),
+  "Check": ("doctor",),
 }
 
 # Commands that only a checkout has, and their scripts.
@@ -43,6 +65,9 @@ def run() -> None:
     with command.exit_with_reader():
       print(_help())
     sys.exit()
+  if name == "--version":
+    print(f"bert-tf {bert_tf.__version__}")
+    sys.exit()
   if name not in COMMANDS:
     sys.exit(f"bert-tf: error: {_unknown_command(name)}")
   sys.argv = [f"bert-tf {name}", *arguments]
@@ -51,11 +76,19 @@ def run() -> None:
 
 def _help() -> str:
   """Returns the help: the first docstring line of each command's module."""
-  lines = [str(__doc__), ""]
-  for name, module in COMMANDS.items():
-    text = importlib.import_module(f"bert_tf.cli.{module}").__doc__ or ""
-    lines.append(f"  {name:24}{text.splitlines()[0]}")
-  return "\n".join([*lines, "", "bert-tf COMMAND --help explains its flags."])
+  lines = [str(__doc__)]
+  for title, names in GROUPS.items():
+    entries = [_entry(name) for name in names if name in COMMANDS]
+    if entries:
+      lines += ["", f"{title}:", *entries]
+  lines += ["", "bert-tf COMMAND --help shows an example and the main flags."]
+  return "\n".join([*lines, "bert-tf --version prints the version."])
+
+
+def _entry(name: str) -> str:
+  """Returns a line of the help."""
+  module = importlib.import_module(f"bert_tf.cli.{COMMANDS[name]}")
+  return flag_texts.entry(name, str(module.__doc__).splitlines()[0])
 
 
 def _unknown_command(name: str) -> str:

@@ -15,24 +15,30 @@ class ModelFlags:
   model: str | None = settings.setting(
     None,
     "Folder of the model: a released model, the output_dir of a run or its "
-    "best/, a SavedModel, a converted model or a Hugging Face model. Replaces "
-    "--init_checkpoint, --bert_config_file and --vocab_file.",
+    "best/, a SavedModel, a converted model or a Hugging Face model; or the "
+    "name of a model that bert-tf download got. Replaces --init_checkpoint, "
+    "--bert_config_file and --vocab_file.",
+    topic=settings.MODEL,
+    alternatives=("init_checkpoint", "bert_config_file"),
   )
   init_checkpoint: str | None = settings.setting(
     None,
     "Checkpoint to start from: its prefix, or a folder as in --model.",
     original=True,
+    topic=settings.MODEL,
   )
   bert_config_file: str | None = settings.setting(
     None,
     "JSON file with the sizes of the model. Default: bert_config.json next to "
     "the checkpoint.",
     original=True,
+    topic=settings.MODEL,
   )
   vocab_file: str | None = settings.setting(
     None,
     "Vocabulary of the model. Default: vocab.txt next to the checkpoint.",
     original=True,
+    topic=settings.MODEL,
   )
 
 

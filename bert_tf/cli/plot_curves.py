@@ -1,4 +1,4 @@
-"""Plots the learning curves of a run or the results of a sweep.
+"""Plots a run's learning curves or a sweep's results.
 
 bert-tf plot-curves --output_dir=out --plot_file=curves.png
 """

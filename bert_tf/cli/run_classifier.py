@@ -1,12 +1,11 @@
-r"""Fine-tunes BERT to classify texts: GLUE, XNLI or your own data.
+r"""Fine-tunes BERT to classify texts or pairs of texts.
 
-bert-tf classifier --task_name=csv --data_dir=mine --do_train --do_eval \
-    --model=uncased_L-12_H-768_A-12 --output_dir=out
+bert-tf classifier --task_name=csv --data_dir=mine \
+    --model=uncased_L-12_H-768_A-12 --output_dir=out \
+    --do_train --do_eval
 """
 
-from absl import flags
-
-from bert_tf.cli import config_flags, devices, model_flags
+from bert_tf.cli import config_flags, devices, fine_tuning_flags, model_flags
 from bert_tf.tasks import config as config_lib
 from bert_tf.tasks.classification import config as classification_config
 
@@ -18,15 +17,14 @@ def main() -> None:
 
   files = model_flags.resolve_files()
   config = config_flags.build(
-    classification_config.ClassificationConfig, **files
+    classification_config.ClassificationConfig,
+    **files,
+    **fine_tuning_flags.chosen_steps(),
   )
   _refuse_idle_flags(config)
-  # absl parses --grid without a value as "true" and --nogrid as "false".
-  grid = flags.FLAGS.grid
-  grid = {"true": config_lib.PAPER_GRID, "false": None}.get(grid, grid)
-  num_runs = config_flags.build(config_lib.SweepConfig).num_runs
+  sweep = config_flags.build(config_lib.GridConfig)
   metrics = task.result_names(task.file_layout(config))
-  sweeps.run(config, task.run, metrics, grid, num_runs)
+  sweeps.run(config, task.run, metrics, sweep.grid, sweep.num_runs)
 
 
 def _refuse_idle_flags(
@@ -51,19 +49,8 @@ def _refuse_idle_flags(
 
 def run() -> None:
   """Runs the command; never returns."""
-  config_flags.define(classification_config.ClassificationConfig)
-  config_flags.define(model_flags.ModelFlags)
-  config_flags.define(config_lib.SweepConfig)
-  # A boolean flag that also takes a value; --grid alone is the paper's grid.
-  flags.DEFINE(
-    flags.ArgumentParser(),
-    "grid",
-    None,
-    "Fine-tune with each combination of these settings, num_runs times each, "
-    "in subfolders of output_dir; sweep_results.tsv compares the results. "
-    "--grid without a value is the grid of the paper, "
-    f'--grid="{config_lib.PAPER_GRID}".',
-    boolean=True,
-    module_name=config_flags.NEW,
+  fine_tuning_flags.define(
+    classification_config.ClassificationConfig, ("do_train", "do_eval")
   )
+  config_flags.define(config_lib.GridConfig)
   devices.run(main, __doc__)

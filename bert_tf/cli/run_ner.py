@@ -1,12 +1,12 @@
-r"""Fine-tunes BERT to recognize named entities, evaluates and tags words.
+r"""Fine-tunes BERT to recognize named entities.
 
-bert-tf ner --data_dir=conll --do_train --do_eval --do_predict \
-    --model=uncased_L-12_H-768_A-12 --output_dir=out
+bert-tf ner --data_dir=conll --model=cased_L-12_H-768_A-12 \
+    --do_train --do_eval --do_predict --output_dir=out
 """
 
 from typing import Any
 
-from bert_tf.cli import config_flags, devices, model_flags
+from bert_tf.cli import config_flags, devices, fine_tuning_flags, model_flags
 from bert_tf.tasks import config as config_lib
 from bert_tf.tasks.ner import config as ner_config
 
@@ -16,7 +16,10 @@ def main() -> None:
   from bert_tf.tasks import sweeps
   from bert_tf.tasks.ner import task
 
-  changes: dict[str, Any] = {**model_flags.resolve_files()}
+  changes: dict[str, Any] = {
+    **model_flags.resolve_files(),
+    **fine_tuning_flags.chosen_steps(),
+  }
   config = config_flags.build(ner_config.NerConfig, **changes)
   # All runs of num_runs share the features.
   changes["feature_dir"] = config.train.output_dir
@@ -32,7 +35,6 @@ def main() -> None:
 
 def run() -> None:
   """Runs the command; never returns."""
-  config_flags.define(ner_config.NerConfig)
-  config_flags.define(model_flags.ModelFlags)
+  fine_tuning_flags.define(ner_config.NerConfig, ("do_train", "do_eval"))
   config_flags.define(config_lib.SweepConfig)
   devices.run(main, __doc__)

@@ -1,31 +1,43 @@
-r"""Pre-trains BERT on TFRecords of create_pretraining_data.py.
+r"""Pre-trains BERT, from raw text or on TFRecords.
 
-bert-tf pretrain --do_train --input_file=data.tfrecord --output_dir=out \
-    --bert_config_file=bert_config.json --vocab_file=vocab.txt \
-    --learning_rate=1e-4 --num_train_steps=100000 --num_warmup_steps=10000
+From raw text to a model that can be served: builds corpus, vocabulary and
+records, trains, evaluates, plots and exports. Its flags:
+bert-tf pretrain --text --help
 
-To train for a fixed time, replace the last two flags by --train_hours=8. To
-start from raw text and get a model that can be served:
+bert-tf pretrain --text=dump.xml.bz2 --size=small \
+    --train_hours=8 --output_dir=out
 
-bert-tf pretrain --text=dump.xml.bz2 --train_hours=8 --size=small \
+On TFRecords of create-pretraining-data, for --num_train_steps or --train_hours:
+
+bert-tf pretrain --input_file=data.tfrecord --do_train \
+    --bert_config_file=bert_config.json --learning_rate=1e-4 \
     --output_dir=out
-
-This builds corpus, vocabulary and records, trains, evaluates, plots and
-exports. `--text=x --help` shows its flags.
 """
 
+import os
 import re
 import sys
 
 from bert_tf.cli import (
-  command,
   config_flags,
   devices,
+  flag_texts,
   model_flags,
   text_flags,
 )
 from bert_tf.pipeline import config as pipeline_config
 from bert_tf.tasks import pretraining_config
+
+_TEXT_FORM = r"""Pre-trains BERT from raw text to a model that can be served.
+
+bert-tf pretrain --text=dump.xml.bz2 --size=small \
+    --train_hours=8 --output_dir=out
+
+Builds corpus, vocabulary and records, trains, evaluates, plots and exports. A
+second run with the same flags resumes. With --model, it continues a given model
+on the text, with the model's vocabulary. With --input_file instead of --text,
+the command trains on TFRecords: bert-tf pretrain --help
+"""
 
 
 def main() -> None:
@@ -70,9 +82,13 @@ def run_pipeline() -> None:
 
 def run() -> None:
   """Runs the command; never returns."""
+  if len(sys.argv) == 1:
+    forms = flag_texts.adapt_examples(str(__doc__))
+    program = os.path.basename(sys.argv[0])
+    sys.exit(f"{program}: error: set --text or --input_file.\n\n{forms}")
   if any(re.match("--?text(=|$)", word) for word in sys.argv[1:]):
     config_flags.define(pipeline_config.PipelineConfig)
-    command.run(run_pipeline, __doc__)
+    devices.run(run_pipeline, _TEXT_FORM)
   config_flags.define(pretraining_config.PretrainingConfig)
   config_flags.define(model_flags.ModelFlags)
   devices.run(main, __doc__)

@@ -1,15 +1,16 @@
-r"""Fine-tunes BERT on SQuAD 1.1 or 2.0, predicts answers and evaluates them.
+r"""Fine-tunes BERT to answer questions, as in SQuAD.
 
-bert-tf squad --do_train --train_file=train-v1.1.json --do_predict \
-    --predict_file=dev-v1.1.json \
+bert-tf squad --do_train --train_file=train-v1.1.json \
+    --do_predict --predict_file=dev-v1.1.json \
     --model=uncased_L-12_H-768_A-12 --output_dir=out
 """
 
 import dataclasses
 import sys
+from typing import Any
 
 from bert_tf import settings
-from bert_tf.cli import config_flags, devices, model_flags
+from bert_tf.cli import config_flags, devices, fine_tuning_flags, model_flags
 from bert_tf.tasks import config as config_lib
 from bert_tf.tasks.squad import config as squad_config
 
@@ -22,6 +23,7 @@ class InteractiveConfig:
     False,
     "Whether to answer questions typed on the terminal, after training and "
     "prediction.",
+    topic=settings.STEPS,
   )
 
 
@@ -31,12 +33,15 @@ def main() -> None:
   from bert_tf.tasks.squad import metrics, task
 
   # Evaluation is prediction with scores, so it uses predict_batch_size.
-  files = model_flags.resolve_files()
+  values: dict[str, Any] = {
+    **model_flags.resolve_files(),
+    **fine_tuning_flags.chosen_steps(),
+  }
   is_interactive = config_flags.build(InteractiveConfig).interactive
-  config = config_flags.build_to_read(squad_config.SquadConfig, **files)
+  config = config_flags.build_to_read(squad_config.SquadConfig, **values)
   is_run = config.do_train or config.do_predict or not is_interactive
   if is_run:
-    config = config_flags.build(squad_config.SquadConfig, **files)
+    config = config_flags.build(squad_config.SquadConfig, **values)
   config = dataclasses.replace(
     config, eval_batch_size=config.predict_batch_size
   )
@@ -116,8 +121,7 @@ def _answer_questions(config: squad_config.SquadConfig) -> None:
 
 def run() -> None:
   """Runs the command; never returns."""
-  config_flags.define(squad_config.SquadConfig)
-  config_flags.define(model_flags.ModelFlags)
+  fine_tuning_flags.define(squad_config.SquadConfig, ("do_train", "do_predict"))
   config_flags.define(config_lib.SweepConfig)
   config_flags.define(InteractiveConfig)
   devices.run(main, __doc__)

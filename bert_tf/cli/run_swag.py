@@ -1,10 +1,10 @@
-r"""Fine-tunes BERT on SWAG or other multiple-choice data.
+r"""Fine-tunes BERT on SWAG or other multiple choice.
 
 bert-tf swag --data_dir=swag --do_train --do_eval \
     --model=uncased_L-12_H-768_A-12 --output_dir=out
 """
 
-from bert_tf.cli import config_flags, devices, model_flags
+from bert_tf.cli import config_flags, devices, fine_tuning_flags, model_flags
 from bert_tf.tasks import config as config_lib
 from bert_tf.tasks.swag import config as swag_config
 
@@ -15,7 +15,9 @@ def main() -> None:
   from bert_tf.tasks.swag import task
 
   files = model_flags.resolve_files()
-  config = config_flags.build(swag_config.SwagConfig, **files)
+  config = config_flags.build(
+    swag_config.SwagConfig, **files, **fine_tuning_flags.chosen_steps()
+  )
   if config.task_name.lower() == "swag":
     config_flags.refuse_given(
       swag_config.OWN_DATA, "does not apply to --task_name=swag"
@@ -26,7 +28,6 @@ def main() -> None:
 
 def run() -> None:
   """Runs the command; never returns."""
-  config_flags.define(swag_config.SwagConfig)
-  config_flags.define(model_flags.ModelFlags)
+  fine_tuning_flags.define(swag_config.SwagConfig, ("do_train", "do_eval"))
   config_flags.define(config_lib.SweepConfig)
   devices.run(main, __doc__)

@@ -1,4 +1,4 @@
-"""Serves models over HTTP, with TensorFlow Serving's paths and a web page.
+"""Serves models over HTTP, with a web page.
 
 bert-tf serve --model=models/mrpc --model_name=mrpc
 bert-tf serve --model=mrpc=models/mrpc --model=squad=out/squad
@@ -21,10 +21,12 @@ class CheckpointConfig(export_config.ModelConfig):
     None,
     "JSON file with the sizes of the model. Default: bert_config.json next to "
     "the checkpoint.",
+    topic=settings.MODEL,
   )
   vocab_file: str | None = settings.setting(
     None,
     "Vocabulary of the model. Default: vocab.txt next to the checkpoint.",
+    topic=settings.MODEL,
   )
 
 
@@ -37,8 +39,11 @@ class CommandConfig:
     "the newest), output_dir of a run, or checkpoint prefix. Repeat as "
     "--model=NAME=FOLDER to serve several.",
     repeated=True,
+    topic=settings.MODEL,
   )
-  model_name: str = settings.setting("model", "Name of the model in URLs.")
+  model_name: str = settings.setting(
+    "model", "Name of the model in URLs.", topic=settings.MODEL, main=True
+  )
   server: server_config.ServerConfig
   checkpoint: CheckpointConfig
 

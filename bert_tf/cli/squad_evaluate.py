@@ -1,4 +1,4 @@
-"""Evaluates predicted SQuAD answers; prints `key = value` lines.
+"""Scores predicted answers to the questions of SQuAD.
 
   bert-tf squad-evaluate PREDICTIONS DATA [--null_odds_file=FILE]
 

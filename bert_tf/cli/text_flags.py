@@ -58,12 +58,14 @@ class BeamConfig:
     "Apache Beam runner to use instead of --num_workers: DirectRunner (this "
     "machine), DataflowRunner, FlinkRunner, SparkRunner or any other. Needs "
     "the extra beam.",
+    topic=settings.DEVICES,
   )
   pipeline_options: str = settings.setting(
     "",
     "Options of Beam and its runner, separated by spaces, such as "
     "'--direct_running_mode=multi_processing --direct_num_workers=2'. '--help' "
     "lists all options.",
+    topic=settings.DEVICES,
   )
 
 

@@ -283,11 +283,26 @@ def _publish(
   parts: Sequence[corpus_parts.Part],
   counts: collections.Counter[str],
 ) -> None:
-  """Writes the output from the finished parts.
+  """Writes the output from the finished parts; raises as `_check_counts`."""
+  _check_counts(output, counts)
+  texts = [part.text_file for part in parts]
+  paths.remove(output.report_file)
+  if output.num_shards == 1:
+    corpus.write_documents(output.output_file, corpus.documents(texts))
+  else:
+    shards = corpus.plan_shards(texts, output.num_shards)
+    # Shards of two corpora would look like a complete one.
+    for name in output.files:
+      paths.remove(name)
+    for name, shard in zip(output.files, shards):
+      corpus.write_documents(name, corpus.shard_documents(shard))
+  if output.eval_output_file:
+    held_out = corpus.documents([part.eval_file for part in parts])
+    corpus.write_documents(output.eval_output_file, held_out)
 
-  Raises:
-    ValueError: if the training or held-out text would have no document.
-  """
+
+def _check_counts(output: Output, counts: collections.Counter[str]) -> None:
+  """Raises ValueError if the training or held-out text has no document."""
   num_eval = counts["eval_documents"]
   num_train = counts["documents"] - num_eval
   if not counts["documents"]:
@@ -306,20 +321,6 @@ def _publish(
       f"{output.eval_fraction} leave {num_train} to train on and {num_eval} to "
       "evaluate on; give more documents or change the fraction or the seed."
     )
-  texts = [part.text_file for part in parts]
-  paths.remove(output.report_file)
-  if output.num_shards == 1:
-    corpus.write_documents(output.output_file, corpus.documents(texts))
-  else:
-    shards = corpus.plan_shards(texts, output.num_shards)
-    # Shards of two corpora would look like a complete one.
-    for name in output.files:
-      paths.remove(name)
-    for name, shard in zip(output.files, shards):
-      corpus.write_documents(name, corpus.shard_documents(shard))
-  if output.eval_output_file:
-    held_out = corpus.documents([part.eval_file for part in parts])
-    corpus.write_documents(output.eval_output_file, held_out)
 
 
 def _log(output: Output, counts: dict[str, int], seconds: float) -> None:

@@ -7,18 +7,15 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 from bert_tf.corpora import corpus, text_config, wikipedia_dump
 from bert_tf.files import compression, errors, paths, text_lines
-from bert_tf.formats import tables
+from bert_tf.formats import parquet, tables
 
 # A longer document of running text is cut to bound the memory.
 _MAX_DOCUMENT_CHARS = 1 << 20
 
 _SNIFFED_BYTES = 1 << 16
-
-_PARQUET_BATCH_ROWS = 256
 
 # A line end between two characters of scripts without spaces.
 _LINE_END_WITHOUT_SPACE = re.compile(
@@ -121,10 +118,8 @@ def check_packages(sources: Iterable[InputFile]) -> None:
   with errors.needs_extra("reading Wikipedia dumps", extra="corpus"):
     if text_config.DUMP in formats:
       import mwparserfromhell  # noqa: F401
-      import mwxml  # noqa: F401
-  with errors.needs_extra("reading Parquet", extra="corpus"):
-    if text_config.PARQUET in formats:
-      import pyarrow  # noqa: F401
+  if text_config.PARQUET in formats:
+    parquet.check_installed()
 
 
 def read(
@@ -239,51 +234,9 @@ _DOC_TITLE = re.compile(r'<doc [^>]*title="')
 
 
 def _read_parquet(path: str, column: str) -> Iterator[str]:
-  """Yields the text of each row; "" for null.
-
-  Raises:
-    ValueError: if the file is not valid Parquet, or has no such column of text.
-    ImportError: if pyarrow is missing.
-  """
-  with errors.needs_extra("reading Parquet", extra="corpus"):
-    import pyarrow as pa
-    from pyarrow import parquet
-  with compression.open_file(path) as opened:
-    try:
-      file = parquet.ParquetFile(opened)
-      _check_parquet_column(path, column, file.schema_arrow, pa)
-      for batch in file.iter_batches(_PARQUET_BATCH_ROWS, columns=[column]):
-        for text in batch.column(0).to_pylist():
-          yield text or ""
-    except UnicodeDecodeError as error:
-      raise ValueError(
-        f"{path}: column {column} is not UTF-8 ({error}); write it again."
-      ) from None
-    except pa.ArrowException as error:
-      reason = str(error).splitlines()[0]
-      raise ValueError(
-        f"{path}: not a whole Parquet file ({reason}); fetch it again."
-      ) from None
-
-
-def _check_parquet_column(path: str, column: str, schema: Any, pa: Any) -> None:
-  """Raises ValueError unless the schema has the column and it holds text."""
-  names = schema.names
-  if names.count(column) != 1:
-    raise ValueError(
-      f"{path}: no column {column}; found: {errors.join_names(names)}. Give "
-      f"one of them as `text_column`."
-    )
-  kind = schema.field(column).type
-  if pa.types.is_dictionary(kind):
-    kind = kind.value_type
-  is_view = getattr(pa.types, "is_string_view", lambda kind: False)
-  is_text = (pa.types.is_string, pa.types.is_large_string, is_view)
-  if not any(check(kind) for check in is_text):
-    raise ValueError(
-      f"{path}: column {column} is not text, but {kind}. Give another "
-      f"`text_column` of {errors.join_names(names)}."
-    )
+  """Yields the text of each row; "" for null."""
+  advice = " Give the column of the text as `text_column`."
+  return parquet.read_texts(path, column, advice)
 
 
 def _read_wikiextractor(path: str) -> Iterator[str]:

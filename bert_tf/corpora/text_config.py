@@ -30,6 +30,8 @@ class TextConfig:
     "dump: Wikipedia's XML. wikiextractor: its <doc> lines; its JSON is jsonl. "
     "auto: detect the format of each file.",
     choices=(AUTO, LINES, TEXT, JSONL, PARQUET, DUMP, WIKIEXTRACTOR),
+    topic=settings.DATA,
+    main=True,
   )
   documents: str = settings.setting(
     BLANK_LINE,
@@ -37,16 +39,24 @@ class TextConfig:
     "file is for books: blank lines separate paragraphs, and text of over 1 MB "
     "is cut between paragraphs.",
     choices=(BLANK_LINE, FILE, LINE),
+    topic=settings.DATA,
   )
   text_column: str = settings.setting(
-    "text", "Column of jsonl and parquet that holds the text."
+    "text",
+    "Column of jsonl and parquet that holds the text.",
+    topic=settings.DATA,
   )
   language: str = settings.setting(
     "en",
     "Language code, such as de or zh, whose rules split text into sentences.",
+    topic=settings.DATA,
+    main=True,
   )
   min_document_chars: int = settings.setting(
-    0, "Leave out documents with fewer characters.", minimum=0
+    0,
+    "Leave out documents with fewer characters.",
+    minimum=0,
+    topic=settings.FILTERS,
   )
   min_letter_share: float = settings.setting(
     0.0,
@@ -54,15 +64,19 @@ class TextConfig:
     "characters, [0, 1].",
     minimum=0,
     maximum=1,
+    topic=settings.FILTERS,
   )
   max_line_repeats: int = settings.setting(
     0,
     "Leave out lines (paragraphs of running text) that occur more often than "
     "this in 8 MB of input, such as menus. 0 keeps all.",
     minimum=0,
+    topic=settings.FILTERS,
   )
   drop_duplicates: bool = settings.setting(
-    False, "Leave out documents with the same words as an earlier one."
+    False,
+    "Leave out documents with the same words as an earlier one.",
+    topic=settings.FILTERS,
   )
   near_duplicate_similarity: float = settings.setting(
     0.0,
@@ -71,6 +85,7 @@ class TextConfig:
     "keeps all.",
     minimum=0,
     maximum=1,
+    topic=settings.FILTERS,
   )
 
   def __post_init__(self) -> None:

@@ -1,16 +1,15 @@
 """Reads the articles of a Wikipedia dump, MediaWiki's XML, as wikitext."""
 
 import collections
-from collections.abc import Iterator
-from typing import Any, BinaryIO
+from collections.abc import Iterator, Mapping
 from xml.etree import ElementTree
 
 from absl import logging
 
-from bert_tf.files import compression, errors
+from bert_tf.files import compression
 
 # Numbers of MediaWiki's namespaces.
-_ARTICLE, _FILE, _CATEGORY = 0, 6, 14
+_ARTICLE, _FILE, _CATEGORY = "0", "6", "14"
 
 # Names of the file and category namespaces in every wiki. Each wiki adds names
 # in its language.
@@ -25,48 +24,79 @@ def articles(
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
   """Yields (wikitext of an article, namespaces whose links are not text).
 
-  Skips redirects and pages that are not articles, and counts them as
-  "pages_passed_over". Warns if the language of the dump is not `language`.
+  The text is that of the page's last revision. Skips redirects and pages that
+  are not articles, and counts them as "pages_passed_over". Warns if the
+  language of the dump is not `language`.
 
   Raises:
     ValueError: if the file is not a dump or is incomplete.
-    ImportError: if mwxml is missing.
   """
-  with errors.needs_extra("reading Wikipedia dumps", extra="corpus"):
-    import mwxml
-    from mwxml import errors as mwxml_errors
-  title = None
+  title, text = None, ""
   with compression.open_file(path) as reader:
     try:
-      root = _read_root(path, reader)
-      _compare_languages(path, root.attr(_LANGUAGE), language)
-      dump = mwxml.Dump.from_element(root)
-      hidden = _find_hidden_namespaces(dump.site_info)
-      for page in dump.pages:
-        title = page.title
-        text = ""
-        for revision in page:
-          text = revision.text or ""
-        if page.namespace != _ARTICLE or page.redirect:
-          counts["pages_passed_over"] += 1
-        else:
-          yield text, hidden
-        root.element.clear()  # Otherwise the root would hold all pages.
-    except (ElementTree.ParseError, mwxml_errors.MalformedXML) as error:
+      events = ElementTree.iterparse(reader, events=("start", "end"))
+      root, namespaces = _read_head(path, events)
+      _compare_languages(path, root.get(_LANGUAGE), language)
+      hidden = _find_hidden_namespaces(namespaces)
+      for event, element in events:
+        tag = _local_name(element) if event == "end" else ""
+        if tag == "title":
+          title = element.text
+        elif tag == "revision":
+          text = element.findtext("{*}text") or ""
+          element.clear()  # A page may have thousands of revisions.
+        elif tag == "page":
+          if _is_article(element, namespaces):
+            yield text, hidden
+          else:
+            counts["pages_passed_over"] += 1
+          text = ""
+          root.clear()  # Otherwise the root would hold all pages.
+    except ElementTree.ParseError as error:
       raise _xml_error(path, title, error) from None
 
 
-def _read_root(path: str, reader: BinaryIO) -> Any:
-  """Returns the root element after reading its first tag."""
-  from mwxml import element_iterator
+def _read_head(
+  path: str, events: Iterator[tuple[str, ElementTree.Element]]
+) -> tuple[ElementTree.Element, Mapping[str, str]]:
+  """Returns the root element, and the namespaces' numbers by name.
 
-  root = element_iterator.ElementIterator.from_file(reader)
-  if root.tag != "mediawiki":
+  Raises:
+    ValueError: unless the file starts with <mediawiki> and <siteinfo>.
+  """
+  _, root = next(events)
+  if _local_name(root) != "mediawiki":
     raise ValueError(
-      f"{path} is not a Wikipedia dump: its first element is <{root.tag}>, not "
-      "<mediawiki>."
+      f"{path} is not a Wikipedia dump: its first element is "
+      f"<{_local_name(root)}>, not <mediawiki>."
     )
-  return root
+  for event, element in events:
+    name = _local_name(element)
+    if event == "end" and name == "siteinfo":
+      spaces = element.iterfind("{*}namespaces/{*}namespace")
+      return root, {s.text or "": s.get("key", "") for s in spaces}
+    if name == "page":
+      break
+  raise ValueError(
+    f"{path} is not a Wikipedia dump: not MediaWiki's XML (no <siteinfo> "
+    "before the first page)."
+  )
+
+
+def _local_name(element: ElementTree.Element) -> str:
+  """Returns the tag without the XML namespace, which names the version."""
+  return element.tag.rpartition("}")[2]
+
+
+def _is_article(
+  page: ElementTree.Element, namespaces: Mapping[str, str]
+) -> bool:
+  """Returns whether a page is an article and not a redirect."""
+  number = page.findtext("{*}ns")
+  if number is None:  # Before version 0.6, only the title tells.
+    prefix, colon, _ = (page.findtext("{*}title") or "").partition(":")
+    number = namespaces.get(prefix, _ARTICLE) if colon else _ARTICLE
+  return number == _ARTICLE and page.find("{*}redirect") is None
 
 
 def _compare_languages(
@@ -97,10 +127,10 @@ def _xml_error(path: str, title: str | None, error: Exception) -> ValueError:
   )
 
 
-def _find_hidden_namespaces(site_info: Any) -> tuple[str, ...]:
+def _find_hidden_namespaces(namespaces: Mapping[str, str]) -> tuple[str, ...]:
   names = {
-    space.name.lower()
-    for space in site_info.namespaces or ()
-    if space.id in (_FILE, _CATEGORY) and space.name
+    name.lower()
+    for name, number in namespaces.items()
+    if number in (_FILE, _CATEGORY) and name
   }
   return tuple(sorted(names.union(_NAMES_EVERYWHERE)))

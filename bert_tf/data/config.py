@@ -11,29 +11,35 @@ class PretrainingDataConfig:
   """Settings of pre-training data; raises ValueError for bad values."""
 
   vocab_file: str = settings.setting(
-    help="Vocabulary, one token a line.", original=True
+    help="Vocabulary, one token a line.", original=True, topic=settings.MODEL
   )
   do_lower_case: bool = settings.setting(
     True,
     "Lower-case the text: True for uncased vocabularies, False for cased ones.",
     original=True,
+    topic=settings.MODEL,
+    main=True,
   )
   strip_accents: bool | None = settings.setting(
-    None, "Drop accents. Default: as do_lower_case."
+    None, "Drop accents. Default: as do_lower_case.", topic=settings.MODEL
   )
   max_seq_length: int = settings.setting(
     128,
     "Length of an instance in tokens, special tokens and padding included.",
     original=True,
+    topic=settings.INSTANCES,
+    main=True,
   )
   random_seed: int = settings.setting(
-    12345, "Seed of all random draws.", original=True
+    12345, "Seed of all random draws.", original=True, topic=settings.INSTANCES
   )
   dupe_factor: int = settings.setting(
     10,
     "Number of passes over the text, each with other masks and pairs.",
     minimum=1,
     original=True,
+    topic=settings.INSTANCES,
+    main=True,
   )
   short_seq_prob: float = settings.setting(
     0.1,
@@ -42,21 +48,25 @@ class PretrainingDataConfig:
     minimum=0,
     maximum=1,
     original=True,
+    topic=settings.INSTANCES,
   )
   no_nsp: bool = settings.setting(
     False,
     "Make instances of one segment, [CLS] text [SEP], with "
     "next_sentence_labels 0.",
+    topic=settings.INSTANCES,
   )
   mask: bool = settings.setting(
     True,
     "Mask the instances. With --nomask, run_pretraining masks other words in "
     "each epoch; dupe_factor 1 is then enough.",
+    topic=settings.MASKING,
   )
   pack_sequences: bool = settings.setting(
     False,
     "Pack short instances into one record, at most max_seq_length / 8 of them. "
     "This saves padding; each instance attends only to itself.",
+    topic=settings.INSTANCES,
   )
   masking_config: masking.MaskingConfig = masking.MaskingConfig()
 

@@ -26,12 +26,21 @@ class MaskingConfig:
     "Largest number of masked tokens per instance.",
     minimum=1,
     original=True,
+    topic=settings.MASKING,
+    main=True,
   )
   masked_lm_prob: float = settings.setting(
-    0.15, "Share of the tokens to mask, (0, 1].", original=True
+    0.15,
+    "Share of the tokens to mask, (0, 1].",
+    original=True,
+    topic=settings.MASKING,
   )
   do_whole_word_mask: bool = settings.setting(
-    False, "Mask all word pieces of a word together.", original=True
+    False,
+    "Mask all word pieces of a word together.",
+    original=True,
+    topic=settings.MASKING,
+    main=True,
   )
   # 80/10/10, Devlin et al. 2019, sections 3.1 and A.1. Fine-tuning inputs have
   # no [MASK], so some chosen pieces must look ordinary. Random pieces keep the
@@ -41,12 +50,17 @@ class MaskingConfig:
     0.8,
     "Share of the masked tokens that become [MASK]. mask_prob, keep_prob and "
     "random_prob must sum to 1.",
+    topic=settings.MASKING,
   )
   keep_prob: float = settings.setting(
-    0.1, "Share of the masked tokens that stay unchanged."
+    0.1,
+    "Share of the masked tokens that stay unchanged.",
+    topic=settings.MASKING,
   )
   random_prob: float = settings.setting(
-    0.1, "Share of the masked tokens that become a random token."
+    0.1,
+    "Share of the masked tokens that become a random token.",
+    topic=settings.MASKING,
   )
 
   def __post_init__(self) -> None:

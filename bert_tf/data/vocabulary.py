@@ -8,9 +8,11 @@ Nakajima 2012).
 import collections
 import dataclasses
 import math
+import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from bert_tf import tokenization
+from bert_tf.files import errors
 
 # Released vocabularies have 99 unused tokens between [PAD] and the other
 # special tokens, so [UNK] [CLS] [SEP] [MASK] are 100 to 103.
@@ -115,6 +117,20 @@ def reserved_tokens(num_unused: int) -> list[str]:
   return [pad, *before, *others, *after]
 
 
+def import_learner() -> types.ModuleType:
+  """Returns the learner of tensorflow-text. Its import takes seconds.
+
+  Raises:
+    ImportError: if tensorflow-text is missing.
+  """
+  errors.import_tensorflow_text("learning a vocabulary")
+  from tensorflow_text.tools.wordpiece_vocab import (
+    wordpiece_tokenizer_learner_lib,
+  )
+
+  return wordpiece_tokenizer_learner_lib
+
+
 def learn(
   word_counts: Mapping[str, int],
   vocab_size: int,
@@ -137,6 +153,7 @@ def learn(
 
   Raises:
     ValueError: if vocab_size is too small or too large for the text.
+    ImportError: if tensorflow-text is missing.
   """
   if not word_counts:
     raise ValueError("the text is empty; there are no words to learn from.")
@@ -184,11 +201,7 @@ def _learn_pieces(
   num_wanted: int,
 ) -> list[str]:
   """Returns pieces of two or more characters, from the most frequent on."""
-  # Imported here because it imports TensorFlow.
-  from tensorflow_text.tools.wordpiece_vocab import (
-    wordpiece_tokenizer_learner_lib as learner,
-  )
-
+  learner = import_learner()
   by_count = sorted(word_counts.items(), key=lambda item: (-item[1], item[0]))
   single = set(characters)
 

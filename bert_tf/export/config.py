@@ -38,6 +38,8 @@ class ModelConfig:
     "and with TF Hub's interface; or preprocessing, which turns texts into "
     "BERT's inputs. Default: the task of the checkpoint's head.",
     choices=run_info.TASKS,
+    topic=settings.MODEL,
+    main=True,
   )
   bert_config_file: str | None = None  # None for the one beside the checkpoint.
   vocab_file: str | None = None  # None for the one beside the checkpoint.
@@ -46,12 +48,14 @@ class ModelConfig:
     "Whether to lower-case texts. Default: the value in the model's run.json, "
     "else a guess from the vocabulary, else True.",
     fallback=True,
+    topic=settings.MODEL,
   )
   strip_accents: bool | None = setting(
     None,
     "Whether to strip accents. Default: the value in the model's run.json, "
     "else the same as do_lower_case.",
     fallback=None,
+    topic=settings.MODEL,
   )
   max_seq_length: int | None = setting(
     None,
@@ -61,9 +65,15 @@ class ModelConfig:
     "others.",
     minimum=5,
     fallback=None,
+    topic=settings.DATA,
+    main=True,
   )
   top_k: int = setting(
-    5, "Pretraining only. Number of tokens for each [MASK].", minimum=1
+    5,
+    "Number of tokens for each [MASK], in pretraining only.",
+    minimum=1,
+    topic=settings.EVALUATION,
+    main=True,
   )
   doc_stride: int | None = _window("doc_stride")
   max_query_length: int | None = _window("max_query_length")
@@ -87,16 +97,21 @@ class ExportConfig(ModelConfig):
     help="Folder of the SavedModel, new or empty. TensorFlow Serving needs a "
     "version number, such as models/NAME/1.",
     writes="folder",
+    topic=settings.OUTPUT,
   )
   with_text: bool = setting(
     True,
     "Whether the model also takes texts. Without, it needs no vocabulary, and "
     "the server needs no operations of tensorflow-text.",
     flag="text",
+    topic=settings.OUTPUT,
+    main=True,
   )
   with_attention: bool = setting(
     False,
     "Whether a model with a head has functions that return its attention, "
     "which the web page of serve.py draws.",
     flag="attention",
+    topic=settings.OUTPUT,
+    main=True,
   )

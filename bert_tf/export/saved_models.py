@@ -163,13 +163,33 @@ def load(folder: str) -> Any:
   Raises:
     ValueError: if it cannot be read.
     NotFiniteError: if a variable contains NaN or infinity.
+    ImportError: if it takes texts and tensorflow-text is missing.
   """
   with errors.reading(folder, "is not a readable SavedModel"):
-    loaded = tf.saved_model.load(folder)
+    loaded = _load_with_text_ops(folder)
   distribution.hide_first_notes()
   weights = {name: v.numpy() for name, v in variables(loaded).items()}
   checkpoints.check_finite(folder, weights)
   return loaded
+
+
+def _load_with_text_ops(folder: str) -> Any:
+  """Loads a SavedModel, and tensorflow-text if it is there.
+
+  The operations of all functions must be registered, also to call only those
+  that take no texts.
+  """
+  missing = None
+  try:
+    errors.import_tensorflow_text(f"{folder}, which takes texts,")
+  except ImportError as error:
+    missing = error
+  try:
+    return tf.saved_model.load(folder)
+  except Exception as error:  # Of many types.
+    if missing and "Op type not registered" in str(error):
+      raise missing from error
+    raise
 
 
 def variables(loaded: Any) -> dict[str, tf.Variable]:

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from bert_tf.files import paths
 
 # Errors of a full disk, a quota or a limit on the file size.
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 # Distinguishes this process from an earlier one with the same PID, as happens
 # in containers.
@@ -105,22 +105,28 @@ def folder(target: str, last: str, replaces: bool = False) -> Iterator[str]:
     ]
     for name in names:
       _flush(os.path.join(unfinished, name))
-    if not paths.is_remote(target):
-      for inner, _, _ in os.walk(unfinished):
-        _flush_names(inner)
-      if replaces and os.path.isdir(target):
-        _replace_folder(unfinished, target, os.path.join(parent, "older"))
-      else:
-        os.replace(unfinished, target)
-      _flush_names(os.path.dirname(target))
-      return
-    if replaces:
-      paths.remove(f"{target}/{last}")  # Makes the partial folder invalid.
-      paths.remove(target)
-    for name in sorted(names, key=lambda name: (name == last, name)):
-      remote = f"{target}/{name}"
-      paths.make_folder(os.path.dirname(remote))
-      paths.copy(os.path.join(unfinished, name), remote)
+    if paths.is_remote(target):
+      if replaces:
+        paths.remove(f"{target}/{last}")  # Makes the partial folder invalid.
+        paths.remove(target)
+      for name in sorted(names, key=lambda name: (name == last, name)):
+        remote = f"{target}/{name}"
+        paths.make_folder(os.path.dirname(remote))
+        paths.copy(os.path.join(unfinished, name), remote)
+    else:
+      _move_folder(unfinished, target, replaces)
+
+
+def _move_folder(unfinished: str, target: str, replaces: bool) -> None:
+  """Moves a local folder, whose files are on the disk, to its target."""
+  for inner, _, _ in os.walk(unfinished):
+    _flush_names(inner)
+  if replaces and os.path.isdir(target):
+    aside = os.path.join(os.path.dirname(unfinished), "older")
+    _replace_folder(unfinished, target, aside)
+  else:
+    os.replace(unfinished, target)
+  _flush_names(os.path.dirname(target))
 
 
 def _replace_folder(unfinished: str, target: str, aside: str) -> None:
@@ -171,7 +177,7 @@ def _add_path_to_errors(path: str) -> Iterator[None]:
   try:
     yield
   except OSError as error:
-    if error.errno not in _FULL or error.filename:
+    if error.errno not in FULL or error.filename:
       raise
     raise OSError(error.errno, f"{error.strerror}, to write", path) from error
 
@@ -249,6 +255,8 @@ def _is_running(process: str) -> bool:
   number, _, token = process.partition("-")
   if int(number) == os.getpid():
     return token == _TOKEN
+  if os.name == "nt":  # There, os.kill(..., 0) interrupts the process.
+    return True
   try:
     os.kill(int(number), 0)
   except ProcessLookupError:

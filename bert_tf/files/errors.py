@@ -1,8 +1,9 @@
-"""Errors written for users: missing extras, damaged files."""
+"""Errors written for users: missing packages, damaged files."""
 
 import contextlib
 import pathlib
 import re
+import types
 from collections.abc import Iterator, Sequence
 from importlib import metadata
 
@@ -24,10 +25,42 @@ def needs_extra(purpose: str, extra: str) -> Iterator[None]:
   try:
     yield
   except ImportError as error:
-    command = _format_install_command(extra)
+    command = format_install_command(extra)
     raise ImportError(
       f"{purpose} needs another package ({error}): {command}"
     ) from error
+
+
+class OutOfMemoryError(MemoryError):
+  """Memory is exhausted. The message names settings that lower the need."""
+
+
+def import_tensorflow_text(purpose: str) -> types.ModuleType:
+  """Returns tensorflow-text; its import registers the operations of texts.
+
+  Windows and new versions of Python have no tensorflow-text, so only functions
+  that need it import it.
+
+  Args:
+    purpose: what needs it, such as "learning a vocabulary".
+
+  Raises:
+    ImportError: if it is missing or belongs to another TensorFlow. Names
+      `purpose` and the command to install it.
+  """
+  import tensorflow as tf
+
+  try:
+    import tensorflow_text
+  except (ImportError, tf.errors.OpError) as error:
+    minor = ".".join(tf.__version__.split(".")[:2])
+    # 2.21.0 cannot be imported: github.com/tensorflow/text/issues/1541.
+    raise ImportError(
+      f"{purpose} needs tensorflow-text {minor} ({reason(error)}): pip install "
+      f"'tensorflow-text=={minor}.*,!=2.21.0'. It exists for Linux and for "
+      "macOS on ARM; on Windows use WSL."
+    ) from error
+  return tensorflow_text
 
 
 class DamagedFileError(ValueError):
@@ -62,7 +95,8 @@ def reading(
     raise DamagedFileError(f"{path} {fault}: {why}.") from error
 
 
-def _format_install_command(extra: str) -> str:
+def format_install_command(extra: str) -> str:
+  """Returns the command that installs an extra of this package."""
   if (_ROOT / "pyproject.toml").exists():
     return f"pip install -e '{_ROOT}[{extra}]'"
   required = metadata.requires("bert_tf") or []

@@ -3,16 +3,15 @@
 On local file systems the lock is a flock, which the system releases when the
 process ends for any reason.
 
-Other file systems, such as gs://, have no locks. There the holder renews a file
-every few seconds. A file that is not renewed belongs to a killed process. Two
-processes that start in the same second may both see a free folder. Each writes
-its token, waits and reads it again; only the last writer continues.
+Windows and other file systems, such as gs://, have no flock. There the holder
+renews a file every few seconds. A file that is not renewed belongs to a killed
+process. Two processes that start in the same second may both see a free folder.
+Each writes its token, waits and reads it again; only the last writer continues.
 """
 
 import contextlib
 import datetime
 import errno
-import fcntl
 import json
 import os
 import secrets
@@ -75,7 +74,12 @@ def _lock(path: str) -> int:
 
   Raises:
     FolderInUseError: if another process has locked the file.
+    OSError: with an error number in _NO_LOCKS if the system has no flock.
   """
+  try:
+    import fcntl
+  except ImportError:  # On Windows.
+    raise OSError(errno.ENOSYS, "no flock") from None
   while True:
     opened = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     try:

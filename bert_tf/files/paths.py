@@ -135,12 +135,18 @@ def _log_mark(path: str) -> None:
 
 def exists(path: str) -> bool:
   """Returns whether a file or a folder exists."""
-  return _gfile().exists(path) if is_remote(path) else os.path.exists(path)
+  if is_remote(path):
+    with _os_errors(path):
+      return _gfile().exists(path)
+  return os.path.exists(path)
 
 
 def is_folder(path: str) -> bool:
   """Returns whether a folder exists."""
-  return _gfile().isdir(path) if is_remote(path) else os.path.isdir(path)
+  if is_remote(path):
+    with _os_errors(path):
+      return _gfile().isdir(path)
+  return os.path.isdir(path)
 
 
 def is_file(path: str) -> bool:
@@ -168,7 +174,8 @@ def num_bytes(path: str) -> int:
 def matches(pattern: str) -> list[str]:
   """Returns the sorted matches of a glob. `**` works for local paths only."""
   if is_remote(pattern):
-    return sorted(_gfile().glob(pattern))
+    with _os_errors(pattern):
+      return sorted(_gfile().glob(pattern))
   return sorted(glob.glob(pattern, recursive=True))
 
 

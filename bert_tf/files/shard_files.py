@@ -46,15 +46,23 @@ def read_settings(note: str) -> dict[str, Any]:
     return {}
 
 
-def check_same_settings(settings: dict[str, Any], note: str) -> None:
-  """Raises ValueError unless the file `note` has the same settings."""
+def check_same_settings(
+  settings: dict[str, Any],
+  note: str,
+  remedy: str = "drop `resume` to build everything again",
+) -> None:
+  """Raises ValueError unless the file `note` has the same settings.
+
+  A setting that the file lacks counts as None: an earlier version wrote it.
+  The error recommends the same settings, or else the `remedy`.
+  """
   before = read_settings(note)
   for name, value in settings.items():
-    if name not in before or before[name] != value:
+    if before.get(name) != value:
       raise ValueError(
         f"cannot resume: `{name}` differs from the run that made the files "
         f"({note}): {_brief(before.get(name))} then, {_brief(value)} now. Give "
-        "the same, or drop `resume` to build everything again."
+        f"the same, or {remedy}."
       )
 
 

@@ -42,9 +42,11 @@ def drop_notes() -> None:
   Text that Python writes to `sys.stderr` is not filtered.
 
   A separate process filters the lines, so that the last lines before a crash
-  are not lost.
+  are not lost. Without fork, on Windows, `without_notes` filters its scopes.
   """
   global _are_dropped
+  if not hasattr(os, "fork"):
+    return
   _are_dropped = True
   reader, writer = os.pipe()
   if not os.fork():

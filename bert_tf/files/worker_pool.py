@@ -9,6 +9,7 @@ import contextlib
 import itertools
 import multiprocessing
 import multiprocessing.connection
+import pickle
 import signal
 import time
 import traceback
@@ -133,13 +134,9 @@ def _start_workers(
       process = context.Process(
         target=_run_worker, args=(function, theirs), daemon=True
       )
-      # Only the parent handles Ctrl-C. It then ends its workers.
-      before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-      try:
+      with _without_interrupts():
         process.start()
         workers[ours] = process
-      finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
       theirs.close()
     yield workers
   finally:
@@ -149,6 +146,23 @@ def _start_workers(
       process.join(_CLEAN_UP_TIME)
       if process.is_alive():
         process.kill()
+
+
+@contextlib.contextmanager
+def _without_interrupts() -> Iterator[None]:
+  """Delays Ctrl-C in this scope, and in processes that it starts.
+
+  Only the parent handles Ctrl-C. It then ends its workers. Windows cannot delay
+  a signal.
+  """
+  if not hasattr(signal, "pthread_sigmask"):
+    yield
+    return
+  before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+  try:
+    yield
+  finally:
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _run_worker(
@@ -166,10 +180,20 @@ def _run_worker(
       try:
         result = function(task, throttle.add)
       except Exception as error:  # Raised again in the parent.
-        connection.send(("failure", (error, traceback.format_exc())))
+        trace = traceback.format_exc()
+        connection.send(("failure", (_picklable(error), trace)))
         continue
       throttle.flush()
       connection.send(("result", result))
+
+
+def _picklable(error: Exception) -> Exception:
+  """Returns the error, or one with its message if it cannot be pickled."""
+  try:
+    pickle.loads(pickle.dumps(error))
+  except Exception:  # Whatever the error's own methods raise.
+    return RuntimeError(f"{type(error).__name__}: {error}")
+  return error
 
 
 def _interrupt(signum: int, frame: Any) -> None:

@@ -1,6 +1,7 @@
-"""Reads rows of TSV, CSV and JSON-lines files.
+"""Reads rows of TSV, CSV, JSON-lines and Parquet files.
 
-A faulty row raises an error that names the file, the line and the fault.
+A faulty row raises an error that names the file, its line or number, and the
+fault.
 """
 
 import csv
@@ -12,6 +13,7 @@ from typing import Any, TypeVar
 from absl import logging
 
 from bert_tf.files import errors, text_lines
+from bert_tf.formats import parquet
 
 # A name in the header, or a number from 0 in a file without a header.
 Column = str | int
@@ -29,7 +31,7 @@ class Table:
   """A file of rows, and the columns to read."""
 
   path: str
-  file_format: str  # "tsv", "csv" or "jsonl".
+  file_format: str  # "tsv", "csv", "jsonl" or "parquet".
   columns: Sequence[Column]  # Columns to read, all by name or all by number.
   task: str  # Name of the task, for errors.
   # Number of columns of a file without a header; None allows any number.
@@ -55,8 +57,9 @@ def read(
 
   Args:
     table: the file.
-    convert: called with a line number, from 1, and its row. Returns None to
-      leave out the row; raises BadRowError if the row is faulty.
+    convert: called with the number of a line (in Parquet of a row), from 1, and
+      its row. Returns None to leave out the row; raises BadRowError if the row
+      is faulty.
     skip_bad_rows: whether to log faulty rows instead of raising an error.
 
   Raises:
@@ -73,7 +76,8 @@ def read(
       if example is not None:
         examples.append(example)
     except BadRowError as error:
-      fault = f"{table.path}:{line}: {error}"
+      place = f", row {line}" if table.file_format == "parquet" else f":{line}"
+      fault = f"{table.path}{place}: {error}"
       if not skip_bad_rows:
         raise ValueError(fault) from None
       faults.append(fault)
@@ -94,10 +98,12 @@ def parse_columns(
   """Parses the columns of flags: names in the header, or numbers from 0.
 
   Raises:
-    ValueError: for numbers together with names, or numbers in JSON lines.
+    ValueError: for numbers together with names, or numbers in a format in which
+      all columns have names.
   """
   are_numbers = {column.isdecimal() for column in columns if column}
-  if len(are_numbers) == 2 or (True in are_numbers and file_format == "jsonl"):
+  has_names = file_format in ("jsonl", "parquet")
+  if len(are_numbers) == 2 or (True in are_numbers and has_names):
     raise ValueError(
       f"columns {', '.join(map(str, columns))}: give the names of a header, or "
       "numbers from 0 for tsv and csv files without a header, not both."
@@ -140,9 +146,16 @@ def get_text(row: Row, column: Column) -> str:
 def read_rows(table: Table) -> Iterator[tuple[int, Row | BadRowError]]:
   """Yields (line number from 1, row or its fault) without header and blanks.
 
+  The number is that of the row in Parquet.
+
   Raises:
     ValueError: if the header lacks a column or has it twice.
   """
+  if table.file_format == "parquet":
+    columns = list(dict.fromkeys(map(str, table.columns)))
+    advice = f" {table.task} needs {errors.join_names(columns)}."
+    yield from enumerate(parquet.read_rows(table.path, columns, advice), 1)
+    return
   if table.file_format == "jsonl":
     for line, content in enumerate(text_lines.read_lines(table.path), 1):
       if content.strip():

@@ -1,4 +1,4 @@
-"""Settings of feature extraction. Does not import TensorFlow."""
+"""Settings of features and sentence scores. Does not import TensorFlow."""
 
 import dataclasses
 
@@ -22,6 +22,8 @@ class ExtractionConfig:
     (-1, -2, -3, -4),
     "Encoder layers, comma-separated; 0 is the first, -1 the last.",
     original=True,
+    topic=settings.MODEL,
+    main=True,
   )
   do_lower_case: bool | None = setting(
     None,
@@ -29,6 +31,7 @@ class ExtractionConfig:
     "inferred from the vocabulary, otherwise True.",
     original=True,
     fallback=True,
+    topic=settings.MODEL,
   )
   max_seq_length: int = setting(
     128,
@@ -36,24 +39,38 @@ class ExtractionConfig:
     "inputs are truncated.",
     original=True,
     minimum=3,  # [CLS] and two [SEP].
+    topic=settings.DATA,
+    main=True,
   )
-  batch_size: int = setting(32, "Texts per batch.", original=True, minimum=1)
+  batch_size: int = setting(
+    32,
+    "Texts per batch.",
+    original=True,
+    minimum=1,
+    topic=settings.DEVICES,
+    main=True,
+  )
   use_one_hot_embeddings: bool = setting(
     False,
     "Whether to look up word embeddings by a matrix product: same result, "
     "slower except on TPUs.",
     original=True,
+    topic=settings.DEVICES,
   )
   pooling: str = setting(
     "none",
     "none: vectors of all tokens. Otherwise one vector per layer: cls, the "
     "vector of [CLS]; mean or max, over all tokens including [CLS] and [SEP].",
     choices=POOLINGS,
+    topic=settings.OUTPUT,
+    main=True,
   )
   attention_probs: bool = setting(
     False,
     "Whether to also write the attention weights of the layers, [heads, from "
     "token, to token]. Needs pooling=none.",
+    topic=settings.OUTPUT,
+    main=True,
   )
 
   def __post_init__(self) -> None:
@@ -66,3 +83,29 @@ class ExtractionConfig:
         f"attention_probs excludes pooling={self.pooling}; set only one of the "
         "two."
       )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ScoringConfig:
+  """The model that scores sentences, and the size of its batches."""
+
+  # As in ExtractionConfig.
+  init_checkpoint: str
+  bert_config_file: str | None = None
+  vocab_file: str | None = None
+  do_lower_case: bool | None = setting(
+    None,
+    "Whether to lower-case texts. Default: the value in run.json, otherwise "
+    "inferred from the vocabulary, otherwise True.",
+    fallback=True,
+  )
+  batch_tokens: int = setting(
+    4096,
+    "Maximum word pieces of a batch, padding included. Every word piece of a "
+    "text needs one copy of the text.",
+    minimum=1,
+  )
+
+  def __post_init__(self) -> None:
+    """Raises ValueError for a value out of range."""
+    settings.check(self)

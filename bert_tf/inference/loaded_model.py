@@ -9,9 +9,6 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-# Registers the operations of SavedModels that take texts.
-import tensorflow_text  # noqa: F401
-
 from bert_tf import model_folder, modeling
 from bert_tf.export import config as configs
 from bert_tf.export import export, saved_models

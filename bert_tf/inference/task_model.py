@@ -203,7 +203,7 @@ class TaskModel(abc.ABC):
     if source is None:
       raise ValueError("give `output_dir`, `init_checkpoint` or both.")
     config = export_config.ModelConfig(init_checkpoint=source, task=self.task)
-    return predictor.Predictor(settings.replace(config, values))
+    return predictor.Predictor(settings.replace_values(config, values))
 
   def _check_names(self, names: Mapping[str, Any]) -> None:
     """Raises TypeError for an unknown setting."""
@@ -228,7 +228,7 @@ class TaskModel(abc.ABC):
       files = model_folder.find(self._start or self._folder(), *paths)
       values |= zip(names, (files.config_file, files.needed_vocab()))
       values["init_checkpoint"] = files.weights if self._start else None
-    return settings.replace(self._defaults(), values)
+    return settings.replace_values(self._defaults(), values)
 
   def _prepare_fit(
     self, changes: Mapping[str, Any], has_validation: bool

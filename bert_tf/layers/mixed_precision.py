@@ -1,7 +1,9 @@
-"""Mixed precision: computing in 16 bits, and the scale of the loss.
+"""Precision of matrix products: float32, TF32 and 16 bits; the loss scale.
 
 Variables, moments, losses, softmax and the statistics of layer norm stay
-float32; matrix products and activations are of the 16-bit type.
+float32. In 16 bits, matrix products and activations are of the 16-bit type.
+TF32 keeps the range of float32 and 10 of its 23 bits of mantissa, in the
+factors of products only.
 """
 
 import contextlib
@@ -18,7 +20,7 @@ from bert_tf.tensor import Tensor
 STATE = ("loss_scale", "loss_scale_good_steps")
 
 # The lowest compute capability of GPUs that multiply in each type.
-_GPU_CAPABILITY = {"float16": (7, 0), "bfloat16": (8, 0)}
+_GPU_CAPABILITY = {"float16": (7, 0), "bfloat16": (8, 0), names.TF32: (8, 0)}
 
 # Loss scaling of Micikevicius et al. 2018, section 3.2, with the values of
 # Keras' LossScaleOptimizer.
@@ -41,10 +43,21 @@ def policy_scope(precision: str) -> Iterator[None]:
     keras.config.set_dtype_policy(before)
 
 
-def check_devices(precision: str) -> None:
-  """Raises ValueError if a device cannot compute in a precision.
+def set_tf32(precision: str) -> None:
+  """Rounds float32 products on GPUs to TF32 only if the precision is TF32.
 
-  CPUs compute in every precision, but slowly in 16 bits without 16-bit units.
+  TensorFlow rounds them by default on GPUs since Ampere. The setting is one of
+  the process. It has no effect on other devices.
+  """
+  is_rounded = precision == names.TF32
+  tf.config.experimental.enable_tensor_float_32_execution(is_rounded)
+
+
+def check_devices(precision: str) -> None:
+  """Raises ValueError if a GPU or TPU cannot compute in a precision.
+
+  CPUs compute in every precision, but slowly in 16 bits without 16-bit units,
+  and TF32 is float32 there.
   """
   needed = _GPU_CAPABILITY.get(precision)
   if needed is None:

@@ -16,6 +16,7 @@ from absl import logging
 from bert_tf import checkpoints, model_config, tokenization
 from bert_tf.files import errors, json_files, paths
 from bert_tf.formats import hugging_face, tokenizer_files
+from bert_tf.hub import cache
 from bert_tf.layers import bilstm
 from bert_tf.model_folder import letter_case, run_info
 
@@ -72,8 +73,7 @@ class ModelFolder:
       other = os.path.join(self.folder, hugging_face.CONFIG)
       if not paths.exists(other):
         raise ValueError(
-          f"there is no {path}; put the model's there or set "
-          "`bert_config_file`."
+          f"there is no {path}; put it there or set `bert_config_file`."
         )
       path = other
     config = json_files.read_object(path)
@@ -219,15 +219,18 @@ def find(
   """Finds the files of a model.
 
   Args:
-    path: a folder, the prefix of a checkpoint or a safetensors file.
+    path: a folder, the prefix of a checkpoint, a safetensors file or the name
+      of a downloaded model.
     bert_config_file: config of the model; None for the one in the folder.
     vocab_file: vocabulary of the model; None for the one in the folder.
 
   Raises:
-    ValueError: if there is no model, or more than one; if it has no config, or
-      Hugging Face's config with the original's weights; if a file is damaged or
-      contradicts the run's files. The message lists the files and a remedy.
+    ValueError: if there is no model, or more than one; if the named model is
+      not downloaded; if the model has no config, or Hugging Face's config with
+      the original's weights; if a file is damaged or contradicts the run's
+      files. The message lists the files and a remedy.
   """
+  path = cache.resolve_model(path)
   weights = find_weights(path)
   _check_is_original(weights)
   files = find_files_beside(weights, bert_config_file, vocab_file)
@@ -321,8 +324,10 @@ def find_weights(path: str) -> str:
   """Returns the weights at a path, as `ModelFolder.weights`.
 
   Raises:
-    ValueError: if there is no model, or more than one.
+    ValueError: if there is no model, or more than one; if the named model is
+      not downloaded.
   """
+  path = cache.resolve_model(path)
   if paths.is_file(path):
     if not path.endswith(hugging_face.SUFFIX):
       raise ValueError(f"{path} is not a model: {_remedy([path])}")
@@ -365,9 +370,8 @@ def _saved_models(path: str, names: Sequence[str]) -> list[str]:
 
 def _check_is_original(weights: str) -> None:
   """Raises ValueError for an object-based checkpoint without a SavedModel."""
-  if weights.endswith(hugging_face.SUFFIX) or checkpoints.is_saved_model(
-    weights
-  ):
+  is_saved_model = checkpoints.is_saved_model(weights)
+  if is_saved_model or weights.endswith(hugging_face.SUFFIX):
     return
   try:
     names = checkpoints.CheckpointReader(weights).shapes

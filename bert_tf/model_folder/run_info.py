@@ -154,6 +154,9 @@ class RunInfo:
   lora_alpha: float | None = None
   # The objective of pre-training; None for masked LM.
   objective: str | None = None
+  # Arithmetic of the last training.
+  precision: str | None = None
+  deterministic: bool | None = None
   num_train_examples: int | None = None
   num_dev_examples: int | None = None
   # A few examples of the dev file: `inputs` holds texts by the names of the

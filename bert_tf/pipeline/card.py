@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 import bert_tf
-from bert_tf import tokenization
+from bert_tf import settings, tokenization
 from bert_tf.corpora import sources
 from bert_tf.files import atomic, paths, shard_files, text_lines
 from bert_tf.inference import predictor
@@ -28,10 +28,7 @@ def write(
 ) -> None:
   """Writes the model card; `results` are evaluation results by name."""
   lines = [
-    f"# BERT {config.size}, {config.reading.language}",
-    "",
-    f"Pre-trained from scratch with bert_tf {bert_tf.__version__} on the data "
-    f"below. Objective: {_objectives(config)}.",
+    *_introduction(config),
     "",
     *_data_section(config, inputs),
     *_training_section(config, results),
@@ -40,6 +37,27 @@ def write(
     *_limits_section(config),
   ]
   atomic.write_lines(os.path.join(config.output_dir, FILE), lines)
+
+
+def model_name(config: pipeline_config.PipelineConfig) -> str:
+  """Returns the name of the model to continue, the last part of its path."""
+  assert config.model
+  return os.path.basename(os.path.abspath(config.model))
+
+
+def _introduction(config: pipeline_config.PipelineConfig) -> Iterator[str]:
+  """Yields the title and a sentence about the model's origin."""
+  language, version = config.reading.language, bert_tf.__version__
+  title, origin = f"BERT {config.size_name}, {language}", "from scratch"
+  if config.model:
+    name = model_name(config)
+    title = f"{name}, pre-trained further, {language}"
+    origin = f"further from `{name}` ({config.size_name}, its vocabulary)"
+  yield from (f"# {title}", "")
+  yield (
+    f"Pre-trained {origin} with bert_tf {version} on the data below. "
+    f"Objective: {_objectives(config)}."
+  )
 
 
 def _objectives(config: pipeline_config.PipelineConfig) -> str:
@@ -76,12 +94,15 @@ def _training_section(
 ) -> Iterator[str]:
   """Yields the section about training: settings and results."""
   size = config.model_size
+  start = f"initial values {size.initial_values}"
+  if config.model:
+    start = f"initial values those of `{model_name(config)}`"
   yield from ("## Training", "")
   yield (
     f"{config.train_seconds / 60:g} minutes, "
     f"{results['global_step']:,} steps of {size.train_batch_size} sequences of "
     f"{config.max_seq_length} word pieces, learning rate "
-    f"{size.learning_rate:g}, initial values {size.initial_values}, seed "
+    f"{size.learning_rate:g}, {start}, seed "
     f"{config.seed}. `commands.jsonl` lists all settings."
   )
   yield from ("", "```shell", _command(config), "```")
@@ -95,10 +116,10 @@ def _command(config: pipeline_config.PipelineConfig) -> str:
   """Returns the training command, with the settings that are not defaults."""
   flags = [
     f"--{field.name}={shlex.quote(str(value))}"
-    for part in (config, config.reading)
+    for part in (config, config.reading, config.compute)
     for field in dataclasses.fields(part)
-    if (value := getattr(part, field.name)) != field.default
-    and field.name != "reading"
+    if settings.get_setting(field)
+    and (value := getattr(part, field.name)) != field.default
   ]
   return " \\\n  ".join(["bert-tf pretrain", *flags])
 
@@ -165,10 +186,15 @@ def _usage_section() -> Iterator[str]:
 
 def _limits_section(config: pipeline_config.PipelineConfig) -> Iterator[str]:
   case = "lower-cased" if config.is_lower_case else "cased"
+  advice = (
+    "A model trained for minutes knows frequent words and little of their "
+    "meaning."
+  )
+  if config.model:
+    advice = f"The limits of `{model_name(config)}` apply as well."
   yield from ("## Limits", "")
   yield (
     f"Trained on {case} text like the above, in sequences of up to "
     f"{config.max_seq_length} word pieces. It may repeat false or offensive "
-    "statements from this text. A model trained for minutes knows frequent "
-    "words and little of their meaning."
+    f"statements from this text. {advice}"
   )

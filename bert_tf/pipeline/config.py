@@ -6,11 +6,13 @@ Does not import TensorFlow.
 import dataclasses
 import math
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from bert_tf import settings
 from bert_tf.corpora import sentences, text_config
 from bert_tf.tasks import pretraining_config
+from bert_tf.training import config as training_config
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,6 +82,53 @@ SIZES = {
   "base": Size(12, 768, 64, 1e-4, 30_522, 0.1),
 }
 
+_DEFAULT_SIZE = "tiny"
+
+# Learning rate for continuing a model of width 768: a fifth of the rate that
+# made it. Narrower models need larger rates, see Size.
+_CONTINUED_RATE, _BASE_WIDTH = 2e-5, 768
+
+# Settings that describe a new model, so they contradict `model`.
+_NEW_MODEL = ("size", "vocab_size", "initial_values")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class InitialModel:
+  """A model to continue: what the pipeline reads from its files.
+
+  Attributes:
+    weights: path of the weights, as `model_folder.find` finds them.
+    bert_config: content of its bert_config.json.
+    vocab_file: its vocabulary.
+    vocab_size: number of word pieces in vocab_file.
+    do_lower_case: whether its text is lower-cased; None if that is not known.
+    strip_accents: whether accents are dropped; None for do_lower_case.
+    has_next_sentence_head: whether it was trained to predict next sentences.
+  """
+
+  weights: str
+  bert_config: Mapping[str, Any]
+  vocab_file: str
+  vocab_size: int
+  do_lower_case: bool | None
+  strip_accents: bool | None
+  has_next_sentence_head: bool
+
+  @property
+  def size(self) -> Size:
+    """The model's sizes and the settings for continuing it."""
+    width = self.bert_config["hidden_size"]
+    return Size(
+      num_hidden_layers=self.bert_config["num_hidden_layers"],
+      hidden_size=width,
+      train_batch_size=32,
+      learning_rate=_CONTINUED_RATE * _BASE_WIDTH / width,
+      vocab_size=self.vocab_size,
+      dropout=self.bert_config["hidden_dropout_prob"],
+      no_nsp=not self.has_next_sentence_head,
+    )
+
+
 # Languages with thousands of characters: Chinese ones, Japanese and Korean.
 _MANY_CHARACTERS = frozenset(
   "cdo cpx gan hak hsn ja ko lzh nan wuu yue zh".split()
@@ -111,61 +160,103 @@ class PipelineConfig:
   text: str = settings.setting(
     help="Text to pre-train on: comma-separated files and globs of Wikipedia "
     "dumps, JSON lines, Parquet or plain text, also .gz and .bz2. pydoc is the "
-    "documentation of this Python."
+    "documentation of this Python.",
+    topic=settings.DATA,
   )
   output_dir: str = settings.setting(
     help="Folder for the model and its card, README.md. Data goes to its "
     "subfolder data/.",
     writes="folder",
+    topic=settings.CHECKPOINTS,
   )
-  size: str = settings.setting(
-    "tiny",
-    "Size of the model, as layers x width: tiny 2 x 128, mini 4 x 256, small "
-    "4 x 512, medium 8 x 512, base 12 x 768.",
+  model: str | None = settings.setting(
+    None,
+    "Model to continue, such as the folder of a released one. Its weights, "
+    "sizes, vocabulary and letter case are kept. Default: a new model.",
+    topic=settings.MODEL,
+    main=True,
+  )
+  size: str | None = settings.setting(
+    None,
+    "Size of a new model, as layers x width: tiny 2 x 128, mini 4 x 256, small "
+    f"4 x 512, medium 8 x 512, base 12 x 768. Default: {_DEFAULT_SIZE}.",
     choices=tuple(SIZES),
+    topic=settings.MODEL,
+    main=True,
   )
   train_hours: float = settings.setting(
-    0.0, "Training time in hours, without preparing the data.", minimum=0.0
+    0.0,
+    "Training time in hours, without preparing the data.",
+    minimum=0.0,
+    topic=settings.TRAINING,
+    alternatives=("train_minutes",),
   )
   train_minutes: float = settings.setting(
-    0.0, "Training time in minutes; added to train_hours.", minimum=0.0
+    0.0,
+    "Training time in minutes; added to train_hours.",
+    minimum=0.0,
+    topic=settings.TRAINING,
   )
   reading: text_config.TextConfig
   pydoc_packages: str = settings.setting(
     "",
     "Comma-separated names of installed packages. Their documentation is added "
     "to that of Python when the input is pydoc.",
+    topic=settings.DATA,
   )
   do_lower_case: bool | None = settings.setting(
     None,
     "Whether to lower-case the text and strip accents: true, false or auto "
-    "(default; None in Python). auto: false for languages whose marks are part "
-    "of letters, such as Thai or Hindi, otherwise true.",
+    "(default; None in Python). auto: as --model; for a new model false for "
+    "languages whose marks are part of letters, such as Thai or Hindi, "
+    "otherwise true.",
+    topic=settings.MODEL,
+    main=True,
   )
   vocab_size: int | None = settings.setting(
-    None, "Number of vocabulary entries. Default: by size.", minimum=100
+    None,
+    "Number of vocabulary entries of a new model. Default: by size.",
+    minimum=100,
+    topic=settings.MODEL,
   )
   max_seq_length: int = settings.setting(
-    128, "Maximum word pieces per sequence.", minimum=16, maximum=512
+    128,
+    "Maximum word pieces per sequence.",
+    minimum=16,
+    maximum=512,
+    topic=settings.DATA,
+    main=True,
   )
   eval_fraction: float = settings.setting(
     0.05,
     "Fraction of the documents held out for evaluation.",
     minimum=0.001,
     maximum=0.5,
+    topic=settings.DATA,
   )
   train_batch_size: int | None = settings.setting(
-    None, "Sequences per batch. Default: by size.", minimum=1
+    None,
+    "Sequences per batch. Default: by size, 32 with --model.",
+    minimum=1,
+    topic=settings.TRAINING,
+    main=True,
   )
   learning_rate: float | None = settings.setting(
-    None, "Peak learning rate. Default: by size.", minimum=1e-9
+    None,
+    "Peak learning rate. Default: by size; with --model 2e-5 for a width of "
+    "768, and more for a smaller width.",
+    minimum=1e-9,
+    topic=settings.TRAINING,
+    main=True,
   )
   initial_values: str | None = settings.setting(
     None,
-    "Initial weights: random; neighbours: first-layer heads attend to adjacent "
-    "positions; cooccurrence: also embeddings from co-occurrence counts. "
+    "Initial weights of a new model: random; neighbours: first-layer heads "
+    "attend to adjacent positions; cooccurrence: also embeddings from "
+    "co-occurrence counts. "
     "Default: by size, cooccurrence for tiny, otherwise random.",
     choices=pretraining_config.INITIAL_VALUES,
+    topic=settings.MODEL,
   )
   masked_lm_prob: float | None = settings.setting(
     None,
@@ -173,25 +264,46 @@ class PipelineConfig:
     "Default: by size, 0.25 for tiny, otherwise 0.15.",
     minimum=0.001,
     maximum=1.0,
+    topic=settings.MASKING,
   )
   no_nsp: bool | None = settings.setting(
     None,
     "Whether to train without next-sentence prediction, on continuous text: "
-    "true, false or auto (default; None in Python), which is true for tiny.",
+    "true, false or auto (default; None in Python), which is true for tiny and "
+    "for a --model without a head for this.",
+    topic=settings.TRAINING,
   )
   num_workers: int = settings.setting(
-    os.cpu_count() or 1, "Processes for preparing the data.", minimum=1
+    os.cpu_count() or 1,
+    "Processes for preparing the data.",
+    minimum=1,
+    topic=settings.DEVICES,
+    main=True,
   )
-  seed: int = settings.setting(12345, "Seed of all random choices.")
+  seed: int = settings.setting(
+    12345, "Seed of all random choices.", topic=settings.TRAINING
+  )
   dry_run: bool = settings.setting(
     False,
     "Print the plan (time, disk and memory, from a measurement of a few "
     "seconds) and exit.",
+    topic=settings.STEPS,
+    main=True,
   )
+  compute: training_config.ComputeConfig = training_config.ComputeConfig()
+  # The content of `model`, which `initial_model.resolve` reads.
+  initial_model: InitialModel | None = None
 
   def __post_init__(self) -> None:
-    """Raises ValueError for a value out of range or no training time."""
+    """Raises ValueError for bad values, contradictions or no training time."""
     settings.check(self)
+    for name in _NEW_MODEL if self.model else ():
+      value = getattr(self, name)
+      if value is not None:
+        raise ValueError(
+          f"{name}={value} is for a new model, but model {self.model} keeps "
+          f"its own weights, sizes and vocabulary; leave `{name}` out."
+        )
     if not self.train_seconds:
       raise ValueError(
         "no training time is given; set `train_hours` or `train_minutes`."
@@ -203,18 +315,30 @@ class PipelineConfig:
     return 3600 * self.train_hours + 60 * self.train_minutes
 
   @property
+  def size_name(self) -> str:
+    """The name of the size; layers x width for a model to continue."""
+    if self.initial_model:
+      size = self.initial_model.size
+      return f"{size.num_hidden_layers} x {size.hidden_size}"
+    return self.size or _DEFAULT_SIZE
+
+  @property
   def model_size(self) -> Size:
     """The size, with the settings of the user in place of its defaults.
 
-    Languages with many characters get at least 16,000 entries by default.
+    New models for languages with many characters get at least 16,000 entries by
+    default.
     """
-    size = SIZES[self.size]
-    vocab_size = self.vocab_size or size.vocab_size
-    if self.vocab_size is None and self._has_many_characters:
-      vocab_size = max(vocab_size, 16_000)
+    if self.initial_model:
+      size = self.initial_model.size
+    else:
+      size = SIZES[self.size_name]
+      if self._has_many_characters:
+        vocab_size = max(size.vocab_size, 16_000)
+        size = dataclasses.replace(size, vocab_size=vocab_size)
     return dataclasses.replace(
       size,
-      vocab_size=vocab_size,
+      vocab_size=self.vocab_size or size.vocab_size,
       train_batch_size=self.train_batch_size or size.train_batch_size,
       learning_rate=self.learning_rate or size.learning_rate,
       initial_values=self.initial_values or size.initial_values,
@@ -222,12 +346,29 @@ class PipelineConfig:
       no_nsp=size.no_nsp if self.no_nsp is None else self.no_nsp,
     )
 
+  def bert_config(self, vocab_size: int) -> dict[str, Any]:
+    """Returns the content of bert_config.json.
+
+    vocab_size is the number of word pieces of a new model.
+    """
+    if self.initial_model:
+      return dict(self.initial_model.bert_config)
+    return self.model_size.bert_config(vocab_size, self.max_seq_length)
+
   @property
   def is_lower_case(self) -> bool:
-    """Whether text is lower-cased and stripped of accents."""
-    if self.do_lower_case is None:
+    """Whether text is lower-cased and, unless strip_accents, loses accents."""
+    lower = self.do_lower_case
+    if self.initial_model:
+      lower = self.initial_model.do_lower_case
+    if lower is None:
       return not _is_listed(self.reading.language, _MARKS_ARE_LETTERS)
-    return self.do_lower_case
+    return lower
+
+  @property
+  def strip_accents(self) -> bool | None:
+    """Whether accents are dropped; None for is_lower_case."""
+    return self.initial_model.strip_accents if self.initial_model else None
 
   @property
   def alphabet_size(self) -> int:

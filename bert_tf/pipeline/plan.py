@@ -18,8 +18,7 @@ from typing import TypeVar
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import modeling
-from bert_tf.convert import model_size
+from bert_tf import model_size, modeling
 from bert_tf.corpora import corpus, corpus_parts, sources, text_config
 from bert_tf.data import pretraining_data, synthetic
 from bert_tf.files import compression, paths, text_lines
@@ -51,7 +50,7 @@ class Plan:
 
   text_bytes: float  # Size of the corpus.
   corpus_seconds: float
-  vocab_seconds: float
+  vocab_seconds: float | None  # None if the model has a vocabulary.
   records_seconds: float
   record_bytes: float
   num_instances: float
@@ -80,7 +79,8 @@ class Plan:
       f"{'sentences':22}{_time(self.corpus_seconds):>10}  "
       f"{_bytes(self.text_bytes)} of text"
     )
-    yield f"{'vocabulary':22}{_time(self.vocab_seconds):>10}"
+    if self.vocab_seconds is not None:
+      yield f"{'vocabulary':22}{_time(self.vocab_seconds):>10}"
     yield (
       f"{'records':22}{_time(self.records_seconds):>10}  "
       f"{self.num_instances:,.0f} instances, {_bytes(self.record_bytes)}"
@@ -103,7 +103,7 @@ class Plan:
         f"a training time of {self.train_seconds:g} s is too short: training "
         f"starts after {self.start_seconds:.0f} s and a step takes "
         f"{self.step_seconds:.2g} s; raise `train_hours` or `train_minutes`, "
-        "or choose a smaller `size`."
+        "or choose a smaller `size` or `model`."
       )
     if paths.is_remote(output_dir):
       return
@@ -136,15 +136,11 @@ def estimate(
   Raises:
     ValueError: if the text cannot be read or no sentence is left of it.
   """
-  size = config.model_size
   with tempfile.TemporaryDirectory() as folder:
     text, corpus_seconds = _timed(lambda: _write_sample(config, inputs, folder))
     sample_bytes = os.path.getsize(text)
     scale = max(1.0, sum(map(_text_bytes, inputs)) / sample_bytes)
-    vocab_file = os.path.join(folder, "vocab.txt")
-    _, vocab_seconds = _timed(
-      lambda: text_steps.learn_vocabulary(config, [text], vocab_file)
-    )
+    vocab_file, vocab_seconds = _vocabulary(config, text, folder, scale)
     records = os.path.join(folder, "records")
     num_chars = scale * sum(map(len, text_lines.read_lines(text)))
     settings = text_steps.train_record_config(config, vocab_file, num_chars)
@@ -159,13 +155,15 @@ def estimate(
       )
     )
     record_bytes = os.path.getsize(records)
-  start_seconds, step_seconds = _step_seconds(config, size)
-  memory = model_size.training_memory(_bert_config(config), _batch(config))
+  start_seconds, step_seconds = _step_seconds(config)
+  memory = model_size.training_memory(
+    _bert_config(config), _micro_batch(config)
+  )
   num_shards = text_steps.num_shards(scale * sample_bytes)
   return Plan(
     text_bytes=scale * sample_bytes,
     corpus_seconds=scale * corpus_seconds / config.num_workers,
-    vocab_seconds=max(vocab_seconds, scale * vocab_seconds / 10),
+    vocab_seconds=vocab_seconds,
     records_seconds=(
       scale * records_seconds / min(config.num_workers, num_shards)
     ),
@@ -175,7 +173,7 @@ def estimate(
     start_seconds=start_seconds,
     step_seconds=step_seconds,
     train_seconds=config.train_seconds,
-    batch_size=size.train_batch_size,
+    batch_size=config.model_size.train_batch_size,
     memory_bytes=_RUNTIME_BYTES + model_size.total(memory),
     checkpoint_bytes=3 * memory[0].value,
   )
@@ -205,6 +203,24 @@ def _write_sample(
   return part.text_file
 
 
+def _vocabulary(
+  config: pipeline_config.PipelineConfig, text: str, folder: str, scale: float
+) -> tuple[str, float | None]:
+  """Returns a vocabulary and the seconds to learn that of the whole text.
+
+  Args:
+    config: settings of the run.
+    text: path of the sample.
+    folder: folder for a vocabulary of the sample.
+    scale: size of the whole text, in samples.
+  """
+  if config.initial_model:
+    return config.initial_model.vocab_file, None
+  path = os.path.join(folder, "vocab.txt")
+  _, seconds = _timed(lambda: text_steps.learn_vocabulary(config, [text], path))
+  return path, max(seconds, scale * seconds / 10)
+
+
 def _text_bytes(source: sources.InputFile) -> float:
   """Estimates how many bytes of text a file has."""
   share = _TEXT_SHARE.get(source.input_format, 1.0)
@@ -224,25 +240,27 @@ def _expansion(path: str) -> float:
 def _bert_config(
   config: pipeline_config.PipelineConfig,
 ) -> modeling.BertConfig:
-  size = config.model_size
-  return modeling.BertConfig.from_dict(
-    size.bert_config(size.vocab_size, config.max_seq_length)
-  )
+  vocab_size = config.model_size.vocab_size
+  return modeling.BertConfig.from_dict(config.bert_config(vocab_size))
 
 
-def _batch(config: pipeline_config.PipelineConfig) -> model_size.BatchSizes:
+def _micro_batch(
+  config: pipeline_config.PipelineConfig,
+) -> model_size.BatchSizes:
+  num_parts = config.compute.gradient_accumulation_steps
   return model_size.BatchSizes(
-    train_batch_size=config.model_size.train_batch_size,
+    train_batch_size=-(-config.model_size.train_batch_size // num_parts),
     max_seq_length=config.max_seq_length,
     max_predictions_per_seq=config.max_predictions_per_seq,
   )
 
 
 def _step_seconds(
-  config: pipeline_config.PipelineConfig, size: pipeline_config.Size
+  config: pipeline_config.PipelineConfig,
 ) -> tuple[float, float]:
-  """Returns the seconds of set-up with four steps, and those of one step."""
-  bert_config = _bert_config(config)
+  """Returns the seconds of set-up with the first step, and of a later step."""
+  bert_config, size = _bert_config(config), config.model_size
+  compute = vars(config.compute) | {"use_xla": bool(config.compute.use_xla)}
   start = time.monotonic()
   with tempfile.TemporaryDirectory() as folder:
     runner = pretraining.build_estimator(
@@ -250,7 +268,7 @@ def _step_seconds(
       training_config.TrainConfig(
         output_dir=folder,
         train_batch_size=size.train_batch_size,
-        use_xla=False,
+        **compute,
       ),
     )
   batch = synthetic.pretraining_batch(
@@ -260,8 +278,8 @@ def _step_seconds(
     config.max_predictions_per_seq,
     config.seed,
   )
-  seconds = time_steps(runner, [batch] * 4)
-  return time.monotonic() - start, min(seconds[1:])
+  _, *later = time_steps(runner, [batch] * 4)
+  return time.monotonic() - start - sum(later), min(later)
 
 
 def time_steps(

@@ -8,15 +8,16 @@ from typing import Any
 
 from absl import logging
 
-from bert_tf import checkpoints, tokenization
+from bert_tf import checkpoints, distribution, tokenization
 from bert_tf.corpora import corpus_build, sources, text_config
 from bert_tf.data import pretraining_shards
 from bert_tf.export import config as export_config
 from bert_tf.export import export
 from bert_tf.files import atomic, errors, paths, shard_files
+from bert_tf.formats import tokenizer_files
 from bert_tf.kernels import backend
-from bert_tf.model_folder import run_info
-from bert_tf.pipeline import card, text_steps
+from bert_tf.model_folder import fingerprint, run_info
+from bert_tf.pipeline import card, initial_model, text_steps
 from bert_tf.pipeline import config as pipeline_config
 from bert_tf.pipeline import plan as plan_lib
 from bert_tf.tasks import pretraining, pretraining_config
@@ -34,6 +35,7 @@ _SECONDS_BETWEEN_CHECKPOINTS = 300
 # Settings that may change when a run resumes.
 _MAY_CHANGE = (
   *("output_dir", "train_hours", "train_minutes", "num_workers", "dry_run"),
+  *("compute", "initial_model"),
 )
 
 
@@ -49,6 +51,13 @@ def run(config: pipeline_config.PipelineConfig) -> None:
     ImportError: if a package for the text or the plot is missing.
   """
   backend.check_tensorflow()
+  if (num_workers := distribution.num_workers()) > 1:
+    raise ValueError(
+      f"the data are made on one machine, but `distribution=multi_worker` has "
+      f"{num_workers} workers; make records with `bert-tf "
+      "create-pretraining-data` and train on them with --input_file."
+    )
+  config = initial_model.resolve(config)
   with errors.needs_extra("drawing the curves", extra="plots"):
     import matplotlib  # noqa: F401
   inputs = sources.find_files(
@@ -57,7 +66,9 @@ def run(config: pipeline_config.PipelineConfig) -> None:
   sources.check_packages(inputs)
   settings_file = config.file("settings.json")
   if paths.exists(settings_file):
-    shard_files.check_same_settings(_settings(config, inputs), settings_file)
+    shard_files.check_same_settings(
+      _settings(config, inputs), settings_file, "choose another `output_dir`"
+    )
   plan = plan_lib.estimate(config, inputs)
   _log_plan(config, plan)
   plan.check(config.output_dir)
@@ -90,6 +101,11 @@ def _settings(
     [os.path.basename(s.path), paths.num_bytes(s.path)] for s in inputs
   ]
   settings["do_lower_case"] = config.is_lower_case
+  settings["size"] = config.size_name
+  if config.initial_model:
+    # The folder may move, but not change.
+    model = fingerprint.hash_weights(config.initial_model.weights)
+    settings["model"] = f"{card.model_name(config)} {model[:16]}"
   return {name: v for name, v in settings.items() if name not in _MAY_CHANGE}
 
 
@@ -97,7 +113,15 @@ def _log_plan(
   config: pipeline_config.PipelineConfig, plan: plan_lib.Plan
 ) -> None:
   """Logs the plan and the reasons for the settings chosen by size."""
-  size = config.model_size
+  size, model = config.model_size, config.initial_model
+  if model:
+    logging.info(
+      "Continuing %s: %s, its vocabulary of %d word pieces, %s text.",
+      config.model,
+      config.size_name,
+      model.vocab_size,
+      "lower-cased" if config.is_lower_case else "cased",
+    )
   for line in plan.lines():
     logging.info("%s", line)
   logging.info(
@@ -105,11 +129,11 @@ def _log_plan(
     "batches would leave fewer steps.",
     size.train_batch_size,
     size.learning_rate,
-    config.size,
+    config.size_name,
   )
   logging.info(
     "initial_values %s, masked_lm_prob %g, no_nsp %s: %s",
-    size.initial_values,
+    f"those of {config.model}" if config.model else size.initial_values,
     size.masked_lm_prob,
     str(size.no_nsp).lower(),
     "as in the original."
@@ -142,7 +166,11 @@ def _make_data(
   )
   vocab_file = config.file("vocab.txt")
   if not paths.exists(vocab_file):
-    text_steps.learn_vocabulary(config, output.files, vocab_file)
+    if config.initial_model:
+      content = tokenizer_files.read_vocab(config.initial_model.vocab_file)
+      atomic.write_bytes(vocab_file, content)
+    else:
+      text_steps.learn_vocabulary(config, output.files, vocab_file)
     text_steps.log_coverage(text_steps.measure_coverage(config))
   records = text_steps.train_record_config(
     config, vocab_file, counts["characters"]
@@ -161,9 +189,7 @@ def _make_data(
     config.file("held_out.tfrecord"),
     resume=True,
   )
-  size = config.model_size
-  num_pieces = len(tokenization.load_vocab(vocab_file))
-  sizes = size.bert_config(num_pieces, config.max_seq_length)
+  sizes = config.bert_config(len(tokenization.load_vocab(vocab_file)))
   atomic.write_lines(
     config.file("bert_config.json"), [json.dumps(sizes, indent=2)]
   )
@@ -174,7 +200,7 @@ def _train(
   config: pipeline_config.PipelineConfig, plan: plan_lib.Plan, train_files: str
 ) -> dict[str, float | int] | None:
   """Trains and evaluates; returns the results, or None after a signal."""
-  size = config.model_size
+  size, model = config.model_size, config.initial_model
   save_steps = max(1, int(_SECONDS_BETWEEN_CHECKPOINTS / plan.step_seconds))
   num_evaluations = int(config.train_seconds / _SECONDS_BETWEEN_EVALUATIONS)
   num_evaluations = max(1, min(_NUM_EVALUATIONS, num_evaluations))
@@ -194,6 +220,7 @@ def _train(
       no_nsp=size.no_nsp,
       initial_values=size.initial_values,
       train=training_config.PretrainingTrainConfig(
+        init_checkpoint=model.weights if model else None,
         output_dir=config.output_dir,
         train_batch_size=size.train_batch_size,
         learning_rate=size.learning_rate,
@@ -203,6 +230,7 @@ def _train(
         keep_checkpoint_max=2,
         eval_every_steps=max(1, plan.num_train_steps // num_evaluations),
         seed=config.seed,
+        **vars(config.compute),
       ),
     )
   )

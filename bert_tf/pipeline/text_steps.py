@@ -35,10 +35,9 @@ def learn_vocabulary(
   vocab_file: str,
 ) -> None:
   """Learns a vocabulary from files of one sentence a line and writes it."""
+  vocabulary.import_learner()  # Fails before the text is read.
   lines = itertools.chain.from_iterable(map(text_lines.read_lines, text_files))
-  counts = vocabulary.count_words(
-    lines, tokenization.BasicTokenizer(config.is_lower_case)
-  )
+  counts = vocabulary.count_words(lines, _basic_tokenizer(config))
   tokens = vocabulary.learn(
     counts,
     config.model_size.vocab_size,
@@ -54,8 +53,14 @@ def measure_coverage(
   """Returns the coverage of the held-out text by the vocabulary."""
   vocab = tokenization.load_vocab(config.file("vocab.txt"))
   lines = text_lines.read_lines(config.file("held_out.txt"))
-  tokenizer = tokenization.BasicTokenizer(config.is_lower_case)
-  return vocabulary.coverage(vocab, vocabulary.count_words(lines, tokenizer))
+  counts = vocabulary.count_words(lines, _basic_tokenizer(config))
+  return vocabulary.coverage(vocab, counts)
+
+
+def _basic_tokenizer(
+  config: pipeline_config.PipelineConfig,
+) -> tokenization.BasicTokenizer:
+  return tokenization.BasicTokenizer(config.is_lower_case, config.strip_accents)
 
 
 def log_coverage(coverage: vocabulary.Coverage) -> None:
@@ -84,6 +89,7 @@ def train_record_config(
   return data_config.PretrainingDataConfig(
     vocab_file=vocab_file,
     do_lower_case=config.is_lower_case,
+    strip_accents=config.strip_accents,
     max_seq_length=config.max_seq_length,
     random_seed=config.seed,
     dupe_factor=_DUPE_FACTOR if num_chars < _SMALL_TEXT_CHARS else 1,

@@ -4,13 +4,10 @@ aiohttp handles HTTP, the size of requests and the graceful shutdown.
 """
 
 import asyncio
-import concurrent.futures
 import contextlib
-import functools
 import signal
 from collections.abc import AsyncIterator, Callable, Mapping
 
-import numpy as np
 import tensorflow as tf
 from absl import logging
 
@@ -29,6 +26,7 @@ from bert_tf.server import (
   page,
   rest_json,
   served,
+  workers,
 )
 from bert_tf.server import config as server_config
 
@@ -40,6 +38,8 @@ _VERSION_PATH = "/v1/models/{name:[^/:]+}/versions/{version:[0-9]+}"
 
 # Answers with more values are encoded as JSON in a thread.
 _LARGE_ANSWER = 10_000
+# Maximum seconds that an answer waits for its word pieces to be counted.
+_MAX_COUNTING_S = 1.0
 
 
 class ServingEndedError(Exception):
@@ -59,10 +59,6 @@ class Server:
     self._page = page.load()
     self._is_ready = self._is_stopping = False
     self._openapi = openapi.document(list(self._models.values()), self._config)
-    # Word pieces are counted in parallel to the computation.
-    self._counting = concurrent.futures.ThreadPoolExecutor(1, "counting")
-    self._json_thread = concurrent.futures.ThreadPoolExecutor(1, "json")
-    self._bodies = bodies.Bodies(config, self._json_thread)
 
   async def start(self) -> str:
     """Starts to listen and returns the address, http://HOST:PORT.
@@ -79,6 +75,11 @@ class Server:
     self._batcher = batching.Batcher(
       self._compute, self._config, self._metrics.batch
     )
+    # Word pieces are counted in parallel to the computation.
+    self._counting = workers.Worker("counting", self._config.max_stall_s)
+    self._json = workers.Worker("JSON", self._config.max_stall_s)
+    self._workers = (self._batcher.worker, self._counting, self._json)
+    self._bodies = bodies.Bodies(self._config, self._json)
     names = ("localhost", "127.0.0.1", "::1", self._config.host)
     before = guard.Guard(
       (*names, *self._config.allowed_hosts), lambda: self._is_stopping
@@ -136,7 +137,7 @@ class Server:
     for model in self._models.values():
       for name, function in model.functions.items():
         try:
-          await self._batcher.run(functools.partial(call, function))
+          await self._batcher.worker.run(call, function)
         except Exception:  # noqa: BLE001  Other functions may work.
           logging.exception("Warming up %s of %s failed:", name, model.name)
     self._is_ready = True
@@ -146,8 +147,10 @@ class Server:
     await self._batcher.ended.wait()
 
   def _can_answer(self) -> bool:
-    """Returns whether the models are warm and the batcher still runs."""
-    return self._is_ready and not self._batcher.ended.is_set()
+    """Returns whether the models are warm and requests are computed."""
+    is_stalled = any(worker.is_stalled() for worker in self._workers)
+    has_ended = self._batcher.ended.is_set()
+    return self._is_ready and not is_stalled and not has_ended
 
   async def stop(self) -> None:
     """Refuses new connections, finishes running requests and stops."""
@@ -156,8 +159,8 @@ class Server:
     self._listener.close()
     await self._runner.cleanup()
     await self._batcher.close()
-    self._counting.shutdown()
-    self._json_thread.shutdown()
+    self._counting.close()
+    self._json.close()
     logging.info(
       "Answered %d requests in %d batches.",
       self._batcher.num_requests,
@@ -183,13 +186,16 @@ class Server:
     return routes
 
   def _compute(
-    self, name: tuple[str, str], inputs: Mapping[str, np.ndarray]
+    self,
+    name: tuple[str, str],
+    inputs: batching.Arrays,
+    proceed: Callable[[], None],
   ) -> batching.Arrays:
     """Computes a batch; `name` is (name of the model, signature)."""
     model, signature = self._models[name[0]], name[1]
     at_once = limits.rows_at_once(model, signature, inputs, self._config)
     return limits.compute(
-      model.functions[signature], inputs, at_once, self._config
+      model.functions[signature], inputs, at_once, self._config, proceed
     )
 
   async def _get_page(self, request: web.Request) -> web.Response:
@@ -205,6 +211,8 @@ class Server:
       raise limits.HttpError(
         500, "the server has stopped computing; its log has the reason."
       )
+    for worker in self._workers:
+      worker.check()
     first = next(iter(self._models.values()))
     return connections.json_response(
       {"status": "ok", "model": first.name, "version": str(first.version)}
@@ -213,7 +221,8 @@ class Server:
   async def _get_ready(self, request: web.Request) -> web.Response:
     if not self._can_answer():
       raise limits.HttpError(
-        503, "a model is not warm yet, or the server is stopping."
+        503,
+        "a model is not warm yet, a stage has stalled, or the server stops.",
       )
     return await self._get_health(request)
 
@@ -257,60 +266,55 @@ class Server:
         value, model.functions, self._config
       ),
     )
-    lengths, signature = parsed.lengths, parsed.signature_name
+    lengths = parsed.lengths
     num_windows = limits.num_windows(
       model, parsed.inputs, lengths, self._config
     )
     request[access_log.NUM_ROWS] = parsed.num_rows
-    labels = (model.name, signature)
-    self._metrics.inputs(
-      *labels, parsed.num_rows, int(lengths.sum()), num_windows
-    )
-    counting = asyncio.create_task(self._count_pieces(model, parsed))
+    counting = asyncio.create_task(self._count(model, parsed, num_windows))
     try:
       computed = await self._batcher.submit(
-        labels,
+        (model.name, parsed.signature_name),
         parsed.inputs,
         int(lengths.max()),
         self._can_share_batch(model, parsed),
         num_windows,
       )
-      self._metrics.word_pieces(*labels, await counting)
+      await asyncio.wait([counting], timeout=_MAX_COUNTING_S)
     finally:  # The client may have disconnected.
       counting.cancel()
-    # The width of an answer must not depend on other requests of its batch.
-    trimmed = outputs.trim(computed)
-    num_values = limits.count_values(trimmed)
-    limits.check_answer(num_values, self._config)
 
     def respond() -> web.Response:
+      # The width of an answer must not depend on other requests of its batch.
+      trimmed = outputs.trim(computed)
+      limits.check_answer(limits.count_values(trimmed), self._config)
       answer = rest_json.predict_response(parsed, trimmed)
       return connections.json_response(answer)
 
-    if num_values <= _LARGE_ANSWER:
+    if limits.count_values(computed) <= _LARGE_ANSWER:
       return respond()
-    return await batching.run_in_thread(self._json_thread, respond)
+    return await self._json.run(respond)
 
-  async def _count_pieces(
-    self, model: served.ServedModel, parsed: rest_json.PredictRequest
-  ) -> int:
-    """Returns the number of word pieces of a request.
-
-    If counting fails, logs the error and returns the number so far.
+  async def _count(
+    self,
+    model: served.ServedModel,
+    parsed: rest_json.PredictRequest,
+    num_windows: int,
+  ) -> None:
+    """Counts a request in the metrics; logs an error, which fails no request.
 
     The thread counts a few kilobytes at a time, so that requests take turns and
     counting can be cancelled.
     """
-    counts, total = model.piece_counts(parsed.inputs), 0
+    labels = (model.name, parsed.signature_name)
     try:
-      while True:
-        num = await batching.run_in_thread(self._counting, next, counts, None)
-        if num is None:
-          break
-        total += num
+      counts = model.piece_counts(parsed.inputs)
+      num_bytes = int(parsed.lengths.sum())
+      self._metrics.inputs(*labels, parsed.num_rows, num_bytes, num_windows)
+      while (num := await self._counting.run(next, counts, None)) is not None:
+        self._metrics.word_pieces(*labels, num)
     except Exception:  # noqa: BLE001  The request can still be answered.
-      logging.exception("Word pieces were not counted:")
-    return total
+      logging.exception("A request was not counted:")
 
   def _can_share_batch(
     self, model: served.ServedModel, parsed: rest_json.PredictRequest
@@ -408,7 +412,9 @@ async def _run(
 
   async with running(models, config) as (server, url):
     for number in (signal.SIGTERM, signal.SIGINT):
-      loop.add_signal_handler(number, stop, number)
+      # On Windows, Ctrl-C is a KeyboardInterrupt.
+      with contextlib.suppress(NotImplementedError):
+        loop.add_signal_handler(number, stop, number)
     started(url)
     ended = asyncio.create_task(server.wait_until_ended())
     stopping = asyncio.create_task(stopped.wait())

@@ -1,28 +1,28 @@
 """Computes requests that arrive together as a batch.
 
-A task takes batches from the queue. A thread joins, computes and splits a
+A task takes batches from the queue. A worker joins, computes and splits a
 batch. If this raises, each request of the batch is computed separately, and
-only those that raise again fail. If the task itself ends, all requests are
-answered with an error and `ended` is set.
+only those that raise again fail. While the worker has stalled, every request
+fails. If the task itself ends, all requests are answered with an error and
+`ended` is set.
 """
 
 import asyncio
 import collections
-import concurrent.futures
 import dataclasses
 import math
 import statistics
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from absl import logging
 
 from bert_tf.server import config as server_config
+from bert_tf.server import workers
 
 Arrays = Mapping[str, np.ndarray]
-_Result = TypeVar("_Result")
 
 # The speed of a function is the median over its last _NUM_TIMED batches. It is
 # unknown before _MIN_TIMED batches, because the first call may take seconds.
@@ -74,12 +74,15 @@ class Batcher:
   A batcher belongs to the event loop in which it is created.
 
   Args:
-    compute: takes the name of a function and its inputs, and returns its
-      outputs; all arrays have the same number of rows.
+    compute: takes the name of a function, its inputs and `proceed`, and
+      returns the outputs; all arrays have the same number of rows. It calls
+      `proceed` before each part of a long computation, which ends there, with
+      an exception, if no client waits any more.
     config: the limits.
     on_batch: called for each computed batch.
 
   Attributes:
+    worker: the thread that computes.
     ended: event, set when `close` or a fault has ended the batcher.
     num_batches: number of computed batches.
     num_requests: number of requests in these batches.
@@ -87,7 +90,7 @@ class Batcher:
 
   def __init__(
     self,
-    compute: Callable[[Any, Arrays], Arrays],
+    compute: Callable[[Any, Arrays, Callable[[], None]], Arrays],
     config: server_config.ServerConfig,
     on_batch: Callable[[Batch], None] = lambda batch: None,
   ) -> None:
@@ -101,7 +104,7 @@ class Batcher:
     self._busy_until = 0.0  # Expected end of the batch, by time.monotonic.
     self._arrival = asyncio.Event()
     # A single thread, because TensorFlow uses all cores within a call.
-    self._thread = concurrent.futures.ThreadPoolExecutor(1, "compute")
+    self.worker = workers.Worker("compute", config.max_stall_s)
     self.ended = asyncio.Event()
     self._task = asyncio.create_task(self._run())
     self._task.add_done_callback(self._end)
@@ -111,10 +114,6 @@ class Batcher:
   def num_waiting(self) -> int:
     """Number of waiting requests."""
     return len(self._waiting)
-
-  async def run(self, call: Callable[[], None]) -> None:
-    """Runs a call in the thread that computes batches."""
-    await run_in_thread(self._thread, call)
 
   async def submit(
     self,
@@ -139,6 +138,7 @@ class Batcher:
       OverloadedError: if too many requests are waiting, or this one would wait
         too long.
       EndedError: if the batcher has ended.
+      StalledError: if the worker has stalled.
       Exception: any exception of the computation.
     """
     self._check_open()
@@ -166,8 +166,12 @@ class Batcher:
       raise
 
   def expected_wait_s(self) -> float:
-    """Returns the seconds that a new request would wait."""
-    remaining = max(0.0, self._busy_until - time.monotonic())
+    """Returns the seconds that a new request would wait.
+
+    A batch that takes longer than expected is assumed to need as long again.
+    """
+    remaining = abs(self._busy_until - time.monotonic())
+    remaining = remaining if self._computing else 0.0
     return remaining + self._expected_seconds(self._waiting)
 
   async def close(self) -> None:
@@ -175,7 +179,7 @@ class Batcher:
     self._task.cancel()
     await asyncio.gather(self._task, return_exceptions=True)
     await self.ended.wait()
-    self._thread.shutdown(wait=False, cancel_futures=True)
+    self.worker.close()
 
   def _check_open(self) -> None:
     """Raises EndedError or OverloadedError if a request cannot be queued."""
@@ -280,9 +284,7 @@ class Batcher:
     start = time.monotonic()
     self._busy_until = start + self._expected_seconds(batch)
     try:
-      outputs, seconds = await run_in_thread(
-        self._thread, self._compute_batch, batch
-      )
+      outputs, seconds = await self.worker.run(self._compute_batch, batch)
     except Exception as error:  # noqa: BLE001  Raised in `submit`.
       if len(batch) == 1:
         _fail(batch[0], error)
@@ -304,6 +306,12 @@ class Batcher:
       The outputs of each request, and the seconds of this call, without the
       wait for the thread.
     """
+
+    def proceed() -> None:
+      self.worker.report()
+      if all(waiting.result.done() for waiting in batch):
+        raise RuntimeError("no client waits for the answer any more.")
+
     start = time.monotonic()
     inputs = batch[0].inputs
     if len(batch) > 1:
@@ -311,7 +319,7 @@ class Batcher:
         name: np.concatenate([waiting.inputs[name] for waiting in batch])
         for name in inputs
       }
-    outputs = self._compute(batch[0].name, inputs)
+    outputs = self._compute(batch[0].name, inputs, proceed)
     if not isinstance(outputs, Mapping) or not outputs:
       raise RuntimeError(f"the model did not return outputs: {outputs!r:.60}.")
     if batch[0].can_be_joined:
@@ -361,38 +369,3 @@ def check_num_rows(outputs: Arrays, num_rows: int) -> None:
 def _fail(waiting: _Waiting, error: Exception) -> None:
   if not waiting.result.done():  # Done if the client has disconnected.
     waiting.result.set_exception(error)
-
-
-async def run_in_thread(
-  executor: concurrent.futures.Executor,
-  call: Callable[..., _Result],
-  *arguments: Any,
-) -> _Result:
-  """Makes a call in a thread of an executor and returns its result.
-
-  Futures cannot transport all exceptions: the awaiting coroutine would hang
-  after StopIteration and be cancelled by CancelledError. These exceptions, and
-  those that would end the process, become a RuntimeError.
-
-  Raises:
-    Exception: the exception of the call.
-    RuntimeError: for an exception that a future cannot transport.
-  """
-  results: list[_Result] = []
-
-  def attempt() -> BaseException | None:
-    try:
-      results.append(call(*arguments))
-    except BaseException as error:  # noqa: BLE001  Raised below.
-      return error
-    return None
-
-  loop = asyncio.get_running_loop()
-  error = await loop.run_in_executor(executor, attempt)
-  if isinstance(error, Exception) and not isinstance(error, StopIteration):
-    raise error
-  if error is not None:
-    raise RuntimeError(
-      f"{type(error).__name__} in a thread: {error}"
-    ) from error
-  return results[0]

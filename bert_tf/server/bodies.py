@@ -1,13 +1,12 @@
 """Reads and parses the JSON bodies of requests, within the limits."""
 
 import asyncio
-import concurrent.futures
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from bert_tf.files import errors
-from bert_tf.server import batching, limits, rest_json
 from bert_tf.server import config as server_config
+from bert_tf.server import limits, rest_json, workers
 
 with errors.needs_extra("serving", extra="serve"):
   from aiohttp import web
@@ -23,16 +22,16 @@ class Bodies:
 
   Args:
     config: the limits.
-    executor: parses large bodies.
+    worker: parses large bodies.
   """
 
   def __init__(
     self,
     config: server_config.ServerConfig,
-    executor: concurrent.futures.Executor,
+    worker: workers.Worker,
   ) -> None:
     self._config = config
-    self._executor = executor
+    self._worker = worker
 
   async def parse(
     self,
@@ -59,7 +58,7 @@ class Bodies:
 
     if len(body) <= _LARGE_BYTES:
       return call()
-    return await batching.run_in_thread(self._executor, call)
+    return await self._worker.run(call)
 
   async def _read(self, request: web.Request) -> bytes:
     """Returns the body of a request.

@@ -15,75 +15,104 @@ class ServerConfig:
     "127.0.0.1",
     "Address to listen on. The default accepts only this machine; there is no "
     "encryption or password.",
+    topic=settings.SERVER,
+    main=True,
   )
   port: int = settings.setting(
-    8501, "Port to listen on; 0 for any free port.", minimum=0, maximum=65535
+    8501,
+    "Port to listen on; 0 for any free port.",
+    minimum=0,
+    maximum=65535,
+    topic=settings.SERVER,
+    main=True,
   )
   max_batch_size: int = settings.setting(
     16,
     "Maximum rows per batch; raise it on a GPU.",
     minimum=1,
+    topic=settings.LIMITS,
+    main=True,
   )
   max_wait_ms: float = settings.setting(
     2.0,
     "Maximum milliseconds that a request waits for others to fill a batch.",
     minimum=0,
+    topic=settings.LIMITS,
+    main=True,
   )
   max_queue_size: int = settings.setting(
     256,
     "Maximum waiting requests; more are rejected with status 503.",
     minimum=1,
+    topic=settings.LIMITS,
+    main=True,
   )
   max_expected_wait_s: float = settings.setting(
     1.0,
     "Maximum seconds that a request may wait, estimated from the last batches. "
     "Others are rejected with status 503, unless the next batch has room.",
     minimum=0,
+    topic=settings.LIMITS,
+  )
+  max_stall_s: float = settings.setting(
+    120.0,
+    "Maximum seconds to compute a batch, or max_batch_size rows of a larger "
+    "request. After it, /healthz fails and waiting requests get status 503.",
+    minimum=1e-3,
   )
   max_rows: int = settings.setting(
     128,
     "Maximum rows of a request; more are rejected with status 400.",
     minimum=1,
+    topic=settings.LIMITS,
   )
   max_windows: int = settings.setting(
     512,
     "Maximum windows of long texts, or choices, in a request. More get status "
     "413. Windows are counted as if each byte were a word piece.",
     minimum=1,
+    topic=settings.LIMITS,
   )
   max_answer_values: int = settings.setting(
     1 << 22,
     "Maximum values of an answer (numbers and texts); larger answers are "
     "rejected with status 413.",
     minimum=1,
+    topic=settings.LIMITS,
   )
   max_request_bytes: int = settings.setting(
     1 << 20,
     "Maximum bytes of a request; larger ones are rejected with status 413.",
     minimum=1,
+    topic=settings.LIMITS,
   )
   max_text_length: int = settings.setting(
     20000,
     "Maximum bytes of a text in UTF-8; longer ones are rejected with status "
     "400.",
     minimum=1,
+    topic=settings.LIMITS,
   )
   max_connections: int = settings.setting(
     256,
     "Maximum open connections; more are refused with status 503. Each needs a "
     "file descriptor.",
     minimum=1,
+    topic=settings.SERVER,
   )
   allowed_hosts: tuple[str, ...] = settings.setting(
     (),
     "Comma-separated host names to accept in the Host header, in addition to "
     "the address and localhost.",
+    topic=settings.SERVER,
   )
   log_format: str = settings.setting(
     "none",
     "Format of a line on stdout for each request, without its texts: none, "
     "text or json.",
     choices=LOG_FORMATS,
+    topic=settings.SERVER,
+    main=True,
   )
   # Maximum seconds for the body of a request to arrive.
   read_timeout_s: float = 30.0
@@ -93,6 +122,7 @@ class ServerConfig:
     30.0,
     "Seconds for running requests to finish when the server stops.",
     minimum=0,
+    topic=settings.SERVER,
   )
 
   def __post_init__(self) -> None:

@@ -7,7 +7,7 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf.files import errors
-from bert_tf.server import batching, connections, limits
+from bert_tf.server import batching, connections, limits, workers
 
 with errors.needs_extra("serving", extra="serve"):
   from aiohttp import web
@@ -76,7 +76,7 @@ def _error_response(error: Exception) -> web.Response:
     return respond(400, message)
   if isinstance(error, batching.OverloadedError):
     return respond(503, str(error), error.retry_after_s)
-  if isinstance(error, batching.EndedError):
+  if isinstance(error, batching.EndedError | workers.StalledError):
     return respond(503, str(error))
   if isinstance(error, tf.errors.InvalidArgumentError):
     return respond(400, errors.reason(error))

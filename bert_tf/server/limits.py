@@ -4,7 +4,7 @@ Without these limits, a request within the limits of rows and bytes could need
 more memory than the machine has.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import tensorflow as tf
@@ -92,6 +92,7 @@ def compute(
   inputs: Arrays,
   at_once: int,
   config: server_config.ServerConfig,
+  proceed: Callable[[], None],
 ) -> Arrays:
   """Computes the rows of inputs in slices and joins the outputs.
 
@@ -102,6 +103,7 @@ def compute(
     inputs: the arrays by name.
     at_once: number of rows per slice.
     config: the limits.
+    proceed: called before each slice; may raise to end the computation.
 
   Raises:
     HttpError: if the answer is too large.
@@ -113,6 +115,7 @@ def compute(
   slices: list[Arrays] = []
   num_values = 0
   for first in range(0, num_rows, at_once):
+    proceed()
     rows = slice(first, first + at_once)
     slices.append(function({name: a[rows] for name, a in inputs.items()}))
     num_values += count_values(slices[-1])

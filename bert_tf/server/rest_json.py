@@ -122,7 +122,9 @@ def predict_response(
   """Returns the JSON object of a response, in the format of the request."""
   columns = {name: _value(name, array) for name, array in outputs.items()}
   if ANSWERS[1] in columns:
-    columns |= {name: _replace_empty(columns[name]) for name in ANSWERS}
+    columns |= {
+      name: _replace_empty(columns[name]) for name in ANSWERS if name in columns
+    }
   [first, *others] = columns.values()
   if not request.is_row_format:
     return {"outputs": columns if others else first}

@@ -89,11 +89,16 @@ class ServedModel:
     """Yields numbers of word pieces that sum to the total of a request.
 
     Counts texts before truncation, without [CLS] and [SEP], a few kilobytes or
-    one longer text at a time. For word-piece ids, counts the input mask. Yields
-    nothing for the texts of a model without vocabulary.
+    one longer text at a time. For word-piece ids, counts the input mask, with
+    [CLS] and [SEP] if the model has no vocabulary. Yields nothing for the texts
+    of such a model.
     """
     if _MASK_NAME in inputs:
-      yield int(np.count_nonzero(inputs[_MASK_NAME]))
+      is_piece = inputs[_MASK_NAME] != 0
+      if self._tokenizer:
+        special_ids = self._tokenizer.convert_tokens_to_ids(["[CLS]", "[SEP]"])
+        is_piece &= ~np.isin(inputs["input_ids"], special_ids)
+      yield int(np.count_nonzero(is_piece))
       return
     if self._tokenizer is None:
       return

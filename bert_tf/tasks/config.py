@@ -6,6 +6,11 @@ from typing import ClassVar
 from bert_tf import settings
 from bert_tf.training import config as training_config
 
+# The grid of Devlin et al. 2019, A.3.
+PAPER_GRID = (
+  "train_batch_size=16,32;learning_rate=5e-5,3e-5,2e-5;num_train_epochs=2,3,4"
+)
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FineTuningConfig:
@@ -23,6 +28,7 @@ class FineTuningConfig:
     "vocabulary, else True.",
     original=True,
     fallback=True,
+    topic=settings.MODEL,
   )
   max_seq_length: int | None = settings.setting(
     None,
@@ -31,25 +37,47 @@ class FineTuningConfig:
     minimum=5,
     original=True,
     fallback=128,
+    topic=settings.DATA,
+    main=True,
   )
-  do_train: bool = settings.setting(False, "Whether to train.", original=True)
+  do_train: bool = settings.setting(
+    False, "Whether to train.", original=True, topic=settings.STEPS, main=True
+  )
   do_eval: bool = settings.setting(
-    False, "Whether to evaluate on the dev file.", original=True
+    False,
+    "Whether to evaluate on the dev file.",
+    original=True,
+    topic=settings.STEPS,
+    main=True,
   )
   do_predict: bool = settings.setting(
-    False, "Whether to predict the test file.", original=True
+    False,
+    "Whether to predict the test file.",
+    original=True,
+    topic=settings.STEPS,
+    main=True,
   )
   eval_batch_size: int = settings.setting(
-    8, "Inputs in an evaluation batch.", minimum=1, original=True
+    8,
+    "Inputs in an evaluation batch.",
+    minimum=1,
+    original=True,
+    topic=settings.EVALUATION,
   )
   predict_batch_size: int = settings.setting(
-    8, "Inputs in a prediction batch.", minimum=1, original=True
+    8,
+    "Inputs in a prediction batch.",
+    minimum=1,
+    original=True,
+    topic=settings.EVALUATION,
   )
   num_train_epochs: float = settings.setting(
     3.0,
     "Number of passes over the training file; may be a fraction.",
     minimum=0.0,
     original=True,
+    topic=settings.TRAINING,
+    main=True,
   )
   warmup_proportion: float = settings.setting(
     0.1,
@@ -57,6 +85,7 @@ class FineTuningConfig:
     minimum=0.0,
     maximum=1.0,
     original=True,
+    topic=settings.TRAINING,
   )
   bilstm: bool | None = settings.setting(
     None,
@@ -64,12 +93,14 @@ class FineTuningConfig:
     "of the paper; each direction is half as wide as hidden_size. Default: the "
     "value in the model's bert_config.json, else False.",
     fallback=False,
+    topic=settings.MODEL,
   )
   strip_accents: bool | None = settings.setting(
     None,
     "Whether to strip accents. Default: the value in the model's run.json, "
     "else the same as do_lower_case.",
     fallback=None,
+    topic=settings.MODEL,
   )
   num_run_examples: int = settings.setting(
     3,
@@ -77,6 +108,7 @@ class FineTuningConfig:
     "run.json, so that users of the model can try it. Exports contain them "
     "too.",
     minimum=0,
+    topic=settings.CHECKPOINTS,
   )
   train: training_config.FineTuningTrainConfig
 
@@ -96,10 +128,21 @@ class SweepConfig:
     "standard deviation of the results, and the best run by best_metric. Every "
     "run keeps its checkpoints; see keep_checkpoint_max.",
     minimum=1,
+    topic=settings.RUNS,
   )
 
 
-# The grid of Devlin et al. 2019, A.3.
-PAPER_GRID = (
-  "train_batch_size=16,32;learning_rate=5e-5,3e-5,2e-5;num_train_epochs=2,3,4"
-)
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class GridConfig(SweepConfig):
+  """Adds the settings to combine."""
+
+  grid: str | None = settings.setting(
+    None,
+    "Fine-tune with each combination of these settings, num_runs times each, "
+    "such as train_batch_size=16,32;learning_rate=5e-5,3e-5. The runs are "
+    "subfolders of output_dir; sweep_results.tsv compares the results. --grid "
+    "without a value is the grid of the paper, with learning_rate=2e-5 and "
+    "num_train_epochs=2,3,4 also.",
+    topic=settings.RUNS,
+    bare=PAPER_GRID,
+  )

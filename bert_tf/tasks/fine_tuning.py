@@ -4,6 +4,7 @@
 writes the results. A base.Task supplies the rest.
 """
 
+import contextlib
 import dataclasses
 import functools
 import itertools
@@ -17,10 +18,17 @@ from absl import logging
 
 from bert_tf import modeling, settings, tokenization
 from bert_tf.model_folder import letter_case, run_folder, run_info
-from bert_tf.tasks import base, start_model
+from bert_tf.tasks import base, start_model, step_errors
 from bert_tf.tasks import config as config_lib
 from bert_tf.tasks import splits as splits_lib
-from bert_tf.training import compilation, estimator, restore, results, run_log
+from bert_tf.training import (
+  compilation,
+  estimator,
+  model_setup,
+  restore,
+  results,
+  run_log,
+)
 from bert_tf.training import config as training_config
 
 
@@ -178,21 +186,22 @@ def run_on_splits(
     data_fields = splits.run_fields(config.num_run_examples)
     info = _run_info(config, task, folder, data_fields)
     folder.prepare(info, setup.bert_config, config.vocab_file, task.label_spec)
-    return _run(config, train, task, folder, splits)
+    return _run(setup, train, task, folder, splits)
 
 
 def _run(
-  config: config_lib.FineTuningConfig,
+  setup: base.Setup[base.Config],
   train: training_config.FineTuningTrainConfig,
   task: base.Task[base.Example, base.Data],
   folder: run_folder.RunFolder,
   splits: splits_lib.Splits[base.Example, base.Data],
 ) -> base.Results | None:
   """Does the work of `run_on_splits` after its checks."""
+  config = setup.config
   # Log the user's encoder_only, not the value that `_with_start` decides.
   logged = dataclasses.replace(train, encoder_only=config.train.encoder_only)
   run_log.add(folder.path, dataclasses.replace(config, train=logged))
-  work = _Work(task, task.build_estimator(train), splits, folder.path)
+  work = _Work(setup, task, task.build_estimator(train), splits)
   evaluate = functools.partial(work.evaluate, config.eval_batch_size)
   if config.do_train:
     work.train(lambda: evaluate()[0])
@@ -213,10 +222,15 @@ def _run(
 class _Work(Generic[base.Example, base.Data]):
   """The Estimator of a run and the splits that it works on."""
 
+  setup: base.Setup
   task: base.Task[base.Example, base.Data]
   runner: estimator.Estimator
   splits: splits_lib.Splits[base.Example, base.Data]
-  output_dir: str  # Folder of the results and the predictions.
+
+  @property
+  def output_dir(self) -> str:
+    """Folder of the results and the predictions."""
+    return self.setup.folder.path
 
   def train(self, evaluate: Callable[[], base.Results]) -> None:
     """Trains on the training split and then releases its data."""
@@ -225,18 +239,20 @@ class _Work(Generic[base.Example, base.Data]):
     if config.eval_every_steps:
       self.splits.records("dev")  # Reports faults before the training.
     few_widths = compilation.compiles_each_width(config.use_xla)
-    self.runner.train(
-      lambda step: batches.for_training(
-        records, config.train_batch_size, config.seed, step, few_widths
-      ),
-      evaluate,
-    )
+    with self._explained("train_batch_size", "train"):
+      self.runner.train(
+        lambda step: batches.for_training(
+          records, config.train_batch_size, config.seed, step, few_widths
+        ),
+        evaluate,
+      )
     self.splits.data.pop("train")
 
   def evaluate(self, batch_size: int) -> tuple[base.Results, list[np.ndarray]]:
     """Evaluates on the dev split; see base.Task.evaluate."""
     batches = self._batches("dev", batch_size)
-    return self.task.evaluate(self.runner, batches, self.splits.data["dev"])
+    with self._explained("eval_batch_size", "dev"):
+      return self.task.evaluate(self.runner, batches, self.splits.data["dev"])
 
   def write_evaluation(
     self, evaluation: base.Results, rows: list[np.ndarray]
@@ -253,12 +269,25 @@ class _Work(Generic[base.Example, base.Data]):
     split = self.task.predicted_split
     outputs = self.runner.predict(self._batches(split, batch_size))
     rows = itertools.chain.from_iterable(map(self.task.rows, outputs))
-    scores = self.task.write_predictions(
-      self.output_dir, self.splits.data[split], rows
-    )
+    with self._explained("predict_batch_size", split):
+      scores = self.task.write_predictions(
+        self.output_dir, self.splits.data[split], rows
+      )
     if split == "dev" and scores:
       run_folder.write_scores(self.output_dir, scores)
     return scores
+
+  def _explained(
+    self, batch_setting: str, split: str
+  ) -> contextlib.AbstractContextManager[None]:
+    """Returns a scope in which errors of steps name settings that help."""
+    config = self.setup.config
+    work = step_errors.Work(
+      batch_setting,
+      config.max_seq_length,
+      self.task.sequences_per_input(split),
+    )
+    return step_errors.explained(config, self.setup.bert_config, work)
 
   def _batches(self, split: str, batch_size: int) -> tf.data.Dataset:
     """Returns batches with every record of a split once, in order."""
@@ -288,6 +317,7 @@ def _run_info(
     max_seq_length=config.max_seq_length,
     lora_rank=config.train.lora_rank or None,
     lora_alpha=config.train.lora_alpha if config.train.lora_rank else None,
+    **model_setup.arithmetic_fields(config.train, folder.info, config.do_train),
     **task.run_info(),
     **{**saved, **data_fields},
   )
@@ -319,23 +349,30 @@ def _with_steps(
       f"num_train_epochs {config.num_train_epochs} of {num_inputs} {task.noun} "
       f"is less than one batch of {batch_size}; raise it."
     )
-  num_warmup_steps = int(num_train_steps * config.warmup_proportion)
-  counts = f"{num_inputs} {task.noun}"
+  train = dataclasses.replace(
+    train,
+    num_train_steps=num_train_steps,
+    num_warmup_steps=int(num_train_steps * config.warmup_proportion),
+    best_metric=train.best_metric or known[0],
+  )
+  _log_steps(train, num_inputs, f"{num_inputs} {task.noun}")
+  return train
+
+
+def _log_steps(
+  train: training_config.FineTuningTrainConfig, num_inputs: int, inputs: str
+) -> None:
+  """Logs the numbers of inputs and steps; warns of less than one batch."""
+  batch_size = train.train_batch_size
   logging.info(
-    f"{counts}, {num_train_steps} steps of {batch_size}, "
-    f"{num_warmup_steps} of them warm-up."
+    f"{inputs}, {train.num_train_steps} steps of {batch_size}, "
+    f"{train.num_warmup_steps} of them warm-up."
   )
   if num_inputs < batch_size:
     logging.warning(
-      f"{counts} are fewer than one batch of {batch_size}. They are repeated: "
+      f"{inputs} are fewer than one batch of {batch_size}. They are repeated: "
       f"a step is {batch_size / num_inputs:.1f} passes over them."
     )
-  return dataclasses.replace(
-    train,
-    num_train_steps=num_train_steps,
-    num_warmup_steps=num_warmup_steps,
-    best_metric=train.best_metric or known[0],
-  )
 
 
 def _with_start(

@@ -6,6 +6,7 @@ it predicts counts as a masked one.
 """
 
 import dataclasses
+import functools
 import math
 import os
 from collections.abc import Sequence
@@ -34,8 +35,9 @@ from bert_tf.tasks import (
   pretraining_objective,
   pretraining_start,
   start_model,
+  step_errors,
 )
-from bert_tf.training import compilation, estimator, run_log
+from bert_tf.training import compilation, estimator, model_setup, run_log
 from bert_tf.training import config as training_config
 from bert_tf.training import objective as objective_lib
 from bert_tf.training import results as results_lib
@@ -108,11 +110,13 @@ def _run(
   )
   run_log.add(folder.path, dataclasses.replace(config, train=train))
   runner = build_estimator(bert_config, train, config.no_nsp)
+  explained = functools.partial(
+    step_errors.explained_on_records, config, bert_config
+  )
 
   def evaluate() -> dict[str, float | int]:
     assert evaluated
-    read = [(evaluated.files, evaluated.spec)]
-    with input_pipeline.naming_records(read, *sizes):
+    with explained("eval_batch_size", [evaluated]):
       return _evaluate(config, runner, evaluated, sizes)
 
   if config.do_train:
@@ -123,8 +127,7 @@ def _run(
         phases, train.train_batch_size, train.seed, steps_done, *sizes
       )
 
-    read = [(phase.records.files, phase.records.spec) for phase in phases]
-    with input_pipeline.naming_records(read, *sizes):
+    with explained("train_batch_size", read_from):
       if _needs_initial_values(config):
         pretraining_start.set_values(
           runner.model, config.initial_values, batches(0), train.seed
@@ -173,6 +176,7 @@ def _run_info(
     strip_accents=case.strip_accents,
     max_seq_length=None if config.schedule else config.max_seq_length,
     objective=None if config.objective == "mlm" else config.objective,
+    **model_setup.arithmetic_fields(config.train, folder.info, config.do_train),
   )
 
 

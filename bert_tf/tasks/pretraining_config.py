@@ -29,7 +29,10 @@ class PretrainingConfig:
 
   bert_config_file: str  # Its flag is made by cli/model_flags.py.
   input_file: str = settings.setting(
-    help="TFRecord files or globs, separated by commas.", original=True
+    help="TFRecord files or globs, separated by commas; for raw text, set "
+    "--text instead.",
+    original=True,
+    topic=settings.DATA,
   )
   train: training_config.PretrainingTrainConfig
   max_seq_length: int = settings.setting(
@@ -37,6 +40,8 @@ class PretrainingConfig:
     "Word pieces of a record. Must match the value used to create the data.",
     minimum=1,
     original=True,
+    topic=settings.DATA,
+    main=True,
   )
   max_predictions_per_seq: int = settings.setting(
     20,
@@ -44,6 +49,8 @@ class PretrainingConfig:
     "for unmasked records, the maximum number of tokens to mask.",
     minimum=1,
     original=True,
+    topic=settings.DATA,
+    main=True,
   )
   objective: str | None = settings.setting(
     None,
@@ -53,41 +60,68 @@ class PretrainingConfig:
     "records and predict every piece. Default: the value in output_dir's "
     "run.json, else the config's attention_direction, else mlm.",
     choices=OBJECTIVES,
+    topic=settings.MODEL,
   )
   masked_lm_prob: float | None = settings.setting(
-    None, "Share of tokens to mask in unmasked records, (0, 1]. Default: 0.15."
+    None,
+    "Share of tokens to mask in unmasked records, (0, 1]. Default: 0.15.",
+    topic=settings.MASKING,
   )
   do_whole_word_mask: bool = settings.setting(
-    False, "Mask all pieces of a word or none, in unmasked records."
+    False,
+    "Mask all pieces of a word or none, in unmasked records.",
+    topic=settings.MASKING,
   )
   mask_prob: float | None = settings.setting(
     None,
     "Share of the tokens masked in unmasked records that become [MASK]. "
     "mask_prob, keep_prob and random_prob sum to 1. Default: 0.8.",
+    topic=settings.MASKING,
   )
   keep_prob: float | None = settings.setting(
-    None, "Share of these tokens that stay unchanged. Default: 0.1."
+    None,
+    "Share of these tokens that stay unchanged. Default: 0.1.",
+    topic=settings.MASKING,
   )
   random_prob: float | None = settings.setting(
-    None, "Share of these tokens that become a random token. Default: 0.1."
+    None,
+    "Share of these tokens that become a random token. Default: 0.1.",
+    topic=settings.MASKING,
   )
-  do_train: bool = settings.setting(False, "Whether to train.", original=True)
+  do_train: bool = settings.setting(
+    False,
+    "Whether to train. Default: false, but one --do_* flag must be true.",
+    original=True,
+    topic=settings.STEPS,
+    main=True,
+  )
   do_eval: bool = settings.setting(
-    False, "Whether to evaluate, after training if both.", original=True
+    False,
+    "Whether to evaluate, after training if both. "
+    "Default: false, but one --do_* flag must be true.",
+    original=True,
+    topic=settings.STEPS,
+    main=True,
   )
   eval_batch_size: int = settings.setting(
-    8, "Examples in an evaluation batch.", minimum=1, original=True
+    8,
+    "Examples in an evaluation batch.",
+    minimum=1,
+    original=True,
+    topic=settings.EVALUATION,
   )
   max_eval_steps: int = settings.setting(
     100,
     "Maximum number of batches of an evaluation. A shorter file is read once.",
     minimum=1,
     original=True,
+    topic=settings.EVALUATION,
   )
   eval_input_file: str | None = settings.setting(
     None,
     "TFRecords to evaluate on. Default: input_file; with a schedule, its "
     "records of the last length.",
+    topic=settings.EVALUATION,
   )
   # Vocabulary of the records. Required to mask unmasked records; otherwise
   # optional, to check its size against the config's.
@@ -96,9 +130,12 @@ class PretrainingConfig:
     False,
     "Whether training batches hold records of similar length, padded to the "
     "longest. Only for records that are not packed.",
+    topic=settings.DEVICES,
   )
   no_nsp: bool = settings.setting(
-    False, "Whether to train without the next-sentence loss."
+    False,
+    "Whether to train without the next-sentence loss.",
+    topic=settings.TRAINING,
   )
   initial_values: str = settings.setting(
     RANDOM,
@@ -108,12 +145,14 @@ class PretrainingConfig:
     "initializes word embeddings from co-occurrence counts. Both make small "
     "models learn faster.",
     choices=INITIAL_VALUES,
+    topic=settings.MODEL,
   )
   schedule: str | None = settings.setting(
     None,
     "Lengths of the records in the order of training, each with its share of "
     "the steps, such as 128:0.9,512:0.1. input_file then names files of all "
     "these lengths; the first record of a file shows its length.",
+    topic=settings.DATA,
   )
 
   def __post_init__(self) -> None:

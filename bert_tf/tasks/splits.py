@@ -131,7 +131,7 @@ def read(
   for split, (path, flag) in files.items():
     if not path:
       raise ValueError(
-        f"`{flags[split]}` needs a {split} file; set `{flag}` or leave out "
+        f"`{flags[split]}` needs a {split} file; set `{flag}` or turn off "
         f"`{flags[split]}`."
       )
   missing = [f for f in files.values() if not paths.exists(f.path or "")]

@@ -165,7 +165,7 @@ class TimeBudget(Budget):
 
   def begin(self, step: int) -> None:
     """Starts the clock at the seconds that the checkpoint holds."""
-    self._seconds = float(self._schedule.seconds_done)
+    self._seconds = float(self._schedule.seconds_done.numpy())
     self._start = _now() - self._seconds
     # A resumed run needs no new warm-up, since it restores Adam's moments.
     self._is_new = step == 0

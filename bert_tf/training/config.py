@@ -6,7 +6,59 @@ from bert_tf import names, settings
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TrainConfig:
+class ComputeConfig:
+  """How the devices compute a training step.
+
+  These settings change the speed, the memory and the rounding of a step, but
+  not what it optimizes.
+  """
+
+  use_xla: bool | None = settings.setting(
+    None,
+    "Compile the training step with XLA: true, false or auto (the default, "
+    "None in Python). auto compiles on GPUs and TPUs. On CPUs, runs of 200 or "
+    "more steps time the alternatives if minutes of training remain, use the "
+    "fastest and write the choice to use_xla.json.",
+    topic=settings.DEVICES,
+  )
+  gradient_accumulation_steps: int = settings.setting(
+    1,
+    "Micro-batches that each device splits its share of a batch into, to save "
+    "memory. The step stays the same, except that each micro-batch draws its "
+    "own dropout.",
+    minimum=1,
+    topic=settings.DEVICES,
+  )
+  recompute: bool = settings.setting(
+    False,
+    "Gradient checkpointing: recomputes the encoder layers in the backward "
+    "pass instead of storing their activations. Needs less memory and a third "
+    "more time.",
+    topic=settings.DEVICES,
+  )
+  precision: str = settings.setting(
+    "float32",
+    "Data type of matrix products. tf32: GPUs since Ampere round the factors "
+    "of float32 products to 10 bits, which is faster. Variables, losses and "
+    "checkpoints are always float32.",
+    choices=tuple(names.PRECISIONS),
+    topic=settings.DEVICES,
+  )
+  deterministic: bool = settings.setting(
+    False,
+    "Use only operations that give the same bits each time, so that a resumed "
+    "run on a GPU can equal an uninterrupted one. Slower on GPUs. CPUs give "
+    "the same bits without it.",
+    topic=settings.DEVICES,
+  )
+
+  def __post_init__(self) -> None:
+    """Raises ValueError for values that are out of bounds."""
+    settings.check(self)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainConfig(ComputeConfig):
   """Settings of every training run.
 
   Fields without `settings.setting` have no flag here. The configs of
@@ -21,12 +73,22 @@ class TrainConfig:
     help="Folder for checkpoints, events and results.",
     original=True,
     writes="folder",
+    topic=settings.CHECKPOINTS,
   )
   train_batch_size: int = settings.setting(
-    32, "Examples in a training batch.", minimum=1, original=True
+    32,
+    "Examples in a training batch.",
+    minimum=1,
+    original=True,
+    topic=settings.TRAINING,
+    main=True,
   )
   learning_rate: float = settings.setting(
-    5e-5, "Peak learning rate.", original=True
+    5e-5,
+    "Peak learning rate.",
+    original=True,
+    topic=settings.TRAINING,
+    main=True,
   )
   # Settings of pre-training; both numbers of steps are the 2018 release's.
   # Fine-tuning computes its steps from num_train_epochs and the data.
@@ -35,56 +97,45 @@ class TrainConfig:
   train_hours: float = 0.0
   train_minutes: float = 0.0
   save_checkpoints_steps: int = settings.setting(
-    1000, "Steps between two checkpoints.", minimum=1, original=True
+    1000,
+    "Steps between two checkpoints.",
+    minimum=1,
+    original=True,
+    topic=settings.CHECKPOINTS,
   )
   iterations_per_loop: int = settings.setting(
-    1000, "Maximum steps per tf.function call.", minimum=1, original=True
+    1000,
+    "Maximum steps per tf.function call.",
+    minimum=1,
+    original=True,
+    topic=settings.DEVICES,
   )
   seed: int = settings.setting(
-    12345, "Seed of initial values, dropout and the order of the data."
+    12345,
+    "Seed of initial values, dropout and the order of the data.",
+    topic=settings.TRAINING,
   )
   keep_checkpoint_max: int = settings.setting(
-    5, "Number of newest checkpoints to keep; 0 for all.", minimum=0
+    5,
+    "Number of newest checkpoints to keep; 0 for all.",
+    minimum=0,
+    topic=settings.CHECKPOINTS,
   )
   log_every_steps: int = settings.setting(
-    100, "Steps between two log lines.", minimum=1
-  )
-  use_xla: bool | None = settings.setting(
-    None,
-    "Compile the training step with XLA: true, false or auto (the default, "
-    "None in Python). auto compiles on GPUs and TPUs. On CPUs, runs of 200 or "
-    "more steps time the alternatives if minutes of training remain, use the "
-    "fastest and write the choice to use_xla.json.",
-  )
-  gradient_accumulation_steps: int = settings.setting(
-    1,
-    "Micro-batches that each device splits its share of a batch into, to save "
-    "memory. The step stays the same, except that each micro-batch draws its "
-    "own dropout.",
-    minimum=1,
-  )
-  recompute: bool = settings.setting(
-    False,
-    "Gradient checkpointing: recomputes the encoder layers in the backward "
-    "pass instead of storing their activations. Needs less memory and a third "
-    "more time.",
+    100, "Steps between two log lines.", minimum=1, topic=settings.CHECKPOINTS
   )
   optimizer: str = settings.setting(
     names.ADAMW,
     "adamw, the original's, or lamb, for large batches.",
     choices=names.OPTIMIZERS,
+    topic=settings.TRAINING,
   )
   layerwise_lr_decay: float = settings.setting(
     1.0,
     "Factor of the learning rate from each encoder layer to the one below it.",
     minimum=0.0,
     maximum=1.0,
-  )
-  precision: str = settings.setting(
-    "float32",
-    "Data type of matrix products. Variables, losses and checkpoints are "
-    "always float32.",
-    choices=tuple(names.PRECISIONS),
+    topic=settings.TRAINING,
   )
   # Settings of fine-tuning.
   encoder_only: bool = False
@@ -98,6 +149,7 @@ class TrainConfig:
     "is always followed by one. The best weights are saved in output_dir/best. "
     "Pass that folder as --output_dir to evaluate or predict with them.",
     minimum=0,
+    topic=settings.EVALUATION,
   )
   best_metric: str | None = settings.setting(
     None,
@@ -105,12 +157,14 @@ class TrainConfig:
     "perplexity, or the highest value of any other. Default: masked_lm_loss in "
     "pre-training, f1 in SQuAD and NER; else the task's first official metric "
     "other than accuracy, or eval_accuracy.",
+    topic=settings.EVALUATION,
   )
   early_stopping_patience: int = settings.setting(
     0,
     "Stop after this number of evaluations in a row without a better result; 0 "
     "for never.",
     minimum=0,
+    topic=settings.EVALUATION,
   )
 
   @property
@@ -160,9 +214,16 @@ class PretrainingTrainConfig(TrainConfig):
     "Training steps, including those of earlier runs in output_dir.",
     minimum=1,
     original=True,
+    topic=settings.TRAINING,
+    main=True,
   )
   num_warmup_steps: int = settings.setting(
-    10000, "Steps of linear warm-up.", minimum=0, original=True
+    10000,
+    "Steps of linear warm-up.",
+    minimum=0,
+    original=True,
+    topic=settings.TRAINING,
+    main=True,
   )
   train_hours: float = settings.setting(
     0.0,
@@ -170,9 +231,14 @@ class PretrainingTrainConfig(TrainConfig):
     "runs in output_dir. The learning rate rises for a tenth of the time and "
     "falls to 0 at the end.",
     minimum=0.0,
+    topic=settings.TRAINING,
+    main=True,
   )
   train_minutes: float = settings.setting(
-    0.0, "Minutes to train, added to train_hours.", minimum=0.0
+    0.0,
+    "Minutes to train, added to train_hours.",
+    minimum=0.0,
+    topic=settings.TRAINING,
   )
 
 
@@ -185,6 +251,7 @@ class FineTuningTrainConfig(TrainConfig):
     "Load only the encoder of init_checkpoint and train a new head for the "
     "labels of the data. Default: also load the head if it was trained for "
     "this task and these labels.",
+    topic=settings.MODEL,
   )
   lora_rank: int | None = settings.setting(
     None,
@@ -193,6 +260,7 @@ class FineTuningTrainConfig(TrainConfig):
     "learning rate of 1e-4 or more. 0 trains all of BERT.",
     minimum=0,
     fallback=0,
+    topic=settings.MODEL,
   )
   lora_alpha: float | None = settings.setting(
     None,
@@ -200,11 +268,13 @@ class FineTuningTrainConfig(TrainConfig):
     "value in the model's run.json, else lora_rank.",
     minimum=0.0,
     fallback=None,
+    topic=settings.MODEL,
   )
   lora_adapter: str | None = settings.setting(
     None,
     "LoRA adapter to add to init_checkpoint: the output_dir of the run that "
     "trained it, or its adapter/lora.ckpt.",
+    topic=settings.MODEL,
   )
 
 
@@ -218,4 +288,5 @@ class FreezingTrainConfig(FineTuningTrainConfig):
     "the first N encoder layers. 0 freezes only the embeddings. Default: "
     "freeze nothing.",
     minimum=0,
+    topic=settings.TRAINING,
   )

@@ -114,14 +114,7 @@ class Estimator:
     mode = tuning.known_mode(self.config, element_spec)
     self.train_step = self.train_step.with_mode(mode or compilation.PLAIN)
     step = self._restore(element_spec)
-    evaluations = evaluation.PeriodicEvaluation(
-      evaluate_fn,
-      self.config.output_dir,
-      self.config.eval_every_steps,
-      self.config.best_metric,
-      self.config.early_stopping_patience,
-      step,
-    )
+    evaluations = evaluation.PeriodicEvaluation(evaluate_fn, self.config, step)
     self._budget.begin(step)
     if not self._budget.steps_left(step):
       self._log_nothing_left(step)
@@ -146,9 +139,7 @@ class Estimator:
     """Builds the training step and loads weights; returns their step."""
     self.train_step.build(element_spec)
     self._step = restore.restore_for_training(
-      self.model,
-      self.optimizer,
-      self.config,
+      self.model, self.optimizer, self.config
     )
     distribution.check_same({"the step found in output_dir": self._step})
     return self._step
@@ -394,10 +385,10 @@ class Estimator:
 
 
 class StopSignals:
-  """Records SIGTERM and Ctrl-C; a second one of the same kind ends the process.
+  """Records the first SIGTERM or Ctrl-C; a second signal ends the process.
 
   Attributes:
-    received: name of the last signal; "" before one came.
+    received: name of the signal; "" before one came.
   """
 
   def __init__(self) -> None:
@@ -411,13 +402,16 @@ class StopSignals:
     return self
 
   def __exit__(self, *unused_error: object) -> None:
+    self._restore()
+
+  def _restore(self) -> None:
     for number, handler in self._handlers.items():
       signal.signal(number, handler)
 
   def _record(self, number: int, unused_frame: object) -> None:
     self.received = signal.Signals(number).name
     logging.info("%s: saving, then stopping.", self.received)
-    signal.signal(number, self._handlers[number])
+    self._restore()
 
 
 def _agree(pace: int, received: str) -> tuple[int, str]:
@@ -425,11 +419,10 @@ def _agree(pace: int, received: str) -> tuple[int, str]:
 
   The signal is "" if no process received one.
   """
-  processes = distribution.all_gather_objects(
-    {"pace": pace, "received": received}
-  )
-  signals = [p["received"] for p in processes if p["received"]]
-  return min(p["pace"] for p in processes), signals[0] if signals else ""
+  own = {"pace": pace, "received": received}
+  processes = distribution.all_gather_objects(own)
+  signals = (process["received"] for process in processes)
+  return min(p["pace"] for p in processes), next(filter(None, signals), "")
 
 
 def _steps_to_next(interval: int, step: int) -> int:

@@ -13,6 +13,7 @@ from bert_tf import checkpoints, distribution
 from bert_tf.files import atomic, json_files, paths
 from bert_tf.model_folder import run_folder, run_info
 from bert_tf.training import adapters
+from bert_tf.training import config as training_config
 
 Results = Mapping[str, float | int]
 
@@ -101,13 +102,10 @@ class PeriodicEvaluation:
   run therefore has the same best checkpoint and stops at the same step.
 
   Args:
-    evaluate: evaluates the current weights. May be None if every_steps is 0.
-    output_dir: folder of the run.
-    every_steps: steps between two evaluations; 0 for no evaluations.
-    metric: name of the result that decides which checkpoint is best. May be
-      None if every_steps is 0.
-    patience: evaluations in a row without a better result after which training
-      stops; 0 for never.
+    evaluate: evaluates the current weights. May be None if the config's
+      eval_every_steps is 0.
+    config: the folder of the run, when to evaluate, and the metric that decides
+      which checkpoint is best.
     first_step: steps of earlier runs.
 
   Raises:
@@ -117,18 +115,17 @@ class PeriodicEvaluation:
   def __init__(
     self,
     evaluate: Callable[[], Results] | None,
-    output_dir: str,
-    every_steps: int,
-    metric: str | None,
-    patience: int,
+    config: training_config.TrainConfig,
     first_step: int,
   ) -> None:
     self._evaluate = evaluate
-    self._folder = os.path.join(output_dir, BEST_DIR)
-    self._every_steps = every_steps
-    self._metric = metric or ""
-    self._patience = patience
-    self._evaluations = self._read_earlier(first_step) if every_steps else []
+    self._folder = os.path.join(config.output_dir, BEST_DIR)
+    self._every_steps = config.eval_every_steps
+    self._metric = config.best_metric or ""
+    self._patience = config.early_stopping_patience
+    self._evaluations = (
+      self._read_earlier(first_step) if self._every_steps else []
+    )
     # Results of the checkpoint in best/. None without one, or if its step is
     # after first_step: this run takes that step again.
     self._best = _find_results(self._folder, self._evaluations)
@@ -139,7 +136,7 @@ class PeriodicEvaluation:
     return interval - step % interval
 
   def is_due(self, step: int, is_last: bool) -> bool:
-    """Returns whether to evaluate now: every `every_steps` and at the end."""
+    """Returns whether to evaluate now: regularly and at the end."""
     return bool(self._every_steps) and (
       is_last or step % self._every_steps == 0
     )

@@ -3,11 +3,15 @@
 import contextlib
 import random
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import keras
+import tensorflow as tf
+from absl import logging
 
 from bert_tf import distribution, optimization
 from bert_tf.layers import lora, mixed_precision
+from bert_tf.model_folder import run_info
 from bert_tf.training import budget
 from bert_tf.training import config as training_config
 
@@ -17,7 +21,8 @@ def build_model(
 ) -> keras.Model:
   """Returns a model with random values, set up for training.
 
-  Sets up the precision, LoRA, frozen layers and gradient checkpointing.
+  Sets up the precision, determinism, LoRA, frozen layers and gradient
+  checkpointing.
 
   Args:
     model_fn: makes the model and builds all its variables.
@@ -28,6 +33,9 @@ def build_model(
       encoder for LoRA or gradient checkpointing.
   """
   mixed_precision.check_devices(config.precision)
+  mixed_precision.set_tf32(config.precision)
+  if config.deterministic:
+    _use_deterministic_ops()
   with (
     mixed_precision.policy_scope(config.precision),
     _initial_values(config.seed),
@@ -40,6 +48,43 @@ def build_model(
   if config.recompute:
     _checkpoint_gradients(model)
   return model
+
+
+def _use_deterministic_ops() -> None:
+  """Makes TensorFlow use only deterministic operations in this process.
+
+  TensorFlow has no public way back. An operation without a deterministic form
+  raises UnimplementedError when it runs.
+  """
+  tf.config.experimental.enable_op_determinism()
+
+
+def arithmetic_fields(
+  config: training_config.TrainConfig,
+  info: run_info.RunInfo | None,
+  do_train: bool,
+) -> dict[str, Any]:
+  """Returns the fields of run.json for the arithmetic of the training.
+
+  A run may be resumed with another arithmetic, since its weights stay valid;
+  the log then says so.
+
+  Args:
+    config: how to train.
+    info: the run.json of the folder, if any.
+    do_train: whether this command trains. Otherwise the fields do not change.
+  """
+  fields = {}
+  for name in ("precision", "deterministic"):
+    before, now = getattr(info, name, None), getattr(config, name)
+    fields[name] = now if do_train else before
+    if do_train and before not in (None, now):
+      logging.info(
+        "The run was trained with %s %s so far and continues with %s, so its "
+        "last bits differ from those of a run with one of them.",
+        *(name, before, now),
+      )
+  return fields
 
 
 def create_optimizer(

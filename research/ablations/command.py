@@ -1,7 +1,7 @@
 r"""Runs the paper's ablations, scaled to this machine or a cluster.
 
 python run_scripts/ablations.py --scale=tiny --text=wiki.txt --glue_dir=GLUE \
-  --output_dir=out
+    --output_dir=out
 
 Pre-trains and fine-tunes the variants of each experiment and compares the
 results with the paper's tables in report.md. After an interruption, the same

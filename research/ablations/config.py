@@ -25,30 +25,36 @@ class AblationsConfig:
     "Text to pre-train on: files and globs, separated by commas, in any format "
     "that build-corpus reads. pydoc means the documentation of the running "
     "Python. Required without --report_only.",
+    main=True,
   )
   scale: str = settings.setting(
-    "tiny", f"{_SCALES}.", choices=tuple(scales_lib.SCALES)
+    "tiny", f"{_SCALES}.", choices=tuple(scales_lib.SCALES), main=True
   )
   experiments: tuple[str, ...] = settings.setting(
     (),
     "Experiments, separated by commas, in the order to run them: objectives, "
     "steps, masking, feature_layers, sizes, masking_time, whole_words, "
     "batch_size, packing, curves. Default: all, in this order.",
+    main=True,
   )
   seeds: tuple[int, ...] = settings.setting(
     (),
     "Seeds of the runs. Default: those of the scale, such as 1,2,3 for tiny.",
+    main=True,
   )
   glue_dir: str | None = settings.setting(
-    None, "Folder with the folders SST-2, MRPC, QNLI, MNLI. All are optional."
+    None,
+    "Folder with the folders SST-2, MRPC, QNLI, MNLI. All are optional.",
+    main=True,
   )
   squad_dir: str | None = settings.setting(
-    None, "Folder with train-v1.1.json and dev-v1.1.json."
+    None, "Folder with train-v1.1.json and dev-v1.1.json.", main=True
   )
   conll_dir: str | None = settings.setting(
     None,
     "Folder with CoNLL-2003's eng.train and eng.testa, or train.txt and "
     "dev.txt.",
+    main=True,
   )
   rows_dir: str | None = settings.setting(
     None,
@@ -61,12 +67,13 @@ class AblationsConfig:
     minimum=8,
   )
   report_only: bool = settings.setting(
-    False, "Write the report from existing rows, without any run."
+    False, "Write the report from existing rows, without any run.", main=True
   )
   dry_run: bool = settings.setting(
     False,
     "List finished and pending runs, without executing any. Still creates the "
     "corpus and the vocabulary, because finished runs are identified by them.",
+    main=True,
   )
   reading: text_config.TextConfig = text_config.TextConfig()
   num_workers: int = settings.setting(

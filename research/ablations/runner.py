@@ -39,7 +39,7 @@ def run(config: config_lib.AblationsConfig) -> None:
       report.write(config, experiments)
   if failed:
     raise ValueError(
-      f"{len(failed)} runs failed: {', '.join(failed)}. Their errors are in "
+      f"these runs failed: {', '.join(failed)}. Their errors are in "
       f"{config.rows}; the same command retries them."
     )
 

@@ -1,7 +1,7 @@
 r"""Measures speed on this machine, next to that of other projects.
 
 python run_scripts/benchmark.py train --peer_python=peers/bin/python \
-  --num_rounds=3
+    --num_rounds=3
 
 Benchmarks: tokenizer, data, records, train, forward, start, predict, finetune,
 padding, scaling, export, serving, runtimes.

@@ -26,6 +26,7 @@ class BenchmarkConfig:
     "pydoc",
     "Text to measure on: files and globs, separated by commas. pydoc means the "
     "documentation of the running Python.",
+    main=True,
   )
   vocab_file: str | None = settings.setting(
     None,
@@ -53,12 +54,14 @@ class BenchmarkConfig:
     32,
     "records, train, forward, start, finetune, scaling: examples per batch.",
     minimum=4,
+    main=True,
   )
   max_seq_length: int = settings.setting(
     128,
     "records, train, forward, scaling, export, runtimes: word pieces per "
     "example.",
     minimum=8,
+    main=True,
   )
   max_predictions_per_seq: int = settings.setting(
     20, "records, train: masked positions per example.", minimum=1
@@ -67,29 +70,33 @@ class BenchmarkConfig:
     20,
     "scaling: steps. records, train, forward: steps per round.",
     minimum=2,
+    main=True,
   )
   num_rounds: int = settings.setting(
     3,
     "train, forward, start, predict, finetune: processes per program. records: "
     "rounds.",
     minimum=1,
+    main=True,
   )
   precision: str = settings.setting(
     "float32",
     "train, forward, start: type of the matrix products.",
     choices=("float32", "bfloat16"),
+    main=True,
   )
   device: str = settings.setting(
     "cpu",
     "train, forward: cpu, or gpu for programs on JAX and PyTorch, whose "
     "interpreters must support the GPU.",
     choices=("cpu", "gpu"),
+    main=True,
   )
   peer_python: str = settings.setting(
     "",
-    "train, forward, start, predict, finetune: interpreters with JAX, PyTorch, "
-    "KerasHub and Model Garden, separated by commas. The running interpreter "
-    "is tried last.",
+    "train, forward, start, predict, finetune, serving: interpreters with JAX, "
+    "PyTorch, KerasHub, Model Garden and FastAPI, separated by commas. The "
+    "running interpreter is tried last.",
   )
   original_dir: str = settings.setting(
     "",
@@ -100,6 +107,7 @@ class BenchmarkConfig:
     None,
     "train, forward: PNG or SVG file for a plot of the table.",
     writes="file",
+    main=True,
   )
   init_checkpoint: str | None = settings.setting(
     None,
@@ -116,14 +124,36 @@ class BenchmarkConfig:
   )
   model: str | None = settings.setting(
     None,
-    "Model to measure. serving: as for serve.py; this benchmark needs aiohttp. "
-    "predict, finetune: a model folder.",
+    "Model to measure. serving: as for bert-tf serve; to compare with FastAPI, "
+    "a SavedModel. predict, finetune: a model folder.",
+    main=True,
   )
   num_clients: int = settings.setting(
-    50, "serving: number of concurrent clients.", minimum=1
+    50,
+    "serving: number of concurrent clients. With --duration, they measure the "
+    "capacity.",
+    minimum=1,
   )
   num_requests: int = settings.setting(
     20, "serving: requests per client.", minimum=1
+  )
+  duration: float = settings.setting(
+    0.0,
+    "serving: seconds of an open loop. Requests arrive at random times, at 50, "
+    "80, 120 and 200% of the capacity for a quarter of the time each. 0: each "
+    "client waits for its answer.",
+    minimum=0,
+  )
+  peer_url: str | None = settings.setting(
+    None,
+    "serving, with --duration: URL of the predict path of another server of "
+    "the model, which gets the same load.",
+  )
+  results_file: str | None = settings.setting(
+    None,
+    "serving, with --duration: file to which a line of JSON is appended for "
+    "each row of the table.",
+    writes="file",
   )
 
   def bert_config(self) -> "modeling.BertConfig":

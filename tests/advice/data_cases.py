@@ -24,7 +24,7 @@ from bert_tf.data import (
   vocabulary,
 )
 from bert_tf.files import shard_files
-from bert_tf.formats import tables
+from bert_tf.formats import parquet, tables
 from tests.advice.following import Case, Warned
 from tests.support import tiny_models
 
@@ -106,6 +106,13 @@ def table(world, *names):
   pyarrow.parquet.write_table(pa.table(ROWS), path)
   for name in names:
     list(sources._read_parquet(path, name))
+
+
+def shards(world, *numbers):
+  for number in numbers:
+    path = world.path(f"train-0000{number}-of-00002.parquet")
+    pyarrow.parquet.write_table(pa.table(ROWS), path)
+  parquet.find_split(world.path(""), "train")
 
 
 def damaged_parquet(world, size):
@@ -264,22 +271,28 @@ CASES = (
     lambda w: next(iter(pydoc_corpus.documents([]))),
   ),
   Case(
-    "corpora.sources _check_parquet_column",
+    "formats.parquet _check_column",
     ("body", "text", "n", "text_column"),
     lambda w: table(w, "body"),
     lambda w: table(w, "text"),
   ),
   Case(
-    "corpora.sources _check_parquet_column",
+    "formats.parquet _check_is_text",
     ("n", "int64", "text", "text_column"),
     lambda w: table(w, "n"),
     lambda w: table(w, "text"),
   ),
   Case(
-    "corpora.sources _read_parquet",
+    "formats.parquet _open",
     ("rows.parquet",),
     lambda w: damaged_parquet(w, 100),
     lambda w: damaged_parquet(w, None),
+  ),
+  Case(
+    "formats.parquet _check_shards",
+    ("train-00000-of-00002.parquet", "train-00001-of-00002.parquet"),
+    lambda w: shards(w, 0),
+    lambda w: shards(w, 0, 1),
   ),
   Case(
     "formats.tables parse_columns",

@@ -49,8 +49,28 @@ ROWS = (
     "export.runtimes.litert write",
     "needs a SavedModel of an older version",
   ),
+  (
+    "cli.command _memory_advice",
+    "cli/command_test.py::test_out_of_memory_names_the_flags_that_lower_it",
+  ),
+  (
+    "cli.doctor _find_hidden_gpu",
+    "cli/doctor_test.py::test_a_gpu_that_tensorflow_does_not_see_is_a_warning",
+  ),
+  ("cli.doctor_machine _disk_row", "the disk is full"),
+  ("cli.doctor_machine _python_row", "needs another Python"),
+  (
+    "tasks.step_errors _out_of_memory",
+    "tasks/step_errors_test.py::"
+    "test_the_command_ends_with_one_line_and_its_own_flags",
+  ),
+  ("tasks.step_errors explained", "needs a GPU"),
   ("cli.compare_curve _choose_reference", "lists the names to choose from"),
   ("cli.devices _strategy", "needs a TPU"),
+  (
+    "pipeline.stages run",
+    "pipeline/initial_model_test.py::test_several_machines_are_refused",
+  ),
   ("distribution _tpu_strategy", "needs a TPU"),
   (
     "files.encodings check",

@@ -10,6 +10,7 @@ from bert_tf.tasks import (
   pretraining_config,
 )
 from bert_tf.training import adapters, evaluation, model_setup
+from bert_tf.training import config as training_config
 from tests.advice import training_cases
 from tests.advice.following import Case
 
@@ -31,13 +32,11 @@ def pretrain(world, **values):
 
 
 def periodic(world, metric, folder="out"):
+  config = training_config.TrainConfig(
+    output_dir=world.path(folder), eval_every_steps=1, best_metric=metric
+  )
   return evaluation.PeriodicEvaluation(
-    lambda: {"loss": 1.0, "global_step": 1},
-    world.path(folder),
-    1,
-    metric,
-    0,
-    0,
+    lambda: {"loss": 1.0, "global_step": 1}, config, 0
   )
 
 

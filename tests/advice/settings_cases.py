@@ -134,6 +134,12 @@ CASES = (
   ),
   Case(
     "pipeline.config __post_init__",
+    ("vocab_size", "500", "released"),
+    lambda w: pipeline(train_hours=1, model="released", vocab_size=500),
+    lambda w: pipeline(train_hours=1, model="released"),
+  ),
+  Case(
+    "pipeline.config __post_init__",
     ("train_hours",),
     lambda w: pipeline(),
     lambda w: pipeline(train_hours=1),

@@ -177,7 +177,7 @@ CASES = (
     lambda w: extracted(w, '<doc title="a">\ntext\n</doc>\n'),
   ),
   Case(
-    "corpora.sources _read_parquet",
+    "formats.parquet _open",
     ("rows.parquet", "text"),
     lambda w: parquet_bytes(w, False),
     lambda w: parquet_bytes(w, True),

@@ -32,7 +32,9 @@ class Outer:
   input_file: str = settings.setting(help="What is read.", original=True)
   output_file: str = settings.setting(help="What is written.")
   do_eval: bool = settings.setting(False, "Whether.", original=True)
-  do_lower_case: bool | None = settings.setting(None, "Case.", fallback=True)
+  do_lower_case: bool | None = settings.setting(
+    None, "Case.", fallback=True, topic=settings.MODEL
+  )
   use_xla: bool | None = settings.setting(None, "Whether XLA compiles.")
   task: str | None = settings.setting(None, "Task.", choices=("a", "b"))
   top_k: int | None = settings.setting(None, "Answers.")
@@ -40,6 +42,7 @@ class Outer:
   words: tuple[str, ...] = settings.setting((), "Words.")
   text: tuple[str, ...] = settings.setting((), "Texts.", repeated=True)
   source: str = settings.setting("x", "Source.", flag="from")
+  grid: str | None = settings.setting(None, "Grid.", bare="a=1")
   inner: Inner
   computed: int = 7
 
@@ -89,13 +92,6 @@ def test_flags_set_the_fields_of_nested_configs_too():
     source="y",
     inner=Inner(num_shards=4, rate=1.0),
   )
-
-
-def test_all_missing_settings_are_named():
-  with pytest.raises(ValueError) as error:
-    config_flags.check_required(parsed())
-  assert "--input_file" in str(error.value)
-  assert "--output_file" in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -155,17 +151,26 @@ def test_an_optional_boolean_may_be_auto(arguments, expected):
     built("--use_xla=perhaps")
 
 
-def test_the_help_has_groups_and_defaults_from_runs():
+def test_the_help_has_topics_and_defaults_from_runs():
   values = parsed(*REQUIRED)
   groups = {
     group: {flag.name for flag in values.get_flags_for_module(group)}
-    for group in config_flags.GROUPS
+    for group in (config_flags.REQUIRED, settings.MODEL, settings.OTHER)
   }
   assert groups[config_flags.REQUIRED] == {"input_file", "output_file"}
-  assert groups[config_flags.ORIGINAL] == {"do_eval"}
-  assert {"from", "num_shards"} <= groups[config_flags.NEW]
+  assert groups[settings.MODEL] == {"do_lower_case"}
+  assert {"from", "num_shards", "do_eval"} <= groups[settings.OTHER]
   text = values["do_lower_case"].help
   assert "run.json" in text and "True" in text
+
+
+@pytest.mark.parametrize(
+  ("arguments", "expected"),
+  [((), None), (("--grid",), "a=1"), (("--grid=b=2",), "b=2")],
+)
+def test_a_flag_without_a_value_may_stand_for_one(arguments, expected):
+  assert built(*arguments).grid == expected
+  assert built(*arguments, "--nogrid").grid is None
 
 
 def test_given_flags_differ_from_defaults():

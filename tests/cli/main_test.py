@@ -2,10 +2,13 @@
 
 import importlib
 import pathlib
+import re
+import subprocess
 import sys
 
 import pytest
 
+import bert_tf
 from bert_tf.cli import main
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -31,11 +34,39 @@ def test_the_error_for_a_research_command_names_its_script(name, monkeypatch):
   assert (ROOT / "run_scripts" / f"{name}.py").is_file()
 
 
-def test_help_lists_the_commands(monkeypatch, capsys):
+def test_help_lists_the_commands_in_groups(monkeypatch, capsys):
   assert not run_main(monkeypatch, "--help")
-  lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+  text = capsys.readouterr().out
+  lines = [line.split() for line in text.splitlines()]
   result = {words[0]: words for words in lines if words}
   assert all(len(result[name]) > 3 for name in main.COMMANDS)
+  assert max(map(len, text.splitlines())) <= 80
+  assert set(main.COMMANDS) <= {n for g in main.GROUPS.values() for n in g}
+  groups = dict(re.findall(r"^([A-Z][\w ]+):\n((?:  .*\n)+)", text, re.M))
+  for title, name in (
+    ("Data", "build-vocab"),
+    ("Train and evaluate", "squad"),
+    ("Predict and serve", "serve"),
+    ("Convert and inspect", "inspect"),
+  ):
+    assert f"\n  {name} " in f"\n{groups[title]}"
+
+
+def test_the_version_needs_no_tensorflow():
+  code = """
+import sys
+from bert_tf.cli import main
+sys.argv = ["bert-tf", "--version"]
+try:
+  main.run()
+finally:
+  print(sorted({"tensorflow", "keras"} & set(sys.modules)))
+"""
+  result = subprocess.run(
+    [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True
+  )
+  assert result.returncode == 0
+  assert result.stdout == f"bert-tf {bert_tf.__version__}\n[]\n"
 
 
 @pytest.mark.parametrize(

@@ -189,6 +189,7 @@ def test_sigterm_saves_and_exits_with_status_0(data, start_python):
     ROOT / "run_scripts" / "run_pretraining.py",
     *TRAIN_FLAGS,
     "--num_train_steps=100000",
+    "--nouse_xla",  # Otherwise, so long a run first times how it compiles.
     "--output_dir=stopped",
     cwd=data,
     stderr=subprocess.PIPE,

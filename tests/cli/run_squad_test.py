@@ -680,7 +680,7 @@ MISTAKES = {
       "predict_file": without_answers(tmp_path),
       "train": train_config(tmp_path / "out", eval_every_steps=5),
     },
-    "test.json has no answers to evaluate by",
+    "test.json has questions without answers",
   ),
   "no such score": (
     lambda data, tmp_path: {
@@ -737,6 +737,7 @@ def converse(run_script, tmp_path):
   return run
 
 
+@pytest.mark.slow
 def test_the_trained_model_answers_typed_questions(
   data, start, tmp_path, converse
 ):

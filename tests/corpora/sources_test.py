@@ -6,6 +6,7 @@ import gc
 import gzip
 import itertools
 import json
+import re
 import sys
 from xml.etree import ElementTree
 
@@ -75,6 +76,27 @@ def test_the_last_revision_of_a_page_is_used(tmp_path):
   new = wikipedia.page(1, "A", "New.").partition("<revision>")[2]
   text = wikipedia.dump([old + "<revision>" + new])
   assert read(write(tmp_path / "a.xml", text))[0] == ["New."]
+
+
+def test_namespaces_of_old_dumps_are_those_of_the_titles(tmp_path):
+  titles = ("Haus: Bau", "Kategorie:Haus", "Haus")
+  pages = [wikipedia.page(n, title, title) for n, title in enumerate(titles)]
+  text = wikipedia.dump(pages).replace("<ns>0</ns>", "")
+  texts, counts = read(write(tmp_path / "a.xml", text))
+  assert texts == ["Haus: Bau", "Haus"]
+  assert counts["pages_passed_over"] == 1
+
+
+def test_the_texts_of_other_slots_and_unknown_elements_are_skipped(tmp_path):
+  content = "<content><role>x</role><text>Other.</text></content><new/>"
+  page = wikipedia.page(1, "A", "Main.").replace("<sha1>", content + "<sha1>")
+  deleted = re.sub(
+    "<text bytes.*?</text>", "<text deleted='deleted' />", page, flags=re.DOTALL
+  )
+  page += deleted + wikipedia.page(3, "C", "").partition("<rev")[0] + "</page>"
+  texts, counts = read(write(tmp_path / "a.xml", wikipedia.dump([page])))
+  assert texts == ["Main."]
+  assert counts == {"documents_read": 3, "blank": 2}
 
 
 def test_a_dump_names_its_files_and_categories(tmp_path):
@@ -191,6 +213,20 @@ FAULTS = {
   "no bzip2": ("a.bz2", b"BZh9 no", "a.bz2: not a whole bzip2 file"),
   "another element": ("a.xml", "<html><p/></html>", "a.xml .*<html>"),
   "text as a dump": ("a.xml", "hello", "a.xml .*XML"),
+  "text behind a dump": (
+    "a.xml",
+    wikipedia.dump(PAGES) + "<p/>",
+    "a.xml .*'Tür'",
+  ),
+  # Each entity is ten of the one before: 100 MB of text.
+  "a dump of entities of entities": (
+    "a.xml",
+    "<!DOCTYPE mediawiki [<!ENTITY e0 '0123456789'>"
+    + "".join(f"<!ENTITY e{n} '{f'&e{n - 1};' * 10}'>" for n in range(1, 8))
+    + "]>"
+    + wikipedia.dump([wikipedia.page(1, "A", "?")]).replace("?", "&e7;"),
+    "a.xml .*'A' .*amplification",
+  ),
   "no siteinfo": ("a.xml", "<mediawiki><p/></mediawiki>", "a.xml .*XML"),
   "a row of JSON without the column": (
     "a.jsonl",
@@ -206,8 +242,8 @@ FAULTS = {
   ),
   "Parquet of numbers": (
     "a.parquet",
-    parquet_bytes(pa.table({"id": [1], "text": [2]})),
-    "a.parquet: column text .*int64.*`text_column`.*id, text",
+    parquet_bytes(pa.table({"id": [1], "text": [2], "title": ["a"]})),
+    "a.parquet: column text .*int64; columns of text: title.*`text_column`",
   ),
   "Parquet in Latin-1": (
     "a.parquet",
@@ -256,13 +292,16 @@ def test_a_faulty_file_gives_a_one_line_error_with_its_place(name, tmp_path):
 
 
 @pytest.mark.parametrize(
-  ("input_format", "package"),
-  [("dump", "mwxml"), ("dump", "mwparserfromhell"), ("parquet", "pyarrow")],
+  ("input_format", "package", "extra"),
+  [
+    ("dump", "mwparserfromhell", "corpus"),
+    ("parquet", "pyarrow", "parquet"),
+  ],
 )
 def test_a_missing_package_is_reported_before_reading(
-  input_format, package, monkeypatch
+  input_format, package, extra, monkeypatch
 ):
   monkeypatch.setitem(sys.modules, package, None)
-  with pytest.raises(ImportError, match=r"pip install .*\[corpus\]"):
+  with pytest.raises(ImportError, match=rf"pip install .*\[{extra}\]"):
     sources.check_packages([sources.InputFile("a", input_format)])
   sources.check_packages([sources.InputFile("a", "jsonl")])

@@ -582,6 +582,7 @@ def cli(*arguments):
   )
 
 
+@pytest.mark.slow
 def test_saved_model_cli_shows_and_runs(exported, served):
   place = ("--dir", str(exported / "models" / "regression"))
   function = ("--tag_set=serve", "--signature_def=serving_default")

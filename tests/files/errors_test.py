@@ -1,6 +1,7 @@
 """Error messages for users."""
 
 import pathlib
+import sys
 
 import pytest
 import tensorflow as tf
@@ -39,3 +40,27 @@ def test_only_the_reason_of_a_tensorflow_error_is_shown():
   assert reason("one line\nGraph:\n  more") == "one line"
   assert reason("...assertion failed: [too long]\n [[node]]") == "too long"
   assert reason("") == ""
+
+
+@pytest.mark.parametrize(
+  "fault",
+  [
+    "raise ImportError('undefined symbol: icudt77_dat')",  # As 2.21.0 does.
+    # As a version for another TensorFlow does.
+    "import tensorflow as tf\n"
+    "raise tf.errors.NotFoundError(None, None, 'undefined symbol: x')",
+  ],
+)
+def test_a_broken_tensorflow_text_is_told_with_one_that_works(
+  fault, monkeypatch, tmp_path
+):
+  (tmp_path / "tensorflow_text.py").write_text(fault)
+  monkeypatch.syspath_prepend(str(tmp_path))
+  monkeypatch.delitem(sys.modules, "tensorflow_text", raising=False)
+  with pytest.raises(ImportError) as error:
+    errors.import_tensorflow_text("serving texts")
+  message = str(error.value)
+  assert "serving texts" in message and "undefined symbol" in message
+  minor = ".".join(tf.__version__.split(".")[:2])
+  assert f"pip install 'tensorflow-text=={minor}.*,!=2.21.0'" in message
+  assert "\n" not in message

@@ -19,6 +19,15 @@ def fail(task, report):
   return task
 
 
+class UnpicklableError(Exception):
+  def __init__(self, name, reason):
+    super().__init__(f"{name}: {reason}")
+
+
+def fail_unpicklably(task, report):
+  raise UnpicklableError(task, "no such thing")
+
+
 def die(task, report):
   os.kill(os.getpid(), signal.SIGKILL)
 
@@ -68,6 +77,11 @@ def test_an_error_in_a_worker_is_raised_with_its_traceback():
   with pytest.raises(ValueError, match="task 2 is wrong") as raised:
     list(worker_pool.run(fail, [1, 2, 3], 2, lambda count: None))
   assert "in fail" in str(raised.value.__cause__)
+
+
+def test_an_error_that_cannot_be_pickled_keeps_its_message():
+  with pytest.raises(RuntimeError, match="UnpicklableError: a: no such thing"):
+    list(worker_pool.run(fail_unpicklably, ["a", "b"], 2, lambda count: None))
 
 
 def test_a_killed_worker_ends_the_run_and_its_task_is_named():

@@ -23,9 +23,13 @@ def set_gpu(monkeypatch, capability):
 
 @pytest.mark.parametrize(
   ("name", "capability", "needed"),
-  [("float16", (6, 1), "7.0"), ("bfloat16", (7, 5), "8.0")],
+  [
+    ("float16", (6, 1), "7.0"),
+    ("bfloat16", (7, 5), "8.0"),
+    ("tf32", (7, 5), "8.0"),
+  ],
 )
-def test_a_gpu_without_16_bit_support_is_refused(
+def test_a_gpu_without_the_precision_is_refused(
   monkeypatch, name, capability, needed
 ):
   set_gpu(monkeypatch, capability)
@@ -41,12 +45,12 @@ def test_a_gpu_without_16_bit_support_is_refused(
 @pytest.mark.parametrize(
   ("capability", "taken"),
   [
-    (None, {"float32", "bfloat16", "float16"}),  # The CPU.
+    (None, {"float32", "tf32", "bfloat16", "float16"}),  # The CPU.
     ((6, 1), {"float32"}),
     ((7, 0), {"float32", "float16"}),
     ((7, 9), {"float32", "float16"}),
-    ((8, 0), {"float32", "bfloat16", "float16"}),
-    ((10, 0), {"float32", "bfloat16", "float16"}),
+    ((8, 0), {"float32", "tf32", "bfloat16", "float16"}),
+    ((10, 0), {"float32", "tf32", "bfloat16", "float16"}),
   ],
 )
 def test_a_device_accepts_the_types_that_it_supports(
@@ -61,6 +65,17 @@ def test_a_device_accepts_the_types_that_it_supports(
     except ValueError:
       refused.add(name)
   assert set(names.PRECISIONS) - refused == taken
+
+
+@pytest.mark.parametrize("name", names.PRECISIONS)
+def test_products_are_rounded_to_tf32_only_with_that_precision(name):
+  enabled = tf.config.experimental.tensor_float_32_execution_enabled
+  before = enabled()
+  try:
+    mixed_precision.set_tf32(name)
+    assert enabled() == (name == "tf32")
+  finally:
+    tf.config.experimental.enable_tensor_float_32_execution(before)
 
 
 def test_a_tpu_has_no_float16(monkeypatch):

@@ -81,7 +81,7 @@ def estimate(config):
 @pytest.mark.slow
 def test_one_command_makes_a_model_that_answers(tmp_path, flags, run_script):
   # On a slow machine the shorter times are refused as too short.
-  for minutes in (0.3, 1, 10):
+  for minutes in (0.15, 0.3, 1, 10):
     timed = [*flags, f"--train_minutes={minutes}"]
     result = run_script("run_pretraining.py", *timed, cwd=tmp_path)
     if "--train_minutes" not in result.stderr:

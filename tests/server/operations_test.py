@@ -316,8 +316,9 @@ def test_word_pieces_are_counted_for_each_model_and_signature(several_server):
   ask(url, path, {"instances": ["the of unk zz thé", "in"]})
   pair = {"text": "the", "text_b": "of in"}
   ask(url, path, {"signature_name": "text_pair", "instances": [pair]})
-  ids = {"input_ids": [2, 17, 3, 0], "input_mask": [1, 1, 1, 0]}
-  ids["segment_ids"] = [0] * 4
+  # [CLS], two word pieces, [SEP] and [PAD].
+  ids = {"input_ids": [2, 17, 9, 3, 0], "input_mask": [1, 1, 1, 1, 0]}
+  ids["segment_ids"] = [0] * 5
   ask(url, path, {"signature_name": "ids", "instances": [ids]})
   ask(url, "/v1/models/fake:predict", {"instances": ["the of"]})
   after = metrics(url)
@@ -329,7 +330,7 @@ def test_word_pieces_are_counted_for_each_model_and_signature(several_server):
 
   assert counted("a_run", "serving_default") == 7
   assert counted("a_run", "text_pair") == 3
-  assert counted("a_run", "ids") == 3
+  assert counted("a_run", "ids") == 2
   assert counted("fake", "serving_default") == 0  # The model has no vocabulary.
 
 

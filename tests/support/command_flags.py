@@ -3,12 +3,12 @@
 import dataclasses
 import functools
 import pathlib
+import re
 import subprocess
 import sys
 from xml.etree import ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-GROUPS = ("Required", "Optional, as in the original release", "Optional")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,22 +19,38 @@ class Flag:
   kind: str
   default: str
 
+  @property
+  def is_own(self) -> bool:
+    """Whether a command defines the flag, not absl."""
+    return not self.group.startswith("absl.")
+
 
 @functools.cache
 def defined(module: str, *arguments: str) -> dict[str, Flag]:
   """Returns the flags that a module's `run` defines, by name."""
-  code = f"import {module} as command; command.run()"
-  result = subprocess.run(
-    [sys.executable, "-c", code, *arguments, "--helpxml"],
-    cwd=ROOT,
-    capture_output=True,
-    text=True,
-  )
+  output = _output(module, *arguments, "--helpxml")
   texts = [
     {part.tag: part.text or "" for part in flag}
-    for flag in ElementTree.fromstring(result.stdout).iter("flag")
+    for flag in ElementTree.fromstring(output).iter("flag")
   ]
   return {
     text["name"]: Flag(text["file"], text["type"], text["default"])
     for text in texts
   }
+
+
+@functools.cache
+def marked(module: str) -> set[str]:
+  """Returns the flags that --help=all marks as the original release's."""
+  text = _output(module, "--help=all")
+  return set(re.findall(r"^  --(?:\[no\])?(\w+)\S* \*", text, re.MULTILINE))
+
+
+def _output(module: str, *arguments: str) -> str:
+  code = f"import {module} as command; command.run()"
+  return subprocess.run(
+    [sys.executable, "-c", code, *arguments],
+    cwd=ROOT,
+    capture_output=True,
+    text=True,
+  ).stdout

@@ -30,7 +30,7 @@ SMALLER = {
 SMALLER_IF_PRESENT = ("--num_shards=2", "--num_runs=2")
 # Training times to try. A slow machine refuses a short time before it writes a
 # file.
-MINUTES = (0.3, 1, 10)
+MINUTES = (0.15, 0.3, 1, 10)
 
 
 def is_from_text(arguments: list[str]) -> bool:

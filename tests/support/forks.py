@@ -8,6 +8,7 @@ process, arguments, environment, working directory and standard streams, as if
     python tests/support/forks.py SOCKET ARGUMENTS  # As `python ARGUMENTS`.
 """
 
+import atexit
 import contextlib
 import gc
 import json
@@ -20,7 +21,9 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NoReturn
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Environment variable with the path of the server's socket.
@@ -86,12 +89,22 @@ def _forward_signals(connection: socket.socket) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def server(folder: pathlib.Path) -> Iterator[str]:
-  """Runs a server; yields the path of its socket."""
+def server(
+  folder: pathlib.Path, environment: Mapping[str, str] | None = None
+) -> Iterator[str]:
+  """Runs a server; yields the path of its socket.
+
+  Args:
+    folder: receives the socket.
+    environment: all environment variables of the server; None for those of
+      this process. Packages that the server cannot import then are also missing
+      in its forks.
+  """
   path = str(folder / "forks")
   process = subprocess.Popen(
     [sys.executable, "-m", "tests.support.forks", path],
     cwd=ROOT,
+    env=environment,
     stdin=subprocess.DEVNULL,
     stdout=subprocess.PIPE,
   )
@@ -105,14 +118,16 @@ def server(folder: pathlib.Path) -> Iterator[str]:
     process.stdout.close()
 
 
-def _serve(path: str) -> None:
-  """Forks a program for each connection; returns only in the program."""
+def _serve(path: str) -> NoReturn:
+  """Forks a program for each connection."""
   import keras  # noqa: F401
   import tensorflow  # noqa: F401
-  import tensorflow_text  # noqa: F401
 
-  # Otherwise, garbage collection at the end of a program would touch and thus
-  # copy the memory of all imported objects, which takes 1.3 s.
+  with contextlib.suppress(ImportError):
+    import tensorflow_text  # noqa: F401
+
+  # Otherwise, garbage collection in a program would touch and thus copy the
+  # memory of all imported objects, which takes 1.3 s.
   gc.freeze()
   listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
   listener.bind(path)
@@ -139,7 +154,6 @@ def _serve(path: str) -> None:
       reader.seek(0)
       arguments, cwd, environment = json.load(reader)
     _become(arguments, cwd, environment, files)
-    return
 
 
 def _watch(connection: socket.socket, program: int) -> int:
@@ -161,8 +175,8 @@ def _become(
   cwd: str,
   environment: dict[str, str],
   files: Sequence[int],
-) -> None:
-  """Runs a program in this process; raises its SystemExit."""
+) -> NoReturn:
+  """Runs a program in this process, and ends the process."""
   os.chdir(cwd)
   os.environ.clear()
   os.environ.update(environment)
@@ -174,15 +188,34 @@ def _become(
     os.close(opened)
   sys.stdin = open(0, closefd=False)
   first, *others = arguments
-  if first == "-m":
-    module, *others = others
-    sys.path[0] = cwd
-    sys.argv = [module, *others]
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
-  else:
-    sys.path[0] = os.path.dirname(os.path.realpath(first))
-    sys.argv = [first, *others]
-    runpy.run_path(first, run_name="__main__")
+  try:
+    if first == "-m":
+      module, *others = others
+      sys.path[0] = cwd
+      sys.argv = [module, *others]
+      runpy.run_module(module, run_name="__main__", alter_sys=True)
+    else:
+      sys.path[0] = os.path.dirname(os.path.realpath(first))
+      sys.argv = [first, *others]
+      runpy.run_path(first, run_name="__main__")
+  except SystemExit as error:
+    if error.code is not None and not isinstance(error.code, int):
+      raise  # Python prints the code.
+    _end(error.code or 0)
+  _end(0)
+
+
+def _end(status: int) -> NoReturn:
+  """Ends the process as Python does, but frees no objects.
+
+  Freeing would touch and thus copy the memory of all imported modules, which
+  takes 0.3 s.
+  """
+  threading._shutdown()
+  atexit._run_exitfuncs()
+  sys.stdout.flush()
+  sys.stderr.flush()
+  os._exit(status & 0xFF)
 
 
 def run_here(path: str, arguments: Sequence[str]) -> int:

@@ -77,10 +77,19 @@ def input_fn(steps_done, pause=0.0):
   )
 
 
-def train(output_dir, dropout=0.0, pause=0.0, mode=None, **settings):
+def train(
+  output_dir,
+  dropout=0.0,
+  pause=0.0,
+  mode=None,
+  num_hidden_layers=CONFIG["num_hidden_layers"],
+  evaluates=True,
+  **settings,
+):
   config = modeling.BertConfig.from_dict(
     {
       **CONFIG,
+      "num_hidden_layers": num_hidden_layers,
       "hidden_dropout_prob": dropout,
       "attention_probs_dropout_prob": dropout,
     }
@@ -98,7 +107,7 @@ def train(output_dir, dropout=0.0, pause=0.0, mode=None, **settings):
     known_mode = lambda *_: getattr(compilation, mode.upper())  # noqa: E731
   with unittest.mock.patch.object(tuning, "known_mode", known_mode):
     runner.train(lambda steps_done: input_fn(steps_done, pause))
-  if runner.was_interrupted:
+  if runner.was_interrupted or not evaluates:
     return
   results_by_name = runner.evaluate_checkpoint(input_fn(1000), num_steps=3)
   outputs = next(runner.predict(input_fn(2000).take(1)))

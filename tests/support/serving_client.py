@@ -31,6 +31,8 @@ class Running:
 
     async def serve():
       self._loop, self._stopped = asyncio.get_running_loop(), asyncio.Event()
+      # Tests hold batches back, which must not refuse other requests.
+      config.setdefault("max_expected_wait_s", 600.0)
       settings = server_config.ServerConfig(port=0, **config)
       async with application.running(models, settings) as (server, url):
         self.server = server

@@ -92,7 +92,6 @@ def test_invalid_grids_are_refused(grid, expected):
   assert expected in str(error.value)
 
 
-@pytest.mark.slow
 def test_every_cell_and_seed_is_run_and_compared(tmp_path, recorder):
   sweep(make_training_config(tmp_path), recorder, GRID, 2)
   assert len(recorder) == 8

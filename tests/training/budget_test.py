@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from bert_tf import checkpoint_names, checkpoints
 from bert_tf.training import budget, curves
@@ -91,6 +92,16 @@ def test_a_run_ends_with_its_time_and_the_rate_at_zero(tmp_path, clock):
   assert reader.get("train_seconds") == 40.0
   assert checkpoint_names.parameters(reader.shapes) == ["bert/unused", "bert/w"]
   assert train(tmp_path) == step  # The budget is used up.
+
+
+def test_variables_on_several_devices_hold_the_time(clock):
+  with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
+    schedule = budget.TimedWarmupLinearDecay(1.0, 10.0)
+    schedule.seconds_done.assign(4.0)
+    run = budget.TimeBudget(schedule)
+    run.begin(3)
+    run.count(4, 1.0)
+  assert run.steps_left(4) == 5  # The clock reads 1 s after its start.
 
 
 def test_a_killed_run_resumes_with_the_remaining_time(

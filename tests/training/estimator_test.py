@@ -143,6 +143,14 @@ def test_a_signal_saves_and_the_same_call_resumes(tmp_path, number):
   )
 
 
+def test_any_second_signal_ends_the_process():
+  with estimator.StopSignals() as stop:
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert stop.received == "SIGTERM"
+    with pytest.raises(KeyboardInterrupt):
+      os.kill(os.getpid(), signal.SIGINT)
+
+
 @pytest.mark.parametrize("when", ["evaluating", "saving"])
 @pytest.mark.parametrize("patience", [0, 2])
 def test_a_signal_after_the_last_steps_counts_too(

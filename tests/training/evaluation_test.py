@@ -87,9 +87,12 @@ def test_only_the_chief_writes(tmp_path, monkeypatch):
   def evaluate(is_chief, folder):
     monkeypatch.setattr(distribution, "is_chief", lambda: is_chief)
     results = {"f1": 0.5, "global_step": 4}
-    evaluation.PeriodicEvaluation(
-      lambda: results, str(folder), 2, "f1", 0, 0
-    ).run({"w": np.ones(1), "global_step": np.int64(4)})
+    config = training_config.TrainConfig(
+      output_dir=str(folder), eval_every_steps=2, best_metric="f1"
+    )
+    evaluation.PeriodicEvaluation(lambda: results, config, 0).run(
+      {"w": np.ones(1), "global_step": np.int64(4)}
+    )
 
   # The worker may start before the chief has made the folder.
   evaluate(False, tmp_path / "out")

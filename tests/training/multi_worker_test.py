@@ -13,6 +13,14 @@ from bert_tf import checkpoints
 from tests.support import checkout, scale_run
 
 pytestmark = pytest.mark.slow
+# The gradients of one layer show whether the workers share them.
+ONE_LAYER = {"num_hidden_layers": 1}
+DROPOUT = {
+  **scale_run.DROPOUT,
+  **ONE_LAYER,
+  "save_checkpoints_steps": 5,
+  "evaluates": False,
+}
 
 
 def environments():
@@ -51,16 +59,15 @@ def start_both(start_python):
 def folder(tmp_path_factory, start_python, start_both):
   """The folder of runs of two workers, and a run of one worker."""
   folder = tmp_path_factory.mktemp("runs")
-  dropout = {**scale_run.DROPOUT, "save_checkpoints_steps": 5}
   runs = {
-    "workers": {},
-    "workers_micro_2": {"gradient_accumulation_steps": 2},
-    "dropout": dropout,
+    "workers": ONE_LAYER,
+    "workers_micro_2": {**ONE_LAYER, "gradient_accumulation_steps": 2},
+    "dropout": DROPOUT,
   }
   workers = start_both(folder, runs)
   for log in map(scale_run.finish, workers):
     assert "Waiting for the 2 workers of TF_CONFIG." in log
-  alone = scale_run.start(start_python, folder, "one", 1, {"whole": {}})
+  alone = scale_run.start(start_python, folder, "one", 1, {"whole": ONE_LAYER})
   scale_run.finish(alone)
   return folder
 
@@ -84,8 +91,7 @@ def wait_for(path, processes):
 def test_a_signal_to_one_worker_ends_both_and_both_resume(
   folder, start_both, tmp_path, number
 ):
-  settings = {**scale_run.DROPOUT, "save_checkpoints_steps": 5}
-  workers = start_both(tmp_path, {"run": {**settings, "pause": 1.0}})
+  workers = start_both(tmp_path, {"run": {**DROPOUT, "pause": 1.0}})
   wait_for(tmp_path / "run" / "model.ckpt-5.index", workers)
   workers[1].send_signal(number)
   logs = [process.communicate(timeout=600)[1] for process in workers]
@@ -96,7 +102,7 @@ def test_a_signal_to_one_worker_ends_both_and_both_resume(
     assert [process.returncode for process in workers] == [0, 0]
     assert all("Stopped by SIGTERM at step" in log for log in logs)
   assert not (tmp_path / "run" / "model.ckpt-20.index").exists()
-  for log in map(scale_run.finish, start_both(tmp_path, {"run": settings})):
+  for log in map(scale_run.finish, start_both(tmp_path, {"run": DROPOUT})):
     assert "Resuming from" in log
   # A sum of two numbers does not depend on their order.
   expected = scale_run.tensors(folder / "dropout")

@@ -14,9 +14,9 @@ STATIC = {"x": tf.TensorSpec([4], tf.float32)}
 ANY_WIDTH = {"x": tf.TensorSpec([4, None], tf.float32)}
 
 
-def known(output_dir, spec=STATIC, num_train_steps=200, use_xla=None):
+def known(output_dir, spec=STATIC, num_train_steps=200, **settings):
   config = training_config.TrainConfig(
-    output_dir=str(output_dir), num_train_steps=num_train_steps, use_xla=use_xla
+    output_dir=str(output_dir), num_train_steps=num_train_steps, **settings
   )
   return tuning.known_mode(config, spec)
 
@@ -52,6 +52,12 @@ def test_only_long_runs_with_static_shapes_are_timed(tmp_path):
   assert known(tmp_path) is None
   assert known(tmp_path, num_train_steps=199) is compilation.PLAIN
   assert known(tmp_path, ANY_WIDTH) is compilation.PLAIN
+
+
+def test_a_deterministic_run_is_not_timed(tmp_path):
+  assert known(tmp_path, deterministic=True) is compilation.PLAIN
+  mode = known(tmp_path, deterministic=True, use_xla=True)
+  assert mode is compilation.WHOLE
 
 
 def test_accelerators_always_compile(tmp_path, monkeypatch):

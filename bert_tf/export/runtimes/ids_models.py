@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_text  # noqa: F401  # Registers ops of SavedModels.
 
 from bert_tf import checkpoint_names, checkpoints
 from bert_tf.export import saved_models

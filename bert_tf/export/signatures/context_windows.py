@@ -6,7 +6,6 @@ The windows are the same as those of tasks/squad/windows.py.
 from typing import NamedTuple
 
 import tensorflow as tf
-import tensorflow_text as tf_text
 
 from bert_tf.export.text_ops import bert_tokenizer
 from bert_tf.modeling import Tensor
@@ -68,7 +67,9 @@ class Windower:
 
   def pieces(self, context: Tensor) -> Pieces:
     """Returns the word pieces of a context, string []."""
-    words, word_starts, word_ends = tf_text.regex_split_with_offsets(
+    import tensorflow_text
+
+    words, word_starts, word_ends = tensorflow_text.regex_split_with_offsets(
       context[None], WHITE_SPACE
     )
     words, word_starts, word_ends = (

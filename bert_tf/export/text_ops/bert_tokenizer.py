@@ -6,13 +6,14 @@ needs neither Python nor other files to run it.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_text
 
 from bert_tf import distribution, model_folder, tokenization
 from bert_tf.export.text_ops import plain_words, word_splitter
+from bert_tf.files import errors
 from bert_tf.formats import tokenizer_files
 from bert_tf.model_folder import letter_case
 
@@ -64,6 +65,7 @@ class BertTokenizer(tf.Module):
   Raises:
     ValueError: if the ids of `vocab` are not 0, 1, 2 ..., [UNK] is missing, or
       a token is longer than 256 bytes or contains U+0000.
+    ImportError: if tensorflow-text is missing.
   """
 
   def __init__(
@@ -82,10 +84,10 @@ class BertTokenizer(tf.Module):
       self.vocab
     ).max_input_chars_per_word
     with tf.device("CPU"):
+      self._wordpiece = _wordpiece_tokenizer(vocab, self._max_word_chars)
       self._splitter = word_splitter.WordSplitter(
         do_lower_case, self.strip_accents
       )
-      self._wordpiece = _wordpiece_tokenizer(vocab, self._max_word_chars)
     distribution.hide_first_notes()
 
   @tf.function(input_signature=[_TEXTS], autograph=False)
@@ -201,6 +203,8 @@ class BertTokenizer(tf.Module):
         f"max_seq_length {max_seq_length} has no room for [CLS] and [SEP]; "
         f"raise it to {len(segments) + 1} or more."
       )
+    import tensorflow_text
+
     special_ids = tokenization.convert_by_vocab(self.vocab, ["[CLS]", "[SEP]"])
     with tf.device("CPU"):
       ids, segment_ids = tensorflow_text.combine_segments(
@@ -285,10 +289,12 @@ def character_offsets(
     return byte_offsets.with_values(indices - firsts)
 
 
-def _wordpiece_tokenizer(
-  vocab: Mapping[str, int], max_word_chars: int
-) -> tensorflow_text.FastWordpieceTokenizer:
-  """Returns the WordPiece tokenizer; raises ValueError for a bad vocabulary."""
+def _wordpiece_tokenizer(vocab: Mapping[str, int], max_word_chars: int) -> Any:
+  """Returns the FastWordpieceTokenizer of tensorflow-text.
+
+  Raises ValueError for a bad vocabulary.
+  """
+  text_ops = errors.import_tensorflow_text("a model that takes texts")
   if list(vocab.values()) != list(range(len(vocab))):
     raise ValueError(
       "The ids of the vocabulary are not 0, 1, 2 ... in order; pass the result "
@@ -303,7 +309,7 @@ def _wordpiece_tokenizer(
   max_word_bytes = 4 * max_word_chars
   no_pretokenization, support_detokenization = True, False
   try:
-    model = tensorflow_text.build_fast_wordpiece_model(
+    model = text_ops.build_fast_wordpiece_model(
       list(vocab),
       max_word_bytes,
       "##",
@@ -316,7 +322,7 @@ def _wordpiece_tokenizer(
       f"The vocabulary cannot be compiled: {' '.join(str(error).split())} "
       "Replace that token by an [unused] one."
     ) from None
-  return tensorflow_text.FastWordpieceTokenizer(
+  return text_ops.FastWordpieceTokenizer(
     model_buffer=tf.constant(np.frombuffer(model, np.uint8)),
     token_out_type=tf.int32,
   )

@@ -6,7 +6,6 @@ stay whole.
 """
 
 import tensorflow as tf
-import tensorflow_text
 
 from bert_tf.export.text_ops import word_splitter
 
@@ -83,6 +82,8 @@ def _core(words: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 def _signs(texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
   """Returns start and end of each sign in texts, int64 [W, (signs)]."""
+  import tensorflow_text
+
   _, begin, end = tensorflow_text.regex_split_with_offsets(
     texts, _SIGN, keep_delim_regex_pattern=_SIGN
   )

@@ -23,7 +23,7 @@ TASK_NAMES = (
   "AX",
   "XNLI",
 )
-FILE_FORMATS = ("tsv", "csv", "jsonl")
+FILE_FORMATS = ("tsv", "csv", "jsonl", "parquet")
 
 # Separates the labels in a multilabel cell.
 LABEL_SEPARATOR = "|"
@@ -40,47 +40,61 @@ class ClassificationConfig(config.FineTuningConfig):
 
   train: training_config.FreezingTrainConfig
   data_dir: str = settings.setting(
-    help="Folder with the task's files, such as train.tsv.", original=True
+    help="Folder with the task's files, such as train.tsv, or with Hugging "
+    "Face's Parquet files of GLUE.",
+    original=True,
+    topic=settings.DATA,
   )
   task_name: str | None = settings.setting(
     None,
     f"The task: {', '.join(TASK_NAMES)}, in any case; or, for your own train, "
     f"dev and test files, {', '.join(FILE_FORMATS)}.",
     original=True,
+    topic=settings.DATA,
+    alternatives=("processor",),
   )
   processor: str | None = settings.setting(
     None,
     "MODULE:CLASS, a class of yours with the methods of the original's "
     "DataProcessor. It supplies examples and labels; task_name is then only a "
     "name. The module may be a file in the current folder.",
+    topic=settings.DATA,
   )
-  xnli_language: str = settings.setting("zh", "The language of XNLI's texts.")
+  xnli_language: str = settings.setting(
+    "zh", "The language of XNLI's texts.", topic=settings.DATA
+  )
   problem_type: str = settings.setting(
     "classification",
     "Own data: the kind of label: a class, a number, or several labels with "
     f"{LABEL_SEPARATOR} between them (in jsonl a list).",
     choices=run_info.PROBLEM_TYPES,
+    topic=settings.DATA,
   )
   text_a_column: str = settings.setting(
     "text",
     "Own data: the column of the text. Its name in the header (in jsonl the "
     "key), or its number from 0 in files without a header.",
+    topic=settings.DATA,
   )
   text_b_column: str | None = settings.setting(
-    None, "Own data: the column of the second text of a pair."
+    None,
+    "Own data: the column of the second text of a pair.",
+    topic=settings.DATA,
   )
   label_column: str = settings.setting(
-    "label", "Own data: the column of the label."
+    "label", "Own data: the column of the label.", topic=settings.DATA
   )
   skip_bad_rows: bool = settings.setting(
     False,
     "Whether to skip and count faulty rows of the train and dev files, instead "
     "of stopping at the first.",
+    topic=settings.DATA,
   )
   group_by_length: bool = settings.setting(
     True,
     "Whether training batches hold examples of similar length, which avoids "
     "padding. Examples are sorted within every 8 batches.",
+    topic=settings.DEVICES,
   )
   long_text: str | None = settings.setting(
     None,
@@ -91,6 +105,7 @@ class ClassificationConfig(config.FineTuningConfig):
     "by the mean of their logits. Pairs allow only truncate.",
     choices=LONG_TEXT_MODES,
     fallback="truncate",
+    topic=settings.DATA,
   )
 
   def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Reads labelled texts from TSV, CSV and JSON-lines files."""
+"""Reads labelled texts from TSV, CSV, JSON-lines and Parquet files."""
 
 import dataclasses
 import json
@@ -62,6 +62,7 @@ class Split:
   num_columns: int | None = None
   # (column, value) of the rows to read; None for all rows.
   only: tuple[Column, str] | None = None
+  other_files: tuple[str, ...] = ()  # Further shards, in Parquet.
 
   def columns(self) -> list[Column]:
     """Returns the columns that are read."""
@@ -132,7 +133,7 @@ def own_files(
 
   Raises:
     ValueError: if numbers and names of columns are mixed, if there are numbers
-      with JSON lines, or if there is no column for the text or the label.
+      with JSON lines or Parquet, or if the text or the label has no column.
   """
   text_a, text_b, label = tables.parse_columns(
     file_format, (text_a_column, text_b_column, label_column)
@@ -163,7 +164,27 @@ def read_examples(
       empty text or an unknown label; names file and line. Also if the file
       holds no example.
   """
-  path = os.path.join(data_dir, split.file)
+  examples: tables.Examples[InputExample] = tables.Examples()
+  for file in (split.file, *split.other_files):
+    path = os.path.join(data_dir, file)
+    first = len(examples) + examples.num_dropped
+    shard = _read_file(path, split, layout, skip_bad_rows, first)
+    examples += shard
+    examples.num_dropped += shard.num_dropped
+  if not examples:
+    wanted = f" with {split.only[0]} {split.only[1]!r}" if split.only else ""
+    raise ValueError(f"{path} holds no example{wanted}.")
+  return examples
+
+
+def _read_file(
+  path: str,
+  split: Split,
+  layout: FileLayout,
+  skip_bad_rows: bool,
+  num_before: int,
+) -> tables.Examples[InputExample]:
+  """Returns the examples of a file; num_before counts the rows before it."""
   table = tables.Table(
     path, layout.file_format, split.columns(), layout.name, split.num_columns
   )
@@ -171,13 +192,9 @@ def read_examples(
   def convert(line: int, row: Row) -> InputExample | None:
     if split.only and tables.get_cell(row, split.only[0]) != split.only[1]:
       return None
-    return _example(row, line, split, layout)
+    return _example(row, num_before + line, split, layout)
 
-  examples = tables.read(table, convert, skip_bad_rows)
-  if not examples:
-    wanted = f" with {split.only[0]} {split.only[1]!r}" if split.only else ""
-    raise ValueError(f"{path} holds no example{wanted}.")
-  return examples
+  return tables.read(table, convert, skip_bad_rows)
 
 
 def infer_labels(examples: Sequence[InputExample]) -> tuple[str, ...]:

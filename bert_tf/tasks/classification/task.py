@@ -19,6 +19,7 @@ from bert_tf.tasks.classification import (
   examples,
   glue,
   metrics,
+  parquet_layouts,
   processors,
   records,
 )
@@ -52,14 +53,18 @@ def file_layout(config: config_lib.ClassificationConfig) -> examples.FileLayout:
   assert config.task_name is not None
   file_format = config.task_name.lower()
   if file_format not in config_lib.FILE_FORMATS:
-    return glue.get_task(config.task_name, config.xnli_language)
-  return examples.own_files(
+    layout = glue.get_task(config.task_name, config.xnli_language)
+    return parquet_layouts.find_glue(layout, config.data_dir)
+  layout = examples.own_files(
     file_format,
     config.problem_type,
     config.text_a_column,
     config.text_b_column,
     config.label_column,
   )
+  if file_format == "parquet":
+    return parquet_layouts.find_own(layout, config.data_dir)
+  return layout
 
 
 def result_names(layout: examples.FileLayout) -> tuple[str, ...]:

@@ -61,17 +61,8 @@ class BiLstmModel(serialization.Configured, keras.Model):
       layer = bilstm.make(size, _UNITS, f"bilstm_{i}", self.dtype_policy)
       self.bilstms.append(layer)
       size = 2 * _UNITS
-    self.output_weights = keras.Variable(
-      head_layers.task_initializer(),
-      shape=(num_labels, size),
-      dtype=self.variable_dtype,
-      name="output_weights",
-    )
-    self.output_bias = keras.Variable(
-      keras.initializers.Zeros(),
-      shape=(num_labels,),
-      dtype=self.variable_dtype,
-      name="output_bias",
+    self.output_weights, self.output_bias = head_layers.make_output_layer(
+      num_labels, size, self.variable_dtype
     )
     self.built = True
 

@@ -36,7 +36,10 @@ class NerConfig(config.FineTuningConfig):
   task: ClassVar[str] = "ner"
 
   data_dir: str = settings.setting(
-    "", "Folder of files that are given without an absolute path."
+    "",
+    "Folder of files that are given without an absolute path.",
+    topic=settings.DATA,
+    main=True,
   )
   train_file: str = settings.setting(
     "train.txt",
@@ -44,29 +47,36 @@ class NerConfig(config.FineTuningConfig):
     "B-TYPE, I-TYPE) in the last column, tabs or spaces between columns, a "
     "blank line after each sentence, and optionally a -DOCSTART- line before "
     "each document. Its types are the labels. CoNLL-2003's name is eng.train.",
+    topic=settings.DATA,
   )
   dev_file: str = settings.setting(
-    "dev.txt", "File to evaluate on; CoNLL-2003's is eng.testa."
+    "dev.txt",
+    "File to evaluate on; CoNLL-2003's is eng.testa.",
+    topic=settings.DATA,
   )
   test_file: str = settings.setting(
     "test.txt",
     "File to predict; CoNLL-2003's is eng.testb. It may lack tags.",
+    topic=settings.DATA,
   )
   word_column: int = settings.setting(
     0,
     "The column of the words, counted from 0; negative numbers count from the "
     "last column, -1.",
+    topic=settings.DATA,
   )
   tag_column: int = settings.setting(
     -1,
     "The column of the tags, counted as word_column; equal to word_column if "
     "there are no tags.",
+    topic=settings.DATA,
   )
   tag_scheme: str = settings.setting(
     "auto",
     "auto reads IOB1 and IOB2: an I- that does not continue an entity begins "
     "one. iob2 rejects such an I-. The output is always IOB2.",
     choices=TAG_SCHEMES,
+    topic=settings.DATA,
   )
   document_context: bool | None = settings.setting(
     None,
@@ -74,6 +84,7 @@ class NerConfig(config.FineTuningConfig):
     "as in the paper. Documents begin at -DOCSTART- lines; without such lines, "
     "the file is one document.",
     fallback=False,
+    topic=settings.DATA,
   )
   approach: str = settings.setting(
     "fine_tuning",
@@ -82,12 +93,14 @@ class NerConfig(config.FineTuningConfig):
     "them, with batches of sentences and a default learning_rate of "
     f"{FEATURE_LEARNING_RATE}.",
     choices=APPROACHES,
+    topic=settings.MODEL,
   )
   feature_layers: str = settings.setting(
     "concat_last_four",
     "For --approach=features: BERT's layers to use, as in table 7 of the "
-    "paper. The weights of a sum are learned.",
+    f"paper: {', '.join(FEATURE_LAYERS)}. The weights of a sum are learned.",
     choices=tuple(FEATURE_LAYERS),
+    topic=settings.MODEL,
   )
   # Folder of word vectors that several runs share; None for output_dir.
   feature_dir: str | None = None

@@ -15,8 +15,6 @@ from keras import ops
 
 from bert_tf import checkpoints, modeling
 from bert_tf.data import input_pipeline, record_cache, records
-from bert_tf.files import paths
-from bert_tf.formats import hugging_face
 from bert_tf.kernels import onednn_layer_norm
 from bert_tf.modeling import Tensor
 from bert_tf.tasks import batches as batches_lib
@@ -183,18 +181,3 @@ def _padded(rows: tf.RaggedTensor, width: tf.Tensor) -> tf.Tensor:
   """Returns [B, W], the rows padded with 0."""
   padded = rows.to_tensor(shape=tf.stack([-1, width]))
   return tf.reshape(padded, [-1, width])
-
-
-def checkpoint_hash(path: str) -> str:
-  """Returns a hash of a checkpoint's index, which has a checksum per tensor.
-
-  A safetensors file has no checksums, so the whole file is hashed.
-
-  Raises:
-    ValueError: if there is no such checkpoint.
-  """
-  weights = checkpoints.CheckpointReader(path).path
-  if weights.endswith(hugging_face.SUFFIX):
-    return paths.sha256(weights)
-  prefix = checkpoints.prefix_to_read(weights)
-  return record_cache.content_hash(paths.read_bytes(f"{prefix}.index").hex())

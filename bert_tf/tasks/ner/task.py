@@ -12,7 +12,7 @@ import numpy as np
 from bert_tf import heads, losses, modeling, tokenization
 from bert_tf.data import input_pipeline, record_cache
 from bert_tf.files import paths
-from bert_tf.model_folder import run_info
+from bert_tf.model_folder import fingerprint, run_info
 from bert_tf.tasks import base, fine_tuning, splits
 from bert_tf.tasks import batches as batches_lib
 from bert_tf.tasks.ner import bilstm, examples, feature_based, metrics, records
@@ -215,7 +215,7 @@ class NerTask(base.Task[Sentence, Tagged]):
         "max_seq_length": self.max_seq_length,
         "document_context": self.document_context,
         "bert_config": self.bert_config.to_dict(),
-        "init_checkpoint": feature_based.checkpoint_hash(init_checkpoint),
+        "init_checkpoint": fingerprint.hash_weights(init_checkpoint),
         "feature_layers": layers,
       },
     )

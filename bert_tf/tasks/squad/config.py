@@ -20,6 +20,8 @@ class WindowConfig:
     minimum=1,
     original=True,
     fallback=384,
+    topic=settings.DATA,
+    main=True,
   )
   doc_stride: int = settings.setting(
     None,
@@ -27,6 +29,7 @@ class WindowConfig:
     minimum=1,
     original=True,
     fallback=128,
+    topic=settings.DATA,
   )
   max_query_length: int = settings.setting(
     None,
@@ -34,6 +37,7 @@ class WindowConfig:
     minimum=1,
     original=True,
     fallback=64,
+    topic=settings.DATA,
   )
 
   def __post_init__(self) -> None:
@@ -69,29 +73,33 @@ class DecodingConfig:
     "Number of starts, ends and answers to consider and to write.",
     minimum=1,
     original=True,
+    topic=settings.EVALUATION,
   )
   max_answer_length: int = settings.setting(
     30,
     "Maximum word pieces of an answer.",
     minimum=1,
     original=True,
+    topic=settings.EVALUATION,
   )
   version_2_with_negative: bool = settings.setting(
     None,
     "Whether some questions have no answer, as in SQuAD 2.0.",
     original=True,
     fallback=False,
+    topic=settings.DATA,
+    main=True,
   )
   null_score_diff_threshold: float = settings.setting(
     0.0,
     'Predicts "no answer" if its score exceeds the best answer\'s by more than '
     "this.",
     original=True,
+    topic=settings.EVALUATION,
   )
 
 
 DEFAULT_WINDOWS = settings.resolve(WindowConfig(), None, "")
-DEFAULT_DECODING = settings.resolve(DecodingConfig(), None, "")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -103,24 +111,37 @@ class SquadConfig(WindowConfig, DecodingConfig, config.FineTuningConfig):
   # The scores are those of the predictions, so there is no --do_eval.
   # predict_batch_size also applies to evaluations.
   do_eval: bool = False
+  do_predict: bool = settings.setting(
+    False,
+    "Whether to answer the questions of predict_file and to score the answers.",
+    original=True,
+    topic=settings.STEPS,
+    main=True,
+  )
   eval_batch_size: int = 8
   train_file: str | None = settings.setting(
-    None, "SQuAD JSON to train on.", original=True
+    None,
+    "SQuAD JSON to train on.",
+    original=True,
+    topic=settings.DATA,
+    main=True,
   )
   predict_file: str | None = settings.setting(
-    None, "SQuAD JSON to answer.", original=True
+    None, "SQuAD JSON to answer.", original=True, topic=settings.DATA, main=True
   )
   verbose_logging: bool = settings.setting(
     False,
     "Whether to log every fault of the data, and every answer that cannot be "
     "aligned with its context.",
     original=True,
+    topic=settings.DATA,
   )
   cut_padding: bool = settings.setting(
     False,
     "Whether to pad batches only to their longest window, and to train on "
     "windows of similar length together, which is faster. The original's "
     "softmax includes the padding, so scores differ slightly.",
+    topic=settings.DEVICES,
   )
 
   def __post_init__(self) -> None:

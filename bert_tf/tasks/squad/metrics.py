@@ -248,6 +248,6 @@ def _read_values(path: str, kind: type | tuple[type, ...]) -> dict[str, Any]:
   if not isinstance(values, dict):
     raise ValueError(f"{path} is not an object of {expected} by question id.")
   for qas_id, value in values.items():
-    if not isinstance(value, kind):
+    if not isinstance(value, kind) or isinstance(value, bool):
       raise ValueError(f"{path}: {qas_id} is {value!r}, expected {expected}.")
   return values

@@ -103,8 +103,9 @@ class SquadTask(base.Task[SquadExample, Questions]):
       )
     if self.needs_answers and metrics.correct_answers(questions) is None:
       raise ValueError(
-        f"{path} has no answers to evaluate by; leave out `eval_every_steps` "
-        "or give another `predict_file`."
+        f"{path} has questions without answers, so it cannot be evaluated: "
+        "leave out `do_eval` and `eval_every_steps` or give another "
+        "`predict_file`."
       )
     return questions
 

@@ -23,29 +23,37 @@ class SwagConfig(config.FineTuningConfig):
     help="Folder with SWAG's train.csv, val.csv and test.csv, or with your own "
     "train, dev and test files, whose suffix is --task_name.",
     original=True,
+    topic=settings.DATA,
   )
   task_name: str = settings.setting(
-    "swag", f"swag, or the format of your own data: {', '.join(FILE_FORMATS)}."
+    "swag",
+    f"swag, or the format of your own data: {', '.join(FILE_FORMATS)}.",
+    topic=settings.DATA,
+    main=True,
   )
   context_column: str = settings.setting(
     "context",
     "Own data: the column of the first text, sentence A. Its name in the "
     "header (in jsonl the key), or its number from 0 in files without a "
     "header.",
+    topic=settings.DATA,
   )
   question_column: str | None = settings.setting(
     None,
     "Own data: the column of a text to put before every choice, with a space "
     "between them. Default: none.",
+    topic=settings.DATA,
   )
   choice_columns: tuple[str, ...] | None = settings.setting(
     None,
     "Own data: the columns of the choices, with commas between them. In jsonl, "
     "a single key may hold a list of texts.",
+    topic=settings.DATA,
   )
   label_column: str = settings.setting(
     "label",
     "Own data: the column of the right choice. The test file may lack it.",
+    topic=settings.DATA,
   )
   label_type: str = settings.setting(
     "number",
@@ -53,11 +61,13 @@ class SwagConfig(config.FineTuningConfig):
     "number, counted from 0; number_from_1; letter, A for the first; text, the "
     "choice itself.",
     choices=LABEL_TYPES,
+    topic=settings.DATA,
   )
   skip_bad_rows: bool = settings.setting(
     False,
     "Whether to skip and count faulty rows of the train and dev files, instead "
     "of stopping at the first.",
+    topic=settings.DATA,
   )
 
 

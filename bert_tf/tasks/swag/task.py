@@ -99,6 +99,10 @@ class SwagTask(base.Task[ChoiceExample, Sequence[ChoiceExample]]):
     self.num_choices[split] = len(examples[0].choices)
     return examples
 
+  def sequences_per_input(self, split: str) -> int:
+    """Returns the number of choices of an example."""
+    return self.num_choices[split]
+
   def num_inputs(self, data: Sequence[ChoiceExample]) -> int:
     """Returns the number of examples."""
     return len(data)

@@ -128,6 +128,7 @@ def test_scripts_of_peers_exist():
     assert not program.is_peer or pathlib.Path(program.script) in paths
 
 
+@pytest.mark.slow
 def test_the_command_measures_installed_programs(tmp_path, run_script):
   path = tmp_path / "bert_config.json"
   path.write_text(json.dumps(SIZES))

@@ -2,22 +2,18 @@
 
 import pathlib
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from bert_tf import checkpoints, modeling
-from bert_tf.convert import convert, pretrained
-from bert_tf.export import config as export_config
-from bert_tf.export import export
 from bert_tf.tasks.ner import bilstm as ner_bilstm
 from bert_tf.tasks.ner import config as ner_config
 from bert_tf.tasks.ner import examples as ner_data
 from bert_tf.tasks.ner import feature_based as ner_vectors
 from bert_tf.tasks.ner import task as ner
 from bert_tf.training import curves
-from tests.support import ner_files, runs, tiny_models
+from tests.support import ner_files, runs
 
 TINY = pathlib.Path(__file__).resolve().parents[2] / "golden" / "tiny"
 CHECKPOINT = str(TINY / "bert_model.ckpt")
@@ -115,41 +111,6 @@ def test_vectors_of_the_same_examples_are_reused(tmp_path):
   assert not reads and pathlib.Path(path).read_bytes() == before
   ner_vectors.write_records(path, sentences(3), LABELS, vectors, {"a": 2})
   assert len(reads) == 3 and pathlib.Path(path).read_bytes() != before
-
-
-def exported(run, folder):
-  config = export_config.ExportConfig(
-    init_checkpoint=str(run), export_dir=str(folder), with_text=False
-  )
-  export.run(config)
-  return str(folder)
-
-
-def converted(run, folder):
-  source = pretrained.ModelSource(str(run))
-  convert.convert(source, "original", str(folder), "hf")
-  return str(folder / "model.safetensors")
-
-
-FORMATS = {
-  "run": lambda run, folder: str(run),
-  "hf": converted,
-  "saved_model": exported,
-}
-
-
-@pytest.mark.parametrize("kind", FORMATS)
-def test_the_hash_of_a_model_depends_on_its_values_in_any_format(
-  tmp_path, kind
-):
-  hashes = []
-  for seed in (1, 2):
-    keras.utils.set_random_seed(seed)
-    model = modeling.BertModel(tiny_models.CONFIG)
-    run = tiny_models.write_run(tmp_path / f"run{seed}", model)
-    path = FORMATS[kind](run, tmp_path / str(seed))
-    hashes += [ner_vectors.checkpoint_hash(path) for _ in range(2)]
-  assert hashes[0] == hashes[1] != hashes[2] == hashes[3]
 
 
 def lstm(x, kernel, recurrent, bias):

@@ -176,6 +176,7 @@ def test_the_script_prints_scores_and_thresholds(
     ('{"z": "a"}', "{}", "p.json answers no question of"),
     ('{"q": "a"}', '{"q": 1}', "o.json lacks 2 questions"),
     ('{"q": "a"}', '{"q": "1"}', "o.json: q is '1', expected a number"),
+    ('{"q": "a"}', '{"q": true}', "o.json: q is True, expected a number"),
   ],
 )
 def test_other_json_files_are_refused(

@@ -7,8 +7,7 @@ import math
 import pytest
 import tensorflow as tf
 
-from bert_tf import heads, modeling
-from bert_tf.convert import model_size
+from bert_tf import heads, model_size, modeling
 from tests.support import runs
 
 BASE = modeling.BertConfig(vocab_size=30522, type_vocab_size=2)

@@ -24,7 +24,7 @@ class Term:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BatchSizes:
-  """The sizes of a training batch."""
+  """The sizes of a batch."""
 
   train_batch_size: int = 32
   max_seq_length: int = 128
@@ -130,9 +130,7 @@ def training_memory(
   weights = _FLOAT_BYTES * total(
     [*encoder_parameters(config), *pretraining_parameters(config)]
   )
-  h, length = config.hidden_size, batch.max_seq_length
-  inputs = config.num_hidden_layers * batch.train_batch_size
-  scores = config.num_attention_heads * length * length
+  layers = config.num_hidden_layers
   return [
     Term("weights", "4 bytes each", weights),
     Term("two moments of Adam", "8 bytes", 2 * weights),
@@ -140,9 +138,36 @@ def training_memory(
     Term(
       "activations",
       "L B (64 S H + 8 A S^2)",
-      inputs * (64 * length * h + 8 * scores),
+      layers * _layer_bytes(config, batch),
     ),
   ]
+
+
+def inference_memory(
+  config: modeling.BertConfig, batch: BatchSizes
+) -> list[Term]:
+  """Returns an estimate of the bytes of a forward pass in float32.
+
+  Counts the activations of one layer, as `training_memory` does. The pass needs
+  them only until the next layer is computed.
+  """
+  weights = _FLOAT_BYTES * total(encoder_parameters(config))
+  return [
+    Term("weights", "4 bytes each", weights),
+    Term(
+      "activations of one layer",
+      "B (64 S H + 8 A S^2)",
+      _layer_bytes(config, batch),
+    ),
+  ]
+
+
+def _layer_bytes(config: modeling.BertConfig, batch: BatchSizes) -> int:
+  """Returns the bytes of a layer's activations for a batch."""
+  length = batch.max_seq_length
+  scores = config.num_attention_heads * length * length
+  values = 64 * length * config.hidden_size + 8 * scores
+  return batch.train_batch_size * values
 
 
 def report(config: modeling.BertConfig, batch: BatchSizes) -> Iterator[str]:
@@ -164,7 +189,10 @@ def report(config: modeling.BertConfig, batch: BatchSizes) -> Iterator[str]:
   yield from _table(
     "Bytes in memory of such a training step, estimated", memory
   )
-  yield f"Bytes of weights for inference: {_FLOAT_BYTES * total(encoder):,}"
+  yield from _table(
+    "Bytes in memory of a prediction of such a batch, estimated",
+    inference_memory(config, batch),
+  )
   yield (
     f"Bytes of a checkpoint: {_FLOAT_BYTES * num_all:,}, with Adam's moments "
     f"{3 * _FLOAT_BYTES * num_all:,}"

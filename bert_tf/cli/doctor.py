@@ -1,0 +1,207 @@
+"""Checks Python, TensorFlow, devices and extras, and says how to mend them.
+
+bert-tf doctor | tee report.txt
+
+Prints a line for each check: ok, missing (an extra that is not installed),
+warning or error. Exits with status 1 if there is an error, since training
+cannot work then. Needs no model and trains nothing.
+"""
+
+import concurrent.futures
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import bert_tf
+from bert_tf.cli import (
+  doctor_machine,
+  doctor_packages,
+  doctor_probes,
+  doctor_rows,
+)
+from bert_tf.files import errors
+from bert_tf.kernels import backend
+
+# The oldest compute capability of GPUs with bfloat16 and TF32, Ampere.
+_AMPERE = [8, 0]
+
+_HIDE_GPUS = "train on the CPU meanwhile, with CUDA_VISIBLE_DEVICES=-1"
+
+
+def main() -> None:
+  """Prints the rows of all checks; exits with status 1 after an error."""
+  statuses = []
+  for row in _rows():
+    print(row, flush=True)
+    statuses.append(row.status)
+  num_errors = statuses.count(doctor_rows.ERROR)
+  num_warnings = statuses.count(doctor_rows.WARNING)
+  result = "cannot work" if num_errors else "can work"
+  print(f"Training {result}. Errors: {num_errors}, warnings: {num_warnings}.")
+  if num_errors:
+    sys.exit(1)
+
+
+def _rows() -> Iterator[doctor_rows.Row]:
+  """Yields the rows of all checks."""
+  yield doctor_rows.ok(doctor_packages.PACKAGE, bert_tf.__version__)
+  driver = doctor_machine.find_driver()
+  yield from doctor_machine.rows(driver, doctor_packages.python_versions())
+  yield _backend_row()
+  results = doctor_probes.run("tensorflow")
+  yield from _tensorflow_rows(results)
+  yield from doctor_packages.dependency_rows(("tensorflow", "keras"))
+  if "devices" in results.values:
+    yield from _device_rows(driver, results)
+  with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+    yield from pool.map(doctor_packages.extra_row, doctor_packages.extras())
+
+
+def _backend_row() -> doctor_rows.Row:
+  """Returns the row of Keras' backend."""
+  name = backend.name()
+  try:
+    if name != "tensorflow":
+      backend.check_installed()
+    backend.check_tensorflow()
+  except (ValueError, ImportError) as error:
+    return doctor_rows.error("Keras backend", str(error))
+  return doctor_rows.ok("Keras backend", name)
+
+
+def _tensorflow_rows(
+  results: doctor_probes.Results,
+) -> Iterator[doctor_rows.Row]:
+  """Yields the rows of TensorFlow and Keras."""
+  for name in ("tensorflow", "keras"):
+    needed = doctor_packages.find_requirement(name)
+    if name in results.values:
+      yield doctor_packages.version_row(needed)
+    elif name == "keras" and "tensorflow" not in results.values:
+      yield doctor_rows.error(name, "not imported, since TensorFlow is broken")
+    else:
+      fault = results.faults.get(name, results.faults.get("", ""))
+      mend = needed.install_command
+      if "SIGILL" in fault:
+        fault += ", an instruction such as AVX that the processor lacks"
+        mend = "use another machine, or build TensorFlow from source"
+      yield doctor_rows.error(name, fault, mend)
+
+
+def _device_rows(
+  driver: doctor_machine.Driver | None, results: doctor_probes.Results
+) -> Iterator[doctor_rows.Row]:
+  """Yields the rows of CUDA and of each device."""
+  build = results.values.get("build", {})
+  devices = results.values["devices"]
+  has_gpu = any(name.startswith("GPU") for name in devices)
+  libraries = results.values.get("libraries", [])
+  yield doctor_rows.ok("CUDA", _describe_cuda(build, libraries))
+  if driver and not has_gpu:
+    text = "TensorFlow sees no GPU, though the machine has NVIDIA's driver"
+    yield doctor_rows.warning("GPU", text, _find_hidden_gpu(build))
+  for name, details in devices.items():
+    yield _device_row(name, details, results)
+    yield from _kernel_rows(name, details, build)
+  if any(_is_ampere(details) for details in devices.values()):
+    text = "training uses it only with --precision=tf32"
+    if results.values.get("tf32"):
+      text += "; predictions use it, TensorFlow's default"
+    yield doctor_rows.ok("TF32", text)
+  else:
+    yield doctor_rows.ok("TF32", "no device for it, so float32 is exact")
+
+
+def _describe_cuda(build: Mapping[str, Any], libraries: Sequence[str]) -> str:
+  """Returns the versions of CUDA and cuDNN that are needed, and are there."""
+  if not build.get("is_cuda_build"):
+    return "this TensorFlow is built without CUDA"
+  text = (
+    f"built for CUDA {build.get('cuda_version')} and cuDNN "
+    f"{build.get('cudnn_version')}"
+  )
+  for name in ("nvidia-cuda-runtime-cu12", "nvidia-cudnn-cu12"):
+    version = doctor_packages.Requirement(name).version
+    text += f", {name} {version}" if version else ""
+  return f"{text}; loaded: {', '.join(libraries) or 'none'}"
+
+
+def _find_hidden_gpu(build: Mapping[str, Any]) -> str:
+  """Returns what makes TensorFlow see a GPU that the machine has."""
+  visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+  if visible is not None and not visible.strip("-1"):
+    return f"unset CUDA_VISIBLE_DEVICES, which is {visible!r}"
+  if not build.get("is_cuda_build"):
+    tensorflow = doctor_packages.find_requirement("tensorflow")
+    command = f"'tensorflow[and-cuda]{tensorflow.bounds}'"
+    return f"pip uninstall tensorflow-cpu; pip install {command}"
+  needed = doctor_packages.requirements("tensorflow", "and-cuda")
+  if any(package.version is None for package in needed):
+    return errors.format_install_command("gpu")
+  return (
+    "see which library is missing: TF_CPP_MIN_LOG_LEVEL=0 python -c 'import "
+    'tensorflow as tf; tf.config.list_physical_devices("GPU")\''
+  )
+
+
+def _device_row(
+  name: str, details: Mapping[str, Any], results: doctor_probes.Results
+) -> doctor_rows.Row:
+  """Returns the row of a device and its products."""
+  capability = details.get("compute_capability")
+  title = str(details.get("device_name", ""))
+  if capability:
+    title += f", compute capability {'.'.join(map(str, capability))}"
+  checks = [f"{name} {kind}" for kind in ("float32", "bfloat16", "XLA")]
+  works = [c.split()[1] for c in checks if c in results.values]
+  text = f"{title}: " if title else ""
+  text += f"products work in {', '.join(works)}" if works else "no product"
+  faults = {c.split()[1]: results.faults.get(c) for c in checks}
+  for kind, mend in (
+    ("float32", _HIDE_GPUS if name.startswith("GPU") else ""),
+    ("XLA", "set --nouse_xla"),
+    ("bfloat16", "set --precision=float32"),
+  ):
+    if faults[kind]:
+      row = doctor_rows.error if kind == "float32" else doctor_rows.warning
+      return row(name, f"{text}; {kind} fails: {faults[kind]}", mend)
+  if not works:
+    return doctor_rows.warning(name, "not checked after a crash")
+  return doctor_rows.ok(name, f"{text}; {_describe_bfloat16(name, details)}")
+
+
+def _describe_bfloat16(name: str, details: Mapping[str, Any]) -> str:
+  """Returns whether a device has units for bfloat16."""
+  if name.startswith("GPU"):
+    units = "tensor cores" if _is_ampere(details) else ""
+  else:
+    units = ", ".join(doctor_machine.find_bfloat16_units())
+  return f"bfloat16: {units or 'no units, so float32 is faster'}"
+
+
+def _is_ampere(details: Mapping[str, Any]) -> bool:
+  return list(details.get("compute_capability") or ()) >= _AMPERE
+
+
+def _kernel_rows(
+  name: str, details: Mapping[str, Any], build: Mapping[str, Any]
+) -> Iterator[doctor_rows.Row]:
+  """Yields a row for a GPU that is newer than TensorFlow's kernels."""
+  capability = details.get("compute_capability")
+  built = [c.split("_")[-1] for c in build.get("cuda_compute_capabilities", ())]
+  newest = max((int(c) for c in built if c.isdigit()), default=0)
+  if capability and newest and 10 * capability[0] + capability[1] > newest:
+    yield doctor_rows.warning(
+      name,
+      f"newer than the kernels of this TensorFlow, {newest / 10}; reported to "
+      "fail on Blackwell",
+      'read "Cards and versions" in docs/gpu.md',
+    )
+
+
+def run() -> None:
+  """Runs the command; never returns."""
+  from bert_tf.cli import command
+
+  command.run(main, __doc__)

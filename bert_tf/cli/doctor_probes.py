@@ -1,0 +1,214 @@
+"""Checks of `bert-tf doctor` that may crash, in a process of their own.
+
+  python -m bert_tf.cli.doctor_probes tensorflow
+  python -m bert_tf.cli.doctor_probes import MODULE...
+
+A check writes a line when it begins and one when it ends, so that the doctor
+knows which check crashed. TensorFlow ends the whole process if XLA cannot
+compile for a GPU, or if the processor lacks instructions.
+"""
+
+import functools
+import importlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+# Starts the lines for the doctor; packages may print others.
+_MARK = "doctor: "
+
+# Seconds until a process is given up. For a GPU without kernels, the driver
+# compiles all of them first.
+_TIMEOUT = 600
+
+# Rows and columns of the matrices to multiply. A product of ones is this number
+# in all entries, without rounding in every type.
+_SIZE = 256
+
+
+class Results(NamedTuple):
+  """The results of the checks of a process.
+
+  Attributes:
+    values: the value of each check that passed.
+    faults: the error of each check that failed or crashed.
+  """
+
+  values: dict[str, Any]
+  faults: dict[str, str]
+
+
+def run(*arguments: str) -> Results:
+  """Runs the checks of this module in a process; see above for arguments."""
+  environment = {
+    **os.environ,
+    # Finds the same packages, and none in the working directory.
+    "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+    "PYTHONSAFEPATH": "1",
+    "KERAS_BACKEND": "tensorflow",
+  }
+  try:
+    process = subprocess.run(
+      [sys.executable, "-m", "bert_tf.cli.doctor_probes", *arguments],
+      capture_output=True,
+      env=environment,
+      timeout=_TIMEOUT,
+    )
+  except subprocess.TimeoutExpired as error:
+    return _parse(error.stdout or b"", f"no answer in {_TIMEOUT} seconds")
+  return _parse(process.stdout, _describe_end(process))
+
+
+def _describe_end(process: subprocess.CompletedProcess[bytes]) -> str:
+  """Returns how a process ended, with its last words."""
+  status = process.returncode
+  end = f"the process ended with status {status}"
+  if status < 0:
+    end = f"the process crashed with {signal.Signals(-status).name}"
+  lines = process.stderr.decode(errors="replace").strip().splitlines()
+  return ": ".join([end, *lines[-1:]])
+
+
+def _parse(output: bytes, end: str) -> Results:
+  """Returns the results in the output of a process that ended in some way."""
+  results = Results({}, {})
+  for line in output.decode(errors="replace").splitlines():
+    if line.startswith(_MARK):
+      result = json.loads(line.removeprefix(_MARK))
+      name = result["check"]
+      # Overwritten when the check ends.
+      results.faults[name] = result.get("error", end)
+      if "value" in result:
+        results.values[name] = result["value"]
+        del results.faults[name]
+  if not results.values and not results.faults:
+    results.faults[""] = end
+  return results
+
+
+def main(kind: str, *modules: str) -> None:
+  """Checks TensorFlow, or imports modules."""
+  if kind == "tensorflow":
+    _check_tensorflow()
+  for module in modules:
+    _check(module, functools.partial(_import, module))
+
+
+def _import(module: str) -> None:
+  importlib.import_module(module)
+
+
+def _check(name: str, function: Callable[[], Any]) -> bool:
+  """Runs a check and writes its value or its error; returns whether it passed.
+
+  Broken packages raise errors of any type, also SystemExit.
+  """
+  _write({"check": name})
+  try:
+    value = function()
+  except (Exception, SystemExit) as error:
+    lines = str(error).strip().splitlines()
+    kind = type(error).__name__
+    _write({"check": name, "error": ": ".join([kind, *lines[:1]])})
+    return False
+  _write({"check": name, "value": value})
+  return True
+
+
+def _write(values: dict[str, Any]) -> None:
+  print(f"{_MARK}{json.dumps(values)}", flush=True)
+
+
+def _check_tensorflow() -> None:
+  """Checks TensorFlow, Keras and products on each device."""
+  if not _check("tensorflow", _tensorflow_version):
+    return
+  import tensorflow as tf
+
+  _check("keras", _keras_version)
+  _check("build", lambda: dict(tf.sysconfig.get_build_info()))
+  _check("tf32", tf.config.experimental.tensor_float_32_execution_enabled)
+  if not _check("devices", _devices):
+    return
+  for device in tf.config.list_logical_devices():
+    name = device.name.removeprefix("/device:")
+    for dtype, is_compiled in (
+      ("float32", False),
+      ("bfloat16", False),
+      ("float32", True),
+    ):
+      _check(
+        f"{name} {'XLA' if is_compiled else dtype}",
+        functools.partial(_multiply, device.name, dtype, is_compiled),
+      )
+  _check("libraries", _loaded_libraries)
+
+
+def _tensorflow_version() -> str:
+  import tensorflow as tf
+
+  return tf.__version__
+
+
+def _keras_version() -> str:
+  """Imports Keras as commands do; returns its version."""
+  from bert_tf.cli import command
+
+  command.hide_packages_from_keras()
+  import keras
+
+  return keras.__version__
+
+
+def _devices() -> dict[str, dict[str, Any]]:
+  """Returns the details of each device.
+
+  Lets TensorFlow take only the memory that it needs, since another process may
+  use the GPU.
+  """
+  import tensorflow as tf
+
+  devices = {}
+  for device in tf.config.list_physical_devices():
+    details = {}
+    if device.device_type == "GPU":
+      tf.config.experimental.set_memory_growth(device, True)
+      details = tf.config.experimental.get_device_details(device)
+    devices[device.name.removeprefix("/physical_device:")] = details
+  return devices
+
+
+def _multiply(device: str, dtype: str, is_compiled: bool) -> None:
+  """Multiplies two matrices; raises ValueError for a wrong product."""
+  import tensorflow as tf
+
+  def multiply(matrix: tf.Tensor) -> tf.Tensor:
+    return tf.matmul(matrix, matrix)
+
+  with tf.device(device):
+    matrix = tf.ones([_SIZE, _SIZE], dtype)
+    if is_compiled:
+      multiply = tf.function(multiply, jit_compile=True, autograph=False)
+    values = tf.cast(multiply(matrix), tf.float32).numpy()
+  if not (values == _SIZE).all():
+    raise ValueError(f"a product is {values.flat[0]}, not {_SIZE}")
+
+
+def _loaded_libraries() -> list[str]:
+  """Returns the libraries of CUDA and cuDNN that this process has loaded."""
+  try:
+    with open("/proc/self/maps") as maps:
+      names = {line.split("/")[-1].strip() for line in maps}
+  except OSError:  # Not Linux.
+    return []
+  return sorted(
+    name for name in names if name.startswith(("libcudart.", "libcudnn."))
+  )
+
+
+if __name__ == "__main__":
+  main(*sys.argv[1:])

@@ -1,0 +1,84 @@
+"""Downloads a released model or a data set by its name.
+
+  bert-tf download
+  bert-tf download uncased_L-12_H-768_A-12
+  bert-tf download MRPC
+  bert-tf download hf:OWNER/NAME
+
+Without a name, lists all names. Prints the folder to stdout and a command to
+run next to stderr. A model's name can then be given as --model. The cache is
+the folder BERT_TF_HOME, by default a folder in the user's cache folder.
+"""
+
+import dataclasses
+import shlex
+import sys
+
+from bert_tf import settings
+from bert_tf.cli import command, config_flags
+from bert_tf.hub import cache, catalog, download
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DownloadConfig:
+  """The address to download from."""
+
+  base_url: str | None = settings.setting(
+    None,
+    "Address of a mirror. It replaces https://HOST in the addresses of files; "
+    "for hf:OWNER/NAME, it replaces https://huggingface.co. The default, for "
+    "hf: names, is HF_ENDPOINT. HTTPS_PROXY names a proxy.",
+  )
+
+
+def _print_names() -> None:
+  """Prints a table of all names, sizes and whether they are downloaded."""
+  print(f"{'name':34}{'size':>9}  {'here':5}description")
+  for source in catalog.ALL:
+    print(
+      f"{source.name:34}{_format_size(source.num_bytes):>9}  "
+      f"{'yes' if cache.is_here(source) else '':5}{source.title}"
+    )
+  for name in cache.list_hugging_face():
+    print(f"{name:34}{'':9}  yes  model of Hugging Face")
+  print(
+    "\nhf:OWNER/NAME is a model of Hugging Face. The size of a model is that "
+    f"of its checkpoint.\nThe cache is {cache.home()}."
+  )
+
+
+def _format_size(num_bytes: int) -> str:
+  if num_bytes < 1e5:
+    return "< 0.1 MB"
+  return f"{num_bytes / 1e6:,.{1 if num_bytes < 1e7 else 0}f} MB"
+
+
+def _next_command(name: str, folder: str) -> str:
+  """Returns a command that uses a download."""
+  if name.startswith(catalog.HUGGING_FACE):
+    return (
+      f"bert-tf extract-features --model={name} --input_file=texts.txt "
+      "--output_file=vectors.jsonl"
+    )
+  return catalog.get(name).next_command.format(folder=shlex.quote(folder))
+
+
+def main(name: str | None = None) -> None:
+  """Downloads one name, or lists all."""
+  config = config_flags.build(DownloadConfig)
+  if name is None:
+    _print_names()
+    return
+  try:
+    folder = download.download(name, config.base_url)
+  except KeyboardInterrupt:
+    print("interrupted; the same command continues.", file=sys.stderr)
+    sys.exit(130)
+  print(folder, flush=True)
+  print(f"Next: {_next_command(name, folder)}", file=sys.stderr)
+
+
+def run() -> None:
+  """Runs the command; never returns."""
+  config_flags.define(DownloadConfig)
+  command.run(main, __doc__, ["[NAME]"], num_optional=1)

@@ -1,0 +1,190 @@
+"""Texts about flags: --help, short and complete, and the missing flags."""
+
+import re
+import sys
+import textwrap
+from collections.abc import Iterable, Iterator
+
+from absl import flags
+
+from bert_tf.cli import config_flags
+
+# A command with more flags than this has a short help.
+_MAX_FLAGS_OF_SHORT_HELP = 12
+
+_WIDTH = 80
+_TEXT_COLUMN = 27
+
+# Marks flags of the release of 2018.
+_ORIGINAL = " *"
+
+
+class HelpFlag(flags.BooleanFlag):
+  """Prints the description of the command and its flags.
+
+  --help shows the flags that most users need, --help=all shows all by topic.
+  """
+
+  def __init__(self, name: str, description: str) -> None:
+    super().__init__(
+      name,
+      False,
+      "show the main flags; --help=all shows all flags, by topic",
+      "?" if name == "help" else None,
+      allow_override=True,
+    )
+    self._description = description
+
+  def parse(self, argument: str | bool) -> None:
+    """Prints the help and ends the program, if the flag is set."""
+    if argument == "all":
+      print(complete_help(self._description))
+      sys.exit()
+    try:
+      is_set = self._parse(argument)
+    except flags.IllegalFlagValueError as error:
+      raise flags.IllegalFlagValueError(
+        f"--{self.name}={argument} is not known; --help=all shows all flags."
+      ) from error
+    if is_set:
+      print(short_help(self._description))
+      sys.exit()
+
+
+def is_script() -> bool:
+  """Returns whether a script of run_scripts/ runs, not `bert-tf COMMAND`."""
+  return not sys.argv[0].startswith("bert-tf ")
+
+
+def short_help(
+  description: str, flag_values: flags.FlagValues = flags.FLAGS
+) -> str:
+  """Returns the description and the main flags; all flags if they are few."""
+  own = config_flags.own_flags(flag_values)
+  if len(own) <= _MAX_FLAGS_OF_SHORT_HELP:
+    return complete_help(description, flag_values)
+  required = [flag for flag in own if flag.setting.required]
+  main = [flag for flag in own if flag.setting.main and flag not in required]
+  sections = [
+    adapt_examples(description),
+    *_section("Required", map(_short_entry, required)),
+    *_section("Main flags", map(_short_entry, main)),
+    f"--help=all explains all {len(own)} flags, by topic.",
+  ]
+  return "\n\n".join(sections)
+
+
+def complete_help(
+  description: str, flag_values: flags.FlagValues = flags.FLAGS
+) -> str:
+  """Returns the description and all flags by topic, required ones first."""
+  own = config_flags.own_flags(flag_values)
+  required = [flag for flag in own if flag.setting.required]
+  sections = [
+    adapt_examples(description),
+    *_section("Required", map(_complete_entry, required)),
+  ]
+  for topic in dict.fromkeys(flag.setting.topic for flag in own):
+    optional = [
+      flag
+      for flag in own
+      if flag.setting.topic == topic and flag not in required
+    ]
+    sections += _section(topic, map(_complete_entry, optional))
+  notes = ["--helpfull adds the flags of absl, such as --verbosity."]
+  if any(flag.setting.original for flag in own):
+    notes.insert(0, "* The original release has this flag, too.")
+  return "\n\n".join([*sections, "\n".join(notes)])
+
+
+def check_required(flag_values: flags.FlagValues = flags.FLAGS) -> None:
+  """Raises ValueError that names all missing required flags.
+
+  A command checks a flag with alternatives itself: files may replace the flag
+  too, as a run in output_dir replaces --model. The error names such a flag if
+  another one is missing.
+  """
+  own = config_flags.own_flags(flag_values)
+  given = {flag.name for flag in own if flag.present}
+  missing = [
+    flag
+    for flag in own
+    if flag.setting.required
+    and given.isdisjoint((flag.name, *flag.setting.alternatives))
+  ]
+  if all(flag.setting.alternatives for flag in missing):
+    return
+  lines = ["these flags are missing:"]
+  for flag in missing:
+    text = _shorten(flag.setting.help, "Required unless")
+    lines.append(entry(f"--{flag.name}", text))
+  raise ValueError("\n".join(lines))
+
+
+def _section(title: str, entries: Iterable[str]) -> Iterator[str]:
+  """Yields a titled section, unless it is empty."""
+  lines = list(entries)
+  if lines:
+    yield "\n".join([f"{title}:", *lines])
+
+
+def _short_entry(flag: flags.Flag) -> str:
+  """Returns the first sentence of a flag's help, default and alternatives."""
+  text = _shorten(_text(flag), "Default:", "Required unless")
+  return entry(_name(flag), text)
+
+
+def _shorten(text: str, *starts: str) -> str:
+  """Returns the first sentence and those that start with given words."""
+  first, *others = re.split(r"(?<=[^.]\.) ", text)
+  return " ".join([first, *(s for s in others if s.startswith(starts))])
+
+
+def _complete_entry(flag: flags.Flag) -> str:
+  """Returns the whole help of a flag, with the range of a number."""
+  text, allowed = _text(flag), flag.parser.syntactic_help
+  name = _name(flag) + (_ORIGINAL if flag.setting.original else "")
+  return entry(name, f"{text} ({allowed})" if allowed else text)
+
+
+def _name(flag: flags.Flag) -> str:
+  """Returns a flag as the user writes it, with its choices if they fit."""
+  name = f"--[no]{flag.name}" if flag.boolean else f"--{flag.name}"
+  with_choices = f"{name}={'|'.join(flag.setting.choices or ())}"
+  is_listed = flag.setting.choices and len(with_choices) < _WIDTH - 2
+  return with_choices if is_listed else name
+
+
+def _text(flag: flags.Flag) -> str:
+  """Returns the help of an optional flag with its default, if it has one."""
+  text = flag.setting.help
+  has_default = flag.default not in (None, "", [], ())
+  if "Default:" in text or flag.setting.required or not has_default:
+    return text
+  value = flag.default_as_str.strip("'")
+  return f"{text} Default: {value}."
+
+
+def entry(name: str, text: str) -> str:
+  """Returns two columns, with a long name on a line of its own."""
+  indent = " " * _TEXT_COLUMN
+  lead = f"  {name}  "
+  lines = textwrap.wrap(
+    text,
+    _WIDTH - _TEXT_COLUMN,
+    break_long_words=False,
+    break_on_hyphens=False,
+  )
+  text = "\n".join(indent + line for line in lines)
+  if len(lead) > _TEXT_COLUMN:
+    return f"{lead.rstrip()}\n{text}"
+  return lead.ljust(_TEXT_COLUMN) + text.lstrip()
+
+
+def adapt_examples(description: str) -> str:
+  """Returns the description; in a script, its examples call the script."""
+  text = description.strip()
+  if not is_script():
+    return text
+  command = r"bert-tf [a-z-]+|python run_scripts/\w+\.py"
+  return re.sub(command, f"python {sys.argv[0]}", text)

@@ -1,0 +1,139 @@
+"""Scores sentences or minimal pairs.
+
+bert-tf score --model=out --text="The cat sat on the mat."
+
+The score is the pseudo-log-likelihood: the sum of the log probabilities of the
+word pieces, each masked in turn.
+"""
+
+import dataclasses
+import json
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from bert_tf import settings
+from bert_tf.cli import command, config_flags, model_flags
+from bert_tf.files import atomic, text_lines
+from bert_tf.inference import config as inference_config
+
+if TYPE_CHECKING:
+  from bert_tf.inference import sentence_scorer
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CommandConfig:
+  """The texts, the output and the model."""
+
+  text: tuple[str, ...] = settings.setting(
+    (),
+    "Text to score; repeat the flag for several texts.",
+    repeated=True,
+    alternatives=("input_file", "pairs_file"),
+  )
+  input_file: str | None = settings.setting(
+    None, "File with one text a line; may be .gz."
+  )
+  pairs_file: tuple[str, ...] = settings.setting(
+    (),
+    "Files of minimal pairs, separated by commas: .jsonl with sentence_good "
+    "and sentence_bad, as in BLiMP, or .tsv with these columns. Prints the "
+    "share of pairs whose good sentence has the higher score.",
+  )
+  output_file: str | None = settings.setting(
+    None,
+    "File for the scores as JSON lines, with the log probability of each word "
+    "piece.",
+    writes="file",
+  )
+  scoring: inference_config.ScoringConfig
+
+
+def main() -> None:
+  """Scores the texts or the pairs."""
+  config = config_flags.build(CommandConfig, **model_flags.require_model())
+  if sum(map(bool, (config.text, config.input_file, config.pairs_file))) != 1:
+    raise ValueError("set one of --text, --input_file and --pairs_file.")
+  from bert_tf.inference import sentence_scorer
+
+  if config.pairs_file:
+    pairs = [sentence_scorer.read_pairs(path) for path in config.pairs_file]
+    scorer = sentence_scorer.SentenceScorer(config.scoring)
+    rows = _score_pairs(scorer, config.pairs_file, pairs)
+  else:
+    texts = list(config.text)
+    if config.input_file:
+      texts += text_lines.read_lines(config.input_file)
+      if not texts:
+        raise ValueError(f"{config.input_file} is empty.")
+    rows = _score_texts(sentence_scorer.SentenceScorer(config.scoring), texts)
+  if config.output_file:
+    with atomic.file(config.output_file) as unfinished:
+      with open(unfinished, "w", encoding="utf-8") as writer:
+        for row in rows:
+          writer.write(json.dumps(row, ensure_ascii=False) + "\n")
+    return
+  for _ in rows:
+    pass
+
+
+def _score_texts(
+  scorer: "sentence_scorer.SentenceScorer", texts: Sequence[str]
+) -> Iterator[dict]:
+  """Prints the score of each text and a summary; yields JSON objects."""
+  from bert_tf.inference import sentence_scorer
+
+  scores = []
+  for text, score in zip(texts, scorer.score(texts)):
+    print(f"{score.score:.4f}  {text}")
+    yield {"text": text, **_json_object(score)}
+    scores.append(score)
+  num_pieces = sum(len(score.tokens) for score in scores)
+  perplexity = sentence_scorer.pseudo_perplexity(scores)
+  print(
+    f"{len(scores):,} texts, {num_pieces:,} word pieces, pseudo-perplexity "
+    f"{perplexity:.4f}"
+  )
+
+
+def _score_pairs(
+  scorer: "sentence_scorer.SentenceScorer",
+  files: Sequence[str],
+  pairs_by_file: Sequence[Sequence[tuple[str, str]]],
+) -> Iterator[dict]:
+  """Prints the accuracy on each file and on all; yields JSON objects."""
+  num_correct = 0
+  for path, pairs in zip(files, pairs_by_file):
+    num_correct_here = 0
+    for pair, score in zip(pairs, scorer.score_pairs(pairs)):
+      num_correct_here += score.is_correct
+      yield {
+        "file": path,
+        "good": {"text": pair[0], **_json_object(score.good)},
+        "bad": {"text": pair[1], **_json_object(score.bad)},
+        "is_correct": score.is_correct,
+      }
+    print(f"{path}: {_accuracy(num_correct_here, len(pairs))}")
+    num_correct += num_correct_here
+  if len(files) > 1:
+    print(f"all: {_accuracy(num_correct, sum(map(len, pairs_by_file)))}")
+
+
+def _accuracy(num_correct: int, num_pairs: int) -> str:
+  return f"accuracy {num_correct / num_pairs:.4f}, {num_pairs:,} pairs"
+
+
+def _json_object(score: "sentence_scorer.SentenceScore") -> dict:
+  """Returns the score and the log probability of each word piece."""
+  log_probs = [round(float(value), 6) for value in score.log_probs]
+  return {
+    "score": round(score.score, 6),
+    "tokens": score.tokens,
+    "log_probs": log_probs,
+  }
+
+
+def run() -> None:
+  """Runs the command; never returns."""
+  config_flags.define(CommandConfig)
+  config_flags.define(model_flags.ModelFlags)
+  command.run(main, __doc__)

@@ -1,0 +1,184 @@
+"""Reads Parquet files. The package pyarrow is imported when one is read."""
+
+import contextlib
+import glob
+import json
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from bert_tf.files import compression, errors, paths
+
+# Names of a split's files, in a data set of Hugging Face or of a user.
+_PATTERNS = ("{}-*-of-*.parquet", "{}.parquet", "{}/*.parquet")
+_SHARD = re.compile(r"(.*-)(\d{5})-of-(\d{5})\.parquet")
+
+_BATCH_ROWS = 256
+
+
+def check_installed() -> None:
+  """Raises ImportError if pyarrow is missing."""
+  with errors.needs_extra("reading Parquet", extra="parquet"):
+    import pyarrow  # noqa: F401
+
+
+def find_split(folder: str, *names: str) -> list[str]:
+  """Returns the files of a split: train-00000-of-00001.parquet and so on.
+
+  Args:
+    folder: the folder to search.
+    *names: names of the split below the folder; the first with files counts.
+
+  Raises:
+    ValueError: if one of several shards is missing.
+  """
+  for name in names:
+    for pattern in _PATTERNS:
+      path = os.path.join(glob.escape(folder), pattern.format(name))
+      if files := paths.matches(path):
+        _check_shards(files)
+        return files
+  return []
+
+
+def _check_shards(files: Sequence[str]) -> None:
+  """Raises ValueError if shards are missing."""
+  if shard := _SHARD.fullmatch(files[0]):
+    start, _, count = shard.groups()
+    for index in range(int(count)):
+      path = f"{start}{index:05d}-of-{count}.parquet"
+      if path not in files:
+        raise ValueError(
+          f"there is {files[0]}, but no {path}; fetch this file, too."
+        )
+
+
+def read_rows(
+  path: str, columns: Sequence[str], advice: str = ""
+) -> Iterator[dict[str, Any]]:
+  """Yields the rows of a file, with some of its columns.
+
+  Numbers of classes become names, if the file names its classes as Hugging
+  Face's package datasets does.
+
+  Args:
+    path: the file.
+    columns: names of the columns.
+    advice: end of the error for a missing column.
+
+  Raises:
+    ValueError: if the file is damaged, or if it lacks a column.
+    ImportError: if pyarrow is missing.
+  """
+
+  def check(schema: Any) -> None:
+    for column in columns:
+      _check_column(path, column, schema, advice)
+
+  with _open(path, columns, check) as file:
+    classes = _class_names(file.schema_arrow.metadata or {}, columns)
+    for batch in file.iter_batches(_BATCH_ROWS, columns=list(columns)):
+      for row in batch.to_pylist():
+        for column, names in classes.items():
+          if isinstance(row[column], int) and 0 <= row[column] < len(names):
+            row[column] = names[row[column]]
+        yield row
+
+
+def read_texts(path: str, column: str, advice: str) -> Iterator[str]:
+  """Yields the texts of a column; "" for null.
+
+  Args:
+    path: the file.
+    column: name of the column.
+    advice: end of the error for a column that is missing or holds no text.
+
+  Raises:
+    ValueError: if the file is damaged, or if it has no such column of text.
+    ImportError: if pyarrow is missing.
+  """
+
+  def check(schema: Any) -> None:
+    _check_column(path, column, schema, advice)
+    _check_is_text(path, column, schema, advice)
+
+  with _open(path, (column,), check) as file:
+    for batch in file.iter_batches(_BATCH_ROWS, columns=[column]):
+      for text in batch.column(0).to_pylist():
+        yield text or ""
+
+
+@contextlib.contextmanager
+def _open(
+  path: str, columns: Sequence[str], check: Callable[[Any], None]
+) -> Iterator[Any]:
+  """Yields a ParquetFile; errors within this scope become one-line errors.
+
+  `check` is called with the file's schema.
+  """
+  check_installed()
+  import pyarrow as pa
+  from pyarrow import parquet
+
+  with compression.open_file(path) as opened:
+    try:
+      file = parquet.ParquetFile(opened)
+      check(file.schema_arrow)
+      yield file
+    except UnicodeDecodeError as error:
+      raise ValueError(
+        f"{path}: column {', '.join(columns)} is not UTF-8 ({error}); write it "
+        "again."
+      ) from None
+    except pa.ArrowException as error:
+      reason = str(error).splitlines()[0]
+      raise ValueError(
+        f"{path}: not a whole Parquet file ({reason}); fetch it again."
+      ) from None
+
+
+def _check_column(path: str, column: str, schema: Any, advice: str) -> None:
+  """Raises ValueError unless the schema has the column once."""
+  if schema.names.count(column) != 1:
+    names = errors.join_names(schema.names)
+    raise ValueError(f"{path}: no column {column}; found: {names}.{advice}")
+
+
+def _check_is_text(path: str, column: str, schema: Any, advice: str) -> None:
+  """Raises ValueError unless a column holds text."""
+  texts = [field.name for field in schema if _is_text(field.type)]
+  if column not in texts:
+    raise ValueError(
+      f"{path}: column {column} is not text, but {schema.field(column).type}; "
+      f"columns of text: {errors.join_names(texts) or 'none'}.{advice}"
+    )
+
+
+def _is_text(kind: Any) -> bool:
+  """Returns whether an Arrow type holds text, also as a dictionary."""
+  import pyarrow as pa
+
+  if pa.types.is_dictionary(kind):
+    kind = kind.value_type
+  is_view = getattr(pa.types, "is_string_view", lambda kind: False)
+  is_text = (pa.types.is_string, pa.types.is_large_string, is_view)
+  return any(check(kind) for check in is_text)
+
+
+def _class_names(
+  metadata: Mapping[bytes, bytes], columns: Sequence[str]
+) -> dict[str, list[str]]:
+  """Returns the names of the classes by column, from the package datasets.
+
+  Columns without names are left out. Ignores metadata of another structure.
+  """
+  try:
+    features = json.loads(metadata[b"huggingface"])["info"]["features"]
+    return {
+      column: features[column]["names"]
+      for column in columns
+      if features.get(column, {}).get("_type") == "ClassLabel"
+    }
+  except (KeyError, TypeError, AttributeError, ValueError):
+    return {}

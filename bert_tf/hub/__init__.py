@@ -1,0 +1,1 @@
+"""Downloads released models and data sets into a cache."""

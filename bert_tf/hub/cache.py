@@ -1,0 +1,157 @@
+"""The cache of downloads: its folders, and the lock that guards a download.
+
+The cache has a folder for each download below `models` and `data`. Unfinished
+downloads are below `unfinished`, so that a folder of the cache is whole.
+"""
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+
+import platformdirs
+from absl import logging
+
+from bert_tf.files import atomic, lock, paths
+from bert_tf.hub import catalog, sources
+
+HOME_VARIABLE = "BERT_TF_HOME"
+_WAIT_SECONDS = 0.2  # Time between two tries to get a lock.
+_SECONDS_BETWEEN_WARNINGS = 60
+
+
+def home() -> str:
+  """Returns the folder of the cache, by default in the user's cache folder.
+
+  Raises:
+    ValueError: if BERT_TF_HOME is not local.
+  """
+  folder = os.environ.get(HOME_VARIABLE)
+  folder = folder or platformdirs.user_cache_dir("bert_tf", False)
+  if paths.is_remote(folder):
+    raise ValueError(f"{HOME_VARIABLE} {folder} must be a local folder.")
+  return os.path.abspath(os.path.expanduser(folder))
+
+
+def get_folder(source: sources.Source) -> str:
+  """Returns the folder of a source, whether or not it is there."""
+  return os.path.join(
+    home(), "models" if source.is_model else "data", source.name
+  )
+
+
+def is_here(source: sources.Source) -> bool:
+  """Returns whether a source is downloaded."""
+  folder = get_folder(source)
+  return all(os.path.exists(os.path.join(folder, f)) for f in source.files)
+
+
+def hugging_face_folder(name: str) -> str:
+  """Returns the folder of a model of Hugging Face.
+
+  Args:
+    name: hf:OWNER/NAME.
+
+  Raises:
+    ValueError: if the name has another form.
+  """
+  parts = name.removeprefix(catalog.HUGGING_FACE).split("/")
+  if len(parts) != 2 or not all(part.strip(".") for part in parts):
+    raise ValueError(f"{name} is not of the form hf:OWNER/NAME.")
+  return os.path.join(home(), "models", "hf", *parts)
+
+
+def list_hugging_face() -> list[str]:
+  """Returns the names of downloaded models of Hugging Face."""
+  root = os.path.join(home(), "models", "hf")
+  return [
+    catalog.HUGGING_FACE + os.path.relpath(folder, root).replace(os.sep, "/")
+    for folder in paths.matches(os.path.join(root, "*", "*"))
+  ]
+
+
+def resolve_model(path: str) -> str:
+  """Returns the folder of a downloaded model; other paths unchanged.
+
+  A file or folder of that name comes first.
+
+  Raises:
+    ValueError: if the name is known but not downloaded, with the command; if
+      there is no such path and the name resembles a known one.
+  """
+  if paths.is_remote(path) or _exists(path):
+    return path
+  if path.startswith(catalog.HUGGING_FACE):
+    folder = hugging_face_folder(path)
+    is_downloaded = os.path.isdir(folder)
+  elif (source := catalog.find(path)) and source.is_model:
+    folder, is_downloaded = get_folder(source), is_here(source)
+    path = source.name
+  else:
+    _check_is_no_other_name(path)
+    return path
+  if not is_downloaded:
+    raise ValueError(f"{path} is not here; run: bert-tf download {path}")
+  return folder
+
+
+def _check_is_no_other_name(path: str) -> None:
+  """Raises ValueError if a missing path resembles the name of a model."""
+  name = catalog.suggest(path)
+  source = catalog.find(name) if name else None
+  if source and source.is_model:
+    raise ValueError(
+      f"model {path!r} not found: there is no such folder. Did you mean "
+      f"{name}? Get it by: bert-tf download {name}"
+    )
+
+
+def _exists(path: str) -> bool:
+  """Returns whether a path is a file, a folder or a checkpoint's prefix."""
+  return os.path.exists(path) or os.path.exists(f"{path}.index")
+
+
+@contextlib.contextmanager
+def unfinished_folder(name: str) -> Iterator[str]:
+  """Yields the folder for an unfinished download; only one process has it.
+
+  Other processes wait. If the body raises, the content stays, so that a later
+  download can continue. Otherwise the folder is removed.
+
+  Args:
+    name: the name of the download, which may contain slashes.
+
+  Raises:
+    OSError: if the cache cannot be written.
+  """
+  atomic.check_writable(home(), HOME_VARIABLE, is_folder=True)
+  folder = os.path.join(home(), "unfinished", *name.split("/"))
+  try:
+    with contextlib.ExitStack() as stack:
+      while not _enter_lock(stack, folder):
+        logging.log_every_n_seconds(
+          logging.WARNING,
+          "Another process downloads %s; waiting until it ends.",
+          _SECONDS_BETWEEN_WARNINGS,
+          name,
+        )
+        time.sleep(_WAIT_SECONDS)
+      yield folder
+      for path in os.listdir(folder):
+        if path != lock.FILE:
+          paths.remove(os.path.join(folder, path))
+  finally:
+    with contextlib.suppress(OSError):  # It is not empty, or another has it.
+      os.rmdir(folder)
+
+
+def _enter_lock(stack: contextlib.ExitStack, folder: str) -> bool:
+  """Locks a folder until the stack ends; returns False if it is locked."""
+  paths.make_folder(folder)
+  try:
+    stack.enter_context(lock.hold(folder))
+  except lock.FolderInUseError:
+    return False
+  except FileNotFoundError:  # The holder has just removed the folder.
+    return False
+  return True

@@ -1,0 +1,48 @@
+"""Finds a model or data set by its name."""
+
+import difflib
+
+from bert_tf.hub import data_sets, released_models, sources
+
+ALL = (
+  *released_models.BASE_AND_LARGE,
+  *released_models.SMALL,
+  *data_sets.GLUE,
+  *data_sets.OTHERS,
+)
+
+# Names of models at Hugging Face begin with this prefix: hf:OWNER/NAME.
+HUGGING_FACE = "hf:"
+
+
+def find(name: str) -> sources.Source | None:
+  """Returns the source of a name, in any letter case; None if unknown."""
+  names = {source.name.lower(): source for source in ALL}
+  return names.get(name.lower())
+
+
+def get(name: str) -> sources.Source:
+  """Returns the source of a name.
+
+  Raises:
+    ValueError: if the name is unknown, with the nearest one, or if the data
+      need a licence.
+  """
+  if source := find(name):
+    return source
+  for licensed, directions in data_sets.LICENSED.items():
+    if name.lower() == licensed.lower():
+      raise ValueError(f"{licensed}: {directions}")
+  nearest = suggest(name) or (f"{HUGGING_FACE}{name}" if "/" in name else "")
+  question = f"did you mean {nearest}? " if nearest else ""
+  raise ValueError(
+    f"{name} is not known; {question}`bert-tf download` lists all names."
+  )
+
+
+def suggest(name: str) -> str | None:
+  """Returns the known name that is nearest to another; None without one."""
+  names = {n.lower(): s.name for s in ALL for n in (s.name, *s.other_names)}
+  names |= {licensed.lower(): licensed for licensed in data_sets.LICENSED}
+  nearest = difflib.get_close_matches(name.lower(), names, 1, cutoff=0.8)
+  return names[nearest[0]] if nearest else None

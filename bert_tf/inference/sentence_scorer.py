@@ -1,0 +1,272 @@
+"""Scores sentences by their pseudo-log-likelihood.
+
+    scorer = bert_tf.SentenceScorer("uncased_L-12_H-768_A-12")
+    scorer.predict("The cat sat on the mat.").score
+
+The score is the sum, over the word pieces of a text, of the log probability
+that the model gives the piece when only this piece is masked (Salazar et al.
+2020, https://aclanthology.org/2020.acl-main.240).
+"""
+
+import dataclasses
+import itertools
+import math
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf import heads, model_folder, model_inputs, tokenization
+from bert_tf.formats import tables
+from bert_tf.inference import config as configs
+from bert_tf.inference import inputs as inputs_lib
+from bert_tf.kernels import backend, onednn_layer_norm
+from bert_tf.model_folder import letter_case
+from bert_tf.training import progress
+
+# Texts that are sorted by length together. More need more memory for their
+# scores and save little more padding.
+_SORTED_TEXTS = 1024
+
+# The columns of a minimal pair, as in BLiMP.
+GOOD, BAD = "sentence_good", "sentence_bad"
+
+
+@dataclasses.dataclass(frozen=True)
+class SentenceScore:
+  """The log probabilities of a text's word pieces."""
+
+  tokens: tuple[str, ...]  # F word pieces, without [CLS] and [SEP].
+  log_probs: np.ndarray  # float32 [F]. Natural logarithms.
+
+  @property
+  def score(self) -> float:
+    """The pseudo-log-likelihood: the sum of the log probabilities."""
+    return float(self.log_probs.sum(dtype=np.float64))
+
+
+@dataclasses.dataclass(frozen=True)
+class PairScore:
+  """The scores of a minimal pair."""
+
+  good: SentenceScore
+  bad: SentenceScore
+
+  @property
+  def is_correct(self) -> bool:
+    """Whether the good sentence is likelier than the bad one."""
+    return self.good.score > self.bad.score
+
+
+class SentenceScorer:
+  """Scores sentences with a masked language model that is loaded once.
+
+  Attributes:
+    config: the settings.
+    max_tokens: the most word pieces of a text, without [CLS] and [SEP].
+
+  Args:
+    config: the settings, or the model as `--model` names it.
+
+  Raises:
+    ValueError: if config, vocabulary and checkpoint do not match, or the model
+      does not predict masked words.
+  """
+
+  def __init__(self, config: configs.ScoringConfig | str) -> None:
+    backend.check_tensorflow()
+    if isinstance(config, str | os.PathLike):
+      config = configs.ScoringConfig(init_checkpoint=os.fspath(config))
+    self.config = config
+    files = model_folder.find(
+      config.init_checkpoint, config.bert_config_file, config.vocab_file
+    )
+    bert_config = files.bert_config
+    if bert_config.attention_direction != model_inputs.BOTH:
+      raise ValueError(
+        f"{files.config_file} has attention_direction="
+        f"{bert_config.attention_direction}: its tokens do not see the words "
+        "after them, so it has no pseudo-log-likelihood. Give a bidirectional "
+        "model."
+      )
+    self._tokenizer = tokenizer = _make_tokenizer(files, config.do_lower_case)
+    self._mask_id = tokenizer.vocab[tokenization.MASK]
+    # [CLS] and [SEP] take two positions.
+    self.max_tokens = bert_config.max_position_embeddings - 2
+    model = heads.PretrainingModel(bert_config.without_random_values())
+    model_folder.load(files, model, required="cls/predictions")
+    self._compute = _compile(model)
+
+  def predict(self, inputs: Any) -> Any:
+    """Returns the SentenceScore of a text, or a list for several texts.
+
+    Raises:
+      ValueError: if a row is no text, is blank or has more than `max_tokens`
+        word pieces.
+    """
+    rows, is_single = inputs_lib.to_rows(inputs)
+    texts = [
+      inputs_lib.texts_by_name(i, row, ("text",)).get("text", "")
+      for i, row in enumerate(rows)
+    ]
+    scores = list(self.score(texts))
+    return scores[0] if is_single else scores
+
+  def score(self, texts: Iterable[str]) -> Iterator[SentenceScore]:
+    """Yields the score of each text, in order.
+
+    Reads up to 1,024 texts ahead, which share batches by their length.
+
+    Raises:
+      ValueError: as `predict`.
+    """
+    remaining = enumerate(texts)
+    while numbered := list(itertools.islice(remaining, _SORTED_TEXTS)):
+      pieces = [self._tokenize(index, text) for index, text in numbered]
+      for tokens, log_probs in zip(pieces, self._log_probs(pieces)):
+        yield SentenceScore(tuple(tokens), log_probs)
+
+  def score_pairs(
+    self, pairs: Iterable[tuple[str, str]]
+  ) -> Iterator[PairScore]:
+    """Yields the scores of each pair of a good and a bad sentence, in order."""
+    scores = self.score(itertools.chain.from_iterable(pairs))
+    return (PairScore(good, next(scores)) for good in scores)
+
+  def _tokenize(self, index: int, text: Any) -> list[str]:
+    """Returns the word pieces of a text; ValueError if it cannot be scored."""
+    inputs_lib.check_texts(f"row {index}", text)
+    tokens = self._tokenizer.tokenize(text)
+    if not 0 < len(tokens) <= self.max_tokens:
+      raise ValueError(
+        f"row {index} has {len(tokens)} word pieces; the model scores texts of "
+        f"1 to {self.max_tokens}: {text[:40]!r}."
+      )
+    return tokens
+
+  def _log_probs(self, texts: Sequence[Sequence[str]]) -> list[np.ndarray]:
+    """Returns the log probabilities of the word pieces of each text."""
+    log_probs = [np.empty(len(tokens), np.float32) for tokens in texts]
+    ids = [self._input_ids(tokens) for tokens in texts]
+    lengths = [len(row) for row in ids]
+    batches = list(_batches(lengths, self.config.batch_tokens))
+    for batch in progress.track(batches, "scoring", "batch", len(batches)):
+      computed = self._compute(*self._masked_copies(ids, batch)).numpy()
+      for (text, position), log_prob in zip(batch, computed):
+        log_probs[text][position - 1] = log_prob  # [CLS] is at position 0.
+    return log_probs
+
+  def _input_ids(self, tokens: Sequence[str]) -> np.ndarray:
+    marked = [tokenization.CLS, *tokens, tokenization.SEP]
+    return np.array(self._tokenizer.convert_tokens_to_ids(marked), np.int32)
+
+  def _masked_copies(
+    self, ids: Sequence[np.ndarray], batch: Sequence[tuple[int, int]]
+  ) -> tuple[np.ndarray, ...]:
+    """Returns int32 input_ids and input_mask [B, F], positions, targets [B, 1].
+
+    Args:
+      ids: the ids of each text.
+      batch: the text and the masked position of each row.
+    """
+    shape = len(batch), max(len(ids[text]) for text, _ in batch)
+    input_ids, input_mask = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
+    for row, (text, _) in enumerate(batch):
+      input_ids[row, : len(ids[text])] = ids[text]
+      input_mask[row, : len(ids[text])] = 1
+    positions = np.array([[position] for _, position in batch], np.int32)
+    targets = np.take_along_axis(input_ids, positions, axis=1)
+    np.put_along_axis(input_ids, positions, self._mask_id, axis=1)
+    return input_ids, input_mask, positions, targets
+
+
+def _make_tokenizer(
+  files: model_folder.ModelFolder, do_lower_case: bool | None
+) -> tokenization.FullTokenizer:
+  """Returns the model's tokenizer; raises ValueError if it does not match."""
+  vocab_file = files.needed_vocab()
+  files.load_vocab()  # Checks its size.
+  case = letter_case.resolve(
+    letter_case.Case(do_lower_case, None),
+    letter_case.get_case(files.run),
+    files.run_file,
+    vocab_file,
+  )
+  return letter_case.make_tokenizer(vocab_file, case)
+
+
+def _batches(
+  lengths: Sequence[int], batch_tokens: int
+) -> Iterator[list[tuple[int, int]]]:
+  """Yields batches of (text, masked position) with at most batch_tokens each.
+
+  Long texts come first, so that the rows of a batch have similar lengths and a
+  batch that is too large fails at once. A text longer than batch_tokens gives
+  batches of one row.
+  """
+  order = sorted(range(len(lengths)), key=lambda i: lengths[i], reverse=True)
+  copies = ((i, piece) for i in order for piece in range(1, lengths[i] - 1))
+  first = next(copies, None)
+  while first:
+    num_rows = max(1, batch_tokens // lengths[first[0]])
+    yield [first, *itertools.islice(copies, num_rows - 1)]
+    first = next(copies, None)
+
+
+def _compile(model: heads.PretrainingModel) -> Callable[..., tf.Tensor]:
+  """Returns the function of masked copies that gives float32 [B]."""
+  matrix = tf.TensorSpec([None, None], tf.int32)
+  column = tf.TensorSpec([None, 1], tf.int32)
+
+  @tf.function(input_signature=[matrix, matrix, column, column])
+  def compute(
+    input_ids: tf.Tensor,
+    input_mask: tf.Tensor,
+    positions: tf.Tensor,
+    targets: tf.Tensor,
+  ) -> tf.Tensor:
+    with onednn_layer_norm.fused():
+      logits, _ = model(
+        {
+          "input_ids": input_ids,
+          "input_mask": input_mask,
+          "masked_lm_positions": positions,
+        }
+      )
+    log_probs = tf.nn.log_softmax(logits[:, 0])  # [B, V]
+    return tf.gather(log_probs, targets[:, 0], batch_dims=1)
+
+  return compute
+
+
+def pseudo_perplexity(scores: Iterable[SentenceScore]) -> float:
+  """Returns exp of the mean negative log probability of all word pieces.
+
+  NaN without scores.
+  """
+  sums = np.zeros(2)
+  for score in scores:
+    sums += score.score, len(score.tokens)
+  return math.exp(-sums[0] / sums[1]) if sums[1] else math.nan
+
+
+def read_pairs(path: str) -> list[tuple[str, str]]:
+  """Returns the minimal pairs (good, bad) of a file.
+
+  A .jsonl file has `sentence_good` and `sentence_bad` in each line, as BLiMP's.
+  A .tsv file has these columns.
+
+  Raises:
+    ValueError: if there is no pair, or a line is faulty.
+  """
+  file_format = "tsv" if path.endswith(".tsv") else "jsonl"
+  table = tables.Table(path, file_format, (GOOD, BAD), "minimal pairs")
+  pairs = tables.read(
+    table,
+    lambda _, row: (tables.get_text(row, GOOD), tables.get_text(row, BAD)),
+  )
+  if not pairs:
+    raise ValueError(f"{path} has no minimal pairs.")
+  return pairs

@@ -1,0 +1,151 @@
+"""Explains failures of steps that other settings avoid.
+
+Running out of memory, and operations without a deterministic form.
+"""
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+import tensorflow as tf
+
+from bert_tf import model_size, modeling, settings
+from bert_tf.data import input_pipeline, pretraining_records
+from bert_tf.files import errors
+from bert_tf.tasks import config as config_lib
+from bert_tf.tasks import pretraining_config
+
+Config = config_lib.FineTuningConfig | pretraining_config.PretrainingConfig
+
+
+@dataclasses.dataclass(frozen=True)
+class Work:
+  """Steps of one kind.
+
+  Attributes:
+    batch_setting: setting of the batch size, such as "eval_batch_size".
+    max_seq_length: longest sequence of a batch.
+    sequences_per_input: sequences that the model computes for an input.
+  """
+
+  batch_setting: str
+  max_seq_length: int
+  sequences_per_input: int = 1
+
+  @property
+  def is_training(self) -> bool:
+    """Whether the steps change the weights."""
+    return self.batch_setting == "train_batch_size"
+
+
+@contextlib.contextmanager
+def explained(
+  config: Config, bert_config: modeling.BertConfig, work: Work
+) -> Iterator[None]:
+  """A scope that turns TensorFlow's errors of steps into advice.
+
+  Raises:
+    OutOfMemoryError: if memory is exhausted. Names the sizes of the batch, the
+      memory that it needs by `model_size`, and settings that lower it.
+    ValueError: if an operation has no deterministic form.
+  """
+  try:
+    yield
+  except errors.OutOfMemoryError:
+    raise  # Explained by an evaluation within the training.
+  except (MemoryError, tf.errors.ResourceExhaustedError) as error:
+    raise _out_of_memory(config, bert_config, work, error) from error
+  except tf.errors.UnimplementedError as error:
+    if not (config.train.deterministic and "determinis" in str(error).lower()):
+      raise
+    reason = errors.reason(error).rstrip(".")
+    raise ValueError(
+      f"an operation has no deterministic form here: {reason}. Leave "
+      "`deterministic` out, or hide the GPUs by CUDA_VISIBLE_DEVICES=-1."
+    ) from error
+
+
+@contextlib.contextmanager
+def explained_on_records(
+  config: pretraining_config.PretrainingConfig,
+  bert_config: modeling.BertConfig,
+  batch_setting: str,
+  records: Sequence[pretraining_records.PretrainingRecords],
+) -> Iterator[None]:
+  """Does the same for steps on records, and names a record that is damaged."""
+  read = [(r.files, r.spec) for r in records]
+  sizes = bert_config.vocab_size, bert_config.type_vocab_size
+  length = max(r.record_format.max_seq_length for r in records)
+  with (
+    input_pipeline.naming_records(read, *sizes),
+    explained(config, bert_config, Work(batch_setting, length)),
+  ):
+    yield
+
+
+def _out_of_memory(
+  config: Config,
+  bert_config: modeling.BertConfig,
+  work: Work,
+  error: Exception,
+) -> errors.OutOfMemoryError:
+  batch_size = settings.values(config)[work.batch_setting]
+  num_bytes = _estimate(config, bert_config, work, batch_size)
+  *first, last = _remedies(config, work, batch_size)
+  remedies = " or ".join([", ".join(first), last] if first else [last])
+  reason = errors.reason(error).rstrip(".") or type(error).__name__
+  return errors.OutOfMemoryError(
+    f"out of memory ({reason}): a batch of `{work.batch_setting}={batch_size}` "
+    f"with {work.max_seq_length} word pieces takes about "
+    f"{num_bytes / 2**20:,.0f} MiB of a device by the estimate of bert-tf "
+    f"inspect. Set {remedies}."
+  )
+
+
+def _estimate(
+  config: Config,
+  bert_config: modeling.BertConfig,
+  work: Work,
+  batch_size: int,
+) -> int:
+  """Returns the bytes that a device needs at a time, in float32."""
+  num_parts = tf.distribute.get_strategy().num_replicas_in_sync
+  if work.is_training:
+    num_parts *= config.train.gradient_accumulation_steps
+  num_sequences = -(-batch_size // num_parts) * work.sequences_per_input
+  batch = model_size.BatchSizes(
+    train_batch_size=num_sequences, max_seq_length=work.max_seq_length
+  )
+  terms = (
+    model_size.training_memory(bert_config, batch)
+    if work.is_training
+    else model_size.inference_memory(bert_config, batch)
+  )
+  return model_size.total(terms)
+
+
+def _remedies(config: Config, work: Work, batch_size: int) -> list[str]:
+  """Returns the settings that lower the memory, those that cost least first."""
+  train = config.train
+  remedies = []
+  if work.is_training:
+    num_parts = 2 * train.gradient_accumulation_steps
+    replicas = tf.distribute.get_strategy().num_replicas_in_sync
+    if batch_size % (num_parts * replicas) == 0:
+      remedies.append(f"`gradient_accumulation_steps={num_parts}`")
+    if not train.recompute:
+      remedies.append("`recompute`")
+    if train.precision in ("float32", "tf32"):
+      remedies.append("`precision=bfloat16`")
+    if _has_setting(train, "lora_rank") and not train.lora_rank:
+      remedies.append("`lora_rank=8`")
+  remedies.append(f"a lower `{work.batch_setting}`")
+  # The length of pre-training is the length of its records.
+  if isinstance(config, config_lib.FineTuningConfig):
+    remedies.append("a lower `max_seq_length`")
+  return remedies
+
+
+def _has_setting(config: settings.Dataclass, name: str) -> bool:
+  """Returns whether a command with this config has a flag of this name."""
+  return settings.get_setting(config.__dataclass_fields__[name]) is not None

@@ -1,0 +1,71 @@
+"""Serves a SavedModel with FastAPI, one request at a time in TensorFlow.
+
+A server of `benchmark.py serving` without batches, limits or a queue, except
+for FastAPI's 40 threads.
+
+python fastapi_serving.py SAVED_MODEL
+"""
+
+import socket
+import sys
+from typing import Any
+
+import fastapi
+import pydantic
+import tensorflow as tf
+import tensorflow_text  # noqa: F401  Registers its operations.
+import uvicorn
+
+
+class Request(pydantic.BaseModel):
+  """A request with a text, or texts by name, for each row."""
+
+  instances: list[str | dict[str, str]]
+
+
+def make_app(saved_model: str) -> fastapi.FastAPI:
+  """Returns the application with TensorFlow Serving's path."""
+  model = tf.saved_model.load(saved_model)
+  function = model.signatures["serving_default"]
+  names = list(function.structured_input_signature[1])
+  # TensorFlow hangs if the first calls of this function are concurrent.
+  function(**{name: tf.constant(["warm"]) for name in names})
+  app = fastapi.FastAPI()
+
+  @app.post("/v1/models/model:predict")
+  def predict(request: Request) -> dict[str, Any]:
+    rows = [
+      row if isinstance(row, dict) else {names[0]: row}
+      for row in request.instances
+    ]
+    inputs = {name: tf.constant([row[name] for row in rows]) for name in names}
+    outputs = {
+      name: _to_json(output.numpy().tolist())
+      for name, output in function(**inputs).items()
+    }
+    columns = zip(*outputs.values())
+    if len(outputs) == 1:
+      return {"predictions": next(iter(outputs.values()))}
+    return {"predictions": [dict(zip(outputs, values)) for values in columns]}
+
+  return app
+
+
+def _to_json(value: Any) -> Any:
+  """Decodes the texts in nested lists."""
+  if isinstance(value, list):
+    return [_to_json(item) for item in value]
+  return value.decode() if isinstance(value, bytes) else value
+
+
+def main(saved_model: str) -> None:
+  """Serves at a free port of this machine and prints the address."""
+  app = make_app(saved_model)
+  listener = socket.create_server(("127.0.0.1", 0))
+  print(f"http://127.0.0.1:{listener.getsockname()[1]}", flush=True)
+  config = uvicorn.Config(app, log_level="error")
+  uvicorn.Server(config).run(sockets=[listener])
+
+
+if __name__ == "__main__":
+  main(*sys.argv[1:])

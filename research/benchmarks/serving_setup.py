@@ -1,0 +1,177 @@
+"""Servers and requests of the serving benchmarks.
+
+A server runs in its own process. The expected answers are computed in this
+process, one text at a time.
+"""
+
+import contextlib
+import dataclasses
+import json
+import random
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.export import saved_models
+from bert_tf.inference import outputs as output_lib
+from bert_tf.inference import predictor as predictor_lib
+from bert_tf.server import rest_json
+from research.benchmarks import data, steps
+from research.benchmarks.config import BenchmarkConfig
+
+PATH = "/v1/models/model:predict"
+# Tolerance of probabilities, since larger batches sum in another order.
+_TOLERANCE = 1e-4
+_STOP_TIMEOUT_S = 300
+
+
+@dataclasses.dataclass(frozen=True)
+class Requests:
+  """Requests of one row, and their answers."""
+
+  bodies: list[bytes]
+  answers: list[Any]  # The JSON value for each body.
+
+
+def make_requests(
+  config: BenchmarkConfig, count: int, num_sentences: Sequence[int] = (1,)
+) -> Requests:
+  """Makes requests from random sentences of the text.
+
+  Args:
+    config: the model and the text.
+    count: number of requests.
+    num_sentences: the numbers of sentences in a text, equally likely.
+  """
+  predictor = predictor_lib.Predictor(
+    config.needed("model"), **_model_settings(config)
+  )
+  texts = _draw_texts(config, count, num_sentences)
+  rows = _make_rows(predictor, texts)
+  return Requests(
+    [json.dumps({"instances": [row]}).encode() for row in rows],
+    [_predict(predictor, row) for row in rows],
+  )
+
+
+def serve_command(config: BenchmarkConfig, *flags: str) -> list[str]:
+  """Returns the command that serves the model at a free port."""
+  settings = [
+    f"--{name}={value}" for name, value in _model_settings(config).items()
+  ]
+  model = f"--model={config.needed('model')}"
+  serve = ["-m", "bert_tf", "serve", "--port=0"]
+  return [sys.executable, *serve, model, *settings, *flags]
+
+
+@contextlib.contextmanager
+def serve(command: Sequence[str]) -> Iterator[tuple[str, int]]:
+  """Runs a server, which prints its address; yields address and process id.
+
+  Raises:
+    ValueError: if the server ends by itself.
+  """
+  process = subprocess.Popen(
+    command,
+    stdout=subprocess.PIPE,
+    stderr=subprocess.PIPE,
+    text=True,
+    env=steps.environment("bert_tf" in command),
+  )
+  stdout, stderr = process.stdout, process.stderr
+  assert stdout and stderr
+  with process:
+    # A thread reads stderr, since a full pipe would block the server.
+    errors: list[str] = []
+    reader = threading.Thread(target=lambda: errors.extend(stderr))
+    reader.start()
+    try:
+      address = re.search(r"http://[^/\s]+", stdout.readline())
+      if not address:
+        process.wait(timeout=_STOP_TIMEOUT_S)
+        reader.join()
+        raise ValueError("".join(errors[-1:]).strip())
+      yield address[0], process.pid
+    finally:
+      process.terminate()
+      process.wait(timeout=_STOP_TIMEOUT_S)
+      reader.join()
+  if process.returncode:
+    reason = "".join(errors[-1:]).strip()
+    raise ValueError(
+      f"the server ended with status {process.returncode}: {reason}"
+    )
+
+
+def is_same(answer: Any, expected: Any) -> bool:
+  """Returns whether two answers are equal up to rounding."""
+  if isinstance(expected, float):
+    return isinstance(answer, float) and abs(answer - expected) < _TOLERANCE
+  if isinstance(expected, dict):
+    return (
+      isinstance(answer, dict)
+      and answer.keys() == expected.keys()
+      and all(is_same(answer[key], value) for key, value in expected.items())
+    )
+  if isinstance(expected, list):
+    return (
+      isinstance(answer, list)
+      and len(answer) == len(expected)
+      and all(map(is_same, answer, expected))
+    )
+  return answer == expected
+
+
+def _model_settings(config: BenchmarkConfig) -> dict[str, Any]:
+  """Returns the settings of the model that the user has given."""
+  return {
+    name: getattr(config, name)
+    for name in ("vocab_file", "bert_config_file", "do_lower_case")
+    if getattr(config, name) != getattr(BenchmarkConfig, name)
+  }
+
+
+def _draw_texts(
+  config: BenchmarkConfig, count: int, num_sentences: Sequence[int]
+) -> list[str]:
+  """Returns texts of random lines; raises ValueError without usable lines."""
+  lines = map(str.strip, data.read_lines(config))
+  sentences = [line for line in lines if 40 <= len(line) <= 300]
+  if not sentences:
+    raise ValueError(
+      f"{config.input_file} has no line of 40 to 300 characters."
+    )
+  rng = random.Random(0)
+  return [
+    " ".join(rng.choices(sentences, k=rng.choice(num_sentences)))
+    for _ in range(count)
+  ]
+
+
+def _make_rows(
+  model: predictor_lib.Predictor, texts: Sequence[str]
+) -> list[dict[str, str]]:
+  """Returns the inputs of each request, one text per input of the model."""
+  inputs = model.functions[saved_models.DEFAULT].inputs
+  if any(s.dtype != tf.string or s.shape.rank != 1 for s in inputs.values()):
+    raise ValueError(
+      f"the model takes {', '.join(inputs)}; use one with text inputs."
+    )
+  return [
+    {name: texts[(i + k) % len(texts)] for k, name in enumerate(inputs)}
+    for i in range(len(texts))
+  ]
+
+
+def _predict(model: predictor_lib.Predictor, row: Mapping[str, str]) -> Any:
+  """Returns the expected answer, computed in this process."""
+  inputs = {name: np.array([text.encode()]) for name, text in row.items()}
+  request = rest_json.PredictRequest(saved_models.DEFAULT, inputs, True)
+  outputs = model.functions[saved_models.DEFAULT](inputs)
+  return rest_json.predict_response(request, output_lib.trim(outputs))

@@ -1,0 +1,341 @@
+"""Downloads from a server on loopback: cut, refused, changed, hostile."""
+
+import hashlib
+import io
+import os
+import pathlib
+import random
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+import zipfile
+
+import pytest
+
+import bert_tf
+from bert_tf.hub import cache, data_sets, download, transfer
+from tests.support import checkout, download_server
+
+TINY = checkout.ROOT / "tests" / "golden" / "tiny"
+NAME = "uncased_L-2_H-128_A-2"
+PATH = f"/bert_models/2020_02_20/{NAME}.zip"
+MODEL_FILES = (
+  "bert_config.json",
+  "bert_model.ckpt.data-00000-of-00001",
+  "bert_model.ckpt.index",
+  "vocab.txt",
+)
+COMMAND = (sys.executable, "-m", "bert_tf", "download")
+
+
+def make_zip(files):
+  """Returns a zip without compression that has these files, by name."""
+  content = io.BytesIO()
+  with zipfile.ZipFile(content, "w") as archive:
+    for name, text in files.items():
+      archive.writestr(name, text)
+  return content.getvalue()
+
+
+def model_zip(top="", **others):
+  """Returns a zip of a tiny model; the files are below the folder `top`."""
+  files = {top + name: (TINY / name).read_bytes() for name in MODEL_FILES}
+  # Noise, so that the zip is several blocks of a transfer.
+  return make_zip({**files, **others, f"{top}more": random.randbytes(500_000)})
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+  """The folder of an empty cache."""
+  monkeypatch.setattr(transfer, "_PAUSE_SECONDS", 0)
+  monkeypatch.setenv(cache.HOME_VARIABLE, str(tmp_path / "home"))
+  return tmp_path / "home"
+
+
+@pytest.fixture
+def site(home):
+  with download_server.serve({PATH: model_zip(f"{NAME}/")}) as site:
+    yield site
+
+
+def names_below(folder):
+  """Returns the paths of the files below a folder."""
+  files = (path for path in folder.rglob("*") if path.is_file())
+  return sorted(str(path.relative_to(folder)) for path in files)
+
+
+def check_is_model(folder):
+  for name in MODEL_FILES:
+    path = pathlib.Path(folder, name)
+    assert path.read_bytes() == (TINY / name).read_bytes()
+
+
+def test_a_model_is_unpacked_and_the_second_call_needs_no_server(site, home):
+  folder = bert_tf.download(NAME, site.url)
+  assert folder == str(home / "models" / NAME)
+  check_is_model(folder)
+  assert len(site.requests) == 1
+  assert not names_below(home / "unfinished")
+  assert bert_tf.download(NAME, "http://127.0.0.1:1") == folder
+
+
+def test_a_zip_without_a_top_folder_is_unpacked(site, home):
+  site.files[PATH] = model_zip(**{"__MACOSX/x": "junk"})
+  folder = pathlib.Path(download.download(NAME, site.url))
+  check_is_model(folder)
+  assert not (folder / "__MACOSX").exists()
+
+
+def test_a_cut_transfer_continues_at_the_byte_where_it_ended(site, home):
+  site.cuts = [200_000, 150_000]
+  check_is_model(download.download(NAME, site.url))
+  ranges = [text and int(text[6:-1]) for _, text in site.requests]
+  assert ranges[0] is None and len(ranges) == 3
+  assert 0 < ranges[1] <= 200_000 < ranges[2] <= 350_000
+
+
+def test_a_later_call_continues(site, home):
+  site.cuts = [200_000, 0, 0, 0]
+  with pytest.raises(OSError, match=f"{site.url}{PATH}.*HTTPS_PROXY"):
+    download.download(NAME, site.url)
+  [partial] = (home / "unfinished" / NAME).glob("*.partial")
+  size = partial.stat().st_size
+  assert size and not names_below(home / "models")
+  del site.requests[:]
+  check_is_model(download.download(NAME, site.url))
+  assert site.requests == [(PATH, f"bytes={size}-")]
+
+
+def test_a_whole_partial_file_is_not_sent_again(site, home):
+  site.cuts = [200_000, 0, 0, 0]
+  with pytest.raises(OSError):
+    download.download(NAME, site.url)
+  [partial] = (home / "unfinished" / NAME).glob("*.partial")
+  partial.write_bytes(site.files[PATH])
+  check_is_model(download.download(NAME, site.url))
+
+
+@pytest.mark.parametrize("is_changed", [False, True])
+def test_the_transfer_starts_over_without_ranges_or_if_the_file_changed(
+  is_changed, site, home
+):
+  site.cuts = [200_000, 0, 0, 0]
+  with pytest.raises(OSError):
+    download.download(NAME, site.url)
+  site.has_ranges = is_changed
+  if is_changed:
+    site.files[PATH] = model_zip("new/")
+  check_is_model(download.download(NAME, site.url))
+
+
+def test_a_partial_file_that_is_too_long_is_replaced(site, home):
+  site.cuts = [200_000, 0, 0, 0]
+  with pytest.raises(OSError):
+    download.download(NAME, site.url)
+  [partial] = (home / "unfinished" / NAME).glob("*.partial")
+  partial.write_bytes(b"a" * 2_000_000)
+  check_is_model(download.download(NAME, site.url))
+
+
+def test_data_with_a_wrong_hash_are_refused_and_removed(site, home):
+  site.files["/glue/data/WNLI.zip"] = make_zip({"WNLI/train.tsv": "a"})
+  with pytest.raises(ValueError, match="WNLI.zip.*SHA-256.*`base_url`"):
+    download.download("WNLI", site.url)
+  assert not names_below(home)
+
+
+def test_a_checkpoint_with_a_wrong_hash_is_refused_and_removed(site, home):
+  path = "/bert_models/2018_10_18/uncased_L-12_H-768_A-12.zip"
+  site.files[path] = model_zip()
+  with pytest.raises(ValueError, match=r"bert_model.ckpt.data\S+ is \w{64}"):
+    download.download("uncased_L-12_H-768_A-12", site.url)
+  left = names_below(home)
+  assert left and all(name.startswith("hashes/") for name in left)
+
+
+def test_a_file_that_differs_from_the_first_download_is_reported(
+  site, home, caplog
+):
+  folder = download.download(NAME, site.url)
+  pathlib.Path(folder, "vocab.txt").unlink()
+  download.download(NAME, site.url)
+  assert "changed" not in caplog.text
+  site.files[PATH] = model_zip("new/")
+  pathlib.Path(folder, "vocab.txt").unlink()
+  download.download(NAME, site.url)
+  sha256 = hashlib.sha256(site.files[PATH]).hexdigest()
+  assert "changed" in caplog.text and sha256 in caplog.text
+
+
+def test_a_missing_file_names_the_address_and_the_status(site, home):
+  with pytest.raises(OSError, match="/glue/data/RTE.zip.*404.*`base_url`"):
+    download.download("RTE", site.url)
+  assert not names_below(home)
+
+
+def test_a_server_that_is_down_is_one_short_line(home):
+  with pytest.raises(OSError, match="127.0.0.1:1/.*refused") as caught:
+    download.download("RTE", "http://127.0.0.1:1")
+  assert "object at" not in str(caught.value)
+
+
+@pytest.mark.parametrize("home", ["/proc/none", "/dev/full", "gs://bucket/a"])
+def test_a_cache_that_cannot_be_written_is_named(home, monkeypatch):
+  monkeypatch.setenv(cache.HOME_VARIABLE, home)
+  with pytest.raises((OSError, ValueError), match=home) as caught:
+    download.download("RTE", "http://127.0.0.1:1")
+  assert cache.HOME_VARIABLE in str(caught.value)
+
+
+def test_an_address_without_a_scheme_is_refused(home):
+  with pytest.raises(ValueError, match="base_url mirror.example"):
+    download.download("RTE", "mirror.example")
+
+
+def test_a_full_disk_names_the_cache_and_leaves_no_model(site, home):
+  limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+  # Writing beyond the limit fails as on a full disk.
+  resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
+  try:
+    with pytest.raises(OSError) as caught:
+      download.download(NAME, site.url)
+  finally:
+    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+  assert cache.HOME_VARIABLE in str(caught.value)
+  assert str(home) in str(caught.value)
+  assert not names_below(home / "models")
+  check_is_model(download.download(NAME, site.url))
+
+
+@pytest.mark.parametrize(
+  "name", ["../out", "a/../../out", "/tmp/out", "..\\out", "C:out"]
+)
+def test_a_zip_whose_names_lead_out_of_the_folder_is_refused(name, site, home):
+  site.files[PATH] = model_zip(**{name: "bad"})
+  with pytest.raises(ValueError, match="outside"):
+    download.download(NAME, site.url)
+  left = names_below(home.parent)
+  assert left and all(path.startswith("home/hashes/") for path in left)
+
+
+def test_a_damaged_or_incomplete_zip_is_refused_and_removed(site, home):
+  site.files[PATH] = model_zip()[:-1000]
+  with pytest.raises(ValueError, match=f"{NAME}.zip is damaged"):
+    download.download(NAME, site.url)
+  site.files[PATH] = make_zip({"a/vocab.txt": "a", "a/other": "b"})
+  with pytest.raises(ValueError, match="lacks bert_model.ckpt.data"):
+    download.download(NAME, site.url)
+  assert not names_below(home / "models")
+  site.files[PATH] = model_zip()
+  check_is_model(download.download(NAME, site.url))
+
+
+def start(site, **options):
+  """Returns a process that downloads the model."""
+  return subprocess.Popen(
+    [*COMMAND, NAME, f"--base_url={site.url}"],
+    stdout=subprocess.PIPE,
+    stderr=subprocess.PIPE,
+    text=True,
+    **options,
+  )
+
+
+def test_of_two_processes_one_downloads_and_the_other_waits(site, home):
+  site.block = threading.Event()
+  first = start(site)
+  while not site.requests:
+    assert first.poll() is None
+    time.sleep(0.01)
+  second = start(site)
+  lines = iter(second.stderr.readline, "")
+  assert any(f"Another process downloads {NAME}" in line for line in lines)
+  site.block.set()
+  outputs = [process.communicate(timeout=60)[0] for process in (first, second)]
+  assert outputs == 2 * [f"{home / 'models' / NAME}\n"]
+  assert len(site.requests) == 1
+
+
+def test_ctrl_c_leaves_a_partial_file_that_the_next_call_continues(site, home):
+  site.block = threading.Event()
+  process = start(site)
+  partial = home / "unfinished" / NAME / f"{NAME}.zip.partial"
+  while not (partial.exists() and partial.stat().st_size > 100_000):
+    assert process.poll() is None
+    time.sleep(0.01)
+  process.send_signal(signal.SIGINT)
+  stdout, stderr = process.communicate(timeout=60)
+  site.block.set()
+  assert (process.returncode, stdout) == (130, "")
+  last = stderr.splitlines()[-1]
+  assert "interrupted" in last and "Traceback" not in stderr
+  site.block = None
+  check_is_model(download.download(NAME, site.url))
+  assert site.requests[-1][1].startswith("bytes=")
+
+
+def test_the_test_set_of_mrpc_and_its_split_are_those_of_glue(unpacked, home):
+  glue = unpacked("glue") / "MRPC"
+  files = {
+    f"/senteval/senteval_data/{name}": (glue / name).read_bytes()
+    for name in ("msr_paraphrase_train.txt", "msr_paraphrase_test.txt")
+  }
+  files["/glue/data/mrpc_dev_ids.tsv"] = (glue / "dev_ids.tsv").read_bytes()
+  with download_server.serve(files) as site:
+    folder = pathlib.Path(download.download("mrpc", site.url))
+  for name in ("train.tsv", "dev.tsv", "test.tsv"):
+    rows = (folder / name).read_text("utf-8").splitlines()
+    expected = (glue / name).read_text("utf-8-sig").splitlines()
+    assert rows[0] == expected[0] and sorted(rows) == sorted(expected)
+
+
+def test_a_command_prints_the_folder_and_the_next_command(site, home):
+  with start(site) as process:
+    stdout, stderr = process.communicate(timeout=60)
+  assert stdout == f"{home / 'models' / NAME}\n"
+  assert f"bert-tf fill-mask --model={NAME}" in stderr.splitlines()[-1]
+
+
+def test_a_second_call_imports_neither_tensorflow_nor_requests(site, home):
+  download.download(NAME, site.url)
+  code = (
+    "import sys\n"
+    "from bert_tf.cli import main\n"
+    "try: main.run()\n"
+    "except SystemExit as end: assert not end.code, end\n"
+    "print({'tensorflow', 'keras', 'requests'} & {*sys.modules})"
+  )
+  result = subprocess.run(
+    [sys.executable, "-c", code, "download", NAME],
+    capture_output=True,
+    text=True,
+  )
+  assert result.stdout.splitlines()[-1] == "set()", result.stderr
+
+
+def test_without_a_name_all_names_are_listed(site, home):
+  download.download(NAME, site.url)
+  result = subprocess.run(COMMAND, capture_output=True, text=True)
+  rows = [line.split() for line in result.stdout.splitlines() if line]
+  by_name = {row[0]: row for row in rows}
+  assert by_name[NAME][1:4] == ["18", "MB", "yes"]
+  assert "yes" not in by_name["uncased_L-12_H-768_A-12"]
+  assert by_name["MNLI"][1:3] == ["313", "MB"]
+  assert str(home) in result.stdout
+
+
+def test_unknown_names_are_refused_with_the_nearest(home):
+  for name, nearest in (
+    ("bert-base-uncased", "uncased_L-12_H-768_A-12"),
+    ("SQuAD1.1", "SQuAD-1.1"),
+    ("google-bert/bert-base-uncased", "hf:google-bert/bert-base-uncased"),
+  ):
+    with pytest.raises(ValueError, match=f"{name}.*did you mean {nearest}"):
+      download.download(name)
+  with pytest.raises(ValueError, match="Reuters.*--data_dir"):
+    download.download("conll-2003")
+  assert "CoNLL-2003" in data_sets.LICENSED
+  assert not os.path.exists(home)

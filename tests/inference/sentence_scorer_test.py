@@ -1,0 +1,175 @@
+"""Tests of pseudo-log-likelihoods against one masked copy at a time."""
+
+import json
+import pathlib
+
+import numpy as np
+import pytest
+import scipy.special
+
+import bert_tf
+from bert_tf import checkpoints, heads, modeling, tokenization
+from bert_tf.inference import sentence_scorer
+from tests.support import tiny_models
+
+GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
+MODEL = GOLDEN / "tiny_perturbed"
+VOCAB = GOLDEN / "tiny" / "vocab.txt"
+TEXTS = [
+  "a single sentence",
+  "few songs",
+  "the church in october was the last of its songs",
+  "Flight 18 of 1988, and much more of the same kind of life",
+  "few songs",
+]
+
+
+@pytest.fixture(scope="module")
+def scorer():
+  return bert_tf.SentenceScorer(config(4096))
+
+
+def config(batch_tokens):
+  return bert_tf.ScoringConfig(
+    init_checkpoint=str(MODEL / "bert_model.ckpt"),
+    vocab_file=str(VOCAB),
+    batch_tokens=batch_tokens,
+  )
+
+
+@pytest.fixture(scope="module")
+def expected():
+  """The word pieces of each text and their log probabilities."""
+  bert_config = modeling.BertConfig.from_json_file(
+    str(MODEL / "bert_config.json")
+  )
+  model = heads.PretrainingModel(bert_config)
+  checkpoints.init_from_checkpoint(model, str(MODEL / "bert_model.ckpt"))
+  tokenizer = tokenization.FullTokenizer(str(VOCAB))
+
+  def score(text):
+    tokens = ["[CLS]", *tokenizer.tokenize(text), "[SEP]"]
+    ids = tokenizer.convert_tokens_to_ids(tokens)
+    log_probs = []
+    for position in range(1, len(ids) - 1):
+      masked = [*ids]
+      masked[position] = tokenizer.vocab["[MASK]"]
+      logits, _ = model(
+        {
+          "input_ids": np.array([masked]),
+          "masked_lm_positions": np.array([[position]]),
+        }
+      )
+      values = np.asarray(logits[0, 0], np.float64)
+      log_probs.append(scipy.special.log_softmax(values)[ids[position]])
+    return tuple(tokens[1:-1]), log_probs
+
+  return [score(text) for text in TEXTS]
+
+
+@pytest.mark.parametrize("batch_tokens", [1, 40, 4096])
+def test_scores_are_those_of_one_copy_at_a_time(expected, batch_tokens):
+  scores = bert_tf.SentenceScorer(config(batch_tokens)).predict(TEXTS)
+  for score, (tokens, log_probs) in zip(scores, expected, strict=True):
+    assert score.tokens == tokens
+    np.testing.assert_allclose(score.log_probs, log_probs, atol=1e-5)
+    np.testing.assert_allclose(score.score, sum(log_probs), atol=1e-4)
+  num_pieces = sum(len(tokens) for tokens, _ in expected)
+  mean = sum(sum(values) for _, values in expected) / num_pieces
+  np.testing.assert_allclose(
+    sentence_scorer.pseudo_perplexity(scores), np.exp(-mean), rtol=1e-5
+  )
+
+
+def test_texts_in_several_sorted_blocks_keep_their_order(scorer, monkeypatch):
+  whole = scorer.predict(TEXTS)
+  monkeypatch.setattr(sentence_scorer, "_SORTED_TEXTS", 2)
+  for ours, theirs in zip(scorer.predict(TEXTS), whole, strict=True):
+    assert ours.tokens == theirs.tokens
+    np.testing.assert_allclose(ours.log_probs, theirs.log_probs, atol=1e-5)
+
+
+def test_batches_hold_each_position_once_and_no_more_than_allowed():
+  lengths = [5, 30, 3, 12, 2]
+  batches = list(sentence_scorer._batches(lengths, 24))
+  assert sorted(copy for batch in batches for copy in batch) == [
+    (text, position)
+    for text, length in enumerate(lengths)
+    for position in range(1, length - 1)
+  ]
+  for batch in batches:
+    longest = max(lengths[text] for text, _ in batch)
+    assert len(batch) == 1 or len(batch) * longest <= 24
+
+
+@pytest.mark.parametrize(
+  "texts,message",
+  [
+    (" ", "row 0 has 0 word pieces; the model scores texts of 1 to "),
+    (["few", "a " * 600], "row 1 has 600 word pieces"),
+    (3, "give a text, a tuple or a dict of texts"),
+    ([3], "row 0 must be text"),
+    ([{"other": "a"}], "row 0 has 0 word pieces"),
+  ],
+)
+def test_what_cannot_be_scored_is_named(scorer, texts, message):
+  with pytest.raises(ValueError, match=message):
+    scorer.predict(texts)
+
+
+def test_models_without_masked_words_are_refused(tmp_path):
+  folder = str(tiny_models.write_classifier(tmp_path / "run"))
+  with pytest.raises(ValueError, match="cls/predictions"):
+    bert_tf.SentenceScorer(folder)
+  config_file = tmp_path / "run" / "bert_config.json"
+  sizes = json.loads(config_file.read_text())
+  sizes["attention_direction"] = "left_to_right"
+  config_file.write_text(json.dumps(sizes))
+  with pytest.raises(ValueError, match="attention_direction=left_to_right"):
+    bert_tf.SentenceScorer(folder)
+
+
+@pytest.mark.parametrize(
+  "name,content,message",
+  [
+    ("p.jsonl", '{"sentence_good": "a"}', "p.jsonl:1: no column sentence_bad"),
+    ("p.tsv", "sentence_good\tsentence_bad\na\t\n", "p.tsv:2: column"),
+    ("p.jsonl", "\n", "p.jsonl has no minimal pairs"),
+  ],
+)
+def test_faulty_pairs_are_named(tmp_path, name, content, message):
+  (tmp_path / name).write_text(content)
+  with pytest.raises(ValueError, match=message):
+    sentence_scorer.read_pairs(str(tmp_path / name))
+
+
+def test_the_command_scores_pairs(scorer, tmp_path, run_script):
+  (tmp_path / "pairs.jsonl").write_text(
+    "".join(
+      json.dumps({"sentence_good": good, "sentence_bad": bad}) + "\n"
+      for good, bad in zip(TEXTS, [*TEXTS[1:], TEXTS[0]])
+    )
+  )
+  result = run_script(
+    "score.py",
+    f"--init_checkpoint={MODEL / 'bert_model.ckpt'}",
+    f"--vocab_file={VOCAB}",
+    "--pairs_file=pairs.jsonl,pairs.jsonl",
+    "--output_file=out.jsonl",
+    cwd=tmp_path,
+  )
+  assert result.returncode == 0, result.stderr
+  scores = [score.score for score in scorer.predict(TEXTS)]
+  is_correct = [a > b for a, b in zip(scores, [*scores[1:], scores[0]])]
+  accuracy = f"accuracy {sum(is_correct) / 5:.4f}"
+  assert result.stdout.splitlines() == [
+    f"pairs.jsonl: {accuracy}, 5 pairs",
+    f"pairs.jsonl: {accuracy}, 5 pairs",
+    f"all: {accuracy}, 10 pairs",
+  ]
+  rows = [json.loads(r) for r in (tmp_path / "out.jsonl").open()]
+  assert [row["good"]["text"] for row in rows] == TEXTS * 2
+  assert [row["is_correct"] for row in rows] == is_correct * 2
+  np.testing.assert_allclose(
+    [row["good"]["score"] for row in rows], scores * 2, atol=1e-4
+  )

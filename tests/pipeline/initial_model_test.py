@@ -1,0 +1,218 @@
+"""Pre-training from text that continues a given model."""
+
+import dataclasses
+import json
+import types
+
+import keras
+import pytest
+
+from bert_tf import distribution, heads
+from bert_tf.cli import config_flags
+from bert_tf.corpora import text_config
+from bert_tf.data import pretraining_shards
+from bert_tf.model_folder import run_info
+from bert_tf.pipeline import card, initial_model, stages, text_steps
+from bert_tf.pipeline import config as pipeline_config
+from bert_tf.pipeline import plan as plan_lib
+from bert_tf.tasks import pretraining
+from bert_tf.training import config as training_config
+from tests.support import runs, tiny_models
+
+SENTENCE = "The old man and his son were at the sea by day and by night."
+
+
+def write_model(folder, seed=1, **run):
+  """Writes a pre-trained model with a run.json; returns its folder."""
+  keras.utils.set_random_seed(seed)
+  model = heads.PretrainingModel(tiny_models.CONFIG)
+  tiny_models.write_run(folder, model)
+  info = run_info.RunInfo(task="pretraining", **run)
+  run_info.write_json(str(folder), info)
+  return folder
+
+
+def make_config(tmp_path, **changes):
+  documents = [f"{SENTENCE} " * 3 + f"It was day {i}." for i in range(60)]
+  (tmp_path / "text.txt").write_text("\n\n".join(documents))
+  return pipeline_config.PipelineConfig(
+    **{
+      "text": f"{tmp_path}/text.txt",
+      "output_dir": f"{tmp_path}/out",
+      "reading": text_config.TextConfig(documents="blank_line"),
+      "model": f"{tmp_path}/model",
+      "train_minutes": 10.0,
+      "max_seq_length": 32,
+      "num_workers": 1,
+      **changes,
+    }
+  )
+
+
+@pytest.fixture
+def trained(monkeypatch):
+  """Replaces training by a signal; returns the configs it was called with."""
+  configs = []
+  monkeypatch.setattr(pretraining, "run", configs.append)
+  monkeypatch.setattr(plan_lib, "_step_seconds", lambda *unused: (5.0, 0.1))
+  return configs
+
+
+def test_training_starts_from_the_model_with_its_vocabulary(tmp_path, trained):
+  folder = write_model(
+    tmp_path / "model", do_lower_case=True, strip_accents=False
+  )
+  compute = training_config.ComputeConfig(
+    precision="bfloat16", gradient_accumulation_steps=4
+  )
+  with runs.logged() as log:
+    stages.run(make_config(tmp_path, compute=compute))
+  [config] = trained
+  assert config.train.init_checkpoint == str(folder / "model.ckpt-1")
+  assert config.initial_values == "random"
+  assert config.train.precision == "bfloat16"
+  assert config.train.gradient_accumulation_steps == 4
+  vocab = (folder / "vocab.txt").read_bytes()
+  assert (tmp_path / "out/data/vocab.txt").read_bytes() == vocab
+  sizes = json.loads((tmp_path / "out/data/bert_config.json").read_text())
+  expected = tiny_models.CONFIG.to_dict()
+  assert {name: sizes[name] for name in expected} == expected
+  case = pretraining_shards.read_case([config.input_file])
+  assert (case.do_lower_case, case.strip_accents) == (True, False)
+  assert not config.no_nsp and config.masked_lm_prob == 0.15
+  # 2e-5 at a width of 768; the model has 16.
+  assert config.train.learning_rate == pytest.approx(2e-5 * 48)
+  assert config.train.train_batch_size == 32
+  assert f"{folder}" in log() and "500 word pieces" in log()
+  assert "\nvocabulary" not in log()
+
+
+def test_a_run_resumes_only_with_its_model(tmp_path, trained):
+  write_model(tmp_path / "model", do_lower_case=True)
+  write_model(tmp_path / "other", seed=2, do_lower_case=True)
+  stages.run(make_config(tmp_path))
+  compute = training_config.ComputeConfig(precision="bfloat16")
+  stages.run(make_config(tmp_path, compute=compute, train_minutes=20.0))
+  # The folder may move.
+  (tmp_path / "away").mkdir()
+  (tmp_path / "model").rename(tmp_path / "away/model")
+  stages.run(make_config(tmp_path, model=f"{tmp_path}/away/model"))
+  assert len(trained) == 3
+  for changes, part in (
+    ({"model": f"{tmp_path}/other"}, '"other '),
+    ({"model": None}, "null now"),
+  ):
+    with pytest.raises(ValueError, match="`model` differs") as error:
+      stages.run(make_config(tmp_path, **changes))
+    message = str(error.value)
+    assert part in message
+    assert "`output_dir`" in message and "`resume`" not in message
+  assert len(trained) == 3
+
+
+@pytest.mark.parametrize(
+  ("name", "value"),
+  [("size", "tiny"), ("vocab_size", 500), ("initial_values", "random")],
+)
+def test_settings_of_a_new_model_are_refused(tmp_path, name, value):
+  with pytest.raises(ValueError, match=f"^{name}={value} .*`{name}`") as error:
+    make_config(tmp_path, **{name: value})
+  assert f"{tmp_path}/model" in str(error.value)
+  assert "\n" not in str(error.value)
+
+
+def test_contradictions_to_the_model_are_refused(tmp_path):
+  folder = write_model(tmp_path / "model", do_lower_case=False)
+  with pytest.raises(ValueError, match="do_lower_case=True contradicts"):
+    initial_model.resolve(make_config(tmp_path, do_lower_case=True))
+  with pytest.raises(ValueError, match="max_seq_length 200 .* 128"):
+    initial_model.resolve(make_config(tmp_path, max_seq_length=200))
+  config = {
+    **tiny_models.CONFIG.to_dict(),
+    "attention_direction": "left_to_right",
+  }
+  (folder / "bert_config.json").write_text(json.dumps(config))
+  with pytest.raises(ValueError, match="attention_direction .*--input_file"):
+    initial_model.resolve(make_config(tmp_path))
+  with pytest.raises(ValueError, match="no_model"):
+    initial_model.resolve(make_config(tmp_path, model="no_model"))
+
+
+def test_a_cased_model_keeps_case(tmp_path):
+  write_model(tmp_path / "model", do_lower_case=False)
+  config = initial_model.resolve(make_config(tmp_path))
+  records = text_steps.train_record_config(config, "vocab.txt", 1000)
+  assert not config.is_lower_case and not records.do_lower_case
+
+
+def test_an_encoder_is_continued_without_next_sentences(tmp_path):
+  keras.utils.set_random_seed(1)
+  model = heads.ClassifierModel(tiny_models.CONFIG, 2)
+  tiny_models.write_run(tmp_path / "model", model)
+  with runs.logged() as log:
+    config = initial_model.resolve(make_config(tmp_path))
+  assert config.model_size.no_nsp
+  assert "no masked-LM head" in log()
+  assert not dataclasses.replace(config, no_nsp=False).model_size.no_nsp
+
+
+def test_the_card_names_the_model(tmp_path):
+  write_model(tmp_path / "model", do_lower_case=True)
+  config = make_config(
+    tmp_path, compute=training_config.ComputeConfig(precision="bfloat16")
+  )
+  config = initial_model.resolve(config)
+  title, _, origin = card._introduction(config)
+  assert "model" in title and "`model` (2 x 16" in origin
+  assert "from scratch" not in origin
+  command = card._command(config)
+  assert f"--model={tmp_path}/model" in command
+  assert "--precision=bfloat16" in command
+  assert "initial_model" not in command and "compute" not in command
+
+
+def test_every_setting_of_the_computation_is_a_flag():
+  names = {
+    field.name
+    for field, *_ in config_flags._settings(training_config.TrainConfig)
+  }
+  computation = {
+    field.name
+    for field, *_ in config_flags._settings(training_config.ComputeConfig)
+  }
+  pipeline = {
+    field.name
+    for field, *_ in config_flags._settings(pipeline_config.PipelineConfig)
+  }
+  assert {"precision", "gradient_accumulation_steps"} <= computation
+  assert computation <= names and computation <= pipeline
+
+
+def test_several_machines_are_refused(tmp_path, monkeypatch):
+  monkeypatch.setattr(distribution, "num_workers", lambda: 2)
+  with pytest.raises(ValueError, match="`distribution=multi_worker`"):
+    stages.run(make_config(tmp_path))
+
+
+def test_the_start_leaves_out_the_timed_steps(tmp_path, monkeypatch):
+  seconds, configs = [0.0], []
+
+  def build_estimator(bert_config, train):
+    configs.append(train)
+    seconds[0] += 4.0
+
+  def time_steps(runner, batches):
+    steps = [9.0, 3.0, 1.0, 2.0]
+    seconds[0] += sum(steps)
+    return steps
+
+  clock = types.SimpleNamespace(monotonic=lambda: seconds[0])
+  monkeypatch.setattr(plan_lib, "time", clock)
+  monkeypatch.setattr(plan_lib, "time_steps", time_steps)
+  monkeypatch.setattr(pretraining, "build_estimator", build_estimator)
+  compute = training_config.ComputeConfig(precision="bfloat16")
+  config = make_config(tmp_path, model=None, compute=compute)
+  # 4 s of set-up and a first step of 9 s, then a step a second.
+  assert plan_lib._step_seconds(config) == (13.0, 1.0)
+  [train] = configs
+  assert train.precision == "bfloat16" and train.use_xla is False

@@ -1,0 +1,84 @@
+"""`benchmark.py serving` finds wrong, failed and missing answers."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.support import checkout, tiny_models
+
+pytest.importorskip("aiohttp", reason="pip install 'bert_tf[serve]'")
+
+from research.benchmarks import open_loop  # noqa: E402
+
+SECONDS = 12
+
+
+def run(folder, *flags):
+  script = checkout.ROOT / "run_scripts" / "benchmark.py"
+  flags = [*flags, "--num_clients=8"]
+  return subprocess.run(
+    [sys.executable, script, "serving", f"--model={folder}", *flags],
+    capture_output=True,
+    text=True,
+    timeout=1200,
+  )
+
+
+@pytest.mark.slow
+def test_all_answers_under_load_are_right(tmp_path):
+  folder = tiny_models.write_classifier(tmp_path / "model")
+  results = tmp_path / "results.jsonl"
+  ended = run(folder, f"--duration={SECONDS}", f"--results_file={results}")
+  assert ended.returncode == 0, ended.stdout + ended.stderr
+  rows = [json.loads(line) for line in results.read_text().splitlines()]
+  assert [row["load"] for row in rows] == list(open_loop.LOADS)
+  for row in rows:
+    assert row["counts"]["right"] > 0
+    for outcome in ("wrong", "failed", "timeout"):
+      assert row["counts"][outcome] == 0
+    assert min(row["resident_mb"]) > 50
+    assert min(row["descriptors"]) > 3
+  assert sum(row["counts"]["refused"] for row in rows) > 0
+  for load in ("50%", "200%"):
+    assert f"bert_tf {load}" in ended.stdout
+  assert "not a SavedModel" in ended.stdout or "FastAPI" in ended.stdout
+
+
+# Stands in for aiohttp's response.
+class Reply:
+  def __init__(self, status, **headers):
+    self.status, self.headers = status, headers
+
+
+GOOD = {"predictions": [{"label": "a", "probabilities": [0.25, 0.75]}]}
+NEAR = {"predictions": [{"label": "a", "probabilities": [0.25001, 0.74999]}]}
+FAR = {"predictions": [{"label": "a", "probabilities": [0.26, 0.74]}]}
+
+
+@pytest.mark.parametrize(
+  ("status", "answer", "expected", "outcome"),
+  [
+    (200, NEAR, GOOD, "right"),
+    (200, FAR, GOOD, "wrong"),
+    (200, ["a"], GOOD, "wrong"),
+    (400, {"error": "no"}, GOOD, "failed"),
+    (500, {"error": "no"}, GOOD, "failed"),
+    (400, {"error": "no"}, None, "refused"),
+    (500, {"error": "no"}, None, "wrong"),
+    (200, GOOD, None, "wrong"),
+  ],
+)
+def test_an_outcome_is_judged_by_status_and_answer(
+  status, answer, expected, outcome
+):
+  body = json.dumps(answer).encode()
+  assert open_loop._judge(Reply(status), body, expected) == outcome
+
+
+def test_an_answer_without_json_or_advice_is_a_failure():
+  assert open_loop._judge(Reply(200), b"<html>", GOOD) == "wrong"
+  assert open_loop._judge(Reply(503), b"", GOOD) == "failed"
+  retry = Reply(503, **{"Retry-After": "1"})
+  assert open_loop._judge(retry, b"", GOOD) == "shed"

@@ -1,0 +1,236 @@
+"""Tests that a fault or a stall of any stage fails only its own requests."""
+
+import concurrent.futures
+import inspect
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from bert_tf.server import application, batching, bodies
+from tests.support import checkout, fake_model, serving_client
+from tests.support.serving_client import ask
+
+PREDICT = fake_model.PREDICT
+
+# The stages of a request, in order, by owner and name of their function.
+STAGES = {
+  "parse": (application.rest_json, "predict_request"),
+  "join": (batching.np, "concatenate"),
+  "compute": (application.limits, "compute"),
+  "trim": (application.outputs, "trim"),
+  "answer": (application.rest_json, "predict_response"),
+  "encode": (application.connections, "json_response"),
+}
+# Stages that count a request, without which it is answered.
+COUNTING = {
+  "rows": (application.metrics.Metrics, "inputs"),
+  "pieces": (application.served.ServedModel, "piece_counts"),
+  "batch": (application.metrics.Metrics, "batch"),
+  "log": (application.access_log.AccessLog, "log"),
+}
+
+
+def inject(monkeypatch, stage, fault, text="evil"):
+  """Calls `fault` before a stage of a request that has this text."""
+  owner, name = stage
+  original = getattr(owner, name)
+
+  def faulty(*arguments, **others):
+    if text in str(arguments):
+      fault()
+    return original(*arguments, **others)
+
+  def faulty_generator(*arguments):
+    yield from faulty(*arguments)
+
+  is_generator = inspect.isgeneratorfunction(original)
+  monkeypatch.setattr(owner, name, faulty_generator if is_generator else faulty)
+
+
+def raising(error):
+  def fail():
+    raise error
+
+  return fail
+
+
+def ask_together(url, texts):
+  """Sends a request for each text, all at once; returns status and echo."""
+
+  def send(text):
+    code, response = ask(url, PREDICT, {"instances": [text]})
+    return code, [row["echo"] for row in response.get("predictions", ())]
+
+  with concurrent.futures.ThreadPoolExecutor(len(texts)) as pool:
+    return list(pool.map(send, texts))
+
+
+def wait_for_status(url, path, status):
+  while ask(url, path)[0] != status:
+    time.sleep(0.01)
+
+
+@pytest.mark.parametrize("error", [MemoryError(), KeyError(1)], ids=repr)
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_fault_fails_only_its_own_request(stage, error, monkeypatch, caplog):
+  model = fake_model.FakeModel()
+  inject(monkeypatch, STAGES[stage], raising(error))
+  with serving_client.running(
+    model, max_batch_size=3, max_wait_ms=300
+  ) as running:
+    first, second, third = ask_together(running.url, ["ab", "evil", "c"])
+    assert ask_together(running.url, ["d"]) == [(200, ["d"])]
+    assert ask(running.url, "/healthz")[0] == 200
+  assert (first, third) == ((200, ["ab"]), (200, ["c"]))
+  if stage == "join":  # The request was computed on its own.
+    assert second == (200, ["evil"])
+    return
+  assert second[0] == (503 if isinstance(error, MemoryError) else 500)
+  assert type(error).__name__ in caplog.text
+
+
+@pytest.mark.parametrize("error", [MemoryError(), StopIteration()], ids=repr)
+@pytest.mark.parametrize("stage", COUNTING)
+def test_a_fault_of_counting_fails_no_request(stage, error, monkeypatch):
+  inject(monkeypatch, COUNTING[stage], raising(error), text="")
+  with serving_client.running(fake_model.FakeModel()) as running:
+    assert ask_together(running.url, ["ab", "c"]) == [
+      (200, ["ab"]),
+      (200, ["c"]),
+    ]
+
+
+@pytest.mark.parametrize("stage", [*STAGES, "pieces"])
+def test_a_stall_fails_liveness_and_waiting_requests(stage, monkeypatch):
+  monkeypatch.setattr(bodies, "_LARGE_BYTES", 0)
+  monkeypatch.setattr(application, "_LARGE_ANSWER", 0)
+  gate = threading.Event()
+  inject(monkeypatch, (STAGES | COUNTING)[stage], lambda: gate.wait(600))
+  with serving_client.running(
+    fake_model.FakeModel(), max_batch_size=3, max_wait_ms=300, max_stall_s=1.0
+  ) as running:
+    wait_for_status(running.url, "/readyz", 200)
+    results = ask_together(running.url, ["ab", "evil", "c"])
+    wait_for_status(running.url, "/healthz", 503)
+    assert ask(running.url, "/readyz")[0] == 503
+    new = ask_together(running.url, ["d"])
+    gate.set()
+    wait_for_status(running.url, "/healthz", 200)
+    assert ask_together(running.url, ["e"]) == [(200, ["e"])]
+  if stage == "pieces":  # Answers do not wait for a slow count.
+    assert results == [(200, ["ab"]), (200, ["evil"]), (200, ["c"])]
+    assert new == [(200, ["d"])]
+    return
+  assert results[1] == new[0] == (503, [])
+  assert {code for code, _ in results} <= {200, 503}
+
+
+def test_a_request_whose_client_left_is_computed_no_further():
+  model = fake_model.FakeModel()
+  model.gate.clear()
+  with serving_client.running(model, max_batch_size=1) as running:
+    client = serving_client.Client(running.url)
+    client.send(PREDICT, {"instances": ["a", "b", "c"]})
+    assert model.begun.wait(timeout=600)
+    client.close()
+    serving_client.wait_for_status(running.url, 499)
+    model.gate.set()
+    assert ask_together(running.url, ["d"]) == [(200, ["d"])]
+  assert model.calls == [["a"], ["d"]]
+
+
+def test_counting_stops_when_the_client_disconnects():
+  model, counted = fake_model.FakeModel(), []
+  is_counting, gate = threading.Event(), threading.Event()
+
+  class Tokenizer:
+    def tokenize_to_ids(self, text):
+      counted.append(text)
+      is_counting.set()
+      gate.wait(timeout=600)
+      return [1]
+
+  model.gate.clear()
+  text = "x" * 5000
+  with serving_client.running(model) as running:
+    [served] = running.server._models.values()
+    served._tokenizer = Tokenizer()
+    client = serving_client.Client(running.url)
+    client.send(PREDICT, {"instances": [text] * 9})
+    assert is_counting.wait(timeout=600)
+    client.close()
+    serving_client.wait_for_status(running.url, 499)
+    gate.set()
+    model.gate.set()
+    served._tokenizer = None
+    assert ask(running.url, PREDICT, {"instances": ["ab"]})[0] == 200
+  assert counted == [text]
+
+
+def test_a_function_that_fails_when_it_warms_up_is_logged(caplog):
+  model = fake_model.FakeModel()
+  fail = raising(StopIteration("cold"))
+  object.__setattr__(model.functions["sums"], "compute", lambda numbers: fail())
+  with serving_client.running(model) as running:
+    wait_for_status(running.url, "/readyz", 200)
+    assert ask(running.url, PREDICT, {"instances": ["ab"]})[0] == 200
+  assert "cold" in caplog.text
+
+
+def test_health_fails_after_the_computation_ended(monkeypatch, caplog):
+  with serving_client.running(fake_model.FakeModel()) as running:
+    assert ask(running.url, "/healthz")[0] == 200
+    stage = (batching.Batcher, "_take")
+    inject(monkeypatch, stage, raising(ValueError("lost the queue")), text="")
+    assert ask(running.url, PREDICT, {"instances": ["ab"]})[0] == 503
+    assert ask(running.url, "/healthz")[0] == 500
+    assert ask(running.url, "/readyz")[0] == 503
+    assert ask(running.url, PREDICT, {"instances": ["ab"]})[0] == 503
+  assert "lost the queue" in caplog.text
+
+
+# The first request stalls, and the second ends the batching task.
+ENDING = """
+import threading
+from bert_tf.server import application, batching, config
+from tests.support import fake_model, serving_client
+
+take, batches = batching.Batcher._take, []
+
+def take_once(batcher):
+  if batches:
+    raise ValueError("lost the queue")
+  batches.append(take(batcher))
+  return batches[0]
+
+batching.Batcher._take = take_once
+model = fake_model.FakeModel()
+model.gate.clear()
+
+def send(url):
+  for _ in range(2):
+    serving_client.ask(url, fake_model.PREDICT, {"instances": ["ab"]})
+
+def started(url):
+  threading.Thread(target=send, args=[url]).start()
+
+settings = config.ServerConfig(port=0, max_stall_s=0.7)
+application.run({"model": model}, settings, started)
+"""
+
+
+def test_the_end_of_batching_ends_the_process_even_if_a_thread_has_stalled():
+  ended = subprocess.run(
+    [sys.executable, "-c", ENDING],
+    cwd=checkout.ROOT,
+    capture_output=True,
+    text=True,
+    timeout=600,
+  )
+  assert ended.returncode == 1
+  assert "the compute thread has not returned" in ended.stderr
+  assert "lost the queue" in ended.stderr
+  assert "ServingEndedError" in ended.stderr

@@ -1,0 +1,316 @@
+"""GLUE in Hugging Face's Parquet files, and own data in Parquet."""
+
+import json
+import pathlib
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from bert_tf.files import errors
+from bert_tf.tasks.classification import config as config_lib
+from bert_tf.tasks.classification import examples, glue, metrics, task
+from bert_tf.training import config as training_config
+
+SPLITS = ("train", "dev", "test")
+TEXTS = [("A film.", "It is a film."), ("so, why ?", "“No”\u2026"), ("x", "y")]
+PAIR = ("sentence1", "sentence2")
+PREMISE = ("premise", "hypothesis")
+
+# The official columns, their labels by Hugging Face's id, and Hugging Face's
+# folder and columns: gluebenchmark.com and the card of nyu-mll/glue.
+TASKS = {
+  "CoLA": (None, ("0", "1"), "cola", ("sentence",)),
+  "SST-2": (("sentence",), ("0", "1"), "sst2", ("sentence",)),
+  "MRPC": (("#1 String", "#2 String"), ("0", "1"), "mrpc", PAIR),
+  "STS-B": (PAIR, (3.25, 0.0, 5.0), "stsb", PAIR),
+  "QQP": (
+    ("question1", "question2"),
+    ("0", "1"),
+    "qqp",
+    ("question1", "question2"),
+  ),
+  "MNLI": (PAIR, ("entailment", "neutral", "contradiction"), "mnli", PREMISE),
+  "MNLI-mm": (
+    PAIR,
+    ("entailment", "neutral", "contradiction"),
+    "mnli",
+    PREMISE,
+  ),
+  "QNLI": (
+    ("question", "sentence"),
+    ("entailment", "not_entailment"),
+    "qnli",
+    ("question", "sentence"),
+  ),
+  "RTE": (PAIR, ("entailment", "not_entailment"), "rte", PAIR),
+  "WNLI": (PAIR, ("0", "1"), "wnli", PAIR),
+  "AX": (PAIR, ("entailment", "neutral", "contradiction"), "ax", PREMISE),
+}
+LABEL_COLUMNS = {
+  "MRPC": "Quality",
+  "STS-B": "score",
+  "QQP": "is_duplicate",
+  "MNLI": "gold_label",
+  "MNLI-mm": "gold_label",
+}
+# Names of Hugging Face's dev and test files.
+KINDS = {"MNLI": "_matched", "MNLI-mm": "_mismatched"}
+
+
+def write_parquet(path, columns, names=None):
+  """Writes a table; `names` are the classes of the column label."""
+  path = pathlib.Path(path)
+  path.parent.mkdir(parents=True, exist_ok=True)
+  table = pa.table(columns)
+  if names:
+    feature = {"names": names, "_type": "ClassLabel"}
+    info = json.dumps({"info": {"features": {"label": feature}}})
+    table = table.replace_schema_metadata({"huggingface": info})
+  parquet.write_table(table, path)
+
+
+def label_index(row, split):
+  """Returns a label id for a row that differs between the splits."""
+  return row + SPLITS.index(split)
+
+
+def write_official(folder, name):
+  """Writes the rows of TEXTS in the official files."""
+  columns, labels, *_ = TASKS[name]
+  layout = glue.get_task(name)
+  folder.mkdir()
+  for split in SPLITS:
+    split_layout = getattr(layout, split)
+    if not split_layout:
+      continue
+    lines = []
+    header = ["index", *(columns or ("sentence",))]
+    if split != "test":
+      header.append(LABEL_COLUMNS.get(name, "label"))
+    for row, texts in enumerate(TEXTS):
+      label = str(labels[label_index(row, split) % len(labels)])
+      cells = [str(row), *texts[: len(header) - 2 + (split == "test")]]
+      if split != "test":
+        cells.append(label)
+      if name == "CoLA" and split != "test":
+        cells = ["gj04", label, "", texts[0]]
+      lines.append("\t".join(cells))
+    if name != "CoLA" or split == "test":
+      lines.insert(0, "\t".join(header))
+    (folder / split_layout.file).write_text("\n".join(lines) + "\n")
+
+
+def write_hugging_face(folder, name):
+  """Writes the rows of TEXTS as Hugging Face does."""
+  _, labels, data_set, columns = TASKS[name]
+  kind = KINDS.get(name, "")
+  for split in ("test",) if name == "AX" else SPLITS:
+    file = {"dev": f"validation{kind}", "test": f"test{kind}"}.get(split, split)
+    ids = [label_index(row, split) % len(labels) for row in range(len(TEXTS))]
+    values = [labels[i] for i in ids] if name == "STS-B" else ids
+    if split == "test":
+      values = [-1] * len(ids)
+    write_parquet(
+      folder / f"{file}-00000-of-00001.parquet",
+      {
+        **{column: list(texts) for column, texts in zip(columns, zip(*TEXTS))},
+        "label": pa.array(values, pa.float32() if name == "STS-B" else None),
+        "idx": pa.array(range(len(ids)), pa.int32()),
+      },
+    )
+  return data_set
+
+
+def read(folder, name, **changes):
+  """Returns the examples of each split, as a run of the command reads them."""
+  train = training_config.FreezingTrainConfig(output_dir="out")
+  config = config_lib.ClassificationConfig(
+    bert_config_file="",
+    vocab_file="",
+    train=train,
+    do_train=True,
+    data_dir=str(folder),
+    task_name=name,
+    **changes,
+  )
+  layout = task.file_layout(config)
+  rows = {
+    split: examples.read_examples(
+      config.data_dir, getattr(layout, split), layout
+    )
+    for split in SPLITS
+    if getattr(layout, split)
+  }
+  return layout, rows
+
+
+@pytest.mark.parametrize("is_nested", [False, True])
+@pytest.mark.parametrize("name", TASKS)
+def test_tsv_and_parquet_of_the_same_rows_give_the_same_examples(
+  tmp_path, name, is_nested
+):
+  write_official(tmp_path / "tsv", name)
+  data_set = TASKS[name][2]
+  folder = tmp_path / "glue"
+  write_hugging_face(folder / data_set if is_nested else folder, name)
+  official, official_rows = read(tmp_path / "tsv", name)
+  layout, rows = read(folder, name)
+  assert (layout.file_format, official.file_format) == ("parquet", "tsv")
+  assert layout.label_spec() == official.label_spec()
+  assert rows.keys() == official_rows.keys()
+  for split, expected in official_rows.items():
+    parquet_rows = rows[split]
+    assert len(expected) == len(TEXTS)
+    assert [(e.text_a, e.text_b, e.label) for e in parquet_rows] == [
+      (e.text_a, e.text_b, e.label) for e in expected
+    ]
+    assert [e.guid for e in parquet_rows] == [
+      f"{getattr(layout, split).prefix}-{row}" for row in range(len(TEXTS))
+    ]
+  # The server of GLUE takes the same file.
+  assert (layout.submission, layout.metrics) == (
+    official.submission,
+    official.metrics,
+  )
+
+
+def test_the_names_of_classes_in_a_file_decide(tmp_path):
+  columns = {"premise": ["a", "b", "c"], "hypothesis": ["d", "e", "f"]}
+  names = ["contradiction", "entailment", "neutral"]
+  for split in ("train", "validation_matched", "test_matched"):
+    path = tmp_path / f"{split}.parquet"
+    write_parquet(path, {**columns, "label": [2, 0, 1]}, names)
+  _, rows = read(tmp_path, "mnli")
+  labels = [example.label for example in rows["train"]]
+  assert labels == ["neutral", "contradiction", "entailment"]
+
+
+def test_official_files_have_precedence(tmp_path):
+  write_official(tmp_path / "RTE", "RTE")
+  write_hugging_face(tmp_path / "RTE", "RTE")
+  layout, _ = read(tmp_path / "RTE", "RTE")
+  assert layout.file_format == "tsv"
+
+
+def test_own_data_have_the_labels_that_the_file_names(tmp_path):
+  for name in ("train-00001-of-00002", "train-00000-of-00002", "validation/0"):
+    text = [f"{name} a", f"{name} b"]
+    path = tmp_path / f"{name}.parquet"
+    write_parquet(path, {"text": text, "label": [1, 0]}, ["bad", "good"])
+  write_parquet(tmp_path / "test.parquet", {"text": ["c"]})
+  layout, rows = read(tmp_path, "parquet")
+  assert [(e.guid, e.text_a, e.label) for e in rows["train"]] == [
+    ("train-0", "train-00000-of-00002 a", "good"),
+    ("train-1", "train-00000-of-00002 b", "bad"),
+    ("train-2", "train-00001-of-00002 a", "good"),
+    ("train-3", "train-00001-of-00002 b", "bad"),
+  ]
+  assert [e.label for e in rows["dev"]] == ["good", "bad"]
+  assert rows["test"][0].label is None
+
+
+def test_lists_of_labels_and_numbers_are_own_data_too(tmp_path):
+  columns = {"text": ["a", "b"], "label": [["x", "y"], []], "n": [0.5, 2]}
+  for name in ("train", "dev", "test"):
+    write_parquet(tmp_path / f"{name}.parquet", columns)
+  _, rows = read(tmp_path, "parquet", problem_type="multilabel")
+  assert [e.label for e in rows["train"]] == [("x", "y"), ()]
+  _, rows = read(
+    tmp_path, "parquet", problem_type="regression", label_column="n"
+  )
+  assert [e.label for e in rows["train"]] == [0.5, 2.0]
+
+
+# Columns of the training file, and parts of the error.
+FAULTS = {
+  "a label without meaning": (
+    {"sentence1": ["a"], "sentence2": ["b"], "label": [2]},
+    (", row 1: ", "2", "entailment, not_entailment"),
+  ),
+  "no label": (
+    {"sentence1": ["a", "c"], "sentence2": ["b", "d"], "label": [0, -1]},
+    (", row 2: ", "-1"),
+  ),
+  "an empty text": (
+    {"sentence1": ["a"], "sentence2": [" "], "label": [1]},
+    (", row 1: ", "sentence2"),
+  ),
+  "null": (
+    {"sentence1": ["a"], "sentence2": pa.array([None], pa.string())}
+    | {"label": [1]},
+    (", row 1: ", "sentence2", "None"),
+  ),
+  "columns of another task": (
+    {"question": ["a"], "sentence": ["b"], "label": [1]},
+    ("no column sentence1", "question, sentence, label", "RTE"),
+  ),
+  "no rows": (
+    {
+      "sentence1": pa.array([], pa.string()),
+      "sentence2": pa.array([], pa.string()),
+      "label": pa.array([], pa.int64()),
+    },
+    ("no example",),
+  ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_an_error_names_the_file_and_the_column(tmp_path, fault):
+  columns, expected = FAULTS[fault]
+  path = tmp_path / "train-00000-of-00001.parquet"
+  write_parquet(path, columns)
+  with pytest.raises(ValueError) as error:
+    read(tmp_path, "RTE")
+  message = str(error.value)
+  assert message.startswith(str(path)) and "\n" not in message
+  for part in expected:
+    assert part in message
+
+
+def test_a_file_cut_off_is_named(tmp_path):
+  write_hugging_face(tmp_path, "RTE")
+  path = tmp_path / "train-00000-of-00001.parquet"
+  path.write_bytes(path.read_bytes()[:-20])
+  with pytest.raises(ValueError, match="train-00000-of-00001.parquet: "):
+    read(tmp_path, "RTE")
+
+
+def test_a_missing_shard_is_named(tmp_path):
+  columns = {"text": ["a"], "label": [1]}
+  write_parquet(tmp_path / "train-00000-of-00002.parquet", columns)
+  with pytest.raises(ValueError, match="train-00001-of-00002.parquet"):
+    read(tmp_path, "parquet")
+
+
+def test_numbers_of_columns_are_refused(tmp_path):
+  with pytest.raises(ValueError, match="not both"):
+    read(tmp_path, "parquet", text_a_column="0", label_column="1")
+
+
+def test_a_missing_pyarrow_is_named_with_its_extra(tmp_path, monkeypatch):
+  write_hugging_face(tmp_path, "RTE")
+  monkeypatch.setitem(sys.modules, "pyarrow", None)
+  command = errors.format_install_command("parquet")
+  with pytest.raises(ImportError) as error:
+    read(tmp_path, "RTE")
+  assert "pyarrow" in str(error.value) and command in str(error.value)
+
+
+def test_a_submission_numbers_the_rows_of_the_test_file(tmp_path):
+  write_hugging_face(tmp_path / "mnli", "MNLI")
+  layout, rows = read(tmp_path, "MNLI")
+  probabilities = [[0.1, 0.2, 0.7], [0.8, 0.1, 0.1], [0.1, 0.8, 0.1]]
+  metrics.write_predictions(
+    str(tmp_path), layout, rows["test"], np.array(probabilities)
+  )
+  lines = (tmp_path / "MNLI-m.tsv").read_text().splitlines()
+  assert lines == [
+    "index\tprediction",
+    "0\tneutral",
+    "1\tcontradiction",
+    "2\tentailment",
+  ]

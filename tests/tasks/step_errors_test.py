@@ -1,0 +1,195 @@
+"""Out of memory, and operations without a deterministic form: the advice."""
+
+import re
+
+import pytest
+import tensorflow as tf
+
+from bert_tf import model_size, modeling
+from bert_tf.files import errors
+from bert_tf.tasks import pretraining_config, step_errors
+from bert_tf.tasks.classification import task as classification
+from bert_tf.tasks.swag import task as swag
+from bert_tf.training import config as training_config
+from bert_tf.training import evaluator, step
+from tests.support import command_flags, own_classification, runs
+
+base = own_classification.base
+OOM = "OOM when allocating tensor with shape[8,16]\n\nHint: add a report."
+NOT_DETERMINISTIC = "A deterministic GPU implementation of Foo is not available"
+MODEL = modeling.BertConfig.from_dict(runs.CONFIG)
+
+
+def exhausted(message=OOM):
+  return tf.errors.ResourceExhaustedError(None, None, message)
+
+
+def fail_with(monkeypatch, target, name, error):
+  def fail(*unused):
+    raise error
+
+  monkeypatch.setattr(target, name, fail)
+
+
+@pytest.mark.parametrize(
+  ("setting", "target", "name", "error"),
+  [
+    ("train_batch_size=8", step.TrainingStep, "run", exhausted()),
+    ("eval_batch_size=4", evaluator.Evaluator, "evaluate_batch", exhausted()),
+    ("predict_batch_size=2", evaluator.Evaluator, "predict_batch", None),
+  ],
+)
+def test_the_error_names_the_batch_and_its_length(
+  base, tmp_path, monkeypatch, setting, target, name, error
+):
+  fail_with(monkeypatch, target, name, error or MemoryError())
+  config = own_classification.make(
+    base,
+    tmp_path,
+    do_train=True,
+    do_eval=setting.startswith("eval"),
+    do_predict=setting.startswith("predict"),
+    eval_batch_size=4,
+    predict_batch_size=2,
+  )
+  with pytest.raises(errors.OutOfMemoryError) as caught:
+    classification.run(config)
+  message = str(caught.value)
+  assert f"`{setting}`" in message and "16 word pieces" in message
+  assert "a lower `max_seq_length`" in message
+  assert ("OOM when" in message) == (error is not None)
+  assert "\n" not in message
+  is_training = setting.startswith("train")
+  assert ("`gradient_accumulation_steps=2`" in message) == is_training
+  assert "freeze_layers" not in message
+
+
+def raise_in(config, work, error, model=MODEL):
+  with step_errors.explained(config, model, work):
+    raise error
+
+
+def make(**train):
+  return pretraining_config.PretrainingConfig(
+    bert_config_file="",
+    input_file="",
+    train=training_config.PretrainingTrainConfig(output_dir="", **train),
+  )
+
+
+def advice(config, batch_setting="train_batch_size", length=128, **work):
+  with pytest.raises(errors.OutOfMemoryError) as caught:
+    work = step_errors.Work(batch_setting, length, **work)
+    raise_in(config, work, exhausted())
+  return str(caught.value)
+
+
+def test_only_settings_that_still_help_are_named():
+  text = advice(make(train_batch_size=8))
+  for name in ("gradient_accumulation_steps=2", "recompute", "precision"):
+    assert f"`{name}" in text
+  # Pre-training has neither LoRA nor other lengths than those of its records.
+  assert "lora_rank" not in text and "lower `max_seq_length`" not in text
+  text = advice(
+    make(
+      train_batch_size=8,
+      gradient_accumulation_steps=8,
+      recompute=True,
+      precision="bfloat16",
+    )
+  )
+  assert text.endswith("Set a lower `train_batch_size`.")
+
+
+@pytest.mark.parametrize(
+  ("setting", "settings", "num_sequences", "memory"),
+  [
+    ("train_batch_size", {}, 32, model_size.training_memory),
+    (
+      "train_batch_size",
+      {"gradient_accumulation_steps": 4},
+      8,
+      model_size.training_memory,
+    ),
+    ("eval_batch_size", {}, 8, model_size.inference_memory),
+  ],
+)
+def test_the_estimate_is_that_of_inspect_for_what_a_device_computes_at_a_time(
+  setting, settings, num_sequences, memory
+):
+  text = advice(make(**settings), setting, 512)
+  batch = model_size.BatchSizes(
+    train_batch_size=num_sequences, max_seq_length=512
+  )
+  expected = model_size.total(memory(MODEL, batch)) / 2**20
+  assert f" {expected:,.0f} MiB " in text
+
+
+def test_each_choice_of_an_example_is_a_sequence(tmp_path):
+  single, double = (
+    re.search(r"([\d,]+) MiB", advice(make(), length=512, **kinds))[1]
+    for kinds in ({}, {"sequences_per_input": 2})
+  )
+  assert int(double.replace(",", "")) > 1.5 * int(single.replace(",", ""))
+  task = object.__new__(swag.SwagTask)
+  task.num_choices = {"train": 4}
+  assert task.sequences_per_input("train") == 4
+
+
+def test_an_operation_without_a_deterministic_form_is_one_line():
+  error = tf.errors.UnimplementedError(None, None, NOT_DETERMINISTIC + "\nmore")
+  work = step_errors.Work("train_batch_size", 8)
+  with pytest.raises(ValueError) as caught:
+    raise_in(make(deterministic=True), work, error)
+  assert NOT_DETERMINISTIC in str(caught.value)
+  assert "`deterministic`" in str(caught.value)
+  assert "\n" not in str(caught.value)
+  # Other missing operations have nothing to do with the flag.
+  for config, other in (
+    (make(), error),
+    (make(deterministic=True), tf.errors.UnimplementedError(None, None, "no")),
+  ):
+    with pytest.raises(tf.errors.UnimplementedError):
+      raise_in(config, work, other)
+
+
+FAILING = """
+import tensorflow as tf
+from bert_tf.cli import run_classifier
+from bert_tf.training import step
+
+def fail(*unused):
+  raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating")
+
+step.TrainingStep.run = fail
+run_classifier.run()
+"""
+
+
+def test_the_command_ends_with_one_line_and_its_own_flags(
+  base, tmp_path, run_script
+):
+  script = tmp_path / "failing.py"
+  script.write_text(FAILING)
+  result = run_script(
+    script,
+    "--task_name=tsv",
+    f"--data_dir={base}",
+    "--text_a_column=text",
+    "--label_column=label",
+    f"--bert_config_file={base}/config.json",
+    f"--vocab_file={base}/vocab.txt",
+    "--do_train",
+    "--train_batch_size=4",
+    "--max_seq_length=16",
+    "--output_dir=out",
+    cwd=tmp_path,
+  )
+  assert result.returncode == 1 and "Traceback" not in result.stderr
+  line = result.stderr.splitlines()[-1]
+  assert "error: out of memory (OOM when allocating)" in line
+  assert "--train_batch_size=4" in line and "16 word pieces" in line
+  named = set(re.findall(r"--(\w+)", line))
+  assert {"gradient_accumulation_steps", "recompute", "lora_rank"} <= named
+  assert named <= command_flags.defined("bert_tf.cli.run_classifier").keys()
+  assert "`" not in line

@@ -1,0 +1,160 @@
+"""TF32 and deterministic operations: what they change and what is recorded."""
+
+import json
+import pathlib
+import shutil
+
+import pytest
+import tensorflow as tf
+from tensorflow.python.framework import config as tf_config
+
+from bert_tf import checkpoints
+from bert_tf.data import config as data_config
+from bert_tf.data import masking, pretraining_shards
+from bert_tf.tasks import pretraining, pretraining_config
+from bert_tf.tasks.classification import task as classification
+from bert_tf.tasks.squad import config as squad_config
+from bert_tf.tasks.squad import task as squad
+from bert_tf.training import config as training_config
+from tests.support import own_classification, runs
+
+base = own_classification.base
+
+
+@pytest.fixture(autouse=True)
+def settings_of_the_process():
+  """Restores TensorFlow's settings, which a run changes for the process."""
+  yield
+  tf_config.disable_op_determinism()
+  tf.config.experimental.enable_tensor_float_32_execution(True)
+
+
+def run_json(folder):
+  return json.loads((folder / "run.json").read_text())
+
+
+def train(base, folder, **settings):
+  """Trains a classifier; returns its folder."""
+  classification.run(
+    own_classification.make(base, folder, train=settings, do_train=True)
+  )
+  return folder
+
+
+def weights(folder):
+  """Returns the bytes of the newest weights and moments."""
+  path = checkpoints.find_latest(str(folder))
+  return pathlib.Path(f"{path}.data-00000-of-00001").read_bytes()
+
+
+@pytest.fixture(scope="module")
+def classifier(base, tmp_path_factory):
+  """Returns the folder of a classifier that was trained by default."""
+  return train(base, tmp_path_factory.mktemp("usual") / "out")
+
+
+def test_tf32_is_recorded_and_is_float32_on_a_cpu(base, tmp_path, classifier):
+  enabled = tf.config.experimental.tensor_float_32_execution_enabled
+  rounded = train(base, tmp_path, precision="tf32")
+  assert enabled()
+  assert run_json(rounded)["precision"] == "tf32"
+  assert run_json(classifier)["precision"] == "float32"
+  assert run_json(classifier)["deterministic"] is False
+  assert weights(rounded) == weights(classifier)
+
+
+def test_a_change_is_logged_and_never_refused(base, tmp_path, classifier):
+  folder = tmp_path / "out"
+  shutil.copytree(classifier, folder)
+  older = run_json(folder)
+  del older["precision"], older["deterministic"]
+  (folder / "run.json").write_text(json.dumps(older))
+  with runs.logged() as log:
+    train(base, folder, precision="tf32")
+  assert "precision" not in log()  # An older run does not say which it was.
+  assert run_json(folder)["precision"] == "tf32"
+  with runs.logged() as log:
+    train(base, folder)
+  assert "precision tf32" in log() and "float32" in log()
+  assert not tf.config.experimental.tensor_float_32_execution_enabled()
+  evaluation = {"precision": "tf32"}  # Not how the weights were trained.
+  classification.run(
+    own_classification.make(base, folder, train=evaluation, do_eval=True)
+  )
+  assert run_json(folder)["precision"] == "float32"
+
+
+def answer_questions(base, folder, **settings):
+  context = "of the and a in to"
+  questions = [
+    {
+      "id": word,
+      "question": "the and",
+      "answers": [{"text": word, "answer_start": context.index(word)}],
+    }
+    for word in context.split()
+  ]
+  paragraphs = [{"context": context, "qas": questions}]
+  path = folder.parent / "squad.json"
+  path.write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
+  config = squad_config.SquadConfig(
+    bert_config_file=str(base / "config.json"),
+    vocab_file=str(base / "vocab.txt"),
+    train_file=str(path),
+    max_seq_length=24,
+    max_query_length=8,
+    doc_stride=8,
+    do_train=True,
+    train=training_config.FineTuningTrainConfig(
+      output_dir=str(folder), train_batch_size=4, use_xla=False, **settings
+    ),
+  )
+  squad.run(config)
+  return folder
+
+
+def pretrain(base, folder, **settings):
+  records = folder.parent / "data.tfrecord"
+  text = folder.parent / "text.txt"
+  text.write_text("of the and\na in to\n\nto the of\nin and a\n")
+  data = data_config.PretrainingDataConfig(
+    vocab_file=str(base / "vocab.txt"),
+    max_seq_length=16,
+    masking_config=masking.MaskingConfig(max_predictions_per_seq=3),
+  )
+  pretraining_shards.create(data, [str(text)], str(records))
+  config = pretraining_config.PretrainingConfig(
+    bert_config_file=str(base / "config.json"),
+    input_file=str(records),
+    max_seq_length=16,
+    max_predictions_per_seq=3,
+    do_train=True,
+    train=training_config.PretrainingTrainConfig(
+      output_dir=str(folder),
+      train_batch_size=4,
+      num_train_steps=3,
+      num_warmup_steps=1,
+      use_xla=False,
+      **settings,
+    ),
+  )
+  pretraining.run(config)
+  return folder
+
+
+def test_a_deterministic_classifier_equals_the_usual_one_on_a_cpu(
+  base, tmp_path, classifier
+):
+  assert not tf_config.is_op_determinism_enabled()
+  train(base, tmp_path, deterministic=True)
+  assert tf_config.is_op_determinism_enabled()
+  assert weights(tmp_path) == weights(classifier)
+  assert run_json(tmp_path)["deterministic"] is True
+
+
+@pytest.mark.parametrize("run", [answer_questions, pretrain])
+def test_deterministic_steps_are_the_usual_ones_on_a_cpu(base, tmp_path, run):
+  usual = run(base, tmp_path / "usual")
+  deterministic = run(base, tmp_path / "deterministic", deterministic=True)
+  assert tf_config.is_op_determinism_enabled()
+  assert weights(usual) == weights(deterministic)

@@ -1,0 +1,156 @@
+"""Commands without tensorflow-text: those that work, and those that need it.
+
+docs/install.md has the table. A stub on PYTHONPATH hides the package.
+"""
+
+import csv
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+
+import pytest
+
+from tests.support import forks, runs, tiny_models
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+STUB = "raise ModuleNotFoundError(\"No module named 'tensorflow_text'\")\n"
+WORDS = "the of and a in to is was for on as by with at from".split()
+
+TRAINING = (
+  "--bert_config_file=config.json --do_train --train_batch_size=8 "
+  "--max_seq_length=16 --nouse_xla"
+)
+FINE_TUNING = (
+  f"{TRAINING} --vocab_file=vocab.txt --num_train_epochs=1 --do_predict"
+)
+# By their names in the table. They run in this order.
+WORKS = {
+  "create-pretraining-data": "--input_file=text.txt --vocab_file=vocab.txt "
+  "--output_file=a.tf_record --max_seq_length=16 --max_predictions_per_seq=2",
+  "pretrain": "--input_file=a.tf_record --output_dir=pretrained --do_eval "
+  f"--max_predictions_per_seq=2 --num_train_steps=1 {TRAINING}",
+  "classifier": "--task_name=tsv --data_dir=. --output_dir=run --do_eval "
+  f"{FINE_TUNING}",
+  "squad": "--train_file=squad.json --predict_file=squad.json "
+  f"--max_query_length=4 --doc_stride=4 --output_dir=squad {FINE_TUNING}",
+  "ner": f"--data_dir=. --output_dir=ner {FINE_TUNING}",
+  "swag": f"--task_name=csv --data_dir=. --output_dir=swag "
+  f"--choice_columns=ending0,ending1,ending2,ending3 {FINE_TUNING}",
+  "convert": "--model=run --output_checkpoint=keras/a.weights.h5 --to=keras",
+  "inspect": "run",
+  "extend-vocab": "--model=run --output_dir=extended --words=newword "
+  "--method=grow",
+  "export --notext": "--model=run --export_dir=ids",
+  "convert-savedmodel": "--saved_model=ids --output_file=a.onnx",
+}
+NEEDS = {
+  "export": "--model=run --export_dir=new",
+  "fill-mask": "--model=pretrained --vocab_file=vocab.txt --text=[MASK]",
+  "extract-features": "--model=run --input_file=text.txt "
+  "--output_file=features.jsonl --max_seq_length=16 --layers=-1",
+  "serve": "--model=run --port=0",
+  "build-vocab": "--input_file=text.txt --output_file=new.txt",
+}
+
+
+def write_files(folder):
+  """Writes small data of all tasks, a config and a vocabulary."""
+  sentences = [" ".join(WORDS[i : i + 4]) + "." for i in range(10)]
+  (folder / "text.txt").write_text("\n\n".join(["\n".join(sentences)] * 4))
+  for split in ("train", "dev", "test"):
+    rows = [f"{sentence}\t{n % 2}" for n, sentence in enumerate(sentences)]
+    (folder / f"{split}.tsv").write_text("\n".join(["text\tlabel", *rows]))
+    words = "\n".join(f"{word} O" for word in WORDS)
+    (folder / f"{split}.txt").write_text(f"{words}\nrichmond B-LOC\n\n" * 4)
+    with (folder / f"{split}.csv").open("w", newline="") as opened:
+      writer = csv.writer(opened)
+      writer.writerow(["context", *(f"ending{n}" for n in range(4)), "label"])
+      writer.writerows([sentences[0], *sentences[:4], n % 4] for n in range(8))
+  answer = {"text": "and", "answer_start": sentences[0].index("and")}
+  question = {"question": "what?", "answers": [answer]}
+  questions = [{"id": str(n), **question} for n in range(8)]
+  paragraph = {"context": sentences[0], "qas": questions}
+  data = {"version": "1.1", "data": [{"title": "t", "paragraphs": [paragraph]}]}
+  (folder / "squad.json").write_text(json.dumps(data))
+  (folder / "config.json").write_text(json.dumps(runs.CONFIG))
+  shutil.copy(tiny_models.TINY / "vocab.txt", folder / "vocab.txt")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+  path = tmp_path_factory.mktemp("files")
+  write_files(path)
+  return path
+
+
+@pytest.fixture(scope="module")
+def run(folder):
+  """Returns a function that runs a command without tensorflow-text."""
+  stub = folder / "stub"
+  stub.mkdir()
+  (stub / "tensorflow_text.py").write_text(STUB)
+  environment = {**os.environ, "PYTHONPATH": f"{stub}{os.pathsep}{ROOT}"}
+
+  with forks.server(folder, environment) as server:
+
+    def run_command(name, flags):
+      words = ["-m", "bert_tf", *name.split(), *flags.split()]
+      with tempfile.TemporaryFile("w+") as stderr:
+        files = [0, 1, stderr.fileno()]
+        status = forks.run(server, words, str(folder), environment, files)
+        stderr.seek(0)
+        return subprocess.CompletedProcess(words, status, "", stderr.read())
+
+    yield run_command
+
+
+# The other tasks of fine-tuning share most code with the classifier.
+SLOW = ("squad", "ner", "swag", "convert-savedmodel")
+
+
+@pytest.mark.parametrize(
+  "name",
+  [
+    pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else [])
+    for name in WORKS
+  ],
+)
+def test_a_command_works_without_the_package(name, run):
+  result = run(name, WORKS[name])
+  assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize("name", NEEDS)
+def test_a_command_that_needs_the_package_says_how_to_install_it(name, run):
+  result = run(name, NEEDS[name])
+  assert result.returncode == 1
+  *_, line = result.stderr.splitlines()
+  assert re.search(r"pip install 'tensorflow-text==2\.\d+\.\*", line), line
+  assert "Traceback" not in result.stderr
+
+
+@pytest.mark.slow
+def test_a_savedmodel_of_texts_needs_the_package(folder, run, run_script):
+  arguments = ("--model=run", "--export_dir=texts")
+  exported = run_script("export_savedmodel.py", *arguments, cwd=folder)
+  assert exported.returncode == 0, exported.stderr
+  result = run("convert-savedmodel", "--saved_model=texts --output_file=b.onnx")
+  assert result.returncode == 1
+  *_, line = result.stderr.splitlines()
+  assert "texts" in line and "pip install 'tensorflow-text==" in line
+
+
+def test_the_table_of_the_page_is_that_of_these_tests():
+  page = (ROOT / "docs" / "install.md").read_text()
+  _, _, section = page.partition("## Without tensorflow-text")
+  rows = re.findall(r"^\| (.+) \| (works|needs it).* \|$", section, re.M)
+  named = {"works": "", "needs it": ""}
+  for commands, result in rows:
+    named[result] += commands
+  for commands, result in ((WORKS, "works"), (NEEDS, "needs it")):
+    missing = [name for name in commands if f"`{name}`" not in named[result]]
+    assert not missing, result
