@@ -59,11 +59,6 @@ ROWS = (
   ),
   ("cli.doctor_machine _disk_row", "the disk is full"),
   ("cli.doctor_machine _python_row", "needs another Python"),
-  (
-    "tasks.step_errors _out_of_memory",
-    "tasks/step_errors_test.py::"
-    "test_the_command_ends_with_one_line_and_its_own_flags",
-  ),
   ("tasks.step_errors explained", "needs a GPU"),
   ("cli.compare_curve _choose_reference", "lists the names to choose from"),
   ("cli.devices _strategy", "needs a TPU"),
