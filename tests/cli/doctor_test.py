@@ -365,6 +365,14 @@ def test_packages_may_raise_exit_or_crash(tmp_path, monkeypatch):
   assert "after" not in results.faults
 
 
+def test_packages_are_imported_from_a_deleted_folder(tmp_path, monkeypatch):
+  folder = tmp_path / "gone"
+  folder.mkdir()
+  monkeypatch.chdir(folder)
+  folder.rmdir()
+  assert "json" in doctor_probes.run("import", "json").values
+
+
 def test_a_process_that_hangs_is_ended(tmp_path, monkeypatch):
   (tmp_path / "hanging.py").write_text("import time; time.sleep(60)")
   monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
