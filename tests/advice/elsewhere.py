@@ -18,6 +18,54 @@ ROWS = (
     "test_a_signal_to_one_worker_ends_both_and_both_resume",
   ),
   (
+    "hub.cache resolve_model",
+    "hub/cache_test.py::"
+    "test_the_error_for_a_name_that_is_not_here_names_the_command",
+  ),
+  (
+    "hub.download _check_files",
+    "hub/download_test.py::"
+    "test_a_damaged_or_incomplete_zip_is_refused_and_removed",
+  ),
+  (
+    "hub.download _check_files",
+    "hub/download_test.py::"
+    "test_a_checkpoint_with_a_wrong_hash_is_refused_and_removed",
+  ),
+  (
+    "hub.download _compare_with_last_download",
+    "hub/download_test.py::"
+    "test_a_file_that_differs_from_the_first_download_is_reported",
+  ),
+  (
+    "hub.download _download_from_hugging_face",
+    "hub/cache_test.py::"
+    "test_a_model_of_hugging_face_is_downloaded_without_its_other_files",
+  ),
+  (
+    "hub.download _download_from_hugging_face",
+    "hub/cache_test.py::"
+    "test_a_model_of_hugging_face_is_downloaded_without_its_other_files",
+  ),
+  (
+    "hub.download _explain_full_disk",
+    "hub/download_test.py::"
+    "test_a_full_disk_names_the_cache_and_leaves_no_model",
+  ),
+  (
+    "hub.transfer _continue",
+    "hub/download_test.py::"
+    "test_a_missing_file_names_the_address_and_the_status",
+  ),
+  (
+    "hub.transfer fetch",
+    "hub/download_test.py::test_a_later_call_continues",
+  ),
+  (
+    "hub.transfer fetch",
+    "hub/download_test.py::test_data_with_a_wrong_hash_are_refused_and_removed",
+  ),
+  (
     "kernels.backend check_installed",
     "keras_backends_test.py::test_a_command_names_the_backend_before_its_files",
   ),
