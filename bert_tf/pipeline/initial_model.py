@@ -66,6 +66,6 @@ def _check_direction(model: str, files: model_folder.ModelFolder) -> None:
   if direction != model_inputs.BOTH:
     raise ValueError(
       f"model {model} is a {direction} language model (attention_direction of "
-      f"{files.config_file}), but text is masked here; continue it on records, "
-      "with `bert-tf create-pretraining-data --nomask` and --input_file."
+      f"{files.config_file}), but text is masked here; continue it on unmasked "
+      "records of create-pretraining-data."
     )

@@ -54,8 +54,8 @@ def run(config: pipeline_config.PipelineConfig) -> None:
   if (num_workers := distribution.num_workers()) > 1:
     raise ValueError(
       f"the data are made on one machine, but `distribution=multi_worker` has "
-      f"{num_workers} workers; make records with `bert-tf "
-      "create-pretraining-data` and train on them with --input_file."
+      f"{num_workers} workers; make records with create-pretraining-data and "
+      "train on them."
     )
   config = initial_model.resolve(config)
   with errors.needs_extra("drawing the curves", extra="plots"):

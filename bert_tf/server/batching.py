@@ -27,6 +27,8 @@ Arrays = Mapping[str, np.ndarray]
 # The speed of a function is the median over its last _NUM_TIMED batches. It is
 # unknown before _MIN_TIMED batches, because the first call may take seconds.
 _NUM_TIMED, _MIN_TIMED = 9, 3
+# Seconds between measurements of the event loop's delay.
+_DELAY_INTERVAL_S = 0.05
 
 
 class OverloadedError(Exception):
@@ -108,6 +110,8 @@ class Batcher:
     self.ended = asyncio.Event()
     self._task = asyncio.create_task(self._run())
     self._task.add_done_callback(self._end)
+    self._loop_delay_s = 0.0
+    self._measuring = asyncio.create_task(self._measure_loop_delay())
     self.num_batches = self.num_requests = 0
 
   @property
@@ -169,14 +173,17 @@ class Batcher:
     """Returns the seconds that a new request would wait.
 
     A batch that takes longer than expected is assumed to need as long again.
+    The delay of the event loop counts too, as every request waits for it.
     """
-    remaining = abs(self._busy_until - time.monotonic())
-    remaining = remaining if self._computing else 0.0
-    return remaining + self._expected_seconds(self._waiting)
+    wait = self._loop_delay_s + self._expected_seconds(self._waiting)
+    if self._computing:
+      wait += abs(self._busy_until - time.monotonic())
+    return wait
 
   async def close(self) -> None:
     """Stops the batcher; waiting requests fail with EndedError."""
     self._task.cancel()
+    self._measuring.cancel()
     await asyncio.gather(self._task, return_exceptions=True)
     await self.ended.wait()
     self.worker.close()
@@ -195,11 +202,12 @@ class Batcher:
     # Requests that fit into the next batch are accepted however slow the model
     # is. Otherwise the server would reject all requests during a slow batch.
     num_rows = sum(waiting.num_rows for waiting in self._waiting)
-    is_slow = wait > self._config.max_expected_wait_s
-    if is_slow and num_rows >= self._config.max_batch_size:
+    fits = num_rows < self._config.max_batch_size
+    limit = self._config.max_expected_wait_s
+    if self._loop_delay_s > limit or (wait > limit and not fits):
       raise OverloadedError(
         f"the request would wait about {wait:.1f} s, but the limit is "
-        f"{self._config.max_expected_wait_s:g} s; try again later.",
+        f"{limit:g} s; try again later.",
         wait,
       )
 
@@ -216,6 +224,13 @@ class Batcher:
       for name, count in num_inputs.items()
       if len(self._timed.get(name, ())) >= _MIN_TIMED
     )
+
+  async def _measure_loop_delay(self) -> None:
+    """Measures by how much the event loop is late."""
+    while True:
+      start = time.monotonic()
+      await asyncio.sleep(_DELAY_INTERVAL_S)
+      self._loop_delay_s = time.monotonic() - start - _DELAY_INTERVAL_S
 
   async def _run(self) -> None:
     """Computes waiting requests, batch after batch."""

@@ -107,7 +107,9 @@ def measure(config: BenchmarkConfig) -> None:
         rows.append(row)
         _print_row(row)
         if config.results_file:
-          with open(config.results_file, "a", encoding="utf-8") as file:
+          path = pathlib.Path(config.results_file)
+          path.parent.mkdir(parents=True, exist_ok=True)
+          with path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(dataclasses.asdict(row)) + "\n")
   ours = [row for row in rows if row.server == "bert_tf"]
   for outcome in (WRONG, FAILED, TIMED_OUT):

@@ -12,6 +12,9 @@ import re
 import subprocess
 import sys
 import threading
+import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -28,7 +31,7 @@ from research.benchmarks.config import BenchmarkConfig
 PATH = "/v1/models/model:predict"
 # Tolerance of probabilities, since larger batches sum in another order.
 _TOLERANCE = 1e-4
-_STOP_TIMEOUT_S = 300
+_TIMEOUT_S = 300
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,19 +97,32 @@ def serve(command: Sequence[str]) -> Iterator[tuple[str, int]]:
     try:
       address = re.search(r"http://[^/\s]+", stdout.readline())
       if not address:
-        process.wait(timeout=_STOP_TIMEOUT_S)
+        process.wait(timeout=_TIMEOUT_S)
         reader.join()
         raise ValueError("".join(errors[-1:]).strip())
+      _wait_until_ready(address[0])
       yield address[0], process.pid
     finally:
       process.terminate()
-      process.wait(timeout=_STOP_TIMEOUT_S)
+      process.wait(timeout=_TIMEOUT_S)
       reader.join()
   if process.returncode:
     reason = "".join(errors[-1:]).strip()
     raise ValueError(
       f"the server ended with status {process.returncode}: {reason}"
     )
+
+
+def _wait_until_ready(url: str) -> None:
+  """Waits until a server is warm; peers do not say."""
+  while True:
+    try:
+      urllib.request.urlopen(f"{url}/readyz", timeout=_TIMEOUT_S).close()
+      return
+    except urllib.error.HTTPError as error:
+      if error.code != 503:
+        return
+    time.sleep(0.1)
 
 
 def is_same(answer: Any, expected: Any) -> bool:

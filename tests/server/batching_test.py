@@ -4,6 +4,7 @@ import asyncio
 import concurrent.futures
 import json
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -208,6 +209,21 @@ def test_a_batch_that_takes_long_refuses_requests_beyond_the_next_one():
 
   settings = {"max_batch_size": 1, "max_expected_wait_s": 0.05}
   assert run(scenario, compute, **settings) == [[0], [2]]
+
+
+def test_an_event_loop_that_is_late_refuses_requests_until_it_is_not():
+  async def scenario(batcher):
+    await asyncio.sleep(0.01)
+    time.sleep(0.9)
+    await asyncio.sleep(0.01)
+    with pytest.raises(batching.OverloadedError) as caught:
+      await batcher.submit("f", column(1))
+    while batcher.expected_wait_s() > 0.3:
+      await asyncio.sleep(0.01)
+    result = await batcher.submit("f", column(2))
+    return caught.value.retry_after_s, result["y"].tolist()
+
+  assert run(scenario, max_expected_wait_s=0.3) == (1, [4])
 
 
 def test_the_speed_of_partial_batches_counts_as_of_full_ones():
