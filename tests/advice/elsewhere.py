@@ -101,11 +101,6 @@ ROWS = (
     "server/supervision_test.py::test_a_fault_fails_only_its_own_request",
   ),
   (
-    "server.workers check",
-    "server/workers_test.py::"
-    "test_all_who_wait_for_a_stalled_call_get_an_error_until_it_returns",
-  ),
-  (
     "tasks.squad.examples _check_is_v2",
     "tasks/squad/examples_windows_test.py::"
     "test_v2_training_needs_is_impossible_and_trains_null_answers",
