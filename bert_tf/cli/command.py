@@ -158,6 +158,8 @@ def _memory_advice() -> str:
 def report(error: Exception) -> None:
   """Prints an error to stderr; with --verbosity=1 also its traceback."""
   logging.debug("Traceback of the error:", exc_info=error)
+  if isinstance(error, errors.OutOfMemoryError):
+    error = error.of_settings(flags.FLAGS)
   message = str(error) or type(error).__name__
   if isinstance(error, _op_errors()):
     message = errors.reason(error)

@@ -1,10 +1,11 @@
-"""Checks Python, TensorFlow, devices and extras, and says how to mend them.
+"""Checks the installation and says how to mend it.
 
 bert-tf doctor | tee report.txt
 
-Prints a line for each check: ok, missing (an extra that is not installed),
-warning or error. Exits with status 1 if there is an error, since training
-cannot work then. Needs no model and trains nothing.
+Checks Python, TensorFlow, devices and extras. Prints a line for each check: ok,
+missing (an extra that is not installed), warning or error. Exits with status 1
+if there is an error, since training cannot work then. Needs no model and trains
+nothing.
 """
 
 import concurrent.futures
@@ -202,6 +203,13 @@ def _kernel_rows(
 
 def run() -> None:
   """Runs the command; never returns."""
-  from bert_tf.cli import command
-
+  try:
+    from bert_tf.cli import command
+  except ImportError:  # absl, which all other commands need, is broken.
+    main()
+    sys.exit()
   command.run(main, __doc__)
+
+
+if __name__ == "__main__":
+  run()

@@ -60,8 +60,12 @@ class Requirement(NamedTuple):
   @property
   def install_command(self) -> str:
     """The command that installs or repairs the package."""
+    requirement = f"{self.name}{self.bounds}"
+    tensorflow = Requirement("tensorflow").version
+    if self.name == "tensorflow-text" and tensorflow:
+      requirement = errors.tensorflow_text_requirement(tensorflow)
     repair = "--force-reinstall " if self.version else ""
-    return f"pip install {repair}'{self.name}{self.bounds}'"
+    return f"pip install {repair}'{requirement}'"
 
 
 def python_versions() -> str:
@@ -138,9 +142,12 @@ def dependency_rows(skipped: tuple[str, ...]) -> Iterator[doctor_rows.Row]:
   for package in needed.values():
     fault = _find_fault(package, results)
     if fault:
-      is_optional = package.name in _OPTIONAL
-      row = doctor_rows.warning if is_optional else doctor_rows.error
-      yield row(package.name, fault, package.install_command)
+      status = doctor_rows.ERROR
+      if package.name in _OPTIONAL:
+        is_there = package.version is not None
+        status = doctor_rows.WARNING if is_there else doctor_rows.MISSING
+      command = package.install_command
+      yield doctor_rows.Row(status, package.name, fault, command)
       continue
     version = version_row(package)
     if version.status == doctor_rows.OK:

@@ -9,8 +9,8 @@ class Row(NamedTuple):
   """A line of the report.
 
   Attributes:
-    status: OK; MISSING for an extra that is not installed; WARNING; ERROR if
-      training cannot work.
+    status: OK; MISSING for a package that only some commands need; WARNING;
+      ERROR if training cannot work.
     name: the thing that was checked.
     text: what was found.
     mend: what to do, with a command if one does it.

@@ -21,8 +21,8 @@ class InteractiveConfig:
 
   interactive: bool = settings.setting(
     False,
-    "Whether to answer questions typed on the terminal, after training and "
-    "prediction.",
+    "Whether to answer questions typed on the terminal, after --do_train and "
+    "--do_predict if they are given.",
     topic=settings.STEPS,
   )
 

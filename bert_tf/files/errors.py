@@ -4,7 +4,7 @@ import contextlib
 import pathlib
 import re
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from importlib import metadata
 
 # Root of the checkout, or the folder that contains the installed package.
@@ -32,7 +32,32 @@ def needs_extra(purpose: str, extra: str) -> Iterator[None]:
 
 
 class OutOfMemoryError(MemoryError):
-  """Memory is exhausted. The message names settings that lower the need."""
+  """Memory is exhausted.
+
+  Args:
+    message: what did not fit, as sentences.
+    remedies: what lowers the need, such as "`recompute`". A setting is in
+      backticks.
+  """
+
+  def __init__(self, message: str, remedies: Sequence[str]) -> None:
+    super().__init__(message, remedies)
+    self.message = message
+    self.remedies = remedies
+
+  def __str__(self) -> str:
+    *first, last = self.remedies
+    remedies = " or ".join([", ".join(first), last] if first else [last])
+    return f"{self.message} Set {remedies}."
+
+  def of_settings(self, names: Container[str]) -> "OutOfMemoryError":
+    """Returns the error with the remedies that are settings among `names`."""
+    known = [
+      remedy
+      for remedy in self.remedies
+      if re.findall(r"`(\w+)", remedy)[0] in names
+    ]
+    return OutOfMemoryError(self.message, known or self.remedies)
 
 
 def import_tensorflow_text(purpose: str) -> types.ModuleType:
@@ -54,13 +79,21 @@ def import_tensorflow_text(purpose: str) -> types.ModuleType:
     import tensorflow_text
   except (ImportError, tf.errors.OpError) as error:
     minor = ".".join(tf.__version__.split(".")[:2])
-    # 2.21.0 cannot be imported: github.com/tensorflow/text/issues/1541.
     raise ImportError(
       f"{purpose} needs tensorflow-text {minor} ({reason(error)}): pip install "
-      f"'tensorflow-text=={minor}.*,!=2.21.0'. It exists for Linux and for "
+      f"'{tensorflow_text_requirement(minor)}'. It exists for Linux and for "
       "macOS on ARM; on Windows use WSL."
     ) from error
   return tensorflow_text
+
+
+def tensorflow_text_requirement(version: str) -> str:
+  """Returns the tensorflow-text for a version of TensorFlow, as pip reads it.
+
+  2.21.0 cannot be imported: github.com/tensorflow/text/issues/1541.
+  """
+  minor = ".".join(version.split(".")[:2])
+  return f"tensorflow-text=={minor}.*,!=2.21.0"
 
 
 class DamagedFileError(ValueError):
@@ -120,12 +153,16 @@ def shorten(text: str, size: int = 80) -> str:
 def reason(error: Exception) -> str:
   """Returns the reason in an error of TensorFlow, in one line.
 
-  The reason is the message of an assertion, or the first line without the place
-  in the graph and the name of the operation.
+  The reason is the message of an assertion, the line before the failing node of
+  a graph, or the first line without the place in the graph and the name of the
+  operation.
   """
   message = str(error)
   assertion = re.search(r"assertion failed: \[(.*?)\]", message, re.DOTALL)
   if assertion:
     return assertion[1]
   line = (message.strip().splitlines() or [""])[0]
+  node = re.search(r"^(.+)\n\s*\[\[\{\{node ", message, re.MULTILINE)
+  if node and line.startswith("Graph execution error"):
+    line = node[1].strip()
   return re.sub(r"^\{\{.*?\}\} | \[Op:\w+\].*$", "", line)

@@ -203,16 +203,20 @@ def _download_from_hugging_face(name: str, base_url: str | None) -> str:
       return folder
     try:
       files = _fetch_repository(repository, work, base_url)
-    except (ValueError, ImportError):
+    except ImportError:
       raise
     except Exception as error:  # Many types, some without a common base.
       raise OSError(
         f"cannot download {name}: {errors.reason(error).rstrip('.')}. Set "
         "HTTPS_PROXY for a proxy, or HF_ENDPOINT or `base_url` for a mirror."
       ) from error
+    if not {"model.safetensors", "config.json"} <= set(files):
+      raise ValueError(
+        f"{name} has no config.json and model.safetensors. Save the model by "
+        "save_pretrained(folder) of transformers and give that folder."
+      )
     with atomic.folder(folder, files[0]) as unfinished:
       for file in files:
-        # Raises FileNotFoundError if the transfer was cut off.
         paths.link(os.path.join(work, file), os.path.join(unfinished, file))
   return folder
 
@@ -230,13 +234,10 @@ def _fetch_repository(
   info = api.model_info(repository)
   names = {file.rfilename for file in info.siblings or ()}
   files = [name for name in _HUGGING_FACE_FILES if name in names]
-  if not {"model.safetensors", "config.json"} <= names:
-    raise ValueError(
-      f"{repository} at Hugging Face has no config.json and model.safetensors. "
-      "Save the model by save_pretrained(folder) of transformers and give that "
-      "folder."
-    )
   api.snapshot_download(
     repository, revision=info.sha, allow_patterns=files, local_dir=folder
   )
+  # Without a connection, snapshot_download only warns.
+  if not set(files) <= set(os.listdir(folder)):
+    raise ConnectionError("the connection was lost; the same command continues")
   return files

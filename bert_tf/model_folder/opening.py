@@ -205,8 +205,7 @@ class ModelFolder:
     if self.run and self.run.task != task:
       raise ValueError(
         f"{self.weights} has the head of another task, {self.run.task}; open "
-        f"it with the model of {self.run.task}, or start {task} from another "
-        "model."
+        f"it with the model of that task, or start {task} from another model."
       )
     return self.reader.shapes["output_bias"][0]
 
@@ -225,10 +224,10 @@ def find(
     vocab_file: vocabulary of the model; None for the one in the folder.
 
   Raises:
-    ValueError: if there is no model, or more than one; if the named model is
-      not downloaded; if the model has no config, or Hugging Face's config with
-      the original's weights; if a file is damaged or contradicts the run's
-      files. The message lists the files and a remedy.
+    ValueError: if there is no such model, or more than one; if it has no
+      config, or Hugging Face's config with the original's weights; if a file is
+      damaged or contradicts the run's files. The message lists the files and a
+      remedy.
   """
   path = cache.resolve_model(path)
   weights = find_weights(path)
@@ -324,8 +323,7 @@ def find_weights(path: str) -> str:
   """Returns the weights at a path, as `ModelFolder.weights`.
 
   Raises:
-    ValueError: if there is no model, or more than one; if the named model is
-      not downloaded.
+    ValueError: if there is no such model, or more than one.
   """
   path = cache.resolve_model(path)
   if paths.is_file(path):
@@ -359,13 +357,9 @@ def _saved_models(path: str, names: Sequence[str]) -> list[str]:
   """Returns the SavedModel in a folder, or the newest of its versions."""
   if checkpoints.is_saved_model(path):
     return [path]
-  versions = [
-    name
-    for name in names
-    if name.isdecimal() and checkpoints.is_saved_model(os.path.join(path, name))
-  ]
-  newest = sorted(versions, key=int)[-1:]
-  return [os.path.join(path, name) for name in newest]
+  versions = sorted(filter(str.isdecimal, names), key=int)
+  folders = [os.path.join(path, version) for version in versions]
+  return list(filter(checkpoints.is_saved_model, folders))[-1:]
 
 
 def _check_is_original(weights: str) -> None:

@@ -239,7 +239,6 @@ class PipelineConfig:
     "Sequences per batch. Default: by size, 32 with --model.",
     minimum=1,
     topic=settings.TRAINING,
-    main=True,
   )
   learning_rate: float | None = settings.setting(
     None,

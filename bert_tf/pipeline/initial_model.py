@@ -1,6 +1,7 @@
 """Reads the model that `bert-tf pretrain --text --model` continues."""
 
 import dataclasses
+import os
 
 from absl import logging
 
@@ -21,6 +22,7 @@ def resolve(
   if not config.model:
     return config
   files = model_folder.find(config.model)
+  _check_output_dir(config, files)
   files.bert_config.check_lengths(config.max_seq_length, files.config_file)
   _check_direction(config.model, files)
   case = letter_case.resolve(
@@ -47,12 +49,23 @@ def resolve(
   return dataclasses.replace(config, initial_model=initial_model)
 
 
+def _check_output_dir(
+  config: pipeline_config.PipelineConfig, files: model_folder.ModelFolder
+) -> None:
+  """Raises ValueError if the run would write into the model's folder."""
+  if os.path.realpath(config.output_dir) == os.path.realpath(files.folder):
+    raise ValueError(
+      f"output_dir {config.output_dir} is the folder of the model to continue; "
+      "choose another `output_dir`."
+    )
+
+
 def _check_direction(model: str, files: model_folder.ModelFolder) -> None:
   """Raises ValueError unless all positions attend to each other."""
   direction = files.bert_config.attention_direction
   if direction != model_inputs.BOTH:
     raise ValueError(
       f"model {model} is a {direction} language model (attention_direction of "
-      f"{files.config_file}), but text is masked here; continue it on records, "
-      "with `bert-tf create-pretraining-data --nomask` and --input_file."
+      f"{files.config_file}), but text is masked here; continue it on unmasked "
+      "records of create-pretraining-data."
     )

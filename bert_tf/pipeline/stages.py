@@ -54,8 +54,8 @@ def run(config: pipeline_config.PipelineConfig) -> None:
   if (num_workers := distribution.num_workers()) > 1:
     raise ValueError(
       f"the data are made on one machine, but `distribution=multi_worker` has "
-      f"{num_workers} workers; make records with `bert-tf "
-      "create-pretraining-data` and train on them with --input_file."
+      f"{num_workers} workers; make records with create-pretraining-data and "
+      "train on them."
     )
   config = initial_model.resolve(config)
   with errors.needs_extra("drawing the curves", extra="plots"):
@@ -133,13 +133,22 @@ def _log_plan(
   )
   logging.info(
     "initial_values %s, masked_lm_prob %g, no_nsp %s: %s",
-    f"those of {config.model}" if config.model else size.initial_values,
+    f"those of {config.model}" if model else size.initial_values,
     size.masked_lm_prob,
     str(size.no_nsp).lower(),
-    "as in the original."
-    if size.is_like_the_original
-    else "small models learn faster with local attention heads and more "
-    "masking; next-sentence prediction does not help at this size.",
+    _reason(config),
+  )
+
+
+def _reason(config: pipeline_config.PipelineConfig) -> str:
+  """Returns the reason for the initial values and the objectives."""
+  if config.initial_model:
+    return "as in the original, without next sentences if the model lacks them."
+  if config.model_size.is_like_the_original:
+    return "as in the original."
+  return (
+    "small models learn faster with local attention heads and more masking; "
+    "next-sentence prediction does not help at this size."
   )
 
 

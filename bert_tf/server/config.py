@@ -59,6 +59,7 @@ class ServerConfig:
     "Maximum seconds to compute a batch, or max_batch_size rows of a larger "
     "request. After it, /healthz fails and waiting requests get status 503.",
     minimum=1e-3,
+    topic=settings.LIMITS,
   )
   max_rows: int = settings.setting(
     128,

@@ -314,11 +314,8 @@ def check(
         f"max_seq_length {config.max_seq_length}; lower it."
       )
   if config.vocab_file:
-    bert_config.check_vocab(
-      len(tokenization.load_vocab(config.vocab_file)),
-      config.vocab_file,
-      config.bert_config_file,
-    )
+    size = len(tokenization.load_vocab(config.vocab_file))
+    bert_config.check_vocab(size, config.vocab_file, config.bert_config_file)
   if config.do_train:
     train = config.train
     if train.train_seconds:
@@ -329,10 +326,9 @@ def check(
         )
     elif train.num_warmup_steps >= train.num_train_steps:
       logging.warning(
-        "num_warmup_steps %d is not below num_train_steps %d: the learning "
-        "rate only rises.",
-        train.num_warmup_steps,
-        train.num_train_steps,
+        f"num_warmup_steps {train.num_warmup_steps} is not below "
+        f"num_train_steps {train.num_train_steps}: the learning rate only "
+        "rises."
       )
   return bert_config
 

@@ -91,14 +91,13 @@ def _out_of_memory(
 ) -> errors.OutOfMemoryError:
   batch_size = settings.values(config)[work.batch_setting]
   num_bytes = _estimate(config, bert_config, work, batch_size)
-  *first, last = _remedies(config, work, batch_size)
-  remedies = " or ".join([", ".join(first), last] if first else [last])
   reason = errors.reason(error).rstrip(".") or type(error).__name__
   return errors.OutOfMemoryError(
     f"out of memory ({reason}): a batch of `{work.batch_setting}={batch_size}` "
     f"with {work.max_seq_length} word pieces takes about "
     f"{num_bytes / 2**20:,.0f} MiB of a device by the estimate of bert-tf "
-    f"inspect. Set {remedies}."
+    "inspect.",
+    _remedies(config, work, batch_size),
   )
 
 

@@ -68,6 +68,11 @@ ROWS = (
   ("cli.compare_curve _choose_reference", "lists the names to choose from"),
   ("cli.devices _strategy", "needs a TPU"),
   (
+    "pipeline.initial_model _check_output_dir",
+    "pipeline/initial_model_test.py::"
+    "test_the_folder_of_the_model_stays_as_it_is",
+  ),
+  (
     "pipeline.stages run",
     "pipeline/initial_model_test.py::test_several_machines_are_refused",
   ),

@@ -314,6 +314,28 @@ def test_only_a_package_that_training_needs_is_an_error(
   assert name in rows[0].mend and "scipy" in rows[1].text
 
 
+def test_a_missing_tensorflow_text_is_no_fault(monkeypatch):
+  fake_requirements(monkeypatch, "tensorflow-text")
+  monkeypatch.setattr(
+    doctor_packages.Requirement, "version", property(lambda self: None)
+  )
+  monkeypatch.setattr(
+    doctor_probes, "run", lambda _, *m: imported(m, dict.fromkeys(m, "missing"))
+  )
+  row, _ = doctor_packages.dependency_rows(())
+  assert row.status == doctor_rows.MISSING and "pip install" in row.mend
+
+
+def test_tensorflow_text_is_installed_for_the_tensorflow_that_is_there(
+  monkeypatch,
+):
+  monkeypatch.setattr(
+    doctor_packages.Requirement, "version", property(lambda self: "2.21.0")
+  )
+  command = doctor_packages.Requirement("tensorflow-text").install_command
+  assert "'tensorflow-text==2.21.*,!=2.21.0'" in command
+
+
 # The processes.
 
 

@@ -38,6 +38,10 @@ def test_only_the_reason_of_a_tensorflow_error_is_shown():
     "it failed"
   )
   assert reason("one line\nGraph:\n  more") == "one line"
+  graph = "Graph execution error:\n\nDetected at node a/b defined at:\n  File x"
+  assert reason(f"{graph}\n\nit failed\n\t [[{{{{node a/b}}}}]]\nHint: c") == (
+    "it failed"
+  )
   assert reason("...assertion failed: [too long]\n [[node]]") == "too long"
   assert reason("") == ""
 
@@ -64,3 +68,15 @@ def test_a_broken_tensorflow_text_is_told_with_one_that_works(
   minor = ".".join(tf.__version__.split(".")[:2])
   assert f"pip install 'tensorflow-text=={minor}.*,!=2.21.0'" in message
   assert "\n" not in message
+
+
+def test_only_settings_of_the_command_are_named_when_memory_is_out():
+  error = errors.OutOfMemoryError(
+    "no room.", ["`recompute`", "`precision=bfloat16`", "a lower `batch`"]
+  )
+  assert str(error) == (
+    "no room. Set `recompute`, `precision=bfloat16` or a lower `batch`."
+  )
+  error = error.of_settings({"batch", "precision"})
+  assert str(error) == ("no room. Set `precision=bfloat16` or a lower `batch`.")
+  assert str(error.of_settings({"batch"})) == "no room. Set a lower `batch`."

@@ -79,9 +79,11 @@ def hub_files(repository, names):
     {"type": "file", "path": name, "size": len(name), "oid": "a" * 40}
     for name in names
   ]
+  address = f"/api/models/{repository}"
   return {
-    f"/api/models/{repository}": json.dumps(info).encode(),
-    f"/api/models/{repository}/tree/{commit}": json.dumps(tree).encode(),
+    address: json.dumps(info).encode(),
+    f"{address}/revision/{commit}": json.dumps(info).encode(),
+    f"{address}/tree/{commit}": json.dumps(tree).encode(),
     **{
       f"/{repository}/resolve/{commit}/{name}": name.encode() for name in names
     },
@@ -101,6 +103,11 @@ def test_a_model_of_hugging_face_is_downloaded_without_its_other_files(home):
       download.download("hf:owner/old", site.url)
     with pytest.raises(OSError, match="hf:owner/none.*404"):
       download.download("hf:owner/none", site.url)
+    cut = hub_files("owner/cut", names)
+    site.files |= {path: cut[path] for path in cut if "resolve" not in path}
+    with pytest.raises(OSError, match="hf:owner/cut"):
+      download.download("hf:owner/cut", site.url)
+    assert not (home / "models" / "hf" / "owner" / "cut").exists()
   assert download.download("hf:owner/name", site.url) == folder
   assert cache.resolve_model("hf:owner/name") == folder
   assert cache.list_hugging_face() == ["hf:owner/name"]

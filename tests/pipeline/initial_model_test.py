@@ -132,10 +132,19 @@ def test_contradictions_to_the_model_are_refused(tmp_path):
     "attention_direction": "left_to_right",
   }
   (folder / "bert_config.json").write_text(json.dumps(config))
-  with pytest.raises(ValueError, match="attention_direction .*--input_file"):
+  with pytest.raises(ValueError, match="attention_direction .*unmasked"):
     initial_model.resolve(make_config(tmp_path))
   with pytest.raises(ValueError, match="no_model"):
     initial_model.resolve(make_config(tmp_path, model="no_model"))
+
+
+def test_the_folder_of_the_model_stays_as_it_is(tmp_path):
+  folder = write_model(tmp_path / "model")
+  before = sorted(path.name for path in folder.iterdir())
+  config = make_config(tmp_path, output_dir=f"{tmp_path}/text/../model")
+  with pytest.raises(ValueError, match="`output_dir`"):
+    stages.run(config)
+  assert sorted(path.name for path in folder.iterdir()) == before
 
 
 def test_a_cased_model_keeps_case(tmp_path):

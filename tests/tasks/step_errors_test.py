@@ -15,7 +15,10 @@ from bert_tf.training import evaluator, step
 from tests.support import command_flags, own_classification, runs
 
 base = own_classification.base
-OOM = "OOM when allocating tensor with shape[8,16]\n\nHint: add a report."
+OOM = (
+  "Graph execution error:\n\nDetected at node a defined at:\n  File b\n\n"
+  "OOM when allocating tensor with shape[8,16]\n\t [[{{node a}}]]\nHint: c"
+)
 NOT_DETERMINISTIC = "A deterministic GPU implementation of Foo is not available"
 MODEL = modeling.BertConfig.from_dict(runs.CONFIG)
 

@@ -1,5 +1,7 @@
 """The modes WHOLE, with halves of a batch, and CLUSTERED equal PLAIN."""
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -41,6 +43,17 @@ def trained(output_dir, num_rows=8, mode=compilation.PLAIN, **settings):
   return losses, {name: v.numpy() for name, v in values.items()}, step.graph
 
 
+@pytest.fixture(scope="module")
+def train_once(tmp_path_factory):
+  """Returns `trained` of a folder of its own, which trains each run once."""
+
+  @functools.cache
+  def train(**settings):
+    return trained(tmp_path_factory.mktemp("run"), **settings)
+
+  return train
+
+
 def num_parts(graph):
   """Counts the calls in the graph of a step that compute gradients."""
   calls = [op for op in graph.get_operations() if "Call" in op.type]
@@ -48,12 +61,14 @@ def num_parts(graph):
 
 
 @pytest.mark.parametrize("settings", [{}, {"gradient_accumulation_steps": 2}])
-def test_halves_equal_the_whole_batch(tmp_path, monkeypatch, settings):
+def test_halves_equal_the_whole_batch(
+  tmp_path, monkeypatch, train_once, settings
+):
   runs = {}
   for num_cores in (1, 2):
     monkeypatch.setattr(compilation, "_num_cores", lambda n=num_cores: n)
     runs[num_cores] = trained(tmp_path, mode=compilation.WHOLE, **settings)
-  runs["plain"] = trained(tmp_path, **settings)
+  runs["plain"] = train_once(mode=compilation.PLAIN, **settings)
   losses, values, graph = runs[2]
   assert num_parts(graph) == 2 * num_parts(runs[1][2])
   for other_losses, other_values, _ in (runs[1], runs["plain"]):
@@ -74,9 +89,10 @@ def test_a_batch_with_an_odd_number_of_rows_is_not_halved(
 
 
 @pytest.mark.parametrize("precision", ["float32", short_products.BFLOAT16])
-def test_clustered_equals_plain(tmp_path, precision):
+def test_clustered_equals_plain(train_once, precision):
+  settings = {} if precision == "float32" else {"precision": precision}
   runs = {
-    mode: trained(tmp_path, mode=mode, precision=precision)
+    mode: train_once(mode=mode, **settings)
     for mode in (compilation.PLAIN, compilation.CLUSTERED)
   }
   losses, values, _ = runs[compilation.CLUSTERED]
@@ -89,8 +105,8 @@ def test_clustered_equals_plain(tmp_path, precision):
     )
 
 
-def test_clusters_leave_products_to_tensorflow(tmp_path):
-  _, _, graph = trained(tmp_path, mode=compilation.CLUSTERED)
+def test_clusters_leave_products_to_tensorflow(train_once):
+  _, _, graph = train_once(mode=compilation.CLUSTERED)
   marked = {True: set(), False: set()}
   for function in graph.as_graph_def().library.function:
     for node in function.node_def:
