@@ -109,7 +109,8 @@ class Worker:
       self._logged = self._started
       frame = sys._current_frames().get(self._thread.ident or 0)
       stack = traceback.format_stack(frame) if frame else ["It has ended."]
-      logging.error("%s\n%s", message, "".join(stack))
+      advice = "Raise max_stall_s if a call may take as long. The thread is at:"
+      logging.error("%s %s\n%s", message, advice, "".join(stack))
     raise StalledError(message)
 
   def close(self) -> None:
