@@ -132,8 +132,8 @@ ROWS = (
   ),
   (
     "server.application _run",
-    "server/batching_test.py::"
-    "test_the_process_exits_after_the_computation_ended",
+    "server/supervision_test.py::"
+    "test_the_end_of_batching_ends_the_process_even_if_a_thread_has_stalled",
   ),
   (
     "server.batching _check_open",
@@ -146,7 +146,7 @@ ROWS = (
   ),
   (
     "server.guard _error_response",
-    "server/batching_test.py::test_an_internal_error_has_status_500",
+    "server/supervision_test.py::test_a_fault_fails_only_its_own_request",
   ),
   (
     "tasks.squad.examples _check_is_v2",
