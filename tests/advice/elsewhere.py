@@ -5,6 +5,15 @@
 # reason why none is needed.
 ROWS = (
   (
+    "cli.score main",
+    "inference/sentence_scorer_test.py::test_the_command_scores_pairs",
+  ),
+  (
+    "inference.sentence_scorer __init__",
+    "inference/sentence_scorer_test.py::"
+    "test_models_without_masked_words_are_refused",
+  ),
+  (
     "cli.run_squad _check_has_adapter",
     "cli/run_squad_test.py::test_an_adapter_that_would_not_answer_is_refused",
   ),
