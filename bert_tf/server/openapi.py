@@ -97,8 +97,12 @@ def _common_paths() -> Json:
     "/openapi.json": _get("This document.", {"type": "object"}),
     "/v1/models": _get("Descriptions of the models.", models),
   }
-  ready = paths["/readyz"]["get"]["responses"]
-  ready["503"] = _answer("Not ready yet, or stopping.", _ref("error"))
+  alive, ready = (
+    paths[path]["get"]["responses"] for path in ("/healthz", "/readyz")
+  )
+  alive["500"] = _answer("Requests are not computed any more.", _ref("error"))
+  alive["503"] = _answer("A stage has stalled.", _ref("error"))
+  ready["503"] = _answer("Not ready yet, stalled or stopping.", _ref("error"))
   return paths
 
 
