@@ -15,6 +15,9 @@ from bert_tf.tasks.squad import config as squad_config
 # vocabulary.
 PREPROCESSING = "preprocessing"
 
+# The vector of a text: the first is the default.
+POOLINGS = ("mean", "cls", "max")
+
 # Each function returns a field for a setting of SQuAD's WindowConfig or
 # DecodingConfig, by name. The field's default is None: the value in run.json.
 _window, _decoding = (
@@ -61,11 +64,29 @@ class ModelConfig:
     None,
     "Maximum word pieces of a text. Longer texts are cut as in training, or "
     "read in windows for squad and ner. Default: the value in the model's "
-    "run.json, else 384 for squad, all positions for pretraining and 128 for "
-    "others.",
+    "run.json, else 384 for squad, all positions for pretraining, the length "
+    "in the files of sentence-transformers for an encoder and 128 for others.",
     minimum=5,
     fallback=None,
     topic=settings.DATA,
+    main=True,
+  )
+  pooling: str | None = setting(
+    None,
+    "encoder only. Vector of a text: the mean or the maximum of the vectors of "
+    "its word pieces including [CLS] and [SEP], or the vector of [CLS]. "
+    "Default: as in the files of sentence-transformers, else mean.",
+    choices=POOLINGS,
+    fallback=None,
+    topic=settings.MODEL,
+    main=True,
+  )
+  normalize: bool | None = setting(
+    None,
+    "encoder only. Whether to scale the vector of a text to length 1. Default: "
+    "as in the files of sentence-transformers, else False.",
+    fallback=None,
+    topic=settings.MODEL,
     main=True,
   )
   top_k: int = setting(

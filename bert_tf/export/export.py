@@ -157,7 +157,10 @@ def build(
     tokenizer = bert_tokenizer.load(
       files, config.do_lower_case, config.strip_accents
     )
+  encoders.check_settings(config, task, with_text)
   config = _resolve_config(files, config, task)
+  if task == "encoder" and tokenizer:
+    config = encoders.resolve_settings(files, config)
   has_labels = task in ("classification", "ner")
   spec = _check_labels(files, task, spec) if has_labels else None
   length = _max_seq_length(files, task, config.max_seq_length)
@@ -212,7 +215,13 @@ def _module(
       files.vocab_file if tokenizer else None,
       info.do_lower_case is not False,
     )
-    return encoder, encoder.signatures()
+    signatures = encoder.signatures()
+    if tokenizer:
+      assert config.pooling is not None and config.normalize is not None
+      signatures |= encoder.text_signature(
+        tokenizer, length, config.pooling, config.normalize
+      )
+    return encoder, signatures
   signatures = _signatures(info, named, tokenizer, length, config.top_k)
   if with_attention:
     assert tokenizer is not None
@@ -266,8 +275,11 @@ def _run_info(
   if files.run and files.run.task == task:
     info = files.run
   changes: dict[str, Any] = {"bert_tf_version": bert_tf.__version__}
-  if task not in ("pretraining", "encoder"):  # These accept any length.
+  # Pre-trained models and the function `ids` of encoders accept any length.
+  if task != "pretraining" and (task != "encoder" or tokenizer):
     changes["max_seq_length"] = config.max_seq_length
+  if task == "encoder":
+    changes |= {"pooling": config.pooling, "normalize": config.normalize}
   if tokenizer:
     changes["do_lower_case"] = tokenizer.do_lower_case
     changes["strip_accents"] = tokenizer.strip_accents

@@ -182,8 +182,7 @@ class Predictor:
         return name
     if not names:
       raise ValueError(
-        "the model takes no texts: it was exported as an encoder or without "
-        "its text functions."
+        "the model takes no texts: it was exported without its text functions."
       )
     allowed = {", ".join(self.functions[name].inputs) for name in names}
     raise ValueError(

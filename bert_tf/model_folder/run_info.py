@@ -150,6 +150,9 @@ class RunInfo:
   document_context: bool | None = None
   long_text: str | None = None
   feature_layers: str | None = None
+  # The vectors of texts that an exported encoder computes.
+  pooling: str | None = None
+  normalize: bool | None = None
   lora_rank: int | None = None
   lora_alpha: float | None = None
   # The objective of pre-training; None for masked LM.

@@ -4,21 +4,28 @@ Code written for TF Hub's BERT works with the SavedModels of Encoder and
 Preprocessor: `tf.saved_model.load`, `hub.load` and `hub.KerasLayer` load them.
 """
 
+import dataclasses
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 
+from bert_tf import model_folder
+from bert_tf.export import config as configs
 from bert_tf.export import saved_models
+from bert_tf.export.signatures import features
 from bert_tf.export.text_ops import bert_tokenizer
 from bert_tf.files import atomic
-from bert_tf.formats import tokenizer_files
+from bert_tf.formats import sentence_transformers, tokenizer_files
 from bert_tf.model_folder import run_info
 from bert_tf.modeling import Tensor
 
 # TF Hub's names for saved_models.ID_NAMES, in the same order.
 HUB_NAMES = ("input_word_ids", "input_mask", "input_type_ids")
+
+# Outputs of an encoder's function `text`.
+EMBEDDING, NUM_TOKENS = "embedding", "num_tokens"
 
 
 class Encoder(tf.Module):
@@ -85,7 +92,7 @@ class Encoder(tf.Module):
     }
 
   def signatures(self) -> saved_models.Signatures:
-    """Returns the function `ids`.
+    """Returns the function `ids`, which is the default.
 
     It returns pooled_output, float32 [B, D], and sequence_output, float32
     [B, F, D].
@@ -100,6 +107,43 @@ class Encoder(tf.Module):
 
     ids = saved_models.ids_function(encoded)
     return saved_models.name_functions(ids)
+
+  def text_signature(
+    self,
+    tokenizer: bert_tokenizer.BertTokenizer,
+    max_seq_length: int,
+    pooling: str,
+    normalize: bool,
+  ) -> saved_models.Signatures:
+    """Returns the function `text`, which computes a vector for each text.
+
+    It takes `text`, string [B], truncated to max_seq_length word pieces, and
+    returns:
+      embedding: float32 [B, D]. The pooled last layer; of length 1 if
+        `normalize`.
+      num_tokens: int32 [B]. Word pieces, including [CLS] and [SEP].
+
+    Args:
+      tokenizer: splits the texts.
+      max_seq_length: maximum word pieces, including [CLS] and [SEP].
+      pooling: "mean", "cls" or "max".
+      normalize: whether to scale vectors to length 1.
+    """
+    self.tokenizer = tokenizer  # Its tables are saved with this module.
+
+    @saved_models.function(saved_models.texts_spec("text"))
+    def text(text: Tensor) -> dict[str, Tensor]:
+      packed = tokenizer.pack(
+        [tokenizer.tokenize(text)], max_seq_length, pad_to_max=False
+      )
+      vectors = self.model(packed).sequence_output[:, None]  # [B, 1, F, D]
+      embedding = features.pool(vectors, packed["input_mask"], pooling)[:, 0]
+      if normalize:
+        embedding = tf.math.l2_normalize(embedding, axis=-1)
+      num_tokens = tf.reduce_sum(packed["input_mask"], axis=1)
+      return {EMBEDDING: embedding, NUM_TOKENS: num_tokens}
+
+    return {saved_models.TEXT: text}
 
 
 class Preprocessor(tf.Module):
@@ -185,3 +229,48 @@ class BertPackInputs(tf.Module):
     packed = pack(length, *segments)
     values = [packed[name] for name in saved_models.ID_NAMES]
     return dict(zip(HUB_NAMES, values))
+
+
+def check_settings(
+  config: configs.ModelConfig, task: str, with_text: bool
+) -> None:
+  """Raises ValueError if a setting of the vectors of texts has no effect."""
+  for name in ("pooling", "normalize"):
+    value = getattr(config, name)
+    if value is None:
+      continue
+    if task != "encoder":
+      raise ValueError(
+        f"{name} {value!r} is for `task=encoder`, not {task}; leave `{name}` "
+        "out, or set the task."
+      )
+    if not with_text:
+      raise ValueError(f"`{name}` concerns texts, which `text=False` excludes.")
+
+
+def resolve_settings(
+  files: model_folder.ModelFolder, config: configs.ModelConfig
+) -> configs.ModelConfig:
+  """Returns the config with pooling, normalize and the encoder's length.
+
+  Reads missing settings from the files of sentence-transformers. They have no
+  effect if the user sets `pooling`.
+  """
+  saved = None
+  if config.pooling is None:
+    saved = sentence_transformers.read_settings(files.folder)
+  if saved is None:
+    pooling, normalize = config.pooling or configs.POOLINGS[0], False
+    length = config.max_seq_length
+  else:
+    pooling, normalize = saved.pooling, saved.normalize
+    positions = files.bert_config.max_position_embeddings
+    length = min(saved.max_seq_length or positions, positions)
+  if config.normalize is not None:
+    normalize = config.normalize
+  return dataclasses.replace(
+    config,
+    pooling=pooling,
+    normalize=normalize,
+    max_seq_length=config.max_seq_length or length,
+  )

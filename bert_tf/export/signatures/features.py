@@ -44,7 +44,7 @@ def signature(
     results = {
       "tokens": tf.gather(vocab, packed["input_ids"]),
       "num_tokens": tf.reduce_sum(packed["input_mask"], axis=1),
-      "vectors": _pool(vectors, packed["input_mask"], pooling),
+      "vectors": pool(vectors, packed["input_mask"], pooling),
     }
     if attention_probs:
       probs = [output.attention_probs[index] for index in layers]
@@ -54,8 +54,14 @@ def signature(
   return pair
 
 
-def _pool(vectors: Tensor, input_mask: Tensor, pooling: str) -> Tensor:
-  """Returns pooled vectors, [B, K, D], or for "none" the vectors."""
+def pool(vectors: Tensor, input_mask: Tensor, pooling: str) -> Tensor:
+  """Returns pooled vectors, [B, K, D], or for "none" the vectors.
+
+  Args:
+    vectors: float32 [B, K, F, D]. The outputs of K layers.
+    input_mask: int32 [B, F]. 1 for real positions, 0 for padding.
+    pooling: "none", "cls", "mean" or "max".
+  """
   if pooling == "cls":
     return vectors[:, :, 0]
   is_real = tf.cast(input_mask, vectors.dtype)[:, None, :, None]  # [B, 1, F, 1]

@@ -1,0 +1,103 @@
+"""Reads the files that sentence-transformers adds to a Hugging Face model.
+
+`modules.json` lists the steps from a text to its vector: a Transformer, a
+Pooling and possibly a Normalize.
+"""
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from bert_tf.files import json_files, paths
+
+MODULES = "modules.json"
+TRANSFORMER_CONFIG = "sentence_bert_config.json"
+POOLING_CONFIG = "config.json"
+
+# Names of poolings that encoders have, by their key in the Pooling's config.
+_POOLINGS = {
+  "pooling_mode_cls_token": "cls",
+  "pooling_mode_mean_tokens": "mean",
+  "pooling_mode_max_tokens": "max",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class VectorSettings:
+  """The settings of a sentence encoder.
+
+  Attributes:
+    pooling: "mean", "cls" or "max".
+    normalize: whether vectors have length 1.
+    max_seq_length: maximum word pieces of a text; None if not limited.
+  """
+
+  pooling: str
+  normalize: bool
+  max_seq_length: int | None
+
+
+def read_settings(folder: str) -> VectorSettings | None:
+  """Returns the settings in a folder; None without a modules.json.
+
+  Raises:
+    ValueError: if a file is damaged, or a module or pooling is not supported.
+  """
+  path = os.path.join(folder, MODULES)
+  if not paths.exists(path):
+    return None
+  modules = json_files.read(path)
+  if not isinstance(modules, list):
+    raise ValueError(f"{path} holds no list of modules.")
+  types = {"type": str, "path": str}
+  for module in modules:
+    json_files.check_object(module, path, types, required=("type",))
+  # A type is the path of a Python class.
+  names = [module["type"].rpartition(".")[2] for module in modules]
+  if names not in (
+    ["Transformer", "Pooling"],
+    ["Transformer", "Pooling", "Normalize"],
+  ):
+    raise ValueError(
+      f"{path} lists the modules {', '.join(names) or '(none)'}; only "
+      "Transformer, Pooling and Normalize are supported. Set `pooling` to use "
+      "the encoder without them."
+    )
+  pooling_folder = os.path.join(folder, modules[1].get("path") or "")
+  return VectorSettings(
+    _read_pooling(os.path.join(pooling_folder, POOLING_CONFIG)),
+    "Normalize" in names,
+    _read_max_seq_length(os.path.join(folder, TRANSFORMER_CONFIG)),
+  )
+
+
+def _read_pooling(path: str) -> str:
+  """Returns the pooling in a Pooling's config."""
+  types = {"pooling_mode": str, **dict.fromkeys(_POOLINGS, bool)}
+  config = json_files.read_object(path, types)
+  modes = _modes(config)
+  if len(modes) == 1 and modes[0] in _POOLINGS.values():
+    return modes[0]
+  raise ValueError(
+    f"{path} sets the pooling {' and '.join(modes) or '(none)'}; only one of "
+    f"{', '.join(_POOLINGS.values())} is supported. Set `pooling` to one."
+  )
+
+
+def _modes(config: Mapping[str, Any]) -> list[str]:
+  """Returns the names of the poolings that a config sets."""
+  if config.get("pooling_mode"):  # Since sentence-transformers 5.4.
+    return [config["pooling_mode"]]
+  return [
+    _POOLINGS.get(name, name)
+    for name, value in config.items()
+    if name.startswith("pooling_mode_") and value
+  ]
+
+
+def _read_max_seq_length(path: str) -> int | None:
+  if not paths.exists(path):
+    return None
+  config = json_files.read_object(path, {"max_seq_length": int})
+  return config.get("max_seq_length")

@@ -1,0 +1,214 @@
+"""Tests of the vectors of texts that an encoder computes."""
+
+import json
+import pathlib
+
+import numpy as np
+import pytest
+
+from bert_tf.export import config as configs
+from bert_tf.export import export
+from bert_tf.formats import sentence_transformers
+from bert_tf.inference import config as inference_config
+from bert_tf.inference import feature_extraction, loaded_model
+
+GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
+MODEL = GOLDEN / "tiny_perturbed"
+FILES = {
+  "bert_config_file": str(MODEL / "bert_config.json"),
+  "vocab_file": str(GOLDEN / "tiny" / "vocab.txt"),
+}
+TEXTS = ["a single sentence", "", "the church in october", "few of the songs"]
+
+
+def config(kind=configs.ModelConfig, **settings):
+  values = {"init_checkpoint": str(MODEL / "bert_model.ckpt"), **FILES}
+  return kind(**{**values, "task": "encoder", **settings})
+
+
+def compute(**settings):
+  model = loaded_model.build(config(**settings), with_attention=True)
+  texts = np.array([text.encode() for text in TEXTS], object)
+  return model.functions["text"]({"text": texts})
+
+
+@pytest.fixture(scope="module")
+def token_vectors():
+  """Returns the vectors of the tokens of each text, by FeatureExtractor."""
+  extractor = feature_extraction.FeatureExtractor(
+    inference_config.ExtractionConfig(
+      init_checkpoint=str(MODEL / "bert_model.ckpt"), layers=(-1,), **FILES
+    )
+  )
+  return [row.vectors[0] for row in extractor.extract(TEXTS)]
+
+
+@pytest.mark.parametrize(
+  ("pooling", "pool"),
+  [
+    (None, lambda tokens: tokens.mean(axis=0)),
+    ("cls", lambda tokens: tokens[0]),
+    ("max", lambda tokens: tokens.max(axis=0)),
+  ],
+)
+def test_a_text_has_the_pooled_vectors_of_its_tokens(
+  token_vectors, pooling, pool
+):
+  outputs = compute(pooling=pooling)
+  expected = np.stack([pool(tokens) for tokens in token_vectors])
+  np.testing.assert_allclose(outputs["embedding"], expected, atol=1e-5)
+  lengths = [len(tokens) for tokens in token_vectors]
+  assert outputs["num_tokens"].tolist() == lengths
+
+
+def test_normalized_vectors_have_length_1_and_the_same_direction(token_vectors):
+  vectors = compute(normalize=True, pooling="mean")["embedding"]
+  expected = np.stack([tokens.mean(axis=0) for tokens in token_vectors])
+  expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+  np.testing.assert_allclose(vectors, expected, atol=1e-5)
+
+
+def test_texts_are_truncated(token_vectors):
+  assert max(map(len, token_vectors)) > 5
+  assert compute(max_seq_length=5)["num_tokens"].max() == 5
+
+
+def test_an_exported_encoder_knows_its_pooling(tmp_path):
+  path = tmp_path / "encoder"
+  settings = {"pooling": "max", "normalize": True, "max_seq_length": 16}
+  export.run(config(configs.ExportConfig, export_dir=str(path), **settings))
+  run = json.loads((path / "run.json").read_text())
+  assert {name: run[name] for name in settings} == settings
+  model = loaded_model.load(str(path))
+  assert model.functions["text"].outputs["embedding"].shape.as_list() == [
+    *(None, 32)
+  ]
+  # TF Hub's encoders take ids by default.
+  assert "input_ids" in model.functions["serving_default"].inputs
+  texts = np.array([text.encode() for text in TEXTS], object)
+  np.testing.assert_allclose(
+    model.functions["text"]({"text": texts})["embedding"],
+    compute(**settings)["embedding"],
+    atol=1e-6,
+  )
+
+
+@pytest.mark.parametrize(
+  ("settings", "names"),
+  [
+    ({"pooling": "sum"}, ("pooling", "'sum'", "mean, cls, max")),
+    ({"pooling": "max", "task": "pretraining"}, ("pooling", "pretraining")),
+    ({"normalize": True, "task": "preprocessing"}, ("normalize", "encoder")),
+  ],
+)
+def test_settings_without_effect_are_refused(settings, names):
+  with pytest.raises(ValueError) as error:
+    export.build(config(**settings))
+  for name in names:
+    assert name in str(error.value)
+
+
+def test_pooling_needs_texts():
+  with pytest.raises(ValueError, match="`pooling`.*text=False"):
+    export.build(config(pooling="max"), with_text=False)
+
+
+def write_modules(folder, kinds=("Transformer", "Pooling"), **pooling):
+  """Writes the files of sentence-transformers into a folder."""
+  modules = []
+  for number, kind in enumerate(kinds):
+    path = f"{number}_{kind}" if number else ""
+    (folder / path).mkdir(parents=True, exist_ok=True)
+    kind = f"sentence_transformers.models.{kind}"
+    modules.append({"idx": number, "name": "x", "path": path, "type": kind})
+  (folder / "modules.json").write_text(json.dumps(modules))
+  if "Pooling" in kinds:
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
+
+
+@pytest.mark.parametrize(
+  ("pooling", "expected"),
+  [
+    (
+      {
+        "word_embedding_dimension": 384,
+        "pooling_mode_cls_token": False,
+        "pooling_mode_mean_tokens": True,
+        "pooling_mode_max_tokens": False,
+        "pooling_mode_mean_sqrt_len_tokens": False,
+      },
+      "mean",
+    ),
+    ({"pooling_mode_cls_token": True}, "cls"),
+    ({"pooling_mode": "max", "embedding_dimension": 384}, "max"),
+  ],
+)
+def test_the_pooling_is_read_from_sentence_transformers_files(
+  tmp_path, pooling, expected
+):
+  assert sentence_transformers.read_settings(str(tmp_path)) is None
+  write_modules(tmp_path, **pooling)
+  settings = sentence_transformers.read_settings(str(tmp_path))
+  assert settings == sentence_transformers.VectorSettings(expected, False, None)
+  limit = {"max_seq_length": 256, "do_lower_case": False}
+  (tmp_path / "sentence_bert_config.json").write_text(json.dumps(limit))
+  write_modules(tmp_path, ("Transformer", "Pooling", "Normalize"), **pooling)
+  settings = sentence_transformers.read_settings(str(tmp_path))
+  assert settings == sentence_transformers.VectorSettings(expected, True, 256)
+
+
+@pytest.mark.parametrize(
+  ("kinds", "pooling", "names"),
+  [
+    (("Transformer", "Pooling", "Dense"), {}, ("modules.json", "Dense")),
+    (("WordEmbeddings", "Pooling"), {}, ("modules.json", "WordEmbeddings")),
+    (
+      ("Transformer", "Pooling"),
+      {"pooling_mode_weightedmean_tokens": True},
+      ("1_Pooling", "pooling_mode_weightedmean_tokens"),
+    ),
+    (
+      ("Transformer", "Pooling"),
+      {"pooling_mode_cls_token": True, "pooling_mode_max_tokens": True},
+      ("1_Pooling", "cls and max"),
+    ),
+    (("Transformer", "Pooling"), {}, ("1_Pooling", "(none)")),
+    (("Transformer", "Pooling"), {"pooling_mode": 3}, ("pooling_mode is 3",)),
+  ],
+)
+def test_other_modules_and_poolings_are_refused(
+  tmp_path, kinds, pooling, names
+):
+  write_modules(tmp_path, kinds, **pooling)
+  with pytest.raises(ValueError) as error:
+    sentence_transformers.read_settings(str(tmp_path))
+  for name in names:
+    assert name in str(error.value)
+
+
+def test_damaged_modules_are_refused(tmp_path):
+  path = tmp_path / "modules.json"
+  for content in ('{"a": 1}', "[1]", "[{}]", "[", '[{"type": 1}]'):
+    path.write_text(content)
+    with pytest.raises(ValueError, match="modules.json"):
+      sentence_transformers.read_settings(str(tmp_path))
+
+
+def test_an_encoder_follows_sentence_transformers_files(tmp_path):
+  for path in MODEL.glob("bert_model.ckpt*"):
+    (tmp_path / path.name).symlink_to(path)
+  write_modules(
+    tmp_path,
+    ("Transformer", "Pooling", "Normalize"),
+    pooling_mode_max_tokens=True,
+  )
+  limit = {"max_seq_length": 5}
+  (tmp_path / "sentence_bert_config.json").write_text(json.dumps(limit))
+  checkpoint = str(tmp_path / "bert_model.ckpt")
+  built = export.build(config(init_checkpoint=checkpoint))
+  info = built.info
+  assert (info.pooling, info.normalize, info.max_seq_length) == ("max", True, 5)
+  # The user's settings take precedence.
+  settings = {"pooling": "cls", "normalize": False, "max_seq_length": 7}
+  info = export.build(config(init_checkpoint=checkpoint, **settings)).info
+  assert {name: getattr(info, name) for name in settings} == settings
