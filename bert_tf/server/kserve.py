@@ -286,7 +286,8 @@ def _numbers(name: str, binary: memoryview, dtype: tf.DType) -> list[Any]:
   kind = np.dtype(dtype.as_numpy_dtype).newbyteorder("<")
   if len(binary) % kind.itemsize:
     raise ValueError(
-      f"input {name} has {len(binary)} bytes, which are no {dtype.name}s."
+      f"input {name} has {len(binary)} bytes; a {dtype.name} has "
+      f"{kind.itemsize}."
     )
   return np.frombuffer(binary, kind).tolist()
 
