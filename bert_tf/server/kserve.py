@@ -217,7 +217,8 @@ def _named(
     if not isinstance(name, str) or name not in specs:
       raise ValueError(
         f"{key} has a tensor of name {name!r:.100}; the function has "
-        f"{errors.join_names(list(specs))}."
+        f"{errors.join_names(list(specs))}. The parameter signature_name "
+        "chooses another function."
       )
     if name in names:
       raise ValueError(f"{key} has the tensor {name} twice; give it once.")

@@ -132,7 +132,7 @@ def _request(
       "input": {"anyOf": [text, texts]},
       "encoding_format": {"enum": list(embeddings.FORMATS)},
       "dimensions": {"type": ["integer", "null"]},
-      "user": {"type": "string"},
+      "user": {},  # Ignored.
     },
     ("encoding_format", "dimensions", "user"),
   )

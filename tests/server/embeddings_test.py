@@ -5,14 +5,11 @@ import pathlib
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 import bert_tf
 from bert_tf.export import config as configs
-from bert_tf.inference import loaded_model
 from bert_tf.server import embeddings
 from tests.support import fake_model, serving_client
-from tests.support.fake_model import spec
 from tests.support.serving_client import ask
 
 pytest.importorskip("aiohttp", reason="pip install 'bert_tf[serve]'")
@@ -21,36 +18,12 @@ GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
 PATH = "/v1/embeddings"
 
 
-class VectorModel(fake_model.FakeModel):
-  """A model whose vector of a text is its number of bytes and of words."""
-
-  def __init__(self):
-    super().__init__()
-    self.batches = []
-    self.functions["text"] = loaded_model.Function(
-      {"text": spec(tf.string, None)},
-      self._vectors,
-      lambda: {
-        "embedding": spec(tf.float32, None, 2),
-        "num_tokens": spec(tf.int32, None),
-      },
-    )
-
-  def _vectors(self, text):
-    texts = [value.decode() for value in text.numpy()]
-    if texts != [loaded_model.SAMPLE_TEXT]:  # Not a warm-up call.
-      self.batches.append(texts)
-    words = [len(text.split()) for text in texts]
-    vectors = [[len(text), num] for text, num in zip(texts, words)]
-    return {
-      "embedding": tf.constant(vectors, tf.float32),
-      "num_tokens": tf.constant(words) + 2,
-    }
-
-
 @pytest.fixture(scope="module")
 def server():
-  models = {"vectors": VectorModel(), "other": fake_model.FakeModel()}
+  models = {
+    "vectors": fake_model.VectorModel(),
+    "other": fake_model.FakeModel(),
+  }
   with serving_client.running(
     models, max_batch_size=2, max_text_length=2000, max_answer_values=100
   ) as running:
@@ -128,7 +101,7 @@ def test_models_are_listed_in_openais_form(server):
 
 
 def test_a_list_is_batched_by_tokens():
-  model = VectorModel()
+  model = fake_model.VectorModel()
   # A model without run.json is assumed to read 512 word pieces: 2 rows of 512
   # are 1024. Without a vocabulary, a byte counts as a word piece.
   texts = ["x" * 300, *["y" * 98] * 7, "z" * 400, *["w" * 98] * 4]
@@ -155,7 +128,7 @@ def test_groups_hold_each_text_once_within_the_limit(max_tokens):
 
 
 def test_requests_of_several_clients_share_a_batch():
-  model = VectorModel()
+  model = fake_model.VectorModel()
   with serving_client.running(
     model, max_batch_size=3, max_wait_ms=60_000
   ) as running:
