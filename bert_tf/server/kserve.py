@@ -38,6 +38,7 @@ DATATYPES = {
   tf.uint32: "UINT32",
   tf.uint64: "UINT64",
   tf.float16: "FP16",
+  tf.bfloat16: "BF16",
   tf.float32: "FP32",
   tf.float64: "FP64",
   tf.string: "BYTES",

@@ -1,6 +1,7 @@
 """Tests of /v1/embeddings, over HTTP on this machine."""
 
 import base64
+import dataclasses
 import pathlib
 
 import numpy as np
@@ -141,6 +142,25 @@ def test_requests_of_several_clients_share_a_batch():
       assert f"[{number + 1}.0, 1.0]" in response.read().decode()
       client.close()
   assert len(model.batches) == 1
+
+
+def test_faults_of_the_server_are_explained_in_openais_form(caplog):
+  model = fake_model.VectorModel()
+  vectors = model.functions["text"]
+
+  def fail(text):
+    raise {"evil": KeyError, "large": MemoryError}[text.numpy()[0].decode()]
+
+  model.functions["text"] = dataclasses.replace(vectors, compute=fail)
+  with serving_client.running(model) as running:
+    client = serving_client.Client(running.url)
+    for text, status in (("evil", 500), ("large", 503)):
+      request = {"model": "model", "input": text}
+      code, response = client.ask(PATH, request)
+      assert (code, response["error"]["type"]) == (status, "server_error")
+      assert ("Retry-After" in client.headers) == (status == 503)
+    client.close()
+  assert "KeyError" in caplog.text
 
 
 def test_a_checkpoint_is_served_as_an_encoder():
