@@ -1,5 +1,6 @@
 """Tests that the committed notebooks are complete, and that they run."""
 
+import ast
 import os
 import pathlib
 import re
@@ -131,6 +132,14 @@ def test_links_of_a_notebook_lead_to_files_and_headings(name):
   for cell in load(name).cells:
     if cell.cell_type == "markdown":
       docs_pages.check_links(FOLDER / f"{name}.ipynb", cell.source)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_imports_of_a_notebook_exist(name):
+  for cell in code_cells(load(name)):
+    for node in ast.walk(ast.parse(cell.source)):
+      if isinstance(node, ast.ImportFrom) and "bert_tf" in node.module:
+        exec(ast.unparse(node), {})
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -15,15 +15,22 @@ from tests.support import tiny_models
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
-# The other packages are imported first, since they are those of Linux.
+# Other packages choose their files when they are imported: those of Linux. So
+# all modules are imported twice, the second time without the calls.
 PROGRAM = """
 import importlib, multiprocessing.resource_tracker, os, pkgutil, select, signal
 import sys
 
 
-def hide_calls_of_linux():
-  import aiohttp.web, h5py, keras, scipy.stats, sklearn.metrics, tensorflow
+def import_all_modules():
+  import bert_tf
 
+  for module in pkgutil.walk_packages(bert_tf.__path__, "bert_tf."):
+    if not module.name.endswith("__main__"):
+      importlib.import_module(module.name)
+
+
+def hide_calls_of_linux():
   multiprocessing.resource_tracker._HAVE_SIGMASK = False  # As on Windows.
   for name in "fcntl grp pwd resource termios".split():
     sys.modules[name] = None
@@ -40,14 +47,14 @@ def hide_calls_of_linux():
 
 
 if __name__ == "__main__":
+  import_all_modules()
+  for name in [name for name in sys.modules if name.startswith("bert_tf")]:
+    del sys.modules[name]
   hide_calls_of_linux()
-  import bert_tf
+  import_all_modules()
   from bert_tf.cli import main
   from bert_tf.files import lock
 
-  for module in pkgutil.walk_packages(bert_tf.__path__, "bert_tf."):
-    if not module.name.endswith("__main__"):
-      importlib.import_module(module.name)
   with lock.hold("run"):
     print(os.listdir("run"))
   print(os.listdir("run"), flush=True)

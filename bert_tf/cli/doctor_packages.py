@@ -60,8 +60,12 @@ class Requirement(NamedTuple):
   @property
   def install_command(self) -> str:
     """The command that installs or repairs the package."""
+    requirement = f"{self.name}{self.bounds}"
+    tensorflow = Requirement("tensorflow").version
+    if self.name == "tensorflow-text" and tensorflow:
+      requirement = errors.tensorflow_text_requirement(tensorflow)
     repair = "--force-reinstall " if self.version else ""
-    return f"pip install {repair}'{self.name}{self.bounds}'"
+    return f"pip install {repair}'{requirement}'"
 
 
 def python_versions() -> str:

@@ -79,13 +79,21 @@ def import_tensorflow_text(purpose: str) -> types.ModuleType:
     import tensorflow_text
   except (ImportError, tf.errors.OpError) as error:
     minor = ".".join(tf.__version__.split(".")[:2])
-    # 2.21.0 cannot be imported: github.com/tensorflow/text/issues/1541.
     raise ImportError(
       f"{purpose} needs tensorflow-text {minor} ({reason(error)}): pip install "
-      f"'tensorflow-text=={minor}.*,!=2.21.0'. It exists for Linux and for "
+      f"'{tensorflow_text_requirement(minor)}'. It exists for Linux and for "
       "macOS on ARM; on Windows use WSL."
     ) from error
   return tensorflow_text
+
+
+def tensorflow_text_requirement(version: str) -> str:
+  """Returns the tensorflow-text for a version of TensorFlow, as pip reads it.
+
+  2.21.0 cannot be imported: github.com/tensorflow/text/issues/1541.
+  """
+  minor = ".".join(version.split(".")[:2])
+  return f"tensorflow-text=={minor}.*,!=2.21.0"
 
 
 class DamagedFileError(ValueError):

@@ -153,7 +153,7 @@ def read_rows(table: Table) -> Iterator[tuple[int, Row | BadRowError]]:
   """
   if table.file_format == "parquet":
     columns = list(dict.fromkeys(map(str, table.columns)))
-    advice = f" {table.task} needs {errors.join_names(columns)}."
+    advice = f" Columns of {table.task}: {errors.join_names(columns)}."
     yield from enumerate(parquet.read_rows(table.path, columns, advice), 1)
     return
   if table.file_format == "jsonl":

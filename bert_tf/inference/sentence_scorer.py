@@ -135,6 +135,10 @@ class SentenceScorer:
     scores = self.score(itertools.chain.from_iterable(pairs))
     return (PairScore(good, next(scores)) for good in scores)
 
+  def fits(self, text: str) -> bool:
+    """Returns whether a text has 1 to `max_tokens` word pieces."""
+    return 0 < len(self._tokenizer.tokenize(text)) <= self.max_tokens
+
   def _tokenize(self, index: int, text: Any) -> list[str]:
     """Returns the word pieces of a text; ValueError if it cannot be scored."""
     inputs_lib.check_texts(f"row {index}", text)

@@ -1,6 +1,7 @@
 """Runs the steps from text to a served model; resumes an interrupted run."""
 
 import dataclasses
+import itertools
 import json
 import os
 from collections.abc import Sequence
@@ -13,8 +14,9 @@ from bert_tf.corpora import corpus_build, sources, text_config
 from bert_tf.data import pretraining_shards
 from bert_tf.export import config as export_config
 from bert_tf.export import export
-from bert_tf.files import atomic, errors, paths, shard_files
+from bert_tf.files import atomic, errors, paths, shard_files, text_lines
 from bert_tf.formats import tokenizer_files
+from bert_tf.inference import sentence_scorer
 from bert_tf.kernels import backend
 from bert_tf.model_folder import fingerprint, run_info
 from bert_tf.pipeline import card, initial_model, text_steps
@@ -29,6 +31,9 @@ _NUM_EVALUATIONS = 10
 _SECONDS_BETWEEN_EVALUATIONS = 60
 _EVAL_BATCH_SIZE = 64
 _MAX_EVAL_STEPS = 50
+
+# Held-out sentences whose pseudo-perplexity is in the model card.
+_SCORED_SENTENCES = 100
 
 _SECONDS_BETWEEN_CHECKPOINTS = 300
 
@@ -84,7 +89,7 @@ def run(config: pipeline_config.PipelineConfig) -> None:
     config.output_dir, os.path.join(config.output_dir, card.CURVES_FILE)
   )
   _export(config)
-  card.write(config, inputs, results)
+  card.write(config, inputs, {**results, **_score_sentences(config)})
   logging.info(
     "The model is in %s; its model card is %s.",
     config.output_dir,
@@ -243,6 +248,21 @@ def _train(
       ),
     )
   )
+
+
+def _score_sentences(
+  config: pipeline_config.PipelineConfig,
+) -> dict[str, float]:
+  """Returns the pseudo-perplexity of held-out sentences, which it logs."""
+  scorer = sentence_scorer.SentenceScorer(config.output_dir)
+  lines = text_lines.read_lines(config.file("held_out.txt"))
+  sentences = itertools.islice(filter(scorer.fits, lines), _SCORED_SENTENCES)
+  scores = list(scorer.score(sentences))
+  value = sentence_scorer.pseudo_perplexity(scores)
+  logging.info(
+    "Pseudo-perplexity of %d held-out sentences: %.2f.", len(scores), value
+  )
+  return {"pseudo_perplexity": value}
 
 
 def _export(config: pipeline_config.PipelineConfig) -> None:

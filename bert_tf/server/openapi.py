@@ -101,10 +101,8 @@ def _common_paths() -> Json:
     "/openapi.json": schemas.get("This document.", {"type": "object"}),
     "/v1/models": schemas.get("Descriptions of the models.", models),
   }
-  ready = paths["/readyz"]["get"]["responses"]
-  ready["503"] = schemas.answer(
-    "Not ready yet, or stopping.", schemas.ref("error")
-  )
+  schemas.add_errors(paths["/healthz"], schemas.NOT_ALIVE)
+  schemas.add_errors(paths["/readyz"], schemas.NOT_READY)
   return paths
 
 

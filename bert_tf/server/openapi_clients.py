@@ -62,6 +62,8 @@ def _describe_kserve(
     "/v2/health/live": schemas.get("Whether requests are computed.", live),
     "/v2/health/ready": schemas.get("Whether the models are warm.", ready),
   }
+  schemas.add_errors(paths["/v2/health/live"], schemas.NOT_ALIVE)
+  schemas.add_errors(paths["/v2/health/ready"], schemas.NOT_READY)
   model_ready = schemas.object_of({"name": text, "ready": flag})
   for model in models:
     infer = schemas.post(
@@ -80,6 +82,7 @@ def _describe_kserve(
         schemas.ref("model_metadata"),
       )
       paths[f"{path}/ready"] = schemas.get("Whether it is warm.", model_ready)
+      schemas.add_errors(paths[f"{path}/ready"], schemas.NOT_READY)
       paths[f"{path}/infer"] = infer
   return paths, _kserve_schemas()
 

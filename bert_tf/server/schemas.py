@@ -1,6 +1,6 @@
 """Parts of the OpenAPI document: schemas of values and operations."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -17,6 +17,13 @@ _ERRORS = {
   500: "The server failed; its log has the reason.",
   503: "Too many requests, or the server is stopping; Retry-After has seconds.",
 }
+
+# Errors of the paths that tell whether the server runs, or can answer.
+NOT_ALIVE = {
+  500: "Requests are not computed any more.",
+  503: "A stage has stalled.",
+}
+NOT_READY = {503: "Not ready yet, stalled or stopping."}
 
 
 def ref(name: str) -> Json:
@@ -59,6 +66,13 @@ def post(
     answers[str(status)] = answer(reason, ref(error))
   body = {"required": True, "content": {"application/json": content}}
   return {"post": {"summary": text, "requestBody": body, "responses": answers}}
+
+
+def add_errors(operations: Json, reasons: Mapping[int, str]) -> None:
+  """Adds error responses to the GET operation of a path."""
+  for status, reason in reasons.items():
+    error = answer(reason, ref("error"))
+    operations["get"]["responses"][str(status)] = error
 
 
 def array(spec: tf.TensorSpec, value: Json, first: int) -> Json:

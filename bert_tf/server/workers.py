@@ -50,6 +50,7 @@ class Worker:
     self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
     # Start of the current call by time.monotonic; None between calls.
     self._started: float | None = None
+    self._logged: float | None = 0.0  # The same of the last stall in the log.
     self._thread = threading.Thread(target=self._run, name=name, daemon=True)
     self._thread.start()
 
@@ -104,9 +105,12 @@ class Worker:
       f"the {self._name} thread has not returned for more than "
       f"{self._max_call_s:g} s; try again later."
     )
-    frame = sys._current_frames().get(self._thread.ident or 0)
-    stack = "".join(traceback.format_stack(frame)) if frame else "It has ended."
-    logging.log_every_n_seconds(logging.ERROR, "%s\n%s", 60, message, stack)
+    if self._logged != self._started:  # Once for each stall.
+      self._logged = self._started
+      frame = sys._current_frames().get(self._thread.ident or 0)
+      stack = traceback.format_stack(frame) if frame else ["It has ended."]
+      advice = "Raise max_stall_s if a call may take as long. The thread is at:"
+      logging.error("%s %s\n%s", message, advice, "".join(stack))
     raise StalledError(message)
 
   def close(self) -> None:

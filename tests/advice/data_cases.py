@@ -325,7 +325,7 @@ CASES = (
     lambda w: build(w, eval_output_file=w.path("eval.txt"), eval_fraction=0.5),
   ),
   Case(
-    "corpora.corpus_build _publish",
+    "corpora.corpus_build _check_counts",
     ("eval_fraction", "0.0001"),
     lambda w: (
       text(w, documents=40),

@@ -5,6 +5,15 @@
 # reason why none is needed.
 ROWS = (
   (
+    "cli.score main",
+    "inference/sentence_scorer_test.py::test_the_command_scores_pairs",
+  ),
+  (
+    "inference.sentence_scorer __init__",
+    "inference/sentence_scorer_test.py::"
+    "test_models_without_masked_words_are_refused",
+  ),
+  (
     "cli.run_squad _check_has_adapter",
     "cli/run_squad_test.py::test_an_adapter_that_would_not_answer_is_refused",
   ),
@@ -16,6 +25,54 @@ ROWS = (
     "distribution translate_worker_loss",
     "training/multi_worker_test.py::"
     "test_a_signal_to_one_worker_ends_both_and_both_resume",
+  ),
+  (
+    "hub.cache resolve_model",
+    "hub/cache_test.py::"
+    "test_the_error_for_a_name_that_is_not_here_names_the_command",
+  ),
+  (
+    "hub.download _check_files",
+    "hub/download_test.py::"
+    "test_a_damaged_or_incomplete_zip_is_refused_and_removed",
+  ),
+  (
+    "hub.download _check_files",
+    "hub/download_test.py::"
+    "test_a_checkpoint_with_a_wrong_hash_is_refused_and_removed",
+  ),
+  (
+    "hub.download _compare_with_last_download",
+    "hub/download_test.py::"
+    "test_a_file_that_differs_from_the_first_download_is_reported",
+  ),
+  (
+    "hub.download _download_from_hugging_face",
+    "hub/cache_test.py::"
+    "test_a_model_of_hugging_face_is_downloaded_without_its_other_files",
+  ),
+  (
+    "hub.download _download_from_hugging_face",
+    "hub/cache_test.py::"
+    "test_a_model_of_hugging_face_is_downloaded_without_its_other_files",
+  ),
+  (
+    "hub.download _explain_full_disk",
+    "hub/download_test.py::"
+    "test_a_full_disk_names_the_cache_and_leaves_no_model",
+  ),
+  (
+    "hub.transfer _continue",
+    "hub/download_test.py::"
+    "test_a_missing_file_names_the_address_and_the_status",
+  ),
+  (
+    "hub.transfer fetch",
+    "hub/download_test.py::test_a_later_call_continues",
+  ),
+  (
+    "hub.transfer fetch",
+    "hub/download_test.py::test_data_with_a_wrong_hash_are_refused_and_removed",
   ),
   (
     "kernels.backend check_installed",
@@ -59,11 +116,6 @@ ROWS = (
   ),
   ("cli.doctor_machine _disk_row", "the disk is full"),
   ("cli.doctor_machine _python_row", "needs another Python"),
-  (
-    "tasks.step_errors _out_of_memory",
-    "tasks/step_errors_test.py::"
-    "test_the_command_ends_with_one_line_and_its_own_flags",
-  ),
   ("tasks.step_errors explained", "needs a GPU"),
   ("cli.compare_curve _choose_reference", "lists the names to choose from"),
   ("cli.devices _strategy", "needs a TPU"),
@@ -89,8 +141,8 @@ ROWS = (
   ),
   (
     "server.application _run",
-    "server/batching_test.py::"
-    "test_the_process_exits_after_the_computation_ended",
+    "server/supervision_test.py::"
+    "test_the_end_of_batching_ends_the_process_even_if_a_thread_has_stalled",
   ),
   (
     "server.batching _check_open",
@@ -103,7 +155,7 @@ ROWS = (
   ),
   (
     "server.guard _error_response",
-    "server/batching_test.py::test_an_internal_error_has_status_500",
+    "server/supervision_test.py::test_a_fault_fails_only_its_own_request",
   ),
   (
     "tasks.squad.examples _check_is_v2",

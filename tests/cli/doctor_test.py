@@ -326,6 +326,16 @@ def test_a_missing_tensorflow_text_is_no_fault(monkeypatch):
   assert row.status == doctor_rows.MISSING and "pip install" in row.mend
 
 
+def test_tensorflow_text_is_installed_for_the_tensorflow_that_is_there(
+  monkeypatch,
+):
+  monkeypatch.setattr(
+    doctor_packages.Requirement, "version", property(lambda self: "2.21.0")
+  )
+  command = doctor_packages.Requirement("tensorflow-text").install_command
+  assert "'tensorflow-text==2.21.*,!=2.21.0'" in command
+
+
 # The processes.
 
 

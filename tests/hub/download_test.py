@@ -168,6 +168,15 @@ def test_a_file_that_differs_from_the_first_download_is_reported(
   download.download(NAME, site.url)
   sha256 = hashlib.sha256(site.files[PATH]).hexdigest()
   assert "changed" in caplog.text and sha256 in caplog.text
+  [hash_file] = (home / "hashes").rglob("*.sha256")
+  assert str(hash_file) in caplog.text
+  # Follows the advice: remove the file to accept the change.
+  hash_file.unlink()
+  caplog.clear()
+  for _ in range(2):
+    pathlib.Path(folder, "vocab.txt").unlink()
+    download.download(NAME, site.url)
+  assert "changed" not in caplog.text
 
 
 def test_a_missing_file_names_the_address_and_the_status(site, home):

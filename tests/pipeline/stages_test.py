@@ -7,6 +7,7 @@ import gzip
 import hashlib
 import json
 import random
+import re
 import shutil
 
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from bert_tf import checkpoints, heads
 from bert_tf.corpora import text_config
 from bert_tf.files import paths
+from bert_tf.inference import sentence_scorer
 from bert_tf.model_folder import run_info
 from bert_tf.pipeline import card, stages, text_steps
 from bert_tf.pipeline import config as pipeline_config
@@ -93,6 +95,12 @@ def test_one_command_makes_a_model_that_answers(tmp_path, flags, run_script):
   results = dict(line.split(" = ") for line in lines)
   accuracy = float(results["masked_lm_accuracy"])
   assert f"| masked_lm_accuracy | {accuracy:.5g} |" in card
+  scorer = sentence_scorer.SentenceScorer(str(out))
+  held_out = (out / "data" / "held_out.txt").read_text().splitlines()
+  scores = scorer.score(list(filter(scorer.fits, held_out))[:100])
+  perplexity = float(re.search(r"pseudo_perplexity \| (.+) \|", card)[1])
+  expected = sentence_scorer.pseudo_perplexity(scores)
+  assert perplexity == pytest.approx(expected, rel=1e-3)
   assert "The vocabulary has " in card
   assert "[MASK]" in card and "--max_seq_length=32 \\\n" in card
   assert "(25% of the words)" in card
