@@ -22,6 +22,10 @@ _HUGGING_FACE_FILES = (
   "tokenizer.json",
   "tokenizer_config.json",
   "special_tokens_map.json",
+  # Files of sentence-transformers.
+  "modules.json",
+  "sentence_bert_config.json",
+  "1_Pooling/config.json",
 )
 
 
@@ -217,7 +221,9 @@ def _download_from_hugging_face(name: str, base_url: str | None) -> str:
       )
     with atomic.folder(folder, files[0]) as unfinished:
       for file in files:
-        paths.link(os.path.join(work, file), os.path.join(unfinished, file))
+        target = os.path.join(unfinished, file)
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        paths.link(os.path.join(work, file), target)
   return folder
 
 
@@ -238,6 +244,6 @@ def _fetch_repository(
     repository, revision=info.sha, allow_patterns=files, local_dir=folder
   )
   # Without a connection, snapshot_download only warns.
-  if not set(files) <= set(os.listdir(folder)):
+  if not all(os.path.exists(os.path.join(folder, name)) for name in files):
     raise ConnectionError("the connection was lost; the same command continues")
   return files

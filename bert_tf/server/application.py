@@ -12,21 +12,23 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf.files import errors
-from bert_tf.inference import loaded_model, outputs, predictor
+from bert_tf.inference import loaded_model, predictor
 from bert_tf.server import (
   access_log,
   attention_json,
   batching,
   bodies,
+  computation,
   connections,
+  embeddings,
   guard,
+  kserve,
   limits,
   metrics,
   openapi,
   page,
   rest_json,
   served,
-  workers,
 )
 from bert_tf.server import config as server_config
 
@@ -35,11 +37,8 @@ with errors.needs_extra("serving", extra="serve"):
 
 _MODEL_PATH = "/v1/models/{name:[^/:]+}"
 _VERSION_PATH = "/v1/models/{name:[^/:]+}/versions/{version:[0-9]+}"
-
-# Answers with more values are encoded as JSON in a thread.
-_LARGE_ANSWER = 10_000
-# Maximum seconds that an answer waits for its word pieces to be counted.
-_MAX_COUNTING_S = 1.0
+_V2_MODEL_PATH = "/v2/models/{name:[^/:]+}"
+_V2_VERSION_PATH = "/v2/models/{name:[^/:]+}/versions/{version:[0-9]+}"
 
 
 class ServingEndedError(Exception):
@@ -72,14 +71,18 @@ class Server:
       self._can_answer,
     )
     self._log = access_log.AccessLog(self._metrics, self._config.log_format)
-    self._batcher = batching.Batcher(
-      self._compute, self._config, self._metrics.batch
+    self._computation = computation.Computation(
+      self._models, self._config, self._metrics
     )
-    # Word pieces are counted in parallel to the computation.
-    self._counting = workers.Worker("counting", self._config.max_stall_s)
-    self._json = workers.Worker("JSON", self._config.max_stall_s)
-    self._workers = (self._batcher.worker, self._counting, self._json)
-    self._bodies = bodies.Bodies(self._config, self._json)
+    self._batcher = self._computation.batcher
+    self._bodies = bodies.Bodies(self._config, self._computation.json)
+    self._embeddings = embeddings.Embeddings(
+      self._models,
+      self._config,
+      self._computation,
+      self._bodies,
+      self._metrics,
+    )
     names = ("localhost", "127.0.0.1", "::1", self._config.host)
     before = guard.Guard(
       (*names, *self._config.allowed_hosts), lambda: self._is_stopping
@@ -99,7 +102,7 @@ class Server:
     try:
       self._listener = await self._listen()
     except OSError:
-      await self._batcher.close()
+      await self._computation.close()
       await self._runner.cleanup()
       raise
     self._warming = asyncio.create_task(self._warm_up())
@@ -148,7 +151,9 @@ class Server:
 
   def _can_answer(self) -> bool:
     """Returns whether the models are warm and requests are computed."""
-    is_stalled = any(worker.is_stalled() for worker in self._workers)
+    is_stalled = any(
+      worker.is_stalled() for worker in self._computation.workers
+    )
     has_ended = self._batcher.ended.is_set()
     return self._is_ready and not is_stalled and not has_ended
 
@@ -158,9 +163,7 @@ class Server:
     self._is_ready, self._is_stopping = False, True
     self._listener.close()
     await self._runner.cleanup()
-    await self._batcher.close()
-    self._counting.close()
-    self._json.close()
+    await self._computation.close()
     logging.info(
       "Answered %d requests in %d batches.",
       self._batcher.num_requests,
@@ -175,6 +178,10 @@ class Server:
       web.get("/metrics", self._get_metrics),
       web.get("/openapi.json", self._get_openapi),
       web.get("/v1/models", self._get_models),
+      web.post(connections.EMBEDDINGS_PATH, self._embed),
+      web.get("/v2", self._get_v2),
+      web.get("/v2/health/live", self._get_v2_live),
+      web.get("/v2/health/ready", self._get_v2_ready),
     ]
     for path in (_MODEL_PATH, _VERSION_PATH):
       routes += [
@@ -183,20 +190,13 @@ class Server:
         web.post(f"{path}:predict", self._predict),
         web.post(f"{path}:attention", self._attention),
       ]
+    for path in (_V2_MODEL_PATH, _V2_VERSION_PATH):
+      routes += [
+        web.get(path, self._get_v2_model),
+        web.get(f"{path}/ready", self._get_v2_model_ready),
+        web.post(f"{path}/infer", self._infer),
+      ]
     return routes
-
-  def _compute(
-    self,
-    name: tuple[str, str],
-    inputs: batching.Arrays,
-    proceed: Callable[[], None],
-  ) -> batching.Arrays:
-    """Computes a batch; `name` is (name of the model, signature)."""
-    model, signature = self._models[name[0]], name[1]
-    at_once = limits.rows_at_once(model, signature, inputs, self._config)
-    return limits.compute(
-      model.functions[signature], inputs, at_once, self._config, proceed
-    )
 
   async def _get_page(self, request: web.Request) -> web.Response:
     return web.Response(
@@ -211,7 +211,7 @@ class Server:
       raise limits.HttpError(
         500, "the server has stopped computing; its log has the reason."
       )
-    for worker in self._workers:
+    for worker in self._computation.workers:
       worker.check()
     first = next(iter(self._models.values()))
     return connections.json_response(
@@ -236,7 +236,14 @@ class Server:
 
   async def _get_models(self, request: web.Request) -> web.Response:
     about = [model.about() for model in self._models.values()]
-    return connections.json_response({"models": about})
+    # The form of OpenAI's API, for its clients.
+    listed = [
+      {"id": name, "object": "model", "created": 0, "owned_by": "bert_tf"}
+      for name in self._models
+    ]
+    return connections.json_response(
+      {"models": about, "object": "list", "data": listed}
+    )
 
   async def _get_status(self, request: web.Request) -> web.Response:
     model = self._find(request)
@@ -266,68 +273,50 @@ class Server:
         value, model.functions, self._config
       ),
     )
-    lengths = parsed.lengths
-    num_windows = limits.num_windows(
-      model, parsed.inputs, lengths, self._config
-    )
-    request[access_log.NUM_ROWS] = parsed.num_rows
-    counting = asyncio.create_task(self._count(model, parsed, num_windows))
-    try:
-      computed = await self._batcher.submit(
-        (model.name, parsed.signature_name),
-        parsed.inputs,
-        int(lengths.max()),
-        self._can_share_batch(model, parsed),
-        num_windows,
-      )
-      await asyncio.wait([counting], timeout=_MAX_COUNTING_S)
-    finally:  # The client may have disconnected.
-      counting.cancel()
 
-    def respond() -> web.Response:
-      # The width of an answer must not depend on other requests of its batch.
-      trimmed = outputs.trim(computed)
-      limits.check_answer(limits.count_values(trimmed), self._config)
-      answer = rest_json.predict_response(parsed, trimmed)
+    def respond(outputs: batching.Arrays) -> web.Response:
+      answer = rest_json.predict_response(parsed, outputs)
       return connections.json_response(answer)
 
-    if limits.count_values(computed) <= _LARGE_ANSWER:
-      return respond()
-    return await self._json.run(respond)
+    return await self._computation.answer(request, model, parsed, respond)
 
-  async def _count(
-    self,
-    model: served.ServedModel,
-    parsed: rest_json.PredictRequest,
-    num_windows: int,
-  ) -> None:
-    """Counts a request in the metrics; logs an error, which fails no request.
+  async def _embed(self, request: web.Request) -> web.Response:
+    return await self._embeddings.answer(request)
 
-    The thread counts a few kilobytes at a time, so that requests take turns and
-    counting can be cancelled.
-    """
-    labels = (model.name, parsed.signature_name)
-    try:
-      counts = model.piece_counts(parsed.inputs)
-      num_bytes = int(parsed.lengths.sum())
-      self._metrics.inputs(*labels, parsed.num_rows, num_bytes, num_windows)
-      while (num := await self._counting.run(next, counts, None)) is not None:
-        self._metrics.word_pieces(*labels, num)
-    except Exception:  # noqa: BLE001  The request can still be answered.
-      logging.exception("A request was not counted:")
+  async def _get_v2(self, request: web.Request) -> web.Response:
+    return connections.json_response(kserve.server_metadata())
 
-  def _can_share_batch(
-    self, model: served.ServedModel, parsed: rest_json.PredictRequest
-  ) -> bool:
-    """Returns whether a request may share a batch with others.
+  async def _get_v2_live(self, request: web.Request) -> web.Response:
+    await self._get_health(request)
+    return connections.json_response({"live": True})
 
-    It may not if the function has a fixed number of rows, or if the outputs of
-    a full batch may be too large.
-    """
-    name, config = parsed.signature_name, self._config
-    at_once = limits.rows_at_once(model, name, parsed.inputs, config)
-    return (
-      model.functions[name].has_batches() and at_once == config.max_batch_size
+  async def _get_v2_ready(self, request: web.Request) -> web.Response:
+    await self._get_ready(request)
+    return connections.json_response({"ready": True})
+
+  async def _get_v2_model(self, request: web.Request) -> web.Response:
+    model = self._find_model(request)
+    return connections.json_response(kserve.model_metadata(model))
+
+  async def _get_v2_model_ready(self, request: web.Request) -> web.Response:
+    model = self._find_model(request)
+    await self._get_ready(request)
+    return connections.json_response({"name": model.name, "ready": True})
+
+  async def _infer(self, request: web.Request) -> web.Response:
+    model = self._find_model(request)
+    header_length = request.headers.get(kserve.HEADER_LENGTH)
+    parsed = await self._bodies.parse_bytes(
+      request,
+      lambda body: kserve.parse(
+        body, header_length, model.functions, self._config
+      ),
+    )
+    return await self._computation.answer(
+      request,
+      model,
+      parsed.predict,
+      lambda outputs: kserve.respond(parsed, model, outputs),
     )
 
   async def _attention(self, request: web.Request) -> web.Response:
@@ -337,7 +326,9 @@ class Server:
       lambda value: attention_json.parse(value, model.functions, self._config),
     )
     computed = await self._batcher.submit(
-      (model.name, parsed.signature_name), parsed.inputs, can_be_joined=False
+      computation.FunctionName(model.name, parsed.signature_name),
+      parsed.inputs,
+      can_be_joined=False,
     )
     return connections.json_response(attention_json.response(parsed, computed))
 

@@ -26,6 +26,9 @@ _REFUSAL_TIMEOUT_S = 2.0
 # File descriptors reserved for files and refused connections.
 _SPARE_DESCRIPTORS = 16 + _MAX_REFUSED
 
+# Path of OpenAI's API, whose errors have another form.
+EMBEDDINGS_PATH = "/v1/embeddings"
+
 SERVER_FAILED = "the server failed; its log has the reason."
 
 _Log = logging.getLogger("bert_tf.server")
@@ -140,9 +143,11 @@ class Connection(web.RequestHandler):
     if request.writer.output_size > 0:
       raise ConnectionError("A part of the response has been sent.")
     lines = (message or "the server failed").strip().splitlines()
-    response = error_response(status, f"Malformed request: {lines[0]:.200}")
+    response = error_response(
+      request, status, f"Malformed request: {lines[0]:.200}"
+    )
     if status >= 500:
-      response = error_response(status, SERVER_FAILED)
+      response = error_response(request, status, SERVER_FAILED)
     response.force_close()
     return response
 
@@ -197,10 +202,23 @@ def max_connections(wanted: int) -> int:
 
 
 def error_response(
-  status: int, message: str, retry_after_s: int = 1
+  request: web.BaseRequest,
+  status: int,
+  message: str,
+  retry_after_s: int = 1,
+  param: str | None = None,
+  code: str | None = None,
 ) -> web.Response:
-  """Returns the response {"error": message}; 503 includes Retry-After."""
-  response = json_response({"error": message}, status)
+  """Returns the response {"error": message}; 503 includes Retry-After.
+
+  For paths of OpenAI's API, "error" is an object of message, type, param and
+  code.
+  """
+  error: Any = message
+  if request.path == EMBEDDINGS_PATH:
+    kind = "invalid_request_error" if status < 500 else "server_error"
+    error = {"message": message, "type": kind, "param": param, "code": code}
+  response = json_response({"error": error}, status)
   if status == 503:
     response.headers["Retry-After"] = str(retry_after_s)
   return response
@@ -237,7 +255,7 @@ def _json_error(
   message = f"Malformed request: {request.method} {request.path:.200}"
   if isinstance(error, web.HTTPExpectationFailed):
     message = f"Malformed request: {error.text:.200}; send 100-continue."
-  response = error_response(error.status, message)
+  response = error_response(request, error.status, message)
   if allow := error.headers.get("Allow"):
     response.headers["Allow"] = allow
   return response

@@ -1,5 +1,6 @@
 """Rejects requests whose Host is not accepted; answers errors in JSON."""
 
+import functools
 import re
 from collections.abc import Awaitable, Callable, Iterable
 
@@ -43,7 +44,7 @@ class Guard:
     except (ConnectionError, web.HTTPException):
       raise  # The client is gone, or connections.py answers.
     except Exception as error:  # noqa: BLE001  All requests get an answer.
-      response = _error_response(error)
+      response = _error_response(request, error)
     if self._is_stopping():
       response.force_close()
     return response
@@ -66,11 +67,11 @@ class Guard:
         )
 
 
-def _error_response(error: Exception) -> web.Response:
+def _error_response(request: web.Request, error: Exception) -> web.Response:
   """Returns the response to a failed request; logs internal errors."""
-  respond = connections.error_response
+  respond = functools.partial(connections.error_response, request)
   if isinstance(error, limits.HttpError):
-    return respond(error.status, str(error))
+    return respond(error.status, str(error), param=error.param, code=error.code)
   if isinstance(error, web.RequestPayloadError):
     message = f"Malformed request: the body is incomplete: {error}"
     return respond(400, message)

@@ -26,11 +26,26 @@ _NUM_SPECIAL = 3
 
 
 class HttpError(Exception):
-  """An error response with an HTTP status and a message for the client."""
+  """An error response with an HTTP status and a message for the client.
 
-  def __init__(self, status: int, message: str) -> None:
+  Attributes:
+    status: the HTTP status.
+    param: parameter that is wrong, for errors in OpenAI's form; None if
+      unknown.
+    code: OpenAI's code of the error, if it has one.
+  """
+
+  def __init__(
+    self,
+    status: int,
+    message: str,
+    param: str | None = None,
+    code: str | None = None,
+  ) -> None:
     super().__init__(message)
     self.status = status
+    self.param = param
+    self.code = code
 
 
 def num_windows(

@@ -16,9 +16,9 @@ from bert_tf.export import saved_models
 from bert_tf.export.signatures import attention
 from bert_tf.inference import loaded_model
 from bert_tf.server import config as server_config
-from bert_tf.server import rest_json, served
+from bert_tf.server import openapi_clients, rest_json, schemas, served
 
-Json = dict[str, Any]
+Json = schemas.Json
 
 _BASE64: Json = {
   "type": "object",
@@ -32,16 +32,6 @@ _BASE64: Json = {
   "required": ["b64"],
   "additionalProperties": False,
 }
-_ERRORS = {
-  400: "The request does not match the model.",
-  403: "The Host is not accepted.",
-  408: "The body took too long to arrive.",
-  413: "The request or its answer is too large.",
-  415: "The Content-Type is not application/json, or the body is compressed.",
-  417: "Expect is not 100-continue.",
-  500: "The server failed; its log has the reason.",
-  503: "Too many requests, or the server is stopping; Retry-After has seconds.",
-}
 
 
 def document(
@@ -53,8 +43,8 @@ def document(
     models: one or more models.
     limits: the limits of requests.
   """
-  schemas: Json = {
-    "error": _object({"error": {"type": "string"}}),
+  components: Json = {
+    "error": schemas.object_of({"error": {"type": "string"}}),
     "attention_response": _attention_response(),
     "about": _about(),
   }
@@ -64,45 +54,55 @@ def document(
     prefix = f"model_{number}_" if number > 1 else ""
     functions = model.functions
     if attention.SINGLE in functions:
-      schemas[f"{prefix}attention_request"] = _attention_request(
+      components[f"{prefix}attention_request"] = _attention_request(
         functions, limits
       )
     for signature, function in functions.items():
       name = f"{prefix}predict_{signature}"
-      schemas[f"{name}_request"] = _request(
+      components[f"{name}_request"] = _request(
         signature, function, limits, model.bert_config
       )
-      schemas[f"{name}_response"] = _response(function)
+      components[f"{name}_response"] = _response(function)
     paths |= _model_paths(model, prefix)
+  client_paths, client_schemas = openapi_clients.describe(models, limits)
+  paths |= client_paths
+  components |= client_schemas
   title = ", ".join(model.name for model in models)
   return {
     "openapi": "3.1.0",
     "info": {"title": title, "version": f"{models[0].version}"},
     "x-bert-tf-version": bert_tf.__version__,
     "paths": paths,
-    "components": {"schemas": schemas},
+    "components": {"schemas": components},
   }
 
 
 def _common_paths() -> Json:
   """Returns the paths of the server that do not depend on a model."""
-  health = _object({k: {"type": "string"} for k in ("status", "model")})
-  health["properties"]["version"] = {"type": "string"}
-  models = _object({"models": {"type": "array", "items": _ref("about")}})
-  paths = {
-    "/": _get("The web page.", {"type": "string"}, "text/html"),
-    "/healthz": _get("Whether the server runs; its first model.", health),
-    "/readyz": _get("Whether the models are warm.", health),
-    "/metrics": _get("Prometheus metrics.", {"type": "string"}, "text/plain"),
-    "/openapi.json": _get("This document.", {"type": "object"}),
-    "/v1/models": _get("Descriptions of the models.", models),
-  }
-  alive, ready = (
-    paths[path]["get"]["responses"] for path in ("/healthz", "/readyz")
+  health = schemas.object_of(
+    {k: {"type": "string"} for k in ("status", "model")}
   )
-  alive["500"] = _answer("Requests are not computed any more.", _ref("error"))
-  alive["503"] = _answer("A stage has stalled.", _ref("error"))
-  ready["503"] = _answer("Not ready yet, stalled or stopping.", _ref("error"))
+  health["properties"]["version"] = {"type": "string"}
+  models = schemas.object_of(
+    {
+      "models": {"type": "array", "items": schemas.ref("about")},
+      **openapi_clients.model_list(),
+    }
+  )
+  paths = {
+    "/": schemas.get("The web page.", {"type": "string"}, "text/html"),
+    "/healthz": schemas.get(
+      "Whether the server runs; its first model.", health
+    ),
+    "/readyz": schemas.get("Whether the models are warm.", health),
+    "/metrics": schemas.get(
+      "Prometheus metrics.", {"type": "string"}, "text/plain"
+    ),
+    "/openapi.json": schemas.get("This document.", {"type": "object"}),
+    "/v1/models": schemas.get("Descriptions of the models.", models),
+  }
+  schemas.add_errors(paths["/healthz"], schemas.NOT_ALIVE)
+  schemas.add_errors(paths["/readyz"], schemas.NOT_READY)
   return paths
 
 
@@ -110,25 +110,27 @@ def _model_paths(model: served.ServedModel, prefix: str) -> Json:
   """Returns the paths of a model."""
   functions = model.functions
   names = [f"{prefix}predict_{signature}" for signature in functions]
-  predict = _post(
+  predict = schemas.post(
     "Predicts for rows.",
-    {"anyOf": [_ref(f"{name}_request") for name in names]},
-    {"anyOf": [_ref(f"{name}_response") for name in names]},
+    {"anyOf": [schemas.ref(f"{name}_request") for name in names]},
+    {"anyOf": [schemas.ref(f"{name}_response") for name in names]},
     {s: {"value": _example(s, f)} for s, f in functions.items()},
   )
   paths: Json = {}
   latest = f"/v1/models/{model.name}"
   for path in (latest, f"{latest}/versions/{model.version}"):
     paths |= {
-      path: _get("Status of the model.", {"type": "object"}),
-      f"{path}/metadata": _get("Inputs and outputs.", {"type": "object"}),
+      path: schemas.get("Status of the model.", {"type": "object"}),
+      f"{path}/metadata": schemas.get(
+        "Inputs and outputs.", {"type": "object"}
+      ),
       f"{path}:predict": predict,
     }
     if attention.SINGLE in functions:
-      paths[f"{path}:attention"] = _post(
+      paths[f"{path}:attention"] = schemas.post(
         "Attention of a layer for a text or a pair.",
-        _ref(f"{prefix}attention_request"),
-        _ref("attention_response"),
+        schemas.ref(f"{prefix}attention_request"),
+        schemas.ref("attention_response"),
         _attention_examples(functions),
       )
   return paths
@@ -144,7 +146,7 @@ def _about() -> Json:
     "type": "object",
     "additionalProperties": {"anyOf": [text, texts]},
   }
-  example = _object({"inputs": inputs, "answer": {}})
+  example = schemas.object_of({"inputs": inputs, "answer": {}})
   known: Json = {
     **dict.fromkeys(("task", "task_name", "problem_type"), text),
     **dict.fromkeys(("is_pair", "do_lower_case"), flag),
@@ -157,39 +159,9 @@ def _about() -> Json:
     "size": {"type": "object", "additionalProperties": count},
     "examples": {"type": "array", "items": example},
   }
-  return _object({"name": text, "version": text, **known}, tuple(known))
-
-
-def _ref(name: str) -> Json:
-  return {"$ref": f"#/components/schemas/{name}"}
-
-
-def _object(properties: Json, optional: Sequence[str] = ()) -> Json:
-  """Returns the schema of an object with only these properties."""
-  return {
-    "type": "object",
-    "properties": properties,
-    "required": [name for name in properties if name not in optional],
-    "additionalProperties": False,
-  }
-
-
-def _answer(text: str, schema: Json, kind: str = "application/json") -> Json:
-  return {"description": text, "content": {kind: {"schema": schema}}}
-
-
-def _get(text: str, schema: Json, kind: str = "application/json") -> Json:
-  answer = _answer(text, schema, kind)
-  return {"get": {"summary": text, "responses": {"200": answer}}}
-
-
-def _post(text: str, request: Json, response: Json, examples: Json) -> Json:
-  content = {"schema": request, "examples": examples}
-  answers = {"200": _answer(text, response)}
-  for status, reason in _ERRORS.items():
-    answers[str(status)] = _answer(reason, _ref("error"))
-  body = {"required": True, "content": {"application/json": content}}
-  return {"post": {"summary": text, "requestBody": body, "responses": answers}}
+  return schemas.object_of(
+    {"name": text, "version": text, **known}, tuple(known)
+  )
 
 
 def _request(
@@ -204,8 +176,12 @@ def _request(
     for name, spec in function.inputs.items()
   }
   specs = function.inputs
-  row = _object({k: _array(specs[k], v, 1) for k, v in values.items()})
-  columns = _object({k: _array(specs[k], v, 0) for k, v in values.items()})
+  row = schemas.object_of(
+    {k: schemas.array(specs[k], v, 1) for k, v in values.items()}
+  )
+  columns = schemas.object_of(
+    {k: schemas.array(specs[k], v, 0) for k, v in values.items()}
+  )
   num_rows = {"minItems": 1, "maxItems": limits.max_rows}
   for column in columns["properties"].values():
     if column:  # A column of unknown rank may be anything.
@@ -218,8 +194,8 @@ def _request(
   optional = ["signature_name"] if signature == saved_models.DEFAULT else []
   return {
     "oneOf": [
-      _object(named | {"instances": rows}, optional),
-      _object(named | {"inputs": columns}, optional),
+      schemas.object_of(named | {"instances": rows}, optional),
+      schemas.object_of(named | {"inputs": columns}, optional),
     ]
   }
 
@@ -227,34 +203,21 @@ def _request(
 def _response(function: loaded_model.Function) -> Json:
   """Returns the schema of a response, in row or column format."""
   specs = function.outputs
-  rows = {k: _array(s, _output_value(k, s), 1) for k, s in specs.items()}
-  columns = {k: _array(s, _output_value(k, s), 0) for k, s in specs.items()}
+  rows = {k: schemas.array(s, _output_value(k, s), 1) for k, s in specs.items()}
+  columns = {
+    k: schemas.array(s, _output_value(k, s), 0) for k, s in specs.items()
+  }
   if len(rows) == 1:
     row, column = *rows.values(), *columns.values()
   else:
-    row, column = _object(rows), _object(columns)
+    row, column = schemas.object_of(rows), schemas.object_of(columns)
   predictions = {"type": "array", "items": row}
   return {
     "oneOf": [
-      _object({"predictions": predictions}),
-      _object({"outputs": column}),
+      schemas.object_of({"predictions": predictions}),
+      schemas.object_of({"outputs": column}),
     ]
   }
-
-
-def _array(spec: tf.TensorSpec, value: Json, first: int) -> Json:
-  """Returns the schema of nested lists, one for each dimension from `first` on.
-
-  `value` is the schema of an element. An array of unknown rank may be anything.
-  """
-  if spec.shape.rank is None:
-    return {}
-  schema = value
-  for size in reversed(spec.shape.as_list()[first:]):
-    schema = {"type": "array", "items": schema}
-    if size is not None:
-      schema |= {"minItems": size, "maxItems": size}
-  return schema
 
 
 def _input_value(
@@ -268,7 +231,7 @@ def _input_value(
     # A character has at least one byte.
     text = {"type": "string", "maxLength": limits.max_text_length}
     return {"anyOf": [text, _BASE64]}
-  value = _value(spec.dtype)
+  value = schemas.value(spec.dtype)
   sizes = {"input_mask": 2}
   if config:
     sizes["input_ids"] = config.vocab_size
@@ -284,18 +247,7 @@ def _output_value(name: str, spec: tf.TensorSpec) -> Json:
     return {"type": ["string", "null"]}
   if spec.dtype == tf.string and name.endswith(rest_json.BYTES_SUFFIX):
     return _BASE64
-  return _value(spec.dtype)
-
-
-def _value(dtype: tf.DType) -> Json:
-  """Returns the schema of an element of a dtype: number, bool or text."""
-  if dtype == tf.string:
-    return {"type": "string"}
-  if dtype.is_bool:
-    return {"type": "boolean"}
-  if dtype.is_floating:
-    return {"type": "number"}
-  return {"type": "integer", "minimum": dtype.min, "maximum": dtype.max}
+  return schemas.value(spec.dtype)
 
 
 def _example(signature: str, function: loaded_model.Function) -> Json:
@@ -323,13 +275,13 @@ def _attention_request(
   layer = {"type": "integer", "minimum": 0, "maximum": num_layers - 1}
   head = {"type": ["integer", "null"], "minimum": 0, "maximum": num_heads - 1}
   properties = {"text": text, "text_b": text, "layer": layer, "head": head}
-  return _object(properties, ("text_b", "layer", "head"))
+  return schemas.object_of(properties, ("text_b", "layer", "head"))
 
 
 def _attention_response() -> Json:
   count = {"type": "integer", "minimum": 0}
   row = {"type": "array", "items": {"type": "number"}}
-  return _object(
+  return schemas.object_of(
     {
       "tokens": {"type": "array", "items": {"type": "string"}},
       "layer": count,

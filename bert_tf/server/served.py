@@ -1,6 +1,6 @@
 """A model with its name, functions and description, as the server uses it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,8 @@ _ABOUT = (
   "examples",
 )
 _MASK_NAME = "input_mask"
+# Assumed maximum length of a model without run.json.
+_MAX_SEQ_LENGTH = 512
 # Bytes of texts to count at a time, which takes about a millisecond.
 _COUNTED_BYTES = 1 << 12
 
@@ -56,6 +58,9 @@ class ServedModel:
     self.version: int = model.version
     self.functions: Mapping[str, loaded_model.Function] = model.functions
     self.bert_config = model.bert_config
+    info = model.info
+    # Maximum word pieces of a text, if it is not read in windows.
+    self.max_seq_length = (info and info.max_seq_length) or _MAX_SEQ_LENGTH
     self._model = model
     self._tokenizer = _load_tokenizer(model)
     classification.warn_if_cut(model.info)
@@ -102,16 +107,34 @@ class ServedModel:
       return
     if self._tokenizer is None:
       return
-    count = num_bytes = 0
-    for array in inputs.values():
-      for text in array.ravel() if array.dtype == object else ():
+    texts = [
+      text
+      for array in inputs.values()
+      for text in (array.ravel() if array.dtype == object else ())
+    ]
+    for lengths in self.text_lengths(texts):
+      yield sum(lengths)
+
+  def text_lengths(self, texts: Sequence[bytes]) -> Iterator[list[int]]:
+    """Yields lists of the numbers of word pieces of texts, in order.
+
+    Counts word pieces as `piece_counts`; without a vocabulary, counts bytes. A
+    list is of a few kilobytes, or of one longer text.
+    """
+    lengths: list[int] = []
+    num_bytes = 0
+    for text in texts:
+      length = len(text)
+      if self._tokenizer:
         ids = self._tokenizer.tokenize_to_ids(text.decode(errors="ignore"))
-        count += len(ids)
-        num_bytes += len(text)
-        if num_bytes >= _COUNTED_BYTES:
-          yield count
-          count = num_bytes = 0
-    yield count
+        length = len(ids)
+      lengths.append(length)
+      num_bytes += len(text)
+      if num_bytes >= _COUNTED_BYTES:
+        yield lengths
+        lengths, num_bytes = [], 0
+    if lengths:
+      yield lengths
 
 
 def create_models(

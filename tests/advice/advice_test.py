@@ -6,6 +6,7 @@ import pathlib
 import pytest
 
 from tests.advice import (
+  client_cases,
   command_cases,
   data_cases,
   elsewhere,
@@ -37,6 +38,7 @@ GROUPS = (
   start_cases,
   example_cases,
   server_cases,
+  client_cases,
 )
 CASES = [case for group in GROUPS for case in group.CASES]
 HERE = pathlib.Path(__file__).resolve().parent

@@ -10,7 +10,7 @@ from bert_tf.export import config as configs
 from bert_tf.export import export
 from bert_tf.formats import sentence_transformers
 from bert_tf.inference import config as inference_config
-from bert_tf.inference import feature_extraction, loaded_model
+from bert_tf.inference import feature_extraction, loaded_model, predictor
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
 MODEL = GOLDEN / "tiny_perturbed"
@@ -91,6 +91,13 @@ def test_an_exported_encoder_knows_its_pooling(tmp_path):
     compute(**settings)["embedding"],
     atol=1e-6,
   )
+  other = configs.ModelConfig(init_checkpoint=str(path), pooling="cls")
+  with pytest.raises(ValueError, match="pooling 'cls' contradicts.*'max'"):
+    predictor.Predictor(other)
+  del run["pooling"], run["normalize"]
+  (path / "run.json").write_text(json.dumps(run))
+  with pytest.raises(ValueError, match="`pooling`.*text=False"):
+    predictor.Predictor(other)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Names of downloaded models are opened like folders."""
 
 import json
+import pathlib
 import shutil
 import sys
 
@@ -94,6 +95,8 @@ def test_a_model_of_hugging_face_is_downloaded_without_its_other_files(home):
   pytest.importorskip("huggingface_hub")
   names = ["config.json", "model.safetensors", "vocab.txt", "pytorch_model.bin"]
   files = hub_files("owner/name", names) | hub_files("owner/old", names[3:])
+  sentence = ["config.json", "model.safetensors", "1_Pooling/config.json"]
+  files |= hub_files("owner/sentence", [*sentence, "2_Dense/model.safetensors"])
   with download_server.serve(files) as site:
     folder = download.download("hf:owner/name", site.url)
     assert folder == str(home / "models" / "hf" / "owner" / "name")
@@ -103,6 +106,9 @@ def test_a_model_of_hugging_face_is_downloaded_without_its_other_files(home):
       download.download("hf:owner/old", site.url)
     with pytest.raises(OSError, match="hf:owner/none.*404"):
       download.download("hf:owner/none", site.url)
+    other = pathlib.Path(download.download("hf:owner/sentence", site.url))
+    written = {str(p.relative_to(other)) for p in other.rglob("*.*")}
+    assert written == set(sentence)
     cut = hub_files("owner/cut", names)
     site.files |= {path: cut[path] for path in cut if "resolve" not in path}
     with pytest.raises(OSError, match="hf:owner/cut"):
@@ -110,7 +116,7 @@ def test_a_model_of_hugging_face_is_downloaded_without_its_other_files(home):
     assert not (home / "models" / "hf" / "owner" / "cut").exists()
   assert download.download("hf:owner/name", site.url) == folder
   assert cache.resolve_model("hf:owner/name") == folder
-  assert cache.list_hugging_face() == ["hf:owner/name"]
+  assert cache.list_hugging_face() == ["hf:owner/name", "hf:owner/sentence"]
 
 
 def test_without_huggingface_hub_the_error_names_the_extra(home, monkeypatch):

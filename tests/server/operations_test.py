@@ -90,7 +90,13 @@ def several_server(tmp_path_factory):
     yield running
 
 
-KINDS = ["real_server", "fake_server", "several_server"]
+@pytest.fixture(scope="module")
+def vector_server():
+  with serving_client.running(fake_model.VectorModel()) as running:
+    yield running
+
+
+KINDS = ["real_server", "fake_server", "several_server", "vector_server"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -173,9 +179,35 @@ def test_exactly_the_routes_are_described(fake_server):
     )
     for route in server._routes()
   }
-  # The model has no attention functions for this path.
-  without = {route for route in routes if ":attention" not in route[1]}
-  assert without == described
+  # The model has no functions for these paths.
+  missing = {"/v1/embeddings", PREDICT.replace("predict", "attention")}
+  missing.add("/v1/models/model/versions/7:attention")
+  assert {route for route in routes if route[1] not in missing} == described
+
+
+def test_requests_for_vectors_are_described(vector_server):
+  url = vector_server.url
+  description = ask(url, "/openapi.json")[1]
+  operation = description["paths"]["/v1/embeddings"]["post"]
+  schema = operation["requestBody"]["content"]["application/json"]["schema"]
+  for change, status in (
+    ({"encoding_format": "base64", "dimensions": None, "user": 1}, 200),
+    ({"input": ["a", "b"]}, 200),
+    ({"input": [1]}, 400),
+    ({"input": []}, 400),
+    ({"encoding_format": "int8"}, 400),
+    ({"model": "other"}, 404),
+    ({"extra": 1}, 400),
+  ):
+    body = {"model": "model", "input": "a", **change}
+    code, response = ask(url, "/v1/embeddings", body)
+    assert code == status
+    check(description, json_schema(operation["responses"], status), response)
+    if status == 200:
+      check(description, schema, body)
+    else:
+      with pytest.raises(jsonschema.ValidationError):
+        check(description, schema, body)
 
 
 def test_attention_is_described_for_models_that_have_it(several_server):

@@ -62,6 +62,33 @@ class FakeModel:
     return {"length": tf.strings.length(text), "echo": text}
 
 
+class VectorModel(FakeModel):
+  """A model whose vector of a text is its number of bytes and of words."""
+
+  def __init__(self):
+    super().__init__()
+    self.batches = []
+    self.functions["text"] = loaded_model.Function(
+      {"text": spec(tf.string, None)},
+      self._vectors,
+      lambda: {
+        "embedding": spec(tf.float32, None, 2),
+        "num_tokens": spec(tf.int32, None),
+      },
+    )
+
+  def _vectors(self, text):
+    texts = [value.decode() for value in text.numpy()]
+    if texts != [loaded_model.SAMPLE_TEXT]:  # Not a warm-up call.
+      self.batches.append(texts)
+    words = [len(text.split()) for text in texts]
+    vectors = [[len(text), num] for text, num in zip(texts, words)]
+    return {
+      "embedding": tf.constant(vectors, tf.float32),
+      "num_tokens": tf.constant(words) + 2,
+    }
+
+
 def refusing_function():
   """Returns a function that refuses every input."""
 

@@ -1,0 +1,175 @@
+"""Computes parsed requests in batches and encodes the answers."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from absl import logging
+
+from bert_tf.files import errors
+from bert_tf.inference import outputs
+from bert_tf.server import (
+  access_log,
+  batching,
+  limits,
+  metrics,
+  rest_json,
+  served,
+  workers,
+)
+from bert_tf.server import config as server_config
+
+with errors.needs_extra("serving", extra="serve"):
+  from aiohttp import web
+
+# Answers with more values are encoded as JSON in a thread.
+_LARGE_ANSWER = 10_000
+# Maximum seconds that an answer waits for its word pieces to be counted.
+_MAX_COUNTING_S = 1.0
+
+
+class FunctionName(NamedTuple):
+  """The name of a function in the batcher."""
+
+  model: str
+  signature: str
+  # Whether to compute all rows of a request in one call. The sender limits
+  # their number.
+  at_once: bool = False
+
+
+class Computation:
+  """Computes requests; the threads are those of one server.
+
+  Attributes:
+    batcher: forms batches and computes them.
+    counting: counts word pieces, in parallel to the computation.
+    json: parses and encodes large JSON.
+  """
+
+  def __init__(
+    self,
+    models: Mapping[str, served.ServedModel],
+    config: server_config.ServerConfig,
+    server_metrics: metrics.Metrics,
+  ) -> None:
+    self._models = models
+    self._config = config
+    self._metrics = server_metrics
+    self.batcher = batching.Batcher(self._compute, config, server_metrics.batch)
+    self.counting = workers.Worker("counting", config.max_stall_s)
+    self.json = workers.Worker("JSON", config.max_stall_s)
+
+  @property
+  def workers(self) -> tuple[workers.Worker, ...]:
+    """The threads."""
+    return self.batcher.worker, self.counting, self.json
+
+  async def close(self) -> None:
+    """Stops computing; waiting requests fail with EndedError."""
+    await self.batcher.close()
+    self.counting.close()
+    self.json.close()
+
+  async def answer(
+    self,
+    request: web.Request,
+    model: served.ServedModel,
+    parsed: rest_json.PredictRequest,
+    respond: Callable[[batching.Arrays], web.Response],
+  ) -> web.Response:
+    """Computes a request and returns its answer.
+
+    Args:
+      request: the HTTP request.
+      model: the model that computes.
+      parsed: the parsed request.
+      respond: returns the answer for the outputs, arrays by name.
+
+    Raises:
+      limits.HttpError: if the request or the answer is too large.
+      Exception: as Batcher.submit.
+    """
+    lengths = parsed.lengths
+    num_windows = limits.num_windows(
+      model, parsed.inputs, lengths, self._config
+    )
+    request[access_log.NUM_ROWS] = parsed.num_rows
+    counting = asyncio.create_task(self._count(model, parsed, num_windows))
+    try:
+      computed = await self.batcher.submit(
+        FunctionName(model.name, parsed.signature_name),
+        parsed.inputs,
+        int(lengths.max()),
+        self._can_share_batch(model, parsed),
+        num_windows,
+      )
+      await asyncio.wait([counting], timeout=_MAX_COUNTING_S)
+    finally:  # The client may have disconnected.
+      counting.cancel()
+
+    def encode() -> web.Response:
+      # The width of an answer must not depend on other requests of its batch.
+      trimmed = outputs.trim(computed)
+      limits.check_answer(limits.count_values(trimmed), self._config)
+      return respond(trimmed)
+
+    return await self.encode(encode, limits.count_values(computed))
+
+  async def encode(
+    self, encode: Callable[[], web.Response], num_values: int
+  ) -> web.Response:
+    """Calls `encode`, in a thread if the answer has many values."""
+    if num_values <= _LARGE_ANSWER:
+      return encode()
+    return await self.json.run(encode)
+
+  def _compute(
+    self,
+    name: FunctionName,
+    inputs: batching.Arrays,
+    proceed: Callable[[], None],
+  ) -> batching.Arrays:
+    """Computes a batch."""
+    model = self._models[name.model]
+    at_once = len(next(iter(inputs.values())))
+    if not name.at_once:
+      at_once = limits.rows_at_once(model, name.signature, inputs, self._config)
+    return limits.compute(
+      model.functions[name.signature], inputs, at_once, self._config, proceed
+    )
+
+  async def _count(
+    self,
+    model: served.ServedModel,
+    parsed: rest_json.PredictRequest,
+    num_windows: int,
+  ) -> None:
+    """Counts a request in the metrics; logs an error, which fails no request.
+
+    The thread counts a few kilobytes at a time, so that requests take turns and
+    counting can be cancelled.
+    """
+    labels = (model.name, parsed.signature_name)
+    try:
+      counts = model.piece_counts(parsed.inputs)
+      num_bytes = int(parsed.lengths.sum())
+      self._metrics.inputs(*labels, parsed.num_rows, num_bytes, num_windows)
+      while (num := await self.counting.run(next, counts, None)) is not None:
+        self._metrics.word_pieces(*labels, num)
+    except Exception:  # noqa: BLE001  The request can still be answered.
+      logging.exception("A request was not counted:")
+
+  def _can_share_batch(
+    self, model: served.ServedModel, parsed: rest_json.PredictRequest
+  ) -> bool:
+    """Returns whether a request may share a batch with others.
+
+    It may not if the function has a fixed number of rows, or if the outputs of
+    a full batch may be too large.
+    """
+    name, config = parsed.signature_name, self._config
+    at_once = limits.rows_at_once(model, name, parsed.inputs, config)
+    return (
+      model.functions[name].has_batches() and at_once == config.max_batch_size
+    )

@@ -1,0 +1,270 @@
+"""Vectors of texts in the form of OpenAI's embeddings API.
+
+It follows https://platform.openai.com/docs/api-reference/embeddings. A list of
+texts is split into groups of similar length, each padded to at most a fixed
+number of word pieces, and the groups are computed in turn.
+"""
+
+import base64
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from absl import logging
+
+from bert_tf.export import saved_models
+from bert_tf.export.signatures import encoders
+from bert_tf.files import errors
+from bert_tf.server import (
+  access_log,
+  bodies,
+  computation,
+  connections,
+  limits,
+  metrics,
+  served,
+)
+from bert_tf.server import config as server_config
+
+with errors.needs_extra("serving", extra="serve"):
+  from aiohttp import web
+
+# OpenAI's limit of texts in a request.
+MAX_TEXTS = 2048
+FORMATS = ("float", "base64")
+
+# Keys of a request. `user` is ignored.
+_KEYS = ("model", "input", "encoding_format", "dimensions", "user")
+# [CLS] and [SEP].
+_NUM_SPECIAL = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class EmbeddingsRequest:
+  """A parsed request."""
+
+  model: served.ServedModel
+  texts: Sequence[bytes]
+  is_base64: bool  # Whether to encode vectors as little-endian float32.
+
+
+class Embeddings:
+  """Answers requests for vectors."""
+
+  def __init__(
+    self,
+    models: Mapping[str, served.ServedModel],
+    config: server_config.ServerConfig,
+    computer: computation.Computation,
+    bodies_reader: bodies.Bodies,
+    server_metrics: metrics.Metrics,
+  ) -> None:
+    self._models = models
+    self._config = config
+    self._computation = computer
+    self._bodies = bodies_reader
+    self._metrics = server_metrics
+
+  async def answer(self, request: web.Request) -> web.Response:
+    """Answers `POST /v1/embeddings`."""
+    parsed = await self._bodies.parse(
+      request, lambda value: parse(value, self._models, self._config)
+    )
+    request[access_log.NUM_ROWS] = len(parsed.texts)
+    limits.check_answer(
+      len(parsed.texts) * vector_width(parsed.model), self._config
+    )
+    lengths = await self._count(parsed)
+    vectors, num_tokens = await self._compute(parsed, lengths)
+    return await self._computation.encode(
+      lambda: connections.json_response(response(parsed, vectors, num_tokens)),
+      vectors.size,
+    )
+
+  async def _count(self, parsed: EmbeddingsRequest) -> list[int]:
+    """Returns the number of word pieces of each text, for the metrics too.
+
+    If counting fails, returns the number of bytes, which is not smaller.
+    """
+    model, texts = parsed.model, parsed.texts
+    labels, num_bytes = (model.name, saved_models.TEXT), list(map(len, texts))
+    lengths: list[int] = []
+    try:
+      self._metrics.inputs(*labels, len(texts), sum(num_bytes), len(texts))
+      counts = model.text_lengths(texts)
+      # A few kilobytes at a time, so that requests take turns.
+      while some := await self._computation.counting.run(next, counts, None):
+        lengths += some
+      self._metrics.word_pieces(*labels, sum(lengths))
+    except Exception:  # noqa: BLE001  The request can still be answered.
+      logging.exception("A request was not counted:")
+      lengths = num_bytes
+    return [min(n + _NUM_SPECIAL, model.max_seq_length) for n in lengths]
+
+  async def _compute(
+    self, parsed: EmbeddingsRequest, lengths: Sequence[int]
+  ) -> tuple[np.ndarray, int]:
+    """Returns the vectors, float32 [B, D], and the number of word pieces."""
+    model = parsed.model
+    vectors = np.zeros((len(lengths), vector_width(model)), np.float32)
+    num_tokens = 0
+    max_tokens = self._config.max_batch_size * model.max_seq_length
+    name = computation.FunctionName(model.name, saved_models.TEXT, at_once=True)
+    # In turn, so that requests of other clients are computed in between.
+    for group in split(lengths, max_tokens):
+      texts = np.array([parsed.texts[i] for i in group], object)
+      outputs = await self._computation.batcher.submit(
+        name, {"text": texts}, max(lengths[i] for i in group)
+      )
+      vectors[group] = outputs[encoders.EMBEDDING]
+      num_tokens += int(outputs[encoders.NUM_TOKENS].sum())
+    return vectors, num_tokens
+
+
+def split(lengths: Sequence[int], max_tokens: int) -> list[list[int]]:
+  """Returns the indices of texts in groups of similar length.
+
+  Args:
+    lengths: word pieces of each text.
+    max_tokens: maximum word pieces of a group in which every text is padded to
+      the longest. A longer text is a group of its own.
+  """
+  groups: list[list[int]] = []
+  for index in sorted(range(len(lengths)), key=lengths.__getitem__):
+    if not groups or (len(groups[-1]) + 1) * lengths[index] > max_tokens:
+      groups.append([])
+    groups[-1].append(index)
+  return groups
+
+
+def vector_width(model: served.ServedModel) -> int:
+  """Returns D, the number of values of a vector."""
+  function = model.functions[saved_models.TEXT]
+  return function.outputs[encoders.EMBEDDING].shape[-1]
+
+
+def has_vectors(model: served.ServedModel) -> bool:
+  """Returns whether a model computes vectors of texts."""
+  function = model.functions.get(saved_models.TEXT)
+  return function is not None and encoders.EMBEDDING in function.outputs
+
+
+def parse(
+  value: Mapping[str, Any],
+  models: Mapping[str, served.ServedModel],
+  config: server_config.ServerConfig,
+) -> EmbeddingsRequest:
+  """Parses the JSON object of a request.
+
+  Raises:
+    limits.HttpError: if it does not match a model, or exceeds a limit.
+  """
+  for name in value:
+    if name not in _KEYS:
+      raise _error(
+        name,
+        f"there is no parameter {name!r:.100}; use {', '.join(_KEYS)}.",
+      )
+  model = _find_model(value.get("model"), models)
+  encoding = value.get("encoding_format", FORMATS[0])
+  if encoding not in FORMATS:
+    raise _error(
+      "encoding_format",
+      f"encoding_format is {encoding!r:.100}; use {' or '.join(FORMATS)}.",
+    )
+  width, dimensions = vector_width(model), value.get("dimensions")
+  if dimensions is not None and (
+    isinstance(dimensions, bool) or dimensions != width
+  ):
+    raise _error(
+      "dimensions",
+      f"dimensions is {dimensions!r:.100}; the vectors of this model have "
+      f"{width} values and cannot be shortened.",
+    )
+  texts = _parse_input(value.get("input"), config)
+  return EmbeddingsRequest(model, texts, encoding == FORMATS[1])
+
+
+def response(
+  parsed: EmbeddingsRequest, vectors: np.ndarray, num_tokens: int
+) -> dict[str, Any]:
+  """Returns the JSON object of a response."""
+  if parsed.is_base64:
+    encoded: list[Any] = [
+      base64.b64encode(vector.astype("<f4").tobytes()).decode()
+      for vector in vectors
+    ]
+  else:
+    encoded = vectors.tolist()
+  return {
+    "object": "list",
+    "data": [
+      {"object": "embedding", "index": index, "embedding": vector}
+      for index, vector in enumerate(encoded)
+    ],
+    "model": parsed.model.name,
+    "usage": {"prompt_tokens": num_tokens, "total_tokens": num_tokens},
+  }
+
+
+def _find_model(
+  name: Any, models: Mapping[str, served.ServedModel]
+) -> served.ServedModel:
+  """Returns the model with this name; raises HttpError if it has no vectors."""
+  if not isinstance(name, str) or name not in models:
+    is_name = isinstance(name, str)
+    raise _error(
+      "model",
+      f"there is no model {name!r:.100}; this server has "
+      f"{errors.join_names(list(models))}.",
+      404 if is_name else 400,
+      "model_not_found" if is_name else None,
+    )
+  if not has_vectors(models[name]):
+    raise _error(
+      "model",
+      f"the model {name!r:.100} computes no vectors of texts; serve a "
+      "checkpoint with `bert-tf serve --task=encoder`, or export one with "
+      "`bert-tf export --task=encoder`.",
+    )
+  return models[name]
+
+
+def _parse_input(value: Any, config: server_config.ServerConfig) -> list[bytes]:
+  """Returns the texts in UTF-8; raises HttpError for anything else."""
+  items = value if isinstance(value, list) else [value]
+  if not items or not all(isinstance(item, str) for item in items):
+    raise _error(
+      "input",
+      "input has to be a text or a list of texts, at least one. Lists of "
+      "token ids are not supported: their ids belong to another vocabulary.",
+    )
+  if len(items) > MAX_TEXTS:
+    raise _error(
+      "input",
+      f"input has {len(items)} texts; the limit is {MAX_TEXTS}: send several "
+      "requests.",
+    )
+  texts = []
+  for index, item in enumerate(items):
+    try:
+      texts.append(item.encode("utf-8"))
+    except UnicodeEncodeError as error:
+      raise _error(
+        "input",
+        f"text {index} of input is not Unicode: surrogate at {error.start}.",
+      ) from error
+    if len(texts[-1]) > config.max_text_length:
+      raise _error(
+        "input",
+        f"text {index} of input has {len(texts[-1])} bytes; the limit of this "
+        f"server is {config.max_text_length}: shorten it.",
+      )
+  return texts
+
+
+def _error(
+  param: str, message: str, status: int = 400, code: str | None = None
+) -> limits.HttpError:
+  return limits.HttpError(status, message, param, code)

@@ -1,0 +1,206 @@
+"""Tests of /v1/embeddings, over HTTP on this machine."""
+
+import base64
+import dataclasses
+import pathlib
+
+import numpy as np
+import pytest
+
+import bert_tf
+from bert_tf.export import config as configs
+from bert_tf.server import embeddings
+from tests.support import fake_model, serving_client
+from tests.support.serving_client import ask
+
+pytest.importorskip("aiohttp", reason="pip install 'bert_tf[serve]'")
+
+GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
+PATH = "/v1/embeddings"
+
+
+@pytest.fixture(scope="module")
+def server():
+  models = {
+    "vectors": fake_model.VectorModel(),
+    "other": fake_model.FakeModel(),
+  }
+  with serving_client.running(
+    models, max_batch_size=2, max_text_length=2000, max_answer_values=100
+  ) as running:
+    yield running
+
+
+def body(texts, **others):
+  return {"model": "vectors", "input": texts, **others}
+
+
+def test_a_text_and_a_list_are_answered_in_openais_form(server):
+  usage = {"prompt_tokens": 4, "total_tokens": 4}
+  first = {"object": "embedding", "index": 0, "embedding": [4.0, 2.0]}
+  answer = {"object": "list", "model": "vectors"}
+  expected = {**answer, "data": [first], "usage": usage}
+  for texts in ("a bc", ["a bc"]):
+    assert ask(server.url, PATH, body(texts, user="x")) == (200, expected)
+  second = {"object": "embedding", "index": 1, "embedding": [1.0, 1.0]}
+  usage = {"prompt_tokens": 7, "total_tokens": 7}
+  expected = {**answer, "data": [first, second], "usage": usage}
+  request = body(["a bc", "d"], encoding_format="float", dimensions=2)
+  assert ask(server.url, PATH, request) == (200, expected)
+
+
+def test_base64_holds_little_endian_float32(server):
+  request = body("a bc", encoding_format="base64")
+  [row] = ask(server.url, PATH, request)[1]["data"]
+  # 4.0 and 2.0 in IEEE 754.
+  assert base64.b64decode(row["embedding"]) == bytes.fromhex("0000804000000040")
+
+
+@pytest.mark.parametrize(
+  ("request_body", "status", "param", "words"),
+  [
+    ({"model": "vectors"}, 400, "input", "list of texts"),
+    (body([]), 400, "input", "at least one"),
+    (body([1, 2]), 400, "input", "token ids"),
+    (body([[1, 2], [3]]), 400, "input", "token ids"),
+    (body(["a", None]), 400, "input", "list of texts"),
+    (body("a", dimensions=1), 400, "dimensions", "2 values"),
+    (body("a", encoding_format="int8"), 400, "encoding_format", "'int8'"),
+    (body("a", inputs="b"), 400, "inputs", "encoding_format"),
+    (body(["a", "x" * 2001]), 400, "input", "text 1 of input has 2001 bytes"),
+    (body(["a"] * 2049), 400, "input", "2048"),
+    (body("\ud800"), 400, "input", "surrogate"),
+    ({"input": "a"}, 400, "model", "vectors, other"),
+    ({"model": "gpt", "input": "a"}, 404, "model", "'gpt'"),
+    ({"model": "other", "input": "a"}, 400, "model", "bert-tf export --task"),
+    (b"{", 400, None, "JSON Parse error"),
+    (body(["a"] * 51), 413, None, "102"),
+  ],
+  ids=lambda value: str(value)[:30],
+)
+def test_mistakes_are_explained_in_openais_form(
+  server, request_body, status, param, words
+):
+  code, response = ask(server.url, PATH, request_body)
+  assert code == status
+  error = response["error"]
+  assert words in error["message"]
+  assert (error["type"], error["param"]) == ("invalid_request_error", param)
+  assert error["code"] == ("model_not_found" if status == 404 else None)
+
+
+def test_other_methods_are_refused_in_openais_form(server):
+  code, response = ask(server.url, PATH)
+  assert (code, response["error"]["param"]) == (405, None)
+
+
+def test_models_are_listed_in_openais_form(server):
+  response = ask(server.url, "/v1/models")[1]
+  assert response["object"] == "list"
+  assert [row["id"] for row in response["data"]] == ["vectors", "other"]
+  assert {row["object"] for row in response["data"]} == {"model"}
+
+
+def test_a_list_is_batched_by_tokens():
+  model = fake_model.VectorModel()
+  # A model without run.json is assumed to read 512 word pieces: 2 rows of 512
+  # are 1024. Without a vocabulary, a byte counts as a word piece.
+  texts = ["x" * 300, *["y" * 98] * 7, "z" * 400, *["w" * 98] * 4]
+  with serving_client.running(model, max_batch_size=2) as running:
+    code, response = ask(running.url, PATH, {"model": "model", "input": texts})
+    metrics = serving_client.metrics(running.url)
+  assert code == 200
+  assert [row["embedding"][0] for row in response["data"]] == [
+    len(text) for text in texts
+  ]
+  assert [len(batch) for batch in model.batches] == [10, 2, 1]
+  assert model.batches[1] == ["w" * 98, "x" * 300]
+  assert 'rows_total{model="model",signature="text"} 13.0' in metrics
+
+
+@pytest.mark.parametrize("max_tokens", [1, 7, 30, 1000])
+def test_groups_hold_each_text_once_within_the_limit(max_tokens):
+  lengths = np.random.default_rng(1).integers(1, 20, 50).tolist()
+  groups = embeddings.split(lengths, max_tokens)
+  assert sorted(i for group in groups for i in group) == list(range(50))
+  for group in groups:
+    padded = len(group) * max(lengths[i] for i in group)
+    assert padded <= max_tokens or len(group) == 1
+
+
+def test_requests_of_several_clients_share_a_batch():
+  model = fake_model.VectorModel()
+  with serving_client.running(
+    model, max_batch_size=3, max_wait_ms=60_000
+  ) as running:
+    clients = [serving_client.Client(running.url) for _ in range(3)]
+    for number, client in enumerate(clients):
+      request = {"model": "model", "input": "x" * (number + 1)}
+      client.send(PATH, request)
+    for number, client in enumerate(clients):
+      response = client._connection.getresponse()
+      assert f"[{number + 1}.0, 1.0]" in response.read().decode()
+      client.close()
+  assert len(model.batches) == 1
+
+
+def test_faults_of_the_server_are_explained_in_openais_form(caplog):
+  model = fake_model.VectorModel()
+  vectors = model.functions["text"]
+
+  def fail(text):
+    raise {"evil": KeyError, "large": MemoryError}[text.numpy()[0].decode()]
+
+  model.functions["text"] = dataclasses.replace(vectors, compute=fail)
+  with serving_client.running(model) as running:
+    client = serving_client.Client(running.url)
+    for text, status in (("evil", 500), ("large", 503)):
+      request = {"model": "model", "input": text}
+      code, response = client.ask(PATH, request)
+      assert (code, response["error"]["type"]) == (status, "server_error")
+      assert ("Retry-After" in client.headers) == (status == 503)
+    client.close()
+  assert "KeyError" in caplog.text
+
+
+def test_a_checkpoint_is_served_as_an_encoder():
+  folder = GOLDEN / "tiny_perturbed"
+  predictor = bert_tf.Predictor(
+    configs.ModelConfig(
+      init_checkpoint=str(folder / "bert_model.ckpt"),
+      bert_config_file=str(folder / "bert_config.json"),
+      vocab_file=str(GOLDEN / "tiny" / "vocab.txt"),
+      task="encoder",
+      normalize=True,
+    )
+  )
+  texts = ["the church in october", "songs", "", "few of the songs"]
+  expected = predictor.predict(texts)
+  with serving_client.running(predictor) as running:
+    code, response = ask(running.url, PATH, {"model": "model", "input": texts})
+  assert code == 200
+  vectors = [row["embedding"] for row in response["data"]]
+  np.testing.assert_allclose(
+    vectors, [row["embedding"] for row in expected], atol=1e-5
+  )
+  np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+  num_tokens = sum(row["num_tokens"] for row in expected)
+  assert response["usage"]["prompt_tokens"] == num_tokens
+
+
+def test_openais_client_gets_the_vectors(server):
+  openai = pytest.importorskip("openai", reason="pip install openai")
+  client = openai.OpenAI(
+    base_url=f"{server.url}/v1", api_key="none", max_retries=0
+  )
+  assert [model.id for model in client.models.list()] == ["vectors", "other"]
+  # The client asks for base64 by default.
+  for options in ({}, {"encoding_format": "float"}):
+    result = client.embeddings.create(
+      model="vectors", input=["a bc", "d"], **options
+    )
+    assert [row.embedding for row in result.data] == [[4, 2], [1, 1]]
+    assert result.usage.total_tokens == 7
+  with pytest.raises(openai.NotFoundError, match="gpt") as error:
+    client.embeddings.create(model="gpt", input="a")
+  assert error.value.code == "model_not_found"
