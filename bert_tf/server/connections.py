@@ -24,7 +24,7 @@ _MAX_REFUSED = 64
 # Connections beyond the limit that may still probe the server. Without them, a
 # flood of connections would make Kubernetes restart a healthy server.
 _MAX_PROBES = 8
-# Seconds after which a connection beyond the limit is closed in any case.
+# Seconds after which the server closes a connection beyond the limit.
 _REFUSAL_TIMEOUT_S = 2.0
 # File descriptors reserved for files and for connections beyond the limit.
 _SPARE_DESCRIPTORS = 16 + _MAX_REFUSED + _MAX_PROBES
