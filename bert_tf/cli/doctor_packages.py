@@ -35,17 +35,18 @@ class Requirement(NamedTuple):
   Attributes:
     name: the distribution.
     bounds: its versions, such as ">=2.20,<2.22"; "" for any.
-    extras: its extras that are needed too.
+    is_indirect: whether an extra of another package needs it. It may have no
+      module to import, such as CUDA for TensorFlow.
   """
 
   name: str
   bounds: str = ""
-  extras: tuple[str, ...] = ()
+  is_indirect: bool = False
 
   @property
   def module(self) -> str:
-    """The module to import; "" for packages that are only libraries."""
-    if self.name.startswith("nvidia-"):
+    """The module to import; "" if it is not known."""
+    if self.is_indirect:
       return ""
     return _MODULES.get(self.name, self.name.replace("-", "_"))
 
@@ -104,10 +105,12 @@ def requirements(package: str, extra: str = "") -> Iterator[Requirement]:
     if (marked[1] if marked else "") != extra:
       continue
     names = tuple(filter(None, map(str.strip, extras.split(","))))
-    if name.replace("-", "_") != PACKAGE:
-      yield Requirement(name, bounds.strip(" ()"), names)
+    is_own = name.replace("-", "_") == PACKAGE
+    if not is_own:
+      yield Requirement(name, bounds.strip(" ()"))
     for other in names:
-      yield from requirements(name, other)
+      for needed in requirements(name, other):
+        yield needed if is_own else needed._replace(is_indirect=True)
 
 
 def find_requirement(name: str) -> Requirement:

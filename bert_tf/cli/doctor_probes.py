@@ -47,7 +47,7 @@ def run(*arguments: str) -> Results:
   environment = {
     **os.environ,
     # Finds the same packages, and none in the working directory.
-    "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+    "PYTHONPATH": os.pathsep.join(filter(os.path.isabs, sys.path)),
     "PYTHONSAFEPATH": "1",
     "KERAS_BACKEND": "tensorflow",
   }
@@ -56,6 +56,7 @@ def run(*arguments: str) -> Results:
       [sys.executable, "-m", "bert_tf.cli.doctor_probes", *arguments],
       capture_output=True,
       env=environment,
+      cwd=os.sep,  # The working directory may be deleted.
       timeout=_TIMEOUT,
     )
   except subprocess.TimeoutExpired as error:

@@ -76,6 +76,7 @@ class Row:
   load: float  # Share of bert_tf's capacity.
   seconds: float  # Time in which requests arrived.
   rate: float  # Intended requests per second.
+  goodput: float  # Right answers per second, until the last answer.
   counts: dict[str, int]  # Number of requests by outcome.
   latency_ms: dict[str, float]  # Percentiles of the right answers.
   late_ms: float  # 99th percentile of the client's own delay.
@@ -189,7 +190,7 @@ class _Load:
     """Sends requests at a rate for some time and waits for all results.
 
     Returns:
-      The fields of Row from `counts` on.
+      The fields of Row from `goodput` on.
     """
     tasks = []
     sampling = asyncio.create_task(self._sample(seconds / _NUM_SAMPLES))
@@ -202,11 +203,13 @@ class _Load:
         await asyncio.sleep(max(0.0, arrival - time.monotonic()))
         tasks.append(asyncio.create_task(self._send(session, arrival)))
       results = await asyncio.gather(*tasks)
+      elapsed = time.monotonic() - start
     sampling.cancel()
     samples = await sampling
     counts = collections.Counter(result.outcome for result in results)
     right_ms = [1e3 * r.seconds for r in results if r.outcome == RIGHT] or [0.0]
     return (
+      counts[RIGHT] / max(seconds, elapsed),
       {outcome: counts[outcome] for outcome in OUTCOMES},
       {
         f"p{percent:g}": float(np.percentile(right_ms, percent))
@@ -300,7 +303,7 @@ def _print_row(row: Row) -> None:
   times, num_files = row.latency_ms, max(row.descriptors, default=0)
   print(
     f"{row.server} {row.load:.0%}".ljust(14)
-    + f"{num_sent / row.seconds:8.1f}{counts[RIGHT] / row.seconds:9.1f}"
+    + f"{num_sent / row.seconds:8.1f}{row.goodput:9.1f}"
     f"{counts[SHED]:7}{counts[REFUSED]:9}{counts[WRONG]:7}{counts[FAILED]:8}"
     f"{counts[TIMED_OUT]:9}{times['p50']:8.0f}{times['p99']:8.0f}"
     f"{times['p99.9']:10.0f}{row.late_ms:9.0f}{memory:>13}{num_files:9}",

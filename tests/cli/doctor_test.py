@@ -267,8 +267,11 @@ def test_extras_are_those_of_the_package_with_their_own_extras():
     "aiohttp",
     "pytest",
   } <= names and "bert_tf" not in names
-  cuda = doctor_packages.requirements("tensorflow", "and-cuda")
-  assert "nvidia-cudnn-cu12" in {needed.name for needed in cuda}
+  # CUDA has no module to import.
+  gpu = {
+    r.name: r.module for r in doctor_packages.requirements("bert_tf", "gpu")
+  }
+  assert gpu["tensorflow"] == "tensorflow" and not gpu["nvidia-cudnn-cu12"]
 
 
 def fake_requirements(monkeypatch, *names):
@@ -363,6 +366,14 @@ def test_packages_may_raise_exit_or_crash(tmp_path, monkeypatch):
   assert results.faults["exiting"] == "SystemExit: bye"
   assert "SIGABRT" in results.faults["crashing"]
   assert "after" not in results.faults
+
+
+def test_packages_are_imported_from_a_deleted_folder(tmp_path, monkeypatch):
+  folder = tmp_path / "gone"
+  folder.mkdir()
+  monkeypatch.chdir(folder)
+  folder.rmdir()
+  assert "json" in doctor_probes.run("import", "json").values
 
 
 def test_a_process_that_hangs_is_ended(tmp_path, monkeypatch):
