@@ -173,8 +173,8 @@ class Batcher:
     """Returns the seconds that a new request would wait.
 
     If the running batch is late, its remaining time is taken as the time by
-    which it is late.
-    The delay of the event loop counts too, as every request waits for it.
+    which it is late. The delay of the event loop counts too, as every request
+    waits for it.
     """
     wait = self._loop_delay_s + self._expected_seconds(self._waiting)
     if self._computing:

@@ -207,6 +207,19 @@ def test_probes_request_paths_of_the_server():
     assert f'"{path}"' in server
 
 
+def test_the_pod_monitor_scrapes_the_port_of_the_server():
+  [deployment, _] = load_all("kubernetes/serving.yaml")
+  [monitor] = load_all("kubernetes/pod_monitor.yaml")
+  template = deployment["spec"]["template"]
+  assert (
+    monitor["spec"]["selector"]["matchLabels"]
+    == (template["metadata"]["labels"])
+  )
+  [endpoint] = monitor["spec"]["podMetricsEndpoints"]
+  [port] = template["spec"]["containers"][0]["ports"]
+  assert endpoint["port"] == port["name"]
+
+
 def test_a_stopping_pod_has_time_to_answer():
   [deployment, _] = load_all("kubernetes/serving.yaml")
   spec = deployment["spec"]["template"]["spec"]
