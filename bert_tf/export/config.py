@@ -87,7 +87,6 @@ class ModelConfig:
     "as in the files of sentence-transformers, else False.",
     fallback=None,
     topic=settings.MODEL,
-    main=True,
   )
   top_k: int = setting(
     5,

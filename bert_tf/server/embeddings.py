@@ -224,9 +224,8 @@ def _find_model(
   if not has_vectors(models[name]):
     raise _error(
       "model",
-      f"the model {name!r:.100} computes no vectors of texts; serve a "
-      "checkpoint with `bert-tf serve --task=encoder`, or export one with "
-      "`bert-tf export --task=encoder`.",
+      f"the model {name!r:.100} computes no vectors of texts; serve or "
+      "export its checkpoint with `task=encoder`.",
     )
   return models[name]
 
