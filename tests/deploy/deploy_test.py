@@ -225,7 +225,8 @@ def test_a_stopping_pod_has_time_to_answer():
   spec = deployment["spec"]["template"]["spec"]
   [container] = spec["containers"]
   [_, pause] = container["lifecycle"]["preStop"]["exec"]["command"]
-  needed = int(pause) + server_config.ServerConfig().stop_timeout_s
+  # aiohttp waits for running requests, cancels them and waits as long again.
+  needed = int(pause) + 2 * server_config.ServerConfig().stop_timeout_s
   assert spec["terminationGracePeriodSeconds"] > needed
 
 
