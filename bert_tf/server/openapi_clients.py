@@ -1,6 +1,6 @@
 """Describes the paths of OpenAI's API and of KServe's protocol in OpenAPI."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from bert_tf.inference import loaded_model
 from bert_tf.server import config as server_config
@@ -17,10 +17,17 @@ def describe(
     limits: the limits of requests.
   """
   paths, components = _describe_kserve(models)
-  with_vectors = [m.name for m in models if embeddings.has_vectors(m)]
+  with_vectors = {
+    model.name: embeddings.vector_width(model)
+    for model in models
+    if embeddings.has_vectors(model)
+  }
   if not with_vectors:
     return paths, components
-  example = {"model": with_vectors[0], "input": [loaded_model.SAMPLE_TEXT]}
+  example = {
+    "model": next(iter(with_vectors)),
+    "input": [loaded_model.SAMPLE_TEXT],
+  }
   post = schemas.post(
     "Vectors of texts, as OpenAI's API returns them.",
     schemas.ref("embeddings_request"),
@@ -123,18 +130,19 @@ def _kserve_schemas() -> schemas.Json:
 
 
 def _request(
-  names: Sequence[str], limits: server_config.ServerConfig
+  widths: Mapping[str, int], limits: server_config.ServerConfig
 ) -> schemas.Json:
+  """Returns the schema of a request to models, by name, of these widths."""
   # A character has at least one byte.
   text = {"type": "string", "maxLength": limits.max_text_length}
   texts = {"type": "array", "items": text, "minItems": 1}
   texts["maxItems"] = embeddings.MAX_TEXTS
   return schemas.object_of(
     {
-      "model": {"enum": list(names)},
+      "model": {"enum": list(widths)},
       "input": {"anyOf": [text, texts]},
       "encoding_format": {"enum": list(embeddings.FORMATS)},
-      "dimensions": {"type": ["integer", "null"]},
+      "dimensions": {"enum": [None, *set(widths.values())]},
       "user": {},  # Ignored.
     },
     ("encoding_format", "dimensions", "user"),

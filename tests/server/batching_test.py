@@ -8,6 +8,7 @@ import time
 
 import numpy as np
 import pytest
+from aiohttp import test_utils
 
 from bert_tf.server import application, batching, guard
 from bert_tf.server import config as server_config
@@ -247,7 +248,8 @@ def test_a_negative_input_mask_counts_as_a_word_piece():
 
 
 def test_errors_of_the_server_are_json_with_their_status():
+  request = test_utils.make_mocked_request("POST", "/v1/models/m:predict")
   error = batching.OverloadedError("busy", 7.2)
-  response = guard._error_response(error)
+  response = guard._error_response(request, error)
   assert (response.status, response.headers["Retry-After"]) == (503, "8")
   assert json.loads(response.body) == {"error": "busy"}

@@ -193,6 +193,8 @@ def test_requests_for_vectors_are_described(vector_server):
   for change, status in (
     ({"encoding_format": "base64", "dimensions": None, "user": 1}, 200),
     ({"input": ["a", "b"]}, 200),
+    ({"dimensions": 2}, 200),
+    ({"dimensions": 3}, 400),
     ({"input": [1]}, 400),
     ({"input": []}, 400),
     ({"encoding_format": "int8"}, 400),
