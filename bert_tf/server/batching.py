@@ -172,8 +172,9 @@ class Batcher:
   def expected_wait_s(self) -> float:
     """Returns the seconds that a new request would wait.
 
-    A batch that takes longer than expected is assumed to need as long again.
-    The delay of the event loop counts too, as every request waits for it.
+    If the running batch is late, its remaining time is taken as the time by
+    which it is late. The delay of the event loop counts too, as every request
+    waits for it.
     """
     wait = self._loop_delay_s + self._expected_seconds(self._waiting)
     if self._computing:

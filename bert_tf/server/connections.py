@@ -21,10 +21,18 @@ with errors.needs_extra("serving", extra="serve"):
 _LINES_PER_SECOND = 5
 # Maximum refused connections that wait for the client to read the answer.
 _MAX_REFUSED = 64
-# Seconds after which a refused connection is closed in any case.
+# Connections beyond the limit that may still probe the server. Without them, a
+# flood of connections would make Kubernetes restart a healthy server.
+_MAX_PROBES = 8
+# Seconds after which the server closes a connection beyond the limit.
 _REFUSAL_TIMEOUT_S = 2.0
-# File descriptors reserved for files and refused connections.
-_SPARE_DESCRIPTORS = 16 + _MAX_REFUSED
+# File descriptors reserved for files and for connections beyond the limit.
+_SPARE_DESCRIPTORS = 16 + _MAX_REFUSED + _MAX_PROBES
+
+# Paths that a connection beyond the limit may request.
+_PROBE_PATHS = frozenset(
+  ("/healthz", "/readyz", "/metrics", "/v2/health/live", "/v2/health/ready")
+)
 
 # Path of OpenAI's API, whose errors have another form.
 EMBEDDINGS_PATH = "/v1/embeddings"
@@ -67,6 +75,9 @@ _Log.addFilter(_ShortLines())
 class Connection(web.RequestHandler):
   """A connection; beyond the limit it is answered with 503 and closed.
 
+  The first _MAX_PROBES connections beyond the limit get an answer to a probe
+  before they are closed.
+
   Bodies are never decompressed, because a small body could expand to gigabytes
   and block the event loop. The handler rejects compressed bodies.
 
@@ -78,7 +89,7 @@ class Connection(web.RequestHandler):
     **arguments: arguments of aiohttp's RequestHandler.
   """
 
-  __slots__ = ("_max_connections", "_refused", "_server")
+  __slots__ = ("_is_probe", "_max_connections", "_refused", "_server")
 
   def __init__(
     self,
@@ -100,11 +111,17 @@ class Connection(web.RequestHandler):
     self._server = server
     self._max_connections = max_connections
     self._refused = refused
+    self._is_probe = False
 
   def connection_made(self, transport: Any) -> None:
     """Accepts the connection, or refuses it if too many are open."""
-    if len(self._server.connections) < self._max_connections:
+    num_beyond = len(self._server.connections) - self._max_connections
+    if num_beyond < _MAX_PROBES:
+      self._is_probe = num_beyond >= 0
       super().connection_made(transport)
+      if self._is_probe:
+        loop = asyncio.get_running_loop()
+        loop.call_later(_REFUSAL_TIMEOUT_S, transport.close)
       return
     _Log.warning(
       "%d connections are open; refused another", self._max_connections
@@ -112,6 +129,12 @@ class Connection(web.RequestHandler):
     protocol = _Refused(self._max_connections, self._refused)
     transport.set_protocol(protocol)
     protocol.connection_made(transport)
+
+  def refusal(self, path: str) -> str | None:
+    """Returns why a request is refused, or None if it is accepted."""
+    if not self._is_probe or path in _PROBE_PATHS:
+      return None
+    return _refusal_message(self._max_connections)
 
   async def finish_response(
     self,
@@ -122,6 +145,8 @@ class Connection(web.RequestHandler):
     """Sends a response; converts errors of aiohttp to JSON."""
     if isinstance(resp, web.HTTPException):
       resp = _json_error(request, resp)
+    if self._is_probe:
+      resp.force_close()
     return await super().finish_response(request, resp, start_time)
 
   def handle_error(
@@ -262,10 +287,13 @@ def _json_error(
 
 
 def _refusal(limit: int) -> bytes:
-  message = f"{limit} connections are open, which is the limit."
-  body = json.dumps({"error": message})
+  body = json.dumps({"error": _refusal_message(limit)})
   head = (
     "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
     f"Content-Length: {len(body)}\r\nRetry-After: 1\r\nConnection: close\r\n"
   )
   return f"{head}\r\n{body}".encode()
+
+
+def _refusal_message(limit: int) -> str:
+  return f"{limit} connections are open, which is the limit."

@@ -12,6 +12,7 @@ import pytest
 
 from bert_tf import distribution
 from bert_tf.cli import main
+from bert_tf.server import config as server_config
 from tests.support import docs_pages
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -204,6 +205,39 @@ def test_probes_request_paths_of_the_server():
   for probe, path in (("readiness", "/readyz"), ("liveness", "/healthz")):
     assert container[f"{probe}Probe"]["httpGet"]["path"] == path
     assert f'"{path}"' in server
+
+
+def test_the_pod_monitor_scrapes_the_port_of_the_server():
+  [deployment, _] = load_all("kubernetes/serving.yaml")
+  [monitor] = load_all("kubernetes/pod_monitor.yaml")
+  template = deployment["spec"]["template"]
+  assert (
+    monitor["spec"]["selector"]["matchLabels"]
+    == (template["metadata"]["labels"])
+  )
+  [endpoint] = monitor["spec"]["podMetricsEndpoints"]
+  [port] = template["spec"]["containers"][0]["ports"]
+  assert endpoint["port"] == port["name"]
+
+
+def test_a_stopping_pod_has_time_to_answer():
+  [deployment, _] = load_all("kubernetes/serving.yaml")
+  spec = deployment["spec"]["template"]["spec"]
+  [container] = spec["containers"]
+  [_, pause] = container["lifecycle"]["preStop"]["exec"]["command"]
+  needed = int(pause) + server_config.ServerConfig().stop_timeout_s
+  assert spec["terminationGracePeriodSeconds"] > needed
+
+
+def test_models_are_copied_to_the_volume_that_the_server_mounts():
+  [claim, pod] = load_all("kubernetes/models.yaml")
+  [deployment, _] = load_all("kubernetes/serving.yaml")
+  for spec in (pod["spec"], deployment["spec"]["template"]["spec"]):
+    [volume] = spec["volumes"]
+    name = volume["persistentVolumeClaim"]["claimName"]
+    assert name == claim["metadata"]["name"]
+    [mount] = spec["containers"][0]["volumeMounts"]
+    assert mount["mountPath"] == "/models"
 
 
 def test_the_image_copies_existing_files():

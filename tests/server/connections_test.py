@@ -130,11 +130,46 @@ def test_connections_beyond_the_limit_are_refused():
     for client in clients:
       stack.callback(client.close)
       assert client.ask("/healthz")[0] == 200
-    code, response = serving_client.ask(running.url, "/healthz")
+    code, response = serving_client.ask(running.url, "/v1/models")
     assert (code, "3" in response["error"]) == (503, True)
     clients[0].close()
-    while serving_client.ask(running.url, "/healthz")[0] != 200:
+    while serving_client.ask(running.url, "/v1/models")[0] != 200:
       pass  # The server has not yet seen the end of the connection.
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics"])
+def test_probes_are_answered_beyond_the_limit_of_connections(path):
+  raw = f"GET {path} HTTP/1.1\r\n{HOST}\r\n\r\n".encode()
+  with (
+    serving_client.running(
+      fake_model.FakeModel(), max_connections=1
+    ) as running,
+    contextlib.closing(serving_client.Client(running.url)) as client,
+  ):
+    while client.ask("/readyz")[0] != 200:
+      pass  # The model is not warm yet.
+    # More than the extra connections: each is closed after its answer.
+    for _ in range(20):
+      with connected(running.url) as opened:
+        opened.sendall(raw)
+        answer = received(opened)
+      assert answer.startswith(b"HTTP/1.1 200 ")
+      assert b"\r\nConnection: close\r\n" in answer
+    assert sent(running.url, request(HOST, JSON))[0] == 503
+
+
+def test_idle_connections_beyond_the_limit_are_closed():
+  with (
+    serving_client.running(
+      fake_model.FakeModel(), max_connections=1
+    ) as running,
+    connected(running.url),
+    contextlib.ExitStack() as stack,
+  ):
+    opened = [stack.enter_context(connected(running.url)) for _ in range(20)]
+    answers = [received(connection)[:13] for connection in opened]
+    assert answers == [b""] * 8 + [b"HTTP/1.1 503 "] * 12
+    assert serving_client.ask(running.url, "/healthz")[0] == 200
 
 
 def test_descriptors_are_left_for_files(monkeypatch):
