@@ -188,6 +188,16 @@ def has_accelerator() -> bool:
   return any(tf.config.list_logical_devices(kind) for kind in ("GPU", "TPU"))
 
 
+def describe_devices() -> str:
+  """Returns the devices of the current strategy, such as "2 x GPU"."""
+  kind = next(
+    kind
+    for kind in ("TPU", "GPU", "CPU")
+    if tf.config.list_logical_devices(kind)
+  )
+  return f"{tf.distribute.get_strategy().num_replicas_in_sync} x {kind}"
+
+
 def needs_full_batches() -> bool:
   """Returns whether all batches need the shape of the first, as on TPUs."""
   return isinstance(tf.distribute.get_strategy(), tf.distribute.TPUStrategy)

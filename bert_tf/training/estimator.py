@@ -119,6 +119,7 @@ class Estimator:
     if not self._budget.steps_left(step):
       self._log_nothing_left(step)
       return step
+    logging.info("Training on %s.", distribution.describe_devices())
     batches = iter(input_fn(step))
     if not checkpoints.list_checkpoints(self.config.output_dir):
       self._save(self._tensors())

@@ -30,6 +30,7 @@ def write_all(folder: pathlib.Path) -> None:
   _write_texts(folder, rng)
   _write_glue(folder / "GLUE", sentence)
   _write_csv(folder / "reviews", sentence)
+  shutil.copy(folder / "reviews" / "train.csv", folder / "reviews.csv")
   _write_conll(folder / "conll2003", rng)
   _write_swag(folder / "swag", sentence, rng)
   _write_squad(folder, sentence)

@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import shutil
 import signal
 
@@ -198,6 +199,12 @@ def test_a_finished_run_does_nothing(tmp_path):
     assert make(tmp_path).train(batches) == 30
   assert "nothing is left to train; raise `num_train_steps`" in lines()
   assert sorted(p.name for p in tmp_path.iterdir()) == before
+
+
+def test_the_log_names_the_devices(tmp_path):
+  with runs.logged() as lines:
+    make(tmp_path).train(batches)
+  assert re.search(r"Training on 1 x (CPU|GPU)\.", lines())
 
 
 def test_a_damaged_checkpoint_is_named_and_the_previous_one_used(tmp_path):
