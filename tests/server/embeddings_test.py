@@ -72,7 +72,12 @@ def test_base64_holds_little_endian_float32(server):
     (body("\ud800"), 400, "input", "surrogate"),
     ({"input": "a"}, 400, "model", "vectors, other"),
     ({"model": "gpt", "input": "a"}, 404, "model", "'gpt'"),
-    ({"model": "other", "input": "a"}, 400, "model", "bert-tf export --task"),
+    (
+      {"model": "other", "input": "a"},
+      400,
+      "model",
+      "export its checkpoint with `task=encoder`",
+    ),
     (b"{", 400, None, "JSON Parse error"),
     (body(["a"] * 51), 413, None, "102"),
   ],
