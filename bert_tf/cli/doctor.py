@@ -24,7 +24,7 @@ from bert_tf.cli import (
 from bert_tf.files import errors
 from bert_tf.kernels import backend
 
-# The oldest compute capability of GPUs with bfloat16 and TF32, Ampere.
+# Lowest compute capability of GPUs with bfloat16 and TF32: Ampere.
 _AMPERE = [8, 0]
 
 _HIDE_GPUS = "train on the CPU meanwhile, with CUDA_VISIBLE_DEVICES=-1"
@@ -93,7 +93,7 @@ def _tensorflow_rows(
 def _device_rows(
   driver: doctor_machine.Driver | None, results: doctor_probes.Results
 ) -> Iterator[doctor_rows.Row]:
-  """Yields the rows of CUDA and of each device."""
+  """Yields the rows of CUDA, of each device and of TF32."""
   build = results.values.get("build", {})
   devices = results.values["devices"]
   has_gpu = any(name.startswith("GPU") for name in devices)
@@ -115,7 +115,7 @@ def _device_rows(
 
 
 def _describe_cuda(build: Mapping[str, Any], libraries: Sequence[str]) -> str:
-  """Returns the versions of CUDA and cuDNN that are needed, and are there."""
+  """Returns the versions of CUDA and cuDNN: needed, installed and loaded."""
   if not build.get("is_cuda_build"):
     return "this TensorFlow is built without CUDA"
   text = (
@@ -129,7 +129,7 @@ def _describe_cuda(build: Mapping[str, Any], libraries: Sequence[str]) -> str:
 
 
 def _find_hidden_gpu(build: Mapping[str, Any]) -> str:
-  """Returns what makes TensorFlow see a GPU that the machine has."""
+  """Returns advice on how to make the GPU visible to TensorFlow."""
   visible = os.environ.get("CUDA_VISIBLE_DEVICES")
   if visible is not None and not visible.strip("-1"):
     return f"unset CUDA_VISIBLE_DEVICES, which is {visible!r}"
@@ -149,7 +149,7 @@ def _find_hidden_gpu(build: Mapping[str, Any]) -> str:
 def _device_row(
   name: str, details: Mapping[str, Any], results: doctor_probes.Results
 ) -> doctor_rows.Row:
-  """Returns the row of a device and its products."""
+  """Returns the row of a device, with the results of its matrix products."""
   capability = details.get("compute_capability")
   title = str(details.get("device_name", ""))
   if capability:
@@ -173,7 +173,7 @@ def _device_row(
 
 
 def _describe_bfloat16(name: str, details: Mapping[str, Any]) -> str:
-  """Returns whether a device has units for bfloat16."""
+  """Returns the units that a device has for bfloat16, as a text."""
   if name.startswith("GPU"):
     units = "tensor cores" if _is_ampere(details) else ""
   else:
@@ -188,7 +188,7 @@ def _is_ampere(details: Mapping[str, Any]) -> bool:
 def _kernel_rows(
   name: str, details: Mapping[str, Any], build: Mapping[str, Any]
 ) -> Iterator[doctor_rows.Row]:
-  """Yields a row for a GPU that is newer than TensorFlow's kernels."""
+  """Yields a warning if a GPU is newer than TensorFlow's kernels."""
   capability = details.get("compute_capability")
   built = [c.split("_")[-1] for c in build.get("cuda_compute_capabilities", ())]
   newest = max((int(c) for c in built if c.isdigit()), default=0)

@@ -22,8 +22,8 @@ _COMPARISONS = {
   "!=": operator.ne,
 }
 
-# A training of BERT-Base needs this much memory, and a checkpoint of it this
-# much disk (bert-tf inspect).
+# Memory to train BERT-Base, and disk space for one checkpoint of this training
+# (see bert-tf inspect).
 _MIN_MEMORY = 4 * _GIB
 _MIN_DISK = 2 * _GIB
 
@@ -44,7 +44,7 @@ class Driver(NamedTuple):
 
 
 def find_driver() -> Driver | None:
-  """Returns NVIDIA's driver; None for a machine without one."""
+  """Returns NVIDIA's driver and its GPUs; None if there is no driver."""
   program = shutil.which("nvidia-smi")
   if not program:
     if not os.path.exists("/proc/driver/nvidia/version"):
@@ -99,7 +99,10 @@ def _python_row(requires_python: str) -> doctor_rows.Row:
 
 
 def is_within(version: str, bounds: str) -> bool:
-  """Returns whether a version satisfies bounds such as ">=3.10,<3.14"."""
+  """Returns whether a version satisfies bounds such as ">=3.10,<3.14".
+
+  Treats other operators, such as ~=, as >=.
+  """
   number = _release(version)
   for bound in filter(None, bounds.split(",")):
     limit = bound.strip().lstrip("<>=!~")
@@ -112,7 +115,7 @@ def is_within(version: str, bounds: str) -> bool:
 
 
 def _release(version: str) -> tuple[int, ...]:
-  """Returns the numbers of a version, without what follows them."""
+  """Returns the leading numbers of a version, (2, 20) for 2.20.0rc1."""
   numbers = []
   for part in version.split("."):
     if not part.isdigit():
@@ -137,7 +140,10 @@ def _memory_row() -> doctor_rows.Row:
 
 
 def _memory() -> tuple[float, float | None]:
-  """Returns free and total bytes, in the limits of a container."""
+  """Returns free and total bytes of memory, within a container's limit.
+
+  Returns (0, None) if the memory is not known.
+  """
   try:
     with open("/proc/meminfo") as file:
       lines = dict(line.split(":", 1) for line in file)
@@ -153,7 +159,7 @@ def _memory() -> tuple[float, float | None]:
 
 
 def _read_limit(name: str) -> int:
-  """Returns a number of bytes of this container's memory."""
+  """Returns memory.max or memory.current of this container, in bytes."""
   with open(f"/sys/fs/cgroup/memory.{name}") as file:
     return int(file.read())
 
@@ -191,7 +197,7 @@ def _driver_row(driver: Driver | None) -> doctor_rows.Row:
 
 
 def find_bfloat16_units() -> list[str]:
-  """Returns the processor's instructions for bfloat16; [] if not known."""
+  """Returns the processor's instructions for bfloat16; [] if none are known."""
   try:
     with open("/proc/cpuinfo") as file:
       flags = next(line for line in file if line.startswith("flags")).split()

@@ -13,8 +13,8 @@ PACKAGE = "bert_tf"
 # Packages that some commands need and training does not.
 _OPTIONAL = ("tensorflow-text",)
 
-# Modules to import if their names differ from those of their distributions.
-# Model Garden 2.20 imports pkg_resources, which setuptools 81 drops.
+# Modules to import, by distribution, if the names differ. Model Garden 2.20
+# imports pkg_resources, which setuptools 81 drops.
 _MODULES = {
   "absl-py": "absl",
   "ai-edge-litert": "ai_edge_litert.interpreter",
@@ -26,17 +26,18 @@ _MODULES = {
   "tf-models-official": "official.nlp.modeling",
 }
 
+# Name, extras, bounds and marker of a requirement, as in pyproject.toml.
 _REQUIREMENT = re.compile(r"([\w.-]+)\s*(?:\[([^\]]*)\])?\s*([^;]*)(?:;(.*))?")
 
 
 class Requirement(NamedTuple):
-  """A package that another one needs.
+  """A package that another package needs.
 
   Attributes:
-    name: the distribution.
-    bounds: its versions, such as ">=2.20,<2.22"; "" for any.
-    is_indirect: whether an extra of another package needs it. It may have no
-      module to import, such as CUDA for TensorFlow.
+    name: name of the distribution.
+    bounds: allowed versions, such as ">=2.20,<2.22"; "" for any.
+    is_indirect: whether an extra of a dependency adds this package, as
+      tensorflow[and-cuda] adds CUDA. The package may have no module to import.
   """
 
   name: str
@@ -45,7 +46,7 @@ class Requirement(NamedTuple):
 
   @property
   def module(self) -> str:
-    """The module to import; "" if it is not known."""
+    """The module to import; "" for an indirect requirement."""
     if self.is_indirect:
       return ""
     return _MODULES.get(self.name, self.name.replace("-", "_"))
@@ -70,17 +71,17 @@ class Requirement(NamedTuple):
 
 
 def python_versions() -> str:
-  """Returns the supported versions of Python; "" if not known."""
+  """Returns bounds of the supported versions of Python; "" if not known."""
   return "".join(_about("Requires-Python"))
 
 
 def extras() -> list[str]:
-  """Returns the names of the extras."""
+  """Returns the names of bert_tf's extras."""
   return _about("Provides-Extra")
 
 
 def _about(key: str) -> list[str]:
-  """Returns a field of the package's description; [] if not installed."""
+  """Returns a field of bert_tf's metadata; [] if bert_tf is not installed."""
   try:
     return metadata.metadata(PACKAGE).get_all(key) or []
   except metadata.PackageNotFoundError:  # dependency_rows reports it.
@@ -88,10 +89,10 @@ def _about(key: str) -> list[str]:
 
 
 def requirements(package: str, extra: str = "") -> Iterator[Requirement]:
-  """Yields what a package needs, or what an extra of it adds.
+  """Yields the requirements of a package, or those that an extra of it adds.
 
-  Includes the extras of required packages. Yields nothing for a package that is
-  not installed.
+  For tensorflow[and-cuda], also yields the requirements of and-cuda. Yields
+  nothing for a package that is not installed.
   """
   try:
     lines = metadata.requires(package) or []
@@ -114,13 +115,13 @@ def requirements(package: str, extra: str = "") -> Iterator[Requirement]:
 
 
 def find_requirement(name: str) -> Requirement:
-  """Returns the requirement of a package that bert_tf needs."""
+  """Returns bert_tf's requirement of a package; any version if unknown."""
   known = {needed.name: needed for needed in requirements(PACKAGE)}
   return known.get(name, Requirement(name))
 
 
 def version_row(needed: Requirement) -> doctor_rows.Row:
-  """Returns the row of a package that can be imported."""
+  """Returns the row of a package that can be imported, with its version."""
   version = needed.version or "imported"
   if needed.version and not doctor_machine.is_within(version, needed.bounds):
     text = f"{version} is not {needed.bounds}"
@@ -130,7 +131,10 @@ def version_row(needed: Requirement) -> doctor_rows.Row:
 
 
 def dependency_rows(skipped: tuple[str, ...]) -> Iterator[doctor_rows.Row]:
-  """Yields the rows of the packages that bert_tf needs, except some."""
+  """Yields the rows of bert_tf's dependencies, except the `skipped` ones.
+
+  Yields a row for each package with a fault, then one for all others.
+  """
   needed = {
     package.module: package
     for package in requirements(PACKAGE)
@@ -161,7 +165,7 @@ def dependency_rows(skipped: tuple[str, ...]) -> Iterator[doctor_rows.Row]:
 
 
 def extra_row(extra: str) -> doctor_rows.Row:
-  """Returns the row of an extra, after importing its packages."""
+  """Imports the packages of an extra in a process; returns the extra's row."""
   needed = list(requirements(PACKAGE, extra))
   command = errors.format_install_command(extra)
   missing = [package.name for package in needed if package.version is None]

@@ -18,15 +18,15 @@ import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-# Starts the lines for the doctor; packages may print others.
+# Begins each line for the doctor, since packages may print other lines.
 _MARK = "doctor: "
 
-# Seconds until a process is given up. For a GPU without kernels, the driver
-# compiles all of them first.
+# Seconds until a process is stopped. If TensorFlow has no kernels for a GPU,
+# the driver compiles all of them first.
 _TIMEOUT = 600
 
-# Rows and columns of the matrices to multiply. A product of ones is this number
-# in all entries, without rounding in every type.
+# Rows and columns of the matrices of ones to multiply. All entries of the
+# product are this number, which bfloat16 represents exactly.
 _SIZE = 256
 
 
@@ -34,8 +34,9 @@ class Results(NamedTuple):
   """The results of the checks of a process.
 
   Attributes:
-    values: the value of each check that passed.
-    faults: the error of each check that failed or crashed.
+    values: the value of each check that passed, by name.
+    faults: the error of each check that failed or crashed, by name. If no
+      check has begun, "" has the end of the process.
   """
 
   values: dict[str, Any]
@@ -43,10 +44,14 @@ class Results(NamedTuple):
 
 
 def run(*arguments: str) -> Results:
-  """Runs the checks of this module in a process; see above for arguments."""
+  """Runs this module in a new process; returns the results of its checks.
+
+  Args:
+    *arguments: command-line arguments, as at the top of this module.
+  """
   environment = {
     **os.environ,
-    # Finds the same packages, and none in the working directory.
+    # The process finds the same packages, but none in the working directory.
     "PYTHONPATH": os.pathsep.join(filter(os.path.isabs, sys.path)),
     "PYTHONSAFEPATH": "1",
     "KERAS_BACKEND": "tensorflow",
@@ -65,7 +70,7 @@ def run(*arguments: str) -> Results:
 
 
 def _describe_end(process: subprocess.CompletedProcess[bytes]) -> str:
-  """Returns how a process ended, with its last words."""
+  """Returns how a process ended, with the last line of its stderr."""
   status = process.returncode
   end = f"the process ended with status {status}"
   if status < 0:
@@ -75,13 +80,17 @@ def _describe_end(process: subprocess.CompletedProcess[bytes]) -> str:
 
 
 def _parse(output: bytes, end: str) -> Results:
-  """Returns the results in the output of a process that ended in some way."""
+  """Parses the output of a process.
+
+  `end` describes how the process ended. A check that did not end has this text
+  as its error.
+  """
   results = Results({}, {})
   for line in output.decode(errors="replace").splitlines():
     if line.startswith(_MARK):
       result = json.loads(line.removeprefix(_MARK))
       name = result["check"]
-      # Overwritten when the check ends.
+      # `end` stays unless a later line has the result of this check.
       results.faults[name] = result.get("error", end)
       if "value" in result:
         results.values[name] = result["value"]
@@ -106,7 +115,7 @@ def _import(module: str) -> None:
 def _check(name: str, function: Callable[[], Any]) -> bool:
   """Runs a check and writes its value or its error; returns whether it passed.
 
-  Broken packages raise errors of any type, also SystemExit.
+  Catches all errors and SystemExit, since broken packages may raise any.
   """
   _write({"check": name})
   try:
@@ -125,7 +134,7 @@ def _write(values: dict[str, Any]) -> None:
 
 
 def _check_tensorflow() -> None:
-  """Checks TensorFlow, Keras and products on each device."""
+  """Checks TensorFlow, Keras and matrix products on each device."""
   if not _check("tensorflow", _tensorflow_version):
     return
   import tensorflow as tf
@@ -166,9 +175,9 @@ def _keras_version() -> str:
 
 
 def _devices() -> dict[str, dict[str, Any]]:
-  """Returns the details of each device.
+  """Returns the details of each device; {} for a CPU.
 
-  Lets TensorFlow take only the memory that it needs, since another process may
+  Makes TensorFlow take only the memory that it needs, since another process may
   use the GPU.
   """
   import tensorflow as tf
@@ -184,7 +193,7 @@ def _devices() -> dict[str, dict[str, Any]]:
 
 
 def _multiply(device: str, dtype: str, is_compiled: bool) -> None:
-  """Multiplies two matrices; raises ValueError for a wrong product."""
+  """Multiplies two matrices of ones; raises ValueError for a wrong product."""
   import tensorflow as tf
 
   def multiply(matrix: tf.Tensor) -> tf.Tensor:

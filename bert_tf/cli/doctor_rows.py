@@ -13,7 +13,7 @@ class Row(NamedTuple):
       ERROR if training cannot work.
     name: the thing that was checked.
     text: what was found.
-    mend: what to do, with a command if one does it.
+    mend: what to do, with a command if there is one.
   """
 
   status: str
@@ -27,7 +27,7 @@ class Row(NamedTuple):
 
 
 def ok(name: str, text: str) -> Row:
-  """Returns a row without a fault."""
+  """Returns the row of a check that passed."""
   return Row(OK, name, text)
 
 
@@ -37,7 +37,7 @@ def missing(name: str, text: str, mend: str) -> Row:
 
 
 def warning(name: str, text: str, mend: str = "") -> Row:
-  """Returns the row of a fault with which training still works."""
+  """Returns the row of a fault that does not prevent training."""
   return Row(WARNING, name, text, mend)
 
 

@@ -32,7 +32,7 @@ class DownloadConfig:
 
 
 def _print_names() -> None:
-  """Prints a table of all names, sizes and whether they are downloaded."""
+  """Prints a table of all names: size, whether downloaded, and description."""
   print(f"{'name':34}{'size':>9}  {'here':5}description")
   for source in catalog.ALL:
     print(
@@ -54,7 +54,7 @@ def _format_size(num_bytes: int) -> str:
 
 
 def _next_command(name: str, folder: str) -> str:
-  """Returns a command that uses a download."""
+  """Returns a command that uses the download of a name in `folder`."""
   if name.startswith(catalog.HUGGING_FACE):
     return (
       f"bert-tf extract-features --model={name} --input_file=texts.txt "
@@ -64,7 +64,7 @@ def _next_command(name: str, folder: str) -> str:
 
 
 def main(name: str | None = None) -> None:
-  """Downloads one name, or lists all."""
+  """Downloads a model or data set, or lists all names."""
   config = config_flags.build(DownloadConfig)
   if name is None:
     _print_names()

@@ -17,8 +17,8 @@ def define(
 
   Args:
     config_class: the settings of the task.
-    default_steps: flags of the steps that `bert-tf` runs if the user chooses
-      none. The scripts of the 2018 release then fail.
+    default_steps: do_* flags of the steps that `bert-tf` runs if the user
+      chooses none. A script of the 2018 release requires a choice.
     flag_values: receives the flags.
   """
   config_flags.define(model_flags.ModelFlags, flag_values)
@@ -34,9 +34,10 @@ def define(
 def chosen_steps(
   flag_values: flags.FlagValues = flags.FLAGS,
 ) -> dict[str, bool]:
-  """Returns values of the config: only the steps that the user set to true.
+  """Returns the value of each do_* setting if the user chooses steps.
 
-  Empty if the user set no step to true; the defaults then hold.
+  A user chooses by setting do_* flags or --interactive to true. The other do_*
+  settings are then false. Returns {} if none is true, to keep the defaults.
   """
   chosen = {
     name

@@ -9,20 +9,21 @@ from absl import flags
 
 from bert_tf.cli import config_flags
 
-# A command with more flags than this has a short help.
+# Maximum flags of a command whose --help shows all flags.
 _MAX_FLAGS_OF_SHORT_HELP = 12
 
 _WIDTH = 80
 _TEXT_COLUMN = 27
 
-# Marks flags of the release of 2018.
+# Marks the flags that the 2018 release has, too.
 _ORIGINAL = " *"
 
 
 class HelpFlag(flags.BooleanFlag):
   """Prints the description of the command and its flags.
 
-  --help shows the flags that most users need, --help=all shows all by topic.
+  --help shows the flags that most users need. --help=all shows all flags, by
+  topic.
   """
 
   def __init__(self, name: str, description: str) -> None:
@@ -52,14 +53,17 @@ class HelpFlag(flags.BooleanFlag):
 
 
 def is_script() -> bool:
-  """Returns whether a script of run_scripts/ runs, not `bert-tf COMMAND`."""
+  """Returns whether a script of run_scripts/ runs, not a `bert-tf` command."""
   return not sys.argv[0].startswith("bert-tf ")
 
 
 def short_help(
   description: str, flag_values: flags.FlagValues = flags.FLAGS
 ) -> str:
-  """Returns the description and the main flags; all flags if they are few."""
+  """Returns the description, the required flags and the main flags.
+
+  If the command has few flags, returns its complete help.
+  """
   own = config_flags.own_flags(flag_values)
   if len(own) <= _MAX_FLAGS_OF_SHORT_HELP:
     return complete_help(description, flag_values)
@@ -100,9 +104,9 @@ def complete_help(
 def check_required(flag_values: flags.FlagValues = flags.FLAGS) -> None:
   """Raises ValueError that names all missing required flags.
 
-  A command checks a flag with alternatives itself: files may replace the flag
-  too, as a run in output_dir replaces --model. The error names such a flag if
-  another one is missing.
+  Does not raise if all missing flags have alternatives. The command checks such
+  a flag itself, since a file may replace it: a run in output_dir replaces
+  --model.
   """
   own = config_flags.own_flags(flag_values)
   given = {flag.name for flag in own if flag.present}
@@ -122,33 +126,36 @@ def check_required(flag_values: flags.FlagValues = flags.FLAGS) -> None:
 
 
 def _section(title: str, entries: Iterable[str]) -> Iterator[str]:
-  """Yields a titled section, unless it is empty."""
+  """Yields a section with its title; yields nothing without entries."""
   lines = list(entries)
   if lines:
     yield "\n".join([f"{title}:", *lines])
 
 
 def _short_entry(flag: flags.Flag) -> str:
-  """Returns the first sentence of a flag's help, default and alternatives."""
+  """Returns a flag's entry of the short help.
+
+  The entry has the first sentence, the default and the alternatives.
+  """
   text = _shorten(_text(flag), "Default:", "Required unless")
   return entry(_name(flag), text)
 
 
 def _shorten(text: str, *starts: str) -> str:
-  """Returns the first sentence and those that start with given words."""
+  """Returns the first sentence, and the others that begin with `starts`."""
   first, *others = re.split(r"(?<=[^.]\.) ", text)
   return " ".join([first, *(s for s in others if s.startswith(starts))])
 
 
 def _complete_entry(flag: flags.Flag) -> str:
-  """Returns the whole help of a flag, with the range of a number."""
+  """Returns a flag's entry of the complete help, with the allowed values."""
   text, allowed = _text(flag), flag.parser.syntactic_help
   name = _name(flag) + (_ORIGINAL if flag.setting.original else "")
   return entry(name, f"{text} ({allowed})" if allowed else text)
 
 
 def _name(flag: flags.Flag) -> str:
-  """Returns a flag as the user writes it, with its choices if they fit."""
+  """Returns a flag as the user types it, with its choices if short enough."""
   name = f"--[no]{flag.name}" if flag.boolean else f"--{flag.name}"
   with_choices = f"{name}={'|'.join(flag.setting.choices or ())}"
   is_listed = flag.setting.choices and len(with_choices) < _WIDTH - 2
@@ -156,7 +163,7 @@ def _name(flag: flags.Flag) -> str:
 
 
 def _text(flag: flags.Flag) -> str:
-  """Returns the help of an optional flag with its default, if it has one."""
+  """Returns a flag's help, with the default if an optional flag has one."""
   text = flag.setting.help
   has_default = flag.default not in (None, "", [], ())
   if "Default:" in text or flag.setting.required or not has_default:
@@ -166,7 +173,10 @@ def _text(flag: flags.Flag) -> str:
 
 
 def entry(name: str, text: str) -> str:
-  """Returns two columns, with a long name on a line of its own."""
+  """Formats a name and its text in two columns.
+
+  A long name has a line of its own, above the text.
+  """
   indent = " " * _TEXT_COLUMN
   lead = f"  {name}  "
   lines = textwrap.wrap(
@@ -182,7 +192,10 @@ def entry(name: str, text: str) -> str:
 
 
 def adapt_examples(description: str) -> str:
-  """Returns the description; in a script, its examples call the script."""
+  """Returns the description of a command.
+
+  If a script runs, the examples in the description call this script.
+  """
   text = description.strip()
   if not is_script():
     return text

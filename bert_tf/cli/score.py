@@ -49,7 +49,7 @@ class CommandConfig:
 
 
 def main() -> None:
-  """Scores the texts or the pairs."""
+  """Prints scores of texts or accuracies on pairs; writes `output_file`."""
   config = config_flags.build(CommandConfig, **model_flags.require_model())
   if sum(map(bool, (config.text, config.input_file, config.pairs_file))) != 1:
     raise ValueError("set one of --text, --input_file and --pairs_file.")
@@ -79,7 +79,7 @@ def main() -> None:
 def _score_texts(
   scorer: "sentence_scorer.SentenceScorer", texts: Sequence[str]
 ) -> Iterator[dict]:
-  """Prints the score of each text and a summary; yields JSON objects."""
+  """Prints the score of each text and a summary; yields an object per text."""
   from bert_tf.inference import sentence_scorer
 
   scores = []
@@ -100,7 +100,7 @@ def _score_pairs(
   files: Sequence[str],
   pairs_by_file: Sequence[Sequence[tuple[str, str]]],
 ) -> Iterator[dict]:
-  """Prints the accuracy on each file and on all; yields JSON objects."""
+  """Prints the accuracy on each file and on all; yields an object per pair."""
   num_correct = 0
   for path, pairs in zip(files, pairs_by_file):
     num_correct_here = 0
@@ -123,7 +123,7 @@ def _accuracy(num_correct: int, num_pairs: int) -> str:
 
 
 def _json_object(score: "sentence_scorer.SentenceScore") -> dict:
-  """Returns the score and the log probability of each word piece."""
+  """Returns the score and log probabilities of a text, to write as JSON."""
   log_probs = [round(float(value), 6) for value in score.log_probs]
   return {
     "score": round(score.score, 6),

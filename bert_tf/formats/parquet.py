@@ -1,4 +1,4 @@
-"""Reads Parquet files. The package pyarrow is imported when one is read."""
+"""Reads Parquet files. Imports the package pyarrow only to read a file."""
 
 import contextlib
 import glob
@@ -10,7 +10,7 @@ from typing import Any
 
 from bert_tf.files import compression, errors, paths
 
-# Names of a split's files, in a data set of Hugging Face or of a user.
+# File names of a split, in Hugging Face's data sets or in the user's own data.
 _PATTERNS = ("{}-*-of-*.parquet", "{}.parquet", "{}/*.parquet")
 _SHARD = re.compile(r"(.*-)(\d{5})-of-(\d{5})\.parquet")
 
@@ -24,11 +24,15 @@ def check_installed() -> None:
 
 
 def find_split(folder: str, *names: str) -> list[str]:
-  """Returns the files of a split: train-00000-of-00001.parquet and so on.
+  """Returns the Parquet files of a split; [] if there are none.
+
+  Finds NAME.parquet, the files in a folder NAME, and shards such as
+  NAME-00000-of-00001.parquet.
 
   Args:
     folder: the folder to search.
-    *names: names of the split below the folder; the first with files counts.
+    *names: possible names of the split. Returns the files of the first name
+      that has files.
 
   Raises:
     ValueError: if one of several shards is missing.
@@ -43,7 +47,7 @@ def find_split(folder: str, *names: str) -> list[str]:
 
 
 def _check_shards(files: Sequence[str]) -> None:
-  """Raises ValueError if shards are missing."""
+  """Raises ValueError if a shard is missing; `files` may have no shards."""
   if shard := _SHARD.fullmatch(files[0]):
     start, _, count = shard.groups()
     for index in range(int(count)):
@@ -59,13 +63,13 @@ def read_rows(
 ) -> Iterator[dict[str, Any]]:
   """Yields the rows of a file, with some of its columns.
 
-  Numbers of classes become names, if the file names its classes as Hugging
+  Replaces class ids by class names if the file names the classes, as Hugging
   Face's package datasets does.
 
   Args:
     path: the file.
     columns: names of the columns.
-    advice: end of the error for a missing column.
+    advice: text to append to the error for a missing column.
 
   Raises:
     ValueError: if the file is damaged, or if it lacks a column.
@@ -92,7 +96,8 @@ def read_texts(path: str, column: str, advice: str) -> Iterator[str]:
   Args:
     path: the file.
     column: name of the column.
-    advice: end of the error for a column that is missing or holds no text.
+    advice: text to append to the error for a column that is missing or holds no
+      text.
 
   Raises:
     ValueError: if the file is damaged, or if it has no such column of text.
@@ -113,9 +118,9 @@ def read_texts(path: str, column: str, advice: str) -> Iterator[str]:
 def _open(
   path: str, columns: Sequence[str], check: Callable[[Any], None]
 ) -> Iterator[Any]:
-  """Yields a ParquetFile; errors within this scope become one-line errors.
+  """Opens a Parquet file; turns pyarrow's errors in this scope into ValueError.
 
-  `check` is called with the file's schema.
+  Yields the pyarrow.parquet.ParquetFile, after calling `check` with its schema.
   """
   check_installed()
   import pyarrow as pa
@@ -139,7 +144,7 @@ def _open(
 
 
 def _check_column(path: str, column: str, schema: Any, advice: str) -> None:
-  """Raises ValueError unless the schema has the column once."""
+  """Raises ValueError unless the schema has the column exactly once."""
   if schema.names.count(column) != 1:
     names = errors.join_names(schema.names)
     raise ValueError(f"{path}: no column {column}; found: {names}.{advice}")
@@ -156,7 +161,7 @@ def _check_is_text(path: str, column: str, schema: Any, advice: str) -> None:
 
 
 def _is_text(kind: Any) -> bool:
-  """Returns whether an Arrow type holds text, also as a dictionary."""
+  """Returns whether an Arrow type holds text, perhaps dictionary-encoded."""
   import pyarrow as pa
 
   if pa.types.is_dictionary(kind):
@@ -169,9 +174,9 @@ def _is_text(kind: Any) -> bool:
 def _class_names(
   metadata: Mapping[bytes, bytes], columns: Sequence[str]
 ) -> dict[str, list[str]]:
-  """Returns the names of the classes by column, from the package datasets.
+  """Returns the class names by column, from metadata of the package datasets.
 
-  Columns without names are left out. Ignores metadata of another structure.
+  Leaves out columns without class names. Ignores metadata of another structure.
   """
   try:
     features = json.loads(metadata[b"huggingface"])["info"]["features"]

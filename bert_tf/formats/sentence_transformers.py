@@ -15,7 +15,7 @@ MODULES = "modules.json"
 TRANSFORMER_CONFIG = "sentence_bert_config.json"
 POOLING_CONFIG = "config.json"
 
-# Names of poolings that encoders have, by their key in the Pooling's config.
+# Supported poolings, by their key in the config of a Pooling module.
 _POOLINGS = {
   "pooling_mode_cls_token": "cls",
   "pooling_mode_mean_tokens": "mean",
@@ -29,7 +29,7 @@ class VectorSettings:
 
   Attributes:
     pooling: "mean", "cls" or "max".
-    normalize: whether vectors have length 1.
+    normalize: whether vectors are scaled to length 1.
     max_seq_length: maximum word pieces of a text; None if not limited.
   """
 
@@ -39,7 +39,7 @@ class VectorSettings:
 
 
 def read_settings(folder: str) -> VectorSettings | None:
-  """Returns the settings in a folder; None without a modules.json.
+  """Returns the settings in a model's folder; None without a modules.json.
 
   Raises:
     ValueError: if a file is damaged, or a module or pooling is not supported.
@@ -53,7 +53,8 @@ def read_settings(folder: str) -> VectorSettings | None:
   types = {"type": str, "path": str}
   for module in modules:
     json_files.check_object(module, path, types, required=("type",))
-  # A type is the path of a Python class.
+  # A type is the import path of a Python class, such as
+  # sentence_transformers.models.Pooling.
   names = [module["type"].rpartition(".")[2] for module in modules]
   if names not in (
     ["Transformer", "Pooling"],
@@ -73,7 +74,10 @@ def read_settings(folder: str) -> VectorSettings | None:
 
 
 def _read_pooling(path: str) -> str:
-  """Returns the pooling in a Pooling's config."""
+  """Returns the pooling in the config of a Pooling module.
+
+  Raises ValueError unless the config sets one supported pooling.
+  """
   types = {"pooling_mode": str, **dict.fromkeys(_POOLINGS, bool)}
   config = json_files.read_object(path, types)
   modes = _modes(config)
@@ -86,7 +90,7 @@ def _read_pooling(path: str) -> str:
 
 
 def _modes(config: Mapping[str, Any]) -> list[str]:
-  """Returns the names of the poolings that a config sets."""
+  """Returns the poolings that a config sets; unsupported ones by their key."""
   if config.get("pooling_mode"):  # Since sentence-transformers 5.4.
     return [config["pooling_mode"]]
   return [

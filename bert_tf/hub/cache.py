@@ -1,7 +1,8 @@
 """The cache of downloads: its folders, and the lock that guards a download.
 
 The cache has a folder for each download below `models` and `data`. Unfinished
-downloads are below `unfinished`, so that a folder of the cache is whole.
+downloads are below `unfinished`, so every folder below the first two is
+complete.
 """
 
 import contextlib
@@ -21,10 +22,12 @@ _SECONDS_BETWEEN_WARNINGS = 60
 
 
 def home() -> str:
-  """Returns the folder of the cache, by default in the user's cache folder.
+  """Returns the folder of the cache: BERT_TF_HOME or its default.
+
+  The default is `bert_tf` in the user's cache folder.
 
   Raises:
-    ValueError: if BERT_TF_HOME is not local.
+    ValueError: if BERT_TF_HOME is a remote folder.
   """
   folder = os.environ.get(HOME_VARIABLE)
   folder = folder or platformdirs.user_cache_dir("bert_tf", False)
@@ -34,20 +37,20 @@ def home() -> str:
 
 
 def get_folder(source: sources.Source) -> str:
-  """Returns the folder of a source, whether or not it is there."""
+  """Returns the cache's folder for a source; the folder may not exist."""
   return os.path.join(
     home(), "models" if source.is_model else "data", source.name
   )
 
 
 def is_here(source: sources.Source) -> bool:
-  """Returns whether a source is downloaded."""
+  """Returns whether the cache has all files of a source."""
   folder = get_folder(source)
   return all(os.path.exists(os.path.join(folder, f)) for f in source.files)
 
 
 def hugging_face_folder(name: str) -> str:
-  """Returns the folder of a model of Hugging Face.
+  """Returns the cache's folder for a Hugging Face model; it may not exist.
 
   Args:
     name: hf:OWNER/NAME.
@@ -62,7 +65,7 @@ def hugging_face_folder(name: str) -> str:
 
 
 def list_hugging_face() -> list[str]:
-  """Returns the names of downloaded models of Hugging Face."""
+  """Returns the names hf:OWNER/NAME of the downloaded Hugging Face models."""
   root = os.path.join(home(), "models", "hf")
   return [
     catalog.HUGGING_FACE + os.path.relpath(folder, root).replace(os.sep, "/")
@@ -71,13 +74,14 @@ def list_hugging_face() -> list[str]:
 
 
 def resolve_model(path: str) -> str:
-  """Returns the folder of a downloaded model; other paths unchanged.
+  """Resolves the name of a downloaded model to its folder.
 
-  A file or folder of that name comes first.
+  Returns any other path unchanged, also a path that exists and equals the name
+  of a model.
 
   Raises:
-    ValueError: if the name is known but not downloaded, with the command; if
-      there is no such path and the name resembles a known one.
+    ValueError: if the model is known but not downloaded, or if the path does
+      not exist and resembles the name of a model. Names the download command.
   """
   if paths.is_remote(path) or _exists(path):
     return path
@@ -113,10 +117,10 @@ def _exists(path: str) -> bool:
 
 @contextlib.contextmanager
 def unfinished_folder(name: str) -> Iterator[str]:
-  """Yields the folder for an unfinished download; only one process has it.
+  """Yields a folder for an unfinished download and locks it in this scope.
 
-  Other processes wait. If the body raises, the content stays, so that a later
-  download can continue. Otherwise the folder is removed.
+  Waits while another process holds the lock. If the body raises, the files
+  stay, so that a later download can continue. Otherwise removes the folder.
 
   Args:
     name: the name of the download, which may contain slashes.
@@ -141,12 +145,13 @@ def unfinished_folder(name: str) -> Iterator[str]:
         if path != lock.FILE:
           paths.remove(os.path.join(folder, path))
   finally:
-    with contextlib.suppress(OSError):  # It is not empty, or another has it.
+    # The folder may still have files, or the lock of another process.
+    with contextlib.suppress(OSError):
       os.rmdir(folder)
 
 
 def _enter_lock(stack: contextlib.ExitStack, folder: str) -> bool:
-  """Locks a folder until the stack ends; returns False if it is locked."""
+  """Locks a folder until the stack closes; returns False if it is in use."""
   paths.make_folder(folder)
   try:
     stack.enter_context(lock.hold(folder))

@@ -16,17 +16,17 @@ HUGGING_FACE = "hf:"
 
 
 def find(name: str) -> sources.Source | None:
-  """Returns the source of a name, in any letter case; None if unknown."""
+  """Returns the source with a name, ignoring case; None if unknown."""
   names = {source.name.lower(): source for source in ALL}
   return names.get(name.lower())
 
 
 def get(name: str) -> sources.Source:
-  """Returns the source of a name.
+  """Returns the source with a name, ignoring case.
 
   Raises:
-    ValueError: if the name is unknown, with the nearest one, or if the data
-      need a licence.
+    ValueError: if the name is unknown, or if the data need a licence. The
+      message suggests a similar name, or says how to obtain the data.
   """
   if source := find(name):
     return source
@@ -41,7 +41,7 @@ def get(name: str) -> sources.Source:
 
 
 def suggest(name: str) -> str | None:
-  """Returns the known name that is nearest to another; None without one."""
+  """Returns the known name most similar to `name`; None if none is similar."""
   names = {n.lower(): s.name for s in ALL for n in (s.name, *s.other_names)}
   names |= {licensed.lower(): licensed for licensed in data_sets.LICENSED}
   nearest = difflib.get_close_matches(name.lower(), names, 1, cutoff=0.8)

@@ -1,7 +1,7 @@
 """The data sets of the BERT paper, with addresses, sizes and hashes.
 
-Sizes and hashes are those that TensorFlow Datasets and Hugging Face's datasets
-record (url_checksums/glue.txt, squad/checksums.tsv, dataset_infos.json).
+Sizes and hashes come from TensorFlow Datasets and from Hugging Face's package
+datasets (url_checksums/glue.txt, squad/checksums.tsv, dataset_infos.json).
 """
 
 from bert_tf.hub import mrpc, sources
@@ -23,7 +23,7 @@ def _glue(
   sha256: str,
   files: tuple[str, ...] = _TABLES,
 ) -> sources.Source:
-  """Returns a task of GLUE that is one zip."""
+  """Returns the source of a GLUE task that is published as one zip."""
   return sources.Source(
     name=name,
     title=title,
@@ -35,7 +35,10 @@ def _glue(
 
 
 def _classify(task: str) -> str:
-  """Returns the command that fine-tunes on a task."""
+  """Returns the command that fine-tunes BERT-Base on a task.
+
+  {folder} stands for the folder of the data.
+  """
   return (
     f"bert-tf classifier --task_name={task} --data_dir={{folder}} --do_train "
     "--do_eval --model=uncased_L-12_H-768_A-12 "
@@ -147,7 +150,11 @@ GLUE = (
 def _squad(
   version: str, flag: str, num_bytes: int, train_sha256: str, dev_sha256: str
 ) -> sources.Source:
-  """Returns a version of SQuAD."""
+  """Returns the source of a SQuAD version.
+
+  `flag` is the flag that `bert-tf squad` needs for this version, with a space
+  after it; "" if none.
+  """
   train, dev = f"train-v{version}.json", f"dev-v{version}.json"
   return sources.Source(
     name=f"SQuAD-{version}",

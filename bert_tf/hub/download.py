@@ -51,9 +51,10 @@ def download(name: str, base_url: str | None = None) -> str:
     The folder of the model or of the data.
 
   Raises:
-    ValueError: if the name is unknown, or a file is not the published one.
+    ValueError: if the name is unknown, or if a file is missing, damaged or not
+      the published one.
     OSError: if the server cannot be reached or refuses, or the disk is full.
-    ImportError: without huggingface_hub, for a name of Hugging Face.
+    ImportError: for a Hugging Face model, if huggingface_hub is missing.
   """
   if name.startswith(catalog.HUGGING_FACE):
     return _download_from_hugging_face(name, base_url)
@@ -87,15 +88,15 @@ def _download(
         source.finish(unfinished)
       _check_files(source, unfinished)
   except ValueError:
-    for file in files:  # They are wrong, so that they must be downloaded anew.
+    for file in files:  # Otherwise the next call would use these wrong files.
       paths.remove(file)
     raise
 
 
 def _compare_with_last_download(link: sources.Link, file: str) -> None:
-  """Warns if a file without a published hash differs from the last download.
+  """Warns if a file without a published hash differs from its first download.
 
-  The cache keeps the hash of the first download.
+  The first download of a file writes its hash into the cache, below `hashes`.
   """
   if link.sha256:
     return
@@ -118,7 +119,7 @@ def _compare_with_last_download(link: sources.Link, file: str) -> None:
 
 
 def _check_files(source: sources.Source, folder: str) -> None:
-  """Raises ValueError if files are missing or not the published ones."""
+  """Raises ValueError if a file is missing or `files[0]` has a wrong hash."""
   missing = [
     name
     for name in source.files
@@ -141,7 +142,7 @@ def _check_files(source: sources.Source, folder: str) -> None:
 
 
 def unpack(path: str, folder: str) -> None:
-  """Unpacks a zip into a folder, without the zip's own top folder.
+  """Unpacks a zip into a folder, without the zip's only top folder, if any.
 
   Raises:
     ValueError: if the zip is damaged, or a name in it leads out of the folder.
@@ -166,10 +167,10 @@ def unpack(path: str, folder: str) -> None:
 def _check_stay_inside(
   path: str, names: Sequence[pathlib.PurePosixPath]
 ) -> None:
-  """Raises DamagedFileError if a name is absolute or has "..".
+  """Raises DamagedFileError if a file may be written outside of the folder.
 
-  Backslashes and colons are refused too, since they mean folders and drives on
-  Windows.
+  Refuses absolute names and "..". Also refuses backslashes and colons, which
+  separate folders and drives on Windows.
   """
   for name in names:
     if name.is_absolute() or {"..", "\\", ":"} & {*name.parts, *str(name)}:
@@ -181,13 +182,13 @@ def _check_stay_inside(
 
 @contextlib.contextmanager
 def _explain_full_disk(source: sources.Source) -> Iterator[None]:
-  """Adds advice to errors of a full disk."""
+  """Names the needed space and what to do if the disk is full."""
   try:
     yield
   except OSError as error:
     if error.errno not in atomic.FULL:
       raise
-    # The zip stays until it is unpacked.
+    # The zip and its unpacked files are on the disk at the same time.
     needed = 2 * source.num_bytes / 1e6
     raise OSError(
       f"{source.name} needs {needed:,.0f} MB while it is downloaded, but "
@@ -209,7 +210,7 @@ def _download_from_hugging_face(name: str, base_url: str | None) -> str:
       files = _fetch_repository(repository, work, base_url)
     except ImportError:
       raise
-    except Exception as error:  # Many types, some without a common base.
+    except Exception as error:  # The errors have no common base class.
       raise OSError(
         f"cannot download {name}: {errors.reason(error).rstrip('.')}. Set "
         "HTTPS_PROXY for a proxy, or HF_ENDPOINT or `base_url` for a mirror."
@@ -230,7 +231,7 @@ def _download_from_hugging_face(name: str, base_url: str | None) -> str:
 def _fetch_repository(
   repository: str, folder: str, base_url: str | None
 ) -> list[str]:
-  """Downloads the files of a model; returns their names."""
+  """Downloads the files that this package reads; returns their names."""
   with errors.needs_extra("downloading from Hugging Face", "hf"):
     import huggingface_hub
     from huggingface_hub import utils

@@ -1,10 +1,10 @@
-"""Joins GLUE's MRPC: Microsoft published the text, GLUE the split."""
+"""Builds GLUE's MRPC from Microsoft's texts and the dev ids of GLUE."""
 
 import os
 
 from bert_tf.files import atomic
 
-# Columns of Microsoft's files: label, id and text of both sentences.
+# Columns of Microsoft's files: the label, both ids and both sentences.
 _COLUMNS = ("Quality", "#1 ID", "#2 ID", "#1 String", "#2 String")
 
 TRAIN_TEXT = "msr_paraphrase_train.txt"
@@ -15,8 +15,8 @@ DEV_IDS = "dev_ids.tsv"
 def join(folder: str) -> None:
   """Writes train.tsv, dev.tsv and test.tsv beside Microsoft's files.
 
-  Pairs of the training file whose ids are in dev_ids.tsv are the dev set. As in
-  GLUE, the test set has an index in place of the label.
+  The dev set consists of the pairs of TRAIN_TEXT whose ids are in DEV_IDS. As
+  in GLUE, the test set has an index in place of the label.
 
   Args:
     folder: contains TRAIN_TEXT, TEST_TEXT and DEV_IDS.
@@ -34,7 +34,7 @@ def join(folder: str) -> None:
 
 
 def _read_rows(folder: str, name: str) -> list[list[str]]:
-  """Returns the cells of a file without quoting, which MRPC does not use."""
+  """Returns the tab-separated cells of each line; MRPC uses no quoting."""
   # Microsoft's files begin with a byte order mark.
   with open(os.path.join(folder, name), encoding="utf-8-sig") as lines:
     return [line.strip().split("\t") for line in lines if line.strip()]

@@ -14,7 +14,8 @@ _FILES = (
 
 
 def _checkpoint_bytes(num_layers: int, width: int, vocab_size: int) -> int:
-  """Returns the size of the variables of a released model, heads included."""
+  """Returns the bytes of a model's variables in float32, heads included."""
+  # Word pieces, 512 positions, 2 segments and the layer normalization.
   embeddings = (vocab_size + 512 + 2) * width + 2 * width
   # Attention has 4 matrices of width * width, the feed-forward layers 8.
   layer = 12 * width**2 + 13 * width
@@ -41,8 +42,8 @@ def _model(
     size: number of layers, width and size of the vocabulary.
     file_sha256: hash of the checkpoint's data. Recorded in NVIDIA's
       DeepLearningExamples, GooglePretrainedWeightDownloader.py.
-    name: its name, if it differs from that of the zip.
-    other_names: names that users may know it by.
+    name: the model's name; "" for the name of the zip.
+    other_names: names of the same model elsewhere, to suggest `name` for them.
   """
   name = name or path.partition("/")[2]
   return sources.Source(
@@ -59,6 +60,7 @@ def _model(
   )
 
 
+# Word pieces of each vocabulary.
 _UNCASED, _CASED, _MULTI_CASED, _MULTI_UNCASED, _CHINESE = (
   *(30522, 28996, 119547, 105879, 21128),
 )
@@ -127,7 +129,7 @@ BASE_AND_LARGE = (
   ),
 )
 
-# The sizes that the paper of the smaller models names.
+# Names in the paper of the smaller models, by number of layers and width.
 _SIZE_NAMES = {
   (2, 128): "Tiny",
   (4, 256): "Mini",
@@ -147,7 +149,7 @@ def _small_model(num_layers: int, width: int) -> sources.Source:
     f"2020_02_20/{file}",
     "BERT-Base, Uncased, retrained in 2020" if is_base else title,
     (num_layers, width, _UNCASED),
-    # BERT-Base of 2018 has the same zip's name.
+    # The zip of BERT-Base of 2018 has the same name.
     name=f"{file}_2020" if is_base else "",
     other_names=other_names,
   )

@@ -9,9 +9,9 @@ class Link:
   """A file to download.
 
   Attributes:
-    url: its address.
-    sha256: its hash; None if none is published.
-    file: its name in the folder of the source; empty for a zip to unpack.
+    url: address of the file.
+    sha256: published hash of the file; None if none is published.
+    file: name of the file in the source's folder; "" for a zip to unpack.
   """
 
   url: str
@@ -24,16 +24,16 @@ class Source:
   """A model or a data set.
 
   Attributes:
-    name: its name for `bert-tf download`.
+    name: the name for `bert-tf download`.
     title: a short description.
-    is_model: whether it is a model rather than data.
+    is_model: whether the source is a model rather than a data set.
     links: the files to download.
-    num_bytes: size of the downloads; for a model, of its checkpoint.
-    files: files that its folder must have.
-    next_command: a command to run next. {folder} is the folder.
-    other_names: names that users may know it by.
+    num_bytes: bytes of all downloads; for a model, bytes of the checkpoint.
+    files: files that the complete folder must have.
+    next_command: a command that uses the download; {folder} is its folder.
+    other_names: names of the same source elsewhere, to suggest `name` for them.
     file_sha256: hash of the first of `files`; None if none is published.
-    finish: completes the unpacked folder.
+    finish: completes the folder, given its path; None if nothing is missing.
   """
 
   name: str

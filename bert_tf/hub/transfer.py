@@ -1,8 +1,8 @@
 """Downloads one file, continuing an earlier download that was cut off.
 
-pooch compares hashes and moves the file to its place when it is whole, but
-always begins anew. Its downloader is replaced by one that asks the server for
-the rest of the file (RFC 9110, sections 13.1.5 and 14).
+pooch checks hashes and moves complete files into place, but it always restarts
+a download from the beginning. This module gives pooch a downloader that asks
+the server for the rest of the file (RFC 9110, sections 13.1.5 and 14).
 """
 
 import os
@@ -20,7 +20,7 @@ from absl import logging
 from bert_tf.files import atomic, paths
 from bert_tf.hub import sources
 
-# Number of failures without progress after which a download ends.
+# Consecutive failures without progress after which a download ends.
 _MAX_FAILURES = 3
 _PAUSE_SECONDS = 2.0  # Time between two attempts.
 # Longest time to connect, and to wait for the next bytes.
@@ -32,8 +32,8 @@ _SECONDS_BETWEEN_LINES = 30  # Between log lines, without a terminal.
 def fetch(link: sources.Link, folder: str, base_url: str | None) -> str:
   """Downloads a file into a folder, if it is not there yet.
 
-  If the download fails, what has arrived stays in the folder, and the next call
-  continues.
+  A download that fails leaves a partial file in the folder. The next call
+  continues it.
 
   Args:
     link: the file.
@@ -45,7 +45,8 @@ def fetch(link: sources.Link, folder: str, base_url: str | None) -> str:
 
   Raises:
     OSError: if the server cannot be reached or refuses, or the disk is full.
-    ValueError: if the file has another hash than `link` says.
+    ValueError: if the hash of the file differs from `link.sha256`, or if
+      `base_url` is not an HTTP address.
   """
   url = mirror(link.url, base_url)
   pooch.get_logger().setLevel("ERROR")
@@ -73,11 +74,11 @@ def fetch(link: sources.Link, folder: str, base_url: str | None) -> str:
 def mirror(url: str, base_url: str | None) -> str:
   """Returns the address of a file at a mirror.
 
-  A mirror has the paths of the original sites: the base address replaces
-  https://HOST. Without a mirror, returns `url`.
+  A mirror has the paths of the original sites: `base_url` replaces
+  https://HOST. Returns `url` if `base_url` is empty.
 
   Raises:
-    ValueError: if the base address is not one of http or https.
+    ValueError: if `base_url` does not begin with http:// or https://.
   """
   if not base_url:
     return url
@@ -89,11 +90,14 @@ def mirror(url: str, base_url: str | None) -> str:
 
 
 def _download(url: str, output_file: str, _: pooch.Pooch | None) -> None:
-  """Downloads a file, as a downloader of pooch.
+  """Downloads a file, with the signature of a downloader of pooch.
+
+  Continues the partial file until it is complete. Ends after _MAX_FAILURES
+  attempts in a row without progress.
 
   Args:
     url: the address.
-    output_file: the path to write, in the folder of the partial file.
+    output_file: the path to write. The partial file is in the same folder.
   """
   name = os.path.basename(parse.urlsplit(url).path)
   partial = os.path.join(os.path.dirname(output_file), f"{name}.partial")
@@ -114,7 +118,7 @@ def _continue(url: str, partial: str) -> bool:
   """Downloads the rest of a partial file, or the whole file.
 
   Returns:
-    Whether the file is whole; False if the transfer was cut off.
+    Whether the file is complete; False to try again.
 
   Raises:
     requests.RequestException: if there is no connection.
@@ -123,7 +127,7 @@ def _continue(url: str, partial: str) -> bool:
   headers = {"Accept-Encoding": "identity"}
   offset = _num_bytes(partial)
   if offset and os.path.exists(_version_file(partial)):
-    # If the file at the server has changed, the answer is the whole file.
+    # With If-Range, the server sends the whole file if it has changed.
     headers["If-Range"] = paths.read_text(_version_file(partial))
     headers["Range"] = f"bytes={offset}-"
   with requests.get(
@@ -135,11 +139,11 @@ def _continue(url: str, partial: str) -> bool:
         raise OSError(f"{url}: got {content_range!r} instead of the rest.")
     elif response.status_code == requests.codes.requested_range_not_satisfiable:
       if content_range == f"bytes */{offset}":
-        return True  # The file was whole.
-      paths.remove(partial)  # It is longer than the file.
+        return True  # The partial file was already complete.
+      paths.remove(partial)  # It is not a part of the file; start again.
       return False
     elif response.ok:
-      offset = 0  # The whole file: it has changed, or there are no ranges.
+      offset = 0  # The whole file: new, changed, or the server has no ranges.
     else:
       raise OSError(
         f"{url}: the server answers {response.status_code} {response.reason}. "
@@ -152,9 +156,9 @@ def _write(response: requests.Response, partial: str, offset: int) -> bool:
   """Writes the body of a response into a partial file, from `offset` on.
 
   Returns:
-    Whether the body was whole; False if the transfer was cut off.
+    Whether the body was complete; False if the transfer was cut off.
   """
-  # A weak ETag does not promise equal bytes.
+  # A weak ETag does not promise equal bytes, so the date replaces it.
   etag = response.headers.get("ETag", "W/")
   version = response.headers.get("Last-Modified", "")
   version = version if etag.startswith("W/") else etag
@@ -175,7 +179,10 @@ def _write(response: requests.Response, partial: str, offset: int) -> bool:
 def _with_progress(
   response: requests.Response, offset: int, total: int | None
 ) -> Iterator[bytes]:
-  """Yields the blocks of a body. Shows a progress bar, or log lines."""
+  """Yields the blocks of a body and shows the progress.
+
+  Shows a progress bar in a terminal, and log lines elsewhere.
+  """
   name = os.path.basename(parse.urlsplit(response.url).path)
   num_bytes, next_line = offset, time.monotonic()
   with tqdm.tqdm(
@@ -201,12 +208,12 @@ def _num_bytes(path: str) -> int:
 
 
 def _version_file(partial: str) -> str:
-  """Returns the path of the file that identifies the version of a download."""
+  """Returns the path of the file with a partial file's ETag or date."""
   return f"{partial}.version"
 
 
 def _reason(error: requests.RequestException) -> str:
-  """Returns the cause of an error of requests, without its wrappers."""
+  """Returns the message of the innermost cause of an error of requests."""
   cause: BaseException = error
   while True:
     inner = getattr(cause, "reason", None) or cause.__cause__

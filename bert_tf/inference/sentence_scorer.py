@@ -26,8 +26,8 @@ from bert_tf.kernels import backend, onednn_layer_norm
 from bert_tf.model_folder import letter_case
 from bert_tf.training import progress
 
-# Texts that are sorted by length together. More need more memory for their
-# scores and save little more padding.
+# Number of texts to sort by length at a time. A larger number needs more memory
+# for scores and saves little more padding.
 _SORTED_TEXTS = 1024
 
 # The columns of a minimal pair, as in BLiMP.
@@ -56,23 +56,23 @@ class PairScore:
 
   @property
   def is_correct(self) -> bool:
-    """Whether the good sentence is likelier than the bad one."""
+    """Whether the good sentence has the higher score."""
     return self.good.score > self.bad.score
 
 
 class SentenceScorer:
-  """Scores sentences with a masked language model that is loaded once.
+  """Scores sentences with a masked language model, which it loads once.
 
   Attributes:
     config: the settings.
-    max_tokens: the most word pieces of a text, without [CLS] and [SEP].
+    max_tokens: maximum word pieces of a text, without [CLS] and [SEP].
 
   Args:
     config: the settings, or the model as `--model` names it.
 
   Raises:
-    ValueError: if config, vocabulary and checkpoint do not match, or the model
-      does not predict masked words.
+    ValueError: if config, vocabulary and checkpoint do not match, or if the
+      model is not a bidirectional masked language model.
   """
 
   def __init__(self, config: configs.ScoringConfig | str) -> None:
@@ -100,10 +100,13 @@ class SentenceScorer:
     self._compute = _compile(model)
 
   def predict(self, inputs: Any) -> Any:
-    """Returns the SentenceScore of a text, or a list for several texts.
+    """Returns the SentenceScore of a text, or a list of them for several texts.
+
+    Args:
+      inputs: a text or a mapping with the key `text`, or several of these.
 
     Raises:
-      ValueError: if a row is no text, is blank or has more than `max_tokens`
+      ValueError: if a row is not a text, is blank or has more than `max_tokens`
         word pieces.
     """
     rows, is_single = inputs_lib.to_rows(inputs)
@@ -117,7 +120,7 @@ class SentenceScorer:
   def score(self, texts: Iterable[str]) -> Iterator[SentenceScore]:
     """Yields the score of each text, in order.
 
-    Reads up to 1,024 texts ahead, which share batches by their length.
+    Reads up to 1,024 texts ahead, to put texts of similar length into a batch.
 
     Raises:
       ValueError: as `predict`.
@@ -131,7 +134,7 @@ class SentenceScorer:
   def score_pairs(
     self, pairs: Iterable[tuple[str, str]]
   ) -> Iterator[PairScore]:
-    """Yields the scores of each pair of a good and a bad sentence, in order."""
+    """Yields the scores of each pair (good, bad) of sentences, in order."""
     scores = self.score(itertools.chain.from_iterable(pairs))
     return (PairScore(good, next(scores)) for good in scores)
 
@@ -169,11 +172,16 @@ class SentenceScorer:
   def _masked_copies(
     self, ids: Sequence[np.ndarray], batch: Sequence[tuple[int, int]]
   ) -> tuple[np.ndarray, ...]:
-    """Returns int32 input_ids and input_mask [B, F], positions, targets [B, 1].
+    """Returns the inputs of a batch, in which each row has one masked position.
 
     Args:
-      ids: the ids of each text.
-      batch: the text and the masked position of each row.
+      ids: the ids of each text, with [CLS] and [SEP].
+      batch: for each of the B rows, the index of a text and the position to
+        mask.
+
+    Returns:
+      input_ids and input_mask, int32 [B, F], where F is the longest row; the
+      masked positions and their original ids, int32 [B, 1].
     """
     shape = len(batch), max(len(ids[text]) for text, _ in batch)
     input_ids, input_mask = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
@@ -189,9 +197,9 @@ class SentenceScorer:
 def _make_tokenizer(
   files: model_folder.ModelFolder, do_lower_case: bool | None
 ) -> tokenization.FullTokenizer:
-  """Returns the model's tokenizer; raises ValueError if it does not match."""
+  """Returns the tokenizer; raises ValueError if it does not fit the model."""
   vocab_file = files.needed_vocab()
-  files.load_vocab()  # Checks its size.
+  files.load_vocab()  # Checks the size of the vocabulary.
   case = letter_case.resolve(
     letter_case.Case(do_lower_case, None),
     letter_case.get_case(files.run),
@@ -204,11 +212,15 @@ def _make_tokenizer(
 def _batches(
   lengths: Sequence[int], batch_tokens: int
 ) -> Iterator[list[tuple[int, int]]]:
-  """Yields batches of (text, masked position) with at most batch_tokens each.
+  """Yields batches of rows, each an index of a text and the position to mask.
 
   Long texts come first, so that the rows of a batch have similar lengths and a
   batch that is too large fails at once. A text longer than batch_tokens gives
   batches of one row.
+
+  Args:
+    lengths: word pieces of each text, with [CLS] and [SEP].
+    batch_tokens: maximum word pieces of a batch, with padding.
   """
   order = sorted(range(len(lengths)), key=lambda i: lengths[i], reverse=True)
   copies = ((i, piece) for i in order for piece in range(1, lengths[i] - 1))
@@ -220,7 +232,10 @@ def _batches(
 
 
 def _compile(model: heads.PretrainingModel) -> Callable[..., tf.Tensor]:
-  """Returns the function of masked copies that gives float32 [B]."""
+  """Compiles the function that scores the arrays of `_masked_copies`.
+
+  The function returns log probabilities of the original ids, float32 [B].
+  """
   matrix = tf.TensorSpec([None, None], tf.int32)
   column = tf.TensorSpec([None, 1], tf.int32)
 
@@ -239,7 +254,7 @@ def _compile(model: heads.PretrainingModel) -> Callable[..., tf.Tensor]:
           "masked_lm_positions": positions,
         }
       )
-    log_probs = tf.nn.log_softmax(logits[:, 0])  # [B, V]
+    log_probs = tf.nn.log_softmax(logits[:, 0])  # [B, vocab_size]
     return tf.gather(log_probs, targets[:, 0], batch_dims=1)
 
   return compute
@@ -248,7 +263,7 @@ def _compile(model: heads.PretrainingModel) -> Callable[..., tf.Tensor]:
 def pseudo_perplexity(scores: Iterable[SentenceScore]) -> float:
   """Returns exp of the mean negative log probability of all word pieces.
 
-  NaN without scores.
+  Returns NaN if there are no scores.
   """
   sums = np.zeros(2)
   for score in scores:
@@ -259,8 +274,8 @@ def pseudo_perplexity(scores: Iterable[SentenceScore]) -> float:
 def read_pairs(path: str) -> list[tuple[str, str]]:
   """Returns the minimal pairs (good, bad) of a file.
 
-  A .jsonl file has `sentence_good` and `sentence_bad` in each line, as BLiMP's.
-  A .tsv file has these columns.
+  A .tsv file has the columns `sentence_good` and `sentence_bad`. Any other file
+  has JSON objects with these keys, one per line, as in BLiMP.
 
   Raises:
     ValueError: if there is no pair, or a line is faulty.

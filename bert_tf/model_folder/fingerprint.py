@@ -1,4 +1,4 @@
-"""Recognizes a model by its weights."""
+"""Identifies a model by a hash of its weights."""
 
 from bert_tf import checkpoints
 from bert_tf.files import paths
@@ -6,10 +6,10 @@ from bert_tf.formats import hugging_face
 
 
 def hash_weights(path: str) -> str:
-  """Returns a hash of weights in hexadecimal digits.
+  """Returns a SHA-256 of a model's weights, in hexadecimal digits.
 
-  Hashes the index of a checkpoint, which has a checksum per tensor. A
-  safetensors file has no checksums, so the whole file is hashed.
+  Hashes only the index of a TensorFlow checkpoint, which has a checksum per
+  tensor. Hashes all of a safetensors file, since it has no checksums.
 
   Raises:
     ValueError: if there is no such checkpoint.

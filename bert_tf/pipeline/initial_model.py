@@ -16,8 +16,8 @@ def resolve(
   """Returns the config with `initial_model`, if `model` is set.
 
   Raises:
-    ValueError: if there is no such model, if it cannot be trained as a masked
-      LM, or if it contradicts a setting.
+    ValueError: if there is no such model, if the model is not bidirectional, or
+      if it contradicts a setting.
   """
   if not config.model:
     return config

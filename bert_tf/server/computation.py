@@ -29,17 +29,17 @@ _MAX_COUNTING_S = 1.0
 
 
 class FunctionName(NamedTuple):
-  """The name of a function in the batcher."""
+  """Identifies a function of a model in the batcher."""
 
   model: str
   signature: str
-  # Whether to compute all rows of a request in one call. The sender limits
-  # their number.
+  # Whether to compute all rows of a batch in one call. The caller of the
+  # batcher then limits their number.
   at_once: bool = False
 
 
 class Computation:
-  """Computes requests; the threads are those of one server.
+  """Computes the requests of one server, in its own threads.
 
   Attributes:
     batcher: forms batches and computes them.
@@ -62,7 +62,7 @@ class Computation:
 
   @property
   def workers(self) -> tuple[workers.Worker, ...]:
-    """The threads."""
+    """All threads of the computation."""
     return self.batcher.worker, self.counting, self.json
 
   async def close(self) -> None:
@@ -84,7 +84,7 @@ class Computation:
       request: the HTTP request.
       model: the model that computes.
       parsed: the parsed request.
-      respond: returns the answer for the outputs, arrays by name.
+      respond: makes the answer from the outputs, arrays by name.
 
     Raises:
       limits.HttpError: if the request or the answer is too large.
@@ -130,7 +130,10 @@ class Computation:
     inputs: batching.Arrays,
     proceed: Callable[[], None],
   ) -> batching.Arrays:
-    """Computes a batch."""
+    """Computes a batch, in slices that limit the memory of the outputs.
+
+    Calls `proceed` before each slice if there are several; it may raise.
+    """
     model = self._models[name.model]
     at_once = len(next(iter(inputs.values())))
     if not name.at_once:
@@ -145,7 +148,7 @@ class Computation:
     parsed: rest_json.PredictRequest,
     num_windows: int,
   ) -> None:
-    """Counts a request in the metrics; logs an error, which fails no request.
+    """Counts a request in the metrics; logs errors instead of raising them.
 
     The thread counts a few kilobytes at a time, so that requests take turns and
     counting can be cancelled.
@@ -165,8 +168,8 @@ class Computation:
   ) -> bool:
     """Returns whether a request may share a batch with others.
 
-    It may not if the function has a fixed number of rows, or if the outputs of
-    a full batch may be too large.
+    False if the function has a fixed number of rows, or if the outputs of a
+    full batch may be too large.
     """
     name, config = parsed.signature_name, self._config
     at_once = limits.rows_at_once(model, name, parsed.inputs, config)

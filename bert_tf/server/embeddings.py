@@ -1,8 +1,8 @@
-"""Vectors of texts in the form of OpenAI's embeddings API.
+"""Computes vectors of texts for requests of OpenAI's embeddings API.
 
-It follows https://platform.openai.com/docs/api-reference/embeddings. A list of
-texts is split into groups of similar length, each padded to at most a fixed
-number of word pieces, and the groups are computed in turn.
+Implements https://platform.openai.com/docs/api-reference/embeddings. Splits a
+list of texts into groups of similar length and computes one group at a time.
+Limits the word pieces of a group, with padding.
 """
 
 import base64
@@ -83,9 +83,10 @@ class Embeddings:
     )
 
   async def _count(self, parsed: EmbeddingsRequest) -> list[int]:
-    """Returns the number of word pieces of each text, for the metrics too.
+    """Counts word pieces for the metrics; returns the length of each text.
 
-    If counting fails, returns the number of bytes, which is not smaller.
+    A length includes [CLS] and [SEP] and is at most `max_seq_length`. If
+    counting fails, uses the number of bytes, which is not smaller.
     """
     model, texts = parsed.model, parsed.texts
     labels, num_bytes = (model.name, saved_models.TEXT), list(map(len, texts))
@@ -105,13 +106,17 @@ class Embeddings:
   async def _compute(
     self, parsed: EmbeddingsRequest, lengths: Sequence[int]
   ) -> tuple[np.ndarray, int]:
-    """Returns the vectors, float32 [B, D], and the number of word pieces."""
+    """Returns the vectors of the texts and the total number of word pieces.
+
+    The vectors are float32 [B, D], of B texts with D = `vector_width(model)`.
+    `lengths` has the word pieces of each text.
+    """
     model = parsed.model
     vectors = np.zeros((len(lengths), vector_width(model)), np.float32)
     num_tokens = 0
     max_tokens = self._config.max_batch_size * model.max_seq_length
     name = computation.FunctionName(model.name, saved_models.TEXT, at_once=True)
-    # In turn, so that requests of other clients are computed in between.
+    # One group at a time, so that other requests are computed in between.
     for group in split(lengths, max_tokens):
       texts = np.array([parsed.texts[i] for i in group], object)
       outputs = await self._computation.batcher.submit(
@@ -123,12 +128,12 @@ class Embeddings:
 
 
 def split(lengths: Sequence[int], max_tokens: int) -> list[list[int]]:
-  """Returns the indices of texts in groups of similar length.
+  """Groups texts of similar length; returns the indices of each group's texts.
 
   Args:
     lengths: word pieces of each text.
-    max_tokens: maximum word pieces of a group in which every text is padded to
-      the longest. A longer text is a group of its own.
+    max_tokens: maximum word pieces of a group, with each text padded to the
+      longest of the group. A text above the maximum is a group of its own.
   """
   groups: list[list[int]] = []
   for index in sorted(range(len(lengths)), key=lengths.__getitem__):
@@ -139,7 +144,7 @@ def split(lengths: Sequence[int], max_tokens: int) -> list[list[int]]:
 
 
 def vector_width(model: served.ServedModel) -> int:
-  """Returns D, the number of values of a vector."""
+  """Returns the number of values in a vector of the model."""
   function = model.functions[saved_models.TEXT]
   return function.outputs[encoders.EMBEDDING].shape[-1]
 
@@ -158,7 +163,7 @@ def parse(
   """Parses the JSON object of a request.
 
   Raises:
-    limits.HttpError: if it does not match a model, or exceeds a limit.
+    limits.HttpError: if the request does not match a model or exceeds a limit.
   """
   for name in value:
     if name not in _KEYS:
@@ -211,7 +216,10 @@ def response(
 def _find_model(
   name: Any, models: Mapping[str, served.ServedModel]
 ) -> served.ServedModel:
-  """Returns the model with this name; raises HttpError if it has no vectors."""
+  """Returns the model with this name.
+
+  Raises HttpError if there is none, or if it computes no vectors.
+  """
   if not isinstance(name, str) or name not in models:
     is_name = isinstance(name, str)
     raise _error(
@@ -231,7 +239,7 @@ def _find_model(
 
 
 def _parse_input(value: Any, config: server_config.ServerConfig) -> list[bytes]:
-  """Returns the texts in UTF-8; raises HttpError for anything else."""
+  """Returns the texts of `input` in UTF-8; raises HttpError if invalid."""
   items = value if isinstance(value, list) else [value]
   if not items or not all(isinstance(item, str) for item in items):
     raise _error(

@@ -1,7 +1,7 @@
 """Requests and responses of KServe's open inference protocol, version 2.
 
-They follow https://github.com/kserve/open-inference-protocol and Triton's
-extension for binary tensors, which follow the JSON of a body.
+Implements https://github.com/kserve/open-inference-protocol and Triton's
+extension for binary tensors. In a body, binary tensors follow the JSON object.
 """
 
 import dataclasses
@@ -51,7 +51,7 @@ class InferRequest:
 
   predict: rest_json.PredictRequest
   id: str | None
-  # Whether to send each output in binary, by name, in the requested order.
+  # Requested outputs, in order: by name, whether to send the output in binary.
   outputs: Mapping[str, bool]
 
 
@@ -86,12 +86,12 @@ def parse(
 
   Args:
     body: JSON, and possibly binary tensors behind it.
-    header_length: value of the header HEADER_LENGTH; None without it.
-    functions: functions by signature name.
+    header_length: value of the header HEADER_LENGTH; None if absent.
+    functions: the model's functions by signature name.
     limits: the limits of requests.
 
   Raises:
-    ValueError: if it does not match the model's functions or exceeds a limit.
+    ValueError: if the request does not match a function or exceeds a limit.
   """
   value, tensors = _split_body(body, header_length)
   parameters = _parameters(value, "the request")
@@ -125,7 +125,10 @@ def respond(
   model: served.ServedModel,
   outputs: Mapping[str, np.ndarray],
 ) -> web.Response:
-  """Returns the response for the outputs of a function, by name."""
+  """Returns the response with the requested outputs.
+
+  `outputs` has all outputs of the function, by name.
+  """
   specs = model.functions[request.predict.signature_name].outputs
   described, binary = [], []
   for name, is_binary in request.outputs.items():
@@ -155,7 +158,7 @@ def respond(
 
 
 def example(name: str, function: loaded_model.Function) -> dict[str, Any]:
-  """Returns the JSON object of a request of one row to a signature."""
+  """Returns an example request to a signature: a JSON object with one row."""
   arrays = function.sample()
   inputs = [
     {
@@ -183,7 +186,10 @@ def _split_body(
 
 
 def _describe(specs: loaded_model.Specs) -> list[dict[str, Any]]:
-  """Returns names, datatypes and shapes; -1 is an unknown size."""
+  """Returns the name, datatype and shape of each tensor.
+
+  Unknown sizes are -1. A shape of unknown rank is [-1].
+  """
   return [
     {
       "name": name,
@@ -197,7 +203,10 @@ def _describe(specs: loaded_model.Specs) -> list[dict[str, Any]]:
 
 
 def _parameters(value: Mapping[str, Any], owner: str) -> Mapping[str, Any]:
-  """Returns the object `parameters`; empty without one."""
+  """Returns the parameters of a JSON object; {} if it has none.
+
+  `owner` names the JSON object in errors.
+  """
   parameters = value.get("parameters")
   if parameters is None:
     return {}
@@ -209,7 +218,10 @@ def _parameters(value: Mapping[str, Any], owner: str) -> Mapping[str, Any]:
 def _named(
   items: Any, key: str, specs: loaded_model.Specs
 ) -> Sequence[Mapping[str, Any]]:
-  """Returns a list of objects, each with another name of `specs`."""
+  """Checks that `items` are objects with different names in `specs`.
+
+  Returns `items`. `key` is the key of `items` in the request.
+  """
   if not isinstance(items, list) or not items:
     raise ValueError(f"{key} has to be a list of tensors, at least one.")
   names = []
@@ -230,7 +242,7 @@ def _named(
 def _cut(
   item: Mapping[str, Any], tensors: memoryview
 ) -> tuple[memoryview, memoryview]:
-  """Returns the bytes of a binary tensor, and the bytes behind it."""
+  """Returns the bytes of an input's binary tensor, and the remaining bytes."""
   size = item["parameters"]["binary_data_size"]
   is_size = isinstance(size, int) and not isinstance(size, bool)
   if not is_size or not 0 <= size <= len(tensors) or "data" in item:
@@ -248,7 +260,7 @@ def _array(
   function: loaded_model.Function,
   limits: ServerConfig,
 ) -> np.ndarray:
-  """Returns the array of an input."""
+  """Returns the array of an input; reads `data` if `binary` is None."""
   name = item["name"]
   spec = function.inputs[name]
   datatype, shape = item.get("datatype"), _parse_shape(item)
@@ -272,7 +284,6 @@ def _array(
 
 
 def _parse_shape(item: Mapping[str, Any]) -> list[int]:
-  """Returns the shape of an input."""
   shape: Any = item.get("shape")
   if isinstance(shape, list) and all(
     type(size) is int and 0 <= size < 1 << 31 for size in shape
@@ -295,7 +306,10 @@ def _numbers(name: str, binary: memoryview, dtype: tf.DType) -> list[Any]:
 
 
 def _split_texts(name: str, binary: memoryview) -> list[bytes]:
-  """Returns the texts of a binary tensor: each follows its length, uint32."""
+  """Returns the texts of a binary tensor.
+
+  Each text follows its length in bytes, a little-endian uint32.
+  """
   texts, first = [], 0
   while first < len(binary):
     start = first + 4
@@ -309,7 +323,10 @@ def _split_texts(name: str, binary: memoryview) -> list[bytes]:
 def _outputs(
   value: Mapping[str, Any], function: loaded_model.Function
 ) -> dict[str, bool]:
-  """Returns whether to send each requested output in binary."""
+  """Returns whether to send each requested output in binary, by name.
+
+  A request without `outputs` requests all outputs of the function.
+  """
   default = _parameters(value, "the request").get("binary_data_output")
   if value.get("outputs") is None:
     return dict.fromkeys(function.outputs, default is True)
@@ -321,7 +338,7 @@ def _outputs(
 
 
 def _to_binary(array: np.ndarray) -> bytes:
-  """Returns a binary tensor; texts follow their length, uint32."""
+  """Returns a binary tensor, in the format of `_numbers` or `_split_texts`."""
   if array.dtype != object:
     return array.astype(array.dtype.newbyteorder("<")).tobytes()
   return b"".join(
@@ -330,7 +347,7 @@ def _to_binary(array: np.ndarray) -> bytes:
 
 
 def _to_json(array: np.ndarray) -> list[Any]:
-  """Returns the values in row-major order."""
+  """Returns the values as a flat list in row-major order; texts as str."""
   values = array.ravel().tolist()
   if array.dtype != object:
     return values

@@ -10,7 +10,7 @@ from bert_tf.server import connections, embeddings, kserve, schemas, served
 def describe(
   models: Sequence[served.ServedModel], limits: server_config.ServerConfig
 ) -> tuple[schemas.Json, schemas.Json]:
-  """Returns the paths and the schemas that they refer to.
+  """Returns the paths of both APIs, and the schemas that the paths use.
 
   Args:
     models: one or more models.
@@ -59,7 +59,7 @@ def model_list() -> schemas.Json:
 def _describe_kserve(
   models: Sequence[served.ServedModel],
 ) -> tuple[schemas.Json, schemas.Json]:
-  """Returns the paths of KServe's protocol and their schemas."""
+  """Returns the paths of KServe's protocol, and the schemas that they use."""
   flag, text = {"type": "boolean"}, {"type": "string"}
   live, ready = (schemas.object_of({name: flag}) for name in ("live", "ready"))
   server: schemas.Json = {"name": text, "version": text}
@@ -132,8 +132,11 @@ def _kserve_schemas() -> schemas.Json:
 def _request(
   widths: Mapping[str, int], limits: server_config.ServerConfig
 ) -> schemas.Json:
-  """Returns the schema of a request to models, by name, of these widths."""
-  # A character has at least one byte.
+  """Returns the schema of a request for vectors.
+
+  `widths` has the number of values in a vector, by model name.
+  """
+  # The limit is in bytes, and a character has at least one byte.
   text = {"type": "string", "maxLength": limits.max_text_length}
   texts = {"type": "array", "items": text, "minItems": 1}
   texts["maxItems"] = embeddings.MAX_TEXTS
@@ -150,6 +153,7 @@ def _request(
 
 
 def _response() -> schemas.Json:
+  """Returns the schema of a response with vectors."""
   count = {"type": "integer", "minimum": 0}
   vector = {"type": "array", "items": {"type": "number"}}
   encoded = {"type": "string", "contentEncoding": "base64"}
@@ -172,6 +176,7 @@ def _response() -> schemas.Json:
 
 
 def _error() -> schemas.Json:
+  """Returns the schema of an error in OpenAI's form."""
   known = dict.fromkeys(("message", "type"), {"type": "string"})
   optional = dict.fromkeys(("param", "code"), {"type": ["string", "null"]})
   return schemas.object_of({"error": schemas.object_of({**known, **optional})})

@@ -18,7 +18,7 @@ _ERRORS = {
   503: "Too many requests, or the server is stopping; Retry-After has seconds.",
 }
 
-# Errors of the paths that tell whether the server runs, or can answer.
+# Errors of the liveness checks and of the readiness checks.
 NOT_ALIVE = {
   500: "Requests are not computed any more.",
   503: "A stage has stalled.",
@@ -32,7 +32,10 @@ def ref(name: str) -> Json:
 
 
 def object_of(properties: Json, optional: Sequence[str] = ()) -> Json:
-  """Returns the schema of an object with only these properties."""
+  """Returns the schema of an object with these properties and no others.
+
+  Properties that are not `optional` are required.
+  """
   return {
     "type": "object",
     "properties": properties,
@@ -42,12 +45,12 @@ def object_of(properties: Json, optional: Sequence[str] = ()) -> Json:
 
 
 def answer(text: str, schema: Json, kind: str = "application/json") -> Json:
-  """Returns a response; `kind` is its Content-Type."""
+  """Returns a response with a description; `kind` is the Content-Type."""
   return {"description": text, "content": {kind: {"schema": schema}}}
 
 
 def get(text: str, schema: Json, kind: str = "application/json") -> Json:
-  """Returns a GET operation."""
+  """Returns a GET operation without errors; `text` describes it."""
   answers = {"200": answer(text, schema, kind)}
   return {"get": {"summary": text, "responses": answers}}
 
@@ -59,7 +62,7 @@ def post(
   examples: Json,
   error: str = "error",
 ) -> Json:
-  """Returns a POST operation; `error` is the name of its errors' schema."""
+  """Returns a POST operation; `error` names the schema of its errors."""
   content = {"schema": request, "examples": examples}
   answers = {"200": answer(text, response)}
   for status, reason in _ERRORS.items():
@@ -76,9 +79,12 @@ def add_errors(operations: Json, reasons: Mapping[int, str]) -> None:
 
 
 def array(spec: tf.TensorSpec, value: Json, first: int) -> Json:
-  """Returns the schema of nested lists, one for each dimension from `first` on.
+  """Returns the schema of an array as nested lists.
 
-  `value` is the schema of an element. An array of unknown rank may be anything.
+  Args:
+    spec: the shape of the array. An array of unknown rank may be anything.
+    value: the schema of an element.
+    first: the first dimension to describe, such as 1 for a row of a batch.
   """
   if spec.shape.rank is None:
     return {}
@@ -91,7 +97,7 @@ def array(spec: tf.TensorSpec, value: Json, first: int) -> Json:
 
 
 def value(dtype: tf.DType) -> Json:
-  """Returns the schema of an element of a dtype: number, bool or text."""
+  """Returns the schema of a text, bool or number of this dtype."""
   if dtype == tf.string:
     return {"type": "string"}
   if dtype.is_bool:

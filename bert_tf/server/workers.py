@@ -1,8 +1,8 @@
-"""Threads that run the stages of requests, supervised by whoever waits.
+"""Threads that run the stages of requests, with a time limit per call.
 
 A call in a thread cannot be stopped. If a call takes too long, its worker has
 stalled. All calls that wait for the worker then raise StalledError, and so do
-new calls until the thread returns. Liveness fails meanwhile.
+new calls until the call in the thread returns. Liveness checks fail meanwhile.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ class _Call(NamedTuple):
   """A call that waits for the thread."""
 
   function: Callable[[], Any]
-  # Receives the result and None, or None and the exception.
+  # Receives (result, None) or (None, exception).
   outcome: concurrent.futures.Future
 
 
@@ -50,7 +50,8 @@ class Worker:
     self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
     # Start of the current call by time.monotonic; None between calls.
     self._started: float | None = None
-    self._logged: float | None = 0.0  # The same of the last stall in the log.
+    # `_started` of the last stall that was logged.
+    self._logged: float | None = 0.0
     self._thread = threading.Thread(target=self._run, name=name, daemon=True)
     self._thread.start()
 
@@ -94,11 +95,11 @@ class Worker:
     self._started = time.monotonic()
 
   def is_stalled(self) -> bool:
-    """Returns whether the current call has exceeded its time limit."""
+    """Returns whether a call has exceeded its limit or the thread has ended."""
     return not self._thread.is_alive() or self._seconds_left() <= 0
 
   def check(self) -> None:
-    """Raises StalledError, and logs the place, if the thread has stalled."""
+    """Raises StalledError if the thread has stalled; logs its stack once."""
     if not self.is_stalled():
       return
     message = (
@@ -114,17 +115,17 @@ class Worker:
     raise StalledError(message)
 
   def close(self) -> None:
-    """Ends the thread after its calls; does not wait."""
+    """Ends the thread after the queued calls, without waiting for them."""
     self._calls.put(None)
 
   def _seconds_left(self) -> float:
-    """Returns the seconds until the current call exceeds its time limit."""
+    """Returns the seconds left to the current call, or to one that starts."""
     started = self._started
     now = time.monotonic()
     return (now if started is None else started) + self._max_call_s - now
 
   def _run(self) -> None:
-    """Makes the calls, until `close`."""
+    """Makes the queued calls until `close`."""
     while call := self._calls.get():
       if call.outcome.set_running_or_notify_cancel():
         self._started = time.monotonic()
@@ -136,7 +137,7 @@ class Worker:
 def _attempt(
   function: Callable[[], _Result],
 ) -> tuple[_Result | None, BaseException | None]:
-  """Returns the result of a call and None, or None and its exception."""
+  """Calls a function; returns (result, None) or (None, exception)."""
   try:
     return function(), None
   except BaseException as error:  # noqa: BLE001  Raised by `run`.

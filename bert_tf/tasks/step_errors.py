@@ -1,6 +1,6 @@
-"""Explains failures of steps that other settings avoid.
+"""Turns failures of steps into advice on settings that avoid them.
 
-Running out of memory, and operations without a deterministic form.
+Explains exhausted memory, and operations without a deterministic form.
 """
 
 import contextlib
@@ -20,12 +20,14 @@ Config = config_lib.FineTuningConfig | pretraining_config.PretrainingConfig
 
 @dataclasses.dataclass(frozen=True)
 class Work:
-  """Steps of one kind.
+  """Sizes of training, evaluation or prediction steps.
 
   Attributes:
-    batch_setting: setting of the batch size, such as "eval_batch_size".
-    max_seq_length: longest sequence of a batch.
-    sequences_per_input: sequences that the model computes for an input.
+    batch_setting: name of the setting for the batch size, such as
+      "eval_batch_size".
+    max_seq_length: length of the longest sequence, in word pieces.
+    sequences_per_input: sequences that the model computes per input, such as
+      the number of choices.
   """
 
   batch_setting: str
@@ -42,17 +44,17 @@ class Work:
 def explained(
   config: Config, bert_config: modeling.BertConfig, work: Work
 ) -> Iterator[None]:
-  """A scope that turns TensorFlow's errors of steps into advice.
+  """Turns TensorFlow's errors in this scope into advice.
 
   Raises:
-    OutOfMemoryError: if memory is exhausted. Names the sizes of the batch, the
-      memory that it needs by `model_size`, and settings that lower it.
+    OutOfMemoryError: if memory is exhausted. Names the size of a batch, an
+      estimate of the memory that a batch needs, and settings that lower it.
     ValueError: if an operation has no deterministic form.
   """
   try:
     yield
   except errors.OutOfMemoryError:
-    raise  # Explained by an evaluation within the training.
+    raise  # An evaluation during training has already explained it.
   except (MemoryError, tf.errors.ResourceExhaustedError) as error:
     raise _out_of_memory(config, bert_config, work, error) from error
   except tf.errors.UnimplementedError as error:
@@ -72,7 +74,7 @@ def explained_on_records(
   batch_setting: str,
   records: Sequence[pretraining_records.PretrainingRecords],
 ) -> Iterator[None]:
-  """Does the same for steps on records, and names a record that is damaged."""
+  """Extends `explained` to steps that read records; names a damaged record."""
   read = [(r.files, r.spec) for r in records]
   sizes = bert_config.vocab_size, bert_config.type_vocab_size
   length = max(r.record_format.max_seq_length for r in records)
@@ -107,7 +109,11 @@ def _estimate(
   work: Work,
   batch_size: int,
 ) -> int:
-  """Returns the bytes that a device needs at a time, in float32."""
+  """Estimates the bytes that a device needs for its share of a batch.
+
+  Gradient accumulation splits a share into micro-batches, of which only one is
+  in memory. Assumes float32.
+  """
   num_parts = tf.distribute.get_strategy().num_replicas_in_sync
   if work.is_training:
     num_parts *= config.train.gradient_accumulation_steps
@@ -124,7 +130,7 @@ def _estimate(
 
 
 def _remedies(config: Config, work: Work, batch_size: int) -> list[str]:
-  """Returns the settings that lower the memory, those that cost least first."""
+  """Returns changes of settings that lower the memory, the cheapest first."""
   train = config.train
   remedies = []
   if work.is_training:
@@ -139,7 +145,7 @@ def _remedies(config: Config, work: Work, batch_size: int) -> list[str]:
     if _has_setting(train, "lora_rank") and not train.lora_rank:
       remedies.append("`lora_rank=8`")
   remedies.append(f"a lower `{work.batch_setting}`")
-  # The length of pre-training is the length of its records.
+  # In pre-training, the records determine the sequence length.
   if isinstance(config, config_lib.FineTuningConfig):
     remedies.append("a lower `max_seq_length`")
   return remedies

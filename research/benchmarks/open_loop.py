@@ -1,8 +1,9 @@
-"""Requests that arrive at random times, whether or not others are answered.
+"""Open-loop benchmark of servers: requests arrive at random times.
 
 Clients that wait for their answer slow down with the server and so hide its
-queue. Here the intervals between arrivals are exponential (a Poisson process),
-and the latency of a request begins when it should have been sent.
+queue. Here requests arrive whether or not earlier ones are answered. The
+intervals between arrivals are exponential (a Poisson process). The latency of a
+request begins at its intended arrival.
 """
 
 import asyncio
@@ -28,7 +29,7 @@ from research.benchmarks.config import BenchmarkConfig
 LOADS = (0.5, 0.8, 1.2, 2.0)
 
 _NUM_TEXTS = 500
-# Numbers of sentences in a text; half of the texts are a sentence.
+# Numbers of sentences in a text, equally likely: half of the texts have one.
 _NUM_SENTENCES = (1,) * 10 + (2,) * 5 + (4,) * 3 + (8, 16)
 _GARBAGE_PROB = 0.01
 _GARBAGE = (
@@ -43,7 +44,7 @@ _GARBAGE = (
 )
 # Seconds after which a request counts as timed out.
 _TIMEOUT_S = 30
-# Seconds of the measurement of capacity, at most, and of the warm-up before.
+# Maximum seconds of the capacity measurement, and of the warm-up before it.
 _CAPACITY_S, _WARM_UP_S = 20.0, 3.0
 # Samples of memory and descriptors during a load.
 _NUM_SAMPLES = 100
@@ -54,8 +55,8 @@ RIGHT = "right"  # The expected answer, within rounding.
 SHED = "shed"  # Status 503 with Retry-After.
 REFUSED = "refused"  # Garbage, refused with status 4xx and JSON.
 WRONG = "wrong"  # Another answer, or garbage that is not refused.
-FAILED = "failed"  # Another error.
-TIMED_OUT = "timeout"  # No answer.
+FAILED = "failed"  # Another status, or the connection broke.
+TIMED_OUT = "timeout"  # No answer within _TIMEOUT_S.
 OUTCOMES = (RIGHT, SHED, REFUSED, WRONG, FAILED, TIMED_OUT)
 
 
@@ -76,7 +77,7 @@ class Row:
   load: float  # Share of bert_tf's capacity.
   seconds: float  # Time in which requests arrived.
   rate: float  # Intended requests per second.
-  goodput: float  # Right answers per second, until the last answer.
+  goodput: float  # Right answers per second, counted until the last answer.
   counts: dict[str, int]  # Number of requests by outcome.
   latency_ms: dict[str, float]  # Percentiles of the right answers.
   late_ms: float  # 99th percentile of the client's own delay.
@@ -88,7 +89,8 @@ def measure(config: BenchmarkConfig) -> None:
   """Prints a row for each server and load; appends them to `results_file`.
 
   Raises:
-    ValueError: if an answer was wrong, or a request of bert_tf timed out.
+    ValueError: if a request to bert_tf failed, timed out or had a wrong answer,
+      or if a server gave no right answer.
   """
   _raise_descriptor_limit()
   requests = serving_setup.make_requests(config, _NUM_TEXTS, _NUM_SENTENCES)
@@ -121,7 +123,10 @@ def measure(config: BenchmarkConfig) -> None:
 def _servers(
   config: BenchmarkConfig,
 ) -> Iterator[tuple[str, contextlib.AbstractContextManager]]:
-  """Yields the servers: name, and scope with predict URL and process id."""
+  """Yields the name of each server, and a scope in which the server runs.
+
+  The scope gives the predict URL and the process id, None if unknown.
+  """
   yield "bert_tf", _started(serving_setup.serve_command(config))
   if config.peer_url:
     yield "peer", contextlib.nullcontext((config.peer_url, None))
@@ -140,6 +145,7 @@ def _servers(
 
 @contextlib.contextmanager
 def _started(command: list[str]) -> Iterator[tuple[str, int]]:
+  """Runs a server in this scope; yields its predict URL and process id."""
   with serving_setup.serve(command) as (url, process_id):
     yield url + serving_setup.PATH, process_id
 
@@ -162,7 +168,7 @@ class _Load:
     self._rng = random.Random(0)
 
   async def measure_capacity(self, config: BenchmarkConfig) -> float:
-    """Returns the right answers per second to clients that wait for them."""
+    """Returns right answers per second to clients that wait for each answer."""
     seconds = min(_CAPACITY_S, config.duration / 4)
 
     async def ask(session: aiohttp.ClientSession, end: float) -> int:
@@ -226,7 +232,7 @@ class _Load:
     arrival: float,
     has_garbage: bool = True,
   ) -> _Result:
-    """Sends a random request that should have been sent at `arrival`."""
+    """Sends a random request whose intended arrival is `arrival`."""
     if has_garbage and self._rng.random() < _GARBAGE_PROB:
       body, expected = self._rng.choice(_GARBAGE), None
     else:
@@ -244,7 +250,7 @@ class _Load:
     return _Result(outcome, late_s, time.monotonic() - arrival)
 
   async def _sample(self, interval: float) -> list[tuple[float, int]]:
-    """Returns memory in MB and descriptors over time, until cancelled."""
+    """Samples the server's memory in MB and open files, until cancelled."""
     samples: list[tuple[float, int]] = []
     folder = pathlib.Path(f"/proc/{self._process_id}")
     with contextlib.suppress(asyncio.CancelledError):
@@ -257,7 +263,7 @@ class _Load:
 
 
 def _open_session() -> aiohttp.ClientSession:
-  """Returns a client without a limit of connections."""
+  """Returns a client session without a limit on connections."""
   return aiohttp.ClientSession(
     connector=aiohttp.TCPConnector(limit=0),
     timeout=aiohttp.ClientTimeout(total=_TIMEOUT_S),
@@ -280,7 +286,7 @@ def _judge(reply: aiohttp.ClientResponse, body: bytes, expected: Any) -> str:
 
 
 def _raise_descriptor_limit() -> None:
-  """Allows as many connections as the system does."""
+  """Allows this process as many open connections as the system does."""
   _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
   resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
@@ -295,7 +301,7 @@ def _print_title(config: BenchmarkConfig) -> None:
 
 
 def _print_row(row: Row) -> None:
-  """Prints a row; memory is of the first and last sample, files at most."""
+  """Prints a row: memory at the first and last sample, maximum open files."""
   counts, num_sent = row.counts, sum(row.counts.values())
   memory = "-"
   if row.resident_mb:

@@ -36,10 +36,10 @@ _TIMEOUT_S = 300
 
 @dataclasses.dataclass(frozen=True)
 class Requests:
-  """Requests of one row, and their answers."""
+  """Requests of one row each, and their expected answers."""
 
   bodies: list[bytes]
-  answers: list[Any]  # The JSON value for each body.
+  answers: list[Any]  # The JSON value of the answer to each body.
 
 
 def make_requests(
@@ -50,7 +50,7 @@ def make_requests(
   Args:
     config: the model and the text.
     count: number of requests.
-    num_sentences: the numbers of sentences in a text, equally likely.
+    num_sentences: possible numbers of sentences in a text, equally likely.
   """
   predictor = predictor_lib.Predictor(
     config.needed("model"), **_model_settings(config)
@@ -64,7 +64,7 @@ def make_requests(
 
 
 def serve_command(config: BenchmarkConfig, *flags: str) -> list[str]:
-  """Returns the command that serves the model at a free port."""
+  """Returns the command with which bert_tf serves the model at a free port."""
   settings = [
     f"--{name}={value}" for name, value in _model_settings(config).items()
   ]
@@ -75,10 +75,12 @@ def serve_command(config: BenchmarkConfig, *flags: str) -> list[str]:
 
 @contextlib.contextmanager
 def serve(command: Sequence[str]) -> Iterator[tuple[str, int]]:
-  """Runs a server, which prints its address; yields address and process id.
+  """Runs a server in this scope; yields its address and process id.
+
+  The server prints its address, http://HOST:PORT, in its first line.
 
   Raises:
-    ValueError: if the server ends by itself.
+    ValueError: if the server prints no address, or ends with an error.
   """
   process = subprocess.Popen(
     command,
@@ -114,7 +116,7 @@ def serve(command: Sequence[str]) -> Iterator[tuple[str, int]]:
 
 
 def _wait_until_ready(url: str) -> None:
-  """Waits until a server is warm; peers do not say."""
+  """Waits while /readyz answers 503; other servers have no /readyz."""
   while True:
     try:
       urllib.request.urlopen(f"{url}/readyz", timeout=_TIMEOUT_S).close()
@@ -126,7 +128,7 @@ def _wait_until_ready(url: str) -> None:
 
 
 def is_same(answer: Any, expected: Any) -> bool:
-  """Returns whether two answers are equal up to rounding."""
+  """Returns whether an answer equals the expected one up to rounding."""
   if isinstance(expected, float):
     return isinstance(answer, float) and abs(answer - expected) < _TOLERANCE
   if isinstance(expected, dict):
@@ -145,7 +147,7 @@ def is_same(answer: Any, expected: Any) -> bool:
 
 
 def _model_settings(config: BenchmarkConfig) -> dict[str, Any]:
-  """Returns the settings of the model that the user has given."""
+  """Returns the model's settings that differ from their defaults."""
   return {
     name: getattr(config, name)
     for name in ("vocab_file", "bert_config_file", "do_lower_case")
@@ -156,7 +158,7 @@ def _model_settings(config: BenchmarkConfig) -> dict[str, Any]:
 def _draw_texts(
   config: BenchmarkConfig, count: int, num_sentences: Sequence[int]
 ) -> list[str]:
-  """Returns texts of random lines; raises ValueError without usable lines."""
+  """Returns texts of random lines; raises ValueError if no line is usable."""
   lines = map(str.strip, data.read_lines(config))
   sentences = [line for line in lines if 40 <= len(line) <= 300]
   if not sentences:
@@ -173,7 +175,7 @@ def _draw_texts(
 def _make_rows(
   model: predictor_lib.Predictor, texts: Sequence[str]
 ) -> list[dict[str, str]]:
-  """Returns the inputs of each request, one text per input of the model."""
+  """Returns a text for each input of the model, by name, for each request."""
   inputs = model.functions[saved_models.DEFAULT].inputs
   if any(s.dtype != tf.string or s.shape.rank != 1 for s in inputs.values()):
     raise ValueError(
@@ -186,7 +188,7 @@ def _make_rows(
 
 
 def _predict(model: predictor_lib.Predictor, row: Mapping[str, str]) -> Any:
-  """Returns the expected answer, computed in this process."""
+  """Computes the expected answer to a request in this process."""
   inputs = {name: np.array([text.encode()]) for name, text in row.items()}
   request = rest_json.PredictRequest(saved_models.DEFAULT, inputs, True)
   outputs = model.functions[saved_models.DEFAULT](inputs)

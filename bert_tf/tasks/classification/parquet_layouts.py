@@ -1,4 +1,4 @@
-"""Layouts of Parquet files: GLUE as Hugging Face has it, and own data."""
+"""Layouts of Parquet files: GLUE by Hugging Face, and the user's own data."""
 
 import dataclasses
 import os
@@ -8,7 +8,7 @@ from bert_tf.files import paths
 from bert_tf.formats import parquet
 from bert_tf.tasks.classification.examples import FileLayout, Split
 
-# Names of the splits in the files.
+# Names of the splits in file names.
 _TRAIN, _DEV, _TEST = ("train",), ("dev", "validation"), ("test",)
 
 _NLI = ("entailment", "neutral", "contradiction")
@@ -20,11 +20,11 @@ _FOLLOWS = ("not_entailment", "entailment")
 class _DataSet:
   """A task of GLUE in Hugging Face's data set."""
 
-  folder: str
+  folder: str  # Name of the task's folder in the data set.
   text_a: str  # Column of the text, or of the first of a pair.
-  text_b: str | None = None  # Column of the second, or None.
+  text_b: str | None = None  # Column of the second of a pair, or None.
   classes: tuple[str, ...] = ()  # In the order of the ids in the files.
-  kind: str = ""  # Suffix of the names of the dev and test split.
+  kind: str = ""  # Suffix of the names of the dev and test splits.
 
 
 _PAIR = ("sentence1", "sentence2")
@@ -48,10 +48,11 @@ _GLUE = {
 
 
 def find_glue(layout: FileLayout, data_dir: str) -> FileLayout:
-  """Returns the layout of a task's Parquet files, if data_dir holds these.
+  """Returns the layout of a GLUE task's Parquet files.
 
-  The files are in data_dir or in a subfolder with the name of the task, such as
-  mrpc. Official files in data_dir have precedence.
+  Returns `layout` if data_dir has no such files, or if it has official files of
+  the task. The Parquet files are in data_dir or in a subfolder with the name of
+  the task, such as mrpc.
 
   Args:
     layout: the layout of the task's official files.
@@ -74,7 +75,7 @@ def find_glue(layout: FileLayout, data_dir: str) -> FileLayout:
 def _in_folder(
   layout: FileLayout, data_set: _DataSet, data_dir: str, folder: str
 ) -> FileLayout | None:
-  """Returns the layout of the files in a subfolder; None without any."""
+  """Returns the layout of the files in a subfolder; None if it has none."""
 
   def find(split: Split | None, names: Sequence[str]) -> Split | None:
     if split is None:
@@ -106,7 +107,7 @@ def _in_folder(
 
 
 def _any_exists(data_dir: str, splits: Iterable[Split | None]) -> bool:
-  """Returns whether the file of a split exists."""
+  """Returns whether the first file of any split exists."""
   return any(
     paths.exists(os.path.join(data_dir, split.file))
     for split in splits
@@ -115,7 +116,7 @@ def _any_exists(data_dir: str, splits: Iterable[Split | None]) -> bool:
 
 
 def _spellings(layout: FileLayout, data_set: _DataSet) -> dict[str, str]:
-  """Returns the official label of each id and of each class."""
+  """Returns the official label for each class id and each class name."""
   spellings: dict[str, str] = {}
   for index, name in enumerate(data_set.classes):
     label = name if name in (layout.labels or ()) else str(index)
@@ -124,7 +125,7 @@ def _spellings(layout: FileLayout, data_set: _DataSet) -> dict[str, str]:
 
 
 def find_own(layout: FileLayout, data_dir: str) -> FileLayout:
-  """Returns the layout of own data with the Parquet files in data_dir.
+  """Returns the layout of the user's own Parquet files in data_dir.
 
   Raises:
     ValueError: if one of several shards is missing.
@@ -139,7 +140,10 @@ def find_own(layout: FileLayout, data_dir: str) -> FileLayout:
 
 
 def _with_files(split: Split, data_dir: str, names: Sequence[str]) -> Split:
-  """Returns the split with its files; with a file that is missing if none."""
+  """Returns the split with its Parquet files.
+
+  If there are none, the split names a file that does not exist.
+  """
   files = [
     path.removeprefix(data_dir).lstrip("/")
     for path in parquet.find_split(data_dir, *names)
