@@ -131,7 +131,7 @@ def _describe_cuda(build: Mapping[str, Any], libraries: Sequence[str]) -> str:
 def _find_hidden_gpu(build: Mapping[str, Any]) -> str:
   """Returns advice on how to make the GPU visible to TensorFlow."""
   visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-  if visible is not None and not visible.strip("-1"):
+  if visible is not None and visible.strip() in ("", "-1"):
     return f"unset CUDA_VISIBLE_DEVICES, which is {visible!r}"
   if not build.get("is_cuda_build"):
     tensorflow = doctor_packages.find_requirement("tensorflow")

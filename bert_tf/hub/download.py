@@ -75,8 +75,6 @@ def _download(
   from bert_tf.hub import transfer  # Imports requests, which takes a moment.
 
   files = [transfer.fetch(link, work, base_url) for link in source.links]
-  for link, file in zip(source.links, files):
-    _compare_with_last_download(link, file)
   try:
     with atomic.folder(folder, source.files[0], replaces=True) as unfinished:
       for link, file in zip(source.links, files):
@@ -91,9 +89,11 @@ def _download(
     for file in files:  # Otherwise the next call would use these wrong files.
       paths.remove(file)
     raise
+  for link, file in zip(source.links, files):
+    _compare_with_first_download(link, file)
 
 
-def _compare_with_last_download(link: sources.Link, file: str) -> None:
+def _compare_with_first_download(link: sources.Link, file: str) -> None:
   """Warns if a file without a published hash differs from its first download.
 
   The first download of a file writes its hash into the cache, below `hashes`.
@@ -107,12 +107,12 @@ def _compare_with_last_download(link: sources.Link, file: str) -> None:
   sha256 = paths.sha256(file)
   if not os.path.exists(hash_file):
     atomic.write_lines(hash_file, [sha256])
-  elif (last := paths.read_text(hash_file).strip()) != sha256:
+  elif (first := paths.read_text(hash_file).strip()) != sha256:
     logging.warning(
       "%s has changed since the first download: its SHA-256 was %s and is %s. "
       "Remove %s to accept it.",
       link.url,
-      last,
+      first,
       sha256,
       hash_file,
     )

@@ -42,7 +42,7 @@ ROWS = (
     "test_a_checkpoint_with_a_wrong_hash_is_refused_and_removed",
   ),
   (
-    "hub.download _compare_with_last_download",
+    "hub.download _compare_with_first_download",
     "hub/download_test.py::"
     "test_a_file_that_differs_from_the_first_download_is_reported",
   ),

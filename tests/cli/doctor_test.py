@@ -122,6 +122,7 @@ def test_a_backend_that_cannot_train_is_an_error(examine, monkeypatch, name):
   [
     ("-1", {}, False, "unset CUDA_VISIBLE_DEVICES"),
     ("", {}, False, "unset CUDA_VISIBLE_DEVICES"),
+    ("1", {}, False, "TF_CPP_MIN_LOG_LEVEL=0"),
     (None, {"is_cuda_build": False}, False, "tensorflow[and-cuda]"),
     (None, {}, True, "gpu"),
     (None, {}, False, "TF_CPP_MIN_LOG_LEVEL=0"),

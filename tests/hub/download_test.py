@@ -230,7 +230,9 @@ def test_a_zip_whose_names_lead_out_of_the_folder_is_refused(name, site, home):
   assert left and all(path.startswith("home/hashes/") for path in left)
 
 
-def test_a_damaged_or_incomplete_zip_is_refused_and_removed(site, home):
+def test_a_damaged_or_incomplete_zip_is_refused_and_removed(
+  site, home, caplog
+):
   site.files[PATH] = model_zip()[:-1000]
   with pytest.raises(ValueError, match=f"{NAME}.zip is damaged"):
     download.download(NAME, site.url)
@@ -240,6 +242,7 @@ def test_a_damaged_or_incomplete_zip_is_refused_and_removed(site, home):
   assert not names_below(home / "models")
   site.files[PATH] = model_zip()
   check_is_model(download.download(NAME, site.url))
+  assert "changed" not in caplog.text  # Broken files are not remembered.
 
 
 def start(site, **options):
