@@ -230,9 +230,7 @@ def test_a_zip_whose_names_lead_out_of_the_folder_is_refused(name, site, home):
   assert left and all(path.startswith("home/hashes/") for path in left)
 
 
-def test_a_damaged_or_incomplete_zip_is_refused_and_removed(
-  site, home, caplog
-):
+def test_a_damaged_or_incomplete_zip_is_refused_and_removed(site, home, caplog):
   site.files[PATH] = model_zip()[:-1000]
   with pytest.raises(ValueError, match=f"{NAME}.zip is damaged"):
     download.download(NAME, site.url)
