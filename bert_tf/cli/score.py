@@ -31,7 +31,7 @@ class CommandConfig:
     alternatives=("input_file", "pairs_file"),
   )
   input_file: str | None = settings.setting(
-    None, "File with one text a line; may be .gz."
+    None, "File with one text a line; may be .gz. Blank lines are skipped."
   )
   pairs_file: tuple[str, ...] = settings.setting(
     (),
@@ -62,9 +62,10 @@ def main() -> None:
   else:
     texts = list(config.text)
     if config.input_file:
-      texts += text_lines.read_lines(config.input_file)
+      lines = text_lines.read_lines(config.input_file)
+      texts += filter(str.strip, lines)
       if not texts:
-        raise ValueError(f"{config.input_file} is empty.")
+        raise ValueError(f"{config.input_file} has no text.")
     rows = _score_texts(sentence_scorer.SentenceScorer(config.scoring), texts)
   if config.output_file:
     with atomic.file(config.output_file) as unfinished:

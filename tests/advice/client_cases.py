@@ -84,7 +84,7 @@ CASES = (
   ),
   Case(
     "server.embeddings _find_model",
-    ("other", "--task=encoder"),
+    ("other", "`task=encoder`"),
     lambda w: embed(model="other"),
     lambda w: embed(),
   ),
