@@ -24,7 +24,7 @@ def check_installed() -> None:
 
 
 def find_split(folder: str, *names: str) -> list[str]:
-  """Returns the Parquet files of a split; [] if there are none.
+  """Returns the Parquet files of a split; [] if no shard exists.
 
   Finds NAME.parquet, the files in a folder NAME, and shards such as
   NAME-00000-of-00001.parquet.
