@@ -218,7 +218,7 @@ def _find_model(
 ) -> served.ServedModel:
   """Returns the model with this name.
 
-  Raises HttpError if there is none, or if it computes no vectors.
+  Raises HttpError if it is unknown, or if it computes no vectors.
   """
   if not isinstance(name, str) or name not in models:
     is_name = isinstance(name, str)

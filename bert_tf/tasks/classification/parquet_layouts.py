@@ -142,7 +142,7 @@ def find_own(layout: FileLayout, data_dir: str) -> FileLayout:
 def _with_files(split: Split, data_dir: str, names: Sequence[str]) -> Split:
   """Returns the split with its Parquet files.
 
-  If there are none, the split names a file that does not exist.
+  Without files, the split names a file that does not exist.
   """
   files = [
     path.removeprefix(data_dir).lstrip("/")
