@@ -19,6 +19,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf import heads, model_folder, model_inputs, tokenization
+from bert_tf.export.text_ops import bert_tokenizer
 from bert_tf.formats import tables
 from bert_tf.inference import config as configs
 from bert_tf.inference import inputs as inputs_lib
@@ -200,12 +201,8 @@ def _make_tokenizer(
   """Returns the tokenizer; raises ValueError if it does not fit the model."""
   vocab_file = files.needed_vocab()
   files.load_vocab()  # Checks the size of the vocabulary.
-  case = letter_case.resolve(
-    letter_case.Case(do_lower_case, None),
-    letter_case.get_case(files.run),
-    files.run_file,
-    vocab_file,
-  )
+  user = letter_case.Case(do_lower_case, None)
+  case = bert_tokenizer.resolve_case(files, user)
   return letter_case.make_tokenizer(vocab_file, case)
 
 

@@ -43,17 +43,28 @@ def load(
   vocab_file = files.needed_vocab()
   tokenizer_files.warn_of_differing(vocab_file)
   vocab = files.load_vocab()
-  case = letter_case.resolve(
-    letter_case.Case(do_lower_case, strip_accents),
-    letter_case.get_case(files.run),
-    files.run_file,
-    vocab_file,
-  )
+  case = resolve_case(files, letter_case.Case(do_lower_case, strip_accents))
   do_lower_case = case.do_lower_case is not False
   tokenization.validate_case_matches_checkpoint(
     do_lower_case, files.reader.path
   )
   return BertTokenizer(vocab, do_lower_case, case.strip_accents)
+
+
+def resolve_case(
+  files: model_folder.ModelFolder, user: letter_case.Case
+) -> letter_case.Case:
+  """Returns the letter case of a model: the user's, else that of its files.
+
+  Raises:
+    ValueError: if there is no vocabulary, or a setting contradicts the files.
+  """
+  return letter_case.resolve(
+    user,
+    letter_case.get_case(files.run),
+    files.run_file,
+    files.needed_vocab(),
+  )
 
 
 class BertTokenizer(tf.Module):
