@@ -9,9 +9,10 @@ nothing.
 """
 
 import concurrent.futures
+import importlib.util
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import bert_tf
@@ -27,7 +28,13 @@ from bert_tf.kernels import backend
 # Lowest compute capability of GPUs with bfloat16 and TF32: Ampere.
 _AMPERE = [8, 0]
 
-_HIDE_GPUS = "train on the CPU meanwhile, with CUDA_VISIBLE_DEVICES=-1"
+# The products that doctor_probes computes on each device, with the advice for a
+# failure.
+_PRODUCTS = {
+  "float32": "train on another device; CUDA_VISIBLE_DEVICES=-1 hides GPUs",
+  "XLA": "set --nouse_xla",
+  "bfloat16": "set --precision=float32",
+}
 
 
 def main() -> None:
@@ -47,14 +54,25 @@ def main() -> None:
 def _rows() -> Iterator[doctor_rows.Row]:
   """Yields the rows of all checks."""
   yield doctor_rows.ok(doctor_packages.PACKAGE, bert_tf.__version__)
-  driver = doctor_machine.find_driver()
-  yield from doctor_machine.rows(driver, doctor_packages.python_versions())
+  yield doctor_machine.memory_row()
+  yield doctor_machine.disk_row()
+  driver = doctor_machine.driver_row()
+  yield driver
+  if importlib.util.find_spec("packaging") is None:  # TensorFlow needs it.
+    yield doctor_rows.error(
+      "packaging", "not installed", "pip install packaging"
+    )
+    return
+  yield doctor_packages.python_row()
   yield _backend_row()
   results = doctor_probes.run("tensorflow")
-  yield from _tensorflow_rows(results)
+  for name in ("tensorflow", "keras"):
+    needed = doctor_packages.find_requirement(name)
+    yield doctor_packages.package_row(needed, results)
   yield from doctor_packages.dependency_rows(("tensorflow", "keras"))
   if "devices" in results.values:
-    yield from _device_rows(driver, results)
+    has_driver = driver != doctor_machine.NO_DRIVER
+    yield from _device_rows(has_driver, results)
   with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
     yield from pool.map(doctor_packages.extra_row, doctor_packages.extras())
 
@@ -71,51 +89,28 @@ def _backend_row() -> doctor_rows.Row:
   return doctor_rows.ok("Keras backend", name)
 
 
-def _tensorflow_rows(
-  results: doctor_probes.Results,
-) -> Iterator[doctor_rows.Row]:
-  """Yields the rows of TensorFlow and Keras."""
-  for name in ("tensorflow", "keras"):
-    needed = doctor_packages.find_requirement(name)
-    if name in results.values:
-      yield doctor_packages.version_row(needed)
-    elif name == "keras" and "tensorflow" not in results.values:
-      yield doctor_rows.error(name, "not imported, since TensorFlow is broken")
-    else:
-      fault = results.faults.get(name, results.faults.get("", ""))
-      mend = needed.install_command
-      if "SIGILL" in fault:
-        fault += ", an instruction such as AVX that the processor lacks"
-        mend = "use another machine, or build TensorFlow from source"
-      yield doctor_rows.error(name, fault, mend)
-
-
 def _device_rows(
-  driver: doctor_machine.Driver | None, results: doctor_probes.Results
+  has_driver: bool, results: doctor_probes.Results
 ) -> Iterator[doctor_rows.Row]:
   """Yields the rows of CUDA, of each device and of TF32."""
   build = results.values.get("build", {})
   devices = results.values["devices"]
-  has_gpu = any(name.startswith("GPU") for name in devices)
-  libraries = results.values.get("libraries", [])
-  yield doctor_rows.ok("CUDA", _describe_cuda(build, libraries))
-  if driver and not has_gpu:
+  yield doctor_rows.ok("CUDA", _describe_cuda(build))
+  if has_driver and not any(name.startswith("GPU") for name in devices):
     text = "TensorFlow sees no GPU, though the machine has NVIDIA's driver"
     yield doctor_rows.warning("GPU", text, _find_hidden_gpu(build))
   for name, details in devices.items():
     yield _device_row(name, details, results)
-    yield from _kernel_rows(name, details, build)
+  text = "no device for it, so float32 is exact"
   if any(_is_ampere(details) for details in devices.values()):
     text = "training uses it only with --precision=tf32"
     if results.values.get("tf32"):
       text += "; predictions use it, TensorFlow's default"
-    yield doctor_rows.ok("TF32", text)
-  else:
-    yield doctor_rows.ok("TF32", "no device for it, so float32 is exact")
+  yield doctor_rows.ok("TF32", text)
 
 
-def _describe_cuda(build: Mapping[str, Any], libraries: Sequence[str]) -> str:
-  """Returns the versions of CUDA and cuDNN: needed, installed and loaded."""
+def _describe_cuda(build: Mapping[str, Any]) -> str:
+  """Returns the versions of CUDA and cuDNN: needed and installed."""
   if not build.get("is_cuda_build"):
     return "this TensorFlow is built without CUDA"
   text = (
@@ -124,8 +119,8 @@ def _describe_cuda(build: Mapping[str, Any], libraries: Sequence[str]) -> str:
   )
   for name in ("nvidia-cuda-runtime-cu12", "nvidia-cudnn-cu12"):
     version = doctor_packages.Requirement(name).version
-    text += f", {name} {version}" if version else ""
-  return f"{text}; loaded: {', '.join(libraries) or 'none'}"
+    text += f"; {name} {version}" if version else ""
+  return text
 
 
 def _find_hidden_gpu(build: Mapping[str, Any]) -> str:
@@ -150,26 +145,31 @@ def _device_row(
   name: str, details: Mapping[str, Any], results: doctor_probes.Results
 ) -> doctor_rows.Row:
   """Returns the row of a device, with the results of its matrix products."""
-  capability = details.get("compute_capability")
+  capability = ".".join(map(str, details.get("compute_capability", ())))
   title = str(details.get("device_name", ""))
   if capability:
-    title += f", compute capability {'.'.join(map(str, capability))}"
-  checks = [f"{name} {kind}" for kind in ("float32", "bfloat16", "XLA")]
-  works = [c.split()[1] for c in checks if c in results.values]
+    title += f", compute capability {capability}"
+  works = [k for k in _PRODUCTS if f"{name} {k}" in results.values]
   text = f"{title}: " if title else ""
   text += f"products work in {', '.join(works)}" if works else "no product"
-  faults = {c.split()[1]: results.faults.get(c) for c in checks}
-  for kind, mend in (
-    ("float32", _HIDE_GPUS if name.startswith("GPU") else ""),
-    ("XLA", "set --nouse_xla"),
-    ("bfloat16", "set --precision=float32"),
-  ):
-    if faults[kind]:
+  for kind, mend in _PRODUCTS.items():
+    if fault := results.faults.get(f"{name} {kind}"):
       row = doctor_rows.error if kind == "float32" else doctor_rows.warning
-      return row(name, f"{text}; {kind} fails: {faults[kind]}", mend)
+      return row(name, f"{text}; {kind} fails: {fault}", mend)
   if not works:
     return doctor_rows.warning(name, "not checked after a crash")
+  newest = _newest_capability(results.values.get("build", {}))
+  if capability and newest and float(capability) > newest:
+    text += f"; newer than TensorFlow's kernels, {newest}; may fail (Blackwell)"
+    mend = 'read "Cards and versions" in docs/gpu.md'
+    return doctor_rows.warning(name, text, mend)
   return doctor_rows.ok(name, f"{text}; {_describe_bfloat16(name, details)}")
+
+
+def _newest_capability(build: Mapping[str, Any]) -> float:
+  """Returns the newest compute capability with kernels; 0 if not known."""
+  built = [c.split("_")[-1] for c in build.get("cuda_compute_capabilities", ())]
+  return max((int(c) / 10 for c in built if c.isdigit()), default=0)
 
 
 def _describe_bfloat16(name: str, details: Mapping[str, Any]) -> str:
@@ -183,22 +183,6 @@ def _describe_bfloat16(name: str, details: Mapping[str, Any]) -> str:
 
 def _is_ampere(details: Mapping[str, Any]) -> bool:
   return list(details.get("compute_capability") or ()) >= _AMPERE
-
-
-def _kernel_rows(
-  name: str, details: Mapping[str, Any], build: Mapping[str, Any]
-) -> Iterator[doctor_rows.Row]:
-  """Yields a warning if a GPU is newer than TensorFlow's kernels."""
-  capability = details.get("compute_capability")
-  built = [c.split("_")[-1] for c in build.get("cuda_compute_capabilities", ())]
-  newest = max((int(c) for c in built if c.isdigit()), default=0)
-  if capability and newest and 10 * capability[0] + capability[1] > newest:
-    yield doctor_rows.warning(
-      name,
-      f"newer than the kernels of this TensorFlow, {newest / 10}; reported to "
-      "fail on Blackwell",
-      'read "Cards and versions" in docs/gpu.md',
-    )
 
 
 def run() -> None:

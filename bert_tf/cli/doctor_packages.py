@@ -1,17 +1,17 @@
-"""Checks of `bert-tf doctor` of packages: dependencies and extras."""
+"""Checks of `bert-tf doctor` of packages: dependencies and extras.
 
-import re
+Functions that need `packaging` import it, since it may be missing.
+"""
+
+import platform
 from collections.abc import Iterator
 from importlib import metadata
 from typing import NamedTuple
 
-from bert_tf.cli import doctor_machine, doctor_probes, doctor_rows
+from bert_tf.cli import doctor_probes, doctor_rows
 from bert_tf.files import errors
 
 PACKAGE = "bert_tf"
-
-# Packages that some commands need and training does not.
-_OPTIONAL = ("tensorflow-text",)
 
 # Modules to import, by distribution, if the names differ. Model Garden 2.20
 # imports pkg_resources, which setuptools 81 drops.
@@ -26,9 +26,6 @@ _MODULES = {
   "tf-models-official": "official.nlp.modeling",
 }
 
-# Name, extras, bounds and marker of a requirement, as in pyproject.toml.
-_REQUIREMENT = re.compile(r"([\w.-]+)\s*(?:\[([^\]]*)\])?\s*([^;]*)(?:;(.*))?")
-
 
 class Requirement(NamedTuple):
   """A package that another package needs.
@@ -36,18 +33,15 @@ class Requirement(NamedTuple):
   Attributes:
     name: name of the distribution.
     bounds: allowed versions, such as ">=2.20,<2.22"; "" for any.
-    is_indirect: whether an extra of a dependency adds this package, as
-      tensorflow[and-cuda] adds CUDA. The package may have no module to import.
   """
 
   name: str
   bounds: str = ""
-  is_indirect: bool = False
 
   @property
   def module(self) -> str:
-    """The module to import; "" for an indirect requirement."""
-    if self.is_indirect:
+    """The module to import; "" for CUDA's libraries, which have none."""
+    if self.name.startswith("nvidia-"):
       return ""
     return _MODULES.get(self.name, self.name.replace("-", "_"))
 
@@ -70,17 +64,12 @@ class Requirement(NamedTuple):
     return f"pip install {repair}'{requirement}'"
 
 
-def python_versions() -> str:
-  """Returns bounds of the supported versions of Python; "" if not known."""
-  return "".join(_about("Requires-Python"))
-
-
 def extras() -> list[str]:
   """Returns the names of bert_tf's extras."""
-  return _about("Provides-Extra")
+  return _read_metadata("Provides-Extra")
 
 
-def _about(key: str) -> list[str]:
+def _read_metadata(key: str) -> list[str]:
   """Returns a field of bert_tf's metadata; [] if bert_tf is not installed."""
   try:
     return metadata.metadata(PACKAGE).get_all(key) or []
@@ -91,27 +80,26 @@ def _about(key: str) -> list[str]:
 def requirements(package: str, extra: str = "") -> Iterator[Requirement]:
   """Yields the requirements of a package, or those that an extra of it adds.
 
-  For tensorflow[and-cuda], also yields the requirements of and-cuda. Yields
-  nothing for a package that is not installed.
+  For tensorflow[and-cuda], also yields the requirements of and-cuda. Leaves out
+  requirements for another system or another version of Python. Yields nothing
+  for a package that is not installed.
   """
+  from packaging import requirements as parsing
+
   try:
     lines = metadata.requires(package) or []
   except metadata.PackageNotFoundError:
     return
-  for line in lines:
-    match = _REQUIREMENT.match(line)
-    assert match
-    name, extras, bounds, marker = (part or "" for part in match.groups())
-    marked = re.search(r"extra == ['\"]([\w.-]+)['\"]", marker)
-    if (marked[1] if marked else "") != extra:
+  for parsed in map(parsing.Requirement, lines):
+    marker = parsed.marker
+    if marker and not marker.evaluate({"extra": extra}):
       continue
-    names = tuple(filter(None, map(str.strip, extras.split(","))))
-    is_own = name.replace("-", "_") == PACKAGE
-    if not is_own:
-      yield Requirement(name, bounds.strip(" ()"))
-    for other in names:
-      for needed in requirements(name, other):
-        yield needed if is_own else needed._replace(is_indirect=True)
+    if extra and (not marker or marker.evaluate({"extra": ""})):
+      continue  # The package needs it without the extra.
+    if parsed.name.replace("-", "_") != PACKAGE:
+      yield Requirement(parsed.name, str(parsed.specifier))
+    for other in sorted(parsed.extras):
+      yield from requirements(parsed.name, other)
 
 
 def find_requirement(name: str) -> Requirement:
@@ -120,14 +108,54 @@ def find_requirement(name: str) -> Requirement:
   return known.get(name, Requirement(name))
 
 
-def version_row(needed: Requirement) -> doctor_rows.Row:
-  """Returns the row of a package that can be imported, with its version."""
-  version = needed.version or "imported"
-  if needed.version and not doctor_machine.is_within(version, needed.bounds):
-    text = f"{version} is not {needed.bounds}"
-    mend = f"pip install '{needed.name}{needed.bounds}'"
-    return doctor_rows.warning(needed.name, text, mend)
-  return doctor_rows.ok(needed.name, version)
+def python_row() -> doctor_rows.Row:
+  """Returns the row of Python."""
+  version = platform.python_version()
+  bounds = "".join(_read_metadata("Requires-Python"))
+  if not _is_within(version, bounds):
+    return doctor_rows.error(
+      "Python",
+      f"{version} is not {bounds}",
+      "make an environment with another version, python3.13 -m venv venv",
+    )
+  system = f"{platform.system()} {platform.machine()}"
+  return doctor_rows.ok("Python", f"{version} on {system}")
+
+
+def _is_within(version: str, bounds: str) -> bool:
+  from packaging import specifiers
+
+  return specifiers.SpecifierSet(bounds).contains(version, prereleases=True)
+
+
+def package_row(
+  package: Requirement, results: doctor_probes.Results
+) -> doctor_rows.Row:
+  """Returns the row of a package: its version or its fault.
+
+  Args:
+    package: the package.
+    results: results of a process that imported the package's module.
+  """
+  name, version, command = (
+    package.name,
+    package.version,
+    package.install_command,
+  )
+  if package.module and package.module not in results.values:
+    row = doctor_rows.error
+    if name == "tensorflow-text":  # Training does not need it.
+      row = doctor_rows.warning if version else doctor_rows.missing
+    if not version:
+      return row(name, "not installed", command)
+    fault = results.faults.get(package.module, results.faults.get(""))
+    if fault and "SIGILL" in fault:
+      command = "use a processor with AVX, or build TensorFlow from source"
+    return row(name, fault or "not imported after a fault before it", command)
+  if version and not _is_within(version, package.bounds):
+    text = f"{version} is not {package.bounds}"
+    return doctor_rows.warning(name, text, command)
+  return doctor_rows.ok(name, version or "imported")
 
 
 def dependency_rows(skipped: tuple[str, ...]) -> Iterator[doctor_rows.Row]:
@@ -135,58 +163,33 @@ def dependency_rows(skipped: tuple[str, ...]) -> Iterator[doctor_rows.Row]:
 
   Yields a row for each package with a fault, then one for all others.
   """
-  needed = {
-    package.module: package
-    for package in requirements(PACKAGE)
-    if package.name not in skipped
-  }
+  needed = [p for p in requirements(PACKAGE) if p.name not in skipped]
   if not needed:
     text = "not installed, so its dependencies and extras are not known"
     yield doctor_rows.warning(PACKAGE, text, "pip install .")
     return
-  results = doctor_probes.run("import", *needed)
+  results = doctor_probes.run("import", *(p.module for p in needed))
   working = []
-  for package in needed.values():
-    fault = _find_fault(package, results)
-    if fault:
-      status = doctor_rows.ERROR
-      if package.name in _OPTIONAL:
-        is_there = package.version is not None
-        status = doctor_rows.WARNING if is_there else doctor_rows.MISSING
-      command = package.install_command
-      yield doctor_rows.Row(status, package.name, fault, command)
-      continue
-    version = version_row(package)
-    if version.status == doctor_rows.OK:
-      working.append(f"{package.name} {version.text}")
+  for row in [package_row(package, results) for package in needed]:
+    if row.status == doctor_rows.OK:
+      working.append(f"{row.name} {row.text}")
     else:
-      yield version
+      yield row
   yield doctor_rows.ok("other packages", ", ".join(working) or "none")
 
 
 def extra_row(extra: str) -> doctor_rows.Row:
   """Imports the packages of an extra in a process; returns the extra's row."""
   needed = list(requirements(PACKAGE, extra))
-  command = errors.format_install_command(extra)
   missing = [package.name for package in needed if package.version is None]
   if missing:
+    command = errors.format_install_command(extra)
     return doctor_rows.missing(extra, errors.join_names(missing, 5), command)
-  modules = [package.module for package in needed if package.module]
-  results = doctor_probes.run("import", *modules)
-  for package in needed:
-    fault = package.module and _find_fault(package, results)
-    if fault:
-      text = f"{package.name} is broken: {fault}"
-      return doctor_rows.warning(extra, text, package.install_command)
-  names = [f"{package.name} {package.version}" for package in needed]
+  results = doctor_probes.run("import", *(p.module for p in needed if p.module))
+  rows = [package_row(package, results) for package in needed]
+  for row in rows:
+    if row.status != doctor_rows.OK:
+      text = f"{row.name} is broken: {row.text}"
+      return doctor_rows.warning(extra, text, row.mend)
+  names = [f"{row.name} {row.text}" for row in rows]
   return doctor_rows.ok(extra, errors.join_names(names, 5))
-
-
-def _find_fault(package: Requirement, results: doctor_probes.Results) -> str:
-  """Returns why a package cannot be imported; "" if it can."""
-  if package.module in results.values:
-    return ""
-  if package.version is None:
-    return "not installed"
-  # A package before this one may have crashed the process.
-  return results.faults.get(package.module, "not imported after a crash")

@@ -46,8 +46,7 @@ class Results(NamedTuple):
 def run(*arguments: str) -> Results:
   """Runs this module in a new process; returns the results of its checks.
 
-  Args:
-    *arguments: command-line arguments, as at the top of this module.
+  `arguments` are those at the top of this module.
   """
   environment = {
     **os.environ,
@@ -135,43 +134,27 @@ def _write(values: dict[str, Any]) -> None:
 
 def _check_tensorflow() -> None:
   """Checks TensorFlow, Keras and matrix products on each device."""
-  if not _check("tensorflow", _tensorflow_version):
+  if not _check("tensorflow", functools.partial(_import, "tensorflow")):
     return
   import tensorflow as tf
 
-  _check("keras", _keras_version)
+  _check("keras", _import_keras)
   _check("build", lambda: dict(tf.sysconfig.get_build_info()))
   _check("tf32", tf.config.experimental.tensor_float_32_execution_enabled)
   if not _check("devices", _devices):
     return
   for device in tf.config.list_logical_devices():
     name = device.name.removeprefix("/device:")
-    for dtype, is_compiled in (
-      ("float32", False),
-      ("bfloat16", False),
-      ("float32", True),
-    ):
-      _check(
-        f"{name} {'XLA' if is_compiled else dtype}",
-        functools.partial(_multiply, device.name, dtype, is_compiled),
-      )
-  _check("libraries", _loaded_libraries)
+    for kind in ("float32", "bfloat16", "XLA"):
+      _check(f"{name} {kind}", functools.partial(_multiply, device.name, kind))
 
 
-def _tensorflow_version() -> str:
-  import tensorflow as tf
-
-  return tf.__version__
-
-
-def _keras_version() -> str:
-  """Imports Keras as commands do; returns its version."""
+def _import_keras() -> None:
+  """Imports Keras as commands do."""
   from bert_tf.cli import command
 
   command.hide_packages_from_keras()
-  import keras
-
-  return keras.__version__
+  _import("keras")
 
 
 def _devices() -> dict[str, dict[str, Any]]:
@@ -192,32 +175,20 @@ def _devices() -> dict[str, dict[str, Any]]:
   return devices
 
 
-def _multiply(device: str, dtype: str, is_compiled: bool) -> None:
-  """Multiplies two matrices of ones; raises ValueError for a wrong product."""
+def _multiply(device: str, kind: str) -> None:
+  """Multiplies two matrices of ones; raises ValueError for a wrong product.
+
+  `kind` is the dtype, or XLA to compile the product in float32.
+  """
   import tensorflow as tf
 
-  def multiply(matrix: tf.Tensor) -> tf.Tensor:
-    return tf.matmul(matrix, matrix)
-
+  is_compiled = kind == "XLA"
+  multiply = tf.function(tf.matmul, jit_compile=is_compiled)
   with tf.device(device):
-    matrix = tf.ones([_SIZE, _SIZE], dtype)
-    if is_compiled:
-      multiply = tf.function(multiply, jit_compile=True, autograph=False)
-    values = tf.cast(multiply(matrix), tf.float32).numpy()
+    ones = tf.ones([_SIZE, _SIZE], "float32" if is_compiled else kind)
+    values = tf.cast(multiply(ones, ones), tf.float32).numpy()
   if not (values == _SIZE).all():
     raise ValueError(f"a product is {values.flat[0]}, not {_SIZE}")
-
-
-def _loaded_libraries() -> list[str]:
-  """Returns the libraries of CUDA and cuDNN that this process has loaded."""
-  try:
-    with open("/proc/self/maps") as maps:
-      names = {line.split("/")[-1].strip() for line in maps}
-  except OSError:  # Not Linux.
-    return []
-  return sorted(
-    name for name in names if name.startswith(("libcudart.", "libcudnn."))
-  )
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Rows of the report of `bert-tf doctor`."""
 
+import functools
 from typing import NamedTuple
 
 OK, MISSING, WARNING, ERROR = "ok", "missing", "warning", "error"
@@ -12,8 +13,8 @@ class Row(NamedTuple):
     status: OK; MISSING for a package that only some commands need; WARNING;
       ERROR if training cannot work.
     name: the thing that was checked.
-    text: what was found.
-    mend: what to do, with a command if there is one.
+    text: the result of the check.
+    mend: advice, with a command if there is one.
   """
 
   status: str
@@ -26,21 +27,7 @@ class Row(NamedTuple):
     return f"{self.status:9}{self.name:17}{self.text}{mend}"
 
 
-def ok(name: str, text: str) -> Row:
-  """Returns the row of a check that passed."""
-  return Row(OK, name, text)
-
-
-def missing(name: str, text: str, mend: str) -> Row:
-  """Returns the row of an extra that is not installed."""
-  return Row(MISSING, name, text, mend)
-
-
-def warning(name: str, text: str, mend: str = "") -> Row:
-  """Returns the row of a fault that does not prevent training."""
-  return Row(WARNING, name, text, mend)
-
-
-def error(name: str, text: str, mend: str = "") -> Row:
-  """Returns the row of a fault that prevents training."""
-  return Row(ERROR, name, text, mend)
+ok = functools.partial(Row, OK)
+missing = functools.partial(Row, MISSING)
+warning = functools.partial(Row, WARNING)
+error = functools.partial(Row, ERROR)
