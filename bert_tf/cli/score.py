@@ -8,7 +8,7 @@ word pieces, each masked in turn.
 
 import dataclasses
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from bert_tf import settings
@@ -60,13 +60,16 @@ def main() -> None:
     scorer = sentence_scorer.SentenceScorer(config.scoring)
     rows = _score_pairs(scorer, config.pairs_file, pairs)
   else:
-    texts = list(config.text)
+    texts = dict(enumerate(config.text))
+    name_text: Callable[[int], str] = "row {}".format
     if config.input_file:
-      lines = text_lines.read_lines(config.input_file)
-      texts += filter(str.strip, lines)
+      lines = enumerate(text_lines.read_lines(config.input_file), 1)
+      texts = {number: line for number, line in lines if line.strip()}
+      name_text = _name_lines(config.input_file, texts)
       if not texts:
         raise ValueError(f"{config.input_file} has no text.")
-    rows = _score_texts(sentence_scorer.SentenceScorer(config.scoring), texts)
+    scorer = sentence_scorer.SentenceScorer(config.scoring)
+    rows = _score_texts(scorer, list(texts.values()), name_text)
   if config.output_file:
     with atomic.file(config.output_file) as unfinished:
       with open(unfinished, "w", encoding="utf-8") as writer:
@@ -77,14 +80,22 @@ def main() -> None:
     pass
 
 
+def _name_lines(path: str, lines: Iterable[int]) -> Callable[[int], str]:
+  """Returns a function that names the i-th of some lines of a file."""
+  numbers = list(lines)
+  return lambda i: f"{path}:{numbers[i]}"
+
+
 def _score_texts(
-  scorer: "sentence_scorer.SentenceScorer", texts: Sequence[str]
+  scorer: "sentence_scorer.SentenceScorer",
+  texts: Sequence[str],
+  name_text: Callable[[int], str],
 ) -> Iterator[dict]:
   """Prints the score of each text and a summary; yields an object per text."""
   from bert_tf.inference import sentence_scorer
 
   scores = []
-  for text, score in zip(texts, scorer.score(texts)):
+  for text, score in zip(texts, scorer.score(texts, name_text)):
     print(f"{score.score:.4f}  {text}")
     yield {"text": text, **_json_object(score)}
     scores.append(score)
@@ -99,13 +110,15 @@ def _score_texts(
 def _score_pairs(
   scorer: "sentence_scorer.SentenceScorer",
   files: Sequence[str],
-  pairs_by_file: Sequence[Sequence[tuple[str, str]]],
+  pairs_by_file: Sequence[Mapping[int, tuple[str, str]]],
 ) -> Iterator[dict]:
   """Prints the accuracy on each file and on all; yields an object per pair."""
   num_correct = 0
   for path, pairs in zip(files, pairs_by_file):
     num_correct_here = 0
-    for pair, score in zip(pairs, scorer.score_pairs(pairs)):
+    name_pair = _name_lines(path, pairs)
+    scores = scorer.score_pairs(pairs.values(), name_pair)
+    for pair, score in zip(pairs.values(), scores):
       num_correct_here += score.is_correct
       yield {
         "file": path,

@@ -118,38 +118,54 @@ class SentenceScorer:
     scores = list(self.score(texts))
     return scores[0] if is_single else scores
 
-  def score(self, texts: Iterable[str]) -> Iterator[SentenceScore]:
+  def score(
+    self,
+    texts: Iterable[str],
+    name_text: Callable[[int], str] = "row {}".format,
+  ) -> Iterator[SentenceScore]:
     """Yields the score of each text, in order.
 
     Reads up to 1,024 texts ahead, to put texts of similar length into a batch.
+
+    Args:
+      texts: the texts.
+      name_text: returns the name of a text in errors, from its index.
 
     Raises:
       ValueError: as `predict`.
     """
     remaining = enumerate(texts)
     while numbered := list(itertools.islice(remaining, _SORTED_TEXTS)):
-      pieces = [self._tokenize(index, text) for index, text in numbered]
+      pieces = [self._tokenize(name_text(i), text) for i, text in numbered]
       for tokens, log_probs in zip(pieces, self._log_probs(pieces)):
         yield SentenceScore(tuple(tokens), log_probs)
 
   def score_pairs(
-    self, pairs: Iterable[tuple[str, str]]
+    self,
+    pairs: Iterable[tuple[str, str]],
+    name_pair: Callable[[int], str] = "row {}".format,
   ) -> Iterator[PairScore]:
-    """Yields the scores of each pair (good, bad) of sentences, in order."""
-    scores = self.score(itertools.chain.from_iterable(pairs))
+    """Yields the scores of each pair (good, bad) of sentences, in order.
+
+    `name_pair` returns the name of a pair in errors, from its index.
+    """
+    scores = self.score(
+      itertools.chain.from_iterable(pairs),
+      lambda i: f"{name_pair(i // 2)}, {(GOOD, BAD)[i % 2]},",
+    )
     return (PairScore(good, next(scores)) for good in scores)
 
   def fits(self, text: str) -> bool:
     """Returns whether a text has 1 to `max_tokens` word pieces."""
     return 0 < len(self._tokenizer.tokenize(text)) <= self.max_tokens
 
-  def _tokenize(self, index: int, text: Any) -> list[str]:
+  def _tokenize(self, name: str, text: Any) -> list[str]:
     """Returns the word pieces of a text; ValueError if it cannot be scored."""
-    inputs_lib.check_texts(f"row {index}", text)
+    inputs_lib.check_texts(name, text)
     tokens = self._tokenizer.tokenize(text)
     if not 0 < len(tokens) <= self.max_tokens:
       raise ValueError(
-        f"row {index} has {len(tokens)} word pieces; the model scores texts of "
+        f"{name} has {len(tokens)} word pieces; the model scores texts of "
         f"1 to {self.max_tokens}: {text[:40]!r}."
       )
     return tokens
@@ -268,8 +284,8 @@ def pseudo_perplexity(scores: Iterable[SentenceScore]) -> float:
   return math.exp(-sums[0] / sums[1]) if sums[1] else math.nan
 
 
-def read_pairs(path: str) -> list[tuple[str, str]]:
-  """Returns the minimal pairs (good, bad) of a file.
+def read_pairs(path: str) -> dict[int, tuple[str, str]]:
+  """Returns the minimal pairs (good, bad) of a file by line number, from 1.
 
   A .tsv file has the columns `sentence_good` and `sentence_bad`. Any other file
   has JSON objects with these keys, one per line, as in BLiMP.
@@ -281,8 +297,11 @@ def read_pairs(path: str) -> list[tuple[str, str]]:
   table = tables.Table(path, file_format, (GOOD, BAD), "minimal pairs")
   pairs = tables.read(
     table,
-    lambda _, row: (tables.get_text(row, GOOD), tables.get_text(row, BAD)),
+    lambda line, row: (
+      line,
+      (tables.get_text(row, GOOD), tables.get_text(row, BAD)),
+    ),
   )
   if not pairs:
     raise ValueError(f"{path} has no minimal pairs.")
-  return pairs
+  return dict(pairs)
