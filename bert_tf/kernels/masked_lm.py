@@ -94,7 +94,8 @@ def sums(
   """Returns the weighted sums of losses and of hits, float32 [2].
 
   The sum of losses has a gradient for `hidden`, `table` and `bias`. A hit is a
-  label with the largest logit. If 16-bit logits tie, the first of them counts.
+  label with the largest logit. The first of equal logits counts, except in
+  training with float32, where ties are rare.
 
   Args:
     hidden: float [rows, D].
@@ -112,9 +113,8 @@ def sums(
   ) -> tuple[Tensor, Callable[..., tuple[Tensor, ...]]]:
     batch = _Batch(hidden, table, bias, ids, weights)
     is_one_block = ids.shape[0] is not None and ids.shape[0] <= _BLOCK_ROWS
-    totals, gradients = (
-      _sum_one_block(batch) if is_one_block else _sum_blocks(batch, training)
-    )
+    sum_rows = _sum_one_block if is_one_block else _sum_blocks
+    totals, gradients = sum_rows(batch, training)
 
     def backward(d_sums: Tensor) -> tuple[Tensor, ...]:
       # Only the sum of losses is differentiated, so its factor is one number.
@@ -127,14 +127,14 @@ def sums(
 
 
 def _sum_one_block(
-  batch: _Batch,
+  batch: _Batch, training: bool
 ) -> tuple[Tensor, Callable[[Tensor], _Gradients]]:
   """Returns the sums, and a function that returns the gradients.
 
   The function's argument is the gradient of the training loss for the sum of
   losses, float32 [].
   """
-  totals, softmax = _sum_block(batch)
+  totals, softmax = _sum_block(batch, training)
   return totals, lambda factor: _block_gradients(batch.scaled(factor), softmax)
 
 
@@ -175,7 +175,7 @@ def _loop_over_blocks(
       ids=ops.take(batch.ids, rows),
       weights=ops.slice(weights, [start], [size]),
     )
-    block_totals, softmax = clusters.in_loop(_sum_block)(block)
+    block_totals, softmax = clusters.in_loop(_sum_block)(block, with_gradients)
     if with_gradients:
       d_hidden, d_table, d_bias = gradients
       d_block = clusters.in_loop(_block_gradients)(block, softmax)
@@ -199,7 +199,7 @@ def _loop_over_blocks(
   return values[1], tuple(values[2:])
 
 
-def _sum_block(batch: _Batch) -> tuple[Tensor, _Softmax]:
+def _sum_block(batch: _Batch, training: bool) -> tuple[Tensor, _Softmax]:
   """Returns the sums over all rows of a block, and the block's softmax."""
   dtype = batch.hidden.dtype
   table = ops.cast(batch.table, dtype)
@@ -215,7 +215,7 @@ def _sum_block(batch: _Batch) -> tuple[Tensor, _Softmax]:
   totals = ops.sum(powers, axis=0)
   losses = ops.log(totals) + (largest - label_logits)
   hits = ops.equal(label_logits, largest)
-  if dtype != "float32":  # 16-bit logits tie often: the first one counts.
+  if dtype != "float32" or not training:  # 16-bit logits tie often.
     before = _largest_before_labels(values, batch.ids)
     hits = ops.logical_and(hits, before < largest)
   losses_and_hits = ops.stack([losses, ops.cast(hits, "float32")], axis=-1)
@@ -264,5 +264,5 @@ def _largest_before_labels(values: Tensor, ids: Tensor) -> Tensor:
     values: float32 [V, rows].
     ids: int [rows]. The labels.
   """
-  numbers = ops.arange(values.shape[0], dtype=ids.dtype)[:, None]
+  numbers = ops.arange(ops.shape(values)[0], dtype=ids.dtype)[:, None]
   return ops.max(ops.where(numbers < ids, values, -float("inf")), axis=0)

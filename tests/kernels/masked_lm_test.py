@@ -81,13 +81,15 @@ def test_gradients_in_16_bits_are_near_those_in_float32(dtype):
     assert error < 2e-2 * np.abs(of_plain).max()
 
 
-@short_products.needed
+@pytest.mark.parametrize("dtype", ["float32", short_products.BFLOAT16])
 @pytest.mark.parametrize("jit_compile", [False, True])
-def test_the_first_of_equal_largest_logits_is_the_prediction(jit_compile):
+def test_the_first_of_equal_largest_logits_is_the_prediction(
+  jit_compile, dtype
+):
   _, table, bias, _, weights = arguments(4, all_weights)
   bias = tf.zeros_like(bias)
   # The logits of the last row are of one sign, and their table ends with zeros.
-  hidden = tf.cast(tf.one_hot([0, 0, 0, 1], D), tf.bfloat16)
+  hidden = tf.cast(tf.one_hot([0, 0, 0, 1], D), dtype)
   table = tf.concat([tf.zeros([V, 1]), -abs(table[:, 1:])], 1)
   table = table * tf.cast(tf.range(V) < V - 3, tf.float32)[:, None]
   run = tf.function(masked_lm.sums, jit_compile=jit_compile)
