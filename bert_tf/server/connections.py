@@ -22,7 +22,9 @@ _LINES_PER_SECOND = 5
 # Maximum refused connections that wait for the client to read the answer.
 _MAX_REFUSED = 64
 # Connections beyond the limit that may still probe the server. Without them, a
-# flood of connections would make Kubernetes restart a healthy server.
+# flood of connections would make Kubernetes restart a healthy server. One more
+# replaces the oldest, since a probe sends its request at once and idle
+# connections would hold all places.
 _MAX_PROBES = 8
 # Seconds after which the server closes a connection beyond the limit.
 _REFUSAL_TIMEOUT_S = 2.0
@@ -75,7 +77,7 @@ _Log.addFilter(_ShortLines())
 class Connection(web.RequestHandler):
   """A connection; beyond the limit it is answered with 503 and closed.
 
-  The first _MAX_PROBES connections beyond the limit get an answer to a probe
+  The last _MAX_PROBES connections beyond the limit get an answer to a probe
   before they are closed.
 
   Bodies are never decompressed, because a small body could expand to gigabytes
@@ -85,17 +87,21 @@ class Connection(web.RequestHandler):
     server: the server, which knows all connections.
     access_log: called for each answer.
     max_connections: maximum number of open connections.
+    probes: connections beyond the limit, oldest first, which may only probe.
     refused: refused connections that are still open.
     **arguments: arguments of aiohttp's RequestHandler.
   """
 
-  __slots__ = ("_is_probe", "_max_connections", "_refused", "_server")
+  __slots__ = (
+    *("_is_probe", "_max_connections", "_probes", "_refused", "_server"),
+  )
 
   def __init__(
     self,
     server: web.Server,
     access_log: abc.AbstractAccessLogger,
     max_connections: int,
+    probes: list["Connection"],
     refused: set[asyncio.Protocol],
     **arguments: Any,
   ) -> None:
@@ -110,25 +116,40 @@ class Connection(web.RequestHandler):
     )
     self._server = server
     self._max_connections = max_connections
+    self._probes = probes
     self._refused = refused
     self._is_probe = False
 
   def connection_made(self, transport: Any) -> None:
-    """Accepts the connection, or refuses it if too many are open."""
-    num_beyond = len(self._server.connections) - self._max_connections
-    if num_beyond < _MAX_PROBES:
-      self._is_probe = num_beyond >= 0
-      super().connection_made(transport)
-      if self._is_probe:
-        loop = asyncio.get_running_loop()
-        loop.call_later(_REFUSAL_TIMEOUT_S, transport.close)
+    """Accepts the connection; if too many are open, only for a probe."""
+    num_others = len(self._server.connections) - len(self._probes)
+    super().connection_made(transport)
+    self._is_probe = num_others >= self._max_connections
+    if not self._is_probe:
       return
+    loop = asyncio.get_running_loop()
+    loop.call_later(_REFUSAL_TIMEOUT_S, transport.close)
+    self._probes.append(self)
+    if len(self._probes) > _MAX_PROBES:
+      self._probes[0].refuse()
+
+  def refuse(self) -> None:
+    """Ends the connection with 503, to make room for another probe."""
     _Log.warning(
       "%d connections are open; refused another", self._max_connections
     )
-    protocol = _Refused(self._max_connections, self._refused)
-    transport.set_protocol(protocol)
-    protocol.connection_made(transport)
+    transport, self.transport = self.transport, None
+    self.connection_lost(None)
+    if transport and not transport.is_closing():
+      protocol = _Refused(self._max_connections, self._refused)
+      transport.set_protocol(protocol)
+      protocol.connection_made(transport)
+
+  def connection_lost(self, exc: BaseException | None) -> None:
+    """Forgets the connection."""
+    if self in self._probes:
+      self._probes.remove(self)
+    super().connection_lost(exc)
 
   def refusal(self, path: str) -> str | None:
     """Returns why a request is refused, or None if it is accepted."""

@@ -168,8 +168,22 @@ def test_idle_connections_beyond_the_limit_are_closed():
   ):
     opened = [stack.enter_context(connected(running.url)) for _ in range(20)]
     answers = [received(connection)[:13] for connection in opened]
-    assert answers == [b""] * 8 + [b"HTTP/1.1 503 "] * 12
+    assert answers == [b"HTTP/1.1 503 "] * 12 + [b""] * 8
     assert serving_client.ask(running.url, "/healthz")[0] == 200
+
+
+def test_idle_connections_beyond_the_limit_do_not_block_probes():
+  with (
+    serving_client.running(
+      fake_model.FakeModel(), max_connections=1
+    ) as running,
+    connected(running.url),
+    contextlib.ExitStack() as stack,
+  ):
+    for _ in range(4):
+      for _ in range(10):
+        stack.enter_context(connected(running.url))
+      assert serving_client.ask(running.url, "/healthz")[0] == 200
 
 
 def test_descriptors_are_left_for_files(monkeypatch):
