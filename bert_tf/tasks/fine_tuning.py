@@ -286,6 +286,7 @@ class _Work(Generic[base.Example, base.Data]):
       batch_setting,
       config.max_seq_length,
       self.task.sequences_per_input(split),
+      self.task.starts_from_checkpoint,
     )
     return step_errors.explained(config, self.setup.bert_config, work)
 

@@ -28,11 +28,14 @@ class Work:
     max_seq_length: length of the longest sequence, in word pieces.
     sequences_per_input: sequences that the model computes per input, such as
       the number of choices.
+    has_encoder: whether the model contains BERT, not only a head on stored
+      features.
   """
 
   batch_setting: str
   max_seq_length: int
   sequences_per_input: int = 1
+  has_encoder: bool = True
 
   @property
   def is_training(self) -> bool:
@@ -92,14 +95,21 @@ def _out_of_memory(
   error: Exception,
 ) -> errors.OutOfMemoryError:
   batch_size = settings.values(config)[work.batch_setting]
-  num_bytes = _estimate(config, bert_config, work, batch_size)
   reason = errors.reason(error).rstrip(".") or type(error).__name__
+  message = (
+    f"out of memory ({reason}): a batch of `{work.batch_setting}={batch_size}`"
+  )
+  if work.has_encoder:
+    num_bytes = _estimate(config, bert_config, work, batch_size)
+    message += (
+      f" with {work.max_seq_length} word pieces takes about "
+      f"{num_bytes / 2**20:,.0f} MiB of a device by the estimate of bert-tf "
+      "inspect"
+    )
+  else:
+    message += " is too large"
   return errors.OutOfMemoryError(
-    f"out of memory ({reason}): a batch of `{work.batch_setting}={batch_size}` "
-    f"with {work.max_seq_length} word pieces takes about "
-    f"{num_bytes / 2**20:,.0f} MiB of a device by the estimate of bert-tf "
-    "inspect.",
-    _remedies(config, work, batch_size),
+    f"{message}.", _remedies(config, work, batch_size)
   )
 
 
@@ -138,15 +148,16 @@ def _remedies(config: Config, work: Work, batch_size: int) -> list[str]:
     replicas = tf.distribute.get_strategy().num_replicas_in_sync
     if batch_size % (num_parts * replicas) == 0:
       remedies.append(f"`gradient_accumulation_steps={num_parts}`")
-    if not train.recompute:
+    if work.has_encoder and not train.recompute:
       remedies.append("`recompute`")
     if train.precision in ("float32", "tf32"):
       remedies.append("`precision=bfloat16`")
-    if _has_setting(train, "lora_rank") and not train.lora_rank:
+    has_lora = work.has_encoder and _has_setting(train, "lora_rank")
+    if has_lora and not train.lora_rank:
       remedies.append("`lora_rank=8`")
   remedies.append(f"a lower `{work.batch_setting}`")
   # In pre-training, the records determine the sequence length.
-  if isinstance(config, config_lib.FineTuningConfig):
+  if work.has_encoder and isinstance(config, config_lib.FineTuningConfig):
     remedies.append("a lower `max_seq_length`")
   return remedies
 

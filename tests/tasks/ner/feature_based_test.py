@@ -1,18 +1,21 @@
 """NER on the vectors of a frozen BERT: layers, records, BiLSTM, a run."""
 
 import pathlib
+import re
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from bert_tf import checkpoints, modeling
+from bert_tf.files import errors
 from bert_tf.tasks.ner import bilstm as ner_bilstm
 from bert_tf.tasks.ner import config as ner_config
 from bert_tf.tasks.ner import examples as ner_data
 from bert_tf.tasks.ner import feature_based as ner_vectors
 from bert_tf.tasks.ner import task as ner
 from bert_tf.training import curves
+from bert_tf.training import step as training_step
 from tests.support import ner_files, runs
 
 TINY = pathlib.Path(__file__).resolve().parents[2] / "golden" / "tiny"
@@ -221,6 +224,23 @@ def test_a_run_learns_from_features_computed_once(data, tmp_path, monkeypatch):
   for changes in ({"approach": "fine_tuning"}, {"feature_layers": "last"}):
     with pytest.raises(ValueError, match="another task's run"):
       ner.run(make_config(data, tmp_path / "out", do_eval=True, **changes))
+
+
+def test_out_of_memory_names_only_settings_that_a_bilstm_accepts(
+  data, tmp_path, monkeypatch
+):
+  def fail(*unused):
+    raise MemoryError("full")
+
+  monkeypatch.setattr(training_step.TrainingStep, "run", fail)
+  with pytest.raises(errors.OutOfMemoryError) as caught:
+    ner.run(make_config(data, tmp_path / "out", do_train=True))
+  message = str(caught.value)
+  assert "a lower `train_batch_size`" in message and "full" in message
+  named = set(re.findall(r"`(\w+)", message))
+  assert named <= {
+    *("train_batch_size", "gradient_accumulation_steps", "precision"),
+  }
 
 
 def test_features_need_a_checkpoint(data, tmp_path):
