@@ -32,6 +32,8 @@ PATH = "/v1/models/model:predict"
 # Tolerance of probabilities, since larger batches sum in another order.
 _TOLERANCE = 1e-4
 _TIMEOUT_S = 300
+# Maximum seconds until a server is ready.
+_MAX_START_S = 300
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,7 +82,8 @@ def serve(command: Sequence[str]) -> Iterator[tuple[str, int]]:
   The server prints its address, http://HOST:PORT, in its first line.
 
   Raises:
-    ValueError: if the server prints no address, or ends with an error.
+    ValueError: if the server prints no address, is not ready in time, or ends
+      with an error.
   """
   process = subprocess.Popen(
     command,
@@ -89,42 +92,61 @@ def serve(command: Sequence[str]) -> Iterator[tuple[str, int]]:
     text=True,
     env=steps.environment("bert_tf" in command),
   )
-  stdout, stderr = process.stdout, process.stderr
-  assert stdout and stderr
+  stderr = process.stderr
+  assert stderr
   with process:
     # A thread reads stderr, since a full pipe would block the server.
     errors: list[str] = []
     reader = threading.Thread(target=lambda: errors.extend(stderr))
     reader.start()
     try:
-      address = re.search(r"http://[^/\s]+", stdout.readline())
-      if not address:
-        process.wait(timeout=_TIMEOUT_S)
-        reader.join()
-        raise ValueError("".join(errors[-1:]).strip())
-      _wait_until_ready(address[0])
-      yield address[0], process.pid
+      address = _wait_until_ready(process)
+      if address:
+        yield address, process.pid
+      else:
+        process.kill()
     finally:
       process.terminate()
       process.wait(timeout=_TIMEOUT_S)
       reader.join()
+  reason = "".join(errors[-1:]).strip()
+  if not address:
+    raise ValueError(f"no server: {reason or 'no address was printed'}")
   if process.returncode:
-    reason = "".join(errors[-1:]).strip()
     raise ValueError(
       f"the server ended with status {process.returncode}: {reason}"
     )
 
 
-def _wait_until_ready(url: str) -> None:
-  """Waits while /readyz answers 503; other servers have no /readyz."""
-  while True:
-    try:
-      urllib.request.urlopen(f"{url}/readyz", timeout=_TIMEOUT_S).close()
-      return
-    except urllib.error.HTTPError as error:
-      if error.code != 503:
-        return
-    time.sleep(0.1)
+def _wait_until_ready(process: subprocess.Popen[str]) -> str | None:
+  """Returns the address of a server once /readyz does not answer 503.
+
+  Other servers have no /readyz. Returns None if the server prints another line,
+  or if it ends; kills it after _MAX_START_S.
+  """
+  assert process.stdout
+  # A silent server would block the reader.
+  timer = threading.Timer(_MAX_START_S, process.kill)
+  timer.start()
+  try:
+    address = re.search(r"http://[^/\s]+", process.stdout.readline())
+    while address and process.poll() is None:
+      with contextlib.suppress(OSError):
+        if _is_ready(address[0]):
+          return address[0]
+      time.sleep(0.1)
+    return None
+  finally:
+    timer.cancel()
+
+
+def _is_ready(url: str) -> bool:
+  """Returns whether /readyz does not answer 503."""
+  try:
+    urllib.request.urlopen(f"{url}/readyz", timeout=_TIMEOUT_S).close()
+  except urllib.error.HTTPError as error:
+    return error.code != 503
+  return True
 
 
 def is_same(answer: Any, expected: Any) -> bool:

@@ -10,7 +10,7 @@ from tests.support import checkout, tiny_models
 
 pytest.importorskip("aiohttp", reason="pip install 'bert_tf[serve]'")
 
-from research.benchmarks import open_loop  # noqa: E402
+from research.benchmarks import open_loop, serving_setup  # noqa: E402
 
 SECONDS = 12
 
@@ -44,6 +44,23 @@ def test_all_answers_under_load_are_right(tmp_path):
   for load in ("50%", "200%"):
     assert f"bert_tf {load}" in ended.stdout
   assert "not a SavedModel" in ended.stdout or "FastAPI" in ended.stdout
+
+
+@pytest.mark.parametrize("line", ["", "print('Hello', flush=True)"])
+def test_a_server_without_an_address_is_not_waited_for(monkeypatch, line):
+  if not line:  # A silent server.
+    monkeypatch.setattr(serving_setup, "_MAX_START_S", 0.5)
+  script = f"{line}\nimport time\ntime.sleep(3600)"
+  with pytest.raises(ValueError, match="no address"):
+    with serving_setup.serve([sys.executable, "-c", script]):
+      raise AssertionError("the server is not ready")
+
+
+def test_a_server_that_ends_says_why():
+  script = "import sys; sys.exit('no model')"
+  with pytest.raises(ValueError, match="no model"):
+    with serving_setup.serve([sys.executable, "-c", script]):
+      raise AssertionError("the server is not ready")
 
 
 # Stands in for aiohttp's response.
