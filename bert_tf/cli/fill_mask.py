@@ -9,6 +9,7 @@ import json
 from bert_tf import settings, tokenization
 from bert_tf.cli import command, config_flags, model_flags
 from bert_tf.files import text_lines
+from bert_tf.inference import config as inference_config
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -18,11 +19,8 @@ class FillMaskConfig:
   init_checkpoint: str
   bert_config_file: str | None
   vocab_file: str | None
-  do_lower_case: bool | None = settings.setting(
-    None,
-    "Whether to lower-case texts. Default: the value in run.json, otherwise "
-    "inferred from the vocabulary, otherwise True.",
-    fallback=True,
+  do_lower_case: bool | None = settings.saved_setting(
+    inference_config.ExtractionConfig, "do_lower_case"
   )
   text: tuple[str, ...] = settings.setting(
     (),

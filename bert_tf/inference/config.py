@@ -93,11 +93,8 @@ class ScoringConfig:
   init_checkpoint: str
   bert_config_file: str | None = None
   vocab_file: str | None = None
-  do_lower_case: bool | None = setting(
-    None,
-    "Whether to lower-case texts. Default: the value in run.json, otherwise "
-    "inferred from the vocabulary, otherwise True.",
-    fallback=True,
+  do_lower_case: bool | None = settings.saved_setting(
+    ExtractionConfig, "do_lower_case"
   )
   batch_tokens: int = setting(
     4096,

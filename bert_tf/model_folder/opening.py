@@ -229,11 +229,10 @@ def find(
       damaged or contradicts the run's files. The message lists the files and a
       remedy.
   """
-  path = cache.resolve_model(path)
   weights = find_weights(path)
   _check_is_original(weights)
   files = find_files_beside(weights, bert_config_file, vocab_file)
-  if run_info.get_folder(path) == path:
+  if weights != path or checkpoints.is_saved_model(path):  # A folder.
     _check_config(files)
     _check_vocab(files)
   # Beside the prefix of a checkpoint, the files are only defaults.

@@ -81,7 +81,6 @@ class Server:
       self._config,
       self._computation,
       self._bodies,
-      self._metrics,
     )
     names = ("localhost", "127.0.0.1", "::1", self._config.host)
     before = guard.Guard(

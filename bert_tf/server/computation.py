@@ -1,7 +1,7 @@
 """Computes parsed requests in batches and encodes the answers."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from absl import logging
@@ -95,10 +95,14 @@ class Computation:
       model, parsed.inputs, lengths, self._config
     )
     request[access_log.NUM_ROWS] = parsed.num_rows
-    counting = asyncio.create_task(self._count(model, parsed, num_windows))
+    labels = model.name, parsed.signature_name
+    sizes = parsed.num_rows, int(lengths.sum()), num_windows
+    counting = asyncio.create_task(
+      self.count(labels, model.piece_counts(parsed.inputs), *sizes)
+    )
     try:
       computed = await self.batcher.submit(
-        FunctionName(model.name, parsed.signature_name),
+        FunctionName(*labels),
         parsed.inputs,
         int(lengths.max()),
         self._can_share_batch(model, parsed),
@@ -142,26 +146,32 @@ class Computation:
       model.functions[name.signature], inputs, at_once, self._config, proceed
     )
 
-  async def _count(
-    self,
-    model: served.ServedModel,
-    parsed: rest_json.PredictRequest,
-    num_windows: int,
-  ) -> None:
+  async def count(
+    self, labels: tuple[str, str], lengths: Iterator[list[int]], *sizes: int
+  ) -> list[int] | None:
     """Counts a request in the metrics; logs errors instead of raising them.
 
     The thread counts a few kilobytes at a time, so that requests take turns and
     counting can be cancelled.
+
+    Args:
+      labels: the names of the model and of the signature.
+      lengths: yields lists of numbers of word pieces.
+      *sizes: numbers of rows, bytes and windows.
+
+    Returns:
+      All lengths; None after an error.
     """
-    labels = (model.name, parsed.signature_name)
+    counted: list[int] = []
     try:
-      counts = model.piece_counts(parsed.inputs)
-      num_bytes = int(parsed.lengths.sum())
-      self._metrics.inputs(*labels, parsed.num_rows, num_bytes, num_windows)
-      while (num := await self.counting.run(next, counts, None)) is not None:
-        self._metrics.word_pieces(*labels, num)
+      self._metrics.inputs(*labels, *sizes)
+      while some := await self.counting.run(next, lengths, None):
+        self._metrics.word_pieces(*labels, sum(some))
+        counted += some
     except Exception:  # noqa: BLE001  The request can still be answered.
       logging.exception("A request was not counted:")
+      return None
+    return counted
 
   def _can_share_batch(
     self, model: served.ServedModel, parsed: rest_json.PredictRequest

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from absl import logging
 
 from bert_tf.export import saved_models
 from bert_tf.export.signatures import encoders
@@ -22,7 +21,6 @@ from bert_tf.server import (
   computation,
   connections,
   limits,
-  metrics,
   served,
 )
 from bert_tf.server import config as server_config
@@ -58,13 +56,11 @@ class Embeddings:
     config: server_config.ServerConfig,
     computer: computation.Computation,
     bodies_reader: bodies.Bodies,
-    server_metrics: metrics.Metrics,
   ) -> None:
     self._models = models
     self._config = config
     self._computation = computer
     self._bodies = bodies_reader
-    self._metrics = server_metrics
 
   async def answer(self, request: web.Request) -> web.Response:
     """Answers `POST /v1/embeddings`."""
@@ -89,19 +85,16 @@ class Embeddings:
     counting fails, uses the number of bytes, which is not smaller.
     """
     model, texts = parsed.model, parsed.texts
-    labels, num_bytes = (model.name, saved_models.TEXT), list(map(len, texts))
-    lengths: list[int] = []
-    try:
-      self._metrics.inputs(*labels, len(texts), sum(num_bytes), len(texts))
-      counts = model.text_lengths(texts)
-      # A few kilobytes at a time, so that requests take turns.
-      while some := await self._computation.counting.run(next, counts, None):
-        lengths += some
-      self._metrics.word_pieces(*labels, sum(lengths))
-    except Exception:  # noqa: BLE001  The request can still be answered.
-      logging.exception("A request was not counted:")
-      lengths = num_bytes
-    return [min(n + _NUM_SPECIAL, model.max_seq_length) for n in lengths]
+    num_bytes = list(map(len, texts))
+    lengths = await self._computation.count(
+      (model.name, saved_models.TEXT),
+      model.text_lengths(texts),
+      *(len(texts), sum(num_bytes), len(texts)),
+    )
+    return [
+      min(length + _NUM_SPECIAL, model.max_seq_length)
+      for length in (num_bytes if lengths is None else lengths)
+    ]
 
   async def _compute(
     self, parsed: EmbeddingsRequest, lengths: Sequence[int]

@@ -1,6 +1,7 @@
 """A model with its name, functions and description, as the server uses it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -90,36 +91,30 @@ class ServedModel:
       return None
     return info.doc_stride or (info.max_seq_length or 128) // 2
 
-  def piece_counts(self, inputs: Mapping[str, np.ndarray]) -> Iterator[int]:
-    """Yields numbers of word pieces that sum to the total of a request.
+  def piece_counts(
+    self, inputs: Mapping[str, np.ndarray]
+  ) -> Iterator[list[int]]:
+    """Yields lists of numbers of word pieces that sum to those of a request.
 
-    Counts texts before truncation, without [CLS] and [SEP], a few kilobytes or
-    one longer text at a time. For word-piece ids, counts the input mask, with
-    [CLS] and [SEP] if the model has no vocabulary. Yields nothing for the texts
-    of such a model.
+    Counts texts as `text_lengths`, before truncation and without [CLS] and
+    [SEP]. For word-piece ids, counts the input mask, with [CLS] and [SEP] if
+    the model has no vocabulary. Yields nothing for the texts of such a model.
     """
     if _MASK_NAME in inputs:
       is_piece = inputs[_MASK_NAME] != 0
       if self._tokenizer:
         special_ids = self._tokenizer.convert_tokens_to_ids(["[CLS]", "[SEP]"])
         is_piece &= ~np.isin(inputs["input_ids"], special_ids)
-      yield int(np.count_nonzero(is_piece))
-      return
-    if self._tokenizer is None:
-      return
-    texts = [
-      text
-      for array in inputs.values()
-      for text in (array.ravel() if array.dtype == object else ())
-    ]
-    for lengths in self.text_lengths(texts):
-      yield sum(lengths)
+      yield [int(np.count_nonzero(is_piece))]
+    elif self._tokenizer:
+      arrays = [a.ravel() for a in inputs.values() if a.dtype == object]
+      yield from self.text_lengths(itertools.chain(*arrays))
 
-  def text_lengths(self, texts: Sequence[bytes]) -> Iterator[list[int]]:
+  def text_lengths(self, texts: Iterable[bytes]) -> Iterator[list[int]]:
     """Yields lists of the numbers of word pieces of texts, in order.
 
-    Counts word pieces as `piece_counts`; without a vocabulary, counts bytes. A
-    list is of a few kilobytes, or of one longer text.
+    Without a vocabulary, counts bytes. A list is of a few kilobytes, or of one
+    longer text.
     """
     lengths: list[int] = []
     num_bytes = 0

@@ -292,13 +292,6 @@ class Estimator:
     """
     self._run_files.check(self._newest)
 
-  def evaluate_checkpoint(
-    self, dataset: tf.data.Dataset, num_steps: int | None = None
-  ) -> dict[str, float | int]:
-    """Does `load_for_inference`, then `evaluate`."""
-    self.load_for_inference()
-    return self.evaluate(dataset, num_steps)
-
   def evaluate(
     self,
     dataset: tf.data.Dataset,

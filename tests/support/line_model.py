@@ -72,6 +72,11 @@ def make(output_dir, num_train_steps=30, rate=0.5, **kwargs):
   return estimator.Estimator(lambda: Line(rate), OBJECTIVE, config)
 
 
+def evaluate_newest(runner, dataset, num_steps=None):
+  runner.load_for_inference()
+  return runner.evaluate(dataset, num_steps)
+
+
 def weights_at(output_dir, step):
   reader = checkpoints.CheckpointReader(f"{output_dir}/model.ckpt-{step}")
   return {name: reader.get(name) for name in reader.shapes}

@@ -109,7 +109,8 @@ def train(
     runner.train(lambda steps_done: input_fn(steps_done, pause))
   if runner.was_interrupted or not evaluates:
     return
-  results_by_name = runner.evaluate_checkpoint(input_fn(1000), num_steps=3)
+  runner.load_for_inference()
+  results_by_name = runner.evaluate(input_fn(1000), num_steps=3)
   outputs = next(runner.predict(input_fn(2000).take(1)))
   results_by_name["logits"] = outputs.next_sentence_logits.tolist()
   path = os.path.join(output_dir, "results.json")

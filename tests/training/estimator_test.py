@@ -23,6 +23,7 @@ from tests.support.line_model import (
   Line,
   assert_same,
   batches,
+  evaluate_newest,
   loss_fn,
   make,
   weights_at,
@@ -236,7 +237,7 @@ def test_a_run_with_only_damaged_checkpoints_is_not_evaluated(tmp_path):
   for path in tmp_path.glob("*.index"):
     path.write_bytes(b"")
   with pytest.raises(ValueError, match="model.ckpt-30 "):
-    make(tmp_path).evaluate_checkpoint(batches(0).take(1))
+    evaluate_newest(make(tmp_path), batches(0).take(1))
 
 
 @pytest.mark.parametrize("damage", ["no index", "empty list", "no text"])
@@ -299,7 +300,7 @@ def test_a_folder_that_is_deleted_early_has_all_files_at_the_end(
   assert "run.json" in lines() and str(folder) in lines()
   names = set(os.listdir(folder))
   assert {"run.json", "bert_config.json", "commands.jsonl"} <= names
-  assert make(folder, 10).evaluate_checkpoint(batches(0).take(1))
+  assert evaluate_newest(make(folder, 10), batches(0).take(1))
 
 
 @pytest.mark.parametrize("do_train", [True, False])
@@ -363,7 +364,7 @@ def test_a_run_on_a_file_system_of_tensorflow_is_resumed(tmp_path):
   make(local, 10).train(batches)
   make(local, 15).train(batches)
   assert_same(weights_at(remote, 15), weights_at(local, 15))
-  results = make(remote, 15).evaluate_checkpoint(batches(0), 1)
+  results = evaluate_newest(make(remote, 15), batches(0), 1)
   assert results["global_step"] == 15
 
 
@@ -515,7 +516,7 @@ def test_evaluation_weighs_batches_for_the_loss_and_examples_for_the_rest(
       "y": tf.TensorSpec([None], tf.float32),
     },
   )
-  results = runner.evaluate_checkpoint(dataset)
+  results = evaluate_newest(runner, dataset)
   squares = [(w * v) ** 2 for v in x]
   assert results["loss"] == pytest.approx(
     np.mean([s.mean() for s in squares]), rel=1e-5

@@ -9,8 +9,8 @@ import pytest
 
 from bert_tf import checkpoints, heads, model_folder
 from tests.support import tiny_models
+from tests.support.line_model import batches, evaluate_newest, make
 from tests.training import estimator_test
-from tests.training.estimator_test import batches, make
 
 
 def damage(folder, step, kind):
@@ -42,13 +42,13 @@ def test_an_evaluation_refuses_a_damaged_checkpoint_and_names_an_older_one(
   make(run).train(batches)
   damage(run, 30, kind)
   with pytest.raises(ValueError, match=re.escape(f"{run}/model.ckpt-30")) as e:
-    make(run).evaluate_checkpoint(batches(0).take(1))
+    evaluate_newest(make(run), batches(0).take(1))
   assert "\n" not in str(e.value)
   # Follow the advice.
   older = re.search(r"`init_checkpoint=(.*?)`", str(e.value))[1]
   assert older == f"{run}/model.ckpt-20"
   runner = make(tmp_path / "other", init_checkpoint=older)
-  runner.evaluate_checkpoint(batches(0).take(1))
+  evaluate_newest(runner, batches(0).take(1))
   np.testing.assert_array_equal(
     runner.model.w.numpy(), estimator_test.weights_at(run, 20)["bert/w"]
   )
@@ -60,7 +60,7 @@ def test_the_advice_passes_over_other_damaged_checkpoints(tmp_path, kind):
   damage(tmp_path, 30, "index")
   damage(tmp_path, 20, kind)
   with pytest.raises(ValueError, match="model.ckpt-30 is") as caught:
-    make(tmp_path).evaluate_checkpoint(batches(0).take(1))
+    evaluate_newest(make(tmp_path), batches(0).take(1))
   assert f"`init_checkpoint={tmp_path}/model.ckpt-10`" in str(caught.value)
 
 
@@ -144,7 +144,7 @@ def test_a_list_of_another_place_means_the_files_of_its_folder(
   assert checkpoints.list_checkpoints(str(moved)) == paths
   assert model_folder.find_weights(str(moved)) == paths[0]
   first, second = (
-    make(folder).evaluate_checkpoint(batches(0).take(1))
+    evaluate_newest(make(folder), batches(0).take(1))
     for folder in (twin, moved)
   )
   assert first == second
@@ -175,4 +175,4 @@ def test_a_list_may_name_checkpoints_that_only_another_folder_has(tmp_path):
   assert checkpoints.find_latest(str(other)) == f"{first}/model.ckpt-20"
   make(other, 40, keep_checkpoint_max=1).train(batches)
   assert checkpoints.find_latest(str(first)) == f"{first}/model.ckpt-20"
-  assert make(first, 20).evaluate_checkpoint(batches(0).take(1))
+  assert evaluate_newest(make(first, 20), batches(0).take(1))

@@ -282,5 +282,6 @@ def test_evaluation_does_not_trace_a_program_for_each_width(tmp_path):
   records = write(tmp_path, CASED)
   batches = classification_data.batches(SPEC, LENGTH, 500).once(records, 1)
   assert len({tuple(b["input_ids"].shape) for b in batches}) > 4
-  runner.evaluate_checkpoint(batches)
+  runner.load_for_inference()
+  runner.evaluate(batches)
   assert len(traces) <= 2
