@@ -159,7 +159,7 @@ def report(error: Exception) -> None:
   """Prints an error to stderr; with --verbosity=1 also its traceback."""
   logging.debug("Traceback of the error:", exc_info=error)
   if isinstance(error, errors.OutOfMemoryError):
-    error = error.of_settings(flags.FLAGS)
+    error = error.limit_to(flags.FLAGS)
   message = str(error) or type(error).__name__
   if isinstance(error, _op_errors()):
     message = errors.reason(error)

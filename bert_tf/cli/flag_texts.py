@@ -109,12 +109,12 @@ def check_required(flag_values: flags.FlagValues = flags.FLAGS) -> None:
   --model.
   """
   own = config_flags.own_flags(flag_values)
-  given = {flag.name for flag in own if flag.present}
+  present = {flag.name for flag in own if flag.present}
   missing = [
     flag
     for flag in own
     if flag.setting.required
-    and given.isdisjoint((flag.name, *flag.setting.alternatives))
+    and present.isdisjoint((flag.name, *flag.setting.alternatives))
   ]
   if all(flag.setting.alternatives for flag in missing):
     return

@@ -186,7 +186,7 @@ def _load_with_text_ops(folder: str) -> Any:
     missing = error
   try:
     return tf.saved_model.load(folder)
-  except Exception as error:  # Of many types.
+  except Exception as error:  # It raises many types.
     if missing and "Op type not registered" in str(error):
       raise missing from error
     raise

@@ -50,7 +50,7 @@ class OutOfMemoryError(MemoryError):
     remedies = " or ".join([", ".join(first), last] if first else [last])
     return f"{self.message} Set {remedies}."
 
-  def of_settings(self, names: Container[str]) -> "OutOfMemoryError":
+  def limit_to(self, names: Container[str]) -> "OutOfMemoryError":
     """Returns the error with the remedies that are settings among `names`."""
     known = [
       remedy

@@ -35,7 +35,7 @@ def find_split(folder: str, *names: str) -> list[str]:
       that has files.
 
   Raises:
-    ValueError: if one of several shards is missing.
+    ValueError: if a shard is missing.
   """
   for name in names:
     for pattern in _PATTERNS:

@@ -23,7 +23,7 @@ def _glue(
   sha256: str,
   files: tuple[str, ...] = _TABLES,
 ) -> sources.Source:
-  """Returns the source of a GLUE task that is published as one zip."""
+  """Returns the source of a GLUE task that is published as a zip file."""
   return sources.Source(
     name=name,
     title=title,

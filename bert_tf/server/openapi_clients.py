@@ -112,11 +112,15 @@ def _kserve_schemas() -> schemas.Json:
   def list_of(item: schemas.Json) -> schemas.Json:
     return {"type": "array", "items": item, "minItems": 1}
 
-  given = schemas.object_of({**tensor, **data}, ("parameters", "data"))
-  request = {"id": text, "parameters": parameters, "inputs": list_of(given)}
+  input_tensor = schemas.object_of({**tensor, **data}, ("parameters", "data"))
+  request = {
+    "id": text,
+    "parameters": parameters,
+    "inputs": list_of(input_tensor),
+  }
   request["outputs"] = list_of(output)
   response = {"model_name": text, "model_version": text, "id": text}
-  response["outputs"] = list_of(given)
+  response["outputs"] = list_of(input_tensor)
   metadata = {"name": text, "platform": text}
   metadata |= {"versions": list_of(text)}
   metadata |= {"inputs": list_of(described), "outputs": list_of(described)}

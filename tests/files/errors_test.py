@@ -77,6 +77,6 @@ def test_only_settings_of_the_command_are_named_when_memory_is_out():
   assert str(error) == (
     "no room. Set `recompute`, `precision=bfloat16` or a lower `batch`."
   )
-  error = error.of_settings({"batch", "precision"})
+  error = error.limit_to({"batch", "precision"})
   assert str(error) == ("no room. Set `precision=bfloat16` or a lower `batch`.")
-  assert str(error.of_settings({"batch"})) == "no room. Set a lower `batch`."
+  assert str(error.limit_to({"batch"})) == "no room. Set a lower `batch`."

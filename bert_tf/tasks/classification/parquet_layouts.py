@@ -59,7 +59,7 @@ def find_glue(layout: FileLayout, data_dir: str) -> FileLayout:
     data_dir: the folder of the files.
 
   Raises:
-    ValueError: if one of several shards is missing.
+    ValueError: if a shard is missing.
   """
   official = layout.train, layout.dev, layout.test
   if layout.name not in _GLUE or _any_exists(data_dir, official):
@@ -128,7 +128,7 @@ def find_own(layout: FileLayout, data_dir: str) -> FileLayout:
   """Returns the layout of the user's own Parquet files in data_dir.
 
   Raises:
-    ValueError: if one of several shards is missing.
+    ValueError: if a shard is missing.
   """
   assert layout.train and layout.dev and layout.test
   return dataclasses.replace(
