@@ -161,21 +161,27 @@ def learn(
     raise ValueError(f"alphabet_size {alphabet_size} is below 1.")
   reserved = reserved_tokens(num_unused)
   characters = _choose_characters(word_counts, alphabet_size)
-  smallest = len(reserved) + len(characters)
-  if vocab_size < smallest:
-    raise ValueError(
-      f"vocab_size {vocab_size} is too small: {len(reserved)} reserved tokens "
-      f"and {len(characters)} single characters need {smallest}. Raise it, or "
-      "lower num_unused or alphabet_size."
-    )
-  num_pieces = vocab_size - smallest
+  num_pieces = _num_pieces(vocab_size, len(reserved), len(characters))
   pieces = _learn_pieces(word_counts, characters, alphabet_size, num_pieces)
   if len(pieces) < num_pieces and not may_be_smaller:
+    num_entries = vocab_size - num_pieces + len(pieces)
     raise ValueError(
       f"vocab_size {vocab_size} is too large: this text gives only "
-      f"{smallest + len(pieces)} entries. Lower it, or give more text."
+      f"{num_entries} entries. Lower it, or give more text."
     )
   return [*reserved, *characters, *pieces[:num_pieces]]
+
+
+def _num_pieces(vocab_size: int, num_reserved: int, num_characters: int) -> int:
+  """Returns the number of longer pieces; ValueError if it is negative."""
+  smallest = num_reserved + num_characters
+  if vocab_size < smallest:
+    raise ValueError(
+      f"vocab_size {vocab_size} is too small: {num_reserved} reserved tokens "
+      f"and {num_characters} single characters need {smallest}. Raise it, or "
+      "lower num_unused or alphabet_size."
+    )
+  return vocab_size - smallest
 
 
 def _choose_characters(

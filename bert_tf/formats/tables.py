@@ -81,14 +81,10 @@ def read(
       if not skip_bad_rows:
         raise ValueError(fault) from None
       faults.append(fault)
-  examples.num_dropped = len(faults)
+  examples.num_dropped = num_bad = len(faults)
   if faults:
-    logging.warning(
-      "Skipped %d bad rows of %s; the first: %s",
-      len(faults),
-      table.path,
-      faults[0],
-    )
+    message = "Skipped %d bad rows of %s; the first: %s"
+    logging.warning(message, num_bad, table.path, faults[0])
   return examples
 
 

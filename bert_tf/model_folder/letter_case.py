@@ -113,18 +113,8 @@ def resolve(
   accents = _resolve_accents(user, saved, source)
   lower, known = user.do_lower_case, saved.do_lower_case
   if known is None and vocab_file:
-    source, vocab = vocab_file, tokenization.load_vocab(vocab_file)
-    known = guess(vocab)
-    if lower is None and known is not None:
-      logging.info("%s: do_lower_case=%s fits its tokens.", source, known)
-    elif lower is None and accents is None and has_accents(vocab):
-      # The original stripped accents by default, so this only warns.
-      logging.warning(
-        "%s has tokens with accents, but lower-casing strips accents from "
-        "text: set `strip_accents=False`, or for cased text "
-        "`do_lower_case=False`.",
-        source,
-      )
+    source = vocab_file
+    known = _guess_from_file(vocab_file, Case(lower, accents))
   if lower is None:
     return Case(known, accents)
   if known in (None, lower):
@@ -134,6 +124,28 @@ def resolve(
     f"do_lower_case={lower} contradicts {source}, which is of {kind} text "
     f"(do_lower_case={known}); leave `do_lower_case` out."
   )
+
+
+def _guess_from_file(vocab_file: str, user: Case) -> bool | None:
+  """Returns do_lower_case as guessed from a vocabulary; None if uncertain.
+
+  Logs the guess unless the user's settings decide.
+  """
+  vocab = tokenization.load_vocab(vocab_file)
+  lower = guess(vocab)
+  if user.do_lower_case is not None:
+    return lower
+  if lower is not None:
+    logging.info("%s: do_lower_case=%s fits its tokens.", vocab_file, lower)
+  elif user.strip_accents is None and has_accents(vocab):
+    # The original stripped accents by default, so this only warns.
+    logging.warning(
+      "%s has tokens with accents, but lower-casing strips accents from "
+      "text: set `strip_accents=False`, or for cased text "
+      "`do_lower_case=False`.",
+      vocab_file,
+    )
+  return lower
 
 
 def _resolve_accents(user: Case, saved: Case, source: str) -> bool | None:

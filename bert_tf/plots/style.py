@@ -260,29 +260,35 @@ def rows(
   """
   for place, (name, measured) in enumerate(values.items()):
     finite = [value for value in measured if math.isfinite(value)]
-    color = _row_color(name, highlighted)
-    if not finite:
+    if finite:
+      spread = (spreads or {}).get(name, math.nan)
+      _draw_row(axis, place, finite, spread, _row_color(name, highlighted))
+    else:
       where = axis.get_yaxis_transform()
       axis.text(0.02, place, "failed", transform=where, color=GRAY, va="center")
-      continue
-    mean = sum(finite) / len(finite)
-    spread = (spreads or {}).get(name, math.nan)
-    if math.isfinite(spread):
-      axis.plot(
-        [mean - spread, mean + spread],
-        [place, place],
-        color=color,
-        alpha=0.35,
-        linewidth=7,
-        solid_capstyle="butt",
-      )
-    if len(finite) > 1:
-      axis.plot(
-        finite, [place] * len(finite), "o", color=color, alpha=0.6, markersize=4
-      )
-    axis.plot(mean, place, "|", color=color, markersize=15, markeredgewidth=2.5)
-    _write(axis, f"{mean:.4g}", (1, place), _RIGHT_EDGE, color=color)
   _name_rows(axis, list(values))
+
+
+def _draw_row(
+  axis: Axes, place: int, values: Sequence[float], spread: float, color: str
+) -> None:
+  """Draws the dots of a row, its mean and its spread, if finite."""
+  mean = sum(values) / len(values)
+  if math.isfinite(spread):
+    axis.plot(
+      [mean - spread, mean + spread],
+      [place, place],
+      color=color,
+      alpha=0.35,
+      linewidth=7,
+      solid_capstyle="butt",
+    )
+  if len(values) > 1:
+    axis.plot(
+      values, [place] * len(values), "o", color=color, alpha=0.6, markersize=4
+    )
+  axis.plot(mean, place, "|", color=color, markersize=15, markeredgewidth=2.5)
+  _write(axis, f"{mean:.4g}", (1, place), _RIGHT_EDGE, color=color)
 
 
 def bars(

@@ -100,6 +100,18 @@ def parse(
   request_id = value.get("id")
   if request_id is not None and not isinstance(request_id, str):
     raise ValueError(f"id is {request_id!r:.60}; it has to be a text.")
+  inputs = _inputs(value, tensors, function, limits)
+  predict = rest_json.PredictRequest(name, inputs, is_row_format=False)
+  return InferRequest(predict, request_id, _outputs(value, function))
+
+
+def _inputs(
+  value: Mapping[str, Any],
+  tensors: memoryview,
+  function: loaded_model.Function,
+  limits: ServerConfig,
+) -> dict[str, np.ndarray]:
+  """Returns the inputs of a function from JSON and the binary tensors."""
   arrays = {}
   for item in _named(value.get("inputs"), "inputs", function.inputs):
     data = None
@@ -116,8 +128,7 @@ def parse(
       raise ValueError(f"the request lacks the input {input_name}.")
   inputs = {name: arrays[name] for name in function.inputs}
   rest_json.check_inputs(inputs, limits)
-  predict = rest_json.PredictRequest(name, inputs, is_row_format=False)
-  return InferRequest(predict, request_id, _outputs(value, function))
+  return inputs
 
 
 def respond(

@@ -52,17 +52,7 @@ def document(
   for number, model in enumerate(models, start=1):
     # Names of schemas must be ASCII, unlike names of models.
     prefix = f"model_{number}_" if number > 1 else ""
-    functions = model.functions
-    if attention.SINGLE in functions:
-      components[f"{prefix}attention_request"] = _attention_request(
-        functions, limits
-      )
-    for signature, function in functions.items():
-      name = f"{prefix}predict_{signature}"
-      components[f"{name}_request"] = _request(
-        signature, function, limits, model.bert_config
-      )
-      components[f"{name}_response"] = _response(function)
+    components |= _model_schemas(model, prefix, limits)
     paths |= _model_paths(model, prefix)
   client_paths, client_schemas = openapi_clients.describe(models, limits)
   paths |= client_paths
@@ -75,6 +65,25 @@ def document(
     "paths": paths,
     "components": {"schemas": components},
   }
+
+
+def _model_schemas(
+  model: served.ServedModel, prefix: str, limits: server_config.ServerConfig
+) -> Json:
+  """Returns the schemas of a model's requests and responses by name."""
+  components: Json = {}
+  functions = model.functions
+  if attention.SINGLE in functions:
+    components[f"{prefix}attention_request"] = _attention_request(
+      functions, limits
+    )
+  for signature, function in functions.items():
+    name = f"{prefix}predict_{signature}"
+    components[f"{name}_request"] = _request(
+      signature, function, limits, model.bert_config
+    )
+    components[f"{name}_response"] = _response(function)
+  return components
 
 
 def _common_paths() -> Json:

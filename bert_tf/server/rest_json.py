@@ -253,16 +253,7 @@ def to_array(
   Raises:
     ValueError: if the values do not match `spec` or exceed a limit.
   """
-  rank = spec.shape.rank
-  if rank is not None and len(shape) != rank:
-    raise ValueError(
-      f"input {name} has {rank} dimension(s), including the row; the request "
-      f"has {len(shape)}."
-    )
-  if not spec.shape.is_compatible_with(shape):
-    raise ValueError(
-      f"input {name} has the shape {spec.shape}; the request has {shape}."
-    )
+  _check_shape(name, shape, spec.shape)
   convert = _to_bytes if spec.dtype == tf.string else _to_number
   converted: list[Any] = [convert(name, leaf, spec.dtype) for leaf in leaves]
   if spec.dtype == tf.string:
@@ -274,6 +265,22 @@ def to_array(
         )
   dtype = spec.dtype.as_numpy_dtype
   return np.array(converted, dtype=dtype).reshape(shape)
+
+
+def _check_shape(
+  name: str, shape: tuple[int, ...], expected: tf.TensorShape
+) -> None:
+  """Raises ValueError if an input has another shape than expected."""
+  rank = expected.rank
+  if rank is not None and len(shape) != rank:
+    raise ValueError(
+      f"input {name} has {rank} dimension(s), including the row; the request "
+      f"has {len(shape)}."
+    )
+  if not expected.is_compatible_with(shape):
+    raise ValueError(
+      f"input {name} has the shape {expected}; the request has {shape}."
+    )
 
 
 def _flatten(name: str, value: Any, leaves: list) -> tuple[int, ...]:

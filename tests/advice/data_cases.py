@@ -164,7 +164,7 @@ CASES = (
     ),
   ),
   Case(
-    "data.vocabulary learn",
+    "data.vocabulary _num_pieces",
     ("vocab_size", "20", "num_unused"),
     lambda w: vocabulary.learn(WORDS, 20, num_unused=20),
     lambda w: (

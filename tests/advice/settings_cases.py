@@ -212,7 +212,7 @@ CASES = (
     ),
   ),
   Warned(
-    "model_folder.letter_case resolve",
+    "model_folder.letter_case _guess_from_file",
     ("vocab.txt", "strip_accents=False", "do_lower_case=False"),
     case,
     lambda w: (case(w, strip_accents=False), case(w, do_lower_case=False)),

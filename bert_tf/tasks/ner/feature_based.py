@@ -121,19 +121,11 @@ def write_records(
     for sentence in sentences:
       num_words = len(sentence.words)
       tags = sentence.tags or [labels[0]] * num_words
-      # input_mask determines the length when records are grouped by length.
-      ints = {
-        "input_mask": [1] * num_words,
-        "label_ids": [ids[tag] for tag in tags],
-      }
-      stored = b"".join(
-        word.tobytes() for word in itertools.islice(words, num_words)
+      writer.write(
+        _encode(
+          [ids[tag] for tag in tags], list(itertools.islice(words, num_words))
+        )
       )
-      stored_features = tf.train.Features()
-      stored_features.feature["vectors"].bytes_list.value.append(stored)
-      encoded = records.encode_features(ints, {})
-      encoded += stored_features.SerializeToString()
-      writer.write(records.encode_example(encoded))
 
   rows = [(s.words, s.tags, s.document) for s in sentences]
   settings = {
@@ -142,6 +134,18 @@ def write_records(
     "labels": list(labels),
   }
   return record_cache.write(path, settings, write_all)
+
+
+def _encode(label_ids: Sequence[int], vectors: Sequence[np.ndarray]) -> bytes:
+  """Returns the record of a sentence: label and vector of each word."""
+  # input_mask determines the length when records are grouped by length.
+  ints = {"input_mask": [1] * len(label_ids), "label_ids": label_ids}
+  stored = tf.train.Features()
+  stored.feature["vectors"].bytes_list.value.append(
+    b"".join(vector.tobytes() for vector in vectors)
+  )
+  encoded = records.encode_features(ints, {}) + stored.SerializeToString()
+  return records.encode_example(encoded)
 
 
 def batches(num_layers: int, hidden_size: int) -> batches_lib.Batches:

@@ -46,21 +46,9 @@ def make_task(
   config, bert_config = setup.config, setup.bert_config
   assert config.max_seq_length is not None
   assert config.document_context is not None
-  output_dir, start = config.train.output_dir, config.train.init_checkpoint
   features = None
   if config.approach == "features":
-    feature_based.check_layers(config.feature_layers, bert_config)
-    if bert_config.bilstm:
-      raise ValueError(
-        "`approach=features` trains a BiLSTM anyway; leave `bilstm` out."
-      )
-    if not start:
-      raise ValueError(
-        "features are computed by a trained BERT: set `init_checkpoint`."
-      )
-    features = Features(
-      config.feature_layers, start, config.feature_dir or output_dir
-    )
+    features = _resolve_features(config, bert_config)
   saved = setup.saved_labels(starts_head=features is not None)
   names = ("train", "dev", "test")
   files = {name: getattr(config, f"{name}_file") for name in names}
@@ -76,6 +64,25 @@ def make_task(
     features,
     saved.labels if saved else None,
     saved.origin if saved else run_info.OF_TASK,
+  )
+
+
+def _resolve_features(
+  config: config_lib.NerConfig, bert_config: modeling.BertConfig
+) -> "Features":
+  """Returns the features of a run; raises as `make_task`."""
+  output_dir, start = config.train.output_dir, config.train.init_checkpoint
+  feature_based.check_layers(config.feature_layers, bert_config)
+  if bert_config.bilstm:
+    raise ValueError(
+      "`approach=features` trains a BiLSTM anyway; leave `bilstm` out."
+    )
+  if not start:
+    raise ValueError(
+      "features are computed by a trained BERT: set `init_checkpoint`."
+    )
+  return Features(
+    config.feature_layers, start, config.feature_dir or output_dir
   )
 
 
