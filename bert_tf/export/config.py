@@ -62,10 +62,11 @@ class ModelConfig:
   )
   max_seq_length: int | None = setting(
     None,
-    "Maximum word pieces of a text. Longer texts are cut as in training, or "
-    "read in windows for squad and ner. Default: the value in the model's "
-    "run.json, else 384 for squad, all positions for pretraining, the length "
-    "in the files of sentence-transformers for an encoder and 128 for others.",
+    "Maximum word pieces of a text. Longer texts are cut as in training, read "
+    "in windows for squad and ner, or refused for pretraining. Default: all "
+    "positions for pretraining; for others the value in the model's run.json, "
+    "else 384 for squad, the length in the files of sentence-transformers for "
+    "an encoder and 128.",
     minimum=5,
     fallback=None,
     topic=settings.DATA,

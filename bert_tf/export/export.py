@@ -185,6 +185,8 @@ def _resolve_config(
   for name in _CHOOSE_ANSWERS:
     if getattr(config, name) is not None:
       saved.pop(name, None)
+  if task == "pretraining":  # The length of its records does not limit texts.
+    saved.pop("max_seq_length", None)
   return settings.resolve(config, saved, files.run_file)
 
 
@@ -210,18 +212,7 @@ def _module(
   model_folder.load(files, model, required="")
   named = saved_models.NamedModel(model, bert_config.max_position_embeddings)
   if info.task == "encoder":
-    encoder = encoders.Encoder(
-      named,
-      files.vocab_file if tokenizer else None,
-      info.do_lower_case is not False,
-    )
-    signatures = encoder.signatures()
-    if tokenizer:
-      assert config.pooling is not None and config.normalize is not None
-      signatures |= encoder.text_signature(
-        tokenizer, length, config.pooling, config.normalize
-      )
-    return encoder, signatures
+    return _encoder(files, config, info, tokenizer, named)
   signatures = _signatures(info, named, tokenizer, length, config.top_k)
   if with_attention:
     assert tokenizer is not None
@@ -232,6 +223,29 @@ def _module(
   served = tf.Module(name="served")
   served.model, served.tokenizer = named, tokenizer
   return served, signatures
+
+
+def _encoder(
+  files: model_folder.ModelFolder,
+  config: configs.ModelConfig,
+  info: run_info.RunInfo,
+  tokenizer: bert_tokenizer.BertTokenizer | None,
+  model: saved_models.NamedModel,
+) -> tuple[encoders.Encoder, saved_models.Signatures]:
+  """Returns the module of an encoder and its functions."""
+  encoder = encoders.Encoder(
+    model,
+    files.vocab_file if tokenizer else None,
+    info.do_lower_case is not False,
+  )
+  signatures = encoder.signatures()
+  if tokenizer:
+    assert config.max_seq_length and config.pooling
+    assert config.normalize is not None
+    signatures |= encoder.text_signature(
+      tokenizer, config.max_seq_length, config.pooling, config.normalize
+    )
+  return encoder, signatures
 
 
 def _signatures(
@@ -254,7 +268,7 @@ def _signatures(
   if info.task == "swag":
     return classification.choice_signatures(model, tokenizer, length)
   if info.task == "pretraining":
-    return masks.signatures(model, tokenizer, top_k)
+    return masks.signatures(model, tokenizer, length, top_k)
   return spans.signatures(
     model,
     tokenizer,
@@ -307,8 +321,11 @@ def _max_seq_length(
   if length:
     bert_config.check_lengths(length, files.config_file)
     return length
+  num_positions = bert_config.max_position_embeddings
+  if task == "pretraining":
+    return num_positions
   default = _MAX_SEQ_LENGTHS.get(task, _DEFAULT_MAX_SEQ_LENGTH)
-  return min(default, bert_config.max_position_embeddings)
+  return min(default, num_positions)
 
 
 def _infer_task(

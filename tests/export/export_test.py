@@ -156,6 +156,7 @@ def exported(tmp_path_factory):
     "squad_v2": {**squad, **V2},
     "preprocessing": {"init_checkpoint": "encoder", "task": "preprocessing"},
     "regression": {"with_text": False},
+    "pretraining": {"max_seq_length": 20},
   }
   for name, changes in configs.items():
     run = folder / "runs" / changes.pop("init_checkpoint", name)
@@ -224,7 +225,7 @@ def made_requests(models):
     ),
     "no texts": request("multilabel", "text", text=[]),
     "masks": request("pretraining", "serving_default", text=MASKED),
-    "too long masks": request("pretraining", "text", text=["[MASK] " * 31]),
+    "too long masks": request("pretraining", "text", text=["[MASK] " * 19]),
     "words": request("ner", "serving_default", text=NER_TEXTS),
     "plain words": request("ner", "plain_text", text=PLAIN_TEXTS),
     "split words": request("ner", "text", text=SPLIT_TEXTS),
@@ -441,7 +442,7 @@ def test_masks_are_filled_as_by_the_model(exported, served):
 
 def test_texts_and_ids_beyond_the_positions_are_refused(served):
   message = served["too long masks"]["error"]
-  assert "more than the 32 word pieces of the model" in message
+  assert "more than 20 word pieces" in message  # max_seq_length.
   message = served["too long ids"]["error"]
   assert "longer than the 32 positions" in message
 

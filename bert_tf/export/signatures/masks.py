@@ -1,5 +1,8 @@
 """Functions of pre-trained models: masked words and next sentences."""
 
+from collections.abc import Callable
+from typing import Any
+
 import tensorflow as tf
 
 from bert_tf import tokenization
@@ -14,6 +17,7 @@ ALL_POSITIONS = "ids_all_positions"
 def signatures(
   model: saved_models.NamedModel,
   tokenizer: bert_tokenizer.BertTokenizer | None,
+  max_seq_length: int,
   top_k: int,
 ) -> saved_models.Signatures:
   """Returns the functions of a pre-trained model.
@@ -25,7 +29,7 @@ def signatures(
 
   With a tokenizer, `text` returns the predictions for the M masks of each text:
   `tokens`, string [B, M, top_k], and their `probabilities`, padded with "" and
-  0. It rejects texts longer than the model's maximum.
+  0. It rejects texts of more than max_seq_length word pieces.
   """
 
   @saved_models.function(
@@ -53,20 +57,32 @@ def signatures(
   functions = saved_models.name_functions(ids) | {ALL_POSITIONS: all_positions}
   if tokenizer is None:
     return functions
+  text = _text_function(model, tokenizer, max_seq_length, top_k)
+  return functions | saved_models.name_functions(ids, text)
 
+
+def _text_function(
+  model: saved_models.NamedModel,
+  tokenizer: bert_tokenizer.BertTokenizer,
+  max_seq_length: int,
+  top_k: int,
+) -> Callable[..., Any]:
+  """Returns the function `text`; see `signatures`."""
   tokens = tf.constant(list(tokenizer.vocab), tf.string)
   num_best = min(top_k, len(tokenizer.vocab))
 
   @saved_models.function(saved_models.texts_spec("text"))
   def text(text: Tensor) -> dict[str, Tensor]:
-    is_mask, probabilities = _mask_probabilities(model, tokenizer, text)
+    is_mask, probabilities = _mask_probabilities(
+      model, tokenizer, text, max_seq_length
+    )
     best, best_ids = tf.math.top_k(probabilities, num_best)  # [B, M, top_k]
     return {
       "tokens": tf.where(is_mask, tf.gather(tokens, best_ids), ""),
       "probabilities": tf.where(is_mask, best, 0.0),
     }
 
-  return functions | saved_models.name_functions(ids, text)
+  return text
 
 
 def _outputs(
@@ -86,6 +102,7 @@ def _mask_probabilities(
   model: saved_models.NamedModel,
   tokenizer: bert_tokenizer.BertTokenizer,
   texts: Tensor,
+  max_seq_length: int,
 ) -> tuple[Tensor, Tensor]:
   """Returns whether a mask exists, bool [B, M, 1], and probabilities [B, M, V].
 
@@ -93,7 +110,7 @@ def _mask_probabilities(
   lines of the vocabulary are never predicted.
   """
   mask_id = tokenizer.vocab[tokenization.MASK]
-  packed = _pack(tokenizer, mask_id, texts, model.max_positions)
+  packed = _pack(tokenizer, mask_id, texts, max_seq_length)
   positions = _true_positions(tf.equal(packed["input_ids"], mask_id))
   output = model({**packed, "masked_lm_positions": positions.to_tensor()})
   is_mask = tf.sequence_mask(positions.row_lengths())[..., None]
@@ -123,19 +140,19 @@ def _pack(
   tokenizer: bert_tokenizer.BertTokenizer,
   mask_id: int,
   texts: Tensor,
-  max_positions: int,
+  max_seq_length: int,
 ) -> dict[str, Tensor]:
   """Returns the inputs of the model, int32 [B, F]."""
   segments = marked_pieces(tokenizer, mask_id, texts)
   longest = tf.cast(tf.reduce_max(segments.row_lengths()), tf.int32) + 2
   check = tf.debugging.assert_less_equal(
     longest,
-    max_positions,
-    f"a text has more than the {max_positions} word pieces of the model",
+    max_seq_length,
+    f"a text has more than {max_seq_length} word pieces, the maximum",
   )
   with tf.control_dependencies([check]):
     segments = tf.identity(segments)
-  return tokenizer.pack([segments], max_positions, pad_to_max=False)
+  return tokenizer.pack([segments], max_seq_length, pad_to_max=False)
 
 
 def _true_positions(is_mask: Tensor) -> tf.RaggedTensor:
