@@ -224,16 +224,8 @@ def extract_file(
       is read, or as FeatureExtractor.
     OSError: if output_file cannot be written.
   """
-  if output_format not in configs.OUTPUT_FORMATS:
-    raise ValueError(
-      f"unknown output_format {output_format!r}; use "
-      f"{', '.join(configs.OUTPUT_FORMATS)}."
-    )
+  _check_output(input_file, output_file, output_format)
   num_lines = _count_lines(input_file)
-  if os.path.realpath(input_file) == os.path.realpath(output_file):
-    raise ValueError(
-      f"output_file {output_file} is the input; choose another file."
-    )
   with atomic.file(output_file) as unfinished:
     extractor = FeatureExtractor(config)
     features = extractor.extract(_texts(input_file, num_lines))
@@ -244,6 +236,21 @@ def extract_file(
       shape = (num_lines, len(config.layers), extractor.bert_config.hidden_size)
       _write_npz(unfinished, features, config, shape)
   return num_lines
+
+
+def _check_output(
+  input_file: str, output_file: str, output_format: str
+) -> None:
+  """Raises ValueError for an unknown format, or if the output is the input."""
+  if output_format not in configs.OUTPUT_FORMATS:
+    raise ValueError(
+      f"unknown output_format {output_format!r}; use "
+      f"{', '.join(configs.OUTPUT_FORMATS)}."
+    )
+  if os.path.realpath(input_file) == os.path.realpath(output_file):
+    raise ValueError(
+      f"output_file {output_file} is the input; choose another file."
+    )
 
 
 def _count_lines(path: str) -> int:

@@ -223,24 +223,31 @@ def _run_once(
       logging.info("%s is finished.", config.train.output_dir)
       return finished["results"]
     _check_trains_alike(config.train.output_dir, finished["config"], written)
-  try:
-    results = run_fn(config)
-  except divergence.DivergedError as error:
-    logging.warning("%s This run counts as failed.", error)
-    results = {}
-  else:
-    if results is not None and metric not in results:
-      has = ", ".join(sorted(results)) or "none"
-      raise ValueError(
-        f"{config.train.output_dir} has no result {metric} to compare, it has "
-        f"{has}; give data with answers, or another `best_metric`."
-      )
+  results = _execute(config, run_fn, metric)
   if results is not None:
     text = json.dumps({"config": written, "results": results}, indent=1)
     atomic.write_lines(path, [text])
   # Frees the run's model and compiled programs.
   keras.utils.clear_session()
   gc.collect()
+  return results
+
+
+def _execute(
+  config: Config, run_fn: Callable[[Config], Results | None], metric: str
+) -> Results | None:
+  """Executes a run; returns and raises as `_run_once`."""
+  try:
+    results = run_fn(config)
+  except divergence.DivergedError as error:
+    logging.warning("%s This run counts as failed.", error)
+    return {}
+  if results is not None and metric not in results:
+    has = ", ".join(sorted(results)) or "none"
+    raise ValueError(
+      f"{config.train.output_dir} has no result {metric} to compare, it has "
+      f"{has}; give data with answers, or another `best_metric`."
+    )
   return results
 
 

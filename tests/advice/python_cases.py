@@ -168,13 +168,13 @@ CASES = (
     lambda w: entities(["in", "New", "York"], ["O", "B-LOC", "I-LOC"]),
   ),
   Case(
-    "inference.feature_extraction extract_file",
+    "inference.feature_extraction _check_output",
     ("npy", "jsonl"),
     lambda w: features(w, lines(w), w.path("o"), "npy"),
     lambda w: features(w, lines(w), w.path("o"), "jsonl"),
   ),
   Case(
-    "inference.feature_extraction extract_file",
+    "inference.feature_extraction _check_output",
     ("in.txt", "output_file"),
     lambda w: features(w, lines(w), w.path("in.txt")),
     lambda w: features(w, lines(w), w.path("o.jsonl")),

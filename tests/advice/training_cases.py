@@ -220,7 +220,7 @@ CASES = (
     lambda w: processors.labels(Labelled()),
   ),
   Case(
-    "tasks.ner.task make_task",
+    "tasks.ner.task _resolve_features",
     ("approach=features", "bilstm"),
     lambda w: words(w, approach="features", bilstm=True, **FIRST_LAYERS),
     lambda w: words(
@@ -228,7 +228,7 @@ CASES = (
     ),
   ),
   Case(
-    "tasks.ner.task make_task",
+    "tasks.ner.task _resolve_features",
     ("init_checkpoint",),
     lambda w: words(w, approach="features", **FIRST_LAYERS),
     lambda w: words(
@@ -254,7 +254,7 @@ CASES = (
     lambda w: own_choices("a", "b"),
   ),
   Case(
-    "tasks.swag.examples own_files",
+    "tasks.swag.examples _check_choices",
     ("choice_columns=a",),
     lambda w: own_choices("a"),
     lambda w: own_choices("a", "b"),
@@ -272,7 +272,7 @@ CASES = (
     lambda w: diverged(w, 0.1, "out2"),
   ),
   Case(
-    "tasks.sweeps _run_once",
+    "tasks.sweeps _execute",
     ("eval_accuracy", "eval_loss", "best_metric"),
     lambda w: sweep(w, {"eval_loss": 1.0}),
     lambda w: (

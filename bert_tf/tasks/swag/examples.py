@@ -83,20 +83,12 @@ def own_files(
       "name the columns of the files: `context_column`, `choice_columns` and "
       "`label_column` cannot be empty."
     )
-  if file_format != "jsonl" and len(choice_columns) < 2:
-    raise ValueError(
-      f"`choice_columns={choice_columns[0]}` is one choice; name a column for "
-      "each, with commas between them."
-    )
   context, question, label, *choices = tables.parse_columns(
     file_format,
     (context_column, question_column, label_column, *choice_columns),
   )
+  _check_choices(file_format, choice_columns, choices)
   assert context is not None and label is not None
-  if len(set(choices)) < len(choices):
-    raise ValueError(
-      f"`choice_columns={','.join(choice_columns)}` names a column twice."
-    )
   return ChoiceLayout(
     name="own data",
     file_format=file_format,
@@ -109,6 +101,23 @@ def own_files(
     question=question,
     label_type=label_type,
   )
+
+
+def _check_choices(
+  file_format: str,
+  names: Sequence[str],
+  columns: Sequence[tables.Column | None],
+) -> None:
+  """Raises ValueError for a single column of choices, or one given twice."""
+  if file_format != "jsonl" and len(names) < 2:
+    raise ValueError(
+      f"`choice_columns={names[0]}` is one choice; name a column for each, "
+      "with commas between them."
+    )
+  if len(set(columns)) < len(columns):
+    raise ValueError(
+      f"`choice_columns={','.join(names)}` names a column twice."
+    )
 
 
 def read_examples(
