@@ -118,15 +118,7 @@ def _tokenizer(
   writes 100.
   """
   special = [
-    {
-      "id": tokens[token],
-      "content": token,
-      "single_word": False,
-      "lstrip": False,
-      "rstrip": False,
-      "normalized": False,
-      "special": True,
-    }
+    _added_token(token, tokens[token])
     for token in tokenizer_files.SPECIAL_TOKENS.values()
     if token in tokens
   ]
@@ -154,6 +146,19 @@ def _tokenizer(
     "post_processor": _post_processor(tokens),
     "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
     "model": word_pieces,
+  }
+
+
+def _added_token(token: str, token_id: int) -> dict[str, Any]:
+  """Returns the entry of a special token in tokenizer.json."""
+  return {
+    "id": token_id,
+    "content": token,
+    "single_word": False,
+    "lstrip": False,
+    "rstrip": False,
+    "normalized": False,
+    "special": True,
   }
 
 

@@ -302,18 +302,29 @@ def build_shard(
       for record in examples:
         writer.write(record)
       return counts
-    lengths = [len(instance.input_ids) for instance in examples]
-    rows = packing.assign_rows(lengths, config.max_seq_length)
-    masking.shuffle(rows, rng.getrandbits)
-    for row in rows:
-      writer.write(
-        instances.encode_row(
-          [examples[i] for i in row],
-          config.max_seq_length,
-          config.num_predictions,
-        )
+    num_rows = _write_packed(writer, examples, config, rng)
+  return dataclasses.replace(counts, num_records=num_rows)
+
+
+def _write_packed(
+  writer: records.RecordWriter,
+  examples: Sequence[Any],
+  config: data_config.PretrainingDataConfig,
+  rng: random.Random,
+) -> int:
+  """Writes instances as packed rows, in random order; returns their number."""
+  lengths = [len(instance.input_ids) for instance in examples]
+  rows = packing.assign_rows(lengths, config.max_seq_length)
+  masking.shuffle(rows, rng.getrandbits)
+  for row in rows:
+    writer.write(
+      instances.encode_row(
+        [examples[i] for i in row],
+        config.max_seq_length,
+        config.num_predictions,
       )
-  return dataclasses.replace(counts, num_records=len(rows))
+    )
+  return len(rows)
 
 
 def _read_documents(

@@ -20,6 +20,7 @@ import tensorflow as tf
 
 from bert_tf import model_size, modeling
 from bert_tf.corpora import corpus, corpus_parts, sources, text_config
+from bert_tf.data import config as data_config
 from bert_tf.data import pretraining_data, synthetic
 from bert_tf.files import compression, paths, text_lines
 from bert_tf.pipeline import config as pipeline_config
@@ -145,14 +146,7 @@ def estimate(
     num_chars = scale * sum(map(len, text_lines.read_lines(text)))
     settings = text_steps.train_record_config(config, vocab_file, num_chars)
     counts, records_seconds = _timed(
-      lambda: pretraining_data.build_shard(
-        corpus.plan_shards([text], 1)[0],
-        settings,
-        pretraining_data.load_tokenizer(settings),
-        config.seed,
-        [records],
-        lambda count: None,
-      )
+      lambda: _write_records(settings, text, config.seed, records)
     )
     record_bytes = os.path.getsize(records)
   start_seconds, step_seconds = _step_seconds(config)
@@ -201,6 +195,20 @@ def _write_sample(
   if not paths.num_bytes(part.text_file):
     raise ValueError(f"{config.text}: the filters leave no text.")
   return part.text_file
+
+
+def _write_records(
+  settings: data_config.PretrainingDataConfig, text: str, seed: int, path: str
+) -> pretraining_data.ShardCounts:
+  """Writes the records of a text; returns their counts."""
+  return pretraining_data.build_shard(
+    corpus.plan_shards([text], 1)[0],
+    settings,
+    pretraining_data.load_tokenizer(settings),
+    seed,
+    [path],
+    lambda count: None,
+  )
 
 
 def _vocabulary(

@@ -55,31 +55,20 @@ def run(config: pipeline_config.PipelineConfig) -> None:
       or those of the run in output_dir, or time or disk space is too small.
     ImportError: if a package for the text or the plot is missing.
   """
-  backend.check_tensorflow()
-  if (num_workers := distribution.num_workers()) > 1:
-    raise ValueError(
-      f"the data are made on one machine, but `distribution=multi_worker` has "
-      f"{num_workers} workers; make records with create-pretraining-data and "
-      "train on them."
-    )
+  _check_machine()
   config = initial_model.resolve(config)
-  with errors.needs_extra("drawing the curves", extra="plots"):
-    import matplotlib  # noqa: F401
   inputs = sources.find_files(
     config.text, config.reading, text_config.TEXT, config.pydoc_packages
   )
   sources.check_packages(inputs)
-  settings_file = config.file("settings.json")
-  if paths.exists(settings_file):
-    shard_files.check_same_settings(
-      _settings(config, inputs), settings_file, "choose another `output_dir`"
-    )
+  _check_settings(config, inputs)
   plan = plan_lib.estimate(config, inputs)
   _log_plan(config, plan)
   plan.check(config.output_dir)
   if config.dry_run:
     return
   paths.make_folder(config.file(""))
+  settings_file = config.file("settings.json")
   shard_files.write_settings(_settings(config, inputs), settings_file)
   train_files = _make_data(config, inputs, plan)
   results = _train(config, plan, train_files)
@@ -157,6 +146,30 @@ def _reason(config: pipeline_config.PipelineConfig) -> str:
   )
 
 
+def _check_machine() -> None:
+  """Raises an error if a run cannot work on this machine or on several."""
+  backend.check_tensorflow()
+  with errors.needs_extra("drawing the curves", extra="plots"):
+    import matplotlib  # noqa: F401
+  if (num_workers := distribution.num_workers()) > 1:
+    raise ValueError(
+      f"the data are made on one machine, but `distribution=multi_worker` has "
+      f"{num_workers} workers; make records with create-pretraining-data and "
+      "train on them."
+    )
+
+
+def _check_settings(
+  config: pipeline_config.PipelineConfig, inputs: Sequence[sources.InputFile]
+) -> None:
+  """Raises ValueError if the run in output_dir has other settings."""
+  settings_file = config.file("settings.json")
+  if paths.exists(settings_file):
+    shard_files.check_same_settings(
+      _settings(config, inputs), settings_file, "choose another `output_dir`"
+    )
+
+
 def _make_data(
   config: pipeline_config.PipelineConfig,
   inputs: Sequence[sources.InputFile],
@@ -180,12 +193,7 @@ def _make_data(
   )
   vocab_file = config.file("vocab.txt")
   if not paths.exists(vocab_file):
-    if config.initial_model:
-      content = tokenizer_files.read_vocab(config.initial_model.vocab_file)
-      atomic.write_bytes(vocab_file, content)
-    else:
-      text_steps.learn_vocabulary(config, output.files, vocab_file)
-    text_steps.log_coverage(text_steps.measure_coverage(config))
+    _write_vocab(config, output.files, vocab_file)
   records = text_steps.train_record_config(
     config, vocab_file, counts["characters"]
   )
@@ -208,6 +216,18 @@ def _make_data(
     config.file("bert_config.json"), [json.dumps(sizes, indent=2)]
   )
   return ",".join(train_records.output_files)
+
+
+def _write_vocab(
+  config: pipeline_config.PipelineConfig, texts: Sequence[str], path: str
+) -> None:
+  """Copies the vocabulary of the initial model, or learns one from texts."""
+  if config.initial_model:
+    content = tokenizer_files.read_vocab(config.initial_model.vocab_file)
+    atomic.write_bytes(path, content)
+  else:
+    text_steps.learn_vocabulary(config, texts, path)
+  text_steps.log_coverage(text_steps.measure_coverage(config))
 
 
 def _train(

@@ -40,10 +40,8 @@ def plot(output_dir: str, plot_file: str, width: int = 1200) -> None:
   """
   style.check_path(plot_file)
   if not is_sweep(output_dir):
-    raise ValueError(
-      f"{output_dir} is not the folder of a sweep: it has no "
-      f"{sweeps.RESULTS_FILE}."
-    )
+    missing = sweeps.RESULTS_FILE
+    raise ValueError(f"{output_dir} is not a sweep's folder: no {missing}.")
   cells = _table(output_dir, sweeps.RESULTS_FILE)
   runs = _table(output_dir, sweeps.RUNS_FILE)
   metric = next(n for n in cells[0] if n.endswith(_METRIC_END))
@@ -54,11 +52,12 @@ def plot(output_dir: str, plot_file: str, width: int = 1200) -> None:
     style.panel(
       results, style.format_name(metric), "dots: runs; bars: deviation"
     )
-    values, spreads = {}, {}
-    for cell in cells:
-      name = _name(cell, varied)
-      values[name] = [float(r[metric]) for r in runs if _is_in_cell(r, cell)]
-      spreads[name] = float(cell[f"{metric}_std"])
+    by_name = {_name(cell, varied): cell for cell in cells}
+    values = {
+      name: [float(r[metric]) for r in runs if _is_in_cell(r, cell)]
+      for name, cell in by_name.items()
+    }
+    spreads = {n: float(cell[f"{metric}_std"]) for n, cell in by_name.items()}
     style.rows(results, values, spreads)
     best = "best " if len(cells) > _MAX_CURVES else ""
     style.panel(losses, f"training loss, {best}means in their ranges", "step")

@@ -126,7 +126,7 @@ ROWS = (
     "test_the_folder_of_the_model_stays_as_it_is",
   ),
   (
-    "pipeline.stages run",
+    "pipeline.stages _check_machine",
     "pipeline/initial_model_test.py::test_several_machines_are_refused",
   ),
   ("distribution _tpu_strategy", "needs a TPU"),
