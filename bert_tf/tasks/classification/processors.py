@@ -5,6 +5,7 @@ import importlib
 import os
 import sys
 import traceback
+import types
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -77,19 +78,8 @@ def load(processor: str) -> DataProcessor:
       f"processor {processor!r} is not of the form MODULE:CLASS, such as "
       "my_module:MyProcessor."
     )
-  folder = os.getcwd()
-  if folder not in sys.path:
-    sys.path.insert(0, folder)
   with _explain_errors(f"processor {processor!r}"):
-    try:
-      module = importlib.import_module(name)
-    except ModuleNotFoundError as error:
-      if error.name not in (name, name.partition(".")[0]):
-        raise
-      raise ValueError(
-        f"processor {processor!r}: module {name} is neither in {folder} nor "
-        "installed."
-      ) from None
+    module = _import_module(name, processor)
   processor_class = getattr(module, class_name, None)
   if not isinstance(processor_class, type):
     raise ValueError(
@@ -101,6 +91,22 @@ def load(processor: str) -> DataProcessor:
     raise ValueError(f"processor {processor!r} cannot be made: {error}.") from (
       error
     )
+
+
+def _import_module(name: str, processor: str) -> types.ModuleType:
+  """Imports the module of a processor; ValueError if it does not exist."""
+  folder = os.getcwd()
+  if folder not in sys.path:
+    sys.path.insert(0, folder)
+  try:
+    return importlib.import_module(name)
+  except ModuleNotFoundError as error:
+    if error.name not in (name, name.partition(".")[0]):
+      raise
+    raise ValueError(
+      f"processor {processor!r}: module {name} is neither in {folder} nor "
+      "installed."
+    ) from None
 
 
 @contextlib.contextmanager
