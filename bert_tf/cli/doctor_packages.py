@@ -19,6 +19,7 @@ _MODULES = {
   "absl-py": "absl",
   "ai-edge-litert": "ai_edge_litert.interpreter",
   "mkdocs-material": "material",
+  "mkdocstrings-python": "mkdocstrings_handlers.python",
   "protobuf": "google.protobuf",
   "pytest-xdist": "xdist",
   "scikit-learn": "sklearn",
