@@ -21,6 +21,9 @@ from research.reproduction import tasks as tasks_lib
 UTILISATION = 0.3
 
 _START_SECONDS = 30  # Imports and compilation of a run.
+# Launching the operations of a step takes this long, however fast the device.
+# An assumption, as are the seconds above.
+_MIN_STEP_SECONDS = 0.01
 _BACKWARD = 3  # Operations of a step, in forward passes.
 _SAMPLE = 300  # Examples to estimate the mean length.
 _TIMED_SHAPE = (4096, 768, 3072)  # A product of BERT-Base's feed-forward layer.
@@ -142,7 +145,8 @@ def estimate(
   longest = dataclasses.replace(shape, max_seq_length=run.max_seq_length)
   return Estimate(
     num_steps,
-    _START_SECONDS + operations / (UTILISATION * flops),
+    _START_SECONDS
+    + max(num_steps * _MIN_STEP_SECONDS, operations / (UTILISATION * flops)),
     model_size.total(memory(model.bert_config, longest)),
   )
 
@@ -176,14 +180,14 @@ def print_plan(
   """Prints a line for the runs of each task and batch size, and the total."""
   precision = config.compute.precision
   flops = (config.teraflops or 0.0) * 1e12 or measure_flops(precision)
-  num_done = len(plan) - len(pending)
-  print(f"{model.name}: {len(plan)} runs, {num_done} of them done")
   lengths = {run.task: run.max_seq_length for run in plan}
   inputs = {
     name: read_inputs(tasks_lib.TASKS[name], data[name], model, length)
     for name, length in lengths.items()
   }
   estimates = {r: estimate(r, model, inputs[r.task], flops) for r in plan}
+  num_done = len(plan) - len(pending)
+  print(f"{model.name}: {len(plan)} runs, {num_done} of them done")
   print(
     f"{'task':34}{'batch':>6}{'runs':>6}{'to do':>6}{'examples':>10}"
     f"{'steps':>8}{'min/run':>9}{'GB':>6}"
@@ -204,6 +208,7 @@ def print_plan(
   origin = "given" if config.teraflops else f"measured here, {precision}"
   print(
     f"About {hours:,.1f} hours for the runs to do. An estimate: operations of "
-    f"all steps at {UTILISATION} of {flops / 1e12:.3g} TFLOP/s ({origin}), and "
-    f"{_START_SECONDS} s to start each run, without evaluations."
+    f"all steps at {UTILISATION} of {flops / 1e12:.3g} TFLOP/s ({origin}), at "
+    f"least {_MIN_STEP_SECONDS * 1000:.0f} ms a step and {_START_SECONDS} s to "
+    "start each run, without evaluations."
   )

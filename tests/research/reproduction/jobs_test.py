@@ -108,8 +108,8 @@ def test_data_are_found_in_the_usual_layouts(name, folder, tmp_path):
   (tmp_path / folder).mkdir(parents=True)
   for file in task.files[0]:
     (tmp_path / folder / file).write_text("x")
-  found = tasks.find_data(task, [other, str(tmp_path)])
-  assert found.path(0) == str(tmp_path / folder / task.files[0][0])
+  data = tasks.find_data(task, [other, str(tmp_path)])
+  assert data.path(0) == str(tmp_path / folder / task.files[0][0])
   (tmp_path / folder / task.files[0][1]).unlink()
   assert tasks.find_data(task, [other, str(tmp_path)]) is None
 

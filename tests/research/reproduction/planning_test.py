@@ -53,6 +53,9 @@ def test_a_classifier_counts_the_last_layer_at_cls_only():
   operations = 5 * 4 * sequence * 3
   expected = 30 + operations / (planning.UTILISATION * 1e6)
   assert cost.seconds == pytest.approx(expected)
+  # A fast device still has to launch the operations of each step.
+  cost = planning.estimate(RUN, MODEL, planning.Inputs(1000, 1, 50), 1e18)
+  assert cost.seconds == pytest.approx(30 + 500 * 0.01)
 
 
 def test_memory_is_that_of_the_full_length():
@@ -69,12 +72,12 @@ def test_memory_is_that_of_the_full_length():
 
 def test_spans_cost_more_than_a_class_and_choices_four_times():
   inputs = planning.Inputs(1000, 1, 50)
-  one = planning.estimate(RUN, MODEL, inputs, 1e6).seconds
+  classifier = planning.estimate(RUN, MODEL, inputs, 1e6).seconds
   squad = dataclasses.replace(RUN, task="SQuAD-1.1")
-  assert planning.estimate(squad, MODEL, inputs, 1e6).seconds > 1.2 * one
+  assert planning.estimate(squad, MODEL, inputs, 1e6).seconds > 1.2 * classifier
   swag = dataclasses.replace(RUN, task="SWAG")
   four = planning.estimate(swag, MODEL, planning.Inputs(1000, 4, 50), 1e6)
-  assert four.seconds - 30 == pytest.approx(4 * (one - 30))
+  assert four.seconds - 30 == pytest.approx(4 * (classifier - 30))
 
 
 @pytest.mark.parametrize(
@@ -101,9 +104,9 @@ def test_the_plan_names_the_runs_and_the_total(data, capsys):
     output_dir="out", model="m", dry_run=True, teraflops=0.001
   )
   task = tasks.TASKS["MRPC"]
-  found = {"MRPC": tasks.find_data(task, [str(data)])}
+  files = {"MRPC": tasks.find_data(task, [str(data)])}
   plan = jobs.plan(config, "mine", jobs.BASE, [task])
-  planning.print_plan(config, MODEL, found, plan, plan[:5])
+  planning.print_plan(config, MODEL, files, plan, plan[:5])
   lines = capsys.readouterr().out.splitlines()
   assert "12 runs, 7 of them done" in lines[0]
   assert lines[2].split()[:6] == ["MRPC", "32", "12", "5", "12", "1"]

@@ -62,11 +62,11 @@ def cells(lines, model, task, result, source=""):
   """Returns the cells of a line in the table of a model."""
   start = max(i for i, x in enumerate(lines) if x.lstrip("#") == f" {model}")
   for line in lines[start + 1 :]:
-    found = [cell.strip() for cell in line.strip("|").split(" | ")]
+    line_cells = [cell.strip() for cell in line.strip("|").split(" | ")]
     if line.startswith("#"):
       break
-    if found[:2] == [task, result] and source in line:
-      return found
+    if line_cells[:2] == [task, result] and source in line:
+      return line_cells
   raise AssertionError((task, result))
 
 

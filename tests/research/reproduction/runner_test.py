@@ -168,9 +168,9 @@ def test_tasks_without_data_are_left_out_with_a_way_to_get_them(config, caplog):
   lines = [record.getMessage() for record in caplog.records]
   assert any("CoLA" in x and "bert-tf download CoLA" in x for x in lines)
   assert not any("README" in line or "\n" in line for line in lines)
-  asked = dataclasses.replace(config, tasks=("MRPC", "QQP"))
+  named = dataclasses.replace(config, tasks=("MRPC", "QQP"))
   with pytest.raises(ValueError, match="^QQP: .*bert-tf download QQP$"):
-    runner.find_data(asked, MODEL.size)
+    runner.find_data(named, MODEL.size)
 
 
 def test_downloaded_data_are_found(config, tmp_path):

@@ -75,8 +75,8 @@ def test_commands_with_several_steps_give_rows_and_a_report(
   for name in ("CoNLL-2003", "CoNLL-2003-last"):
     assert {"f1", "test_f1"} < results[name].keys()
   assert len(list(out.glob("runs/*/ax/AX.tsv"))) == 1
-  kept = {path.suffix for path in out.glob("runs/**/*") if path.is_file()}
-  assert kept <= {".txt", ".tsv", ".json"}
+  suffixes = {path.suffix for path in out.glob("runs/**/*") if path.is_file()}
+  assert suffixes <= {".txt", ".tsv", ".json"}
   assert "MNLI | accuracy, mismatched" in (out / "report.md").read_text()
 
   # All runs are finished, so none is executed again.
