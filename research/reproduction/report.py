@@ -36,7 +36,8 @@ _HOW_TO_READ = (
 
 _OPEN = (
   "Nobody has run these models here yet: the table is open. `python "
-  "run_scripts/reproduce.py` writes a row for each run; send the rows."
+  "run_scripts/reproduce.py` writes a row for each run; send the rows. Other "
+  "released models have no published figures for these tasks."
 )
 
 # Names of the results in the report, in its order.
@@ -159,19 +160,19 @@ def _blocks(
   measured = list(dict.fromkeys(model for model, _ in best))
   for model in measured:
     yield f"## {model}"
-    lines = []
+    lines: list[list[str]] = []
     for task in tasks_lib.TASKS:
       cell = best.get((model, task))
       lines += _result_lines(cell) if cell else _open_lines(model, task)
     yield _format_results(lines)
-  others = dict.fromkeys(t.model for t in targets.TARGETS)
-  others = [model for model in others if model not in measured]
+  released = dict.fromkeys(target.model for target in targets.TARGETS)
   yield "## Released models without runs"
   yield _OPEN
-  for model in others:
-    yield f"### {model}"
-    lines = [ls for t in tasks_lib.TASKS for ls in _open_lines(model, t)]
-    yield _format_results(lines)
+  for model in released:
+    if model not in measured:
+      yield f"### {model}"
+      lines = [ls for t in tasks_lib.TASKS for ls in _open_lines(model, t)]
+      yield _format_results(lines)
   yield "## Runs"
   yield _run_table(all_rows)
   for row in all_rows:

@@ -247,22 +247,20 @@ def find_data(
     else:
       missing.setdefault(task.data_set, []).append(task.name)
   lines = [
-    f"{', '.join(names)}: no data; {tasks_lib.describe_missing(data_set)}"
+    f"no data for {', '.join(names)}; {tasks_lib.describe_missing(data_set)}"
     for data_set, names in missing.items()
   ]
   if missing and config.tasks:
-    raise ValueError(" ".join(lines))
-  for line in lines:
-    logging.warning("Left out: %s", line)
+    raise ValueError(". ".join(lines))
   if not data:
     raise ValueError(
       f"no task has data in {' or '.join(config.data_folders)}; set `data`, or "
-      "download data such as: bert-tf download MRPC"
+      "run, for example: bert-tf download MRPC"
     )
+  for line in lines:
+    logging.warning("%s", line)
   if "MNLI" in data and not tasks_lib.find_diagnostics(config.data_folders):
-    logging.warning(
-      "Left out: AX: no data; %s", tasks_lib.describe_missing("AX")
-    )
+    logging.warning("no data for AX; %s", tasks_lib.describe_missing("AX"))
   return data
 
 

@@ -8,7 +8,7 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 
 from bert_tf.files import paths
-from bert_tf.hub import cache, catalog, data_sets
+from bert_tf.hub import data_sets
 from bert_tf.tasks.ner import config as ner_config
 
 # Folders of GLUE within a data folder.
@@ -168,8 +168,5 @@ def describe_missing(data_set: str) -> str:
   """Returns how to get a data set, as the end of a message."""
   if data_set in data_sets.LICENSED:
     directions = data_sets.LICENSED[data_set].split(" Give ")[0]
-    return f"{directions} Put the files into conll2003 in `data`."
-  source = catalog.find(data_set)
-  assert source
-  where = os.path.dirname(cache.get_folder(source))
-  return f"get them into {where}: bert-tf download {data_set}"
+    return f"{directions} Put the files into the folder conll2003 in `data`"
+  return f"run: bert-tf download {data_set}"
