@@ -53,6 +53,7 @@ def commands(monkeypatch):
   commands = Commands()
   monkeypatch.setattr(runner, "run_command", commands)
   monkeypatch.setattr(runner, "open_model", lambda config: MODEL)
+  monkeypatch.setattr(report, "draw", lambda path, best: None)
   return commands
 
 
