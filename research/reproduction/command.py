@@ -39,8 +39,8 @@ def main() -> None:
 def _device_flags() -> list[str]:
   """Returns the flags for devices that the user gives, for all commands."""
   fields = devices.DeviceConfig.__dataclass_fields__
-  given = [name for name in fields if config_flags.is_given(name)]
-  return [f"--{name}={flags.FLAGS[name].value}" for name in given]
+  names = [name for name in fields if config_flags.is_given(name)]
+  return [f"--{name}={flags.FLAGS[name].value}" for name in names]
 
 
 def run() -> None:

@@ -38,7 +38,7 @@ class Model:
   path: str  # The value of --model.
   bert_config: model_config.BertConfig
   vocab_file: str
-  hash: str  # Of the weights.
+  hash: str  # A hash of the weights.
 
   @property
   def size(self) -> tuple[int, int]:

@@ -63,11 +63,13 @@ class Worker:
       FolderInUseError: if a killed command of the run is still running.
       KeyboardInterrupt: if a signal ended the run.
     """
-    start = time.monotonic() - _read_interrupted(self.row_path(run))
-    folder = os.path.join(self.config.output_dir, "runs", run.name)
+    row_path = self.row_path(run)
+    start = time.monotonic() - _read_interrupted(row_path)
+    name = os.path.basename(row_path).removesuffix(".json")
+    folder = os.path.join(self.config.output_dir, "runs", name)
     with lock.hold(folder):
       pass
-    log = os.path.join(self.config.output_dir, "logs", f"{run.name}.txt")
+    log = os.path.join(self.config.output_dir, "logs", f"{name}.txt")
     paths.make_folder(os.path.dirname(log))
     commands = self._commands(run, folder)
     error: str | None = _INTERRUPTED
@@ -78,7 +80,7 @@ class Worker:
     finally:
       seconds = time.monotonic() - start
       row = self._make_row(run, folder, commands, error, seconds)
-      rows.write(self.row_path(run), row)
+      rows.write(row_path, row)
     if not error:
       _delete_checkpoints(folder)
     return row

@@ -137,7 +137,7 @@ def has_features(task: Task) -> bool:
 
 
 def choose(names: Collection[str]) -> list[Task]:
-  """Returns the named tasks, in any case, in the usual order; all of none."""
+  """Returns the named tasks, ignoring case; all tasks if there are no names."""
   lower = {name.lower() for name in names}
   return [t for t in _ALL if not names or t.name.lower() in lower]
 
