@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from absl import logging
 
-from bert_tf.files import atomic, errors
+from bert_tf.files import atomic, errors, paths
 from bert_tf.plots import style
 from research import markdown, rows
 from research.reproduction import config as config_lib
@@ -132,15 +132,17 @@ def choose_best(all_rows: Sequence[Row]) -> dict[tuple[str, str], Cell]:
 def write(config: config_lib.ReproductionConfig) -> None:
   """Writes report.md and the plot into output_dir.
 
+  Without rows, all cells of the table are open.
+
   Raises:
-    ValueError: if there are no rows.
+    ValueError: if there is no folder of rows.
     ImportError: if matplotlib is missing.
     OSError: if a file cannot be written.
   """
   check_packages()
   all_rows = rows.read_all(config.rows, Row)
-  if not all_rows:
-    raise ValueError(f"{config.rows} has no rows; set `rows_dir`.")
+  if not paths.is_folder(config.rows):
+    raise ValueError(f"there is no folder {config.rows}; set `rows_dir`.")
   best = choose_best(all_rows)
   if best:
     draw(os.path.join(config.output_dir, PLOT), best)
@@ -173,8 +175,9 @@ def _blocks(
       yield f"### {model}"
       lines = [ls for t in tasks_lib.TASKS for ls in _open_lines(model, t)]
       yield _format_results(lines)
-  yield "## Runs"
-  yield _run_table(all_rows)
+  if all_rows:
+    yield "## Runs"
+    yield _run_table(all_rows)
   for row in all_rows:
     if row.error:
       name = f"{row.config['model']}, {row.config['task']}, seed {row.seed}"
@@ -193,7 +196,8 @@ def _result_lines(cell: Cell) -> Iterator[list[str]]:
   known = targets.find(config["model"], config["task"])
   settings = (
     f"batch {config['train_batch_size']}, {config['learning_rate']}, "
-    f"{config['num_train_epochs']:g} epochs, {len(cell.same)} seeds"
+    f"{config['num_train_epochs']:g} epochs, seeds "
+    f"{', '.join(str(row.seed) for row in cell.same)}"
   )
   flags = [f"{name} {value}" for name, value in config["flags"].items()]
   settings = ", ".join([settings, *flags])

@@ -1,11 +1,14 @@
 """The report of synthetic rows."""
 
+import pathlib
+
 import pytest
 
 from research import rows
 from research.reproduction import config as config_lib
 from research.reproduction import report, targets
 
+FOLDER = pathlib.Path(report.__file__).parent
 BASE = targets.BASE
 
 
@@ -108,7 +111,7 @@ def test_each_published_figure_has_a_line(lines):
 
 def test_the_settings_with_most_seeds_and_the_best_mean_are_chosen(lines):
   line = cells(lines, BASE, "MRPC", "F1")
-  assert line[2:4] == ["88.9 ± 0.0", "batch 32, 5e-5, 3 epochs, 2 seeds"]
+  assert line[2:4] == ["88.9 ± 0.0", "batch 32, 5e-5, 3 epochs, seeds 1, 2"]
   better = make_row("MRPC", 1, "3e-5", f1=0.99)
   best = report.choose_best([*ROWS, better])[BASE, "MRPC"]
   assert best.same[0].config["learning_rate"] == "5e-5"
@@ -138,9 +141,30 @@ def test_runs_have_their_time_and_machine_and_errors(lines):
   assert "QQP, seed 1: `exit status 1: out of memory`" in text
 
 
-def test_a_folder_without_rows_is_named(tmp_path):
+def test_a_missing_folder_of_rows_is_named(tmp_path):
   config = config_lib.ReproductionConfig(
     output_dir=str(tmp_path), rows_dir=str(tmp_path / "no"), report_only=True
   )
-  with pytest.raises(ValueError, match="no has no rows"):
+  with pytest.raises(ValueError, match="no; set `rows_dir`"):
     report.write(config)
+
+
+def test_without_rows_the_whole_table_is_open(tmp_path):
+  (tmp_path / "rows").mkdir()
+  config = config_lib.ReproductionConfig(
+    output_dir=str(tmp_path), report_only=True
+  )
+  report.write(config)
+  lines = (tmp_path / report.FILE).read_text().splitlines()
+  assert cells(lines, BASE, "SST-2", "accuracy", "table 1")[4] == "93.5"
+  assert not [line for line in lines if "Runs" in line or report.PLOT in line]
+
+
+def test_the_committed_report_is_that_of_the_committed_rows(tmp_path):
+  config = config_lib.ReproductionConfig(
+    output_dir=str(tmp_path), rows_dir=str(FOLDER / "rows"), report_only=True
+  )
+  report.write(config)
+  written = (tmp_path / report.FILE).read_text()
+  assert written == (FOLDER / report.FILE).read_text()
+  assert all(row.is_finished for row in rows.read_all(config.rows, report.Row))
