@@ -8,7 +8,11 @@ from contextlib import AbstractContextManager
 from bert_tf.files import errors
 
 # Extras of bert_tf that each command needs, by its package in this folder.
-_EXTRAS = {"ablations": "corpus,ner,plots", "benchmarks": "plots,serve"}
+_EXTRAS = {
+  "ablations": "corpus,ner,plots",
+  "benchmarks": "plots,serve",
+  "reproduction": "ner,plots",
+}
 
 
 def needs_extras(name: str) -> AbstractContextManager[None]:

@@ -55,6 +55,7 @@ GROUPS = {
 _SCRIPTS = {
   "ablations": "run_scripts/ablations.py",
   "benchmark": "run_scripts/benchmark.py",
+  "reproduce": "run_scripts/reproduce.py",
 }
 
 

@@ -8,6 +8,7 @@ from absl import logging
 
 from bert_tf.files import atomic, errors, paths
 from bert_tf.plots import reference_curves
+from research import markdown
 from research.ablations import comparisons, plots, rows, scales, variants
 from research.ablations import config as config_lib
 from research.ablations import experiments as experiments_lib
@@ -15,16 +16,15 @@ from research.ablations import experiments as experiments_lib
 FILE = "report.md"
 
 _MINUS = "\N{MINUS SIGN}"
-_PLUS_MINUS = "\N{PLUS-MINUS SIGN}"
 
 _HOW_TO_READ = (
-  f"Our results are the mean {_PLUS_MINUS} the sample standard deviation over "
-  "the seeds. Each difference is to the named baseline, with the 95% interval "
-  "of Welch's t test over the seeds. A difference whose interval includes 0 is "
-  "within the spread and shows nothing. `agrees` and `differs` compare only "
-  "the sign with the published difference. By chance, about 1 in 20 intervals "
-  "excludes 0. All runs share the development sets, so the spread does not "
-  "cover the choice of examples."
+  "Our results are the mean \N{PLUS-MINUS SIGN} the sample standard deviation "
+  "over the seeds. Each difference is to the named baseline, with the 95% "
+  "interval of Welch's t test over the seeds. A difference whose interval "
+  "includes 0 is within the spread and shows nothing. `agrees` and `differs` "
+  "compare only the sign with the published difference. By chance, about 1 in "
+  "20 intervals excludes 0. All runs share the development sets, so the spread "
+  "does not cover the choice of examples."
 )
 
 _INCOMPARABLE = (
@@ -96,18 +96,6 @@ def write(
   logging.info("Wrote %s.", path)
 
 
-def format_table(
-  header: Sequence[str], table_rows: Sequence[Sequence[str]]
-) -> str:
-  """Returns a Markdown table; all columns but the first are right-aligned."""
-  alignment = ["---", *["--:"] * (len(header) - 1)]
-  lines = []
-  for cells in (header, alignment, *table_rows):
-    escaped = " | ".join(cell.replace("|", "\\|") for cell in cells)
-    lines.append(f"| {escaped} |")
-  return "\n".join(lines)
-
-
 def _summarize(
   scale: scales.Scale,
   results: Sequence[comparisons.Comparison],
@@ -129,7 +117,7 @@ def _summarize(
     f"{', '.join(map(str, scale.seeds))}."
   )
   yield _HOW_TO_READ
-  yield format_table(
+  yield markdown.format_table(
     ("experiment", "runs done", *_VERDICTS), list(map(_count_verdicts, results))
   )
   if selected:
@@ -184,7 +172,7 @@ def _section(
   differences = comparison.differences()
   if differences:
     yield "### Differences"
-    yield format_table(
+    yield markdown.format_table(
       ("", "to", "in", "here", "95% interval", "published", ""),
       list(map(_difference_row, differences)),
     )
@@ -201,16 +189,14 @@ def _our_table(comparison: comparisons.Comparison) -> str:
   for variant in comparison.experiment.variants:
     cells = [comparison.cells.get((variant.label, c)) for c in columns]
     lines.append([variant.label, *map(_format_cell, cells)])
-  return format_table(("", *columns), lines)
+  return markdown.format_table(("", *columns), lines)
 
 
 def _format_cell(cell: comparisons.Cell | None) -> str:
   """Returns mean and spread as text; "" without results."""
   if not cell:
     return ""
-  if math.isnan(cell.spread):
-    return f"{cell.mean:.1f} (one seed)"
-  return f"{cell.mean:.1f} {_PLUS_MINUS} {cell.spread:.1f}"
+  return markdown.format_mean(cell.mean, cell.spread)
 
 
 def _published_table(comparison: comparisons.Comparison) -> str:
@@ -227,7 +213,7 @@ def _published_table(comparison: comparisons.Comparison) -> str:
   def add_ours(theirs: str, ours: str) -> str:
     return theirs if theirs == ours else f"{theirs} (here {ours})"
 
-  return format_table(
+  return markdown.format_table(
     ("", *(add_ours(c, our_columns.get(c, c)) for c in columns)),
     [
       [

@@ -8,6 +8,7 @@ from absl import logging
 
 from bert_tf.files import errors, lock
 from bert_tf.tasks.ner import metrics
+from research import rows as shared_rows
 from research.ablations import config as config_lib
 from research.ablations import experiments as experiments_lib
 from research.ablations import report, rows, runs, tasks, variants, work
@@ -74,7 +75,7 @@ def _run_all(
   for number, run in enumerate(pending, start=1):
     logging.info("Run %d of %d: %s.", number, len(pending), run.name)
     row = _execute(worker, run, data[run])
-    rows.write(rows.row_path(config.rows, run, data[run]), row)
+    shared_rows.write(rows.row_path(config.rows, run, data[run]), row)
     if row.error:
       failed.append(run.name)
       logging.error("%s failed: %s", run.name, row.error)
@@ -128,6 +129,6 @@ def _execute(
     curve=outcome.curve,
     error=error,
     seconds=round(time.monotonic() - start, 1),
-    versions=rows.versions(),
-    machine=rows.describe_machine(),
+    versions=shared_rows.versions(),
+    machine=shared_rows.describe_machine(),
   )

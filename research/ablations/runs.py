@@ -4,20 +4,15 @@ Imports no TensorFlow.
 """
 
 import dataclasses
-import hashlib
-import json
-from collections.abc import Mapping
 from typing import Any
 
 from bert_tf import settings
 from bert_tf.pipeline import config
 from bert_tf.tasks import pretraining_config
+from research import rows
 
 PRETRAINING = "pretraining"
 FINE_TUNING = "fine_tuning"
-
-# Hexadecimal digits of a hash in a name.
-_DIGITS = 8
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -149,19 +144,13 @@ class Run:
     parts = [self.pretraining.label]
     if self.fine_tuning:
       parts.append(self.fine_tuning.label)
-    parts += [f"seed{self.seed}", digest(self.config)]
+    parts += [f"seed{self.seed}", rows.digest(self.config)]
     return "-".join(parts)
 
   @property
   def source(self) -> "Run":
     """The pre-training that a fine-tuning starts from."""
     return Run(pretraining=self.pretraining, seed=self.seed)
-
-
-def digest(value: Mapping[str, Any]) -> str:
-  """Returns a short hash of a JSON object."""
-  text = json.dumps(value, sort_keys=True)
-  return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
 
 
 def _non_defaults(config: settings.Dataclass) -> dict[str, Any]:

@@ -16,8 +16,9 @@ from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.ner import config as ner_config
 from bert_tf.tasks.squad import config as squad_config
 from bert_tf.training import config as training_config
+from research import rows
 from research.ablations import config as config_lib
-from research.ablations import runs, text
+from research.ablations import runs
 
 # All runs of a task use the same examples.
 _SEED = 12345
@@ -48,16 +49,16 @@ class TaskFiles:
   def hashes(self) -> dict[str, str]:
     """The hash of each file, by split."""
     return {
-      "train": text.file_hash(self.train),
-      "dev": text.file_hash(self.dev),
+      "train": rows.file_hash(self.train),
+      "dev": rows.file_hash(self.dev),
     }
 
 
 def _cut_rows(path: str, count: int) -> Iterable[str]:
   """Yields the header and at most `count` random rows of a table."""
-  header, *rows = paths.read_text(path).splitlines(keepends=True)
+  header, *lines = paths.read_text(path).splitlines(keepends=True)
   yield header
-  yield from (rows[i] for i in _sample(len(rows), count))
+  yield from (lines[i] for i in _sample(len(lines), count))
 
 
 def _cut_questions(path: str, count: int) -> Iterable[str]:
@@ -150,7 +151,7 @@ def cut(
   """
   if num_examples is None:
     return files
-  source = runs.digest(files.hashes)
+  source = rows.digest(files.hashes)
   folder = os.path.join(folder, f"{name}-{num_examples}-{source}")
   parts = []
   for path in (files.train, files.dev):

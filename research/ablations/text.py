@@ -19,6 +19,7 @@ from bert_tf.data import masking, pretraining_shards
 from bert_tf.files import atomic, json_files, paths
 from bert_tf.pipeline import config as pipeline_config
 from bert_tf.pipeline import text_steps
+from research import rows
 from research.ablations import config as config_lib
 from research.ablations import runs
 
@@ -75,7 +76,7 @@ class Text:
       text_steps.learn_vocabulary(pipeline, self._output.files, self.vocab_file)
     names = [*self._output.files, str(self._output.eval_output_file)]
     self.hashes = {
-      os.path.basename(path): file_hash(path)
+      os.path.basename(path): rows.file_hash(path)
       for path in [*names, self.vocab_file]
     }
 
@@ -139,7 +140,7 @@ class Text:
     values = json.loads(json.dumps(dataclasses.asdict(settings)))
     del values["vocab_file"]
     name = os.path.basename(text_file).removesuffix(".txt")
-    stem = os.path.join(self._folder, f"{name}-{runs.digest(values)}")
+    stem = os.path.join(self._folder, f"{name}-{rows.digest(values)}")
     count_file = f"{stem}.counts.json"
     if paths.exists(count_file):
       counts = json_files.read_object(count_file)
@@ -186,8 +187,3 @@ def _sample(path: str, share: float) -> Iterator[list[str]]:
     first = list(itertools.islice(corpus.documents([path]), 2))
   yield from first
   yield from selected
-
-
-def file_hash(path: str) -> str:
-  """Returns the first 16 digits of a file's SHA-256."""
-  return paths.sha256(path)[:16]

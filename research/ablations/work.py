@@ -14,6 +14,7 @@ from bert_tf.files import atomic, json_files, paths
 from bert_tf.tasks import pretraining, pretraining_config
 from bert_tf.training import config as training_config
 from bert_tf.training import curves, evaluation
+from research import rows as shared_rows
 from research.ablations import config as config_lib
 from research.ablations import rows, runs, scales, tasks
 from research.ablations import text as text_lib
@@ -120,7 +121,9 @@ class Worker:
       raise StoppedError
     batch_size = run.pretraining.train_batch_size
     curve = _read_curve(folder, batch_size * records.pieces_per_record)
-    results = {name: rows.rounded(value) for name, value in metrics.items()}
+    results = {
+      name: shared_rows.rounded(value) for name, value in metrics.items()
+    }
     return Outcome(results, curve)
 
   def _settings(
@@ -194,8 +197,10 @@ class Worker:
     )
     if metrics is None:
       raise StoppedError
-    results = {name: rows.rounded(float(v)) for name, v in metrics.items()}
-    results["score"] = rows.rounded(tasks.score(fine_tuning, metrics))
+    results = {
+      name: shared_rows.rounded(float(v)) for name, v in metrics.items()
+    }
+    results["score"] = shared_rows.rounded(tasks.score(fine_tuning, metrics))
     paths.remove(folder)  # Nothing reads the fine-tuned weights.
     return Outcome(results, {})
 
@@ -216,7 +221,7 @@ def _read_curve(folder: str, pieces_per_step: float) -> rows.Curve:
   curve = {
     "training": _axes(steps, pieces_per_step)
     | {
-      name: [rows.rounded(training[name][step]) for step in steps]
+      name: [shared_rows.rounded(training[name][step]) for step in steps]
       for name in _TRAINING
       if name in training
     }
@@ -228,7 +233,7 @@ def _read_curve(folder: str, pieces_per_step: float) -> rows.Curve:
     )["evaluations"]
     steps = [results[checkpoints.GLOBAL_STEP] for results in history]
     curve["held_out"] = _axes(steps, pieces_per_step) | {
-      name: [rows.rounded(results[name]) for results in history]
+      name: [shared_rows.rounded(results[name]) for results in history]
       for name in _HELD_OUT
       if name in history[0]
     }

@@ -80,6 +80,7 @@ def test_a_missing_flag_is_named_once(run_script):
       ("--model_name is for a --model without NAME=",),
     ),
     ("benchmark.py", ("speed",), ("tokenizer", "runtimes")),
+    ("reproduce.py", ("--output_dir=x",), ("--model", "--report_only")),
   ],
 )
 def test_a_mistake_on_the_command_line_is_named(

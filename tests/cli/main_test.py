@@ -24,10 +24,10 @@ def run_main(monkeypatch, *arguments):
 
 def test_every_script_is_a_command():
   scripts = {path.stem for path in (ROOT / "run_scripts").glob("*.py")}
-  assert scripts - {"ablations", "benchmark"} == set(main.COMMANDS.values())
+  assert scripts - set(main._SCRIPTS) == set(main.COMMANDS.values())
 
 
-@pytest.mark.parametrize("name", ["ablations", "benchmark"])
+@pytest.mark.parametrize("name", ["ablations", "benchmark", "reproduce"])
 def test_the_error_for_a_research_command_names_its_script(name, monkeypatch):
   message = run_main(monkeypatch, name, "--seeds=1")
   assert f"run_scripts/{name}.py" in message and "\n" not in message

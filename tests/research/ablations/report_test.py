@@ -5,6 +5,8 @@ import re
 import pytest
 
 from bert_tf.plots import reference_curves
+from research import markdown
+from research import rows as shared_rows
 from research.ablations import config as config_lib
 from research.ablations import experiments, report, rows, runs
 from tests.support import ablation_rows
@@ -28,7 +30,7 @@ def folder(tmp_path_factory):
       values.setdefault(run, 40 + len(values) // 10 + run.seed)
   for run, value in values.items():
     row = ablation_rows.row(run, float(value))
-    rows.write(rows.row_path(config.rows, run, row.data), row)
+    shared_rows.write(rows.row_path(config.rows, run, row.data), row)
   report.run(config)
   return folder
 
@@ -90,5 +92,5 @@ def test_an_unknown_experiment_is_refused_with_the_known_ones():
 
 
 def test_a_table_escapes_separators_in_its_cells():
-  lines = report.format_table(("", "x"), [("one|two", "`a`")]).splitlines()
+  lines = markdown.format_table(("", "x"), [("one|two", "`a`")]).splitlines()
   assert lines[-1] == "| one\\|two | `a` |"

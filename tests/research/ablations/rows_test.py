@@ -3,6 +3,7 @@
 import dataclasses
 import json
 
+from research import rows as shared_rows
 from research.ablations import rows, runs, scales
 from tests.support import ablation_rows
 
@@ -19,7 +20,7 @@ def other(**changes):
 def test_a_row_is_identified_by_config_seed_and_data(tmp_path):
   folder = str(tmp_path)
   row = ablation_rows.row(RUN, 4.0)
-  rows.write(rows.row_path(folder, RUN, DATA), row)
+  shared_rows.write(rows.row_path(folder, RUN, DATA), row)
   assert rows.read_finished(folder, RUN, DATA) == row
   assert (
     rows.read_finished(folder, dataclasses.replace(RUN, seed=2), DATA) is None
@@ -30,7 +31,7 @@ def test_a_row_is_identified_by_config_seed_and_data(tmp_path):
 
 def test_a_failed_row_is_not_finished(tmp_path):
   path = rows.row_path(str(tmp_path), RUN, DATA)
-  rows.write(path, ablation_rows.row(RUN, 0.0, error="ValueError: no"))
+  shared_rows.write(path, ablation_rows.row(RUN, 0.0, error="ValueError: no"))
   assert rows.read_finished(str(tmp_path), RUN, DATA) is None
   assert [row.error for row in rows.read_all(str(tmp_path))] == [
     "ValueError: no"
@@ -38,7 +39,7 @@ def test_a_failed_row_is_not_finished(tmp_path):
 
 
 def test_a_damaged_file_is_ignored(tmp_path):
-  rows.write(
+  shared_rows.write(
     rows.row_path(str(tmp_path), RUN, DATA), ablation_rows.row(RUN, 1.0)
   )
   (tmp_path / "half.json").write_text('{"kind": ')
@@ -48,7 +49,7 @@ def test_a_damaged_file_is_ignored(tmp_path):
 
 def test_each_list_of_a_curve_is_one_line(tmp_path):
   path = rows.row_path(str(tmp_path), RUN, DATA)
-  rows.write(path, ablation_rows.row(RUN, 1.0))
+  shared_rows.write(path, ablation_rows.row(RUN, 1.0))
   with open(path) as file:
     lines = file.read().splitlines()
   assert '   "step": [1,10,100],' in lines

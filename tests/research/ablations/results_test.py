@@ -15,9 +15,8 @@ from research.ablations import (
   text,
 )
 
-FOLDER = (
-  pathlib.Path(__file__).resolve().parents[3] / "research" / "reproduction"
-)
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+FOLDER = ROOT / "research" / "ablations" / "results"
 TINY = scales.SCALES["tiny"]
 
 
@@ -56,7 +55,7 @@ def test_another_machine_makes_the_data_of_the_rows(unpacked, tmp_path):
 
 @pytest.mark.parametrize(
   "page",
-  [FOLDER / "README.md", FOLDER.parents[1] / "docs" / "reproduction.md"],
+  [FOLDER / "README.md", ROOT / "docs" / "reproduction.md"],
   ids=["research", "docs"],
 )
 def test_the_summaries_count_the_committed_rows(page):

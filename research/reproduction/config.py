@@ -1,0 +1,158 @@
+"""Settings of the reproduction. Imports no TensorFlow."""
+
+import dataclasses
+import os
+
+from bert_tf import settings
+from bert_tf.hub import cache
+from bert_tf.tasks.ner import config as ner_config
+from bert_tf.training import config as training_config
+from research.reproduction import tasks as tasks_lib
+
+_FINE_TUNED = ", ".join(
+  name
+  for name, task in tasks_lib.TASKS.items()
+  if not tasks_lib.has_features(task)
+)
+_LAYERS = ", ".join(ner_config.FEATURE_LAYERS)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ReproductionConfig:
+  """Settings of all runs."""
+
+  output_dir: str = settings.setting(
+    help="Folder for runs, logs, rows, report.md and the plot. The checkpoints "
+    "of a finished run are deleted.",
+    writes="folder",
+  )
+  model: str | None = settings.setting(
+    None,
+    "Model to fine-tune: the name of a model that bert-tf download got, or any "
+    "folder that --model of the fine-tuning commands takes. Required without "
+    "--report_only.",
+    main=True,
+  )
+  model_name: str | None = settings.setting(
+    None,
+    "The model's name in rows and report. Default: the last part of model.",
+  )
+  data: str | None = settings.setting(
+    None,
+    "Folder of the data sets, in the layout of the original (GLUE/MRPC, squad, "
+    "conll2003, swag) or of bert-tf download. Data that are not there are "
+    "looked for in the folder of the downloads.",
+    main=True,
+  )
+  tasks: tuple[str, ...] = settings.setting(
+    (),
+    f"Tasks, separated by commas: {_FINE_TUNED}; for features of a frozen BERT "
+    f"CoNLL-2003-LAYERS, with {_LAYERS}. MNLI includes MNLI-mm and AX. "
+    "Default: all that have data.",
+    main=True,
+  )
+  seeds: tuple[int, ...] = settings.setting(
+    (1, 2, 3), "Seeds of each setting.", main=True
+  )
+  learning_rates: tuple[str, ...] = settings.setting(
+    (),
+    "Learning rates to choose from, such as 5e-5,3e-5. Default: those of the "
+    "paper or the README for the task and the size of the model.",
+    main=True,
+  )
+  batch_sizes: tuple[int, ...] = settings.setting(
+    (), "Batch sizes to choose from. Default: as for learning_rates."
+  )
+  num_train_epochs: float | None = settings.setting(
+    None, "Passes over the data. Default: as for learning_rates.", minimum=0.0
+  )
+  max_seq_length: int | None = settings.setting(
+    None,
+    "Maximum word pieces of an input. Default: 384 for SQuAD, otherwise 128.",
+    minimum=80,
+  )
+  cut_padding: bool = settings.setting(
+    False,
+    "Pad batches of SQuAD only to their longest window, which is faster. Other "
+    "tasks always do so. The scores differ slightly from the original's.",
+  )
+  predict_test: bool = settings.setting(
+    False,
+    "Also predict the test sets of GLUE, and keep the files to submit to its "
+    "server.",
+  )
+  rows_dir: str | None = settings.setting(
+    None,
+    "Folder of the results, one small JSON file per run. A run that has its "
+    "file is skipped. Default: rows in output_dir.",
+    main=True,
+  )
+  report_only: bool = settings.setting(
+    False, "Write the report from existing rows, without any run.", main=True
+  )
+  dry_run: bool = settings.setting(
+    False,
+    "List the runs with estimates of time and memory, without executing any.",
+    main=True,
+  )
+  teraflops: float | None = settings.setting(
+    None,
+    "For dry_run: speed of a matrix product in TFLOP/s, to plan for another "
+    "machine. Default: measured here.",
+    minimum=0.001,
+  )
+  compute: training_config.ComputeConfig = training_config.ComputeConfig()
+
+  def __post_init__(self) -> None:
+    """Raises ValueError for invalid settings."""
+    settings.check(self)
+    if not self.model and not self.report_only:
+      raise ValueError(
+        "no model to fine-tune: set `model`, or `report_only` for a report "
+        "from existing rows."
+      )
+    if self.teraflops and not self.dry_run:
+      raise ValueError("`teraflops` is for a plan; set `dry_run`.")
+    for rate in self.learning_rates:
+      _check_rate(rate)
+    names = {name.lower(): name for name in tasks_lib.TASKS}
+    unknown = [name for name in self.tasks if name.lower() not in names]
+    if unknown:
+      raise ValueError(
+        f"tasks {unknown[0]!r} is not known; use {', '.join(names.values())}."
+      )
+
+  @property
+  def rows(self) -> str:
+    """The folder of the rows; by default, `rows` in output_dir."""
+    return self.rows_dir or os.path.join(self.output_dir, "rows")
+
+  @property
+  def data_folders(self) -> list[str]:
+    """The folders that may have the data: `data`, and that of the downloads."""
+    downloads = os.path.join(cache.home(), "data")
+    return [self.data, downloads] if self.data else [downloads]
+
+  @property
+  def compute_flags(self) -> dict[str, str]:
+    """The settings of `compute` that differ from their defaults, as flags."""
+    fields = dataclasses.fields(self.compute)
+    values = {f.name: getattr(self.compute, f.name) for f in fields}
+    return {
+      field.name: str(values[field.name]).lower()
+      for field in fields
+      if values[field.name] != field.default
+    }
+
+
+def _check_rate(text: str) -> None:
+  """Raises ValueError unless a text is a positive number below 1."""
+  try:
+    is_valid = 0 < float(text) < 1
+  except ValueError:
+    is_valid = False
+  if not is_valid:
+    raise ValueError(
+      f"learning_rates {text!r} is not a number between 0 and 1; write numbers "
+      "such as 5e-5,3e-5."
+    )

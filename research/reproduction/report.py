@@ -1,0 +1,274 @@
+"""Report that shows our results next to the published ones."""
+
+import collections
+import dataclasses
+import json
+import math
+import os
+import statistics
+from collections.abc import Iterator, Sequence
+
+from absl import logging
+
+from bert_tf.files import atomic, errors, paths
+from bert_tf.plots import style
+from research import markdown, rows
+from research.reproduction import config as config_lib
+from research.reproduction import targets
+from research.reproduction import tasks as tasks_lib
+
+FILE, PLOT = "report.md", "results.png"
+
+WITHIN, BELOW, ABOVE = "within", "below", "above"
+UNPUBLISHED = "no published figure"
+
+_MIN_SPREAD = 0.5  # Points.
+
+_HOW_TO_READ = (
+  "Results are in percent: the mean \N{PLUS-MINUS SIGN} the sample standard "
+  "deviation over the seeds, at the settings whose mean on dev is best. A "
+  "result is `within` the published figure if the figure lies inside the mean "
+  "\N{PLUS-MINUS SIGN} max(2 standard deviations, 0.5 points); otherwise it is "
+  "`below` or `above` the figure. Published figures are of dev or test sets, "
+  "as marked. Ours are of dev sets, except for F1 of CoNLL-2003's test set. "
+  "Dev results are slightly optimistic, since they choose the settings."
+)
+
+_OPEN = (
+  "Nobody has run these models here yet: the table is open. `python "
+  "run_scripts/reproduce.py` writes a row for each run; send the rows. Other "
+  "released models have no published figures for these tasks."
+)
+
+# Names of the results in the report, in its order.
+RESULTS = {
+  "matthews_correlation": "Matthews correlation",
+  "f1": "F1",
+  "exact_match": "exact match",
+  "eval_accuracy": "accuracy",
+  "mm_eval_accuracy": "accuracy, mismatched",
+  "pearson": "Pearson correlation",
+  "spearman": "Spearman correlation",
+  "test_f1": "F1, test set",
+  "": "AX, scored by GLUE's server",
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Row(rows.Row):
+  """A run that finished, failed or was interrupted.
+
+  `config` is that of `jobs.Run`. `data` has the hashes of the model's weights
+  ("model") and of the task's files.
+  """
+
+  commands: list[str]  # With OUT, DATA and MODEL for the folders.
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+  """The rows of the best settings of a model and a task."""
+
+  same: Sequence[Row]  # One for each seed.
+
+  @property
+  def task(self) -> tasks_lib.Task:
+    """The task."""
+    return tasks_lib.TASKS[self.same[0].config["task"]]
+
+  def values(self, result: str) -> list[float]:
+    """Returns a result of each seed, in percent; [] if it was not measured."""
+    scale = 1 if self.task.command == "squad" else 100
+    values = [row.results.get(result) for row in self.same]
+    return [scale * value for value in values if value is not None]
+
+  @property
+  def shown_results(self) -> list[str]:
+    """The names of the results to show."""
+    names = RESULTS
+    if self.task.command == "ner":  # Its accuracy counts words.
+      names = {name: text for name, text in names.items() if "f1" in name}
+    return [name for name in names if self.values(name)]
+
+
+def check_packages() -> None:
+  """Raises ImportError if matplotlib is missing."""
+  with errors.needs_extra("drawing the report", extra="plots"):
+    import matplotlib  # noqa: F401
+
+
+def compare(values: Sequence[float], target: targets.Target) -> str:
+  """Returns WITHIN, BELOW or ABOVE for the results of the seeds."""
+  mean = statistics.fmean(values)
+  spread = 2 * statistics.stdev(values) if len(values) > 1 else 0.0
+  spread = max(spread, _MIN_SPREAD)
+  if mean + spread < target.low:
+    return BELOW
+  return ABOVE if mean - spread > target.high else WITHIN
+
+
+def choose_best(all_rows: Sequence[Row]) -> dict[tuple[str, str], Cell]:
+  """Returns the best settings by (model, task).
+
+  The settings with most seeds have precedence, then the best mean on dev. Rows
+  of other data or weights are other settings.
+  """
+  cells: dict[tuple[str, str], list[Cell]] = collections.defaultdict(list)
+  groups: dict[str, list[Row]] = collections.defaultdict(list)
+  for row in all_rows:
+    if row.is_finished and row.config["task"] in tasks_lib.TASKS:
+      groups[json.dumps([row.config, row.data], sort_keys=True)].append(row)
+  for same in groups.values():
+    config = same[0].config
+    by_seed = sorted(same, key=lambda row: row.seed)
+    cells[config["model"], config["task"]].append(Cell(by_seed))
+
+  def rank(cell: Cell) -> tuple[int, float]:
+    return len(cell.same), statistics.fmean(cell.values(cell.task.metric))
+
+  return {key: max(same, key=rank) for key, same in cells.items()}
+
+
+def write(config: config_lib.ReproductionConfig) -> None:
+  """Writes report.md and the plot into output_dir.
+
+  Without rows, all cells of the table are open.
+
+  Raises:
+    ValueError: if there is no folder of rows.
+    ImportError: if matplotlib is missing.
+    OSError: if a file cannot be written.
+  """
+  check_packages()
+  all_rows = rows.read_all(config.rows, Row)
+  if not paths.is_folder(config.rows):
+    raise ValueError(f"there is no folder {config.rows}; set `rows_dir`.")
+  best = choose_best(all_rows)
+  if best:
+    draw(os.path.join(config.output_dir, PLOT), best)
+  path = os.path.join(config.output_dir, FILE)
+  atomic.write(path, [f"{block}\n\n" for block in _blocks(all_rows, best)])
+  logging.info("Wrote %s.", path)
+
+
+def _blocks(
+  all_rows: Sequence[Row], best: dict[tuple[str, str], Cell]
+) -> Iterator[str]:
+  """Yields the Markdown blocks of the report."""
+  yield "# The paper's results, measured"
+  yield _HOW_TO_READ
+  if best:
+    yield f"![Dots are seeds, strokes means, diamonds published.]({PLOT})"
+  measured = list(dict.fromkeys(model for model, _ in best))
+  for model in measured:
+    yield f"## {model}"
+    lines: list[list[str]] = []
+    for task in tasks_lib.TASKS:
+      cell = best.get((model, task))
+      lines += _result_lines(cell) if cell else _open_lines(model, task)
+    yield _format_results(lines)
+  released = dict.fromkeys(target.model for target in targets.TARGETS)
+  yield "## Released models without runs"
+  yield _OPEN
+  for model in released:
+    if model not in measured:
+      yield f"### {model}"
+      lines = [ls for t in tasks_lib.TASKS for ls in _open_lines(model, t)]
+      yield _format_results(lines)
+  if all_rows:
+    yield "## Runs"
+    yield _run_table(all_rows)
+  for row in all_rows:
+    if row.error:
+      name = f"{row.config['model']}, {row.config['task']}, seed {row.seed}"
+      yield f"Not finished: {name}: `{row.error}`"
+
+
+def _format_results(lines: Sequence[Sequence[str]]) -> str:
+  return markdown.format_table(
+    ("task", "result", "here", "settings", "published", "of", "in", ""), lines
+  )
+
+
+def _result_lines(cell: Cell) -> Iterator[list[str]]:
+  """Yields a line for each result, and for each further target of it."""
+  config = cell.same[0].config
+  known = targets.find(config["model"], config["task"])
+  settings = (
+    f"batch {config['train_batch_size']}, {config['learning_rate']}, "
+    f"{config['num_train_epochs']:g} epochs, seeds "
+    f"{', '.join(str(row.seed) for row in cell.same)}"
+  )
+  flags = [f"{name} {value}" for name, value in config["flags"].items()]
+  settings = ", ".join([settings, *flags])
+  for result in cell.shown_results:
+    values = cell.values(result)
+    spread = statistics.stdev(values) if len(values) > 1 else math.nan
+    here = markdown.format_mean(statistics.fmean(values), spread)
+    start = [config["task"], RESULTS[result], here, settings]
+    matching = [target for target in known if target.result == result]
+    if not matching:
+      yield [*start, "", "", "", UNPUBLISHED]
+    for target in matching:
+      verdict = compare(values, target)
+      if target.split == targets.TEST and not result.startswith("test_"):
+        verdict += ", dev against a test target"
+      yield [*start, target.published, target.split, target.source, verdict]
+
+
+def _open_lines(model: str, task: str) -> Iterator[list[str]]:
+  """Yields a line for each target of a task that has not been run."""
+  for target in targets.find(model, task):
+    name = RESULTS[target.result]
+    yield [
+      *(task, name, "", ""),
+      *(target.published, target.split, target.source, ""),
+    ]
+
+
+def _run_table(all_rows: Sequence[Row]) -> str:
+  """Returns a table with the number, time and machine of all runs."""
+  groups: dict[tuple[str, ...], list[Row]] = collections.defaultdict(list)
+  for row in all_rows:
+    key = row.config["model"], row.config["task"], row.machine, _version(row)
+    groups[key].append(row)
+  lines = [
+    [
+      *(model, task, str(len(same))),
+      *(f"{sum(r.seconds for r in same) / 60 / len(same):.1f}", machine),
+      version,
+    ]
+    for (model, task, machine, version), same in groups.items()
+  ]
+  header = ("model", "task", "runs", "minutes each", "machine", "version")
+  return markdown.format_table(header, lines)
+
+
+def _version(row: Row) -> str:
+  versions = row.versions
+  return (
+    f"bert_tf {versions['bert_tf']} ({versions['commit']}), TensorFlow "
+    f"{versions['tensorflow']}"
+  )
+
+
+def draw(path: str, best: dict[tuple[str, str], Cell]) -> None:
+  """Draws a panel per model: a row per task, with its published figures."""
+  models = list(dict.fromkeys(model for model, _ in best))
+  num_rows = max(len([k for k in best if k[0] == model]) for model in models)
+  height = 110 + 34 * num_rows
+  with style.picture(path, len(models), 1200, height) as panels:
+    for axis, model in zip(panels, models):
+      tasks = [task for task in tasks_lib.TASKS if (model, task) in best]
+      values, spreads = {}, {}
+      for place, name in enumerate(tasks):
+        cell = best[model, name]
+        label = f"{name}, {RESULTS[cell.task.metric]}"
+        values[label] = cell.values(cell.task.metric)
+        if len(values[label]) > 1:
+          spreads[label] = statistics.stdev(values[label])
+        for target in targets.find(model, name):
+          if target.result == cell.task.metric:
+            axis.plot(target.low, place, "D", color=style.GRAY, markersize=5)
+      style.panel(axis, model, "percent")
+      style.rows(axis, values, spreads)

@@ -1,0 +1,356 @@
+"""Executes all unfinished runs, each as the commands that a user would type."""
+
+import contextlib
+import dataclasses
+import os
+import re
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+
+from absl import logging
+
+from bert_tf import model_folder
+from bert_tf.files import errors, lock, paths
+from bert_tf.hub import catalog
+from bert_tf.model_folder import fingerprint
+from research import rows
+from research.reproduction import config as config_lib
+from research.reproduction import jobs, planning, report
+from research.reproduction import tasks as tasks_lib
+
+# Files of results in a run's folder, with the prefix of their names in the row.
+_RESULTS = {
+  "eval_results.txt": "",
+  "test_results.txt": "test_",
+  os.path.join("mm", "eval_results.txt"): "mm_",
+}
+
+# Files of a finished run to keep; everything else is deleted.
+_KEPT = re.compile(
+  r".*_results\.txt|.*\.tsv|run\.json|predictions\.json|null_odds\.json"
+)
+
+_INTERRUPTED = "interrupted"  # The error of a run that a signal ended.
+
+
+@dataclasses.dataclass(frozen=True)
+class Worker:
+  """Executes runs of a model."""
+
+  config: config_lib.ReproductionConfig
+  model: planning.Model
+  data: Mapping[str, tasks_lib.Data]  # By task.
+  # Hashes of the model's weights and of the files of each task, by task.
+  hashes: Mapping[str, dict[str, str]]
+  device_flags: Sequence[str]  # Flags that the commands of all runs get.
+
+  def row_path(self, run: jobs.Run) -> str:
+    """Returns the path of a run's row."""
+    return rows.get_path(self.config.rows, run.name, self.hashes[run.task])
+
+  def is_finished(self, run: jobs.Run) -> bool:
+    """Returns whether a run has a row without an error."""
+    path = self.row_path(run)
+    return bool(rows.read_finished(path, report.Row, run.config))
+
+  def execute(self, run: jobs.Run) -> report.Row:
+    """Executes a run and writes its row, also if it fails or is interrupted.
+
+    Raises:
+      FolderInUseError: if a killed command of the run is still running.
+      KeyboardInterrupt: if a signal ended the run.
+    """
+    row_path = self.row_path(run)
+    start = time.monotonic() - _read_interrupted(row_path)
+    name = os.path.basename(row_path).removesuffix(".json")
+    folder = os.path.join(self.config.output_dir, "runs", name)
+    with lock.hold(folder):
+      pass
+    log = os.path.join(self.config.output_dir, "logs", f"{name}.txt")
+    paths.make_folder(os.path.dirname(log))
+    commands = self._commands(run, folder)
+    error: str | None = _INTERRUPTED
+    try:
+      error = _run_commands(commands, folder, log)
+      if not error:
+        error = _check_results(run, folder)
+    finally:
+      seconds = time.monotonic() - start
+      row = self._make_row(run, folder, commands, error, seconds)
+      rows.write(row_path, row)
+    if not error:
+      _delete_checkpoints(folder)
+    return row
+
+  def _make_row(
+    self,
+    run: jobs.Run,
+    folder: str,
+    commands: Sequence[Sequence[str]],
+    error: str | None,
+    seconds: float,
+  ) -> report.Row:
+    """Returns the row of a run, without paths of this machine."""
+    lines = [shlex.join(["bert-tf", *words]) for words in commands]
+    results = {} if error else read_results(folder)
+    return report.Row(
+      config=run.config,
+      seed=run.seed,
+      data=self.hashes[run.task],
+      results={name: rows.rounded(value) for name, value in results.items()},
+      error=self._without_paths(error, folder) if error else None,
+      seconds=round(seconds, 1),
+      versions=rows.versions(),
+      machine=rows.describe_machine(),
+      commands=[self._without_paths(line, folder) for line in lines],
+    )
+
+  def _commands(self, run: jobs.Run, folder: str) -> list[list[str]]:
+    """Returns the commands of a run."""
+    extra = [*self.device_flags]
+    if self.config.predict_test and tasks_lib.is_glue(
+      tasks_lib.TASKS[run.task]
+    ):
+      extra.append("--do_predict")
+    return jobs.commands(
+      run,
+      self.model.path,
+      self.data[run.task],
+      folder,
+      tasks_lib.find_diagnostics(self.config.data_folders),
+      extra,
+    )
+
+  def _without_paths(self, text: str, folder: str) -> str:
+    """Replaces the folders of this machine, since rows are published.
+
+    A relative folder is only replaced as the value of a flag.
+    """
+    names = {folder: "OUT", self.config.output_dir: "OUT"}
+    names |= dict.fromkeys(self.config.data_folders, "DATA")
+    if not catalog.find(self.model.path):
+      names[self.model.path] = "MODEL"
+    for path in sorted(names, key=len, reverse=True):
+      start = "" if os.path.isabs(path) else "(?<==)"
+      text = re.sub(rf"{start}{re.escape(path)}(?![\w.-])", names[path], text)
+    return text
+
+
+def run(
+  config: config_lib.ReproductionConfig, device_flags: Sequence[str] = ()
+) -> None:
+  """Executes all unfinished runs in order and writes the report.
+
+  A run that fails is recorded with its error, and the next run starts. With
+  `dry_run`, only prints the plan.
+
+  Args:
+    config: the settings.
+    device_flags: flags for the devices of the commands.
+
+  Raises:
+    ValueError: if the model or the data are missing; at the end, if runs
+      failed, with their names.
+    ImportError: if a package for the plot is missing.
+    KeyboardInterrupt: if a signal ended a run; the same command resumes it.
+  """
+  if not config.dry_run:
+    report.check_packages()
+  model = open_model(config)
+  data = find_data(config, model.size)
+  worker = Worker(config, model, data, _hash_data(model, data), device_flags)
+  tasks = [tasks_lib.TASKS[name] for name in data]
+  plan = jobs.plan(config, model.name, model.size, tasks)
+  pending = [run for run in plan if not worker.is_finished(run)]
+  if config.dry_run:
+    planning.print_plan(config, model, data, plan, pending)
+    return
+  num_done = len(plan) - len(pending)
+  logging.info("%d runs, of which %d are done.", len(plan), num_done)
+  with lock.hold(config.output_dir):
+    failed = _run_all(worker, pending)
+    report.write(config)
+  if failed:
+    raise ValueError(
+      f"{errors.join_names(failed, 5)} failed. The logs are in "
+      f"{os.path.join(config.output_dir, 'logs')}; the same command retries."
+    )
+
+
+def _run_all(worker: Worker, pending: Sequence[jobs.Run]) -> list[str]:
+  """Executes runs in order; returns the names of failed runs."""
+  failed: list[str] = []
+  for number, one_run in enumerate(pending, start=1):
+    logging.info("Run %d of %d: %s.", number, len(pending), one_run.name)
+    row = worker.execute(one_run)
+    if row.error:
+      failed.append(one_run.name)
+      logging.error("%s failed: %s", one_run.name, row.error)
+    else:
+      logging.info("%s took %.0f s.", one_run.name, row.seconds)
+  return failed
+
+
+def _hash_data(
+  model: planning.Model, data: Mapping[str, tasks_lib.Data]
+) -> dict[str, dict[str, str]]:
+  """Returns the hashes of the weights and of the files of each task."""
+  return {
+    name: {
+      "model": model.hash,
+      **{f: rows.file_hash(files.path(i)) for i, f in enumerate(files.files)},
+    }
+    for name, files in data.items()
+  }
+
+
+def open_model(config: config_lib.ReproductionConfig) -> planning.Model:
+  """Returns the model to fine-tune.
+
+  Raises:
+    ValueError: if it is missing; names the command that downloads it.
+  """
+  path = str(config.model)
+  files = model_folder.find(path)
+  name = config.model_name
+  if not name:
+    source = catalog.find(path)
+    name = source.name if source else os.path.basename(os.path.normpath(path))
+  return planning.Model(
+    name=name,
+    path=path,
+    bert_config=files.bert_config,
+    vocab_file=files.needed_vocab(),
+    hash=fingerprint.hash_weights(files.weights)[:16],
+  )
+
+
+def find_data(
+  config: config_lib.ReproductionConfig, size: tuple[int, int]
+) -> dict[str, tasks_lib.Data]:
+  """Returns the data by task; logs which tasks have none.
+
+  `size` is the model's layers and width.
+
+  Raises:
+    ValueError: if data of a named task are missing, or all data; names the
+      command that downloads them.
+  """
+  data: dict[str, tasks_lib.Data] = {}
+  missing: dict[str, list[str]] = {}  # Tasks by data set.
+  for task in tasks_lib.choose(config.tasks):
+    if not config.tasks and not jobs.is_usual(task, size):
+      continue
+    if files := tasks_lib.find_data(task, config.data_folders):
+      data[task.name] = files
+    else:
+      missing.setdefault(task.data_set, []).append(task.name)
+  lines = [
+    f"no data for {', '.join(names)}; {tasks_lib.describe_missing(data_set)}"
+    for data_set, names in missing.items()
+  ]
+  if missing and config.tasks:
+    raise ValueError(". ".join(lines))
+  if not data:
+    raise ValueError(
+      f"no task has data in {' or '.join(config.data_folders)}; set `data`, or "
+      "run, for example: bert-tf download MRPC"
+    )
+  for line in lines:
+    logging.warning("%s", line)
+  if "MNLI" in data and not tasks_lib.find_diagnostics(config.data_folders):
+    logging.warning("no data for AX; %s", tasks_lib.describe_missing("AX"))
+  return data
+
+
+def _run_commands(
+  planned: Sequence[Sequence[str]], folder: str, log: str
+) -> str | None:
+  """Runs commands until one fails; returns its error, or None."""
+  for words in planned:
+    if error := run_command(jobs.fill(words, read_results(folder)), log):
+      return error
+  return None
+
+
+def run_command(words: Sequence[str], log: str) -> str | None:
+  """Runs a command of bert_tf and adds its output to a log.
+
+  Returns:
+    The last line of its errors; None if it succeeded.
+
+  Raises:
+    KeyboardInterrupt: for a signal. The command saves a checkpoint and ends
+      before; a second signal kills it.
+  """
+  folders = str(rows.ROOT), os.environ.get("PYTHONPATH")
+  path = os.pathsep.join(filter(None, folders))
+  with open(log, "a", encoding="utf-8") as output:
+    output.write(f"$ {shlex.join(['bert-tf', *words])}\n")
+    output.flush()
+    process = subprocess.Popen(
+      [sys.executable, "-m", "bert_tf", *words],
+      stdout=output,
+      stderr=output,
+      env={**os.environ, "PYTHONPATH": path},
+      start_new_session=True,  # Only this process gets Ctrl-C, see below.
+    )
+    try:
+      status = process.wait()
+    except KeyboardInterrupt:
+      logging.info("Waiting until the run has saved a checkpoint.")
+      process.terminate()
+      try:
+        process.wait()
+      except KeyboardInterrupt:
+        process.kill()
+      raise
+  return _read_error(log, status) if status else None
+
+
+def _read_error(log: str, status: int) -> str:
+  """Returns the last error in a log, or its last line."""
+  lines = paths.read_text(log).splitlines()
+  lines = [line for line in lines if line.strip()]
+  named = [line for line in lines if re.search(r"\berror: |Error: ", line)]
+  line = errors.shorten((named or lines)[-1], 500)
+  return f"exit status {status}: {line}"
+
+
+def read_results(folder: str) -> dict[str, float]:
+  """Returns the results of the commands in a run's folder, by name in a row."""
+  results = {}
+  for file, prefix in _RESULTS.items():
+    path = os.path.join(folder, file)
+    if paths.exists(path):
+      for line in paths.read_text(path).splitlines():
+        name, _, value = line.partition(" = ")
+        results[prefix + name] = float(value)
+  return results
+
+
+def _check_results(run: jobs.Run, folder: str) -> str | None:
+  """Returns an error if the result that chooses the settings is missing."""
+  metric = tasks_lib.TASKS[run.task].metric
+  if metric in read_results(folder):
+    return None
+  return f"it ended without the result {metric}; was it stopped?"
+
+
+def _read_interrupted(path: str) -> float:
+  """Returns the seconds that a run took until it was interrupted, else 0."""
+  row = rows.read(path, report.Row) if paths.exists(path) else None
+  return row.seconds if row and row.error == _INTERRUPTED else 0.0
+
+
+def _delete_checkpoints(folder: str) -> None:
+  """Deletes all files of a finished run but its results."""
+  for parent, _, files in os.walk(folder, topdown=False):
+    for file in files:
+      if not _KEPT.fullmatch(file):
+        paths.remove(os.path.join(parent, file))
+    with contextlib.suppress(OSError):  # It has results.
+      os.rmdir(parent)

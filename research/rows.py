@@ -1,0 +1,151 @@
+"""Rows: settings and results of each run, in a small JSON file.
+
+If a row is finished, its run is skipped, even on another machine. Imports no
+TensorFlow.
+"""
+
+import dataclasses
+import hashlib
+import importlib.metadata
+import json
+import os
+import pathlib
+import platform
+import re
+import subprocess
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from absl import logging
+
+import bert_tf
+from bert_tf.cli import doctor_machine
+from bert_tf.files import atomic, json_files, paths
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+# Hexadecimal digits of a hash in a name.
+_HASH_DIGITS = 8
+
+# Significant digits of numbers in rows; more only make the files larger.
+_DIGITS = 5
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Row:
+  """A run that finished or failed."""
+
+  config: dict[str, Any]  # The settings of the run, except its seed.
+  seed: int
+  data: dict[str, str]  # Hashes of the files that the run reads, by name.
+  results: dict[str, float]  # Empty for a failed run.
+  error: str | None = None  # None for a finished run.
+  seconds: float  # Wall time.
+  versions: dict[str, str | None]
+  machine: str
+
+  @property
+  def is_finished(self) -> bool:
+    """Whether the run did not fail."""
+    return self.error is None
+
+
+RowType = TypeVar("RowType", bound=Row)
+
+
+def digest(value: Mapping[str, Any]) -> str:
+  """Returns a short hash of a JSON object."""
+  text = json.dumps(value, sort_keys=True)
+  return hashlib.sha256(text.encode()).hexdigest()[:_HASH_DIGITS]
+
+
+def file_hash(path: str) -> str:
+  """Returns the first 16 digits of a file's SHA-256."""
+  return paths.sha256(path)[:16]
+
+
+def get_path(folder: str, name: str, data: Mapping[str, str]) -> str:
+  """Returns the path of a run's row, which contains a hash of the data."""
+  return os.path.join(folder, f"{name}-{digest(dict(data))[:4]}.json")
+
+
+def write(path: str, row: Row) -> None:
+  """Writes a row, with each list of numbers on one line."""
+  values = {k: v for k, v in dataclasses.asdict(row).items() if v is not None}
+  text = re.sub(
+    r"\[\n[^\]]*\]",
+    lambda match: re.sub(r"\n\s*", "", match[0]),
+    json.dumps(values, indent=1),
+  )
+  atomic.write_lines(path, text.splitlines())
+
+
+def read(path: str, row_class: type[RowType]) -> RowType | None:
+  """Returns the row in a file; warns and returns None if it is not a row."""
+  try:
+    return row_class(**json_files.read_object(path, allows_nan=True))
+  except (ValueError, TypeError) as error:
+    logging.warning("%s is not a row and is ignored: %s", path, error)
+    return None
+
+
+def read_all(folder: str, row_class: type[RowType]) -> list[RowType]:
+  """Returns all rows in a folder, including those of failed runs."""
+  names = paths.matches(os.path.join(folder, "*.json"))
+  return [row for path in sorted(names) if (row := read(path, row_class))]
+
+
+def read_finished(
+  path: str, row_class: type[RowType], config: Mapping[str, Any]
+) -> RowType | None:
+  """Returns a row; None if it is missing, failed or of another config."""
+  row = read(path, row_class) if paths.exists(path) else None
+  if not row or row.config != json.loads(json.dumps(config)):
+    return None
+  return row if row.is_finished else None
+
+
+def rounded(value: float) -> float:
+  """Rounds a number to the significant digits of rows."""
+  return float(f"{value:.{_DIGITS}g}")
+
+
+def versions() -> dict[str, str | None]:
+  """Returns the versions of bert_tf, TensorFlow and Python, and the commit."""
+  return {
+    "bert_tf": bert_tf.__version__,
+    "commit": _read_commit(),
+    "tensorflow": importlib.metadata.version("tensorflow"),
+    "python": platform.python_version(),
+  }
+
+
+def _read_commit() -> str | None:
+  """Returns the commit of the checkout; None outside of git."""
+  if not (ROOT / ".git").exists():
+    return None
+  command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
+  try:
+    return subprocess.check_output(
+      command, stderr=subprocess.DEVNULL, text=True
+    ).strip()
+  except (OSError, subprocess.CalledProcessError):
+    return None
+
+
+def describe_machine() -> str:
+  """Returns the processor, the number of cores, and the GPUs if any."""
+  driver = doctor_machine.find_driver()
+  gpus = [gpu["name"] for gpu in driver.gpus] if driver else []
+  processor = _read_processor() or platform.machine()
+  return ", ".join([processor, f"{os.cpu_count()} cores", *gpus])
+
+
+def _read_processor() -> str | None:
+  """Returns the processor's name; None if it is not known."""
+  try:
+    with open("/proc/cpuinfo") as file:
+      names = re.findall(r"^model name\s*: (.+)$", file.read(), re.MULTILINE)
+  except OSError:  # Not Linux.
+    return None
+  return names[0] if names else None

@@ -1,0 +1,170 @@
+"""The report of synthetic rows."""
+
+import pathlib
+
+import pytest
+
+from research import rows
+from research.reproduction import config as config_lib
+from research.reproduction import report, targets
+
+FOLDER = pathlib.Path(report.__file__).parent
+BASE = targets.BASE
+
+
+def make_row(task, seed, rate="5e-5", model=BASE, error=None, **results):
+  config = {
+    "model": model,
+    "task": task,
+    "train_batch_size": 32,
+    "learning_rate": rate,
+    "num_train_epochs": 3.0,
+    "max_seq_length": 128,
+    "flags": {},
+  }
+  return report.Row(
+    config=config,
+    seed=seed,
+    data={"model": "m", "train.tsv": "t"},
+    results=results,
+    error=error,
+    seconds=60.0,
+    versions={"bert_tf": "1", "commit": "abc", "tensorflow": "2"},
+    machine="a machine",
+    commands=["bert-tf classifier"],
+  )
+
+
+ROWS = [
+  *(make_row("CoLA", seed, matthews_correlation=0.6) for seed in (1, 2)),
+  *(make_row("RTE", s, eval_accuracy=0.6 + s / 1000) for s in (1, 2, 3)),
+  # The README's 84 to 88 is dev, the paper's F1 88.9 is test.
+  *(make_row("MRPC", s, f1=0.889, eval_accuracy=0.85) for s in (1, 2)),
+  make_row("MRPC", 1, "2e-5", f1=0.7, eval_accuracy=0.7),
+  make_row("MRPC", 1, model="mine", f1=0.8, eval_accuracy=0.75),
+  make_row("SQuAD-1.1", 1, f1=88.6, exact_match=70.0),
+  make_row("QQP", 1, error="exit status 1: out of memory"),
+]
+
+
+@pytest.fixture(scope="module")
+def lines(tmp_path_factory):
+  """Returns the lines of the report."""
+  folder = tmp_path_factory.mktemp("report")
+  config = config_lib.ReproductionConfig(
+    output_dir=str(folder), report_only=True
+  )
+  for number, row in enumerate(ROWS):
+    rows.write(f"{config.rows}/{number}.json", row)
+  report.write(config)
+  assert (folder / report.PLOT).stat().st_size > 10000
+  return (folder / report.FILE).read_text().splitlines()
+
+
+def cells(lines, model, task, result, source=""):
+  """Returns the cells of a line in the table of a model."""
+  start = max(i for i, x in enumerate(lines) if x.lstrip("#") == f" {model}")
+  for line in lines[start + 1 :]:
+    line_cells = [cell.strip() for cell in line.strip("|").split(" | ")]
+    if line.startswith("#"):
+      break
+    if line_cells[:2] == [task, result] and source in line:
+      return line_cells
+  raise AssertionError((task, result))
+
+
+@pytest.mark.parametrize(
+  ("values", "low", "high", "verdict"),
+  [
+    ([80, 81, 82], 83, 83, report.WITHIN),  # 81 +- 2
+    ([80, 81, 82], 83.1, 83.1, report.BELOW),
+    ([80, 81, 82], 79, 79, report.WITHIN),
+    ([80, 81, 82], 78.9, 78.9, report.ABOVE),
+    ([81], 81.5, 81.5, report.WITHIN),  # One seed: 0.5 points.
+    ([81], 81.6, 81.6, report.BELOW),
+    ([81, 81.1], 80, 80.5, report.ABOVE),
+    ([81, 81.1], 80, 90, report.WITHIN),
+  ],
+)
+def test_the_spread_decides_the_verdict(values, low, high, verdict):
+  target = targets.Target(BASE, "RTE", "x", low, high, targets.DEV, "paper")
+  assert report.compare(values, target) == verdict
+
+
+def test_dev_results_against_test_figures_are_marked(lines):
+  line = cells(lines, BASE, "CoLA", "Matthews correlation")
+  assert line[2] == "60.0 ± 0.0"
+  assert line[4:7] == ["52.1", "test", "paper, table 1"]
+  assert line[7] == "above, dev against a test target"
+  rte = cells(lines, BASE, "RTE", "accuracy")
+  assert rte[2] == "60.2 ± 0.1" and rte[7].startswith("below")
+
+
+def test_each_published_figure_has_a_line(lines):
+  line = cells(lines, BASE, "MRPC", "accuracy", "README")
+  assert line[4:] == ["84 to 88", "dev", "README", "within"]
+  line = cells(lines, BASE, "MRPC", "accuracy", "table 5")
+  assert line[4:] == ["86.7", "dev", "paper, table 5", "below"]
+  line = cells(lines, BASE, "SQuAD-1.1", "F1")
+  assert line[2] == "88.6 (one seed)" and line[7] == "within"
+
+
+def test_the_settings_with_most_seeds_and_the_best_mean_are_chosen(lines):
+  line = cells(lines, BASE, "MRPC", "F1")
+  assert line[2:4] == ["88.9 ± 0.0", "batch 32, 5e-5, 3 epochs, seeds 1, 2"]
+  better = make_row("MRPC", 1, "3e-5", f1=0.99)
+  best = report.choose_best([*ROWS, better])[BASE, "MRPC"]
+  assert best.same[0].config["learning_rate"] == "5e-5"
+  both = [better, make_row("MRPC", 2, "3e-5", f1=0.99)]
+  best = report.choose_best([*ROWS, *both])[BASE, "MRPC"]
+  assert best.same[0].config["learning_rate"] == "3e-5"
+
+
+def test_other_models_have_no_published_figure(lines):
+  line = cells(lines, "mine", "MRPC", "F1")
+  assert line[4:] == ["", "", "", report.UNPUBLISHED]
+
+
+def test_what_nobody_has_run_is_open(lines):
+  line = cells(lines, BASE, "SST-2", "accuracy", "table 5")
+  assert line[2] == "" and line[4:6] == ["92.7", "dev"]
+  line = cells(lines, "uncased_L-2_H-128_A-2", "MNLI", "accuracy")
+  assert line[2] == "" and line[4] == "70.2"
+
+
+def test_runs_have_their_time_and_machine_and_errors(lines):
+  text = "\n".join(lines)
+  line = (
+    f"| {BASE} | MRPC | 3 | 1.0 | a machine | bert_tf 1 (abc), TensorFlow 2"
+  )
+  assert line in text
+  assert "QQP, seed 1: `exit status 1: out of memory`" in text
+
+
+def test_a_missing_folder_of_rows_is_named(tmp_path):
+  config = config_lib.ReproductionConfig(
+    output_dir=str(tmp_path), rows_dir=str(tmp_path / "no"), report_only=True
+  )
+  with pytest.raises(ValueError, match="no; set `rows_dir`"):
+    report.write(config)
+
+
+def test_without_rows_the_whole_table_is_open(tmp_path):
+  (tmp_path / "rows").mkdir()
+  config = config_lib.ReproductionConfig(
+    output_dir=str(tmp_path), report_only=True
+  )
+  report.write(config)
+  lines = (tmp_path / report.FILE).read_text().splitlines()
+  assert cells(lines, BASE, "SST-2", "accuracy", "table 1")[4] == "93.5"
+  assert not [line for line in lines if "Runs" in line or report.PLOT in line]
+
+
+def test_the_committed_report_is_that_of_the_committed_rows(tmp_path):
+  config = config_lib.ReproductionConfig(
+    output_dir=str(tmp_path), rows_dir=str(FOLDER / "rows"), report_only=True
+  )
+  report.write(config)
+  written = (tmp_path / report.FILE).read_text()
+  assert written == (FOLDER / report.FILE).read_text()
+  assert all(row.is_finished for row in rows.read_all(config.rows, report.Row))

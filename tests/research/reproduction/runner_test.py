@@ -1,0 +1,242 @@
+"""Order of the runs, failures, interruptions and missing data."""
+
+import dataclasses
+import os
+import pathlib
+import signal
+import threading
+import time
+
+import pytest
+
+from bert_tf import model_config
+from research import rows
+from research.reproduction import config as config_lib
+from research.reproduction import planning, report, runner
+
+MODEL = planning.Model(
+  name="mine",
+  path="/home/me/model",
+  bert_config=model_config.BertConfig(
+    vocab_size=30, hidden_size=8, num_hidden_layers=2, num_attention_heads=2
+  ),
+  vocab_file="vocab.txt",
+  hash="abc",
+)
+
+
+class Commands:
+  """Stands in for `runner.run_command`: writes the results of a command."""
+
+  def __init__(self):
+    self.executed = []
+    self.fails_at = ()  # Words of commands that fail.
+    self.stops_at = ()  # Words of commands that a signal ends.
+
+  def __call__(self, words, log):
+    if set(self.stops_at) & set(words):
+      raise KeyboardInterrupt
+    self.executed.append(words)
+    if set(self.fails_at) & set(words):
+      return "exit status 1: bert-tf classifier: error: /home/me/model is odd"
+    (name,) = [w for w in words if w.startswith("--output_dir=")]
+    folder = pathlib.Path(name.partition("=")[2])
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "model.ckpt-9.index").write_text("x")
+    results = "f1 = 0.912345678\neval_accuracy = 0.75\n"
+    (folder / "eval_results.txt").write_text(results)
+    return None
+
+
+@pytest.fixture
+def commands(monkeypatch):
+  commands = Commands()
+  monkeypatch.setattr(runner, "run_command", commands)
+  monkeypatch.setattr(runner, "open_model", lambda config: MODEL)
+  monkeypatch.setattr(report, "draw", lambda path, best: None)
+  return commands
+
+
+@pytest.fixture
+def config(tmp_path, monkeypatch):
+  monkeypatch.setenv("BERT_TF_HOME", str(tmp_path / "downloads"))
+  for name in ("MRPC", "RTE"):
+    folder = tmp_path / "data" / name
+    folder.mkdir(parents=True)
+    for file in ("train.tsv", "dev.tsv"):
+      (folder / file).write_text("x\n")
+  return config_lib.ReproductionConfig(
+    output_dir=str(tmp_path / "out"),
+    model=MODEL.path,
+    data=str(tmp_path / "data"),
+    learning_rates=("5e-5",),
+    batch_sizes=(32,),
+    seeds=(1, 2),
+  )
+
+
+def test_finished_runs_are_skipped_and_lose_their_checkpoints(config, commands):
+  runner.run(config)
+  assert len(commands.executed) == 4
+  runs = pathlib.Path(config.output_dir, "runs")
+  assert {p.name for p in runs.rglob("*.*")} == {"eval_results.txt"}
+  runner.run(config)
+  assert len(commands.executed) == 4
+  runner.run(dataclasses.replace(config, seeds=(1, 2, 3)))
+  assert len(commands.executed) == 6
+
+
+def test_a_row_describes_the_run_without_the_paths_of_the_machine(
+  config, commands
+):
+  runner.run(config)
+  row = rows.read_all(config.rows, report.Row)[0]
+  assert row.config["task"] == "MRPC" and row.config["model"] == "mine"
+  assert row.results == {"f1": 0.91235, "eval_accuracy": 0.75}
+  assert row.data.keys() == {"model", "train.tsv", "dev.tsv"}
+  assert row.versions.keys() >= {"bert_tf", "commit", "tensorflow"}
+  [command] = row.commands
+  assert command.startswith("bert-tf classifier --task_name=MRPC ")
+  assert "--data_dir=DATA/MRPC --model=MODEL" in command
+  assert "--output_dir=OUT " in command
+
+
+def test_other_data_or_weights_are_another_run(config, commands, monkeypatch):
+  runner.run(config)
+  pathlib.Path(config.data, "RTE", "dev.tsv").write_text("y\n")
+  runner.run(config)
+  assert len(commands.executed) == 4 + 2
+  other = dataclasses.replace(MODEL, hash="other")
+  monkeypatch.setattr(runner, "open_model", lambda config: other)
+  runner.run(config)
+  assert len(commands.executed) == 4 + 2 + 4
+
+
+def test_a_failure_is_recorded_and_the_next_runs_start(config, commands):
+  commands.fails_at = ("--task_name=MRPC",)
+  with pytest.raises(ValueError, match="MRPC.*seed1.*MRPC.*seed2.* failed"):
+    runner.run(config)
+  assert len(commands.executed) == 4
+  failed = [r for r in rows.read_all(config.rows, report.Row) if r.error]
+  assert {r.config["task"] for r in failed} == {"MRPC"}
+  assert failed[0].error.endswith("error: MODEL is odd")
+  text = pathlib.Path(config.output_dir, "report.md").read_text()
+  assert "MODEL is odd" in text
+  # The next start executes only the failed runs.
+  commands.fails_at = ()
+  runner.run(config)
+  assert len(commands.executed) == 6
+  assert all(r.is_finished for r in rows.read_all(config.rows, report.Row))
+
+
+def test_an_interrupted_run_continues_in_its_folder(config, commands):
+  commands.stops_at = ("--seed=2",)
+  with pytest.raises(KeyboardInterrupt):
+    runner.run(config)
+  first, second = rows.read_all(config.rows, report.Row)
+  assert first.is_finished and second.error == "interrupted"
+  (path,) = map(str, pathlib.Path(config.rows).glob("*MRPC*seed2*"))
+  rows.write(path, dataclasses.replace(second, seconds=1000.0))
+  commands.stops_at = ()
+  runner.run(config)
+  assert len(commands.executed) == 4
+  assert rows.read(path, report.Row).seconds >= 1000
+
+
+def test_a_run_without_its_results_fails(config, commands, monkeypatch):
+  monkeypatch.setattr(runner, "run_command", lambda words, log: None)
+  with pytest.raises(ValueError, match="failed"):
+    runner.run(config)
+  assert "f1" in rows.read_all(config.rows, report.Row)[0].error
+
+
+def test_a_folder_in_use_ends_the_command(config, commands, monkeypatch):
+  @runner.lock.contextlib.contextmanager
+  def hold(folder):
+    if "runs" in folder:
+      raise runner.lock.FolderInUseError(f"{folder} is in use")
+    yield
+
+  monkeypatch.setattr(runner.lock, "hold", hold)
+  with pytest.raises(OSError, match="is in use"):
+    runner.run(config)
+  assert not rows.read_all(config.rows, report.Row)
+
+
+def test_tasks_without_data_are_left_out_with_a_way_to_get_them(config, caplog):
+  data = runner.find_data(config, MODEL.size)
+  assert list(data) == ["MRPC", "RTE"]
+  lines = [record.getMessage() for record in caplog.records]
+  assert any("CoLA" in x and "bert-tf download CoLA" in x for x in lines)
+  assert not any("README" in line or "\n" in line for line in lines)
+  named = dataclasses.replace(config, tasks=("MRPC", "QQP"))
+  with pytest.raises(ValueError, match="for QQP; run: bert-tf download QQP$"):
+    runner.find_data(named, MODEL.size)
+
+
+def test_downloaded_data_are_found(config, tmp_path):
+  folder = tmp_path / "downloads" / "data" / "CoLA"
+  folder.mkdir(parents=True)
+  for file in ("train.tsv", "dev.tsv"):
+    (folder / file).write_text("x\n")
+  data = runner.find_data(config, MODEL.size)
+  assert data["CoLA"].folder == str(folder)
+
+
+def test_the_readmes_squad_is_for_its_sizes(config, tmp_path):
+  for version in ("train", "dev"):
+    (tmp_path / "data" / f"{version}-v1.1.json").write_text("{}")
+  assert "SQuAD-1.1-README" not in runner.find_data(config, MODEL.size)
+  assert "SQuAD-1.1-README" in runner.find_data(config, (12, 768))
+
+
+@pytest.fixture
+def run_code(tmp_path, monkeypatch):
+  """Returns a function that runs code as `python -m bert_tf squad`."""
+
+  monkeypatch.chdir(tmp_path)  # Python finds modules here first.
+
+  def run(code):
+    (tmp_path / "bert_tf.py").write_text(code)
+    return runner.run_command(["squad"], str(tmp_path / "log.txt"))
+
+  return run
+
+
+@pytest.mark.parametrize(
+  ("code", "error"),
+  [
+    ("print('x: error: no room\\nbye'); exit(3)", "3: x: error: no room"),
+    ("import sys; sys.exit('only this')", "1: only this"),
+  ],
+)
+def test_the_last_error_of_a_command_is_read(code, error, run_code, tmp_path):
+  assert run_code(code) == f"exit status {error}"
+  lines = (tmp_path / "log.txt").read_text().splitlines()
+  assert lines[0] == "$ bert-tf squad"
+  assert run_code("print('fine')") is None
+
+
+_SAVES_AFTER_SIGTERM = """
+import pathlib, signal, sys, time
+def save(*unused):
+  pathlib.Path("saved").write_text("")
+  sys.exit(0)
+signal.signal(signal.SIGTERM, save)
+pathlib.Path("started").write_text("")
+time.sleep(60)
+"""
+
+
+def test_ctrl_c_waits_until_the_command_has_saved(run_code):
+  def interrupt():
+    while not os.path.exists("started"):
+      time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGINT)
+
+  thread = threading.Thread(target=interrupt)
+  thread.start()
+  with pytest.raises(KeyboardInterrupt):
+    run_code(_SAVES_AFTER_SIGTERM)
+  thread.join()
+  assert os.path.exists("saved")

@@ -1,0 +1,82 @@
+"""Published figures, against those that the ablations and the docs quote."""
+
+import pathlib
+import re
+
+from bert_tf.hub import released_models
+from bert_tf.tasks.ner import config as ner_config
+from research.ablations import papers
+from research.reproduction import report, targets
+
+DOCS = pathlib.Path(__file__).resolve().parents[3] / "docs"
+
+
+def published(model, task, split=targets.DEV):
+  """Returns the figures by name of our result."""
+  return {
+    t.result: t.low for t in targets.find(model, task) if t.split == split
+  }
+
+
+def test_models_and_results_are_known():
+  models = {*released_models.BASE_AND_LARGE, *released_models.SMALL}
+  names = {source.name for source in models}
+  assert {target.model for target in targets.TARGETS} <= names
+  for target in targets.TARGETS:
+    assert target.result in report.RESULTS
+    assert 0 <= target.low <= target.high <= 100
+  keys = [
+    (t.model, t.task, t.result, t.source, t.split) for t in targets.TARGETS
+  ]
+  assert len(set(keys)) == len(keys)
+
+
+def test_dev_figures_of_the_paper_are_those_of_the_ablations():
+  base = papers.OBJECTIVES.numbers["masked LM and NSP"]
+  for column, task, result in (
+    ("MNLI-m", "MNLI", "eval_accuracy"),
+    ("QNLI", "QNLI", "eval_accuracy"),
+    ("SST-2", "SST-2", "eval_accuracy"),
+    ("SQuAD", "SQuAD-1.1", "f1"),
+  ):
+    assert published(targets.BASE, task)[result] == base[column]
+  layers = papers.FEATURE_LAYERS.numbers
+  names = ("embeddings", "second to last hidden", "last hidden")
+  names += ("weighted sum of the last four", "concatenation of the last four")
+  names += ("weighted sum of all",)
+  for ours, theirs in zip(ner_config.FEATURE_LAYERS, names, strict=True):
+    figures = published(targets.CASED_BASE, f"CoNLL-2003-{ours}")
+    assert figures == {"f1": layers[theirs]["Dev-F1"]}
+  assert published(targets.CASED_BASE, "CoNLL-2003") == {
+    "f1": layers["fine-tuning"]["Dev-F1"]
+  }
+
+
+def test_figures_of_the_readme_are_those_of_the_docs():
+  page = (DOCS / "question_answering.md").read_text()
+  f1, exact = re.findall(r"reached F1 ([\d.]+) and exact match ([\d.]+)", page)[
+    0
+  ]
+  assert published(targets.BASE, "SQuAD-1.1-README") == {
+    "f1": float(f1),
+    "exact_match": float(exact),
+  }
+  words = papers.WHOLE_WORDS.numbers
+  for model, row in (
+    (targets.LARGE, "word pieces"),
+    (f"wwm_{targets.LARGE}", "whole words"),
+  ):
+    readme = {
+      (t.task, t.result): t.low
+      for t in targets.TARGETS
+      if t.model == model and "May 31st" in t.source
+    }
+    assert readme["SQuAD-1.1", "f1"] == words[row]["SQuAD-F1"]
+    assert readme["MNLI", "eval_accuracy"] == words[row]["MultiNLI"]
+
+
+def test_a_range_and_both_splits_are_kept_apart():
+  ranges = [t for t in targets.TARGETS if t.low < t.high]
+  assert [t.published for t in ranges] == ["84 to 88"]
+  splits = [t.split for t in targets.find(targets.LARGE, "SWAG")]
+  assert splits == [targets.DEV, targets.TEST]
