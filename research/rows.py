@@ -19,7 +19,6 @@ from typing import Any, TypeVar
 from absl import logging
 
 import bert_tf
-from bert_tf.cli import doctor_machine
 from bert_tf.files import atomic, json_files, paths
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -135,10 +134,19 @@ def _read_commit() -> str | None:
 
 def describe_machine() -> str:
   """Returns the processor, the number of cores, and the GPUs if any."""
-  driver = doctor_machine.find_driver()
-  gpus = [gpu["name"] for gpu in driver.gpus] if driver else []
   processor = _read_processor() or platform.machine()
-  return ", ".join([processor, f"{os.cpu_count()} cores", *gpus])
+  return ", ".join([processor, f"{os.cpu_count()} cores", *_list_gpus()])
+
+
+def _list_gpus() -> list[str]:
+  """Returns the names of NVIDIA's GPUs."""
+  command = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
+  try:
+    return subprocess.check_output(
+      command, stderr=subprocess.DEVNULL, text=True
+    ).splitlines()
+  except (OSError, subprocess.CalledProcessError):  # No GPU, or no driver.
+    return []
 
 
 def _read_processor() -> str | None:
