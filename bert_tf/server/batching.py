@@ -27,6 +27,9 @@ Arrays = Mapping[str, np.ndarray]
 # The speed of a function is the median over its last _NUM_TIMED batches. It is
 # unknown before _MIN_TIMED batches, because the first call may take seconds.
 _NUM_TIMED, _MIN_TIMED = 9, 3
+# Rows of a batch are at most _MAX_RATIO times as long as its oldest request, or
+# are all shorter than _SHORT_SIZE bytes, for which a batch of one costs more.
+_MAX_RATIO, _SHORT_SIZE = 2, 100
 # Seconds between measurements of the event loop's delay.
 _DELAY_INTERVAL_S = 0.05
 
@@ -278,13 +281,13 @@ class Batcher:
     """
     # Clients may have disconnected.
     waiting = [w for w in self._waiting if not w.result.cancelled()]
-    batch, room = [], self._config.max_batch_size
-    for candidate in sorted(
-      waiting, key=lambda w: abs(w.size - waiting[0].size)
-    ):
+    first, batch, room = waiting[0], [], self._config.max_batch_size
+    for candidate in sorted(waiting, key=lambda w: abs(w.size - first.size)):
       # The first request is included even if it exceeds a batch.
-      fits = candidate.num_rows <= room or candidate is waiting[0]
-      if candidate.key == waiting[0].key and fits:
+      fits = candidate is first or (
+        candidate.num_rows <= room and _are_similar(candidate.size, first.size)
+      )
+      if candidate.key == first.key and fits:
         batch.append(candidate)
         room -= candidate.num_rows
     taken = set(batch)
@@ -370,6 +373,12 @@ class Batcher:
       self._on_batch(Batch(num_rows, seconds, waited_s))
     except Exception:  # noqa: BLE001  The batch has been answered.
       logging.exception("A batch was not counted:")
+
+
+def _are_similar(size: int, other: int) -> bool:
+  """Returns whether padding the shorter row costs less than another batch."""
+  small, large = sorted((size, other))
+  return large <= max(_MAX_RATIO * small, _SHORT_SIZE)
 
 
 def check_num_rows(outputs: Arrays, num_rows: int) -> None:

@@ -198,9 +198,25 @@ def test_commands_of_manifests_have_their_flags(name):
   assert num_checked
 
 
-def test_probes_request_paths_of_the_server():
-  [deployment, _] = load_all("kubernetes/serving.yaml")
+def serving():
+  """Returns the Deployment of serving.yaml, its container and the Service."""
+  deployment, service = load_all("kubernetes/serving.yaml")
   [container] = deployment["spec"]["template"]["spec"]["containers"]
+  return deployment, container, service
+
+
+def flag(container, name):
+  """Returns the value of a flag of a container."""
+  [value] = [
+    word.split("=", 1)[1]
+    for word in container["args"]
+    if word.startswith(f"--{name}=")
+  ]
+  return value
+
+
+def test_probes_request_paths_of_the_server():
+  _, container, _ = serving()
   server = (ROOT / "bert_tf" / "server" / "application.py").read_text()
   for probe, path in (("readiness", "/readyz"), ("liveness", "/healthz")):
     assert container[f"{probe}Probe"]["httpGet"]["path"] == path
@@ -208,22 +224,81 @@ def test_probes_request_paths_of_the_server():
 
 
 def test_the_pod_monitor_scrapes_the_port_of_the_server():
-  [deployment, _] = load_all("kubernetes/serving.yaml")
+  deployment, container, _ = serving()
   [monitor] = load_all("kubernetes/pod_monitor.yaml")
-  template = deployment["spec"]["template"]
-  assert (
-    monitor["spec"]["selector"]["matchLabels"]
-    == (template["metadata"]["labels"])
-  )
+  labels = deployment["spec"]["template"]["metadata"]["labels"]
+  assert monitor["spec"]["selector"]["matchLabels"] == labels
   [endpoint] = monitor["spec"]["podMetricsEndpoints"]
-  [port] = template["spec"]["containers"][0]["ports"]
+  [port] = container["ports"]
   assert endpoint["port"] == port["name"]
 
 
+def test_the_ingress_leads_to_the_service_under_an_allowed_host():
+  _, container, service = serving()
+  ingress, _ = load_all("kubernetes/ingress.yaml")
+  [rule] = ingress["spec"]["rules"]
+  [tls] = ingress["spec"]["tls"]
+  assert tls["hosts"] == [rule["host"]]
+  assert rule["host"] in flag(container, "allowed_hosts").split(",")
+  [port] = service["spec"]["ports"]
+  for path in rule["http"]["paths"]:
+    backend = path["backend"]["service"]
+    assert backend["name"] == service["metadata"]["name"]
+    assert backend["port"]["number"] == port["port"]
+
+
+def test_every_name_of_the_service_is_an_allowed_host():
+  _, container, service = serving()
+  name = service["metadata"]["name"]
+  domains = ("", ".default", ".default.svc", ".default.svc.cluster.local")
+  allowed = flag(container, "allowed_hosts").split(",")
+  assert {name + domain for domain in domains} <= set(allowed)
+
+
+def test_the_network_policy_is_for_the_port_of_the_server():
+  deployment, container, _ = serving()
+  _, policy = load_all("kubernetes/ingress.yaml")
+  labels = deployment["spec"]["template"]["metadata"]["labels"]
+  assert policy["spec"]["podSelector"]["matchLabels"] == labels
+  [rule] = policy["spec"]["ingress"]
+  [port] = container["ports"]
+  assert rule["ports"] == [{"port": port["containerPort"]}]
+
+
+def test_replicas_are_added_before_requests_are_refused():
+  deployment, _, _ = serving()
+  [scaled] = load_all("kubernetes/autoscaling.yaml")
+  spec = scaled["spec"]
+  assert spec["scaleTargetRef"]["name"] == deployment["metadata"]["name"]
+  assert spec["minReplicaCount"] == deployment["spec"]["replicas"]
+  [trigger] = spec["triggers"]
+  limit = server_config.ServerConfig().max_expected_wait_s
+  assert 0 < float(trigger["metadata"]["threshold"]) < limit
+
+
+METRIC = re.compile(r"\bbert_tf_(?!beam)[a-z_]+(?=[`{\[])|\bprocess_[a-z_]+")
+
+
+@pytest.mark.parametrize(
+  "name",
+  [
+    "deploy/kubernetes/autoscaling.yaml",
+    "docs/kubernetes.md",
+    "docs/serving_operations.md",
+  ],
+)
+def test_the_server_has_the_metrics(name):
+  metrics = pytest.importorskip("bert_tf.server.metrics")
+  server = metrics.Metrics(lambda: 0, lambda: 0.0, lambda: True)
+  text = server.text().decode()
+  known = set(re.findall(r"^# TYPE (\w+)", text, re.MULTILINE))
+  named = set(METRIC.findall((ROOT / name).read_text()))
+  assert named and named <= known
+
+
 def test_a_stopping_pod_has_time_to_answer():
-  [deployment, _] = load_all("kubernetes/serving.yaml")
+  deployment, container, _ = serving()
   spec = deployment["spec"]["template"]["spec"]
-  [container] = spec["containers"]
   [_, pause] = container["lifecycle"]["preStop"]["exec"]["command"]
   # aiohttp waits for running requests, cancels them and waits as long again.
   needed = int(pause) + 2 * server_config.ServerConfig().stop_timeout_s
@@ -232,13 +307,38 @@ def test_a_stopping_pod_has_time_to_answer():
 
 def test_models_are_copied_to_the_volume_that_the_server_mounts():
   [claim, pod] = load_all("kubernetes/models.yaml")
-  [deployment, _] = load_all("kubernetes/serving.yaml")
+  deployment, container, _ = serving()
   for spec in (pod["spec"], deployment["spec"]["template"]["spec"]):
-    [volume] = spec["volumes"]
+    volume = spec["volumes"][0]
     name = volume["persistentVolumeClaim"]["claimName"]
     assert name == claim["metadata"]["name"]
-    [mount] = spec["containers"][0]["volumeMounts"]
+    mount = spec["containers"][0]["volumeMounts"][0]
+    assert mount["name"] == volume["name"]
     assert mount["mountPath"] == "/models"
+
+
+def test_the_page_and_the_manifest_copy_the_model_that_is_served():
+  text = (DEPLOY / "kubernetes" / "models.yaml").read_text()
+  commands = re.findall(r"^#   (.+)$", text, re.MULTILINE)
+  page = (ROOT / "docs" / "kubernetes.md").read_text()
+  assert "\n".join(commands) in page
+  _, container, _ = serving()
+  [export] = [line for line in commands if line.startswith("bert-tf export")]
+  assert flag(container, "model") == f"/{export.split('--export_dir=')[1]}"
+
+
+def test_the_server_does_not_run_as_root():
+  deployment, container, _ = serving()
+  text = (DEPLOY / "Dockerfile").read_text()
+  base = text.split("AS base")[1].split("\nFROM")[0]
+  [user] = re.findall(r"^USER (.+)$", base, re.MULTILINE)
+  assert int(user) > 0  # Kubernetes cannot check a name.
+  assert f"--uid {user} " in base
+  spec = deployment["spec"]["template"]["spec"]
+  assert spec["securityContext"]["runAsNonRoot"]
+  assert container["securityContext"]["readOnlyRootFilesystem"]
+  paths = {mount["mountPath"] for mount in container["volumeMounts"]}
+  assert "/tmp" in paths
 
 
 def test_the_image_copies_existing_files():

@@ -149,6 +149,19 @@ def test_a_cancelled_request_is_not_computed():
   assert calls == [[1], [3]]
 
 
+def test_a_batch_has_no_rows_of_very_different_length():
+  num_rows = []
+
+  async def scenario(batcher):
+    sizes = [20, 90, 400, 150, 700, 1500]
+    requests = [batcher.submit("f", column(1), size) for size in sizes]
+    await asyncio.gather(*requests)
+
+  run(scenario, on_batch=lambda batch: num_rows.append(batch.num_rows))
+  # 20 and 90 are both short; 400 and 700; 150; 1500.
+  assert num_rows == [2, 2, 1, 1]
+
+
 def test_requests_that_would_wait_too_long_are_refused():
   gate = threading.Event()
   gate.set()
