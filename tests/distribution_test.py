@@ -24,28 +24,32 @@ from bert_tf.training import step as step_lib
 from tests.support import line_model, scale_run, short_products
 from tests.support.scale_run import DROPOUT, assert_same_run, results, tensors
 
-# Settings of runs that take the same steps, by the names of their folders.
+# Settings of runs that take the same steps, by the names of their folders. The
+# gradients of one layer show whether the parts are added.
+ONE_LAYER = {"num_hidden_layers": 1}
+MICRO_2 = {**ONE_LAYER, "gradient_accumulation_steps": 2}
+CLUSTERED = {"mode": "clustered"}
 CUT = {
-  "micro_2": {"gradient_accumulation_steps": 2},
-  "micro_4_xla": {"gradient_accumulation_steps": 4, "use_xla": True},
-  "micro_2_clustered": {"gradient_accumulation_steps": 2, "mode": "clustered"},
-  "recompute": {"recompute": True},
-  "mirrored": {},
-  "mirrored_micro_2_xla": {"gradient_accumulation_steps": 2, "use_xla": True},
-  "mirrored_clustered": {"mode": "clustered"},
+  "micro_2": MICRO_2,
+  "micro_4_xla": {**MICRO_2, "gradient_accumulation_steps": 4, "use_xla": True},
+  "micro_2_clustered": {**MICRO_2, **CLUSTERED},
+  "recompute": {**ONE_LAYER, "recompute": True},
+  "mirrored": ONE_LAYER,
+  "mirrored_micro_2_xla": {**MICRO_2, "use_xla": True},
+  "mirrored_clustered": {**ONE_LAYER, **CLUSTERED},
 }
-# Only weights of these runs are compared.
+# Only weights of these runs are compared. The seeds of layers differ.
 WITH_DROPOUT = {**DROPOUT, "evaluates": False}
 RECOMPUTED = {**WITH_DROPOUT, "recompute": True}
 OTHERS = {
-  "whole": {},
+  "whole": ONE_LAYER,
   "dropout": WITH_DROPOUT,
   "dropout_again": WITH_DROPOUT,
   "dropout_recompute": RECOMPUTED,
   "dropout_recompute_xla": {**RECOMPUTED, "use_xla": True},
-  "dropout_recompute_clustered": {**RECOMPUTED, "mode": "clustered"},
+  "dropout_recompute_clustered": {**RECOMPUTED, **CLUSTERED},
 }
-SHORT = {n: {"precision": n} for n in ("bfloat16", "float16")}
+SHORT = {n: {**ONE_LAYER, "precision": n} for n in ("bfloat16", "float16")}
 
 
 @pytest.fixture(scope="module")

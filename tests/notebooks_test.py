@@ -162,7 +162,7 @@ def test_a_notebook_runs(name, tmp_path, monkeypatch, fork_server):
   parameters, check = SMALL[name]
   parameters = dict(parameters)
   if "MODEL" in parameters:
-    docs_files.write_model(tmp_path / parameters["MODEL"])
+    docs_files.write_model(tmp_path / parameters["MODEL"], 2)
   if "PORT" in parameters:
     parameters["PORT"] = ports.free_port()
   # Commands fork a process that has already imported TensorFlow.

@@ -461,7 +461,9 @@ def group_is_gone(group):
   return False
 
 
-@pytest.mark.parametrize("num_workers", [1, 2])
+@pytest.mark.parametrize(
+  "num_workers", [1, pytest.param(2, marks=pytest.mark.slow)]
+)
 def test_ctrl_c_leaves_no_partial_files_or_processes(
   num_workers, text, tmp_path
 ):

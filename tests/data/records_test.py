@@ -1,7 +1,6 @@
 import gzip
 import os
 import subprocess
-import sys
 import textwrap
 
 import pytest
@@ -111,7 +110,7 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path):
       pass
 
 
-def test_a_full_disk_is_an_error_that_names_the_file(tmp_path):
+def test_a_full_disk_is_an_error_that_names_the_file(tmp_path, start_python):
   # A limit on the size of files fails like a full disk. It cannot be lifted, so
   # it is set in another process.
   script = """
@@ -127,12 +126,14 @@ def test_a_full_disk_is_an_error_that_names_the_file(tmp_path):
     except (OSError, tf.errors.OpError) as error:
       print("caught", error)
   """
-  path = tmp_path / "data"
-  result = subprocess.run(
-    [sys.executable, "-c", textwrap.dedent(script), str(path)],
-    capture_output=True,
+  (tmp_path / "write.py").write_text(textwrap.dedent(script))
+  process = start_python(
+    *(tmp_path / "write.py", tmp_path / "data"),
+    stdout=subprocess.PIPE,
+    stderr=subprocess.PIPE,
     text=True,
   )
-  assert result.stdout.startswith("caught"), result.stderr
-  assert str(tmp_path) in result.stdout
-  assert os.listdir(tmp_path) == []
+  output, errors = process.communicate()
+  assert output.startswith("caught"), errors
+  assert str(tmp_path) in output
+  assert os.listdir(tmp_path) == ["write.py"]

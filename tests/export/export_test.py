@@ -3,11 +3,9 @@
 import dataclasses
 import gzip
 import json
-import os
 import pathlib
 import shutil
 import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -172,22 +170,20 @@ def exported(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def served(exported, tmp_path_factory):
-  """Returns a function that answers requests in a process without bert_tf."""
+def served(exported, tmp_path_factory, start_python):
+  """Returns the answers to requests of a process that has no bert_tf."""
   folder = tmp_path_factory.mktemp("client")
   shutil.copy(ROOT / "tests" / "support" / "saved_model_client.py", folder)
   requests = made_requests(exported / "models")
   (folder / "requests.json").write_text(json.dumps(requests))
-  environment = {n: x for n, x in os.environ.items() if n != "PYTHONPATH"}
-  result = subprocess.run(
-    [sys.executable, "saved_model_client.py", "requests.json", "results.json"],
+  client = start_python(
+    *("saved_model_client.py", "requests.json", "results.json"),
     cwd=folder,
-    env=environment,
-    capture_output=True,
+    stderr=subprocess.PIPE,
     text=True,
-    timeout=1800,
   )
-  assert result.returncode == 0, result.stderr
+  errors = client.communicate(timeout=1800)[1]
+  assert client.returncode == 0, errors
   return json.loads((folder / "results.json").read_text())
 
 
@@ -566,25 +562,12 @@ def test_a_preprocessor_makes_the_scripts_input(served):
       assert pair[hub_name][row] == packed_pair[name]
 
 
-def cli(*arguments):
-  """Starts TensorFlow's saved_model_cli in a process without bert_tf."""
-  return subprocess.Popen(
-    [
-      sys.executable,
-      "-m",
-      CLI,
-      *arguments,
-    ],
-    env={n: x for n, x in os.environ.items() if n != "PYTHONPATH"},
-    cwd="/",
-    stdout=subprocess.PIPE,
-    stderr=subprocess.PIPE,
-    text=True,
-  )
-
-
 @pytest.mark.slow
-def test_saved_model_cli_shows_and_runs(exported, served):
+def test_saved_model_cli_shows_and_runs(exported, served, start_python):
+  def cli(*arguments):
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return start_python("-m", CLI, *arguments, cwd="/", text=True, **pipes)
+
   place = ("--dir", str(exported / "models" / "regression"))
   function = ("--tag_set=serve", "--signature_def=serving_default")
   inputs = ";".join(f"{name}={rows}" for name, rows in IDS.items())

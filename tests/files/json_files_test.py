@@ -181,18 +181,27 @@ def test_records_with_a_damaged_settings_file_are_written_again(
   assert record_cache.write(path, {"a": 1}, write).num_records == 1
 
 
-@pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json"])
-@pytest.mark.parametrize("kind", BROKEN)
-def test_a_broken_file_of_a_hugging_face_folder_is_named(tmp_path, name, kind):
+@pytest.fixture(scope="module")
+def hugging_face_folder(tmp_path_factory):
+  """The folder of a classifier in Hugging Face's format."""
   pytest.importorskip("safetensors")
   from bert_tf.convert import convert, pretrained
 
-  run = tiny_models.write_classifier(tmp_path / "run")
+  folder = tmp_path_factory.mktemp("models")
+  run = tiny_models.write_classifier(folder / "run")
   source = pretrained.ModelSource(str(run))
-  convert.convert(source, "original", str(tmp_path / "hf"), "hf")
+  convert.convert(source, "original", str(folder / "hf"), "hf")
+  return folder / "hf"
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json"])
+@pytest.mark.parametrize("kind", BROKEN)
+def test_a_broken_file_of_a_hugging_face_folder_is_named(
+  hugging_face_folder, tmp_path, name, kind
+):
   folder = tmp_path / "hf"
+  shutil.copytree(hugging_face_folder, folder)
   (folder / name).write_bytes(BROKEN[kind])
   with pytest.raises(ValueError, match=str(folder / name)):
     model_folder.find(str(folder))
     bert_tf.load(str(folder))
-  shutil.rmtree(folder)

@@ -67,14 +67,9 @@ _USE = (
 )
 
 
-def test_a_new_model_prints_no_notes():
-  assert run(_USE) == []
-
-
-def test_a_prediction_prints_no_notes(tmp_path):
+def test_a_new_model_and_a_prediction_print_no_notes(tmp_path):
   folder = tiny_models.write_classifier(tmp_path / "model")
-  code = f"import bert_tf\nbert_tf.load({str(folder)!r}).predict('a')"
-  assert run(code) == []
+  assert run(f"{_USE}bert_tf.load({str(folder)!r}).predict('a')") == []
 
 
 def test_notes_of_beams_workers_are_dropped_but_not_warnings():

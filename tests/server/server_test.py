@@ -521,13 +521,13 @@ def test_attention_of_a_model_without_it_is_refused(server):
 
 
 @pytest.mark.slow
-def test_the_command_serves_several_models_and_logs_json(run_folder, tmp_path):
-  process = subprocess.Popen(
-    [
-      *(sys.executable, ROOT / "run_scripts" / "serve.py"),
-      *(f"--model=a={run_folder}", f"--model=b={run_folder}/model.ckpt-1"),
-      *("--port=0", "--log_format=json"),
-    ],
+def test_the_command_serves_several_models_and_logs_json(
+  run_folder, tmp_path, start_python
+):
+  process = start_python(
+    ROOT / "run_scripts" / "serve.py",
+    *(f"--model=a={run_folder}", f"--model=b={run_folder}/model.ckpt-1"),
+    *("--port=0", "--log_format=json"),
     cwd=tmp_path,
     stdout=subprocess.PIPE,
     stderr=subprocess.PIPE,

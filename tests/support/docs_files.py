@@ -163,7 +163,7 @@ def _write_squad(folder, sentence):
       path.write_text(json.dumps(content))
 
 
-def write_model(folder):
+def write_model(folder, num_hidden_layers=1):
   """Writes a model folder like those in the released archives."""
   folder.mkdir()
   words = (TINY / "vocab.txt").read_text()
@@ -175,7 +175,7 @@ def write_model(folder):
   config = modeling.BertConfig(
     vocab_size=len(words.splitlines()),
     hidden_size=16,
-    num_hidden_layers=4,
+    num_hidden_layers=num_hidden_layers,
     num_attention_heads=2,
     intermediate_size=32,
     max_position_embeddings=512,

@@ -14,6 +14,8 @@ from tests.support import forks
 FINE_TUNING = ("--train_batch_size=4", "--num_train_epochs=1", "--nouse_xla")
 SMALLER = {
   "build_vocab": ("--vocab_size=500",),
+  # The models have one layer.
+  "extract_features": ("--layers=-1",),
   "run_pretraining": (
     *("--train_batch_size=4", "--num_train_steps=6", "--num_warmup_steps=1"),
     *("--save_checkpoints_steps=1", "--max_eval_steps=1", "--nouse_xla"),
@@ -26,6 +28,12 @@ SMALLER = {
     "--doc_stride=8",
   ),
 }
+# Appended to pre-training from text; the second only to that of a new model.
+FROM_TEXT = (
+  *("--train_hours=0", "--max_seq_length=32", "--train_batch_size=4"),
+  "--eval_fraction=0.3",
+)
+NEW_MODEL = ("--size=tiny", "--vocab_size=500")
 # Appended only if the command has the flag.
 SMALLER_IF_PRESENT = ("--num_shards=2", "--num_runs=2")
 # Training times to try. A slow machine refuses a short time before it writes a
@@ -46,11 +54,12 @@ def smaller(arguments: list[str]) -> list[str]:
   if command == "-m":
     command = main.COMMANDS.get(arguments[2], "")
   is_training = any(re.match(r"--do_train\b", a) for a in arguments)
-  if is_training or command == "build_vocab":
+  if is_training or command in ("build_vocab", "extract_features"):
     smaller_arguments += SMALLER.get(command, ())
   if is_from_text(arguments):
-    smaller_arguments += ["--train_hours=0", "--max_seq_length=32"]
-    smaller_arguments += ["--train_batch_size=4", "--eval_fraction=0.3"]
+    smaller_arguments += FROM_TEXT
+    if not any(a.startswith("--model=") for a in arguments):
+      smaller_arguments += NEW_MODEL
   elif any(a.startswith("--train_hours=") for a in arguments):
     smaller_arguments = [
       a for a in smaller_arguments if not re.match("--num_.*_steps=", a)

@@ -121,10 +121,12 @@ def server(
 def _serve(path: str) -> NoReturn:
   """Forks a program for each connection."""
   import keras  # noqa: F401
-  import tensorflow  # noqa: F401
+  import sklearn.metrics  # noqa: F401
+  import tensorflow
 
   with contextlib.suppress(ImportError):
     import tensorflow_text  # noqa: F401
+  dir(tensorflow.summary)  # Imports TensorBoard, which every training needs.
 
   # Otherwise, garbage collection in a program would touch and thus copy the
   # memory of all imported objects, which takes 1.3 s.

@@ -113,6 +113,7 @@ def run_program(name, **settings):
   return json.loads(process.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["train", "forward"])
 def test_files_of_the_original_run_in_a_session(original_dir, task):
   report = run_program(
@@ -127,6 +128,7 @@ def test_files_of_the_original_run_in_a_session(original_dir, task):
   assert {"bert/norm/beta", "bert/norm/gamma"} < set(names)
 
 
+@pytest.mark.slow
 def test_model_garden_takes_a_step():
   report = run_program("Model Garden", precision="bfloat16")
   assert len(report["ms"]) == SIZES["num_steps"]

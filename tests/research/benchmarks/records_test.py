@@ -14,8 +14,12 @@ def measure(tmp_path, **changes):
   words = [chr(97 + i) for i in range(26)]
   vocab = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]
   (tmp_path / "vocab.txt").write_text("".join(f"{w}\n" for w in vocab))
-  sizes = {**scale_run.CONFIG, "vocab_size": len(vocab)}
-  sizes["max_position_embeddings"] = 32
+  sizes = {
+    **scale_run.CONFIG,
+    "vocab_size": len(vocab),
+    "num_hidden_layers": 1,
+    "max_position_embeddings": 32,
+  }
   (tmp_path / "config.json").write_text(json.dumps(sizes))
   # Documents of two sentences of three words: 11 pieces of 32.
   document = "a b c\nd e f\n\n"

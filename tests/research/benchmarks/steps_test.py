@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from research.benchmarks import config, steps
+from research.benchmarks import command, config, steps
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 
@@ -129,17 +129,19 @@ def test_scripts_of_peers_exist():
 
 
 @pytest.mark.slow
-def test_the_command_measures_installed_programs(tmp_path, run_script):
-  path = tmp_path / "bert_config.json"
-  path.write_text(json.dumps(SIZES))
-  sizes = ("--batch_size=4", "--max_seq_length=8", "--num_steps=2")
-  result = run_script(
-    "benchmark.py",
-    "forward",
-    *sizes,
-    f"--bert_config_file={path}",
-    "--num_rounds=1",
-    cwd=tmp_path,
-  )
-  assert result.returncode == 0, result.stderr
-  assert float(parse_rows(result.stdout)["bert_tf, graph"][0]) > 0
+def test_forward_passes_are_measured(tmp_path, capfd):
+  # peers_test runs the other programs.
+  names = ("bert_tf, graph", "bert_tf, XLA", "Model Garden, XLA")
+  programs = [p for p in steps.PROGRAMS if p.name in names]
+  settings = make_config(tmp_path, num_steps=2, num_rounds=1)
+  steps.measure(settings, "forward", programs)
+  rows = parse_rows(capfd.readouterr().out)
+  for name in names[:2]:
+    assert float(rows[name][0]) > 0
+
+
+@pytest.mark.parametrize("name", command.BENCHMARKS)
+def test_a_benchmark_is_a_function_of_its_module(name):
+  module, function, *_ = command.BENCHMARKS[name]
+  imported = pytest.importorskip(f"research.benchmarks.{module}")
+  assert callable(getattr(imported, function))
