@@ -171,7 +171,7 @@ def exported(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def served(exported, tmp_path_factory, start_python):
-  """Returns the answers to requests of a process that does not import bert_tf."""
+  """Returns the answers to requests; the process imports no bert_tf."""
   folder = tmp_path_factory.mktemp("client")
   shutil.copy(ROOT / "tests" / "support" / "saved_model_client.py", folder)
   requests = made_requests(exported / "models")
