@@ -44,5 +44,6 @@ def suggest(name: str) -> str | None:
   """Returns the known name most similar to `name`; None if none is similar."""
   names = {n.lower(): s.name for s in ALL for n in (s.name, *s.other_names)}
   names |= {licensed.lower(): licensed for licensed in data_sets.LICENSED}
-  nearest = difflib.get_close_matches(name.lower(), names, 1, cutoff=0.8)
+  longer = [known for known in names if known.startswith(name.lower())]
+  nearest = difflib.get_close_matches(name.lower(), longer or names, 1, 0.8)
   return names[nearest[0]] if nearest else None

@@ -54,6 +54,7 @@ def test_the_error_for_a_name_that_is_not_here_names_the_command(name, home):
 def test_a_known_name_with_a_typo_or_of_another_hub_is_suggested(home):
   for name, nearest in (
     ("uncased_L-4_H-256", NAME),
+    ("uncased_L-2_H-128", "uncased_L-2_H-128_A-2"),
     ("bert-mini", NAME),
     ("bert-base-cased", "cased_L-12_H-768_A-12"),
   ):
