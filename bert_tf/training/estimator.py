@@ -113,6 +113,8 @@ class Estimator:
     element_spec = input_fn(0).element_spec
     mode = tuning.known_mode(self.config, element_spec)
     self.train_step = self.train_step.with_mode(mode or compilation.PLAIN)
+    # All processes look before any of them saves: `_restore` waits for all.
+    is_new = not checkpoints.list_checkpoints(self.config.output_dir)
     step = self._restore(element_spec)
     evaluations = evaluation.PeriodicEvaluation(evaluate_fn, self.config, step)
     self._budget.begin(step)
@@ -121,7 +123,7 @@ class Estimator:
       return step
     logging.info("Training on %s.", distribution.describe_devices())
     batches = iter(input_fn(step))
-    if not checkpoints.list_checkpoints(self.config.output_dir):
+    if is_new:
       self._save(self._tensors())
     if mode is None:
       self.train_step = tuning.choose_step(

@@ -32,8 +32,8 @@ PATH = "/v1/models/model:predict"
 # Tolerance of probabilities, since larger batches sum in another order.
 _TOLERANCE = 1e-4
 _TIMEOUT_S = 300
-# Maximum seconds until a server is ready.
-_MAX_START_S = 300
+# Maximum seconds until a server is ready, and until it ends after SIGTERM.
+_MAX_START_S, _MAX_STOP_S = 300, 120
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,7 +107,10 @@ def serve(command: Sequence[str]) -> Iterator[tuple[str, int]]:
         process.kill()
     finally:
       process.terminate()
-      process.wait(timeout=_TIMEOUT_S)
+      try:
+        process.wait(timeout=_MAX_STOP_S)
+      except subprocess.TimeoutExpired:
+        process.kill()
       reader.join()
   reason = "".join(errors[-1:]).strip()
   if not address:

@@ -81,6 +81,7 @@ def train(
   output_dir,
   dropout=0.0,
   pause=0.0,
+  late=0.0,
   mode=None,
   num_hidden_layers=CONFIG["num_hidden_layers"],
   evaluates=True,
@@ -105,7 +106,19 @@ def train(
   known_mode = tuning.known_mode
   if mode:
     known_mode = lambda *_: getattr(compilation, mode.upper())  # noqa: E731
-  with unittest.mock.patch.object(tuning, "known_mode", known_mode):
+  describe_devices = distribution.describe_devices
+
+  def describe_devices_late():
+    # Called between loading and the first save.
+    time.sleep(0.0 if distribution.is_chief() else late)
+    return describe_devices()
+
+  with (
+    unittest.mock.patch.object(tuning, "known_mode", known_mode),
+    unittest.mock.patch.object(
+      distribution, "describe_devices", describe_devices_late
+    ),
+  ):
     runner.train(lambda steps_done: input_fn(steps_done, pause))
   if runner.was_interrupted or not evaluates:
     return

@@ -60,7 +60,8 @@ def folder(tmp_path_factory, start_python, start_both):
   """The folder of runs of two workers, and a run of one worker."""
   folder = tmp_path_factory.mktemp("runs")
   runs = {
-    "workers": ONE_LAYER,
+    # The chief saves step 0 before the other worker gets there.
+    "workers": {**ONE_LAYER, "late": 3.0},
     "workers_micro_2": {**ONE_LAYER, "gradient_accumulation_steps": 2},
     "dropout": DROPOUT,
   }

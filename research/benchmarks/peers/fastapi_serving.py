@@ -63,7 +63,8 @@ def main(saved_model: str) -> None:
   app = make_app(saved_model)
   listener = socket.create_server(("127.0.0.1", 0))
   print(f"http://127.0.0.1:{listener.getsockname()[1]}", flush=True)
-  config = uvicorn.Config(app, log_level="error")
+  # The queue may hold minutes of work for clients that have gone.
+  config = uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=5)
   uvicorn.Server(config).run(sockets=[listener])
 
 
