@@ -13,8 +13,8 @@ import pathlib
 import platform
 import re
 import subprocess
-from collections.abc import Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
 
 from absl import logging
 
@@ -50,6 +50,38 @@ class Row:
 
 
 RowType = TypeVar("RowType", bound=Row)
+
+
+class Run(Protocol):
+  """A run to execute."""
+
+  @property
+  def name(self) -> str:
+    """A file name that is unique to the run."""
+
+
+RunType = TypeVar("RunType", bound=Run)
+
+
+def execute_all(
+  pending: Sequence[RunType], execute: Callable[[RunType], Row]
+) -> list[str]:
+  """Executes runs in order; returns the names of failed runs.
+
+  Args:
+    pending: the runs.
+    execute: executes a run, writes its row and returns it.
+  """
+  failed: list[str] = []
+  for number, run in enumerate(pending, start=1):
+    logging.info("Run %d of %d: %s.", number, len(pending), run.name)
+    row = execute(run)
+    if row.error:
+      failed.append(run.name)
+      logging.error("%s failed: %s", run.name, row.error)
+    else:
+      logging.info("%s took %.0f s.", run.name, row.seconds)
+  return failed
 
 
 def digest(value: Mapping[str, Any]) -> str:

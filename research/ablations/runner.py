@@ -71,17 +71,13 @@ def _run_all(
   if config.dry_run:
     _list_runs(config, plan, pending)
     return []
-  failed: list[str] = []
-  for number, run in enumerate(pending, start=1):
-    logging.info("Run %d of %d: %s.", number, len(pending), run.name)
+
+  def execute(run: runs.Run) -> rows.Row:
     row = _execute(worker, run, data[run])
     shared_rows.write(rows.row_path(config.rows, run, data[run]), row)
-    if row.error:
-      failed.append(run.name)
-      logging.error("%s failed: %s", run.name, row.error)
-    else:
-      logging.info("%s took %.0f s.", run.name, row.seconds)
-  return failed
+    return row
+
+  return shared_rows.execute_all(pending, execute)
 
 
 def _list_runs(

@@ -171,27 +171,13 @@ def run(
   num_done = len(plan) - len(pending)
   logging.info("%d runs, of which %d are done.", len(plan), num_done)
   with lock.hold(config.output_dir):
-    failed = _run_all(worker, pending)
+    failed = rows.execute_all(pending, worker.execute)
     report.write(config)
   if failed:
     raise ValueError(
       f"{errors.join_names(failed, 5)} failed. The logs are in "
       f"{os.path.join(config.output_dir, 'logs')}; the same command retries."
     )
-
-
-def _run_all(worker: Worker, pending: Sequence[jobs.Run]) -> list[str]:
-  """Executes runs in order; returns the names of failed runs."""
-  failed: list[str] = []
-  for number, one_run in enumerate(pending, start=1):
-    logging.info("Run %d of %d: %s.", number, len(pending), one_run.name)
-    row = worker.execute(one_run)
-    if row.error:
-      failed.append(one_run.name)
-      logging.error("%s failed: %s", one_run.name, row.error)
-    else:
-      logging.info("%s took %.0f s.", one_run.name, row.seconds)
-  return failed
 
 
 def _hash_data(
