@@ -63,8 +63,7 @@ class EntityRecognizer(task_model.FineTunedModel):
       if not all(map(str.strip, words)):
         raise ValueError(f"row {index} has an empty word: {words!r:.60}")
       # A tuple of one item may be a text: all classes accept a tuple of inputs.
-      is_text = isinstance(words, tuple) and len(words) == 1
-      for word in () if is_text else words:
+      for word in words if len(words) > 1 else ():
         if len(word.split()) > 1:  # Each part would get its own label.
           raise ValueError(
             f"row {index} has a word with white space, {word!r:.60}; give each "
