@@ -121,12 +121,12 @@ def _hold_by_renewing(path: str) -> Iterator[None]:
   ends = threading.Event()
 
   def renew() -> None:
-    for count in range(1 << 62):
+    count = 0
+    while not ends.wait(_RENEW_SECONDS):
+      count += 1
       content = json.dumps({**own, "renewed": count}).encode()
       with contextlib.suppress(OSError):  # The next renewal may succeed.
         atomic.write_bytes(path, content)
-      if ends.wait(_RENEW_SECONDS):
-        return
 
   atomic.write_bytes(path, json.dumps(own).encode())
   time.sleep(_SETTLE_SECONDS)

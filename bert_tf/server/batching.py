@@ -281,6 +281,9 @@ class Batcher:
     """
     # Clients may have disconnected.
     waiting = [w for w in self._waiting if not w.result.cancelled()]
+    if not waiting:
+      self._waiting.clear()
+      return []
     first, batch, room = waiting[0], [], self._config.max_batch_size
     for candidate in sorted(waiting, key=lambda w: abs(w.size - first.size)):
       # The first request is included even if it exceeds a batch.

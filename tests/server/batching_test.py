@@ -19,11 +19,17 @@ def doubled(name, inputs, proceed=None):
   return {"y": 2 * inputs["x"]}
 
 
-def run(scenario, compute=doubled, on_batch=lambda batch: None, **config):
+def run(
+  scenario,
+  compute=doubled,
+  on_batch=lambda batch: None,
+  max_wait_ms=0,
+  **config,
+):
   """Runs a coroutine function of a batcher and returns its result."""
 
   async def main():
-    settings = server_config.ServerConfig(max_wait_ms=0, **config)
+    settings = server_config.ServerConfig(max_wait_ms=max_wait_ms, **config)
     batcher = batching.Batcher(compute, settings, on_batch)
     try:
       return await asyncio.wait_for(scenario(batcher), timeout=600)
@@ -147,6 +153,18 @@ def test_a_cancelled_request_is_not_computed():
 
   run(scenario, compute)
   assert calls == [[1], [3]]
+
+
+def test_requests_after_one_that_is_cancelled_before_its_batch_are_answered():
+  async def scenario(batcher):
+    left = asyncio.create_task(batcher.submit("f", column(1)))
+    await asyncio.sleep(0)  # It waits for a full batch.
+    left.cancel()
+    while batcher._waiting:
+      await asyncio.sleep(0.001)
+    return await batcher.submit("f", column(2))
+
+  assert run(scenario, max_wait_ms=50)["y"] == [4]
 
 
 def test_a_batch_has_no_rows_of_very_different_length():
