@@ -87,7 +87,7 @@ class BenchmarkConfig:
   )
   device: str = settings.setting(
     "cpu",
-    "train, forward: cpu, or gpu for programs on JAX and PyTorch, whose "
+    "train, forward: cpu, or gpu for bert_tf, JAX and PyTorch, whose "
     "interpreters must support the GPU.",
     choices=("cpu", "gpu"),
     main=True,

@@ -21,11 +21,25 @@ def main() -> None:
     _training_step,
     _forward_step,
     step_timing.multiply_in_tensorflow,
+    lambda: tf.config.experimental.get_memory_info("GPU:0")["peak"],
   )
+
+
+def _set_device(settings: step_timing.Settings) -> None:
+  """Hides the GPUs from TensorFlow, or checks that it has one.
+
+  Raises:
+    ValueError: if TensorFlow has no GPU.
+  """
+  if settings.device == "cpu":
+    tf.config.set_visible_devices([], "GPU")
+  elif not tf.config.list_physical_devices("GPU"):
+    raise ValueError("TensorFlow finds no GPU; bert-tf doctor tells why.")
 
 
 def _training_step(settings: step_timing.Settings) -> step_timing.Step:
   """Returns a pre-training step, as run_pretraining.py computes it."""
+  _set_device(settings)
   config = modeling.BertConfig(**settings.sizes, type_vocab_size=2)
   with tempfile.TemporaryDirectory() as folder:
     runner = pretraining.build_estimator(
@@ -52,6 +66,7 @@ def _training_step(settings: step_timing.Settings) -> step_timing.Step:
 
 def _forward_step(settings: step_timing.Settings) -> step_timing.Step:
   """Returns the encoder's forward pass, without dropout."""
+  _set_device(settings)
   config = modeling.BertConfig(**settings.sizes, type_vocab_size=2)
   with mixed_precision.policy_scope(settings.precision):
     model = modeling.BertModel(config)

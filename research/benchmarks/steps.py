@@ -68,9 +68,9 @@ _KERAS_HUB = ("keras_hub", "tensorflow"), "pip install keras-hub tensorflow"
 _GARDEN = ("official", "tf_keras"), "pip install tf-models-official"
 
 PROGRAMS = (
-  Program("bert_tf, graph", _OURS, False),
+  Program("bert_tf, graph", _OURS, False, runs_on_gpu=True),
   Program("bert_tf, pieces", _OURS, "pieces", runs_forward=False),
-  Program("bert_tf, XLA", _OURS, True),
+  Program("bert_tf, XLA", _OURS, True, runs_on_gpu=True),
   Program("bert_tf, JAX", _OURS_ON_JAX, True, *_JAX, True, keras_backend="jax"),
   Program("PyTorch", _TORCH_STEPS, False, *TORCH, True),
   Program("PyTorch, compile", _TORCH_STEPS, True, *TORCH, True),

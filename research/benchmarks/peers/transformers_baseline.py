@@ -13,7 +13,6 @@ a global norm of 1. Weight decay is 0.01, except for biases and layer norms.
 
 import collections
 import csv
-import functools
 import json
 import os
 import statistics
@@ -32,7 +31,7 @@ FLAGS = flags.FLAGS
 
 flags.DEFINE_string("model_dir", None, "Folder of a Hugging Face BERT.")
 flags.DEFINE_string(
-  "task_name", None, "MRPC, RTE, CoLA, STS-B, SST-2 or SQuAD."
+  "task_name", None, "MRPC, RTE, CoLA, STS-B, SST-2, WNLI or SQuAD."
 )
 flags.DEFINE_string("data_dir", None, "Folder with train.tsv and dev.tsv.")
 flags.DEFINE_string("train_file", None, "SQuAD JSON to train on.")
@@ -45,6 +44,7 @@ flags.DEFINE_float("learning_rate", 5e-5, "Peak learning rate.")
 flags.DEFINE_float("num_train_epochs", 3.0, "Passes over the training file.")
 flags.DEFINE_integer("num_runs", 1, "Runs, with the seeds seed, seed + 1, ...")
 flags.DEFINE_integer("seed", 12345, "Seed of the first run.")
+flags.DEFINE_string("device", "cpu", "cpu or cuda.")
 flags.DEFINE_bool(
   "correct_bias", True, "Whether Adam corrects the bias of its moments."
 )
@@ -97,6 +97,7 @@ _TASKS = {
   "CoLA": ((3,), 1, False, ("0", "1"), _matthews),
   "STS-B": ((7, 8), 9, True, None, _correlations),
   "SST-2": ((0,), 1, True, ("0", "1"), _accuracy),
+  "WNLI": ((1, 2), 3, True, ("0", "1"), _accuracy),
 }
 
 
@@ -133,7 +134,7 @@ def _train(
     fused=True,
   )
   rng = np.random.default_rng(seed)
-  model.train()
+  model.to(FLAGS.device).train()
   start = time.monotonic()
   step = 0
   while step < num_steps:
@@ -175,6 +176,13 @@ def _batches(
     yield features[i : i + size]
 
 
+def _make_collate(tokenizer: transformers.PreTrainedTokenizerBase) -> Collate:
+  """Returns a function that pads features to a batch on the device."""
+  return lambda features: tokenizer.pad(features, return_tensors="pt").to(
+    FLAGS.device
+  )
+
+
 def _run_classifier(
   tokenizer: transformers.PreTrainedTokenizerBase, seed: int
 ) -> tuple[Metrics, float]:
@@ -196,15 +204,16 @@ def _run_classifier(
       for text, label in zip(*_read(name, path))
     ]
 
-  collate = functools.partial(tokenizer.pad, return_tensors="pt")
+  collate = _make_collate(tokenizer)
   train = read_features("train")
   seconds = _train(model, train, collate, len(train), seed)
   dev = read_features("dev")
   model.eval()
   with torch.inference_mode():
-    logits = [model(**collate(b)).logits.numpy() for b in _batches(dev, 32)]
+    outputs = [model(**collate(batch)).logits for batch in _batches(dev, 32)]
+    logits = torch.cat(outputs).cpu().numpy()
   label_ids = np.array([feature["labels"] for feature in dev])
-  return measure(label_ids, np.concatenate(logits)), seconds
+  return measure(label_ids, logits), seconds
 
 
 def _questions(path: str) -> list[Question]:
@@ -284,7 +293,7 @@ def _run_squad(
     FLAGS.model_dir
   )
 
-  collate = functools.partial(tokenizer.pad, return_tensors="pt")
+  collate = _make_collate(tokenizer)
   start = time.monotonic()
   questions = _questions(FLAGS.train_file)
   windows = list(_windows(tokenizer, questions, is_training=True))
@@ -309,7 +318,8 @@ def _predict(
     for batch in _batches(windows, 32):
       inputs = [{k: w[k] for k in tokenizer.model_input_names} for w in batch]
       output = model(**collate(inputs))
-      rows = zip(output.start_logits.numpy(), output.end_logits.numpy())
+      starts, ends = output.start_logits, output.end_logits
+      rows = zip(starts.cpu().numpy(), ends.cpu().numpy())
       for window, logits in zip(batch, rows):
         results = window["offsets"], *logits
         logits_by_question[window["number"]].append(results)
