@@ -26,7 +26,8 @@ _MAX_REFUSED = 64
 # replaces the oldest, since a probe sends its request at once and idle
 # connections would hold all places.
 _MAX_PROBES = 8
-# Seconds after which the server closes a connection beyond the limit.
+# Seconds until the server refuses a connection beyond the limit, and until it
+# closes a refused one.
 _REFUSAL_TIMEOUT_S = 2.0
 # File descriptors reserved for files and for connections beyond the limit.
 _SPARE_DESCRIPTORS = 16 + _MAX_REFUSED + _MAX_PROBES
@@ -128,22 +129,26 @@ class Connection(web.RequestHandler):
     if not self._is_probe:
       return
     loop = asyncio.get_running_loop()
-    loop.call_later(_REFUSAL_TIMEOUT_S, transport.close)
+    loop.call_later(_REFUSAL_TIMEOUT_S, self.refuse)
     self._probes.append(self)
     if len(self._probes) > _MAX_PROBES:
-      self._probes[0].refuse()
+      self._probes.pop(0).refuse()
 
   def refuse(self) -> None:
-    """Ends the connection with 503, to make room for another probe."""
+    """Ends the connection, with 503 unless a request is being answered."""
+    if self.transport is None or self.transport.is_closing():
+      return
+    if self._current_request:
+      self.transport.close()
+      return
     _Log.warning(
       "%d connections are open; refused another", self._max_connections
     )
     transport, self.transport = self.transport, None
     self.connection_lost(None)
-    if transport and not transport.is_closing():
-      protocol = _Refused(self._max_connections, self._refused)
-      transport.set_protocol(protocol)
-      protocol.connection_made(transport)
+    protocol = _Refused(self._max_connections, self._refused)
+    transport.set_protocol(protocol)
+    protocol.connection_made(transport)
 
   def connection_lost(self, exc: BaseException | None) -> None:
     """Forgets the connection."""
