@@ -94,7 +94,8 @@ class Connection(web.RequestHandler):
   """
 
   __slots__ = (
-    *("_is_probe", "_max_connections", "_probes", "_refused", "_server"),
+    *("_has_answered", "_is_probe", "_max_connections", "_probes"),
+    *("_refused", "_server"),
   )
 
   def __init__(
@@ -120,6 +121,7 @@ class Connection(web.RequestHandler):
     self._probes = probes
     self._refused = refused
     self._is_probe = False
+    self._has_answered = False
 
   def connection_made(self, transport: Any) -> None:
     """Accepts the connection; if too many are open, only for a probe."""
@@ -135,18 +137,18 @@ class Connection(web.RequestHandler):
       self._probes.pop(0).refuse()
 
   def refuse(self) -> None:
-    """Ends the connection, with 503 unless a request is being answered."""
+    """Ends the connection; answers with 503 unless it has had an answer."""
     if self.transport is None or self.transport.is_closing():
       return
-    if self._current_request:
-      self.transport.close()
-      return
-    _Log.warning(
-      "%d connections are open; refused another", self._max_connections
-    )
+    answer = b""
+    if not self._has_answered:
+      answer = _refusal(self._max_connections)
+      _Log.warning(
+        "%d connections are open; refused another", self._max_connections
+      )
     transport, self.transport = self.transport, None
     self.connection_lost(None)
-    protocol = _Refused(self._max_connections, self._refused)
+    protocol = _Refused(answer, self._refused)
     transport.set_protocol(protocol)
     protocol.connection_made(transport)
 
@@ -172,6 +174,7 @@ class Connection(web.RequestHandler):
     if isinstance(resp, web.HTTPException):
       resp = _json_error(request, resp)
     if self._is_probe:
+      self._has_answered = True
       resp.force_close()
     return await super().finish_response(request, resp, start_time)
 
@@ -204,19 +207,19 @@ class Connection(web.RequestHandler):
 
 
 class _Refused(asyncio.Protocol):
-  """Answers a connection with 503 and gives the client 2 s to close it.
+  """Ends a connection with an answer and gives the client 2 s to close it.
 
   Closing a socket with unread data would reset the connection, and the client
   would lose the answer. So the client's data are read and dropped.
   """
 
-  def __init__(self, limit: int, refused: set[asyncio.Protocol]) -> None:
-    self._limit = limit
+  def __init__(self, answer: bytes, refused: set[asyncio.Protocol]) -> None:
+    self._answer = answer
     self._refused = refused
 
   def connection_made(self, transport: Any) -> None:
-    """Answers with 503; closes at once if too many clients are waiting."""
-    transport.write(_refusal(self._limit))
+    """Sends the answer; closes at once if too many clients are waiting."""
+    transport.write(self._answer)
     if len(self._refused) >= _MAX_REFUSED:
       transport.close()
       return

@@ -186,6 +186,24 @@ def test_idle_connections_beyond_the_limit_do_not_block_probes():
       assert serving_client.ask(running.url, "/healthz")[0] == 200
 
 
+def test_a_connection_beyond_the_limit_gets_a_single_answer():
+  with (
+    serving_client.running(
+      fake_model.FakeModel(), max_connections=1
+    ) as running,
+    connected(running.url),
+    connected(running.url) as answered,
+    contextlib.ExitStack() as stack,
+  ):
+    # The server waits for the end of the body.
+    answered.sendall(request(HOST, JSON, body=b"x" * 100)[:-50])
+    answer = answered.recv(1 << 16)
+    for _ in range(10):
+      stack.enter_context(connected(running.url))
+    answer += received(answered)
+  assert answer.startswith(b"HTTP/1.1 503 ") and answer.count(b"HTTP/") == 1
+
+
 def test_descriptors_are_left_for_files(monkeypatch):
   from bert_tf.server import connections
 
