@@ -158,7 +158,9 @@ def test_probes_are_answered_beyond_the_limit_of_connections(path):
     assert sent(running.url, request(HOST, JSON))[0] == 503
 
 
-def test_idle_connections_beyond_the_limit_are_refused():
+@contextlib.contextmanager
+def at_the_limit():
+  """Yields a server's URL, and a function that connects beyond its limit."""
   with (
     serving_client.running(
       fake_model.FakeModel(), max_connections=1
@@ -166,40 +168,33 @@ def test_idle_connections_beyond_the_limit_are_refused():
     connected(running.url),
     contextlib.ExitStack() as stack,
   ):
-    opened = [stack.enter_context(connected(running.url)) for _ in range(20)]
+    yield running.url, lambda: stack.enter_context(connected(running.url))
+
+
+def test_idle_connections_beyond_the_limit_are_refused():
+  with at_the_limit() as (url, connect):
+    opened = [connect() for _ in range(20)]
     answers = [received(connection)[:13] for connection in opened]
     assert answers == [b"HTTP/1.1 503 "] * 20
-    assert serving_client.ask(running.url, "/healthz")[0] == 200
+    assert serving_client.ask(url, "/healthz")[0] == 200
 
 
 def test_idle_connections_beyond_the_limit_do_not_block_probes():
-  with (
-    serving_client.running(
-      fake_model.FakeModel(), max_connections=1
-    ) as running,
-    connected(running.url),
-    contextlib.ExitStack() as stack,
-  ):
+  with at_the_limit() as (url, connect):
     for _ in range(4):
       for _ in range(10):
-        stack.enter_context(connected(running.url))
-      assert serving_client.ask(running.url, "/healthz")[0] == 200
+        connect()
+      assert serving_client.ask(url, "/healthz")[0] == 200
 
 
 def test_a_connection_beyond_the_limit_gets_a_single_answer():
-  with (
-    serving_client.running(
-      fake_model.FakeModel(), max_connections=1
-    ) as running,
-    connected(running.url),
-    connected(running.url) as answered,
-    contextlib.ExitStack() as stack,
-  ):
+  with at_the_limit() as (_, connect):
+    answered = connect()
     # The server waits for the end of the body.
     answered.sendall(request(HOST, JSON, body=b"x" * 100)[:-50])
     answer = answered.recv(1 << 16)
     for _ in range(10):
-      stack.enter_context(connected(running.url))
+      connect()
     answer += received(answered)
   assert answer.startswith(b"HTTP/1.1 503 ") and answer.count(b"HTTP/") == 1
 
