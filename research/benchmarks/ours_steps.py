@@ -26,7 +26,7 @@ def main() -> None:
 
 
 def _set_device(settings: step_timing.Settings) -> None:
-  """Hides the GPUs from TensorFlow, or checks that it has one.
+  """Hides the GPUs from TensorFlow, or checks that it has one, without TF32.
 
   Raises:
     ValueError: if TensorFlow has no GPU.
@@ -35,6 +35,7 @@ def _set_device(settings: step_timing.Settings) -> None:
     tf.config.set_visible_devices([], "GPU")
   elif not tf.config.list_physical_devices("GPU"):
     raise ValueError("TensorFlow finds no GPU; bert-tf doctor tells why.")
+  mixed_precision.set_tf32(settings.precision)
 
 
 def _training_step(settings: step_timing.Settings) -> step_timing.Step:
