@@ -140,7 +140,7 @@ class Server:
     for model in self._models.values():
       for name, function in model.functions.items():
         try:
-          await self._batcher.worker.run(call, function)
+          await self._batcher.workers[0].run(call, function)
         except Exception:  # noqa: BLE001  Other functions may work.
           logging.exception("Warming up %s of %s failed:", name, model.name)
     self._is_ready = True

@@ -1,14 +1,15 @@
 """Computes requests that arrive together as a batch.
 
-A task takes batches from the queue. A worker joins, computes and splits a
-batch. If this raises, each request of the batch is computed separately, and
-only those that raise again fail. While the worker has stalled, every request
-fails. If the task itself ends, all requests are answered with an error and
-`ended` is set.
+Each thread has a task, which takes batches from the queue. The thread joins,
+computes and splits a batch. If this raises, each request of the batch is
+computed separately, and only those that raise again fail. A thread that has
+stalled takes no batches; if all have, every request fails. If a task itself
+ends, all requests are answered with an error and `ended` is set.
 """
 
 import asyncio
 import collections
+import contextlib
 import dataclasses
 import math
 import statistics
@@ -32,6 +33,8 @@ _NUM_TIMED, _MIN_TIMED = 9, 3
 _MAX_RATIO, _SHORT_SIZE = 2, 100
 # Seconds between measurements of the event loop's delay.
 _DELAY_INTERVAL_S = 0.05
+# Seconds between checks whether a stalled thread works again.
+_STALLED_INTERVAL_S = 0.05
 
 
 class OverloadedError(Exception):
@@ -65,6 +68,15 @@ class _Waiting:
   result: asyncio.Future  # Receives the outputs.
 
 
+@dataclasses.dataclass(eq=False)
+class _Thread:
+  """A thread and the batch that it computes."""
+
+  worker: workers.Worker
+  batch: Sequence[_Waiting] = ()
+  busy_until: float = 0.0  # Expected end of the batch, by time.monotonic.
+
+
 class Batch(NamedTuple):
   """Statistics of a computed batch."""
 
@@ -74,20 +86,23 @@ class Batch(NamedTuple):
 
 
 class Batcher:
-  """Computes requests in batches, one batch at a time, in its own thread.
+  """Computes requests in batches, in its own threads.
 
-  A batcher belongs to the event loop in which it is created.
+  TensorFlow uses all cores within a call, but not all the time. With several
+  threads, a short text also need not wait for a batch of long ones. A batcher
+  belongs to the event loop in which it is created.
 
   Args:
     compute: takes the name of a function, its inputs and `proceed`, and
-      returns the outputs; all arrays have the same number of rows. It calls
+      returns the outputs; all arrays have the same number of rows. Several
+      threads call it. It calls
       `proceed` before each part of a long computation, which ends there, with
       an exception, if no client waits any more.
     config: the limits.
     on_batch: called for each computed batch.
 
   Attributes:
-    worker: the thread that computes.
+    workers: the threads that compute.
     ended: event, set when `close` or a fault has ended the batcher.
     num_batches: number of computed batches.
     num_requests: number of requests in these batches.
@@ -103,16 +118,18 @@ class Batcher:
     self._on_batch = on_batch
     self._config = config
     self._waiting: collections.deque[_Waiting] = collections.deque()
-    self._computing: Sequence[_Waiting] = ()
     # Seconds per input of the last batches, by name of the function.
     self._timed: dict[Hashable, collections.deque[float]] = {}
-    self._busy_until = 0.0  # Expected end of the batch, by time.monotonic.
     self._arrival = asyncio.Event()
-    # A single thread, because TensorFlow uses all cores within a call.
-    self.worker = workers.Worker("compute", config.max_stall_s)
+    self.workers = tuple(
+      workers.Worker("compute", config.max_stall_s)
+      for _ in range(config.num_batch_threads)
+    )
     self.ended = asyncio.Event()
-    self._task = asyncio.create_task(self._run())
-    self._task.add_done_callback(self._end)
+    self._threads = [_Thread(worker) for worker in self.workers]
+    self._tasks = [asyncio.create_task(self._run(t)) for t in self._threads]
+    for task in self._tasks:
+      task.add_done_callback(self._end)
     self._loop_delay_s = 0.0
     self._measuring = asyncio.create_task(self._measure_loop_delay())
     self.num_batches = self.num_requests = 0
@@ -145,7 +162,7 @@ class Batcher:
       OverloadedError: if too many requests are waiting, or this one would wait
         too long.
       EndedError: if the batcher has ended.
-      StalledError: if the worker has stalled.
+      StalledError: if all threads have stalled.
       Exception: any exception of the computation.
     """
     self._check_open()
@@ -175,26 +192,30 @@ class Batcher:
   def expected_wait_s(self) -> float:
     """Returns the seconds that a new request would wait.
 
-    If the running batch is late, its remaining time is taken as the time by
-    which it is late. The delay of the event loop counts too, as every request
-    waits for it.
+    The request waits until a thread has finished its batch, and for its share
+    of the waiting requests. If a batch is late, its remaining time is taken as
+    the time by which it is late. The delay of the event loop counts too, as
+    every request waits for it.
     """
-    wait = self._loop_delay_s + self._expected_seconds(self._waiting)
-    if self._computing:
-      wait += abs(self._busy_until - time.monotonic())
-    return wait
+    now = time.monotonic()
+    remaining = (
+      abs(t.busy_until - now) if t.batch else 0 for t in self._threads
+    )
+    queued = self._expected_seconds(self._waiting) / len(self._threads)
+    return self._loop_delay_s + min(remaining) + queued
 
   async def close(self) -> None:
     """Stops the batcher; waiting requests fail with EndedError."""
-    self._task.cancel()
-    self._measuring.cancel()
-    await asyncio.gather(self._task, return_exceptions=True)
+    for task in (*self._tasks, self._measuring):
+      task.cancel()
+    await asyncio.gather(*self._tasks, return_exceptions=True)
     await self.ended.wait()
-    self.worker.close()
+    for worker in self.workers:
+      worker.close()
 
   def _check_open(self) -> None:
     """Raises EndedError or OverloadedError if a request cannot be queued."""
-    if self._task.done():
+    if self.ended.is_set():
       raise EndedError("the server has stopped computing.")
     wait = self.expected_wait_s()
     if len(self._waiting) >= self._config.max_queue_size:
@@ -236,38 +257,52 @@ class Batcher:
       await asyncio.sleep(_DELAY_INTERVAL_S)
       self._loop_delay_s = time.monotonic() - start - _DELAY_INTERVAL_S
 
-  async def _run(self) -> None:
-    """Computes waiting requests, batch after batch."""
+  async def _run(self, thread: _Thread) -> None:
+    """Computes waiting requests in a thread, batch after batch."""
     while True:
       while not self._waiting:
         self._arrival.clear()
         await self._arrival.wait()
-      await self._wait_for_batch(self._waiting[0])
-      self._computing = self._take()
-      await self._answer(self._computing)
-      self._computing = ()
+      if thread.worker.is_stalled() and not self._have_all_stalled():
+        await asyncio.sleep(_STALLED_INTERVAL_S)
+        continue
+      await self._wait_for_batch()
+      thread.batch = self._take()  # Empty if another thread took all.
+      await self._answer(thread, thread.batch)
+      thread.batch = ()
 
-  def _end(self, task: asyncio.Task) -> None:
-    """Fails all remaining requests when the task has ended."""
-    if not task.cancelled() and (error := task.exception()):
+  def _have_all_stalled(self) -> bool:
+    return all(worker.is_stalled() for worker in self.workers)
+
+  def _end(self, ended: asyncio.Task) -> None:
+    """Ends all tasks and fails the remaining requests when one has ended."""
+    if not ended.cancelled() and (error := ended.exception()):
       logging.error("The computation of batches failed:", exc_info=error)
-    for waiting in (*self._computing, *self._waiting):
+    for task in self._tasks:
+      task.cancel()
+    computing = (
+      waiting for thread in self._threads for waiting in thread.batch
+    )
+    for waiting in (*computing, *self._waiting):
       _fail(waiting, EndedError("the server ended before it could answer."))
     self._waiting.clear()
     self.ended.set()
 
-  async def _wait_for_batch(self, first: _Waiting) -> None:
-    """Waits for a full batch, at most max_wait_ms after `first` arrived."""
-    end = first.arrived + self._config.max_wait_ms / 1e3
-    while self._num_rows(first.key) < self._config.max_batch_size:
+  async def _wait_for_batch(self) -> None:
+    """Waits until the oldest request has a full batch, at most max_wait_ms.
+
+    Also returns if other threads have taken all requests.
+    """
+    while self._waiting:
+      first = self._waiting[0]
+      end = first.arrived + self._config.max_wait_ms / 1e3
       remaining = end - time.monotonic()
-      if remaining <= 0:
+      is_full = self._num_rows(first.key) >= self._config.max_batch_size
+      if is_full or remaining <= 0:
         return
       self._arrival.clear()
-      try:
+      with contextlib.suppress(asyncio.TimeoutError):
         await asyncio.wait_for(self._arrival.wait(), remaining)
-      except asyncio.TimeoutError:
-        return
 
   def _num_rows(self, key: Hashable) -> int:
     """Returns the number of waiting rows with this key."""
@@ -297,22 +332,24 @@ class Batcher:
     self._waiting = collections.deque(w for w in waiting if w not in taken)
     return batch
 
-  async def _answer(self, batch: Sequence[_Waiting]) -> None:
+  async def _answer(self, thread: _Thread, batch: Sequence[_Waiting]) -> None:
     """Answers a batch; if that fails, computes its requests separately."""
     # A result is done if its client has disconnected.
     batch = [waiting for waiting in batch if not waiting.result.done()]
     if not batch:
       return
     start = time.monotonic()
-    self._busy_until = start + self._expected_seconds(batch)
+    thread.busy_until = start + self._expected_seconds(batch)
     try:
-      outputs, seconds = await self.worker.run(self._compute_batch, batch)
+      outputs, seconds = await thread.worker.run(
+        self._compute_batch, batch, thread.worker.report
+      )
     except Exception as error:  # noqa: BLE001  Raised in `submit`.
       if len(batch) == 1:
         _fail(batch[0], error)
         return
       for waiting in batch:
-        await self._answer([waiting])
+        await self._answer(thread, [waiting])
       return
     for waiting, rows in zip(batch, outputs):
       if not waiting.result.done():
@@ -320,9 +357,13 @@ class Batcher:
     self._count(batch, start, seconds)
 
   def _compute_batch(
-    self, batch: Sequence[_Waiting]
+    self, batch: Sequence[_Waiting], report: Callable[[], None]
   ) -> tuple[list[Arrays], float]:
     """Joins, computes and splits a batch.
+
+    Args:
+      batch: the requests.
+      report: reports progress to the thread.
 
     Returns:
       The outputs of each request, and the seconds of this call, without the
@@ -330,7 +371,7 @@ class Batcher:
     """
 
     def proceed() -> None:
-      self.worker.report()
+      report()
       if all(waiting.result.done() for waiting in batch):
         raise RuntimeError("no client waits for the answer any more.")
 

@@ -63,7 +63,7 @@ class Computation:
   @property
   def workers(self) -> tuple[workers.Worker, ...]:
     """All threads of the computation."""
-    return self.batcher.worker, self.counting, self.json
+    return *self.batcher.workers, self.counting, self.json
 
   async def close(self) -> None:
     """Stops computing; waiting requests fail with EndedError."""

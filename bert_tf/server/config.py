@@ -40,6 +40,12 @@ class ServerConfig:
     topic=settings.LIMITS,
     main=True,
   )
+  num_batch_threads: int = settings.setting(
+    2,
+    "Batches that are computed at the same time.",
+    minimum=1,
+    topic=settings.LIMITS,
+  )
   max_queue_size: int = settings.setting(
     256,
     "Maximum waiting requests; more are rejected with status 503.",

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from aiohttp import test_utils
 
-from bert_tf.server import application, batching, guard
+from bert_tf.server import application, batching, guard, workers
 from bert_tf.server import config as server_config
 from tests.support import fake_model
 
@@ -24,12 +24,15 @@ def run(
   compute=doubled,
   on_batch=lambda batch: None,
   max_wait_ms=0,
+  num_batch_threads=1,
   **config,
 ):
   """Runs a coroutine function of a batcher and returns its result."""
 
   async def main():
-    settings = server_config.ServerConfig(max_wait_ms=max_wait_ms, **config)
+    settings = server_config.ServerConfig(
+      max_wait_ms=max_wait_ms, num_batch_threads=num_batch_threads, **config
+    )
     batcher = batching.Batcher(compute, settings, on_batch)
     try:
       return await asyncio.wait_for(scenario(batcher), timeout=600)
@@ -178,6 +181,131 @@ def test_a_batch_has_no_rows_of_very_different_length():
   run(scenario, on_batch=lambda batch: num_rows.append(batch.num_rows))
   # 20 and 90 are both short; 400 and 700; 150; 1500.
   assert num_rows == [2, 2, 1, 1]
+
+
+def test_a_batch_does_not_wait_for_another_one():
+  gate = threading.Event()
+
+  def compute(name, inputs, proceed):
+    if -1 in inputs["x"]:
+      gate.wait(timeout=600)
+    return doubled(name, inputs)
+
+  async def scenario(batcher):
+    slow = asyncio.create_task(batcher.submit("f", column(-1)))
+    while not batcher._threads[0].batch:
+      await asyncio.sleep(0)
+    results = [await batcher.submit("f", column(value)) for value in (1, 2)]
+    assert not slow.done()
+    gate.set()
+    return [r["y"].tolist() for r in [*results, await slow]]
+
+  assert run(scenario, compute, num_batch_threads=2) == [[2], [4], [-2]]
+
+
+def test_a_thread_does_not_wait_for_a_batch_that_another_one_takes():
+  async def scenario(batcher):
+    await asyncio.gather(*(batcher.submit("f", column(i)) for i in range(2)))
+    await asyncio.sleep(0.1)
+    # Both threads are free, so two full batches start at once.
+    requests = [batcher.submit("f", column(i)) for i in range(4)]
+    await asyncio.wait_for(asyncio.gather(*requests), timeout=60)
+
+  num_rows = []
+  run(
+    scenario,
+    on_batch=lambda batch: num_rows.append(batch.num_rows),
+    max_batch_size=2,
+    max_wait_ms=300_000,
+    num_batch_threads=2,
+  )
+  assert num_rows == [2, 2, 2]
+
+
+def test_a_stalled_thread_leaves_requests_to_the_others():
+  gate = threading.Event()
+
+  def compute(name, inputs, proceed):
+    if -1 in inputs["x"]:
+      gate.wait(timeout=600)
+    return doubled(name, inputs)
+
+  async def scenario(batcher):
+    with pytest.raises(workers.StalledError):
+      await batcher.submit("f", column(-1))
+    results = [await batcher.submit("f", column(value)) for value in range(9)]
+    with pytest.raises(workers.StalledError):
+      await batcher.submit("f", column(-1))
+    with pytest.raises(workers.StalledError):  # No thread is left.
+      await batcher.submit("f", column(9))
+    gate.set()
+    while any(worker.is_stalled() for worker in batcher.workers):
+      await asyncio.sleep(0.01)
+    results.append(await batcher.submit("f", column(9)))
+    return [result["y"].item() for result in results]
+
+  answers = run(scenario, compute, num_batch_threads=2, max_stall_s=0.5)
+  assert answers == [2 * value for value in range(10)]
+
+
+def test_all_threads_end_when_the_task_of_one_does(monkeypatch):
+  gate, take = threading.Event(), batching.Batcher._take
+
+  def compute(name, inputs, proceed):
+    gate.wait(timeout=600)
+    return doubled(name, inputs)
+
+  def take_or_fail(batcher):
+    if any(thread.batch for thread in batcher._threads):
+      raise ValueError("lost the queue")
+    return take(batcher)
+
+  async def scenario(batcher):
+    first = asyncio.create_task(batcher.submit("f", column(1)))
+    while not batcher._threads[0].batch:
+      await asyncio.sleep(0)
+    second = batcher.submit("f", column(2))
+    results = await asyncio.gather(first, second, return_exceptions=True)
+    gate.set()
+    return [type(result) for result in results]
+
+  monkeypatch.setattr(batching.Batcher, "_take", take_or_fail)
+  results = run(scenario, compute, num_batch_threads=2)
+  assert results == [batching.EndedError] * 2
+
+
+def test_the_expected_wait_is_shared_by_the_threads():
+  gate = threading.Event()
+  gate.set()
+
+  def compute(name, inputs, proceed):
+    gate.wait(timeout=600)
+    return doubled(name, inputs)
+
+  async def scenario(batcher):
+    for _ in range(batching._NUM_TIMED):
+      await batcher.submit("f", column(0))
+    timed = batcher._timed["f"]
+    timed.extend([10.0 for _ in timed])  # A row takes ten seconds.
+    gate.clear()
+    waits, tasks = [], []
+    for value in range(4):
+      waits.append(batcher.expected_wait_s())
+      tasks.append(asyncio.create_task(batcher.submit("f", column(value))))
+      await asyncio.sleep(0.01)
+    gate.set()
+    await asyncio.gather(*tasks)
+    return waits
+
+  waits = run(
+    scenario,
+    compute,
+    max_batch_size=1,
+    num_batch_threads=2,
+    max_expected_wait_s=60,
+  )
+  # A thread is free, twice; then both compute; then a request waits before.
+  assert waits == pytest.approx([0, 0, 10, 15], abs=1)
 
 
 def test_requests_that_would_wait_too_long_are_refused():

@@ -238,7 +238,11 @@ def test_requests_of_disconnected_clients_are_not_computed(capsys):
   model.gate.clear()
   with (
     serving_client.running(
-      model, max_batch_size=1, max_wait_ms=0, log_format="json"
+      model,
+      max_batch_size=1,
+      max_wait_ms=0,
+      num_batch_threads=1,
+      log_format="json",
     ) as running,
     concurrent.futures.ThreadPoolExecutor(1) as pool,
   ):

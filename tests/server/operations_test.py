@@ -371,7 +371,7 @@ def test_word_pieces_are_counted_for_each_model_and_signature(several_server):
 def test_metrics_know_the_queue():
   model = fake_model.FakeModel()
   with serving_client.running(
-    model, max_wait_ms=0, max_batch_size=1
+    model, max_wait_ms=0, max_batch_size=1, num_batch_threads=1
   ) as running:
     wait_until_ready(running.url)
     model.gate.clear()

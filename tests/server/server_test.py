@@ -258,7 +258,9 @@ def test_a_batch_has_texts_of_similar_length(model):
   model.gate.clear()
   texts = ["x", "a" * 50, "b", "c" * 48, "dd", "e" * 52]
   with (
-    serving_client.running(model, max_batch_size=3, max_wait_ms=0) as server,
+    serving_client.running(
+      model, max_batch_size=3, max_wait_ms=0, num_batch_threads=1
+    ) as server,
     concurrent.futures.ThreadPoolExecutor(len(texts)) as pool,
   ):
     futures = []
@@ -297,7 +299,9 @@ def test_a_failing_request_does_not_affect_its_batch(model):
 def test_a_full_queue_rejects_requests(model):
   model.gate.clear()
   with (
-    serving_client.running(model, max_batch_size=1, max_queue_size=2) as server,
+    serving_client.running(
+      model, max_batch_size=1, max_queue_size=2, num_batch_threads=1
+    ) as server,
     concurrent.futures.ThreadPoolExecutor(3) as pool,
   ):
     # The first is being computed, two wait.

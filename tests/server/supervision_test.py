@@ -110,7 +110,11 @@ def test_a_stall_fails_liveness_and_waiting_requests(stage, monkeypatch):
   gate = threading.Event()
   inject(monkeypatch, (STAGES | COUNTING)[stage], lambda: gate.wait(600))
   with serving_client.running(
-    fake_model.FakeModel(), max_batch_size=3, max_wait_ms=300, max_stall_s=1.0
+    fake_model.FakeModel(),
+    max_batch_size=3,
+    max_wait_ms=300,
+    max_stall_s=1.0,
+    num_batch_threads=1,
   ) as running:
     wait_for_status(running.url, "/readyz", 200)
     results = ask_together(running.url, ["ab", "evil", "c"])
@@ -131,7 +135,9 @@ def test_a_stall_fails_liveness_and_waiting_requests(stage, monkeypatch):
 def test_a_request_whose_client_left_is_computed_no_further():
   model = fake_model.FakeModel()
   model.gate.clear()
-  with serving_client.running(model, max_batch_size=1) as running:
+  with serving_client.running(
+    model, max_batch_size=1, num_batch_threads=1
+  ) as running:
     client = serving_client.Client(running.url)
     client.send(PREDICT, {"instances": ["a", "b", "c"]})
     assert model.begun.wait(timeout=600)
@@ -217,7 +223,7 @@ def send(url):
 def started(url):
   threading.Thread(target=send, args=[url]).start()
 
-settings = config.ServerConfig(port=0, max_stall_s=0.7)
+settings = config.ServerConfig(port=0, max_stall_s=0.7, num_batch_threads=1)
 application.run({"model": model}, settings, started)
 """
 
