@@ -103,8 +103,7 @@ def sums(
     bias: float32 [V].
     ids: int [rows]. The labels.
     weights: float32 [rows]. 0 for padding.
-    training: whether gradients are needed. They are then computed together with
-      the loss.
+    training: whether to compute the gradients together with the loss.
   """
 
   @ops.custom_gradient

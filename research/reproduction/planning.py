@@ -155,8 +155,9 @@ def measure_flops(precision: str) -> float:
   """Returns the operations per second of a matrix product on this machine."""
   import tensorflow as tf
 
-  tf32 = precision == names.TF32
-  tf.config.experimental.enable_tensor_float_32_execution(tf32)
+  from bert_tf.layers import mixed_precision
+
+  mixed_precision.set_tf32(precision)
   dtype = "float32" if precision in ("float32", names.TF32) else precision
   rows, inner, columns = _TIMED_SHAPE
   left = tf.cast(tf.random.normal([rows, inner]), dtype)
