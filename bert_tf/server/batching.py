@@ -9,7 +9,6 @@ ends, all requests are answered with an error and `ended` is set.
 
 import asyncio
 import collections
-import contextlib
 import dataclasses
 import math
 import statistics
@@ -198,10 +197,9 @@ class Batcher:
     every request waits for it.
     """
     now = time.monotonic()
-    remaining = (
-      abs(t.busy_until - now) if t.batch else 0 for t in self._threads
-    )
-    queued = self._expected_seconds(self._waiting) / len(self._threads)
+    threads = self._working_threads()
+    remaining = (abs(t.busy_until - now) if t.batch else 0 for t in threads)
+    queued = self._expected_seconds(self._waiting) / len(threads)
     return self._loop_delay_s + min(remaining) + queued
 
   async def close(self) -> None:
@@ -224,8 +222,8 @@ class Batcher:
         "again later.",
         wait,
       )
-    # Requests that fit into the next batch are accepted however slow the model
-    # is. Otherwise the server would reject all requests during a slow batch.
+    # While less than a batch waits, requests are accepted, however slow the
+    # model is. Otherwise the server would reject all during a slow batch.
     num_rows = sum(waiting.num_rows for waiting in self._waiting)
     fits = num_rows < self._config.max_batch_size
     limit = self._config.max_expected_wait_s
@@ -263,16 +261,18 @@ class Batcher:
       while not self._waiting:
         self._arrival.clear()
         await self._arrival.wait()
-      if thread.worker.is_stalled() and not self._have_all_stalled():
+      await self._wait_for_batch()
+      if thread not in self._working_threads():
         await asyncio.sleep(_STALLED_INTERVAL_S)
         continue
-      await self._wait_for_batch()
       thread.batch = self._take()  # Empty if another thread took all.
       await self._answer(thread, thread.batch)
       thread.batch = ()
 
-  def _have_all_stalled(self) -> bool:
-    return all(worker.is_stalled() for worker in self.workers)
+  def _working_threads(self) -> list[_Thread]:
+    """Returns the threads that have not stalled; all if every thread has."""
+    working = [t for t in self._threads if not t.worker.is_stalled()]
+    return working or self._threads
 
   def _end(self, ended: asyncio.Task) -> None:
     """Ends all tasks and fails the remaining requests when one has ended."""
@@ -301,8 +301,13 @@ class Batcher:
       if is_full or remaining <= 0:
         return
       self._arrival.clear()
-      with contextlib.suppress(asyncio.TimeoutError):
-        await asyncio.wait_for(self._arrival.wait(), remaining)
+      # Before Python 3.12, asyncio.wait_for may ignore a task's cancellation.
+      loop = asyncio.get_running_loop()
+      timer = loop.call_later(remaining, self._arrival.set)
+      try:
+        await self._arrival.wait()
+      finally:
+        timer.cancel()
 
   def _num_rows(self, key: Hashable) -> int:
     """Returns the number of waiting rows with this key."""
@@ -402,11 +407,11 @@ class Batcher:
     """Records the speed of a batch and calls on_batch."""
     self.num_batches += 1
     self.num_requests += len(batch)
-    # A full batch may take no longer than a single row. Counting each batch as
-    # full avoids rejecting a burst of requests after a quiet time.
-    num_inputs = max(
-      sum(waiting.num_inputs for waiting in batch), self._config.max_batch_size
-    )
+    num_inputs = sum(waiting.num_inputs for waiting in batch)
+    if batch[0].can_be_joined:
+      # A full batch may take no longer than a single row. Counting each batch
+      # as full avoids rejecting a burst of requests after a quiet time.
+      num_inputs = max(num_inputs, self._config.max_batch_size)
     timed = self._timed.setdefault(
       batch[0].name, collections.deque(maxlen=_NUM_TIMED)
     )

@@ -63,7 +63,7 @@ class ServerConfig:
   max_stall_s: float = settings.setting(
     120.0,
     "Maximum seconds to compute a batch, or max_batch_size rows of a larger "
-    "request. After it, /healthz fails and waiting requests get status 503.",
+    "request. After it, its requests get status 503 and /healthz fails.",
     minimum=1e-3,
     topic=settings.LIMITS,
   )

@@ -399,6 +399,32 @@ def test_the_speed_of_partial_batches_counts_as_of_full_ones():
   assert timed == pytest.approx([s / 4 for s in seconds])
 
 
+def test_the_speed_of_requests_that_share_no_batch_is_their_own():
+  async def scenario(batcher):
+    for _ in range(batching._NUM_TIMED):
+      await batcher.submit("f", column(0, 1), can_be_joined=False)
+    return list(batcher._timed["f"])
+
+  seconds = []
+  timed = run(
+    scenario, on_batch=lambda b: seconds.append(b.seconds), max_batch_size=4
+  )
+  assert timed == pytest.approx([s / 2 for s in seconds])
+
+
+def test_a_task_that_waits_for_a_full_batch_can_be_cancelled():
+  async def scenario(batcher):
+    requests = [asyncio.create_task(batcher.submit("f", column(0)))]
+    await asyncio.sleep(0.05)  # Both tasks wait for a full batch.
+    requests.append(asyncio.create_task(batcher.submit("f", column(1))))
+    await asyncio.sleep(0)
+    await asyncio.wait_for(batcher.close(), timeout=60)
+    return await asyncio.gather(*requests, return_exceptions=True)
+
+  results = run(scenario, max_wait_ms=300_000, num_batch_threads=2)
+  assert [type(result) for result in results] == [batching.EndedError] * 2
+
+
 def test_a_negative_input_mask_counts_as_a_word_piece():
   model = fake_model.FakeModel()
   mask = np.array([[1, -5, 0]])
