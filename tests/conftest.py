@@ -27,18 +27,17 @@ SHARED = ROOT.parent / "shared"
 
 
 def pytest_addoption(parser):
-  """Adds the option that records the duration of each test file."""
+  """Adds the option that records the durations of the tests."""
   parser.addoption(
     "--record-durations",
     action="store_true",
-    help="write tests/support/durations.json, which orders the test files",
+    help="write tests/support/durations.json, which names the slow tests",
   )
 
 
 def pytest_configure(config):
-  """Orders the test files; lets Ctrl-C reach background processes."""
-  if hasattr(config, "cache"):  # Not with -p no:cacheprovider.
-    config.pluginmanager.register(durations.LongestFirst(config))
+  """Orders the tests; lets Ctrl-C reach background processes."""
+  config.pluginmanager.register(durations.Durations(config))
   if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

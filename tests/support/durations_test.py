@@ -1,5 +1,6 @@
-"""Test files start in the order of their recorded durations."""
+"""Test files start in the order of their durations; slow tests are marked."""
 
+import json
 import os
 import subprocess
 import sys
@@ -39,11 +40,15 @@ def run(folder, *arguments):
   return [words[0] for words in lines if words[1:2] == ["PASSED"]]
 
 
+def write_tests(folder, **recorded):
+  """Writes a conftest.py and durations.json."""
+  (folder / "conftest.py").write_text(CONFTEST.format(root=str(checkout.ROOT)))
+  content = {"files": {}, "slow_tests": []} | recorded
+  (folder / "durations.json").write_text(json.dumps(content))
+
+
 def test_the_slowest_file_of_the_last_run_starts_first(tmp_path):
-  (tmp_path / "conftest.py").write_text(
-    CONFTEST.format(root=str(checkout.ROOT))
-  )
-  (tmp_path / "durations.json").write_text('{"b_test.py": 100}')
+  write_tests(tmp_path, files={"b_test.py": 100})
   for name, seconds in (("a", 0), ("b", 0), ("c", 0.5)):
     (tmp_path / f"{name}_test.py").write_text(TESTS.format(seconds))
   (tmp_path / "pytest.ini").write_text("[pytest]\npython_files = *_test.py\n")
@@ -54,6 +59,27 @@ def test_the_slowest_file_of_the_last_run_starts_first(tmp_path):
   assert second[:2] == ["c_test.py::test_first", "c_test.py::test_second"]
   # Measured durations have replaced the recorded ones.
   assert "100" not in (tmp_path / "durations.json").read_text()
+
+
+def test_recorded_slow_tests_are_marked(tmp_path):
+  names = ["a_test.py::test_first", "a_test.py::test_second"]
+  write_tests(tmp_path, slow_tests=[names[1], "gone_test.py::test_first"])
+  (tmp_path / "a_test.py").write_text(TESTS.format(0.5))
+  with (tmp_path / "conftest.py").open("a") as file:
+    file.write("durations.SLOW_S = 0.4\n")
+  assert run(tmp_path, "-m", "not slow", "a_test.py") == names[:1]
+  assert (
+    run(tmp_path, "-m", "slow", "a_test.py", "-pno:cacheprovider")
+    == (names[1:])
+  )
+  # The first test has become slow, the second has not run.
+  run(tmp_path, "--record-durations", "-k", "first", "a_test.py")
+  recorded = json.loads((tmp_path / "durations.json").read_text())
+  assert recorded["slow_tests"] == names
+  # Both have run.
+  run(tmp_path, "--record-durations", "a_test.py")
+  recorded = json.loads((tmp_path / "durations.json").read_text())
+  assert recorded["slow_tests"] == names[:1]
 
 
 def test_durations_of_selected_tests_are_summed():
