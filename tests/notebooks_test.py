@@ -156,7 +156,6 @@ def test_commands_in_the_text_of_a_notebook_are_complete(name):
     assert required <= docs_pages.given_flags(words), words
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_notebook_runs(name, tmp_path, monkeypatch, fork_server):
   parameters, check = SMALL[name]

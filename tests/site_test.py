@@ -133,7 +133,6 @@ def test_a_dead_link_of_a_page_is_reported(tmp_path):
   ]
 
 
-@pytest.mark.slow
 def test_the_site_builds_without_warnings_and_dead_links(tmp_path):
   pytest.importorskip("mkdocs", reason="needs the extra docs")
   command = [sys.executable, "-m", "mkdocs", "build", "--strict"]

@@ -133,7 +133,6 @@ def test_a_command_that_needs_the_package_says_how_to_install_it(name, run):
   assert "Traceback" not in result.stderr
 
 
-@pytest.mark.slow
 def test_a_savedmodel_of_texts_needs_the_package(folder, run, run_script):
   arguments = ("--model=run", "--export_dir=texts")
   exported = run_script("export_savedmodel.py", *arguments, cwd=folder)

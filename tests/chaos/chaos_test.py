@@ -30,7 +30,6 @@ def training(tmp_path_factory):
     yield servers, kills.run_unkilled(servers, folder), folder
 
 
-@pytest.mark.slow
 def test_a_save_is_killed_at_its_operations_and_loses_nothing(tmp_path):
   with kills.Servers("save_run", 1) as servers:
     reference = kills.run_unkilled(servers, tmp_path)
@@ -44,7 +43,6 @@ def test_a_save_is_killed_at_its_operations_and_loses_nothing(tmp_path):
   assert_no_faults(outcome, len(some))
 
 
-@pytest.mark.slow
 def test_a_training_is_killed_at_random_and_ends_with_the_same_bits(training):
   servers, reference, folder = training
   assert all(reference.weights)
@@ -52,7 +50,6 @@ def test_a_training_is_killed_at_random_and_ends_with_the_same_bits(training):
   assert_no_faults(outcome, 2)
 
 
-@pytest.mark.slow
 def test_a_training_is_killed_at_operations_of_a_save(training):
   servers, reference, folder = training
   operations = kills.save_operations(reference)[::4]  # chaos.sh takes them all.
@@ -60,7 +57,6 @@ def test_a_training_is_killed_at_operations_of_a_save(training):
   assert_no_faults(outcome, len(operations))
 
 
-@pytest.mark.slow
 def test_a_training_that_chooses_its_step_is_killed_in_the_same_way(tmp_path):
   outcome = run._kill_choosing(tmp_path, interval=60)
   assert_no_faults(outcome, 2)

@@ -184,7 +184,6 @@ def test_a_flag_for_own_data_is_refused_with_a_glue_task(data, run_script):
   )
 
 
-@pytest.mark.slow
 def test_a_sweep_evaluates_while_training_and_stops_early(data, run_script):
   flags = [flag for flag in FLAGS if "text_b_column" not in flag]
   result = run_script(

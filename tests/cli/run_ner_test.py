@@ -224,7 +224,6 @@ def test_document_context_resolves_ambiguous_names(data, tmp_path):
   assert result[True]["f1"] == 1.0
 
 
-@pytest.mark.slow
 def test_a_stopped_training_has_no_scores_and_resumes_to_the_same_weights(
   data, tmp_path, monkeypatch
 ):
@@ -263,7 +262,6 @@ def test_a_signal_ends_the_run_without_results(data, tmp_path, monkeypatch):
   assert not (tmp_path / "test_predictions.txt").exists()
 
 
-@pytest.mark.slow
 def test_several_seeds_give_mean_and_spread(data, tmp_path, run_script):
   result = run_script(
     "run_ner.py",

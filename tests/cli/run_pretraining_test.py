@@ -207,7 +207,6 @@ def test_sigterm_saves_and_exits_with_status_0(data, start_python):
   assert f"at step {step}/100000" in lines[-1]
 
 
-@pytest.mark.slow
 def test_no_nsp_does_not_train_the_next_sentence_head(data, run_script):
   flags = [f for f in TRAIN_FLAGS if "steps=" not in f]
   result = run_script(

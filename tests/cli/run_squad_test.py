@@ -737,7 +737,6 @@ def converse(run_script, tmp_path):
   return run
 
 
-@pytest.mark.slow
 def test_the_trained_model_answers_typed_questions(
   data, start, tmp_path, converse
 ):

@@ -154,7 +154,6 @@ def test_a_flag_for_own_data_is_refused_with_swag(data, run_script):
   assert "--choice_columns" in last and "--task_name=swag" in last
 
 
-@pytest.mark.slow
 def test_several_seeds_on_own_columns_are_compared(data, run_script):
   result = run_script(
     "run_swag.py",

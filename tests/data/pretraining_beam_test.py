@@ -70,7 +70,6 @@ def make_flags(text, output_file):
   ]
 
 
-@pytest.mark.slow
 @needs_beam
 def test_several_processes_write_the_files_that_num_workers_writes(
   text, config, tmp_path
@@ -248,7 +247,6 @@ def is_running(group):
   return True
 
 
-@pytest.mark.slow
 @needs_beam
 def test_ctrl_c_leaves_no_incomplete_files_and_no_processes(text, tmp_path):
   out = tmp_path / "out"

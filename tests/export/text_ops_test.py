@@ -125,7 +125,6 @@ def test_many_random_texts_give_the_same_words_and_ids(tokenizers, setting):
     assert not tokenizer_pairs.differing(texts, full, ops)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("do_lower_case", [True, False])
 def test_every_character_is_treated_as_full_tokenizer_does(
   tokenizers, do_lower_case

@@ -80,7 +80,6 @@ def estimate(config):
   return plan_lib.estimate(config, inputs)
 
 
-@pytest.mark.slow
 def test_one_command_makes_a_model_that_answers(tmp_path, flags, run_script):
   # On a slow machine the shorter times are refused as too short.
   for minutes in (0.15, 0.3, 1, 10):

@@ -524,7 +524,6 @@ def test_attention_of_a_model_without_it_is_refused(server):
   assert "exported without attention" in response["error"]
 
 
-@pytest.mark.slow
 def test_the_command_serves_several_models_and_logs_json(
   run_folder, tmp_path, start_python
 ):
@@ -557,7 +556,6 @@ def test_the_command_serves_several_models_and_logs_json(
   assert paths == ["/v1/models/a:predict", "/v1/models/b:predict"]
 
 
-@pytest.mark.slow
 def test_the_script_serves_a_saved_model_until_sigterm(run_folder, tmp_path):
   path = tmp_path / "models" / "12"
   export.run(

@@ -18,7 +18,7 @@ import pytest
 from tests.support import checkout
 
 FILE = checkout.ROOT / "tests" / "support" / "durations.json"
-SLOW_S = 4
+SLOW_S = 3
 _KEY = "bert_tf/seconds_of_tests"
 
 

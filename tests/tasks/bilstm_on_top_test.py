@@ -128,7 +128,6 @@ def test_a_bilstm_learns_the_order_of_words(trained):
   assert saved["bilstm"] and saved["attention_direction"] == "left_to_right"
 
 
-@pytest.mark.slow
 def test_the_folder_of_a_run_predicts_exports_and_evaluates(trained, tmp_path):
   _, run, results = trained
   texts, labels = examples()
@@ -149,7 +148,6 @@ def test_the_folder_of_a_run_predicts_exports_and_evaluates(trained, tmp_path):
   assert evaluated["eval_loss"] == pytest.approx(results["eval_loss"], abs=1e-5)
 
 
-@pytest.mark.slow
 def test_onnx_has_the_same_outputs(trained, tmp_path):
   pytest.importorskip("tf2onnx")
   pytest.importorskip("onnxruntime")

@@ -138,7 +138,6 @@ def test_packed_and_padded_records_have_the_same_results(data, trained):
     assert results[0][name] == pytest.approx(results[1][name], abs=1e-5), name
 
 
-@pytest.mark.slow
 def test_a_resumed_run_reads_its_objective_from_run_json(data, tmp_path):
   uninterrupted, resumed = tmp_path / "whole", tmp_path / "halved"
   steps = {"save_checkpoints_steps": 5, "num_warmup_steps": 0}
@@ -179,7 +178,6 @@ def test_a_causal_model_refuses_to_fill_masks(trained):
     fill_mask.MaskFiller(init_checkpoint=str(folder)).predict("the [MASK]")
 
 
-@pytest.mark.slow
 def test_a_causal_model_is_fine_tuned_and_predicts_from_its_folder(
   trained, tmp_path
 ):

@@ -191,7 +191,6 @@ def config(data, output_dir, initial_values="neighbours", **train):
   )
 
 
-@pytest.mark.slow
 def test_words_between_neighbours_are_learned_sooner(data, tmp_path):
   results_by_start = {
     values: pretraining.run(config(data, tmp_path / values, values))

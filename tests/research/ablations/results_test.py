@@ -33,7 +33,6 @@ def test_committed_rows_are_whole_runs_of_the_experiments():
     assert row.is_finished and row.key in known, row.config
 
 
-@pytest.mark.slow
 def test_another_machine_makes_the_data_of_the_rows(unpacked, tmp_path):
   """Otherwise, it would execute all runs again."""
   corpora = unpacked("corpora")

@@ -4,8 +4,6 @@ import json
 import random
 import re
 
-import pytest
-
 from research.ablations import experiments, rows, scales
 from tests.support import docs_files
 
@@ -53,7 +51,6 @@ FLAGS = (
 )
 
 
-@pytest.mark.slow
 def test_all_experiments_run(tmp_path, run_script):
   write_data(tmp_path)
   result = run_script("ablations.py", *FLAGS, cwd=tmp_path)

@@ -38,7 +38,6 @@ def measure(tmp_path, **changes):
   records.measure(benchmark_config.BenchmarkConfig(**settings))
 
 
-@pytest.mark.slow
 def test_the_table_compares_all_forms_with_static_records(tmp_path, capsys):
   measure(tmp_path)
   lines = capsys.readouterr().out.splitlines()

@@ -14,7 +14,6 @@ MEASURED = ("1 device", "2 logical devices", "bfloat16")
 
 
 @short_products.needed
-@pytest.mark.slow
 def test_the_table_compares_settings_with_the_baseline(
   tmp_path, monkeypatch, capsys
 ):

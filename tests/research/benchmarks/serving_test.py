@@ -26,7 +26,6 @@ def run(folder, *flags):
   )
 
 
-@pytest.mark.slow
 def test_all_answers_under_load_are_right(tmp_path):
   folder = tiny_models.write_classifier(tmp_path / "model")
   results = tmp_path / "results.jsonl"

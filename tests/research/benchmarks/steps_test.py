@@ -128,7 +128,6 @@ def test_scripts_of_peers_exist():
     assert not program.is_peer or pathlib.Path(program.script) in paths
 
 
-@pytest.mark.slow
 def test_forward_passes_are_measured(tmp_path, capfd):
   # peers_test runs the other programs.
   names = ("bert_tf, graph", "bert_tf, XLA", "Model Garden, XLA")

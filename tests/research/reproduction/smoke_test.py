@@ -48,7 +48,6 @@ def write_squad_2(folder):
     (folder / f"{split}-v2.0.json").write_text(json.dumps(content))
 
 
-@pytest.mark.slow
 def test_commands_with_several_steps_give_rows_and_a_report(
   tmp_path, run_script
 ):

@@ -244,7 +244,6 @@ def find_widths(config, monkeypatch):
   return widths
 
 
-@pytest.mark.slow
 def test_xla_trains_on_batches_of_several_widths(tmp_path, monkeypatch):
   config = make(tmp_path, tmp_path / "out", use_xla=True, group_by_length=True)
   widths_of_xla = find_widths(config, monkeypatch)
