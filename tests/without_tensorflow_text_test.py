@@ -16,6 +16,9 @@ import pytest
 
 from tests.support import forks, runs, tiny_models
 
+# Commands read the files of earlier ones, so either all run or none.
+pytestmark = pytest.mark.slow
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 STUB = "raise ModuleNotFoundError(\"No module named 'tensorflow_text'\")\n"
 WORDS = "the of and a in to is was for on as by with at from".split()
@@ -108,17 +111,7 @@ def run(folder):
     yield run_command
 
 
-# The other tasks of fine-tuning share most code with the classifier.
-SLOW = ("squad", "ner", "swag", "convert-savedmodel")
-
-
-@pytest.mark.parametrize(
-  "name",
-  [
-    pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else [])
-    for name in WORKS
-  ],
-)
+@pytest.mark.parametrize("name", WORKS)
 def test_a_command_works_without_the_package(name, run):
   result = run(name, WORKS[name])
   assert result.returncode == 0, result.stderr
