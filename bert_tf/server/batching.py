@@ -94,9 +94,9 @@ class Batcher:
   Args:
     compute: takes the name of a function, its inputs and `proceed`, and
       returns the outputs; all arrays have the same number of rows. Several
-      threads call it. It calls
-      `proceed` before each part of a long computation, which ends there, with
-      an exception, if no client waits any more.
+      threads call it. It calls `proceed` before each part of a long
+      computation, which ends there, with an exception, if no client waits any
+      more.
     config: the limits.
     on_batch: called for each computed batch.
 
@@ -120,12 +120,12 @@ class Batcher:
     # Seconds per input of the last batches, by name of the function.
     self._timed: dict[Hashable, collections.deque[float]] = {}
     self._arrival = asyncio.Event()
-    self.workers = tuple(
-      workers.Worker("compute", config.max_stall_s)
+    self._threads = [
+      _Thread(workers.Worker("compute", config.max_stall_s))
       for _ in range(config.num_batch_threads)
-    )
+    ]
+    self.workers = tuple(thread.worker for thread in self._threads)
     self.ended = asyncio.Event()
-    self._threads = [_Thread(worker) for worker in self.workers]
     self._tasks = [asyncio.create_task(self._run(t)) for t in self._threads]
     for task in self._tasks:
       task.add_done_callback(self._end)
@@ -275,7 +275,7 @@ class Batcher:
     return working or self._threads
 
   def _end(self, ended: asyncio.Task) -> None:
-    """Ends all tasks and fails the remaining requests when one has ended."""
+    """Ends the other tasks and fails the remaining requests."""
     if not ended.cancelled() and (error := ended.exception()):
       logging.error("The computation of batches failed:", exc_info=error)
     for task in self._tasks:

@@ -62,6 +62,25 @@ def returning(outputs):
   return compute
 
 
+def gated(gate, value=None):
+  """Returns a function that waits for the gate, if its input has the value."""
+
+  def compute(name, inputs, proceed):
+    if value is None or value in inputs["x"]:
+      gate.wait(timeout=600)
+    return doubled(name, inputs)
+
+  return compute
+
+
+async def set_speed(batcher, seconds):
+  """Makes the batcher expect that a row takes this many seconds."""
+  for _ in range(batching._NUM_TIMED):
+    await batcher.submit("f", column(0))
+  timed = batcher._timed["f"]
+  timed.extend([seconds for _ in timed])
+
+
 FAULTS = {
   "memory": raising(MemoryError()),
   "value": raising(ValueError("wrong")),
@@ -186,11 +205,6 @@ def test_a_batch_has_no_rows_of_very_different_length():
 def test_a_batch_does_not_wait_for_another_one():
   gate = threading.Event()
 
-  def compute(name, inputs, proceed):
-    if -1 in inputs["x"]:
-      gate.wait(timeout=600)
-    return doubled(name, inputs)
-
   async def scenario(batcher):
     slow = asyncio.create_task(batcher.submit("f", column(-1)))
     while not batcher._threads[0].batch:
@@ -200,7 +214,7 @@ def test_a_batch_does_not_wait_for_another_one():
     gate.set()
     return [r["y"].tolist() for r in [*results, await slow]]
 
-  assert run(scenario, compute, num_batch_threads=2) == [[2], [4], [-2]]
+  assert run(scenario, gated(gate, -1), num_batch_threads=2) == [[2], [4], [-2]]
 
 
 def test_a_thread_does_not_wait_for_a_batch_that_another_one_takes():
@@ -225,11 +239,6 @@ def test_a_thread_does_not_wait_for_a_batch_that_another_one_takes():
 def test_a_stalled_thread_leaves_requests_to_the_others():
   gate = threading.Event()
 
-  def compute(name, inputs, proceed):
-    if -1 in inputs["x"]:
-      gate.wait(timeout=600)
-    return doubled(name, inputs)
-
   async def scenario(batcher):
     with pytest.raises(workers.StalledError):
       await batcher.submit("f", column(-1))
@@ -244,16 +253,12 @@ def test_a_stalled_thread_leaves_requests_to_the_others():
     results.append(await batcher.submit("f", column(9)))
     return [result["y"].item() for result in results]
 
-  answers = run(scenario, compute, num_batch_threads=2, max_stall_s=0.5)
+  answers = run(scenario, gated(gate, -1), num_batch_threads=2, max_stall_s=0.5)
   assert answers == [2 * value for value in range(10)]
 
 
 def test_all_threads_end_when_the_task_of_one_does(monkeypatch):
   gate, take = threading.Event(), batching.Batcher._take
-
-  def compute(name, inputs, proceed):
-    gate.wait(timeout=600)
-    return doubled(name, inputs)
 
   def take_or_fail(batcher):
     if any(thread.batch for thread in batcher._threads):
@@ -270,7 +275,7 @@ def test_all_threads_end_when_the_task_of_one_does(monkeypatch):
     return [type(result) for result in results]
 
   monkeypatch.setattr(batching.Batcher, "_take", take_or_fail)
-  results = run(scenario, compute, num_batch_threads=2)
+  results = run(scenario, gated(gate), num_batch_threads=2)
   assert results == [batching.EndedError] * 2
 
 
@@ -278,15 +283,8 @@ def test_the_expected_wait_is_shared_by_the_threads():
   gate = threading.Event()
   gate.set()
 
-  def compute(name, inputs, proceed):
-    gate.wait(timeout=600)
-    return doubled(name, inputs)
-
   async def scenario(batcher):
-    for _ in range(batching._NUM_TIMED):
-      await batcher.submit("f", column(0))
-    timed = batcher._timed["f"]
-    timed.extend([10.0 for _ in timed])  # A row takes ten seconds.
+    await set_speed(batcher, 10.0)
     gate.clear()
     waits, tasks = [], []
     for value in range(4):
@@ -299,7 +297,7 @@ def test_the_expected_wait_is_shared_by_the_threads():
 
   waits = run(
     scenario,
-    compute,
+    gated(gate),
     max_batch_size=1,
     num_batch_threads=2,
     max_expected_wait_s=60,
@@ -312,15 +310,8 @@ def test_requests_that_would_wait_too_long_are_refused():
   gate = threading.Event()
   gate.set()
 
-  def compute(name, inputs, proceed):
-    gate.wait(timeout=600)
-    return doubled(name, inputs)
-
   async def scenario(batcher):
-    for _ in range(batching._NUM_TIMED):
-      await batcher.submit("f", column(0))
-    timed = batcher._timed["f"]
-    timed.extend([0.5 for _ in timed])  # A row takes half a second.
+    await set_speed(batcher, 0.5)
     gate.clear()
     tasks = []
     for value in range(3):
@@ -338,7 +329,7 @@ def test_requests_that_would_wait_too_long_are_refused():
     return [result["y"].tolist() for result in results], caught.value
 
   results, error = run(
-    scenario, compute, max_batch_size=1, max_expected_wait_s=0.6
+    scenario, gated(gate), max_batch_size=1, max_expected_wait_s=0.6
   )
   assert results == [[0], [2], [6]]
   assert error.retry_after_s == 1

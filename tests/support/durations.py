@@ -34,7 +34,7 @@ class Durations:
       self._seconds = config.cache.get(_KEY, {})
     else:  # With -p no:cacheprovider.
       self._seconds = {}
-    # Seconds of set-up, call and tear-down, and of the call alone.
+    # Seconds of set-up, call and tear-down, and of the call without them.
     self._new_seconds = collections.Counter()
     self._call_seconds = {}
 
@@ -46,13 +46,14 @@ class Durations:
   @pytest.hookimpl(wrapper=True, tryfirst=True)
   def pytest_collection_modifyitems(self, items):
     """Marks slow tests; puts the slowest selected files first."""
-    slow_tests = set(recorded()["slow_tests"])
+    before = recorded()
+    slow_tests = set(before["slow_tests"])
     for item in items:
       if item.nodeid in slow_tests:
         item.add_marker("slow")
     result = yield  # Selects tests, for example by -m "not slow".
-    files = recorded()["files"]
-    seconds = file_seconds({i.nodeid for i in items}, self._seconds, files)
+    nodeids = {item.nodeid for item in items}
+    seconds = file_seconds(nodeids, self._seconds, before["files"])
     items.sort(key=lambda item: -seconds[get_file(item.nodeid)])
     return result
 
