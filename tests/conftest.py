@@ -43,11 +43,14 @@ def pytest_configure(config):
 
 
 def pytest_collection_finish():
-  """Spares the garbage collector what the tests' files have imported.
+  """Prepares the process for the tests, whose files it has imported.
 
-  TensorFlow and Keras are so many objects that each full collection would take
-  0.3 seconds.
+  The recordings are of CPUs, so GPUs must not round products to TF32.
+  TensorFlow and Keras are so many objects that each full garbage collection
+  would take 0.3 seconds, so the collector is spared them.
   """
+  if tensorflow := sys.modules.get("tensorflow"):
+    tensorflow.config.experimental.enable_tensor_float_32_execution(False)
   gc.collect()
   gc.freeze()
 
