@@ -154,8 +154,8 @@ def reason(error: Exception) -> str:
   """Returns the reason in an error of TensorFlow, in one line.
 
   The reason is the message of an assertion, the line before the failing node of
-  a graph, or the first line without the place in the graph and the name of the
-  operation.
+  a graph, or the first line. It is without the place in the graph, the name of
+  the operation, and the number and code that a list of errors has.
   """
   message = str(error)
   assertion = re.search(r"assertion failed: \[(.*?)\]", message, re.DOTALL)
@@ -165,4 +165,4 @@ def reason(error: Exception) -> str:
   node = re.search(r"^(.+)\n\s*\[\[\{\{node ", message, re.MULTILINE)
   if node and line.startswith("Graph execution error"):
     line = node[1].strip()
-  return re.sub(r"^\{\{.*?\}\} | \[Op:\w+\].*$", "", line)
+  return re.sub(r"^\{\{.*?\}\} |^\(\d+\) [A-Z_]+:\s*| \[Op:\w+\].*$", "", line)

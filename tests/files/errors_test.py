@@ -42,6 +42,10 @@ def test_only_the_reason_of_a_tensorflow_error_is_shown():
   assert reason(f"{graph}\n\nit failed\n\t [[{{{{node a/b}}}}]]\nHint: c") == (
     "it failed"
   )
+  listed = "2 root error(s) found.\n  (0) OUT_OF_RANGE:  it failed\n"
+  assert reason(f"Graph execution error:\n\n{listed}\t [[{{{{node a}}}}]]") == (
+    "it failed"
+  )
   assert reason("...assertion failed: [too long]\n [[node]]") == "too long"
   assert reason("") == ""
 
