@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from tensorflow.python.framework import test_util
 
 from bert_tf import modeling
 from bert_tf.export import saved_models
@@ -47,7 +46,7 @@ def test_layer_norm_values_match_keras(shape, scale):
   np.testing.assert_allclose(result, layer(x), rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.skipif(not test_util.IsMklEnabled(), reason="oneDNN is off")
+@optimized_graphs.needs_onednn
 def test_layer_norm_is_one_operation_only_in_the_scope():
   layer, x = built(), tf.ones([2, 24])
   result = optimized_ops(in_scope(layer), x)

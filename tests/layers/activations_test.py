@@ -4,7 +4,6 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from tensorflow.python.framework import test_util
 
 from bert_tf.kernels import gelu
 from bert_tf.layers import activations
@@ -84,7 +83,7 @@ def test_a_saved_model_has_the_gradient_of_gelu(tmp_path):
   )
 
 
-@pytest.mark.skipif(not test_util.IsMklEnabled(), reason="oneDNN is off")
+@optimized_graphs.needs_onednn
 @pytest.mark.parametrize(
   "name, fused", [("gelu", "GeluApproximate"), ("gelu_erf", "GeluExact")]
 )

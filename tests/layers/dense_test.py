@@ -5,7 +5,6 @@ import collections
 import numpy as np
 import pytest
 import tensorflow as tf
-from tensorflow.python.framework import test_util
 
 from bert_tf import modeling
 from bert_tf.layers import dense
@@ -24,7 +23,7 @@ def test_dense_accepts_inputs_of_any_rank(shape):
   np.testing.assert_allclose(layer(x), expected, atol=1e-6)
 
 
-@pytest.mark.skipif(not test_util.IsMklEnabled(), reason="oneDNN is off")
+@optimized_graphs.needs_onednn
 def test_activations_and_residuals_are_fused_with_products():
   model = modeling.BertModel(tiny_models.CONFIG)
   ids = tf.ones([2, 8], tf.int32)

@@ -1,8 +1,14 @@
 """Graphs after TensorFlow's optimizations."""
 
+import pytest
 import tensorflow as tf
 from tensorflow.python.eager import context
+from tensorflow.python.framework import test_util
 
+needs_onednn = pytest.mark.skipif(
+  not test_util.IsMklEnabled() or bool(tf.config.list_physical_devices("GPU")),
+  reason="oneDNN is off, or TensorFlow computes on a GPU",
+)
 _OUTPUT = "output_of_the_graph_that_a_test_looks_at"
 
 
