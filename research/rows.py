@@ -164,6 +164,15 @@ def _read_commit() -> str | None:
     return None
 
 
+def describe_versions(row: Row) -> str:
+  """Returns the versions of bert_tf and TensorFlow, and the commit if known."""
+  commit = row.versions.get("commit")
+  return (
+    f"bert_tf {row.versions['bert_tf']}{f' ({commit})' if commit else ''} on "
+    f"TensorFlow {row.versions['tensorflow']}"
+  )
+
+
 def describe_machine() -> str:
   """Returns the processor, the number of cores, and the GPUs if any."""
   processor = _read_processor() or platform.machine()

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from absl import logging
 
-from bert_tf.files import atomic, errors, paths
+from bert_tf.files import atomic, paths
 from bert_tf.plots import reference_curves
-from research import markdown
+from research import markdown, start
+from research import rows as shared_rows
 from research.ablations import comparisons, plots, rows, scales, variants
 from research.ablations import config as config_lib
 from research.ablations import experiments as experiments_lib
@@ -41,12 +42,6 @@ _VERDICTS = (
 )
 
 
-def check_packages() -> None:
-  """Raises ImportError if matplotlib is missing."""
-  with errors.needs_extra("drawing the report", extra="plots"):
-    import matplotlib  # noqa: F401
-
-
 def run(config: config_lib.AblationsConfig) -> None:
   """Writes the report from existing rows, for all tasks.
 
@@ -55,7 +50,7 @@ def run(config: config_lib.AblationsConfig) -> None:
     ImportError: if matplotlib is missing.
     OSError: if a file cannot be written.
   """
-  check_packages()
+  start.check_matplotlib()
   scale = config.chosen_scale
   if not rows.read_all(config.rows):
     raise ValueError(f"{config.rows} has no rows; set `rows_dir`.")
@@ -122,20 +117,12 @@ def _summarize(
   )
   if selected:
     seconds = sum(row.seconds for row in selected)
-    versions = sorted({_describe_version(row) for row in selected})
+    versions = sorted({shared_rows.describe_versions(r) for r in selected})
     machines = sorted({row.machine for row in selected})
     yield (
       f"The {len(selected)} rows took {seconds / 3600:.1f} hours on "
       f"{' and '.join(machines)}, with {'; '.join(versions)}."
     )
-
-
-def _describe_version(row: rows.Row) -> str:
-  commit = row.versions.get("commit")
-  return (
-    f"bert_tf {row.versions['bert_tf']}{f' ({commit})' if commit else ''} on "
-    f"TensorFlow {row.versions['tensorflow']}"
-  )
 
 
 def _count_verdicts(comparison: comparisons.Comparison) -> list[str]:

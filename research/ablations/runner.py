@@ -9,6 +9,7 @@ from absl import logging
 from bert_tf.files import errors, lock
 from bert_tf.tasks.ner import metrics
 from research import rows as shared_rows
+from research import start
 from research.ablations import config as config_lib
 from research.ablations import experiments as experiments_lib
 from research.ablations import report, rows, runs, tasks, variants, work
@@ -26,7 +27,7 @@ def run(config: config_lib.AblationsConfig) -> None:
     ImportError: if a package for text, scores or plots is missing.
     KeyboardInterrupt: if a signal ended a run; the same command resumes it.
   """
-  report.check_packages()
+  start.check_matplotlib()
   scale = config.chosen_scale
   task_files = tasks.find(config)
   experiments = experiments_lib.build(
@@ -107,7 +108,7 @@ def _execute(
   worker: work.Worker, run: runs.Run, data: dict[str, str]
 ) -> rows.Row:
   """Executes a run and returns its row, with the error if it fails."""
-  start = time.monotonic()
+  start_time = time.monotonic()
   outcome, error = work.Outcome({}, {}), None
   try:
     outcome = worker.execute(run)
@@ -124,7 +125,7 @@ def _execute(
     results=outcome.results,
     curve=outcome.curve,
     error=error,
-    seconds=round(time.monotonic() - start, 1),
+    seconds=round(time.monotonic() - start_time, 1),
     versions=shared_rows.versions(),
     machine=shared_rows.describe_machine(),
   )

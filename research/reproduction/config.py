@@ -35,7 +35,8 @@ class ReproductionConfig:
   )
   model_name: str | None = settings.setting(
     None,
-    "The model's name in rows and report. Default: the last part of model.",
+    "The model's name in rows, their file names and the report. Default: the "
+    "last part of model.",
   )
   data: str | None = settings.setting(
     None,
@@ -57,7 +58,8 @@ class ReproductionConfig:
   learning_rates: tuple[str, ...] = settings.setting(
     (),
     "Learning rates to choose from, such as 5e-5,3e-5. Default: those of the "
-    "paper or the README for the task and the size of the model.",
+    "paper or the README for the task and the size of the model. Features of a "
+    "frozen BERT always have 1e-3.",
     main=True,
   )
   batch_sizes: tuple[int, ...] = settings.setting(
@@ -79,7 +81,7 @@ class ReproductionConfig:
   predict_test: bool = settings.setting(
     False,
     "Also predict the test sets of GLUE, and keep the files to submit to its "
-    "server.",
+    "server. Set it from the start: finished runs are not repeated.",
   )
   rows_dir: str | None = settings.setting(
     None,
@@ -115,6 +117,11 @@ class ReproductionConfig:
       raise ValueError("`teraflops` is for a plan; set `dry_run`.")
     for rate in self.learning_rates:
       _check_rate(rate)
+    for size in self.batch_sizes:
+      if size < 1:
+        raise ValueError(
+          f"batch_sizes {size} is not positive; write numbers such as 16,32."
+        )
     names = {name.lower(): name for name in tasks_lib.TASKS}
     unknown = [name for name in self.tasks if name.lower() not in names]
     if unknown:

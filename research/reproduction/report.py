@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 
 from absl import logging
 
-from bert_tf.files import atomic, errors, paths
+from bert_tf.files import atomic, paths
 from bert_tf.plots import style
-from research import markdown, rows
+from research import markdown, rows, start
 from research.reproduction import config as config_lib
 from research.reproduction import targets
 from research.reproduction import tasks as tasks_lib
@@ -20,18 +20,23 @@ from research.reproduction import tasks as tasks_lib
 FILE, PLOT = "report.md", "results.png"
 
 WITHIN, BELOW, ABOVE = "within", "below", "above"
+UNDEFINED = "undefined"  # A result of a seed is NaN.
 UNPUBLISHED = "no published figure"
 
 _MIN_SPREAD = 0.5  # Points.
 
 _HOW_TO_READ = (
   "Results are in percent: the mean \N{PLUS-MINUS SIGN} the sample standard "
-  "deviation over the seeds, at the settings whose mean on dev is best. A "
-  "result is `within` the published figure if the figure lies inside the mean "
-  "\N{PLUS-MINUS SIGN} max(2 standard deviations, 0.5 points); otherwise it is "
-  "`below` or `above` the figure. Published figures are of dev or test sets, "
-  "as marked. Ours are of dev sets, except for F1 of CoNLL-2003's test set. "
-  "Dev results are slightly optimistic, since they choose the settings."
+  "deviation over the seeds. Of the settings with the most seeds, the table "
+  "shows those whose mean on dev is best. Other data or weights count as other "
+  "settings. A result is `within` the published figure if the figure lies "
+  "inside the mean \N{PLUS-MINUS SIGN} max(2 standard deviations, 0.5 points); "
+  "otherwise it is `below` or `above` the figure. A result is `undefined` if "
+  "it is not a number for one of the seeds, such as the correlation of "
+  "constant predictions. Its mean and deviation are those of the other seeds. "
+  "Published figures are of dev or test sets, as marked. Ours are of dev sets, "
+  "except for F1 of CoNLL-2003's test set. Dev results are slightly "
+  "optimistic, since they choose the settings."
 )
 
 _OPEN = (
@@ -91,14 +96,10 @@ class Cell:
     return [name for name in names if self.values(name)]
 
 
-def check_packages() -> None:
-  """Raises ImportError if matplotlib is missing."""
-  with errors.needs_extra("drawing the report", extra="plots"):
-    import matplotlib  # noqa: F401
-
-
 def compare(values: Sequence[float], target: targets.Target) -> str:
-  """Returns WITHIN, BELOW or ABOVE for the results of the seeds."""
+  """Returns WITHIN, BELOW, ABOVE or UNDEFINED for the results of the seeds."""
+  if not all(map(math.isfinite, values)):
+    return UNDEFINED
   mean = statistics.fmean(values)
   spread = 2 * statistics.stdev(values) if len(values) > 1 else 0.0
   spread = max(spread, _MIN_SPREAD)
@@ -110,8 +111,8 @@ def compare(values: Sequence[float], target: targets.Target) -> str:
 def choose_best(all_rows: Sequence[Row]) -> dict[tuple[str, str], Cell]:
   """Returns the best settings by (model, task).
 
-  The settings with most seeds have precedence, then the best mean on dev. Rows
-  of other data or weights are other settings.
+  The settings with the most seeds have precedence, then the best mean on dev;
+  NaN is the worst. Rows of other data or weights are other settings.
   """
   cells: dict[tuple[str, str], list[Cell]] = collections.defaultdict(list)
   groups: dict[str, list[Row]] = collections.defaultdict(list)
@@ -124,7 +125,8 @@ def choose_best(all_rows: Sequence[Row]) -> dict[tuple[str, str], Cell]:
     cells[config["model"], config["task"]].append(Cell(by_seed))
 
   def rank(cell: Cell) -> tuple[int, float]:
-    return len(cell.same), statistics.fmean(cell.values(cell.task.metric))
+    mean = statistics.fmean(cell.values(cell.task.metric))
+    return len(cell.same), -math.inf if math.isnan(mean) else mean
 
   return {key: max(same, key=rank) for key, same in cells.items()}
 
@@ -139,7 +141,7 @@ def write(config: config_lib.ReproductionConfig) -> None:
     ImportError: if matplotlib is missing.
     OSError: if a file cannot be written.
   """
-  check_packages()
+  start.check_matplotlib()
   all_rows = rows.read_all(config.rows, Row)
   if not paths.is_folder(config.rows):
     raise ValueError(f"there is no folder {config.rows}; set `rows_dir`.")
@@ -177,7 +179,8 @@ def _blocks(
       yield _format_results(lines)
   if all_rows:
     yield "## Runs"
-    yield _run_table(all_rows)
+  if finished := [row for row in all_rows if row.is_finished]:
+    yield _run_table(finished)
   for row in all_rows:
     if row.error:
       name = f"{row.config['model']}, {row.config['task']}, seed {row.seed}"
@@ -196,24 +199,45 @@ def _result_lines(cell: Cell) -> Iterator[list[str]]:
   known = targets.find(config["model"], config["task"])
   settings = (
     f"batch {config['train_batch_size']}, {config['learning_rate']}, "
-    f"{config['num_train_epochs']:g} epochs, seeds "
+    f"{config['num_train_epochs']:g} epochs, length "
+    f"{config['max_seq_length']}, seeds "
     f"{', '.join(str(row.seed) for row in cell.same)}"
   )
   flags = [f"{name} {value}" for name, value in config["flags"].items()]
   settings = ", ".join([settings, *flags])
   for result in cell.shown_results:
     values = cell.values(result)
-    spread = statistics.stdev(values) if len(values) > 1 else math.nan
-    here = markdown.format_mean(statistics.fmean(values), spread)
-    start = [config["task"], RESULTS[result], here, settings]
+    first = [config["task"], RESULTS[result], _format_values(values), settings]
     matching = [target for target in known if target.result == result]
     if not matching:
-      yield [*start, "", "", "", UNPUBLISHED]
+      yield [*first, "", "", "", UNPUBLISHED]
     for target in matching:
       verdict = compare(values, target)
       if target.split == targets.TEST and not result.startswith("test_"):
         verdict += ", dev against a test target"
-      yield [*start, target.published, target.split, target.source, verdict]
+      yield [*first, target.published, target.split, target.source, verdict]
+
+
+def _format_values(values: Sequence[float]) -> str:
+  """Returns the mean and the spread of the seeds; counts undefined values."""
+  finite = _select_finite(values)
+  if not finite:
+    return UNDEFINED
+  text = markdown.format_mean(statistics.fmean(finite), _measure_spread(finite))
+  num_undefined = len(values) - len(finite)
+  if num_undefined:
+    text += f", {num_undefined} of {len(values)} seeds {UNDEFINED}"
+  return text
+
+
+def _measure_spread(values: Sequence[float]) -> float:
+  """Returns the standard deviation of finite values; NaN for a single one."""
+  finite = _select_finite(values)
+  return statistics.stdev(finite) if len(finite) > 1 else math.nan
+
+
+def _select_finite(values: Sequence[float]) -> list[float]:
+  return [value for value in values if math.isfinite(value)]
 
 
 def _open_lines(model: str, task: str) -> Iterator[list[str]]:
@@ -226,11 +250,12 @@ def _open_lines(model: str, task: str) -> Iterator[list[str]]:
     ]
 
 
-def _run_table(all_rows: Sequence[Row]) -> str:
-  """Returns a table with the number, time and machine of all runs."""
+def _run_table(finished: Sequence[Row]) -> str:
+  """Returns a table with the number, time and machine of finished runs."""
   groups: dict[tuple[str, ...], list[Row]] = collections.defaultdict(list)
-  for row in all_rows:
-    key = row.config["model"], row.config["task"], row.machine, _version(row)
+  for row in finished:
+    version = rows.describe_versions(row)
+    key = row.config["model"], row.config["task"], row.machine, version
     groups[key].append(row)
   lines = [
     [
@@ -242,14 +267,6 @@ def _run_table(all_rows: Sequence[Row]) -> str:
   ]
   header = ("model", "task", "runs", "minutes each", "machine", "version")
   return markdown.format_table(header, lines)
-
-
-def _version(row: Row) -> str:
-  versions = row.versions
-  return (
-    f"bert_tf {versions['bert_tf']} ({versions['commit']}), TensorFlow "
-    f"{versions['tensorflow']}"
-  )
 
 
 def draw(path: str, best: dict[tuple[str, str], Cell]) -> None:
@@ -265,8 +282,7 @@ def draw(path: str, best: dict[tuple[str, str], Cell]) -> None:
         cell = best[model, name]
         label = f"{name}, {RESULTS[cell.task.metric]}"
         values[label] = cell.values(cell.task.metric)
-        if len(values[label]) > 1:
-          spreads[label] = statistics.stdev(values[label])
+        spreads[label] = _measure_spread(values[label])
         for target in targets.find(model, name):
           if target.result == cell.task.metric:
             axis.plot(target.low, place, "D", color=style.GRAY, markersize=5)

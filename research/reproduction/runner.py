@@ -8,7 +8,7 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from absl import logging
 
@@ -16,7 +16,7 @@ from bert_tf import model_folder
 from bert_tf.files import errors, lock, paths
 from bert_tf.hub import catalog
 from bert_tf.model_folder import fingerprint
-from research import rows
+from research import rows, start
 from research.reproduction import config as config_lib
 from research.reproduction import jobs, planning, report
 from research.reproduction import tasks as tasks_lib
@@ -51,10 +51,9 @@ class Worker:
     """Returns the path of a run's row."""
     return rows.get_path(self.config.rows, run.name, self.hashes[run.task])
 
-  def is_finished(self, run: jobs.Run) -> bool:
-    """Returns whether a run has a row without an error."""
-    path = self.row_path(run)
-    return bool(rows.read_finished(path, report.Row, run.config))
+  def read_finished(self, run: jobs.Run) -> report.Row | None:
+    """Returns the row of a run; None if it is missing or has an error."""
+    return rows.read_finished(self.row_path(run), report.Row, run.config)
 
   def execute(self, run: jobs.Run) -> report.Row:
     """Executes a run and writes its row, also if it fails or is interrupted.
@@ -64,7 +63,7 @@ class Worker:
       KeyboardInterrupt: if a signal ended the run.
     """
     row_path = self.row_path(run)
-    start = time.monotonic() - _read_interrupted(row_path)
+    start_time = time.monotonic() - _read_seconds(row_path)
     name = os.path.basename(row_path).removesuffix(".json")
     folder = os.path.join(self.config.output_dir, "runs", name)
     with lock.hold(folder):
@@ -78,7 +77,7 @@ class Worker:
       if not error:
         error = _check_results(run, folder)
     finally:
-      seconds = time.monotonic() - start
+      seconds = time.monotonic() - start_time
       row = self._make_row(run, folder, commands, error, seconds)
       rows.write(row_path, row)
     if not error:
@@ -133,9 +132,11 @@ class Worker:
     names |= dict.fromkeys(self.config.data_folders, "DATA")
     if not catalog.find(self.model.path):
       names[self.model.path] = "MODEL"
-    for path in sorted(names, key=len, reverse=True):
-      start = "" if os.path.isabs(path) else "(?<==)"
-      text = re.sub(rf"{start}{re.escape(path)}(?![\w.-])", names[path], text)
+    # The user may give a folder with a slash at its end.
+    names = {path.rstrip("/"): name for path, name in names.items()}
+    for path in sorted(filter(None, names), key=len, reverse=True):
+      before = "" if os.path.isabs(path) else "(?<==)"
+      text = re.sub(rf"{before}{re.escape(path)}(?![\w.-])", names[path], text)
     return text
 
 
@@ -152,24 +153,29 @@ def run(
     device_flags: flags for the devices of the commands.
 
   Raises:
-    ValueError: if the model or the data are missing; at the end, if runs
-      failed, with their names.
+    ValueError: if the model or the data are missing, or if inputs are longer
+      than its position embeddings; at the end, if runs failed, with their
+      names.
     ImportError: if a package for the plot is missing.
     KeyboardInterrupt: if a signal ended a run; the same command resumes it.
   """
   if not config.dry_run:
-    report.check_packages()
+    start.check_matplotlib()
   model = open_model(config)
   data = find_data(config, model.size)
   worker = Worker(config, model, data, _hash_data(model, data), device_flags)
   tasks = [tasks_lib.TASKS[name] for name in data]
   plan = jobs.plan(config, model.name, model.size, tasks)
-  pending = [run for run in plan if not worker.is_finished(run)]
+  longest = max((run.max_seq_length for run in plan), default=0)
+  model.bert_config.check_lengths(longest, model.path)
+  finished = {run: row for run in plan if (row := worker.read_finished(run))}
+  if config.predict_test:
+    _warn_of_unpredicted(finished.values())
+  pending = [run for run in plan if run not in finished]
   if config.dry_run:
     planning.print_plan(config, model, data, plan, pending)
     return
-  num_done = len(plan) - len(pending)
-  logging.info("%d runs, of which %d are done.", len(plan), num_done)
+  logging.info("%d runs, of which %d are done.", len(plan), len(finished))
   with lock.hold(config.output_dir):
     failed = rows.execute_all(pending, worker.execute)
     report.write(config)
@@ -177,6 +183,27 @@ def run(
     raise ValueError(
       f"{errors.join_names(failed, 5)} failed. The logs are in "
       f"{os.path.join(config.output_dir, 'logs')}; the same command retries."
+    )
+
+
+def _warn_of_unpredicted(finished: Iterable[report.Row]) -> None:
+  """Warns of finished runs of GLUE that have not predicted the test set.
+
+  Their checkpoints are deleted, so only training again could predict it.
+  """
+  num_unpredicted = len(
+    [
+      row
+      for row in finished
+      if tasks_lib.is_glue(tasks_lib.TASKS[row.config["task"]])
+      and "--do_predict" not in row.commands[0]
+    ]
+  )
+  if num_unpredicted:
+    logging.warning(
+      "%d finished runs have no predictions of the test set, since "
+      "`predict_test` was not set. Delete their rows to run them again.",
+      num_unpredicted,
     )
 
 
@@ -197,14 +224,12 @@ def open_model(config: config_lib.ReproductionConfig) -> planning.Model:
   """Returns the model to fine-tune.
 
   Raises:
-    ValueError: if it is missing; names the command that downloads it.
+    ValueError: if it is missing; names the command that downloads it. Also if
+      its name cannot begin the file names of rows.
   """
+  name = name_model(config)
   path = str(config.model)
   files = model_folder.find(path)
-  name = config.model_name
-  if not name:
-    source = catalog.find(path)
-    name = source.name if source else os.path.basename(os.path.normpath(path))
   return planning.Model(
     name=name,
     path=path,
@@ -212,6 +237,24 @@ def open_model(config: config_lib.ReproductionConfig) -> planning.Model:
     vocab_file=files.needed_vocab(),
     hash=fingerprint.hash_weights(files.weights)[:16],
   )
+
+
+def name_model(config: config_lib.ReproductionConfig) -> str:
+  """Returns the model's name in rows and report.
+
+  Raises:
+    ValueError: if the name cannot begin the file names of rows.
+  """
+  path = str(config.model)
+  source = catalog.find(path)
+  default = source.name if source else os.path.basename(os.path.abspath(path))
+  name = config.model_name or default
+  if not name or "/" in name or name.startswith("."):
+    raise ValueError(
+      f"model_name {name!r} begins file names, so it must not be empty, "
+      "contain / or start with a dot; set `model_name`, for example to my-bert."
+    )
+  return name
 
 
 def find_data(
@@ -277,6 +320,7 @@ def run_command(words: Sequence[str], log: str) -> str | None:
   with open(log, "a", encoding="utf-8") as output:
     output.write(f"$ {shlex.join(['bert-tf', *words])}\n")
     output.flush()
+    offset = os.path.getsize(log)
     process = subprocess.Popen(
       [sys.executable, "-m", "bert_tf", *words],
       stdout=output,
@@ -294,16 +338,16 @@ def run_command(words: Sequence[str], log: str) -> str | None:
       except KeyboardInterrupt:
         process.kill()
       raise
-  return _read_error(log, status) if status else None
+  return _read_error(log, offset, status) if status else None
 
 
-def _read_error(log: str, status: int) -> str:
-  """Returns the last error in a log, or its last line."""
-  lines = paths.read_text(log).splitlines()
-  lines = [line for line in lines if line.strip()]
+def _read_error(log: str, offset: int, status: int) -> str:
+  """Returns the last error in a log after `offset` bytes, or its last line."""
+  text = paths.read_bytes(log)[offset:].decode("utf-8", errors="replace")
+  lines = [line for line in text.splitlines() if line.strip()]
   named = [line for line in lines if re.search(r"\berror: |Error: ", line)]
-  line = errors.shorten((named or lines)[-1], 500)
-  return f"exit status {status}: {line}"
+  line = (named or lines or ["no output"])[-1]
+  return f"exit status {status}: {errors.shorten(line, 500)}"
 
 
 def read_results(folder: str) -> dict[str, float]:
@@ -326,10 +370,13 @@ def _check_results(run: jobs.Run, folder: str) -> str | None:
   return f"it ended without the result {metric}; was it stopped?"
 
 
-def _read_interrupted(path: str) -> float:
-  """Returns the seconds that a run took until it was interrupted, else 0."""
+def _read_seconds(path: str) -> float:
+  """Returns the seconds that a run took until it failed or was stopped, else 0.
+
+  The next attempt resumes from the last checkpoint, so this time counts.
+  """
   row = rows.read(path, report.Row) if paths.exists(path) else None
-  return row.seconds if row and row.error == _INTERRUPTED else 0.0
+  return row.seconds if row and row.error else 0.0
 
 
 def _delete_checkpoints(folder: str) -> None:

@@ -53,6 +53,23 @@ def test_a_default_that_is_given_is_the_same_run():
   assert not {r.name for r in other} & {r.name for r in plan("MRPC", (12, 768))}
 
 
+def test_other_spellings_and_duplicates_are_the_same_run():
+  given = plan(
+    "MRPC",
+    jobs.BASE,
+    learning_rates=("0.00005", "5e-5", "5E-05", "2.5e-5"),
+    batch_sizes=(32, 32),
+    seeds=(1, 1),
+  )
+  assert [run.learning_rate for run in given] == ["5e-5", "2.5e-5"]
+  assert given[0] in plan("MRPC", jobs.BASE)
+
+
+def test_zero_epochs_are_not_the_default():
+  runs = plan("MRPC", jobs.BASE, num_train_epochs=0.0)
+  assert {run.num_train_epochs for run in runs} == {0}
+
+
 def commands(name, **arguments):
   run = plan(name, jobs.BASE, seeds=(7,))[0]
   files = tasks.TASKS[name].files[0]
@@ -129,6 +146,7 @@ def test_missing_data_are_one_line_with_the_way_to_get_them(task):
     ({"tasks": ("MRPC", "mrcp")}, "mrcp"),
     ({"learning_rates": ("5e-5", "x")}, "x"),
     ({"learning_rates": ("-1",)}, "-1"),
+    ({"batch_sizes": (16, 0)}, "batch_sizes 0"),
     ({"teraflops": 5.0}, "dry_run"),
   ],
 )

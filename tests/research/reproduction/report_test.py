@@ -1,5 +1,7 @@
 """The report of synthetic rows."""
 
+import dataclasses
+import math
 import pathlib
 
 import pytest
@@ -44,6 +46,12 @@ ROWS = [
   make_row("MRPC", 1, model="mine", f1=0.8, eval_accuracy=0.75),
   make_row("SQuAD-1.1", 1, f1=88.6, exact_match=70.0),
   make_row("QQP", 1, error="exit status 1: out of memory"),
+  # A failed run does not count in the time of the runs.
+  make_row("MRPC", 3, error="interrupted"),
+  # The second seed predicts a constant.
+  make_row("STS-B", 1, pearson=math.nan, spearman=0.85),
+  make_row("STS-B", 2, pearson=math.nan, spearman=math.nan),
+  make_row("STS-B", 3, pearson=math.nan, spearman=0.86),
 ]
 
 
@@ -84,6 +92,7 @@ def cells(lines, model, task, result, source=""):
     ([81], 81.6, 81.6, report.BELOW),
     ([81, 81.1], 80, 80.5, report.ABOVE),
     ([81, 81.1], 80, 90, report.WITHIN),
+    ([80, 81, math.nan], 81, 81, report.UNDEFINED),
   ],
 )
 def test_the_spread_decides_the_verdict(values, low, high, verdict):
@@ -100,6 +109,29 @@ def test_dev_results_against_test_figures_are_marked(lines):
   assert rte[2] == "60.2 ± 0.1" and rte[7].startswith("below")
 
 
+def test_undefined_results_are_counted_and_not_compared(lines):
+  line = cells(lines, BASE, "STS-B", "Spearman correlation")
+  assert line[2] == "85.5 ± 0.7, 1 of 3 seeds undefined"
+  assert line[7].startswith("undefined")
+  line = cells(lines, BASE, "STS-B", "Pearson correlation")
+  assert line[2] == "undefined"
+
+
+def test_settings_with_an_undefined_mean_are_chosen_last():
+  undefined = [make_row("STS-B", s, spearman=math.nan) for s in (1, 2)]
+  low = [make_row("STS-B", s, "2e-5", spearman=0.1) for s in (1, 2)]
+  for all_rows in (undefined + low, low + undefined):
+    best = report.choose_best(all_rows)[BASE, "STS-B"]
+    assert best.same[0].config["learning_rate"] == "2e-5"
+
+
+def test_rows_of_other_data_are_not_averaged():
+  other = make_row("RTE", 4, eval_accuracy=0.9)
+  other = dataclasses.replace(other, data={**other.data, "train.tsv": "u"})
+  best = report.choose_best([*ROWS, other])[BASE, "RTE"]
+  assert [row.seed for row in best.same] == [1, 2, 3]
+
+
 def test_each_published_figure_has_a_line(lines):
   line = cells(lines, BASE, "MRPC", "accuracy", "README")
   assert line[4:] == ["84 to 88", "dev", "README", "within"]
@@ -111,7 +143,8 @@ def test_each_published_figure_has_a_line(lines):
 
 def test_the_settings_with_most_seeds_and_the_best_mean_are_chosen(lines):
   line = cells(lines, BASE, "MRPC", "F1")
-  assert line[2:4] == ["88.9 ± 0.0", "batch 32, 5e-5, 3 epochs, seeds 1, 2"]
+  settings = "batch 32, 5e-5, 3 epochs, length 128, seeds 1, 2"
+  assert line[2:4] == ["88.9 ± 0.0", settings]
   better = make_row("MRPC", 1, "3e-5", f1=0.99)
   best = report.choose_best([*ROWS, better])[BASE, "MRPC"]
   assert best.same[0].config["learning_rate"] == "5e-5"
@@ -135,7 +168,7 @@ def test_what_nobody_has_run_is_open(lines):
 def test_runs_have_their_time_and_machine_and_errors(lines):
   text = "\n".join(lines)
   line = (
-    f"| {BASE} | MRPC | 3 | 1.0 | a machine | bert_tf 1 (abc), TensorFlow 2"
+    f"| {BASE} | MRPC | 3 | 1.0 | a machine | bert_tf 1 (abc) on TensorFlow 2"
   )
   assert line in text
   assert "QQP, seed 1: `exit status 1: out of memory`" in text

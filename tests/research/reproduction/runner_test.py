@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import pathlib
+import re
 import signal
 import threading
 import time
@@ -86,9 +87,13 @@ def test_finished_runs_are_skipped_and_lose_their_checkpoints(config, commands):
   assert len(commands.executed) == 6
 
 
+@pytest.mark.parametrize("end", ["", "/"])
 def test_a_row_describes_the_run_without_the_paths_of_the_machine(
-  config, commands
+  end, config, commands
 ):
+  config = dataclasses.replace(
+    config, data=config.data + end, output_dir=config.output_dir + end
+  )
   runner.run(config)
   row = rows.read_all(config.rows, report.Row)[0]
   assert row.config["task"] == "MRPC" and row.config["model"] == "mine"
@@ -122,10 +127,13 @@ def test_a_failure_is_recorded_and_the_next_runs_start(config, commands):
   assert failed[0].error.endswith("error: MODEL is odd")
   text = pathlib.Path(config.output_dir, "report.md").read_text()
   assert "MODEL is odd" in text
-  # The next start executes only the failed runs.
+  # The next start executes only the failed runs, and adds to their time.
   commands.fails_at = ()
+  (path,) = map(str, pathlib.Path(config.rows).glob("*MRPC*seed1*"))
+  rows.write(path, dataclasses.replace(failed[0], seconds=1000.0))
   runner.run(config)
   assert len(commands.executed) == 6
+  assert rows.read(path, report.Row).seconds >= 1000
   assert all(r.is_finished for r in rows.read_all(config.rows, report.Row))
 
 
@@ -141,6 +149,55 @@ def test_an_interrupted_run_continues_in_its_folder(config, commands):
   runner.run(config)
   assert len(commands.executed) == 4
   assert rows.read(path, report.Row).seconds >= 1000
+
+
+def test_finished_runs_without_test_predictions_are_counted(
+  config, commands, caplog
+):
+  def count_warnings(seeds):
+    """Returns the number of runs in each warning."""
+    caplog.clear()
+    runner.run(dataclasses.replace(config, predict_test=True, seeds=seeds))
+    lines = [record.getMessage() for record in caplog.records]
+    return [int(x.split()[0]) for x in lines if "`predict_test`" in x]
+
+  runner.run(config)
+  assert count_warnings(seeds=(1, 2, 3)) == [4]
+  assert len(commands.executed) == 4 + 2
+  assert "--do_predict" in commands.executed[-1]
+  # Finished runs with predictions need no warning.
+  assert count_warnings(seeds=(3,)) == []
+
+
+def test_too_long_inputs_end_the_command_before_any_run(config, commands):
+  with pytest.raises(ValueError, match="max_seq_length 600 .* 512"):
+    runner.run(dataclasses.replace(config, max_seq_length=600))
+  assert not commands.executed
+
+
+def test_a_model_is_named_after_its_folder(config, tmp_path, monkeypatch):
+  folder = tmp_path / "tiny"
+  folder.mkdir()
+  monkeypatch.chdir(folder)
+  for model in (".", "../tiny/", str(folder)):
+    here = dataclasses.replace(config, model=model)
+    assert runner.name_model(here) == "tiny"
+  released = dataclasses.replace(config, model="UNCASED_L-12_H-768_A-12")
+  assert runner.name_model(released) == "uncased_L-12_H-768_A-12"
+
+
+@pytest.mark.parametrize(
+  ("values", "name"),
+  [
+    ({"model_name": "google/bert"}, "google/bert"),
+    ({"model_name": ".bert"}, ".bert"),
+    ({"model": "/home/me/.hidden"}, ".hidden"),
+    ({"model": "/"}, "''"),
+  ],
+)
+def test_names_that_no_row_can_have_are_refused(values, name, config):
+  with pytest.raises(ValueError, match=f"model_name .*{re.escape(name)}"):
+    runner.open_model(dataclasses.replace(config, **values))
 
 
 def test_a_run_without_its_results_fails(config, commands, monkeypatch):
@@ -215,6 +272,12 @@ def test_the_last_error_of_a_command_is_read(code, error, run_code, tmp_path):
   lines = (tmp_path / "log.txt").read_text().splitlines()
   assert lines[0] == "$ bert-tf squad"
   assert run_code("print('fine')") is None
+
+
+def test_errors_of_earlier_commands_are_not_read(run_code):
+  run_code("print('x: error: of an earlier command'); exit(1)")
+  assert run_code("import sys; sys.exit('new')") == "exit status 1: new"
+  assert run_code("exit(9)") == "exit status 9: no output"
 
 
 _SAVES_AFTER_SIGTERM = """
