@@ -11,7 +11,6 @@ import asyncio
 import collections
 import dataclasses
 import math
-import statistics
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -20,18 +19,13 @@ import numpy as np
 from absl import logging
 
 from bert_tf.server import config as server_config
-from bert_tf.server import workers
+from bert_tf.server import estimates, workers
 
 Arrays = Mapping[str, np.ndarray]
 
-# The speed of a function is the median over its last _NUM_TIMED batches. It is
-# unknown before _MIN_TIMED batches, because the first call may take seconds.
-_NUM_TIMED, _MIN_TIMED = 9, 3
 # Rows of a batch are at most _MAX_RATIO times as long as its oldest request, or
 # are all shorter than _SHORT_SIZE bytes, for which a batch of one costs more.
 _MAX_RATIO, _SHORT_SIZE = 2, 100
-# Seconds between measurements of the event loop's delay.
-_DELAY_INTERVAL_S = 0.05
 # Seconds between checks whether a stalled thread works again.
 _STALLED_INTERVAL_S = 0.05
 
@@ -117,8 +111,7 @@ class Batcher:
     self._on_batch = on_batch
     self._config = config
     self._waiting: collections.deque[_Waiting] = collections.deque()
-    # Seconds per input of the last batches, by name of the function.
-    self._timed: dict[Hashable, collections.deque[float]] = {}
+    self._estimates = estimates.Estimates()
     self._arrival = asyncio.Event()
     self._threads = [
       _Thread(workers.Worker("compute", config.max_stall_s))
@@ -129,8 +122,7 @@ class Batcher:
     self._tasks = [asyncio.create_task(self._run(t)) for t in self._threads]
     for task in self._tasks:
       task.add_done_callback(self._end)
-    self._loop_delay_s = 0.0
-    self._measuring = asyncio.create_task(self._measure_loop_delay())
+    self._measuring = asyncio.create_task(self._estimates.measure_loop_delay())
     self.num_batches = self.num_requests = 0
 
   @property
@@ -200,7 +192,7 @@ class Batcher:
     threads = self._working_threads()
     remaining = (abs(t.busy_until - now) if t.batch else 0 for t in threads)
     queued = self._expected_seconds(self._waiting) / len(threads)
-    return self._loop_delay_s + min(remaining) + queued
+    return self._estimates.loop_delay_s + min(remaining) + queued
 
   async def close(self) -> None:
     """Stops the batcher; waiting requests fail with EndedError."""
@@ -227,7 +219,8 @@ class Batcher:
     num_rows = sum(waiting.num_rows for waiting in self._waiting)
     fits = num_rows < self._config.max_batch_size
     limit = self._config.max_expected_wait_s
-    if self._loop_delay_s > limit or (wait > limit and not fits):
+    is_late = self._estimates.loop_delay_s > limit
+    if is_late or (wait > limit and not fits):
       raise OverloadedError(
         f"the request would wait about {wait:.1f} s, but the limit is "
         f"{limit:g} s; try again later.",
@@ -235,25 +228,11 @@ class Batcher:
       )
 
   def _expected_seconds(self, requests: Iterable[_Waiting]) -> float:
-    """Estimates the seconds to compute requests, from the last batches.
-
-    A function with fewer than _MIN_TIMED batches counts as 0 seconds.
-    """
+    """Estimates the seconds to compute requests."""
     num_inputs: collections.Counter[Hashable] = collections.Counter()
     for waiting in requests:
       num_inputs[waiting.name] += waiting.num_inputs
-    return sum(
-      count * statistics.median(self._timed[name])
-      for name, count in num_inputs.items()
-      if len(self._timed.get(name, ())) >= _MIN_TIMED
-    )
-
-  async def _measure_loop_delay(self) -> None:
-    """Measures by how much the event loop is late."""
-    while True:
-      start = time.monotonic()
-      await asyncio.sleep(_DELAY_INTERVAL_S)
-      self._loop_delay_s = time.monotonic() - start - _DELAY_INTERVAL_S
+    return self._estimates.seconds(num_inputs)
 
   async def _run(self, thread: _Thread) -> None:
     """Computes waiting requests in a thread, batch after batch."""
@@ -412,10 +391,7 @@ class Batcher:
       # A full batch may take no longer than a single row. Counting each batch
       # as full avoids rejecting a burst of requests after a quiet time.
       num_inputs = max(num_inputs, self._config.max_batch_size)
-    timed = self._timed.setdefault(
-      batch[0].name, collections.deque(maxlen=_NUM_TIMED)
-    )
-    timed.append(seconds / num_inputs)
+    self._estimates.record(batch[0].name, num_inputs, seconds)
     num_rows = sum(waiting.num_rows for waiting in batch)
     waited_s = [start - waiting.arrived for waiting in batch]
     try:

@@ -3,6 +3,7 @@
 import asyncio
 import concurrent.futures
 import json
+import statistics
 import threading
 import time
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 from aiohttp import test_utils
 
-from bert_tf.server import application, batching, guard, workers
+from bert_tf.server import application, batching, estimates, guard, workers
 from bert_tf.server import config as server_config
 from tests.support import fake_model
 
@@ -73,12 +74,10 @@ def gated(gate, value=None):
   return compute
 
 
-async def set_speed(batcher, seconds):
+def set_speed(batcher, seconds):
   """Makes the batcher expect that a row takes this many seconds."""
-  for _ in range(batching._NUM_TIMED):
-    await batcher.submit("f", column(0))
-  timed = batcher._timed["f"]
-  timed.extend([seconds for _ in timed])
+  for _ in range(estimates.NUM_TIMED):
+    batcher._estimates.record("f", 1, seconds)
 
 
 FAULTS = {
@@ -281,11 +280,9 @@ def test_all_threads_end_when_the_task_of_one_does(monkeypatch):
 
 def test_the_expected_wait_is_shared_by_the_threads():
   gate = threading.Event()
-  gate.set()
 
   async def scenario(batcher):
-    await set_speed(batcher, 10.0)
-    gate.clear()
+    set_speed(batcher, 10.0)
     waits, tasks = [], []
     for value in range(4):
       waits.append(batcher.expected_wait_s())
@@ -308,11 +305,9 @@ def test_the_expected_wait_is_shared_by_the_threads():
 
 def test_requests_that_would_wait_too_long_are_refused():
   gate = threading.Event()
-  gate.set()
 
   async def scenario(batcher):
-    await set_speed(batcher, 0.5)
-    gate.clear()
+    set_speed(batcher, 0.5)
     tasks = []
     for value in range(3):
       tasks.append(asyncio.create_task(batcher.submit("f", column(value))))
@@ -379,28 +374,28 @@ def test_an_event_loop_that_is_late_refuses_requests_until_it_is_not():
 
 def test_the_speed_of_partial_batches_counts_as_of_full_ones():
   async def scenario(batcher):
-    for _ in range(batching._NUM_TIMED):
+    for _ in range(estimates.NUM_TIMED):
       await batcher.submit("f", column(0))
-    return list(batcher._timed["f"])
+    return batcher._estimates.seconds({"f": 1})
 
   seconds = []
-  timed = run(
+  estimate = run(
     scenario, on_batch=lambda b: seconds.append(b.seconds), max_batch_size=4
   )
-  assert timed == pytest.approx([s / 4 for s in seconds])
+  assert estimate == pytest.approx(statistics.median(seconds) / 4)
 
 
 def test_the_speed_of_requests_that_share_no_batch_is_their_own():
   async def scenario(batcher):
-    for _ in range(batching._NUM_TIMED):
+    for _ in range(estimates.NUM_TIMED):
       await batcher.submit("f", column(0, 1), can_be_joined=False)
-    return list(batcher._timed["f"])
+    return batcher._estimates.seconds({"f": 1})
 
   seconds = []
-  timed = run(
+  estimate = run(
     scenario, on_batch=lambda b: seconds.append(b.seconds), max_batch_size=4
   )
-  assert timed == pytest.approx([s / 2 for s in seconds])
+  assert estimate == pytest.approx(statistics.median(seconds) / 2)
 
 
 def test_a_task_that_waits_for_a_full_batch_can_be_cancelled():
