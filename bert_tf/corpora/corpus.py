@@ -215,7 +215,7 @@ def shard_documents(shard: Shard) -> Iterator[list[str]]:
   """Yields the documents of one shard; see `documents`.
 
   Raises:
-    ValueError: if a file has changed since `plan_shards`.
+    ValueError: if a file became shorter or is no longer UTF-8.
   """
   return _group_lines(line for span in shard.spans for line in _read_span(span))
 

@@ -10,6 +10,7 @@ import collections
 import contextlib
 import dataclasses
 import functools
+import glob
 import importlib.metadata
 import os
 import time
@@ -98,11 +99,11 @@ def create(
   try:
     counts = _build_and_publish(config, inputs, output, work_dir, build)
   except ValueError:  # The input is faulty, so the parts cannot be reused.
-    paths.remove(work_dir)
+    _remove_parts(work_dir)
     raise
   report = {**settings, "output_file": output.files, "counts": counts}
   shard_files.write_settings(report, output.report_file)
-  paths.remove(work_dir)
+  _remove_parts(work_dir)
   _log(output, counts, time.monotonic() - started)
   _warn_of_paragraphs(config, inputs, counts)
   return counts
@@ -211,6 +212,18 @@ def _check(
       f"{output.output_file} cannot hold both splits; name two files."
     )
   shard_files.check_output(names, (source.path for source in inputs))
+  check_reading(config, inputs)
+
+
+def check_reading(
+  config: text_config.TextConfig, inputs: Sequence[sources.InputFile]
+) -> None:
+  """Checks the language and the packages, before the input is read.
+
+  Raises:
+    ValueError: if the language is unknown.
+    ImportError: if a package of the extra `corpus` is missing.
+  """
   sources.check_packages(inputs)
   if config.near_duplicate_similarity:
     near_duplicates.check_package()
@@ -257,13 +270,27 @@ def _is_complete(
 
 def _prepare(work_dir: str, settings: dict[str, Any], resume: bool) -> None:
   """Makes a folder for parts, or checks the settings of the one to resume."""
-  note = os.path.join(work_dir, "settings.json")
+  note = _settings_file(work_dir)
   if resume and paths.exists(note):
     shard_files.check_same_settings(settings, note)
-    atomic.remove_unfinished(os.path.join(work_dir, "*"))
+    atomic.remove_unfinished(os.path.join(glob.escape(work_dir), "*"))
   else:
-    paths.remove(work_dir)
+    _remove_parts(work_dir)
     shard_files.write_settings(settings, note)
+
+
+def _remove_parts(work_dir: str) -> None:
+  """Removes the folder of parts.
+
+  The settings go first. If the process is killed meanwhile, no run then resumes
+  with the remaining parts.
+  """
+  paths.remove(_settings_file(work_dir))
+  paths.remove(work_dir)
+
+
+def _settings_file(work_dir: str) -> str:
+  return os.path.join(work_dir, "settings.json")
 
 
 def _build_here(parts: Iterable[corpus_parts.Part], num_workers: int) -> None:

@@ -69,7 +69,7 @@ class Part:
 
   @property
   def counts_file(self) -> str:
-    """Path of the counts as JSON. Exists when the part is finished."""
+    """Path of the counts as JSON. Written after the texts."""
     return self._file("json")
 
   @property
@@ -84,7 +84,10 @@ class Part:
 
 def is_finished(part: Part) -> bool:
   """Returns whether a part is built."""
-  return paths.exists(part.counts_file)
+  files = [part.counts_file]
+  if part.config.near_duplicate_similarity:
+    files.append(part.sketches_file)
+  return all(map(paths.exists, files))
 
 
 def write_raw(part: Part, documents: Iterable[sources.Document]) -> None:

@@ -19,7 +19,8 @@ _NUM_HASHES = 128  # The estimate's standard error is 0.044 at most.
 
 _NUM_SEEDS = 2**64
 
-# Lowest probability with which a pair of the given similarity is compared.
+# A pair of exactly the given similarity is compared with at least this
+# probability.
 _MIN_RECALL = 0.99
 
 # Thai and Lao, Burmese, Khmer, kana, Han. These scripts have no spaces, so each

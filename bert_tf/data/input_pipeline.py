@@ -52,8 +52,8 @@ def open_records(patterns: str) -> RecordFiles:
   """Finds files and counts their records, which also checks their integrity.
 
   Args:
-    patterns: files and globs, separated by commas. Names ending in .gz are read
-      as GZIP.
+    patterns: files and globs, separated by commas. The path of an existing file
+      is not a glob. Names ending in .gz are read as GZIP.
 
   Raises:
     ValueError: if a pattern matches nothing, or a file is empty, damaged, or
@@ -62,12 +62,14 @@ def open_records(patterns: str) -> RecordFiles:
   """
   files = []
   for pattern in map(str.strip, patterns.split(",")):
-    # Globs skip hidden files, such as a data set's settings.
-    matches = [
-      path
-      for path in paths.matches(pattern)
-      if path == pattern or not os.path.basename(path).startswith(".")
-    ]
+    matches = [pattern]
+    if not paths.is_file(pattern):
+      # Globs skip hidden files, such as a data set's settings.
+      matches = [
+        path
+        for path in paths.matches(pattern)
+        if not os.path.basename(path).startswith(".")
+      ]
     if not matches:
       raise ValueError(f"no TFRecord file matches {pattern!r}.")
     files.extend(matches)

@@ -127,15 +127,12 @@ def shuffle(items: list, getrandbits: Callable[[int], int]) -> None:
 
 
 class Masker:
-  """Masks instances. The vocabulary's ids are 0 to V - 1 in order.
+  """Masks instances.
 
-  Raises:
-    ValueError: if the vocabulary has no [MASK].
+  The vocabulary's ids are 0 to V - 1 in order. It has [MASK].
   """
 
   def __init__(self, config: MaskingConfig, vocab: Mapping[str, int]) -> None:
-    if tokenization.MASK not in vocab:
-      raise ValueError("the vocabulary lacks [MASK].")
     self._config = config
     self._mask_id = vocab[tokenization.MASK]
     self._vocab_size = len(vocab)

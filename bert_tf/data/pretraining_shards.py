@@ -35,9 +35,24 @@ class Summary:
   output_files: tuple[str, ...]  # All files of the data set, in order.
   seconds: float  # Wall time.
   max_seq_length: int  # Tokens of an instance, padding included.
+  no_nsp: bool  # Whether instances have only one segment.
 
   def lines(self) -> list[str]:
-    """Returns the summary as lines of text."""
+    """Returns the summary as lines; without counts if no shard was built."""
+    reused = (
+      f", {self.num_shards_kept} shards kept" if self.num_shards_kept else ""
+    )
+    files = (
+      f"files              {len(self.output_files)}{reused}: "
+      f"{self.output_files[0]}" + (" ..." if len(self.output_files) > 1 else "")
+    )
+    seconds = f"time               {self.seconds:.1f} s"
+    if not self.counts.num_documents:  # A shard has at least one document.
+      return [files, seconds]
+    speed = self.counts.num_instances / max(self.seconds, 1e-9)
+    return [*self._count_lines(), files, f"{seconds}, {speed:,.0f} instances/s"]
+
+  def _count_lines(self) -> list[str]:
     counts = self.counts
     instances = max(counts.num_instances, 1)
     records = max(counts.num_records, 1)
@@ -46,9 +61,13 @@ class Summary:
     packed = ""
     if counts.num_records < counts.num_instances:
       packed = f" in {counts.num_records:,} records"
+    masked = "nothing; run_pretraining masks dynamically"
+    if counts.num_masked:
+      masked = f"{counts.num_masked / instances:.2f} an instance"
     random_next = counts.num_random_next / instances
-    reused = (
-      f", {self.num_shards_kept} shards kept" if self.num_shards_kept else ""
+    next_sentence = (
+      f"next sentence      {1 - random_next:.1%} actual, {random_next:.1%} "
+      "random"
     )
     return [
       f"documents          {counts.num_documents:,}, of "
@@ -56,21 +75,9 @@ class Summary:
       f"cut off            {cut:.1%} of the text's word pieces",
       f"instances          {counts.num_instances:,}{packed}",
       f"padding            {padding:.1%} of all positions",
-      f"masked             {self._describe_masked()}",
-      f"next sentence      {1 - random_next:.1%} actual, {random_next:.1%} "
-      "random",
-      f"files              {len(self.output_files)}{reused}: "
-      f"{self.output_files[0]}"
-      + (" ..." if len(self.output_files) > 1 else ""),
-      f"time               {self.seconds:.1f} s, "
-      f"{counts.num_instances / max(self.seconds, 1e-9):,.0f} instances/s",
+      f"masked             {masked}",
+      *([] if self.no_nsp else [next_sentence]),
     ]
-
-  def _describe_masked(self) -> str:
-    counts = self.counts
-    if counts.num_instances and not counts.num_masked:
-      return "nothing; run_pretraining masks dynamically"
-    return f"{counts.num_masked / max(counts.num_instances, 1):.2f} an instance"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,6 +148,7 @@ def create(
     tuple(names),
     time.monotonic() - started,
     config.max_seq_length,
+    config.no_nsp,
   )
   _log(summary, counts, names)
   return summary
@@ -278,10 +286,11 @@ def _prepare(
   if resume and paths.exists(note):
     shard_files.check_same_settings(settings, note)
     pending = [task for task in tasks if not _is_finished(task)]
-  elif resume and any(map(_is_finished, tasks)):
+  elif resume and (finished := list(filter(_is_finished, tasks))):
     raise ValueError(
       f"cannot resume: {note} is missing, so the settings of the existing "
-      "files are unknown. Drop `resume` to build them again."
+      "files are unknown. Drop `resume`, or remove the files, such as "
+      f"{finished[0].output_files[0]}, to build them again."
     )
   # A process killed just after a shard's rename leaves its empty hidden folder.
   _remove_unfinished(tasks)
@@ -352,7 +361,7 @@ def _build_here(
 def _remove_unfinished(tasks: Sequence[Task]) -> None:
   for task in tasks:
     for path in task.output_files:
-      atomic.remove_unfinished(path)
+      atomic.remove_unfinished(glob.escape(path))
 
 
 def _sum_counts(
@@ -373,7 +382,7 @@ def _log(
     logging.info(line)
   _warn_of_long_lines(summary)
   num_single = sum(c.num_documents == 1 for c in counts.values())
-  if num_single:
+  if num_single and not summary.no_nsp:
     logging.warning(
       "Only one document in %s: random second segments came from the same "
       "document. A blank line ends a document; or use fewer shards.",
@@ -416,5 +425,5 @@ def _find_other_shards(names: Sequence[str]) -> list[str]:
   base, separator, end = names[0].rpartition("-00000-of-")
   if not separator:
     return []
-  shards = paths.matches(f"{base}-?????-of-?????{end[5:]}")
+  shards = paths.matches(f"{glob.escape(base)}-?????-of-?????{end[5:]}")
   return sorted(set(shards) - set(names))

@@ -52,6 +52,13 @@ def text_writer(path: str, name: str) -> TextIO:
   return _choose_opener(name)(path, "wt", encoding="utf-8", newline="\n")
 
 
+def without_suffix(path: str) -> str:
+  """Returns a path without its .gz or .bz2."""
+  for suffix in SUFFIXES:
+    path = path.removesuffix(suffix)
+  return path
+
+
 def _choose_opener(name: str) -> Callable[..., Any]:
   """Returns the function that opens files with this suffix."""
   if not name.endswith(SUFFIXES):

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from bert_tf.files import atomic, compression, errors, json_files, paths
@@ -10,9 +10,8 @@ from bert_tf.files import atomic, compression, errors, json_files, paths
 
 def shard_file(output_file: str, index: int, num_shards: int) -> str:
   """Returns the file of a shard, `name-00003-of-00064[.gz|.bz2]`."""
-  ends = (end for end in compression.SUFFIXES if output_file.endswith(end))
-  suffix = next(ends, "")
-  name = output_file.removesuffix(suffix)
+  name = compression.without_suffix(output_file)
+  suffix = output_file[len(name) :]
   return f"{name}-{index:05d}-of-{num_shards:05d}{suffix}"
 
 
@@ -28,7 +27,7 @@ def check_output(names: Iterable[str], input_files: Iterable[str]) -> None:
   texts = set(map(os.path.realpath, input_files))
   for name in names:
     if os.path.realpath(name) in texts:
-      raise ValueError(f"output_file {name} is an input file.")
+      raise ValueError(f"output_file {name} is an input file; choose another.")
     if paths.is_folder(name) or name.endswith("/"):
       raise ValueError(f"output_file {name} is a folder; name a file in it.")
 
@@ -56,14 +55,27 @@ def check_same_settings(
   A setting that the file lacks counts as None: an earlier version wrote it.
   The error recommends the same settings, or else the `remedy`.
   """
-  before = read_settings(note)
+  for name, then, now in _differences(read_settings(note), settings):
+    raise ValueError(
+      f"cannot resume: `{name}` differs from the run that made the files "
+      f"({note}): {_brief(then)} then, {_brief(now)} now. Give the same, or "
+      f"{remedy}."
+    )
+
+
+def _differences(
+  before: dict[str, Any], settings: dict[str, Any]
+) -> Iterator[tuple[str, Any, Any]]:
+  """Yields the name, old and new value of settings that differ.
+
+  Compares the settings in nested objects one by one.
+  """
   for name, value in settings.items():
-    if before.get(name) != value:
-      raise ValueError(
-        f"cannot resume: `{name}` differs from the run that made the files "
-        f"({note}): {_brief(before.get(name))} then, {_brief(value)} now. Give "
-        f"the same, or {remedy}."
-      )
+    then = before.get(name)
+    if isinstance(value, dict):
+      yield from _differences(then if isinstance(then, dict) else {}, value)
+    elif then != value:
+      yield name, then, value
 
 
 def _brief(value: Any) -> str:

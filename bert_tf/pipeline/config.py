@@ -11,6 +11,7 @@ from typing import Any
 
 from bert_tf import settings
 from bert_tf.corpora import sentences, text_config
+from bert_tf.data import vocabulary
 from bert_tf.tasks import pretraining_config
 from bert_tf.training import config as training_config
 
@@ -87,6 +88,11 @@ _DEFAULT_SIZE = "tiny"
 # Learning rate for continuing a model of width 768: a fifth of the rate that
 # made it. Narrower models need larger rates, see Size.
 _CONTINUED_RATE, _BASE_WIDTH = 2e-5, 768
+
+# Number of special tokens and [unusedN] in a new vocabulary.
+_NUM_RESERVED = len(
+  vocabulary.reserved_tokens(vocabulary.NUM_UNUSED_BEFORE_SPECIALS)
+)
 
 # Settings that describe a new model, so they contradict `model`.
 _NEW_MODEL = ("size", "vocab_size", "initial_values")
@@ -216,7 +222,7 @@ class PipelineConfig:
   vocab_size: int | None = settings.setting(
     None,
     "Number of vocabulary entries of a new model. Default: by size.",
-    minimum=100,
+    minimum=_NUM_RESERVED + 2,  # A character and its ## piece.
     topic=settings.MODEL,
   )
   max_seq_length: int = settings.setting(
@@ -296,6 +302,11 @@ class PipelineConfig:
   def __post_init__(self) -> None:
     """Raises ValueError for bad values, contradictions or no training time."""
     settings.check(self)
+    if "," in self.output_dir:
+      raise ValueError(
+        f"output_dir {self.output_dir} has a comma, which separates the names "
+        "of files; choose another `output_dir`."
+      )
     for name in _NEW_MODEL if self.model else ():
       value = getattr(self, name)
       if value is not None:
@@ -371,8 +382,12 @@ class PipelineConfig:
 
   @property
   def alphabet_size(self) -> int:
-    """Number of characters that the vocabulary keeps."""
-    return 6000 if self._has_many_characters else 1000
+    """Maximum number of characters that the vocabulary keeps.
+
+    Each may need two entries, one of them as a ## piece.
+    """
+    num_fitting = (self.model_size.vocab_size - _NUM_RESERVED) // 2
+    return min(6000 if self._has_many_characters else 1000, num_fitting)
 
   @property
   def _has_many_characters(self) -> bool:
@@ -382,7 +397,8 @@ class PipelineConfig:
   def max_predictions_per_seq(self) -> int:
     """Maximum number of masked word pieces per sequence."""
     share = self.model_size.masked_lm_prob
-    return max(1, round(share * self.max_seq_length)) + 1
+    num_masked = max(1, round(share * self.max_seq_length)) + 1
+    return min(num_masked, self.max_seq_length)
 
   def file(self, name: str) -> str:
     """Returns the path of a file in the data folder."""

@@ -193,7 +193,10 @@ def _write_sample(
   corpus_parts.write_raw(part, sample)
   corpus_parts.build(part, lambda count: None)
   if not paths.num_bytes(part.text_file):
-    raise ValueError(f"{config.text}: the filters leave no text.")
+    raise ValueError(
+      f"{config.text}: the filters leave no text of the first "
+      f"{_SAMPLE_CHARS:,} characters; loosen them or reorder the input."
+    )
   return part.text_file
 
 
@@ -226,6 +229,8 @@ def _vocabulary(
     return config.initial_model.vocab_file, None
   path = os.path.join(folder, "vocab.txt")
   _, seconds = _timed(lambda: text_steps.learn_vocabulary(config, [text], path))
+  # Most of the time goes to distinct words, whose number grows more slowly than
+  # the text. A tenth of the sample's time per character is a rough guess.
   return path, max(seconds, scale * seconds / 10)
 
 

@@ -60,7 +60,7 @@ def run(config: pipeline_config.PipelineConfig) -> None:
   inputs = sources.find_files(
     config.text, config.reading, text_config.TEXT, config.pydoc_packages
   )
-  sources.check_packages(inputs)
+  _check_inputs(config, inputs)
   _check_settings(config, inputs)
   plan = plan_lib.estimate(config, inputs)
   _log_plan(config, plan)
@@ -151,12 +151,26 @@ def _check_machine() -> None:
   backend.check_tensorflow()
   with errors.needs_extra("drawing the curves", extra="plots"):
     import matplotlib  # noqa: F401
+  errors.import_tensorflow_text("the model's SavedModel, which takes texts,")
   if (num_workers := distribution.num_workers()) > 1:
     raise ValueError(
       f"the data are made on one machine, but `distribution=multi_worker` has "
       f"{num_workers} workers; make records with create-pretraining-data and "
       "train on them."
     )
+
+
+def _check_inputs(
+  config: pipeline_config.PipelineConfig, inputs: Sequence[sources.InputFile]
+) -> None:
+  """Raises an error if the inputs cannot be read, or only once."""
+  for source in inputs:
+    if not paths.is_file(source.path):
+      raise ValueError(
+        f"text {source.path} is a pipe or a device, but the plan and the run "
+        "both read the text; give a file, also .gz or .bz2."
+      )
+  corpus_build.check_reading(config.reading, inputs)
 
 
 def _check_settings(

@@ -16,7 +16,8 @@ from bert_tf.pipeline import config as pipeline_config
 # much memory.
 _SHARD_BYTES = 32e6
 
-# A small text is seen often, so it is sampled into several sets of instances.
+# Training passes over a small text many times, so it is made into five
+# different sets of instances.
 _SMALL_TEXT_CHARS = 50e6
 _DUPE_FACTOR = 5
 

@@ -233,12 +233,16 @@ CASES = (
   ),
   Case(
     "data.pretraining_shards _prepare",
-    ("settings.json", "resume"),
+    ("settings.json", "resume", "data-00000-of-00002"),
     lambda w: (
       w.write("data-00000-of-00002", ""),
       records(w, num_shards=2, resume=True),
     ),
-    lambda w: records(w, num_shards=2),
+    lambda w: (
+      w.folder.joinpath("data-00000-of-00002").unlink(),
+      records(w, num_shards=2, resume=True),
+      records(w, num_shards=2),
+    ),
   ),
   Warned(
     "data.pretraining_shards _log",

@@ -129,6 +129,11 @@ ROWS = (
     "pipeline.stages _check_machine",
     "pipeline/initial_model_test.py::test_several_machines_are_refused",
   ),
+  (
+    "pipeline.stages _check_inputs",
+    "pipeline/stages_test.py::"
+    "test_a_pipe_is_refused_because_the_plan_would_consume_it",
+  ),
   ("distribution _tpu_strategy", "needs a TPU"),
   (
     "files.encodings check",

@@ -34,10 +34,10 @@ def data(**values):
   return data_config.PretrainingDataConfig(vocab_file="vocab.txt", **values)
 
 
-def pipeline(**values):
+def pipeline(output_dir="out", **values):
   return pipeline_config.PipelineConfig(
     text="text.txt",
-    output_dir="out",
+    output_dir=output_dir,
     reading=text_config.TextConfig(),
     **values,
   )
@@ -137,6 +137,12 @@ CASES = (
     ("vocab_size", "500", "released"),
     lambda w: pipeline(train_hours=1, model="released", vocab_size=500),
     lambda w: pipeline(train_hours=1, model="released"),
+  ),
+  Case(
+    "pipeline.config __post_init__",
+    ("output_dir", "a,b"),
+    lambda w: pipeline(train_hours=1, output_dir="a,b"),
+    lambda w: pipeline(train_hours=1, output_dir="a"),
   ),
   Case(
     "pipeline.config __post_init__",

@@ -131,28 +131,30 @@ def test_the_seed_of_a_shard_is_a_recorded_hash():
 
 
 def test_resume_builds_only_missing_shards(text, config, tmp_path):
+  out = tmp_path / "out[1]"
+
   def create(**flags):
     return pretraining_shards.create(
-      config, [str(text)], str(tmp_path / "out" / "data"), 4, **flags
+      config, [str(text)], str(out / "data"), 4, **flags
     )
 
   create()
-  result = contents(tmp_path / "out")
-  lost = tmp_path / "out" / "data-00002-of-00004"
+  result = contents(out)
+  lost = out / "data-00002-of-00004"
   lost.unlink()
-  left = tmp_path / "out" / ".data-00002-of-00004.tmp-1"
+  left = out / ".data-00002-of-00004.tmp-1"
   left.write_bytes(b"half")
-  existing = tmp_path / "out" / "data-00001-of-00004"
+  existing = out / "data-00001-of-00004"
   existing.write_bytes(b"kept, not built again")
   # Left by a process that was killed just after it renamed the shard.
-  (tmp_path / "out" / ".data-00001-of-00004.tmp-1").mkdir()
+  (out / ".data-00001-of-00004.tmp-1").mkdir()
   summary = create(resume=True)
   assert existing.read_bytes() == b"kept, not built again"
   assert lost.read_bytes() == result[lost.name]
   assert summary.num_shards_kept == 3
-  assert hidden(tmp_path / "out") == [".data.settings.json"]
+  assert hidden(out) == [".data.settings.json"]
   create()
-  assert contents(tmp_path / "out") == result
+  assert contents(out) == result
 
 
 @pytest.mark.parametrize(
@@ -209,7 +211,8 @@ def test_resume_beside_files_of_unknown_origin_is_refused(
 ):
   output = tmp_path / "data"
   output.write_bytes(b"by another program")
-  with pytest.raises(ValueError, match="cannot resume: .* is missing"):
+  message = f"cannot resume: .* is missing.*remove .*{output}, "
+  with pytest.raises(ValueError, match=message):
     pretraining_shards.create(config, [str(text)], str(output), resume=True)
   assert output.read_bytes() == b"by another program"
 
@@ -310,6 +313,10 @@ def test_the_summary_counts_what_is_in_the_files(text, config, tmp_path):
   masked = total("masked_lm_weights") / len(parsed)
   assert f"{padding:.1%} of all positions" in lines
   assert f"{masked:.2f} an instance" in lines
+  resumed = pretraining_shards.create(
+    config, [str(text)], str(tmp_path / "data"), 3, resume=True
+  )
+  assert [line.split()[0] for line in resumed.lines()] == ["files", "time"]
 
 
 ADVICE = "--input_format=text"
@@ -354,17 +361,23 @@ def test_documents_of_one_sentence_are_warned_about(config, tmp_path, caplog):
   assert ADVICE not in caplog.text
 
 
-def test_a_lone_document_is_warned_about(config, tmp_path, caplog):
+@pytest.mark.parametrize("no_nsp", [False, True])
+def test_a_lone_document_is_warned_about(no_nsp, config, tmp_path, caplog):
   text = tmp_path / "text.txt"
   text.write_text("the old boat.\nthe night came.\n" * 5)
-  pretraining_shards.create(config, [str(text)], str(tmp_path / "data"))
-  assert "Only one document in 1 of 1 shards" in caplog.text
+  config = dataclasses.replace(config, no_nsp=no_nsp)
+  summary = pretraining_shards.create(
+    config, [str(text)], str(tmp_path / "data")
+  )
+  is_warned = "Only one document in 1 of 1 shards" in caplog.text
+  is_counted = "next sentence" in "\n".join(summary.lines())
+  assert is_warned == is_counted == (not no_nsp)
 
 
 def test_shards_of_another_count_are_warned_about(
   text, config, tmp_path, caplog
 ):
-  output = str(tmp_path / "data")
+  output = str(tmp_path / "out[1]" / "data")
   pretraining_shards.create(config, [str(text)], output, 3)
   assert "another number of shards" not in caplog.text
   pretraining_shards.create(config, [str(text)], output, 2)

@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -262,6 +263,29 @@ def test_a_run_interrupted_while_writing_the_output_writes_it_again(
   with monkeypatch.context() as patched:
     patched.setattr(sources, "read", fail)  # The input is not read again.
     create(text, *target, resume=True)
+  assert texts(tmp_path / "out") == texts(tmp_path / "whole")
+
+
+def test_a_run_killed_while_it_removes_its_parts_is_built_again(
+  text, tmp_path, small_parts, monkeypatch
+):
+  create(text, *split_output(tmp_path / "whole"))
+  target = split_output(tmp_path / "out")
+  rmtree = shutil.rmtree
+
+  def remove_one_part(folder, **options):
+    if not folder.endswith(".parts"):
+      return rmtree(folder, **options)
+    os.remove(os.path.join(folder, "00000.json"))
+    raise Stop
+
+  with monkeypatch.context() as patched, pytest.raises(Stop):
+    patched.setattr(shutil, "rmtree", remove_one_part)
+    create(text, *target)
+  create(text, *target, resume=True)
+  assert (
+    contents(tmp_path / "out").keys() == contents(tmp_path / "whole").keys()
+  )
   assert texts(tmp_path / "out") == texts(tmp_path / "whole")
 
 

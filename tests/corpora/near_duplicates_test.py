@@ -14,6 +14,7 @@ from bert_tf.corpora import (
   sources,
   text_config,
 )
+from bert_tf.files import atomic
 
 WORDS = [f"word{i}" for i in range(500)]
 
@@ -221,6 +222,23 @@ def test_a_run_resumes_after_interrupted_parts_and_comparisons(
     "a.txt.report.json",
     "eval.txt",
   ]
+
+
+def test_a_part_without_sketches_is_built_again(rows, tmp_path, monkeypatch):
+  create(rows, tmp_path / "whole", near_duplicate_similarity=0.8)
+  publish = atomic.publish
+
+  def publish_until_sketches(path, target):
+    if target.endswith("sketches.jsonl"):
+      raise Stop
+    publish(path, target)
+
+  out = tmp_path / "out"
+  with monkeypatch.context() as patched, pytest.raises(Stop):
+    patched.setattr(atomic, "publish", publish_until_sketches)
+    create(rows, out, near_duplicate_similarity=0.8)
+  create(rows, out, resume=True, near_duplicate_similarity=0.8)
+  assert written(out) == written(tmp_path / "whole")
 
 
 def test_without_rensa_the_error_names_the_extra(rows, tmp_path, monkeypatch):

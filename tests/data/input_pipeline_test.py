@@ -124,6 +124,15 @@ def test_a_glob_skips_hidden_files(tmp_path):
   assert input_pipeline.open_records(f"{tmp_path}/*").num_records == 5
 
 
+def test_the_path_of_a_file_is_not_a_glob(tmp_path):
+  for name, num_records in (("exp1", 5), ("exp[1]", 2)):
+    (tmp_path / name).mkdir()
+    write(tmp_path / name / "a", range(num_records))
+  for name, num_records in (("exp[1]", 2), ("exp[0-9]", 5), ("exp*", 7)):
+    files = input_pipeline.open_records(f"{tmp_path}/{name}/a")
+    assert files.num_records == num_records
+
+
 def test_a_finite_data_set_has_every_record_once_in_order(tmp_path):
   write(tmp_path / "b", [3, 4])
   write(tmp_path / "a", [0, 1, 2])

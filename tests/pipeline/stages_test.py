@@ -6,15 +6,17 @@ import dataclasses
 import gzip
 import hashlib
 import json
+import os
 import random
 import re
 import shutil
+import sys
 
 import pytest
 
 from bert_tf import checkpoints, heads
 from bert_tf.corpora import text_config
-from bert_tf.files import paths
+from bert_tf.files import paths, shard_files
 from bert_tf.inference import sentence_scorer
 from bert_tf.model_folder import run_info
 from bert_tf.pipeline import card, stages, text_steps
@@ -244,7 +246,7 @@ def test_a_disk_needs_room_only_for_missing_outputs(
   [
     (b"", "text.txt is empty"),
     (b"caf\xe9 is Latin-1. " * 9, "text.txt"),
-    (b"\n \n", "no text"),
+    (b"\n \n", "no text of the first 500,000 characters"),
   ],
 )
 def test_text_that_cannot_be_used_is_named(
@@ -255,6 +257,47 @@ def test_text_that_cannot_be_used_is_named(
   with pytest.raises(ValueError, match=expected):
     stages.run(config)
   assert not (tmp_path / "out").exists()
+
+
+def test_a_pipe_is_refused_because_the_plan_would_consume_it(
+  tmp_path, no_steps
+):
+  reader, writer = os.pipe()
+  os.write(writer, text().encode())
+  os.close(writer)
+  config = make_config(tmp_path, text=f"/dev/fd/{reader}", dry_run=True)
+  with pytest.raises(ValueError, match=f"text /dev/fd/{reader} "):
+    stages.run(config)
+  os.close(reader)
+
+
+def test_the_language_and_packages_are_checked_before_the_text_is_read(
+  tmp_path, monkeypatch
+):
+  monkeypatch.setattr(plan_lib, "estimate", None)
+  monkeypatch.setitem(sys.modules, "rensa", None)
+  for settings, error, message in (
+    ({"language": "xx"}, ValueError, "`language=xx`"),
+    ({"near_duplicate_similarity": 0.8}, ImportError, r"\[corpus\]"),
+  ):
+    config = make_config(tmp_path, reading=text_config.TextConfig(**settings))
+    with pytest.raises(error, match=message):
+      stages.run(config)
+
+
+def test_a_setting_of_the_text_that_differs_is_named(tmp_path):
+  config = make_config(tmp_path)
+  inputs = stages.sources.find_files(
+    config.text, config.reading, text_config.TEXT
+  )
+  settings = stages._settings(config, inputs)
+  del settings["reading"]["text_column"]  # As if a new version had added it.
+  shard_files.write_settings(settings, config.file("settings.json"))
+  for change in ({"documents": "line"}, {"text_column": "body"}):
+    reading = text_config.TextConfig(**change)
+    [(name, value)] = change.items()
+    with pytest.raises(ValueError, match=f'`{name}` .* then, "{value}" now'):
+      stages._check_settings(make_config(tmp_path, reading=reading), inputs)
 
 
 def test_settings_follow_from_size_and_language(tmp_path):
@@ -276,6 +319,16 @@ def test_settings_follow_from_size_and_language(tmp_path):
     assert json.dumps(sizes)
 
 
+def test_a_small_vocabulary_keeps_the_characters_that_fit(tmp_path):
+  config = make_config(tmp_path, vocab_size=106)
+  path = tmp_path / "vocab.txt"
+  text_steps.learn_vocabulary(config, [f"{tmp_path}/text.txt"], str(path))
+  assert len(path.read_text().split()) == 106
+  assert make_config(tmp_path, vocab_size=500).alphabet_size == 198
+  with pytest.raises(ValueError, match="vocab_size 105 "):
+    make_config(tmp_path, vocab_size=105)
+
+
 def test_settings_of_the_user_override_those_of_the_size(tmp_path):
   names = "initial_values", "masked_lm_prob", "no_nsp"
   settings = {
@@ -292,7 +345,7 @@ def test_settings_of_the_user_override_those_of_the_size(tmp_path):
 
 
 def test_masks_of_held_out_text_do_not_depend_on_masked_lm_prob(tmp_path):
-  for masked_lm_prob in (0.15, 0.4):
+  for masked_lm_prob in (0.15, 0.4, 1.0):
     config = make_config(tmp_path, masked_lm_prob=masked_lm_prob)
     records = text_steps.train_record_config(config, "vocab.txt", 1000)
     held_out = text_steps.held_out_record_config(config, records)
@@ -300,7 +353,7 @@ def test_masks_of_held_out_text_do_not_depend_on_masked_lm_prob(tmp_path):
     assert held_out.masking_config.masked_lm_prob == 0.15
     assert held_out.no_nsp and records.no_nsp and not records.mask
     # Both kinds of records have the same number of masked positions.
-    expected = round(masked_lm_prob * 32) + 1
+    expected = min(round(masked_lm_prob * 32) + 1, 32)
     assert config.max_predictions_per_seq == expected
     assert held_out.num_predictions == expected
 
