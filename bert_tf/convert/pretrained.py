@@ -322,9 +322,6 @@ def write_files(folder: str, model: Pretrained) -> None:
   """
   with tempfile.TemporaryDirectory() as staged:
     run_info.write_run(staged, model.run, model.config, model.vocab_file)
-    labels = model.run.label_spec
-    if labels:
-      run_info.write_labels(staged, labels)
     copy_files(staged, folder)
 
 

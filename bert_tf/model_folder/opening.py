@@ -79,10 +79,10 @@ class ModelFolder:
     config = json_files.read_object(path)
     if hugging_face.is_config(config) and not self.is_hugging_face:
       raise ValueError(
-        f"{path} is Hugging Face's config, but {self.weights} is not Hugging "
-        'Face\'s: its hidden_act "gelu" is another function than that of the '
-        "original. Give the bert_config.json of the model, or write one "
-        "without model_type and architectures."
+        f"{path} is Hugging Face's config, but {self.weights} are not Hugging "
+        "Face's weights. The two formats mean different functions by `gelu`. "
+        "Give the bert_config.json of the model, or write one without "
+        "model_type and architectures."
       )
     return path
 
@@ -263,11 +263,13 @@ def _check_config(files: ModelFolder) -> None:
   path, own = files.given_config_file, files.own_config_file
   if not path or not paths.exists(own):
     return
-  # The copy in a run's folder has all keys of the original, but this package's
-  # own keys only if they are set, so their defaults are added to both files.
+  # A run's copy lacks those of this package's keys that have their defaults.
   config, own_config = (
     {**model_config.OWN_KEYS, **json_files.read_object(p)} for p in (path, own)
   )
+  for values in (config, own_config):
+    if hugging_face.is_config(values) and (act := values.get("hidden_act")):
+      values["hidden_act"] = hugging_face.ACTIVATIONS.get(str(act), act)
   common = config.keys() & own_config.keys()
   if any(config[key] != own_config[key] for key in common):
     _refuse("bert_config_file", path, own)
@@ -306,8 +308,7 @@ def load(
   """
   reader = files.reader
   bilstm.check_is_loaded(model, reader.path, reader.shapes)
-  missing = checkpoints.load_variables(reader, model, required)
-  if missing:
+  if missing := checkpoints.load_variables(reader, model, required):
     logging.warning(
       "%s has no %s: initialized at random.", reader.path, ", ".join(missing)
     )

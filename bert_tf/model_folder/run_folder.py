@@ -7,11 +7,12 @@ import glob
 import json
 import math
 import os
+import tempfile
 from collections.abc import Iterator, Mapping
 
 from absl import logging
 
-from bert_tf import checkpoints, distribution, model_config
+from bert_tf import checkpoints, distribution, model_config, settings
 from bert_tf.files import atomic, lock, paths
 from bert_tf.model_folder import run_info
 
@@ -74,6 +75,25 @@ class RunFolder:
       return run.label_spec
     return run_info.read_labels(self.path)
 
+  def resolve(self, config: settings.Config) -> settings.Config:
+    """Fills settings that the user did not give from the existing run.
+
+    Raises:
+      ValueError: if the user's value contradicts the run's.
+    """
+    assert self.info
+    saved = self.info.saved()
+    if getattr(config, "strip_accents", None) is not None:
+      # run.json leaves it out if it follows do_lower_case.
+      saved.setdefault("strip_accents", saved.get("do_lower_case"))
+    try:
+      return settings.resolve(config, saved, self.run_file)
+    except ValueError as error:
+      if self.run_file not in str(error):
+        raise
+      fault = str(error).removesuffix(".")
+      raise ValueError(f"{fault}, or choose another `output_dir`.") from None
+
   def check_labels(self, labels: run_info.LabelSpec) -> None:
     """Raises ValueError if the run has other labels."""
     if self.labels is not None and self.labels != labels:
@@ -102,12 +122,24 @@ class RunFolder:
         atomic.remove_unfinished(os.path.join(glob.escape(folder), "*"))
       yield RunFolder(self.path, self.task)
 
+  @contextlib.contextmanager
+  def open_records_dir(self, do_train: bool) -> Iterator[str]:
+    """Yields the folder for this process's records, usually that of the run.
+
+    A training reads its records again at each evaluation. Another process must
+    not overwrite them meanwhile, so it gets a temporary folder.
+    """
+    if do_train or not paths.exists(os.path.join(self.path, lock.FILE)):
+      yield self.path
+      return
+    with tempfile.TemporaryDirectory() as folder:
+      yield folder
+
   def prepare(
     self,
     info: run_info.RunInfo,
     bert_config: model_config.BertConfig,
     vocab_file: str | None,
-    labels: run_info.LabelSpec | None = None,
   ) -> None:
     """Creates the folder and writes the files that describe the run.
 
@@ -118,15 +150,13 @@ class RunFolder:
     """
     bert_config.check_sizes()
     _ = self.info  # Raises ValueError for the run of another task.
-    if labels:
-      self.check_labels(labels)
+    if info.label_spec:
+      self.check_labels(info.label_spec)
     if self.bert_config:
       check_same_config(self.path, self.bert_config, bert_config)
     if vocab_file is not None:
       self._check_vocab(vocab_file)
     run_info.write_run(self.path, info, bert_config, vocab_file)
-    if labels:
-      run_info.write_labels(self.path, labels)
 
   def _check_vocab(self, vocab_file: str) -> None:
     """Raises ValueError if a run was trained with another vocabulary."""
@@ -170,10 +200,14 @@ class RunFiles:
       atomic.write_bytes(path, self._contents[path])
 
   def check(self, checkpoint: str | None) -> None:
-    """Writes the missing files; raises OSError if a checkpoint is gone."""
+    """Writes the missing files; raises OSError if a checkpoint is gone.
+
+    A training in another process may have replaced it by a newer checkpoint.
+    """
     self.put_back()
     if checkpoint and distribution.is_chief():
-      if not checkpoints.exists(checkpoint):
+      newest = checkpoints.find_latest(self._output_dir)
+      if not any(checkpoints.exists(p) for p in (checkpoint, newest) if p):
         raise OSError(
           f"{checkpoint} is missing: somebody deleted {self._output_dir}, or "
           "files in it, during the run. The results are written, but their "

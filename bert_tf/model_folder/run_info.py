@@ -219,8 +219,9 @@ def write_run(
   bert_config: "model_config.BertConfig",
   vocab_file: str | None,
 ) -> None:
-  """Writes run.json, bert_config.json and vocab.txt into a folder.
+  """Writes run.json, bert_config.json, vocab.txt and label_map.json.
 
+  Leaves out vocab.txt without a vocab_file, and label_map.json without labels.
   Creates the folder if necessary. Each file is replaced atomically, so several
   processes may write the same run.
   """
@@ -229,6 +230,8 @@ def write_run(
     _write_if_new(os.path.join(folder, VOCAB_FILE), content)
   config_json = bert_config.to_json_string()
   _write_if_new(os.path.join(folder, CONFIG_FILE), config_json.encode())
+  if info.label_spec:
+    write_labels(folder, info.label_spec)
   # run.json is the last: if it exists, the others do.
   write_json(folder, info)
 
@@ -269,8 +272,7 @@ def read_labels(folder: str) -> LabelSpec | None:
     return from_json(values).label_spec
   except ValueError as error:
     raise ValueError(
-      f"{path} is no label map: {error} Remove it or choose another "
-      "`output_dir`."
+      f"{path} is no label map: {error} Remove or correct it."
     ) from error
 
 
@@ -296,8 +298,7 @@ def training_settings(output_dir: str) -> dict[str, Any]:
   lines = paths.read_bytes(path).splitlines() if paths.exists(path) else []
   for number in range(len(lines), 0, -1):
     where = f"{path}, line {number}"
-    # A setting may be infinite, which strict JSON lacks.
-    entry = json_files.parse(lines[number - 1], where, allows_nan=True)
+    entry = json_files.parse(lines[number - 1], where)
     types = {"settings": dict}
     json_files.check_object(entry, where, types, required=("settings",))
     if entry["settings"].get("do_train"):

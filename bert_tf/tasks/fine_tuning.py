@@ -136,7 +136,7 @@ def resolve(
     ValueError: if the user's value contradicts the run's, or the vocabulary.
   """
   if folder.info:
-    return settings.resolve(config, folder.info.saved(), folder.run_file)
+    return folder.resolve(config)
   run = start.run
   where = start.files.run_file if start.path else config.vocab_file
   case = letter_case.resolve(
@@ -182,10 +182,14 @@ def run_on_splits(
   config = setup.config
   train = _with_steps(config, task, splits.data.get("train"))
   train = _with_start(setup, task, train)
-  with setup.folder.exclusive(config.do_train) as folder:
+  with (
+    setup.folder.exclusive(config.do_train) as folder,
+    folder.open_records_dir(config.do_train) as records_dir,
+  ):
+    splits.records_dir = records_dir
     data_fields = splits.run_fields(config.num_run_examples)
     info = _run_info(config, task, folder, data_fields)
-    folder.prepare(info, setup.bert_config, config.vocab_file, task.label_spec)
+    folder.prepare(info, setup.bert_config, config.vocab_file)
     return _run(setup, train, task, folder, splits)
 
 
@@ -273,7 +277,7 @@ class _Work(Generic[base.Example, base.Data]):
       scores = self.task.write_predictions(
         self.output_dir, self.splits.data[split], rows
       )
-    if split == "dev" and scores:
+    if split == "dev":  # Without answers, removes earlier scores.
       run_folder.write_scores(self.output_dir, scores)
     return scores
 

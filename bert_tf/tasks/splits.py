@@ -21,7 +21,7 @@ from bert_tf.formats import tables
 from bert_tf.model_folder import run_info
 from bert_tf.tasks import base
 
-# The records of each split, in the folder of the run.
+# The records of each split.
 _RECORD_FILES = {
   "train": "train.tf_record",
   "dev": "eval.tf_record",
@@ -41,7 +41,11 @@ class Splits(Generic[base.Example, base.Data]):
     task: the run's task, with known labels.
     examples: the examples of the needed splits, "train", "dev" or "test".
     sources: the origin of the examples by split, for the log.
-    output_dir: folder of the records, which are written on first use.
+    output_dir: folder of the run.
+
+  Attributes:
+    records_dir: folder of the records, which are written on first use. The
+      folder of the run, unless it is set.
   """
 
   def __init__(
@@ -52,7 +56,7 @@ class Splits(Generic[base.Example, base.Data]):
     output_dir: str,
   ) -> None:
     self._task = task
-    self._output_dir = output_dir
+    self.records_dir = output_dir
     self._examples = examples
     self._sources = sources
     self._records: dict[str, input_pipeline.RecordFiles] = {}
@@ -103,7 +107,7 @@ class Splits(Generic[base.Example, base.Data]):
   def records(self, split: str) -> input_pipeline.RecordFiles:
     """Returns the records of a split; on first use, writes and logs them."""
     if split not in self._records:
-      path = os.path.join(self._output_dir, _RECORD_FILES[split])
+      path = os.path.join(self.records_dir, _RECORD_FILES[split])
       records = self._task.write_records(split, path, self.data[split])
       source, examples = self._sources[split], self._examples[split]
       line = summary_line(self._task, split, source, examples, records)

@@ -213,15 +213,21 @@ def _check_labels(
   spec = needed.spec
   assert spec
   there, here = trained.label_names, needed.label_names
-  if _is_named(trained.spec) and there != here:
+  if trained.spec and trained.spec.is_named and there != here:
     # Some GLUE tasks have ids as labels, for which Hugging Face's files have
     # names.
     are_ids = list(spec.labels) == [str(i) for i in range(len(spec.labels))]
     if not (are_ids and start.endswith(hugging_face.SUFFIX)):
-      order = " in this order" if sorted(there) == sorted(here) else ""
+      fault = f"was trained for {trained}, and this run is for {needed}"
+      if sorted(there) == sorted(here):
+        fault = (
+          "was trained for the same labels in another order: there "
+          f"{errors.join_names(trained.spec.labels)}, here "
+          f"{errors.join_names(spec.labels)}"
+        )
       raise ValueError(
-        f"{start} was trained for {trained}, and this run is for {needed}"
-        f"{order}; {_NEW_HEAD}, or give a model of these labels{order}."
+        f"{start} {fault}; {_NEW_HEAD}, or give a model of this run's labels, "
+        "in their order."
       )
   if num_outputs != spec.num_outputs:
     raise ValueError(

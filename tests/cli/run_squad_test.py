@@ -17,6 +17,7 @@ import bert_tf
 from bert_tf import checkpoints, heads, tokenization
 from bert_tf.convert import convert, pretrained
 from bert_tf.data import padding
+from bert_tf.model_folder import run_info
 from bert_tf.tasks.squad import config as squad_config_lib
 from bert_tf.tasks.squad import task as squad
 from bert_tf.training import config as training_config
@@ -598,9 +599,13 @@ def test_questions_without_answers_are_answered_but_not_scored(
   )
   train = train_config(tmp_path / "out", init_checkpoint=trained_prefix)
   config = dataclasses.replace(config, train=train)
+  dev_file = str(data / "dev-v1.json")
+  squad.run(dataclasses.replace(config, predict_file=dev_file))
+  assert run_info.read_run(str(tmp_path / "out")).scores
   with runs.logged() as log:
     squad.run(config)
   assert "has no answers, so there are no scores" in log()
+  assert run_info.read_run(str(tmp_path / "out")).scores is None
   assert list(json.loads((tmp_path / "out/predictions.json").read_text())) == [
     "q"
   ]

@@ -35,7 +35,6 @@ def folders(tmp_path_factory):
   """The same classifier in every kind of folder, by kind."""
   root = tmp_path_factory.mktemp("models")
   run = tiny_models.write_classifier(root / "run")
-  (run / "label_map.json").unlink()
   run_info.write_run(str(run), RUN, tiny_models.CONFIG, str(run / "vocab.txt"))
   source = pretrained.ModelSource(str(run))
   convert.convert(source, "original", str(root / "hf"), "hf")
@@ -98,7 +97,8 @@ def test_slimming_takes_the_files_beside_the_weights(folders, kind, tmp_path):
   target = str(tmp_path / "out" / "bert_model.ckpt")
   slimmed = convert.slim(str(folders[kind]), target)
   assert slimmed == [str(folders["saved_model"])]
-  for name in ("bert_config.json", "vocab.txt", "run.json"):
+  names = ("bert_config.json", "vocab.txt", "label_map.json", "run.json")
+  for name in names:
     content = (tmp_path / "out" / name).read_bytes()
     assert content == (folders["saved_model"] / name).read_bytes()
   assert bert_tf.load(target).predict(TEXTS)
@@ -236,7 +236,7 @@ BAD = {
   "a zip": (lambda f, _: f.write_bytes(b"PK"), "unpack|is not a model"),
   "a config of Hugging Face": (
     write_config_of_hugging_face,
-    'config.json is Hugging Face.* "gelu" is another function',
+    "config.json is Hugging Face.* bert_config.json",
   ),
   "the same under the original's name": (
     write_renamed_config,
@@ -345,6 +345,18 @@ def test_files_that_contradict_a_folder_are_refused(folders, tmp_path):
         "bert_config_file": opened.config_file,
       }.items()
     )
+
+
+def test_a_given_config_must_have_the_same_activation(folders, tmp_path):
+  given = str(folders["run"] / "bert_config.json")  # Has "gelu".
+  shutil.copytree(folders["hf"], tmp_path / "hf")
+  path = tmp_path / "hf" / "config.json"
+  config = json.loads(path.read_text())
+  path.write_text(json.dumps({**config, "hidden_act": "gelu_new"}))
+  assert model_folder.find(str(tmp_path / "hf"), given).config_file == given
+  path.write_text(json.dumps({**config, "hidden_act": "gelu"}))
+  with pytest.raises(ValueError, match="contradicts .*config.json"):
+    model_folder.find(str(tmp_path / "hf"), given)
 
 
 def test_label_map_and_run_json_agree():

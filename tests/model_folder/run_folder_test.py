@@ -38,8 +38,14 @@ def test_a_run_is_read_as_it_was_written(tmp_path, vocab_file, root):
   assert config.to_dict() == CONFIG.to_dict()
   with tf.io.gfile.GFile(f"{folder}/vocab.txt", "rb") as reader:
     assert reader.read() == b"[PAD]\r\n[UNK]\nb\xc3\xa4\n"
+  assert run_info.read_labels(folder) == INFO.label_spec
   names = sorted(tf.io.gfile.listdir(folder))
-  assert names == ["bert_config.json", "run.json", "vocab.txt"]
+  assert names == [
+    "bert_config.json",
+    "label_map.json",
+    "run.json",
+    "vocab.txt",
+  ]
   with tf.io.gfile.GFile(f"{folder}/run.json") as reader:
     saved = json.loads(reader.read())
   assert saved.pop("bert_tf_version") == bert_tf.__version__

@@ -109,6 +109,8 @@ def test_a_head_with_other_labels_is_refused(models, labels):
     takes_head(models / "texts", needed)
   for part in ("a, b, c", ", ".join(labels), "`encoder_only`"):
     assert part in str(error.value)
+  is_other_order = sorted(labels) == list(ABC)
+  assert ("another order" in str(error.value)) == is_other_order
   assert not takes_head(models / "texts", needed, encoder_only=True)
 
 

@@ -71,7 +71,7 @@ def _resolve_features(
   config: config_lib.NerConfig, bert_config: modeling.BertConfig
 ) -> "Features":
   """Returns the features of a run; raises as `make_task`."""
-  output_dir, start = config.train.output_dir, config.train.init_checkpoint
+  start = config.train.init_checkpoint
   feature_based.check_layers(config.feature_layers, bert_config)
   if bert_config.bilstm:
     raise ValueError(
@@ -81,9 +81,7 @@ def _resolve_features(
     raise ValueError(
       "features are computed by a trained BERT: set `init_checkpoint`."
     )
-  return Features(
-    config.feature_layers, start, config.feature_dir or output_dir
-  )
+  return Features(config.feature_layers, start, config.feature_dir)
 
 
 class Features(NamedTuple):
@@ -91,7 +89,7 @@ class Features(NamedTuple):
 
   layers: str  # A name in config.FEATURE_LAYERS.
   init_checkpoint: str  # The checkpoint of the frozen BERT.
-  folder: str  # Folder of the stored vectors.
+  folder: str | None  # Folder of the stored vectors; None for the records'.
 
 
 class Tagged(NamedTuple):
@@ -196,19 +194,20 @@ class NerTask(base.Task[Sentence, Tagged]):
     )
     files = windows
     if self.features:
-      files = self._write_vectors(os.path.basename(path), data, windows)
+      files = self._write_vectors(path, data, windows)
     num_cut = records.num_split(data.sentences, data.windows)
     return dataclasses.replace(files, num_cut=num_cut)
 
   def _write_vectors(
-    self, name: str, data: Tagged, windows: input_pipeline.RecordFiles
+    self, path: str, data: Tagged, windows: input_pipeline.RecordFiles
   ) -> input_pipeline.RecordFiles:
     """Writes the vectors of the words, unless they exist already."""
     assert self.features
     layers, init_checkpoint, folder = self.features
+    records_dir, name = os.path.split(path)
     batches = records.batches(self.max_seq_length, self.bert_config.vocab_size)
     return feature_based.write_records(
-      os.path.join(folder, f"{layers}.{name}"),
+      os.path.join(folder or records_dir, f"{layers}.{name}"),
       data.sentences,
       self._labels,
       feature_based.word_vectors(

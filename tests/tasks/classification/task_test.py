@@ -329,6 +329,7 @@ def test_run_json_gives_settings_that_are_left_out(base, trained, tmp_path):
   [
     ({"max_seq_length": 17}, ("17", "16")),
     ({"do_lower_case": False}, ("False", "True")),
+    ({"strip_accents": False}, ("False", "True")),
     ({"long_text": "head_tail"}, ("head_tail", "truncate")),
   ],
 )
@@ -337,7 +338,7 @@ def test_settings_that_contradict_run_json_are_refused(
 ):
   with pytest.raises(ValueError) as error:
     classification.run(make(base, trained, do_eval=True, **changes))
-  for expected in (*changes, *values, "run.json"):
+  for expected in (*changes, *values, "run.json", "`output_dir`"):
     assert expected in str(error.value)
 
 
@@ -407,6 +408,21 @@ def test_a_second_training_of_a_folder_is_refused_and_changes_nothing(
         make(base, trained, do_train=True, num_train_epochs=20)
       )
   assert {path: path.stat().st_mtime_ns for path in files} == before
+
+
+def test_an_evaluation_during_a_training_leaves_its_records(
+  base, trained, tmp_path
+):
+  out = shutil.copytree(trained, tmp_path / "out")
+  write_tsv(tmp_path / "dev.tsv", rows(3))
+  config = make(base, out, do_eval=True, data_dir=str(tmp_path))
+  records = (out / "eval.tf_record").read_bytes()
+  with run_folder.RunFolder(str(out), "classification").exclusive(True):
+    expected = classification.run(config)
+  assert (out / "eval.tf_record").read_bytes() == records
+  # Without a training, the records stay in the folder, as in the original.
+  assert classification.run(config) == expected
+  assert (out / "eval.tf_record").read_bytes() != records
 
 
 def test_multilabel_predicts_each_label_separately(base, tmp_path):

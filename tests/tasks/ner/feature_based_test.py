@@ -1,5 +1,6 @@
 """NER on the vectors of a frozen BERT: layers, records, BiLSTM, a run."""
 
+import itertools
 import pathlib
 import re
 
@@ -9,6 +10,7 @@ import tensorflow as tf
 
 from bert_tf import checkpoints, modeling
 from bert_tf.files import errors
+from bert_tf.tasks import fine_tuning
 from bert_tf.tasks.ner import bilstm as ner_bilstm
 from bert_tf.tasks.ner import config as ner_config
 from bert_tf.tasks.ner import examples as ner_data
@@ -224,6 +226,19 @@ def test_a_run_learns_from_features_computed_once(data, tmp_path, monkeypatch):
   for changes in ({"approach": "fine_tuning"}, {"feature_layers": "last"}):
     with pytest.raises(ValueError, match="another task's run"):
       ner.run(make_config(data, tmp_path / "out", do_eval=True, **changes))
+
+
+def test_vectors_are_stored_beside_their_windows(data, tmp_path, monkeypatch):
+  vectors = itertools.repeat(np.zeros((2, 128), np.float16))
+  monkeypatch.setattr(ner_vectors, "word_vectors", lambda *_: vectors)
+  setup = fine_tuning.load(make_config(data, tmp_path / "out", do_eval=True))
+  task = ner.make_task(setup)
+  splits = fine_tuning._read(setup, task)
+  splits.records_dir = str(tmp_path / "private")
+  splits.records("dev")
+  assert not (tmp_path / "out").exists()
+  names = {path.name for path in (tmp_path / "private").iterdir()}
+  assert {"eval.tf_record", "weighted_sum_all.eval.tf_record"} <= names
 
 
 def test_out_of_memory_names_only_settings_that_a_bilstm_accepts(
