@@ -45,6 +45,7 @@ WORKS = {
   f"--choice_columns=ending0,ending1,ending2,ending3 {FINE_TUNING}",
   "convert": "--model=run --output_checkpoint=keras/a.weights.h5 --to=keras",
   "inspect": "run",
+  "score": "--model=pretrained --vocab_file=vocab.txt --text=the",
   "extend-vocab": "--model=run --output_dir=extended --words=newword "
   "--method=grow",
   "export --notext": "--model=run --export_dir=ids",
@@ -57,6 +58,7 @@ NEEDS = {
   "--output_file=features.jsonl --max_seq_length=16 --layers=-1",
   "serve": "--model=run --port=0",
   "build-vocab": "--input_file=text.txt --output_file=new.txt",
+  "pretrain --text": "text.txt --output_dir=texts_run --train_minutes=1",
 }
 
 

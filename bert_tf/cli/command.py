@@ -23,7 +23,9 @@ _SIGPIPE_STATUS = 128 + 13
 _BOOLEANS = ("true", "false", "1", "0")
 
 # Flags of commands without training that decide how much memory they need.
-_MEMORY_FLAGS = ("batch_size", "max_batch_size", "max_seq_length")
+_MEMORY_FLAGS = (
+  *("batch_size", "max_batch_size", "max_seq_length", "batch_tokens"),
+)
 
 # Keras on TensorFlow imports these packages if they are installed, but no
 # command needs them there. They add a third to the import time of TensorFlow.

@@ -30,22 +30,27 @@ def memory_row() -> doctor_rows.Row:
 
 
 def _memory() -> tuple[int, int]:
-  """Returns free and total bytes of memory, within a container's limit."""
+  """Returns free and total bytes of memory, within a container's limit.
+
+  Cached files that the system can drop count as free.
+  """
   with open("/proc/meminfo") as file:
     lines = dict(line.split(":", 1) for line in file)
   free = 1024 * int(lines["MemAvailable"].split()[0])
   total = 1024 * int(lines["MemTotal"].split()[0])
   try:
-    limit, used = map(_read_limit, ("max", "current"))
-  except (OSError, ValueError):  # No container, or no limit.
+    limit, used = (int(_read_cgroup(name)) for name in ("max", "current"))
+    stat = dict(line.split() for line in _read_cgroup("stat").splitlines())
+    used -= int(stat["inactive_file"])
+  except (OSError, ValueError, KeyError):  # No container, or no limit.
     return free, total
   return min(free, max(0, limit - used)), min(total, limit)
 
 
-def _read_limit(name: str) -> int:
-  """Returns memory.max or memory.current of this container, in bytes."""
+def _read_cgroup(name: str) -> str:
+  """Returns the file memory.NAME of this container; its unit is bytes."""
   with open(f"/sys/fs/cgroup/memory.{name}") as file:
-    return int(file.read())
+    return file.read()
 
 
 def disk_row() -> doctor_rows.Row:

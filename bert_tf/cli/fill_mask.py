@@ -29,7 +29,9 @@ class FillMaskConfig:
     alternatives=("input_file",),
   )
   input_file: str | None = settings.setting(
-    None, "File with one such text a line; prints JSON lines."
+    None,
+    "File with one such text a line; may be .gz. Blank lines are skipped. "
+    "Prints JSON lines.",
   )
   top_k: int = settings.setting(5, "Predictions for each mask.", minimum=1)
 
@@ -43,7 +45,12 @@ def main() -> None:
     raise ValueError("set either --text or --input_file.")
   texts = list(config.text)
   if config.input_file:
-    texts += text_lines.read_lines(config.input_file)
+    for number, line in enumerate(text_lines.read_lines(config.input_file), 1):
+      if line.strip():
+        fill_mask.check_has_mask(f"{config.input_file}:{number}", line)
+        texts.append(line)
+    if not texts:
+      raise ValueError(f"{config.input_file} has no text.")
   filler = fill_mask.MaskFiller(
     config.bert_config_file,
     config.vocab_file,

@@ -7,13 +7,14 @@ word pieces, each masked in turn.
 """
 
 import dataclasses
+import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from bert_tf import settings
 from bert_tf.cli import command, config_flags, model_flags
-from bert_tf.files import atomic, text_lines
+from bert_tf.files import atomic, compression, shard_files, text_lines
 from bert_tf.inference import config as inference_config
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class CommandConfig:
   output_file: str | None = settings.setting(
     None,
     "File for the scores as JSON lines, with the log probability of each word "
-    "piece.",
+    "piece; may be .gz. The command then prints only the summary.",
     writes="file",
   )
   scoring: inference_config.ScoringConfig
@@ -53,6 +54,9 @@ def main() -> None:
   config = config_flags.build(CommandConfig, **model_flags.require_model())
   if sum(map(bool, (config.text, config.input_file, config.pairs_file))) != 1:
     raise ValueError("set one of --text, --input_file and --pairs_file.")
+  if config.output_file:
+    inputs = filter(None, (config.input_file, *config.pairs_file))
+    shard_files.check_output([config.output_file], inputs)
   from bert_tf.inference import sentence_scorer
 
   if config.pairs_file:
@@ -69,10 +73,11 @@ def main() -> None:
       if not texts:
         raise ValueError(f"{config.input_file} has no text.")
     scorer = sentence_scorer.SentenceScorer(config.scoring)
-    rows = _score_texts(scorer, list(texts.values()), name_text)
+    show = None if config.output_file else print
+    rows = _score_texts(scorer, list(texts.values()), name_text, show)
   if config.output_file:
     with atomic.file(config.output_file) as unfinished:
-      with open(unfinished, "w", encoding="utf-8") as writer:
+      with compression.text_writer(unfinished, config.output_file) as writer:
         for row in rows:
           writer.write(json.dumps(row, ensure_ascii=False) + "\n")
     return
@@ -90,13 +95,19 @@ def _score_texts(
   scorer: "sentence_scorer.SentenceScorer",
   texts: Sequence[str],
   name_text: Callable[[int], str],
+  show: Callable[[str], None] | None = None,
 ) -> Iterator[dict]:
-  """Prints the score of each text and a summary; yields an object per text."""
+  """Prints a summary; yields an object per text.
+
+  Gives a line with each score to `show`. Checks all texts before the first.
+  """
   from bert_tf.inference import sentence_scorer
 
+  scorer.check(texts, name_text)
   scores = []
   for text, score in zip(texts, scorer.score(texts, name_text)):
-    print(f"{score.score:.4f}  {text}")
+    if show:
+      show(f"{score.score:.4f}  {text}")
     yield {"text": text, **_json_object(score)}
     scores.append(score)
   num_pieces = sum(len(score.tokens) for score in scores)
@@ -112,7 +123,16 @@ def _score_pairs(
   files: Sequence[str],
   pairs_by_file: Sequence[Mapping[int, tuple[str, str]]],
 ) -> Iterator[dict]:
-  """Prints the accuracy on each file and on all; yields an object per pair."""
+  """Prints the accuracy on each file and on all; yields an object per pair.
+
+  Checks the pairs of all files before the first.
+  """
+  from bert_tf.inference import sentence_scorer
+
+  for path, pairs in zip(files, pairs_by_file):
+    sentences = itertools.chain.from_iterable(pairs.values())
+    name_pair = _name_lines(path, pairs)
+    scorer.check(sentences, sentence_scorer.name_sentences(name_pair))
   num_correct = 0
   for path, pairs in zip(files, pairs_by_file):
     num_correct_here = 0

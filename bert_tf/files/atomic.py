@@ -66,7 +66,7 @@ def files(targets: Sequence[str]) -> Iterator[list[str]]:
     OSError: if a target cannot be written, usually before the body runs.
   """
   for target in targets:
-    _check_is_no_folder(target)
+    _check_is_file(target)
   with contextlib.ExitStack() as stack:
     unfinished = [
       os.path.join(
@@ -196,6 +196,8 @@ def check_writable(path: str, name: str, is_folder: bool) -> None:
     return
   parent = os.path.abspath(path)
   if not is_folder:
+    if not os.path.isdir(path):  # A prefix of files may be a folder, too.
+      _check_is_file(path)
     parent = os.path.dirname(parent)
   while not os.path.lexists(parent):
     parent = os.path.dirname(parent)
@@ -209,14 +211,18 @@ def check_writable(path: str, name: str, is_folder: bool) -> None:
     ) from error
 
 
-def _check_is_no_folder(target: str) -> None:
+def _check_is_file(target: str) -> None:
+  """Raises OSError if a target exists and is not a regular file."""
   if paths.is_folder(target):
     raise IsADirectoryError(f"{target} is a folder; name a file to write.")
+  if not paths.is_remote(target) and os.path.exists(target):
+    if not os.path.isfile(target):
+      raise OSError(f"{target} is a device or a pipe; name a file to write.")
 
 
 def publish(path: str, target: str) -> None:
   """Moves a local file from a `hidden_folder` to its target in one step."""
-  _check_is_no_folder(target)
+  _check_is_file(target)
   _flush(path)
   if paths.is_remote(target):
     beside = hidden(target, _writer_suffix())

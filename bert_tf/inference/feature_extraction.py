@@ -14,7 +14,6 @@ Shapes are those of modeling.py, with K the number of requested layers.
 import dataclasses
 import itertools
 import json
-import os
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, Any
@@ -25,7 +24,7 @@ from bert_tf import model_folder, modeling
 from bert_tf.export import saved_models
 from bert_tf.export.signatures import features
 from bert_tf.export.text_ops import bert_tokenizer
-from bert_tf.files import atomic, paths, text_lines
+from bert_tf.files import atomic, paths, shard_files, text_lines
 from bert_tf.inference import config as configs
 from bert_tf.inference import inputs as inputs_lib
 from bert_tf.inference import loaded_model
@@ -224,7 +223,12 @@ def extract_file(
       is read, or as FeatureExtractor.
     OSError: if output_file cannot be written.
   """
-  _check_output(input_file, output_file, output_format)
+  if output_format not in configs.OUTPUT_FORMATS:
+    raise ValueError(
+      f"unknown output_format {output_format!r}; use "
+      f"{', '.join(configs.OUTPUT_FORMATS)}."
+    )
+  shard_files.check_output([output_file], [input_file])
   num_lines = _count_lines(input_file)
   with atomic.file(output_file) as unfinished:
     extractor = FeatureExtractor(config)
@@ -236,21 +240,6 @@ def extract_file(
       shape = (num_lines, len(config.layers), extractor.bert_config.hidden_size)
       _write_npz(unfinished, features, config, shape)
   return num_lines
-
-
-def _check_output(
-  input_file: str, output_file: str, output_format: str
-) -> None:
-  """Raises ValueError for an unknown format, or if the output is the input."""
-  if output_format not in configs.OUTPUT_FORMATS:
-    raise ValueError(
-      f"unknown output_format {output_format!r}; use "
-      f"{', '.join(configs.OUTPUT_FORMATS)}."
-    )
-  if os.path.realpath(input_file) == os.path.realpath(output_file):
-    raise ValueError(
-      f"output_file {output_file} is the input; choose another file."
-    )
 
 
 def _count_lines(path: str) -> int:

@@ -92,11 +92,7 @@ class MaskFiller(task_model.TaskModel):
 
   def _row(self, index: int, row: Any) -> dict[str, Any]:
     texts = super()._row(index, row)
-    if tokenization.MASK not in texts["text"]:
-      raise ValueError(
-        f"no {tokenization.MASK} in {texts['text']!r}; write it in place of "
-        "the word to predict."
-      )
+    check_has_mask(f"text of row {index}", texts["text"])
     return texts
 
   def _answer(self, answer: dict[str, Any]) -> list[list[Prediction]]:
@@ -186,6 +182,15 @@ class MaskFiller(task_model.TaskModel):
       letter_case.get_case(info),
       run_file,
       config.vocab_file,
+    )
+
+
+def check_has_mask(name: str, text: str) -> None:
+  """Raises ValueError, with the name of the text, if it has no [MASK]."""
+  if tokenization.MASK not in text:
+    raise ValueError(
+      f"{name} has no {tokenization.MASK}: {text!r:.60}; write it in place of "
+      "the word to predict."
     )
 
 

@@ -19,7 +19,9 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf import heads, model_folder, model_inputs, tokenization
+from bert_tf.data import masking
 from bert_tf.export.text_ops import bert_tokenizer
+from bert_tf.files import compression
 from bert_tf.formats import tables
 from bert_tf.inference import config as configs
 from bert_tf.inference import inputs as inputs_lib
@@ -57,8 +59,12 @@ class PairScore:
 
   @property
   def is_correct(self) -> bool:
-    """Whether the good sentence has the higher score."""
-    return self.good.score > self.bad.score
+    """Whether the good sentence has the higher score.
+
+    Scores of the same word pieces may differ by rounding, but count as equal.
+    """
+    is_higher = self.good.score > self.bad.score
+    return is_higher and self.good.tokens != self.bad.tokens
 
 
 class SentenceScorer:
@@ -93,6 +99,7 @@ class SentenceScorer:
         "model."
       )
     self._tokenizer = tokenizer = _make_tokenizer(files, config.do_lower_case)
+    masking.check_special_tokens(tokenizer.vocab, files.needed_vocab())
     self._mask_id = tokenizer.vocab[tokenization.MASK]
     # [CLS] and [SEP] take two positions.
     self.max_tokens = bert_config.max_position_embeddings - 2
@@ -111,11 +118,7 @@ class SentenceScorer:
         word pieces.
     """
     rows, is_single = inputs_lib.to_rows(inputs)
-    texts = [
-      inputs_lib.texts_by_name(i, row, ("text",)).get("text", "")
-      for i, row in enumerate(rows)
-    ]
-    scores = list(self.score(texts))
+    scores = list(self.score(_get_text(i, row) for i, row in enumerate(rows)))
     return scores[0] if is_single else scores
 
   def score(
@@ -149,11 +152,16 @@ class SentenceScorer:
 
     `name_pair` returns the name of a pair in errors, from its index.
     """
-    scores = self.score(
-      itertools.chain.from_iterable(pairs),
-      lambda i: f"{name_pair(i // 2)}, {(GOOD, BAD)[i % 2]},",
-    )
+    sentences = itertools.chain.from_iterable(pairs)
+    scores = self.score(sentences, name_sentences(name_pair))
     return (PairScore(good, next(scores)) for good in scores)
+
+  def check(
+    self, texts: Iterable[str], name_text: Callable[[int], str]
+  ) -> None:
+    """Raises the errors of `score` for all texts, without scoring any."""
+    for i, text in enumerate(texts):
+      self._tokenize(name_text(i), text)
 
   def fits(self, text: str) -> bool:
     """Returns whether a text has 1 to `max_tokens` word pieces."""
@@ -211,6 +219,25 @@ class SentenceScorer:
     return input_ids, input_mask, positions, targets
 
 
+def name_sentences(name_pair: Callable[[int], str]) -> Callable[[int], str]:
+  """Returns a function that names the i-th sentence of pairs, in errors.
+
+  `name_pair` returns the name of a pair from its index.
+  """
+  return lambda i: f"{name_pair(i // 2)}, {(GOOD, BAD)[i % 2]},"
+
+
+def _get_text(index: int, row: Any) -> str:
+  """Returns the text of a row; ValueError if it has more or other inputs."""
+  texts = inputs_lib.texts_by_name(index, row, ("text",))
+  if list(texts) != ["text"]:
+    raise ValueError(
+      f"row {index} has {', '.join(map(str, texts)) or 'nothing'}; it needs "
+      "text, and only that."
+    )
+  return texts["text"]
+
+
 def _make_tokenizer(
   files: model_folder.ModelFolder, do_lower_case: bool | None
 ) -> tokenization.FullTokenizer:
@@ -227,8 +254,8 @@ def _batches(
 ) -> Iterator[list[tuple[int, int]]]:
   """Yields batches of rows, each an index of a text and the position to mask.
 
-  Long texts come first, so that the rows of a batch have similar lengths and a
-  batch that is too large fails at once. A text longer than batch_tokens gives
+  Long texts come first, so that the rows of a batch have similar lengths and
+  the first batch needs the most memory. A text longer than batch_tokens gives
   batches of one row.
 
   Args:
@@ -288,12 +315,14 @@ def read_pairs(path: str) -> dict[int, tuple[str, str]]:
   """Returns the minimal pairs (good, bad) of a file by line number, from 1.
 
   A .tsv file has the columns `sentence_good` and `sentence_bad`. Any other file
-  has JSON objects with these keys, one per line, as in BLiMP.
+  has JSON objects with these keys, one per line, as in BLiMP. Both may be
+  compressed as .gz or .bz2.
 
   Raises:
     ValueError: if there is no pair, or a line is faulty.
   """
-  file_format = "tsv" if path.endswith(".tsv") else "jsonl"
+  is_tsv = compression.without_suffix(path).endswith(".tsv")
+  file_format = "tsv" if is_tsv else "jsonl"
   table = tables.Table(path, file_format, (GOOD, BAD), "minimal pairs")
   pairs = tables.read(
     table,

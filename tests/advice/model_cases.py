@@ -1,8 +1,10 @@
 """Advice about a model's files, its inputs, exports and conversions."""
 
 import json
+import os
 import pathlib
 import shutil
+import types
 
 import numpy as np
 
@@ -10,6 +12,7 @@ from bert_tf import checkpoints, heads, model_folder, modeling, tokenization
 from bert_tf.convert import extend_vocab
 from bert_tf.export import config as export_config
 from bert_tf.export import export
+from bert_tf.export.signatures import masks
 from bert_tf.files import atomic
 from bert_tf.layers import bilstm
 from bert_tf.training import compilation, restore
@@ -39,6 +42,11 @@ def config_path(model):
 
 def vocab(world, *tokens):
   return world.write("vocab.txt", "\n".join(tokens))
+
+
+def fill_masks(tokens):
+  tokenizer = types.SimpleNamespace(vocab=dict.fromkeys(tokens, 0))
+  masks._text_function(None, tokenizer, max_seq_length=8, top_k=1)
 
 
 def encode(features):
@@ -355,10 +363,22 @@ CASES = (
     ),
   ),
   Case(
-    "files.atomic _check_is_no_folder",
+    "files.atomic _check_is_file",
     ("target",),
     lambda w: (w.write("target/x", ""), atomic.write_bytes("target", b"")),
     lambda w: atomic.write_bytes("target/file", b""),
+  ),
+  Case(
+    "files.atomic _check_is_file",
+    ("pipe",),
+    lambda w: (os.mkfifo(w.path("pipe")), atomic.write_bytes("pipe", b"")),
+    lambda w: atomic.write_bytes("file", b""),
+  ),
+  Case(
+    "export.signatures.masks _text_function",
+    ("[MASK]", "1"),
+    lambda w: fill_masks(["a"]),
+    lambda w: fill_masks(["a", "[MASK]"]),
   ),
   Case(
     "training.step __init__",

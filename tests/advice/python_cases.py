@@ -168,13 +168,13 @@ CASES = (
     lambda w: entities(["in", "New", "York"], ["O", "B-LOC", "I-LOC"]),
   ),
   Case(
-    "inference.feature_extraction _check_output",
+    "inference.feature_extraction extract_file",
     ("npy", "jsonl"),
     lambda w: features(w, lines(w), w.path("o"), "npy"),
     lambda w: features(w, lines(w), w.path("o"), "jsonl"),
   ),
   Case(
-    "inference.feature_extraction _check_output",
+    "files.shard_files check_output",
     ("in.txt", "output_file"),
     lambda w: features(w, lines(w), w.path("in.txt")),
     lambda w: features(w, lines(w), w.path("o.jsonl")),
@@ -186,7 +186,7 @@ CASES = (
     lambda w: changed(w, 1),
   ),
   Case(
-    "inference.fill_mask _row",
+    "inference.fill_mask check_has_mask",
     ("[MASK]", "the dog"),
     lambda w: masked("the dog"),
     lambda w: masked("the [MASK]"),

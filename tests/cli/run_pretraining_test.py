@@ -251,7 +251,7 @@ def test_fill_mask_names_the_word_of_the_text(data, trained, run_script):
 def test_fill_mask_of_a_file_is_json_lines_with_every_mask(
   data, trained, run_script
 ):
-  (data / "masked.txt").write_text("a [MASK] to\n[MASK] of and [MASK] in\n")
+  (data / "masked.txt").write_text("a [MASK] to\n\n[MASK] of and [MASK] in\n")
   result = run_script(
     "fill_mask.py",
     "--bert_config_file=config.json",
@@ -520,7 +520,8 @@ def test_fill_mask_refuses_texts_without_masks(data, trained, run_script):
     str(data / "vocab.txt"),
     init_checkpoint=str(data / "out" / "model.ckpt-300"),
   )
-  with pytest.raises(ValueError, match="no \\[MASK\\] in 'no mask here'"):
+  message = "text of row 1 has no \\[MASK\\]: 'no mask here'"
+  with pytest.raises(ValueError, match=message):
     filler.predict(["a [MASK]", "no mask here"])
   with pytest.raises(ValueError, match="64 word pieces"):
     filler.predict(["[MASK] " * 70])
@@ -533,6 +534,11 @@ def test_fill_mask_refuses_texts_without_masks(data, trained, run_script):
     cwd=data,
   )
   assert_refused(result, "vocab.txt has 500 word pieces, but vocab_size")
+  (data / "unmasked.txt").write_text("a [MASK]\n\nno mask here\n")
+  result = run_script(
+    "fill_mask.py", "--model=none", "--input_file=unmasked.txt", cwd=data
+  )
+  assert_refused(result, "unmasked.txt:3 has no [MASK]")
 
 
 def test_the_learning_curve_has_held_out_points(data, run_script):

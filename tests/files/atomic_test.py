@@ -111,6 +111,17 @@ def test_an_unwritable_target_is_refused_before_the_body_runs(tmp_path):
       raise AssertionError("the body ran")
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes")
+def test_a_file_cannot_replace_a_pipe(tmp_path):
+  pipe = str(tmp_path / "pipe")
+  os.mkfifo(pipe)
+  with pytest.raises(OSError, match="pipe is a device or a pipe; name a file"):
+    atomic.write_lines(pipe, ["a"])
+  with pytest.raises(OSError, match="pipe is a device or a pipe; name a file"):
+    atomic.check_writable(pipe, "output_file", is_folder=False)
+  assert os.listdir(tmp_path) == ["pipe"]
+
+
 def test_a_file_cannot_replace_a_folder(tmp_path):
   (tmp_path / "a").mkdir()
   with pytest.raises(IsADirectoryError, match=str(tmp_path / "a")):

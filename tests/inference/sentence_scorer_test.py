@@ -1,5 +1,6 @@
 """Tests of pseudo-log-likelihoods against one masked copy at a time."""
 
+import gzip
 import json
 import pathlib
 
@@ -110,7 +111,8 @@ def test_batches_hold_each_position_once_and_no_more_than_allowed():
     (["few", "a " * 600], "row 1 has 600 word pieces"),
     (3, "give a text, a tuple or a dict of texts"),
     ([3], "row 0 must be text"),
-    ([{"other": "a"}], "row 0 has 0 word pieces"),
+    ([{"other": "a"}], "row 0 has other; it needs text, and only that"),
+    ({"text": "a", "text_b": "b"}, "row 0 has text, text_b; it needs text"),
   ],
 )
 def test_what_cannot_be_scored_is_named(scorer, texts, message):
@@ -155,9 +157,50 @@ def test_a_text_of_a_file_is_named_by_its_line(scorer, tmp_path):
   read = sentence_scorer.read_pairs(path)
   with pytest.raises(ValueError, match="jsonl:3, sentence_bad, has 600 word"):
     list(command._score_pairs(scorer, [path], [read]))
-  name_text = command._name_lines("texts.txt", [2, 5])
+  name_text, shown = command._name_lines("texts.txt", [2, 5]), []
+  texts = ["few", "a " * 600]
   with pytest.raises(ValueError, match="texts.txt:5 has 600 word pieces"):
-    list(command._score_texts(scorer, ["few", "a " * 600], name_text))
+    list(command._score_texts(scorer, texts, name_text, shown.append))
+  assert not shown  # The fault is found before the first text is scored.
+
+
+def test_equal_sentences_count_as_wrong():
+  good, bad = (
+    sentence_scorer.SentenceScore(("few",), np.array([log_prob], np.float32))
+    for log_prob in (-1.0, -1.0001)
+  )
+  assert not sentence_scorer.PairScore(good, bad).is_correct
+
+
+def test_a_vocabulary_without_a_mask_is_named(tmp_path):
+  vocab = tmp_path / "vocab.txt"
+  vocab.write_text(VOCAB.read_text().replace("[MASK]", "[mask]"))
+  with pytest.raises(ValueError, match="vocab.txt has .* but not .MASK."):
+    bert_tf.SentenceScorer(
+      bert_tf.ScoringConfig(
+        init_checkpoint=str(MODEL / "bert_model.ckpt"), vocab_file=str(vocab)
+      )
+    )
+
+
+def test_pairs_may_be_compressed(tmp_path):
+  path = tmp_path / "pairs.tsv.gz"
+  with gzip.open(path, "wt") as writer:
+    writer.write("sentence_good\tsentence_bad\na\tb\n")
+  assert sentence_scorer.read_pairs(str(path)) == {2: ("a", "b")}
+
+
+def test_the_command_refuses_to_overwrite_its_input(tmp_path, run_script):
+  (tmp_path / "pairs.tsv").write_text("sentence_good\tsentence_bad\na\tb\n")
+  result = run_script(
+    "score.py",
+    f"--init_checkpoint={MODEL / 'bert_model.ckpt'}",
+    "--pairs_file=pairs.tsv",
+    "--output_file=pairs.tsv",
+    cwd=tmp_path,
+  )
+  assert result.returncode == 1
+  assert "pairs.tsv is an input file; choose another" in result.stderr
 
 
 def test_the_command_scores_pairs(scorer, tmp_path, run_script):
@@ -172,7 +215,7 @@ def test_the_command_scores_pairs(scorer, tmp_path, run_script):
     f"--init_checkpoint={MODEL / 'bert_model.ckpt'}",
     f"--vocab_file={VOCAB}",
     "--pairs_file=pairs.jsonl,pairs.jsonl",
-    "--output_file=out.jsonl",
+    "--output_file=out.jsonl.gz",
     cwd=tmp_path,
   )
   assert result.returncode == 0, result.stderr
@@ -184,7 +227,8 @@ def test_the_command_scores_pairs(scorer, tmp_path, run_script):
     f"pairs.jsonl: {accuracy}, 5 pairs",
     f"all: {accuracy}, 10 pairs",
   ]
-  rows = [json.loads(r) for r in (tmp_path / "out.jsonl").open()]
+  with gzip.open(tmp_path / "out.jsonl.gz", "rt") as lines:
+    rows = [json.loads(line) for line in lines]
   assert [row["good"]["text"] for row in rows] == TEXTS * 2
   assert [row["is_correct"] for row in rows] == is_correct * 2
   np.testing.assert_allclose(

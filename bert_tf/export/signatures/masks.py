@@ -67,7 +67,15 @@ def _text_function(
   max_seq_length: int,
   top_k: int,
 ) -> Callable[..., Any]:
-  """Returns the function `text`; see `signatures`."""
+  """Returns the function `text`; see `signatures`.
+
+  Raises ValueError if the vocabulary has no [MASK].
+  """
+  if tokenization.MASK not in tokenizer.vocab:
+    raise ValueError(
+      f"The vocabulary of {len(tokenizer.vocab)} tokens has no "
+      f"{tokenization.MASK} to predict words for; add it."
+    )
   tokens = tf.constant(list(tokenizer.vocab), tf.string)
   num_best = min(top_k, len(tokenizer.vocab))
 
