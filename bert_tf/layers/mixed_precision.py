@@ -68,11 +68,26 @@ def check_devices(precision: str) -> None:
     details = tf.config.experimental.get_device_details(device)
     capability = details.get("compute_capability")
     if capability and capability < needed:
+      usable = [
+        n for n, least in _GPU_CAPABILITY.items() if capability >= least
+      ]
+      remedies = [f"`precision={name}`" for name in (*usable, "float32")]
       raise ValueError(
         f"{details.get('device_name', device.name)} has compute capability "
         f"{'.'.join(map(str, capability))}, {precision} needs "
-        f"{'.'.join(map(str, needed))}; set `precision=float32`."
+        f"{'.'.join(map(str, needed))}; set {' or '.join(remedies)}."
       )
+
+
+def find_16_bit_type() -> str | None:
+  """Returns a precision of 16 bits for the devices; None if they lack it."""
+  for name in ("bfloat16", "float16"):
+    try:
+      check_devices(name)
+    except ValueError:
+      continue
+    return name
+  return None
 
 
 class LossScale:

@@ -298,10 +298,15 @@ def check(
   if not config.do_train and not config.do_eval:
     raise ValueError("nothing to do: set `do_train` or `do_eval`, or both.")
   metric = config.train.best_metric
-  if metric and metric not in _RESULTS:
+  results = [
+    name
+    for name in _RESULTS
+    if not (config.no_nsp and name.startswith("next_sentence"))
+  ]
+  if metric and metric not in results:
     raise ValueError(
-      f"best_metric {metric!r} is not a result of pre-training; use "
-      f"{', '.join(_RESULTS)}."
+      f"best_metric {metric!r} is not a result of this pre-training; use "
+      f"{', '.join(results)}."
     )
   config.train.check_best_metric()
   if not config.schedule:

@@ -12,8 +12,12 @@ import tensorflow as tf
 from bert_tf import model_size, modeling, settings
 from bert_tf.data import input_pipeline, pretraining_records
 from bert_tf.files import errors
+from bert_tf.layers import mixed_precision
 from bert_tf.tasks import config as config_lib
 from bert_tf.tasks import pretraining_config
+
+# Advice beside settings that a run keeps once it has begun.
+_IN_NEW_RUN = " (with another `output_dir`)"
 
 Config = config_lib.FineTuningConfig | pretraining_config.PretrainingConfig
 
@@ -150,15 +154,16 @@ def _remedies(config: Config, work: Work, batch_size: int) -> list[str]:
       remedies.append(f"`gradient_accumulation_steps={num_parts}`")
     if work.has_encoder and not train.recompute:
       remedies.append("`recompute`")
-    if train.precision in ("float32", "tf32"):
-      remedies.append("`precision=bfloat16`")
+    name = mixed_precision.find_16_bit_type()
+    if name and train.precision in ("float32", "tf32"):
+      remedies.append(f"`precision={name}`")
     has_lora = work.has_encoder and _has_setting(train, "lora_rank")
     if has_lora and not train.lora_rank:
-      remedies.append("`lora_rank=8`")
+      remedies.append(f"`lora_rank=8`{_IN_NEW_RUN}")
   remedies.append(f"a lower `{work.batch_setting}`")
   # In pre-training, the records determine the sequence length.
   if work.has_encoder and isinstance(config, config_lib.FineTuningConfig):
-    remedies.append("a lower `max_seq_length`")
+    remedies.append(f"a lower `max_seq_length`{_IN_NEW_RUN}")
   return remedies
 
 

@@ -19,11 +19,11 @@ _NUM_COMPILING = 2
 class TimedWarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
   """A warm-up and a linear decay to 0 that follow a clock instead of steps.
 
-  With p the share of the time that is over, the learning rate is
-  init_lr (1 - p). While p - q < warmup_share, it is
-  init_lr (p - q) / warmup_share instead. Here q is the share that was over when
-  compilation ended; 0 in a resumed run. Without q, the first step would have
-  the rate of half a minute of warm-up, which can spoil a model for good.
+  Let p be the share of the time that is over, and q the share that was over
+  when compilation ended (0 in a resumed run). The learning rate is
+  init_lr (p - q) / warmup_share while p - q < warmup_share, then
+  init_lr (1 - p). Counted from 0 instead of q, the warm-up would be partly over
+  at the first step: a sudden high rate, which can spoil a model for good.
 
   Call `set` before each group of steps.
 
@@ -182,9 +182,9 @@ class TimeBudget(Budget):
     total = self._schedule.train_seconds
     self._seconds = min(max(clock["seconds"] for clock in clocks), total)
     self._seconds_per_step = max(clock["pace"] for clock in clocks)
+    self._num_counts += 1
     if not self.steps_left(step):
       self._seconds = total  # Less than half a step remains.
-    self._num_counts += 1
     if self._num_counts == _NUM_COMPILING + 1:
       left = (total - self._seconds) / self._seconds_per_step
       self.num_steps = step + int(left)
@@ -197,10 +197,11 @@ class TimeBudget(Budget):
   def steps_left(self, step: int) -> int:
     """Returns the steps that fit into the remaining time, rounded.
 
-    While the seconds of a step are unknown, returns 1 if time remains.
+    While the seconds of a step are unknown, returns 1 if time remains. Those of
+    the first group include compilation, so they say nothing.
     """
     left = self._schedule.train_seconds - self._seconds
-    if not self._seconds_per_step:
+    if self._num_counts < _NUM_COMPILING:
       return int(left > 0)
     return round(left / self._seconds_per_step)
 

@@ -32,8 +32,8 @@ class ComputeConfig:
   recompute: bool = settings.setting(
     False,
     "Gradient checkpointing: recomputes the encoder layers in the backward "
-    "pass instead of storing their activations. Needs less memory and a third "
-    "more time.",
+    "pass instead of storing their activations. Needs less memory and about "
+    "15% more time.",
     topic=settings.DEVICES,
   )
   precision: str = settings.setting(
@@ -47,8 +47,8 @@ class ComputeConfig:
   deterministic: bool = settings.setting(
     False,
     "Use only operations that give the same bits each time, so that a resumed "
-    "run on a GPU can equal an uninterrupted one. Slower on GPUs. CPUs give "
-    "the same bits without it.",
+    "run on a GPU can equal an uninterrupted one. Slower on GPUs. On a CPU, "
+    "runs of 200 or more steps need it or a fixed use_xla.",
     topic=settings.DEVICES,
   )
 

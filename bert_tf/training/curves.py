@@ -32,14 +32,15 @@ def read(folder: str) -> Curves:
   A damaged file is read up to the damage and logged as a warning.
 
   Returns:
-    {name: {step: value}}.
+    {name: {step: value}} in the order of the steps. A resumed run may have
+    repeated some of them; the last value counts.
   """
   _warn_of_damage(folder)
   events = event_accumulator.EventAccumulator(
     folder, size_guidance={event_accumulator.TENSORS: 0}
   )
   events.Reload()
-  return {
+  values = {
     name: {
       event.step: float(tensor_util.make_ndarray(event.tensor_proto))
       for event in events.Tensors(name)
@@ -47,6 +48,7 @@ def read(folder: str) -> Curves:
     for name in events.Tags()["tensors"]
     if events.SummaryMetadata(name).plugin_data.plugin_name == "scalars"
   }
+  return {name: dict(sorted(curve.items())) for name, curve in values.items()}
 
 
 def _warn_of_damage(folder: str) -> None:

@@ -129,7 +129,7 @@ class Estimator:
       self.train_step = tuning.choose_step(
         self.train_step,
         restore.training_variables(self.model, self.optimizer),
-        iter(input_fn(step)),
+        iter(input_fn(step).repeat()),  # Timing may take more than remain.
         self.config.output_dir,
         lambda seconds: self._budget.seconds_left(step, seconds),
       )
@@ -278,7 +278,7 @@ class Estimator:
       The step of the checkpoint; 0 for init_checkpoint.
 
     Raises:
-      ValueError: if a checkpoint does not fit, or if all are damaged.
+      ValueError: as `restore.load_for_inference`.
     """
     self._newest = checkpoints.find_latest(self.config.output_dir)
     self._step = restore.load_for_inference(self.model, self.config)

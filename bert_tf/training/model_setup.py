@@ -80,8 +80,8 @@ def arithmetic_fields(
     fields[name] = now if do_train else before
     if do_train and before not in (None, now):
       logging.info(
-        "The run was trained with %s %s so far and continues with %s, so its "
-        "last bits differ from those of a run with one of them.",
+        "This run was trained with %s=%s and continues with %s; its weights "
+        "will differ slightly from a run with either value throughout.",
         *(name, before, now),
       )
   return fields

@@ -4,6 +4,7 @@ These are the newest checkpoint of output_dir, else init_checkpoint, else random
 values.
 """
 
+import os
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -12,7 +13,8 @@ import numpy as np
 from absl import logging
 
 from bert_tf import checkpoint_names, checkpoints
-from bert_tf.layers import bilstm, lora
+from bert_tf.files import errors
+from bert_tf.layers import bilstm, lora, mixed_precision
 from bert_tf.training import adapters
 from bert_tf.training import config as training_config
 
@@ -58,22 +60,26 @@ def resume(
 ) -> int:
   """Restores variables, moments and step; returns the step.
 
+  The loss scale keeps its initial value if the run had another precision.
+
   Raises:
     ValueError: if variables are missing or have another shape.
     DamagedCheckpointError: if the checkpoint cannot be read to its end.
   """
   reader = checkpoints.CheckpointReader(path)
   variables = training_variables(model, optimizer)
-  missing = [name for name in variables if name not in reader.shapes]
+  new = [name for name in variables if name not in reader.shapes]
+  missing = [name for name in new if name not in mixed_precision.STATE]
   if missing and not checkpoint_names.parameters(missing):
     raise ValueError(
-      f"{path} lacks {missing[0]} and {len(missing) - 1} more variables of the "
-      "optimizer, so training cannot resume; start from it with "
-      "`init_checkpoint` and another `output_dir`."
+      f"{path} lacks {errors.join_names(missing, 3)}, so training cannot "
+      "resume: it was saved without them, or with another `lora_rank`. Start "
+      "from it with `init_checkpoint` and another `output_dir`."
     )
   checkpoint_names.check_fits(reader.path, reader.shapes, variables, missing)
   for name, variable in variables.items():
-    variable.assign(reader.get(name))
+    if name not in new:
+      variable.assign(reader.get(name))
   return int(reader.get(checkpoints.GLOBAL_STEP))
 
 
@@ -83,8 +89,8 @@ def load_for_inference(
   """Loads the newest checkpoint of output_dir, else init_checkpoint.
 
   A damaged newest checkpoint is an error, since the checkpoint before it is
-  another model. init_checkpoint may lack a head, or be unset: a warning then
-  names the variables that are random.
+  another model. init_checkpoint may lack a head: a warning then names the
+  variables that are random.
 
   Returns:
     The step of the checkpoint in output_dir; 0 without one.
@@ -103,6 +109,7 @@ def load_for_inference(
       )
     bilstm.check_is_loaded(model, reader.path, reader.shapes)
     checkpoints.load_variables(reader, model)
+    _log_loaded(path, config.init_checkpoint)
     return int(reader.get(checkpoints.GLOBAL_STEP))
 
   step = _load_newest(config.output_dir, load)
@@ -110,9 +117,20 @@ def load_for_inference(
     if config.init_checkpoint:
       start = checkpoints.CheckpointReader(config.init_checkpoint)
       bilstm.check_is_loaded(model, start.path, start.shapes)
-    untrained = _initialize(model, config)
-    _warn_of_random(model, untrained)
+    _warn_of_random(_initialize(model, config))
   return step or 0
+
+
+def _log_loaded(path: str, init_checkpoint: str | None) -> None:
+  """Logs the loaded checkpoint, and that it replaces another one."""
+  same = [os.path.abspath(p) for p in (path, os.path.dirname(path))]
+  if init_checkpoint and os.path.abspath(init_checkpoint) not in same:
+    logging.info(
+      "Using the weights of %s, not of `init_checkpoint` %s.",
+      *(path, init_checkpoint),
+    )
+  else:
+    logging.info("Using the weights of %s.", path)
 
 
 def check_lora_alpha(
@@ -246,13 +264,12 @@ def _initialize(
   return [variable.path for variable in model.weights]
 
 
-def _warn_of_random(model: keras.Model, untrained: list[str]) -> None:
+def _warn_of_random(untrained: list[str]) -> None:
   """Warns if an evaluation or prediction uses random values."""
   if not untrained:
     return
-  is_all = len(untrained) == len(model.weights)
   logging.warning(
     "Untrained: %s. Results come from random weights. Train with `do_train`, "
     "or start from a trained checkpoint.",
-    "the whole model" if is_all else ", ".join(untrained),
+    ", ".join(untrained),
   )

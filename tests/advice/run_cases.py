@@ -31,6 +31,10 @@ def pretrain(world, **values):
   return pretraining.check(config, folder)
 
 
+def without_nsp(world, metric):
+  return pretrain(world, no_nsp=True, best_metric=metric, eval_every_steps=1)
+
+
 def periodic(world, metric, folder="out"):
   config = training_config.TrainConfig(
     output_dir=world.path(folder), eval_every_steps=1, best_metric=metric
@@ -119,6 +123,12 @@ CASES = (
     ("best_metric", "'f1'", "masked_lm_loss"),
     lambda w: pretrain(w, best_metric="f1", eval_every_steps=1),
     lambda w: pretrain(w, best_metric="masked_lm_loss", eval_every_steps=1),
+  ),
+  Case(
+    "tasks.pretraining check",
+    ("best_metric", "'next_sentence_accuracy'", "masked_lm_loss"),
+    lambda w: without_nsp(w, "next_sentence_accuracy"),
+    lambda w: without_nsp(w, "masked_lm_loss"),
   ),
   Case(
     "tasks.pretraining check",
@@ -230,6 +240,20 @@ CASES = (
     lambda w: training_cases.load(w, do_train=True, output_dir=w.path("other")),
   ),
   Case(
+    "model_folder.run_folder resolve",
+    ("max_seq_length", "64", "out/run.json", "128", "output_dir"),
+    lambda w: (
+      run_json(w, task="classification", max_seq_length=128),
+      training_cases.load(w, do_train=True, max_seq_length=64),
+    ),
+    lambda w: (
+      training_cases.load(w, do_train=True),
+      training_cases.load(
+        w, do_train=True, max_seq_length=64, output_dir=w.path("other")
+      ),
+    ),
+  ),
+  Case(
     "model_folder.run_folder check_same_config",
     ("hidden_size", "8", "16"),
     lambda w: same_config(w, hidden_size=8),
@@ -246,7 +270,7 @@ CASES = (
   ),
   Case(
     "model_folder.run_info read_labels",
-    ("label_map.json", "output_dir"),
+    ("label_map.json", "'a'"),
     lambda w: (
       w.write("out/label_map.json", json.dumps(TWICE)),
       run_info.read_labels("out"),

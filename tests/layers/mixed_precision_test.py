@@ -22,15 +22,15 @@ def set_gpu(monkeypatch, capability):
 
 
 @pytest.mark.parametrize(
-  ("name", "capability", "needed"),
+  ("name", "capability", "needed", "remedy"),
   [
-    ("float16", (6, 1), "7.0"),
-    ("bfloat16", (7, 5), "8.0"),
-    ("tf32", (7, 5), "8.0"),
+    ("float16", (6, 1), "7.0", "`precision=float32`"),
+    ("bfloat16", (7, 5), "8.0", "`precision=float16` or `precision=float32`"),
+    ("tf32", (7, 5), "8.0", "`precision=float16` or `precision=float32`"),
   ],
 )
 def test_a_gpu_without_the_precision_is_refused(
-  monkeypatch, name, capability, needed
+  monkeypatch, name, capability, needed, remedy
 ):
   set_gpu(monkeypatch, capability)
   with pytest.raises(ValueError) as error:
@@ -38,8 +38,19 @@ def test_a_gpu_without_the_precision_is_refused(
   result = ".".join(map(str, capability))
   assert str(error.value) == (
     f"Tesla has compute capability {result}, {name} needs {needed}; set "
-    "`precision=float32`."
+    f"{remedy}."
   )
+
+
+@pytest.mark.parametrize(
+  ("capability", "name"),
+  [((6, 1), None), ((7, 0), "float16"), ((8, 0), "bfloat16")],
+)
+def test_the_type_of_16_bits_is_one_that_the_gpu_supports(
+  monkeypatch, capability, name
+):
+  set_gpu(monkeypatch, capability)
+  assert mixed_precision.find_16_bit_type() == name
 
 
 @pytest.mark.parametrize(

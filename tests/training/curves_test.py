@@ -73,6 +73,13 @@ def test_scores_have_a_panel_but_not_those_of_each_kind(tmp_path, panels):
   assert sorted(names(panels[1])) == ["F1", "recall"]
 
 
+def test_curves_of_a_resumed_run_are_in_the_order_of_steps(tmp_path):
+  write_events(tmp_path, {90: {"loss": 2.0}, 96: {"loss": 1.0}})
+  write_events(tmp_path, {93: {"loss": 3.0}})  # Resumed at step 90.
+  assert curves.read(str(tmp_path))["loss"] == {90: 2.0, 93: 3.0, 96: 1.0}
+  assert list(curves.read(str(tmp_path))["loss"]) == [90, 93, 96]
+
+
 def test_the_whole_warmup_is_seen_though_it_ends_before_the_first_log(
   tmp_path, panels
 ):

@@ -319,6 +319,15 @@ def test_a_checkpoint_deleted_at_the_end_is_an_error(tmp_path, do_train):
   assert "\n" not in str(caught.value)
 
 
+def test_a_checkpoint_that_another_training_replaced_is_no_error(tmp_path):
+  make(tmp_path, 10).train(batches)
+  runner = make(tmp_path, 10)
+  runner.load_for_inference()
+  make(tmp_path, 20, keep_checkpoint_max=1).train(batches)
+  assert not checkpoints.exists(f"{tmp_path}/model.ckpt-10")
+  runner.check_files()
+
+
 def test_an_estimator_does_not_change_the_programs_random_state(tmp_path):
   def draws():
     return (

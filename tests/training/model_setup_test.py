@@ -24,9 +24,10 @@ base = own_classification.base
 @pytest.fixture(autouse=True)
 def settings_of_the_process():
   """Restores TensorFlow's settings, which a run changes for the process."""
+  is_rounded = tf.config.experimental.tensor_float_32_execution_enabled()
   yield
   tf_config.disable_op_determinism()
-  tf.config.experimental.enable_tensor_float_32_execution(True)
+  tf.config.experimental.enable_tensor_float_32_execution(is_rounded)
 
 
 def run_json(folder):
@@ -75,7 +76,11 @@ def test_a_change_is_logged_and_never_refused(base, tmp_path, classifier):
   assert run_json(folder)["precision"] == "tf32"
   with runs.logged() as log:
     train(base, folder)
-  assert "precision tf32" in log() and "float32" in log()
+  assert "precision=tf32 and continues with float32" in log()
+  # The loss scale of float16 begins anew.
+  train(base, folder, precision="float16")
+  assert run_json(folder)["precision"] == "float16"
+  train(base, folder)
   assert not tf.config.experimental.tensor_float_32_execution_enabled()
   evaluation = {"precision": "tf32"}  # Not how the weights were trained.
   classification.run(

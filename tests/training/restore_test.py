@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bert_tf import checkpoints, heads, model_folder
-from tests.support import tiny_models
+from tests.support import runs, tiny_models
 from tests.support.line_model import batches, evaluate_newest, make
 from tests.training import estimator_test
 
@@ -52,6 +52,28 @@ def test_an_evaluation_refuses_a_damaged_checkpoint_and_names_an_older_one(
   np.testing.assert_array_equal(
     runner.model.w.numpy(), estimator_test.weights_at(run, 20)["bert/w"]
   )
+
+
+def test_the_log_names_the_evaluated_checkpoint_and_an_unused_one(tmp_path):
+  for name in "ab":
+    make(tmp_path / name, 10).train(batches)
+  paths = [f"{tmp_path}/{name}/model.ckpt-10" for name in "ab"]
+  for start in (None, paths[0], f"{tmp_path}/a", paths[1]):
+    with runs.logged() as log:
+      runner = make(tmp_path / "a", init_checkpoint=start)
+      evaluate_newest(runner, batches(0).take(1))
+    assert paths[0] in log()
+    assert (paths[1] in log()) == (start == paths[1])
+    assert ("`init_checkpoint`" in log()) == (start == paths[1])
+
+
+def test_a_missing_variable_of_the_optimizer_is_named(tmp_path):
+  make(tmp_path, 10).train(batches)
+  tensors = estimator_test.weights_at(tmp_path, 10)
+  del tensors["bert/w/adam_m"]
+  checkpoints.write(f"{tmp_path}/model.ckpt-10", tensors)
+  with pytest.raises(ValueError, match="lacks bert/w/adam_m, .*`output_dir`"):
+    make(tmp_path, 20).train(batches)
 
 
 @pytest.mark.parametrize("kind", KINDS)
