@@ -21,15 +21,15 @@ def main() -> None:
     **fine_tuning_flags.chosen_steps(),
   }
   config = config_flags.build(ner_config.NerConfig, **changes)
-  # All runs of num_runs share the features.
-  changes["feature_dir"] = config.train.output_dir
+  num_runs = config_flags.build(config_lib.SweepConfig).num_runs
+  if num_runs > 1:  # The runs share the features.
+    changes["feature_dir"] = config.train.output_dir
   if config.approach != "features":
     if config_flags.is_given("feature_layers"):
       raise ValueError("--feature_layers needs --approach=features.")
   elif not config_flags.is_given("learning_rate"):
     changes["learning_rate"] = ner_config.FEATURE_LEARNING_RATE
   config = config_flags.build(ner_config.NerConfig, **changes)
-  num_runs = config_flags.build(config_lib.SweepConfig).num_runs
   sweeps.run(config, task.run, ("f1", "test_f1"), num_runs=num_runs)
 
 

@@ -69,6 +69,26 @@ def hold(folder: str) -> Iterator[None]:
     os.close(lock)
 
 
+def is_held(folder: str) -> bool:
+  """Returns whether a process, also this one, holds the lock of a folder.
+
+  On file systems without flock, the file that a killed process left counts as
+  a lock.
+  """
+  path = os.path.join(folder, FILE)
+  if not paths.exists(path):
+    return False
+  if paths.is_remote(path):
+    return True
+  try:
+    os.close(_lock(path))
+  except OSError as error:
+    if isinstance(error, FolderInUseError) or error.errno in _NO_LOCKS:
+      return True
+    raise
+  return False
+
+
 def _lock(path: str) -> int:
   """Makes and locks a file; returns its descriptor.
 

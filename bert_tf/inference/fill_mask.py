@@ -133,15 +133,22 @@ class MaskFiller(task_model.TaskModel):
     train: Iterable[Document] | None,
     dev: Iterable[Document] | None,
   ) -> base.Results:
-    """Trains on `train` and evaluates on `dev`, if given.
+    """Trains on `train` and evaluates on `dev`, if given."""
+    folder = run_folder.RunFolder(self._output_dir or "", "pretraining")
+    with folder.open_records_dir(train is not None) as records_dir:
+      return self._run_on_records(records_dir, train, dev)
 
-    Writes the records of the documents to output_dir.
-    """
-    output_dir = self._output_dir or ""
+  def _run_on_records(
+    self,
+    records_dir: str,
+    train: Iterable[Document] | None,
+    dev: Iterable[Document] | None,
+  ) -> base.Results:
+    """As `_run`, with the records of the documents in a folder."""
     config = self._settings(
       {
-        "input_file": os.path.join(output_dir, "train.tf_record"),
-        "eval_input_file": os.path.join(output_dir, "eval.tf_record"),
+        "input_file": os.path.join(records_dir, "train.tf_record"),
+        "eval_input_file": os.path.join(records_dir, "eval.tf_record"),
         "do_train": train is not None,
         "do_eval": dev is not None,
       }

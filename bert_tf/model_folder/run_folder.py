@@ -82,12 +82,8 @@ class RunFolder:
       ValueError: if the user's value contradicts the run's.
     """
     assert self.info
-    saved = self.info.saved()
-    if getattr(config, "strip_accents", None) is not None:
-      # run.json leaves it out if it follows do_lower_case.
-      saved.setdefault("strip_accents", saved.get("do_lower_case"))
     try:
-      return settings.resolve(config, saved, self.run_file)
+      return settings.resolve(config, self.info.saved(config), self.run_file)
     except ValueError as error:
       if self.run_file not in str(error):
         raise
@@ -129,7 +125,7 @@ class RunFolder:
     A training reads its records again at each evaluation. Another process must
     not overwrite them meanwhile, so it gets a temporary folder.
     """
-    if do_train or not paths.exists(os.path.join(self.path, lock.FILE)):
+    if do_train or not lock.is_held(self.path):
       yield self.path
       return
     with tempfile.TemporaryDirectory() as folder:

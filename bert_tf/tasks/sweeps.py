@@ -37,7 +37,8 @@ RESULTS_FILE = "sweep_results.tsv"
 # Settings that do not affect the training. "train" is the nested config, whose
 # settings are compared one by one.
 _NOT_TRAINED = frozenset(
-  "train do_eval do_predict predict_file eval_batch_size predict_batch_size "
+  "train do_eval do_predict predict_file test_file feature_dir "
+  "eval_batch_size predict_batch_size "
   "n_best_size max_answer_length null_score_diff_threshold verbose_logging "
   "num_run_examples log_every_steps keep_checkpoint_max "
   "save_checkpoints_steps iterations_per_loop".split()

@@ -55,6 +55,16 @@ def test_the_lock_of_a_killed_process_is_taken_over_with_a_message(tmp_path):
   assert os.listdir(tmp_path) == []
 
 
+def test_only_the_lock_of_a_running_process_is_held(tmp_path):
+  assert not lock.is_held(str(tmp_path))
+  with lock.hold(str(tmp_path)):
+    assert lock.is_held(str(tmp_path))
+  (tmp_path / lock.FILE).write_text("{}")  # A killed process left it.
+  assert not lock.is_held(str(tmp_path))
+  with lock.hold(str(tmp_path)):
+    pass
+
+
 def test_a_holder_whose_file_was_deleted_does_not_remove_the_next_lock(
   tmp_path,
 ):

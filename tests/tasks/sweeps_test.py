@@ -165,6 +165,12 @@ def test_a_finished_run_with_other_settings_is_refused(
   assert len(recorder) == 2
 
 
+def test_a_finished_run_may_predict_another_file_and_move():
+  before = {"feature_dir": "ner", "test_file": "a.txt", "train": {}}
+  now = {"feature_dir": "moved", "test_file": "b.txt", "train": {}}
+  sweeps._check_trains_alike("ner", before, now)
+
+
 def test_a_sweep_without_a_common_result_ends_at_the_first_run(tmp_path):
   configs = []
 

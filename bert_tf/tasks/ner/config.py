@@ -74,7 +74,7 @@ class NerConfig(config.FineTuningConfig):
   tag_scheme: str = settings.setting(
     "auto",
     "auto reads IOB1 and IOB2: an I- that does not continue an entity begins "
-    "one. iob2 rejects such an I-. The output is always IOB2.",
+    "one. iob2 rejects such an I-. The labels of the model are IOB2.",
     choices=TAG_SCHEMES,
     topic=settings.DATA,
   )
