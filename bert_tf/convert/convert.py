@@ -89,7 +89,8 @@ def slim(path: str, target: str, average_last: int = 1) -> list[str]:
 
   Raises:
     ValueError: if there are fewer than `average_last` checkpoints, if one is
-      damaged, or if files of another model are beside the target.
+      damaged or is the target, or if files of another model are beside the
+      target.
     OSError: if the target cannot be written.
   """
   listed = checkpoints.list_checkpoints(path)
@@ -98,6 +99,11 @@ def slim(path: str, target: str, average_last: int = 1) -> list[str]:
     raise ValueError(
       f"`average_last={average_last}`, but {path} has {len(listed)} "
       "checkpoints; lower it or give the folder of a run."
+    )
+  if os.path.abspath(target) in map(os.path.abspath, prefixes):
+    raise ValueError(
+      f"{target} is the checkpoint to convert; choose another "
+      "`output_checkpoint`."
     )
   _copy_beside(prefixes, os.path.dirname(target) or ".")
   original.average(prefixes, target)

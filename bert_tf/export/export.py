@@ -65,7 +65,8 @@ class Built:
 def run(config: configs.ExportConfig, replaces: bool = False) -> str:
   """Writes a SavedModel with run.json and bert_config.json.
 
-  A model that takes texts also gets vocab.txt.
+  A model that takes texts also gets vocab.txt, and one with labels
+  label_map.json.
 
   Args:
     config: the settings.
@@ -101,8 +102,6 @@ def _check_used(config: configs.ExportConfig, task: str) -> None:
     raise ValueError(f"`attention` needs a task with a head, not {task}.")
   if config.with_text:
     return
-  if task == configs.PREPROCESSING:
-    raise ValueError("`task=preprocessing` takes texts; leave `text` true.")
   for name in ("do_lower_case", "strip_accents"):
     if getattr(config, name) is not None:
       raise ValueError(f"`{name}` concerns texts, which `text=False` excludes.")
@@ -145,6 +144,8 @@ def build(
     vocab_file = files.needed_vocab()
   spec = files.run.label_spec if files.run else None
   task = config.task or _infer_task(files, spec)
+  if task == configs.PREPROCESSING and not with_text:
+    raise ValueError("`task=preprocessing` takes texts; leave `text` true.")
   if task != configs.PREPROCESSING:
     advice = "Use a checkpoint that was trained for this task."
     if isinstance(config, configs.ExportConfig):
@@ -181,7 +182,7 @@ def _resolve_config(
     ValueError: if a setting, except _CHOOSE_ANSWERS, contradicts run.json.
   """
   run = files.run
-  saved = run.saved() if run and run.task == task else {}
+  saved = run.saved(config) if run and run.task == task else {}
   for name in _CHOOSE_ANSWERS:
     if getattr(config, name) is not None:
       saved.pop(name, None)

@@ -254,7 +254,7 @@ def _load(config: configs.ModelConfig) -> loaded_model.LoadedModel:
   if info:
     encoders.check_settings(config, info.task, info.pooling is not None)
     run_file = os.path.join(folder, run_info.RUN_FILE)
-    settings.resolve(config, info.saved(), run_file)
+    settings.resolve(config, info.saved(config), run_file)
   return loaded_model.load(folder)
 
 

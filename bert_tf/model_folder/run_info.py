@@ -172,9 +172,17 @@ class RunInfo:
   # Version of the package that wrote the file.
   bert_tf_version: str = bert_tf.__version__
 
-  def saved(self) -> dict[str, Any]:
-    """Returns the known fields by name, except task and bert_tf_version."""
+  def saved(self, config: Any = None) -> dict[str, Any]:
+    """Returns the known fields by name, except task and bert_tf_version.
+
+    strip_accents is unknown if it follows do_lower_case. If `config` sets it,
+    the result has the value that it follows.
+    """
     values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+    if getattr(config, "strip_accents", None) is not None:
+      values["strip_accents"] = (
+        self.do_lower_case if self.strip_accents is None else self.strip_accents
+      )
     return {
       name: value
       for name, value in values.items()
@@ -298,7 +306,8 @@ def training_settings(output_dir: str) -> dict[str, Any]:
   lines = paths.read_bytes(path).splitlines() if paths.exists(path) else []
   for number in range(len(lines), 0, -1):
     where = f"{path}, line {number}"
-    entry = json_files.parse(lines[number - 1], where)
+    # A setting may be infinite, which strict JSON lacks.
+    entry = json_files.parse(lines[number - 1], where, allows_nan=True)
     types = {"settings": dict}
     json_files.check_object(entry, where, types, required=("settings",))
     if entry["settings"].get("do_train"):

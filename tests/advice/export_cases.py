@@ -4,7 +4,7 @@ import json
 import pathlib
 import re
 
-from bert_tf import tokenization
+from bert_tf import checkpoints, tokenization
 from bert_tf.convert import convert, pretrained
 from bert_tf.export import config as export_config
 from bert_tf.export import export, saved_models
@@ -103,9 +103,13 @@ CASES = (
     lambda w: saved_models.check_is_free("2"),
   ),
   Case(
-    "export.export _check_used",
+    "export.export build",
     ("task=preprocessing", "text"),
-    lambda w: model_cases.export_to(w, task="preprocessing", with_text=False),
+    lambda w: model_cases.export_to(
+      w,
+      init_checkpoint=model_cases.exported(w, "preprocessing"),
+      with_text=False,
+    ),
     lambda w: model_cases.exported(w, "preprocessing"),
   ),
   Case(
@@ -163,6 +167,14 @@ CASES = (
     ("[UNK]",),
     lambda w: bert_tokenizer.BertTokenizer({"a": 0}),
     lambda w: bert_tokenizer.BertTokenizer({"a": 0, "[UNK]": 1}),
+  ),
+  Case(
+    "convert.convert slim",
+    ("output_checkpoint", "checkpoint to convert"),
+    lambda w: convert.slim(
+      w.model("two_steps"), checkpoints.find_latest(w.model("two_steps"))
+    ),
+    lambda w: convert.slim(w.model("two_steps"), w.path("slim/ckpt")),
   ),
   Case(
     "convert.convert slim",
