@@ -5,6 +5,7 @@ TensorFlow.
 """
 
 import dataclasses
+import glob
 import hashlib
 import importlib.metadata
 import json
@@ -122,7 +123,7 @@ def read(path: str, row_class: type[RowType]) -> RowType | None:
 
 def read_all(folder: str, row_class: type[RowType]) -> list[RowType]:
   """Returns all rows in a folder, including those of failed runs."""
-  names = paths.matches(os.path.join(folder, "*.json"))
+  names = paths.matches(os.path.join(glob.escape(folder), "*.json"))
   return [row for path in sorted(names) if (row := read(path, row_class))]
 
 

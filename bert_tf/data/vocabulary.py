@@ -7,6 +7,7 @@ Nakajima 2012).
 
 import collections
 import dataclasses
+import itertools
 import math
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -149,7 +150,8 @@ def learn(
     vocab_size: number of entries.
     num_unused: number of [unusedN] tokens.
     alphabet_size: largest number of distinct characters among the entries.
-    may_be_smaller: whether to return fewer entries if the text has too few.
+    may_be_smaller: whether to return fewer entries if the text has too few, and
+      to keep only the characters that fit.
 
   Raises:
     ValueError: if vocab_size is too small or too large for the text.
@@ -160,7 +162,8 @@ def learn(
   if alphabet_size < 1:
     raise ValueError(f"alphabet_size {alphabet_size} is below 1.")
   reserved = reserved_tokens(num_unused)
-  characters = _choose_characters(word_counts, alphabet_size)
+  room = vocab_size - len(reserved) if may_be_smaller else None
+  characters = _choose_characters(word_counts, alphabet_size, room)
   num_pieces = _num_pieces(vocab_size, len(reserved), len(characters))
   pieces = _learn_pieces(word_counts, characters, alphabet_size, num_pieces)
   if len(pieces) < num_pieces and not may_be_smaller:
@@ -185,19 +188,26 @@ def _num_pieces(vocab_size: int, num_reserved: int, num_characters: int) -> int:
 
 
 def _choose_characters(
-  word_counts: Mapping[str, int], alphabet_size: int
+  word_counts: Mapping[str, int], alphabet_size: int, room: int | None
 ) -> list[str]:
-  """Returns the single-character entries that the learner would choose."""
+  """Returns the single-character entries that the learner would choose.
+
+  These are the most frequent characters, at most `room` entries.
+  """
   counts: collections.Counter[str] = collections.Counter()
   for word, count in word_counts.items():
     if len(word) <= _MAX_PIECE_CHARS:
       for char in word:
         counts[char] += count
   by_count = sorted(counts, key=lambda char: (-counts[char], char))
-  alphabet = sorted(by_count[:alphabet_size])
+  chosen = by_count[:alphabet_size]
   # Punctuation and ideographs are whole words, so "##" never precedes them.
-  inner = [char for char in alphabet if not tokenization.is_own_token(char)]
-  return alphabet + ["##" + char for char in inner]
+  inner = {char for char in chosen if not tokenization.is_own_token(char)}
+  if room is not None:
+    ends = itertools.accumulate(1 + (char in inner) for char in chosen)
+    chosen = [char for char, end in zip(chosen, ends) if end <= room]
+  alphabet = sorted(chosen)
+  return alphabet + ["##" + char for char in alphabet if char in inner]
 
 
 def _learn_pieces(

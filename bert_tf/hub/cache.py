@@ -6,6 +6,7 @@ complete.
 """
 
 import contextlib
+import glob
 import os
 import time
 from collections.abc import Iterator
@@ -69,7 +70,7 @@ def list_hugging_face() -> list[str]:
   root = os.path.join(home(), "models", "hf")
   return [
     catalog.HUGGING_FACE + os.path.relpath(folder, root).replace(os.sep, "/")
-    for folder in paths.matches(os.path.join(root, "*", "*"))
+    for folder in paths.matches(os.path.join(glob.escape(root), "*", "*"))
   ]
 
 

@@ -382,12 +382,8 @@ class PipelineConfig:
 
   @property
   def alphabet_size(self) -> int:
-    """Maximum number of characters that the vocabulary keeps.
-
-    Each may need two entries, one of them as a ## piece.
-    """
-    num_fitting = (self.model_size.vocab_size - _NUM_RESERVED) // 2
-    return min(6000 if self._has_many_characters else 1000, num_fitting)
+    """Maximum number of characters that the vocabulary keeps."""
+    return 6000 if self._has_many_characters else 1000
 
   @property
   def _has_many_characters(self) -> bool:

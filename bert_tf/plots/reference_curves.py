@@ -8,6 +8,7 @@ module does not import TensorFlow.
 import bisect
 import csv
 import dataclasses
+import glob
 import io
 import json
 import math
@@ -155,7 +156,7 @@ def read(path: str) -> Reference:
 
 def read_all(folder: str) -> list[Reference]:
   """Returns the references in a folder; raises ValueError if it has none."""
-  names = sorted(paths.matches(os.path.join(folder, "*.csv")))
+  names = sorted(paths.matches(os.path.join(glob.escape(folder), "*.csv")))
   if not names:
     raise ValueError(
       f"{folder} has no reference curves; set `reference_dir` to a folder that "

@@ -198,10 +198,10 @@ class TimeBudget(Budget):
     """Returns the steps that fit into the remaining time, rounded.
 
     While the seconds of a step are unknown, returns 1 if time remains. Those of
-    the first group include compilation, so they say nothing.
+    the first groups include compilation, so they say nothing.
     """
     left = self._schedule.train_seconds - self._seconds
-    if self._num_counts < _NUM_COMPILING:
+    if self._num_counts <= _NUM_COMPILING:
       return int(left > 0)
     return round(left / self._seconds_per_step)
 

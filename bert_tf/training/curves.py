@@ -1,5 +1,6 @@
 """Reads learning curves from TensorBoard events and draws them."""
 
+import glob
 import os
 
 import numpy as np
@@ -53,7 +54,8 @@ def read(folder: str) -> Curves:
 
 def _warn_of_damage(folder: str) -> None:
   """Logs a warning for each damaged events file."""
-  for path in paths.matches(os.path.join(folder, "events.out.tfevents.*")):
+  pattern = os.path.join(glob.escape(folder), "events.out.tfevents.*")
+  for path in paths.matches(pattern):
     try:
       for _ in tf.data.TFRecordDataset(path):
         pass
