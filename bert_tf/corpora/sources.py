@@ -86,9 +86,7 @@ def _detect_format(
     return plain_format  # Reading a pipe would consume its content.
   with compression.open_file(path) as reader:
     head = reader.read(_SNIFFED_BYTES)
-  name = os.path.basename(path).lower()
-  for suffix in compression.SUFFIXES:
-    name = name.removesuffix(suffix)
+  name = compression.without_suffix(os.path.basename(path).lower())
   start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
   if head.startswith(b"PAR1") or name.endswith(".parquet"):
     return text_config.PARQUET

@@ -47,7 +47,19 @@ def find_split(folder: str, *names: str) -> list[str]:
 
 
 def _check_shards(files: Sequence[str]) -> None:
-  """Raises ValueError if a shard is missing; `files` may have no shards."""
+  """Raises ValueError if a shard is missing, or if shards of two sets mix.
+
+  `files` may have no shards.
+  """
+  sets = {}
+  for file in files:
+    if shard := _SHARD.fullmatch(file):
+      sets.setdefault((shard[1], shard[3]), file)
+  if len(sets) > 1:
+    raise ValueError(
+      f"{' and '.join(sorted(sets.values())[:2])} belong to different sets of "
+      "shards; remove the files of one."
+    )
   if shard := _SHARD.fullmatch(files[0]):
     start, _, count = shard.groups()
     for index in range(int(count)):

@@ -165,7 +165,8 @@ def read_rows(table: Table) -> Iterator[tuple[int, Row | BadRowError]]:
     _check_header(line, header, table)
     count = len(header)
   for line, row in cells:
-    if count and len(row) != count:
+    count = count or len(row)  # Without a header, that of the first row.
+    if len(row) != count:
       content = errors.shorten(" | ".join(row))
       fault = f"{len(row)} columns instead of {count}: {content}"
       yield line, BadRowError(fault)

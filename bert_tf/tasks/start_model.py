@@ -147,7 +147,8 @@ class StartModel:
       return False
     if needed.spec:
       _check_labels(start, shapes["output_weights"][0], trained, needed)
-    if trained.task is None or (needed.spec and not _is_named(trained.spec)):
+    is_named = trained.spec and trained.spec.is_named
+    if trained.task is None or (needed.spec and not is_named):
       logging.warning(
         "%s has no record of the task of its head. Using the head for %s; "
         f"{_NEW_HEAD} instead.",
@@ -196,11 +197,6 @@ def _refuse_other_task(
     "%s was trained for %s: using only its encoder; the head for %s is new.",
     *(start, trained, needed),
   )
-
-
-def _is_named(spec: run_info.LabelSpec | None) -> bool:
-  """Returns whether the labels are known and are not LABEL_0, LABEL_1, ..."""
-  return spec is not None and spec.is_named
 
 
 def _check_labels(

@@ -294,6 +294,18 @@ CASES = (
   ),
   Case(
     "formats.parquet _check_shards",
+    ("train-00000-of-00001.parquet", "train-00000-of-00002.parquet"),
+    lambda w: (
+      w.write("train-00000-of-00001.parquet", ""),
+      shards(w, 0, 1),
+    ),
+    lambda w: (
+      w.folder.joinpath("train-00000-of-00001.parquet").unlink(),
+      shards(w, 0, 1),
+    ),
+  ),
+  Case(
+    "formats.parquet _check_shards",
     ("train-00000-of-00002.parquet", "train-00001-of-00002.parquet"),
     lambda w: shards(w, 0),
     lambda w: shards(w, 0, 1),

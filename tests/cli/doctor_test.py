@@ -85,6 +85,17 @@ def imported(modules, faults=()):
   return doctor_probes.Results(values, dict(faults))
 
 
+@pytest.mark.skipif(not os.path.exists("/proc/meminfo"), reason="not Linux")
+def test_cached_files_of_a_container_are_free_memory(monkeypatch):
+  files = {
+    "max": "8000\n",
+    "current": "7000\n",
+    "stat": "anon 2000\ninactive_file 5000\n",
+  }
+  monkeypatch.setattr(doctor_machine, "_read_cgroup", files.__getitem__)
+  assert doctor_machine._memory() == (6000, 8000)
+
+
 def test_a_machine_that_works_has_no_error(examine):
   status, rows, summary = examine()
   assert status == 0 and "can work" in summary

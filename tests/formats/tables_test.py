@@ -33,6 +33,14 @@ def test_the_line_of_a_faulty_row_is_named(tmp_path, line):
     texts(tmp_path / "a.jsonl", ['{"text": "a"}', line])
 
 
+def test_rows_without_a_header_have_the_columns_of_the_first(tmp_path):
+  path = tmp_path / "a.csv"
+  path.write_text("good,pos\nlong, but good,pos\n")
+  table = tables.Table(str(path), "csv", [0, 1], "films")
+  with pytest.raises(ValueError, match="a.csv:2: 3 columns instead of 2"):
+    tables.read(table, lambda _, row: row)
+
+
 @pytest.mark.parametrize(
   ("suffix", "cell"),
   [("csv", "{}"), ("tsv", "{}"), ("jsonl", '{{"text": "{}"}}')],

@@ -18,8 +18,13 @@ def _f1(average: str) -> Callable[[np.ndarray, np.ndarray], float]:
   """Returns a function that computes F1 with this average."""
 
   def f1(labels: np.ndarray, predicted: np.ndarray) -> float:
+    # scikit-learn takes a single label of a multi-label task for two classes.
+    is_single_label = labels.shape[1:] == (1,)
     return sklearn_metrics.f1_score(
-      labels, predicted, average=average, zero_division=0
+      labels,
+      predicted,
+      average="binary" if is_single_label else average,
+      zero_division=0,
     )
 
   return f1

@@ -508,6 +508,15 @@ def test_official_metrics_match_a_count_by_hand():
   }
 
 
+def test_f1_of_a_single_label_does_not_count_its_absence():
+  labels = np.array([[1], [1], [0], [0]])
+  predicted = np.array([[1], [0], [0], [0]])
+  for name in ("micro_f1", "macro_f1"):
+    f1 = classification_results.METRICS[name]
+    assert f1(labels, predicted) == pytest.approx(2 / 3)
+    assert f1(labels, 0 * labels) == 0.0
+
+
 def test_pearson_uses_the_numbers_and_spearman_their_ranks():
   labels = np.array([0.0, 1.0, 2.0, 5.0])
   predicted = np.array([0.1, 3.0, 2.0, 2.5])
