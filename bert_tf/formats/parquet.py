@@ -51,7 +51,7 @@ def _check_shards(files: Sequence[str]) -> None:
 
   `files` may have no shards.
   """
-  sets = {}
+  sets: dict[tuple[str, str], str] = {}
   for file in files:
     if shard := _SHARD.fullmatch(file):
       sets.setdefault((shard[1], shard[3]), file)
