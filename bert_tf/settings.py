@@ -202,7 +202,10 @@ def _inherited(config: Dataclass, name: str) -> Setting | None:
 
 
 def resolve(
-  config: Config, saved: Mapping[str, Any] | None, where: str
+  config: Config,
+  saved: Mapping[str, Any] | None,
+  where: str,
+  other_remedy: str = "",
 ) -> Config:
   """Fills settings that the user did not give from a saved run.
 
@@ -213,6 +216,7 @@ def resolve(
     saved: the run's values by setting name. A value that is not known, or the
       whole mapping, is None.
     where: the file that holds the saved values, for errors.
+    other_remedy: advice for errors besides leaving the setting out.
 
   Returns:
     The config with each None replaced by the saved value, or else by
@@ -226,7 +230,7 @@ def resolve(
   for field in dataclasses.fields(config):
     setting, value = get_setting(field), getattr(config, field.name)
     if hasattr(value, "__dataclass_fields__"):
-      changes[field.name] = resolve(value, saved, where)
+      changes[field.name] = resolve(value, saved, where, other_remedy)
     elif setting and setting.is_saved:
       known = saved.get(field.name)
       if value is None:
@@ -234,7 +238,7 @@ def resolve(
       elif known is not None and known != value:
         raise ValueError(
           f"{field.name} {value!r} contradicts {where}, which says {known!r}; "
-          f"leave `{field.name}` out."
+          f"leave `{field.name}` out{other_remedy}."
         )
   return dataclasses.replace(config, **changes)
 

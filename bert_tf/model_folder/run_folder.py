@@ -82,13 +82,9 @@ class RunFolder:
       ValueError: if the user's value contradicts the run's.
     """
     assert self.info
-    try:
-      return settings.resolve(config, self.info.saved(config), self.run_file)
-    except ValueError as error:
-      if self.run_file not in str(error):
-        raise
-      fault = str(error).removesuffix(".")
-      raise ValueError(f"{fault}, or choose another `output_dir`.") from None
+    other_remedy = ", or choose another `output_dir`"
+    saved = self.info.saved(config)
+    return settings.resolve(config, saved, self.run_file, other_remedy)
 
   def check_labels(self, labels: run_info.LabelSpec) -> None:
     """Raises ValueError if the run has other labels."""

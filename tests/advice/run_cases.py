@@ -240,7 +240,7 @@ CASES = (
     lambda w: training_cases.load(w, do_train=True, output_dir=w.path("other")),
   ),
   Case(
-    "model_folder.run_folder resolve",
+    "settings resolve",
     ("max_seq_length", "64", "out/run.json", "128", "output_dir"),
     lambda w: (
       run_json(w, task="classification", max_seq_length=128),
