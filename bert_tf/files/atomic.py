@@ -215,9 +215,8 @@ def _check_is_file(target: str) -> None:
   """Raises OSError if a target exists and is not a regular file."""
   if paths.is_folder(target):
     raise IsADirectoryError(f"{target} is a folder; name a file to write.")
-  if not paths.is_remote(target) and os.path.exists(target):
-    if not os.path.isfile(target):
-      raise OSError(f"{target} is a device or a pipe; name a file to write.")
+  if os.path.exists(target) and not os.path.isfile(target):
+    raise OSError(f"{target} is a device or a pipe; name a file to write.")
 
 
 def publish(path: str, target: str) -> None:

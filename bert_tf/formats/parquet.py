@@ -51,7 +51,7 @@ def _check_shards(files: Sequence[str]) -> None:
 
   `files` may have no shards.
   """
-  sets: dict[tuple[str, str], str] = {}
+  sets: dict[tuple[str, str], str] = {}  # The first file of each set.
   for file in files:
     if shard := _SHARD.fullmatch(file):
       sets.setdefault((shard[1], shard[3]), file)
@@ -60,13 +60,12 @@ def _check_shards(files: Sequence[str]) -> None:
       f"{' and '.join(sorted(sets.values())[:2])} belong to different sets of "
       "shards; remove the files of one."
     )
-  if shard := _SHARD.fullmatch(files[0]):
-    start, _, count = shard.groups()
+  for (start, count), first in sets.items():
     for index in range(int(count)):
       path = f"{start}{index:05d}-of-{count}.parquet"
       if path not in files:
         raise ValueError(
-          f"there is {files[0]}, but no {path}; fetch this file, too."
+          f"there is {first}, but no {path}; fetch this file, too."
         )
 
 

@@ -175,14 +175,12 @@ class RunInfo:
   def saved(self, config: Any = None) -> dict[str, Any]:
     """Returns the known fields by name, except task and bert_tf_version.
 
-    strip_accents is unknown if it follows do_lower_case. If `config` sets it,
-    the result has the value that it follows.
+    If `config` sets strip_accents, adds the value that do_lower_case implies.
     """
     values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-    if getattr(config, "strip_accents", None) is not None:
-      values["strip_accents"] = (
-        self.do_lower_case if self.strip_accents is None else self.strip_accents
-      )
+    is_set = getattr(config, "strip_accents", None) is not None
+    if is_set and self.strip_accents is None:
+      values["strip_accents"] = self.do_lower_case
     return {
       name: value
       for name, value in values.items()
@@ -229,9 +227,8 @@ def write_run(
 ) -> None:
   """Writes run.json, bert_config.json, vocab.txt and label_map.json.
 
-  Leaves out vocab.txt without a vocab_file, and label_map.json without labels.
-  Creates the folder if necessary. Each file is replaced atomically, so several
-  processes may write the same run.
+  Creates the folder if necessary. Without a vocab_file or labels, their file is
+  left out. Files are replaced atomically, so several processes may write a run.
   """
   if vocab_file is not None:
     content = tokenizer_files.read_vocab(vocab_file)

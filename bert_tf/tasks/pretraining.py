@@ -298,11 +298,7 @@ def check(
   if not config.do_train and not config.do_eval:
     raise ValueError("nothing to do: set `do_train` or `do_eval`, or both.")
   metric = config.train.best_metric
-  results = [
-    name
-    for name in _RESULTS
-    if not (config.no_nsp and name.startswith("next_sentence"))
-  ]
+  results = [n for n in _RESULTS if not (config.no_nsp and "sentence" in n)]
   if metric and metric not in results:
     raise ValueError(
       f"best_metric {metric!r} is not a result of this pre-training; use "

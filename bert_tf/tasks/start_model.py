@@ -8,6 +8,7 @@ the labels of its head. A run keeps the head only if both match its own.
 import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
+from typing import TypeGuard
 
 from absl import logging
 
@@ -147,8 +148,7 @@ class StartModel:
       return False
     if needed.spec:
       _check_labels(start, shapes["output_weights"][0], trained, needed)
-    is_named = trained.spec and trained.spec.is_named
-    if trained.task is None or (needed.spec and not is_named):
+    if trained.task is None or (needed.spec and not _is_named(trained.spec)):
       logging.warning(
         "%s has no record of the task of its head. Using the head for %s; "
         f"{_NEW_HEAD} instead.",
@@ -199,6 +199,11 @@ def _refuse_other_task(
   )
 
 
+def _is_named(spec: run_info.LabelSpec | None) -> TypeGuard[run_info.LabelSpec]:
+  """Returns whether the labels are known and are not LABEL_0, LABEL_1, ..."""
+  return spec is not None and spec.is_named
+
+
 def _check_labels(
   start: str, num_outputs: int, trained: Purpose, needed: Purpose
 ) -> None:
@@ -209,7 +214,7 @@ def _check_labels(
   spec = needed.spec
   assert spec
   there, here = trained.label_names, needed.label_names
-  if trained.spec and trained.spec.is_named and there != here:
+  if _is_named(trained.spec) and there != here:
     # Some GLUE tasks have ids as labels, for which Hugging Face's files have
     # names.
     are_ids = list(spec.labels) == [str(i) for i in range(len(spec.labels))]
