@@ -27,16 +27,16 @@ _MIN_SPREAD = 0.5  # Points.
 
 _HOW_TO_READ = (
   "Results are in percent: the mean \N{PLUS-MINUS SIGN} the sample standard "
-  "deviation over the seeds. Of the settings with the most seeds, the table "
-  "shows those whose mean on dev is best. Other data or weights count as other "
-  "settings. A result is `within` the published figure if the figure lies "
-  "inside the mean \N{PLUS-MINUS SIGN} max(2 standard deviations, 0.5 points); "
-  "otherwise it is `below` or `above` the figure. A result is `undefined` if "
-  "it is not a number for one of the seeds, such as the correlation of "
-  "constant predictions. Its mean and deviation are those of the other seeds. "
-  "Published figures are of dev or test sets, as marked. Ours are of dev sets, "
-  "except for F1 of CoNLL-2003's test set. Dev results are slightly "
-  "optimistic, since they choose the settings."
+  "deviation over the seeds. The table shows the settings with the most seeds "
+  "and, if several have as many, the best mean on dev. Other data or weights "
+  "count as other settings. A result is `within` the published figure if the "
+  "figure lies inside the mean \N{PLUS-MINUS SIGN} max(2 standard deviations, "
+  "0.5 points); otherwise it is `below` or `above` the figure. A result is "
+  "`undefined` if it is not a number for one of the seeds, such as the "
+  "correlation of constant predictions. Its mean and deviation are those of "
+  "the other seeds. Published figures are of dev or test sets, as marked. Ours "
+  "are of dev sets, except for F1 of CoNLL-2003's test set. Dev results are "
+  "slightly optimistic, since they choose the settings."
 )
 
 _OPEN = (

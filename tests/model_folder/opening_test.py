@@ -348,15 +348,18 @@ def test_files_that_contradict_a_folder_are_refused(folders, tmp_path):
 
 
 def test_a_given_config_must_have_the_same_activation(folders, tmp_path):
-  given = str(folders["run"] / "bert_config.json")  # Has "gelu".
+  config_file = str(folders["run"] / "bert_config.json")  # Has "gelu".
   shutil.copytree(folders["hf"], tmp_path / "hf")
   path = tmp_path / "hf" / "config.json"
   config = json.loads(path.read_text())
   path.write_text(json.dumps({**config, "hidden_act": "gelu_new"}))
-  assert model_folder.find(str(tmp_path / "hf"), given).config_file == given
+  assert (
+    model_folder.find(str(tmp_path / "hf"), config_file).config_file
+    == config_file
+  )
   path.write_text(json.dumps({**config, "hidden_act": "gelu"}))
   with pytest.raises(ValueError, match="contradicts .*config.json"):
-    model_folder.find(str(tmp_path / "hf"), given)
+    model_folder.find(str(tmp_path / "hf"), config_file)
 
 
 def test_label_map_and_run_json_agree():

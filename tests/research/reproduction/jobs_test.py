@@ -54,15 +54,15 @@ def test_a_default_that_is_given_is_the_same_run():
 
 
 def test_other_spellings_and_duplicates_are_the_same_run():
-  given = plan(
+  runs = plan(
     "MRPC",
     jobs.BASE,
     learning_rates=("0.00005", "5e-5", "5E-05", "2.5e-5"),
     batch_sizes=(32, 32),
     seeds=(1, 1),
   )
-  assert [run.learning_rate for run in given] == ["5e-5", "2.5e-5"]
-  assert given[0] in plan("MRPC", jobs.BASE)
+  assert [run.learning_rate for run in runs] == ["5e-5", "2.5e-5"]
+  assert runs[0] in plan("MRPC", jobs.BASE)
 
 
 def test_zero_epochs_are_not_the_default():
