@@ -4,6 +4,7 @@ These are the newest checkpoint of output_dir, else init_checkpoint, else random
 values.
 """
 
+import os
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -108,7 +109,7 @@ def load_for_inference(
       )
     bilstm.check_is_loaded(model, reader.path, reader.shapes)
     checkpoints.load_variables(reader, model)
-    logging.info("Using the weights of %s.", path)
+    _log_loaded(path, config.init_checkpoint)
     return int(reader.get(checkpoints.GLOBAL_STEP))
 
   step = _load_newest(config.output_dir, load)
@@ -118,6 +119,18 @@ def load_for_inference(
       bilstm.check_is_loaded(model, start.path, start.shapes)
     _warn_of_random(_initialize(model, config))
   return step or 0
+
+
+def _log_loaded(path: str, init_checkpoint: str | None) -> None:
+  """Logs the loaded checkpoint, and that it replaces another one."""
+  same = [os.path.abspath(p) for p in (path, os.path.dirname(path))]
+  if init_checkpoint and os.path.abspath(init_checkpoint) not in same:
+    logging.info(
+      "Using the weights of %s, not of `init_checkpoint` %s.",
+      *(path, init_checkpoint),
+    )
+  else:
+    logging.info("Using the weights of %s.", path)
 
 
 def check_lora_alpha(
