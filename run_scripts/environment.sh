@@ -1,6 +1,9 @@
 # Sourced by the other scripts: sets up a Python with bert_tf installed.
 # Uses the active virtual environment, or creates .venv in the checkout.
 
+# Else Python would compile TensorFlow again whenever it starts.
+unset PYTHONDONTWRITEBYTECODE
+
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 find_python() {
