@@ -13,6 +13,7 @@ from bert_tf.convert import (
   pretrained,
 )
 from bert_tf.formats import hugging_face as hugging_face_files
+from bert_tf.formats import sentence_transformers
 from bert_tf.model_folder import run_folder, run_info
 
 # The module that reads and writes each format.
@@ -124,3 +125,5 @@ def _copy_beside(prefixes: list[str], folder: str) -> None:
     if not has_scores and os.path.abspath(source) != os.path.abspath(folder):
       run_folder.write_scores(copied, {})
     pretrained.copy_files(copied, folder)
+  encoder_files = sentence_transformers.read_files(source)
+  sentence_transformers.write_files(folder, encoder_files)

@@ -20,7 +20,7 @@ from bert_tf import (
 )
 from bert_tf.convert import pretrained
 from bert_tf.files import atomic, paths, text_lines
-from bert_tf.formats import tokenizer_files
+from bert_tf.formats import sentence_transformers, tokenizer_files
 from bert_tf.model_folder import letter_case, run_info
 
 METHODS = ("unused", "grow")
@@ -124,7 +124,10 @@ def extend(
   if not paths.is_free(output_dir):
     raise ValueError(f"output_dir {output_dir} is not empty; choose another.")
   with atomic.folder(output_dir, last=f"{CHECKPOINT_NAME}.index") as folder:
-    run_info.copy_run(run_info.get_folder(reader.path), folder)
+    source = run_info.get_folder(reader.path)
+    run_info.copy_run(source, folder)
+    encoder_files = sentence_transformers.read_files(source)
+    sentence_transformers.write_files(folder, encoder_files)
     _write_vocab(vocab_file, folder, extension.ids)
     config = dataclasses.replace(config, vocab_size=size)
     run_info.write_run(folder, run, config, vocab_file=None)

@@ -6,7 +6,7 @@ and tokenizer.json.
 
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import ModuleType
 
 import numpy as np
@@ -69,7 +69,8 @@ def write(model: pretrained.Pretrained, folder: str) -> pretrained.Pretrained:
     ImportError: without the package safetensors.
   """
   texts = hugging_face_config.texts(model)
-  _check_folder(folder, texts)
+  encoder_files = {name.split("/")[0] for name in model.encoder_files}
+  _check_folder(folder, texts, encoder_files)
   # transformers refuses files without this key.
   data = _safetensors().save(_rename_tensors(model), metadata={"format": "pt"})
   pretrained.write_files(folder, model)
@@ -101,7 +102,9 @@ def _safetensors() -> ModuleType:
   return numpy
 
 
-def _check_folder(folder: str, texts: Mapping[str, str]) -> None:
+def _check_folder(
+  folder: str, texts: Mapping[str, str], encoder_files: Collection[str]
+) -> None:
   """Raises ValueError if the folder holds anything but the same model."""
   if paths.is_file(folder):
     raise ValueError(
@@ -109,7 +112,7 @@ def _check_folder(folder: str, texts: Mapping[str, str]) -> None:
     )
   if not paths.exists(folder):
     return
-  own = {*texts, hugging_face.WEIGHTS, *run_info.FILES}
+  own = {*texts, hugging_face.WEIGHTS, *run_info.FILES, *encoder_files}
   others = sorted(set(paths.list_folder(folder)) - own)
   if others:
     raise ValueError(

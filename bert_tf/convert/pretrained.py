@@ -14,7 +14,11 @@ from absl import logging
 
 from bert_tf import heads, model_folder, modeling, tokenization
 from bert_tf.files import errors, paths
-from bert_tf.formats import hugging_face, tokenizer_files
+from bert_tf.formats import (
+  hugging_face,
+  sentence_transformers,
+  tokenizer_files,
+)
 from bert_tf.layers import bilstm
 from bert_tf.model_folder import letter_case, run_info
 
@@ -55,6 +59,8 @@ class Pretrained:
     run: the task, the labels and the settings of the tokenizer, if known.
     vocab_file: path of the vocabulary; None without one.
     notes: sentences for the user about differences from the source.
+    encoder_files: contents of the files of a sentence encoder, by path, which
+      give its pooling.
   """
 
   config: modeling.BertConfig
@@ -62,6 +68,7 @@ class Pretrained:
   run: run_info.RunInfo
   vocab_file: str | None
   notes: tuple[str, ...] = ()
+  encoder_files: Mapping[str, bytes] = dataclasses.field(default_factory=dict)
 
   @property
   def own_heads(self) -> tuple[heads.Head, ...]:
@@ -301,7 +308,10 @@ def build(
   if files.vocab_file:
     folder = paths.split(files.vocab_file)[0]
     notes = tokenizer_files.read_settings(folder).notes()
-  model = Pretrained(files.bert_config, tensors, run, files.vocab_file, notes)
+  encoder_files = sentence_transformers.read_files(files.folder)
+  model = Pretrained(
+    *(files.bert_config, tensors, run, files.vocab_file, notes, encoder_files)
+  )
   if run.labels and len(run.labels) != model.num_labels:
     raise ValueError(
       f"{len(run.labels)} labels are saved next to {source.path}, but its head "
@@ -313,16 +323,19 @@ def build(
 def write_files(folder: str, model: Pretrained) -> None:
   """Writes the files beside a model's weights.
 
-  These are run.json, bert_config.json and, if known, vocab.txt and
-  label_map.json.
+  These are run.json, bert_config.json and, if known, vocab.txt, label_map.json
+  and the files of a sentence encoder.
 
   Raises:
     ValueError: if the folder has files of another model.
     OSError: if the folder cannot be written.
   """
+  for name, content in model.encoder_files.items():
+    check_content(os.path.join(folder, name), content)
   with tempfile.TemporaryDirectory() as staged:
     run_info.write_run(staged, model.run, model.config, model.vocab_file)
     copy_files(staged, folder)
+  sentence_transformers.write_files(folder, model.encoder_files)
 
 
 def copy_files(folder: str, other_folder: str) -> None:

@@ -72,8 +72,8 @@ def hold(folder: str) -> Iterator[None]:
 def is_held(folder: str) -> bool:
   """Returns whether a process, also this one, holds the lock of a folder.
 
-  On file systems without flock, the file that a killed process left counts as
-  a lock.
+  Where a flock cannot be tried, the file that a killed process left counts as a
+  lock.
   """
   path = os.path.join(folder, FILE)
   if not paths.exists(path):
@@ -81,11 +81,15 @@ def is_held(folder: str) -> bool:
   if paths.is_remote(path):
     return True
   try:
-    os.close(_lock(path))
-  except OSError as error:
-    if isinstance(error, FolderInUseError) or error.errno in _NO_LOCKS:
-      return True
-    raise
+    import fcntl
+
+    # Only read, since the folder may be another user's.
+    with open(path, "rb") as file:
+      fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+  except FileNotFoundError:
+    return False
+  except (ImportError, OSError):
+    return True
   return False
 
 

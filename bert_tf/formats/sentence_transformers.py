@@ -1,15 +1,16 @@
-"""Reads the files that sentence-transformers adds to a Hugging Face model.
+"""The files that sentence-transformers adds to a Hugging Face model.
 
 `modules.json` lists the steps from a text to its vector: a Transformer, a
 Pooling and possibly a Normalize.
 """
 
 import dataclasses
+import glob
 import os
 from collections.abc import Mapping
 from typing import Any
 
-from bert_tf.files import json_files, paths
+from bert_tf.files import atomic, json_files, paths
 
 MODULES = "modules.json"
 TRANSFORMER_CONFIG = "sentence_bert_config.json"
@@ -36,6 +37,32 @@ class VectorSettings:
   pooling: str
   normalize: bool
   max_seq_length: int | None
+
+
+def read_files(folder: str) -> dict[str, bytes]:
+  """Returns the contents of the files by path; {} without a modules.json."""
+  if not paths.exists(os.path.join(folder, MODULES)):
+    return {}
+  names = [MODULES, TRANSFORMER_CONFIG]
+  # The folders of modules are called 1_Pooling, 2_Normalize and so on.
+  pattern = os.path.join(glob.escape(folder), "[0-9]_*", POOLING_CONFIG)
+  for path in paths.matches(pattern):
+    module = os.path.basename(os.path.dirname(path))
+    names.append(f"{module}/{POOLING_CONFIG}")
+  found = {name: os.path.join(folder, name) for name in names}
+  return {
+    name: paths.read_bytes(path)
+    for name, path in found.items()
+    if paths.exists(path)
+  }
+
+
+def write_files(folder: str, files: Mapping[str, bytes]) -> None:
+  """Writes files that `read_files` has read."""
+  for name, content in files.items():
+    path = os.path.join(folder, name)
+    paths.make_folder(os.path.dirname(path))
+    atomic.write_bytes(path, content)
 
 
 def read_settings(folder: str) -> VectorSettings | None:

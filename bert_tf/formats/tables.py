@@ -7,6 +7,7 @@ fault.
 import csv
 import dataclasses
 import json
+import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -34,7 +35,7 @@ class Table:
   file_format: str  # "tsv", "csv", "jsonl" or "parquet".
   columns: Sequence[Column]  # Columns to read, all by name or all by number.
   task: str  # Name of the task, for errors.
-  # Number of columns of a file without a header; None allows any number.
+  # Number of columns of a file without a header; None takes that of most rows.
   num_columns: int | None = None
 
 
@@ -164,8 +165,11 @@ def read_rows(table: Table) -> Iterator[tuple[int, Row | BadRowError]]:
     line, header = next(cells, (1, []))
     _check_header(line, header, table)
     count = len(header)
+  elif count is None:
+    all_cells = list(cells)
+    count = statistics.mode([len(row) for _, row in all_cells] or [0])
+    cells = iter(all_cells)
   for line, row in cells:
-    count = count or len(row)  # Without a header, that of the first row.
     if len(row) != count:
       content = errors.shorten(" | ".join(row))
       fault = f"{len(row)} columns instead of {count}: {content}"

@@ -18,6 +18,9 @@ from bert_tf.tasks import pretraining_config
 
 # Advice beside settings that a run keeps once it has begun.
 _IN_NEW_RUN = " (with another `output_dir`)"
+_WITH_ITS_WEIGHTS = (
+  " (with another `output_dir`, and this run's checkpoint as `init_checkpoint`)"
+)
 
 Config = config_lib.FineTuningConfig | pretraining_config.PretrainingConfig
 
@@ -163,7 +166,8 @@ def _remedies(config: Config, work: Work, batch_size: int) -> list[str]:
   remedies.append(f"a lower `{work.batch_setting}`")
   # In pre-training, the records determine the sequence length.
   if work.has_encoder and isinstance(config, config_lib.FineTuningConfig):
-    remedies.append(f"a lower `max_seq_length`{_IN_NEW_RUN}")
+    where = _IN_NEW_RUN if work.is_training else _WITH_ITS_WEIGHTS
+    remedies.append(f"a lower `max_seq_length`{where}")
   return remedies
 
 

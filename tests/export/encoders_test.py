@@ -6,6 +6,7 @@ import pathlib
 import numpy as np
 import pytest
 
+from bert_tf.convert import convert, extend_vocab, pretrained
 from bert_tf.export import config as configs
 from bert_tf.export import export
 from bert_tf.formats import sentence_transformers
@@ -201,17 +202,22 @@ def test_damaged_modules_are_refused(tmp_path):
       sentence_transformers.read_settings(str(tmp_path))
 
 
-def test_an_encoder_follows_sentence_transformers_files(tmp_path):
+def write_sentence_encoder(folder):
+  """Writes a model of maximum pooling and length 5; returns its checkpoint."""
   for path in MODEL.glob("bert_model.ckpt*"):
-    (tmp_path / path.name).symlink_to(path)
+    (folder / path.name).symlink_to(path)
   write_modules(
-    tmp_path,
+    folder,
     ("Transformer", "Pooling", "Normalize"),
     pooling_mode_max_tokens=True,
   )
   limit = {"max_seq_length": 5}
-  (tmp_path / "sentence_bert_config.json").write_text(json.dumps(limit))
-  checkpoint = str(tmp_path / "bert_model.ckpt")
+  (folder / "sentence_bert_config.json").write_text(json.dumps(limit))
+  return str(folder / "bert_model.ckpt")
+
+
+def test_an_encoder_follows_sentence_transformers_files(tmp_path):
+  checkpoint = write_sentence_encoder(tmp_path)
   built = export.build(config(init_checkpoint=checkpoint))
   info = built.info
   assert (info.pooling, info.normalize, info.max_seq_length) == ("max", True, 5)
@@ -219,3 +225,26 @@ def test_an_encoder_follows_sentence_transformers_files(tmp_path):
   settings = {"pooling": "cls", "normalize": False, "max_seq_length": 7}
   info = export.build(config(init_checkpoint=checkpoint, **settings)).info
   assert {name: getattr(info, name) for name in settings} == settings
+
+
+@pytest.mark.parametrize("to", ["hf", "keras", "extended"])
+def test_a_converted_encoder_keeps_its_pooling(tmp_path, to):
+  (tmp_path / "in").mkdir()
+  checkpoint = write_sentence_encoder(tmp_path / "in")
+  out = str(tmp_path / "out")
+  if to == "extended":
+    words = [extend_vocab.NewWord("qed", "words:1")]
+    extend_vocab.extend(
+      init_checkpoint=checkpoint,
+      words=words,
+      output_dir=out,
+      method="grow",
+      **FILES,
+    )
+  else:
+    path = f"{out}/bert.weights.h5" if to == "keras" else out
+    source = pretrained.ModelSource(checkpoint, **FILES)
+    for _ in range(2):  # The second time into the same folder.
+      convert.convert(source, "original", path, to)
+  settings = sentence_transformers.read_settings(out)
+  assert settings == sentence_transformers.VectorSettings("max", True, 5)

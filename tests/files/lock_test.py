@@ -60,7 +60,9 @@ def test_only_the_lock_of_a_running_process_is_held(tmp_path):
   with lock.hold(str(tmp_path)):
     assert lock.is_held(str(tmp_path))
   (tmp_path / lock.FILE).write_text("{}")  # A killed process left it.
+  (tmp_path / lock.FILE).chmod(0o444)  # Another user's, who trained here.
   assert not lock.is_held(str(tmp_path))
+  (tmp_path / lock.FILE).chmod(0o644)
   with lock.hold(str(tmp_path)):
     pass
 

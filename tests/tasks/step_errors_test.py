@@ -66,6 +66,7 @@ def test_the_error_names_the_batch_and_its_length(
   assert ("`gradient_accumulation_steps=2`" in message) == is_training
   # A run keeps its max_seq_length and lora_rank.
   assert message.count("another `output_dir`") == 1 + is_training
+  assert ("as `init_checkpoint`" in message) != is_training
   assert "freeze_layers" not in message
 
 

@@ -58,7 +58,7 @@ class Split:
   label: Column | None = None
   # Column that the guids end in; None for the line, counted from 0.
   guid: Column | None = None
-  # Number of columns of a file without header; None to allow any.
+  # Number of columns of a file without a header; None takes that of most rows.
   num_columns: int | None = None
   # (column, value) of the rows to read; None for all rows.
   only: tuple[Column, str] | None = None
