@@ -124,6 +124,5 @@ def _copy_beside(prefixes: list[str], folder: str) -> None:
     # In the run's own folder, run.json keeps its scores.
     if not has_scores and os.path.abspath(source) != os.path.abspath(folder):
       run_folder.write_scores(copied, {})
-    pretrained.copy_files(copied, folder)
-  encoder_files = sentence_transformers.read_files(source)
-  sentence_transformers.write_files(folder, encoder_files)
+    encoder_files = sentence_transformers.read_files(source)
+    pretrained.copy_files(copied, folder, encoder_files)

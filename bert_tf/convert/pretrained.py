@@ -330,25 +330,28 @@ def write_files(folder: str, model: Pretrained) -> None:
     ValueError: if the folder has files of another model.
     OSError: if the folder cannot be written.
   """
-  for name, content in model.encoder_files.items():
-    check_content(os.path.join(folder, name), content)
   with tempfile.TemporaryDirectory() as staged:
     run_info.write_run(staged, model.run, model.config, model.vocab_file)
-    copy_files(staged, folder)
-  sentence_transformers.write_files(folder, model.encoder_files)
+    copy_files(staged, folder, model.encoder_files)
 
 
-def copy_files(folder: str, other_folder: str) -> None:
+def copy_files(
+  folder: str, other_folder: str, encoder_files: Mapping[str, bytes]
+) -> None:
   """Copies the files that `write_files` writes; raises the same errors."""
+  contents = dict(encoder_files)
   for name in run_info.FILES[:-1]:
     path = os.path.join(folder, name)
     if paths.exists(path):
-      check_content(os.path.join(other_folder, name), paths.read_bytes(path))
+      contents[name] = paths.read_bytes(path)
+  for name, content in contents.items():
+    check_content(os.path.join(other_folder, name), content)
   runs = [run_info.read_run(place) for place in (folder, other_folder)]
   first, other = (run and (run.task, run.saved()) for run in runs)
   if first and other and first != other:
     _refuse(os.path.join(other_folder, run_info.RUN_FILE))
   run_info.copy_run(folder, other_folder)
+  sentence_transformers.write_files(other_folder, encoder_files)
 
 
 def check_content(path: str, content: bytes) -> None:

@@ -227,7 +227,7 @@ def test_an_encoder_follows_sentence_transformers_files(tmp_path):
   assert {name: getattr(info, name) for name in settings} == settings
 
 
-@pytest.mark.parametrize("to", ["hf", "keras", "extended"])
+@pytest.mark.parametrize("to", ["original", "hf", "keras", "extended"])
 def test_a_converted_encoder_keeps_its_pooling(tmp_path, to):
   (tmp_path / "in").mkdir()
   checkpoint = write_sentence_encoder(tmp_path / "in")
@@ -241,6 +241,8 @@ def test_a_converted_encoder_keeps_its_pooling(tmp_path, to):
       method="grow",
       **FILES,
     )
+  elif to == "original":
+    convert.slim(checkpoint, f"{out}/bert_model.ckpt")
   else:
     path = f"{out}/bert.weights.h5" if to == "keras" else out
     source = pretrained.ModelSource(checkpoint, **FILES)

@@ -6,7 +6,7 @@ import os
 import sys
 import traceback
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import bert_tf
@@ -186,8 +186,15 @@ def read_examples(
   """
   method = f"get_{split}_examples"
   where = f"{_name(processor)}.{method}()"
+  values = _call(processor, method, data_dir)
+  if isinstance(values, str) or not isinstance(values, Iterable):
+    raise ValueError(
+      f"{where} returns {values!r}; return a list of bert_tf.InputExample."
+    )
+  with _explain_errors(where):
+    values = list(values)  # The method may be a generator.
   examples = []
-  for index, value in enumerate(_call(processor, method, data_dir)):
+  for index, value in enumerate(values):
     try:
       label = value.label
       if isinstance(label, int):

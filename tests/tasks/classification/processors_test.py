@@ -61,6 +61,14 @@ class Empty(Reviews):
   def _examples(self, data_dir, split):
     return []
 
+class Nothing(Reviews):
+  def _examples(self, data_dir, split):
+    pass
+
+class Generator(Reviews):
+  def get_train_examples(self, data_dir):
+    yield 1 / 0
+
 class TrainOnly(DataProcessor):
   get_labels = Reviews.get_labels
 
@@ -177,6 +185,8 @@ def test_labels_may_be_numbers_and_a_second_text_empty():
     ("reviews:Unknown", "'bad' of train-1"),
     ("reviews:Tuples", "InputExample"),
     ("reviews:Empty", "no example"),
+    ("reviews:Nothing", r"get_train_examples\(\) returns None; return a list"),
+    ("reviews:Generator", r"division by zero \(reviews.py:\d+\)"),
     ("reviews:TrainOnly", "get_train_examples"),
     ("reviews:Plain", "get_train_examples"),
   ],
