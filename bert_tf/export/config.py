@@ -18,6 +18,18 @@ PREPROCESSING = "preprocessing"
 # The vector of a text: the first is the default.
 POOLINGS = ("mean", "cls", "max")
 
+# The only task that uses a setting, by the setting's name.
+_ONLY_TASKS = {
+  "pooling": "encoder",
+  "normalize": "encoder",
+  "doc_stride": "squad",
+  "max_query_length": "squad",
+  "version_2_with_negative": "squad",
+  "n_best_size": "squad",
+  "max_answer_length": "squad",
+  "null_score_diff_threshold": "squad",
+}
+
 # Each function returns a field for a setting of SQuAD's WindowConfig or
 # DecodingConfig, by name. The field's default is None: the value in run.json.
 _window, _decoding = (
@@ -108,6 +120,27 @@ class ModelConfig:
   def __post_init__(self) -> None:
     """Raises ValueError for a value out of range."""
     settings.check(self)
+
+  def check_used(self, task: str, with_text: bool) -> None:
+    """Raises ValueError for a setting that has no effect on the model.
+
+    Args:
+      task: the model's task.
+      with_text: whether the model takes texts.
+    """
+    for name, only_task in _ONLY_TASKS.items():
+      value = getattr(self, name)
+      if value is None:
+        continue
+      if task != only_task:
+        raise ValueError(
+          f"{name} {value!r} is for `task={only_task}`, not {task}; leave "
+          f"`{name}` out, or set the task."
+        )
+      if task == "encoder" and not with_text:
+        raise ValueError(
+          f"`{name}` concerns texts, which `text=False` excludes."
+        )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -158,7 +158,7 @@ def build(
     tokenizer = bert_tokenizer.load(
       files, config.do_lower_case, config.strip_accents
     )
-  encoders.check_settings(config, task, with_text)
+  config.check_used(task, with_text)
   config = _resolve_config(files, config, task)
   if task == "encoder" and tokenizer:
     config = encoders.resolve_settings(files, config)

@@ -16,7 +16,7 @@ import tensorflow as tf
 from bert_tf import checkpoints, heads, model_folder, settings
 from bert_tf.export import config as configs
 from bert_tf.export import saved_models
-from bert_tf.export.signatures import attention, encoders
+from bert_tf.export.signatures import attention
 from bert_tf.files import errors
 from bert_tf.inference import config as inference_config
 from bert_tf.inference import (
@@ -252,7 +252,7 @@ def _load(config: configs.ModelConfig) -> loaded_model.LoadedModel:
         f"Leave `{name}` out."
       )
   if info:
-    encoders.check_settings(config, info.task, info.pooling is not None)
+    config.check_used(info.task, with_text=info.pooling is not None)
     run_file = os.path.join(folder, run_info.RUN_FILE)
     settings.resolve(config, info.saved(config), run_file)
   return loaded_model.load(folder)

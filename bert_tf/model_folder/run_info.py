@@ -150,6 +150,8 @@ class RunInfo:
   document_context: bool | None = None
   long_text: str | None = None
   feature_layers: str | None = None
+  # SHA-256 of the weights of the BERT that computes the features.
+  feature_model: str | None = None
   # The vectors of texts that an exported encoder computes.
   pooling: str | None = None
   normalize: bool | None = None
@@ -268,11 +270,8 @@ def read_labels(folder: str) -> LabelSpec | None:
     return None
   types = {"task_name": str, "problem_type": str, "labels": list[str]}
   saved = json_files.read_object(path, types, required=tuple(types))
-  is_of_words = saved["problem_type"] == WORDS
-  values = {
-    **{name: saved[name] for name in types},
-    "task": "ner" if is_of_words else "classification",
-  }
+  task = "ner" if saved["problem_type"] == WORDS else "classification"
+  values = {"task": task} | {name: saved[name] for name in types}
   try:
     return from_json(values).label_spec
   except ValueError as error:

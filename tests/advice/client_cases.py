@@ -28,7 +28,7 @@ def resolve(world, modules=("Transformer", "Pooling"), mode="mean", **values):
 
 def check(**values):
   config = export_config.ModelConfig(init_checkpoint="", pooling="max")
-  encoders.check_settings(config, with_text=True, **values)
+  config.check_used(with_text=True, **values)
 
 
 def embed(texts="a", **values):
@@ -53,7 +53,7 @@ def binary(size):
 
 CASES = (
   Case(
-    "export.signatures.encoders check_settings",
+    "export.config check_used",
     ("pooling", "'max'", "squad", "task=encoder"),
     lambda w: check(task="squad"),
     lambda w: check(task="encoder"),

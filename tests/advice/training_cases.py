@@ -4,6 +4,7 @@ import dataclasses
 import json
 import pathlib
 
+from bert_tf.model_folder import fingerprint, run_info
 from bert_tf.tasks import (
   fine_tuning,
   pretraining_config,
@@ -88,6 +89,15 @@ def words(world, **values):
     **{"data_dir": str(world.folder), "do_train": True, **values},
   )
   return ner.make_task(fine_tuning.load(config))
+
+
+def on_features(world, init_checkpoint):
+  """Continues a run on the features of the tiny encoder with another BERT."""
+  bert = fingerprint.hash_weights(world.model("encoder"))
+  run = run_info.RunInfo(task="ner", feature_model=bert)
+  run_info.write_json(world.path("out"), run)
+  start = {"approach": "features", "init_checkpoint": init_checkpoint}
+  return words(world, **start, **FIRST_LAYERS)
 
 
 def choices(world, **values):
@@ -234,6 +244,12 @@ CASES = (
     lambda w: words(
       w, approach="features", init_checkpoint=w.model("encoder"), **FIRST_LAYERS
     ),
+  ),
+  Case(
+    "tasks.ner.task _resolve_features",
+    ("another BERT", "init_checkpoint", "output_dir"),
+    lambda w: on_features(w, w.model("squad")),
+    lambda w: on_features(w, w.model("encoder")),
   ),
   Case(
     "tasks.ner.feature_based check_layers",

@@ -107,6 +107,7 @@ def test_an_exported_encoder_knows_its_pooling(tmp_path):
     ({"pooling": "sum"}, ("pooling", "'sum'", "mean, cls, max")),
     ({"pooling": "max", "task": "pretraining"}, ("pooling", "pretraining")),
     ({"normalize": True, "task": "preprocessing"}, ("normalize", "encoder")),
+    ({"doc_stride": 9}, ("doc_stride", "task=squad", "not encoder")),
   ],
 )
 def test_settings_without_effect_are_refused(settings, names):

@@ -231,23 +231,6 @@ class BertPackInputs(tf.Module):
     return dict(zip(HUB_NAMES, values))
 
 
-def check_settings(
-  config: configs.ModelConfig, task: str, with_text: bool
-) -> None:
-  """Raises ValueError if a setting of the vectors of texts has no effect."""
-  for name in ("pooling", "normalize"):
-    value = getattr(config, name)
-    if value is None:
-      continue
-    if task != "encoder":
-      raise ValueError(
-        f"{name} {value!r} is for `task=encoder`, not {task}; leave `{name}` "
-        "out, or set the task."
-      )
-    if not with_text:
-      raise ValueError(f"`{name}` concerns texts, which `text=False` excludes.")
-
-
 def resolve_settings(
   files: model_folder.ModelFolder, config: configs.ModelConfig
 ) -> configs.ModelConfig:

@@ -41,14 +41,15 @@ def make_task(
 
   Raises:
     ValueError: if approach=features lacks init_checkpoint, needs more layers
-      than the model has, or is combined with bilstm.
+      than the model has, is combined with bilstm, or has another BERT than the
+      run in output_dir.
   """
   config, bert_config = setup.config, setup.bert_config
   assert config.max_seq_length is not None
   assert config.document_context is not None
   features = None
   if config.approach == "features":
-    features = _resolve_features(config, bert_config)
+    features = _resolve_features(setup)
   saved = setup.saved_labels(starts_head=features is not None)
   names = ("train", "dev", "test")
   files = {name: getattr(config, f"{name}_file") for name in names}
@@ -67,10 +68,9 @@ def make_task(
   )
 
 
-def _resolve_features(
-  config: config_lib.NerConfig, bert_config: modeling.BertConfig
-) -> "Features":
+def _resolve_features(setup: base.Setup[config_lib.NerConfig]) -> "Features":
   """Returns the features of a run; raises as `make_task`."""
+  config, bert_config = setup.config, setup.bert_config
   start = config.train.init_checkpoint
   feature_based.check_layers(config.feature_layers, bert_config)
   if bert_config.bilstm:
@@ -81,7 +81,15 @@ def _resolve_features(
     raise ValueError(
       "features are computed by a trained BERT: set `init_checkpoint`."
     )
-  return Features(config.feature_layers, start, config.feature_dir)
+  model_hash = fingerprint.hash_weights(start)
+  info = setup.folder.info
+  if info and info.feature_model not in (None, model_hash):
+    raise ValueError(
+      f"{setup.folder.path} holds a run on the features of another BERT than "
+      f"{start}; set `init_checkpoint` to that one, or choose another "
+      "`output_dir`."
+    )
+  return Features(config.feature_layers, start, model_hash, config.feature_dir)
 
 
 class Features(NamedTuple):
@@ -89,6 +97,7 @@ class Features(NamedTuple):
 
   layers: str  # A name in config.FEATURE_LAYERS.
   init_checkpoint: str  # The checkpoint of the frozen BERT.
+  model_hash: str  # SHA-256 of its weights.
   folder: str | None  # Folder of the stored vectors; None for the records'.
 
 
@@ -203,7 +212,7 @@ class NerTask(base.Task[Sentence, Tagged]):
   ) -> input_pipeline.RecordFiles:
     """Writes the vectors of the words, unless they exist already."""
     assert self.features
-    layers, init_checkpoint, folder = self.features
+    layers, init_checkpoint, model_hash, folder = self.features
     records_dir, name = os.path.split(path)
     batches = records.batches(self.max_seq_length, self.bert_config.vocab_size)
     return feature_based.write_records(
@@ -221,7 +230,7 @@ class NerTask(base.Task[Sentence, Tagged]):
         "max_seq_length": self.max_seq_length,
         "document_context": self.document_context,
         "bert_config": self.bert_config.to_dict(),
-        "init_checkpoint": fingerprint.hash_weights(init_checkpoint),
+        "init_checkpoint": model_hash,
         "feature_layers": layers,
       },
     )
@@ -308,6 +317,7 @@ class NerTask(base.Task[Sentence, Tagged]):
       **self.label_spec.run_fields(),
       "document_context": self.document_context,
       "feature_layers": self.features.layers if self.features else None,
+      "feature_model": self.features.model_hash if self.features else None,
     }
 
   def describe_labels(self, examples: Sequence[Sentence]) -> str:

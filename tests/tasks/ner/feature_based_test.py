@@ -1,5 +1,6 @@
 """NER on the vectors of a frozen BERT: layers, records, BiLSTM, a run."""
 
+import dataclasses
 import itertools
 import pathlib
 import re
@@ -226,6 +227,14 @@ def test_a_run_learns_from_features_computed_once(data, tmp_path, monkeypatch):
   for changes in ({"approach": "fine_tuning"}, {"feature_layers": "last"}):
     with pytest.raises(ValueError, match="another task's run"):
       ner.run(make_config(data, tmp_path / "out", do_eval=True, **changes))
+  # Features of another BERT of the same sizes would have another meaning.
+  bert = checkpoints.CheckpointReader(CHECKPOINT)
+  other = str(tmp_path / "other" / "bert_model.ckpt")
+  checkpoints.write(other, {n: -bert.get(n) for n in bert.shapes})
+  config = make_config(data, tmp_path / "out", do_predict=True)
+  train = dataclasses.replace(config.train, init_checkpoint=other)
+  with pytest.raises(ValueError, match="another BERT than .*other/bert_model"):
+    ner.run(dataclasses.replace(config, train=train))
 
 
 def test_vectors_are_stored_beside_their_windows(data, tmp_path, monkeypatch):
