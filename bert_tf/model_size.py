@@ -91,21 +91,17 @@ def forward_operations(
   # Positions summed over layers. The last layer computes only those that are
   # read.
   rows = (layers - 1) * pieces + masked + batch.train_batch_size
+  all_rows = layers * pieces
+  computed = "B ((L - 1) S + M + 1)"
   return [
+    Term("attention's keys and values", "B L S 4 H^2", all_rows * 4 * h * h),
     Term(
-      "attention's keys and values", "B L S 4 H^2", layers * pieces * 4 * h * h
+      "attention's queries and output", f"{computed} 4 H^2", rows * 4 * h * h
     ),
     Term(
-      "attention's queries and output",
-      "B ((L - 1) S + M + 1) 4 H^2",
-      rows * 4 * h * h,
+      "attention's scores and sums", f"{computed} 4 S H", rows * 4 * length * h
     ),
-    Term(
-      "attention's scores and sums",
-      "B ((L - 1) S + M + 1) 4 S H",
-      rows * 4 * length * h,
-    ),
-    Term("feed-forward", "B ((L - 1) S + M + 1) 4 H I", rows * 4 * h * i),
+    Term("feed-forward", f"{computed} 4 H I", rows * 4 * h * i),
     Term(
       "pooler and next sentence",
       "B 2 (H^2 + 2 H)",

@@ -186,15 +186,8 @@ def read_examples(
   """
   method = f"get_{split}_examples"
   where = f"{_name(processor)}.{method}()"
-  values = _call(processor, method, data_dir)
-  if isinstance(values, str) or not isinstance(values, Iterable):
-    raise ValueError(
-      f"{where} returns {values!r}; return a list of bert_tf.InputExample."
-    )
-  with _explain_errors(where):
-    values = list(values)  # The method may be a generator.
   examples = []
-  for index, value in enumerate(values):
+  for index, value in enumerate(_call_for_list(processor, method, data_dir)):
     try:
       label = value.label
       if isinstance(label, int):
@@ -243,6 +236,20 @@ def _call(processor: DataProcessor, method: str, *arguments: str) -> Any:
     f"{_name(processor)} has no {method}; write it, as bert_tf.DataProcessor "
     "describes it."
   )
+
+
+def _call_for_list(
+  processor: DataProcessor, method: str, data_dir: str
+) -> list[Any]:
+  """Calls a method that returns a list or is a generator."""
+  values = _call(processor, method, data_dir)
+  where = f"{_name(processor)}.{method}()"
+  if isinstance(values, str) or not isinstance(values, Iterable):
+    raise ValueError(
+      f"{where} returns {values!r}; return a list of bert_tf.InputExample."
+    )
+  with _explain_errors(where):
+    return list(values)
 
 
 def _name(processor: DataProcessor) -> str:
