@@ -71,6 +71,8 @@ class CheckpointReader:
   Attributes:
     path: the prefix, the folder of the SavedModel or the safetensors file.
     shapes: shapes of the tensors, by the original's variable names.
+    untrained: names of the tensors that a safetensors file does not hold. They
+      have random values.
 
   Raises:
     ValueError: if the folder of a run has no checkpoint.
@@ -78,9 +80,11 @@ class CheckpointReader:
   """
 
   def __init__(self, path: str) -> None:
+    self.untrained: frozenset[str] = frozenset()
     if path.endswith(hugging_face.SUFFIX):
       self.path = path
       self._reader = hugging_face.Reader(path)
+      self.untrained = self._reader.untrained
       self.shapes = self._reader.get_variable_to_shape_map()
       self._keys = {name: name for name in self.shapes}
       for note in self._reader.notes:

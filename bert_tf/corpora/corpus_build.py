@@ -94,6 +94,7 @@ def create(
   if resume and _is_complete(output, settings, work_dir):
     logging.info("%s is complete.", output.output_file)
     return shard_files.read_settings(output.report_file)["counts"]
+  settings.update(_package_versions(config, inputs))
   _prepare(work_dir, settings, resume)
   build = build or functools.partial(_build_here, num_workers=num_workers)
   try:
@@ -183,7 +184,12 @@ def as_lines(
     return
   folder = atomic.hidden(target, "text")
   path = os.path.join(folder, "text.txt")
-  create_corpus(config, inputs, Output(output_file=path))
+  try:
+    create_corpus(config, inputs, Output(output_file=path))
+  except ValueError:
+    if paths.is_free(folder):  # Without text to continue from.
+      paths.remove(folder)
+    raise
   yield [path]
   paths.remove(folder)
 
@@ -236,7 +242,7 @@ def _collect_settings(
   inputs: Sequence[sources.InputFile],
   output: Output,
 ) -> dict[str, Any]:
-  """Returns all settings that the corpus depends on, without folders."""
+  """Returns the settings that the corpus depends on, without folders."""
   settings = dataclasses.asdict(config)
   settings["input_file"] = [
     [os.path.basename(s.path), s.input_format, paths.num_bytes(s.path)]
@@ -246,11 +252,19 @@ def _collect_settings(
     settings[name] = getattr(output, name)
   settings["part_chars"] = corpus_parts.PART_CHARS
   settings["eval_output_file"] = os.path.basename(output.eval_output_file or "")
-  if any(s.input_format != text_config.LINES for s in inputs):
-    settings["sentencex"] = importlib.metadata.version("sentencex")
-  if config.near_duplicate_similarity:
-    settings["rensa"] = importlib.metadata.version("rensa")
   return settings
+
+
+def _package_versions(
+  config: text_config.TextConfig, inputs: Sequence[sources.InputFile]
+) -> dict[str, str]:
+  """Returns the versions of the packages that decide what parts contain."""
+  versions = {}
+  if any(s.input_format != text_config.LINES for s in inputs):
+    versions["sentencex"] = importlib.metadata.version("sentencex")
+  if config.near_duplicate_similarity:
+    versions["rensa"] = importlib.metadata.version("rensa")
+  return versions
 
 
 def _is_complete(

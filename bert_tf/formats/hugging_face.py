@@ -141,6 +141,11 @@ class Reader:
       head = {f"{_NEXT}output_weights": (2, size), f"{_NEXT}output_bias": (2,)}
       self._add_layer(config, "next-sentence head", head)
 
+  @property
+  def untrained(self) -> frozenset[str]:
+    """The release's names of the tensors that the file does not hold."""
+    return frozenset(self._added)
+
   def get_variable_to_shape_map(self) -> dict[str, tuple[int, ...]]:
     """Returns the shapes of all tensors by the release's names."""
     shapes = {name: value.shape for name, value in self._added.items()}

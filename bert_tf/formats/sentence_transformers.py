@@ -49,11 +49,10 @@ def read_files(folder: str) -> dict[str, bytes]:
   for path in paths.matches(pattern):
     module = os.path.basename(os.path.dirname(path))
     names.append(f"{module}/{POOLING_CONFIG}")
-  found = {name: os.path.join(folder, name) for name in names}
   return {
     name: paths.read_bytes(path)
-    for name, path in found.items()
-    if paths.exists(path)
+    for name in names
+    if paths.exists(path := os.path.join(folder, name))
   }
 
 

@@ -22,6 +22,7 @@ _HUGGING_FACE_FILES = (
   "tokenizer.json",
   "tokenizer_config.json",
   "special_tokens_map.json",
+  "added_tokens.json",
   # Files of sentence-transformers.
   "modules.json",
   "sentence_bert_config.json",

@@ -72,6 +72,16 @@ def has_accents(vocab: Iterable[str]) -> bool:
   return sum(changed) * 50 >= max(1, len(changed))
 
 
+def warn_if_cased(vocab: Iterable[str], vocab_file: str) -> None:
+  """Warns if the vocabulary for lower-cased text is of cased text."""
+  if guess(vocab) is False:
+    logging.warning(
+      "%s is of cased text, but lower-cased text has none of its capitals: set "
+      "`do_lower_case=False`.",
+      vocab_file,
+    )
+
+
 def make_tokenizer(
   vocab_file: str, settings: Settings | None
 ) -> tokenization.FullTokenizer:

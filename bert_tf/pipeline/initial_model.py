@@ -31,7 +31,7 @@ def resolve(
     files.run_file,
     files.needed_vocab(),
   )
-  names = files.reader.shapes
+  names = files.reader.shapes.keys() - files.reader.untrained
   if any(name not in names for name in heads.MASKED_LM.shapes):
     logging.warning(
       "%s has no masked-LM head; this head starts from random values.",

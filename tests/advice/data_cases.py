@@ -42,6 +42,12 @@ def text(world, name="text.txt", documents=8):
   return world.write(name, text)
 
 
+def cased_records(world, **values):
+  tokens = "[PAD] [UNK] [CLS] [SEP] [MASK] The the Dog dog".split()
+  vocab_file = world.write("vocab.txt", "\n".join(tokens) + "\n")
+  records(world, vocab_file=vocab_file, **values)
+
+
 def records(
   world, name="data", documents=8, num_shards=1, resume=False, **settings
 ):
@@ -243,6 +249,12 @@ CASES = (
       records(w, num_shards=2, resume=True),
       records(w, num_shards=2),
     ),
+  ),
+  Warned(
+    "model_folder.letter_case warn_if_cased",
+    ("vocab.txt is of cased text", "do_lower_case=False"),
+    cased_records,
+    lambda w: cased_records(w, do_lower_case=False),
   ),
   Warned(
     "data.pretraining_shards _log",

@@ -3,6 +3,7 @@
 import bz2
 import collections
 import gzip
+import importlib.metadata
 import importlib.util
 import itertools
 import json
@@ -219,7 +220,7 @@ def build_until(num_parts, built):
 
 @pytest.mark.parametrize("when", [0, 1, 4])
 def test_an_interrupted_run_resumes_to_the_same_bytes(
-  when, text, tmp_path, small_parts
+  when, text, tmp_path, small_parts, monkeypatch
 ):
   create(text, *split_output(tmp_path / "whole"), drop_duplicates=True)
   target = split_output(tmp_path / "out")
@@ -236,7 +237,8 @@ def test_an_interrupted_run_resumes_to_the_same_bytes(
   )
   assert texts(tmp_path / "out") == texts(tmp_path / "whole")
   assert first + second == list(range(5))
-  # A complete corpus is not built again.
+  # A complete corpus is not built again, even after an upgrade of a package.
+  monkeypatch.setattr(importlib.metadata, "version", lambda name: "99")
   before = (tmp_path / "out" / "eval.txt").stat().st_mtime_ns
   counts = create(text, *target, resume=True, drop_duplicates=True)
   assert counts["documents"] == 60
@@ -497,3 +499,15 @@ def test_lines_are_used_directly_unless_a_filter_is_on(settings, tmp_path):
     assert (lines_file == path) == (not settings)
     assert read(lines_file) == expected
   assert contents(tmp_path).keys() == {"a.txt"}
+
+
+def test_faulty_input_leaves_no_hidden_folder(tmp_path):
+  (tmp_path / "a.jsonl").write_text('{"words": "A b."}\n')
+  config = text_config.TextConfig()
+  inputs = sources.find_files(str(tmp_path / "a.jsonl"), config, "jsonl")
+  with pytest.raises(ValueError, match="no column text"):
+    with corpus_build.as_lines(
+      config, inputs, str(tmp_path / "data"), corpus_build.create
+    ):
+      pass
+  assert os.listdir(tmp_path) == ["a.jsonl"]

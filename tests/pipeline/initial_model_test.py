@@ -6,9 +6,11 @@ import types
 
 import keras
 import pytest
+from safetensors import numpy as safetensors_numpy
 
 from bert_tf import distribution, heads
 from bert_tf.cli import config_flags
+from bert_tf.convert import convert, pretrained
 from bert_tf.corpora import text_config
 from bert_tf.data import pretraining_shards
 from bert_tf.model_folder import run_info
@@ -163,6 +165,23 @@ def test_an_encoder_is_continued_without_next_sentences(tmp_path):
   assert config.model_size.no_nsp
   assert "no masked-LM head" in log()
   assert not dataclasses.replace(config, no_nsp=False).model_size.no_nsp
+
+
+def test_an_untrained_next_sentence_head_is_not_continued(tmp_path):
+  source = pretrained.ModelSource(str(write_model(tmp_path / "in")))
+  model = tmp_path / "model"
+  convert.convert(source, "original", str(model), "hf")
+  assert not initial_model.resolve(make_config(tmp_path)).model_size.no_nsp
+  # Hugging Face's BertForMaskedLM lacks the head.
+  path = model / "model.safetensors"
+  tensors = safetensors_numpy.load_file(path)
+  for name in [n for n in tensors if "seq_relationship" in n]:
+    del tensors[name]
+  safetensors_numpy.save_file(tensors, path, {"format": "pt"})
+  with runs.logged() as log:
+    config = initial_model.resolve(make_config(tmp_path))
+  assert config.model_size.no_nsp
+  assert "no masked-LM head" not in log()
 
 
 def test_the_card_names_the_model(tmp_path):

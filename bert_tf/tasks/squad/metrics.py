@@ -42,17 +42,17 @@ def correct_answers(
 ) -> SquadAnswers | None:
   """Returns the accepted answers; None for a file without answers.
 
-  Data with a question that is marked impossible count as SQuAD 2.0. If any
-  question lacks the field of its answers, the file counts as without answers.
+  Data with a question that is marked impossible, or has an empty list of
+  answers, count as SQuAD 2.0. The file counts as without answers if a question
+  lacks the field, or if all lists are empty and none is marked impossible.
   """
-  is_v2 = any(example.is_impossible for example in examples)
   if any(example.answers is None for example in examples):
     return None
-  if not is_v2 and not any(example.answers for example in examples):
+  is_marked = any(example.is_impossible for example in examples)
+  if not is_marked and not any(example.answers for example in examples):
     return None
-  return SquadAnswers(
-    {example.qas_id: example.answers or () for example in examples}, is_v2
-  )
+  texts = {example.qas_id: example.answers or () for example in examples}
+  return SquadAnswers(texts, is_marked or () in texts.values())
 
 
 def normalize_answer(text: str) -> str:

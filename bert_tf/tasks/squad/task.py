@@ -92,7 +92,8 @@ class SquadTask(base.Task[SquadExample, Questions]):
     )
     if split == "train":
       return questions
-    num_impossible = sum(bool(e.is_impossible) for e in questions)
+    answers = metrics.correct_answers(questions)
+    num_impossible = list(answers.texts.values()).count(()) if answers else 0
     if num_impossible and not has_negatives:
       logging.warning(
         "%s: %d of %d questions have no answer, but the model answers all; set "
@@ -101,7 +102,7 @@ class SquadTask(base.Task[SquadExample, Questions]):
         num_impossible,
         len(questions),
       )
-    if self.needs_answers and metrics.correct_answers(questions) is None:
+    if self.needs_answers and answers is None:
       raise ValueError(
         f"{path} has questions without answers, so it cannot be evaluated: "
         "leave out `do_eval` and `eval_every_steps` or give another "

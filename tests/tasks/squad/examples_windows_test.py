@@ -513,8 +513,10 @@ def test_reference_answers_are_v2_if_a_question_is_impossible(
     examples = squad_data.read_squad_examples(path, is_training=False)
     return metrics.correct_answers(examples)
 
+  assert not read_answers(question("q"), question("r")).is_v2
+  # As in the official evaluation, an empty list is enough.
   answers = read_answers(question("q"), {**question("r"), "answers": []})
-  assert (answers.texts, answers.is_v2) == ({"q": ("a",), "r": ()}, False)
+  assert (answers.texts, answers.is_v2) == ({"q": ("a",), "r": ()}, True)
   null = {"id": "r", "question": "b", "answers": [], "is_impossible": True}
   assert read_answers(question("q"), null).is_v2
   # Test sets: without the field, or with an empty one throughout.
