@@ -159,7 +159,9 @@ def read_rows(table: Table) -> Iterator[tuple[int, Row | BadRowError]]:
         yield line, _parse_json_row(content)
     return
   read_cells = csv_cells if table.file_format == "csv" else _read_tsv
-  cells = ((line, row) for line, row in read_cells(table.path) if row)
+  cells: Iterator[tuple[int, list[str]]] = (
+    (line, row) for line, row in read_cells(table.path) if row
+  )
   header, count = None, table.num_columns
   if not isinstance(table.columns[0], int):
     line, header = next(cells, (1, []))

@@ -136,13 +136,15 @@ class Predictor:
     """Returns the attention of all layers and heads for a text or a pair.
 
     Raises:
-      ValueError: if the SavedModel was exported without attention.
+      ValueError: if the model has no head, or the SavedModel was exported
+        without attention.
     """
     name = attention.SINGLE if text_b is None else attention.PAIR
     if name not in self.functions:
       raise ValueError(
-        "this SavedModel was exported without attention; export it with "
-        "export_savedmodel.py --attention, or give its checkpoint."
+        "this model has no attention functions; use a model with a head: "
+        "export it with export_savedmodel.py --attention, or give its "
+        "checkpoint."
       )
     texts = {"text": text} | ({} if text_b is None else {"text_b": text_b})
     arrays = self.functions[name](_columns([texts]))

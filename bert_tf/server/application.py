@@ -330,7 +330,14 @@ class Server:
       parsed.inputs,
       can_be_joined=False,
     )
-    return connections.json_response(attention_json.response(parsed, computed))
+
+    def respond() -> web.Response:
+      answer = attention_json.response(parsed, computed)
+      return connections.json_response(answer)
+
+    return await self._computation.encode(
+      respond, limits.count_values(computed)
+    )
 
   def _find(self, request: web.Request) -> served.ServedModel | None:
     """Returns the model in the path; None if name or version is unknown."""

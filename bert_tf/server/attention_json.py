@@ -46,8 +46,8 @@ def parse(
   name = attention.PAIR if "text_b" in texts else attention.SINGLE
   if name not in functions:
     raise ValueError(
-      "this SavedModel was exported without attention; export it with "
-      "export_savedmodel.py --attention, or serve its checkpoint."
+      "this model has no attention functions; use a model with a head: export "
+      "it with export_savedmodel.py --attention, or serve its checkpoint."
     )
   parsed = rest_json.predict_request(
     {"signature_name": name, "instances": [texts]}, functions, limits

@@ -42,6 +42,7 @@ class Computation:
   """Computes the requests of one server, in its own threads.
 
   Attributes:
+    metrics: the metrics of the server.
     batcher: forms batches and computes them.
     counting: counts word pieces, in parallel to the computation.
     json: parses and encodes large JSON.
@@ -55,7 +56,7 @@ class Computation:
   ) -> None:
     self._models = models
     self._config = config
-    self._metrics = server_metrics
+    self.metrics = server_metrics
     self.batcher = batching.Batcher(self._compute, config, server_metrics.batch)
     self.counting = workers.Worker("counting", config.max_stall_s)
     self.json = workers.Worker("JSON", config.max_stall_s)
@@ -98,7 +99,7 @@ class Computation:
     labels = model.name, parsed.signature_name
     sizes = parsed.num_rows, int(lengths.sum()), num_windows
     counting = asyncio.create_task(
-      self.count(labels, model.piece_counts(parsed.inputs), *sizes)
+      self._count(labels, model.piece_counts(parsed.inputs), *sizes)
     )
     try:
       computed = await self.batcher.submit(
@@ -146,9 +147,9 @@ class Computation:
       model.functions[name.signature], inputs, at_once, self._config, proceed
     )
 
-  async def count(
+  async def _count(
     self, labels: tuple[str, str], lengths: Iterator[list[int]], *sizes: int
-  ) -> list[int] | None:
+  ) -> None:
     """Counts a request in the metrics; logs errors instead of raising them.
 
     The thread counts a few kilobytes at a time, so that requests take turns and
@@ -158,20 +159,13 @@ class Computation:
       labels: the names of the model and of the signature.
       lengths: yields lists of numbers of word pieces.
       *sizes: numbers of rows, bytes and windows.
-
-    Returns:
-      All lengths; None after an error.
     """
-    counted: list[int] = []
     try:
-      self._metrics.inputs(*labels, *sizes)
+      self.metrics.inputs(*labels, *sizes)
       while some := await self.counting.run(next, lengths, None):
-        self._metrics.word_pieces(*labels, sum(some))
-        counted += some
+        self.metrics.word_pieces(*labels, sum(some))
     except Exception:  # noqa: BLE001  The request can still be answered.
       logging.exception("A request was not counted:")
-      return None
-    return counted
 
   def _can_share_batch(
     self, model: served.ServedModel, parsed: rest_json.PredictRequest

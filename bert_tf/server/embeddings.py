@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from absl import logging
 
 from bert_tf.export import saved_models
 from bert_tf.export.signatures import encoders
@@ -71,40 +72,54 @@ class Embeddings:
     limits.check_answer(
       len(parsed.texts) * vector_width(parsed.model), self._config
     )
-    lengths = await self._count(parsed)
-    vectors, num_tokens = await self._compute(parsed, lengths)
+    num_pieces = await self._count(parsed)
+    # If counting failed, the number of bytes is an upper bound.
+    vectors, num_tokens = await self._compute(
+      parsed, num_pieces or list(map(len, parsed.texts))
+    )
+    # Record the request last, so that refused requests are not recorded.
+    self._record(parsed, sum(num_pieces or ()))
     return await self._computation.encode(
       lambda: connections.json_response(response(parsed, vectors, num_tokens)),
       vectors.size,
     )
 
-  async def _count(self, parsed: EmbeddingsRequest) -> list[int]:
-    """Counts word pieces for the metrics; returns the length of each text.
+  async def _count(self, parsed: EmbeddingsRequest) -> list[int] | None:
+    """Returns the word pieces of each text, without [CLS] and [SEP].
 
-    A length includes [CLS] and [SEP] and is at most `max_seq_length`. If
-    counting fails, uses the number of bytes, which is not smaller.
+    Logs errors and returns None then.
     """
-    model, texts = parsed.model, parsed.texts
-    num_bytes = list(map(len, texts))
-    lengths = await self._computation.count(
-      (model.name, saved_models.TEXT),
-      model.text_lengths(texts),
-      *(len(texts), sum(num_bytes), len(texts)),
-    )
-    return [
-      min(length + _NUM_SPECIAL, model.max_seq_length)
-      for length in (num_bytes if lengths is None else lengths)
-    ]
+    remaining = parsed.model.text_lengths(parsed.texts)
+    counting = self._computation.counting
+    num_pieces: list[int] = []
+    try:
+      while some := await counting.run(next, remaining, None):
+        num_pieces += some
+    except Exception:  # noqa: BLE001  The request can still be answered.
+      logging.exception("The word pieces of a request were not counted:")
+      return None
+    return num_pieces
+
+  def _record(self, parsed: EmbeddingsRequest, num_pieces: int) -> None:
+    """Records a computed request with its word pieces in the metrics."""
+    labels = parsed.model.name, saved_models.TEXT
+    num_texts, num_bytes = len(parsed.texts), sum(map(len, parsed.texts))
+    metrics = self._computation.metrics
+    metrics.inputs(*labels, num_texts, num_bytes, num_texts)
+    metrics.word_pieces(*labels, num_pieces)
 
   async def _compute(
-    self, parsed: EmbeddingsRequest, lengths: Sequence[int]
+    self, parsed: EmbeddingsRequest, num_pieces: Sequence[int]
   ) -> tuple[np.ndarray, int]:
     """Returns the vectors of the texts and the total number of word pieces.
 
     The vectors are float32 [B, D], of B texts with D = `vector_width(model)`.
-    `lengths` has the word pieces of each text.
+    `num_pieces` has the word pieces of each text, without [CLS] and [SEP].
     """
     model = parsed.model
+    lengths = [
+      min(count + _NUM_SPECIAL, model.max_seq_length) for count in num_pieces
+    ]
     vectors = np.zeros((len(lengths), vector_width(model)), np.float32)
     num_tokens = 0
     max_tokens = self._config.max_batch_size * model.max_seq_length

@@ -73,7 +73,8 @@ def num_windows(
   if count > num_rows:
     description = f"the request has {count} choices"
   elif stride is not None:
-    count = int(np.ceil(lengths / stride).sum())
+    # A row of ids or of an empty text is computed as one window.
+    count = int(np.maximum(np.ceil(lengths / stride), 1).sum())
     description = (
       f"the texts of the request may have {count} windows of {stride} word "
       "pieces"

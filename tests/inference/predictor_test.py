@@ -231,8 +231,14 @@ def test_attention_is_that_of_the_extractor(checkpoint_predictor, run_folder):
 
 
 def test_attention_needs_an_export_with_attention(saved_model_predictor):
-  with pytest.raises(ValueError, match="exported without attention"):
+  with pytest.raises(ValueError, match="--attention"):
     saved_model_predictor.attention("the")
+
+
+def test_attention_of_an_encoder_needs_a_head(run_folder):
+  config = configs.ModelConfig(init_checkpoint=str(run_folder), task="encoder")
+  with pytest.raises(ValueError, match="a head"):
+    bert_tf.Predictor(config).attention("the")
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """Tests of /v1/embeddings, over HTTP on this machine."""
 
 import base64
+import concurrent.futures
 import dataclasses
 import pathlib
 
@@ -121,6 +122,43 @@ def test_a_list_is_batched_by_tokens():
   assert [len(batch) for batch in model.batches] == [10, 2, 1]
   assert model.batches[1] == ["w" * 98, "x" * 300]
   assert 'rows_total{model="model",signature="text"} 13.0' in metrics
+
+
+def test_a_refused_request_is_not_counted():
+  model = fake_model.VectorModel()
+  model.gate.clear()
+  request = {"model": "model", "input": "a bc"}
+  predict, texts = fake_model.PREDICT, {"instances": ["a"]}
+  with (
+    serving_client.running(
+      model, max_batch_size=1, max_queue_size=1, num_batch_threads=1
+    ) as running,
+    concurrent.futures.ThreadPoolExecutor(2) as pool,
+  ):
+    # The first is being computed, the second waits.
+    futures = [pool.submit(ask, running.url, predict, texts)]
+    assert model.begun.wait(timeout=600)
+    futures.append(pool.submit(ask, running.url, predict, texts))
+    serving_client.wait_for_waiting(running.url, 1)
+    assert ask(running.url, PATH, request)[0] == 503
+    model.gate.set()
+    assert [future.result()[0] for future in futures] == [200, 200]
+    assert ask(running.url, PATH, request)[0] == 200
+    lines = serving_client.metrics(running.url).splitlines()
+  # Without a vocabulary, a byte counts as a word piece.
+  for name, count in (
+    ("rows", 1),
+    ("text_bytes", 4),
+    ("word_pieces", 4),
+    ("windows", 1),
+  ):
+    labels = 'model="model",signature="text"'
+    assert f"bert_tf_{name}_total{{{labels}}} {count:.1f}" in lines
+
+
+def test_attention_of_an_encoder_needs_a_head(server):
+  code, response = ask(server.url, "/v1/models/vectors:attention", body("a"))
+  assert (code, "a head" in response["error"]) == (400, True)
 
 
 @pytest.mark.parametrize("max_tokens", [1, 7, 30, 1000])

@@ -521,7 +521,7 @@ def test_attention_of_a_model_without_it_is_refused(server):
   path = "/v1/models/model:attention"
   code, response = ask(server.url, path, {"text": "a"})
   assert code == 400
-  assert "exported without attention" in response["error"]
+  assert "--attention" in response["error"]
 
 
 def test_the_command_serves_several_models_and_logs_json(
