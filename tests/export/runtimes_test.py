@@ -88,8 +88,7 @@ def make_saved_model(task, run, export_dir):
       init_checkpoint=str(checkpoint),
       vocab_file=str(GOLDEN / "tiny" / "vocab.txt"),
       max_seq_length=24,
-      max_query_length=8,
-      doc_stride=8,
+      **({"max_query_length": 8, "doc_stride": 8} if task == "squad" else {}),
       # The classifier also has text functions, which are not converted.
       with_text=task == "classification",
     )
