@@ -174,10 +174,10 @@ def report(error: Exception) -> None:
 
 def _start_log() -> None:
   """Formats log lines and drops the notes of other packages."""
-  if not logging.level_debug():
-    stderr.drop_notes()
   handler = logging.get_absl_handler()
-  if not logging.level_debug():
+  is_wanted = os.environ.get("TF_CPP_MIN_LOG_LEVEL") in ("0", "1")
+  if not (is_wanted or logging.level_debug()):
+    stderr.drop_notes()
     handler.addFilter(stderr.is_not_noise)
   handler.setFormatter(_LogFormatter())
   handler.python_handler.stream = sys.stderr

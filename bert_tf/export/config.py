@@ -18,24 +18,22 @@ PREPROCESSING = "preprocessing"
 # The vector of a text: the first is the default.
 POOLINGS = ("mean", "cls", "max")
 
-# The only task that uses a setting, by the setting's name.
-_ONLY_TASKS = {
-  "pooling": "encoder",
-  "normalize": "encoder",
-  "doc_stride": "squad",
-  "max_query_length": "squad",
-  "version_2_with_negative": "squad",
-  "n_best_size": "squad",
-  "max_answer_length": "squad",
-  "null_score_diff_threshold": "squad",
-}
+_SQUAD_CONFIGS = (squad_config.WindowConfig, squad_config.DecodingConfig)
 
-# Each function returns a field for a setting of SQuAD's WindowConfig or
-# DecodingConfig, by name. The field's default is None: the value in run.json.
+# Each function returns a field for a setting of one of these, by name. The
+# field's default is None: the value in run.json.
 _window, _decoding = (
   functools.partial(settings.saved_setting, config, note="SQuAD only. ")
-  for config in (squad_config.WindowConfig, squad_config.DecodingConfig)
+  for config in _SQUAD_CONFIGS
 )
+
+# The only task that uses a setting, by the setting's name.
+_ONLY_TASKS = {"pooling": "encoder", "normalize": "encoder"} | {
+  field.name: "squad"
+  for config in _SQUAD_CONFIGS
+  for field in dataclasses.fields(config)
+  if field.name != "max_seq_length"
+}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -64,7 +64,9 @@ def drop_notes() -> None:
 
 def shows_notes() -> bool:
   """Returns whether no filter is needed: one is active, or notes are wanted."""
-  return _are_dropped or bert_tf.SHOWS_NOTES
+  from absl import logging as absl_logging
+
+  return _are_dropped or bert_tf.SHOWS_NOTES or absl_logging.level_debug()
 
 
 @contextlib.contextmanager

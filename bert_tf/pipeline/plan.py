@@ -18,7 +18,7 @@ from typing import TypeVar
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import model_size, modeling
+from bert_tf import distribution, model_size, modeling
 from bert_tf.corpora import corpus, corpus_parts, sources, text_config
 from bert_tf.data import config as data_config
 from bert_tf.data import pretraining_data, synthetic
@@ -273,7 +273,9 @@ def _step_seconds(
 ) -> tuple[float, float]:
   """Returns the seconds of set-up with the first step, and of a later step."""
   bert_config, size = _bert_config(config), config.model_size
-  compute = vars(config.compute) | {"use_xla": bool(config.compute.use_xla)}
+  compute = vars(config.compute)
+  if config.compute.use_xla is None:  # As a run chooses without timing.
+    compute = compute | {"use_xla": distribution.has_accelerator()}
   start = time.monotonic()
   with tempfile.TemporaryDirectory() as folder:
     runner = pretraining.build_estimator(

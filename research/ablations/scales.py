@@ -77,7 +77,7 @@ _SMOKE = Scale(
 
 _TINY = Scale(
   name="tiny",
-  explanation="about 25 core-hours",
+  explanation="about 27 hours on two cores",
   base=runs.Pretraining(
     num_hidden_layers=2,
     hidden_size=128,

@@ -6,6 +6,7 @@ import pathlib
 import subprocess
 import sys
 
+import pytest
 from absl import logging as absl_logging
 
 from bert_tf.files import stderr
@@ -116,3 +117,22 @@ def test_tensorflow_logs_no_notes_in_the_scope(capfd):
 def test_notes_appear_if_the_environment_asks_for_them():
   lines = run(_USE, TF_CPP_MIN_LOG_LEVEL="0", TF_ENABLE_ONEDNN_OPTS="1")
   assert any("oneDNN" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+  ("level", "verbosity", "is_shown"),
+  [("0", "info", True), ("2", "info", False), ("2", "debug", True)],
+)
+def test_a_command_shows_notes_on_demand(level, verbosity, is_shown):
+  code = (
+    "from absl import logging\n"
+    "from bert_tf.cli import command\n"
+    "from bert_tf.files import stderr\n"
+    f"logging.set_verbosity('{verbosity}')\n"
+    "command._start_log()\n"
+    "with stderr.without_notes():\n"
+    f"  {LINES}"
+  )
+  lines = run(code, TF_CPP_MIN_LOG_LEVEL=level)
+  assert any("cuInit" in line for line in lines) == is_shown
+  assert "F0 an error" in lines
