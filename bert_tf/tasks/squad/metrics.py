@@ -39,12 +39,14 @@ class SquadAnswers:
 
 def correct_answers(
   examples: Sequence[squad_data.SquadExample],
+  version_2_with_negative: bool = False,
 ) -> SquadAnswers | None:
   """Returns the accepted answers; None for a file without answers.
 
-  Data with a question that is marked impossible, or has an empty list of
-  answers, count as SQuAD 2.0. The file counts as without answers if a question
-  lacks the field, or if all lists are empty and none is marked impossible.
+  Data with a question that is marked impossible count as SQuAD 2.0. So do data
+  with an empty list of answers if `version_2_with_negative` is set. The file
+  counts as without answers if a question lacks the field, or if all lists are
+  empty and none is marked impossible.
   """
   if any(example.answers is None for example in examples):
     return None
@@ -52,7 +54,8 @@ def correct_answers(
   if not is_marked and not any(example.answers for example in examples):
     return None
   texts = {example.qas_id: example.answers or () for example in examples}
-  return SquadAnswers(texts, is_marked or () in texts.values())
+  is_v2 = is_marked or (version_2_with_negative and () in texts.values())
+  return SquadAnswers(texts, is_v2)
 
 
 def normalize_answer(text: str) -> str:

@@ -92,8 +92,7 @@ class SquadTask(base.Task[SquadExample, Questions]):
     )
     if split == "train":
       return questions
-    answers = metrics.correct_answers(questions)
-    num_impossible = list(answers.texts.values()).count(()) if answers else 0
+    num_impossible = sum(bool(e.is_impossible) for e in questions)
     if num_impossible and not has_negatives:
       logging.warning(
         "%s: %d of %d questions have no answer, but the model answers all; set "
@@ -102,7 +101,7 @@ class SquadTask(base.Task[SquadExample, Questions]):
         num_impossible,
         len(questions),
       )
-    if self.needs_answers and answers is None:
+    if self.needs_answers and metrics.correct_answers(questions) is None:
       raise ValueError(
         f"{path} has questions without answers, so it cannot be evaluated: "
         "leave out `do_eval` and `eval_every_steps` or give another "
@@ -274,7 +273,8 @@ class SquadTask(base.Task[SquadExample, Questions]):
     self, data: Questions, predictions: dict[str, decoding.Answer]
   ) -> base.Results:
     """Returns the scores; {} if the questions have no answers."""
-    answers = metrics.correct_answers(data.examples)
+    has_negatives = self.decoding_config.version_2_with_negative
+    answers = metrics.correct_answers(data.examples, has_negatives)
     if answers is None:
       return {}
     scores = metrics.squad_summary(

@@ -508,15 +508,17 @@ def test_impossible_window_sizes_are_refused(sizes, expected):
 def test_reference_answers_are_v2_if_a_question_is_impossible(
   tmp_path,
 ):
-  def read_answers(*questions):
+  def read_answers(*questions, **settings):
     path = squad_file(tmp_path / "x.json", ("a", questions))
     examples = squad_data.read_squad_examples(path, is_training=False)
-    return metrics.correct_answers(examples)
+    return metrics.correct_answers(examples, **settings)
 
-  assert not read_answers(question("q"), question("r")).is_v2
-  # As in the official evaluation, an empty list is enough.
-  answers = read_answers(question("q"), {**question("r"), "answers": []})
-  assert (answers.texts, answers.is_v2) == ({"q": ("a",), "r": ()}, True)
+  empty = {**question("r"), "answers": []}
+  answers = read_answers(question("q"), empty)
+  assert (answers.texts, answers.is_v2) == ({"q": ("a",), "r": ()}, False)
+  for other, is_v2 in ((question("r"), False), (empty, True)):
+    answers = read_answers(question("q"), other, version_2_with_negative=True)
+    assert answers.is_v2 == is_v2
   null = {"id": "r", "question": "b", "answers": [], "is_impossible": True}
   assert read_answers(question("q"), null).is_v2
   # Test sets: without the field, or with an empty one throughout.
