@@ -68,8 +68,8 @@ def test_commands_with_several_steps_give_rows_and_a_report(
   }
   assert {"eval_accuracy", "mm_eval_accuracy"} < results["MNLI"].keys()
   assert {"f1", "exact_match", "best_f1_thresh"} < results["SQuAD-2.0"].keys()
-  # With the best threshold, the scores are the best ones. The threshold is the
-  # odds of one of the 24 questions, which round differently on some processors.
+  # With the best threshold, the scores are the best ones. It is the odds of a
+  # question, printed with fewer digits: its answer may be lost.
   squad = results["SQuAD-2.0"]
   assert squad["f1"] == pytest.approx(squad["best_f1"], abs=100 / 24 + 0.01)
   assert {"f1", "test_f1"} < results["CoNLL-2003"].keys()
