@@ -282,9 +282,12 @@ class SquadTask(base.Task[SquadExample, Questions]):
     )
     if answers.is_v2 and self.decoding_config.version_2_with_negative:
       # These scores do not depend on null_score_diff_threshold.
-      scores |= metrics.best_null_thresholds(
-        answers,
-        {qas_id: p.span_text for qas_id, p in predictions.items()},
-        {qas_id: p.null_odds or 0.0 for qas_id, p in predictions.items()},
-      )
+      # A threshold is a question's odds. It is written as a float32, which must
+      # not be below these odds, so the next larger one is taken.
+      null_odds = {
+        qas_id: float(np.nextafter(np.float32(p.null_odds or 0.0), np.inf))
+        for qas_id, p in predictions.items()
+      }
+      texts = {qas_id: p.span_text for qas_id, p in predictions.items()}
+      scores |= metrics.best_null_thresholds(answers, texts, null_odds)
     return scores
