@@ -10,6 +10,10 @@ import tempfile
 
 import pytest
 
+# Many test files import TensorFlow, which reads this once, before `bert_tf`,
+# which would set it.
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
+
 # Programs that XLA compiles for a test run for milliseconds, so optimizing them
 # costs more time than it saves. Processes that tests start inherit this.
 os.environ.setdefault(

@@ -75,10 +75,14 @@ def compute(
 
 @functools.cache
 def _has_operation() -> bool:
-  """Returns whether TensorFlow has the operation and all devices are CPUs."""
+  """Returns whether oneDNN is on and all devices are CPUs."""
   import tensorflow as tf
   from tensorflow.python.framework import kernels
+  from tensorflow.python.util import _pywrap_util_port
 
+  # The operation exists also if TF_ENABLE_ONEDNN_OPTS=0 turns oneDNN off.
+  if not _pywrap_util_port.IsMklEnabled():
+    return False
   devices = {device.device_type for device in tf.config.list_logical_devices()}
   registered = kernels.get_registered_kernels_for_op(_OPERATION).kernel
   return devices == {"CPU"} and any(k.device_type == "CPU" for k in registered)
