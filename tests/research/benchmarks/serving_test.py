@@ -12,7 +12,7 @@ pytest.importorskip("aiohttp", reason="pip install 'bert_tf[serve]'")
 
 from research.benchmarks import open_loop, serving_setup  # noqa: E402
 
-SECONDS = 60
+SECONDS = 32
 
 
 def run(folder, *flags):
