@@ -21,7 +21,7 @@ import bert_tf
 _NOISE = re.compile(
   # TensorFlow: notes, libraries registered twice, no GPU.
   r"^I\d{4} |before absl::InitializeLog|Unable to register|already registered"
-  "|failed call to cuInit|oneDNN supports DT_INT64"
+  "|failed call to cuInit|oneDNN supports DT_(INT64|HALF)"
   # LiteRT's converter, about options that TensorFlow passes, and interpreter.
   "|Ignored (output_format|drop_control_dependency)"
   "|^INFO: Created TensorFlow Lite"

@@ -90,6 +90,18 @@ def test_notes_of_beams_workers_are_dropped_but_not_warnings():
   assert run(code) == [lines[-1]]
 
 
+# Processors without AVX-512 cause the note about halves.
+@pytest.mark.parametrize("kind", ["INT64", "HALF"])
+def test_notes_of_onednn_about_types_are_dropped(kind):
+  text = f"E0 util.cc:131] oneDNN supports DT_{kind} only on some platforms\n"
+  code = (
+    "from bert_tf.files import stderr\n"
+    "with stderr.without_notes():\n"
+    f"  os.write(2, {text.encode()!r})\n"
+  )
+  assert run(code) == []
+
+
 def test_noise_of_other_packages_is_not_logged(capfd):
   handler = logging.StreamHandler(sys.stderr)
   handler.addFilter(stderr.is_not_noise)
