@@ -136,8 +136,14 @@ def top_level_names(path):
 
 def test_the_library_imports_neither_research_nor_scripts():
   scripts = {path.stem for path in (ROOT / "run_scripts").rglob("*.py")}
-  for name, path in modules():
-    assert not top_level_names(path) & {"research", *scripts}, name
+  for path in PACKAGE.rglob("*.py"):
+    assert not top_level_names(path) & {"research", *scripts}, path
+
+
+def test_tests_import_no_other_test_files():
+  for path in (ROOT / "tests").rglob("*.py"):
+    parts = {p for n in imported_names(path) for p in n.split(".")}
+    assert not [part for part in parts if part.endswith("_test")], path
 
 
 def test_peers_import_nothing_of_this_project():

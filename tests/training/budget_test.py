@@ -1,7 +1,5 @@
 """Training for a time instead of a number of steps."""
 
-import itertools
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -9,20 +7,7 @@ import tensorflow as tf
 from bert_tf import checkpoint_names, checkpoints
 from bert_tf.training import budget, curves
 from tests.support import line_model
-
-
-@pytest.fixture
-def clock(monkeypatch):
-  """A clock that advances by one second at each reading."""
-  monkeypatch.setattr(budget, "_now", itertools.count().__next__)
-
-
-def train(folder, **changes):
-  """Trains for 40 one-second steps of the clock. Returns the last step."""
-  config = {"train_minutes": 40 / 60, "iterations_per_loop": 1, **changes}
-  config = {"save_checkpoints_steps": 5, "log_every_steps": 1, **config}
-  made = line_model.make(folder, **config)
-  return made.train(line_model.batches)
+from tests.support.line_model import train_for_seconds
 
 
 def test_the_learning_rate_follows_the_clock():
@@ -92,7 +77,7 @@ def test_a_compilation_of_most_of_the_time_does_not_end_the_run(monkeypatch):
 
 
 def test_a_run_ends_with_its_time_and_the_rate_at_zero(tmp_path, clock):
-  step = train(tmp_path)
+  step = train_for_seconds(tmp_path)
   assert 35 <= step <= 40
   rates = curves.read(str(tmp_path))["learning_rate"]
   assert max(rates) == step
@@ -102,7 +87,7 @@ def test_a_run_ends_with_its_time_and_the_rate_at_zero(tmp_path, clock):
   reader = checkpoints.CheckpointReader(f"{tmp_path}/model.ckpt-{step}")
   assert reader.get("train_seconds") == 40.0
   assert checkpoint_names.parameters(reader.shapes) == ["bert/unused", "bert/w"]
-  assert train(tmp_path) == step  # The budget is used up.
+  assert train_for_seconds(tmp_path) == step  # The budget is used up.
 
 
 def test_variables_on_several_devices_hold_the_time(clock):
@@ -130,10 +115,10 @@ def test_a_killed_run_resumes_with_the_remaining_time(
   with monkeypatch.context() as patch:
     patch.setattr(budget.TimeBudget, "count", killed)
     with pytest.raises(MemoryError):
-      train(tmp_path)
+      train_for_seconds(tmp_path)
   reader = checkpoints.CheckpointReader(f"{tmp_path}/model.ckpt-20")
   assert reader.get("train_seconds") == 20.0
-  assert 35 <= train(tmp_path) <= 40
+  assert 35 <= train_for_seconds(tmp_path) <= 40
 
 
 def test_the_last_step_is_evaluated_and_logged(tmp_path, clock):

@@ -10,9 +10,13 @@ from bert_tf import checkpoints, heads
 from bert_tf.convert import original
 from bert_tf.layers import lora, mixed_precision
 from tests.support import tiny_models
-from tests.training import budget_test, estimator_test
-from tests.training.budget_test import clock  # noqa: F401
-from tests.training.estimator_test import batches, make
+from tests.support.line_model import (
+  assert_same,
+  batches,
+  make,
+  train_for_seconds,
+  weights_at,
+)
 
 # Parts of names that transformers' load_tf_weights_in_bert skips.
 SKIPPED = {
@@ -58,31 +62,28 @@ def train_scaled(folder):
 
 
 def test_a_run_for_a_time_has_only_weights_and_names_that_are_skipped(
-  tmp_path,
-  clock,  # noqa: F811
+  tmp_path, clock
 ):
-  step = budget_test.train(tmp_path)
+  step = train_for_seconds(tmp_path)
   prefix = f"{tmp_path}/model.ckpt-{step}"
   assert not_skipped(prefix) == {"bert/w", "bert/unused"}
   assert checkpoints.CheckpointReader(prefix).get("train_seconds") == 40.0
   write_as_before(prefix)
   assert "train_seconds" in names_in(prefix)
-  assert budget_test.train(tmp_path) == step  # The time is used up in both.
+  assert train_for_seconds(tmp_path) == step  # The time is used up in both.
 
 
 def test_a_run_with_a_loss_scale_resumes_alike_from_new_and_old_names(tmp_path):
   train_scaled(tmp_path)
   prefix = f"{tmp_path}/model.ckpt-20"
-  expected = estimator_test.weights_at(tmp_path, 30)
+  expected = weights_at(tmp_path, 30)
   assert {"loss_scale", "loss_scale_good_steps"} <= expected.keys()
   assert not_skipped(prefix) == {"bert/w", "bert/unused"}
   for change in (lambda _: None, write_as_before):
     change(prefix)
     os.remove(f"{tmp_path}/model.ckpt-30.index")
     assert train_scaled(tmp_path) == 30
-    estimator_test.assert_same(
-      estimator_test.weights_at(tmp_path, 30), expected
-    )
+    assert_same(weights_at(tmp_path, 30), expected)
 
 
 @pytest.mark.parametrize("is_old", [False, True])

@@ -9,8 +9,13 @@ import pytest
 
 from bert_tf import checkpoints, heads, model_folder
 from tests.support import runs, tiny_models
-from tests.support.line_model import batches, evaluate_newest, make
-from tests.training import estimator_test
+from tests.support.line_model import (
+  assert_same,
+  batches,
+  evaluate_newest,
+  make,
+  weights_at,
+)
 
 
 def damage(folder, step, kind):
@@ -50,7 +55,7 @@ def test_an_evaluation_refuses_a_damaged_checkpoint_and_names_an_older_one(
   runner = make(tmp_path / "other", init_checkpoint=older)
   evaluate_newest(runner, batches(0).take(1))
   np.testing.assert_array_equal(
-    runner.model.w.numpy(), estimator_test.weights_at(run, 20)["bert/w"]
+    runner.model.w.numpy(), weights_at(run, 20)["bert/w"]
   )
 
 
@@ -69,7 +74,7 @@ def test_the_log_names_the_evaluated_checkpoint_and_an_unused_one(tmp_path):
 
 def test_a_missing_variable_of_the_optimizer_is_named(tmp_path):
   make(tmp_path, 10).train(batches)
-  tensors = estimator_test.weights_at(tmp_path, 10)
+  tensors = weights_at(tmp_path, 10)
   del tensors["bert/w/adam_m"]
   checkpoints.write(f"{tmp_path}/model.ckpt-10", tensors)
   with pytest.raises(ValueError, match="lacks bert/w/adam_m, .*`output_dir`"):
@@ -172,9 +177,7 @@ def test_a_list_of_another_place_means_the_files_of_its_folder(
   assert first == second
   for folder in (twin, moved):
     assert make(folder, 30).train(batches) == 30
-  estimator_test.assert_same(
-    estimator_test.weights_at(twin, 30), estimator_test.weights_at(moved, 30)
-  )
+  assert_same(weights_at(twin, 30), weights_at(moved, 30))
   assert prefix not in (moved / "checkpoint").read_text()
 
 
