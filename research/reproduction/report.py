@@ -6,7 +6,7 @@ import json
 import math
 import os
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from absl import logging
 
@@ -160,23 +160,18 @@ def _blocks(
   yield "# The paper's results, measured"
   yield _HOW_TO_READ
   if best:
-    yield f"![Dots are seeds, strokes means, diamonds published.]({PLOT})"
+    yield f"![{_describe_plot(best)}]({PLOT})"
   measured = list(dict.fromkeys(model for model, _ in best))
   for model in measured:
     yield f"## {model}"
-    lines: list[list[str]] = []
-    for task in tasks_lib.TASKS:
-      cell = best.get((model, task))
-      lines += _result_lines(cell) if cell else _open_lines(model, task)
-    yield _format_results(lines)
+    yield _format_results(_model_lines(model, best))
   released = dict.fromkeys(target.model for target in targets.TARGETS)
   yield "## Released models without runs"
   yield _OPEN
   for model in released:
     if model not in measured:
       yield f"### {model}"
-      lines = [ls for t in tasks_lib.TASKS for ls in _open_lines(model, t)]
-      yield _format_results(lines)
+      yield _format_results(_model_lines(model, best))
   if all_rows:
     yield "## Runs"
   if finished := [row for row in all_rows if row.is_finished]:
@@ -187,9 +182,28 @@ def _blocks(
       yield f"Not finished: {name}: `{row.error}`"
 
 
-def _format_results(lines: Sequence[Sequence[str]]) -> str:
+def _describe_plot(best: dict[tuple[str, str], Cell]) -> str:
+  text = "Dots are seeds, strokes means."
+  if any(map(_drawn_targets, best.values())):
+    text += " Diamonds are published: filled of dev sets, hollow of test sets."
+  return text
+
+
+def _model_lines(
+  model: str, best: dict[tuple[str, str], Cell]
+) -> Iterator[list[str]]:
+  """Yields the lines of each task: its results, then what is not measured."""
+  for task in tasks_lib.TASKS:
+    cell = best.get((model, task))
+    if cell:
+      yield from _result_lines(cell)
+    yield from _open_lines(model, task, cell.shown_results if cell else ())
+
+
+def _format_results(lines: Iterable[Sequence[str]]) -> str:
   return markdown.format_table(
-    ("task", "result", "here", "settings", "published", "of", "in", ""), lines
+    ("task", "result", "here", "settings", "published", "of", "in", ""),
+    list(lines),
   )
 
 
@@ -240,14 +254,17 @@ def _select_finite(values: Sequence[float]) -> list[float]:
   return [value for value in values if math.isfinite(value)]
 
 
-def _open_lines(model: str, task: str) -> Iterator[list[str]]:
-  """Yields a line for each target of a task that has not been run."""
+def _open_lines(
+  model: str, task: str, measured: Collection[str]
+) -> Iterator[list[str]]:
+  """Yields a line for each target whose result is not among `measured`."""
   for target in targets.find(model, task):
-    name = RESULTS[target.result]
-    yield [
-      *(task, name, "", ""),
-      *(target.published, target.split, target.source, ""),
-    ]
+    if target.result not in measured:
+      name = RESULTS[target.result]
+      yield [
+        *(task, name, "", ""),
+        *(target.published, target.split, target.source, ""),
+      ]
 
 
 def _run_table(finished: Sequence[Row]) -> str:
@@ -269,6 +286,13 @@ def _run_table(finished: Sequence[Row]) -> str:
   return markdown.format_table(header, lines)
 
 
+def _drawn_targets(cell: Cell) -> list[targets.Target]:
+  """Returns the targets of the metric that chooses the settings."""
+  config = cell.same[0].config
+  known = targets.find(config["model"], config["task"])
+  return [target for target in known if target.result == cell.task.metric]
+
+
 def draw(path: str, best: dict[tuple[str, str], Cell]) -> None:
   """Draws a panel per model: a row per task, with its published figures."""
   models = list(dict.fromkeys(model for model, _ in best))
@@ -283,8 +307,15 @@ def draw(path: str, best: dict[tuple[str, str], Cell]) -> None:
         label = f"{name}, {RESULTS[cell.task.metric]}"
         values[label] = cell.values(cell.task.metric)
         spreads[label] = _measure_spread(values[label])
-        for target in targets.find(model, name):
-          if target.result == cell.task.metric:
-            axis.plot(target.low, place, "D", color=style.GRAY, markersize=5)
+        for target in _drawn_targets(cell):
+          is_dev = target.split == targets.DEV
+          axis.plot(
+            (target.low, target.high),
+            (place, place),
+            "D-",
+            color=style.GRAY,
+            markersize=5,
+            markerfacecolor=style.GRAY if is_dev else "none",
+          )
       style.panel(axis, model, "percent")
       style.rows(axis, values, spreads)

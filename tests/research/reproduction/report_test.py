@@ -141,6 +141,31 @@ def test_each_published_figure_has_a_line(lines):
   assert line[2] == "88.6 (one seed)" and line[7] == "within"
 
 
+def test_what_a_run_does_not_measure_stays_open(tmp_path):
+  tiny = "uncased_L-2_H-128_A-2"
+  row = make_row("MNLI", 1, model=tiny, eval_accuracy=0.7)
+  rows.write(str(tmp_path / "rows" / "row.json"), row)
+  config = config_lib.ReproductionConfig(
+    output_dir=str(tmp_path), report_only=True
+  )
+  report.write(config)
+  lines = (tmp_path / report.FILE).read_text().splitlines()
+  measured = cells(lines, tiny, "MNLI", "accuracy")
+  assert measured[2] == "70.0 (one seed)" and measured[4] == "70.2"
+  for result, published in (
+    ("accuracy, mismatched", "70.3"),
+    (report.RESULTS[""], "21"),
+  ):
+    line = cells(lines, tiny, "MNLI", result)
+    assert line[2] == "" and line[4] == published
+
+
+def test_the_caption_explains_diamonds_only_if_there_are_any(lines):
+  assert [x for x in lines if x.startswith("![") and "Diamonds" in x]
+  committed = (FOLDER / report.FILE).read_text()
+  assert f"![Dots are seeds, strokes means.]({report.PLOT})" in committed
+
+
 def test_the_settings_with_most_seeds_and_the_best_mean_are_chosen(lines):
   line = cells(lines, BASE, "MRPC", "F1")
   settings = "batch 32, 5e-5, 3 epochs, length 128, seeds 1, 2"
