@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from bert_tf import settings
 from bert_tf.cli import command, config_flags, model_flags
-from bert_tf.files import atomic, compression, shard_files, text_lines
+from bert_tf.files import atomic, compression, paths, shard_files, text_lines
 from bert_tf.inference import config as inference_config
 
 if TYPE_CHECKING:
@@ -36,9 +36,9 @@ class CommandConfig:
   )
   pairs_file: tuple[str, ...] = settings.setting(
     (),
-    "Files of minimal pairs, separated by commas: .jsonl with sentence_good "
-    "and sentence_bad, as in BLiMP, or .tsv with these columns. Prints the "
-    "share of pairs whose good sentence has the higher score.",
+    "Files or globs of minimal pairs, separated by commas: .jsonl with "
+    "sentence_good and sentence_bad, as in BLiMP, or .tsv with these columns. "
+    "Prints the share of pairs whose good sentence has the higher score.",
   )
   output_file: str | None = settings.setting(
     None,
@@ -54,15 +54,16 @@ def main() -> None:
   config = config_flags.build(CommandConfig, **model_flags.require_model())
   if sum(map(bool, (config.text, config.input_file, config.pairs_file))) != 1:
     raise ValueError("set one of --text, --input_file and --pairs_file.")
+  pairs_files = _find_files(config.pairs_file)
   if config.output_file:
-    inputs = filter(None, (config.input_file, *config.pairs_file))
+    inputs = filter(None, (config.input_file, *pairs_files))
     shard_files.check_output([config.output_file], inputs)
   from bert_tf.inference import sentence_scorer
 
-  if config.pairs_file:
-    pairs = [sentence_scorer.read_pairs(path) for path in config.pairs_file]
+  if pairs_files:
+    pairs = [sentence_scorer.read_pairs(path) for path in pairs_files]
     scorer = sentence_scorer.SentenceScorer(config.scoring)
-    rows = _score_pairs(scorer, config.pairs_file, pairs)
+    rows = _score_pairs(scorer, pairs_files, pairs)
   else:
     texts = dict(enumerate(config.text))
     name_text: Callable[[int], str] = "row {}".format
@@ -83,6 +84,21 @@ def main() -> None:
     return
   for _ in rows:
     pass
+
+
+def _find_files(patterns: Iterable[str]) -> list[str]:
+  """Returns the files of names and globs; an existing file is not a glob.
+
+  Raises:
+    ValueError: if a name or a glob matches no file.
+  """
+  files = []
+  for pattern in patterns:
+    matches = [pattern] if paths.exists(pattern) else paths.matches(pattern)
+    if not matches:
+      raise ValueError(f"pairs_file: no file matches {pattern}.")
+    files += matches
+  return files
 
 
 def _name_lines(path: str, lines: Iterable[int]) -> Callable[[int], str]:

@@ -203,6 +203,11 @@ def test_the_command_refuses_to_overwrite_its_input(tmp_path, run_script):
   assert "pairs.tsv is an input file; choose another" in result.stderr
 
 
+def test_a_glob_without_files_is_named():
+  with pytest.raises(ValueError, match=r"pairs_file: no file matches no\*"):
+    command._find_files([str(VOCAB), "no*"])
+
+
 def test_the_command_scores_pairs(scorer, tmp_path, run_script):
   (tmp_path / "pairs.jsonl").write_text(
     "".join(
@@ -214,7 +219,7 @@ def test_the_command_scores_pairs(scorer, tmp_path, run_script):
     "score.py",
     f"--init_checkpoint={MODEL / 'bert_model.ckpt'}",
     f"--vocab_file={VOCAB}",
-    "--pairs_file=pairs.jsonl,pairs.jsonl",
+    "--pairs_file=pairs.jsonl,pai*.jsonl",
     "--output_file=out.jsonl.gz",
     cwd=tmp_path,
   )
