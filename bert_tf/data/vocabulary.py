@@ -159,8 +159,6 @@ def learn(
   """
   if not word_counts:
     raise ValueError("the text is empty; there are no words to learn from.")
-  if alphabet_size < 1:
-    raise ValueError(f"alphabet_size {alphabet_size} is below 1.")
   reserved = reserved_tokens(num_unused)
   room = vocab_size - len(reserved) if may_be_smaller else None
   characters = _choose_characters(word_counts, alphabet_size, room)
@@ -193,7 +191,12 @@ def _choose_characters(
   """Returns the single-character entries that the learner would choose.
 
   These are the most frequent characters, at most `room` entries.
+
+  Raises:
+    ValueError: if alphabet_size is below 1.
   """
+  if alphabet_size < 1:
+    raise ValueError(f"alphabet_size {alphabet_size} is below 1.")
   counts: collections.Counter[str] = collections.Counter()
   for word, count in word_counts.items():
     if len(word) <= _MAX_PIECE_CHARS:

@@ -23,7 +23,7 @@ _FACTORS = (0x7FEB352D, 0x846CA68B)
 _GOLDEN = 0x9E3779B9
 
 
-def bits(seeds: Tensor, count: Tensor | int, first: Tensor | int = 0) -> Tensor:
+def bits(seeds: Tensor, count: Tensor | int) -> Tensor:
   """Returns random bits, uint32 [..., count], for each row of seeds.
 
   The lower 16 bits are less random than the upper 16.
@@ -31,12 +31,10 @@ def bits(seeds: Tensor, count: Tensor | int, first: Tensor | int = 0) -> Tensor:
   Args:
     seeds: int [..., n]. Counted modulo 2**32.
     count: number of draws for each row.
-    first: index of the first draw.
   """
   hashes = keys(seeds)  # [..., 2]
-  start = hashes[..., :1] + ops.cast(first, "uint32")
   numbers = ops.cast(ops.arange(count), "uint32")
-  return bits_at((start, hashes[..., 1:]), numbers)
+  return bits_at((hashes[..., :1], hashes[..., 1:]), numbers)
 
 
 def bits_at(keys: tuple[Tensor, Tensor], numbers: Tensor) -> Tensor:

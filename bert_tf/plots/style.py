@@ -244,7 +244,6 @@ def rows(
   axis: Axes,
   values: Mapping[str, Sequence[float]],
   spreads: Mapping[str, float] | None = None,
-  highlighted: Sequence[str] = (),
 ) -> None:
   """Draws a row for each name: a dot per run, the mean and the spread.
 
@@ -256,13 +255,12 @@ def rows(
       are skipped.
     spreads: half the length of a bar around the mean, by name, such as the
       standard deviation.
-    highlighted: names drawn in the first color; empty for all.
   """
   for place, (name, measured) in enumerate(values.items()):
     finite = [value for value in measured if math.isfinite(value)]
     if finite:
       spread = (spreads or {}).get(name, math.nan)
-      _draw_row(axis, place, finite, spread, _row_color(name, highlighted))
+      _draw_row(axis, place, finite, spread)
     else:
       where = axis.get_yaxis_transform()
       axis.text(0.02, place, "failed", transform=where, color=GRAY, va="center")
@@ -270,9 +268,10 @@ def rows(
 
 
 def _draw_row(
-  axis: Axes, place: int, values: Sequence[float], spread: float, color: str
+  axis: Axes, place: int, values: Sequence[float], spread: float
 ) -> None:
   """Draws the dots of a row, its mean and its spread, if finite."""
+  color = COLORS[0]
   mean = sum(values) / len(values)
   if math.isfinite(spread):
     axis.plot(
@@ -307,7 +306,8 @@ def bars(
   """
   ends = []
   for place, (name, value) in enumerate(values.items()):
-    color = _row_color(name, highlighted)
+    is_highlighted = not highlighted or name in highlighted
+    color = COLORS[0] if is_highlighted else GRAY
     axis.barh(place, value, height=0.62, color=color, alpha=0.75)
     measured = list((runs or {}).get(name, ()))
     if len(measured) > 1:
@@ -317,10 +317,6 @@ def bars(
     _write(axis, text, (ends[-1], place), "data")
   axis.set_xlim(0, 1.12 * max(ends))
   _name_rows(axis, list(values))
-
-
-def _row_color(name: str, highlighted: Sequence[str]) -> str:
-  return COLORS[0] if not highlighted or name in highlighted else GRAY
 
 
 def _write(
