@@ -66,6 +66,7 @@ def main() -> None:
   """Creates the records that the flags describe."""
   from bert_tf.corpora import corpus_build, sources
   from bert_tf.data import pretraining_data
+  from bert_tf.model_folder import letter_case
 
   config = config_flags.build(CommandConfig)
   _check(config)
@@ -76,6 +77,7 @@ def main() -> None:
   # These checks come before the text is processed, which may take hours.
   _check_output(config, [source.path for source in inputs])
   pretraining_data.load_tokenizer(config.data)
+  letter_case.warn_if_cased(config.data.vocab_file, config.data.do_lower_case)
   target = config.output_file.split(",")[0].strip()
   create_corpus = text_flags.create_corpus(
     config.beam, config.num_workers, config.resume

@@ -130,9 +130,7 @@ def create(
   """
   started = time.monotonic()
   names = output_files(input_files, output_file, num_shards, num_workers)
-  tokenizer = pretraining_data.load_tokenizer(config)
-  if config.do_lower_case:
-    letter_case.warn_if_cased(tokenizer.vocab, config.vocab_file)
+  pretraining_data.load_tokenizer(config)  # Raises for a faulty vocabulary.
   shards = corpus.plan_shards(input_files, num_shards)
   tasks = _make_tasks(shards, config.random_seed, names)
   settings = _collect_settings(config, input_files, shards, names)

@@ -5,6 +5,8 @@ Does not import TensorFlow, so that a command can show its flags at once.
 
 import dataclasses
 import functools
+from collections.abc import Mapping
+from typing import ClassVar
 
 from bert_tf import settings
 from bert_tf.model_folder import run_info
@@ -28,7 +30,8 @@ _window, _decoding = (
 )
 
 # The only task that uses a setting, by the setting's name.
-_ONLY_TASKS = {"pooling": "encoder", "normalize": "encoder"} | {
+_ENCODER_ONLY = {"pooling": "encoder", "normalize": "encoder"}
+_SQUAD_ONLY = {
   field.name: "squad"
   for config in _SQUAD_CONFIGS
   for field in dataclasses.fields(config)
@@ -115,6 +118,9 @@ class ModelConfig:
     "null_score_diff_threshold"
   )
 
+  # The only task of a setting that others refuse, by the setting's name.
+  only_tasks: ClassVar[Mapping[str, str]] = _ENCODER_ONLY
+
   def __post_init__(self) -> None:
     """Raises ValueError for a value out of range."""
     settings.check(self)
@@ -122,11 +128,14 @@ class ModelConfig:
   def check_used(self, task: str, with_text: bool) -> None:
     """Raises ValueError for a setting that has no effect on the model.
 
+    A server gives the same settings to all of its models, so those of `squad`
+    are refused only by an export.
+
     Args:
       task: the model's task.
       with_text: whether the model takes texts.
     """
-    for name, only_task in _ONLY_TASKS.items():
+    for name, only_task in self.only_tasks.items():
       value = getattr(self, name)
       if value is None:
         continue
@@ -135,7 +144,7 @@ class ModelConfig:
           f"{name} {value!r} is for `task={only_task}`, not {task}; leave "
           f"`{name}` out, or set the task."
         )
-      if task == "encoder" and not with_text:
+      if not with_text:
         raise ValueError(
           f"`{name}` concerns texts, which `text=False` excludes."
         )
@@ -144,6 +153,8 @@ class ModelConfig:
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExportConfig(ModelConfig):
   """A checkpoint, and the settings of the SavedModel to write."""
+
+  only_tasks: ClassVar[Mapping[str, str]] = _ENCODER_ONLY | _SQUAD_ONLY
 
   export_dir: str = setting(
     help="Folder of the SavedModel, new or empty. TensorFlow Serving needs a "

@@ -72,9 +72,9 @@ def has_accents(vocab: Iterable[str]) -> bool:
   return sum(changed) * 50 >= max(1, len(changed))
 
 
-def warn_if_cased(vocab: Iterable[str], vocab_file: str) -> None:
-  """Warns if the vocabulary for lower-cased text is of cased text."""
-  if guess(vocab) is False:
+def warn_if_cased(vocab_file: str, do_lower_case: bool) -> None:
+  """Warns if text is lower-cased for a vocabulary of cased text."""
+  if do_lower_case and guess(tokenization.load_vocab(vocab_file)) is False:
     logging.warning(
       "%s is of cased text, but lower-cased text has none of its capitals: set "
       "`do_lower_case=False`.",

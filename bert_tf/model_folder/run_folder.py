@@ -75,6 +75,11 @@ class RunFolder:
       return run.label_spec
     return run_info.read_labels(self.path)
 
+  @property
+  def is_begun(self) -> bool:
+    """Whether the run has a checkpoint, which fixes its files."""
+    return bool(checkpoints.list_checkpoints(self.path))
+
   def resolve(self, config: settings.Config) -> settings.Config:
     """Fills settings that the user did not give from the existing run.
 
@@ -152,8 +157,7 @@ class RunFolder:
 
   def _check_vocab(self, vocab_file: str) -> None:
     """Raises ValueError if a run was trained with another vocabulary."""
-    is_begun = checkpoints.list_checkpoints(self.path)
-    if is_begun and run_info.has_other_vocab(self.path, vocab_file):
+    if self.is_begun and run_info.has_other_vocab(self.path, vocab_file):
       path = os.path.join(self.path, run_info.VOCAB_FILE)
       raise ValueError(
         f"{self.path} holds a run of another vocabulary: {path} differs from "

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 import tensorflow as tf
 
-from bert_tf import model_size, modeling, settings
+from bert_tf import checkpoints, model_size, modeling, settings
 from bert_tf.data import input_pipeline, pretraining_records
 from bert_tf.files import errors
 from bert_tf.layers import mixed_precision
@@ -166,7 +166,10 @@ def _remedies(config: Config, work: Work, batch_size: int) -> list[str]:
   remedies.append(f"a lower `{work.batch_setting}`")
   # In pre-training, the records determine the sequence length.
   if work.has_encoder and isinstance(config, config_lib.FineTuningConfig):
-    where = _IN_NEW_RUN if work.is_training else _WITH_ITS_WEIGHTS
+    has_weights = checkpoints.find_latest(train.output_dir) is not None
+    where = _IN_NEW_RUN
+    if has_weights and not work.is_training:
+      where = _WITH_ITS_WEIGHTS
     remedies.append(f"a lower `max_seq_length`{where}")
   return remedies
 

@@ -25,6 +25,7 @@ from bert_tf.data import (
 )
 from bert_tf.files import shard_files
 from bert_tf.formats import parquet, tables
+from bert_tf.model_folder import letter_case
 from tests.advice.following import Case, Warned
 from tests.support import tiny_models
 
@@ -42,10 +43,10 @@ def text(world, name="text.txt", documents=8):
   return world.write(name, text)
 
 
-def cased_records(world, **values):
+def check_case(world, do_lower_case=True):
   tokens = "[PAD] [UNK] [CLS] [SEP] [MASK] The the Dog dog".split()
   vocab_file = world.write("vocab.txt", "\n".join(tokens) + "\n")
-  records(world, vocab_file=vocab_file, **values)
+  letter_case.warn_if_cased(vocab_file, do_lower_case)
 
 
 def records(
@@ -253,8 +254,8 @@ CASES = (
   Warned(
     "model_folder.letter_case warn_if_cased",
     ("vocab.txt is of cased text", "do_lower_case=False"),
-    cased_records,
-    lambda w: cased_records(w, do_lower_case=False),
+    check_case,
+    lambda w: check_case(w, do_lower_case=False),
   ),
   Warned(
     "data.pretraining_shards _log",

@@ -4,6 +4,9 @@ import dataclasses
 import json
 import pathlib
 
+import numpy as np
+
+from bert_tf import checkpoints
 from bert_tf.model_folder import fingerprint, run_info
 from bert_tf.tasks import (
   fine_tuning,
@@ -93,9 +96,10 @@ def words(world, **values):
 
 def on_features(world, init_checkpoint):
   """Continues a run on the features of the tiny encoder with another BERT."""
-  bert = fingerprint.hash_weights(world.model("encoder"))
+  bert = fingerprint.hash_encoder(world.model("encoder"))
   run = run_info.RunInfo(task="ner", feature_model=bert)
   run_info.write_json(world.path("out"), run)
+  checkpoints.save(world.path("out"), {"global_step": np.int64(1)}, 1)
   start = {"approach": "features", "init_checkpoint": init_checkpoint}
   return words(world, **start, **FIRST_LAYERS)
 
@@ -224,7 +228,7 @@ CASES = (
     lambda w: start(w, do_train=True, task_name="MRPC", long_text="truncate"),
   ),
   Case(
-    "tasks.classification.processors _call",
+    "tasks.classification.processors _refuse_missing",
     ("get_labels", "DataProcessor"),
     lambda w: processors.labels(processors.DataProcessor()),
     lambda w: processors.labels(Labelled()),

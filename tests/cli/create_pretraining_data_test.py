@@ -425,6 +425,8 @@ def test_a_mistake_ends_the_script_in_one_clear_line(
   not_utf8 = tmp_path / "latin.txt"
   not_utf8.write_bytes("the café.\n".encode("latin-1"))
   (tmp_path / "file").write_text("")
+  cased = tmp_path / "cased.txt"
+  cased.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nThe\ndog\n")
   good = {
     "input_file": str(text),
     "output_file": str(tmp_path / "out" / "data"),
@@ -433,6 +435,16 @@ def test_a_mistake_ends_the_script_in_one_clear_line(
   mistakes = [
     ({"input_file": str(tmp_path / "none*.txt")}, "none*.txt matches no file"),
     ({"input_file": str(not_utf8)}, "latin.txt:1: not UTF-8"),
+    # The warning comes before the text is read.
+    (
+      {
+        "input_file": str(not_utf8),
+        "input_format": "text",
+        "output_file": str(tmp_path / "data"),
+        "vocab_file": str(cased),
+      },
+      "cased.txt is of cased text",
+    ),
     ({"output_file": str(tmp_path / "file" / "data")}, "file"),
     ({"max_seq_lenth": "64"}, "max_seq_length"),
     ({"mask": "false", "masked_lm_prob": "0.2"}, "--masked_lm_prob"),

@@ -90,6 +90,12 @@ def advice(config, batch_setting="train_batch_size", length=128, **work):
   return str(caught.value)
 
 
+def test_a_prediction_of_another_model_names_no_weights(base, tmp_path):
+  config = own_classification.make(base, tmp_path, do_predict=True)
+  text = advice(config, "predict_batch_size")
+  assert text.endswith("a lower `max_seq_length` (with another `output_dir`).")
+
+
 def test_only_settings_that_still_help_are_named():
   text = advice(make(train_batch_size=8))
   for name in ("gradient_accumulation_steps=2", "recompute", "precision"):

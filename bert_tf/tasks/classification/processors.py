@@ -7,7 +7,7 @@ import sys
 import traceback
 import types
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import bert_tf
 from bert_tf.formats import tables
@@ -232,6 +232,10 @@ def _call(processor: DataProcessor, method: str, *arguments: str) -> Any:
         return function(*arguments)
     except NotImplementedError:  # The method of DataProcessor.
       pass
+  _refuse_missing(processor, method)
+
+
+def _refuse_missing(processor: DataProcessor, method: str) -> NoReturn:
   raise ValueError(
     f"{_name(processor)} has no {method}; write it, as bert_tf.DataProcessor "
     "describes it."
@@ -248,8 +252,11 @@ def _call_for_list(
     raise ValueError(
       f"{where} returns {values!r}; return a list of bert_tf.InputExample."
     )
-  with _explain_errors(where):
-    return list(values)
+  try:
+    with _explain_errors(where):
+      return list(values)
+  except NotImplementedError:  # As in `_call`.
+    _refuse_missing(processor, method)
 
 
 def _name(processor: DataProcessor) -> str:

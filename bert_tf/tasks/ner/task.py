@@ -81,15 +81,20 @@ def _resolve_features(setup: base.Setup[config_lib.NerConfig]) -> "Features":
     raise ValueError(
       "features are computed by a trained BERT: set `init_checkpoint`."
     )
-  model_hash = fingerprint.hash_weights(start)
+  model_hash = fingerprint.hash_encoder(start)
+  trained_on: str | None = model_hash
   info = setup.folder.info
-  if info and info.feature_model not in (None, model_hash):
-    raise ValueError(
-      f"{setup.folder.path} holds a run on the features of another BERT than "
-      f"{start}; set `init_checkpoint` to that one, or choose another "
-      "`output_dir`."
-    )
-  return Features(config.feature_layers, start, model_hash, config.feature_dir)
+  if info and setup.folder.is_begun:
+    trained_on = info.feature_model  # None in folders of earlier versions.
+    if trained_on not in (None, model_hash):
+      raise ValueError(
+        f"{setup.folder.path} holds a run on the features of another BERT than "
+        f"{start}; set `init_checkpoint` to that one, or choose another "
+        "`output_dir`."
+      )
+  return Features(
+    config.feature_layers, start, model_hash, trained_on, config.feature_dir
+  )
 
 
 class Features(NamedTuple):
@@ -98,6 +103,7 @@ class Features(NamedTuple):
   layers: str  # A name in config.FEATURE_LAYERS.
   init_checkpoint: str  # The checkpoint of the frozen BERT.
   model_hash: str  # SHA-256 of its weights.
+  trained_on: str | None  # The hash of the BERT in training; None if unknown.
   folder: str | None  # Folder of the stored vectors; None for the records'.
 
 
@@ -212,7 +218,7 @@ class NerTask(base.Task[Sentence, Tagged]):
   ) -> input_pipeline.RecordFiles:
     """Writes the vectors of the words, unless they exist already."""
     assert self.features
-    layers, init_checkpoint, model_hash, folder = self.features
+    layers, init_checkpoint, model_hash, _, folder = self.features
     records_dir, name = os.path.split(path)
     batches = records.batches(self.max_seq_length, self.bert_config.vocab_size)
     return feature_based.write_records(
@@ -317,7 +323,7 @@ class NerTask(base.Task[Sentence, Tagged]):
       **self.label_spec.run_fields(),
       "document_context": self.document_context,
       "feature_layers": self.features.layers if self.features else None,
-      "feature_model": self.features.model_hash if self.features else None,
+      "feature_model": self.features.trained_on if self.features else None,
     }
 
   def describe_labels(self, examples: Sequence[Sentence]) -> str:

@@ -212,8 +212,10 @@ def evaluate_files(
     ValueError: if a file has another format, or if they do not belong together.
     OSError: if a file cannot be read.
   """
+  # Only predictions of SQuAD 2.0 come with null odds.
   answers = correct_answers(
-    squad_data.read_squad_examples(data_file, is_training=False)
+    squad_data.read_squad_examples(data_file, is_training=False),
+    version_2_with_negative=null_odds_file is not None,
   )
   if answers is None:
     raise ValueError(f"{data_file} has no answers to score by.")

@@ -284,8 +284,9 @@ class SquadTask(base.Task[SquadExample, Questions]):
       # These scores do not depend on null_score_diff_threshold.
       # A threshold is a question's odds. It is written as a float32, which must
       # not be below these odds, so the next larger one is taken.
+      infinity = np.float32(np.inf)
       null_odds = {
-        qas_id: float(np.nextafter(np.float32(p.null_odds or 0.0), np.inf))
+        qas_id: float(np.nextafter(np.float32(p.null_odds or 0.0), infinity))
         for qas_id, p in predictions.items()
       }
       texts = {qas_id: p.span_text for qas_id, p in predictions.items()}

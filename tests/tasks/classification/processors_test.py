@@ -69,6 +69,10 @@ class Generator(Reviews):
   def get_train_examples(self, data_dir):
     yield 1 / 0
 
+class BaseGenerator(Reviews):
+  def get_train_examples(self, data_dir):
+    yield from DataProcessor.get_train_examples(self, data_dir)
+
 class TrainOnly(DataProcessor):
   get_labels = Reviews.get_labels
 
@@ -187,6 +191,7 @@ def test_labels_may_be_numbers_and_a_second_text_empty():
     ("reviews:Empty", "no example"),
     ("reviews:Nothing", r"get_train_examples\(\) returns None; return a list"),
     ("reviews:Generator", r"division by zero \(reviews.py:\d+\)"),
+    ("reviews:BaseGenerator", "BaseGenerator has no get_train_examples"),
     ("reviews:TrainOnly", "get_train_examples"),
     ("reviews:Plain", "get_train_examples"),
   ],

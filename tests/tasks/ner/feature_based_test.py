@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from bert_tf import checkpoints, modeling
 from bert_tf.files import errors
+from bert_tf.model_folder import fingerprint, run_info
 from bert_tf.tasks import fine_tuning
 from bert_tf.tasks.ner import bilstm as ner_bilstm
 from bert_tf.tasks.ner import config as ner_config
@@ -235,6 +236,19 @@ def test_a_run_learns_from_features_computed_once(data, tmp_path, monkeypatch):
   train = dataclasses.replace(config.train, init_checkpoint=other)
   with pytest.raises(ValueError, match="another BERT than .*other/bert_model"):
     ner.run(dataclasses.replace(config, train=train))
+  # In the folder of an earlier version, the BERT stays unknown.
+  out = str(tmp_path / "out")
+  info = run_info.read_run(out)
+  run_info.write_json(out, dataclasses.replace(info, feature_model=None))
+  ner.run(dataclasses.replace(config, train=train))
+  assert run_info.read_run(out).feature_model is None
+  # A run without a checkpoint may change its BERT.
+  for name in ("checkpoint", "model.ckpt-0.index", "model.ckpt-90.index"):
+    (tmp_path / "out" / name).unlink()
+  run_info.write_json(out, dataclasses.replace(info, feature_model="other"))
+  setup = fine_tuning.load(make_config(data, tmp_path / "out", do_train=True))
+  expected = fingerprint.hash_encoder(CHECKPOINT)
+  assert ner.make_task(setup).run_info()["feature_model"] == expected
 
 
 def test_vectors_are_stored_beside_their_windows(data, tmp_path, monkeypatch):

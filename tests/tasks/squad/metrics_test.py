@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import pathlib
 import random
 
 import pytest
@@ -189,6 +190,19 @@ def test_other_json_files_are_refused(
       str(tmp_path / "p.json"), data_file, str(tmp_path / "o.json")
     )
   assert expected in str(error.value)
+
+
+def test_null_odds_make_questions_without_answers_v2(data_file, tmp_path):
+  text = pathlib.Path(data_file).read_text()
+  unmarked = tmp_path / "unmarked.json"
+  unmarked.write_text(text.replace(', "is_impossible": true', ""))
+  assert unmarked.read_text() != text
+  (tmp_path / "p.json").write_text('{"q": "cat", "r": "cat", "n": ""}')
+  (tmp_path / "o.json").write_text('{"q": -2, "r": -1, "n": 0.5}')
+  files = str(tmp_path / "p.json"), str(unmarked)
+  assert "NoAns_total" not in metrics.evaluate_files(*files)
+  results = metrics.evaluate_files(*files, str(tmp_path / "o.json"))
+  assert results["NoAns_exact"] == 100.0 and results["NoAns_total"] == 1
 
 
 def test_impossible_questions_make_a_data_set_v2(data_file):
