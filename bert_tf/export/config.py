@@ -126,7 +126,7 @@ class ModelConfig:
     settings.check(self)
 
   def check_used(self, task: str, with_text: bool) -> None:
-    """Raises ValueError for a setting that has no effect on the model.
+    """Raises ValueError for a setting of another task, or of missing texts.
 
     A server gives the same settings to all of its models, so those of `squad`
     are refused only by an export.
@@ -144,7 +144,7 @@ class ModelConfig:
           f"{name} {value!r} is for `task={only_task}`, not {task}; leave "
           f"`{name}` out, or set the task."
         )
-      if not with_text:
+      if task == "encoder" and not with_text:
         raise ValueError(
           f"`{name}` concerns texts, which `text=False` excludes."
         )
