@@ -94,7 +94,7 @@ def _find_files(patterns: Iterable[str]) -> list[str]:
   """
   files = []
   for pattern in patterns:
-    matches = [pattern] if paths.exists(pattern) else paths.matches(pattern)
+    matches = paths.expand(pattern)
     if not matches:
       raise ValueError(f"pairs_file: no file matches {pattern}.")
     files += matches

@@ -98,13 +98,10 @@ def _find_files(pattern: str) -> list[str]:
   Raises:
     ValueError: if nothing matches, or a match is a folder or empty.
   """
-  if paths_lib.exists(pattern):
-    paths = [pattern]
-  elif glob.has_magic(pattern):
-    paths = paths_lib.matches(pattern)
-    if not paths:
+  paths = paths_lib.expand(pattern)
+  if not paths:
+    if glob.has_magic(pattern):
       raise ValueError(f"input_file: {pattern} matches no file.")
-  else:
     raise ValueError(f"input_file: there is no file {pattern}.")
   for path in paths:
     if paths_lib.is_folder(path):

@@ -29,7 +29,7 @@ _window, _decoding = (
   for config in _SQUAD_CONFIGS
 )
 
-# The only task that uses a setting, by the setting's name.
+# The task of settings that no other task uses, by the setting's name.
 _ENCODER_ONLY = {"pooling": "encoder", "normalize": "encoder"}
 _SQUAD_ONLY = {
   field.name: "squad"
@@ -118,7 +118,7 @@ class ModelConfig:
     "null_score_diff_threshold"
   )
 
-  # The only task of a setting that others refuse, by the setting's name.
+  # The settings that `check_used` refuses for other tasks.
   only_tasks: ClassVar[Mapping[str, str]] = _ENCODER_ONLY
 
   def __post_init__(self) -> None:

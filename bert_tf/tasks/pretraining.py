@@ -83,7 +83,7 @@ def run(
   pretraining_objective.check_masking(
     config, [*read, evaluated] if evaluated else read
   )
-  if not config.do_train and not checkpoints.list_checkpoints(folder.path):
+  if not config.do_train and not folder.is_begun:
     start = start_model.StartModel(config.train.init_checkpoint)
     start_model.check_is_trained(folder.path, start, heads.MASKED_LM)
   with folder.exclusive(config.do_train) as folder:

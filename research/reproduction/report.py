@@ -87,6 +87,12 @@ class Cell:
     values = [row.results.get(result) for row in self.same]
     return [scale * value for value in values if value is not None]
 
+  def find_targets(self, result: str) -> list[targets.Target]:
+    """Returns the published figures of a result."""
+    config = self.same[0].config
+    known = targets.find(config["model"], config["task"])
+    return [target for target in known if target.result == result]
+
   @property
   def shown_results(self) -> list[str]:
     """The names of the results to show."""
@@ -184,7 +190,7 @@ def _blocks(
 
 def _describe_plot(best: dict[tuple[str, str], Cell]) -> str:
   text = "Dots are seeds, strokes means."
-  if any(map(_drawn_targets, best.values())):
+  if any(cell.find_targets(cell.task.metric) for cell in best.values()):
     text += " Diamonds are published: filled of dev sets, hollow of test sets."
   return text
 
@@ -210,7 +216,6 @@ def _format_results(lines: Iterable[Sequence[str]]) -> str:
 def _result_lines(cell: Cell) -> Iterator[list[str]]:
   """Yields a line for each result, and for each further target of it."""
   config = cell.same[0].config
-  known = targets.find(config["model"], config["task"])
   settings = (
     f"batch {config['train_batch_size']}, {config['learning_rate']}, "
     f"{config['num_train_epochs']:g} epochs, length "
@@ -222,10 +227,10 @@ def _result_lines(cell: Cell) -> Iterator[list[str]]:
   for result in cell.shown_results:
     values = cell.values(result)
     first = [config["task"], RESULTS[result], _format_values(values), settings]
-    matching = [target for target in known if target.result == result]
-    if not matching:
+    published = cell.find_targets(result)
+    if not published:
       yield [*first, "", "", "", UNPUBLISHED]
-    for target in matching:
+    for target in published:
       verdict = compare(values, target)
       if target.split == targets.TEST and not result.startswith("test_"):
         verdict += ", dev against a test target"
@@ -286,13 +291,6 @@ def _run_table(finished: Sequence[Row]) -> str:
   return markdown.format_table(header, lines)
 
 
-def _drawn_targets(cell: Cell) -> list[targets.Target]:
-  """Returns the targets of the metric that chooses the settings."""
-  config = cell.same[0].config
-  known = targets.find(config["model"], config["task"])
-  return [target for target in known if target.result == cell.task.metric]
-
-
 def draw(path: str, best: dict[tuple[str, str], Cell]) -> None:
   """Draws a panel per model: a row per task, with its published figures."""
   models = list(dict.fromkeys(model for model, _ in best))
@@ -307,7 +305,7 @@ def draw(path: str, best: dict[tuple[str, str], Cell]) -> None:
         label = f"{name}, {RESULTS[cell.task.metric]}"
         values[label] = cell.values(cell.task.metric)
         spreads[label] = _measure_spread(values[label])
-        for target in _drawn_targets(cell):
+        for target in cell.find_targets(cell.task.metric):
           is_dev = target.split == targets.DEV
           axis.plot(
             (target.low, target.high),

@@ -72,11 +72,16 @@ def make(output_dir, num_train_steps=30, rate=0.5, **kwargs):
   return estimator.Estimator(lambda: Line(rate), OBJECTIVE, config)
 
 
-def train_for_seconds(output_dir, **kwargs):
+def train_for_seconds(output_dir):
   """Trains for 40 one-second steps of `clock`; returns the last step."""
-  config = {"train_minutes": 40 / 60, "iterations_per_loop": 1, **kwargs}
-  config = {"save_checkpoints_steps": 5, "log_every_steps": 1, **config}
-  return make(output_dir, **config).train(batches)
+  runner = make(
+    output_dir,
+    train_minutes=40 / 60,
+    iterations_per_loop=1,
+    save_checkpoints_steps=5,
+    log_every_steps=1,
+  )
+  return runner.train(batches)
 
 
 def evaluate_newest(runner, dataset, num_steps=None):

@@ -226,13 +226,20 @@ def _check(
 def _call(processor: DataProcessor, method: str, *arguments: str) -> Any:
   """Calls a method; raises ValueError if the processor does not have it."""
   function = getattr(processor, method, None)
-  if function:
-    try:
-      with _explain_errors(f"{_name(processor)}.{method}()"):
-        return function(*arguments)
-    except NotImplementedError:  # The method of DataProcessor.
-      pass
-  _refuse_missing(processor, method)
+  if not function:
+    _refuse_missing(processor, method)
+  with _calling(processor, method):
+    return function(*arguments)
+
+
+@contextlib.contextmanager
+def _calling(processor: DataProcessor, method: str) -> Iterator[None]:
+  """Explains the errors of a method, also if it is that of DataProcessor."""
+  try:
+    with _explain_errors(f"{_name(processor)}.{method}()"):
+      yield
+  except NotImplementedError:
+    _refuse_missing(processor, method)
 
 
 def _refuse_missing(processor: DataProcessor, method: str) -> NoReturn:
@@ -247,16 +254,13 @@ def _call_for_list(
 ) -> list[Any]:
   """Calls a method that returns a list or is a generator."""
   values = _call(processor, method, data_dir)
-  where = f"{_name(processor)}.{method}()"
   if isinstance(values, str) or not isinstance(values, Iterable):
     raise ValueError(
-      f"{where} returns {values!r}; return a list of bert_tf.InputExample."
+      f"{_name(processor)}.{method}() returns {values!r}; return a list of "
+      "bert_tf.InputExample."
     )
-  try:
-    with _explain_errors(where):
-      return list(values)
-  except NotImplementedError:  # As in `_call`.
-    _refuse_missing(processor, method)
+  with _calling(processor, method):  # A generator runs only now.
+    return list(values)
 
 
 def _name(processor: DataProcessor) -> str:
