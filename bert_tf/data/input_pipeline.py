@@ -22,9 +22,10 @@ from bert_tf.files import paths
 # about 50 MB of a large one at a length of 128.
 _SHUFFLE_BLOCK = 1 << 16
 
-# Number of batches whose records are sorted by length together. Enough for
-# batches of similar lengths; few enough to mix short and long batches.
-_GROUPED_BATCHES = 8
+# Number of batches whose records are sorted by length together. With few, as
+# many as 8, each batch was almost of one length, and of one label if the length
+# of a text tells its label.
+_GROUPED_BATCHES = 50
 
 # For functions without Python's `if` and `for` over tensors. AutoGraph would
 # add seconds to a run's start.
@@ -247,8 +248,9 @@ def training_dataset(
     seed: seed of the order.
     steps_done: number of batches to skip.
     vocab_size: word-piece ids must be below it.
-    group_by_length: whether to sort eight batches at a time by length. Batches
-      then hold records of similar length, which need little padding.
+    group_by_length: whether to sort the records of 50 batches at a time by
+      length and to shuffle these batches. They need little padding, but their
+      labels are no longer a random sample.
     type_vocab_size: segment ids must be below it.
   """
   window = _GROUPED_BATCHES if group_by_length else 1
@@ -277,7 +279,7 @@ def training_dataset(
 def _group_by_length(
   windows: tf.data.Dataset, mask: Spec, seed: int, first_window: int
 ) -> tf.data.Dataset:
-  """Divides windows of 8 batches into batches of similar lengths."""
+  """Divides windows of batches into batches of similar lengths."""
 
   @_as_written
   def group(window: tf.Tensor, serialized: tf.Tensor) -> tf.Tensor:

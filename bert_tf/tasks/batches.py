@@ -17,8 +17,6 @@ class Batches:
   # Turns batches of parsed records into the model's input, for instance by
   # dynamic padding. The flag says whether batches should have few widths.
   finish: Callable[[tf.data.Dataset, bool], tf.data.Dataset]
-  # Whether training batches hold records of similar length, to avoid padding.
-  group_by_length: bool = True
 
   def for_training(
     self,
@@ -27,6 +25,7 @@ class Batches:
     seed: int,
     steps_done: int,
     has_few_widths: bool = False,
+    group_by_length: bool = False,
   ) -> tf.data.Dataset:
     """Returns endless shuffled batches; see input_pipeline.training_dataset.
 
@@ -41,7 +40,7 @@ class Batches:
         seed,
         steps_done,
         self.vocab_size,
-        self.group_by_length,
+        group_by_length,
       ),
       has_few_widths,
     )
@@ -66,7 +65,6 @@ def dynamic_padding(
   vocab_size: int,
   max_seq_length: int,
   other_features: tuple[str, ...] = (),
-  group_by_length: bool = True,
 ) -> Batches:
   """Returns batches that are padded only to their longest input.
 
@@ -76,7 +74,6 @@ def dynamic_padding(
     max_seq_length: F, the length of each record in word pieces.
     other_features: names of further features of shape [B, F], such as labels of
       positions.
-    group_by_length: as in Batches.
   """
   return Batches(
     spec,
@@ -84,5 +81,4 @@ def dynamic_padding(
     lambda batches, has_few_widths: padding.cut_padding(
       batches, max_seq_length, other_features, has_few_widths
     ),
-    group_by_length,
   )

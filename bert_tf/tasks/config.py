@@ -102,6 +102,13 @@ class FineTuningConfig:
     fallback=None,
     topic=settings.MODEL,
   )
+  group_by_length: bool = settings.setting(
+    False,
+    "Whether training batches hold examples of similar length, which saves "
+    "padding. The examples of 50 batches at a time are sorted by length, so a "
+    "batch may have few labels if the length of a text tells its label.",
+    topic=settings.DEVICES,
+  )
   num_run_examples: int = settings.setting(
     3,
     "Number of dev examples, of at most 1,000 characters each, to store in "

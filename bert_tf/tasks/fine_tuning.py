@@ -246,7 +246,12 @@ class _Work(Generic[base.Example, base.Data]):
     with self._explained("train_batch_size", "train"):
       self.runner.train(
         lambda step: batches.for_training(
-          records, config.train_batch_size, config.seed, step, few_widths
+          records,
+          config.train_batch_size,
+          config.seed,
+          step,
+          few_widths,
+          self.setup.config.group_by_length,
         ),
         evaluate,
       )

@@ -68,8 +68,8 @@ def _make_batches(
   padded = input_pipeline.training_dataset(records, spec, 32, 0, 0, vocab_size)
   cut, grouped = (
     classification_records.batches(
-      task.label_spec(), 128, vocab_size, group_by_length
-    ).for_training(records, 32, 0, 0)
+      task.label_spec(), 128, vocab_size
+    ).for_training(records, 32, 0, 0, group_by_length=group_by_length)
     for group_by_length in (False, True)
   )
   datasets = {"padded": padded, "cut": cut, "cut and grouped": grouped}

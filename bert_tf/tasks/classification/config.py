@@ -90,12 +90,6 @@ class ClassificationConfig(config.FineTuningConfig):
     "of stopping at the first.",
     topic=settings.DATA,
   )
-  group_by_length: bool = settings.setting(
-    True,
-    "Whether training batches hold examples of similar length, which avoids "
-    "padding. Examples are sorted within every 8 batches.",
-    topic=settings.DEVICES,
-  )
   long_text: str | None = settings.setting(
     None,
     "Treatment of single texts with more than max_seq_length word pieces. "

@@ -118,18 +118,13 @@ def _log(example: InputExample, tokenizer: tokenization.FullTokenizer) -> None:
 
 
 def batches(
-  spec: run_info.LabelSpec,
-  max_seq_length: int,
-  vocab_size: int,
-  group_by_length: bool = True,
+  spec: run_info.LabelSpec, max_seq_length: int, vocab_size: int
 ) -> batches_lib.Batches:
   """Returns a builder of batches that are padded to their longest input."""
   record_spec = input_pipeline.classifier_spec(
     max_seq_length, spec.num_outputs, spec.problem_type
   )
-  return batches_lib.dynamic_padding(
-    record_spec, vocab_size, max_seq_length, group_by_length=group_by_length
-  )
+  return batches_lib.dynamic_padding(record_spec, vocab_size, max_seq_length)
 
 
 def label_ids(

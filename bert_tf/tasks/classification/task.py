@@ -124,7 +124,6 @@ def make_task(
     setup.tokenizer,
     config.max_seq_length,
     config.long_text,
-    config.group_by_length,
     config.skip_bad_rows,
   )
 
@@ -155,7 +154,6 @@ class ClassificationTask(base.Task[InputExample, Texts]):
   tokenizer: tokenization.FullTokenizer
   max_seq_length: int  # Word pieces of a record.
   long_text: str = "truncate"  # One of config.LONG_TEXT_MODES.
-  group_by_length: bool = True  # As in config.ClassificationConfig.
   skip_bad_rows: bool = False  # Whether to skip faulty rows of train and dev.
 
   model = heads.ClassifierModel
@@ -234,7 +232,6 @@ class ClassificationTask(base.Task[InputExample, Texts]):
       self.layout.label_spec(),
       self.max_seq_length,
       self.bert_config.vocab_size,
-      self.group_by_length,
     )
 
   def build_estimator(

@@ -160,9 +160,7 @@ class SquadTask(base.Task[SquadExample, Questions]):
     spec = windows_lib.spec(length, is_training=split == "train")
     if self.pads_dynamically:
       return batches_lib.dynamic_padding(spec, vocab_size, length)
-    return batches_lib.Batches(
-      spec, vocab_size, lambda batches, _: batches, False
-    )
+    return batches_lib.Batches(spec, vocab_size, lambda batches, _: batches)
 
   def build_estimator(
     self, train: training_config.TrainConfig
