@@ -1,8 +1,8 @@
 r"""Fine-tunes BERT to classify texts or pairs of texts.
 
-bert-tf classifier --task_name=csv --data_dir=mine \
-    --model=uncased_L-12_H-768_A-12 --output_dir=out \
-    --do_train --do_eval
+bert-tf classifier --data_file=reviews.csv --text_a_column=review \
+    --label_column=stars --model=uncased_L-12_H-768_A-12 \
+    --output_dir=out --do_train --do_eval
 """
 
 from bert_tf.cli import config_flags, devices, fine_tuning_flags, model_flags
@@ -36,15 +36,15 @@ def _refuse_idle_flags(
       classification_config.FILES, "does not apply to --processor"
     )
     return
-  task_name = str(config.task_name).lower()
+  if not config.data_file:
+    config_flags.refuse_given(["eval_fraction"], "is for --data_file")
+  task_name = config.file_format or str(config.task_name)
   idle: tuple[str, ...] = ()
-  if task_name not in classification_config.FILE_FORMATS:
+  if not config.file_format:
     idle = classification_config.OWN_DATA
-  if task_name != "xnli":
+  if task_name.lower() != "xnli":
     idle = (*idle, "xnli_language")
-  config_flags.refuse_given(
-    idle, f"does not apply to --task_name={config.task_name}"
-  )
+  config_flags.refuse_given(idle, f"does not apply to --task_name={task_name}")
 
 
 def run() -> None:

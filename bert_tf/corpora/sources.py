@@ -213,7 +213,7 @@ def _join_lines(lines: Sequence[str]) -> str:
 
 def _read_json_lines(path: str, column: str) -> Iterator[str]:
   """Yields the text of each row; "" for null."""
-  table = tables.Table(path, "jsonl", (column,), "text")
+  table = tables.Table(path, "jsonl", (column,))
   for line, row in tables.read_rows(table):
     try:
       if isinstance(row, tables.BadRowError):

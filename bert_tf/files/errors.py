@@ -1,10 +1,11 @@
 """Errors written for users: missing packages, damaged files."""
 
 import contextlib
+import difflib
 import pathlib
 import re
 import types
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from importlib import metadata
 
 # Root of the checkout, or the folder that contains the installed package.
@@ -143,6 +144,36 @@ def join_names(names: Sequence[str], num_shown: int = 20) -> str:
   num_left = len(names) - num_shown
   shown = ", ".join(names[:num_shown])
   return f"{shown} and {num_left} more" if num_left > 0 else shown
+
+
+def missing_columns(
+  columns: Sequence[str],
+  existing: Sequence[str],
+  settings: Mapping[str, str] | None = None,
+) -> str:
+  """Describes the columns that a table lacks or has twice; "" for none.
+
+  Args:
+    columns: names of the columns that are read.
+    existing: names of the table's columns.
+    settings: the setting that names a column, by column.
+  """
+  faults = []
+  for column in columns:
+    count = existing.count(column)
+    if count != 1:
+      fault = f"{count} columns" if count else "no column"
+      setting = (settings or {}).get(column)
+      faults.append(
+        f"{fault} {column!r}" + (f" (`{setting}`)" if setting else "")
+      )
+  if not faults:
+    return ""
+  wrong = next(column for column in columns if existing.count(column) != 1)
+  similar = difflib.get_close_matches(wrong, set(existing) - {wrong}, 1)
+  question = f" Did you mean {similar[0]}?" if similar else ""
+  names = join_names(existing) or "none"
+  return f"{' and '.join(faults)}. Its columns: {names}.{question}"
 
 
 def shorten(text: str, size: int = 80) -> str:

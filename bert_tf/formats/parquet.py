@@ -70,7 +70,7 @@ def _check_shards(files: Sequence[str]) -> None:
 
 
 def read_rows(
-  path: str, columns: Sequence[str], advice: str = ""
+  path: str, columns: Sequence[str], settings: Mapping[Any, str] | None = None
 ) -> Iterator[dict[str, Any]]:
   """Yields the rows of a file, with some of its columns.
 
@@ -80,7 +80,7 @@ def read_rows(
   Args:
     path: the file.
     columns: names of the columns.
-    advice: text to append to the error for a missing column.
+    settings: the setting that names a column, by column, for errors.
 
   Raises:
     ValueError: if the file is damaged, or if it lacks a column.
@@ -88,8 +88,8 @@ def read_rows(
   """
 
   def check(schema: Any) -> None:
-    for column in columns:
-      _check_column(path, column, schema, advice)
+    if fault := errors.missing_columns(columns, schema.names, settings):
+      raise ValueError(f"{path} has {fault}")
 
   with _open(path, columns, check) as file:
     classes = _class_names(file.schema_arrow.metadata or {}, columns)
@@ -116,7 +116,8 @@ def read_texts(path: str, column: str, advice: str) -> Iterator[str]:
   """
 
   def check(schema: Any) -> None:
-    _check_column(path, column, schema, advice)
+    if fault := errors.missing_columns([column], schema.names):
+      raise ValueError(f"{path} has {fault}{advice}")
     _check_is_text(path, column, schema, advice)
 
   with _open(path, (column,), check) as file:
@@ -152,13 +153,6 @@ def _open(
       raise ValueError(
         f"{path}: not a whole Parquet file ({reason}); fetch it again."
       ) from None
-
-
-def _check_column(path: str, column: str, schema: Any, advice: str) -> None:
-  """Raises ValueError unless the schema has the column exactly once."""
-  if schema.names.count(column) != 1:
-    names = errors.join_names(schema.names)
-    raise ValueError(f"{path}: no column {column}; found: {names}.{advice}")
 
 
 def _check_is_text(path: str, column: str, schema: Any, advice: str) -> None:

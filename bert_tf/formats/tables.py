@@ -34,7 +34,8 @@ class Table:
   path: str
   file_format: str  # "tsv", "csv", "jsonl" or "parquet".
   columns: Sequence[Column]  # Columns to read, all by name or all by number.
-  task: str  # Name of the task, for errors.
+  # The setting that names a column, by column, for errors.
+  settings: Mapping[Column, str] = dataclasses.field(default_factory=dict)
   # Number of columns of a file without a header; None takes that of most rows.
   num_columns: int | None = None
 
@@ -126,10 +127,9 @@ def get_cell(row: Row, column: Column) -> Any:
   try:
     return cells[column]
   except (KeyError, IndexError):
-    existing = (
-      errors.join_names(list(row)) if isinstance(row, dict) else len(row)
-    )
-    raise BadRowError(f"no column {column}; found: {existing}") from None
+    raise BadRowError(
+      f"no column {column}; the row has {len(row)} columns"
+    ) from None
 
 
 def get_text(row: Row, column: Column) -> str:
@@ -150,22 +150,23 @@ def read_rows(table: Table) -> Iterator[tuple[int, Row | BadRowError]]:
   """
   if table.file_format == "parquet":
     columns = list(dict.fromkeys(map(str, table.columns)))
-    advice = f" Columns of {table.task}: {errors.join_names(columns)}."
-    yield from enumerate(parquet.read_rows(table.path, columns, advice), 1)
+    rows = parquet.read_rows(table.path, columns, table.settings)
+    yield from enumerate(rows, 1)
     return
   if table.file_format == "jsonl":
     for line, content in enumerate(text_lines.read_lines(table.path), 1):
       if content.strip():
-        yield line, _parse_json_row(content)
+        yield line, _parse_json_row(content, table)
     return
-  read_cells = csv_cells if table.file_format == "csv" else _read_tsv
+  delimiter = _find_delimiter(table)
   cells: Iterator[tuple[int, list[str]]] = (
-    (line, row) for line, row in read_cells(table.path) if row
+    (line, row) for line, row in _read_cells(table, delimiter) if row
   )
   header, count = None, table.num_columns
   if not isinstance(table.columns[0], int):
-    line, header = next(cells, (1, []))
-    _check_header(line, header, table)
+    _, header = next(cells, (1, []))
+    if fault := _missing_columns(table, header):
+      raise ValueError(f"{table.path} has {fault}")
     count = len(header)
   elif count is None:
     all_cells = list(cells)
@@ -180,10 +181,47 @@ def read_rows(table: Table) -> Iterator[tuple[int, Row | BadRowError]]:
       yield line, dict(zip(header, row)) if header else row
 
 
-def _read_tsv(path: str) -> Iterator[tuple[int, list[str]]]:
+def _find_delimiter(table: Table) -> str:
+  """Returns the delimiter with which the first line has the columns.
+
+  It is the format's own if that fits or if none does. Excel writes semicolons
+  where the comma is the decimal sign.
+  """
+  own = "\t" if table.file_format == "tsv" else ","
+  for delimiter in (own, *"\t,;|"):
+    _, first = next(_read_cells(table, delimiter), (1, []))
+    if all(
+      first.count(column) == 1
+      if isinstance(column, str)
+      else column < len(first)
+      for column in table.columns
+    ):
+      if delimiter != own:
+        logging.info(
+          f"{table.path}: the columns are separated by {delimiter!r}."
+        )
+      return delimiter
+    if table.num_columns is not None:  # An official file.
+      break
+  return own
+
+
+def _read_cells(
+  table: Table, delimiter: str
+) -> Iterator[tuple[int, list[str]]]:
   """Yields line number and cells. Quotation marks have no meaning in TSV."""
-  lines = enumerate(text_lines.read_lines(path), 1)
-  return ((number, line.split("\t")) for number, line in lines if line)
+  if table.file_format == "tsv" and delimiter == "\t":
+    lines = enumerate(text_lines.read_lines(table.path), 1)
+    return ((number, line.split("\t")) for number, line in lines if line)
+  return csv_cells(table.path, delimiter)
+
+
+def _missing_columns(table: Table, existing: Sequence[str]) -> str:
+  return errors.missing_columns(
+    [column for column in table.columns if isinstance(column, str)],
+    existing,
+    {str(column): setting for column, setting in table.settings.items()},
+  )
 
 
 def csv_cells(
@@ -216,7 +254,7 @@ def csv_cells(
     ) from None
 
 
-def _parse_json_row(content: str) -> Row | BadRowError:
+def _parse_json_row(content: str, table: Table) -> Row | BadRowError:
   """Returns the object of a line, or its fault."""
   try:
     row = json.loads(content)
@@ -224,6 +262,8 @@ def _parse_json_row(content: str) -> Row | BadRowError:
     return BadRowError(f"not JSON ({error}): {errors.shorten(content)}")
   if not isinstance(row, dict):
     return BadRowError(f"not a JSON object: {errors.shorten(content)}")
+  if fault := _missing_columns(table, list(row)):
+    return BadRowError(fault.removesuffix("."))
   # The escape of a surrogate begins with \ud.
   is_suspect = "\\ud" in content.lower()
   if is_suspect and not is_unicode(json.dumps(row, ensure_ascii=False)):
@@ -231,12 +271,3 @@ def _parse_json_row(content: str) -> Row | BadRowError:
       f"a surrogate, half a character: {errors.shorten(content)}"
     )
   return row
-
-
-def _check_header(line: int, header: Sequence[str], table: Table) -> None:
-  wrong = [name for name in table.columns if header.count(name) != 1]
-  if wrong:
-    raise ValueError(
-      f"{table.path}:{line}: no header of {table.task}, which has one column "
-      f"{', one '.join(map(repr, wrong))}; found: {errors.join_names(header)}."
-    )

@@ -323,7 +323,7 @@ def read_pairs(path: str) -> dict[int, tuple[str, str]]:
   """
   is_tsv = compression.without_suffix(path).endswith(".tsv")
   file_format = "tsv" if is_tsv else "jsonl"
-  table = tables.Table(path, file_format, (GOOD, BAD), "minimal pairs")
+  table = tables.Table(path, file_format, (GOOD, BAD))
   pairs = tables.read(
     table,
     lambda line, row: (

@@ -219,6 +219,8 @@ def _run(
   if config.do_predict:
     all_results |= work.predict(config.predict_batch_size)
   work.runner.check_files()
+  if config.do_train:
+    logging.info(f"Serve this model: bert-tf serve --model={folder.path}")
   return all_results
 
 

@@ -138,12 +138,7 @@ def read(
         f"`{flags[split]}` needs a {split} file; set `{flag}` or turn off "
         f"`{flags[split]}`."
       )
-  missing = [f for f in files.values() if not paths.exists(f.path or "")]
-  if missing:
-    raise ValueError(
-      f"there is no {', no '.join(f.path or '' for f in missing)}; set "
-      f"{' and '.join(dict.fromkeys(f'`{f.flag}`' for f in missing))}."
-    )
+  _check_exist(files.values())
   examples: dict[str, list[base.Example]] = {}
   if task.has_labels and task.label_spec is None:
     train = _read_labelled(task, output_dir)
@@ -154,6 +149,22 @@ def read(
       examples[split] = task.read(split, path or "")
   sources = {split: path or "" for split, (path, _) in files.items()}
   return Splits(task, examples, sources, output_dir)
+
+
+def _check_exist(files: Iterable[base.SplitFile]) -> None:
+  """Raises ValueError for the files and folders that do not exist."""
+  missing = [f for f in files if not paths.exists(f.path or "")]
+  for path, flag in missing:
+    folder = os.path.dirname(path or "")
+    if paths.is_file(folder):
+      raise ValueError(f"{folder} (`{flag}`) is a file, not a folder.")
+    if folder and not paths.exists(folder):
+      raise ValueError(f"there is no folder {folder} (`{flag}`).")
+  if missing:
+    raise ValueError(
+      f"there is no {', no '.join(f.path or '' for f in missing)}; set "
+      f"{' and '.join(dict.fromkeys(f'`{f.flag}`' for f in missing))}."
+    )
 
 
 def _read_labelled(

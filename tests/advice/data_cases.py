@@ -143,7 +143,7 @@ def columns(world, name, content, *columns):
   path = world.write(name, content)
   kind = name.split(".")[-1]
   parsed = tables.parse_columns(kind, columns)
-  layout = tables.Table(path, kind, tuple(c for c in parsed if c), "text")
+  layout = tables.Table(path, kind, tuple(c for c in parsed if c))
   return list(tables.read_rows(layout))
 
 

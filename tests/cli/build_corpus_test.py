@@ -98,8 +98,8 @@ FAULTS = {
   "--input_file=no.txt": "input_file: there is no file no.txt",
   "--input_file=cut.xml --language=de": "cut.xml is not a whole dump",
   "--input_file=page.xml": "page.xml is not a Wikipedia dump",
-  "--input_file=a.parquet": "a.parquet: no column text; found: id, body. Give "
-  "the column of the text as --text_column",
+  "--input_file=a.parquet": "a.parquet has no column 'text'. Its "
+  "columns: id, body. Give the column of the text as --text_column",
   "--input_file=latin.txt": "latin.txt:1: not UTF-8 (byte 1 of the line)",
   "--input_file=in.txt --language=xx": "--language=xx",
   "--input_file=in.txt --num_workers=2 --runner=X": "--runner=X for Beam",

@@ -505,7 +505,7 @@ def test_faulty_input_leaves_no_hidden_folder(tmp_path):
   (tmp_path / "a.jsonl").write_text('{"words": "A b."}\n')
   config = text_config.TextConfig()
   inputs = sources.find_files(str(tmp_path / "a.jsonl"), config, "jsonl")
-  with pytest.raises(ValueError, match="no column text"):
+  with pytest.raises(ValueError, match="no column 'text'"):
     with corpus_build.as_lines(
       config, inputs, str(tmp_path / "data"), corpus_build.create
     ):

@@ -22,7 +22,7 @@ LABELS = {"task_name": "t", "problem_type": "classification", "labels": ["a"]}
 
 
 def rows(path, file_format):
-  table = tables.Table(path, file_format, ["text", "label"], "own data")
+  table = tables.Table(path, file_format, ["text", "label"])
   return tables.read(table, lambda line, row: (line, dict(row)))
 
 

@@ -135,7 +135,11 @@ def test_models_without_masked_words_are_refused(tmp_path):
 @pytest.mark.parametrize(
   "name,content,message",
   [
-    ("p.jsonl", '{"sentence_good": "a"}', "p.jsonl:1: no column sentence_bad"),
+    (
+      "p.jsonl",
+      '{"sentence_good": "a"}',
+      "p.jsonl:1: no column 'sentence_bad'",
+    ),
     ("p.tsv", "sentence_good\tsentence_bad\na\t\n", "p.tsv:2: column"),
     ("p.jsonl", "\n", "p.jsonl has no minimal pairs"),
   ],

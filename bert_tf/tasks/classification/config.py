@@ -39,11 +39,30 @@ class ClassificationConfig(config.FineTuningConfig):
   task: ClassVar[str] = "classification"
 
   train: training_config.FreezingTrainConfig
-  data_dir: str = settings.setting(
-    help="Folder with the task's files, such as train.tsv, or with Hugging "
-    "Face's Parquet files of GLUE.",
+  data_dir: str | None = settings.setting(
+    None,
+    "Folder with the task's files, such as train.tsv, or with Hugging Face's "
+    "Parquet files of GLUE.",
     original=True,
     topic=settings.DATA,
+    alternatives=("data_file",),
+  )
+  data_file: str | None = settings.setting(
+    None,
+    "A single file of your own, in place of data_dir: .csv, .tsv, .jsonl or "
+    ".parquet. A part of its rows is held out to evaluate on; see "
+    "eval_fraction. data_split.json in output_dir says which.",
+    topic=settings.DATA,
+    main=True,
+  )
+  eval_fraction: float = settings.setting(
+    0.1,
+    "The fraction of data_file's rows to evaluate on, drawn by seed with the "
+    "same fraction of each label.",
+    minimum=0.0,
+    maximum=0.9,
+    topic=settings.DATA,
+    main=True,
   )
   task_name: str | None = settings.setting(
     None,
@@ -51,7 +70,7 @@ class ClassificationConfig(config.FineTuningConfig):
     f"dev and test files, {', '.join(FILE_FORMATS)}.",
     original=True,
     topic=settings.DATA,
-    alternatives=("processor",),
+    alternatives=("processor", "data_file"),
   )
   processor: str | None = settings.setting(
     None,
@@ -72,17 +91,22 @@ class ClassificationConfig(config.FineTuningConfig):
   )
   text_a_column: str = settings.setting(
     "text",
-    "Own data: the column of the text. Its name in the header (in jsonl the "
-    "key), or its number from 0 in files without a header.",
+    "The column of your own files that holds the text: its name in the header "
+    "(in jsonl the key), or its number from 0 in files without a header.",
     topic=settings.DATA,
+    main=True,
   )
   text_b_column: str | None = settings.setting(
     None,
-    "Own data: the column of the second text of a pair.",
+    "The column of your own files that holds the second text of a pair.",
     topic=settings.DATA,
+    main=True,
   )
   label_column: str = settings.setting(
-    "label", "Own data: the column of the label.", topic=settings.DATA
+    "label",
+    "The column of your own files that holds the label.",
+    topic=settings.DATA,
+    main=True,
   )
   skip_bad_rows: bool = settings.setting(
     False,
@@ -105,15 +129,31 @@ class ClassificationConfig(config.FineTuningConfig):
   def __post_init__(self) -> None:
     """Raises ValueError for values that a setting does not allow."""
     super().__post_init__()
-    if not (self.task_name or self.processor):
+    if (self.data_dir is None) == (self.data_file is None):
+      raise ValueError("give one of `data_dir` and `data_file`.")
+    if self.data_file:
+      if self.file_format not in FILE_FORMATS:
+        raise ValueError(
+          f"{self.data_file} (`data_file`) does not end in one of "
+          f"{', '.join(FILE_FORMATS)}; set `task_name` to its format."
+        )
+    elif not (self.task_name or self.processor):
       raise ValueError(
         "the task is not known: set `task_name`, or `processor` for a class of "
         "yours."
       )
+
+  @property
+  def file_format(self) -> str | None:
+    """The format of the user's own files; None for other data."""
+    name = self.task_name or ""
+    if self.data_file and not name:
+      name = self.data_file.rpartition(".")[2]
+    return name.lower() if name.lower() in FILE_FORMATS else None
 
 
 # Settings that do not apply to an official task.
 OWN_DATA = ("problem_type", "text_a_column", "text_b_column", "label_column")
 
 # Settings that do not apply to a processor.
-FILES = (*OWN_DATA, "xnli_language", "skip_bad_rows")
+FILES = (*OWN_DATA, "data_file", "xnli_language", "skip_bad_rows")

@@ -5,6 +5,7 @@ import json
 import math
 import numbers
 import os
+import random
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -93,6 +94,8 @@ class FileLayout:
   file_format: str = "tsv"  # One of config.FILE_FORMATS.
   labels_are_text: bool = True  # Whether labels are text, not JSON values.
   label_origin: run_info.LabelOrigin = run_info.OF_TASK
+  # The setting that names a column of the user's own files, by column.
+  settings: Mapping[Column, str] = dataclasses.field(default_factory=dict)
 
   @property
   def is_pair(self) -> bool:
@@ -140,6 +143,9 @@ def own_files(
   )
   if text_a is None or label is None:
     raise ValueError("`text_a_column` and `label_column` cannot be empty.")
+  settings = {text_a: "text_a_column", label: "label_column"}
+  if text_b is not None:
+    settings[text_b] = "text_b_column"
   return FileLayout(
     name="own data",
     labels=() if problem_type == "regression" else None,
@@ -149,6 +155,37 @@ def own_files(
     test=Split(f"test.{file_format}", "test", text_a, text_b),
     problem_type=problem_type,
     file_format=file_format,
+    settings=settings,
+  )
+
+
+def hold_out(
+  data: Sequence[InputExample], fraction: float, seed: int
+) -> list[int]:
+  """Draws examples to evaluate on, about the same fraction of each label.
+
+  Every label keeps at least one example to train on.
+
+  Returns:
+    Indices into `data`, ascending: fraction * len(data), rounded, but at least
+    one if there is any that may be held out.
+  """
+  order = list(range(len(data)))
+  random.Random(seed).shuffle(order)
+  seen: set[str] = set()
+  candidates = []
+  for index in order:
+    label: Any = data[index].label
+    names = {label} if isinstance(label, str) else set()
+    names = set(label) if isinstance(label, tuple) else names
+    if names <= seen:
+      candidates.append(index)
+    seen |= names
+  # Every n-th of the sorted examples holds out each label in proportion.
+  candidates.sort(key=lambda index: data[index].label)  # type: ignore
+  num = min(len(candidates), max(1, round(fraction * len(data))))
+  return sorted(
+    candidates[(2 * i + 1) * len(candidates) // (2 * num)] for i in range(num)
   )
 
 
@@ -186,7 +223,11 @@ def _read_file(
 ) -> tables.Examples[InputExample]:
   """Returns the examples of a file; num_before counts the rows before it."""
   table = tables.Table(
-    path, layout.file_format, split.columns(), layout.name, split.num_columns
+    path,
+    layout.file_format,
+    split.columns(),
+    layout.settings,
+    split.num_columns,
   )
 
   def convert(line: int, row: Row) -> InputExample | None:

@@ -3,15 +3,18 @@
 import dataclasses
 import functools
 import itertools
+import json
 import os
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from bert_tf import heads, losses, modeling, tokenization
+from bert_tf import distribution, heads, losses, modeling, tokenization
 from bert_tf.data import input_pipeline
-from bert_tf.model_folder import run_info
+from bert_tf.files import atomic, json_files, paths
+from bert_tf.formats import tables
+from bert_tf.model_folder import run_folder, run_info
 from bert_tf.tasks import base, fine_tuning, splits
 from bert_tf.tasks import batches as batches_lib
 from bert_tf.tasks.classification import config as config_lib
@@ -50,20 +53,20 @@ def file_layout(config: config_lib.ClassificationConfig) -> examples.FileLayout:
     labels = processors.labels(processors.load(config.processor))
     name = config.task_name or config.processor.rpartition(":")[2]
     return examples.FileLayout(name, labels, (), None, None, None)
-  assert config.task_name is not None
-  file_format = config.task_name.lower()
-  if file_format not in config_lib.FILE_FORMATS:
+  data_dir = config.data_dir or ""
+  if config.file_format is None:
+    assert config.task_name is not None
     layout = glue.get_task(config.task_name, config.xnli_language)
-    return parquet_layouts.find_glue(layout, config.data_dir)
+    return parquet_layouts.find_glue(layout, data_dir)
   layout = examples.own_files(
-    file_format,
+    config.file_format,
     config.problem_type,
     config.text_a_column,
     config.text_b_column,
     config.label_column,
   )
-  if file_format == "parquet":
-    return parquet_layouts.find_own(layout, config.data_dir)
+  if config.file_format == "parquet" and not config.data_file:
+    return parquet_layouts.find_own(layout, data_dir)
   return layout
 
 
@@ -117,9 +120,11 @@ def make_task(
   if config.processor:
     processor = processors.load(config.processor)
     task_class = functools.partial(ProcessorTask, processor)
+  elif config.data_file:
+    task_class = functools.partial(DataFileTask, config, setup.folder)
   return task_class(
     layout,
-    config.data_dir,
+    config.data_dir or "",
     setup.bert_config,
     setup.tokenizer,
     config.max_seq_length,
@@ -335,3 +340,84 @@ class ProcessorTask(ClassificationTask):
   def run_info(self) -> dict[str, Any]:
     """Returns the labels, is_pair and long_text for run.json."""
     return {**super().run_info(), "is_pair": self._is_pair}
+
+
+class DataFileTask(ClassificationTask):
+  """Classification of a single file, of which a part is held out as dev.
+
+  Args:
+    config: names the file and the fraction to hold out.
+    folder: the folder of the run, which keeps the split. A later command with
+      the same folder uses it, whatever its flags are, so that it never
+      evaluates on examples that the model was trained on.
+    arguments: arguments of ClassificationTask.
+  """
+
+  def __init__(
+    self,
+    config: config_lib.ClassificationConfig,
+    folder: run_folder.RunFolder,
+    *arguments: Any,
+  ) -> None:
+    super().__init__(*arguments)
+    self._config = config
+    self._folder = folder
+
+  def file(self, split: str) -> base.SplitFile:
+    """Returns data_file, for train and dev."""
+    if split == "test":
+      return base.SplitFile(None, "data_dir")
+    if split == "dev" and not self._config.eval_fraction:
+      return base.SplitFile(None, "eval_fraction")
+    return base.SplitFile(self._config.data_file, "data_file")
+
+  def read(self, split: str, path: str) -> list[InputExample]:
+    """Returns the examples of one part of the file."""
+    return self._parts[split]
+
+  @functools.cached_property
+  def _parts(self) -> dict[str, list[InputExample]]:
+    """The examples of train and dev."""
+    config, path = self._config, str(self._config.data_file)
+    assert self.layout.train
+    rows = examples.read_examples(
+      "",
+      dataclasses.replace(self.layout.train, file=path, prefix="row"),
+      self.layout,
+      self.skip_bad_rows,
+    )
+    split_file = os.path.join(self._folder.path, "data_split.json")
+    if self._folder.info and paths.exists(split_file):
+      saved = json_files.read_object(
+        split_file, {"dev": list[int], "num_rows": int}, ("dev", "num_rows")
+      )
+      if saved["num_rows"] != len(rows):
+        raise ValueError(
+          f"{path} has {len(rows)} rows, but {split_file} splits "
+          f"{saved['num_rows']}; choose another `output_dir` for other data."
+        )
+      dev = set(saved["dev"])
+    else:
+      seed = config.train.seed
+      dev = set(
+        examples.hold_out(rows, config.eval_fraction, seed)
+        if config.eval_fraction
+        else ()
+      )
+      if distribution.is_chief():
+        split = {
+          "data_file": path,
+          "num_rows": len(rows),
+          "eval_fraction": config.eval_fraction,
+          "seed": seed,
+          "dev": sorted(dev),
+        }
+        atomic.write(split_file, [json.dumps(split), "\n"])
+    if config.eval_fraction and not dev:
+      raise ValueError(
+        f"{path} has {len(rows)} rows, too few to hold some out; set "
+        "`eval_fraction=0` and leave out `do_eval`."
+      )
+    train = tables.Examples(r for i, r in enumerate(rows) if i not in dev)
+    train.num_dropped = getattr(rows, "num_dropped", 0)
+    return {"train": train, "dev": [rows[i] for i in sorted(dev)]}

@@ -3,7 +3,7 @@
 import dataclasses
 import os
 import string
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bert_tf.formats import tables
@@ -27,6 +27,8 @@ class ChoiceLayout:
   # Column of the beginning of sentence B, before each choice; None without one.
   question: Column | None = None
   label_type: str = "number"  # One of config.LABEL_TYPES.
+  # The setting that names a column of the user's own files, by column.
+  settings: Mapping[Column, str] = dataclasses.field(default_factory=dict)
 
 
 # Zellers et al. 2018. Sentence A is "the given sentence", and sentence B "a
@@ -89,6 +91,10 @@ def own_files(
   )
   _check_choices(file_format, choice_columns, choices)
   assert context is not None and label is not None
+  settings = {choice: "choice_columns" for choice in choices if choice}
+  settings |= {context: "context_column", label: "label_column"}
+  if question is not None:
+    settings[question] = "question_column"
   return ChoiceLayout(
     name="own data",
     file_format=file_format,
@@ -100,6 +106,7 @@ def own_files(
     label=label,
     question=question,
     label_type=label_type,
+    settings=settings,
   )
 
 
@@ -160,7 +167,7 @@ def read_examples(
       f"{prefix}-{line - 1}", context, question, choices, label
     )
 
-  table = tables.Table(path, layout.file_format, needed, layout.name)
+  table = tables.Table(path, layout.file_format, needed, layout.settings)
   examples = tables.read(table, convert, skip_bad_rows)
   if not examples:
     raise ValueError(f"{path} holds no example.")

@@ -288,10 +288,10 @@ FAULTS = {
   "another header": (
     "rte",
     "question\tsentence\tlabel\n",
-    "train.tsv:1: no header of RTE, which has one column 'sentence1', one "
-    "'sentence2'; found: question, sentence, label",
+    "train.tsv has no column 'sentence1' and no column 'sentence2'. Its "
+    "columns: question, sentence, label.",
   ),
-  "no header": ("rte", "", "train.tsv:1: no header of RTE"),
+  "no header": ("rte", "", "train.tsv has no column 'sentence1'"),
   "only a header": ("rte", RTE_HEADER, "train.tsv holds no example"),
   "a column too few": (
     "rte",
@@ -329,7 +329,7 @@ FAULTS = {
   "a key that is missing": (
     "jsonl",
     '{"text": "a"}\n',
-    "train.jsonl:1: no column label; found: text",
+    "train.jsonl:1: no column 'label' (`label_column`). Its columns: text",
   ),
   "a number as text": (
     "jsonl",

@@ -245,7 +245,7 @@ FAULTS = {
   ),
   "columns of another task": (
     {"question": ["a"], "sentence": ["b"], "label": [1]},
-    ("no column sentence1", "question, sentence, label", "RTE"),
+    ("no column 'sentence1'", "question, sentence, label"),
   ),
   "no rows": (
     {

@@ -601,7 +601,7 @@ MISTAKES = {
   ),
   "a header of another task": (
     lambda f: {"task_name": "rte"},
-    "train.tsv:1: no header of RTE",
+    "train.tsv has no column 'sentence1'",
   ),
   "a part that the task does not have": (
     lambda f: {"task_name": "xnli"},

@@ -252,12 +252,12 @@ BAD_FILES = {
   "no column of the label": (
     swag_data.SWAG,
     f"{HEADER.removesuffix(',label')}\n",
-    "f:1: no header of SWAG, which has one column 'label'; found: , video-id",
+    "f has no column 'label'. Its columns: , video-id",
   ),
   "no column of the second sentence": (
     swag_data.SWAG,
     f"{HEADER.replace('sent2', 'sent3')}\n{GOOD_ROW}",
-    "f:1: no header of SWAG, which has one column 'sent2'; found: , video-id",
+    "f has no column 'sent2'. Its columns: , video-id",
   ),
   "a quotation mark that stays open": (
     swag_data.SWAG,
@@ -289,7 +289,7 @@ BAD_FILES = {
   "a key that is missing": (
     own("jsonl", "ends"),
     '{"context": "c", "endings": ["a", "b"], "label": 0}\n',
-    "f:1: no column ends; found: context, endings, label",
+    "f:1: no column 'ends' (`choice_columns`). Its columns: context, endings",
   ),
   "a number as question": (
     own("jsonl", "ends", question="q"),

@@ -1,0 +1,139 @@
+"""A single file of a user's own, of which a part is held out."""
+
+import dataclasses
+import json
+
+import pytest
+
+from bert_tf.tasks.classification import examples
+from bert_tf.tasks.classification import task as classification
+from tests.support import own_classification, runs
+
+base = own_classification.base
+LABELS = ["a"] * 50 + ["b"] * 30 + ["c"] * 19 + ["d"]
+
+
+def held_out(labels, fraction=0.2, seed=1):
+  data = [
+    examples.InputExample(str(i), "t", None, x) for i, x in enumerate(labels)
+  ]
+  return examples.hold_out(data, fraction, seed)
+
+
+def test_the_same_fraction_of_each_label_is_held_out():
+  dev = held_out(LABELS)
+  assert len(dev) == 20 and dev == sorted(set(dev))
+  counts = [sum(LABELS[i] == name for i in dev) for name in "abcd"]
+  assert counts[3] == 0  # The only one is needed to train on.
+  for count, expected in zip(counts, (10, 6, 4)):
+    assert abs(count - expected) <= 1
+  assert dev == held_out(LABELS) != held_out(LABELS, seed=2)
+
+
+@pytest.mark.parametrize(
+  ("labels", "num"),
+  [
+    ([0.1, 0.5, 2.0, 3.0, 4.0], 1),  # A regression.
+    ([("x",), ("y",), ("x", "y"), ("x",)], 1),  # Multilabel.
+    (["a", "b"], 0),
+    (["a", "b", "b"], 1),
+  ],
+)
+def test_every_label_keeps_an_example_to_train_on(labels, num):
+  for seed in range(5):
+    dev = held_out(labels, 0.1, seed)
+    assert len(dev) == num
+    train = {str(x) for i, x in enumerate(labels) if i not in dev}
+    if labels != [0.1, 0.5, 2.0, 3.0, 4.0]:
+      names = [x for x in labels if isinstance(x, str)]
+      assert set(map(str, names)) <= train
+
+
+def make(folder, output_dir, **changes):
+  data_file = folder / "reviews.csv"
+  if not data_file.exists():
+    lines = [f"{text};{label}" for text, label in own_classification.rows(40)]
+    data_file.write_text("\n".join(["text;label", *lines]))
+  return own_classification.make(
+    folder,
+    output_dir,
+    task_name=None,
+    data_dir=None,
+    data_file=str(data_file),
+    do_train=True,
+    do_eval=True,
+    **changes,
+  )
+
+
+def test_a_file_is_split_and_a_later_command_keeps_the_split(base, tmp_path):
+  config = make(base, tmp_path / "out", eval_fraction=0.25)
+  with runs.logged() as log:
+    first = classification.run(config)
+  assert "30 train examples" in log() and "10 dev examples" in log()
+  assert f"bert-tf serve --model={tmp_path / 'out'}" in log()
+  split = json.loads((tmp_path / "out" / "data_split.json").read_text())
+  assert len(split["dev"]) == 10 and split["num_rows"] == 40
+  # With another seed and fraction, the model would be tested on what it knows.
+  later = dataclasses.replace(
+    config,
+    do_train=False,
+    eval_fraction=0.5,
+    train=dataclasses.replace(config.train, seed=99),
+  )
+  assert classification.run(later) == first
+  assert json.loads((tmp_path / "out" / "data_split.json").read_text()) == split
+  (base / "reviews.csv").write_text("text;label\ngood;good\nbad;bad\n")
+  with pytest.raises(ValueError, match="2 rows, but .* 40"):
+    classification.run(later)
+  (base / "reviews.csv").unlink()
+
+
+MISTAKES = {
+  "two sources": ({"data_dir": "data"}, "`data_dir` and `data_file`"),
+  "no source": ({"data_file": None}, "`data_dir` and `data_file`"),
+  "an unknown ending": ({"data_file": "a.xlsx"}, "a.xlsx (`data_file`)"),
+  "no such file": ({"data_file": "none/a.csv"}, "no folder none (`data_file`)"),
+  "no test file": ({"do_predict": True}, "`do_predict` needs a test file"),
+  "nothing held out": ({"eval_fraction": 0.0}, "set `eval_fraction`"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_names_the_setting(base, tmp_path, mistake):
+  changes, expected = MISTAKES[mistake]
+  with pytest.raises(ValueError) as error:
+    config = make(base, tmp_path / "out")
+    classification.run(dataclasses.replace(config, **changes))
+  assert expected in str(error.value)
+
+
+def test_a_file_given_as_the_folder_is_named(base, tmp_path):
+  config = own_classification.make(
+    base, tmp_path / "out", do_train=True, data_dir=str(base / "train.tsv")
+  )
+  with pytest.raises(ValueError, match="train.tsv .`data_dir`. is a file"):
+    classification.run(config)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_texts_whose_length_tells_the_label_are_learned(tmp_path, base, seed):
+  """With batches of one length, each had one label, and training failed."""
+  texts = {"good": "of of of the", "bad": "of of the"}
+  folder = tmp_path / "data"
+  folder.mkdir()
+  for name, size in (("train", 240), ("dev", 40)):
+    labels = [("good", "bad")[i % 2] for i in range(size)]
+    rows = [(texts[label], label) for label in labels]
+    own_classification.write_tsv(folder / f"{name}.tsv", rows)
+  config = own_classification.make(
+    base,
+    tmp_path / "out",
+    {"seed": seed, "learning_rate": 3e-3},
+    data_dir=str(folder),
+    do_train=True,
+    do_eval=True,
+    num_train_epochs=2.0,
+  )
+  assert not config.group_by_length
+  assert classification.run(config)["eval_accuracy"] == 1.0
