@@ -25,7 +25,6 @@ from bert_tf.server import (
   kserve,
   limits,
   metrics,
-  openapi,
   page,
   rest_json,
   served,
@@ -57,7 +56,6 @@ class Server:
     self._config = config
     self._page = page.load()
     self._is_ready = self._is_stopping = False
-    self._openapi = openapi.document(list(self._models.values()), self._config)
 
   async def start(self) -> str:
     """Starts to listen and returns the address, http://HOST:PORT.
@@ -176,7 +174,6 @@ class Server:
       web.get("/healthz", self._get_health),
       web.get("/readyz", self._get_ready),
       web.get("/metrics", self._get_metrics),
-      web.get("/openapi.json", self._get_openapi),
       web.get("/v1/models", self._get_models),
       web.post(connections.EMBEDDINGS_PATH, self._embed),
       web.get("/v2", self._get_v2),
@@ -230,9 +227,6 @@ class Server:
     return web.Response(
       body=self._metrics.text(), headers={"Content-Type": metrics.CONTENT_TYPE}
     )
-
-  async def _get_openapi(self, request: web.Request) -> web.Response:
-    return connections.json_response(self._openapi)
 
   async def _get_models(self, request: web.Request) -> web.Response:
     about = [model.about() for model in self._models.values()]

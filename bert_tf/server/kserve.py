@@ -168,20 +168,6 @@ def respond(
   )
 
 
-def example(name: str, function: loaded_model.Function) -> dict[str, Any]:
-  """Returns an example request to a signature: a JSON object with one row."""
-  arrays = function.sample()
-  inputs = [
-    {
-      **description,
-      "shape": list(arrays[description["name"]].shape),
-      "data": _to_json(arrays[description["name"]]),
-    }
-    for description in _describe(function.inputs)
-  ]
-  return {"parameters": {"signature_name": name}, "inputs": inputs}
-
-
 def _split_body(
   body: bytes, header_length: str | None
 ) -> tuple[dict[str, Any], memoryview]:

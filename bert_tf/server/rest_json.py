@@ -23,9 +23,9 @@ from bert_tf.server.config import ServerConfig
 Functions = Mapping[str, loaded_model.Function]
 
 # Outputs of question answering that are null if there is no answer.
-ANSWERS = ("answer", "nbest_text")
+_ANSWERS = ("answer", "nbest_text")
 # Outputs with this suffix contain bytes and are encoded in Base64.
-BYTES_SUFFIX = "_bytes"
+_BYTES_SUFFIX = "_bytes"
 # Inputs of pre-trained models.
 _IDS, _POSITIONS = "input_ids", "masked_lm_positions"
 
@@ -133,9 +133,11 @@ def predict_response(
 ) -> dict[str, Any]:
   """Returns the JSON object of a response, in the format of the request."""
   columns = {name: _value(name, array) for name, array in outputs.items()}
-  if ANSWERS[1] in columns:
+  if _ANSWERS[1] in columns:
     columns |= {
-      name: _replace_empty(columns[name]) for name in ANSWERS if name in columns
+      name: _replace_empty(columns[name])
+      for name in _ANSWERS
+      if name in columns
     }
   [first, *others] = columns.values()
   if not request.is_row_format:
@@ -371,7 +373,7 @@ def _value(name: str, array: np.ndarray) -> Any:
   """Returns an output as nested lists of JSON values."""
   if array.dtype != object:
     return array.tolist()
-  return _bytes_value(array.tolist(), name.endswith(BYTES_SUFFIX))
+  return _bytes_value(array.tolist(), name.endswith(_BYTES_SUFFIX))
 
 
 def _bytes_value(value: Any, is_base64: bool) -> Any:
