@@ -33,9 +33,7 @@ _REFUSAL_TIMEOUT_S = 2.0
 _SPARE_DESCRIPTORS = 16 + _MAX_REFUSED + _MAX_PROBES
 
 # Paths that a connection beyond the limit may request.
-_PROBE_PATHS = frozenset(
-  ("/healthz", "/readyz", "/metrics", "/v2/health/live", "/v2/health/ready")
-)
+_PROBE_PATHS = frozenset(("/healthz", "/readyz", "/metrics"))
 
 # Path of OpenAI's API, whose errors have another form.
 EMBEDDINGS_PATH = "/v1/embeddings"

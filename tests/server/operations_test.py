@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import pathlib
 import re
 import sys
 import threading
@@ -12,10 +13,13 @@ import urllib.request
 import pytest
 
 import bert_tf
+from bert_tf.server import application
+from bert_tf.server import config as server_config
 from tests.support import fake_model, serving_client, tiny_models
 from tests.support.serving_client import ask
 
 PREDICT = "/v1/models/model:predict"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def get(url, path):
@@ -67,6 +71,18 @@ def test_models_are_described(several_server):
   layer = 4 * (16 * 16 + 16) + 2 * 16 * 32 + 32 + 16 + 4 * 16
   total = embeddings + 2 * layer + (16 * 16 + 16) + 3 * (16 + 1)
   assert run["size"]["num_parameters"] == total
+
+
+def test_the_documentation_lists_the_routes():
+  table = (ROOT / "docs" / "serving.md").read_text()
+  table = table.replace("[/versions/N]", "")
+  server = application.Server(
+    {"model": fake_model.FakeModel()}, server_config.ServerConfig()
+  )
+  for route in server._routes():
+    path = re.sub(r"\{name[^{}]*\}", "NAME", route.path)
+    if "version" not in path:
+      assert f"| `{route.method} {path}` |" in table
 
 
 def metrics(url):

@@ -128,8 +128,7 @@ def test_status_and_metadata_are_tensorflow_servings(server):
     ("GET", "/v1/models/x/metadata", 404, "Servable not found"),
     ("GET", "/v1/models/model:predict", 405, "Malformed request: GET"),
     ("POST", "/v1/models/model:classify", 404, "Malformed request: POST"),
-    ("POST", "/v3", 404, "Malformed request: POST /v3"),
-    ("POST", "/v2", 405, "Malformed request: POST /v2"),
+    ("POST", "/v2", 404, "Malformed request: POST /v2"),
     ("DELETE", "/v1/models/model", 405, "Malformed request: DELETE"),
   ],
 )
