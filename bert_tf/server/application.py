@@ -109,12 +109,11 @@ class Server:
     assert server is not None
     limit = connections.max_connections(self._config.max_connections)
     timeout = self._config.idle_timeout_s
-    probes: list[connections.Connection] = []
     refused: set[asyncio.Protocol] = set()
 
     def connect() -> connections.Connection:
       return connections.Connection(
-        *(server, self._log, limit, probes, refused),
+        *(server, self._log, limit, refused),
         loop=loop,
         keepalive_timeout=timeout,
       )
