@@ -22,10 +22,8 @@ from bert_tf.server import (
   connections,
   embeddings,
   guard,
-  kserve,
   limits,
   metrics,
-  openapi,
   page,
   rest_json,
   served,
@@ -37,8 +35,6 @@ with errors.needs_extra("serving", extra="serve"):
 
 _MODEL_PATH = "/v1/models/{name:[^/:]+}"
 _VERSION_PATH = "/v1/models/{name:[^/:]+}/versions/{version:[0-9]+}"
-_V2_MODEL_PATH = "/v2/models/{name:[^/:]+}"
-_V2_VERSION_PATH = "/v2/models/{name:[^/:]+}/versions/{version:[0-9]+}"
 
 
 class ServingEndedError(Exception):
@@ -57,7 +53,6 @@ class Server:
     self._config = config
     self._page = page.load()
     self._is_ready = self._is_stopping = False
-    self._openapi = openapi.document(list(self._models.values()), self._config)
 
   async def start(self) -> str:
     """Starts to listen and returns the address, http://HOST:PORT.
@@ -114,12 +109,11 @@ class Server:
     assert server is not None
     limit = connections.max_connections(self._config.max_connections)
     timeout = self._config.idle_timeout_s
-    probes: list[connections.Connection] = []
     refused: set[asyncio.Protocol] = set()
 
     def connect() -> connections.Connection:
       return connections.Connection(
-        *(server, self._log, limit, probes, refused),
+        *(server, self._log, limit, refused),
         loop=loop,
         keepalive_timeout=timeout,
       )
@@ -176,12 +170,8 @@ class Server:
       web.get("/healthz", self._get_health),
       web.get("/readyz", self._get_ready),
       web.get("/metrics", self._get_metrics),
-      web.get("/openapi.json", self._get_openapi),
       web.get("/v1/models", self._get_models),
       web.post(connections.EMBEDDINGS_PATH, self._embed),
-      web.get("/v2", self._get_v2),
-      web.get("/v2/health/live", self._get_v2_live),
-      web.get("/v2/health/ready", self._get_v2_ready),
     ]
     for path in (_MODEL_PATH, _VERSION_PATH):
       routes += [
@@ -189,12 +179,6 @@ class Server:
         web.get(f"{path}/metadata", self._get_metadata),
         web.post(f"{path}:predict", self._predict),
         web.post(f"{path}:attention", self._attention),
-      ]
-    for path in (_V2_MODEL_PATH, _V2_VERSION_PATH):
-      routes += [
-        web.get(path, self._get_v2_model),
-        web.get(f"{path}/ready", self._get_v2_model_ready),
-        web.post(f"{path}/infer", self._infer),
       ]
     return routes
 
@@ -230,9 +214,6 @@ class Server:
     return web.Response(
       body=self._metrics.text(), headers={"Content-Type": metrics.CONTENT_TYPE}
     )
-
-  async def _get_openapi(self, request: web.Request) -> web.Response:
-    return connections.json_response(self._openapi)
 
   async def _get_models(self, request: web.Request) -> web.Response:
     about = [model.about() for model in self._models.values()]
@@ -282,42 +263,6 @@ class Server:
 
   async def _embed(self, request: web.Request) -> web.Response:
     return await self._embeddings.answer(request)
-
-  async def _get_v2(self, request: web.Request) -> web.Response:
-    return connections.json_response(kserve.server_metadata())
-
-  async def _get_v2_live(self, request: web.Request) -> web.Response:
-    await self._get_health(request)
-    return connections.json_response({"live": True})
-
-  async def _get_v2_ready(self, request: web.Request) -> web.Response:
-    await self._get_ready(request)
-    return connections.json_response({"ready": True})
-
-  async def _get_v2_model(self, request: web.Request) -> web.Response:
-    model = self._find_model(request)
-    return connections.json_response(kserve.model_metadata(model))
-
-  async def _get_v2_model_ready(self, request: web.Request) -> web.Response:
-    model = self._find_model(request)
-    await self._get_ready(request)
-    return connections.json_response({"name": model.name, "ready": True})
-
-  async def _infer(self, request: web.Request) -> web.Response:
-    model = self._find_model(request)
-    header_length = request.headers.get(kserve.HEADER_LENGTH)
-    parsed = await self._bodies.parse_bytes(
-      request,
-      lambda body: kserve.parse(
-        body, header_length, model.functions, self._config
-      ),
-    )
-    return await self._computation.answer(
-      request,
-      model,
-      parsed.predict,
-      lambda outputs: kserve.respond(parsed, model, outputs),
-    )
 
   async def _attention(self, request: web.Request) -> web.Response:
     model = self._find_model(request)

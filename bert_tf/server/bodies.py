@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from bert_tf.files import errors
 from bert_tf.server import config as server_config
-from bert_tf.server import kserve, limits, rest_json, workers
+from bert_tf.server import limits, rest_json, workers
 
 with errors.needs_extra("serving", extra="serve"):
   from aiohttp import web
@@ -38,15 +38,7 @@ class Bodies:
     request: web.Request,
     parse: Callable[[Mapping[str, Any]], _Request],
   ) -> _Request:
-    """Parses the JSON object of a request with `parse`; see `parse_bytes`."""
-    return await self.parse_bytes(
-      request, lambda body: parse(rest_json.parse(body))
-    )
-
-  async def parse_bytes(
-    self, request: web.Request, parse: Callable[[bytes], _Request]
-  ) -> _Request:
-    """Parses the body of a request with `parse`.
+    """Parses the JSON object of a request with `parse`.
 
     Raises:
       limits.HttpError: if the body cannot be read, or `parse` raises
@@ -56,7 +48,7 @@ class Bodies:
 
     def call() -> _Request:
       try:
-        return parse(body)
+        return parse(rest_json.parse(body))
       except RecursionError as error:
         raise limits.HttpError(
           400, "JSON Parse error: lists are nested too deeply."
@@ -75,10 +67,9 @@ class Bodies:
       limits.HttpError: for another type than JSON, or a body that is
         compressed, too large or too slow.
     """
-    # Browsers require a CORS preflight for JSON, and for a header of their own.
-    # Without this check, pages of other sites could send JSON as plain text.
-    has_tensors = kserve.HEADER_LENGTH in request.headers
-    if request.content_type != "application/json" and not has_tensors:
+    # Browsers require a CORS preflight for JSON. Without this check, pages of
+    # other sites could send JSON as plain text.
+    if request.content_type != "application/json":
       raise limits.HttpError(
         415,
         f"the Content-Type is {request.content_type:.100}; send "

@@ -21,21 +21,10 @@ with errors.needs_extra("serving", extra="serve"):
 _LINES_PER_SECOND = 5
 # Maximum refused connections that wait for the client to read the answer.
 _MAX_REFUSED = 64
-# Connections beyond the limit that may still probe the server. Without them, a
-# flood of connections would make Kubernetes restart a healthy server. One more
-# replaces the oldest, since a probe sends its request at once and idle
-# connections would hold all places.
-_MAX_PROBES = 8
-# Seconds until the server refuses a connection beyond the limit, and until it
-# closes a refused one.
+# Seconds until the server closes a refused connection.
 _REFUSAL_TIMEOUT_S = 2.0
-# File descriptors reserved for files and for connections beyond the limit.
-_SPARE_DESCRIPTORS = 16 + _MAX_REFUSED + _MAX_PROBES
-
-# Paths that a connection beyond the limit may request.
-_PROBE_PATHS = frozenset(
-  ("/healthz", "/readyz", "/metrics", "/v2/health/live", "/v2/health/ready")
-)
+# File descriptors reserved for files and for refused connections.
+_SPARE_DESCRIPTORS = 16 + _MAX_REFUSED
 
 # Path of OpenAI's API, whose errors have another form.
 EMBEDDINGS_PATH = "/v1/embeddings"
@@ -78,9 +67,6 @@ _Log.addFilter(_ShortLines())
 class Connection(web.RequestHandler):
   """A connection; beyond the limit it is answered with 503 and closed.
 
-  The last _MAX_PROBES connections beyond the limit get an answer to a probe
-  before they are closed.
-
   Bodies are never decompressed, because a small body could expand to gigabytes
   and block the event loop. The handler rejects compressed bodies.
 
@@ -88,22 +74,17 @@ class Connection(web.RequestHandler):
     server: the server, which knows all connections.
     access_log: called for each answer.
     max_connections: maximum number of open connections.
-    probes: connections beyond the limit, oldest first, which may only probe.
     refused: refused connections that are still open.
     **arguments: arguments of aiohttp's RequestHandler.
   """
 
-  __slots__ = (
-    *("_has_answered", "_is_probe", "_max_connections", "_probes"),
-    *("_refused", "_server"),
-  )
+  __slots__ = ("_max_connections", "_refused", "_server")
 
   def __init__(
     self,
     server: web.Server,
     access_log: abc.AbstractAccessLogger,
     max_connections: int,
-    probes: list["Connection"],
     refused: set[asyncio.Protocol],
     **arguments: Any,
   ) -> None:
@@ -118,51 +99,19 @@ class Connection(web.RequestHandler):
     )
     self._server = server
     self._max_connections = max_connections
-    self._probes = probes
     self._refused = refused
-    self._is_probe = False
-    self._has_answered = False
 
   def connection_made(self, transport: Any) -> None:
-    """Accepts the connection; if too many are open, only for a probe."""
-    num_others = len(self._server.connections) - len(self._probes)
-    super().connection_made(transport)
-    self._is_probe = num_others >= self._max_connections
-    if not self._is_probe:
+    """Accepts the connection, or refuses it if too many are open."""
+    if len(self._server.connections) < self._max_connections:
+      super().connection_made(transport)
       return
-    loop = asyncio.get_running_loop()
-    loop.call_later(_REFUSAL_TIMEOUT_S, self.refuse)
-    self._probes.append(self)
-    if len(self._probes) > _MAX_PROBES:
-      self._probes.pop(0).refuse()
-
-  def refuse(self) -> None:
-    """Ends the connection; answers with 503 unless it has had an answer."""
-    if self.transport is None or self.transport.is_closing():
-      return
-    answer = b""
-    if not self._has_answered:
-      answer = _refusal(self._max_connections)
-      _Log.warning(
-        "%d connections are open; refused another", self._max_connections
-      )
-    transport, self.transport = self.transport, None
-    self.connection_lost(None)
-    protocol = _Refused(answer, self._refused)
+    _Log.warning(
+      "%d connections are open; refused another", self._max_connections
+    )
+    protocol = _Refused(_refusal(self._max_connections), self._refused)
     transport.set_protocol(protocol)
     protocol.connection_made(transport)
-
-  def connection_lost(self, exc: BaseException | None) -> None:
-    """Forgets the connection."""
-    if self in self._probes:
-      self._probes.remove(self)
-    super().connection_lost(exc)
-
-  def refusal(self, path: str) -> str | None:
-    """Returns why a request is refused, or None if it is accepted."""
-    if not self._is_probe or path in _PROBE_PATHS:
-      return None
-    return _refusal_message(self._max_connections)
 
   async def finish_response(
     self,
@@ -173,9 +122,6 @@ class Connection(web.RequestHandler):
     """Sends a response; converts errors of aiohttp to JSON."""
     if isinstance(resp, web.HTTPException):
       resp = _json_error(request, resp)
-    if self._is_probe:
-      self._has_answered = True
-      resp.force_close()
     return await super().finish_response(request, resp, start_time)
 
   def handle_error(
@@ -316,13 +262,10 @@ def _json_error(
 
 
 def _refusal(limit: int) -> bytes:
-  body = json.dumps({"error": _refusal_message(limit)})
+  message = f"{limit} connections are open, which is the limit."
+  body = json.dumps({"error": message})
   head = (
     "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
     f"Content-Length: {len(body)}\r\nRetry-After: 1\r\nConnection: close\r\n"
   )
   return f"{head}\r\n{body}".encode()
-
-
-def _refusal_message(limit: int) -> str:
-  return f"{limit} connections are open, which is the limit."

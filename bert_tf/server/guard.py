@@ -40,7 +40,6 @@ class Guard:
     """Answers a request; errors become JSON responses."""
     try:
       self._check_host(request)
-      _check_connection(request)
       response = await handler(request)
     except (ConnectionError, web.HTTPException):
       raise  # The client is gone, or connections.py answers.
@@ -66,14 +65,6 @@ class Guard:
           f"the Host {name!r:.100} is not accepted; the server's setting "
           "allowed_hosts adds host names.",
         )
-
-
-def _check_connection(request: web.Request) -> None:
-  """Raises HttpError 503 if the connection is only for other paths."""
-  connection = request.protocol
-  assert isinstance(connection, connections.Connection)
-  if message := connection.refusal(request.path):
-    raise limits.HttpError(503, message)
 
 
 def _error_response(request: web.Request, error: Exception) -> web.Response:

@@ -8,7 +8,7 @@ import base64
 import binascii
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -23,9 +23,9 @@ from bert_tf.server.config import ServerConfig
 Functions = Mapping[str, loaded_model.Function]
 
 # Outputs of question answering that are null if there is no answer.
-ANSWERS = ("answer", "nbest_text")
+_ANSWERS = ("answer", "nbest_text")
 # Outputs with this suffix contain bytes and are encoded in Base64.
-BYTES_SUFFIX = "_bytes"
+_BYTES_SUFFIX = "_bytes"
 # Inputs of pre-trained models.
 _IDS, _POSITIONS = "input_ids", "masked_lm_positions"
 
@@ -85,7 +85,14 @@ def predict_request(
     ValueError: if it does not match the model's functions or exceeds a limit.
   """
   name = value.get("signature_name", saved_models.DEFAULT)
-  specs = find_function(name, functions).inputs
+  if not isinstance(name, str):
+    raise ValueError("'signature_name' key must be a string value.")
+  if name not in functions:
+    raise ValueError(
+      f'Serving signature name: "{name:.100}" not found in signature def; the '
+      f"model has {', '.join(sorted(functions))}."
+    )
+  specs = functions[name].inputs
   is_row_format = "instances" in value
   if is_row_format and "inputs" in value:
     raise ValueError(
@@ -101,31 +108,12 @@ def predict_request(
   inputs = {
     key: _array(key, columns[key], spec, limits) for key, spec in specs.items()
   }
-  check_inputs(inputs, limits)
-  return PredictRequest(name, inputs, is_row_format)
-
-
-def find_function(name: Any, functions: Functions) -> loaded_model.Function:
-  """Returns a model's function; raises ValueError for another name."""
-  if not isinstance(name, str):
-    raise ValueError("'signature_name' key must be a string value.")
-  if name not in functions:
-    raise ValueError(
-      f'Serving signature name: "{name:.100}" not found in signature def; the '
-      f"model has {', '.join(sorted(functions))}."
-    )
-  return functions[name]
-
-
-def check_inputs(
-  inputs: Mapping[str, np.ndarray], limits: ServerConfig
-) -> None:
-  """Raises ValueError if the rows of inputs do not match or are too many."""
   counts = {key: len(array) for key, array in inputs.items()}
   if len(set(counts.values())) > 1:
     raise ValueError(f"inputs have different numbers of rows: {counts}.")
   _check_num_rows(next(iter(counts.values())), limits)
   _check_num_positions(inputs)
+  return PredictRequest(name, inputs, is_row_format)
 
 
 def predict_response(
@@ -133,9 +121,11 @@ def predict_response(
 ) -> dict[str, Any]:
   """Returns the JSON object of a response, in the format of the request."""
   columns = {name: _value(name, array) for name, array in outputs.items()}
-  if ANSWERS[1] in columns:
+  if _ANSWERS[1] in columns:
     columns |= {
-      name: _replace_empty(columns[name]) for name in ANSWERS if name in columns
+      name: _replace_empty(columns[name])
+      for name in _ANSWERS
+      if name in columns
     }
   [first, *others] = columns.values()
   if not request.is_row_format:
@@ -230,29 +220,6 @@ def _array(
   """Converts an input to an array; raises ValueError if it is invalid."""
   leaves: list[Any] = []
   shape = _flatten(name, value, leaves)
-  return to_array(name, leaves, shape, spec, limits)
-
-
-def to_array(
-  name: str,
-  leaves: Sequence[Any],
-  shape: tuple[int, ...],
-  spec: tf.TensorSpec,
-  limits: ServerConfig,
-) -> np.ndarray:
-  """Converts the values of an input to an array.
-
-  Args:
-    name: name of the input.
-    leaves: numbers, texts (also as bytes or Base64) or bools, in row-major
-      order.
-    shape: shape of the array.
-    spec: dtype and shape that the model takes.
-    limits: the limits of requests.
-
-  Raises:
-    ValueError: if the values do not match `spec` or exceed a limit.
-  """
   _check_shape(name, shape, spec.shape)
   convert = _to_bytes if spec.dtype == tf.string else _to_number
   converted: list[Any] = [convert(name, leaf, spec.dtype) for leaf in leaves]
@@ -303,19 +270,8 @@ def _flatten(name: str, value: Any, leaves: list) -> tuple[int, ...]:
   return (len(value), *(shapes[0] if shapes else ()))
 
 
-def append_leaves(value: Any, leaves: list) -> None:
-  """Appends the values of nested lists to `leaves`, in order."""
-  if not isinstance(value, list):
-    leaves.append(value)
-    return
-  for item in value:
-    append_leaves(item, leaves)
-
-
 def _to_bytes(name: str, leaf: Any, dtype: tf.DType) -> bytes:
-  """Encodes a text in UTF-8, or decodes Base64. Bytes stay as they are."""
-  if isinstance(leaf, bytes):
-    return leaf
+  """Encodes a text in UTF-8, or decodes Base64."""
   if isinstance(leaf, str):
     try:
       return leaf.encode("utf-8")
@@ -371,7 +327,7 @@ def _value(name: str, array: np.ndarray) -> Any:
   """Returns an output as nested lists of JSON values."""
   if array.dtype != object:
     return array.tolist()
-  return _bytes_value(array.tolist(), name.endswith(BYTES_SUFFIX))
+  return _bytes_value(array.tolist(), name.endswith(_BYTES_SUFFIX))
 
 
 def _bytes_value(value: Any, is_base64: bool) -> Any:

@@ -1,4 +1,4 @@
-"""Advice about vectors of texts and about the protocols of other clients."""
+"""Advice about vectors of texts."""
 
 import json
 import pathlib
@@ -7,12 +7,11 @@ from bert_tf import model_folder
 from bert_tf.export import config as export_config
 from bert_tf.export.signatures import encoders
 from bert_tf.server import config as server_config
-from bert_tf.server import embeddings, kserve, served
+from bert_tf.server import embeddings, served
 from tests.advice.following import Case
 from tests.support import fake_model
 
 CONFIG = server_config.ServerConfig(max_text_length=3)
-TEXT = {"name": "text", "datatype": "BYTES", "shape": [1], "data": ["a"]}
 
 
 def resolve(world, modules=("Transformer", "Pooling"), mode="mean", **values):
@@ -37,18 +36,6 @@ def embed(texts="a", **values):
   )
   request = {"model": "model", "input": texts, **values}
   return embeddings.parse(request, models, CONFIG)
-
-
-def infer(*inputs, tensors=b"", **values):
-  content = json.dumps({"inputs": inputs, **values}).encode()
-  functions = fake_model.FakeModel().functions
-  length = str(len(content))
-  return kserve.parse(content + tensors, length, functions, CONFIG)
-
-
-def binary(size):
-  text = {key: TEXT[key] for key in ("name", "datatype", "shape")}
-  return {**text, "parameters": {"binary_data_size": size}}
 
 
 CASES = (
@@ -99,23 +86,5 @@ CASES = (
     ("text 1", "4", "3"),
     lambda w: embed(["a", "abcd"]),
     lambda w: embed(["a", "abc"]),
-  ),
-  Case(
-    "server.kserve _named",
-    ("text", "once"),
-    lambda w: infer(TEXT, TEXT),
-    lambda w: infer(TEXT),
-  ),
-  Case(
-    "server.kserve _cut",
-    ("binary_data_size", "9", "5", kserve.HEADER_LENGTH),
-    lambda w: infer(binary(9), tensors=b"\1\0\0\0a"),
-    lambda w: (infer(TEXT), infer(binary(5), tensors=b"\1\0\0\0a")),
-  ),
-  Case(
-    "server.kserve _parse_shape",
-    ("text", "[-1]"),
-    lambda w: infer(TEXT | {"shape": [-1]}),
-    lambda w: infer(TEXT),
   ),
 )

@@ -101,7 +101,7 @@ CASES = (
     lambda w: (predict(instances=["a", "b"]), predict(instances=["c"])),
   ),
   Case(
-    "server.rest_json to_array",
+    "server.rest_json _array",
     ("text", "4", "3"),
     lambda w: predict(instances=["abcd"]),
     lambda w: predict(instances=["abc"]),

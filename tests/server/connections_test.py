@@ -130,73 +130,12 @@ def test_connections_beyond_the_limit_are_refused():
     for client in clients:
       stack.callback(client.close)
       assert client.ask("/healthz")[0] == 200
-    code, response = serving_client.ask(running.url, "/v1/models")
-    assert (code, "3" in response["error"]) == (503, True)
+    for path in ("/v1/models", "/healthz"):
+      code, response = serving_client.ask(running.url, path)
+      assert (code, "3" in response["error"]) == (503, True)
     clients[0].close()
     while serving_client.ask(running.url, "/v1/models")[0] != 200:
       pass  # The server has not yet seen the end of the connection.
-
-
-@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics"])
-def test_probes_are_answered_beyond_the_limit_of_connections(path):
-  raw = f"GET {path} HTTP/1.1\r\n{HOST}\r\n\r\n".encode()
-  with (
-    serving_client.running(
-      fake_model.FakeModel(), max_connections=1
-    ) as running,
-    contextlib.closing(serving_client.Client(running.url)) as client,
-  ):
-    while client.ask("/readyz")[0] != 200:
-      pass  # The model is not warm yet.
-    # More than the extra connections: each is closed after its answer.
-    for _ in range(20):
-      with connected(running.url) as opened:
-        opened.sendall(raw)
-        answer = received(opened)
-      assert answer.startswith(b"HTTP/1.1 200 ")
-      assert b"\r\nConnection: close\r\n" in answer
-    assert sent(running.url, request(HOST, JSON))[0] == 503
-
-
-@contextlib.contextmanager
-def at_the_limit():
-  """Yields a server's URL, and a function that connects beyond its limit."""
-  with (
-    serving_client.running(
-      fake_model.FakeModel(), max_connections=1
-    ) as running,
-    connected(running.url),
-    contextlib.ExitStack() as stack,
-  ):
-    yield running.url, lambda: stack.enter_context(connected(running.url))
-
-
-def test_idle_connections_beyond_the_limit_are_refused():
-  with at_the_limit() as (url, connect):
-    opened = [connect() for _ in range(20)]
-    answers = [received(connection)[:13] for connection in opened]
-    assert answers == [b"HTTP/1.1 503 "] * 20
-    assert serving_client.ask(url, "/healthz")[0] == 200
-
-
-def test_idle_connections_beyond_the_limit_do_not_block_probes():
-  with at_the_limit() as (url, connect):
-    for _ in range(4):
-      for _ in range(10):
-        connect()
-      assert serving_client.ask(url, "/healthz")[0] == 200
-
-
-def test_a_connection_beyond_the_limit_gets_a_single_answer():
-  with at_the_limit() as (_, connect):
-    answered = connect()
-    # The server waits for the end of the body.
-    answered.sendall(request(HOST, JSON, body=b"x" * 100)[:-50])
-    answer = answered.recv(1 << 16)
-    for _ in range(10):
-      connect()
-    answer += received(answered)
-  assert answer.startswith(b"HTTP/1.1 503 ") and answer.count(b"HTTP/") == 1
 
 
 def test_descriptors_are_left_for_files(monkeypatch):
