@@ -185,7 +185,8 @@ async function ask(example) {
     const {predictions: [first]} = await fetched(modelPath(":predict"), body);
     const seconds = (performance.now() - start) / 1000;
     const outputs = outputsOf(name);
-    const found = outputs.length === 1 ? {[outputs[0]]: first} : first;
+    const found = outputs.length > 1 || first.probabilities ? first :
+      {[outputs[0]]: first};
     showAnswer(row, found, example);
     const took = seconds < 1 ? `${Math.round(1000 * seconds)} ms` :
       `${seconds.toFixed(1)} s`;
