@@ -46,8 +46,8 @@ SMALL = {
     assert table.sum() == 40
     assert table.trace() == sum(p == t for p, t in zip(predicted, labels))
     [prediction] = answer["predictions"]
-    assert set(prediction["labels"]) == set(LIBRARIES)
-    assert abs(sum(prediction["probabilities"]) - 1) < 1e-5
+    assert set(prediction["probabilities"]) == set(LIBRARIES)
+    assert abs(sum(prediction["probabilities"].values()) - 1) < 1e-5
     """,
   ),
   "the_2019_workflow": (

@@ -75,13 +75,17 @@ class CommandConfig:
 
 def main() -> None:
   """Loads the models and serves them until the server is stopped."""
-  from bert_tf.inference import predictor
-  from bert_tf.server import access_log, application
+  from bert_tf.server import connections
 
   config = config_flags.build(CommandConfig, init_checkpoint="")
   folders = config.folders()
   if list(folders) != [config.model_name]:
     config_flags.refuse_given(["model_name"], "is for a --model without NAME=")
+  # A port in use is reported before TensorFlow and the models are loaded.
+  sockets = connections.listen(config.server.host, config.server.port)
+  from bert_tf.inference import predictor
+  from bert_tf.server import access_log, application
+
   models = {
     name: predictor.Predictor(
       dataclasses.replace(config.checkpoint, init_checkpoint=folder)
@@ -98,7 +102,7 @@ def main() -> None:
       print(f"{folder}: {url}/ and {path}:predict", flush=True)
 
   try:
-    application.run(models, config.server, started)
+    application.run(models, config.server, started, sockets)
   except application.ServingEndedError as error:
     command.report(error)
     sys.exit(1)

@@ -85,15 +85,15 @@ class Classifier(task_model.FineTunedModel):
     return np.array(super().predict_proba(inputs))
 
   def _answer(self, answer: dict[str, Any]) -> Prediction:
-    if "prediction" in answer:
-      return Prediction(answer["prediction"], {})
+    label, probabilities = answer["label"], answer["probabilities"]
+    if not probabilities:  # A regression.
+      return Prediction(label, {})
     probabilities = {
-      self._label(name): value
-      for name, value in answer["probabilities"].items()
+      self._label(name): value for name, value in probabilities.items()
     }
-    if "labels" in answer:
-      return Prediction([*map(self._label, answer["labels"])], probabilities)
-    return Prediction(self._label(answer["label"]), probabilities)
+    if isinstance(label, list):
+      return Prediction([*map(self._label, label)], probabilities)
+    return Prediction(self._label(label), probabilities)
 
   def _label(self, name: str) -> Label:
     """Returns a label in the type that was given to `fit`."""

@@ -29,8 +29,8 @@ def to_python(outputs: Outputs) -> list[dict[str, Any]]:
 
   Returns:
     B dicts, by the kind of model:
-      classification: `label` and `probabilities` by label; multilabel `labels`
-        instead of `label`; regression `prediction`.
+      classification: `label` and `probabilities` by label. The label is a list
+        for multilabel, and for regression a number without probabilities.
       question answering: `answer` (None for no answer), `start`, `end`,
         `probability`, `nbest`, and `null_odds` for SQuAD 2.0.
       named entities: `words`, each with `word`, `label`, `probability`, `start`
@@ -39,8 +39,12 @@ def to_python(outputs: Outputs) -> list[dict[str, Any]]:
       multiple choice: `choice` and `probabilities`.
       any other function: its outputs.
   """
-  convert = _converter(outputs.keys())
-  columns = {name: _values(array) for name, array in outputs.items()}
+  return answers({name: _values(array) for name, array in outputs.items()})
+
+
+def answers(columns: Mapping[str, Any]) -> list[dict[str, Any]]:
+  """Returns the answers of `to_python` for outputs as nested lists by name."""
+  convert = _converter(columns.keys())
   return [
     convert(dict(zip(columns, values))) for values in zip(*columns.values())
   ]
@@ -69,12 +73,13 @@ def _converter(names: Collection[str]) -> Callable[[Row], Row]:
     return _answer
   if "applies" in names:
     return _applying
-  if "label" in names:
+  if {"label", "labels"} <= set(names):
     return _class
   converters = {
     frozenset(heads.PretrainingModel.outputs): _masks,
     frozenset(heads.TokenModel.outputs): _words,
     frozenset(heads.MultipleChoiceModel.outputs): _choice,
+    frozenset(("prediction",)): _number,
   }
   return converters.get(frozenset(names), lambda row: row)
 
@@ -101,9 +106,13 @@ def _class(row: Row) -> Row:
 def _applying(row: Row) -> Row:
   names = zip(row["labels"], row["applies"])
   return {
-    "labels": [name for name, applies in names if applies],
+    "label": [name for name, applies in names if applies],
     "probabilities": dict(zip(row["labels"], row["probabilities"])),
   }
+
+
+def _number(row: Row) -> Row:
+  return {"label": row["prediction"], "probabilities": {}}
 
 
 def _masks(row: Row) -> Row:

@@ -1,5 +1,5 @@
 "use strict";
-// Renders an answer, by the names of its outputs. All texts are set as
+// Renders an answer, by the names of its keys. All texts are set as
 // textContent; nothing is parsed as HTML.
 
 function element(tag, text, className) {
@@ -49,20 +49,19 @@ function marked(text, spans) {
 
 // Joins words of B-TYPE and I-TYPE to entities. The probability of an entity
 // is the lowest of its words.
-function entitiesOf(found) {
+function entitiesOf(words) {
   const entities = [];
-  found.words.forEach((word, i) => {
-    const [, begin, type] = /^(?:([BI])-)?(.*)$/.exec(found.labels[i]);
-    if (found.labels[i] === "O" || found.ends[i] <= found.starts[i]) return;
+  words.forEach(({label, probability, start, end}, i) => {
+    const [, begin, type] = /^(?:([BI])-)?(.*)$/.exec(label);
+    if (label === "O" || end <= start) return;
     const last = entities[entities.length - 1];
     const goesOn = begin === "I" && last && last.label === type &&
       last.lastWord === i - 1;
-    const entity = goesOn ? last :
-      {start: found.starts[i], label: type, share: 1};
+    const entity = goesOn ? last : {start, label: type, share: 1};
     if (!goesOn) entities.push(entity);
-    entity.end = found.ends[i];
+    entity.end = end;
     entity.lastWord = i;
-    entity.share = Math.min(entity.share, found.probabilities[i]);
+    entity.share = Math.min(entity.share, probability);
   });
   return entities;
 }
@@ -76,11 +75,7 @@ function labelled(label, about) {
 const saying = (text, share) => element("p",
   share === undefined ? text : `${text}, ${percent(share)}`, "answer");
 
-function byShare(labels, shares, about, isBest) {
-  return labels.map((label, i) => ({
-    ...labelled(label, about), share: shares[i], isBest: isBest(label, i),
-  })).sort((a, b) => b.share - a.share);
-}
+const byShare = (rows) => bars(rows.sort((a, b) => b.share - a.share));
 
 function shownSpans(row, found) {
   const hasAnswer = found.answer !== null;
@@ -88,10 +83,10 @@ function shownSpans(row, found) {
     saying(hasAnswer ? found.answer : "The context has no answer",
       found.probability),
     marked(row.context, hasAnswer ? [found] : []),
-    bars(found.nbest_text.map((text, i) => ({
+    bars(found.nbest.slice(0, 6).map(({text, probability}) => ({
       name: text === null ? "no answer" : text,
-      share: found.nbest_probability[i], isBest: text === found.answer,
-    })).filter(({share}) => share > 0).slice(0, 6)),
+      share: probability, isBest: text === found.answer,
+    }))),
   ];
   if ("null_odds" in found)
     parts.push(element("p", "Score of no answer minus the best answer's: " +
@@ -100,7 +95,7 @@ function shownSpans(row, found) {
 }
 
 function shownWords(row, found) {
-  const entities = entitiesOf(found);
+  const entities = entitiesOf(found.words);
   const characters = Array.from(row.text);
   if (!entities.length) return [saying("No names found."),
     marked(row.text, [])];
@@ -110,38 +105,36 @@ function shownWords(row, found) {
   })))];
 }
 
-function shownMasks(found) {
-  if (!found.tokens.length) return [saying("There is no [MASK] in the text.")];
-  const isOne = found.tokens.length === 1;
-  return found.tokens.flatMap((tokens, i) => [
-    isOne ? saying(tokens[0], found.probabilities[0][0]) :
+function shownMasks({masks}) {
+  if (!masks.length) return [saying("There is no [MASK] in the text.")];
+  return masks.flatMap((best, i) => [
+    masks.length === 1 ? saying(best[0].token, best[0].probability) :
       element("h3", `[MASK] ${i + 1}`),
-    bars(tokens.map((name, k) =>
-      ({name, share: found.probabilities[i][k], isBest: k === 0}))),
+    bars(best.map(({token, probability}, k) =>
+      ({name: token, share: probability, isBest: k === 0}))),
   ]);
+}
+
+// A class, a list of several that apply, or a number without probabilities.
+function shownLabel({label, probabilities}, about) {
+  const rows = Object.entries(probabilities).map(([each, share]) => ({
+    ...labelled(each, about), share, isBest: [label].flat().includes(each)}));
+  if (!rows.length) return [saying(Number(label).toPrecision(4))];
+  return [Array.isArray(label) ?
+    saying(label.join(", ") || "No label applies.") :
+    saying(labelled(label, about).name, probabilities[label]), byShare(rows)];
 }
 
 // Returns elements; a screen reader reads the first.
 function shownAnswer(row, found, about) {
-  const {labels, probabilities} = found;
-  if ("nbest_text" in found) return shownSpans(row, found);
+  if ("nbest" in found) return shownSpans(row, found);
   if ("words" in found) return shownWords(row, found);
-  if ("tokens" in found) return shownMasks(found);
+  if ("masks" in found) return shownMasks(found);
   if ("choice" in found) return [
-    saying(row.choices[found.choice], probabilities[found.choice]),
-    bars(byShare(row.choices, probabilities, {},
-      (name, i) => i === found.choice))];
-  if ("applies" in found) {
-    const applying = labels.filter((label, i) => found.applies[i]);
-    return [saying(applying.join(", ") || "No label applies."),
-      bars(byShare(labels, probabilities, about, (l, i) => found.applies[i]))];
-  }
-  if ("label" in found) return [
-    saying(labelled(found.label, about).name,
-      probabilities[labels.indexOf(found.label)]),
-    bars(byShare(labels, probabilities, about, (l) => l === found.label))];
-  if ("prediction" in found)
-    return [saying(Number(found.prediction).toPrecision(4))];
+    saying(row.choices[found.choice], found.probabilities[found.choice]),
+    byShare(row.choices.map((name, i) => ({
+      name, share: found.probabilities[i], isBest: i === found.choice})))];
+  if ("label" in found) return shownLabel(found, about);
   return [element("pre", JSON.stringify(found, null, 1), "text")];
 }
 

@@ -6,7 +6,8 @@ aiohttp handles HTTP, the size of requests and the graceful shutdown.
 import asyncio
 import contextlib
 import signal
-from collections.abc import AsyncIterator, Callable, Mapping
+import socket
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
 import tensorflow as tf
 from absl import logging
@@ -54,11 +55,11 @@ class Server:
     self._page = page.load()
     self._is_ready = self._is_stopping = False
 
-  async def start(self) -> str:
-    """Starts to listen and returns the address, http://HOST:PORT.
+  async def start(self, sockets: Sequence[socket.socket]) -> str:
+    """Starts to answer at open sockets; returns the address, http://HOST:PORT.
 
-    Raises:
-      OSError: if the server cannot listen at the address.
+    Args:
+      sockets: as `connections.listen` returns them.
     """
     self._metrics = metrics.Metrics(
       lambda: self._batcher.num_waiting,
@@ -93,18 +94,15 @@ class Server:
       handler_cancellation=True,
     )
     await self._runner.setup()
-    try:
-      self._listener = await self._listen()
-    except OSError:
-      await self._computation.close()
-      await self._runner.cleanup()
-      raise
+    self._listeners = await self._listen(sockets)
     self._warming = asyncio.create_task(self._warm_up())
-    host, port = self._listener.sockets[0].getsockname()[:2]
+    host, port = sockets[0].getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
-  async def _listen(self) -> asyncio.Server:
-    """Listens at the configured address and limits the open connections."""
+  async def _listen(
+    self, sockets: Sequence[socket.socket]
+  ) -> list[asyncio.Server]:
+    """Accepts connections at open sockets and limits their number."""
     loop, server = asyncio.get_running_loop(), self._runner.server
     assert server is not None
     limit = connections.max_connections(self._config.max_connections)
@@ -118,9 +116,10 @@ class Server:
         keepalive_timeout=timeout,
       )
 
-    return await loop.create_server(
-      connect, self._config.host, self._config.port, backlog=128
-    )
+    return [
+      await loop.create_server(connect, sock=each, backlog=128)
+      for each in sockets
+    ]
 
   async def _warm_up(self) -> None:
     """Calls each function once, because the first call takes longer."""
@@ -155,7 +154,8 @@ class Server:
     """Refuses new connections, finishes running requests and stops."""
     self._warming.cancel()
     self._is_ready, self._is_stopping = False, True
-    self._listener.close()
+    for listener in self._listeners:
+      listener.close()
     await self._runner.cleanup()
     await self._computation.close()
     logging.info(
@@ -309,10 +309,15 @@ class Server:
 async def running(
   models: Mapping[str, predictor.Predictor],
   config: server_config.ServerConfig,
+  sockets: Sequence[socket.socket] = (),
 ) -> AsyncIterator[tuple[Server, str]]:
-  """Runs a server within the scope; yields the server and its address."""
+  """Runs a server within the scope; yields the server and its address.
+
+  Without open sockets, opens those of the config.
+  """
+  sockets = sockets or connections.listen(config.host, config.port)
   server = Server(models, config)
-  url = await server.start()
+  url = await server.start(sockets)
   try:
     yield server, url
   finally:
@@ -323,25 +328,28 @@ def run(
   models: Mapping[str, predictor.Predictor],
   config: server_config.ServerConfig,
   started: Callable[[str], None],
+  sockets: Sequence[socket.socket] = (),
 ) -> None:
   """Serves until SIGTERM or Ctrl-C; a second signal stops immediately.
 
   Args:
     models: the models by name.
     config: the settings.
-    started: called with the address when the server listens.
+    started: called with the address when the server answers.
+    sockets: as for `running`.
 
   Raises:
     OSError: if the server cannot listen at the address.
     ServingEndedError: if a fault ended the computation.
   """
-  asyncio.run(_run(models, config, started))
+  asyncio.run(_run(models, config, started, sockets))
 
 
 async def _run(
   models: Mapping[str, predictor.Predictor],
   config: server_config.ServerConfig,
   started: Callable[[str], None],
+  sockets: Sequence[socket.socket],
 ) -> None:
   loop = asyncio.get_running_loop()
   stopped = asyncio.Event()
@@ -353,7 +361,7 @@ async def _run(
       loop.remove_signal_handler(each)
     stopped.set()
 
-  async with running(models, config) as (server, url):
+  async with running(models, config, sockets) as (server, url):
     for number in (signal.SIGTERM, signal.SIGINT):
       # On Windows, Ctrl-C is a KeyboardInterrupt.
       with contextlib.suppress(NotImplementedError):

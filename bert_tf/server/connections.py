@@ -9,6 +9,7 @@ import asyncio
 import json
 import logging
 import os
+import socket
 import time
 from typing import Any
 
@@ -182,6 +183,28 @@ class _Refused(asyncio.Protocol):
 def is_gone(request: web.BaseRequest) -> bool:
   """Returns whether the client of a request has closed its connection."""
   return request.transport is None or request.transport.is_closing()
+
+
+def listen(host: str, port: int) -> list[socket.socket]:
+  """Opens the sockets of a server, one for each address of `host`.
+
+  Clients that connect before the server reads from them wait.
+
+  Raises:
+    OSError: if the port is in use, or the address is not of this machine.
+  """
+  try:
+    infos = socket.getaddrinfo(
+      host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )
+    return [
+      socket.create_server(address, family=family, backlog=128)
+      for family, *_, address in dict.fromkeys(infos)
+    ]
+  except OSError as error:
+    raise OSError(
+      f"cannot listen at `host={host}` and `port={port}`: {error.strerror}."
+    ) from error
 
 
 def max_connections(wanted: int) -> int:

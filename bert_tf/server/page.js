@@ -134,11 +134,12 @@ function examplesOf(names) {
 }
 
 function showExamples(names) {
-  const examples = examplesOf(names);
+  const nameOf = ({inputs}) => inputs.question || Object.values(inputs)[0];
+  const examples = examplesOf(names).filter((example, i, all) =>
+    all.findIndex((other) => nameOf(other) === nameOf(example)) === i);
   fill(examples[0].inputs);
   const buttons = examples.map((example) => {
-    const button = element("button",
-      example.inputs.question || Object.values(example.inputs)[0]);
+    const button = element("button", nameOf(example));
     button.type = "button";
     button.setAttribute("aria-pressed", "false");
     button.addEventListener("click", () => {
@@ -185,7 +186,8 @@ async function ask(example) {
     const {predictions: [first]} = await fetched(modelPath(":predict"), body);
     const seconds = (performance.now() - start) / 1000;
     const outputs = outputsOf(name);
-    const found = outputs.length === 1 ? {[outputs[0]]: first} : first;
+    const found = outputs.length > 1 || first.probabilities ? first :
+      {[outputs[0]]: first};
     showAnswer(row, found, example);
     const took = seconds < 1 ? `${Math.round(1000 * seconds)} ms` :
       `${seconds.toFixed(1)} s`;
@@ -314,7 +316,8 @@ function scoresOf({scores = {}}) {
   const found = Object.entries(scores).filter(([name]) =>
     name !== "loss" || !("eval_loss" in scores));
   return found.slice(0, 6).map(([name, value]) => [
-    name.replace(/^eval_/, "").replace(/_/g, " ").replace(/\bf1\b/, "F1"),
+    name.replace(/^eval_/, "").replace(/_/g, " ").replace(/\bf1\b/, "F1")
+      .replace("near chance", "near chance of"),
     String(Number(value.toPrecision(3)))]);
 }
 

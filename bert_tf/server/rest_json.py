@@ -1,7 +1,8 @@
 """Requests and responses of TensorFlow Serving's REST API.
 
-They follow https://www.tensorflow.org/tfx/serving/api_rest. Error messages
-start as in TensorFlow Serving and add details.
+They follow https://www.tensorflow.org/tfx/serving/api_rest, except that the
+answers to rows are those of `bert_tf.load(...).predict`. Error messages start
+as in TensorFlow Serving and add details.
 """
 
 import base64
@@ -18,6 +19,7 @@ from tensorflow.core.framework import types_pb2
 from bert_tf.export import saved_models
 from bert_tf.files import errors
 from bert_tf.inference import loaded_model
+from bert_tf.inference import outputs as outputs_lib
 from bert_tf.server.config import ServerConfig
 
 Functions = Mapping[str, loaded_model.Function]
@@ -119,8 +121,16 @@ def predict_request(
 def predict_response(
   request: PredictRequest, outputs: Mapping[str, np.ndarray]
 ) -> dict[str, Any]:
-  """Returns the JSON object of a response, in the format of the request."""
+  """Returns the JSON object of a response, in the format of the request.
+
+  Rows get the answers of `bert_tf.load(...).predict`, columns the outputs of
+  the model as TensorFlow Serving returns them.
+  """
   columns = {name: _value(name, array) for name, array in outputs.items()}
+  if request.is_row_format:
+    rows = outputs_lib.answers(columns)
+    is_unnamed = len(columns) == 1 and rows[0].keys() == columns.keys()
+    return {"predictions": columns.popitem()[1] if is_unnamed else rows}
   if _ANSWERS[1] in columns:
     columns |= {
       name: _replace_empty(columns[name])
@@ -128,12 +138,7 @@ def predict_response(
       if name in columns
     }
   [first, *others] = columns.values()
-  if not request.is_row_format:
-    return {"outputs": columns if others else first}
-  if not others:
-    return {"predictions": first}
-  rows = [dict(zip(columns, row)) for row in zip(*columns.values())]
-  return {"predictions": rows}
+  return {"outputs": columns if others else first}
 
 
 def metadata(name: str, version: int, functions: Functions) -> dict[str, Any]:

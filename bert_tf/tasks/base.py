@@ -180,6 +180,10 @@ class Task(abc.ABC, Generic[Example, Data]):
   ) -> None:
     """Writes files of an evaluation in addition to eval_results.txt."""
 
+  def near_chance(self, data: Data, accuracy: float) -> float | None:
+    """Returns the accuracy of the most frequent label if a model's is close."""
+    return None
+
   @abc.abstractmethod
   def write_predictions(
     self, output_dir: str, data: Data, rows: Rows

@@ -269,10 +269,19 @@ class _Work(Generic[base.Example, base.Data]):
     self, evaluation: base.Results, rows: list[np.ndarray]
   ) -> base.Results:
     """Writes the results of `evaluate`; returns them."""
+    data = self.splits.data["dev"]
     path = os.path.join(self.output_dir, "eval_results.txt")
     results.write_results(path, evaluation, first=self.task.first_results)
-    self.task.write_evaluation(self.output_dir, self.splits.data["dev"], rows)
-    run_folder.write_scores(self.output_dir, evaluation)
+    self.task.write_evaluation(self.output_dir, data, rows)
+    accuracy = evaluation.get("eval_accuracy", 1.0)
+    scores = dict(evaluation)
+    if chance := self.task.near_chance(data, accuracy):
+      logging.warning(
+        f"eval_accuracy {accuracy:.3g} is near chance: the most frequent label "
+        f"alone gives {chance:.3g}."
+      )
+      scores = {"eval_accuracy": accuracy, "near_chance": chance, **scores}
+    run_folder.write_scores(self.output_dir, scores)
     return evaluation
 
   def predict(self, batch_size: int) -> base.Results:

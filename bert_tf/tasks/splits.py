@@ -85,7 +85,7 @@ class Splits(Generic[base.Example, base.Data]):
     return fields
 
   def _short_examples(self) -> list[dict[str, Any]]:
-    """Returns short dev examples: one for each answer, then the others."""
+    """Returns short, different dev examples, one for each answer first."""
     first: list[dict[str, Any]] = []
     others: list[dict[str, Any]] = []
     seen: set[str] = set()
@@ -97,11 +97,12 @@ class Splits(Generic[base.Example, base.Data]):
       texts = json.dumps((inputs, answer), ensure_ascii=False)
       if not tables.is_unicode(texts):  # Served models reject such texts.
         continue
-      key = json.dumps(answer)
-      (others if key in seen else first).append(
-        {"inputs": inputs, "answer": answer}
-      )
-      seen.add(key)
+      key, text = json.dumps(answer), json.dumps(inputs)
+      if text not in seen:
+        (others if key in seen else first).append(
+          {"inputs": inputs, "answer": answer}
+        )
+      seen |= {key, text}
     return [*first, *others]
 
   def records(self, split: str) -> input_pipeline.RecordFiles:

@@ -60,7 +60,10 @@ def make_requests(
   texts = _draw_texts(config, count, num_sentences)
   rows = _make_rows(predictor, texts)
   return Requests(
-    [json.dumps({"instances": [row]}).encode() for row in rows],
+    [
+      json.dumps({"inputs": {n: [t] for n, t in row.items()}}).encode()
+      for row in rows
+    ],
     [_predict(predictor, row) for row in rows],
   )
 
@@ -215,6 +218,6 @@ def _make_rows(
 def _predict(model: predictor_lib.Predictor, row: Mapping[str, str]) -> Any:
   """Computes the expected answer to a request in this process."""
   inputs = {name: np.array([text.encode()]) for name, text in row.items()}
-  request = rest_json.PredictRequest(saved_models.DEFAULT, inputs, True)
+  request = rest_json.PredictRequest(saved_models.DEFAULT, inputs, False)
   outputs = model.functions[saved_models.DEFAULT](inputs)
   return rest_json.predict_response(request, output_lib.trim(outputs))

@@ -29,15 +29,15 @@ def test_several_labels_are_those_that_apply():
     "applies": np.array([[False, True, False]]),
   }
   assert outputs.to_python(computed) == [
-    {"labels": ["b"], "probabilities": {"a": 0.25, "b": 0.75, "c": 0.5}}
+    {"label": ["b"], "probabilities": {"a": 0.25, "b": 0.75, "c": 0.5}}
   ]
 
 
 def test_a_regression_is_a_number():
   computed = {"prediction": np.array([1.5, -2.0], np.float32)}
   assert outputs.to_python(computed) == [
-    {"prediction": 1.5},
-    {"prediction": -2.0},
+    {"label": 1.5, "probabilities": {}},
+    {"label": -2.0, "probabilities": {}},
   ]
 
 

@@ -18,7 +18,7 @@ import tensorflow as tf
 from bert_tf.inference import loaded_model
 from bert_tf.model_folder import run_info
 from tests.server import browser
-from tests.support import serving_client, tiny_models
+from tests.support import page_picture, serving_client, tiny_models
 
 pytest.importorskip("aiohttp", reason="pip install 'bert_tf[serve]'")
 
@@ -150,8 +150,14 @@ def test_a_run_has_a_description_and_examples_to_click(tab):
     is_pair=False,
     max_seq_length=64,
     num_train_examples=67349,
-    scores={"eval_accuracy": 0.9174, "eval_loss": 0.25, "loss": 0.26},
+    scores={
+      "eval_accuracy": 0.9174,
+      "near_chance": 0.9,
+      "eval_loss": 0.25,
+      "loss": 0.26,
+    },
     examples=(
+      {"inputs": {"text": "a fine film"}, "answer": "1"},
       {"inputs": {"text": "a fine film"}, "answer": "1"},
       {"inputs": {"text": f"dull {EVIL}"}, "answer": "0"},
     ),
@@ -177,7 +183,13 @@ def test_a_run_has_a_description_and_examples_to_click(tab):
       "64 word pieces",
     ):
       assert fact in facts
-    assert re.search(r"accuracy\s+0.917\s+loss\s+0.25\s", facts)
+    assert re.search(
+      r"accuracy\s+0.917\s+near chance of\s+0.9\s+loss\s+0.25\s", facts
+    )
+    # The text that two examples have is offered once.
+    buttons = "[...document.querySelectorAll('#examples button')]"
+    texts = ["a fine film", f"dull {EVIL}"]
+    assert tab.run(f"{buttons}.map(b => b.textContent)") == texts
     tab.run("document.querySelectorAll('#examples button')[1].click()")
     tab.wait("document.getElementById('time').textContent")
     assert tab.run("document.getElementById('text').value") == f"dull {EVIL}"
@@ -187,6 +199,33 @@ def test_a_run_has_a_description_and_examples_to_click(tab):
     # There is a single model, without attention.
     for name in ("chooser", "attention"):
       assert tab.run(f"document.getElementById('{name}').hidden")
+
+
+def test_the_picture_in_the_docs_shows_this_page():
+  command = "python -m tests.support.page_picture"
+  assert page_picture.recorded_checksum() == page_picture.checksum(), command
+
+
+@needs_chromium
+def test_several_labels_or_a_number_are_the_answer(tab):
+  result = {
+    "labels": [["10", "2", "so"]],
+    "applies": [[True, False, True]],
+    "probabilities": [[0.75, 0.25, 0.875]],
+  }
+  several = model(serving_default=function(["text"], result))
+  with opened(tab, several, text="a"):
+    assert tab.text(".answer") == "10, so"
+    assert bars(tab) == [
+      ("so", "87.5 %", "87.5%"),
+      ("10", "75.0 %", "75%"),
+      ("2", "25.0 %", "25%"),
+    ]
+    best = "[...document.querySelectorAll('#found .best')].length"
+    assert tab.run(best) == 2
+  number = function(["text"], {"prediction": [2.5]})
+  with opened(tab, model(serving_default=number), text="a"):
+    assert tab.text("#found") == "2.500"
 
 
 @needs_chromium

@@ -21,9 +21,14 @@ import bert_tf
 from bert_tf.export import config as configs
 from bert_tf.export import export
 from bert_tf.inference import loaded_model
-from bert_tf.server import application
+from bert_tf.server import application, connections
 from bert_tf.server import config as server_config
-from tests.support import near_ties, serving_client, tiny_models
+from tests.support import (
+  near_ties,
+  run_folders,
+  serving_client,
+  tiny_models,
+)
 from tests.support.fake_model import PREDICT, FakeModel, spec
 from tests.support.serving_client import ask
 
@@ -390,6 +395,10 @@ def test_a_question_without_an_answer_is_null_with_its_score():
     "probability": tf.constant([0.75]),
     "nbest_text": tf.constant([["", "in 1843", ""]]),
     "nbest_probability": tf.constant([[0.75, 0.25, 0.0]]),
+    "nbest_start": tf.constant([[0, 0, 0]]),
+    "nbest_end": tf.constant([[0, 7, 0]]),
+    "nbest_start_logit": tf.constant([[0.0, 0.0, 0.0]]),
+    "nbest_end_logit": tf.constant([[0.0, 0.0, 0.0]]),
     "null_odds": tf.constant([1.5]),
   }
   model = FakeModel()
@@ -409,9 +418,65 @@ def test_a_question_without_an_answer_is_null_with_its_score():
   assert [first["answer"], first["null_odds"], first["probability"]] == [
     *(None, 1.5, 0.75)
   ]
-  assert first["nbest_text"] == [None, "in 1843", None]
+  assert [each["text"] for each in first["nbest"]] == [None, "in 1843"]
   assert response["outputs"]["answer"] == [None]
   assert response["outputs"]["nbest_text"] == [[None, "in 1843", None]]
+
+
+@pytest.mark.parametrize(
+  "name", ["classifier", "multilabel", "pair_regression"]
+)
+def test_server_load_and_classifier_give_the_same_answer(name, tmp_path):
+  run_folders.unpack(tmp_path)
+  folder, rows = str(tmp_path / name), [*run_folders.ROWS[name]]
+  loaded = bert_tf.load(folder)
+  names = ("text", "text_b")[: 2 if name == "pair_regression" else 1]
+  texts = [dict(zip(names, [r] if isinstance(r, str) else r)) for r in rows]
+  with serving_client.running(loaded) as running:
+    _, served = ask(running.url, PREDICT, {"instances": texts})
+    columns = {n: [text[n] for text in texts] for n in names}
+    _, raw = ask(running.url, PREDICT, {"inputs": columns})
+  classified = bert_tf.Classifier(output_dir=folder).predict(rows)
+  assert len(rows) == len(served["predictions"])
+  for each in (loaded.predict(rows), [vars(p) for p in classified]):
+    for answer, other in zip(each, served["predictions"], strict=True):
+      assert list(answer) == list(other) == ["label", "probabilities"]
+      assert answer["probabilities"] == pytest.approx(other["probabilities"])
+      is_number = name == "pair_regression"
+      label = pytest.approx(other["label"]) if is_number else other["label"]
+      assert answer["label"] == label
+  # Columns are the model's outputs, as TensorFlow Serving returns them.
+  if name == "pair_regression":
+    assert raw["outputs"] == [p["label"] for p in served["predictions"]]
+  else:
+    assert [
+      dict(zip(*row))
+      for row in zip(raw["outputs"]["labels"], raw["outputs"]["probabilities"])
+    ] == [p["probabilities"] for p in served["predictions"]]
+
+
+def test_a_port_in_use_is_reported_before_a_model_is_opened(
+  run_script, tmp_path
+):
+  with socket.create_server(("127.0.0.1", 0)) as other:
+    port = other.getsockname()[1]
+    result = run_script(
+      *("serve.py", "--model=missing", f"--port={port}"), cwd=tmp_path
+    )
+  assert result.returncode == 1
+  [line] = result.stderr.splitlines()
+  assert f"--port={port}" in line and "missing" not in line
+
+
+def test_a_request_waits_while_the_models_are_loaded():
+  sockets = connections.listen("127.0.0.1", 0)
+  host, port = sockets[0].getsockname()
+  client = serving_client.Client(f"http://{host}:{port}")
+  client.send(PREDICT, {"instances": ["ab"]})
+  with serving_client.running(FakeModel(), sockets=sockets):
+    code, response = client.receive()
+  client.close()
+  assert (code, response["predictions"][0]["echo"]) == (200, "ab")
 
 
 def test_invalid_settings_are_refused():
@@ -443,10 +508,9 @@ def assert_answers(predictions, expected):
   """Asserts that predictions equal those of Predictor, to float32 precision."""
   for prediction, other in zip(predictions, expected, strict=True):
     assert prediction["label"] in near_ties.best(other["probabilities"])
-    np.testing.assert_allclose(
-      prediction["probabilities"],
-      list(other["probabilities"].values()),
-      atol=1e-5,
+    assert prediction.keys() == other.keys()
+    assert prediction["probabilities"] == pytest.approx(
+      other["probabilities"], abs=1e-5
     )
 
 

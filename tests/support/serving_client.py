@@ -22,7 +22,7 @@ class Running:
     server: the application.Server.
   """
 
-  def __init__(self, predictor, **config):
+  def __init__(self, predictor, sockets=(), **config):
     self._stopped = None
     self._loop = None
     is_one = hasattr(predictor, "functions")
@@ -34,7 +34,10 @@ class Running:
       # Tests hold batches back, which must not refuse other requests.
       config.setdefault("max_expected_wait_s", 600.0)
       settings = server_config.ServerConfig(port=0, **config)
-      async with application.running(models, settings) as (server, url):
+      async with application.running(models, settings, sockets) as (
+        server,
+        url,
+      ):
         self.server = server
         urls.put(url)
         await self._stopped.wait()
@@ -106,6 +109,10 @@ class Client:
   def ask(self, path, body=None, method=None):
     """Sends a request; returns HTTP status and decoded JSON of the response."""
     self.send(path, body, method)
+    return self.receive()
+
+  def receive(self):
+    """Returns HTTP status and decoded JSON of the response to `send`."""
     response = self._connection.getresponse()
     self.headers = response.headers
     return response.status, json.loads(response.read())

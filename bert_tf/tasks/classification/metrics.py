@@ -71,6 +71,16 @@ def official_metrics(
   }
 
 
+def near_chance(label_ids: np.ndarray, accuracy: float) -> float | None:
+  """Returns the frequency of the most frequent label, int [B, 1], as "chance".
+
+  None if the accuracy is more than two standard errors above it.
+  """
+  chance = float(np.bincount(label_ids.ravel()).max() / len(label_ids))
+  noise = 2 * np.sqrt(chance * (1 - chance) / len(label_ids))
+  return chance if accuracy <= chance + noise else None
+
+
 def scores(
   layout: FileLayout,
   label_ids: np.ndarray,

@@ -258,6 +258,14 @@ class ClassificationTask(base.Task[InputExample, Texts]):
       data.num_windows,
     )
 
+  def near_chance(self, data: Texts, accuracy: float) -> float | None:
+    """Returns the accuracy of the most frequent label if a model's is close."""
+    spec = self.layout.label_spec()
+    if spec.problem_type != "classification":
+      return None
+    ids = records.label_ids(data.examples, spec)
+    return metrics.near_chance(ids, accuracy)
+
   def write_predictions(
     self, output_dir: str, data: Texts, rows: base.Rows
   ) -> base.Results:

@@ -18,9 +18,9 @@ import uvicorn
 
 
 class Request(pydantic.BaseModel):
-  """A request with a text, or texts by name, for each row."""
+  """A request with the texts of its rows, by the name of the input."""
 
-  instances: list[str | dict[str, str]]
+  inputs: dict[str, list[str]]
 
 
 def make_app(saved_model: str) -> fastapi.FastAPI:
@@ -34,19 +34,14 @@ def make_app(saved_model: str) -> fastapi.FastAPI:
 
   @app.post("/v1/models/model:predict")
   def predict(request: Request) -> dict[str, Any]:
-    rows = [
-      row if isinstance(row, dict) else {names[0]: row}
-      for row in request.instances
-    ]
-    inputs = {name: tf.constant([row[name] for row in rows]) for name in names}
+    inputs = {name: tf.constant(request.inputs[name]) for name in names}
     outputs = {
       name: _to_json(output.numpy().tolist())
       for name, output in function(**inputs).items()
     }
-    columns = zip(*outputs.values())
     if len(outputs) == 1:
-      return {"predictions": next(iter(outputs.values()))}
-    return {"predictions": [dict(zip(outputs, values)) for values in columns]}
+      return {"outputs": next(iter(outputs.values()))}
+    return {"outputs": outputs}
 
   return app
 

@@ -493,6 +493,16 @@ def compute_metrics(name, label_ids, probabilities):
   )
 
 
+# Of 100 labels 60 are equal: the standard error is sqrt(0.6 * 0.4 / 100).
+@pytest.mark.parametrize(
+  ("accuracy", "chance"),
+  [(0.3, 0.6), (0.6, 0.6), (0.69, 0.6), (0.7, None), (1.0, None)],
+)
+def test_an_accuracy_is_near_chance_up_to_two_standard_errors(accuracy, chance):
+  labels = np.array([[1]] * 60 + [[0]] * 40)
+  assert classification_results.near_chance(labels, accuracy) == chance
+
+
 def test_official_metrics_match_a_count_by_hand():
   # 3 true and 2 false positives, 1 false and 2 true negatives.
   labels = [[1], [1], [1], [0], [0], [1], [0], [0]]
