@@ -11,8 +11,8 @@
 #SBATCH --cpus-per-task=8
 # GPUs per machine; its process uses all of them:
 # #SBATCH --gpus-per-node=4
-# Sends SIGTERM 5 minutes before the time limit, so that the run saves and ends
-# with status 0.
+# Sends SIGTERM to the processes 5 minutes before the time limit, so that the run
+# saves and ends with status 143.
 #SBATCH --signal=TERM@300
 #SBATCH --requeue
 set -euo pipefail
@@ -21,5 +21,10 @@ HOSTS=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | paste -sd, -)
 # Jobs on the same machines use different ports.
 PORT=$((20000 + SLURM_JOB_ID % 20000))
 export HOSTS PORT
-exec srun python deploy/cluster_entrypoint.py \
-  bert-tf pretrain --distribution=multi_worker --do_train "$@"
+status=0
+srun python deploy/cluster_entrypoint.py \
+  bert-tf pretrain --distribution=multi_worker --do_train "$@" || status=$?
+# The run goes on when the job starts again. After `scancel JOB` it does not, since
+# that ends this script too.
+if ((status == 143)); then scontrol requeue "$SLURM_JOB_ID"; fi
+exit "$status"

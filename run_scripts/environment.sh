@@ -1,5 +1,6 @@
 # Sourced by the other scripts: sets up a Python with bert_tf installed.
-# Uses the active virtual environment, or creates .venv in the checkout.
+# Uses a Python that has it, the active virtual environment, or .venv in the
+# checkout, which it creates.
 
 # Else Python would compile TensorFlow again whenever it starts.
 unset PYTHONDONTWRITEBYTECODE
@@ -18,9 +19,19 @@ find_python() {
   return 1
 }
 
-# install EXTRA: installs the checkout with that extra, if it is not installed.
+# install EXTRA [MODULE]: sets $python. Installs the checkout with that extra,
+# unless it is installed or a MODULE is given and a Python on PATH has it.
 install() {
   local venv=${VIRTUAL_ENV:-$root/.venv} stamp
+  for python in ${2:+python python3}; do
+    # Outside of the checkout, where any Python could import bert_tf.
+    if (cd / && "$python" 2>/dev/null -c "
+from importlib.util import find_spec
+assert find_spec('$2') and find_spec('tensorflow')"); then
+      echo "Using $2 of $(type -P "$python")."
+      return
+    fi
+  done
   if [[ ! -x $venv/bin/python ]]; then
     "$(find_python)" -m venv "$venv" || {
       echo "On Debian and Ubuntu: apt-get install python3-venv" >&2
@@ -31,7 +42,7 @@ install() {
   # Marks a finished installation of these dependencies, extra and checkout.
   stamp=$venv/.bert_tf-$1-$( (cat "$root/pyproject.toml"; echo "$root") | cksum | cut -d' ' -f1)
   if [[ ! -e $stamp ]]; then
-    echo "Installing bert_tf[$1] into $venv ..."
+    echo "Installing bert_tf[$1] into $venv: 2.6 GB on a disk, and some minutes ..."
     # What is never imported need not be compiled, which takes half a minute.
     "$python" -m pip install --quiet --disable-pip-version-check \
       --no-compile -e "$root[$1]"

@@ -3,14 +3,21 @@
 #
 #   bash run_scripts/quickstart.sh [FOLDER]
 #
-# Writes all files to FOLDER (default: quickstart in the checkout). A second run
-# reuses finished files.
+# Uses the Python on PATH if it has bert_tf, else installs it into an environment
+# of 2.6 GB. Writes all files to FOLDER (default: quickstart in the
+# checkout). A second run reuses finished files.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
-install plots
+install plots bert_tf
+if ! "$python" -c "import matplotlib" 2>/dev/null; then
+  echo "Adding matplotlib to it, for the curves ..."
+  "$python" -m pip install --quiet --disable-pip-version-check matplotlib
+fi
 
 folder=${1:-$root/quickstart}
 start=$SECONDS
+echo "Trains for three minutes. Two quiet cores then predict a fraction of 0.30 to
+0.40 of the masked words of held-out text (masked_lm_accuracy); busy ones less."
 "$python" "$root/run_scripts/run_pretraining.py" --text=pydoc \
   --pydoc_packages=tensorflow,keras,numpy,scipy,sklearn \
   --size=tiny --train_minutes=3 --max_seq_length=64 --output_dir="$folder"

@@ -3,6 +3,7 @@
 import math
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -47,7 +48,7 @@ class Estimator:
     model: the model.
     optimizer: the model's optimizer, built by `train`.
     train_step: takes one step; maps features to the sums to log.
-    was_interrupted: whether a signal ended the last call of `train`.
+    was_interrupted: whether Ctrl-C ended the last call of `train`.
   """
 
   def __init__(
@@ -91,7 +92,9 @@ class Estimator:
     Starts from the newest checkpoint of output_dir, else from
     init_checkpoint, else from random values. After a signal, saves a
     checkpoint. The same call then resumes from it and ends with the same
-    weights as an uninterrupted run.
+    weights as an uninterrupted run. Ctrl-C returns to the caller. SIGTERM, by
+    which clusters preempt, ends the process with the status that it always
+    has, 143: a status of 0 would mean that the work is done.
 
     Args:
       input_fn: returns the batches after a number of steps.
@@ -100,7 +103,7 @@ class Estimator:
         step, unless eval_every_steps is 0.
 
     Returns:
-      The step reached: num_train_steps, unless the budget is a time, a signal
+      The step reached: num_train_steps, unless the budget is a time, Ctrl-C
       came or early_stopping_patience was exhausted.
 
     Raises:
@@ -108,6 +111,7 @@ class Estimator:
         best_metric.
       DivergedError: if the loss, the gradients or the weights are not finite,
         or if the loss is far above the first. These weights are not saved.
+      SystemExit: with status 143, if SIGTERM came and a checkpoint is saved.
     """
     self.was_interrupted = False
     element_spec = input_fn(0).element_spec
@@ -136,6 +140,8 @@ class Estimator:
     with StopSignals() as stop:
       step, received = self._train_from(step, batches, stop, evaluations)
     self._log_end(step, received, evaluations)
+    if received == signal.SIGTERM.name:
+      sys.exit(128 + signal.SIGTERM)
     return step
 
   def _restore(self, element_spec: dict[str, tf.TensorSpec]) -> int:
@@ -175,7 +181,7 @@ class Estimator:
     if received:
       self.was_interrupted = True
       logging.info(
-        "Stopped by %s at step %s and saved; the same command resumes.",
+        "Stopped by %s at step %s and saved it; the same command continues.",
         received,
         reached,
       )

@@ -111,6 +111,35 @@ def test_the_slurm_script_names_the_machines_in_order(tmp_path):
   assert second.startswith("python deploy/cluster_entrypoint.py bert-tf")
 
 
+@pytest.mark.parametrize(
+  "status, requeued", [(0, ""), (1, ""), (143, "requeue 7")]
+)
+def test_the_slurm_script_requeues_a_run_that_saved(tmp_path, status, requeued):
+  # Also asked for the names of the machines.
+  stand_in(tmp_path / "scontrol", 'echo "$@" >> asked')
+  stand_in(tmp_path / "srun", f"exit {status}")
+  result = subprocess.run(
+    ["bash", DEPLOY / "slurm.sh"],
+    env={
+      "PATH": f"{tmp_path}:{os.environ['PATH']}",
+      "SLURM_JOB_NODELIST": "a",
+      "SLURM_JOB_ID": "7",
+    },
+    cwd=tmp_path,
+  )
+  assert result.returncode == status
+  _, *asked = (tmp_path / "asked").read_text().splitlines()
+  assert asked == [requeued] * bool(requeued)
+
+
+def test_a_pod_that_ends_with_status_143_starts_again():
+  _, job = load_all("kubernetes/training.yaml")
+  assert job["spec"]["backoffLimit"] >= 100  # Restarts of a long training.
+  assert job["spec"]["template"]["spec"]["restartPolicy"] == "OnFailure"
+  # Such a policy could let the Job fail at this status.
+  assert "podFailurePolicy" not in job["spec"]
+
+
 def stand_in(path, text):
   path.write_text(f"#!/bin/sh\n{text}\n")
   path.chmod(0o755)
@@ -361,7 +390,8 @@ def test_the_image_installs_the_tested_versions():
 
 def test_the_slurm_script_has_the_flags_of_pretraining():
   text = (DEPLOY / "slurm.sh").read_text().replace("\\\n", " ")
-  words = shlex.split(text.splitlines()[-1].split("bert-tf")[1])
+  [line] = [line for line in text.splitlines() if "bert-tf pretrain" in line]
+  words = shlex.split(line.split("bert-tf")[1])
   flags = {word[2:].split("=")[0] for word in words if word[:2] == "--"}
   assert words[0] == "pretrain" and flags
   assert flags <= docs_pages.flag_names("bert_tf.cli.run_pretraining")

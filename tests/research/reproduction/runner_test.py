@@ -284,7 +284,7 @@ _SAVES_AFTER_SIGTERM = """
 import pathlib, signal, sys, time
 def save(*unused):
   pathlib.Path("saved").write_text("")
-  sys.exit(0)
+  sys.exit(143)
 signal.signal(signal.SIGTERM, save)
 pathlib.Path("started").write_text("")
 time.sleep(60)
