@@ -14,7 +14,6 @@ from bert_tf.corpora import text_config
 # Names of the counts, with their labels in the report. Each document that was
 # read is either written or left out for exactly one reason.
 LABELS = {
-  "pages_passed_over": "pages that are not articles",
   "documents_read": "documents read",
   "blank": "without text",
   "duplicates": "copies left out",

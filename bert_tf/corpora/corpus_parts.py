@@ -20,7 +20,6 @@ from bert_tf.corpora import (
   sentences,
   sources,
   text_config,
-  wikitext,
 )
 from bert_tf.files import atomic, json_files, paths, text_lines
 
@@ -224,12 +223,15 @@ def _documents(
   """Yields documents that pass the filters, as sentences; updates counts."""
   config = part.config
   raw = [
-    sources.Document(*json_files.parse(line, part.raw_file))
+    # A third value is of an earlier version.
+    sources.Document(*json_files.parse(line, part.raw_file)[:2])
     for line in text_lines.read_lines(part.raw_file)
   ]
   texts = []
   for document in raw:
-    texts.append(_split_lines(document))
+    texts.append(
+      [line.strip() for line in document.text.split("\n") if line.strip()]
+    )
     report(1)
   texts = corpus_filters.without_repeated_lines(
     texts, config.max_line_repeats, counts
@@ -246,14 +248,6 @@ def _documents(
     counts["sentences"] += len(lines)
     counts["characters"] += sum(map(len, lines))
     yield lines
-
-
-def _split_lines(document: sources.Document) -> list[str]:
-  """Returns the non-blank lines of a document; extracts text from wikitext."""
-  text = document.text
-  if document.hidden_namespaces is not None:
-    text = wikitext.plain_text(text, document.hidden_namespaces)
-  return [line.strip() for line in text.split("\n") if line.strip()]
 
 
 @functools.lru_cache(maxsize=1)

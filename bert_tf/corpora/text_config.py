@@ -9,7 +9,6 @@ LINES = "lines"
 TEXT = "text"
 JSONL = "jsonl"
 PARQUET = "parquet"
-DUMP = "dump"
 WIKIEXTRACTOR = "wikiextractor"
 AUTO = "auto"
 
@@ -27,9 +26,9 @@ class TextConfig:
     AUTO,
     "Format of the input. lines: one sentence per line, a blank line between "
     "documents. text: running text. jsonl, parquet: one document per row. "
-    "dump: Wikipedia's XML. wikiextractor: its <doc> lines; its JSON is jsonl. "
-    "auto: detect the format of each file.",
-    choices=(AUTO, LINES, TEXT, JSONL, PARQUET, DUMP, WIKIEXTRACTOR),
+    "wikiextractor: its <doc> lines; its JSON is jsonl. auto: detect the "
+    "format of each file.",
+    choices=(AUTO, LINES, TEXT, JSONL, PARQUET, WIKIEXTRACTOR),
     topic=settings.DATA,
     main=True,
   )
