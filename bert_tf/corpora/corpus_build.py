@@ -24,7 +24,6 @@ from bert_tf.corpora import (
   corpus,
   corpus_filters,
   corpus_parts,
-  near_duplicates,
   sentences,
   sources,
   text_config,
@@ -94,7 +93,7 @@ def create(
   if resume and _is_complete(output, settings, work_dir):
     logging.info("%s is complete.", output.output_file)
     return shard_files.read_settings(output.report_file)["counts"]
-  settings.update(_package_versions(config, inputs))
+  settings.update(_package_versions(inputs))
   _prepare(work_dir, settings, resume)
   build = build or functools.partial(_build_here, num_workers=num_workers)
   try:
@@ -127,11 +126,8 @@ def _build_and_publish(
   )
   reader = corpus_parts.Reader(config, inputs, part, work_dir)
   build(reader.unfinished_parts())
-  counts, parts = reader.total_counts(), reader.parts()
-  if config.near_duplicate_similarity:
-    counts.update(corpus_parts.drop_near_duplicates(parts))
-    parts = [part.distinct for part in parts]
-  _publish(output, parts, counts)
+  counts = reader.total_counts()
+  _publish(output, reader.parts(), counts)
   return {name: counts[name] for name in corpus_filters.LABELS if counts[name]}
 
 
@@ -231,8 +227,6 @@ def check_reading(
     ImportError: if a package of the extra `corpus` is missing.
   """
   sources.check_packages(inputs)
-  if config.near_duplicate_similarity:
-    near_duplicates.check_package()
   if any(s.input_format != text_config.LINES for s in inputs):
     sentences.Splitter(config.language)
 
@@ -255,16 +249,11 @@ def _collect_settings(
   return settings
 
 
-def _package_versions(
-  config: text_config.TextConfig, inputs: Sequence[sources.InputFile]
-) -> dict[str, str]:
+def _package_versions(inputs: Sequence[sources.InputFile]) -> dict[str, str]:
   """Returns the versions of the packages that decide what parts contain."""
-  versions = {}
-  if any(s.input_format != text_config.LINES for s in inputs):
-    versions["sentencex"] = importlib.metadata.version("sentencex")
-  if config.near_duplicate_similarity:
-    versions["rensa"] = importlib.metadata.version("rensa")
-  return versions
+  if all(s.input_format == text_config.LINES for s in inputs):
+    return {}
+  return {"sentencex": importlib.metadata.version("sentencex")}
 
 
 def _is_complete(

@@ -19,7 +19,6 @@ LABELS = {
   "duplicates": "copies left out",
   "too_short": "too short",
   "few_letters": "with too few letters",
-  "near_duplicates": "near-duplicates left out",
   "documents": "documents written",
   "eval_documents": "of them held out",
   "sentences": "sentences",

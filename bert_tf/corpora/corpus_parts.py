@@ -16,14 +16,11 @@ from typing import Any, TextIO
 from bert_tf.corpora import (
   corpus,
   corpus_filters,
-  near_duplicates,
   sentences,
   sources,
   text_config,
 )
 from bert_tf.files import atomic, json_files, paths, text_lines
-
-DISTINCT = "distinct."
 
 # Size of a part in characters. A worker holds one part in memory.
 PART_CHARS = 1 << 23
@@ -38,7 +35,6 @@ class Part:
   config: text_config.TextConfig
   eval_fraction: float  # Share of held-out documents, [0, 1).
   random_seed: int  # Chooses the held-out documents.
-  stage: str = ""  # DISTINCT for the files without near-duplicates.
 
   def __str__(self) -> str:
     return f"part {self.index} of the text"
@@ -62,31 +58,17 @@ class Part:
     return self._file("eval.txt")
 
   @property
-  def sketches_file(self) -> str:
-    """Path of the sketches: [is held out, sketch] as JSON per document."""
-    return self._file("sketches.jsonl")
-
-  @property
   def counts_file(self) -> str:
     """Path of the counts as JSON. Written after the texts."""
     return self._file("json")
 
-  @property
-  def distinct(self) -> "Part":
-    """The part without near-duplicates, written by `drop_near_duplicates`."""
-    return dataclasses.replace(self, stage=DISTINCT)
-
   def _file(self, suffix: str) -> str:
-    name = f"{self.index:05d}.{self.stage}{suffix}"
-    return os.path.join(self.work_dir, name)
+    return os.path.join(self.work_dir, f"{self.index:05d}.{suffix}")
 
 
 def is_finished(part: Part) -> bool:
   """Returns whether a part is built."""
-  files = [part.counts_file]
-  if part.config.near_duplicate_similarity:
-    files.append(part.sketches_file)
-  return all(map(paths.exists, files))
+  return paths.exists(part.counts_file)
 
 
 def write_raw(part: Part, documents: Iterable[sources.Document]) -> None:
@@ -113,40 +95,13 @@ def build(part: Part, report: Callable[[int], None]) -> None:
   counts: collections.Counter[str] = collections.Counter()
   documents = _mark_held_out(part, _documents(part, counts, report))
   try:
-    if part.config.near_duplicate_similarity:
-      with (
-        atomic.file(part.sketches_file) as path,
-        _open_text(path) as sketches,
-      ):
-        _write(part, _write_sketches(part, documents, sketches), counts)
-    else:
-      _write(part, documents, counts)
+    _write(part, documents, counts)
   except ValueError as error:
     raise ChildProcessError(
       f"{part}, {part.raw_file}, cannot be split into sentences ({error}); "
       "`resume` reuses the finished parts."
     ) from error
   paths.remove(part.raw_file)
-
-
-def drop_near_duplicates(parts: Sequence[Part]) -> collections.Counter[str]:
-  """Writes the finished parts again, in order, without near-duplicates.
-
-  Returns:
-    The changes to add to the total counts.
-  """
-  changes: collections.Counter[str] = collections.Counter()
-  if not parts:
-    return changes
-  similarity = parts[0].config.near_duplicate_similarity
-  seen = near_duplicates.NearDuplicates(similarity, parts[0].random_seed)
-  for part in parts:
-    counts = read_counts(part)
-    distinct = _select_distinct(part, seen, counts)
-    _write(part.distinct, distinct, counts)
-    changes.update(counts)
-    changes.subtract(read_counts(part))
-  return changes
 
 
 def _write(
@@ -181,35 +136,6 @@ def _mark_held_out(
   for lines in documents:
     fraction, seed = part.eval_fraction, part.random_seed
     yield corpus.is_held_out(lines, fraction, seed), lines
-
-
-def _write_sketches(
-  part: Part, documents: Iterable[tuple[bool, list[str]]], sketches: TextIO
-) -> Iterator[tuple[bool, list[str]]]:
-  for is_held_out, lines in documents:
-    sketch = near_duplicates.sketch(lines, part.random_seed)
-    sketches.write(json.dumps([is_held_out, sketch]) + "\n")
-    yield is_held_out, lines
-
-
-def _select_distinct(
-  part: Part,
-  seen: near_duplicates.NearDuplicates,
-  counts: collections.Counter[str],
-) -> Iterator[tuple[bool, list[str]]]:
-  """Yields a finished part's new documents; updates the counts for the rest."""
-  text = corpus.documents([part.text_file])
-  held_out = corpus.documents([part.eval_file])
-  for row in text_lines.read_lines(part.sketches_file):
-    is_held_out, sketch = json_files.parse(row, part.sketches_file)
-    lines = next(held_out if is_held_out else text)
-    if seen.is_new(sketch):
-      yield is_held_out, lines
-      continue
-    counts["near_duplicates"] += 1
-    counts["documents"] -= 1
-    counts["sentences"] -= len(lines)
-    counts["characters"] -= sum(map(len, lines))
 
 
 def read_counts(part: Part) -> collections.Counter[str]:

@@ -77,15 +77,6 @@ class TextConfig:
     "Leave out documents with the same words as an earlier one.",
     topic=settings.FILTERS,
   )
-  near_duplicate_similarity: float = settings.setting(
-    0.0,
-    "Leave out documents whose similarity to an earlier one is at least this: "
-    "the estimated Jaccard index of their runs of 5 words. 0.8 is usual; 0 "
-    "keeps all.",
-    minimum=0,
-    maximum=1,
-    topic=settings.FILTERS,
-  )
 
   def __post_init__(self) -> None:
     settings.check(self)
@@ -98,5 +89,4 @@ class TextConfig:
       or self.min_letter_share
       or self.max_line_repeats
       or self.drop_duplicates
-      or self.near_duplicate_similarity
     )

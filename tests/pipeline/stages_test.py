@@ -275,10 +275,10 @@ def test_the_language_and_packages_are_checked_before_the_text_is_read(
   tmp_path, monkeypatch
 ):
   monkeypatch.setattr(plan_lib, "estimate", None)
-  monkeypatch.setitem(sys.modules, "rensa", None)
+  monkeypatch.setitem(sys.modules, "sentencex", None)
   for settings, error, message in (
     ({"language": "xx"}, ValueError, "`language=xx`"),
-    ({"near_duplicate_similarity": 0.8}, ImportError, r"\[corpus\]"),
+    ({"language": "de"}, ImportError, r"\[corpus\]"),
   ):
     config = make_config(tmp_path, reading=text_config.TextConfig(**settings))
     with pytest.raises(error, match=message):
