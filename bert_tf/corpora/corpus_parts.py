@@ -1,4 +1,4 @@
-"""Reads a corpus in parts and builds each part: filters, then sentences.
+"""Reads a corpus in parts and splits the documents of each into sentences.
 
 A worker holds one part in memory at a time. The reader writes the documents of
 each part to a file. A worker turns it into the text, the held-out text and the
@@ -8,6 +8,7 @@ counts.
 import collections
 import dataclasses
 import functools
+import itertools
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,7 +16,6 @@ from typing import Any, TextIO
 
 from bert_tf.corpora import (
   corpus,
-  corpus_filters,
   sentences,
   sources,
   text_config,
@@ -146,33 +146,19 @@ def read_counts(part: Part) -> collections.Counter[str]:
 def _documents(
   part: Part, counts: collections.Counter[str], report: Callable[[int], None]
 ) -> Iterator[list[str]]:
-  """Yields documents that pass the filters, as sentences; updates counts."""
-  config = part.config
-  raw = [
+  """Yields the documents as sentences; updates counts."""
+  for row in text_lines.read_lines(part.raw_file):
     # A third value is of an earlier version.
-    sources.Document(*json_files.parse(line, part.raw_file)[:2])
-    for line in text_lines.read_lines(part.raw_file)
-  ]
-  texts = []
-  for document in raw:
-    texts.append(
-      [line.strip() for line in document.text.split("\n") if line.strip()]
-    )
-    report(1)
-  texts = corpus_filters.without_repeated_lines(
-    texts, config.max_line_repeats, counts
-  )
-  for document, lines in zip(raw, texts):
-    reason = corpus_filters.reason_to_drop(lines, config)
-    if reason:
-      counts[reason] += 1
-      continue
+    document = sources.Document(*json_files.parse(row, part.raw_file)[:2])
+    lines = [line.strip() for line in document.text.split("\n")]
+    lines = [line for line in lines if line]
     if not document.is_split:
-      splitter = _load_splitter(config.language)
+      splitter = _load_splitter(part.config.language)
       lines = [s for line in lines for s in splitter.split(line)]
     counts["documents"] += 1
     counts["sentences"] += len(lines)
     counts["characters"] += sum(map(len, lines))
+    report(1)
     yield lines
 
 
@@ -194,7 +180,7 @@ class Reader:
     """Makes a reader.
 
     Args:
-      config: input format and filters.
+      config: input format and sentence splitting.
       inputs: the files to read.
       part: returns the part with a given index.
       work_dir: the folder of the parts.
@@ -213,7 +199,10 @@ class Reader:
       return
     counts: collections.Counter[str] = collections.Counter()
     num_parts = 0
-    for documents in _group_documents(self._documents(counts)):
+    text = itertools.chain.from_iterable(
+      sources.read(source, self._config, counts) for source in self._inputs
+    )
+    for documents in _group_documents(text):
       part = self._part(num_parts)
       num_parts += 1
       if not is_finished(part):
@@ -238,19 +227,6 @@ class Reader:
     for part in self.parts():
       total.update(read_counts(part))
     return total
-
-  def _documents(
-    self, counts: collections.Counter[str]
-  ) -> Iterator[sources.Document]:
-    """Yields the documents of all files, without copies if configured."""
-    config = self._config
-    duplicates = corpus_filters.Duplicates()
-    for source in self._inputs:
-      for document in sources.read(source, config, counts):
-        if config.drop_duplicates and not duplicates.is_new(document.text):
-          counts["duplicates"] += 1
-        else:
-          yield document
 
 
 def _group_documents(

@@ -192,10 +192,7 @@ def _write_sample(
   corpus_parts.write_raw(part, sample)
   corpus_parts.build(part, lambda count: None)
   if not paths.num_bytes(part.text_file):
-    raise ValueError(
-      f"{config.text}: the filters leave no text of the first "
-      f"{_SAMPLE_CHARS:,} characters; loosen them or reorder the input."
-    )
+    raise ValueError(f"{config.text}: the text is blank.")
   return part.text_file
 
 

@@ -62,8 +62,6 @@ def test_rows_become_shards_and_a_report(tmp_path, run_script):
     "--output_file=out/wiki.txt.gz",
     "--num_shards=2",
     "--num_workers=2",
-    "--drop_duplicates",
-    "--min_document_chars=20",
     cwd=tmp_path,
   )
   assert result.returncode == 0, result.stderr

@@ -246,7 +246,7 @@ def test_a_disk_needs_room_only_for_missing_outputs(
   [
     (b"", "text.txt is empty"),
     (b"caf\xe9 is Latin-1. " * 9, "text.txt"),
-    (b"\n \n", "no text of the first 500,000 characters"),
+    (b"\n \n", "text.txt: the text is blank"),
   ],
 )
 def test_text_that_cannot_be_used_is_named(
