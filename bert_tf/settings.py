@@ -20,7 +20,6 @@ _KEY = "setting"
 # Topics of settings, in the order of --help=all.
 MODEL = "Model"
 DATA = "Data"
-FILTERS = "Filters of the text"
 INSTANCES = "Instances"
 MASKING = "Masking"
 STEPS = "Steps to run"
@@ -34,7 +33,7 @@ LIMITS = "Batches and limits"
 OUTPUT = "Output"
 OTHER = "Optional"
 TOPICS = (
-  *(MODEL, DATA, FILTERS, INSTANCES, MASKING, STEPS, TRAINING, EVALUATION),
+  *(MODEL, DATA, INSTANCES, MASKING, STEPS, TRAINING, EVALUATION),
   *(RUNS, DEVICES, CHECKPOINTS, SERVER, LIMITS, OUTPUT, OTHER),
 )
 

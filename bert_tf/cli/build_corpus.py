@@ -1,10 +1,10 @@
 r"""Splits text of any format into one sentence a line.
 
-bert-tf build-corpus --input_file=dump.xml.bz2 \
+bert-tf build-corpus --input_file='wikipedia/*.parquet' \
     --output_file=wiki.txt --language=de
 
-Reads plain text, JSON lines, Parquet, Wikipedia dumps and the output of
-WikiExtractor, also as .gz or .bz2, and the documentation of this Python.
+Reads plain text, JSON lines, Parquet and the output of WikiExtractor, also as
+.gz or .bz2, and the documentation of this Python.
 """
 
 import dataclasses

@@ -4,7 +4,7 @@ From raw text to a model that can be served: builds corpus, vocabulary and
 records, trains, evaluates, plots and exports. Its flags:
 bert-tf pretrain --text --help
 
-bert-tf pretrain --text=dump.xml.bz2 --size=small \
+bert-tf pretrain --text='wikipedia/*.parquet' --size=small \
     --train_hours=8 --output_dir=out
 
 On TFRecords of create-pretraining-data, for --num_train_steps or --train_hours:
@@ -30,7 +30,7 @@ from bert_tf.tasks import pretraining_config
 
 _TEXT_FORM = r"""Pre-trains BERT from raw text to a model that can be served.
 
-bert-tf pretrain --text=dump.xml.bz2 --size=small \
+bert-tf pretrain --text='wikipedia/*.parquet' --size=small \
     --train_hours=8 --output_dir=out
 
 Builds corpus, vocabulary and records, trains, evaluates, plots and exports. A

@@ -16,7 +16,6 @@ _FORMATS = {
     text_config.TEXT,
     text_config.JSONL,
     text_config.PARQUET,
-    text_config.DUMP,
     text_config.WIKIEXTRACTOR,
   },
 }

@@ -1,1 +1,1 @@
-"""Turns dumps, Parquet, books and documentation into one sentence a line."""
+"""Turns Parquet, books and documentation into one sentence a line."""

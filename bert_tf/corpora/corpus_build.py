@@ -22,9 +22,7 @@ from absl import logging
 
 from bert_tf.corpora import (
   corpus,
-  corpus_filters,
   corpus_parts,
-  near_duplicates,
   sentences,
   sources,
   text_config,
@@ -53,6 +51,16 @@ class Output:
     return f"{self.output_file}.report.json"
 
 
+# Names of the counts, with their labels in the log.
+LABELS = {
+  "documents_read": "documents read",
+  "blank": "without text",
+  "documents": "documents written",
+  "eval_documents": "of them held out",
+  "sentences": "sentences",
+  "characters": "characters",
+}
+
 # Function that builds the given parts, in local processes or on Beam.
 Builder = Callable[[Iterable[corpus_parts.Part]], None]
 
@@ -68,11 +76,10 @@ def create(
   """Writes a corpus and its report; logs and returns the counts.
 
   Each file appears when it is complete, the report last. Each worker holds a
-  part of 8 MB in memory. `drop_duplicates` takes about 100 bytes per document.
-  The disk needs room for twice the text.
+  part of 8 MB in memory. The disk needs room for twice the text.
 
   Args:
-    config: input format, sentence splitting and filters.
+    config: input format and sentence splitting.
     inputs: the files to read.
     output: the files to write.
     num_workers: processes that split text.
@@ -80,7 +87,7 @@ def create(
     build: builds the parts. Default: `num_workers` local processes.
 
   Returns:
-    The counts that are not 0, by their name in corpus_filters.LABELS.
+    The counts that are not 0, by their name in `LABELS`.
 
   Raises:
     ValueError: if the settings or the text are faulty, a file would get no
@@ -94,7 +101,7 @@ def create(
   if resume and _is_complete(output, settings, work_dir):
     logging.info("%s is complete.", output.output_file)
     return shard_files.read_settings(output.report_file)["counts"]
-  settings.update(_package_versions(config, inputs))
+  settings.update(_package_versions(inputs))
   _prepare(work_dir, settings, resume)
   build = build or functools.partial(_build_here, num_workers=num_workers)
   try:
@@ -127,12 +134,9 @@ def _build_and_publish(
   )
   reader = corpus_parts.Reader(config, inputs, part, work_dir)
   build(reader.unfinished_parts())
-  counts, parts = reader.total_counts(), reader.parts()
-  if config.near_duplicate_similarity:
-    counts.update(corpus_parts.drop_near_duplicates(parts))
-    parts = [part.distinct for part in parts]
-  _publish(output, parts, counts)
-  return {name: counts[name] for name in corpus_filters.LABELS if counts[name]}
+  counts = reader.total_counts()
+  _publish(output, reader.parts(), counts)
+  return {name: counts[name] for name in LABELS if counts[name]}
 
 
 def create_on_beam(
@@ -167,19 +171,18 @@ def as_lines(
 ) -> Iterator[list[str]]:
   """Yields files of one sentence per line: the inputs or a temporary corpus.
 
-  Yields the inputs if all have the format `lines` and no filter is set.
-  Otherwise the temporary corpus is in a hidden folder next to `target`, which
-  is removed unless the body raises.
+  Yields the inputs if all have the format `lines`. Otherwise the temporary
+  corpus is in a hidden folder next to `target`, which is removed unless the
+  body raises.
 
   Args:
-    config: input format, sentence splitting and filters.
+    config: input format and sentence splitting.
     inputs: the files to read.
     target: a file that the caller makes from the text.
     create_corpus: `create` or `create_on_beam` with all arguments bound, except
       the first three.
   """
-  formats = {source.input_format for source in inputs}
-  if formats == {text_config.LINES} and not config.has_filters:
+  if all(source.input_format == text_config.LINES for source in inputs):
     yield [source.path for source in inputs]
     return
   folder = atomic.hidden(target, "text")
@@ -231,8 +234,6 @@ def check_reading(
     ImportError: if a package of the extra `corpus` is missing.
   """
   sources.check_packages(inputs)
-  if config.near_duplicate_similarity:
-    near_duplicates.check_package()
   if any(s.input_format != text_config.LINES for s in inputs):
     sentences.Splitter(config.language)
 
@@ -255,16 +256,11 @@ def _collect_settings(
   return settings
 
 
-def _package_versions(
-  config: text_config.TextConfig, inputs: Sequence[sources.InputFile]
-) -> dict[str, str]:
+def _package_versions(inputs: Sequence[sources.InputFile]) -> dict[str, str]:
   """Returns the versions of the packages that decide what parts contain."""
-  versions = {}
-  if any(s.input_format != text_config.LINES for s in inputs):
-    versions["sentencex"] = importlib.metadata.version("sentencex")
-  if config.near_duplicate_similarity:
-    versions["rensa"] = importlib.metadata.version("rensa")
-  return versions
+  if all(s.input_format == text_config.LINES for s in inputs):
+    return {}
+  return {"sentencex": importlib.metadata.version("sentencex")}
 
 
 def _is_complete(
@@ -347,15 +343,7 @@ def _check_counts(output: Output, counts: collections.Counter[str]) -> None:
   num_eval = counts["eval_documents"]
   num_train = counts["documents"] - num_eval
   if not counts["documents"]:
-    dropped = [
-      f"{counts[name]:,} {corpus_filters.LABELS[name]}"
-      for name in ("blank", "duplicates", "too_short", "few_letters")
-      if counts[name]
-    ]
-    raise ValueError(
-      f"no document for {output.output_file}: the text is blank or all of it "
-      f"was left out ({', '.join(dropped) or 'nothing read'})."
-    )
+    raise ValueError(f"no document for {output.output_file}: blank text.")
   if output.eval_output_file and not (num_train and num_eval):
     raise ValueError(
       f"{counts['documents']} documents with eval_fraction "
@@ -367,7 +355,7 @@ def _check_counts(output: Output, counts: collections.Counter[str]) -> None:
 def _log(output: Output, counts: dict[str, int], seconds: float) -> None:
   """Logs a line for each count, and the output files."""
   for name, count in counts.items():
-    logging.info("%-28s %s", corpus_filters.LABELS[name], f"{count:,}")
+    logging.info("%-28s %s", LABELS[name], f"{count:,}")
   speed = counts["characters"] / 1e6 / max(seconds, 1e-9)
   logging.info("%-28s %.1f s, %.1f M characters/s", "time", seconds, speed)
   num_eval = counts.get("eval_documents", 0)

@@ -1,4 +1,4 @@
-"""Reads a corpus in parts and builds each part: filters, then sentences.
+"""Reads a corpus in parts and splits the documents of each into sentences.
 
 A worker holds one part in memory at a time. The reader writes the documents of
 each part to a file. A worker turns it into the text, the held-out text and the
@@ -8,6 +8,7 @@ counts.
 import collections
 import dataclasses
 import functools
+import itertools
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,16 +16,11 @@ from typing import Any, TextIO
 
 from bert_tf.corpora import (
   corpus,
-  corpus_filters,
-  near_duplicates,
   sentences,
   sources,
   text_config,
-  wikitext,
 )
 from bert_tf.files import atomic, json_files, paths, text_lines
-
-DISTINCT = "distinct."
 
 # Size of a part in characters. A worker holds one part in memory.
 PART_CHARS = 1 << 23
@@ -39,7 +35,6 @@ class Part:
   config: text_config.TextConfig
   eval_fraction: float  # Share of held-out documents, [0, 1).
   random_seed: int  # Chooses the held-out documents.
-  stage: str = ""  # DISTINCT for the files without near-duplicates.
 
   def __str__(self) -> str:
     return f"part {self.index} of the text"
@@ -63,31 +58,17 @@ class Part:
     return self._file("eval.txt")
 
   @property
-  def sketches_file(self) -> str:
-    """Path of the sketches: [is held out, sketch] as JSON per document."""
-    return self._file("sketches.jsonl")
-
-  @property
   def counts_file(self) -> str:
     """Path of the counts as JSON. Written after the texts."""
     return self._file("json")
 
-  @property
-  def distinct(self) -> "Part":
-    """The part without near-duplicates, written by `drop_near_duplicates`."""
-    return dataclasses.replace(self, stage=DISTINCT)
-
   def _file(self, suffix: str) -> str:
-    name = f"{self.index:05d}.{self.stage}{suffix}"
-    return os.path.join(self.work_dir, name)
+    return os.path.join(self.work_dir, f"{self.index:05d}.{suffix}")
 
 
 def is_finished(part: Part) -> bool:
   """Returns whether a part is built."""
-  files = [part.counts_file]
-  if part.config.near_duplicate_similarity:
-    files.append(part.sketches_file)
-  return all(map(paths.exists, files))
+  return paths.exists(part.counts_file)
 
 
 def write_raw(part: Part, documents: Iterable[sources.Document]) -> None:
@@ -114,40 +95,13 @@ def build(part: Part, report: Callable[[int], None]) -> None:
   counts: collections.Counter[str] = collections.Counter()
   documents = _mark_held_out(part, _documents(part, counts, report))
   try:
-    if part.config.near_duplicate_similarity:
-      with (
-        atomic.file(part.sketches_file) as path,
-        _open_text(path) as sketches,
-      ):
-        _write(part, _write_sketches(part, documents, sketches), counts)
-    else:
-      _write(part, documents, counts)
+    _write(part, documents, counts)
   except ValueError as error:
     raise ChildProcessError(
       f"{part}, {part.raw_file}, cannot be split into sentences ({error}); "
       "`resume` reuses the finished parts."
     ) from error
   paths.remove(part.raw_file)
-
-
-def drop_near_duplicates(parts: Sequence[Part]) -> collections.Counter[str]:
-  """Writes the finished parts again, in order, without near-duplicates.
-
-  Returns:
-    The changes to add to the total counts.
-  """
-  changes: collections.Counter[str] = collections.Counter()
-  if not parts:
-    return changes
-  similarity = parts[0].config.near_duplicate_similarity
-  seen = near_duplicates.NearDuplicates(similarity, parts[0].random_seed)
-  for part in parts:
-    counts = read_counts(part)
-    distinct = _select_distinct(part, seen, counts)
-    _write(part.distinct, distinct, counts)
-    changes.update(counts)
-    changes.subtract(read_counts(part))
-  return changes
 
 
 def _write(
@@ -184,35 +138,6 @@ def _mark_held_out(
     yield corpus.is_held_out(lines, fraction, seed), lines
 
 
-def _write_sketches(
-  part: Part, documents: Iterable[tuple[bool, list[str]]], sketches: TextIO
-) -> Iterator[tuple[bool, list[str]]]:
-  for is_held_out, lines in documents:
-    sketch = near_duplicates.sketch(lines, part.random_seed)
-    sketches.write(json.dumps([is_held_out, sketch]) + "\n")
-    yield is_held_out, lines
-
-
-def _select_distinct(
-  part: Part,
-  seen: near_duplicates.NearDuplicates,
-  counts: collections.Counter[str],
-) -> Iterator[tuple[bool, list[str]]]:
-  """Yields a finished part's new documents; updates the counts for the rest."""
-  text = corpus.documents([part.text_file])
-  held_out = corpus.documents([part.eval_file])
-  for row in text_lines.read_lines(part.sketches_file):
-    is_held_out, sketch = json_files.parse(row, part.sketches_file)
-    lines = next(held_out if is_held_out else text)
-    if seen.is_new(sketch):
-      yield is_held_out, lines
-      continue
-    counts["near_duplicates"] += 1
-    counts["documents"] -= 1
-    counts["sentences"] -= len(lines)
-    counts["characters"] -= sum(map(len, lines))
-
-
 def read_counts(part: Part) -> collections.Counter[str]:
   """Returns the counts of a finished part."""
   return collections.Counter(json_files.read_object(part.counts_file))
@@ -221,39 +146,20 @@ def read_counts(part: Part) -> collections.Counter[str]:
 def _documents(
   part: Part, counts: collections.Counter[str], report: Callable[[int], None]
 ) -> Iterator[list[str]]:
-  """Yields documents that pass the filters, as sentences; updates counts."""
-  config = part.config
-  raw = [
-    sources.Document(*json_files.parse(line, part.raw_file))
-    for line in text_lines.read_lines(part.raw_file)
-  ]
-  texts = []
-  for document in raw:
-    texts.append(_split_lines(document))
-    report(1)
-  texts = corpus_filters.without_repeated_lines(
-    texts, config.max_line_repeats, counts
-  )
-  for document, lines in zip(raw, texts):
-    reason = corpus_filters.reason_to_drop(lines, config)
-    if reason:
-      counts[reason] += 1
-      continue
+  """Yields the documents as sentences; updates counts."""
+  for row in text_lines.read_lines(part.raw_file):
+    # A third value is of an earlier version.
+    document = sources.Document(*json_files.parse(row, part.raw_file)[:2])
+    lines = [line.strip() for line in document.text.split("\n")]
+    lines = [line for line in lines if line]
     if not document.is_split:
-      splitter = _load_splitter(config.language)
+      splitter = _load_splitter(part.config.language)
       lines = [s for line in lines for s in splitter.split(line)]
     counts["documents"] += 1
     counts["sentences"] += len(lines)
     counts["characters"] += sum(map(len, lines))
+    report(1)
     yield lines
-
-
-def _split_lines(document: sources.Document) -> list[str]:
-  """Returns the non-blank lines of a document; extracts text from wikitext."""
-  text = document.text
-  if document.hidden_namespaces is not None:
-    text = wikitext.plain_text(text, document.hidden_namespaces)
-  return [line.strip() for line in text.split("\n") if line.strip()]
 
 
 @functools.lru_cache(maxsize=1)
@@ -274,7 +180,7 @@ class Reader:
     """Makes a reader.
 
     Args:
-      config: input format and filters.
+      config: input format and sentence splitting.
       inputs: the files to read.
       part: returns the part with a given index.
       work_dir: the folder of the parts.
@@ -293,7 +199,10 @@ class Reader:
       return
     counts: collections.Counter[str] = collections.Counter()
     num_parts = 0
-    for documents in _group_documents(self._documents(counts)):
+    text = itertools.chain.from_iterable(
+      sources.read(source, self._config, counts) for source in self._inputs
+    )
+    for documents in _group_documents(text):
       part = self._part(num_parts)
       num_parts += 1
       if not is_finished(part):
@@ -318,19 +227,6 @@ class Reader:
     for part in self.parts():
       total.update(read_counts(part))
     return total
-
-  def _documents(
-    self, counts: collections.Counter[str]
-  ) -> Iterator[sources.Document]:
-    """Yields the documents of all files, without copies if configured."""
-    config = self._config
-    duplicates = corpus_filters.Duplicates()
-    for source in self._inputs:
-      for document in sources.read(source, config, counts):
-        if config.drop_duplicates and not duplicates.is_new(document.text):
-          counts["duplicates"] += 1
-        else:
-          yield document
 
 
 def _group_documents(

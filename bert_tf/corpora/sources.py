@@ -8,8 +8,8 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from bert_tf.corpora import corpus, text_config, wikipedia_dump
-from bert_tf.files import compression, errors, paths, text_lines
+from bert_tf.corpora import corpus, text_config
+from bert_tf.files import compression, paths, text_lines
 from bert_tf.formats import parquet, tables
 
 # A longer document of running text is cut to bound the memory.
@@ -36,11 +36,8 @@ class InputFile:
 class Document:
   """A document as it was read."""
 
-  text: str  # One sentence or paragraph per line, or wikitext.
+  text: str  # One sentence or paragraph per line.
   is_split: bool = False  # Whether each line is a sentence.
-  # For wikitext, lower-cased namespaces whose links are not text, such as
-  # "category". None for other text.
-  hidden_namespaces: tuple[str, ...] | None = None
 
 
 def find_files(
@@ -58,7 +55,8 @@ def find_files(
     pydoc_packages: as for `corpus.input_files`.
 
   Raises:
-    ValueError: as for `corpus.input_files`.
+    ValueError: as for `corpus.input_files`, or if the format of an XML file
+      would have to be detected.
   """
   names = [name.strip() for name in patterns.split(",") if name.strip()]
   if "pydoc" not in names:
@@ -91,7 +89,11 @@ def _detect_format(
   if head.startswith(b"PAR1") or name.endswith(".parquet"):
     return text_config.PARQUET
   if start.startswith((b"<mediawiki", b"<?xml")) or name.endswith(".xml"):
-    return text_config.DUMP
+    raise ValueError(
+      f"{path} is XML, and its markup would be read as text. Extract the text "
+      "first (docs/corpora.md shows how to get that of Wikipedia), or give "
+      "`input_format=text`."
+    )
   if start.startswith(b"<doc "):
     return text_config.WIKIEXTRACTOR
   if name.endswith((".jsonl", ".ndjson", ".json")) or _is_json(start):
@@ -113,9 +115,6 @@ def _is_json(start: bytes) -> bool:
 def check_packages(sources: Iterable[InputFile]) -> None:
   """Raises ImportError if a package that the formats need is missing."""
   formats = {source.input_format for source in sources}
-  with errors.needs_extra("reading Wikipedia dumps", extra="corpus"):
-    if text_config.DUMP in formats:
-      import mwparserfromhell  # noqa: F401
   if text_config.PARQUET in formats:
     parquet.check_installed()
 
@@ -130,14 +129,13 @@ def read(
   Args:
     source: the file.
     config: says what ends a document, and which column has the text.
-    counts: receives the numbers of "documents_read", of "blank" documents, and
-      of "pages_passed_over", pages of a dump that are not articles.
+    counts: receives the numbers of "documents_read" and of "blank" documents.
 
   Raises:
     ValueError: if the text is not UTF-8, a row lacks the column, or the file is
       incomplete or of another format. Names the file and the place.
   """
-  for document in _read_documents(source, config, counts):
+  for document in _read_documents(source, config):
     counts["documents_read"] += 1
     if document.text.strip():
       yield document
@@ -146,17 +144,12 @@ def read(
 
 
 def _read_documents(
-  source: InputFile,
-  config: text_config.TextConfig,
-  counts: collections.Counter[str],
+  source: InputFile, config: text_config.TextConfig
 ) -> Iterator[Document]:
   path, column = source.path, config.text_column
   if source.input_format == text_config.LINES:
     for lines in corpus.documents([path]):
       yield Document("\n".join(lines), is_split=True)
-  elif source.input_format == text_config.DUMP:
-    for text, hidden in wikipedia_dump.articles(path, config.language, counts):
-      yield Document(text, hidden_namespaces=hidden)
   elif source.input_format == text_config.JSONL:
     yield from map(Document, _read_json_lines(path, column))
   elif source.input_format == text_config.PARQUET:

@@ -1,4 +1,4 @@
-"""Settings for reading text: its format, sentence splitting and filters."""
+"""Settings for reading text: its format and sentence splitting."""
 
 import dataclasses
 
@@ -9,7 +9,6 @@ LINES = "lines"
 TEXT = "text"
 JSONL = "jsonl"
 PARQUET = "parquet"
-DUMP = "dump"
 WIKIEXTRACTOR = "wikiextractor"
 AUTO = "auto"
 
@@ -21,15 +20,15 @@ LINE = "line"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TextConfig:
-  """The format of the input, and filters for its documents."""
+  """The format of the input and the language of its sentences."""
 
   input_format: str = settings.setting(
     AUTO,
     "Format of the input. lines: one sentence per line, a blank line between "
     "documents. text: running text. jsonl, parquet: one document per row. "
-    "dump: Wikipedia's XML. wikiextractor: its <doc> lines; its JSON is jsonl. "
-    "auto: detect the format of each file.",
-    choices=(AUTO, LINES, TEXT, JSONL, PARQUET, DUMP, WIKIEXTRACTOR),
+    "wikiextractor: its <doc> lines; its JSON is jsonl. auto: detect the "
+    "format of each file.",
+    choices=(AUTO, LINES, TEXT, JSONL, PARQUET, WIKIEXTRACTOR),
     topic=settings.DATA,
     main=True,
   )
@@ -52,52 +51,6 @@ class TextConfig:
     topic=settings.DATA,
     main=True,
   )
-  min_document_chars: int = settings.setting(
-    0,
-    "Leave out documents with fewer characters.",
-    minimum=0,
-    topic=settings.FILTERS,
-  )
-  min_letter_share: float = settings.setting(
-    0.0,
-    "Leave out documents with a smaller share of letters among their non-blank "
-    "characters, [0, 1].",
-    minimum=0,
-    maximum=1,
-    topic=settings.FILTERS,
-  )
-  max_line_repeats: int = settings.setting(
-    0,
-    "Leave out lines (paragraphs of running text) that occur more often than "
-    "this in 8 MB of input, such as menus. 0 keeps all.",
-    minimum=0,
-    topic=settings.FILTERS,
-  )
-  drop_duplicates: bool = settings.setting(
-    False,
-    "Leave out documents with the same words as an earlier one.",
-    topic=settings.FILTERS,
-  )
-  near_duplicate_similarity: float = settings.setting(
-    0.0,
-    "Leave out documents whose similarity to an earlier one is at least this: "
-    "the estimated Jaccard index of their runs of 5 words. 0.8 is usual; 0 "
-    "keeps all.",
-    minimum=0,
-    maximum=1,
-    topic=settings.FILTERS,
-  )
 
   def __post_init__(self) -> None:
     settings.check(self)
-
-  @property
-  def has_filters(self) -> bool:
-    """Whether any filter is on."""
-    return bool(
-      self.min_document_chars
-      or self.min_letter_share
-      or self.max_line_repeats
-      or self.drop_duplicates
-      or self.near_duplicate_similarity
-    )

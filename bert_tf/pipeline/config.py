@@ -164,8 +164,8 @@ class PipelineConfig:
   """Settings of `bert-tf pretrain --text`."""
 
   text: str = settings.setting(
-    help="Text to pre-train on: comma-separated files and globs of Wikipedia "
-    "dumps, JSON lines, Parquet or plain text, also .gz and .bz2. pydoc is the "
+    help="Text to pre-train on: comma-separated files and globs of plain "
+    "text, JSON lines or Parquet, also .gz and .bz2. pydoc is the "
     "documentation of this Python.",
     topic=settings.DATA,
   )

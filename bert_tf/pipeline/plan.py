@@ -34,9 +34,8 @@ T = TypeVar("T")
 # Number of characters of the input to read for the plan's estimates.
 _SAMPLE_CHARS = 500_000
 
-# Bytes of text per byte of input (without .gz or .bz2); 1 for other formats.
-# The rest of a dump is markup, tables and links; Parquet is compressed.
-_TEXT_SHARE = {text_config.DUMP: 0.5, text_config.PARQUET: 2.0}
+# Bytes of text per byte of Parquet, which is compressed.
+_PARQUET_EXPANSION = 2.0
 
 # Outputs of a run whose disk space the plan includes.
 _FOLDERS, _WEIGHTS = ("data", "saved_model"), "model.ckpt-*"
@@ -193,10 +192,7 @@ def _write_sample(
   corpus_parts.write_raw(part, sample)
   corpus_parts.build(part, lambda count: None)
   if not paths.num_bytes(part.text_file):
-    raise ValueError(
-      f"{config.text}: the filters leave no text of the first "
-      f"{_SAMPLE_CHARS:,} characters; loosen them or reorder the input."
-    )
+    raise ValueError(f"{config.text}: the text is blank.")
   return part.text_file
 
 
@@ -236,8 +232,10 @@ def _vocabulary(
 
 def _text_bytes(source: sources.InputFile) -> float:
   """Estimates how many bytes of text a file has."""
-  share = _TEXT_SHARE.get(source.input_format, 1.0)
-  return share * _expansion(source.path) * paths.num_bytes(source.path)
+  num_bytes = _expansion(source.path) * paths.num_bytes(source.path)
+  if source.input_format == text_config.PARQUET:
+    return _PARQUET_EXPANSION * num_bytes
+  return num_bytes
 
 
 def _expansion(path: str) -> float:

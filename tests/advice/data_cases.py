@@ -11,7 +11,6 @@ from bert_tf.corpora import (
   pydoc_corpus,
   sources,
   text_config,
-  wikipedia_dump,
 )
 from bert_tf.data import config as data_config
 from bert_tf.data import (
@@ -145,10 +144,6 @@ def columns(world, name, content, *columns):
   parsed = tables.parse_columns(kind, columns)
   layout = tables.Table(path, kind, tuple(c for c in parsed if c))
   return list(tables.read_rows(layout))
-
-
-def compared(language):
-  wikipedia_dump._compare_languages("dump.xml", "de", language)
 
 
 def is_gzip(world, name, content):
@@ -367,12 +362,6 @@ CASES = (
     ("documents=file",),
     lambda w: (w.write("text.txt", "One sentence.\n\n" * 9), build(w)),
     lambda w: build(w, reading={"documents": "file"}),
-  ),
-  Warned(
-    "corpora.wikipedia_dump _compare_languages",
-    ("dump.xml", "language=de"),
-    lambda w: compared("en"),
-    lambda w: compared("de"),
   ),
   Case(
     "data.input_pipeline _count_records",

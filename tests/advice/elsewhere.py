@@ -180,7 +180,6 @@ ROWS = (
   ("tasks.ner.task describe_cut", "describes long sentences"),
   ("files.beam_pipeline run", "the log is that of a remote runner"),
   ("files.worker_pool _worker_error", "the system ran out of memory"),
-  ("corpora.wikipedia_dump _xml_error", "the user downloads the file again"),
   ("training.estimator _weights_step", "a mistake in the code of a caller"),
   ("training.step _check_gradients", "a mistake in the code of a model"),
 )

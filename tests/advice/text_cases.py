@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.convert import convert, inspect, pretrained
-from bert_tf.corpora import corpus, sources
+from bert_tf.corpora import corpus, sources, text_config
 from bert_tf.data import input_pipeline, pretraining_records, vocabulary
 from bert_tf.files import compression, lock
 from bert_tf.pipeline import plan, text_steps
@@ -22,6 +22,11 @@ def evaluated(world, qas_id):
   metrics.evaluate_files(
     predictions, fine_tuning_cases.squad_file(world, qas_id=qas_id)
   )
+
+
+def found(world, **values):
+  path = world.write("a.xml", "<p>One.</p>")
+  sources.find_files(path, text_config.TextConfig(**values), "text")
 
 
 def planned(world, free=10**12, **values):
@@ -169,6 +174,12 @@ CASES = (
     ("num_shards", "3", "2"),
     lambda w: corpus.plan_shards([data_cases.text(w, documents=2)], 3),
     lambda w: corpus.plan_shards([data_cases.text(w, documents=2)], 2),
+  ),
+  Case(
+    "corpora.sources _detect_format",
+    ("a.xml", "input_format=text"),
+    lambda w: found(w),
+    lambda w: found(w, input_format="text"),
   ),
   Case(
     "corpora.sources _read_wikiextractor",

@@ -1,7 +1,6 @@
-"""Building a corpus: its text, its report, filters and resumed runs."""
+"""Building a corpus: its text, its report and resumed runs."""
 
 import bz2
-import collections
 import gzip
 import importlib.metadata
 import importlib.util
@@ -20,7 +19,6 @@ import pytest
 from bert_tf.corpora import (
   corpus,
   corpus_build,
-  corpus_filters,
   corpus_parts,
   sentences,
   sources,
@@ -222,25 +220,19 @@ def build_until(num_parts, built):
 def test_an_interrupted_run_resumes_to_the_same_bytes(
   when, text, tmp_path, small_parts, monkeypatch
 ):
-  create(text, *split_output(tmp_path / "whole"), drop_duplicates=True)
+  create(text, *split_output(tmp_path / "whole"))
   target = split_output(tmp_path / "out")
   first, second = [], []
   with pytest.raises(Stop):
-    create(text, *target, build=build_until(when, first), drop_duplicates=True)
+    create(text, *target, build=build_until(when, first))
   assert os.listdir(tmp_path / "out") == [".a.txt.parts"]
-  create(
-    text,
-    *target,
-    resume=True,
-    build=build_until(99, second),
-    drop_duplicates=True,
-  )
+  create(text, *target, resume=True, build=build_until(99, second))
   assert texts(tmp_path / "out") == texts(tmp_path / "whole")
   assert first + second == list(range(5))
   # A complete corpus is not built again, even after an upgrade of a package.
   monkeypatch.setattr(importlib.metadata, "version", lambda name: "99")
   before = (tmp_path / "out" / "eval.txt").stat().st_mtime_ns
-  counts = create(text, *target, resume=True, drop_duplicates=True)
+  counts = create(text, *target, resume=True)
   assert counts["documents"] == 60
   assert (tmp_path / "out" / "eval.txt").stat().st_mtime_ns == before
 
@@ -344,82 +336,21 @@ def test_a_killed_run_leaves_no_output_and_resumes(text, tmp_path, small_parts):
   assert texts(out) == texts(tmp_path / "whole")
 
 
-# --- Filters ---
-
-
 def write_rows(path, texts):
   path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
   return path
 
 
-def test_each_filter_leaves_out_its_documents(tmp_path):
-  menu = "Home About Contact"
-  rows = [
-    f"{menu}\nA first document of some length.\nIt has lines.",
-    f"{menu}\nA second document of some length.\nIt goes on.",
-    f"{menu}\nA third document of some length.",
-    "A first  document of some length.\n It has lines.",
-    f"{menu}\nIt has\nA first document of some length.\nIt has lines.",
-    f" {menu}\nA first document of some length. It has lines.\n",
-    "Short.",
-    "12 34 56 78 90 12 34 56 ab.",
-    menu,
-    "",
-  ]
-  counts = create(
-    write_rows(tmp_path / "a.jsonl", rows),
-    tmp_path / "out.txt",
-    min_document_chars=10,
-    min_letter_share=0.5,
-    max_line_repeats=3,
-    drop_duplicates=True,
-  )
-  assert read(tmp_path / "out.txt") == [
-    ["A first document of some length.", "It has lines."],
-    ["A second document of some length.", "It goes on."],
-    ["A third document of some length."],
-    ["A first document of some length.", "It has lines."],
-    ["It has", "A first document of some length.", "It has lines."],
-  ]
-  del counts["sentences"], counts["characters"]
-  assert counts == {
-    "documents_read": 10,
-    "blank": 2,
-    "duplicates": 1,
-    "too_short": 1,
-    "few_letters": 1,
-    "documents": 5,
-    "repeated_lines": 5,
-  }
-
-
-def test_without_filters_nothing_is_left_out(tmp_path):
+def test_copies_and_short_documents_stay(tmp_path):
   rows = ["A.", "A.", "1", "Menu\nMenu\nMenu"]
   create(write_rows(tmp_path / "a.jsonl", rows), tmp_path / "out.txt")
   assert read(tmp_path / "out.txt") == [["A."], ["A."], ["1"], ["Menu"] * 3]
 
 
-@pytest.mark.parametrize(
-  ("text", "share"),
-  [("ab1 2", 0.5), ("ภาษาไทยเป็น", 1.0), ("हिन्दी", 1.0), (" \n", 0.0)],
-)
-def test_marks_count_as_letters(text, share):
-  assert corpus_filters.letter_share(text) == share
-
-
-def test_repeated_lines_are_left_out_and_counted():
-  counts = collections.Counter()
-  lines = [["a", "b"], ["a"], ["c"]]
-  filtered = corpus_filters.without_repeated_lines(lines, 1, counts)
-  assert filtered == [["b"], [], ["c"]]
-  assert counts == {"repeated_lines": 2}
-
-
 def test_an_empty_corpus_is_refused_and_leaves_no_file(tmp_path):
-  path = write_rows(tmp_path / "a.jsonl", ["A.", "B.", ""])
-  with pytest.raises(ValueError, match="2 too short") as error:
-    create(path, tmp_path / "out" / "a.txt", min_document_chars=100)
-  assert "1 without text" in str(error.value)
+  path = write_rows(tmp_path / "a.jsonl", ["", " \n"])
+  with pytest.raises(ValueError, match="no document for .*a.txt"):
+    create(path, tmp_path / "out" / "a.txt")
   assert not os.listdir(tmp_path / "out")
 
 
@@ -485,20 +416,22 @@ def test_a_warning_tells_of_short_documents(documents, tmp_path):
   assert is_warned == (documents == "blank_line")
 
 
-@pytest.mark.parametrize("settings", [{}, {"drop_duplicates": True}])
-def test_lines_are_used_directly_unless_a_filter_is_on(settings, tmp_path):
-  (tmp_path / "a.txt").write_text("A b.\n\nA  b.\n\nC.\n")
-  config = text_config.TextConfig(**settings)
-  path = str(tmp_path / "a.txt")
+@pytest.mark.parametrize("name", ["a.txt", "a.jsonl"])
+def test_lines_are_used_directly_and_other_formats_are_built(name, tmp_path):
+  (tmp_path / "a.txt").write_text("A boat.\n\nIt was. It is.\n")
+  write_rows(tmp_path / "a.jsonl", ["A boat.", "It was. It is."])
+  config = text_config.TextConfig()
+  path = str(tmp_path / name)
   inputs = sources.find_files(path, config, text_config.LINES)
   target = str(tmp_path / "out" / "data")
-  expected = [["A b."], ["C."]] if settings else [["A b."], ["A  b."], ["C."]]
   with corpus_build.as_lines(config, inputs, target, corpus_build.create) as (
     lines_file,
   ):
-    assert (lines_file == path) == (not settings)
-    assert read(lines_file) == expected
-  assert contents(tmp_path).keys() == {"a.txt"}
+    is_used_directly = name == "a.txt"
+    assert (lines_file == path) == is_used_directly
+    last = ["It was. It is."] if is_used_directly else ["It was.", "It is."]
+    assert read(lines_file) == [["A boat."], last]
+  assert contents(tmp_path).keys() == {"a.txt", "a.jsonl"}
 
 
 def test_faulty_input_leaves_no_hidden_folder(tmp_path):

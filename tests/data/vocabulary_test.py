@@ -252,8 +252,7 @@ def test_build_vocab_does_not_overwrite_an_input(flag, tmp_path, build_vocab):
 @pytest.mark.parametrize(
   ("name", "start", "input_format"),
   [
-    ("a.xml.bz2", "<mediawiki>", "dump"),
-    ("a.jsonl", '{"text": "a b"}', "jsonl"),
+    ("a.jsonl.bz2", '{"text": "a b"}', "jsonl"),
     ("wiki_00", '<doc id="1">', "wikiextractor"),
     ("a.bin", "PAR1", "parquet"),
   ],

@@ -246,7 +246,7 @@ def test_a_disk_needs_room_only_for_missing_outputs(
   [
     (b"", "text.txt is empty"),
     (b"caf\xe9 is Latin-1. " * 9, "text.txt"),
-    (b"\n \n", "no text of the first 500,000 characters"),
+    (b"\n \n", "text.txt: the text is blank"),
   ],
 )
 def test_text_that_cannot_be_used_is_named(
@@ -275,10 +275,10 @@ def test_the_language_and_packages_are_checked_before_the_text_is_read(
   tmp_path, monkeypatch
 ):
   monkeypatch.setattr(plan_lib, "estimate", None)
-  monkeypatch.setitem(sys.modules, "rensa", None)
+  monkeypatch.setitem(sys.modules, "sentencex", None)
   for settings, error, message in (
     ({"language": "xx"}, ValueError, "`language=xx`"),
-    ({"near_duplicate_similarity": 0.8}, ImportError, r"\[corpus\]"),
+    ({"language": "de"}, ImportError, r"\[corpus\]"),
   ):
     config = make_config(tmp_path, reading=text_config.TextConfig(**settings))
     with pytest.raises(error, match=message):

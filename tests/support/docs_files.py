@@ -1,6 +1,5 @@
 """Small versions of the files that commands in the documentation name."""
 
-import bz2
 import csv
 import gzip
 import json
@@ -14,7 +13,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from bert_tf import checkpoints, heads, modeling
-from tests.support import checkout, wikipedia
+from tests.support import checkout
 
 TINY = checkout.ROOT / "tests" / "golden" / "tiny"
 WORDS = "the of and in to was he is as for on with that it his by".split()
@@ -63,10 +62,6 @@ def _write_sources(folder, rng):
   def text():
     return " ".join(f"{_syllables(rng)}.".capitalize() for _ in range(8))
 
-  pages = [wikipedia.page(n, f"P{n}", text()) for n in range(30)]
-  dump = wikipedia.dump(pages).encode()
-  name = "dewiki-latest-pages-articles.xml.bz2"
-  (folder / name).write_bytes(bz2.compress(dump))
   for name in ("books", "wikipedia", "extracted/AA"):
     (folder / name).mkdir(parents=True)
   table = pa.table({"title": ["P"] * 30, "text": [text() for _ in range(30)]})
