@@ -4,8 +4,9 @@ import collections
 import math
 from collections.abc import Mapping, Sequence
 
-from bert_tf.plots import reference_curves, style
+from bert_tf.plots import style
 from research.ablations import comparisons, rows
+from research.curves import reference_curves
 
 _WIDTH = 1200
 _ROW_HEIGHT = 34  # Pixels per variant.

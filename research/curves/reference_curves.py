@@ -1,8 +1,7 @@
 """Reference curves of pre-training, to compare a run with.
 
-The folder curves/ has a CSV file for each model, with mean, minimum and maximum
-over the seeds at each point. The ablations in research/ write the files. This
-module does not import TensorFlow.
+A CSV file for each model has mean, minimum and maximum over the seeds at each
+point. The experiment `curves` of the ablations writes these files.
 """
 
 import bisect
@@ -20,7 +19,10 @@ from typing import Any
 from bert_tf.files import atomic, paths
 from bert_tf.plots import style
 
-FOLDER = str(pathlib.Path(__file__).resolve().parent / "curves")
+# The curves of this repository's own ablations.
+FOLDER = str(
+  pathlib.Path(__file__).resolve().parents[1] / "ablations/results/curves"
+)
 
 # Titles of panels, by the name of the curve.
 TITLES = {
