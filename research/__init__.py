@@ -1,1 +1,1 @@
-"""Ablations, benchmarks and reproduction, run from a checkout."""
+"""Ablations, benchmarks, curves and reproduction, run from a checkout."""

@@ -11,6 +11,7 @@ from bert_tf.files import errors
 _EXTRAS = {
   "ablations": "corpus,ner,plots",
   "benchmarks": "plots,serve",
+  "curves": "plots",
   "reproduction": "ner,plots",
 }
 

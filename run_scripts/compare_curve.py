@@ -1,6 +1,11 @@
-"""Runs bert_tf.cli.compare_curve."""
+"""Runs research.curves.command from this checkout."""
 
-from bert_tf.cli import compare_curve
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+from research import start  # noqa: E402
 
 if __name__ == "__main__":
-  compare_curve.run()
+  start.run("curves")

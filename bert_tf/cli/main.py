@@ -30,7 +30,6 @@ COMMANDS = {
   "extend-vocab": "extend_vocab",
   "doctor": "doctor",
   "plot-curves": "plot_curves",
-  "compare-curve": "compare_curve",
 }
 
 # The commands of each group of the help.
@@ -46,7 +45,7 @@ GROUPS = {
   ),
   "Convert and inspect": (
     *("convert", "convert-savedmodel", "inspect", "extend-vocab"),
-    *("plot-curves", "compare-curve"),
+    "plot-curves",
   ),
   "Check": ("doctor",),
 }
@@ -55,6 +54,7 @@ GROUPS = {
 _SCRIPTS = {
   "ablations": "run_scripts/ablations.py",
   "benchmark": "run_scripts/benchmark.py",
+  "compare-curve": "run_scripts/compare_curve.py",
   "reproduce": "run_scripts/reproduce.py",
 }
 

@@ -15,7 +15,7 @@ class PlotConfig:
 
   output_dir: str = settings.setting(help="Folder of the run or the sweep.")
   plot_file: str = settings.setting(
-    help="PNG or SVG file to write.", writes="file"
+    help="File to write, such as curves.png or .svg.", writes="file"
   )
   plot_width: int = settings.setting(
     1200, "Width of the plot in pixels. If it is narrow, panels are stacked."

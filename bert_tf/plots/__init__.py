@@ -1,1 +1,1 @@
-"""Plots in a common style, and reference curves."""
+"""Plots in a common style."""

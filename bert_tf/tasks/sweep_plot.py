@@ -34,11 +34,10 @@ def plot(output_dir: str, plot_file: str, width: int = 1200) -> None:
   maximum.
 
   Raises:
-    ValueError: if the folder holds no sweep, or if the suffix of plot_file is
-      neither .png nor .svg.
+    ValueError: if the folder holds no sweep, or if matplotlib does not write
+      the format of the suffix.
     ImportError: if matplotlib is not installed.
   """
-  style.check_path(plot_file)
   if not is_sweep(output_dir):
     missing = sweeps.RESULTS_FILE
     raise ValueError(f"{output_dir} is not a sweep's folder: no {missing}.")
@@ -49,8 +48,8 @@ def plot(output_dir: str, plot_file: str, width: int = 1200) -> None:
   varied = [n for n in _SHORT if len({cell[n] for cell in cells}) > 1]
   height = max(_PANEL_HEIGHT, _ROW_HEIGHT * len(cells) + 90)
   with style.picture(plot_file, 2, width, height) as (results, losses):
-    style.panel(
-      results, style.format_name(metric), "dots: runs; bars: deviation"
+    results.set(
+      title=style.format_name(metric), xlabel="dots: runs; bars: deviation"
     )
     by_name = {_name(cell, varied): cell for cell in cells}
     values = {
@@ -60,7 +59,9 @@ def plot(output_dir: str, plot_file: str, width: int = 1200) -> None:
     spreads = {n: float(cell[f"{metric}_std"]) for n, cell in by_name.items()}
     style.rows(results, values, spreads)
     best = "best " if len(cells) > _MAX_CURVES else ""
-    style.panel(losses, f"training loss, {best}means in their ranges", "step")
+    losses.set(
+      title=f"training loss, {best}means in their ranges", xlabel="step"
+    )
     for cell in cells[:_MAX_CURVES]:
       folders = [r["folder"] for r in runs if _is_in_cell(r, cell)]
       _draw_loss(losses, output_dir, folders, _name(cell, varied))
@@ -79,7 +80,7 @@ def _is_in_cell(run: dict[str, str], cell: dict[str, str]) -> bool:
 
 def _name(cell: dict[str, str], varied: Sequence[str]) -> str:
   """Returns the name of a cell: the settings that differ between cells."""
-  words = [f"{_SHORT[n]} {style.format_number(float(cell[n]))}" for n in varied]
+  words = [f"{_SHORT[n]} {float(cell[n]):g}" for n in varied]
   return ", ".join(words) or "all runs"
 
 

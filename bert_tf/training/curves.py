@@ -66,7 +66,7 @@ def _warn_of_damage(folder: str) -> None:
 
 
 def plot(output_dir: str, plot_file: str, width: int = 1200) -> None:
-  """Draws training as lines and evaluation as points, as a PNG or SVG file.
+  """Draws training as lines and evaluation as points, with matplotlib.
 
   Args:
     output_dir: folder of the run.
@@ -74,10 +74,10 @@ def plot(output_dir: str, plot_file: str, width: int = 1200) -> None:
     width: pixels of the picture.
 
   Raises:
-    ValueError: if the folder has no events, or if the suffix is not supported.
+    ValueError: if the folder has no events, or if matplotlib does not
+      write the format of the suffix.
     ImportError: if matplotlib is not installed.
   """
-  style.check_path(plot_file)
   training = read(output_dir) if paths.is_folder(output_dir) else {}
   if not training:
     raise ValueError(f"{output_dir} holds no events of a training run.")
@@ -86,7 +86,7 @@ def plot(output_dir: str, plot_file: str, width: int = 1200) -> None:
   panels = _panels(training, evaluation)
   with style.picture(plot_file, len(panels), width) as axes:
     for axis, (title, names) in zip(axes, panels.items()):
-      style.panel(axis, style.format_name(title), "step")
+      axis.set(title=style.format_name(title), xlabel="step")
       for name in names:
         shown = style.format_name(name).removesuffix(f" {title}")
         shown = "total" if name == title and len(names) > 1 else shown

@@ -4,8 +4,9 @@ import collections
 import math
 from collections.abc import Mapping, Sequence
 
-from bert_tf.plots import reference_curves, style
+from bert_tf.plots import style
 from research.ablations import comparisons, rows
+from research.curves import reference_curves
 
 _WIDTH = 1200
 _ROW_HEIGHT = 34  # Pixels per variant.
@@ -33,7 +34,7 @@ def draw_results(path: str, comparison: comparisons.Comparison) -> None:
         for label in labels
         if (label, column) in comparison.cells
       }
-      style.panel(axis, column, unit(column))
+      axis.set(title=column, xlabel=unit(column))
       spreads = {label: cell.spread for label, cell in cells.items()}
       values = {label: cell.values for label, cell in cells.items()}
       style.rows(axis, values, spreads)
@@ -73,13 +74,13 @@ def draw_curves(
   names = [n for n in reference_curves.TITLES if n in drawn]
   with style.picture(path, len(names), _WIDTH, 420) as panels:
     for panel, name in zip(panels, names):
-      style.panel(panel, reference_curves.TITLES[name], AXES[axis])
+      title = reference_curves.TITLES[name]
+      panel.set(title=title, xlabel=AXES[axis], xscale="log")
       for label, same in pretrainings.items():
         if points := summarize_seeds(same, name, axis):
           x, mean, low, high = points
           color = style.line(panel, x, mean, label)
           style.band(panel, x, low, high, color)
-      reference_curves.log_axis(panel)
 
 
 def summarize_seeds(
@@ -122,7 +123,8 @@ def draw_steps(path: str, comparison: comparisons.Comparison) -> None:
   columns = _drawn_columns(comparison)
   with style.picture(path, len(columns), _WIDTH, 420) as panels:
     for panel, column in zip(panels, columns):
-      style.panel(panel, f"{column}, {unit(column)}", "steps of pre-training")
+      title = f"{column}, {unit(column)}"
+      panel.set(title=title, xlabel="steps of pre-training")
       lines: dict[str, dict[int, comparisons.Cell]] = collections.defaultdict(
         dict
       )

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from absl import logging
 
 from bert_tf.files import atomic, paths
-from bert_tf.plots import reference_curves
 from research import markdown, start
 from research import rows as shared_rows
 from research.ablations import comparisons, plots, rows, scales, variants
 from research.ablations import config as config_lib
 from research.ablations import experiments as experiments_lib
+from research.curves import reference_curves
 
 FILE = "report.md"
 

@@ -309,11 +309,13 @@ def _print_table(
 
 def _plot(results: Mapping[Program, Result], title: str, path: str) -> None:
   """Draws the medians as bars and those of the rounds as points."""
+  names = []
   with style.picture(path, width=900, panel_height=400) as (axis,):
     axis.set(title=title, xlabel="ms per step; points: medians of rounds")
-    style.bars(
-      axis,
-      {program.name: result.median for program, result in results.items()},
-      {program.name: result.medians for program, result in results.items()},
-      [program.name for program in results if not program.is_peer],
-    )
+    for place, (program, result) in enumerate(results.items()):
+      color = style.GRAY if program.is_peer else style.COLORS[0]
+      axis.barh(place, result.median, color=color)
+      axis.plot(result.medians, [place] * len(result.medians), "k.")
+      names.append(f"{program.name}: {result.median:,.1f}")
+    axis.set_yticks(range(len(names)), names)
+    axis.invert_yaxis()

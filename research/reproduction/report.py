@@ -315,5 +315,5 @@ def draw(path: str, best: dict[tuple[str, str], Cell]) -> None:
             markersize=5,
             markerfacecolor=style.GRAY if is_dev else "none",
           )
-      style.panel(axis, model, "percent")
+      axis.set(title=model, xlabel="percent")
       style.rows(axis, values, spreads)

@@ -18,10 +18,6 @@ ROWS = (
     "cli/run_squad_test.py::test_an_adapter_that_would_not_answer_is_refused",
   ),
   (
-    "cli.compare_curve read_run",
-    "plots/reference_curves_test.py::test_another_folder_is_refused",
-  ),
-  (
     "distribution translate_worker_loss",
     "training/multi_worker_test.py::"
     "test_a_signal_to_one_worker_ends_both_and_both_resume",
@@ -118,7 +114,6 @@ ROWS = (
   ("cli.doctor_machine _broken_driver", "needs a GPU"),
   ("cli.doctor_packages python_row", "needs another Python"),
   ("tasks.step_errors explained", "needs a GPU"),
-  ("cli.compare_curve _choose_reference", "lists the names to choose from"),
   ("cli.devices _strategy", "needs a TPU"),
   (
     "pipeline.initial_model _check_output_dir",

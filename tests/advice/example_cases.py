@@ -10,7 +10,6 @@ from bert_tf.data import config as data_config
 from bert_tf.data import pretraining_shards
 from bert_tf.files import atomic
 from bert_tf.inference import question_answering
-from bert_tf.plots import reference_curves
 from bert_tf.tasks.classification import examples
 from bert_tf.tasks.ner import examples as ner_examples
 from tests.advice import data_cases, python_cases, training_cases
@@ -122,12 +121,6 @@ CASES = (
       labelled(w, ["good", "so so"], ["good"]),
       labelled(w, ["good", "so so", "bad"], ["bad"]),
     ),
-  ),
-  Case(
-    "plots.reference_curves read_all",
-    ("empty", "reference_dir"),
-    lambda w: reference_curves.read_all(w.path("empty")),
-    lambda w: reference_curves.read_all(reference_curves.FOLDER),
   ),
   Case(
     "tasks.classification.examples _check_cell",

@@ -13,7 +13,6 @@ from bert_tf.inference import (
 )
 from bert_tf.inference import config as inference_config
 from bert_tf.model_folder import run_info
-from bert_tf.plots import style
 from tests.advice import model_cases
 from tests.advice.following import Case, Warned
 
@@ -250,11 +249,5 @@ CASES = (
     ("windows", "16", "Predictor"),
     lambda w: read_long("classification"),
     lambda w: bert_tf.Predictor(w.model("classifier")).predict("a " * 40),
-  ),
-  Case(
-    "plots.style check_path",
-    ("plot.pdf", ".png"),
-    lambda w: style.check_path("plot.pdf"),
-    lambda w: [style.check_path(p) for p in ("plot.png", "plot.svg")],
   ),
 )

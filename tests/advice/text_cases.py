@@ -11,7 +11,6 @@ from bert_tf.corpora import corpus, sources, text_config
 from bert_tf.data import input_pipeline, pretraining_records, vocabulary
 from bert_tf.files import compression, lock
 from bert_tf.pipeline import plan, text_steps
-from bert_tf.plots import style
 from bert_tf.tasks.squad import metrics
 from tests.advice import data_cases, fine_tuning_cases, model_cases
 from tests.advice.following import Case, Returned, Warned
@@ -40,11 +39,6 @@ def covered(text):
   vocab = {"[UNK]": 0} | {c: i + 1 for i, c in enumerate("abcdefgh")}
   vocab |= {f"##{c}": len(vocab) + i for i, c in enumerate("abcdefgh")}
   text_steps.log_coverage(vocabulary.coverage(vocab, words))
-
-
-def drawn(world, width):
-  with style.picture(world.path("plot.png"), width=width):
-    pass
 
 
 def extracted(world, content):
@@ -261,12 +255,6 @@ CASES = (
     ("pieces", "spaces"),
     lambda w: covered("abcdefgh"),
     lambda w: covered("a b c d e f g h"),
-  ),
-  Case(
-    "plots.style picture",
-    ("10",),
-    lambda w: drawn(w, 10),
-    lambda w: drawn(w, style._MIN_PANEL_WIDTH),
   ),
   Case(
     "convert.convert convert",

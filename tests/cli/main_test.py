@@ -24,14 +24,18 @@ def run_main(monkeypatch, *arguments):
 
 def test_every_script_is_a_command():
   scripts = {path.stem for path in (ROOT / "run_scripts").glob("*.py")}
-  assert scripts - set(main._SCRIPTS) == set(main.COMMANDS.values())
+  of_research = {pathlib.Path(path).stem for path in main._SCRIPTS.values()}
+  assert scripts - of_research == set(main.COMMANDS.values())
 
 
-@pytest.mark.parametrize("name", ["ablations", "benchmark", "reproduce"])
+@pytest.mark.parametrize(
+  "name", ["ablations", "benchmark", "compare-curve", "reproduce"]
+)
 def test_the_error_for_a_research_command_names_its_script(name, monkeypatch):
   message = run_main(monkeypatch, name, "--seeds=1")
-  assert f"run_scripts/{name}.py" in message and "\n" not in message
-  assert (ROOT / "run_scripts" / f"{name}.py").is_file()
+  script = f"run_scripts/{name.replace('-', '_')}.py"
+  assert script in message and "\n" not in message
+  assert (ROOT / script).is_file()
 
 
 def test_help_lists_the_commands_in_groups(monkeypatch, capsys):

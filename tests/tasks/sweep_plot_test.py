@@ -45,14 +45,15 @@ def test_cells_have_their_runs_and_losses(sweep, tmp_path, panels):
   texts = [text.get_text() for text in results.texts]
   assert texts == ["1.438", "1.188", "failed", "failed"]
   lines = [list(map(float, line.get_xdata())) for line in results.get_lines()]
+  assert lines[:2] == [[1.4375], [1.375, 1.5]]
   spread = math.sqrt(0.125**2 / 2)
-  assert lines[0] == pytest.approx([1.4375 - spread, 1.4375 + spread])
-  assert lines[1:3] == [[1.375, 1.5], [1.4375]]
+  bar = results.collections[0].get_segments()[0][:, 0]
+  assert list(bar) == pytest.approx([1.4375 - spread, 1.4375 + spread])
   # Means of 7/10 and 8/10, and of 7/20 and 8/20, with a band over them.
   assert drawn.line(losses, 0) == [[10, 20], pytest.approx([0.75, 0.375])]
   box = losses.collections[0].get_datalim(losses.transData)
   assert (box.y0, box.y1) == pytest.approx((0.35, 0.8))
-  assert [text.get_text() for text in losses.texts] == labels[:2]
+  assert [t.get_text() for t in losses.get_legend().texts] == labels[:2]
 
 
 def test_a_folder_without_a_sweep_is_refused(tmp_path):

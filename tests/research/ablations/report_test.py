@@ -4,11 +4,11 @@ import re
 
 import pytest
 
-from bert_tf.plots import reference_curves
 from research import markdown
 from research import rows as shared_rows
 from research.ablations import config as config_lib
 from research.ablations import experiments, report, rows, runs
+from research.curves import reference_curves
 from tests.support import ablation_rows
 
 

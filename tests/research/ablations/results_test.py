@@ -6,7 +6,6 @@ import re
 import pytest
 
 from bert_tf.corpora import text_config
-from bert_tf.plots import reference_curves
 from research.ablations import (
   config,
   experiments,
@@ -14,6 +13,7 @@ from research.ablations import (
   scales,
   text,
 )
+from research.curves import reference_curves
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "research" / "ablations" / "results"
@@ -63,9 +63,8 @@ def test_the_summaries_count_the_committed_rows(page):
   assert tuple(map(int, numbers)) == (len(committed), len(plan_keys()))
 
 
-def test_the_package_contains_the_committed_curves():
-  committed = {
-    path.name: path.read_text() for path in (FOLDER / "curves").glob("*.csv")
-  }
-  packaged = pathlib.Path(reference_curves.FOLDER).glob("*.csv")
-  assert {path.name: path.read_text() for path in packaged} == committed
+def test_the_committed_curves_are_the_references_of_the_command():
+  references = reference_curves.read_all(reference_curves.FOLDER)
+  assert [r.name for r in references] == ["mini", "small", "tiny"]
+  for reference in references:
+    assert {part for part, _ in reference.bands} == set(reference_curves.PARTS)

@@ -5,8 +5,7 @@ import json
 import pytest
 import tensorflow as tf
 
-from bert_tf.cli import compare_curve
-from bert_tf.plots import reference_curves
+from research.curves import command, reference_curves
 
 
 @pytest.fixture
@@ -76,7 +75,7 @@ def test_the_nearest_size_is_chosen_by_ratio(references):
 def test_a_run_outside_the_band_is_described(references, tmp_path):
   # Within 5% of the band at 1 and 10, above at 55 and 100; no band at 200.
   losses = {1: 9.2, 10: 10.2, 55: 9.0, 100: 8.0, 200: 1.0}
-  run = compare_curve.read_run(write_run(tmp_path / "run", losses))
+  run = command.read_run(write_run(tmp_path / "run", losses))
   narrow, _ = reference_curves.read_all(references)
   (stretch,) = reference_curves.find_deviations(run, narrow, "step")
   assert (stretch.name, stretch.side) == ("masked_lm_loss", "above")
@@ -91,7 +90,7 @@ def test_a_run_outside_the_band_is_described(references, tmp_path):
 
 
 def test_a_run_within_the_band_has_no_deviation(references, tmp_path):
-  run = compare_curve.read_run(
+  run = command.read_run(
     write_run(tmp_path / "run", {1: 9.0, 10: 8.1, 100: 4.1})
   )
   narrow, _ = reference_curves.read_all(references)
@@ -99,7 +98,7 @@ def test_a_run_within_the_band_has_no_deviation(references, tmp_path):
 
 
 def test_word_pieces_are_steps_times_batch_times_length(references, tmp_path):
-  run = compare_curve.read_run(write_run(tmp_path / "run", {1: 20.0, 4: 20.0}))
+  run = command.read_run(write_run(tmp_path / "run", {1: 20.0, 4: 20.0}))
   narrow, _ = reference_curves.read_all(references)
   (stretch,) = reference_curves.find_deviations(run, narrow, "word_pieces")
   assert (stretch.start, stretch.end) == (2048, 8192)
@@ -107,7 +106,7 @@ def test_word_pieces_are_steps_times_batch_times_length(references, tmp_path):
 
 
 def test_different_settings_are_named(references, tmp_path):
-  run = compare_curve.read_run(write_run(tmp_path / "run", {1: 9.0}, width=256))
+  run = command.read_run(write_run(tmp_path / "run", {1: 9.0}, width=256))
   narrow, _ = reference_curves.read_all(references)
   lines = list(reference_curves.differences(run, narrow))
   assert "hidden_size: 256 in the run, 128 in the reference" in lines
@@ -117,10 +116,10 @@ def test_different_settings_are_named(references, tmp_path):
 
 def test_another_folder_is_refused(tmp_path):
   with pytest.raises(ValueError, match="pre-training"):
-    compare_curve.read_run(str(tmp_path))
+    command.read_run(str(tmp_path))
   # The advice helps.
   run = write_run(tmp_path / "run", {1: 9.0})
-  assert compare_curve.read_run(run).curves
+  assert command.read_run(run).curves
 
 
 def test_a_file_without_reference_curves_is_named(tmp_path):
@@ -130,7 +129,7 @@ def test_a_file_without_reference_curves_is_named(tmp_path):
 
 
 def test_the_picture_is_drawn(references, tmp_path):
-  run = compare_curve.read_run(write_run(tmp_path / "run", {1: 9.0, 100: 5.0}))
+  run = command.read_run(write_run(tmp_path / "run", {1: 9.0, 100: 5.0}))
   narrow, _ = reference_curves.read_all(references)
   path = tmp_path / "compared.svg"
   reference_curves.draw(str(path), run, narrow, "step", "my run")

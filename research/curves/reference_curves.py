@@ -1,8 +1,7 @@
 """Reference curves of pre-training, to compare a run with.
 
-The folder curves/ has a CSV file for each model, with mean, minimum and maximum
-over the seeds at each point. The ablations in research/ write the files. This
-module does not import TensorFlow.
+A CSV file for each model has mean, minimum and maximum over the seeds at each
+point. The experiment `curves` of the ablations writes these files.
 """
 
 import bisect
@@ -20,7 +19,10 @@ from typing import Any
 from bert_tf.files import atomic, paths
 from bert_tf.plots import style
 
-FOLDER = str(pathlib.Path(__file__).resolve().parent / "curves")
+# The curves of this repository's own ablations.
+FOLDER = str(
+  pathlib.Path(__file__).resolve().parents[1] / "ablations/results/curves"
+)
 
 # Titles of panels, by the name of the curve.
 TITLES = {
@@ -277,21 +279,9 @@ def draw(
   ]
   with style.picture(path, len(names), 1200, 420) as panels:
     for panel, name in zip(panels, names):
-      style.panel(panel, TITLES[name], AXES[axis])
+      panel.set(title=TITLES[name], xlabel=AXES[axis], xscale="log")
       band = reference.bands["training", name]
       x = band.axis(axis)
       style.band(panel, x, band.low, band.high, style.GRAY)
       style.line(panel, x, band.mean, reference.name, style.GRAY)
       style.line(panel, *_points(run, name, axis), run_name, style.COLORS[0])
-      log_axis(panel)
-
-
-def log_axis(panel: style.Axes) -> None:
-  """Makes the x axis logarithmic, with short tick labels."""
-  from matplotlib import ticker
-
-  panel.set_xscale("log")
-  panel.xaxis.set_major_formatter(
-    ticker.FuncFormatter(lambda value, _: style.format_number(value))
-  )
-  panel.xaxis.set_minor_formatter(ticker.NullFormatter())

@@ -1,10 +1,11 @@
 """Compares a pre-training run with a reference curve.
 
-bert-tf compare-curve --output_dir=out --plot_file=compared.png
+python run_scripts/compare_curve.py --output_dir=out --plot_file=compared.png
 
-Plots both and prints where the run leaves the reference band. The package has
-references for tiny, mini and small models. run_scripts/ablations.py writes
-others to the folder curves/ of its output_dir, for --reference_dir.
+Plots both and prints where the run leaves the reference band. The folder
+research/ablations/results/curves has references for tiny, mini and small
+models. run_scripts/ablations.py writes others to the folder curves/ of its
+output_dir, for --reference_dir.
 """
 
 import dataclasses
@@ -14,7 +15,7 @@ from bert_tf import settings
 from bert_tf.cli import command, config_flags
 from bert_tf.files import json_files
 from bert_tf.model_folder import run_info
-from bert_tf.plots import reference_curves
+from research.curves import reference_curves
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -28,7 +29,9 @@ class CompareConfig:
     writes="file",
   )
   reference_dir: str | None = settings.setting(
-    None, "Folder with CSV files of reference curves. Default: the package's."
+    None,
+    "Folder with CSV files of reference curves. Default: "
+    "research/ablations/results/curves.",
   )
   reference: str | None = settings.setting(
     None, "Name of the reference. Default: the one of the nearest size."

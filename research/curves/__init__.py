@@ -1,0 +1,1 @@
+"""Reference curves of pre-training, and the command that compares a run."""
