@@ -33,6 +33,8 @@ def write_all(folder: pathlib.Path) -> None:
   _write_conll(folder / "conll2003", rng)
   _write_swag(folder / "swag", sentence, rng)
   _write_squad(folder, sentence)
+  (folder / "docs").mkdir()
+  shutil.copy(checkout.ROOT / "docs" / "reviews.csv", folder / "docs")
   for name in ("uncased_L-12_H-768_A-12", "minilm", "quickstart"):
     write_model(folder / name)
   for name in ("bert_config.json", "no_dropout.json", "dropout.json"):
