@@ -202,9 +202,10 @@ class _Client:
       is_pair = isinstance(row, dict) and "text_b" in row
       if expected is None or is_pair:
         continue
-      found = prediction["probabilities"]
-      near = [np.isclose(found[k], expected[k], atol=1e-5) for k in expected]
-      if not all(near):
+      served = prediction["probabilities"]
+      if served.keys() != expected.keys() or not np.allclose(
+        [served[label] for label in expected], [*expected.values()], atol=1e-5
+      ):
         return f"{body[:300]!r}: {prediction}, not {expected}"
     return ""
 
