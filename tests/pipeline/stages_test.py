@@ -158,12 +158,12 @@ def test_held_out_text_is_evaluated_throughout_the_training(
   plan = estimate(config)
   monkeypatch.setattr(stages.pretraining, "run", lambda config: config)
   settings = stages._train(config, plan, "train.tfrecord")
-  every = settings.train.eval_every_steps
-  assert plan.num_train_steps // every == num_evaluations
+  interval = settings.train.eval_every_steps
+  assert plan.num_train_steps // interval == num_evaluations
   assert settings.eval_input_file == config.file("held_out.tfrecord")
   # Training costs three times as much for a sequence as an evaluation.
   evaluated = settings.max_eval_steps_in_training * settings.eval_batch_size
-  assert evaluated / 3 <= 0.05 * every * 32
+  assert evaluated / 3 <= 0.05 * interval * 32
   # The results come from more text.
   assert settings.do_eval and settings.max_eval_steps == 50
 
