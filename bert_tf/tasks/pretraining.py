@@ -114,10 +114,11 @@ def _run(
     step_errors.explained_on_records, config, bert_config
   )
 
-  def evaluate() -> dict[str, float | int]:
+  def evaluate(max_steps: int) -> dict[str, float | int]:
     assert evaluated
+    batch_size = config.eval_batch_size
     with explained("eval_batch_size", [evaluated]):
-      return _evaluate(config, runner, evaluated, sizes)
+      return _evaluate(runner, evaluated, batch_size, max_steps, sizes)
 
   if config.do_train:
     _log_epochs(phases, train)
@@ -132,13 +133,14 @@ def _run(
         pretraining_start.set_values(
           runner.model, config.initial_values, batches(0), train.seed
         )
-      runner.train(batches, evaluate)
+      max_steps = config.max_eval_steps_in_training or config.max_eval_steps
+      runner.train(batches, functools.partial(evaluate, max_steps))
     if runner.was_interrupted:
       return None
   results = None
   if config.do_eval:
     runner.load_for_inference()
-    results = evaluate()
+    results = evaluate(config.max_eval_steps)
     path = os.path.join(folder.path, "eval_results.txt")
     results_lib.write_results(path, results)
   runner.check_files()
@@ -400,9 +402,10 @@ def _as_configured(
 
 
 def _evaluate(
-  config: pretraining_config.PretrainingConfig,
   runner: estimator.Estimator,
   records: pretraining_records.PretrainingRecords,
+  batch_size: int,
+  num_steps: int,
   sizes: tuple[int, int],
 ) -> dict[str, float | int]:
   """Evaluates the current weights on records; returns the results.
@@ -410,7 +413,6 @@ def _evaluate(
   If a file is too short for max_eval_steps, the original reads it again, so
   that some records count more often than others. Here, each counts once.
   """
-  batch_size, num_steps = config.eval_batch_size, config.max_eval_steps
   num_records = records.files.num_records
   if num_steps * batch_size > num_records:
     logging.info(

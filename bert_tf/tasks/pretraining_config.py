@@ -117,6 +117,8 @@ class PretrainingConfig:
     original=True,
     topic=settings.EVALUATION,
   )
+  # Batches of an evaluation during training; None for max_eval_steps.
+  max_eval_steps_in_training: int | None = None
   eval_input_file: str | None = settings.setting(
     None,
     "TFRecords to evaluate on. Default: input_file; with a schedule, its "

@@ -128,8 +128,8 @@ def test_the_slurm_script_requeues_a_run_that_saved(tmp_path, status, requeued):
     cwd=tmp_path,
   )
   assert result.returncode == status
-  _, *asked = (tmp_path / "asked").read_text().splitlines()
-  assert asked == [requeued] * bool(requeued)
+  _, *calls = (tmp_path / "asked").read_text().splitlines()
+  assert calls == [requeued] * bool(requeued)
 
 
 def test_a_pod_that_ends_with_status_143_starts_again():

@@ -10,6 +10,8 @@ import os
 import random
 import re
 import shutil
+import signal
+import subprocess
 import sys
 
 import pytest
@@ -22,7 +24,7 @@ from bert_tf.model_folder import run_info
 from bert_tf.pipeline import card, stages, text_steps
 from bert_tf.pipeline import config as pipeline_config
 from bert_tf.pipeline import plan as plan_lib
-from tests.support import runs, tiny_models
+from tests.support import checkout, runs, tiny_models
 
 WORDS = "the of and in to was he is as for on with that it his by".split()
 
@@ -124,6 +126,46 @@ def test_one_command_makes_a_model_that_answers(tmp_path, flags, run_script):
   assert (out / "data" / "train.tfrecord").stat().st_mtime_ns == before
   other = run_script("run_pretraining.py", *timed, "--seed=2", cwd=tmp_path)
   assert other.returncode == 1 and "--seed" in other.stderr
+
+
+def test_sigterm_ends_the_command_with_status_143(
+  tmp_path, flags, start_python
+):
+  process = start_python(
+    *(checkout.ROOT / "run_scripts" / "run_pretraining.py", *flags),
+    *("--train_minutes=30", "--use_xla=false"),
+    cwd=tmp_path,
+    stderr=subprocess.PIPE,
+    text=True,
+  )
+  lines = []
+  for line in process.stderr:
+    lines.append(line)
+    if " step " in line:
+      process.send_signal(signal.SIGTERM)
+  assert process.wait() == 143
+  assert "Stopped by SIGTERM at step" in lines[-1]
+  assert "the same command continues" in lines[-1]
+  # The work that follows training is left to the next start.
+  assert not (tmp_path / "out" / "curves.png").exists()
+
+
+@pytest.mark.parametrize("minutes, num_evaluations", [(1, 4), (20, 10)])
+def test_held_out_text_is_evaluated_throughout_the_training(
+  tmp_path, no_steps, monkeypatch, minutes, num_evaluations
+):
+  config = make_config(tmp_path, train_minutes=minutes, train_batch_size=32)
+  plan = estimate(config)
+  monkeypatch.setattr(stages.pretraining, "run", lambda config: config)
+  settings = stages._train(config, plan, "train.tfrecord")
+  interval = settings.train.eval_every_steps
+  assert plan.num_train_steps // interval == num_evaluations
+  assert settings.eval_input_file == config.file("held_out.tfrecord")
+  # Training costs three times as much for a sequence as an evaluation.
+  evaluated = settings.max_eval_steps_in_training * settings.eval_batch_size
+  assert evaluated / 3 <= 0.05 * interval * 32
+  # The results come from more text.
+  assert settings.do_eval and settings.max_eval_steps == 50
 
 
 def test_the_newest_checkpoint_is_exported_once(tmp_path):
