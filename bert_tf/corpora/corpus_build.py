@@ -28,6 +28,7 @@ from bert_tf.corpora import (
   text_config,
 )
 from bert_tf.files import atomic, beam_pipeline, paths, shard_files, worker_pool
+from bert_tf.formats import parquet
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -101,42 +102,34 @@ def create(
   if resume and _is_complete(output, settings, work_dir):
     logging.info("%s is complete.", output.output_file)
     return shard_files.read_settings(output.report_file)["counts"]
-  settings.update(_package_versions(inputs))
+  if any(s.input_format != text_config.LINES for s in inputs):
+    settings["sentencex"] = importlib.metadata.version("sentencex")
   _prepare(work_dir, settings, resume)
   build = build or functools.partial(_build_here, num_workers=num_workers)
+  reader = corpus_parts.Reader(
+    inputs,
+    corpus_parts.Part(
+      0,
+      work_dir,
+      config,
+      output.eval_fraction if output.eval_output_file else 0.0,
+      output.random_seed,
+    ),
+  )
   try:
-    counts = _build_and_publish(config, inputs, output, work_dir, build)
+    build(reader.unfinished_parts())
+    counts = reader.total_counts()
+    _publish(output, reader.parts(), counts)
   except ValueError:  # The input is faulty, so the parts cannot be reused.
     _remove_parts(work_dir)
     raise
-  report = {**settings, "output_file": output.files, "counts": counts}
+  named = {name: counts[name] for name in LABELS if counts[name]}
+  report = {**settings, "output_file": output.files, "counts": named}
   shard_files.write_settings(report, output.report_file)
   _remove_parts(work_dir)
-  _log(output, counts, time.monotonic() - started)
-  _warn_of_paragraphs(config, inputs, counts)
-  return counts
-
-
-def _build_and_publish(
-  config: text_config.TextConfig,
-  inputs: Sequence[sources.InputFile],
-  output: Output,
-  work_dir: str,
-  build: Builder,
-) -> dict[str, int]:
-  """Builds the unfinished parts and writes the output; returns the counts."""
-  part = functools.partial(
-    corpus_parts.Part,
-    work_dir=work_dir,
-    config=config,
-    eval_fraction=output.eval_fraction if output.eval_output_file else 0.0,
-    random_seed=output.random_seed,
-  )
-  reader = corpus_parts.Reader(config, inputs, part, work_dir)
-  build(reader.unfinished_parts())
-  counts = reader.total_counts()
-  _publish(output, reader.parts(), counts)
-  return {name: counts[name] for name in LABELS if counts[name]}
+  _log(output, named, time.monotonic() - started)
+  _warn_of_paragraphs(config, inputs, named)
+  return named
 
 
 def create_on_beam(
@@ -231,10 +224,12 @@ def check_reading(
 
   Raises:
     ValueError: if the language is unknown.
-    ImportError: if a package of the extra `corpus` is missing.
+    ImportError: if pyarrow or sentencex is missing.
   """
-  sources.check_packages(inputs)
-  if any(s.input_format != text_config.LINES for s in inputs):
+  formats = {source.input_format for source in inputs}
+  if text_config.PARQUET in formats:
+    parquet.check_installed()
+  if formats != {text_config.LINES}:
     sentences.Splitter(config.language)
 
 
@@ -254,13 +249,6 @@ def _collect_settings(
   settings["part_chars"] = corpus_parts.PART_CHARS
   settings["eval_output_file"] = os.path.basename(output.eval_output_file or "")
   return settings
-
-
-def _package_versions(inputs: Sequence[sources.InputFile]) -> dict[str, str]:
-  """Returns the versions of the packages that decide what parts contain."""
-  if all(s.input_format == text_config.LINES for s in inputs):
-    return {}
-  return {"sentencex": importlib.metadata.version("sentencex")}
 
 
 def _is_complete(

@@ -93,9 +93,26 @@ def build(part: Part, report: Callable[[int], None]) -> None:
   if is_finished(part):  # Beam may run a task twice.
     return
   counts: collections.Counter[str] = collections.Counter()
-  documents = _mark_held_out(part, _documents(part, counts, report))
+  targets = [part.text_file, part.eval_file, part.counts_file]
   try:
-    _write(part, documents, counts)
+    with (
+      atomic.files(targets) as (text_file, eval_file, counts_file),
+      _open_text(text_file) as text,
+      _open_text(eval_file) as held_out,
+      _open_text(counts_file) as counts_writer,
+    ):
+      for lines in _documents(part):
+        is_held_out = corpus.is_held_out(
+          lines, part.eval_fraction, part.random_seed
+        )
+        writer = held_out if is_held_out else text
+        writer.write("\n".join(lines) + "\n\n")
+        counts["documents"] += 1
+        counts["eval_documents"] += is_held_out
+        counts["sentences"] += len(lines)
+        counts["characters"] += sum(map(len, lines))
+        report(1)
+      json.dump(counts, counts_writer)
   except ValueError as error:
     raise ChildProcessError(
       f"{part}, {part.raw_file}, cannot be split into sentences ({error}); "
@@ -104,49 +121,12 @@ def build(part: Part, report: Callable[[int], None]) -> None:
   paths.remove(part.raw_file)
 
 
-def _write(
-  part: Part,
-  documents: Iterable[tuple[bool, list[str]]],
-  counts: collections.Counter[str],
-) -> None:
-  """Writes the training and held-out text of a part, then its counts.
-
-  Sets the count "eval_documents". The iterator `documents` sets the others.
-  """
-  targets = [part.text_file, part.eval_file, part.counts_file]
-  with atomic.files(targets) as (text_file, eval_file, counts_file):
-    counts["eval_documents"] = 0
-    with _open_text(text_file) as text, _open_text(eval_file) as held_out:
-      for is_held_out, lines in documents:
-        counts["eval_documents"] += is_held_out
-        writer = held_out if is_held_out else text
-        writer.write("\n".join(lines) + "\n\n")
-    with _open_text(counts_file) as writer:
-      json.dump(counts, writer)
-
-
 def _open_text(path: str) -> TextIO:
   return open(path, "w", encoding="utf-8", newline="\n")
 
 
-def _mark_held_out(
-  part: Part, documents: Iterable[list[str]]
-) -> Iterator[tuple[bool, list[str]]]:
-  """Yields (whether the document is held out, the document)."""
-  for lines in documents:
-    fraction, seed = part.eval_fraction, part.random_seed
-    yield corpus.is_held_out(lines, fraction, seed), lines
-
-
-def read_counts(part: Part) -> collections.Counter[str]:
-  """Returns the counts of a finished part."""
-  return collections.Counter(json_files.read_object(part.counts_file))
-
-
-def _documents(
-  part: Part, counts: collections.Counter[str], report: Callable[[int], None]
-) -> Iterator[list[str]]:
-  """Yields the documents as sentences; updates counts."""
+def _documents(part: Part) -> Iterator[list[str]]:
+  """Yields the documents of a part, each as a list of sentences."""
   for row in text_lines.read_lines(part.raw_file):
     # A third value is of an earlier version.
     document = sources.Document(*json_files.parse(row, part.raw_file)[:2])
@@ -155,10 +135,6 @@ def _documents(
     if not document.is_split:
       splitter = _load_splitter(part.config.language)
       lines = [s for line in lines for s in splitter.split(line)]
-    counts["documents"] += 1
-    counts["sentences"] += len(lines)
-    counts["characters"] += sum(map(len, lines))
-    report(1)
     yield lines
 
 
@@ -171,39 +147,26 @@ class Reader:
   """Reads the input in parts. A resumed run reads it only if needed."""
 
   def __init__(
-    self,
-    config: text_config.TextConfig,
-    inputs: Sequence[sources.InputFile],
-    part: Callable[[int], Part],
-    work_dir: str,
+    self, inputs: Sequence[sources.InputFile], first_part: Part
   ) -> None:
-    """Makes a reader.
-
-    Args:
-      config: input format and sentence splitting.
-      inputs: the files to read.
-      part: returns the part with a given index.
-      work_dir: the folder of the parts.
-    """
-    self._config = config
     self._inputs = inputs
+    self._first_part = first_part
     # Written when the whole input has been read: {"num_parts", "counts"}.
-    self._note = os.path.join(work_dir, "read.json")
-    self._part = part
+    self._note = os.path.join(first_part.work_dir, "read.json")
 
   def unfinished_parts(self) -> Iterator[Part]:
     """Yields each part to build, after its documents have been written."""
     if paths.exists(self._note):
-      parts = self.parts()
-      yield from (p for p in parts if not is_finished(p))
+      yield from (p for p in self.parts() if not is_finished(p))
       return
     counts: collections.Counter[str] = collections.Counter()
     num_parts = 0
     text = itertools.chain.from_iterable(
-      sources.read(source, self._config, counts) for source in self._inputs
+      sources.read(source, self._first_part.config, counts)
+      for source in self._inputs
     )
     for documents in _group_documents(text):
-      part = self._part(num_parts)
+      part = dataclasses.replace(self._first_part, index=num_parts)
       num_parts += 1
       if not is_finished(part):
         write_raw(part, documents)
@@ -213,20 +176,21 @@ class Reader:
 
   def parts(self) -> list[Part]:
     """Returns all parts. Call it after the input has been read."""
-    note = self._read_note()
-    return [self._part(index) for index in range(note["num_parts"])]
+    return [
+      dataclasses.replace(self._first_part, index=index)
+      for index in range(self._read_note()["num_parts"])
+    ]
+
+  def total_counts(self) -> collections.Counter[str]:
+    """Returns the total counts. Call it after all parts are built."""
+    total = collections.Counter(self._read_note()["counts"])
+    for part in self.parts():
+      total.update(json_files.read_object(part.counts_file))
+    return total
 
   def _read_note(self) -> dict[str, Any]:
     types = {"num_parts": int, "counts": dict[str, int]}
     return json_files.read_object(self._note, types, tuple(types))
-
-  def total_counts(self) -> collections.Counter[str]:
-    """Returns the total counts. Call it after all parts are built."""
-    note = self._read_note()
-    total = collections.Counter(note["counts"])
-    for part in self.parts():
-      total.update(read_counts(part))
-    return total
 
 
 def _group_documents(

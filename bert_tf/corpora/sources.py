@@ -6,7 +6,7 @@ import html
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from bert_tf.corpora import corpus, text_config
 from bert_tf.files import compression, paths, text_lines
@@ -110,13 +110,6 @@ def _is_json(start: bytes) -> bool:
     return isinstance(json.loads(line), dict)
   except (ValueError, RecursionError):
     return False
-
-
-def check_packages(sources: Iterable[InputFile]) -> None:
-  """Raises ImportError if a package that the formats need is missing."""
-  formats = {source.input_format for source in sources}
-  if text_config.PARQUET in formats:
-    parquet.check_installed()
 
 
 def read(

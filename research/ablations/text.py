@@ -60,7 +60,6 @@ class Text:
     inputs = sources.find_files(
       str(config.text), config.reading, text_config.TEXT
     )
-    sources.check_packages(inputs)
     corpus_build.create(
       config.reading, inputs, self._output, self._num_workers, resume=True
     )

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bert_tf.corpora import sources, text_config
+from bert_tf.corpora import corpus_build, sources, text_config
 
 
 def write(path, content):
@@ -191,6 +191,7 @@ def test_a_faulty_file_gives_a_one_line_error_with_its_place(name, tmp_path):
 
 def test_a_missing_package_is_reported_before_reading(monkeypatch):
   monkeypatch.setitem(sys.modules, "pyarrow", None)
+  config = text_config.TextConfig()
   with pytest.raises(ImportError, match=r"pip install .*\[parquet\]"):
-    sources.check_packages([sources.InputFile("a", "parquet")])
-  sources.check_packages([sources.InputFile("a", "jsonl")])
+    corpus_build.check_reading(config, [sources.InputFile("a", "parquet")])
+  corpus_build.check_reading(config, [sources.InputFile("a", "jsonl")])
