@@ -1,199 +1,200 @@
-"""Checks the installation and says how to mend it.
+"""Checks the installation: packages, memory, devices and a training step.
 
 bert-tf doctor | tee report.txt
 
-Checks Python, TensorFlow, devices and extras. Prints a line for each check: ok,
-missing (an extra that is not installed), warning or error. Exits with status 1
-if there is an error, since training cannot work then. Needs no model and trains
-nothing.
+Prints a line for each check: ok, missing (a package that only some commands
+need), warning or error. Exits with status 1 after an error, since training
+cannot work then. Needs no model and no data.
 """
 
-import concurrent.futures
-import importlib.util
+import contextlib
+import math
 import os
+import pathlib
+import platform
+import re
+import shutil
+import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
+from importlib import metadata
+
+from packaging import requirements
 
 import bert_tf
-from bert_tf.cli import (
-  doctor_machine,
-  doctor_packages,
-  doctor_probes,
-  doctor_rows,
-)
+from bert_tf.cli import command
 from bert_tf.files import errors
 from bert_tf.kernels import backend
 
-# Lowest compute capability of GPUs with bfloat16 and TF32: Ampere.
-_AMPERE = [8, 0]
+# A line of the report: its status ("ok", "missing", "warning" or "error"), what
+# was checked, the result and, after a fault, what mends it.
+Row = tuple[str, ...]
 
-# The products that doctor_probes computes on each device, with the advice for a
-# failure.
-_PRODUCTS = {
-  "float32": "train on another device; CUDA_VISIBLE_DEVICES=-1 hides GPUs",
-  "XLA": "set --nouse_xla",
-  "bfloat16": "set --precision=float32",
+_CGROUP = pathlib.Path("/sys/fs/cgroup")  # Limits of this container.
+
+# The checks of _train, with status and advice for those that fail.
+_STEPS = {
+  "devices": ("error", "pip install --force-reinstall tensorflow keras"),
+  "training step": ("error", "hide the GPU: CUDA_VISIBLE_DEVICES=-1 bert-tf"),
+  "step with XLA": ("warning", "train with --nouse_xla"),
 }
 
 
 def main() -> None:
   """Prints the rows of all checks; exits with status 1 after an error."""
+  backend.check_tensorflow()
   statuses = []
-  for row in _rows():
-    print(row, flush=True)
-    statuses.append(row.status)
-  num_errors = statuses.count(doctor_rows.ERROR)
-  num_warnings = statuses.count(doctor_rows.WARNING)
+  for status, name, *texts in _rows():
+    print(f"{status:9}{name:17}{': '.join(texts)}", flush=True)
+    statuses.append(status)
+  num_errors, num_warnings = map(statuses.count, ("error", "warning"))
   result = "cannot work" if num_errors else "can work"
   print(f"Training {result}. Errors: {num_errors}, warnings: {num_warnings}.")
   if num_errors:
     sys.exit(1)
 
 
-def _rows() -> Iterator[doctor_rows.Row]:
-  """Yields the rows of all checks."""
-  yield doctor_rows.ok(doctor_packages.PACKAGE, bert_tf.__version__)
-  yield doctor_machine.memory_row()
-  yield doctor_machine.disk_row()
-  driver = doctor_machine.driver_row()
-  yield driver
-  if importlib.util.find_spec("packaging") is None:  # TensorFlow needs it.
-    yield doctor_rows.error(
-      "packaging", "not installed", "pip install packaging"
-    )
-    return
-  yield doctor_packages.python_row()
-  yield _backend_row()
-  results = doctor_probes.run("tensorflow")
-  for name in ("tensorflow", "keras"):
-    needed = doctor_packages.find_requirement(name)
-    yield doctor_packages.package_row(needed, results)
-  yield from doctor_packages.dependency_rows(("tensorflow", "keras"))
-  if "devices" in results.values:
-    has_driver = driver != doctor_machine.NO_DRIVER
-    yield from _device_rows(has_driver, results)
-  with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-    yield from pool.map(doctor_packages.extra_row, doctor_packages.extras())
-
-
-def _backend_row() -> doctor_rows.Row:
-  """Returns the row of Keras' backend."""
-  name = backend.name()
-  try:
-    if name != "tensorflow":
-      backend.check_installed()
-    backend.check_tensorflow()
-  except (ValueError, ImportError) as error:
-    return doctor_rows.error("Keras backend", str(error))
-  return doctor_rows.ok("Keras backend", name)
-
-
-def _device_rows(
-  has_driver: bool, results: doctor_probes.Results
-) -> Iterator[doctor_rows.Row]:
-  """Yields the rows of CUDA, of each device and of TF32."""
-  build = results.values.get("build", {})
-  devices = results.values["devices"]
-  yield doctor_rows.ok("CUDA", _describe_cuda(build))
-  if has_driver and not any(name.startswith("GPU") for name in devices):
-    text = "TensorFlow sees no GPU, though the machine has NVIDIA's driver"
-    yield doctor_rows.warning("GPU", text, _find_hidden_gpu(build))
-  for name, details in devices.items():
-    yield _device_row(name, details, results)
-  text = "no device for it, so float32 is exact"
-  if any(_is_ampere(details) for details in devices.values()):
-    text = "training uses it only with --precision=tf32"
-    if results.values.get("tf32"):
-      text += "; predictions use it, TensorFlow's default"
-  yield doctor_rows.ok("TF32", text)
-
-
-def _describe_cuda(build: Mapping[str, Any]) -> str:
-  """Returns the versions of CUDA and cuDNN: needed and installed."""
-  if not build.get("is_cuda_build"):
-    return "this TensorFlow is built without CUDA"
-  text = (
-    f"built for CUDA {build.get('cuda_version')} and cuDNN "
-    f"{build.get('cudnn_version')}"
-  )
-  for name in ("nvidia-cuda-runtime-cu12", "nvidia-cudnn-cu12"):
-    version = doctor_packages.Requirement(name).version
-    text += f"; {name} {version}" if version else ""
-  return text
-
-
-def _find_hidden_gpu(build: Mapping[str, Any]) -> str:
-  """Returns advice on how to make the GPU visible to TensorFlow."""
-  visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-  if visible is not None and visible.strip() in ("", "-1"):
-    return f"unset CUDA_VISIBLE_DEVICES, which is {visible!r}"
-  if not build.get("is_cuda_build"):
-    tensorflow = doctor_packages.find_requirement("tensorflow")
-    command = f"'tensorflow[and-cuda]{tensorflow.bounds}'"
-    return f"pip uninstall tensorflow-cpu; pip install {command}"
-  needed = doctor_packages.requirements("tensorflow", "and-cuda")
-  if any(package.version is None for package in needed):
-    return errors.format_install_command("gpu")
-  return (
-    "see which library is missing: TF_CPP_MIN_LOG_LEVEL=0 python -c 'import "
-    'tensorflow as tf; tf.config.list_physical_devices("GPU")\''
-  )
-
-
-def _device_row(
-  name: str, details: Mapping[str, Any], results: doctor_probes.Results
-) -> doctor_rows.Row:
-  """Returns the row of a device, with the results of its matrix products."""
-  capability = ".".join(map(str, details.get("compute_capability", ())))
-  title = str(details.get("device_name", ""))
-  if capability:
-    title += f", compute capability {capability}"
-  works = [k for k in _PRODUCTS if f"{name} {k}" in results.values]
-  text = f"{title}: " if title else ""
-  text += f"products work in {', '.join(works)}" if works else "no product"
-  for kind, mend in _PRODUCTS.items():
-    if fault := results.faults.get(f"{name} {kind}"):
-      row = doctor_rows.error if kind == "float32" else doctor_rows.warning
-      return row(name, f"{text}; {kind} fails: {fault}", mend)
-  if not works:
-    return doctor_rows.warning(name, "not checked after a crash")
-  newest = _newest_capability(results.values.get("build", {}))
-  if capability and newest and float(capability) > newest:
-    text += f"; newer than TensorFlow's kernels, {newest}; may fail (Blackwell)"
-    mend = 'read "Cards and versions" in docs/gpu.md'
-    return doctor_rows.warning(name, text, mend)
-  return doctor_rows.ok(name, f"{text}; {_describe_bfloat16(name, details)}")
-
-
-def _newest_capability(build: Mapping[str, Any]) -> float:
-  """Returns the newest compute capability with kernels; 0 if not known."""
-  built = [c.split("_")[-1] for c in build.get("cuda_compute_capabilities", ())]
-  return max((int(c) / 10 for c in built if c.isdigit()), default=0)
-
-
-def _describe_bfloat16(name: str, details: Mapping[str, Any]) -> str:
-  """Returns the units that a device has for bfloat16, as a text."""
-  if name.startswith("GPU"):
-    units = "tensor cores" if _is_ampere(details) else ""
+def _rows() -> Iterator[Row]:
+  python = platform.python_version()
+  yield "ok", "Python", f"{python} on {platform.platform()}"
+  yield "ok", "bert_tf", bert_tf.__version__
+  if not _version("bert_tf"):
+    yield "warning", "packages", "not installed", "pip install ."
   else:
-    units = ", ".join(doctor_machine.find_bfloat16_units())
-  return f"bfloat16: {units or 'no units, so float32 is faster'}"
+    yield from map(_package_row, _requirements("bert_tf"))
+    extras = metadata.metadata("bert_tf").get_all("Provides-Extra") or []
+    yield from map(_extra_row, extras)
+  yield _memory_row()
+  yield from _training_rows()
 
 
-def _is_ampere(details: Mapping[str, Any]) -> bool:
-  return list(details.get("compute_capability") or ()) >= _AMPERE
+def _requirements(
+  package: str, extra: str = ""
+) -> Iterator[requirements.Requirement]:
+  """Yields what a package requires here, or what an extra of it adds."""
+  for line in metadata.requires(package) or []:
+    needed = requirements.Requirement(line)
+    marker = needed.marker
+    is_always = not marker or marker.evaluate({"extra": ""})
+    by_extra = marker and not is_always and marker.evaluate({"extra": extra})
+    if not (by_extra if extra else is_always):
+      continue
+    if needed.name != package:
+      yield needed
+    if _version(needed.name):
+      for other in sorted(needed.extras):  # Such as tensorflow[and-cuda].
+        yield from _requirements(needed.name, other)
+
+
+def _version(name: str) -> str:
+  try:
+    return metadata.version(name)
+  except metadata.PackageNotFoundError:
+    return ""
+
+
+def _fault(needed: requirements.Requirement) -> str:
+  """Says why a requirement is not met; "" if it is."""
+  version = _version(needed.name)
+  if not version:
+    return "not installed"
+  is_met = needed.specifier.contains(version, prereleases=True)
+  return "" if is_met else f"{version} is not {needed.specifier}"
+
+
+def _package_row(needed: requirements.Requirement) -> Row:
+  requirement = f"{needed.name}{needed.specifier}"
+  is_text = needed.name == "tensorflow-text"  # Training does not need it.
+  if is_text and (tensorflow := _version("tensorflow")):
+    requirement = errors.tensorflow_text_requirement(tensorflow)
+  version, fault = _version(needed.name), _fault(needed)
+  if not fault:
+    return "ok", needed.name, version
+  status = "warning" if version else "missing" if is_text else "error"
+  return status, needed.name, fault, f"pip install '{requirement}'"
+
+
+def _extra_row(extra: str) -> Row:
+  needed = list(_requirements("bert_tf", extra))
+  if faults := [f"{n.name} {_fault(n)}" for n in needed if _fault(n)]:
+    advice = errors.format_install_command(extra)
+    return "missing", extra, errors.join_names(faults, 3), advice
+  versions = [f"{n.name} {_version(n.name)}" for n in needed]
+  return "ok", extra, errors.join_names(versions, 3)
+
+
+def _memory_row() -> Row:
+  """Reads the free memory, within the limit of a container."""
+  try:
+    text = pathlib.Path("/proc/meminfo").read_text()
+    free = 1024 * int(re.findall(r"MemAvailable: *(\d+)", text)[0])
+  except OSError:  # Not Linux.
+    return "ok", "free memory", "unknown on this system"
+  with contextlib.suppress(OSError, ValueError):  # No container, or no limit.
+    limit = int((_CGROUP / "memory.max").read_text())
+    used = int((_CGROUP / "memory.current").read_text())
+    # The system drops cached files when a program needs their memory.
+    stat = (_CGROUP / "memory.stat").read_text()
+    used -= int(re.findall(r"inactive_file (\d+)", stat)[0])
+    free = min(free, limit - used)
+  return "ok", "free memory", f"{free / 2**30:.1f} GiB"
+
+
+def _training_rows() -> Iterator[Row]:
+  """Trains in a process of its own, which TensorFlow may end at a fault."""
+  # The process finds the same packages, but none in the working directory.
+  path = os.pathsep.join(filter(os.path.isabs, sys.path))
+  process = subprocess.run(
+    [sys.executable, "-c", "from bert_tf.cli import doctor; doctor._train()"],
+    capture_output=True,
+    env={**os.environ, "PYTHONPATH": path, "PYTHONSAFEPATH": "1"},
+    cwd=os.sep,
+    errors="replace",
+  )
+  texts = dict(re.findall(r"(?m)^(.+?)\t(.+)$", process.stdout))
+  for name, (status, advice) in _STEPS.items():
+    if name not in texts:
+      reason = process.stderr.strip().splitlines()[-1:]
+      yield status, name, *reason, f"status {process.returncode}", advice
+      return
+    yield "ok", name, texts[name]
+    if name == "devices" and "GPU" not in texts[name]:
+      if shutil.which("nvidia-smi"):  # The machine has NVIDIA's driver.
+        text = "TensorFlow does not see it, CUDA_VISIBLE_DEVICES may hide it"
+        advice = errors.format_install_command("gpu")
+        yield "warning", "GPU", text, advice
+
+
+def _train() -> None:
+  """Prints the devices and the loss of two steps, each when it is known."""
+  import keras
+  import tensorflow as tf
+
+  from bert_tf import heads, optimization
+
+  devices = []
+  for device in tf.config.list_physical_devices():
+    devices.append(device.name.removeprefix("/physical_device:"))
+    if device.device_type == "GPU":
+      # TensorFlow would take all of the memory, which others may use.
+      tf.config.experimental.set_memory_growth(device, True)
+      devices[-1] += f" {tf.config.experimental.get_device_details(device)}"
+  print("devices", ", ".join(devices), sep="\t", flush=True)
+  config = bert_tf.BertConfig(32, hidden_size=24, num_hidden_layers=1)
+  for name in ("training step", "step with XLA"):
+    model = heads.ClassifierModel(config, num_labels=2)
+    model.compile(
+      optimizer=optimization.AdamWeightDecayOptimizer(1e-3),
+      loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+      jit_compile=name == "step with XLA",
+    )
+    inputs = {"input_ids": tf.ones([2, 8], "int32")}
+    loss = float(model.train_on_batch(inputs, tf.constant([0, 1])))
+    if not math.isfinite(loss):
+      raise ValueError(f"the loss is {loss}")
+    print(name, f"the loss is {loss:.3f}", sep="\t", flush=True)
 
 
 def run() -> None:
   """Runs the command; never returns."""
-  try:
-    from bert_tf.cli import command
-  except ImportError:  # absl, which all other commands need, is broken.
-    main()
-    sys.exit()
   command.run(main, __doc__)
-
-
-if __name__ == "__main__":
-  run()

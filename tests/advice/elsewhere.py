@@ -106,13 +106,6 @@ ROWS = (
     "cli.command _memory_advice",
     "cli/command_test.py::test_out_of_memory_names_the_flags_that_lower_it",
   ),
-  (
-    "cli.doctor _find_hidden_gpu",
-    "cli/doctor_test.py::test_a_gpu_that_tensorflow_does_not_see_is_a_warning",
-  ),
-  ("cli.doctor_machine disk_row", "the disk is full"),
-  ("cli.doctor_machine _broken_driver", "needs a GPU"),
-  ("cli.doctor_packages python_row", "needs another Python"),
   ("tasks.step_errors explained", "needs a GPU"),
   ("cli.devices _strategy", "needs a TPU"),
   (

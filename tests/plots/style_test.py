@@ -64,12 +64,12 @@ def test_matplotlib_settings_of_the_user_are_kept_and_ignored(tmp_path):
 
 
 def test_lines_are_named_in_a_legend_unless_the_title_says_it(tmp_path):
-  with style.picture(str(tmp_path / "plot.png"), 2) as (one, several):
-    one.set(title="loss")
-    style.line(one, [0, 1], [0, 1], "loss")
-    style.points(one, [0, 1], [0, 1], "")
+  with style.picture(str(tmp_path / "plot.png"), 2) as (single, several):
+    single.set(title="loss")
+    style.line(single, [0, 1], [0, 1], "loss")
+    style.points(single, [0, 1], [0, 1], "")
     colors = [style.line(several, [0, 1], [0, 1], name) for name in "ab"]
-  assert one.get_legend() is None
+  assert single.get_legend() is None
   assert [t.get_text() for t in several.get_legend().texts] == ["a", "b"]
   assert len(set(colors)) == 2
 
