@@ -162,9 +162,10 @@ def _check_exist(files: Iterable[base.SplitFile]) -> None:
     if folder and not paths.exists(folder):
       raise ValueError(f"there is no folder {folder} (`{flag}`).")
   if missing:
+    names = dict.fromkeys(f.path or "" for f in missing)
+    settings = dict.fromkeys(f"`{f.flag}`" for f in missing)
     raise ValueError(
-      f"there is no {', no '.join(f.path or '' for f in missing)}; set "
-      f"{' and '.join(dict.fromkeys(f'`{f.flag}`' for f in missing))}."
+      f"there is no {', no '.join(names)}; set {' and '.join(settings)}."
     )
 
 

@@ -424,7 +424,7 @@ class DataFileTask(ClassificationTask):
     if config.eval_fraction and not dev:
       raise ValueError(
         f"{path} has {len(rows)} rows, too few to hold some out; set "
-        "`eval_fraction=0` and leave out `do_eval`."
+        "`eval_fraction=0` and train without `do_eval`."
       )
     train = tables.Examples(r for i, r in enumerate(rows) if i not in dev)
     train.num_dropped = getattr(rows, "num_dropped", 0)
