@@ -10,8 +10,6 @@ import os
 import tempfile
 from collections.abc import Iterator, Mapping
 
-from absl import logging
-
 from bert_tf import checkpoints, distribution, model_config, settings
 from bert_tf.files import atomic, lock, paths
 from bert_tf.model_folder import run_info
@@ -165,50 +163,10 @@ class RunFolder:
       )
 
 
-class RunFiles:
-  """A copy in memory of the files that describe a run.
-
-  If somebody deletes the folder during the run, `put_back` writes them again.
-
-  Args:
-    output_dir: folder of the run. Files that are missing now are ignored.
-  """
-
-  def __init__(self, output_dir: str) -> None:
-    names = (*run_info.FILES, run_info.COMMANDS_FILE)
-    files = [os.path.join(output_dir, name) for name in names]
-    self._contents = {p: paths.read_bytes(p) for p in files if paths.exists(p)}
-    self._output_dir = output_dir
-
-  def put_back(self) -> None:
-    """Writes the missing files and warns of them."""
-    missing = [path for path in self._contents if not paths.exists(path)]
-    if not missing or not distribution.is_chief():
-      return
-    logging.warning(
-      "%s are missing: somebody deleted %s, or files in it, during the run. "
-      "They are written again; earlier checkpoints and evaluations and all "
-      "events are lost.",
-      ", ".join(os.path.basename(path) for path in missing),
-      self._output_dir,
-    )
-    for path in missing:
-      atomic.write_bytes(path, self._contents[path])
-
-  def check(self, checkpoint: str | None) -> None:
-    """Writes the missing files; raises OSError if a checkpoint is gone.
-
-    A training in another process may have replaced it by a newer checkpoint.
-    """
-    self.put_back()
-    if checkpoint and distribution.is_chief():
-      newest = checkpoints.find_latest(self._output_dir)
-      if not any(checkpoints.exists(p) for p in (checkpoint, newest) if p):
-        raise OSError(
-          f"{checkpoint} is missing: somebody deleted {self._output_dir}, or "
-          "files in it, during the run. The results are written, but their "
-          "model is lost; train again."
-        )
+def existing_files(output_dir: str) -> list[str]:
+  """Returns the paths of the files that describe a run."""
+  files = [os.path.join(output_dir, name) for name in run_info.FILES]
+  return [path for path in files if paths.exists(path)]
 
 
 def write_scores(folder: str, results: Mapping[str, float | int]) -> None:

@@ -14,6 +14,7 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf import checkpoints, distribution
+from bert_tf.files import paths
 from bert_tf.kernels import backend
 from bert_tf.layers import lora
 from bert_tf.losses import Sums
@@ -57,9 +58,7 @@ class Estimator:
     objective: objective_lib.Objective,
     config: training_config.TrainConfig,
   ) -> None:
-    # Reads the files first, since making the model takes seconds in which
-    # somebody may delete them.
-    self._run_files = run_folder.RunFiles(config.output_dir)
+    self._run_files = run_folder.existing_files(config.output_dir)
     backend.check_tensorflow()
     self.model = model_setup.build_model(model_fn, config)
     self.config = config
@@ -270,8 +269,6 @@ class Estimator:
   ) -> None:
     """Evaluates the current weights and logs the results."""
     start = time.monotonic()
-    # Evaluating copies the run's files next to the best checkpoint.
-    self._run_files.put_back()
     weights = lora.tensors(self.model)
     weights[checkpoints.GLOBAL_STEP] = self.optimizer.iterations.value
     report.say(evaluations.run(weights))
@@ -291,14 +288,26 @@ class Estimator:
     return self._step
 
   def check_files(self) -> None:
-    """Writes the files that describe the run again if somebody deleted them.
-
-    Call it at the end of a run.
+    """Checks at the end of a run that nobody deleted its files.
 
     Raises:
-      OSError: if the newest checkpoint was deleted in the meantime.
+      OSError: if a file that describes the run, or the newest checkpoint, was
+        deleted. Another training may have replaced the checkpoint by a newer
+        one.
     """
-    self._run_files.check(self._newest)
+    if not distribution.is_chief():
+      return
+    missing = [path for path in self._run_files if not paths.exists(path)]
+    newest = checkpoints.find_latest(self.config.output_dir)
+    if self._newest and not any(
+      checkpoints.exists(path) for path in (self._newest, newest) if path
+    ):
+      missing.append(self._newest)
+    if missing:
+      raise OSError(
+        f"{', '.join(missing)}: deleted during the run, so its model is not "
+        "complete; train again."
+      )
 
   def evaluate(
     self,
@@ -378,7 +387,6 @@ class Estimator:
   def _write(self, tensors: Mapping[str, tf.Tensor]) -> str:
     """Writes a checkpoint if this process is the chief; returns its path."""
     output_dir = self.config.output_dir
-    self._run_files.put_back()
     # The old scores belong to an older checkpoint.
     run_folder.write_scores(output_dir, {})
     adapters.save(output_dir, tensors)

@@ -9,7 +9,6 @@ import safetensors.numpy
 from bert_tf import checkpoint_names, checkpoints, heads
 from bert_tf.formats import hugging_face, tokenizer_files
 from bert_tf.layers import lora
-from bert_tf.model_folder import run_folder
 from bert_tf.tasks import fine_tuning
 from bert_tf.tasks.classification import task as classification
 from bert_tf.training import config as training_config
@@ -101,11 +100,6 @@ def typed(world, dtype):
   hugging_face.Reader(str(path))
 
 
-def gone(path):
-  folder = str(pathlib.Path(path).parent)
-  run_folder.RunFiles(folder).check(path)
-
-
 CASES = (
   Returned(
     "checkpoint_names _description",
@@ -142,12 +136,6 @@ CASES = (
     ("model.safetensors", "U16"),
     lambda w: typed(w, np.uint16),
     lambda w: (typed(w, np.float32), typed(w, np.float16)),
-  ),
-  Case(
-    "model_folder.run_folder check",
-    ("model.ckpt-1",),
-    lambda w: gone(w.path("out/model.ckpt-1")),
-    lambda w: gone(w.model("encoder") + "/model.ckpt-1"),
   ),
   Case(
     "training.config __post_init__",

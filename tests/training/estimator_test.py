@@ -270,46 +270,14 @@ def prepare(folder):
   opened.prepare(info, modeling.BertConfig(vocab_size=9), None)
 
 
-def test_a_folder_that_is_deleted_during_a_run_is_filled_again(tmp_path):
+def test_a_folder_that_is_deleted_during_the_training_is_an_error(tmp_path):
   folder = tmp_path / "run"
   prepare(str(folder))
-
-  def delete():
-    shutil.rmtree(folder)
-    return {"loss": 1.0, "global_step": 10}
-
-  runner = make(folder, 10, eval_every_steps=10, best_metric="loss")
-  with runs.logged() as lines:
-    assert runner.train(batches, delete) == 10
-  assert "run.json" in lines() and str(folder) in lines()
-  names = os.listdir(folder)
-  assert {"run.json", "bert_config.json", "checkpoint"} <= set(names)
-  assert checkpoints.find_latest(str(folder)).endswith("-10")
-
-
-@pytest.mark.parametrize("when", ["before training", "at the first batch"])
-def test_a_folder_that_is_deleted_early_has_all_files_at_the_end(
-  tmp_path, when
-):
-  folder = tmp_path / "run"
-  prepare(str(folder))
-  (folder / "commands.jsonl").write_text("{}\n")
   runner = make(folder, 10)
-
-  def delete(steps_done):
-    if when == "at the first batch":
-      shutil.rmtree(folder, ignore_errors=True)
-    return batches(steps_done)
-
-  if when == "before training":
-    shutil.rmtree(folder)
-  with runs.logged() as lines:
-    assert runner.train(delete) == 10
-  runner.check_files()
-  assert "run.json" in lines() and str(folder) in lines()
-  names = set(os.listdir(folder))
-  assert {"run.json", "bert_config.json", "commands.jsonl"} <= names
-  assert evaluate_newest(make(folder, 10), batches(0).take(1))
+  shutil.rmtree(folder)
+  assert runner.train(batches) == 10
+  with pytest.raises(OSError, match="run.json"):
+    runner.check_files()
 
 
 @pytest.mark.parametrize("do_train", [True, False])
