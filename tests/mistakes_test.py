@@ -455,9 +455,9 @@ MISTAKES = (
   Mistake(
     "the number to predict is not finite",
     lambda w: w.classify(
-      {"train.csv": "text,label\na,nan\n"}, problem_type="regression"
+      {"train.csv": "text,label\na,inf\n"}, problem_type="regression"
     ),
-    "train.csv:2 'nan'",
+    "train.csv:2 'inf'",
   ),
   Mistake(
     "a run continues with other labels",
