@@ -1,0 +1,760 @@
+"""Mistakes of users that would be silent or cost hours end with an error.
+
+Each row makes a mistake. The error, or the warning of a row of `Warned`, must
+name the values, files or settings that lead a user to the cause, in one line.
+Its wording is free.
+"""
+
+import json
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+import bert_tf
+from bert_tf import (
+  checkpoint_names,
+  checkpoints,
+  heads,
+  model_folder,
+  modeling,
+  tokenization,
+)
+from bert_tf.cli import serve
+from bert_tf.convert import convert, extend_vocab, pretrained
+from bert_tf.corpora import corpus, corpus_build, sources, text_config
+from bert_tf.data import length_schedule
+from bert_tf.export import config as export_config
+from bert_tf.export import export
+from bert_tf.formats import parquet
+from bert_tf.inference import config as inference_config
+from bert_tf.inference import feature_extraction
+from bert_tf.layers import lora
+from bert_tf.model_folder import letter_case, run_folder
+from bert_tf.pipeline import plan
+from bert_tf.server import config as server_config
+from bert_tf.server import embeddings, limits, rest_json, served
+from bert_tf.tasks import pretraining, pretraining_config
+from bert_tf.tasks.squad import metrics as squad_metrics
+from bert_tf.training import adapters
+from tests.support import fake_model, runs, worlds
+
+SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+CASED = "\n".join([*SPECIAL, "The", "the", "Dog", "dog"])
+SERVER = server_config.ServerConfig(max_rows=2, max_text_length=3)
+
+
+class Mistake(NamedTuple):
+  """A mistake that raises an error."""
+
+  name: str
+  make: Callable[[worlds.World], Any]
+  words: str  # What the message must contain, with blanks between.
+
+
+class Warned(Mistake):
+  """A mistake that is possibly intended, and therefore only logged."""
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+  return worlds.write_models(tmp_path_factory.mktemp("models"))
+
+
+def build_corpus(world, formats="text", **output):
+  config = text_config.TextConfig(input_format=formats)
+  output = corpus_build.Output(output_file=world.path("corpus.txt"), **output)
+  files = sources.find_files(world.path("text.txt"), config, formats)
+  corpus_build.create(config, files, output)
+
+
+def write_table(world, name):
+  path = world.path(name)
+  pyarrow.parquet.write_table(pa.table({"text": ["a", "b"]}), path)
+
+
+def not_finite(world):
+  """Copies the encoder with a bias that is nan; returns its checkpoint."""
+  path = world.copy("encoder") + "/model.ckpt-1"
+  reader = checkpoints.CheckpointReader(path)
+  tensors = {name: reader.get(name) for name in reader.shapes}
+  tensors["bert/pooler/dense/bias"][0] = np.nan
+  checkpoints.write(path, tensors)
+  return path
+
+
+def to(world, target_format, path, target="new/ckpt", **values):
+  source = pretrained.ModelSource(path, **values)
+  convert.convert(source, "original", world.path(target), target_format)
+
+
+def extend(world, word):
+  folder = world.model("pretraining")
+  extend_vocab.extend(
+    bert_config_file=f"{folder}/bert_config.json",
+    vocab_file=f"{folder}/vocab.txt",
+    init_checkpoint=folder,
+    words=[extend_vocab.NewWord(word, "--words")],
+    output_dir=world.path("more"),
+    method="grow",
+  )
+
+
+def add_adapter(world):
+  """Adds a LoRA adapter to a model on which it was not trained."""
+  base = heads.ClassifierModel(worlds.CONFIG, 3)
+  adapted = heads.ClassifierModel(worlds.CONFIG, 3)
+  lora.enable(adapted, 2, None)
+  adapters.save(world.path("adapted"), lora.tensors(adapted))
+  adapters.add(base, world.path("adapted"))
+
+
+def export_to(world, path=None, **values):
+  path = path or world.model("classifier")
+  config = export_config.ExportConfig(
+    init_checkpoint=path, export_dir=world.path("exported"), **values
+  )
+  export.run(config)
+
+
+def with_labels(world, *labels):
+  """Copies the classifier with other labels; returns its folder."""
+  run = {"task": "classification", "task_name": "x", "labels": labels}
+  run["problem_type"] = "classification"
+  folder = world.copy("classifier", "label_map.json")
+  world.write("classifier/run.json", json.dumps(run))
+  return folder
+
+
+def with_modules(world, *names):
+  """Copies the encoder with modules of sentence-transformers."""
+  folder = world.copy("encoder")
+  modules = [{"type": f"models.{name}", "path": name} for name in names]
+  world.write("encoder/modules.json", json.dumps(modules))
+  world.write("encoder/Pooling/config.json", '{"pooling_mode": "mean"}')
+  return folder
+
+
+def begin_run(world, **values):
+  run = {"task": "classification", **values}
+  world.write("out/run.json", json.dumps(run))
+
+
+def untrained(world, model_class=bert_tf.Classifier):
+  return model_class(
+    init_checkpoint=world.model("encoder"), output_dir=world.path("out")
+  )
+
+
+def replace_texts(world):
+  path = world.write("in.txt", "a text\n")
+  config = inference_config.ExtractionConfig(
+    init_checkpoint=world.model("encoder"), layers=(-1,)
+  )
+  feature_extraction.extract_file(config, path, path, "jsonl")
+
+
+def predict(**value):
+  functions = fake_model.FakeModel().functions
+  rest_json.predict_request(value, functions, SERVER)
+
+
+def embed(model):
+  models = {"a": fake_model.VectorModel(), "b": fake_model.FakeModel()}
+  request = {"model": model, "input": "a"}
+  embeddings.parse(request, served.create_models(models), SERVER)
+
+
+def serve_models(*folders):
+  serve.CommandConfig(
+    model=folders,
+    server=SERVER,
+    checkpoint=export_config.ModelConfig(init_checkpoint=""),
+  ).folders()
+
+
+MISTAKES = (
+  # Vocabularies and casing.
+  Mistake(
+    "the vocabulary is cased, do_lower_case is set",
+    lambda w: w.classify(
+      vocab_file=w.write("cased.txt", CASED), do_lower_case=True
+    ),
+    "do_lower_case=True cased.txt",
+  ),
+  Warned(
+    "records of a cased vocabulary are lower-cased",
+    lambda w: letter_case.warn_if_cased(w.write("cased.txt", CASED), True),
+    "cased.txt do_lower_case=False",
+  ),
+  Warned(
+    "the vocabulary has accents, strip_accents is not given",
+    lambda w: letter_case.resolve(
+      letter_case.Case(),
+      letter_case.Case(),
+      "run.json",
+      w.write("accents.txt", "[PAD]\n[UNK]\nthe\ncaf\xe9"),
+    ),
+    "accents.txt strip_accents=False do_lower_case=False",
+  ),
+  Mistake(
+    "a run resumes with other accents",
+    lambda w: (
+      begin_run(w, strip_accents=False, do_lower_case=True),
+      w.classify(strip_accents=True),
+    ),
+    "strip_accents True out/run.json",
+  ),
+  Mistake(
+    "the name of the checkpoint says cased",
+    lambda w: tokenization.validate_case_matches_checkpoint(
+      True, "cased_L-12_H-768_A-12/bert_model.ckpt"
+    ),
+    "do_lower_case=True cased_L-12_H-768_A-12",
+  ),
+  Mistake(
+    "a token is in the vocabulary twice",
+    lambda w: w.classify(vocab_file=w.write("v.txt", f"{CASED}\nthe")),
+    "v.txt:10 'the' 7",
+  ),
+  Mistake(
+    "the vocabulary of records lacks [MASK]",
+    lambda w: w.records(
+      vocab_file=w.write("v.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\na")
+    ),
+    "v.txt [MASK]",
+  ),
+  Mistake(
+    "the vocabulary has more tokens than the model",
+    lambda w: w.classify(bert_config_file=w.config_file(vocab_size=499)),
+    "vocab.txt 500 499 config.json",
+  ),
+  Mistake(
+    "a run continues with another vocabulary",
+    lambda w: w.pretrain(
+      train={"output_dir": w.copy("pretraining")},
+      vocab_file=w.write("other.txt", CASED),
+    ),
+    "pretraining/vocab.txt other.txt output_dir",
+  ),
+  Mistake(
+    "the vocabulary is not that of the model's folder",
+    lambda w: model_folder.find(
+      w.model("encoder"), vocab_file=w.write("other.txt", CASED)
+    ),
+    "encoder/vocab.txt vocab_file other.txt",
+  ),
+  # Corpora.
+  Mistake(
+    "the texts to evaluate on replace those to train on",
+    lambda w: (
+      w.text(),
+      build_corpus(w, eval_output_file=w.path("corpus.txt"), eval_fraction=0.5),
+    ),
+    "corpus.txt",
+  ),
+  Mistake(
+    "no document is held out",
+    lambda w: (
+      w.text(documents=40),
+      build_corpus(w, eval_output_file=w.path("eval.txt"), eval_fraction=1e-4),
+    ),
+    "eval_fraction 0.0001",
+  ),
+  Warned(
+    "every paragraph becomes a document",
+    lambda w: (w.write("text.txt", "A sentence.\n\n" * 9), build_corpus(w)),
+    "documents=file",
+  ),
+  Mistake(
+    "a shard of a Parquet data set is missing",
+    lambda w: (
+      write_table(w, "train-00000-of-00002.parquet"),
+      parquet.find_split(str(w.folder), "train"),
+    ),
+    "train-00001-of-00002.parquet",
+  ),
+  Mistake(
+    "two versions of a Parquet data set are in a folder",
+    lambda w: (
+      write_table(w, "train-00000-of-00001.parquet"),
+      write_table(w, "train-00000-of-00002.parquet"),
+      write_table(w, "train-00001-of-00002.parquet"),
+      parquet.find_split(str(w.folder), "train"),
+    ),
+    "train-00000-of-00001.parquet train-00000-of-00002.parquet",
+  ),
+  Mistake(
+    "the text changes while its records are made",
+    lambda w: [
+      list(corpus.shard_documents(shard))
+      for shard in corpus.plan_shards([w.text()], 2)
+      if w.write("text.txt", "a .\n")
+    ],
+    "text.txt",
+  ),
+  # Records.
+  Mistake(
+    "records resume with another dupe_factor",
+    lambda w: (
+      w.records(num_shards=2),
+      w.records(num_shards=2, resume=True, dupe_factor=2),
+    ),
+    "dupe_factor resume 1 2",
+  ),
+  Warned(
+    "a shard has a single document, so no random next sentence",
+    lambda w: w.records(documents=2, num_shards=2),
+    "2 of 2 shards",
+  ),
+  Warned(
+    "shards of an earlier command match the same pattern",
+    lambda w: (
+      w.write("other-00000-of-00003", ""),
+      w.records("other", num_shards=2),
+    ),
+    "other-00000-of-00003",
+  ),
+  Mistake(
+    "records are longer than the model",
+    lambda w: w.pretrain(
+      max_seq_length=16,
+      bert_config_file=w.config_file(max_position_embeddings=8),
+    ),
+    "max_seq_length 16 8 config.json",
+  ),
+  Mistake(
+    "records have another length",
+    lambda w: w.pretrain(max_seq_length=32),
+    "data max_seq_length 16 32",
+  ),
+  Mistake(
+    "records were made with another vocabulary",
+    lambda w: w.pretrain(bert_config_file=w.config_file(vocab_size=50)),
+    "data vocab_size 50",
+  ),
+  Mistake(
+    "unmasked records were made with another vocabulary",
+    lambda w: w.pretrain(
+      w.unmasked(), vocab_file=w.write("other.txt", "\n".join(SPECIAL[2:]))
+    ),
+    "unmasked other.txt",
+  ),
+  Mistake(
+    "masked and unmasked records are mixed",
+    lambda w: w.pretrain(
+      f"{w.records()},{w.unmasked()}", vocab_file=worlds.VOCAB_FILE
+    ),
+    "data unmasked mask",
+  ),
+  Mistake(
+    "records that are masked already are masked again",
+    lambda w: w.pretrain(mask_prob=0.8),
+    "mask_prob data mask=False",
+  ),
+  Mistake(
+    "packed records are grouped by length",
+    lambda w: w.pretrain(
+      w.records("packed", pack_sequences=True), group_by_length=True
+    ),
+    "packed group_by_length",
+  ),
+  # Schedules.
+  Mistake(
+    "the schedule leaves records out",
+    lambda w: w.pretrain(
+      f"{w.records('a16')},{w.records('b32', max_seq_length=32)}",
+      schedule="16:1",
+    ),
+    "b32 32 16:1",
+  ),
+  Mistake(
+    "the schedule needs records that are not given",
+    lambda w: w.pretrain(schedule="16:0.5,32:0.5"),
+    "32 input_file",
+  ),
+  Mistake(
+    "a phase of the schedule has no step",
+    lambda w: length_schedule.parse("128:0.99,512:0.01", 10),
+    "512 num_train_steps",
+  ),
+  Warned(
+    "the learning rate only rises",
+    lambda w: pretraining.check(
+      w.configure(
+        pretraining_config.PretrainingConfig,
+        {"num_train_steps": 5, "num_warmup_steps": 5},
+        do_train=True,
+        input_file="x",
+      ),
+      run_folder.RunFolder(w.path("out"), "pretraining"),
+    ),
+    "num_warmup_steps 5 num_train_steps",
+  ),
+  Mistake(
+    "less than a batch is trained on",
+    lambda w: w.classify(num_train_epochs=0.1),
+    "num_train_epochs 0.1 4",
+  ),
+  Mistake(
+    "the best checkpoint is that of an unknown result",
+    lambda w: w.classify(
+      do_eval=True, train={"best_metric": "f2", "eval_every_steps": 1}
+    ),
+    "best_metric 'f2' eval_accuracy",
+  ),
+  Mistake(
+    "the best checkpoint without evaluations",
+    lambda w: w.pretrain(train={"best_metric": "masked_lm_loss"}),
+    "best_metric masked_lm_loss eval_every_steps",
+  ),
+  Mistake(
+    "the training is to stop early without evaluations",
+    lambda w: w.classify(train={"early_stopping_patience": 3}),
+    "early_stopping_patience 3 eval_every_steps",
+  ),
+  # Examples and labels.
+  Mistake(
+    "the column of the labels is not in the header",
+    lambda w: w.classify(label_column="lable"),
+    "train.csv lable label",
+  ),
+  Mistake(
+    "a comma in a text is not quoted",
+    lambda w: w.classify({"train.csv": f"{worlds.TEXTS}a, b,1\n"}),
+    "train.csv:6 3",
+  ),
+  Mistake(
+    "quotation marks within a cell are not doubled",
+    lambda w: w.classify({"train.csv": 'text,label\n"a"b,c\n'}),
+    "train.csv:2",
+  ),
+  Mistake(
+    "a label of dev.csv is not in train.csv",
+    lambda w: w.classify({"dev.csv": "text,label\na,2\n"}, do_eval=True),
+    "dev.csv:2 '2' train.csv",
+  ),
+  Mistake(
+    "every text has the same label",
+    lambda w: w.classify({"train.csv": "text,label\na,1\nb,1\n"}),
+    "train.csv 1 label_column",
+  ),
+  Mistake(
+    "a multi-hot list instead of names",
+    lambda w: w.multilabel([0, 1, 0]),
+    "train.jsonl [0, 1, 0]",
+  ),
+  Mistake(
+    "a list of labels as text",
+    lambda w: w.multilabel("['a', 'b']"),
+    "train.jsonl:1 ['a', 'b'] ;",
+  ),
+  Mistake(
+    "the number to predict is not finite",
+    lambda w: w.classify(
+      {"train.csv": "text,label\na,inf\n"}, problem_type="regression"
+    ),
+    "train.csv:2 'inf'",
+  ),
+  Mistake(
+    "a run continues with other labels",
+    lambda w: w.classify(train={"output_dir": w.copy("classifier")}),
+    "train.csv:2 '0' good so so",
+  ),
+  Mistake(
+    "a trained head has the labels of a task in another order",
+    lambda w: w.classify(
+      {"train.tsv": "x\t0\t\ta\nx\t1\t\tb\n"},
+      train={"init_checkpoint": with_labels(w, "1", "0")},
+      task_name="CoLA",
+    ),
+    "classifier 0, 1 1, 0 encoder_only",
+  ),
+  Mistake(
+    "a run evaluates without the labels of its model",
+    lambda w: (
+      w.write("train.csv", worlds.TEXTS),
+      w.evaluate(
+        data_dir=w.write("e/dev.csv", worlds.TEXTS).removesuffix("/dev.csv")
+      ),
+    ),
+    "label_map.json out",
+  ),
+  Mistake(
+    "an array of flags instead of labels",
+    lambda w: untrained(w).fit(["a", "b"], np.eye(2, dtype=int)),
+    "2-D DataFrame",
+  ),
+  Mistake(
+    "the column of the tags holds parts of speech",
+    lambda w: w.tag("a NN B-X\nb VB O\n", tag_column=1),
+    "train.txt:1 'NN' tag_column",
+  ),
+  Mistake(
+    "a tag of dev.txt is not in train.txt",
+    lambda w: w.tag(dev="a B-Y\n"),
+    "dev.txt:1 B-Y train.txt",
+  ),
+  Mistake(
+    "a word of two words",
+    lambda w: untrained(w, bert_tf.EntityRecognizer).fit(
+      [["in", "New York"], ["a"]], [["O", "B-LOC"], ["O"]]
+    ),
+    "row 0 New York",
+  ),
+  Mistake(
+    "fewer tags than words",
+    lambda w: untrained(w, bert_tf.EntityRecognizer).fit(
+      [["in", "New", "York"], ["a"]], [["O", "B-LOC"], ["O"]]
+    ),
+    "row 0 3 B-LOC",
+  ),
+  Mistake(
+    "an answer begins after its context",
+    lambda w: w.answer(train_file=w.squad_file(9)),
+    "data.json answer_start 9",
+  ),
+  Mistake(
+    "two questions have the same id",
+    lambda w: w.answer(
+      do_train=False,
+      do_predict=True,
+      predict_file=w.squad_file(2, num_questions=2),
+    ),
+    "data.json 'q'",
+  ),
+  Mistake(
+    "windows leave words between them out",
+    lambda w: w.answer(max_seq_length=100, doc_stride=90),
+    "doc_stride 90 max_seq_length",
+  ),
+  Mistake(
+    "a run evaluates on questions without answers",
+    lambda w: w.answer(
+      {"eval_every_steps": 1},
+      predict_file=w.squad_file(name="test.json"),
+      train_file=w.squad_file(2),
+    ),
+    "test.json eval_every_steps predict_file",
+  ),
+  Mistake(
+    "predictions are scored by other data",
+    lambda w: squad_metrics.evaluate_files(
+      w.write("predictions.json", '{"p": "boat"}'), w.squad_file(2)
+    ),
+    "predictions.json data.json",
+  ),
+  Mistake(
+    "labels of choices count from 1",
+    lambda w: w.choose("c,d,e,0\nc,d,e,2\n"),
+    "train.csv:3 '2' label_type",
+  ),
+  # Starts and resumed runs.
+  Mistake(
+    "a run resumes with another max_seq_length",
+    lambda w: (begin_run(w, max_seq_length=128), w.classify()),
+    "max_seq_length 16 out/run.json 128",
+  ),
+  Mistake(
+    "a run of another task is in the folder",
+    lambda w: (begin_run(w, task="squad"), w.classify()),
+    "out squad classification output_dir",
+  ),
+  Mistake(
+    "a run resumes with another model",
+    lambda w: w.pretrain(
+      train={"output_dir": w.copy("pretraining")},
+      bert_config_file=w.config_file(hidden_size=8),
+    ),
+    "pretraining hidden_size 8 16",
+  ),
+  Mistake(
+    "a run resumes with another best_metric",
+    lambda w: (
+      w.write(
+        "out/best/evaluations.json",
+        json.dumps({"metric": "f1", "evaluations": []}),
+      ),
+      w.classify(
+        do_eval=True, train={"best_metric": "loss", "eval_every_steps": 1}
+      ),
+    ),
+    "f1 loss output_dir",
+  ),
+  Mistake(
+    "an adapter is added to another model",
+    add_adapter,
+    "lora.ckpt init_checkpoint",
+  ),
+  Mistake(
+    "a run resumes from weights without a state of training",
+    lambda w: w.classify(
+      {"train.csv": "text,label\na,good\nb,<b>bad</b>\nc,so so\nd,good\n"},
+      train={"output_dir": w.copy("classifier")},
+    ),
+    "model.ckpt-1 init_checkpoint output_dir",
+  ),
+  Mistake(
+    "an evaluation of weights that are not trained",
+    lambda w: w.evaluate(train={"init_checkpoint": w.model("encoder")}),
+    "encoder output_weights do_train",
+  ),
+  Mistake(
+    "an evaluation ignores the trained head",
+    lambda w: w.evaluate(
+      train={"init_checkpoint": w.model("classifier"), "encoder_only": True}
+    ),
+    "encoder_only classifier do_train",
+  ),
+  # Models and conversions.
+  Mistake(
+    "the mask has the name of another library",
+    lambda w: modeling.BertModel(worlds.CONFIG)(
+      {"input_ids": [[1]], "attention_mask": [[1]]}
+    ),
+    "attention_mask input_mask",
+  ),
+  Mistake(
+    "the head of a classifier tags words",
+    lambda w: bert_tf.TokenModel.from_pretrained(w.model("classifier")),
+    "classifier ner",
+  ),
+  Mistake(
+    "a checkpoint of another architecture",
+    lambda w: checkpoint_names.check_is_bert(
+      "m.ckpt",
+      checkpoint_names.original_names(
+        [f"electra/{checkpoint_names.WORD_EMBEDDINGS[5:]}"]
+      ),
+    ),
+    "m.ckpt ELECTRA",
+  ),
+  Mistake(
+    "more checkpoints are averaged than exist",
+    lambda w: convert.slim(w.model("pretraining"), w.path("slim/ckpt"), 3),
+    "average_last=3 pretraining",
+  ),
+  Mistake(
+    "a converted checkpoint replaces its source",
+    lambda w: convert.slim(
+      w.model("encoder"), w.model("encoder") + "/model.ckpt-1"
+    ),
+    "model.ckpt-1 output_checkpoint",
+  ),
+  Mistake(
+    "a conversion to the folder of another model",
+    lambda w: (
+      w.write("new/vocab.txt", CASED),
+      to(w, "original", w.model("encoder")),
+    ),
+    "new/vocab.txt output_checkpoint",
+  ),
+  Mistake(
+    "a conversion of weights that are not finite",
+    lambda w: to(w, "hf", not_finite(w), "hf"),
+    "model.ckpt-1 bert/pooler/dense/bias",
+  ),
+  Mistake(
+    "a unidirectional model in a format that is not",
+    lambda w: to(
+      w,
+      "hf",
+      w.model("encoder"),
+      "hf",
+      bert_config_file=w.config_file(attention_direction="left_to_right"),
+    ),
+    "attention_direction hf to=original",
+  ),
+  Mistake(
+    "a new word is no whole word",
+    lambda w: extend(w, "new-york"),
+    "new-york new - york",
+  ),
+  # Exports and predictions.
+  Mistake(
+    "an export without the names of the labels",
+    lambda w: export_to(w, w.copy("classifier", "label_map.json")),
+    "label_map.json labels",
+  ),
+  Mistake(
+    "an export with the labels of another model",
+    lambda w: export_to(w, with_labels(w, "good", "bad")),
+    "model.ckpt-1 3 2 good",
+  ),
+  Mistake(
+    "a setting of vectors for a classifier",
+    lambda w: export_to(w, task="classification", pooling="max"),
+    "pooling 'max' classification task=encoder",
+  ),
+  Mistake(
+    "a sentence encoder with a layer after its pooling",
+    lambda w: export_to(
+      w, with_modules(w, "Transformer", "Pooling", "Dense"), task="encoder"
+    ),
+    "modules.json Dense pooling",
+  ),
+  Mistake("vectors replace their texts", replace_texts, "in.txt output_file"),
+  Mistake(
+    "a text without a mask",
+    lambda w: bert_tf.MaskFiller(
+      init_checkpoint=w.model("pretraining")
+    ).predict("the dog"),
+    "[MASK] the dog",
+  ),
+  Mistake(
+    "a model that was never fitted predicts",
+    lambda w: untrained(w).predict("a"),
+    "out fit output_dir",
+  ),
+  # The server and the pipeline.
+  Mistake(
+    "more rows than a request may have",
+    lambda w: predict(instances=["a", "b", "c"]),
+    "3 2",
+  ),
+  Mistake(
+    "a text longer than the server allows",
+    lambda w: predict(instances=["abcd"]),
+    "text 4 3",
+  ),
+  Mistake(
+    "vectors of a model without them", lambda w: embed("b"), "'b' task=encoder"
+  ),
+  Mistake(
+    "two models are served by the same name",
+    lambda w: serve_models("a=x", "a=y"),
+    "x 'a'",
+  ),
+  Mistake(
+    "the time of a pipeline is too short",
+    lambda w: plan.Plan(
+      **dict.fromkeys(plan.Plan.__dataclass_fields__, 1)
+      | {"train_seconds": 10.0}
+    ).check(w.path("out")),
+    "10 train_hours size",
+  ),
+)
+
+
+@pytest.mark.parametrize(
+  "mistake", MISTAKES, ids=lambda mistake: mistake.name.replace(" ", "-")
+)
+def test_a_mistake_is_named(mistake, models, tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  world = worlds.World(tmp_path, models)
+  errors = (ValueError, OSError, RuntimeError, TypeError, limits.HttpError)
+  if isinstance(mistake, Warned):
+    with runs.logged() as log:
+      mistake.make(world)
+    lines = log().splitlines()
+  else:
+    with pytest.raises(errors) as error:
+      mistake.make(world)
+    lines = [str(error.value)]
+    assert "\n" not in lines[0]
+  words = mistake.words.split()
+  named = [all(word in line for word in words) for line in lines]
+  assert any(named), lines
