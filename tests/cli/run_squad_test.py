@@ -499,7 +499,11 @@ def test_training_on_cut_batches_learns_too(data, tmp_path):
     patch.setattr(padding, "cut_padding", recorded)
     result = squad.run(
       squad_config(
-        data, tmp_path / "out", train_file=str(path), cut_padding=True
+        data,
+        tmp_path / "out",
+        train_file=str(path),
+        cut_padding=True,
+        group_by_length=True,
       )
     )
   assert set(widths) == {9, 24}

@@ -221,7 +221,7 @@ def test_labels_keep_their_type(bert, tmp_path, labels):
   kind = "multilabel" if isinstance(labels[0], list) else "classification"
   model = new("Classifier", bert, tmp_path, problem_type=kind)
   texts = ["of the", "and the"] * 12
-  model.fit(texts, labels * 12, **SETTINGS)
+  model.fit(texts, labels * 12, **{**SETTINGS, "num_train_epochs": 40.0})
   model.evaluate(texts, labels * 12)  # Writes run.json again.
   for classifier in (model, bert_tf.Classifier(output_dir=str(tmp_path))):
     predicted = [p.label for p in classifier.predict(texts[:2])]
