@@ -26,7 +26,7 @@ def test_help_is_short_and_its_examples_can_be_run(script, run_script):
   assert result.stderr == ""
   lines = result.stdout.splitlines()
   assert max(len(line) for line in lines if script not in line) <= 80
-  assert sum(line.startswith("  --") for line in lines) <= 12
+  assert sum(line.startswith("  --") for line in lines) <= 16
   text = result.stdout.replace("\\\n", "")
   examples = re.findall(rf"python {SCRIPTS / script} (.+)", text)
   assert examples

@@ -129,14 +129,14 @@ FAULTS = {
   "a row of JSON without the column": (
     "a.jsonl",
     '{"text": "a"}\n{"body": "a", "id": 1}\n',
-    "a.jsonl:2: .*column text; .*body, id; .*`text_column`",
+    "a.jsonl:2: .*column 'text'. .*body, id; .*`text_column`",
   ),
   "a row of a number": ("a.jsonl", '{"text": 5}\n', "a.jsonl:1: .* int"),
   "a row that is not JSON": ("a.jsonl", '{"text": "a"\n', "a.jsonl:1: .*JSON"),
   "Parquet without the column": (
     "a.parquet",
     parquet_bytes(pa.table({"id": [1], "body": ["a"]})),
-    "a.parquet: .*column text; .*id, body. .*`text_column`",
+    "a.parquet: .*column 'text'. .*id, body. .*`text_column`",
   ),
   "Parquet of numbers": (
     "a.parquet",
