@@ -136,7 +136,7 @@ FAULTS = {
   "Parquet without the column": (
     "a.parquet",
     parquet_bytes(pa.table({"id": [1], "body": ["a"]})),
-    "a.parquet: .*column 'text'. .*id, body. .*`text_column`",
+    "a.parquet has .*column 'text'. .*id, body. .*`text_column`",
   ),
   "Parquet of numbers": (
     "a.parquet",
