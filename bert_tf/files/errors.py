@@ -7,6 +7,7 @@ import re
 import types
 from collections.abc import Container, Iterator, Mapping, Sequence
 from importlib import metadata
+from typing import Any
 
 # Root of the checkout, or the folder that contains the installed package.
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -149,7 +150,7 @@ def join_names(names: Sequence[str], num_shown: int = 20) -> str:
 def missing_columns(
   columns: Sequence[str],
   existing: Sequence[str],
-  settings: Mapping[str, str] | None = None,
+  settings: Mapping[Any, str] | None = None,
 ) -> str:
   """Describes the columns that a table lacks or has twice; "" for none.
 
@@ -158,19 +159,18 @@ def missing_columns(
     existing: names of the table's columns.
     settings: the setting that names a column, by column.
   """
-  faults = []
-  for column in columns:
-    count = existing.count(column)
-    if count != 1:
-      fault = f"{count} columns" if count else "no column"
-      setting = (settings or {}).get(column)
-      faults.append(
-        f"{fault} {column!r}" + (f" (`{setting}`)" if setting else "")
-      )
-  if not faults:
+  wrong = [column for column in columns if existing.count(column) != 1]
+  if not wrong:
     return ""
-  wrong = next(column for column in columns if existing.count(column) != 1)
-  similar = difflib.get_close_matches(wrong, set(existing) - {wrong}, 1)
+  faults = []
+  for column in wrong:
+    count = existing.count(column)
+    fault = f"{count} columns" if count else "no column"
+    setting = (settings or {}).get(column)
+    faults.append(
+      f"{fault} {column!r}" + (f" (`{setting}`)" if setting else "")
+    )
+  similar = difflib.get_close_matches(wrong[0], set(existing) - {wrong[0]}, 1)
   question = f" Did you mean {similar[0]}?" if similar else ""
   names = join_names(existing) or "none"
   return f"{' and '.join(faults)}. Its columns: {names}.{question}"

@@ -189,7 +189,8 @@ def _find_delimiter(table: Table) -> str:
   """
   own = "\t" if table.file_format == "tsv" else ","
   for delimiter in (own, *"\t,;|"):
-    _, first = next(_read_cells(table, delimiter), (1, []))
+    # Quotation marks look wrong between other delimiters than the file's.
+    _, first = next(_read_cells(table, delimiter, strict=False), (1, []))
     if all(
       first.count(column) == 1
       if isinstance(column, str)
@@ -207,20 +208,20 @@ def _find_delimiter(table: Table) -> str:
 
 
 def _read_cells(
-  table: Table, delimiter: str
+  table: Table, delimiter: str, strict: bool = True
 ) -> Iterator[tuple[int, list[str]]]:
   """Yields line number and cells. Quotation marks have no meaning in TSV."""
   if table.file_format == "tsv" and delimiter == "\t":
     lines = enumerate(text_lines.read_lines(table.path), 1)
     return ((number, line.split("\t")) for number, line in lines if line)
-  return csv_cells(table.path, delimiter)
+  return csv_cells(table.path, delimiter, strict=strict)
 
 
 def _missing_columns(table: Table, existing: Sequence[str]) -> str:
   return errors.missing_columns(
     [column for column in table.columns if isinstance(column, str)],
     existing,
-    {str(column): setting for column, setting in table.settings.items()},
+    table.settings,
   )
 
 
