@@ -71,7 +71,18 @@ class AccessLog(abc.AbstractAccessLogger):
     )
     if self.log_format == "none":
       return
-    line = _line(request, status, response.body_length, time)
+    line: dict[str, Any] = {  # Without the texts of the request.
+      "time": _now(),
+      "remote": request.remote,
+      "method": request.method,
+      # Percent-encoded, so that it has no line breaks.
+      "path": request.rel_url.raw_path[:200],
+      "status": status,
+      "milliseconds": round(time * 1e3, 2),
+      "bytes": response.body_length,
+    }
+    if NUM_ROWS in request:
+      line["rows"] = request[NUM_ROWS]
     if self.log_format == "json":
       self.logger.info("%s", json.dumps(line))
     else:
@@ -114,22 +125,3 @@ def started_line(url: str, folders: Mapping[str, str]) -> str:
 def _now() -> str:
   now = datetime.datetime.now(datetime.timezone.utc)
   return now.isoformat(timespec="milliseconds")
-
-
-def _line(
-  request: web.BaseRequest, status: int, num_bytes: int, time: float
-) -> dict[str, Any]:
-  """Returns the fields of a log line; texts are never logged."""
-  line = {
-    "time": _now(),
-    "remote": request.remote,
-    "method": request.method,
-    # Percent-encoded, so that it has no line breaks.
-    "path": request.rel_url.raw_path[:200],
-    "status": status,
-    "milliseconds": round(time * 1e3, 2),
-    "bytes": num_bytes,
-  }
-  if NUM_ROWS in request:
-    line["rows"] = request[NUM_ROWS]
-  return line

@@ -18,7 +18,6 @@ from bert_tf.server import (
   access_log,
   attention_json,
   batching,
-  bodies,
   computation,
   connections,
   embeddings,
@@ -71,12 +70,8 @@ class Server:
       self._models, self._config, self._metrics
     )
     self._batcher = self._computation.batcher
-    self._bodies = bodies.Bodies(self._config, self._computation.json)
     self._embeddings = embeddings.Embeddings(
-      self._models,
-      self._config,
-      self._computation,
-      self._bodies,
+      self._models, self._config, self._computation
     )
     names = ("localhost", "127.0.0.1", "::1", self._config.host)
     before = guard.Guard(
@@ -94,32 +89,25 @@ class Server:
       handler_cancellation=True,
     )
     await self._runner.setup()
-    self._listeners = await self._listen(sockets)
-    self._warming = asyncio.create_task(self._warm_up())
-    host, port = sockets[0].getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-  async def _listen(
-    self, sockets: Sequence[socket.socket]
-  ) -> list[asyncio.Server]:
-    """Accepts connections at open sockets and limits their number."""
     loop, server = asyncio.get_running_loop(), self._runner.server
     assert server is not None
     limit = connections.max_connections(self._config.max_connections)
-    timeout = self._config.idle_timeout_s
     refused: set[asyncio.Protocol] = set()
 
     def connect() -> connections.Connection:
       return connections.Connection(
         *(server, self._log, limit, refused),
         loop=loop,
-        keepalive_timeout=timeout,
+        keepalive_timeout=self._config.idle_timeout_s,
       )
 
-    return [
+    self._listeners = [
       await loop.create_server(connect, sock=each, backlog=128)
       for each in sockets
     ]
+    self._warming = asyncio.create_task(self._warm_up())
+    host, port = sockets[0].getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
   async def _warm_up(self) -> None:
     """Calls each function once, because the first call takes longer."""
@@ -171,7 +159,7 @@ class Server:
       web.get("/readyz", self._get_ready),
       web.get("/metrics", self._get_metrics),
       web.get("/v1/models", self._get_models),
-      web.post(connections.EMBEDDINGS_PATH, self._embed),
+      web.post(connections.EMBEDDINGS_PATH, self._embeddings.answer),
     ]
     for path in (_MODEL_PATH, _VERSION_PATH):
       routes += [
@@ -248,7 +236,7 @@ class Server:
 
   async def _predict(self, request: web.Request) -> web.Response:
     model = self._find_model(request)
-    parsed = await self._bodies.parse(
+    parsed = await self._computation.parse(
       request,
       lambda value: rest_json.predict_request(
         value, model.functions, self._config
@@ -261,12 +249,9 @@ class Server:
 
     return await self._computation.answer(request, model, parsed, respond)
 
-  async def _embed(self, request: web.Request) -> web.Response:
-    return await self._embeddings.answer(request)
-
   async def _attention(self, request: web.Request) -> web.Response:
     model = self._find_model(request)
-    parsed = await self._bodies.parse(
+    parsed = await self._computation.parse(
       request,
       lambda value: attention_json.parse(value, model.functions, self._config),
     )
@@ -288,9 +273,8 @@ class Server:
     """Returns the model in the path; None if name or version is unknown."""
     model = self._models.get(request.match_info["name"])
     version = request.match_info.get("version")
-    if model and version in (None, str(model.version)):
-      return model
-    return None
+    is_known = model and version in (None, str(model.version))
+    return model if is_known else None
 
   def _find_model(self, request: web.Request) -> served.ServedModel:
     """Returns the model named in the path; raises HttpError 404 if unknown."""
@@ -342,36 +326,31 @@ def run(
     OSError: if the server cannot listen at the address.
     ServingEndedError: if a fault ended the computation.
   """
-  asyncio.run(_run(models, config, started, sockets))
 
+  async def serve() -> None:
+    loop = asyncio.get_running_loop()
+    stopped = asyncio.Event()
 
-async def _run(
-  models: Mapping[str, predictor.Predictor],
-  config: server_config.ServerConfig,
-  started: Callable[[str], None],
-  sockets: Sequence[socket.socket],
-) -> None:
-  loop = asyncio.get_running_loop()
-  stopped = asyncio.Event()
+    def stop(number: int) -> None:
+      name = signal.Signals(number).name
+      logging.info("%s: finishing running requests, then stopping.", name)
+      for each in (signal.SIGTERM, signal.SIGINT):
+        loop.remove_signal_handler(each)
+      stopped.set()
 
-  def stop(number: int) -> None:
-    name = signal.Signals(number).name
-    logging.info("%s: finishing running requests, then stopping.", name)
-    for each in (signal.SIGTERM, signal.SIGINT):
-      loop.remove_signal_handler(each)
-    stopped.set()
+    async with running(models, config, sockets) as (server, url):
+      for number in (signal.SIGTERM, signal.SIGINT):
+        # On Windows, Ctrl-C is a KeyboardInterrupt.
+        with contextlib.suppress(NotImplementedError):
+          loop.add_signal_handler(number, stop, number)
+      started(url)
+      ended = asyncio.create_task(server.wait_until_ended())
+      stopping = asyncio.create_task(stopped.wait())
+      await asyncio.wait([ended, stopping], return_when=asyncio.FIRST_COMPLETED)
+    if not stopping.done():
+      raise ServingEndedError(
+        "the server has stopped computing; the log above has the reason. Start "
+        "the server again."
+      )
 
-  async with running(models, config, sockets) as (server, url):
-    for number in (signal.SIGTERM, signal.SIGINT):
-      # On Windows, Ctrl-C is a KeyboardInterrupt.
-      with contextlib.suppress(NotImplementedError):
-        loop.add_signal_handler(number, stop, number)
-    started(url)
-    ended = asyncio.create_task(server.wait_until_ended())
-    stopping = asyncio.create_task(stopped.wait())
-    await asyncio.wait([ended, stopping], return_when=asyncio.FIRST_COMPLETED)
-  if not stopping.done():
-    raise ServingEndedError(
-      "the server has stopped computing; the log above has the reason. Start "
-      "the server again."
-    )
+  asyncio.run(serve())

@@ -11,6 +11,7 @@ import asyncio
 import collections
 import dataclasses
 import math
+import statistics
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -19,7 +20,7 @@ import numpy as np
 from absl import logging
 
 from bert_tf.server import config as server_config
-from bert_tf.server import estimates, workers
+from bert_tf.server import workers
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -28,6 +29,11 @@ Arrays = Mapping[str, np.ndarray]
 _MAX_RATIO, _SHORT_SIZE = 2, 100
 # Seconds between checks whether a stalled thread works again.
 _STALLED_INTERVAL_S = 0.05
+# The speed of a function is the median over its last NUM_TIMED batches. It is
+# unknown before _MIN_TIMED batches, because the first call may take seconds.
+NUM_TIMED, _MIN_TIMED = 9, 3
+# Seconds between measurements of the event loop's delay.
+_DELAY_INTERVAL_S = 0.05
 
 
 class OverloadedError(Exception):
@@ -48,8 +54,6 @@ class EndedError(Exception):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Waiting:
-  """A waiting request."""
-
   key: Hashable  # Equal for requests that can share a batch.
   name: Hashable  # Name of the function.
   inputs: Arrays
@@ -76,6 +80,42 @@ class Batch(NamedTuple):
   num_rows: int
   seconds: float  # Time of the computation.
   waited_s: list[float]  # Waiting time of each request.
+
+
+class Estimates:
+  """Measures the speed of functions and the delay of the event loop.
+
+  Attributes:
+    loop_delay_s: seconds by which the event loop was late when last measured.
+  """
+
+  def __init__(self) -> None:
+    # Seconds per input of the last batches, by name of the function.
+    self._timed: dict[Hashable, collections.deque[float]] = {}
+    self.loop_delay_s = 0.0
+
+  def record(self, name: Hashable, num_inputs: int, seconds: float) -> None:
+    """Records the seconds that a function took for a number of inputs."""
+    timed = self._timed.setdefault(name, collections.deque(maxlen=NUM_TIMED))
+    timed.append(seconds / num_inputs)
+
+  def seconds(self, num_inputs: Mapping[Hashable, int]) -> float:
+    """Estimates the seconds to compute numbers of inputs, by function name.
+
+    A function with fewer than _MIN_TIMED batches counts as 0 seconds.
+    """
+    return sum(
+      count * statistics.median(self._timed[name])
+      for name, count in num_inputs.items()
+      if len(self._timed.get(name, ())) >= _MIN_TIMED
+    )
+
+  async def measure_loop_delay(self) -> None:
+    """Measures the delay of the event loop again and again, without end."""
+    while True:
+      start = time.monotonic()
+      await asyncio.sleep(_DELAY_INTERVAL_S)
+      self.loop_delay_s = time.monotonic() - start - _DELAY_INTERVAL_S
 
 
 class Batcher:
@@ -111,7 +151,7 @@ class Batcher:
     self._on_batch = on_batch
     self._config = config
     self._waiting: collections.deque[_Waiting] = collections.deque()
-    self._estimates = estimates.Estimates()
+    self._estimates = Estimates()
     self._arrival = asyncio.Event()
     self._threads = [
       _Thread(workers.Worker("compute", config.max_stall_s))
@@ -228,14 +268,12 @@ class Batcher:
       )
 
   def _expected_seconds(self, requests: Iterable[_Waiting]) -> float:
-    """Estimates the seconds to compute requests."""
     num_inputs: collections.Counter[Hashable] = collections.Counter()
     for waiting in requests:
       num_inputs[waiting.name] += waiting.num_inputs
     return self._estimates.seconds(num_inputs)
 
   async def _run(self, thread: _Thread) -> None:
-    """Computes waiting requests in a thread, batch after batch."""
     while True:
       while not self._waiting:
         self._arrival.clear()
@@ -276,8 +314,8 @@ class Batcher:
       first = self._waiting[0]
       end = first.arrived + self._config.max_wait_ms / 1e3
       remaining = end - time.monotonic()
-      is_full = self._num_rows(first.key) >= self._config.max_batch_size
-      if is_full or remaining <= 0:
+      num_rows = sum(w.num_rows for w in self._waiting if w.key == first.key)
+      if num_rows >= self._config.max_batch_size or remaining <= 0:
         return
       self._arrival.clear()
       # Before Python 3.12, asyncio.wait_for may ignore a task's cancellation.
@@ -287,10 +325,6 @@ class Batcher:
         await self._arrival.wait()
       finally:
         timer.cancel()
-
-  def _num_rows(self, key: Hashable) -> int:
-    """Returns the number of waiting rows with this key."""
-    return sum(w.num_rows for w in self._waiting if w.key == key)
 
   def _take(self) -> list[_Waiting]:
     """Removes the next batch from the queue and returns it.
@@ -305,10 +339,10 @@ class Batcher:
       return []
     first, batch, room = waiting[0], [], self._config.max_batch_size
     for candidate in sorted(waiting, key=lambda w: abs(w.size - first.size)):
+      small, large = sorted((candidate.size, first.size))
+      is_similar = large <= max(_MAX_RATIO * small, _SHORT_SIZE)
       # The first request is included even if it exceeds a batch.
-      fits = candidate is first or (
-        candidate.num_rows <= room and _are_similar(candidate.size, first.size)
-      )
+      fits = candidate is first or (candidate.num_rows <= room and is_similar)
       if candidate.key == first.key and fits:
         batch.append(candidate)
         room -= candidate.num_rows
@@ -343,15 +377,10 @@ class Batcher:
   def _compute_batch(
     self, batch: Sequence[_Waiting], report: Callable[[], None]
   ) -> tuple[list[Arrays], float]:
-    """Joins, computes and splits a batch.
+    """Joins, computes and splits a batch; `report` reports progress.
 
-    Args:
-      batch: the requests.
-      report: reports progress to the thread.
-
-    Returns:
-      The outputs of each request, and the seconds of this call, without the
-      wait for the thread.
+    Returns the outputs of each request, and the seconds of this call, without
+    the wait for the thread.
     """
 
     def proceed() -> None:
@@ -369,8 +398,13 @@ class Batcher:
     outputs = self._compute(batch[0].name, inputs, proceed)
     if not isinstance(outputs, Mapping) or not outputs:
       raise RuntimeError(f"the model did not return outputs: {outputs!r:.60}.")
-    if batch[0].can_be_joined:
-      check_num_rows(outputs, sum(waiting.num_rows for waiting in batch))
+    num_rows = sum(waiting.num_rows for waiting in batch)
+    for name, array in outputs.items() if batch[0].can_be_joined else ():
+      if np.shape(array)[:1] != (num_rows,):
+        raise RuntimeError(
+          f"the output {name!r} of the model has shape {np.shape(array)} for "
+          f"{num_rows} rows."
+        )
     parts = [outputs]
     if len(batch) > 1:
       ends = np.cumsum([waiting.num_rows for waiting in batch])
@@ -383,7 +417,6 @@ class Batcher:
   def _count(
     self, batch: Sequence[_Waiting], start: float, seconds: float
   ) -> None:
-    """Records the speed of a batch and calls on_batch."""
     self.num_batches += 1
     self.num_requests += len(batch)
     num_inputs = sum(waiting.num_inputs for waiting in batch)
@@ -398,22 +431,6 @@ class Batcher:
       self._on_batch(Batch(num_rows, seconds, waited_s))
     except Exception:  # noqa: BLE001  The batch has been answered.
       logging.exception("A batch was not counted:")
-
-
-def _are_similar(size: int, other: int) -> bool:
-  """Returns whether padding the shorter row costs less than another batch."""
-  small, large = sorted((size, other))
-  return large <= max(_MAX_RATIO * small, _SHORT_SIZE)
-
-
-def check_num_rows(outputs: Arrays, num_rows: int) -> None:
-  """Raises RuntimeError if an output has a different number of rows."""
-  for name, array in outputs.items():
-    if np.shape(array)[:1] != (num_rows,):
-      raise RuntimeError(
-        f"the output {name!r} of the model has shape {np.shape(array)} for "
-        f"{num_rows} rows."
-      )
 
 
 def _fail(waiting: _Waiting, error: Exception) -> None:

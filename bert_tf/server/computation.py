@@ -1,8 +1,8 @@
-"""Computes parsed requests in batches and encodes the answers."""
+"""Parses requests, computes them in batches and encodes the answers."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from absl import logging
 
@@ -22,6 +22,10 @@ from bert_tf.server import config as server_config
 with errors.needs_extra("serving", extra="serve"):
   from aiohttp import web
 
+_Request = TypeVar("_Request")
+
+# Larger bodies are parsed in a thread, to not delay other requests.
+_LARGE_BYTES = 1 << 15
 # Answers with more values are encoded as JSON in a thread.
 _LARGE_ANSWER = 10_000
 # Maximum seconds that an answer waits for its word pieces to be counted.
@@ -72,6 +76,72 @@ class Computation:
     self.counting.close()
     self.json.close()
 
+  async def parse(
+    self,
+    request: web.Request,
+    parse: Callable[[Mapping[str, Any]], _Request],
+  ) -> _Request:
+    """Parses the JSON object of a request with `parse`.
+
+    Raises:
+      limits.HttpError: if the body cannot be read, or `parse` raises
+        ValueError.
+    """
+    body = await self._read(request)
+
+    def call() -> _Request:
+      try:
+        return parse(rest_json.parse(body))
+      except RecursionError as error:
+        raise limits.HttpError(
+          400, "JSON Parse error: lists are nested too deeply."
+        ) from error
+      except ValueError as error:
+        raise limits.HttpError(400, str(error)) from error
+
+    if len(body) <= _LARGE_BYTES:
+      return call()
+    return await self.json.run(call)
+
+  async def _read(self, request: web.Request) -> bytes:
+    """Returns the body of a request.
+
+    Raises:
+      limits.HttpError: for another type than JSON, or a body that is
+        compressed, too large or too slow.
+    """
+    # Browsers require a CORS preflight for JSON. Without this check, pages of
+    # other sites could send JSON as plain text.
+    if request.content_type != "application/json":
+      raise limits.HttpError(
+        415,
+        f"the Content-Type is {request.content_type:.100}; send "
+        "application/json.",
+      )
+    codings = request.headers.getall("Content-Encoding", [])
+    if any(coding.strip().lower() != "identity" for coding in codings):
+      raise limits.HttpError(
+        415,
+        f"the Content-Encoding is {', '.join(codings):.100}; send the body "
+        "uncompressed and without this header.",
+      )
+    max_bytes, timeout = (
+      self._config.max_request_bytes,
+      self._config.read_timeout_s,
+    )
+    try:
+      if (request.content_length or 0) > max_bytes:
+        raise web.HTTPRequestEntityTooLarge(max_bytes)
+      return await asyncio.wait_for(request.read(), timeout)
+    except web.HTTPRequestEntityTooLarge:
+      raise limits.HttpError(
+        413, f"the request is larger than {max_bytes} bytes."
+      ) from None
+    except asyncio.TimeoutError:
+      raise limits.HttpError(
+        408, f"the request took more than {timeout:g} s to arrive."
+      ) from None
+
   async def answer(
     self,
     request: web.Request,
@@ -106,7 +176,13 @@ class Computation:
         FunctionName(*labels),
         parsed.inputs,
         int(lengths.max()),
-        self._can_share_batch(model, parsed),
+        # Not if a full batch may have too large outputs, or the function takes
+        # a fixed number of rows.
+        model.functions[parsed.signature_name].has_batches()
+        and limits.rows_at_once(
+          model, parsed.signature_name, parsed.inputs, self._config
+        )
+        == self._config.max_batch_size,
         num_windows,
       )
       await asyncio.wait([counting], timeout=_MAX_COUNTING_S)
@@ -166,17 +242,3 @@ class Computation:
         self.metrics.word_pieces(*labels, sum(some))
     except Exception:  # noqa: BLE001  The request can still be answered.
       logging.exception("A request was not counted:")
-
-  def _can_share_batch(
-    self, model: served.ServedModel, parsed: rest_json.PredictRequest
-  ) -> bool:
-    """Returns whether a request may share a batch with others.
-
-    False if the function has a fixed number of rows, or if the outputs of a
-    full batch may be too large.
-    """
-    name, config = parsed.signature_name, self._config
-    at_once = limits.rows_at_once(model, name, parsed.inputs, config)
-    return (
-      model.functions[name].has_batches() and at_once == config.max_batch_size
-    )

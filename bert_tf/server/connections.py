@@ -110,7 +110,16 @@ class Connection(web.RequestHandler):
     _Log.warning(
       "%d connections are open; refused another", self._max_connections
     )
-    protocol = _Refused(_refusal(self._max_connections), self._refused)
+    message = (
+      f"{self._max_connections} connections are open, which is the limit."
+    )
+    body = json.dumps({"error": message})
+    head = (
+      "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
+      f"Content-Length: {len(body)}\r\nRetry-After: 1\r\nConnection: close\r\n"
+    )
+    answer = f"{head}\r\n{body}".encode()
+    protocol = _Refused(answer, self._refused)
     transport.set_protocol(protocol)
     protocol.connection_made(transport)
 
@@ -122,7 +131,13 @@ class Connection(web.RequestHandler):
   ) -> tuple[web.StreamResponse, bool]:
     """Sends a response; converts errors of aiohttp to JSON."""
     if isinstance(resp, web.HTTPException):
-      resp = _json_error(request, resp)
+      error, message = resp, f"{request.method} {request.path:.200}"
+      if isinstance(error, web.HTTPExpectationFailed):
+        message = f"{error.text:.200}; send 100-continue."
+      message = f"Malformed request: {message}"
+      resp = error_response(request, error.status, message)
+      if allow := error.headers.get("Allow"):
+        resp.headers["Allow"] = allow
     return await super().finish_response(request, resp, start_time)
 
   def handle_error(
@@ -269,26 +284,3 @@ def _json(value: Any) -> str:
   if isinstance(value, list) and value and isinstance(value[0], dict | list):
     return f"[{', '.join(map(_json, value))}]"
   return json.dumps(value, ensure_ascii=False)
-
-
-def _json_error(
-  request: web.BaseRequest, error: web.HTTPException
-) -> web.Response:
-  """Converts an error of aiohttp, such as an unknown path, to JSON."""
-  message = f"Malformed request: {request.method} {request.path:.200}"
-  if isinstance(error, web.HTTPExpectationFailed):
-    message = f"Malformed request: {error.text:.200}; send 100-continue."
-  response = error_response(request, error.status, message)
-  if allow := error.headers.get("Allow"):
-    response.headers["Allow"] = allow
-  return response
-
-
-def _refusal(limit: int) -> bytes:
-  message = f"{limit} connections are open, which is the limit."
-  body = json.dumps({"error": message})
-  head = (
-    "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
-    f"Content-Length: {len(body)}\r\nRetry-After: 1\r\nConnection: close\r\n"
-  )
-  return f"{head}\r\n{body}".encode()

@@ -18,7 +18,6 @@ from bert_tf.export.signatures import encoders
 from bert_tf.files import errors
 from bert_tf.server import (
   access_log,
-  bodies,
   computation,
   connections,
   limits,
@@ -56,16 +55,14 @@ class Embeddings:
     models: Mapping[str, served.ServedModel],
     config: server_config.ServerConfig,
     computer: computation.Computation,
-    bodies_reader: bodies.Bodies,
   ) -> None:
     self._models = models
     self._config = config
     self._computation = computer
-    self._bodies = bodies_reader
 
   async def answer(self, request: web.Request) -> web.Response:
     """Answers `POST /v1/embeddings`."""
-    parsed = await self._bodies.parse(
+    parsed = await self._computation.parse(
       request, lambda value: parse(value, self._models, self._config)
     )
     request[access_log.NUM_ROWS] = len(parsed.texts)
@@ -77,8 +74,12 @@ class Embeddings:
     vectors, num_tokens = await self._compute(
       parsed, num_pieces or list(map(len, parsed.texts))
     )
-    # Record the request last, so that refused requests are not recorded.
-    self._record(parsed, sum(num_pieces or ()))
+    # Count the request last, so that refused requests are not counted.
+    labels = parsed.model.name, saved_models.TEXT
+    num_texts, num_bytes = len(parsed.texts), sum(map(len, parsed.texts))
+    metrics = self._computation.metrics
+    metrics.inputs(*labels, num_texts, num_bytes, num_texts)
+    metrics.word_pieces(*labels, sum(num_pieces or ()))
     return await self._computation.encode(
       lambda: connections.json_response(response(parsed, vectors, num_tokens)),
       vectors.size,
@@ -99,14 +100,6 @@ class Embeddings:
       logging.exception("The word pieces of a request were not counted:")
       return None
     return num_pieces
-
-  def _record(self, parsed: EmbeddingsRequest, num_pieces: int) -> None:
-    """Records a computed request with its word pieces in the metrics."""
-    labels = parsed.model.name, saved_models.TEXT
-    num_texts, num_bytes = len(parsed.texts), sum(map(len, parsed.texts))
-    metrics = self._computation.metrics
-    metrics.inputs(*labels, num_texts, num_bytes, num_texts)
-    metrics.word_pieces(*labels, num_pieces)
 
   async def _compute(
     self, parsed: EmbeddingsRequest, num_pieces: Sequence[int]
@@ -179,7 +172,23 @@ def parse(
         name,
         f"there is no parameter {name!r:.100}; use {', '.join(_KEYS)}.",
       )
-  model = _find_model(value.get("model"), models)
+  model_name = value.get("model")
+  if not isinstance(model_name, str) or model_name not in models:
+    is_name = isinstance(model_name, str)
+    raise _error(
+      "model",
+      f"there is no model {model_name!r:.100}; this server has "
+      f"{errors.join_names(list(models))}.",
+      404 if is_name else 400,
+      "model_not_found" if is_name else None,
+    )
+  model = models[model_name]
+  if not has_vectors(model):
+    raise _error(
+      "model",
+      f"the model {model_name!r:.100} computes no vectors of texts; serve or "
+      "export its checkpoint with `task=encoder`.",
+    )
   encoding = value.get("encoding_format", FORMATS[0])
   if encoding not in FORMATS:
     raise _error(
@@ -219,31 +228,6 @@ def response(
     "model": parsed.model.name,
     "usage": {"prompt_tokens": num_tokens, "total_tokens": num_tokens},
   }
-
-
-def _find_model(
-  name: Any, models: Mapping[str, served.ServedModel]
-) -> served.ServedModel:
-  """Returns the model with this name.
-
-  Raises HttpError if it is unknown, or if it computes no vectors.
-  """
-  if not isinstance(name, str) or name not in models:
-    is_name = isinstance(name, str)
-    raise _error(
-      "model",
-      f"there is no model {name!r:.100}; this server has "
-      f"{errors.join_names(list(models))}.",
-      404 if is_name else 400,
-      "model_not_found" if is_name else None,
-    )
-  if not has_vectors(models[name]):
-    raise _error(
-      "model",
-      f"the model {name!r:.100} computes no vectors of texts; serve or "
-      "export its checkpoint with `task=encoder`.",
-    )
-  return models[name]
 
 
 def _parse_input(value: Any, config: server_config.ServerConfig) -> list[bytes]:

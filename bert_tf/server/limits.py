@@ -4,10 +4,10 @@ Without these limits, a request within the limits of rows and bytes could need
 more memory than the machine has.
 """
 
+import math
 from collections.abc import Callable, Mapping
 
 import numpy as np
-import tensorflow as tf
 
 from bert_tf import heads
 from bert_tf.inference import loaded_model
@@ -68,7 +68,12 @@ def num_windows(
     HttpError: if there are too many windows or choices.
   """
   num_rows = len(lengths)
-  count = max(num_rows, *map(_num_texts, inputs.values()))
+  # Texts, or rows of word-piece ids, of each input.
+  num_texts = (
+    a.size if a.dtype == object else int(np.prod(a.shape[: max(1, a.ndim - 1)]))
+    for a in inputs.values()
+  )
+  count = max(num_rows, *num_texts)
   stride, description = model.window_stride(), ""
   if count > num_rows:
     description = f"the request has {count} choices"
@@ -157,13 +162,6 @@ def count_values(outputs: Arrays) -> int:
   return sum(array.size for array in outputs.values())
 
 
-def _num_texts(array: np.ndarray) -> int:
-  """Returns the number of texts, or of rows of word-piece ids, of an input."""
-  if array.dtype == object:
-    return array.size
-  return int(np.prod(array.shape[: max(1, array.ndim - 1)]))
-
-
 def _max_values_per_row(
   model: served.ServedModel, signature: str, inputs: Arrays
 ) -> int:
@@ -171,43 +169,29 @@ def _max_values_per_row(
 
   Sizes that are unknown before the call count as the length of the row.
   """
-  length = max(_length(model, array) for array in inputs.values())
-  outputs = model.functions[signature].outputs
-  if inputs and outputs.keys() == set(heads.PretrainingModel.outputs):
-    # The model computes probabilities of the whole vocabulary.
-    masks = max(_num_masks(array) for array in inputs.values())
-    config = model.bert_config
-    vocab_size = config.vocab_size if config else _VOCAB_SIZE
-    return max(1, min(masks, length) * vocab_size)
-  return max(1, sum(_size(spec, length) for spec in outputs.values()))
-
-
-def _size(spec: tf.TensorSpec, length: int) -> int:
-  """Returns the values of an output per row; unknown sizes are `length`."""
-  if spec.shape.rank is None:
-    return length
-  count = 1
-  for size in spec.shape.as_list()[1:]:
-    count *= length if size is None else size
-  return count
-
-
-def _length(model: served.ServedModel, array: np.ndarray) -> int:
-  """Returns the maximum word pieces of a text, or the length of a list."""
-  if array.dtype != object:
-    return max(array.shape[1:], default=1)
-  longest = max(map(len, array.ravel()), default=0) + _NUM_SPECIAL
   config = model.bert_config
-  return min(
-    longest, config.max_position_embeddings if config else _NUM_POSITIONS
+  max_length = config.max_position_embeddings if config else _NUM_POSITIONS
+  length = num_masks = 0
+  for array in inputs.values():
+    if array.dtype != object:
+      length = max(length, *array.shape[1:], 1)
+      continue
+    texts = array.ravel().tolist()
+    longest = max(map(len, texts), default=0) + _NUM_SPECIAL
+    length = max(length, min(longest, max_length))
+    num_masks = max(num_masks, *(text.count(_MASK) for text in texts), 0)
+  outputs = model.functions[signature].outputs
+  if outputs.keys() == set(heads.PretrainingModel.outputs):
+    # The model computes probabilities of the whole vocabulary.
+    vocab_size = config.vocab_size if config else _VOCAB_SIZE
+    return max(1, min(num_masks, length) * vocab_size)
+  sizes = (
+    [length] if spec.shape.rank is None else spec.shape.as_list()[1:]
+    for spec in outputs.values()
   )
-
-
-def _num_masks(array: np.ndarray) -> int:
-  """Returns the maximum number of [MASK] in a text."""
-  if array.dtype != object:
-    return 0
-  return max((text.count(_MASK) for text in array.ravel()), default=0)
+  return max(
+    1, sum(math.prod(length if n is None else n for n in row) for row in sizes)
+  )
 
 
 def _concatenate(arrays: list[np.ndarray]) -> np.ndarray:

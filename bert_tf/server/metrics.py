@@ -64,7 +64,11 @@ class Metrics:
       "batch_rows", "Rows of a batch.", buckets=_ROWS
     )
     gauge: Any = functools.partial(prometheus_client.Gauge, **common)
-    _add_gauges(gauge, num_waiting, expected_wait_s, is_ready)
+    gauge("waiting_requests", "Waiting requests.").set_function(num_waiting)
+    gauge(
+      "expected_wait_seconds", "Seconds that a new request would wait."
+    ).set_function(expected_wait_s)
+    gauge("ready", "1 when the models are warm.").set_function(is_ready)
 
   def request(
     self, method: str, path: str, status: int, seconds: float
@@ -100,19 +104,3 @@ class Metrics:
   def text(self) -> bytes:
     """Returns all metrics as text in the format that CONTENT_TYPE names."""
     return prometheus_client.generate_latest(self._registry)
-
-
-def _add_gauges(
-  gauge: Any,
-  num_waiting: Callable[[], int],
-  expected_wait_s: Callable[[], float],
-  is_ready: Callable[[], bool],
-) -> None:
-  """Adds the metrics whose values functions return."""
-  waiting = gauge("waiting_requests", "Waiting requests.")
-  waiting.set_function(num_waiting)
-  expected_wait = gauge(
-    "expected_wait_seconds", "Seconds that a new request would wait."
-  )
-  expected_wait.set_function(expected_wait_s)
-  gauge("ready", "1 when the models are warm.").set_function(is_ready)

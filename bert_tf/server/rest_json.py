@@ -114,7 +114,13 @@ def predict_request(
   if len(set(counts.values())) > 1:
     raise ValueError(f"inputs have different numbers of rows: {counts}.")
   _check_num_rows(next(iter(counts.values())), limits)
-  _check_num_positions(inputs)
+  if _POSITIONS in inputs and _IDS in inputs:
+    count, length = inputs[_POSITIONS].shape[1], inputs[_IDS].shape[1]
+    if count > length:
+      raise ValueError(
+        f"a row has {count} {_POSITIONS}, but only {length} {_IDS}; give each "
+        "position once."
+      )
   return PredictRequest(name, inputs, is_row_format)
 
 
@@ -167,17 +173,6 @@ def _check_num_rows(count: int, limits: ServerConfig) -> None:
     )
 
 
-def _check_num_positions(inputs: Mapping[str, np.ndarray]) -> None:
-  """Raises ValueError if rows have more masked positions than word pieces."""
-  if _POSITIONS in inputs and _IDS in inputs:
-    count, length = inputs[_POSITIONS].shape[1], inputs[_IDS].shape[1]
-    if count > length:
-      raise ValueError(
-        f"a row has {count} {_POSITIONS}, but only {length} {_IDS}; give each "
-        "position once."
-      )
-
-
 def _rows_to_columns(
   rows: Any, specs: Mapping[str, tf.TensorSpec], limits: ServerConfig
 ) -> dict[str, list]:
@@ -225,7 +220,16 @@ def _array(
   """Converts an input to an array; raises ValueError if it is invalid."""
   leaves: list[Any] = []
   shape = _flatten(name, value, leaves)
-  _check_shape(name, shape, spec.shape)
+  rank = spec.shape.rank
+  if rank is not None and len(shape) != rank:
+    raise ValueError(
+      f"input {name} has {rank} dimension(s), including the row; the request "
+      f"has {len(shape)}."
+    )
+  if not spec.shape.is_compatible_with(shape):
+    raise ValueError(
+      f"input {name} has the shape {spec.shape}; the request has {shape}."
+    )
   convert = _to_bytes if spec.dtype == tf.string else _to_number
   converted: list[Any] = [convert(name, leaf, spec.dtype) for leaf in leaves]
   if spec.dtype == tf.string:
@@ -237,22 +241,6 @@ def _array(
         )
   dtype = spec.dtype.as_numpy_dtype
   return np.array(converted, dtype=dtype).reshape(shape)
-
-
-def _check_shape(
-  name: str, shape: tuple[int, ...], expected: tf.TensorShape
-) -> None:
-  """Raises ValueError if an input has another shape than expected."""
-  rank = expected.rank
-  if rank is not None and len(shape) != rank:
-    raise ValueError(
-      f"input {name} has {rank} dimension(s), including the row; the request "
-      f"has {len(shape)}."
-    )
-  if not expected.is_compatible_with(shape):
-    raise ValueError(
-      f"input {name} has the shape {expected}; the request has {shape}."
-    )
 
 
 def _flatten(name: str, value: Any, leaves: list) -> tuple[int, ...]:
@@ -330,17 +318,16 @@ def _shorten(value: Any) -> str:
 
 def _value(name: str, array: np.ndarray) -> Any:
   """Returns an output as nested lists of JSON values."""
-  if array.dtype != object:
-    return array.tolist()
-  return _bytes_value(array.tolist(), name.endswith(_BYTES_SUFFIX))
 
+  def convert(value: Any) -> Any:
+    if isinstance(value, list):
+      return [convert(item) for item in value]
+    if name.endswith(_BYTES_SUFFIX):
+      return {"b64": base64.b64encode(value).decode()}
+    return value.decode("utf-8", errors="replace")
 
-def _bytes_value(value: Any, is_base64: bool) -> Any:
-  if isinstance(value, list):
-    return [_bytes_value(item, is_base64) for item in value]
-  if is_base64:
-    return {"b64": base64.b64encode(value).decode()}
-  return value.decode("utf-8", errors="replace")
+  values = array.tolist()
+  return convert(values) if array.dtype == object else values
 
 
 def _replace_empty(value: Any) -> Any:

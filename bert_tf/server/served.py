@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from bert_tf import tokenization
 from bert_tf.export import saved_models
 from bert_tf.export.signatures import classification
 from bert_tf.inference import loaded_model, predictor
@@ -63,8 +62,11 @@ class ServedModel:
     # Maximum word pieces of a text, if it is not read in windows.
     self.max_seq_length = (info and info.max_seq_length) or _MAX_SEQ_LENGTH
     self._model = model
-    self._tokenizer = _load_tokenizer(model)
-    classification.warn_if_cut(model.info)
+    # Counts word pieces; None for a model without vocabulary.
+    self._tokenizer = None
+    if model.vocab_file and saved_models.DEFAULT in model.functions:
+      self._tokenizer = letter_case.make_tokenizer(model.vocab_file, info)
+    classification.warn_if_cut(info)
     for signature, function in self.functions.items():
       # `outputs` traces a checkpoint's functions now, which takes seconds.
       logging.info(
@@ -143,12 +145,3 @@ def create_models(
   if not models:
     raise ValueError("there is no model to serve; name at least one.")
   return {name: ServedModel(name, model) for name, model in models.items()}
-
-
-def _load_tokenizer(
-  model: predictor.Predictor,
-) -> tokenization.FullTokenizer | None:
-  """Returns the tokenizer for counting; None for a model without vocabulary."""
-  if not model.vocab_file or saved_models.DEFAULT not in model.functions:
-    return None
-  return letter_case.make_tokenizer(model.vocab_file, model.info)

@@ -26,8 +26,6 @@ class StalledError(Exception):
 
 
 class _Call(NamedTuple):
-  """A call that waits for the thread."""
-
   function: Callable[[], Any]
   # Receives (result, None) or (None, exception).
   outcome: concurrent.futures.Future
@@ -125,20 +123,13 @@ class Worker:
     return (now if started is None else started) + self._max_call_s - now
 
   def _run(self) -> None:
-    """Makes the queued calls until `close`."""
     while call := self._calls.get():
       if call.outcome.set_running_or_notify_cancel():
         self._started = time.monotonic()
-        outcome = _attempt(call.function)
+        outcome: tuple[Any, BaseException | None]
+        try:
+          outcome = call.function(), None
+        except BaseException as error:  # noqa: BLE001  Raised by `run`.
+          outcome = None, error
         self._started = None
         call.outcome.set_result(outcome)
-
-
-def _attempt(
-  function: Callable[[], _Result],
-) -> tuple[_Result | None, BaseException | None]:
-  """Calls a function; returns (result, None) or (None, exception)."""
-  try:
-    return function(), None
-  except BaseException as error:  # noqa: BLE001  Raised by `run`.
-    return None, error
