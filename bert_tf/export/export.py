@@ -83,38 +83,24 @@ def run(config: configs.ExportConfig, replaces: bool = False) -> str:
   if not replaces:
     saved_models.check_is_free(config.export_dir)
   built = build(config, config.with_text, config.with_attention)
-  _check_used(config, built.info.task)
-  classification.warn_if_cut(built.info)
+  info = built.info
+  if config.with_attention and info.task in ("encoder", configs.PREPROCESSING):
+    raise ValueError(f"`attention` needs a task with a head, not {info.task}.")
+  for name in () if config.with_text else ("do_lower_case", "strip_accents"):
+    if getattr(config, name) is not None:
+      raise ValueError(f"`{name}` concerns texts, which `text=False` excludes.")
+  reader = built.files.reader
+  if checkpoints.GLOBAL_STEP in reader.shapes:
+    step = int(reader.get(checkpoints.GLOBAL_STEP))
+    info = dataclasses.replace(info, global_step=step)
+  classification.warn_if_cut(info)
   with atomic.folder(
     config.export_dir, last="saved_model.pb", replaces=replaces
   ) as folder:
     saved_models.save(built.module, built.signatures, folder)
-    files = built.files
-    info = _with_step(built.info, files.reader)
-    run_info.write_run(folder, info, files.bert_config, built.vocab_file)
+    run_info.write_run(folder, info, built.files.bert_config, built.vocab_file)
   logging.info("Wrote %s.", config.export_dir)
-  return built.info.task
-
-
-def _check_used(config: configs.ExportConfig, task: str) -> None:
-  """Raises ValueError for a setting that has no effect on the task."""
-  if config.with_attention and task in ("encoder", configs.PREPROCESSING):
-    raise ValueError(f"`attention` needs a task with a head, not {task}.")
-  if config.with_text:
-    return
-  for name in ("do_lower_case", "strip_accents"):
-    if getattr(config, name) is not None:
-      raise ValueError(f"`{name}` concerns texts, which `text=False` excludes.")
-
-
-def _with_step(
-  info: run_info.RunInfo, reader: checkpoints.CheckpointReader
-) -> run_info.RunInfo:
-  """Returns the info with the checkpoint's step as global_step, if saved."""
-  if checkpoints.GLOBAL_STEP not in reader.shapes:
-    return info
-  step = int(reader.get(checkpoints.GLOBAL_STEP))
-  return dataclasses.replace(info, global_step=step)
+  return info.task
 
 
 def build(
@@ -152,14 +138,27 @@ def build(
       advice = "Leave `task` out, or set `task=encoder`."
     _check_head(files.reader, task, advice)
   if task == "pretraining":
-    _check_fills_masks(files)
+    direction = files.bert_config.attention_direction
+    if direction != model_inputs.BOTH:
+      raise ValueError(
+        f"{files.weights} was pre-trained {direction.replace('_', ' ')} to "
+        "predict the next word piece, so it cannot predict [MASK]. Fine-tune "
+        "it, or export it with `task=encoder`."
+      )
   tokenizer = None
   if vocab_file:
     tokenizer = bert_tokenizer.load(
       files, config.do_lower_case, config.strip_accents
     )
   config.check_used(task, with_text)
-  config = _resolve_config(files, config, task)
+  run = files.run  # Ignored if it is of another task.
+  saved = run.saved(config) if run and run.task == task else {}
+  for name in _CHOOSE_ANSWERS:
+    if getattr(config, name) is not None:
+      saved.pop(name, None)
+  if task == "pretraining":  # The length of its records does not limit texts.
+    saved.pop("max_seq_length", None)
+  config = settings.resolve(config, saved, files.run_file)
   if task == "encoder" and tokenizer:
     config = encoders.resolve_settings(files, config)
   has_labels = task in ("classification", "ner")
@@ -169,26 +168,6 @@ def build(
   info = _run_info(files, task, config, tokenizer, spec)
   module, signatures = _module(files, config, info, tokenizer, with_attention)
   return Built(files, vocab_file, info, module, signatures)
-
-
-def _resolve_config(
-  files: model_folder.ModelFolder, config: configs.ModelConfig, task: str
-) -> configs.ModelConfig:
-  """Returns the config with missing settings from run.json.
-
-  Ignores a run.json of another task.
-
-  Raises:
-    ValueError: if a setting, except _CHOOSE_ANSWERS, contradicts run.json.
-  """
-  run = files.run
-  saved = run.saved(config) if run and run.task == task else {}
-  for name in _CHOOSE_ANSWERS:
-    if getattr(config, name) is not None:
-      saved.pop(name, None)
-  if task == "pretraining":  # The length of its records does not limit texts.
-    saved.pop("max_seq_length", None)
-  return settings.resolve(config, saved, files.run_file)
 
 
 def _module(
@@ -213,7 +192,18 @@ def _module(
   model_folder.load(files, model, required="")
   named = saved_models.NamedModel(model, bert_config.max_position_embeddings)
   if info.task == "encoder":
-    return _encoder(files, config, info, tokenizer, named)
+    encoder = encoders.Encoder(
+      named,
+      files.vocab_file if tokenizer else None,
+      info.do_lower_case is not False,
+    )
+    signatures = encoder.signatures()
+    if tokenizer:
+      assert config.pooling and config.normalize is not None
+      signatures |= encoder.text_signature(
+        tokenizer, length, config.pooling, config.normalize
+      )
+    return encoder, signatures
   signatures = _signatures(info, named, tokenizer, length, config.top_k)
   if with_attention:
     assert tokenizer is not None
@@ -224,29 +214,6 @@ def _module(
   served = tf.Module(name="served")
   served.model, served.tokenizer = named, tokenizer
   return served, signatures
-
-
-def _encoder(
-  files: model_folder.ModelFolder,
-  config: configs.ModelConfig,
-  info: run_info.RunInfo,
-  tokenizer: bert_tokenizer.BertTokenizer | None,
-  model: saved_models.NamedModel,
-) -> tuple[encoders.Encoder, saved_models.Signatures]:
-  """Returns the module of an encoder and its functions."""
-  encoder = encoders.Encoder(
-    model,
-    files.vocab_file if tokenizer else None,
-    info.do_lower_case is not False,
-  )
-  signatures = encoder.signatures()
-  if tokenizer:
-    assert config.max_seq_length and config.pooling
-    assert config.normalize is not None
-    signatures |= encoder.text_signature(
-      tokenizer, config.max_seq_length, config.pooling, config.normalize
-    )
-  return encoder, signatures
 
 
 def _signatures(
@@ -365,17 +332,6 @@ def _check_head(
     raise ValueError(
       f"{reader.path} has no head for {task}: it lacks {missing[0]}. It has "
       f"heads for {' and '.join(tasks) or 'no task'}. {advice}"
-    )
-
-
-def _check_fills_masks(files: model_folder.ModelFolder) -> None:
-  """Raises ValueError for a model trained to predict the next word piece."""
-  direction = files.bert_config.attention_direction
-  if direction != model_inputs.BOTH:
-    raise ValueError(
-      f"{files.weights} was pre-trained {direction.replace('_', ' ')} to "
-      "predict the next word piece, so it cannot predict [MASK]. Fine-tune it, "
-      "or export it with `task=encoder`."
     )
 
 

@@ -45,10 +45,8 @@ class NamedModel(tf.Module):
       backend.free_value(variable)
     distribution.hide_first_notes()
     self.max_positions = max_positions
-    # A closure, because tf.Module would track and save an attribute.
-    self._run = self._runner(model)
 
-  def _runner(self, model: keras.Model) -> Callable[..., Any]:
+    # A closure, because tf.Module would track and save an attribute.
     def run(inputs: Mapping[str, Tensor], seed: Tensor | None) -> Any:
       if seed is None:
         return self.call_layer(model, inputs, training=False)
@@ -56,7 +54,7 @@ class NamedModel(tf.Module):
       with seeds.counted_from(tf.cast(seed, seeds.state.dtype)):
         return self.call_layer(model, inputs, training=True)
 
-    return run
+    self._run = run
 
   def call_layer(
     self,
@@ -86,8 +84,7 @@ class NamedModel(tf.Module):
       self.max_positions,
       f"inputs are longer than the {self.max_positions} positions of the model",
     )
-    highest = _highest_ids(self.values, length)
-    checks = [check, *_range_checks(inputs, highest)]
+    checks = [check, *_range_checks(inputs, self.values, length)]
     # Checks are None when run eagerly.
     with tf.control_dependencies([c for c in checks if c is not None]):
       # An empty batch has length 0, but the pooler needs a position.
@@ -165,31 +162,24 @@ def load(folder: str) -> Any:
     NotFiniteError: if a variable contains NaN or infinity.
     ImportError: if it takes texts and tensorflow-text is missing.
   """
-  with errors.reading(folder, "is not a readable SavedModel"):
-    loaded = _load_with_text_ops(folder)
-  distribution.hide_first_notes()
-  weights = {name: v.numpy() for name, v in variables(loaded).items()}
-  checkpoints.check_finite(folder, weights)
-  return loaded
-
-
-def _load_with_text_ops(folder: str) -> Any:
-  """Loads a SavedModel, and tensorflow-text if it is there.
-
-  The operations of all functions must be registered, also to call only those
-  that take no texts.
-  """
+  # The operations of all functions must be registered, also to call only those
+  # that take no texts.
   missing = None
   try:
     errors.import_tensorflow_text(f"{folder}, which takes texts,")
   except ImportError as error:
     missing = error
-  try:
-    return tf.saved_model.load(folder)
-  except Exception as error:  # It raises many types.
-    if missing and "Op type not registered" in str(error):
-      raise missing from error
-    raise
+  with errors.reading(folder, "is not a readable SavedModel"):
+    try:
+      loaded = tf.saved_model.load(folder)
+    except Exception as error:  # It raises many types.
+      if missing and "Op type not registered" in str(error):
+        raise missing from error
+      raise
+  distribution.hide_first_notes()
+  weights = {name: v.numpy() for name, v in variables(loaded).items()}
+  checkpoints.check_finite(folder, weights)
+  return loaded
 
 
 def variables(loaded: Any) -> dict[str, tf.Variable]:
@@ -219,14 +209,15 @@ def save(module: tf.Module, signatures: Mapping[str, Any], folder: str) -> None:
     tf.saved_model.save(module, folder, signatures=dict(signatures))
 
 
-def _highest_ids(
-  variables: Mapping[str, tf.Variable], length: Tensor
-) -> dict[str, Tensor]:
-  """Returns the maximum value of each input, int32; the minimum is 0.
+def _range_checks(
+  inputs: Mapping[str, Tensor],
+  variables: Mapping[str, tf.Variable],
+  length: Tensor,
+) -> list[tf.Operation]:
+  """Returns assertions that fail if an input has a value out of range.
 
-  Args:
-    variables: variables of the model, by their names in checkpoints.
-    length: int32 []. Length F of the inputs.
+  Without them, a gather would silently use another row, and a one-hot row would
+  be empty. The converters to ONNX and LiteRT omit assertions.
   """
   num_words, num_types = (
     variables[f"bert/embeddings/{name}_embeddings"].shape[0]
@@ -239,20 +230,10 @@ def _highest_ids(
     # An empty batch has length 0, for which the limit would be -1.
     "masked_lm_positions": tf.maximum(length - 1, 0),
   }
-  return {name: tf.convert_to_tensor(high) for name, high in highest.items()}
-
-
-def _range_checks(
-  inputs: Mapping[str, Tensor], highest: Mapping[str, Tensor]
-) -> list[tf.Operation]:
-  """Returns assertions that fail if an input has a value out of range.
-
-  Without them, a gather would silently use another row, and a one-hot row would
-  be empty. The converters to ONNX and LiteRT omit assertions.
-  """
   checks = []
   for name in (name for name in highest if name in inputs):
-    high, largest = highest[name], tf.reduce_max(inputs[name])
+    high = tf.convert_to_tensor(highest[name])
+    largest = tf.reduce_max(inputs[name])
     # For an empty tensor reduce_min returns INT_MAX and reduce_max INT_MIN.
     smallest = tf.reduce_min(inputs[name])
     is_inside = (smallest >= 0) & (largest <= high)

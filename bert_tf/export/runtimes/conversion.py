@@ -6,7 +6,7 @@ TensorFlow's string ops.
 
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -51,7 +51,15 @@ def convert(config: runtime_config.ConversionConfig) -> dict[str, float]:
     runtime.write(model, path, config.is_int8)
     samples = [model.sample(*sizes) for sizes in _CHECKED_SIZES]
     largest = differences(model.run, runtime.load(path), samples)
-    _check(largest, config)
+    # The differences of int8 outputs may have any finite size.
+    limit = np.finfo(np.float32).max if config.is_int8 else _TOLERANCE
+    wrong = [f"{n} by {d:.1e}" for n, d in largest.items() if not d <= limit]
+    if wrong:
+      raise ValueError(
+        f"{config.output_file} was not written: the outputs differ from "
+        f"{config.saved_model} in {', '.join(wrong)}, more than {limit:.0e}; "
+        "try another version of the converter."
+      )
     with atomic.file(config.output_file) as unfinished:
       paths.copy(path, unfinished)
   return largest
@@ -78,20 +86,3 @@ def differences(
       # Unlike max(), np.maximum keeps NaN.
       largest[name] = np.maximum(largest.get(name, 0.0), difference)
   return {name: float(value) for name, value in sorted(largest.items())}
-
-
-def _check(
-  largest: Mapping[str, float], config: runtime_config.ConversionConfig
-) -> None:
-  """Raises ValueError if float32 outputs differ too much, or any is not finite.
-
-  The differences of int8 outputs may have any finite size.
-  """
-  limit = np.finfo(np.float32).max if config.is_int8 else _TOLERANCE
-  wrong = [f"{n} by {d:.1e}" for n, d in largest.items() if not d <= limit]
-  if wrong:
-    raise ValueError(
-      f"{config.output_file} was not written: the outputs differ from "
-      f"{config.saved_model} in {', '.join(wrong)}, more than {limit:.0e}; try "
-      "another version of the converter."
-    )

@@ -88,26 +88,17 @@ def choice_signatures(
     ]
   )
   def text(context: Tensor, choices: Tensor) -> dict[str, Tensor]:
-    return score(_pack_choices(tokenizer, context, choices, max_seq_length))
+    shape = tf.shape(choices)  # [B, C]
+    repeated = tf.repeat(tf.range(shape[0]), shape[1])
+    segments = [
+      tf.gather(tokenizer.tokenize(context), repeated),
+      tokenizer.tokenize(tf.reshape(choices, [-1])),
+    ]
+    packed = tokenizer.pack(segments, max_seq_length, pad_to_max=False)
+    sizes = [shape[0], shape[1], tf.shape(packed["input_ids"])[1]]
+    return score({n: tf.reshape(value, sizes) for n, value in packed.items()})
 
   return saved_models.name_functions(ids, text)
-
-
-def _pack_choices(
-  tokenizer: bert_tokenizer.BertTokenizer,
-  context: Tensor,
-  choices: Tensor,
-  max_seq_length: int,
-) -> dict[str, Tensor]:
-  """Returns the inputs of the model, int32 [B, C, F], truncated and padded."""
-  shape = tf.shape(choices)  # [B, C]
-  repeated = tf.repeat(tf.range(shape[0]), shape[1])
-  contexts = tf.gather(tokenizer.tokenize(context), repeated)
-  pieces = tokenizer.tokenize(tf.reshape(choices, [-1]))
-  packed = tokenizer.pack([contexts, pieces], max_seq_length, pad_to_max=False)
-  width = tf.shape(packed["input_ids"])[1]
-  sizes = [shape[0], shape[1], width]
-  return {name: tf.reshape(value, sizes) for name, value in packed.items()}
 
 
 def label(

@@ -1,8 +1,5 @@
 """Functions of pre-trained models: masked words and next sentences."""
 
-from collections.abc import Callable
-from typing import Any
-
 import tensorflow as tf
 
 from bert_tf import tokenization
@@ -57,20 +54,6 @@ def signatures(
   functions = saved_models.name_functions(ids) | {ALL_POSITIONS: all_positions}
   if tokenizer is None:
     return functions
-  text = _text_function(model, tokenizer, max_seq_length, top_k)
-  return functions | saved_models.name_functions(ids, text)
-
-
-def _text_function(
-  model: saved_models.NamedModel,
-  tokenizer: bert_tokenizer.BertTokenizer,
-  max_seq_length: int,
-  top_k: int,
-) -> Callable[..., Any]:
-  """Returns the function `text`; see `signatures`.
-
-  Raises ValueError if the vocabulary has no [MASK].
-  """
   if tokenization.MASK not in tokenizer.vocab:
     raise ValueError(
       f"The vocabulary of {len(tokenizer.vocab)} tokens has no "
@@ -90,7 +73,7 @@ def _text_function(
       "probabilities": tf.where(is_mask, best, 0.0),
     }
 
-  return text
+  return functions | saved_models.name_functions(ids, text)
 
 
 def _outputs(
@@ -118,8 +101,21 @@ def _mask_probabilities(
   lines of the vocabulary are never predicted.
   """
   mask_id = tokenizer.vocab[tokenization.MASK]
-  packed = _pack(tokenizer, mask_id, texts, max_seq_length)
-  positions = _true_positions(tf.equal(packed["input_ids"], mask_id))
+  segments = marked_pieces(tokenizer, mask_id, texts)
+  longest = tf.cast(tf.reduce_max(segments.row_lengths()), tf.int32) + 2
+  check = tf.debugging.assert_less_equal(
+    longest,
+    max_seq_length,
+    f"a text has more than {max_seq_length} word pieces, the maximum",
+  )
+  with tf.control_dependencies([check]):
+    segments = tf.identity(segments)
+  packed = tokenizer.pack([segments], max_seq_length, pad_to_max=False)
+  ids = packed["input_ids"]
+  places = tf.cast(tf.where(tf.equal(ids, mask_id)), tf.int32)  # [masks, 2]
+  positions = tf.RaggedTensor.from_value_rowids(
+    places[:, 1], places[:, 0], tf.shape(ids)[0]
+  )
   output = model({**packed, "masked_lm_positions": positions.to_tensor()})
   is_mask = tf.sequence_mask(positions.row_lengths())[..., None]
   logits = output.masked_lm_logits
@@ -142,29 +138,3 @@ def marked_pieces(
   # Adds a mask after each part and drops the last mask.
   marked = parts.with_values(tf.concat([pieces, masks], axis=1))
   return marked.merge_dims(1, 2)[:, :-1]
-
-
-def _pack(
-  tokenizer: bert_tokenizer.BertTokenizer,
-  mask_id: int,
-  texts: Tensor,
-  max_seq_length: int,
-) -> dict[str, Tensor]:
-  """Returns the inputs of the model, int32 [B, F]."""
-  segments = marked_pieces(tokenizer, mask_id, texts)
-  longest = tf.cast(tf.reduce_max(segments.row_lengths()), tf.int32) + 2
-  check = tf.debugging.assert_less_equal(
-    longest,
-    max_seq_length,
-    f"a text has more than {max_seq_length} word pieces, the maximum",
-  )
-  with tf.control_dependencies([check]):
-    segments = tf.identity(segments)
-  return tokenizer.pack([segments], max_seq_length, pad_to_max=False)
-
-
-def _true_positions(is_mask: Tensor) -> tf.RaggedTensor:
-  """Returns the positions, int32 [B, (masks)], of true values in [B, F]."""
-  batch = tf.shape(is_mask)[0]
-  places = tf.cast(tf.where(is_mask), tf.int32)  # [masks, 2]
-  return tf.RaggedTensor.from_value_rowids(places[:, 1], places[:, 0], batch)
