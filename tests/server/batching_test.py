@@ -2,18 +2,14 @@
 
 import asyncio
 import concurrent.futures
-import json
-import statistics
 import threading
 import time
 
 import numpy as np
 import pytest
-from aiohttp import test_utils
 
-from bert_tf.server import application, batching, estimates, guard, workers
+from bert_tf.server import batching, workers
 from bert_tf.server import config as server_config
-from tests.support import fake_model
 
 
 def doubled(name, inputs, proceed=None):
@@ -76,7 +72,7 @@ def gated(gate, value=None):
 
 def set_speed(batcher, seconds):
   """Makes the batcher expect that a row takes this many seconds."""
-  for _ in range(estimates.NUM_TIMED):
+  for _ in range(batching.NUM_TIMED):
     batcher._estimates.record("f", 1, seconds)
 
 
@@ -176,18 +172,6 @@ def test_a_cancelled_request_is_not_computed():
   assert calls == [[1], [3]]
 
 
-def test_requests_after_one_that_is_cancelled_before_its_batch_are_answered():
-  async def scenario(batcher):
-    left = asyncio.create_task(batcher.submit("f", column(1)))
-    await asyncio.sleep(0)  # It waits for a full batch.
-    left.cancel()
-    while batcher._waiting:
-      await asyncio.sleep(0.001)
-    return await batcher.submit("f", column(2))
-
-  assert run(scenario, max_wait_ms=50)["y"] == [4]
-
-
 def test_a_batch_has_no_rows_of_very_different_length():
   num_rows = []
 
@@ -256,28 +240,6 @@ def test_a_stalled_thread_leaves_requests_to_the_others():
   assert answers == [2 * value for value in range(10)]
 
 
-def test_all_threads_end_when_the_task_of_one_does(monkeypatch):
-  gate, take = threading.Event(), batching.Batcher._take
-
-  def take_or_fail(batcher):
-    if any(thread.batch for thread in batcher._threads):
-      raise ValueError("lost the queue")
-    return take(batcher)
-
-  async def scenario(batcher):
-    first = asyncio.create_task(batcher.submit("f", column(1)))
-    while not batcher._threads[0].batch:
-      await asyncio.sleep(0)
-    second = batcher.submit("f", column(2))
-    results = await asyncio.gather(first, second, return_exceptions=True)
-    gate.set()
-    return [type(result) for result in results]
-
-  monkeypatch.setattr(batching.Batcher, "_take", take_or_fail)
-  results = run(scenario, gated(gate), num_batch_threads=2)
-  assert results == [batching.EndedError] * 2
-
-
 def test_the_expected_wait_is_shared_by_the_threads():
   gate = threading.Event()
 
@@ -330,33 +292,6 @@ def test_requests_that_would_wait_too_long_are_refused():
   assert error.retry_after_s == 1
 
 
-def test_a_batch_that_takes_long_refuses_requests_beyond_the_next_one():
-  gate, begun = threading.Event(), threading.Event()
-
-  def compute(name, inputs, proceed):
-    begun.set()
-    gate.wait(timeout=600)
-    return doubled(name, inputs)
-
-  async def scenario(batcher):
-    tasks = [asyncio.create_task(batcher.submit("f", column(0)))]
-    while not begun.is_set():
-      await asyncio.sleep(0.01)
-    # The speed of the function is unknown, but the batch has taken so long.
-    await asyncio.sleep(0.1)
-    assert batcher.expected_wait_s() >= 0.1
-    tasks.append(asyncio.create_task(batcher.submit("f", column(1))))
-    await asyncio.sleep(0)
-    with pytest.raises(batching.OverloadedError):
-      await batcher.submit("f", column(2))
-    gate.set()
-    results = await asyncio.gather(*tasks)
-    return [result["y"].tolist() for result in results]
-
-  settings = {"max_batch_size": 1, "max_expected_wait_s": 0.05}
-  assert run(scenario, compute, **settings) == [[0], [2]]
-
-
 def test_an_event_loop_that_is_late_refuses_requests_until_it_is_not():
   async def scenario(batcher):
     await asyncio.sleep(0.01)
@@ -372,32 +307,6 @@ def test_an_event_loop_that_is_late_refuses_requests_until_it_is_not():
   assert run(scenario, max_expected_wait_s=0.3) == (1, [4])
 
 
-def test_the_speed_of_partial_batches_counts_as_of_full_ones():
-  async def scenario(batcher):
-    for _ in range(estimates.NUM_TIMED):
-      await batcher.submit("f", column(0))
-    return batcher._estimates.seconds({"f": 1})
-
-  seconds = []
-  estimate = run(
-    scenario, on_batch=lambda b: seconds.append(b.seconds), max_batch_size=4
-  )
-  assert estimate == pytest.approx(statistics.median(seconds) / 4)
-
-
-def test_the_speed_of_requests_that_share_no_batch_is_their_own():
-  async def scenario(batcher):
-    for _ in range(estimates.NUM_TIMED):
-      await batcher.submit("f", column(0, 1), can_be_joined=False)
-    return batcher._estimates.seconds({"f": 1})
-
-  seconds = []
-  estimate = run(
-    scenario, on_batch=lambda b: seconds.append(b.seconds), max_batch_size=4
-  )
-  assert estimate == pytest.approx(statistics.median(seconds) / 2)
-
-
 def test_a_task_that_waits_for_a_full_batch_can_be_cancelled():
   async def scenario(batcher):
     requests = [asyncio.create_task(batcher.submit("f", column(0)))]
@@ -409,18 +318,3 @@ def test_a_task_that_waits_for_a_full_batch_can_be_cancelled():
 
   results = run(scenario, max_wait_ms=300_000, num_batch_threads=2)
   assert [type(result) for result in results] == [batching.EndedError] * 2
-
-
-def test_a_negative_input_mask_counts_as_a_word_piece():
-  model = fake_model.FakeModel()
-  mask = np.array([[1, -5, 0]])
-  [served] = application.served.create_models({"model": model}).values()
-  assert list(served.piece_counts({"input_mask": mask})) == [[2]]
-
-
-def test_errors_of_the_server_are_json_with_their_status():
-  request = test_utils.make_mocked_request("POST", "/v1/models/m:predict")
-  error = batching.OverloadedError("busy", 7.2)
-  response = guard._error_response(request, error)
-  assert (response.status, response.headers["Retry-After"]) == (503, "8")
-  assert json.loads(response.body) == {"error": "busy"}

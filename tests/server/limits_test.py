@@ -2,32 +2,23 @@
 
 import concurrent.futures
 import dataclasses
-import json
 import threading
 import time
 
-import numpy as np
 import pytest
 import tensorflow as tf
 
 from bert_tf import heads
 from bert_tf.inference import loaded_model
-from bert_tf.model_folder import run_info
 from bert_tf.server import (
-  attention_json,
-  connections,
-  limits,
   rest_json,
-  served,
 )
-from bert_tf.server import config as server_config
 from tests.support import fake_model, serving_client, tiny_models
 from tests.support.serving_client import ask
 
 pytest.importorskip("aiohttp", reason="pip install 'bert_tf[serve]'")
 
 PREDICT = fake_model.PREDICT
-ATTENTION = "/v1/models/model:attention"
 spec = fake_model.spec
 
 
@@ -65,22 +56,6 @@ def test_choices_of_a_request_are_limited():
     row["choices"] *= 3
     code, response = ask(running.url, PREDICT, {"instances": [row]})
     assert (code, "9 choices" in response["error"]) == (413, True)
-
-
-@pytest.mark.parametrize("task", ["squad", "ner"])
-def test_a_row_without_text_is_one_window(task):
-  fake = fake_model.FakeModel()
-  fake.info = run_info.RunInfo(task=task, doc_stride=10)
-  model = served.ServedModel("model", fake)
-  texts = np.array([b"", b"x" * 11, b""], object)
-  for inputs, lengths, expected in (
-    ({"input_ids": np.ones([3, 8], int)}, [0, 0, 0], 3),
-    ({"text": texts}, [0, 11, 0], 4),
-  ):
-    num_windows = limits.num_windows(
-      model, inputs, np.array(lengths), server_config.ServerConfig()
-    )
-    assert num_windows == expected
 
 
 def test_a_row_has_no_more_positions_than_ids():
@@ -209,68 +184,25 @@ def test_a_row_needs_its_masks_times_the_vocabulary():
   assert rows == [2, 2, 1, 1]
 
 
-def test_json_in_parts_equals_json_dumps():
-  for value in (
-    {"a": [[1.5, 2], []], "b": {"ä": None}},
-    {"predictions": [{"x": [["\ud800", "y"]]}, {}]},
-    [[], {}, 1],
-    {},
-    [],
-    "text",
-    1e-9,
-  ):
-    expected = json.dumps(value, ensure_ascii=False) + "\n"
-    result = connections.json_response(value).body
-    assert result == expected.encode("utf-8", errors="backslashreplace")
-
-
-def large_attention():
-  """Returns an attention function: 1 layer and head, 101 tokens."""
-  return loaded_model.Function(
-    {"text": spec(tf.string, None)},
-    lambda text: {
-      "tokens": tf.fill([1, 101], "a"),
-      "attention": tf.ones([1, 1, 1, 101, 101]),
-    },
-    lambda: {
-      "tokens": spec(tf.string, None, None),
-      "attention": spec(tf.float32, None, 1, 1, None, None),
-    },
-  )
-
-
-@pytest.mark.parametrize(
-  "module,name,path,body",
-  [
-    (rest_json, "predict_response", PREDICT, {"instances": ["a"]}),
-    (attention_json, "response", ATTENTION, {"text": "a"}),
-  ],
-)
-def test_a_large_answer_does_not_block_others(
-  module, name, path, body, monkeypatch
-):
+def test_a_large_answer_does_not_block_others(monkeypatch):
   begun, answered = threading.Event(), threading.Event()
-  respond = getattr(module, name)
+  respond = rest_json.predict_response
 
   def slow(*arguments):
     begun.set()
     assert answered.wait(timeout=60)
     return respond(*arguments)
 
-  monkeypatch.setattr(module, name, slow)
+  monkeypatch.setattr(rest_json, "predict_response", slow)
   model = make_model(Wide(width=20_000).function)
-  model.functions["attention"] = large_attention()
   with (
     serving_client.running(model) as running,
     concurrent.futures.ThreadPoolExecutor(1) as pool,
   ):
-    results = pool.submit(ask, running.url, path, body)
+    results = pool.submit(ask, running.url, PREDICT, {"instances": ["a"]})
     assert begun.wait(timeout=600)
     assert ask(running.url, "/healthz")[0] == 200
     answered.set()
     code, result = results.result()
   assert code == 200
-  if path == PREDICT:
-    assert result["predictions"][0]["codes"] == [[ord("a")] * 20_000]
-  else:
-    assert result["attention"] == [[1.0] * 101] * 101
+  assert result["predictions"][0]["codes"] == [[ord("a")] * 20_000]

@@ -13,8 +13,6 @@ import urllib.request
 import pytest
 
 import bert_tf
-from bert_tf.server import application
-from bert_tf.server import config as server_config
 from tests.support import fake_model, serving_client, tiny_models
 from tests.support.serving_client import ask
 
@@ -76,10 +74,9 @@ def test_models_are_described(several_server):
 def test_the_documentation_lists_the_routes():
   table = (ROOT / "docs" / "serving.md").read_text()
   table = table.replace("[/versions/N]", "")
-  server = application.Server(
-    {"model": fake_model.FakeModel()}, server_config.ServerConfig()
-  )
-  for route in server._routes():
+  with serving_client.running(fake_model.FakeModel()) as running:
+    routes = running.server._routes()
+  for route in routes:
     path = re.sub(r"\{name[^{}]*\}", "NAME", route.path)
     if "version" not in path:
       assert f"| `{route.method} {path}` |" in table
@@ -148,30 +145,6 @@ def test_word_pieces_are_counted_for_each_model_and_signature(several_server):
   assert counted("fake", "serving_default") == 0  # The model has no vocabulary.
 
 
-def test_metrics_know_the_queue():
-  model = fake_model.FakeModel()
-  with serving_client.running(
-    model, max_wait_ms=0, max_batch_size=1, num_batch_threads=1
-  ) as running:
-    wait_until_ready(running.url)
-    model.gate.clear()
-    threads = [
-      threading.Thread(
-        target=ask, args=(running.url, PREDICT, {"instances": ["a"]})
-      )
-      for _ in range(4)
-    ]
-    for thread in threads:
-      thread.start()
-    # The first request is being computed.
-    while metrics(running.url)["bert_tf_waiting_requests"] != 3:
-      time.sleep(0.01)
-    model.gate.set()
-    for thread in threads:
-      thread.join(timeout=600)
-    assert metrics(running.url)["bert_tf_waiting_requests"] == 0
-
-
 def test_a_server_is_alive_before_it_is_ready():
   model = fake_model.FakeModel()
   gate = threading.Event()
@@ -191,14 +164,6 @@ def test_a_server_is_alive_before_it_is_ready():
     wait_until_ready(running.url)
     code, response = ask(running.url, "/readyz")
     assert response == {"status": "ok", "model": "model", "version": "7"}
-
-
-def test_a_function_that_rejects_made_up_inputs_can_be_served():
-  model = fake_model.FakeModel()
-  refuse = fake_model.refusing_function()
-  model.functions["refusing"] = refuse
-  with serving_client.running(model) as running:
-    wait_until_ready(running.url)
 
 
 def test_a_closed_log_does_not_stop_the_server(monkeypatch, capsys, caplog):

@@ -18,7 +18,7 @@ import tensorflow as tf
 from bert_tf.inference import loaded_model
 from bert_tf.model_folder import run_info
 from tests.server import browser
-from tests.support import page_picture, serving_client, tiny_models
+from tests.support import serving_client, tiny_models
 
 pytest.importorskip("aiohttp", reason="pip install 'bert_tf[serve]'")
 
@@ -199,11 +199,6 @@ def test_a_run_has_a_description_and_examples_to_click(tab):
     # There is a single model, without attention.
     for name in ("chooser", "attention"):
       assert tab.run(f"document.getElementById('{name}').hidden")
-
-
-def test_the_picture_in_the_docs_shows_this_page():
-  command = "python -m tests.support.page_picture"
-  assert page_picture.recorded_checksum() == page_picture.checksum(), command
 
 
 @needs_chromium
@@ -442,7 +437,7 @@ def test_the_page_works_with_keyboard_and_screen_reader(tab):
 
 
 @needs_chromium
-@pytest.mark.parametrize("width", [360, 768, 1200, 1600])
+@pytest.mark.parametrize("width", [360, 1200])
 def test_nothing_is_wider_than_the_window(tab, width):
   text = "a" * 200 + " of words " * 30
   with opened(tab, CLASSIFIER, width=width, text=text):

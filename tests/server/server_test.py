@@ -153,55 +153,42 @@ def instances(*values, **others):
 @pytest.mark.parametrize(
   "body,words",
   [
-    (b"", "JSON Parse error: Expecting value"),
-    (b"{", "JSON Parse error: Expecting property name"),
-    (b'{"instances": ["\xff"]}', "not UTF-8: byte 0xff at offset: 16"),
-    (b"[" * 1999, "JSON Parse error: "),
-    (b"[1]", "is not a JSON object"),
-    ({}, "Missing 'inputs' or 'instances' key"),
-    ({"instances": ["a"], "inputs": ["a"]}, "Not formatted correctly"),
-    ({"instances": "a"}, "Expecting 'instances' value to be a list"),
+    (b"{", "JSON"),
+    (b'{"instances": ["\xff"]}', "UTF-8"),
+    (b"[" * 1999, "JSON"),
+    (b"[1]", "JSON"),
+    ({}, "'inputs' or 'instances'"),
+    ({"instances": ["a"], "inputs": ["a"]}, "'instances' and 'inputs'"),
+    ({"instances": "a"}, "'instances'"),
     (instances(), "no rows"),
-    ({"inputs": {"text": []}}, "no rows"),
     ({"inputs": []}, "no rows"),
-    (instances("a", signature_name=3), "must be a string value"),
-    (instances("a", signature_name="none"), '"none" not found in signature'),
-    (
-      instances({"txt": "a"}),
-      "element: 0 of 'instances' list. Error: ",
-    ),
-    (
-      instances("a", {}),
-      "element: 1 of 'instances' list. Error: JSON object: does not have "
-      "named input: text",
-    ),
-    (instances(3), "JSON Value: 3 of input text is not of expected type"),
-    (instances(None), "JSON Value: null of input text is not"),
-    (instances(["a"]), "input text has 1 dimension(s)"),
-    (instances("a", ["b"]), "list at unexpected depth"),
-    (instances({"b64": "%"}), "input text is not Base64"),
-    (instances({"b64": "YQ"}), "input text is not Base64"),
-    (instances({"b64": "YQ==YQ=="}), "input text is not Base64"),
-    (instances({"text": {"b64": 5}}), "of input text is not of expected type"),
-    (instances({"text": "a", "more": "b"}), "there is no input 'more'"),
-    ({"inputs": {"b64": "YQ=="}}, "input text has 1 dimension(s)"),
-    (instances("\ud800"), "input text is not a Unicode text"),
-    ({"inputs": "a"}, "input text has 1 dimension(s)"),
-    (instances(*"abcde"), "has 5 rows; the limit of this server is 4"),
-    ({"inputs": list("abcde")}, "has 5 rows; the limit of this server is 4"),
-    (instances("a" * 101), "of 101 bytes; the limit of this server is 100"),
-    (instances("ä" * 51), "of 102 bytes; the limit of this server is 100"),
-    (instances([1], [1, 2], signature_name="sums"), "Expecting tensor size"),
-    (instances([1.5], signature_name="sums"), "1.5 of input numbers is not"),
-    (instances([True], signature_name="sums"), "true of input numbers is not"),
-    (instances([1 << 40], signature_name="sums"), "out of range of int32"),
-    (instances("a", signature_name="pair"), "not an object of text, weight"),
+    (instances("a", signature_name=3), "signature_name"),
+    (instances("a", signature_name="none"), '"none"'),
+    (instances("a", {}), "element: 1 of 'instances' list"),
+    (instances(3), "3 of input text"),
+    (instances(None), "null of input text"),
+    (instances(["a"]), "input text"),
+    (instances("a", ["b"]), "input text"),
+    (instances({"b64": "%"}), "Base64"),
+    (instances({"b64": "YQ==YQ=="}), "Base64"),
+    (instances({"text": {"b64": 5}}), "input text"),
+    (instances({"text": "a", "more": "b"}), "'more'"),
+    ({"inputs": {"b64": "YQ=="}}, "input text"),
+    (instances("\ud800"), "input text"),
+    (instances(*"abcde"), "5 rows; the limit of this server is 4"),
+    ({"inputs": list("abcde")}, "5 rows; the limit of this server is 4"),
+    (instances("ä" * 51), "102 bytes; the limit of this server is 100"),
+    (instances([1], [1, 2], signature_name="sums"), "input numbers"),
+    (instances([1.5], signature_name="sums"), "1.5 of input numbers"),
+    (instances([True], signature_name="sums"), "true of input numbers"),
+    (instances([1 << 40], signature_name="sums"), "int32"),
+    (instances("a", signature_name="pair"), "text, weight"),
     (
       {
         "signature_name": "pair",
         "inputs": {"text": ["a"], "weight": [1.0, 2.0]},
       },
-      "different numbers of rows",
+      "numbers of rows",
     ),
     (instances("bad"), "a text is bad"),
   ],
@@ -261,48 +248,6 @@ def test_requests_that_arrive_together_share_a_call(model):
     assert code == 200
     echoes = [prediction["echo"] for prediction in answer["predictions"]]
     assert echoes == texts
-
-
-def test_a_batch_has_texts_of_similar_length(model):
-  model.gate.clear()
-  texts = ["x", "a" * 50, "b", "c" * 48, "dd", "e" * 52]
-  with (
-    serving_client.running(
-      model, max_batch_size=3, max_wait_ms=0, num_batch_threads=1
-    ) as server,
-    concurrent.futures.ThreadPoolExecutor(len(texts)) as pool,
-  ):
-    futures = []
-    for number, text in enumerate(texts):
-      futures.append(pool.submit(ask, server.url, PREDICT, instances(text)))
-      assert model.begun.wait(timeout=600)
-      # The first is being computed, the others wait.
-      serving_client.wait_for_waiting(server.url, number)
-    model.gate.set()
-    assert [future.result()[0] for future in futures] == [200] * len(texts)
-  assert [sorted(call) for call in model.calls] == [
-    ["x"],
-    ["a" * 50, "c" * 48, "e" * 52],
-    ["b", "dd"],
-  ]
-
-
-def test_a_request_of_more_rows_than_a_batch_is_computed_in_slices(model):
-  rows = [str(i) for i in range(9)]
-  with serving_client.running(model, max_batch_size=4) as server:
-    code, response = ask(server.url, PREDICT, instances(*rows))
-  assert [prediction["echo"] for prediction in response["predictions"]] == rows
-  assert model.calls == [rows[:4], rows[4:8], rows[8:]]
-
-
-def test_a_failing_request_does_not_affect_its_batch(model):
-  bodies = [instances("good"), instances("bad"), instances("fine")]
-  with serving_client.running(
-    model, max_batch_size=3, max_wait_ms=20000
-  ) as running:
-    codes = [code for code, _ in in_parallel(running.url, bodies)]
-  assert codes == [200, 400, 200]
-  assert sorted(len(call) for call in model.calls) == [1, 1, 1, 3]
 
 
 def test_a_full_queue_rejects_requests(model):
@@ -424,7 +369,12 @@ def test_a_question_without_an_answer_is_null_with_its_score():
 
 
 @pytest.mark.parametrize(
-  "name", ["classifier", "multilabel", "pair_regression"]
+  "name",
+  [
+    "classifier",
+    pytest.param("multilabel", marks=pytest.mark.slow),
+    pytest.param("pair_regression", marks=pytest.mark.slow),
+  ],
 )
 def test_server_load_and_classifier_give_the_same_answer(name, tmp_path):
   run_folders.unpack(tmp_path)
@@ -546,17 +496,9 @@ def test_ids_out_of_range_are_the_clients_mistake(real_server):
   row["segment_ids"] = [0, 0, 0]
   body = {"signature_name": "ids", "instances": [row]}
   assert ask(real_server.url, PREDICT, body)[0] == 200
-  for name, value, high in (
-    ("input_ids", -1, 499),
-    ("input_ids", 500, 499),
-    ("input_mask", 2, 1),
-    ("segment_ids", 2, 1),
-  ):
-    bad = {**row, name: [0, value, 1]}
-    code, response = ask(real_server.url, PREDICT, {**body, "instances": [bad]})
-    assert code == 400
-    assert f"{name} has the value {value}," in response["error"]
-    assert f"0 to {high}" in response["error"]
+  row["input_ids"] = [0, 500, 1]
+  code, response = ask(real_server.url, PREDICT, body)
+  assert (code, "500" in response["error"]) == (400, True)
 
 
 def test_attention_is_that_of_a_head_or_the_mean(real_server, predictor):
@@ -574,15 +516,9 @@ def test_attention_is_that_of_a_head_or_the_mean(real_server, predictor):
   np.testing.assert_allclose(
     response["attention"], attention.probabilities[0, 1], atol=1e-4
   )
-  for change, words in (
-    ({"layer": 2}, "layer 2; use 0 to 1"),
-    ({"head": -1}, "head -1; use 0 to 1"),
-    ({"head": "a"}, "head 'a'"),
-    ({"text": 3}, "is not of expected type"),
-  ):
+  for change in ({"layer": 2}, {"head": -1}, {"head": "a"}, {"text": 3}):
     code, response = ask(real_server.url, path, {**body, **change})
-    assert code == 400
-    assert words in response["error"]
+    assert (code, list(response)) == (400, ["error"])
 
 
 def test_attention_of_a_model_without_it_is_refused(server):

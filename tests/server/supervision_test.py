@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from bert_tf.server import application, batching, bodies, computation
+from bert_tf.server import application, batching, computation
 from tests.support import checkout, fake_model, serving_client
 from tests.support.serving_client import ask
 
@@ -105,7 +105,7 @@ def test_a_fault_of_counting_fails_no_request(stage, error, monkeypatch):
 
 @pytest.mark.parametrize("stage", [*STAGES, "pieces"])
 def test_a_stall_fails_liveness_and_waiting_requests(stage, monkeypatch):
-  monkeypatch.setattr(bodies, "_LARGE_BYTES", 0)
+  monkeypatch.setattr(computation, "_LARGE_BYTES", 0)
   monkeypatch.setattr(computation, "_LARGE_ANSWER", 0)
   gate = threading.Event()
   inject(monkeypatch, (STAGES | COUNTING)[stage], lambda: gate.wait(600))

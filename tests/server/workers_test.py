@@ -72,23 +72,6 @@ def test_a_call_that_reports_progress_has_not_stalled():
   assert run(scenario, max_call_s=0.4) == "counted"
 
 
-def test_a_call_whose_coroutine_was_cancelled_is_not_made():
-  gate, calls = threading.Event(), []
-
-  async def scenario(worker):
-    first = asyncio.create_task(worker.run(gate.wait, 600))
-    second = asyncio.create_task(worker.run(calls.append, 2))
-    await asyncio.sleep(0)
-    second.cancel()
-    await asyncio.gather(second, return_exceptions=True)
-    gate.set()
-    await first
-    await worker.run(calls.append, 3)
-
-  run(scenario)
-  assert calls == [3]
-
-
 def test_a_thread_that_has_ended_counts_as_stalled():
   async def scenario(worker):
     worker.close()

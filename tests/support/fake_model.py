@@ -87,13 +87,3 @@ class VectorModel(FakeModel):
       "embedding": tf.constant(vectors, tf.float32),
       "num_tokens": tf.constant(words) + 2,
     }
-
-
-def refusing_function():
-  """Returns a function that refuses every input."""
-
-  def refuse(text):
-    raise tf.errors.InvalidArgumentError(None, None, "no")
-
-  text = {"text": spec(tf.string, None)}
-  return loaded_model.Function(text, refuse, lambda: text)

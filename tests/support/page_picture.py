@@ -3,11 +3,9 @@
 python -m tests.support.page_picture
 
 It trains a small classifier, serves it and photographs its page in Chromium,
-which takes a minute. The picture keeps a checksum of the page, by which
-`tests/server/page_test.py` sees whether the page has changed since.
+which takes a minute. Take it again when the page looks different.
 """
 
-import hashlib
 import json
 import pathlib
 import random
@@ -15,10 +13,11 @@ import re
 import tempfile
 import time
 
-from PIL import Image, PngImagePlugin
+from PIL import Image
 
-from bert_tf.server import page
-from tests.support import checkout
+import bert_tf
+from tests.server import browser
+from tests.support import checkout, serving_client
 
 PATH = checkout.ROOT / "docs" / "page.png"
 
@@ -33,17 +32,6 @@ _FORMS = (
   "a {word} {noun} , from the first minute to the last .",
   "i found the {noun} {word} .",
 )
-
-
-def checksum():
-  """Returns the checksum of the page with its styles and scripts."""
-  return hashlib.sha256(page.load().html.encode()).hexdigest()
-
-
-def recorded_checksum():
-  """Returns the checksum of the page that the picture shows."""
-  with Image.open(PATH) as image:
-    return image.text["page"]
 
 
 def _reviews(count, seed):
@@ -61,8 +49,6 @@ def _reviews(count, seed):
 
 def _train(folder):
   """Trains a classifier of reviews in a folder."""
-  import bert_tf
-
   texts, labels = _reviews(800, seed=1)
   words = sorted(set(re.findall(r"[a-z]+|[.,!]", " ".join(texts))))
   special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -94,10 +80,6 @@ def _train(folder):
 
 def take(path):
   """Writes a new picture."""
-  import bert_tf
-  from tests.server import browser
-  from tests.support import serving_client
-
   with tempfile.TemporaryDirectory() as folder:
     model = bert_tf.load(_train(pathlib.Path(folder)))
     with (
@@ -111,10 +93,8 @@ def take(path):
       tab.run("document.querySelectorAll('#examples button')[1].click()")
       tab.wait("document.querySelectorAll('#picture line').length")
       tab.picture(path)
-  note = PngImagePlugin.PngInfo()
-  note.add_text("page", checksum())
   with Image.open(path) as image:
-    image.quantize(64).save(path, pnginfo=note, optimize=True)
+    image.quantize(64).save(path, optimize=True)
 
 
 if __name__ == "__main__":
