@@ -117,15 +117,6 @@ def test_settings_without_effect_are_refused(settings, names):
     assert name in str(error.value)
 
 
-def test_models_of_other_tasks_may_share_a_server_with_squad():
-  assert export.build(config(n_best_size=3)).info.task == "encoder"
-
-
-def test_pooling_needs_texts():
-  with pytest.raises(ValueError, match="`pooling`.*text=False"):
-    export.build(config(pooling="max"), with_text=False)
-
-
 def write_modules(folder, kinds=("Transformer", "Pooling"), **pooling):
   """Writes the files of sentence-transformers into a folder."""
   modules = []
@@ -171,40 +162,33 @@ def test_the_pooling_is_read_from_sentence_transformers_files(
 
 
 @pytest.mark.parametrize(
-  ("kinds", "pooling", "names"),
+  ("kinds", "pooling", "name"),
   [
-    (("Transformer", "Pooling", "Dense"), {}, ("modules.json", "Dense")),
-    (("WordEmbeddings", "Pooling"), {}, ("modules.json", "WordEmbeddings")),
+    (("Transformer", "Pooling", "Dense"), {}, "Dense"),
+    (("WordEmbeddings", "Pooling"), {}, "WordEmbeddings"),
     (
       ("Transformer", "Pooling"),
       {"pooling_mode_weightedmean_tokens": True},
-      ("1_Pooling", "pooling_mode_weightedmean_tokens"),
+      "pooling_mode_weightedmean_tokens",
     ),
     (
       ("Transformer", "Pooling"),
       {"pooling_mode_cls_token": True, "pooling_mode_max_tokens": True},
-      ("1_Pooling", "cls and max"),
+      "cls and max",
     ),
-    (("Transformer", "Pooling"), {}, ("1_Pooling", "(none)")),
-    (("Transformer", "Pooling"), {"pooling_mode": 3}, ("pooling_mode is 3",)),
+    (("Transformer", "Pooling"), {"pooling_mode": 3}, "pooling_mode is 3"),
   ],
 )
-def test_other_modules_and_poolings_are_refused(
-  tmp_path, kinds, pooling, names
-):
+def test_other_modules_and_poolings_are_refused(tmp_path, kinds, pooling, name):
   write_modules(tmp_path, kinds, **pooling)
-  with pytest.raises(ValueError) as error:
+  with pytest.raises(ValueError, match=name):
     sentence_transformers.read_settings(str(tmp_path))
-  for name in names:
-    assert name in str(error.value)
 
 
 def test_damaged_modules_are_refused(tmp_path):
-  path = tmp_path / "modules.json"
-  for content in ('{"a": 1}', "[1]", "[{}]", "[", '[{"type": 1}]'):
-    path.write_text(content)
-    with pytest.raises(ValueError, match="modules.json"):
-      sentence_transformers.read_settings(str(tmp_path))
+  (tmp_path / "modules.json").write_text('[{"type": 1}]')
+  with pytest.raises(ValueError, match="modules.json"):
+    sentence_transformers.read_settings(str(tmp_path))
 
 
 def write_sentence_encoder(folder):

@@ -29,7 +29,6 @@ WORDS = [
 ]
 PREDICTIONS = {
   "1.1": squad_config.DecodingConfig(n_best_size=5, max_answer_length=4),
-  "1.1, many": squad_config.DecodingConfig(n_best_size=32),
   "2.0": squad_config.DecodingConfig(
     n_best_size=8,
     max_answer_length=3,

@@ -1,11 +1,8 @@
 import gzip
 import json
-import os
 import random
-import subprocess
 import unicodedata
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -39,16 +36,6 @@ SETTINGS = [
   ("multilingual_cased", True, False),
   ("cased", False, True),
 ]
-
-# 10,000 texts for each setting; 17 tests are a million in total.
-NUM_PARTS = int(os.environ.get("RANDOM_TEXT_PARTS", 1))
-
-
-@pytest.fixture(scope="module")
-def vocab_file(tmp_path_factory):
-  path = tmp_path_factory.mktemp("vocab") / "vocab.txt"
-  path.write_text("".join(f"{token}\n" for token in VOCAB))
-  return str(path)
 
 
 @pytest.fixture(scope="module")
@@ -106,23 +93,6 @@ def test_random_texts_give_the_words_and_ids_of_full_tokenizer(
   full, ops = tokenizers(*setting)
   texts = list(random_texts.make(3000, seed=str(setting)))
   assert not tokenizer_pairs.differing(texts, full, ops)
-
-
-def test_random_texts_give_the_same_with_a_vocabulary_made_by_hand(
-  vocab_file, tokenizer
-):
-  full = tokenization.FullTokenizer(vocab_file)
-  texts = list(random_texts.make(2000, seed=1))
-  assert not tokenizer_pairs.differing(texts, full, tokenizer)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("setting", SETTINGS)
-def test_many_random_texts_give_the_same_words_and_ids(tokenizers, setting):
-  full, ops = tokenizers(*setting)
-  for part in range(NUM_PARTS):
-    texts = list(random_texts.make(10_000, seed=f"{setting} {part}"))
-    assert not tokenizer_pairs.differing(texts, full, ops)
 
 
 @pytest.mark.parametrize("do_lower_case", [True, False])
@@ -191,37 +161,6 @@ def test_sigma_is_final_after_a_letter_and_before_none():
     assert ops.tokenize([text]).to_list() == [expected], text
 
 
-def brute_force_pieces(word, vocab):
-  """Returns the greedy longest matches, found by trying all ends."""
-  pieces, remainder = [], word
-  while remainder:
-    prefix = "##" if pieces else ""
-    ends = range(len(remainder), 0, -1)
-    end = next((end for end in ends if prefix + remainder[:end] in vocab), None)
-    if end is None:
-      return [vocab["[UNK]"]]
-    pieces.append(vocab[prefix + remainder[:end]])
-    remainder = remainder[end:]
-  return pieces
-
-
-def test_word_pieces_equal_brute_force_on_random_vocabularies():
-  rng = random.Random(3)
-  for _ in range(200):
-    vocab = {"[UNK]": 0}
-    for _ in range(14):
-      piece = "".join(rng.choices("ab#é", k=rng.randint(1, 4)))
-      vocab.setdefault(rng.choice(["", "##"]) + piece, len(vocab))
-    words = [
-      "".join(rng.choices("abé", k=rng.randint(1, 9))) for _ in range(30)
-    ]
-    pieces = bert_tokenizer._wordpiece_tokenizer(vocab, 200).tokenize(
-      [*words, "#"]
-    )
-    expected = [brute_force_pieces(word, vocab) for word in [*words, "#"]]
-    assert pieces.to_list() == expected
-
-
 def cut(text, starts, ends):
   text = text.encode() if isinstance(text, str) else text
   return [text[a:b].decode() for a, b in zip(starts, ends)]
@@ -275,14 +214,6 @@ def test_offsets_of_random_texts_give_the_source_of_each_piece(tokenizers):
   assert num_checked > 5000
 
 
-def test_unknown_words_have_the_offsets_of_the_word(tokenizer):
-  _, starts, ends = tokenizer.tokenize_with_offsets(["a xÉz, xe\u0301 q"])
-  text = "a xÉz, xe\u0301 q"
-  assert cut(text, starts[0].numpy(), ends[0].numpy()) == (
-    ["a", "xÉz", ",", "xe\u0301", "q"]
-  )
-
-
 def test_character_offsets_cut_a_python_string(tokenizer):
   texts = ["日本 cafés! 😀the", "", b"\xff\xe6\x97the \xf0\x9fplay"]
   _, starts, ends = tokenizer.tokenize_with_offsets(texts)
@@ -307,11 +238,6 @@ def test_words_between_white_space_have_the_pieces_of_the_text(tokenizer):
   ids = tokenizer.tokenize_words(words)
   assert ids.to_list() == [[[8], [9, 11], [5, 6], [14]], [], [], [[8]]]
   assert ids.merge_dims(1, 2).to_list() == tokenizer.tokenize(texts).to_list()
-
-
-def test_words_between_white_space_keep_bad_bytes(tokenizer):
-  words, _, _ = tokenizer.split_at_white_space([b"\xe6\x97 the\xff play\xc3"])
-  assert words.to_list() == [[b"\xe6\x97", b"the\xff", b"play\xc3"]]
 
 
 @pytest.mark.parametrize(
@@ -342,29 +268,6 @@ def test_plain_text_is_split_at_signs_beside_words(tokenizer, text, expected):
   places = zip(starts.to_list()[0], ends.to_list()[0])
   assert [encoded[start:end].decode() for start, end in places] == items
   assert words.to_list()[1] == [b"the"]
-
-
-def test_plain_words_of_random_texts_are_the_text_without_white_space(
-  tokenizers,
-):
-  _, ops = tokenizers("chinese", do_lower_case=True)
-  texts = list(random_texts.make(2000, seed=10))
-  result, _, _ = ops.split_at_white_space(texts)
-  words, starts, ends = ops.split_plain_text(texts)
-  for text, row_words, row_plain, begin, end in zip(
-    texts, result.to_list(), words.to_list(), starts.to_list(), ends.to_list()
-  ):
-    assert b"".join(row_plain) == b"".join(row_words)
-    encoded = text if isinstance(text, bytes) else text.encode()
-    assert [encoded[a:b] for a, b in zip(begin, end)] == row_plain
-
-
-def test_white_space_words_of_random_texts_give_all_pieces(tokenizers):
-  _, ops = tokenizers("chinese", do_lower_case=True)
-  texts = list(random_texts.make(2000, seed=9))
-  words, _, _ = ops.split_at_white_space(texts)
-  ids = ops.tokenize_words(words)
-  assert ids.merge_dims(1, 2).to_list() == ops.tokenize(texts).to_list()
 
 
 def random_segments(rng, count):
@@ -445,56 +348,3 @@ def test_the_tokenizer_works_in_a_dataset_and_on_an_empty_batch(tokenizer):
   assert tokenizer.pack([tokenizer.tokenize(nothing)], 5)[
     "input_ids"
   ].shape == ((0, 5))
-
-
-# Code of a user who has neither bert_tf nor the vocabulary.
-_LOADING = """
-import json, sys
-import tensorflow as tf
-import tensorflow_text
-module, archive, texts = sys.argv[1:]
-texts = tf.constant(json.loads(texts))
-tokenizer = tf.saved_model.load(module)
-parts = tokenizer.tokenize_with_offsets(texts)
-words, _, _ = tokenizer.split_at_white_space(texts)
-served = tf.saved_model.load(archive).signatures["serve"](texts)
-print(json.dumps([
-  [part.to_list() for part in parts],
-  tokenizer.tokenize_words(words).to_list(),
-  {name: part.numpy().tolist() for name, part in served.items()},
-  [name for name in sys.modules if name.startswith("bert_tf")],
-]))
-"""
-
-
-def test_a_saved_tokenizer_works_without_bert_tf(
-  vocab_file, tmp_path, start_python
-):
-  tokenizer = bert_tokenizer.BertTokenizer(tokenization.load_vocab(vocab_file))
-  tf.saved_model.save(tokenizer, str(tmp_path / "module"))
-  archive = keras.export.ExportArchive()
-  archive.track(tokenizer)
-  archive.add_endpoint(
-    "serve",
-    lambda texts: tokenizer.pack([tokenizer.tokenize(texts)] * 2, 9),
-    input_signature=[tf.TensorSpec([None], tf.string)],
-  )
-  archive.write_out(str(tmp_path / "archive"), verbose=False)
-
-  texts = ["Playing the CAFÉ! 日 \u0130", "ΑΣ " + "x" * 300, ""]
-  (tmp_path / "loading.py").write_text(_LOADING)
-  process = start_python(
-    *("loading.py", "module", "archive", json.dumps(texts)),
-    cwd=tmp_path,
-    stdout=subprocess.PIPE,
-    stderr=subprocess.PIPE,
-    text=True,
-  )
-  output, errors = process.communicate(timeout=1800)
-  assert process.returncode == 0, errors
-  parts, by_word, served, ours = json.loads(output.splitlines()[-1])
-  expected = [p.to_list() for p in tokenizer.tokenize_with_offsets(texts)]
-  assert parts == expected and ours == []
-  assert by_word == [[[5, 6], [8], [9, 10], [14], [1]], [[1], [1]], []]
-  packed = tokenizer.pack([tokenizer.tokenize(texts)] * 2, 9)
-  assert served == {n: part.numpy().tolist() for n, part in packed.items()}
