@@ -1,13 +1,11 @@
 """Marks slow tests and runs the slowest files first, as recorded.
 
-A test is marked `slow` if its call took at least SLOW_S seconds when it was
-recorded. A new test is not slow until then. Tests whose fixture takes long, not
-their call, are marked in their file.
+A test is slow if its call took at least SLOW_S seconds when durations.json was
+written, which `pytest --record-durations` does. A new test is not slow until
+then. Tests whose fixture takes long, not their call, are marked in their file.
 
 If a process starts a slow file last, it still works when the other processes
-are idle. Each run stores the durations of its tests in pytest's cache. Without
-a cache, the committed durations.json decides. `pytest --record-durations`
-writes it from the cache and the current run.
+are idle. All workers of pytest-xdist need the same order.
 """
 
 import collections
@@ -19,7 +17,6 @@ from tests.support import checkout
 
 FILE = checkout.ROOT / "tests" / "support" / "durations.json"
 SLOW_S = 3
-_KEY = "bert_tf/seconds_of_tests"
 
 
 class Durations:
@@ -27,94 +24,58 @@ class Durations:
 
   def __init__(self, config):
     self._config = config
-    self._is_worker = hasattr(config, "workerinput")
-    if self._is_worker:  # All workers must use the same order.
-      self._seconds = config.workerinput["seconds_of_tests"]
-    elif hasattr(config, "cache"):
-      self._seconds = config.cache.get(_KEY, {})
-    else:  # With -p no:cacheprovider.
-      self._seconds = {}
-    # Seconds of set-up, call and tear-down, and of the call without them.
-    self._new_seconds = collections.Counter()
-    self._call_seconds = {}
+    # Seconds of set-up, call and tear-down by file, and of the call by test.
+    self._files = collections.Counter()
+    self._calls = {}
 
-  @pytest.hookimpl(optionalhook=True)
-  def pytest_configure_node(self, node):
-    """Sends the durations to a worker of pytest-xdist."""
-    node.workerinput["seconds_of_tests"] = self._seconds
-
-  @pytest.hookimpl(wrapper=True, tryfirst=True)
+  @pytest.hookimpl(tryfirst=True)
   def pytest_collection_modifyitems(self, items):
-    """Marks slow tests; puts the slowest selected files first."""
-    before = recorded()
-    slow_tests = set(before["slow_tests"])
+    """Marks slow tests; puts the slowest files first."""
+    recorded = json.loads(FILE.read_text())
+    slow_tests = set(recorded["slow_tests"])
     for item in items:
       if item.nodeid in slow_tests:
         item.add_marker("slow")
-    result = yield  # Selects tests, for example by -m "not slow".
-    nodeids = {item.nodeid for item in items}
-    seconds = file_seconds(nodeids, self._seconds, before["files"])
-    items.sort(key=lambda item: -seconds[get_file(item.nodeid)])
-    return result
+    seconds = recorded["files"]
+    items.sort(key=lambda item: -seconds.get(get_file(item.nodeid), 0))
 
   def pytest_runtest_logreport(self, report):
     """Adds the seconds of a test's set-up, call or tear-down."""
-    self._new_seconds[report.nodeid] += report.duration
+    self._files[get_file(report.nodeid)] += report.duration
     if report.when == "call":
-      self._call_seconds[report.nodeid] = report.duration
+      self._calls[report.nodeid] = report.duration
 
   def pytest_sessionfinish(self):
-    """Writes the durations, once for all workers."""
-    if self._is_worker or not hasattr(self._config, "cache"):
-      return
-    seconds = {**self._seconds, **self._new_seconds}
-    seconds = {n: s for n, s in seconds.items() if exists(get_file(n))}
-    self._config.cache.set(_KEY, seconds)
-    if self._config.getoption("record_durations"):
-      record(seconds, self._call_seconds)
+    """Writes the durations of this run, once for all workers."""
+    is_worker = hasattr(self._config, "workerinput")
+    if not is_worker and self._config.getoption("record_durations"):
+      record(self._files, self._calls)
 
 
 def get_file(nodeid):
   return nodeid.split("::")[0]
 
 
-def exists(file):
-  return (checkout.ROOT / file).is_file()
+def record(files, calls):
+  """Writes FILE: files of at least a second, the slowest first; slow tests.
 
-
-def file_seconds(nodeids, seconds, fallback):
-  """Returns the seconds of each file of the tests.
+  Files and tests that have not run keep their entry as long as they exist.
 
   Args:
-    nodeids: the selected tests.
-    seconds: measured seconds of tests, by nodeid.
-    fallback: seconds of files without a measured test.
+    files: seconds by file.
+    calls: seconds of calls by test.
   """
-  totals = collections.Counter()
-  for nodeid in nodeids:
-    totals[get_file(nodeid)] += seconds.get(nodeid, 0)
-  return {f: total or fallback.get(f, 0) for f, total in totals.items()}
-
-
-def recorded():
-  """Returns the seconds of `files` and the names of `slow_tests`."""
-  return json.loads(FILE.read_text())
-
-
-def record(seconds, call_seconds):
-  """Writes files that take at least a second, the slowest first.
-
-  Args:
-    seconds: measured seconds of tests, by nodeid.
-    call_seconds: those of the calls of this run.
-  """
-  before = recorded()
-  totals = {**before["files"], **file_seconds(seconds, seconds, {})}
-  rounded = {f: round(s) for f, s in totals.items() if exists(f) and round(s)}
-  slow_tests = {n for n, s in call_seconds.items() if s >= SLOW_S}
-  for name in before["slow_tests"]:
-    if name not in call_seconds and exists(get_file(name)):
-      slow_tests.add(name)
-  files = sorted(rounded.items(), key=lambda pair: (-pair[1], pair[0]))
-  content = {"files": dict(files), "slow_tests": sorted(slow_tests)}
+  before = json.loads(FILE.read_text())
+  rounded = {f: round(s) for f, s in {**before["files"], **files}.items()}
+  kept = [test for test in before["slow_tests"] if test not in calls]
+  slow_tests = {test for test, seconds in calls.items() if seconds >= SLOW_S}
+  exists = lambda name: (checkout.ROOT / get_file(name)).is_file()  # noqa: E731
+  content = {
+    "files": {
+      file: seconds
+      for file, seconds in sorted(rounded.items(), key=lambda x: (-x[1], x[0]))
+      if seconds and exists(file)
+    },
+    "slow_tests": sorted(filter(exists, slow_tests.union(kept))),
+  }
   FILE.write_text(json.dumps(content, indent=2) + "\n")

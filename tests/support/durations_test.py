@@ -5,23 +5,24 @@ import os
 import subprocess
 import sys
 
-from tests.support import checkout, durations
+from tests.support import checkout
 
 TESTS = """
 import time
 
 def test_first():
-  time.sleep({0})
+  time.sleep({})
 
 def test_second():
   pass
 """
-CONFTEST = """
-import os, pathlib, sys
-sys.path.insert(0, {root!r})
+CONFTEST = f"""
+import pathlib, sys
+sys.path.insert(0, {str(checkout.ROOT)!r})
 from tests.support import checkout, durations
 checkout.ROOT = pathlib.Path(__file__).parent
 durations.FILE = checkout.ROOT / "durations.json"
+durations.SLOW_S = 0.4
 from tests.conftest import pytest_addoption, pytest_configure
 """
 
@@ -40,53 +41,26 @@ def run(folder, *arguments):
   return [words[0] for words in lines if words[1:2] == ["PASSED"]]
 
 
-def write_tests(folder, **recorded):
-  """Writes a conftest.py and durations.json."""
-  (folder / "conftest.py").write_text(CONFTEST.format(root=str(checkout.ROOT)))
-  content = {"files": {}, "slow_tests": []} | recorded
-  (folder / "durations.json").write_text(json.dumps(content))
-
-
-def test_the_slowest_file_of_the_last_run_starts_first(tmp_path):
-  write_tests(tmp_path, files={"b_test.py": 100})
+def test_recorded_files_start_first_and_recorded_tests_are_slow(tmp_path):
+  (tmp_path / "conftest.py").write_text(CONFTEST)
+  (tmp_path / "pytest.ini").write_text("[pytest]\npython_files = *_test.py\n")
+  recorded = {
+    "files": {"b_test.py": 100},
+    "slow_tests": ["b_test.py::test_second"],
+  }
+  (tmp_path / "durations.json").write_text(json.dumps(recorded))
   for name, seconds in (("a", 0), ("b", 0), ("c", 0.5)):
     (tmp_path / f"{name}_test.py").write_text(TESTS.format(seconds))
-  (tmp_path / "pytest.ini").write_text("[pytest]\npython_files = *_test.py\n")
-  first = run(tmp_path, "--record-durations")
-  # Without measurements, durations.json of this folder decides.
-  assert first[0].startswith("b_test.py")
-  second = run(tmp_path)
-  assert second[:2] == ["c_test.py::test_first", "c_test.py::test_second"]
-  # Measured durations have replaced the recorded ones.
-  assert "100" not in (tmp_path / "durations.json").read_text()
-
-
-def test_recorded_slow_tests_are_marked(tmp_path):
-  names = ["a_test.py::test_first", "a_test.py::test_second"]
-  write_tests(tmp_path, slow_tests=[names[1], "gone_test.py::test_first"])
-  (tmp_path / "a_test.py").write_text(TESTS.format(0.5))
-  with (tmp_path / "conftest.py").open("a") as file:
-    file.write("durations.SLOW_S = 0.4\n")
-  assert run(tmp_path, "-m", "not slow", "a_test.py") == names[:1]
-  assert (
-    run(tmp_path, "-m", "slow", "a_test.py", "-pno:cacheprovider")
-    == (names[1:])
-  )
-  # The first test has become slow, the second has not run.
-  run(tmp_path, "--record-durations", "-k", "first", "a_test.py")
+  tests = {
+    name: [f"{name}_test.py::test_{test}" for test in ("first", "second")]
+    for name in "abc"
+  }
+  fast = run(tmp_path, "-m", "not slow", "--record-durations")
+  assert fast == [tests["b"][0], *tests["a"], *tests["c"]]
   recorded = json.loads((tmp_path / "durations.json").read_text())
-  assert recorded["slow_tests"] == names
-  # Both have run.
-  run(tmp_path, "--record-durations", "a_test.py")
-  recorded = json.loads((tmp_path / "durations.json").read_text())
-  assert recorded["slow_tests"] == names[:1]
-
-
-def test_durations_of_selected_tests_are_summed():
-  seconds = {"a.py::x": 1.0, "a.py::y": 2.0, "b.py::x": 9.0}
-  chosen = ["a.py::x", "a.py::y", "c.py::x", "d.py::x"]
-  totals = durations.file_seconds(chosen, seconds, {"c.py": 7, "a.py": 50})
-  assert totals == {"a.py": 3.0, "c.py": 7, "d.py": 0}
+  # The test that has not run stays slow.
+  assert recorded["slow_tests"] == [tests["b"][1], tests["c"][0]]
+  assert run(tmp_path)[:2] == tests["c"]
 
 
 def test_workers_of_the_test_script_keep_the_order():

@@ -1,8 +1,5 @@
 """Comparisons only allow near ties to change places."""
 
-import gzip
-import json
-
 import pytest
 
 from tests.support import near_ties
@@ -31,29 +28,13 @@ def test_near_ties_may_change_places():
     swapped(RECORDED, 0, 1),
     swapped(RECORDED, 2, 3),
     RECORDED[:3],
-    [*RECORDED, ("new", -3.0)],
     [*RECORDED[:3], ("new", -2.0)],
     [*RECORDED[:3], ("z", -2.0001)],
-    [*RECORDED[:3], RECORDED[2]],
   ],
 )
 def test_a_real_difference_is_refused(actual):
   with pytest.raises(AssertionError):
     near_ties.assert_ranking(actual, RECORDED)
-
-
-def test_each_step_of_a_chain_of_near_ties_is_small_enough():
-  chain = [("a", 0.8e-5), ("b", 0.4e-5), ("c", 0.0), ("d", -0.8e-5)]
-  near_ties.assert_ranking(swapped(chain, 0, 2), chain)
-  with pytest.raises(AssertionError):
-    near_ties.assert_ranking(swapped(chain, 0, 3), chain)
-
-
-def test_the_same_candidate_twice_is_matched_twice():
-  twice = [("a", 1.0), ("b", 0.999999), ("a", 0.999998)]
-  near_ties.assert_ranking([twice[1], twice[0], twice[2]], twice)
-  with pytest.raises(AssertionError):
-    near_ties.assert_ranking([twice[0], twice[1], twice[1]], twice)
 
 
 def test_a_choice_is_the_best_or_near_it():
@@ -103,26 +84,8 @@ def test_nbest_entries_bring_their_own_logits_to_another_place():
     ([*NBEST, entry("", 5.0, 5.0)], -1.0, {"one", "two"}),
     (NBEST, 1.0, {""}),
     (NBEST, 0.000001, {"", "one", "two"}),
-    (NBEST, 0.1, {""}),
     ([NBEST[0], entry("far", 1.0, 1.0)], None, {"one"}),
-    ([entry("", 5.0, 5.0)], -1.0, {""}),
   ],
 )
 def test_an_answer_is_the_best_or_near_it(nbest, null_odds, expected):
   assert near_ties.answers(nbest, null_odds) == expected
-
-
-def test_a_recording_allows_only_swaps_of_near_ties(shared):
-  path = shared / "golden/e2e/squad_v2/nbest_predictions.json.gz"
-  allowed, refused = [], 0
-  for nbest in json.loads(gzip.decompress(path.read_bytes())).values():
-    for i in range(len(nbest) - 1):
-      actual = [*nbest[:i], nbest[i + 1], nbest[i], *nbest[i + 2 :]]
-      try:
-        near_ties.assert_nbest(actual, nbest)
-        allowed.append({nbest[i]["text"], nbest[i + 1]["text"]})
-      except AssertionError:
-        refused += 1
-  # Only few pairs are near ties, among them the one that processors exchange.
-  assert {"onwa", "er, o"} in allowed and len(allowed) == 10
-  assert refused > 1000
