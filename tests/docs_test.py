@@ -87,10 +87,6 @@ def test_commands_have_the_flags(page):
   for number, language, text, _ in blocks(page):
     for words in commands(text) if language == "shell" else ():
       assert not docs_pages.unknown_flags(words), f"{page.name}:{number}"
-
-
-@pytest.mark.parametrize("page", PAGES, ids=NAMES)
-def test_commands_within_sentences_have_the_flags(page):
   for words in docs_pages.inline_commands(page.read_text()):
     assert not docs_pages.unknown_flags(words), " ".join(words)
 

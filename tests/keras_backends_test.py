@@ -84,19 +84,18 @@ MISSING = next(
 CONFIG_FILE = ROOT / "tests" / "golden" / "tiny" / "bert_config.json"
 
 
-@pytest.mark.parametrize("backend", [MISSING, "nonsense"])
 @pytest.mark.parametrize(
-  "arguments",
+  ("backend", "arguments"),
   [
-    ("fill-mask", "--model=none", "--text=a"),
-    ("extract-features", "--model=none", "--input_file=a", "--output_file=b"),
-    ("inspect", f"--config={CONFIG_FILE}"),
-    ("classifier", "--model=none", "--output_dir=none", "--data_dir=none"),
-    ("pretrain", "--text=none", "--output_dir=none", "--train_minutes=1"),
+    ("nonsense", ("fill-mask", "--model=none", "--text=a")),
+    (MISSING, ("inspect", f"--config={CONFIG_FILE}")),
+    (
+      MISSING,
+      ("classifier", "--model=none", "--output_dir=none", "--data_dir=none"),
+    ),
   ],
-  ids=lambda arguments: arguments[0],
 )
-def test_a_command_names_the_backend_before_its_files(arguments, backend):
+def test_a_command_names_the_backend_before_its_files(backend, arguments):
   result = run_python("-m", "bert_tf", *arguments, KERAS_BACKEND=backend)
   assert result.returncode == 1
   assert len(result.stderr.splitlines()) == 1

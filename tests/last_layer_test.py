@@ -58,8 +58,10 @@ def compute_gradients(model, features, positions):
 
 
 @pytest.mark.parametrize("is_packed", [False, True])
-@pytest.mark.parametrize("direction", model_inputs.DIRECTIONS)
-@pytest.mark.parametrize("recompute", [False, True])
+@pytest.mark.parametrize(
+  ("direction", "recompute"),
+  [*((d, False) for d in model_inputs.DIRECTIONS), (model_inputs.BOTH, True)],
+)
 def test_outputs_and_gradients_are_those_of_all_positions(
   is_packed, direction, recompute
 ):

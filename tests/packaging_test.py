@@ -118,13 +118,3 @@ def test_the_constraints_pin_all_dependencies_within_their_ranges(project):
     required = requirements.Requirement(line)
     if not required.extras:  # bert_tf itself.
       assert versions[required.name] in required.specifier, line
-
-
-def test_the_pinned_setuptools_has_no_known_vulnerability():
-  line = re.search(
-    r"^setuptools==(\d+)\.(\d+)\.(\d+)$",
-    (ROOT / "constraints.txt").read_text(),
-    re.MULTILINE,
-  )
-  # CVE-2022-40897 and CVE-2025-47273.
-  assert tuple(map(int, line.groups())) >= (78, 1, 1)

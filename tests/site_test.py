@@ -58,21 +58,6 @@ def test_the_command_line_page_has_every_command():
     assert f"bert_tf.cli.{main.COMMANDS[name]}" in path.read_text()
 
 
-def test_the_command_line_page_has_the_groups_of_the_help():
-  groups = {
-    title.lower(): main.COMMANDS.keys() & names
-    for title, names in main.GROUPS.items()
-  }
-  text = (DOCS / "cli.md").read_text()
-  tables = re.findall(
-    r"^\| ([\w ]+) \| \| script \|\n((?:\|.*\n)+)", text, re.M
-  )
-  names = {
-    t: set(re.findall(r"^\| `([\w-]+)`", rows, re.M)) for t, rows in tables
-  }
-  assert names == {title: group for title, group in groups.items() if group}
-
-
 def test_the_site_gets_a_table_of_flags_for_a_command():
   section = load_hook("cli_reference").section("fill-mask")
   rows = re.findall(r"^\| `--(\w+)` \| (.*?) \| (.+) \|$", section, re.M)
@@ -80,11 +65,6 @@ def test_the_site_gets_a_table_of_flags_for_a_command():
   assert flags["top_k"] == "5"
   assert {"model", "text", "input_file", "vocab_file"} <= flags.keys()
   assert "verbosity" not in flags
-
-
-def test_other_pages_get_no_flags():
-  hook = load_hook("cli_reference")
-  assert hook.on_page_markdown("text", page("gpu.md"), None, None) == "text"
 
 
 class Page(html.parser.HTMLParser):
@@ -122,15 +102,6 @@ def dead_links(folder):
       if not (linked.exists() and is_known):
         dead.append((str(path.relative_to(folder)), target))
   return dead
-
-
-def test_a_dead_link_of_a_page_is_reported(tmp_path):
-  (tmp_path / "a.html").write_text('<a href="b.html#x">b</a><p id="y">')
-  (tmp_path / "b.html").write_text('<a href="a.html#y">a</a><img src="c.png">')
-  assert sorted(dead_links(tmp_path)) == [
-    ("a.html", "b.html#x"),
-    ("b.html", "c.png"),
-  ]
 
 
 def test_the_site_builds_without_warnings_and_dead_links(tmp_path):
