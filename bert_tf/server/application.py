@@ -5,9 +5,17 @@ aiohttp handles HTTP, the size of requests and the graceful shutdown.
 
 import asyncio
 import contextlib
+import functools
+import re
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import (
+  AsyncIterator,
+  Awaitable,
+  Callable,
+  Mapping,
+  Sequence,
+)
 
 import tensorflow as tf
 from absl import logging
@@ -21,12 +29,12 @@ from bert_tf.server import (
   computation,
   connections,
   embeddings,
-  guard,
   limits,
   metrics,
   page,
   rest_json,
   served,
+  workers,
 )
 from bert_tf.server import config as server_config
 
@@ -35,6 +43,8 @@ with errors.needs_extra("serving", extra="serve"):
 
 _MODEL_PATH = "/v1/models/{name:[^/:]+}"
 _VERSION_PATH = "/v1/models/{name:[^/:]+}/versions/{version:[0-9]+}"
+# A name, or an IPv6 address in brackets, and optionally a port.
+_HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\[\]:/?#@\s]+))(?::[0-9]*)?", re.I)
 
 
 class ServingEndedError(Exception):
@@ -52,6 +62,8 @@ class Server:
     self._models = served.create_models(models)
     self._config = config
     self._page = page.load()
+    hosts = ("localhost", "127.0.0.1", "::1", config.host)
+    self._hosts = {host.lower() for host in (*hosts, *config.allowed_hosts)}
     self._is_ready = self._is_stopping = False
 
   async def start(self, sockets: Sequence[socket.socket]) -> str:
@@ -73,12 +85,8 @@ class Server:
     self._embeddings = embeddings.Embeddings(
       self._models, self._config, self._computation
     )
-    names = ("localhost", "127.0.0.1", "::1", self._config.host)
-    before = guard.Guard(
-      (*names, *self._config.allowed_hosts), lambda: self._is_stopping
-    )
     application = web.Application(
-      middlewares=[self._log.store_route, before.check_and_answer],
+      middlewares=[self._log.store_route, self._check_and_answer],
       client_max_size=self._config.max_request_bytes,
     )
     application.add_routes(self._routes())
@@ -108,6 +116,41 @@ class Server:
     self._warming = asyncio.create_task(self._warm_up())
     host, port = sockets[0].getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+  @web.middleware
+  async def _check_and_answer(
+    self,
+    request: web.Request,
+    handler: Callable[[web.Request], Awaitable[web.StreamResponse]],
+  ) -> web.StreamResponse:
+    """Answers a request; errors become JSON responses."""
+    try:
+      self._check_host(request)
+      response = await handler(request)
+    except (ConnectionError, web.HTTPException):
+      raise  # The client is gone, or connections.py answers.
+    except Exception as error:  # noqa: BLE001  All requests get an answer.
+      response = _error_response(request, error)
+    if self._is_stopping:
+      response.force_close()
+    return response
+
+  def _check_host(self, request: web.Request) -> None:
+    """Raises HttpError 403 unless the host is accepted, against DNS rebinding.
+
+    Checks the Host header and `request.host`, which may be the host in the
+    request target.
+    """
+    address = request.get_extra_info("sockname", ("",))[0]
+    for name in (*request.headers.getall("Host", []), request.host):
+      match = _HOST.fullmatch(name)
+      host = match[1] or match[2] if match else name
+      if host.lower() not in self._hosts and host != address:
+        raise limits.HttpError(
+          403,
+          f"the Host {name!r:.100} is not accepted; the server's setting "
+          "allowed_hosts adds host names.",
+        )
 
   async def _warm_up(self) -> None:
     """Calls each function once, because the first call takes longer."""
@@ -287,6 +330,30 @@ class Server:
         which = f"Specific({name}, {version:.20})"
       raise limits.HttpError(404, f"Servable not found for request: {which}")
     return model
+
+
+def _error_response(request: web.Request, error: Exception) -> web.Response:
+  """Returns the response to a failed request; logs internal errors."""
+  respond = functools.partial(connections.error_response, request)
+  if isinstance(error, limits.HttpError):
+    return respond(error.status, str(error), param=error.param, code=error.code)
+  if isinstance(error, web.RequestPayloadError):
+    message = f"Malformed request: the body is incomplete: {error}"
+    return respond(400, message)
+  if isinstance(error, batching.OverloadedError):
+    return respond(503, str(error), error.retry_after_s)
+  if isinstance(error, batching.EndedError | workers.StalledError):
+    return respond(503, str(error))
+  if isinstance(error, tf.errors.InvalidArgumentError):
+    return respond(400, errors.reason(error))
+  logging.error("A request failed:", exc_info=error)
+  if isinstance(error, MemoryError | tf.errors.ResourceExhaustedError):
+    return respond(
+      503, "the server has too little memory for the request; send fewer rows."
+    )
+  if isinstance(error, tf.errors.OpError):
+    return respond(500, errors.reason(error))
+  return respond(500, connections.SERVER_FAILED)
 
 
 @contextlib.asynccontextmanager
