@@ -10,7 +10,6 @@ from tests.chaos import (
   disks,
   http_requests,
   kills,
-  outcomes,
   run,
   texts,
 )
@@ -119,13 +118,3 @@ def test_malformed_requests_are_refused_and_others_answered(tmp_path):
 
 def test_random_texts_are_tokenized_as_by_full_tokenizer():
   assert_no_faults(texts.attack(2000, seed=1), 2000)
-
-
-def test_the_table_counts_tries_results_and_faults():
-  outcome = outcomes.Outcome("kills")
-  for _ in range(1200):
-    outcome.add("resumed")
-  outcome.add("", "model.ckpt-3: lost")
-  assert outcomes.table([outcome], "2026-01-02").splitlines()[2:] == [
-    "| kills | 1,201 | 1,200 resumed, 1 wrong | 2026-01-02 |"
-  ]

@@ -37,11 +37,8 @@ def damaged(data: bytes, rng: random.Random) -> bytes:
   """Returns a copy of the bytes with some changed, removed or inserted."""
   start = rng.randrange(len(data) + 1)
   size = rng.choice([1, 1, 4, 64, 4096])
-  head, cut, tail = (
-    data[:start],
-    data[start : start + size],
-    data[start + size :],
-  )
+  head, cut = data[:start], data[start : start + size]
+  tail = data[start + size :]
   flipped = bytes([cut[0] ^ 1 << rng.randrange(8)]) if cut else b""
   return rng.choice(
     [

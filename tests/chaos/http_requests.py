@@ -7,7 +7,7 @@ import logging
 import pathlib
 import random
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 from absl import logging as absl_logging
@@ -21,32 +21,15 @@ _TEXTS = [f"{'the ' * (i % 5)}of {'and in ' * (i % 3)}to{i}" for i in range(12)]
 _JUNK = [
   *("", "a", "\ud800", "\x00", "ä" * 40, "[" * 60, 0, -1, 1.5, 1e308, 1 << 70),
   *(None, True, [], {}, [[]], [None], {"b64": "/w=="}, {"b64": "x"}),
-  {"text": "a"},
-  {"text": ["a"]},
-  ["a", ["b"]],
-  float("nan"),
+  *({"text": "a"}, {"text": ["a"]}, ["a", ["b"]], float("nan")),
 ]
 _IDS = {"input_ids": [[2, 9, 3]], "input_mask": [[1] * 3]}
 _IDS["segment_ids"] = [[0] * 3]
 _HEADERS = ["Content-Type", "Content-Length", "Host", "Transfer-Encoding"]
 _HEADERS += ["Content-Encoding", "Expect", "Connection", "X-\xe9"]
-_VALUES = [
-  "application/json",
-  "text/plain",
-  "-1",
-  "5",
-  "99999999999",
-  "chunked",
-]
-_VALUES += [
-  "gzip",
-  "100-continue",
-  "close",
-  "localhost",
-  "a" * 9000,
-  "\x00",
-  "",
-]
+_VALUES = ["application/json", "text/plain", "-1", "5", "99999999999"]
+_VALUES += ["chunked", "gzip", "100-continue", "close", "localhost"]
+_VALUES += ["a" * 9000, "\x00", ""]
 _METHODS = ["POST", "GET", "PUT", "DELETE", "HEAD", "PRI", "\x16\x03\x01", ""]
 _PATHS = [_PREDICT, "/", "/health", "/v1/models/model", "/v1/models/x:predict"]
 _PATHS += ["/v1/models/model/versions/9:predict", "/v1/models/model:attention"]
@@ -58,29 +41,24 @@ _CLOSED = "no HTTP: refused or closed"
 
 
 class _Alarms(logging.Handler):
-  """Collects log messages that have a traceback."""
+  """Collects log messages that have a traceback, while its scope is open."""
 
   def __init__(self) -> None:
     super().__init__(logging.WARNING)
     self.messages: list[str] = []
 
+  def __enter__(self) -> "_Alarms":
+    for logger in (logging.getLogger(), absl_logging.get_absl_logger()):
+      logger.addHandler(self)
+    return self
+
+  def __exit__(self, *error: object) -> None:
+    for logger in (logging.getLogger(), absl_logging.get_absl_logger()):
+      logger.removeHandler(self)
+
   def emit(self, record: logging.LogRecord) -> None:
     if record.exc_info or "Traceback" in record.getMessage():
       self.messages.append(f"logged: {record.getMessage()} {record.exc_info}")
-
-
-@contextlib.contextmanager
-def _alarms() -> Iterator[_Alarms]:
-  """Collects the alarms of all loggers while the scope is open."""
-  alarms = _Alarms()
-  loggers = (logging.getLogger(), absl_logging.get_absl_logger())
-  for logger in loggers:
-    logger.addHandler(alarms)
-  try:
-    yield alarms
-  finally:
-    for logger in loggers:
-      logger.removeHandler(alarms)
 
 
 def attack(num_tries: int, seed: int, folder: pathlib.Path) -> outcomes.Outcome:
@@ -95,7 +73,7 @@ def attack(num_tries: int, seed: int, folder: pathlib.Path) -> outcomes.Outcome:
   }
   limits = {"max_rows": 8, "max_request_bytes": 20_000, "read_timeout_s": 2}
   with (
-    _alarms() as alarms,
+    _Alarms() as alarms,
     serving_client.running(predictor, **limits) as server,
   ):
     client = _Client(server.url, answers)

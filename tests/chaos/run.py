@@ -57,7 +57,14 @@ def main(arguments: list[str]) -> int:
       ):
         outcome = attack(place)
       results[name] = outcome
-      _print_outcome(outcome, time.monotonic() - start)
+      minutes = (time.monotonic() - start) / 60
+      print(
+        f"{outcome.attack}: {outcome.tries:,} tries in {minutes:.1f} min, "
+        f"{len(outcome.faults)} wrong",
+        *outcome.faults[:20],
+        sep="\n  ",
+        flush=True,
+      )
   table = outcomes.table(
     list(results.values()), datetime.date.today().isoformat()
   )
@@ -99,12 +106,12 @@ def _attacks(
   seed = options.seed
   attacks: dict[str, Callable[[pathlib.Path], outcomes.Outcome]] = {}
   if options.kills:
-    attacks["saves"] = lambda folder: _kill_saves(folder)
+    attacks["saves"] = _kill_saves
     attacks["operations"] = lambda folder: _kill_training(folder, None, seed)
     attacks["kills"] = lambda folder: _kill_training(
       folder, options.kills, seed
     )
-    attacks["choosing"] = lambda folder: _kill_choosing(folder)
+    attacks["choosing"] = _kill_choosing
     if all(map(importlib.util.find_spec, _PEER)):
       attacks["peer"] = lambda folder: _kill_peer(folder, options.kills, seed)
     else:
@@ -172,17 +179,6 @@ def _kill_peer(
 
 def _num_servers() -> int:
   return min(os.cpu_count() or 1, 8)
-
-
-def _print_outcome(outcome: outcomes.Outcome, seconds: float) -> None:
-  """Prints the summary of an attack and its first faults."""
-  print(
-    f"{outcome.attack}: {outcome.tries:,} tries in {seconds / 60:.1f} min, "
-    f"{len(outcome.faults)} wrong",
-    flush=True,
-  )
-  for fault in outcome.faults[:20]:
-    print(f"  {fault}", flush=True)
 
 
 if __name__ == "__main__":
