@@ -149,29 +149,6 @@ def test_requests_are_answered_when_the_task_ends(error, monkeypatch):
   assert run(scenario) == [batching.EndedError] * 2
 
 
-def test_a_cancelled_request_is_not_computed():
-  gate, calls = threading.Event(), []
-
-  def compute(name, inputs, proceed):
-    calls.append(inputs["x"].tolist())
-    gate.wait(timeout=600)
-    return doubled(name, inputs)
-
-  async def scenario(batcher):
-    first = asyncio.create_task(batcher.submit("f", column(1)))
-    while not calls:
-      await asyncio.sleep(0)
-    left = asyncio.create_task(batcher.submit("f", column(2)))
-    await asyncio.sleep(0)
-    left.cancel()
-    gate.set()
-    await first
-    await batcher.submit("f", column(3))
-
-  run(scenario, compute)
-  assert calls == [[1], [3]]
-
-
 def test_a_batch_has_no_rows_of_very_different_length():
   num_rows = []
 

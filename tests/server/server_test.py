@@ -314,24 +314,6 @@ def test_several_models_answer_under_their_names():
     assert other.calls == [["ab"], ["ab"]]
 
 
-def test_rows_for_different_models_never_share_a_batch():
-  models = {"one": FakeModel(), "two": FakeModel()}
-  with serving_client.running(models, max_wait_ms=200) as running:
-    with concurrent.futures.ThreadPoolExecutor(4) as pool:
-      futures = [
-        pool.submit(
-          ask,
-          running.url,
-          f"/v1/models/{name}:predict",
-          {"instances": [name]},
-        )
-        for name in ("one", "two", "one", "two")
-      ]
-    assert all(future.result()[0] == 200 for future in futures)
-  for name, model in models.items():
-    assert [text for call in model.calls for text in call] == [name, name]
-
-
 def test_a_question_without_an_answer_is_null_with_its_score():
   outputs = {
     "answer": tf.constant([""]),

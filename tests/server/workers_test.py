@@ -70,14 +70,3 @@ def test_a_call_that_reports_progress_has_not_stalled():
     return await worker.run(count, worker)
 
   assert run(scenario, max_call_s=0.4) == "counted"
-
-
-def test_a_thread_that_has_ended_counts_as_stalled():
-  async def scenario(worker):
-    worker.close()
-    while not worker.is_stalled():
-      await asyncio.sleep(0)
-    with pytest.raises(workers.StalledError):
-      await worker.run(int)
-
-  run(scenario)

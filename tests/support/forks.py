@@ -32,12 +32,6 @@ VARIABLE = "BERT_TF_TEST_FORKS"
 _MAX_BYTES = 1 << 20
 
 
-def _request(
-  arguments: Sequence[str], cwd: str, environment: Mapping[str, str]
-) -> bytes:
-  return json.dumps([list(arguments), cwd, dict(environment)]).encode()
-
-
 def run(
   path: str,
   arguments: Sequence[str],
@@ -60,7 +54,7 @@ def run(
   """
   connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
   connection.connect(path)
-  request = _request(arguments, cwd, environment)
+  request = json.dumps([list(arguments), cwd, dict(environment)]).encode()
   with tempfile.TemporaryFile() as stored:
     stored.write(request)
     stored.flush()
@@ -134,9 +128,8 @@ def _serve(path: str) -> NoReturn:
   listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
   listener.bind(path)
   listener.listen(64)
-  signal.signal(
-    signal.SIGCHLD, signal.SIG_IGN
-  )  # No process waits for the watchers.
+  # No process waits for the watchers.
+  signal.signal(signal.SIGCHLD, signal.SIG_IGN)
   print("listening", flush=True)
   while True:
     connection, _ = listener.accept()

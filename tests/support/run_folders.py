@@ -42,40 +42,20 @@ CLASSIFIER = (*MODEL, *PREDICTION, "--data_dir=data", "--max_seq_length=16")
 class Run:
   """A run that can be resumed, and inputs for its model.
 
-  Attributes:
-    script: name of the script in run_scripts/.
-    flags: flags of the recorded command and of the resuming one.
-    recorded: flags of the recorded command only.
-    resumed: flags of the resuming command only; these train longer.
-    files: result files that the resuming command writes.
-    rows: inputs of `bert_tf.load(folder).predict`.
+  By default, 12 examples are trained on for 6 steps and then for 6 more.
   """
 
-  script: str
-  flags: tuple[str, ...]
-  recorded: tuple[str, ...]
-  resumed: tuple[str, ...]
-  files: tuple[str, ...]
-  rows: tuple[Any, ...]
+  script: str  # In run_scripts/.
+  flags: tuple[str, ...]  # Of the recorded command and of the resuming one.
+  files: tuple[str, ...]  # Result files that the resuming command writes.
+  rows: tuple[Any, ...]  # Inputs of `bert_tf.load(folder).predict`.
+  recorded: tuple[str, ...] = ("--num_train_epochs=2",)
+  resumed: tuple[str, ...] = ("--num_train_epochs=4",)
 
   def command(self, name: str, own_flags: tuple[str, ...]) -> list[str]:
     """Returns the script's name and arguments."""
     flags = [*TRAINING, *self.flags, *own_flags, f"--output_dir={name}"]
     return [self.script, *flags]
-
-
-def _fine_tuning(
-  script: str, flags: tuple[str, ...], files: tuple[str, ...], *rows: Any
-) -> Run:
-  """Returns a run of 6 steps that is resumed for 6 more, on 12 examples."""
-  return Run(
-    script,
-    flags,
-    recorded=("--num_train_epochs=2",),
-    resumed=("--num_train_epochs=4",),
-    files=files,
-    rows=rows,
-  )
 
 
 TEXTS = ("the red fox runs", "a cold river", "she sings and it rains")
@@ -96,18 +76,15 @@ RUNS = {
       "--save_checkpoints_steps=3",
       "--keep_checkpoint_max=2",
     ),
-    recorded=("--num_train_steps=6",),
-    resumed=("--num_train_steps=10", "--do_eval", "--max_eval_steps=3"),
     files=("eval_results.txt",),
     rows=("the red [MASK] runs.", "she [MASK] in the old [MASK]."),
+    recorded=("--num_train_steps=6",),
+    resumed=("--num_train_steps=10", "--do_eval", "--max_eval_steps=3"),
   ),
-  "classifier": _fine_tuning(
-    "run_classifier.py",
-    (*CLASSIFIER, "--task_name=csv"),
-    RESULTS,
-    *TEXTS,
+  "classifier": Run(
+    "run_classifier.py", (*CLASSIFIER, "--task_name=csv"), RESULTS, TEXTS
   ),
-  "pair_regression": _fine_tuning(
+  "pair_regression": Run(
     "run_classifier.py",
     (
       *CLASSIFIER,
@@ -116,15 +93,15 @@ RUNS = {
       "--text_b_column=text_b",
     ),
     RESULTS,
-    *PAIRS,
+    PAIRS,
   ),
-  "multilabel": _fine_tuning(
+  "multilabel": Run(
     "run_classifier.py",
     (*CLASSIFIER, "--task_name=jsonl", "--problem_type=multilabel"),
     RESULTS,
-    *TEXTS,
+    TEXTS,
   ),
-  "lora": _fine_tuning(
+  "lora": Run(
     "run_classifier.py",
     (
       *CLASSIFIER[len(MODEL) :],
@@ -134,15 +111,15 @@ RUNS = {
       "--lora_alpha=4",
     ),
     RESULTS,
-    *TEXTS,
+    TEXTS,
   ),
-  "best": _fine_tuning(
+  "best": Run(
     "run_classifier.py",
     (*CLASSIFIER, "--task_name=csv", "--eval_every_steps=2"),
     RESULTS,
-    *TEXTS,
+    TEXTS,
   ),
-  "squad": _fine_tuning(
+  "squad": Run(
     "run_squad.py",
     (
       *MODEL,
@@ -157,21 +134,25 @@ RUNS = {
       "--do_predict",
     ),
     ("predictions.json", "null_odds.json", "eval_results.txt"),
-    ("who sings ?", "the red fox runs . she sings in the old town ."),
-    ("what runs ?", "it rains . " * 6 + "the dog runs ."),
+    (
+      ("who sings ?", "the red fox runs . she sings in the old town ."),
+      ("what runs ?", "it rains . " * 6 + "the dog runs ."),
+    ),
   ),
-  "ner": _fine_tuning(
+  "ner": Run(
     "run_ner.py",
     (*MODEL, *PREDICTION, "--data_dir=data", "--max_seq_length=12"),
     ("eval_results.txt", "test_predictions.txt"),
-    "ada sings in rome",
-    "the fox runs and ada lee sleeps in the old town",
+    (
+      "ada sings in rome",
+      "the fox runs and ada lee sleeps in the old town",
+    ),
   ),
-  "swag": _fine_tuning(
+  "swag": Run(
     "run_swag.py",
     (*MODEL, *PREDICTION, "--data_dir=data/swag", "--max_seq_length=16"),
     RESULTS,
-    ("it rains", ["the fox runs", "she sings", "a cold river", "it rains"]),
+    (("it rains", ["the fox runs", "she sings", "a cold river", "it rains"]),),
   ),
 }
 
@@ -312,7 +293,6 @@ def differences(
 
 
 def _number(cell: str) -> float | str:
-  """Returns the number in a cell, or the cell if it has none."""
   try:
     return float(cell)
   except ValueError:
