@@ -3,49 +3,45 @@
 docs/install.md has the table. A stub on PYTHONPATH hides the package.
 """
 
-import csv
-import json
 import os
 import pathlib
 import re
-import shutil
 import subprocess
 import tempfile
 
 import pytest
 
-from tests.support import forks, runs, tiny_models
+from tests.support import docs_files, forks
 
 # Commands read the files of earlier ones, so either all run or none.
 pytestmark = pytest.mark.slow
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 STUB = "raise ModuleNotFoundError(\"No module named 'tensorflow_text'\")\n"
-WORDS = "the of and a in to is was for on as by with at from".split()
-
 TRAINING = (
-  "--bert_config_file=config.json --do_train --train_batch_size=8 "
+  "--bert_config_file=minilm/bert_config.json --do_train --train_batch_size=8 "
   "--max_seq_length=16 --nouse_xla"
 )
 FINE_TUNING = (
-  f"{TRAINING} --vocab_file=vocab.txt --num_train_epochs=1 --do_predict"
+  f"{TRAINING} --vocab_file=minilm/vocab.txt --num_train_epochs=1 --do_predict"
 )
 # By their names in the table. They run in this order.
 WORKS = {
-  "create-pretraining-data": "--input_file=text.txt --vocab_file=vocab.txt "
-  "--output_file=a.tf_record --max_seq_length=16 --max_predictions_per_seq=2",
+  "create-pretraining-data": "--input_file=in.txt "
+  "--vocab_file=minilm/vocab.txt --output_file=a.tf_record "
+  "--max_seq_length=16 --max_predictions_per_seq=2",
   "pretrain": "--input_file=a.tf_record --output_dir=pretrained --do_eval "
   f"--max_predictions_per_seq=2 --num_train_steps=1 {TRAINING}",
-  "classifier": "--task_name=tsv --data_dir=. --output_dir=run --do_eval "
-  f"{FINE_TUNING}",
-  "squad": "--train_file=squad.json --predict_file=squad.json "
+  "classifier": "--task_name=MRPC --data_dir=GLUE/MRPC --output_dir=run "
+  f"--do_eval {FINE_TUNING}",
+  "squad": "--train_file=train-v1.1.json --predict_file=dev-v1.1.json "
   f"--max_query_length=4 --doc_stride=4 --output_dir=squad {FINE_TUNING}",
-  "ner": f"--data_dir=. --output_dir=ner {FINE_TUNING}",
-  "swag": f"--task_name=csv --data_dir=. --output_dir=swag "
-  f"--choice_columns=ending0,ending1,ending2,ending3 {FINE_TUNING}",
+  "ner": "--data_dir=conll2003 --train_file=eng.train --test_file=eng.testb "
+  f"--output_dir=ner {FINE_TUNING}",
+  "swag": f"--data_dir=swag --output_dir=choices {FINE_TUNING}",
   "convert": "--model=run --output_checkpoint=keras/a.weights.h5 --to=keras",
   "inspect": "run",
-  "score": "--model=pretrained --vocab_file=vocab.txt --text=the",
+  "score": "--model=pretrained --vocab_file=minilm/vocab.txt --text=the",
   "extend-vocab": "--model=run --output_dir=extended --words=newword "
   "--method=grow",
   "export --notext": "--model=run --export_dir=ids",
@@ -53,42 +49,19 @@ WORKS = {
 }
 NEEDS = {
   "export": "--model=run --export_dir=new",
-  "fill-mask": "--model=pretrained --vocab_file=vocab.txt --text=[MASK]",
-  "extract-features": "--model=run --input_file=text.txt "
+  "fill-mask": "--model=pretrained --vocab_file=minilm/vocab.txt --text=[MASK]",
+  "extract-features": "--model=run --input_file=in.txt "
   "--output_file=features.jsonl --max_seq_length=16 --layers=-1",
   "serve": "--model=run --port=0",
-  "build-vocab": "--input_file=text.txt --output_file=new.txt",
-  "pretrain --text": "text.txt --output_dir=texts_run --train_minutes=1",
+  "build-vocab": "--input_file=in.txt --output_file=new.txt",
+  "pretrain --text": "in.txt --output_dir=texts_run --train_minutes=1",
 }
-
-
-def write_files(folder):
-  """Writes small data of all tasks, a config and a vocabulary."""
-  sentences = [" ".join(WORDS[i : i + 4]) + "." for i in range(10)]
-  (folder / "text.txt").write_text("\n\n".join(["\n".join(sentences)] * 4))
-  for split in ("train", "dev", "test"):
-    rows = [f"{sentence}\t{n % 2}" for n, sentence in enumerate(sentences)]
-    (folder / f"{split}.tsv").write_text("\n".join(["text\tlabel", *rows]))
-    words = "\n".join(f"{word} O" for word in WORDS)
-    (folder / f"{split}.txt").write_text(f"{words}\nrichmond B-LOC\n\n" * 4)
-    with (folder / f"{split}.csv").open("w", newline="") as opened:
-      writer = csv.writer(opened)
-      writer.writerow(["context", *(f"ending{n}" for n in range(4)), "label"])
-      writer.writerows([sentences[0], *sentences[:4], n % 4] for n in range(8))
-  answer = {"text": "and", "answer_start": sentences[0].index("and")}
-  question = {"question": "what?", "answers": [answer]}
-  questions = [{"id": str(n), **question} for n in range(8)]
-  paragraph = {"context": sentences[0], "qas": questions}
-  data = {"version": "1.1", "data": [{"title": "t", "paragraphs": [paragraph]}]}
-  (folder / "squad.json").write_text(json.dumps(data))
-  (folder / "config.json").write_text(json.dumps(runs.CONFIG))
-  shutil.copy(tiny_models.TINY / "vocab.txt", folder / "vocab.txt")
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
   path = tmp_path_factory.mktemp("files")
-  write_files(path)
+  docs_files.write_all(path)
   return path
 
 
