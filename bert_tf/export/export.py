@@ -177,7 +177,6 @@ def _module(
   tokenizer: bert_tokenizer.BertTokenizer | None,
   with_attention: bool,
 ) -> tuple[tf.Module, saved_models.Signatures]:
-  """Returns the module to save and its functions."""
   assert config.max_seq_length is not None
   length = config.max_seq_length
   if info.task == configs.PREPROCESSING:
@@ -223,7 +222,6 @@ def _signatures(
   length: int,
   top_k: int,
 ) -> saved_models.Signatures:
-  """Returns the functions of a model with a head."""
   labels = info.labels or ()
   if info.task == "classification":
     problem_type, is_pair = info.problem_type, bool(info.is_pair)
@@ -252,7 +250,6 @@ def _run_info(
   tokenizer: bert_tokenizer.BertTokenizer | None,
   spec: run_info.LabelSpec | None,
 ) -> run_info.RunInfo:
-  """Returns the run.json of the exported model."""
   info = run_info.RunInfo(task=task)
   if files.run and files.run.task == task:
     info = files.run

@@ -123,7 +123,6 @@ class Server:
     request: web.Request,
     handler: Callable[[web.Request], Awaitable[web.StreamResponse]],
   ) -> web.StreamResponse:
-    """Answers a request; errors become JSON responses."""
     try:
       self._check_host(request)
       response = await handler(request)
@@ -333,7 +332,6 @@ class Server:
 
 
 def _error_response(request: web.Request, error: Exception) -> web.Response:
-  """Returns the response to a failed request; logs internal errors."""
   respond = functools.partial(connections.error_response, request)
   if isinstance(error, limits.HttpError):
     return respond(error.status, str(error), param=error.param, code=error.code)

@@ -176,7 +176,6 @@ def _check_num_rows(count: int, limits: ServerConfig) -> None:
 def _rows_to_columns(
   rows: Any, specs: Mapping[str, tf.TensorSpec], limits: ServerConfig
 ) -> dict[str, list]:
-  """Converts rows to a list of values for each input."""
   if not isinstance(rows, list):
     raise ValueError(
       f"Expecting 'instances' value to be a list, but got: {_shorten(rows)}"
@@ -312,13 +311,10 @@ def _is_base64(value: Any) -> bool:
 
 
 def _shorten(value: Any) -> str:
-  """Returns a value for an error message, shortened."""
   return errors.shorten(json.dumps(value), 63)
 
 
 def _value(name: str, array: np.ndarray) -> Any:
-  """Returns an output as nested lists of JSON values."""
-
   def convert(value: Any) -> Any:
     if isinstance(value, list):
       return [convert(item) for item in value]

@@ -107,7 +107,6 @@ class Windower:
     )
 
   def _offsets(self, ids: Tensor, num_chars: Tensor, word_of: Tensor) -> Tensor:
-    """Returns the field `offsets` of Pieces."""
     num_words = tf.reduce_max(tf.concat([word_of, [-1]], axis=0)) + 1
     before = tf.cumsum(num_chars, exclusive=True)
     firsts = tf.math.unsorted_segment_min(before, word_of, num_words)

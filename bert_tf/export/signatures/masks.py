@@ -79,7 +79,6 @@ def signatures(
 def _outputs(
   model: saved_models.NamedModel, inputs: dict[str, Tensor], positions: Tensor
 ) -> dict[str, Tensor]:
-  """Returns logits and probabilities of both heads."""
   output = model({**inputs, "masked_lm_positions": positions})
   return {
     "masked_lm_logits": output.masked_lm_logits,

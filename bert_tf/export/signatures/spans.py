@@ -188,7 +188,6 @@ class Answerer:
     spans: Spans,
     null_score: Tensor,
   ) -> dict[str, Tensor]:
-    """Returns the outputs of `answer` for the n best spans."""
     config = self._predictions
     starts, ends = _byte_offsets(context, pieces, spans)
     texts = _cut_texts(context, starts, ends)
@@ -258,7 +257,6 @@ def _first_true(condition: Tensor) -> Tensor:
 
 
 def _append_null(spans: Spans, null: Spans, condition: Tensor) -> Spans:
-  """Returns the spans, followed by the null answer if a condition is true."""
   count = tf.cast(condition, tf.int32)
   return Spans(
     *(tf.concat([x, added[:count]], axis=0) for x, added in zip(spans, null))

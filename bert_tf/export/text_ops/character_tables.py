@@ -146,8 +146,6 @@ def _table(char_values: Sequence[int] | np.ndarray) -> Table:
 
 
 def _cleaning(chars: Sequence[str]) -> list[int]:
-  """Returns the result of cleaning each character."""
-
   def value(char: str, cleaned: str) -> int:
     if not cleaned:
       return DROPPED
@@ -187,7 +185,6 @@ def _end_in_final_sigma(before: str, chars: Sequence[str]) -> list[bool]:
 
 
 def _classes(strip_accents: bool) -> np.ndarray:
-  """Returns the values of `CharacterTables.classes`."""
   is_punctuation = _map_kinds(
     lambda chars: [
       IS_PUNCTUATION * tokenization.is_punctuation(c) for c in chars

@@ -91,5 +91,4 @@ def _signs(texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
 
 
 def _length(texts: tf.Tensor) -> tf.Tensor:
-  """Returns the lengths of texts in bytes, int64 [W]."""
   return tf.cast(tf.strings.length(texts), tf.int64)

@@ -129,7 +129,6 @@ class WordSplitter(tf.Module):
     )
 
   def _lower_final_sigmas(self, characters: _Characters) -> _Characters:
-    """Lower-cases capital sigmas at the end of a word."""
     codes, words, _ = characters
 
     def changed() -> tf.Tensor:
