@@ -8,14 +8,15 @@ Reads plain text, JSON lines, Parquet and the output of WikiExtractor, also as
 """
 
 import dataclasses
+import functools
 
 from bert_tf import settings
-from bert_tf.cli import command, config_flags, text_flags
+from bert_tf.cli import command, config_flags
 from bert_tf.corpora import text_config
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class CorpusConfig:
+class CorpusConfig(text_config.PydocConfig):
   """The input and output files, and the way to build the corpus."""
 
   input_file: str = settings.setting(
@@ -24,12 +25,6 @@ class CorpusConfig:
     "and .bz2. pydoc is the documentation of this Python.",
     topic=settings.DATA,
     main=True,
-  )
-  pydoc_packages: str = settings.setting(
-    "",
-    "Comma-separated names of installed packages. Their documentation is added "
-    "to that of Python when the input is pydoc.",
-    topic=settings.DATA,
   )
   output_file: str = settings.setting(
     help="Text file to write; .gz or .bz2 compresses it. With --num_shards "
@@ -67,7 +62,7 @@ class CorpusConfig:
     topic=settings.DEVICES,
     main=True,
   )
-  beam: text_flags.BeamConfig
+  beam: text_config.BeamConfig
   resume: bool = settings.setting(
     False,
     "Whether to resume an interrupted run with the same flags.",
@@ -81,11 +76,9 @@ def main() -> None:
   from bert_tf.corpora import corpus_build, sources
 
   config = config_flags.build(CorpusConfig)
-  text_flags.check_beam(config.beam, config.num_workers)
   inputs = sources.find_files(
     config.input_file, config.text, text_config.TEXT, config.pydoc_packages
   )
-  text_flags.check(inputs)
   output = corpus_build.Output(
     output_file=config.output_file,
     num_shards=config.num_shards,
@@ -93,13 +86,9 @@ def main() -> None:
     eval_fraction=config.eval_fraction,
     random_seed=config.random_seed,
   )
-  create = text_flags.create_corpus(
-    config.beam, config.num_workers, config.resume
+  corpus_build.create(
+    config.text, inputs, output, config.num_workers, config.resume, config.beam
   )
-  create(config.text, inputs, output)
 
 
-def run() -> None:
-  """Runs the command; never returns."""
-  config_flags.define(CorpusConfig)
-  command.run(main, __doc__)
+run = functools.partial(command.run, main, __doc__, CorpusConfig)

@@ -5,6 +5,7 @@ bert-tf build-vocab --input_file=corpus.txt \
 """
 
 import dataclasses
+import functools
 import itertools
 from collections.abc import Iterable, Iterator
 
@@ -16,18 +17,13 @@ from bert_tf.files import atomic, shard_files, text_lines
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class VocabularyConfig:
+class VocabularyConfig(text_config.PydocConfig):
   """The text to learn from and the vocabulary to write."""
 
   input_file: str = settings.setting(
     help="Text to learn from: comma-separated files and globs, also .gz and "
     ".bz2. pydoc is the documentation of this Python. build-corpus converts "
     "other formats."
-  )
-  pydoc_packages: str = settings.setting(
-    "",
-    "Comma-separated names of installed packages. Their documentation is added "
-    "to that of Python when the input is pydoc.",
   )
   output_file: str = settings.setting(
     help="Vocabulary file to write.", writes="file"
@@ -56,6 +52,7 @@ class VocabularyConfig:
   holdout_every: int = settings.setting(
     50,
     "Hold out one line in this many, to measure the coverage.",
+    minimum=2,
   )
   eval_input_file: str | None = settings.setting(
     None,
@@ -65,12 +62,7 @@ class VocabularyConfig:
 
 
 def _find_files(patterns: str, pydoc_packages: str = "") -> list[str]:
-  """Returns the text files that match the patterns.
-
-  Raises:
-    ValueError: as `sources.find_files`, or if a file is not plain text, whose
-      markup would end up in the vocabulary.
-  """
+  """Finds text files; raises ValueError for markup, which would be learned."""
   inputs = sources.find_files(
     patterns, text_config.TextConfig(), text_config.LINES, pydoc_packages
   )
@@ -84,30 +76,12 @@ def _find_files(patterns: str, pydoc_packages: str = "") -> list[str]:
 
 
 def _read_lines(paths: Iterable[str]) -> Iterator[str]:
-  """Yields the lines of all files."""
   return itertools.chain.from_iterable(map(text_lines.read_lines, paths))
-
-
-def _print_coverage(
-  learned: vocabulary.Coverage, held_out: vocabulary.Coverage
-) -> None:
-  """Prints how well the vocabulary covers both texts."""
-  print(f"{'':14}{'words':>14}{'[UNK]':>10}{'pieces/word':>13}")
-  for name, text in (("learned from", learned), ("held out", held_out)):
-    print(
-      f"{name:14}{text.num_words:14,}{text.unknown_share:10.4%}"
-      f"{text.pieces_per_word:13.3f}"
-    )
 
 
 def main() -> None:
   """Learns and writes the vocabulary, and prints its coverage."""
   config = config_flags.build(VocabularyConfig)
-  if config.holdout_every < 2:
-    raise ValueError(
-      f"holdout_every {config.holdout_every} leaves no line to learn from; use "
-      "2 or more."
-    )
   tokenizer = tokenization.BasicTokenizer(
     config.do_lower_case, config.strip_accents
   )
@@ -129,12 +103,13 @@ def main() -> None:
     atomic.write_lines(unfinished, tokens)
   vocab = {token: index for index, token in enumerate(tokens)}
   print(f"{config.output_file}: {len(tokens):,} entries")
-  _print_coverage(
-    vocabulary.coverage(vocab, counts), vocabulary.coverage(vocab, held_out)
-  )
+  print(f"{'':14}{'words':>14}{'[UNK]':>10}{'pieces/word':>13}")
+  for name, words in (("learned from", counts), ("held out", held_out)):
+    text = vocabulary.coverage(vocab, words)
+    print(
+      f"{name:14}{text.num_words:14,}{text.unknown_share:10.4%}"
+      f"{text.pieces_per_word:13.3f}"
+    )
 
 
-def run() -> None:
-  """Runs the command; never returns."""
-  config_flags.define(VocabularyConfig)
-  command.run(main, __doc__)
+run = functools.partial(command.run, main, __doc__, VocabularyConfig)

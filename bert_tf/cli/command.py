@@ -1,4 +1,4 @@
-"""Starts commands, prints their help and reports the user's mistakes."""
+"""Starts commands and turns mistakes into one line and an exit status."""
 
 import contextlib
 import gc
@@ -8,11 +8,13 @@ import os
 import re
 import select
 import sys
+import zipfile
 from collections.abc import Callable, Iterator, Sequence
 
 from absl import app, flags, logging
 
-from bert_tf.cli import flag_texts
+from bert_tf import settings
+from bert_tf.cli import config_flags, flag_texts
 from bert_tf.files import errors, stderr
 from bert_tf.kernels import backend
 
@@ -33,6 +35,12 @@ HIDDEN_FROM_KERAS = (
   *("IPython", "PIL", "cv2", "matplotlib", "pandas", "sklearn"),
 )
 
+# Errors of libraries about a user's file: messages for programmers, such as
+# "KeyError: 'data'".
+_LIBRARY_ERRORS = (
+  *(LookupError, TypeError, AttributeError, EOFError, zipfile.BadZipFile),
+)
+
 
 class _LogFormatter(python_logging.Formatter):
   """Formats a record as time, level (unless it is INFO) and message."""
@@ -41,7 +49,6 @@ class _LogFormatter(python_logging.Formatter):
     super().__init__("%(asctime)s %(message)s", "%H:%M:%S")
 
   def formatMessage(self, record: python_logging.LogRecord) -> str:  # noqa: N802
-    """Returns the log line of a record."""
     record.message = with_flags(record.message)
     if record.levelno > python_logging.INFO:
       record.message = f"{record.levelname.lower()}: {record.message}"
@@ -54,27 +61,14 @@ class _KerasFinder(importlib.abc.MetaPathFinder):
   def find_spec(
     self, fullname: str, path: Sequence[str] | None, target: object = None
   ) -> None:
-    """Stops some imports; never finds a module.
-
-    Raises:
-      ValueError: for Keras if its backend is unknown.
-      ImportError: for Keras if its backend is missing, or for a hidden package.
-    """
     if fullname == "keras":
       backend.check_installed()
-    elif fullname in HIDDEN_FROM_KERAS and _is_imported_by_keras():
-      raise ModuleNotFoundError(f"Keras need not import {fullname}.")
-
-
-def _is_imported_by_keras() -> bool:
-  """Returns whether an import of Keras on TensorFlow is in progress.
-
-  Other backends may need the hidden packages.
-  """
-  keras = sys.modules.get("keras")
-  if keras is None or hasattr(keras, "__version__"):
-    return False
-  return backend.name() == "tensorflow"
+    elif fullname in HIDDEN_FROM_KERAS:
+      keras = sys.modules.get("keras")
+      is_importing = keras is not None and not hasattr(keras, "__version__")
+      # Other backends may need the hidden packages.
+      if is_importing and backend.name() == "tensorflow":
+        raise ModuleNotFoundError(f"Keras need not import {fullname}.")
 
 
 def hide_packages_from_keras() -> None:
@@ -104,7 +98,7 @@ def exit_with_reader() -> Iterator[None]:
 
 
 def _has_reader() -> bool:
-  """Returns False if the reader of stdout has closed its end.
+  """Whether something reads stdout.
 
   Windows cannot tell; there a broken pipe is assumed to be stdout.
   """
@@ -113,17 +107,6 @@ def _has_reader() -> bool:
   poll = select.poll()
   poll.register(1, 0)
   return not poll.poll(0)
-
-
-def _op_errors() -> tuple[type[Exception], ...]:
-  """Returns the error class of TensorFlow's ops, if TensorFlow is imported."""
-  tensorflow = sys.modules.get("tensorflow")
-  return (tensorflow.errors.OpError,) if tensorflow else ()
-
-
-def _user_errors() -> tuple[type[Exception], ...]:
-  """Returns the errors that a user can fix: values, files, packages."""
-  return (ValueError, OSError, ImportError, MemoryError, *_op_errors())
 
 
 def with_flags(message: str) -> str:
@@ -139,34 +122,37 @@ def with_flags(message: str) -> str:
   )
 
 
-def _is_out_of_memory(error: Exception) -> bool:
-  """Returns whether memory is exhausted and the error gives no advice yet."""
-  if isinstance(error, errors.OutOfMemoryError):
-    return False
-  name = type(error).__name__
-  return isinstance(error, MemoryError) or name == "ResourceExhaustedError"
+def _op_errors() -> tuple[type[Exception], ...]:
+  """The error class of TensorFlow's ops, if TensorFlow is imported."""
+  tensorflow = sys.modules.get("tensorflow")
+  return (tensorflow.errors.OpError,) if tensorflow else ()
 
 
-def _memory_advice() -> str:
-  """Returns the end of a message, with the flags that lower the memory."""
-  lower = [
-    f"--{name}={flags.FLAGS[name].value}"
-    for name in _MEMORY_FLAGS
-    if name in flags.FLAGS
-  ]
-  return f"; lower {' or '.join(lower)}." if lower else ""
+def _user_errors() -> tuple[type[Exception], ...]:
+  """The errors that a user can fix: values, files, packages, memory."""
+  known = (ValueError, OSError, ImportError, MemoryError)
+  return (*known, *_LIBRARY_ERRORS, *_op_errors())
 
 
 def report(error: Exception) -> None:
   """Prints an error to stderr; with --verbosity=1 also its traceback."""
   logging.debug("Traceback of the error:", exc_info=error)
-  if isinstance(error, errors.OutOfMemoryError):
-    error = error.limit_to(flags.FLAGS)
-  message = str(error) or type(error).__name__
+  kind = type(error).__name__
+  message = str(error) or kind
   if isinstance(error, _op_errors()):
     message = errors.reason(error)
-  if _is_out_of_memory(error):
-    message = f"out of memory ({message}){_memory_advice()}"
+  elif isinstance(error, _LIBRARY_ERRORS):
+    message = f"{kind}: {error}; --verbosity=1 shows where."
+  if isinstance(error, errors.OutOfMemoryError):
+    message = str(error.limit_to(flags.FLAGS))
+  elif isinstance(error, MemoryError) or kind == "ResourceExhaustedError":
+    lower = [
+      f"--{name}={flags.FLAGS[name].value}"
+      for name in _MEMORY_FLAGS
+      if name in flags.FLAGS
+    ]
+    advice = f"; lower {' or '.join(lower)}." if lower else ""
+    message = f"out of memory ({message}){advice}"
   program = os.path.basename(sys.argv[0])
   message = with_flags(message)
   print(f"{program}: error: {message}", file=sys.stderr, flush=True)
@@ -185,16 +171,6 @@ def _start_log() -> None:
   python_logging.root.setLevel(python_logging.WARNING)
   # TensorFlow warns of things that a user cannot change, such as retracing.
   python_logging.getLogger("tensorflow").setLevel(python_logging.ERROR)
-
-
-def _speed_up_exit() -> None:
-  """Collects garbage once and freezes the rest.
-
-  Otherwise Python collects several times at exit, which takes a second if
-  TensorFlow is imported.
-  """
-  gc.collect()
-  gc.freeze()
 
 
 def _parse(argv: list[str]) -> list[str]:
@@ -235,10 +211,10 @@ def _join_booleans(argv: list[str]) -> list[str]:
 def run(
   main: Callable[..., None],
   description: str | None,
-  argument_names: Sequence[str] = (),
-  num_optional: int = 0,
+  *configs: type[settings.Dataclass],
+  arguments: str = "",
 ) -> None:
-  """Parses the flags, calls `main` and exits; never returns.
+  """Defines and parses the flags, calls `main` and exits; never returns.
 
   A user's mistake prints one line to stderr and exits with status 1. Ctrl-C
   exits with 130, and a closed stdout, as in `| head`, with 141.
@@ -246,30 +222,24 @@ def run(
   Args:
     main: called with the positional arguments.
     description: what the command does, for --help.
-    argument_names: names of the positional arguments, for errors.
-    num_optional: number of trailing arguments that may be omitted.
+    *configs: classes whose settings become flags.
+    arguments: names of the positional arguments, those in brackets optional,
+      such as "FILE [OTHER]".
   """
-
-  def check_and_run(*arguments: str) -> None:
-    if len(arguments) > len(argument_names):
-      raise ValueError(
-        f"unexpected argument {arguments[len(argument_names)]!r}; flags are "
-        "written --name=value."
-      )
-    if len(arguments) < len(argument_names) - num_optional:
-      raise ValueError(f"give {' '.join(argument_names)}.")
-    main(*arguments)
-
-  _start(check_and_run, description)
-
-
-def _start(main: Callable[..., None], description: str | None) -> None:
-  """Parses the flags, calls `main` and exits with its status."""
 
   def status_of_main(argv: list[str]) -> int:
     _start_log()
+    _, *given = argv
+    names = arguments.split()
     try:
-      main(*argv[1:])
+      if len(given) > len(names):
+        raise ValueError(
+          f"unexpected argument {given[len(names)]!r}; flags are written "
+          "--name=value."
+        )
+      if len(given) < sum(name[0] != "[" for name in names):
+        raise ValueError(f"give {arguments}.")
+      main(*given)
     except KeyboardInterrupt:
       print("interrupted", file=sys.stderr)
       return 130
@@ -279,9 +249,14 @@ def _start(main: Callable[..., None], description: str | None) -> None:
       report(error)
       return 1
     finally:
-      _speed_up_exit()
+      # Otherwise Python collects garbage several times at exit, which takes a
+      # second if TensorFlow is imported.
+      gc.collect()
+      gc.freeze()
     return 0
 
+  for config in configs:
+    config_flags.define(config)
   hide_packages_from_keras()
   app.define_help_flags()
   for name in ("help", "helpshort"):

@@ -22,13 +22,11 @@ class _Integers(flags.ArgumentParser):
   syntactic_help = "comma-separated integers"
 
   def parse(self, argument: str | tuple[int, ...]) -> tuple[int, ...]:
-    """Returns the integers; raises ValueError for anything else."""
     if isinstance(argument, tuple):
       return argument
     return tuple(map(int, argument.split(",")))
 
   def flag_type(self) -> str:
-    """Returns the name of this type in --helpxml."""
     return "comma separated list of integers"
 
 
@@ -36,19 +34,17 @@ class _BooleanOrAuto(flags.BooleanParser):
   """Parses true, false and auto; auto means None."""
 
   def parse(self, argument: str | bool | int) -> bool | None:
-    """Returns the value; raises ValueError for anything else."""
     return None if argument == "auto" else super().parse(argument)
 
 
 class _TextOrBare(flags.ArgumentParser):
-  """Parses a text; a flag without a value has the value `bare`."""
+  """Parses a text; `bare` stands for --flag, None for --noflag."""
 
   def __init__(self, bare: str) -> None:
     super().__init__()
     self._bare = bare
 
   def parse(self, argument: str) -> str | None:
-    """Returns the text; `bare` for --flag and None for --noflag."""
     # absl passes these words for a flag without a value.
     return {"true": self._bare, "false": None}.get(argument, argument)
 
@@ -59,7 +55,55 @@ def define(
 ) -> None:
   """Defines a flag for each setting, nested configs included."""
   for field, setting, kind in _settings(config_class):
-    _define(field, setting, kind, flag_values)
+    has_default = field.default is not dataclasses.MISSING
+    name = setting.flag or field.name
+    setting = dataclasses.replace(setting, help=_help(setting))
+    arguments: dict[str, Any] = {
+      "name": name,
+      "default": field.default if has_default else None,
+      "help": setting.help,
+      "flag_values": flag_values,
+      "module_name": setting.topic if has_default else REQUIRED,
+    }
+    if kind in (int, float) and not setting.choices:
+      arguments["lower_bound"] = setting.minimum
+      arguments["upper_bound"] = setting.maximum
+    if setting.choices:
+      flags.DEFINE_enum(enum_values=setting.choices, **arguments)
+    elif kind is bool and field.default is None and not setting.is_saved:
+      flags.DEFINE(_BooleanOrAuto(), boolean=True, **arguments)
+    elif kind is bool:
+      flags.DEFINE_bool(**arguments)
+    elif kind is int:
+      flags.DEFINE_integer(**arguments)
+    elif kind is float:
+      flags.DEFINE_float(**arguments)
+    elif setting.repeated:
+      flags.DEFINE_multi_string(**arguments)
+    elif kind == tuple[int, ...]:
+      serializer: flags.ArgumentSerializer = flags.ListSerializer(",")
+      flags.DEFINE(_Integers(), serializer=serializer, **arguments)
+    elif kind == tuple[str, ...]:
+      flags.DEFINE_list(**arguments)
+    elif setting.bare:
+      flags.DEFINE(_TextOrBare(setting.bare), boolean=True, **arguments)
+    else:
+      flags.DEFINE_string(**arguments)
+    flag_values[name].setting = setting
+
+
+def _help(setting: settings.Setting) -> str:
+  """The help, with alternatives and the default saved in run.json."""
+  text = setting.help
+  if setting.is_saved and "Default:" not in text:
+    text += " Default: the value in the model's run.json"
+    if setting.fallback is not None:
+      text += f", else {setting.fallback}"
+    text += "."
+  if setting.alternatives:
+    others = " or ".join(f"--{name}" for name in setting.alternatives)
+    text += f" Required unless {others} is set."
+  return text
 
 
 def build(
@@ -93,16 +137,23 @@ def build_to_read(
     **values: values of fields that have no flag or that override it, by field
       name, nested fields included. A value may be a whole nested config.
   """
-  unknown = values.keys() - _field_names(config_class)
-  if unknown:
-    raise TypeError(f"{config_class.__name__} has no {', '.join(unknown)}.")
-  return _build(config_class, flag_values, values)
+  arguments: dict[str, Any] = {}
+  for field, setting, kind in _fields(config_class):
+    if field.name in values:
+      arguments[field.name] = values[field.name]
+    elif setting:
+      value: Any = flag_values[setting.flag or field.name].value
+      is_list = isinstance(value, list)
+      arguments[field.name] = tuple(value) if is_list else value
+    elif _is_config(kind) and any(_settings(kind)):
+      arguments[field.name] = build_to_read(kind, flag_values, **values)
+  return config_class(**arguments)
 
 
 def _check_outputs(config: settings.Dataclass) -> None:
   """Raises OSError if an output path cannot be written."""
-  for field, kind in _fields(type(config)):
-    value, setting = getattr(config, field.name), settings.get_setting(field)
+  for field, setting, kind in _fields(type(config)):
+    value = getattr(config, field.name)
     if setting and setting.writes and value:
       is_list = setting.writes == "files"
       for path in value.split(",") if is_list else [value]:
@@ -140,9 +191,8 @@ def change(
   """Changes the default of a flag and adds a note to its help."""
   flag = flag_values[name]
   flag_values.set_default(name, default)
-  text = f"{flag.setting.help} {note}"
-  flag.setting = dataclasses.replace(flag.setting, help=text)
-  flag.help = text
+  flag.help = f"{flag.setting.help} {note}"
+  flag.setting = dataclasses.replace(flag.setting, help=flag.help)
 
 
 def refuse_given(names: Collection[str], reason: str) -> None:
@@ -162,101 +212,23 @@ def given_values(
   return {f"--{flag.name}": flag.value for flag in own_flags(flag_values)}
 
 
-def _define(
-  field: dataclasses.Field,
-  setting: settings.Setting,
-  kind: Any,
-  flag_values: flags.FlagValues,
-) -> None:
-  has_default = field.default is not dataclasses.MISSING
-  name = setting.flag or field.name
-  setting = dataclasses.replace(setting, help=_help(setting))
-  arguments: dict[str, Any] = {
-    "name": name,
-    "default": field.default if has_default else None,
-    "help": setting.help,
-    "flag_values": flag_values,
-    "module_name": setting.topic if has_default else REQUIRED,
-  }
-  bounds: dict[str, Any] = {
-    "lower_bound": setting.minimum,
-    "upper_bound": setting.maximum,
-  }
-  if setting.choices:
-    flags.DEFINE_enum(enum_values=setting.choices, **arguments)
-  elif kind is bool and field.default is None and not setting.is_saved:
-    flags.DEFINE(_BooleanOrAuto(), boolean=True, **arguments)
-  elif kind is bool:
-    flags.DEFINE_bool(**arguments)
-  elif kind is int:
-    flags.DEFINE_integer(**bounds, **arguments)
-  elif kind is float:
-    flags.DEFINE_float(**bounds, **arguments)
-  elif setting.repeated:
-    flags.DEFINE_multi_string(**arguments)
-  elif kind == tuple[int, ...]:
-    serializer: flags.ArgumentSerializer = flags.ListSerializer(",")
-    flags.DEFINE(_Integers(), serializer=serializer, **arguments)
-  elif kind == tuple[str, ...]:
-    flags.DEFINE_list(**arguments)
-  elif setting.bare:
-    flags.DEFINE(_TextOrBare(setting.bare), boolean=True, **arguments)
-  else:
-    flags.DEFINE_string(**arguments)
-  flag_values[name].setting = setting
-
-
-def _help(setting: settings.Setting) -> str:
-  """Returns the help, with alternatives and the default saved in run.json."""
-  text = setting.help
-  if setting.is_saved and "Default:" not in text:
-    text += " Default: the value in the model's run.json"
-    if setting.fallback is not None:
-      text += f", else {setting.fallback}"
-    text += "."
-  if setting.alternatives:
-    others = " or ".join(f"--{name}" for name in setting.alternatives)
-    text += f" Required unless {others} is set."
-  return text
-
-
-def _build(
-  config_class: type[settings.Config],
-  flag_values: flags.FlagValues,
-  values: dict[str, Any],
-) -> settings.Config:
-  arguments: dict[str, Any] = {}
-  for field, kind in _fields(config_class):
-    setting = settings.get_setting(field)
-    if field.name in values:
-      arguments[field.name] = values[field.name]
-    elif setting:
-      value: Any = flag_values[setting.flag or field.name].value
-      is_list = isinstance(value, list)
-      arguments[field.name] = tuple(value) if is_list else value
-    elif _is_config(kind) and any(_settings(kind)):
-      arguments[field.name] = _build(kind, flag_values, values)
-  return config_class(**arguments)
-
-
 def _fields(
   config_class: type[settings.Dataclass],
-) -> Iterator[tuple[dataclasses.Field, Any]]:
-  """Yields the fields with their types; X for `X | None`."""
+) -> Iterator[tuple[dataclasses.Field, settings.Setting | None, Any]]:
+  """Yields the fields with their settings and types; X for `X | None`."""
   types_by_name = typing.get_type_hints(config_class)
   for field in dataclasses.fields(config_class):
     kind = types_by_name[field.name]
     if isinstance(kind, types.UnionType):
       kind, *_ = [t for t in typing.get_args(kind) if t is not type(None)]
-    yield field, kind
+    yield field, settings.get_setting(field), kind
 
 
 def _settings(
   config_class: type[settings.Dataclass],
 ) -> Iterator[tuple[dataclasses.Field, settings.Setting, Any]]:
-  """Yields field, setting and type of each setting, nested ones included."""
-  for field, kind in _fields(config_class):
-    setting = settings.get_setting(field)
+  """Yields the fields that are settings, those of nested configs included."""
+  for field, setting, kind in _fields(config_class):
     if setting:
       yield field, setting, kind
     elif _is_config(kind):
@@ -265,12 +237,3 @@ def _settings(
 
 def _is_config(kind: Any) -> bool:
   return dataclasses.is_dataclass(kind)
-
-
-def _field_names(config_class: type[settings.Dataclass]) -> set[str]:
-  names = set()
-  for field, kind in _fields(config_class):
-    names.add(field.name)
-    if _is_config(kind):
-      names |= _field_names(kind)
-  return names

@@ -5,6 +5,7 @@ bert-tf convert --model=out --to=hf \
 """
 
 import dataclasses
+import functools
 
 from bert_tf import names, settings
 from bert_tf.cli import command, config_flags
@@ -62,70 +63,37 @@ class ConversionConfig:
   )
 
 
-def _convert(config: ConversionConfig) -> None:
-  """Writes a model in another format; prints its heads and notes."""
-  from bert_tf.convert import convert, pretrained
-
-  config_flags.refuse_given(
-    ["average_last"],
-    f"does not apply to --from={config.source_format} "
-    f"--to={config.target_format}",
-  )
-  assert config.input_checkpoint and config.source_format
-  source = pretrained.ModelSource(
-    config.input_checkpoint,
-    config.bert_config_file,
-    config.vocab_file,
-    config.do_lower_case,
-  )
-  model = convert.convert(
-    source,
-    config.source_format,
-    config.output_checkpoint,
-    config.target_format,
-  )
-  names = pretrained.join_head_names(model.own_heads) or "none"
-  print(
-    f"{config.output_checkpoint} from {config.input_checkpoint}; heads: {names}"
-  )
-  for note in model.notes:
-    print(note)
-
-
-def _slim(config: ConversionConfig) -> None:
-  """Writes a checkpoint without optimizer slots, or the mean of several."""
-  from bert_tf.convert import convert
-
-  config_flags.refuse_given(
-    ["bert_config_file", "vocab_file", "do_lower_case"],
-    "does not apply to an original checkpoint that stays one",
-  )
-  assert config.input_checkpoint
-  paths = convert.slim(
-    config.input_checkpoint, config.output_checkpoint, config.average_last
-  )
-  print(f"{config.output_checkpoint} from {', '.join(paths)}")
-
-
 def main() -> None:
   """Strips one checkpoint, averages several, or converts a model."""
-  from bert_tf.convert import convert
+  from bert_tf.convert import convert, pretrained
 
   config = config_flags.build(ConversionConfig)
   path = config.model or config.input_checkpoint
   if not path or (config.model and config.input_checkpoint):
     raise ValueError("set either --model or --input_checkpoint.")
   source_format = config.source_format or convert.find_format(path)
-  config = dataclasses.replace(
-    config, input_checkpoint=path, source_format=source_format
+  if source_format == config.target_format == "original":
+    config_flags.refuse_given(
+      ["bert_config_file", "vocab_file", "do_lower_case"],
+      "does not apply to an original checkpoint that stays one",
+    )
+    paths = convert.slim(path, config.output_checkpoint, config.average_last)
+    print(f"{config.output_checkpoint} from {', '.join(paths)}")
+    return
+  config_flags.refuse_given(
+    ["average_last"],
+    f"does not apply to --from={source_format} --to={config.target_format}",
   )
-  if (config.source_format, config.target_format) == ("original", "original"):
-    _slim(config)
-  else:
-    _convert(config)
+  source = pretrained.ModelSource(
+    path, config.bert_config_file, config.vocab_file, config.do_lower_case
+  )
+  model = convert.convert(
+    source, source_format, config.output_checkpoint, config.target_format
+  )
+  heads = pretrained.join_head_names(model.own_heads) or "none"
+  print(f"{config.output_checkpoint} from {path}; heads: {heads}")
+  for note in model.notes:
+    print(note)
 
 
-def run() -> None:
-  """Runs the command; never returns."""
-  config_flags.define(ConversionConfig)
-  command.run(main, __doc__)
+run = functools.partial(command.run, main, __doc__, ConversionConfig)

@@ -4,6 +4,8 @@ bert-tf convert-savedmodel --saved_model=models/mrpc/1 \
     --output_file=mrpc.onnx
 """
 
+import functools
+
 from bert_tf.cli import command, config_flags
 from bert_tf.export.runtimes import config as runtime_config
 from bert_tf.files import paths
@@ -25,7 +27,6 @@ def main() -> None:
     print(f"  {name}: {difference:.1e}")
 
 
-def run() -> None:
-  """Runs the command; never returns."""
-  config_flags.define(runtime_config.ConversionConfig)
-  command.run(main, __doc__)
+run = functools.partial(
+  command.run, main, __doc__, runtime_config.ConversionConfig
+)

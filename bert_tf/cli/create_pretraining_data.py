@@ -5,17 +5,18 @@ bert-tf create-pretraining-data --input_file='text/*.txt' \
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any
 
 from bert_tf import settings
-from bert_tf.cli import command, config_flags, text_flags
+from bert_tf.cli import command, config_flags
 from bert_tf.corpora import text_config
 from bert_tf.data import config as data_config
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class CommandConfig:
+class CommandConfig(text_config.PydocConfig):
   """The files, the processes and the instances."""
 
   input_file: str = settings.setting(
@@ -48,87 +49,65 @@ class CommandConfig:
     topic=settings.DEVICES,
     main=True,
   )
-  beam: text_flags.BeamConfig
+  beam: text_config.BeamConfig
   resume: bool = settings.setting(
     False,
     "Whether to keep the shards of an interrupted run with the same flags.",
     topic=settings.OUTPUT,
-  )
-  pydoc_packages: str = settings.setting(
-    "",
-    "Comma-separated names of installed packages. Their documentation is added "
-    "to that of Python when the input is pydoc.",
-    topic=settings.DATA,
   )
 
 
 def main() -> None:
   """Creates the records that the flags describe."""
   from bert_tf.corpora import corpus_build, sources
-  from bert_tf.data import pretraining_data
+  from bert_tf.data import (
+    pretraining_beam,
+    pretraining_data,
+    pretraining_shards,
+  )
   from bert_tf.model_folder import letter_case
 
   config = config_flags.build(CommandConfig)
-  _check(config)
-  inputs = sources.find_files(
-    config.input_file, config.text, text_config.LINES, config.pydoc_packages
-  )
-  text_flags.check(inputs)
-  # These checks come before the text is processed, which may take hours.
-  _check_output(config, [source.path for source in inputs])
-  pretraining_data.load_tokenizer(config.data)
-  letter_case.warn_if_cased(config.data.vocab_file, config.data.do_lower_case)
-  target = config.output_file.split(",")[0].strip()
-  create_corpus = text_flags.create_corpus(
-    config.beam, config.num_workers, config.resume
-  )
-  with corpus_build.as_lines(
-    config.text, inputs, target, create_corpus
-  ) as input_files:
-    _create_records(config, input_files)
-
-
-def _check_output(config: CommandConfig, input_files: list[str]) -> None:
-  """Raises ValueError for faulty output files or an unsuitable num_shards."""
-  from bert_tf.data import pretraining_beam, pretraining_shards
-
-  if config.beam.runner:
-    pretraining_beam.check_num_shards(config.num_shards, config.beam.runner)
-  pretraining_shards.output_files(
-    input_files, config.output_file, config.num_shards, config.num_workers
-  )
-
-
-def _create_records(config: CommandConfig, input_files: list[str]) -> None:
-  """Creates records from files of one sentence a line."""
-  from bert_tf.data import pretraining_beam, pretraining_shards
-
-  create: Callable[..., object] = pretraining_shards.create
-  resources: dict[str, Any] = {"num_workers": config.num_workers}
-  if config.beam.runner:
-    create = pretraining_beam.create
-    resources = dataclasses.asdict(config.beam)
-  create(
-    config.data,
-    input_files,
-    config.output_file,
-    num_shards=config.num_shards,
-    resume=config.resume,
-    **resources,
-  )
-
-
-def _check(config: CommandConfig) -> None:
-  """Raises ValueError for flags that exclude each other."""
   if not config.data.mask:
     names = [f.name for f in dataclasses.fields(config.data.masking_config)]
     config_flags.refuse_given(
       names, "has no effect with --nomask: run_pretraining masks the instances"
     )
-  text_flags.check_beam(config.beam, config.num_workers)
+  inputs = sources.find_files(
+    config.input_file, config.text, text_config.LINES, config.pydoc_packages
+  )
+  # These checks come before the text is processed, which may take hours.
+  if config.beam.runner:
+    pretraining_beam.check_num_shards(config.num_shards, config.beam.runner)
+  pretraining_shards.output_files(
+    [source.path for source in inputs],
+    config.output_file,
+    config.num_shards,
+    config.num_workers,
+  )
+  pretraining_data.load_tokenizer(config.data)
+  letter_case.warn_if_cased(config.data.vocab_file, config.data.do_lower_case)
+  create: Callable[..., object] = pretraining_shards.create
+  resources: dict[str, Any] = {"num_workers": config.num_workers}
+  if config.beam.runner:
+    create = pretraining_beam.create
+    resources = dataclasses.asdict(config.beam)
+  with corpus_build.as_lines(
+    config.text,
+    inputs,
+    target=config.output_file.split(",")[0].strip(),
+    num_workers=config.num_workers,
+    resume=config.resume,
+    beam=config.beam,
+  ) as input_files:
+    create(
+      config.data,
+      input_files,
+      config.output_file,
+      num_shards=config.num_shards,
+      resume=config.resume,
+      **resources,
+    )
 
 
-def run() -> None:
-  """Runs the command; never returns."""
-  config_flags.define(CommandConfig)
-  command.run(main, __doc__)
+run = functools.partial(command.run, main, __doc__, CommandConfig)

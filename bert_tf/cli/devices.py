@@ -5,7 +5,7 @@ import importlib
 import importlib.util
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from absl import logging
 
@@ -17,39 +17,35 @@ if TYPE_CHECKING:
   import tensorflow as tf
 
 
+# Arguments of the release's settings for TPUs.
+_OF_RELEASE: dict[str, Any] = {"original": True, "topic": settings.DEVICES}
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DeviceConfig:
   """The devices to run on."""
 
   use_tpu: bool = settings.setting(
-    False, "Whether to run on a TPU.", original=True, topic=settings.DEVICES
+    False, "Whether to run on a TPU.", **_OF_RELEASE
   )
   tpu_name: str | None = settings.setting(
     None,
     "Name or grpc:// address of the TPU. Default: the TPU of this machine.",
-    original=True,
-    topic=settings.DEVICES,
+    **_OF_RELEASE,
   )
   tpu_zone: str | None = settings.setting(
-    None, "Zone of the TPU.", original=True, topic=settings.DEVICES
+    None, "Zone of the TPU.", **_OF_RELEASE
   )
   gcp_project: str | None = settings.setting(
-    None,
-    "Google Cloud project of the TPU.",
-    original=True,
-    topic=settings.DEVICES,
+    None, "Google Cloud project of the TPU.", **_OF_RELEASE
   )
   master: str | None = settings.setting(
     None,
     "The grpc:// address of the TPU, if --tpu_name is not set.",
-    original=True,
-    topic=settings.DEVICES,
+    **_OF_RELEASE,
   )
   num_tpu_cores: int = settings.setting(
-    8,
-    "Number of TPU cores, checked only if set.",
-    original=True,
-    topic=settings.DEVICES,
+    8, "Number of TPU cores, checked only if set.", **_OF_RELEASE
   )
   distribution: str = settings.setting(
     names.AUTO,
@@ -61,37 +57,42 @@ class DeviceConfig:
   )
 
 
-def run(main: Callable[[], None], description: str | None) -> None:
+def run(
+  main: Callable[[], None],
+  description: str | None,
+  *configs: type[settings.Dataclass],
+) -> None:
   """Runs a command on the devices that the flags name; see `command.run`."""
-  config_flags.define(DeviceConfig)
 
   def run_on_devices() -> None:
     backend.check_tensorflow()
-    _set_pjrt(config_flags.build(DeviceConfig))
+    config = config_flags.build(DeviceConfig)
+    tpu_name = config.tpu_name or config.master or "local"
+    if config.use_tpu and tpu_name == "local":
+      _set_pjrt()
     from bert_tf import distribution
 
     try:
-      with _strategy().scope(), distribution.translate_worker_loss():
-        distribution.check_same(config_flags.given_values())
-        if not distribution.is_chief():
-          logging.set_verbosity(logging.ERROR)
-        main()
+      with _strategy(config, tpu_name).scope():
+        with distribution.translate_worker_loss():
+          distribution.check_same(config_flags.given_values())
+          if not distribution.is_chief():
+            logging.set_verbosity(logging.ERROR)
+          main()
     except distribution.WorkerLostError as error:
       command.report(error)
       # TensorFlow's shutdown may wait for the lost worker forever.
       os._exit(1)
 
-  command.run(run_on_devices, description)
+  command.run(run_on_devices, description, DeviceConfig, *configs)
 
 
-def _set_pjrt(config: DeviceConfig) -> None:
+def _set_pjrt() -> None:
   """Sets the variables that tensorflow-tpu reads for a local TPU.
 
   tensorflow-tpu reads the variables when it is imported. Variables that are
   already set stay unchanged.
   """
-  if not config.use_tpu or _tpu_name(config) != "local":
-    return
   if importlib.util.find_spec("libtpu"):  # Part of tensorflow-tpu.
     library = importlib.import_module("libtpu").get_library_path()
     os.environ.setdefault("PJRT_DEVICE", "TPU")
@@ -99,11 +100,7 @@ def _set_pjrt(config: DeviceConfig) -> None:
     os.environ.setdefault("TF_PLUGGABLE_DEVICE_LIBRARY_PATH", library)
 
 
-def _tpu_name(config: DeviceConfig) -> str:
-  return config.tpu_name or config.master or "local"
-
-
-def _strategy() -> "tf.distribute.Strategy":
+def _strategy(config: DeviceConfig, tpu_name: str) -> "tf.distribute.Strategy":
   """Returns the distribution strategy of the flags.
 
   Raises:
@@ -111,7 +108,6 @@ def _strategy() -> "tf.distribute.Strategy":
   """
   from bert_tf import distribution
 
-  config = config_flags.build(DeviceConfig)
   if not config.use_tpu:
     for name in ("tpu_name", "tpu_zone", "gcp_project", "master"):
       if getattr(config, name):
@@ -120,16 +116,12 @@ def _strategy() -> "tf.distribute.Strategy":
           "--distribution=multi_worker."
         )
     return distribution.create_strategy(config.distribution)
-  tpu = distribution.TpuAddress(
-    _tpu_name(config), config.tpu_zone, config.gcp_project
-  )
+  tpu = distribution.TpuAddress(tpu_name, config.tpu_zone, config.gcp_project)
   strategy = distribution.create_strategy(config.distribution, tpu)
-  num_cores = strategy.num_replicas_in_sync
-  if (
-    config_flags.is_given("num_tpu_cores") and num_cores != config.num_tpu_cores
-  ):
+  num_cores, expected = strategy.num_replicas_in_sync, config.num_tpu_cores
+  if config_flags.is_given("num_tpu_cores") and num_cores != expected:
     raise ValueError(
-      f"the TPU has {num_cores} cores, but --num_tpu_cores is "
-      f"{config.num_tpu_cores}; leave the flag out or set it to {num_cores}."
+      f"the TPU has {num_cores} cores, but --num_tpu_cores is {expected}; "
+      f"leave the flag out or set it to {num_cores}."
     )
   return strategy

@@ -11,6 +11,7 @@ the folder BERT_TF_HOME, by default a folder in the user's cache folder.
 """
 
 import dataclasses
+import functools
 import shlex
 import sys
 
@@ -53,16 +54,6 @@ def _format_size(num_bytes: int) -> str:
   return f"{num_bytes / 1e6:,.{1 if num_bytes < 1e7 else 0}f} MB"
 
 
-def _next_command(name: str, folder: str) -> str:
-  """Returns a command that uses the download of a name in `folder`."""
-  if name.startswith(catalog.HUGGING_FACE):
-    return (
-      f"bert-tf extract-features --model={name} --input_file=texts.txt "
-      "--output_file=vectors.jsonl"
-    )
-  return catalog.get(name).next_command.format(folder=shlex.quote(folder))
-
-
 def main(name: str | None = None) -> None:
   """Downloads a model or data set, or lists all names."""
   config = config_flags.build(DownloadConfig)
@@ -75,10 +66,16 @@ def main(name: str | None = None) -> None:
     print("interrupted; the same command continues.", file=sys.stderr)
     sys.exit(130)
   print(folder, flush=True)
-  print(f"Next: {_next_command(name, folder)}", file=sys.stderr)
+  if name.startswith(catalog.HUGGING_FACE):
+    text = (
+      f"bert-tf extract-features --model={name} --input_file=texts.txt "
+      "--output_file=vectors.jsonl"
+    )
+  else:
+    text = catalog.get(name).next_command.format(folder=shlex.quote(folder))
+  print(f"Next: {text}", file=sys.stderr)
 
 
-def run() -> None:
-  """Runs the command; never returns."""
-  config_flags.define(DownloadConfig)
-  command.run(main, __doc__, ["[NAME]"], num_optional=1)
+run = functools.partial(
+  command.run, main, __doc__, DownloadConfig, arguments="[NAME]"
+)

@@ -3,6 +3,8 @@
 bert-tf export --model=out --export_dir=models/mrpc/1
 """
 
+import functools
+
 from bert_tf.cli import command, config_flags, model_flags
 from bert_tf.export import config as configs
 
@@ -18,8 +20,6 @@ def main() -> None:
   print(f"{config.export_dir}: {task} of {config.init_checkpoint}")
 
 
-def run() -> None:
-  """Runs the command; never returns."""
-  config_flags.define(configs.ExportConfig)
-  config_flags.define(model_flags.ModelFlags)
-  command.run(main, __doc__)
+run = functools.partial(
+  command.run, main, __doc__, configs.ExportConfig, model_flags.ModelFlags
+)

@@ -5,14 +5,11 @@ bert-tf extend-vocab --model=uncased_L-12_H-768_A-12 \
 """
 
 import dataclasses
-from typing import TYPE_CHECKING
+import functools
 
 from bert_tf import settings
 from bert_tf.cli import command, config_flags, model_flags
 from bert_tf.files import errors
-
-if TYPE_CHECKING:
-  from bert_tf.convert import extend_vocab
 
 # Maximum number of words in a printed list.
 _MAX_SHOWN = 10
@@ -49,10 +46,27 @@ class ExtensionConfig:
   )
 
 
-def _report(
-  config: ExtensionConfig, extension: "extend_vocab.Extension"
-) -> None:
-  """Prints the added and the skipped words."""
+def main() -> None:
+  """Adds the words of the flags and prints a report."""
+  from bert_tf.convert import extend_vocab
+
+  model_flags.require_model()
+  config = config_flags.build(ExtensionConfig, **model_flags.resolve_files())
+  if bool(config.words) == bool(config.words_file):
+    raise ValueError("set either --words or --words_file.")
+  if config.words_file:
+    words = extend_vocab.read_words(config.words_file)
+  else:
+    words = [extend_vocab.NewWord(text, "--words") for text in config.words]
+  extension = extend_vocab.extend(
+    config.bert_config_file,
+    config.vocab_file,
+    config.init_checkpoint,
+    words,
+    config.output_dir,
+    config.method,
+    config.do_lower_case,
+  )
   print(
     f"{config.output_dir}: {len(extension.ids)} words added by "
     f"{config.method}, {extension.vocab_size} word pieces, "
@@ -74,35 +88,6 @@ def _report(
     )
 
 
-def main() -> None:
-  """Adds the words of the flags and prints a report."""
-  from bert_tf.convert import extend_vocab
-
-  model_flags.require_model()
-  files = model_flags.resolve_files()
-  config = config_flags.build(ExtensionConfig, **files)
-  if bool(config.words) == bool(config.words_file):
-    raise ValueError("set either --words or --words_file.")
-  if config.words_file:
-    words = extend_vocab.read_words(config.words_file)
-  else:
-    words = [extend_vocab.NewWord(text, "--words") for text in config.words]
-  _report(
-    config,
-    extend_vocab.extend(
-      config.bert_config_file,
-      config.vocab_file,
-      config.init_checkpoint,
-      words,
-      config.output_dir,
-      config.method,
-      config.do_lower_case,
-    ),
-  )
-
-
-def run() -> None:
-  """Runs the command; never returns."""
-  config_flags.define(ExtensionConfig)
-  config_flags.define(model_flags.ModelFlags)
-  command.run(main, __doc__)
+run = functools.partial(
+  command.run, main, __doc__, ExtensionConfig, model_flags.ModelFlags
+)

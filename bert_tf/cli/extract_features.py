@@ -5,6 +5,7 @@ bert-tf extract-features --input_file=texts.txt \
 """
 
 import dataclasses
+import functools
 
 from bert_tf import settings
 from bert_tf.cli import command, config_flags, model_flags
@@ -77,8 +78,6 @@ def main() -> None:
   print(f"{config.output_file}: features of {num_lines:,} lines")
 
 
-def run() -> None:
-  """Runs the command; never returns."""
-  config_flags.define(CommandConfig)
-  config_flags.define(model_flags.ModelFlags)
-  command.run(main, __doc__)
+run = functools.partial(
+  command.run, main, __doc__, CommandConfig, model_flags.ModelFlags
+)

@@ -4,6 +4,7 @@ bert-tf fill-mask --model=out --text="It returns a [MASK]."
 """
 
 import dataclasses
+import functools
 import json
 
 from bert_tf import settings, tokenization
@@ -70,8 +71,6 @@ def main() -> None:
         print(f"    {prediction.probability:.4f}  {prediction.token}")
 
 
-def run() -> None:
-  """Runs the command; never returns."""
-  config_flags.define(FillMaskConfig)
-  config_flags.define(model_flags.ModelFlags)
-  command.run(main, __doc__)
+run = functools.partial(
+  command.run, main, __doc__, FillMaskConfig, model_flags.ModelFlags
+)

@@ -3,7 +3,7 @@
 import re
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Mapping, Sequence
 
 from absl import flags
 
@@ -27,13 +27,9 @@ class HelpFlag(flags.BooleanFlag):
   """
 
   def __init__(self, name: str, description: str) -> None:
-    super().__init__(
-      name,
-      False,
-      "show the main flags; --help=all shows all flags, by topic",
-      "?" if name == "help" else None,
-      allow_override=True,
-    )
+    text = "show the main flags; --help=all shows all flags, by topic"
+    short_name = "?" if name == "help" else None
+    super().__init__(name, False, text, short_name, allow_override=True)
     self._description = description
 
   def parse(self, argument: str | bool) -> None:
@@ -69,36 +65,48 @@ def short_help(
     return complete_help(description, flag_values)
   required = [flag for flag in own if flag.setting.required]
   main = [flag for flag in own if flag.setting.main and flag not in required]
-  sections = [
-    adapt_examples(description),
-    *_section("Required", map(_short_entry, required)),
-    *_section("Main flags", map(_short_entry, main)),
+  return _join_sections(
+    description,
+    {"Required": required, "Main flags": main},
+    lambda flag: entry(
+      _name(flag), _shorten(_text(flag), "Default:", "Required unless")
+    ),
     f"--help=all explains all {len(own)} flags, by topic.",
-  ]
-  return "\n\n".join(sections)
+  )
 
 
 def complete_help(
   description: str, flag_values: flags.FlagValues = flags.FLAGS
 ) -> str:
   """Returns the description and all flags by topic, required ones first."""
+
+  def explain(flag: flags.Flag) -> str:
+    text, allowed = _text(flag), flag.parser.syntactic_help
+    name = _name(flag) + (_ORIGINAL if flag.setting.original else "")
+    return entry(name, f"{text} ({allowed})" if allowed else text)
+
   own = config_flags.own_flags(flag_values)
-  required = [flag for flag in own if flag.setting.required]
-  sections = [
-    adapt_examples(description),
-    *_section("Required", map(_complete_entry, required)),
-  ]
-  for topic in dict.fromkeys(flag.setting.topic for flag in own):
-    optional = [
-      flag
-      for flag in own
-      if flag.setting.topic == topic and flag not in required
-    ]
-    sections += _section(topic, map(_complete_entry, optional))
+  sections: dict[str, list[flags.Flag]] = {"Required": []}
+  for flag in own:
+    topic = "Required" if flag.setting.required else flag.setting.topic
+    sections.setdefault(topic, []).append(flag)
   notes = ["--helpfull adds the flags of absl, such as --verbosity."]
   if any(flag.setting.original for flag in own):
     notes.insert(0, "* The original release has this flag, too.")
-  return "\n\n".join([*sections, "\n".join(notes)])
+  return _join_sections(description, sections, explain, "\n".join(notes))
+
+
+def _join_sections(
+  description: str,
+  sections: Mapping[str, Sequence[flags.Flag]],
+  explain: Callable[[flags.Flag], str],
+  end: str,
+) -> str:
+  texts = [adapt_examples(description)]
+  for title, members in sections.items():
+    if members:
+      texts.append("\n".join([f"{title}:", *map(explain, members)]))
+  return "\n\n".join([*texts, end])
 
 
 def check_required(flag_values: flags.FlagValues = flags.FLAGS) -> None:
@@ -125,37 +133,14 @@ def check_required(flag_values: flags.FlagValues = flags.FLAGS) -> None:
   raise ValueError("\n".join(lines))
 
 
-def _section(title: str, entries: Iterable[str]) -> Iterator[str]:
-  """Yields a section with its title; yields nothing without entries."""
-  lines = list(entries)
-  if lines:
-    yield "\n".join([f"{title}:", *lines])
-
-
-def _short_entry(flag: flags.Flag) -> str:
-  """Returns a flag's entry of the short help.
-
-  The entry has the first sentence, the default and the alternatives.
-  """
-  text = _shorten(_text(flag), "Default:", "Required unless")
-  return entry(_name(flag), text)
-
-
 def _shorten(text: str, *starts: str) -> str:
-  """Returns the first sentence, and the others that begin with `starts`."""
+  """The first sentence, and the others that begin with `starts`."""
   first, *others = re.split(r"(?<=[^.]\.) ", text)
   return " ".join([first, *(s for s in others if s.startswith(starts))])
 
 
-def _complete_entry(flag: flags.Flag) -> str:
-  """Returns a flag's entry of the complete help, with the allowed values."""
-  text, allowed = _text(flag), flag.parser.syntactic_help
-  name = _name(flag) + (_ORIGINAL if flag.setting.original else "")
-  return entry(name, f"{text} ({allowed})" if allowed else text)
-
-
 def _name(flag: flags.Flag) -> str:
-  """Returns a flag as the user types it, with its choices if short enough."""
+  """A flag as the user types it, with its choices if they are short enough."""
   name = f"--[no]{flag.name}" if flag.boolean else f"--{flag.name}"
   with_choices = f"{name}={'|'.join(flag.setting.choices or ())}"
   is_listed = flag.setting.choices and len(with_choices) < _WIDTH - 2
@@ -163,7 +148,7 @@ def _name(flag: flags.Flag) -> str:
 
 
 def _text(flag: flags.Flag) -> str:
-  """Returns a flag's help, with the default if an optional flag has one."""
+  """A flag's help, with the default if an optional flag has one."""
   text = flag.setting.help
   has_default = flag.default not in (None, "", [], ())
   if "Default:" in text or flag.setting.required or not has_default:
@@ -178,14 +163,15 @@ def entry(name: str, text: str) -> str:
   A long name has a line of its own, above the text.
   """
   indent = " " * _TEXT_COLUMN
-  lead = f"  {name}  "
-  lines = textwrap.wrap(
+  text = textwrap.fill(
     text,
-    _WIDTH - _TEXT_COLUMN,
+    _WIDTH,
+    initial_indent=indent,
+    subsequent_indent=indent,
     break_long_words=False,
     break_on_hyphens=False,
   )
-  text = "\n".join(indent + line for line in lines)
+  lead = f"  {name}  "
   if len(lead) > _TEXT_COLUMN:
     return f"{lead.rstrip()}\n{text}"
   return lead.ljust(_TEXT_COLUMN) + text.lstrip()

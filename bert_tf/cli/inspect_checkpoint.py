@@ -9,6 +9,7 @@ parameters, operations and memory of a model of these sizes.
 
 import collections
 import dataclasses
+import functools
 import sys
 
 from bert_tf import settings
@@ -31,6 +32,38 @@ class InspectConfig:
   max_predictions_per_seq: int = settings.setting(
     20, "Masked word pieces per sequence.", minimum=1
   )
+
+
+def main(path: str | None = None, other_path: str | None = None) -> None:
+  """Lists one checkpoint, compares two, or explains a config."""
+  config = config_flags.build(InspectConfig)
+  if (path is None) == (config.config is None):
+    raise ValueError("give either CHECKPOINT [OTHER] or `config`.")
+  if path is None:
+    from bert_tf import model_size, modeling
+
+    bert_config = modeling.BertConfig.from_json_file(str(config.config))
+    bert_config.check_lengths(config.max_seq_length, str(config.config))
+    sizes = settings.extract(config, model_size.BatchSizes)
+    for line in model_size.report(bert_config, sizes):
+      print(line)
+    return
+  from bert_tf.convert import inspect
+
+  if other_path is None:
+    _list_tensors(path)
+    return
+  tensors = inspect.open_tensors(path)
+  other = inspect.open_tensors(other_path)
+  num_differing = 0
+  for line in inspect.differences(tensors, other):
+    print(line)
+    num_differing += 1
+  if num_differing:
+    num_tensors = len({*tensors.shapes, *other.shapes})
+    print(f"{num_differing} of {num_tensors} tensors differ")
+    sys.exit(1)
+  print(f"{len(tensors.shapes)} tensors, all equal")
 
 
 def _list_tensors(path: str) -> None:
@@ -56,55 +89,6 @@ def _list_tensors(path: str) -> None:
     )
 
 
-def _compare(path: str, other_path: str) -> None:
-  """Prints the differences; exits with status 1 if there are any."""
-  from bert_tf.convert import inspect
-
-  first = inspect.open_tensors(path)
-  second = inspect.open_tensors(other_path)
-  num_differing = 0
-  for line in inspect.differences(first, second):
-    print(line)
-    num_differing += 1
-  if num_differing:
-    num_tensors = len({*first.shapes, *second.shapes})
-    print(f"{num_differing} of {num_tensors} tensors differ")
-    sys.exit(1)
-  print(f"{len(first.shapes)} tensors, all equal")
-
-
-def _explain_size(config: InspectConfig) -> None:
-  """Prints the parameters, operations and memory of a model."""
-  from bert_tf import model_size, modeling
-
-  bert_config = modeling.BertConfig.from_json_file(str(config.config))
-  bert_config.check_lengths(config.max_seq_length, str(config.config))
-  batch = model_size.BatchSizes(
-    train_batch_size=config.train_batch_size,
-    max_seq_length=config.max_seq_length,
-    max_predictions_per_seq=config.max_predictions_per_seq,
-  )
-  for line in model_size.report(bert_config, batch):
-    print(line)
-
-
-def main(path: str | None = None, other_path: str | None = None) -> None:
-  """Lists one checkpoint, compares two, or explains a config."""
-  config = config_flags.build(InspectConfig)
-  if (path is None) == (config.config is None):
-    raise ValueError("give either CHECKPOINT [OTHER] or `config`.")
-  if path is not None:
-    names = [field.name for field in dataclasses.fields(InspectConfig)]
-    config_flags.refuse_given(names, "is for --config")
-  if path is None:
-    _explain_size(config)
-  elif other_path is None:
-    _list_tensors(path)
-  else:
-    _compare(path, other_path)
-
-
-def run() -> None:
-  """Runs the command; never returns."""
-  config_flags.define(InspectConfig)
-  command.run(main, __doc__, ["CHECKPOINT", "[OTHER]"], num_optional=2)
+run = functools.partial(
+  command.run, main, __doc__, InspectConfig, arguments="CHECKPOINT [OTHER]"
+)

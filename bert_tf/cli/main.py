@@ -7,47 +7,42 @@ import sys
 import bert_tf
 from bert_tf.cli import command, flag_texts
 
-# The module of each command.
-COMMANDS = {
-  "download": "download",
-  "build-corpus": "build_corpus",
-  "build-vocab": "build_vocab",
-  "create-pretraining-data": "create_pretraining_data",
-  "pretrain": "run_pretraining",
-  "classifier": "run_classifier",
-  "squad": "run_squad",
-  "squad-evaluate": "squad_evaluate",
-  "ner": "run_ner",
-  "swag": "run_swag",
-  "extract-features": "extract_features",
-  "fill-mask": "fill_mask",
-  "score": "score",
-  "serve": "serve",
-  "export": "export_savedmodel",
-  "convert": "convert_checkpoint",
-  "convert-savedmodel": "convert_savedmodel",
-  "inspect": "inspect_checkpoint",
-  "extend-vocab": "extend_vocab",
-  "doctor": "doctor",
-  "plot-curves": "plot_curves",
+# The module of each command, by the groups of the help.
+GROUPS = {
+  "Data": {
+    "download": "download",
+    "build-corpus": "build_corpus",
+    "build-vocab": "build_vocab",
+    "create-pretraining-data": "create_pretraining_data",
+  },
+  "Train and evaluate": {
+    "pretrain": "run_pretraining",
+    "classifier": "run_classifier",
+    "squad": "run_squad",
+    "squad-evaluate": "squad_evaluate",
+    "ner": "run_ner",
+    "swag": "run_swag",
+  },
+  "Predict and serve": {
+    "fill-mask": "fill_mask",
+    "score": "score",
+    "extract-features": "extract_features",
+    "export": "export_savedmodel",
+    "serve": "serve",
+  },
+  "Convert and inspect": {
+    "convert": "convert_checkpoint",
+    "convert-savedmodel": "convert_savedmodel",
+    "inspect": "inspect_checkpoint",
+    "extend-vocab": "extend_vocab",
+    "plot-curves": "plot_curves",
+  },
+  "Check": {"doctor": "doctor"},
 }
 
-# The commands of each group of the help.
-GROUPS = {
-  "Data": (
-    *("download", "build-corpus", "build-vocab", "create-pretraining-data"),
-  ),
-  "Train and evaluate": (
-    *("pretrain", "classifier", "squad", "squad-evaluate", "ner", "swag"),
-  ),
-  "Predict and serve": (
-    *("fill-mask", "score", "extract-features", "export", "serve"),
-  ),
-  "Convert and inspect": (
-    *("convert", "convert-savedmodel", "inspect", "extend-vocab"),
-    "plot-curves",
-  ),
-  "Check": ("doctor",),
+# The module of each command.
+COMMANDS = {
+  name: module for group in GROUPS.values() for name, module in group.items()
 }
 
 # Commands that only a checkout has, and their scripts.
@@ -78,18 +73,13 @@ def run() -> None:
 def _help() -> str:
   """Returns the help: the first docstring line of each command's module."""
   lines = [str(__doc__)]
-  for title, names in GROUPS.items():
-    entries = [_entry(name) for name in names if name in COMMANDS]
-    if entries:
-      lines += ["", f"{title}:", *entries]
+  for title, group in GROUPS.items():
+    lines += ["", f"{title}:"]
+    for name, module_name in group.items():
+      module = importlib.import_module(f"bert_tf.cli.{module_name}")
+      lines.append(flag_texts.entry(name, str(module.__doc__).splitlines()[0]))
   lines += ["", "bert-tf COMMAND --help shows an example and the main flags."]
   return "\n".join([*lines, "bert-tf --version prints the version."])
-
-
-def _entry(name: str) -> str:
-  """Returns a line of the help."""
-  module = importlib.import_module(f"bert_tf.cli.{COMMANDS[name]}")
-  return flag_texts.entry(name, str(module.__doc__).splitlines()[0])
 
 
 def _unknown_command(name: str) -> str:

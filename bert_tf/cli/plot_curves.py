@@ -4,6 +4,7 @@ bert-tf plot-curves --output_dir=out --plot_file=curves.png
 """
 
 import dataclasses
+import functools
 
 from bert_tf import settings
 from bert_tf.cli import command, config_flags
@@ -34,7 +35,4 @@ def main() -> None:
   print(config.plot_file)
 
 
-def run() -> None:
-  """Runs the command; never returns."""
-  config_flags.define(PlotConfig)
-  command.run(main, __doc__)
+run = functools.partial(command.run, main, __doc__, PlotConfig)

@@ -14,17 +14,10 @@ bert-tf pretrain --input_file=data.tfrecord --do_train \
     --output_dir=out
 """
 
-import os
 import re
 import sys
 
-from bert_tf.cli import (
-  config_flags,
-  devices,
-  flag_texts,
-  model_flags,
-  text_flags,
-)
+from bert_tf.cli import config_flags, devices, model_flags
 from bert_tf.pipeline import config as pipeline_config
 from bert_tf.tasks import pretraining_config
 
@@ -51,44 +44,21 @@ def main() -> None:
       "sets a number of steps, but --train_hours and --train_minutes set a "
       "time",
     )
-  config = config_flags.build(pretraining_config.PretrainingConfig, **files)
-  _refuse_idle_flags(config)
-  pretraining.run(config)
-
-
-def _refuse_idle_flags(config: pretraining_config.PretrainingConfig) -> None:
-  """Raises ValueError for a flag that this run would not use."""
-  if config.schedule:
-    config_flags.refuse_given(
-      ["max_seq_length"], "comes from the records with --schedule"
-    )
-  if not config.do_train and config.do_eval:
-    config_flags.refuse_given(["initial_values"], "is for --do_train")
-  is_evaluated = config.do_eval or config.train.eval_every_steps
-  if config.do_train and not is_evaluated:
-    config_flags.refuse_given(
-      ["eval_input_file"], "is for --do_eval and --eval_every_steps"
-    )
+  pretraining.run(
+    config_flags.build(pretraining_config.PretrainingConfig, **files)
+  )
 
 
 def run_pipeline() -> None:
   """Runs the unfinished steps from text to a model."""
   from bert_tf.pipeline import stages
 
-  config = config_flags.build(pipeline_config.PipelineConfig)
-  text_flags.check_text(config.text, config.reading, config.pydoc_packages)
-  stages.run(config)
+  stages.run(config_flags.build(pipeline_config.PipelineConfig))
 
 
 def run() -> None:
   """Runs the command; never returns."""
-  if len(sys.argv) == 1:
-    forms = flag_texts.adapt_examples(str(__doc__))
-    program = os.path.basename(sys.argv[0])
-    sys.exit(f"{program}: error: set --text or --input_file.\n\n{forms}")
   if any(re.match("--?text(=|$)", word) for word in sys.argv[1:]):
-    config_flags.define(pipeline_config.PipelineConfig)
-    devices.run(run_pipeline, _TEXT_FORM)
-  config_flags.define(pretraining_config.PretrainingConfig)
-  config_flags.define(model_flags.ModelFlags)
-  devices.run(main, __doc__)
+    devices.run(run_pipeline, _TEXT_FORM, pipeline_config.PipelineConfig)
+  configs = (pretraining_config.PretrainingConfig, model_flags.ModelFlags)
+  devices.run(main, __doc__, *configs)

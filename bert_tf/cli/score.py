@@ -7,6 +7,7 @@ word pieces, each masked in turn.
 """
 
 import dataclasses
+import functools
 import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -54,7 +55,11 @@ def main() -> None:
   config = config_flags.build(CommandConfig, **model_flags.require_model())
   if sum(map(bool, (config.text, config.input_file, config.pairs_file))) != 1:
     raise ValueError("set one of --text, --input_file and --pairs_file.")
-  pairs_files = _find_files(config.pairs_file)
+  pairs_files: list[str] = []
+  for pattern in config.pairs_file:
+    if not (matches := paths.expand(pattern)):
+      raise ValueError(f"pairs_file: no file matches {pattern}.")
+    pairs_files += matches
   if config.output_file:
     inputs = filter(None, (config.input_file, *pairs_files))
     shard_files.check_output([config.output_file], inputs)
@@ -86,23 +91,7 @@ def main() -> None:
     pass
 
 
-def _find_files(patterns: Iterable[str]) -> list[str]:
-  """Returns the files of names and globs; an existing file is not a glob.
-
-  Raises:
-    ValueError: if a name or a glob matches no file.
-  """
-  files = []
-  for pattern in patterns:
-    matches = paths.expand(pattern)
-    if not matches:
-      raise ValueError(f"pairs_file: no file matches {pattern}.")
-    files += matches
-  return files
-
-
 def _name_lines(path: str, lines: Iterable[int]) -> Callable[[int], str]:
-  """Returns a function that names the i-th of some lines of a file."""
   numbers = list(lines)
   return lambda i: f"{path}:{numbers[i]}"
 
@@ -173,7 +162,6 @@ def _accuracy(num_correct: int, num_pairs: int) -> str:
 
 
 def _json_object(score: "sentence_scorer.SentenceScore") -> dict:
-  """Returns the score and log probabilities of a text, to write as JSON."""
   log_probs = [round(float(value), 6) for value in score.log_probs]
   return {
     "score": round(score.score, 6),
@@ -182,8 +170,6 @@ def _json_object(score: "sentence_scorer.SentenceScore") -> dict:
   }
 
 
-def run() -> None:
-  """Runs the command; never returns."""
-  config_flags.define(CommandConfig)
-  config_flags.define(model_flags.ModelFlags)
-  command.run(main, __doc__)
+run = functools.partial(
+  command.run, main, __doc__, CommandConfig, model_flags.ModelFlags
+)

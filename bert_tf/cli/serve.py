@@ -5,6 +5,7 @@ bert-tf serve --model=mrpc=models/mrpc --model=squad=out/squad
 """
 
 import dataclasses
+import functools
 import sys
 
 from bert_tf import settings
@@ -79,8 +80,6 @@ def main() -> None:
 
   config = config_flags.build(CommandConfig, init_checkpoint="")
   folders = config.folders()
-  if list(folders) != [config.model_name]:
-    config_flags.refuse_given(["model_name"], "is for a --model without NAME=")
   # A port in use is reported before TensorFlow and the models are loaded.
   sockets = connections.listen(config.server.host, config.server.port)
   from bert_tf.inference import predictor
@@ -108,7 +107,4 @@ def main() -> None:
     sys.exit(1)
 
 
-def run() -> None:
-  """Runs the command; never returns."""
-  config_flags.define(CommandConfig)
-  command.run(main, __doc__)
+run = functools.partial(command.run, main, __doc__, CommandConfig)

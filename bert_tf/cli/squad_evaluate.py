@@ -7,6 +7,7 @@ PREDICTIONS is a JSON object of answers by question id. DATA is SQuAD 1.1 or
 """
 
 import dataclasses
+import functools
 
 from bert_tf import settings
 from bert_tf.cli import command, config_flags
@@ -36,7 +37,6 @@ def main(predictions_file: str, data_file: str) -> None:
     print(f"{name} = {results[name]}")
 
 
-def run() -> None:
-  """Runs the command; never returns."""
-  config_flags.define(EvaluationConfig)
-  command.run(main, __doc__, ["PREDICTIONS", "DATA"])
+run = functools.partial(
+  command.run, main, __doc__, EvaluationConfig, arguments="PREDICTIONS DATA"
+)

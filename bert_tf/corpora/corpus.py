@@ -1,4 +1,4 @@
-"""Reads and writes corpora: text files, globs, .gz, .bz2, Python's own docs.
+"""Reads and writes corpora: text files, also .gz and .bz2, and their shards.
 
 A corpus has one sentence per line and a blank line between documents, as in
 the 2018 release. The end of a file does not end a document. Only a newline ends
@@ -7,17 +7,13 @@ release used. A line is blank if `str.strip` leaves nothing.
 """
 
 import array
-import atexit
 import bisect
 import dataclasses
-import glob
 import hashlib
-import os
+import itertools
 import re
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 
-from bert_tf.corpora import pydoc_corpus
 from bert_tf.files import atomic, compression, encodings, text_lines
 from bert_tf.files import paths as paths_lib
 
@@ -51,74 +47,8 @@ class Shard:
 
   @property
   def num_bytes(self) -> int:
-    """Returns the size of the text in bytes, after decompression."""
+    """The size of the text in bytes, after decompression."""
     return sum(span.end - span.start for span in self.spans)
-
-
-def input_files(
-  patterns: str, pydoc_packages: str = "", work_dir: str | None = None
-) -> list[str]:
-  """Returns the files that `--input_file` names. A glob's files are sorted.
-
-  Args:
-    patterns: files and globs, separated by commas. `pydoc` stands for the
-      documentation of the running Python; write `./pydoc` for a file.
-    pydoc_packages: packages, separated by commas, whose documentation joins
-      that of Python.
-    work_dir: folder for pydoc.txt. Default: a temporary folder, removed when
-      the process ends.
-
-  Raises:
-    ValueError: if a pattern matches nothing, a file is missing or empty, a
-      package is not installed, or packages are given without `pydoc`.
-  """
-  names, packages = (
-    [name.strip() for name in value.split(",") if name.strip()]
-    for value in (patterns, pydoc_packages)
-  )
-  if not names:
-    raise ValueError("input_file names no file; give files, globs or pydoc.")
-  if packages and "pydoc" not in names:
-    raise ValueError(
-      f"pydoc_packages={pydoc_packages} needs pydoc in input_file={patterns}; "
-      "add it, or drop the packages."
-    )
-  paths = []
-  for name in names:
-    if name == "pydoc":
-      paths.append(_write_pydoc(packages, work_dir))
-    else:
-      paths.extend(_find_files(name))
-  return paths
-
-
-def _find_files(pattern: str) -> list[str]:
-  """Returns the files that a name or a glob matches.
-
-  Raises:
-    ValueError: if nothing matches, or a match is a folder or empty.
-  """
-  paths = paths_lib.expand(pattern)
-  if not paths:
-    if glob.has_magic(pattern):
-      raise ValueError(f"input_file: {pattern} matches no file.")
-    raise ValueError(f"input_file: there is no file {pattern}.")
-  for path in paths:
-    if paths_lib.is_folder(path):
-      raise ValueError(f"input_file: {path} is a folder; try {path}/*.")
-    if paths_lib.is_empty(path):
-      raise ValueError(f"input_file: {path} is empty (0 bytes).")
-  return paths
-
-
-def _write_pydoc(packages: Sequence[str], work_dir: str | None) -> str:
-  if work_dir is None:
-    temporary = tempfile.TemporaryDirectory(prefix="bert_tf_pydoc_")
-    atexit.register(temporary.cleanup)
-    work_dir = temporary.name
-  path = os.path.join(work_dir, "pydoc.txt")
-  write_documents(path, pydoc_corpus.documents(packages))
-  return path
 
 
 def write_documents(path: str, documents_: Iterable[Sequence[str]]) -> int:
@@ -200,10 +130,17 @@ def plan_shards(paths: Sequence[str], num_shards: int) -> list[Shard]:
   total = sum(sizes)
   firsts = _choose_first_documents(starts, total, num_shards)
   shards = []
-  for index, first in enumerate(firsts):
-    last = firsts[index + 1] if index + 1 < num_shards else len(starts)
+  for index, (first, last) in enumerate(
+    itertools.pairwise([*firsts, len(starts)])
+  ):
     end = starts[last] if last < len(starts) else total
-    spans = _find_spans(paths, sizes, starts[first], end)
+    spans = []
+    offset = 0
+    for path, size in zip(paths, sizes):
+      start, stop = max(starts[first] - offset, 0), min(end - offset, size)
+      if start < stop:
+        spans.append(Span(path, start, stop))
+      offset += size
     shards.append(Shard(index, last - first, tuple(spans)))
   return shards
 
@@ -220,7 +157,7 @@ def shard_documents(shard: Shard) -> Iterator[list[str]]:
 def _choose_first_documents(
   starts: Sequence[int], total: int, num_shards: int
 ) -> list[int]:
-  """Returns the index of each shard's first document, for similar sizes."""
+  """The index of each shard's first document, for similar sizes."""
   firsts = [0]
   for shard in range(1, num_shards):
     goal = total * shard // num_shards
@@ -234,19 +171,8 @@ def _choose_first_documents(
   return firsts
 
 
-def _find_spans(
-  paths: Sequence[str], sizes: Sequence[int], start: int, end: int
-) -> Iterator[Span]:
-  offset = 0
-  for path, size in zip(paths, sizes):
-    first, last = max(start - offset, 0), min(end - offset, size)
-    if first < last:
-      yield Span(path, first, last)
-    offset += size
-
-
 def _scan_documents(paths: Sequence[str]) -> tuple[Sequence[int], list[int]]:
-  """Returns document offsets in the concatenated files, and the file sizes."""
+  """The documents' offsets in the concatenated files, and the file sizes."""
   starts = array.array("q", [0])
   sizes = []
   offset = 0

@@ -1,9 +1,10 @@
 """Builds a corpus of one sentence per line from files of any format.
 
 This process reads the input once, in order, and writes it in parts. Workers or
-Beam split the parts into sentences. This process then joins the parts. The
-result therefore does not depend on the number of workers, and a killed run can
-resume with the parts that are finished.
+Beam split the documents of each part into sentences, which gives its text, its
+held-out text and its counts. This process then joins the parts. The result
+therefore does not depend on the number of workers, and a killed run can resume
+with the parts that are finished.
 """
 
 import collections
@@ -12,23 +13,40 @@ import dataclasses
 import functools
 import glob
 import importlib.metadata
+import itertools
+import json
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, TextIO
 
 import tqdm
 from absl import logging
 
-from bert_tf.corpora import (
-  corpus,
-  corpus_parts,
-  sentences,
-  sources,
-  text_config,
+from bert_tf.corpora import corpus, sentences, sources, text_config
+from bert_tf.files import (
+  atomic,
+  beam_pipeline,
+  json_files,
+  paths,
+  shard_files,
+  text_lines,
+  worker_pool,
 )
-from bert_tf.files import atomic, beam_pipeline, paths, shard_files, worker_pool
 from bert_tf.formats import parquet
+
+# Size of a part in characters. A worker holds one part in memory.
+PART_CHARS = 1 << 23
+
+# Names of the counts, with their labels in the log.
+LABELS = {
+  "documents_read": "documents read",
+  "blank": "without text",
+  "documents": "documents written",
+  "eval_documents": "of them held out",
+  "sentences": "sentences",
+  "characters": "characters",
+}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -38,7 +56,7 @@ class Output:
   output_file: str  # With several shards, their numbers are added to it.
   num_shards: int = 1
   eval_output_file: str | None = None  # Held-out documents; None for no split.
-  eval_fraction: float = 0.1  # Share of held-out documents, (0, 1).
+  eval_fraction: float = 0.1  # Fraction of held-out documents, (0, 1).
   random_seed: int = 12345  # Chooses the held-out documents.
 
   @property
@@ -52,18 +70,39 @@ class Output:
     return f"{self.output_file}.report.json"
 
 
-# Names of the counts, with their labels in the log.
-LABELS = {
-  "documents_read": "documents read",
-  "blank": "without text",
-  "documents": "documents written",
-  "eval_documents": "of them held out",
-  "sentences": "sentences",
-  "characters": "characters",
-}
+@dataclasses.dataclass(frozen=True)
+class Part:
+  """Consecutive documents of the input."""
 
-# Function that builds the given parts, in local processes or on Beam.
-Builder = Callable[[Iterable[corpus_parts.Part]], None]
+  index: int
+  work_dir: str  # The folder of all parts.
+  config: text_config.TextConfig
+  eval_fraction: float  # Fraction of held-out documents, [0, 1).
+  random_seed: int  # Chooses the held-out documents.
+
+  def __str__(self) -> str:
+    return f"part {self.index} of the text"
+
+  def file(self, suffix: str) -> str:
+    """Returns the path of a file of the part.
+
+    Args:
+      suffix: `raw.jsonl` for the documents as read, one `sources.Document` per
+        line, removed when the part is built; `txt` for the training text and
+        `eval.txt` for the held-out text, one sentence per line; `json` for the
+        counts, written after the texts.
+    """
+    return os.path.join(self.work_dir, f"{self.index:05d}.{suffix}")
+
+  @property
+  def is_finished(self) -> bool:
+    """Whether the part is built."""
+    return paths.exists(self.file("json"))
+
+  def write_raw(self, documents: Iterable[sources.Document]) -> None:
+    """Writes the documents for the worker that builds the part."""
+    rows = (json.dumps(dataclasses.astuple(document)) for document in documents)
+    atomic.write_lines(self.file("raw.jsonl"), rows)
 
 
 def create(
@@ -72,20 +111,23 @@ def create(
   output: Output,
   num_workers: int = 1,
   resume: bool = False,
-  build: Builder | None = None,
+  beam: text_config.BeamConfig | None = None,
 ) -> dict[str, int]:
   """Writes a corpus and its report; logs and returns the counts.
 
   Each file appears when it is complete, the report last. Each worker holds a
   part of 8 MB in memory. The disk needs room for twice the text.
 
+  With Beam, this process first writes the whole input to a hidden folder next
+  to the output, which Beam's workers must reach under the same name.
+
   Args:
     config: input format and sentence splitting.
     inputs: the files to read.
     output: the files to write.
-    num_workers: processes that split text.
+    num_workers: local processes that split text.
     resume: whether to reuse the finished parts of a run with the same settings.
-    build: builds the parts. Default: `num_workers` local processes.
+    beam: a runner that splits the text instead; see `beam_pipeline.create`.
 
   Returns:
     The counts that are not 0, by their name in `LABELS`.
@@ -94,32 +136,39 @@ def create(
     ValueError: if the settings or the text are faulty, a file would get no
       document, or the run to resume had other settings.
     ImportError: if a package of the extra `corpus` is missing.
+    ChildProcessError: if Beam fails.
   """
   started = time.monotonic()
+  build = functools.partial(_build_here, num_workers)
+  if beam and beam.runner:
+    pipeline = beam_pipeline.create(beam.runner, beam.pipeline_options)
+    build = functools.partial(_build_on_beam, pipeline)
   _check(config, inputs, output)
   settings = _collect_settings(config, inputs, output)
   work_dir = atomic.hidden(output.output_file, "parts")
-  if resume and _is_complete(output, settings, work_dir):
-    logging.info("%s is complete.", output.output_file)
-    return shard_files.read_settings(output.report_file)["counts"]
+  if resume and paths.exists(output.report_file) and not paths.exists(work_dir):
+    shard_files.check_same_settings(settings, output.report_file)
+    names = [*output.files, output.eval_output_file or output.output_file]
+    if all(map(paths.exists, names)):
+      logging.info("%s is complete.", output.output_file)
+      return shard_files.read_settings(output.report_file)["counts"]
   if any(s.input_format != text_config.LINES for s in inputs):
     settings["sentencex"] = importlib.metadata.version("sentencex")
-  _prepare(work_dir, settings, resume)
-  build = build or functools.partial(_build_here, num_workers=num_workers)
-  reader = corpus_parts.Reader(
-    inputs,
-    corpus_parts.Part(
-      0,
-      work_dir,
-      config,
-      output.eval_fraction if output.eval_output_file else 0.0,
-      output.random_seed,
-    ),
-  )
+  note = _settings_file(work_dir)
+  if resume and paths.exists(note):
+    shard_files.check_same_settings(settings, note)
+    atomic.remove_unfinished(os.path.join(glob.escape(work_dir), "*"))
+  else:
+    _remove_parts(work_dir)
+    shard_files.write_settings(settings, note)
+  fraction = output.eval_fraction if output.eval_output_file else 0.0
+  first_part = Part(0, work_dir, config, fraction, output.random_seed)
   try:
-    build(reader.unfinished_parts())
-    counts = reader.total_counts()
-    _publish(output, reader.parts(), counts)
+    build(_unfinished_parts(inputs, first_part))
+    parts, counts = _read_note(first_part)
+    for part in parts:
+      counts.update(json_files.read_object(part.file("json")))
+    _publish(output, parts, counts)
   except ValueError:  # The input is faulty, so the parts cannot be reused.
     _remove_parts(work_dir)
     raise
@@ -128,31 +177,15 @@ def create(
   shard_files.write_settings(report, output.report_file)
   _remove_parts(work_dir)
   _log(output, named, time.monotonic() - started)
-  _warn_of_paragraphs(config, inputs, named)
+  is_text = any(s.input_format == text_config.TEXT for s in inputs)
+  mean = named["sentences"] / named["documents"]
+  if is_text and config.documents == text_config.BLANK_LINE and mean < 3:
+    logging.warning(
+      "A document has %.1f sentences on average; if blank lines end "
+      "paragraphs, not documents, use `documents=file`.",
+      mean,
+    )
   return named
-
-
-def create_on_beam(
-  config: text_config.TextConfig,
-  inputs: Sequence[sources.InputFile],
-  output: Output,
-  runner: str,
-  pipeline_options: str = "",
-  resume: bool = False,
-) -> dict[str, int]:
-  """Writes the same corpus as `create`, with parts built by Apache Beam.
-
-  This process first writes the whole input to a hidden folder next to the
-  output. Beam's workers must reach that folder under the same name. For
-  `runner`, `pipeline_options` and their errors see `beam_pipeline.create`; for
-  the rest see `create`.
-  """
-  pipeline = beam_pipeline.create(runner, pipeline_options)
-
-  def build(parts: Iterable[corpus_parts.Part]) -> None:
-    beam_pipeline.run_tasks(pipeline, _build_on_beam, list(parts))
-
-  return create(config, inputs, output, resume=resume, build=build)
 
 
 @contextlib.contextmanager
@@ -160,7 +193,7 @@ def as_lines(
   config: text_config.TextConfig,
   inputs: Sequence[sources.InputFile],
   target: str,
-  create_corpus: Callable[..., dict[str, int]],
+  **options: Any,
 ) -> Iterator[list[str]]:
   """Yields files of one sentence per line: the inputs or a temporary corpus.
 
@@ -172,8 +205,7 @@ def as_lines(
     config: input format and sentence splitting.
     inputs: the files to read.
     target: a file that the caller makes from the text.
-    create_corpus: `create` or `create_on_beam` with all arguments bound, except
-      the first three.
+    **options: the other arguments of `create`.
   """
   if all(source.input_format == text_config.LINES for source in inputs):
     yield [source.path for source in inputs]
@@ -181,7 +213,7 @@ def as_lines(
   folder = atomic.hidden(target, "text")
   path = os.path.join(folder, "text.txt")
   try:
-    create_corpus(config, inputs, Output(output_file=path))
+    create(config, inputs, Output(output_file=path), **options)
   except ValueError:
     if paths.is_free(folder):  # Without text to continue from.
       paths.remove(folder)
@@ -190,18 +222,12 @@ def as_lines(
   paths.remove(folder)
 
 
-def _build_on_beam(part: corpus_parts.Part) -> None:
-  corpus_parts.build(part, lambda count: None)
-
-
 def _check(
   config: text_config.TextConfig,
   inputs: Sequence[sources.InputFile],
   output: Output,
 ) -> None:
   """Raises for faults that can be detected before the input is read."""
-  if output.num_shards < 1:
-    raise ValueError(f"num_shards {output.num_shards} is below 1.")
   names = output.files
   if output.eval_output_file:
     names = [*names, output.eval_output_file]
@@ -238,7 +264,7 @@ def _collect_settings(
   inputs: Sequence[sources.InputFile],
   output: Output,
 ) -> dict[str, Any]:
-  """Returns the settings that the corpus depends on, without folders."""
+  """The settings that the corpus depends on, without folders."""
   settings = dataclasses.asdict(config)
   settings["input_file"] = [
     [os.path.basename(s.path), s.input_format, paths.num_bytes(s.path)]
@@ -246,35 +272,13 @@ def _collect_settings(
   ]
   for name in ("num_shards", "eval_fraction", "random_seed"):
     settings[name] = getattr(output, name)
-  settings["part_chars"] = corpus_parts.PART_CHARS
+  settings["part_chars"] = PART_CHARS
   settings["eval_output_file"] = os.path.basename(output.eval_output_file or "")
   return settings
 
 
-def _is_complete(
-  output: Output, settings: dict[str, Any], work_dir: str
-) -> bool:
-  """Returns whether an earlier run is complete.
-
-  Raises:
-    ValueError: if the complete run had other settings.
-  """
-  if paths.exists(work_dir) or not paths.exists(output.report_file):
-    return False
-  shard_files.check_same_settings(settings, output.report_file)
-  names = [*output.files, output.eval_output_file or output.output_file]
-  return all(map(paths.exists, names))
-
-
-def _prepare(work_dir: str, settings: dict[str, Any], resume: bool) -> None:
-  """Makes a folder for parts, or checks the settings of the one to resume."""
-  note = _settings_file(work_dir)
-  if resume and paths.exists(note):
-    shard_files.check_same_settings(settings, note)
-    atomic.remove_unfinished(os.path.join(glob.escape(work_dir), "*"))
-  else:
-    _remove_parts(work_dir)
-    shard_files.write_settings(settings, note)
+def _settings_file(work_dir: str) -> str:
+  return os.path.join(work_dir, "settings.json")
 
 
 def _remove_parts(work_dir: str) -> None:
@@ -287,30 +291,166 @@ def _remove_parts(work_dir: str) -> None:
   paths.remove(work_dir)
 
 
-def _settings_file(work_dir: str) -> str:
-  return os.path.join(work_dir, "settings.json")
+def _note_file(part: Part) -> str:
+  """A file that is written when the whole input has been read."""
+  return os.path.join(part.work_dir, "read.json")
 
 
-def _build_here(parts: Iterable[corpus_parts.Part], num_workers: int) -> None:
+def _unfinished_parts(
+  inputs: Sequence[sources.InputFile], first_part: Part
+) -> Iterator[Part]:
+  """Yields each part to build, after its documents have been written.
+
+  A resumed run reads the input only if needed.
+  """
+  if paths.exists(_note_file(first_part)):
+    parts, _ = _read_note(first_part)
+    yield from (part for part in parts if not part.is_finished)
+    return
+  counts: collections.Counter[str] = collections.Counter()
+  documents = itertools.chain.from_iterable(
+    sources.read(source, first_part.config, counts) for source in inputs
+  )
+  num_parts = 0
+  while group := _read_group(documents):
+    part = dataclasses.replace(first_part, index=num_parts)
+    num_parts += 1
+    if not part.is_finished:
+      part.write_raw(group)
+      yield part
+  note = {"num_parts": num_parts, "counts": counts}
+  atomic.write(_note_file(first_part), [json.dumps(note)])
+
+
+def _read_group(
+  documents: Iterator[sources.Document],
+) -> list[sources.Document]:
+  """Returns the next documents, of PART_CHARS characters unless they end."""
+  group: list[sources.Document] = []
+  num_chars = 0
+  for document in documents:
+    group.append(document)
+    num_chars += len(document.text)
+    if num_chars >= PART_CHARS:
+      break
+  return group
+
+
+def _read_note(
+  first_part: Part,
+) -> tuple[list[Part], collections.Counter[str]]:
+  """Returns all parts, and the counts of the input that has been read."""
+  types = {"num_parts": int, "counts": dict[str, int]}
+  note = json_files.read_object(_note_file(first_part), types, tuple(types))
+  parts = [
+    dataclasses.replace(first_part, index=index)
+    for index in range(note["num_parts"])
+  ]
+  return parts, collections.Counter(note["counts"])
+
+
+def _build_here(num_workers: int, parts: Iterable[Part]) -> None:
   """Builds parts on this machine, with a progress bar on a terminal."""
   with tqdm.tqdm(
     desc="documents", unit="", unit_scale=True, disable=None
   ) as bar:
     with contextlib.closing(
-      worker_pool.run(corpus_parts.build, parts, num_workers, bar.update)
+      worker_pool.run(build_part, parts, num_workers, bar.update)
     ) as results:
       for _ in results:
         pass
 
 
-def _publish(
-  output: Output,
-  parts: Sequence[corpus_parts.Part],
-  counts: collections.Counter[str],
+def _build_on_beam(pipeline: Any, parts: Iterable[Part]) -> None:
+  beam_pipeline.run_tasks(pipeline, build_part, list(parts))
+
+
+def build_part(
+  part: Part, report: Callable[[int], object] = lambda count: None
 ) -> None:
-  """Writes the output from the finished parts; raises as `_check_counts`."""
-  _check_counts(output, counts)
-  texts = [part.text_file for part in parts]
+  """Builds a part in a worker and removes its raw file.
+
+  Does nothing if the part is finished.
+
+  Args:
+    part: the part. Its documents have been written.
+    report: called with 1 for each document.
+
+  Raises:
+    ChildProcessError: if a document cannot be split into sentences. Not a
+      ValueError, after which the caller discards all parts.
+  """
+  if part.is_finished:  # Beam may run a task twice.
+    return
+  counts: collections.Counter[str] = collections.Counter()
+  raw_file = part.file("raw.jsonl")
+  targets = [part.file("txt"), part.file("eval.txt"), part.file("json")]
+  try:
+    with (
+      atomic.files(targets) as (text_file, eval_file, counts_file),
+      _open_text(text_file) as text,
+      _open_text(eval_file) as held_out,
+      _open_text(counts_file) as counts_writer,
+    ):
+      for lines in _split_documents(raw_file, part.config.language):
+        is_held_out = corpus.is_held_out(
+          lines, part.eval_fraction, part.random_seed
+        )
+        writer = held_out if is_held_out else text
+        writer.write("\n".join(lines) + "\n\n")
+        counts["documents"] += 1
+        counts["eval_documents"] += is_held_out
+        counts["sentences"] += len(lines)
+        counts["characters"] += sum(map(len, lines))
+        report(1)
+      json.dump(counts, counts_writer)
+  except ValueError as error:
+    raise ChildProcessError(
+      f"{part}, {raw_file}, cannot be split into sentences ({error}); "
+      "`resume` reuses the finished parts."
+    ) from error
+  paths.remove(raw_file)
+
+
+def _open_text(path: str) -> TextIO:
+  return open(path, "w", encoding="utf-8", newline="\n")
+
+
+_load_splitter = functools.lru_cache(maxsize=1)(sentences.Splitter)
+
+
+def _split_documents(raw_file: str, language: str) -> Iterator[list[str]]:
+  """Yields the documents of a part, each as a list of sentences."""
+  for row in text_lines.read_lines(raw_file):
+    # A third value is of an earlier version.
+    document = sources.Document(*json_files.parse(row, raw_file)[:2])
+    lines = [line.strip() for line in document.text.split("\n")]
+    lines = [line for line in lines if line]
+    if not document.is_split:
+      split = _load_splitter(language).split
+      lines = [sentence for line in lines for sentence in split(line)]
+    yield lines
+
+
+def _publish(
+  output: Output, parts: Sequence[Part], counts: collections.Counter[str]
+) -> None:
+  """Writes the output from the finished parts.
+
+  Raises:
+    ValueError: if the training or held-out text has no document.
+  """
+  num_eval = counts["eval_documents"]
+  num_train = counts["documents"] - num_eval
+  if not counts["documents"]:
+    raise ValueError(f"no document for {output.output_file}: blank text.")
+  if output.eval_output_file and not (num_train and num_eval):
+    raise ValueError(
+      f"{counts['documents']} documents with eval_fraction "
+      f"{output.eval_fraction} leave {num_train} to train on and {num_eval} to "
+      "evaluate on; give more documents or change the fraction or the seed."
+    )
+  texts = [part.file("txt") for part in parts]
   paths.remove(output.report_file)
   if output.num_shards == 1:
     corpus.write_documents(output.output_file, corpus.documents(texts))
@@ -322,22 +462,8 @@ def _publish(
     for name, shard in zip(output.files, shards):
       corpus.write_documents(name, corpus.shard_documents(shard))
   if output.eval_output_file:
-    held_out = corpus.documents([part.eval_file for part in parts])
+    held_out = corpus.documents([part.file("eval.txt") for part in parts])
     corpus.write_documents(output.eval_output_file, held_out)
-
-
-def _check_counts(output: Output, counts: collections.Counter[str]) -> None:
-  """Raises ValueError if the training or held-out text has no document."""
-  num_eval = counts["eval_documents"]
-  num_train = counts["documents"] - num_eval
-  if not counts["documents"]:
-    raise ValueError(f"no document for {output.output_file}: blank text.")
-  if output.eval_output_file and not (num_train and num_eval):
-    raise ValueError(
-      f"{counts['documents']} documents with eval_fraction "
-      f"{output.eval_fraction} leave {num_train} to train on and {num_eval} to "
-      "evaluate on; give more documents or change the fraction or the seed."
-    )
 
 
 def _log(output: Output, counts: dict[str, int], seconds: float) -> None:
@@ -352,19 +478,3 @@ def _log(output: Output, counts: dict[str, int], seconds: float) -> None:
   logging.info("%d documents to %s%s", num_train, output.files[0], others)
   if output.eval_output_file:
     logging.info("%d documents to %s", num_eval, output.eval_output_file)
-
-
-def _warn_of_paragraphs(
-  config: text_config.TextConfig,
-  inputs: Sequence[sources.InputFile],
-  counts: dict[str, int],
-) -> None:
-  """Warns if blank lines seem to end paragraphs instead of documents."""
-  is_text = any(s.input_format == text_config.TEXT for s in inputs)
-  mean = counts["sentences"] / counts["documents"]
-  if is_text and config.documents == text_config.BLANK_LINE and mean < 3:
-    logging.warning(
-      "A document has %.1f sentences on average; if blank lines end "
-      "paragraphs, not documents, use `documents=file`.",
-      mean,
-    )

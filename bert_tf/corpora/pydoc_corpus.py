@@ -63,16 +63,13 @@ def documents(packages: Sequence[str] = ()) -> Iterator[list[str]]:
 
 def _find_package(name: str) -> str:
   """Returns the folder of an installed package without importing it."""
-  spec = None
-  if name.isidentifier():
-    spec = importlib.util.find_spec(name)
-  locations = list(spec.submodule_search_locations or []) if spec else []
-  if not locations:
+  spec = importlib.util.find_spec(name) if name.isidentifier() else None
+  if not spec or not spec.submodule_search_locations:
     raise ValueError(
       f"pydoc_packages: {name} is not an installed Python package. Give import "
       "names of installed packages, or leave it out."
     )
-  return locations[0]
+  return spec.submodule_search_locations[0]
 
 
 def _read_folder(top: str, seen: set[str]) -> Iterator[list[str]]:
@@ -129,9 +126,7 @@ def _read_docstrings(path: str) -> Iterator[str]:
 def _find_docstrings(
   node: ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef,
 ) -> Iterator[str]:
-  """Yields the docstring of a node, then those of its classes and functions."""
-  docstring = ast.get_docstring(node)
-  if docstring:
+  if docstring := ast.get_docstring(node):
     yield docstring
   for child in ast.iter_child_nodes(node):
     if isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
@@ -143,18 +138,16 @@ def _import_docstrings(name: str) -> Iterator[str]:
   if not importlib.util.find_spec(name):
     return
   module = importlib.import_module(name)
-  yield inspect.getdoc(module) or ""
+  members: list[object] = [module]
   for _, member in sorted(vars(module).items()):
     if inspect.isclass(member) or callable(member):
-      yield _get_doc(member)
+      members.append(member)
     if inspect.isclass(member):
-      for _, method in sorted(vars(member).items()):
-        yield _get_doc(method)
-
-
-def _get_doc(member: object) -> str:
-  doc = getattr(member, "__doc__", None)
-  return inspect.cleandoc(doc) if isinstance(doc, str) else ""
+      members += [method for _, method in sorted(vars(member).items())]
+  for member in members:
+    doc = getattr(member, "__doc__", None)
+    if isinstance(doc, str):
+      yield inspect.cleandoc(doc)
 
 
 # Patterns of markup and the text that replaces them, applied in order.
@@ -214,17 +207,14 @@ _SIGNATURE = re.compile(
 
 def _is_never_prose(text: str) -> bool:
   """Returns whether a line is a signature, type, heading or version note."""
-  return any(
-    pattern.fullmatch(text)
-    for pattern in (_VERSION_DIRECTIVE, _TYPE_LINE, _SECTION, _SIGNATURE)
-  )
+  patterns = (_VERSION_DIRECTIVE, _TYPE_LINE, _SECTION, _SIGNATURE)
+  return any(pattern.fullmatch(text) for pattern in patterns)
 
 
 def _starts_item(text: str) -> bool:
   """Returns whether a line begins a list item, a field or a directive."""
-  return any(
-    pattern.match(text) for pattern in (_BULLET, _ENTRY, _FIELD, _DIRECTIVE)
-  )
+  patterns = (_BULLET, _ENTRY, _FIELD, _DIRECTIVE)
+  return any(pattern.match(text) for pattern in patterns)
 
 
 def _skip_code(docstring: str) -> Iterator[tuple[int, str]]:

@@ -1,7 +1,7 @@
 """Splits text into sentences by the rules of its language."""
 
 import difflib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from bert_tf.files import errors
 
@@ -59,7 +59,9 @@ class Splitter:
       ImportError: if sentencex is missing.
     """
     self._language = check_language(language)
-    self._segment = _load_segmenter()
+    with errors.needs_extra("splitting text into sentences", extra="corpus"):
+      import sentencex
+    self._segment = sentencex.segment
     has_clauses = self._language in _LANGUAGES_OF_CLAUSES
     self._max_chars = _CLAUSES_CHARS if has_clauses else _MAX_CHARS
 
@@ -68,11 +70,10 @@ class Splitter:
     for piece in self._segment(self._language, paragraph):
       words = piece.split()
       sentence = " ".join(words)
-      if len(sentence) <= self._max_chars:
-        if sentence:
-          yield sentence
-      else:
+      if len(sentence) > self._max_chars:
         yield from _cut_words(words, self._max_chars)
+      elif sentence:
+        yield sentence
 
 
 def check_language(language: str) -> str:
@@ -98,12 +99,6 @@ def check_language(language: str) -> str:
 def normalized_language(language: str) -> str:
   """Returns a language code in lower case with hyphens."""
   return language.strip().lower().replace("_", "-")
-
-
-def _load_segmenter() -> Callable[[str, str], list[str]]:
-  with errors.needs_extra("splitting text into sentences", extra="corpus"):
-    import sentencex
-  return sentencex.segment
 
 
 def _cut_words(words: list[str], max_chars: int) -> Iterator[str]:

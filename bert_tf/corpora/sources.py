@@ -1,14 +1,16 @@
 """Reads documents from files of any format, one at a time and in order."""
 
+import atexit
 import collections
 import dataclasses
 import html
 import json
 import os
 import re
+import tempfile
 from collections.abc import Iterator, Sequence
 
-from bert_tf.corpora import corpus, text_config
+from bert_tf.corpora import corpus, pydoc_corpus, text_config
 from bert_tf.files import compression, paths, text_lines
 from bert_tf.formats import parquet, tables
 
@@ -42,36 +44,57 @@ class Document:
 
 def find_files(
   patterns: str,
-  config: text_config.TextConfig,
-  plain_format: str,
+  config: text_config.TextConfig | None = None,
+  plain_format: str = text_config.LINES,
   pydoc_packages: str = "",
 ) -> list[InputFile]:
-  """Returns the files that `corpus.input_files` finds, with their formats.
+  """Returns the files that `--input_file` names, a glob's files sorted.
 
   Args:
-    patterns: as for `corpus.input_files`.
-    config: gives the format, or AUTO to look into each file.
+    patterns: files and globs, separated by commas. `pydoc` stands for the
+      documentation of the running Python, in a temporary file; write `./pydoc`
+      for a file.
+    config: gives the format, or AUTO to look into each file. Default: AUTO.
     plain_format: format of files that match no other format.
-    pydoc_packages: as for `corpus.input_files`.
+    pydoc_packages: packages, separated by commas, whose documentation joins
+      that of Python.
 
   Raises:
-    ValueError: as for `corpus.input_files`, or if the format of an XML file
-      would have to be detected.
+    ValueError: if a pattern matches nothing, a file is missing or empty, a
+      package is not installed or is given without `pydoc`, or the format of an
+      XML file would have to be detected.
   """
-  names = [name.strip() for name in patterns.split(",") if name.strip()]
-  if "pydoc" not in names:
-    files = corpus.input_files(patterns, pydoc_packages)
-    return [
-      InputFile(p, _detect_format(p, config, plain_format)) for p in files
-    ]
-  sources = []
+  names, packages = (
+    [name.strip() for name in value.split(",") if name.strip()]
+    for value in (patterns, pydoc_packages)
+  )
+  if not names:
+    raise ValueError("input_file names no file; give files, globs or pydoc.")
+  if packages and "pydoc" not in names:
+    raise ValueError(
+      f"pydoc_packages={pydoc_packages} needs pydoc in input_file={patterns}; "
+      "add it, or drop the packages."
+    )
+  config = config or text_config.TextConfig()
+  files = []
   for name in names:
     if name == "pydoc":
-      files = corpus.input_files(name, pydoc_packages)
-      sources += [InputFile(path, text_config.LINES) for path in files]
-    else:
-      sources += find_files(name, config, plain_format)
-  return sources
+      temporary = tempfile.TemporaryDirectory(prefix="bert_tf_pydoc_")
+      atexit.register(temporary.cleanup)
+      path = os.path.join(temporary.name, "pydoc.txt")
+      corpus.write_documents(path, pydoc_corpus.documents(packages))
+      files.append(InputFile(path, text_config.LINES))
+      continue
+    found = paths.expand(name)
+    if not found:
+      raise ValueError(f"input_file: {name} matches no file.")
+    for path in found:
+      if paths.is_folder(path):
+        raise ValueError(f"input_file: {path} is a folder; try {path}/*.")
+      if paths.is_empty(path):
+        raise ValueError(f"input_file: {path} is empty (0 bytes).")
+      files.append(InputFile(path, _detect_format(path, config, plain_format)))
+  return files
 
 
 def _detect_format(
@@ -128,29 +151,28 @@ def read(
     ValueError: if the text is not UTF-8, a row lacks the column, or the file is
       incomplete or of another format. Names the file and the place.
   """
-  for document in _read_documents(source, config):
+  is_split = source.input_format == text_config.LINES
+  for text in _read_documents(source.path, source.input_format, config):
     counts["documents_read"] += 1
-    if document.text.strip():
-      yield document
+    if text.strip():
+      yield Document(text, is_split)
     else:
       counts["blank"] += 1
 
 
 def _read_documents(
-  source: InputFile, config: text_config.TextConfig
-) -> Iterator[Document]:
-  path, column = source.path, config.text_column
-  if source.input_format == text_config.LINES:
-    for lines in corpus.documents([path]):
-      yield Document("\n".join(lines), is_split=True)
-  elif source.input_format == text_config.JSONL:
-    yield from map(Document, _read_json_lines(path, column))
-  elif source.input_format == text_config.PARQUET:
-    yield from map(Document, _read_parquet(path, column))
-  elif source.input_format == text_config.WIKIEXTRACTOR:
-    yield from map(Document, _read_wikiextractor(path))
-  else:
-    yield from map(Document, _read_text(path, config.documents))
+  path: str, input_format: str, config: text_config.TextConfig
+) -> Iterator[str]:
+  if input_format == text_config.LINES:
+    return map("\n".join, corpus.documents([path]))
+  if input_format == text_config.JSONL:
+    return _read_json_lines(path, config.text_column)
+  if input_format == text_config.PARQUET:
+    advice = " Give the column of the text as `text_column`."
+    return parquet.read_texts(path, config.text_column, advice)
+  if input_format == text_config.WIKIEXTRACTOR:
+    return _read_wikiextractor(path)
+  return _read_text(path, config.documents)
 
 
 def _read_text(path: str, documents: str) -> Iterator[str]:
@@ -214,15 +236,6 @@ def _read_json_lines(path: str, column: str) -> Iterator[str]:
     yield text or ""
 
 
-_DOC_TITLE = re.compile(r'<doc [^>]*title="')
-
-
-def _read_parquet(path: str, column: str) -> Iterator[str]:
-  """Yields the text of each row; "" for null."""
-  advice = " Give the column of the text as `text_column`."
-  return parquet.read_texts(path, column, advice)
-
-
 def _read_wikiextractor(path: str) -> Iterator[str]:
   """Yields the articles between WikiExtractor's <doc> lines, without titles."""
   held: list[str] | None = None
@@ -231,7 +244,7 @@ def _read_wikiextractor(path: str) -> Iterator[str]:
     if line.startswith("<doc "):
       if held is not None:
         raise ValueError(f"{path}:{number}: a <doc> begins inside a <doc>.")
-      title = _parse_title(line)
+      title = re.match('<doc [^>]*title="(.*)">', line)
       held = []
     elif held is None:
       if line.strip():
@@ -244,16 +257,10 @@ def _read_wikiextractor(path: str) -> Iterator[str]:
       held = None
     elif line.strip():
       line = html.unescape(line)
-      is_title = title and line == html.unescape(title)
+      is_title = title and line == html.unescape(title[1])
       if held or not is_title:
         held.append(line)
   if held is not None:
     raise ValueError(
       f"{path}:{number}: the file ends inside a <doc>; make it again."
     )
-
-
-def _parse_title(line: str) -> str | None:
-  end = line.rfind('">')
-  start = _DOC_TITLE.match(line[: max(end, 0)])
-  return line[start.end() : end] if start else None

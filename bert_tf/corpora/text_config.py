@@ -54,3 +54,41 @@ class TextConfig:
 
   def __post_init__(self) -> None:
     settings.check(self)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PydocConfig:
+  """Packages whose documentation joins that of Python."""
+
+  pydoc_packages: str = settings.setting(
+    "",
+    "Comma-separated names of installed packages. Their documentation is added "
+    "to that of Python when the input is pydoc.",
+    topic=settings.DATA,
+  )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BeamConfig:
+  """The Beam runner and its options. Without a runner, Beam is not used."""
+
+  runner: str | None = settings.setting(
+    None,
+    "Apache Beam runner to use instead of --num_workers: DirectRunner (this "
+    "machine), DataflowRunner, FlinkRunner, SparkRunner or any other. Needs "
+    "the extra beam.",
+    topic=settings.DEVICES,
+  )
+  pipeline_options: str = settings.setting(
+    "",
+    "Options of Beam and its runner, separated by spaces, such as "
+    "'--direct_running_mode=multi_processing --direct_num_workers=2'. '--help' "
+    "lists all options.",
+    topic=settings.DEVICES,
+  )
+
+  def __post_init__(self) -> None:
+    if self.pipeline_options and not self.runner:
+      raise ValueError(
+        f"`pipeline_options={self.pipeline_options}` needs `runner`."
+      )

@@ -19,7 +19,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf import distribution, model_size, modeling
-from bert_tf.corpora import corpus, corpus_parts, sources, text_config
+from bert_tf.corpora import corpus, corpus_build, sources, text_config
 from bert_tf.data import config as data_config
 from bert_tf.data import pretraining_data, synthetic
 from bert_tf.files import compression, paths, text_lines
@@ -188,12 +188,12 @@ def _write_sample(
     num_chars += len(document.text)
     if num_chars >= _SAMPLE_CHARS:
       break
-  part = corpus_parts.Part(0, folder, config.reading, 0.0, config.seed)
-  corpus_parts.write_raw(part, sample)
-  corpus_parts.build(part, lambda count: None)
-  if not paths.num_bytes(part.text_file):
+  part = corpus_build.Part(0, folder, config.reading, 0.0, config.seed)
+  part.write_raw(sample)
+  corpus_build.build_part(part)
+  if not paths.num_bytes(part.file("txt")):
     raise ValueError(f"{config.text}: the text is blank.")
-  return part.text_file
+  return part.file("txt")
 
 
 def _write_records(

@@ -11,7 +11,7 @@ command resumes.
 import re
 import sys
 
-from bert_tf.cli import command, config_flags, devices, text_flags
+from bert_tf.cli import command, config_flags, devices
 from research import start
 from research.ablations import config as ablations_config
 
@@ -26,7 +26,6 @@ def main() -> None:
     return
   with start.needs_extras("ablations"):
     from research.ablations import runner
-  text_flags.check_text(str(config.text), config.reading)
   runner.run(config)
 
 

@@ -45,4 +45,4 @@ def main(name: str = "") -> None:
 def run() -> None:
   """Runs the command with the flags of the command line; never returns."""
   config_flags.define(config_lib.BenchmarkConfig)
-  command.run(main, __doc__, ["BENCHMARK"], num_optional=1)
+  command.run(main, __doc__, arguments="[BENCHMARK]")

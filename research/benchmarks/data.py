@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from bert_tf import tokenization
-from bert_tf.corpora import corpus
+from bert_tf.corpora import sources
 from bert_tf.data import config as data_config
 from bert_tf.data import pretraining_shards, vocabulary
 from bert_tf.files import atomic, text_lines
@@ -62,7 +62,7 @@ def measure_data(config: BenchmarkConfig) -> None:
     start = time.process_time()
     summary = pretraining_shards.create(
       settings,
-      corpus.input_files(config.input_file),
+      [file.path for file in sources.find_files(config.input_file)],
       os.path.join(folder, "data.tfrecord"),
     )
     seconds = time.process_time() - start
@@ -79,7 +79,7 @@ def measure_data(config: BenchmarkConfig) -> None:
 
 def read_lines(config: BenchmarkConfig) -> list[str]:
   """Returns the lines of the text to measure on."""
-  paths = corpus.input_files(config.input_file)
+  paths = [file.path for file in sources.find_files(config.input_file)]
   return [line for path in paths for line in text_lines.read_lines(path)]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf import modeling, tokenization
-from bert_tf.corpora import corpus
+from bert_tf.corpora import sources
 from bert_tf.data import config as data_config
 from bert_tf.data import (
   dynamic_masking,
@@ -97,7 +97,9 @@ def _make_data_set(
   path = os.path.join(folder, f"{name}.tfrecord")
   start = time.process_time()
   counts = pretraining_shards.create(
-    settings, corpus.input_files(config.input_file), path
+    settings,
+    [file.path for file in sources.find_files(config.input_file)],
+    path,
   ).counts
   seconds = time.process_time() - start
   masker = None
