@@ -84,7 +84,7 @@ def run(
       # TensorFlow's shutdown may wait for the lost worker forever.
       os._exit(1)
 
-  command.run(run_on_devices, description, DeviceConfig, *configs)
+  command.run(run_on_devices, description, *configs, DeviceConfig)
 
 
 def _set_pjrt() -> None:

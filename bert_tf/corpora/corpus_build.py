@@ -312,7 +312,7 @@ def _unfinished_parts(
     sources.read(source, first_part.config, counts) for source in inputs
   )
   num_parts = 0
-  while group := _read_group(documents):
+  while group := read_group(documents, PART_CHARS):
     part = dataclasses.replace(first_part, index=num_parts)
     num_parts += 1
     if not part.is_finished:
@@ -322,16 +322,16 @@ def _unfinished_parts(
   atomic.write(_note_file(first_part), [json.dumps(note)])
 
 
-def _read_group(
-  documents: Iterator[sources.Document],
+def read_group(
+  documents: Iterator[sources.Document], min_chars: int
 ) -> list[sources.Document]:
-  """Returns the next documents, of PART_CHARS characters unless they end."""
+  """Returns the next documents, of at least `min_chars` unless they end."""
   group: list[sources.Document] = []
   num_chars = 0
   for document in documents:
     group.append(document)
     num_chars += len(document.text)
-    if num_chars >= PART_CHARS:
+    if num_chars >= min_chars:
       break
   return group
 

@@ -20,6 +20,19 @@ EXPORT_DIR = os.path.join("saved_model", "1")
 _NUM_EXAMPLES = 3
 _WORDS = range(6, 21)  # Allowed words and marks of an example sentence.
 
+_USE = """\
+## Use
+
+In this folder:
+
+```shell
+bert-tf fill-mask --model=. --text="... [MASK] ..."
+bert-tf classifier --model=. --task_name=csv --data_dir=DATA \\
+  --do_train --do_eval --output_dir=OUT
+bert-tf serve --model=saved_model/1 --port=8501
+```
+"""
+
 
 def write(
   config: pipeline_config.PipelineConfig,
@@ -33,7 +46,7 @@ def write(
     *_data_section(config, inputs),
     *_training_section(config, results),
     *_examples_section(config),
-    *_usage_section(),
+    *_USE.split("\n"),
     *_limits_section(config),
   ]
   atomic.write_lines(os.path.join(config.output_dir, FILE), lines)
@@ -47,23 +60,20 @@ def model_name(config: pipeline_config.PipelineConfig) -> str:
 
 def _introduction(config: pipeline_config.PipelineConfig) -> Iterator[str]:
   """Yields the title and a sentence about the model's origin."""
-  language, version = config.reading.language, bert_tf.__version__
+  language, size = config.reading.language, config.model_size
   title, origin = f"BERT {config.size_name}, {language}", "from scratch"
   if config.model:
     name = model_name(config)
     title = f"{name}, pre-trained further, {language}"
     origin = f"further from `{name}` ({config.size_name}, its vocabulary)"
+  objectives = f"masked language model ({size.masked_lm_prob:.0%} of the words)"
+  if not size.no_nsp:
+    objectives += " and next-sentence prediction"
   yield from (f"# {title}", "")
   yield (
-    f"Pre-trained {origin} with bert_tf {version} on the data below. "
-    f"Objective: {_objectives(config)}."
+    f"Pre-trained {origin} with bert_tf {bert_tf.__version__} on the data "
+    f"below. Objective: {objectives}."
   )
-
-
-def _objectives(config: pipeline_config.PipelineConfig) -> str:
-  size = config.model_size
-  masked = f"masked language model ({size.masked_lm_prob:.0%} of the words)"
-  return masked if size.no_nsp else f"{masked} and next-sentence prediction"
 
 
 def _data_section(
@@ -78,9 +88,9 @@ def _data_section(
   report = shard_files.read_settings(config.file("train.txt.report.json"))
   counts = report.get("counts", {})
   totals = ", ".join(f"{value:,} {name}" for name, value in counts.items())
-  yield from ("", f"{totals}.", "")
   vocab = tokenization.load_vocab(config.file("vocab.txt"))
   coverage = text_steps.measure_coverage(config)
+  yield from ("", f"{totals}.", "")
   yield (
     f"The vocabulary has {len(vocab):,} entries. Held-out words have "
     f"{coverage.pieces_per_word:.2f} pieces on average; "
@@ -94,15 +104,14 @@ def _training_section(
 ) -> Iterator[str]:
   """Yields the section about training: settings and results."""
   size = config.model_size
-  start = f"initial values {size.initial_values}"
-  if config.model:
-    start = f"initial values those of `{model_name(config)}`"
+  start = f"`{model_name(config)}`" if config.model else size.initial_values
   yield from ("## Training", "")
   yield (
     f"{config.train_seconds / 60:g} minutes, "
     f"{results['global_step']:,} steps of {size.train_batch_size} sequences of "
     f"{config.max_seq_length} word pieces, learning rate "
-    f"{size.learning_rate:g}, {start}, seed "
+    f"{size.learning_rate:g}, initial values "
+    f"{'those of ' if config.model else ''}{start}, seed "
     f"{config.seed}. `commands.jsonl` lists all settings."
   )
   yield from ("", "```shell", _command(config), "```")
@@ -132,9 +141,10 @@ def _examples_section(
   yield "|---|---|---|"
   rows = list(_masked_sentences(config))
   model = predictor.Predictor(config.output_dir)
-  for (text, word), answer in zip(rows, model.predict([t for t, _ in rows])):
+  for row, answer in zip(rows, model.predict([text for text, _ in rows])):
     tokens = ", ".join(p["token"] for p in answer["masks"][0][:3])
-    yield f"| {_cell(text)} | {_cell(word)} | {_cell(tokens)} |"
+    cells = [cell.replace("|", "\\|") for cell in (*row, tokens)]
+    yield f"| {' | '.join(cells)} |"
   yield ""
 
 
@@ -159,29 +169,14 @@ def _masked_sentences(
 def _word_spans(sentence: str) -> Iterator[tuple[int, int]]:
   """Yields start and end of words, Chinese characters and punctuation."""
   start = 0
-  for i, char in enumerate(sentence):
-    ends = char.isspace() or tokenization.is_own_token(char)
-    if ends and start < i:
-      yield start, i
-    if ends:
+  for i, char in enumerate(f"{sentence} "):
+    is_space = char.isspace()
+    if is_space or tokenization.is_own_token(char):
+      if start < i:
+        yield start, i
       start = i + 1
-    if ends and not char.isspace():
-      yield i, i + 1
-  if start < len(sentence):
-    yield start, len(sentence)
-
-
-def _cell(text: str) -> str:
-  return text.replace("|", "\\|")
-
-
-def _usage_section() -> Iterator[str]:
-  yield from ("## Use", "", "In this folder:", "", "```shell")
-  yield 'bert-tf fill-mask --model=. --text="... [MASK] ..."'
-  yield "bert-tf classifier --model=. --task_name=csv --data_dir=DATA \\"
-  yield "  --do_train --do_eval --output_dir=OUT"
-  yield "bert-tf serve --model=saved_model/1 --port=8501"
-  yield from ("```", "")
+      if not is_space:
+        yield i, start
 
 
 def _limits_section(config: pipeline_config.PipelineConfig) -> Iterator[str]:

@@ -39,12 +39,6 @@ class Size:
   masked_lm_prob: float = 0.15
   no_nsp: bool = False
 
-  @property
-  def is_like_the_original(self) -> bool:
-    """Whether initial values and objectives are those of the original."""
-    names = "initial_values", "masked_lm_prob", "no_nsp"
-    return all(getattr(self, name) == getattr(Size, name) for name in names)
-
   def bert_config(self, vocab_size: int, max_seq_length: int) -> dict[str, Any]:
     """Returns the content of bert_config.json."""
     width = self.hidden_size
@@ -100,39 +94,30 @@ _NEW_MODEL = ("size", "vocab_size", "initial_values")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class InitialModel:
-  """A model to continue: what the pipeline reads from its files.
+  """A model to continue: what the pipeline reads from its files."""
 
-  Attributes:
-    weights: path of the weights, as `model_folder.find` finds them.
-    bert_config: content of its bert_config.json.
-    vocab_file: its vocabulary.
-    vocab_size: number of word pieces in vocab_file.
-    do_lower_case: whether its text is lower-cased; None if that is not known.
-    strip_accents: whether accents are dropped; None for do_lower_case.
-    has_next_sentence_head: whether it was trained to predict next sentences.
-  """
-
-  weights: str
-  bert_config: Mapping[str, Any]
+  weights: str  # Path, as `model_folder.find` finds it.
+  bert_config: Mapping[str, Any]  # Content of bert_config.json.
   vocab_file: str
-  vocab_size: int
-  do_lower_case: bool | None
-  strip_accents: bool | None
-  has_next_sentence_head: bool
+  size: Size  # With the settings for continuing the model.
+  do_lower_case: bool | None  # None if it is not known.
+  strip_accents: bool | None  # None for do_lower_case.
 
-  @property
-  def size(self) -> Size:
-    """The model's sizes and the settings for continuing it."""
-    width = self.bert_config["hidden_size"]
-    return Size(
-      num_hidden_layers=self.bert_config["num_hidden_layers"],
-      hidden_size=width,
-      train_batch_size=32,
-      learning_rate=_CONTINUED_RATE * _BASE_WIDTH / width,
-      vocab_size=self.vocab_size,
-      dropout=self.bert_config["hidden_dropout_prob"],
-      no_nsp=not self.has_next_sentence_head,
-    )
+
+def size_to_continue(
+  bert_config: Mapping[str, Any], vocab_size: int, no_nsp: bool
+) -> Size:
+  """Returns the sizes of a model, and the settings for continuing it."""
+  width = bert_config["hidden_size"]
+  return Size(
+    num_hidden_layers=bert_config["num_hidden_layers"],
+    hidden_size=width,
+    train_batch_size=32,
+    learning_rate=_CONTINUED_RATE * _BASE_WIDTH / width,
+    vocab_size=vocab_size,
+    dropout=bert_config["hidden_dropout_prob"],
+    no_nsp=no_nsp,
+  )
 
 
 # Languages with thousands of characters: Chinese ones, Japanese and Korean.
@@ -160,7 +145,7 @@ def _is_listed(language: str, languages: frozenset[str]) -> bool:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PipelineConfig:
+class PipelineConfig(text_config.PydocConfig):
   """Settings of `bert-tf pretrain --text`."""
 
   text: str = settings.setting(
@@ -204,12 +189,6 @@ class PipelineConfig:
     topic=settings.TRAINING,
   )
   reading: text_config.TextConfig
-  pydoc_packages: str = settings.setting(
-    "",
-    "Comma-separated names of installed packages. Their documentation is added "
-    "to that of Python when the input is pydoc.",
-    topic=settings.DATA,
-  )
   do_lower_case: bool | None = settings.setting(
     None,
     "Whether to lower-case the text and strip accents: true, false or auto "
@@ -296,11 +275,11 @@ class PipelineConfig:
     main=True,
   )
   compute: training_config.ComputeConfig = training_config.ComputeConfig()
-  # The content of `model`, which `initial_model.resolve` reads.
+  # The content of `model`, which `stages.read_model` reads.
   initial_model: InitialModel | None = None
 
   def __post_init__(self) -> None:
-    """Raises ValueError for bad values, contradictions or no training time."""
+    """Raises ValueError for bad values and contradictions."""
     settings.check(self)
     if "," in self.output_dir:
       raise ValueError(
@@ -314,10 +293,6 @@ class PipelineConfig:
           f"{name}={value} is for a new model, but model {self.model} keeps "
           f"its own weights, sizes and vocabulary; leave `{name}` out."
         )
-    if not self.train_seconds:
-      raise ValueError(
-        "no training time is given; set `train_hours` or `train_minutes`."
-      )
 
   @property
   def train_seconds(self) -> float:
@@ -343,17 +318,12 @@ class PipelineConfig:
       size = self.initial_model.size
     else:
       size = SIZES[self.size_name]
-      if self._has_many_characters:
+      if self.has_many_characters:
         vocab_size = max(size.vocab_size, 16_000)
         size = dataclasses.replace(size, vocab_size=vocab_size)
+    given = {name: getattr(self, name, None) for name in vars(size)}
     return dataclasses.replace(
-      size,
-      vocab_size=self.vocab_size or size.vocab_size,
-      train_batch_size=self.train_batch_size or size.train_batch_size,
-      learning_rate=self.learning_rate or size.learning_rate,
-      initial_values=self.initial_values or size.initial_values,
-      masked_lm_prob=self.masked_lm_prob or size.masked_lm_prob,
-      no_nsp=size.no_nsp if self.no_nsp is None else self.no_nsp,
+      size, **{name: v for name, v in given.items() if v is not None}
     )
 
   def bert_config(self, vocab_size: int) -> dict[str, Any]:
@@ -368,9 +338,8 @@ class PipelineConfig:
   @property
   def is_lower_case(self) -> bool:
     """Whether text is lower-cased and, unless strip_accents, loses accents."""
-    lower = self.do_lower_case
-    if self.initial_model:
-      lower = self.initial_model.do_lower_case
+    model = self.initial_model
+    lower = model.do_lower_case if model else self.do_lower_case
     if lower is None:
       return not _is_listed(self.reading.language, _MARKS_ARE_LETTERS)
     return lower
@@ -381,12 +350,8 @@ class PipelineConfig:
     return self.initial_model.strip_accents if self.initial_model else None
 
   @property
-  def alphabet_size(self) -> int:
-    """Maximum number of characters that the vocabulary keeps."""
-    return 6000 if self._has_many_characters else 1000
-
-  @property
-  def _has_many_characters(self) -> bool:
+  def has_many_characters(self) -> bool:
+    """Whether the language has thousands of characters."""
     return _is_listed(self.reading.language, _MANY_CHARACTERS)
 
   @property

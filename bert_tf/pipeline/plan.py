@@ -12,15 +12,13 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import tensorflow as tf
 
 from bert_tf import distribution, model_size, modeling
 from bert_tf.corpora import corpus, corpus_build, sources, text_config
-from bert_tf.data import config as data_config
 from bert_tf.data import pretraining_data, synthetic
 from bert_tf.files import compression, paths, text_lines
 from bert_tf.pipeline import config as pipeline_config
@@ -28,8 +26,6 @@ from bert_tf.pipeline import text_steps
 from bert_tf.tasks import pretraining
 from bert_tf.training import config as training_config
 from bert_tf.training import estimator
-
-T = TypeVar("T")
 
 # Number of characters of the input to read for the plan's estimates.
 _SAMPLE_CHARS = 500_000
@@ -75,21 +71,24 @@ class Plan:
   def lines(self) -> Iterator[str]:
     """Yields the lines of the plan."""
     epochs = self.num_train_steps * self.batch_size / self.num_records
-    yield (
-      f"{'sentences':22}{_time(self.corpus_seconds):>10}  "
-      f"{_bytes(self.text_bytes)} of text"
-    )
-    if self.vocab_seconds is not None:
-      yield f"{'vocabulary':22}{_time(self.vocab_seconds):>10}"
-    yield (
-      f"{'records':22}{_time(self.records_seconds):>10}  "
-      f"{self.num_instances:,.0f} instances, {_bytes(self.record_bytes)}"
-    )
-    yield (
-      f"{'training':22}{_time(self.train_seconds):>10}  "
-      f"{self.num_train_steps:,} steps of {self.batch_size}, "
-      f"{1e3 * self.step_seconds:.0f} ms each, {epochs:.1f} epochs"
-    )
+    rows = [
+      ("sentences", self.corpus_seconds, f"{_bytes(self.text_bytes)} of text"),
+      ("vocabulary", self.vocab_seconds, ""),
+      (
+        "records",
+        self.records_seconds,
+        f"{self.num_instances:,.0f} instances, {_bytes(self.record_bytes)}",
+      ),
+      (
+        "training",
+        self.train_seconds,
+        f"{self.num_train_steps:,} steps of {self.batch_size}, "
+        f"{1e3 * self.step_seconds:.0f} ms each, {epochs:.1f} epochs",
+      ),
+    ]
+    for name, seconds, note in rows:
+      if seconds is not None:
+        yield f"{name:22}{_time(seconds):>10}  {note}".rstrip()
     yield f"{'disk':22}{_bytes(self.disk_bytes):>10}"
     yield f"{'memory':22}{_bytes(self.memory_bytes):>10}"
 
@@ -137,20 +136,44 @@ def estimate(
     ValueError: if the text cannot be read or no sentence is left of it.
   """
   with tempfile.TemporaryDirectory() as folder:
-    text, corpus_seconds = _timed(lambda: _write_sample(config, inputs, folder))
+    start = time.monotonic()
+    text = _write_sample(config, inputs, folder)
+    corpus_seconds = time.monotonic() - start
     sample_bytes = os.path.getsize(text)
     scale = max(1.0, sum(map(_text_bytes, inputs)) / sample_bytes)
-    vocab_file, vocab_seconds = _vocabulary(config, text, folder, scale)
+    vocab_seconds = None
+    if config.initial_model:
+      vocab_file = config.initial_model.vocab_file
+    else:
+      vocab_file = os.path.join(folder, "vocab.txt")
+      start = time.monotonic()
+      text_steps.learn_vocabulary(config, [text], vocab_file)
+      # Most of the time goes to distinct words, whose number grows more slowly
+      # than the text. A tenth of the sample's time per character is a guess.
+      vocab_seconds = max(1, scale / 10) * (time.monotonic() - start)
     records = os.path.join(folder, "records")
     num_chars = scale * sum(map(len, text_lines.read_lines(text)))
     settings = text_steps.train_record_config(config, vocab_file, num_chars)
-    counts, records_seconds = _timed(
-      lambda: _write_records(settings, text, config.seed, records)
+    start = time.monotonic()
+    counts = pretraining_data.build_shard(
+      corpus.plan_shards([text], 1)[0],
+      settings,
+      pretraining_data.load_tokenizer(settings),
+      config.seed,
+      [records],
+      lambda count: None,
     )
+    records_seconds = time.monotonic() - start
     record_bytes = os.path.getsize(records)
   start_seconds, step_seconds = _step_seconds(config)
+  num_parts = config.compute.gradient_accumulation_steps
   memory = model_size.training_memory(
-    _bert_config(config), _micro_batch(config)
+    _bert_config(config),
+    model_size.BatchSizes(
+      train_batch_size=-(-config.model_size.train_batch_size // num_parts),
+      max_seq_length=config.max_seq_length,
+      max_predictions_per_seq=config.max_predictions_per_seq,
+    ),
   )
   num_shards = text_steps.num_shards(scale * sample_bytes)
   return Plan(
@@ -182,70 +205,26 @@ def _write_sample(
   documents = itertools.chain.from_iterable(
     sources.read(source, config.reading, counts) for source in inputs
   )
-  sample, num_chars = [], 0
-  for document in documents:
-    sample.append(document)
-    num_chars += len(document.text)
-    if num_chars >= _SAMPLE_CHARS:
-      break
   part = corpus_build.Part(0, folder, config.reading, 0.0, config.seed)
-  part.write_raw(sample)
+  part.write_raw(corpus_build.read_group(documents, _SAMPLE_CHARS))
   corpus_build.build_part(part)
-  if not paths.num_bytes(part.file("txt")):
+  text = part.file("txt")
+  if not paths.num_bytes(text):
     raise ValueError(f"{config.text}: the text is blank.")
-  return part.file("txt")
-
-
-def _write_records(
-  settings: data_config.PretrainingDataConfig, text: str, seed: int, path: str
-) -> pretraining_data.ShardCounts:
-  """Writes the records of a text; returns their counts."""
-  return pretraining_data.build_shard(
-    corpus.plan_shards([text], 1)[0],
-    settings,
-    pretraining_data.load_tokenizer(settings),
-    seed,
-    [path],
-    lambda count: None,
-  )
-
-
-def _vocabulary(
-  config: pipeline_config.PipelineConfig, text: str, folder: str, scale: float
-) -> tuple[str, float | None]:
-  """Returns a vocabulary and the seconds to learn that of the whole text.
-
-  Args:
-    config: settings of the run.
-    text: path of the sample.
-    folder: folder for a vocabulary of the sample.
-    scale: size of the whole text, in samples.
-  """
-  if config.initial_model:
-    return config.initial_model.vocab_file, None
-  path = os.path.join(folder, "vocab.txt")
-  _, seconds = _timed(lambda: text_steps.learn_vocabulary(config, [text], path))
-  # Most of the time goes to distinct words, whose number grows more slowly than
-  # the text. A tenth of the sample's time per character is a rough guess.
-  return path, max(seconds, scale * seconds / 10)
+  return text
 
 
 def _text_bytes(source: sources.InputFile) -> float:
-  """Estimates how many bytes of text a file has."""
-  num_bytes = _expansion(source.path) * paths.num_bytes(source.path)
+  """Estimates how many bytes of text a file has, from its beginning."""
+  num_bytes: float = paths.num_bytes(source.path)
+  if source.path.endswith(compression.SUFFIXES):
+    with paths.open_bytes(source.path) as stored:
+      with compression.decompressed(source.path, stored) as reader:
+        content = reader.read(4 * _SAMPLE_CHARS)
+      num_bytes *= len(content) / max(1, stored.tell())
   if source.input_format == text_config.PARQUET:
-    return _PARQUET_EXPANSION * num_bytes
+    num_bytes *= _PARQUET_EXPANSION
   return num_bytes
-
-
-def _expansion(path: str) -> float:
-  """Estimates the ratio of decompressed to stored size of a file."""
-  if not path.endswith(compression.SUFFIXES):
-    return 1.0
-  with paths.open_bytes(path) as stored:
-    with compression.decompressed(path, stored) as reader:
-      content = reader.read(4 * _SAMPLE_CHARS)
-    return len(content) / max(1, stored.tell())
 
 
 def _bert_config(
@@ -253,17 +232,6 @@ def _bert_config(
 ) -> modeling.BertConfig:
   vocab_size = config.model_size.vocab_size
   return modeling.BertConfig.from_dict(config.bert_config(vocab_size))
-
-
-def _micro_batch(
-  config: pipeline_config.PipelineConfig,
-) -> model_size.BatchSizes:
-  num_parts = config.compute.gradient_accumulation_steps
-  return model_size.BatchSizes(
-    train_batch_size=-(-config.model_size.train_batch_size // num_parts),
-    max_seq_length=config.max_seq_length,
-    max_predictions_per_seq=config.max_predictions_per_seq,
-  )
 
 
 def _step_seconds(
@@ -312,12 +280,6 @@ def time_steps(
     np.array(step(features)["loss"][0])  # Waits for the step.
     seconds.append(time.perf_counter() - start)
   return seconds
-
-
-def _timed(work: Callable[[], T]) -> tuple[T, float]:
-  start = time.monotonic()
-  result = work()
-  return result, time.monotonic() - start
 
 
 def _bytes(number: float) -> str:

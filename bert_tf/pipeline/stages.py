@@ -10,7 +10,14 @@ from typing import Any
 
 from absl import logging
 
-from bert_tf import checkpoints, distribution, tokenization
+from bert_tf import (
+  checkpoints,
+  distribution,
+  heads,
+  model_folder,
+  model_inputs,
+  tokenization,
+)
 from bert_tf.corpora import corpus_build, sources, text_config
 from bert_tf.data import pretraining_shards
 from bert_tf.export import config as export_config
@@ -19,8 +26,8 @@ from bert_tf.files import atomic, errors, paths, shard_files, text_lines
 from bert_tf.formats import tokenizer_files
 from bert_tf.inference import sentence_scorer
 from bert_tf.kernels import backend
-from bert_tf.model_folder import fingerprint, run_info
-from bert_tf.pipeline import card, initial_model, text_steps
+from bert_tf.model_folder import fingerprint, letter_case, run_info
+from bert_tf.pipeline import card, text_steps
 from bert_tf.pipeline import config as pipeline_config
 from bert_tf.pipeline import plan as plan_lib
 from bert_tf.tasks import pretraining, pretraining_config
@@ -58,20 +65,29 @@ def run(config: pipeline_config.PipelineConfig) -> None:
     ImportError: if a package for the text or the plot is missing.
   """
   _check_machine()
-  config = initial_model.resolve(config)
+  config = read_model(config)
   inputs = sources.find_files(
     config.text, config.reading, text_config.TEXT, config.pydoc_packages
   )
-  _check_inputs(config, inputs)
-  _check_settings(config, inputs)
+  for source in inputs:
+    if not paths.is_file(source.path):
+      raise ValueError(
+        f"text {source.path} is a pipe or a device, but the plan and the run "
+        "both read the text; give a file, also .gz or .bz2."
+      )
+  corpus_build.check_reading(config.reading, inputs)
+  settings = _settings(config, inputs)
+  settings_file = config.file("settings.json")
+  if paths.exists(settings_file):
+    remedy = "choose another `output_dir`"
+    shard_files.check_same_settings(settings, settings_file, remedy)
   plan = plan_lib.estimate(config, inputs)
   _log_plan(config, plan)
   plan.check(config.output_dir)
   if config.dry_run:
     return
   paths.make_folder(config.file(""))
-  settings_file = config.file("settings.json")
-  shard_files.write_settings(_settings(config, inputs), settings_file)
+  shard_files.write_settings(settings, settings_file)
   train_files = _make_data(config, inputs, plan)
   results = _train(config, plan, train_files)
   if results is None:
@@ -86,6 +102,73 @@ def run(config: pipeline_config.PipelineConfig) -> None:
     config.output_dir,
     os.path.join(config.output_dir, card.FILE),
   )
+
+
+def _check_machine() -> None:
+  """Raises an error if a run cannot work on this machine or on several."""
+  backend.check_tensorflow()
+  with errors.needs_extra("drawing the curves", extra="plots"):
+    import matplotlib  # noqa: F401
+  errors.import_tensorflow_text("the model's SavedModel, which takes texts,")
+  if (num_workers := distribution.num_workers()) > 1:
+    raise ValueError(
+      f"the data are made on one machine, but `distribution=multi_worker` has "
+      f"{num_workers} workers; make records with create-pretraining-data and "
+      "train on them."
+    )
+
+
+def read_model(
+  config: pipeline_config.PipelineConfig,
+) -> pipeline_config.PipelineConfig:
+  """Returns the config with `initial_model`, if `model` is set.
+
+  Raises:
+    ValueError: if there is no such model, if the model is not bidirectional, or
+      if it contradicts a setting.
+  """
+  if not config.model:
+    return config
+  files = model_folder.find(config.model)
+  if os.path.realpath(config.output_dir) == os.path.realpath(files.folder):
+    raise ValueError(
+      f"output_dir {config.output_dir} is the folder of the model to continue; "
+      "choose another `output_dir`."
+    )
+  files.bert_config.check_lengths(config.max_seq_length, files.config_file)
+  direction = files.bert_config.attention_direction
+  if direction != model_inputs.BOTH:
+    raise ValueError(
+      f"model {config.model} is a {direction} language model "
+      f"(attention_direction of {files.config_file}), but text is masked here; "
+      "continue it on unmasked records of create-pretraining-data."
+    )
+  case = letter_case.resolve(
+    letter_case.Case(config.do_lower_case),
+    letter_case.get_case(files.run),
+    files.run_file,
+    files.needed_vocab(),
+  )
+  names = files.reader.shapes.keys() - files.reader.untrained
+  if any(name not in names for name in heads.MASKED_LM.shapes):
+    logging.warning(
+      "%s has no masked-LM head; this head starts from random values.",
+      config.model,
+    )
+  bert_config = files.bert_config.to_dict()
+  initial_model = pipeline_config.InitialModel(
+    weights=files.weights,
+    bert_config=bert_config,
+    vocab_file=files.needed_vocab(),
+    size=pipeline_config.size_to_continue(
+      bert_config,
+      vocab_size=len(files.load_vocab()),
+      no_nsp=any(n not in names for n in heads.NEXT_SENTENCE.shapes),
+    ),
+    do_lower_case=case.do_lower_case,
+    strip_accents=case.strip_accents,
+  )
+  return dataclasses.replace(config, initial_model=initial_model)
 
 
 def _settings(
@@ -110,13 +193,24 @@ def _log_plan(
 ) -> None:
   """Logs the plan and the reasons for the settings chosen by size."""
   size, model = config.model_size, config.initial_model
+  reason = "as in the original."
   if model:
     logging.info(
       "Continuing %s: %s, its vocabulary of %d word pieces, %s text.",
       config.model,
       config.size_name,
-      model.vocab_size,
+      size.vocab_size,
       "lower-cased" if config.is_lower_case else "cased",
+    )
+    reason = (
+      "as in the original, without next sentences if the model lacks them."
+    )
+  elif (size.initial_values, size.masked_lm_prob, size.no_nsp) != (
+    *(pretraining_config.RANDOM, 0.15, False),
+  ):
+    reason = (
+      "small models learn faster with local attention heads and more masking; "
+      "next-sentence prediction does not help at this size."
     )
   for line in plan.lines():
     logging.info("%s", line)
@@ -132,58 +226,8 @@ def _log_plan(
     f"those of {config.model}" if model else size.initial_values,
     size.masked_lm_prob,
     str(size.no_nsp).lower(),
-    _reason(config),
+    reason,
   )
-
-
-def _reason(config: pipeline_config.PipelineConfig) -> str:
-  """Returns the reason for the initial values and the objectives."""
-  if config.initial_model:
-    return "as in the original, without next sentences if the model lacks them."
-  if config.model_size.is_like_the_original:
-    return "as in the original."
-  return (
-    "small models learn faster with local attention heads and more masking; "
-    "next-sentence prediction does not help at this size."
-  )
-
-
-def _check_machine() -> None:
-  """Raises an error if a run cannot work on this machine or on several."""
-  backend.check_tensorflow()
-  with errors.needs_extra("drawing the curves", extra="plots"):
-    import matplotlib  # noqa: F401
-  errors.import_tensorflow_text("the model's SavedModel, which takes texts,")
-  if (num_workers := distribution.num_workers()) > 1:
-    raise ValueError(
-      f"the data are made on one machine, but `distribution=multi_worker` has "
-      f"{num_workers} workers; make records with create-pretraining-data and "
-      "train on them."
-    )
-
-
-def _check_inputs(
-  config: pipeline_config.PipelineConfig, inputs: Sequence[sources.InputFile]
-) -> None:
-  """Raises an error if the inputs cannot be read, or only once."""
-  for source in inputs:
-    if not paths.is_file(source.path):
-      raise ValueError(
-        f"text {source.path} is a pipe or a device, but the plan and the run "
-        "both read the text; give a file, also .gz or .bz2."
-      )
-  corpus_build.check_reading(config.reading, inputs)
-
-
-def _check_settings(
-  config: pipeline_config.PipelineConfig, inputs: Sequence[sources.InputFile]
-) -> None:
-  """Raises ValueError if the run in output_dir has other settings."""
-  settings_file = config.file("settings.json")
-  if paths.exists(settings_file):
-    shard_files.check_same_settings(
-      _settings(config, inputs), settings_file, "choose another `output_dir`"
-    )
 
 
 def _make_data(
@@ -209,7 +253,12 @@ def _make_data(
   )
   vocab_file = config.file("vocab.txt")
   if not paths.exists(vocab_file):
-    _write_vocab(config, output.files, vocab_file)
+    if config.initial_model:
+      content = tokenizer_files.read_vocab(config.initial_model.vocab_file)
+      atomic.write_bytes(vocab_file, content)
+    else:
+      text_steps.learn_vocabulary(config, output.files, vocab_file)
+    text_steps.log_coverage(text_steps.measure_coverage(config))
   records = text_steps.train_record_config(
     config, vocab_file, counts["characters"]
   )
@@ -234,24 +283,14 @@ def _make_data(
   return ",".join(train_records.output_files)
 
 
-def _write_vocab(
-  config: pipeline_config.PipelineConfig, texts: Sequence[str], path: str
-) -> None:
-  """Copies the vocabulary of the initial model, or learns one from texts."""
-  if config.initial_model:
-    content = tokenizer_files.read_vocab(config.initial_model.vocab_file)
-    atomic.write_bytes(path, content)
-  else:
-    text_steps.learn_vocabulary(config, texts, path)
-  text_steps.log_coverage(text_steps.measure_coverage(config))
-
-
 def _train(
   config: pipeline_config.PipelineConfig, plan: plan_lib.Plan, train_files: str
 ) -> dict[str, float | int] | None:
   """Trains and evaluates; returns the results, or None after a signal."""
   size, model = config.model_size, config.initial_model
-  save_steps = max(1, int(_SECONDS_BETWEEN_CHECKPOINTS / plan.step_seconds))
+  # A sequence costs a third of what it does in training: no backward pass.
+  num_sequences = _EVAL_STEPS_IN_TRAINING * _EVAL_BATCH_SIZE
+  steps_of_evaluation = num_sequences / (3 * plan.batch_size)
   return pretraining.run(
     pretraining_config.PretrainingConfig(
       bert_config_file=config.file("bert_config.json"),
@@ -275,25 +314,20 @@ def _train(
         learning_rate=size.learning_rate,
         train_hours=config.train_hours,
         train_minutes=config.train_minutes,
-        save_checkpoints_steps=save_steps,
+        save_checkpoints_steps=max(
+          1, int(_SECONDS_BETWEEN_CHECKPOINTS / plan.step_seconds)
+        ),
         keep_checkpoint_max=2,
-        eval_every_steps=_eval_every_steps(plan),
+        # A tenth of the steps, but more if evaluations took 5% of the time.
+        eval_every_steps=max(
+          plan.num_train_steps // _NUM_EVALUATIONS,
+          math.ceil(20 * steps_of_evaluation),
+        ),
         seed=config.seed,
         **vars(config.compute),
       ),
     )
   )
-
-
-def _eval_every_steps(plan: plan_lib.Plan) -> int:
-  """A tenth of the steps, but more if evaluations would take 5% of the time.
-
-  A sequence costs a third of what it does in training: no backward pass.
-  """
-  num_sequences = _EVAL_STEPS_IN_TRAINING * _EVAL_BATCH_SIZE
-  steps_of_evaluation = num_sequences / (3 * plan.batch_size)
-  tenth = plan.num_train_steps // _NUM_EVALUATIONS
-  return max(tenth, math.ceil(20 * steps_of_evaluation))
 
 
 def _score_sentences(

@@ -42,7 +42,7 @@ def learn_vocabulary(
   tokens = vocabulary.learn(
     counts,
     config.model_size.vocab_size,
-    alphabet_size=config.alphabet_size,
+    alphabet_size=6000 if config.has_many_characters else 1000,
     may_be_smaller=True,
   )
   atomic.write_lines(vocab_file, tokens)
