@@ -98,7 +98,6 @@ def test_the_report_has_every_term_and_sum(tmp_path, run_script):
   [
     ((), "CHECKPOINT"),
     (("a", "--config=b"), "--config"),
-    (("a", "--max_seq_length=9"), "--max_seq_length"),
     (("--config=none.json",), "none.json"),
   ],
 )

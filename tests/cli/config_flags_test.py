@@ -129,11 +129,6 @@ def test_explicit_values_override_flags():
   assert built(inner=Inner(rate=0.1)).inner.rate == 0.1
 
 
-def test_a_value_without_a_field_is_refused():
-  with pytest.raises(TypeError, match="shards"):
-    built(shards=3)
-
-
 @pytest.mark.parametrize(
   ("arguments", "expected"),
   [

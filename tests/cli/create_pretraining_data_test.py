@@ -157,40 +157,22 @@ def test_resume_builds_only_missing_shards(text, config, tmp_path):
   assert contents(out) == result
 
 
-@pytest.mark.parametrize(
-  ("changes", "flag"),
-  [
-    ({"max_seq_length": 40}, "max_seq_length"),
-    ({"random_seed": 1}, "random_seed"),
-    ({"no_nsp": True}, "no_nsp"),
-    ({"do_lower_case": False}, "do_lower_case"),
-    ({"vocab_file": "other"}, "vocab_file"),
-    ({"masking_config": {"mask_prob": 0.7, "keep_prob": 0.2}}, "mask_prob"),
-  ],
-)
-def test_resume_with_another_setting_names_the_flag(
-  changes, flag, text, config, tmp_path
-):
+def test_resume_with_another_setting_names_the_flag(text, config, tmp_path):
   output = str(tmp_path / "out" / "data")
   pretraining_shards.create(config, [str(text)], output, 2)
-  if "vocab_file" in changes:
-    other = tmp_path / "other.txt"
-    other.write_text((HAND_MADE / "vocab.txt").read_text() + "more\n")
-    changes = {"vocab_file": str(other)}
-  if "masking_config" in changes:
-    changes = {
-      "masking_config": dataclasses.replace(
-        config.masking_config, **changes["masking_config"]
-      )
-    }
-  with pytest.raises(ValueError, match=f"`{flag}`"):
-    pretraining_shards.create(
-      dataclasses.replace(config, **changes),
-      [str(text)],
-      output,
-      2,
-      resume=True,
-    )
+  other = tmp_path / "other.txt"
+  other.write_text((HAND_MADE / "vocab.txt").read_text() + "more\n")
+  masking = dataclasses.replace(
+    config.masking_config, mask_prob=0.7, keep_prob=0.2
+  )
+  for name, changes in (
+    ("max_seq_length", {"max_seq_length": 40}),
+    ("vocab_file", {"vocab_file": str(other)}),
+    ("mask_prob", {"masking_config": masking}),
+  ):
+    changed = dataclasses.replace(config, **changes)
+    with pytest.raises(ValueError, match=f"`{name}`"):
+      pretraining_shards.create(changed, [str(text)], output, 2, resume=True)
 
 
 def test_resume_with_another_text_or_number_of_shards_is_refused(
@@ -322,16 +304,12 @@ def test_the_summary_counts_what_is_in_the_files(text, config, tmp_path):
 ADVICE = "--input_format=text"
 
 
-@pytest.mark.parametrize(
-  ("between", "remedy"),
-  [("\n\n", [ADVICE]), ("\n", [ADVICE, "--documents=line"])],
-)
 def test_the_advice_for_lines_of_whole_documents_helps(
-  config, tmp_path, run_script, between, remedy
+  config, tmp_path, run_script
 ):
   line = "the old boat came to the island at night. the bird was in it. " * 9
   text = tmp_path / "text.txt"
-  text.write_text(between.join([line] * 12) + "\n")
+  text.write_text("\n".join([line] * 12) + "\n")
   flags = [
     f"--input_file={text}",
     f"--vocab_file={config.vocab_file}",
@@ -339,6 +317,7 @@ def test_the_advice_for_lines_of_whole_documents_helps(
     "--max_seq_length=32",
     "--max_predictions_per_seq=5",
   ]
+  remedy = [ADVICE, "--documents=line"]
   shares = []
   for added in ([], remedy):
     log = run_script(SCRIPT.name, *flags, *added, cwd=tmp_path).stderr
@@ -424,7 +403,6 @@ def test_a_mistake_ends_the_script_in_one_clear_line(
 ):
   not_utf8 = tmp_path / "latin.txt"
   not_utf8.write_bytes("the café.\n".encode("latin-1"))
-  (tmp_path / "file").write_text("")
   cased = tmp_path / "cased.txt"
   cased.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nThe\ndog\n")
   good = {
@@ -433,7 +411,6 @@ def test_a_mistake_ends_the_script_in_one_clear_line(
     "vocab_file": str(HAND_MADE / "vocab.txt"),
   }
   mistakes = [
-    ({"input_file": str(tmp_path / "none*.txt")}, "none*.txt matches no file"),
     ({"input_file": str(not_utf8)}, "latin.txt:1: not UTF-8"),
     # The warning comes before the text is read.
     (
@@ -445,28 +422,22 @@ def test_a_mistake_ends_the_script_in_one_clear_line(
       },
       "cased.txt is of cased text",
     ),
-    ({"output_file": str(tmp_path / "file" / "data")}, "file"),
-    ({"max_seq_lenth": "64"}, "max_seq_length"),
     ({"mask": "false", "masked_lm_prob": "0.2"}, "--masked_lm_prob"),
   ]
-  for first in range(0, len(mistakes), 2):
-    started = [
-      (
-        start_python(
-          SCRIPT,
-          *[f"--{k}={v}" for k, v in {**good, **flags}.items()],
-          stderr=subprocess.PIPE,
-          text=True,
-        ),
-        message,
-      )
-      for flags, message in mistakes[first : first + 2]
-    ]
-    for process, message in started:
-      error = process.communicate()[1]
-      assert process.returncode == 1, error
-      assert "Traceback" not in error
-      assert message in error
+  processes = [
+    start_python(
+      SCRIPT,
+      *[f"--{name}={value}" for name, value in {**good, **flags}.items()],
+      stderr=subprocess.PIPE,
+      text=True,
+    )
+    for flags, _ in mistakes
+  ]
+  for process, (_, message) in zip(processes, mistakes):
+    error = process.communicate()[1]
+    assert process.returncode == 1, error
+    assert "Traceback" not in error
+    assert message in error
   assert not (tmp_path / "out").exists()
 
 

@@ -297,12 +297,8 @@ def test_a_slim_checkpoint_is_a_third_and_predicts_the_same(
   assert outputs[0] == outputs[1] != ""
 
 
-def test_averaging_needs_enough_checkpoints(data, trained, run_script):
+def test_the_last_checkpoints_are_averaged(data, trained, run_script):
   flags = ["--input_checkpoint=out", "--output_checkpoint=mean.ckpt"]
-  result = run_script(
-    "convert_checkpoint.py", *flags, "--average_last=9", cwd=data
-  )
-  assert_refused(result, "--average_last=9, but out has 4 checkpoints")
   result = run_script(
     "convert_checkpoint.py", *flags, "--average_last=2", cwd=data
   )
@@ -360,42 +356,20 @@ MISTAKES = {
     {"do_train": False, "do_eval": True},
     "has no checkpoint",
   ),
-  "no such records": (
-    {"input_file": "x*.tf"},
-    "no TFRecord file matches 'x*.tf'",
-  ),
   "text for records": ({"input_file": "text.txt"}, "text.txt is not a whole"),
   "truncated records": (truncated, "short.tfrecord is not a whole"),
-  "other length": (
-    {"max_seq_length": 64},
-    "data.tfrecord was made with max_seq_length 32, this run has 64",
-  ),
   "other predictions": (
     {"max_predictions_per_seq": 20},
     "made with max_predictions_per_seq 5, this run has 20",
-  ),
-  "beyond the positions": (
-    {"max_seq_length": 128},
-    "max_seq_length 128 exceeds max_position_embeddings 64",
   ),
   "more predictions than positions": (
     {"max_predictions_per_seq": 33},
     "max_predictions_per_seq 33 exceeds max_seq_length 32",
   ),
-  "vocabulary of another size": (
-    lambda f: {**other_config(f, vocab_size=499), "vocab_file": "vocab.txt"},
-    "vocab.txt has 500 word pieces, but vocab_size of other.json is 499",
-  ),
-  "records of another vocabulary": (
-    lambda f: other_config(f, vocab_size=4),
-    "vocab_size is 4.",
-  ),
   "lengths by the clock": (
     {"train_minutes": 1.0, "schedule": "32:1.0"},
     "of train_hours and train_minutes",
   ),
-  "config is not JSON": ({"bert_config_file": "text.txt"}, "text.txt"),
-  "no config": ({"bert_config_file": "none.json"}, "none.json"),
   "odd heads": (
     lambda f: other_config(f, num_attention_heads=5),
     "hidden_size 32 is not a multiple of num_attention_heads 5",
@@ -404,13 +378,7 @@ MISTAKES = {
     {"init_checkpoint": f"{GOLDEN}/variant_relu/bert_model.ckpt"},
     "does not fit the model of the config",
   ),
-  "no checkpoint": ({"init_checkpoint": "none"}, "'none' not found"),
   "half a checkpoint": (half_checkpoint, "half is damaged"),
-  "output_dir of another config": (
-    lambda f: {**other_config(f, hidden_size=64), "output_dir": "out"},
-    "out holds a run of another config: hidden_size is 32 there and 64 here",
-  ),
-  "output_dir is a file": ({"output_dir": "text.txt"}, "text.txt"),
 }
 
 
@@ -448,18 +416,6 @@ def test_a_mistake_is_named_and_leaves_everything_as_it_was(
   assert {p: p.stat().st_mtime for p in (data / "out").iterdir()} == before
 
 
-def test_a_mistake_ends_the_script_in_one_clear_line(data, run_script):
-  result = run_script(
-    "run_pretraining.py",
-    *TRAIN_FLAGS,
-    "--max_seq_length=64",
-    "--output_dir=refused",
-    cwd=data,
-  )
-  assert_refused(result, "made with max_seq_length 32, this run has 64")
-  assert not (data / "refused").exists()
-
-
 def test_a_run_with_a_time_limit_ends_without_a_number_of_steps(
   data, run_script
 ):
@@ -476,28 +432,6 @@ def test_a_run_with_a_time_limit_ends_without_a_number_of_steps(
   assert "nothing is left to train; raise --train_hours" in result.stderr
 
 
-def test_an_unused_flag_is_refused(data, run_script):
-  for flags, idle in (
-    (["--do_train", "--best_metric=loss"], "best_metric"),
-    (["--do_train", "--eval_input_file=data.tfrecord"], "--eval_input_file"),
-    (["--do_eval", "--initial_values=neighbours"], "--initial_values"),
-    (
-      ["--do_train", "--schedule=64:1", "--max_seq_length=64"],
-      "--max_seq_length",
-    ),
-  ):
-    result = run_script(
-      "run_pretraining.py",
-      "--input_file=data.tfrecord",
-      "--bert_config_file=config.json",
-      "--output_dir=idle",
-      *flags,
-      cwd=data,
-    )
-    assert_refused(result, idle)
-    assert not (data / "idle").exists()
-
-
 def test_an_unavailable_device_is_refused(data, run_script):
   result = run_script(
     "run_pretraining.py", *TRAIN_FLAGS, "--use_tpu", "--output_dir=x", cwd=data
@@ -505,35 +439,16 @@ def test_an_unavailable_device_is_refused(data, run_script):
   assert_refused(result, "there is no TPU 'local' to run on: TPUs not found")
 
 
-def test_an_unknown_flag_is_refused_with_the_nearest_name(data, run_script):
-  result = run_script(
-    "run_pretraining.py", *TRAIN_FLAGS, "--learning_rat=1", cwd=data
-  )
-  assert result.returncode == 1
-  assert "learning_rate" in result.stderr
-  assert "Traceback" not in result.stderr
-
-
-def test_fill_mask_refuses_texts_without_masks(data, trained, run_script):
+def test_fill_mask_refuses_a_long_text_and_a_file_without_a_mask(
+  data, trained, run_script
+):
   filler = fill_mask.MaskFiller(
     str(data / "config.json"),
     str(data / "vocab.txt"),
     init_checkpoint=str(data / "out" / "model.ckpt-300"),
   )
-  message = "text of row 1 has no \\[MASK\\]: 'no mask here'"
-  with pytest.raises(ValueError, match=message):
-    filler.predict(["a [MASK]", "no mask here"])
   with pytest.raises(ValueError, match="64 word pieces"):
     filler.predict(["[MASK] " * 70])
-  result = run_script(
-    "fill_mask.py",
-    f"--bert_config_file={GOLDEN}/variant_tanh/bert_config.json",
-    "--vocab_file=vocab.txt",
-    "--init_checkpoint=out/model.ckpt-300",
-    "--text=a [MASK]",
-    cwd=data,
-  )
-  assert_refused(result, "vocab.txt has 500 word pieces, but vocab_size")
   (data / "unmasked.txt").write_text("a [MASK]\n\nno mask here\n")
   result = run_script(
     "fill_mask.py", "--model=none", "--input_file=unmasked.txt", cwd=data

@@ -13,13 +13,13 @@ import shutil
 import signal
 import subprocess
 import sys
+from unittest import mock
 
 import pytest
 
 from bert_tf.corpora import (
   corpus,
   corpus_build,
-  corpus_parts,
   sentences,
   sources,
   text_config,
@@ -32,7 +32,7 @@ WORDS = "the old boat storm sea was here there night wind wave".split()
 
 @pytest.fixture
 def small_parts(monkeypatch):
-  monkeypatch.setattr(corpus_parts, "PART_CHARS", 1800)
+  monkeypatch.setattr(corpus_build, "PART_CHARS", 1800)
 
 
 def sentence(rng):
@@ -61,7 +61,9 @@ def create(text, output_file, outputs=(), resume=False, build=None, **settings):
   config = text_config.TextConfig(**settings)
   output = corpus_build.Output(output_file=str(output_file), **dict(outputs))
   inputs = sources.find_files(str(text), config, text_config.TEXT)
-  return corpus_build.create(config, inputs, output, resume=resume, build=build)
+  build = build or corpus_build._build_here
+  with mock.patch.object(corpus_build, "_build_here", build):
+    return corpus_build.create(config, inputs, output, resume=resume)
 
 
 def contents(folder):
@@ -144,7 +146,7 @@ def test_the_corpus_does_not_depend_on_workers_or_parts(
   text, tmp_path, monkeypatch
 ):
   create(text, *split_output(tmp_path / "1"))
-  monkeypatch.setattr(corpus_parts, "PART_CHARS", 1800)
+  monkeypatch.setattr(corpus_build, "PART_CHARS", 1800)
   config = text_config.TextConfig()
   inputs = sources.find_files(text, config, text_config.TEXT)
   for num_workers in (1, 2):
@@ -169,12 +171,14 @@ def test_beam_builds_the_same_corpus(text, tmp_path, small_parts):
   create(text, *split_output(tmp_path / "here"))
   config = text_config.TextConfig()
   path, outputs = split_output(tmp_path / "beam")
-  corpus_build.create_on_beam(
+  corpus_build.create(
     config,
     sources.find_files(text, config, text_config.TEXT),
     corpus_build.Output(output_file=str(path), **outputs),
-    "DirectRunner",
-    "--direct_running_mode=in_memory",
+    beam=text_config.BeamConfig(
+      runner="DirectRunner",
+      pipeline_options="--direct_running_mode=in_memory",
+    ),
   )
   assert contents(tmp_path / "beam") == {
     **contents(tmp_path / "here"),
@@ -206,12 +210,12 @@ class Stop(Exception):
 def build_until(num_parts, built):
   """Returns a builder that raises Stop after `num_parts` parts."""
 
-  def build(parts):
+  def build(num_workers, parts):
     for part in parts:
       if len(built) == num_parts:
         raise Stop
       built.append(part.index)
-      corpus_parts.build(part, lambda count: None)
+      corpus_build.build_part(part)
 
   return build
 
@@ -292,7 +296,7 @@ def test_a_run_with_other_settings_cannot_resume(
   with pytest.raises(ValueError, match="`language` differs"):
     create(text, *target, resume=True, language="de")
   with monkeypatch.context() as patched:
-    patched.setattr(corpus_parts, "PART_CHARS", 1700)
+    patched.setattr(corpus_build, "PART_CHARS", 1700)
     with pytest.raises(ValueError, match="`part_chars` differs"):
       create(text, *target, resume=True)
   create(text, *target, resume=True)
@@ -302,9 +306,9 @@ def test_a_run_with_other_settings_cannot_resume(
 
 KILLED = """
 import os, signal, sys
-from bert_tf.corpora import corpus_parts
+from bert_tf.corpora import corpus_build
 
-write_raw = corpus_parts.write_raw
+write_raw = corpus_build.Part.write_raw
 
 def write_or_die(part, documents):
   if part.index == 3:
@@ -312,8 +316,8 @@ def write_or_die(part, documents):
   write_raw(part, documents)
 
 if __name__ == "__main__":
-  corpus_parts.PART_CHARS = 1800
-  corpus_parts.write_raw = write_or_die
+  corpus_build.PART_CHARS = 1800
+  corpus_build.Part.write_raw = write_or_die
   from bert_tf.cli import build_corpus
   build_corpus.run()
 """
@@ -424,9 +428,7 @@ def test_lines_are_used_directly_and_other_formats_are_built(name, tmp_path):
   path = str(tmp_path / name)
   inputs = sources.find_files(path, config, text_config.LINES)
   target = str(tmp_path / "out" / "data")
-  with corpus_build.as_lines(config, inputs, target, corpus_build.create) as (
-    lines_file,
-  ):
+  with corpus_build.as_lines(config, inputs, target) as (lines_file,):
     is_used_directly = name == "a.txt"
     assert (lines_file == path) == is_used_directly
     last = ["It was. It is."] if is_used_directly else ["It was.", "It is."]
@@ -439,8 +441,6 @@ def test_faulty_input_leaves_no_hidden_folder(tmp_path):
   config = text_config.TextConfig()
   inputs = sources.find_files(str(tmp_path / "a.jsonl"), config, "jsonl")
   with pytest.raises(ValueError, match="no column 'text'"):
-    with corpus_build.as_lines(
-      config, inputs, str(tmp_path / "data"), corpus_build.create
-    ):
+    with corpus_build.as_lines(config, inputs, str(tmp_path / "data")):
       pass
   assert os.listdir(tmp_path) == ["a.jsonl"]

@@ -207,12 +207,6 @@ def test_the_command_refuses_to_overwrite_its_input(tmp_path, run_script):
   assert "pairs.tsv is an input file; choose another" in result.stderr
 
 
-def test_a_glob_without_files_is_named(tmp_path, monkeypatch):
-  monkeypatch.chdir(tmp_path)
-  with pytest.raises(ValueError, match=r"pairs_file: no file matches no\*"):
-    command._find_files([str(VOCAB), "no*"])
-
-
 def test_the_command_scores_pairs(scorer, tmp_path, run_script):
   (tmp_path / "pairs.jsonl").write_text(
     "".join(
