@@ -24,7 +24,6 @@ from bert_tf.corpora import (
   sources,
   text_config,
 )
-from tests.support import runs
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 WORDS = "the old boat storm sea was here there night wind wave".split()
@@ -345,12 +344,6 @@ def write_rows(path, texts):
   return path
 
 
-def test_copies_and_short_documents_stay(tmp_path):
-  rows = ["A.", "A.", "1", "Menu\nMenu\nMenu"]
-  create(write_rows(tmp_path / "a.jsonl", rows), tmp_path / "out.txt")
-  assert read(tmp_path / "out.txt") == [["A."], ["A."], ["1"], ["Menu"] * 3]
-
-
 def test_an_empty_corpus_is_refused_and_leaves_no_file(tmp_path):
   path = write_rows(tmp_path / "a.jsonl", ["", " \n"])
   with pytest.raises(ValueError, match="no document for .*a.txt"):
@@ -394,7 +387,6 @@ def test_finished_parts_remain_if_a_document_cannot_be_split(
   ("name", "outputs", "message"),
   [
     ("in/text.txt", {}, "in/text.txt .*input"),
-    ("in", {}, "in .*folder"),
     ("a.txt", {"num_shards": 0}, "num_shards 0 "),
     ("a.txt", {"num_shards": 99}, "60 .*num_shards 99"),
   ],
@@ -403,21 +395,6 @@ def test_impossible_outputs_are_refused(name, outputs, message, text, tmp_path):
   with pytest.raises(ValueError, match=message):
     create(text, tmp_path / name, outputs)
   assert contents(tmp_path).keys() == {"in/text.txt"}
-
-
-def test_an_unknown_language_is_refused_before_reading(text, tmp_path):
-  with pytest.raises(ValueError, match="`language=xx`"):
-    create(text, tmp_path / "out" / "a.txt", language="xx")
-  assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize("documents", ["blank_line", "file"])
-def test_a_warning_tells_of_short_documents(documents, tmp_path):
-  (tmp_path / "a.txt").write_text("One. Two.\n\nThree.\n\nFour. Five.")
-  with runs.logged() as log:
-    create(tmp_path / "a.txt", tmp_path / "o.txt", documents=documents)
-  is_warned = "1.7 sentences" in log()
-  assert is_warned == (documents == "blank_line")
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.jsonl"])

@@ -9,7 +9,6 @@ import pytest
 from safetensors import numpy as safetensors_numpy
 
 from bert_tf import distribution, heads
-from bert_tf.cli import config_flags
 from bert_tf.convert import convert, pretrained
 from bert_tf.corpora import text_config
 from bert_tf.data import pretraining_shards
@@ -199,23 +198,6 @@ def test_the_card_names_the_model(tmp_path):
   assert f"--model={tmp_path}/model" in command
   assert "--precision=bfloat16" in command
   assert "initial_model" not in command and "compute" not in command
-
-
-def test_every_setting_of_the_computation_is_a_flag():
-  names = {
-    field.name
-    for field, *_ in config_flags._settings(training_config.TrainConfig)
-  }
-  computation = {
-    field.name
-    for field, *_ in config_flags._settings(training_config.ComputeConfig)
-  }
-  pipeline = {
-    field.name
-    for field, *_ in config_flags._settings(pipeline_config.PipelineConfig)
-  }
-  assert {"precision", "gradient_accumulation_steps"} <= computation
-  assert computation <= names and computation <= pipeline
 
 
 def test_several_machines_are_refused(tmp_path, monkeypatch):
