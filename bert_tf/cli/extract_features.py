@@ -30,13 +30,13 @@ class CommandConfig:
   extraction: inference_config.ExtractionConfig
   use_tpu: bool = settings.setting(
     False,
-    "Not supported; extraction runs on a CPU or GPU.",
+    "Ignored; extraction runs on the CPU or on one GPU.",
     original=True,
     topic=settings.DEVICES,
   )
   master: str | None = settings.setting(
     None,
-    "Not supported; extraction runs on this machine.",
+    "Ignored; extraction runs on this machine.",
     original=True,
     topic=settings.DEVICES,
   )
@@ -61,14 +61,6 @@ def main() -> None:
   from bert_tf.inference import feature_extraction
 
   config = config_flags.build(CommandConfig, **model_flags.require_model())
-  devices = [
-    f"--{name}" for name in ("use_tpu", "master") if getattr(config, name)
-  ]
-  if devices:
-    raise ValueError(
-      f"{', '.join(devices)} is not supported: this command runs on the CPU or "
-      "on one GPU, which it finds itself; leave the flag out."
-    )
   num_lines = feature_extraction.extract_file(
     config.extraction,
     config.input_file,

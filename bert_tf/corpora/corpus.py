@@ -114,18 +114,14 @@ def plan_shards(paths: Sequence[str], num_shards: int) -> list[Shard]:
   shards hold the documents of `documents(paths)`, in the same order.
 
   Raises:
-    ValueError: if there are fewer documents than `num_shards`, text is not
-      UTF-8, or a compressed file is damaged.
+    ValueError: if `num_shards` is below 1 or above the number of documents,
+      text is not UTF-8, or a compressed file is damaged.
   """
-  if num_shards < 1:
-    raise ValueError(f"num_shards {num_shards} is below 1.")
   starts, sizes = _scan_documents(paths)
-  if not starts:
-    raise ValueError(f"{', '.join(paths)}: no text.")
-  if len(starts) < num_shards:
+  if not 1 <= num_shards <= len(starts):
     raise ValueError(
-      f"the input has {len(starts)} documents, fewer than num_shards "
-      f"{num_shards}; a blank line ends a document. Lower it."
+      f"the input has {len(starts)} documents, which num_shards {num_shards} "
+      "does not suit; a blank line ends a document."
     )
   total = sum(sizes)
   firsts = _choose_first_documents(starts, total, num_shards)

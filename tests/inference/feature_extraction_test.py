@@ -138,21 +138,6 @@ def test_the_flags_are_the_originals(tmp_path, run_script):
   assert {name: defaults[name] or None for name in DEFAULTS} == DEFAULTS
 
 
-def test_unsupported_devices_are_refused(tmp_path, run_script):
-  needed = ("input_file", "output_file", "bert_config_file", "vocab_file")
-  result = run_script(
-    "extract_features.py",
-    *(f"--{name}=x" for name in (*needed, "init_checkpoint")),
-    "--use_tpu",
-    "--master=grpc://host",
-    cwd=tmp_path,
-  )
-  assert result.returncode == 1
-  assert result.stderr.splitlines()[-1].startswith(
-    "extract_features.py: error: --use_tpu, --master "
-  )
-
-
 @pytest.mark.parametrize("batch_size", [1, 2, 32])
 def test_features_do_not_depend_on_the_batch(alone, batch_size):
   results = extracted(TEXTS, batch_size=batch_size, attention_probs=True)
