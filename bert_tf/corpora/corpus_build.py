@@ -65,6 +65,11 @@ class Output:
     return shard_files.shard_names(self.output_file, self.num_shards)
 
   @property
+  def all_files(self) -> list[str]:
+    """The paths of the shards and of the held-out documents."""
+    return [*self.files, *filter(None, [self.eval_output_file])]
+
+  @property
   def report_file(self) -> str:
     """Path of settings and counts as JSON; written last."""
     return f"{self.output_file}.report.json"
@@ -148,8 +153,7 @@ def create(
   work_dir = atomic.hidden(output.output_file, "parts")
   if resume and paths.exists(output.report_file) and not paths.exists(work_dir):
     shard_files.check_same_settings(settings, output.report_file)
-    names = [*output.files, output.eval_output_file or output.output_file]
-    if all(map(paths.exists, names)):
+    if all(map(paths.exists, output.all_files)):
       logging.info("%s is complete.", output.output_file)
       return shard_files.read_settings(output.report_file)["counts"]
   if any(s.input_format != text_config.LINES for s in inputs):
@@ -228,13 +232,11 @@ def _check(
   output: Output,
 ) -> None:
   """Raises for faults that can be detected before the input is read."""
-  names = output.files
-  if output.eval_output_file:
-    names = [*names, output.eval_output_file]
-    if not 0 < output.eval_fraction < 1:
-      raise ValueError(
-        f"eval_fraction {output.eval_fraction} is not between 0 and 1."
-      )
+  names = output.all_files
+  if output.eval_output_file and not 0 < output.eval_fraction < 1:
+    raise ValueError(
+      f"eval_fraction {output.eval_fraction} is not between 0 and 1."
+    )
   if len(set(map(os.path.realpath, names))) < len(names):
     raise ValueError(
       f"{output.output_file} cannot hold both splits; name two files."

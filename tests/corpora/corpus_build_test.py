@@ -240,6 +240,15 @@ def test_an_interrupted_run_resumes_to_the_same_bytes(
   assert (tmp_path / "out" / "eval.txt").stat().st_mtime_ns == before
 
 
+def test_complete_shards_without_held_out_text_are_not_built_again(
+  text, tmp_path, monkeypatch
+):
+  target = tmp_path / "out" / "a.txt", {"num_shards": 2}
+  counts = create(text, *target)
+  monkeypatch.setattr(sources, "read", None)
+  assert create(text, *target, resume=True) == counts
+
+
 def test_a_run_interrupted_while_writing_the_output_writes_it_again(
   text, tmp_path, small_parts, monkeypatch
 ):
