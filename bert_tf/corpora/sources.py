@@ -85,10 +85,10 @@ def find_files(
       corpus.write_documents(path, pydoc_corpus.documents(packages))
       files.append(InputFile(path, text_config.LINES))
       continue
-    found = paths.expand(name)
-    if not found:
+    matches = paths.expand(name)
+    if not matches:
       raise ValueError(f"input_file: {name} matches no file.")
-    for path in found:
+    for path in matches:
       if paths.is_folder(path):
         raise ValueError(f"input_file: {path} is a folder; try {path}/*.")
       if paths.is_empty(path):
