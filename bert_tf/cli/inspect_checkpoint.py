@@ -90,5 +90,5 @@ def _list_tensors(path: str) -> None:
 
 
 run = functools.partial(
-  command.run, main, __doc__, InspectConfig, arguments="CHECKPOINT [OTHER]"
+  command.run, main, __doc__, InspectConfig, arguments="[CHECKPOINT] [OTHER]"
 )
