@@ -63,19 +63,34 @@ class DynamicMasker:
         masked_lm_ids: int32 [B, P]. The ids before masking.
         masked_lm_weights: float32 [B, P]. 0 for unused entries.
     """
-    ids = features["input_ids"]
+    config, ids = self._config, features["input_ids"]
     length = ids.shape[1]
     seeds = tf.stack([self._seed + tf.zeros_like(epoch), epoch, places], 1)
     draws = tf.cast(hashing.bits(seeds, 3 * length), tf.int64)
-    draws = tf.reshape(draws, [-1, 3, length])
+    word_draws, kind_draws, id_draws = tf.unstack(
+      tf.reshape(draws, [-1, 3, length]), axis=1
+    )
     words = self._number_words(ids, features["input_mask"])
     starts = features.get("cls_positions", tf.zeros_like(ids[:, :1]))
-    chosen = self._choose(words, features["input_mask"], starts, draws[:, 0])
-    replaced = self._draw_replacements(ids, draws[:, 1], draws[:, 2])
+    is_chosen = self._choose(words, features["input_mask"], starts, word_draws)
+
+    random_ids = tf.cast(id_draws * len(self._kinds) // 2**32, ids.dtype)
+    kept = kind_draws < round((config.mask_prob + config.keep_prob) * 2**32)
+    is_mask = kind_draws < round(config.mask_prob * 2**32)
+    replaced = tf.where(is_mask, self._mask_id, tf.where(kept, ids, random_ids))
+
+    count = config.num_to_predict_in_row(length, starts.shape[1])
+    positions = tf.where(is_chosen, tf.range(length), length)
+    positions = tf.sort(positions, axis=1)[:, :count]
+    is_real = positions < length
+    positions = tf.where(is_real, positions, 0)
+    labels = tf.gather(ids, positions, batch_dims=1)
     return {
       **features,
-      **self._make_labels(ids, chosen, starts.shape[1]),
-      "input_ids": tf.where(chosen, replaced, ids),
+      "input_ids": tf.where(is_chosen, replaced, ids),
+      "masked_lm_positions": positions,
+      "masked_lm_ids": tf.where(is_real, labels, 0),
+      "masked_lm_weights": tf.cast(is_real, tf.float32),
     }
 
   def _number_words(self, ids: tf.Tensor, input_mask: tf.Tensor) -> tf.Tensor:
@@ -110,7 +125,10 @@ class DynamicMasker:
       draws: int64 [B, F]. Random keys that order the words.
     """
     length = words.shape[1]
-    instances = _number_instances(starts, length)
+    # The index of each position's instance in its row, int32 [B, F].
+    later = starts[:, None, 1:]  # [B, 1, K - 1]. 0 for unused entries.
+    has_begun = (later > 0) & (later <= tf.range(length)[:, None])
+    instances = tf.reduce_sum(tf.cast(has_begun, tf.int32), axis=-1)
     sizes = _sum_by_group(tf.ones_like(words), words, length)
     # The instance of each word is the mean over its pieces, which all agree.
     instances_of_words = _sum_by_group(instances, words, length) // tf.maximum(
@@ -121,58 +139,16 @@ class DynamicMasker:
       tf.cast(instances_of_words, tf.int64) * 2**32 + draws, axis=1
     )
     lengths = _sum_by_group(input_mask, instances, starts.shape[1])
+    limits = [self._config.num_to_predict(n) for n in range(length + 1)]
     is_taken = _select_fitting(
       tf.gather(sizes, order, batch_dims=1),
       tf.gather(instances_of_words, order, batch_dims=1),
-      tf.gather(self._compute_limits(length), lengths),
+      tf.gather(np.array(limits, np.int32), lengths),
     )
     # Maps the choice from the drawn order back to words, then to their pieces.
     is_taken = _sum_by_group(tf.cast(is_taken, tf.int32), order, length)
     is_chosen = tf.gather(is_taken, tf.maximum(words, 0), batch_dims=1)
     return (is_chosen > 0) & (words >= 0)
-
-  def _compute_limits(self, length: int) -> np.ndarray:
-    """Returns the number of pieces to predict for lengths 0 to `length`."""
-    counts = [self._config.num_to_predict(n) for n in range(length + 1)]
-    return np.array(counts, np.int32)
-
-  def _draw_replacements(
-    self, ids: tf.Tensor, kind_draws: tf.Tensor, word_draws: tf.Tensor
-  ) -> tf.Tensor:
-    """Returns the id that replaces each piece if it is chosen, int32 [B, F]."""
-    mask_prob, keep_prob = self._config.mask_prob, self._config.keep_prob
-    random_ids = word_draws * len(self._kinds) // 2**32
-    unmasked = tf.where(
-      kind_draws < round((mask_prob + keep_prob) * 2**32),
-      ids,
-      tf.cast(random_ids, ids.dtype),
-    )
-    is_mask = kind_draws < round(mask_prob * 2**32)
-    return tf.where(is_mask, self._mask_id, unmasked)
-
-  def _make_labels(
-    self, ids: tf.Tensor, chosen: tf.Tensor, max_instances: int
-  ) -> Features:
-    """Returns positions, ids and weights of the chosen pieces, [B, P]."""
-    length = ids.shape[1]
-    count = self._config.num_to_predict_in_row(length, max_instances)
-    positions = tf.where(chosen, tf.range(length), length)
-    positions = tf.sort(positions, axis=1)[:, :count]
-    is_real = positions < length
-    positions = tf.where(is_real, positions, 0)
-    labels = tf.gather(ids, positions, batch_dims=1)
-    return {
-      "masked_lm_positions": positions,
-      "masked_lm_ids": tf.where(is_real, labels, 0),
-      "masked_lm_weights": tf.cast(is_real, tf.float32),
-    }
-
-
-def _number_instances(starts: tf.Tensor, length: int) -> tf.Tensor:
-  """Returns the index of each position's instance in its row, int32 [B, F]."""
-  later = starts[:, None, 1:]  # [B, 1, K - 1]. 0 for unused entries.
-  has_begun = (later > 0) & (later <= tf.range(length)[:, None])
-  return tf.reduce_sum(tf.cast(has_begun, tf.int32), axis=-1)
 
 
 def _select_fitting(

@@ -7,16 +7,21 @@ an uninterrupted one.
 
 import contextlib
 import dataclasses
+import functools
+import math
+import operator
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent import futures
 
+import numpy as np
 import tensorflow as tf
 from google.protobuf import message
 
-from bert_tf.data import record_checks
-from bert_tf.data.record_checks import Spec
 from bert_tf.files import paths
+
+# Names, shapes and dtypes of the features of a record.
+Spec = Mapping[str, tf.io.FixedLenFeature]
 
 # Number of records that are shuffled together: all of a small data set, or
 # about 50 MB of a large one at a length of 128.
@@ -87,7 +92,13 @@ def _count_records(path: str) -> int:
   try:
     count = int(records.reduce(zero, one_more))
   except tf.errors.DataLossError as error:
-    _check_name_of_gzip(path)
+    with paths.open_bytes(path) as reader:
+      is_gzip = reader.read(2) == b"\x1f\x8b"  # RFC 1952, section 2.3.1.
+    if is_gzip != path.endswith(".gz"):
+      raise ValueError(
+        f"{path} is {'' if is_gzip else 'not '}GZIP; rename it, since exactly "
+        "the names of GZIP files end in .gz."
+      ) from error
     num_whole = int(records.ignore_errors().reduce(zero, one_more))
     raise ValueError(
       f"{path} is not a whole TFRecord file: record {num_whole} (the first is "
@@ -96,19 +107,6 @@ def _count_records(path: str) -> int:
   if not count:
     raise ValueError(f"{path} holds no records; make the file again.")
   return count
-
-
-def _check_name_of_gzip(path: str) -> None:
-  """Raises ValueError if a file is GZIP without .gz, or .gz without GZIP."""
-  with paths.open_bytes(path) as reader:
-    is_gzip = reader.read(2) == b"\x1f\x8b"  # RFC 1952, section 2.3.1.
-  if is_gzip and not path.endswith(".gz"):
-    raise ValueError(f"{path} is GZIP; rename it to {path}.gz.")
-  if path.endswith(".gz") and not is_gzip:
-    raise ValueError(
-      f"{path} is not GZIP; rename it to {path.removesuffix('.gz')}, or make "
-      "the file again."
-    )
 
 
 @_as_written
@@ -195,35 +193,65 @@ def check_first_records(
       vocab_size. The message names the file and, for a length, the setting.
   """
   for path in files.paths:
-    features = first_features(path)
-    for name, feature in spec.items():
-      if name not in features:
-        raise ValueError(
-          f"{path}: its records lack {name}; they have "
-          f"{', '.join(sorted(features))}. They were made for another task."
-        )
-      values = features[name]
-      kind = "float_list" if feature.dtype.is_floating else "int64_list"
-      if values.WhichOneof("kind") != kind or not getattr(values, kind).value:
-        raise ValueError(
-          f"{path}: {name} of its records is {values.WhichOneof('kind')}, not "
-          f"{kind}. They were made for another task."
-        )
-      length = len(getattr(values, kind).value)
-      expected = feature.shape[0] if feature.shape else 1
-      if length != expected:
-        is_masked = name.startswith("masked_lm")
-        flag = "max_predictions_per_seq" if is_masked else "max_seq_length"
-        raise ValueError(
-          f"{path} was made with {flag} {length}, this run has {expected}; "
-          f"set `{flag}={length}` or make the file again."
-        )
-    largest = max(features["input_ids"].int64_list.value)
-    if largest >= vocab_size:
-      raise ValueError(
-        f"{path} has the word-piece id {largest}, but the config's vocab_size "
-        f"is {vocab_size}. The records were made with another vocabulary."
+    record = next(iter(_read_records(path).take(1))).numpy()
+    fault = _find_fault(record, spec, {"input_ids": vocab_size - 1})
+    if fault:
+      raise ValueError(f"{path}: its first record {fault}.")
+
+
+def _highest_values(
+  spec: Spec, vocab_size: int, type_vocab_size: int
+) -> dict[str, float]:
+  """Returns the highest allowed value of each feature. The lowest is 0."""
+  length = spec["input_ids"].shape[-1] if "input_ids" in spec else 0
+  highest = {
+    "input_ids": vocab_size - 1,
+    "input_mask": 1,
+    "segment_ids": type_vocab_size - 1,
+    "masked_lm_positions": length - 1,
+    "masked_lm_ids": vocab_size - 1,
+    "masked_lm_weights": float(tf.float32.max),
+    "next_sentence_labels": 1,
+    "cls_positions": length - 1,
+  }
+  # Ragged features are not checked, since the run itself wrote them.
+  fixed = tf.io.FixedLenFeature
+  return {n: h for n, h in highest.items() if isinstance(spec.get(n), fixed)}
+
+
+def _find_fault(record: bytes, spec: Spec, highest: Mapping[str, float]) -> str:
+  """Returns a record's first fault, to follow its name; "" if it is valid."""
+  try:
+    features = tf.train.Example.FromString(record).features.feature
+  except message.DecodeError:
+    return "is not a tf.train.Example"
+  for name, feature in spec.items():
+    kind = "float_list" if feature.dtype.is_floating else "int64_list"
+    stored = (
+      features[name].WhichOneof("kind") if name in features else "nothing"
+    )
+    if stored != kind:
+      return (
+        f"has {stored} as {name}, not {kind}; it has "
+        f"{', '.join(sorted(features))}, so it was made for another task"
       )
+    values = np.array(getattr(features[name], kind).value)
+    length = math.prod(feature.shape)
+    if len(values) != length:
+      is_masked = name.startswith("masked_lm")
+      flag = "max_predictions_per_seq" if is_masked else "max_seq_length"
+      return (
+        f"has {len(values)} {name}, not {length}; set "
+        f"`{flag}={len(values)}` or make the file again"
+      )
+    high = highest.get(name, np.inf)
+    outside = values[~((values >= 0) & (values <= high))]
+    if name in highest and outside.size:
+      fault = f"has {name} {outside[0]}; 0 to {high:.8g} is allowed"
+      if name in ("input_ids", "masked_lm_ids"):
+        fault += f" by the model's vocab_size {high + 1}"
+      return f"{fault}, so it was made for another model"
+  return ""
 
 
 def training_dataset(
@@ -348,12 +376,12 @@ def _parse(
   type_vocab_size: int,
 ) -> tf.data.Dataset:
   """Parses batches, checks the range of their values, casts int64 to int32."""
-  highest = record_checks.highest_values(spec, vocab_size, type_vocab_size)
+  highest = _highest_values(spec, vocab_size, type_vocab_size)
 
   @_as_written
   def parse(serialized: tf.Tensor) -> dict[str, tf.Tensor]:
     features = tf.io.parse_example(serialized, dict(spec))
-    record_checks.check(features, highest)
+    _assert_in_range(features, highest)
     return {
       name: tf.cast(t, tf.int32) if t.dtype == tf.int64 else t
       for name, t in features.items()
@@ -364,6 +392,37 @@ def _parse(
   # end.
   options.autotune.enabled = False
   return batches.map(parse).prefetch(2).with_options(options)
+
+
+def _assert_in_range(
+  features: Mapping[str, tf.Tensor], highest: Mapping[str, float]
+) -> None:
+  """Raises InvalidArgumentError, in the graph, if a value is out of range.
+
+  `naming_records` then names the record and the value. Without
+  this check, a gather under XLA would silently read another row.
+  """
+  # Few operations, since calling one costs as much as comparing its values. As
+  # an unsigned integer, a negative value or NaN exceeds all limits.
+  are_outside = []
+  for dtype, unsigned in ((tf.int64, tf.uint64), (tf.float32, tf.uint32)):
+    names = [name for name in highest if features[name].dtype == dtype]
+    if names:
+      bits = tf.bitcast(tf.concat([features[n] for n in names], -1), unsigned)
+      limits = [
+        np.full(features[n].shape[-1], highest[n], dtype.as_numpy_dtype)
+        for n in names
+      ]
+      most = np.concatenate(limits).view(unsigned.as_numpy_dtype)
+      are_outside.append(tf.reduce_any(bits > most))
+  if are_outside:
+    is_outside = functools.reduce(operator.or_, are_outside)
+    ranges = ", ".join(f"{n} 0 to {high:.8g}" for n, high in highest.items())
+    # One operation. A branch that formats the value would double the cost.
+    tf.raw_ops.Assert(
+      condition=tf.logical_not(is_outside),
+      data=[f"a record holds a value that is out of range; allowed: {ranges}"],
+    )
 
 
 @contextlib.contextmanager
@@ -392,16 +451,15 @@ def naming_records(
     UnicodeDecodeError,  # TensorFlow's message may quote the record's bytes.
   ):
     for files, spec in read:
-      highest = record_checks.highest_values(spec, vocab_size, type_vocab_size)
+      highest = _highest_values(spec, vocab_size, type_vocab_size)
       for path in files.paths:
         if not paths.exists(path):
           raise ValueError(f"{path} was deleted during the run.") from None
         _count_records(path)
         for number, record in enumerate(_read_records(path)):
-          fault = record_checks.find_fault(record.numpy(), spec, highest)
+          fault = _find_fault(record.numpy(), spec, highest)
           if fault:
             raise ValueError(
-              f"{path}: record {number} (the first is 0) {fault}; make the "
-              "file again with the model's vocabulary."
+              f"{path}: record {number} (the first is 0) {fault}."
             ) from None
     raise

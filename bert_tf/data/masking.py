@@ -156,8 +156,9 @@ class Masker:
         masking finds no word that is short enough.
       masked_lm_ids: the ids at these positions before masking.
     """
-    num_to_predict = self._config.num_to_predict(len(input_ids))
-    if self._config.do_whole_word_mask:
+    config = self._config
+    num_to_predict = config.num_to_predict(len(input_ids))
+    if config.do_whole_word_mask:
       words = self._shuffle_words(input_ids, candidates, rng)
       chosen = _select_fitting(words, num_to_predict)
     else:
@@ -165,7 +166,11 @@ class Masker:
       chosen = candidates[:num_to_predict]
     positions = sorted(chosen)
     labels = [input_ids[position] for position in positions]
-    self._replace(input_ids, chosen, rng)
+    for position in chosen:
+      if rng.random() < config.mask_prob:
+        input_ids[position] = self._mask_id
+      elif rng.random() >= self._keep_share:
+        input_ids[position] = rng.randrange(self._vocab_size)
     return positions, labels
 
   def _shuffle_words(
@@ -192,17 +197,6 @@ class Masker:
     starts.append(len(candidates))
     for word in order:
       yield candidates[starts[word] : starts[word + 1]]
-
-  def _replace(
-    self, input_ids: list[int], chosen: Sequence[int], rng: random.Random
-  ) -> None:
-    """Replaces chosen pieces by [MASK] or a random piece, or leaves them."""
-    mask_prob = self._config.mask_prob
-    for position in chosen:
-      if rng.random() < mask_prob:
-        input_ids[position] = self._mask_id
-      elif rng.random() >= self._keep_share:
-        input_ids[position] = rng.randrange(self._vocab_size)
 
 
 def _select_fitting(words: Iterable[Sequence[int]], limit: int) -> list[int]:

@@ -16,13 +16,13 @@ import dataclasses
 import functools
 import itertools
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from bert_tf import tokenization
 from bert_tf.corpora import corpus
 from bert_tf.data import config as data_config
-from bert_tf.data import instances, masking, packing, records
+from bert_tf.data import masking, packing, records
 from bert_tf.model_folder import letter_case
 
 
@@ -49,6 +49,26 @@ class Document:
     goal = self.bounds[first] + num_tokens
     return min(
       bisect.bisect_left(self.bounds, goal, first + 1), self.num_sentences
+    )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TrainingInstance:
+  """One instance before padding, masked unless the config turns that off."""
+
+  input_ids: Sequence[int]  # [CLS] a [SEP] b [SEP], or [CLS] a [SEP].
+  num_first: int  # Number of leading ids in segment 0; the rest is segment 1.
+  masked_lm_positions: Sequence[int]  # Positions to predict, ascending.
+  masked_lm_ids: Sequence[int]  # The ids before masking.
+  is_random_next: bool  # Whether b is random text and does not follow a.
+
+  def compact(self) -> "TrainingInstance":
+    """Returns a copy that takes less memory, four bytes a number."""
+    return dataclasses.replace(
+      self,
+      input_ids=array.array("i", self.input_ids),
+      masked_lm_positions=array.array("i", self.masked_lm_positions),
+      masked_lm_ids=array.array("i", self.masked_lm_ids),
     )
 
 
@@ -118,7 +138,7 @@ class InstanceBuilder:
 
   def build(
     self, documents: Sequence[Document], index: int
-  ) -> Iterator[instances.TrainingInstance]:
+  ) -> Iterator[TrainingInstance]:
     """Yields the instances of one pass over `documents[index]`.
 
     Each of the `dupe_factor` passes draws other pairs and other masks, so the
@@ -129,7 +149,20 @@ class InstanceBuilder:
     else:
       segments = self._make_pairs(documents, index)
     for first, second, is_random_next in segments:
-      yield self._make_instance(first, second, is_random_next)
+      input_ids, num_first = packing.add_special_tokens(
+        first, second or None, self._cls, self._sep
+      )
+      positions: list[int] = []
+      labels: list[int] = []
+      if self.config.mask:
+        candidates = [
+          *range(1, num_first - 1),
+          *range(num_first, len(input_ids) - 1),
+        ]
+        positions, labels = self._masker.mask(input_ids, candidates, self._rng)
+      yield TrainingInstance(
+        input_ids, num_first, positions, labels, is_random_next
+      )
 
   def _draw_target_length(self) -> int:
     """Draws the number of tokens that a document's instances aim at."""
@@ -244,26 +277,6 @@ class InstanceBuilder:
       second[0].ids[b_start : b_start + num_b].tolist(),
     )
 
-  def _make_instance(
-    self, first: list[int], second: list[int], is_random_next: bool
-  ) -> instances.TrainingInstance:
-    """Adds special tokens, and masks the instance unless `mask` is off."""
-    input_ids, num_first = packing.add_special_tokens(
-      first, second or None, self._cls, self._sep
-    )
-    if not self.config.mask:
-      return instances.TrainingInstance(
-        input_ids, num_first, [], [], is_random_next
-      )
-    candidates = [
-      *range(1, num_first - 1),
-      *range(num_first, len(input_ids) - 1),
-    ]
-    positions, labels = self._masker.mask(input_ids, candidates, self._rng)
-    return instances.TrainingInstance(
-      input_ids, num_first, positions, labels, is_random_next
-    )
-
 
 def build_shard(
   shard: corpus.Shard,
@@ -292,114 +305,154 @@ def build_shard(
   """
   rng = random.Random(seed)
   builder = InstanceBuilder(config, tokenizer, rng)
+  sizes = config.max_seq_length, config.num_predictions
+  num_tokens = num_masked = num_random_next = 0
   with records.open_records(output_files) as writer:
-    documents = _read_documents(shard, builder, report)
+    documents = []
+    for sentences in corpus.shard_documents(shard):
+      document = builder.read(sentences)
+      if document.num_sentences:
+        documents.append(document)
+      report(1)
+    if not documents:
+      raise ValueError(
+        f"{shard.spans[0].path}: no document with a token in shard "
+        f"{shard.index} ({shard.num_bytes} bytes); is it text?"
+      )
     masking.shuffle(documents, rng.getrandbits)
-    examples, counts = _build_examples(builder, documents, report)
+    examples: list[Any] = []  # Records, or instances to pack.
+    for _ in range(config.dupe_factor):
+      for index in range(len(documents)):
+        for instance in builder.build(documents, index):
+          examples.append(
+            instance.compact()
+            if config.pack_sequences
+            else encode_instance(instance, *sizes)
+          )
+          num_tokens += len(instance.input_ids)
+          num_masked += len(instance.masked_lm_positions)
+          num_random_next += instance.is_random_next
+        report(1)
     # Instances of the same text should share neither a batch nor a packed row.
     masking.shuffle(examples, rng.getrandbits)
-    if not config.pack_sequences:
+    if config.pack_sequences:
+      lengths = [len(instance.input_ids) for instance in examples]
+      rows = packing.assign_rows(lengths, config.max_seq_length)
+      masking.shuffle(rows, rng.getrandbits)
+      for row in rows:
+        writer.write(encode_row([examples[i] for i in row], *sizes))
+    else:
       for record in examples:
         writer.write(record)
-      return counts
-    num_rows = _write_packed(writer, examples, config, rng)
-  return dataclasses.replace(counts, num_records=num_rows)
-
-
-def _write_packed(
-  writer: records.RecordWriter,
-  examples: Sequence[Any],
-  config: data_config.PretrainingDataConfig,
-  rng: random.Random,
-) -> int:
-  """Writes instances as packed rows, in random order; returns their number."""
-  lengths = [len(instance.input_ids) for instance in examples]
-  rows = packing.assign_rows(lengths, config.max_seq_length)
-  masking.shuffle(rows, rng.getrandbits)
-  for row in rows:
-    writer.write(
-      instances.encode_row(
-        [examples[i] for i in row],
-        config.max_seq_length,
-        config.num_predictions,
-      )
-    )
-  return len(rows)
-
-
-def _read_documents(
-  shard: corpus.Shard, builder: InstanceBuilder, report: Callable[[int], None]
-) -> list[Document]:
-  """Returns a shard's tokenized documents that have a token.
-
-  Raises:
-    ValueError: if no document has a token.
-  """
-  documents = []
-  for sentences in corpus.shard_documents(shard):
-    document = builder.read(sentences)
-    if document.num_sentences:
-      documents.append(document)
-    report(1)
-  if not documents:
-    raise ValueError(
-      f"{shard.spans[0].path}: no document with a token in shard "
-      f"{shard.index} ({shard.num_bytes} bytes); is it text?"
-    )
-  return documents
-
-
-def _build_examples(
-  builder: InstanceBuilder,
-  documents: Sequence[Document],
-  report: Callable[[int], None],
-) -> tuple[list[Any], ShardCounts]:
-  """Returns all instances and their counts.
-
-  The instances are encoded records, or TrainingInstances if `pack_sequences`.
-  """
-  config = builder.config
-  encode: Callable[[instances.TrainingInstance], Any] = functools.partial(
-    instances.encode_instance,
-    max_seq_length=config.max_seq_length,
-    max_predictions_per_seq=config.num_predictions,
-  )
-  if config.pack_sequences:
-    encode = instances.TrainingInstance.compact
-  examples = []
-  num_tokens = num_masked = num_random_next = 0
-  for _ in range(config.dupe_factor):
-    for index in range(len(documents)):
-      for instance in builder.build(documents, index):
-        examples.append(encode(instance))
-        num_tokens += len(instance.input_ids)
-        num_masked += len(instance.masked_lm_positions)
-        num_random_next += instance.is_random_next
-      report(1)
-  counts = ShardCounts(
+  return ShardCounts(
     num_documents=len(documents),
     num_instances=len(examples),
-    num_records=len(examples),
+    num_records=writer.num_written,
     num_tokens=num_tokens,
     num_masked=num_masked,
     num_random_next=num_random_next,
-    **_count_text(builder, documents),
-  )
-  return examples, counts
-
-
-def _count_text(
-  builder: InstanceBuilder, documents: Sequence[Document]
-) -> dict[str, int]:
-  max_num_tokens = builder.config.max_num_tokens
-  return {
-    "num_sentences": sum(d.num_sentences for d in documents),
-    "num_long_sentences": sum(
-      end - start > max_num_tokens
+    num_sentences=sum(d.num_sentences for d in documents),
+    num_long_sentences=sum(
+      end - start > config.max_num_tokens
       for document in documents
       for start, end in itertools.pairwise(document.bounds)
     ),
-    "num_pieces": sum(len(d.ids) for d in documents)
-    * builder.config.dupe_factor,
-    "num_cut": builder.num_cut,
+    num_pieces=sum(len(d.ids) for d in documents) * config.dupe_factor,
+    num_cut=builder.num_cut,
+  )
+
+
+def encode_instance(
+  instance: TrainingInstance, max_seq_length: int, max_predictions_per_seq: int
+) -> bytes:
+  """Encodes an instance as a `tf.train.Example`, padded with zeros.
+
+  F is max_seq_length and P is max_predictions_per_seq. If P is 0, the record
+  has no masked_lm features. Features:
+    input_ids, input_mask, segment_ids: int64 [F].
+    masked_lm_positions, masked_lm_ids: int64 [P].
+    masked_lm_weights: float32 [P]. 1 for a masked position, 0 for padding.
+    next_sentence_labels: int64 [1]. 1 if the second segment is random.
+  """
+  num_tokens = len(instance.input_ids)
+  num_masked = len(instance.masked_lm_positions)
+  padding = [0] * (max_seq_length - num_tokens)
+  features = {"input_ids": [*instance.input_ids, *padding]}
+  if max_predictions_per_seq:
+    unused = [0] * (max_predictions_per_seq - num_masked)
+    features["masked_lm_ids"] = [*instance.masked_lm_ids, *unused]
+    features["masked_lm_positions"] = [*instance.masked_lm_positions, *unused]
+  return records.encode_example(
+    records.encode_features(features, {})
+    + _encode_segments(num_tokens, instance.num_first, max_seq_length)
+    + _encode_labels(
+      num_masked, instance.is_random_next, max_predictions_per_seq
+    )
+  )
+
+
+def encode_row(
+  row: Sequence[TrainingInstance],
+  max_seq_length: int,
+  max_predictions_per_seq: int,
+) -> bytes:
+  """Encodes several instances as one packed record, padded with zeros.
+
+  The features are those of `encode_instance`, with two differences. K is
+  `packing.max_instances`; P, max_predictions_per_seq, is the limit for the
+  whole row.
+    next_sentence_labels: int64 [K].
+    cls_positions: int64 [K]. The index at which each instance begins; 0 for
+      unused entries.
+  """
+  max_instances = packing.max_instances(max_seq_length)
+  *starts, end = [0, *itertools.accumulate(len(i.input_ids) for i in row)]
+  segments = (
+    [0] * i.num_first + [1] * (len(i.input_ids) - i.num_first) for i in row
+  )
+  labels = [int(instance.is_random_next) for instance in row]
+  ints = {
+    "input_ids": _pad(_concatenate(i.input_ids for i in row), max_seq_length),
+    "input_mask": _pad([1] * end, max_seq_length),
+    "segment_ids": _pad(_concatenate(segments), max_seq_length),
+    "cls_positions": _pad(starts, max_instances),
+    "next_sentence_labels": _pad(labels, max_instances),
   }
+  floats = {}
+  if max_predictions_per_seq:
+    ids = _concatenate(instance.masked_lm_ids for instance in row)
+    positions = _concatenate(
+      [start + position for position in instance.masked_lm_positions]
+      for start, instance in zip(starts, row)
+    )
+    ints["masked_lm_ids"] = _pad(ids, max_predictions_per_seq)
+    ints["masked_lm_positions"] = _pad(positions, max_predictions_per_seq)
+    weights = _pad([1] * len(ids), max_predictions_per_seq)
+    floats["masked_lm_weights"] = weights
+  return records.encode_example(records.encode_features(ints, floats))
+
+
+def _concatenate(parts: Iterable[Iterable[int]]) -> list[int]:
+  return list(itertools.chain.from_iterable(parts))
+
+
+def _pad(values: list[int], length: int) -> list[int]:
+  return values + [0] * (length - len(values))
+
+
+@functools.lru_cache(maxsize=1 << 13)
+def _encode_segments(num_tokens: int, num_first: int, length: int) -> bytes:
+  """Encodes input_mask and segment_ids. Cached: many instances share them."""
+  return records.encode_features(
+    packing.mask_and_segments(num_tokens, num_first, length), {}
+  )
+
+
+@functools.lru_cache(maxsize=1 << 10)
+def _encode_labels(num_masked: int, is_random_next: bool, length: int) -> bytes:
+  """Encodes next_sentence_labels, and masked_lm_weights if length > 0."""
+  weights = [1.0] * num_masked + [0.0] * (length - num_masked)
+  return records.encode_features(
+    {"next_sentence_labels": [int(is_random_next)]},
+    {"masked_lm_weights": weights} if length else {},
+  )

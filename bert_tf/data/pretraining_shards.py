@@ -13,7 +13,6 @@ from typing import Any
 import tqdm
 from absl import logging
 
-from bert_tf import tokenization
 from bert_tf.corpora import corpus
 from bert_tf.data import config as data_config
 from bert_tf.data import pretraining_data, record_cache
@@ -38,45 +37,41 @@ class Summary:
   no_nsp: bool  # Whether instances have only one segment.
 
   def lines(self) -> list[str]:
-    """Returns the summary as lines; without counts if no shard was built."""
-    reused = (
-      f", {self.num_shards_kept} shards kept" if self.num_shards_kept else ""
-    )
-    files = (
-      f"files              {len(self.output_files)}{reused}: "
-      f"{self.output_files[0]}" + (" ..." if len(self.output_files) > 1 else "")
-    )
+    """The summary as lines, without counts if no shard was built."""
+    counts, files = self.counts, f"{len(self.output_files)}"
+    if self.num_shards_kept:
+      files += f", {self.num_shards_kept} shards kept"
+    files += f": {self.output_files[0]}"
+    if len(self.output_files) > 1:
+      files += " ..."
+    lines = [f"files              {files}"]
     seconds = f"time               {self.seconds:.1f} s"
-    if not self.counts.num_documents:  # A shard has at least one document.
-      return [files, seconds]
-    speed = self.counts.num_instances / max(self.seconds, 1e-9)
-    return [*self._count_lines(), files, f"{seconds}, {speed:,.0f} instances/s"]
-
-  def _count_lines(self) -> list[str]:
-    counts = self.counts
-    instances = max(counts.num_instances, 1)
-    records = max(counts.num_records, 1)
-    padding = 1 - counts.num_tokens / (records * self.max_seq_length)
+    if not counts.num_documents:  # A shard has at least one document.
+      return [*lines, seconds]
     cut = counts.num_cut / max(counts.num_pieces, 1)
-    packed = ""
+    padding = 1 - counts.num_tokens / (counts.num_records * self.max_seq_length)
+    instances = f"{counts.num_instances:,}"
     if counts.num_records < counts.num_instances:
-      packed = f" in {counts.num_records:,} records"
+      instances += f" in {counts.num_records:,} records"
     masked = "nothing; run_pretraining masks dynamically"
     if counts.num_masked:
-      masked = f"{counts.num_masked / instances:.2f} an instance"
-    random_next = counts.num_random_next / instances
+      masked = f"{counts.num_masked / counts.num_instances:.2f} an instance"
+    random_next = counts.num_random_next / counts.num_instances
     next_sentence = (
       f"next sentence      {1 - random_next:.1%} actual, {random_next:.1%} "
       "random"
     )
+    speed = counts.num_instances / max(self.seconds, 1e-9)
     return [
       f"documents          {counts.num_documents:,}, of "
       f"{counts.num_sentences:,} sentences",
       f"cut off            {cut:.1%} of the text's word pieces",
-      f"instances          {counts.num_instances:,}{packed}",
+      f"instances          {instances}",
       f"padding            {padding:.1%} of all positions",
       f"masked             {masked}",
       *([] if self.no_nsp else [next_sentence]),
+      *lines,
+      f"{seconds}, {speed:,.0f} instances/s",
     ]
 
 
@@ -132,7 +127,14 @@ def create(
   names = output_files(input_files, output_file, num_shards, num_workers)
   pretraining_data.load_tokenizer(config)  # Raises for a faulty vocabulary.
   shards = corpus.plan_shards(input_files, num_shards)
-  tasks = _make_tasks(shards, config.random_seed, names)
+  tasks = [
+    Task(
+      shard,
+      shard_seed(config.random_seed, shard.index, num_shards),
+      tuple(names) if num_shards == 1 else (names[shard.index],),
+    )
+    for shard in shards
+  ]
   settings = _collect_settings(config, input_files, shards, names)
   note = record_cache.settings_file(output_file.split(",")[0].strip())
   pending = _prepare(tasks, settings, note, resume)
@@ -142,8 +144,14 @@ def create(
   finally:
     _remove_unfinished(pending)  # If a worker was killed.
   shard_files.write_settings(settings, note)
+  totals = pretraining_data.ShardCounts(
+    *(
+      sum(getattr(c, field.name) for c in counts.values())
+      for field in dataclasses.fields(pretraining_data.ShardCounts)
+    )
+  )
   summary = Summary(
-    _sum_counts(counts),
+    totals,
     len(tasks) - len(pending),
     tuple(names),
     time.monotonic() - started,
@@ -204,52 +212,26 @@ def output_files(
   Raises:
     ValueError: if `create` would refuse these arguments.
   """
-  names = _parse_names(output_file, num_shards)
-  if not 1 <= num_workers <= num_shards:
-    raise ValueError(
-      f"num_workers {num_workers} must be from 1 to num_shards {num_shards}, "
-      "since one process builds a shard. Raise num_shards."
-    )
-  shard_files.check_output(names, input_files)
-  return names
-
-
-def _parse_names(output_file: str, num_shards: int) -> list[str]:
-  """Returns the file names that `output_file` gives, checked."""
   names = [name.strip() for name in output_file.split(",")]
   if "" in names or len(set(names)) < len(names):
     raise ValueError(
       f"output_file={output_file} has an empty name or a name twice."
     )
-  for name in names:
-    if name.endswith(".bz2"):
-      raise ValueError(
-        f"output_file {name}: TensorFlow cannot read TFRecords in bzip2; use a "
-        "name ending in .gz, or without an ending."
-      )
-  if num_shards == 1:
-    return names
-  if len(names) > 1:
+  if num_shards > 1 and len(names) > 1:
     raise ValueError(
       f"output_file names {len(names)} files and num_shards is {num_shards}; "
       "give one name. The shards are then "
       f"{shard_files.shard_file(names[0], 0, num_shards)} and so on."
     )
-  return shard_files.shard_names(names[0], num_shards)
-
-
-def _make_tasks(
-  shards: Sequence[corpus.Shard], random_seed: int, names: Sequence[str]
-) -> list[Task]:
-  count = len(shards)
-  return [
-    Task(
-      shard,
-      shard_seed(random_seed, shard.index, count),
-      tuple(names) if count == 1 else (names[shard.index],),
+  if not 1 <= num_workers <= num_shards:
+    raise ValueError(
+      f"num_workers {num_workers} must be from 1 to num_shards {num_shards}, "
+      "since one process builds a shard. Raise num_shards."
     )
-    for shard in shards
-  ]
+  if num_shards > 1:
+    names = shard_files.shard_names(names[0], num_shards)
+  shard_files.check_output(names, input_files)
+  return names
 
 
 def _collect_settings(
@@ -307,11 +289,10 @@ def _is_finished(task: Task) -> bool:
   return all(map(paths.exists, task.output_files))
 
 
-@functools.lru_cache(maxsize=1)
-def _load_tokenizer(
-  config: data_config.PretrainingDataConfig,
-) -> tokenization.FullTokenizer:
-  return pretraining_data.load_tokenizer(config)
+# A worker builds several shards.
+_load_tokenizer = functools.lru_cache(maxsize=1)(
+  pretraining_data.load_tokenizer
+)
 
 
 def build_task(
@@ -364,15 +345,6 @@ def _remove_unfinished(tasks: Sequence[Task]) -> None:
       atomic.remove_unfinished(glob.escape(path))
 
 
-def _sum_counts(
-  counts: dict[int, pretraining_data.ShardCounts],
-) -> pretraining_data.ShardCounts:
-  fields = dataclasses.fields(pretraining_data.ShardCounts)
-  return pretraining_data.ShardCounts(
-    *(sum(getattr(c, f.name) for c in counts.values()) for f in fields)
-  )
-
-
 def _log(
   summary: Summary,
   counts: dict[int, pretraining_data.ShardCounts],
@@ -380,34 +352,14 @@ def _log(
 ) -> None:
   for line in summary.lines():
     logging.info(line)
-  _warn_of_long_lines(summary)
-  num_single = sum(c.num_documents == 1 for c in counts.values())
-  if num_single and not summary.no_nsp:
-    logging.warning(
-      "Only one document in %s: random second segments came from the same "
-      "document. A blank line ends a document; or use fewer shards.",
-      f"{num_single} of {len(counts)} shards",
-    )
-  other_shards = _find_other_shards(names)
-  if other_shards:
-    logging.warning(
-      "The folder also has %d files of a run with another number of shards, "
-      "such as %s; remove them before you train on all files.",
-      len(other_shards),
-      other_shards[0],
-    )
-
-
-def _warn_of_long_lines(summary: Summary) -> None:
-  """Warns if lines seem to be documents instead of sentences."""
-  counts = summary.counts
-  signs = []
-  if counts.num_long_sentences > counts.num_sentences / 2:
+  # Lines that seem to be documents instead of sentences.
+  totals, signs = summary.counts, []
+  if totals.num_long_sentences > totals.num_sentences / 2:
     signs.append(
-      f"{counts.num_long_sentences:,} of {counts.num_sentences:,} lines are "
+      f"{totals.num_long_sentences:,} of {totals.num_sentences:,} lines are "
       f"longer than max_seq_length {summary.max_seq_length}"
     )
-  random_next = counts.num_random_next / max(counts.num_instances, 1)
+  random_next = totals.num_random_next / max(totals.num_instances, 1)
   if random_next > _MAX_RANDOM_NEXT:
     signs.append(f"{random_next:.1%} of the next sentences are random")
   if signs:
@@ -418,12 +370,20 @@ def _warn_of_long_lines(summary: Summary) -> None:
       "documents of one sentence.",
       ", and ".join(signs),
     )
-
-
-def _find_other_shards(names: Sequence[str]) -> list[str]:
-  """Returns other files that a glob over these shards would also match."""
+  num_single = sum(c.num_documents == 1 for c in counts.values())
+  if num_single and not summary.no_nsp:
+    logging.warning(
+      "Only one document in %s: random second segments came from the same "
+      "document. A blank line ends a document; or use fewer shards.",
+      f"{num_single} of {len(counts)} shards",
+    )
   base, separator, end = names[0].rpartition("-00000-of-")
-  if not separator:
-    return []
-  shards = paths.matches(f"{glob.escape(base)}-?????-of-?????{end[5:]}")
-  return sorted(set(shards) - set(names))
+  pattern = f"{glob.escape(base)}-?????-of-?????{end[5:]}"
+  others = sorted({*paths.matches(pattern)} - {*names}) if separator else []
+  if others:
+    logging.warning(
+      "The folder also has %d files of a run with another number of shards, "
+      "such as %s; remove them before you train on all files.",
+      len(others),
+      others[0],
+    )

@@ -43,12 +43,12 @@ class Coverage:
 
   @property
   def unknown_share(self) -> float:
-    """Returns the share of words that become [UNK], in [0, 1]."""
+    """The share of words that become [UNK], in [0, 1]."""
     return self.num_unknown / max(self.num_words, 1)
 
   @property
   def pieces_per_word(self) -> float:
-    """Returns the word pieces per word, at least 1; 0 for no words."""
+    """The word pieces per word, at least 1; 0 for no words."""
     return self.num_pieces / max(self.num_words, 1)
 
 
@@ -105,12 +105,7 @@ def reserved_tokens(num_unused: int) -> list[str]:
 
   [PAD] is 0. With at least 99 unused tokens, [UNK] is 100, [CLS] 101, [SEP] 102
   and [MASK] 103, followed by [unused99] and so on.
-
-  Raises:
-    ValueError: if `num_unused` is negative.
   """
-  if num_unused < 0:
-    raise ValueError(f"num_unused {num_unused} is below 0.")
   unused = [f"[unused{index}]" for index in range(num_unused)]
   before = unused[:NUM_UNUSED_BEFORE_SPECIALS]
   after = unused[NUM_UNUSED_BEFORE_SPECIALS:]
@@ -162,7 +157,14 @@ def learn(
   reserved = reserved_tokens(num_unused)
   room = vocab_size - len(reserved) if may_be_smaller else None
   characters = _choose_characters(word_counts, alphabet_size, room)
-  num_pieces = _num_pieces(vocab_size, len(reserved), len(characters))
+  num_pieces = vocab_size - len(reserved) - len(characters)
+  if num_pieces < 0:
+    raise ValueError(
+      f"vocab_size {vocab_size} is too small: {len(reserved)} reserved tokens "
+      f"and {len(characters)} single characters need "
+      f"{vocab_size - num_pieces}. Raise it, or lower num_unused or "
+      "alphabet_size."
+    )
   pieces = _learn_pieces(word_counts, characters, alphabet_size, num_pieces)
   if len(pieces) < num_pieces and not may_be_smaller:
     num_entries = vocab_size - num_pieces + len(pieces)
@@ -173,27 +175,12 @@ def learn(
   return [*reserved, *characters, *pieces[:num_pieces]]
 
 
-def _num_pieces(vocab_size: int, num_reserved: int, num_characters: int) -> int:
-  """Returns the number of longer pieces; ValueError if it is negative."""
-  smallest = num_reserved + num_characters
-  if vocab_size < smallest:
-    raise ValueError(
-      f"vocab_size {vocab_size} is too small: {num_reserved} reserved tokens "
-      f"and {num_characters} single characters need {smallest}. Raise it, or "
-      "lower num_unused or alphabet_size."
-    )
-  return vocab_size - smallest
-
-
 def _choose_characters(
   word_counts: Mapping[str, int], alphabet_size: int, room: int | None
 ) -> list[str]:
   """Returns the single-character entries that the learner would choose.
 
   These are the most frequent characters, at most `room` entries.
-
-  Raises:
-    ValueError: if alphabet_size is below 1.
   """
   if alphabet_size < 1:
     raise ValueError(f"alphabet_size {alphabet_size} is below 1.")

@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.data import config as data_config
-from bert_tf.data import instances, pretraining_data, pretraining_shards
+from bert_tf.data import pretraining_data, pretraining_shards
 
 ROOT = pathlib.Path(__file__).parents[2]
 HAND_MADE = ROOT / "tests" / "golden" / "pretraining"
@@ -225,7 +225,7 @@ def test_a_new_file_replaces_the_old_one_only_when_complete(
   output = tmp_path / "data"
   pretraining_shards.create(config, [str(text)], str(output))
   old = output.read_bytes()
-  encode = instances.encode_instance
+  encode = pretraining_data.encode_instance
   calls = []
 
   def stop_at_the_tenth(*args, **sizes):
@@ -234,7 +234,7 @@ def test_a_new_file_replaces_the_old_one_only_when_complete(
       raise KeyboardInterrupt
     return encode(*args, **sizes)
 
-  monkeypatch.setattr(instances, "encode_instance", stop_at_the_tenth)
+  monkeypatch.setattr(pretraining_data, "encode_instance", stop_at_the_tenth)
   other = dataclasses.replace(config, max_seq_length=24)
   with pytest.raises(KeyboardInterrupt):
     pretraining_shards.create(other, [str(text)], str(output))
@@ -370,8 +370,6 @@ def test_shards_of_another_count_are_warned_about(
     ("a,a", 1, 1, "output_file=a,a"),
     ("a,", 1, 1, "output_file=a,"),
     ("folder/", 1, 1, "folder/ is a folder"),
-    ("data.bz2", 1, 1, "data.bz2: .* .gz"),
-    ("data.bz2", 2, 1, "data.bz2: .* .gz"),
     ("text/text.txt", 1, 1, "text.txt is an input file"),
     ("a", 2, 3, "num_workers 3 must be from 1 to num_shards 2"),
     ("a", 2, 0, "num_workers 0 must be from 1 to num_shards 2"),

@@ -360,7 +360,7 @@ MISTAKES = {
   "truncated records": (truncated, "short.tfrecord is not a whole"),
   "other predictions": (
     {"max_predictions_per_seq": 20},
-    "made with max_predictions_per_seq 5, this run has 20",
+    "5 masked_lm_positions, not 20; set --max_predictions_per_seq=5",
   ),
   "more predictions than positions": (
     {"max_predictions_per_seq": 33},
