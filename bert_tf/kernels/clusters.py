@@ -40,7 +40,9 @@ def name_rewrites() -> None:
   Call it before the first tf.function: `compiled` sets the options, too, and a
   function that was called before would then be optimized again.
   """
-  _set_rewrites(_rewrites())
+  import tensorflow as tf
+
+  tf.config.optimizer.set_experimental_options(_rewrites())
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -59,11 +61,12 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
 
   def call(*args: Any) -> Any:
     before = _rewrites()
-    _set_rewrites(dict.fromkeys(_REWRITES, False))
+    set_options = tf.config.optimizer.set_experimental_options
+    set_options(dict.fromkeys(_REWRITES, False))
     try:
       return called(*args)
     finally:
-      _set_rewrites(before)
+      set_options(before)
 
   return call
 
@@ -74,12 +77,6 @@ def _rewrites() -> dict[str, bool]:
 
   options = tf.config.optimizer.get_experimental_options()
   return {name: options.get(name, True) for name in _REWRITES}
-
-
-def _set_rewrites(rewrites: dict[str, bool]) -> None:
-  import tensorflow as tf
-
-  tf.config.optimizer.set_experimental_options(rewrites)
 
 
 @contextlib.contextmanager

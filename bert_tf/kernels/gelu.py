@@ -13,7 +13,6 @@ took 1,015 ms instead of 1,107 (docs/speed.md).
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import keras
 from keras import ops
@@ -46,7 +45,7 @@ def reference(x: Tensor) -> Tensor:
 def _gelu(x: Tensor) -> tuple[Tensor, Callable[..., Tensor]]:
   """Returns gelu(x) and its gradient function; both compute in float32."""
   dtype = x.dtype
-  if _has_16_bits(dtype):
+  if keras.backend.standardize_dtype(dtype) in ("float16", "bfloat16"):
     x = ops.cast(x, "float32")
   # x * x * x, since a power is slower. TensorFlow fuses gelu with the product
   # before it only if it consists of exactly these operations.
@@ -58,7 +57,3 @@ def _gelu(x: Tensor) -> tuple[Tensor, Callable[..., Tensor]]:
     return d_output * ops.cast(slope, dtype)
 
   return ops.cast(0.5 * x * (1.0 + tanh), dtype), backend.gradient(backward)
-
-
-def _has_16_bits(dtype: Any) -> bool:
-  return keras.backend.standardize_dtype(dtype) in ("float16", "bfloat16")

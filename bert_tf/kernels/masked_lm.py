@@ -42,20 +42,12 @@ class _Batch(NamedTuple):
   ids: Tensor
   weights: Tensor
 
-  def scaled(self, factor: Tensor) -> "_Batch":
-    """Returns the batch with its weights multiplied by a factor."""
-    return self._replace(weights=self.weights * factor)
-
 
 class _Softmax(NamedTuple):
   """The softmax of a block before the division: powers / totals."""
 
   powers: Tensor  # [V, rows], type of `hidden`. exp(logit - largest logit).
   totals: Tensor  # float32 [rows]. Sums of the columns of `powers`.
-
-
-# Gradients of the sum of losses for `hidden`, `table` and `bias`, float32.
-_Gradients = tuple[Tensor, Tensor, Tensor]
 
 
 def logits(hidden: Tensor, table: Tensor, bias: Tensor) -> Tensor:
@@ -111,9 +103,19 @@ def sums(
     hidden: Tensor, table: Tensor, bias: Tensor
   ) -> tuple[Tensor, Callable[..., tuple[Tensor, ...]]]:
     batch = _Batch(hidden, table, bias, ids, weights)
-    is_one_block = ids.shape[0] is not None and ids.shape[0] <= _BLOCK_ROWS
-    sum_rows = _sum_one_block if is_one_block else _sum_blocks
-    totals, gradients = sum_rows(batch, training)
+    if ids.shape[0] is not None and ids.shape[0] <= _BLOCK_ROWS:
+      totals, softmax = _sum_block(batch, training)
+
+      def gradients(factor: Tensor) -> tuple[Tensor, ...]:
+        scaled = batch._replace(weights=weights * factor)
+        return _block_gradients(scaled, softmax)
+
+    else:
+      totals, known_gradients = _loop_over_blocks(batch, training)
+
+      def gradients(factor: Tensor) -> tuple[Tensor, ...]:
+        unscaled = known_gradients or _loop_over_blocks(batch, True)[1]
+        return tuple(gradient * factor for gradient in unscaled)
 
     def backward(d_sums: Tensor) -> tuple[Tensor, ...]:
       # Only the sum of losses is differentiated, so its factor is one number.
@@ -123,32 +125,6 @@ def sums(
     return totals, backend.gradient(backward)
 
   return forward(hidden, table, bias)
-
-
-def _sum_one_block(
-  batch: _Batch, training: bool
-) -> tuple[Tensor, Callable[[Tensor], _Gradients]]:
-  """Returns the sums, and a function that returns the gradients.
-
-  The function's argument is the gradient of the training loss for the sum of
-  losses, float32 [].
-  """
-  totals, softmax = _sum_block(batch, training)
-  return totals, lambda factor: _block_gradients(batch.scaled(factor), softmax)
-
-
-def _sum_blocks(
-  batch: _Batch, training: bool
-) -> tuple[Tensor, Callable[[Tensor], _Gradients]]:
-  """Returns the same as _sum_one_block, for any number of rows."""
-  totals, known_gradients = _loop_over_blocks(batch, training)
-
-  def gradients(factor: Tensor) -> _Gradients:
-    unscaled = known_gradients or _loop_over_blocks(batch, True)[1]
-    d_hidden, d_table, d_bias = (gradient * factor for gradient in unscaled)
-    return d_hidden, d_table, d_bias
-
-  return totals, gradients
 
 
 def _loop_over_blocks(
@@ -207,23 +183,32 @@ def _sum_block(batch: _Batch, training: bool) -> tuple[Tensor, _Softmax]:
   products = backend.matmul(table, batch.hidden, transpose_b=True)
   values = ops.cast(products, "float32") + batch.bias[:, None]
   # Read from `products`, not from `values`, so that XLA need not keep `values`.
-  label_logits = _take_labels(products, batch.ids)
-  label_logits = label_logits + ops.take(batch.bias, batch.ids)
+  # Keras' take_along_axis would transpose all products.
+  num_rows = ops.shape(products)[1]
+  places = ops.cast(batch.ids, "int32") * num_rows + ops.arange(num_rows)
+  label_logits = ops.take(ops.reshape(products, [-1]), places)
+  label_logits = ops.cast(label_logits, "float32") + ops.take(
+    batch.bias, batch.ids
+  )
   largest = ops.max(values, axis=0)
   powers = ops.exp(values - largest)
   totals = ops.sum(powers, axis=0)
   losses = ops.log(totals) + (largest - label_logits)
   hits = ops.equal(label_logits, largest)
   if dtype != "float32" or not training:  # 16-bit logits tie often.
-    before = _largest_before_labels(values, batch.ids)
-    hits = ops.logical_and(hits, before < largest)
+    numbers = ops.arange(ops.shape(values)[0], dtype=batch.ids.dtype)[:, None]
+    before = ops.where(numbers < batch.ids, values, -float("inf"))
+    hits = ops.logical_and(hits, ops.max(before, axis=0) < largest)
   losses_and_hits = ops.stack([losses, ops.cast(hits, "float32")], axis=-1)
   sums = ops.sum(losses_and_hits * batch.weights[:, None], axis=0)
   return sums, _Softmax(ops.cast(powers, dtype), totals)
 
 
-def _block_gradients(batch: _Batch, softmax: _Softmax) -> _Gradients:
-  """Returns a block's share of the gradients of the sum of losses."""
+def _block_gradients(batch: _Batch, softmax: _Softmax) -> tuple[Tensor, ...]:
+  """Returns a block's share of the gradients of the sum of losses.
+
+  They are those of `hidden`, `table` and `bias`, float32.
+  """
   # d_logits = weights * (probabilities - one_hot(ids)). The first term is a
   # product with `powers`, the second is added at the labels only.
   dtype = batch.hidden.dtype
@@ -241,27 +226,3 @@ def _block_gradients(batch: _Batch, softmax: _Softmax) -> _Gradients:
     backend.add_rows(d_table, batch.ids, -weights * hidden),
     backend.add_rows(d_bias, batch.ids, -batch.weights),
   )
-
-
-def _take_labels(products: Tensor, ids: Tensor) -> Tensor:
-  """Returns each row's product for its label, float32 [rows].
-
-  Args:
-    products: float [V, rows].
-    ids: int [rows]. The labels.
-  """
-  num_rows = ops.shape(products)[1]
-  # Keras' take_along_axis would transpose all products.
-  places = ops.cast(ids, "int32") * num_rows + ops.arange(num_rows)
-  return ops.cast(ops.take(ops.reshape(products, [-1]), places), "float32")
-
-
-def _largest_before_labels(values: Tensor, ids: Tensor) -> Tensor:
-  """Returns the largest value at ids below each label, [rows].
-
-  Args:
-    values: float32 [V, rows].
-    ids: int [rows]. The labels.
-  """
-  numbers = ops.arange(ops.shape(values)[0], dtype=ids.dtype)[:, None]
-  return ops.max(ops.where(numbers < ids, values, -float("inf")), axis=0)
