@@ -230,8 +230,7 @@ def check_features(
 
   Raises:
     ValueError: if `input_ids` are missing, a feature has another library's
-      name, rows differ in length, a rank is wrong, ids are not integers, or
-      shapes differ.
+      name, a rank is wrong, ids are not integers, or shapes differ.
   """
   if not isinstance(features, Mapping):
     raise ValueError(
@@ -245,30 +244,19 @@ def check_features(
     raise ValueError(
       f"there are no input_ids among {', '.join(features) or 'no features'}."
     )
-  tensors = {name: _to_tensor(name, value) for name, value in features.items()}
+  tensors = {}
+  for name, value in features.items():
+    if isinstance(value, list | tuple):
+      value = np.array(value)
+      if value.dtype == np.int64:
+        value = value.astype(np.int32)
+    if isinstance(value, np.ndarray):
+      value = ops.convert_to_tensor(value)
+    tensors[name] = value
   for name in _NAMES:
     if name in tensors:
       _check(name, tensors[name], tensors["input_ids"], shape_names)
   return tensors
-
-
-def _to_tensor(name: str, value: Any) -> Tensor:
-  """Converts a list or an array to a tensor; returns other values unchanged."""
-  if isinstance(value, list | tuple):
-    try:
-      value = np.array(value)
-    except ValueError:
-      raise ValueError(
-        f"the rows of {name} have different lengths; fill the shorter ones "
-        "with 0 and give an input_mask that is 0 there."
-      ) from None
-    if value.dtype.kind not in "biuf":
-      raise ValueError(f"{name} holds strings or objects; give numbers.")
-    if value.dtype == np.int64:
-      value = value.astype(np.int32)
-  if isinstance(value, np.ndarray):
-    return ops.convert_to_tensor(value)
-  return value
 
 
 def _check(

@@ -161,18 +161,14 @@ class Classifier(task_model.FineTunedModel):
         examples.InputExample(str(index), row["text"], row.get("text_b"), label)
       )
     if split == "train":
-      task.layout = dataclasses.replace(
-        task.layout, labels_are_text=kind == "regression" or _are_text(labels)
+      items = itertools.chain.from_iterable(
+        x if isinstance(x, list | tuple | set) else [x] for x in labels
       )
+      is_text = kind == "regression" or any(isinstance(x, str) for x in items)
+      task.layout = dataclasses.replace(task.layout, labels_are_text=is_text)
     names = examples.infer_labels(data)
     if split == "train" and len(names) == 1 and kind == "classification":
       raise ValueError(
         f"all labels are {names[0]!r}; at least 2 different labels are needed."
       )
     return data
-
-
-def _are_text(labels: Sequence[Any]) -> bool:
-  """Returns whether any label, or any item of a list of labels, is a string."""
-  lists = (x if isinstance(x, list | tuple | set) else [x] for x in labels)
-  return any(isinstance(x, str) for x in itertools.chain.from_iterable(lists))

@@ -14,7 +14,6 @@ from typing import Any
 
 from bert_tf.formats import tables
 from bert_tf.inference import inputs, task_model
-from bert_tf.model_folder import run_info
 from bert_tf.tasks import base
 from bert_tf.tasks.ner import config as config_lib
 from bert_tf.tasks.ner import examples, metrics
@@ -60,14 +59,12 @@ class EntityRecognizer(task_model.FineTunedModel):
     words = row.get("text") if isinstance(row, Mapping) else row
     if isinstance(words, list | tuple):
       inputs.check_texts(f"row {index}", words, 1)
-      if not all(map(str.strip, words)):
-        raise ValueError(f"row {index} has an empty word: {words!r:.60}")
       # A tuple of one item may be a text: all classes accept a tuple of inputs.
       for word in words if len(words) > 1 else ():
-        if len(word.split()) > 1:  # Each part would get its own label.
+        if len(word.split()) != 1:  # Each part would get its own label.
           raise ValueError(
-            f"row {index} has a word with white space, {word!r:.60}; give each "
-            "part as a word."
+            f"row {index} has a word that is empty or has white space, "
+            f"{word!r:.60}; give each part as a word."
           )
       row = " ".join(words)
     return super()._row(index, row)
@@ -92,33 +89,27 @@ class EntityRecognizer(task_model.FineTunedModel):
     rows: Sequence[Mapping[str, Any]],
     labels: Sequence[Any],
   ) -> list[examples.Sentence]:
-    return [
-      _sentence(index, row["text"], label, task.label_spec)
-      for index, (row, label) in enumerate(zip(rows, labels))
-    ]
-
-
-def _sentence(
-  index: int, text: str, label: Any, spec: run_info.LabelSpec | None
-) -> examples.Sentence:
-  """Returns a labelled sentence; raises ValueError for invalid tags."""
-  words = text.split()
-  tags = label.split() if isinstance(label, str) else label
-  if not isinstance(tags, list | tuple) or len(tags) != len(words):
-    raise ValueError(
-      f"row {index} has {len(words)} words, but its tags are {label!r:.60}; "
-      "give one tag for each word."
-    )
-  for tag in tags:
-    is_text = isinstance(tag, str) and tables.is_unicode(tag)
-    if not is_text or not examples.is_tag(tag):
-      raise ValueError(
-        f"{tag!r} of row {index} is not a tag: tags are O, B-TYPE and I-TYPE."
-      )
-  tags = examples.to_iob2(tags)
-  for tag in tags:
-    if spec and tag not in spec.labels:
-      raise ValueError(
-        f"row {index}: {spec.origin.unknown_label(tag, spec.labels)}."
-      )
-  return examples.Sentence(tuple(words), tags, line=index + 1)
+    sentences = []
+    for index, (row, label) in enumerate(zip(rows, labels)):
+      words = row["text"].split()
+      tags = label.split() if isinstance(label, str) else label
+      if not isinstance(tags, list | tuple) or len(tags) != len(words):
+        raise ValueError(
+          f"row {index} has {len(words)} words, but its tags are "
+          f"{label!r:.60}; give one tag for each word."
+        )
+      for tag in tags:
+        is_text = isinstance(tag, str) and tables.is_unicode(tag)
+        if not is_text or not examples.is_tag(tag):
+          raise ValueError(
+            f"{tag!r} of row {index} is not a tag: tags are O, B-TYPE and "
+            "I-TYPE."
+          )
+      tags, spec = examples.to_iob2(tags), task.label_spec
+      for tag in tags:
+        if spec and tag not in spec.labels:
+          raise ValueError(
+            f"row {index}: {spec.origin.unknown_label(tag, spec.labels)}."
+          )
+      sentences.append(examples.Sentence(tuple(words), tags, line=index + 1))
+    return sentences

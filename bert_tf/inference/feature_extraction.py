@@ -14,9 +14,8 @@ Shapes are those of modeling.py, with K the number of requested layers.
 import dataclasses
 import itertools
 import json
-import zipfile
 from collections.abc import Iterable, Iterator, Sequence
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +23,7 @@ from bert_tf import model_folder, modeling
 from bert_tf.export import saved_models
 from bert_tf.export.signatures import features
 from bert_tf.export.text_ops import bert_tokenizer
-from bert_tf.files import atomic, paths, shard_files, text_lines
+from bert_tf.files import atomic, shard_files, text_lines
 from bert_tf.inference import config as configs
 from bert_tf.inference import inputs as inputs_lib
 from bert_tf.inference import loaded_model
@@ -77,7 +76,15 @@ class FeatureExtractor:
     )
     files.needed_vocab()
     self.bert_config = files.bert_config
-    _check(config, files)
+    self.bert_config.check_lengths(config.max_seq_length, files.config_file)
+    num_layers = self.bert_config.num_hidden_layers
+    for index in config.layers:
+      if not -num_layers <= index < num_layers:
+        raise ValueError(
+          f"there is no layer {index}: {files.config_file} has {num_layers} "
+          f"layers, 0 to {num_layers - 1} from the first or -1 to "
+          f"-{num_layers} from the last."
+        )
     tokenizer = bert_tokenizer.load(files, config.do_lower_case, None)
     model = modeling.BertModel(
       self.bert_config.without_random_values(), config.use_one_hot_embeddings
@@ -111,7 +118,23 @@ class FeatureExtractor:
     """
     remaining = enumerate(texts)
     while batch := list(itertools.islice(remaining, self.config.batch_size)):
-      yield from self._extract_batch(batch)
+      pairs = [_as_pair(index, text) for index, text in batch]
+      columns = {
+        name: np.array([pair[name] for pair in pairs], dtype=object)
+        for name in _NAMES
+      }
+      computed = self._compute(columns)
+      for row, length in enumerate(computed["num_tokens"]):
+        # Copies, so that features of a text do not keep its batch in memory.
+        vectors = computed["vectors"][row]
+        if self.config.pooling == "none":
+          vectors = vectors[:, :length]
+        probs = None
+        if self.config.attention_probs:
+          probs = computed["attention_probs"][row, :, :, :length, :length]
+          probs = probs.copy()
+        tokens = [token.decode() for token in computed["tokens"][row, :length]]
+        yield TextFeatures(tuple(tokens), vectors.copy(), probs)
 
   def predict(self, inputs: Any) -> Any:
     """Returns the TextFeatures of a text or pair, or a list for several.
@@ -127,48 +150,9 @@ class FeatureExtractor:
     results = list(self.extract(rows))
     return results[0] if is_single else results
 
-  def _extract_batch(
-    self, texts: Sequence[tuple[int, Any]]
-  ) -> Iterator[TextFeatures]:
-    pairs = [_as_pair(index, text) for index, text in texts]
-    columns = {
-      name: np.array([pair[name] for pair in pairs], dtype=object)
-      for name in _NAMES
-    }
-    computed = self._compute(columns)
-    for row, length in enumerate(computed["num_tokens"]):
-      # Copies, so that the features of a text do not keep its batch in memory.
-      vectors = computed["vectors"][row]
-      if self.config.pooling == "none":
-        vectors = vectors[:, :length]
-      probs = None
-      if self.config.attention_probs:
-        probs = computed["attention_probs"][row, :, :, :length, :length].copy()
-      tokens = [token.decode() for token in computed["tokens"][row, :length]]
-      yield TextFeatures(tuple(tokens), vectors.copy(), probs)
-
-
-def _check(
-  config: configs.ExtractionConfig, files: model_folder.ModelFolder
-) -> None:
-  """Raises ValueError if length or layers do not match the model."""
-  bert_config, config_file = files.bert_config, files.config_file
-  bert_config.check_lengths(config.max_seq_length, config_file)
-  num_layers = bert_config.num_hidden_layers
-  for index in config.layers:
-    if not -num_layers <= index < num_layers:
-      raise ValueError(
-        f"there is no layer {index}: {config_file} has {num_layers} layers, 0 "
-        f"to {num_layers - 1} from the first or -1 to -{num_layers} from the "
-        "last."
-      )
-
 
 def _as_pair(index: int, text: Any) -> dict[str, str]:
-  """Returns text and text_b by name; text_b is "" for a single text.
-
-  Raises ValueError for anything else.
-  """
+  """Returns text and text_b by name; text_b is "" for a single text."""
   texts = inputs_lib.texts_by_name(index, text, _NAMES)
   if "text" not in texts or len(texts.keys() | set(_NAMES)) > len(_NAMES):
     raise ValueError(
@@ -197,8 +181,9 @@ def extract_file(
 ) -> int:
   """Writes the features of each line of a file, completely or not at all.
 
-  Memory does not grow with the file: batches are read, computed and written in
-  turn. Formats:
+  Batches are read, computed and written in turn, so a jsonl file of any length
+  needs the memory of one batch. An npz file is held in memory before it is
+  written. Formats:
 
   - "jsonl": an object a line. `linex_index` (the original's spelling) counts
     from 0. `features` has the `token` and `layers` of each token; a layer has
@@ -219,9 +204,9 @@ def extract_file(
     The number of lines.
 
   Raises:
-    ValueError: if the input is missing, empty, not UTF-8 or changes while it
-      is read, or as FeatureExtractor.
-    OSError: if output_file cannot be written.
+    ValueError: if the input is empty, not UTF-8 or changes while it is read, or
+      as FeatureExtractor.
+    OSError: if input_file cannot be read, or output_file not be written.
   """
   if output_format not in configs.OUTPUT_FORMATS:
     raise ValueError(
@@ -229,30 +214,21 @@ def extract_file(
       f"{', '.join(configs.OUTPUT_FORMATS)}."
     )
   shard_files.check_output([output_file], [input_file])
-  num_lines = _count_lines(input_file)
+  # Also finds text that is not UTF-8 before hours are spent on the rest.
+  num_lines = sum(1 for _ in text_lines.read_lines(input_file))
+  if not num_lines:
+    raise ValueError(f"input_file {input_file} is empty.")
   with atomic.file(output_file) as unfinished:
     extractor = FeatureExtractor(config)
     features = extractor.extract(_texts(input_file, num_lines))
     features = progress.track(features, "extracting", "line", num_lines)
-    if output_format == "jsonl":
-      _write_jsonl(unfinished, features, config)
+    if output_format == "npz":
+      _write_npz(unfinished, features, config)
     else:
-      shape = (num_lines, len(config.layers), extractor.bert_config.hidden_size)
-      _write_npz(unfinished, features, config, shape)
-  return num_lines
-
-
-def _count_lines(path: str) -> int:
-  """Returns the number of lines of a file.
-
-  Raises ValueError if the file is missing, empty or not UTF-8.
-  """
-  # Excludes pipes, which cannot be read twice.
-  if not paths.is_file(path):
-    raise ValueError(f"input_file {path} does not exist.")
-  num_lines = sum(1 for _ in text_lines.read_lines(path))
-  if not num_lines:
-    raise ValueError(f"input_file {path} is empty.")
+      with open(unfinished, "w", encoding="utf-8") as writer:
+        for index, text in enumerate(features):
+          content = {"linex_index": index, **_json_object(text, config)}
+          writer.write(json.dumps(content) + "\n")
   return num_lines
 
 
@@ -267,15 +243,6 @@ def _texts(path: str, num_lines: int) -> Iterator[Text]:
       f"{path} changed while it was read: it had {num_lines} lines and now has "
       f"{count}. Start again."
     )
-
-
-def _write_jsonl(
-  path: str, extracted: Iterable[TextFeatures], config: configs.ExtractionConfig
-) -> None:
-  with open(path, "w", encoding="utf-8") as writer:
-    for index, text in enumerate(extracted):
-      content = _json_object(text, config)
-      writer.write(json.dumps({"linex_index": index, **content}) + "\n")
 
 
 def _json_object(
@@ -313,46 +280,16 @@ def _rounded(array: np.ndarray) -> list:
 
 
 def _write_npz(
-  path: str,
-  extracted: Iterable[TextFeatures],
-  config: configs.ExtractionConfig,
-  pooled_shape: tuple[int, int, int],
+  path: str, extracted: Iterable[TextFeatures], config: configs.ExtractionConfig
 ) -> None:
-  """Writes an npz file array by array; np.savez needs all arrays in memory."""
-  with zipfile.ZipFile(path, "w") as archive:
-    _write_array(archive, "layers", np.array(config.layers, np.int64))
-    if config.pooling != "none":
-      _write_pooled(archive, extracted, pooled_shape)
-      return
+  arrays: dict[str, Any] = {"layers": np.array(config.layers, np.int64)}
+  if config.pooling != "none":
+    arrays["features"] = np.stack([text.vectors for text in extracted])
+  else:
     for index, text in enumerate(extracted):
-      _write_array(archive, f"tokens_{index}", np.array(text.tokens))
-      _write_array(archive, f"features_{index}", text.vectors)
+      arrays[f"tokens_{index}"] = np.array(text.tokens)
+      arrays[f"features_{index}"] = text.vectors
       if text.attention_probs is not None:
-        name = f"attention_probs_{index}"
-        _write_array(archive, name, text.attention_probs)
-
-
-def _write_array(
-  archive: zipfile.ZipFile, name: str, array: np.ndarray
-) -> None:
-  with _member(archive, name) as writer:
-    np.lib.format.write_array(writer, array, allow_pickle=False)
-
-
-def _write_pooled(
-  archive: zipfile.ZipFile,
-  extracted: Iterable[TextFeatures],
-  shape: tuple[int, int, int],
-) -> None:
-  """Writes one array of all lines, one line at a time."""
-  header = {"descr": "<f4", "fortran_order": False, "shape": shape}
-  with _member(archive, "features") as writer:
-    np.lib.format.write_array_header_1_0(writer, header)
-    for text in extracted:
-      writer.write(text.vectors.astype("<f4").tobytes())
-
-
-def _member(archive: zipfile.ZipFile, name: str) -> IO[bytes]:
-  # A ZipInfo has a fixed time by default, so equal inputs give equal files.
-  entry = zipfile.ZipInfo(f"{name}.npy")
-  return archive.open(entry, "w", force_zip64=True)
+        arrays[f"attention_probs_{index}"] = text.attention_probs
+  with open(path, "wb") as writer:  # savez would add .npz to a name.
+    np.savez(writer, **arrays)

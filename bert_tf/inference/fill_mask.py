@@ -134,38 +134,29 @@ class MaskFiller(task_model.TaskModel):
     dev: Iterable[Document] | None,
   ) -> base.Results:
     """Trains on `train` and evaluates on `dev`, if given."""
-    folder = run_folder.RunFolder(self._output_dir or "", "pretraining")
-    with folder.open_records_dir(train is not None) as records_dir:
-      return self._run_on_records(records_dir, train, dev)
-
-  def _run_on_records(
-    self,
-    records_dir: str,
-    train: Iterable[Document] | None,
-    dev: Iterable[Document] | None,
-  ) -> base.Results:
-    """As `_run`, with the records of the documents in a folder."""
-    config = self._settings(
-      {
-        "input_file": os.path.join(records_dir, "train.tf_record"),
-        "eval_input_file": os.path.join(records_dir, "eval.tf_record"),
-        "do_train": train is not None,
-        "do_eval": dev is not None,
-      }
-    )
-    folder = _open_folder(config.run)
-    pretraining.check(config.run, folder)
-    case = self._case(config.run, folder)
-    data = dataclasses.replace(
-      config.data,
-      do_lower_case=case.do_lower_case is not False,
-      strip_accents=case.strip_accents,
-    )
-    if train is not None:
-      _write_records(train, data, config.run.input_file)
-    if dev is not None:
-      _write_records(dev, data, config.run.eval_input_file)
-    return pretraining.run(config.run) or {}
+    run = run_folder.RunFolder(self._output_dir or "", "pretraining")
+    with run.open_records_dir(train is not None) as records_dir:
+      config = self._settings(
+        {
+          "input_file": os.path.join(records_dir, "train.tf_record"),
+          "eval_input_file": os.path.join(records_dir, "eval.tf_record"),
+          "do_train": train is not None,
+          "do_eval": dev is not None,
+        }
+      )
+      folder = _open_folder(config.run)
+      pretraining.check(config.run, folder)
+      case = self._case(config.run, folder)
+      data = dataclasses.replace(
+        config.data,
+        do_lower_case=case.do_lower_case is not False,
+        strip_accents=case.strip_accents,
+      )
+      if train is not None:
+        _write_records(train, data, config.run.input_file)
+      if dev is not None:
+        _write_records(dev, data, config.run.eval_input_file)
+      return pretraining.run(config.run) or {}
 
   def _case(
     self,
@@ -219,12 +210,7 @@ def _write_records(
   lines = []
   for index, document in enumerate(rows):
     if isinstance(document, Mapping):  # A row of a DataFrame.
-      if list(document) != ["text"]:
-        raise ValueError(
-          f"document {index} has the columns {', '.join(map(str, document))}; "
-          "only text is allowed."
-        )
-      document = document["text"]
+      document = inputs_lib.only_text(index, document)
     name = f"document {index}"
     inputs_lib.check_texts(name, document, int(not isinstance(document, str)))
     if not isinstance(document, str):

@@ -88,6 +88,17 @@ def texts_by_name(index: int, row: Any, names: Sequence[str]) -> dict[str, Any]:
   return dict(zip(names, map(_as_python, parts)))
 
 
+def only_text(index: int, row: Any) -> Any:
+  """Returns the text of a row; ValueError if it has more or other inputs."""
+  texts = texts_by_name(index, row, ("text",))
+  if list(texts) != ["text"]:
+    raise ValueError(
+      f"row {index} has {', '.join(map(str, texts)) or 'nothing'}; it needs "
+      "text, and only that."
+    )
+  return texts["text"]
+
+
 def _short(value: Any) -> str:
   """Returns the repr of a value for an error message, cut to 60 characters."""
   return errors.shorten(repr(value), 60)

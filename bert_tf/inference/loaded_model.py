@@ -56,7 +56,16 @@ class Function:
 
   def sample(self) -> dict[str, np.ndarray]:
     """Returns made-up inputs of one row: SAMPLE_TEXT as bytes, and zeros."""
-    return {name: _sample(spec) for name, spec in self.inputs.items()}
+    arrays = {}
+    for name, spec in self.inputs.items():
+      sizes = spec.shape.as_list() if spec.shape.rank else [None]
+      shape = [sizes[0] or 1, *(size or _SAMPLE_SIZE for size in sizes[1:])]
+      arrays[name] = (
+        np.full(shape, SAMPLE_TEXT.encode(), object)
+        if spec.dtype == tf.string
+        else np.zeros(shape, spec.dtype.as_numpy_dtype)
+      )
+    return arrays
 
   def takes_texts(self) -> bool:
     """Returns whether all inputs are texts."""
@@ -68,15 +77,6 @@ class Function:
     return all(
       spec.shape.rank and spec.shape.dims[0].value is None for spec in specs
     )
-
-
-def _sample(spec: tf.TensorSpec) -> np.ndarray:
-  sizes = spec.shape.as_list() if spec.shape.rank else [None]
-  shape = [size or _SAMPLE_SIZE for size in sizes]
-  shape[0] = sizes[0] or 1
-  if spec.dtype == tf.string:
-    return np.full(shape, SAMPLE_TEXT.encode(), object)
-  return np.zeros(shape, spec.dtype.as_numpy_dtype)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -50,18 +50,10 @@ class LongTexts:
       )
       for text in texts
     ]
-    logits = self._logits(list(itertools.chain.from_iterable(windows)))
-    pooled = records.mean_over_windows(logits, list(map(len, windows)))
-    outputs = classification.label(
-      pooled, self._info.problem_type, self._info.labels or ()
-    )
-    return {name: np.asarray(tensor) for name, tensor in outputs.items()}
-
-  def _logits(self, windows: Sequence[Sequence[int]]) -> np.ndarray:
-    """Returns the logits of R windows, float32 [R, C]."""
-    logits = []
-    for first in range(0, len(windows), self._max_batch_size):
-      batch = windows[first : first + self._max_batch_size]
+    all_windows = list(itertools.chain.from_iterable(windows))
+    parts = []
+    for first in range(0, len(all_windows), self._max_batch_size):
+      batch = all_windows[first : first + self._max_batch_size]
       width = max(map(len, batch)) + 2
       rows = [
         packing.build_input(ids, None, self._cls_id, self._sep_id, width)
@@ -71,8 +63,13 @@ class LongTexts:
         name: np.array([row[name] for row in rows], np.int32)
         for name in saved_models.ID_NAMES
       }
-      logits.append(self._compute(inputs)["logits"])
-    return np.concatenate(logits)
+      parts.append(self._compute(inputs)["logits"])
+    logits = np.concatenate(parts)  # [windows, C]
+    pooled = records.mean_over_windows(logits, list(map(len, windows)))
+    outputs = classification.label(
+      pooled, self._info.problem_type, self._info.labels or ()
+    )
+    return {name: np.asarray(tensor) for name, tensor in outputs.items()}
 
 
 def create(

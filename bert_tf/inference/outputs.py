@@ -39,7 +39,12 @@ def to_python(outputs: Outputs) -> list[dict[str, Any]]:
       multiple choice: `choice` and `probabilities`.
       any other function: its outputs.
   """
-  return answers({name: _values(array) for name, array in outputs.items()})
+  return answers(
+    {
+      name: _texts(array.tolist()) if array.dtype == object else array.tolist()
+      for name, array in outputs.items()
+    }
+  )
 
 
 def answers(columns: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -84,14 +89,8 @@ def _converter(names: Collection[str]) -> Callable[[Row], Row]:
   return converters.get(frozenset(names), lambda row: row)
 
 
-def _values(array: np.ndarray) -> Any:
-  """Returns an array as nested lists, with bytes decoded."""
-  if array.dtype != object:
-    return array.tolist()
-  return _texts(array.tolist())
-
-
 def _texts(value: Any) -> Any:
+  """Decodes nested lists of bytes."""
   if isinstance(value, list):
     return [_texts(item) for item in value]
   # A text that is not UTF-8 may be cut within a character.

@@ -125,7 +125,8 @@ class Predictor:
       by_kind[name, widths].append((index, texts))
       answers.append({})
     for (name, _), requests in by_kind.items():
-      requests.sort(key=lambda request: _length(request[1]))
+      # By number of characters, since a batch is as wide as its longest row.
+      requests.sort(key=lambda r: sum(len("".join(t)) for t in r[1].values()))
       for first in range(0, len(requests), self.max_batch_size):
         batch = requests[first : first + self.max_batch_size]
         for (index, _), answer in zip(batch, self._answers(name, batch)):
@@ -154,39 +155,31 @@ class Predictor:
   def _answers(
     self, name: str, batch: Sequence[tuple[int, Mapping[str, Any]]]
   ) -> list[dict[str, Any]]:
-    texts = [texts for _, texts in batch]
-    if self._long_texts and texts[0].keys() == {"text"}:
-      return outputs.to_python(self._long_texts([row["text"] for row in texts]))
+    rows = [texts for _, texts in batch]
+    if self._long_texts and rows[0].keys() == {"text"}:
+      return outputs.to_python(self._long_texts([row["text"] for row in rows]))
     try:
-      return outputs.to_python(self.functions[name](_columns(texts)))
+      return outputs.to_python(self.functions[name](_columns(rows)))
     except tf.errors.InvalidArgumentError as error:
       raise ValueError(errors.reason(error)) from error
 
   def _request(self, index: int, row: Any) -> tuple[str, dict[str, Any]]:
     """Returns the name of the function for a row, and the row's texts."""
-    fields = {
-      n for f in self.text_functions() for n in self.functions[f].inputs
-    }
+    functions = {name: self.functions[name] for name in self.text_functions()}
+    fields = {name for f in functions.values() for name in f.inputs}
     names = [name for name in inputs_lib.ORDER if name in fields]
     texts = inputs_lib.texts_by_name(index, row, names or ["text"])
-    name = self._find_function(index, texts)
-    for field, spec in self.functions[name].inputs.items():
-      inputs_lib.check_texts(
-        f"{field} of row {index}", texts[field], spec.shape.rank - 1
-      )
-    return name, texts
-
-  def _find_function(self, index: int, texts: Mapping[str, Any]) -> str:
-    """Returns the name of the function with these inputs."""
-    names = self.text_functions()
-    for name in names:
-      if self.functions[name].inputs.keys() == texts.keys():
-        return name
-    if not names:
+    for name, function in functions.items():
+      if function.inputs.keys() == texts.keys():
+        for field, spec in function.inputs.items():
+          where = f"{field} of row {index}"
+          inputs_lib.check_texts(where, texts[field], spec.shape.rank - 1)
+        return name, texts
+    if not functions:
       raise ValueError(
         "the model takes no texts: it was exported without its text functions."
       )
-    allowed = {", ".join(self.functions[name].inputs) for name in names}
+    allowed = {", ".join(function.inputs) for function in functions.values()}
     raise ValueError(
       f"row {index} has {', '.join(map(str, texts)) or 'nothing'}; the model "
       f"takes {' or '.join(sorted(allowed))}."
@@ -266,8 +259,3 @@ def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, np.ndarray]:
     name: np.array([row[name] for row in rows], dtype=object)
     for name in rows[0]
   }
-
-
-def _length(texts: Mapping[str, Any]) -> int:
-  """Returns the number of characters of a row; batches join similar rows."""
-  return sum(len("".join(text)) for text in texts.values())

@@ -144,31 +144,19 @@ def converse(
     text = line.strip()
     if not context:
       try:
-        context = _read_context(text)
+        if text.startswith("@"):
+          text = paths.read_text(text[1:].strip()).strip()
+        context = text
       except (OSError, ValueError) as error:
         yield f"{error}\n"
     elif text:
-      yield _format_answer(answerer.predict((text, context)), num_answers)
+      answer = answerer.predict((text, context))
+      shown = [answer.text or "(no answer)"]
+      shown += [
+        f"  {best.probability:.4f}  {best.text or '(no answer)'}"
+        for best in answer.nbest[:num_answers]
+      ]
+      yield "\n".join(shown) + "\n"
     else:
       context = ""
     yield "Question: " if context else "Context, or @file: "
-
-
-def _read_context(text: str) -> str:
-  """Returns the typed context, or the content of the named file."""
-  if not text.startswith("@"):
-    return text
-  return paths.read_text(text[1:].strip()).strip()
-
-
-def _format_answer(prediction: decoding.Answer, num_answers: int) -> str:
-  """Returns the answer, then the best candidates with their probabilities.
-
-  Each has a line.
-  """
-  lines = [prediction.text or "(no answer)"]
-  lines += [
-    f"  {candidate.probability:.4f}  {candidate.text or '(no answer)'}"
-    for candidate in prediction.nbest[:num_answers]
-  ]
-  return "\n".join(lines) + "\n"

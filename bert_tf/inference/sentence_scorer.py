@@ -98,9 +98,14 @@ class SentenceScorer:
         "after them, so it has no pseudo-log-likelihood. Give a bidirectional "
         "model."
       )
-    self._tokenizer = tokenizer = _make_tokenizer(files, config.do_lower_case)
-    masking.check_special_tokens(tokenizer.vocab, files.needed_vocab())
-    self._mask_id = tokenizer.vocab[tokenization.MASK]
+    vocab_file = files.needed_vocab()
+    files.load_vocab()  # Checks the size of the vocabulary.
+    user = letter_case.Case(config.do_lower_case, None)
+    self._tokenizer = letter_case.make_tokenizer(
+      vocab_file, bert_tokenizer.resolve_case(files, user)
+    )
+    masking.check_special_tokens(self._tokenizer.vocab, vocab_file)
+    self._mask_id = self._tokenizer.vocab[tokenization.MASK]
     # [CLS] and [SEP] take two positions.
     self.max_tokens = bert_config.max_position_embeddings - 2
     model = heads.PretrainingModel(bert_config.without_random_values())
@@ -118,7 +123,8 @@ class SentenceScorer:
         word pieces.
     """
     rows, is_single = inputs_lib.to_rows(inputs)
-    scores = list(self.score(_get_text(i, row) for i, row in enumerate(rows)))
+    texts = (inputs_lib.only_text(i, row) for i, row in enumerate(rows))
+    scores = list(self.score(texts))
     return scores[0] if is_single else scores
 
   def score(
@@ -181,18 +187,21 @@ class SentenceScorer:
   def _log_probs(self, texts: Sequence[Sequence[str]]) -> list[np.ndarray]:
     """Returns the log probabilities of the word pieces of each text."""
     log_probs = [np.empty(len(tokens), np.float32) for tokens in texts]
-    ids = [self._input_ids(tokens) for tokens in texts]
-    lengths = [len(row) for row in ids]
-    batches = list(_batches(lengths, self.config.batch_tokens))
+    ids = [
+      np.array(
+        self._tokenizer.convert_tokens_to_ids(
+          [tokenization.CLS, *tokens, tokenization.SEP]
+        ),
+        np.int32,
+      )
+      for tokens in texts
+    ]
+    batches = list(_batches([*map(len, ids)], self.config.batch_tokens))
     for batch in progress.track(batches, "scoring", "batch", len(batches)):
       computed = self._compute(*self._masked_copies(ids, batch)).numpy()
       for (text, position), log_prob in zip(batch, computed):
         log_probs[text][position - 1] = log_prob  # [CLS] is at position 0.
     return log_probs
-
-  def _input_ids(self, tokens: Sequence[str]) -> np.ndarray:
-    marked = [tokenization.CLS, *tokens, tokenization.SEP]
-    return np.array(self._tokenizer.convert_tokens_to_ids(marked), np.int32)
 
   def _masked_copies(
     self, ids: Sequence[np.ndarray], batch: Sequence[tuple[int, int]]
@@ -225,28 +234,6 @@ def name_sentences(name_pair: Callable[[int], str]) -> Callable[[int], str]:
   `name_pair` returns the name of a pair from its index.
   """
   return lambda i: f"{name_pair(i // 2)}, {(GOOD, BAD)[i % 2]},"
-
-
-def _get_text(index: int, row: Any) -> str:
-  """Returns the text of a row; ValueError if it has more or other inputs."""
-  texts = inputs_lib.texts_by_name(index, row, ("text",))
-  if list(texts) != ["text"]:
-    raise ValueError(
-      f"row {index} has {', '.join(map(str, texts)) or 'nothing'}; it needs "
-      "text, and only that."
-    )
-  return texts["text"]
-
-
-def _make_tokenizer(
-  files: model_folder.ModelFolder, do_lower_case: bool | None
-) -> tokenization.FullTokenizer:
-  """Returns the tokenizer; raises ValueError if it does not fit the model."""
-  vocab_file = files.needed_vocab()
-  files.load_vocab()  # Checks the size of the vocabulary.
-  user = letter_case.Case(do_lower_case, None)
-  case = bert_tokenizer.resolve_case(files, user)
-  return letter_case.make_tokenizer(vocab_file, case)
 
 
 def _batches(

@@ -186,11 +186,16 @@ class TaskModel(abc.ABC):
   def _load_trained(self) -> predictor.Predictor:
     """Returns a predictor with the trained checkpoint and the run's config."""
     source, values = self._trained(), dict(self._settings_given)
-    if model_folder.has_config(self._folder()):
+    folder = self._folder()
+    if model_folder.has_config(folder):
       # The run's config includes layers that the run added to its start model.
       config_file = values.pop("bert_config_file", None)
       if config_file:
-        _check_same_config(config_file, self._folder())
+        read = modeling.BertConfig.from_json_file
+        saved = read(os.path.join(folder, run_info.CONFIG_FILE))
+        added = {name: getattr(saved, name) for name in model_config.OWN_KEYS}
+        given = dataclasses.replace(read(config_file), **added)
+        run_folder.check_same_config(folder, saved, given)
     return self._load(source, values)
 
   def _load(
@@ -256,20 +261,6 @@ class TaskModel(abc.ABC):
     return (
       evaluation.read_best_results(folder) if results and folder else results
     )
-
-
-def _check_same_config(bert_config_file: str, folder: str) -> None:
-  """Raises ValueError if a config is not that of the run's start model.
-
-  The keys of this package may differ, because a run can add layers.
-  """
-  path = os.path.join(folder, run_info.CONFIG_FILE)
-  saved = modeling.BertConfig.from_json_file(path)
-  run_values = {name: getattr(saved, name) for name in model_config.OWN_KEYS}
-  config = modeling.BertConfig.from_json_file(bert_config_file)
-  run_folder.check_same_config(
-    folder, saved, dataclasses.replace(config, **run_values)
-  )
 
 
 class FineTunedModel(TaskModel):
