@@ -120,7 +120,7 @@ def test_over_a_million_words_dynamic_and_static_masks_have_equal_statistics(
 
 
 @pytest.mark.parametrize("do_whole_word_mask", [False, True])
-@pytest.mark.parametrize(("prob", "most"), [(0.15, 20), (0.5, 9), (1.0, 64)])
+@pytest.mark.parametrize(("prob", "most"), [(0.15, 20), (0.5, 9)])
 def test_the_number_and_places_of_labels_follow_the_static_rules(
   do_whole_word_mask, prob, most
 ):

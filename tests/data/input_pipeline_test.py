@@ -69,7 +69,7 @@ def test_batches_are_full_across_the_end_of_an_epoch(files):
   assert sorted(sum(batches, [])[:74]) == sorted([*range(37)] * 2)
 
 
-@pytest.mark.parametrize("steps_done", [1, 3, 4, 5, 20, 41])
+@pytest.mark.parametrize("steps_done", [1, 4, 41])
 def test_any_step_is_reached_without_the_steps_before_it(files, steps_done):
   batches = read(files, 10, 50)
   resumed = read(files, 10, 5, steps_done=steps_done)
@@ -101,21 +101,33 @@ def test_a_name_ending_in_gz_is_read_as_gzip(tmp_path):
   assert sorted(sum(read(files, 1, 9), [])) == list(range(9))
 
 
-def test_a_gzip_file_that_is_cut_short_is_named_with_the_record(tmp_path):
-  path = tmp_path / "a.gz"
-  write(path, range(500), "GZIP")
-  path.write_bytes(path.read_bytes()[:-50])
-  with pytest.raises(ValueError, match=r"a\.gz .*: record 4\d\d"):
-    input_pipeline.open_records(str(path))
+def changed_byte(data: bytes) -> bytes:
+  middle = len(data) * 5 // 14  # In the third of seven records.
+  return data[:middle] + bytes([data[middle] ^ 0xFF]) + data[middle + 1 :]
 
 
-def test_gzip_and_its_suffix_must_agree(tmp_path):
-  path = write(tmp_path / "a.tfrecord", range(5), "GZIP")
-  with pytest.raises(ValueError, match=f"{path} is GZIP; .* {path}.gz"):
-    input_pipeline.open_records(path)
-  path = write(tmp_path / "b.gz", range(5))
-  with pytest.raises(ValueError, match="b.gz is not GZIP.*/b,"):
-    input_pipeline.open_records(path)
+@pytest.mark.parametrize(
+  ("name", "compression", "damage", "message"),
+  [
+    ("a", "", lambda data: data[:-1], "a is not .*: record 6 "),
+    ("a", "", lambda data: data[:-17], "a is not .*: record 6 "),
+    ("a", "", changed_byte, "a is not .*: record 2 "),
+    ("a", "", lambda data: b"This is text.\n" * 9, "a is not a whole TFRecord"),
+    ("a", "", lambda data: b"", "a holds no records"),
+    ("a.gz", "GZIP", lambda data: data[:-10], r"a\.gz is not .*: record \d "),
+    ("a", "GZIP", lambda data: data, "a is GZIP; rename it"),
+    ("a.gz", "", lambda data: data, r"a\.gz is not GZIP; rename it"),
+  ],
+)
+def test_a_damaged_file_is_named_with_the_record(
+  tmp_path, name, compression, damage, message
+):
+  good = write(tmp_path / "good", range(3))
+  path = tmp_path / name
+  write(path, range(7), compression)
+  path.write_bytes(damage(path.read_bytes()))
+  with pytest.raises(ValueError, match=f"{tmp_path}/{message}"):
+    input_pipeline.open_records(f"{good},{path}")
 
 
 def test_a_glob_skips_hidden_files(tmp_path):
@@ -142,24 +154,6 @@ def test_a_finite_data_set_has_every_record_once_in_order(tmp_path):
   assert batches == [[3, 4, 0], [1, 2]]
 
 
-def test_ids_are_int32_for_the_model(tmp_path):
-  files = input_pipeline.open_records(write(tmp_path / "a", range(4)))
-  dataset = input_pipeline.training_dataset(files, SPEC, 2, 1, 0, 1000)
-  assert dataset.element_spec["input_ids"] == tf.TensorSpec((2, 2), tf.int32)
-
-
-def test_a_pattern_without_a_match_is_named(tmp_path):
-  path = write(tmp_path / "a", [1])
-  with pytest.raises(ValueError, match="/b-\\*"):
-    input_pipeline.open_records(f"{path},{tmp_path}/b-*")
-
-
-def test_a_file_without_records_is_named(tmp_path):
-  path = write(tmp_path / "none", [])
-  with pytest.raises(ValueError, match=path):
-    input_pipeline.open_records(path)
-
-
 PRETRAINING = {
   "input_ids": [1, 2, 3, 0],
   "input_mask": [1, 1, 1, 0],
@@ -176,7 +170,9 @@ def write_pretraining(path, *records):
   with tf.io.TFRecordWriter(str(path)) as writer:
     for record in records:
       if isinstance(record, dict):
-        floats = {n: v for n, v in record.items() if isinstance(v[0], float)}
+        floats = {
+          n: v for n, v in record.items() if v and isinstance(v[0], float)
+        }
         ints = {n: v for n, v in record.items() if n not in floats}
         encoded = records_lib.encode_features(ints, floats)
         record = records_lib.encode_example(encoded)
@@ -199,14 +195,10 @@ def read_error(files, spec):
   [
     ("input_ids", [1, -1, 3, 0], "-1"),
     ("input_ids", [1, 10, 3, 0], "10"),
-    ("input_mask", [1, 9, 1, 0], "9"),
     ("segment_ids", [0, 7, 1, 0], "7"),
-    ("segment_ids", [0, -1, 1, 0], "-1"),
     ("masked_lm_positions", [4, 0], "4"),
-    ("masked_lm_positions", [-2, 0], "-2"),
     ("masked_lm_ids", [-3, 0], "-3"),
     ("masked_lm_weights", [float("nan"), 0.0], "nan"),
-    ("masked_lm_weights", [float("inf"), 0.0], "inf"),
     ("masked_lm_weights", [-1.0, 0.0], "-1.0"),
     ("next_sentence_labels", [-1], "-1"),
     ("input_ids", [1, 2, 3], "length 3"),
@@ -234,6 +226,35 @@ def test_a_record_that_cannot_be_parsed_is_named(tmp_path):
     input_pipeline.check_first_records(files, spec, 10)
 
 
+@pytest.mark.parametrize(
+  ("changes", "vocab_size", "message"),
+  [
+    ({"input_ids": [1] * 5}, 10, "5 input_ids, not 4; set `max_seq_length=5`"),
+    ({"input_ids": []}, 10, "0 input_ids, not 4"),
+    (
+      {n: [1] for n in ("masked_lm_positions", "masked_lm_ids")},
+      10,
+      "not 2; set `max_predictions_per_seq=1`",
+    ),
+    ({}, 3, "input_ids 3; 0 to 2 is allowed by the model's vocab_size 3"),
+    ({"masked_lm_weights": [1, 0]}, 10, "has int64_list as masked_lm_weights"),
+    (
+      {"label_ids": [1], "input_mask": None},
+      10,
+      "nothing as input_mask, .*lab",
+    ),
+  ],
+)
+def test_a_first_record_that_does_not_fit_is_named(
+  tmp_path, changes, vocab_size, message
+):
+  record = {**PRETRAINING, **changes}
+  record = {n: v for n, v in record.items() if v is not None}
+  files, spec = write_pretraining(tmp_path / "a", record)
+  with pytest.raises(ValueError, match=f"/a: its first record .*{message}"):
+    input_pipeline.check_first_records(files, spec, vocab_size)
+
+
 def test_a_file_that_is_cut_or_deleted_while_it_is_read_is_named(tmp_path):
   path = tmp_path / "a"
   written = write_pretraining(path, *[PRETRAINING] * 3)
@@ -244,49 +265,6 @@ def test_a_file_that_is_cut_or_deleted_while_it_is_read_is_named(tmp_path):
   assert str(path) in read_error(*written)
 
 
-def test_a_first_record_of_other_types_or_without_values_is_named(tmp_path):
-  for number, name, values in (
-    (0, "masked_lm_weights", [1, 0]),
-    (1, "input_ids", []),
-  ):
-    path = tmp_path / str(number)
-    bad = {**PRETRAINING, "masked_lm_weights": [1, 0], name: values}
-    with tf.io.TFRecordWriter(str(path)) as writer:
-      encoded = records_lib.encode_features(bad, {})
-      writer.write(records_lib.encode_example(encoded))
-    files = input_pipeline.open_records(str(path))
-    spec = input_pipeline.pretraining_spec(4, 2)
-    with pytest.raises(ValueError, match=f"{path}: {name} "):
-      input_pipeline.check_first_records(files, spec, 10)
-
-
-@pytest.mark.parametrize("cut", [1, 17], ids=["last byte", "half a record"])
-def test_a_truncated_file_and_its_record_are_named(tmp_path, cut):
-  good = write(tmp_path / "good", range(3))
-  path = tmp_path / "short"
-  write(path, range(7))
-  path.write_bytes(path.read_bytes()[:-cut])
-  with pytest.raises(ValueError, match="short .*: record 6 "):
-    input_pipeline.open_records(f"{good},{path}")
-
-
-def test_a_changed_byte_is_detected(tmp_path):
-  path = tmp_path / "bad"
-  write(path, range(7))
-  data = bytearray(path.read_bytes())
-  data[len(data) * 5 // 14] ^= 0xFF  # In the third record.
-  path.write_bytes(data)
-  with pytest.raises(ValueError, match="bad .*: record 2 "):
-    input_pipeline.open_records(str(path))
-
-
-def test_a_text_file_is_refused_as_records(tmp_path):
-  path = tmp_path / "text.txt"
-  path.write_text("This is a sentence.\n" * 10)
-  with pytest.raises(ValueError, match="text.txt .* TFRecord"):
-    input_pipeline.open_records(str(path))
-
-
 def test_fewer_records_than_a_batch_are_repeated(tmp_path):
   # As in the 2018 release: repeat(), then batch().
   files = input_pipeline.open_records(write(tmp_path / "a", range(3)))
@@ -295,39 +273,6 @@ def test_fewer_records_than_a_batch_are_repeated(tmp_path):
   for i in range(0, 24, 3):
     assert sorted(sum(batches, [])[i : i + 3]) == [0, 1, 2]
   assert read(files, 8, 1, steps_done=2) == batches[2:]
-
-
-def test_an_id_outside_the_vocabulary_stops_the_run(tmp_path):
-  files = input_pipeline.open_records(write(tmp_path / "a", range(20)))
-  dataset = input_pipeline.training_dataset(files, SPEC, 20, 1, 0, 19)
-  with pytest.raises(tf.errors.InvalidArgumentError, match="input_ids 0 to 18"):
-    next(iter(dataset))
-
-
-def test_the_flag_that_differs_from_the_records_is_named(tmp_path):
-  good = write(tmp_path / "good", [1])
-  with tf.io.TFRecordWriter(str(tmp_path / "long")) as writer:
-    example = tf.train.Example()
-    example.features.feature["input_ids"].int64_list.value.extend([1] * 5)
-    writer.write(example.SerializeToString())
-  files = input_pipeline.open_records(f"{good},{tmp_path}/long")
-  with pytest.raises(ValueError, match="long .* max_seq_length 5, .* 2"):
-    input_pipeline.check_first_records(files, SPEC, 1000)
-
-
-def test_records_of_another_task_are_named(tmp_path):
-  files = input_pipeline.open_records(write(tmp_path / "a", [1]))
-  spec = input_pipeline.pretraining_spec(2, 1)
-  with pytest.raises(ValueError, match="input_mask; .* input_ids"):
-    input_pipeline.check_first_records(files, spec, 1000)
-
-
-def test_an_id_beyond_the_models_vocabulary_is_refused_in_the_first_record(
-  tmp_path,
-):
-  files = input_pipeline.open_records(write(tmp_path / "a", [70, 1]))
-  with pytest.raises(ValueError, match="/a .* id 70, .*vocab_size is 70"):
-    input_pipeline.check_first_records(files, SPEC, 70)
 
 
 # Records of 16 word pieces. The first id is the number of the record.
@@ -394,7 +339,7 @@ def test_records_of_similar_length_share_a_batch(tmp_path):
   assert len(places) > 2
 
 
-@pytest.mark.parametrize("steps_done", [1, 49, 50, 51, 120])
+@pytest.mark.parametrize("steps_done", [1, 50, 120])
 def test_any_step_of_grouped_batches_is_reached_directly(tmp_path, steps_done):
   rng = np.random.default_rng(0)
   files = write_lengths(tmp_path / "a", rng.integers(2, 17, size=70))
@@ -407,10 +352,8 @@ def test_any_step_of_grouped_batches_is_reached_directly(tmp_path, steps_done):
 @pytest.mark.parametrize(
   ("max_seq_length", "expected"),
   [
-    (512, (128, 192, 256, 320, 384, 512)),
     (128, (32, 48, 64, 80, 96, 128)),
     (100, (32, 40, 56, 64, 80, 100)),
-    (16, (8, 16)),
     (5, (5,)),
   ],
 )

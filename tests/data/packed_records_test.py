@@ -115,19 +115,16 @@ def test_packed_records_hold_the_instances_of_unpacked_ones(tmp_path, mask):
   assert padding in "\n".join(packed.lines())
 
 
-@pytest.mark.parametrize("no_nsp", [False, True])
-@pytest.mark.parametrize("length", [128, 512])
 def test_packed_wikipedia_has_less_than_three_percent_padding(
-  unpacked, tmp_path, length, no_nsp
+  unpacked, tmp_path
 ):
   text = unpacked("corpora") / "en_wiki_squad_dev.txt"
   create(
     tmp_path,
     "data",
     text,
-    length,
+    128,
     vocab_file=str(unpacked("vocab") / "bert_base_uncased_vocab.txt"),
-    no_nsp=no_nsp,
     mask=False,
     pack_sequences=True,
   )

@@ -82,14 +82,6 @@ def test_a_file_ending_in_gz_is_compressed(tmp_path):
   assert read_records(path, "GZIP") == [b"record"]
 
 
-def test_a_file_appears_only_when_it_is_complete(tmp_path):
-  path = tmp_path / "a"
-  with records.open_records([str(path)]) as writer:
-    writer.write(b"record")
-    assert not [name for name in os.listdir(tmp_path) if name[0] != "."]
-  assert os.listdir(tmp_path) == ["a"]
-
-
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
 def test_an_interrupted_write_leaves_and_replaces_no_file(tmp_path, error):
   before, new = tmp_path / "before", tmp_path / "new"
@@ -100,14 +92,6 @@ def test_an_interrupted_write_leaves_and_replaces_no_file(tmp_path, error):
       raise error("stopped")
   assert os.listdir(tmp_path) == ["before"]
   assert before.read_bytes() == b"old"
-
-
-def test_a_folder_that_cannot_be_made_is_named(tmp_path):
-  (tmp_path / "file").write_bytes(b"")
-  path = str(tmp_path / "file" / "a")
-  with pytest.raises((OSError, tf.errors.OpError), match=str(tmp_path)):
-    with records.open_records([path]):
-      pass
 
 
 def test_a_full_disk_is_an_error_that_names_the_file(tmp_path, start_python):

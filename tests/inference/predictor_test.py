@@ -3,8 +3,6 @@
 import concurrent.futures
 import gc
 import pathlib
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -121,15 +119,10 @@ def test_texts_and_pairs_may_be_mixed(saved_model_predictor):
   assert one_by_one[0]["probabilities"] != one_by_one[1]["probabilities"]
 
 
-def test_the_newest_version_is_loaded(
+def test_the_newest_version_is_loaded_and_its_weights_counted(
   saved_model_predictor, checkpoint_predictor
 ):
   assert (saved_model_predictor.version, checkpoint_predictor.version) == (3, 1)
-
-
-def test_the_numbers_of_the_weights_are_counted(
-  saved_model_predictor, checkpoint_predictor
-):
   assert checkpoint_predictor.num_parameters > 0
   assert (
     saved_model_predictor.num_parameters == checkpoint_predictor.num_parameters
@@ -235,12 +228,6 @@ def test_attention_needs_an_export_with_attention(saved_model_predictor):
     saved_model_predictor.attention("the")
 
 
-def test_attention_of_an_encoder_needs_a_head(run_folder):
-  config = configs.ModelConfig(init_checkpoint=str(run_folder), task="encoder")
-  with pytest.raises(ValueError, match="a head"):
-    bert_tf.Predictor(config).attention("the")
-
-
 @pytest.mark.slow
 def test_masks_are_filled_and_seen():
   model = bert_tf.Predictor(str(GOLDEN / "tiny" / "bert_model.ckpt"))
@@ -266,16 +253,3 @@ def test_a_checkpoint_is_in_memory_once(run_folder):
   weights = 4 * sum(int(np.prod(shapes[name])) for name in names)
   # The model's weights and the seed of its dropout.
   assert weights <= count_variable_bytes() - before < 1.1 * weights
-
-
-def test_importing_the_package_imports_no_tensorflow():
-  code = (
-    "import sys, bert_tf\n"
-    "print('tensorflow' in sys.modules)\n"
-    "bert_tf.Predictors"
-  )
-  result = subprocess.run(
-    [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True
-  )
-  assert result.stdout.strip() == "False"
-  assert "has no attribute 'Predictors'" in result.stderr

@@ -1,6 +1,5 @@
 """Tests for question answering from Python and from the terminal."""
 
-import concurrent.futures
 import dataclasses
 import gzip
 import json
@@ -77,51 +76,11 @@ def test_answers_match_the_original(shared, version, predictions):
       assert answer.null_odds == pytest.approx(null_odds, abs=1e-5)
 
 
-def test_threads_share_a_model(tmp_path):
-  model = answerer()
-  texts = [f"the {'of ' * i}and the his" for i in range(1, 17)]
-  expected = [model.predict(("the", text)) for text in texts]
-  with concurrent.futures.ThreadPoolExecutor(8) as pool:
-    ours = list(pool.map(lambda text: model.predict(("the", text)), texts))
-  assert [p.text for p in ours] == [p.text for p in expected]
-
-
-@pytest.mark.parametrize("question,context", [(" ", "the"), ("the", "\n")])
-def test_an_empty_text_is_refused(question, context):
-  name = "context" if question.strip() else "question"
-  with pytest.raises(ValueError, match=f"{name} of row 0 is empty"):
-    answerer().predict((question, context))
-
-
 def test_a_context_without_a_word_piece_has_no_answer():
   # The tokenizer drops this control character.
   answer = answerer().predict(("the", "\x07"))
   assert answer.text == answer.nbest[0].text == ""
   assert answer.nbest[0].probability == 1.0
-
-
-MISTAKES = {
-  "a folder without a checkpoint": (
-    {"init_checkpoint": str(GOLDEN)},
-    str(GOLDEN),
-  ),
-  "not fine-tuned": (
-    {"init_checkpoint": str(GOLDEN / "tiny" / "bert_model.ckpt")},
-    "cls/squad/output_weights",
-  ),
-  "windows beyond the positions": (
-    {"max_seq_length": 384},
-    "max_seq_length 384",
-  ),
-}
-
-
-@pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_named(mistake):
-  changes, expected = MISTAKES[mistake]
-  with pytest.raises(ValueError) as error:
-    answerer(**changes)
-  assert expected in str(error.value)
 
 
 def test_a_conversation_has_contexts_and_questions(tmp_path):

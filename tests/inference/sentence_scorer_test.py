@@ -91,19 +91,6 @@ def test_texts_in_several_sorted_blocks_keep_their_order(scorer, monkeypatch):
     np.testing.assert_allclose(ours.log_probs, theirs.log_probs, atol=1e-5)
 
 
-def test_batches_hold_each_position_once_and_no_more_than_allowed():
-  lengths = [5, 30, 3, 12, 2]
-  batches = list(sentence_scorer._batches(lengths, 24))
-  assert sorted(copy for batch in batches for copy in batch) == [
-    (text, position)
-    for text, length in enumerate(lengths)
-    for position in range(1, length - 1)
-  ]
-  for batch in batches:
-    longest = max(lengths[text] for text, _ in batch)
-    assert len(batch) == 1 or len(batch) * longest <= 24
-
-
 @pytest.mark.parametrize(
   "texts,message",
   [
@@ -176,35 +163,11 @@ def test_equal_sentences_count_as_wrong():
   assert not sentence_scorer.PairScore(good, bad).is_correct
 
 
-def test_a_vocabulary_without_a_mask_is_named(tmp_path):
-  vocab = tmp_path / "vocab.txt"
-  vocab.write_text(VOCAB.read_text().replace("[MASK]", "[mask]"))
-  with pytest.raises(ValueError, match="vocab.txt has .* but not .MASK."):
-    bert_tf.SentenceScorer(
-      bert_tf.ScoringConfig(
-        init_checkpoint=str(MODEL / "bert_model.ckpt"), vocab_file=str(vocab)
-      )
-    )
-
-
 def test_pairs_may_be_compressed(tmp_path):
   path = tmp_path / "pairs.tsv.gz"
   with gzip.open(path, "wt") as writer:
     writer.write("sentence_good\tsentence_bad\na\tb\n")
   assert sentence_scorer.read_pairs(str(path)) == {2: ("a", "b")}
-
-
-def test_the_command_refuses_to_overwrite_its_input(tmp_path, run_script):
-  (tmp_path / "pairs.tsv").write_text("sentence_good\tsentence_bad\na\tb\n")
-  result = run_script(
-    "score.py",
-    f"--init_checkpoint={MODEL / 'bert_model.ckpt'}",
-    "--pairs_file=pairs.tsv",
-    "--output_file=pairs.tsv",
-    cwd=tmp_path,
-  )
-  assert result.returncode == 1
-  assert "pairs.tsv is an input file; choose another" in result.stderr
 
 
 def test_the_command_scores_pairs(scorer, tmp_path, run_script):

@@ -80,7 +80,10 @@ def test_training_labels_are_predicted_and_scored(bert, tmp_path, name):
   assert answers == list(labels)
   # As in another process, with labels from pandas.
   other = new(name, bert, tmp_path)
-  assert other.score(rows, pd.Series(list(labels))) > 0.9
+  column = pd.Series(list(labels))
+  if name == "MultipleChoice":
+    column = column.astype(float)  # As pandas does in a column with NaN.
+  assert other.score(rows, column) > 0.9
   with pytest.raises(ValueError, match="`output_dir`"):
     other.fit(rows, labels)
 
@@ -109,13 +112,6 @@ def test_an_unknown_input_is_refused_with_the_needed_and_optional_ones(
   match = "row 0 has txt; it needs text and may have text_b"
   with pytest.raises(ValueError, match=match):
     model.fit([{"txt": "the of"}], ["x"])
-
-
-def test_the_label_of_a_choice_may_be_a_float(bert, tmp_path):
-  rows, labels = LEARNED["MultipleChoice"]
-  model = new("MultipleChoice", bert, tmp_path)
-  settings = {**SETTINGS, "num_train_epochs": 1.0}
-  model.fit(rows, pd.Series(labels, dtype=float), **settings)
 
 
 def test_questions_in_memory_train_to_the_weights_of_a_file(bert, tmp_path):
@@ -165,7 +161,7 @@ def test_a_mask_filler_is_pre_trained_on_documents(bert, tmp_path):
   model = new("MaskFiller", bert, tmp_path, max_predictions_per_seq=4, top_k=2)
   results = model.fit(
     documents,
-    validation_data=["\n".join(d) for d in documents],
+    validation_data=pd.DataFrame({"text": ["\n".join(d) for d in documents]}),
     num_train_steps=40,
     num_warmup_steps=4,
     train_batch_size=8,
@@ -178,19 +174,6 @@ def test_a_mask_filler_is_pre_trained_on_documents(bert, tmp_path):
   assert model.score(documents) == pytest.approx(results["masked_lm_accuracy"])
   (mask,) = model.predict("the of [MASK]")
   assert len(mask) == 2 and mask[0].probability > mask[1].probability
-
-
-def test_documents_of_a_data_frame_are_its_column_text(bert, tmp_path):
-  model = new("MaskFiller", bert, tmp_path / "out")
-  others = pd.DataFrame({"text": ["the of"] * 4, "title": ["in"] * 4})
-  with pytest.raises(ValueError, match="document 0 .*text, title.*only text"):
-    model.fit(others, num_train_steps=2)
-  for missing in (None, ["the of", None]):
-    with pytest.raises(ValueError, match=r"document 1 .*None"):
-      model.fit(["the of\nin the", missing], num_train_steps=2)
-  texts = pd.DataFrame({"text": ["the of and\nin the to"] * 6})
-  model.fit(texts, num_train_steps=2, dupe_factor=2, train_batch_size=2)
-  assert model.score(texts) >= 0
 
 
 def test_labels_may_be_integers_and_arrays(bert, tmp_path):
@@ -214,8 +197,8 @@ def test_labels_may_be_integers_and_arrays(bert, tmp_path):
 
 @pytest.mark.parametrize(
   "labels",
-  [["0", "1"], [True, False], [[2, 5], [2]]],
-  ids=["digits in text", "true and false", "several labels"],
+  [["0", "1"], [[2, 5], [2]]],
+  ids=["digits in text", "several labels"],
 )
 def test_labels_keep_their_type(bert, tmp_path, labels):
   kind = "multilabel" if isinstance(labels[0], list) else "classification"
@@ -259,24 +242,20 @@ def test_the_best_checkpoint_predicts_and_is_scored(bert, tmp_path):
     assert again["eval_loss"] == pytest.approx(results["eval_loss"], abs=1e-5)
 
 
-def test_validation_documents_choose_the_best_checkpoint(bert, tmp_path):
-  documents = [["the of and", "in the to"] * 4 for _ in range(6)]
-  model = new("MaskFiller", bert, tmp_path, max_predictions_per_seq=4)
-  results = model.fit(
-    documents,
-    documents,
-    num_train_steps=4,
-    num_warmup_steps=0,
-    eval_every_steps=2,
-    best_metric="masked_lm_accuracy",
-    learning_rate=0.02,
-    train_batch_size=8,
-    use_xla=False,
-  )
-  assert checkpoints.find_latest(str(tmp_path / "best")).endswith(
-    f"-{results['global_step']}"
-  )
-  assert model.score(documents) == pytest.approx(results["masked_lm_accuracy"])
+@pytest.mark.parametrize(
+  "documents, message",
+  [
+    (pd.DataFrame({"text": ["the"], "title": ["in"]}), "row 0 has text, title"),
+    (["the of\nin the", None], "document 1 .*None"),
+    (["the of\nin the", ["the of", None]], "document 1 .*None"),
+  ],
+)
+def test_documents_that_are_no_texts_are_named(
+  bert, tmp_path, documents, message
+):
+  model = new("MaskFiller", bert, tmp_path / "out")
+  with pytest.raises(ValueError, match=message):
+    model.fit(documents, num_train_steps=2)
 
 
 @pytest.mark.parametrize(
@@ -291,17 +270,11 @@ def test_evaluations_need_validation_data(bert, tmp_path, name, data):
 MISTAKES = {
   "a tag too few": ("EntityRecognizer", [["of", "in"]], [["O"]], "row 0 has 2"),
   "an odd tag": ("EntityRecognizer", ["of"], [["PER"]], "'PER' of row 0"),
-  "a blank in the only word": (
-    "EntityRecognizer",
-    [["of in"]],
-    [["O"]],
-    "2 words",
-  ),
   "a blank in a word": (
     "EntityRecognizer",
-    [["the", "of in"]],
+    [["the", "of\N{NO-BREAK SPACE}in"]],
     [["O", "O"]],
-    "'of in'",
+    "row 0 has a word .*of.*in",
   ),
   "an empty word": (
     "EntityRecognizer",
@@ -337,13 +310,6 @@ def test_a_mistake_is_named_before_anything_is_written(bert, tmp_path, mistake):
   with pytest.raises(ValueError, match=expected):
     new(name, bert, tmp_path / "out").fit(rows, labels)
   assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize("blank", [" ", "\t", "\N{NO-BREAK SPACE}"])
-def test_words_must_not_contain_white_space(bert, tmp_path, blank):
-  model = new("EntityRecognizer", bert, tmp_path / "out")
-  with pytest.raises(ValueError, match="row 0 has a word with white space"):
-    model.predict([[f"of{blank}the", "in"]])
 
 
 def test_an_unknown_setting_is_named_with_the_nearest(bert, tmp_path):

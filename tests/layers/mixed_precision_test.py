@@ -59,9 +59,7 @@ def test_the_type_of_16_bits_is_one_that_the_gpu_supports(
     (None, {"float32", "tf32", "bfloat16", "float16"}),  # The CPU.
     ((6, 1), {"float32"}),
     ((7, 0), {"float32", "float16"}),
-    ((7, 9), {"float32", "float16"}),
     ((8, 0), {"float32", "tf32", "bfloat16", "float16"}),
-    ((10, 0), {"float32", "tf32", "bfloat16", "float16"}),
   ],
 )
 def test_a_device_accepts_the_types_that_it_supports(
