@@ -52,7 +52,7 @@ def data(tmp_path_factory, run_script):
     "--input_file=text.txt",
     "--output_file=data.tfrecord",
     "--vocab_file=vocab.txt",
-    "--max_seq_length=32",
+    "`max_seq_length=32`",
     "--max_predictions_per_seq=5",
     "--dupe_factor=5",
     cwd=folder,
@@ -360,7 +360,7 @@ MISTAKES = {
   "truncated records": (truncated, "short.tfrecord is not a whole"),
   "other predictions": (
     {"max_predictions_per_seq": 20},
-    "5 masked_lm_positions, not 20; set --max_predictions_per_seq=5",
+    "5 masked_lm_positions, not 20; set `max_predictions_per_seq=5`",
   ),
   "more predictions than positions": (
     {"max_predictions_per_seq": 33},

@@ -201,7 +201,7 @@ def read_error(files, spec):
     ("masked_lm_weights", [float("nan"), 0.0], "nan"),
     ("masked_lm_weights", [-1.0, 0.0], "-1.0"),
     ("next_sentence_labels", [-1], "-1"),
-    ("input_ids", [1, 2, 3], "length 3"),
+    ("input_ids", [1, 2, 3], "3 input_ids, not 4"),
     ("masked_lm_weights", [1, 0], "int64_list"),
   ],
 )

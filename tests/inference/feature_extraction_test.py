@@ -110,8 +110,6 @@ def test_the_script_gives_the_originals_features(shared, tmp_path, run_script):
       )
 
 
-
-
 @pytest.mark.parametrize("batch_size", [1, 2, 32])
 def test_features_do_not_depend_on_the_batch(alone, batch_size):
   results = extracted(TEXTS, batch_size=batch_size, attention_probs=True)
