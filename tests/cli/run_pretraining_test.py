@@ -52,7 +52,7 @@ def data(tmp_path_factory, run_script):
     "--input_file=text.txt",
     "--output_file=data.tfrecord",
     "--vocab_file=vocab.txt",
-    "`max_seq_length=32`",
+    "--max_seq_length=32",
     "--max_predictions_per_seq=5",
     "--dupe_factor=5",
     cwd=folder,
