@@ -75,9 +75,11 @@ class DynamicMasker:
     is_chosen = self._choose(words, features["input_mask"], starts, word_draws)
 
     random_ids = tf.cast(id_draws * len(self._kinds) // 2**32, ids.dtype)
-    kept = kind_draws < round((config.mask_prob + config.keep_prob) * 2**32)
+    is_kept = kind_draws < round((config.mask_prob + config.keep_prob) * 2**32)
     is_mask = kind_draws < round(config.mask_prob * 2**32)
-    replaced = tf.where(is_mask, self._mask_id, tf.where(kept, ids, random_ids))
+    replaced = tf.where(
+      is_mask, self._mask_id, tf.where(is_kept, ids, random_ids)
+    )
 
     count = config.num_to_predict_in_row(length, starts.shape[1])
     positions = tf.where(is_chosen, tf.range(length), length)
