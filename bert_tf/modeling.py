@@ -26,7 +26,7 @@ from keras import ops
 from bert_tf import bert_layer, model_inputs
 from bert_tf.bert_layer import DType as DType
 from bert_tf.embeddings import Embeddings as Embeddings
-from bert_tf.kernels import dropout_attention
+from bert_tf.kernels import backend, dropout_attention, fused_attention
 from bert_tf.layers import dense, dropout, serialization
 
 # `X as X` exports names that the original's modeling.py has.
@@ -87,19 +87,32 @@ class SelfAttention(bert_layer.BertLayer):
       The context, float [B, F, D], and the attention probabilities before
       dropout, float [B, N, F, T].
     """
-    queries = hidden if queries is None else queries
-    query = self._split_heads(self.query(queries))
-    key = self._split_heads(self.key(hidden))
-    value = self._split_heads(self.value(hidden))
     # Keras may have cast the bias to a type of 16 bits.
     attention_bias = ops.cast(attention_bias, "float32")
+    is_fused = queries is None and fused_attention.can_compute(
+      self._projected_shape(hidden), self.compute_dtype, attention_bias
+    )
+    if is_fused:
+      qkv = self._project(hidden)
+      query, key, value = (
+        ops.transpose(qkv[:, :, i], (0, 2, 1, 3)) for i in range(3)
+      )
+    else:
+      queries = hidden if queries is None else queries
+      query = self._split_heads(self.query(queries))
+      key = self._split_heads(self.key(hidden))
+      value = self._split_heads(self.value(hidden))
     probs = dropout_attention.attention_probs(query, key, attention_bias)
     probs = ops.cast(probs, self.compute_dtype)
-    rate = self.config.attention_probs_dropout_prob
+    rate, mask = self.config.attention_probs_dropout_prob, None
     if training and rate:
-      # dropout(probs) @ value with a gradient that keeps fewer tensors.
       shape = (*ops.shape(query)[:3], ops.shape(key)[2])
       mask = self.seed_generator.draw_mask(shape, rate)
+    if is_fused:
+      context = fused_attention.attention(qkv, attention_bias, mask)
+      return ops.reshape(context, ops.shape(hidden)), probs
+    if mask:
+      # dropout(probs) @ value with a gradient that keeps fewer tensors.
       context = dropout_attention.dropout_attention(
         query, key, value, attention_bias, mask
       )
@@ -108,6 +121,29 @@ class SelfAttention(bert_layer.BertLayer):
     context = ops.transpose(context, (0, 2, 1, 3))  # [B, F, N, H]
     shape = (-1, ops.shape(context)[1], self.config.hidden_size)
     return ops.reshape(context, shape), probs
+
+  def _projected_shape(self, hidden: Tensor) -> tuple[int | None, ...]:
+    """Returns the shape of `_project`, in which some sizes may be unknown."""
+    num_heads = self.config.num_attention_heads
+    head_size = self.config.hidden_size // num_heads
+    return (*hidden.shape[:2], 3, num_heads, head_size)
+
+  def _project(self, hidden: Tensor) -> Tensor:
+    """Returns queries, keys and values side by side, float [B, T, 3, N, H].
+
+    One product reads `hidden` once, and so does its gradient.
+    """
+    parts = (self.query, self.key, self.value)
+    if any(part.lora_enabled for part in parts):
+      qkv = ops.concatenate([part(hidden) for part in parts], axis=-1)
+    else:
+      kernel = ops.concatenate([part.kernel for part in parts], axis=1)
+      bias = ops.concatenate([part.bias for part in parts], axis=0)
+      kernel, bias = (
+        ops.cast(x, self.compute_dtype) for x in (kernel, bias)
+      )
+      qkv = ops.matmul(dense.flatten(hidden), kernel) + bias
+    return ops.reshape(qkv, self._projected_shape(hidden))
 
   def _split_heads(self, projected: Tensor) -> Tensor:
     """Returns float [B, N, F, H] for float [B, F, D]."""

@@ -7,17 +7,20 @@ backends.
 """
 
 import contextlib
+import contextvars
 import importlib.util
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from bert_tf.tensor import Tensor
 
 # Each name is also that of the required package.
 BACKENDS = ("tensorflow", "jax", "torch", "numpy", "openvino")
+
+_is_gpu_program = contextvars.ContextVar("is_gpu_program", default=False)
 
 
 def name() -> str:
@@ -137,6 +140,40 @@ def after(tensor: Tensor) -> contextlib.AbstractContextManager:
   import tensorflow as tf
 
   return tf.control_dependencies([tensor])
+
+
+@contextlib.contextmanager
+def gpu_program() -> Iterator[None]:
+  """Within this scope, kernels take the form that is fastest on a GPU.
+
+  The functions that are traced here must be compiled by XLA for NVIDIA GPUs.
+  """
+  token = _is_gpu_program.set(True)
+  try:
+    yield
+  finally:
+    _is_gpu_program.reset(token)
+
+
+def in_gpu_program() -> bool:
+  """Returns whether the caller is within `gpu_program`."""
+  return _is_gpu_program.get()
+
+
+def computed_again(x: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
+  """Returns both tensors; XLA computes what depends on them again.
+
+  XLA would merge the same operation of the forward and of the backward pass,
+  and so keep its result in memory in between.
+
+  Args:
+    x: a tensor of the forward pass.
+    gradient: the gradient whose computation comes before.
+  """
+  from tensorflow.compiler.tf2xla.ops import gen_xla_ops
+
+  x, gradient = gen_xla_ops.xla_optimization_barrier([x, gradient])
+  return x, gradient
 
 
 def free_value(variable: Any) -> None:

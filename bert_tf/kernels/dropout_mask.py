@@ -38,6 +38,7 @@ class Mask:
 
   Attributes:
     scale: factor of the elements that are kept, 1 / (1 - rate).
+    least: the least draw of an element that is kept, int.
   """
 
   def __init__(
@@ -53,8 +54,14 @@ class Mask:
     self._size = math.prod(self._shape)
     start, self._key = ops.unstack(keys)
     self._start = start + ops.cast(part * self._size, "uint32")
-    self._least = ops.convert_to_tensor(round(rate * 2**32), "uint32")
+    self.least = round(rate * 2**32)
+    self._least = ops.convert_to_tensor(self.least, "uint32")
     self._is_compiled = is_compiled
+
+  @property
+  def keys(self) -> Tensor:
+    """The keys of this part's draws, uint32 [2]."""
+    return ops.stack([self._start, self._key])
 
   def __call__(self) -> Tensor:
     """Returns the mask, bool of the given shape; each call computes it anew."""

@@ -1,0 +1,1 @@
+"""Sources of the GPU kernels in bert_tf/kernels/triton."""
