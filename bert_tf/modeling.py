@@ -26,7 +26,7 @@ from keras import ops
 from bert_tf import bert_layer, model_inputs
 from bert_tf.bert_layer import DType as DType
 from bert_tf.embeddings import Embeddings as Embeddings
-from bert_tf.kernels import backend, dropout_attention, fused_attention
+from bert_tf.kernels import dropout_attention, fused_attention
 from bert_tf.layers import dense, dropout, serialization
 
 # `X as X` exports names that the original's modeling.py has.
@@ -139,9 +139,7 @@ class SelfAttention(bert_layer.BertLayer):
     else:
       kernel = ops.concatenate([part.kernel for part in parts], axis=1)
       bias = ops.concatenate([part.bias for part in parts], axis=0)
-      kernel, bias = (
-        ops.cast(x, self.compute_dtype) for x in (kernel, bias)
-      )
+      kernel, bias = (ops.cast(x, self.compute_dtype) for x in (kernel, bias))
       qkv = ops.matmul(dense.flatten(hidden), kernel) + bias
     return ops.reshape(qkv, self._projected_shape(hidden))
 

@@ -41,6 +41,8 @@ _NUM_WARPS, _NUM_STAGES = 4, 2
 # The version of XlaCallModule that takes StableHLO as text.
 _MODULE_VERSION = 9
 
+_PLATFORMS = ["CUDA"]
+
 _ELEMENT_TYPES = {
   "bfloat16": "bf16",
   "float16": "f16",
@@ -49,9 +51,7 @@ _ELEMENT_TYPES = {
 }
 
 
-def can_compute(
-  shape: Sequence[int | None], dtype: str, bias: Tensor
-) -> bool:
+def can_compute(shape: Sequence[int | None], dtype: str, bias: Tensor) -> bool:
   """Returns whether `attention` can compute queries, keys and values.
 
   Args:
@@ -59,17 +59,17 @@ def can_compute(
     dtype: their type.
     bias: float32 [B, 1, T] or [B, T, T]; the second form is not supported.
   """
-  batch_size, length, _, num_heads, head_size = shape
+  batch_size, length, _, num_heads, head_size = (size or 0 for size in shape)
+  num_pairs = batch_size * num_heads
   return (
     backend.in_gpu_program()
     and dtype in ("bfloat16", "float16")
-    and batch_size is not None
-    and length is not None
+    and length > 0
     and length % BLOCK_ROWS == 0
     and head_size == HEAD_SIZE
     and bias.shape[1] == 1
-    and batch_size * num_heads < 2**16  # The most blocks of a grid's y axis.
-    and math.prod([batch_size, length, 3, num_heads, HEAD_SIZE]) < 2**31
+    and 0 < num_pairs < 2**16  # The most blocks of a grid's y axis.
+    and num_pairs * length * 3 * HEAD_SIZE < 2**31  # Indices are int32.
     and _has_tensor_cores()
   )
 
@@ -127,7 +127,7 @@ def _call(
     module=module_text(name, arguments, results, mask),
     Sout=[result.shape for result in results],
     Tout=[result.dtype for result in results],
-    platforms=["CUDA"],
+    platforms=_PLATFORMS,
   )
 
 

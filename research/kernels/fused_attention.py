@@ -209,10 +209,9 @@ def text(kernel: triton.JITFunction) -> str:
   """Returns the intermediate text of a kernel, with placeholders."""
   sizes = {"HEAD": HEAD_SIZE, "ROWS": BLOCK_ROWS, "COLUMNS": BLOCK_COLUMNS}
   types = {
-    name: "constexpr" if name in sizes else (_CONSTANTS | _POINTERS).get(name)
+    name: (_CONSTANTS | _POINTERS).get(name, "*bf16")
     for name in kernel.arg_names
-  }
-  types = {name: kind or "*bf16" for name, kind in types.items()}
+  } | dict.fromkeys(sizes, "constexpr")
   # XLA aligns all arrays. Lengths are multiples of the blocks' sizes.
   aligned = {
     (i,): [["tt.divisibility", 16]]
