@@ -5,31 +5,15 @@ import dataclasses
 import functools
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
+import pydantic
 from absl import logging
 
 from bert_tf import model_inputs
 from bert_tf.files import json_files
 from bert_tf.formats import hugging_face
 from bert_tf.layers import activations, serialization
-
-# Allowed values in a config file. Whole numbers: lowest and highest value.
-_WHOLE_RANGES = {
-  "vocab_size": (1, 10**8),
-  "hidden_size": (1, 10**6),
-  "num_hidden_layers": (1, 1000),
-  "num_attention_heads": (1, 10**4),
-  "intermediate_size": (1, 10**7),
-  "max_position_embeddings": (1, 10**7),
-  "type_vocab_size": (1, 10**6),
-}
-# Other numbers: lowest value and the bound that they must be below.
-_RANGES = {
-  "hidden_dropout_prob": (0.0, 1.0),
-  "attention_probs_dropout_prob": (0.0, 1.0),
-  "initializer_range": (0.0, 100.0),
-}
 
 # Keys that the original does not have, with their defaults. Files hold them
 # only if they have other values.
@@ -39,29 +23,9 @@ OWN_KEYS: Mapping[str, Any] = {
 }
 
 
-def _check_values(json_object: Mapping[str, Any]) -> None:
-  """Raises ValueError for a value of a wrong type or out of range."""
-  for name, (low, high) in {**_WHOLE_RANGES, **_RANGES}.items():
-    if name not in json_object:
-      continue
-    value, is_whole = json_object[name], name in _WHOLE_RANGES
-    kinds = int if is_whole else (int, float)
-    is_number = isinstance(value, kinds) and not isinstance(value, bool)
-    if (
-      is_number
-      and low <= value
-      and (value < high or is_whole and value == high)
-    ):
-      continue
-    allowed = f"a whole number, {low} to {high}"
-    if not is_whole:
-      allowed = f"a number, at least {low:g} and below {high:g}"
-    raise ValueError(f"{name} is {value!r:.80}; it has to be {allowed}.")
-  if "attention_direction" in json_object:
-    model_inputs.check_direction(json_object["attention_direction"])
-  if not isinstance(json_object.get("bilstm", False), bool):
-    value = json_object["bilstm"]
-    raise ValueError(f"bilstm is {value!r:.80}; it has to be true or false.")
+def _from(low: float, high: float) -> Any:
+  """Bounds of a number in a file: at least `low`, below `high`."""
+  return pydantic.Field(ge=low, lt=high)
 
 
 @serialization.register
@@ -70,25 +34,30 @@ class BertConfig:
   """The size and shape of a BERT model; the keys of `bert_config.json`.
 
   The defaults are those of the 2018 release: the sizes of BERT-Base (Devlin et
-  al. 2019, section 3) and dropout of 0.1 (appendix A.2).
+  al. 2019, section 3) and dropout of 0.1 (appendix A.2). Only `from_json_file`
+  checks the bounds.
   """
 
-  vocab_size: int  # Word pieces.
-  hidden_size: int = 768  # D, a multiple of num_attention_heads.
-  num_hidden_layers: int = 12  # Encoder layers.
-  num_attention_heads: int = 12  # N.
-  intermediate_size: int = 3072  # I, 4 D (Devlin et al. 2019, section 3).
+  vocab_size: Annotated[int, _from(1, 10**8)]  # Word pieces.
+  # D, a multiple of num_attention_heads.
+  hidden_size: Annotated[int, _from(1, 10**6)] = 768
+  num_hidden_layers: Annotated[int, _from(1, 1000)] = 12  # Encoder layers.
+  num_attention_heads: Annotated[int, _from(1, 10**4)] = 12  # N.
+  # I, 4 D (Devlin et al. 2019, section 3).
+  intermediate_size: Annotated[int, _from(1, 10**7)] = 3072
   # "gelu" (the tanh approximation), "gelu_erf" (exact, for models from other
   # libraries), "relu", "tanh", "linear" or "".
   hidden_act: str = "gelu"
   # Dropout of embeddings and dense outputs, in [0, 1).
-  hidden_dropout_prob: float = 0.1
+  hidden_dropout_prob: Annotated[float, _from(0, 1)] = 0.1
   # Dropout of attention weights, in [0, 1).
-  attention_probs_dropout_prob: float = 0.1
-  max_position_embeddings: int = 512  # The longest input, word pieces.
+  attention_probs_dropout_prob: Annotated[float, _from(0, 1)] = 0.1
+  # The longest input, word pieces.
+  max_position_embeddings: Annotated[int, _from(1, 10**7)] = 512
   # Number of segment ids. 16 is the original's default; released models have 2.
-  type_vocab_size: int = 16
-  initializer_range: float = 0.02  # Standard deviation of the truncated normal.
+  type_vocab_size: Annotated[int, _from(1, 10**6)] = 16
+  # Standard deviation of the truncated normal.
+  initializer_range: Annotated[float, _from(0, 100)] = 0.02
   # The positions that a position attends to: one of model_inputs.DIRECTIONS.
   attention_direction: str = model_inputs.BOTH
   # Whether a fine-tuned model has a BiLSTM between encoder and head, D / 2 wide
@@ -122,25 +91,14 @@ class BertConfig:
         value is out of range, or the file describes another model of Hugging
         Face.
     """
-    json_object = json_files.read_object(
-      json_file, {"hidden_act": str}, allows_nan=True
-    )
-    try:
-      if hugging_face.is_config(json_object):
-        types = hugging_face.CONFIG_TYPES
-        json_files.check_object(json_object, json_file, types)
-        names = cls.original_keys()
-        json_object = hugging_face.original_config(json_object, names)
-      _check_values(json_object)
-      config = cls.from_dict(json_object)
-      config.to_dict()  # Raises RecursionError if values are nested too deep.
-      return config
-    except RecursionError:
-      raise ValueError(
-        f"{json_file}: its values are nested too deep."
-      ) from None
-    except ValueError as error:
-      raise ValueError(f"{json_file}: {error}") from error
+    json_object = json_files.read_object(json_file)
+    if hugging_face.is_config(json_object):
+      json_files.check(json_object, hugging_face.Config, json_file)
+      names = cls.original_keys()
+      json_object = hugging_face.original_config(json_object, names, json_file)
+    config = json_files.check(json_object, cls, json_file)
+    unknown = cls.from_dict(json_object).unknown
+    return dataclasses.replace(config, unknown=unknown)
 
   @classmethod
   def original_keys(cls) -> list[str]:

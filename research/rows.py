@@ -115,7 +115,7 @@ def write(path: str, row: Row) -> None:
 def read(path: str, row_class: type[RowType]) -> RowType | None:
   """Returns the row in a file; warns and returns None if it is not a row."""
   try:
-    return row_class(**json_files.read_object(path, allows_nan=True))
+    return row_class(**json_files.read_object(path))
   except (ValueError, TypeError) as error:
     logging.warning("%s is not a row and is ignored: %s", path, error)
     return None

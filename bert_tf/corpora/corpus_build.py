@@ -342,8 +342,7 @@ def _read_note(
   first_part: Part,
 ) -> tuple[list[Part], collections.Counter[str]]:
   """Returns all parts, and the counts of the input that has been read."""
-  types = {"num_parts": int, "counts": dict[str, int]}
-  note = json_files.read_object(_note_file(first_part), types, tuple(types))
+  note = json_files.read_object(_note_file(first_part))
   parts = [
     dataclasses.replace(first_part, index=index)
     for index in range(note["num_parts"])

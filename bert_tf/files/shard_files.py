@@ -41,7 +41,7 @@ def read_settings(note: str) -> dict[str, Any]:
   """Returns the settings in the file `note`; {} if missing or damaged."""
   try:
     return json_files.read_object(note)
-  except ValueError:
+  except (OSError, ValueError):
     return {}
 
 

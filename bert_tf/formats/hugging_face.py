@@ -4,6 +4,7 @@
 model.safetensors, vocab.txt and tokenizer_config.json.
 """
 
+import dataclasses
 import os
 import re
 import tempfile
@@ -74,15 +75,18 @@ _COPIES = {
 }
 
 
-# Types of the values that are read from config.json.
-CONFIG_TYPES = {
-  "architectures": list[str],
-  "hidden_act": str,
-  "hidden_size": int,
-  "id2label": dict[str, str],
-  "initializer_range": float,
-  "problem_type": str,
-}
+@dataclasses.dataclass(frozen=True)
+class Config:
+  """The keys of config.json that this package reads, besides the sizes."""
+
+  architectures: list[str] | None = None
+  hidden_act: str | None = None
+  hidden_size: int | None = None
+  id2label: dict[str, str] | None = None
+  initializer_range: float = 0.02
+  model_type: str | None = None
+  problem_type: str | None = None
+
 
 # Types of tensors that can be read, by their names in safetensors.
 _DTYPES = ("F64", "F32", "F16", "BF16", "I64", "I32", "I16", "I8", "U8", "BOOL")
@@ -122,10 +126,10 @@ class Reader:
         f"{path} holds the variables of a TensorFlow model; "
         f"{conversion_advice('from_tf')}"
       )
-    if _WORDS not in self._keys or "hidden_size" not in config:
+    if _WORDS not in self._keys or not config.hidden_size:
       raise ValueError(
         f"{path} holds no BERT model; its model_type is "
-        f"{config.get('model_type')}, its tensors are "
+        f"{config.model_type}, its tensors are "
         f"{', '.join(sorted(self._file.keys())[:5]) or 'none'}."
       )
     if has_choices and self._keys.pop(CHOICE_BIAS, None):
@@ -133,7 +137,7 @@ class Reader:
     self._added: dict[str, np.ndarray] = {}
     self._check_types(path)
     self._check_copies(path)
-    size = config["hidden_size"]
+    size = config.hidden_size
     pooler = {f"{_POOLER}kernel": (size, size), f"{_POOLER}bias": (size,)}
     self._add_layer(config, "pooler", pooler)
     if _COPIES["cls.predictions.decoder.bias"] in self._keys:
@@ -193,15 +197,13 @@ class Reader:
 
   def _add_layer(
     self,
-    config: Mapping[str, Any],
+    config: Config,
     layer: str,
     shapes: Mapping[str, tuple[int, ...]],
   ) -> None:
     """Adds an untrained layer if the file has none of its variables."""
     if not shapes.keys() & self._keys.keys():
-      self._added |= untrained_values(
-        shapes, config.get("initializer_range", 0.02)
-      )
+      self._added |= untrained_values(shapes, config.initializer_range)
       self.notes += (untrained_note(layer),)
 
 
@@ -308,19 +310,20 @@ def is_config(json_object: Mapping[str, Any]) -> bool:
   return "model_type" in json_object or "architectures" in json_object
 
 
-def read_config(folder: str) -> dict[str, Any]:
-  """Returns the object in config.json; raises ValueError if it is missing."""
-  return json_files.read_object(os.path.join(folder, CONFIG), CONFIG_TYPES)
+def read_config(folder: str) -> Config:
+  """Returns the content of config.json; raises the errors of json_files."""
+  return json_files.read(os.path.join(folder, CONFIG), Config)
 
 
 def original_config(
-  config: Mapping[str, Any], names: Collection[str]
+  config: Mapping[str, Any], names: Collection[str], path: str
 ) -> dict[str, Any]:
   """Converts a config.json to the keys of bert_config.json.
 
   Args:
     config: content of config.json.
     names: keys that both files share.
+    path: the file, for the error.
 
   Raises:
     ValueError: names all missing keys and all unsupported settings.
@@ -339,15 +342,15 @@ def original_config(
     )
   if faults:
     raise ValueError(
-      f"config.json describes an unsupported model: {'; '.join(faults)}."
+      f"{path} describes an unsupported model: {'; '.join(faults)}."
     )
   values = {name: config[name] for name in names}
   return {**values, "hidden_act": ACTIVATIONS[hidden_act]}
 
 
-def find_task(config: Mapping[str, Any]) -> str:
+def find_task(config: Config) -> str:
   """Returns the task of the class in config.json; "encoder" if unknown."""
-  names = config.get("architectures") or ()
+  names = config.architectures or ()
   return next((_TASKS[name] for name in names if name in _TASKS), "encoder")
 
 

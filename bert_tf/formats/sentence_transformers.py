@@ -8,7 +8,6 @@ import dataclasses
 import glob
 import os
 from collections.abc import Mapping
-from typing import Any
 
 from bert_tf.files import atomic, json_files, paths
 
@@ -37,6 +36,22 @@ class VectorSettings:
   pooling: str
   normalize: bool
   max_seq_length: int | None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Module:
+  """An item of modules.json."""
+
+  # The import path of a class, such as sentence_transformers.models.Pooling.
+  type: str
+  path: str | None = None  # The module's folder.
+
+
+@dataclasses.dataclass(frozen=True)
+class _TransformerConfig:
+  """The content of TRANSFORMER_CONFIG."""
+
+  max_seq_length: int | None = None
 
 
 def read_files(folder: str) -> dict[str, bytes]:
@@ -73,15 +88,8 @@ def read_settings(folder: str) -> VectorSettings | None:
   path = os.path.join(folder, MODULES)
   if not paths.exists(path):
     return None
-  modules = json_files.read(path)
-  if not isinstance(modules, list):
-    raise ValueError(f"{path} holds no list of modules.")
-  types = {"type": str, "path": str}
-  for module in modules:
-    json_files.check_object(module, path, types, required=("type",))
-  # A type is the import path of a Python class, such as
-  # sentence_transformers.models.Pooling.
-  names = [module["type"].rpartition(".")[2] for module in modules]
+  modules = json_files.read(path, list[_Module])
+  names = [module.type.rpartition(".")[2] for module in modules]
   if names not in (
     ["Transformer", "Pooling"],
     ["Transformer", "Pooling", "Normalize"],
@@ -91,11 +99,16 @@ def read_settings(folder: str) -> VectorSettings | None:
       "Transformer, Pooling and Normalize are supported. Set `pooling` to use "
       "the encoder without them."
     )
-  pooling_folder = os.path.join(folder, modules[1].get("path") or "")
+  pooling_folder = os.path.join(folder, modules[1].path or "")
+  transformer_file = os.path.join(folder, TRANSFORMER_CONFIG)
+  max_seq_length = None
+  if paths.exists(transformer_file):
+    config = json_files.read(transformer_file, _TransformerConfig)
+    max_seq_length = config.max_seq_length
   return VectorSettings(
     _read_pooling(os.path.join(pooling_folder, POOLING_CONFIG)),
     "Normalize" in names,
-    _read_max_seq_length(os.path.join(folder, TRANSFORMER_CONFIG)),
+    max_seq_length,
   )
 
 
@@ -104,30 +117,18 @@ def _read_pooling(path: str) -> str:
 
   Raises ValueError unless the config sets one supported pooling.
   """
-  types = {"pooling_mode": str, **dict.fromkeys(_POOLINGS, bool)}
-  config = json_files.read_object(path, types)
-  modes = _modes(config)
+  config = json_files.read_object(path)
+  if config.get("pooling_mode"):  # Since sentence-transformers 5.4.
+    modes = [str(config["pooling_mode"])]
+  else:
+    modes = [
+      _POOLINGS.get(name, name)
+      for name, value in config.items()
+      if name.startswith("pooling_mode_") and value
+    ]
   if len(modes) == 1 and modes[0] in _POOLINGS.values():
     return modes[0]
   raise ValueError(
     f"{path} sets the pooling {' and '.join(modes) or '(none)'}; only one of "
     f"{', '.join(_POOLINGS.values())} is supported. Set `pooling` to one."
   )
-
-
-def _modes(config: Mapping[str, Any]) -> list[str]:
-  """Returns the poolings that a config sets; unsupported ones by their key."""
-  if config.get("pooling_mode"):  # Since sentence-transformers 5.4.
-    return [config["pooling_mode"]]
-  return [
-    _POOLINGS.get(name, name)
-    for name, value in config.items()
-    if name.startswith("pooling_mode_") and value
-  ]
-
-
-def _read_max_seq_length(path: str) -> int | None:
-  if not paths.exists(path):
-    return None
-  config = json_files.read_object(path, {"max_seq_length": int})
-  return config.get("max_seq_length")

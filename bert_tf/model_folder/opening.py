@@ -132,7 +132,7 @@ class ModelFolder:
       task = hugging_face.find_task(config)
       num_labels = 0
       if task in ("classification", "ner"):
-        num_labels = len(config.get("id2label") or range(2))
+        num_labels = len(config.id2label or range(2))
       return self.read_hugging_face_run(task, num_labels)
     if run := run_info.read_run(self.folder):
       if run.scores and not self._is_scored():

@@ -6,7 +6,6 @@ unless it was exported without text. An output_dir also has `commands.jsonl`.
 """
 
 import dataclasses
-import json
 import os
 import typing
 from collections.abc import Mapping, Sequence
@@ -15,7 +14,7 @@ from typing import Any
 from absl import logging
 
 import bert_tf
-from bert_tf.files import atomic, errors, json_files, json_text, paths
+from bert_tf.files import atomic, errors, json_files, paths
 from bert_tf.formats import hugging_face, tokenizer_files
 
 if typing.TYPE_CHECKING:  # Importing model_config imports Keras.
@@ -204,21 +203,43 @@ class RunInfo:
     )
 
 
+@dataclasses.dataclass(frozen=True)
+class _LabelMap:
+  """The content of label_map.json."""
+
+  task_name: str
+  problem_type: str
+  labels: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Command:
+  """A line of commands.jsonl."""
+
+  settings: dict[str, Any]
+
+
 def read_run(folder: str) -> RunInfo | None:
   """Returns the content of a folder's run.json, None without one.
 
   Raises:
     ValueError: if the file is damaged, names no known task or has a value of
-      a wrong type.
+      a wrong type. Names the file and the value.
   """
   path = os.path.join(folder, RUN_FILE)
   if not paths.exists(path):
     return None
   values = json_files.read_object(path)
-  try:
-    return from_json(values)
-  except ValueError as error:
-    raise ValueError(f"{path} does not describe a run: {error}") from error
+  run = json_files.check(values, RunInfo, path)
+  unknown = values.keys() - RunInfo.__dataclass_fields__.keys()
+  if unknown:
+    logging.info("Ignoring %s in %s.", ", ".join(sorted(unknown)), path)
+  if run.task not in TASKS:
+    raise ValueError(
+      f"{path}: task is {run.task!r}, not one of {', '.join(TASKS)}."
+    )
+  _check_labels(path, run.problem_type, run.labels)
+  return run
 
 
 def write_run(
@@ -255,7 +276,7 @@ def write_json(folder: str, info: RunInfo) -> None:
   """Writes run.json, unless it has this content already."""
   values = {"task": info.task, **info.saved()}
   values["bert_tf_version"] = info.bert_tf_version
-  run_json = json_text.encode(values, indent=2) + "\n"
+  run_json = json_files.encode(values, indent=2) + "\n"
   _write_if_new(os.path.join(folder, RUN_FILE), run_json.encode())
 
 
@@ -268,21 +289,14 @@ def read_labels(folder: str) -> LabelSpec | None:
   path = os.path.join(folder, LABEL_MAP_FILE)
   if not paths.exists(path):
     return None
-  types = {"task_name": str, "problem_type": str, "labels": list[str]}
-  saved = json_files.read_object(path, types, required=tuple(types))
-  task = "ner" if saved["problem_type"] == WORDS else "classification"
-  values = {"task": task} | {name: saved[name] for name in types}
-  try:
-    return from_json(values).label_spec
-  except ValueError as error:
-    raise ValueError(
-      f"{path} is no label map: {error} Remove or correct it."
-    ) from error
+  saved = json_files.read(path, _LabelMap)
+  _check_labels(path, saved.problem_type, saved.labels)
+  return LabelSpec(saved.task_name, saved.problem_type, saved.labels)
 
 
 def write_labels(folder: str, spec: LabelSpec) -> None:
   """Writes label_map.json."""
-  text = json_text.encode(spec.label_map(), indent=2)
+  text = json_files.encode(spec.label_map(), indent=2)
   atomic.write_lines(os.path.join(folder, LABEL_MAP_FILE), [text])
 
 
@@ -291,7 +305,7 @@ def add_command(folder: str, entry: Mapping[str, Any]) -> int:
   path = os.path.join(folder, COMMANDS_FILE)
   earlier = paths.read_bytes(path) if paths.exists(path) else b""
   lines = earlier.splitlines()
-  line = json_text.encode(entry, default=str)
+  line = json_files.encode(entry, default=str)
   atomic.write_bytes(path, b"\n".join([*lines, line.encode(), b""]))
   return len(lines)
 
@@ -302,12 +316,10 @@ def training_settings(output_dir: str) -> dict[str, Any]:
   lines = paths.read_bytes(path).splitlines() if paths.exists(path) else []
   for number in range(len(lines), 0, -1):
     where = f"{path}, line {number}"
-    # A setting may be infinite, which strict JSON lacks.
-    entry = json_files.parse(lines[number - 1], where, allows_nan=True)
-    types = {"settings": dict}
-    json_files.check_object(entry, where, types, required=("settings",))
-    if entry["settings"].get("do_train"):
-      return entry["settings"]
+    entry = json_files.parse(lines[number - 1], where)
+    settings = json_files.check(entry, _Command, where).settings
+    if settings.get("do_train"):
+      return settings
   return {}
 
 
@@ -332,66 +344,27 @@ def get_folder(path: str) -> str:
   return path if is_folder else os.path.dirname(path) or "."
 
 
-def from_json(values: dict[str, Any]) -> RunInfo:
-  """Returns the RunInfo of a JSON object; raises ValueError for a bad value.
-
-  Logs and ignores keys that RunInfo lacks.
-  """
-  types = typing.get_type_hints(RunInfo)
-  unknown = sorted(values.keys() - types.keys())
-  if unknown:
-    logging.info("Ignoring %s in %s.", ", ".join(unknown), RUN_FILE)
-  known = {name: values[name] for name in types.keys() & values.keys()}
-  for name in ("labels", "examples"):
-    if isinstance(known.get(name), list):
-      known[name] = tuple(known[name])
-  for name, value in known.items():
-    if not _is_of_type(value, types[name]):
-      raise ValueError(f"{name} is {json.dumps(value)}.")
-  kinds = (WORDS,) if known.get("task") == "ner" else PROBLEM_TYPES
-  for name, allowed in (("task", TASKS), ("problem_type", kinds)):
-    value = known.get(name)
-    if value not in allowed and (name == "task" or value is not None):
-      raise ValueError(f"{name} is {value!r}, not one of {', '.join(allowed)}.")
-  _check_labels(known)
-  return RunInfo(**known)
-
-
-def _check_labels(known: Mapping[str, Any]) -> None:
-  """Raises ValueError for empty or repeated labels, or faulty JSON."""
-  labels = known.get("labels") or ()
-  twice = sorted({label for label in labels if labels.count(label) > 1})
+def _check_labels(
+  path: str, problem_type: str | None, labels: Sequence[str] | None
+) -> None:
+  """Raises ValueError for an unknown problem type and for unusable labels."""
+  kinds = (*PROBLEM_TYPES, WORDS)
+  if problem_type not in (*kinds, None):
+    raise ValueError(
+      f"{path}: problem_type is {problem_type!r}, not one of "
+      f"{', '.join(kinds)}."
+    )
+  labels = labels or ()
+  twice = [label for label in labels if labels.count(label) > 1]
   if twice or "" in labels:
     fault = f"{twice[0]!r} twice" if twice else "an empty one"
     raise ValueError(
-      f"labels has {fault}; labels must be distinct and not empty."
+      f"{path}: labels has {fault}; they must be distinct and not empty."
     )
-  if known.get("labels_are_text") is False:
-    for label in labels:
-      json_files.parse(label, f"the label {label!r}")
-
-
-def _is_of_type(value: Any, expected: Any) -> bool:
-  """Returns whether a JSON value fits one of RunInfo's types."""
-  options = typing.get_args(expected) or (expected,)
-  if isinstance(value, tuple):
-    if tuple[str, ...] in options:
-      return all(isinstance(item, str) for item in value)
-    return tuple[dict[str, Any], ...] in options and all(
-      isinstance(item, dict) and isinstance(item.get("inputs"), dict)
-      for item in value
-    )
-  if isinstance(value, dict):
-    return dict[str, float] in options and all(
-      type(item) in (int, float) for item in value.values()
-    )
-  # A bool is an int to Python; a whole number is a float to JSON.
-  is_whole = type(value) is int
-  return type(value) in options or (is_whole and float in options)
 
 
 def with_hugging_face_labels(
-  run: RunInfo, config: Mapping[str, Any], num_labels: int
+  run: RunInfo, config: hugging_face.Config, num_labels: int
 ) -> RunInfo:
   """Returns a run with the labels and the problem type of a config.json.
 
@@ -405,7 +378,7 @@ def with_hugging_face_labels(
   """
   if not num_labels:
     return run
-  names = config.get("id2label")
+  names = config.id2label
   ids = [str(i) for i in range(num_labels)]
   if names is not None and sorted(names) != sorted(ids):
     raise ValueError(
@@ -418,7 +391,7 @@ def with_hugging_face_labels(
   if run.task == "ner":
     return dataclasses.replace(run, labels=labels)
   there = {value: key for key, value in hugging_face.PROBLEM_TYPES.items()}
-  problem_type = there.get(config.get("problem_type") or "")
+  problem_type = there.get(config.problem_type or "")
   # transformers leaves id2label out if there are two labels without names.
   if problem_type is None and names is None and num_labels != 2:
     return run

@@ -217,9 +217,7 @@ def _run_once(
   path = os.path.join(config.train.output_dir, _RUN_FILE)
   written = _as_json(config)
   if paths.exists(path):
-    types = {"config": dict, "results": dict[str, float]}
-    # Results of a diverged run may be NaN, which strict JSON lacks.
-    finished = json_files.read_object(path, types, tuple(types), True)
+    finished = json_files.read_object(path)
     if finished["config"] == written:
       logging.info("%s is finished.", config.train.output_dir)
       return finished["results"]

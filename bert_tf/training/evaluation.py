@@ -1,10 +1,10 @@
 """Evaluates during training, saves the best checkpoint and stops early."""
 
+import dataclasses
 import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import tensorflow as tf
 from absl import logging
@@ -51,7 +51,7 @@ def read_best_results(folder: str) -> dict[str, float | int]:
   """
   path = os.path.join(folder, HISTORY_FILE)
   history = _read_history(path)
-  results = _find_results(folder, history["evaluations"])
+  results = _find_results(folder, history.evaluations)
   if results is None:
     raise ValueError(
       f"{path} lacks the evaluation of the checkpoint next to it."
@@ -59,16 +59,21 @@ def read_best_results(folder: str) -> dict[str, float | int]:
   return results
 
 
-def _read_history(path: str) -> dict[str, Any]:
-  """Returns the content of a history: the metric and all evaluations."""
-  types = {"metric": str, "evaluations": list[dict[str, float]]}
-  # Metrics of a diverged model may be NaN.
-  history = json_files.read_object(path, types, tuple(types), allows_nan=True)
-  for results in history["evaluations"]:
-    if not {checkpoints.GLOBAL_STEP, history["metric"]} <= results.keys():
+@dataclasses.dataclass(frozen=True)
+class _History:
+  """The content of HISTORY_FILE."""
+
+  metric: str
+  evaluations: list[dict[str, int | float]]
+
+
+def _read_history(path: str) -> _History:
+  history = json_files.read(path, _History)
+  for results in history.evaluations:
+    if not {checkpoints.GLOBAL_STEP, history.metric} <= results.keys():
       raise ValueError(
         f"{path}: an evaluation lacks {checkpoints.GLOBAL_STEP} or "
-        f"{history['metric']}; choose another `output_dir`."
+        f"{history.metric}; choose another `output_dir`."
       )
   return history
 
@@ -222,15 +227,15 @@ class PeriodicEvaluation:
     if not paths.exists(path):
       return []
     history = _read_history(path)
-    if history["metric"] != self._metric:
+    if history.metric != self._metric:
       raise ValueError(
-        f"{self._folder} holds the best checkpoint by {history['metric']}, "
+        f"{self._folder} holds the best checkpoint by {history.metric}, "
         f"this run's best_metric is {self._metric}; set "
-        f"`best_metric={history['metric']}` or choose another `output_dir`."
+        f"`best_metric={history.metric}` or choose another `output_dir`."
       )
     earlier = [
       results
-      for results in history["evaluations"]
+      for results in history.evaluations
       if results[checkpoints.GLOBAL_STEP] <= first_step
     ]
     if earlier:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from bert_tf.files import atomic, json_text
+from bert_tf.files import atomic, json_files
 
 
 def write_results(
@@ -46,7 +46,7 @@ def write_probabilities(
   )
   write_lines(
     os.path.join(output_dir, "predictions.jsonl"),
-    map(json_text.encode, objects),
+    map(json_files.encode, objects),
   )
 
 

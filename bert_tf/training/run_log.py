@@ -12,7 +12,7 @@ from tensorboard.plugins.hparams import api as hparams
 
 import bert_tf
 from bert_tf import distribution, settings
-from bert_tf.files import json_text
+from bert_tf.files import json_files
 from bert_tf.model_folder import run_info
 from bert_tf.training import progress
 
@@ -43,7 +43,7 @@ def add(output_dir: str, config: settings.Dataclass) -> None:
   num_earlier = run_info.add_command(output_dir, entry)
   writer = progress.events_writer(output_dir)
   with writer.as_default(num_earlier):
-    text = json_text.encode(entry, indent=2, default=str)
+    text = json_files.encode(entry, indent=2, default=str)
     tf.summary.text("command", f"```\n{text}\n```")
     kinds = (bool, int, float, str)
     hparams.hparams({k: v for k, v in values.items() if isinstance(v, kinds)})

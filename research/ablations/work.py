@@ -228,9 +228,7 @@ def _read_curve(folder: str, pieces_per_step: float) -> rows.Curve:
   }
   path = os.path.join(folder, evaluation.BEST_DIR, evaluation.HISTORY_FILE)
   if paths.exists(path):
-    history = json_files.read_object(
-      path, {"evaluations": list}, ("evaluations",), allows_nan=True
-    )["evaluations"]
+    history = json_files.read_object(path)["evaluations"]
     steps = [results[checkpoints.GLOBAL_STEP] for results in history]
     curve["held_out"] = _axes(steps, pieces_per_step) | {
       name: [shared_rows.rounded(results[name]) for results in history]

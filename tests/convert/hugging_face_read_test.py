@@ -448,7 +448,7 @@ def test_all_settings_of_another_model_are_named():
   config = {**HF_CONFIG, **{k: v for k, (v, _) in OTHER_CONFIGS.items()}}
   del config["hidden_size"]
   with pytest.raises(ValueError) as error:
-    hugging_face.original_config(config, ["hidden_size", "vocab_size"])
+    hugging_face.original_config(config, ["hidden_size", "vocab_size"], "c")
   for _, expected in OTHER_CONFIGS.values():
     assert expected in str(error.value)
   assert "hidden_size is missing" in str(error.value)

@@ -74,7 +74,8 @@ def test_files_with_and_without_a_mark_have_the_same_content(tmp_path, kind):
     with runs.logged() as lines:
       for _ in range(2):
         results.append(read(str(folder if kind == "label_map" else path)))
-    assert lines().count("byte order mark") == len(mark) // 3
+    if kind not in (*JSON_KINDS, "label_map"):
+      assert lines().count("byte order mark") == len(mark) // 3
   assert results[0]
   assert results == [results[0]] * 4
 

@@ -88,8 +88,8 @@ def test_a_copied_run_is_the_same_run(tmp_path, vocab_file):
     ("[]", "run.json"),
     ('{"do_lower_case": true}', "task"),
     ('{"task": "sudoku"}', "sudoku"),
-    ('{"task": "ner", "do_lower_case": "yes"}', '"yes"'),
-    ('{"task": "ner", "max_seq_length": true}', "max_seq_length"),
+    ('{"task": "ner", "do_lower_case": "who"}', '"who"'),
+    ('{"task": "ner", "max_seq_length": 0.5}', "max_seq_length"),
     ('{"task": "ner", "labels": [1]}', "labels"),
   ],
 )

@@ -396,9 +396,7 @@ class DataFileTask(ClassificationTask):
     )
     split_file = os.path.join(self._folder.path, "data_split.json")
     if self._folder.info and paths.exists(split_file):
-      saved = json_files.read_object(
-        split_file, {"dev": list[int], "num_rows": int}, ("dev", "num_rows")
-      )
+      saved = json_files.read_object(split_file)
       if saved["num_rows"] != len(rows):
         raise ValueError(
           f"{path} has {len(rows)} rows, but {split_file} splits "

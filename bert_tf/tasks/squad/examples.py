@@ -193,7 +193,7 @@ def parse(
 
 def read_json(path: str) -> Any:
   """Returns the value in a JSON file; raises ValueError for other files."""
-  return json_files.read(path, allows_nan=True)
+  return json_files.read(path)
 
 
 def _questions(value: Any, name: str) -> list[tuple[Context, _Node]]:

@@ -172,7 +172,7 @@ def test_the_script_prints_scores_and_thresholds(
   "predictions,odds,expected",
   [
     ("[]", "{}", "p.json is not an object of a text by question id"),
-    ("{", "{}", "p.json: it is not JSON"),
+    ("{", "{}", "p.json is not JSON"),
     ('{"q": 1}', "{}", "p.json: q is 1, expected a text"),
     ('{"z": "a"}', "{}", "p.json answers no question of"),
     ('{"q": "a"}', '{"q": 1}', "o.json lacks 2 questions"),
