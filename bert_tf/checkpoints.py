@@ -73,6 +73,7 @@ class CheckpointReader:
     shapes: shapes of the tensors, by the original's variable names.
     untrained: names of the tensors that a safetensors file does not hold. They
       have random values.
+    notes: sentences for the user about such tensors.
 
   Raises:
     ValueError: if the folder of a run has no checkpoint.
@@ -81,13 +82,15 @@ class CheckpointReader:
 
   def __init__(self, path: str) -> None:
     self.untrained: frozenset[str] = frozenset()
+    self.notes: tuple[str, ...] = ()
     if path.endswith(hugging_face.SUFFIX):
       self.path = path
       self._reader = hugging_face.Reader(path)
       self.untrained = self._reader.untrained
       self.shapes = self._reader.get_variable_to_shape_map()
       self._keys = {name: name for name in self.shapes}
-      for note in self._reader.notes:
+      self.notes = self._reader.notes
+      for note in self.notes:
         logging.info("%s: %s", path, note)
       return
     prefix = prefix_to_read(path)

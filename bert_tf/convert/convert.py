@@ -106,16 +106,7 @@ def slim(path: str, target: str, average_last: int = 1) -> list[str]:
       f"{target} is the checkpoint to convert; choose another "
       "`output_checkpoint`."
     )
-  _copy_beside(prefixes, os.path.dirname(target) or ".")
-  original.average(prefixes, target)
-  return prefixes
-
-
-def _copy_beside(prefixes: list[str], folder: str) -> None:
-  """Copies the files beside checkpoints into a folder.
-
-  If several checkpoints are averaged, run.json loses its scores.
-  """
+  folder = os.path.dirname(target) or "."
   source = run_info.get_folder(prefixes[0])
   run = model_folder.ModelFolder(prefixes[0]).run
   with tempfile.TemporaryDirectory() as copied:
@@ -126,3 +117,5 @@ def _copy_beside(prefixes: list[str], folder: str) -> None:
       run_folder.write_scores(copied, {})
     encoder_files = sentence_transformers.read_files(source)
     pretrained.copy_files(copied, folder, encoder_files)
+  original.average(prefixes, target)
+  return prefixes

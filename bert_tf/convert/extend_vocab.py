@@ -5,6 +5,7 @@ pieces, so that the model keeps its knowledge of the word.
 """
 
 import dataclasses
+import itertools
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -58,9 +59,9 @@ class Extension:
   vocab_size: int  # The new number of rows of the word embeddings.
   num_unused: int  # The number of remaining `[unused]` slots.
   # Whether the checkpoint has a masked-LM head, whose bias changes too.
-  has_output_bias: bool = False
+  has_output_bias: bool
   # Tensors that are left out: slots, global_step and the scale of the loss.
-  dropped: tuple[str, ...] = ()
+  dropped: tuple[str, ...]
 
 
 def read_words(path: str) -> list[NewWord]:
@@ -112,15 +113,37 @@ def extend(
       use.
     OSError: if output_dir cannot be written.
   """
-  reader = _open(init_checkpoint, do_lower_case)
-  run = _read_run(reader, do_lower_case, vocab_file)
+  if method not in METHODS:
+    raise ValueError(f"method {method!r} is not {' or '.join(METHODS)}.")
+  if do_lower_case is not None:
+    tokenization.validate_case_matches_checkpoint(
+      do_lower_case, init_checkpoint
+    )
+  reader = checkpoints.CheckpointReader(
+    model_folder.find_weights(init_checkpoint)
+  )
+  run = _find_run(reader, do_lower_case, vocab_file)
   tokenizer = letter_case.make_tokenizer(vocab_file, run)
+  vocab = tokenizer.vocab
   config = modeling.BertConfig.from_json_file(bert_config_file)
-  config.check_vocab(len(tokenizer.vocab), vocab_file, bert_config_file)
-  extension = _plan(words, tokenizer, method, vocab_file)
+  config.check_vocab(len(vocab), vocab_file, bert_config_file)
+  new_words, known = _select_new(words, tokenizer)
+  slots = [i for token, i in vocab.items() if _UNUSED.fullmatch(token)]
+  if method == "unused" and len(new_words) > len(slots):
+    raise ValueError(
+      f"{len(new_words)} words to add, but {vocab_file} has {len(slots)} "
+      "[unused] slots; the method grow appends them instead."
+    )
+  free = itertools.count(len(vocab)) if method == "grow" else slots
+  ids = dict(zip(new_words, free))
+  split = tokenizer.wordpiece_tokenizer.split_word
+  pieces = {word: tuple(split(word)) for word in new_words}
   # New words first use rows of the table that have no word piece yet.
-  size = max(config.vocab_size, extension.vocab_size)
-  tensors = _extended_tensors(reader, tokenizer, extension, config, size)
+  size = max(config.vocab_size, *(index + 1 for index in ids.values()))
+  old_ids = {
+    ids[word]: tokenizer.convert_tokens_to_ids(pieces[word]) for word in ids
+  }
+  tensors = _extended_tensors(reader, old_ids, config, size)
   if not paths.is_free(output_dir):
     raise ValueError(f"output_dir {output_dir} is not empty; choose another.")
   with atomic.folder(output_dir, last=f"{CHECKPOINT_NAME}.index") as folder:
@@ -128,59 +151,38 @@ def extend(
     run_info.copy_run(source, folder)
     encoder_files = sentence_transformers.read_files(source)
     sentence_transformers.write_files(folder, encoder_files)
-    _write_vocab(vocab_file, folder, extension.ids)
+    # All other lines stay the same, byte for byte.
+    lines = tokenizer_files.read_vocab(vocab_file).split(b"\n")
+    while not lines[-1].strip():  # As in tokenization.load_vocab.
+      lines.pop()
+    for word, index in ids.items():
+      lines[index : index + 1] = [word.encode()]
+    atomic.write_bytes(
+      os.path.join(folder, run_info.VOCAB_FILE), b"\n".join([*lines, b""])
+    )
     config = dataclasses.replace(config, vocab_size=size)
     run_info.write_run(folder, run, config, vocab_file=None)
     checkpoints.write(os.path.join(folder, CHECKPOINT_NAME), tensors)
-  return dataclasses.replace(
-    extension,
+  return Extension(
+    ids=ids,
+    pieces=pieces,
+    known=known,
     vocab_size=size,
+    num_unused=len(slots) - (len(ids) if method == "unused" else 0),
     has_output_bias=_OUTPUT_BIAS in tensors,
     dropped=tuple(sorted(reader.shapes.keys() - tensors.keys())),
   )
 
 
-def _plan(
-  words: Iterable[NewWord],
-  tokenizer: tokenization.FullTokenizer,
-  method: str,
-  vocab_file: str,
-) -> Extension:
-  """Returns the ids and pieces of the words; raises ValueError as `extend`."""
-  if method not in METHODS:
-    raise ValueError(f"method {method!r} is not {' or '.join(METHODS)}.")
-  new_words, known = _select_new(words, tokenizer)
-  vocab = tokenizer.vocab
-  slots = [i for token, i in vocab.items() if _UNUSED.fullmatch(token)]
-  ids = _ids(new_words, slots, len(vocab), method, vocab_file)
-  split = tokenizer.wordpiece_tokenizer.split_word
-  return Extension(
-    ids=ids,
-    pieces={word: tuple(split(word)) for word in new_words},
-    known=known,
-    vocab_size=max(len(vocab), *(index + 1 for index in ids.values())),
-    num_unused=len(slots) - (len(ids) if method == "unused" else 0),
-  )
-
-
-def _open(
-  path: str, do_lower_case: bool | None
-) -> checkpoints.CheckpointReader:
-  """Opens a checkpoint; ValueError if its path contradicts do_lower_case."""
-  if do_lower_case is not None:
-    tokenization.validate_case_matches_checkpoint(do_lower_case, path)
-  return checkpoints.CheckpointReader(model_folder.find_weights(path))
-
-
-def _read_run(
+def _find_run(
   reader: checkpoints.CheckpointReader,
   do_lower_case: bool | None,
   vocab_file: str,
 ) -> run_info.RunInfo:
   """Returns the run.json of the extended model.
 
-  It has the resolved letter case, the task of the checkpoint's heads and no
-  scores.
+  It has the resolved casing and the task of the checkpoint's heads. It has no
+  scores, which are those of the former vocabulary.
   """
   files = model_folder.ModelFolder(reader.path)
   run = files.run or run_info.RunInfo(task="encoder")
@@ -191,7 +193,6 @@ def _read_run(
     vocab_file,
   )
   task = pretrained.find_task(pretrained.find_heads(reader.shapes, run.task))
-  # The scores are those of the former vocabulary.
   return dataclasses.replace(
     run, task=task, scores=None, **dataclasses.asdict(case)
   )
@@ -218,9 +219,7 @@ def _select_new(
     raise ValueError("; ".join(faults) + ".")
   if not new:
     raise ValueError(
-      f"no word to add: {len(known)} are given, all in the vocabulary already."
-      if known
-      else "no word to add: none is given."
+      f"no word to add: the vocabulary has all {len(known)} that are given."
     )
   return new, known
 
@@ -250,39 +249,19 @@ def _fault(text: str, tokenizer: tokenization.FullTokenizer) -> str:
   return f"becomes {tokens[0]} before it is looked up; {remedy}"
 
 
-def _ids(
-  words: Sequence[str],
-  slots: Sequence[int],
-  old_size: int,
-  method: str,
-  vocab_file: str,
-) -> dict[str, int]:
-  """Returns each word's id; ValueError if there are too few [unused] slots."""
-  if method == "grow":
-    return {word: old_size + i for i, word in enumerate(words)}
-  if len(words) > len(slots):
-    raise ValueError(
-      f"{len(words)} words to add, but {vocab_file} has {len(slots)} [unused] "
-      "slots; the method grow appends them instead."
-    )
-  return dict(zip(words, slots))
-
-
 def _extended_tensors(
   reader: checkpoints.CheckpointReader,
-  tokenizer: tokenization.FullTokenizer,
-  extension: Extension,
+  old_ids: Mapping[int, Sequence[int]],
   config: modeling.BertConfig,
   size: int,
 ) -> dict[str, np.ndarray]:
-  """Returns the tensors with the new rows, without an optimizer's state."""
+  """Returns the tensors with new rows, without an optimizer's state.
+
+  `old_ids` has the ids of each new word's former pieces, by its new id.
+  """
   names = checkpoint_names.parameters(reader.shapes)
   checkpoint_names.check_is_bert(reader.path, names)
   tensors = {name: reader.get(name) for name in names}
-  pieces_of = {
-    extension.ids[word]: tokenizer.convert_tokens_to_ids(pieces)
-    for word, pieces in extension.pieces.items()
-  }
   shapes = {
     _EMBEDDINGS: (config.vocab_size, config.hidden_size),
     _OUTPUT_BIAS: (config.vocab_size,),
@@ -298,18 +277,7 @@ def _extended_tensors(
       )
     new = np.zeros((size, *shape[1:]), old.dtype)
     new[: len(old)] = old
-    for index, pieces in pieces_of.items():
+    for index, pieces in old_ids.items():
       new[index] = old[pieces].mean(axis=0, dtype=np.float64)
     tensors[name] = new
   return tensors
-
-
-def _write_vocab(old_path: str, folder: str, ids: Mapping[str, int]) -> None:
-  """Writes the vocabulary. All other lines stay the same, byte for byte."""
-  lines = tokenizer_files.read_vocab(old_path).split(b"\n")
-  while not lines[-1].strip():  # As in tokenization.load_vocab.
-    lines.pop()
-  for word, index in ids.items():
-    lines[index : index + 1] = [word.encode()]
-  path = os.path.join(folder, run_info.VOCAB_FILE)
-  atomic.write_bytes(path, b"\n".join(lines) + b"\n")

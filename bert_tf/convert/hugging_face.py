@@ -5,20 +5,28 @@ and tokenizer.json.
 """
 
 import dataclasses
+import json
 import os
-from collections.abc import Collection, Mapping
-from types import ModuleType
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
-from bert_tf import heads, model_folder
-from bert_tf.convert import (
-  hugging_face_config,
-  pretrained,
-)
+from bert_tf import checkpoints, heads, model_folder, modeling, tokenization
+from bert_tf.convert import pretrained
 from bert_tf.files import atomic, errors, paths
 from bert_tf.formats import hugging_face, tokenizer_files
 from bert_tf.model_folder import run_info
+
+# Hugging Face's names of activations, by hidden_act of bert_config.json.
+_ACTIVATIONS_THERE = {
+  "gelu_erf": "gelu",
+  "gelu": "gelu_new",
+  "relu": "relu",
+  "tanh": "tanh",
+  "linear": "linear",
+  "": "linear",
+}
 
 
 def read(source: pretrained.ModelSource) -> pretrained.Pretrained:
@@ -36,23 +44,14 @@ def read(source: pretrained.ModelSource) -> pretrained.Pretrained:
       "give the folder that save_pretrained wrote."
     )
   files = pretrained.open_files(source, weights, needs_vocab=True)
-  reader = hugging_face.Reader(weights)
-  shapes = reader.get_variable_to_shape_map()
+  reader = checkpoints.CheckpointReader(weights)
   task = hugging_face.find_task(hugging_face.read_config(files.folder))
-  own_heads = pretrained.find_heads(shapes, task)
-  num_labels = shapes.get("output_weights", (0,))[0]
-  tensors = pretrained.collect_tensors(
-    {name: reader.get_tensor(name) for name in shapes},
-    pretrained.compute_shapes(files.bert_config, own_heads, num_labels),
-    weights,
-  )
-  task = pretrained.find_task(own_heads)
+  tensors = pretrained.read_tensors(reader, files.bert_config, task)
+  task = pretrained.find_task(pretrained.find_heads(tensors, task))
+  num_labels = len(tensors.get("output_bias", ()))
+  run = files.read_hugging_face_run(task, num_labels)
   model = pretrained.build(
-    source,
-    files,
-    files.read_hugging_face_run(task, num_labels),
-    tensors,
-    tokenizer_files.TOKENIZER_CONFIG,
+    source, files, run, tensors, tokenizer_files.TOKENIZER_CONFIG
   )
   return dataclasses.replace(model, notes=(*reader.notes, *model.notes))
 
@@ -68,20 +67,21 @@ def write(model: pretrained.Pretrained, folder: str) -> pretrained.Pretrained:
       its heads, or if the folder holds other files.
     ImportError: without the package safetensors.
   """
-  texts = hugging_face_config.texts(model)
-  encoder_files = {name.split("/")[0] for name in model.encoder_files}
-  _check_folder(folder, texts, encoder_files)
-  # transformers refuses files without this key.
-  data = _safetensors().save(_rename_tensors(model), metadata={"format": "pt"})
-  pretrained.write_files(folder, model)
+  with errors.needs_extra(hugging_face.WEIGHTS, extra="hf"):
+    from safetensors import numpy as safetensors
+
+  texts = _texts(model)
+  own = {*texts, hugging_face.WEIGHTS, *run_info.FILES}
+  own |= {name.split("/")[0] for name in model.encoder_files}
+  existing = paths.list_folder(folder) if paths.exists(folder) else []
+  if others := sorted(set(existing) - own):
+    raise ValueError(
+      f"{folder} holds other files: {', '.join(others)}. transformers might "
+      "load them with the model; choose an empty folder for "
+      "`output_checkpoint`."
+    )
   for name, text in texts.items():
-    atomic.write(os.path.join(folder, name), [text])
-  atomic.write_bytes(os.path.join(folder, hugging_face.WEIGHTS), data)
-  return model
-
-
-def _rename_tensors(model: pretrained.Pretrained) -> dict[str, np.ndarray]:
-  """Returns the tensors by Hugging Face's names, with kernels transposed."""
+    pretrained.check_content(os.path.join(folder, name), text.encode())
   # transformers omits the encoder's prefix if a model has no head.
   prefix = "bert." if model.own_heads else ""
   tensors = {
@@ -92,33 +92,144 @@ def _rename_tensors(model: pretrained.Pretrained) -> dict[str, np.ndarray]:
   }
   if heads.CHOICES in model.own_heads:
     tensors[hugging_face.CHOICE_BIAS] = np.zeros(1, np.float32)
-  return tensors
-
-
-def _safetensors() -> ModuleType:
-  """Returns the module that reads and writes NumPy arrays."""
-  with errors.needs_extra(hugging_face.WEIGHTS, extra="hf"):
-    from safetensors import numpy
-  return numpy
-
-
-def _check_folder(
-  folder: str, texts: Mapping[str, str], encoder_files: Collection[str]
-) -> None:
-  """Raises ValueError if the folder holds anything but the same model."""
-  if paths.is_file(folder):
-    raise ValueError(
-      f"{folder} is a file; give a folder for `output_checkpoint`."
-    )
-  if not paths.exists(folder):
-    return
-  own = {*texts, hugging_face.WEIGHTS, *run_info.FILES, *encoder_files}
-  others = sorted(set(paths.list_folder(folder)) - own)
-  if others:
-    raise ValueError(
-      f"{folder} holds other files: {', '.join(others)}. transformers might "
-      "load them with the model; choose an empty folder for "
-      "`output_checkpoint`."
-    )
+  # transformers refuses files without this key.
+  data = safetensors.save(tensors, metadata={"format": "pt"})
+  pretrained.write_files(folder, model)
   for name, text in texts.items():
-    pretrained.check_content(os.path.join(folder, name), text.encode())
+    atomic.write(os.path.join(folder, name), [text])
+  atomic.write_bytes(os.path.join(folder, hugging_face.WEIGHTS), data)
+  return model
+
+
+def _texts(model: pretrained.Pretrained) -> dict[str, str]:
+  """Returns the text of config.json and of the tokenizer's files, by name.
+
+  Raises ValueError without a vocabulary, or if no class has the model's heads.
+  """
+  if model.vocab_file is None:
+    raise ValueError(
+      "Hugging Face's format needs the vocabulary, but there is no vocab.txt "
+      "or tokenizer.json beside the checkpoint; give `vocab_file`."
+    )
+  vocab = tokenization.load_vocab(model.vocab_file)
+  # The special tokens that the vocabulary has, by their settings.
+  special = {
+    name: token
+    for name, token in tokenizer_files.SPECIAL_TOKENS.items()
+    if token in vocab
+  }
+  tokenizer_config = {
+    "tokenizer_class": "BertTokenizer",
+    "do_lower_case": model.run.do_lower_case is not False,
+    "strip_accents": model.run.strip_accents,
+    **tokenizer_files.FIXED_SETTINGS,
+    "model_max_length": model.config.max_position_embeddings,
+    **special,
+  }
+  tokenizer = _tokenizer(model.run, vocab, [*special.values()])
+  return {
+    hugging_face.CONFIG: _to_json(_config(model, vocab), sort_keys=True),
+    tokenizer_files.TOKENIZER_CONFIG: _to_json(
+      tokenizer_config, sort_keys=True
+    ),
+    tokenizer_files.TOKENIZER: _to_json(tokenizer),
+  }
+
+
+def _to_json(value: Mapping[str, Any], sort_keys: bool = False) -> str:
+  return (
+    json.dumps(value, indent=2, sort_keys=sort_keys, ensure_ascii=False) + "\n"
+  )
+
+
+def _config(
+  model: pretrained.Pretrained, vocab: Mapping[str, int]
+) -> dict[str, Any]:
+  """Returns the content of config.json."""
+  own_heads = model.own_heads
+  if own_heads == heads.PretrainingModel.heads:
+    class_name = "BertForPreTraining"
+  elif len(own_heads) > 1:
+    names = pretrained.join_head_names(own_heads)
+    raise ValueError(f"no class of transformers has all the heads {names}.")
+  else:
+    class_name = own_heads[0].hugging_face[0] if own_heads else "BertModel"
+  keys = modeling.BertConfig.original_keys()
+  config: dict[str, Any] = {
+    **{key: getattr(model.config, key) for key in keys},
+    **hugging_face.FIXED_SETTINGS,
+    "architectures": [class_name],
+    "hidden_act": _ACTIVATIONS_THERE[(model.config.hidden_act or "").lower()],
+    "pad_token_id": vocab.get("[PAD]", 0),
+  }
+  if heads.CHOICES in own_heads or model.num_labels:
+    config["classifier_dropout"] = heads.CLASSIFIER_DROPOUT
+  if model.num_labels:
+    labels = model.run.labels or hugging_face.numbered_labels(model.num_labels)
+    config["id2label"] = {str(i): label for i, label in enumerate(labels)}
+    config["label2id"] = {label: i for i, label in enumerate(labels)}
+    if model.run.task == "classification" and model.run.problem_type:
+      kinds = hugging_face.PROBLEM_TYPES
+      config["problem_type"] = kinds[model.run.problem_type]
+  return config
+
+
+def _tokenizer(
+  run: run_info.RunInfo, vocab: Mapping[str, int], special: list[str]
+) -> dict[str, Any]:
+  """Returns the content of tokenizer.json, for tokenizers and transformers.js.
+
+  The maximum length of a word is the original's 200 characters; transformers
+  writes 100.
+  """
+  ends = (tokenization.CLS, tokenization.SEP)
+  cls, sep, sep_b = (
+    {"SpecialToken": {"id": token, "type_id": type_id}}
+    for token, type_id in zip((*ends, tokenization.SEP), (0, 0, 1))
+  )
+  text, text_b = (
+    {"Sequence": {"id": name, "type_id": i}} for i, name in enumerate("AB")
+  )
+  post_processor = {
+    "type": "TemplateProcessing",
+    "single": [cls, text, sep],
+    "pair": [cls, text, sep, text_b, sep_b],
+    "special_tokens": {
+      token: {"id": token, "ids": [vocab.get(token)], "tokens": [token]}
+      for token in ends
+    },
+  }
+  return {
+    "version": "1.0",
+    "truncation": None,
+    "padding": None,
+    "added_tokens": [
+      {
+        "id": vocab[token],
+        "content": token,
+        "single_word": False,
+        "lstrip": False,
+        "rstrip": False,
+        "normalized": False,
+        "special": True,
+      }
+      for token in sorted(special, key=lambda token: vocab[token])
+    ],
+    "normalizer": {
+      "type": "BertNormalizer",
+      "clean_text": True,
+      "handle_chinese_chars": True,
+      "strip_accents": run.strip_accents,
+      "lowercase": run.do_lower_case is not False,
+    },
+    "pre_tokenizer": {"type": "BertPreTokenizer"},
+    "post_processor": post_processor if vocab.keys() >= {*ends} else None,
+    "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
+    "model": {
+      "type": "WordPiece",
+      "unk_token": tokenization.UNK,
+      "continuing_subword_prefix": "##",
+      "max_input_chars_per_word": tokenization.MAX_INPUT_CHARS_PER_WORD,
+      "vocab": vocab,
+    },
+  }

@@ -48,7 +48,8 @@ class Row:
 def open_tensors(path: str) -> Tensors:
   """Opens a checkpoint, a safetensors file or Keras weights.
 
-  Each tensor is read when it is needed.
+  The names are those in the file, or in a checkpoint of TensorFlow the
+  original's.
 
   Args:
     path: folder of a model, prefix of a checkpoint, a .safetensors file or a
@@ -62,7 +63,10 @@ def open_tensors(path: str) -> Tensors:
     return _open_h5(path)
   path = model_folder.find_weights(path)
   if path.endswith(hugging_face.SUFFIX):
-    return _open_safetensors(path)
+    file = hugging_face.open_file(path)
+    names = file.keys()
+    shapes = {name: tuple(file.get_slice(name).get_shape()) for name in names}
+    return Tensors(path, shapes, _named(path, file.get_tensor))
   reader = checkpoints.CheckpointReader(path)
   return Tensors(reader.path, reader.shapes, reader.get_any)
 
@@ -114,17 +118,16 @@ def _is_number(value: np.ndarray | np.generic) -> bool:
   return value.dtype.kind in "fiub" or value.dtype.name == "bfloat16"
 
 
-def _open_safetensors(path: str) -> Tensors:
-  file = hugging_face.open_file(path)
-  shapes = {
-    name: tuple(file.get_slice(name).get_shape()) for name in file.keys()
-  }
+def _named(
+  path: str, read: Callable[[str], np.ndarray]
+) -> Callable[[str], np.ndarray]:
+  """Adds the file to the errors of a library that reads tensors."""
 
   def get(name: str) -> np.ndarray:
     with errors.reading(path):
-      return file.get_tensor(name)
+      return read(name)
 
-  return Tensors(path, shapes, get)
+  return get
 
 
 def _open_h5(path: str) -> Tensors:
@@ -137,9 +140,6 @@ def _open_h5(path: str) -> Tensors:
     file = h5py.File(paths.open_bytes(path), "r")
   shapes: dict[str, tuple[int, ...]] = {}
 
-  def linked(name: str, link: Any) -> str | None:
-    return None if isinstance(link, h5py.HardLink) else name
-
   def note(name: str, item: h5py.Group | h5py.Dataset) -> None:
     if isinstance(item, h5py.Dataset):
       # Otherwise a file of a few bytes could read other files, or fill the
@@ -148,16 +148,14 @@ def _open_h5(path: str) -> Tensors:
         raise _not_there(path, name)
       shapes[name] = tuple(item.shape)
 
-  def get(name: str) -> np.ndarray:
-    with errors.reading(path):
-      return file[name][()]
-
   with errors.reading(path, is_no_file):
-    elsewhere = file.visititems_links(linked)
+    elsewhere = file.visititems_links(
+      lambda name, link: None if isinstance(link, h5py.HardLink) else name
+    )
     if elsewhere is not None:
       raise _not_there(path, elsewhere)
     file.visititems(note)
-  return Tensors(path, shapes, get)
+  return Tensors(path, shapes, _named(path, lambda name: file[name][()]))
 
 
 def _is_whole(item: Any) -> bool:

@@ -7,12 +7,12 @@ import shutil
 import zipfile
 from collections.abc import Mapping
 
-import keras
 import numpy as np
 
 from bert_tf import heads
 from bert_tf.convert import inspect, pretrained
 from bert_tf.files import atomic, errors
+from bert_tf.formats import hugging_face
 
 SUFFIX = ".weights.h5"
 
@@ -34,8 +34,14 @@ def read(source: pretrained.ModelSource) -> pretrained.Pretrained:
   num_labels = shapes.get(f"{_ROOT}0", (0,))[0]
   config = files.bert_config.without_random_values()
   model = heads.build(_kind(own_heads), config, num_labels)
-  _check_size(shapes, model, path)
   kind = type(model).__name__
+  num_values = sum(map(math.prod, shapes.values()))
+  # Keras ignores values that the model lacks.
+  if num_values > model.count_params():
+    raise ValueError(
+      f"{path} has {num_values:,} numbers, but a {kind} of its config has "
+      f"{model.count_params():,}; give the model's `bert_config_file`."
+    )
   with errors.reading(path, f"is not the weights of a {kind} of its config"):
     model.load_weights(path)
   tensors = {v.path: np.asarray(v.numpy()) for v in model.weights}
@@ -57,51 +63,38 @@ def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
     OSError: if the file cannot be written.
   """
   _check_suffix(path)
-  model = _with_both_heads(model)
+  if model.own_heads == (heads.MASKED_LM,):
+    shapes = pretrained.compute_head_shapes(heads.NEXT_SENTENCE, model.config)
+    head = hugging_face.untrained_values(shapes, model.config.initializer_range)
+    model = dataclasses.replace(
+      model,
+      tensors={**model.tensors, **head},
+      run=dataclasses.replace(model.run, task="pretraining"),
+      notes=(*model.notes, hugging_face.untrained_note("next-sentence head")),
+    )
   config = model.config.without_random_values()
   keras_model = heads.build(_kind(model.own_heads), config, model.num_labels)
   for variable in keras_model.weights:
     variable.assign(model.tensors[variable.path])
   pretrained.write_files(os.path.dirname(path) or ".", model)
   with atomic.file(path) as unfinished:
-    _save_weights(keras_model, unfinished)
+    # HDF5 ends the process if it cannot write, for instance on a full disk.
+    # Keras makes the weights of a `.keras` archive in memory.
+    archive = os.path.join(os.path.dirname(unfinished), "model.keras")
+    keras_model.save(archive)
+    with zipfile.ZipFile(archive) as opened, open(unfinished, "wb") as writer:
+      with opened.open("model.weights.h5") as weights:
+        shutil.copyfileobj(weights, writer)
   return model
 
 
-def _save_weights(model: keras.Model, path: str) -> None:
-  """Writes the file of `save_weights` to a local path.
-
-  HDF5 ends the process if it cannot write, for instance on a full disk. Keras
-  creates the weights of a `.keras` archive in memory, and Python writes them.
-  """
-  archive = os.path.join(os.path.dirname(path), "model.keras")
-  model.save(archive)
-  with zipfile.ZipFile(archive) as opened, open(path, "wb") as writer:
-    with opened.open("model.weights.h5") as weights:
-      shutil.copyfileobj(weights, writer)
-
-
 def _kind(own_heads: tuple[heads.Head, ...]) -> type[heads.HeadModel] | None:
-  """Returns the model class with exactly these heads.
-
-  Returns None, for BertModel, if there are no heads. Raises ValueError if no
-  class has them.
-  """
+  """Returns the model class with exactly these heads; None for BertModel."""
   kind = pretrained.find_model(own_heads)
   if own_heads and not kind:
     names = pretrained.join_head_names(own_heads)
     raise ValueError(f"no Keras model has just the heads {names}.")
   return kind
-
-
-def _with_both_heads(model: pretrained.Pretrained) -> pretrained.Pretrained:
-  """Adds a next-sentence head to a model that has only a masked-LM head."""
-  if model.own_heads != (heads.MASKED_LM,):
-    return model
-  shapes = pretrained.compute_head_shapes(heads.NEXT_SENTENCE, model.config)
-  model = pretrained.with_untrained(model, "next-sentence head", shapes)
-  run = dataclasses.replace(model.run, task="pretraining")
-  return dataclasses.replace(model, run=run)
 
 
 def _check_suffix(path: str) -> None:
@@ -125,17 +118,3 @@ def _find_heads(
     for head in (heads.MASKED_LM, heads.NEXT_SENTENCE, heads.SPAN)
     if any(name.rpartition("/")[0] in scopes for name in head.shapes)
   )
-
-
-def _check_size(
-  shapes: Mapping[str, pretrained.Shape], model: keras.Model, path: str
-) -> None:
-  """Raises ValueError if a file has more values than the model."""
-  num_values = sum(math.prod(shape) for shape in shapes.values())
-  # Keras ignores values that the model lacks.
-  if num_values > model.count_params():
-    raise ValueError(
-      f"{path} has {num_values:,} numbers, but a {type(model).__name__} of its "
-      f"config has {model.count_params():,}; give the model's "
-      "`bert_config_file`."
-    )

@@ -7,13 +7,15 @@ names of the attributes, so that tf-models-official need not be installed.
 
 import dataclasses
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.core.protobuf import trackable_object_graph_pb2
 
-from bert_tf import checkpoints, heads, modeling
-from bert_tf.convert import object_graph, pretrained
+from bert_tf import checkpoints, heads, model_folder, modeling
+from bert_tf.convert import pretrained
 from bert_tf.files import stderr
 from bert_tf.formats import hugging_face
 from bert_tf.model_folder import run_info
@@ -26,13 +28,17 @@ _TO_ENCODER = ("encoder_network", "_network", "encoder")
 _TO_HEADS = ("masked_lm", "classifier", "span_labeling")
 _MORE_HEADS = heads.NEXT_SENTENCE.model_garden
 
-# Attributes of an encoder and of its layers, by the original's scopes.
-_EMBEDDINGS = {
-  "word_embeddings": "_embedding_layer/embeddings",
-  "position_embeddings": "_position_embedding_layer/embeddings",
-  "token_type_embeddings": "_type_embedding_layer/embeddings",
-  "LayerNorm": "_embedding_norm_layer",
+# Paths of the embedding tables, by the original's names.
+_TABLES = {
+  "bert/embeddings/word_embeddings": "encoder/_embedding_layer/embeddings",
+  "bert/embeddings/position_embeddings": (
+    "encoder/_position_embedding_layer/embeddings"
+  ),
+  "bert/embeddings/token_type_embeddings": (
+    "encoder/_type_embedding_layer/embeddings"
+  ),
 }
+# Paths from an encoder layer, by the original's scopes.
 _LAYER = {
   "attention/self/query": "_attention_layer/_query_dense",
   "attention/self/key": "_attention_layer/_key_dense",
@@ -44,15 +50,17 @@ _LAYER = {
   "output/LayerNorm": "_output_layer_norm",
 }
 
-# Paths of heads, by the original's scopes. If a head has a pooler of its own,
-# that one is the original's pooler, and the encoder's is unused.
-_HEADS = {
+_SCOPES = {
+  "bert/embeddings/LayerNorm": "encoder/_embedding_norm_layer",
   "cls/predictions/transform/dense": "model/masked_lm/dense",
   "cls/predictions/transform/LayerNorm": "model/masked_lm/layer_norm",
   "cls/predictions": "model/masked_lm",
   "cls/seq_relationship": "model/classification_heads/0/out_proj",
   "cls/squad": "model/span_labeling/layer_with_weights-0",
 }
+# If a head has a pooler of its own, that one is the original's pooler, and the
+# encoder's is unused.
+_POOLER = "bert/pooler/dense"
 _ENCODER_POOLER = "encoder/_pooler_layer"
 _HEAD_POOLERS = ("model/classification_heads/0/dense", "model/classifier/dense")
 _TEXTS_HEAD = "model/classifier/out_proj"
@@ -61,11 +69,70 @@ _WORDS_HEAD = "model/classifier"
 # Last parts of paths, by the original's name, if the two differ.
 _ENDS = {"output_weights": "kernel", "output_bias": "bias"}
 
-# Arguments of the encoder for `_notes`, by hidden_act of bert_config.json.
-_ACTIVATIONS = {
-  "gelu_erf": "inner_activation=lambda x: tf_keras.activations.gelu(x, "
-  "approximate=False)."
-}
+
+class Graph:
+  """The objects of a checkpoint, by number; 0 is the root.
+
+  Attributes:
+    path: prefix of the checkpoint.
+    edges: for each object, the numbers of other objects by attribute.
+    keys: for each object, the key of its tensor; None without a tensor.
+
+  Raises:
+    ValueError: if the checkpoint is missing, damaged or has no graph.
+  """
+
+  def __init__(self, path: str) -> None:
+    self._reader = checkpoints.CheckpointReader(model_folder.find_weights(path))
+    self.path = path = self._reader.path
+    if checkpoints.OBJECT_GRAPH not in self._reader.shapes:
+      raise ValueError(
+        f"{path} is not an object-based checkpoint, such as Model Garden's; "
+        "the original's checkpoints need `from=original`."
+      )
+    graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(
+      self._reader.get(checkpoints.OBJECT_GRAPH)
+    )
+    self.edges = [
+      {edge.local_name: edge.node_id for edge in node.children}
+      for node in graph.nodes
+    ]
+    self.keys = [
+      node.attributes[0].checkpoint_key if node.attributes else None
+      for node in graph.nodes
+    ]
+
+  def tensor(self, node: int) -> np.ndarray:
+    """Returns the tensor of an object."""
+    key = self.keys[node]
+    assert key is not None, "the object holds no tensor"
+    return self._reader.get(key)
+
+  def with_edges(self, names: Sequence[str]) -> list[int]:
+    """Returns the objects that have all these attributes."""
+    return [
+      node
+      for node, edges in enumerate(self.edges)
+      if all(name in edges for name in names)
+    ]
+
+  def follow(self, roots: Mapping[str, int | None], path: str) -> int | None:
+    """Returns the object at the end of a path such as a/b; None without one."""
+    first, *names = path.split("/")
+    node = roots[first]
+    for name in names:
+      node = None if node is None else self.edges[node].get(name)
+    return node
+
+  def tensors_below(self, nodes: Iterable[int | None]) -> set[int]:
+    """Returns the objects with tensors among `nodes` and all below them."""
+    seen, waiting = set(), [node for node in nodes if node is not None]
+    while waiting:
+      node = waiting.pop()
+      if node not in seen:
+        seen.add(node)
+        waiting.extend(self.edges[node].values())
+    return {node for node in seen if self.keys[node]}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,50 +145,28 @@ class _Layout:
   output_head: str = _TEXTS_HEAD  # Path of the head for labels.
 
   def place(self, name: str, shape: pretrained.Shape) -> pretrained.Place:
-    """Returns the place of a tensor: a path from the encoder or the model."""
-    scope, _, end = name.rpartition("/")
-    paths = self._paths()
-    path = paths.get(name) or f"{paths[scope]}/{_ENDS.get(end, end)}"
-    return pretrained.Place(
-      path,
-      self._shape(scope, end, shape),
-      is_transposed=end == "output_weights",
-    )
-
-  def _paths(self) -> dict[str, str]:
-    """Returns paths by scope; for the three embedding tables by name."""
-    paths = {
-      f"bert/embeddings/{n}": f"encoder/{p}" for n, p in _EMBEDDINGS.items()
-    }
-    for i in range(self.config.num_hidden_layers):
-      for name, path in _LAYER.items():
-        paths[f"bert/encoder/layer_{i}/{name}"] = (
-          f"encoder/_transformer_layers/{i}/{path}"
-        )
-    return {
-      **paths,
-      **_HEADS,
-      pretrained.POOLER: self.pooler,
-      "": self.output_head,
-    }
-
-  def _shape(
-    self, scope: str, end: str, shape: pretrained.Shape
-  ) -> pretrained.Shape:
-    """Returns the shape in Model Garden.
+    """Returns the place of a tensor: a path from the encoder or the model.
 
     There, the tensors of attention have an axis for heads, and output_weights
     are transposed.
     """
-    split = (
-      self.config.num_attention_heads,
-      self.config.hidden_size // self.config.num_attention_heads,
-    )
+    scope, _, end = name.rpartition("/")
+    num_heads = self.config.num_attention_heads
+    split = (num_heads, self.config.hidden_size // num_heads)
     if "/attention/self/" in scope:
-      return (*shape[:-1], *split)
-    if scope.endswith("/attention/output/dense") and end == "kernel":
-      return (*split, shape[-1])
-    return shape[::-1] if end == "output_weights" else shape
+      shape = (*shape[:-1], *split)
+    elif scope.endswith("/attention/output/dense") and end == "kernel":
+      shape = (*split, shape[-1])
+    elif end == "output_weights":
+      shape = shape[::-1]
+    path = _TABLES.get(name) or f"{self._path(scope)}/{_ENDS.get(end, end)}"
+    return pretrained.Place(path, shape, is_transposed=end == "output_weights")
+
+  def _path(self, scope: str) -> str:
+    if match := re.fullmatch(r"bert/encoder/layer_(\d+)/(.+)", scope):
+      return f"encoder/_transformer_layers/{match[1]}/{_LAYER[match[2]]}"
+    own = {"": self.output_head, _POOLER: self.pooler}
+    return own.get(scope) or _SCOPES[scope]
 
 
 def read(source: pretrained.ModelSource) -> pretrained.Pretrained:
@@ -131,10 +176,23 @@ def read(source: pretrained.ModelSource) -> pretrained.Pretrained:
     ValueError: if the checkpoint is missing or damaged, if it does not have
       exactly one BERT encoder, or if tensors do not fit (names all of them).
   """
-  graph = object_graph.Graph(source.path)
+  graph = Graph(source.path)
   files = pretrained.open_files(source, graph.path)
-  encoder = _encoder(graph)
-  roots = {"encoder": encoder, "model": _find_model(graph, encoder)}
+  encoders = graph.with_edges(_ENCODER_EDGES)
+  if len(encoders) != 1:
+    raise ValueError(
+      f"{graph.path} has {len(encoders) or 'no'} encoders of Model Garden's "
+      "BERT (BertEncoderV2, BertEncoder), but needs exactly one."
+    )
+  models = [
+    node
+    for head in _TO_HEADS
+    for node in graph.with_edges((head,))
+    if any(graph.edges[node].get(name) == encoders[0] for name in _TO_ENCODER)
+  ]
+  # The root may also have attributes for parts of the model. The model has a
+  # higher number.
+  roots = {"encoder": encoders[0], "model": max(models, default=None)}
   layout = _layout(graph, roots, files.bert_config)
   bias = graph.follow(roots, f"{layout.output_head}/bias")
   num_labels = 0 if bias is None else len(graph.tensor(bias))
@@ -154,32 +212,8 @@ def read(source: pretrained.ModelSource) -> pretrained.Pretrained:
   return pretrained.build(source, files, run, tensors)
 
 
-def _encoder(graph: object_graph.Graph) -> int:
-  """Returns the encoder's number; ValueError if there is not exactly one."""
-  encoders = graph.with_edges(_ENCODER_EDGES)
-  if len(encoders) != 1:
-    raise ValueError(
-      f"{graph.path} has {len(encoders) or 'no'} encoders of Model Garden's "
-      "BERT (BertEncoderV2, BertEncoder), but needs exactly one."
-    )
-  return encoders[0]
-
-
-def _find_model(graph: object_graph.Graph, encoder: int) -> int | None:
-  """Returns the number of the object with encoder and heads, if any."""
-  candidates = [
-    node
-    for head in _TO_HEADS
-    for node in graph.with_edges((head,))
-    if any(graph.edges[node].get(name) == encoder for name in _TO_ENCODER)
-  ]
-  # The root may also have attributes for parts of the model. The model has a
-  # higher number.
-  return max(candidates, default=None)
-
-
 def _layout(
-  graph: object_graph.Graph,
+  graph: Graph,
   roots: Mapping[str, int | None],
   config: modeling.BertConfig,
 ) -> _Layout:
@@ -214,7 +248,7 @@ def _layout(
 
 
 def _tensors(
-  graph: object_graph.Graph,
+  graph: Graph,
   roots: Mapping[str, int | None],
   layout: _Layout,
   shapes: Mapping[str, pretrained.Shape],
@@ -254,33 +288,33 @@ def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
       another model are beside it.
     OSError: if the checkpoint cannot be written.
   """
-  _check_heads(model.own_heads)
+  own_heads = model.own_heads
+  is_alone = len(own_heads) == 1 and own_heads != (heads.NEXT_SENTENCE,)
+  if (
+    own_heads
+    and own_heads != heads.PretrainingModel.heads
+    and not (is_alone and own_heads[0].model_garden)
+  ):
+    names = pretrained.join_head_names(own_heads)
+    raise ValueError(f"no model of Model Garden has exactly the heads {names}.")
   pretrained.write_files(os.path.dirname(path) or ".", model)
   root = tf.train.Checkpoint(**_objects(model))
   with stderr.without_tensorflow_log():
     checkpoints.write_atomically(path, root.write)
-  return dataclasses.replace(model, notes=(*model.notes, *_notes(model)))
-
-
-def _check_heads(own_heads: tuple[heads.Head, ...]) -> None:
-  """Raises ValueError if no model of Model Garden has these heads."""
-  is_pretraining = own_heads == heads.PretrainingModel.heads
-  is_alone = len(own_heads) == 1 and own_heads != (heads.NEXT_SENTENCE,)
-  has_model = is_pretraining or (is_alone and own_heads[0].model_garden)
-  if own_heads and not has_model:
-    names = pretrained.join_head_names(own_heads)
-    raise ValueError(f"no model of Model Garden has exactly the heads {names}.")
-
-
-def _notes(model: pretrained.Pretrained) -> list[str]:
-  """Returns notes for the user about what the checkpoint does not store."""
   hidden_act = model.config.hidden_act
-  if hidden_act == "gelu":
-    return []  # gelu is Model Garden's default activation.
-  return [
+  if hidden_act == "gelu":  # Model Garden's default.
+    return model
+  argument = f"inner_activation that is {hidden_act!r}."
+  if hidden_act == "gelu_erf":
+    argument = (
+      "inner_activation=lambda x: tf_keras.activations.gelu(x, "
+      "approximate=False)."
+    )
+  note = (
     "The checkpoint does not store the activation: give BertEncoderV2 an "
-    + _ACTIVATIONS.get(hidden_act, f"inner_activation that is {hidden_act!r}.")
-  ]
+    + argument
+  )
+  return dataclasses.replace(model, notes=(*model.notes, note))
 
 
 def _objects(model: pretrained.Pretrained) -> dict[str, tf.Module]:
@@ -294,7 +328,7 @@ def _objects(model: pretrained.Pretrained) -> dict[str, tf.Module]:
   for name, value in model.tensors.items():
     place = layout.place(name, value.shape)
     variable = tf.Variable(place.from_original(value))
-    object_graph.attach(roots, place.name, variable)
+    attach(roots, place.name, variable)
   encoder = roots.encoder
   if not model.own_heads:
     return {"encoder": encoder, "model": encoder}
@@ -309,9 +343,19 @@ def _objects(model: pretrained.Pretrained) -> dict[str, tf.Module]:
     roots.model.masked_lm.embedding_table = table
   if heads.NEXT_SENTENCE in model.own_heads:
     for end in ("kernel", "bias"):
-      variable = tf.Variable(model.tensors[f"{pretrained.POOLER}/{end}"])
-      object_graph.attach(roots, f"{_HEAD_POOLERS[0]}/{end}", variable)
+      variable = tf.Variable(model.tensors[f"{_POOLER}/{end}"])
+      attach(roots, f"{_HEAD_POOLERS[0]}/{end}", variable)
     # Model Garden's fine-tuning reads the pooler by this name.
     head = getattr(roots.model.classification_heads, "0")
     objects["next_sentence.pooler_dense"] = head.dense
   return objects
+
+
+def attach(root: tf.Module, path: str, variable: tf.Variable) -> None:
+  """Sets the attribute at a path below an object; creates objects between."""
+  *names, last = path.split("/")
+  for name in names:
+    if not hasattr(root, name):
+      setattr(root, name, tf.Module())
+    root = getattr(root, name)
+  setattr(root, last, variable)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bert_tf import checkpoint_names, checkpoints, model_folder, modeling
+from bert_tf import checkpoint_names, checkpoints, model_folder
 from bert_tf.convert import pretrained
 
 
@@ -20,26 +20,9 @@ def read(source: pretrained.ModelSource) -> pretrained.Pretrained:
   names = checkpoint_names.parameters(reader.shapes)
   checkpoint_names.check_is_bert(reader.path, names)
   files = pretrained.open_files(source, reader.path)
-  shapes = _model_shapes(
-    reader, files.bert_config, files.run.task if files.run else "encoder"
-  )
-  tensors = pretrained.collect_tensors(
-    {name: reader.get(name) for name in names},
-    shapes,
-    reader.path,
-  )
+  task = files.run.task if files.run else "encoder"
+  tensors = pretrained.read_tensors(reader, files.bert_config, task)
   return pretrained.build(source, files, files.run, tensors)
-
-
-def _model_shapes(
-  reader: checkpoints.CheckpointReader, config: modeling.BertConfig, task: str
-) -> pretrained.Shapes:
-  """Returns the shapes of the encoder's and the heads' variables by name."""
-  names = checkpoint_names.parameters(reader.shapes)
-  num_labels = reader.shapes.get("output_bias", (0,))[0]
-  return pretrained.compute_shapes(
-    config, pretrained.find_heads(names, task), num_labels
-  )
 
 
 def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
@@ -78,28 +61,18 @@ def average(prefixes: Sequence[str], averaged_path: str) -> None:
         f"{reader.path} and {first.path} belong to different models: they "
         f"differ in {', '.join(sorted(differing))}."
       )
+  files = model_folder.ModelFolder(first.path)
+  if checkpoint_names.WORD_EMBEDDINGS in names and model_folder.has_config(
+    files.folder
+  ):
+    task = files.run.task if files.run else "encoder"
+    shapes = pretrained.find_shapes(first, files.bert_config, task)
+    pretrained.warn_of_left_out(first.path, set(names) - shapes.keys())
+    names = [name for name in names if name in shapes]
   means = {}
-  for name in _names_to_write(first, names):
+  for name in names:
     # In float64, the mean of equal values is exactly this value.
     values = [reader.get(name) for reader in readers]
     mean = np.sum(values, axis=0, dtype=np.float64) / len(readers)
     means[name] = mean.astype(values[0].dtype)
   checkpoints.write(averaged_path, means)
-
-
-def _names_to_write(
-  reader: checkpoints.CheckpointReader, names: Sequence[str]
-) -> Sequence[str]:
-  """Returns the names that belong to the model, and warns of others.
-
-  Returns all names if there is no config, or if the checkpoint is not a BERT.
-  """
-  files = model_folder.ModelFolder(reader.path)
-  is_bert = checkpoint_names.WORD_EMBEDDINGS in names
-  if not is_bert or not model_folder.has_config(files.folder):
-    return names
-  shapes = _model_shapes(
-    reader, files.bert_config, files.run.task if files.run else "encoder"
-  )
-  pretrained.warn_of_left_out(reader.path, set(names) - shapes.keys())
-  return [name for name in names if name in shapes]

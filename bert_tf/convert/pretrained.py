@@ -12,20 +12,19 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_tf import heads, model_folder, modeling, tokenization
-from bert_tf.files import errors, paths
-from bert_tf.formats import (
-  hugging_face,
-  sentence_transformers,
-  tokenizer_files,
+from bert_tf import (
+  checkpoint_names,
+  checkpoints,
+  heads,
+  model_folder,
+  modeling,
 )
+from bert_tf.files import errors, paths
+from bert_tf.formats import sentence_transformers, tokenizer_files
 from bert_tf.layers import bilstm
 from bert_tf.model_folder import letter_case, run_info
 
 Shape = tuple[int, ...]
-Shapes = dict[str, Shape]
-
-POOLER = "bert/pooler/dense"
 
 _FLOATS = ("bfloat16", "float16", "float32", "float64")
 
@@ -34,14 +33,11 @@ _FLOATS = ("bfloat16", "float16", "float32", "float64")
 class ModelSource:
   """The path of a model to read, and settings from the user.
 
-  Attributes:
-    path: prefix of a checkpoint or folder of a run (original, model_garden),
-      folder (hf) or .weights.h5 file (keras).
-    bert_config_file: None for the bert_config.json beside the weights.
-    vocab_file: None for the vocab.txt beside the weights.
-    do_lower_case: None for the value in the files beside the weights.
+  A setting that is None is read from the files beside the weights.
   """
 
+  # Prefix of a checkpoint or folder of a run (original, model_garden), folder
+  # (hf) or .weights.h5 file (keras).
   path: str
   bert_config_file: str | None = None
   vocab_file: str | None = None
@@ -50,24 +46,16 @@ class ModelSource:
 
 @dataclasses.dataclass(frozen=True)
 class Pretrained:
-  """A model: config, tensors, task, labels and vocabulary.
-
-  Attributes:
-    config: the sizes.
-    tensors: float32 arrays of encoder, pooler and heads, by the original's
-      names. Slots of an optimizer are left out.
-    run: the task, the labels and the settings of the tokenizer, if known.
-    vocab_file: path of the vocabulary; None without one.
-    notes: sentences for the user about differences from the source.
-    encoder_files: contents of the files of a sentence encoder, by path, which
-      give its pooling.
-  """
+  """A model: config, tensors, task, labels and vocabulary."""
 
   config: modeling.BertConfig
+  # float32 arrays of encoder, pooler and heads, by the original's names.
   tensors: Mapping[str, np.ndarray]
+  # The task, the labels and the settings of the tokenizer, if known.
   run: run_info.RunInfo
   vocab_file: str | None
-  notes: tuple[str, ...] = ()
+  notes: tuple[str, ...] = ()  # For the user: differences from the source.
+  # The files of a sentence encoder, by path, which give its pooling.
   encoder_files: Mapping[str, bytes] = dataclasses.field(default_factory=dict)
 
   @property
@@ -80,24 +68,15 @@ class Pretrained:
     """The number of outputs of `output_weights`; 0 without this head."""
     return len(self.tensors.get("output_bias", ()))
 
-  def vocab(self) -> dict[str, int]:
-    """Returns the ids by token; {} without a vocabulary."""
-    return tokenization.load_vocab(self.vocab_file) if self.vocab_file else {}
-
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-  """The name and shape that a tensor of the original has in another format.
-
-  Attributes:
-    name: name in the format.
-    shape: shape in the format.
-    is_transposed: whether the format stores the transpose. If not, the shapes
-      may differ, but the values are in the same order.
-  """
+  """The name and shape that a tensor of the original has in another format."""
 
   name: str
   shape: Shape
+  # Whether the format stores the transpose. If not, the shapes may differ, but
+  # the values are in the same order.
   is_transposed: bool = False
 
   def to_original(self, value: np.ndarray, shape: Shape) -> np.ndarray:
@@ -125,6 +104,35 @@ def find_heads(names: Collection[str], task: str) -> tuple[heads.Head, ...]:
   )
 
 
+def read_tensors(
+  reader: checkpoints.CheckpointReader,
+  config: modeling.BertConfig,
+  task: str,
+) -> dict[str, np.ndarray]:
+  """Returns the encoder's and the heads' tensors by the original's names.
+
+  Raises:
+    ValueError: as `collect_tensors`.
+  """
+  names = checkpoint_names.parameters(reader.shapes)
+  return collect_tensors(
+    {name: reader.get(name) for name in names},
+    find_shapes(reader, config, task),
+    reader.path,
+  )
+
+
+def find_shapes(
+  reader: checkpoints.CheckpointReader,
+  config: modeling.BertConfig,
+  task: str,
+) -> dict[str, Shape]:
+  """Returns the shapes that `config` and the reader's heads imply, by name."""
+  own_heads = find_heads(reader.shapes, task)
+  num_labels = reader.shapes.get("output_bias", (0,))[0]
+  return compute_shapes(config, own_heads, num_labels)
+
+
 def find_model(own_heads: Sequence[heads.Head]) -> type[heads.HeadModel] | None:
   """Returns the model class with exactly these heads; None without one."""
   kinds = (kind for kind in heads.MODELS if kind.heads == tuple(own_heads))
@@ -150,14 +158,14 @@ def collect_tensors(
 ) -> dict[str, np.ndarray]:
   """Converts the tensors of a file to the original's.
 
-  Other tensors, such as another program's, are left out; a warning names them.
+  Other tensors are left out; a warning names them.
 
   Args:
     file_tensors: all tensors of the file, by the file's names.
-    shapes: shapes of the original's tensors that the model needs, by name.
+    shapes: shapes of the tensors that the model needs, by the original's names.
     path: path of the file, for messages.
-    place_of: returns the place of a tensor from its original name and shape.
-      By default, the format has the same name and shape.
+    place_of: returns a tensor's place in the file from the original's name and
+      shape, which are the defaults.
 
   Raises:
     ValueError: if tensors are missing, or have a wrong shape or dtype; names
@@ -194,36 +202,14 @@ def warn_of_left_out(path: str, names: Collection[str]) -> None:
     )
 
 
-def with_untrained(
-  model: Pretrained, what: str, shapes: Mapping[str, Shape]
-) -> Pretrained:
-  """Returns the model with a further layer of untrained, reproducible values.
-
-  Args:
-    model: the model without the layer.
-    what: name of the layer, for a note to the user.
-    shapes: shapes of the layer's tensors by the original's names.
-  """
-  layer = hugging_face.untrained_values(shapes, model.config.initializer_range)
-  note = hugging_face.untrained_note(what)
-  return dataclasses.replace(
-    model,
-    tensors={**model.tensors, **layer},
-    notes=(*model.notes, note),
-  )
-
-
 def compute_shapes(
   config: modeling.BertConfig,
   own_heads: Collection[heads.Head],
   num_labels: int = 0,
-) -> Shapes:
+) -> dict[str, Shape]:
   """Returns the shapes of all tensors by the original's names.
 
-  Args:
-    config: the sizes.
-    own_heads: the heads of the model.
-    num_labels: outputs of `output_weights`; 0 without this head.
+  `num_labels` is the number of outputs of `output_weights`.
   """
   with tf.Graph().as_default():  # Names and shapes only: no memory.
     weights = modeling.BertModel(config).weights
@@ -237,7 +223,7 @@ def compute_shapes(
 
 def compute_head_shapes(
   head: heads.Head, config: modeling.BertConfig, num_labels: int = 0
-) -> Shapes:
+) -> dict[str, Shape]:
   """Returns the shapes of a head's tensors by name."""
   sizes = {"D": config.hidden_size, "V": config.vocab_size, "C": num_labels}
   return {
@@ -249,12 +235,7 @@ def compute_head_shapes(
 def open_files(
   source: ModelSource, path: str, needs_vocab: bool = False
 ) -> model_folder.ModelFolder:
-  """Returns the files beside a model's weights.
-
-  Args:
-    source: the paths that the user gave.
-    path: prefix or file of the weights.
-    needs_vocab: whether a vocabulary is required.
+  """Returns the files beside the weights at `path`.
 
   Raises:
     ValueError: if there is no config or no required vocabulary, if the
@@ -277,13 +258,13 @@ def build(
 ) -> Pretrained:
   """Returns a model from its tensors and the files beside them.
 
-  The heads determine the task. If do_lower_case is not known, it is inferred
-  from the vocabulary.
+  The heads determine the task, and the vocabulary do_lower_case if neither the
+  user nor `run` does.
 
   Args:
     source: the user's settings.
     files: the files beside the weights.
-    run: the content of these files; None if nothing is known.
+    run: what these files say about the model; None if nothing.
     tensors: the model's tensors by the original's names.
     run_file: the file that holds `run`, for messages.
 
@@ -346,10 +327,9 @@ def copy_files(
       contents[name] = paths.read_bytes(path)
   for name, content in contents.items():
     check_content(os.path.join(other_folder, name), content)
-  runs = [run_info.read_run(place) for place in (folder, other_folder)]
-  first, other = (run and (run.task, run.saved()) for run in runs)
-  if first and other and first != other:
-    _refuse(os.path.join(other_folder, run_info.RUN_FILE))
+  run, other = (run_info.read_run(place) for place in (folder, other_folder))
+  if run and other and (run.task, run.saved()) != (other.task, other.saved()):
+    raise _other_model(os.path.join(other_folder, run_info.RUN_FILE))
   run_info.copy_run(folder, other_folder)
   sentence_transformers.write_files(other_folder, encoder_files)
 
@@ -357,12 +337,11 @@ def copy_files(
 def check_content(path: str, content: bytes) -> None:
   """Raises ValueError if a file exists with other content."""
   if paths.exists(path) and paths.read_bytes(path) != content:
-    _refuse(path)
+    raise _other_model(path)
 
 
-def _refuse(path: str) -> None:
-  """Raises ValueError for a file that must not be overwritten."""
-  raise ValueError(
+def _other_model(path: str) -> ValueError:
+  return ValueError(
     f"{path} belongs to another model; choose another folder for "
     "`output_checkpoint`."
   )

@@ -333,8 +333,8 @@ def test_more_words_than_slots_need_the_other_method(vocab, tmp_path):
 @pytest.mark.parametrize(
   ("words", "expected"),
   [
-    ([], "no word to add: none is given"),
-    (["the", "of"], "no word to add: 2 are given, all in the vocabulary"),
+    ([], "has all 0 that are given"),
+    (["the", "of"], "has all 2 that are given"),
   ],
 )
 def test_nothing_to_add_is_an_error(vocab, tmp_path, words, expected):

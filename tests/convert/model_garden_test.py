@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf import checkpoints
-from bert_tf.convert import convert, model_garden, object_graph, pretrained
+from bert_tf.convert import convert, model_garden, pretrained
 from tests.support import interop_models
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden" / "model_garden"
@@ -102,7 +102,7 @@ def test_every_tensor_of_a_recorded_model_has_its_place(tmp_path, kind):
     pretrained.ModelSource(prefix), "original", back, "model_garden"
   )
   live, saved = (
-    object_graph.Graph(path) for path in (str(GOLDEN / kind), back)
+    model_garden.Graph(path) for path in (str(GOLDEN / kind), back)
   )
   pairs = matched(live, saved)
   wanted = live.tensors_below([live.edges[0]["model"]])
@@ -123,7 +123,7 @@ def test_an_encoder_is_found_under_both_names(tmp_path):
   convert.convert(
     pretrained.ModelSource(prefix), "original", back, "model_garden"
   )
-  edges = object_graph.Graph(back).edges[0]
+  edges = model_garden.Graph(back).edges[0]
   assert edges["encoder"] == edges["model"]
 
 
@@ -162,12 +162,12 @@ def test_a_checkpoint_without_an_encoder_is_refused(tmp_path):
 
 def changed_encoder(tmp_path, change):
   """Saves the recorded encoder with a change; returns the prefix."""
-  graph = object_graph.Graph(str(GOLDEN / "encoder"))
+  graph = model_garden.Graph(str(GOLDEN / "encoder"))
   root = tf.Module()
   nodes = graph.tensors_below([graph.edges[0]["model"]])
   for node in nodes:
     path = graph.keys[node].removesuffix("/.ATTRIBUTES/VARIABLE_VALUE")
-    object_graph.attach(root, path, tf.Variable(graph.tensor(node)))
+    model_garden.attach(root, path, tf.Variable(graph.tensor(node)))
   change(root.model)
   return save_objects(tmp_path, encoder=root.model)
 
