@@ -90,7 +90,11 @@ def original_names(names: Collection[str]) -> dict[str, str]:
   """
   scopes = [] if WORD_EMBEDDINGS in names else _scopes_of_berts(names)
   scope = scopes[0] if len(scopes) == 1 else ""
-  renamed = {name: _renamed(name, scope) for name in names}
+  renamed = {}
+  for name in names:
+    new = name.removeprefix(scope)
+    is_of_bert = new.startswith(("bert/", "cls/"))
+    renamed[name] = _LAYER_NORM.sub("/LayerNorm", new) if is_of_bert else new
   counts = collections.Counter(renamed.values())
   return {
     new if counts[new] == 1 else name: name for name, new in renamed.items()
@@ -123,13 +127,6 @@ def _scopes_of_berts(names: Iterable[str]) -> list[str]:
   """Returns the scopes that hold a BERT, such as "module/"."""
   end = f"/{WORD_EMBEDDINGS}"
   return sorted(n.removesuffix(end[1:]) for n in names if n.endswith(end))
-
-
-def _renamed(name: str, scope: str) -> str:
-  name = name.removeprefix(scope)
-  if not name.startswith(("bert/", "cls/")):
-    return name
-  return _LAYER_NORM.sub("/LayerNorm", name)
 
 
 def check_is_bert(path: str, names: Collection[str]) -> None:
@@ -187,23 +184,15 @@ def check_fits(
   if missing:
     if any(n.startswith("bert/") for n in missing):
       check_is_bert(path, names)
-    faults.append(_difference(names, variables, missing))
+    fault = f"it lacks {listed(missing, names)}"
+    if unused := _unused(names, variables):
+      fault += f"; it has {listed(unused, variables)}, which the model lacks"
+    faults.append(fault)
   faults += [f"shapes differ: {'; '.join(differing)}"] if differing else []
   if faults:
     raise ValueError(
       f"{path} does not fit the model of the config: {'; '.join(faults)}."
     )
-
-
-def _difference(
-  names: Collection[str], model_names: Collection[str], missing: Sequence[str]
-) -> str:
-  """Returns how a checkpoint's names differ from a model's, for a message."""
-  text = f"it lacks {listed(missing, names)}"
-  unused = _unused(names, model_names)
-  if unused:
-    text += f"; it has {listed(unused, model_names)}, which the model lacks"
-  return text
 
 
 def _description(names: Collection[str]) -> str:
@@ -244,7 +233,7 @@ def _other_model(names: Iterable[str]) -> str | None:
 
 
 def _unused(names: Iterable[str], model_names: Collection[str]) -> list[str]:
-  """Returns the variables of a checkpoint's encoder that the model lacks."""
+  """Returns the names in a checkpoint's encoder that the model lacks."""
   return [
     name
     for name in names

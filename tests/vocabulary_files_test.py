@@ -153,38 +153,19 @@ def test_new_words_use_rows_without_a_word(tmp_path):
 
 
 MODELS = {
-  "classification": (
-    bert_tf.Classifier,
-    lambda: heads.ClassifierModel(tiny_models.CONFIG, 2),
-  ),
   "ner": (
     bert_tf.EntityRecognizer,
     lambda: heads.TokenModel(tiny_models.CONFIG, 3),
-  ),
-  "swag": (
-    bert_tf.MultipleChoice,
-    lambda: heads.MultipleChoiceModel(tiny_models.CONFIG),
   ),
   "squad": (
     bert_tf.QuestionAnswerer,
     lambda: heads.SpanModel(tiny_models.CONFIG),
   ),
-  "pretraining": (
-    bert_tf.MaskFiller,
-    lambda: heads.PretrainingModel(tiny_models.CONFIG),
-  ),
 }
 
 
-@pytest.fixture(scope="module")
-def pretrained(tmp_path_factory):
-  model = heads.PretrainingModel(tiny_models.CONFIG)
-  folder = tmp_path_factory.mktemp("models") / "m"
-  return str(tiny_models.write_run(folder, model))
-
-
 @pytest.mark.parametrize("task", MODELS)
-def test_all_models_read_the_vocabulary_of_tokenizer_json(tmp_path, task):
+def test_models_read_the_vocabulary_of_tokenizer_json(tmp_path, task):
   kind, build = MODELS[task]
   folder = str(tiny_models.write_run(tmp_path / "m", build()))
   to_tokenizer_json(folder)
@@ -199,7 +180,7 @@ def test_all_models_read_the_vocabulary_of_tokenizer_json(tmp_path, task):
   assert "`vocab_file`" in str(error.value)
 
 
-def test_a_tokenizer_json_without_word_pieces_is_named(tmp_path, pretrained):
+def test_a_tokenizer_json_without_word_pieces_is_named(tmp_path):
   folder = pathlib.Path(write_model(tmp_path / "m"))
   (folder / "vocab.txt").unlink()
   (folder / "tokenizer.json").write_text('{"model": {"type": "Unigram"}}')

@@ -133,10 +133,25 @@ class Reader:
         f"{', '.join(sorted(self._file.keys())[:5]) or 'none'}."
       )
     if has_choices and self._keys.pop(CHOICE_BIAS, None):
-      self._note_bias(float(self._file.get_tensor(CHOICE_BIAS)[0]))
+      if bias := float(self._file.get_tensor(CHOICE_BIAS)[0]):
+        self.notes += (
+          f"The bias {bias:.6g} of the choices' scores is left out; it is the "
+          "same for all choices of a question.",
+        )
     self._added: dict[str, np.ndarray] = {}
-    self._check_types(path)
-    self._check_copies(path)
+    for key in self._file.keys():
+      dtype = self._file.get_slice(key).get_dtype()
+      if dtype not in _DTYPES:
+        raise ValueError(
+          f"{key} of {path} has the type {dtype}; save the model as float32, "
+          "float16 or bfloat16."
+        )
+    for key in _COPIES.keys() & set(self._file.keys()):
+      value, original = self._file.get_tensor(key), _COPIES[key]
+      if original not in self._keys or not np.array_equal(
+        value.astype(np.float32), self.get_tensor(original)
+      ):
+        raise ValueError(f"{key} of {path} is not the same as {original}.")
     size = config.hidden_size
     pooler = {f"{_POOLER}kernel": (size, size), f"{_POOLER}bias": (size,)}
     self._add_layer(config, "pooler", pooler)
@@ -170,31 +185,6 @@ class Reader:
       value = value.astype(np.float32)
     return np.ascontiguousarray(value.T if name.endswith("/kernel") else value)
 
-  def _note_bias(self, bias: float) -> None:
-    if bias:
-      self.notes += (
-        f"The bias {bias:.6g} of the choices' scores is left out; it is the "
-        "same for all choices of a question.",
-      )
-
-  def _check_types(self, path: str) -> None:
-    """Raises ValueError for tensors of a type that cannot be read."""
-    for key in self._file.keys():
-      dtype = self._file.get_slice(key).get_dtype()
-      if dtype not in _DTYPES:
-        raise ValueError(
-          f"{key} of {path} has the type {dtype}; save the model as float32, "
-          "float16 or bfloat16."
-        )
-
-  def _check_copies(self, path: str) -> None:
-    for key in _COPIES.keys() & set(self._file.keys()):
-      value, source = self._file.get_tensor(key), _COPIES[key]
-      if source not in self._keys or not np.array_equal(
-        value.astype(np.float32), self.get_tensor(source)
-      ):
-        raise ValueError(f"{key} of {path} is not the same as {source}.")
-
   def _add_layer(
     self,
     config: Config,
@@ -208,7 +198,7 @@ class Reader:
 
 
 def conversion_advice(setting: str) -> str:
-  """Returns advice on converting a model of another library to safetensors.
+  """Advises how to convert a model of another library to safetensors.
 
   `setting` is the argument of from_pretrained, such as "from_tf".
   """

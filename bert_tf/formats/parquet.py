@@ -47,10 +47,7 @@ def find_split(folder: str, *names: str) -> list[str]:
 
 
 def _check_shards(files: Sequence[str]) -> None:
-  """Raises ValueError if a shard is missing, or if shards of two sets mix.
-
-  `files` may have no shards.
-  """
+  """Raises ValueError if a shard is missing, or if shards of two sets mix."""
   sets: dict[tuple[str, str], str] = {}  # The first file of each set.
   for file in files:
     if shard := _SHARD.fullmatch(file):
@@ -118,7 +115,13 @@ def read_texts(path: str, column: str, advice: str) -> Iterator[str]:
   def check(schema: Any) -> None:
     if fault := errors.missing_columns([column], schema.names):
       raise ValueError(f"{path} has {fault}{advice}")
-    _check_is_text(path, column, schema, advice)
+    texts = [field.name for field in schema if _is_text(field.type)]
+    if column not in texts:
+      raise ValueError(
+        f"{path}: column {column} is not text, but "
+        f"{schema.field(column).type}; columns of text: "
+        f"{errors.join_names(texts) or 'none'}.{advice}"
+      )
 
   with _open(path, (column,), check) as file:
     for batch in file.iter_batches(_BATCH_ROWS, columns=[column]):
@@ -153,16 +156,6 @@ def _open(
       raise ValueError(
         f"{path}: not a whole Parquet file ({reason}); fetch it again."
       ) from None
-
-
-def _check_is_text(path: str, column: str, schema: Any, advice: str) -> None:
-  """Raises ValueError unless a column holds text."""
-  texts = [field.name for field in schema if _is_text(field.type)]
-  if column not in texts:
-    raise ValueError(
-      f"{path}: column {column} is not text, but {schema.field(column).type}; "
-      f"columns of text: {errors.join_names(texts) or 'none'}.{advice}"
-    )
 
 
 def _is_text(kind: Any) -> bool:

@@ -83,10 +83,11 @@ def read(
       if not skip_bad_rows:
         raise ValueError(fault) from None
       faults.append(fault)
-  examples.num_dropped = num_bad = len(faults)
+  examples.num_dropped = len(faults)
   if faults:
-    message = "Skipped %d bad rows of %s; the first: %s"
-    logging.warning(message, num_bad, table.path, faults[0])
+    logging.warning(
+      f"Skipped {len(faults)} bad rows of {table.path}; the first: {faults[0]}"
+    )
   return examples
 
 
@@ -158,9 +159,10 @@ def read_rows(table: Table) -> Iterator[tuple[int, Row | BadRowError]]:
       if content.strip():
         yield line, _parse_json_row(content, table)
     return
-  delimiter = _find_delimiter(table)
   cells: Iterator[tuple[int, list[str]]] = (
-    (line, row) for line, row in _read_cells(table, delimiter) if row
+    (line, row)
+    for line, row in _read_cells(table, _find_delimiter(table))
+    if row
   )
   header, count = None, table.num_columns
   if not isinstance(table.columns[0], int):

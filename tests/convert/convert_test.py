@@ -311,17 +311,6 @@ class TestBadKerasWeights:
     interop_models.random_model("classifier").save_weights(path)
     return path
 
-  def test_a_truncated_file_is_named(self, tmp_path):
-    path = self.saved(tmp_path)
-    path.write_bytes(path.read_bytes()[:-500])
-    with pytest.raises(ValueError, match="m.weights.h5 .*HDF5"):
-      self.read(path)
-
-  def test_a_missing_file_is_named(self, tmp_path):
-    interop_models.write_beside(tmp_path, "classifier")
-    with pytest.raises(ValueError, match="there is no .*m.weights.h5"):
-      self.read(tmp_path / "m.weights.h5")
-
   def test_a_whole_model_is_refused_as_a_weights_file(self, tmp_path):
     with pytest.raises(ValueError, match="does not end in .weights.h5"):
       self.read(tmp_path / "m.keras")
@@ -329,7 +318,6 @@ class TestBadKerasWeights:
   @pytest.mark.parametrize(
     ("key", "value", "expected"),
     [
-      ("intermediate_size", 16, "not the weights of a ClassifierModel"),
       ("num_hidden_layers", 3, "not the weights of a ClassifierModel"),
       ("num_hidden_layers", 1, "a ClassifierModel of its config has"),
     ],
@@ -391,7 +379,7 @@ def test_the_script_refuses_unused_flags(tmp_path, run_script, flags, expected):
 
 
 @pytest.mark.parametrize(
-  "kind", ["external", "virtual", "link", "soft", "bomb"]
+  "kind", ["external", "virtual", "link", "soft", "bomb", "packed bomb"]
 )
 def test_keras_weights_with_values_in_other_files_are_refused(tmp_path, kind):
   prefix, _ = interop_models.write_original(tmp_path / "in", "encoder")
@@ -416,8 +404,9 @@ def test_keras_weights_with_values_in_other_files_are_refused(tmp_path, kind):
     elif kind == "soft":
       file[name] = h5py.SoftLink("/elsewhere")
     else:
+      compression = "gzip" if kind == "packed bomb" else None
       file.create_dataset(
-        name, (1 << 40,), "f4", chunks=(1 << 20,), compression="gzip"
+        name, (1 << 40,), "f4", chunks=(1 << 20,), compression=compression
       )
   with pytest.raises(ValueError, match=f"{name} are not in the file"):
     convert.convert(

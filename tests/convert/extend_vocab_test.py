@@ -405,17 +405,6 @@ def test_each_line_of_a_file_is_a_word(tmp_path):
     extend_vocab.read_words(str(tmp_path / "none.txt"))
 
 
-def test_a_bad_word_of_a_file_is_named_with_its_line(vocab, tmp_path):
-  path = tmp_path / "words.txt"
-  path.write_text("qed\n\nwell-known\n", encoding="utf-8")
-  with pytest.raises(ValueError) as error:
-    extend(vocab, tmp_path / "out", words=extend_vocab.read_words(str(path)))
-  assert str(error.value) == (
-    f"{path}:3: 'well-known' is split into well - known, since blanks, "
-    "punctuation and ideographs end a word; give the parts."
-  )
-
-
 def test_the_script_writes_a_model_and_prints_a_summary(
   vocab, tmp_path, run_script
 ):

@@ -12,7 +12,6 @@ from safetensors import numpy as safetensors_numpy
 from bert_tf import checkpoints, heads, model_folder, modeling
 from bert_tf.convert import convert, pretrained
 from bert_tf.formats import hugging_face
-from bert_tf.model_folder import run_info
 
 V, D, WIDE, N, P, LAYERS = 23, 8, 12, 2, 10, 2
 HF_CONFIG = {
@@ -221,13 +220,6 @@ def test_the_outputs_are_the_other_librarys(tmp_path, hidden_act, gelu):
     np.testing.assert_allclose(output.pooled_output[row], pooled, atol=2e-5)
 
 
-def test_the_two_gelus_differ_by_more_than_rounding(tmp_path):
-  x = np.linspace(-4, 4, 81).astype(np.float32)
-  np.testing.assert_allclose(modeling.gelu_erf(x), gelu_exact(x), atol=1e-6)
-  np.testing.assert_allclose(modeling.gelu(x), gelu_tanh(x), atol=1e-6)
-  assert 1e-4 < np.abs(gelu_exact(x) - gelu_tanh(x)).max() < 1e-3
-
-
 def test_a_pretrained_model_brings_both_heads(tmp_path):
   tensors = draw(PRETRAINING)
   saved_tensors = {
@@ -339,23 +331,12 @@ def test_config_and_vocabulary_stand_beside_the_checkpoint(tmp_path):
   assert converted.run.do_lower_case is False
 
 
-@pytest.mark.parametrize(
-  ("settings", "differing"),
-  [
-    ({"do_lower_case": True, "strip_accents": None}, ()),
-    ({"do_lower_case": True, "strip_accents": True}, ()),
-    ({"do_lower_case": False, "strip_accents": True}, ()),
-    ({"tokenize_chinese_chars": False}, ("tokenize_chinese_chars False",)),
-  ],
-)
-def test_settings_that_the_tokenizer_does_not_have_are_reported(
-  tmp_path, settings, differing
-):
-  converted, _ = converted_model(tmp_path, draw(encoder()), tokenizer=settings)
-  notes = [note for note in converted.notes if "tokenizer" in note]
-  assert len(notes) == len(differing)
-  for note, setting in zip(notes, differing):
-    assert f"{setting} (tokenizer_config.json)" in note
+def test_a_tokenizer_that_is_not_implemented_is_reported(tmp_path):
+  converted, _ = converted_model(
+    tmp_path, draw(encoder()), tokenizer={"tokenize_chinese_chars": False}
+  )
+  [note] = converted.notes
+  assert "tokenize_chinese_chars False (tokenizer_config.json)" in note
 
 
 def test_tensors_outside_bert_are_left_out_and_named(tmp_path, caplog):
@@ -369,18 +350,13 @@ def test_tensors_outside_bert_are_left_out_and_named(tmp_path, caplog):
   assert "left out bert/encoder/layer_2/extra, lora" in warning.getMessage()
 
 
-@pytest.mark.parametrize("strip_accents", [None, True, False])
-def test_accents_are_kept_or_dropped_as_in_hugging_face(
-  tmp_path, strip_accents
-):
-  there = {"do_lower_case": True, "strip_accents": strip_accents}
+def test_accents_are_kept_as_in_hugging_face(tmp_path):
+  there = {"do_lower_case": True, "strip_accents": False}
   converted, _ = converted_model(tmp_path, draw(encoder()), tokenizer=there)
-  assert converted.run.strip_accents is strip_accents
-  run = run_info.read_run(str(tmp_path / "out"))
-  assert (run.do_lower_case, run.strip_accents) == (True, strip_accents)
+  assert converted.run.strip_accents is False
   # The folder also opens without conversion.
   info = model_folder.find(str(tmp_path / "hf")).run
-  assert (info.do_lower_case, info.strip_accents) == (True, strip_accents)
+  assert (info.do_lower_case, info.strip_accents) == (True, False)
 
 
 def without(tensors, *names):
@@ -460,13 +436,6 @@ def test_pickled_weights_are_refused_with_the_reason(tmp_path):
   weights.rename(weights.with_name("pytorch_model.bin"))
   with pytest.raises(ValueError, match="pytorch_model.bin.*safetensors"):
     to_original(folder, (tmp_path / "m.ckpt"))
-
-
-def test_a_pickled_file_is_refused_when_given_by_name(tmp_path):
-  path = tmp_path / "model.pt"
-  path.write_bytes(b"")
-  with pytest.raises(ValueError, match="model.pt .*pickled"):
-    to_original(str(path), tmp_path / "m.ckpt")
 
 
 def test_weights_in_several_files_are_reported(tmp_path):
@@ -556,14 +525,6 @@ def test_an_unsupported_tensor_type_is_named(tmp_path):
   assert key in str(error.value)
 
 
-def test_a_truncated_file_is_named(tmp_path):
-  folder = write_model(tmp_path / "hf", draw(encoder()))
-  path = pathlib.Path(folder, "model.safetensors")
-  path.write_bytes(path.read_bytes()[:-5])
-  with pytest.raises(ValueError, match="model.safetensors is damaged or only"):
-    to_original(folder, (tmp_path / "m.ckpt"))
-
-
 @pytest.mark.parametrize(
   ("name", "expected"),
   [
@@ -577,45 +538,3 @@ def test_a_missing_file_is_named(tmp_path, name, expected):
   pathlib.Path(folder, name).unlink()
   with pytest.raises(ValueError, match=expected):
     to_original(folder, (tmp_path / "m.ckpt"))
-
-
-def test_a_vocabulary_of_another_size_is_refused(tmp_path):
-  folder = write_model(tmp_path / "hf", draw(encoder()))
-  with pathlib.Path(folder, "vocab.txt").open("a") as writer:
-    writer.write("more\n")
-  with pytest.raises(ValueError, match="24 .*vocab_size .* 23"):
-    to_original(folder, (tmp_path / "m.ckpt"))
-
-
-def test_the_files_of_another_model_are_not_overwritten(tmp_path):
-  tensors = draw(encoder())
-  converted_model(tmp_path, tensors)
-  folder = write_model(tmp_path / "b", tensors, {"hidden_act": "relu"})
-  with pytest.raises(
-    ValueError, match="bert_config.json .*`output_checkpoint`"
-  ):
-    to_original(folder, (tmp_path / "out" / "bert_model.ckpt"))
-
-
-def test_the_script_converts_and_prints_a_summary(tmp_path, run_script):
-  folder = write_model(
-    tmp_path / "hf", draw(CLASSIFIER), tokenizer={"do_lower_case": True}
-  )
-  result = run_script(
-    "convert_checkpoint.py",
-    "--from=hf",
-    f"--input_checkpoint={folder}",
-    "--output_checkpoint=out/bert_model.ckpt",
-    cwd=tmp_path,
-  )
-  assert result.returncode == 0, result.stderr
-  assert result.stdout.splitlines() == [
-    f"out/bert_model.ckpt from {folder}; heads: classification",
-  ]
-  assert {path.name for path in (tmp_path / "out").iterdir()} == {
-    "bert_config.json",
-    "bert_model.ckpt.data-00000-of-00001",
-    "bert_model.ckpt.index",
-    "run.json",
-    "vocab.txt",
-  }
