@@ -1,6 +1,4 @@
-"""Learning curves: their panels, names and schedule."""
-
-import json
+"""Learning curves: their panels and names."""
 
 import pytest
 import tensorflow as tf
@@ -11,15 +9,6 @@ from tests.support import drawn
 pytest.importorskip("matplotlib", reason="pip install 'bert_tf[plots]'")
 
 panels = drawn.panels
-
-SETTINGS = {
-  "do_train": True,
-  "learning_rate": 0.5,
-  "num_train_steps": 100,
-  "num_warmup_steps": 10,
-  "train_hours": 0.0,
-  "train_minutes": 0.0,
-}
 
 
 def write_events(folder, rows):
@@ -79,46 +68,6 @@ def test_curves_of_a_resumed_run_are_in_the_order_of_steps(tmp_path):
   write_events(tmp_path, {93: {"loss": 3.0}})  # Resumed at step 90.
   assert curves.read(str(tmp_path))["loss"] == {90: 2.0, 93: 3.0, 96: 1.0}
   assert list(curves.read(str(tmp_path))["loss"]) == [90, 93, 96]
-
-
-def test_the_whole_warmup_is_seen_though_it_ends_before_the_first_log(
-  tmp_path, panels
-):
-  write_events(tmp_path, {50: pretraining(50), 100: pretraining(100)})
-  (tmp_path / "commands.jsonl").write_text(json.dumps({"settings": SETTINGS}))
-  curves.plot(str(tmp_path), str(tmp_path / "curves.png"))
-  [steps, rates] = drawn.line(panels[2], 1)
-  assert steps == [0, 9, 10, 100]
-  # As in the original: up to 0.5 in 10 steps, then down the line of the decay.
-  assert rates == pytest.approx([0, 0.45, 0.45, 0])
-  assert panels[2].get_xlabel() == "step (warm-up: 10 steps)"
-
-
-def test_the_schedule_is_of_the_command_that_trained_last(tmp_path, panels):
-  write_events(tmp_path, {50: pretraining(50), 100: pretraining(100)})
-  commands = [
-    SETTINGS | {"num_train_steps": 50},
-    SETTINGS,
-    # This command only evaluates; its training settings do not count.
-    SETTINGS | {"do_train": False, "num_train_steps": 9, "num_warmup_steps": 0},
-  ]
-  lines = [json.dumps({"settings": settings}) for settings in commands]
-  (tmp_path / "commands.jsonl").write_text("\n".join(lines))
-  curves.plot(str(tmp_path), str(tmp_path / "curves.png"))
-  assert drawn.line(panels[2], 1)[0] == [0, 9, 10, 100]
-  # Without a command that trained, there is no schedule.
-  (tmp_path / "commands.jsonl").write_text(lines[-1])
-  panels.clear()
-  curves.plot(str(tmp_path), str(tmp_path / "curves.png"))
-  assert len(panels[2].get_lines()) == 1
-
-
-def test_a_run_by_the_clock_has_no_schedule_in_steps(tmp_path, panels):
-  write_events(tmp_path, {50: pretraining(50)})
-  settings = SETTINGS | {"train_minutes": 5.0}
-  (tmp_path / "commands.jsonl").write_text(json.dumps({"settings": settings}))
-  curves.plot(str(tmp_path), str(tmp_path / "curves.png"))
-  assert len(panels[2].get_lines()) == 1
 
 
 def test_a_folder_without_events_is_refused(tmp_path):
