@@ -17,7 +17,7 @@ from bert_tf.files import errors
 from bert_tf.layers import lora, mixed_precision
 
 GLOBAL_STEP = "global_step"
-# Seconds that a run with a TimedWarmupLinearDecay has trained.
+# Seconds of training, which older versions kept in runs with train_minutes.
 TRAIN_SECONDS = "train_seconds"
 SLOT_SUFFIXES = ("/adam_m", "/adam_v")
 

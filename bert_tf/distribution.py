@@ -183,19 +183,21 @@ def is_chief() -> bool:
   return (resolver.task_type, resolver.task_id) == (first, 0)
 
 
+def device_kind() -> str:
+  """Returns "TPU" or "GPU" if TensorFlow has one, else "CPU"."""
+  kinds = (k for k in ("TPU", "GPU") if tf.config.list_logical_devices(k))
+  return next(kinds, "CPU")
+
+
 def has_accelerator() -> bool:
   """Returns whether TensorFlow has a GPU or a TPU."""
-  return any(tf.config.list_logical_devices(kind) for kind in ("GPU", "TPU"))
+  return device_kind() != "CPU"
 
 
 def describe_devices() -> str:
   """Returns the devices of the current strategy, such as "2 x GPU"."""
-  kind = next(
-    kind
-    for kind in ("TPU", "GPU", "CPU")
-    if tf.config.list_logical_devices(kind)
-  )
-  return f"{tf.distribute.get_strategy().num_replicas_in_sync} x {kind}"
+  num_replicas = tf.distribute.get_strategy().num_replicas_in_sync
+  return f"{num_replicas} x {device_kind()}"
 
 
 def needs_full_batches() -> bool:

@@ -129,7 +129,7 @@ def test_a_loss_is_divided_by_the_weight_of_the_whole_batch(num_micro_batches):
       batch_size=4,
       num_micro_batches=count,
       seed=0,
-      mode=compilation.PLAIN,
+      mode=compilation.Mode.PLAIN,
     )
     sums = step.build(spec)(features)
     values = {name: [float(v) for v in pair] for name, pair in sums.items()}
@@ -142,7 +142,7 @@ def test_a_loss_is_divided_by_the_weight_of_the_whole_batch(num_micro_batches):
   assert w == pytest.approx(expected_w, rel=1e-6)
 
 
-@pytest.mark.parametrize("mode", compilation.MODES, ids=lambda m: m.name)
+@pytest.mark.parametrize("mode", compilation.Mode, ids=lambda m: m.name)
 def test_batches_of_unknown_width_are_split(mode):
   # Word embeddings tied to no output have sparse gradients, and batches that
   # are grouped by width have unknown shapes.
@@ -198,7 +198,7 @@ def test_micro_batches_draw_different_masks():
     batch_size=128,
     num_micro_batches=2,
     seed=0,
-    mode=compilation.PLAIN,
+    mode=compilation.Mode.PLAIN,
   )
   # Two parts with the same rows: a single sum shows both masks.
   features = {"x": tf.ones(128), "y": tf.ones(128)}

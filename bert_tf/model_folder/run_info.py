@@ -158,6 +158,9 @@ class RunInfo:
   lora_alpha: float | None = None
   # The objective of pre-training; None for masked LM.
   objective: str | None = None
+  # The number of steps that fills train_minutes, in a run with such a time.
+  num_train_steps: int | None = None
+  train_minutes: float | None = None
   # Arithmetic of the last training.
   precision: str | None = None
   deterministic: bool | None = None

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import distribution, model_size, modeling
+from bert_tf import model_size, modeling
 from bert_tf.corpora import corpus, corpus_build, sources, text_config
 from bert_tf.data import pretraining_data, synthetic
 from bert_tf.files import compression, paths, text_lines
@@ -239,9 +239,6 @@ def _step_seconds(
 ) -> tuple[float, float]:
   """Returns the seconds of set-up with the first step, and of a later step."""
   bert_config, size = _bert_config(config), config.model_size
-  compute = vars(config.compute)
-  if config.compute.use_xla is None:  # As a run chooses without timing.
-    compute = compute | {"use_xla": distribution.has_accelerator()}
   start = time.monotonic()
   with tempfile.TemporaryDirectory() as folder:
     runner = pretraining.build_estimator(
@@ -249,7 +246,7 @@ def _step_seconds(
       training_config.TrainConfig(
         output_dir=folder,
         train_batch_size=size.train_batch_size,
-        **compute,
+        **vars(config.compute),
       ),
     )
   batch = synthetic.pretraining_batch(
@@ -267,7 +264,7 @@ def time_steps(
   runner: estimator.Estimator, batches: Sequence[synthetic.Batch]
 ) -> list[float]:
   """Returns the seconds of a step for each batch; the first also compiles."""
-  step = runner.train_step.build(
+  step = runner.build_step(
     {
       name: tf.TensorSpec(value.shape, value.dtype)
       for name, value in batches[0].items()

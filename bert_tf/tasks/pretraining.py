@@ -178,6 +178,8 @@ def _run_info(
     strip_accents=case.strip_accents,
     max_seq_length=None if config.schedule else config.max_seq_length,
     objective=None if config.objective == "mlm" else config.objective,
+    num_train_steps=getattr(folder.info, "num_train_steps", None),
+    train_minutes=getattr(folder.info, "train_minutes", None),
     **model_setup.arithmetic_fields(config.train, folder.info, config.do_train),
   )
 

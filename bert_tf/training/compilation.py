@@ -11,17 +11,18 @@ On a CPU the update of each variable is compiled in all modes; see
 `optimization`.
 """
 
-import abc
+import enum
 import os
-from collections.abc import Callable
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import tensorflow as tf
 
-from bert_tf import distribution, gradients
+from bert_tf import distribution, gradients, names
 from bert_tf.kernels import backend, clusters
 from bert_tf.losses import Sums
 from bert_tf.tensor import Tensor
+from bert_tf.training import config as training_config
 from bert_tf.training import objective
 from bert_tf.training.objective import Features
 
@@ -36,73 +37,44 @@ GradientsFn = Callable[
   [Features, dict[str, Tensor], tf.Tensor], _SumsAndGradients
 ]
 
+# The largest hidden size for which WHOLE is the fastest mode on a CPU in
+# float32. The products of wider models take most of a step, and XLA's are
+# slower than TensorFlow's. docs/speed.md has the measurements.
+_MAX_HIDDEN_SIZE_OF_WHOLE = 256
 
-class Mode(abc.ABC):
-  """The part of a training step that XLA compiles.
+# Shorter runs on a CPU end before the 5 to 40 seconds of compiling pay off.
+_MIN_STEPS = 200
+_MIN_SECONDS = 120.0
 
-  Attributes:
-    name: the mode's name.
-    use_xla: value of the mode in use_xla.json.
-    time_key: key of the milliseconds of a step in use_xla.json.
-  """
 
-  name: ClassVar[str]
-  use_xla: ClassVar[bool | str]
-  time_key: ClassVar[str]
+class Mode(enum.Enum):
+  """The part of a training step that XLA compiles."""
+
+  PLAIN = "plain"
+  CLUSTERED = "clustered"
+  WHOLE = "whole"
 
   @property
   def compiles_dropout_masks(self) -> bool:
     """Whether XLA compiles each dropout mask, although not the step itself."""
-    return False
+    return self is Mode.PLAIN and not distribution.has_accelerator()
 
-  @abc.abstractmethod
   def compile_gradients(self, function: _HalfFn) -> GradientsFn:
     """Returns a function that computes the gradients of a micro-batch.
 
     Call it in the scope of the strategy.
     """
-
-  def compile_step(self, function: Callable[[Features], Sums]) -> Any:
-    """Returns a tf.function of the whole step on all replicas."""
-    return _function(function)
-
-
-class _Plain(Mode):
-  name = "plain"
-  use_xla = False
-  time_key = "plain_ms"
-
-  @property
-  def compiles_dropout_masks(self) -> bool:
-    return not distribution.has_accelerator()
-
-  def compile_gradients(self, function: _HalfFn) -> GradientsFn:
-    return _undivided(_function(function))
-
-
-class _Clustered(Mode):
-  name = "clustered"
-  use_xla = "pieces"
-  time_key = "pieces_ms"
-
-  def compile_gradients(self, function: _HalfFn) -> GradientsFn:
-    if _num_replicas() == 1:
-      return _undivided(clusters.compiled(function))
-    # With several replicas TensorFlow inlines the function, so Grappler's
-    # passes cannot be switched off for it only.
-    return _undivided(_function(clusters.marked(function)))
-
-
-class _Whole(Mode):
-  name = "whole"
-  use_xla = True
-  time_key = "compiled_ms"
-
-  @property
-  def _compiles_step(self) -> bool:
-    return _num_replicas() == 1 and distribution.has_accelerator()
-
-  def compile_gradients(self, function: _HalfFn) -> GradientsFn:
+    has_replicas = _num_replicas() > 1
+    if self is Mode.PLAIN:
+      return _undivided(_function(function))
+    if self is Mode.CLUSTERED:
+      # With several replicas TensorFlow inlines the function, so Grappler's
+      # passes cannot be switched off for it only.
+      return _undivided(
+        _function(clusters.marked(function))
+        if has_replicas
+        else clusters.compiled(function)
+      )
     if tf.config.list_logical_devices("GPU"):
       function = _for_gpus(function)
     if self._compiles_step:
@@ -110,29 +82,63 @@ class _Whole(Mode):
       # step whose batch has another width than the last.
       return _undivided(function)
     compiled = _function(function, jit_compile=True)
-    return _undivided(compiled) if _num_replicas() > 1 else _in_halves(compiled)
+    return _undivided(compiled) if has_replicas else _in_halves(compiled)
 
   def compile_step(self, function: Callable[[Features], Sums]) -> Any:
+    """Returns a tf.function of the whole step on all replicas."""
     return _function(function, jit_compile=self._compiles_step or None)
 
+  @property
+  def _compiles_step(self) -> bool:
+    is_one_accelerator = _num_replicas() == 1 and distribution.has_accelerator()
+    return self is Mode.WHOLE and is_one_accelerator
 
-PLAIN = _Plain()
-CLUSTERED = _Clustered()
-WHOLE = _Whole()
-MODES: tuple[Mode, ...] = (PLAIN, CLUSTERED, WHOLE)
 
+def fastest_mode(device: str, precision: str, hidden_size: int) -> Mode:
+  """Returns the mode that takes the shortest step, as `use_xla=auto` does.
 
-def mode_by_use_xla(use_xla: object) -> Mode:
-  """Returns the mode of a value in use_xla.json.
+  A GPU or a TPU runs whole steps fastest. On a CPU, XLA fuses the many small
+  operations of a narrow model. A wide model spends its time in products, and in
+  16 bits those of XLA are several times slower than TensorFlow's.
 
-  Raises:
-    ValueError: if the value names no mode.
+  Args:
+    device: "CPU", "GPU" or "TPU".
+    precision: a key of names.PRECISIONS.
+    hidden_size: D of the encoder.
   """
-  for mode in MODES:
-    if use_xla == mode.use_xla:
-      return mode
-  allowed = [mode.use_xla for mode in MODES]
-  raise ValueError(f"use_xla is {use_xla!r}; allowed are {allowed}.")
+  if device != "CPU":
+    return Mode.WHOLE
+  is_float32 = names.PRECISIONS[precision] == "float32"
+  if is_float32 and hidden_size <= _MAX_HIDDEN_SIZE_OF_WHOLE:
+    return Mode.WHOLE
+  return Mode.CLUSTERED
+
+
+def choose_mode(
+  config: training_config.TrainConfig,
+  hidden_size: int | None,
+  element_spec: Mapping[str, tf.TensorSpec],
+) -> Mode:
+  """Returns the mode of a run, which depends on its settings only.
+
+  Args:
+    config: the run's settings.
+    hidden_size: D of the model's encoder; None without one.
+    element_spec: shapes and dtypes of its batches. XLA would compile a program
+      for each batch width, so on a CPU `auto` compiles only fixed widths.
+  """
+  if config.use_xla is not None:
+    return Mode.WHOLE if config.use_xla else Mode.PLAIN
+  device = distribution.device_kind()
+  is_short = (
+    config.train_seconds < _MIN_SECONDS
+    if config.train_seconds
+    else config.num_train_steps < _MIN_STEPS
+  )
+  is_fixed = all(s.shape.is_fully_defined() for s in element_spec.values())
+  if device == "CPU" and (is_short or not is_fixed or hidden_size is None):
+    return Mode.PLAIN
+  return fastest_mode(device, config.precision, hidden_size or 0)
 
 
 def compiles_each_width(use_xla: bool | None) -> bool:
@@ -142,16 +148,6 @@ def compiles_each_width(use_xla: bool | None) -> bool:
     use_xla: the setting in TrainConfig.
   """
   return bool(use_xla) or distribution.has_accelerator()
-
-
-def prepare() -> None:
-  """Prepares TensorFlow for a step that may be switched to CLUSTERED later.
-
-  Call it before the first call of a step in any mode.
-  """
-  clusters.name_rewrites()
-  if tf.config.list_logical_devices("GPU"):
-    _add_bias_in_products()
 
 
 def _add_bias_in_products() -> None:
@@ -178,11 +174,11 @@ def _for_gpus(function: _HalfFn) -> _HalfFn:
     with backend.gpu_program():
       return function(*args)
 
+  _add_bias_in_products()
   return call
 
 
 def _undivided(function: _HalfFn) -> GradientsFn:
-  """Returns a function that computes a micro-batch in one call."""
   return lambda features, weights, micro_batch: function(
     features, weights, micro_batch, 0
   )
@@ -191,17 +187,19 @@ def _undivided(function: _HalfFn) -> GradientsFn:
 def _in_halves(function: _HalfFn) -> GradientsFn:
   """Returns a function that computes both halves of a micro-batch in parallel.
 
-  On one core, or without static shapes and an even number of rows, the function
-  computes the micro-batch in one call.
-
   A program of XLA for a CPU leaves cores idle between its matrix products. Two
-  programs that run at the same time fill these gaps.
+  programs that run at the same time fill these gaps. On one core, or without
+  static shapes and an even number of rows, the micro-batch stays whole.
   """
 
   def compute(
     features: Features, weights: dict[str, Tensor], micro_batch: tf.Tensor
   ) -> _SumsAndGradients:
-    if not _has_halves(features) or _num_cores() == 1:
+    has_halves = all(
+      tensor.shape.is_fully_defined() and tensor.shape[0] % 2 == 0
+      for tensor in features.values()
+    )
+    if not has_halves or _num_cores() == 1:
       return function(features, weights, micro_batch, 0)
     # As tensors, the indices are arguments of one compiled program. Python
     # numbers would be constants of two programs.
@@ -216,16 +214,7 @@ def _in_halves(function: _HalfFn) -> GradientsFn:
   return compute
 
 
-def _has_halves(features: Features) -> bool:
-  """Returns whether the shapes are static and the number of rows is even."""
-  return all(
-    tensor.shape.is_fully_defined() and tensor.shape[0] % 2 == 0
-    for tensor in features.values()
-  )
-
-
 def _num_cores() -> int:
-  """Returns the number of cores that this process may use."""
   if hasattr(os, "sched_getaffinity"):  # Only on Linux.
     return len(os.sched_getaffinity(0))
   return os.cpu_count() or 1

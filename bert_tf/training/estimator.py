@@ -29,7 +29,6 @@ from bert_tf.training import (
   model_setup,
   progress,
   restore,
-  tuning,
 )
 from bert_tf.training import config as training_config
 from bert_tf.training import objective as objective_lib
@@ -63,7 +62,6 @@ class Estimator:
     self.model = model_setup.build_model(model_fn, config)
     self.config = config
     self.optimizer = model_setup.create_optimizer(config)
-    self._budget = budget.create_budget(config, self.optimizer)
     self.train_step = step_lib.TrainingStep(
       self.model,
       self.optimizer,
@@ -71,7 +69,7 @@ class Estimator:
       config.train_batch_size,
       config.gradient_accumulation_steps,
       config.seed,
-      compilation.WHOLE if config.use_xla else compilation.PLAIN,
+      compilation.Mode.WHOLE if config.use_xla else compilation.Mode.PLAIN,
     )
     self._evaluator = evaluator.Evaluator(self.model, objective)
     self._eval_writer: tf.summary.SummaryWriter | None = None
@@ -86,7 +84,7 @@ class Estimator:
     input_fn: Callable[[int], tf.data.Dataset],
     evaluate_fn: Callable[[], evaluation.Results] | None = None,
   ) -> int:
-    """Trains to the end of the budget, or until SIGTERM or Ctrl-C.
+    """Trains to the last step, or until SIGTERM or Ctrl-C.
 
     Starts from the newest checkpoint of output_dir, else from
     init_checkpoint, else from random values. After a signal, saves a
@@ -102,8 +100,8 @@ class Estimator:
         step, unless eval_every_steps is 0.
 
     Returns:
-      The step reached: num_train_steps, unless the budget is a time, Ctrl-C
-      came or early_stopping_patience was exhausted.
+      The step reached: the last, unless Ctrl-C came or early_stopping_patience
+      was exhausted.
 
     Raises:
       ValueError: if a checkpoint does not fit, or if the results lack
@@ -112,89 +110,95 @@ class Estimator:
         or if the loss is far above the first. These weights are not saved.
       SystemExit: with status 143, if SIGTERM came and a checkpoint is saved.
     """
+    config = self.config
     self.was_interrupted = False
-    element_spec = input_fn(0).element_spec
-    mode = tuning.known_mode(self.config, element_spec)
-    self.train_step = self.train_step.with_mode(mode or compilation.PLAIN)
-    # All processes look before any of them saves: `_restore` waits for all.
-    is_new = not checkpoints.list_checkpoints(self.config.output_dir)
-    step = self._restore(element_spec)
-    evaluations = evaluation.PeriodicEvaluation(evaluate_fn, self.config, step)
-    self._budget.begin(step)
-    if not self._budget.steps_left(step):
-      self._log_nothing_left(step)
+    # All processes look before any of them saves: `check_same` waits for all.
+    is_new = not checkpoints.list_checkpoints(config.output_dir)
+    self.build_step(input_fn(0).element_spec)
+    step = restore.restore_for_training(self.model, self.optimizer, config)
+    self._step = step
+    distribution.check_same({"the step found in output_dir": step})
+    evaluations = evaluation.PeriodicEvaluation(evaluate_fn, config, step)
+    num_steps = self._num_steps(step, is_new, input_fn)
+    if step >= num_steps:
+      setting = "train_hours" if config.train_seconds else "num_train_steps"
+      if isinstance(config, training_config.FineTuningTrainConfig):
+        setting = "num_train_epochs"  # Gives the steps of fine-tuning.
+      logging.info(
+        "%s is at step %d/%d: nothing is left to train; raise `%s` to "
+        "continue.",
+        *(config.output_dir, step, num_steps, setting),
+      )
       return step
     logging.info("Training on %s.", distribution.describe_devices())
     batches = iter(input_fn(step))
     if is_new:
       self._save(self._tensors())
-    if mode is None:
-      self.train_step = tuning.choose_step(
-        self.train_step,
-        restore.training_variables(self.model, self.optimizer),
-        iter(input_fn(step).repeat()),  # Timing may take more than remain.
-        self.config.output_dir,
-        lambda seconds: self._budget.seconds_left(step, seconds),
-      )
     with StopSignals() as stop:
-      step, received = self._train_from(step, batches, stop, evaluations)
-    self._log_end(step, received, evaluations)
+      step, received = self._train_from(
+        step, num_steps, batches, stop, evaluations
+      )
+    if evaluations.best():
+      logging.info(
+        "Kept in %s: %s.",
+        os.path.join(config.output_dir, evaluation.BEST_DIR),
+        evaluations.best(),
+      )
+    if received:
+      self.was_interrupted = True
+      logging.info(
+        "Stopped by %s at step %d/%d and saved it; the same command continues.",
+        *(received, step, num_steps),
+      )
+    elif step < num_steps:
+      logging.info(
+        "Stopped early at step %d/%d: no better result in %d evaluations "
+        "(early_stopping_patience).",
+        *(step, num_steps, config.early_stopping_patience),
+      )
     if received == signal.SIGTERM.name:
       sys.exit(128 + signal.SIGTERM)
     return step
 
-  def _restore(self, element_spec: dict[str, tf.TensorSpec]) -> int:
-    """Builds the training step and loads weights; returns their step."""
-    self.train_step.build(element_spec)
-    self._step = restore.restore_for_training(
-      self.model, self.optimizer, self.config
-    )
-    distribution.check_same({"the step found in output_dir": self._step})
-    return self._step
+  def build_step(
+    self, element_spec: dict[str, tf.TensorSpec]
+  ) -> Callable[[Features], Sums]:
+    """Builds the training step in the run's mode of compilation.
 
-  def _log_nothing_left(self, step: int) -> None:
-    """Logs that an earlier run has used up the budget."""
-    setting = "num_train_steps"
-    if isinstance(self.config, training_config.FineTuningTrainConfig):
-      setting = "num_train_epochs"  # Gives the steps of fine-tuning.
-    elif self.config.train_seconds:
-      setting = "train_hours"
-    logging.info(
-      "%s is at step %s: nothing is left to train; raise `%s` to continue.",
-      self.config.output_dir,
-      self._budget.describe(step),
-      setting,
-    )
+    Args:
+      element_spec: shapes and dtypes of a batch.
 
-  def _log_end(
-    self, step: int, received: str, evaluations: evaluation.PeriodicEvaluation
-  ) -> None:
-    """Logs why training ended early, if so, and the best checkpoint, if any."""
-    if evaluations.best():
-      logging.info(
-        "Kept in %s: %s.",
-        os.path.join(self.config.output_dir, evaluation.BEST_DIR),
-        evaluations.best(),
-      )
-    reached = self._budget.describe(step)
-    if received:
-      self.was_interrupted = True
-      logging.info(
-        "Stopped by %s at step %s and saved it; the same command continues.",
-        received,
-        reached,
-      )
-    elif self._budget.steps_left(step):
-      logging.info(
-        "Stopped early at step %s: no better result in %d evaluations "
-        "(early_stopping_patience).",
-        reached,
-        self.config.early_stopping_patience,
-      )
+    Returns:
+      The step, from the features of a batch to the sums to log.
+    """
+    encoder = getattr(self.model, "bert", None)
+    hidden_size = encoder.config.hidden_size if encoder else None
+    mode = compilation.choose_mode(self.config, hidden_size, element_spec)
+    self.train_step = self.train_step.with_mode(mode)
+    return self.train_step.build(element_spec)
+
+  def _num_steps(
+    self, step: int, is_new: bool, input_fn: Callable[[int], tf.data.Dataset]
+  ) -> int:
+    """Returns the last step of the run, and sets it in a planned schedule."""
+    schedule = self.optimizer.schedule
+    if not isinstance(schedule, budget.PlannedWarmupLinearDecay):
+      return self.config.num_train_steps
+    num_steps = budget.plan_steps(
+      self.config,
+      step,
+      is_new,
+      self.train_step,
+      restore.training_variables(self.model, self.optimizer),
+      iter(input_fn(step).repeat()),  # Timing may take more than remain.
+    )
+    schedule.num_train_steps.assign(num_steps)
+    return num_steps
 
   def _train_from(
     self,
     step: int,
+    num_train_steps: int,
     batches: tf.data.Iterator,
     stop: "StopSignals",
     evaluations: evaluation.PeriodicEvaluation,
@@ -207,7 +211,7 @@ class Estimator:
     with progress.Progress(
       config.output_dir,
       step,
-      self._budget,
+      num_train_steps,
       config.train_batch_size,
       config.log_every_steps,
     ) as report:
@@ -215,20 +219,24 @@ class Estimator:
         num_steps = min(
           # A group lasts at most a second, so that a signal is soon answered.
           steps_per_second,
-          self._budget.steps_left(step),
+          num_train_steps - step,
           config.iterations_per_loop,
           evaluations.steps_to_next(step),
           _steps_to_next(report.log_every_steps, step),
           _steps_to_next(config.save_checkpoints_steps, step),
         )
-        step, sums, seconds = self._run_steps(
-          step, batches, num_steps, loss_check
-        )
-        pace = max(1, int(num_steps / seconds))
-        steps_per_second, received = _agree(pace, stop.received)
-        self._budget.count(step, seconds / num_steps)
+        start = time.monotonic()
+        sums = self.train_step.run(batches, num_steps)
+        self._step = step = step + num_steps
+        means = objective_lib.means(sums)
+        # With a loss scale, a step whose gradients overflow changes nothing and
+        # lowers the scale.
+        norm = 0.0 if self.optimizer.loss_scale else means["gradient_norm"]
+        loss_check.add(step, means["loss"], norm)
+        pace = int(num_steps / (time.monotonic() - start))
+        steps_per_second, received = _agree(max(1, pace), stop.received)
         report.add(step, sums)
-        is_last = not self._budget.steps_left(step)
+        is_last = step == num_train_steps
         is_saved = step % config.save_checkpoints_steps == 0
         is_evaluated = evaluations.is_due(step, is_last)
         if is_last or received or is_saved or is_evaluated:
@@ -236,43 +244,16 @@ class Estimator:
           loss_check.check_weights(step, tensors)
         if is_evaluated:
           # Before saving, so that a resumed run knows all earlier evaluations.
-          self._evaluate_while_training(evaluations, report)
+          start = time.monotonic()
+          weights = lora.tensors(self.model)
+          weights[checkpoints.GLOBAL_STEP] = self.optimizer.iterations.value
+          report.say(evaluations.run(weights))
+          report.exclude(time.monotonic() - start)
         ends = bool(is_last or received or evaluations.is_out_of_patience)
         if ends or is_saved:
           self._save(tensors)
     # A signal that came during the last evaluation or save counts too.
     return step, _agree(1, stop.received)[1]
-
-  def _run_steps(
-    self,
-    step: int,
-    batches: tf.data.Iterator,
-    num_steps: int,
-    loss_check: divergence.LossCheck,
-  ) -> tuple[int, Sums, float]:
-    """Takes steps; returns the step reached, the sums to log and seconds."""
-    start = time.monotonic()
-    sums = self.train_step.run(batches, num_steps)
-    self._step = step = step + num_steps
-    means = objective_lib.means(sums)
-    norm = means["gradient_norm"]
-    if self.optimizer.loss_scale:
-      # A step whose gradients overflow changes nothing and lowers the scale.
-      norm = 0.0
-    loss_check.add(step, means["loss"], norm)
-    return step, sums, time.monotonic() - start
-
-  def _evaluate_while_training(
-    self,
-    evaluations: evaluation.PeriodicEvaluation,
-    report: progress.Progress,
-  ) -> None:
-    """Evaluates the current weights and logs the results."""
-    start = time.monotonic()
-    weights = lora.tensors(self.model)
-    weights[checkpoints.GLOBAL_STEP] = self.optimizer.iterations.value
-    report.say(evaluations.run(weights))
-    report.exclude(time.monotonic() - start)
 
   def load_for_inference(self) -> int:
     """Loads the newest checkpoint of output_dir, or else init_checkpoint.
@@ -379,19 +360,15 @@ class Estimator:
 
   def _save(self, tensors: Mapping[str, tf.Tensor]) -> None:
     """Saves a checkpoint. Afterwards every process may read it."""
-    path = self._write(tensors)
-    distribution.barrier()
-    self._newest = path
-    logging.info("Saved %s.", path)
-
-  def _write(self, tensors: Mapping[str, tf.Tensor]) -> str:
-    """Writes a checkpoint if this process is the chief; returns its path."""
     output_dir = self.config.output_dir
     # The old scores belong to an older checkpoint.
     run_folder.write_scores(output_dir, {})
     adapters.save(output_dir, tensors)
-    keep = self.config.keep_checkpoint_max
-    return checkpoints.save(output_dir, tensors, keep)
+    self._newest = checkpoints.save(
+      output_dir, tensors, self.config.keep_checkpoint_max
+    )
+    distribution.barrier()
+    logging.info("Saved %s.", self._newest)
 
 
 class StopSignals:

@@ -1,8 +1,7 @@
 """Builds the model and the optimizer of a run from its TrainConfig."""
 
-import contextlib
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -35,28 +34,29 @@ def build_model(
   mixed_precision.check_devices(config.precision)
   mixed_precision.set_tf32(config.precision)
   if config.deterministic:
-    _use_deterministic_ops()
-  with (
-    mixed_precision.policy_scope(config.precision),
-    _initial_values(config.seed),
-  ):
-    model = model_fn()
-    distribution.hide_first_notes()
-    if config.lora_rank:
-      lora.enable(model, config.lora_rank, config.lora_alpha)
+    # There is no public way back. An operation without a deterministic form
+    # raises UnimplementedError when it runs.
+    tf.config.experimental.enable_op_determinism()
+  # Keras' initializers draw their seeds from Python's global generator.
+  generator_state = random.getstate()
+  random.seed(config.seed)
+  try:
+    with mixed_precision.policy_scope(config.precision):
+      model = model_fn()
+      distribution.hide_first_notes()
+      if config.lora_rank:
+        lora.enable(model, config.lora_rank, config.lora_alpha)
+  finally:
+    random.setstate(generator_state)
   optimization.freeze(model.weights, config.freeze_layers)
   if config.recompute:
-    _checkpoint_gradients(model)
+    if not hasattr(model, "bert"):
+      raise ValueError(
+        "recompute needs the encoder of BERT, which this model does not train; "
+        "leave `recompute` out."
+      )
+    model.bert.encoder.recompute = True
   return model
-
-
-def _use_deterministic_ops() -> None:
-  """Makes TensorFlow use only deterministic operations in this process.
-
-  TensorFlow has no public way back. An operation without a deterministic form
-  raises UnimplementedError when it runs.
-  """
-  tf.config.experimental.enable_op_determinism()
 
 
 def arithmetic_fields(
@@ -91,39 +91,17 @@ def create_optimizer(
   config: training_config.TrainConfig,
 ) -> optimization.AdamWeightDecayOptimizer:
   """Returns the optimizer of a run, with its schedule and loss scale."""
+  schedule = None
+  if config.train_seconds:
+    schedule = budget.PlannedWarmupLinearDecay(config.learning_rate)
   optimizer = optimization.create_optimizer(
     config.learning_rate,
     config.num_train_steps,
     config.num_warmup_steps,
     config.optimizer,
     config.layerwise_lr_decay,
-    budget.create_schedule(config),
+    schedule,
   )
   if config.precision == "float16":
     optimizer.loss_scale = mixed_precision.LossScale()
   return optimizer
-
-
-@contextlib.contextmanager
-def _initial_values(seed: int) -> Iterator[None]:
-  """Within this scope, `seed` determines the initial values of new variables.
-
-  Keras' initializers draw their seeds from Python's global generator, whose
-  state is restored at the end.
-  """
-  state = random.getstate()
-  random.seed(seed)
-  try:
-    yield
-  finally:
-    random.setstate(state)
-
-
-def _checkpoint_gradients(model: keras.Model) -> None:
-  """Makes the backward pass recompute the encoder's layers."""
-  if not hasattr(model, "bert"):
-    raise ValueError(
-      "recompute needs the encoder of BERT, which this model does not train; "
-      "leave `recompute` out."
-    )
-  model.bert.encoder.recompute = True

@@ -11,7 +11,6 @@ from absl import logging
 
 from bert_tf import distribution
 from bert_tf.losses import Sums
-from bert_tf.training import budget as budget_lib
 from bert_tf.training import objective as objective_lib
 
 T = TypeVar("T")
@@ -29,29 +28,32 @@ class Progress:
   Args:
     output_dir: folder of the run, for events.
     first_step: steps of earlier runs.
-    budget: the run's budget.
+    num_train_steps: the last step.
     batch_size: examples in a batch.
     log_every_steps: maximum of steps between two reports.
+
+  Attributes:
+    log_every_steps: steps between two reports; fewer in a short run.
   """
 
   def __init__(
     self,
     output_dir: str,
     first_step: int,
-    budget: budget_lib.Budget,
+    num_train_steps: int,
     batch_size: int,
     log_every_steps: int,
   ) -> None:
-    self._first_step = first_step
-    self._budget = budget
+    self._num_train_steps = num_train_steps
     self._batch_size = batch_size
-    self._log_every_steps = log_every_steps
+    most = (num_train_steps - first_step) // _MIN_REPORTS
+    self.log_every_steps = max(1, min(log_every_steps, most))
     self._sums: Sums | None = None
     # Step and time at which the current measurement of the speed began.
     self._clock: tuple[int, float] | None = None
     self._writer = events_writer(output_dir)
     self._bar = tqdm.tqdm(
-      total=budget.num_steps,
+      total=num_train_steps,
       initial=first_step,
       desc="training",
       unit="step",
@@ -66,15 +68,6 @@ class Progress:
     self._bar.close()
     self._writer.close()
 
-  @property
-  def log_every_steps(self) -> int:
-    """Steps between two reports; fewer in a short run."""
-    num_steps = self._budget.num_steps
-    if num_steps is None:
-      return self._log_every_steps
-    most = (num_steps - self._first_step) // _MIN_REPORTS
-    return max(1, min(self._log_every_steps, most))
-
   def add(self, step: int, sums: Sums) -> None:
     """Adds the sums of a group of steps; reports if a report is due.
 
@@ -82,15 +75,13 @@ class Progress:
       step: the last step of the group.
       sums: totals over the group.
     """
-    totals = objective_lib.add(self._sums, sums)
-    self._sums = totals
+    self._sums = objective_lib.add(self._sums, sums)
     self._bar.update(step - self._bar.n)
     if self._clock is None:
       # The first group includes compilation, so it is not timed.
       self._clock = (step, time.monotonic())
-    is_last = not self._budget.steps_left(step)
-    if step % self.log_every_steps == 0 or is_last:
-      self._report(step, objective_lib.means(totals))
+    if step % self.log_every_steps == 0 or step == self._num_train_steps:
+      self._report(step, objective_lib.means(self._sums), *self._clock)
       self._sums = None
       self._clock = (step, time.monotonic())
 
@@ -110,9 +101,10 @@ class Progress:
       since, start = self._clock
       self._clock = (since, start + seconds)
 
-  def _report(self, step: int, values: dict[str, float]) -> None:
+  def _report(
+    self, step: int, values: dict[str, float], since: int, start: float
+  ) -> None:
     """Reports means and speed: as a log line, on the bar and as events."""
-    since, start = self._clock or (step, time.monotonic())
     steps_per_second = (step - since) / max(time.monotonic() - start, 1e-9)
     parts = [f"{name} {_short(value)}" for name, value in values.items()]
     shown = [p for p in parts if p.startswith("loss ") or "accuracy " in p]
@@ -122,9 +114,9 @@ class Progress:
       per_row = values.get("instances_per_row", 1.0)
       speed = steps_per_second * self._batch_size * per_row
       values["examples_per_second"] = speed
-      left = self._budget.seconds_left(step, 1 / steps_per_second)
+      left = (self._num_train_steps - step) / steps_per_second
       parts += [f"{speed:.0f} examples/s", f"{_duration(left)} left"]
-    self.say(f"step {self._budget.describe(step)}: {', '.join(parts)}")
+    self.say(f"step {step}/{self._num_train_steps}: {', '.join(parts)}")
     write_events(self._writer, step, values)
 
 
@@ -154,7 +146,6 @@ def track(
 
 
 def _has_bar() -> bool:
-  """Returns whether to show bars: only by the chief, on a terminal."""
   return distribution.is_chief() and sys.stderr.isatty()
 
 

@@ -74,8 +74,8 @@ def resume(
     raise ValueError(
       f"{path} lacks {errors.join_names(missing, 3)}, so training cannot "
       "resume: it was saved without them, for example with another "
-      "`lora_rank` or without `train_minutes`. Start from it with "
-      "`init_checkpoint` and another `output_dir`."
+      "`lora_rank`. Start from it with `init_checkpoint` and another "
+      "`output_dir`."
     )
   checkpoint_names.check_fits(reader.path, reader.shapes, variables, missing)
   for name, variable in variables.items():

@@ -21,6 +21,7 @@ import tensorflow as tf
 
 from bert_tf import distribution, optimization
 from bert_tf import gradients as gradients_lib
+from bert_tf.kernels import clusters
 from bert_tf.layers import dropout
 from bert_tf.losses import Sums
 from bert_tf.tensor import Tensor
@@ -71,7 +72,7 @@ class TrainingStep:
       )
     self._variables: list[keras.Variable] = []
     self._sums_spec: Any = None  # tf.TensorSpec in the structure of Sums.
-    compilation.prepare()
+    clusters.name_rewrites()  # Before the first call of a step in any mode.
     self._set_mode(mode)
 
   def _replica_step(self, features: Features) -> Sums:

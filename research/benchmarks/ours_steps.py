@@ -58,7 +58,11 @@ def _training_step(settings: step_timing.Settings) -> step_timing.Step:
   features = {
     name: tf.constant(value) for name, value in settings.batch().items()
   }
-  mode = compilation.mode_by_use_xla(settings.compiled)
+  mode = {
+    False: compilation.Mode.PLAIN,
+    "pieces": compilation.Mode.CLUSTERED,
+    True: compilation.Mode.WHOLE,
+  }[settings.compiled]
   step = runner.train_step.with_mode(mode).build(
     {name: tf.TensorSpec(t.shape, t.dtype) for name, t in features.items()}
   )

@@ -56,11 +56,6 @@ def test_a_training_is_killed_at_operations_of_a_save(training):
   assert_no_faults(outcome, len(operations))
 
 
-def test_a_training_that_chooses_its_step_is_killed_in_the_same_way(tmp_path):
-  outcome = run._kill_choosing(tmp_path, interval=60)
-  assert_no_faults(outcome, 2)
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(
   not all(map(importlib.util.find_spec, run._PEER)),

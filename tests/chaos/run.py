@@ -10,7 +10,6 @@ Exits with status 1 if anything went wrong. Each number is a number of tries;
 
 import argparse
 import contextlib
-import dataclasses
 import datetime
 import importlib.util
 import os
@@ -25,7 +24,6 @@ import tensorflow as tf
 from absl import logging
 
 from tests.chaos import (
-  auto_run,
   bert_run,
   damage,
   disks,
@@ -111,7 +109,6 @@ def _attacks(
     attacks["kills"] = lambda folder: _kill_training(
       folder, options.kills, seed
     )
-    attacks["choosing"] = _kill_choosing
     if all(map(importlib.util.find_spec, _PEER)):
       attacks["peer"] = lambda folder: _kill_peer(folder, options.kills, seed)
     else:
@@ -150,19 +147,6 @@ def _kill_training(
       return kills.attack_at_random(num_kills, seed, servers, reference, folder)
     operations = kills.save_operations(reference)
     return kills.attack_at_operations(operations, servers, reference, folder)
-
-
-def _kill_choosing(folder: pathlib.Path, interval: int = 1) -> outcomes.Outcome:
-  """Kills runs at each `interval`-th operation after they chose a mode."""
-  bert_run.prepare(folder)
-  with kills.Servers("auto_run", _num_servers()) as servers:
-    runs = [kills.run_unkilled(servers, folder, f) for f in auto_run.FOLDERS]
-    reference = dataclasses.replace(
-      runs[0], weights=tuple(weights for run in runs for weights in run.weights)
-    )
-    some = auto_run.operations(reference.operations)[::-interval]
-    target = "a training with use_xla=auto"
-    return kills.attack_at_operations(some, servers, reference, folder, target)
 
 
 def _kill_peer(

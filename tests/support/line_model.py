@@ -7,6 +7,7 @@ from keras import ops
 
 from bert_tf import checkpoints
 from bert_tf.layers import dropout
+from bert_tf.model_folder import run_info
 from bert_tf.training import config as training_config
 from bert_tf.training import estimator, objective
 
@@ -72,14 +73,18 @@ def make(output_dir, num_train_steps=30, rate=0.5, **kwargs):
   return estimator.Estimator(lambda: Line(rate), OBJECTIVE, config)
 
 
-def train_for_seconds(output_dir):
-  """Trains for 40 one-second steps of `clock`; returns the last step."""
+def train_for_seconds(output_dir, seconds=40):
+  """Trains for a number of readings of `clock`; returns the last step."""
+  folder = str(output_dir)
+  if not run_info.read_run(folder):
+    run_info.write_json(folder, run_info.RunInfo(task="pretraining"))
   runner = make(
     output_dir,
-    train_minutes=40 / 60,
+    train_minutes=seconds / 60,
     iterations_per_loop=1,
     save_checkpoints_steps=5,
     log_every_steps=1,
+    keep_checkpoint_max=0,
   )
   return runner.train(batches)
 

@@ -23,7 +23,7 @@ from bert_tf import (
 )
 from bert_tf.files import atomic as text_files
 from bert_tf.tasks import pretraining
-from bert_tf.training import compilation, tuning
+from bert_tf.training import compilation
 from bert_tf.training import config as training_config
 from tests.support import checkout
 
@@ -103,9 +103,9 @@ def train(
     **{"num_train_steps": 20, "use_xla": False, **settings},
   )
   runner = pretraining.build_estimator(config, train_config)
-  known_mode = tuning.known_mode
+  choose_mode = compilation.choose_mode
   if mode:
-    known_mode = lambda *_: getattr(compilation, mode.upper())  # noqa: E731
+    choose_mode = lambda *_: compilation.Mode(mode)  # noqa: E731
   describe_devices = distribution.describe_devices
 
   def describe_devices_late():
@@ -114,7 +114,7 @@ def train(
     return describe_devices()
 
   with (
-    unittest.mock.patch.object(tuning, "known_mode", known_mode),
+    unittest.mock.patch.object(compilation, "choose_mode", choose_mode),
     unittest.mock.patch.object(
       distribution, "describe_devices", describe_devices_late
     ),

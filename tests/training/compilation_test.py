@@ -1,4 +1,4 @@
-"""The modes WHOLE, with halves of a batch, and CLUSTERED equal PLAIN."""
+"""The choice of a mode; WHOLE, in halves, and CLUSTERED equal PLAIN."""
 
 import functools
 
@@ -19,7 +19,60 @@ CONFIG = {
 }
 
 
-def trained(output_dir, num_rows=8, mode=compilation.PLAIN, **settings):
+FIXED = {"x": tf.TensorSpec([4], tf.float32)}
+ANY_WIDTH = {"x": tf.TensorSpec([4, None], tf.float32)}
+PLAIN, CLUSTERED, WHOLE = compilation.Mode
+
+
+@pytest.mark.parametrize(
+  ("device", "precision", "hidden_size", "mode"),
+  [
+    ("CPU", "float32", 128, WHOLE),
+    ("CPU", "float32", 256, WHOLE),
+    ("CPU", "float32", 384, CLUSTERED),
+    ("CPU", "float32", 768, CLUSTERED),
+    ("CPU", "bfloat16", 128, CLUSTERED),
+    ("CPU", "bfloat16", 768, CLUSTERED),
+    ("GPU", "float32", 128, WHOLE),
+    ("GPU", "tf32", 768, WHOLE),
+    ("GPU", "bfloat16", 1024, WHOLE),
+    ("TPU", "bfloat16", 768, WHOLE),
+  ],
+)
+def test_auto_depends_on_device_precision_and_size(
+  device, precision, hidden_size, mode
+):
+  assert compilation.fastest_mode(device, precision, hidden_size) is mode
+
+
+@pytest.mark.parametrize(
+  ("settings", "hidden_size", "spec", "device", "mode"),
+  [
+    ({}, 128, FIXED, "CPU", WHOLE),
+    ({}, 768, FIXED, "CPU", CLUSTERED),
+    ({}, None, FIXED, "CPU", PLAIN),  # A model without an encoder.
+    ({}, 128, ANY_WIDTH, "CPU", PLAIN),
+    ({"num_train_steps": 199}, 128, FIXED, "CPU", PLAIN),
+    ({"train_minutes": 1.9}, 128, FIXED, "CPU", PLAIN),
+    ({"train_minutes": 2.0}, 128, FIXED, "CPU", WHOLE),
+    ({"use_xla": True}, 768, ANY_WIDTH, "CPU", WHOLE),
+    ({"use_xla": False}, 128, FIXED, "GPU", PLAIN),
+    ({"num_train_steps": 1}, 128, ANY_WIDTH, "GPU", WHOLE),
+  ],
+)
+def test_the_mode_of_a_run_follows_from_its_settings(
+  monkeypatch, settings, hidden_size, spec, device, mode
+):
+  monkeypatch.setattr(
+    tf.config, "list_logical_devices", lambda kind: [kind] * (kind == device)
+  )
+  config = training_config.TrainConfig(
+    output_dir="out", **{"num_train_steps": 200, **settings}
+  )
+  assert compilation.choose_mode(config, hidden_size, spec) is mode
+
+
+def trained(output_dir, num_rows=8, mode=PLAIN, **settings):
   """Returns losses of three steps with dropout, values after, and the graph."""
   runner = pretraining.build_estimator(
     modeling.BertConfig.from_dict(CONFIG),
@@ -67,8 +120,8 @@ def test_halves_equal_the_whole_batch(
   runs = {}
   for num_cores in (1, 2):
     monkeypatch.setattr(compilation, "_num_cores", lambda n=num_cores: n)
-    runs[num_cores] = trained(tmp_path, mode=compilation.WHOLE, **settings)
-  runs["plain"] = train_once(mode=compilation.PLAIN, **settings)
+    runs[num_cores] = trained(tmp_path, mode=WHOLE, **settings)
+  runs["plain"] = train_once(mode=PLAIN, **settings)
   losses, values, graph = runs[2]
   assert num_parts(graph) == 2 * num_parts(runs[1][2])
   for other_losses, other_values, _ in (runs[1], runs["plain"]):
@@ -83,7 +136,7 @@ def test_a_batch_with_an_odd_number_of_rows_is_not_halved(
   tmp_path, monkeypatch
 ):
   monkeypatch.setattr(compilation, "_num_cores", lambda: 2)
-  losses, _, graph = trained(tmp_path, 7, compilation.WHOLE)
+  losses, _, graph = trained(tmp_path, 7, WHOLE)
   assert num_parts(graph) == 1
   assert np.isfinite(losses).all()
 
@@ -93,10 +146,10 @@ def test_clustered_equals_plain(train_once, precision):
   settings = {} if precision == "float32" else {"precision": precision}
   runs = {
     mode: train_once(mode=mode, **settings)
-    for mode in (compilation.PLAIN, compilation.CLUSTERED)
+    for mode in (PLAIN, CLUSTERED)
   }
-  losses, values, _ = runs[compilation.CLUSTERED]
-  other_losses, other_values, _ = runs[compilation.PLAIN]
+  losses, values, _ = runs[CLUSTERED]
+  other_losses, other_values, _ = runs[PLAIN]
   rounding = {"float32": 1e-5, "bfloat16": 1e-2}[precision]
   np.testing.assert_allclose(losses, other_losses, rtol=rounding)
   for name, value in values.items():
@@ -106,7 +159,7 @@ def test_clustered_equals_plain(train_once, precision):
 
 
 def test_clusters_leave_products_to_tensorflow(train_once):
-  _, _, graph = train_once(mode=compilation.CLUSTERED)
+  _, _, graph = train_once(mode=CLUSTERED)
   marked = {True: set(), False: set()}
   for function in graph.as_graph_def().library.function:
     for node in function.node_def:

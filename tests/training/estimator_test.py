@@ -597,15 +597,3 @@ def test_a_short_batch_is_filled_up_where_shapes_are_fixed(
   assert filled == expected
   assert filled[1] == [([0.5, 1.0], 2), ([1.5], 1)]
   assert set(shapes) == {(2,)}
-
-
-def test_a_damaged_events_file_is_named_and_read_up_to_there(tmp_path):
-  make(tmp_path).train(batches)
-  losses = curves.read(str(tmp_path))["loss"]
-  (path,) = tmp_path.glob("events.*")
-  path.write_bytes(path.read_bytes()[:-40])
-  with runs.logged() as lines:
-    read_losses = curves.read(str(tmp_path))["loss"]
-  assert f"{path} is damaged or cut short" in lines()
-  assert list(read_losses) == list(losses)[: len(read_losses)]
-  assert 0 < len(read_losses)

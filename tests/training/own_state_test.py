@@ -14,7 +14,6 @@ from tests.support.line_model import (
   assert_same,
   batches,
   make,
-  train_for_seconds,
   weights_at,
 )
 
@@ -26,7 +25,7 @@ SKIPPED = {
   "AdamWeightDecayOptimizer_1",
   "global_step",
 }
-OLD_NAMES = ("train_seconds", "loss_scale", "loss_scale_good_steps")
+OLD_NAMES = ("loss_scale", "loss_scale_good_steps")
 
 
 def names_in(prefix):
@@ -59,18 +58,6 @@ def train_scaled(folder):
   runner = make(folder)
   runner.optimizer.loss_scale = mixed_precision.LossScale()
   return runner.train(batches)
-
-
-def test_a_run_for_a_time_has_only_weights_and_names_that_are_skipped(
-  tmp_path, clock
-):
-  step = train_for_seconds(tmp_path)
-  prefix = f"{tmp_path}/model.ckpt-{step}"
-  assert not_skipped(prefix) == {"bert/w", "bert/unused"}
-  assert checkpoints.CheckpointReader(prefix).get("train_seconds") == 40.0
-  write_as_before(prefix)
-  assert "train_seconds" in names_in(prefix)
-  assert train_for_seconds(tmp_path) == step  # The time is used up in both.
 
 
 def test_a_run_with_a_loss_scale_resumes_alike_from_new_and_old_names(tmp_path):

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from bert_tf.training import budget, progress
+from bert_tf.training import progress
 from tests.support import runs
 
 
@@ -16,10 +16,9 @@ from tests.support import runs
 def test_a_short_run_has_twenty_reports(
   tmp_path, first_step, num_train_steps, most, expected
 ):
-  report = progress.Progress(
-    str(tmp_path), first_step, budget.Budget(num_train_steps), 32, most
-  )
-  with report:
+  with progress.Progress(
+    str(tmp_path), first_step, num_train_steps, 32, most
+  ) as report:
     assert report.log_every_steps == expected
 
 
