@@ -86,7 +86,9 @@ def create_strategy(
   if tpu is not None:
     return _tpu_strategy(tpu)
   if kind == names.MULTI_WORKER:
-    return _multi_worker_strategy()
+    num_machines = _count(_cluster(os.environ.get("TF_CONFIG", "")))
+    logging.info("Waiting for the %d workers of TF_CONFIG.", num_machines)
+    return tf.distribute.MultiWorkerMirroredStrategy()
   if kind == names.MIRRORED:
     devices = tf.config.list_logical_devices("GPU")
     devices = devices or tf.config.list_logical_devices("CPU")
@@ -101,8 +103,10 @@ def _tpu_strategy(tpu: TpuAddress) -> tf.distribute.TPUStrategy:
       tpu.name, zone=tpu.zone, project=tpu.project
     )
     if tpu.name != "local":
-      # Connecting to a missing TPU would wait forever.
-      _check_answers(resolver.master())
+      # Connecting to a TPU that does not listen would wait forever.
+      address = resolver.master().removeprefix("grpc://")
+      host, _, port = address.rpartition(":")
+      socket.create_connection((host, int(port)), timeout=_TPU_TIMEOUT).close()
       tf.config.experimental_connect_to_cluster(resolver)
     tf.tpu.experimental.initialize_tpu_system(resolver)
   # Google's client libraries, if installed, have their own error classes.
@@ -115,21 +119,11 @@ def _tpu_strategy(tpu: TpuAddress) -> tf.distribute.TPUStrategy:
   return tf.distribute.TPUStrategy(resolver)
 
 
-def _check_answers(address: str) -> None:
-  """Raises OSError if nothing listens at grpc://HOST:PORT."""
-  host, _, port = address.removeprefix("grpc://").rpartition(":")
-  socket.create_connection((host, int(port)), timeout=_TPU_TIMEOUT).close()
-
-
-def _multi_worker_strategy() -> tf.distribute.MultiWorkerMirroredStrategy:
-  """Returns the strategy of the machines in TF_CONFIG."""
-  cluster = _cluster(os.environ.get("TF_CONFIG", ""))
-  logging.info("Waiting for the %d workers of TF_CONFIG.", _count(cluster))
-  return tf.distribute.MultiWorkerMirroredStrategy()
-
-
 def _cluster(text: str) -> Mapping[str, Sequence[str]]:
-  """Returns TF_CONFIG's addresses by task type; raises ValueError if faulty."""
+  """Returns TF_CONFIG's addresses by task type; raises ValueError if faulty.
+
+  Without a task in the cluster, TensorFlow would train alone or wait forever.
+  """
   example = (
     'set it on every machine, as in {"cluster": {"worker": ["host1:2222", '
     '"host2:2222"]}, "task": {"type": "worker", "index": 0}}.'
@@ -143,14 +137,10 @@ def _cluster(text: str) -> Mapping[str, Sequence[str]]:
     cluster, task = config["cluster"], config["task"]
     kind, index = task["type"], int(task["index"])
     sizes = {name: len(machines) for name, machines in cluster.items()}
-  except json.JSONDecodeError as error:
-    raise ValueError(
-      f"TF_CONFIG is {text!r}, which is not JSON ({error}); {example}"
-    ) from error
   except (KeyError, TypeError, ValueError, AttributeError) as error:
     raise ValueError(
-      f"TF_CONFIG is {text!r}, which lacks cluster, task.type or task.index; "
-      f"{example}"
+      f"TF_CONFIG is {text!r}, which is not JSON with cluster, task.type and "
+      f"task.index ({error}); {example}"
     ) from error
   if kind not in _WORKER_KINDS or not 0 <= index < sizes.get(kind, 0):
     machines = ", ".join(f"{size} {name}" for name, size in sizes.items())

@@ -49,18 +49,11 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
     init_lr: peak learning rate.
     num_train_steps: steps until the rate is 0.
     num_warmup_steps: steps of the warm-up.
-
-  Raises:
-    ValueError: if num_train_steps is below 1 or num_warmup_steps below 0.
   """
 
   def __init__(
     self, init_lr: float, num_train_steps: int, num_warmup_steps: int
   ) -> None:
-    if num_train_steps < 1:
-      raise ValueError(f"num_train_steps is {num_train_steps}; at least 1.")
-    if num_warmup_steps < 0:
-      raise ValueError(f"num_warmup_steps is {num_warmup_steps}; at least 0.")
     self.init_lr = init_lr
     self.num_train_steps = num_train_steps
     self.num_warmup_steps = num_warmup_steps
@@ -162,7 +155,11 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
       variables, ["adam_m", "adam_v"]
     )
     paths = [variable_name(variable) for variable in variables]
-    self.decays = [self._decays(path) for path in paths]
+    self.decays = [
+      bool(self.weight_decay_rate)
+      and not any(re.search(e, path) for e in self.decay_exclusions)
+      for path in paths
+    ]
     self.rate_scales = rate_scales(paths, self.layerwise_lr_decay)
 
   @property
@@ -209,7 +206,7 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
     gradients: gradients_lib.Gradients,
     trainable_variables: Sequence[keras.Variable],
   ) -> Tensor:
-    """Does the same as `apply` for the added gradients of micro-batches.
+    """Takes the step of `apply`, given the added gradients of micro-batches.
 
     Args:
       gradients: totals over this replica's micro-batches.
@@ -313,10 +310,6 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
     if decays:
       update = update + self.weight_decay_rate * variable
     return update
-
-  def _decays(self, path: str) -> bool:
-    excluded = any(re.search(e, path) for e in self.decay_exclusions)
-    return bool(self.weight_decay_rate) and not excluded
 
 
 class LambOptimizer(AdamWeightDecayOptimizer):

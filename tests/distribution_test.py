@@ -258,12 +258,9 @@ def test_a_batch_that_does_not_divide_is_refused(tmp_path):
 WORKERS = {"worker": ["localhost:1", "localhost:2"]}
 NOT_MACHINES = {
   "nothing": (None, "multi_worker reads TF_CONFIG, which is not set"),
-  "not JSON": ("{", "TF_CONFIG is '{', which is not JSON (Expecting"),
-  "a list": ("[1]", "TF_CONFIG is '[1]', which lacks cluster, task.type or"),
-  "no task": (
-    {"cluster": WORKERS},
-    "which lacks cluster, task.type or task.index",
-  ),
+  "not JSON": ("{", "TF_CONFIG is '{', which is not JSON"),
+  "a list": ("[1]", "TF_CONFIG is '[1]', which is not JSON with cluster, task"),
+  "no task": ({"cluster": WORKERS}, "cluster, task.type and task.index ('task"),
   "no such task": (
     {"cluster": WORKERS, "task": {"type": "worker", "index": 2}},
     "TF_CONFIG's task is worker 2, but its cluster has 2 worker",

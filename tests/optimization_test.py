@@ -313,13 +313,6 @@ def test_a_step_takes_the_clipped_gradient():
   np.testing.assert_allclose(optimizer.adam_m[0], [0.06, 0.08], rtol=1e-6)
 
 
-def test_a_schedule_out_of_range_is_refused():
-  with pytest.raises(ValueError, match="num_train_steps is 0"):
-    optimization.WarmupLinearDecay(1e-3, 0, 0)
-  with pytest.raises(ValueError, match="num_warmup_steps is -1"):
-    optimization.WarmupLinearDecay(1e-3, 1, -1)
-
-
 def lamb_step(weights, m, v, gradient, step, rate, decay):
   """Algorithm 2 of You et al. 2020, in float64."""
   m = 0.9 * m + 0.1 * gradient

@@ -163,12 +163,6 @@ class RunFolder:
       )
 
 
-def existing_files(output_dir: str) -> list[str]:
-  """Returns the paths of the files that describe a run."""
-  files = [os.path.join(output_dir, name) for name in run_info.FILES]
-  return [path for path in files if paths.exists(path)]
-
-
 def write_scores(folder: str, results: Mapping[str, float | int]) -> None:
   """Writes the results of an evaluation into a folder's run.json.
 

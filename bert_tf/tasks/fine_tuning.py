@@ -25,7 +25,6 @@ from bert_tf.training import (
   compilation,
   estimator,
   model_setup,
-  restore,
   results,
   run_log,
 )
@@ -218,7 +217,6 @@ def _run(
     all_results |= work.write_evaluation(*evaluate())
   if config.do_predict:
     all_results |= work.predict(config.predict_batch_size)
-  work.runner.check_files()
   if config.do_train:
     logging.info(f"Serve this model: bert-tf serve --model={folder.path}")
   return all_results
@@ -416,21 +414,16 @@ def _with_start(
       "lora_adapter needs `approach=fine_tuning`: BERT is frozen here; leave "
       "it out."
     )
-  head, spec = task.model.heads[0], task.label_spec
-  num_outputs = spec.num_outputs if spec else None
-  name = next(iter(head.shapes))
-  if restore.check_has_head(output_dir, name, do_train, num_outputs):
-    if do_train:
-      restore.check_lora_alpha(output_dir, train.lora_rank, train.lora_alpha)
+  if setup.folder.is_begun:
     return train
   start = setup.start
   if not task.starts_from_checkpoint:
     start = start_model.StartModel(None)
   if not do_train:
-    start_model.check_is_trained(output_dir, start, head)
+    start_model.check_is_trained(output_dir, start, task.model.heads[0])
   if start.path:
     purpose = start_model.Purpose(
-      task.model.task, spec, bool(setup.bert_config.bilstm)
+      task.model.task, task.label_spec, bool(setup.bert_config.bilstm)
     )
     takes_head = start.takes_head(
       task.model, purpose, do_train, train.encoder_only

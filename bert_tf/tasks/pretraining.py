@@ -143,7 +143,6 @@ def _run(
     results = evaluate(config.max_eval_steps)
     path = os.path.join(folder.path, "eval_results.txt")
     results_lib.write_results(path, results)
-  runner.check_files()
   return results
 
 

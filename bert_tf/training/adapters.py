@@ -44,12 +44,6 @@ def save(output_dir: str, tensors: Mapping[str, tf.Tensor]) -> None:
   )
 
 
-def _checksum(kernel: Any) -> np.int64:
-  """Returns the CRC-32 of a kernel's values as little-endian float32."""
-  value = tf.convert_to_tensor(kernel).numpy()
-  return np.int64(zlib.crc32(value.astype("<f4").tobytes()))
-
-
 def open_adapter(path: str) -> checkpoints.CheckpointReader:
   """Returns a reader of an adapter.
 
@@ -115,18 +109,6 @@ def add(model: keras.Model, path: str, encoder_only: bool = False) -> list[str]:
         f"{reader.path} belongs to another model: {name} is {value.shape} "
         f"there and {shape or 'missing'} here."
       )
-  _check_base(reader, variables)
-  for name, value in head.items():
-    variables[name].assign(value)
-  for name, value in updates.items():
-    variables[name].assign_add(value)
-  return list(head)
-
-
-def _check_base(
-  reader: checkpoints.CheckpointReader, variables: Mapping[str, keras.Variable]
-) -> None:
-  """Raises ValueError if the kernels differ from the adapter's checksums."""
   differing = [
     f"{scope}/kernel"
     for scope in lora.adapted(reader.shapes)
@@ -138,3 +120,14 @@ def _check_base(
       f"{reader.path} was trained from another model: {', '.join(differing)} "
       "differ; give the `init_checkpoint` of its run."
     )
+  for name, value in head.items():
+    variables[name].assign(value)
+  for name, value in updates.items():
+    variables[name].assign_add(value)
+  return list(head)
+
+
+def _checksum(kernel: Any) -> np.int64:
+  """Returns the CRC-32 of a kernel's values as little-endian float32."""
+  value = tf.convert_to_tensor(kernel).numpy()
+  return np.int64(zlib.crc32(value.astype("<f4").tobytes()))

@@ -32,9 +32,7 @@ _NUM_TIMED = 10
 _MAX_TIMED_SHARE = 0.05
 
 
-class PlannedWarmupLinearDecay(
-  keras.optimizers.schedules.LearningRateSchedule
-):
+class PlannedWarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
   """An optimization.WarmupLinearDecay whose number of steps is set later.
 
   A tenth of the steps is the warm-up.
@@ -98,8 +96,10 @@ def plan_steps(
     num_steps = step + _measure(config, step, train_step, variables, batches)
     logging.info("Training %d steps, to fill %g minutes.", num_steps, minutes)
   if distribution.is_chief():
-    plan = {"num_train_steps": num_steps, "train_minutes": minutes}
-    run_info.write_json(config.output_dir, dataclasses.replace(info, **plan))
+    info = dataclasses.replace(
+      info, num_train_steps=num_steps, train_minutes=minutes
+    )
+    run_info.write_json(config.output_dir, info)
   distribution.barrier()
   return num_steps
 

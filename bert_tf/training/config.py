@@ -16,9 +16,9 @@ class ComputeConfig:
   use_xla: bool | None = settings.setting(
     None,
     "Compile the training step with XLA: true, false or auto (the default, "
-    "None in Python). auto compiles on GPUs and TPUs. On CPUs, runs of 200 or "
-    "more steps time the alternatives if minutes of training remain, use the "
-    "fastest and write the choice to use_xla.json.",
+    "None in Python). auto compiles on GPUs and TPUs. On CPUs, it compiles all "
+    "or a part of the step by the model's width and the precision, if the run "
+    "has 200 or more steps and batches of one shape.",
     topic=settings.DEVICES,
   )
   gradient_accumulation_steps: int = settings.setting(
@@ -47,8 +47,7 @@ class ComputeConfig:
   deterministic: bool = settings.setting(
     False,
     "Use only operations that give the same bits each time, so that a resumed "
-    "run on a GPU can equal an uninterrupted one. Slower on GPUs. On a CPU, "
-    "runs of 200 or more steps need it or a fixed use_xla.",
+    "run on a GPU can equal an uninterrupted one. Slower on GPUs.",
     topic=settings.DEVICES,
   )
 
@@ -173,21 +172,12 @@ class TrainConfig(ComputeConfig):
     return 3600 * self.train_hours + 60 * self.train_minutes
 
   def __post_init__(self) -> None:
-    """Raises ValueError if values are out of range or contradictory."""
+    """Raises ValueError if values are out of range or have no effect."""
     settings.check(self)
     if self.lora_adapter and not self.init_checkpoint:
       raise ValueError(
         f"lora_adapter {self.lora_adapter} needs the checkpoint that it was "
         "trained from; set `init_checkpoint`."
-      )
-    if self.encoder_only and not self.init_checkpoint:
-      raise ValueError(
-        "encoder_only loads the encoder of a checkpoint; set `init_checkpoint`."
-      )
-    if self.lora_alpha is not None and self.lora_rank == 0:
-      raise ValueError(
-        f"lora_alpha {self.lora_alpha} scales LoRA's updates, but lora_rank is "
-        "0; set `lora_rank`, or leave `lora_alpha` out."
       )
     if self.early_stopping_patience and not self.eval_every_steps:
       raise ValueError(
@@ -227,9 +217,10 @@ class PretrainingTrainConfig(TrainConfig):
   )
   train_hours: float = settings.setting(
     0.0,
-    "Hours to train, instead of num_train_steps, including those of earlier "
-    "runs in output_dir. The learning rate rises for a tenth of the time and "
-    "falls to 0 at the end.",
+    "Hours to train, instead of num_train_steps. The run measures its speed "
+    "once and writes the number of steps that fill this time into run.json; "
+    "the learning rate rises for a tenth of them. Evaluations and checkpoints "
+    "come on top.",
     minimum=0.0,
     topic=settings.TRAINING,
     main=True,

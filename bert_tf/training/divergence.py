@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from typing import NoReturn
 
 import tensorflow as tf
 
@@ -50,17 +51,18 @@ class LossCheck:
     is_high = loss > _FACTOR * max(1.0, self._first)
     self._num_high = self._num_high + 1 if is_high else 0
     if not math.isfinite(loss):
-      raise self._error(f"the loss became {loss:.4g} by step {step}")
+      self._stop(f"the loss became {loss:.4g} by step {step}")
     if self._num_high >= _NUM_IN_A_ROW:
-      raise self._error(
+      self._stop(
         f"the loss rose from {self._first:.4g} to {loss:.4g} by step {step}"
       )
     if not math.isfinite(gradient_norm):
-      raise self._error(f"the gradients became {gradient_norm} by step {step}")
+      self._stop(f"the gradients became {gradient_norm} by step {step}")
 
   def check_weights(self, step: int, tensors: Mapping[str, tf.Tensor]) -> None:
     """Raises DivergedError if a tensor to save is not finite."""
     floats = {n: t for n, t in tensors.items() if t.dtype.is_floating}
+    # One call, since reading each result alone would wait for the device.
     are_finite = tf.stack(
       [tf.reduce_all(tf.math.is_finite(t)) for t in floats.values()]
     )
@@ -68,13 +70,13 @@ class LossCheck:
       n for n, is_finite in zip(floats, are_finite.numpy()) if not is_finite
     ]
     if bad:
-      raise self._error(
+      self._stop(
         f"{bad[0]} and {len(bad) - 1} more of {len(floats)} variables are not "
         f"finite after step {step}, which is not saved"
       )
 
-  def _error(self, what: str) -> DivergedError:
-    return DivergedError(
+  def _stop(self, what: str) -> NoReturn:
+    raise DivergedError(
       f"{what}; the last checkpoint is "
       f"{checkpoints.find_latest(self._output_dir)}. Lower `learning_rate` or "
       "lengthen the warm-up."

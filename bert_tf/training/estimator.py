@@ -14,7 +14,6 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf import checkpoints, distribution
-from bert_tf.files import paths
 from bert_tf.kernels import backend
 from bert_tf.layers import lora
 from bert_tf.losses import Sums
@@ -57,7 +56,6 @@ class Estimator:
     objective: objective_lib.Objective,
     config: training_config.TrainConfig,
   ) -> None:
-    self._run_files = run_folder.existing_files(config.output_dir)
     backend.check_tensorflow()
     self.model = model_setup.build_model(model_fn, config)
     self.config = config
@@ -75,8 +73,6 @@ class Estimator:
     self._eval_writer: tf.summary.SummaryWriter | None = None
     # Step of the weights in memory; None before they are trained or loaded.
     self._step: int | None = None
-    # The newest checkpoint of output_dir, once it is written or read.
-    self._newest: str | None = None
     self.was_interrupted = False
 
   def train(
@@ -264,31 +260,8 @@ class Estimator:
     Raises:
       ValueError: as `restore.load_for_inference`.
     """
-    self._newest = checkpoints.find_latest(self.config.output_dir)
     self._step = restore.load_for_inference(self.model, self.config)
     return self._step
-
-  def check_files(self) -> None:
-    """Checks at the end of a run that nobody deleted its files.
-
-    Raises:
-      OSError: if a file that describes the run, or the newest checkpoint, was
-        deleted. Another training may have replaced the checkpoint by a newer
-        one.
-    """
-    if not distribution.is_chief():
-      return
-    missing = [path for path in self._run_files if not paths.exists(path)]
-    newest = checkpoints.find_latest(self.config.output_dir)
-    if self._newest and not any(
-      checkpoints.exists(path) for path in (self._newest, newest) if path
-    ):
-      missing.append(self._newest)
-    if missing:
-      raise OSError(
-        f"{', '.join(missing)}: deleted during the run, so its model is not "
-        "complete; train again."
-      )
 
   def evaluate(
     self,
@@ -347,7 +320,7 @@ class Estimator:
     yield from self._evaluator.predict(dataset)
 
   def _weights_step(self) -> int:
-    """Returns the step of the weights; raises RuntimeError without weights."""
+    """Returns the step of the weights in memory."""
     if self._step is None:
       raise RuntimeError("no weights are loaded; call load_for_inference.")
     return self._step
@@ -364,11 +337,10 @@ class Estimator:
     # The old scores belong to an older checkpoint.
     run_folder.write_scores(output_dir, {})
     adapters.save(output_dir, tensors)
-    self._newest = checkpoints.save(
-      output_dir, tensors, self.config.keep_checkpoint_max
-    )
+    keep = self.config.keep_checkpoint_max
+    path = checkpoints.save(output_dir, tensors, keep)
     distribution.barrier()
-    logging.info("Saved %s.", self._newest)
+    logging.info("Saved %s.", path)
 
 
 class StopSignals:
@@ -389,16 +361,13 @@ class StopSignals:
     return self
 
   def __exit__(self, *unused_error: object) -> None:
-    self._restore()
-
-  def _restore(self) -> None:
     for number, handler in self._handlers.items():
       signal.signal(number, handler)
 
   def _record(self, number: int, unused_frame: object) -> None:
     self.received = signal.Signals(number).name
     logging.info("%s: saving, then stopping.", self.received)
-    self._restore()
+    self.__exit__()  # A second signal has its usual meaning.
 
 
 def _agree(pace: int, received: str) -> tuple[int, str]:

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 
 import tensorflow as tf
-from absl import logging
 
 from bert_tf import checkpoints, distribution
 from bert_tf.files import atomic, json_files, paths
@@ -50,8 +49,7 @@ def read_best_results(folder: str) -> dict[str, float | int]:
     ValueError: if the history has no results of this checkpoint.
   """
   path = os.path.join(folder, HISTORY_FILE)
-  history = _read_history(path)
-  results = _find_results(folder, history.evaluations)
+  results = _find_results(folder, _read_history(path).evaluations)
   if results is None:
     raise ValueError(
       f"{path} lacks the evaluation of the checkpoint next to it."
@@ -82,22 +80,10 @@ def _find_results(
   folder: str, evaluations: Sequence[dict[str, float | int]]
 ) -> dict[str, float | int] | None:
   """Returns the evaluation of a folder's newest checkpoint; None if missing."""
-  path = checkpoints.find_latest(folder) or ""
-  step = path.rpartition("-")[2]
+  step = (checkpoints.find_latest(folder) or "").rpartition("-")[2]
   return next(
     (r for r in evaluations if str(r[checkpoints.GLOBAL_STEP]) == step), None
   )
-
-
-def _index_of_best(metric: str, evaluations: Sequence[Results]) -> int:
-  """Returns the index of the first best evaluation; -1 without any."""
-  best = -1
-  for i, results in enumerate(evaluations):
-    if best < 0 or is_better(
-      metric, results[metric], evaluations[best][metric]
-    ):
-      best = i
-  return best
 
 
 class PeriodicEvaluation:
@@ -128,9 +114,21 @@ class PeriodicEvaluation:
     self._every_steps = config.eval_every_steps
     self._metric = config.best_metric or ""
     self._patience = config.early_stopping_patience
-    self._evaluations = (
-      self._read_earlier(first_step) if self._every_steps else []
-    )
+    self._evaluations: list[dict[str, float | int]] = []
+    path = os.path.join(self._folder, HISTORY_FILE)
+    if self._every_steps and paths.exists(path):
+      history = _read_history(path)
+      if history.metric != self._metric:
+        raise ValueError(
+          f"{self._folder} holds the best checkpoint by {history.metric}, "
+          f"this run's best_metric is {self._metric}; set "
+          f"`best_metric={history.metric}` or choose another `output_dir`."
+        )
+      self._evaluations = [
+        results
+        for results in history.evaluations
+        if results[checkpoints.GLOBAL_STEP] <= first_step
+      ]
     # Results of the checkpoint in best/. None without one, or if its step is
     # after first_step: this run takes that step again.
     self._best = _find_results(self._folder, self._evaluations)
@@ -151,7 +149,13 @@ class PeriodicEvaluation:
     """Whether the last `patience` evaluations did not improve the best."""
     if not self._patience:
       return False
-    best = _index_of_best(self._metric, self._evaluations)
+    best = -1
+    for i, results in enumerate(self._evaluations):
+      value = results[self._metric]
+      if best < 0 or is_better(
+        self._metric, value, self._evaluations[best][self._metric]
+      ):
+        best = i
     return len(self._evaluations) - 1 - best >= self._patience
 
   def run(self, tensors: Mapping[str, tf.Tensor]) -> str:
@@ -180,7 +184,22 @@ class PeriodicEvaluation:
     if is_best:
       self._best = results
     if distribution.is_chief():
-      self._write(tensors, results, is_best)
+      if is_best:
+        # Before the checkpoint, so that a visible checkpoint is never without
+        # the files that describe its run.
+        run_info.copy_run(os.path.dirname(self._folder), self._folder)
+        run_folder.write_scores(self._folder, results)
+        adapters.save(self._folder, tensors)
+        checkpoints.save(self._folder, tensors, keep_checkpoint_max=1)
+        atomic.write_lines(
+          os.path.join(self._folder, "best_eval_results.txt"),
+          (f"{name} = {value}" for name, value in results.items()),
+        )
+      history = {"metric": self._metric, "evaluations": self._evaluations}
+      atomic.write_lines(
+        os.path.join(self._folder, HISTORY_FILE),
+        [json.dumps(history, indent=1)],
+      )
     distribution.barrier()  # Other processes read the files afterwards.
     parts = [
       f"{name} {value:.4g}"
@@ -192,26 +211,6 @@ class PeriodicEvaluation:
       f"{', '.join(parts)}; {self.best()}"
     )
 
-  def _write(
-    self, tensors: Mapping[str, tf.Tensor], results: Results, is_best: bool
-  ) -> None:
-    """Saves the weights if they are the best; writes the history."""
-    if is_best:
-      # Before the checkpoint, so that a visible checkpoint is never without
-      # the files that describe its run.
-      run_info.copy_run(os.path.dirname(self._folder), self._folder)
-      run_folder.write_scores(self._folder, results)
-      adapters.save(self._folder, tensors)
-      checkpoints.save(self._folder, tensors, keep_checkpoint_max=1)
-      atomic.write_lines(
-        os.path.join(self._folder, "best_eval_results.txt"),
-        (f"{name} = {value}" for name, value in results.items()),
-      )
-    history = {"metric": self._metric, "evaluations": self._evaluations}
-    atomic.write_lines(
-      os.path.join(self._folder, HISTORY_FILE), [json.dumps(history, indent=1)]
-    )
-
   def best(self) -> str:
     """Returns the value and step of best/ for the log; "" without one."""
     if not self._best:
@@ -220,24 +219,3 @@ class PeriodicEvaluation:
       f"best {self._metric} {self._best[self._metric]:.4g} at step "
       f"{self._best[checkpoints.GLOBAL_STEP]}"
     )
-
-  def _read_earlier(self, first_step: int) -> list[dict[str, float | int]]:
-    """Returns the evaluations of earlier runs up to first_step."""
-    path = os.path.join(self._folder, HISTORY_FILE)
-    if not paths.exists(path):
-      return []
-    history = _read_history(path)
-    if history.metric != self._metric:
-      raise ValueError(
-        f"{self._folder} holds the best checkpoint by {history.metric}, "
-        f"this run's best_metric is {self._metric}; set "
-        f"`best_metric={history.metric}` or choose another `output_dir`."
-      )
-    earlier = [
-      results
-      for results in history.evaluations
-      if results[checkpoints.GLOBAL_STEP] <= first_step
-    ]
-    if earlier:
-      logging.info("Read %d evaluations of earlier runs.", len(earlier))
-    return earlier

@@ -59,7 +59,9 @@ class Evaluator:
       ValueError: if there is no batch.
     """
     totals = None
-    for features in _track(batches, "evaluating"):
+    for features in progress.track(
+      batches, "evaluating", "batch", _num_batches(batches)
+    ):
       sums, outputs = self.evaluate_batch(features)
       if on_outputs:
         on_outputs(outputs, features)
@@ -72,31 +74,39 @@ class Evaluator:
 
   def predict(self, batches: tf.data.Dataset) -> Iterator[Any]:
     """Yields the outputs of each batch, as NumPy arrays."""
-    for features in _track(batches, "predicting"):
+    for features in progress.track(
+      batches, "predicting", "batch", _num_batches(batches)
+    ):
       outputs = self.predict_batch(features)
       yield tf.nest.map_structure(lambda t: t.numpy(), outputs)
 
   def evaluate_batch(self, features: Features) -> tuple[Sums, Any]:
     """Returns the sums of loss and metrics, and the outputs of each row."""
-    sums, outputs = self._evaluate(self._fill_up(features))
-    return sums, _cut_filling(outputs, features)
+    filled, num_rows = self._fill_up(features)
+    sums, outputs = self._evaluate(filled)
+    return sums, _first_rows(outputs, num_rows)
 
   def predict_batch(self, features: Features) -> Any:
     """Returns the outputs of each row."""
-    outputs = self._predict(self._fill_up(features))
-    return _cut_filling(outputs, features)
+    filled, num_rows = self._fill_up(features)
+    return _first_rows(self._predict(filled), num_rows)
 
-  def _fill_up(self, features: Features) -> Features:
-    """On TPUs, adds rows of zeros up to the size of the largest batch yet."""
+  def _fill_up(self, features: Features) -> tuple[Features, int | None]:
+    """On TPUs, adds rows of zeros up to the size of the largest batch yet.
+
+    Returns:
+      The features, and the number of rows before; None if none were added.
+    """
     if not distribution.needs_full_batches():
-      return features
-    num_rows = _num_rows(features)
+      return features, None
+    num_rows = int(next(iter(features.values())).shape[0])
     self._num_rows = max(self._num_rows, num_rows)
     missing = self._num_rows - num_rows
-    return {
+    filled = {
       name: tf.pad(value, [(0, missing)] + [(0, 0)] * (value.shape.rank - 1))
       for name, value in features.items()
     }
+    return filled, num_rows
 
   def _evaluate_replicas(self, features: Features) -> tuple[Sums, Any]:
     """Returns the sums of a batch over all replicas, and its outputs."""
@@ -128,19 +138,12 @@ class Evaluator:
     return distribution.gather_outputs(self._strategy.run(predict, (features,)))
 
 
-def _cut_filling(outputs: Any, features: Features) -> Any:
-  """Returns the outputs of the rows that the batch had before `_fill_up`."""
-  if not distribution.needs_full_batches():
+def _first_rows(outputs: Any, num_rows: int | None) -> Any:
+  if num_rows is None:
     return outputs
-  num_rows = _num_rows(features)
   return tf.nest.map_structure(lambda value: value[:num_rows], outputs)
 
 
-def _num_rows(features: Features) -> int:
-  return int(next(iter(features.values())).shape[0])
-
-
-def _track(batches: tf.data.Dataset, what: str) -> Iterator[Features]:
-  """Yields the batches and shows the progress."""
+def _num_batches(batches: tf.data.Dataset) -> int | None:
   total = int(batches.cardinality())
-  return progress.track(batches, what, "batch", total if total > 0 else None)
+  return total if total > 0 else None

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import keras
-import numpy as np
 from absl import logging
 
 from bert_tf import checkpoint_names, checkpoints
@@ -63,7 +62,8 @@ def resume(
   The loss scale keeps its initial value if the run had another precision.
 
   Raises:
-    ValueError: if variables are missing or have another shape.
+    ValueError: if variables are missing or have another shape, or if the run
+      had another lora_alpha.
     DamagedCheckpointError: if the checkpoint cannot be read to its end.
   """
   reader = checkpoints.CheckpointReader(path)
@@ -78,6 +78,16 @@ def resume(
       "`output_dir`."
     )
   checkpoint_names.check_fits(reader.path, reader.shapes, variables, missing)
+  alpha = lora.tensors(model).get(lora.ALPHA)
+  if alpha is not None and lora.ALPHA in reader.shapes:
+    trained = float(reader.get(lora.ALPHA))
+    now = float(keras.ops.convert_to_numpy(alpha))
+    if trained != now:
+      raise ValueError(
+        f"{path} was trained with lora_alpha {trained:g}, and this run has "
+        f"{now:g}; set `lora_alpha={trained:g}`, or choose another "
+        "`output_dir`."
+      )
   for name, variable in variables.items():
     if name not in new:
       variable.assign(reader.get(name))
@@ -100,6 +110,7 @@ def load_for_inference(
     ValueError: if a checkpoint does not fit, or if the folder's newest one is
       damaged or not finite.
   """
+  start = config.init_checkpoint
 
   def load(path: str) -> int:
     reader = checkpoints.CheckpointReader(path)
@@ -110,91 +121,25 @@ def load_for_inference(
       )
     bilstm.check_is_loaded(model, reader.path, reader.shapes)
     checkpoints.load_variables(reader, model)
-    _log_loaded(path, config.init_checkpoint)
+    same = [os.path.abspath(p) for p in (path, os.path.dirname(path))]
+    is_other = start and os.path.abspath(start) not in same
+    unused = f", not of `init_checkpoint` {start}" if is_other else ""
+    logging.info("Using the weights of %s%s.", path, unused)
     return int(reader.get(checkpoints.GLOBAL_STEP))
 
   step = _load_newest(config.output_dir, load)
   if step is None:
-    if config.init_checkpoint:
-      start = checkpoints.CheckpointReader(config.init_checkpoint)
-      bilstm.check_is_loaded(model, start.path, start.shapes)
-    _warn_of_random(_initialize(model, config))
+    if start:
+      reader = checkpoints.CheckpointReader(start)
+      bilstm.check_is_loaded(model, reader.path, reader.shapes)
+    untrained = _initialize(model, config)
+    if untrained:
+      logging.warning(
+        "Untrained: %s. Results come from random weights. Train with "
+        "`do_train`, or start from a trained checkpoint.",
+        ", ".join(untrained),
+      )
   return step or 0
-
-
-def _log_loaded(path: str, init_checkpoint: str | None) -> None:
-  """Logs the loaded checkpoint, and that it replaces another one."""
-  same = [os.path.abspath(p) for p in (path, os.path.dirname(path))]
-  if init_checkpoint and os.path.abspath(init_checkpoint) not in same:
-    logging.info(
-      "Using the weights of %s, not of `init_checkpoint` %s.",
-      *(path, init_checkpoint),
-    )
-  else:
-    logging.info("Using the weights of %s.", path)
-
-
-def check_lora_alpha(
-  output_dir: str, lora_rank: int | None, lora_alpha: float | None
-) -> None:
-  """Checks that a resumed run scales LoRA's updates as before.
-
-  Raises:
-    ValueError: if the newest whole checkpoint has another lora_alpha.
-  """
-  if not lora_rank:
-    return
-  alpha = np.float32(lora_rank if lora_alpha is None else lora_alpha)
-
-  def check(path: str) -> None:
-    reader = checkpoints.CheckpointReader(path)
-    trained = reader.get(lora.ALPHA) if lora.ALPHA in reader.shapes else alpha
-    if trained != alpha:
-      raise ValueError(
-        f"{path} was trained with lora_alpha {trained:g}, and this run has "
-        f"{alpha:g}; set `lora_alpha={trained:g}`, or choose another "
-        "`output_dir`."
-      )
-
-  _load_newest_whole(output_dir, check)
-
-
-def check_has_head(
-  output_dir: str, name: str, do_train: bool, num_outputs: int | None = None
-) -> bool:
-  """Checks that the run in a folder, if any, has the same task.
-
-  Args:
-    output_dir: folder of the run.
-    name: a variable that only this task's models have.
-    do_train: whether the run resumes from its newest whole checkpoint. If not,
-      it uses the newest checkpoint, whole or not.
-    num_outputs: size of the variable's first axis; None if it is constant.
-
-  Returns:
-    Whether the folder has a checkpoint.
-
-  Raises:
-    ValueError: if the checkpoint lacks the variable, has another number of
-      outputs or is damaged.
-  """
-
-  def check(path: str) -> bool:
-    head = checkpoints.CheckpointReader(path).shapes.get(name)
-    if head is None:
-      raise ValueError(
-        f"{output_dir} holds another task's run: {path} has no {name}; choose "
-        "another `output_dir`."
-      )
-    if num_outputs not in (None, head[0]):
-      raise ValueError(
-        f"{path} has a head of {head[0]} labels, this task needs "
-        f"{num_outputs}; choose another `output_dir`."
-      )
-    return True
-
-  start = _load_newest_whole if do_train else _load_newest
-  return bool(start(output_dir, check))
 
 
 def _load_newest(output_dir: str, load: Callable[[str], T]) -> T | None:
@@ -229,18 +174,17 @@ def _load_newest_whole(output_dir: str, load: Callable[[str], T]) -> T | None:
   Raises:
     ValueError: if all checkpoints are damaged. The message names them.
   """
-  damaged: list[checkpoints.DamagedCheckpointError] = []
+  faults = []
   for path in checkpoints.list_checkpoints(output_dir):
     try:
       return load(path)
     except checkpoints.DamagedCheckpointError as error:
       logging.warning("%s Trying the checkpoint before it.", error.fault)
-      damaged.append(error)
-  if damaged:
+      faults.append(error.fault)
+  if faults:
     raise ValueError(
-      f"no checkpoint of {output_dir} can be read: "
-      f"{' '.join(error.fault for error in damaged)} Move the folder away to "
-      "start again."
+      f"no checkpoint of {output_dir} can be read: {' '.join(faults)} Move the "
+      "folder away to start again."
     )
   return None
 
@@ -263,14 +207,3 @@ def _initialize(
     return [name for name in missing if name not in loaded]
   logging.info("No checkpoint: starting from random values.")
   return [variable.path for variable in model.weights]
-
-
-def _warn_of_random(untrained: list[str]) -> None:
-  """Warns if an evaluation or prediction uses random values."""
-  if not untrained:
-    return
-  logging.warning(
-    "Untrained: %s. Results come from random weights. Train with `do_train`, "
-    "or start from a trained checkpoint.",
-    ", ".join(untrained),
-  )

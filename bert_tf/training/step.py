@@ -77,7 +77,10 @@ class TrainingStep:
 
   def _replica_step(self, features: Features) -> Sums:
     """Takes the step on this replica's part; returns the sums to log."""
-    features, first = self._replica_part(features)
+    context = tf.distribute.get_replica_context()
+    replica = tf.convert_to_tensor(context.replica_id_in_sync_group)
+    features = distribution.select_replica_part(features)
+    first = replica * self._num_micro_batches
     weights = distribution.all_reduce_sum(self._objective.weights_fn(features))
 
     def micro_batch(
@@ -133,16 +136,14 @@ class TrainingStep:
         if self._optimizer.loss_scale:
           scaled_loss = loss * self._optimizer.loss_scale.scale
       gradients = tape.gradient(scaled_loss, self._variables)
-    self._check_gradients(gradients)
+    unused = [v.path for v, g in zip(self._variables, gradients) if g is None]
+    if unused:
+      raise ValueError(
+        f"the loss does not depend on {', '.join(unused)}; name these "
+        "variables in the model's `unused_variables`."
+      )
     sums_to_log = {"loss": loss, **sums.metrics}
     return sums_to_log, gradients_lib.to_dense(gradients)
-
-  def _replica_part(self, features: Features) -> tuple[Features, tf.Tensor]:
-    """Returns this replica's part and the index of its first micro-batch."""
-    context = tf.distribute.get_replica_context()
-    replica = tf.convert_to_tensor(context.replica_id_in_sync_group)
-    part = distribution.select_replica_part(features)
-    return part, replica * self._num_micro_batches
 
   def _dropout_seeds(
     self, micro_batch: tf.Tensor, half: tf.Tensor | int
@@ -224,16 +225,3 @@ class TrainingStep:
     return objective_lib.add_calls(
       zeros, lambda _: self._step(batches.get_next()), 0, num_steps
     )
-
-  def _check_gradients(self, gradients: list[Tensor | None]) -> None:
-    """Raises ValueError if a variable has no gradient."""
-    unused = [
-      variable.path
-      for variable, gradient in zip(self._variables, gradients, strict=True)
-      if gradient is None
-    ]
-    if unused:
-      raise ValueError(
-        f"the loss does not depend on {', '.join(unused)}; name these "
-        "variables in the model's `unused_variables`."
-      )

@@ -44,13 +44,6 @@ def test_the_error_for_another_suffix_names_the_formats(tmp_path, name):
   assert not list(tmp_path.iterdir())
 
 
-def test_a_plot_that_fails_leaves_no_file(tmp_path):
-  with pytest.raises(KeyError):
-    with style.picture(str(tmp_path / "plot.png")):
-      raise KeyError
-  assert not list(tmp_path.iterdir())
-
-
 def test_matplotlib_settings_of_the_user_are_kept_and_ignored(tmp_path):
   import matplotlib
 
@@ -72,14 +65,6 @@ def test_lines_are_named_in_a_legend_unless_the_title_says_it(tmp_path):
   assert single.get_legend() is None
   assert [t.get_text() for t in several.get_legend().texts] == ["a", "b"]
   assert len(set(colors)) == 2
-
-
-def test_a_line_of_one_point_is_visible(tmp_path):
-  with style.picture(str(tmp_path / "plot.png")) as (axis,):
-    style.line(axis, [1], [1], "loss")
-    style.line(axis, range(31), range(31), "long")
-  markers = [line.get_marker() for line in axis.get_lines()]
-  assert markers == [".", "None"]
 
 
 @pytest.mark.parametrize(

@@ -145,8 +145,7 @@ def test_a_batch_with_an_odd_number_of_rows_is_not_halved(
 def test_clustered_equals_plain(train_once, precision):
   settings = {} if precision == "float32" else {"precision": precision}
   runs = {
-    mode: train_once(mode=mode, **settings)
-    for mode in (PLAIN, CLUSTERED)
+    mode: train_once(mode=mode, **settings) for mode in (PLAIN, CLUSTERED)
   }
   losses, values, _ = runs[CLUSTERED]
   other_losses, other_values, _ = runs[PLAIN]

@@ -13,8 +13,6 @@ from bert_tf.data import config as data_config
 from bert_tf.data import masking, pretraining_shards
 from bert_tf.tasks import pretraining, pretraining_config
 from bert_tf.tasks.classification import task as classification
-from bert_tf.tasks.squad import config as squad_config
-from bert_tf.tasks.squad import task as squad
 from bert_tf.training import config as training_config
 from tests.support import own_classification, runs
 
@@ -89,35 +87,6 @@ def test_a_change_is_logged_and_never_refused(base, tmp_path, classifier):
   assert run_json(folder)["precision"] == "float32"
 
 
-def answer_questions(base, folder, **settings):
-  context = "of the and a in to"
-  questions = [
-    {
-      "id": word,
-      "question": "the and",
-      "answers": [{"text": word, "answer_start": context.index(word)}],
-    }
-    for word in context.split()
-  ]
-  paragraphs = [{"context": context, "qas": questions}]
-  path = folder.parent / "squad.json"
-  path.write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
-  config = squad_config.SquadConfig(
-    bert_config_file=str(base / "config.json"),
-    vocab_file=str(base / "vocab.txt"),
-    train_file=str(path),
-    max_seq_length=24,
-    max_query_length=8,
-    doc_stride=8,
-    do_train=True,
-    train=training_config.FineTuningTrainConfig(
-      output_dir=str(folder), train_batch_size=4, use_xla=False, **settings
-    ),
-  )
-  squad.run(config)
-  return folder
-
-
 def pretrain(base, folder, **settings):
   records = folder.parent / "data.tfrecord"
   text = folder.parent / "text.txt"
@@ -157,9 +126,10 @@ def test_a_deterministic_classifier_equals_the_usual_one_on_a_cpu(
   assert run_json(tmp_path)["deterministic"] is True
 
 
-@pytest.mark.parametrize("run", [answer_questions, pretrain])
-def test_deterministic_steps_are_the_usual_ones_on_a_cpu(base, tmp_path, run):
-  usual = run(base, tmp_path / "usual")
-  deterministic = run(base, tmp_path / "deterministic", deterministic=True)
+def test_a_deterministic_pretraining_equals_the_usual_one_on_a_cpu(
+  base, tmp_path
+):
+  usual = pretrain(base, tmp_path / "usual")
+  deterministic = pretrain(base, tmp_path / "other", deterministic=True)
   assert tf_config.is_op_determinism_enabled()
   assert weights(usual) == weights(deterministic)

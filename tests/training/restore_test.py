@@ -7,8 +7,8 @@ import shutil
 import numpy as np
 import pytest
 
-from bert_tf import checkpoints, heads, model_folder
-from tests.support import runs, tiny_models
+from bert_tf import checkpoints, model_folder
+from tests.support import runs
 from tests.support.line_model import (
   assert_same,
   batches,
@@ -105,45 +105,6 @@ def test_a_model_folder_names_its_damaged_checkpoint_and_an_older_one(
       reader.get(name)
   assert f"{tmp_path}/model.ckpt-30" in str(caught.value)
   assert str(caught.value).endswith(f"give {tmp_path}/model.ckpt-20.")
-
-
-def test_predictions_of_a_damaged_run_end_in_one_line_with_advice_that_works(
-  tmp_path, run_script
-):
-  labels = {
-    "task_name": "own data",
-    "problem_type": "classification",
-    "labels": ["bad", "good"],
-  }
-  model = heads.ClassifierModel(tiny_models.CONFIG, 2)
-  run = tiny_models.write_run(tmp_path / "run", model, labels, step=1)
-  tiny_models.write_run(run, model, labels, step=2)
-  names = ("model.ckpt-1", "model.ckpt-2")
-  lines = [f'all_model_checkpoint_paths: "{name}"' for name in names]
-  lines.insert(0, f'model_checkpoint_path: "{names[-1]}"')
-  (run / "checkpoint").write_text("\n".join(lines))
-  damage(run, 2, "index")
-  (tmp_path / "test.csv").write_text("text,label\nthe city,good\n")
-
-  def predict(*flags):
-    return run_script(
-      "run_classifier.py",
-      "--task_name=csv",
-      "--data_dir=.",
-      "--max_seq_length=16",
-      "--do_predict",
-      *flags,
-      cwd=tmp_path,
-    )
-
-  refused = predict("--output_dir=run")
-  assert refused.returncode == 1
-  *_, line = refused.stderr.splitlines()
-  assert "run/model.ckpt-2" in line
-  older = re.search(r"--init_checkpoint=[^, ]*", line)[0]
-  assert older == "--init_checkpoint=run/model.ckpt-1"
-  assert predict(older, "--output_dir=other").returncode == 0
-  assert (tmp_path / "other" / "test_results.tsv").exists()
 
 
 def list_checkpoints(folder, prefix):
