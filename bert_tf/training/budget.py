@@ -6,7 +6,6 @@ with the same weights as an uninterrupted one.
 """
 
 import dataclasses
-import os
 import statistics
 import time
 from typing import Any
@@ -132,8 +131,9 @@ def _measure(
   left = config.train_seconds - max(p["spent"] for p in processes)
   if step:
     # Older versions kept the seconds of a timed run in its checkpoints.
+    paths = checkpoints.list_checkpoints(config.output_dir)
     reader = checkpoints.CheckpointReader(
-      os.path.join(config.output_dir, f"model.ckpt-{step}")
+      next(path for path in paths if path.endswith(f"-{step}"))
     )
     if checkpoint_names.TRAIN_SECONDS in reader.shapes:
       left -= float(reader.get(checkpoint_names.TRAIN_SECONDS))

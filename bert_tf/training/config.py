@@ -179,6 +179,11 @@ class TrainConfig(ComputeConfig):
         f"lora_adapter {self.lora_adapter} needs the checkpoint that it was "
         "trained from; set `init_checkpoint`."
       )
+    if self.lora_alpha is not None and self.lora_rank == 0:
+      raise ValueError(
+        f"lora_alpha {self.lora_alpha} scales LoRA's updates, but lora_rank is "
+        "0; set `lora_rank`, or leave `lora_alpha` out."
+      )
     if self.early_stopping_patience and not self.eval_every_steps:
       raise ValueError(
         f"early_stopping_patience {self.early_stopping_patience} counts "

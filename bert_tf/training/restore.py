@@ -5,8 +5,6 @@ values.
 """
 
 import os
-from collections.abc import Callable
-from typing import TypeVar
 
 import keras
 from absl import logging
@@ -16,8 +14,6 @@ from bert_tf.files import errors
 from bert_tf.layers import bilstm, lora, mixed_precision
 from bert_tf.training import adapters
 from bert_tf.training import config as training_config
-
-T = TypeVar("T")
 
 
 def restore_for_training(
@@ -34,16 +30,24 @@ def restore_for_training(
     ValueError: if a checkpoint does not fit, or if all checkpoints of the
       folder are damaged.
   """
-
-  def restore(path: str) -> int:
-    step = resume(path, model, optimizer)
-    logging.info("Resuming from %s, at step %d.", path, step)
-    return step
-
-  step = _load_newest_whole(config.output_dir, restore)
-  if step is None:
-    _initialize(model, config)
-  return step or 0
+  faults = []
+  for path in checkpoints.list_checkpoints(config.output_dir):
+    try:
+      step = resume(path, model, optimizer)
+    except checkpoints.DamagedCheckpointError as error:
+      # Only training may use an older checkpoint, as it repeats the lost steps.
+      logging.warning("%s Trying the checkpoint before it.", error.fault)
+      faults.append(error.fault)
+    else:
+      logging.info("Resuming from %s, at step %d.", path, step)
+      return step
+  if faults:
+    raise ValueError(
+      f"no checkpoint of {config.output_dir} can be read: {' '.join(faults)} "
+      "Move the folder away to start again."
+    )
+  _initialize(model, config)
+  return 0
 
 
 def training_variables(
@@ -110,25 +114,9 @@ def load_for_inference(
     ValueError: if a checkpoint does not fit, or if the folder's newest one is
       damaged or not finite.
   """
-  start = config.init_checkpoint
-
-  def load(path: str) -> int:
-    reader = checkpoints.CheckpointReader(path)
-    if checkpoints.GLOBAL_STEP not in reader.shapes:
-      raise ValueError(
-        f"{path} lacks {checkpoints.GLOBAL_STEP}, so it is not a checkpoint of "
-        "a run; give it as `init_checkpoint`, with another `output_dir`."
-      )
-    bilstm.check_is_loaded(model, reader.path, reader.shapes)
-    checkpoints.load_variables(reader, model)
-    same = [os.path.abspath(p) for p in (path, os.path.dirname(path))]
-    is_other = start and os.path.abspath(start) not in same
-    unused = f", not of `init_checkpoint` {start}" if is_other else ""
-    logging.info("Using the weights of %s%s.", path, unused)
-    return int(reader.get(checkpoints.GLOBAL_STEP))
-
-  step = _load_newest(config.output_dir, load)
-  if step is None:
+  start, output_dir = config.init_checkpoint, config.output_dir
+  path = checkpoints.find_latest(output_dir)
+  if path is None:
     if start:
       reader = checkpoints.CheckpointReader(start)
       bilstm.check_is_loaded(model, reader.path, reader.shapes)
@@ -139,21 +127,17 @@ def load_for_inference(
         "`do_train`, or start from a trained checkpoint.",
         ", ".join(untrained),
       )
-  return step or 0
-
-
-def _load_newest(output_dir: str, load: Callable[[str], T]) -> T | None:
-  """Returns `load(path)` of the newest checkpoint; None without one.
-
-  Raises:
-    ValueError: if this checkpoint is damaged or not finite. The message names
-      an older one to use instead, if any.
-  """
-  path = checkpoints.find_latest(output_dir)
-  if path is None:
-    return None
+    return 0
   try:
-    return load(path)
+    reader = checkpoints.CheckpointReader(path)
+    if checkpoints.GLOBAL_STEP not in reader.shapes:
+      raise ValueError(
+        f"{path} lacks {checkpoints.GLOBAL_STEP}, so it is not a checkpoint of "
+        "a run; give it as `init_checkpoint`, with another `output_dir`."
+      )
+    bilstm.check_is_loaded(model, reader.path, reader.shapes)
+    checkpoints.load_variables(reader, model)
+    step = int(reader.get(checkpoints.GLOBAL_STEP))
   except checkpoints.DamagedCheckpointError as error:
     older = checkpoints.usable_before(path)
     advice = (
@@ -163,30 +147,11 @@ def _load_newest(output_dir: str, load: Callable[[str], T]) -> T | None:
       else f"{output_dir} has no older one to use: train again."
     )
     raise ValueError(f"{error.fault} {advice}") from error
-
-
-def _load_newest_whole(output_dir: str, load: Callable[[str], T]) -> T | None:
-  """Returns `load(path)` of the newest whole checkpoint; None without one.
-
-  Only a resumed run may use an older checkpoint, since it repeats the lost
-  steps.
-
-  Raises:
-    ValueError: if all checkpoints are damaged. The message names them.
-  """
-  faults = []
-  for path in checkpoints.list_checkpoints(output_dir):
-    try:
-      return load(path)
-    except checkpoints.DamagedCheckpointError as error:
-      logging.warning("%s Trying the checkpoint before it.", error.fault)
-      faults.append(error.fault)
-  if faults:
-    raise ValueError(
-      f"no checkpoint of {output_dir} can be read: {' '.join(faults)} Move the "
-      "folder away to start again."
-    )
-  return None
+  same = [os.path.abspath(p) for p in (path, os.path.dirname(path))]
+  is_other = start and os.path.abspath(start) not in same
+  unused = f", not of `init_checkpoint` {start}" if is_other else ""
+  logging.info("Using the weights of %s%s.", path, unused)
+  return step
 
 
 def _initialize(
