@@ -3,7 +3,6 @@
 import importlib
 import os
 import sys
-import types
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -55,10 +54,10 @@ if sys.version_info < (3, 10):  # noqa: UP036
 # step 1.35 to 1.55 times faster. TensorFlow reads this when it is imported.
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 
-# Hides the notes and warnings of TensorFlow's C++ code unless the user has set
-# a level. The log of this project is not affected.
-SHOWS_NOTES = "TF_CPP_MIN_LOG_LEVEL" in os.environ
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+# Hides the log of TensorFlow's C++ code unless the user has set a level. Level 2
+# would print an error about the missing GPU on every machine without one. Errors
+# that matter also raise exceptions.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 # Modules of the public names. Imported when a name is first used, because they
 # import TensorFlow.
@@ -108,21 +107,7 @@ def __getattr__(name: str) -> Any:
     from bert_tf.kernels import backend
 
     backend.check_installed()
-  if SHOWS_NOTES or "tensorflow" in sys.modules:
-    return getattr(_import_module(name), name)
-  from bert_tf.files import stderr
-
-  with stderr.without_notes():
-    value = getattr(_import_module(name), name)
-    if "tensorflow" in sys.modules:
-      # TensorFlow looks for a GPU once. Do it here, to hide its note if there
-      # is no GPU.
-      sys.modules["tensorflow"].config.list_physical_devices()
-  return value
-
-
-def _import_module(name: str) -> types.ModuleType:
-  return importlib.import_module(f"{__name__}.{_MODULES[name]}")
+  return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
 
 
 def __dir__() -> list[str]:

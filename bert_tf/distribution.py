@@ -6,7 +6,6 @@ the strategy of the current scope. Outside of any scope it uses one device.
 
 import contextlib
 import dataclasses
-import functools
 import json
 import os
 import socket
@@ -18,7 +17,7 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf import names
-from bert_tf.files import errors, stderr
+from bert_tf.files import errors
 
 # Task types of TF_CONFIG that train. Task 0 of the first type that the cluster
 # has is the chief.
@@ -41,21 +40,6 @@ class TpuAddress:
   # Zone and project in Google Cloud; None to ask the machine's metadata.
   zone: str | None = None
   project: str | None = None
-
-
-@functools.cache
-def hide_first_notes() -> None:
-  """Hides the notes that TensorFlow prints once in a process.
-
-  Triggers them while stderr is filtered: a transposition of 64-bit integers,
-  which oneDNN lacks, and a function that XLA compiles. Call it after the
-  devices are configured, since any computation makes their settings final.
-  """
-  if stderr.shows_notes():
-    return
-  with stderr.without_notes(), tf.init_scope(), tf.device("CPU"):
-    tf.function(tf.transpose)(tf.zeros([2, 2], tf.int64))
-    tf.function(tf.square, jit_compile=True)(tf.constant(1.0))
 
 
 def create_strategy(

@@ -15,7 +15,7 @@ from absl import app, flags, logging
 
 from bert_tf import settings
 from bert_tf.cli import config_flags, flag_texts
-from bert_tf.files import errors, stderr
+from bert_tf.files import errors
 from bert_tf.kernels import backend
 
 # A shell's exit status for a program ended by SIGPIPE, 13. Windows lacks it.
@@ -159,12 +159,16 @@ def report(error: Exception) -> None:
 
 
 def _start_log() -> None:
-  """Formats log lines and drops the notes of other packages."""
+  """Formats log lines and drops the notes of TensorFlow's Python code."""
   handler = logging.get_absl_handler()
-  is_wanted = os.environ.get("TF_CPP_MIN_LOG_LEVEL") in ("0", "1")
-  if not (is_wanted or logging.level_debug()):
-    stderr.drop_notes()
-    handler.addFilter(stderr.is_not_noise)
+  if not logging.level_debug():
+    # TensorFlow logs how it saves a SavedModel through absl, as this package.
+    handler.addFilter(
+      lambda record: (
+        record.levelno > python_logging.INFO
+        or "tensorflow" not in record.pathname
+      )
+    )
   handler.setFormatter(_LogFormatter())
   handler.python_handler.stream = sys.stderr
   logging.get_absl_logger().setLevel(python_logging.root.level)

@@ -16,7 +16,6 @@ from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from bert_tf import checkpoints, heads, model_folder, modeling
 from bert_tf.convert import pretrained
-from bert_tf.files import stderr
 from bert_tf.formats import hugging_face
 from bert_tf.model_folder import run_info
 
@@ -299,8 +298,7 @@ def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
     raise ValueError(f"no model of Model Garden has exactly the heads {names}.")
   pretrained.write_files(os.path.dirname(path) or ".", model)
   root = tf.train.Checkpoint(**_objects(model))
-  with stderr.without_tensorflow_log():
-    checkpoints.write_atomically(path, root.write)
+  checkpoints.write_atomically(path, root.write)
   hidden_act = model.config.hidden_act
   if hidden_act == "gelu":  # Model Garden's default.
     return model

@@ -6,8 +6,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from bert_tf import checkpoints, distribution
-from bert_tf.files import errors, paths, stderr
+from bert_tf import checkpoints
+from bert_tf.files import errors, paths
 from bert_tf.kernels import backend
 from bert_tf.modeling import Tensor
 
@@ -43,7 +43,6 @@ class NamedModel(tf.Module):
         variable.value, variable.trainable, name=variable.path
       )
       backend.free_value(variable)
-    distribution.hide_first_notes()
     self.max_positions = max_positions
 
     # A closure, because tf.Module would track and save an attribute.
@@ -176,7 +175,6 @@ def load(folder: str) -> Any:
       if missing and "Op type not registered" in str(error):
         raise missing from error
       raise
-  distribution.hide_first_notes()
   weights = {name: v.numpy() for name, v in variables(loaded).items()}
   checkpoints.check_finite(folder, weights)
   return loaded
@@ -205,8 +203,7 @@ def save(module: tf.Module, signatures: Mapping[str, Any], folder: str) -> None:
 
   The module must track all variables and tables that the functions use.
   """
-  with stderr.without_tensorflow_log():
-    tf.saved_model.save(module, folder, signatures=dict(signatures))
+  tf.saved_model.save(module, folder, signatures=dict(signatures))
 
 
 def _range_checks(

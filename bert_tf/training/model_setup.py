@@ -8,7 +8,7 @@ import keras
 import tensorflow as tf
 from absl import logging
 
-from bert_tf import distribution, optimization
+from bert_tf import optimization
 from bert_tf.layers import lora, mixed_precision
 from bert_tf.model_folder import run_info
 from bert_tf.training import budget
@@ -43,7 +43,6 @@ def build_model(
   try:
     with mixed_precision.policy_scope(config.precision):
       model = model_fn()
-      distribution.hide_first_notes()
       if config.lora_rank:
         lora.enable(model, config.lora_rank, config.lora_alpha)
   finally:

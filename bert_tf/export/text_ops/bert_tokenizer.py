@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import distribution, model_folder, tokenization
+from bert_tf import model_folder, tokenization
 from bert_tf.export.text_ops import plain_words, word_splitter
 from bert_tf.files import errors
 from bert_tf.formats import tokenizer_files
@@ -99,7 +99,6 @@ class BertTokenizer(tf.Module):
       self._splitter = word_splitter.WordSplitter(
         do_lower_case, self.strip_accents
       )
-    distribution.hide_first_notes()
 
   @tf.function(input_signature=[_TEXTS], autograph=False)
   def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
