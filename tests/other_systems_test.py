@@ -80,7 +80,7 @@ def test_modules_locks_and_commands_work_without_the_calls_of_linux(tmp_path):
     text=True,
   )
   assert result.returncode == 0, result.stderr
-  assert result.stdout.splitlines()[:2] == ["['.run.lock']", "[]"]
+  assert result.stdout.splitlines()[:2] == 2 * ["['.run.lock']"]
   assert len(list(tmp_path.glob("a.tf_record*"))) == 2
 
 
