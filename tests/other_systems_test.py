@@ -39,7 +39,7 @@ def hide_calls_of_linux():
      "pthread_kill pthread_sigmask setitimer sigwait"),
     (select, "epoll poll"),
     (os, "O_DIRECTORY O_NOFOLLOW fork getloadavg geteuid getpgid getuid killpg "
-     "mkfifo nice posix_fadvise pread pwrite sched_getaffinity setsid statvfs "
+     "mkfifo nice posix_fadvise pread pwrite sched_getaffinity setsid "
      "sysconf uname"),
   ):
     for name in names.split():

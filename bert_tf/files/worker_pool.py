@@ -1,45 +1,33 @@
-"""Runs tasks in worker processes that end together with their parent.
+"""Runs tasks in processes that end together with their parent.
 
-The standard pools leave workers running after Ctrl-C, and wait forever for a
-killed worker. Here an interruption or a failure ends all workers at once, after
-they have cleaned up.
+A ProcessPoolExecutor alone waits for running tasks after Ctrl-C or a failure,
+and leaves its processes behind if the parent is killed. Here they get a pipe,
+whose end makes them clean up and exit.
 """
 
+import _thread
 import contextlib
 import itertools
 import multiprocessing
-import multiprocessing.connection
-import pickle
+import os
 import signal
+import threading
 import time
-import traceback
 from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent import futures
+from concurrent.futures import process
+from multiprocessing import connection
 from typing import Any
 
-_REPORT_INTERVAL = 0.2  # Minimum seconds between two reports of a worker.
+_REPORT_INTERVAL = 0.2  # Seconds between two reports.
 _CLEAN_UP_TIME = 10.0  # Seconds that a worker has for cleaning up.
 
 # function(task, report) -> result; it calls report(count).
 Function = Callable[[Any, Callable[[int], None]], Any]
 
-
-class _Throttle:
-  """Adds up counts and sends the sum at most every _REPORT_INTERVAL seconds."""
-
-  def __init__(self, send: Callable[[int], None]) -> None:
-    self._send = send
-    self._count = 0
-    self._sent_at = time.monotonic()
-
-  def add(self, count: int) -> None:
-    self._count += count
-    if time.monotonic() - self._sent_at >= _REPORT_INTERVAL:
-      self.flush()
-
-  def flush(self) -> None:
-    self._send(self._count)
-    self._count = 0
-    self._sent_at = time.monotonic()
+# In a worker: the sum of its and the other workers' reports, and the pipe.
+_counter: Any
+_parent: connection.Connection
 
 
 def run(
@@ -72,88 +60,46 @@ def run(
     for task in waiting:
       yield task, function(task, report)
     return
-  with _start_workers(function, len(first)) as workers:
-    yield from _distribute(waiting, workers, report)
-
-
-def _distribute(
-  waiting: Iterator[Any],
-  workers: dict[multiprocessing.connection.Connection, Any],
-  report: Callable[[int], None],
-) -> Generator[tuple[Any, Any], None, None]:
-  """Gives each worker one task at a time; yields (task, result)."""
-  busy: dict[multiprocessing.connection.Connection, Any] = {}
-  upcoming = next(waiting, None)
-
-  def give_next(connection: multiprocessing.connection.Connection) -> None:
-    nonlocal upcoming
-    if upcoming is not None:
-      busy[connection] = upcoming
-      connection.send(upcoming)
-      upcoming = next(waiting, None)  # Prepared while the workers are busy.
-
-  for connection in workers:
-    give_next(connection)
-  while busy:
-    ready: Any = multiprocessing.connection.wait(list(busy))
-    for connection in ready:
-      try:
-        kind, payload = connection.recv()
-      except (EOFError, OSError):
-        raise _worker_error(workers[connection], busy[connection]) from None
-      if kind == "report":
-        report(payload)
-      elif kind == "failure":
-        error, trace = payload
-        raise error from RuntimeError(trace)
-      else:
-        yield busy.pop(connection), payload
-        give_next(connection)
-
-
-def _worker_error(process: Any, task: Any) -> ChildProcessError:
-  process.join()
-  status = process.exitcode
-  cause = f"signal {-status}" if status < 0 else f"exit status {status}"
-  return ChildProcessError(
-    f"a worker process ended by {cause} at {task}. Signal 9 usually means that "
-    "memory ran out: use fewer workers or smaller tasks."
-  )
-
-
-@contextlib.contextmanager
-def _start_workers(
-  function: Function, num_workers: int
-) -> Iterator[dict[multiprocessing.connection.Connection, Any]]:
-  """Starts processes; after the scope, ends them with time to clean up."""
   context = multiprocessing.get_context("spawn")
-  workers = {}
+  counter = context.Value("q")
+  theirs, ours = context.Pipe(duplex=False)
+  pool = futures.ProcessPoolExecutor(
+    len(first), context, _start_worker, (counter, theirs)
+  )
+  unfinished: dict[futures.Future, Any] = {}
+  num_reported = 0
   try:
-    for _ in range(num_workers):
-      ours, theirs = context.Pipe()
-      process = context.Process(
-        target=_run_worker, args=(function, theirs), daemon=True
+    while True:
+      for task in itertools.islice(waiting, len(first) + 1 - len(unfinished)):
+        with _without_interrupts():
+          unfinished[pool.submit(_run_task, function, task)] = task
+      if not unfinished:
+        return
+      done, _ = futures.wait(
+        unfinished, _REPORT_INTERVAL, futures.FIRST_COMPLETED
       )
-      with _without_interrupts():
-        process.start()
-        workers[ours] = process
-      theirs.close()
-    yield workers
+      count = counter.value
+      report(count - num_reported)
+      num_reported = count
+      for future in done:
+        yield unfinished.pop(future), future.result()
+  except process.BrokenProcessPool as error:
+    raise ChildProcessError(
+      "a worker process was ended from outside. Usually memory ran out: use "
+      "fewer workers or smaller tasks."
+    ) from error
   finally:
-    for process in workers.values():
-      process.terminate()
-    for process in workers.values():
-      process.join(_CLEAN_UP_TIME)
-      if process.is_alive():
-        process.kill()
+    ours.close()
+    pool.shutdown(cancel_futures=True)
+    theirs.close()
 
 
 @contextlib.contextmanager
 def _without_interrupts() -> Iterator[None]:
-  """Delays Ctrl-C in this scope, and in processes that it starts.
+  """Delays Ctrl-C in this scope, and for ever in processes that it starts.
 
-  Only the parent handles Ctrl-C. It then ends its workers. Windows cannot delay
-  a signal.
+  Otherwise processes that are just starting would print tracebacks. Windows
+  cannot delay a signal.
   """
   if not hasattr(signal, "pthread_sigmask"):
     yield
@@ -165,38 +111,34 @@ def _without_interrupts() -> Iterator[None]:
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _run_worker(
-  function: Function, connection: multiprocessing.connection.Connection
-) -> None:
-  """Runs the tasks that a worker receives, until the parent ends it."""
+def _start_worker(counter: Any, parent: connection.Connection) -> None:
+  global _counter, _parent
+  _counter, _parent = counter, parent
   signal.signal(signal.SIGINT, signal.SIG_IGN)
   signal.signal(signal.SIGTERM, _interrupt)
-  throttle = _Throttle(lambda count: connection.send(("report", count)))
-  # The parent interrupts its workers. If the parent has died, receiving or
-  # reporting fails, and the worker ends silently.
-  with contextlib.suppress(KeyboardInterrupt, EOFError, OSError):
-    while True:
-      task = connection.recv()
-      try:
-        result = function(task, throttle.add)
-      except Exception as error:  # Raised again in the parent.
-        trace = traceback.format_exc()
-        connection.send(("failure", (_picklable(error), trace)))
-        continue
-      throttle.flush()
-      connection.send(("result", result))
+  threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
-def _picklable(error: Exception) -> Exception:
-  """Returns the error, or one with its message if it cannot be pickled."""
-  try:
-    pickle.loads(pickle.dumps(error))
-  except Exception:  # Whatever the error's own methods raise.
-    return RuntimeError(f"{type(error).__name__}: {error}")
-  return error
+def _end_with_parent() -> None:
+  """Interrupts the worker's task when the parent closes the pipe or dies."""
+  connection.wait([_parent])
+  _thread.interrupt_main(signal.SIGTERM)
+  time.sleep(_CLEAN_UP_TIME)
+  os._exit(1)
 
 
 def _interrupt(signum: int, frame: Any) -> None:
   """Handles the first SIGTERM like Ctrl-C, so that `finally` blocks run."""
   signal.signal(signal.SIGTERM, signal.SIG_IGN)
   raise KeyboardInterrupt
+
+
+def _run_task(function: Function, task: Any) -> Any:
+  if _parent.poll():  # It was queued before the parent stopped.
+    return None
+  return function(task, _report)
+
+
+def _report(count: int) -> None:
+  with _counter.get_lock():
+    _counter.value += count
