@@ -197,11 +197,8 @@ def prefix_to_read(path: str) -> str | None:
   """
   if is_saved_model(path):
     return os.path.join(path, "variables", "variables")
-  # A process that is killed while it replaces a checkpoint can leave only the
-  # older files, which were set aside.
-  for prefix in (path, _set_aside_prefix(path)):
-    if paths.exists(prefix + _INDEX):
-      return prefix
+  if exists(path):
+    return path
   if paths.is_folder(path):
     return None
   raise DamagedCheckpointError(
@@ -218,7 +215,11 @@ def is_saved_model(path: str) -> bool:
 
 
 def write(path: str, tensors: Mapping[str, tf.Tensor | np.ndarray]) -> None:
-  """Writes tensors by name; replaces an older checkpoint atomically.
+  """Writes tensors by name; replaces an older checkpoint of the same path.
+
+  Both files are complete before the first is replaced. A process that is killed
+  between the two leaves a checkpoint that readers refuse, unless the tensors
+  are the same, as when a resumed training repeats a step.
 
   Raises:
     OSError: if the checkpoint cannot be written. An older one then remains.
@@ -242,45 +243,14 @@ def write_atomically(path: str, save: Callable[[str], None]) -> None:
     with atomic.hidden_folder(path) as folder:
       prefix = os.path.join(folder, os.path.basename(path))
       save(prefix)
-      _put_in_place(prefix, path)
+      # The index is last: readers ignore a checkpoint without an index.
+      for suffix in (_DATA, _INDEX):
+        atomic.publish(prefix + suffix, path + suffix)
   except (OSError, tf.errors.OpError) as error:
     raise OSError(
       f"could not write the checkpoint {path}: {errors.reason(error)}; free "
       "the disk or choose another folder. The older checkpoints are intact."
     ) from error
-
-
-def _put_in_place(prefix: str, path: str) -> None:
-  """Moves the files of a checkpoint to their places.
-
-  Two files cannot be replaced in one step. The older files are therefore set
-  aside until both new files are in place; readers use them while `path` has no
-  index.
-  """
-  older = _set_aside_prefix(path)
-  if paths.exists(path + _INDEX) and paths.exists(path + _DATA):
-    paths.remove(os.path.dirname(older))
-    paths.make_folder(os.path.dirname(older))
-    paths.link(path + _DATA, older + _DATA)
-    paths.rename(path + _INDEX, older + _INDEX)
-  try:
-    # The index is last: readers ignore a checkpoint without an index.
-    for suffix in (_DATA, _INDEX):
-      atomic.publish(prefix + suffix, path + suffix)
-  except BaseException:
-    if paths.exists(older + _INDEX):
-      for suffix in (_DATA, _INDEX):
-        paths.rename(older + suffix, path + suffix)
-    raise
-  finally:
-    if paths.exists(path + _INDEX):
-      paths.remove(os.path.dirname(older))
-
-
-def _set_aside_prefix(path: str) -> str:
-  """Returns the prefix of the older checkpoint while another replaces it."""
-  folder, name = paths.split(path)
-  return os.path.join(folder, f".{name}.older", name)
 
 
 def save(
@@ -364,8 +334,8 @@ def _own(output_dir: str, path: str) -> str:
 
 
 def exists(path: str) -> bool:
-  """Returns whether a checkpoint exists, in place or set aside."""
-  return any(paths.exists(p + _INDEX) for p in (path, _set_aside_prefix(path)))
+  """Returns whether a checkpoint exists."""
+  return paths.exists(path + _INDEX)
 
 
 def find_latest(output_dir: str) -> str | None:
