@@ -99,8 +99,8 @@ def folder(target: str, last: str, replaces: bool = False) -> Iterator[str]:
     os.makedirs(unfinished)
     yield unfinished
     names = [
-      os.path.relpath(os.path.join(parent, name), unfinished)
-      for parent, _, files in os.walk(unfinished)
+      os.path.relpath(os.path.join(inner, name), unfinished)
+      for inner, _, files in os.walk(unfinished)
       for name in files
     ]
     for name in names:
@@ -113,33 +113,21 @@ def folder(target: str, last: str, replaces: bool = False) -> Iterator[str]:
         remote = f"{target}/{name}"
         paths.make_folder(os.path.dirname(remote))
         paths.copy(os.path.join(unfinished, name), remote)
+      return
+    for inner, _, _ in os.walk(unfinished):
+      _flush_names(inner)
+    if replaces and os.path.isdir(target):
+      # For an instant there is no target: Python cannot swap folders.
+      older = os.path.join(parent, "older")
+      os.rename(target, older)
+      try:
+        os.rename(unfinished, target)
+      except BaseException:
+        os.rename(older, target)
+        raise
     else:
-      _move_folder(unfinished, target, replaces)
-
-
-def _move_folder(unfinished: str, target: str, replaces: bool) -> None:
-  """Moves a local folder, whose files are on the disk, to its target."""
-  for inner, _, _ in os.walk(unfinished):
-    _flush_names(inner)
-  if replaces and os.path.isdir(target):
-    aside = os.path.join(os.path.dirname(unfinished), "older")
-    _replace_folder(unfinished, target, aside)
-  else:
-    os.replace(unfinished, target)
-  _flush_names(os.path.dirname(target))
-
-
-def _replace_folder(unfinished: str, target: str, aside: str) -> None:
-  """Moves a folder to the place of another, which is moved aside.
-
-  For an instant the target does not exist, because Python cannot swap folders.
-  """
-  os.rename(target, aside)
-  try:
-    os.rename(unfinished, target)
-  except BaseException:
-    os.rename(aside, target)
-    raise
+      os.replace(unfinished, target)
+    _flush_names(os.path.dirname(target))
 
 
 @contextlib.contextmanager
@@ -150,36 +138,23 @@ def hidden_folder(target: str) -> Iterator[str]:
   targets it is a temporary folder of this machine. For local targets, also
   removes the hidden folders that killed processes of this host left.
   """
-  parent, name = paths.split(target)
-  paths.make_folder(parent)
+  paths.make_folder(paths.split(target)[0])
   if paths.is_remote(target):
-    with tempfile.TemporaryDirectory(prefix="bert_tf_") as folder:
-      with _add_path_to_errors(folder):
-        yield folder
-    return
-  remove_unfinished(glob.escape(target), of_other_hosts=False)
-  beside = hidden(target, _writer_suffix())
-  paths.remove(beside)
+    folder = tempfile.mkdtemp(prefix="bert_tf_")
+  else:
+    remove_unfinished(glob.escape(target), of_other_hosts=False)
+    folder = hidden(target, _writer_suffix())
+    paths.remove(folder)
+    os.makedirs(folder)
   try:
-    os.makedirs(beside)
-  except OSError as error:
-    raise OSError(f"cannot write {target}: {error.strerror}.") from error
-  try:
-    with _add_path_to_errors(target):
-      yield beside
-  finally:
-    paths.remove(beside)
-
-
-@contextlib.contextmanager
-def _add_path_to_errors(path: str) -> Iterator[None]:
-  """Adds the path to errors of a full disk, which name no file."""
-  try:
-    yield
+    yield folder
   except OSError as error:
     if error.errno not in FULL or error.filename:
       raise
-    raise OSError(error.errno, f"{error.strerror}, to write", path) from error
+    # The system does not say which file did not fit.
+    raise OSError(error.errno, f"{error.strerror}, to write", target) from error
+  finally:
+    paths.remove(folder)
 
 
 def check_writable(path: str, name: str, is_folder: bool) -> None:
@@ -212,7 +187,6 @@ def check_writable(path: str, name: str, is_folder: bool) -> None:
 
 
 def _check_is_file(target: str) -> None:
-  """Raises OSError if a target exists and is not a regular file."""
   if paths.is_folder(target):
     raise IsADirectoryError(f"{target} is a folder; name a file to write.")
   if os.path.exists(target) and not os.path.isfile(target):
@@ -221,7 +195,6 @@ def _check_is_file(target: str) -> None:
 
 def publish(path: str, target: str) -> None:
   """Moves a local file from a `hidden_folder` to its target in one step."""
-  _check_is_file(target)
   _flush(path)
   if paths.is_remote(target):
     beside = hidden(target, _writer_suffix())
@@ -256,7 +229,7 @@ def remove_unfinished(target: str, of_other_hosts: bool = True) -> None:
 
 
 def _is_running(process: str) -> bool:
-  """Returns whether a process of this host, PID-TOKEN, is running."""
+  """Whether a process of this host, PID-TOKEN, is running."""
   number, _, token = process.partition("-")
   if int(number) == os.getpid():
     return token == _TOKEN
@@ -278,7 +251,6 @@ def hidden(target: str, suffix: str) -> str:
 
 
 def _writer_suffix() -> str:
-  """Returns a suffix that is unique to this process."""
   # A cluster may build a shard on two machines at once.
   return f"tmp-{socket.gethostname()}-pid-{os.getpid()}-{_TOKEN}"
 

@@ -34,12 +34,11 @@ def decompressed(path: str, stored: BinaryIO) -> Iterator[BinaryIO]:
   try:
     with _choose_opener(path)(stored) as reader:
       yield reader
-  except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-    raise _damaged(path, error) from None
-  except OSError as error:
-    if error.errno is not None:  # An error of the system, not of bz2.
-      raise
-    raise _damaged(path, error) from None
+  except (OSError, EOFError, zlib.error) as error:
+    if isinstance(error, OSError) and error.errno is not None:
+      raise  # An error of the system, not of gzip or bz2.
+    kind = "gzip" if path.endswith(".gz") else "bzip2"
+    raise ValueError(f"{path}: not a whole {kind} file ({error}).") from None
 
 
 def text_writer(path: str, name: str) -> TextIO:
@@ -60,14 +59,6 @@ def without_suffix(path: str) -> str:
 
 
 def _choose_opener(name: str) -> Callable[..., Any]:
-  """Returns the function that opens files with this suffix."""
   if not name.endswith(SUFFIXES):
     return open
   return gzip.open if name.endswith(".gz") else bz2.open
-
-
-def _damaged(path: str, error: Exception) -> ValueError:
-  kind = "gzip" if path.endswith(".gz") else "bzip2"
-  return ValueError(
-    f"{path}: not a whole {kind} file ({error}); fetch it again."
-  )

@@ -15,21 +15,18 @@ _ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 @contextlib.contextmanager
 def needs_extra(purpose: str, extra: str) -> Iterator[None]:
-  """Tells the user what to install if an import in this scope fails.
+  """Raises an ImportError of this scope with the command that helps.
 
   Args:
     purpose: what needs the package, such as "scoring entities".
     extra: extra of this package that installs it.
-
-  Raises:
-    ImportError: names `purpose`, the package and the command to install it.
   """
   try:
     yield
   except ImportError as error:
-    command = format_install_command(extra)
     raise ImportError(
-      f"{purpose} needs another package ({error}): {command}"
+      f"{purpose} needs another package ({error}): "
+      f"{format_install_command(extra)}"
     ) from error
 
 
@@ -106,18 +103,15 @@ class DamagedFileError(ValueError):
 def reading(
   path: str, fault: str = "is damaged or only half there"
 ) -> Iterator[None]:
-  """Turns the errors of a library that reads a file into one-line messages.
+  """Raises errors of a library that reads a file as DamagedFileError.
 
   TensorFlow, HDF5 and safetensors raise many types for a damaged file,
-  including IndexError, RuntimeError and SystemError.
+  including IndexError, RuntimeError and SystemError. An OSError that names a
+  file stays as it is.
 
   Args:
     path: file or folder that the scope reads.
     fault: text that follows the path in the message.
-
-  Raises:
-    DamagedFileError: names the path and the reason.
-    OSError: if the system cannot open a file. Names the file.
   """
   try:
     yield
@@ -184,9 +178,8 @@ def shorten(text: str, size: int = 80) -> str:
 def reason(error: Exception) -> str:
   """Returns the reason in an error of TensorFlow, in one line.
 
-  The reason is the message of an assertion, the line before the failing node of
-  a graph, or the first line. It is without the place in the graph, the name of
-  the operation, and the number and code that a list of errors has.
+  It is the message of an assertion, the line before the failing node of a
+  graph, or the first line, without names of operations.
   """
   message = str(error)
   assertion = re.search(r"assertion failed: \[(.*?)\]", message, re.DOTALL)

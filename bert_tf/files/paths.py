@@ -1,9 +1,9 @@
 """Access to local and remote files and folders with the same functions.
 
-Remote paths have a scheme, such as gs://, and are handled by `tf.io.gfile`.
-Local paths do not import TensorFlow, so code that reads local text and
-vocabularies starts fast. Every function raises OSError if a path cannot be read
-or written.
+Remote paths have a scheme, such as gs://, and are handled by `tf.io.gfile`,
+like the checkpoints and records that TensorFlow itself reads and writes. Local
+paths do not import TensorFlow, so code that reads text and vocabularies starts
+fast. Every function raises OSError if a path cannot be read or written.
 """
 
 import codecs
@@ -14,9 +14,7 @@ import hashlib
 import io
 import os
 import shutil
-from collections.abc import Iterator
-from types import ModuleType
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from absl import logging
 
@@ -26,6 +24,20 @@ _BUFFER_BYTES = 1 << 20
 _BLOCK_BYTES = 1 << 22  # Size of the blocks that `sha256` reads.
 
 
+def _gfile(function: str, *arguments: Any, **options: Any) -> Any:
+  """Calls a function of tf.io.gfile; raises its errors as OSError."""
+  import tensorflow as tf  # Takes seconds; most paths are local.
+
+  try:
+    return getattr(tf.io.gfile, function)(*arguments, **options)
+  except tf.errors.NotFoundError as error:
+    path = arguments[0]
+    raise FileNotFoundError(2, "there is no such file", path) from error
+  except tf.errors.OpError as error:
+    reason = (error.message.splitlines() or [""])[0]
+    raise OSError(f"{arguments[-1]}: {reason}") from error
+
+
 class _RawGFile(io.RawIOBase):
   """A `GFile` with the interface of Python's raw files, for buffering.
 
@@ -33,8 +45,8 @@ class _RawGFile(io.RawIOBase):
   """
 
   def __init__(self, path: str) -> None:
-    self._path = path
-    self._file = _gfile().GFile(path, "rb")
+    num_bytes(path)  # Fails for a missing file, unlike GFile's constructor.
+    self._file = _gfile("GFile", path, "rb")
 
   def readable(self) -> bool:
     return True
@@ -43,8 +55,7 @@ class _RawGFile(io.RawIOBase):
     return True
 
   def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-    with _os_errors(self._path):
-      data = self._file.read(len(buffer))
+    data = self._file.read(len(buffer))
     buffer[: len(data)] = data
     return len(data)
 
@@ -71,12 +82,7 @@ def split(path: str) -> tuple[str, str]:
 
 
 def open_bytes(path: str) -> BinaryIO:
-  """Opens a file for reading bytes.
-
-  Raises:
-    OSError: if the file cannot be opened. For remote files, the first read may
-      raise the error instead.
-  """
+  """Opens a file for reading bytes."""
   if is_remote(path):
     return io.BufferedReader(_RawGFile(path), _BUFFER_BYTES)
   return open(path, "rb")
@@ -135,18 +141,12 @@ def _log_mark(path: str) -> None:
 
 def exists(path: str) -> bool:
   """Returns whether a file or a folder exists."""
-  if is_remote(path):
-    with _os_errors(path):
-      return _gfile().exists(path)
-  return os.path.exists(path)
+  return _gfile("exists", path) if is_remote(path) else os.path.exists(path)
 
 
 def is_folder(path: str) -> bool:
   """Returns whether a folder exists."""
-  if is_remote(path):
-    with _os_errors(path):
-      return _gfile().isdir(path)
-  return os.path.isdir(path)
+  return _gfile("isdir", path) if is_remote(path) else os.path.isdir(path)
 
 
 def is_file(path: str) -> bool:
@@ -158,24 +158,20 @@ def is_file(path: str) -> bool:
 
 def is_empty(path: str) -> bool:
   """Returns whether a regular file exists and has zero bytes."""
-  if is_remote(path):
-    return num_bytes(path) == 0
-  return os.path.isfile(path) and os.path.getsize(path) == 0
+  return is_file(path) and num_bytes(path) == 0
 
 
 def num_bytes(path: str) -> int:
   """Returns the size of a file as stored."""
   if is_remote(path):
-    with _os_errors(path):
-      return _gfile().stat(path).length
+    return _gfile("stat", path).length
   return os.path.getsize(path)
 
 
 def matches(pattern: str) -> list[str]:
   """Returns the sorted matches of a glob. `**` works for local paths only."""
   if is_remote(pattern):
-    with _os_errors(pattern):
-      return sorted(_gfile().glob(pattern))
+    return sorted(_gfile("glob", pattern))
   return sorted(glob.glob(pattern, recursive=True))
 
 
@@ -187,8 +183,7 @@ def expand(pattern: str) -> list[str]:
 def list_folder(path: str) -> list[str]:
   """Returns the sorted names in a folder, including hidden ones."""
   if is_remote(path):
-    with _os_errors(path):
-      return sorted(name.rstrip("/") for name in _gfile().listdir(path))
+    return sorted(name.rstrip("/") for name in _gfile("listdir", path))
   return sorted(os.listdir(path))
 
 
@@ -200,68 +195,33 @@ def is_free(path: str) -> bool:
 def make_folder(path: str) -> None:
   """Makes a folder and its missing parents."""
   if is_remote(path):
-    with _os_errors(path):
-      _gfile().makedirs(path)
+    _gfile("makedirs", path)
   elif path:
     os.makedirs(path, exist_ok=True)
 
 
 def remove(path: str) -> None:
   """Removes a file, or a folder with its content, if it exists."""
-  if is_remote(path):
-    with contextlib.suppress(FileNotFoundError), _os_errors(path):
-      gfile = _gfile()
-      gfile.rmtree(path) if gfile.isdir(path) else gfile.remove(path)
-  elif os.path.isdir(path) and not os.path.islink(path):
-    shutil.rmtree(path)
-  else:
-    with contextlib.suppress(FileNotFoundError):
+  with contextlib.suppress(FileNotFoundError):
+    if is_remote(path):
+      _gfile("rmtree" if is_folder(path) else "remove", path)
+    elif os.path.isdir(path) and not os.path.islink(path):
+      shutil.rmtree(path)
+    else:
       os.remove(path)
 
 
 def rename(path: str, new_path: str) -> None:
   """Renames a file, replacing an existing file."""
   if is_remote(path):
-    with _os_errors(new_path):
-      _gfile().rename(path, new_path, overwrite=True)
+    _gfile("rename", path, new_path, overwrite=True)
   else:
     os.replace(path, new_path)
-
-
-def link(path: str, new_path: str) -> None:
-  """Makes a hard link to a local file, or a copy if that is not possible."""
-  try:
-    if not is_remote(path):
-      return os.link(path, new_path)
-  except OSError:  # The file system has no links, or `new_path` exists.
-    pass
-  return copy(path, new_path)
 
 
 def copy(path: str, new_path: str) -> None:
   """Copies a file, replacing an existing file."""
   if is_remote(path) or is_remote(new_path):
-    with _os_errors(new_path):
-      _gfile().copy(path, new_path, overwrite=True)
+    _gfile("copy", path, new_path, overwrite=True)
   else:
     shutil.copyfile(path, new_path)
-
-
-@contextlib.contextmanager
-def _os_errors(path: str) -> Iterator[None]:
-  """Raises TensorFlow's file-system errors as OSError with the path."""
-  import tensorflow as tf
-
-  try:
-    yield
-  except tf.errors.NotFoundError as error:
-    raise FileNotFoundError(2, "there is no such file", path) from error
-  except tf.errors.OpError as error:
-    reason = (error.message.splitlines() or [""])[0]
-    raise OSError(f"{path}: {reason}") from error
-
-
-def _gfile() -> ModuleType:
-  import tensorflow as tf  # Takes seconds; most paths are local.
-
-  return tf.io.gfile

@@ -55,28 +55,21 @@ def check_same_settings(
   A setting that the file lacks counts as None: an earlier version wrote it.
   The error recommends the same settings, or else the `remedy`.
   """
-  for name, then, now in _differences(read_settings(note), settings):
+  for name, values in _differences(read_settings(note), settings):
+    then, now = (errors.shorten(json.dumps(value)) for value in values)
     raise ValueError(
       f"cannot resume: `{name}` differs from the run that made the files "
-      f"({note}): {_brief(then)} then, {_brief(now)} now. Give the same, or "
-      f"{remedy}."
+      f"({note}): {then} then, {now} now. Give the same, or {remedy}."
     )
 
 
 def _differences(
   before: dict[str, Any], settings: dict[str, Any]
-) -> Iterator[tuple[str, Any, Any]]:
-  """Yields the name, old and new value of settings that differ.
-
-  Compares the settings in nested objects one by one.
-  """
+) -> Iterator[tuple[str, tuple[Any, Any]]]:
+  """Yields names, old and new values that differ, also in nested objects."""
   for name, value in settings.items():
     then = before.get(name)
     if isinstance(value, dict):
       yield from _differences(then if isinstance(then, dict) else {}, value)
     elif then != value:
-      yield name, then, value
-
-
-def _brief(value: Any) -> str:
-  return errors.shorten(json.dumps(value))
+      yield name, (then, value)

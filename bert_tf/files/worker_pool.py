@@ -25,9 +25,11 @@ _CLEAN_UP_TIME = 10.0  # Seconds that a worker has for cleaning up.
 # function(task, report) -> result; it calls report(count).
 Function = Callable[[Any, Callable[[int], None]], Any]
 
-# In a worker: the sum of its and the other workers' reports, and the pipe.
+# In a worker: the sum of all workers' reports, the pipe, and whether it runs a
+# task.
 _counter: Any
 _parent: connection.Connection
+_is_busy = False
 
 
 def run(
@@ -128,15 +130,22 @@ def _end_with_parent() -> None:
 
 
 def _interrupt(signum: int, frame: Any) -> None:
-  """Handles the first SIGTERM like Ctrl-C, so that `finally` blocks run."""
+  """Handles the first SIGTERM of a task like Ctrl-C: `finally` blocks run."""
   signal.signal(signal.SIGTERM, signal.SIG_IGN)
+  if not _is_busy:
+    os._exit(1)
   raise KeyboardInterrupt
 
 
 def _run_task(function: Function, task: Any) -> Any:
+  global _is_busy
   if _parent.poll():  # It was queued before the parent stopped.
     return None
-  return function(task, _report)
+  _is_busy = True
+  try:
+    return function(task, _report)
+  finally:
+    _is_busy = False
 
 
 def _report(count: int) -> None:
