@@ -1,4 +1,4 @@
-"""The cache of downloads: its folders, and the lock that guards a download.
+"""The cache of downloads.
 
 The cache has a folder for each download below `models` and `data`. Unfinished
 downloads are below `unfinished`, so every folder below the first two is
@@ -8,18 +8,16 @@ complete.
 import contextlib
 import glob
 import os
-import time
 from collections.abc import Iterator
 
+import filelock
 import platformdirs
 from absl import logging
 
-from bert_tf.files import atomic, lock, paths
+from bert_tf.files import atomic, paths
 from bert_tf.hub import catalog, sources
 
 HOME_VARIABLE = "BERT_TF_HOME"
-_WAIT_SECONDS = 0.2  # Time between two tries to get a lock.
-_SECONDS_BETWEEN_WARNINGS = 60
 
 
 def home() -> str:
@@ -84,7 +82,9 @@ def resolve_model(path: str) -> str:
     ValueError: if the model is known but not downloaded, or if the path does
       not exist and resembles the name of a model. Names the download command.
   """
-  if paths.is_remote(path) or _exists(path):
+  if paths.is_remote(path) or any(
+    os.path.exists(p) for p in (path, f"{path}.index")
+  ):
     return path
   if path.startswith(catalog.HUGGING_FACE):
     folder = hugging_face_folder(path)
@@ -93,27 +93,16 @@ def resolve_model(path: str) -> str:
     folder, is_downloaded = get_folder(source), is_here(source)
     path = source.name
   else:
-    _check_is_no_other_name(path)
+    nearest = catalog.find(catalog.suggest(path) or "")
+    if nearest and nearest.is_model:
+      raise ValueError(
+        f"model {path!r} not found: there is no such folder. Did you mean "
+        f"{nearest.name}? Get it by: bert-tf download {nearest.name}"
+      )
     return path
   if not is_downloaded:
     raise ValueError(f"{path} is not here; run: bert-tf download {path}")
   return folder
-
-
-def _check_is_no_other_name(path: str) -> None:
-  """Raises ValueError if a missing path resembles the name of a model."""
-  name = catalog.suggest(path)
-  source = catalog.find(name) if name else None
-  if source and source.is_model:
-    raise ValueError(
-      f"model {path!r} not found: there is no such folder. Did you mean "
-      f"{name}? Get it by: bert-tf download {name}"
-    )
-
-
-def _exists(path: str) -> bool:
-  """Returns whether a path is a file, a folder or a checkpoint's prefix."""
-  return os.path.exists(path) or os.path.exists(f"{path}.index")
 
 
 @contextlib.contextmanager
@@ -131,33 +120,16 @@ def unfinished_folder(name: str) -> Iterator[str]:
   """
   atomic.check_writable(home(), HOME_VARIABLE, is_folder=True)
   folder = os.path.join(home(), "unfinished", *name.split("/"))
+  paths.make_folder(os.path.dirname(folder))
+  lock = filelock.FileLock(f"{folder}.lock")
   try:
-    with contextlib.ExitStack() as stack:
-      while not _enter_lock(stack, folder):
-        logging.log_every_n_seconds(
-          logging.WARNING,
-          "Another process downloads %s; waiting until it ends.",
-          _SECONDS_BETWEEN_WARNINGS,
-          name,
-        )
-        time.sleep(_WAIT_SECONDS)
-      yield folder
-      for path in os.listdir(folder):
-        if path != lock.FILE:
-          paths.remove(os.path.join(folder, path))
-  finally:
-    # The folder may still have files, or the lock of another process.
-    with contextlib.suppress(OSError):
-      os.rmdir(folder)
-
-
-def _enter_lock(stack: contextlib.ExitStack, folder: str) -> bool:
-  """Locks a folder until the stack closes; returns False if it is in use."""
-  paths.make_folder(folder)
-  try:
-    stack.enter_context(lock.hold(folder))
-  except lock.FolderInUseError:
-    return False
-  except FileNotFoundError:  # The holder has just removed the folder.
-    return False
-  return True
+    held = lock.acquire(timeout=0)
+  except filelock.Timeout:
+    logging.warning(
+      "Another process downloads %s; waiting until it ends.", name
+    )
+    held = lock.acquire()
+  with held:
+    paths.make_folder(folder)
+    yield folder
+    paths.remove(folder)

@@ -2,11 +2,11 @@
 
 import contextlib
 import os
-import pathlib
-import shutil
-import sys
+import re
+import tempfile
 import zipfile
-from collections.abc import Iterator, Sequence
+import zlib
+from collections.abc import Iterator
 from urllib import parse
 
 from absl import logging
@@ -14,8 +14,12 @@ from absl import logging
 from bert_tf.files import atomic, errors, paths
 from bert_tf.hub import cache, catalog, sources
 
+# Longest time to connect, and to wait for the next bytes.
+_TIMEOUT_SECONDS = (15, 60)
+_BLOCK_BYTES = 1 << 16
+
 # Files of a Hugging Face model that this package reads.
-_HUGGING_FACE_FILES = (
+_HUGGING_FACE_FILES = {
   "model.safetensors",
   "config.json",
   "vocab.txt",
@@ -27,7 +31,7 @@ _HUGGING_FACE_FILES = (
   "modules.json",
   "sentence_bert_config.json",
   "1_Pooling/config.json",
-)
+}
 
 
 def download(name: str, base_url: str | None = None) -> str:
@@ -60,29 +64,25 @@ def download(name: str, base_url: str | None = None) -> str:
   if name.startswith(catalog.HUGGING_FACE):
     return _download_from_hugging_face(name, base_url)
   source = catalog.get(name)
-  folder = cache.get_folder(source)
   if cache.is_here(source):
-    return folder
+    return cache.get_folder(source)
   with _explain_full_disk(source), cache.unfinished_folder(source.name) as work:
     if not cache.is_here(source):  # Another process has just downloaded it.
-      _download(source, folder, work, base_url)
-  return folder
+      _download(source, work, base_url)
+  return cache.get_folder(source)
 
 
-def _download(
-  source: sources.Source, folder: str, work: str, base_url: str | None
-) -> None:
-  """Downloads a source into `work` and moves it to `folder` when complete."""
-  from bert_tf.hub import transfer  # Imports requests, which takes a moment.
-
-  files = [transfer.fetch(link, work, base_url) for link in source.links]
+def _download(source: sources.Source, work: str, base_url: str | None) -> None:
+  """Downloads a source into `work` and moves it to the cache when complete."""
+  files = [_fetch(link, work, base_url) for link in source.links]
+  folder = cache.get_folder(source)
   try:
     with atomic.folder(folder, source.files[0], replaces=True) as unfinished:
       for link, file in zip(source.links, files):
         if link.file:
-          paths.link(file, os.path.join(unfinished, link.file))
+          paths.rename(file, os.path.join(unfinished, link.file))
         else:
-          unpack(file, unfinished)
+          _unpack(file, unfinished)
       if source.finish:
         source.finish(unfinished)
       _check_files(source, unfinished)
@@ -90,100 +90,120 @@ def _download(
     for file in files:  # Otherwise the next call would use these wrong files.
       paths.remove(file)
     raise
-  for link, file in zip(source.links, files):
-    _compare_with_first_download(link, file)
 
 
-def _compare_with_first_download(link: sources.Link, file: str) -> None:
-  """Warns if a file without a published hash differs from its first download.
+def _fetch(link: sources.Link, folder: str, base_url: str | None) -> str:
+  """Downloads a file into a folder; returns its path.
 
-  The first download of a file writes its hash into the cache, below `hashes`.
+  A download that fails leaves a partial file, which the next call continues.
   """
-  if link.sha256:
-    return
-  address = parse.urlsplit(link.url)
-  hash_file = os.path.join(
-    cache.home(), "hashes", address.netloc, f"{address.path[1:]}.sha256"
-  )
-  sha256 = paths.sha256(file)
-  if not os.path.exists(hash_file):
-    atomic.write_lines(hash_file, [sha256])
-  elif (first := paths.read_text(hash_file).strip()) != sha256:
-    logging.warning(
-      "%s has changed since the first download: its SHA-256 was %s and is %s. "
-      "Remove %s to accept it.",
-      link.url,
-      first,
-      sha256,
-      hash_file,
+  import requests  # Takes a moment.
+
+  url = link.url
+  if base_url:
+    if not re.match("https?://", base_url):
+      raise ValueError(
+        f"base_url {base_url} must begin with http:// or https://."
+      )
+    url = base_url.rstrip("/") + parse.urlsplit(url).path
+  file = os.path.join(folder, os.path.basename(parse.urlsplit(url).path))
+  if os.path.exists(file):
+    return file
+  partial = f"{file}.partial"
+  try:
+    _transfer(url, partial)
+  except requests.RequestException as error:
+    raise OSError(
+      f"cannot download {url}: {error}. The part that has arrived is kept: the "
+      "same command continues. Set HTTPS_PROXY for a proxy, or `base_url` for "
+      "a mirror."
+    ) from error
+  if link.sha256 and paths.sha256(partial) != link.sha256:
+    paths.remove(partial)
+    raise ValueError(
+      f"{url} is not the published file: its SHA-256 is not {link.sha256}. Try "
+      "again, or give another address by `base_url`."
     )
+  os.replace(partial, file)
+  return file
+
+
+def _transfer(url: str, partial: str) -> None:
+  """Downloads the rest of a partial file, or the whole file.
+
+  If the file has changed meanwhile, its hash or a checksum in the zip differs.
+  """
+  import requests
+  import tqdm
+
+  offset = os.path.getsize(partial) if os.path.exists(partial) else 0
+  headers = {"Accept-Encoding": "identity"}
+  if offset:
+    headers["Range"] = f"bytes={offset}-"
+  logging.info("Downloading %s.", url)
+  with requests.get(
+    url, headers=headers, stream=True, timeout=_TIMEOUT_SECONDS
+  ) as response:
+    if response.status_code == requests.codes.requested_range_not_satisfiable:
+      paths.remove(partial)  # It is not a part of this file.
+      return _transfer(url, partial)
+    response.raise_for_status()
+    if response.status_code != requests.codes.partial_content:
+      offset = 0
+    total = offset + int(response.headers.get("Content-Length", 0))
+    with (
+      open(partial, "ab" if offset else "wb") as writer,
+      tqdm.tqdm(
+        desc=os.path.basename(partial),
+        total=total or None,
+        initial=offset,
+        unit="B",
+        unit_scale=True,
+        disable=None,  # Shown in a terminal only.
+      ) as bar,
+    ):
+      for block in response.iter_content(_BLOCK_BYTES):
+        writer.write(block)
+        bar.update(len(block))
+
+
+def _unpack(path: str, folder: str) -> None:
+  """Unpacks a zip into a folder, without the zip's only top folder, if any.
+
+  `extractall` changes names that lead out of the folder.
+  """
+  with tempfile.TemporaryDirectory(dir=folder) as unpacked:
+    try:
+      with zipfile.ZipFile(path) as archive:
+        archive.extractall(unpacked)
+    except (zipfile.BadZipFile, zlib.error) as error:
+      raise ValueError(f"{path} is damaged: {error}.") from error
+    paths.remove(os.path.join(unpacked, "__MACOSX"))
+    top = unpacked
+    if len(names := os.listdir(unpacked)) == 1:
+      top = os.path.join(unpacked, names[0])
+    for name in os.listdir(top):
+      os.rename(os.path.join(top, name), os.path.join(folder, name))
 
 
 def _check_files(source: sources.Source, folder: str) -> None:
   """Raises ValueError if a file is missing or `files[0]` has a wrong hash."""
-  missing = [
-    name
-    for name in source.files
-    if not os.path.exists(os.path.join(folder, name))
-  ]
+  files = [os.path.join(folder, name) for name in source.files]
+  missing = [path for path in files if not os.path.exists(path)]
   if missing:
-    raise ValueError(
-      f"the download of {source.name} lacks {errors.join_names(missing)}; try "
-      "again, or give another address by `base_url`."
-    )
-  if source.file_sha256:
-    sha256 = paths.sha256(os.path.join(folder, source.files[0]))
-    if sha256 != source.file_sha256:
-      raise ValueError(
-        f"the download of {source.name} is not the published model: the "
-        f"SHA-256 of its {source.files[0]} is {sha256}, not "
-        f"{source.file_sha256}. Try again, or give another address by "
-        "`base_url`."
-      )
-
-
-def unpack(path: str, folder: str) -> None:
-  """Unpacks a zip into a folder, without the zip's only top folder, if any.
-
-  Raises:
-    ValueError: if the zip is damaged, or a name in it leads out of the folder.
-  """
-  with errors.reading(path), zipfile.ZipFile(path) as archive:
-    members = [
-      member
-      for member in archive.infolist()
-      if not member.is_dir() and not member.filename.startswith("__MACOSX/")
-    ]
-    names = [pathlib.PurePosixPath(member.filename) for member in members]
-    _check_stay_inside(path, names)
-    has_top = len({name.parts[0] for name in names}) == 1
-    num_dropped = int(has_top and all(len(name.parts) > 1 for name in names))
-    for member, name in zip(members, names):
-      target = os.path.join(folder, *name.parts[num_dropped:])
-      os.makedirs(os.path.dirname(target), exist_ok=True)
-      with archive.open(member) as reader, open(target, "wb") as writer:
-        shutil.copyfileobj(reader, writer)
-
-
-def _check_stay_inside(
-  path: str, names: Sequence[pathlib.PurePosixPath]
-) -> None:
-  """Raises DamagedFileError if a file may be written outside of the folder.
-
-  Refuses absolute names and "..". Also refuses backslashes and colons, which
-  separate folders and drives on Windows.
-  """
-  for name in names:
-    if name.is_absolute() or {"..", "\\", ":"} & {*name.parts, *str(name)}:
-      raise errors.DamagedFileError(
-        f"{path} was not unpacked: it has a file {str(name)!r}, which would be "
-        "written outside of the folder."
-      )
+    fault = f"it lacks {', '.join(map(os.path.basename, missing))}"
+  elif source.file_sha256 not in (None, paths.sha256(files[0])):
+    fault = f"the SHA-256 of its {source.files[0]} differs"
+  else:
+    return
+  raise ValueError(
+    f"the download of {source.name} is not the published one: {fault}. Try "
+    "again, or give another address by `base_url`."
+  )
 
 
 @contextlib.contextmanager
 def _explain_full_disk(source: sources.Source) -> Iterator[None]:
-  """Names the needed space and what to do if the disk is full."""
   try:
     yield
   except OSError as error:
@@ -203,49 +223,37 @@ def _download_from_hugging_face(name: str, base_url: str | None) -> str:
   folder = cache.hugging_face_folder(name)
   if os.path.isdir(folder):
     return folder
+  with errors.needs_extra("downloading from Hugging Face", "hf"):
+    import huggingface_hub
   repository = name.removeprefix(catalog.HUGGING_FACE)
   with cache.unfinished_folder(f"hf/{repository}") as work:
     if os.path.isdir(folder):  # Another process has just downloaded it.
       return folder
     try:
-      files = _fetch_repository(repository, work, base_url)
-    except ImportError:
-      raise
+      api = huggingface_hub.HfApi(endpoint=base_url)
+      info = api.model_info(repository)
+      files = {file.rfilename for file in info.siblings or ()}
+      files &= _HUGGING_FACE_FILES
+      api.snapshot_download(
+        repository,
+        revision=info.sha,
+        allow_patterns=list(files),
+        local_dir=work,
+      )
+      # Without a connection, snapshot_download only warns.
+      if not all(os.path.exists(os.path.join(work, file)) for file in files):
+        raise OSError("the connection was lost; the same command continues")
     except Exception as error:  # The errors have no common base class.
       raise OSError(
         f"cannot download {name}: {errors.reason(error).rstrip('.')}. Set "
         "HTTPS_PROXY for a proxy, or HF_ENDPOINT or `base_url` for a mirror."
       ) from error
-    if not {"model.safetensors", "config.json"} <= set(files):
+    if not {"model.safetensors", "config.json"} <= files:
       raise ValueError(
         f"{name} has no config.json and model.safetensors. Save the model by "
         "save_pretrained(folder) of transformers and give that folder."
       )
-    with atomic.folder(folder, files[0]) as unfinished:
-      for file in files:
-        target = os.path.join(unfinished, file)
-        os.makedirs(os.path.dirname(target), exist_ok=True)
-        paths.link(os.path.join(work, file), target)
+    paths.remove(os.path.join(work, ".cache"))  # Of huggingface_hub.
+    paths.make_folder(os.path.dirname(folder))
+    os.rename(work, folder)
   return folder
-
-
-def _fetch_repository(
-  repository: str, folder: str, base_url: str | None
-) -> list[str]:
-  """Downloads the files that this package reads; returns their names."""
-  with errors.needs_extra("downloading from Hugging Face", "hf"):
-    import huggingface_hub
-    from huggingface_hub import utils
-  if not sys.stderr.isatty():
-    utils.disable_progress_bars()
-  api = huggingface_hub.HfApi(endpoint=base_url)
-  info = api.model_info(repository)
-  names = {file.rfilename for file in info.siblings or ()}
-  files = [name for name in _HUGGING_FACE_FILES if name in names]
-  api.snapshot_download(
-    repository, revision=info.sha, allow_patterns=files, local_dir=folder
-  )
-  # Without a connection, snapshot_download only warns.
-  if not all(os.path.exists(os.path.join(folder, name)) for name in files):
-    raise ConnectionError("the connection was lost; the same command continues")
-  return files

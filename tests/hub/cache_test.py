@@ -101,8 +101,9 @@ def test_a_model_of_hugging_face_is_downloaded_without_its_other_files(home):
   with download_server.serve(files) as site:
     folder = download.download("hf:owner/name", site.url)
     assert folder == str(home / "models" / "hf" / "owner" / "name")
-    written = {p.name: p.read_text() for p in home.rglob("*") if p.is_file()}
+    written = {p.name: p.read_text() for p in pathlib.Path(folder).iterdir()}
     assert written == {name: name for name in names[:3]}
+    assert not (home / "unfinished" / "hf" / "owner" / "name").exists()
     with pytest.raises(ValueError, match="owner/old.*model.safetensors"):
       download.download("hf:owner/old", site.url)
     with pytest.raises(OSError, match="hf:owner/none.*404"):

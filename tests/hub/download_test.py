@@ -1,6 +1,5 @@
 """Downloads from a server on loopback: cut, refused, changed, hostile."""
 
-import hashlib
 import io
 import os
 import pathlib
@@ -16,7 +15,7 @@ import zipfile
 import pytest
 
 import bert_tf
-from bert_tf.hub import cache, data_sets, download, transfer
+from bert_tf.hub import cache, data_sets, download
 from tests.support import checkout, download_server
 
 TINY = checkout.ROOT / "tests" / "golden" / "tiny"
@@ -50,7 +49,6 @@ def model_zip(top="", **others):
 @pytest.fixture
 def home(tmp_path, monkeypatch):
   """The folder of an empty cache."""
-  monkeypatch.setattr(transfer, "_PAUSE_SECONDS", 0)
   monkeypatch.setenv(cache.HOME_VARIABLE, str(tmp_path / "home"))
   return tmp_path / "home"
 
@@ -78,7 +76,7 @@ def test_a_model_is_unpacked_and_the_second_call_needs_no_server(site, home):
   assert folder == str(home / "models" / NAME)
   check_is_model(folder)
   assert len(site.requests) == 1
-  assert not names_below(home / "unfinished")
+  assert names_below(home / "unfinished") == [f"{NAME}.lock"]
   assert bert_tf.download(NAME, "http://127.0.0.1:1") == folder
 
 
@@ -89,54 +87,41 @@ def test_a_zip_without_a_top_folder_is_unpacked(site, home):
   assert not (folder / "__MACOSX").exists()
 
 
-def test_a_cut_transfer_continues_at_the_byte_where_it_ended(site, home):
-  site.cuts = [200_000, 150_000]
-  check_is_model(download.download(NAME, site.url))
-  ranges = [text and int(text[6:-1]) for _, text in site.requests]
-  assert ranges[0] is None and len(ranges) == 3
-  assert 0 < ranges[1] <= 200_000 < ranges[2] <= 350_000
-
-
-def test_a_later_call_continues(site, home):
-  site.cuts = [200_000, 0, 0, 0]
+@pytest.fixture
+def partial(site, home):
+  """The file that a download leaves which is cut off."""
+  site.cuts = [200_000]
   with pytest.raises(OSError, match=f"{site.url}{PATH}.*HTTPS_PROXY"):
     download.download(NAME, site.url)
   [partial] = (home / "unfinished" / NAME).glob("*.partial")
-  size = partial.stat().st_size
-  assert size and not names_below(home / "models")
-  del site.requests[:]
-  check_is_model(download.download(NAME, site.url))
-  assert site.requests == [(PATH, f"bytes={size}-")]
+  assert partial.stat().st_size and not names_below(home / "models")
+  return partial
 
 
-def test_a_whole_partial_file_is_not_sent_again(site, home):
-  site.cuts = [200_000, 0, 0, 0]
-  with pytest.raises(OSError):
-    download.download(NAME, site.url)
-  [partial] = (home / "unfinished" / NAME).glob("*.partial")
-  partial.write_bytes(site.files[PATH])
-  check_is_model(download.download(NAME, site.url))
-
-
-@pytest.mark.parametrize("is_changed", [False, True])
-def test_the_transfer_starts_over_without_ranges_or_if_the_file_changed(
-  is_changed, site, home
+def test_a_later_call_continues_at_the_byte_where_the_transfer_ended(
+  site, partial
 ):
-  site.cuts = [200_000, 0, 0, 0]
-  with pytest.raises(OSError):
-    download.download(NAME, site.url)
-  site.has_ranges = is_changed
-  if is_changed:
-    site.files[PATH] = model_zip("new/")
+  size = partial.stat().st_size
+  check_is_model(download.download(NAME, site.url))
+  assert site.requests[1:] == [(PATH, f"bytes={size}-")]
+
+
+def test_the_transfer_starts_over_at_a_server_without_ranges(site, partial):
+  site.has_ranges = False
   check_is_model(download.download(NAME, site.url))
 
 
-def test_a_partial_file_that_is_too_long_is_replaced(site, home):
-  site.cuts = [200_000, 0, 0, 0]
-  with pytest.raises(OSError):
-    download.download(NAME, site.url)
-  [partial] = (home / "unfinished" / NAME).glob("*.partial")
+def test_a_partial_file_that_is_too_long_is_replaced(site, partial):
   partial.write_bytes(b"a" * 2_000_000)
+  check_is_model(download.download(NAME, site.url))
+
+
+def test_a_file_that_changed_meanwhile_is_refused_and_loaded_again(
+  site, partial
+):
+  site.files[PATH] = model_zip("new/")
+  with pytest.raises(ValueError, match="damaged"):
+    download.download(NAME, site.url)
   check_is_model(download.download(NAME, site.url))
 
 
@@ -144,50 +129,27 @@ def test_data_with_a_wrong_hash_are_refused_and_removed(site, home):
   site.files["/glue/data/WNLI.zip"] = make_zip({"WNLI/train.tsv": "a"})
   with pytest.raises(ValueError, match="WNLI.zip.*SHA-256.*`base_url`"):
     download.download("WNLI", site.url)
-  assert not names_below(home)
+  assert not [n for n in names_below(home) if not n.endswith(".lock")]
 
 
 def test_a_checkpoint_with_a_wrong_hash_is_refused_and_removed(site, home):
   path = "/bert_models/2018_10_18/uncased_L-12_H-768_A-12.zip"
   site.files[path] = model_zip()
-  with pytest.raises(ValueError, match=r"bert_model.ckpt.data\S+ is \w{64}"):
+  with pytest.raises(ValueError, match="bert_model.ckpt.data"):
     download.download("uncased_L-12_H-768_A-12", site.url)
-  assert not names_below(home)
-
-
-def test_a_file_that_differs_from_the_first_download_is_reported(
-  site, home, caplog
-):
-  folder = download.download(NAME, site.url)
-  pathlib.Path(folder, "vocab.txt").unlink()
-  download.download(NAME, site.url)
-  assert "changed" not in caplog.text
-  site.files[PATH] = model_zip("new/")
-  pathlib.Path(folder, "vocab.txt").unlink()
-  download.download(NAME, site.url)
-  sha256 = hashlib.sha256(site.files[PATH]).hexdigest()
-  assert "changed" in caplog.text and sha256 in caplog.text
-  [hash_file] = (home / "hashes").rglob("*.sha256")
-  assert str(hash_file) in caplog.text
-  # Follows the advice: remove the file to accept the change.
-  hash_file.unlink()
-  caplog.clear()
-  for _ in range(2):
-    pathlib.Path(folder, "vocab.txt").unlink()
-    download.download(NAME, site.url)
-  assert "changed" not in caplog.text
+  assert not [n for n in names_below(home) if not n.endswith(".lock")]
 
 
 def test_a_missing_file_names_the_address_and_the_status(site, home):
   with pytest.raises(OSError, match="/glue/data/RTE.zip.*404.*`base_url`"):
     download.download("RTE", site.url)
-  assert not names_below(home)
+  assert not [n for n in names_below(home) if not n.endswith(".lock")]
 
 
 def test_a_server_that_is_down_is_one_short_line(home):
   with pytest.raises(OSError, match="127.0.0.1:1/.*refused") as caught:
     download.download("RTE", "http://127.0.0.1:1")
-  assert "object at" not in str(caught.value)
+  assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("home", ["/proc/none", "/dev/full", "gs://bucket/a"])
@@ -221,14 +183,19 @@ def test_a_full_disk_names_the_cache_and_leaves_no_model(site, home):
 @pytest.mark.parametrize(
   "name", ["../out", "a/../../out", "/tmp/out", "..\\out", "C:out"]
 )
-def test_a_zip_whose_names_lead_out_of_the_folder_is_refused(name, site, home):
+def test_names_that_lead_out_of_the_folder_stay_in_it(name, site, home):
   site.files[PATH] = model_zip(**{name: "bad"})
-  with pytest.raises(ValueError, match="outside"):
-    download.download(NAME, site.url)
-  assert not names_below(home.parent)
+  folder = download.download(NAME, site.url)
+  check_is_model(folder)
+  assert not os.path.exists("/tmp/out")
+  outside = {*names_below(home.parent)} - {
+    os.path.relpath(os.path.join(folder, file), home.parent)
+    for file in names_below(pathlib.Path(folder))
+  }
+  assert outside == {f"home/unfinished/{NAME}.lock"}
 
 
-def test_a_damaged_or_incomplete_zip_is_refused_and_removed(site, home, caplog):
+def test_a_damaged_or_incomplete_zip_is_refused_and_removed(site, home):
   site.files[PATH] = model_zip()[:-1000]
   with pytest.raises(ValueError, match=f"{NAME}.zip is damaged"):
     download.download(NAME, site.url)
@@ -238,7 +205,6 @@ def test_a_damaged_or_incomplete_zip_is_refused_and_removed(site, home, caplog):
   assert not names_below(home / "models")
   site.files[PATH] = model_zip()
   check_is_model(download.download(NAME, site.url))
-  assert "changed" not in caplog.text  # Broken files are not remembered.
 
 
 def start(site, **options):
