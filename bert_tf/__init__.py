@@ -54,9 +54,9 @@ if sys.version_info < (3, 10):  # noqa: UP036
 # step 1.35 to 1.55 times faster. TensorFlow reads this when it is imported.
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 
-# Hides the log of TensorFlow's C++ code unless the user has set a level. Level 2
-# would print an error about the missing GPU on every machine without one. Errors
-# that matter also raise exceptions.
+# Hides the log of TensorFlow's C++ code unless the user has set a level. Level
+# 2 would print an error about the missing GPU on every machine without one.
+# Errors that matter also raise exceptions.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 # Modules of the public names. Imported when a name is first used, because they

@@ -14,12 +14,10 @@ class Settings(Protocol):
   """An object with both case settings: a RunInfo, a config or a Case."""
 
   @property
-  def do_lower_case(self) -> bool | None:
-    """Whether text is lower-cased."""
+  def do_lower_case(self) -> bool | None: ...  # noqa: D102
 
   @property
-  def strip_accents(self) -> bool | None:
-    """Whether accents are dropped."""
+  def strip_accents(self) -> bool | None: ...  # noqa: D102
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,10 +54,10 @@ def guess(vocab: Iterable[str]) -> bool | None:
     return None
   if num_capital * 100 >= num_capital + num_small:
     return False
-  return None if has_accents(tokens) else True
+  return None if _has_accents(tokens) else True
 
 
-def has_accents(vocab: Iterable[str]) -> bool:
+def _has_accents(vocab: Iterable[str]) -> bool:
   """Returns whether a vocabulary comes from text with accents.
 
   The limit is 2% of the tokens: the released uncased vocabularies also hold
@@ -120,51 +118,35 @@ def resolve(
     ValueError: if the user's setting contradicts the saved one or the
       vocabulary.
   """
-  accents = _resolve_accents(user, saved, source)
-  lower, known = user.do_lower_case, saved.do_lower_case
-  if known is None and vocab_file:
-    source = vocab_file
-    known = _guess_from_file(vocab_file, Case(lower, accents))
-  if lower is None:
-    return Case(known, accents)
-  if known in (None, lower):
-    return Case(lower, accents)
-  kind = "lower-cased" if known else "cased"
-  raise ValueError(
-    f"do_lower_case={lower} contradicts {source}, which is of {kind} text "
-    f"(do_lower_case={known}); leave `do_lower_case` out."
-  )
-
-
-def _guess_from_file(vocab_file: str, user: Case) -> bool | None:
-  """Returns do_lower_case as guessed from a vocabulary; None if uncertain.
-
-  Logs the guess unless the user's settings decide.
-  """
-  vocab = tokenization.load_vocab(vocab_file)
-  lower = guess(vocab)
-  if user.do_lower_case is not None:
-    return lower
-  if lower is not None:
-    logging.info("%s: do_lower_case=%s fits its tokens.", vocab_file, lower)
-  elif user.strip_accents is None and has_accents(vocab):
-    # The original stripped accents by default, so this only warns.
-    logging.warning(
-      "%s has tokens with accents, but lower-casing strips accents from "
-      "text: set `strip_accents=False`, or for cased text "
-      "`do_lower_case=False`.",
-      vocab_file,
-    )
-  return lower
-
-
-def _resolve_accents(user: Case, saved: Case, source: str) -> bool | None:
-  """Returns strip_accents as the user set it, else as it is saved."""
-  if user.strip_accents is None:
-    return saved.strip_accents
-  if saved.strip_accents in (None, user.strip_accents):
-    return user.strip_accents
-  raise ValueError(
-    f"strip_accents={user.strip_accents} contradicts {source}, which says "
-    f"{saved.strip_accents}; leave `strip_accents` out."
-  )
+  sources = {"do_lower_case": source, "strip_accents": source}
+  if saved.do_lower_case is None and vocab_file:
+    vocab = tokenization.load_vocab(vocab_file)
+    saved = dataclasses.replace(saved, do_lower_case=guess(vocab))
+    sources["do_lower_case"] = vocab_file
+    if user.do_lower_case is not None:
+      pass
+    elif saved.do_lower_case is not None:
+      logging.info(
+        "%s: do_lower_case=%s fits its tokens.", vocab_file, saved.do_lower_case
+      )
+    elif (user.strip_accents, saved.strip_accents) == (None, None) and (
+      _has_accents(vocab)
+    ):
+      # The original stripped accents by default, so this only warns.
+      logging.warning(
+        "%s has tokens with accents, but lower-casing strips accents from "
+        "text: set `strip_accents=False`, or for cased text "
+        "`do_lower_case=False`.",
+        vocab_file,
+      )
+  values = dataclasses.asdict(saved)
+  for name, value in dataclasses.asdict(user).items():
+    if value is None:
+      continue
+    if values[name] not in (None, value):
+      raise ValueError(
+        f"{name}={value} contradicts {sources[name]}, which has "
+        f"{name}={values[name]}; leave `{name}` out."
+      )
+    values[name] = value
+  return Case(**values)

@@ -5,6 +5,7 @@ bert_model.ckpt), a run's output_dir or its best/, a conversion, a SavedModel, a
 folder with versions of a SavedModel, or a folder of Hugging Face.
 """
 
+import contextlib
 import dataclasses
 import functools
 import os
@@ -54,12 +55,6 @@ class ModelFolder:
     """Whether the weights are in Hugging Face's format."""
     return self.weights.endswith(hugging_face.SUFFIX)
 
-  @property
-  def own_config_file(self) -> str:
-    """Path of the config beside the weights; the file may be missing."""
-    name = hugging_face.CONFIG if self.is_hugging_face else run_info.CONFIG_FILE
-    return os.path.join(self.folder, name)
-
   @functools.cached_property
   def config_file(self) -> str:
     """The file that `BertConfig.from_json_file` reads.
@@ -68,14 +63,15 @@ class ModelFolder:
       ValueError: if it is missing, or if it is Hugging Face's and the weights
         are not.
     """
-    path = self.given_config_file or self.own_config_file
-    if not self.given_config_file and not paths.exists(path):
-      other = os.path.join(self.folder, hugging_face.CONFIG)
-      if not paths.exists(other):
-        raise ValueError(
-          f"there is no {path}; put it there or set `bert_config_file`."
-        )
-      path = other
+    theirs = os.path.join(self.folder, hugging_face.CONFIG)
+    own = os.path.join(self.folder, run_info.CONFIG_FILE)
+    path = self.given_config_file or (theirs if self.is_hugging_face else own)
+    if path == own and not paths.exists(own) and paths.exists(theirs):
+      path = theirs
+    if not paths.exists(path):
+      raise ValueError(
+        f"there is no {path}; put it there or set `bert_config_file`."
+      )
     config = json_files.read_object(path)
     if hugging_face.is_config(config) and not self.is_hugging_face:
       raise ValueError(
@@ -100,10 +96,10 @@ class ModelFolder:
     """Returns the path of the vocabulary; raises ValueError without one."""
     if self.vocab_file:
       return self.vocab_file
-    fault = f"{self.folder} has no {run_info.VOCAB_FILE}"
-    if paths.exists(os.path.join(self.folder, tokenizer_files.TOKENIZER)):
-      fault += f", and its {tokenizer_files.TOKENIZER} holds no word pieces"
-    raise ValueError(f"{fault}; set `vocab_file`.")
+    raise ValueError(
+      f"{self.folder} has no {run_info.VOCAB_FILE} and no "
+      f"{tokenizer_files.TOKENIZER} with word pieces; set `vocab_file`."
+    )
 
   def load_vocab(self) -> dict[str, int]:
     """Returns the ids by token.
@@ -121,11 +117,8 @@ class ModelFolder:
   def run(self) -> run_info.RunInfo | None:
     """Task, labels, case and lengths of the model; None if they are not known.
 
-    Reads run.json, else label_map.json. For weights in Hugging Face's format,
-    reads Hugging Face's files, completed by a run.json of the same task.
-
-    Raises:
-      ValueError: if a file is damaged.
+    They come from run.json, else label_map.json. For weights in Hugging Face's
+    format, they come from its files, completed by a run.json of the same task.
     """
     if self.is_hugging_face:
       config = hugging_face.read_config(self.folder)
@@ -135,23 +128,14 @@ class ModelFolder:
         num_labels = len(config.id2label or range(2))
       return self.read_hugging_face_run(task, num_labels)
     if run := run_info.read_run(self.folder):
-      if run.scores and not self._is_scored():
+      newest = checkpoints.find_latest(self.folder) or self.weights
+      is_newest = os.path.basename(newest) == os.path.basename(self.weights)
+      if paths.exists(f"{self.weights}.index") and not is_newest:
+        # The scores in run.json are those of the newest checkpoint.
         return dataclasses.replace(run, scores=None)
       return run
     labels = run_info.read_labels(self.folder)
     return labels.to_run() if labels else None
-
-  def _is_scored(self) -> bool:
-    """Returns whether the scores in run.json are those of these weights.
-
-    A run's scores are always those of its newest checkpoint.
-    """
-    if not paths.exists(f"{self.weights}.index"):
-      return True
-    newest = checkpoints.find_latest(self.folder)
-    return newest is None or (
-      os.path.normpath(self.weights) == os.path.normpath(newest)
-    )
 
   def read_hugging_face_run(
     self, task: str, num_labels: int
@@ -226,16 +210,23 @@ def find(
   Raises:
     ValueError: if there is no such model, or more than one; if it has no
       config, or Hugging Face's config with the original's weights; if a file is
-      damaged or contradicts the run's files. The message lists the files and a
-      remedy.
+      damaged, or `vocab_file` differs from that of a folder.
   """
   weights = find_weights(path)
-  _check_is_original(weights)
+  is_saved_model = checkpoints.is_saved_model(weights)
+  if not is_saved_model and not weights.endswith(hugging_face.SUFFIX):
+    # A damaged checkpoint is reported when its weights are read.
+    with contextlib.suppress(checkpoints.DamagedCheckpointError):
+      names = checkpoints.CheckpointReader(weights).shapes
+      if checkpoints.OBJECT_GRAPH in names:
+        raise ValueError(
+          f"{weights} is an object-based checkpoint, such as TF Model "
+          f"Garden's; {_conversion(weights)}"
+        )
   files = find_files_beside(weights, bert_config_file, vocab_file)
-  if weights != path or checkpoints.is_saved_model(path):  # A folder.
-    _check_config(files)
+  if weights != path or is_saved_model:
     _check_vocab(files)
-  # Beside the prefix of a checkpoint, the files are only defaults.
+  # Beside the prefix of a checkpoint, the vocabulary is only a default.
   return files
 
 
@@ -258,36 +249,15 @@ def find_files_beside(
   return files
 
 
-def _check_config(files: ModelFolder) -> None:
-  """Raises ValueError if the given config differs from the folder's."""
-  path, own = files.given_config_file, files.own_config_file
-  if not path or not paths.exists(own):
-    return
-  # A run's copy lacks those of this package's keys that have their defaults.
-  config, own_config = (
-    {**model_config.OWN_KEYS, **json_files.read_object(p)} for p in (path, own)
-  )
-  for values in (config, own_config):
-    if hugging_face.is_config(values) and (act := values.get("hidden_act")):
-      values["hidden_act"] = hugging_face.ACTIVATIONS.get(str(act), act)
-  common = config.keys() & own_config.keys()
-  if any(config[key] != own_config[key] for key in common):
-    _refuse("bert_config_file", path, own)
-
-
 def _check_vocab(files: ModelFolder) -> None:
   """Raises ValueError if the folder's vocab.txt differs from `vocab_file`."""
   path = files.vocab_file
   if path and run_info.has_other_vocab(files.folder, path):
     own = os.path.join(files.folder, run_info.VOCAB_FILE)
-    _refuse("vocab_file", path, own)
-
-
-def _refuse(name: str, path: str, own: str) -> None:
-  """Raises ValueError for a file (setting `name`) that contradicts `own`."""
-  raise ValueError(
-    f"{name} {path} contradicts the model's {own}; leave `{name}` out."
-  )
+    raise ValueError(
+      f"vocab_file {path} contradicts the model's {own}; leave `vocab_file` "
+      "out."
+    )
 
 
 def load(
@@ -315,7 +285,7 @@ def load(
 
 
 def has_config(folder: str) -> bool:
-  """Returns whether a folder has a bert_config.json, as a run's has."""
+  """Returns whether a folder has a bert_config.json."""
   return paths.exists(os.path.join(folder, run_info.CONFIG_FILE))
 
 
@@ -334,7 +304,10 @@ def find_weights(path: str) -> str:
     checkpoints.prefix_to_read(path)  # Raises if there is no checkpoint.
     return path
   names = paths.list_folder(path)
-  models = _saved_models(path, names)
+  # The folder, else the newest version below it.
+  versions = sorted(filter(str.isdecimal, names), key=int, reverse=True)
+  saved_models = [path, *(os.path.join(path, version) for version in versions)]
+  models = list(filter(checkpoints.is_saved_model, saved_models))[:1]
   if newest := checkpoints.find_latest(path):
     models.append(newest)
   else:
@@ -353,33 +326,7 @@ def find_weights(path: str) -> str:
   raise ValueError(f"{path} holds no model that can be read: {remedy}")
 
 
-def _saved_models(path: str, names: Sequence[str]) -> list[str]:
-  """Returns the SavedModel in a folder, or the newest of its versions."""
-  if checkpoints.is_saved_model(path):
-    return [path]
-  versions = sorted(filter(str.isdecimal, names), key=int)
-  folders = [os.path.join(path, version) for version in versions]
-  return list(filter(checkpoints.is_saved_model, folders))[-1:]
-
-
-def _check_is_original(weights: str) -> None:
-  """Raises ValueError for an object-based checkpoint without a SavedModel."""
-  is_saved_model = checkpoints.is_saved_model(weights)
-  if is_saved_model or weights.endswith(hugging_face.SUFFIX):
-    return
-  try:
-    names = checkpoints.CheckpointReader(weights).shapes
-  except checkpoints.DamagedCheckpointError:
-    return  # Reading the weights raises this error.
-  if checkpoints.OBJECT_GRAPH in names:
-    raise ValueError(
-      f"{weights} is an object-based checkpoint, such as TF Model Garden's; "
-      f"{_conversion(weights)}"
-    )
-
-
 def _conversion(path: str) -> str:
-  """Returns advice to convert a model to the original's format."""
   folder = os.path.join(os.path.dirname(path), "original")
   return (
     f"convert it with `bert-tf convert --model={path} --output_checkpoint="
@@ -389,14 +336,13 @@ def _conversion(path: str) -> str:
 
 
 def _remedy(files: Sequence[str]) -> str:
-  """Returns a list of the files, with advice on what to give or do instead."""
+  """Returns a list of the files, with advice on what to give instead."""
   names = [os.path.basename(path) for path in files]
   listed = errors.join_names(names, _MAX_NAMED)
   for path in files:
     if path.endswith(".weights.h5"):
       return f"there is {listed}; {_conversion(path)}"
   for ends, remedy in (
-    (".zip", "unpack it and give the unpacked folder."),
     (
       f"{hugging_face.SUFFIX}.index.json",
       "the weights are in several files; save the model again by "
@@ -410,12 +356,6 @@ def _remedy(files: Sequence[str]) -> str:
     ),
     ("tf_model.h5", hugging_face.conversion_advice("from_tf")),
     ("flax_model.msgpack", hugging_face.conversion_advice("from_flax")),
-    (
-      ".keras",
-      "a whole Keras model can run any code when it is read. If you trust it, "
-      "write its weights in Python, by keras.saving.load_model(path)."
-      "save_weights('bert.weights.h5'), then use `bert-tf convert`.",
-    ),
     (
       (".index", ".data-00000-of-00001"),
       "give the part of the file name before this suffix.",

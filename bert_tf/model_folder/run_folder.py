@@ -21,8 +21,6 @@ class RunFolder:
 
   Each file is read once, when it is needed. `exclusive` opens the folder again,
   because another process may have changed it before the lock was taken.
-  Checkpoints are listed each time, since a training that runs at the same time
-  deletes old ones.
 
   Attributes:
     path: the folder, which may not exist yet.
@@ -150,17 +148,14 @@ class RunFolder:
     if self.bert_config:
       check_same_config(self.path, self.bert_config, bert_config)
     if vocab_file is not None:
-      self._check_vocab(vocab_file)
+      is_other = run_info.has_other_vocab(self.path, vocab_file)
+      if is_other and self.is_begun:
+        path = os.path.join(self.path, run_info.VOCAB_FILE)
+        raise ValueError(
+          f"{self.path} holds a run of another vocabulary: {path} differs from "
+          f"{vocab_file}; choose another `output_dir`."
+        )
     run_info.write_run(self.path, info, bert_config, vocab_file)
-
-  def _check_vocab(self, vocab_file: str) -> None:
-    """Raises ValueError if a run was trained with another vocabulary."""
-    if self.is_begun and run_info.has_other_vocab(self.path, vocab_file):
-      path = os.path.join(self.path, run_info.VOCAB_FILE)
-      raise ValueError(
-        f"{self.path} holds a run of another vocabulary: {path} differs from "
-        f"{vocab_file}; choose another `output_dir`."
-      )
 
 
 def write_scores(folder: str, results: Mapping[str, float | int]) -> None:

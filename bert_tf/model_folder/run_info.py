@@ -26,7 +26,7 @@ VOCAB_FILE = tokenizer_files.VOCAB_FILE
 LABEL_MAP_FILE = "label_map.json"
 # Holds a line for each command that ran in a folder.
 COMMANDS_FILE = "commands.jsonl"
-# run.json is the last that is written: if it exists, the others do.
+# run.json is written last, so if it exists, the other files do too.
 FILES = (CONFIG_FILE, VOCAB_FILE, LABEL_MAP_FILE, RUN_FILE)
 
 TASKS = (
@@ -100,12 +100,9 @@ class LabelSpec:
 
   def run_fields(self) -> dict[str, Any]:
     """Returns the fields of run.json that hold the labels."""
-    return {
-      "task_name": self.name,
-      "problem_type": self.problem_type,
-      "labels": self.labels,
-      "labels_are_text": None if self.are_text else False,
-    }
+    are_text = None if self.are_text else False
+    labels = {"labels": self.labels, "labels_are_text": are_text}
+    return self.label_map() | labels
 
   def label_map(self) -> dict[str, Any]:
     """Returns the content of label_map.json; a label's id is its index."""
@@ -168,7 +165,7 @@ class RunInfo:
   num_dev_examples: int | None = None
   # A few examples of the dev file: `inputs` holds texts by the names of the
   # served model's inputs, `answer` is the label or answer in the file.
-  examples: tuple[dict[str, Any], ...] | None = None
+  examples: tuple[dict, ...] | None = None
   # Results of the newest checkpoint on the dev file.
   scores: dict[str, float] | None = None
   # The number of training steps of an exported checkpoint.
@@ -263,7 +260,6 @@ def write_run(
   _write_if_new(os.path.join(folder, CONFIG_FILE), config_json.encode())
   if info.label_spec:
     write_labels(folder, info.label_spec)
-  # run.json is the last: if it exists, the others do.
   write_json(folder, info)
 
 
