@@ -97,8 +97,7 @@ class ModelFolder:
     if self.vocab_file:
       return self.vocab_file
     raise ValueError(
-      f"{self.folder} has no {run_info.VOCAB_FILE} and no "
-      f"{tokenizer_files.TOKENIZER} with word pieces; set `vocab_file`."
+      f"{self.folder} has no {run_info.VOCAB_FILE}; set `vocab_file`."
     )
 
   def load_vocab(self) -> dict[str, int]:

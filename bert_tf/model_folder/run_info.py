@@ -165,7 +165,7 @@ class RunInfo:
   num_dev_examples: int | None = None
   # A few examples of the dev file: `inputs` holds texts by the names of the
   # served model's inputs, `answer` is the label or answer in the file.
-  examples: tuple[dict, ...] | None = None
+  examples: tuple[dict[str, Any], ...] | None = None
   # Results of the newest checkpoint on the dev file.
   scores: dict[str, float] | None = None
   # The number of training steps of an exported checkpoint.

@@ -30,24 +30,27 @@ def test_an_installed_wheel_names_the_packages_to_install(
   assert missing_package().endswith("pip install 'a>=1'")
 
 
-def test_only_the_reason_of_a_tensorflow_error_is_shown():
-  def reason(message):
-    return errors.reason(tf.errors.InvalidArgumentError(None, None, message))
+_GRAPH = "Graph execution error:\n\nDetected at node a/b defined at:\n  File x"
 
-  assert reason("{{function_node x}} it failed [Op:SaveV2] name: ") == (
-    "it failed"
-  )
-  assert reason("one line\nGraph:\n  more") == "one line"
-  graph = "Graph execution error:\n\nDetected at node a/b defined at:\n  File x"
-  assert reason(f"{graph}\n\nit failed\n\t [[{{{{node a/b}}}}]]\nHint: c") == (
-    "it failed"
-  )
-  listed = "2 root error(s) found.\n  (0) OUT_OF_RANGE:  it failed\n"
-  assert reason(f"Graph execution error:\n\n{listed}\t [[{{{{node a}}}}]]") == (
-    "it failed"
-  )
-  assert reason("...assertion failed: [too long]\n [[node]]") == "too long"
-  assert reason("") == ""
+
+@pytest.mark.parametrize(
+  ("message", "reason"),
+  [
+    ("{{function_node x}} it failed [Op:SaveV2] name: ", "it failed"),
+    ("one line\nGraph:\n  more", "one line"),
+    (f"{_GRAPH}\n\nit failed\n\t [[{{{{node a/b}}}}]]\nHint: c", "it failed"),
+    (
+      "Graph execution error:\n\n2 root error(s) found.\n"
+      "  (0) OUT_OF_RANGE:  it failed\n\t [[{{node a}}]]",
+      "it failed",
+    ),
+    ("...assertion failed: [too long]\n [[node]]", "too long"),
+    ("", ""),
+  ],
+)
+def test_only_the_reason_of_a_tensorflow_error_is_shown(message, reason):
+  error = tf.errors.InvalidArgumentError(None, None, message)
+  assert errors.reason(error) == reason
 
 
 @pytest.mark.parametrize(
