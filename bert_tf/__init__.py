@@ -59,6 +59,14 @@ os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 # Errors that matter also raise exceptions.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
+# On a GPU, products of cuBLASLt add the bias themselves: a training step of
+# BERT-Base, 256 x 128, took 47.4 ms instead of 50.6 on an H200. XLA reads its
+# flags once. If XLA_FLAGS names a file of flags, it stays as it is.
+_flags = os.environ.get("XLA_FLAGS", "")
+if "xla_gpu_enable_cublaslt" not in _flags and _flags[:2] in ("", "--"):
+  _flags = f"{_flags} --xla_gpu_enable_cublaslt=true".strip()
+  os.environ["XLA_FLAGS"] = _flags
+
 # Modules of the public names. Imported when a name is first used, because they
 # import TensorFlow.
 _MODULES = {
