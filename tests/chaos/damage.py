@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 import bert_tf
-from bert_tf import model_folder, modeling
+from bert_tf import model_folder, modeling, tokenization
 from bert_tf.convert import convert, hugging_face, pretrained
 from bert_tf.data import input_pipeline
 from tests.chaos import bert_run, outcomes
@@ -127,7 +127,8 @@ def _read_hf(folder: pathlib.Path) -> _Content:
   """Reads a folder in Hugging Face's format."""
   model = hugging_face.read(pretrained.ModelSource(str(folder)))
   weights = {name: value.tobytes() for name, value in model.tensors.items()}
-  return weights, (model.vocab(), vars(model.config), model.run)
+  vocab = tokenization.load_vocab(model.vocab_file)
+  return weights, (vocab, vars(model.config), model.run)
 
 
 def _read_records(folder: pathlib.Path) -> _Content:
