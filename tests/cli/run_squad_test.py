@@ -776,14 +776,6 @@ def test_an_adapter_that_would_not_answer_is_refused(start, tmp_path, converse):
   assert not result.stdout and not (tmp_path / "out").exists()
 
 
-def test_questions_to_several_models_are_refused(start, tmp_path, converse):
-  result = converse(f"--model={start}", "--num_runs=2")
-  assert result.returncode == 1
-  last = result.stderr.splitlines()[-1]
-  assert "--interactive" in last and "--num_runs" in last
-  assert not result.stdout and not (tmp_path / "out").exists()
-
-
 def test_a_mistake_ends_in_one_line_and_loses_nothing(
   data, tmp_path, run_script
 ):
