@@ -35,7 +35,6 @@ _RANGES = {
 # only if they have other values.
 OWN_KEYS: Mapping[str, Any] = {
   "attention_direction": model_inputs.BOTH,
-  "bilstm": False,
 }
 
 
@@ -59,9 +58,12 @@ def _check_values(json_object: Mapping[str, Any]) -> None:
     raise ValueError(f"{name} is {value!r:.80}; it has to be {allowed}.")
   if "attention_direction" in json_object:
     model_inputs.check_direction(json_object["attention_direction"])
-  if not isinstance(json_object.get("bilstm", False), bool):
-    value = json_object["bilstm"]
-    raise ValueError(f"bilstm is {value!r:.80}; it has to be true or false.")
+  if json_object.get("bilstm"):
+    raise ValueError(
+      "the key bilstm says that the model has a BiLSTM between BERT and its "
+      "head, which this version cannot run; to start from its encoder, remove "
+      "the key in a copy of the file and set `encoder_only`."
+    )
 
 
 @serialization.register
@@ -91,9 +93,6 @@ class BertConfig:
   initializer_range: float = 0.02  # Standard deviation of the truncated normal.
   # The positions that a position attends to: one of model_inputs.DIRECTIONS.
   attention_direction: str = model_inputs.BOTH
-  # Whether a fine-tuned model has a BiLSTM between encoder and head, D / 2 wide
-  # in each direction.
-  bilstm: bool = False
   # Other keys of the file, kept but not used.
   unknown: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
@@ -151,16 +150,10 @@ class BertConfig:
   def check_sizes(self) -> None:
     """Raises ValueError if no model of these sizes can be built.
 
-    The heads must divide hidden_size, a BiLSTM needs an even hidden_size, and
-    hidden_act and attention_direction must be known. BertModel calls this; a
-    config itself may have any values.
+    The heads must divide hidden_size, and hidden_act and attention_direction
+    must be known. BertModel calls this; a config itself may have any values.
     """
     model_inputs.check_direction(self.attention_direction)
-    if self.bilstm and self.hidden_size % 2:
-      raise ValueError(
-        f"hidden_size {self.hidden_size} is odd, and `bilstm` halves it; leave "
-        "`bilstm` out."
-      )
     if self.hidden_size % self.num_attention_heads:
       raise ValueError(
         f"hidden_size {self.hidden_size} is not a multiple of "

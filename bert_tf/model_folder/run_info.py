@@ -149,9 +149,6 @@ class RunInfo:
   max_answer_length: int | None = None
   document_context: bool | None = None
   long_text: str | None = None
-  feature_layers: str | None = None
-  # SHA-256 of the weights of the BERT that computes the features.
-  feature_model: str | None = None
   # The vectors of texts that an exported encoder computes.
   pooling: str | None = None
   normalize: bool | None = None

@@ -82,14 +82,6 @@ class FineTuningConfig:
     original=True,
     topic=settings.TRAINING,
   )
-  bilstm: bool | None = settings.setting(
-    None,
-    "Adds an untrained BiLSTM between BERT and the task's layer, as in table 5 "
-    "of the paper; each direction is half as wide as hidden_size. Default: the "
-    "value in the model's bert_config.json, else False.",
-    fallback=False,
-    topic=settings.MODEL,
-  )
   strip_accents: bool | None = settings.setting(
     None,
     "Whether to strip accents. Default: the value in the model's run.json, "

@@ -70,8 +70,7 @@ def load(config: base.Config) -> base.Setup[base.Config]:
   start = start_model.StartModel(
     config.train.init_checkpoint, config.train.lora_adapter
   )
-  bert_config = _load_bert_config(config, folder)
-  config = dataclasses.replace(config, bilstm=bert_config.bilstm)
+  bert_config = modeling.BertConfig.from_json_file(config.bert_config_file)
   config = resolve(config, folder, start)
   assert config.do_lower_case is not None and config.max_seq_length is not None
   tokenizer = letter_case.make_tokenizer(config.vocab_file, config)
@@ -88,36 +87,6 @@ def load(config: base.Config) -> base.Setup[base.Config]:
     len(tokenizer.vocab), config.vocab_file, config.bert_config_file
   )
   return base.Setup(config, bert_config, tokenizer, folder, start)
-
-
-def _load_bert_config(
-  config: config_lib.FineTuningConfig, folder: run_folder.RunFolder
-) -> modeling.BertConfig:
-  """Returns the config of the model, with `bilstm` resolved.
-
-  If the user does not set `bilstm`, the run's folder decides, or else
-  bert_config_file.
-
-  Raises:
-    ValueError: if the user's `bilstm` contradicts the folder or the file.
-  """
-  path = config.bert_config_file
-  bert_config = modeling.BertConfig.from_json_file(path)
-  # A config of the original lacks the key, so False may mean "not known".
-  known: bool | None = bert_config.bilstm or None
-  if folder.bert_config:
-    path = folder.config_file
-    known = folder.bert_config.bilstm
-  elif config.train.encoder_only and config.bilstm is not None:
-    known = config.bilstm  # The file's BiLSTM belongs to the old head.
-  if None not in (config.bilstm, known) and config.bilstm != known:
-    raise ValueError(
-      f"bilstm {config.bilstm} contradicts {path}, whose model has "
-      f"{'a' if known else 'no'} BiLSTM; leave `bilstm` out, or choose another "
-      "model or `output_dir`."
-    )
-  has_bilstm = bool(config.bilstm if known is None else known)
-  return dataclasses.replace(bert_config, bilstm=has_bilstm)
 
 
 def resolve(
@@ -306,7 +275,6 @@ class _Work(Generic[base.Example, base.Data]):
       batch_setting,
       config.max_seq_length,
       self.task.sequences_per_input(split),
-      self.task.starts_from_checkpoint,
     )
     return step_errors.explained(config, self.setup.bert_config, work)
 
@@ -412,11 +380,6 @@ def _with_start(
     ValueError: if the run cannot start from the given model.
   """
   do_train, output_dir = setup.config.do_train, setup.folder.path
-  if train.lora_adapter and not task.starts_from_checkpoint:
-    raise ValueError(
-      "lora_adapter needs `approach=fine_tuning`: BERT is frozen here; leave "
-      "it out."
-    )
   head, spec = task.model.heads[0], task.label_spec
   num_outputs = spec.num_outputs if spec else None
   name = next(iter(head.shapes))
@@ -425,21 +388,16 @@ def _with_start(
       restore.check_lora_alpha(output_dir, train.lora_rank, train.lora_alpha)
     return train
   start = setup.start
-  if not task.starts_from_checkpoint:
-    start = start_model.StartModel(None)
   if not do_train:
     start_model.check_is_trained(output_dir, start, head)
   if start.path:
-    purpose = start_model.Purpose(
-      task.model.task, spec, bool(setup.bert_config.bilstm)
-    )
+    purpose = start_model.Purpose(task.model.task, spec)
     takes_head = start.takes_head(
       task.model, purpose, do_train, train.encoder_only
     )
     return dataclasses.replace(train, encoder_only=not takes_head)
-  if task.starts_from_checkpoint:
-    logging.warning(
-      "`init_checkpoint` is not set: the whole model starts from RANDOM "
-      "values, not from a pre-trained BERT."
-    )
+  logging.warning(
+    "`init_checkpoint` is not set: the whole model starts from RANDOM values, "
+    "not from a pre-trained BERT."
+  )
   return train

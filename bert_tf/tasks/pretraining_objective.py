@@ -40,11 +40,6 @@ def settle(
       BiLSTM.
   """
   bert_config = modeling.BertConfig.from_json_file(config.bert_config_file)
-  if bert_config.bilstm:
-    raise ValueError(
-      f"{config.bert_config_file} has the key `bilstm`, which is for "
-      "fine-tuning; remove it in a copy of the file."
-    )
   objective = config.objective
   if folder.info:
     known = folder.info.objective or MASKED_LM

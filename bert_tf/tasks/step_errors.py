@@ -35,14 +35,11 @@ class Work:
     max_seq_length: length of the longest sequence, in word pieces.
     sequences_per_input: sequences that the model computes per input, such as
       the number of choices.
-    has_encoder: whether the model contains BERT, not only a head on stored
-      features.
   """
 
   batch_setting: str
   max_seq_length: int
   sequences_per_input: int = 1
-  has_encoder: bool = True
 
   @property
   def is_training(self) -> bool:
@@ -103,20 +100,13 @@ def _out_of_memory(
 ) -> errors.OutOfMemoryError:
   batch_size = settings.values(config)[work.batch_setting]
   reason = errors.reason(error).rstrip(".") or type(error).__name__
-  message = (
-    f"out of memory ({reason}): a batch of `{work.batch_setting}={batch_size}`"
-  )
-  if work.has_encoder:
-    num_bytes = _estimate(config, bert_config, work, batch_size)
-    message += (
-      f" with {work.max_seq_length} word pieces takes about "
-      f"{num_bytes / 2**20:,.0f} MiB of a device by the estimate of bert-tf "
-      "inspect"
-    )
-  else:
-    message += " is too large"
+  num_bytes = _estimate(config, bert_config, work, batch_size)
   return errors.OutOfMemoryError(
-    f"{message}.", _remedies(config, work, batch_size)
+    f"out of memory ({reason}): a batch of `{work.batch_setting}={batch_size}` "
+    f"with {work.max_seq_length} word pieces takes about "
+    f"{num_bytes / 2**20:,.0f} MiB of a device by the estimate of bert-tf "
+    "inspect.",
+    _remedies(config, work, batch_size),
   )
 
 
@@ -155,17 +145,16 @@ def _remedies(config: Config, work: Work, batch_size: int) -> list[str]:
     replicas = tf.distribute.get_strategy().num_replicas_in_sync
     if batch_size % (num_parts * replicas) == 0:
       remedies.append(f"`gradient_accumulation_steps={num_parts}`")
-    if work.has_encoder and not train.recompute:
+    if not train.recompute:
       remedies.append("`recompute`")
     name = mixed_precision.find_16_bit_type()
     if name and train.precision in ("float32", "tf32"):
       remedies.append(f"`precision={name}`")
-    has_lora = work.has_encoder and _has_setting(train, "lora_rank")
-    if has_lora and not train.lora_rank:
+    if _has_setting(train, "lora_rank") and not train.lora_rank:
       remedies.append(f"`lora_rank=8`{_IN_NEW_RUN}")
   remedies.append(f"a lower `{work.batch_setting}`")
   # In pre-training, the records determine the sequence length.
-  if work.has_encoder and isinstance(config, config_lib.FineTuningConfig):
+  if isinstance(config, config_lib.FineTuningConfig):
     has_weights = checkpoints.find_latest(train.output_dir) is not None
     where = _IN_NEW_RUN
     if has_weights and not work.is_training:

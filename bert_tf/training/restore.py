@@ -14,7 +14,7 @@ from absl import logging
 
 from bert_tf import checkpoint_names, checkpoints
 from bert_tf.files import errors
-from bert_tf.layers import bilstm, lora, mixed_precision
+from bert_tf.layers import lora, mixed_precision
 from bert_tf.training import adapters
 from bert_tf.training import config as training_config
 
@@ -108,16 +108,12 @@ def load_for_inference(
         f"{path} lacks {checkpoints.GLOBAL_STEP}, so it is not a checkpoint of "
         "a run; give it as `init_checkpoint`, with another `output_dir`."
       )
-    bilstm.check_is_loaded(model, reader.path, reader.shapes)
     checkpoints.load_variables(reader, model)
     _log_loaded(path, config.init_checkpoint)
     return int(reader.get(checkpoints.GLOBAL_STEP))
 
   step = _load_newest(config.output_dir, load)
   if step is None:
-    if config.init_checkpoint:
-      start = checkpoints.CheckpointReader(config.init_checkpoint)
-      bilstm.check_is_loaded(model, start.path, start.shapes)
     _warn_of_random(_initialize(model, config))
   return step or 0
 

@@ -317,7 +317,10 @@ def run_command(words: Sequence[str], log: str) -> str | None:
     output.write(f"$ {shlex.join(['bert-tf', *words])}\n")
     output.flush()
     offset = os.path.getsize(log)
-    status = sweep.run_module("bert_tf", words, output)
+    module, arguments = "bert_tf", words
+    if any(word.startswith("--feature_layers=") for word in words):
+      module, arguments = "research.features.command", words[1:]
+    status = sweep.run_module(module, arguments, output)
   return _read_error(log, offset, status) if status else None
 
 

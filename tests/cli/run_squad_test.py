@@ -751,7 +751,6 @@ def test_the_trained_model_answers_typed_questions(
 ):
   result = converse(
     f"--model={start}",
-    "--bilstm",
     "--do_train",
     f"--train_file={data}/train-v1.json",
     "--num_train_epochs=1",

@@ -167,7 +167,7 @@ class SquadTask(base.Task[SquadExample, Questions]):
   ) -> estimator.Estimator:
     """Returns the Estimator of a SpanModel."""
     return estimator.Estimator(
-      lambda: heads.SpanModel(self.bert_config),
+      lambda: self.model(self.bert_config),
       objective.Objective(
         losses.span_loss,
         losses.span_weights,

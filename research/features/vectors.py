@@ -18,9 +18,9 @@ from bert_tf.data import input_pipeline, record_cache, records
 from bert_tf.kernels import onednn_layer_norm
 from bert_tf.modeling import Tensor
 from bert_tf.tasks import batches as batches_lib
-from bert_tf.tasks.ner import config
 from bert_tf.tasks.ner.examples import Sentence
 from bert_tf.training import progress
+from research.features import config
 
 # Batches are padded to a multiple of this number of words, so that XLA compiles
 # few programs.
@@ -32,11 +32,6 @@ BATCH_SIZE = 32
 # Dtype of stored vectors. It has half the size of float32, and the outputs of a
 # frozen BERT do not need more precision.
 _STORED = np.float16
-
-
-def is_summed(feature_layers: str) -> bool:
-  """Returns whether the layers are summed with learned weights."""
-  return feature_layers.startswith("weighted_sum")
 
 
 def num_layers(feature_layers: str, bert_config: modeling.BertConfig) -> int:

@@ -6,8 +6,9 @@ import keras
 from keras import ops
 
 from bert_tf import head_layers
-from bert_tf.layers import bilstm, dropout, serialization
+from bert_tf.layers import dropout
 from bert_tf.modeling import DType, Tensor
+from research import bilstm
 
 # "A randomly initialized two-layer 768-dimensional BiLSTM before the
 # classification layer" (Devlin et al. 2019, 5.3). We assume that 768 is the sum
@@ -19,8 +20,7 @@ _UNITS = 384
 _DROPOUT = 0.1
 
 
-@serialization.register
-class BiLstmModel(serialization.Configured, keras.Model):
+class BiLstmModel(keras.Model):
   """A two-layer BiLSTM and a linear layer on the vectors of words.
 
   Args:
@@ -41,10 +41,6 @@ class BiLstmModel(serialization.Configured, keras.Model):
     dtype: DType = None,
   ) -> None:
     super().__init__(name="bilstm", dtype=dtype)
-    self.num_vectors = num_vectors
-    self.hidden_size = hidden_size
-    self.num_labels = num_labels
-    self.is_summed = is_summed
     self.seed_generator = dropout.Seeds(0)
     self.layer_weights = None
     size = num_vectors * hidden_size

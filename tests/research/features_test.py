@@ -1,28 +1,23 @@
 """NER on the vectors of a frozen BERT: layers, records, BiLSTM, a run."""
 
 import dataclasses
-import itertools
 import pathlib
-import re
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from bert_tf import checkpoints, modeling
-from bert_tf.files import errors
-from bert_tf.model_folder import fingerprint, run_info
-from bert_tf.tasks import fine_tuning
-from bert_tf.tasks.ner import bilstm as ner_bilstm
-from bert_tf.tasks.ner import config as ner_config
 from bert_tf.tasks.ner import examples as ner_data
-from bert_tf.tasks.ner import feature_based as ner_vectors
 from bert_tf.tasks.ner import task as ner
 from bert_tf.training import curves
-from bert_tf.training import step as training_step
+from research.features import config as config_lib
+from research.features import model as features_model
+from research.features import task
+from research.features import vectors as vectors_lib
 from tests.support import ner_files, runs
 
-TINY = pathlib.Path(__file__).resolve().parents[2] / "golden" / "tiny"
+TINY = pathlib.Path(__file__).resolve().parents[1] / "golden" / "tiny"
 CHECKPOINT = str(TINY / "bert_model.ckpt")
 CONFIG = modeling.BertConfig.from_json_file(str(TINY / "bert_config.json"))
 LABELS = ("O", "B-X", "I-X")
@@ -49,12 +44,12 @@ def test_vectors_are_the_originals_of_the_labelled_words(feature_layers):
   }
   batches = tf.data.Dataset.from_tensors({**batch, "label_mask": mask})
   vectors = list(
-    ner_vectors.word_vectors(CONFIG, CHECKPOINT, feature_layers, batches)
+    vectors_lib.word_vectors(CONFIG, CHECKPOINT, feature_layers, batches)
   )
   outputs = [recorded[f"out/{name}"] for name in RECORDED[feature_layers]]
   expected = np.stack(outputs, axis=2)[mask == 1]
   assert np.shape(vectors) == expected.shape
-  assert len(outputs) == ner_vectors.num_layers(feature_layers, CONFIG)
+  assert len(outputs) == vectors_lib.num_layers(feature_layers, CONFIG)
   # float16 has eleven bits.
   np.testing.assert_allclose(vectors, expected, rtol=2**-11, atol=1e-4)
 
@@ -69,15 +64,15 @@ def test_the_last_four_are_in_the_order_of_the_layers():
     "concat_last_four": [9, 10, 11, 12],
     "weighted_sum_all": list(range(1, 13)),
   }.items():
-    assert layers[ner_config.FEATURE_LAYERS[name]] == expected
+    assert layers[config_lib.FEATURE_LAYERS[name]] == expected
 
 
 def test_layers_that_the_model_lacks_are_refused():
   for name in RECORDED:
-    ner_vectors.check_layers(name, CONFIG)
+    vectors_lib.check_layers(name, CONFIG)
   for name in ("concat_last_four", "weighted_sum_last_four"):
     with pytest.raises(ValueError, match=f"{name} needs 4 layers.* has 2"):
-      ner_vectors.check_layers(name, CONFIG)
+      vectors_lib.check_layers(name, CONFIG)
 
 
 def sentences(*lengths):
@@ -91,8 +86,8 @@ def test_records_are_padded_to_the_longest_sentence(tmp_path):
   words = np.arange(20 * 2 * 3, dtype=np.float16).reshape(20, 2, 3)
   path = str(tmp_path / "x")
   examples = sentences(2, 1, 17)
-  records = ner_vectors.write_records(path, examples, LABELS, words, {})
-  first, second = ner_vectors.batches(2, 3).once(records, 2)
+  records = vectors_lib.write_records(path, examples, LABELS, words, {})
+  first, second = vectors_lib.batches(2, 3).once(records, 2)
   assert first["vectors"].shape == (2, 16, 2, 3)
   assert second["vectors"].shape == (1, 32, 2, 3)
   np.testing.assert_array_equal(first["vectors"][0, :2], words[:2])
@@ -110,13 +105,13 @@ def test_records_are_padded_to_the_longest_sentence(tmp_path):
 def test_vectors_of_the_same_examples_are_reused(tmp_path):
   path = str(tmp_path / "x")
   words = np.ones((3, 1, 2), np.float16)
-  ner_vectors.write_records(path, sentences(3), LABELS, words, {"a": 1})
+  vectors_lib.write_records(path, sentences(3), LABELS, words, {"a": 1})
   before = pathlib.Path(path).read_bytes()
   reads = []
   vectors = (reads.append(1) or 2 * word for word in words)
-  ner_vectors.write_records(path, sentences(3), LABELS, vectors, {"a": 1})
+  vectors_lib.write_records(path, sentences(3), LABELS, vectors, {"a": 1})
   assert not reads and pathlib.Path(path).read_bytes() == before
-  ner_vectors.write_records(path, sentences(3), LABELS, vectors, {"a": 2})
+  vectors_lib.write_records(path, sentences(3), LABELS, vectors, {"a": 2})
   assert len(reads) == 3 and pathlib.Path(path).read_bytes() != before
 
 
@@ -137,7 +132,7 @@ def lstm(x, kernel, recurrent, bias):
 @pytest.mark.parametrize("is_summed", [False, True])
 def test_logits_are_those_of_two_bidirectional_lstms(is_summed):
   rng = np.random.default_rng(0)
-  model = ner_bilstm.BiLstmModel(2, 3, 4, is_summed)
+  model = features_model.BiLstmModel(2, 3, 4, is_summed)
   values = {}
   for variable in model.weights:
     value = rng.normal(0, 0.3, variable.shape).astype(np.float32)
@@ -169,42 +164,34 @@ def test_logits_are_those_of_two_bidirectional_lstms(is_summed):
 
 
 def test_initial_layer_weights_are_equal():
-  model = ner_bilstm.BiLstmModel(4, 8, 3, is_summed=True)
+  model = features_model.BiLstmModel(4, 8, 3, is_summed=True)
   np.testing.assert_array_equal(model.layer_weights.numpy(), [0.0] * 4)
 
 
-def make_config(data, output_dir, **changes):
-  return ner_files.ner_config(
+def make_config(data, folder, **changes):
+  config = ner_files.ner_config(
     data,
-    output_dir,
+    folder / "out",
     train={"learning_rate": 1e-2, "init_checkpoint": CHECKPOINT},
-    **{
-      "bert_config_file": str(TINY / "bert_config.json"),
-      "approach": "features",
-      "feature_layers": "weighted_sum_all",
-      "num_train_epochs": 12.0,
-      **changes,
-    },
+    bert_config_file=str(TINY / "bert_config.json"),
+    num_train_epochs=12.0,
+    **changes,
+  )
+  return config_lib.FeaturesConfig(
+    **vars(config),
+    feature_layers="weighted_sum_all",
+    feature_dir=str(folder / "features"),
   )
 
 
 def test_a_run_learns_from_features_computed_once(data, tmp_path, monkeypatch):
-  monkeypatch.setattr(ner_bilstm, "_UNITS", 32)
-  config = make_config(
-    data,
-    tmp_path / "out",
-    do_train=True,
-    do_eval=True,
-    feature_dir=str(tmp_path / "features"),
-  )
-  results = ner.run(config)
+  monkeypatch.setattr(features_model, "_UNITS", 32)
+  steps = {"do_train": True, "do_eval": True}
+  config = make_config(data, tmp_path, **steps)
+  results = task.run(config)
   losses = curves.read(str(tmp_path / "out"))["loss"]
   assert losses[max(losses)] < 0.2 * losses[min(losses)]
   assert results["f1"] > 0.95
-  rows = ner_files.columns(tmp_path / "out" / "eval_predictions.txt")
-  assert np.mean([gold == tag for _, gold, tag in rows]) == pytest.approx(
-    results["eval_accuracy"]
-  )
   assert sorted(
     p.name for p in (tmp_path / "features").iterdir() if p.name[0] != "."
   ) == ["weighted_sum_all.eval.tf_record", "weighted_sum_all.train.tf_record"]
@@ -212,98 +199,23 @@ def test_a_run_learns_from_features_computed_once(data, tmp_path, monkeypatch):
   assert not [name for name in reader.shapes if name.startswith("bert/")]
   assert np.any(reader.get("layer_weights") != 0.0)
   with runs.logged() as log:
-    config = make_config(
-      data,
-      tmp_path / "out",
-      do_eval=True,
-      do_predict=True,
-      feature_dir=str(tmp_path / "features"),
-    )
-    again = ner.run(config)
+    again = task.run(make_config(data, tmp_path, do_eval=True, do_predict=True))
   assert {name: again[name] for name in results} == pytest.approx(results)
   assert "Reusing " in log()
-  assert "weighted_sum_all.eval.tf_record" in log()
   assert again["test_f1"] > 0.95
-  # Runs with fine-tuning or other layers do not match.
-  for changes in ({"approach": "fine_tuning"}, {"feature_layers": "last"}):
-    with pytest.raises(ValueError, match="another task's run"):
-      ner.run(make_config(data, tmp_path / "out", do_eval=True, **changes))
-  # Features of another BERT of the same sizes would have another meaning.
-  bert = checkpoints.CheckpointReader(CHECKPOINT)
-  other = str(tmp_path / "other" / "bert_model.ckpt")
-  checkpoints.write(other, {n: -bert.get(n) for n in bert.shapes})
-  config = make_config(data, tmp_path / "out", do_predict=True)
-  train = dataclasses.replace(config.train, init_checkpoint=other)
-  with pytest.raises(ValueError, match="another BERT than .*other/bert_model"):
-    ner.run(dataclasses.replace(config, train=train))
-  # In the folder of an earlier version, the BERT stays unknown.
-  out = str(tmp_path / "out")
-  info = run_info.read_run(out)
-  run_info.write_json(out, dataclasses.replace(info, feature_model=None))
-  ner.run(dataclasses.replace(config, train=train))
-  assert run_info.read_run(out).feature_model is None
-  # A run without a checkpoint may change its BERT.
-  for name in ("checkpoint", "model.ckpt-0.index", "model.ckpt-90.index"):
-    (tmp_path / "out" / name).unlink()
-  run_info.write_json(out, dataclasses.replace(info, feature_model="other"))
-  setup = fine_tuning.load(make_config(data, tmp_path / "out", do_train=True))
-  expected = fingerprint.hash_encoder(CHECKPOINT)
-  assert ner.make_task(setup).run_info()["feature_model"] == expected
-
-
-def test_vectors_are_stored_beside_their_windows(data, tmp_path, monkeypatch):
-  vectors = itertools.repeat(np.zeros((2, 128), np.float16))
-  monkeypatch.setattr(ner_vectors, "word_vectors", lambda *_: vectors)
-  setup = fine_tuning.load(make_config(data, tmp_path / "out", do_eval=True))
-  task = ner.make_task(setup)
-  splits = fine_tuning._read(setup, task)
-  splits.records_dir = str(tmp_path / "private")
-  splits.records("dev")
-  assert not (tmp_path / "out").exists()
-  names = {path.name for path in (tmp_path / "private").iterdir()}
-  assert {"eval.tf_record", "weighted_sum_all.eval.tf_record"} <= names
-
-
-def test_out_of_memory_names_only_settings_that_a_bilstm_accepts(
-  data, tmp_path, monkeypatch
-):
-  def fail(*unused):
-    raise MemoryError("full")
-
-  monkeypatch.setattr(training_step.TrainingStep, "run", fail)
-  with pytest.raises(errors.OutOfMemoryError) as caught:
-    ner.run(make_config(data, tmp_path / "out", do_train=True))
-  message = str(caught.value)
-  assert "a lower `train_batch_size`" in message and "full" in message
-  named = set(re.findall(r"`(\w+)", message))
-  assert named <= {
-    *("train_batch_size", "gradient_accumulation_steps", "precision"),
-  }
+  with pytest.raises(ValueError, match="bert/embeddings"):
+    ner.run(
+      ner_files.ner_config(
+        data,
+        tmp_path / "out",
+        bert_config_file=str(TINY / "bert_config.json"),
+        do_eval=True,
+      )
+    )
 
 
 def test_features_need_a_checkpoint(data, tmp_path):
-  config = ner_files.ner_config(
-    data,
-    tmp_path / "out",
-    do_train=True,
-    approach="features",
-    feature_layers="last",
-  )
+  config = make_config(data, tmp_path, do_train=True)
+  train = dataclasses.replace(config.train, init_checkpoint=None)
   with pytest.raises(ValueError, match="set `init_checkpoint`"):
-    ner.run(config)
-  assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.slow
-def test_feature_layers_without_the_approach_are_refused(run_script, tmp_path):
-  result = run_script(
-    "run_ner.py",
-    f"--bert_config_file={TINY}/bert_config.json",
-    f"--vocab_file={TINY}/vocab.txt",
-    "--output_dir=out",
-    "--feature_layers=last",
-    cwd=tmp_path,
-  )
-  assert result.stderr.splitlines()[-1].endswith(
-    "--feature_layers needs --approach=features."
-  )
+    task.run(dataclasses.replace(config, train=train))
