@@ -154,8 +154,6 @@ class RunInfo:
   normalize: bool | None = None
   lora_rank: int | None = None
   lora_alpha: float | None = None
-  # The objective of pre-training; None for masked LM.
-  objective: str | None = None
   # Arithmetic of the last training.
   precision: str | None = None
   deterministic: bool | None = None
