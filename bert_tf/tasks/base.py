@@ -100,10 +100,6 @@ class Task(abc.ABC, Generic[Example, Data]):
     """The model's labels; None if they are not known yet or do not exist."""
     return None
 
-  def sequences_per_input(self, split: str) -> int:
-    """Returns the number of sequences that the model computes for an input."""
-    return 1
-
   @abc.abstractmethod
   def file(self, split: str) -> SplitFile:
     """Returns the file of a split, "train", "dev" or "test"."""

@@ -214,7 +214,7 @@ class _Work(Generic[base.Example, base.Data]):
     if config.eval_every_steps:
       self.splits.records("dev")  # Reports faults before the training.
     few_widths = compilation.compiles_each_width(config.use_xla)
-    with self._explained("train_batch_size", "train"):
+    with self._explained("train_batch_size"):
       self.runner.train(
         lambda step: batches.for_training(
           records,
@@ -231,7 +231,7 @@ class _Work(Generic[base.Example, base.Data]):
   def evaluate(self, batch_size: int) -> tuple[base.Results, list[np.ndarray]]:
     """Evaluates on the dev split; see base.Task.evaluate."""
     batches = self._batches("dev", batch_size)
-    with self._explained("eval_batch_size", "dev"):
+    with self._explained("eval_batch_size"):
       return self.task.evaluate(self.runner, batches, self.splits.data["dev"])
 
   def write_evaluation(
@@ -258,7 +258,7 @@ class _Work(Generic[base.Example, base.Data]):
     split = self.task.predicted_split
     outputs = self.runner.predict(self._batches(split, batch_size))
     rows = itertools.chain.from_iterable(map(self.task.rows, outputs))
-    with self._explained("predict_batch_size", split):
+    with self._explained("predict_batch_size"):
       scores = self.task.write_predictions(
         self.output_dir, self.splits.data[split], rows
       )
@@ -267,16 +267,11 @@ class _Work(Generic[base.Example, base.Data]):
     return scores
 
   def _explained(
-    self, batch_setting: str, split: str
+    self, batch_setting: str
   ) -> contextlib.AbstractContextManager[None]:
     """Returns a scope in which errors of steps name settings that help."""
     config = self.setup.config
-    work = step_errors.Work(
-      batch_setting,
-      config.max_seq_length,
-      self.task.sequences_per_input(split),
-    )
-    return step_errors.explained(config, self.setup.bert_config, work)
+    return step_errors.explained(config, batch_setting, config.max_seq_length)
 
   def _batches(self, split: str, batch_size: int) -> tf.data.Dataset:
     """Returns batches with every record of a split once, in order."""
@@ -345,24 +340,16 @@ def _with_steps(
     num_warmup_steps=int(num_train_steps * config.warmup_proportion),
     best_metric=train.best_metric or known[0],
   )
-  _log_steps(train, num_inputs, f"{num_inputs} {task.noun}")
-  return train
-
-
-def _log_steps(
-  train: training_config.FineTuningTrainConfig, num_inputs: int, inputs: str
-) -> None:
-  """Logs the numbers of inputs and steps; warns of less than one batch."""
-  batch_size = train.train_batch_size
   logging.info(
-    f"{inputs}, {train.num_train_steps} steps of {batch_size}, "
+    f"{num_inputs} {task.noun}, {num_train_steps} steps of {batch_size}, "
     f"{train.num_warmup_steps} of them warm-up."
   )
   if num_inputs < batch_size:
     logging.warning(
-      f"{inputs} are fewer than one batch of {batch_size}. They are repeated: "
+      f"{num_inputs} {task.noun} are fewer than one batch of {batch_size}, so "
       f"a step is {batch_size / num_inputs:.1f} passes over them."
     )
+  return train
 
 
 def _with_start(

@@ -181,7 +181,8 @@ def _run(
       )
 
     with explained("train_batch_size", read_from):
-      if _needs_initial_values(config):
+      is_new = not checkpoints.list_checkpoints(folder.path)
+      if is_new and config.initial_values != pretraining_config.RANDOM:
         set_values(runner.model, batches(0), train.seed)
       max_steps = config.max_eval_steps_in_training or config.max_eval_steps
       runner.train(batches, functools.partial(evaluate, max_steps))
@@ -195,24 +196,6 @@ def _run(
     results_lib.write_results(path, results)
   runner.check_files()
   return results
-
-
-def _needs_initial_values(
-  config: pretraining_config.PretrainingConfig,
-) -> bool:
-  """Returns whether this is a new run with `initial_values` other than random.
-
-  Raises:
-    ValueError: if an init_checkpoint is set, too.
-  """
-  if config.initial_values == pretraining_config.RANDOM:
-    return False
-  if config.train.init_checkpoint:
-    raise ValueError(
-      f"initial_values={config.initial_values} and init_checkpoint "
-      f"{config.train.init_checkpoint} exclude each other; leave one out."
-    )
-  return not checkpoints.list_checkpoints(config.train.output_dir)
 
 
 def _run_info(
@@ -261,21 +244,13 @@ def _log_epochs(
   batch_size = train.train_batch_size
   for phase in phases:
     num_records = phase.records.files.num_records
-    record_format = phase.records.record_format
-    records = (
-      f"{num_records} {record_format} records of length "
-      f"{record_format.max_seq_length}"
-    )
-    if train.train_seconds:
-      minutes = train.train_seconds / 60
-      logging.info(
-        "%s, in batches of %d for %g minutes.", records, batch_size, minutes
-      )
-      continue
-    num_epochs = phase.num_steps * batch_size / num_records
+    form = phase.records.record_format
+    work = f"batches of {batch_size} for {train.train_seconds / 60:g} minutes"
+    if not train.train_seconds:
+      num_epochs = phase.num_steps * batch_size / num_records
+      work = f"{phase.num_steps} steps of {batch_size}: {num_epochs:.1f} epochs"
     logging.info(
-      "%s, %d steps of %d: %.1f epochs.",
-      *(records, phase.num_steps, batch_size, num_epochs),
+      f"{num_records} {form} records of length {form.max_seq_length}, {work}."
     )
 
 
@@ -369,6 +344,12 @@ def check(
     bert_config.check_vocab(size, config.vocab_file, config.bert_config_file)
   if config.do_train:
     train = config.train
+    is_random = config.initial_values == pretraining_config.RANDOM
+    if train.init_checkpoint and not is_random:
+      raise ValueError(
+        f"initial_values={config.initial_values} and init_checkpoint "
+        f"{train.init_checkpoint} exclude each other; leave one out."
+      )
     if train.train_seconds:
       if config.schedule:
         raise ValueError(

@@ -140,7 +140,16 @@ class StartModel:
       return False
     trained = self.purpose
     if trained.is_other_task(needed):
-      _refuse_other_task(start, trained, needed, do_train)
+      if not do_train:
+        raise ValueError(
+          f"{start} was trained for {trained}, and this run is for {needed}; "
+          "set `do_train`, or give a model of this task."
+        )
+      logging.warning(
+        "%s was trained for %s: using only its encoder; the head for %s is "
+        "new.",
+        *(start, trained, needed),
+      )
       return False
     if needed.spec:
       _check_labels(start, shapes["output_weights"][0], trained, needed)
@@ -175,21 +184,6 @@ def check_is_trained(
         f"{start.path} has no {name}: it was not trained for {head.name}; set "
         "`do_train`."
       )
-
-
-def _refuse_other_task(
-  start: str, trained: Purpose, needed: Purpose, do_train: bool
-) -> None:
-  """Warns of a head for another task; without do_train raises ValueError."""
-  if not do_train:
-    raise ValueError(
-      f"{start} was trained for {trained}, and this run is for {needed}; set "
-      "`do_train`, or give a model of this task."
-    )
-  logging.warning(
-    "%s was trained for %s: using only its encoder; the head for %s is new.",
-    *(start, trained, needed),
-  )
 
 
 def _is_named(spec: run_info.LabelSpec | None) -> TypeGuard[run_info.LabelSpec]:
