@@ -317,12 +317,12 @@ def _with_steps(
   Without do_train, only checks best_metric.
   """
   train, known = config.train, task.result_names()
-  train.check_best_metric()
   if train.best_metric and train.best_metric not in known:
     raise ValueError(
       f"best_metric {train.best_metric!r} is not a result; use "
       f"{', '.join(known)}."
     )
+  train.check_best_metric()
   if not config.do_train:
     return train
   assert data is not None

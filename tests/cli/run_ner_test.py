@@ -303,10 +303,6 @@ OTHER_CASE = "uncased_L-12_H-768_A-12/bert_model.ckpt"
 # Settings, or a function of data and tmp_path that returns them ("train" has
 # settings of its own), and the words that the error must contain.
 MISTAKES = {
-  "nothing to do": (
-    {"do_train": False, "do_eval": False},
-    "set `do_train`, `do_eval` or `do_predict`",
-  ),
   "no file": (
     {"dev_file": "eng.testa"},
     "eng.testa; set `dev_file`",
@@ -315,21 +311,9 @@ MISTAKES = {
     {"do_train": False, "train_file": "none.txt"},
     "the labels are not known",
   ),
-  "beyond the positions": (
-    {"max_seq_length": 33},
-    "max_seq_length 33 exceeds max_position_embeddings 32",
-  ),
-  "other case": (
-    {"train": {"init_checkpoint": OTHER_CASE}, "do_lower_case": False},
-    "do_lower_case=False contradicts",
-  ),
   "another head": (
     {"train": {"init_checkpoint": OTHER_HEAD}},
     "has a head of 3 labels, this task needs 5",
-  ),
-  "another vocabulary": (
-    lambda data, tmp_path: {"vocab_file": str(data / "dev.txt")},
-    "dev.txt",
   ),
   "no training words": (with_file("train", "\n"), "train.txt holds no words"),
   "no training tags": (
