@@ -170,7 +170,6 @@ class Model:
   bert_config_file: str
   vocab_file: str
   init_checkpoint: str
-  feature_dir: str  # Cache of feature vectors that several runs share.
 
 
 def _shared_settings(
@@ -238,7 +237,6 @@ def train(
     return features_task.run(
       features_config.FeaturesConfig(
         feature_layers=fine_tuning.feature_layers,
-        feature_dir=model.feature_dir,
         **shared,
       )
     )

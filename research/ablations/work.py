@@ -207,7 +207,6 @@ class Worker:
         bert_config_file=os.path.join(source, "bert_config.json"),
         vocab_file=self._text.vocab_file,
         init_checkpoint=checkpoint,
-        feature_dir=os.path.join(source, "features"),
       ),
       folder,
     )

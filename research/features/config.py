@@ -28,5 +28,3 @@ class FeaturesConfig(config.NerConfig):
     choices=tuple(FEATURE_LAYERS),
     topic=settings.MODEL,
   )
-  # Folder of word vectors that several runs share; None for the records'.
-  feature_dir: str | None = None

@@ -12,10 +12,8 @@ from bert_tf.tasks.ner import examples as ner_data
 from bert_tf.tasks.ner import task as ner
 from bert_tf.training import curves
 from research.features import config as config_lib
-from research.features import model as features_model
 from research.features import task
-from research.features import vectors as vectors_lib
-from tests.support import ner_files, runs
+from tests.support import ner_files
 
 TINY = pathlib.Path(__file__).resolve().parents[1] / "golden" / "tiny"
 CHECKPOINT = str(TINY / "bert_model.ckpt")
@@ -43,13 +41,11 @@ def test_vectors_are_the_originals_of_the_labelled_words(feature_layers):
     for name in ("input_ids", "input_mask", "segment_ids")
   }
   batches = tf.data.Dataset.from_tensors({**batch, "label_mask": mask})
-  vectors = list(
-    vectors_lib.word_vectors(CONFIG, CHECKPOINT, feature_layers, batches)
-  )
+  vectors = list(task.word_vectors(CONFIG, CHECKPOINT, feature_layers, batches))
   outputs = [recorded[f"out/{name}"] for name in RECORDED[feature_layers]]
   expected = np.stack(outputs, axis=2)[mask == 1]
   assert np.shape(vectors) == expected.shape
-  assert len(outputs) == vectors_lib.num_layers(feature_layers, CONFIG)
+  assert len(outputs) == task.num_layers(feature_layers, CONFIG)
   # float16 has eleven bits.
   np.testing.assert_allclose(vectors, expected, rtol=2**-11, atol=1e-4)
 
@@ -69,10 +65,10 @@ def test_the_last_four_are_in_the_order_of_the_layers():
 
 def test_layers_that_the_model_lacks_are_refused():
   for name in RECORDED:
-    vectors_lib.check_layers(name, CONFIG)
+    task.check_layers(name, CONFIG)
   for name in ("concat_last_four", "weighted_sum_last_four"):
     with pytest.raises(ValueError, match=f"{name} needs 4 layers.* has 2"):
-      vectors_lib.check_layers(name, CONFIG)
+      task.check_layers(name, CONFIG)
 
 
 def sentences(*lengths):
@@ -86,8 +82,8 @@ def test_records_are_padded_to_the_longest_sentence(tmp_path):
   words = np.arange(20 * 2 * 3, dtype=np.float16).reshape(20, 2, 3)
   path = str(tmp_path / "x")
   examples = sentences(2, 1, 17)
-  records = vectors_lib.write_records(path, examples, LABELS, words, {})
-  first, second = vectors_lib.batches(2, 3).once(records, 2)
+  records = task.write_records(path, examples, LABELS, words)
+  first, second = task.batches(2, 3).once(records, 2)
   assert first["vectors"].shape == (2, 16, 2, 3)
   assert second["vectors"].shape == (1, 32, 2, 3)
   np.testing.assert_array_equal(first["vectors"][0, :2], words[:2])
@@ -100,19 +96,6 @@ def test_records_are_padded_to_the_longest_sentence(tmp_path):
   for batch, lengths in ((first, [2, 1]), (second, [17])):
     np.testing.assert_array_equal(np.sum(batch["label_mask"], 1), lengths)
     np.testing.assert_array_equal(np.argmin(batch["label_mask"], 1), lengths)
-
-
-def test_vectors_of_the_same_examples_are_reused(tmp_path):
-  path = str(tmp_path / "x")
-  words = np.ones((3, 1, 2), np.float16)
-  vectors_lib.write_records(path, sentences(3), LABELS, words, {"a": 1})
-  before = pathlib.Path(path).read_bytes()
-  reads = []
-  vectors = (reads.append(1) or 2 * word for word in words)
-  vectors_lib.write_records(path, sentences(3), LABELS, vectors, {"a": 1})
-  assert not reads and pathlib.Path(path).read_bytes() == before
-  vectors_lib.write_records(path, sentences(3), LABELS, vectors, {"a": 2})
-  assert len(reads) == 3 and pathlib.Path(path).read_bytes() != before
 
 
 def lstm(x, kernel, recurrent, bias):
@@ -132,7 +115,7 @@ def lstm(x, kernel, recurrent, bias):
 @pytest.mark.parametrize("is_summed", [False, True])
 def test_logits_are_those_of_two_bidirectional_lstms(is_summed):
   rng = np.random.default_rng(0)
-  model = features_model.BiLstmModel(2, 3, 4, is_summed)
+  model = task.BiLstmModel(2, 3, 4, is_summed)
   values = {}
   for variable in model.weights:
     value = rng.normal(0, 0.3, variable.shape).astype(np.float32)
@@ -164,7 +147,7 @@ def test_logits_are_those_of_two_bidirectional_lstms(is_summed):
 
 
 def test_initial_layer_weights_are_equal():
-  model = features_model.BiLstmModel(4, 8, 3, is_summed=True)
+  model = task.BiLstmModel(4, 8, 3, is_summed=True)
   np.testing.assert_array_equal(model.layer_weights.numpy(), [0.0] * 4)
 
 
@@ -180,28 +163,22 @@ def make_config(data, folder, **changes):
   return config_lib.FeaturesConfig(
     **vars(config),
     feature_layers="weighted_sum_all",
-    feature_dir=str(folder / "features"),
   )
 
 
 def test_a_run_learns_from_features_computed_once(data, tmp_path, monkeypatch):
-  monkeypatch.setattr(features_model, "_UNITS", 32)
+  monkeypatch.setattr(task, "_UNITS", 32)
   steps = {"do_train": True, "do_eval": True}
   config = make_config(data, tmp_path, **steps)
   results = task.run(config)
   losses = curves.read(str(tmp_path / "out"))["loss"]
   assert losses[max(losses)] < 0.2 * losses[min(losses)]
   assert results["f1"] > 0.95
-  assert sorted(
-    p.name for p in (tmp_path / "features").iterdir() if p.name[0] != "."
-  ) == ["weighted_sum_all.eval.tf_record", "weighted_sum_all.train.tf_record"]
   reader = checkpoints.CheckpointReader(str(tmp_path / "out" / "model.ckpt-90"))
   assert not [name for name in reader.shapes if name.startswith("bert/")]
   assert np.any(reader.get("layer_weights") != 0.0)
-  with runs.logged() as log:
-    again = task.run(make_config(data, tmp_path, do_eval=True, do_predict=True))
+  again = task.run(make_config(data, tmp_path, do_eval=True, do_predict=True))
   assert {name: again[name] for name in results} == pytest.approx(results)
-  assert "Reusing " in log()
   assert again["test_f1"] > 0.95
   with pytest.raises(ValueError, match="bert/embeddings"):
     ner.run(
