@@ -373,7 +373,8 @@ def _check_masking(
   if any(records.masker for records in all_records):
     return
   for name in pretraining_config.MASKING:
-    if getattr(config, name) not in (None, False):
+    value = getattr(config, name)
+    if value is not None and value is not False:
       raise ValueError(
         f"{name} is for unmasked records, but "
         f"{all_records[0].files.paths[0]} holds masked ones; leave `{name}` "
