@@ -104,7 +104,7 @@ def test_a_command_runs_in_its_own_process(tmp_path):
   log = tmp_path / "log.txt"
   with open(log, "w") as output:
     assert sweep.run_module("json.tool", ["--help"], output) == 0
-    assert sweep.run_module("json.tool", [str(tmp_path)], output) == 1
+    assert sweep.run_module("json.tool", [str(tmp_path)], output) > 0
   assert "usage" in log.read_text()
 
 

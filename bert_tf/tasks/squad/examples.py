@@ -242,6 +242,7 @@ def _example(
   except ValueError as error:
     if unread is None:
       raise
+    answers = is_impossible = None
     unread.append(str(error))
   qas_id = qa.get("id", str | int).value
   return SquadExample(
