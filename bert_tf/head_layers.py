@@ -129,7 +129,6 @@ class LinearHead(bert_layer.BertLayer):
 
   def build(self, input_shape: Any = None) -> None:
     """Makes the matrix, [2, D], and the bias, [2]."""
-    self.supports_masking = True  # A BiLSTM's output has a Keras mask.
     self.output_weights = self.add_weight(
       name="output_weights",
       shape=(2, self.config.hidden_size),

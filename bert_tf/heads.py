@@ -12,9 +12,9 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import keras
 from keras import ops
 
-from bert_tf import head_layers, losses, model_inputs, modeling, readers
+from bert_tf import head_layers, losses, model_inputs, modeling
 from bert_tf.kernels import tied_embedding
-from bert_tf.layers import bilstm, dropout, serialization
+from bert_tf.layers import dropout, serialization
 from bert_tf.losses import Features
 from bert_tf.modeling import DType, Tensor
 
@@ -95,25 +95,20 @@ class HeadModel(model_inputs.FeaturesModel):
     task: name of the model's task, in `run.json` and --task.
     heads: the model's heads.
     outputs: names of the outputs of the model's SavedModel for texts.
-    reads_summary: whether the head reads one vector for each input rather than
-      one for each position.
+    reads_pooled_output: whether the head reads one vector for each input rather
+      than one for each position.
   """
 
   task: ClassVar[str]
   heads: ClassVar[tuple[Head, ...]]
   outputs: ClassVar[tuple[str, ...]]
-  reads_summary: ClassVar[bool] = True
+  reads_pooled_output: ClassVar[bool] = True
 
   def __init__(self, config: modeling.BertConfig, dtype: DType = None) -> None:
     super().__init__(name=self.task, dtype=dtype)
     self.config = config
     self.bert = modeling.BertModel(config, dtype=self.dtype_policy)
     self.seed_generator = self.bert.seed_generator
-    self.bilstm = None
-    self._reader = readers.BertReader(self.bert)
-    if config.bilstm:
-      self.bilstm = bilstm.on_top(config.hidden_size, self.dtype_policy)
-      self._reader = readers.BiLstmReader(self.bert, self.bilstm)
     self.built = True
 
   @property
@@ -122,7 +117,20 @@ class HeadModel(model_inputs.FeaturesModel):
 
     They have no gradient, so training neither changes nor decays them.
     """
-    return self._reader.unused_variables(self.reads_summary)
+    if self.reads_pooled_output:
+      return []
+    return self.bert.pooler.trainable_variables
+
+  def sequence_output(self, features: Features, training: bool) -> Tensor:
+    """Returns what the head reads at each position, float [B, F, D]."""
+    return self.bert(features, training=training).sequence_output
+
+  def pooled_output(self, features: Features, training: bool) -> Tensor:
+    """Returns what the head reads of each input, float [B, D]."""
+    # The last layer is then computed only at [CLS].
+    no_positions = features["input_ids"][:, :0]
+    output = self.bert(features, training=training, positions=no_positions)
+    return output.pooled_output
 
   @classmethod
   def from_pretrained(
@@ -262,7 +270,7 @@ class SpanModel(HeadModel):
   # The best answer and the texts of the n best answers. Models for SQuAD 2.0
   # also return `null_odds`.
   outputs = ("answer", "start", "end", "probability", "nbest_text")
-  reads_summary = False
+  reads_pooled_output = False
 
   def __init__(self, config: modeling.BertConfig, dtype: DType = None) -> None:
     super().__init__(config, dtype)
@@ -271,7 +279,7 @@ class SpanModel(HeadModel):
 
   def call(self, features: Features, training: bool = False) -> SpanOutput:
     """Returns a start and an end logit for each position."""
-    sequence_output = self._reader.sequence_output(features, training)
+    sequence_output = self.sequence_output(features, training)
     logits = self.cls.squad(sequence_output)  # [B, F, 2]
     return SpanOutput(logits[..., 0], logits[..., 1])
 
@@ -305,7 +313,7 @@ class ClassifierModel(_LabelModel):
 
   def call(self, features: Features, training: bool = False) -> Tensor:
     """Returns the logits, float [B, C], for BertModel's features."""
-    pooled_output = self._reader.summary(features, training)
+    pooled_output = self.pooled_output(features, training)
     pooled_output = self._drop_out(pooled_output, training)
     return head_layers.linear(
       pooled_output, self.output_weights, self.output_bias
@@ -323,11 +331,11 @@ class TokenModel(_LabelModel):
   heads = (WORD_LABELS,)
   # The text, label, label probability, start and end of each word.
   outputs = ("words", "labels", "probabilities", "starts", "ends")
-  reads_summary = False
+  reads_pooled_output = False
 
   def call(self, features: Features, training: bool = False) -> Tensor:
     """Returns the logits, float [B, F, C], for BertModel's features."""
-    sequence_output = self._reader.sequence_output(features, training)
+    sequence_output = self.sequence_output(features, training)
     sequence_output = self._drop_out(sequence_output, training)
     return head_layers.linear(
       sequence_output, self.output_weights, self.output_bias
@@ -372,7 +380,7 @@ class MultipleChoiceModel(HeadModel):
       for name in ("input_ids", "input_mask", "segment_ids")
       if features.get(name) is not None
     }
-    pooled_output = self._reader.summary(inputs, training)
+    pooled_output = self.pooled_output(inputs, training)
     pooled_output = self._drop_out(pooled_output, training)
     scores = head_layers.linear(pooled_output, self.choice_weights, None)
     return ops.reshape(scores, (-1, shape[1]))  # [B, C]

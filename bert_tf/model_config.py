@@ -19,7 +19,6 @@ from bert_tf.layers import activations, serialization
 # only if they have other values.
 OWN_KEYS: Mapping[str, Any] = {
   "attention_direction": model_inputs.BOTH,
-  "bilstm": False,
 }
 
 
@@ -60,9 +59,6 @@ class BertConfig:
   initializer_range: Annotated[float, _from(0, 100)] = 0.02
   # The positions that a position attends to: one of model_inputs.DIRECTIONS.
   attention_direction: str = model_inputs.BOTH
-  # Whether a fine-tuned model has a BiLSTM between encoder and head, D / 2 wide
-  # in each direction.
-  bilstm: bool = False
   # Other keys of the file, kept but not used.
   unknown: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
@@ -75,6 +71,12 @@ class BertConfig:
     """
     if "vocab_size" not in json_object:
       raise ValueError("a BERT config needs the key vocab_size.")
+    if json_object.get("bilstm"):
+      raise ValueError(
+        "the key bilstm says that the model has a BiLSTM between BERT and its "
+        "head, which this version cannot run; to start from its encoder, "
+        "remove the key in a copy of the file and set `encoder_only`."
+      )
     names = {field.name for field in dataclasses.fields(cls)} - {"unknown"}
     known = {k: v for k, v in json_object.items() if k in names}
     unknown = {k: v for k, v in json_object.items() if k not in names}
@@ -109,16 +111,10 @@ class BertConfig:
   def check_sizes(self) -> None:
     """Raises ValueError if no model of these sizes can be built.
 
-    The heads must divide hidden_size, a BiLSTM needs an even hidden_size, and
-    hidden_act and attention_direction must be known. BertModel calls this; a
-    config itself may have any values.
+    The heads must divide hidden_size, and hidden_act and attention_direction
+    must be known. BertModel calls this; a config itself may have any values.
     """
     model_inputs.check_direction(self.attention_direction)
-    if self.bilstm and self.hidden_size % 2:
-      raise ValueError(
-        f"hidden_size {self.hidden_size} is odd, and `bilstm` halves it; leave "
-        "`bilstm` out."
-      )
     if self.hidden_size % self.num_attention_heads:
       raise ValueError(
         f"hidden_size {self.hidden_size} is not a multiple of "

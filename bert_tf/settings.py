@@ -25,7 +25,6 @@ MASKING = "Masking"
 STEPS = "Steps to run"
 TRAINING = "Training"
 EVALUATION = "Evaluation and prediction"
-RUNS = "Several runs"
 DEVICES = "Devices, speed and memory"
 CHECKPOINTS = "Checkpoints and logs"
 SERVER = "Server"
@@ -34,7 +33,7 @@ OUTPUT = "Output"
 OTHER = "Optional"
 TOPICS = (
   *(MODEL, DATA, INSTANCES, MASKING, STEPS, TRAINING, EVALUATION),
-  *(RUNS, DEVICES, CHECKPOINTS, SERVER, LIMITS, OUTPUT, OTHER),
+  *(DEVICES, CHECKPOINTS, SERVER, LIMITS, OUTPUT, OTHER),
 )
 
 
@@ -67,8 +66,6 @@ class Setting:
     main: whether --help shows an optional setting; --help=all shows all.
     required: whether the user has to give the setting or an alternative.
     alternatives: flags that replace a required setting.
-    bare: the value of a flag that is given without a value. None if the flag
-      needs one.
   """
 
   help: str
@@ -84,7 +81,6 @@ class Setting:
   main: bool
   required: bool
   alternatives: tuple[str, ...]
-  bare: str | None
 
   @property
   def is_saved(self) -> bool:
@@ -107,7 +103,6 @@ def setting(
   topic: str = OTHER,
   main: bool = False,
   alternatives: tuple[str, ...] = (),
-  bare: str | None = None,
 ) -> Any:
   """Returns a dataclass field.
 
@@ -133,7 +128,6 @@ def setting(
         main=main,
         required=default is REQUIRED or bool(alternatives),
         alternatives=alternatives,
-        bare=bare,
       )
     },
   )

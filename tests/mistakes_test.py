@@ -33,7 +33,7 @@ from bert_tf.formats import parquet
 from bert_tf.inference import config as inference_config
 from bert_tf.inference import feature_extraction
 from bert_tf.layers import lora
-from bert_tf.model_folder import letter_case, run_folder
+from bert_tf.model_folder import letter_case
 from bert_tf.pipeline import plan
 from bert_tf.server import config as server_config
 from bert_tf.server import embeddings, limits, rest_json, served
@@ -390,7 +390,6 @@ MISTAKES = (
         do_train=True,
         input_file="x",
       ),
-      run_folder.RunFolder(w.path("out"), "pretraining"),
     ),
     "num_warmup_steps 5 num_train_steps",
   ),

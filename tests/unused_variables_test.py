@@ -13,7 +13,6 @@ from tests.support import packed_instances
 CONFIG = modeling.BertConfig(7, 4, 2, 2, 6, max_position_embeddings=5)
 CONFIGS = {
   "plain": CONFIG,
-  "bilstm": dataclasses.replace(CONFIG, bilstm=True),
   "left_to_right": dataclasses.replace(
     CONFIG, attention_direction="left_to_right"
   ),

@@ -37,18 +37,6 @@ class _BooleanOrAuto(flags.BooleanParser):
     return None if argument == "auto" else super().parse(argument)
 
 
-class _TextOrBare(flags.ArgumentParser):
-  """Parses a text; `bare` stands for --flag, None for --noflag."""
-
-  def __init__(self, bare: str) -> None:
-    super().__init__()
-    self._bare = bare
-
-  def parse(self, argument: str) -> str | None:
-    # absl passes these words for a flag without a value.
-    return {"true": self._bare, "false": None}.get(argument, argument)
-
-
 def define(
   config_class: type[settings.Dataclass],
   flag_values: flags.FlagValues = flags.FLAGS,
@@ -85,8 +73,6 @@ def define(
       flags.DEFINE(_Integers(), serializer=serializer, **arguments)
     elif kind == tuple[str, ...]:
       flags.DEFINE_list(**arguments)
-    elif setting.bare:
-      flags.DEFINE(_TextOrBare(setting.bare), boolean=True, **arguments)
     else:
       flags.DEFINE_string(**arguments)
     flag_values[name].setting = setting

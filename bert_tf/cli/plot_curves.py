@@ -1,4 +1,4 @@
-"""Plots a run's learning curves or a sweep's results.
+"""Plots a run's learning curves.
 
 bert-tf plot-curves --output_dir=out --plot_file=curves.png
 """
@@ -14,7 +14,7 @@ from bert_tf.cli import command, config_flags
 class PlotConfig:
   """The run and the plot."""
 
-  output_dir: str = settings.setting(help="Folder of the run or the sweep.")
+  output_dir: str = settings.setting(help="Folder of the run.")
   plot_file: str = settings.setting(
     help="File to write, such as curves.png or .svg.", writes="file"
   )
@@ -24,14 +24,11 @@ class PlotConfig:
 
 
 def main() -> None:
-  """Plots the curves of a run or the results of a sweep."""
-  from bert_tf.tasks import sweep_plot
+  """Plots the curves of a run."""
   from bert_tf.training import curves
 
   config = config_flags.build(PlotConfig)
-  is_sweep = sweep_plot.is_sweep(config.output_dir)
-  plot = sweep_plot.plot if is_sweep else curves.plot
-  plot(config.output_dir, config.plot_file, config.plot_width)
+  curves.plot(config.output_dir, config.plot_file, config.plot_width)
   print(config.plot_file)
 
 

@@ -6,13 +6,11 @@ bert-tf classifier --data_file=reviews.csv --text_a_column=review \
 """
 
 from bert_tf.cli import config_flags, devices, fine_tuning_flags, model_flags
-from bert_tf.tasks import config as config_lib
 from bert_tf.tasks.classification import config as classification_config
 
 
 def main() -> None:
-  """Runs the task of the flags: once, `num_runs` times or over a grid."""
-  from bert_tf.tasks import sweeps
+  """Trains, evaluates and predicts, as the flags say."""
   from bert_tf.tasks.classification import task
 
   files = model_flags.resolve_files()
@@ -22,9 +20,7 @@ def main() -> None:
     **fine_tuning_flags.chosen_steps(),
   )
   _refuse_idle_flags(config)
-  sweep = config_flags.build(config_lib.GridConfig)
-  metrics = task.result_names(task.file_layout(config))
-  sweeps.run(config, task.run, metrics, sweep.grid, sweep.num_runs)
+  task.run(config)
 
 
 def _refuse_idle_flags(
@@ -52,5 +48,4 @@ def run() -> None:
   fine_tuning_flags.define(
     classification_config.ClassificationConfig, ("do_train", "do_eval")
   )
-  config_flags.define(config_lib.GridConfig)
   devices.run(main, __doc__)

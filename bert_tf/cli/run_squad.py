@@ -11,7 +11,6 @@ from typing import Any
 
 from bert_tf import settings
 from bert_tf.cli import config_flags, devices, fine_tuning_flags, model_flags
-from bert_tf.tasks import config as config_lib
 from bert_tf.tasks.squad import config as squad_config
 
 
@@ -29,8 +28,7 @@ class InteractiveConfig:
 
 def main() -> None:
   """Trains and predicts, then answers questions, as the flags say."""
-  from bert_tf.tasks import sweeps
-  from bert_tf.tasks.squad import metrics, task
+  from bert_tf.tasks.squad import task
 
   # Evaluation is prediction with scores, so it uses predict_batch_size.
   values: dict[str, Any] = {
@@ -45,32 +43,12 @@ def main() -> None:
   config = dataclasses.replace(
     config, eval_batch_size=config.predict_batch_size
   )
-  num_runs = config_flags.build(config_lib.SweepConfig).num_runs
   if is_interactive:
-    _check_is_one_run(num_runs)
     _check_has_adapter(config)
-  if is_run:
-    names = metrics.result_names(bool(config.version_2_with_negative))
-    results = sweeps.run(
-      config,
-      task.run,
-      names,
-      num_runs=num_runs,
-      evaluation_flag="do_predict",
-    )
-    if results is None:
-      return
+  if is_run and task.run(config) is None:
+    return
   if is_interactive:
     _answer_questions(config)
-
-
-def _check_is_one_run(num_runs: int) -> None:
-  """Raises ValueError if several models could answer."""
-  if num_runs > 1:
-    raise ValueError(
-      f"`interactive` answers with one model, but `num_runs` {num_runs} trains "
-      "several; set `model` to the folder of one of them, without do_train."
-    )
 
 
 def _check_has_adapter(config: squad_config.SquadConfig) -> None:
@@ -122,6 +100,5 @@ def _answer_questions(config: squad_config.SquadConfig) -> None:
 def run() -> None:
   """Runs the command; never returns."""
   fine_tuning_flags.define(squad_config.SquadConfig, ("do_train", "do_predict"))
-  config_flags.define(config_lib.SweepConfig)
   config_flags.define(InteractiveConfig)
   devices.run(main, __doc__)

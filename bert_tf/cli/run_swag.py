@@ -5,13 +5,11 @@ bert-tf swag --data_dir=swag --do_train --do_eval \
 """
 
 from bert_tf.cli import config_flags, devices, fine_tuning_flags, model_flags
-from bert_tf.tasks import config as config_lib
 from bert_tf.tasks.swag import config as swag_config
 
 
 def main() -> None:
-  """Runs the task of the flags, once or `num_runs` times."""
-  from bert_tf.tasks import sweeps
+  """Trains, evaluates and predicts, as the flags say."""
   from bert_tf.tasks.swag import task
 
   files = model_flags.resolve_files()
@@ -22,12 +20,10 @@ def main() -> None:
     config_flags.refuse_given(
       swag_config.OWN_DATA, "does not apply to --task_name=swag"
     )
-  num_runs = config_flags.build(config_lib.SweepConfig).num_runs
-  sweeps.run(config, task.run, task.RESULTS, num_runs=num_runs)
+  task.run(config)
 
 
 def run() -> None:
   """Runs the command; never returns."""
   fine_tuning_flags.define(swag_config.SwagConfig, ("do_train", "do_eval"))
-  config_flags.define(config_lib.SweepConfig)
   devices.run(main, __doc__)

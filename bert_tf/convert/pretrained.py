@@ -21,7 +21,6 @@ from bert_tf import (
 )
 from bert_tf.files import errors, paths
 from bert_tf.formats import sentence_transformers, tokenizer_files
-from bert_tf.layers import bilstm
 from bert_tf.model_folder import letter_case, run_info
 
 Shape = tuple[int, ...]
@@ -213,8 +212,6 @@ def compute_shapes(
   """
   with tf.Graph().as_default():  # Names and shapes only: no memory.
     weights = modeling.BertModel(config).weights
-    if config.bilstm and own_heads:
-      weights += bilstm.on_top(config.hidden_size).weights
   shapes = {v.path: tuple(v.shape) for v in weights}
   for head in own_heads:
     shapes.update(compute_head_shapes(head, config, num_labels))

@@ -1,7 +1,7 @@
-"""Pre-training records: format, reading, dynamic masking and labels."""
+"""Pre-training records: format, reading and dynamic masking."""
 
 import dataclasses
-import functools
+from typing import Protocol
 
 import tensorflow as tf
 
@@ -48,6 +48,18 @@ class RecordFormat:
     return f"packed {kind}" if self.max_instances else kind
 
 
+class Masker(Protocol):
+  """Makes the labels of unmasked records, such as a DynamicMasker."""
+
+  def mask(
+    self,
+    features: dynamic_masking.Features,
+    epoch: tf.Tensor,
+    places: tf.Tensor,
+  ) -> dynamic_masking.Features:
+    """Returns a batch with labels; see DynamicMasker.mask."""
+
+
 @dataclasses.dataclass(frozen=True)
 class PretrainingRecords:
   """Files of one format, and the labels that their batches get."""
@@ -55,10 +67,7 @@ class PretrainingRecords:
   files: input_pipeline.RecordFiles
   record_format: RecordFormat
   # Masks unmasked records as they are read; None to leave them as they are.
-  masker: dynamic_masking.DynamicMasker | None = None
-  # "ltr" or "rtl" for left-to-right or right-to-left language modelling, which
-  # needs unmasked records. None for the masked LM.
-  shift: str | None = None
+  masker: Masker | None = None
   # Whether training batches hold records of similar length, with less padding.
   group_by_length: bool = False
   has_few_widths: bool = False  # See padding.cut_padding.
@@ -122,7 +131,7 @@ class PretrainingRecords:
         self.record_format.max_seq_length,
         has_few_widths=self.has_few_widths,
       )
-    return self._add_shifted_labels(batches)
+    return batches
 
   def evaluation_dataset(
     self, batch_size: int, vocab_size: int, type_vocab_size: int
@@ -134,9 +143,7 @@ class PretrainingRecords:
     batches = input_pipeline.finite_dataset(
       self.files, self.spec, batch_size, vocab_size, type_vocab_size
     )
-    return self._add_shifted_labels(
-      self._mask(batches, batch_size, 0, is_training=False)
-    )
+    return self._mask(batches, batch_size, 0, is_training=False)
 
   def _mask(
     self,
@@ -160,49 +167,3 @@ class PretrainingRecords:
       return masker.mask(features, epochs, numbers % num_records)
 
     return batches.enumerate(steps_done).map(mask).prefetch(2)
-
-  def _add_shifted_labels(self, batches: tf.data.Dataset) -> tf.data.Dataset:
-    if self.shift is None:
-      return batches
-    add = functools.partial(add_shifted_labels, is_reversed=self.shift == "rtl")
-    add = tf.autograph.experimental.do_not_convert(add)
-    return batches.map(add).prefetch(2)
-
-
-def add_shifted_labels(
-  features: dynamic_masking.Features, is_reversed: bool = False
-) -> dynamic_masking.Features:
-  """Adds the labels of left-to-right or right-to-left language modelling.
-
-  From left to right, each position predicts the next piece of its instance, so
-  [CLS] is never predicted. From right to left, each position predicts the
-  previous piece, so the last [SEP] is never predicted.
-
-  Args:
-    features: `input_ids` and `input_mask`, int32 [B, F]. Packed sequences also
-      have `cls_positions`, int32 [B, K]. Other features are passed on.
-    is_reversed: whether to predict from right to left.
-
-  Returns:
-    The features and the labels, under the names that the head's loss expects.
-    All are 0 at positions without a piece to predict in their instance:
-      masked_lm_positions, masked_lm_ids: int32 [B, F - 1].
-      masked_lm_weights: float32 [B, F - 1].
-  """
-  ids, is_real = features["input_ids"], features["input_mask"] > 0
-  # Pairs of neighbours: positions 0 and 1, 1 and 2, and so on.
-  is_label = is_real[:, :-1] & is_real[:, 1:]
-  places = tf.range(tf.shape(ids)[1] - 1)
-  if "cls_positions" in features:
-    later_starts = features["cls_positions"][:, None, 1:]  # 0 if unused.
-    begins = tf.equal(later_starts, 1 + places[:, None])  # [B, F - 1, K - 1]
-    is_label &= ~tf.reduce_any(begins, axis=-1)
-  positions, labels = places, ids[:, 1:]
-  if is_reversed:
-    positions, labels = places + 1, ids[:, :-1]
-  return {
-    **features,
-    "masked_lm_positions": tf.where(is_label, positions, 0),
-    "masked_lm_ids": tf.where(is_label, labels, 0),
-    "masked_lm_weights": tf.cast(is_label, tf.float32),
-  }

@@ -115,7 +115,7 @@ class MaskFiller(task_model.TaskModel):
 
   def _check_settings(self) -> None:
     config = self._settings({"do_train": True}).run
-    pretraining.check(config, _open_folder(config))
+    pretraining.check(config)
 
   def _settings(self, changes: Mapping[str, Any]) -> Any:
     """Returns the settings for a run in output_dir.
@@ -145,7 +145,7 @@ class MaskFiller(task_model.TaskModel):
         }
       )
       folder = _open_folder(config.run)
-      pretraining.check(config.run, folder)
+      pretraining.check(config.run)
       case = self._case(config.run, folder)
       data = dataclasses.replace(
         config.data,

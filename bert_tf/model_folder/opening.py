@@ -18,7 +18,6 @@ from bert_tf import checkpoints, model_config, tokenization
 from bert_tf.files import errors, json_files, paths
 from bert_tf.formats import hugging_face, tokenizer_files
 from bert_tf.hub import cache
-from bert_tf.layers import bilstm
 from bert_tf.model_folder import letter_case, run_info
 
 # Suffixes of files that PyTorch pickles.
@@ -276,7 +275,6 @@ def load(
       that differs in shape.
   """
   reader = files.reader
-  bilstm.check_is_loaded(model, reader.path, reader.shapes)
   if missing := checkpoints.load_variables(reader, model, required):
     logging.warning(
       "%s has no %s: initialized at random.", reader.path, ", ".join(missing)

@@ -145,16 +145,11 @@ class RunInfo:
   max_answer_length: int | None = None
   document_context: bool | None = None
   long_text: str | None = None
-  feature_layers: str | None = None
-  # SHA-256 of the weights of the BERT that computes the features.
-  feature_model: str | None = None
   # The vectors of texts that an exported encoder computes.
   pooling: str | None = None
   normalize: bool | None = None
   lora_rank: int | None = None
   lora_alpha: float | None = None
-  # The objective of pre-training; None for masked LM.
-  objective: str | None = None
   # The number of steps that fills train_minutes, in a run with such a time.
   num_train_steps: int | None = None
   train_minutes: float | None = None

@@ -25,8 +25,8 @@ class Size:
   dropout, a model that sees its text only a few times does not overfit.
 
   The smallest model learns too little in minutes from the original's settings.
-  It starts with local attention heads and embeddings from co-occurrence counts,
-  masks more words and does not predict next sentences (docs/pretraining.md).
+  It starts with local attention heads, masks more words and does not predict
+  next sentences (docs/pretraining.md).
   """
 
   num_hidden_layers: int
@@ -64,10 +64,10 @@ SIZES = {
     num_hidden_layers=2,
     hidden_size=128,
     train_batch_size=32,
-    learning_rate=1.6e-3,
+    learning_rate=1e-3,
     vocab_size=8_000,
     dropout=0.0,
-    initial_values=pretraining_config.COOCCURRENCE,
+    initial_values=pretraining_config.NEIGHBOURS,
     masked_lm_prob=0.25,
     no_nsp=True,
   ),
@@ -236,9 +236,8 @@ class PipelineConfig(text_config.PydocConfig):
   initial_values: str | None = settings.setting(
     None,
     "Initial weights of a new model: random; neighbours: first-layer heads "
-    "attend to adjacent positions; cooccurrence: also embeddings from "
-    "co-occurrence counts. "
-    "Default: by size, cooccurrence for tiny, otherwise random.",
+    "attend to adjacent positions. "
+    "Default: by size, neighbours for tiny, otherwise random.",
     choices=pretraining_config.INITIAL_VALUES,
     topic=settings.MODEL,
   )

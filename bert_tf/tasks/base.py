@@ -43,13 +43,8 @@ class Setup(Generic[Config]):
   folder: run_folder.RunFolder
   start: start_model.StartModel
 
-  def saved_labels(
-    self, starts_head: bool = False
-  ) -> run_info.LabelSpec | None:
+  def saved_labels(self) -> run_info.LabelSpec | None:
     """Returns the labels in output_dir, else those of the model to start from.
-
-    Args:
-      starts_head: whether the run always starts a new head.
 
     Returns:
       The labels with their origin. None if output_dir has no labels and the run
@@ -60,7 +55,7 @@ class Setup(Generic[Config]):
     name = f"the run in {path}"
     remedy = f"choose another `output_dir` than {path}"
     if not saved:
-      if starts_head or config.train.encoder_only:
+      if config.train.encoder_only:
         return None
       run = self.start.head_run
       saved = run.label_spec if run and run.task == config.task else None
@@ -89,7 +84,6 @@ class Task(abc.ABC, Generic[Example, Data]):
   Attributes:
     model: the class of the task's model.
     noun: plural of the inputs that `num_inputs` counts, for messages.
-    starts_from_checkpoint: whether the model can start from init_checkpoint.
     predicted_split: the split that do_predict predicts, "test" or "dev".
     first_results: names of the results at the top of result files.
     has_labels: whether the model has a fixed set of labels.
@@ -97,7 +91,6 @@ class Task(abc.ABC, Generic[Example, Data]):
 
   model: ClassVar[type[heads.HeadModel]]
   noun: str = "training examples"
-  starts_from_checkpoint: bool = True
   predicted_split: ClassVar[str] = "test"
   first_results: ClassVar[tuple[str, ...]] = ()
   has_labels: ClassVar[bool] = False
@@ -106,10 +99,6 @@ class Task(abc.ABC, Generic[Example, Data]):
   def label_spec(self) -> run_info.LabelSpec | None:
     """The model's labels; None if they are not known yet or do not exist."""
     return None
-
-  def sequences_per_input(self, split: str) -> int:
-    """Returns the number of sequences that the model computes for an input."""
-    return 1
 
   @abc.abstractmethod
   def file(self, split: str) -> SplitFile:

@@ -6,11 +6,6 @@ from typing import ClassVar
 from bert_tf import settings
 from bert_tf.training import config as training_config
 
-# The grid of Devlin et al. 2019, A.3.
-PAPER_GRID = (
-  "train_batch_size=16,32;learning_rate=5e-5,3e-5,2e-5;num_train_epochs=2,3,4"
-)
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FineTuningConfig:
@@ -87,14 +82,6 @@ class FineTuningConfig:
     original=True,
     topic=settings.TRAINING,
   )
-  bilstm: bool | None = settings.setting(
-    None,
-    "Adds an untrained BiLSTM between BERT and the task's layer, as in table 5 "
-    "of the paper; each direction is half as wide as hidden_size. Default: the "
-    "value in the model's bert_config.json, else False.",
-    fallback=False,
-    topic=settings.MODEL,
-  )
   strip_accents: bool | None = settings.setting(
     None,
     "Whether to strip accents. Default: the value in the model's run.json, "
@@ -122,34 +109,3 @@ class FineTuningConfig:
   def __post_init__(self) -> None:
     """Raises ValueError for values that a setting does not allow."""
     settings.check(self)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class SweepConfig:
-  """Settings of several runs of a fine-tuning script."""
-
-  num_runs: int = settings.setting(
-    1,
-    "Number of runs with the seeds seed, seed + 1, ..., in the folders run_0, "
-    "run_1, ... of output_dir. sweep_results.tsv has the mean and the sample "
-    "standard deviation of the results, and the best run by best_metric. Every "
-    "run keeps its checkpoints; see keep_checkpoint_max.",
-    minimum=1,
-    topic=settings.RUNS,
-  )
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class GridConfig(SweepConfig):
-  """Adds the settings to combine."""
-
-  grid: str | None = settings.setting(
-    None,
-    "Fine-tune with each combination of these settings, num_runs times each, "
-    "such as train_batch_size=16,32;learning_rate=5e-5,3e-5. The runs are "
-    "subfolders of output_dir; sweep_results.tsv compares the results. --grid "
-    "without a value is the grid of the paper, with learning_rate=2e-5 and "
-    "num_train_epochs=2,3,4 also.",
-    topic=settings.RUNS,
-    bare=PAPER_GRID,
-  )

@@ -69,8 +69,7 @@ def load(config: base.Config) -> base.Setup[base.Config]:
   start = start_model.StartModel(
     config.train.init_checkpoint, config.train.lora_adapter
   )
-  bert_config = _load_bert_config(config, folder)
-  config = dataclasses.replace(config, bilstm=bert_config.bilstm)
+  bert_config = modeling.BertConfig.from_json_file(config.bert_config_file)
   config = resolve(config, folder, start)
   assert config.do_lower_case is not None and config.max_seq_length is not None
   tokenizer = letter_case.make_tokenizer(config.vocab_file, config)
@@ -87,36 +86,6 @@ def load(config: base.Config) -> base.Setup[base.Config]:
     len(tokenizer.vocab), config.vocab_file, config.bert_config_file
   )
   return base.Setup(config, bert_config, tokenizer, folder, start)
-
-
-def _load_bert_config(
-  config: config_lib.FineTuningConfig, folder: run_folder.RunFolder
-) -> modeling.BertConfig:
-  """Returns the config of the model, with `bilstm` resolved.
-
-  If the user does not set `bilstm`, the run's folder decides, or else
-  bert_config_file.
-
-  Raises:
-    ValueError: if the user's `bilstm` contradicts the folder or the file.
-  """
-  path = config.bert_config_file
-  bert_config = modeling.BertConfig.from_json_file(path)
-  # A config of the original lacks the key, so False may mean "not known".
-  known: bool | None = bert_config.bilstm or None
-  if folder.bert_config:
-    path = folder.config_file
-    known = folder.bert_config.bilstm
-  elif config.train.encoder_only and config.bilstm is not None:
-    known = config.bilstm  # The file's BiLSTM belongs to the old head.
-  if None not in (config.bilstm, known) and config.bilstm != known:
-    raise ValueError(
-      f"bilstm {config.bilstm} contradicts {path}, whose model has "
-      f"{'a' if known else 'no'} BiLSTM; leave `bilstm` out, or choose another "
-      "model or `output_dir`."
-    )
-  has_bilstm = bool(config.bilstm if known is None else known)
-  return dataclasses.replace(bert_config, bilstm=has_bilstm)
 
 
 def resolve(
@@ -243,7 +212,7 @@ class _Work(Generic[base.Example, base.Data]):
     if config.eval_every_steps:
       self.splits.records("dev")  # Reports faults before the training.
     few_widths = compilation.compiles_each_width(config.use_xla)
-    with self._explained("train_batch_size", "train"):
+    with self._explained("train_batch_size"):
       self.runner.train(
         lambda step: batches.for_training(
           records,
@@ -260,7 +229,7 @@ class _Work(Generic[base.Example, base.Data]):
   def evaluate(self, batch_size: int) -> tuple[base.Results, list[np.ndarray]]:
     """Evaluates on the dev split; see base.Task.evaluate."""
     batches = self._batches("dev", batch_size)
-    with self._explained("eval_batch_size", "dev"):
+    with self._explained("eval_batch_size"):
       return self.task.evaluate(self.runner, batches, self.splits.data["dev"])
 
   def write_evaluation(
@@ -287,7 +256,7 @@ class _Work(Generic[base.Example, base.Data]):
     split = self.task.predicted_split
     outputs = self.runner.predict(self._batches(split, batch_size))
     rows = itertools.chain.from_iterable(map(self.task.rows, outputs))
-    with self._explained("predict_batch_size", split):
+    with self._explained("predict_batch_size"):
       scores = self.task.write_predictions(
         self.output_dir, self.splits.data[split], rows
       )
@@ -296,17 +265,11 @@ class _Work(Generic[base.Example, base.Data]):
     return scores
 
   def _explained(
-    self, batch_setting: str, split: str
+    self, batch_setting: str
   ) -> contextlib.AbstractContextManager[None]:
     """Returns a scope in which errors of steps name settings that help."""
     config = self.setup.config
-    work = step_errors.Work(
-      batch_setting,
-      config.max_seq_length,
-      self.task.sequences_per_input(split),
-      self.task.starts_from_checkpoint,
-    )
-    return step_errors.explained(config, self.setup.bert_config, work)
+    return step_errors.explained(config, batch_setting, config.max_seq_length)
 
   def _batches(self, split: str, batch_size: int) -> tf.data.Dataset:
     """Returns batches with every record of a split once, in order."""
@@ -357,6 +320,7 @@ def _with_steps(
       f"best_metric {train.best_metric!r} is not a result; use "
       f"{', '.join(known)}."
     )
+  train.check_best_metric()
   if not config.do_train:
     return train
   assert data is not None
@@ -374,24 +338,16 @@ def _with_steps(
     num_warmup_steps=int(num_train_steps * config.warmup_proportion),
     best_metric=train.best_metric or known[0],
   )
-  _log_steps(train, num_inputs, f"{num_inputs} {task.noun}")
-  return train
-
-
-def _log_steps(
-  train: training_config.FineTuningTrainConfig, num_inputs: int, inputs: str
-) -> None:
-  """Logs the numbers of inputs and steps; warns of less than one batch."""
-  batch_size = train.train_batch_size
   logging.info(
-    f"{inputs}, {train.num_train_steps} steps of {batch_size}, "
+    f"{num_inputs} {task.noun}, {num_train_steps} steps of {batch_size}, "
     f"{train.num_warmup_steps} of them warm-up."
   )
   if num_inputs < batch_size:
     logging.warning(
-      f"{inputs} are fewer than one batch of {batch_size}. They are repeated: "
+      f"{num_inputs} {task.noun} are fewer than one batch of {batch_size}, so "
       f"a step is {batch_size / num_inputs:.1f} passes over them."
     )
+  return train
 
 
 def _with_start(
@@ -409,29 +365,19 @@ def _with_start(
     ValueError: if the run cannot start from the given model.
   """
   do_train, output_dir = setup.config.do_train, setup.folder.path
-  if train.lora_adapter and not task.starts_from_checkpoint:
-    raise ValueError(
-      "lora_adapter needs `approach=fine_tuning`: BERT is frozen here; leave "
-      "it out."
-    )
   if setup.folder.is_begun:
     return train
   start = setup.start
-  if not task.starts_from_checkpoint:
-    start = start_model.StartModel(None)
   if not do_train:
     start_model.check_is_trained(output_dir, start, task.model.heads[0])
   if start.path:
-    purpose = start_model.Purpose(
-      task.model.task, task.label_spec, bool(setup.bert_config.bilstm)
-    )
+    purpose = start_model.Purpose(task.model.task, task.label_spec)
     takes_head = start.takes_head(
       task.model, purpose, do_train, train.encoder_only
     )
     return dataclasses.replace(train, encoder_only=not takes_head)
-  if task.starts_from_checkpoint:
-    logging.warning(
-      "`init_checkpoint` is not set: the whole model starts from RANDOM "
-      "values, not from a pre-trained BERT."
-    )
+  logging.warning(
+    "`init_checkpoint` is not set: the whole model starts from RANDOM values, "
+    "not from a pre-trained BERT."
+  )
   return train

@@ -1,15 +1,10 @@
-"""Pre-training (Devlin et al. 2019, 3.1): masked LM and next sentences.
-
-With `objective`, the model is a left-to-right or right-to-left language model.
-Its results have the same names as those of the masked LM, and every piece that
-it predicts counts as a masked one.
-"""
+"""Pre-training (Devlin et al. 2019, 3.1): masked LM and next sentences."""
 
 import dataclasses
 import functools
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import keras
 import tensorflow as tf
@@ -20,19 +15,21 @@ from bert_tf import (
   distribution,
   heads,
   losses,
+  model_inputs,
   modeling,
   tokenization,
 )
 from bert_tf.data import (
+  dynamic_masking,
   input_pipeline,
   length_schedule,
+  masking,
   pretraining_records,
   pretraining_shards,
 )
 from bert_tf.model_folder import letter_case, run_folder, run_info
 from bert_tf.tasks import (
   pretraining_config,
-  pretraining_objective,
   pretraining_start,
   start_model,
   step_errors,
@@ -55,11 +52,70 @@ _RESULTS = (
   "loss",
 )
 
+# Gives records a masker, which makes their labels.
+Labeller = Callable[
+  [
+    pretraining_config.PretrainingConfig,
+    modeling.BertConfig,
+    pretraining_records.PretrainingRecords,
+  ],
+  pretraining_records.PretrainingRecords,
+]
+# Sets the initial values of a model from the first batches and a seed.
+InitialValues = Callable[
+  [heads.PretrainingModel, Iterable[Mapping[str, tf.Tensor]], int], None
+]
+
+
+def mask(
+  config: pretraining_config.PretrainingConfig,
+  bert_config: modeling.BertConfig,
+  records: pretraining_records.PretrainingRecords,
+) -> pretraining_records.PretrainingRecords:
+  """Returns records with a masker, unless they are masked already.
+
+  Raises:
+    ValueError: if the records do not fit the settings or the model.
+  """
+  if bert_config.attention_direction != model_inputs.BOTH:
+    raise ValueError(
+      f"{config.bert_config_file} has attention_direction "
+      f"{bert_config.attention_direction!r}, but the masked LM reads both "
+      "sides of a word; remove that key in a copy of the file."
+    )
+  records.check(bert_config.vocab_size)
+  if records.record_format.is_masked:
+    return records
+  if not config.vocab_file:
+    raise ValueError(
+      f"{records.files.paths[0]} holds unmasked records; set `vocab_file` to "
+      "their vocabulary, so that they can be masked."
+    )
+  vocab = tokenization.load_vocab(config.vocab_file)
+  masking.check_special_tokens(vocab, config.vocab_file)
+  records.check_begins(vocab[tokenization.CLS], config.vocab_file)
+  values = {n: getattr(config, n) for n in pretraining_config.MASKING}
+  masking_config = masking.MaskingConfig(
+    max_predictions_per_seq=config.max_predictions_per_seq,
+    **{name: value for name, value in values.items() if value is not None},
+  )
+  masker = dynamic_masking.DynamicMasker(
+    masking_config, vocab, config.train.seed
+  )
+  return dataclasses.replace(records, masker=masker)
+
 
 def run(
   config: pretraining_config.PretrainingConfig,
+  label: Labeller = mask,
+  set_values: InitialValues = pretraining_start.set_values,
 ) -> dict[str, float | int] | None:
   """Trains and evaluates as configured; writes `eval_results.txt`.
+
+  Args:
+    config: settings of the run.
+    label: makes the labels, for objectives other than the masked LM.
+    set_values: sets the initial values of a new model, unless they are random.
 
   Returns:
     The results; None without an evaluation, or if a signal ended the training.
@@ -69,25 +125,20 @@ def run(
       output_dir do not fit together.
   """
   folder = run_folder.RunFolder(config.train.output_dir, "pretraining")
-  bert_config = check(config, folder)
-  objective = pretraining_objective.get_objective(bert_config)
-  config = dataclasses.replace(config, objective=objective)
-  vocab_size = bert_config.vocab_size
+  bert_config = check(config)
   # Opening records reads them completely, so only needed files are opened.
   needs_input = config.do_train or not config.eval_input_file
-  phases = _phases(config, bert_config) if needs_input else []
+  phases = _phases(config, bert_config, label) if needs_input else []
   evaluated = None
   if config.do_eval or config.train.eval_every_steps:
-    evaluated = _evaluated(config, phases, vocab_size)
+    evaluated = _evaluated(config, bert_config, label, phases)
   read = [phase.records for phase in phases]
-  pretraining_objective.check_masking(
-    config, [*read, evaluated] if evaluated else read
-  )
+  _check_masking(config, [*read, evaluated] if evaluated else read)
   if not config.do_train and not folder.is_begun:
     start = start_model.StartModel(config.train.init_checkpoint)
     start_model.check_is_trained(folder.path, start, heads.MASKED_LM)
   with folder.exclusive(config.do_train) as folder:
-    return _run(config, bert_config, folder, phases, evaluated)
+    return _run(config, bert_config, folder, phases, evaluated, set_values)
 
 
 def _run(
@@ -96,6 +147,7 @@ def _run(
   folder: run_folder.RunFolder,
   phases: Sequence[length_schedule.Phase],
   evaluated: pretraining_records.PretrainingRecords | None,
+  set_values: InitialValues,
 ) -> dict[str, float | int] | None:
   """Does the work of `run` after its checks."""
   sizes = bert_config.vocab_size, bert_config.type_vocab_size
@@ -129,10 +181,9 @@ def _run(
       )
 
     with explained("train_batch_size", read_from):
-      if _needs_initial_values(config):
-        pretraining_start.set_values(
-          runner.model, config.initial_values, batches(0), train.seed
-        )
+      is_new = not checkpoints.list_checkpoints(folder.path)
+      if is_new and config.initial_values != pretraining_config.RANDOM:
+        set_values(runner.model, batches(0), train.seed)
       max_steps = config.max_eval_steps_in_training or config.max_eval_steps
       runner.train(batches, functools.partial(evaluate, max_steps))
     if runner.was_interrupted:
@@ -144,24 +195,6 @@ def _run(
     path = os.path.join(folder.path, "eval_results.txt")
     results_lib.write_results(path, results)
   return results
-
-
-def _needs_initial_values(
-  config: pretraining_config.PretrainingConfig,
-) -> bool:
-  """Returns whether this is a new run with `initial_values` other than random.
-
-  Raises:
-    ValueError: if an init_checkpoint is set, too.
-  """
-  if config.initial_values == pretraining_config.RANDOM:
-    return False
-  if config.train.init_checkpoint:
-    raise ValueError(
-      f"initial_values={config.initial_values} and init_checkpoint "
-      f"{config.train.init_checkpoint} exclude each other; leave one out."
-    )
-  return not checkpoints.list_checkpoints(config.train.output_dir)
 
 
 def _run_info(
@@ -176,7 +209,6 @@ def _run_info(
     do_lower_case=case.do_lower_case,
     strip_accents=case.strip_accents,
     max_seq_length=None if config.schedule else config.max_seq_length,
-    objective=None if config.objective == "mlm" else config.objective,
     num_train_steps=getattr(folder.info, "num_train_steps", None),
     train_minutes=getattr(folder.info, "train_minutes", None),
     **model_setup.arithmetic_fields(config.train, folder.info, config.do_train),
@@ -213,21 +245,13 @@ def _log_epochs(
   batch_size = train.train_batch_size
   for phase in phases:
     num_records = phase.records.files.num_records
-    record_format = phase.records.record_format
-    records = (
-      f"{num_records} {record_format} records of length "
-      f"{record_format.max_seq_length}"
-    )
-    if train.train_seconds:
-      minutes = train.train_seconds / 60
-      logging.info(
-        "%s, in batches of %d for %g minutes.", records, batch_size, minutes
-      )
-      continue
-    num_epochs = phase.num_steps * batch_size / num_records
+    form = phase.records.record_format
+    work = f"batches of {batch_size} for {train.train_seconds / 60:g} minutes"
+    if not train.train_seconds:
+      num_epochs = phase.num_steps * batch_size / num_records
+      work = f"{phase.num_steps} steps of {batch_size}: {num_epochs:.1f} epochs"
     logging.info(
-      "%s, %d steps of %d: %.1f epochs.",
-      *(records, phase.num_steps, batch_size, num_epochs),
+      f"{num_records} {form} records of length {form.max_seq_length}, {work}."
     )
 
 
@@ -290,14 +314,14 @@ class PretrainingObjective(objective_lib.Objective):
 
 
 def check(
-  config: pretraining_config.PretrainingConfig, folder: run_folder.RunFolder
+  config: pretraining_config.PretrainingConfig,
 ) -> modeling.BertConfig:
-  """Checks the settings; returns the config with the attention direction set.
+  """Checks the settings; returns the config of the model.
 
   Raises:
-    ValueError: if settings, config, vocabulary and output_dir do not fit.
+    ValueError: if settings, config and vocabulary do not fit.
   """
-  bert_config = pretraining_objective.settle(config, folder)
+  bert_config = modeling.BertConfig.from_json_file(config.bert_config_file)
   if not config.do_train and not config.do_eval:
     raise ValueError("nothing to do: set `do_train` or `do_eval`, or both.")
   metric = config.train.best_metric
@@ -310,9 +334,8 @@ def check(
   config.train.check_best_metric()
   if not config.schedule:
     bert_config.check_lengths(config.max_seq_length, config.bert_config_file)
-    is_masking = pretraining_objective.get_objective(bert_config) == "mlm"
     most = config.max_predictions_per_seq
-    if is_masking and most > config.max_seq_length:
+    if most > config.max_seq_length:
       raise ValueError(
         f"max_predictions_per_seq {most} exceeds "
         f"max_seq_length {config.max_seq_length}; lower it."
@@ -322,6 +345,12 @@ def check(
     bert_config.check_vocab(size, config.vocab_file, config.bert_config_file)
   if config.do_train:
     train = config.train
+    is_random = config.initial_values == pretraining_config.RANDOM
+    if train.init_checkpoint and not is_random:
+      raise ValueError(
+        f"initial_values={config.initial_values} and init_checkpoint "
+        f"{train.init_checkpoint} exclude each other; leave one out."
+      )
     if train.train_seconds:
       if config.schedule:
         raise ValueError(
@@ -337,8 +366,27 @@ def check(
   return bert_config
 
 
+def _check_masking(
+  config: pretraining_config.PretrainingConfig,
+  all_records: Sequence[pretraining_records.PretrainingRecords],
+) -> None:
+  """Raises ValueError for a masking setting if no records need masking."""
+  if any(records.masker for records in all_records):
+    return
+  for name in pretraining_config.MASKING:
+    value = getattr(config, name)
+    if value is not None and value is not False:
+      raise ValueError(
+        f"{name} is for unmasked records, but "
+        f"{all_records[0].files.paths[0]} holds masked ones; leave `{name}` "
+        "out, or create the records with `mask=False`."
+      )
+
+
 def _phases(
-  config: pretraining_config.PretrainingConfig, bert_config: modeling.BertConfig
+  config: pretraining_config.PretrainingConfig,
+  bert_config: modeling.BertConfig,
+  label: Labeller,
 ) -> list[length_schedule.Phase]:
   """Returns the phases of training; without a schedule, a single phase."""
   num_steps = config.train.num_train_steps
@@ -354,9 +402,7 @@ def _phases(
   for phase in phases:
     length = phase.records.record_format.max_seq_length
     bert_config.check_lengths(length, config.bert_config_file)
-    records = pretraining_objective.labelled(
-      config, phase.records, bert_config.vocab_size
-    )
+    records = label(config, bert_config, phase.records)
     if config.group_by_length:
       if records.record_format.max_instances:
         raise ValueError(
@@ -374,8 +420,9 @@ def _phases(
 
 def _evaluated(
   config: pretraining_config.PretrainingConfig,
+  bert_config: modeling.BertConfig,
+  label: Labeller,
   phases: Sequence[length_schedule.Phase],
-  vocab_size: int,
 ) -> pretraining_records.PretrainingRecords:
   """Returns the records of eval_input_file, else those of the last phase."""
   if not config.eval_input_file:
@@ -385,7 +432,7 @@ def _evaluated(
   if config.schedule:
     record_format = pretraining_records.RecordFormat.read(files.paths[0])
     records = dataclasses.replace(records, record_format=record_format)
-  return pretraining_objective.labelled(config, records, vocab_size)
+  return label(config, bert_config, records)
 
 
 def _as_configured(

@@ -5,13 +5,7 @@ import dataclasses
 from bert_tf import settings
 from bert_tf.training import config as training_config
 
-OBJECTIVES = ("mlm", "ltr", "rtl")
-
-RANDOM, NEIGHBOURS, COOCCURRENCE = INITIAL_VALUES = (
-  "random",
-  "neighbours",
-  "cooccurrence",
-)
+RANDOM, NEIGHBOURS = INITIAL_VALUES = ("random", "neighbours")
 
 # Settings for masking unmasked records.
 MASKING = (
@@ -51,16 +45,6 @@ class PretrainingConfig:
     original=True,
     topic=settings.DATA,
     main=True,
-  )
-  objective: str | None = settings.setting(
-    None,
-    "The predicted pieces. mlm: masked pieces. ltr: the next piece; each "
-    "position attends to itself and earlier ones. rtl: the previous piece; "
-    "each position attends to itself and later ones. ltr and rtl need unmasked "
-    "records and predict every piece. Default: the value in output_dir's "
-    "run.json, else the config's attention_direction, else mlm.",
-    choices=OBJECTIVES,
-    topic=settings.MODEL,
   )
   masked_lm_prob: float | None = settings.setting(
     None,
@@ -143,9 +127,8 @@ class PretrainingConfig:
     RANDOM,
     "Initial values without a checkpoint. random: as in the original. "
     "neighbours: heads of the first layer attend to neighbouring positions, "
-    "and the output bias holds the frequencies of pieces. cooccurrence: also "
-    "initializes word embeddings from co-occurrence counts. Both make small "
-    "models learn faster.",
+    "and the output bias holds the frequencies of pieces, so that small models "
+    "learn faster.",
     choices=INITIAL_VALUES,
     topic=settings.MODEL,
   )

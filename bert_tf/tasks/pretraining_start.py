@@ -5,21 +5,16 @@ first thousand steps: its heads attend uniformly until they discover which
 positions are neighbours. Here, heads of the first layer start by attending to
 neighbours, like heads of vision transformers that start as convolutions (Zheng
 et al. 2024, arXiv 2401.12511), and the output bias starts with the frequencies.
-Word embeddings may start from co-occurrence counts. If they do, the layers
-between embeddings and output start close to the identity.
 """
 
 import hashlib
 import itertools
-import re
 from collections.abc import Iterable, Mapping
 
-import keras
 import numpy as np
 import tensorflow as tf
 
 from bert_tf import distribution, heads, modeling
-from bert_tf.tasks import cooccurrence, pretraining_config
 
 # The neighbours that heads of the first layer attend to, as offsets. Further
 # heads stay random.
@@ -29,49 +24,39 @@ _OFFSETS = (-1, 1, -2, 2)
 # positions are about 0.
 _SCORE = 6.0
 
-# Multiple of the identity in the masked-LM head's dense layer. It is small, so
-# that gelu is nearly linear; the layer norm after gelu restores the scale.
-_HEAD_SCALE = 0.1
-
-# Factor for the initial kernels of the feed-forward layers' output projections.
-_FEED_FORWARD_SCALE = 0.1
-
-# Number of batches to count. Frequencies need fewer than co-occurrences.
-_NUM_COUNTED_BATCHES = {
-  pretraining_config.NEIGHBOURS: 300,
-  pretraining_config.COOCCURRENCE: 2_000,
-}
+# Number of batches in which frequencies are counted.
+_NUM_COUNTED_BATCHES = 300
 
 
 def set_values(
   model: heads.PretrainingModel,
-  initial_values: str,
   batches: Iterable[Mapping[str, tf.Tensor]],
   seed: int,
 ) -> None:
-  """Sets the embeddings, the first layer's heads and the output bias.
+  """Sets the positions, the first layer's heads and the output bias.
 
   Args:
     model: a model with random values.
-    initial_values: neighbours, or cooccurrence, which also sets word embeddings
-      and the layers between them and the output.
     batches: labelled training batches; only the first are read.
     seed: seed of the random values.
 
   Raises:
     ValueError: if another process computes other values.
   """
-  variables = {variable.path: variable for variable in model.variables}
-  num_batches = _NUM_COUNTED_BATCHES[initial_values]
-  texts, labels = _read(itertools.islice(batches, num_batches))
+  labels = [
+    batch["masked_lm_ids"].numpy()[batch["masked_lm_weights"].numpy() > 0]
+    for batch in itertools.islice(batches, _NUM_COUNTED_BATCHES)
+  ]
   values = neighbour_values(model.config, seed)
-  if initial_values == pretraining_config.COOCCURRENCE:
-    words = variables["bert/embeddings/word_embeddings"]
-    values[words.path] = cooccurrence.embeddings(texts, words.numpy(), seed)
-    values |= _near_identity_values(variables)
-  values["cls/predictions/output_bias"] = _log_frequencies(
-    labels, model.config.vocab_size
-  )
+  values |= bias_values(np.concatenate(labels), model.config.vocab_size)
+  assign(model, values)
+
+
+def assign(
+  model: heads.PretrainingModel, values: Mapping[str, np.ndarray]
+) -> None:
+  """Sets variables by name; raises ValueError if processes differ."""
+  variables = {variable.path: variable for variable in model.variables}
   digest = hashlib.sha256()
   for name, value in values.items():
     variables[name].assign(value.astype(np.float32))
@@ -127,48 +112,8 @@ def neighbour_values(
   }
 
 
-def _near_identity_values(
-  variables: Mapping[str, keras.Variable],
-) -> dict[str, np.ndarray]:
-  """Returns values with which the embeddings reach the output nearly unchanged.
-
-  The head's dense layer is close to the identity, and the feed-forward layers,
-  which are untrained, add less than usual.
-
-  Returns:
-    float arrays by name, [D, D] and [I, D], I the intermediate size.
-  """
-  dense = "cls/predictions/transform/dense/kernel"
-  values = {dense: _HEAD_SCALE * np.eye(variables[dense].shape[0])}
-  for name, variable in variables.items():
-    if re.fullmatch(r"bert/encoder/layer_\d+/output/dense/kernel", name):
-      values[name] = _FEED_FORWARD_SCALE * variable.numpy()
-  return values
-
-
-def _read(
-  batches: Iterable[Mapping[str, tf.Tensor]],
-) -> tuple[list[np.ndarray], np.ndarray]:
-  """Returns the original text of batches, and its masked pieces.
-
-  Returns:
-    For each batch the text, int [B, T], -1 for padding. The M masked pieces of
-    all batches, int [M].
-  """
-  texts, labels = [], []
-  for batch in batches:
-    values = {name: tensor.numpy() for name, tensor in batch.items()}
-    pieces = np.where(values["input_mask"] > 0, values["input_ids"], -1)
-    row, number = np.nonzero(values["masked_lm_weights"])
-    masked = values["masked_lm_ids"][row, number]
-    pieces[row, values["masked_lm_positions"][row, number]] = masked
-    texts.append(pieces)
-    labels.append(masked)
-  return texts, np.concatenate(labels)
-
-
-def _log_frequencies(labels: np.ndarray, vocab_size: int) -> np.ndarray:
-  """Returns the logarithms of the pieces' frequencies, shifted to mean 0."""
+def bias_values(labels: np.ndarray, vocab_size: int) -> dict[str, np.ndarray]:
+  """Returns the output bias: the pieces' log frequencies, shifted to mean 0."""
   # Adding 0.5 prevents the logarithm of 0.
   counts = 0.5 + np.bincount(labels, minlength=vocab_size)
-  return np.log(counts) - np.log(counts).mean()
+  return {"cls/predictions/output_bias": np.log(counts) - np.log(counts).mean()}

@@ -28,7 +28,6 @@ class Purpose:
   task: str | None  # One of run_info.TASKS; None if it is not known.
   # The labels; None if the task has no labels or they are not known.
   spec: run_info.LabelSpec | None
-  has_bilstm: bool  # Whether a BiLSTM is between BERT and the head.
 
   def __str__(self) -> str:
     """Returns a description for messages."""
@@ -37,7 +36,7 @@ class Purpose:
       text = self.spec.problem_type
     if self.spec and self.spec.labels:
       text += f" with the labels {errors.join_names(self.spec.labels)}"
-    return f"{text}, on a BiLSTM" if self.has_bilstm else text
+    return text
 
   @property
   def label_names(self) -> list[str]:
@@ -47,8 +46,6 @@ class Purpose:
   def is_other_task(self, needed: "Purpose") -> bool:
     """Returns whether a head with this purpose cannot serve the needed one."""
     if self.task not in (None, needed.task):
-      return True
-    if self.has_bilstm != needed.has_bilstm:
       return True
     if not self.spec or not needed.spec:
       return False
@@ -105,10 +102,9 @@ class StartModel:
   def purpose(self) -> Purpose:
     """The purpose of the head, from its run and its variables."""
     run = self.head_run
-    has_bilstm = any(name.startswith("bilstm/") for name in self.head_shapes)
     if run is None or run.task not in {model.task for model in heads.MODELS}:
-      return Purpose(None, None, has_bilstm)
-    return Purpose(run.task, run.label_spec, has_bilstm)
+      return Purpose(None, None)
+    return Purpose(run.task, run.label_spec)
 
   def takes_head(
     self,
@@ -144,7 +140,16 @@ class StartModel:
       return False
     trained = self.purpose
     if trained.is_other_task(needed):
-      _refuse_other_task(start, trained, needed, do_train)
+      if not do_train:
+        raise ValueError(
+          f"{start} was trained for {trained}, and this run is for {needed}; "
+          "set `do_train`, or give a model of this task."
+        )
+      logging.warning(
+        "%s was trained for %s: using only its encoder; the head for %s is "
+        "new.",
+        *(start, trained, needed),
+      )
       return False
     if needed.spec:
       _check_labels(start, shapes["output_weights"][0], trained, needed)
@@ -179,24 +184,6 @@ def check_is_trained(
         f"{start.path} has no {name}: it was not trained for {head.name}; set "
         "`do_train`."
       )
-
-
-def _refuse_other_task(
-  start: str, trained: Purpose, needed: Purpose, do_train: bool
-) -> None:
-  """Warns of a head for another task; without do_train raises ValueError."""
-  if not do_train:
-    remedy = "set `do_train`, or give a model of this task"
-    if trained.has_bilstm != needed.has_bilstm:
-      remedy = "give the `bert_config_file` of the run that trained it"
-    raise ValueError(
-      f"{start} was trained for {trained}, and this run is for {needed}; "
-      f"{remedy}."
-    )
-  logging.warning(
-    "%s was trained for %s: using only its encoder; the head for %s is new.",
-    *(start, trained, needed),
-  )
 
 
 def _is_named(spec: run_info.LabelSpec | None) -> TypeGuard[run_info.LabelSpec]:

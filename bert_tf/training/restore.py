@@ -11,7 +11,7 @@ from absl import logging
 
 from bert_tf import checkpoint_names, checkpoints
 from bert_tf.files import errors
-from bert_tf.layers import bilstm, lora, mixed_precision
+from bert_tf.layers import lora, mixed_precision
 from bert_tf.training import adapters
 from bert_tf.training import config as training_config
 
@@ -117,9 +117,6 @@ def load_for_inference(
   start, output_dir = config.init_checkpoint, config.output_dir
   path = checkpoints.find_latest(output_dir)
   if path is None:
-    if start:
-      reader = checkpoints.CheckpointReader(start)
-      bilstm.check_is_loaded(model, reader.path, reader.shapes)
     untrained = _initialize(model, config)
     if untrained:
       logging.warning(
@@ -135,7 +132,6 @@ def load_for_inference(
         f"{path} lacks {checkpoints.GLOBAL_STEP}, so it is not a checkpoint of "
         "a run; give it as `init_checkpoint`, with another `output_dir`."
       )
-    bilstm.check_is_loaded(model, reader.path, reader.shapes)
     checkpoints.load_variables(reader, model)
     step = int(reader.get(checkpoints.GLOBAL_STEP))
   except checkpoints.DamagedCheckpointError as error:

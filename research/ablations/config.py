@@ -34,7 +34,7 @@ class AblationsConfig:
     (),
     "Experiments, separated by commas, in the order to run them: objectives, "
     "steps, masking, feature_layers, sizes, masking_time, whole_words, "
-    "batch_size, packing, curves. Default: all, in this order.",
+    "batch_size, packing, curves, initial_values. Default: all, in this order.",
     main=True,
   )
   seeds: tuple[int, ...] = settings.setting(

@@ -280,6 +280,17 @@ def _curves(make: variants_lib.Builder) -> variants_lib.Experiment:
   )
 
 
+def _initial_values(make: variants_lib.Builder) -> variants_lib.Experiment:
+  names = ("random", "neighbours", "cooccurrence")
+  return variants_lib.Experiment(
+    name="initial_values",
+    title="Initial values",
+    question="Does a small model learn sooner from statistics of the text?",
+    variants=make.variants((), {n: {"initial_values": n} for n in names}),
+    remark="The paper starts from random values.",
+  )
+
+
 # Experiments by name, in the order in which they run.
 EXPERIMENTS: dict[
   str, Callable[[variants_lib.Builder], variants_lib.Experiment]
@@ -294,6 +305,7 @@ EXPERIMENTS: dict[
   "batch_size": _batch_size,
   "packing": _packing,
   "curves": _curves,
+  "initial_values": _initial_values,
 }
 
 
@@ -320,7 +332,7 @@ def build(
   return [
     experiment
     # max_variants does not apply: every objective runs different code.
-    if experiment.name == "objectives"
+    if experiment.name in ("objectives", "initial_values")
     else dataclasses.replace(
       experiment, variants=experiment.variants[: scale.max_variants]
     )

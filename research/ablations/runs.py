@@ -11,6 +11,9 @@ from bert_tf.pipeline import config
 from bert_tf.tasks import pretraining_config
 from research import rows
 
+# What a position attends to, by the objective of a language model.
+DIRECTIONS = {"ltr": "left_to_right", "rtl": "right_to_left"}
+
 PRETRAINING = "pretraining"
 FINE_TUNING = "fine_tuning"
 
@@ -29,7 +32,7 @@ class Pretraining:
   num_train_steps: int
   warmup_proportion: float = 0.1
   dropout: float = 0.1
-  initial_values: str = pretraining_config.RANDOM
+  initial_values: str = pretraining_config.RANDOM  # Or "cooccurrence".
   objective: str = "mlm"  # mlm, ltr or rtl.
   no_nsp: bool = False  # One segment per instance and no next-sentence loss.
   do_whole_word_mask: bool = False
@@ -83,7 +86,10 @@ class Pretraining:
       self.dropout,
     )
     sizes = size.bert_config(vocab_size, self.max_seq_length)
-    return {**sizes, "num_attention_heads": self.num_attention_heads}
+    values = {**sizes, "num_attention_heads": self.num_attention_heads}
+    if self.objective != "mlm":
+      values["attention_direction"] = DIRECTIONS[self.objective]
+    return values
 
 
 @dataclasses.dataclass(frozen=True)

@@ -19,6 +19,7 @@ from bert_tf.training import config as training_config
 from research import rows
 from research.ablations import config as config_lib
 from research.ablations import runs
+from research.features import config as features_config
 
 # All runs of a task use the same examples.
 _SEED = 12345
@@ -169,7 +170,6 @@ class Model:
   bert_config_file: str
   vocab_file: str
   init_checkpoint: str
-  feature_dir: str  # Cache of feature vectors that several runs share.
 
 
 def _shared_settings(
@@ -194,7 +194,7 @@ def _shared_settings(
       keep_checkpoint_max=1,
     ),
   }
-  return {**settings, "bilstm": True} if fine_tuning.has_bilstm else settings
+  return settings
 
 
 def train(
@@ -205,43 +205,52 @@ def train(
   output_dir: str,
 ) -> dict[str, float | int] | None:
   """Fine-tunes and evaluates; returns the results, or None after a signal."""
+  from research import bilstm
+
   shared = _shared_settings(fine_tuning, seed, model, output_dir)
   if fine_tuning.task == "SQuAD":
     from bert_tf.tasks.squad import task as squad_task
 
-    return squad_task.run(
-      squad_config.SquadConfig(
-        train_file=files.train,
-        predict_file=files.dev,
-        do_predict=True,
-        doc_stride=max(1, fine_tuning.max_seq_length // 3),
-        max_query_length=max(1, fine_tuning.max_seq_length // 4),
-        cut_padding=True,
-        **shared,
-      )
+    questions = squad_config.SquadConfig(
+      train_file=files.train,
+      predict_file=files.dev,
+      do_predict=True,
+      doc_stride=max(1, fine_tuning.max_seq_length // 3),
+      max_query_length=max(1, fine_tuning.max_seq_length // 4),
+      cut_padding=True,
+      **shared,
     )
+    if fine_tuning.has_bilstm:
+      return bilstm.run(questions)
+    return squad_task.run(questions)
   if fine_tuning.task == "NER":
     from bert_tf.tasks.ner import task as ner_task
+    from research.features import task as features_task
 
-    if fine_tuning.feature_layers:
-      shared["approach"] = "features"
-      shared["feature_layers"] = fine_tuning.feature_layers
-      shared["feature_dir"] = model.feature_dir
-    return ner_task.run(
-      ner_config.NerConfig(
-        train_file=files.train, dev_file=files.dev, do_eval=True, **shared
+    shared |= {
+      "train_file": files.train,
+      "dev_file": files.dev,
+      "do_eval": True,
+    }
+    if not fine_tuning.feature_layers:
+      return ner_task.run(ner_config.NerConfig(**shared))
+    return features_task.run(
+      features_config.FeaturesConfig(
+        feature_layers=fine_tuning.feature_layers,
+        **shared,
       )
     )
   from bert_tf.tasks.classification import task as classification_task
 
-  return classification_task.run(
-    classification_config.ClassificationConfig(
-      data_dir=os.path.dirname(files.train),
-      task_name=fine_tuning.task,
-      do_eval=True,
-      **shared,
-    )
+  texts = classification_config.ClassificationConfig(
+    data_dir=os.path.dirname(files.train),
+    task_name=fine_tuning.task,
+    do_eval=True,
+    **shared,
   )
+  if fine_tuning.has_bilstm:
+    return bilstm.run(texts)
+  return classification_task.run(texts)
 
 
 def score(

@@ -11,12 +11,19 @@ import keras
 
 from bert_tf import checkpoints
 from bert_tf.files import atomic, json_files, paths
-from bert_tf.tasks import pretraining, pretraining_config
+from bert_tf.tasks import pretraining, pretraining_config, pretraining_start
 from bert_tf.training import config as training_config
 from bert_tf.training import curves, evaluation
 from research import rows as shared_rows
 from research.ablations import config as config_lib
-from research.ablations import rows, runs, scales, tasks
+from research.ablations import (
+  cooccurrence,
+  objectives,
+  rows,
+  runs,
+  scales,
+  tasks,
+)
 from research.ablations import text as text_lib
 
 _NUM_POINTS = 40  # Logged points of a training curve.
@@ -116,7 +123,14 @@ class Worker:
     config_file = os.path.join(folder, "sizes.json")
     sizes = run.pretraining.bert_config(self._text.vocab_size)
     atomic.write_lines(config_file, [json.dumps(sizes, indent=2)])
-    metrics = pretraining.run(self._settings(run, config_file, records.files))
+    source = run.pretraining
+    is_masked = source.objective == "mlm"
+    counts = source.initial_values == cooccurrence.NAME
+    metrics = pretraining.run(
+      self._settings(run, config_file, records.files),
+      pretraining.mask if is_masked else objectives.label,
+      cooccurrence.set_values if counts else pretraining_start.set_values,
+    )
     if metrics is None:
       raise StoppedError
     batch_size = run.pretraining.train_batch_size
@@ -133,9 +147,7 @@ class Worker:
     source, scale = run.pretraining, self._scale
     num_steps = source.num_train_steps
     settings: dict[str, Any] = {}
-    if source.objective != "mlm":
-      settings["objective"] = source.objective
-    elif not source.is_static:
+    if source.objective == "mlm" and not source.is_static:
       settings["do_whole_word_mask"] = source.do_whole_word_mask
       if (source.mask_prob, source.random_prob) != (0.8, 0.1):
         settings["mask_prob"] = source.mask_prob
@@ -153,7 +165,11 @@ class Worker:
       do_eval=True,
       eval_batch_size=source.train_batch_size,
       max_eval_steps=scale.max_eval_steps,
-      initial_values=source.initial_values,
+      initial_values=(
+        pretraining_config.RANDOM
+        if source.initial_values == pretraining_config.RANDOM
+        else pretraining_config.NEIGHBOURS
+      ),
       train=training_config.PretrainingTrainConfig(
         output_dir=self._folder(run),
         train_batch_size=source.train_batch_size,
@@ -191,7 +207,6 @@ class Worker:
         bert_config_file=os.path.join(source, "bert_config.json"),
         vocab_file=self._text.vocab_file,
         init_checkpoint=checkpoint,
-        feature_dir=os.path.join(source, "features"),
       ),
       folder,
     )

@@ -5,8 +5,8 @@ import os
 
 from bert_tf import settings
 from bert_tf.hub import cache
-from bert_tf.tasks.ner import config as ner_config
 from bert_tf.training import config as training_config
+from research.features import config as features_config
 from research.reproduction import tasks as tasks_lib
 
 _FINE_TUNED = ", ".join(
@@ -14,7 +14,7 @@ _FINE_TUNED = ", ".join(
   for name, task in tasks_lib.TASKS.items()
   if not tasks_lib.has_features(task)
 )
-_LAYERS = ", ".join(ner_config.FEATURE_LAYERS)
+_LAYERS = ", ".join(features_config.FEATURE_LAYERS)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

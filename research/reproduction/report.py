@@ -16,6 +16,7 @@ from research import markdown, rows, start
 from research.reproduction import config as config_lib
 from research.reproduction import targets
 from research.reproduction import tasks as tasks_lib
+from run_scripts import sweep
 
 FILE, PLOT = "report.md", "results.png"
 
@@ -106,9 +107,8 @@ def compare(values: Sequence[float], target: targets.Target) -> str:
   """Returns WITHIN, BELOW, ABOVE or UNDEFINED for the results of the seeds."""
   if not all(map(math.isfinite, values)):
     return UNDEFINED
-  mean = statistics.fmean(values)
-  spread = 2 * statistics.stdev(values) if len(values) > 1 else 0.0
-  spread = max(spread, _MIN_SPREAD)
+  mean, spread = sweep.mean_and_spread(values)
+  spread = max(_MIN_SPREAD, 2 * spread)  # The first if the second is NaN.
   if mean + spread < target.low:
     return BELOW
   return ABOVE if mean - spread > target.high else WITHIN
@@ -242,17 +242,11 @@ def _format_values(values: Sequence[float]) -> str:
   finite = _select_finite(values)
   if not finite:
     return UNDEFINED
-  text = markdown.format_mean(statistics.fmean(finite), _measure_spread(finite))
+  text = markdown.format_mean(*sweep.mean_and_spread(finite))
   num_undefined = len(values) - len(finite)
   if num_undefined:
     text += f", {num_undefined} of {len(values)} seeds {UNDEFINED}"
   return text
-
-
-def _measure_spread(values: Sequence[float]) -> float:
-  """Returns the standard deviation of finite values; NaN for a single one."""
-  finite = _select_finite(values)
-  return statistics.stdev(finite) if len(finite) > 1 else math.nan
 
 
 def _select_finite(values: Sequence[float]) -> list[float]:
@@ -304,7 +298,10 @@ def draw(path: str, best: dict[tuple[str, str], Cell]) -> None:
         cell = best[model, name]
         label = f"{name}, {RESULTS[cell.task.metric]}"
         values[label] = cell.values(cell.task.metric)
-        spreads[label] = _measure_spread(values[label])
+        finite = _select_finite(values[label])
+        spreads[label] = (
+          sweep.mean_and_spread(finite)[1] if finite else math.nan
+        )
         for target in cell.find_targets(cell.task.metric):
           is_dev = target.split == targets.DEV
           axis.plot(

@@ -5,8 +5,6 @@ import dataclasses
 import os
 import re
 import shlex
-import subprocess
-import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -20,11 +18,11 @@ from research import rows, start
 from research.reproduction import config as config_lib
 from research.reproduction import jobs, planning, report
 from research.reproduction import tasks as tasks_lib
+from run_scripts import sweep
 
 # Files of results in a run's folder, with the prefix of their names in the row.
 _RESULTS = {
-  "eval_results.txt": "",
-  "test_results.txt": "test_",
+  **sweep.RESULTS,
   os.path.join("mm", "eval_results.txt"): "mm_",
 }
 
@@ -315,29 +313,14 @@ def run_command(words: Sequence[str], log: str) -> str | None:
     KeyboardInterrupt: for a signal. The command saves a checkpoint and ends
       before; a second signal kills it.
   """
-  folders = str(rows.ROOT), os.environ.get("PYTHONPATH")
-  path = os.pathsep.join(filter(None, folders))
   with open(log, "a", encoding="utf-8") as output:
     output.write(f"$ {shlex.join(['bert-tf', *words])}\n")
     output.flush()
     offset = os.path.getsize(log)
-    process = subprocess.Popen(
-      [sys.executable, "-m", "bert_tf", *words],
-      stdout=output,
-      stderr=output,
-      env={**os.environ, "PYTHONPATH": path},
-      start_new_session=True,  # Only this process gets Ctrl-C, see below.
-    )
-    try:
-      status = process.wait()
-    except KeyboardInterrupt:
-      logging.info("Waiting until the run has saved a checkpoint.")
-      process.terminate()
-      try:
-        process.wait()
-      except KeyboardInterrupt:
-        process.kill()
-      raise
+    module, arguments = "bert_tf", words
+    if any(word.startswith("--feature_layers=") for word in words):
+      module, arguments = "research.features.command", words[1:]
+    status = sweep.run_module(module, arguments, output)
   return _read_error(log, offset, status) if status else None
 
 
@@ -352,14 +335,7 @@ def _read_error(log: str, offset: int, status: int) -> str:
 
 def read_results(folder: str) -> dict[str, float]:
   """Returns the results of the commands in a run's folder, by name in a row."""
-  results = {}
-  for file, prefix in _RESULTS.items():
-    path = os.path.join(folder, file)
-    if paths.exists(path):
-      for line in paths.read_text(path).splitlines():
-        name, _, value = line.partition(" = ")
-        results[prefix + name] = float(value)
-  return results
+  return sweep.read_results(folder, _RESULTS)
 
 
 def _check_results(run: jobs.Run, folder: str) -> str | None:

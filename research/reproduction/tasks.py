@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from bert_tf.files import paths
 from bert_tf.hub import data_sets
-from bert_tf.tasks.ner import config as ner_config
+from research.features import config as features_config
 
 # Folders of GLUE within a data folder.
 _GLUE_FOLDERS = ("", "GLUE", "glue", "glue_data")
@@ -109,9 +109,9 @@ _ALL = (
   *(
     _conll(
       f"CoNLL-2003-{layers}",
-      ("--approach=features", f"--feature_layers={layers}"),
+      (f"--feature_layers={layers}",),
     )
-    for layers in ner_config.FEATURE_LAYERS
+    for layers in features_config.FEATURE_LAYERS
   ),
   Task(
     name="SWAG",
@@ -133,7 +133,7 @@ def is_glue(task: Task) -> bool:
 
 def has_features(task: Task) -> bool:
   """Returns whether a task trains a BiLSTM on features of a frozen BERT."""
-  return "--approach=features" in task.flags
+  return "--feature_layers" in " ".join(task.flags)
 
 
 def choose(names: Collection[str]) -> list[Task]:

@@ -42,7 +42,6 @@ class Outer:
   words: tuple[str, ...] = settings.setting((), "Words.")
   text: tuple[str, ...] = settings.setting((), "Texts.", repeated=True)
   source: str = settings.setting("x", "Source.", flag="from")
-  grid: str | None = settings.setting(None, "Grid.", bare="a=1")
   inner: Inner
   computed: int = 7
 
@@ -157,15 +156,6 @@ def test_the_help_has_topics_and_defaults_from_runs():
   assert {"from", "num_shards", "do_eval"} <= groups[settings.OTHER]
   text = values["do_lower_case"].help
   assert "run.json" in text and "True" in text
-
-
-@pytest.mark.parametrize(
-  ("arguments", "expected"),
-  [((), None), (("--grid",), "a=1"), (("--grid=b=2",), "b=2")],
-)
-def test_a_flag_without_a_value_may_stand_for_one(arguments, expected):
-  assert built(*arguments).grid == expected
-  assert built(*arguments, "--nogrid").grid is None
 
 
 def test_given_flags_differ_from_defaults():

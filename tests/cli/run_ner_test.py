@@ -262,36 +262,6 @@ def test_a_signal_ends_the_run_without_results(data, tmp_path, monkeypatch):
   assert not (tmp_path / "test_predictions.txt").exists()
 
 
-def test_several_seeds_give_mean_and_spread(data, tmp_path, run_script):
-  result = run_script(
-    "run_ner.py",
-    f"--data_dir={data}",
-    f"--bert_config_file={data}/config.json",
-    f"--vocab_file={data}/vocab.txt",
-    "--output_dir=out",
-    "--do_train",
-    "--do_eval",
-    "--do_predict",
-    "--max_seq_length=24",
-    "--learning_rate=3e-3",
-    "--use_xla=false",
-    "--num_runs=2",
-    cwd=tmp_path,
-  )
-  assert result.returncode == 0, result.stderr
-  lines = (tmp_path / "out" / "sweep_results.tsv").read_text().splitlines()
-  row = dict(zip(*(line.split("\t") for line in lines)))
-  for column, file in (("f1", "eval"), ("test_f1", "test")):
-    values = [
-      results(tmp_path / "out" / f"run_{i}" / f"{file}_results.txt")["f1"]
-      for i in range(2)
-    ]
-    assert float(row[f"{column}_mean"]) == pytest.approx(np.mean(values))
-    spread = np.std(values, ddof=1)
-    assert float(row[f"{column}_std"]) == pytest.approx(spread, abs=1e-6)
-  assert row["num_runs"] == "2"
-
-
 def test_flags_have_these_defaults(tmp_path, run_script):
   result = runs.flag_defaults(
     run_script, "run_ner.py", ner_config_lib.NerConfig, tmp_path
@@ -311,7 +281,6 @@ def test_flags_have_these_defaults(tmp_path, run_script):
     "predict_batch_size": "8",
     "learning_rate": "5e-05",
     "num_train_epochs": "3.0",
-    "num_runs": "1",
   }
   assert {name: result[name] for name in expected} == expected
 
@@ -334,10 +303,6 @@ OTHER_CASE = "uncased_L-12_H-768_A-12/bert_model.ckpt"
 # Settings, or a function of data and tmp_path that returns them ("train" has
 # settings of its own), and the words that the error must contain.
 MISTAKES = {
-  "nothing to do": (
-    {"do_train": False, "do_eval": False},
-    "set `do_train`, `do_eval` or `do_predict`",
-  ),
   "no file": (
     {"dev_file": "eng.testa"},
     "eng.testa; set `dev_file`",
@@ -346,21 +311,9 @@ MISTAKES = {
     {"do_train": False, "train_file": "none.txt"},
     "the labels are not known",
   ),
-  "beyond the positions": (
-    {"max_seq_length": 33},
-    "max_seq_length 33 exceeds max_position_embeddings 32",
-  ),
-  "other case": (
-    {"train": {"init_checkpoint": OTHER_CASE}, "do_lower_case": False},
-    "do_lower_case=False contradicts",
-  ),
   "another head": (
     {"train": {"init_checkpoint": OTHER_HEAD}},
     "has a head of 3 labels, this task needs 5",
-  ),
-  "another vocabulary": (
-    lambda data, tmp_path: {"vocab_file": str(data / "dev.txt")},
-    "dev.txt",
   ),
   "no training words": (with_file("train", "\n"), "train.txt holds no words"),
   "no training tags": (

@@ -3,7 +3,6 @@ import numpy as np
 import pytest
 
 from bert_tf import head_layers, heads, modeling
-from bert_tf.tasks.ner import bilstm
 from tests.support import short_products
 
 CONFIG = modeling.BertConfig(
@@ -24,10 +23,6 @@ FEATURES = {
 }
 CHOICES = {name: value[None] for name, value in FEATURES.items()}
 POSITIONS = {**FEATURES, "masked_lm_positions": np.array([[1, 2], [0, 1]])}
-WORDS = {
-  "vectors": np.linspace(-1, 1, 36, dtype="float32").reshape(2, 3, 2, 3),
-  "label_mask": np.sign(IDS),
-}
 
 MODELS = {
   "bert": (lambda: modeling.BertModel(CONFIG, True), FEATURES),
@@ -36,7 +31,6 @@ MODELS = {
   "ner": (lambda: heads.TokenModel(CONFIG, 3), FEATURES),
   "squad": (lambda: heads.SpanModel(CONFIG), FEATURES),
   "swag": (lambda: heads.MultipleChoiceModel(CONFIG), CHOICES),
-  "bilstm": (lambda: bilstm.BiLstmModel(2, 3, 4, is_summed=True), WORDS),
 }
 
 

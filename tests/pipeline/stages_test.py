@@ -105,7 +105,7 @@ def test_one_command_makes_a_model_that_answers(tmp_path, flags, run_script):
   assert "The vocabulary has " in card
   assert "[MASK]" in card and "--max_seq_length=32 \\\n" in card
   assert "(25% of the words)" in card
-  assert "initial values cooccurrence" in card and "next_sentence" not in card
+  assert "initial values neighbours" in card and "next_sentence" not in card
   digest = hashlib.sha256((tmp_path / "text.txt.bz2").read_bytes()).hexdigest()
   assert f"`{digest}`" in card
   assert (out / "curves.png").read_bytes()[:4] == b"\x89PNG"

@@ -60,6 +60,10 @@ def given_flags(words):
 
 def unknown_flags(words):
   """Returns the names of the flags that a command does not define."""
+  if words[:2] == ["python", "run_scripts/sweep.py"]:
+    # Its own options come before the command that it runs.
+    command = next(i for i, word in enumerate(words) if word in main.COMMANDS)
+    words = ["bert-tf", *words[command:]]
   flags = defined_flags(words)
   if flags is None:
     return set()

@@ -35,7 +35,7 @@ FROM_TEXT = (
 )
 NEW_MODEL = ("--size=tiny", "--vocab_size=500")
 # Appended only if the command has the flag.
-SMALLER_IF_PRESENT = ("--num_shards=2", "--num_runs=2")
+SMALLER_IF_PRESENT = ("--num_shards=2",)
 # Training times to try. A slow machine refuses a short time before it writes a
 # file.
 MINUTES = (0.15, 0.3, 1, 10)

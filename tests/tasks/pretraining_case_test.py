@@ -102,9 +102,8 @@ def remove_settings(folder):
     path.unlink()
 
 
-@pytest.mark.parametrize("num_shards", [1, 2])
-def test_a_model_has_the_case_of_its_records(folder, num_shards):
-  make_records(folder, num_shards=num_shards, do_lower_case=False)
+def test_a_model_has_the_case_of_its_records(folder):
+  make_records(folder, num_shards=2, do_lower_case=False)
   assert run(folder).do_lower_case is False
   # The records for evaluation do not change the case.
   remove_settings(folder)
@@ -171,21 +170,13 @@ def test_fine_tuning_keeps_the_accents_of_the_model(pretrained, tmp_path, task):
     fine_tuning.load(dataclasses.replace(config, strip_accents=True))
 
 
-@pytest.mark.parametrize("is_given", [True, False])
-def test_a_classifier_learns_and_predicts_with_accents(
-  pretrained, tmp_path, is_given
-):
-  """The case comes from the arguments or from the initial checkpoint."""
+def test_a_classifier_learns_and_predicts_with_accents(pretrained, tmp_path):
   model = bert_tf.Classifier(
     str(pretrained / "bert_config.json"),
     str(pretrained / "vocab.txt"),
     str(tmp_path / "out"),
     max_seq_length=LENGTH,
-    **(
-      {"do_lower_case": True, "strip_accents": False}
-      if is_given
-      else {"init_checkpoint": str(pretrained)}
-    ),
+    init_checkpoint=str(pretrained),
   )
   options = {"num_train_epochs": 1.0, "train_batch_size": 2, "use_xla": False}
   model.fit(WORDS[:4], list("abab"), **options)

@@ -9,12 +9,7 @@ import tensorflow as tf
 from bert_tf import heads, modeling
 from bert_tf.data import config as data_config
 from bert_tf.data import pretraining_shards
-from bert_tf.tasks import (
-  cooccurrence,
-  pretraining,
-  pretraining_config,
-  pretraining_start,
-)
+from bert_tf.tasks import pretraining, pretraining_config, pretraining_start
 from bert_tf.training import config as training_config
 from tests.support import cycling_words, runs
 
@@ -73,7 +68,7 @@ def test_attention_heads_start_with_neighbouring_positions(num_heads):
     "masked_lm_ids": tf.constant([[5, 7, 5], [5, 9, 9]]),
     "masked_lm_weights": tf.constant([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0]]),
   }
-  pretraining_start.set_values(model, "neighbours", [batch], seed=3)
+  pretraining_start.set_values(model, [batch], seed=3)
   probabilities = attention(
     model, np.random.default_rng(1).integers(500, size=128)
   )
@@ -86,64 +81,6 @@ def test_attention_heads_start_with_neighbouring_positions(num_heads):
   frequencies = softmax(biases["cls/predictions/output_bias"])
   assert frequencies[5] / frequencies[7] == pytest.approx(2.5 / 1.5, rel=1e-5)
   assert frequencies[9] / frequencies[8] == pytest.approx(1.5 / 0.5, rel=1e-5)
-
-
-def test_words_are_counted_in_their_places_without_padding(monkeypatch):
-  texts = []
-
-  def embeddings(batches, values, seed):
-    texts.extend(batches)
-    return values + 1.0
-
-  monkeypatch.setattr(cooccurrence, "embeddings", embeddings)
-  model = heads.PretrainingModel(modeling.BertConfig.from_dict(CONFIG))
-  words = model.bert.embeddings.word_embeddings
-  before = words.numpy()
-  batch = {
-    "input_ids": tf.constant([[2, 4, 8, 3], [2, 4, 3, 0]]),
-    "input_mask": tf.constant([[1, 1, 1, 1], [1, 1, 1, 0]]),
-    "masked_lm_positions": tf.constant([[1, 2], [1, 0]]),
-    "masked_lm_ids": tf.constant([[7, 8], [9, 0]]),
-    "masked_lm_weights": tf.constant([[1.0, 1.0], [1.0, 0.0]]),
-  }
-  pretraining_start.set_values(model, "neighbours", [batch], seed=3)
-  np.testing.assert_array_equal(words.numpy(), before)
-  assert not texts
-  pretraining_start.set_values(model, "cooccurrence", [batch], seed=3)
-  np.testing.assert_array_equal(words.numpy(), before + 1.0)
-  np.testing.assert_array_equal(texts, [[[2, 7, 8, 3], [2, 9, 3, -1]]])
-
-
-def test_embeddings_reach_the_output_nearly_whole():
-  batch = {
-    "input_ids": tf.constant([[2, 4, 8, 3]]),
-    "input_mask": tf.constant([[1, 1, 1, 1]]),
-    "masked_lm_positions": tf.constant([[1, 2]]),
-    "masked_lm_ids": tf.constant([[7, 8]]),
-    "masked_lm_weights": tf.constant([[1.0, 1.0]]),
-  }
-  hidden = np.random.default_rng(1).normal(size=(50, CONFIG["hidden_size"]))
-  likeness, spread = {}, {}
-  for values in ("neighbours", "cooccurrence"):
-    model = heads.PretrainingModel(modeling.BertConfig.from_dict(CONFIG))
-    layers = [
-      variable
-      for variable in model.variables
-      if variable.path.endswith("/output/dense/kernel")
-      and "attention" not in variable.path
-    ]
-    assert len(layers) == CONFIG["num_hidden_layers"]
-    before = [np.std(layer.numpy()) for layer in layers]
-    pretraining_start.set_values(model, values, [batch], seed=3)
-    after = model.cls.predictions.transform(hidden.astype(np.float32)).numpy()
-    likeness[values] = np.corrcoef(after.ravel(), hidden.ravel())[0, 1]
-    spread[values] = [
-      np.std(layer.numpy()) / std for layer, std in zip(layers, before)
-    ]
-  assert abs(likeness["neighbours"]) < 0.3
-  assert likeness["cooccurrence"] > 0.9
-  np.testing.assert_array_equal(spread["neighbours"], 1.0)
-  np.testing.assert_allclose(spread["cooccurrence"], 0.1, rtol=1e-5)
 
 
 @pytest.fixture(scope="module")
@@ -194,7 +131,7 @@ def config(data, output_dir, initial_values="neighbours", **train):
 def test_words_between_neighbours_are_learned_sooner(data, tmp_path):
   results_by_start = {
     values: pretraining.run(config(data, tmp_path / values, values))
-    for values in ("random", "neighbours", "cooccurrence")
+    for values in ("random", "neighbours")
   }
   accuracies = {
     name: results["masked_lm_accuracy"]
@@ -202,7 +139,6 @@ def test_words_between_neighbours_are_learned_sooner(data, tmp_path):
   }
   # The smallest ratio over three seeds was 3.1.
   assert accuracies["neighbours"] > 2 * accuracies["random"], accuracies
-  assert accuracies["cooccurrence"] > 2 * accuracies["random"], accuracies
 
 
 def test_values_of_a_checkpoint_are_not_replaced(data, tmp_path):

@@ -45,7 +45,7 @@ RUNS = {
 
 def make_purpose(fields):
   info = run_info.RunInfo(**fields)
-  return start_model.Purpose(info.task, info.label_spec, False)
+  return start_model.Purpose(info.task, info.label_spec)
 
 
 def write_model(folder, fields, with_run=True):
@@ -125,12 +125,6 @@ def test_a_head_with_unknown_labels_is_used_with_a_warning(tmp_path):
   assert str(folder) in log() and "encoder_only" in log()
   with pytest.raises(ValueError, match="3 labels.*2.*`encoder_only`"):
     takes_head(folder, {**RUNS["texts"], "labels": ("a", "b")})
-
-
-def test_a_head_on_a_bilstm_is_not_used_without_the_bilstm(models):
-  needed = make_purpose(RUNS["texts"])
-  on_bilstm = start_model.Purpose(needed.task, needed.spec, True)
-  assert not takes_head(models / "texts", RUNS["texts"], needed=on_bilstm)
 
 
 @pytest.mark.parametrize("named", ["architectures", "problem_type"])

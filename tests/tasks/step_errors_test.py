@@ -5,14 +5,12 @@ import re
 import pytest
 import tensorflow as tf
 
-from bert_tf import model_size, modeling
 from bert_tf.files import errors
 from bert_tf.tasks import pretraining_config, step_errors
 from bert_tf.tasks.classification import task as classification
-from bert_tf.tasks.swag import task as swag
 from bert_tf.training import config as training_config
 from bert_tf.training import evaluator, step
-from tests.support import command_flags, own_classification, runs
+from tests.support import command_flags, own_classification
 
 base = own_classification.base
 OOM = (
@@ -20,7 +18,6 @@ OOM = (
   "OOM when allocating tensor with shape[8,16]\n\t [[{{node a}}]]\nHint: c"
 )
 NOT_DETERMINISTIC = "A deterministic GPU implementation of Foo is not available"
-MODEL = modeling.BertConfig.from_dict(runs.CONFIG)
 
 
 def exhausted(message=OOM):
@@ -66,12 +63,11 @@ def test_the_error_names_the_batch_and_its_length(
   assert ("`gradient_accumulation_steps=2`" in message) == is_training
   # A run keeps its max_seq_length and lora_rank.
   assert message.count("another `output_dir`") == 1 + is_training
-  assert ("as `init_checkpoint`" in message) != is_training
   assert "freeze_layers" not in message
 
 
-def raise_in(config, work, error, model=MODEL):
-  with step_errors.explained(config, model, work):
+def raise_in(config, error):
+  with step_errors.explained(config, "train_batch_size", 128):
     raise error
 
 
@@ -83,17 +79,10 @@ def make(**train):
   )
 
 
-def advice(config, batch_setting="train_batch_size", length=128, **work):
+def advice(config):
   with pytest.raises(errors.OutOfMemoryError) as caught:
-    work = step_errors.Work(batch_setting, length, **work)
-    raise_in(config, work, exhausted())
+    raise_in(config, exhausted())
   return str(caught.value)
-
-
-def test_a_prediction_of_another_model_names_no_weights(base, tmp_path):
-  config = own_classification.make(base, tmp_path, do_predict=True)
-  text = advice(config, "predict_batch_size")
-  assert text.endswith("a lower `max_seq_length` (with another `output_dir`).")
 
 
 def test_only_settings_that_still_help_are_named():
@@ -113,46 +102,10 @@ def test_only_settings_that_still_help_are_named():
   assert text.endswith("Set a lower `train_batch_size`.")
 
 
-@pytest.mark.parametrize(
-  ("setting", "settings", "num_sequences", "memory"),
-  [
-    ("train_batch_size", {}, 32, model_size.training_memory),
-    (
-      "train_batch_size",
-      {"gradient_accumulation_steps": 4},
-      8,
-      model_size.training_memory,
-    ),
-    ("eval_batch_size", {}, 8, model_size.inference_memory),
-  ],
-)
-def test_the_estimate_is_that_of_inspect_for_what_a_device_computes_at_a_time(
-  setting, settings, num_sequences, memory
-):
-  text = advice(make(**settings), setting, 512)
-  batch = model_size.BatchSizes(
-    train_batch_size=num_sequences, max_seq_length=512
-  )
-  expected = model_size.total(memory(MODEL, batch)) / 2**20
-  assert f" {expected:,.0f} MiB " in text
-
-
-def test_each_choice_of_an_example_is_a_sequence(tmp_path):
-  single, double = (
-    re.search(r"([\d,]+) MiB", advice(make(), length=512, **kinds))[1]
-    for kinds in ({}, {"sequences_per_input": 2})
-  )
-  assert int(double.replace(",", "")) > 1.5 * int(single.replace(",", ""))
-  task = object.__new__(swag.SwagTask)
-  task.num_choices = {"train": 4}
-  assert task.sequences_per_input("train") == 4
-
-
 def test_an_operation_without_a_deterministic_form_is_one_line():
   error = tf.errors.UnimplementedError(None, None, NOT_DETERMINISTIC + "\nmore")
-  work = step_errors.Work("train_batch_size", 8)
   with pytest.raises(ValueError) as caught:
-    raise_in(make(deterministic=True), work, error)
+    raise_in(make(deterministic=True), error)
   assert NOT_DETERMINISTIC in str(caught.value)
   assert "`deterministic`" in str(caught.value)
   assert "\n" not in str(caught.value)
@@ -162,7 +115,7 @@ def test_an_operation_without_a_deterministic_form_is_one_line():
     (make(deterministic=True), tf.errors.UnimplementedError(None, None, "no")),
   ):
     with pytest.raises(tf.errors.UnimplementedError):
-      raise_in(config, work, other)
+      raise_in(config, other)
 
 
 FAILING = """

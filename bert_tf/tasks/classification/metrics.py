@@ -123,15 +123,22 @@ def write_predictions(
   predicted = decide(probabilities, layout.problem_type)
   spec = layout.label_spec()
   named = [named_label(spec, value) for value in predicted]
-  objects = (
-    _prediction(spec, *row) for row in zip(examples, named, probabilities)
-  )
+  objects = []
+  for example, label, row in zip(examples, named, probabilities):
+    value: dict[str, object] = {"id": example.guid, "text": example.text_a}
+    if example.text_b is not None:
+      value["text_b"] = example.text_b
+    value["label"] = label
+    if spec.problem_type != "regression":
+      numbers = [float(str(p)) for p in row]
+      value["probabilities"] = dict(zip(spec.labels, numbers))
+    objects.append(value)
   results_lib.write_probabilities(output_dir, probabilities, objects)
   if layout.submission:
-    lines = [
-      f"{index}\t{_submitted(layout, value)}"
-      for index, value in enumerate(named)
-    ]
+    cells: list[object] = list(named)
+    if layout.number_range:  # GLUE requires numbers within it.
+      cells = [f"{np.clip(x, *layout.number_range):.3f}" for x in named]
+    lines = [f"{index}\t{cell}" for index, cell in enumerate(cells)]
     results_lib.write_lines(
       os.path.join(output_dir, layout.submission), ["index\tprediction", *lines]
     )
@@ -144,29 +151,3 @@ def named_label(spec: LabelSpec, value: np.ndarray) -> str | float | list[str]:
   if spec.problem_type == "multilabel":
     return [name for name, applies in zip(spec.labels, value) if applies]
   return spec.labels[int(value)]
-
-
-def _prediction(
-  spec: LabelSpec,
-  example: InputExample,
-  label: str | float | list[str],
-  probabilities: np.ndarray,
-) -> dict[str, object]:
-  """Returns the object of one line of predictions.jsonl."""
-  value: dict[str, object] = {"id": example.guid, "text": example.text_a}
-  if example.text_b is not None:
-    value["text_b"] = example.text_b
-  value["label"] = label
-  if spec.problem_type != "regression":
-    numbers = [float(str(p)) for p in probabilities]
-    value["probabilities"] = dict(zip(spec.labels, numbers))
-  return value
-
-
-def _submitted(
-  layout: FileLayout, value: str | float | list[str]
-) -> str | float | list[str]:
-  """Returns the cell of a submission; clips numbers, as GLUE requires."""
-  if layout.number_range is None:
-    return value
-  return f"{np.clip(value, *layout.number_range):.3f}"

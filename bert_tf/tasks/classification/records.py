@@ -98,7 +98,9 @@ def write_records(
     num_cut = 0
     for index, example in enumerate(data):
       if index < _NUM_LOGGED:
-        _log(example, tokenizer)
+        texts = [text for text in (example.text_a, example.text_b) if text]
+        pieces = " [SEP] ".join(" ".join(tokenizer.tokenize(t)) for t in texts)
+        logging.info("%s: %s -> %s", example.guid, pieces, example.label)
       encoded, is_cut = convert_example(
         example, spec, tokenizer, max_seq_length, long_text
       )
@@ -108,13 +110,6 @@ def write_records(
     return num_cut
 
   return record_cache.write(path, settings, write_all)
-
-
-def _log(example: InputExample, tokenizer: tokenization.FullTokenizer) -> None:
-  """Logs the word pieces of an example and its label."""
-  texts = [text for text in (example.text_a, example.text_b) if text]
-  pieces = " [SEP] ".join(" ".join(tokenizer.tokenize(t)) for t in texts)
-  logging.info("%s: %s -> %s", example.guid, pieces, example.label)
 
 
 def batches(

@@ -80,17 +80,19 @@ def build_estimator(
   bert_config: modeling.BertConfig,
   spec: run_info.LabelSpec,
   train: training_config.TrainConfig,
+  model: type[heads.ClassifierModel] = heads.ClassifierModel,
 ) -> estimator.Estimator:
-  """Returns the Estimator of a ClassifierModel.
+  """Returns the Estimator of a classifier.
 
   Args:
     bert_config: the model's sizes.
     spec: the model's labels.
     train: settings of the training.
+    model: the class of the model.
   """
   kind = spec.problem_type
   return estimator.Estimator(
-    lambda: heads.ClassifierModel(bert_config, spec.num_outputs),
+    lambda: model(bert_config, spec.num_outputs),
     objective.Objective(
       lambda logits, batch: losses.classifier_loss(logits, batch, kind),
       losses.classifier_weights,
@@ -243,7 +245,8 @@ class ClassificationTask(base.Task[InputExample, Texts]):
     self, train: training_config.TrainConfig
   ) -> estimator.Estimator:
     """Returns the Estimator of a ClassifierModel."""
-    return build_estimator(self.bert_config, self.layout.label_spec(), train)
+    spec = self.layout.label_spec()
+    return build_estimator(self.bert_config, spec, train, self.model)
 
   def result_names(self) -> tuple[str, ...]:
     """Returns the names of results. The first is the default best_metric."""

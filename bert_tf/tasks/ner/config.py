@@ -11,23 +11,6 @@ from bert_tf.tasks import config
 # same type. "auto" reads both schemes, since no tag is ambiguous.
 TAG_SCHEMES = ("auto", "iob2")
 
-APPROACHES = ("fine_tuning", "features")
-
-# The rows of Devlin et al. 2019, table 7, as slices of BERT's outputs: the
-# embeddings, followed by every layer.
-FEATURE_LAYERS = {
-  "embeddings": slice(0, 1),
-  "second_to_last": slice(-2, -1),
-  "last": slice(-1, None),
-  "weighted_sum_last_four": slice(-4, None),
-  "concat_last_four": slice(-4, None),
-  "weighted_sum_all": slice(1, None),
-}
-
-# Default learning rate of the features approach. Training from random values
-# needs a higher rate than fine-tuning.
-FEATURE_LEARNING_RATE = 1e-3
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NerConfig(config.FineTuningConfig):
@@ -86,21 +69,3 @@ class NerConfig(config.FineTuningConfig):
     fallback=False,
     topic=settings.DATA,
   )
-  approach: str = settings.setting(
-    "fine_tuning",
-    "fine_tuning trains BERT and a linear layer. features stores the word "
-    "vectors of a frozen BERT in output_dir and trains a two-layer BiLSTM on "
-    "them, with batches of sentences and a default learning_rate of "
-    f"{FEATURE_LEARNING_RATE}.",
-    choices=APPROACHES,
-    topic=settings.MODEL,
-  )
-  feature_layers: str = settings.setting(
-    "concat_last_four",
-    "For --approach=features: BERT's layers to use, as in table 7 of the "
-    f"paper: {', '.join(FEATURE_LAYERS)}. The weights of a sum are learned.",
-    choices=tuple(FEATURE_LAYERS),
-    topic=settings.MODEL,
-  )
-  # Folder of word vectors that several runs share; None for output_dir.
-  feature_dir: str | None = None

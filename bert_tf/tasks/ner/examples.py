@@ -12,8 +12,6 @@ O.
 import dataclasses
 from collections.abc import Iterator, Sequence
 
-from absl import logging
-
 from bert_tf.files import text_lines
 from bert_tf.model_folder import run_info
 
@@ -71,7 +69,8 @@ def read_sentences(path: str, file_format: FileFormat) -> list[Sentence]:
     raise ValueError(f"{path} holds no words.")
   if sentences[0].tags is None:
     return sentences
-  _check_scheme(path, sentences, file_format.tag_scheme)
+  if file_format.tag_scheme == "iob2":
+    _check_begins_with_b(path, sentences)
   return [
     dataclasses.replace(sentence, tags=to_iob2(sentence.known_tags))
     for sentence in sentences
@@ -188,42 +187,15 @@ def _continues(tag: str, previous: str) -> bool:
   return previous != OUTSIDE and previous[1:] == tag[1:]
 
 
-def _check_scheme(
-  path: str, sentences: Sequence[Sentence], tag_scheme: str
-) -> None:
-  """Checks whether entities begin as in IOB2.
-
-  If tag_scheme is iob2, raises ValueError for an I- that begins an entity.
-  Otherwise, warns about it if more entities begin with B- than with I-.
-  """
-  # (line, tag, previous tag) of each entity's first word, by the tag's letter.
-  entity_starts: dict[str, list[tuple[int, str, str]]] = {"B": [], "I": []}
+def _check_begins_with_b(path: str, sentences: Sequence[Sentence]) -> None:
+  """Raises ValueError for an I- that begins an entity, which IOB2 forbids."""
   for sentence in sentences:
     previous = OUTSIDE
     for number, tag in enumerate(sentence.known_tags, sentence.line):
-      if tag != OUTSIDE and not _continues(tag, previous):
-        entity_starts[tag[0]].append((number, tag, previous))
+      if tag[0] == "I" and not _continues(tag, previous):
+        raise ValueError(
+          f"{path}:{number}: {tag} after {previous}, but in IOB2 an entity "
+          "begins with B-; correct the line, or leave out `tag_scheme` to read "
+          "it as a beginning."
+        )
       previous = tag
-  if not entity_starts["I"]:
-    return
-  number, tag, previous = entity_starts["I"][0]
-  if tag_scheme == "iob2":
-    raise ValueError(
-      f"{path}:{number}: {tag} after {previous}, but in IOB2 an entity begins "
-      f"with B-; correct the line, or leave out `tag_scheme` to read it as a "
-      f"beginning. Number of such lines: {len(entity_starts['I'])}."
-    )
-  # IOB1 files have few B-; some in CoNLL-2003's do not even separate entities.
-  # If more entities begin with B-, the file is probably IOB2 with mistakes.
-  if len(entity_starts["B"]) > len(entity_starts["I"]):
-    logging.warning(
-      "%s:%d: %s after %s: an entity begins with I-, though %d begin with B-. "
-      "It counts as a beginning; `tag_scheme=iob2` rejects it. Number of such "
-      "lines: %d.",
-      path,
-      number,
-      tag,
-      previous,
-      len(entity_starts["B"]),
-      len(entity_starts["I"]),
-    )

@@ -6,17 +6,16 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-import keras
 import numpy as np
 
 from bert_tf import heads, losses, modeling, tokenization
-from bert_tf.data import input_pipeline, record_cache
+from bert_tf.data import input_pipeline
 from bert_tf.files import paths
-from bert_tf.model_folder import fingerprint, run_info
+from bert_tf.model_folder import run_info
 from bert_tf.tasks import base, fine_tuning, splits
 from bert_tf.tasks import batches as batches_lib
-from bert_tf.tasks.ner import bilstm, examples, feature_based, metrics, records
 from bert_tf.tasks.ner import config as config_lib
+from bert_tf.tasks.ner import examples, metrics, records
 from bert_tf.tasks.ner.examples import Sentence
 from bert_tf.tasks.ner.records import Window
 from bert_tf.training import config as training_config
@@ -37,20 +36,11 @@ def run(config: config_lib.NerConfig) -> base.Results | None:
 def make_task(
   setup: base.Setup[config_lib.NerConfig],
 ) -> "NerTask":
-  """Returns the task of a run.
-
-  Raises:
-    ValueError: if approach=features lacks init_checkpoint, needs more layers
-      than the model has, is combined with bilstm, or has another BERT than the
-      run in output_dir.
-  """
-  config, bert_config = setup.config, setup.bert_config
+  """Returns the task of a run."""
+  config = setup.config
   assert config.max_seq_length is not None
   assert config.document_context is not None
-  features = None
-  if config.approach == "features":
-    features = _resolve_features(setup)
-  saved = setup.saved_labels(starts_head=features is not None)
+  saved = setup.saved_labels()
   names = ("train", "dev", "test")
   files = {name: getattr(config, f"{name}_file") for name in names}
   return NerTask(
@@ -58,53 +48,13 @@ def make_task(
     examples.FileFormat(
       config.word_column, config.tag_column, config.tag_scheme
     ),
-    bert_config,
+    setup.bert_config,
     setup.tokenizer,
     config.max_seq_length,
     config.document_context,
-    features,
     saved.labels if saved else None,
     saved.origin if saved else run_info.OF_TASK,
   )
-
-
-def _resolve_features(setup: base.Setup[config_lib.NerConfig]) -> "Features":
-  """Returns the features of a run; raises as `make_task`."""
-  config, bert_config = setup.config, setup.bert_config
-  start = config.train.init_checkpoint
-  feature_based.check_layers(config.feature_layers, bert_config)
-  if bert_config.bilstm:
-    raise ValueError(
-      "`approach=features` trains a BiLSTM anyway; leave `bilstm` out."
-    )
-  if not start:
-    raise ValueError(
-      "features are computed by a trained BERT: set `init_checkpoint`."
-    )
-  model_hash = fingerprint.hash_encoder(start)
-  trained_on: str | None = model_hash
-  info = setup.folder.info
-  if info and setup.folder.is_begun:
-    trained_on = info.feature_model  # None in folders of earlier versions.
-    if trained_on not in (None, model_hash):
-      raise ValueError(
-        f"{setup.folder.path} holds a run on the features of another BERT than "
-        f"{start}; set `init_checkpoint` to that one, or choose another "
-        "`output_dir`."
-      )
-  return Features(
-    config.feature_layers, start, model_hash, trained_on, config.feature_dir
-  )
-
-
-class Features(NamedTuple):
-  """Word vectors of a frozen BERT, on which a BiLSTM is trained."""
-
-  layers: str  # A name in config.FEATURE_LAYERS.
-  init_checkpoint: str  # The checkpoint of the frozen BERT.
-  model_hash: str  # SHA-256 of its weights.
-  trained_on: str | None  # The hash of the BERT in training; None if unknown.
-  folder: str | None  # Folder of the stored vectors; None for the records'.
 
 
 class Tagged(NamedTuple):
@@ -124,7 +74,6 @@ class NerTask(base.Task[Sentence, Tagged]):
   tokenizer: tokenization.FullTokenizer
   max_seq_length: int  # Word pieces of a window.
   document_context: bool  # Whether to fill windows with nearby sentences.
-  features: Features | None  # None to fine-tune BERT.
   labels: tuple[str, ...] | None  # None until they are known.
   label_origin: run_info.LabelOrigin = run_info.OF_TASK
 
@@ -140,21 +89,13 @@ class NerTask(base.Task[Sentence, Tagged]):
     "loss",
   )
 
-  def __post_init__(self) -> None:
-    self.starts_from_checkpoint = self.features is None
-    if self.features:
-      self.noun = "training sentences"
-
   @property
   def label_spec(self) -> run_info.LabelSpec | None:
     """The labels, None until they are known."""
     if self.labels is None:
       return None
-    name = "ner"
-    if self.features:
-      name = f"ner on features {self.features.layers}"
     return run_info.LabelSpec(
-      name, run_info.WORDS, self.labels, origin=self.label_origin
+      "ner", run_info.WORDS, self.labels, origin=self.label_origin
     )
 
   def file(self, split: str) -> base.SplitFile:
@@ -197,83 +138,33 @@ class NerTask(base.Task[Sentence, Tagged]):
     return Tagged(sentences, windower.windows(path, sentences))
 
   def num_inputs(self, data: Tagged) -> int:
-    """Returns the number of windows or, with features, of sentences."""
-    return len(data.sentences if self.features else data.windows)
+    """Returns the number of windows."""
+    return len(data.windows)
 
   def write_records(
     self, split: str, path: str, data: Tagged
   ) -> input_pipeline.RecordFiles:
-    """Writes a record for each window or, with features, each sentence."""
-    windows = records.write_records(
+    """Writes a record for each window."""
+    files = records.write_records(
       path, data.windows, self._labels, self.max_seq_length
     )
-    files = windows
-    if self.features:
-      files = self._write_vectors(path, data, windows)
     num_cut = records.num_split(data.sentences, data.windows)
     return dataclasses.replace(files, num_cut=num_cut)
 
-  def _write_vectors(
-    self, path: str, data: Tagged, windows: input_pipeline.RecordFiles
-  ) -> input_pipeline.RecordFiles:
-    """Writes the vectors of the words, unless they exist already."""
-    assert self.features
-    layers, init_checkpoint, model_hash, _, folder = self.features
-    records_dir, name = os.path.split(path)
-    batches = records.batches(self.max_seq_length, self.bert_config.vocab_size)
-    return feature_based.write_records(
-      os.path.join(folder or records_dir, f"{layers}.{name}"),
-      data.sentences,
-      self._labels,
-      feature_based.word_vectors(
-        self.bert_config,
-        init_checkpoint,
-        layers,
-        batches.once(windows, feature_based.BATCH_SIZE),
-      ),
-      {
-        **record_cache.tokenizer_settings(self.tokenizer),
-        "max_seq_length": self.max_seq_length,
-        "document_context": self.document_context,
-        "bert_config": self.bert_config.to_dict(),
-        "init_checkpoint": model_hash,
-        "feature_layers": layers,
-      },
-    )
-
   def batches(self, split: str) -> batches_lib.Batches:
     """Returns the builder of batches for a split."""
-    if not self.features:
-      return records.batches(self.max_seq_length, self.bert_config.vocab_size)
-    return feature_based.batches(
-      feature_based.num_layers(self.features.layers, self.bert_config),
-      self.bert_config.hidden_size,
-    )
+    return records.batches(self.max_seq_length, self.bert_config.vocab_size)
 
   def build_estimator(
     self, train: training_config.TrainConfig
   ) -> estimator.Estimator:
-    """Returns the Estimator of TokenModel or, with features, of a BiLSTM."""
-    if self.features:
-      # The frozen BERT is not part of the model.
-      train = dataclasses.replace(train, init_checkpoint=None)
+    """Returns the Estimator of a TokenModel."""
     return estimator.Estimator(
-      self._build_model,
+      lambda: self.model(self.bert_config, len(self._labels)),
       objective.Objective(
         losses.token_loss, losses.token_weights, losses.token_metrics
       ),
       train,
-    )
-
-  def _build_model(self) -> keras.Model:
-    if not self.features:
-      return heads.TokenModel(self.bert_config, len(self._labels))
-    layers = self.features.layers
-    return bilstm.BiLstmModel(
-      feature_based.num_layers(layers, self.bert_config),
-      self.bert_config.hidden_size,
-      len(self._labels),
-      feature_based.is_summed(layers),
     )
 
   def result_names(self) -> tuple[str, ...]:
@@ -322,8 +213,6 @@ class NerTask(base.Task[Sentence, Tagged]):
     return {
       **self.label_spec.run_fields(),
       "document_context": self.document_context,
-      "feature_layers": self.features.layers if self.features else None,
-      "feature_model": self.features.trained_on if self.features else None,
     }
 
   def describe_labels(self, examples: Sequence[Sentence]) -> str:
@@ -347,25 +236,17 @@ class NerTask(base.Task[Sentence, Tagged]):
       return {}, None
     return {"text": " ".join(example.words)}, example.tags
 
+  def label_ids(self, data: Tagged, rows: base.Rows) -> Iterator[int]:
+    """Yields the predicted label id of each word; rows are int [F]."""
+    for window, row in zip(data.windows, rows):
+      yield from row[list(window.first_pieces)]
+
   @property
   def _labels(self) -> tuple[str, ...]:
     assert self.labels is not None
     return self.labels
 
   def _tags(self, data: Tagged, rows: base.Rows) -> list[list[str]]:
-    """Returns each sentence's predicted tags.
-
-    Rows are int [F] for each window or, with features, int [W] for each
-    sentence.
-    """
-    tags = (self._labels[i] for i in self._label_ids(data, rows))
+    """Returns each sentence's predicted tags."""
+    tags = (self._labels[i] for i in self.label_ids(data, rows))
     return [[next(tags) for _ in s.words] for s in data.sentences]
-
-  def _label_ids(self, data: Tagged, rows: base.Rows) -> Iterator[int]:
-    """Yields the predicted label id of each word of a file."""
-    if self.features:
-      for sentence, row in zip(data.sentences, rows):
-        yield from row[: len(sentence.words)]
-    else:
-      for window, row in zip(data.windows, rows):
-        yield from row[list(window.first_pieces)]

@@ -1,13 +1,12 @@
 """Decodes logits into answers and writes the result files."""
 
-import contextlib
 import dataclasses
 import functools
 import json
 import math
 import os
-from collections.abc import Iterator, Sequence
-from typing import Any, TextIO
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from absl import logging
@@ -253,63 +252,28 @@ def _with_probabilities(nbest: Sequence[Candidate]) -> tuple[Candidate, ...]:
   )
 
 
-class _JsonWriter:
-  """Writes an object's fields one by one, as `json.dumps(..., indent=4)`."""
+def write_predictions(
+  output_dir: str, answers: Mapping[str, Answer], version_2_with_negative: bool
+) -> None:
+  """Writes predictions.json, nbest_predictions.json and null_odds.json of 2.0.
 
-  def __init__(self, writer: TextIO) -> None:
-    self._writer = writer
-    self._separator = "{\n"
-
-  def add(self, key: str, value: Any) -> None:
-    """Appends a field."""
-    text = json.dumps({key: value}, indent=4)
-    self._writer.write(
-      self._separator + text.removeprefix("{\n").removesuffix("\n}")
-    )
-    self._separator = ",\n"
-
-  def finish(self) -> None:
-    """Ends the object."""
-    self._writer.write("\n}\n")
-
-
-@dataclasses.dataclass(frozen=True)
-class PredictionWriter:
-  """Writes predictions.json, nbest_predictions.json, and null_odds.json of 2.0.
-
-  The writers are in this order.
+  The files appear together. `answers` are by question id.
   """
-
-  writers: Sequence[_JsonWriter]
-
-  def write(self, qas_id: str, prediction: Answer) -> None:
-    """Appends the answer to a question."""
-    nbest = [
+  contents: dict[str, dict[str, Any]] = {
+    "predictions.json": {i: a.text for i, a in answers.items()},
+    "nbest_predictions.json": {
       # The fields have the original's order.
-      {"text": c.text, "probability": c.probability, **vars(c)}
-      for c in prediction.nbest
-    ]
-    values = (prediction.text, nbest, prediction.null_odds)
-    for writer, value in zip(self.writers, values):
-      writer.add(qas_id, value)
-
-
-@contextlib.contextmanager
-def open_predictions(
-  output_dir: str, version_2_with_negative: bool
-) -> Iterator[PredictionWriter]:
-  """Yields a writer whose files appear together when the body ends."""
-  names = ["predictions.json", "nbest_predictions.json"]
+      i: [{"text": c.text, "probability": c.probability, **vars(c)} for c in n]
+      for i, n in ((i, a.nbest) for i, a in answers.items())
+    },
+  }
   if version_2_with_negative:
-    names.append("null_odds.json")
-  targets = [os.path.join(output_dir, name) for name in names]
-  with atomic.files(targets) as unfinished, contextlib.ExitStack() as stack:
-    writers = [
-      _JsonWriter(stack.enter_context(open(path, "w", encoding="utf-8")))
-      for path in unfinished
-    ]
-    yield PredictionWriter(writers)
-    for writer in writers:
-      writer.finish()
+    contents["null_odds.json"] = {i: a.null_odds for i, a in answers.items()}
+  targets = [os.path.join(output_dir, name) for name in contents]
+  with atomic.files(targets) as unfinished:
+    for path, content in zip(unfinished, contents.values()):
+      with open(path, "w", encoding="utf-8") as writer:
+        json.dump(content, writer, indent=4)
+        writer.write("\n")
   for path in targets:
     logging.info("Wrote %s.", path)

@@ -166,12 +166,26 @@ def parse(
   unread: list[str] = []
   paths: dict[str, str] = {}
   questions = _questions(value, name)
-  if is_training and version_2_with_negative:
-    _check_is_v2(questions)
+  if (
+    is_training
+    and version_2_with_negative
+    and not any(
+      "is_impossible" in qa.value or qa.value.get("answers") == []
+      for _, qa in questions
+    )
+  ):
+    raise ValueError(
+      f"{name}: no question has the field is_impossible; set "
+      "`version_2_with_negative=False` for data of SQuAD 1.1."
+    )
   for context, qa in questions:
     example = _example(context, qa, None if is_training else unread)
-    if not is_training:
-      _check_new(example, qa, paths)
+    first = paths.setdefault(example.qas_id, qa.path)
+    if not is_training and first != qa.path:
+      raise ValueError(
+        f"{name}: {qa.path}id is {example.qas_id!r}, and so is {first}id; "
+        "ids identify predictions, so make them unique."
+      )
     if not example.question_text.strip():
       empty.append(f"{qa.path}question is empty")
     elif not context.doc_tokens:
@@ -219,10 +233,16 @@ def _example(
   """
   answers = is_impossible = None
   try:
-    answers, is_impossible = _answers(qa), _is_impossible(qa)
+    if qa.value.get("answers") is not None:
+      nodes = qa.get("answers", list).objects()
+      answers = tuple(node.get("text", str).value for node in nodes)
+    if "is_impossible" in qa.value:
+      # The original also accepted numbers and null.
+      is_impossible = bool(qa.get("is_impossible", bool | int | None).value)
   except ValueError as error:
     if unread is None:
       raise
+    answers = is_impossible = None
     unread.append(str(error))
   qas_id = qa.get("id", str | int).value
   return SquadExample(
@@ -232,44 +252,6 @@ def _example(
     answers=answers,
     is_impossible=is_impossible,
   )
-
-
-def _answers(qa: _Node) -> tuple[str, ...] | None:
-  """Returns the texts of the answers; None if the field is missing or null."""
-  if qa.value.get("answers") is None:
-    return None
-  answers = qa.get("answers", list).objects()
-  return tuple(answer.get("text", str).value for answer in answers)
-
-
-def _is_impossible(qa: _Node) -> bool | None:
-  """Returns the field is_impossible; None if it is missing."""
-  if "is_impossible" not in qa.value:
-    return None
-  # The original also accepted numbers and null.
-  return bool(qa.get("is_impossible", bool | int | None).value)
-
-
-def _check_is_v2(questions: Sequence[tuple[Context, _Node]]) -> None:
-  """Raises ValueError if no question has the fields of SQuAD 2.0."""
-  for _, qa in questions:
-    if "is_impossible" in qa.value or qa.value.get("answers") == []:
-      return
-  for _, qa in questions[:1]:
-    raise ValueError(
-      f"{qa.file}: {qa.path}is_impossible is missing, as in all other "
-      "questions; set `version_2_with_negative=False` for data of SQuAD 1.1."
-    )
-
-
-def _check_new(example: SquadExample, qa: _Node, paths: dict[str, str]) -> None:
-  """Adds a question's id to paths; raises ValueError for a repeated id."""
-  first = paths.setdefault(example.qas_id, qa.path)
-  if first != qa.path:
-    raise ValueError(
-      f"{qa.file}: {qa.path}id is {example.qas_id!r}, and so is {first}id; "
-      "ids identify predictions, so make them unique."
-    )
 
 
 def _locate(
@@ -289,7 +271,14 @@ def _locate(
     example = dataclasses.replace(example, is_impossible=is_impossible)
   if version_2_with_negative and example.is_impossible:
     return example, ""
-  answer = _only_answer(qa, version_2_with_negative)
+  answers = qa.get("answers", list).objects()
+  if len(answers) != 1:
+    raise ValueError(
+      f"{qa.file}: {qa.path}answers has {len(answers)} answers; a question to "
+      "train has exactly 1. Keep one of them; a question without one needs "
+      "`version_2_with_negative` and is_impossible."
+    )
+  (answer,) = answers
   text = answer.get("text", str).value
   start = answer.get("answer_start", int).value
   context = example.context
@@ -316,22 +305,6 @@ def _locate(
     end_position=end_position,
   )
   return located, ""
-
-
-def _only_answer(qa: _Node, version_2_with_negative: bool) -> _Node:
-  """Returns a training question's answer; raises ValueError if not just one."""
-  answers = qa.get("answers", list).objects()
-  if len(answers) == 1:
-    return answers[0]
-  remedy = "keep one of them"
-  if not answers:
-    remedy = "give it one or mark it is_impossible"
-    if not version_2_with_negative:
-      remedy = "set `version_2_with_negative` if the data are SQuAD 2.0's"
-  raise ValueError(
-    f"{qa.file}: {qa.path}answers has {len(answers)} answers; a question to "
-    f"train has exactly 1, so {remedy}."
-  )
 
 
 def _report(

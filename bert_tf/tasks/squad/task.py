@@ -167,7 +167,7 @@ class SquadTask(base.Task[SquadExample, Questions]):
   ) -> estimator.Estimator:
     """Returns the Estimator of a SpanModel."""
     return estimator.Estimator(
-      lambda: heads.SpanModel(self.bert_config),
+      lambda: self.model(self.bert_config),
       objective.Objective(
         losses.span_loss,
         losses.span_weights,
@@ -203,14 +203,11 @@ class SquadTask(base.Task[SquadExample, Questions]):
 
     If it has none, removes the eval_results.txt of earlier predictions.
     """
-    predictions = {}
-    with decoding.open_predictions(
-      output_dir, self.decoding_config.version_2_with_negative
-    ) as writer:
-      for example, answer in self._answers(data, rows):
-        writer.write(example.qas_id, answer)
-        # Without the n best, to save memory.
-        predictions[example.qas_id] = dataclasses.replace(answer, nbest=())
+    answers = self._answers(data, rows)
+    predictions = {example.qas_id: answer for example, answer in answers}
+    decoding.write_predictions(
+      output_dir, predictions, self.decoding_config.version_2_with_negative
+    )
     scores = self._scores(data, predictions)
     path = os.path.join(output_dir, "eval_results.txt")
     if scores:

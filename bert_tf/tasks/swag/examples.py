@@ -89,7 +89,15 @@ def own_files(
     file_format,
     (context_column, question_column, label_column, *choice_columns),
   )
-  _check_choices(file_format, choice_columns, choices)
+  if file_format != "jsonl" and len(choices) < 2:
+    raise ValueError(
+      f"`choice_columns={choice_columns[0]}` is one choice; name a column for "
+      "each, with commas between them."
+    )
+  if len(set(choices)) < len(choices):
+    raise ValueError(
+      f"`choice_columns={','.join(choice_columns)}` names a column twice."
+    )
   assert context is not None and label is not None
   settings = {choice: "choice_columns" for choice in choices if choice}
   settings |= {context: "context_column", label: "label_column"}
@@ -108,23 +116,6 @@ def own_files(
     label_type=label_type,
     settings=settings,
   )
-
-
-def _check_choices(
-  file_format: str,
-  names: Sequence[str],
-  columns: Sequence[tables.Column | None],
-) -> None:
-  """Raises ValueError for a single column of choices, or one given twice."""
-  if file_format != "jsonl" and len(names) < 2:
-    raise ValueError(
-      f"`choice_columns={names[0]}` is one choice; name a column for each, "
-      "with commas between them."
-    )
-  if len(set(columns)) < len(columns):
-    raise ValueError(
-      f"`choice_columns={','.join(names)}` names a column twice."
-    )
 
 
 def read_examples(
@@ -161,7 +152,13 @@ def read_examples(
         tables.get_cell(row, layout.label), choices, layout.label_type
       )
     context = tables.get_text(row, layout.context)
-    question = _question(row, layout.question)
+    question = ""
+    if layout.question is not None:  # It may be empty.
+      question = tables.get_cell(row, layout.question)
+      if not isinstance(question, str):
+        raise tables.BadRowError(
+          f"column {layout.question} must be text, not {question!r}"
+        )
     num_choices = len(choices)
     return ChoiceExample(
       f"{prefix}-{line - 1}", context, question, choices, label
@@ -221,13 +218,3 @@ def _choices(row: Row, layout: ChoiceLayout) -> tuple[str, ...]:
         f"a choice of column {column} must be text, not {choice!r}"
       )
   return tuple(choices)
-
-
-def _question(row: Row, column: Column | None) -> str:
-  """Returns the beginning of sentence B, which may be empty."""
-  if column is None:
-    return ""
-  question = tables.get_cell(row, column)
-  if not isinstance(question, str):
-    raise tables.BadRowError(f"column {column} must be text, not {question!r}")
-  return question

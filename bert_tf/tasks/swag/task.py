@@ -34,33 +34,28 @@ def make_task(
   """Returns the task of a run."""
   config = setup.config
   assert config.max_seq_length is not None
+  file_format, layout = config.task_name.lower(), examples.SWAG
+  if file_format in config_lib.FILE_FORMATS:
+    layout = examples.own_files(
+      file_format,
+      config.context_column,
+      config.question_column,
+      config.choice_columns or (),
+      config.label_column,
+      config.label_type,
+    )
+  elif file_format != "swag":
+    raise ValueError(
+      f"task_name {config.task_name!r} is not known; use swag, "
+      f"{', '.join(config_lib.FILE_FORMATS)}."
+    )
   return SwagTask(
-    _file_layout(config),
+    layout,
     config.data_dir,
     setup.bert_config,
     setup.tokenizer,
     config.max_seq_length,
     config.skip_bad_rows,
-  )
-
-
-def _file_layout(config: config_lib.SwagConfig) -> examples.ChoiceLayout:
-  """Returns the layout of the files that a config describes."""
-  file_format = config.task_name.lower()
-  if file_format == "swag":
-    return examples.SWAG
-  if file_format not in config_lib.FILE_FORMATS:
-    raise ValueError(
-      f"task_name {config.task_name!r} is not known; use swag, "
-      f"{', '.join(config_lib.FILE_FORMATS)}."
-    )
-  return examples.own_files(
-    file_format,
-    config.context_column,
-    config.question_column,
-    config.choice_columns or (),
-    config.label_column,
-    config.label_type,
   )
 
 
@@ -98,10 +93,6 @@ class SwagTask(base.Task[ChoiceExample, Sequence[ChoiceExample]]):
     """Stores the number of choices, the same for all; returns the examples."""
     self.num_choices[split] = len(examples[0].choices)
     return examples
-
-  def sequences_per_input(self, split: str) -> int:
-    """Returns the number of choices of an example."""
-    return self.num_choices[split]
 
   def num_inputs(self, data: Sequence[ChoiceExample]) -> int:
     """Returns the number of examples."""
@@ -185,24 +176,18 @@ def write_predictions(
     probabilities: float32 [B, C].
     label_type: one of config.LABEL_TYPES.
   """
-  objects = (
-    _prediction(example, row, label_type)
-    for example, row in zip(data, probabilities)
-  )
+  objects = []
+  for example, row in zip(data, probabilities):
+    chosen = int(row.argmax())
+    label = examples.label_names(example.choices, label_type)[chosen]
+    objects.append(
+      {
+        "id": example.guid,
+        "text": example.context,
+        "text_b": example.continuations()[chosen],
+        "label": int(label) if label_type.startswith("number") else label,
+        # The digits of a float32.
+        "probabilities": [float(str(p)) for p in row],
+      }
+    )
   results.write_probabilities(output_dir, probabilities, objects)
-
-
-def _prediction(
-  example: ChoiceExample, probabilities: np.ndarray, label_type: str
-) -> dict[str, object]:
-  """Returns the object of one line of predictions.jsonl."""
-  chosen = int(probabilities.argmax())
-  label = examples.label_names(example.choices, label_type)[chosen]
-  return {
-    "id": example.guid,
-    "text": example.context,
-    "text_b": example.continuations()[chosen],
-    "label": int(label) if label_type.startswith("number") else label,
-    # The digits of a float32.
-    "probabilities": [float(str(p)) for p in probabilities],
-  }

@@ -4,8 +4,8 @@ import pathlib
 import re
 
 from bert_tf.hub import released_models
-from bert_tf.tasks.ner import config as ner_config
 from research.ablations import papers
+from research.features import config as features_config
 from research.reproduction import report, targets
 
 DOCS = pathlib.Path(__file__).resolve().parents[3] / "docs"
@@ -44,7 +44,7 @@ def test_dev_figures_of_the_paper_are_those_of_the_ablations():
   names = ("embeddings", "second to last hidden", "last hidden")
   names += ("weighted sum of the last four", "concatenation of the last four")
   names += ("weighted sum of all",)
-  for ours, theirs in zip(ner_config.FEATURE_LAYERS, names, strict=True):
+  for ours, theirs in zip(features_config.FEATURE_LAYERS, names, strict=True):
     figures = published(targets.CASED_BASE, f"CoNLL-2003-{ours}")
     assert figures == {"f1": layers[theirs]["Dev-F1"]}
   assert published(targets.CASED_BASE, "CoNLL-2003") == {

@@ -57,16 +57,17 @@ def predict_file(folder, tokenizer, name, version, output_dir, config):
   predictor = squad_predictions.AnswerDecoder(tokenizer, config)
   with np.load(folder / f"logits_{name}.npz") as recorded:
     starts, ends = recorded["start_logits"], recorded["end_logits"]
-  row = 0
-  with squad_predictions.open_predictions(
-    str(output_dir), version == "v2.0"
-  ) as writer:
-    for example, windows in zip(examples, windower.windows(examples)):
-      rows = slice(row, row + len(windows))
-      row += len(windows)
-      prediction = predictor.predict(example, windows, starts[rows], ends[rows])
-      writer.write(example.qas_id, prediction)
+  row, answers = 0, {}
+  for example, windows in zip(examples, windower.windows(examples)):
+    rows = slice(row, row + len(windows))
+    row += len(windows)
+    answers[example.qas_id] = predictor.predict(
+      example, windows, starts[rows], ends[rows]
+    )
   assert row == len(starts)
+  squad_predictions.write_predictions(
+    str(output_dir), answers, version == "v2.0"
+  )
 
 
 @pytest.mark.parametrize("case", ["uncased", "cased"])
@@ -276,18 +277,11 @@ def test_failed_alignments_are_logged_with_verbose_logging(tokenizer):
     assert ("no 'tokyo' in it" in log()) == verbose
 
 
-def test_files_appear_together_or_not_at_all(tokenizer, tmp_path):
-  (tmp_path / "predictions.json").write_text("old")
-  prediction = squad_predictions.Answer("a", (), 1.0, "a")
-  with pytest.raises(RuntimeError):
-    with squad_predictions.open_predictions(str(tmp_path), True) as writer:
-      writer.write("q", prediction)
-      raise RuntimeError
-  assert [p.name for p in tmp_path.iterdir()] == ["predictions.json"]
-  assert (tmp_path / "predictions.json").read_text() == "old"
-  with squad_predictions.open_predictions(str(tmp_path), True) as writer:
-    writer.write("q", prediction)
-    writer.write("é", prediction)
+def test_files_are_written_in_the_originals_form(tmp_path):
+  answer = squad_predictions.Answer("a", (), 1.0, "a")
+  squad_predictions.write_predictions(
+    str(tmp_path), {"q": answer, "é": answer}, True
+  )
   assert sorted(p.name for p in tmp_path.iterdir()) == [
     "nbest_predictions.json",
     "null_odds.json",

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf import checkpoints, heads, losses, modeling, tokenization
+from bert_tf import checkpoints, heads, modeling, tokenization
 from bert_tf.data import input_pipeline, records
 from bert_tf.tasks import batches as batches_lib
 from bert_tf.tasks.swag import config as swag_config
@@ -21,7 +21,7 @@ from bert_tf.tasks.swag import records as swag_features
 from bert_tf.tasks.swag import task as swag
 from bert_tf.tasks.swag.examples import ChoiceExample
 from bert_tf.training import config as training_config
-from bert_tf.training import curves, estimator
+from bert_tf.training import curves
 from tests.support import runs, tiny_models
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[2] / "golden"
@@ -42,23 +42,6 @@ def read(folder, name, text, task, has_labels=True, skip_bad_rows=False):
   return swag_data.read_examples(
     str(folder), name, task, has_labels, skip_bad_rows
   )
-
-
-def test_files_at_gs_are_read_and_their_records_written_there(
-  tmp_path, tokenizer
-):
-  # ram:// stands for gs://: Python's open() finds neither.
-  (tmp_path / "x").write_text(f"{HEADER}\n0,v,1,s,a b,c,gold,d,e,f,g,2\n")
-  tf.io.gfile.copy(str(tmp_path / "x"), "ram://swag/dev.csv", overwrite=True)
-  examples = swag_data.read_examples(
-    "ram://swag", "dev.csv", swag_data.SWAG, has_labels=True
-  )
-  assert [(e.context, e.label) for e in examples] == [("a b", 2)]
-  path = "ram://swag/dev.tf_record"
-  for copies in (examples, examples, examples * 2):
-    record_files = swag_features.write_records(path, copies, tokenizer, 16)
-    assert record_files.num_records == len(copies)
-    assert len(list(tf.data.TFRecordDataset(path))) == len(copies)
 
 
 def own(file_format, *choices, label_type="number", question=None):
@@ -516,52 +499,6 @@ def test_a_score_is_the_product_of_the_vector_and_the_pooled_output(
       assert scores[i, j] == pytest.approx(pooled @ vector, abs=1e-5)
 
 
-def test_the_loss_is_the_softmax_over_the_choices(model, batch):
-  scores = model(tensors(batch)).numpy().astype(np.float64)
-  probabilities = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
-  expected = [-np.log(probabilities[i, j]) for i, j in enumerate((2, 0, 3))]
-  sums = losses.classifier_loss(scores, tensors(batch), "classification")
-  ((total, weight),) = sums.values()
-  np.testing.assert_allclose(total, np.sum(expected), rtol=1e-5)
-  assert float(weight) == 3
-  metrics = losses.classifier_metrics(scores, tensors(batch), "classification")
-  hits = (scores.argmax(axis=1) == (2, 0, 3)).sum()
-  assert [float(x) for x in metrics["accuracy"]] == [hits, 3]
-  np.testing.assert_allclose(
-    metrics["example_loss"], (np.sum(expected), 3), rtol=1e-5
-  )
-
-
-def test_the_pooled_output_is_dropped_out_in_training(batch):
-  config = {**CONFIG, "initializer_range": 0.5, "hidden_dropout_prob": 0.0}
-  config["attention_probs_dropout_prob"] = 0.0
-  model = heads.MultipleChoiceModel(modeling.BertConfig.from_dict(config))
-  inputs = {
-    name: tf.repeat(value, 300, axis=0) for name, value in batch.items()
-  }
-  plain = model(inputs).numpy()
-  np.testing.assert_array_equal(model(inputs).numpy(), plain)
-  trained = model(inputs, training=True).numpy()
-  assert np.abs(trained - plain).min(axis=1).all()
-  spread = (trained - plain).reshape(3, 300, 4)
-  # Dropout zeroes 0.1 of the 16 numbers and scales up the others; within
-  # 5 standard errors of the mean of 300.
-  limit = 5 * spread.std(axis=1) / np.sqrt(300)
-  assert (np.abs(spread.mean(axis=1)) < limit).all()
-  vector = model.choice_weights.numpy()[0]
-  pooled = model.bert(
-    {
-      name: tf.reshape(tf.constant(batch[name]), (12, 9))
-      for name in ("input_ids", "input_mask", "segment_ids")
-    }
-  ).pooled_output.numpy()
-  # The variance of a Bernoulli of 0.9 over its mean is 0.1 / 0.9.
-  variance = ((pooled * vector) ** 2).sum(axis=1) * 0.1 / 0.9
-  np.testing.assert_allclose(
-    spread.std(axis=1).reshape(-1), np.sqrt(variance), rtol=0.25
-  )
-
-
 # Runs.
 
 
@@ -681,15 +618,6 @@ def test_a_run_leaves_these_files(trained):
   ]
 
 
-def test_steps_and_warmup_match_a_classifier(trained):
-  # 44 examples / 8 x 20.3 epochs = 111.65 steps; a quarter of 111 is 27.75.
-  rates = curves.read(str(trained))["learning_rate"]
-  assert list(rates) == list(range(1, 112))
-  expected = [5e-3 * i / 27 for i in range(27)]
-  expected += [5e-3 * (1 - i / 111) for i in range(27, 111)]
-  np.testing.assert_allclose(list(rates.values()), expected, rtol=1e-5)
-
-
 def test_predictions_name_choices_like_the_labels(tmp_path):
   example = ChoiceExample("test-0", "é", "q", ("one", "two"))
   probabilities = np.array([[0.25, 0.75]], np.float32)
@@ -769,62 +697,6 @@ def test_a_resumed_run_is_the_same_to_the_bit(base, trained, tmp_path):
 CLASSIFIER = GOLDEN / "tiny_classifier"
 
 
-@pytest.fixture(scope="module")
-def stopped(base):
-  """A run from a classifier's checkpoint with a learning rate of 0; its log."""
-  with runs.logged() as log:
-    config = make(
-      base,
-      base / "out_stopped",
-      train={
-        "init_checkpoint": str(CLASSIFIER / "bert_model.ckpt"),
-        "eval_every_steps": 2,
-        "early_stopping_patience": 2,
-        "learning_rate": 0.0,
-      },
-      bert_config_file=str(CLASSIFIER / "bert_config.json"),
-      do_train=True,
-      num_train_epochs=4.0,
-    )
-    swag.run(config)
-  return base / "out_stopped", log()
-
-
-def test_training_keeps_the_best_and_stops_early(stopped):
-  folder, log = stopped
-  # A learning rate of 0 never improves on the first evaluation, at step 2.
-  assert list(curves.read(str(folder / "eval"))["accuracy"]) == [2, 4, 6]
-  assert (folder / "best" / "model.ckpt-2.index").exists()
-  assert (folder / "model.ckpt-6.index").exists()
-  assert "Stopped early at step 6/22" in log
-  assert "; best eval_accuracy 0." in log
-  assert not (folder / "eval_results.txt").exists()  # No do_eval.
-
-
-def test_training_starts_from_the_encoder_of_another_tasks_checkpoint(stopped):
-  folder, log = stopped
-  start = str(CLASSIFIER / "bert_model.ckpt")
-  assert f"{start}: " in log
-  assert "untrained: choice_weights" in log
-  first = checkpoints.CheckpointReader(str(folder / "model.ckpt-0"))
-  start_values = checkpoints.CheckpointReader(start)
-  for name in first.shapes:
-    if name.startswith("bert/") and "/adam_" not in name:
-      np.testing.assert_array_equal(first.get(name), start_values.get(name))
-  assert "output_weights" in start_values.shapes
-  assert "output_weights" not in first.shapes
-
-
-def test_a_stopped_training_does_not_evaluate(base, tmp_path, monkeypatch):
-  def stopped(runner, *unused):
-    runner.was_interrupted = True
-
-  monkeypatch.setattr(estimator.Estimator, "train", stopped)
-  config = make(base, tmp_path, do_train=True, do_eval=True, do_predict=True)
-  assert swag.run(config) is None
-  assert not (tmp_path / "eval_results.txt").exists()
-
-
 def with_rows(folder, name, rows):
   write_jsonl(folder / name, rows)
   return {}
@@ -833,10 +705,6 @@ def with_rows(folder, name, rows):
 # A function of the data folder that returns changes of a run that trains,
 # evaluates and predicts; and a part of the error.
 MISTAKES = {
-  "nothing to do": (
-    lambda f: {"do_train": False, "do_eval": False, "do_predict": False},
-    "nothing to do: set `do_train`, `do_eval` or `do_predict`",
-  ),
   "a folder without the files": (
     lambda f: {"task_name": "SWAG"},
     "train.csv, no {data}/val.csv, no {data}/test.csv; set `data_dir`",
@@ -855,42 +723,12 @@ MISTAKES = {
     },
     "test.jsonl:1: a choice of column ends ",
   ),
-  "less than one step": (
-    lambda f: {"num_train_epochs": 0.1},
-    "num_train_epochs 0.1 of 44 training examples is less than one batch of 8",
-  ),
-  "a length beyond the positions": (
-    lambda f: {"max_seq_length": 33},
-    "max_seq_length 33 exceeds max_position_embeddings 32",
-  ),
-  "another vocabulary": (
-    lambda f: (f / "vocab.txt").write_text("[PAD]\n" * 501) and {},
-    "vocab.txt",
-  ),
-  "an unknown metric": (
-    lambda f: {"train": {"best_metric": "f1"}},
-    "best_metric 'f1'",
-  ),
-  "no checkpoint of that name": (
-    lambda f: {"train": {"init_checkpoint": "none"}},
-    "'none' not found",
-  ),
-  "nothing to choose with": (
-    lambda f: {"do_train": False},
-    "run has no checkpoint; set `do_train`, or `init_checkpoint`",
-  ),
   "the head of another task": (
     lambda f: {
       "do_train": False,
       "train": {"init_checkpoint": str(CLASSIFIER / "bert_model.ckpt")},
     },
     "bert_model.ckpt has no choice_weights",
-  ),
-  "a case that contradicts the checkpoint": (
-    lambda f: {
-      "train": {"init_checkpoint": "cased_L-12_H-768_A-12/bert_model.ckpt"}
-    },
-    "was trained on cased text",
   ),
 }
 
@@ -905,32 +743,3 @@ def test_a_mistake_is_one_line_before_anything_is_written(
   parts = {"do_train": True, "do_eval": True, "do_predict": True}
   config = make(folder, tmp_path / "run", **{**parts, **changes(folder)})
   runs.assert_refused(swag.run, config, expected.format(data=folder))
-
-
-def test_another_tasks_run_is_refused_and_unchanged(base, tmp_path):
-  checkpoints.save(
-    str(tmp_path),
-    {"global_step": tf.constant(7, tf.int64), "output_weights": [[0.0] * 16]},
-    keep_checkpoint_max=5,
-  )
-  (tmp_path / "train.tf_record").write_bytes(b"of the other task")
-  names = {p.name for p in tmp_path.iterdir()}
-  with pytest.raises(ValueError, match="model.ckpt-7 has no choice_weights"):
-    swag.run(make(base, tmp_path, do_train=True))
-  assert {p.name for p in tmp_path.iterdir()} == names
-  assert (tmp_path / "train.tf_record").read_bytes() == b"of the other task"
-
-
-def test_a_run_of_another_config_is_refused(base, trained, tmp_path):
-  (tmp_path / "config.json").write_text(
-    json.dumps({**CONFIG, "intermediate_size": 64})
-  )
-  with pytest.raises(ValueError, match="intermediate_size is 32 there and 64"):
-    swag.run(
-      make(
-        base,
-        trained,
-        do_eval=True,
-        bert_config_file=str(tmp_path / "config.json"),
-      )
-    )

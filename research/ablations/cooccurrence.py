@@ -4,13 +4,32 @@ The method is that of Levy and Goldberg (2014). Pieces that co-occur more often
 than by chance have positive pointwise mutual information (PMI). The leading
 eigenvectors of the PMI matrix are the embeddings. Words with the same
 neighbours get similar embeddings. The output layer shares the embedding table,
-so it predicts words that co-occur with the input.
+so it predicts words that co-occur with the input, and the layers between both
+start close to the identity.
 """
 
-from collections.abc import Sequence
+import itertools
+import re
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
+import tensorflow as tf
 from scipy import sparse
+
+from bert_tf import heads
+from bert_tf.tasks import pretraining_start
+
+NAME = "cooccurrence"  # The value of `initial_values`.
+
+_NUM_COUNTED_BATCHES = 2_000
+
+# Multiple of the identity in the masked-LM head's dense layer. It is small, so
+# that gelu is nearly linear; the layer norm after gelu restores the scale.
+_HEAD_SCALE = 0.1
+
+# Factor for the initial kernels of the feed-forward layers' output projections,
+# which are untrained and should add little.
+_FEED_FORWARD_SCALE = 0.1
 
 # Maximum distance of two pieces that co-occur, in positions.
 _WINDOW = 3
@@ -26,6 +45,50 @@ _LEAST_COUNT = 5
 # Oversampling and power iterations of the randomized eigensolver.
 _NUM_MORE = 40
 _NUM_POWERS = 4
+
+
+def set_values(
+  model: heads.PretrainingModel,
+  batches: Iterable[Mapping[str, tf.Tensor]],
+  seed: int,
+) -> None:
+  """Sets the values of pretraining_start.set_values and the word embeddings.
+
+  Also sets the layers between embeddings and output.
+  """
+  variables = {variable.path: variable for variable in model.variables}
+  texts, labels = _read(itertools.islice(batches, _NUM_COUNTED_BATCHES))
+  values = pretraining_start.neighbour_values(model.config, seed)
+  words = variables["bert/embeddings/word_embeddings"]
+  values[words.path] = embeddings(texts, words.numpy(), seed)
+  dense = "cls/predictions/transform/dense/kernel"
+  values[dense] = _HEAD_SCALE * np.eye(model.config.hidden_size)
+  for name, variable in variables.items():
+    if re.fullmatch(r"bert/encoder/layer_\d+/output/dense/kernel", name):
+      values[name] = _FEED_FORWARD_SCALE * variable.numpy()
+  values |= pretraining_start.bias_values(labels, model.config.vocab_size)
+  pretraining_start.assign(model, values)
+
+
+def _read(
+  batches: Iterable[Mapping[str, tf.Tensor]],
+) -> tuple[list[np.ndarray], np.ndarray]:
+  """Returns the original text of batches, and its masked pieces.
+
+  Returns:
+    For each batch the text, int [B, T], -1 for padding. The M masked pieces of
+    all batches, int [M].
+  """
+  texts, labels = [], []
+  for batch in batches:
+    values = {name: tensor.numpy() for name, tensor in batch.items()}
+    pieces = np.where(values["input_mask"] > 0, values["input_ids"], -1)
+    row, number = np.nonzero(values["masked_lm_weights"])
+    masked = values["masked_lm_ids"][row, number]
+    pieces[row, values["masked_lm_positions"][row, number]] = masked
+    texts.append(pieces)
+    labels.append(masked)
+  return texts, np.concatenate(labels)
 
 
 def embeddings(

@@ -2,9 +2,18 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from bert_tf.tasks import cooccurrence
+from bert_tf import heads, modeling
+from research.ablations import cooccurrence
+from tests.support import runs
 
+CONFIG = {
+  **runs.CONFIG,
+  "initializer_range": 0.17,
+  "hidden_dropout_prob": 0.0,
+  "attention_probs_dropout_prob": 0.0,
+}
 NUM_KINDS, OF_KIND, D = 12, 5, 16
 V = NUM_KINDS * OF_KIND + 1  # The last piece does not occur.
 
@@ -68,3 +77,51 @@ def test_a_vocabulary_may_be_smaller_than_the_width():
   embeddings = cooccurrence.embeddings(rows, values, seed=3)
   assert embeddings.shape == (6, D)
   assert np.isfinite(embeddings).all()
+
+
+def test_words_are_counted_in_their_places_without_padding(monkeypatch):
+  texts = []
+
+  def embeddings(batches, values, seed):
+    texts.extend(batches)
+    return values + 1.0
+
+  monkeypatch.setattr(cooccurrence, "embeddings", embeddings)
+  model = heads.PretrainingModel(modeling.BertConfig.from_dict(CONFIG))
+  words = model.bert.embeddings.word_embeddings
+  before = words.numpy()
+  batch = {
+    "input_ids": tf.constant([[2, 4, 8, 3], [2, 4, 3, 0]]),
+    "input_mask": tf.constant([[1, 1, 1, 1], [1, 1, 1, 0]]),
+    "masked_lm_positions": tf.constant([[1, 2], [1, 0]]),
+    "masked_lm_ids": tf.constant([[7, 8], [9, 0]]),
+    "masked_lm_weights": tf.constant([[1.0, 1.0], [1.0, 0.0]]),
+  }
+  cooccurrence.set_values(model, [batch], seed=3)
+  np.testing.assert_array_equal(words.numpy(), before + 1.0)
+  np.testing.assert_array_equal(texts, [[[2, 7, 8, 3], [2, 9, 3, -1]]])
+
+
+def test_embeddings_reach_the_output_nearly_whole():
+  batch = {
+    "input_ids": tf.constant([[2, 4, 8, 3]]),
+    "input_mask": tf.constant([[1, 1, 1, 1]]),
+    "masked_lm_positions": tf.constant([[1, 2]]),
+    "masked_lm_ids": tf.constant([[7, 8]]),
+    "masked_lm_weights": tf.constant([[1.0, 1.0]]),
+  }
+  hidden = np.random.default_rng(1).normal(size=(50, CONFIG["hidden_size"]))
+  model = heads.PretrainingModel(modeling.BertConfig.from_dict(CONFIG))
+  layers = [
+    variable
+    for variable in model.variables
+    if variable.path.endswith("/output/dense/kernel")
+    and "attention" not in variable.path
+  ]
+  assert len(layers) == CONFIG["num_hidden_layers"]
+  before = [np.std(layer.numpy()) for layer in layers]
+  cooccurrence.set_values(model, [batch], seed=3)
+  after = model.cls.predictions.transform(hidden.astype(np.float32)).numpy()
+  assert np.corrcoef(after.ravel(), hidden.ravel())[0, 1] > 0.9
+  spread = [np.std(layer.numpy()) / std for layer, std in zip(layers, before)]
+  np.testing.assert_allclose(spread, 0.1, rtol=1e-5)

@@ -1,0 +1,30 @@
+"""Settings of NER on features. Imports no TensorFlow."""
+
+import dataclasses
+
+from bert_tf import settings
+from bert_tf.tasks.ner import config
+
+# The rows of Devlin et al. 2019, table 7, as slices of BERT's outputs: the
+# embeddings, followed by every layer.
+FEATURE_LAYERS = {
+  "embeddings": slice(0, 1),
+  "second_to_last": slice(-2, -1),
+  "last": slice(-1, None),
+  "weighted_sum_last_four": slice(-4, None),
+  "concat_last_four": slice(-4, None),
+  "weighted_sum_all": slice(1, None),
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FeaturesConfig(config.NerConfig):
+  """Settings of a run; `init_checkpoint` is the frozen BERT."""
+
+  feature_layers: str = settings.setting(
+    "concat_last_four",
+    "BERT's layers to use, as in table 7 of the paper. The weights of a sum "
+    "are learned.",
+    choices=tuple(FEATURE_LAYERS),
+    topic=settings.MODEL,
+  )

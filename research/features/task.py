@@ -1,0 +1,340 @@
+"""NER with a BiLSTM on the word vectors of a frozen BERT.
+
+The vectors are computed once and stored as records. Shapes: B sentences, W
+words of the longest sentence, L layers, D hidden size.
+"""
+
+import dataclasses
+import itertools
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras import ops
+
+from bert_tf import checkpoints, head_layers, losses, modeling
+from bert_tf.data import input_pipeline, records
+from bert_tf.kernels import onednn_layer_norm
+from bert_tf.layers import dropout
+from bert_tf.modeling import Tensor
+from bert_tf.tasks import base, fine_tuning
+from bert_tf.tasks import batches as batches_lib
+from bert_tf.tasks.ner import records as ner_records
+from bert_tf.tasks.ner import task as ner
+from bert_tf.tasks.ner.examples import Sentence
+from bert_tf.training import config as training_config
+from bert_tf.training import estimator, objective, progress
+from research import bilstm
+from research.features import config as config_lib
+
+# Batches are padded to a multiple of this number of words, so that XLA compiles
+# few programs.
+_WIDTH_MULTIPLE = 16
+
+# Number of windows in a batch for the computation of vectors.
+BATCH_SIZE = 32
+
+# Dtype of stored vectors. It has half the size of float32, and the outputs of a
+# frozen BERT do not need more precision.
+_STORED = np.float16
+
+# "A randomly initialized two-layer 768-dimensional BiLSTM before the
+# classification layer" (Devlin et al. 2019, 5.3). We assume that 768 is the sum
+# of both directions.
+_NUM_LAYERS = 2
+_UNITS = 384
+
+# Dropout probability of the classification layer's input, as in fine-tuning.
+_DROPOUT = 0.1
+
+
+def num_layers(feature_layers: str, bert_config: modeling.BertConfig) -> int:
+  """Returns L, the number of layers that are used."""
+  outputs = range(1 + bert_config.num_hidden_layers)
+  return len(outputs[config_lib.FEATURE_LAYERS[feature_layers]])
+
+
+def check_layers(feature_layers: str, bert_config: modeling.BertConfig) -> None:
+  """Raises ValueError if the model has too few layers."""
+  needed = -(config_lib.FEATURE_LAYERS[feature_layers].start or 0)
+  if bert_config.num_hidden_layers < needed:
+    raise ValueError(
+      f"feature_layers {feature_layers} needs {needed} layers, the model has "
+      f"{bert_config.num_hidden_layers}; choose another."
+    )
+
+
+class VectorModel(keras.Model):
+  """A BertModel that returns some of its layers, float16 [B, F, L, D]."""
+
+  def __init__(
+    self, bert_config: modeling.BertConfig, feature_layers: str
+  ) -> None:
+    super().__init__(name="vectors")
+    self.bert = modeling.BertModel(bert_config)
+    self.feature_layers = config_lib.FEATURE_LAYERS[feature_layers]
+    self.built = True
+
+  def call(self, batch: Mapping[str, Tensor], training: bool = False) -> Tensor:
+    """Returns the layers for BertModel's features, always without dropout."""
+    output = self.bert(batch, training=False)
+    layers = (output.embedding_output, *output.all_encoder_layers)
+    stacked = ops.stack(layers[self.feature_layers], axis=2)  # [B, F, L, D]
+    return ops.cast(stacked, _STORED.__name__)
+
+
+def word_vectors(
+  bert_config: modeling.BertConfig,
+  init_checkpoint: str,
+  feature_layers: str,
+  batches: tf.data.Dataset,
+) -> Iterator[np.ndarray]:
+  """Yields one float16 array [L, D] for every labelled word, in order.
+
+  Args:
+    bert_config: the sizes of BERT.
+    init_checkpoint: the checkpoint of BERT.
+    feature_layers: a name in config.FEATURE_LAYERS.
+    batches: batches of the windows' records.
+  """
+  model = VectorModel(bert_config, feature_layers)
+  checkpoints.init_from_checkpoint(model, init_checkpoint)
+  compute = tf.function(model, reduce_retracing=True, autograph=False)
+  for batch in progress.track(batches, "computing features", "batch"):
+    with onednn_layer_norm.fused():
+      computed = compute(batch)
+    yield from computed.numpy()[batch["label_mask"].numpy() == 1]
+
+
+def write_records(
+  path: str,
+  sentences: Sequence[Sentence],
+  labels: Sequence[str],
+  vectors: Iterable[np.ndarray],
+) -> input_pipeline.RecordFiles:
+  """Writes a record for each sentence: label and vector of each word.
+
+  Args:
+    path: the file to write.
+    sentences: the sentences.
+    labels: the labels in the order of their ids.
+    vectors: float16 [L, D] for every word in order.
+  """
+  ids, words = {label: i for i, label in enumerate(labels)}, iter(vectors)
+  with records.open_records([path]) as writer:
+    for sentence in sentences:
+      num_words = len(sentence.words)
+      tags = sentence.tags or [labels[0]] * num_words
+      # input_mask determines the length when records are grouped by length.
+      ints = {
+        "input_mask": [1] * num_words,
+        "label_ids": [ids[tag] for tag in tags],
+      }
+      stored = tf.train.Features()
+      stored.feature["vectors"].bytes_list.value.append(
+        b"".join(v.tobytes() for v in itertools.islice(words, num_words))
+      )
+      encoded = records.encode_features(ints, {}) + stored.SerializeToString()
+      writer.write(records.encode_example(encoded))
+  return input_pipeline.RecordFiles((path,), len(sentences))
+
+
+def batches(num_layers: int, hidden_size: int) -> batches_lib.Batches:
+  """Returns a builder of batches of word vectors.
+
+  The features are `vectors`, float16 [B, W, L, D], and `label_ids` and
+  `label_mask`, int32 [B, W], 0 for padding.
+  """
+  ragged = tf.io.RaggedFeature(tf.int64)
+  spec = {
+    "vectors": tf.io.FixedLenFeature([], tf.string),
+    "input_mask": ragged,
+    "label_ids": ragged,
+  }
+
+  @tf.autograph.experimental.do_not_convert
+  def decoded(batch: Mapping[str, Any]) -> dict[str, tf.Tensor]:
+    """Returns a batch of sentences that are padded to W words."""
+    longest = tf.cast(batch["label_ids"].bounding_shape()[1], tf.int32)
+    width = -(-longest // _WIDTH_MULTIPLE) * _WIDTH_MULTIPLE
+    num_bytes = width * num_layers * hidden_size * _STORED().nbytes
+    # TensorFlow has no kernel that pads float16.
+    bits = tf.io.decode_raw(batch["vectors"], tf.int16, fixed_length=num_bytes)
+    vectors = tf.bitcast(bits, tf.as_dtype(_STORED))
+    shape = [-1, width, num_layers, hidden_size]
+    return {
+      "vectors": tf.reshape(vectors, shape),
+      "label_ids": _padded(batch["label_ids"], width),
+      "label_mask": _padded(batch["input_mask"], width),
+    }
+
+  # The records have no word-piece ids, so the vocabulary size does not matter.
+  return batches_lib.Batches(spec, 0, lambda batches, _: batches.map(decoded))
+
+
+def _padded(rows: tf.RaggedTensor, width: tf.Tensor) -> tf.Tensor:
+  """Returns [B, W], the rows padded with 0."""
+  padded = rows.to_tensor(shape=tf.stack([-1, width]))
+  return tf.reshape(padded, [-1, width])
+
+
+class BiLstmModel(keras.Model):
+  """A two-layer BiLSTM and a linear layer on the vectors of words.
+
+  Args:
+    num_vectors: L, the number of vectors of a word.
+    hidden_size: D, the size of a vector.
+    num_labels: C, the number of labels.
+    is_summed: whether to sum a word's vectors, weighted by the softmax of
+      learned numbers. Otherwise they are concatenated.
+  """
+
+  def __init__(
+    self,
+    num_vectors: int,
+    hidden_size: int,
+    num_labels: int,
+    is_summed: bool,
+  ) -> None:
+    super().__init__(name="bilstm")
+    self.seed_generator = dropout.Seeds(0)
+    self.layer_weights = None
+    size = num_vectors * hidden_size
+    if is_summed:
+      size = hidden_size
+      self.layer_weights = keras.Variable(
+        keras.initializers.Zeros(),
+        shape=(num_vectors,),
+        dtype=self.variable_dtype,
+        name="layer_weights",
+      )
+    self.bilstms = []
+    for i in range(_NUM_LAYERS):
+      layer = bilstm.make(size, _UNITS, f"bilstm_{i}", self.dtype_policy)
+      self.bilstms.append(layer)
+      size = 2 * _UNITS
+    self.output_weights, self.output_bias = head_layers.make_output_layer(
+      num_labels, size, self.variable_dtype
+    )
+    self.built = True
+
+  def call(self, batch: Mapping[str, Tensor], training: bool = False) -> Tensor:
+    """Returns the logits, float [B, W, C], of B sentences of up to W words.
+
+    The batch has `vectors`, float [B, W, L, D], and `label_mask`, int [B, W], 0
+    for padding.
+    """
+    vectors = ops.cast(batch["vectors"], self.compute_dtype)
+    if self.layer_weights is not None:
+      weights = ops.softmax(self.layer_weights)
+      hidden = ops.einsum("l,bwld->bwd", weights, vectors)
+    else:
+      batch_size, width = ops.shape(vectors)[:2]
+      size = vectors.shape[2] * vectors.shape[3]
+      hidden = ops.reshape(vectors, (batch_size, width, size))
+    mask = ops.greater(batch["label_mask"], 0)
+    for layer in self.bilstms:
+      hidden = layer(hidden, mask=mask, training=training)
+    hidden = dropout.dropout(hidden, _DROPOUT, self.seed_generator, training)
+    weights = ops.transpose(self.output_weights)
+    return ops.matmul(hidden, weights) + self.output_bias
+
+
+def run(config: config_lib.FeaturesConfig) -> base.Results | None:
+  """Trains, evaluates and predicts as configured; see fine_tuning.run.
+
+  Raises:
+    ValueError: also if init_checkpoint is missing or has too few layers.
+  """
+  if not config.train.init_checkpoint:
+    raise ValueError(
+      "features are computed by a trained BERT: set `init_checkpoint`."
+    )
+  train = dataclasses.replace(config.train, encoder_only=True)
+  return fine_tuning.run(dataclasses.replace(config, train=train), make_task)
+
+
+def make_task(
+  setup: base.Setup[config_lib.FeaturesConfig],
+) -> "FeaturesTask":
+  """Returns the task of a run; raises ValueError if BERT has too few layers."""
+  config = setup.config
+  assert config.train.init_checkpoint
+  check_layers(config.feature_layers, setup.bert_config)
+  return FeaturesTask(
+    # Its config is a NerConfig.
+    **vars(ner.make_task(setup)),  # type: ignore[arg-type]
+    layers=config.feature_layers,
+    init_checkpoint=config.train.init_checkpoint,
+  )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class FeaturesTask(ner.NerTask):
+  """Labels the words of sentences by vectors that BERT computes once."""
+
+  layers: str  # A name in config_lib.FEATURE_LAYERS.
+  init_checkpoint: str  # The checkpoint of the frozen BERT.
+
+  noun = "training sentences"
+
+  def num_inputs(self, data: ner.Tagged) -> int:
+    """Returns the number of sentences."""
+    return len(data.sentences)
+
+  def write_records(
+    self, split: str, path: str, data: ner.Tagged
+  ) -> input_pipeline.RecordFiles:
+    """Writes a record of the vectors of each sentence."""
+    windows = super().write_records(split, path, data)
+    assert self.labels is not None
+    inputs = ner_records.batches(
+      self.max_seq_length, self.bert_config.vocab_size
+    )
+    folder, name = os.path.split(path)
+    files = write_records(
+      os.path.join(folder, f"{self.layers}.{name}"),
+      data.sentences,
+      self.labels,
+      word_vectors(
+        self.bert_config,
+        self.init_checkpoint,
+        self.layers,
+        inputs.once(windows, BATCH_SIZE),
+      ),
+    )
+    return dataclasses.replace(files, num_cut=windows.num_cut)
+
+  def batches(self, split: str) -> batches_lib.Batches:
+    """Returns the builder of batches of vectors."""
+    return batches(
+      num_layers(self.layers, self.bert_config),
+      self.bert_config.hidden_size,
+    )
+
+  def build_estimator(
+    self, train: training_config.TrainConfig
+  ) -> estimator.Estimator:
+    """Returns the Estimator of the BiLSTM, of which BERT is no part."""
+    assert self.labels is not None
+    num_labels = len(self.labels)
+    return estimator.Estimator(
+      lambda: BiLstmModel(
+        num_layers(self.layers, self.bert_config),
+        self.bert_config.hidden_size,
+        num_labels,
+        self.layers.startswith("weighted_sum"),
+      ),
+      objective.Objective(
+        losses.token_loss, losses.token_weights, losses.token_metrics
+      ),
+      dataclasses.replace(train, init_checkpoint=None, encoder_only=False),
+    )
+
+  def label_ids(self, data: ner.Tagged, rows: base.Rows) -> Iterator[int]:
+    """Yields the predicted label id of each word; rows are int [W]."""
+    for sentence, row in zip(data.sentences, rows):
+      yield from row[: len(sentence.words)]

@@ -1,0 +1,121 @@
+"""Labels of left-to-right and right-to-left language models, by hand."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf.data import config as data_config
+from bert_tf.data import pretraining_shards
+from bert_tf.inference import fill_mask
+from bert_tf.tasks import pretraining, pretraining_config
+from bert_tf.training import config as training_config
+from research.ablations import objectives
+from tests.support import cycling_words, runs
+
+CLS, SEP = 2, 3
+
+
+def add_labels(rows, is_reversed, cls_positions=None):
+  """Returns the label of each predicting position, for each row."""
+  rows = tf.constant(rows, tf.int32)
+  features = {"input_ids": rows, "input_mask": tf.cast(rows > 0, tf.int32)}
+  if cls_positions:
+    features["cls_positions"] = tf.constant(cls_positions, tf.int32)
+  add = tf.function(objectives.NextPiece(is_reversed).mask)
+  batch = {n: v.numpy() for n, v in add(features).items()}
+  np.testing.assert_array_equal(batch["input_ids"], rows)
+  is_label = batch["masked_lm_weights"] == 1
+  for name in ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights"):
+    assert not batch[name][~is_label].any()
+  return [
+    dict(zip(positions[has].tolist(), ids[has].tolist()))
+    for positions, ids, has in zip(
+      batch["masked_lm_positions"], batch["masked_lm_ids"], is_label
+    )
+  ]
+
+
+@pytest.mark.parametrize(
+  ("is_reversed", "expected"),
+  [
+    (False, {0: 11, 1: 12, 2: SEP, 3: 13, 4: SEP}),
+    (True, {5: 13, 4: SEP, 3: 12, 2: 11, 1: CLS}),
+  ],
+)
+def test_each_piece_is_predicted_at_the_position_read_before_it(
+  is_reversed, expected
+):
+  row = [CLS, 11, 12, SEP, 13, SEP, 0, 0]
+  assert add_labels([row, [0] * 8], is_reversed) == [expected, {}]
+
+
+@pytest.mark.parametrize(
+  ("is_reversed", "expected"),
+  [
+    (False, {0: 11, 1: SEP, 3: 12, 4: SEP, 6: SEP}),
+    (True, {2: 11, 1: CLS, 5: 12, 4: CLS, 7: CLS}),
+  ],
+)
+def test_an_instance_does_not_predict_its_neighbour_in_the_row(
+  is_reversed, expected
+):
+  row = [CLS, 11, SEP, CLS, 12, SEP, CLS, SEP, 0, 0]
+  assert add_labels([row], is_reversed, [[0, 3, 6, 0]]) == [expected]
+
+
+def test_a_full_row_predicts_up_to_its_end():
+  assert add_labels([[CLS, 11, SEP]], False) == [{0: 11, 1: SEP}]
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory):
+  """The config of a short run from left to right on packed records."""
+  folder = tmp_path_factory.mktemp("data")
+  (folder / "text").write_text(cycling_words.text())
+  sizes = {
+    **runs.CONFIG,
+    "hidden_dropout_prob": 0.0,
+    "attention_probs_dropout_prob": 0.0,
+    "attention_direction": "left_to_right",
+  }
+  (folder / "config.json").write_text(json.dumps(sizes))
+  data = data_config.PretrainingDataConfig(
+    vocab_file=cycling_words.VOCAB_FILE,
+    max_seq_length=16,
+    mask=False,
+    no_nsp=True,
+    pack_sequences=True,
+  )
+  records = str(folder / "records")
+  pretraining_shards.create(data, [str(folder / "text")], records)
+  return pretraining_config.PretrainingConfig(
+    bert_config_file=str(folder / "config.json"),
+    vocab_file=cycling_words.VOCAB_FILE,
+    input_file=records,
+    max_seq_length=16,
+    max_predictions_per_seq=4,
+    do_train=True,
+    do_eval=True,
+    no_nsp=True,
+    train=training_config.PretrainingTrainConfig(
+      output_dir=str(folder / "out"),
+      train_batch_size=16,
+      learning_rate=5e-3,
+      num_train_steps=120,
+      num_warmup_steps=10,
+      use_xla=False,
+    ),
+  )
+
+
+def test_a_language_model_predicts_the_next_piece(config):
+  with pytest.raises(ValueError, match="attention_direction 'left_to_right'"):
+    pretraining.run(config)  # As a masked LM.
+  results = pretraining.run(config, objectives.label)
+  # Every piece except an instance's first, and its end, is predictable.
+  assert results["masked_lm_accuracy"] > 0.6
+  with pytest.raises(ValueError, match="cannot predict"):
+    filler = fill_mask.MaskFiller(init_checkpoint=config.train.output_dir)
+    filler.predict("the [MASK]")
