@@ -120,11 +120,9 @@ class DynamicMasker:
   ) -> tf.Tensor:
     """Returns True for the pieces to predict, bool [B, F].
 
-    Args:
-      words: int32 [B, F]. From `_number_words`.
-      input_mask: int32 [B, F].
-      starts: int32 [B, K]. Indices at which the instances of a row begin.
-      draws: int64 [B, F]. Random keys that order the words.
+    `words` is from `_number_words`, `starts`, int32 [B, K], the indices at
+    which the instances of a row begin, and `draws`, int64 [B, F], random keys
+    that order the words.
     """
     length = words.shape[1]
     # The index of each position's instance in its row, int32 [B, F].
@@ -199,13 +197,10 @@ def _select_fitting(
 
 
 def _sum_by_group(values: tf.Tensor, groups: tf.Tensor, size: int) -> tf.Tensor:
-  """Sums the values of each group, row by row; returns [B, size].
+  """Sums the values, [B, N], of each group, row by row; returns [B, size].
 
-  Args:
-    values: [B, N].
-    groups: int32 [B, N]. The group of each value, below `size`. Values of
-      negative groups are ignored.
-    size: number of groups.
+  `groups`, int32 [B, N], is the group of each value, below `size`. Values of
+  negative groups are ignored.
   """
   num_rows = tf.shape(groups)[0]
   starts = tf.range(num_rows)[:, None] * size

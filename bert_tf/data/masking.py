@@ -102,8 +102,7 @@ def check_special_tokens(vocab: Mapping[str, int], vocab_file: str) -> None:
   missing = [token for token in needed if token not in vocab]
   if missing:
     raise ValueError(
-      f"{vocab_file} has {len(vocab)} tokens, but not {', '.join(missing)}; "
-      "add a line for each."
+      f"{vocab_file} has {len(vocab)} tokens, but not {', '.join(missing)}."
     )
 
 
@@ -152,9 +151,8 @@ class Masker:
       rng: source of the draws.
 
     Returns:
-      masked_lm_positions: the chosen positions, ascending. Empty if whole-word
-        masking finds no word that is short enough.
-      masked_lm_ids: the ids at these positions before masking.
+      The chosen positions, ascending, and the ids there before masking. Empty
+      if whole-word masking finds no word that is short enough.
     """
     config = self._config
     num_to_predict = config.num_to_predict(len(input_ids))
@@ -181,10 +179,8 @@ class Masker:
   ) -> Iterator[Sequence[int]]:
     """Yields the positions of each word, the words in random order.
 
-    Masking whole words is harder than masking pieces, because the other pieces
-    of a word often give it away (release notes of May 2019). If truncation cut
-    a word, the segment begins with a ## piece. This piece then belongs to the
-    word before it, even across a [SEP], as in the 2018 release.
+    If truncation cut a word, the segment begins with a ## piece. It then
+    belongs to the word before it, even across a [SEP], as in the 2018 release.
     """
     continues = self._continues_word
     starts = [

@@ -74,13 +74,10 @@ def build_input(
   sep_id: int,
   max_seq_length: int,
 ) -> dict[str, list[int]]:
-  """Returns the model's input for a text or a pair, truncated and padded.
+  """Returns input_ids, input_mask and segment_ids of a text or a pair.
 
-  An empty second text counts as no second text, as in the 2018 release.
-
-  Returns:
-    input_ids, input_mask and segment_ids, each of length max_seq_length (at
-    least 2, or 3 for a pair), padded with 0.
+  They are truncated or padded with 0 to max_seq_length, which is at least 2, or
+  3 for a pair. An empty second text is none, as in the 2018 release.
   """
   if ids_b:
     ids_a, ids_b = truncate_pair(ids_a, ids_b, max_seq_length - 3)
@@ -105,10 +102,6 @@ def assign_rows(lengths: Sequence[int], max_seq_length: int) -> list[list[int]]:
   Takes the instances from the longest to the shortest and puts each into the
   fullest row with room for it (best fit decreasing; Krell et al. 2021, arXiv
   2107.02027). Instances of the same length keep their order.
-
-  Args:
-    lengths: tokens of each instance, at most `max_seq_length`.
-    max_seq_length: tokens of a row.
   """
   row_limit = max_instances(max_seq_length)
   rows: list[list[int]] = []

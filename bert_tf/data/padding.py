@@ -31,9 +31,6 @@ def cut_padding(
 ) -> tf.data.Dataset:
   """Cuts every batch to the length of its longest example.
 
-  Only padding is cut. The model's outputs at the other positions stay the same
-  up to rounding.
-
   Args:
     batches: features `input_ids`, `input_mask` and `segment_ids`, int [B, F]
       or [B, C, F].

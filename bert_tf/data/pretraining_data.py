@@ -37,14 +37,13 @@ class Document:
 
   @property
   def num_sentences(self) -> int:
-    """Returns the number of sentences, at least 1."""
+    """The number of sentences."""
     return len(self.bounds) - 1
 
   def reach(self, first: int, num_tokens: int) -> int:
-    """Returns the end of a run of sentences with at least `num_tokens` tokens.
+    """Returns the exclusive end of a run of `num_tokens` or more tokens.
 
-    The run starts at sentence `first`. The end is exclusive and at least
-    `first + 1`. The run is shorter only if the document ends.
+    The run starts at sentence `first`. It is shorter only if the document ends.
     """
     goal = self.bounds[first] + num_tokens
     return min(
@@ -82,10 +81,6 @@ class ShardCounts:
   num_tokens: int  # Tokens of all records, without padding.
   num_masked: int
   num_random_next: int  # Instances whose second segment is random.
-  num_sentences: int  # Lines with at least one token.
-  num_long_sentences: int  # Sentences longer than an instance.
-  num_pieces: int  # Word pieces of the text, counted once per pass.
-  num_cut: int  # Word pieces that no instance of their pass contains.
 
 
 def load_tokenizer(
@@ -93,8 +88,7 @@ def load_tokenizer(
 ) -> tokenization.FullTokenizer:
   """Loads the tokenizer of `config`.
 
-  Raises:
-    ValueError: if the vocabulary is faulty or lacks a special token.
+  Raises ValueError if the vocabulary is faulty or lacks a special token.
   """
   tokenizer = letter_case.make_tokenizer(config.vocab_file, config)
   masking.check_special_tokens(tokenizer.vocab, config.vocab_file)
@@ -102,14 +96,7 @@ def load_tokenizer(
 
 
 class InstanceBuilder:
-  """Makes the instances of one shard's documents.
-
-  Attributes:
-    config: Settings of the instances.
-    num_cut: Word pieces of the text that truncation has dropped so far. Pieces
-      dropped from a random second segment are not counted: another instance
-      has them.
-  """
+  """Makes the instances of one shard's documents."""
 
   def __init__(
     self,
@@ -118,7 +105,6 @@ class InstanceBuilder:
     rng: random.Random,
   ) -> None:
     self.config = config
-    self.num_cut = 0
     self._tokenizer = tokenizer
     self._rng = rng
     self._masker = masking.Masker(config.masking_config, tokenizer.vocab)
@@ -197,14 +183,10 @@ class InstanceBuilder:
       if stop - start == 1 or rng.random() < 0.5:
         num_first = document.bounds[middle] - document.bounds[start]
         second = self._draw_segment(documents, index, target - num_first)
-        segments = self._truncate(first, second)
-        self.num_cut += num_first - len(segments[0])
-        yield *segments, True
+        yield *self._truncate(first, second), True
         start = middle  # The sentences after a are not used yet.
       else:
-        segments = self._truncate(first, (document, middle, stop))
-        self._count_cut(document, start, stop, segments)
-        yield *segments, False
+        yield *self._truncate(first, (document, middle, stop)), False
         start = stop
 
   def _draw_segment(
@@ -235,21 +217,8 @@ class InstanceBuilder:
     while start < document.num_sentences:
       stop = document.reach(start, target)
       nothing = (document, stop, stop)
-      segments = self._truncate((document, start, stop), nothing)
-      self._count_cut(document, start, stop, segments)
-      yield *segments, False
+      yield *self._truncate((document, start, stop), nothing), False
       start = stop
-
-  def _count_cut(
-    self,
-    document: Document,
-    start: int,
-    stop: int,
-    segments: tuple[list[int], list[int]],
-  ) -> None:
-    """Counts the word pieces that truncation dropped from these sentences."""
-    num_pieces = document.bounds[stop] - document.bounds[start]
-    self.num_cut += num_pieces - sum(map(len, segments))
 
   def _truncate(
     self, first: tuple[Document, int, int], second: tuple[Document, int, int]
@@ -291,14 +260,8 @@ def build_shard(
   Holds all instances in memory to shuffle them: about 900 bytes each at 128
   tokens, plus four bytes per token of text.
 
-  Args:
-    shard: the text to read.
-    config: settings of the instances.
-    tokenizer: from `load_tokenizer`.
-    seed: seed of all random draws.
-    output_files: TFRecord files. They receive the records in turn.
-    report: called with 1 for each document that was read, and for each document
-      of a pass.
+  The `output_files` receive the records in turn. `report` is called with 1 for
+  each document that was read, and for each document of a pass.
 
   Raises:
     ValueError: if the text is not UTF-8 or has no token at all.
@@ -317,7 +280,7 @@ def build_shard(
     if not documents:
       raise ValueError(
         f"{shard.spans[0].path}: no document with a token in shard "
-        f"{shard.index} ({shard.num_bytes} bytes); is it text?"
+        f"{shard.index}."
       )
     masking.shuffle(documents, rng.getrandbits)
     examples: list[Any] = []  # Records, or instances to pack.
@@ -351,14 +314,6 @@ def build_shard(
     num_tokens=num_tokens,
     num_masked=num_masked,
     num_random_next=num_random_next,
-    num_sentences=sum(d.num_sentences for d in documents),
-    num_long_sentences=sum(
-      end - start > config.max_num_tokens
-      for document in documents
-      for start, end in itertools.pairwise(document.bounds)
-    ),
-    num_pieces=sum(len(d.ids) for d in documents) * config.dupe_factor,
-    num_cut=builder.num_cut,
   )
 
 
@@ -398,9 +353,8 @@ def encode_row(
 ) -> bytes:
   """Encodes several instances as one packed record, padded with zeros.
 
-  The features are those of `encode_instance`, with two differences. K is
-  `packing.max_instances`; P, max_predictions_per_seq, is the limit for the
-  whole row.
+  As `encode_instance`, but P is the limit for the whole row, and, with K
+  `packing.max_instances`:
     next_sentence_labels: int64 [K].
     cls_positions: int64 [K]. The index at which each instance begins; 0 for
       unused entries.

@@ -18,11 +18,7 @@ class RecordFormat:
 
   @classmethod
   def read(cls, path: str) -> "RecordFormat":
-    """Reads the format from a file's first record.
-
-    Raises:
-      ValueError: if the record cannot be parsed or has no input_ids.
-    """
+    """Reads the format from a file's first record; ValueError for others."""
     features = input_pipeline.first_features(path)
 
     def size(name: str) -> int:
@@ -69,17 +65,13 @@ class PretrainingRecords:
     return self.record_format.spec()
 
   def check(self, vocab_size: int) -> None:
-    """Raises ValueError if a file's first record does not fit.
-
-    The record must have this record_format and input ids below vocab_size.
-    """
+    """Raises ValueError if a file's first record does not fit."""
     first = self.files.paths[0]
     for path in self.files.paths:
       kind, expected = str(RecordFormat.read(path)), str(self.record_format)
       if kind != expected:
         raise ValueError(
-          f"{path} holds {kind} records, {first} {expected} records; give "
-          "files that were made with the same `mask` and `pack_sequences`."
+          f"{path} holds {kind} records, {first} {expected} records."
         )
     input_pipeline.check_first_records(self.files, self.spec, vocab_size)
 
@@ -90,7 +82,7 @@ class PretrainingRecords:
       if ids[0] != cls_id:
         raise ValueError(
           f"{path} begins with the word-piece id {ids[0]}, but [CLS] of "
-          f"{vocab_file} is {cls_id}; give the vocabulary of the records."
+          f"{vocab_file} is {cls_id}."
         )
 
   def training_dataset(
@@ -145,7 +137,6 @@ class PretrainingRecords:
     steps_done: int,
     is_training: bool,
   ) -> tf.data.Dataset:
-    """Masks batches if there is a masker; the first has index `steps_done`."""
     masker, num_records = self.masker, self.files.num_records
     if masker is None:
       return batches
@@ -178,16 +169,9 @@ def add_shifted_labels(
   [CLS] is never predicted. From right to left, each position predicts the
   previous piece, so the last [SEP] is never predicted.
 
-  Args:
-    features: `input_ids` and `input_mask`, int32 [B, F]. Packed sequences also
-      have `cls_positions`, int32 [B, K]. Other features are passed on.
-    is_reversed: whether to predict from right to left.
-
-  Returns:
-    The features and the labels, under the names that the head's loss expects.
-    All are 0 at positions without a piece to predict in their instance:
-      masked_lm_positions, masked_lm_ids: int32 [B, F - 1].
-      masked_lm_weights: float32 [B, F - 1].
+  The labels have the names that the head's loss expects, and are 0 at positions
+  without a piece to predict in their instance: masked_lm_positions and
+  masked_lm_ids, int32 [B, F - 1], and masked_lm_weights, float32 [B, F - 1].
   """
   ids, is_real = features["input_ids"], features["input_mask"] > 0
   # Pairs of neighbours: positions 0 and 1, 1 and 2, and so on.

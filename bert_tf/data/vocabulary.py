@@ -55,10 +55,7 @@ class Coverage:
 def count_words(
   lines: Iterable[str], tokenizer: tokenization.BasicTokenizer
 ) -> collections.Counter[str]:
-  """Counts the tokens of a text.
-
-  Collects up to _MAX_RAW_WORDS distinct words and splits each only once.
-  """
+  """Counts the tokens of a text."""
   counts: collections.Counter[str] = collections.Counter()
   raw_counts: collections.Counter[str] = collections.Counter()
 
@@ -81,12 +78,9 @@ def count_words_apart(
   tokenizer: tokenization.BasicTokenizer,
   holdout_every: int,
 ) -> tuple[collections.Counter[str], collections.Counter[str]]:
-  """Counts tokens apart in the lines to learn from and in held-out lines.
+  """Counts the tokens of the lines to learn from, and of held-out lines.
 
   Every `holdout_every`-th line is held out; 0 for none.
-
-  Returns:
-    The counts of the lines to learn from, and of the held-out lines.
   """
   held_out: list[str] = []
 
@@ -114,10 +108,9 @@ def reserved_tokens(num_unused: int) -> list[str]:
 
 
 def import_learner() -> types.ModuleType:
-  """Returns the learner of tensorflow-text. Its import takes seconds.
+  """Returns the learner of tensorflow-text, or raises ImportError.
 
-  Raises:
-    ImportError: if tensorflow-text is missing.
+  Its import takes seconds.
   """
   errors.import_tensorflow_text("learning a vocabulary")
   from tensorflow_text.tools.wordpiece_vocab import (
@@ -140,13 +133,9 @@ def learn(
   pieces from the most frequent on. A character is also a "##" piece unless it
   is always a word, as punctuation and ideographs are.
 
-  Args:
-    word_counts: from `count_words`.
-    vocab_size: number of entries.
-    num_unused: number of [unusedN] tokens.
-    alphabet_size: largest number of distinct characters among the entries.
-    may_be_smaller: whether to return fewer entries if the text has too few, and
-      to keep only the characters that fit.
+  At most `alphabet_size` distinct characters are among the entries. With
+  `may_be_smaller`, a text with too few entries gives fewer, and only the
+  characters that fit are kept.
 
   Raises:
     ValueError: if vocab_size is too small or too large for the text.
@@ -161,16 +150,14 @@ def learn(
   if num_pieces < 0:
     raise ValueError(
       f"vocab_size {vocab_size} is too small: {len(reserved)} reserved tokens "
-      f"and {len(characters)} single characters need "
-      f"{vocab_size - num_pieces}. Raise it, or lower num_unused or "
-      "alphabet_size."
+      f"and {len(characters)} single characters need {vocab_size - num_pieces}."
     )
   pieces = _learn_pieces(word_counts, characters, alphabet_size, num_pieces)
   if len(pieces) < num_pieces and not may_be_smaller:
     num_entries = vocab_size - num_pieces + len(pieces)
     raise ValueError(
       f"vocab_size {vocab_size} is too large: this text gives only "
-      f"{num_entries} entries. Lower it, or give more text."
+      f"{num_entries} entries."
     )
   return [*reserved, *characters, *pieces[:num_pieces]]
 
@@ -178,12 +165,7 @@ def learn(
 def _choose_characters(
   word_counts: Mapping[str, int], alphabet_size: int, room: int | None
 ) -> list[str]:
-  """Returns the single-character entries that the learner would choose.
-
-  These are the most frequent characters, at most `room` entries.
-  """
-  if alphabet_size < 1:
-    raise ValueError(f"alphabet_size {alphabet_size} is below 1.")
+  """Returns the entries of single characters that the learner would choose."""
   counts: collections.Counter[str] = collections.Counter()
   for word, count in word_counts.items():
     if len(word) <= _MAX_PIECE_CHARS:
@@ -241,10 +223,8 @@ def _search(
   The number of pieces falls about as a power of the threshold, so each trial
   extrapolates on a log-log line. If neighbouring thresholds give very different
   numbers, pieces from the larger vocabulary fill up the smaller one. Cutting
-  the larger vocabulary would lose short pieces that rare words need.
-
-  Returns:
-    At least `num_wanted` pieces, or all pieces if the text has fewer.
+  the larger vocabulary would lose short pieces that rare words need. Returns
+  fewer pieces only if the text has fewer.
   """
   enough: list[str] = []
   too_few: list[str] = []
