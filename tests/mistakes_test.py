@@ -486,7 +486,7 @@ MISTAKES = (
   Mistake(
     "an array of flags instead of labels",
     lambda w: untrained(w).fit(["a", "b"], np.eye(2, dtype=int)),
-    "2-D DataFrame",
+    "0 [1, 0]",
   ),
   Mistake(
     "the column of the tags holds parts of speech",

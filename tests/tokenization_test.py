@@ -122,13 +122,6 @@ def test_every_character_is_lower_cased_as_in_the_2018_release(shared):
     assert "".join(tokens) == expected, hex(code)
 
 
-def test_control_characters_are_removed_before_splitting():
-  # str.split() would split at each of these.
-  basic = tokenization.BasicTokenizer()
-  for char in "\x1c\x1d\x1e\x1f\x0b\x0c\x85":
-    assert basic.tokenize(f"a{char}b") == ["ab"]
-
-
 @pytest.mark.parametrize(
   ("kind", "members"),
   [
@@ -207,11 +200,6 @@ def test_word_pieces_are_the_longest_from_the_left(vocab_file):
     "play ##ing , play ##ed the play ! [UNK]".split()
   )
   assert tokenizer.tokenize_to_ids("plays the") == [5, 12, 8]
-
-
-def test_special_tokens_in_text_are_split_as_text(vocab_file):
-  tokenizer = tokenization.FullTokenizer(vocab_file)
-  assert tokenizer.tokenize("[MASK]") == ["[UNK]"] * 3
 
 
 def test_words_over_the_limit_are_unknown():

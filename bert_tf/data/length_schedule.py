@@ -83,8 +83,8 @@ def phases(
     paths = [p for p, form in forms.items() if form.max_seq_length == length]
     if not paths:
       raise ValueError(
-        f"no file of `input_file` has records of max_seq_length {length}, which "
-        f"is in schedule {schedule!r}."
+        f"no file of `input_file` has records of max_seq_length {length} of "
+        f"schedule {schedule!r}."
       )
     records = pretraining_records.PretrainingRecords(
       files.select(paths), forms[paths[0]]

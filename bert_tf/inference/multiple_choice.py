@@ -68,7 +68,7 @@ class MultipleChoice(task_model.FineTunedModel):
       if not 2 <= len(choices) == len(rows[0]["choices"]):
         raise ValueError(
           f"row {index} has {len(choices)} choices, row 0 has "
-          f"{len(rows[0]['choices'])}; give all rows the same number, 2 or more."
+          f"{len(rows[0]['choices'])}; all rows need the same number."
         )
       try:
         right = examples.label_id(label, choices, task.layout.label_type)

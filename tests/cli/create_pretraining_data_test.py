@@ -3,7 +3,6 @@ import gzip
 import os
 import pathlib
 import random
-import re
 import signal
 import subprocess
 import sys
@@ -275,9 +274,6 @@ def test_the_summary_counts_what_is_in_the_files(text, config, tmp_path):
       for f in parsed
     )
 
-  tokenizer = pretraining_data.load_tokenizer(config)
-  sentences = filter(None, text.read_text().splitlines())
-  pieces = [len(tokenizer.tokenize(sentence)) for sentence in sentences]
   assert summary.counts == pretraining_data.ShardCounts(
     num_documents=12,
     num_instances=len(parsed),
@@ -285,10 +281,6 @@ def test_the_summary_counts_what_is_in_the_files(text, config, tmp_path):
     num_tokens=total("input_mask"),
     num_masked=total("masked_lm_weights"),
     num_random_next=total("next_sentence_labels"),
-    num_sentences=len(pieces),
-    num_long_sentences=sum(n > 29 for n in pieces),
-    num_pieces=sum(pieces) * config.dupe_factor,
-    num_cut=sum(pieces) * config.dupe_factor - sum(map(num_in_order, parsed)),
   )
   lines = "\n".join(summary.lines())
   padding = 1 - total("input_mask") / (len(parsed) * 32)
@@ -318,14 +310,9 @@ def test_the_advice_for_lines_of_whole_documents_helps(
     "--max_predictions_per_seq=5",
   ]
   remedy = [ADVICE, "--documents=line"]
-  shares = []
   for added in ([], remedy):
     log = run_script(SCRIPT.name, *flags, *added, cwd=tmp_path).stderr
     assert all((word in log) != bool(added) for word in remedy), log
-    assert ("12 of 12 lines" in log) != bool(added)
-    shares += re.findall(r"cut off +([0-9.]+)%", log)
-  before, after = map(float, shares)
-  assert before > 70 and after < 25
 
 
 def test_documents_of_one_sentence_are_warned_about(config, tmp_path, caplog):
@@ -345,22 +332,9 @@ def test_a_lone_document_is_warned_about(no_nsp, config, tmp_path, caplog):
   text = tmp_path / "text.txt"
   text.write_text("the old boat.\nthe night came.\n" * 5)
   config = dataclasses.replace(config, no_nsp=no_nsp)
-  summary = pretraining_shards.create(
-    config, [str(text)], str(tmp_path / "data")
-  )
+  pretraining_shards.create(config, [str(text)], str(tmp_path / "data"))
   is_warned = "Only one document in 1 of 1 shards" in caplog.text
-  is_counted = "next sentence" in "\n".join(summary.lines())
-  assert is_warned == is_counted == (not no_nsp)
-
-
-def test_shards_of_another_count_are_warned_about(
-  text, config, tmp_path, caplog
-):
-  output = str(tmp_path / "out[1]" / "data")
-  pretraining_shards.create(config, [str(text)], output, 3)
-  assert "another number of shards" not in caplog.text
-  pretraining_shards.create(config, [str(text)], output, 2)
-  assert "3 files of a run with another number of shards" in caplog.text
+  assert is_warned == (not no_nsp)
 
 
 @pytest.mark.parametrize(
