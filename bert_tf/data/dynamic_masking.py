@@ -57,11 +57,9 @@ class DynamicMasker:
       places: int64 [B]. The place of each record in the order of its epoch.
 
     Returns:
-      The features with masked `input_ids`, and these labels, where P is the
-      largest number of masked pieces in a row of length F:
-        masked_lm_positions: int32 [B, P]. Ascending.
-        masked_lm_ids: int32 [B, P]. The ids before masking.
-        masked_lm_weights: float32 [B, P]. 0 for unused entries.
+      The features with masked `input_ids`, and `masked_lm_positions`,
+      `masked_lm_ids` and `masked_lm_weights`, [B, P], where P is the largest
+      number of masked pieces in a row of length F.
     """
     config, ids = self._config, features["input_ids"]
     length = ids.shape[1]
@@ -98,9 +96,7 @@ class DynamicMasker:
   def _number_words(self, ids: tf.Tensor, input_mask: tf.Tensor) -> tf.Tensor:
     """Returns the index of each piece's word; -1 for a piece never masked.
 
-    Without whole-word masking each piece counts as a word. With it, a ## piece
-    belongs to the word before it, even across a [SEP], as in `masking`. The
-    piece after [CLS] always begins a word.
+    Without whole-word masking each piece counts as a word.
     """
     kinds = tf.gather(self._kinds, ids)
     can_be_masked = (kinds != _NEVER_MASKED) & (input_mask > 0)
@@ -160,11 +156,9 @@ def _select_fitting(
   all words up to the first one that does not fit. The next round excludes words
   that are longer than the remaining room.
 
-  Args:
-    sizes: int32 [B, W]. The number of pieces of each word; 0 for padding.
-    instances: int32 [B, W]. The instance of each word, ascending. Padding has
-      instance 0.
-    limits: int32 [B, K]. The largest number of pieces per instance.
+  `sizes`, int32 [B, W], is the number of pieces of each word, 0 for padding.
+  `instances`, int32 [B, W], is its instance, ascending. `limits`, int32 [B, K],
+  is the largest number of pieces per instance.
   """
 
   def gather_to_words(values: tf.Tensor) -> tf.Tensor:

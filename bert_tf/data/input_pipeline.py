@@ -27,9 +27,8 @@ Spec = Mapping[str, tf.io.FixedLenFeature]
 # about 50 MB of a large one at a length of 128.
 _SHUFFLE_BLOCK = 1 << 16
 
-# Number of batches whose records are sorted by length together. With few, as
-# many as 8, each batch was almost of one length, and of one label if the length
-# of a text tells its label.
+# Number of batches whose records are sorted by length together. With few, each
+# batch was of one label if the length of a text tells its label.
 _GROUPED_BATCHES = 50
 
 # For functions without Python's `if` and `for` over tensors. AutoGraph would
@@ -46,12 +45,6 @@ class RecordFiles:
   counts: tuple[int, ...] = ()  # Records of each file; () if unknown.
   num_cut: int | None = None  # Number of truncated examples; None if unknown.
   is_reused: bool = False  # Whether an earlier run wrote the files.
-
-  def select(self, paths: Sequence[str]) -> "RecordFiles":
-    """Returns a subset of the files. Their counts must be known."""
-    count_by_path = dict(zip(self.paths, self.counts))
-    counts = tuple(count_by_path[path] for path in paths)
-    return RecordFiles(tuple(paths), sum(counts), counts)
 
 
 def open_records(patterns: str) -> RecordFiles:
@@ -122,7 +115,7 @@ def first_features(path: str) -> Mapping[str, tf.train.Feature]:
 
 
 def inputs_spec(*shape: int) -> dict[str, tf.io.FixedLenFeature]:
-  """Returns the spec of the model's input: names, shapes, dtypes."""
+  """Returns the spec of the model's input."""
   ids = tf.io.FixedLenFeature(shape, tf.int64)
   return {"input_ids": ids, "input_mask": ids, "segment_ids": ids}
 
@@ -154,10 +147,7 @@ def pretraining_spec(
 def classifier_spec(
   max_seq_length: int, num_labels: int, problem_type: str
 ) -> dict[str, tf.io.FixedLenFeature]:
-  """Returns the spec of a classifier record: names, shapes, dtypes.
-
-  `problem_type`, one of run_info.PROBLEM_TYPES, decides the type of label_ids.
-  """
+  """Returns the spec of a record of a problem type of run_info."""
   label_ids = {
     "classification": tf.io.FixedLenFeature([1], tf.int64),
     "regression": tf.io.FixedLenFeature([1], tf.float32),
@@ -244,8 +234,7 @@ def training_dataset(
 ) -> tf.data.Dataset:
   """Returns endless shuffled full batches, without the first `steps_done`.
 
-  Every epoch shuffles the files, reads four at a time, and shuffles the records
-  in blocks of 65,536. A batch may span epochs.
+  Every epoch shuffles the files and the records. A batch may span epochs.
 
   With `group_by_length`, the records of 50 batches at a time are sorted by
   length, and these batches are shuffled. They need little padding, but their

@@ -62,8 +62,6 @@ def phases(
 ) -> list[Phase]:
   """Returns the phases of training, each with the files of its length.
 
-  A file's first record tells the length of all its records.
-
   Raises:
     ValueError: if a file's length is not in the schedule, or a length has no
       file.
@@ -86,8 +84,10 @@ def phases(
         f"no file of `input_file` has records of max_seq_length {length} of "
         f"schedule {schedule!r}."
       )
+    counts = [n for p, n in zip(files.paths, files.counts) if p in paths]
     records = pretraining_records.PretrainingRecords(
-      files.select(paths), forms[paths[0]]
+      input_pipeline.RecordFiles(tuple(paths), sum(counts), tuple(counts)),
+      forms[paths[0]],
     )
     phases.append(Phase(records, num_steps))
   return phases
@@ -101,10 +101,7 @@ def training_dataset(
   vocab_size: int,
   type_vocab_size: int,
 ) -> tf.data.Dataset:
-  """Returns the batches of all phases in order, without the first `steps_done`.
-
-  The arguments are those of input_pipeline.training_dataset.
-  """
+  """Returns the batches of all phases, without the first `steps_done`."""
   batches = None
   for phase in phases:
     num_skipped = min(steps_done, phase.num_steps)

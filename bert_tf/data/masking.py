@@ -43,9 +43,7 @@ class MaskingConfig:
     main=True,
   )
   # 80/10/10, Devlin et al. 2019, sections 3.1 and A.1. Fine-tuning inputs have
-  # no [MASK], so some chosen pieces must look ordinary. Random pieces keep the
-  # model from trusting that an input piece is the right one; unchanged pieces
-  # bias its representation towards the observed word.
+  # no [MASK], so some chosen pieces must look ordinary.
   mask_prob: float = settings.setting(
     0.8,
     "Share of the masked tokens that become [MASK]. mask_prob, keep_prob and "
@@ -79,8 +77,7 @@ class MaskingConfig:
   def num_to_predict(self, num_tokens: int) -> int:
     """Returns the number of pieces to mask in an input of `num_tokens`.
 
-    `num_tokens` includes special tokens, as in the 2018 release. Whole-word
-    masking may mask fewer.
+    Special tokens count, as in 2018. Whole-word masking may mask fewer.
     """
     return min(
       self.max_predictions_per_seq,
@@ -107,11 +104,7 @@ def check_special_tokens(vocab: Mapping[str, int], vocab_file: str) -> None:
 
 
 def shuffle(items: list, getrandbits: Callable[[int], int]) -> None:
-  """Shuffles in place, with the draws and result of `random.Random.shuffle`.
-
-  Takes half the time of `random.Random.shuffle`. Even so, shuffling takes a
-  third of the time to make an instance.
-  """
+  """Shuffles as `random.Random.shuffle` does, in half the time."""
   last = len(items) - 1
   while last > 0:
     # All indices down to the next power of two need the same number of bits.

@@ -46,7 +46,7 @@ def create(
 
 
 def check_num_shards(num_shards: int, runner: str) -> None:
-  """Raises ValueError if there are too few shards to divide among workers."""
+  """Raises ValueError if there are too few shards to divide."""
   if num_shards < 2:
     raise ValueError(
       f"`runner={runner}` needs `num_shards` of 2 or more, not num_shards "

@@ -33,8 +33,7 @@ class Summary:
   num_shards_kept: int  # Number of shards that an earlier run built.
   output_files: tuple[str, ...]  # All files of the data set, in order.
   seconds: float  # Wall time.
-  max_seq_length: int  # Tokens of an instance, padding included.
-  no_nsp: bool  # Whether instances have only one segment.
+  config: data_config.PretrainingDataConfig
 
   def lines(self) -> list[str]:
     """The summary as lines, without counts if no shard was built."""
@@ -47,7 +46,8 @@ class Summary:
     ]
     if not counts.num_documents:  # A shard has at least one document.
       return lines
-    padding = 1 - counts.num_tokens / (counts.num_records * self.max_seq_length)
+    num_positions = counts.num_records * self.config.max_seq_length
+    padding = 1 - counts.num_tokens / num_positions
     num_masked = counts.num_masked / counts.num_instances
     random_next = counts.num_random_next / counts.num_instances
     return [
@@ -104,10 +104,6 @@ def create(
     num_workers: processes that build shards, at most `num_shards`.
     resume: whether to keep finished shards of the same settings.
     build: builds the shards. Default: `num_workers` local processes.
-
-  Raises:
-    ValueError: if the settings or the text are faulty, or the run to resume had
-      other settings.
   """
   started = time.monotonic()
   names = output_files(input_files, output_file, num_shards, num_workers)
@@ -141,8 +137,7 @@ def create(
     len(tasks) - len(pending),
     tuple(names),
     time.monotonic() - started,
-    config.max_seq_length,
-    config.no_nsp,
+    config,
   )
   _log(summary, counts)
   return summary
@@ -190,11 +185,7 @@ def output_files(
   num_shards: int = 1,
   num_workers: int = 1,
 ) -> list[str]:
-  """Returns all files that `create` writes, without reading the text.
-
-  Raises:
-    ValueError: if `create` would refuse these arguments.
-  """
+  """Returns all files that `create` writes; ValueError if it would refuse."""
   names = [name.strip() for name in output_file.split(",")]
   if "" in names or len(set(names)) < len(names):
     raise ValueError(
@@ -221,7 +212,6 @@ def _collect_settings(
   shards: Sequence[corpus.Shard],
   names: Sequence[str],
 ) -> dict[str, Any]:
-  """Returns all settings that the data set depends on, without folders."""
   settings = dataclasses.asdict(config)
   settings.update(settings.pop("masking_config"))
   vocab = tokenizer_files.read_vocab(config.vocab_file)
@@ -237,11 +227,7 @@ def _collect_settings(
 def _prepare(
   tasks: Sequence[Task], settings: dict[str, Any], note: str, resume: bool
 ) -> list[Task]:
-  """Returns the tasks to do.
-
-  With several shards, first removes the old files of these tasks and writes the
-  settings.
-  """
+  """Returns the tasks to do, after it removed the old files of several."""
   pending = list(tasks)
   if resume and paths.exists(note):
     shard_files.check_same_settings(settings, note)
@@ -277,7 +263,7 @@ def build_task(
   task: Task,
   report: Callable[[int], None],
 ) -> pretraining_data.ShardCounts:
-  """Builds one shard in a worker; see `pretraining_data.build_shard`."""
+  """Builds one shard in a worker."""
   return pretraining_data.build_shard(
     task.shard,
     config,
@@ -293,7 +279,6 @@ def _build_here(
   tasks: Sequence[Task],
   num_workers: int,
 ) -> dict[int, pretraining_data.ShardCounts]:
-  """Builds shards on this machine, with a progress bar on a terminal."""
   num_passes = config.dupe_factor + 1  # One to read.
   num_documents = sum(task.shard.num_documents for task in tasks)
   counts = {}
@@ -337,7 +322,7 @@ def _log(
       100 * random_next,
     )
   num_single = sum(c.num_documents == 1 for c in counts.values())
-  if num_single and not summary.no_nsp:
+  if num_single and not summary.config.no_nsp:
     logging.warning(
       "Only one document in %d of %d shards: random second segments came from "
       "the same document. A blank line ends a document; or use fewer shards.",

@@ -50,7 +50,7 @@ def write(
 
 
 def tokenizer_settings(tokenizer: tokenization.FullTokenizer) -> dict[str, Any]:
-  """Returns the settings of a tokenizer that its word pieces depend on."""
+  """Returns what the word pieces of a tokenizer depend on."""
   return {
     "vocab": content_hash(list(tokenizer.vocab)),
     "do_lower_case": tokenizer.basic_tokenizer.do_lower_case,

@@ -7,6 +7,7 @@ Nakajima 2012).
 
 import collections
 import dataclasses
+import functools
 import itertools
 import math
 import types
@@ -19,9 +20,8 @@ from bert_tf.files import errors
 # special tokens, so [UNK] [CLS] [SEP] [MASK] are 100 to 103.
 NUM_UNUSED_BEFORE_SPECIALS = 99
 
-# Number of distinct words to collect before they are split into tokens. Takes
-# about 250 MB.
-_MAX_RAW_WORDS = 2_000_000
+# Number of words whose tokens are cached.
+_MAX_CACHED_WORDS = 1 << 20
 
 # The learner ignores longer words. 50 is the learner's default.
 _MAX_PIECE_CHARS = 50
@@ -43,7 +43,7 @@ class Coverage:
 
   @property
   def unknown_share(self) -> float:
-    """The share of words that become [UNK], in [0, 1]."""
+    """The fraction of words that become [UNK]."""
     return self.num_unknown / max(self.num_words, 1)
 
   @property
@@ -56,20 +56,11 @@ def count_words(
   lines: Iterable[str], tokenizer: tokenization.BasicTokenizer
 ) -> collections.Counter[str]:
   """Counts the tokens of a text."""
+  split = functools.lru_cache(_MAX_CACHED_WORDS)(tokenizer.split_word)
   counts: collections.Counter[str] = collections.Counter()
-  raw_counts: collections.Counter[str] = collections.Counter()
-
-  def fold() -> None:
-    for word, count in raw_counts.items():
-      for token in tokenizer.split_word(word):
-        counts[token] += count
-    raw_counts.clear()
-
   for line in lines:
-    raw_counts.update(tokenization.clean_and_split(line))
-    if len(raw_counts) > _MAX_RAW_WORDS:
-      fold()
-  fold()
+    words = tokenization.clean_and_split(line)
+    counts.update(itertools.chain.from_iterable(map(split, words)))
   return counts
 
 
@@ -95,11 +86,7 @@ def count_words_apart(
 
 
 def reserved_tokens(num_unused: int) -> list[str]:
-  """Returns the special tokens and [unusedN] in the released order.
-
-  [PAD] is 0. With at least 99 unused tokens, [UNK] is 100, [CLS] 101, [SEP] 102
-  and [MASK] 103, followed by [unused99] and so on.
-  """
+  """Returns the special tokens and [unusedN] in the released order."""
   unused = [f"[unused{index}]" for index in range(num_unused)]
   before = unused[:NUM_UNUSED_BEFORE_SPECIALS]
   after = unused[NUM_UNUSED_BEFORE_SPECIALS:]
@@ -188,14 +175,12 @@ def _learn_pieces(
   alphabet_size: int,
   num_wanted: int,
 ) -> list[str]:
-  """Returns pieces of two or more characters, from the most frequent on."""
   learner = import_learner()
   by_count = sorted(word_counts.items(), key=lambda item: (-item[1], item[0]))
   single = set(characters)
 
   def learn_with(threshold: int) -> list[str]:
-    # With equal bounds the learner tries only this threshold. Its own search
-    # starts far from the result.
+    # With equal bounds the learner tries only this threshold.
     entries = learner.learn(
       by_count,
       vocab_size=num_wanted,
@@ -222,9 +207,8 @@ def _search(
 
   The number of pieces falls about as a power of the threshold, so each trial
   extrapolates on a log-log line. If neighbouring thresholds give very different
-  numbers, pieces from the larger vocabulary fill up the smaller one. Cutting
-  the larger vocabulary would lose short pieces that rare words need. Returns
-  fewer pieces only if the text has fewer.
+  numbers, pieces from the larger vocabulary fill up the smaller one, because
+  cutting the larger would lose short pieces that rare words need.
   """
   enough: list[str] = []
   too_few: list[str] = []

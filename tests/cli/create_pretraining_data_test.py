@@ -224,7 +224,7 @@ def test_a_new_file_replaces_the_old_one_only_when_complete(
   output = tmp_path / "data"
   pretraining_shards.create(config, [str(text)], str(output))
   old = output.read_bytes()
-  encode = pretraining_data.encode_instance
+  encode = pretraining_data.encode_row
   calls = []
 
   def stop_at_the_tenth(*args, **sizes):
@@ -233,7 +233,7 @@ def test_a_new_file_replaces_the_old_one_only_when_complete(
       raise KeyboardInterrupt
     return encode(*args, **sizes)
 
-  monkeypatch.setattr(pretraining_data, "encode_instance", stop_at_the_tenth)
+  monkeypatch.setattr(pretraining_data, "encode_row", stop_at_the_tenth)
   other = dataclasses.replace(config, max_seq_length=24)
   with pytest.raises(KeyboardInterrupt):
     pretraining_shards.create(other, [str(text)], str(output))
@@ -243,17 +243,6 @@ def test_a_new_file_replaces_the_old_one_only_when_complete(
     config, [str(text)], str(output), resume=True
   )
   assert again.num_shards_kept == 1
-
-
-def num_in_order(features):
-  """Returns the number of word pieces that follow another in the text."""
-  segments, mask, is_random = (
-    features[name].int64_list.value
-    for name in ("segment_ids", "input_mask", "next_sentence_labels")
-  )
-  num_first = sum(mask) - sum(segments) - 2  # Without [CLS] and [SEP].
-  has_second = sum(segments) > 0 and not is_random[0]
-  return num_first + has_second * (sum(segments) - 1)
 
 
 def test_the_summary_counts_what_is_in_the_files(text, config, tmp_path):

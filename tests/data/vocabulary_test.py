@@ -39,14 +39,6 @@ def test_words_are_counted_as_the_tokenizer_splits_them():
     assert vocabulary.count_words(lines, tokenizer) == expected
 
 
-def test_counting_in_parts_changes_nothing(monkeypatch):
-  tokenizer = tokenization.BasicTokenizer()
-  lines = [f"word{n % 7} and word{n % 5}!" for n in range(50)]
-  expected = vocabulary.count_words(lines, tokenizer)
-  monkeypatch.setattr(vocabulary, "_MAX_RAW_WORDS", 3)
-  assert vocabulary.count_words(lines, tokenizer) == expected
-
-
 def test_every_nth_line_is_held_out():
   lines = ["a", "b", "c", "d", "e", "f", "g"]
   tokenizer = tokenization.BasicTokenizer()
