@@ -28,7 +28,7 @@ def is_cut(
 def add_special_tokens(
   ids_a: Sequence[int], ids_b: Sequence[int] | None, cls_id: int, sep_id: int
 ) -> tuple[list[int], int]:
-  """Returns `[CLS] a [SEP]`, with `b [SEP]` if given, and segment 0's length."""
+  """Returns `[CLS] a [SEP]`, plus `b [SEP]`, and the length of segment 0."""
   ids = [cls_id, *ids_a, sep_id]
   num_first = len(ids)
   if ids_b is not None:

@@ -13,11 +13,7 @@ _WIDTH_MULTIPLE = 8
 
 
 def widths(max_seq_length: int) -> tuple[int, ...]:
-  """Returns the widths of dynamic padding for XLA, ascending.
-
-  These are multiples of 8 and max_seq_length itself. For 128: 32, 48, 64, 80,
-  96, 128.
-  """
+  """Returns the widths for XLA; for 128: 32, 48, 64, 80, 96, 128."""
   parts = (eighths * max_seq_length / 8 for eighths in _WIDTHS_IN_EIGHTHS)
   rounded = (math.ceil(p / _WIDTH_MULTIPLE) * _WIDTH_MULTIPLE for p in parts)
   return tuple(sorted({min(width, max_seq_length) for width in rounded}))

@@ -168,11 +168,7 @@ def read_case(record_files: Iterable[str]) -> letter_case.Case:
 
 
 def shard_seed(random_seed: int, index: int, num_shards: int) -> int:
-  """Returns the seed of a shard. A single shard has `random_seed` itself.
-
-  Unlike the sum of seed and index, it differs between the shards of runs with
-  neighbouring seeds.
-  """
+  """Returns the seed of a shard. A single shard has `random_seed` itself."""
   if num_shards == 1:
     return random_seed
   digest = hashlib.sha256(f"{random_seed}/{index}".encode("ascii")).digest()

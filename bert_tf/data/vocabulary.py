@@ -95,10 +95,7 @@ def reserved_tokens(num_unused: int) -> list[str]:
 
 
 def import_learner() -> types.ModuleType:
-  """Returns the learner of tensorflow-text, or raises ImportError.
-
-  Its import takes seconds.
-  """
+  """Returns the learner of tensorflow-text, or raises ImportError."""
   errors.import_tensorflow_text("learning a vocabulary")
   from tensorflow_text.tools.wordpiece_vocab import (
     wordpiece_tokenizer_learner_lib,
