@@ -334,7 +334,7 @@ MISTAKES = (
   Mistake(
     "records were made with another vocabulary",
     lambda w: w.pretrain(bert_config_file=w.config_file(vocab_size=50)),
-    "data vocab_size 50",
+    "data input_ids 49",
   ),
   Mistake(
     "unmasked records were made with another vocabulary",

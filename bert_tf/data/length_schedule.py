@@ -52,7 +52,7 @@ def parse(schedule: str, num_train_steps: int) -> dict[int, int]:
     if num_steps < 1:
       raise ValueError(
         f"schedule {schedule!r} gives length {length} {num_steps} of "
-        f"{num_train_steps} steps."
+        f"{num_train_steps} steps; raise `num_train_steps`."
       )
   return steps
 

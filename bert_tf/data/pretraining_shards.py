@@ -20,8 +20,7 @@ from bert_tf.files import atomic, paths, shard_files, worker_pool
 from bert_tf.formats import tokenizer_files
 from bert_tf.model_folder import letter_case
 
-# A larger share of random next sentences causes a warning. The share should be
-# half; it rises to about 80% if two sentences nearly fill an instance.
+# A larger fraction of random next sentences causes a warning; half is usual.
 _MAX_RANDOM_NEXT = 0.9
 
 
@@ -325,3 +324,8 @@ def _log(
       num_single,
       len(counts),
     )
+  base, separator, end = summary.output_files[0].rpartition("-00000-of-")
+  pattern = f"{glob.escape(base)}-?????-of-?????{end[5:]}"
+  matches = paths.matches(pattern) if separator else []
+  if others := sorted({*matches} - {*summary.output_files}):
+    logging.warning("%s is a file of another number of shards.", others[0])

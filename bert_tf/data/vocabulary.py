@@ -20,7 +20,6 @@ from bert_tf.files import errors
 # special tokens, so [UNK] [CLS] [SEP] [MASK] are 100 to 103.
 NUM_UNUSED_BEFORE_SPECIALS = 99
 
-# Number of words whose tokens are cached.
 _MAX_CACHED_WORDS = 1 << 20
 
 # The learner ignores longer words. 50 is the learner's default.
@@ -48,7 +47,7 @@ class Coverage:
 
   @property
   def pieces_per_word(self) -> float:
-    """The word pieces per word, at least 1; 0 for no words."""
+    """The word pieces per word; 0 for no words."""
     return self.num_pieces / max(self.num_words, 1)
 
 
@@ -69,10 +68,7 @@ def count_words_apart(
   tokenizer: tokenization.BasicTokenizer,
   holdout_every: int,
 ) -> tuple[collections.Counter[str], collections.Counter[str]]:
-  """Counts the tokens of the lines to learn from, and of held-out lines.
-
-  Every `holdout_every`-th line is held out; 0 for none.
-  """
+  """As `count_words`, with every `holdout_every`-th line counted apart."""
   held_out: list[str] = []
 
   def learned() -> Iterable[str]:

@@ -192,7 +192,7 @@ def test_resume_beside_files_of_unknown_origin_is_refused(
 ):
   output = tmp_path / "data"
   output.write_bytes(b"by another program")
-  message = f"cannot resume: .* is missing.*remove .*{output}, "
+  message = f"cannot resume: .* is missing.*{output} .*`resume`"
   with pytest.raises(ValueError, match=message):
     pretraining_shards.create(config, [str(text)], str(output), resume=True)
   assert output.read_bytes() == b"by another program"
