@@ -334,7 +334,7 @@ MISTAKES = (
   Mistake(
     "records were made with another vocabulary",
     lambda w: w.pretrain(bert_config_file=w.config_file(vocab_size=50)),
-    "data vocab_size 50",
+    "data input_ids 49",
   ),
   Mistake(
     "unmasked records were made with another vocabulary",
@@ -485,7 +485,7 @@ MISTAKES = (
   Mistake(
     "an array of flags instead of labels",
     lambda w: untrained(w).fit(["a", "b"], np.eye(2, dtype=int)),
-    "2-D DataFrame",
+    "0 [1, 0]",
   ),
   Mistake(
     "the column of the tags holds parts of speech",

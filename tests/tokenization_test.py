@@ -122,32 +122,6 @@ def test_every_character_is_lower_cased_as_in_the_2018_release(shared):
     assert "".join(tokens) == expected, hex(code)
 
 
-def test_control_characters_are_removed_before_splitting():
-  # str.split() would split at each of these.
-  basic = tokenization.BasicTokenizer()
-  for char in "\x1c\x1d\x1e\x1f\x0b\x0c\x85":
-    assert basic.tokenize(f"a{char}b") == ["ab"]
-
-
-@pytest.mark.parametrize(
-  ("kind", "members"),
-  [
-    ("whitespace", " \t\n\r\xa0\u3000"),
-    ("control", "\0\x05\x1c\x7f\xad\u200b\u200e"),
-    ("punctuation", "-$`.^~\u3001\u2014\u061f"),
-    (None, "Aé9\u4e00\U0001f4a9\u0301"),
-  ],
-)
-def test_characters_have_the_kind_of_the_2018_release(kind, members):
-  for char in members:
-    kinds = [
-      name
-      for name in ("whitespace", "control", "punctuation")
-      if getattr(tokenization, f"_is_{name}")(char)
-    ]
-    assert kinds == [kind] * (kind is not None)
-
-
 def test_words_split_at_punctuation_and_lose_case_and_accents():
   basic = tokenization.BasicTokenizer()
   assert basic.tokenize(" Café's  $5\t(ÉTÉ)\n") == (
@@ -207,11 +181,6 @@ def test_word_pieces_are_the_longest_from_the_left(vocab_file):
     "play ##ing , play ##ed the play ! [UNK]".split()
   )
   assert tokenizer.tokenize_to_ids("plays the") == [5, 12, 8]
-
-
-def test_special_tokens_in_text_are_split_as_text(vocab_file):
-  tokenizer = tokenization.FullTokenizer(vocab_file)
-  assert tokenizer.tokenize("[MASK]") == ["[UNK]"] * 3
 
 
 def test_words_over_the_limit_are_unknown():

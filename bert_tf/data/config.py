@@ -83,18 +83,18 @@ class PretrainingDataConfig:
     if self.mask and max_predictions > self.max_seq_length:
       raise ValueError(
         f"max_predictions_per_seq {max_predictions} exceeds max_seq_length "
-        f"{self.max_seq_length}; lower it (0.15 of the length is usual)."
+        f"{self.max_seq_length}."
       )
 
   @property
   def max_num_tokens(self) -> int:
-    """Returns the largest number of text tokens in an instance."""
+    """The largest number of text tokens in an instance."""
     # [CLS] a [SEP], or [CLS] a [SEP] b [SEP].
     return self.max_seq_length - (2 if self.no_nsp else 3)
 
   @property
   def num_predictions(self) -> int:
-    """Returns the number of masked positions that a record has room for."""
+    """The number of masked positions that a record has room for."""
     if not self.mask:
       return 0
     if not self.pack_sequences:

@@ -57,11 +57,9 @@ class DynamicMasker:
       places: int64 [B]. The place of each record in the order of its epoch.
 
     Returns:
-      The features with masked `input_ids`, and these labels, where P is the
-      largest number of masked pieces in a row of length F:
-        masked_lm_positions: int32 [B, P]. Ascending.
-        masked_lm_ids: int32 [B, P]. The ids before masking.
-        masked_lm_weights: float32 [B, P]. 0 for unused entries.
+      The features with masked `input_ids`, and `masked_lm_positions`,
+      `masked_lm_ids` and `masked_lm_weights`, [B, P], where P is the largest
+      number of masked pieces in a row of length F.
     """
     config, ids = self._config, features["input_ids"]
     length = ids.shape[1]
@@ -98,9 +96,7 @@ class DynamicMasker:
   def _number_words(self, ids: tf.Tensor, input_mask: tf.Tensor) -> tf.Tensor:
     """Returns the index of each piece's word; -1 for a piece never masked.
 
-    Without whole-word masking each piece counts as a word. With it, a ## piece
-    belongs to the word before it, even across a [SEP], as in `masking`. The
-    piece after [CLS] always begins a word.
+    Without whole-word masking each piece counts as a word.
     """
     kinds = tf.gather(self._kinds, ids)
     can_be_masked = (kinds != _NEVER_MASKED) & (input_mask > 0)
@@ -120,11 +116,9 @@ class DynamicMasker:
   ) -> tf.Tensor:
     """Returns True for the pieces to predict, bool [B, F].
 
-    Args:
-      words: int32 [B, F]. From `_number_words`.
-      input_mask: int32 [B, F].
-      starts: int32 [B, K]. Indices at which the instances of a row begin.
-      draws: int64 [B, F]. Random keys that order the words.
+    `words` is from `_number_words`, `starts`, int32 [B, K], the indices at
+    which the instances of a row begin, and `draws`, int64 [B, F], random keys
+    that order the words.
     """
     length = words.shape[1]
     # The index of each position's instance in its row, int32 [B, F].
@@ -162,11 +156,9 @@ def _select_fitting(
   all words up to the first one that does not fit. The next round excludes words
   that are longer than the remaining room.
 
-  Args:
-    sizes: int32 [B, W]. The number of pieces of each word; 0 for padding.
-    instances: int32 [B, W]. The instance of each word, ascending. Padding has
-      instance 0.
-    limits: int32 [B, K]. The largest number of pieces per instance.
+  `sizes`, int32 [B, W], is the number of pieces of each word, 0 for padding.
+  `instances`, int32 [B, W], is its instance, ascending. `limits`, int32 [B, K],
+  is the largest number of pieces per instance.
   """
 
   def gather_to_words(values: tf.Tensor) -> tf.Tensor:
@@ -199,13 +191,10 @@ def _select_fitting(
 
 
 def _sum_by_group(values: tf.Tensor, groups: tf.Tensor, size: int) -> tf.Tensor:
-  """Sums the values of each group, row by row; returns [B, size].
+  """Sums the values, [B, N], of each group, row by row; returns [B, size].
 
-  Args:
-    values: [B, N].
-    groups: int32 [B, N]. The group of each value, below `size`. Values of
-      negative groups are ignored.
-    size: number of groups.
+  `groups`, int32 [B, N], is the group of each value, below `size`. Values of
+  negative groups are ignored.
   """
   num_rows = tf.shape(groups)[0]
   starts = tf.range(num_rows)[:, None] * size

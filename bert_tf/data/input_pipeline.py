@@ -27,9 +27,8 @@ Spec = Mapping[str, tf.io.FixedLenFeature]
 # about 50 MB of a large one at a length of 128.
 _SHUFFLE_BLOCK = 1 << 16
 
-# Number of batches whose records are sorted by length together. With few, as
-# many as 8, each batch was almost of one length, and of one label if the length
-# of a text tells its label.
+# Number of batches whose records are sorted by length together. With few, each
+# batch was of one label if the length of a text tells its label.
 _GROUPED_BATCHES = 50
 
 # For functions without Python's `if` and `for` over tensors. AutoGraph would
@@ -47,12 +46,6 @@ class RecordFiles:
   num_cut: int | None = None  # Number of truncated examples; None if unknown.
   is_reused: bool = False  # Whether an earlier run wrote the files.
 
-  def select(self, paths: Sequence[str]) -> "RecordFiles":
-    """Returns a subset of the files. Their counts must be known."""
-    count_by_path = dict(zip(self.paths, self.counts))
-    counts = tuple(count_by_path[path] for path in paths)
-    return RecordFiles(tuple(paths), sum(counts), counts)
-
 
 def open_records(patterns: str) -> RecordFiles:
   """Finds files and counts their records, which also checks their integrity.
@@ -62,9 +55,8 @@ def open_records(patterns: str) -> RecordFiles:
       is not a glob. Names ending in .gz are read as GZIP.
 
   Raises:
-    ValueError: if a pattern matches nothing, or a file is empty, damaged, or
-      GZIP without .gz. The message names the pattern, or the file and, if the
-      file is damaged, the record.
+    ValueError: if a pattern matches nothing, or a file is empty or damaged. The
+      message names the pattern or the file.
   """
   files = []
   for pattern in map(str.strip, patterns.split(",")):
@@ -92,20 +84,13 @@ def _count_records(path: str) -> int:
   try:
     count = int(records.reduce(zero, one_more))
   except tf.errors.DataLossError as error:
-    with paths.open_bytes(path) as reader:
-      is_gzip = reader.read(2) == b"\x1f\x8b"  # RFC 1952, section 2.3.1.
-    if is_gzip != path.endswith(".gz"):
-      raise ValueError(
-        f"{path} is {'' if is_gzip else 'not '}GZIP; rename it, since exactly "
-        "the names of GZIP files end in .gz."
-      ) from error
     num_whole = int(records.ignore_errors().reduce(zero, one_more))
     raise ValueError(
       f"{path} is not a whole TFRecord file: record {num_whole} (the first is "
-      "0) is cut short or damaged; make the file again."
+      "0) is damaged. The names of GZIP files must end in .gz."
     ) from error
   if not count:
-    raise ValueError(f"{path} holds no records; make the file again.")
+    raise ValueError(f"{path} holds no records.")
   return count
 
 
@@ -118,21 +103,19 @@ def _read_records(path: str | tf.Tensor) -> tf.data.Dataset:
 def first_features(path: str) -> Mapping[str, tf.train.Feature]:
   """Returns the features of a file's first record.
 
-  Raises:
-    ValueError: if the record is not a tf.train.Example.
+  Raises ValueError if it is not a tf.train.Example.
   """
   record = next(iter(_read_records(path).take(1))).numpy()
   try:
     return tf.train.Example.FromString(record).features.feature
   except message.DecodeError as error:
     raise ValueError(
-      f"{path}: its first record is not a tf.train.Example; give a file that "
-      "create_pretraining_data.py wrote."
+      f"{path}: its first record is not a tf.train.Example."
     ) from error
 
 
 def inputs_spec(*shape: int) -> dict[str, tf.io.FixedLenFeature]:
-  """Returns the spec of the model's input: names, shapes, dtypes."""
+  """Returns the spec of the model's input."""
   ids = tf.io.FixedLenFeature(shape, tf.int64)
   return {"input_ids": ids, "input_mask": ids, "segment_ids": ids}
 
@@ -142,11 +125,8 @@ def pretraining_spec(
 ) -> dict[str, tf.io.FixedLenFeature]:
   """Returns the spec of a pre-training record: names, shapes, dtypes.
 
-  Args:
-    max_seq_length: length of the record.
-    max_predictions_per_seq: 0 for unmasked records, which lack the masked_lm
-      features.
-    max_instances: 0 for unpacked records, which lack cls_positions.
+  Unmasked records, with max_predictions_per_seq 0, lack the masked_lm features.
+  Unpacked records, with max_instances 0, lack cls_positions.
   """
   labels = tf.io.FixedLenFeature([max(1, max_instances)], tf.int64)
   spec = {**inputs_spec(max_seq_length), "next_sentence_labels": labels}
@@ -167,10 +147,7 @@ def pretraining_spec(
 def classifier_spec(
   max_seq_length: int, num_labels: int, problem_type: str
 ) -> dict[str, tf.io.FixedLenFeature]:
-  """Returns the spec of a classifier record: names, shapes, dtypes.
-
-  `problem_type`, one of run_info.PROBLEM_TYPES, decides the type of label_ids.
-  """
+  """Returns the spec of a record of a problem type of run_info."""
   label_ids = {
     "classification": tf.io.FixedLenFeature([1], tf.int64),
     "regression": tf.io.FixedLenFeature([1], tf.float32),
@@ -190,7 +167,7 @@ def check_first_records(
 
   Raises:
     ValueError: if a feature or a length differs, or an input id is not below
-      vocab_size. The message names the file and, for a length, the setting.
+      vocab_size.
   """
   for path in files.paths:
     record = next(iter(_read_records(path).take(1))).numpy()
@@ -231,26 +208,17 @@ def _find_fault(record: bytes, spec: Spec, highest: Mapping[str, float]) -> str:
       features[name].WhichOneof("kind") if name in features else "nothing"
     )
     if stored != kind:
-      return (
-        f"has {stored} as {name}, not {kind}; it has "
-        f"{', '.join(sorted(features))}, so it was made for another task"
-      )
+      return f"has {stored} as {name}, not {kind}"
     values = np.array(getattr(features[name], kind).value)
     length = math.prod(feature.shape)
     if len(values) != length:
       is_masked = name.startswith("masked_lm")
       flag = "max_predictions_per_seq" if is_masked else "max_seq_length"
-      return (
-        f"has {len(values)} {name}, not {length}; set "
-        f"`{flag}={len(values)}` or make the file again"
-      )
+      return f"has {len(values)} {name}, not {length}, the `{flag}`"
     high = highest.get(name, np.inf)
     outside = values[~((values >= 0) & (values <= high))]
     if name in highest and outside.size:
-      fault = f"has {name} {outside[0]}; 0 to {high:.8g} is allowed"
-      if name in ("input_ids", "masked_lm_ids"):
-        fault += f" by the model's vocab_size {high + 1}"
-      return f"{fault}, so it was made for another model"
+      return f"has {name} {outside[0]}; the model allows 0 to {high:.8g}"
   return ""
 
 
@@ -266,20 +234,12 @@ def training_dataset(
 ) -> tf.data.Dataset:
   """Returns endless shuffled full batches, without the first `steps_done`.
 
-  Every epoch shuffles the files, reads four at a time, and shuffles the records
-  in blocks of 65,536. A batch may span epochs.
+  Every epoch shuffles the files and the records. A batch may span epochs.
 
-  Args:
-    files: from `open_records`.
-    spec: features of a record.
-    batch_size: records of a batch.
-    seed: seed of the order.
-    steps_done: number of batches to skip.
-    vocab_size: word-piece ids must be below it.
-    group_by_length: whether to sort the records of 50 batches at a time by
-      length and to shuffle these batches. They need little padding, but their
-      labels are no longer a random sample.
-    type_vocab_size: segment ids must be below it.
+  With `group_by_length`, the records of 50 batches at a time are sorted by
+  length, and these batches are shuffled. They need little padding, but their
+  labels are no longer a random sample. Word-piece ids must be below
+  `vocab_size`, segment ids below `type_vocab_size`.
   """
   window = _GROUPED_BATCHES if group_by_length else 1
   first_window, steps_in_window = divmod(steps_done, window)
@@ -307,8 +267,6 @@ def training_dataset(
 def _group_by_length(
   windows: tf.data.Dataset, mask: Spec, seed: int, first_window: int
 ) -> tf.data.Dataset:
-  """Divides windows of batches into batches of similar lengths."""
-
   @_as_written
   def group(window: tf.Tensor, serialized: tf.Tensor) -> tf.Tensor:
     masks = tf.io.parse_example(serialized, dict(mask))["input_mask"]
@@ -327,7 +285,6 @@ def _group_by_length(
 def _read_epoch(
   paths: Sequence[str], seed: int, epoch: tf.Tensor, start: tf.Tensor
 ) -> tf.data.Dataset:
-  """Returns the shuffled records of one epoch, without the first `start`."""
   order = tf.random.experimental.stateless_shuffle(
     tf.constant(paths), seed=[seed, epoch]
   )
@@ -375,7 +332,6 @@ def _parse(
   vocab_size: int,
   type_vocab_size: int,
 ) -> tf.data.Dataset:
-  """Parses batches, checks the range of their values, casts int64 to int32."""
   highest = _highest_values(spec, vocab_size, type_vocab_size)
 
   @_as_written
@@ -399,8 +355,7 @@ def _assert_in_range(
 ) -> None:
   """Raises InvalidArgumentError, in the graph, if a value is out of range.
 
-  `naming_records` then names the record and the value. Without
-  this check, a gather under XLA would silently read another row.
+  Without this check, a gather under XLA would silently read another row.
   """
   # Few operations, since calling one costs as much as comparing its values. As
   # an unsigned integer, a negative value or NaN exceeds all limits.
@@ -433,14 +388,10 @@ def naming_records(
 ) -> Iterator[None]:
   """Names the file and the record if reading fails inside this scope.
 
-  Args:
-    read: files that the scope reads, with the specs of their records.
-    vocab_size: as for `training_dataset`.
-    type_vocab_size: as for `training_dataset`.
+  `read` are the files that the scope reads, with the specs of their records.
 
   Raises:
     ValueError: if a file was deleted or damaged, or a record has a bad value.
-      The message names the file and the first such record.
   """
   try:
     yield

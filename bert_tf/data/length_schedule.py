@@ -13,8 +13,6 @@ import tensorflow as tf
 
 from bert_tf.data import input_pipeline, pretraining_records
 
-_EXAMPLE = "write LENGTH:SHARE,..., such as 128:0.9,512:0.1."
-
 
 @dataclasses.dataclass(frozen=True)
 class Phase:
@@ -27,9 +25,8 @@ class Phase:
 def parse(schedule: str, num_train_steps: int) -> dict[int, int]:
   """Returns the number of steps of each length, in the schedule's order.
 
-  Args:
-    schedule: lengths with their shares of the steps, such as 128:0.9,512:0.1.
-    num_train_steps: steps of the whole run.
+  A schedule has lengths with their shares of the steps, such as
+  128:0.9,512:0.1.
 
   Raises:
     ValueError: if the schedule is malformed, a length occurs twice, the shares
@@ -39,11 +36,12 @@ def parse(schedule: str, num_train_steps: int) -> dict[int, int]:
     pairs = [part.split(":") for part in schedule.split(",")]
     shares = {int(length): float(share) for length, share in pairs}
   except ValueError as error:
-    raise ValueError(f"bad schedule {schedule!r}; {_EXAMPLE}") from error
+    raise ValueError(
+      f"schedule {schedule!r} is not LENGTH:SHARE,..., as in 128:0.9,512:0.1."
+    ) from error
   if len(shares) < len(pairs) or abs(sum(shares.values()) - 1.0) > 1e-6:
     raise ValueError(
-      f"schedule {schedule!r} must have distinct lengths and shares that sum "
-      f"to 1; {_EXAMPLE}"
+      f"schedule {schedule!r} needs distinct lengths and shares that sum to 1."
     )
   ends = [
     round(s * num_train_steps) for s in itertools.accumulate(shares.values())
@@ -54,7 +52,7 @@ def parse(schedule: str, num_train_steps: int) -> dict[int, int]:
     if num_steps < 1:
       raise ValueError(
         f"schedule {schedule!r} gives length {length} {num_steps} of "
-        f"{num_train_steps} steps; raise its share or `num_train_steps`."
+        f"{num_train_steps} steps; raise `num_train_steps`."
       )
   return steps
 
@@ -63,8 +61,6 @@ def phases(
   schedule: str, num_train_steps: int, files: input_pipeline.RecordFiles
 ) -> list[Phase]:
   """Returns the phases of training, each with the files of its length.
-
-  A file's first record tells the length of all its records.
 
   Raises:
     ValueError: if a file's length is not in the schedule, or a length has no
@@ -78,18 +74,20 @@ def phases(
     if form.max_seq_length not in steps:
       raise ValueError(
         f"{path} has records of max_seq_length {form.max_seq_length}, which is "
-        f"not in schedule {schedule!r}; leave out the file or add the length."
+        f"not in schedule {schedule!r}."
       )
   phases = []
   for length, num_steps in steps.items():
     paths = [p for p, form in forms.items() if form.max_seq_length == length]
     if not paths:
       raise ValueError(
-        f"no file has records of max_seq_length {length}, which is in schedule "
-        f"{schedule!r}; add one to `input_file`."
+        f"no file of `input_file` has records of max_seq_length {length} of "
+        f"schedule {schedule!r}."
       )
+    counts = [n for p, n in zip(files.paths, files.counts) if p in paths]
     records = pretraining_records.PretrainingRecords(
-      files.select(paths), forms[paths[0]]
+      input_pipeline.RecordFiles(tuple(paths), sum(counts), tuple(counts)),
+      forms[paths[0]],
     )
     phases.append(Phase(records, num_steps))
   return phases
@@ -103,10 +101,7 @@ def training_dataset(
   vocab_size: int,
   type_vocab_size: int,
 ) -> tf.data.Dataset:
-  """Returns the batches of all phases in order, without the first `steps_done`.
-
-  The arguments are those of input_pipeline.training_dataset.
-  """
+  """Returns the batches of all phases, without the first `steps_done`."""
   batches = None
   for phase in phases:
     num_skipped = min(steps_done, phase.num_steps)

@@ -43,9 +43,7 @@ class MaskingConfig:
     main=True,
   )
   # 80/10/10, Devlin et al. 2019, sections 3.1 and A.1. Fine-tuning inputs have
-  # no [MASK], so some chosen pieces must look ordinary. Random pieces keep the
-  # model from trusting that an input piece is the right one; unchanged pieces
-  # bias its representation towards the observed word.
+  # no [MASK], so some chosen pieces must look ordinary.
   mask_prob: float = settings.setting(
     0.8,
     "Share of the masked tokens that become [MASK]. mask_prob, keep_prob and "
@@ -79,8 +77,7 @@ class MaskingConfig:
   def num_to_predict(self, num_tokens: int) -> int:
     """Returns the number of pieces to mask in an input of `num_tokens`.
 
-    `num_tokens` includes special tokens, as in the 2018 release. Whole-word
-    masking may mask fewer.
+    Special tokens count, as in 2018. Whole-word masking may mask fewer.
     """
     return min(
       self.max_predictions_per_seq,
@@ -102,17 +99,12 @@ def check_special_tokens(vocab: Mapping[str, int], vocab_file: str) -> None:
   missing = [token for token in needed if token not in vocab]
   if missing:
     raise ValueError(
-      f"{vocab_file} has {len(vocab)} tokens, but not {', '.join(missing)}; "
-      "add a line for each."
+      f"{vocab_file} has {len(vocab)} tokens, but not {', '.join(missing)}."
     )
 
 
 def shuffle(items: list, getrandbits: Callable[[int], int]) -> None:
-  """Shuffles in place, with the draws and result of `random.Random.shuffle`.
-
-  Takes half the time of `random.Random.shuffle`. Even so, shuffling takes a
-  third of the time to make an instance.
-  """
+  """Shuffles as `random.Random.shuffle` does, in half the time."""
   last = len(items) - 1
   while last > 0:
     # All indices down to the next power of two need the same number of bits.
@@ -152,9 +144,8 @@ class Masker:
       rng: source of the draws.
 
     Returns:
-      masked_lm_positions: the chosen positions, ascending. Empty if whole-word
-        masking finds no word that is short enough.
-      masked_lm_ids: the ids at these positions before masking.
+      The chosen positions, ascending, and the ids there before masking. Empty
+      if whole-word masking finds no word that is short enough.
     """
     config = self._config
     num_to_predict = config.num_to_predict(len(input_ids))
@@ -181,10 +172,8 @@ class Masker:
   ) -> Iterator[Sequence[int]]:
     """Yields the positions of each word, the words in random order.
 
-    Masking whole words is harder than masking pieces, because the other pieces
-    of a word often give it away (release notes of May 2019). If truncation cut
-    a word, the segment begins with a ## piece. This piece then belongs to the
-    word before it, even across a [SEP], as in the 2018 release.
+    If truncation cut a word, the segment begins with a ## piece. It then
+    belongs to the word before it, even across a [SEP], as in the 2018 release.
     """
     continues = self._continues_word
     starts = [

@@ -28,10 +28,7 @@ def is_cut(
 def add_special_tokens(
   ids_a: Sequence[int], ids_b: Sequence[int] | None, cls_id: int, sep_id: int
 ) -> tuple[list[int], int]:
-  """Returns `[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]`, and segment 0's length.
-
-  Segment 0 is `[CLS] a [SEP]`.
-  """
+  """Returns `[CLS] a [SEP]`, plus `b [SEP]`, and the length of segment 0."""
   ids = [cls_id, *ids_a, sep_id]
   num_first = len(ids)
   if ids_b is not None:
@@ -40,30 +37,15 @@ def add_special_tokens(
   return ids, num_first
 
 
-def mask_and_segments(
-  num_tokens: int, num_first: int, max_seq_length: int
-) -> dict[str, list[int]]:
-  """Returns input_mask and segment_ids, each padded with 0.
-
-  The first `num_first` of `num_tokens` tokens are in segment 0.
-  """
-  padding = [0] * (max_seq_length - num_tokens)
-  return {
-    "input_mask": [1] * num_tokens + padding,
-    "segment_ids": [0] * num_first + [1] * (num_tokens - num_first) + padding,
-  }
-
-
 def pad(
   ids: Sequence[int], num_first: int, max_seq_length: int
 ) -> dict[str, list[int]]:
-  """Returns input_ids, input_mask and segment_ids, each padded with 0.
-
-  The first `num_first` ids, special tokens included, are in segment 0.
-  """
+  """Returns padded inputs; the first `num_first` ids are in segment 0."""
+  padding = [0] * (max_seq_length - len(ids))
   return {
-    "input_ids": [*ids, *[0] * (max_seq_length - len(ids))],
-    **mask_and_segments(len(ids), num_first, max_seq_length),
+    "input_ids": [*ids, *padding],
+    "input_mask": [1] * len(ids) + padding,
+    "segment_ids": [0] * num_first + [1] * (len(ids) - num_first) + padding,
   }
 
 
@@ -74,13 +56,10 @@ def build_input(
   sep_id: int,
   max_seq_length: int,
 ) -> dict[str, list[int]]:
-  """Returns the model's input for a text or a pair, truncated and padded.
+  """Returns input_ids, input_mask and segment_ids of a text or a pair.
 
-  An empty second text counts as no second text, as in the 2018 release.
-
-  Returns:
-    input_ids, input_mask and segment_ids, each of length max_seq_length (at
-    least 2, or 3 for a pair), padded with 0.
+  They are truncated or padded with 0 to max_seq_length, which is at least 2, or
+  3 for a pair. An empty second text is none, as in the 2018 release.
   """
   if ids_b:
     ids_a, ids_b = truncate_pair(ids_a, ids_b, max_seq_length - 3)
@@ -105,10 +84,6 @@ def assign_rows(lengths: Sequence[int], max_seq_length: int) -> list[list[int]]:
   Takes the instances from the longest to the shortest and puts each into the
   fullest row with room for it (best fit decreasing; Krell et al. 2021, arXiv
   2107.02027). Instances of the same length keep their order.
-
-  Args:
-    lengths: tokens of each instance, at most `max_seq_length`.
-    max_seq_length: tokens of a row.
   """
   row_limit = max_instances(max_seq_length)
   rows: list[list[int]] = []

@@ -13,11 +13,7 @@ _WIDTH_MULTIPLE = 8
 
 
 def widths(max_seq_length: int) -> tuple[int, ...]:
-  """Returns the widths of dynamic padding for XLA, ascending.
-
-  These are multiples of 8 and max_seq_length itself. For 128: 32, 48, 64, 80,
-  96, 128.
-  """
+  """Returns the widths for XLA; for 128: 32, 48, 64, 80, 96, 128."""
   parts = (eighths * max_seq_length / 8 for eighths in _WIDTHS_IN_EIGHTHS)
   rounded = (math.ceil(p / _WIDTH_MULTIPLE) * _WIDTH_MULTIPLE for p in parts)
   return tuple(sorted({min(width, max_seq_length) for width in rounded}))
@@ -30,9 +26,6 @@ def cut_padding(
   has_few_widths: bool = False,
 ) -> tf.data.Dataset:
   """Cuts every batch to the length of its longest example.
-
-  Only padding is cut. The model's outputs at the other positions stay the same
-  up to rounding.
 
   Args:
     batches: features `input_ids`, `input_mask` and `segment_ids`, int [B, F]

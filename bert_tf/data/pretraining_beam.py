@@ -28,15 +28,8 @@ def create(
 
   This process reads the text once to plan the shards; the workers read it
   again. Workers need bert_tf, and must see all files under the same names.
-
-  Args:
-    config: settings of the data set.
-    input_files: text files.
-    output_file: name of the shards.
-    num_shards: number of shards, at least 2.
-    runner: name of a Beam runner, or the dotted name of its class.
-    pipeline_options: options of the pipeline in shell syntax.
-    resume: whether to keep finished shards of the same settings.
+  `runner` is the name of a Beam runner, or the dotted name of its class;
+  `pipeline_options` are in shell syntax.
 
   Raises:
     ValueError: if Beam does not know the runner or an option.
@@ -53,11 +46,11 @@ def create(
 
 
 def check_num_shards(num_shards: int, runner: str) -> None:
-  """Raises ValueError if there are too few shards to divide among workers."""
+  """Raises ValueError if there are too few shards to divide."""
   if num_shards < 2:
     raise ValueError(
-      f"`runner={runner}` with num_shards {num_shards} would give all work to "
-      "one worker; set `num_shards` to a multiple of the number of workers."
+      f"`runner={runner}` needs `num_shards` of 2 or more, not num_shards "
+      f"{num_shards}."
     )
 
 
@@ -67,7 +60,6 @@ def _build(
   config: data_config.PretrainingDataConfig,
   tasks: Sequence[pretraining_shards.Task],
 ) -> dict[int, pretraining_data.ShardCounts]:
-  """Builds the shards by running the pipeline, which can run only once."""
   if not tasks:
     return {}
   import apache_beam as beam
@@ -89,7 +81,6 @@ def _build(
 def _build_one(
   config: data_config.PretrainingDataConfig, task: pretraining_shards.Task
 ) -> tuple[int, dict[str, int]]:
-  """Builds one shard in a worker; returns its index and counts."""
   counts = pretraining_shards.build_task(config, task, lambda count: None)
   return task.shard.index, dataclasses.asdict(counts)
 

@@ -13,11 +13,8 @@ the release's seed therefore gives the release's instances.
 import array
 import bisect
 import dataclasses
-import functools
-import itertools
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
 
 from bert_tf import tokenization
 from bert_tf.corpora import corpus
@@ -37,14 +34,13 @@ class Document:
 
   @property
   def num_sentences(self) -> int:
-    """Returns the number of sentences, at least 1."""
+    """The number of sentences."""
     return len(self.bounds) - 1
 
   def reach(self, first: int, num_tokens: int) -> int:
-    """Returns the end of a run of sentences with at least `num_tokens` tokens.
+    """Returns the exclusive end of a run of `num_tokens` or more tokens.
 
-    The run starts at sentence `first`. The end is exclusive and at least
-    `first + 1`. The run is shorter only if the document ends.
+    The run starts at sentence `first`. It is shorter only if the document ends.
     """
     goal = self.bounds[first] + num_tokens
     return min(
@@ -56,20 +52,12 @@ class Document:
 class TrainingInstance:
   """One instance before padding, masked unless the config turns that off."""
 
-  input_ids: Sequence[int]  # [CLS] a [SEP] b [SEP], or [CLS] a [SEP].
+  # Arrays of int32, since a shard holds all of its instances in memory.
+  input_ids: array.array  # [CLS] a [SEP] b [SEP], or [CLS] a [SEP].
   num_first: int  # Number of leading ids in segment 0; the rest is segment 1.
-  masked_lm_positions: Sequence[int]  # Positions to predict, ascending.
-  masked_lm_ids: Sequence[int]  # The ids before masking.
+  masked_lm_positions: array.array  # Positions to predict, ascending.
+  masked_lm_ids: array.array  # The ids before masking.
   is_random_next: bool  # Whether b is random text and does not follow a.
-
-  def compact(self) -> "TrainingInstance":
-    """Returns a copy that takes less memory, four bytes a number."""
-    return dataclasses.replace(
-      self,
-      input_ids=array.array("i", self.input_ids),
-      masked_lm_positions=array.array("i", self.masked_lm_positions),
-      masked_lm_ids=array.array("i", self.masked_lm_ids),
-    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,10 +70,6 @@ class ShardCounts:
   num_tokens: int  # Tokens of all records, without padding.
   num_masked: int
   num_random_next: int  # Instances whose second segment is random.
-  num_sentences: int  # Lines with at least one token.
-  num_long_sentences: int  # Sentences longer than an instance.
-  num_pieces: int  # Word pieces of the text, counted once per pass.
-  num_cut: int  # Word pieces that no instance of their pass contains.
 
 
 def load_tokenizer(
@@ -93,8 +77,7 @@ def load_tokenizer(
 ) -> tokenization.FullTokenizer:
   """Loads the tokenizer of `config`.
 
-  Raises:
-    ValueError: if the vocabulary is faulty or lacks a special token.
+  Raises ValueError if the vocabulary is faulty or lacks a special token.
   """
   tokenizer = letter_case.make_tokenizer(config.vocab_file, config)
   masking.check_special_tokens(tokenizer.vocab, config.vocab_file)
@@ -102,14 +85,7 @@ def load_tokenizer(
 
 
 class InstanceBuilder:
-  """Makes the instances of one shard's documents.
-
-  Attributes:
-    config: Settings of the instances.
-    num_cut: Word pieces of the text that truncation has dropped so far. Pieces
-      dropped from a random second segment are not counted: another instance
-      has them.
-  """
+  """Makes the instances of one shard's documents."""
 
   def __init__(
     self,
@@ -118,7 +94,6 @@ class InstanceBuilder:
     rng: random.Random,
   ) -> None:
     self.config = config
-    self.num_cut = 0
     self._tokenizer = tokenizer
     self._rng = rng
     self._masker = masking.Masker(config.masking_config, tokenizer.vocab)
@@ -139,11 +114,7 @@ class InstanceBuilder:
   def build(
     self, documents: Sequence[Document], index: int
   ) -> Iterator[TrainingInstance]:
-    """Yields the instances of one pass over `documents[index]`.
-
-    Each of the `dupe_factor` passes draws other pairs and other masks, so the
-    model sees each sentence in several contexts.
-    """
+    """Yields the instances of one pass over `documents[index]`."""
     if self.config.no_nsp:
       segments = self._make_segments(documents[index])
     else:
@@ -161,11 +132,14 @@ class InstanceBuilder:
         ]
         positions, labels = self._masker.mask(input_ids, candidates, self._rng)
       yield TrainingInstance(
-        input_ids, num_first, positions, labels, is_random_next
+        array.array("i", input_ids),
+        num_first,
+        array.array("i", positions),
+        array.array("i", labels),
+        is_random_next,
       )
 
   def _draw_target_length(self) -> int:
-    """Draws the number of tokens that a document's instances aim at."""
     # Usually fill the instance, since padding wastes computation. Sometimes
     # aim at fewer tokens, because fine-tuning inputs are often short (2018
     # release, create_pretraining_data.py).
@@ -178,10 +152,8 @@ class InstanceBuilder:
   ) -> Iterator[tuple[list[int], list[int], bool]]:
     """Yields (segment a, segment b, whether b is random).
 
-    Half of the second segments continue the text; the others come from a random
-    document. Predicting which is the next-sentence task (Devlin et al. 2019,
-    section 3.1). If a single sentence fills the target or is the document's
-    last, none is left to continue with, so b is always random.
+    Half of the second segments continue the text. If a single sentence fills
+    the target or is the document's last, none is left, so b is always random.
     """
     rng = self._rng
     document = documents[index]
@@ -197,24 +169,16 @@ class InstanceBuilder:
       if stop - start == 1 or rng.random() < 0.5:
         num_first = document.bounds[middle] - document.bounds[start]
         second = self._draw_segment(documents, index, target - num_first)
-        segments = self._truncate(first, second)
-        self.num_cut += num_first - len(segments[0])
-        yield *segments, True
+        yield *self._truncate(first, second), True
         start = middle  # The sentences after a are not used yet.
       else:
-        segments = self._truncate(first, (document, middle, stop))
-        self._count_cut(document, start, stop, segments)
-        yield *segments, False
+        yield *self._truncate(first, (document, middle, stop)), False
         start = stop
 
   def _draw_segment(
     self, documents: Sequence[Document], index: int, num_tokens: int
   ) -> tuple[Document, int, int]:
-    """Returns a random document and the start and stop of sentences in it.
-
-    The document is usually not `documents[index]`. The sentences have
-    `num_tokens` tokens or more, unless their document ends first.
-    """
+    """Returns a document, usually another one, and start and stop in it."""
     rng = self._rng
     # Ten tries find another document unless the shard has very few. After that
     # the same document is accepted, as in the 2018 release.
@@ -235,21 +199,8 @@ class InstanceBuilder:
     while start < document.num_sentences:
       stop = document.reach(start, target)
       nothing = (document, stop, stop)
-      segments = self._truncate((document, start, stop), nothing)
-      self._count_cut(document, start, stop, segments)
-      yield *segments, False
+      yield *self._truncate((document, start, stop), nothing), False
       start = stop
-
-  def _count_cut(
-    self,
-    document: Document,
-    start: int,
-    stop: int,
-    segments: tuple[list[int], list[int]],
-  ) -> None:
-    """Counts the word pieces that truncation dropped from these sentences."""
-    num_pieces = document.bounds[stop] - document.bounds[start]
-    self.num_cut += num_pieces - sum(map(len, segments))
 
   def _truncate(
     self, first: tuple[Document, int, int], second: tuple[Document, int, int]
@@ -257,8 +208,7 @@ class InstanceBuilder:
     """Returns the ids of two (document, start, stop), cut to max_num_tokens.
 
     Drops one token at a time from the longer segment, or from the second if
-    both are equally long. A coin decides between its front and its back, so
-    that the cut favours neither (2018 release, truncate_seq_pair).
+    both are equally long, from its front or back (truncate_seq_pair of 2018).
     """
     flip = self._rng.random
     a_start, a_stop = first[0].bounds[first[1]], first[0].bounds[first[2]]
@@ -288,24 +238,17 @@ def build_shard(
 ) -> ShardCounts:
   """Builds and writes one shard.
 
-  Holds all instances in memory to shuffle them: about 900 bytes each at 128
-  tokens, plus four bytes per token of text.
+  Holds all instances in memory to shuffle them: about 1 kB each at 128 tokens,
+  plus four bytes per token of text.
 
-  Args:
-    shard: the text to read.
-    config: settings of the instances.
-    tokenizer: from `load_tokenizer`.
-    seed: seed of all random draws.
-    output_files: TFRecord files. They receive the records in turn.
-    report: called with 1 for each document that was read, and for each document
-      of a pass.
+  The `output_files` receive the records in turn. `report` is called with 1 for
+  each document that was read, and for each document of a pass.
 
   Raises:
     ValueError: if the text is not UTF-8 or has no token at all.
   """
   rng = random.Random(seed)
   builder = InstanceBuilder(config, tokenizer, rng)
-  sizes = config.max_seq_length, config.num_predictions
   num_tokens = num_masked = num_random_next = 0
   with records.open_records(output_files) as writer:
     documents = []
@@ -317,77 +260,42 @@ def build_shard(
     if not documents:
       raise ValueError(
         f"{shard.spans[0].path}: no document with a token in shard "
-        f"{shard.index} ({shard.num_bytes} bytes); is it text?"
+        f"{shard.index}."
       )
     masking.shuffle(documents, rng.getrandbits)
-    examples: list[Any] = []  # Records, or instances to pack.
+    instances: list[TrainingInstance] = []
     for _ in range(config.dupe_factor):
       for index in range(len(documents)):
         for instance in builder.build(documents, index):
-          examples.append(
-            instance.compact()
-            if config.pack_sequences
-            else encode_instance(instance, *sizes)
-          )
+          instances.append(instance)
           num_tokens += len(instance.input_ids)
           num_masked += len(instance.masked_lm_positions)
           num_random_next += instance.is_random_next
         report(1)
     # Instances of the same text should share neither a batch nor a packed row.
-    masking.shuffle(examples, rng.getrandbits)
+    masking.shuffle(instances, rng.getrandbits)
+    rows = [[index] for index in range(len(instances))]
+    max_instances = 0
     if config.pack_sequences:
-      lengths = [len(instance.input_ids) for instance in examples]
+      lengths = [len(instance.input_ids) for instance in instances]
       rows = packing.assign_rows(lengths, config.max_seq_length)
+      max_instances = packing.max_instances(config.max_seq_length)
       masking.shuffle(rows, rng.getrandbits)
-      for row in rows:
-        writer.write(encode_row([examples[i] for i in row], *sizes))
-    else:
-      for record in examples:
-        writer.write(record)
+    for row in rows:
+      record = encode_row(
+        [instances[i] for i in row],
+        config.max_seq_length,
+        config.num_predictions,
+        max_instances,
+      )
+      writer.write(record)
   return ShardCounts(
     num_documents=len(documents),
-    num_instances=len(examples),
+    num_instances=len(instances),
     num_records=writer.num_written,
     num_tokens=num_tokens,
     num_masked=num_masked,
     num_random_next=num_random_next,
-    num_sentences=sum(d.num_sentences for d in documents),
-    num_long_sentences=sum(
-      end - start > config.max_num_tokens
-      for document in documents
-      for start, end in itertools.pairwise(document.bounds)
-    ),
-    num_pieces=sum(len(d.ids) for d in documents) * config.dupe_factor,
-    num_cut=builder.num_cut,
-  )
-
-
-def encode_instance(
-  instance: TrainingInstance, max_seq_length: int, max_predictions_per_seq: int
-) -> bytes:
-  """Encodes an instance as a `tf.train.Example`, padded with zeros.
-
-  F is max_seq_length and P is max_predictions_per_seq. If P is 0, the record
-  has no masked_lm features. Features:
-    input_ids, input_mask, segment_ids: int64 [F].
-    masked_lm_positions, masked_lm_ids: int64 [P].
-    masked_lm_weights: float32 [P]. 1 for a masked position, 0 for padding.
-    next_sentence_labels: int64 [1]. 1 if the second segment is random.
-  """
-  num_tokens = len(instance.input_ids)
-  num_masked = len(instance.masked_lm_positions)
-  padding = [0] * (max_seq_length - num_tokens)
-  features = {"input_ids": [*instance.input_ids, *padding]}
-  if max_predictions_per_seq:
-    unused = [0] * (max_predictions_per_seq - num_masked)
-    features["masked_lm_ids"] = [*instance.masked_lm_ids, *unused]
-    features["masked_lm_positions"] = [*instance.masked_lm_positions, *unused]
-  return records.encode_example(
-    records.encode_features(features, {})
-    + _encode_segments(num_tokens, instance.num_first, max_seq_length)
-    + _encode_labels(
-      num_masked, instance.is_random_next, max_predictions_per_seq
-    )
   )
 
 
@@ -395,64 +303,48 @@ def encode_row(
   row: Sequence[TrainingInstance],
   max_seq_length: int,
   max_predictions_per_seq: int,
+  max_instances: int = 0,
 ) -> bytes:
-  """Encodes several instances as one packed record, padded with zeros.
+  """Encodes one instance, or several packed ones, as a `tf.train.Example`.
 
-  The features are those of `encode_instance`, with two differences. K is
-  `packing.max_instances`; P, max_predictions_per_seq, is the limit for the
-  whole row.
-    next_sentence_labels: int64 [K].
-    cls_positions: int64 [K]. The index at which each instance begins; 0 for
-      unused entries.
+  F is max_seq_length, P is max_predictions_per_seq, and K is max_instances,
+  which is 0 for a single instance. If P is 0, the record has no masked_lm
+  features. All features are padded with zeros:
+    input_ids, input_mask, segment_ids: int64 [F].
+    masked_lm_positions, masked_lm_ids: int64 [P].
+    masked_lm_weights: float32 [P]. 1 for a masked position, 0 for padding.
+    next_sentence_labels: int64 [1] or [K]. 1 if the second segment is random.
+    cls_positions: int64 [K]. The index at which each instance begins.
   """
-  max_instances = packing.max_instances(max_seq_length)
-  *starts, end = [0, *itertools.accumulate(len(i.input_ids) for i in row)]
-  segments = (
-    [0] * i.num_first + [1] * (len(i.input_ids) - i.num_first) for i in row
-  )
-  labels = [int(instance.is_random_next) for instance in row]
+  ids: list[int] = []
+  segments: list[int] = []
+  starts: list[int] = []
+  positions: list[int] = []
+  labels: list[int] = []
+  for instance in row:
+    start, num_ids = len(ids), len(instance.input_ids)
+    starts.append(start)
+    ids += instance.input_ids
+    segments += [0] * instance.num_first + [1] * (num_ids - instance.num_first)
+    positions += [start + i for i in instance.masked_lm_positions]
+    labels += instance.masked_lm_ids
+  is_random = [int(instance.is_random_next) for instance in row]
   ints = {
-    "input_ids": _pad(_concatenate(i.input_ids for i in row), max_seq_length),
-    "input_mask": _pad([1] * end, max_seq_length),
-    "segment_ids": _pad(_concatenate(segments), max_seq_length),
-    "cls_positions": _pad(starts, max_instances),
-    "next_sentence_labels": _pad(labels, max_instances),
+    "input_ids": _pad(ids, max_seq_length),
+    "input_mask": _pad([1] * len(ids), max_seq_length),
+    "segment_ids": _pad(segments, max_seq_length),
+    "next_sentence_labels": _pad(is_random, max_instances),
   }
+  if max_instances:
+    ints["cls_positions"] = _pad(starts, max_instances)
   floats = {}
   if max_predictions_per_seq:
-    ids = _concatenate(instance.masked_lm_ids for instance in row)
-    positions = _concatenate(
-      [start + position for position in instance.masked_lm_positions]
-      for start, instance in zip(starts, row)
-    )
-    ints["masked_lm_ids"] = _pad(ids, max_predictions_per_seq)
+    ints["masked_lm_ids"] = _pad(labels, max_predictions_per_seq)
     ints["masked_lm_positions"] = _pad(positions, max_predictions_per_seq)
-    weights = _pad([1] * len(ids), max_predictions_per_seq)
+    weights = _pad([1] * len(labels), max_predictions_per_seq)
     floats["masked_lm_weights"] = weights
   return records.encode_example(records.encode_features(ints, floats))
 
 
-def _concatenate(parts: Iterable[Iterable[int]]) -> list[int]:
-  return list(itertools.chain.from_iterable(parts))
-
-
 def _pad(values: list[int], length: int) -> list[int]:
   return values + [0] * (length - len(values))
-
-
-@functools.lru_cache(maxsize=1 << 13)
-def _encode_segments(num_tokens: int, num_first: int, length: int) -> bytes:
-  """Encodes input_mask and segment_ids. Cached: many instances share them."""
-  return records.encode_features(
-    packing.mask_and_segments(num_tokens, num_first, length), {}
-  )
-
-
-@functools.lru_cache(maxsize=1 << 10)
-def _encode_labels(num_masked: int, is_random_next: bool, length: int) -> bytes:
-  """Encodes next_sentence_labels, and masked_lm_weights if length > 0."""
-  weights = [1.0] * num_masked + [0.0] * (length - num_masked)
-  return records.encode_features(
-    {"next_sentence_labels": [int(is_random_next)]},
-    {"masked_lm_weights": weights} if length else {},
-  )

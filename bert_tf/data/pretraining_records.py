@@ -18,11 +18,7 @@ class RecordFormat:
 
   @classmethod
   def read(cls, path: str) -> "RecordFormat":
-    """Reads the format from a file's first record.
-
-    Raises:
-      ValueError: if the record cannot be parsed or has no input_ids.
-    """
+    """Reads the format from a file's first record; ValueError for others."""
     features = input_pipeline.first_features(path)
 
     def size(name: str) -> int:
@@ -78,17 +74,13 @@ class PretrainingRecords:
     return self.record_format.spec()
 
   def check(self, vocab_size: int) -> None:
-    """Raises ValueError if a file's first record does not fit.
-
-    The record must have this record_format and input ids below vocab_size.
-    """
+    """Raises ValueError if a file's first record does not fit."""
     first = self.files.paths[0]
     for path in self.files.paths:
       kind, expected = str(RecordFormat.read(path)), str(self.record_format)
       if kind != expected:
         raise ValueError(
-          f"{path} holds {kind} records, {first} {expected} records; give "
-          "files that were made with the same `mask` and `pack_sequences`."
+          f"{path} holds {kind} records, {first} {expected} records."
         )
     input_pipeline.check_first_records(self.files, self.spec, vocab_size)
 
@@ -99,7 +91,7 @@ class PretrainingRecords:
       if ids[0] != cls_id:
         raise ValueError(
           f"{path} begins with the word-piece id {ids[0]}, but [CLS] of "
-          f"{vocab_file} is {cls_id}; give the vocabulary of the records."
+          f"{vocab_file} is {cls_id}."
         )
 
   def training_dataset(
@@ -152,7 +144,6 @@ class PretrainingRecords:
     steps_done: int,
     is_training: bool,
   ) -> tf.data.Dataset:
-    """Masks batches if there is a masker; the first has index `steps_done`."""
     masker, num_records = self.masker, self.files.num_records
     if masker is None:
       return batches

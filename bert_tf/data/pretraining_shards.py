@@ -20,8 +20,7 @@ from bert_tf.files import atomic, paths, shard_files, worker_pool
 from bert_tf.formats import tokenizer_files
 from bert_tf.model_folder import letter_case
 
-# A larger share of random next sentences causes a warning. The share should be
-# half; it rises to about 80% if two sentences nearly fill an instance.
+# A larger fraction of random next sentences causes a warning; half is usual.
 _MAX_RANDOM_NEXT = 0.9
 
 
@@ -33,45 +32,31 @@ class Summary:
   num_shards_kept: int  # Number of shards that an earlier run built.
   output_files: tuple[str, ...]  # All files of the data set, in order.
   seconds: float  # Wall time.
-  max_seq_length: int  # Tokens of an instance, padding included.
-  no_nsp: bool  # Whether instances have only one segment.
+  config: data_config.PretrainingDataConfig
 
   def lines(self) -> list[str]:
     """The summary as lines, without counts if no shard was built."""
     counts, files = self.counts, f"{len(self.output_files)}"
     if self.num_shards_kept:
       files += f", {self.num_shards_kept} shards kept"
-    files += f": {self.output_files[0]}"
-    if len(self.output_files) > 1:
-      files += " ..."
-    lines = [f"files              {files}"]
-    seconds = f"time               {self.seconds:.1f} s"
+    lines = [
+      f"files              {files}: {self.output_files[0]}",
+      f"time               {self.seconds:.1f} s",
+    ]
     if not counts.num_documents:  # A shard has at least one document.
-      return [*lines, seconds]
-    cut = counts.num_cut / max(counts.num_pieces, 1)
-    padding = 1 - counts.num_tokens / (counts.num_records * self.max_seq_length)
-    instances = f"{counts.num_instances:,}"
-    if counts.num_records < counts.num_instances:
-      instances += f" in {counts.num_records:,} records"
-    masked = "nothing; run_pretraining masks dynamically"
-    if counts.num_masked:
-      masked = f"{counts.num_masked / counts.num_instances:.2f} an instance"
+      return lines
+    num_positions = counts.num_records * self.config.max_seq_length
+    padding = 1 - counts.num_tokens / num_positions
+    num_masked = counts.num_masked / counts.num_instances
     random_next = counts.num_random_next / counts.num_instances
-    next_sentence = (
-      f"next sentence      {1 - random_next:.1%} actual, {random_next:.1%} "
-      "random"
-    )
-    speed = counts.num_instances / max(self.seconds, 1e-9)
     return [
-      f"documents          {counts.num_documents:,}, of "
-      f"{counts.num_sentences:,} sentences",
-      f"cut off            {cut:.1%} of the text's word pieces",
-      f"instances          {instances}",
+      f"documents          {counts.num_documents:,}",
+      f"instances          {counts.num_instances:,}",
+      f"records            {counts.num_records:,}",
       f"padding            {padding:.1%} of all positions",
-      f"masked             {masked}",
-      *([] if self.no_nsp else [next_sentence]),
+      f"masked             {num_masked:.2f} an instance",
+      f"next sentence      {random_next:.1%} random",
       *lines,
-      f"{seconds}, {speed:,.0f} instances/s",
     ]
 
 
@@ -118,10 +103,6 @@ def create(
     num_workers: processes that build shards, at most `num_shards`.
     resume: whether to keep finished shards of the same settings.
     build: builds the shards. Default: `num_workers` local processes.
-
-  Raises:
-    ValueError: if the settings or the text are faulty, or the run to resume had
-      other settings.
   """
   started = time.monotonic()
   names = output_files(input_files, output_file, num_shards, num_workers)
@@ -155,18 +136,16 @@ def create(
     len(tasks) - len(pending),
     tuple(names),
     time.monotonic() - started,
-    config.max_seq_length,
-    config.no_nsp,
+    config,
   )
-  _log(summary, counts, names)
+  _log(summary, counts)
   return summary
 
 
 def read_case(record_files: Iterable[str]) -> letter_case.Case:
-  """Returns the letter case of records; unknown if their settings differ.
+  """Returns the letter case of records from the settings files of `create`.
 
-  Reads the hidden settings files that `create` writes next to the records. If a
-  record file is in none of them, the case is also unknown.
+  It is unknown if they differ or a record file is in none of them.
   """
   cases_by_file: dict[str, set[letter_case.Case]] = {}
   record_files = list(record_files)
@@ -188,13 +167,7 @@ def read_case(record_files: Iterable[str]) -> letter_case.Case:
 
 
 def shard_seed(random_seed: int, index: int, num_shards: int) -> int:
-  """Returns the seed of a shard. A single shard has `random_seed` itself.
-
-  The seed of one of several shards is the first eight bytes, big-endian, of the
-  SHA-256 of the ASCII text `<random_seed>/<index>`. It is the same on every
-  machine. Unlike the sum of seed and index, it differs between the shards of
-  runs with neighbouring seeds.
-  """
+  """Returns the seed of a shard. A single shard has `random_seed` itself."""
   if num_shards == 1:
     return random_seed
   digest = hashlib.sha256(f"{random_seed}/{index}".encode("ascii")).digest()
@@ -207,11 +180,7 @@ def output_files(
   num_shards: int = 1,
   num_workers: int = 1,
 ) -> list[str]:
-  """Returns all files that `create` writes, without reading the text.
-
-  Raises:
-    ValueError: if `create` would refuse these arguments.
-  """
+  """Returns all files that `create` writes; ValueError if it would refuse."""
   names = [name.strip() for name in output_file.split(",")]
   if "" in names or len(set(names)) < len(names):
     raise ValueError(
@@ -220,13 +189,11 @@ def output_files(
   if num_shards > 1 and len(names) > 1:
     raise ValueError(
       f"output_file names {len(names)} files and num_shards is {num_shards}; "
-      "give one name. The shards are then "
-      f"{shard_files.shard_file(names[0], 0, num_shards)} and so on."
+      "give one name."
     )
   if not 1 <= num_workers <= num_shards:
     raise ValueError(
-      f"num_workers {num_workers} must be from 1 to num_shards {num_shards}, "
-      "since one process builds a shard. Raise num_shards."
+      f"num_workers {num_workers} must be from 1 to num_shards {num_shards}."
     )
   if num_shards > 1:
     names = shard_files.shard_names(names[0], num_shards)
@@ -240,7 +207,6 @@ def _collect_settings(
   shards: Sequence[corpus.Shard],
   names: Sequence[str],
 ) -> dict[str, Any]:
-  """Returns all settings that the data set depends on, without folders."""
   settings = dataclasses.asdict(config)
   settings.update(settings.pop("masking_config"))
   vocab = tokenizer_files.read_vocab(config.vocab_file)
@@ -256,23 +222,15 @@ def _collect_settings(
 def _prepare(
   tasks: Sequence[Task], settings: dict[str, Any], note: str, resume: bool
 ) -> list[Task]:
-  """Returns the tasks to do.
-
-  With several shards, first removes the old files of these tasks and writes the
-  settings.
-
-  Raises:
-    ValueError: if the run to resume has other settings, or none are known.
-  """
+  """Returns the tasks to do, after it removed the old files of several."""
   pending = list(tasks)
   if resume and paths.exists(note):
     shard_files.check_same_settings(settings, note)
     pending = [task for task in tasks if not _is_finished(task)]
   elif resume and (finished := list(filter(_is_finished, tasks))):
     raise ValueError(
-      f"cannot resume: {note} is missing, so the settings of the existing "
-      "files are unknown. Drop `resume`, or remove the files, such as "
-      f"{finished[0].output_files[0]}, to build them again."
+      f"cannot resume: {note} is missing, so the settings of "
+      f"{finished[0].output_files[0]} are unknown; drop `resume`."
     )
   # A process killed just after a shard's rename leaves its empty hidden folder.
   _remove_unfinished(tasks)
@@ -300,7 +258,7 @@ def build_task(
   task: Task,
   report: Callable[[int], None],
 ) -> pretraining_data.ShardCounts:
-  """Builds one shard in a worker; see `pretraining_data.build_shard`."""
+  """Builds one shard in a worker."""
   return pretraining_data.build_shard(
     task.shard,
     config,
@@ -316,7 +274,6 @@ def _build_here(
   tasks: Sequence[Task],
   num_workers: int,
 ) -> dict[int, pretraining_data.ShardCounts]:
-  """Builds shards on this machine, with a progress bar on a terminal."""
   num_passes = config.dupe_factor + 1  # One to read.
   num_documents = sum(task.shard.num_documents for task in tasks)
   counts = {}
@@ -328,14 +285,12 @@ def _build_here(
     dynamic_ncols=True,
     disable=None,
   ) as bar:
-    bar.set_postfix_str(f"0/{len(tasks)} shards")
     build = functools.partial(build_task, config)
     with contextlib.closing(
       worker_pool.run(build, tasks, num_workers, bar.update)
     ) as results:
       for task, shard_counts in results:
         counts[task.shard.index] = shard_counts
-        bar.set_postfix_str(f"{len(counts)}/{len(tasks)} shards")
   return counts
 
 
@@ -346,44 +301,31 @@ def _remove_unfinished(tasks: Sequence[Task]) -> None:
 
 
 def _log(
-  summary: Summary,
-  counts: dict[int, pretraining_data.ShardCounts],
-  names: Sequence[str],
+  summary: Summary, counts: dict[int, pretraining_data.ShardCounts]
 ) -> None:
   for line in summary.lines():
     logging.info(line)
-  # Lines that seem to be documents instead of sentences.
-  totals, signs = summary.counts, []
-  if totals.num_long_sentences > totals.num_sentences / 2:
-    signs.append(
-      f"{totals.num_long_sentences:,} of {totals.num_sentences:,} lines are "
-      f"longer than max_seq_length {summary.max_seq_length}"
-    )
+  totals = summary.counts
   random_next = totals.num_random_next / max(totals.num_instances, 1)
   if random_next > _MAX_RANDOM_NEXT:
-    signs.append(f"{random_next:.1%} of the next sentences are random")
-  if signs:
     logging.warning(
-      "%s. The text should have one sentence per line. If lines hold several "
-      "sentences, use --input_format=text, and --documents=line if each line "
-      "is a document. Otherwise raise max_seq_length, or use --no_nsp for "
-      "documents of one sentence.",
-      ", and ".join(signs),
+      "%.1f%% of the next sentences are random. The text should have one "
+      "sentence per line. If lines hold several sentences, use "
+      "--input_format=text, and --documents=line if each line is a document. "
+      "Otherwise raise max_seq_length, or use --no_nsp for documents of one "
+      "sentence.",
+      100 * random_next,
     )
   num_single = sum(c.num_documents == 1 for c in counts.values())
-  if num_single and not summary.no_nsp:
+  if num_single and not summary.config.no_nsp:
     logging.warning(
-      "Only one document in %s: random second segments came from the same "
-      "document. A blank line ends a document; or use fewer shards.",
-      f"{num_single} of {len(counts)} shards",
+      "Only one document in %d of %d shards: random second segments came from "
+      "the same document. A blank line ends a document; or use fewer shards.",
+      num_single,
+      len(counts),
     )
-  base, separator, end = names[0].rpartition("-00000-of-")
+  base, separator, end = summary.output_files[0].rpartition("-00000-of-")
   pattern = f"{glob.escape(base)}-?????-of-?????{end[5:]}"
-  others = sorted({*paths.matches(pattern)} - {*names}) if separator else []
-  if others:
-    logging.warning(
-      "The folder also has %d files of a run with another number of shards, "
-      "such as %s; remove them before you train on all files.",
-      len(others),
-      others[0],
-    )
+  matches = paths.matches(pattern) if separator else []
+  if others := sorted({*matches} - {*summary.output_files}):
+    logging.warning("%s is a file of another number of shards.", others[0])

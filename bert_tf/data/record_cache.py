@@ -29,8 +29,7 @@ def write(
 
   Args:
     path: path of the TFRecord file.
-    settings: JSON values of everything that the records depend on, such as
-      `tokenizer_settings`. Use `content_hash` for long values.
+    settings: JSON values of everything that the records depend on.
     write_all: writes the records. Returns the number of truncated examples, or
       None if it does not count them.
   """
@@ -51,7 +50,7 @@ def write(
 
 
 def tokenizer_settings(tokenizer: tokenization.FullTokenizer) -> dict[str, Any]:
-  """Returns the settings of a tokenizer that its word pieces depend on."""
+  """Returns what the word pieces of a tokenizer depend on."""
   return {
     "vocab": content_hash(list(tokenizer.vocab)),
     "do_lower_case": tokenizer.basic_tokenizer.do_lower_case,
@@ -73,10 +72,7 @@ def settings_file(path: str) -> str:
 def _find_reusable(
   path: str, settings: Mapping[str, Any]
 ) -> input_pipeline.RecordFiles | None:
-  """Returns the existing records.
-
-  Returns None if the records are missing, damaged or have other settings.
-  """
+  """Returns existing, undamaged records of these settings, or None."""
   note = settings_file(path)
   if not (paths.exists(note) and paths.exists(path)):
     return None

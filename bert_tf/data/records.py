@@ -14,8 +14,7 @@ def encode_features(
 ) -> bytes:
   """Encodes named ints and floats as a serialized `tf.train.Features`.
 
-  Joining encodings with `+` encodes all their features. Features that many
-  examples share, such as masks, can therefore be encoded once.
+  Joining encodings with `+` encodes all their features.
   """
   features = tf.train.Features()
   for name, ints in int_features.items():
@@ -59,9 +58,6 @@ def open_records(paths: Sequence[str]) -> Iterator[RecordWriter]:
 
   If the body raises or is interrupted, existing files at `paths` stay as they
   were; see `atomic.files`. Files ending in .gz are compressed.
-
-  Raises:
-    OSError, tf.errors.OpError: if a file cannot be written. Both name it.
   """
   with atomic.files(paths) as unfinished, contextlib.ExitStack() as stack:
     writers = []

@@ -12,14 +12,7 @@ def pretraining_batch(
 ) -> Batch:
   """Returns a batch of random word pieces, without padding.
 
-  The number of masked positions differs between examples.
-
-  Args:
-    vocab_size: number of word pieces to draw from.
-    batch_size: number of examples.
-    length: word pieces per example.
-    num_predictions: largest number of masked positions per example.
-    seed: seed of all draws.
+  Each example has 1 to `num_predictions` masked positions.
   """
   rng = np.random.default_rng(seed)
 

@@ -7,6 +7,7 @@ Nakajima 2012).
 
 import collections
 import dataclasses
+import functools
 import itertools
 import math
 import types
@@ -19,9 +20,7 @@ from bert_tf.files import errors
 # special tokens, so [UNK] [CLS] [SEP] [MASK] are 100 to 103.
 NUM_UNUSED_BEFORE_SPECIALS = 99
 
-# Number of distinct words to collect before they are split into tokens. Takes
-# about 250 MB.
-_MAX_RAW_WORDS = 2_000_000
+_MAX_CACHED_WORDS = 1 << 20
 
 # The learner ignores longer words. 50 is the learner's default.
 _MAX_PIECE_CHARS = 50
@@ -43,36 +42,24 @@ class Coverage:
 
   @property
   def unknown_share(self) -> float:
-    """The share of words that become [UNK], in [0, 1]."""
+    """The fraction of words that become [UNK]."""
     return self.num_unknown / max(self.num_words, 1)
 
   @property
   def pieces_per_word(self) -> float:
-    """The word pieces per word, at least 1; 0 for no words."""
+    """The word pieces per word; 0 for no words."""
     return self.num_pieces / max(self.num_words, 1)
 
 
 def count_words(
   lines: Iterable[str], tokenizer: tokenization.BasicTokenizer
 ) -> collections.Counter[str]:
-  """Counts the tokens of a text.
-
-  Collects up to _MAX_RAW_WORDS distinct words and splits each only once.
-  """
+  """Counts the tokens of a text."""
+  split = functools.lru_cache(_MAX_CACHED_WORDS)(tokenizer.split_word)
   counts: collections.Counter[str] = collections.Counter()
-  raw_counts: collections.Counter[str] = collections.Counter()
-
-  def fold() -> None:
-    for word, count in raw_counts.items():
-      for token in tokenizer.split_word(word):
-        counts[token] += count
-    raw_counts.clear()
-
   for line in lines:
-    raw_counts.update(tokenization.clean_and_split(line))
-    if len(raw_counts) > _MAX_RAW_WORDS:
-      fold()
-  fold()
+    words = tokenization.clean_and_split(line)
+    counts.update(itertools.chain.from_iterable(map(split, words)))
   return counts
 
 
@@ -81,13 +68,7 @@ def count_words_apart(
   tokenizer: tokenization.BasicTokenizer,
   holdout_every: int,
 ) -> tuple[collections.Counter[str], collections.Counter[str]]:
-  """Counts tokens apart in the lines to learn from and in held-out lines.
-
-  Every `holdout_every`-th line is held out; 0 for none.
-
-  Returns:
-    The counts of the lines to learn from, and of the held-out lines.
-  """
+  """As `count_words`, with every `holdout_every`-th line counted apart."""
   held_out: list[str] = []
 
   def learned() -> Iterable[str]:
@@ -101,11 +82,7 @@ def count_words_apart(
 
 
 def reserved_tokens(num_unused: int) -> list[str]:
-  """Returns the special tokens and [unusedN] in the released order.
-
-  [PAD] is 0. With at least 99 unused tokens, [UNK] is 100, [CLS] 101, [SEP] 102
-  and [MASK] 103, followed by [unused99] and so on.
-  """
+  """Returns the special tokens and [unusedN] in the released order."""
   unused = [f"[unused{index}]" for index in range(num_unused)]
   before = unused[:NUM_UNUSED_BEFORE_SPECIALS]
   after = unused[NUM_UNUSED_BEFORE_SPECIALS:]
@@ -114,11 +91,7 @@ def reserved_tokens(num_unused: int) -> list[str]:
 
 
 def import_learner() -> types.ModuleType:
-  """Returns the learner of tensorflow-text. Its import takes seconds.
-
-  Raises:
-    ImportError: if tensorflow-text is missing.
-  """
+  """Returns the learner of tensorflow-text, or raises ImportError."""
   errors.import_tensorflow_text("learning a vocabulary")
   from tensorflow_text.tools.wordpiece_vocab import (
     wordpiece_tokenizer_learner_lib,
@@ -140,13 +113,9 @@ def learn(
   pieces from the most frequent on. A character is also a "##" piece unless it
   is always a word, as punctuation and ideographs are.
 
-  Args:
-    word_counts: from `count_words`.
-    vocab_size: number of entries.
-    num_unused: number of [unusedN] tokens.
-    alphabet_size: largest number of distinct characters among the entries.
-    may_be_smaller: whether to return fewer entries if the text has too few, and
-      to keep only the characters that fit.
+  At most `alphabet_size` distinct characters are among the entries. With
+  `may_be_smaller`, a text with too few entries gives fewer, and only the
+  characters that fit are kept.
 
   Raises:
     ValueError: if vocab_size is too small or too large for the text.
@@ -161,16 +130,14 @@ def learn(
   if num_pieces < 0:
     raise ValueError(
       f"vocab_size {vocab_size} is too small: {len(reserved)} reserved tokens "
-      f"and {len(characters)} single characters need "
-      f"{vocab_size - num_pieces}. Raise it, or lower num_unused or "
-      "alphabet_size."
+      f"and {len(characters)} single characters need {vocab_size - num_pieces}."
     )
   pieces = _learn_pieces(word_counts, characters, alphabet_size, num_pieces)
   if len(pieces) < num_pieces and not may_be_smaller:
     num_entries = vocab_size - num_pieces + len(pieces)
     raise ValueError(
       f"vocab_size {vocab_size} is too large: this text gives only "
-      f"{num_entries} entries. Lower it, or give more text."
+      f"{num_entries} entries."
     )
   return [*reserved, *characters, *pieces[:num_pieces]]
 
@@ -178,12 +145,7 @@ def learn(
 def _choose_characters(
   word_counts: Mapping[str, int], alphabet_size: int, room: int | None
 ) -> list[str]:
-  """Returns the single-character entries that the learner would choose.
-
-  These are the most frequent characters, at most `room` entries.
-  """
-  if alphabet_size < 1:
-    raise ValueError(f"alphabet_size {alphabet_size} is below 1.")
+  """Returns the entries of single characters that the learner would choose."""
   counts: collections.Counter[str] = collections.Counter()
   for word, count in word_counts.items():
     if len(word) <= _MAX_PIECE_CHARS:
@@ -206,14 +168,12 @@ def _learn_pieces(
   alphabet_size: int,
   num_wanted: int,
 ) -> list[str]:
-  """Returns pieces of two or more characters, from the most frequent on."""
   learner = import_learner()
   by_count = sorted(word_counts.items(), key=lambda item: (-item[1], item[0]))
   single = set(characters)
 
   def learn_with(threshold: int) -> list[str]:
-    # With equal bounds the learner tries only this threshold. Its own search
-    # starts far from the result.
+    # With equal bounds the learner tries only this threshold.
     entries = learner.learn(
       by_count,
       vocab_size=num_wanted,
@@ -240,11 +200,8 @@ def _search(
 
   The number of pieces falls about as a power of the threshold, so each trial
   extrapolates on a log-log line. If neighbouring thresholds give very different
-  numbers, pieces from the larger vocabulary fill up the smaller one. Cutting
-  the larger vocabulary would lose short pieces that rare words need.
-
-  Returns:
-    At least `num_wanted` pieces, or all pieces if the text has fewer.
+  numbers, pieces from the larger vocabulary fill up the smaller one, because
+  cutting the larger would lose short pieces that rare words need.
   """
   enough: list[str] = []
   too_few: list[str] = []

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from bert_tf.formats import tables
-from bert_tf.inference import inputs as inputs_lib
 from bert_tf.inference import task_model
 from bert_tf.tasks import base
 from bert_tf.tasks.classification import config as config_lib
@@ -55,11 +54,9 @@ class Classifier(task_model.FineTunedModel):
 
   Labels are strings, integers or booleans; `predict` returns the same type.
   With problem_type="regression" they are numbers. With
-  problem_type="multilabel" each is a list of the classes that apply, or the
-  labels are a DataFrame of 0 and 1 with a column for each class.
+  problem_type="multilabel" each is a list of the classes that apply.
 
-  `predict` returns a Prediction for each text. `predict_proba` returns float64
-  [B, C], in the order of the labels. For the arguments see TaskModel.
+  `predict` returns a Prediction for each text. For the arguments see TaskModel.
   """
 
   task = "classification"
@@ -69,20 +66,19 @@ class Classifier(task_model.FineTunedModel):
   without_files = {"data_dir": "", "task_name": "jsonl"}
 
   def score(self, inputs: Any, labels: Any) -> float:
-    """Returns the accuracy.
-
-    Returns Pearson's correlation for regression and micro F1 for multilabel.
-    """
+    """Returns the accuracy, Pearson's correlation or, for multilabel, F1."""
     results = self.evaluate(inputs, labels)
     return float(next(results[s] for s in _SCORES.values() if s in results))
 
   def predict_proba(self, inputs: Any) -> np.ndarray:
-    """Returns the label probabilities, float64 [B, C]; [C] for a single row.
+    """Returns the label probabilities, float64 [B, C], in the labels' order.
 
-    Raises:
-      ValueError: as `predict`; also for a regression.
+    [C] for a single row; empty for a regression. Raises as `predict`.
     """
-    return np.array(super().predict_proba(inputs))
+    answers = self.predict(inputs)
+    if isinstance(answers, Prediction):
+      return np.array([*answers.probabilities.values()])
+    return np.array([[*a.probabilities.values()] for a in answers])
 
   def _answer(self, answer: dict[str, Any]) -> Prediction:
     label, probabilities = answer["label"], answer["probabilities"]
@@ -100,30 +96,6 @@ class Classifier(task_model.FineTunedModel):
     info = self._predictor.info if self._predictor else None
     is_text = info is None or info.labels_are_text is not False
     return name if is_text else json.loads(name)
-
-  def _probabilities(self, answer: Prediction) -> list[float]:
-    if not answer.probabilities:
-      raise ValueError("a regression has no probabilities; use `predict`.")
-    return list(answer.probabilities.values())
-
-  def _label_list(self, labels: Any) -> list[Any]:
-    if getattr(labels, "ndim", 1) != 2:
-      return super()._label_list(labels)
-    rows = np.asarray(labels).tolist()
-    if not all(
-      not inputs_lib.is_missing(value) and value in (0, 1)
-      for row in rows
-      for value in row
-    ):
-      return super()._label_list(rows)
-    if not hasattr(labels, "columns"):
-      raise ValueError(
-        "the labels are a 2-D array of 0 and 1 without column names; give a "
-        "list of the labels that apply for each row, or a DataFrame with a "
-        "column for each label."
-      )
-    names = [str(name) for name in labels.columns]
-    return [list(itertools.compress(names, row)) for row in rows]
 
   def _make_task(
     self,
@@ -169,6 +141,6 @@ class Classifier(task_model.FineTunedModel):
     names = examples.infer_labels(data)
     if split == "train" and len(names) == 1 and kind == "classification":
       raise ValueError(
-        f"all labels are {names[0]!r}; at least 2 different labels are needed."
+        f"all labels are {names[0]!r}; at least 2 labels are needed."
       )
     return data

@@ -65,24 +65,12 @@ class ExtractionConfig:
     topic=settings.OUTPUT,
     main=True,
   )
-  attention_probs: bool = setting(
-    False,
-    "Whether to also write the attention weights of the layers, [heads, from "
-    "token, to token]. Needs pooling=none.",
-    topic=settings.OUTPUT,
-    main=True,
-  )
 
   def __post_init__(self) -> None:
     """Raises ValueError for a value out of range or excluded by another."""
     settings.check(self)
     if not self.layers:
       raise ValueError("layers is empty; set one or more, such as -1.")
-    if self.attention_probs and self.pooling != "none":
-      raise ValueError(
-        f"attention_probs excludes pooling={self.pooling}; set only one of the "
-        "two."
-      )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

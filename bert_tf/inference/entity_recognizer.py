@@ -12,7 +12,6 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bert_tf.formats import tables
 from bert_tf.inference import inputs, task_model
 from bert_tf.tasks import base
 from bert_tf.tasks.ner import config as config_lib
@@ -45,9 +44,8 @@ class EntityRecognizer(task_model.FineTunedModel):
   A row is a text, split at white space, or a list of words. Its label is a list
   of tags, or tags separated by white space: O, B-TYPE and I-TYPE.
 
-  `predict` returns a list of Words for each text. `predict_proba` returns the
-  probability of the predicted label of each of the W words, [W].
-  Evaluation needs the extra `ner`. For the arguments see TaskModel.
+  `predict` returns a list of Words for each text. Evaluation needs the extra
+  `ner`. For the arguments see TaskModel.
   """
 
   task = "ner"
@@ -63,17 +61,14 @@ class EntityRecognizer(task_model.FineTunedModel):
       for word in words if len(words) > 1 else ():
         if len(word.split()) != 1:  # Each part would get its own label.
           raise ValueError(
-            f"row {index} has a word that is empty or has white space, "
-            f"{word!r:.60}; give each part as a word."
+            f"row {index} has a word that is empty or has white space: "
+            f"{word!r:.60}"
           )
       row = " ".join(words)
     return super()._row(index, row)
 
   def _answer(self, answer: dict[str, Any]) -> list[Word]:
     return [Word(**word) for word in answer["words"]]
-
-  def _probabilities(self, answer: Sequence[Word]) -> list[float]:
-    return [word.probability for word in answer]
 
   def _make_task(
     self, setup: base.Setup[config_lib.NerConfig], *others: Any
@@ -99,12 +94,8 @@ class EntityRecognizer(task_model.FineTunedModel):
           f"{label!r:.60}; give one tag for each word."
         )
       for tag in tags:
-        is_text = isinstance(tag, str) and tables.is_unicode(tag)
-        if not is_text or not examples.is_tag(tag):
-          raise ValueError(
-            f"{tag!r} of row {index} is not a tag: tags are O, B-TYPE and "
-            "I-TYPE."
-          )
+        if not isinstance(tag, str) or not examples.is_tag(tag):
+          raise ValueError(f"{tag!r} of row {index} is not a tag.")
       tags, spec = examples.to_iob2(tags), task.label_spec
       for tag in tags:
         if spec and tag not in spec.labels:

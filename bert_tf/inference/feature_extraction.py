@@ -48,9 +48,6 @@ class TextFeatures:
 
   tokens: tuple[str, ...]  # F word pieces, including [CLS] and [SEP].
   vectors: np.ndarray  # float32 [K, F, D]; [K, D] if pooled.
-  # float32 [K, N, F, T]. Attention weights of N heads, from token F to token T;
-  # None unless requested.
-  attention_probs: np.ndarray | None
 
 
 class FeatureExtractor:
@@ -82,8 +79,7 @@ class FeatureExtractor:
       if not -num_layers <= index < num_layers:
         raise ValueError(
           f"there is no layer {index}: {files.config_file} has {num_layers} "
-          f"layers, 0 to {num_layers - 1} from the first or -1 to "
-          f"-{num_layers} from the last."
+          "layers."
         )
     tokenizer = bert_tokenizer.load(files, config.do_lower_case, None)
     model = modeling.BertModel(
@@ -100,7 +96,6 @@ class FeatureExtractor:
       config.max_seq_length,
       config.layers,
       config.pooling,
-      config.attention_probs,
     )
     self._owner = named, tokenizer
     self._compute = loaded_model.wrap_function(signature)
@@ -108,10 +103,8 @@ class FeatureExtractor:
   def extract(self, texts: Iterable[Text]) -> Iterator[TextFeatures]:
     """Yields the features of each text, in order.
 
-    Reads at most one batch ahead.
-
-    Args:
-      texts: texts or pairs of texts; "" gives [CLS] and [SEP].
+    Reads at most one batch ahead. An item is a text or a pair of texts; ""
+    gives [CLS] and [SEP].
 
     Raises:
       ValueError: if an item is neither a text nor a pair.
@@ -129,19 +122,13 @@ class FeatureExtractor:
         vectors = computed["vectors"][row]
         if self.config.pooling == "none":
           vectors = vectors[:, :length]
-        probs = None
-        if self.config.attention_probs:
-          probs = computed["attention_probs"][row, :, :, :length, :length]
-          probs = probs.copy()
         tokens = [token.decode() for token in computed["tokens"][row, :length]]
-        yield TextFeatures(tuple(tokens), vectors.copy(), probs)
+        yield TextFeatures(tuple(tokens), vectors.copy())
 
   def predict(self, inputs: Any) -> Any:
     """Returns the TextFeatures of a text or pair, or a list for several.
 
-    Args:
-      inputs: a text, a pair (a tuple, or a dict with text and text_b), or
-        several: a list, iterator, NumPy array, pandas Series or DataFrame.
+    `inputs` are rows of `text` and, for a pair, `text_b`, as in `inputs`.
 
     Raises:
       ValueError: if an item is neither a text nor a pair.
@@ -152,7 +139,6 @@ class FeatureExtractor:
 
 
 def _as_pair(index: int, text: Any) -> dict[str, str]:
-  """Returns text and text_b by name; text_b is "" for a single text."""
   texts = inputs_lib.texts_by_name(index, text, _NAMES)
   if "text" not in texts or len(texts.keys() | set(_NAMES)) > len(_NAMES):
     raise ValueError(
@@ -181,38 +167,25 @@ def extract_file(
 ) -> int:
   """Writes the features of each line of a file, completely or not at all.
 
-  Batches are read, computed and written in turn, so a jsonl file of any length
-  needs the memory of one batch. An npz file is held in memory before it is
-  written. Formats:
+  A line is a text, or a pair as in `parse_line`. Batches are read, computed and
+  written in turn, so a jsonl file of any length needs the memory of one batch.
+  An npz file is held in memory before it is written. Formats:
 
   - "jsonl": an object a line. `linex_index` (the original's spelling) counts
     from 0. `features` has the `token` and `layers` of each token; a layer has
-    `index` and `values`. Attention adds `attention_probs`: for each layer
-    `index` and `heads`, [N][F][T]. If pooled, `layers` replaces `features`.
-    Numbers are rounded to 6 decimal places.
-  - "npz": for line i `tokens_i` [F], `features_i`, float32 [K, F, D], and with
-    attention `attention_probs_i`, float32 [K, N, F, T]. If pooled, one array
-    `features`, float32 [lines, K, D]. Also `layers`, int64 [K].
-
-  Args:
-    config: the settings, which name the model.
-    input_file: one text a line, or a pair as in `parse_line`; may be .gz.
-    output_file: file to write.
-    output_format: one of configs.OUTPUT_FORMATS.
+    `index` and `values`. If pooled, `layers` replaces `features`. Numbers are
+    rounded to 6 decimal places.
+  - "npz": for line i `tokens_i` [F] and `features_i`, float32 [K, F, D]. If
+    pooled, one array `features`, float32 [lines, K, D]. Also `layers`, int64
+    [K].
 
   Returns:
     The number of lines.
 
   Raises:
-    ValueError: if the input is empty, not UTF-8 or changes while it is read, or
-      as FeatureExtractor.
+    ValueError: if the input is empty or not UTF-8, or as FeatureExtractor.
     OSError: if input_file cannot be read, or output_file not be written.
   """
-  if output_format not in configs.OUTPUT_FORMATS:
-    raise ValueError(
-      f"unknown output_format {output_format!r}; use "
-      f"{', '.join(configs.OUTPUT_FORMATS)}."
-    )
   shard_files.check_output([output_file], [input_file])
   # Also finds text that is not UTF-8 before hours are spent on the rest.
   num_lines = sum(1 for _ in text_lines.read_lines(input_file))
@@ -220,7 +193,8 @@ def extract_file(
     raise ValueError(f"input_file {input_file} is empty.")
   with atomic.file(output_file) as unfinished:
     extractor = FeatureExtractor(config)
-    features = extractor.extract(_texts(input_file, num_lines))
+    lines = text_lines.read_lines(input_file)
+    features = extractor.extract(map(parse_line, lines))
     features = progress.track(features, "extracting", "line", num_lines)
     if output_format == "npz":
       _write_npz(unfinished, features, config)
@@ -232,51 +206,27 @@ def extract_file(
   return num_lines
 
 
-def _texts(path: str, num_lines: int) -> Iterator[Text]:
-  """Yields the text of each line; raises ValueError if the count differs."""
-  count = 0
-  for line in text_lines.read_lines(path):
-    count += 1
-    yield parse_line(line)
-  if count != num_lines:
-    raise ValueError(
-      f"{path} changed while it was read: it had {num_lines} lines and now has "
-      f"{count}. Start again."
-    )
-
-
 def _json_object(
   text: TextFeatures, config: configs.ExtractionConfig
 ) -> dict[str, Any]:
   """Returns the JSON object of a text, without `linex_index`."""
-  vectors = _rounded(text.vectors)
+  # Rounded in float64, since a rounded float32 would print with more digits.
+  vectors = np.round(text.vectors.astype(np.float64), _DECIMALS).tolist()
   if config.pooling != "none":
-    return {"layers": _by_layer(config.layers, "values", vectors)}
-  content = {
+    return {"layers": _by_layer(config.layers, vectors)}
+  return {
     "features": [
-      {"token": token, "layers": _by_layer(config.layers, "values", values)}
+      {"token": token, "layers": _by_layer(config.layers, values)}
       # [K][F] to [F][K].
       for token, values in zip(text.tokens, zip(*vectors))
     ]
   }
-  if text.attention_probs is not None:
-    probs = _rounded(text.attention_probs)
-    content["attention_probs"] = _by_layer(config.layers, "heads", probs)
-  return content
 
 
 def _by_layer(
-  layers: Sequence[int], name: str, values: Iterable[list]
+  layers: Sequence[int], vectors: Iterable[list]
 ) -> list[dict[str, Any]]:
-  return [{"index": index, name: v} for index, v in zip(layers, values)]
-
-
-def _rounded(array: np.ndarray) -> list:
-  """Returns rounded numbers as nested lists.
-
-  Rounds in float64; a rounded float32 would print with more digits.
-  """
-  return np.round(array.astype(np.float64), _DECIMALS).tolist()
+  return [{"index": index, "values": v} for index, v in zip(layers, vectors)]
 
 
 def _write_npz(
@@ -289,7 +239,5 @@ def _write_npz(
     for index, text in enumerate(extracted):
       arrays[f"tokens_{index}"] = np.array(text.tokens)
       arrays[f"features_{index}"] = text.vectors
-      if text.attention_probs is not None:
-        arrays[f"attention_probs_{index}"] = text.attention_probs
   with open(path, "wb") as writer:  # savez would add .npz to a name.
     np.savez(writer, **arrays)

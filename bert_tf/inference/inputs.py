@@ -5,7 +5,6 @@ of texts by name. Several rows are a list, iterator, NumPy array, pandas Series,
 or a DataFrame with the names of the inputs as columns.
 """
 
-import decimal
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,30 +21,9 @@ def as_list(values: Any) -> list[Any]:
 
 
 def _as_python(value: Any) -> Any:
-  """Converts a value of NumPy or pandas to Python, except times.
-
-  NumPy would convert times in nanoseconds to integers.
-  """
   if isinstance(value, list):
     return [_as_python(item) for item in value]
-  is_time = getattr(getattr(value, "dtype", None), "kind", "") in ("m", "M")
-  return value.tolist() if hasattr(value, "tolist") and not is_time else value
-
-
-def is_missing(value: Any) -> bool:
-  """Returns whether a value is None, NaN, NA or NaT."""
-  # Compares names, because pandas may not be installed.
-  if value is None or type(value).__name__ in ("NAType", "NaTType"):
-    return True
-  if isinstance(value, decimal.Decimal):
-    return value.is_nan()
-  is_scalar = isinstance(value, float) or hasattr(value, "dtype")
-  return is_scalar and getattr(value, "ndim", 0) == 0 and value != value
-
-
-def is_row(inputs: Any) -> bool:
-  """Returns whether inputs are a single row: a text, a tuple or a mapping."""
-  return isinstance(inputs, str | tuple | Mapping)
+  return value.tolist() if hasattr(value, "tolist") else value
 
 
 def to_rows(inputs: Any) -> tuple[list[Any], bool]:
@@ -54,7 +32,7 @@ def to_rows(inputs: Any) -> tuple[list[Any], bool]:
   Raises:
     ValueError: if inputs are neither a row nor several.
   """
-  if is_row(inputs):
+  if isinstance(inputs, str | tuple | Mapping):
     return [inputs], True
   if hasattr(inputs, "columns"):  # A DataFrame.
     inputs = inputs.to_dict("records")
@@ -67,15 +45,9 @@ def to_rows(inputs: Any) -> tuple[list[Any], bool]:
 
 
 def texts_by_name(index: int, row: Any, names: Sequence[str]) -> dict[str, Any]:
-  """Returns the texts of a row by name.
+  """Returns the texts of a row by name; ValueError if it is none.
 
-  Args:
-    index: index of the row, for errors.
-    row: a text, texts in the order of `names`, or texts by name.
-    names: names of the model's inputs.
-
-  Raises:
-    ValueError: for any other row.
+  `row` is a text, texts in the order of `names`, or texts by name.
   """
   if isinstance(row, Mapping):
     names, row = list(row), list(row.values())
@@ -100,15 +72,11 @@ def only_text(index: int, row: Any) -> Any:
 
 
 def _short(value: Any) -> str:
-  """Returns the repr of a value for an error message, cut to 60 characters."""
   return errors.shorten(repr(value), 60)
 
 
 def check_texts(name: str, value: Any, num_axes: int = 0) -> None:
-  """Raises ValueError unless a value is a text.
-
-  If num_axes is 1, the value must be a list of one or more texts.
-  """
+  """Raises ValueError unless a value is a text, or a list if num_axes is 1."""
   if num_axes:
     if isinstance(value, str) or not isinstance(value, Sequence) or not value:
       raise ValueError(f"{name} is not a list of texts: {_short(value)}")

@@ -37,9 +37,8 @@ class MultipleChoice(task_model.FineTunedModel):
 
   A row is a context and a list of choices; all rows of `fit` have the same
   number of choices. Its label is the index of the right choice; the setting
-  label_type allows other labels, such as letters. `predict` returns a Choice,
-  and `predict_proba` the probabilities of the choices, [C]. For the arguments
-  see TaskModel.
+  label_type allows other labels, such as letters. `predict` returns a Choice.
+  For the arguments see TaskModel.
   """
 
   task = "swag"
@@ -56,9 +55,6 @@ class MultipleChoice(task_model.FineTunedModel):
   def _answer(self, answer: dict[str, Any]) -> Choice:
     return Choice(**answer)
 
-  def _probabilities(self, answer: Choice) -> Sequence[float]:
-    return answer.probabilities
-
   def _examples(
     self,
     task: swag.SwagTask,
@@ -71,12 +67,9 @@ class MultipleChoice(task_model.FineTunedModel):
       choices = tuple(row["choices"])
       if not 2 <= len(choices) == len(rows[0]["choices"]):
         raise ValueError(
-          f"row {index} has {len(choices)} choices, but row 0 has "
-          f"{len(rows[0]['choices'])}; give the same number in all rows, 2 or "
-          "more."
+          f"row {index} has {len(choices)} choices, row 0 has "
+          f"{len(rows[0]['choices'])}; all rows need the same number."
         )
-      if isinstance(label, float) and label.is_integer():
-        label = int(label)  # pandas converts integers in a column with NaN.
       try:
         right = examples.label_id(label, choices, task.layout.label_type)
       except tables.BadRowError as error:

@@ -6,14 +6,10 @@ write the same files, so each can predict with the runs of the other.
 
 import abc
 import dataclasses
-import decimal
-import difflib
 import os
 import types
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
-
-import numpy as np
 
 from bert_tf import (
   checkpoints,
@@ -37,7 +33,7 @@ Labelled = tuple[Any, Any]
 
 
 class TaskModel(abc.ABC):
-  """A BERT for a task, to train with `fit` or to predict with.
+  """A BERT for a task, to predict with.
 
   Predicts with the best checkpoint of the run in output_dir if it was trained
   with `eval_every_steps`, otherwise with the newest.
@@ -47,9 +43,9 @@ class TaskModel(abc.ABC):
     vocab_file: vocabulary; None for the one next to the checkpoint.
     output_dir: folder of the run: an earlier run to predict with, or a new or
       empty folder to `fit`. None to predict with init_checkpoint.
-    init_checkpoint: pre-trained checkpoint for `fit`, as prefix or folder; None
-      for random weights. Without output_dir, the model to predict with, which
-      may be a SavedModel.
+    init_checkpoint: without output_dir, the model to predict with, which may be
+      a SavedModel. Otherwise the pre-trained checkpoint for `fit`, as prefix or
+      folder; None for random weights.
     do_lower_case: whether to lower-case texts; None for the value in run.json,
       otherwise inferred from the vocabulary.
     max_seq_length: maximum word pieces of an input; None for the value in
@@ -89,25 +85,13 @@ class TaskModel(abc.ABC):
     self._predictor: predictor.Predictor | None = None
     self._check_names(self._settings_given)
     if output_dir is None:
+      if init_checkpoint is None:
+        raise ValueError("give `output_dir`, `init_checkpoint` or both.")
       self._predictor = self._load(init_checkpoint, self._settings_given)
-    else:
-      self._check_settings()
-
-  @abc.abstractmethod
-  def _defaults(self) -> settings.Dataclass:
-    """Returns the default settings of the task's script."""
-
-  @abc.abstractmethod
-  def _check_settings(self) -> None:
-    """Raises ValueError for settings that contradict each other."""
 
   @abc.abstractmethod
   def _answer(self, answer: dict[str, Any]) -> Any:
     """Converts an answer of Predictor to the result of `predict`."""
-
-  @abc.abstractmethod
-  def _probabilities(self, answer: Any) -> Any:
-    """Converts a result of `predict` to the result of `predict_proba`."""
 
   def predict(self, inputs: Any) -> Any:
     """Returns the prediction for a row, or a list for several rows.
@@ -116,8 +100,7 @@ class TaskModel(abc.ABC):
 
     Args:
       inputs: a row: a text, a tuple in the order of `self.inputs`, or a dict
-        by these names. Or several rows: a list, iterator, NumPy array, pandas
-        Series or DataFrame.
+        by these names. Or several rows; see `inputs`.
 
     Raises:
       ValueError: if there is no trained model, or a row does not match it.
@@ -129,34 +112,13 @@ class TaskModel(abc.ABC):
     answers = [self._answer(a) for a in self._predictor.predict(texts)]
     return answers[0] if is_single else answers
 
-  def predict_proba(self, inputs: Any) -> Any:
-    """Returns the probabilities, float64, of the results of `predict`.
-
-    Args:
-      inputs: as for `predict`.
-
-    Returns:
-      An array for a row, a list of arrays for several rows.
-    """
-    answers = self.predict(inputs)
-    if not inputs_lib.is_row(inputs):
-      return [np.array(self._probabilities(answer)) for answer in answers]
-    return np.array(self._probabilities(answers))
-
   def _row(self, index: int, row: Any) -> dict[str, Any]:
-    """Returns the texts of a row by name.
-
-    Raises ValueError if an input is missing, unknown, empty or not a text.
-    """
     texts = inputs_lib.texts_by_name(index, row, self.inputs)
     needed = self.inputs[: self.num_required]
     if not set(needed) <= texts.keys() <= set(self.inputs):
-      optional = "".join(
-        f" and may have {name}" for name in self.inputs[self.num_required :]
-      )
       raise ValueError(
         f"row {index} has {', '.join(map(str, texts)) or 'nothing'}; it needs "
-        f"{' and '.join(needed)}{optional}."
+        f"{' and '.join(needed)}, of {', '.join(self.inputs)}."
       )
     for name, value in texts.items():
       where = f"{name} of row {index}"
@@ -171,10 +133,7 @@ class TaskModel(abc.ABC):
     return evaluation.find_best_folder(folder) or folder
 
   def _trained(self) -> str:
-    """Returns the best checkpoint of the run, otherwise the newest.
-
-    Raises ValueError if the run has no checkpoint.
-    """
+    """Returns the best checkpoint of the run, otherwise the newest."""
     newest = checkpoints.find_latest(self._folder())
     if newest is None:
       raise ValueError(
@@ -199,28 +158,39 @@ class TaskModel(abc.ABC):
     return self._load(source, values)
 
   def _load(
-    self, source: str | None, values: Mapping[str, Any]
+    self, source: str, values: Mapping[str, Any]
   ) -> predictor.Predictor:
-    """Returns a predictor with the model at `source` and other settings.
-
-    Raises ValueError if `source` is None.
-    """
-    if source is None:
-      raise ValueError("give `output_dir`, `init_checkpoint` or both.")
     config = export_config.ModelConfig(init_checkpoint=source, task=self.task)
     return predictor.Predictor(settings.replace_values(config, values))
 
   def _check_names(self, names: Mapping[str, Any]) -> None:
     """Raises TypeError for an unknown setting."""
-    model_config = export_config.ModelConfig(init_checkpoint="")
-    known = {
-      *settings.values(self._defaults()),
-      *settings.values(model_config),
-    }
-    for name in names.keys() - known:
-      nearest = difflib.get_close_matches(name, known, 1)
-      hint = f"; did you mean {nearest[0]!r}?" if nearest else "."
-      raise TypeError(f"{type(self).__name__} has no setting {name!r}{hint}")
+    for name in names.keys() - self._known_settings():
+      raise TypeError(f"{type(self).__name__} has no setting {name!r}.")
+
+  def _known_settings(self) -> set[str]:
+    return {*settings.values(export_config.ModelConfig(init_checkpoint=""))}
+
+
+class FineTunedModel(TaskModel):
+  """A TaskModel that is fine-tuned with `fit` on rows with labels."""
+
+  config_class: ClassVar[type[config_lib.FineTuningConfig]]
+  train_class: ClassVar[type[training_config.FineTuningTrainConfig]] = (
+    training_config.FineTuningTrainConfig
+  )
+  task_module: types.ModuleType
+  # Placeholders for settings of the script that describe data files.
+  without_files: ClassVar[Mapping[str, Any]] = {}
+  # Whether a label may be missing.
+  allows_no_label: ClassVar[bool] = False
+  # Name of the result that `score` returns.
+  score_name: ClassVar[str] = "eval_accuracy"
+
+  def __init__(self, *args: Any, **kwargs: Any) -> None:
+    super().__init__(*args, **kwargs)
+    if self._output_dir is not None:  # Raises for settings that do not match.
+      fine_tuning.load(self._settings({"do_train": True}))
 
   def _settings(self, changes: Mapping[str, Any]) -> Any:
     """Returns the settings for a run in output_dir, with the model's files."""
@@ -234,49 +204,6 @@ class TaskModel(abc.ABC):
       values |= zip(names, (files.config_file, files.needed_vocab()))
       values["init_checkpoint"] = files.weights if self._start else None
     return settings.replace_values(self._defaults(), values)
-
-  def _prepare_fit(
-    self, changes: Mapping[str, Any], has_validation: bool
-  ) -> None:
-    """Stores the settings of `fit`; raises if settings or folder are wrong."""
-    self._check_names(changes)
-    changes = dict(changes)
-    start = changes.pop("init_checkpoint", self._start)
-    output_dir = changes.pop("output_dir", self._output_dir)
-    eval_steps = {**self._settings_given, **changes}.get("eval_every_steps")
-    if eval_steps and not has_validation:
-      raise ValueError("eval_every_steps needs `validation_data`; give some.")
-    if output_dir and checkpoints.list_checkpoints(output_dir):
-      raise ValueError(
-        f"{output_dir} already has a run; predict with it, or choose another "
-        "`output_dir` to fit."
-      )
-    self._output_dir, self._start = output_dir, start
-    self._settings_given |= changes  # Predictions use the same case and length.
-    self._predictor = None
-
-  def _best(self, results: base.Results) -> base.Results:
-    """Returns the results of the best checkpoint, if any, else `results`."""
-    folder = evaluation.find_best_folder(self._output_dir or "")
-    return (
-      evaluation.read_best_results(folder) if results and folder else results
-    )
-
-
-class FineTunedModel(TaskModel):
-  """A TaskModel that is fine-tuned on rows with labels."""
-
-  config_class: ClassVar[type[config_lib.FineTuningConfig]]
-  train_class: ClassVar[type[training_config.FineTuningTrainConfig]] = (
-    training_config.FineTuningTrainConfig
-  )
-  task_module: types.ModuleType
-  # Placeholders for settings of the script that describe data files.
-  without_files: ClassVar[Mapping[str, Any]] = {}
-  # Whether a label may be missing.
-  allows_no_label: ClassVar[bool] = False
-  # Name of the result that `score` returns.
-  score_name: ClassVar[str] = "eval_accuracy"
 
   def fit(
     self,
@@ -292,8 +219,7 @@ class FineTunedModel(TaskModel):
       labels: a label for each row, from Python, NumPy or pandas.
       validation_data: rows and labels to evaluate on at the end. With
         eval_every_steps also during training: the best checkpoint is saved in
-        output_dir/best for predictions, and early_stopping_patience can stop
-        the training.
+        output_dir/best for predictions.
       **changes: settings of the task's script by name, such as
         num_train_epochs, train_batch_size, learning_rate or seed. output_dir
         and init_checkpoint replace those of the constructor. use_xla=False
@@ -308,21 +234,31 @@ class FineTunedModel(TaskModel):
         run.
       TypeError: for an unknown setting.
     """
-    self._prepare_fit(changes, validation_data is not None)
+    self._check_names(changes)
+    start = changes.pop("init_checkpoint", self._start)
+    output_dir = changes.pop("output_dir", self._output_dir)
+    eval_steps = {**self._settings_given, **changes}.get("eval_every_steps")
+    if eval_steps and validation_data is None:
+      raise ValueError("eval_every_steps needs `validation_data`; give some.")
+    if output_dir and checkpoints.list_checkpoints(output_dir):
+      raise ValueError(
+        f"{output_dir} already has a run; choose another `output_dir` to fit."
+      )
+    self._output_dir, self._start = output_dir, start
+    self._settings_given |= changes  # Predictions use the same case and length.
+    self._predictor = None
     data = {"train": (inputs, labels)}
     if validation_data is not None:
       data["dev"] = validation_data
-    return self._best(self._run(data))
+    results = self._run(data)
+    best = evaluation.find_best_folder(output_dir)
+    return evaluation.read_best_results(best) if results and best else results
 
   def evaluate(self, inputs: Any, labels: Any) -> base.Results:
     """Evaluates the trained checkpoint on rows, as the task's script does.
 
     Returns the results, and writes them to eval_results.txt next to the
-    checkpoint.
-
-    Args:
-      inputs: as for `fit`.
-      labels: as for `fit`.
+    checkpoint. The arguments are those of `fit`.
     """
     self._trained()
     return self._run({"dev": (inputs, labels)})
@@ -339,8 +275,8 @@ class FineTunedModel(TaskModel):
       **self.without_files,
     )
 
-  def _check_settings(self) -> None:
-    fine_tuning.load(self._settings({"do_train": True}))
+  def _known_settings(self) -> set[str]:
+    return super()._known_settings() | {*settings.values(self._defaults())}
 
   def _run(self, data: Mapping[str, Labelled]) -> base.Results:
     """Trains on the split "train" and evaluates on "dev", if given."""
@@ -360,7 +296,6 @@ class FineTunedModel(TaskModel):
   def _labelled(
     self, inputs: Any, labels: Any
   ) -> tuple[list[dict[str, Any]], list[Any]]:
-    """Returns rows and labels; raises ValueError if they do not match."""
     rows, is_single = inputs_lib.to_rows(inputs)
     if is_single or isinstance(labels, str):
       raise ValueError("give a list of rows and a list of their labels.")
@@ -372,30 +307,19 @@ class FineTunedModel(TaskModel):
     return [self._row(i, row) for i, row in enumerate(rows)], labels
 
   def _label_list(self, labels: Any) -> list[Any]:
-    """Returns the labels as Python values, None for a missing one.
-
-    Raises ValueError for a missing label if the task requires labels.
-    Converts decimal.Decimal, which databases return, to int or float.
-    """
-    values = [
-      None if inputs_lib.is_missing(label) else label
-      for label in inputs_lib.as_list(labels)
-    ]
-    if None in values and not self.allows_no_label:
-      raise ValueError(f"row {values.index(None)} has no label.")
-    return [
-      (int(value) if value == int(value) else float(value))
-      if isinstance(value, decimal.Decimal)
-      else value
-      for value in values
-    ]
+    """Returns the labels as Python values; ValueError for a missing one."""
+    values = inputs_lib.as_list(labels)
+    if not self.allows_no_label:
+      for index, value in enumerate(values):
+        if value is None or (isinstance(value, float) and value != value):
+          raise ValueError(f"row {index} has no label.")
+    return values
 
   def _make_task(
     self,
     setup: base.Setup[Any],
     rows: Sequence[Mapping[str, Any]],
   ) -> base.Task[Any, Any]:
-    """Returns the task for these rows."""
     return self.task_module.make_task(setup)
 
   @abc.abstractmethod

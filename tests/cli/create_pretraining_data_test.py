@@ -3,7 +3,6 @@ import gzip
 import os
 import pathlib
 import random
-import re
 import signal
 import subprocess
 import sys
@@ -193,7 +192,7 @@ def test_resume_beside_files_of_unknown_origin_is_refused(
 ):
   output = tmp_path / "data"
   output.write_bytes(b"by another program")
-  message = f"cannot resume: .* is missing.*remove .*{output}, "
+  message = f"cannot resume: .* is missing.*{output} .*`resume`"
   with pytest.raises(ValueError, match=message):
     pretraining_shards.create(config, [str(text)], str(output), resume=True)
   assert output.read_bytes() == b"by another program"
@@ -225,7 +224,7 @@ def test_a_new_file_replaces_the_old_one_only_when_complete(
   output = tmp_path / "data"
   pretraining_shards.create(config, [str(text)], str(output))
   old = output.read_bytes()
-  encode = pretraining_data.encode_instance
+  encode = pretraining_data.encode_row
   calls = []
 
   def stop_at_the_tenth(*args, **sizes):
@@ -234,7 +233,7 @@ def test_a_new_file_replaces_the_old_one_only_when_complete(
       raise KeyboardInterrupt
     return encode(*args, **sizes)
 
-  monkeypatch.setattr(pretraining_data, "encode_instance", stop_at_the_tenth)
+  monkeypatch.setattr(pretraining_data, "encode_row", stop_at_the_tenth)
   other = dataclasses.replace(config, max_seq_length=24)
   with pytest.raises(KeyboardInterrupt):
     pretraining_shards.create(other, [str(text)], str(output))
@@ -244,17 +243,6 @@ def test_a_new_file_replaces_the_old_one_only_when_complete(
     config, [str(text)], str(output), resume=True
   )
   assert again.num_shards_kept == 1
-
-
-def num_in_order(features):
-  """Returns the number of word pieces that follow another in the text."""
-  segments, mask, is_random = (
-    features[name].int64_list.value
-    for name in ("segment_ids", "input_mask", "next_sentence_labels")
-  )
-  num_first = sum(mask) - sum(segments) - 2  # Without [CLS] and [SEP].
-  has_second = sum(segments) > 0 and not is_random[0]
-  return num_first + has_second * (sum(segments) - 1)
 
 
 def test_the_summary_counts_what_is_in_the_files(text, config, tmp_path):
@@ -275,9 +263,6 @@ def test_the_summary_counts_what_is_in_the_files(text, config, tmp_path):
       for f in parsed
     )
 
-  tokenizer = pretraining_data.load_tokenizer(config)
-  sentences = filter(None, text.read_text().splitlines())
-  pieces = [len(tokenizer.tokenize(sentence)) for sentence in sentences]
   assert summary.counts == pretraining_data.ShardCounts(
     num_documents=12,
     num_instances=len(parsed),
@@ -285,10 +270,6 @@ def test_the_summary_counts_what_is_in_the_files(text, config, tmp_path):
     num_tokens=total("input_mask"),
     num_masked=total("masked_lm_weights"),
     num_random_next=total("next_sentence_labels"),
-    num_sentences=len(pieces),
-    num_long_sentences=sum(n > 29 for n in pieces),
-    num_pieces=sum(pieces) * config.dupe_factor,
-    num_cut=sum(pieces) * config.dupe_factor - sum(map(num_in_order, parsed)),
   )
   lines = "\n".join(summary.lines())
   padding = 1 - total("input_mask") / (len(parsed) * 32)
@@ -318,14 +299,9 @@ def test_the_advice_for_lines_of_whole_documents_helps(
     "--max_predictions_per_seq=5",
   ]
   remedy = [ADVICE, "--documents=line"]
-  shares = []
   for added in ([], remedy):
     log = run_script(SCRIPT.name, *flags, *added, cwd=tmp_path).stderr
     assert all((word in log) != bool(added) for word in remedy), log
-    assert ("12 of 12 lines" in log) != bool(added)
-    shares += re.findall(r"cut off +([0-9.]+)%", log)
-  before, after = map(float, shares)
-  assert before > 70 and after < 25
 
 
 def test_documents_of_one_sentence_are_warned_about(config, tmp_path, caplog):
@@ -345,22 +321,9 @@ def test_a_lone_document_is_warned_about(no_nsp, config, tmp_path, caplog):
   text = tmp_path / "text.txt"
   text.write_text("the old boat.\nthe night came.\n" * 5)
   config = dataclasses.replace(config, no_nsp=no_nsp)
-  summary = pretraining_shards.create(
-    config, [str(text)], str(tmp_path / "data")
-  )
+  pretraining_shards.create(config, [str(text)], str(tmp_path / "data"))
   is_warned = "Only one document in 1 of 1 shards" in caplog.text
-  is_counted = "next sentence" in "\n".join(summary.lines())
-  assert is_warned == is_counted == (not no_nsp)
-
-
-def test_shards_of_another_count_are_warned_about(
-  text, config, tmp_path, caplog
-):
-  output = str(tmp_path / "out[1]" / "data")
-  pretraining_shards.create(config, [str(text)], output, 3)
-  assert "another number of shards" not in caplog.text
-  pretraining_shards.create(config, [str(text)], output, 2)
-  assert "3 files of a run with another number of shards" in caplog.text
+  assert is_warned == (not no_nsp)
 
 
 @pytest.mark.parametrize(

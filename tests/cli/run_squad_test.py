@@ -13,15 +13,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import bert_tf
-from bert_tf import checkpoints, heads, tokenization
-from bert_tf.convert import convert, pretrained
+from bert_tf import checkpoints, tokenization
 from bert_tf.model_folder import run_info
 from bert_tf.tasks.squad import config as squad_config_lib
 from bert_tf.tasks.squad import task as squad
 from bert_tf.training import config as training_config
 from bert_tf.training import curves, estimator
-from tests.support import near_ties, runs, tiny_models
+from tests.support import near_ties, runs
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
 TINY = GOLDEN / "tiny_squad"
@@ -615,62 +613,6 @@ def test_a_mistake_is_reported_before_anything_is_written(
     squad.run(squad_config(data, tmp_path / "out", **changes))
   assert expected in str(error.value)
   assert not (tmp_path / "out").exists()
-
-
-@pytest.fixture(scope="module")
-def start(tmp_path_factory):
-  """Returns a Hugging Face folder to start from."""
-  folder = tmp_path_factory.mktemp("start")
-  tiny_models.write_run(folder / "run", heads.SpanModel(tiny_models.CONFIG))
-  source = pretrained.ModelSource(str(folder / "run"))
-  convert.convert(source, "original", str(folder / "hf"), "hf")
-  return folder / "hf"
-
-
-@pytest.fixture
-def converse(run_script, tmp_path):
-  """Runs the script with a typed context and question."""
-
-  def run(*flags):
-    return run_script(
-      "run_squad.py",
-      "--interactive",
-      "--output_dir=out",
-      *flags,
-      cwd=tmp_path,
-      stdin="the his of\nthe\n",
-    )
-
-  return run
-
-
-def test_the_trained_model_answers_typed_questions(
-  data, start, tmp_path, converse
-):
-  result = converse(
-    f"--model={start}",
-    "--do_train",
-    f"--train_file={data}/train-v1.json",
-    "--num_train_epochs=1",
-    "--use_xla=false",
-    *(f"--{n}={v}" for n, v in window_settings(24, 10, 1).items()),
-  )
-  assert result.returncode == 0, result.stderr
-  predictions = bert_tf.load(tmp_path / "out").predict(("the", "the his of"))
-  scored = [
-    f"  {answer['probability']:.4f}  {answer['text'] or '(no answer)'}"
-    for answer in predictions["nbest"][:3]
-  ]
-  assert result.stdout.splitlines()[1:-1] == scored
-
-
-def test_an_adapter_that_would_not_answer_is_refused(start, tmp_path, converse):
-  result = converse(f"--model={start}", "--lora_adapter=adapter")
-  assert result.returncode == 1
-  last = result.stderr.splitlines()[-1]
-  for name in ("--interactive", "--lora_adapter", "--model"):
-    assert name in last
-  assert not result.stdout and not (tmp_path / "out").exists()
 
 
 def test_a_mistake_ends_in_one_line_and_loses_nothing(

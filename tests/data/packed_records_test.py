@@ -115,23 +115,6 @@ def test_packed_records_hold_the_instances_of_unpacked_ones(tmp_path, mask):
   assert padding in "\n".join(packed.lines())
 
 
-def test_packed_wikipedia_has_less_than_three_percent_padding(
-  unpacked, tmp_path
-):
-  text = unpacked("corpora") / "en_wiki_squad_dev.txt"
-  create(
-    tmp_path,
-    "data",
-    text,
-    128,
-    vocab_file=str(unpacked("vocab") / "bert_base_uncased_vocab.txt"),
-    mask=False,
-    pack_sequences=True,
-  )
-  masks = [record["input_mask"] for record in values(tmp_path / "data")]
-  assert np.mean(masks) > 0.97
-
-
 def test_a_row_has_room_for_all_masked_positions():
   for prob in (0.01, 0.15, 0.5, 1.0):
     config = masking.MaskingConfig(masked_lm_prob=prob)

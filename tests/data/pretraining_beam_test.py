@@ -152,7 +152,7 @@ def test_the_error_of_a_shard_is_one_line(config, tmp_path):
 @pytest.mark.parametrize(
   ("changes", "message"),
   [
-    ({"num_shards": 1}, "num_shards 1 .*`num_shards`"),
+    ({"num_shards": 1}, "`num_shards` .*num_shards 1"),
     ({"runner": "Direkt"}, "`runner=Direkt`: Unexpected .*DirectRunner,"),
     ({"pipeline_options": "--direct_numworkers=2"}, "no option --direct_numw"),
     (

@@ -194,24 +194,6 @@ def test_masked_pieces_are_split_as_configured(split, expected):
   assert unchanged / total == pytest.approx(expected[1] + by_chance, abs=0.012)
 
 
-@pytest.mark.parametrize(
-  ("num_tokens", "prob", "limit", "expected"),
-  [(128, 0.15, 20, 19), (128, 0.15, 10, 10), (5, 0.01, 20, 1), (10, 1, 9, 8)],
-)
-def test_the_number_of_predictions_is_rounded_and_bounded(
-  num_tokens, prob, limit, expected
-):
-  masker = masking.Masker(
-    masking.MaskingConfig(max_predictions_per_seq=limit, masked_lm_prob=prob),
-    VOCAB,
-  )
-  ids = [2] + [50] * (num_tokens - 2) + [3]
-  positions, _ = masker.mask(
-    ids, list(range(1, num_tokens - 1)), random.Random(0)
-  )
-  assert len(positions) == expected
-
-
 def sentences_of_distinct_pieces(num_documents, num_sentences, length):
   """Returns documents in which every piece is distinct: ids from 5 on."""
   ids = itertools.count(5)

@@ -7,7 +7,6 @@ import shutil
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from bert_tf import checkpoints, tokenization
 from bert_tf.data import config as data_config
@@ -297,25 +296,6 @@ def test_micro_batches_of_packed_rows_give_the_same_weights(
   )
   # Adam takes steps of 1e-3. Sums in float32 depend on their order.
   assert_same_weights([trained, tmp_path], atol=1e-5)
-
-
-def test_packed_instances_are_counted(data, trained, kind):
-  tags = {
-    value.tag: tf.make_ndarray(value.tensor)
-    for events in trained.glob("events.*")
-    for event in tf.compat.v1.train.summary_iterator(str(events))
-    for value in event.summary.value
-    if value.HasField("tensor")
-  }
-  assert "masked_lm_loss" in tags
-  assert ("instances_per_row" in tags) == (kind == "packed")
-  if kind == "packed":
-    records = unmasked(data, "packed-plain.tfrecord")
-    # The batch of the last step with the default seed.
-    last = rows(records.training_dataset(8, 12345, 7, 500, 2), 1)
-    per_row = (last["cls_positions"] > 0).sum(1) + 1
-    assert per_row.max() > 1
-    assert tags["instances_per_row"] == pytest.approx(per_row.mean())
 
 
 @pytest.mark.parametrize(

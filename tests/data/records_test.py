@@ -14,25 +14,6 @@ def read_records(path, compression=""):
   return list(dataset.as_numpy_iterator())
 
 
-@pytest.mark.parametrize("size", [0, 1, 100, 127, 128, 20000, 3_000_000])
-def test_tensorflow_parses_an_encoded_example_of_any_size(size):
-  values = [size] * (size // 3)
-  encoded = records.encode_example(
-    records.encode_features({"a": values, "b": [-1, 1 << 40]}, {"c": [0.5]})
-  )
-  parsed = tf.io.parse_single_example(
-    encoded,
-    {
-      "a": tf.io.FixedLenFeature([len(values)], tf.int64),
-      "b": tf.io.FixedLenFeature([2], tf.int64),
-      "c": tf.io.FixedLenFeature([1], tf.float32),
-    },
-  )
-  assert parsed["a"].numpy().tolist() == values
-  assert parsed["b"].numpy().tolist() == [-1, 1 << 40]
-  assert parsed["c"].numpy().tolist() == [0.5]
-
-
 def test_an_encoded_example_has_the_bytes_that_protobuf_writes():
   # Includes sizes that need one, two and three bytes.
   for count in (*range(200), *range(16300, 16400)):
@@ -40,18 +21,6 @@ def test_an_encoded_example_has_the_bytes_that_protobuf_writes():
     example.features.feature["a"].int64_list.value.extend([1] * count)
     encoded = records.encode_features({"a": [1] * count}, {})
     assert records.encode_example(encoded) == example.SerializeToString()
-
-
-def test_joined_encodings_parse_as_one_example():
-  joined = records.encode_features({"a": [1]}, {}) + records.encode_features(
-    {"b": [2, 3]}, {"c": [4.0]}
-  )
-  example = tf.train.Example.FromString(records.encode_example(joined))
-  feature = example.features.feature
-  assert sorted(feature) == ["a", "b", "c"]
-  assert list(feature["a"].int64_list.value) == [1]
-  assert list(feature["b"].int64_list.value) == [2, 3]
-  assert list(feature["c"].float_list.value) == [4.0]
 
 
 def test_the_order_of_names_does_not_change_the_bytes():

@@ -1,4 +1,3 @@
-import bz2
 import collections
 import os
 import random
@@ -40,14 +39,6 @@ def test_words_are_counted_as_the_tokenizer_splits_them():
     assert vocabulary.count_words(lines, tokenizer) == expected
 
 
-def test_counting_in_parts_changes_nothing(monkeypatch):
-  tokenizer = tokenization.BasicTokenizer()
-  lines = [f"word{n % 7} and word{n % 5}!" for n in range(50)]
-  expected = vocabulary.count_words(lines, tokenizer)
-  monkeypatch.setattr(vocabulary, "_MAX_RAW_WORDS", 3)
-  assert vocabulary.count_words(lines, tokenizer) == expected
-
-
 def test_every_nth_line_is_held_out():
   lines = ["a", "b", "c", "d", "e", "f", "g"]
   tokenizer = tokenization.BasicTokenizer()
@@ -70,12 +61,6 @@ def test_reserved_tokens_have_the_released_ids(unpacked):
   ]
   ours = list(enumerate(vocabulary.reserved_tokens(99)))
   assert [pair for pair in ours if pair in specials] == specials
-
-
-def test_few_unused_tokens_come_before_the_special_tokens():
-  assert vocabulary.reserved_tokens(1) == (
-    "[PAD] [unused0] [UNK] [CLS] [SEP] [MASK]".split()
-  )
 
 
 @pytest.mark.parametrize("vocab_size", [250, 1000, 2000])
@@ -123,8 +108,6 @@ def test_coverage_counts_words_unknowns_and_pieces():
 def test_an_impossible_size_is_refused_with_the_limit(word_counts):
   with pytest.raises(ValueError, match="empty"):
     vocabulary.learn({}, 500)
-  with pytest.raises(ValueError, match="alphabet_size 0 "):
-    vocabulary.learn(word_counts, 500, alphabet_size=0)
   with pytest.raises(ValueError, match="104 reserved tokens") as error:
     vocabulary.learn(word_counts, 110)
   smallest = int(re.search(r"need (\d+)", str(error.value)).group(1))
@@ -194,66 +177,3 @@ def test_build_vocab_measures_on_the_evaluation_file(tmp_path, build_vocab):
   result = build_vocab("--eval_input_file=eval.txt", "--vocab_size=400")
   assert result.returncode == 0, result.stderr
   assert "held out                   3  33.3333%" in result.stdout
-
-
-def test_build_vocab_leaves_no_file_after_an_error(tmp_path, build_vocab):
-  result = build_vocab("--vocab_size=100")
-  assert result.returncode == 1 and "Traceback" not in result.stderr
-  last = result.stderr.splitlines()[-1]
-  assert last.startswith("build_vocab.py: error: vocab_size 100 is too small")
-  assert os.listdir(tmp_path) == ["text.txt"]
-
-
-def test_build_vocab_does_not_overwrite_an_input(tmp_path, build_vocab):
-  other = tmp_path / "other.txt"
-  other.write_text("some words\n")
-  result = build_vocab(
-    "--eval_input_file=other.txt", "--vocab_size=400", output_file="other.txt"
-  )
-  assert result.returncode == 1 and "Traceback" not in result.stderr
-  assert "other.txt is an input file" in result.stderr.splitlines()[-1]
-  assert other.read_text() == "some words\n"
-
-
-@pytest.mark.parametrize(
-  ("flag", "name", "start", "input_format"),
-  [
-    ("input_file", "a.jsonl.bz2", '{"text": "a b"}', "jsonl"),
-    ("eval_input_file", "wiki_00", '<doc id="1">', "wikiextractor"),
-  ],
-)
-def test_build_vocab_refuses_files_with_markup(
-  flag, name, start, input_format, tmp_path, build_vocab
-):
-  opener = bz2.open if name.endswith(".bz2") else open
-  with opener(tmp_path / name, "wt") as writer:
-    writer.write(f"{start}\n")
-  result = build_vocab(f"--{flag}={name}", "--vocab_size=600")
-  assert result.returncode == 1
-  (line,) = result.stderr.splitlines()
-  assert name in line and input_format in line and "build-corpus" in line
-  assert sorted(os.listdir(tmp_path)) == sorted([name, "text.txt"])
-
-
-def test_the_tokenizer_benchmark_prints_speeds_and_ratios(
-  tmp_path, text, run_script
-):
-  vocab = "[PAD] [UNK] . a b c d e f g ##a ##b ##c ##d ##e ##f ##g ##s"
-  (tmp_path / "vocab.txt").write_text(vocab.replace(" ", "\n") + "\n")
-  result = run_script(
-    "benchmark.py",
-    "tokenizer",
-    f"--input_file={text}",
-    "--vocab_file=vocab.txt",
-    cwd=tmp_path,
-  )
-  assert result.returncode == 0, result.stderr
-  rows = {
-    line.split()[0]: [float(number) for number in line.split()[1:]]
-    for line in result.stdout.splitlines()[2:]
-  }
-  for speed, to_uncached in rows.values():
-    assert to_uncached == pytest.approx(
-      speed / rows["uncached"][0], rel=0.05, abs=0.05
-    )
-  assert rows.keys() >= {"warm", "uncached"}

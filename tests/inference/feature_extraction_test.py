@@ -3,8 +3,6 @@
 import itertools
 import json
 import pathlib
-import weakref
-import zipfile
 
 import numpy as np
 import pytest
@@ -65,12 +63,10 @@ def alone():
       segments += [segment] * len(added)
     ids = tokenizer.convert_tokens_to_ids(tokens)
     output = model(
-      {"input_ids": np.array([ids]), "segment_ids": np.array([segments])},
-      return_attention_probs=True,
+      {"input_ids": np.array([ids]), "segment_ids": np.array([segments])}
     )
     vectors = [output.all_encoder_layers[i][0] for i in (1, 0)]
-    probs = [output.attention_probs[i][0] for i in (1, 0)]
-    return tokens, np.stack(vectors), np.stack(probs)
+    return tokens, np.stack(vectors)
 
   return run
 
@@ -112,45 +108,30 @@ def test_the_script_gives_the_originals_features(shared, tmp_path, run_script):
 
 @pytest.mark.parametrize("batch_size", [1, 2, 32])
 def test_features_do_not_depend_on_the_batch(alone, batch_size):
-  results = extracted(TEXTS, batch_size=batch_size, attention_probs=True)
+  results = extracted(TEXTS, batch_size=batch_size)
   assert len(results) == len(TEXTS)
   for text, features in zip(TEXTS, results):
-    tokens, vectors, probs = alone(text)
+    tokens, vectors = alone(text)
     assert features.tokens == tuple(tokens)
     # Padding changes the order of additions.
     np.testing.assert_allclose(features.vectors, vectors, atol=1e-5)
-    np.testing.assert_allclose(features.attention_probs, probs, atol=1e-5)
 
 
-def pool(vectors, pooling):
-  """Returns the pooled vector of a text, [K, D], from [K, F, D]."""
-  if pooling == "cls":
-    return vectors[:, 0]
-  return vectors.mean(axis=1) if pooling == "mean" else vectors.max(axis=1)
+POOLED = {
+  "cls": lambda vectors: vectors[:, 0],
+  "mean": lambda vectors: vectors.mean(axis=1),
+  "max": lambda vectors: vectors.max(axis=1),
+}
 
 
-@pytest.mark.parametrize("pooling", ["cls", "mean", "max"])
+@pytest.mark.parametrize("pooling", POOLED)
 def test_pooling_ignores_padding(alone, pooling):
   results = extracted(TEXTS, batch_size=32, pooling=pooling)
   for text, features in zip(TEXTS, results):
-    tokens, vectors, _ = alone(text)
+    tokens, vectors = alone(text)
     assert features.tokens == tuple(tokens)
-    assert features.attention_probs is None
-    expected = pool(vectors.astype(np.float64), pooling)
+    expected = POOLED[pooling](vectors.astype(np.float64))
     np.testing.assert_allclose(features.vectors, expected, atol=1e-5)
-
-
-def test_batches_of_all_shapes_share_a_trace(monkeypatch):
-  embed = modeling.Embeddings.call
-  shapes = []
-
-  def watched(self, inputs, **settings):
-    shapes.append(tuple(inputs.input_ids.shape))
-    return embed(self, inputs, **settings)
-
-  monkeypatch.setattr(modeling.Embeddings, "call", watched)
-  assert len(extracted(["the " * i for i in range(9)])) == 9
-  assert shapes == [(None, None)]
 
 
 @pytest.mark.parametrize(
@@ -216,26 +197,6 @@ def extract(tmp_path, output_format="jsonl", lines=LINES, **settings):
   return output
 
 
-def test_json_has_the_attention_of_each_layer(tmp_path, alone):
-  path = extract(tmp_path, attention_probs=True)
-  for index, line in enumerate(path.read_text().splitlines()):
-    result = json.loads(line)
-    assert list(result) == ["linex_index", "features", "attention_probs"]
-    assert result["linex_index"] == index
-    tokens, vectors, probs = alone(TEXTS[index])
-    assert [token["token"] for token in result["features"]] == tokens
-    values = [
-      [layer["values"] for layer in token["layers"]]
-      for token in result["features"]
-    ]  # [F, K, D]
-    np.testing.assert_allclose(np.swapaxes(values, 0, 1), vectors, atol=1e-5)
-    layers = result["attention_probs"]
-    assert [layer["index"] for layer in layers] == [-1, 0]
-    np.testing.assert_allclose(
-      [layer["heads"] for layer in layers], probs, atol=1e-5
-    )
-
-
 def test_pooled_json_has_a_vector_per_layer(tmp_path, alone):
   path = extract(tmp_path, pooling="mean")
   for index, line in enumerate(path.read_text().splitlines()):
@@ -245,29 +206,26 @@ def test_pooled_json_has_a_vector_per_layer(tmp_path, alone):
     assert [layer["index"] for layer in result["layers"]] == [-1, 0]
     values = [layer["values"] for layer in result["layers"]]
     assert all(value == round(value, 6) for value in values[0])
-    _, vectors, _ = alone(TEXTS[index])
+    _, vectors = alone(TEXTS[index])
     np.testing.assert_allclose(values, vectors.mean(axis=1), atol=1e-5)
 
 
 def test_an_npz_has_arrays_of_each_line(tmp_path, alone):
-  path = extract(tmp_path, "npz", attention_probs=True)
+  path = extract(tmp_path, "npz")
   with np.load(path) as arrays:  # Refuses pickles.
     names = [
       f"{name}_{i}"
       for i in range(len(LINES))
-      for name in ("tokens", "features", "attention_probs")
+      for name in ("tokens", "features")
     ]
     assert arrays.files == ["layers", *names]
     assert arrays["layers"].tolist() == [-1, 0]
     for index, text in enumerate(TEXTS):
-      tokens, vectors, probs = alone(text)
+      tokens, vectors = alone(text)
       assert arrays[f"tokens_{index}"].tolist() == tokens
       features = arrays[f"features_{index}"]
       assert features.dtype == np.float32
       np.testing.assert_allclose(features, vectors, atol=1e-5)
-      np.testing.assert_allclose(
-        arrays[f"attention_probs_{index}"], probs, atol=1e-5
-      )
 
 
 def test_a_pooled_npz_has_a_single_array(tmp_path, alone):
@@ -280,76 +238,15 @@ def test_a_pooled_npz_has_a_single_array(tmp_path, alone):
     np.testing.assert_allclose(arrays["features"], expected, atol=1e-5)
 
 
-def test_equal_inputs_give_equal_files(tmp_path):
-  (tmp_path / "again").mkdir()
-  first = extract(tmp_path, "npz", pooling="cls").read_bytes()
-  again = extract(tmp_path / "again", "npz", pooling="cls")
-  assert first == again.read_bytes()
-  # The file does not contain the current time.
-  with zipfile.ZipFile(again) as archive:
-    assert {e.date_time for e in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
-
-
-def test_memory_does_not_grow_with_the_number_of_lines(tmp_path, monkeypatch):
-  num_lines = 300
-  extract_texts = feature_extraction.FeatureExtractor.extract
-  alive, sizes = [], []
-
-  def watched(self, texts):
-    references = []
-    for features in extract_texts(self, texts):
-      references.append(weakref.ref(features))
-      alive.append(sum(reference() is not None for reference in references))
-      sizes.append(next(tmp_path.glob(".out*/out*")).stat().st_size)
-      yield features
-
-  monkeypatch.setattr(feature_extraction.FeatureExtractor, "extract", watched)
-  lines = [f"the songs of {i}" for i in range(num_lines)]
-  path = extract(tmp_path, lines=lines)
-  # The current features and the previous ones, which are being written.
-  assert len(alive) == num_lines
-  assert max(alive) <= 3
-  # About half of the file is written after half of the lines.
-  size = path.stat().st_size
-  assert size > 60_000
-  assert size * 0.3 < sizes[num_lines // 2] < size * 0.6
-
-
-def test_a_file_is_replaced_only_when_complete(tmp_path, monkeypatch):
-  path = write_lines(tmp_path, ["a"] * 5)
-  output = tmp_path / "out.npz"
-  output.write_text("as it was")
-  load = feature_extraction.FeatureExtractor.__init__
-
-  def load_slowly(self, texts):
-    load(self, texts)
-    with open(path, "a") as writer:
-      writer.write("late\n")
-
-  monkeypatch.setattr(
-    feature_extraction.FeatureExtractor, "__init__", load_slowly
-  )
-  with pytest.raises(ValueError, match="in.txt .*5 lines .* 6"):
-    feature_extraction.extract_file(
-      config(pooling="mean"), path, str(output), "npz"
-    )
-  assert output.read_text() == "as it was"
-  assert {p.name for p in tmp_path.iterdir()} == {"in.txt", "out.npz"}
-
-
 BAD_SETTINGS = {
   "a layer above the last": (
     {"layers": (-1, 2)},
-    "layer 2: .*bert_config.json has 2 layers, 0 to 1 .* -1 to -2",
+    "layer 2: .*bert_config.json has 2 layers",
   ),
   "a layer below the first": ({"layers": (-3,)}, "layer -3"),
   "a length without positions": (
     {"max_seq_length": 129},
     "max_seq_length 129 .*max_position_embeddings 128",
-  ),
-  "attention and pooling": (
-    {"pooling": "mean", "attention_probs": True},
-    "attention_probs .*pooling=mean",
   ),
 }
 

@@ -156,17 +156,6 @@ def test_the_documented_table_lists_these_types():
   assert {row[0]: row[1:] for row in table[2:]} == expected
 
 
-@pytest.mark.parametrize("name", [n for n in ROWS if n in HEADS])
-def test_probabilities_are_those_of_the_answers(models, name):
-  model, rows = models(name), ROWS[name]
-  arrays = model.predict_proba(rows)
-  assert len(arrays) == 2
-  for array, row in zip(arrays, rows):
-    assert isinstance(array, np.ndarray) and array.dtype == np.float64
-    assert ((array > 0) & (array <= 1)).all()
-    np.testing.assert_allclose(model.predict_proba(row), array, atol=1e-5)
-
-
 @pytest.mark.parametrize("name", ROWS)
 def test_an_invalid_row_is_named(models, name):
   for odd in (3, b"the", [3], [None], [{"texts": "the"}], [()]):

@@ -129,8 +129,3 @@ def test_a_choice_is_its_number():
   assert outputs.to_python(computed) == [
     {"choice": 1, "probabilities": [0.25, 0.75]}
   ]
-
-
-def test_any_other_function_returns_its_outputs():
-  computed = {"input_word_ids": np.array([[101, 7], [101, 8]], np.int32)}
-  assert outputs.to_python(computed)[1] == {"input_word_ids": [101, 8]}

@@ -9,12 +9,11 @@ import pytest
 import tensorflow as tf
 
 import bert_tf
-from bert_tf import checkpoint_names, checkpoints
+from bert_tf import checkpoint_names, checkpoints, modeling, tokenization
 from bert_tf.export import config as configs
 from bert_tf.export import export
 from bert_tf.export.runtimes import ids_models
-from bert_tf.inference import classifier, feature_extraction
-from bert_tf.inference import config as inference_config
+from bert_tf.inference import classifier
 from tests.support import near_ties, tiny_models
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -204,23 +203,20 @@ def test_a_saved_model_whose_weights_are_not_finite_is_refused(
       open_model(path)
 
 
-def test_attention_is_that_of_the_extractor(checkpoint_predictor, run_folder):
-  extractor = feature_extraction.FeatureExtractor(
-    inference_config.ExtractionConfig(
-      init_checkpoint=str(run_folder / "model.ckpt-1"),
-      layers=(0, 1),
-      max_seq_length=128,
-      attention_probs=True,
-    )
-  )
+def test_attention_is_that_of_the_model(checkpoint_predictor, run_folder):
+  bert = modeling.BertModel(tiny_models.CONFIG)
+  checkpoints.init_from_checkpoint(bert, str(run_folder / "model.ckpt-1"))
+  vocab = tokenization.load_vocab(str(run_folder / "vocab.txt"))
   for texts in (("the of and",), ("the of", "and a in")):
-    text = texts[0] if len(texts) == 1 else texts
-    [expected] = extractor.extract([text])
     attention = checkpoint_predictor.attention(*texts)
-    assert attention.tokens == expected.tokens
-    np.testing.assert_allclose(
-      attention.probabilities, expected.attention_probs, atol=1e-5
+    ids = np.array([[vocab[token] for token in attention.tokens]])
+    segments = np.zeros_like(ids)
+    segments[:, attention.tokens.index("[SEP]") + 1 :] = 1
+    output = bert(
+      {"input_ids": ids, "segment_ids": segments}, return_attention_probs=True
     )
+    expected = np.concatenate(output.attention_probs)
+    np.testing.assert_allclose(attention.probabilities, expected, atol=1e-5)
 
 
 def test_attention_needs_an_export_with_attention(saved_model_predictor):

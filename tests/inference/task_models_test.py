@@ -80,38 +80,9 @@ def test_training_labels_are_predicted_and_scored(bert, tmp_path, name):
   assert answers == list(labels)
   # As in another process, with labels from pandas.
   other = new(name, bert, tmp_path)
-  column = pd.Series(list(labels))
-  if name == "MultipleChoice":
-    column = column.astype(float)  # As pandas does in a column with NaN.
-  assert other.score(rows, column) > 0.9
+  assert other.score(rows, pd.Series(list(labels))) > 0.9
   with pytest.raises(ValueError, match="`output_dir`"):
     other.fit(rows, labels)
-
-
-MISSING = [None, float("nan"), pd.NA, pd.NaT]
-
-
-@pytest.mark.parametrize("missing", MISSING)
-@pytest.mark.parametrize("name", LEARNED)
-def test_a_row_without_a_label_or_a_text_is_named(
-  bert, tmp_path, name, missing
-):
-  rows, labels = LEARNED[name]
-  model = new(name, bert, tmp_path / "out")
-  with pytest.raises(ValueError, match="row 3 has no (label|answer)"):
-    model.fit(rows[:4], [*list(labels)[:3], missing])
-  with pytest.raises(ValueError, match="row 3 "):
-    model.fit([*rows[:3], missing], list(labels)[:4])
-  assert not (tmp_path / "out").exists()
-
-
-def test_an_unknown_input_is_refused_with_the_needed_and_optional_ones(
-  bert, tmp_path
-):
-  model = new("Classifier", bert, tmp_path / "out")
-  match = "row 0 has txt; it needs text and may have text_b"
-  with pytest.raises(ValueError, match=match):
-    model.fit([{"txt": "the of"}], ["x"])
 
 
 def test_questions_in_memory_train_to_the_weights_of_a_file(bert, tmp_path):
@@ -154,26 +125,6 @@ def test_questions_in_memory_train_to_the_weights_of_a_file(bert, tmp_path):
   )
   for name in theirs.shapes:
     assert (ours.get(name) == theirs.get(name)).all(), name
-
-
-def test_a_mask_filler_is_pre_trained_on_documents(bert, tmp_path):
-  documents = [["the of and", "in the to"] * 4 for _ in range(6)]
-  model = new("MaskFiller", bert, tmp_path, max_predictions_per_seq=4, top_k=2)
-  results = model.fit(
-    documents,
-    validation_data=pd.DataFrame({"text": ["\n".join(d) for d in documents]}),
-    num_train_steps=40,
-    num_warmup_steps=4,
-    train_batch_size=8,
-    learning_rate=5e-3,
-    dupe_factor=2,
-    use_xla=False,
-  )
-  # The loss of an untrained model is log(500).
-  assert results["masked_lm_loss"] < 5 < np.log(500)
-  assert model.score(documents) == pytest.approx(results["masked_lm_accuracy"])
-  (mask,) = model.predict("the of [MASK]")
-  assert len(mask) == 2 and mask[0].probability > mask[1].probability
 
 
 def test_labels_may_be_integers_and_arrays(bert, tmp_path):
@@ -242,32 +193,20 @@ def test_the_best_checkpoint_predicts_and_is_scored(bert, tmp_path):
     assert again["eval_loss"] == pytest.approx(results["eval_loss"], abs=1e-5)
 
 
-@pytest.mark.parametrize(
-  "documents, message",
-  [
-    (pd.DataFrame({"text": ["the"], "title": ["in"]}), "row 0 has text, title"),
-    (["the of\nin the", None], "document 1 .*None"),
-    (["the of\nin the", ["the of", None]], "document 1 .*None"),
-  ],
-)
-def test_documents_that_are_no_texts_are_named(
-  bert, tmp_path, documents, message
-):
-  model = new("MaskFiller", bert, tmp_path / "out")
-  with pytest.raises(ValueError, match=message):
-    model.fit(documents, num_train_steps=2)
-
-
-@pytest.mark.parametrize(
-  "name, data",
-  [("Classifier", (["of", "in"], ["a", "b"])), ("MaskFiller", (["of the"],))],
-)
-def test_evaluations_need_validation_data(bert, tmp_path, name, data):
-  with pytest.raises(ValueError, match="validation_data"):
-    new(name, bert, tmp_path).fit(*data, eval_every_steps=2)
-
-
 MISTAKES = {
+  "an unknown input": (
+    "Classifier",
+    [{"txt": "the of"}],
+    ["x"],
+    "row 0 has txt",
+  ),
+  "no label": (
+    "EntityRecognizer",
+    ["of", "the"],
+    ["O", None],
+    "row 1 has no l",
+  ),
+  "no text": ("EntityRecognizer", ["of", None], ["O", "O"], "row 1 "),
   "a tag too few": ("EntityRecognizer", [["of", "in"]], [["O"]], "row 0 has 2"),
   "an odd tag": ("EntityRecognizer", ["of"], [["PER"]], "'PER' of row 0"),
   "a blank in a word": (
@@ -312,8 +251,8 @@ def test_a_mistake_is_named_before_anything_is_written(bert, tmp_path, mistake):
   assert not (tmp_path / "out").exists()
 
 
-def test_an_unknown_setting_is_named_with_the_nearest(bert, tmp_path):
-  with pytest.raises(TypeError, match="num_train_epoch.*'num_train_epochs'"):
+def test_an_unknown_setting_is_named(bert, tmp_path):
+  with pytest.raises(TypeError, match="'num_train_epoch'"):
     new("Classifier", bert, tmp_path).fit(["a"], ["b"], num_train_epoch=1)
-  with pytest.raises(TypeError, match="'do_lower_cas'.*'do_lower_case'"):
+  with pytest.raises(TypeError, match="'do_lower_cas'"):
     bert_tf.QuestionAnswerer(*bert, str(tmp_path), do_lower_cas=True)

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf.kernels import dropout_mask
 from bert_tf.layers import dropout
 
 ROWS, UNITS = 2048, 512  # A million numbers.
@@ -55,15 +54,6 @@ def test_units_and_rows_are_dropped_equally_often(mask):
     result = deviations(mask.mean(axis), count)
     assert np.abs(result).max() < LIMIT
     assert result.std() == pytest.approx(1.0, abs=0.15)  # Neither is it even.
-
-
-def test_steps_drop_equally_often():
-  result = [
-    deviations(kept_mask([0, step, 0], shape=(100, 100)).mean(), 10000)
-    for step in range(100)
-  ]
-  assert np.abs(result).max() < LIMIT
-  assert np.std(result) == pytest.approx(1.0, abs=0.2)
 
 
 def test_neighbouring_bits_are_independent(mask):
@@ -162,10 +152,3 @@ def test_remaining_values_are_scaled_in_the_input_dtype():
     result = dropout.dropout(tf.ones(1000, dtype), 0.5, seeds, training=True)
     assert result.dtype == dtype
     assert set(tf.cast(result, tf.float32).numpy()) == {0.0, 2.0}
-
-
-@pytest.mark.parametrize("size", [1, 2, 3, 5, 9, 15, 16, 17, 1000, 10**6 + 1])
-def test_compiled_masks_have_few_sizes(size):
-  rounded = int(dropout_mask._rounded_up(tf.constant(size)))
-  assert size <= rounded < 1.25 * size + 1
-  assert rounded.bit_count() <= 3

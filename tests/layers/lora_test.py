@@ -248,16 +248,3 @@ def test_lora_alpha_without_updates_is_refused(tmp_path):
 
 def _not_run_files(folder, names):
   return [n for n in names if n != "label_map.json"]
-
-
-def test_a_resumed_run_keeps_its_lora_alpha(tmp_path):
-  write_data_and_bert(tmp_path)
-  init = {"init_checkpoint": str(tmp_path / "bert.ckpt")}
-  classification.run(make(tmp_path, "out", lora_rank=2, **init))
-  # run.json has no lora_alpha, since it was left out and defaults to the rank.
-  again = make(tmp_path, "out", lora_rank=2, lora_alpha=3.0, **init)
-  with pytest.raises(
-    ValueError, match="lora_alpha 2, .* 3; set `lora_alpha=2`"
-  ):
-    classification.run(again)
-  classification.run(make(tmp_path, "out", lora_rank=2, lora_alpha=2.0, **init))

@@ -22,27 +22,6 @@ def set_gpu(monkeypatch, capability):
 
 
 @pytest.mark.parametrize(
-  ("name", "capability", "needed", "remedy"),
-  [
-    ("float16", (6, 1), "7.0", "`precision=float32`"),
-    ("bfloat16", (7, 5), "8.0", "`precision=float16` or `precision=float32`"),
-    ("tf32", (7, 5), "8.0", "`precision=float16` or `precision=float32`"),
-  ],
-)
-def test_a_gpu_without_the_precision_is_refused(
-  monkeypatch, name, capability, needed, remedy
-):
-  set_gpu(monkeypatch, capability)
-  with pytest.raises(ValueError) as error:
-    mixed_precision.check_devices(name)
-  result = ".".join(map(str, capability))
-  assert str(error.value) == (
-    f"Tesla has compute capability {result}, {name} needs {needed}; set "
-    f"{remedy}."
-  )
-
-
-@pytest.mark.parametrize(
   ("capability", "name"),
   [((6, 1), None), ((7, 0), "float16"), ((8, 0), "bfloat16")],
 )

@@ -193,26 +193,3 @@ def test_a_classifier_learns_and_predicts_with_accents(pretrained, tmp_path):
   ]
   assert sorted(row[1] for row in ids) == IDS[:4]
   assert model.predict(WORDS[0])
-
-
-def test_masks_are_filled_in_text_with_accents(pretrained, tmp_path):
-  model = bert_tf.MaskFiller(
-    str(pretrained / "bert_config.json"),
-    str(pretrained / "vocab.txt"),
-    str(tmp_path / "out"),
-    str(pretrained),
-    max_seq_length=LENGTH,
-    max_predictions_per_seq=4,
-  )
-  documents = [SENTENCE, SENTENCE]
-  model.fit(documents, num_train_steps=1, num_warmup_steps=0, use_xla=False)
-  info = run_info.read_run(str(tmp_path / "out"))
-  assert (info.do_lower_case, info.strip_accents) == (True, False)
-  [path] = (tmp_path / "out").glob(".train.tf_record.settings.json")
-  assert json.loads(path.read_text())["strip_accents"] is False
-  # The run's max_seq_length is read too.
-  again = bert_tf.MaskFiller(
-    output_dir=str(tmp_path / "out"), max_predictions_per_seq=4
-  )
-  assert 0 <= again.score(documents) <= 1
-  assert run_info.read_run(str(tmp_path / "out")).max_seq_length == LENGTH

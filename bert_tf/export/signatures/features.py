@@ -17,7 +17,6 @@ def signature(
   max_seq_length: int,
   layers: Sequence[int],
   pooling: str,
-  attention_probs: bool,
 ) -> Callable[..., dict[str, Tensor]]:
   """Returns the function that computes features of texts and pairs.
 
@@ -28,7 +27,6 @@ def signature(
     tokens: string [B, F].
     num_tokens: int32 [B]. Number of tokens without padding.
     vectors: float32 [B, K, F, D], or [B, K, D] if pooled.
-    attention_probs: float32 [B, K, N, F, T], if requested.
   """
   vocab = tf.constant(list(tokenizer.vocab), tf.string)
 
@@ -36,20 +34,14 @@ def signature(
   def pair(text: Tensor, text_b: Tensor) -> dict[str, Tensor]:
     segments = [tokenizer.tokenize(text), tokenizer.tokenize(text_b)]
     packed = tokenizer.pack(segments, max_seq_length, pad_to_max=False)
-    output = model.call_layer(
-      bert, packed, return_attention_probs=attention_probs
-    )
+    output = model.call_layer(bert, packed)
     outputs = [output.all_encoder_layers[index] for index in layers]
     vectors = tf.stack(outputs, axis=1)  # [B, K, F, D]
-    results = {
+    return {
       "tokens": tf.gather(vocab, packed["input_ids"]),
       "num_tokens": tf.reduce_sum(packed["input_mask"], axis=1),
       "vectors": pool(vectors, packed["input_mask"], pooling),
     }
-    if attention_probs:
-      probs = [output.attention_probs[index] for index in layers]
-      results["attention_probs"] = tf.stack(probs, axis=1)  # [B, K, N, F, T]
-    return results
 
   return pair
 
