@@ -36,12 +36,12 @@ def chosen_steps(
 ) -> dict[str, bool]:
   """Returns the value of each do_* setting if the user chooses steps.
 
-  A user chooses by setting do_* flags or --interactive to true. The other do_*
-  settings are then false. Returns {} if none is true, to keep the defaults.
+  A user chooses by setting do_* flags to true. The other do_* settings are then
+  false. Returns {} if none is true, to keep the defaults.
   """
   chosen = {
     name
-    for name in (*_STEPS, "interactive")
+    for name in _STEPS
     if name in flag_values
     and flag_values[name].present
     and flag_values[name].value

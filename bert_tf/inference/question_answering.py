@@ -7,11 +7,10 @@ answerer.predict(("Who wrote it?", "It was written by Ada in 1843.")).text
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bert_tf.export.signatures import context_windows
-from bert_tf.files import paths
 from bert_tf.inference import inputs, task_model
 from bert_tf.tasks.squad import config as config_lib
 from bert_tf.tasks.squad import decoding, examples
@@ -123,40 +122,3 @@ def _as_list(value: Any) -> list[Any]:
 def _text(answer: str | None) -> str:
   """Returns an answer with single spaces between words; "" for None."""
   return re.sub(context_windows.WHITE_SPACE, " ", answer or "")
-
-
-def converse(
-  answerer: QuestionAnswerer, lines: Iterable[str], num_answers: int = 3
-) -> Iterator[str]:
-  """Yields the prompts and answers of a conversation on the terminal.
-
-  The first line is a context, or @ and the name of a file with the context. The
-  next lines are questions. An empty line ends them and starts a new context.
-
-  Args:
-    answerer: the model.
-    lines: the lines that the user types.
-    num_answers: number of answers to show for each question.
-  """
-  context = ""
-  yield "Context, or @file: "
-  for line in lines:
-    text = line.strip()
-    if not context:
-      try:
-        if text.startswith("@"):
-          text = paths.read_text(text[1:].strip()).strip()
-        context = text
-      except (OSError, ValueError) as error:
-        yield f"{error}\n"
-    elif text:
-      answer = answerer.predict((text, context))
-      shown = [answer.text or "(no answer)"]
-      shown += [
-        f"  {best.probability:.4f}  {best.text or '(no answer)'}"
-        for best in answer.nbest[:num_answers]
-      ]
-      yield "\n".join(shown) + "\n"
-    else:
-      context = ""
-    yield "Question: " if context else "Context, or @file: "

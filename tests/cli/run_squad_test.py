@@ -13,16 +13,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import bert_tf
-from bert_tf import checkpoints, heads, tokenization
-from bert_tf.convert import convert, pretrained
-from bert_tf.data import padding
+from bert_tf import checkpoints, tokenization
 from bert_tf.model_folder import run_info
 from bert_tf.tasks.squad import config as squad_config_lib
 from bert_tf.tasks.squad import task as squad
 from bert_tf.training import config as training_config
 from bert_tf.training import curves, estimator
-from tests.support import near_ties, runs, tiny_models
+from tests.support import near_ties, runs
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
 TINY = GOLDEN / "tiny_squad"
@@ -330,23 +327,6 @@ def test_the_best_evaluated_checkpoint_is_saved(data, tmp_path, version):
   assert squad.run(config)["f1"] == max(values)
 
 
-def test_training_stops_without_improvement(data, tmp_path):
-  train = train_config(
-    tmp_path,
-    eval_every_steps=4,
-    early_stopping_patience=2,
-    best_metric="exact_match",
-    learning_rate=1e-9,
-  )
-  with runs.logged() as log:
-    squad.run(squad_config(data, tmp_path, train=train))
-  assert "Stopped early at step 12/160" in log()
-  assert checkpoints.find_latest(str(tmp_path / "best")).endswith(
-    "model.ckpt-4"
-  )
-  assert (tmp_path / "predictions.json").exists()
-
-
 @pytest.mark.parametrize("cut_padding", [False, True])
 def test_a_resumed_training_equals_an_uninterrupted_one(
   data, tmp_path, cut_padding
@@ -477,39 +457,6 @@ def test_cut_batches_give_the_answers_of_padded_ones(
       assert best[name] == pytest.approx(other[name], abs=1e-5)
 
 
-def test_training_on_cut_batches_learns_too(data, tmp_path):
-  # Two widths: windows of 24 pieces, and of 9.
-  content = json.loads((data / "train-v1.json").read_text())
-  for paragraph in content["data"][0]["paragraphs"][::2]:
-    [answer] = paragraph["qas"][0]["answers"]
-    paragraph["context"] = "of his to a in"
-    answer["answer_start"] = 3
-  path = tmp_path / "train.json"
-  path.write_text(json.dumps(content))
-  widths = []
-  cut = padding.cut_padding
-
-  def recorded(*arguments):
-    batches = cut(*arguments)
-    if "start_positions" in batches.element_spec:
-      widths.extend(b["input_ids"].shape[1] for b in batches.take(8))
-    return batches
-
-  with pytest.MonkeyPatch.context() as patch:
-    patch.setattr(padding, "cut_padding", recorded)
-    result = squad.run(
-      squad_config(
-        data,
-        tmp_path / "out",
-        train_file=str(path),
-        cut_padding=True,
-        group_by_length=True,
-      )
-    )
-  assert set(widths) == {9, 24}
-  assert result["f1"] == 100.0
-
-
 def test_questions_are_trained_in_the_originals_shuffled_order(
   data, tmp_path, no_training
 ):
@@ -616,16 +563,6 @@ def test_questions_without_answers_are_answered_but_not_scored(
   assert not (tmp_path / "out" / "eval_results.txt").exists()
 
 
-def test_a_warning_says_that_2_0_data_is_answered_as_1_1(data, tmp_path):
-  config = squad_config(data, tmp_path / "out", num_train_epochs=0.25)
-  config = dataclasses.replace(config, predict_file=str(data / "dev-v2.json"))
-  with runs.logged() as log:
-    squad.run(config)
-  assert "5 of 20 questions have no answer" in log()
-  result = results(tmp_path / "out")
-  assert result["NoAns_exact"] == 0.0 and "best_f1" not in result
-
-
 def body_only(data, tmp_path):
   return {
     "do_train": False,
@@ -717,71 +654,6 @@ def test_a_mistake_is_reported_before_anything_is_written(
     squad.run(squad_config(data, tmp_path / "out", **changes))
   assert expected in str(error.value)
   assert not (tmp_path / "out").exists()
-
-
-@pytest.fixture(scope="module")
-def start(tmp_path_factory):
-  """Returns a Hugging Face folder to start from."""
-  folder = tmp_path_factory.mktemp("start")
-  tiny_models.write_run(folder / "run", heads.SpanModel(tiny_models.CONFIG))
-  source = pretrained.ModelSource(str(folder / "run"))
-  convert.convert(source, "original", str(folder / "hf"), "hf")
-  return folder / "hf"
-
-
-@pytest.fixture
-def converse(run_script, tmp_path):
-  """Runs the script with a typed context and question."""
-
-  def run(*flags):
-    return run_script(
-      "run_squad.py",
-      "--interactive",
-      "--output_dir=out",
-      *flags,
-      cwd=tmp_path,
-      stdin="the his of\nthe\n",
-    )
-
-  return run
-
-
-def test_the_trained_model_answers_typed_questions(
-  data, start, tmp_path, converse
-):
-  result = converse(
-    f"--model={start}",
-    "--bilstm",
-    "--do_train",
-    f"--train_file={data}/train-v1.json",
-    "--num_train_epochs=1",
-    "--use_xla=false",
-    *(f"--{n}={v}" for n, v in window_settings(24, 10, 1).items()),
-  )
-  assert result.returncode == 0, result.stderr
-  predictions = bert_tf.load(tmp_path / "out").predict(("the", "the his of"))
-  scored = [
-    f"  {answer['probability']:.4f}  {answer['text'] or '(no answer)'}"
-    for answer in predictions["nbest"][:3]
-  ]
-  assert result.stdout.splitlines()[1:-1] == scored
-
-
-def test_an_adapter_that_would_not_answer_is_refused(start, tmp_path, converse):
-  result = converse(f"--model={start}", "--lora_adapter=adapter")
-  assert result.returncode == 1
-  last = result.stderr.splitlines()[-1]
-  for name in ("--interactive", "--lora_adapter", "--model"):
-    assert name in last
-  assert not result.stdout and not (tmp_path / "out").exists()
-
-
-def test_questions_to_several_models_are_refused(start, tmp_path, converse):
-  result = converse(f"--model={start}", "--num_runs=2")
-  assert result.returncode == 1
-  last = result.stderr.splitlines()[-1]
-  assert "--interactive" in last and "--num_runs" in last
-  assert not result.stdout and not (tmp_path / "out").exists()
 
 
 def test_a_mistake_ends_in_one_line_and_loses_nothing(
