@@ -34,7 +34,6 @@ from bert_tf.inference import config as inference_config
 from bert_tf.inference import feature_extraction
 from bert_tf.layers import lora
 from bert_tf.model_folder import letter_case
-from bert_tf.pipeline import plan
 from bert_tf.server import config as server_config
 from bert_tf.server import embeddings, limits, rest_json, served
 from bert_tf.tasks import pretraining, pretraining_config
@@ -726,14 +725,6 @@ MISTAKES = (
     "two models are served by the same name",
     lambda w: serve_models("a=x", "a=y"),
     "x 'a'",
-  ),
-  Mistake(
-    "the time of a pipeline is too short",
-    lambda w: plan.Plan(
-      **dict.fromkeys(plan.Plan.__dataclass_fields__, 1)
-      | {"train_seconds": 10.0}
-    ).check(w.path("out")),
-    "10 train_hours size",
   ),
 )
 

@@ -62,7 +62,6 @@ class VocabularyConfig(text_config.PydocConfig):
 
 
 def _find_files(patterns: str, pydoc_packages: str = "") -> list[str]:
-  """Finds text files; raises ValueError for markup, which would be learned."""
   inputs = sources.find_files(
     patterns, text_config.TextConfig(), text_config.LINES, pydoc_packages
   )

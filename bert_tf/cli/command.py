@@ -21,14 +21,6 @@ from bert_tf.kernels import backend
 # A shell's exit status for a program ended by SIGPIPE, 13. Windows lacks it.
 _SIGPIPE_STATUS = 128 + 13
 
-# Values that may follow a boolean flag after a space: --do_train true.
-_BOOLEANS = ("true", "false", "1", "0")
-
-# Flags of commands without training that decide how much memory they need.
-_MEMORY_FLAGS = (
-  *("batch_size", "max_batch_size", "max_seq_length", "batch_tokens"),
-)
-
 # Keras on TensorFlow imports these packages if they are installed, but no
 # command needs them there. They add a third to the import time of TensorFlow.
 HIDDEN_FROM_KERAS = (
@@ -43,8 +35,6 @@ _LIBRARY_ERRORS = (
 
 
 class _LogFormatter(python_logging.Formatter):
-  """Formats a record as time, level (unless it is INFO) and message."""
-
   def __init__(self) -> None:
     super().__init__("%(asctime)s %(message)s", "%H:%M:%S")
 
@@ -98,12 +88,6 @@ def exit_with_reader() -> Iterator[None]:
 
 
 def _has_reader() -> bool:
-  """Whether something reads stdout.
-
-  Windows cannot tell; there a broken pipe is assumed to be stdout.
-  """
-  if not hasattr(select, "poll"):
-    return False
   poll = select.poll()
   poll.register(1, 0)
   return not poll.poll(0)
@@ -123,13 +107,11 @@ def with_flags(message: str) -> str:
 
 
 def _op_errors() -> tuple[type[Exception], ...]:
-  """The error class of TensorFlow's ops, if TensorFlow is imported."""
   tensorflow = sys.modules.get("tensorflow")
   return (tensorflow.errors.OpError,) if tensorflow else ()
 
 
 def _user_errors() -> tuple[type[Exception], ...]:
-  """The errors that a user can fix: values, files, packages, memory."""
   known = (ValueError, OSError, ImportError, MemoryError)
   return (*known, *_LIBRARY_ERRORS, *_op_errors())
 
@@ -146,20 +128,13 @@ def report(error: Exception) -> None:
   if isinstance(error, errors.OutOfMemoryError):
     message = str(error.limit_to(flags.FLAGS))
   elif isinstance(error, MemoryError) or kind == "ResourceExhaustedError":
-    lower = [
-      f"--{name}={flags.FLAGS[name].value}"
-      for name in _MEMORY_FLAGS
-      if name in flags.FLAGS
-    ]
-    advice = f"; lower {' or '.join(lower)}." if lower else ""
-    message = f"out of memory ({message}){advice}"
+    message = f"out of memory ({message}); lower batch sizes or lengths."
   program = os.path.basename(sys.argv[0])
   message = with_flags(message)
   print(f"{program}: error: {message}", file=sys.stderr, flush=True)
 
 
 def _start_log() -> None:
-  """Formats log lines and drops the notes of TensorFlow's Python code."""
   handler = logging.get_absl_handler()
   if not logging.level_debug():
     # TensorFlow logs how it saves a SavedModel through absl, as this package.
@@ -178,12 +153,8 @@ def _start_log() -> None:
 
 
 def _parse(argv: list[str]) -> list[str]:
-  """Parses the flags; returns the program's name and the other arguments.
-
-  Reports a mistake and exits with status 1.
-  """
   try:
-    arguments = flags.FLAGS(_join_booleans(_move_help(argv)))
+    arguments = flags.FLAGS(_move_help(argv))
     flag_texts.check_required()
   except (flags.Error, ValueError) as error:
     report(error)
@@ -197,19 +168,6 @@ def _move_help(argv: list[str]) -> list[str]:
   words = ["--help" if word == "-h" else word for word in words]
   is_help = re.compile("--?help(full|short|xml|=all)?")
   return [program, *sorted(words, key=lambda w: not is_help.fullmatch(w))]
-
-
-def _join_booleans(argv: list[str]) -> list[str]:
-  """Replaces `--do_train true` by `--do_train=true`."""
-  words: list[str] = []
-  for word in argv:
-    flag = words[-1].lstrip("-") if words and words[-1][:1] == "-" else ""
-    is_boolean = flag in flags.FLAGS and flags.FLAGS[flag].boolean
-    if is_boolean and word.lower() in _BOOLEANS:
-      words[-1] += f"={word}"
-    else:
-      words.append(word)
-  return words
 
 
 def run(

@@ -17,8 +17,6 @@ REQUIRED = "Required"
 
 
 class _Integers(flags.ArgumentParser):
-  """Parses comma-separated integers."""
-
   syntactic_help = "comma-separated integers"
 
   def parse(self, argument: str | tuple[int, ...]) -> tuple[int, ...]:
@@ -99,29 +97,15 @@ def build(
 ) -> settings.Config:
   """Returns the config of the flags and checks its output paths.
 
-  See `build_to_read` for the arguments.
-
-  Raises:
-    OSError: if an output path cannot be written. The check comes before any
-      data are read.
-  """
-  config = build_to_read(config_class, flag_values, **values)
-  _check_outputs(config)
-  return config
-
-
-def build_to_read(
-  config_class: type[settings.Config],
-  flag_values: flags.FlagValues = flags.FLAGS,
-  **values: Any,
-) -> settings.Config:
-  """Returns the config of the flags without checking its output paths.
-
   Args:
     config_class: the class given to `define`.
     flag_values: the flags that `define` has defined.
     **values: values of fields that have no flag or that override it, by field
       name, nested fields included. A value may be a whole nested config.
+
+  Raises:
+    OSError: if an output path cannot be written. The check comes before any
+      data are read.
   """
   arguments: dict[str, Any] = {}
   for field, setting, kind in _fields(config_class):
@@ -132,12 +116,13 @@ def build_to_read(
       is_list = isinstance(value, list)
       arguments[field.name] = tuple(value) if is_list else value
     elif _is_config(kind) and any(_settings(kind)):
-      arguments[field.name] = build_to_read(kind, flag_values, **values)
-  return config_class(**arguments)
+      arguments[field.name] = build(kind, flag_values, **values)
+  config = config_class(**arguments)
+  _check_outputs(config)
+  return config
 
 
 def _check_outputs(config: settings.Dataclass) -> None:
-  """Raises OSError if an output path cannot be written."""
   for field, setting, kind in _fields(type(config)):
     value = getattr(config, field.name)
     if setting and setting.writes and value:
@@ -213,7 +198,6 @@ def _fields(
 def _settings(
   config_class: type[settings.Dataclass],
 ) -> Iterator[tuple[dataclasses.Field, settings.Setting, Any]]:
-  """Yields the fields that are settings, those of nested configs included."""
   for field, setting, kind in _fields(config_class):
     if setting:
       yield field, setting, kind

@@ -88,11 +88,6 @@ def run(
 
 
 def _set_pjrt() -> None:
-  """Sets the variables that tensorflow-tpu reads for a local TPU.
-
-  tensorflow-tpu reads the variables when it is imported. Variables that are
-  already set stay unchanged.
-  """
   if importlib.util.find_spec("libtpu"):  # Part of tensorflow-tpu.
     library = importlib.import_module("libtpu").get_library_path()
     os.environ.setdefault("PJRT_DEVICE", "TPU")
@@ -101,27 +96,18 @@ def _set_pjrt() -> None:
 
 
 def _strategy(config: DeviceConfig, tpu_name: str) -> "tf.distribute.Strategy":
-  """Returns the distribution strategy of the flags.
-
-  Raises:
-    ValueError: for contradicting flags or a missing device.
-  """
   from bert_tf import distribution
 
   if not config.use_tpu:
     for name in ("tpu_name", "tpu_zone", "gcp_project", "master"):
       if getattr(config, name):
-        raise ValueError(
-          f"--{name} needs --use_tpu. For several machines set TF_CONFIG and "
-          "--distribution=multi_worker."
-        )
+        raise ValueError(f"--{name} needs --use_tpu.")
     return distribution.create_strategy(config.distribution)
   tpu = distribution.TpuAddress(tpu_name, config.tpu_zone, config.gcp_project)
   strategy = distribution.create_strategy(config.distribution, tpu)
   num_cores, expected = strategy.num_replicas_in_sync, config.num_tpu_cores
   if config_flags.is_given("num_tpu_cores") and num_cores != expected:
     raise ValueError(
-      f"the TPU has {num_cores} cores, but --num_tpu_cores is {expected}; "
-      f"leave the flag out or set it to {num_cores}."
+      f"the TPU has {num_cores} cores, but --num_tpu_cores is {expected}."
     )
   return strategy

@@ -7,7 +7,6 @@ need), warning or error. Exits with status 1 after an error, since training
 cannot work then. Needs no model and no data.
 """
 
-import contextlib
 import math
 import os
 import pathlib
@@ -29,8 +28,6 @@ from bert_tf.kernels import backend
 # A line of the report: its status ("ok", "missing", "warning" or "error"), what
 # was checked, the result and, after a fault, what mends it.
 Row = tuple[str, ...]
-
-_CGROUP = pathlib.Path("/sys/fs/cgroup")  # Limits of this container.
 
 # The checks of _train, with status and advice for those that fail.
 _STEPS = {
@@ -94,7 +91,6 @@ def _version(name: str) -> str:
 
 
 def _fault(needed: requirements.Requirement) -> str:
-  """Says why a requirement is not met; "" if it is."""
   version = _version(needed.name)
   if not version:
     return "not installed"
@@ -124,19 +120,11 @@ def _extra_row(extra: str) -> Row:
 
 
 def _memory_row() -> Row:
-  """Reads the free memory, within the limit of a container."""
   try:
     text = pathlib.Path("/proc/meminfo").read_text()
     free = 1024 * int(re.findall(r"MemAvailable: *(\d+)", text)[0])
   except OSError:  # Not Linux.
     return "ok", "free memory", "unknown on this system"
-  with contextlib.suppress(OSError, ValueError):  # No container, or no limit.
-    limit = int((_CGROUP / "memory.max").read_text())
-    used = int((_CGROUP / "memory.current").read_text())
-    # The system drops cached files when a program needs their memory.
-    stat = (_CGROUP / "memory.stat").read_text()
-    used -= int(re.findall(r"inactive_file (\d+)", stat)[0])
-    free = min(free, limit - used)
   return "ok", "free memory", f"{free / 2**30:.1f} GiB"
 
 

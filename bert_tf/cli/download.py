@@ -33,7 +33,6 @@ class DownloadConfig:
 
 
 def _print_names() -> None:
-  """Prints a table of all names: size, whether downloaded, and description."""
   print(f"{'name':34}{'size':>9}  {'here':5}description")
   for source in catalog.ALL:
     print(

@@ -37,12 +37,7 @@ class HelpFlag(flags.BooleanFlag):
     if argument == "all":
       print(complete_help(self._description))
       sys.exit()
-    try:
-      is_set = self._parse(argument)
-    except flags.IllegalFlagValueError as error:
-      raise flags.IllegalFlagValueError(
-        f"--{self.name}={argument} is not known; --help=all shows all flags."
-      ) from error
+    is_set = self._parse(argument)
     if is_set:
       print(short_help(self._description))
       sys.exit()
@@ -112,9 +107,8 @@ def _join_sections(
 def check_required(flag_values: flags.FlagValues = flags.FLAGS) -> None:
   """Raises ValueError that names all missing required flags.
 
-  Does not raise if all missing flags have alternatives. The command checks such
-  a flag itself, since a file may replace it: a run in output_dir replaces
-  --model.
+  The command itself checks a flag with alternatives, since a file may replace
+  it: a run in output_dir replaces --model.
   """
   own = config_flags.own_flags(flag_values)
   present = {flag.name for flag in own if flag.present}
@@ -126,11 +120,11 @@ def check_required(flag_values: flags.FlagValues = flags.FLAGS) -> None:
   ]
   if all(flag.setting.alternatives for flag in missing):
     return
-  lines = ["these flags are missing:"]
-  for flag in missing:
-    text = _shorten(flag.setting.help, "Required unless")
-    lines.append(entry(f"--{flag.name}", text))
-  raise ValueError("\n".join(lines))
+  names = ", ".join(
+    " or ".join(f"--{n}" for n in (flag.name, *flag.setting.alternatives))
+    for flag in missing
+  )
+  raise ValueError(f"these flags are missing: {names}; see --help.")
 
 
 def _shorten(text: str, *starts: str) -> str:
@@ -140,7 +134,6 @@ def _shorten(text: str, *starts: str) -> str:
 
 
 def _name(flag: flags.Flag) -> str:
-  """A flag as the user types it, with its choices if they are short enough."""
   name = f"--[no]{flag.name}" if flag.boolean else f"--{flag.name}"
   with_choices = f"{name}={'|'.join(flag.setting.choices or ())}"
   is_listed = flag.setting.choices and len(with_choices) < _WIDTH - 2
@@ -148,7 +141,6 @@ def _name(flag: flags.Flag) -> str:
 
 
 def _text(flag: flags.Flag) -> str:
-  """A flag's help, with the default if an optional flag has one."""
   text = flag.setting.help
   has_default = flag.default not in (None, "", [], ())
   if "Default:" in text or flag.setting.required or not has_default:

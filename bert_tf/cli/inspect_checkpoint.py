@@ -67,7 +67,6 @@ def main(path: str | None = None, other_path: str | None = None) -> None:
 
 
 def _list_tensors(path: str) -> None:
-  """Prints names, shapes, dtypes and norms of tensors, then totals."""
   from bert_tf.convert import inspect
 
   tensors = inspect.open_tensors(path)

@@ -1,6 +1,5 @@
 """BERT from raw text to served models, one command for each step."""
 
-import difflib
 import importlib
 import sys
 
@@ -45,14 +44,6 @@ COMMANDS = {
   name: module for group in GROUPS.values() for name, module in group.items()
 }
 
-# Commands that only a checkout has, and their scripts.
-_SCRIPTS = {
-  "ablations": "run_scripts/ablations.py",
-  "benchmark": "run_scripts/benchmark.py",
-  "compare-curve": "run_scripts/compare_curve.py",
-  "reproduce": "run_scripts/reproduce.py",
-}
-
 
 def run() -> None:
   """Runs `bert-tf COMMAND`; never returns."""
@@ -65,7 +56,9 @@ def run() -> None:
     print(f"bert-tf {bert_tf.__version__}")
     sys.exit()
   if name not in COMMANDS:
-    sys.exit(f"bert-tf: error: {_unknown_command(name)}")
+    sys.exit(
+      f"bert-tf: error: unknown command {name!r}; bert-tf --help lists all."
+    )
   sys.argv = [f"bert-tf {name}", *arguments]
   importlib.import_module(f"bert_tf.cli.{COMMANDS[name]}").run()
 
@@ -80,16 +73,3 @@ def _help() -> str:
       lines.append(flag_texts.entry(name, str(module.__doc__).splitlines()[0]))
   lines += ["", "bert-tf COMMAND --help shows an example and the main flags."]
   return "\n".join([*lines, "bert-tf --version prints the version."])
-
-
-def _unknown_command(name: str) -> str:
-  """Returns the error message for an unknown command."""
-  if name in _SCRIPTS:
-    return f"{name} runs only from a checkout: python {_SCRIPTS[name]}."
-  modules = {module: command for command, module in COMMANDS.items()}
-  names = {**modules, **dict(zip(COMMANDS, COMMANDS))}
-  matches = difflib.get_close_matches(name.removesuffix(".py"), names)
-  similar = dict.fromkeys(names[match] for match in matches)
-  if similar:
-    return f"unknown command {name!r}; did you mean {' or '.join(similar)}?"
-  return f"unknown command {name!r}; bert-tf --help lists all commands."

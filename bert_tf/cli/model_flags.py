@@ -48,19 +48,14 @@ def read_flags() -> dict[str, str | None]:
   --model gives the init_checkpoint.
 
   Raises:
-    ValueError: if --model and --init_checkpoint name different models.
+    ValueError: if --model and --init_checkpoint differ.
   """
   values = dataclasses.asdict(config_flags.build(ModelFlags))
   model, start = values.pop("model"), values["init_checkpoint"]
-  if model and start:
-    from bert_tf import model_folder
-
-    weights = model_folder.find_weights(model)
-    if weights != model_folder.find_weights(start):
-      raise ValueError(
-        f"--init_checkpoint={start} contradicts --model={model}, whose weights "
-        f"are {weights}; leave out one of the two flags."
-      )
+  if model and start and model != start:
+    raise ValueError(
+      f"set either --model={model} or --init_checkpoint={start}."
+    )
   return {**values, "init_checkpoint": model or start}
 
 

@@ -26,7 +26,6 @@ def main() -> None:
 def _refuse_idle_flags(
   config: classification_config.ClassificationConfig,
 ) -> None:
-  """Raises ValueError for a flag that the task does not use."""
   if config.processor:
     config_flags.refuse_given(
       classification_config.FILES, "does not apply to --processor"

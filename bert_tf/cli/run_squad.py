@@ -6,7 +6,6 @@ bert-tf squad --do_train --train_file=train-v1.1.json \
 """
 
 import dataclasses
-from typing import Any
 
 from bert_tf.cli import config_flags, devices, fine_tuning_flags, model_flags
 from bert_tf.tasks.squad import config as squad_config
@@ -16,12 +15,12 @@ def main() -> None:
   """Trains and predicts as the flags say."""
   from bert_tf.tasks.squad import task
 
-  # Evaluation is prediction with scores, so it uses predict_batch_size.
-  values: dict[str, Any] = {
+  config = config_flags.build(
+    squad_config.SquadConfig,
     **model_flags.resolve_files(),
     **fine_tuning_flags.chosen_steps(),
-  }
-  config = config_flags.build(squad_config.SquadConfig, **values)
+  )
+  # Evaluation is prediction with scores, so it uses predict_batch_size.
   config = dataclasses.replace(
     config, eval_batch_size=config.predict_batch_size
   )

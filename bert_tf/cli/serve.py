@@ -60,15 +60,13 @@ class CommandConfig:
       if not sign or "/" in name:  # A folder may have this sign in its name.
         if len(self.model) > 1:
           raise ValueError(
-            f"--model={text} needs a name because there are several models; "
-            f"write it as --model=NAME={text}."
+            f"one of several models needs a name: --model=NAME={text}."
           )
         name, folder = self.model_name, text
       server_config.check_model_name(name)
       if name in folders:
         raise ValueError(
-          f"--model={text}: {folders[name]} already has the name {name!r}; "
-          "choose another name."
+          f"--model={text}: {folders[name]} already has the name {name!r}."
         )
       folders[name] = folder
     return folders

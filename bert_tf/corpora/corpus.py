@@ -153,7 +153,6 @@ def shard_documents(shard: Shard) -> Iterator[list[str]]:
 def _choose_first_documents(
   starts: Sequence[int], total: int, num_shards: int
 ) -> list[int]:
-  """The index of each shard's first document, for similar sizes."""
   firsts = [0]
   for shard in range(1, num_shards):
     goal = total * shard // num_shards
@@ -195,7 +194,6 @@ def _scan_documents(paths: Sequence[str]) -> tuple[Sequence[int], list[int]]:
 
 
 def _read_whole_lines(path: str) -> Iterator[bytes]:
-  """Yields blocks of whole lines; raises ValueError if they are not UTF-8."""
   num_lines = 0
   with compression.open_file(path) as reader:
     while block := reader.read(_BLOCK_BYTES):
@@ -214,10 +212,7 @@ def _read_span(span: Span) -> Iterator[str]:
     while position < span.end:
       line = reader.readline()
       if not line:
-        raise ValueError(
-          f"{span.path} ends at byte {position}, before byte {span.end}; it "
-          "changed during the run. Start again."
-        )
+        raise ValueError(f"{span.path} became shorter during the run.")
       is_first = position == 0
       position += len(line)
       if is_first:
@@ -226,6 +221,5 @@ def _read_span(span: Span) -> Iterator[str]:
         yield text_lines.decoded(line)
       except UnicodeDecodeError:
         raise ValueError(
-          f"{span.path}: not UTF-8 before byte {position}; it changed during "
-          "the run. Start again."
+          f"{span.path}: not UTF-8 before byte {position}."
         ) from None

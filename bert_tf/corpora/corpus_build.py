@@ -18,7 +18,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TextIO
+from typing import Any
 
 import tqdm
 from absl import logging
@@ -147,7 +147,9 @@ def create(
   build = functools.partial(_build_here, num_workers)
   if beam and beam.runner:
     pipeline = beam_pipeline.create(beam.runner, beam.pipeline_options)
-    build = functools.partial(_build_on_beam, pipeline)
+    build = lambda parts: beam_pipeline.run_tasks(  # noqa: E731
+      pipeline, build_part, list(parts)
+    )
   _check(config, inputs, output)
   settings = _collect_settings(config, inputs, output)
   work_dir = atomic.hidden(output.output_file, "parts")
@@ -158,7 +160,7 @@ def create(
       return shard_files.read_settings(output.report_file)["counts"]
   if any(s.input_format != text_config.LINES for s in inputs):
     settings["sentencex"] = importlib.metadata.version("sentencex")
-  note = _settings_file(work_dir)
+  note = os.path.join(work_dir, "settings.json")
   if resume and paths.exists(note):
     shard_files.check_same_settings(settings, note)
     atomic.remove_unfinished(os.path.join(glob.escape(work_dir), "*"))
@@ -181,14 +183,6 @@ def create(
   shard_files.write_settings(report, output.report_file)
   _remove_parts(work_dir)
   _log(output, named, time.monotonic() - started)
-  is_text = any(s.input_format == text_config.TEXT for s in inputs)
-  mean = named["sentences"] / named["documents"]
-  if is_text and config.documents == text_config.BLANK_LINE and mean < 3:
-    logging.warning(
-      "A document has %.1f sentences on average; if blank lines end "
-      "paragraphs, not documents, use `documents=file`.",
-      mean,
-    )
   return named
 
 
@@ -231,7 +225,6 @@ def _check(
   inputs: Sequence[sources.InputFile],
   output: Output,
 ) -> None:
-  """Raises for faults that can be detected before the input is read."""
   names = output.all_files
   if output.eval_output_file and not 0 < output.eval_fraction < 1:
     raise ValueError(
@@ -266,7 +259,6 @@ def _collect_settings(
   inputs: Sequence[sources.InputFile],
   output: Output,
 ) -> dict[str, Any]:
-  """The settings that the corpus depends on, without folders."""
   settings = dataclasses.asdict(config)
   settings["input_file"] = [
     [os.path.basename(s.path), s.input_format, paths.num_bytes(s.path)]
@@ -279,22 +271,17 @@ def _collect_settings(
   return settings
 
 
-def _settings_file(work_dir: str) -> str:
-  return os.path.join(work_dir, "settings.json")
-
-
 def _remove_parts(work_dir: str) -> None:
   """Removes the folder of parts.
 
   The settings go first. If the process is killed meanwhile, no run then resumes
   with the remaining parts.
   """
-  paths.remove(_settings_file(work_dir))
+  paths.remove(os.path.join(work_dir, "settings.json"))
   paths.remove(work_dir)
 
 
 def _note_file(part: Part) -> str:
-  """A file that is written when the whole input has been read."""
   return os.path.join(part.work_dir, "read.json")
 
 
@@ -341,7 +328,6 @@ def read_group(
 def _read_note(
   first_part: Part,
 ) -> tuple[list[Part], collections.Counter[str]]:
-  """Returns all parts, and the counts of the input that has been read."""
   note = json_files.read_object(_note_file(first_part))
   parts = [
     dataclasses.replace(first_part, index=index)
@@ -351,7 +337,6 @@ def _read_note(
 
 
 def _build_here(num_workers: int, parts: Iterable[Part]) -> None:
-  """Builds parts on this machine, with a progress bar on a terminal."""
   with tqdm.tqdm(
     desc="documents", unit="", unit_scale=True, disable=None
   ) as bar:
@@ -360,10 +345,6 @@ def _build_here(num_workers: int, parts: Iterable[Part]) -> None:
     ) as results:
       for _ in results:
         pass
-
-
-def _build_on_beam(pipeline: Any, parts: Iterable[Part]) -> None:
-  beam_pipeline.run_tasks(pipeline, build_part, list(parts))
 
 
 def build_part(
@@ -389,9 +370,9 @@ def build_part(
   try:
     with (
       atomic.files(targets) as (text_file, eval_file, counts_file),
-      _open_text(text_file) as text,
-      _open_text(eval_file) as held_out,
-      _open_text(counts_file) as counts_writer,
+      open(text_file, "w", encoding="utf-8", newline="\n") as text,
+      open(eval_file, "w", encoding="utf-8", newline="\n") as held_out,
+      open(counts_file, "w", encoding="utf-8", newline="\n") as counts_writer,
     ):
       for lines in _split_documents(raw_file, part.config.language):
         is_held_out = corpus.is_held_out(
@@ -413,15 +394,10 @@ def build_part(
   paths.remove(raw_file)
 
 
-def _open_text(path: str) -> TextIO:
-  return open(path, "w", encoding="utf-8", newline="\n")
-
-
 _load_splitter = functools.lru_cache(maxsize=1)(sentences.Splitter)
 
 
 def _split_documents(raw_file: str, language: str) -> Iterator[list[str]]:
-  """Yields the documents of a part, each as a list of sentences."""
   for row in text_lines.read_lines(raw_file):
     # A third value is of an earlier version.
     document = sources.Document(*json_files.parse(row, raw_file)[:2])
@@ -447,9 +423,8 @@ def _publish(
     raise ValueError(f"no document for {output.output_file}: blank text.")
   if output.eval_output_file and not (num_train and num_eval):
     raise ValueError(
-      f"{counts['documents']} documents with eval_fraction "
-      f"{output.eval_fraction} leave {num_train} to train on and {num_eval} to "
-      "evaluate on; give more documents or change the fraction or the seed."
+      f"eval_fraction {output.eval_fraction} leaves {num_train} documents to "
+      f"train on and {num_eval} to evaluate on."
     )
   texts = [part.file("txt") for part in parts]
   paths.remove(output.report_file)
@@ -468,14 +443,7 @@ def _publish(
 
 
 def _log(output: Output, counts: dict[str, int], seconds: float) -> None:
-  """Logs a line for each count, and the output files."""
   for name, count in counts.items():
     logging.info("%-28s %s", LABELS[name], f"{count:,}")
-  speed = counts["characters"] / 1e6 / max(seconds, 1e-9)
-  logging.info("%-28s %.1f s, %.1f M characters/s", "time", seconds, speed)
-  num_eval = counts.get("eval_documents", 0)
-  others = f" and {output.num_shards - 1} more" if output.num_shards > 1 else ""
-  num_train = counts["documents"] - num_eval
-  logging.info("%d documents to %s%s", num_train, output.files[0], others)
-  if output.eval_output_file:
-    logging.info("%d documents to %s", num_eval, output.eval_output_file)
+  logging.info("%-28s %.1f s", "time", seconds)
+  logging.info("Written: %s", ", ".join(output.all_files))

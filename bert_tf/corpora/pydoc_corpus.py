@@ -62,13 +62,9 @@ def documents(packages: Sequence[str] = ()) -> Iterator[list[str]]:
 
 
 def _find_package(name: str) -> str:
-  """Returns the folder of an installed package without importing it."""
   spec = importlib.util.find_spec(name) if name.isidentifier() else None
   if not spec or not spec.submodule_search_locations:
-    raise ValueError(
-      f"pydoc_packages: {name} is not an installed Python package. Give import "
-      "names of installed packages, or leave it out."
-    )
+    raise ValueError(f"pydoc_packages: {name} is not an installed package.")
   return spec.submodule_search_locations[0]
 
 
@@ -111,7 +107,6 @@ def _make_documents(
 
 
 def _read_docstrings(path: str) -> Iterator[str]:
-  """Yields the docstrings of a source file, from top to bottom."""
   with open(path, "rb") as reader:
     source = reader.read()
   try:
@@ -134,7 +129,6 @@ def _find_docstrings(
 
 
 def _import_docstrings(name: str) -> Iterator[str]:
-  """Yields the docstrings of a C module; nothing if Python lacks the module."""
   if not importlib.util.find_spec(name):
     return
   module = importlib.import_module(name)
@@ -206,13 +200,11 @@ _SIGNATURE = re.compile(
 
 
 def _is_never_prose(text: str) -> bool:
-  """Returns whether a line is a signature, type, heading or version note."""
   patterns = (_VERSION_DIRECTIVE, _TYPE_LINE, _SECTION, _SIGNATURE)
   return any(pattern.fullmatch(text) for pattern in patterns)
 
 
 def _starts_item(text: str) -> bool:
-  """Returns whether a line begins a list item, a field or a directive."""
   patterns = (_BULLET, _ENTRY, _FIELD, _DIRECTIVE)
   return any(pattern.match(text) for pattern in patterns)
 
@@ -247,7 +239,6 @@ def _skip_code(docstring: str) -> Iterator[tuple[int, str]]:
 
 
 def _split_paragraphs(docstring: str) -> Iterator[str]:
-  """Yields the paragraphs and list items of a docstring."""
   paragraph: list[str] = []
   previous_indent = 0
   for indent, text in _skip_code(docstring):
@@ -310,7 +301,6 @@ _LABEL = re.compile(
 
 
 def _is_prose(sentence: str) -> bool:
-  """Returns whether a sentence reads as English and not as code."""
   words = sentence.split()
   is_ended = sentence.rstrip("\"')]").endswith((".", "!", "?"))
   num_needed = _MIN_WORDS if is_ended and sentence[0].isupper() else 6

@@ -1,6 +1,5 @@
 """Splits text into sentences by the rules of its language."""
 
-import difflib
 from collections.abc import Iterator
 
 from bert_tf.files import errors
@@ -86,13 +85,9 @@ def check_language(language: str) -> str:
   for candidate in (code, code.partition("-")[0]):
     if candidate in _LANGUAGES:
       return candidate
-  near = difflib.get_close_matches(code, sorted(_LANGUAGES), 3, 0.5)
   raise ValueError(
-    f"`language={language}` is not a code of the {len(_LANGUAGES)} languages "
-    "with rules for sentences"
-    + (f" (similar codes: {', '.join(near)})" if near else "")
-    + "; give a code such as de, zh or ar. Give en for other languages that "
-    "end sentences with . ! and ?"
+    f"`language={language}` has no rules for sentences; give a code such as "
+    "de, zh or ar. en suits languages that end sentences with . ! and ?"
   )
 
 
@@ -102,7 +97,6 @@ def normalized_language(language: str) -> str:
 
 
 def _cut_words(words: list[str], max_chars: int) -> Iterator[str]:
-  """Yields words joined to at most `max_chars`; a longer word is not cut."""
   piece: list[str] = []
   num_chars = 0
   for word in words:

@@ -72,8 +72,7 @@ def find_files(
     raise ValueError("input_file names no file; give files, globs or pydoc.")
   if packages and "pydoc" not in names:
     raise ValueError(
-      f"pydoc_packages={pydoc_packages} needs pydoc in input_file={patterns}; "
-      "add it, or drop the packages."
+      f"pydoc_packages={pydoc_packages} needs pydoc in input_file={patterns}."
     )
   config = config or text_config.TextConfig()
   files = []
@@ -100,7 +99,6 @@ def find_files(
 def _detect_format(
   path: str, config: text_config.TextConfig, plain_format: str
 ) -> str:
-  """Returns the configured format; detects AUTO by content and name."""
   if config.input_format != text_config.AUTO:
     return config.input_format
   if not paths.is_file(path):
@@ -113,8 +111,7 @@ def _detect_format(
     return text_config.PARQUET
   if start.startswith((b"<mediawiki", b"<?xml")) or name.endswith(".xml"):
     raise ValueError(
-      f"{path} is XML, and its markup would be read as text. Extract the text "
-      "first (docs/corpora.md shows how to get that of Wikipedia), or give "
+      f"{path} is XML; extract its text first (docs/corpora.md), or give "
       "`input_format=text`."
     )
   if start.startswith(b"<doc "):
@@ -125,7 +122,6 @@ def _detect_format(
 
 
 def _is_json(start: bytes) -> bool:
-  """Returns whether the first line is a JSON object, or the start of one."""
   line, newline, _ = start.partition(b"\n")
   if not newline:
     return re.match(rb'\{\s*"[^"\n]*"\s*:', start) is not None
@@ -176,7 +172,6 @@ def _read_documents(
 
 
 def _read_text(path: str, documents: str) -> Iterator[str]:
-  """Yields documents of running text, one paragraph per line."""
   if documents == text_config.LINE:
     yield from (line for line in text_lines.read_lines(path) if line.strip())
     return
@@ -214,13 +209,11 @@ def _read_paragraphs(path: str) -> Iterator[str]:
 
 
 def _join_lines(lines: Sequence[str]) -> str:
-  """Joins lines, with a space unless their script has no spaces."""
   text = "\n".join(lines)
   return _LINE_END_WITHOUT_SPACE.sub("", text).replace("\n", " ")
 
 
 def _read_json_lines(path: str, column: str) -> Iterator[str]:
-  """Yields the text of each row; "" for null."""
   table = tables.Table(path, "jsonl", (column,))
   for line, row in tables.read_rows(table):
     try:
@@ -237,7 +230,6 @@ def _read_json_lines(path: str, column: str) -> Iterator[str]:
 
 
 def _read_wikiextractor(path: str) -> Iterator[str]:
-  """Yields the articles between WikiExtractor's <doc> lines, without titles."""
   held: list[str] | None = None
   number = 0
   for number, line in enumerate(text_lines.read_lines(path), 1):
@@ -248,10 +240,7 @@ def _read_wikiextractor(path: str) -> Iterator[str]:
       held = []
     elif held is None:
       if line.strip():
-        raise ValueError(
-          f"{path}:{number}: text outside <doc ...> and </doc>; is this "
-          "WikiExtractor's output?"
-        )
+        raise ValueError(f"{path}:{number}: text outside <doc> and </doc>.")
     elif line.startswith("</doc>"):
       yield "\n".join(held)
       held = None
@@ -261,6 +250,4 @@ def _read_wikiextractor(path: str) -> Iterator[str]:
       if held or not is_title:
         held.append(line)
   if held is not None:
-    raise ValueError(
-      f"{path}:{number}: the file ends inside a <doc>; make it again."
-    )
+    raise ValueError(f"{path}:{number}: the file ends inside a <doc>.")

@@ -266,13 +266,6 @@ class PipelineConfig(text_config.PydocConfig):
   seed: int = settings.setting(
     12345, "Seed of all random choices.", topic=settings.TRAINING
   )
-  dry_run: bool = settings.setting(
-    False,
-    "Print the plan (time, disk and memory, from a measurement of a few "
-    "seconds) and exit.",
-    topic=settings.STEPS,
-    main=True,
-  )
   compute: training_config.ComputeConfig = training_config.ComputeConfig()
   # The content of `model`, which `stages.read_model` reads.
   initial_model: InitialModel | None = None
@@ -281,16 +274,13 @@ class PipelineConfig(text_config.PydocConfig):
     """Raises ValueError for bad values and contradictions."""
     settings.check(self)
     if "," in self.output_dir:
-      raise ValueError(
-        f"output_dir {self.output_dir} has a comma, which separates the names "
-        "of files; choose another `output_dir`."
-      )
+      raise ValueError(f"`output_dir` {self.output_dir} must have no comma.")
     for name in _NEW_MODEL if self.model else ():
       value = getattr(self, name)
       if value is not None:
         raise ValueError(
-          f"{name}={value} is for a new model, but model {self.model} keeps "
-          f"its own weights, sizes and vocabulary; leave `{name}` out."
+          f"{name}={value} is for a new model, not for model {self.model}; "
+          f"leave `{name}` out."
         )
 
   @property

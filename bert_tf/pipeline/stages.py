@@ -5,9 +5,13 @@ import itertools
 import json
 import math
 import os
+import tempfile
+import time
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+import tensorflow as tf
 from absl import logging
 
 from bert_tf import (
@@ -16,10 +20,11 @@ from bert_tf import (
   heads,
   model_folder,
   model_inputs,
+  modeling,
   tokenization,
 )
 from bert_tf.corpora import corpus_build, sources, text_config
-from bert_tf.data import pretraining_shards
+from bert_tf.data import pretraining_shards, synthetic
 from bert_tf.export import config as export_config
 from bert_tf.export import export
 from bert_tf.files import atomic, errors, paths, shard_files, text_lines
@@ -29,10 +34,9 @@ from bert_tf.kernels import backend
 from bert_tf.model_folder import fingerprint, letter_case, run_info
 from bert_tf.pipeline import card, text_steps
 from bert_tf.pipeline import config as pipeline_config
-from bert_tf.pipeline import plan as plan_lib
 from bert_tf.tasks import pretraining, pretraining_config
 from bert_tf.training import config as training_config
-from bert_tf.training import curves
+from bert_tf.training import curves, estimator
 
 # Evaluations during training are many and small, to draw a curve. Then a larger
 # one gives the results.
@@ -48,7 +52,7 @@ _SECONDS_BETWEEN_CHECKPOINTS = 300
 
 # Settings that may change when a run resumes.
 _MAY_CHANGE = (
-  *("output_dir", "train_hours", "train_minutes", "num_workers", "dry_run"),
+  *("output_dir", "train_hours", "train_minutes", "num_workers"),
   *("compute", "initial_model"),
 )
 
@@ -56,12 +60,11 @@ _MAY_CHANGE = (
 def run(config: pipeline_config.PipelineConfig) -> None:
   """Makes data, trains, evaluates, plots, exports and writes the model card.
 
-  Skips finished steps and resumes an interrupted one. With `dry_run`, only
-  checks and logs the plan.
+  Skips finished steps and resumes an interrupted one.
 
   Raises:
     ValueError: if the text cannot be read, the settings contradict each other
-      or those of the run in output_dir, or time or disk space is too small.
+      or those of the run in output_dir, or the time is too short.
     ImportError: if a package for the text or the plot is missing.
   """
   _check_machine()
@@ -71,25 +74,26 @@ def run(config: pipeline_config.PipelineConfig) -> None:
   )
   for source in inputs:
     if not paths.is_file(source.path):
-      raise ValueError(
-        f"text {source.path} is a pipe or a device, but the plan and the run "
-        "both read the text; give a file, also .gz or .bz2."
-      )
+      raise ValueError(f"text {source.path} is not a file: it is read twice.")
   corpus_build.check_reading(config.reading, inputs)
   settings = _settings(config, inputs)
   settings_file = config.file("settings.json")
   if paths.exists(settings_file):
     remedy = "choose another `output_dir`"
     shard_files.check_same_settings(settings, settings_file, remedy)
-  plan = plan_lib.estimate(config, inputs)
-  _log_plan(config, plan)
-  plan.check(config.output_dir)
-  if config.dry_run:
-    return
+  num_steps, step_seconds = _measure_steps(config)
+  logging.info(
+    "%s: about %d steps of %.2g s in %g s. %s",
+    config.size_name,
+    num_steps,
+    step_seconds,
+    config.train_seconds,
+    config.model_size,
+  )
   paths.make_folder(config.file(""))
   shard_files.write_settings(settings, settings_file)
-  train_files = _make_data(config, inputs, plan)
-  results = _train(config, plan, train_files)
+  train_files = _make_data(config, inputs)
+  results = _train(config, num_steps, step_seconds, train_files)
   if results is None:
     return  # A signal ended the training; the same command goes on.
   curves.plot(
@@ -105,7 +109,6 @@ def run(config: pipeline_config.PipelineConfig) -> None:
 
 
 def _check_machine() -> None:
-  """Raises an error if a run cannot work on this machine or on several."""
   backend.check_tensorflow()
   with errors.needs_extra("drawing the curves", extra="plots"):
     import matplotlib  # noqa: F401
@@ -174,7 +177,6 @@ def read_model(
 def _settings(
   config: pipeline_config.PipelineConfig, inputs: Sequence[sources.InputFile]
 ) -> dict[str, Any]:
-  """Returns the settings that must not change when a run resumes."""
   settings = json.loads(json.dumps(dataclasses.asdict(config)))
   settings["text"] = [
     [os.path.basename(s.path), paths.num_bytes(s.path)] for s in inputs
@@ -188,59 +190,75 @@ def _settings(
   return {name: v for name, v in settings.items() if name not in _MAY_CHANGE}
 
 
-def _log_plan(
-  config: pipeline_config.PipelineConfig, plan: plan_lib.Plan
-) -> None:
-  """Logs the plan and the reasons for the settings chosen by size."""
-  size, model = config.model_size, config.initial_model
-  reason = "as in the original."
-  if model:
-    logging.info(
-      "Continuing %s: %s, its vocabulary of %d word pieces, %s text.",
-      config.model,
-      config.size_name,
-      size.vocab_size,
-      "lower-cased" if config.is_lower_case else "cased",
+def _measure_steps(
+  config: pipeline_config.PipelineConfig,
+) -> tuple[int, float]:
+  """Returns how many steps fit into the training time, and seconds per step.
+
+  Raises:
+    ValueError: if the time is too short to learn anything.
+  """
+  size = config.model_size
+  bert_config = modeling.BertConfig.from_dict(
+    config.bert_config(size.vocab_size)
+  )
+  start = time.monotonic()
+  with tempfile.TemporaryDirectory() as folder:
+    runner = pretraining.build_estimator(
+      bert_config,
+      training_config.TrainConfig(
+        output_dir=folder,
+        train_batch_size=size.train_batch_size,
+        **vars(config.compute),
+      ),
     )
-    reason = (
-      "as in the original, without next sentences if the model lacks them."
-    )
-  elif (size.initial_values, size.masked_lm_prob, size.no_nsp) != (
-    *(pretraining_config.RANDOM, 0.15, False),
-  ):
-    reason = (
-      "small models learn faster with local attention heads and more masking; "
-      "next-sentence prediction does not help at this size."
-    )
-  for line in plan.lines():
-    logging.info("%s", line)
-  logging.info(
-    "train_batch_size %d, learning_rate %g: suited to the size %s; larger "
-    "batches would leave fewer steps.",
+  batch = synthetic.pretraining_batch(
+    bert_config.vocab_size,
     size.train_batch_size,
-    size.learning_rate,
-    config.size_name,
+    config.max_seq_length,
+    config.max_predictions_per_seq,
+    config.seed,
   )
-  logging.info(
-    "initial_values %s, masked_lm_prob %g, no_nsp %s: %s",
-    f"those of {config.model}" if model else size.initial_values,
-    size.masked_lm_prob,
-    str(size.no_nsp).lower(),
-    reason,
+  _, *later = time_steps(runner, [batch] * 4)
+  start_seconds = time.monotonic() - start - sum(later)
+  num_steps = int((config.train_seconds - start_seconds) / min(later))
+  if num_steps < 20:
+    raise ValueError(
+      f"a training time of {config.train_seconds:g} s is too short: training "
+      f"starts after {start_seconds:.0f} s and a step takes {min(later):.2g} "
+      "s; raise `train_hours` or `train_minutes`."
+    )
+  return num_steps, min(later)
+
+
+def time_steps(
+  runner: estimator.Estimator, batches: Sequence[synthetic.Batch]
+) -> list[float]:
+  """Returns the seconds of a step for each batch; the first also compiles."""
+  step = runner.build_step(
+    {
+      name: tf.TensorSpec(value.shape, value.dtype)
+      for name, value in batches[0].items()
+    }
   )
+  seconds = []
+  for batch in batches:
+    features = {name: tf.constant(value) for name, value in batch.items()}
+    start = time.perf_counter()
+    np.array(step(features)["loss"][0])  # Waits for the step.
+    seconds.append(time.perf_counter() - start)
+  return seconds
 
 
 def _make_data(
-  config: pipeline_config.PipelineConfig,
-  inputs: Sequence[sources.InputFile],
-  plan: plan_lib.Plan,
+  config: pipeline_config.PipelineConfig, inputs: Sequence[sources.InputFile]
 ) -> str:
   """Writes corpus, vocabulary, records and config.
 
   Returns:
     The paths of the training records, comma-separated.
   """
-  num_shards = text_steps.num_shards(plan.text_bytes)
+  num_shards = text_steps.num_shards(inputs)
   output = corpus_build.Output(
     output_file=config.file("train.txt"),
     num_shards=num_shards,
@@ -284,13 +302,16 @@ def _make_data(
 
 
 def _train(
-  config: pipeline_config.PipelineConfig, plan: plan_lib.Plan, train_files: str
+  config: pipeline_config.PipelineConfig,
+  num_steps: int,
+  step_seconds: float,
+  train_files: str,
 ) -> dict[str, float | int] | None:
   """Trains and evaluates; returns the results, or None after a signal."""
   size, model = config.model_size, config.initial_model
   # A sequence costs a third of what it does in training: no backward pass.
   num_sequences = _EVAL_STEPS_IN_TRAINING * _EVAL_BATCH_SIZE
-  steps_of_evaluation = num_sequences / (3 * plan.batch_size)
+  steps_of_evaluation = num_sequences / (3 * size.train_batch_size)
   return pretraining.run(
     pretraining_config.PretrainingConfig(
       bert_config_file=config.file("bert_config.json"),
@@ -315,12 +336,12 @@ def _train(
         train_hours=config.train_hours,
         train_minutes=config.train_minutes,
         save_checkpoints_steps=max(
-          1, int(_SECONDS_BETWEEN_CHECKPOINTS / plan.step_seconds)
+          1, int(_SECONDS_BETWEEN_CHECKPOINTS / step_seconds)
         ),
         keep_checkpoint_max=2,
         # A tenth of the steps, but more if evaluations took 5% of the time.
         eval_every_steps=max(
-          plan.num_train_steps // _NUM_EVALUATIONS,
+          num_steps // _NUM_EVALUATIONS,
           math.ceil(20 * steps_of_evaluation),
         ),
         seed=config.seed,
@@ -333,7 +354,6 @@ def _train(
 def _score_sentences(
   config: pipeline_config.PipelineConfig,
 ) -> dict[str, float]:
-  """Returns the pseudo-perplexity of held-out sentences, which it logs."""
   scorer = sentence_scorer.SentenceScorer(config.output_dir)
   lines = text_lines.read_lines(config.file("held_out.txt"))
   sentences = itertools.islice(filter(scorer.fits, lines), _SCORED_SENTENCES)
@@ -346,7 +366,6 @@ def _score_sentences(
 
 
 def _export(config: pipeline_config.PipelineConfig) -> None:
-  """Exports the newest checkpoint unless it is already exported."""
   folder = os.path.join(config.output_dir, card.EXPORT_DIR)
   reader = checkpoints.CheckpointReader(config.output_dir)
   if checkpoints.is_saved_model(folder):

@@ -7,14 +7,19 @@ from collections.abc import Sequence
 from absl import logging
 
 from bert_tf import tokenization
+from bert_tf.corpora import sources, text_config
 from bert_tf.data import config as data_config
 from bert_tf.data import masking, vocabulary
-from bert_tf.files import atomic, text_lines
+from bert_tf.files import atomic, compression, paths, text_lines
 from bert_tf.pipeline import config as pipeline_config
 
 # Bytes of text per shard. A process that builds a shard needs about 23 times as
 # much memory.
 _SHARD_BYTES = 32e6
+
+# Decompressed bytes to read for an estimate, and bytes of text per byte of
+# Parquet, which is compressed.
+_SAMPLE_BYTES, _PARQUET_EXPANSION = 2_000_000, 2.0
 
 # Training passes over a small text many times, so it is made into five
 # different sets of instances.
@@ -25,9 +30,21 @@ _DUPE_FACTOR = 5
 _MAX_PIECES_PER_WORD = 5
 
 
-def num_shards(text_bytes: float) -> int:
-  """Returns the number of shards for a text of this size, at least 1."""
-  return max(1, round(text_bytes / _SHARD_BYTES))
+def num_shards(inputs: Sequence[sources.InputFile]) -> int:
+  """Returns the number of shards for a text, at least 1."""
+  return max(1, round(sum(map(_text_bytes, inputs)) / _SHARD_BYTES))
+
+
+def _text_bytes(source: sources.InputFile) -> float:
+  num_bytes: float = paths.num_bytes(source.path)
+  if source.path.endswith(compression.SUFFIXES):
+    with paths.open_bytes(source.path) as stored:
+      with compression.decompressed(source.path, stored) as reader:
+        content = reader.read(_SAMPLE_BYTES)
+      num_bytes *= len(content) / max(1, stored.tell())
+  if source.input_format == text_config.PARQUET:
+    num_bytes *= _PARQUET_EXPANSION
+  return num_bytes
 
 
 def learn_vocabulary(

@@ -19,7 +19,7 @@ import tensorflow as tf
 
 from bert_tf import checkpoints, distribution, modeling
 from bert_tf.data import synthetic
-from bert_tf.pipeline import plan
+from bert_tf.pipeline import stages
 from bert_tf.tasks import pretraining
 from bert_tf.training import config as training_config
 from bert_tf.training import restore
@@ -131,7 +131,7 @@ def _train(
   strategy = "mirrored" if num_devices > 1 else "one"
   with distribution.create_strategy(strategy).scope():
     runner = pretraining.build_estimator(bert_config, train_config)
-    seconds = plan.time_steps(runner, batches)
+    seconds = stages.time_steps(runner, batches)
     variables = restore.training_variables(runner.model, runner.optimizer)
     checkpoints.save(folder, {n: v.value for n, v in variables.items()}, 1)
   peak = step_timing.peak_bytes(resource.getrusage(resource.RUSAGE_SELF)) / 1e6

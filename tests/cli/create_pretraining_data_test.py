@@ -285,25 +285,6 @@ def test_the_summary_counts_what_is_in_the_files(text, config, tmp_path):
 ADVICE = "--input_format=text"
 
 
-def test_the_advice_for_lines_of_whole_documents_helps(
-  config, tmp_path, run_script
-):
-  line = "the old boat came to the island at night. the bird was in it. " * 9
-  text = tmp_path / "text.txt"
-  text.write_text("\n".join([line] * 12) + "\n")
-  flags = [
-    f"--input_file={text}",
-    f"--vocab_file={config.vocab_file}",
-    f"--output_file={tmp_path / 'data'}",
-    "--max_seq_length=32",
-    "--max_predictions_per_seq=5",
-  ]
-  remedy = [ADVICE, "--documents=line"]
-  for added in ([], remedy):
-    log = run_script(SCRIPT.name, *flags, *added, cwd=tmp_path).stderr
-    assert all((word in log) != bool(added) for word in remedy), log
-
-
 def test_documents_of_one_sentence_are_warned_about(config, tmp_path, caplog):
   text = tmp_path / "text.txt"
   text.write_text("the old boat.\n\nthe night came.\n\n" * 5)
@@ -481,19 +462,3 @@ def test_a_killed_run_leaves_no_output_and_resumes(text, tmp_path):
   assert list(contents(out)) == [first, second]
   assert (out / first).stat().st_mtime_ns == before
   assert hidden(out) == [".data.settings.json"]
-
-
-def test_the_data_benchmark_prints_speed_and_memory(text, tmp_path, run_script):
-  result = run_script(
-    "benchmark.py",
-    "data",
-    f"--input_file={text}",
-    f"--vocab_file={HAND_MADE / 'vocab.txt'}",
-    cwd=tmp_path,
-  )
-  assert result.returncode == 0, result.stderr
-  size, speed, memory = result.stdout.splitlines()
-  assert "instances" in size
-  assert float(speed.split()[-1].replace(",", "")) > 0
-  assert 50 < float(memory.split()[-2].replace(",", "")) < 5000
-  assert os.listdir(tmp_path) == ["text"]

@@ -24,18 +24,8 @@ def run_main(monkeypatch, *arguments):
 
 def test_every_script_is_a_command():
   scripts = {path.stem for path in (ROOT / "run_scripts").glob("*.py")}
-  of_research = {pathlib.Path(path).stem for path in main._SCRIPTS.values()}
+  of_research = {"ablations", "benchmark", "compare_curve", "reproduce"}
   assert scripts - of_research == set(main.COMMANDS.values())
-
-
-@pytest.mark.parametrize(
-  "name", ["ablations", "benchmark", "compare-curve", "reproduce"]
-)
-def test_the_error_for_a_research_command_names_its_script(name, monkeypatch):
-  message = run_main(monkeypatch, name, "--seeds=1")
-  script = f"run_scripts/{name.replace('-', '_')}.py"
-  assert script in message and "\n" not in message
-  assert (ROOT / script).is_file()
 
 
 def test_help_lists_the_commands_in_groups(monkeypatch, capsys):
@@ -73,16 +63,9 @@ finally:
   assert result.stdout == f"bert-tf {bert_tf.__version__}\n[]\n"
 
 
-@pytest.mark.parametrize(
-  ("name", "near"),
-  [("clasifier", "classifier"), ("run_squad.py", "squad"), ("xyz", "--help")],
-)
-def test_an_unknown_command_is_refused_with_similar_names(
-  name, near, monkeypatch
-):
-  message = run_main(monkeypatch, name)
-  assert near in message
-  assert name in message and "\n" not in message
+def test_an_unknown_command_is_refused(monkeypatch):
+  message = run_main(monkeypatch, "clasifier")
+  assert "clasifier" in message and "--help" in message
 
 
 def test_a_command_gets_its_arguments(monkeypatch):

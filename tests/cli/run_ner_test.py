@@ -12,10 +12,9 @@ import pytest
 
 from bert_tf import checkpoints
 from bert_tf.tasks.classification import task as classification
-from bert_tf.tasks.ner import config as ner_config_lib
 from bert_tf.tasks.ner import task as ner
 from bert_tf.training import curves, divergence, estimator
-from tests.support import ner_files, own_classification, runs
+from tests.support import ner_files, own_classification
 from tests.support.ner_files import (
   columns,
   conll,
@@ -262,29 +261,6 @@ def test_a_signal_ends_the_run_without_results(data, tmp_path, monkeypatch):
   assert not (tmp_path / "test_predictions.txt").exists()
 
 
-def test_flags_have_these_defaults(tmp_path, run_script):
-  result = runs.flag_defaults(
-    run_script, "run_ner.py", ner_config_lib.NerConfig, tmp_path
-  )
-  expected = {
-    "train_file": "train.txt",
-    "dev_file": "dev.txt",
-    "test_file": "test.txt",
-    "word_column": "0",
-    "tag_column": "-1",
-    "tag_scheme": "auto",
-    "document_context": "false",
-    "do_lower_case": "true",
-    "max_seq_length": "128",
-    "train_batch_size": "32",
-    "eval_batch_size": "8",
-    "predict_batch_size": "8",
-    "learning_rate": "5e-05",
-    "num_train_epochs": "3.0",
-  }
-  assert {name: result[name] for name in expected} == expected
-
-
 def with_file(name, text):
   """Returns settings that replace a file by one of this text."""
 
@@ -377,24 +353,3 @@ def test_ner_and_classification_folders_are_not_interchangeable(
   config = ner_config(folder.parent, tmp_path / "out", do_train=True)
   with pytest.raises(ValueError, match="holds another task's run"):
     ner.run(config)
-
-
-def test_a_mistake_ends_in_one_line(data, tmp_path, run_script):
-  (tmp_path / "dev.txt").write_text("EU B-ORG\nrejects O O\n")
-  result = run_script(
-    "run_ner.py",
-    f"--bert_config_file={data}/config.json",
-    f"--vocab_file={data}/vocab.txt",
-    f"--train_file={data}/train.txt",
-    "--dev_file=dev.txt",
-    "--max_seq_length=24",
-    "--do_eval",
-    "--output_dir=out",
-    cwd=tmp_path,
-  )
-  assert result.returncode == 1
-  assert result.stderr.splitlines()[-1].startswith(
-    "run_ner.py: error: dev.txt:2: 3 columns, but line 1 has 2: 'rejects O O'"
-  )
-  assert "Traceback" not in result.stderr
-  assert [p.name for p in tmp_path.iterdir()] == ["dev.txt"]

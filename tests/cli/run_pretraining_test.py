@@ -296,31 +296,6 @@ def test_a_slim_checkpoint_is_a_third_and_predicts_the_same(
   assert outputs[0] == outputs[1] != ""
 
 
-def test_the_last_checkpoints_are_averaged(data, trained, run_script):
-  flags = ["--input_checkpoint=out", "--output_checkpoint=mean.ckpt"]
-  result = run_script(
-    "convert_checkpoint.py", *flags, "--average_last=2", cwd=data
-  )
-  assert result.returncode == 0, result.stderr
-  name = "bert/pooler/dense/kernel"
-  values = [
-    checkpoints.CheckpointReader(str(data / prefix)).get(name)
-    for prefix in ("out/model.ckpt-200", "out/model.ckpt-300", "mean.ckpt")
-  ]
-  np.testing.assert_allclose(values[2], (values[0] + values[1]) / 2, atol=1e-7)
-
-
-def test_the_plot_is_a_picture(data, trained, run_script):
-  pytest.importorskip("matplotlib")
-  result = run_script(
-    "plot_curves.py", "--output_dir=out", "--plot_file=curves.png", cwd=data
-  )
-  assert result.returncode == 0, result.stderr
-  picture = tf.io.decode_png((data / "curves.png").read_bytes())
-  assert picture.shape[:2] == (360, 1200)
-  assert len(np.unique(picture.numpy().reshape(-1, 4), axis=0)) > 10
-
-
 def assert_refused(result: subprocess.CompletedProcess, expected: str):
   """Asserts exit status 1 and a single error line without traceback."""
   assert result.returncode == 1, result.stderr

@@ -550,16 +550,6 @@ def test_questions_without_answers_are_answered_but_not_scored(
   assert not (tmp_path / "out" / "eval_results.txt").exists()
 
 
-def test_a_warning_says_that_2_0_data_is_answered_as_1_1(data, tmp_path):
-  config = squad_config(data, tmp_path / "out", num_train_epochs=0.25)
-  config = dataclasses.replace(config, predict_file=str(data / "dev-v2.json"))
-  with runs.logged() as log:
-    squad.run(config)
-  assert "5 of 20 questions have no answer" in log()
-  result = results(tmp_path / "out")
-  assert result["NoAns_exact"] == 0.0 and "best_f1" not in result
-
-
 def body_only(data, tmp_path):
   return {
     "do_train": False,

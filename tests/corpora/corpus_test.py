@@ -62,11 +62,6 @@ def test_files_have_the_order_of_the_patterns_and_globs_are_sorted(tmp_path):
   ]
 
 
-def test_a_file_whose_name_looks_like_a_glob_is_found(tmp_path):
-  path = write(tmp_path / "part[1].txt", "x\n")
-  assert input_files(path) == [path]
-
-
 @pytest.mark.parametrize(
   ("pattern", "message"),
   [
@@ -105,17 +100,6 @@ def test_lines_are_those_of_tensorflows_readline(tmp_path):
   assert list(corpus.documents([path])) == documents
   [shard] = corpus.plan_shards([path], 1)
   assert list(corpus.shard_documents(shard)) == documents
-
-
-def test_the_end_of_a_file_does_not_end_a_document(tmp_path):
-  first = write(tmp_path / "1", "\n a \nb")
-  second = write(tmp_path / "2", "c\n\u3000\t\n\n\nd\n\n")
-  third = write(tmp_path / "3", "\ne\n")
-  assert list(corpus.documents([first, second, third])) == [
-    ["a", "b", "c"],
-    ["d"],
-    ["e"],
-  ]
 
 
 def test_text_that_is_not_utf8_names_file_line_and_byte(tmp_path):

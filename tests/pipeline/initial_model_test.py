@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import types
 
 import keras
 import pytest
@@ -15,7 +14,6 @@ from bert_tf.data import pretraining_shards
 from bert_tf.model_folder import run_info
 from bert_tf.pipeline import card, stages, text_steps
 from bert_tf.pipeline import config as pipeline_config
-from bert_tf.pipeline import plan as plan_lib
 from bert_tf.tasks import pretraining
 from bert_tf.training import config as training_config
 from tests.support import runs, tiny_models
@@ -55,7 +53,7 @@ def trained(monkeypatch):
   """Replaces training by a signal; returns the configs it was called with."""
   configs = []
   monkeypatch.setattr(pretraining, "run", configs.append)
-  monkeypatch.setattr(plan_lib, "_step_seconds", lambda *unused: (5.0, 0.1))
+  monkeypatch.setattr(stages, "_measure_steps", lambda config: (5950, 0.1))
   return configs
 
 
@@ -86,8 +84,7 @@ def test_training_starts_from_the_model_with_its_vocabulary(tmp_path, trained):
   # 2e-5 at a width of 768; the model has 16.
   assert config.train.learning_rate == pytest.approx(2e-5 * 48)
   assert config.train.train_batch_size == 32
-  assert f"{folder}" in log() and "500 word pieces" in log()
-  assert "\nvocabulary" not in log()
+  assert "2 x 16" in log()
 
 
 def test_a_run_resumes_only_with_its_model(tmp_path, trained):
@@ -185,15 +182,12 @@ def test_an_untrained_next_sentence_head_is_not_continued(tmp_path):
   assert "no masked-LM head" not in log()
 
 
-def test_the_card_names_the_model(tmp_path):
+def test_the_command_of_the_card_names_the_model(tmp_path):
   write_model(tmp_path / "model", do_lower_case=True)
   config = make_config(
     tmp_path, compute=training_config.ComputeConfig(precision="bfloat16")
   )
   config = stages.read_model(config)
-  title, _, origin = card._introduction(config)
-  assert "model" in title and "`model` (2 x 16" in origin
-  assert "from scratch" not in origin
   command = card._command(config)
   assert f"--model={tmp_path}/model" in command
   assert "--precision=bfloat16" in command
@@ -204,27 +198,3 @@ def test_several_machines_are_refused(tmp_path, monkeypatch):
   monkeypatch.setattr(distribution, "num_workers", lambda: 2)
   with pytest.raises(ValueError, match="`distribution=multi_worker`"):
     stages.run(make_config(tmp_path))
-
-
-def test_the_start_leaves_out_the_timed_steps(tmp_path, monkeypatch):
-  seconds, configs = [0.0], []
-
-  def build_estimator(bert_config, train):
-    configs.append(train)
-    seconds[0] += 4.0
-
-  def time_steps(runner, batches):
-    steps = [9.0, 3.0, 1.0, 2.0]
-    seconds[0] += sum(steps)
-    return steps
-
-  clock = types.SimpleNamespace(monotonic=lambda: seconds[0])
-  monkeypatch.setattr(plan_lib, "time", clock)
-  monkeypatch.setattr(plan_lib, "time_steps", time_steps)
-  monkeypatch.setattr(pretraining, "build_estimator", build_estimator)
-  compute = training_config.ComputeConfig(precision="bfloat16")
-  config = make_config(tmp_path, model=None, compute=compute)
-  # 4 s of set-up and a first step of 9 s, then a step a second.
-  assert plan_lib._step_seconds(config) == (13.0, 1.0)
-  [train] = configs
-  assert train.precision == "bfloat16"
