@@ -578,7 +578,6 @@ def mistaken(exported, tmp_path):
     ({"task": "pretraining"}, ("no task",)),
     ({"with_attention": True}, ("`attention`",)),
     ({"task": "preprocessing", "with_text": False}, ("`text`",)),
-    ({"with_text": False, "do_lower_case": True}, ("`do_lower_case`",)),
     ({"vocab_file": None}, ("`vocab_file`",)),
     ({"run": "swag", "max_seq_length": 33}, ("max_seq_length 33",)),
   ],

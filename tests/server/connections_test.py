@@ -100,13 +100,10 @@ def test_an_incomplete_head_times_out(server):
     assert received(opened) == b""
 
 
-def test_mistakes_of_clients_log_few_short_lines(server, caplog):
+def test_mistakes_of_clients_do_not_fill_the_log(server, caplog):
   with caplog.at_level(logging.INFO):
-    for _ in range(100):
-      sent(server.url, b"no HTTP at all\r\n\r\n")
-  assert 1 <= len(caplog.records) < 50
-  assert "\n" not in "".join(r.getMessage() for r in caplog.records)
-  assert not any(r.exc_info for r in caplog.records)
+    sent(server.url, b"no HTTP at all\r\n\r\n")
+  assert not caplog.records
 
 
 def test_connections_beyond_the_limit_are_refused():
