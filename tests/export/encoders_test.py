@@ -156,7 +156,7 @@ def test_the_pooling_is_read_from_sentence_transformers_files(
       {"pooling_mode_cls_token": True, "pooling_mode_max_tokens": True},
       "cls and max",
     ),
-    (("Transformer", "Pooling"), {"pooling_mode": 3}, "pooling_mode is 3"),
+    (("Transformer", "Pooling"), {"pooling_mode": 3}, "the pooling 3"),
   ],
 )
 def test_other_modules_and_poolings_are_refused(tmp_path, kinds, pooling, name):
