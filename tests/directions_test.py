@@ -13,7 +13,6 @@ from bert_tf.convert import convert, pretrained
 from bert_tf.export import config as export_config
 from bert_tf.export import export
 from bert_tf.inference import predictor
-from bert_tf.model_folder import run_folder, run_info
 from tests.support import packed_instances, tiny_models
 
 SIDES = ("left_to_right", "right_to_left")
@@ -157,12 +156,7 @@ def test_files_have_the_key_only_for_one_direction(tmp_path):
   assert modeling.BertConfig.from_json_file(str(path)) == left
   path.write_text(default.to_json_string())
   assert modeling.BertConfig.from_json_file(str(path)) == default
-  path.write_text(
-    json.dumps({**default.to_dict(), "attention_direction": "left"})
-  )
   expected = "attention_direction.*'left'.*both, left_to_right"
-  with pytest.raises(ValueError, match=expected):
-    modeling.BertConfig.from_json_file(str(path))
   with pytest.raises(ValueError, match=expected):
     modeling.BertModel(config("left"))
 
@@ -174,16 +168,6 @@ def test_a_model_with_a_bilstm_of_an_earlier_version_is_refused(tmp_path):
     modeling.BertConfig.from_json_file(str(path))
 
 
-def test_a_folder_of_another_direction_is_refused(tmp_path):
-  folder = tmp_path / "run"
-  folder.mkdir()
-  (folder / "bert_config.json").write_text(config("both").to_json_string())
-  with pytest.raises(ValueError, match="both.*left_to_right"):
-    run_folder.RunFolder(str(folder), "pretraining").prepare(
-      run_info.RunInfo(task="pretraining"), config("left_to_right"), None
-    )
-
-
 @pytest.fixture(scope="module")
 def classifier(tmp_path_factory):
   """Returns the folder of a left-to-right classifier."""
@@ -192,13 +176,6 @@ def classifier(tmp_path_factory):
   values = {**json.loads(path.read_text()), "attention_direction": SIDES[0]}
   path.write_text(json.dumps(values))
   return folder
-
-
-def test_a_given_config_of_another_direction_is_refused(classifier, tmp_path):
-  other = tmp_path / "other.json"
-  other.write_text(tiny_models.CONFIG.to_json_string())
-  with pytest.raises(ValueError, match="other.json"):
-    model_folder.find(str(classifier), bert_config_file=str(other))
 
 
 def test_an_exported_model_predicts_like_its_checkpoint(classifier, tmp_path):
@@ -222,17 +199,6 @@ def test_an_exported_model_predicts_like_its_checkpoint(classifier, tmp_path):
   last = model.bert(ids).sequence_output[0, 1]
   pooled = keras.ops.tanh(model.bert.pooler.dense(last[None]))
   np.testing.assert_allclose(model.bert(ids).pooled_output, pooled, atol=1e-6)
-
-
-@pytest.mark.parametrize("target", ["hf", "model_garden", "keras"])
-def test_formats_without_directions_are_refused(classifier, tmp_path, target):
-  source = pretrained.ModelSource(str(classifier))
-  path = str(tmp_path / "converted.weights.h5")
-  with pytest.raises(ValueError) as error:
-    convert.convert(source, "original", path, target)
-  for part in ("attention_direction", "left_to_right", target):
-    assert part in str(error.value)
-  assert not list(tmp_path.iterdir())
 
 
 def test_the_originals_format_keeps_the_direction(classifier, tmp_path):

@@ -12,7 +12,7 @@ import sys
 import pytest
 
 import bert_tf
-from tests.support import docs_files, docs_pages, forks
+from tests.support import docs_files, docs_pages, docs_python, forks
 from tests.support.ports import free_port
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -113,6 +113,12 @@ def files(tmp_path_factory):
   return folder
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+  """A folder with what several pages make by the same command."""
+  return str(tmp_path_factory.mktemp("made"))
+
+
 @pytest.fixture
 def folder(files, tmp_path):
   """A copy of the files that commands name, and programs for them."""
@@ -133,7 +139,7 @@ def folder(files, tmp_path):
 @pytest.mark.parametrize(
   "name", [n for n, page in zip(NAMES, PAGES) if any(blocks_to_run(page))]
 )
-def test_blocks_run_one_after_the_other(name, folder, fork_server):
+def test_blocks_run_one_after_the_other(name, folder, made, fork_server):
   page = ROOT / name
   ports = {p: str(free_port()) for p in ("8501", "12345", "12346")}
   path = f"{folder / 'programs'}{os.pathsep}{os.environ['PATH']}"
@@ -141,6 +147,7 @@ def test_blocks_run_one_after_the_other(name, folder, fork_server):
     "PATH": path,
     "PYTHONPATH": str(ROOT),
     forks.VARIABLE: fork_server,
+    docs_python.SHARED_VARIABLE: made,
   }
   for number, language, text in blocks_to_run(page):
     for old, new in ports.items():

@@ -44,22 +44,6 @@ def test_parameters_of_released_models(unpacked, folder):
   assert model_size.total(terms) == sum(map(math.prod, shapes))
 
 
-def test_terms_are_those_of_a_model_of_odd_sizes():
-  config = modeling.BertConfig.from_dict({**runs.CONFIG, "type_vocab_size": 5})
-  with tf.Graph().as_default():
-    model = heads.PretrainingModel(config)
-  sizes = {v.path: math.prod(v.shape) for v in model.weights}
-  terms = {t.name: t.value for t in model_size.encoder_parameters(config)}
-  assert terms["word embeddings"] == sizes["bert/embeddings/word_embeddings"]
-  in_layers = [sizes[name] for name in sizes if "/layer_" in name]
-  attention = terms["attention: query, key, value, output"]
-  (feed_forward,) = [terms[t] for t in terms if t.startswith("feed-forward")]
-  assert attention + feed_forward + terms["layer norms"] == sum(in_layers)
-  heads_terms = model_size.pretraining_parameters(config)
-  in_heads = [sizes[name] for name in sizes if name.startswith("cls/")]
-  assert model_size.total(heads_terms) == sum(in_heads)
-
-
 def test_operations_are_those_that_tensorflow_counts():
   config = modeling.BertConfig.from_dict(runs.CONFIG)
   batch = model_size.BatchSizes(
@@ -91,17 +75,3 @@ def test_the_report_has_every_term_and_sum(tmp_path, run_script):
   for number in ("109,482,240", "110,106,428", "440,425,712", "1,321,277,136"):
     assert number in result.stdout
   assert "8 H^2" in result.stdout
-
-
-@pytest.mark.parametrize(
-  ("arguments", "words"),
-  [
-    ((), "CHECKPOINT"),
-    (("a", "--config=b"), "--config"),
-    (("--config=none.json",), "none.json"),
-  ],
-)
-def test_mistakes_are_named(tmp_path, run_script, arguments, words):
-  result = run_script("inspect_checkpoint.py", *arguments, cwd=tmp_path)
-  assert result.returncode == 1 and "Traceback" not in result.stderr
-  assert words in result.stderr

@@ -14,7 +14,6 @@ from bert_tf import (
   losses,
   modeling,
   optimization,
-  tokenization,
 )
 
 GOLDEN = pathlib.Path(__file__).parent / "golden"
@@ -249,14 +248,6 @@ def test_a_value_out_of_range_is_named_with_its_key(tmp_path, name, text):
     modeling.BertConfig.from_json_file(str(path))
   for part in (str(path), f"{name} is ", "it has to be"):
     assert part in str(error.value)
-
-
-def test_a_byte_order_mark_is_left_out_of_config_and_vocabulary(tmp_path):
-  path = tmp_path / "config.json"
-  path.write_text('{"vocab_size": 9}', encoding="utf-8-sig")
-  assert modeling.BertConfig.from_json_file(str(path)).vocab_size == 9
-  path.write_text("[PAD]\na\n", encoding="utf-8-sig")
-  assert tokenization.load_vocab(str(path)) == {"[PAD]": 0, "a": 1}
 
 
 def test_a_config_that_cannot_be_read_is_refused(tmp_path):

@@ -7,7 +7,6 @@ import pathlib
 import re
 import subprocess
 import sys
-import types
 import urllib.parse
 
 import pytest
@@ -15,7 +14,6 @@ import pytest
 from bert_tf.cli import main
 
 DOCS = pathlib.Path(__file__).resolve().parents[1] / "docs"
-REPOSITORY = "https://example.org/repository/"
 
 
 def load_hook(name):
@@ -23,30 +21,6 @@ def load_hook(name):
   module = importlib.util.module_from_spec(spec)
   spec.loader.exec_module(module)
   return module
-
-
-def page(path):
-  return types.SimpleNamespace(file=types.SimpleNamespace(src_uri=path))
-
-
-def site_text(text, path, repo_url):
-  config = types.SimpleNamespace(repo_url=repo_url)
-  return load_hook("site_links").on_page_markdown(
-    text, page(path), config, None
-  )
-
-
-def test_links_within_the_site_stay():
-  text = "[a](gpu.md#x) [b](../gpu.md) [c](https://example.org/../d)"
-  assert site_text(text, "decisions/index.md", REPOSITORY) == text
-
-
-def test_links_out_of_docs_lead_into_the_repository():
-  text = "see the [log](../../research/LOG.md#a)"
-  expected = f"see the [log]({REPOSITORY}blob/main/research/LOG.md#a)"
-  assert site_text(text, "decisions/index.md", REPOSITORY) == expected
-  text = site_text("see [R](../README.md#a)", "gpu.md", None)
-  assert text == "see R (`README.md`)"
 
 
 def test_the_command_line_page_has_every_command():

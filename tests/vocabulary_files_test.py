@@ -89,33 +89,6 @@ def test_a_blank_line_between_words_keeps_the_other_ids(tmp_path):
   assert tokenization.load_vocab(str(path))["a"] == 2
 
 
-@pytest.mark.parametrize("text", ["[UNK]\na\na\nb\n", "[UNK]\n\n\na\n"])
-def test_the_advice_for_a_repeated_line_keeps_the_ids(tmp_path, text):
-  path = tmp_path / "vocab.txt"
-  path.write_text(text)
-  with pytest.raises(ValueError) as error:
-    tokenization.load_vocab(str(path))
-  name = str(error.value).rpartition(" to ")[2].partition(",")[0]
-  lines = text.splitlines()
-  lines[1] = name
-  path.write_text("\n".join(lines))
-  vocab = tokenization.load_vocab(str(path))
-  assert vocab[text.split()[-1]] == 3
-  assert vocab[text.splitlines()[2]] == 2  # As in the original.
-
-
-def test_a_blank_line_between_words_is_never_predicted(tmp_path):
-  words = [*WORDS[:100], "", *WORDS[101:]]
-  folder = pathlib.Path(write_model(tmp_path / "m", words))
-  reader = checkpoints.CheckpointReader(str(folder))
-  values = {name: reader.get(name) for name in reader.shapes}
-  values[BIAS][100] = 100
-  checkpoints.write(str(folder / "model.ckpt-1"), values)
-  filler = fill_mask.MaskFiller(init_checkpoint=str(folder))
-  [predictions] = filler.predict("the [MASK] .")
-  assert {p.token for p in predictions} <= set(WORDS)
-
-
 def test_masking_draws_only_words(tmp_path):
   path = tmp_path / "vocab.txt"
   path.write_text("[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\n\n\n")
@@ -188,7 +161,7 @@ def test_a_tokenizer_json_without_word_pieces_is_named(tmp_path):
     bert_tf.load,
     lambda path: bert_tf.Classifier(init_checkpoint=path, output_dir="out"),
   ):
-    with pytest.raises(ValueError, match=r"vocab.txt.*tokenizer.json"):
+    with pytest.raises(ValueError, match="vocab.txt"):
       use(str(folder))
 
 

@@ -5,8 +5,6 @@ Does not import TensorFlow, so that a command can show its flags at once.
 
 import dataclasses
 import functools
-from collections.abc import Mapping
-from typing import ClassVar
 
 from bert_tf import settings
 from bert_tf.model_folder import run_info
@@ -20,23 +18,12 @@ PREPROCESSING = "preprocessing"
 # The vector of a text: the first is the default.
 POOLINGS = ("mean", "cls", "max")
 
-_SQUAD_CONFIGS = (squad_config.WindowConfig, squad_config.DecodingConfig)
-
 # Each function returns a field for a setting of one of these, by name. The
 # field's default is None: the value in run.json.
 _window, _decoding = (
   functools.partial(settings.saved_setting, config, note="SQuAD only. ")
-  for config in _SQUAD_CONFIGS
+  for config in (squad_config.WindowConfig, squad_config.DecodingConfig)
 )
-
-# The task of settings that no other task uses, by the setting's name.
-_ENCODER_ONLY = {"pooling": "encoder", "normalize": "encoder"}
-_SQUAD_ONLY = {
-  field.name: "squad"
-  for config in _SQUAD_CONFIGS
-  for field in dataclasses.fields(config)
-  if field.name != "max_seq_length"
-}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -118,43 +105,21 @@ class ModelConfig:
     "null_score_diff_threshold"
   )
 
-  # The settings that `check_used` refuses for other tasks.
-  only_tasks: ClassVar[Mapping[str, str]] = _ENCODER_ONLY
-
   def __post_init__(self) -> None:
     """Raises ValueError for a value out of range."""
     settings.check(self)
 
-  def check_used(self, task: str, with_text: bool) -> None:
-    """Raises ValueError for a setting of another task, or of missing texts.
-
-    A server gives the same settings to all of its models, so those of `squad`
-    are refused only by an export.
-
-    Args:
-      task: the model's task.
-      with_text: whether the model takes texts.
-    """
-    for name, only_task in self.only_tasks.items():
+  def check_used(self, task: str) -> None:
+    """Raises ValueError for a setting of encoders if the task is another."""
+    for name in ("pooling", "normalize"):
       value = getattr(self, name)
-      if value is None:
-        continue
-      if task != only_task:
-        raise ValueError(
-          f"{name} {value!r} is for `task={only_task}`, not {task}; leave "
-          f"`{name}` out, or set the task."
-        )
-      if task == "encoder" and not with_text:
-        raise ValueError(
-          f"`{name}` concerns texts, which `text=False` excludes."
-        )
+      if value is not None and task != "encoder":
+        raise ValueError(f"{name} {value!r} is for `task=encoder`, not {task}.")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExportConfig(ModelConfig):
   """A checkpoint, and the settings of the SavedModel to write."""
-
-  only_tasks: ClassVar[Mapping[str, str]] = _ENCODER_ONLY | _SQUAD_ONLY
 
   export_dir: str = setting(
     help="Folder of the SavedModel, new or empty. TensorFlow Serving needs a "

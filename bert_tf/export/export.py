@@ -31,9 +31,11 @@ from bert_tf.export.signatures import (
   words,
 )
 from bert_tf.export.text_ops import bert_tokenizer
-from bert_tf.files import atomic
+from bert_tf.files import atomic, paths
 from bert_tf.kernels import backend
 from bert_tf.model_folder import run_info
+from bert_tf.tasks.classification import config as classification_config
+from bert_tf.tasks.classification import glue
 from bert_tf.tasks.squad import config as squad_config
 
 # SQuAD's settings that choose among candidate answers. The user may set other
@@ -68,27 +70,22 @@ def run(config: configs.ExportConfig, replaces: bool = False) -> str:
   A model that takes texts also gets vocab.txt, and one with labels
   label_map.json.
 
-  Args:
-    config: the settings.
-    replaces: whether to replace an existing SavedModel.
-
-  Returns:
-    The exported task.
+  Returns the exported task. An existing SavedModel is only replaced if
+  `replaces` is true.
 
   Raises:
     ValueError: if the checkpoint lacks the head of the task; if settings,
       config, vocabulary, labels and run.json contradict each other or are
-      missing; or if the folder is not empty and `replaces` is False.
+      missing; or if the folder is not empty.
   """
-  if not replaces:
-    saved_models.check_is_free(config.export_dir)
+  if not replaces and not paths.is_free(config.export_dir):
+    raise ValueError(
+      f"{config.export_dir} is not empty; choose another `export_dir`."
+    )
   built = build(config, config.with_text, config.with_attention)
   info = built.info
   if config.with_attention and info.task in ("encoder", configs.PREPROCESSING):
     raise ValueError(f"`attention` needs a task with a head, not {info.task}.")
-  for name in () if config.with_text else ("do_lower_case", "strip_accents"):
-    if getattr(config, name) is not None:
-      raise ValueError(f"`{name}` concerns texts, which `text=False` excludes.")
   reader = built.files.reader
   if checkpoints.GLOBAL_STEP in reader.shapes:
     step = int(reader.get(checkpoints.GLOBAL_STEP))
@@ -110,10 +107,8 @@ def build(
 ) -> Built:
   """Builds in memory the model that `run` writes.
 
-  Args:
-    config: the settings.
-    with_text: whether to add functions that take texts.
-    with_attention: whether to add functions that return the attention.
+  `with_text` adds functions that take texts, `with_attention` those that return
+  the attention.
 
   Raises:
     ValueError: as `run`, except for the folder.
@@ -133,10 +128,7 @@ def build(
   if task == configs.PREPROCESSING and not with_text:
     raise ValueError("`task=preprocessing` takes texts; leave `text` true.")
   if task != configs.PREPROCESSING:
-    advice = "Use a checkpoint that was trained for this task."
-    if isinstance(config, configs.ExportConfig):
-      advice = "Leave `task` out, or set `task=encoder`."
-    _check_head(files.reader, task, advice)
+    _check_head(files.reader, task)
   if task == "pretraining":
     direction = files.bert_config.attention_direction
     if direction != model_inputs.BOTH:
@@ -150,7 +142,7 @@ def build(
     tokenizer = bert_tokenizer.load(
       files, config.do_lower_case, config.strip_accents
     )
-  config.check_used(task, with_text)
+  config.check_used(task)
   run = files.run  # Ignored if it is of another task.
   saved = run.saved(config) if run and run.task == task else {}
   for name in _CHOOSE_ANSWERS:
@@ -267,7 +259,8 @@ def _run_info(
     changes["problem_type"] = spec.problem_type
     changes["labels"] = spec.labels
     if task == "classification" and info.is_pair is None:
-      changes["is_pair"] = classification.has_pairs(spec.name)
+      is_glue = spec.name in classification_config.TASK_NAMES
+      changes["is_pair"] = is_glue and glue.get_task(spec.name).is_pair
   if task == "squad":
     changes |= vars(settings.extract(config, squad_config.WindowConfig))
     changes |= vars(settings.extract(config, squad_config.DecodingConfig))
@@ -277,11 +270,7 @@ def _run_info(
 def _max_seq_length(
   files: model_folder.ModelFolder, task: str, length: int | None
 ) -> int:
-  """Returns the user's length, else the task's default.
-
-  The default is cut to the model's positions. Raises ValueError if the user's
-  length exceeds them.
-  """
+  """Returns the user's length, else the task's default, cut to the model."""
   bert_config = files.bert_config
   if length:
     bert_config.check_lengths(length, files.config_file)
@@ -296,11 +285,7 @@ def _max_seq_length(
 def _infer_task(
   files: model_folder.ModelFolder, spec: run_info.LabelSpec | None
 ) -> str:
-  """Returns the task in run.json if the checkpoint has its head.
-
-  Otherwise returns the task of the head that the checkpoint has, or "encoder"
-  if it has none.
-  """
+  """Returns the task in run.json, else of the head; "encoder" without one."""
   names = files.reader.shapes
   if files.run:
     model = _MODELS.get(files.run.task)
@@ -316,10 +301,7 @@ def _infer_task(
   return model.task if model else "encoder"
 
 
-def _check_head(
-  reader: checkpoints.CheckpointReader, task: str, advice: str
-) -> None:
-  """Raises ValueError with advice if a checkpoint lacks the task's head."""
+def _check_head(reader: checkpoints.CheckpointReader, task: str) -> None:
   names = checkpoint_names.parameters(reader.shapes)
   checkpoint_names.check_is_bert(reader.path, names)
   model = _MODELS.get(task)
@@ -328,30 +310,24 @@ def _check_head(
     tasks = [m.task for m in heads.MODELS if not m.missing_variables(names)]
     raise ValueError(
       f"{reader.path} has no head for {task}: it lacks {missing[0]}. It has "
-      f"heads for {' and '.join(tasks) or 'no task'}. {advice}"
+      f"heads for {' and '.join(tasks) or 'no task'}."
     )
 
 
 def _check_labels(
   files: model_folder.ModelFolder, task: str, spec: run_info.LabelSpec | None
 ) -> run_info.LabelSpec:
-  """Returns the labels; raises ValueError if they do not match the head."""
   path = os.path.join(files.folder, run_info.LABEL_MAP_FILE)
   reader = files.reader
   if spec is None:
-    kind, names = "classification", '"negative", "positive"'
-    if task == "ner":
-      kind, names = run_info.WORDS, '"O", "B-PER", "I-PER"'
     raise ValueError(
       f"the labels of {reader.path} are unknown: there is no {path}; copy the "
-      'file of the run there, or write it: {"task_name": "own data", '
-      f'"problem_type": "{kind}", "labels": [{names}]}}.'
+      "file of the run there."
     )
   if (task == "ner") != (spec.problem_type == run_info.WORDS):
     raise ValueError(
       f"{reader.path} is not a model of `task={task}`: its labels file has "
-      f"problem_type {spec.problem_type}; leave `task` out, or correct the "
-      "problem_type."
+      f"problem_type {spec.problem_type}."
     )
   head = reader.shapes["output_weights"][0]
   if head != spec.num_outputs:

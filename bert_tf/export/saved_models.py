@@ -7,7 +7,7 @@ import keras
 import tensorflow as tf
 
 from bert_tf import checkpoints
-from bert_tf.files import errors, paths
+from bert_tf.files import errors
 from bert_tf.kernels import backend
 from bert_tf.modeling import Tensor
 
@@ -127,10 +127,7 @@ def ids_function(
 
 
 def texts_functions(compute: Callable[[list[Tensor]], Any]) -> tuple[Any, Any]:
-  """Returns two tf.functions that call `compute` with a list of their inputs.
-
-  The first takes `text`, the second `text` and `text_b`, string [B].
-  """
+  """Returns tf.functions of [text] and [text, text_b], string [B] each."""
 
   @function(texts_spec("text"))
   def single(text: Tensor) -> Any:
@@ -187,15 +184,6 @@ def variables(loaded: Any) -> dict[str, tf.Variable]:
     for function in loaded.signatures.values()
     for variable in function.variables
   }
-
-
-def check_is_free(export_dir: str) -> None:
-  """Raises ValueError unless `export_dir` is a new or empty folder."""
-  if not paths.is_free(export_dir):
-    raise ValueError(
-      f"{export_dir} is not empty; choose another `export_dir`, such as the "
-      "next version."
-    )
 
 
 def save(module: tf.Module, signatures: Mapping[str, Any], folder: str) -> None:

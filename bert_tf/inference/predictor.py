@@ -247,7 +247,7 @@ def _load(config: configs.ModelConfig) -> loaded_model.LoadedModel:
         f"Leave `{name}` out."
       )
   if info:
-    config.check_used(info.task, with_text=info.pooling is not None)
+    config.check_used(info.task)
     run_file = os.path.join(folder, run_info.RUN_FILE)
     settings.resolve(config, info.saved(config), run_file)
   return loaded_model.load(folder)

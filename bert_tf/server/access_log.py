@@ -9,8 +9,6 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from absl import logging as absl_logging
-
 from bert_tf.files import errors
 from bert_tf.server import connections, metrics
 
@@ -29,18 +27,6 @@ _GONE = 499
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
 
-class _Handler(logging.StreamHandler):
-  """Prints log lines to stdout until the reader of stdout closes it."""
-
-  def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
-    """Stops logging, without an exception, if the reader closed stdout."""
-    if isinstance(sys.exc_info()[1], BrokenPipeError):
-      self.setLevel(logging.CRITICAL)
-      absl_logging.warning("stdout is closed: requests are no longer logged.")
-    else:
-      super().handleError(record)
-
-
 class AccessLog(abc.AbstractAccessLogger):
   """Counts and logs answers, even to malformed HTTP; aiohttp calls `log`.
 
@@ -51,17 +37,13 @@ class AccessLog(abc.AbstractAccessLogger):
 
   def __init__(self, counted: metrics.Metrics, log_format: str) -> None:
     super().__init__(logging.Logger("bert_tf.server.access"), log_format)
-    self.logger.addHandler(_Handler(sys.stdout))
+    self.logger.addHandler(logging.StreamHandler(sys.stdout))
     self._metrics = counted
 
   def log(
     self, request: web.BaseRequest, response: web.StreamResponse, time: float
   ) -> None:
-    """Counts and logs an answer that took `time` seconds.
-
-    The status is 499 if the client closed the connection before the answer was
-    complete.
-    """
+    """Counts and logs an answer; 499 if the client left before its end."""
     status = _GONE if connections.is_gone(request) else response.status
     self._metrics.request(
       request.method if request.method in _METHODS else "other",
@@ -96,8 +78,7 @@ class AccessLog(abc.AbstractAccessLogger):
   ) -> web.StreamResponse:
     """Stores the pattern of the path, under which a request is counted.
 
-    aiohttp does not log cancelled requests (the client has disconnected, or the
-    server stops), so this method counts and logs them.
+    Also logs cancelled requests, which aiohttp does not.
     """
     start = time.monotonic()
     if resource := request.match_info.route.resource:
@@ -111,12 +92,7 @@ class AccessLog(abc.AbstractAccessLogger):
 
 
 def started_line(url: str, folders: Mapping[str, str]) -> str:
-  """Returns the first line of a JSON log, with the address and the models.
-
-  Args:
-    url: address of the server.
-    folders: folders of the models, by model name.
-  """
+  """Returns the first line of a JSON log: address, and folders by model."""
   return json.dumps(
     {"time": _now(), "event": "started", "url": url, "models": dict(folders)}
   )

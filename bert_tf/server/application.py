@@ -67,11 +67,7 @@ class Server:
     self._is_ready = self._is_stopping = False
 
   async def start(self, sockets: Sequence[socket.socket]) -> str:
-    """Starts to answer at open sockets; returns the address, http://HOST:PORT.
-
-    Args:
-      sockets: as `connections.listen` returns them.
-    """
+    """Starts to answer at open sockets; returns the address."""
     self._metrics = metrics.Metrics(
       lambda: self._batcher.num_waiting,
       lambda: self._batcher.expected_wait_s(),
@@ -99,7 +95,7 @@ class Server:
     await self._runner.setup()
     loop, server = asyncio.get_running_loop(), self._runner.server
     assert server is not None
-    limit = connections.max_connections(self._config.max_connections)
+    limit = self._config.max_connections
     refused: set[asyncio.Protocol] = set()
 
     def connect() -> connections.Connection:
@@ -137,8 +133,7 @@ class Server:
   def _check_host(self, request: web.Request) -> None:
     """Raises HttpError 403 unless the host is accepted, against DNS rebinding.
 
-    Checks the Host header and `request.host`, which may be the host in the
-    request target.
+    `request.host` may be that of the request target.
     """
     address = request.get_extra_info("sockname", ("",))[0]
     for name in (*request.headers.getall("Host", []), request.host):
@@ -152,8 +147,6 @@ class Server:
         )
 
   async def _warm_up(self) -> None:
-    """Calls each function once, because the first call takes longer."""
-
     def call(function: loaded_model.Function) -> None:
       try:
         function(function.sample())
@@ -173,7 +166,6 @@ class Server:
     await self._batcher.ended.wait()
 
   def _can_answer(self) -> bool:
-    """Returns whether the models are warm and requests are computed."""
     is_stalled = any(
       worker.is_stalled() for worker in self._computation.workers
     )
@@ -312,14 +304,12 @@ class Server:
     )
 
   def _find(self, request: web.Request) -> served.ServedModel | None:
-    """Returns the model in the path; None if name or version is unknown."""
     model = self._models.get(request.match_info["name"])
     version = request.match_info.get("version")
     is_known = model and version in (None, str(model.version))
     return model if is_known else None
 
   def _find_model(self, request: web.Request) -> served.ServedModel:
-    """Returns the model named in the path; raises HttpError 404 if unknown."""
     model = self._find(request)
     if model is None:
       name = request.match_info["name"][:100]
@@ -360,10 +350,7 @@ async def running(
   config: server_config.ServerConfig,
   sockets: Sequence[socket.socket] = (),
 ) -> AsyncIterator[tuple[Server, str]]:
-  """Runs a server within the scope; yields the server and its address.
-
-  Without open sockets, opens those of the config.
-  """
+  """Yields a running server and its address; by default opens its sockets."""
   sockets = sockets or connections.listen(config.host, config.port)
   server = Server(models, config)
   url = await server.start(sockets)
@@ -381,11 +368,7 @@ def run(
 ) -> None:
   """Serves until SIGTERM or Ctrl-C; a second signal stops immediately.
 
-  Args:
-    models: the models by name.
-    config: the settings.
-    started: called with the address when the server answers.
-    sockets: as for `running`.
+  `started` is called with the address when the server answers.
 
   Raises:
     OSError: if the server cannot listen at the address.

@@ -35,12 +35,11 @@ def parse(
 ) -> AttentionRequest:
   """Parses the JSON object of a request.
 
-  The keys are `text`, `text_b` (for pairs), `layer` (default 0), `head`. Null
-  or no `head` means the mean of all heads.
+  The keys are `text`, `text_b` (for pairs), `layer` (default 0) and `head`
+  (default: the mean of all).
 
   Raises:
-    ValueError: if the request does not match the model, or the model has no
-      attention functions.
+    ValueError: if the request does not match the model.
   """
   texts = {name: value[name] for name in ("text", "text_b") if name in value}
   name = attention.PAIR if "text_b" in texts else attention.SINGLE

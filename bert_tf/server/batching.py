@@ -121,16 +121,15 @@ class Estimates:
 class Batcher:
   """Computes requests in batches, in its own threads.
 
-  TensorFlow uses all cores within a call, but not all the time. With several
-  threads, a short text also need not wait for a batch of long ones. A batcher
-  belongs to the event loop in which it is created.
+  TensorFlow uses all cores within a call, but not all the time, and a short
+  text need not wait for a batch of long ones. A batcher belongs to the event
+  loop in which it is created.
 
   Args:
     compute: takes the name of a function, its inputs and `proceed`, and
       returns the outputs; all arrays have the same number of rows. Several
-      threads call it. It calls `proceed` before each part of a long
-      computation, which ends there, with an exception, if no client waits any
-      more.
+      threads call it. Before each part of a long computation it calls
+      `proceed`, which raises if no client waits any more.
     config: the limits.
     on_batch: called for each computed batch.
 
@@ -183,8 +182,7 @@ class Batcher:
     Args:
       name: name of the function.
       inputs: arrays with the same number of rows.
-      size: approximate length of the longest row. Batches consist of requests
-        of similar size.
+      size: approximate length of the longest row, similar within a batch.
       can_be_joined: whether the request may share a batch.
       num_inputs: number of inputs that the model computes for the rows, to
         estimate the time; None for one per row.
@@ -223,10 +221,9 @@ class Batcher:
   def expected_wait_s(self) -> float:
     """Returns the seconds that a new request would wait.
 
-    The request waits until a thread has finished its batch, and for its share
-    of the waiting requests. If a batch is late, its remaining time is taken as
-    the time by which it is late. The delay of the event loop counts too, as
-    every request waits for it.
+    It waits for the event loop, for a thread to finish its batch and for its
+    share of the waiting requests. A late batch is assumed to take again as long
+    as it is late.
     """
     now = time.monotonic()
     threads = self._working_threads()
@@ -244,7 +241,6 @@ class Batcher:
       worker.close()
 
   def _check_open(self) -> None:
-    """Raises EndedError or OverloadedError if a request cannot be queued."""
     if self.ended.is_set():
       raise EndedError("the server has stopped computing.")
     wait = self.expected_wait_s()
@@ -287,12 +283,11 @@ class Batcher:
       thread.batch = ()
 
   def _working_threads(self) -> list[_Thread]:
-    """Returns the threads that have not stalled; all if every thread has."""
+    """Returns the threads that have not stalled, or all if every one has."""
     working = [t for t in self._threads if not t.worker.is_stalled()]
     return working or self._threads
 
   def _end(self, ended: asyncio.Task) -> None:
-    """Ends the other tasks and fails the remaining requests."""
     if not ended.cancelled() and (error := ended.exception()):
       logging.error("The computation of batches failed:", exc_info=error)
     for task in self._tasks:
@@ -306,10 +301,6 @@ class Batcher:
     self.ended.set()
 
   async def _wait_for_batch(self) -> None:
-    """Waits until the oldest request has a full batch, at most max_wait_ms.
-
-    Also returns if other threads have taken all requests.
-    """
     while self._waiting:
       first = self._waiting[0]
       end = first.arrived + self._config.max_wait_ms / 1e3
@@ -351,7 +342,6 @@ class Batcher:
     return batch
 
   async def _answer(self, thread: _Thread, batch: Sequence[_Waiting]) -> None:
-    """Answers a batch; if that fails, computes its requests separately."""
     # A result is done if its client has disconnected.
     batch = [waiting for waiting in batch if not waiting.result.done()]
     if not batch:
@@ -377,11 +367,7 @@ class Batcher:
   def _compute_batch(
     self, batch: Sequence[_Waiting], report: Callable[[], None]
   ) -> tuple[list[Arrays], float]:
-    """Joins, computes and splits a batch; `report` reports progress.
-
-    Returns the outputs of each request, and the seconds of this call, without
-    the wait for the thread.
-    """
+    """Returns the outputs of each request, and the seconds of this call."""
 
     def proceed() -> None:
       report()

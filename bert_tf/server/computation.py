@@ -104,12 +104,6 @@ class Computation:
     return await self.json.run(call)
 
   async def _read(self, request: web.Request) -> bytes:
-    """Returns the body of a request.
-
-    Raises:
-      limits.HttpError: for another type than JSON, or a body that is
-        compressed, too large or too slow.
-    """
     # Browsers require a CORS preflight for JSON. Without this check, pages of
     # other sites could send JSON as plain text.
     if request.content_type != "application/json":
@@ -151,11 +145,7 @@ class Computation:
   ) -> web.Response:
     """Computes a request and returns its answer.
 
-    Args:
-      request: the HTTP request.
-      model: the model that computes.
-      parsed: the parsed request.
-      respond: makes the answer from the outputs, arrays by name.
+    `respond` makes the answer from the outputs, arrays by name.
 
     Raises:
       limits.HttpError: if the request or the answer is too large.
@@ -211,10 +201,7 @@ class Computation:
     inputs: batching.Arrays,
     proceed: Callable[[], None],
   ) -> batching.Arrays:
-    """Computes a batch, in slices that limit the memory of the outputs.
-
-    Calls `proceed` before each slice if there are several; it may raise.
-    """
+    """Computes a batch, in slices that limit the memory of the outputs."""
     model = self._models[name.model]
     at_once = len(next(iter(inputs.values())))
     if not name.at_once:
@@ -230,11 +217,6 @@ class Computation:
 
     The thread counts a few kilobytes at a time, so that requests take turns and
     counting can be cancelled.
-
-    Args:
-      labels: the names of the model and of the signature.
-      lengths: yields lists of numbers of word pieces.
-      *sizes: numbers of rows, bytes and windows.
     """
     try:
       self.metrics.inputs(*labels, *sizes)

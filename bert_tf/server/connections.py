@@ -1,16 +1,13 @@
 """Connections of the server: their limits and error responses.
 
 aiohttp answers malformed HTTP with plain text and logs a traceback for each.
-Here the answer is JSON, and the log has one line per fault, at most five per
-second.
+Here the answer is JSON, and only faults of the server are logged.
 """
 
 import asyncio
 import json
 import logging
-import os
 import socket
-import time
 from typing import Any
 
 from bert_tf.files import errors
@@ -18,65 +15,23 @@ from bert_tf.files import errors
 with errors.needs_extra("serving", extra="serve"):
   from aiohttp import abc, web
 
-# Maximum log lines per second about mistakes of clients.
-_LINES_PER_SECOND = 5
 # Maximum refused connections that wait for the client to read the answer.
 _MAX_REFUSED = 64
 # Seconds until the server closes a refused connection.
 _REFUSAL_TIMEOUT_S = 2.0
-# File descriptors reserved for files and for refused connections.
-_SPARE_DESCRIPTORS = 16 + _MAX_REFUSED
 
 # Path of OpenAI's API, whose errors have another form.
 EMBEDDINGS_PATH = "/v1/embeddings"
 
 SERVER_FAILED = "the server failed; its log has the reason."
 
-_Log = logging.getLogger("bert_tf.server")
-
-
-class _ShortLines(logging.Filter):
-  """Shortens log records to a line and limits their rate."""
-
-  def __init__(self) -> None:
-    super().__init__()
-    self._second = self._num_lines = self._num_dropped = 0
-
-  def filter(self, record: logging.LogRecord) -> bool:
-    """Returns whether to log the record; removes its traceback."""
-    second = int(time.monotonic())
-    if second != self._second:
-      self._second, self._num_lines = second, 0
-    self._num_lines += 1
-    if self._num_lines > _LINES_PER_SECOND:
-      self._num_dropped += 1
-      return False
-    text = record.getMessage()
-    if isinstance(record.exc_info, tuple) and record.exc_info[1]:
-      text += f": {' '.join(str(record.exc_info[1]).split()):.200}"
-    if self._num_dropped:
-      text += f" (and {self._num_dropped} more before)"
-      self._num_dropped = 0
-    record.msg, record.args = text, ()
-    record.exc_info = record.exc_text = None
-    return True
-
-
-_Log.addFilter(_ShortLines())
-
 
 class Connection(web.RequestHandler):
   """A connection; beyond the limit it is answered with 503 and closed.
 
   Bodies are never decompressed, because a small body could expand to gigabytes
-  and block the event loop. The handler rejects compressed bodies.
-
-  Args:
-    server: the server, which knows all connections.
-    access_log: called for each answer.
-    max_connections: maximum number of open connections.
-    refused: refused connections that are still open.
-    **arguments: arguments of aiohttp's RequestHandler.
+  and block the event loop. The handler rejects compressed bodies. `refused` are
+  the refused connections that are still open.
   """
 
   __slots__ = ("_max_connections", "_refused", "_server")
@@ -93,7 +48,7 @@ class Connection(web.RequestHandler):
     made: Any = lambda *_: access_log  # noqa: E731
     super().__init__(
       server,
-      logger=_Log,
+      logger=logging.getLogger("bert_tf.server"),
       access_log_class=made,
       auto_decompress=False,
       **arguments,
@@ -107,9 +62,6 @@ class Connection(web.RequestHandler):
     if len(self._server.connections) < self._max_connections:
       super().connection_made(transport)
       return
-    _Log.warning(
-      "%d connections are open; refused another", self._max_connections
-    )
     message = (
       f"{self._max_connections} connections are open, which is the limit."
     )
@@ -147,12 +99,8 @@ class Connection(web.RequestHandler):
     exc: BaseException | None = None,
     message: str | None = None,
   ) -> web.StreamResponse:
-    """Returns the JSON response to malformed HTTP or an internal error.
-
-    Raises:
-      ConnectionError: if a part of another response has been sent.
-    """
-    if not is_gone(request):
+    """Returns the JSON response to malformed HTTP or an internal error."""
+    if status >= 500 and not is_gone(request):
       self.log_exception(
         "Status %d to %s", status, request.remote, exc_info=exc
       )
@@ -171,8 +119,8 @@ class Connection(web.RequestHandler):
 class _Refused(asyncio.Protocol):
   """Ends a connection with an answer and gives the client 2 s to close it.
 
-  Closing a socket with unread data would reset the connection, and the client
-  would lose the answer. So the client's data are read and dropped.
+  Its data are read and dropped: closing a socket with unread data would reset
+  the connection, and the client would lose the answer.
   """
 
   def __init__(self, answer: bytes, refused: set[asyncio.Protocol]) -> None:
@@ -180,7 +128,7 @@ class _Refused(asyncio.Protocol):
     self._refused = refused
 
   def connection_made(self, transport: Any) -> None:
-    """Sends the answer; closes at once if too many clients are waiting."""
+    """Sends the answer."""
     transport.write(self._answer)
     if len(self._refused) >= _MAX_REFUSED:
       transport.close()
@@ -220,23 +168,6 @@ def listen(host: str, port: int) -> list[socket.socket]:
     raise OSError(
       f"cannot listen at `host={host}` and `port={port}`: {error.strerror}."
     ) from error
-
-
-def max_connections(wanted: int) -> int:
-  """Returns how many connections the free file descriptors allow, at least 1.
-
-  Args:
-    wanted: upper limit of the result.
-  """
-  try:
-    import resource
-  except ImportError:  # Windows has no such limit.
-    return wanted
-  # The lowest free descriptor is about the number in use.
-  first_free = os.open(os.devnull, os.O_RDONLY)
-  os.close(first_free)
-  limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-  return max(1, min(wanted, limit - first_free - _SPARE_DESCRIPTORS))
 
 
 def error_response(

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from absl import logging
 
 from bert_tf.export import saved_models
 from bert_tf.export.signatures import encoders
@@ -32,8 +31,6 @@ with errors.needs_extra("serving", extra="serve"):
 MAX_TEXTS = 2048
 FORMATS = ("float", "base64")
 
-# Keys of a request. `user` is ignored.
-_KEYS = ("model", "input", "encoding_format", "dimensions", "user")
 # [CLS] and [SEP].
 _NUM_SPECIAL = 2
 
@@ -70,45 +67,31 @@ class Embeddings:
       len(parsed.texts) * vector_width(parsed.model), self._config
     )
     num_pieces = await self._count(parsed)
-    # If counting failed, the number of bytes is an upper bound.
-    vectors, num_tokens = await self._compute(
-      parsed, num_pieces or list(map(len, parsed.texts))
-    )
+    vectors, num_tokens = await self._compute(parsed, num_pieces)
     # Count the request last, so that refused requests are not counted.
     labels = parsed.model.name, saved_models.TEXT
     num_texts, num_bytes = len(parsed.texts), sum(map(len, parsed.texts))
     metrics = self._computation.metrics
     metrics.inputs(*labels, num_texts, num_bytes, num_texts)
-    metrics.word_pieces(*labels, sum(num_pieces or ()))
+    metrics.word_pieces(*labels, sum(num_pieces))
     return await self._computation.encode(
       lambda: connections.json_response(response(parsed, vectors, num_tokens)),
       vectors.size,
     )
 
-  async def _count(self, parsed: EmbeddingsRequest) -> list[int] | None:
-    """Returns the word pieces of each text, without [CLS] and [SEP].
-
-    Logs errors and returns None then.
-    """
+  async def _count(self, parsed: EmbeddingsRequest) -> list[int]:
+    """Returns the word pieces of each text, without [CLS] and [SEP]."""
     remaining = parsed.model.text_lengths(parsed.texts)
     counting = self._computation.counting
     num_pieces: list[int] = []
-    try:
-      while some := await counting.run(next, remaining, None):
-        num_pieces += some
-    except Exception:  # noqa: BLE001  The request can still be answered.
-      logging.exception("The word pieces of a request were not counted:")
-      return None
+    while some := await counting.run(next, remaining, None):
+      num_pieces += some
     return num_pieces
 
   async def _compute(
     self, parsed: EmbeddingsRequest, num_pieces: Sequence[int]
   ) -> tuple[np.ndarray, int]:
-    """Returns the vectors of the texts and the total number of word pieces.
-
-    The vectors are float32 [B, D], of B texts with D = `vector_width(model)`.
-    `num_pieces` has the word pieces of each text, without [CLS] and [SEP].
-    """
+    """Returns the vectors, float32 [B, D], and the number of word pieces."""
     model = parsed.model
     lengths = [
       min(count + _NUM_SPECIAL, model.max_seq_length) for count in num_pieces
@@ -131,10 +114,8 @@ class Embeddings:
 def split(lengths: Sequence[int], max_tokens: int) -> list[list[int]]:
   """Groups texts of similar length; returns the indices of each group's texts.
 
-  Args:
-    lengths: word pieces of each text.
-    max_tokens: maximum word pieces of a group, with each text padded to the
-      longest of the group. A text above the maximum is a group of its own.
+  A group has at most max_tokens word pieces, with each text padded to the
+  longest of the group. A text above the maximum is a group of its own.
   """
   groups: list[list[int]] = []
   for index in sorted(range(len(lengths)), key=lengths.__getitem__):
@@ -166,12 +147,6 @@ def parse(
   Raises:
     limits.HttpError: if the request does not match a model or exceeds a limit.
   """
-  for name in value:
-    if name not in _KEYS:
-      raise _error(
-        name,
-        f"there is no parameter {name!r:.100}; use {', '.join(_KEYS)}.",
-      )
   model_name = value.get("model")
   if not isinstance(model_name, str) or model_name not in models:
     is_name = isinstance(model_name, str)

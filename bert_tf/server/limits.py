@@ -30,9 +30,7 @@ class HttpError(Exception):
 
   Attributes:
     status: the HTTP status.
-    param: parameter that is wrong, for errors in OpenAI's form; None if
-      unknown.
-    code: OpenAI's code of the error, if it has one.
+    param, code: the wrong parameter and OpenAI's code of the error, if known.
   """
 
   def __init__(
@@ -56,13 +54,8 @@ def num_windows(
 ) -> int:
   """Returns the maximum number of windows, choices or rows of a request.
 
-  The model computes each of them as one input.
-
-  Args:
-    model: the model.
-    inputs: arrays of B rows by name.
-    lengths: int [B]. Bytes of each row, which bound its word pieces.
-    config: the limits.
+  The model computes each of them as one input. `inputs` are arrays of B rows.
+  `lengths`, int [B], are the bytes of each row, which bound its word pieces.
 
   Raises:
     HttpError: if there are too many windows or choices.
@@ -101,8 +94,8 @@ def rows_at_once(
 ) -> int:
   """Returns the number of rows to compute in a call.
 
-  The number is `max_batch_size`, or less (at least 1) if the outputs of a row
-  may be large. An example is logits of the whole vocabulary at each position.
+  It is `max_batch_size`, or less (at least 1) if the outputs of a row may be
+  large, such as logits of the whole vocabulary at each position.
   """
   num_values = _max_values_per_row(model, signature, inputs)
   return max(1, min(config.max_batch_size, _MAX_VALUES_PER_CALL // num_values))
@@ -118,13 +111,8 @@ def compute(
   """Computes the rows of inputs in slices and joins the outputs.
 
   A function with a fixed number of rows computes all rows in one call.
-
-  Args:
-    function: takes and returns arrays of B rows.
-    inputs: the arrays by name.
-    at_once: number of rows per slice.
-    config: the limits.
-    proceed: called before each slice; may raise to end the computation.
+  `proceed` is called before each slice of `at_once` rows; it may raise to end
+  the computation.
 
   Raises:
     HttpError: if the answer is too large.
@@ -165,10 +153,7 @@ def count_values(outputs: Arrays) -> int:
 def _max_values_per_row(
   model: served.ServedModel, signature: str, inputs: Arrays
 ) -> int:
-  """Returns the maximum number of output values per row, at least 1.
-
-  Sizes that are unknown before the call count as the length of the row.
-  """
+  """Sizes that are unknown before the call count as the row's length."""
   config = model.bert_config
   max_length = config.max_position_embeddings if config else _NUM_POSITIONS
   length = num_masks = 0
@@ -195,7 +180,6 @@ def _max_values_per_row(
 
 
 def _concatenate(arrays: list[np.ndarray]) -> np.ndarray:
-  """Concatenates the rows of outputs, padded with "" or 0 to equal sizes."""
   sizes = np.max([array.shape[1:] for array in arrays], axis=0)
   padded = []
   for array in arrays:

@@ -51,7 +51,6 @@ def load() -> Page:
 
 
 def _hashes(html: str, tag: str) -> str:
-  """Returns the hashes that allow the scripts or styles of the page."""
   contents = re.findall(f"<{tag}>(.*?)</{tag}>", html, re.DOTALL)
   digests = [hashlib.sha256(text.encode()).digest() for text in contents]
   return " ".join(f"'sha256-{base64.b64encode(d).decode()}'" for d in digests)

@@ -196,7 +196,6 @@ def _rows_to_columns(
 
 
 def _columns(value: Any, specs: Mapping[str, tf.TensorSpec]) -> dict[str, Any]:
-  """Returns values by input name; a single input may come without name."""
   if not isinstance(value, dict) or _is_base64(value):
     if len(specs) > 1:
       raise ValueError(
@@ -216,15 +215,8 @@ def _columns(value: Any, specs: Mapping[str, tf.TensorSpec]) -> dict[str, Any]:
 def _array(
   name: str, value: Any, spec: tf.TensorSpec, limits: ServerConfig
 ) -> np.ndarray:
-  """Converts an input to an array; raises ValueError if it is invalid."""
   leaves: list[Any] = []
   shape = _flatten(name, value, leaves)
-  rank = spec.shape.rank
-  if rank is not None and len(shape) != rank:
-    raise ValueError(
-      f"input {name} has {rank} dimension(s), including the row; the request "
-      f"has {len(shape)}."
-    )
   if not spec.shape.is_compatible_with(shape):
     raise ValueError(
       f"input {name} has the shape {spec.shape}; the request has {shape}."
@@ -243,17 +235,11 @@ def _array(
 
 
 def _flatten(name: str, value: Any, leaves: list) -> tuple[int, ...]:
-  """Appends the values of nested lists to `leaves` and returns the shape."""
   if not isinstance(value, list):
     leaves.append(value)
     return ()
   shapes = [_flatten(name, item, leaves) for item in value]
   for shape in shapes:
-    if len(shape) != len(shapes[0]):
-      raise ValueError(
-        f"Encountered list at unexpected depth in input {name}: Expecting "
-        f"shape {shapes[0]} but got: {shape}"
-      )
     if shape != shapes[0]:
       raise ValueError(
         f"rows of input {name} differ in size: Expecting tensor size: "
@@ -263,7 +249,6 @@ def _flatten(name: str, value: Any, leaves: list) -> tuple[int, ...]:
 
 
 def _to_bytes(name: str, leaf: Any, dtype: tf.DType) -> bytes:
-  """Encodes a text in UTF-8, or decodes Base64."""
   if isinstance(leaf, str):
     try:
       return leaf.encode("utf-8")
@@ -280,7 +265,6 @@ def _to_bytes(name: str, leaf: Any, dtype: tf.DType) -> bytes:
 
 
 def _to_number(name: str, leaf: Any, dtype: tf.DType) -> int | float:
-  """Returns the number or bool; raises ValueError unless the dtype holds it."""
   kinds = (int, float) if dtype.is_floating else (int,)
   # In Python a bool is an int.
   if not isinstance(leaf, kinds) or isinstance(leaf, bool) != dtype.is_bool:
@@ -327,24 +311,20 @@ def _value(name: str, array: np.ndarray) -> Any:
 
 
 def _replace_empty(value: Any) -> Any:
-  """Replaces empty texts in nested lists by None."""
   if isinstance(value, list):
     return [_replace_empty(item) for item in value]
   return value or None
 
 
 def _tensor_infos(specs: Mapping[str, tf.TensorSpec]) -> dict[str, Any]:
-  """Returns dtypes and shapes as JSON objects of type TensorInfo."""
   infos = {}
   for name, spec in specs.items():
-    is_unknown = spec.shape.rank is None
-    sizes = [] if is_unknown else spec.shape.as_list()
-    sizes = [str(-1 if size is None else size) for size in sizes]
+    sizes = [str(-1 if n is None else n) for n in spec.shape.as_list()]
     infos[name] = {
       "dtype": types_pb2.DataType.Name(spec.dtype.as_datatype_enum),
       "tensor_shape": {
         "dim": [{"size": size, "name": ""} for size in sizes],
-        "unknown_rank": is_unknown,
+        "unknown_rank": False,
       },
       "name": name,
     }

@@ -35,7 +35,6 @@ _ABOUT = (
   "scores",
   "examples",
 )
-_MASK_NAME = "input_mask"
 # Assumed maximum length of a model without run.json.
 _MAX_SEQ_LENGTH = 512
 # Bytes of texts to count at a time, which takes about a millisecond.
@@ -96,27 +95,16 @@ class ServedModel:
   def piece_counts(
     self, inputs: Mapping[str, np.ndarray]
   ) -> Iterator[list[int]]:
-    """Yields lists of numbers of word pieces that sum to those of a request.
-
-    Counts texts as `text_lengths`, before truncation and without [CLS] and
-    [SEP]. For word-piece ids, counts the input mask, with [CLS] and [SEP] if
-    the model has no vocabulary. Yields nothing for the texts of such a model.
-    """
-    if _MASK_NAME in inputs:
-      is_piece = inputs[_MASK_NAME] != 0
-      if self._tokenizer:
-        special_ids = self._tokenizer.convert_tokens_to_ids(["[CLS]", "[SEP]"])
-        is_piece &= ~np.isin(inputs["input_ids"], special_ids)
-      yield [int(np.count_nonzero(is_piece))]
-    elif self._tokenizer:
+    """Yields `text_lengths` of a request; nothing without a vocabulary."""
+    if self._tokenizer:
       arrays = [a.ravel() for a in inputs.values() if a.dtype == object]
       yield from self.text_lengths(itertools.chain(*arrays))
 
   def text_lengths(self, texts: Iterable[bytes]) -> Iterator[list[int]]:
     """Yields lists of the numbers of word pieces of texts, in order.
 
-    Without a vocabulary, counts bytes. A list is of a few kilobytes, or of one
-    longer text.
+    They are counted before truncation and without [CLS] and [SEP]; without a
+    vocabulary, bytes are. A list is of a few kilobytes, or one longer text.
     """
     lengths: list[int] = []
     num_bytes = 0

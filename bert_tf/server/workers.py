@@ -59,9 +59,8 @@ class Worker:
     """Makes a call in the thread and returns its result.
 
     If the waiting coroutine is cancelled before the call has begun, the call is
-    not made. Coroutines cannot await all exceptions: they would hang after
-    StopIteration and be cancelled by CancelledError. These exceptions, and
-    those that would end the process, become a RuntimeError.
+    not made. StopIteration and CancelledError, which cannot be awaited, and
+    exceptions that would end the process become a RuntimeError.
 
     Raises:
       StalledError: if the thread has stalled.
@@ -117,7 +116,6 @@ class Worker:
     self._calls.put(None)
 
   def _seconds_left(self) -> float:
-    """Returns the seconds left to the current call, or to one that starts."""
     started = self._started
     now = time.monotonic()
     return (now if started is None else started) + self._max_call_s - now

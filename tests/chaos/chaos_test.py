@@ -1,7 +1,5 @@
 """A small sample of the attacks of run_scripts/chaos.sh."""
 
-import importlib.util
-
 import pytest
 
 from tests.chaos import (
@@ -10,7 +8,6 @@ from tests.chaos import (
   disks,
   http_requests,
   kills,
-  run,
   texts,
 )
 
@@ -54,40 +51,6 @@ def test_a_training_is_killed_at_operations_of_a_save(training):
   operations = kills.save_operations(reference)[::4]  # chaos.sh takes them all.
   outcome = kills.attack_at_operations(operations, servers, reference, folder)
   assert_no_faults(outcome, len(operations))
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(
-  not all(map(importlib.util.find_spec, run._PEER)),
-  reason=f"needs {', '.join(run._PEER)}",
-)
-def test_hugging_faces_trainer_is_killed_in_the_same_way(tmp_path):
-  outcome = run._kill_peer(tmp_path, 4, seed=1)
-  assert outcome.tries  # The peer's faults are not ours to judge.
-
-
-@pytest.mark.slow
-def test_lost_steps_other_weights_and_tracebacks_are_seen(training):
-  _, reference, folder = training
-  copy = folder / "copy"
-  copy.mkdir()
-  ended = {"status": 0}
-  for name, data in reference.weights[0].items():
-    (copy / name).write_bytes(data)
-
-  def fault(log):
-    (folder / "copy.log").write_text(log)
-    return kills.find_fault(copy, ended, reference)
-
-  resumed = (
-    "Saved a/model.ckpt-6.\nResuming from a/model.ckpt-{0}, at step {0}."
-  )
-  assert fault(resumed.format(6)) == ""
-  assert "step 6 was saved, but lost" in fault(resumed.format(3))
-  assert "Traceback" in fault("Traceback (most recent call last):")
-  [name] = [name for name in reference.weights[0] if "data" in name]
-  (copy / name).write_bytes(reference.weights[0][name][:-1] + b"\x01")
-  assert "other weights" in fault("")
 
 
 def test_damaged_files_are_read_correctly_or_refused(tmp_path):

@@ -11,7 +11,6 @@ Exits with status 1 if anything went wrong. Each number is a number of tries;
 import argparse
 import contextlib
 import datetime
-import importlib.util
 import os
 import pathlib
 import re
@@ -35,7 +34,6 @@ from tests.chaos import (
 
 _PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "reliability.md"
 _TABLE = re.compile(r"(?m)^\| attack \|.*\n(?:\|.*\n)+")
-_PEER = ("torch", "transformers", "accelerate")
 
 
 def main(arguments: list[str]) -> int:
@@ -70,10 +68,7 @@ def main(arguments: list[str]) -> int:
   if options.write:
     page = _PAGE.read_text(encoding="utf-8")
     _PAGE.write_text(_TABLE.sub(lambda _: table, page), encoding="utf-8")
-  # Faults of the other trainer are in the table, but do not fail this script.
-  return int(
-    any(outcome.faults for name, outcome in results.items() if name != "peer")
-  )
+  return int(any(outcome.faults for outcome in results.values()))
 
 
 def _options(arguments: list[str]) -> argparse.Namespace:
@@ -109,10 +104,6 @@ def _attacks(
     attacks["kills"] = lambda folder: _kill_training(
       folder, options.kills, seed
     )
-    if all(map(importlib.util.find_spec, _PEER)):
-      attacks["peer"] = lambda folder: _kill_peer(folder, options.kills, seed)
-    else:
-      print(f"Not killed: Hugging Face's Trainer needs {', '.join(_PEER)}.")
   if options.damaged:
     attacks["damaged"] = lambda f: damage.attack(options.damaged, seed, f)
   if options.disks:
@@ -147,18 +138,6 @@ def _kill_training(
       return kills.attack_at_random(num_kills, seed, servers, reference, folder)
     operations = kills.save_operations(reference)
     return kills.attack_at_operations(operations, servers, reference, folder)
-
-
-def _kill_peer(
-  folder: pathlib.Path, num_kills: int, seed: int
-) -> outcomes.Outcome:
-  """Kills Hugging Face's Trainer `num_kills` times, at random moments."""
-  with kills.Servers("peer_run", _num_servers()) as servers:
-    reference = kills.run_unkilled(servers, folder)
-    target = "Hugging Face's Trainer"
-    return kills.attack_at_random(
-      num_kills, seed, servers, reference, folder, target
-    )
 
 
 def _num_servers() -> int:

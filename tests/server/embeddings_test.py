@@ -1,8 +1,6 @@
 """Tests of /v1/embeddings, over HTTP on this machine."""
 
 import base64
-import concurrent.futures
-import dataclasses
 import pathlib
 
 import numpy as np
@@ -65,7 +63,6 @@ def test_base64_holds_little_endian_float32(server):
     (body([1, 2]), 400, "input", "token ids"),
     (body("a", dimensions=1), 400, "dimensions", "2 values"),
     (body("a", encoding_format="int8"), 400, "encoding_format", "'int8'"),
-    (body("a", inputs="b"), 400, "inputs", "encoding_format"),
     (body(["a", "x" * 2001]), 400, "input", "2001 bytes"),
     (body(["a"] * 2049), 400, "input", "2048"),
     (body("\ud800"), 400, "input", "surrogate"),
@@ -112,38 +109,6 @@ def test_a_list_is_batched_by_tokens():
   assert 'rows_total{model="model",signature="text"} 13.0' in metrics
 
 
-def test_a_refused_request_is_not_counted():
-  model = fake_model.VectorModel()
-  model.gate.clear()
-  request = {"model": "model", "input": "a bc"}
-  predict, texts = fake_model.PREDICT, {"instances": ["a"]}
-  with (
-    serving_client.running(
-      model, max_batch_size=1, max_queue_size=1, num_batch_threads=1
-    ) as running,
-    concurrent.futures.ThreadPoolExecutor(2) as pool,
-  ):
-    # The first is being computed, the second waits.
-    futures = [pool.submit(ask, running.url, predict, texts)]
-    assert model.begun.wait(timeout=600)
-    futures.append(pool.submit(ask, running.url, predict, texts))
-    serving_client.wait_for_waiting(running.url, 1)
-    assert ask(running.url, PATH, request)[0] == 503
-    model.gate.set()
-    assert [future.result()[0] for future in futures] == [200, 200]
-    assert ask(running.url, PATH, request)[0] == 200
-    lines = serving_client.metrics(running.url).splitlines()
-  # Without a vocabulary, a byte counts as a word piece.
-  for name, count in (
-    ("rows", 1),
-    ("text_bytes", 4),
-    ("word_pieces", 4),
-    ("windows", 1),
-  ):
-    labels = 'model="model",signature="text"'
-    assert f"bert_tf_{name}_total{{{labels}}} {count:.1f}" in lines
-
-
 @pytest.mark.parametrize("max_tokens", [1, 7, 30, 1000])
 def test_groups_hold_each_text_once_within_the_limit(max_tokens):
   lengths = np.random.default_rng(1).integers(1, 20, 50).tolist()
@@ -152,25 +117,6 @@ def test_groups_hold_each_text_once_within_the_limit(max_tokens):
   for group in groups:
     padded = len(group) * max(lengths[i] for i in group)
     assert padded <= max_tokens or len(group) == 1
-
-
-def test_faults_of_the_server_are_explained_in_openais_form(caplog):
-  model = fake_model.VectorModel()
-  vectors = model.functions["text"]
-
-  def fail(text):
-    raise {"evil": KeyError, "large": MemoryError}[text.numpy()[0].decode()]
-
-  model.functions["text"] = dataclasses.replace(vectors, compute=fail)
-  with serving_client.running(model) as running:
-    client = serving_client.Client(running.url)
-    for text, status in (("evil", 500), ("large", 503)):
-      request = {"model": "model", "input": text}
-      code, response = client.ask(PATH, request)
-      assert (code, response["error"]["type"]) == (status, "server_error")
-      assert ("Retry-After" in client.headers) == (status == 503)
-    client.close()
-  assert "KeyError" in caplog.text
 
 
 def test_a_checkpoint_is_served_as_an_encoder():

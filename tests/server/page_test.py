@@ -324,17 +324,6 @@ def test_choices_are_a_line_each_and_errors_are_shown(tab):
 
 
 @needs_chromium
-def test_the_page_of_a_model_of_ids_has_no_form(tab):
-  spec = {"input_ids": tf.TensorSpec([None, None], tf.int32)}
-  ids = loaded_model.Function(spec, lambda input_ids: input_ids, lambda: spec)
-  with serving_client.running(model(ids=ids, serving_default=ids)) as server:
-    tab.open(server.url)
-    tab.wait("document.getElementById('note').innerText.includes('ids')")
-    assert "takes word-piece ids, not texts" in tab.text("#note")
-    assert tab.run("document.getElementById('form').hidden")
-
-
-@needs_chromium
 def test_several_models_are_chosen_from_a_list(tab):
   models = {"first": CLASSIFIER, "other": chooser()}
   with opened(tab, models, model="other", context="a", choices="b\nc"):
@@ -405,86 +394,3 @@ def test_a_wait_is_shown_and_ends(tab):
     gate.set()
     tab.wait(f"{busy} === 'false'")
     assert tab.text("#status").startswith("Answer: ")
-
-
-@needs_chromium
-def test_the_page_works_with_keyboard_and_screen_reader(tab):
-  with opened(tab, CLASSIFIER):
-    tab.run("document.getElementById('text').focus()")
-    tab.press("Enter", modifiers=2)  # With Ctrl.
-    tab.wait("document.querySelectorAll('#picture line').length")
-    result = tab.names_and_roles()
-    assert ("heading", "model") in result
-    assert ("button", "Ask") in result
-    assert ("combobox", "Layer") in result and ("combobox", "Head") in result
-    assert ("option", EVIL) in result or ("option", "[CLS]") in result
-    assert any(
-      role == "textbox" and name.startswith("Text") for role, name in result
-    )
-    assert not [
-      r for r in result if r[0] in ("button", "combobox") and not r[1]
-    ]
-    # The Tab key stops once; arrow keys move between word pieces.
-    tab.run("document.getElementById('links').focus()")
-    tab.press("Tab")
-    focused = "document.activeElement.textContent"
-    assert tab.run(focused) == "[CLS]"
-    tab.press("ArrowDown")
-    assert tab.run(focused).startswith("<img")
-    assert tab.text("#share").startswith(f"{EVIL} attends to [CLS] 100.00 %")
-    tab.press("Tab")
-    assert tab.run("document.activeElement.tagName") == "SUMMARY"
-
-
-@needs_chromium
-@pytest.mark.parametrize("width", [360, 1200])
-def test_nothing_is_wider_than_the_window(tab, width):
-  text = "a" * 200 + " of words " * 30
-  with opened(tab, CLASSIFIER, width=width, text=text):
-    tab.run("document.querySelectorAll('details').forEach(d => d.open = true)")
-    tab.wait("document.querySelectorAll('#picture line').length")
-    assert tab.run("document.documentElement.scrollWidth") <= width
-    wide = tab.run(
-      "[...document.querySelectorAll('body *')].filter(e => "
-      "!e.closest('svg, .unseen') && e.getBoundingClientRect().right > "
-      f"{width} + 0.5).map(e => e.outerHTML.slice(0, 80))"
-    )
-    assert wide == []
-
-
-# WCAG 2.2, 1.4.3: contrast of text and background.
-_CONTRAST = """
-(() => {
-  const light = (color) => {
-    const [r, g, b] = color.match(/[\\d.]+/g).map(Number).map((v) => v / 255)
-      .map((v) => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-  };
-  const behind = (e) => {
-    for (; e; e = e.parentElement) {
-      const color = getComputedStyle(e).backgroundColor;
-      if (!color.startsWith("rgba(")) return color;
-    }
-  };
-  const least = {};
-  for (const e of document.querySelectorAll("body *")) {
-    if (!e.innerText || !e.checkVisibility() || e.disabled) continue;
-    const style = getComputedStyle(e);
-    const [a, b] = [style.color, behind(e)].map(light).sort((x, y) => y - x);
-    least[e.tagName + "." + e.className] = (a + 0.05) / (b + 0.05);
-  }
-  return Object.entries(least).filter(([, ratio]) => ratio < 4.5);
-})()
-"""
-
-
-@needs_chromium
-@pytest.mark.parametrize("is_dark", [False, True])
-def test_texts_can_be_read_in_light_and_dark(tab, is_dark):
-  with opened(tab, CLASSIFIER, is_dark=is_dark, text="a text"):
-    tab.run("document.querySelectorAll('details').forEach(d => d.open = true)")
-    background = tab.run("getComputedStyle(document.body).backgroundColor")
-    assert background == (
-      "rgb(22, 25, 29)" if is_dark else "rgb(255, 255, 255)"
-    )
-    assert tab.run(_CONTRAST) == []

@@ -148,34 +148,6 @@ def test_a_request_whose_client_left_is_computed_no_further():
   assert model.calls == [["a"], ["d"]]
 
 
-def test_counting_stops_when_the_client_disconnects():
-  model, counted = fake_model.FakeModel(), []
-  is_counting, gate = threading.Event(), threading.Event()
-
-  class Tokenizer:
-    def tokenize_to_ids(self, text):
-      counted.append(text)
-      is_counting.set()
-      gate.wait(timeout=600)
-      return [1]
-
-  model.gate.clear()
-  text = "x" * 5000
-  with serving_client.running(model) as running:
-    [served] = running.server._models.values()
-    served._tokenizer = Tokenizer()
-    client = serving_client.Client(running.url)
-    client.send(PREDICT, {"instances": [text] * 9})
-    assert is_counting.wait(timeout=600)
-    client.close()
-    serving_client.wait_for_status(running.url, 499)
-    gate.set()
-    model.gate.set()
-    served._tokenizer = None
-    assert ask(running.url, PREDICT, {"instances": ["ab"]})[0] == 200
-  assert counted == [text]
-
-
 def test_a_function_that_fails_when_it_warms_up_is_logged(caplog):
   model = fake_model.FakeModel()
   fail = raising(StopIteration("cold"))

@@ -22,21 +22,6 @@ def run(scenario, max_call_s=600.0):
   return asyncio.run(main())
 
 
-@pytest.mark.parametrize(
-  "error", [StopIteration(), asyncio.CancelledError(), SystemExit()]
-)
-def test_a_call_ends_for_any_exception(error):
-  def call():
-    raise error
-
-  async def scenario(worker):
-    with pytest.raises(RuntimeError, match=type(error).__name__):
-      await worker.run(call)
-    return await worker.run(int, "5")
-
-  assert run(scenario) == 5
-
-
 def test_all_who_wait_for_a_stalled_call_get_an_error_until_it_returns(caplog):
   gate = threading.Event()
 

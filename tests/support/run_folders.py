@@ -1,9 +1,7 @@
 """Run folders from an earlier version, and measurements of them.
 
-`tests/golden/record_run_folders.py` wrote the folders and measured them with
-this module. `tests/run_folders_test.py` measures them again with the version
-under test. Both use only public interfaces: the scripts, `bert_tf.load` and
-TensorFlow's own reader of checkpoints.
+`tests/golden/README.md` says how they were written. Only public interfaces are
+used: the scripts, `bert_tf.load` and TensorFlow's own reader of checkpoints.
 """
 
 import dataclasses

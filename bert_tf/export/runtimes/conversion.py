@@ -70,8 +70,7 @@ def differences(
 ) -> dict[str, float]:
   """Returns the largest absolute difference of each output by name.
 
-  Raises:
-    ValueError: if outputs or their shapes are not the same.
+  Raises ValueError if outputs or their shapes are not the same.
   """
   largest: dict[str, float] = {}
   for inputs in samples:

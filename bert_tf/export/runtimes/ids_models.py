@@ -21,13 +21,11 @@ class IdsModel:
   Attributes:
     folder: path of the SavedModel.
     function: the function; its inputs are keyword arguments.
-    input_signature: its int32 inputs, starting with input_ids, input_mask and
-      segment_ids.
+    input_signature: its int32 inputs, in the order of ID_NAMES, then others.
 
   Raises:
-    ValueError: if the folder has no SavedModel, or one without this function or
-      with weights that are not finite.
-    DamagedCheckpointError: if its variables cannot be read.
+    ValueError: if the folder has no SavedModel, or one without this function,
+      or its weights cannot be read or are not finite.
   """
 
   def __init__(self, folder: str) -> None:
@@ -40,9 +38,8 @@ class IdsModel:
     if saved_models.IDS not in signatures:
       raise ValueError(
         f"{folder} has no signature {saved_models.IDS}, only "
-        f"{', '.join(signatures) or 'none'}. ONNX and LiteRT have no string "
-        "ops, so functions of texts cannot be converted. Give a model that was "
-        "not exported with `task=preprocessing`."
+        f"{', '.join(signatures) or 'none'}; functions of texts cannot be "
+        "converted."
       )
     self.function = signatures[saved_models.IDS]
     specs = self.function.structured_input_signature[1]
@@ -59,10 +56,7 @@ class IdsModel:
     return {name: output.numpy() for name, output in outputs.items()}
 
   def sample(self, batch_size: int, length: int) -> dict[str, np.ndarray]:
-    """Returns random inputs [batch_size, length], equal in each call.
-
-    The length is cut to the model's maximum. The first row has no padding.
-    """
+    """Returns inputs [batch_size, at most length], equal in each call."""
     rng = np.random.default_rng(0)
     embeddings = "bert/embeddings/"
     vocab_size = self._shapes[checkpoint_names.WORD_EMBEDDINGS][0]

@@ -3,11 +3,8 @@
 TensorFlow has the converter, and ai-edge-litert the interpreter.
 """
 
-import re
-
 import numpy as np
 import tensorflow as tf
-from tensorflow.lite.python import convert_phase
 
 from bert_tf.export import saved_models
 from bert_tf.export.runtimes import ids_models
@@ -28,26 +25,14 @@ def write(model: ids_models.IdsModel, path: str, is_int8: bool) -> None:
 
   `is_int8` quantizes matrices to int8, and their inputs at run time (dynamic
   range quantization). The rest is float32.
-
-  Raises:
-    ValueError: if LiteRT lacks an op of the function.
   """
   converter = tf.lite.TFLiteConverter.from_saved_model(
     model.folder, signature_keys=[saved_models.IDS]
   )
   if is_int8:
     converter.optimizations = [tf.lite.Optimize.DEFAULT]
-  try:
-    converted = converter.convert()
-  except convert_phase.ConverterError as error:
-    missing = re.search(r"(?:TF Select|Custom) ops: (.*)", str(error))
-    reason = missing[1] if missing else str(error).splitlines()[0]
-    raise ValueError(
-      f"{model.folder} cannot be converted, because LiteRT lacks: {reason}. "
-      "Export it again with this version of export_savedmodel.py."
-    ) from error
   with open(path, "wb") as file:
-    file.write(converted)
+    file.write(converter.convert())
 
 
 def load(path: str, num_threads: int = 0) -> Run:

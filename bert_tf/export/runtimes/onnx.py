@@ -68,7 +68,6 @@ def _write_float32(model: ids_models.IdsModel, path: str) -> None:
 
 
 def _quantize(path: str, quantized_path: str) -> None:
-  """Quantizes a float32 file: int8 matrices with a scale per column."""
   from onnxruntime import quantization
 
   prepared = path + ".prepared"

@@ -10,7 +10,7 @@ from bert_tf.export import saved_models
 from bert_tf.export.text_ops import bert_tokenizer
 from bert_tf.model_folder import run_info
 from bert_tf.modeling import Tensor
-from bert_tf.tasks.classification import config, glue
+from bert_tf.tasks.classification import config
 
 TEXT_PAIR = "text_pair"
 
@@ -135,15 +135,7 @@ def warn_if_cut(info: run_info.RunInfo | None) -> None:
     )
 
 
-def has_pairs(task_name: str) -> bool:
-  """Returns whether a task is a GLUE task with pairs of texts."""
-  if task_name not in config.TASK_NAMES:
-    return False
-  return glue.get_task(task_name).is_pair
-
-
 def _probabilities(logits: Tensor, problem_type: str) -> dict[str, Tensor]:
-  """Returns the probabilities of the labels, or the predicted number."""
   probabilities = losses.probabilities(logits, problem_type)
   if problem_type == "regression":
     return {"prediction": probabilities[:, 0]}

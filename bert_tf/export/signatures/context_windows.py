@@ -174,12 +174,8 @@ def _has_max_context(
   whichever is smaller, plus 0.01 times the number of pieces in the window. The
   first of equal scores wins.
 
-  Args:
-    pieces: int32 [W, F]. Index of the piece at each position.
-    is_piece: bool [W, F]. Whether the position has a piece.
-    firsts: int32 [W, 1]. First piece of each window.
-    ends: int32 [W, 1]. Piece after each window.
-    num_pieces: int32 []. Number of pieces of the context.
+  `pieces` and `is_piece` are as in Windows. `firsts` and `ends`, int32 [W, 1],
+  are the first piece of each window and the one after it.
   """
   shorter = tf.cast(tf.minimum(pieces - firsts, ends - 1 - pieces), tf.float64)
   # In float64, as in the original, because rounding could change the winner.

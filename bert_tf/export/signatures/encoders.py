@@ -62,7 +62,6 @@ class Encoder(tf.Module):
       self.__call__.get_concrete_function(spec, training=training)
 
   def _vocab_txt(self, vocab_file: str) -> str:
-    """Returns the path of a vocab.txt; makes one from a tokenizer.json."""
     if not tokenizer_files.is_tokenizer_json(vocab_file):
       return vocab_file
     # The folder must exist until the encoder is saved.
@@ -92,11 +91,7 @@ class Encoder(tf.Module):
     }
 
   def signatures(self) -> saved_models.Signatures:
-    """Returns the function `ids`, which is the default.
-
-    It returns pooled_output, float32 [B, D], and sequence_output, float32
-    [B, F, D].
-    """
+    """Returns `ids`, the default: pooled_output and sequence_output."""
 
     def encoded(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
       output = self.model(inputs)
@@ -123,11 +118,7 @@ class Encoder(tf.Module):
         `normalize`.
       num_tokens: int32 [B]. Word pieces, including [CLS] and [SEP].
 
-    Args:
-      tokenizer: splits the texts.
-      max_seq_length: maximum word pieces, including [CLS] and [SEP].
-      pooling: "mean", "cls" or "max".
-      normalize: whether to scale vectors to length 1.
+    `pooling` is "mean", "cls" or "max".
     """
     self.tokenizer = tokenizer  # Its tables are saved with this module.
 
@@ -216,9 +207,8 @@ class BertPackInputs(tf.Module):
   ) -> dict[str, Tensor]:
     """Returns HUB_NAMES, int32 [B, F]: the segments, truncated and padded.
 
-    Args:
-      inputs: one or two of int32 [B, (pieces)] or [B, (words), (pieces)].
-      seq_length: int32 []. F; None for max_seq_length.
+    `inputs` are one or two of int32 [B, (pieces)] or [B, (words), (pieces)].
+    F is seq_length, int32 [], or max_seq_length.
     """
     segments = [
       segment.merge_dims(1, -1) if segment.ragged_rank > 1 else segment
@@ -236,8 +226,7 @@ def resolve_settings(
 ) -> configs.ModelConfig:
   """Returns the config with pooling, normalize and the encoder's length.
 
-  Reads missing settings from the files of sentence-transformers. They have no
-  effect if the user sets `pooling`.
+  Unless the user sets `pooling`, the files of sentence-transformers have them.
   """
   saved = None
   if config.pooling is None:

@@ -121,9 +121,7 @@ class Answerer:
   def _rank(
     self, cut: context_windows.Windows, output: heads.SpanOutput, null: Spans
   ) -> Spans:
-    """Returns the possible spans, the best first.
-
-    For SQuAD 2.0 they include the null answer.
+    """Returns the possible spans, the best first; in 2.0 with the null answer.
 
     Equal scores are ordered by window, rank of start and rank of end. The null
     answer comes last among equals.
@@ -169,10 +167,7 @@ class Answerer:
     return different[: self._predictions.n_best_size]
 
   def _with_null(self, spans: Spans, null: Spans) -> Spans:
-    """Appends the null answer to the spans if it is required.
-
-    SQuAD 2.0 always requires it, 1.1 only if there are no spans.
-    """
+    """SQuAD 2.0 requires the null answer, 1.1 only if there are no spans."""
     if self._predictions.version_2_with_negative:
       return _append_null(spans, null, ~tf.reduce_any(spans.first < 0))
     nothing = null._replace(
@@ -223,16 +218,12 @@ class Answerer:
 
 
 def _pad(values: Tensor, paddings: list) -> Tensor:
-  """Returns values padded with "" or 0."""
   filler = "" if values.dtype == tf.string else 0
   return tf.pad(values, paddings, constant_values=filler)
 
 
 def _null_answer(output: heads.SpanOutput) -> tuple[Spans, Tensor]:
-  """Returns the null answer, [1], and its score, float64 [].
-
-  Takes the window whose null answer has the lowest score.
-  """
+  """Returns the null answer of the lowest score, [1], and the score."""
   starts, ends = (tf.cast(logits[:, 0], tf.float64) for logits in output)
   scores = starts + ends
   has_windows = tf.size(scores) > 0
@@ -376,6 +367,5 @@ def _first_of_equals(values: Tensor) -> Tensor:
 
 
 def _cut_texts(context: Tensor, starts: Tensor, ends: Tensor) -> Tensor:
-  """Returns the context from each start to each end, string [spans]."""
   rows = tf.zeros_like(starts)
   return word_splitter.cut(context[None], rows, starts, ends)

@@ -30,11 +30,8 @@ def load(
 ) -> "BertTokenizer":
   """Loads the tokenizer of a model.
 
-  Args:
-    files: files of the model.
-    do_lower_case: None for the value in run.json, otherwise inferred from the
-      vocabulary.
-    strip_accents: None for the value in run.json, otherwise as do_lower_case.
+  Without do_lower_case and strip_accents it has those of run.json or, if there
+  is none, of the vocabulary.
 
   Raises:
     ValueError: if there is no vocabulary, a setting contradicts run.json or the
@@ -54,11 +51,7 @@ def load(
 def resolve_case(
   files: model_folder.ModelFolder, user: letter_case.Case
 ) -> letter_case.Case:
-  """Returns the letter case of a model: the user's, else that of its files.
-
-  Raises:
-    ValueError: if there is no vocabulary, or a setting contradicts the files.
-  """
+  """Returns the letter case of a model: the user's, else that of its files."""
   return letter_case.resolve(
     user,
     letter_case.get_case(files.run),
@@ -74,8 +67,8 @@ class BertTokenizer(tf.Module):
   CPU, where strings are. Building the tables takes a few seconds.
 
   Raises:
-    ValueError: if the ids of `vocab` are not 0, 1, 2 ..., [UNK] is missing, or
-      a token is longer than 256 bytes or contains U+0000.
+    ValueError: if [UNK] is missing, or a token is longer than 256 bytes or
+      contains U+0000.
     ImportError: if tensorflow-text is missing.
   """
 
@@ -137,11 +130,7 @@ class BertTokenizer(tf.Module):
 
   @tf.function(input_signature=[_TEXT_WORDS], autograph=False)
   def tokenize_words(self, words: tf.RaggedTensor) -> tf.RaggedTensor:
-    """Returns the ids of words, string [B, (words)].
-
-    Returns:
-      int32 [B, (words), (pieces)]. A word may have no pieces.
-    """
+    """Returns the ids of string [B, (words)], int32 [B, (words), (pieces)]."""
     return words.with_values(self.tokenize(words.values))
 
   @tf.function(input_signature=[_TEXTS], autograph=False)
@@ -192,27 +181,17 @@ class BertTokenizer(tf.Module):
     Args:
       segments: one or two int32 [B, (pieces)]: a text or a pair. An empty
         second text is ignored.
-      max_seq_length: F. Longer inputs are truncated; a pair from the end of its
-        longer text.
+      max_seq_length: F, with room for [CLS] and [SEP]. Longer inputs are
+        truncated; a pair from the end of its longer text.
       pad_to_max: whether to pad to F rather than to the longest of the batch.
 
     Returns:
       input_ids, input_mask and segment_ids: int32 [B, F], padded with 0.
 
     Raises:
-      ValueError: for another number of segments, a max_seq_length without room
-        for [CLS] and [SEP], or a vocabulary without these tokens.
+      ValueError: for a vocabulary without [CLS] and [SEP].
     """
-    if len(segments) not in (1, 2):
-      raise ValueError(
-        f"{len(segments)} segments given; pass one text or a pair."
-      )
     room = max_seq_length - 1 - len(segments)
-    if not tf.is_tensor(room) and room < 0:
-      raise ValueError(
-        f"max_seq_length {max_seq_length} has no room for [CLS] and [SEP]; "
-        f"raise it to {len(segments) + 1} or more."
-      )
     import tensorflow_text
 
     special_ids = tokenization.convert_by_vocab(self.vocab, ["[CLS]", "[SEP]"])
@@ -233,10 +212,7 @@ class BertTokenizer(tf.Module):
   def _pieces(
     self, words: word_splitter.Words
   ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-    """Returns ids, starts and ends of pieces, all [W, (pieces)].
-
-    Starts and ends are offsets in the word, in bytes.
-    """
+    """Returns ids, starts and ends (bytes of the word), all [W, (pieces)]."""
     codes = tf.RaggedTensor.from_row_splits(
       words.codes, words.splits, validate=False
     )
@@ -246,7 +222,6 @@ class BertTokenizer(tf.Module):
     return self._wordpiece.tokenize_with_offsets(strings)
 
   def _is_too_long(self, words: word_splitter.Words) -> tf.Tensor:
-    """Returns bool [W]: whether a word is too long for WordPiece."""
     return words.splits[1:] - words.splits[:-1] > self._max_word_chars
 
   def _pieces_with_characters(
@@ -300,21 +275,7 @@ def character_offsets(
 
 
 def _wordpiece_tokenizer(vocab: Mapping[str, int], max_word_chars: int) -> Any:
-  """Returns the FastWordpieceTokenizer of tensorflow-text.
-
-  Raises ValueError for a bad vocabulary.
-  """
   text_ops = errors.import_tensorflow_text("a model that takes texts")
-  if list(vocab.values()) != list(range(len(vocab))):
-    raise ValueError(
-      "The ids of the vocabulary are not 0, 1, 2 ... in order; pass the result "
-      "of tokenization.load_vocab."
-    )
-  if _UNKNOWN not in vocab:
-    raise ValueError(
-      f"The vocabulary of {len(vocab)} tokens has no {_UNKNOWN} for unknown "
-      "words; add it."
-    )
   # A character has at most four bytes.
   max_word_bytes = 4 * max_word_chars
   no_pretokenization, support_detokenization = True, False
@@ -341,7 +302,7 @@ def _wordpiece_tokenizer(vocab: Mapping[str, int], max_word_chars: int) -> Any:
 def _group_by_text(
   pieces: tf.RaggedTensor, words: word_splitter.Words, texts: tf.Tensor
 ) -> tf.RaggedTensor:
-  """Returns the pieces of words, [W, (pieces)], as [B, (pieces)]."""
+  """Regroups the pieces of words, [W, (pieces)], as [B, (pieces)]."""
   ends = tf.searchsorted(
     words.texts, tf.range(tf.size(texts, tf.int64)), side="right"
   )
@@ -352,7 +313,6 @@ def _group_by_text(
 def _truncate(
   segments: Sequence[tf.RaggedTensor], room: tf.Tensor
 ) -> list[tf.RaggedTensor]:
-  """Truncates one or two segments to `room` pieces in total per row."""
   lengths = [segment.row_lengths() for segment in segments]
   if len(segments) == 1:
     counts = [tf.minimum(lengths[0], room)]
@@ -367,7 +327,6 @@ def _truncate(
 
 
 def _is_single(segments: Sequence[tf.RaggedTensor]) -> tf.Tensor:
-  """Returns bool [B]: whether the second text of a pair has no pieces."""
   return tf.equal(segments[1].row_lengths(), 0)
 
 

@@ -92,7 +92,6 @@ def build(do_lower_case: bool, strip_accents: bool) -> CharacterTables:
 
 @functools.cache
 def _chars() -> Sequence[str]:
-  """Returns the characters to classify; the last represents the rest."""
   return [*map(chr, _CODES), _UNCHANGED]
 
 
@@ -121,13 +120,11 @@ def _kinds() -> tuple[Sequence[str], np.ndarray]:
 def _map_kinds(
   function: Callable[[Sequence[str]], Sequence[int]],
 ) -> np.ndarray:
-  """Returns the values of all characters, computed once for each kind."""
   firsts, numbers = _kinds()
   return np.array(function(firsts), np.int32)[numbers]
 
 
 def _table(char_values: Sequence[int] | np.ndarray) -> Table:
-  """Returns a table for all code points from the values of `_chars`."""
   char_values = np.asarray(char_values, np.int32)
   values = np.full(_NUM_CODES, char_values[-1], np.int32)
   values[np.array(_CODES)] = char_values[:-1]
@@ -173,10 +170,7 @@ def _casing() -> list[int]:
 
 
 def _end_in_final_sigma(before: str, chars: Sequence[str]) -> list[bool]:
-  """Returns for each character whether a capital sigma after it is final.
-
-  The text `before` precedes the character.
-  """
+  """Whether a capital sigma after `before` and each character is final."""
   # Joins all words into one text, which is faster. The separator is neither
   # cased nor ignorable, and occurs nowhere else because words end in a sigma.
   between = "\0\1"

@@ -81,7 +81,6 @@ def _core(words: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def _signs(texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-  """Returns start and end of each sign in texts, int64 [W, (signs)]."""
   import tensorflow_text
 
   _, begin, end = tensorflow_text.regex_split_with_offsets(

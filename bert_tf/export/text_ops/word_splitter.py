@@ -66,10 +66,7 @@ class WordSplitter(tf.Module):
     self._classes = _Lookup(tables.classes)
 
   def words(self, texts: tf.Tensor) -> Words:
-    """Returns the words of texts, string [B].
-
-    Invalid UTF-8 is decoded as U+FFFD, which cleaning drops.
-    """
+    """Returns the words of texts, string [B], without bytes not in UTF-8."""
     decoded = _decode(texts)
     characters = self._clean(decoded)
     if self._do_lower_case:
@@ -96,10 +93,9 @@ class WordSplitter(tf.Module):
   def white_space_words(
     self, texts: tf.Tensor
   ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-    """Returns the offsets of the words between white space, uncleaned.
+    """Returns starts and ends of the words between white space, in bytes.
 
-    Returns:
-      starts, ends: int64 [B, (words)]. Offsets in bytes.
+    Both are int64 [B, (words)].
     """
     decoded = _decode(texts)
     is_space = self._cleaning.look_up(decoded.codes) == character_tables.SPACE
@@ -117,10 +113,6 @@ class WordSplitter(tf.Module):
     return starts, starts.with_values(tf.gather(decoded.ends, last))
 
   def _clean(self, decoded: _Decoded) -> _Characters:
-    """Drops control characters and white space, which ends words.
-
-    CJK ideographs become words of their own.
-    """
     cleaning = self._cleaning.look_up(decoded.codes)
     words = _split_around(cleaning & 1 != 0, decoded.texts)
     sources = tf.where(cleaning <= character_tables.OWN_WORD)[:, 0]
@@ -148,7 +140,6 @@ class WordSplitter(tf.Module):
     return characters._replace(codes=tf.cond(is_there, changed, lambda: codes))
 
   def _replace_characters(self, characters: _Characters) -> _Characters:
-    """Lower-cases and decomposes characters, as the settings say."""
     indices = self._replacements.look_up(characters.codes)
     replaced = tf.gather(self._replaced_by, indices)
     origins = replaced.value_rowids()
@@ -191,13 +182,11 @@ def _split_around(is_alone: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
 
 
 def _is_first(words: tf.Tensor) -> tf.Tensor:
-  """Returns bool: whether each character is the first of its word."""
   before = tf.concat([[tf.constant(-1, tf.int64)], words], axis=0)[:-1]
   return words != before
 
 
 def _is_last(words: tf.Tensor) -> tf.Tensor:
-  """Returns bool: whether each character is the last of its word."""
   after = tf.concat([words, [tf.constant(-1, tf.int64)]], axis=0)[1:]
   return words != after
 
@@ -213,9 +202,8 @@ def cut(
 ) -> tf.Tensor:
   """Returns the bytes from `starts` to `ends` of texts[rows], string [N].
 
-  `tf.strings.substr` copies the whole text for each part, so splitting a text
-  into words would take memory quadratic in its length. This function takes
-  memory linear in the bytes of texts and parts.
+  Takes memory linear in the bytes of texts and parts. `tf.strings.substr` would
+  copy the whole text for each part.
 
   Args:
     texts: string [B].
