@@ -6,7 +6,6 @@ variable's `/adam_m` and `/adam_v`, and `global_step`, int64.
 """
 
 import contextlib
-import functools
 import glob
 import os
 import re
@@ -35,26 +34,7 @@ _DATA = ".data-00000-of-00001"
 
 
 class DamagedCheckpointError(ValueError):
-  """A checkpoint that is missing or cannot be read completely.
-
-  The message names the newest usable older checkpoint of the run, if any. The
-  search reads whole checkpoints, so it runs only when the message is needed.
-
-  Attributes:
-    fault: the message without the advice at its end.
-  """
-
-  def __init__(self, fault: str, path: str, advice: str = "") -> None:
-    super().__init__(fault)
-    self.fault = fault
-    self._path = path
-    self._advice = advice
-
-  def __str__(self) -> str:
-    if self._path and (older := usable_before(self._path)):
-      self._advice = f"To use an older one, give {older}."
-    self._path = ""  # Later calls reuse the advice.
-    return f"{self.fault} {self._advice}".rstrip()
+  """A checkpoint that is missing or cannot be read completely."""
 
 
 class NotFiniteError(DamagedCheckpointError):
@@ -97,10 +77,7 @@ class CheckpointReader:
     if prefix is None:
       prefix = find_latest(path)
       if prefix is None:
-        raise ValueError(
-          f"{path} has no checkpoint; give the output_dir of a run, or the "
-          "prefix of a checkpoint."
-        )
+        raise ValueError(f"{path} has no checkpoint.")
       path = prefix
     self.path = path
     with self._reading():
@@ -147,46 +124,21 @@ class CheckpointReader:
       with errors.reading(self.path):
         yield
     except errors.DamagedFileError as error:
-      raise DamagedCheckpointError(
-        f"the checkpoint {error}", self.path
-      ) from error
+      raise DamagedCheckpointError(f"the checkpoint {error}") from error
 
 
 def check_finite(path: str, tensors: Mapping[str, np.ndarray]) -> None:
   """Raises NotFiniteError if a model's tensors hold NaN or infinite values.
 
-  Args:
-    path: path of the model, for the error.
-    tensors: tensors of any dtype, by name.
+  `path` is the path of the model, for the error.
   """
   for name, value in tensors.items():
     is_float = tf.as_dtype(np.asarray(value).dtype).is_floating
     if is_float and not np.isfinite(value).all():
       raise NotFiniteError(
         f"{path} holds values that are not finite, in {name}: its training had "
-        "diverged.",
-        path,
-        "Use an older checkpoint.",
+        "diverged."
       )
-
-
-def usable_before(path: str) -> str | None:
-  """Returns a run's newest usable checkpoint before `path`; None without one.
-
-  A usable checkpoint can be read to its end and holds only finite values.
-  """
-  prefixes = list_checkpoints(os.path.dirname(path))
-  older = prefixes[prefixes.index(path) + 1 :] if path in prefixes else []
-  return next(filter(_is_usable, older), None)
-
-
-def _is_usable(prefix: str) -> bool:
-  """Returns whether every tensor of a checkpoint is readable and finite."""
-  try:
-    reader = CheckpointReader(prefix)
-    return all(reader.get(name) is not None for name in reader.shapes)
-  except (DamagedCheckpointError, OSError):
-    return False
 
 
 def prefix_to_read(path: str) -> str | None:
@@ -202,10 +154,7 @@ def prefix_to_read(path: str) -> str | None:
   if paths.is_folder(path):
     return None
   raise DamagedCheckpointError(
-    f"model {path!r} not found: there is no such folder, and no "
-    f"{path}{_INDEX}.",
-    path,
-    f"Give a model's folder, or a checkpoint's file name before {_INDEX}.",
+    f"model {path!r} not found: there is no such folder, and no {path}{_INDEX}."
   )
 
 
@@ -248,8 +197,8 @@ def write_atomically(path: str, save: Callable[[str], None]) -> None:
         atomic.publish(prefix + suffix, path + suffix)
   except (OSError, tf.errors.OpError) as error:
     raise OSError(
-      f"could not write the checkpoint {path}: {errors.reason(error)}; free "
-      "the disk or choose another folder. The older checkpoints are intact."
+      f"could not write the checkpoint {path}: {errors.reason(error)}; the "
+      "older checkpoints are intact."
     ) from error
 
 
@@ -304,19 +253,10 @@ def list_checkpoints(output_dir: str) -> list[str]:
     return list(dict.fromkeys(newest_first))
   if not paths.exists(os.path.join(output_dir, _LIST_FILE)):
     return []
-  _warn_of_list(output_dir)
   indexes = paths.matches(os.path.join(glob.escape(output_dir), f"*-*{_INDEX}"))
   prefixes = [p.removesuffix(_INDEX) for p in indexes]
   numbered = [p for p in prefixes if p.rpartition("-")[2].isdecimal()]
   return sorted(numbered, key=lambda p: -int(p.rpartition("-")[2]))
-
-
-@functools.cache
-def _warn_of_list(output_dir: str) -> None:
-  logging.warning(
-    "%s is empty or damaged. Using the checkpoints in its folder.",
-    os.path.join(output_dir, _LIST_FILE),
-  )
 
 
 def _in_folder(output_dir: str, path: str) -> str:
@@ -351,17 +291,15 @@ def load_variables(
 ) -> list[str]:
   """Sets the model's variables to the tensors of the same names.
 
-  Other tensors of the checkpoint, such as optimizer slots, are ignored, as in
-  the original. A warning names ignored tensors of an encoder. Only variables
-  whose names begin with `prefix` are set; those that begin with `required` must
-  be in the checkpoint.
+  Other tensors, such as optimizer slots, are ignored, as in the original. A
+  warning names ignored tensors of an encoder. Only variables whose names begin
+  with `prefix` are set; those that begin with `required` must be there.
 
   Returns:
     The names of the variables that were not set.
 
   Raises:
-    ValueError: if variables are missing or differ in shape. The message names
-      them.
+    ValueError: names variables that are missing or differ in shape.
     DamagedCheckpointError: if the checkpoint cannot be read completely.
   """
   lora.reset(model)  # The checkpoint's kernels contain the updates already.

@@ -9,7 +9,7 @@ import dataclasses
 import json
 import os
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -64,13 +64,12 @@ def create_strategy(
     kind = names.TPU if tpu else one_machine
   if (tpu is not None) != (kind == names.TPU):
     raise ValueError(
-      "a TPU is used with `use_tpu` and `distribution=tpu` or auto; "
-      f"`distribution` is {kind} and `use_tpu` {tpu is not None}."
+      f"`distribution={kind}` contradicts `use_tpu={tpu is not None}`."
     )
   if tpu is not None:
     return _tpu_strategy(tpu)
   if kind == names.MULTI_WORKER:
-    num_machines = _count(_cluster(os.environ.get("TF_CONFIG", "")))
+    num_machines = _num_machines(os.environ.get("TF_CONFIG"))
     logging.info("Waiting for the %d workers of TF_CONFIG.", num_machines)
     return tf.distribute.MultiWorkerMirroredStrategy()
   if kind == names.MIRRORED:
@@ -81,7 +80,6 @@ def create_strategy(
 
 
 def _tpu_strategy(tpu: TpuAddress) -> tf.distribute.TPUStrategy:
-  """Returns a TPU's strategy; raises ValueError if the TPU does not answer."""
   try:
     resolver = tf.distribute.cluster_resolver.TPUClusterResolver(
       tpu.name, zone=tpu.zone, project=tpu.project
@@ -95,44 +93,31 @@ def _tpu_strategy(tpu: TpuAddress) -> tf.distribute.TPUStrategy:
     tf.tpu.experimental.initialize_tpu_system(resolver)
   # Google's client libraries, if installed, have their own error classes.
   except Exception as error:
-    reason = errors.reason(error).rstrip(".")
     raise ValueError(
-      f"there is no TPU {tpu.name!r} to run on: {reason}. Set "
-      "`tpu_name`, or leave `use_tpu` out."
+      f"there is no TPU {tpu.name!r} (`tpu_name`): {errors.reason(error)}"
     ) from error
   return tf.distribute.TPUStrategy(resolver)
 
 
-def _cluster(text: str) -> Mapping[str, Sequence[str]]:
-  """Returns TF_CONFIG's addresses by task type; raises ValueError if faulty.
+def _num_machines(text: str | None) -> int:
+  """Returns the number of training processes in TF_CONFIG.
 
   Without a task in the cluster, TensorFlow would train alone or wait forever.
   """
-  example = (
-    'set it on every machine, as in {"cluster": {"worker": ["host1:2222", '
-    '"host2:2222"]}, "task": {"type": "worker", "index": 0}}.'
-  )
-  if not text:
-    raise ValueError(
-      f"multi_worker reads TF_CONFIG, which is not set; {example}"
-    )
   try:
-    config = json.loads(text)
+    config = json.loads(text or "")
     cluster, task = config["cluster"], config["task"]
     kind, index = task["type"], int(task["index"])
-    sizes = {name: len(machines) for name, machines in cluster.items()}
-  except (KeyError, TypeError, ValueError, AttributeError) as error:
+    is_valid = kind in _WORKER_KINDS and 0 <= index < len(cluster[kind])
+  except (KeyError, TypeError, ValueError):
+    is_valid = False
+  if not is_valid:
     raise ValueError(
-      f"TF_CONFIG is {text!r}, which is not JSON with cluster, task.type and "
-      f"task.index ({error}); {example}"
-    ) from error
-  if kind not in _WORKER_KINDS or not 0 <= index < sizes.get(kind, 0):
-    machines = ", ".join(f"{size} {name}" for name, size in sizes.items())
-    raise ValueError(
-      f"TF_CONFIG's task is {kind} {index}, but its cluster has {machines}; "
-      f"{example}"
+      f"TF_CONFIG is {text!r}. Set it on every machine, as in "
+      '{"cluster": {"worker": ["host1:2222", "host2:2222"]}, '
+      '"task": {"type": "worker", "index": 0}}.'
     )
-  return cluster
+  return _count(cluster)
 
 
 def num_workers() -> int:
@@ -181,11 +166,7 @@ def needs_full_batches() -> bool:
 
 @contextlib.contextmanager
 def translate_worker_loss() -> Iterator[None]:
-  """A scope that turns TensorFlow's errors for a lost process into ours.
-
-  Raises:
-    WorkerLostError: when another process ended or cannot be reached.
-  """
+  """Turns TensorFlow's errors for a lost process into WorkerLostError."""
   try:
     yield
   except tf.errors.OpError as error:
@@ -193,8 +174,7 @@ def translate_worker_loss() -> Iterator[None]:
       raise
     raise WorkerLostError(
       f"another of the {num_workers()} workers ended or cannot be reached. "
-      "Start all of them again with the same flags: training resumes from the "
-      "newest checkpoint."
+      "Start all of them again to resume."
     ) from error
 
 
@@ -219,8 +199,7 @@ def select_part(
     num_parts: number of parts.
 
   Returns:
-    Tensors [B / num_parts, ...], rounded up. The last parts are smaller if B
-    is not a multiple of num_parts.
+    Tensors [B / num_parts, ...], rounded up. The last parts may be smaller.
   """
   if num_parts == 1:
     return dict(features)
@@ -256,11 +235,7 @@ def gather_outputs(value: Any) -> Any:
 
 
 def all_gather_objects(values: Mapping[str, Any]) -> list[dict[str, Any]]:
-  """Returns the values of each process. All processes must call it.
-
-  Args:
-    values: short JSON values of this process, by name.
-  """
+  """Returns the JSON values of each process. All processes must call it."""
   strategy = tf.distribute.get_strategy()
   if num_workers() == 1:
     return [dict(values)]
@@ -293,6 +268,5 @@ def check_same(values: Mapping[str, Any]) -> None:
   ]
   if differing:
     raise ValueError(
-      f"the {len(processes)} workers differ: {'; '.join(differing)}; all need "
-      "the same settings, and an `output_dir` that all of them see."
+      f"the {len(processes)} workers differ: {'; '.join(differing)}."
     )

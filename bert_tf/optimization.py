@@ -92,8 +92,7 @@ class _Scaled(NamedTuple):
 def variable_name(variable: Any) -> str:
   """Returns a variable's name in the original's checkpoints.
 
-  Args:
-    variable: a keras.Variable or a tf.Variable.
+  The variable is a keras.Variable or a tf.Variable.
   """
   if hasattr(variable, "path"):
     return variable.path
@@ -116,8 +115,6 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
     exclude_from_weight_decay: regular expressions. A variable whose name
       matches one of them does not decay.
     clip_norm: the largest global norm of the gradients. The original's is 1.0.
-    layerwise_lr_decay: factor of the learning rate from each layer to the layer
-      below; see `rate_scales`.
 
   Attributes:
     loss_scale: the mixed_precision.LossScale that multiplied the loss, or None.
@@ -133,7 +130,6 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
     epsilon: float = 1e-6,
     exclude_from_weight_decay: Sequence[str] = (),
     clip_norm: float = 1.0,
-    layerwise_lr_decay: float = 1.0,
     name: str = "AdamWeightDecayOptimizer",
   ) -> None:
     super().__init__(learning_rate=learning_rate, name=name)
@@ -143,7 +139,6 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
     self.epsilon = epsilon
     self.decay_exclusions = tuple(exclude_from_weight_decay)
     self.clip_norm = clip_norm
-    self.layerwise_lr_decay = layerwise_lr_decay
     self.loss_scale: mixed_precision.LossScale | None = None
 
   def build(self, variables: Sequence[keras.Variable]) -> None:
@@ -160,7 +155,6 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
       and not any(re.search(e, path) for e in self.decay_exclusions)
       for path in paths
     ]
-    self.rate_scales = rate_scales(paths, self.layerwise_lr_decay)
 
   @property
   def schedule(self) -> keras.optimizers.schedules.LearningRateSchedule | None:
@@ -248,8 +242,9 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
     """Updates one variable and its moments."""
     index = self._get_variable_index(variable)
     changed = variable, self.adam_m[index], self.adam_v[index]
-    rate = self.rate_scales[index] * learning_rate
-    values = self._compute(self.decays[index], rate, *gradient, *changed)
+    values = self._compute(
+      self.decays[index], learning_rate, *gradient, *changed
+    )
     for old, value in zip(changed, values, strict=True):
       self.assign(old, value)
 
@@ -325,7 +320,6 @@ class LambOptimizer(AdamWeightDecayOptimizer):
   def _update(
     self, m: Tensor, v: Tensor, variable: Tensor, decays: bool
   ) -> Tensor:
-    """Returns the update before the learning rate, from the new moments."""
     step = ops.cast(self.iterations, "float32") + 1.0
     m = m / (1.0 - self.beta_1**step)
     v = v / (1.0 - self.beta_2**step)
@@ -341,29 +335,6 @@ class LambOptimizer(AdamWeightDecayOptimizer):
 
 # Optimizer classes, by the value of --optimizer.
 OPTIMIZERS = {names.ADAMW: AdamWeightDecayOptimizer, names.LAMB: LambOptimizer}
-
-
-def rate_scales(paths: Sequence[str], decay: float) -> list[float]:
-  """Returns a factor of the learning rate for each variable.
-
-  The factor is 1 above the encoder, `decay` in its highest layer, decay^2 in
-  the layer below and smallest in the embeddings (Clark et al. 2020,
-  appendix B).
-
-  Args:
-    paths: names of the variables.
-    decay: factor from each layer to the layer below.
-  """
-  matches = [re.search(r"bert/encoder/layer_(\d+)/", path) for path in paths]
-  depths = [int(match.group(1)) if match else None for match in matches]
-  num_layers = 1 + max([d for d in depths if d is not None], default=-1)
-  scales = []
-  for path, depth in zip(paths, depths):
-    below = 0 if depth is None else num_layers - depth
-    if path.startswith("bert/embeddings/"):
-      below = num_layers + 1
-    scales.append(decay**below)
-  return scales
 
 
 def freeze(variables: Sequence[keras.Variable], num_layers: int | None) -> None:
@@ -392,7 +363,6 @@ def create_optimizer(
   num_train_steps: int,
   num_warmup_steps: int,
   optimizer: str = names.ADAMW,
-  layerwise_lr_decay: float = 1.0,
   schedule: keras.optimizers.schedules.LearningRateSchedule | None = None,
 ) -> AdamWeightDecayOptimizer:
   """Returns the optimizer of the original's pre-training and fine-tuning.
@@ -402,7 +372,6 @@ def create_optimizer(
     num_train_steps: steps until the rate is 0.
     num_warmup_steps: steps of the warm-up.
     optimizer: a key of OPTIMIZERS.
-    layerwise_lr_decay: see `rate_scales`; 1 for the same rate in all layers.
     schedule: a schedule to use instead of WarmupLinearDecay, if given. The
       first three arguments are then ignored.
   """
@@ -413,5 +382,4 @@ def create_optimizer(
     weight_decay_rate=0.01,  # Devlin et al. 2019, appendix A.2.
     # As in the 2018 release (optimization.create_optimizer).
     exclude_from_weight_decay=("LayerNorm", "layer_norm", "bias"),
-    layerwise_lr_decay=layerwise_lr_decay,
   )

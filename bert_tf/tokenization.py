@@ -7,12 +7,13 @@ on one word, so `FullTokenizer` caches the ids of words.
 """
 
 import bisect
+import codecs
 import itertools
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from bert_tf.files import encodings, paths
+from bert_tf.files import paths
 from bert_tf.formats import tokenizer_files
 
 # Special tokens in the order of the released vocabularies.
@@ -118,8 +119,8 @@ def load_vocab(vocab_file: str) -> dict[str, int]:
     OSError: if the file cannot be read.
   """
   content = tokenizer_files.read_vocab(vocab_file)
-  content = paths.without_mark(vocab_file, content)
-  lines = encodings.decode(vocab_file, content).replace("\r", "").split("\n")
+  content = content.removeprefix(codecs.BOM_UTF8)
+  lines = paths.decode(vocab_file, content).replace("\r", "").split("\n")
   tokens = [line.strip() for line in lines]
   while tokens and not tokens[-1]:
     tokens.pop()

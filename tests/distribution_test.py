@@ -257,36 +257,28 @@ def test_a_batch_that_does_not_divide_is_refused(tmp_path):
 
 WORKERS = {"worker": ["localhost:1", "localhost:2"]}
 NOT_MACHINES = {
-  "nothing": (None, "multi_worker reads TF_CONFIG, which is not set"),
-  "not JSON": ("{", "TF_CONFIG is '{', which is not JSON"),
-  "a list": ("[1]", "TF_CONFIG is '[1]', which is not JSON with cluster, task"),
-  "no task": ({"cluster": WORKERS}, "cluster, task.type and task.index ('task"),
-  "no such task": (
-    {"cluster": WORKERS, "task": {"type": "worker", "index": 2}},
-    "TF_CONFIG's task is worker 2, but its cluster has 2 worker",
-  ),
-  "no such kind": (
-    {"cluster": WORKERS, "task": {"type": "chief", "index": 0}},
-    "TF_CONFIG's task is chief 0, but its cluster has 2 worker",
-  ),
-  "a parameter server": (
-    {"cluster": {"ps": ["a:1"]}, "task": {"type": "ps", "index": 0}},
-    "TF_CONFIG's task is ps 0",
-  ),
+  "not JSON": "{",
+  "a list": "[1]",
+  "no task": {"cluster": WORKERS},
+  "no such task": {
+    "cluster": WORKERS,
+    "task": {"type": "worker", "index": 2},
+  },
+  "a parameter server": {
+    "cluster": {"ps": ["a:1"]},
+    "task": {"type": "ps", "index": 0},
+  },
 }
 
 
 @pytest.mark.parametrize("name", NOT_MACHINES)
 def test_a_tf_config_that_names_no_machines_is_refused(name, monkeypatch):
-  config, message = NOT_MACHINES[name]
-  monkeypatch.delenv("TF_CONFIG", raising=False)
-  if config is not None:
-    text = config if isinstance(config, str) else json.dumps(config)
-    monkeypatch.setenv("TF_CONFIG", text)
-  with pytest.raises(ValueError) as error:
+  config = NOT_MACHINES[name]
+  text = config if isinstance(config, str) else json.dumps(config)
+  monkeypatch.setenv("TF_CONFIG", text)
+  with pytest.raises(ValueError, match="TF_CONFIG is ") as error:
     distribution.create_strategy("multi_worker")
-  assert message in str(error.value)
-  assert 'set it on every machine, as in {"cluster"' in str(error.value)
+  assert repr(text) in str(error.value)
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,6 @@ WITHOUT_TENSORFLOW = (
   "data.vocabulary",
   "files.atomic",
   "files.compression",
-  "files.encodings",
   "files.errors",
   "files.paths",
   "files.worker_pool",

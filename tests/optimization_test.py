@@ -187,19 +187,13 @@ def test_updates_are_not_compiled_on_an_accelerator(monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["adamw", "lamb"])
-@pytest.mark.parametrize("layerwise_lr_decay", [1.0, 0.5])
-def test_compiled_updates_equal_uncompiled_updates(
-  layerwise_lr_decay, name, monkeypatch
-):
+def test_compiled_updates_equal_uncompiled_updates(name, monkeypatch):
   def run():
     values = np.random.default_rng(0).normal(size=(3, 5)).astype(np.float32)
     names = ["kernel", "bias", "big"]
     variables = [keras.Variable(row, name=n) for row, n in zip(values, names)]
-    optimizer = optimization.create_optimizer(
-      0.1, 10, 2, name, layerwise_lr_decay=layerwise_lr_decay
-    )
+    optimizer = optimization.create_optimizer(0.1, 10, 2, name)
     optimizer.build(variables)
-    optimizer.rate_scales[0] = layerwise_lr_decay
     for step in range(4):
       gradients = [tf.constant(row * (step - 1.5)) for row in values]
       optimizer.apply(gradients, variables)
@@ -351,30 +345,3 @@ def test_lamb_follows_algorithm_2_of_the_paper():
     ]
   for variable, (value, _, _) in zip(variables, expected):
     np.testing.assert_allclose(variable.numpy(), value, rtol=2e-5, atol=1e-6)
-
-
-def test_lower_layers_learn_at_a_lower_rate():
-  paths = [
-    "bert/embeddings/word_embeddings",
-    "bert/encoder/layer_0/output/dense/kernel",
-    "bert/encoder/layer_11/output/dense/kernel",
-    "bert/pooler/dense/kernel",
-    "output_weights",
-  ]
-  scales = optimization.rate_scales(paths, 0.5)
-  assert scales == [0.5**13, 0.5**12, 0.5, 1.0, 1.0]
-  assert optimization.rate_scales(paths, 1.0) == [1.0] * 5
-
-
-def test_the_rate_of_a_layer_scales_its_update():
-  with contextlib.ExitStack() as stack:
-    for name in ("bert", "encoder", "layer_0"):
-      stack.enter_context(keras.name_scope(name))
-    low = keras.Variable([1.0, 2.0], name="kernel")
-  high = keras.Variable([1.0, 2.0], name="kernel")
-  assert low.path == "bert/encoder/layer_0/kernel"
-  optimizer = optimization.create_optimizer(0.1, 10, 0, layerwise_lr_decay=0.25)
-  optimizer.build([low, high])
-  optimizer.apply([tf.constant([0.1, 0.2])] * 2, [low, high])
-  moved = [v.numpy() - [1.0, 2.0] for v in (low, high)]
-  np.testing.assert_allclose(moved[0], 0.25 * moved[1], rtol=1e-5)

@@ -161,7 +161,7 @@ def test_a_tokenizer_json_without_word_pieces_is_named(tmp_path):
     bert_tf.load,
     lambda path: bert_tf.Classifier(init_checkpoint=path, output_dir="out"),
   ):
-    with pytest.raises(ValueError, match="vocab.txt"):
+    with pytest.raises(ValueError, match=r"no vocab.txt"):
       use(str(folder))
 
 

@@ -5,14 +5,13 @@
   bert-tf download MRPC
   bert-tf download hf:OWNER/NAME
 
-Without a name, lists all names. Prints the folder to stdout and a command to
-run next to stderr. A model's name can then be given as --model. The cache is
-the folder BERT_TF_HOME, by default a folder in the user's cache folder.
+Without a name, lists all names. Prints the folder to stdout. A model's name can
+then be given as --model. The cache is the folder BERT_TF_HOME, by default a
+folder in the user's cache folder.
 """
 
 import dataclasses
 import functools
-import shlex
 import sys
 
 from bert_tf import settings
@@ -64,15 +63,7 @@ def main(name: str | None = None) -> None:
   except KeyboardInterrupt:
     print("interrupted; the same command continues.", file=sys.stderr)
     sys.exit(130)
-  print(folder, flush=True)
-  if name.startswith(catalog.HUGGING_FACE):
-    text = (
-      f"bert-tf extract-features --model={name} --input_file=texts.txt "
-      "--output_file=vectors.jsonl"
-    )
-  else:
-    text = catalog.get(name).next_command.format(folder=shlex.quote(folder))
-  print(f"Next: {text}", file=sys.stderr)
+  print(folder)
 
 
 run = functools.partial(

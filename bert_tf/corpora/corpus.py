@@ -8,13 +8,14 @@ release used. A line is blank if `str.strip` leaves nothing.
 
 import array
 import bisect
+import codecs
 import dataclasses
 import hashlib
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from bert_tf.files import atomic, compression, encodings, text_lines
+from bert_tf.files import atomic, compression, text_lines
 from bert_tf.files import paths as paths_lib
 
 _BLOCK_BYTES = 1 << 22
@@ -176,7 +177,7 @@ def _scan_documents(paths: Sequence[str]) -> tuple[Sequence[int], list[int]]:
     for block in _read_whole_lines(path):
       # Replace a byte order mark by spaces, so that offsets stay the same.
       if offset == file_start:
-        text = paths_lib.without_mark(path, block)
+        text = block.removeprefix(codecs.BOM_UTF8)
         block = b" " * (len(block) - len(text)) + text
       # Each line of the framed block is between two newlines.
       framed = b"\n" + block + (b"" if block.endswith(b"\n") else b"\n")
@@ -198,9 +199,7 @@ def _read_whole_lines(path: str) -> Iterator[bytes]:
   with compression.open_file(path) as reader:
     while block := reader.read(_BLOCK_BYTES):
       block += reader.readline()
-      if not num_lines:
-        encodings.check(path, block)
-      encodings.decode(path, block, num_lines + 1)
+      paths_lib.decode(path, block, num_lines + 1)
       num_lines += block.count(b"\n")
       yield block
 
@@ -216,9 +215,9 @@ def _read_span(span: Span) -> Iterator[str]:
       is_first = position == 0
       position += len(line)
       if is_first:
-        line = paths_lib.without_mark(span.path, line)
+        line = line.removeprefix(codecs.BOM_UTF8)
       try:
-        yield text_lines.decoded(line)
+        yield line.decode("utf-8").replace("\r", "")
       except UnicodeDecodeError:
         raise ValueError(
           f"{span.path}: not UTF-8 before byte {position}."

@@ -1,1 +1,1 @@
-"""Paths, atomic writes, locks, text encodings and errors."""
+"""Paths, atomic writes, locks, text and errors."""

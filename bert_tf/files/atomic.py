@@ -30,9 +30,11 @@ def write(path: str, pieces: Iterable[str]) -> None:
   Raises:
     OSError: if the file cannot be written.
   """
-  with file(path) as unfinished:
-    with open(unfinished, "w", encoding="utf-8", newline="\n") as writer:
-      writer.writelines(pieces)
+  with (
+    file(path) as unfinished,
+    open(unfinished, "w", encoding="utf-8", newline="\n") as writer,
+  ):
+    writer.writelines(pieces)
 
 
 def write_lines(path: str, lines: Iterable[str]) -> None:
@@ -134,9 +136,9 @@ def folder(target: str, last: str, replaces: bool = False) -> Iterator[str]:
 def hidden_folder(target: str) -> Iterator[str]:
   """Yields an empty local folder to write `target` in; removes it at the end.
 
-  The folder is hidden and next to the target, whose parent is made. For remote
-  targets it is a temporary folder of this machine. For local targets, also
-  removes the hidden folders that killed processes of this host left.
+  The folder is hidden and next to the target, whose parent is made, or for a
+  remote target a temporary folder. Also removes the hidden folders that killed
+  processes of this host left.
   """
   paths.make_folder(paths.split(target)[0])
   if paths.is_remote(target):
@@ -164,7 +166,7 @@ def check_writable(path: str, name: str, is_folder: bool) -> None:
 
   Args:
     path: a file, a folder or a prefix of files. May or may not exist.
-    name: setting that gives the path, for the message.
+    name: setting that gives the path.
     is_folder: whether `path` is a folder to write into.
   """
   if paths.is_remote(path):
@@ -181,8 +183,7 @@ def check_writable(path: str, name: str, is_folder: bool) -> None:
       pass
   except OSError as error:
     raise OSError(
-      f"cannot write {path}: {parent}: {error.strerror}. Choose another "
-      f"`{name}`."
+      f"cannot write `{name}` {path}: {parent}: {error.strerror}."
     ) from error
 
 
@@ -212,13 +213,12 @@ def publish(path: str, target: str) -> None:
 def remove_unfinished(target: str, of_other_hosts: bool = True) -> None:
   """Removes the hidden folders that killed processes left behind.
 
-  Files of a running process of this host stay. Whether a process of another
-  host is running is unknown.
+  Files of a running process of this host stay.
 
   Args:
     target: the file that was being written, or a glob.
-    of_other_hosts: whether to remove the folders of other hosts, too. Set it
-      only if no other host can be writing.
+    of_other_hosts: whether to remove the folders of other hosts, which may be
+      running.
   """
   for path in paths.matches(hidden(target, "tmp-*")):
     host, _, process = path.rpartition(".tmp-")[2].partition("-pid-")
@@ -229,7 +229,6 @@ def remove_unfinished(target: str, of_other_hosts: bool = True) -> None:
 
 
 def _is_running(process: str) -> bool:
-  """Whether a process of this host, PID-TOKEN, is running."""
   number, _, token = process.partition("-")
   if int(number) == os.getpid():
     return token == _TOKEN

@@ -1,6 +1,5 @@
 """Makes and runs Apache Beam pipelines."""
 
-import importlib.metadata
 import shlex
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
@@ -30,15 +29,10 @@ def create(runner: str, pipeline_options: str) -> Any:
 
 
 def _parse_options(pipeline_options: str) -> Any:
-  """Parses `PipelineOptions`; raises ValueError for unknown options."""
   from apache_beam.options import pipeline_options as beam_options
 
   def refuse(reason: str) -> NoReturn:
-    version = importlib.metadata.version("apache-beam")
-    raise ValueError(
-      f"`pipeline_options={pipeline_options}`: {reason} (apache-beam "
-      f"{version}; `pipeline_options=--help` lists all options)."
-    )
+    raise ValueError(f"`pipeline_options={pipeline_options}`: {reason}")
 
   def check(parser: Any) -> None:
     parser.error = refuse  # By default, error prints all options and exits.
@@ -95,7 +89,4 @@ def run(pipeline: Any) -> None:
     reason = str(error).strip().splitlines()[-1]
     raise ChildProcessError(f"the Beam pipeline failed: {reason}") from error
   if state != runner.PipelineState.DONE:
-    raise ChildProcessError(
-      f"the Beam pipeline ended as {state}; see the runner's log. `resume` "
-      "keeps the shards that are whole."
-    )
+    raise ChildProcessError(f"the Beam pipeline ended as {state}.")

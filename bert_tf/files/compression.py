@@ -42,12 +42,7 @@ def decompressed(path: str, stored: BinaryIO) -> Iterator[BinaryIO]:
 
 
 def text_writer(path: str, name: str) -> TextIO:
-  """Opens a local file for writing text; compresses .gz and .bz2.
-
-  Args:
-    path: the file to write.
-    name: final name of the file. Its suffix selects the compression.
-  """
+  """Opens a local file for writing text; compresses by the suffix of `name`."""
   return _choose_opener(name)(path, "wt", encoding="utf-8", newline="\n")
 
 

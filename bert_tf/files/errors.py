@@ -1,7 +1,6 @@
 """Errors written for users: missing packages, damaged files."""
 
 import contextlib
-import difflib
 import pathlib
 import re
 import types
@@ -15,12 +14,7 @@ _ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 @contextlib.contextmanager
 def needs_extra(purpose: str, extra: str) -> Iterator[None]:
-  """Raises an ImportError of this scope with the command that helps.
-
-  Args:
-    purpose: what needs the package, such as "scoring entities".
-    extra: extra of this package that installs it.
-  """
+  """Raises an ImportError of this scope with the command that helps."""
   try:
     yield
   except ImportError as error:
@@ -62,15 +56,11 @@ class OutOfMemoryError(MemoryError):
 def import_tensorflow_text(purpose: str) -> types.ModuleType:
   """Returns tensorflow-text; its import registers the operations of texts.
 
-  Windows and new versions of Python have no tensorflow-text, so only functions
-  that need it import it.
-
-  Args:
-    purpose: what needs it, such as "learning a vocabulary".
+  Windows and new versions of Python have none, so only functions that need it
+  import it.
 
   Raises:
-    ImportError: if it is missing or belongs to another TensorFlow. Names
-      `purpose` and the command to install it.
+    ImportError: if it is missing or belongs to another TensorFlow.
   """
   import tensorflow as tf
 
@@ -80,8 +70,7 @@ def import_tensorflow_text(purpose: str) -> types.ModuleType:
     minor = ".".join(tf.__version__.split(".")[:2])
     raise ImportError(
       f"{purpose} needs tensorflow-text {minor} ({reason(error)}): pip install "
-      f"'{tensorflow_text_requirement(minor)}'. It exists for Linux and for "
-      "macOS on ARM; on Windows use WSL."
+      f"'{tensorflow_text_requirement(minor)}'"
     ) from error
   return tensorflow_text
 
@@ -105,13 +94,8 @@ def reading(
 ) -> Iterator[None]:
   """Raises errors of a library that reads a file as DamagedFileError.
 
-  TensorFlow, HDF5 and safetensors raise many types for a damaged file,
-  including IndexError, RuntimeError and SystemError. An OSError that names a
-  file stays as it is.
-
-  Args:
-    path: file or folder that the scope reads.
-    fault: text that follows the path in the message.
+  TensorFlow, HDF5 and safetensors raise many types for a damaged file. An
+  OSError that names a file stays as it is.
   """
   try:
     yield
@@ -164,10 +148,8 @@ def missing_columns(
     faults.append(
       f"{fault} {column!r}" + (f" (`{setting}`)" if setting else "")
     )
-  similar = difflib.get_close_matches(wrong[0], set(existing) - {wrong[0]}, 1)
-  question = f" Did you mean {similar[0]}?" if similar else ""
   names = join_names(existing) or "none"
-  return f"{' and '.join(faults)}. Its columns: {names}.{question}"
+  return f"{' and '.join(faults)}. Its columns: {names}."
 
 
 def shorten(text: str, size: int = 80) -> str:

@@ -2,7 +2,6 @@
 
 import functools
 import json
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -42,15 +41,10 @@ def parse(content: bytes | str, path: str) -> Any:
 
 
 def check(value: Any, kind: Any, path: str) -> Any:
-  """Returns a JSON value as a Python type, such as a dataclass.
+  """Returns a JSON value as a type that pydantic.TypeAdapter takes.
 
   A text such as "8" is accepted as a number, and 1 as True. Keys that a
   dataclass lacks are ignored.
-
-  Args:
-    value: the value as json.loads returns it.
-    kind: the type: any that pydantic.TypeAdapter takes.
-    path: the value's file, for errors.
 
   Raises:
     ValueError: names the file, each faulty key, its value and what is allowed.
@@ -76,10 +70,7 @@ def _describe(fault: Any) -> str:
   if fault["type"] == "missing":
     return f"{key} is missing"
   given = errors.shorten(json.dumps(fault["input"]))
-  allowed = fault["msg"].replace("Input should", "it has to")
-  # Also "a dictionary or an instance of" a dataclass.
-  allowed = re.sub(r"a (valid )?dictionary.*", "a JSON object", allowed)
-  return f"{key} is {given}; {allowed}"
+  return f"{key} is {given}; {fault['msg']}"
 
 
 def encode(
@@ -89,8 +80,7 @@ def encode(
 ) -> str:
   """Returns a value as JSON without escaping non-ASCII characters.
 
-  Single surrogates stay escaped, because UTF-8 cannot hold them. The arguments
-  are those of `json.dumps`.
+  Single surrogates stay escaped, because UTF-8 cannot hold them.
   """
   text = json.dumps(value, indent=indent, ensure_ascii=False, default=default)
   return text.encode("utf-8", "backslashreplace").decode("utf-8")

@@ -34,10 +34,7 @@ def hold(folder: str) -> Iterator[None]:
     if not paths.is_remote(folder):
       lock.acquire(timeout=0)
   except filelock.Timeout:
-    raise FolderInUseError(
-      f"another process trains in {folder}; wait until it ends, or choose "
-      "another `output_dir`."
-    ) from None
+    raise FolderInUseError(f"another process trains in {folder}.") from None
   except OSError as error:
     if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP):
       raise

@@ -8,17 +8,12 @@ fast. Every function raises OSError if a path cannot be read or written.
 
 import codecs
 import contextlib
-import functools
 import glob
 import hashlib
 import io
 import os
 import shutil
 from typing import Any, BinaryIO
-
-from absl import logging
-
-from bert_tf.files import encodings
 
 _BUFFER_BYTES = 1 << 20
 _BLOCK_BYTES = 1 << 22  # Size of the blocks that `sha256` reads.
@@ -111,32 +106,24 @@ def read_text(path: str) -> str:
   Raises:
     ValueError: if the file is not UTF-8. Names the file and the line.
   """
-  return encodings.decode(path, without_mark(path, read_bytes(path)))
+  return decode(path, read_bytes(path).removeprefix(codecs.BOM_UTF8))
 
 
-def without_mark(path: str, start: bytes) -> bytes:
-  """Returns the start of a UTF-8 file without a byte order mark.
-
-  Some editors write the mark. As text it would become part of the first word.
-  The log names each such file once.
+def decode(path: str, content: bytes, first_line: int = 1) -> str:
+  """Decodes whole lines of a file; raises ValueError if they are not UTF-8.
 
   Args:
-    path: The file.
-    start: Content of the file, or its first line or block.
-
-  Raises:
-    ValueError: if the file looks like UTF-16 or UTF-32.
+    path: The file, for the message.
+    content: Lines of the file.
+    first_line: Number of the first of these lines, from 1.
   """
-  encodings.check(path, start)
-  if not start.startswith(codecs.BOM_UTF8):
-    return start
-  _log_mark(path)
-  return start.removeprefix(codecs.BOM_UTF8)
-
-
-@functools.cache
-def _log_mark(path: str) -> None:
-  logging.warning("%s begins with a byte order mark, which is ignored.", path)
+  try:
+    return content.decode("utf-8")
+  except UnicodeDecodeError as error:
+    line = first_line + content.count(b"\n", 0, error.start)
+    raise ValueError(
+      f"{path}:{line}: not UTF-8; convert the file from its encoding."
+    ) from None
 
 
 def exists(path: str) -> bool:

@@ -53,20 +53,17 @@ def check_same_settings(
   """Raises ValueError unless the file `note` has the same settings.
 
   A setting that the file lacks counts as None: an earlier version wrote it.
-  The error recommends the same settings, or else the `remedy`.
   """
   for name, values in _differences(read_settings(note), settings):
     then, now = (errors.shorten(json.dumps(value)) for value in values)
     raise ValueError(
-      f"cannot resume: `{name}` differs from the run that made the files "
-      f"({note}): {then} then, {now} now. Give the same, or {remedy}."
+      f"cannot resume: {note} has `{name}` {then}, not {now}; {remedy}."
     )
 
 
 def _differences(
   before: dict[str, Any], settings: dict[str, Any]
 ) -> Iterator[tuple[str, tuple[Any, Any]]]:
-  """Yields names, old and new values that differ, also in nested objects."""
   for name, value in settings.items():
     then = before.get(name)
     if isinstance(value, dict):

@@ -25,8 +25,7 @@ _CLEAN_UP_TIME = 10.0  # Seconds that a worker has for cleaning up.
 # function(task, report) -> result; it calls report(count).
 Function = Callable[[Any, Callable[[int], None]], Any]
 
-# In a worker: the sum of all workers' reports, the pipe, and whether it runs a
-# task.
+# In a worker: the sum of all reports, the pipe, and whether it runs a task.
 _counter: Any
 _parent: connection.Connection
 _is_busy = False
@@ -43,9 +42,7 @@ def run(
   Workers end when the caller stops iterating, for any reason.
 
   Args:
-    function: called as function(task, report). With several workers it must be
-      picklable, like tasks and results, because processes are spawned. A script
-      then needs `if __name__ == "__main__"`.
+    function: picklable, like tasks and results, if there are several workers.
     tasks: iterated when needed, one task ahead.
     num_workers: number of processes. A single worker or task runs in this
       process.
@@ -87,8 +84,7 @@ def run(
         yield unfinished.pop(future), future.result()
   except process.BrokenProcessPool as error:
     raise ChildProcessError(
-      "a worker process was ended from outside. Usually memory ran out: use "
-      "fewer workers or smaller tasks."
+      "a worker process was ended from outside, usually as memory ran out."
     ) from error
   finally:
     ours.close()
@@ -100,8 +96,7 @@ def run(
 def _without_interrupts() -> Iterator[None]:
   """Delays Ctrl-C in this scope, and for ever in processes that it starts.
 
-  Otherwise processes that are just starting would print tracebacks. Windows
-  cannot delay a signal.
+  Windows cannot delay a signal.
   """
   if not hasattr(signal, "pthread_sigmask"):
     yield
@@ -122,7 +117,6 @@ def _start_worker(counter: Any, parent: connection.Connection) -> None:
 
 
 def _end_with_parent() -> None:
-  """Interrupts the worker's task when the parent closes the pipe or dies."""
   connection.wait([_parent])
   _thread.interrupt_main(signal.SIGTERM)
   time.sleep(_CLEAN_UP_TIME)

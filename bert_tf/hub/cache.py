@@ -1,9 +1,4 @@
-"""The cache of downloads.
-
-The cache has a folder for each download below `models` and `data`. Unfinished
-downloads are below `unfinished`, so every folder below the first two is
-complete.
-"""
+"""The cache: `models` and `data` are complete, `unfinished` is not."""
 
 import contextlib
 import glob
@@ -12,7 +7,6 @@ from collections.abc import Iterator
 
 import filelock
 import platformdirs
-from absl import logging
 
 from bert_tf.files import atomic, paths
 from bert_tf.hub import catalog, sources
@@ -79,8 +73,7 @@ def resolve_model(path: str) -> str:
   of a model.
 
   Raises:
-    ValueError: if the model is known but not downloaded, or if the path does
-      not exist and resembles the name of a model. Names the download command.
+    ValueError: if the model is known but not downloaded.
   """
   if paths.is_remote(path) or any(
     os.path.exists(p) for p in (path, f"{path}.index")
@@ -93,12 +86,6 @@ def resolve_model(path: str) -> str:
     folder, is_downloaded = get_folder(source), is_here(source)
     path = source.name
   else:
-    nearest = catalog.find(catalog.suggest(path) or "")
-    if nearest and nearest.is_model:
-      raise ValueError(
-        f"model {path!r} not found: there is no such folder. Did you mean "
-        f"{nearest.name}? Get it by: bert-tf download {nearest.name}"
-      )
     return path
   if not is_downloaded:
     raise ValueError(f"{path} is not here; run: bert-tf download {path}")
@@ -121,15 +108,7 @@ def unfinished_folder(name: str) -> Iterator[str]:
   atomic.check_writable(home(), HOME_VARIABLE, is_folder=True)
   folder = os.path.join(home(), "unfinished", *name.split("/"))
   paths.make_folder(os.path.dirname(folder))
-  lock = filelock.FileLock(f"{folder}.lock")
-  try:
-    held = lock.acquire(timeout=0)
-  except filelock.Timeout:
-    logging.warning(
-      "Another process downloads %s; waiting until it ends.", name
-    )
-    held = lock.acquire()
-  with held:
+  with filelock.FileLock(f"{folder}.lock"):
     paths.make_folder(folder)
     yield folder
     paths.remove(folder)

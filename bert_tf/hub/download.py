@@ -1,12 +1,9 @@
 """Downloads models and data sets by name."""
 
-import contextlib
 import os
-import re
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterator
 from urllib import parse
 
 from absl import logging
@@ -37,9 +34,8 @@ _HUGGING_FACE_FILES = {
 def download(name: str, base_url: str | None = None) -> str:
   """Downloads a model or a data set, if it is not in the cache yet.
 
-  The cache is the folder BERT_TF_HOME, by default a folder in the user's cache
-  folder. A download that was cut off continues at the next call. Later calls
-  need no network.
+  A download that was cut off continues at the next call. Later calls need no
+  network.
 
   ```python
   folder = bert_tf.download("uncased_L-2_H-128_A-2")
@@ -66,9 +62,16 @@ def download(name: str, base_url: str | None = None) -> str:
   source = catalog.get(name)
   if cache.is_here(source):
     return cache.get_folder(source)
-  with _explain_full_disk(source), cache.unfinished_folder(source.name) as work:
-    if not cache.is_here(source):  # Another process has just downloaded it.
-      _download(source, work, base_url)
+  try:
+    with cache.unfinished_folder(source.name) as work:
+      if not cache.is_here(source):  # Another process has just downloaded it.
+        _download(source, work, base_url)
+  except OSError as error:
+    if error.errno not in atomic.FULL:
+      raise
+    raise OSError(
+      f"{cache.HOME_VARIABLE} {cache.home()} is full ({error.strerror})."
+    ) from error
   return cache.get_folder(source)
 
 
@@ -93,18 +96,11 @@ def _download(source: sources.Source, work: str, base_url: str | None) -> None:
 
 
 def _fetch(link: sources.Link, folder: str, base_url: str | None) -> str:
-  """Downloads a file into a folder; returns its path.
-
-  A download that fails leaves a partial file, which the next call continues.
-  """
+  """Downloads a file into a folder; returns its path."""
   import requests  # Takes a moment.
 
   url = link.url
   if base_url:
-    if not re.match("https?://", base_url):
-      raise ValueError(
-        f"base_url {base_url} must begin with http:// or https://."
-      )
     url = base_url.rstrip("/") + parse.urlsplit(url).path
   file = os.path.join(folder, os.path.basename(parse.urlsplit(url).path))
   if os.path.exists(file):
@@ -114,15 +110,13 @@ def _fetch(link: sources.Link, folder: str, base_url: str | None) -> str:
     _transfer(url, partial)
   except requests.RequestException as error:
     raise OSError(
-      f"cannot download {url}: {error}. The part that has arrived is kept: the "
-      "same command continues. Set HTTPS_PROXY for a proxy, or `base_url` for "
-      "a mirror."
+      f"cannot download {url}: {error}. The same command continues; `base_url` "
+      "gives a mirror."
     ) from error
   if link.sha256 and paths.sha256(partial) != link.sha256:
     paths.remove(partial)
     raise ValueError(
-      f"{url} is not the published file: its SHA-256 is not {link.sha256}. Try "
-      "again, or give another address by `base_url`."
+      f"{url} is not the published file: its SHA-256 is not {link.sha256}."
     )
   os.replace(partial, file)
   return file
@@ -188,34 +182,15 @@ def _unpack(path: str, folder: str) -> None:
 
 def _check_files(source: sources.Source, folder: str) -> None:
   """Raises ValueError if a file is missing or `files[0]` has a wrong hash."""
-  files = [os.path.join(folder, name) for name in source.files]
-  missing = [path for path in files if not os.path.exists(path)]
-  if missing:
-    fault = f"it lacks {', '.join(map(os.path.basename, missing))}"
-  elif source.file_sha256 not in (None, paths.sha256(files[0])):
-    fault = f"the SHA-256 of its {source.files[0]} differs"
-  else:
-    return
-  raise ValueError(
-    f"the download of {source.name} is not the published one: {fault}. Try "
-    "again, or give another address by `base_url`."
-  )
-
-
-@contextlib.contextmanager
-def _explain_full_disk(source: sources.Source) -> Iterator[None]:
-  try:
-    yield
-  except OSError as error:
-    if error.errno not in atomic.FULL:
-      raise
-    # The zip and its unpacked files are on the disk at the same time.
-    needed = 2 * source.num_bytes / 1e6
-    raise OSError(
-      f"{source.name} needs {needed:,.0f} MB while it is downloaded, but "
-      f"{cache.home()} is full ({error.strerror}). Free some space, or set "
-      f"{cache.HOME_VARIABLE} to a folder on another disk."
-    ) from error
+  for name in source.files:
+    if not os.path.exists(os.path.join(folder, name)):
+      raise ValueError(f"the download of {source.name} lacks {name}.")
+  first = os.path.join(folder, source.files[0])
+  if source.file_sha256 not in (None, paths.sha256(first)):
+    raise ValueError(
+      f"the download of {source.name} is not the published one: the SHA-256 of "
+      f"its {source.files[0]} differs."
+    )
 
 
 def _download_from_hugging_face(name: str, base_url: str | None) -> str:
@@ -245,14 +220,10 @@ def _download_from_hugging_face(name: str, base_url: str | None) -> str:
         raise OSError("the connection was lost; the same command continues")
     except Exception as error:  # The errors have no common base class.
       raise OSError(
-        f"cannot download {name}: {errors.reason(error).rstrip('.')}. Set "
-        "HTTPS_PROXY for a proxy, or HF_ENDPOINT or `base_url` for a mirror."
+        f"cannot download {name}: {errors.reason(error)}"
       ) from error
     if not {"model.safetensors", "config.json"} <= files:
-      raise ValueError(
-        f"{name} has no config.json and model.safetensors. Save the model by "
-        "save_pretrained(folder) of transformers and give that folder."
-      )
+      raise ValueError(f"{name} has no config.json and model.safetensors.")
     paths.remove(os.path.join(work, ".cache"))  # Of huggingface_hub.
     paths.make_folder(os.path.dirname(folder))
     os.rename(work, folder)

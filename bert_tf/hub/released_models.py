@@ -13,26 +13,12 @@ _FILES = (
 )
 
 
-def _checkpoint_bytes(num_layers: int, width: int, vocab_size: int) -> int:
-  """Returns the bytes of a model's variables in float32, heads included."""
-  # Word pieces, 512 positions, 2 segments and the layer normalization.
-  embeddings = (vocab_size + 512 + 2) * width + 2 * width
-  # Attention has 4 matrices of width * width, the feed-forward layers 8.
-  layer = 12 * width**2 + 13 * width
-  pooler = width**2 + width
-  masked_lm = width**2 + 3 * width + vocab_size
-  next_sentence = 2 * width + 2
-  heads = pooler + masked_lm + next_sentence
-  return 4 * (embeddings + num_layers * layer + heads)
-
-
 def _model(
   path: str,
   title: str,
   size: tuple[int, int, int],
   file_sha256: str | None = None,
   name: str = "",
-  other_names: tuple[str, ...] = (),
 ) -> sources.Source:
   """Returns a released model.
 
@@ -43,19 +29,18 @@ def _model(
     file_sha256: hash of the checkpoint's data. Recorded in NVIDIA's
       DeepLearningExamples, GooglePretrainedWeightDownloader.py.
     name: the model's name; "" for the name of the zip.
-    other_names: names of the same model elsewhere, to suggest `name` for them.
   """
-  name = name or path.partition("/")[2]
+  num_layers, width, vocab_size = size
+  # Matrices in float32: embeddings, layers, pooler and masked LM. Biases and
+  # layer norms add less than 1%.
+  num_values = (vocab_size + 514) * width + (12 * num_layers + 2) * width**2
   return sources.Source(
-    name=name,
+    name=name or path.partition("/")[2],
     title=title,
     is_model=True,
     links=(sources.Link(f"{_RELEASES}/{path}.zip"),),
-    num_bytes=_checkpoint_bytes(*size),
+    num_bytes=4 * num_values,
     files=_FILES,
-    next_command=f"bert-tf fill-mask --model={name} "
-    '--text="The capital of France is [MASK]."',
-    other_names=other_names,
     file_sha256=file_sha256,
   )
 
@@ -71,61 +56,52 @@ BASE_AND_LARGE = (
     "BERT-Base, Uncased",
     (12, 768, _UNCASED),
     "58580dc5e0bf0ae0d2efd51d0e8272b2f808857f0a43a88aaf7549da6d7a8a84",
-    other_names=("bert-base-uncased",),
   ),
   _model(
     "2018_10_18/uncased_L-24_H-1024_A-16",
     "BERT-Large, Uncased",
     (24, 1024, _UNCASED),
     "bc6b3363e3be458c99ecf64b7f472d2b7c67534fd8f564c0556a678f90f4eea1",
-    other_names=("bert-large-uncased",),
   ),
   _model(
     "2018_10_18/cased_L-12_H-768_A-12",
     "BERT-Base, Cased",
     (12, 768, _CASED),
     "734d5a1b68bf98d4e9cb6b6692725d00842a1937af73902e51776905d8f760ea",
-    other_names=("bert-base-cased",),
   ),
   _model(
     "2018_10_18/cased_L-24_H-1024_A-16",
     "BERT-Large, Cased",
     (24, 1024, _CASED),
     "6ff33640f40d472f7a16af0c17b1179ca9dcc0373155fb05335b6a4dd1657ef0",
-    other_names=("bert-large-cased",),
   ),
   _model(
     "2019_05_30/wwm_uncased_L-24_H-1024_A-16",
     "BERT-Large, Uncased, whole-word masking",
     (24, 1024, _UNCASED),
-    other_names=("bert-large-uncased-whole-word-masking",),
   ),
   _model(
     "2019_05_30/wwm_cased_L-24_H-1024_A-16",
     "BERT-Large, Cased, whole-word masking",
     (24, 1024, _CASED),
-    other_names=("bert-large-cased-whole-word-masking",),
   ),
   _model(
     "2018_11_23/multi_cased_L-12_H-768_A-12",
     "BERT-Base, Multilingual Cased, 104 languages",
     (12, 768, _MULTI_CASED),
     "55b8a2df41f69c60c5180e50a7c31b7cdf6238909390c4ddf05fbc0d37aa1ac5",
-    other_names=("bert-base-multilingual-cased",),
   ),
   _model(
     "2018_11_03/multilingual_L-12_H-768_A-12",
     "BERT-Base, Multilingual Uncased, not recommended",
     (12, 768, _MULTI_UNCASED),
     "3cd83912ebeb0efe2abf35c9f1d5a515d8e80295e61c49b75c8853f756658429",
-    other_names=("bert-base-multilingual-uncased",),
   ),
   _model(
     "2018_11_03/chinese_L-12_H-768_A-12",
     "BERT-Base, Chinese",
     (12, 768, _CHINESE),
     "756699356b78ad0ef1ca9ba6528297bcb3dd1aef5feadd31f4775d7c7fc989ba",
-    other_names=("bert-base-chinese",),
   ),
 )
 
@@ -142,7 +118,6 @@ def _small_model(num_layers: int, width: int) -> sources.Source:
   """Returns one of the smaller models of March 2020."""
   file = f"uncased_L-{num_layers}_H-{width}_A-{width // 64}"
   name = _SIZE_NAMES.get((num_layers, width), "")
-  other_names = (f"bert-{name.lower()}",) if name else ()
   is_base = (num_layers, width) == (12, 768)
   title = f"BERT-{name or f'{num_layers}/{width}'}, Uncased"
   return _model(
@@ -151,7 +126,6 @@ def _small_model(num_layers: int, width: int) -> sources.Source:
     (num_layers, width, _UNCASED),
     # The zip of BERT-Base of 2018 has the same name.
     name=f"{file}_2020" if is_base else "",
-    other_names=other_names,
   )
 
 

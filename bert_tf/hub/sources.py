@@ -28,10 +28,9 @@ class Source:
     title: a short description.
     is_model: whether the source is a model rather than a data set.
     links: the files to download.
-    num_bytes: bytes of all downloads; for a model, bytes of the checkpoint.
+    num_bytes: bytes of all downloads; for a model, about the bytes of the
+      checkpoint.
     files: files that the complete folder must have.
-    next_command: a command that uses the download; {folder} is its folder.
-    other_names: names of the same source elsewhere, to suggest `name` for them.
     file_sha256: hash of the first of `files`; None if none is published.
     finish: completes the folder, given its path; None if nothing is missing.
   """
@@ -42,7 +41,5 @@ class Source:
   links: tuple[Link, ...]
   num_bytes: int
   files: tuple[str, ...]
-  next_command: str
-  other_names: tuple[str, ...] = ()
   file_sha256: str | None = None
   finish: Callable[[str], None] | None = None

@@ -58,11 +58,8 @@ def guess(vocab: Iterable[str]) -> bool | None:
 
 
 def _has_accents(vocab: Iterable[str]) -> bool:
-  """Returns whether a vocabulary comes from text with accents.
-
-  The limit is 2% of the tokens: the released uncased vocabularies also hold
-  some tokens with accents, which no stripped text uses.
-  """
+  # The limit is 2% of the tokens: the released uncased vocabularies also hold
+  # some tokens with accents, which no stripped text uses.
   changed = [
     not token.isascii() and tokenization.without_accents(token) != token
     for token in vocab
@@ -102,17 +99,12 @@ def resolve(
 ) -> Case:
   """Resolves do_lower_case and strip_accents: the user's, else the saved value.
 
-  Without either, do_lower_case is guessed from the vocabulary.
-
   Args:
     user: the user's settings.
     saved: the settings that are saved with the model.
     source: the file that holds the saved settings, for errors.
     vocab_file: the vocabulary to guess do_lower_case from if it is not saved;
       None without one.
-
-  Returns:
-    The settings; None for a setting that is not known.
 
   Raises:
     ValueError: if the user's setting contradicts the saved one or the
@@ -123,20 +115,13 @@ def resolve(
     vocab = tokenization.load_vocab(vocab_file)
     saved = dataclasses.replace(saved, do_lower_case=guess(vocab))
     sources["do_lower_case"] = vocab_file
-    if user.do_lower_case is not None:
-      pass
-    elif saved.do_lower_case is not None:
-      logging.info(
-        "%s: do_lower_case=%s fits its tokens.", vocab_file, saved.do_lower_case
-      )
-    elif (user.strip_accents, saved.strip_accents) == (None, None) and (
-      _has_accents(vocab)
-    ):
+    known = (user.do_lower_case, saved.do_lower_case)
+    known += (user.strip_accents, saved.strip_accents)
+    if known == (None,) * 4 and _has_accents(vocab):
       # The original stripped accents by default, so this only warns.
       logging.warning(
-        "%s has tokens with accents, but lower-casing strips accents from "
-        "text: set `strip_accents=False`, or for cased text "
-        "`do_lower_case=False`.",
+        "%s has tokens with accents, but lower-casing strips them: set "
+        "`strip_accents=False` or `do_lower_case=False`.",
         vocab_file,
       )
   values = dataclasses.asdict(saved)
@@ -146,7 +131,7 @@ def resolve(
     if values[name] not in (None, value):
       raise ValueError(
         f"{name}={value} contradicts {sources[name]}, which has "
-        f"{name}={values[name]}; leave `{name}` out."
+        f"{name}={values[name]}."
       )
     values[name] = value
   return Case(**values)

@@ -20,8 +20,13 @@ from bert_tf.formats import hugging_face, tokenizer_files
 from bert_tf.hub import cache
 from bert_tf.model_folder import letter_case, run_info
 
-# Suffixes of files that PyTorch pickles.
-_PICKLED = (".bin", ".pt", ".pth", ".pkl")
+# Suffixes of weights that only transformers reads.
+_NOT_READ = (
+  *(".bin", ".pt", ".pth", ".pkl", "tf_model.h5", "flax_model.msgpack"),
+  f"{hugging_face.SUFFIX}.index.json",
+)
+
+_CONVERT = "convert it by `bert-tf convert`."
 
 # Maximum number of a folder's files that one message lists.
 _MAX_NAMED = 10
@@ -32,12 +37,9 @@ class ModelFolder:
   """A model's weights and the files beside them, each read when it is used.
 
   Attributes:
-    weights: path for `checkpoints.CheckpointReader`: a prefix, the folder of a
-      SavedModel, a safetensors file or the folder of a run.
-    given_config_file: the config that the user gives; None for the config in
-      the folder.
-    given_vocab_file: the vocabulary that the user gives; None for the
-      vocabulary in the folder.
+    weights: path for `checkpoints.CheckpointReader`.
+    given_config_file: the user's config; None for the one in the folder.
+    given_vocab_file: the user's vocabulary; None for the one in the folder.
   """
 
   weights: str
@@ -59,8 +61,7 @@ class ModelFolder:
     """The file that `BertConfig.from_json_file` reads.
 
     Raises:
-      ValueError: if it is missing, or if it is Hugging Face's and the weights
-        are not.
+      ValueError: if it is missing or of another format than the weights.
     """
     theirs = os.path.join(self.folder, hugging_face.CONFIG)
     own = os.path.join(self.folder, run_info.CONFIG_FILE)
@@ -75,9 +76,8 @@ class ModelFolder:
     if hugging_face.is_config(config) and not self.is_hugging_face:
       raise ValueError(
         f"{path} is Hugging Face's config, but {self.weights} are not Hugging "
-        "Face's weights. The two formats mean different functions by `gelu`. "
-        "Give the bert_config.json of the model, or write one without "
-        "model_type and architectures."
+        "Face's weights, and the two formats mean different functions by "
+        "`gelu`. Give the model's own bert_config.json."
       )
     return path
 
@@ -115,8 +115,7 @@ class ModelFolder:
   def run(self) -> run_info.RunInfo | None:
     """Task, labels, case and lengths of the model; None if they are not known.
 
-    They come from run.json, else label_map.json. For weights in Hugging Face's
-    format, they come from its files, completed by a run.json of the same task.
+    They come from run.json, else label_map.json, or from Hugging Face's files.
     """
     if self.is_hugging_face:
       config = hugging_face.read_config(self.folder)
@@ -144,9 +143,6 @@ class ModelFolder:
       task: the task of the model's head. A run.json of this task adds the
         settings that Hugging Face's files lack.
       num_labels: the number of outputs of the classifier; 0 without one.
-
-    Raises:
-      ValueError: for a damaged file, or if the number of labels differs.
     """
     run = run_info.read_run(self.folder)
     if not run or run.task != task:
@@ -177,17 +173,13 @@ class ModelFolder:
     return checkpoints.CheckpointReader(self.weights)
 
   def num_outputs(self, task: str) -> int | None:
-    """Returns the number of outputs of a head with labels; None without one.
-
-    Raises:
-      ValueError: if the head belongs to another task.
-    """
+    """Returns the number of outputs of a head with labels; None without one."""
     if "output_bias" not in self.reader.shapes:
       return None
     if self.run and self.run.task != task:
       raise ValueError(
-        f"{self.weights} has the head of another task, {self.run.task}; open "
-        f"it with the model of that task, or start {task} from another model."
+        f"{self.weights} has the head of another task: {self.run.task}, not "
+        f"{task}."
       )
     return self.reader.shapes["output_bias"][0]
 
@@ -206,9 +198,9 @@ def find(
     vocab_file: vocabulary of the model; None for the one in the folder.
 
   Raises:
-    ValueError: if there is no such model, or more than one; if it has no
-      config, or Hugging Face's config with the original's weights; if a file is
-      damaged, or `vocab_file` differs from that of a folder.
+    ValueError: if there is no such model, or more than one; if its config is
+      missing or of another format; if a file is damaged, or `vocab_file`
+      differs from that of a folder.
   """
   weights = find_weights(path)
   is_saved_model = checkpoints.is_saved_model(weights)
@@ -219,7 +211,7 @@ def find(
       if checkpoints.OBJECT_GRAPH in names:
         raise ValueError(
           f"{weights} is an object-based checkpoint, such as TF Model "
-          f"Garden's; {_conversion(weights)}"
+          f"Garden's; {_CONVERT}"
         )
   files = find_files_beside(weights, bert_config_file, vocab_file)
   if weights != path or is_saved_model:
@@ -233,12 +225,7 @@ def find_files_beside(
   bert_config_file: str | None = None,
   vocab_file: str | None = None,
 ) -> ModelFolder:
-  """Returns the files beside weights; the arguments are those of `find`.
-
-  Raises:
-    ValueError: if there is no config, or a file is damaged or contradicts the
-      run's vocabulary.
-  """
+  """Returns the files beside weights; arguments and errors as in `find`."""
   files = ModelFolder(weights, bert_config_file, vocab_file)
   # Reads the files now, so that a fault is reported before any computation.
   _ = files.vocab_file, files.config_file, files.run
@@ -248,31 +235,22 @@ def find_files_beside(
 
 
 def _check_vocab(files: ModelFolder) -> None:
-  """Raises ValueError if the folder's vocab.txt differs from `vocab_file`."""
   path = files.vocab_file
   if path and run_info.has_other_vocab(files.folder, path):
     own = os.path.join(files.folder, run_info.VOCAB_FILE)
-    raise ValueError(
-      f"vocab_file {path} contradicts the model's {own}; leave `vocab_file` "
-      "out."
-    )
+    raise ValueError(f"vocab_file {path} contradicts the model's {own}.")
 
 
 def load(
   files: ModelFolder, model: keras.Model, required: str = "bert/"
 ) -> None:
-  """Sets the variables of a model; variables without a value stay random.
+  """Sets the variables of a model.
 
-  A warning names them.
-
-  Args:
-    files: the files of the model.
-    model: a model of the same config.
-    required: prefix of the names of variables that must not be missing.
+  A warning names variables without a value, which stay random.
 
   Raises:
-    ValueError: naming each required variable that is missing and each variable
-      that differs in shape.
+    ValueError: for variables that differ in shape, or whose names begin with
+      `required` and that are missing.
   """
   reader = files.reader
   if missing := checkpoints.load_variables(reader, model, required):
@@ -295,7 +273,7 @@ def find_weights(path: str) -> str:
   path = cache.resolve_model(path)
   if paths.is_file(path):
     if not path.endswith(hugging_face.SUFFIX):
-      raise ValueError(f"{path} is not a model: {_remedy([path])}")
+      raise ValueError(f"{path} is not a model: {_list([path])}")
     return path
   if run_info.get_folder(path) != path:
     checkpoints.prefix_to_read(path)  # Raises if there is no checkpoint.
@@ -315,53 +293,22 @@ def find_weights(path: str) -> str:
   if len(models) == 1:
     return models[0]
   if models:
-    raise ValueError(
-      f"{path} holds {len(models)} models; give one of them: "
-      f"{', '.join(models)}."
-    )
-  remedy = _remedy([os.path.join(path, name) for name in names])
-  raise ValueError(f"{path} holds no model that can be read: {remedy}")
+    raise ValueError(f"{path} holds several models: {', '.join(models)}.")
+  raise ValueError(f"{path} holds no model that can be read: {_list(names)}")
 
 
-def _conversion(path: str) -> str:
-  folder = os.path.join(os.path.dirname(path), "original")
-  return (
-    f"convert it with `bert-tf convert --model={path} --output_checkpoint="
-    f"{folder}/bert_model.ckpt`, with --bert_config_file and --vocab_file if "
-    f"these files are not beside it. Then give {folder}."
-  )
-
-
-def _remedy(files: Sequence[str]) -> str:
-  """Returns a list of the files, with advice on what to give instead."""
+def _list(files: Sequence[str]) -> str:
+  """Describes files that are no model, and how to get one from them."""
   names = [os.path.basename(path) for path in files]
-  listed = errors.join_names(names, _MAX_NAMED)
-  for path in files:
-    if path.endswith(".weights.h5"):
-      return f"there is {listed}; {_conversion(path)}"
-  for ends, remedy in (
-    (
-      f"{hugging_face.SUFFIX}.index.json",
-      "the weights are in several files; save the model again by "
-      "save_pretrained(folder, max_shard_size='100GB').",
-    ),
-    (
-      _PICKLED,
-      "pickled weights can run any code when they are read, so they are not "
-      "read here. If you trust them, load them with transformers and save the "
-      "model again by save_pretrained(folder), which writes safetensors.",
-    ),
-    ("tf_model.h5", hugging_face.conversion_advice("from_tf")),
-    ("flax_model.msgpack", hugging_face.conversion_advice("from_flax")),
-    (
-      (".index", ".data-00000-of-00001"),
-      "give the part of the file name before this suffix.",
-    ),
-  ):
-    if any(name.endswith(ends) for name in names):
-      return f"there is {listed}; {remedy}"
+  found = f"there is {errors.join_names(names, _MAX_NAMED) or 'nothing'}"
+  if any(path.endswith(".weights.h5") for path in files):
+    return f"{found}; {_CONVERT}"
+  if any(path.endswith(_NOT_READ) for path in files):
+    return (
+      f"{found}; load the model with transformers and save it by "
+      "save_pretrained(folder, max_shard_size='100GB')."
+    )
   return (
-    f"there is {listed or 'nothing'}. Give a folder with bert_config.json, "
-    "vocab.txt and bert_model.ckpt, the output_dir of a run, a SavedModel, or "
-    "a folder with config.json and model.safetensors."
+    f"{found}. A model is bert_config.json, vocab.txt and bert_model.ckpt, the "
+    "output_dir of a run, a SavedModel, or config.json and model.safetensors."
   )

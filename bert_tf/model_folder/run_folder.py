@@ -40,9 +40,8 @@ class RunFolder:
     info = run_info.read_run(self.path)
     if info and info.task != self.task:
       raise ValueError(
-        f"{self.path} holds another task's run, one of {info.task}; this is "
-        f"one of {self.task}. Choose another `output_dir`; its checkpoint can "
-        "be the `init_checkpoint`."
+        f"{self.path} holds another task's run, of {info.task}, not "
+        f"{self.task}; choose another `output_dir`."
       )
     return info
 
@@ -83,18 +82,17 @@ class RunFolder:
       ValueError: if the user's value contradicts the run's.
     """
     assert self.info
-    other_remedy = ", or choose another `output_dir`"
     saved = self.info.saved(config)
-    return settings.resolve(config, saved, self.run_file, other_remedy)
+    remedy = ", or choose another `output_dir`"
+    return settings.resolve(config, saved, self.run_file, remedy)
 
   def check_labels(self, labels: run_info.LabelSpec) -> None:
     """Raises ValueError if the run has other labels."""
     if self.labels is not None and self.labels != labels:
       there, here = (json.dumps(s.label_map()) for s in (self.labels, labels))
       raise ValueError(
-        f"{self.path} holds another task's run: its labels are {there}, this "
-        f"run's {here}; choose another `output_dir`. Its checkpoint can be the "
-        "`init_checkpoint`."
+        f"{self.path} holds another task's run, with the labels {there}, not "
+        f"{here}; choose another `output_dir`."
       )
 
   @contextlib.contextmanager
@@ -105,7 +103,7 @@ class RunFolder:
     lock, since a run may be evaluated while it trains.
 
     Raises:
-      OSError: if another process trains here; names its host and its id.
+      OSError: if another process trains here.
     """
     if not do_train or not distribution.is_chief():
       yield RunFolder(self.path, self.task)
@@ -139,7 +137,6 @@ class RunFolder:
     Raises:
       ValueError: if the folder holds a run of another task, config, vocabulary
         or other labels, or if no model can be built from the config.
-      OSError: if it cannot be written.
     """
     bert_config.check_sizes()
     _ = self.info  # Raises ValueError for the run of another task.
@@ -152,20 +149,16 @@ class RunFolder:
       if is_other and self.is_begun:
         path = os.path.join(self.path, run_info.VOCAB_FILE)
         raise ValueError(
-          f"{self.path} holds a run of another vocabulary: {path} differs from "
-          f"{vocab_file}; choose another `output_dir`."
+          f"{path} differs from {vocab_file}; choose another `output_dir`."
         )
     run_info.write_run(self.path, info, bert_config, vocab_file)
 
 
 def write_scores(folder: str, results: Mapping[str, float | int]) -> None:
-  """Writes the results of an evaluation into a folder's run.json.
+  """Writes the results of an evaluation into a folder's run.json, if any.
 
-  Args:
-    folder: the folder of the evaluated checkpoint. Without a run.json nothing
-      is written.
-    results: values by name, which replace the earlier scores; {} removes them.
-      global_step and values that are not finite are left out.
+  They replace the earlier scores; {} removes them. global_step and values that
+  are not finite are left out.
   """
   info = run_info.read_run(folder) if distribution.is_chief() else None
   if not info:
@@ -190,6 +183,5 @@ def check_same_config(
   ]
   if differing:
     raise ValueError(
-      f"{folder} holds a run of another config: {'; '.join(differing)}; choose "
-      "another `output_dir`."
+      f"{folder} holds a run of another config: {'; '.join(differing)}."
     )

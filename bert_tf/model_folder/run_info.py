@@ -11,8 +11,6 @@ import typing
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from absl import logging
-
 import bert_tf
 from bert_tf.files import atomic, errors, json_files, paths
 from bert_tf.formats import hugging_face, tokenizer_files
@@ -56,19 +54,12 @@ class LabelOrigin:
   """The origin of a run's labels, for its log and its errors."""
 
   name: str  # A file, a folder, or "the task".
-  # Advice about data with another label.
-  remedy: str = "correct the label"
-
-  @classmethod
-  def from_data(cls, source: str) -> "LabelOrigin":
-    """Returns the origin of labels that the training data define."""
-    return cls(source, "correct it, or add training examples with this label")
 
   def unknown_label(self, label: object, labels: Sequence[str]) -> str:
     """Returns the error message for data with a label that is not known."""
     return (
       f"label {label!r} is not one of {errors.join_names(labels)}, the labels "
-      f"of {self.name}; {self.remedy}"
+      f"of {self.name}"
     )
 
 
@@ -218,17 +209,12 @@ def read_run(folder: str) -> RunInfo | None:
   """Returns the content of a folder's run.json, None without one.
 
   Raises:
-    ValueError: if the file is damaged, names no known task or has a value of
-      a wrong type. Names the file and the value.
+    ValueError: if the file is damaged or has a value that is not allowed.
   """
   path = os.path.join(folder, RUN_FILE)
   if not paths.exists(path):
     return None
-  values = json_files.read_object(path)
-  run = json_files.check(values, RunInfo, path)
-  unknown = values.keys() - RunInfo.__dataclass_fields__.keys()
-  if unknown:
-    logging.info("Ignoring %s in %s.", ", ".join(sorted(unknown)), path)
+  run = json_files.read(path, RunInfo)
   if run.task not in TASKS:
     raise ValueError(
       f"{path}: task is {run.task!r}, not one of {', '.join(TASKS)}."
@@ -326,7 +312,6 @@ def has_other_vocab(folder: str, vocab_file: str) -> bool:
 
 
 def _write_if_new(path: str, content: bytes) -> None:
-  """Writes a file, unless it has this content already."""
   if not paths.exists(path) or paths.read_bytes(path) != content:
     atomic.write_bytes(path, content)
 
@@ -341,7 +326,6 @@ def get_folder(path: str) -> str:
 def _check_labels(
   path: str, problem_type: str | None, labels: Sequence[str] | None
 ) -> None:
-  """Raises ValueError for an unknown problem type and for unusable labels."""
   kinds = (*PROBLEM_TYPES, WORDS)
   if problem_type not in (*kinds, None):
     raise ValueError(
@@ -349,12 +333,8 @@ def _check_labels(
       f"{', '.join(kinds)}."
     )
   labels = labels or ()
-  twice = [label for label in labels if labels.count(label) > 1]
-  if twice or "" in labels:
-    fault = f"{twice[0]!r} twice" if twice else "an empty one"
-    raise ValueError(
-      f"{path}: labels has {fault}; they must be distinct and not empty."
-    )
+  if len({*labels, ""}) <= len(labels):
+    raise ValueError(f"{path}: labels {list(labels)} are empty or repeated.")
 
 
 def with_hugging_face_labels(
@@ -362,10 +342,7 @@ def with_hugging_face_labels(
 ) -> RunInfo:
   """Returns a run with the labels and the problem type of a config.json.
 
-  Args:
-    run: the model's run.
-    config: the content of the model's config.json.
-    num_labels: the number of outputs of the model's classifier; 0 without one.
+  `num_labels` is the number of outputs of the classifier; 0 without one.
 
   Raises:
     ValueError: if id2label has not exactly the ids 0 to num_labels - 1.

@@ -53,7 +53,6 @@ class Setup(Generic[Config]):
     config, path = self.config, self.folder.path
     saved = self.folder.labels
     name = f"the run in {path}"
-    remedy = f"choose another `output_dir` than {path}"
     if not saved:
       if config.train.encoder_only:
         return None
@@ -62,11 +61,7 @@ class Setup(Generic[Config]):
       if not saved:
         return None
       name = f"the model {self.start.head_path}"
-      remedy = "set `encoder_only` for a new head with the labels of the data"
-    if not config.do_train:
-      remedy = "correct the label, or use a model that was trained on it"
-    origin = run_info.LabelOrigin(name, remedy)
-    return dataclasses.replace(saved, origin=origin)
+    return dataclasses.replace(saved, origin=run_info.LabelOrigin(name))
 
 
 class SplitFile(NamedTuple):

@@ -24,12 +24,7 @@ _PATH = os.path.join("adapter", "lora.ckpt")
 
 
 def save(output_dir: str, tensors: Mapping[str, tf.Tensor]) -> None:
-  """Writes the adapter of a run with LoRA; writes nothing without LoRA.
-
-  Args:
-    output_dir: folder of the run.
-    tensors: the checkpoint's tensors, by name.
-  """
+  """Writes the adapter of a run with LoRA, from its checkpoint's tensors."""
   if lora.ALPHA not in tensors or not distribution.is_chief():
     return
   head = [n for n in checkpoint_names.parameters(tensors) if n[:5] != "bert/"]
@@ -59,18 +54,13 @@ def open_adapter(path: str) -> checkpoints.CheckpointReader:
   has_checksums = any(name.endswith(lora.CHECKSUM) for name in reader.shapes)
   if lora.ALPHA not in reader.shapes or not has_checksums:
     raise ValueError(
-      f"{path} is not an adapter: it lacks {lora.ALPHA} or checksums; give "
-      f"output_dir/{_PATH} of a run with `lora_rank`."
+      f"{path} is not an adapter: it lacks {lora.ALPHA} or checksums."
     )
   return reader
 
 
 def find_run(path: str) -> run_info.RunInfo | None:
-  """Returns the run that trained an adapter; None if it is unknown.
-
-  Args:
-    path: see `open_adapter`.
-  """
+  """Returns the run that trained an adapter; None if it is unknown."""
   folder = path
   if not paths.is_folder(path):
     folder, name = os.path.split(os.path.dirname(path))
@@ -128,6 +118,5 @@ def add(model: keras.Model, path: str, encoder_only: bool = False) -> list[str]:
 
 
 def _checksum(kernel: Any) -> np.int64:
-  """Returns the CRC-32 of a kernel's values as little-endian float32."""
   value = tf.convert_to_tensor(kernel).numpy()
   return np.int64(zlib.crc32(value.astype("<f4").tobytes()))

@@ -34,13 +34,8 @@ _MAX_TIMED_SHARE = 0.05
 class PlannedWarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
   """An optimization.WarmupLinearDecay whose number of steps is set later.
 
-  A tenth of the steps is the warm-up.
-
-  Args:
-    init_lr: peak learning rate.
-
-  Attributes:
-    num_train_steps: float32 variable []. Steps until the rate is 0.
+  A tenth of the steps is the warm-up. `num_train_steps` is a float32 variable
+  [], the steps until the rate is 0.
   """
 
   def __init__(self, init_lr: float) -> None:
@@ -80,8 +75,7 @@ def plan_steps(
   Args:
     config: the run's settings.
     step: steps of earlier runs.
-    is_new: whether output_dir has no checkpoint, so that a plan in its run.json
-      is a leftover.
+    is_new: whether a plan in run.json is a leftover without a checkpoint.
     train_step: built.
     variables: all variables that a step changes.
     batches: batches to time steps on.
@@ -110,7 +104,6 @@ def _measure(
   variables: dict[str, keras.Variable],
   batches: tf.data.Iterator,
 ) -> int:
-  """Returns how many steps fit into the rest of the time."""
   start = _now()
   values = [variable.numpy() for variable in variables.values()]
   seconds: list[float] = []
@@ -132,9 +125,8 @@ def _measure(
   if step:
     # Older versions kept the seconds of a timed run in its checkpoints.
     paths = checkpoints.list_checkpoints(config.output_dir)
-    reader = checkpoints.CheckpointReader(
-      next(path for path in paths if path.endswith(f"-{step}"))
-    )
+    path = next(path for path in paths if path.endswith(f"-{step}"))
+    reader = checkpoints.CheckpointReader(path)
     if checkpoint_names.TRAIN_SECONDS in reader.shapes:
       left -= float(reader.get(checkpoint_names.TRAIN_SECONDS))
   num_steps = int(left / max(p["pace"] for p in processes))

@@ -28,11 +28,10 @@ from bert_tf.training.objective import Features
 
 _SumsAndGradients = tuple[Sums, gradients.Gradients]
 
-# Computes the gradients of (features, weights, micro_batch, half).
+# Compute the gradients of (features, weights, micro_batch[, half]).
 _HalfFn = Callable[
   [Features, dict[str, Tensor], tf.Tensor, tf.Tensor | int], _SumsAndGradients
 ]
-# Computes the gradients of (features, weights, micro_batch).
 GradientsFn = Callable[
   [Features, dict[str, Tensor], tf.Tensor], _SumsAndGradients
 ]
@@ -60,10 +59,7 @@ class Mode(enum.Enum):
     return self is Mode.PLAIN and not distribution.has_accelerator()
 
   def compile_gradients(self, function: _HalfFn) -> GradientsFn:
-    """Returns a function that computes the gradients of a micro-batch.
-
-    Call it in the scope of the strategy.
-    """
+    """Returns a function that computes the gradients of a micro-batch."""
     has_replicas = _num_replicas() > 1
     if self is Mode.PLAIN:
       return _undivided(_function(function))
@@ -97,14 +93,9 @@ class Mode(enum.Enum):
 def fastest_mode(device: str, precision: str, hidden_size: int) -> Mode:
   """Returns the mode that takes the shortest step, as `use_xla=auto` does.
 
-  A GPU or a TPU runs whole steps fastest. On a CPU, XLA fuses the many small
-  operations of a narrow model. A wide model spends its time in products, and in
-  16 bits those of XLA are several times slower than TensorFlow's.
-
-  Args:
-    device: "CPU", "GPU" or "TPU".
-    precision: a key of names.PRECISIONS.
-    hidden_size: D of the encoder.
+  On a CPU, XLA fuses the many small operations of a narrow model. A wide model
+  spends its time in products, and in 16 bits those of XLA are several times
+  slower than TensorFlow's.
   """
   if device != "CPU":
     return Mode.WHOLE
@@ -121,11 +112,8 @@ def choose_mode(
 ) -> Mode:
   """Returns the mode of a run, which depends on its settings only.
 
-  Args:
-    config: the run's settings.
-    hidden_size: D of the model's encoder; None without one.
-    element_spec: shapes and dtypes of its batches. XLA would compile a program
-      for each batch width, so on a CPU `auto` compiles only fixed widths.
+  XLA would compile a program for each batch width, so on a CPU `auto` compiles
+  only if `element_spec` has fixed shapes. `hidden_size` is None without BERT.
   """
   if config.use_xla is not None:
     return Mode.WHOLE if config.use_xla else Mode.PLAIN
@@ -142,11 +130,7 @@ def choose_mode(
 
 
 def compiles_each_width(use_xla: bool | None) -> bool:
-  """Returns whether XLA compiles a program for each width of a batch.
-
-  Args:
-    use_xla: the setting in TrainConfig.
-  """
+  """Returns whether XLA compiles a program for each width of a batch."""
   return bool(use_xla) or distribution.has_accelerator()
 
 
@@ -156,8 +140,6 @@ def _function(function: Callable, jit_compile: bool | None = None) -> Any:
 
 
 def _for_gpus(function: _HalfFn) -> _HalfFn:
-  """Returns the function with the forms of kernels that GPUs compute."""
-
   def call(*args: Any) -> _SumsAndGradients:
     with backend.gpu_program():
       return function(*args)

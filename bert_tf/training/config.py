@@ -7,18 +7,13 @@ from bert_tf import names, settings
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ComputeConfig:
-  """How the devices compute a training step.
-
-  These settings change the speed, the memory and the rounding of a step, but
-  not what it optimizes.
-  """
+  """How a step is computed: its speed, memory and rounding."""
 
   use_xla: bool | None = settings.setting(
     None,
     "Compile the training step with XLA: true, false or auto (the default, "
-    "None in Python). auto compiles on GPUs and TPUs. On CPUs, it compiles all "
-    "or a part of the step by the model's width and the precision, if the run "
-    "has 200 or more steps and batches of one shape.",
+    "None in Python). auto compiles on GPUs and TPUs, and on CPUs runs of 200 "
+    "or more steps with batches of one shape.",
     topic=settings.DEVICES,
   )
   gradient_accumulation_steps: int = settings.setting(
@@ -38,9 +33,8 @@ class ComputeConfig:
   )
   precision: str = settings.setting(
     "float32",
-    "Data type of matrix products. tf32: GPUs since Ampere round the factors "
-    "of float32 products to 10 bits, which is faster. Variables, losses and "
-    "checkpoints are always float32.",
+    "Data type of matrix products. tf32 rounds their factors to 10 bits, on "
+    "GPUs since Ampere. Variables, losses and checkpoints are always float32.",
     choices=tuple(names.PRECISIONS),
     topic=settings.DEVICES,
   )
@@ -64,9 +58,8 @@ class TrainConfig(ComputeConfig):
   pre-training and fine-tuning below turn them into settings.
   """
 
-  # Checkpoint to start from, usually a pre-trained BERT: its prefix, or the
-  # output_dir of a run for its newest checkpoint. A checkpoint in this run's
-  # own output_dir has precedence. cli/model_flags.py makes the flag.
+  # Checkpoint to start from: a prefix or an output_dir. A checkpoint in this
+  # run's own output_dir has precedence. cli/model_flags.py makes the flag.
   init_checkpoint: str | None = None
   output_dir: str = settings.setting(
     help="Folder for checkpoints, events and results.",
@@ -129,13 +122,6 @@ class TrainConfig(ComputeConfig):
     choices=names.OPTIMIZERS,
     topic=settings.TRAINING,
   )
-  layerwise_lr_decay: float = settings.setting(
-    1.0,
-    "Factor of the learning rate from each encoder layer to the one below it.",
-    minimum=0.0,
-    maximum=1.0,
-    topic=settings.TRAINING,
-  )
   # Settings of fine-tuning.
   encoder_only: bool = False
   freeze_layers: int | None = None
@@ -145,8 +131,7 @@ class TrainConfig(ComputeConfig):
   eval_every_steps: int = settings.setting(
     0,
     "Steps between two evaluations during training; 0 for none. The last step "
-    "is always followed by one. The best weights are saved in output_dir/best. "
-    "Pass that folder as --output_dir to evaluate or predict with them.",
+    "is always followed by one. The best weights are saved in output_dir/best.",
     minimum=0,
     topic=settings.EVALUATION,
   )
@@ -176,27 +161,25 @@ class TrainConfig(ComputeConfig):
     settings.check(self)
     if self.lora_adapter and not self.init_checkpoint:
       raise ValueError(
-        f"lora_adapter {self.lora_adapter} needs the checkpoint that it was "
-        "trained from; set `init_checkpoint`."
+        f"lora_adapter {self.lora_adapter} needs the `init_checkpoint` that it "
+        "was trained from."
       )
     if self.lora_alpha is not None and self.lora_rank == 0:
       raise ValueError(
-        f"lora_alpha {self.lora_alpha} scales LoRA's updates, but lora_rank is "
-        "0; set `lora_rank`, or leave `lora_alpha` out."
+        f"lora_alpha {self.lora_alpha} has no effect; set `lora_rank`."
       )
     if self.early_stopping_patience and not self.eval_every_steps:
       raise ValueError(
         f"early_stopping_patience {self.early_stopping_patience} counts "
-        "evaluations, but eval_every_steps is 0; set `eval_every_steps`."
+        "evaluations; set `eval_every_steps`."
       )
 
   def check_best_metric(self) -> None:
     """Raises ValueError if best_metric is set without evaluations."""
     if self.best_metric and not self.eval_every_steps:
       raise ValueError(
-        f"best_metric {self.best_metric} compares evaluations during training, "
-        "but eval_every_steps is 0; set `eval_every_steps`, or leave "
-        "`best_metric` out."
+        f"best_metric {self.best_metric} compares evaluations during training; "
+        "set `eval_every_steps`."
       )
 
 
@@ -223,9 +206,8 @@ class PretrainingTrainConfig(TrainConfig):
   train_hours: float = settings.setting(
     0.0,
     "Hours to train, instead of num_train_steps. The run measures its speed "
-    "once and writes the number of steps that fill this time into run.json; "
-    "the learning rate rises for a tenth of them. Evaluations and checkpoints "
-    "come on top.",
+    "once and writes the number of steps that fill this time into run.json. "
+    "Evaluations and checkpoints come on top.",
     minimum=0.0,
     topic=settings.TRAINING,
     main=True,
@@ -252,8 +234,7 @@ class FineTuningTrainConfig(TrainConfig):
   lora_rank: int | None = settings.setting(
     None,
     "Train with LoRA of this rank: freezes BERT and trains low-rank updates of "
-    "the attention projections and the task's own layer. Typical: 8, with a "
-    "learning rate of 1e-4 or more. 0 trains all of BERT.",
+    "the attention projections and the task's own layer. 0 trains all of BERT.",
     minimum=0,
     fallback=0,
     topic=settings.MODEL,
@@ -280,9 +261,8 @@ class FreezingTrainConfig(FineTuningTrainConfig):
 
   freeze_layers: int | None = settings.setting(
     None,
-    "Freeze the embeddings (word, position, segment and their layer norm) and "
-    "the first N encoder layers. 0 freezes only the embeddings. Default: "
-    "freeze nothing.",
+    "Freeze the embeddings and the first N encoder layers. 0 freezes only the "
+    "embeddings. Default: freeze nothing.",
     minimum=0,
     topic=settings.TRAINING,
   )

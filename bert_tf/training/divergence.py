@@ -21,11 +21,7 @@ class DivergedError(ValueError):
 
 
 class LossCheck:
-  """Checks the losses and weights of a training.
-
-  Args:
-    output_dir: folder of the run, for the error.
-  """
+  """Checks the losses and weights of a training in the folder `output_dir`."""
 
   def __init__(self, output_dir: str) -> None:
     self._output_dir = output_dir
@@ -33,14 +29,10 @@ class LossCheck:
     self._num_high = 0
 
   def add(self, step: int, loss: float, gradient_norm: float) -> None:
-    """Adds a group of steps.
+    """Adds the mean loss and norm of a group of steps that ends at `step`.
 
-    Args:
-      step: the last step of the group.
-      loss: mean over the group. The loss of a step is that of the weights
-        before its update.
-      gradient_norm: mean over the group. A norm that is not finite makes every
-        weight NaN, which the loss shows only one step later.
+    A norm that is not finite makes every weight NaN, which the loss shows only
+    one step later.
 
     Raises:
       DivergedError: if the loss or the norm is not finite, or if the loss was

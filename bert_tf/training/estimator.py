@@ -84,10 +84,9 @@ class Estimator:
 
     Starts from the newest checkpoint of output_dir, else from
     init_checkpoint, else from random values. After a signal, saves a
-    checkpoint. The same call then resumes from it and ends with the same
-    weights as an uninterrupted run. Ctrl-C returns to the caller. SIGTERM, by
-    which clusters preempt, ends the process with the status that it always
-    has, 143: a status of 0 would mean that the work is done.
+    checkpoint, from which the same call resumes to the same weights as an
+    uninterrupted run. Ctrl-C returns to the caller. SIGTERM, by which clusters
+    preempt, ends the process with its usual status, 143.
 
     Args:
       input_fn: returns the batches after a number of steps.
@@ -104,7 +103,7 @@ class Estimator:
         best_metric.
       DivergedError: if the loss, the gradients or the weights are not finite,
         or if the loss is far above the first. These weights are not saved.
-      SystemExit: with status 143, if SIGTERM came and a checkpoint is saved.
+      SystemExit: with status 143, after SIGTERM.
     """
     config = self.config
     self.was_interrupted = False
@@ -117,13 +116,9 @@ class Estimator:
     evaluations = evaluation.PeriodicEvaluation(evaluate_fn, config, step)
     num_steps = self._num_steps(step, is_new, input_fn)
     if step >= num_steps:
-      setting = "train_hours" if config.train_seconds else "num_train_steps"
-      if isinstance(config, training_config.FineTuningTrainConfig):
-        setting = "num_train_epochs"  # Gives the steps of fine-tuning.
       logging.info(
-        "%s is at step %d/%d: nothing is left to train; raise `%s` to "
-        "continue.",
-        *(config.output_dir, step, num_steps, setting),
+        "%s is at step %d/%d: nothing is left to train.",
+        *(config.output_dir, step, num_steps),
       )
       return step
     logging.info("Training on %s.", distribution.describe_devices())
@@ -134,12 +129,6 @@ class Estimator:
       step, received = self._train_from(
         step, num_steps, batches, stop, evaluations
       )
-    if evaluations.best():
-      logging.info(
-        "Kept in %s: %s.",
-        os.path.join(config.output_dir, evaluation.BEST_DIR),
-        evaluations.best(),
-      )
     if received:
       self.was_interrupted = True
       logging.info(
@@ -147,11 +136,7 @@ class Estimator:
         *(received, step, num_steps),
       )
     elif step < num_steps:
-      logging.info(
-        "Stopped early at step %d/%d: no better result in %d evaluations "
-        "(early_stopping_patience).",
-        *(step, num_steps, config.early_stopping_patience),
-      )
+      logging.info("Stopped early at step %d/%d.", step, num_steps)
     if received == signal.SIGTERM.name:
       sys.exit(128 + signal.SIGTERM)
     return step
@@ -199,7 +184,6 @@ class Estimator:
     stop: "StopSignals",
     evaluations: evaluation.PeriodicEvaluation,
   ) -> tuple[int, str]:
-    """Trains until the end or a signal; returns the step and the signal."""
     config = self.config
     steps_per_second, received = 1, ""
     loss_check = divergence.LossCheck(config.output_dir)
@@ -254,11 +238,7 @@ class Estimator:
   def load_for_inference(self) -> int:
     """Loads the newest checkpoint of output_dir, or else init_checkpoint.
 
-    Returns:
-      The step of the checkpoint; 0 for init_checkpoint.
-
-    Raises:
-      ValueError: as `restore.load_for_inference`.
+    Returns its step and raises as `restore.load_for_inference`.
     """
     self._step = restore.load_for_inference(self.model, self.config)
     return self._step
@@ -292,8 +272,7 @@ class Estimator:
     if not math.isfinite(results["loss"]):
       raise divergence.DivergedError(
         f"the loss of the evaluation is {results['loss']}: weights or examples "
-        "are not finite; give an older checkpoint as `init_checkpoint`, with "
-        "another `output_dir`."
+        "are not finite."
       )
     if more_results:
       results.update(more_results())
@@ -320,13 +299,11 @@ class Estimator:
     yield from self._evaluator.predict(dataset)
 
   def _weights_step(self) -> int:
-    """Returns the step of the weights in memory."""
     if self._step is None:
       raise RuntimeError("no weights are loaded; call load_for_inference.")
     return self._step
 
   def _tensors(self) -> dict[str, tf.Tensor]:
-    """Returns the tensors of a checkpoint, by name."""
     variables = restore.training_variables(self.model, self.optimizer)
     tensors = {name: variable.value for name, variable in variables.items()}
     return tensors | lora.tensors(self.model)
@@ -371,10 +348,7 @@ class StopSignals:
 
 
 def _agree(pace: int, received: str) -> tuple[int, str]:
-  """Returns the lowest steps per second and a signal, if any process has one.
-
-  The signal is "" if no process received one.
-  """
+  """Returns the lowest steps per second and a signal of any process, or ""."""
   own = {"pace": pace, "received": received}
   processes = distribution.all_gather_objects(own)
   signals = (process["received"] for process in processes)

@@ -51,9 +51,7 @@ def read_best_results(folder: str) -> dict[str, float | int]:
   path = os.path.join(folder, HISTORY_FILE)
   results = _find_results(folder, _read_history(path).evaluations)
   if results is None:
-    raise ValueError(
-      f"{path} lacks the evaluation of the checkpoint next to it."
-    )
+    raise ValueError(f"{path} lacks the checkpoint next to it.")
   return results
 
 
@@ -71,7 +69,7 @@ def _read_history(path: str) -> _History:
     if not {checkpoints.GLOBAL_STEP, history.metric} <= results.keys():
       raise ValueError(
         f"{path}: an evaluation lacks {checkpoints.GLOBAL_STEP} or "
-        f"{history.metric}; choose another `output_dir`."
+        f"{history.metric}."
       )
   return history
 
@@ -120,9 +118,8 @@ class PeriodicEvaluation:
       history = _read_history(path)
       if history.metric != self._metric:
         raise ValueError(
-          f"{self._folder} holds the best checkpoint by {history.metric}, "
-          f"this run's best_metric is {self._metric}; set "
-          f"`best_metric={history.metric}` or choose another `output_dir`."
+          f"{self._folder} holds the best checkpoint by {history.metric}, not "
+          f"by `best_metric={self._metric}`; choose another `output_dir`."
         )
       self._evaluations = [
         results
@@ -147,16 +144,12 @@ class PeriodicEvaluation:
   @property
   def is_out_of_patience(self) -> bool:
     """Whether the last `patience` evaluations did not improve the best."""
-    if not self._patience:
-      return False
-    best = -1
-    for i, results in enumerate(self._evaluations):
-      value = results[self._metric]
-      if best < 0 or is_better(
-        self._metric, value, self._evaluations[best][self._metric]
-      ):
+    values = [results[self._metric] for results in self._evaluations]
+    best = 0
+    for i, value in enumerate(values):
+      if is_better(self._metric, value, values[best]):
         best = i
-    return len(self._evaluations) - 1 - best >= self._patience
+    return 0 < self._patience <= len(values) - 1 - best
 
   def run(self, tensors: Mapping[str, tf.Tensor]) -> str:
     """Evaluates and saves the weights if they are the best so far.
@@ -201,21 +194,9 @@ class PeriodicEvaluation:
         [json.dumps(history, indent=1)],
       )
     distribution.barrier()  # Other processes read the files afterwards.
-    parts = [
-      f"{name} {value:.4g}"
-      for name, value in results.items()
-      if name != checkpoints.GLOBAL_STEP
-    ]
+    step, best = checkpoints.GLOBAL_STEP, self._best or results
+    parts = [f"{n} {value:.4g}" for n, value in results.items() if n != step]
     return (
-      f"evaluation at step {results[checkpoints.GLOBAL_STEP]}: "
-      f"{', '.join(parts)}; {self.best()}"
-    )
-
-  def best(self) -> str:
-    """Returns the value and step of best/ for the log; "" without one."""
-    if not self._best:
-      return ""
-    return (
-      f"best {self._metric} {self._best[self._metric]:.4g} at step "
-      f"{self._best[checkpoints.GLOBAL_STEP]}"
+      f"evaluation at step {results[step]}: {', '.join(parts)}; best "
+      f"{self._metric} {best[self._metric]:.4g} at step {best[step]}"
     )

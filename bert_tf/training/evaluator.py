@@ -20,10 +20,6 @@ class Evaluator:
 
   TPUs need batches of one shape. There, a smaller batch is filled up to the
   size of the first with zeros, which have no weight in losses and metrics.
-
-  Args:
-    model: the model.
-    objective: losses and metrics of the model's task.
   """
 
   def __init__(
@@ -92,11 +88,7 @@ class Evaluator:
     return _first_rows(self._predict(filled), num_rows)
 
   def _fill_up(self, features: Features) -> tuple[Features, int | None]:
-    """On TPUs, adds rows of zeros up to the size of the largest batch yet.
-
-    Returns:
-      The features, and the number of rows before; None if none were added.
-    """
+    """On TPUs, adds rows of zeros; returns the number of rows before."""
     if not distribution.needs_full_batches():
       return features, None
     num_rows = int(next(iter(features.values())).shape[0])
@@ -109,8 +101,6 @@ class Evaluator:
     return filled, num_rows
 
   def _evaluate_replicas(self, features: Features) -> tuple[Sums, Any]:
-    """Returns the sums of a batch over all replicas, and its outputs."""
-
     def evaluate(features: Features) -> objective_lib.BatchSums:
       features = distribution.select_replica_part(features)
       with onednn_layer_norm.fused():
@@ -128,8 +118,6 @@ class Evaluator:
     return totals, distribution.gather_outputs(sums.outputs)
 
   def _predict_replicas(self, features: Features) -> Any:
-    """Returns the outputs of a batch from all replicas."""
-
     def predict(features: Features) -> Any:
       features = distribution.select_replica_part(features)
       with onednn_layer_norm.fused():

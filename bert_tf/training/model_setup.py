@@ -20,9 +20,6 @@ def build_model(
 ) -> keras.Model:
   """Returns a model with random values, set up for training.
 
-  Sets up the precision, determinism, LoRA, frozen layers and gradient
-  checkpointing.
-
   Args:
     model_fn: makes the model and builds all its variables.
     config: how to train.
@@ -50,10 +47,7 @@ def build_model(
   optimization.freeze(model.weights, config.freeze_layers)
   if config.recompute:
     if not hasattr(model, "bert"):
-      raise ValueError(
-        "recompute needs the encoder of BERT, which this model does not train; "
-        "leave `recompute` out."
-      )
+      raise ValueError("`recompute` needs the encoder of BERT.")
     model.bert.encoder.recompute = True
   return model
 
@@ -65,13 +59,8 @@ def arithmetic_fields(
 ) -> dict[str, Any]:
   """Returns the fields of run.json for the arithmetic of the training.
 
-  A run may be resumed with another arithmetic, since its weights stay valid;
-  the log then says so.
-
-  Args:
-    config: how to train.
-    info: the run.json of the folder, if any.
-    do_train: whether this command trains. Otherwise the fields do not change.
+  A run may be resumed with another arithmetic, which the log then names.
+  Without do_train the fields do not change.
   """
   fields = {}
   for name in ("precision", "deterministic"):
@@ -79,8 +68,7 @@ def arithmetic_fields(
     fields[name] = now if do_train else before
     if do_train and before not in (None, now):
       logging.info(
-        "This run was trained with %s=%s and continues with %s; its weights "
-        "will differ slightly from a run with either value throughout.",
+        "This run was trained with %s=%s and continues with %s.",
         *(name, before, now),
       )
   return fields
@@ -98,7 +86,6 @@ def create_optimizer(
     config.num_train_steps,
     config.num_warmup_steps,
     config.optimizer,
-    config.layerwise_lr_decay,
     schedule,
   )
   if config.precision == "float16":

@@ -37,10 +37,7 @@ class Objective:
 
   The loss of a batch is the total, over the names of the losses, of
   sum / weight. A metric of a data set is the total of its sums divided by the
-  total of its weights.
-
-  A task whose model computes its loss without its outputs overrides
-  `loss_sums`.
+  total of its weights. `loss_sums` can be overridden.
 
   Attributes:
     loss_fn: (outputs, features) to the losses, {name: (sum, weight)}.
@@ -57,13 +54,7 @@ class Objective:
   def loss_sums(
     self, model: keras.Model, features: Features, training: bool
   ) -> BatchSums:
-    """Returns the losses, metrics and outputs of a batch.
-
-    Args:
-      model: the task's model.
-      features: tensors [B, ...].
-      training: whether dropout is on.
-    """
+    """Returns the losses, metrics and outputs of features [B, ...]."""
     outputs = model(features, training=training)
     return BatchSums(
       self.loss_fn(outputs, features),
@@ -74,8 +65,7 @@ class Objective:
   def unused_variables(self, model: keras.Model) -> list[keras.Variable]:
     """Returns the trainable variables that the loss does not depend on.
 
-    An example is the pooler in question answering. As in the original, these
-    variables have no moments and no weight decay.
+    As in the original, these have no moments and no weight decay.
     """
     return getattr(model, "unused_variables", [])
 
@@ -95,10 +85,7 @@ def add(sums: T | None, other_sums: T) -> T:
 def add_calls(
   total: T, function: Callable[[tf.Tensor], T], first: int, end: tf.Tensor | int
 ) -> T:
-  """Adds function(first), ..., function(end - 1) to a total.
-
-  The calls are a loop in the graph: the function is traced once.
-  """
+  """Adds function(first), ..., function(end - 1) to a total, in the graph."""
   _, total = tf.while_loop(
     lambda i, _: i < end,
     lambda i, total: (i + 1, add(total, function(i))),

@@ -18,22 +18,11 @@ T = TypeVar("T")
 # Minimum number of reports of a training run with at least this many steps.
 _MIN_REPORTS = 20
 
-# Seconds between two log lines of `track`, if there is no terminal.
-_SECONDS_BETWEEN_LINES = 30
-
 
 class Progress:
   """Reports the progress of a training run at least every log_every_steps.
 
-  Args:
-    output_dir: folder of the run, for events.
-    first_step: steps of earlier runs.
-    num_train_steps: the last step.
-    batch_size: examples in a batch.
-    log_every_steps: maximum of steps between two reports.
-
-  Attributes:
-    log_every_steps: steps between two reports; fewer in a short run.
+  The attribute log_every_steps is smaller than the argument in a short run.
   """
 
   def __init__(
@@ -104,7 +93,6 @@ class Progress:
   def _report(
     self, step: int, values: dict[str, float], since: int, start: float
   ) -> None:
-    """Reports means and speed: as a log line, on the bar and as events."""
     steps_per_second = (step - since) / max(time.monotonic() - start, 1e-9)
     parts = [f"{name} {_short(value)}" for name, value in values.items()]
     shown = [p for p in parts if p.startswith("loss ") or "accuracy " in p]
@@ -123,26 +111,16 @@ class Progress:
 def track(
   items: Iterable[T], what: str, unit: str, total: int | None = None
 ) -> Iterator[T]:
-  """Yields items and shows their number, on a bar or as log lines.
-
-  Args:
-    items: items to yield.
-    what: the activity, for example "evaluating".
-    unit: the name of an item, for example "batch".
-    total: number of items; None if unknown.
-  """
-  if _has_bar():
-    yield from tqdm.tqdm(
-      items, what, total, leave=False, unit=unit, dynamic_ncols=True
-    )
-    return
-  due = time.monotonic() + _SECONDS_BETWEEN_LINES
-  for number, item in enumerate(items, start=1):
-    yield item
-    if time.monotonic() >= due and distribution.is_chief():
-      of_total = f" of {total}" if total else ""
-      logging.info("%s: %s %d%s", what, unit, number, of_total)
-      due = time.monotonic() + _SECONDS_BETWEEN_LINES
+  """Yields items and shows their number on a bar, if there is a terminal."""
+  yield from tqdm.tqdm(
+    items,
+    what,
+    total,
+    leave=False,
+    unit=unit,
+    dynamic_ncols=True,
+    disable=not _has_bar(),
+  )
 
 
 def _has_bar() -> bool:

@@ -4,8 +4,6 @@ These are the newest checkpoint of output_dir, else init_checkpoint, else random
 values.
 """
 
-import os
-
 import keras
 from absl import logging
 
@@ -36,15 +34,14 @@ def restore_for_training(
       step = resume(path, model, optimizer)
     except checkpoints.DamagedCheckpointError as error:
       # Only training may use an older checkpoint, as it repeats the lost steps.
-      logging.warning("%s Trying the checkpoint before it.", error.fault)
-      faults.append(error.fault)
+      logging.warning("%s Trying the checkpoint before it.", error)
+      faults.append(str(error))
     else:
       logging.info("Resuming from %s, at step %d.", path, step)
       return step
   if faults:
     raise ValueError(
-      f"no checkpoint of {config.output_dir} can be read: {' '.join(faults)} "
-      "Move the folder away to start again."
+      f"no checkpoint of {config.output_dir} can be read: {' '.join(faults)}"
     )
   _initialize(model, config)
   return 0
@@ -77,9 +74,7 @@ def resume(
   if missing and not checkpoint_names.parameters(missing):
     raise ValueError(
       f"{path} lacks {errors.join_names(missing, 3)}, so training cannot "
-      "resume: it was saved without them, for example with another "
-      "`lora_rank`. Start from it with `init_checkpoint` and another "
-      "`output_dir`."
+      "resume. Start from it with `init_checkpoint` and another `output_dir`."
     )
   checkpoint_names.check_fits(reader.path, reader.shapes, variables, missing)
   alpha = lora.tensors(model).get(lora.ALPHA)
@@ -89,8 +84,7 @@ def resume(
     if trained != now:
       raise ValueError(
         f"{path} was trained with lora_alpha {trained:g}, and this run has "
-        f"{now:g}; set `lora_alpha={trained:g}`, or choose another "
-        "`output_dir`."
+        f"{now:g}; set `lora_alpha={trained:g}`."
       )
   for name, variable in variables.items():
     if name not in new:
@@ -114,8 +108,7 @@ def load_for_inference(
     ValueError: if a checkpoint does not fit, or if the folder's newest one is
       damaged or not finite.
   """
-  start, output_dir = config.init_checkpoint, config.output_dir
-  path = checkpoints.find_latest(output_dir)
+  path = checkpoints.find_latest(config.output_dir)
   if path is None:
     untrained = _initialize(model, config)
     if untrained:
@@ -125,28 +118,15 @@ def load_for_inference(
         ", ".join(untrained),
       )
     return 0
-  try:
-    reader = checkpoints.CheckpointReader(path)
-    if checkpoints.GLOBAL_STEP not in reader.shapes:
-      raise ValueError(
-        f"{path} lacks {checkpoints.GLOBAL_STEP}, so it is not a checkpoint of "
-        "a run; give it as `init_checkpoint`, with another `output_dir`."
-      )
-    checkpoints.load_variables(reader, model)
-    step = int(reader.get(checkpoints.GLOBAL_STEP))
-  except checkpoints.DamagedCheckpointError as error:
-    older = checkpoints.usable_before(path)
-    advice = (
-      f"To use {older} instead, set `init_checkpoint={older}`, without "
-      "`model` and with another `output_dir`."
-      if older
-      else f"{output_dir} has no older one to use: train again."
+  reader = checkpoints.CheckpointReader(path)
+  if checkpoints.GLOBAL_STEP not in reader.shapes:
+    raise ValueError(
+      f"{path} lacks {checkpoints.GLOBAL_STEP}, so it is not a checkpoint of a "
+      "run; give it as `init_checkpoint`, with another `output_dir`."
     )
-    raise ValueError(f"{error.fault} {advice}") from error
-  same = [os.path.abspath(p) for p in (path, os.path.dirname(path))]
-  is_other = start and os.path.abspath(start) not in same
-  unused = f", not of `init_checkpoint` {start}" if is_other else ""
-  logging.info("Using the weights of %s%s.", path, unused)
+  checkpoints.load_variables(reader, model)
+  step = int(reader.get(checkpoints.GLOBAL_STEP))
+  logging.info("Using the weights of %s.", path)
   return step
 
 

@@ -13,13 +13,7 @@ from bert_tf.files import atomic, json_files
 def write_results(
   path: str, results: Mapping[str, float | int], first: Sequence[str] = ()
 ) -> None:
-  """Writes and logs `key = value` lines, sorted by name after `first`.
-
-  Args:
-    path: file to write.
-    results: values by name.
-    first: names whose lines come before all others, also sorted.
-  """
+  """Writes and logs `key = value` lines, sorted by name; `first` come first."""
   lines = []
   for name in sorted(results, key=lambda name: (name not in first, name)):
     value = results[name]
@@ -33,12 +27,12 @@ def write_results(
 def write_probabilities(
   output_dir: str, probabilities: np.ndarray, objects: Iterable[Any]
 ) -> None:
-  """Writes the predictions of a test set to two files.
+  """Writes test_results.tsv and predictions.jsonl.
 
   Args:
     output_dir: folder of the run.
-    probabilities: [examples, classes], for test_results.tsv.
-    objects: JSON values, one for each example, for predictions.jsonl.
+    probabilities: [examples, classes].
+    objects: JSON values, one for each example.
   """
   write_lines(
     os.path.join(output_dir, "test_results.tsv"),

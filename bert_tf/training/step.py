@@ -116,13 +116,9 @@ class TrainingStep:
     micro_batch: tf.Tensor,
     half: tf.Tensor | int,
   ) -> tuple[Sums, gradients_lib.Gradients]:
-    """Returns the sums to log and the gradients of a micro-batch.
+    """Returns the sums to log and the gradients of a micro-batch or its half.
 
-    Args:
-      features: the micro-batch, or a half of it.
-      weights: weights of the losses over the whole batch.
-      micro_batch: int []. Its index among those of all replicas.
-      half: index of the half, 0 or 1; 0 for a whole micro-batch.
+    The weights of the losses are those of the whole batch.
     """
     # The seeds are also those of the backward pass, in which layers under
     # gradient checkpointing draw their masks again.
@@ -139,8 +135,8 @@ class TrainingStep:
     unused = [v.path for v, g in zip(self._variables, gradients) if g is None]
     if unused:
       raise ValueError(
-        f"the loss does not depend on {', '.join(unused)}; name these "
-        "variables in the model's `unused_variables`."
+        f"the loss does not depend on {', '.join(unused)}, which the model's "
+        "`unused_variables` lack."
       )
     sums_to_log = {"loss": loss, **sums.metrics}
     return sums_to_log, gradients_lib.to_dense(gradients)
@@ -150,8 +146,7 @@ class TrainingStep:
   ) -> contextlib.AbstractContextManager:
     """Within this scope, dropout masks depend only on seed, step and part.
 
-    The part is the micro-batch and its half. A resumed run therefore draws the
-    masks of an uninterrupted one.
+    A resumed run therefore draws the masks of an uninterrupted one.
     """
     seeds = getattr(self._model, "seed_generator", None)
     if not isinstance(seeds, dropout.Seeds):
@@ -201,14 +196,12 @@ class TrainingStep:
     return step
 
   def _set_mode(self, mode: compilation.Mode) -> None:
-    """Makes the tf.functions of a mode; discards earlier traces."""
     self._mode = mode
     self._gradients = mode.compile_gradients(self._compute_gradients)
     self._step = mode.compile_step(self._run_replicas)
     self._loop = tf.function(self._run_loop, autograph=False)
 
   def _run_replicas(self, features: Features) -> Sums:
-    """Takes the step on all replicas; returns the sums to log."""
     sums = self._strategy.run(self._replica_step, (features,))
     # The sums are the same on every replica.
     return tf.nest.map_structure(
@@ -216,7 +209,6 @@ class TrainingStep:
     )
 
   def _run_loop(self, batches: tf.data.Iterator, num_steps: tf.Tensor) -> Sums:
-    """Takes steps in a loop in the graph; returns the totals of their sums."""
     # The loop starts from zeros, not from a first step, since TensorFlow would
     # optimize the graph of the step twice: in the loop and before it.
     zeros = tf.nest.map_structure(

@@ -167,6 +167,6 @@ def find_diagnostics(data_folders: Sequence[str]) -> str | None:
 def describe_missing(data_set: str) -> str:
   """Returns how to get a data set, as the end of a message."""
   if data_set in data_sets.LICENSED:
-    directions = data_sets.LICENSED[data_set].split(" Give ")[0]
+    directions = data_sets.LICENSED[data_set]
     return f"{directions} Put the files into the folder conll2003 in `data`"
   return f"run: bert-tf download {data_set}"

@@ -102,9 +102,9 @@ def test_lines_are_those_of_tensorflows_readline(tmp_path):
   assert list(corpus.shard_documents(shard)) == documents
 
 
-def test_text_that_is_not_utf8_names_file_line_and_byte(tmp_path):
+def test_text_that_is_not_utf8_names_file_and_line(tmp_path):
   path = write(tmp_path / "bad.txt", b"ok\n\nab\xffc\n")
-  message = f"{path}:3: .*UTF-8 .*byte 2"
+  message = f"{path}:3: .*UTF-8"
   with pytest.raises(ValueError, match=message):
     list(text_lines.read_lines(path))
   with pytest.raises(ValueError, match=message):
@@ -114,7 +114,7 @@ def test_text_that_is_not_utf8_names_file_line_and_byte(tmp_path):
 def test_line_numbers_of_bad_bytes_continue_over_blocks(tmp_path, monkeypatch):
   monkeypatch.setattr(corpus, "_BLOCK_BYTES", 7)
   path = write(tmp_path / "bad.txt", b"line\n" * 10 + b"a\xc3\n" + b"line\n")
-  with pytest.raises(ValueError, match=f"{path}:11: .*UTF-8 .*byte 1"):
+  with pytest.raises(ValueError, match=f"{path}:11: .*UTF-8"):
     corpus.plan_shards([path], 1)
 
 

@@ -53,7 +53,6 @@ READERS = {
 
 
 JSON_KINDS = ("squad", "config")
-TEXT_KINDS = sorted(READERS.keys() - {*JSON_KINDS, "label_map"})
 
 
 @pytest.mark.parametrize("kind", READERS)
@@ -68,13 +67,8 @@ def test_files_with_and_without_a_mark_have_the_same_content(tmp_path, kind):
     if kind == "gz":
       path, data = folder / "text.gz", gzip.compress(data)
     path.write_bytes(data)
-    with runs.logged() as lines:
-      for _ in range(2):
-        results.append(read(str(folder if kind == "label_map" else path)))
-    if kind not in (*JSON_KINDS, "label_map"):
-      assert lines().count("byte order mark") == len(mark) // 3
-  assert results[0]
-  assert results == [results[0]] * 4
+    results.append(read(str(folder if kind == "label_map" else path)))
+  assert results[0] and results[0] == results[1]
 
 
 def test_a_mark_inside_a_file_is_text(tmp_path):
@@ -83,26 +77,7 @@ def test_a_mark_inside_a_file_is_text(tmp_path):
   assert list(text_lines.read_lines(str(path))) == ["a", "\ufeffb"]
 
 
-WIDE = {
-  "utf-16": "UTF-16",
-  "utf-32": "UTF-32",
-  "utf-16-le": "UTF-16LE",
-  "utf-16-be": "UTF-16BE",
-}
-
-
-@pytest.mark.parametrize("encoding", WIDE)
-@pytest.mark.parametrize("kind", TEXT_KINDS)
-def test_utf_16_is_refused_by_its_name(tmp_path, kind, encoding):
-  content, read = READERS[kind]
-  path = tmp_path / ("text.txt.gz" if kind == "gz" else "text.txt")
-  compressed = gzip.compress if kind == "gz" else bytes
-  path.write_bytes(compressed(content.encode(encoding)))
-  with pytest.raises(ValueError, match=f"{path}:1: {WIDE[encoding]},"):
-    read(str(path))
-
-
-@pytest.mark.parametrize("encoding", WIDE)
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32-le"])
 @pytest.mark.parametrize("kind", JSON_KINDS)
 def test_json_may_be_utf_16(tmp_path, kind, encoding):
   content, read = READERS[kind]
@@ -113,18 +88,13 @@ def test_json_may_be_utf_16(tmp_path, kind, encoding):
   assert read(str(path)) == expected
 
 
-@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
-def test_russian_utf_16_without_a_mark_is_detected(tmp_path, encoding):
-  path = tmp_path / "ru.txt"
-  path.write_bytes("Привет, мир.\nЯ читаю книгу о языках.\n".encode(encoding))
-  with pytest.raises(ValueError, match=WIDE[encoding]):
-    list(text_lines.read_lines(str(path)))
-
-
-def test_the_line_that_is_not_utf8_is_named(tmp_path):
+@pytest.mark.parametrize(
+  ("encoding", "line"), [("cp1252", 2), ("utf-16", 1), ("utf-32", 1)]
+)
+def test_the_line_that_is_not_utf8_is_named(tmp_path, encoding, line):
   path = tmp_path / "latin.txt"
-  path.write_bytes("abc\ncafé\n".encode("cp1252"))
-  with pytest.raises(ValueError, match=r"latin.txt:2: .*byte 3 .*iconv"):
+  path.write_bytes("abc\ncafé\n".encode(encoding))
+  with pytest.raises(ValueError, match=f"latin.txt:{line}: not UTF-8"):
     list(text_lines.read_lines(str(path)))
 
 

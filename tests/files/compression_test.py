@@ -37,9 +37,3 @@ def test_a_damaged_file_is_named(suffix, damage, tmp_path):
   with pytest.raises(ValueError, match=path):
     with compression.open_file(path) as reader:
       reader.read()
-
-
-def test_a_missing_file_is_not_reported_as_damaged(tmp_path):
-  with pytest.raises(FileNotFoundError):
-    with compression.open_file(str(tmp_path / "no.bz2")):
-      pass

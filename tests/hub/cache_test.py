@@ -51,19 +51,6 @@ def test_the_error_for_a_name_that_is_not_here_names_the_command(name, home):
   assert str(caught.value) == message
 
 
-def test_a_known_name_with_a_typo_or_of_another_hub_is_suggested(home):
-  for name, nearest in (
-    ("uncased_L-4_H-256", NAME),
-    ("uncased_L-2_H-128", "uncased_L-2_H-128_A-2"),
-    ("bert-mini", NAME),
-    ("bert-base-cased", "cased_L-12_H-768_A-12"),
-  ):
-    with pytest.raises(ValueError, match=f"{name}.*download {nearest}"):
-      model_folder.find(name)
-  with pytest.raises(ValueError, match="MRPC.* not found"):
-    model_folder.find("MRPC")
-
-
 def test_the_default_cache_is_in_the_cache_folder_of_the_user(monkeypatch):
   monkeypatch.delenv(cache.HOME_VARIABLE, raising=False)
   monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")

@@ -29,12 +29,8 @@ def test_a_label_map_is_read_as_it_was_written(tmp_path):
   ("changes", "word"),
   [
     ({"labels": ["a", "a", "a"]}, "'a'"),
-    ({"labels": "abc"}, "abc"),
-    ({"labels": None}, "null"),
-    ({"labels": ["a", 1]}, "labels"),
-    ({"labels": ["a", ""]}, "empty"),
+    ({"labels": ["a", ""]}, "''"),
     ({"problem_type": "../../x"}, "../../x"),
-    ({"task_name": 3}, "3"),
   ],
 )
 def test_an_invalid_label_map_value_is_named(tmp_path, changes, word):
@@ -43,10 +39,3 @@ def test_an_invalid_label_map_value_is_named(tmp_path, changes, word):
   with pytest.raises(ValueError) as error:
     run_info.read_labels(str(tmp_path))
   assert word in str(error.value) and str(path) in str(error.value)
-
-
-@pytest.mark.parametrize("text", ["", "[]", "null", "{}", '{"labels": ["a"]}'])
-def test_a_damaged_label_map_is_named(tmp_path, text):
-  (tmp_path / run_info.LABEL_MAP_FILE).write_text(text)
-  with pytest.raises(ValueError, match=run_info.LABEL_MAP_FILE):
-    run_info.read_labels(str(tmp_path))

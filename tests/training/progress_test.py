@@ -5,7 +5,6 @@ import sys
 import pytest
 
 from bert_tf.training import progress
-from tests.support import runs
 
 
 @pytest.mark.parametrize(
@@ -20,16 +19,6 @@ def test_a_short_run_has_twenty_reports(
     str(tmp_path), first_step, num_train_steps, 32, most
   ) as report:
     assert report.log_every_steps == expected
-
-
-def test_without_a_terminal_a_line_comes_now_and_then(monkeypatch):
-  clock = iter(range(0, 1000, 11))
-  monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
-  with runs.logged() as lines:
-    items = list(progress.track("abcdefgh", "evaluating", "batch", 8))
-  assert items == list("abcdefgh")
-  assert [line for line in lines().splitlines() if "of 8" in line]
-  assert len(lines().splitlines()) < 4
 
 
 def test_on_a_terminal_there_is_a_bar(monkeypatch, capsys):

@@ -205,9 +205,7 @@ class ClassificationTask(base.Task[InputExample, Texts]):
         f"({', '.join(labels)}), but at least {needed} are necessary; is "
         "`label_column` right?"
       )
-    self.layout = self.layout.with_labels(
-      labels, run_info.LabelOrigin.from_data(source)
-    )
+    self.layout = self.layout.with_labels(labels, run_info.LabelOrigin(source))
 
   def prepare(self, split: str, examples: Sequence[InputExample]) -> Texts:
     """Returns the examples with the number of windows of each."""

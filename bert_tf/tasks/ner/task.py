@@ -125,7 +125,7 @@ class NerTask(base.Task[Sentence, Tagged]):
       raise ValueError(f"{source} has no entity, every tag is O.")
     self.labels, self.label_origin = (
       labels,
-      run_info.LabelOrigin.from_data(source),
+      run_info.LabelOrigin(source),
     )
 
   def prepare(self, split: str, sentences: Sequence[Sentence]) -> Tagged:

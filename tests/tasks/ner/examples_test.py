@@ -189,7 +189,7 @@ def test_invalid_utf8_is_named_with_its_line(tmp_path):
 def test_an_unknown_tag_is_named_with_the_labels(tmp_path):
   sentences = read(tmp_path, "a O\n\nb O\nc I-ORG\n")
   labels = ("O", "B-ORG", "I-ORG")
-  origin = run_info.LabelOrigin.from_data("train.txt")
+  origin = run_info.LabelOrigin("train.txt")
   ner_data.check_labels("x.txt", sentences, labels, origin)
   with pytest.raises(ValueError) as error:
     ner_data.check_labels("x.txt", sentences, ("O", "B-PER", "I-PER"), origin)
