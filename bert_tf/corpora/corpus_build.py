@@ -144,7 +144,9 @@ def create(
     ChildProcessError: if Beam fails.
   """
   started = time.monotonic()
-  build = functools.partial(_build_here, num_workers)
+  build: Callable[[Iterable[Part]], None] = functools.partial(
+    _build_here, num_workers
+  )
   if beam and beam.runner:
     pipeline = beam_pipeline.create(beam.runner, beam.pipeline_options)
     build = lambda parts: beam_pipeline.run_tasks(  # noqa: E731
@@ -183,6 +185,14 @@ def create(
   shard_files.write_settings(report, output.report_file)
   _remove_parts(work_dir)
   _log(output, named, time.monotonic() - started)
+  is_text = any(s.input_format == text_config.TEXT for s in inputs)
+  mean = named["sentences"] / named["documents"]
+  if is_text and config.documents == text_config.BLANK_LINE and mean < 3:
+    logging.warning(
+      "A document has %.1f sentences on average; if blank lines end "
+      "paragraphs, not documents, use `documents=file`.",
+      mean,
+    )
   return named
 
 

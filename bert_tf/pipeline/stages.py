@@ -258,7 +258,7 @@ def _make_data(
   Returns:
     The paths of the training records, comma-separated.
   """
-  num_shards = text_steps.num_shards(inputs)
+  num_shards = text_steps.num_shards(sum(map(text_steps.text_bytes, inputs)))
   output = corpus_build.Output(
     output_file=config.file("train.txt"),
     num_shards=num_shards,

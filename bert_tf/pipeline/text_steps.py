@@ -30,12 +30,13 @@ _DUPE_FACTOR = 5
 _MAX_PIECES_PER_WORD = 5
 
 
-def num_shards(inputs: Sequence[sources.InputFile]) -> int:
-  """Returns the number of shards for a text, at least 1."""
-  return max(1, round(sum(map(_text_bytes, inputs)) / _SHARD_BYTES))
+def num_shards(text_bytes: float) -> int:
+  """Returns the number of shards for a text of this size, at least 1."""
+  return max(1, round(text_bytes / _SHARD_BYTES))
 
 
-def _text_bytes(source: sources.InputFile) -> float:
+def text_bytes(source: sources.InputFile) -> float:
+  """Estimates how many bytes of text a file has, from its beginning."""
   num_bytes: float = paths.num_bytes(source.path)
   if source.path.endswith(compression.SUFFIXES):
     with paths.open_bytes(source.path) as stored:
