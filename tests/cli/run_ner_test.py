@@ -100,6 +100,7 @@ def test_a_run_leaves_these_files(trained):
     for p in folder.iterdir()
     if "tfevents" not in p.name and "ckpt" not in p.name
   } == {
+    ".run.lock",
     "bert_config.json",
     "best",
     "checkpoint",
