@@ -291,9 +291,9 @@ def test_a_missing_tpu_is_refused_at_once(address):
 
 
 def test_a_kind_that_contradicts_the_tpu_is_refused():
-  with pytest.raises(ValueError, match="`distribution` is one"):
+  with pytest.raises(ValueError, match="`distribution=one`"):
     distribution.create_strategy("one", distribution.TpuAddress())
-  with pytest.raises(ValueError, match="`use_tpu` False"):
+  with pytest.raises(ValueError, match="`use_tpu=False`"):
     distribution.create_strategy("tpu")
 
 

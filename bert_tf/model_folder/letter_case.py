@@ -115,9 +115,8 @@ def resolve(
     vocab = tokenization.load_vocab(vocab_file)
     saved = dataclasses.replace(saved, do_lower_case=guess(vocab))
     sources["do_lower_case"] = vocab_file
-    known = (user.do_lower_case, saved.do_lower_case)
-    known += (user.strip_accents, saved.strip_accents)
-    if known == (None,) * 4 and _has_accents(vocab):
+    is_unknown = user == saved == Case()
+    if is_unknown and _has_accents(vocab):
       # The original stripped accents by default, so this only warns.
       logging.warning(
         "%s has tokens with accents, but lower-casing strips them: set "
