@@ -57,7 +57,8 @@ def check_same_settings(
   for name, values in _differences(read_settings(note), settings):
     then, now = (errors.shorten(json.dumps(value)) for value in values)
     raise ValueError(
-      f"cannot resume: {note} has `{name}` {then}, not {now}; {remedy}."
+      f"cannot resume: `{name}` differs from {note}: {then} then, {now} now; "
+      f"{remedy}."
     )
 
 
