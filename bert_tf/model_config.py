@@ -44,8 +44,8 @@ class BertConfig:
   num_attention_heads: Annotated[int, _from(1, 10**4)] = 12  # N.
   # I, 4 D (Devlin et al. 2019, section 3).
   intermediate_size: Annotated[int, _from(1, 10**7)] = 3072
-  # "gelu" (the tanh approximation), "gelu_erf" (exact, for models from other
-  # libraries), "relu", "tanh", "linear" or "".
+  # "gelu" (the tanh approximation), "gelu_erf" (exact), "relu", "tanh",
+  # "linear" or "".
   hidden_act: str = "gelu"
   # Dropout of embeddings and dense outputs, in [0, 1).
   hidden_dropout_prob: Annotated[float, _from(0, 1)] = 0.1
@@ -127,8 +127,7 @@ class BertConfig:
     if max_seq_length > self.max_position_embeddings:
       raise ValueError(
         f"max_seq_length {max_seq_length} exceeds max_position_embeddings "
-        f"{self.max_position_embeddings} of {config_file}; lower it or "
-        "use another config."
+        f"{self.max_position_embeddings} of {config_file}."
       )
 
   def check_vocab(
@@ -142,7 +141,7 @@ class BertConfig:
     if num_tokens > self.vocab_size:
       raise ValueError(
         f"{vocab_file} has {num_tokens} word pieces, but vocab_size of "
-        f"{config_file} is {self.vocab_size}; use the model's own vocabulary."
+        f"{config_file} is {self.vocab_size}."
       )
     if num_tokens < self.vocab_size:
       _warn_of_unused_rows(num_tokens, self.vocab_size, vocab_file, config_file)
@@ -155,10 +154,9 @@ class BertConfig:
     return dataclasses.replace(self, initializer_range=0.0)
 
   def to_dict(self) -> dict[str, Any]:
-    """Returns the content of `bert_config.json`, including unknown keys.
+    """Returns the content of `bert_config.json`, with unknown keys.
 
-    Leaves out OWN_KEYS that have their defaults, so that other programs can
-    read the file.
+    Leaves out OWN_KEYS that have their defaults.
     """
     values = dataclasses.asdict(self)
     unknown = values.pop("unknown")
@@ -176,17 +174,12 @@ class BertConfig:
   from_config = from_dict
 
 
-@functools.cache
+@functools.cache  # A command checks a vocabulary repeatedly.
 def _warn_of_unused_rows(
   num_tokens: int, vocab_size: int, vocab_file: str, config_file: str
 ) -> None:
-  """Warns once per process, since a command checks a vocabulary repeatedly."""
   logging.warning(
-    "%s has %d word pieces and vocab_size of %s is %d: the last %d rows have "
-    "no word piece. If they are not padding, it is another model's vocabulary.",
-    vocab_file,
-    num_tokens,
-    config_file,
-    vocab_size,
-    vocab_size - num_tokens,
+    f"{vocab_file} has {num_tokens} word pieces and vocab_size of "
+    f"{config_file} is {vocab_size}. If the last rows are not padding, it is "
+    "another model's vocabulary."
   )

@@ -15,7 +15,7 @@ _FLOAT_BYTES = 4
 
 @dataclasses.dataclass(frozen=True)
 class Term:
-  """One summand of a total, such as the parameters of the pooler."""
+  """One summand of a total."""
 
   name: str
   formula: str
@@ -80,16 +80,15 @@ def forward_operations(
 ) -> list[Term]:
   """Returns the floating-point operations of pre-training's forward pass.
 
-  Counts the multiplications and additions of matrix products; the rest is a few
-  percent. Except for its keys and values, the last layer is computed only
-  at the masked words and the first position.
+  Counts the multiplications and additions of matmuls; the rest is a few
+  percent. Except for its keys and values, the last layer is computed only at
+  the masked words and the first position.
   """
   h, i = config.hidden_size, config.intermediate_size
   layers, length = config.num_hidden_layers, batch.max_seq_length
   pieces = batch.train_batch_size * length
   masked = batch.train_batch_size * batch.max_predictions_per_seq
-  # Positions summed over layers. The last layer computes only those that are
-  # read.
+  # Positions summed over layers.
   rows = (layers - 1) * pieces + masked + batch.train_batch_size
   all_rows = layers * pieces
   computed = "B ((L - 1) S + M + 1)"
@@ -144,8 +143,7 @@ def inference_memory(
 ) -> list[Term]:
   """Returns an estimate of the bytes of a forward pass in float32.
 
-  Counts the activations of one layer, as `training_memory` does. The pass needs
-  them only until the next layer is computed.
+  Activations are needed only until the next layer is computed.
   """
   weights = _FLOAT_BYTES * total(encoder_parameters(config))
   return [
@@ -159,7 +157,6 @@ def inference_memory(
 
 
 def _layer_bytes(config: modeling.BertConfig, batch: BatchSizes) -> int:
-  """Returns the bytes of a layer's activations for a batch."""
   length = batch.max_seq_length
   scores = config.num_attention_heads * length * length
   values = 64 * length * config.hidden_size + 8 * scores
@@ -170,25 +167,22 @@ def report(config: modeling.BertConfig, batch: BatchSizes) -> Iterator[str]:
   """Yields lines that explain a model's parameters, operations and memory."""
   encoder, heads = encoder_parameters(config), pretraining_parameters(config)
   operations = forward_operations(config, batch)
-  memory = training_memory(config, batch)
+  sizes = f"{batch.train_batch_size} x {batch.max_seq_length}"
   num_all = total(encoder) + total(heads)
   yield from _table("Parameters of the encoder", encoder)
   yield from _table("Parameters of the pre-training heads", heads)
   yield f"Both: {num_all:,}"
   yield from _table(
-    f"Floating-point operations of a forward pass of {batch.train_batch_size} "
-    f"x {batch.max_seq_length}, {batch.max_predictions_per_seq} masked words "
-    "each",
+    f"Floating-point operations of a forward pass of {sizes}, "
+    f"{batch.max_predictions_per_seq} masked words each",
     operations,
   )
   yield f"A training step takes three times these: {3 * total(operations):.3g}"
-  yield from _table(
-    "Bytes in memory of such a training step, estimated", memory
-  )
-  yield from _table(
-    "Bytes in memory of a prediction of such a batch, estimated",
-    inference_memory(config, batch),
-  )
+  for kind, memory in (
+    ("training step", training_memory(config, batch)),
+    ("prediction", inference_memory(config, batch)),
+  ):
+    yield from _table(f"Estimated bytes of such a {kind}", memory)
   yield (
     f"Bytes of a checkpoint: {_FLOAT_BYTES * num_all:,}, with Adam's moments "
     f"{3 * _FLOAT_BYTES * num_all:,}"

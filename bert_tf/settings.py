@@ -48,39 +48,26 @@ Config = TypeVar("Config", bound=Dataclass)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Setting:
-  """Properties of a setting beyond its dataclass field's name and type.
+  """Properties of a setting beyond its dataclass field's name and type."""
 
-  Attributes:
-    help: the meaning of the setting, with its unit.
-    choices: the allowed values; None for all of the type.
-    minimum: the smallest allowed number.
-    maximum: the largest allowed number.
-    original: whether the release of 2018 has the flag.
-    fallback: the value if neither the user nor a saved run gives one.
-    flag: the name of the flag if it differs from the field's.
-    repeated: whether the flag of a tuple is given once for each item, instead
-      of once with commas between the items.
-    writes: for a path that is written, "file", "files" (with commas between
-      them), "folder" or "prefix" (of several files). None for other settings.
-    topic: the group of the setting in --help=all, from TOPICS.
-    main: whether --help shows an optional setting; --help=all shows all.
-    required: whether the user has to give the setting or an alternative.
-    alternatives: flags that replace a required setting.
-  """
-
-  help: str
-  choices: tuple[str, ...] | None
-  minimum: float | None
-  maximum: float | None
-  original: bool
-  fallback: Any
-  flag: str | None
-  repeated: bool
-  writes: str | None
-  topic: str
-  main: bool
-  required: bool
-  alternatives: tuple[str, ...]
+  help: str = ""  # The meaning of the setting, with its unit.
+  choices: tuple[str, ...] | None = None  # The allowed values; None for all.
+  minimum: float | None = None
+  maximum: float | None = None
+  original: bool = False  # Whether the release of 2018 has the flag.
+  # The value if neither the user nor a saved run gives one.
+  fallback: Any = _NOTHING
+  flag: str | None = None  # The name of the flag if not the field's.
+  # Whether the flag of a tuple is given once for each item, instead of once
+  # with commas between the items.
+  repeated: bool = False
+  # For a path that is written, "file", "files" (with commas between them),
+  # "folder" or "prefix" (of several files).
+  writes: str | None = None
+  topic: str = OTHER  # The group of the setting in --help=all, from TOPICS.
+  main: bool = False  # Whether --help shows it if it is optional.
+  required: bool = False  # Whether the user has to give it or an alternative.
+  alternatives: tuple[str, ...] = ()  # Flags that replace a required setting.
 
   @property
   def is_saved(self) -> bool:
@@ -88,61 +75,23 @@ class Setting:
     return self.fallback is not _NOTHING
 
 
-def setting(
-  default: Any = REQUIRED,
-  help: str = "",
-  *,
-  choices: tuple[str, ...] | None = None,
-  minimum: float | None = None,
-  maximum: float | None = None,
-  original: bool = False,
-  fallback: Any = _NOTHING,
-  flag: str | None = None,
-  repeated: bool = False,
-  writes: str | None = None,
-  topic: str = OTHER,
-  main: bool = False,
-  alternatives: tuple[str, ...] = (),
-) -> Any:
-  """Returns a dataclass field.
+def setting(default: Any = REQUIRED, help: str = "", **properties: Any) -> Any:
+  """Returns a dataclass field with a Setting of these properties.
 
-  The setting is required if it has no default or if it has alternatives.
-
-  The other arguments are the attributes of Setting. With a default of None and
-  a `fallback`, `resolve` sets the value if the user gives none.
+  The setting is required if it has no default or if it has alternatives. With a
+  default of None and a `fallback`, `resolve` sets the value if the user gives
+  none.
   """
-  return dataclasses.field(
-    default=default,
-    metadata={
-      _KEY: Setting(
-        help=help,
-        choices=choices,
-        minimum=minimum,
-        maximum=maximum,
-        original=original,
-        fallback=fallback,
-        flag=flag,
-        repeated=repeated,
-        writes=writes,
-        topic=topic,
-        main=main,
-        required=default is REQUIRED or bool(alternatives),
-        alternatives=alternatives,
-      )
-    },
-  )
+  required = default is REQUIRED or bool(properties.get("alternatives"))
+  made = Setting(help=help, required=required, **properties)
+  return dataclasses.field(default=default, metadata={_KEY: made})
 
 
 def saved_setting(config: type[Dataclass], name: str, note: str = "") -> Any:
   """Returns a setting of another config as a field with the default None.
 
   If the user gives no value, a saved run decides, or else the default of the
-  other config.
-
-  Args:
-    config: the class that declares the setting.
-    name: name of the setting.
-    note: text to put before the setting's help.
+  other config. `note` is put before the setting's help.
   """
   field = config.__dataclass_fields__[name]
   setting: Setting = field.metadata[_KEY]
@@ -186,7 +135,6 @@ def check(config: Dataclass) -> None:
 
 
 def _inherited(config: Dataclass, name: str) -> Setting | None:
-  """Returns the setting of a field, from the nearest class that has one."""
   for kind in type(config).__mro__:
     field = getattr(kind, "__dataclass_fields__", {}).get(name)
     if field is not None and (setting := get_setting(field)):
@@ -206,8 +154,7 @@ def resolve(
 
   Args:
     config: a config dataclass.
-    saved: the run's values by setting name. A value that is not known, or the
-      whole mapping, is None.
+    saved: the run's values by setting name, None if not known.
     where: the file that holds the saved values, for errors.
     other_remedy: advice for errors besides leaving the setting out.
 
@@ -237,11 +184,9 @@ def resolve(
 
 
 def replace_values(config: Config, values: Mapping[str, Any]) -> Config:
-  """Returns a config with other values, in nested configs too.
+  """Returns a config with other values by field, in nested configs too.
 
-  Args:
-    config: a config dataclass.
-    values: the new values by field. Names that the config lacks are ignored.
+  Names that the config lacks are ignored.
   """
   changes = {}
   for field in dataclasses.fields(config):

@@ -90,7 +90,7 @@ def main() -> None:
   model = convert.convert(
     source, source_format, config.output_checkpoint, config.target_format
   )
-  heads = pretrained.join_head_names(model.own_heads) or "none"
+  heads = ", ".join(head.name for head in model.own_heads) or "none"
   print(f"{config.output_checkpoint} from {path}; heads: {heads}")
   for note in model.notes:
     print(note)

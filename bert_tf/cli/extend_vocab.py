@@ -54,10 +54,11 @@ def main() -> None:
   config = config_flags.build(ExtensionConfig, **model_flags.resolve_files())
   if bool(config.words) == bool(config.words_file):
     raise ValueError("set either --words or --words_file.")
-  if config.words_file:
-    words = extend_vocab.read_words(config.words_file)
-  else:
-    words = [extend_vocab.NewWord(text, "--words") for text in config.words]
+  words = (
+    extend_vocab.read_words(config.words_file)
+    if config.words_file
+    else config.words
+  )
   extension = extend_vocab.extend(
     config.bert_config_file,
     config.vocab_file,
@@ -79,13 +80,6 @@ def main() -> None:
   if extension.known:
     known = errors.join_names(extension.known, _MAX_SHOWN)
     print(f"Already in the vocabulary, so skipped: {known}")
-  if not extension.has_output_bias:
-    print("The checkpoint has no masked-LM head.")
-  if extension.dropped:
-    print(
-      f"Dropped: {len(extension.dropped)} tensors of the optimizer "
-      "(adam_m, adam_v, global_step); start from it with --init_checkpoint."
-    )
 
 
 run = functools.partial(

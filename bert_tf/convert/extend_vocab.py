@@ -24,8 +24,6 @@ from bert_tf.files import atomic, paths, text_lines
 from bert_tf.formats import sentence_transformers, tokenizer_files
 from bert_tf.model_folder import letter_case, run_info
 
-METHODS = ("unused", "grow")
-
 # Name of the checkpoint in the output folder.
 CHECKPOINT_NAME = "bert_model.ckpt"
 
@@ -40,31 +38,17 @@ _MAX_NAMED = 10
 
 
 @dataclasses.dataclass(frozen=True)
-class NewWord:
-  """A word to add."""
-
-  text: str  # The entry for the vocabulary.
-  place: str  # Its origin for messages, such as "words.txt:3".
-
-
-@dataclasses.dataclass(frozen=True)
 class Extension:
   """The results of `extend`."""
 
-  # The id of each new word, in the order of the words.
-  ids: Mapping[str, int]
+  ids: Mapping[str, int]  # The id of each new word, in their order.
   pieces: Mapping[str, tuple[str, ...]]  # The former pieces of each new word.
-  # Words that the vocabulary had already; ignored.
-  known: tuple[str, ...]
+  known: tuple[str, ...]  # Words that the vocabulary had already.
   vocab_size: int  # The new number of rows of the word embeddings.
   num_unused: int  # The number of remaining `[unused]` slots.
-  # Whether the checkpoint has a masked-LM head, whose bias changes too.
-  has_output_bias: bool
-  # Tensors that are left out: slots, global_step and the scale of the loss.
-  dropped: tuple[str, ...]
 
 
-def read_words(path: str) -> list[NewWord]:
+def read_words(path: str) -> list[str]:
   """Returns the words of a file, one a line; ignores blank lines.
 
   Raises:
@@ -72,18 +56,15 @@ def read_words(path: str) -> list[NewWord]:
   """
   if not paths.is_file(path):
     raise ValueError(f"words_file: {path} does not exist.")
-  return [
-    NewWord(line.strip(), f"{path}:{number}")
-    for number, line in enumerate(text_lines.read_lines(path), 1)
-    if line.strip()
-  ]
+  lines = (line.strip() for line in text_lines.read_lines(path))
+  return [line for line in lines if line]
 
 
 def extend(
   bert_config_file: str,
   vocab_file: str,
   init_checkpoint: str,
-  words: Iterable[NewWord],
+  words: Iterable[str],
   output_dir: str,
   method: str = "unused",
   do_lower_case: bool | None = None,
@@ -107,14 +88,12 @@ def extend(
       the checkpoint's run.json, or else a guess from the vocabulary.
 
   Raises:
-    ValueError: if a word cannot be one word piece (names up to 10 of them, with
-      the reasons); if there are too few slots or no new word; if config,
+    ValueError: if a word cannot be one word piece (names up to 10 of them); if
+      there are too few slots or no new word; if config,
       vocabulary, checkpoint and do_lower_case do not fit; if output_dir is in
       use.
     OSError: if output_dir cannot be written.
   """
-  if method not in METHODS:
-    raise ValueError(f"method {method!r} is not {' or '.join(METHODS)}.")
   if do_lower_case is not None:
     tokenization.validate_case_matches_checkpoint(
       do_lower_case, init_checkpoint
@@ -132,7 +111,7 @@ def extend(
   if method == "unused" and len(new_words) > len(slots):
     raise ValueError(
       f"{len(new_words)} words to add, but {vocab_file} has {len(slots)} "
-      "[unused] slots; the method grow appends them instead."
+      "[unused] slots; use the method grow."
     )
   free = itertools.count(len(vocab)) if method == "grow" else slots
   ids = dict(zip(new_words, free))
@@ -169,8 +148,6 @@ def extend(
     known=known,
     vocab_size=size,
     num_unused=len(slots) - (len(ids) if method == "unused" else 0),
-    has_output_bias=_OUTPUT_BIAS in tensors,
-    dropped=tuple(sorted(reader.shapes.keys() - tensors.keys())),
   )
 
 
@@ -179,11 +156,7 @@ def _find_run(
   do_lower_case: bool | None,
   vocab_file: str,
 ) -> run_info.RunInfo:
-  """Returns the run.json of the extended model.
-
-  It has the resolved casing and the task of the checkpoint's heads. It has no
-  scores, which are those of the former vocabulary.
-  """
+  """Returns the extended model's run.json: no scores, the heads' task."""
   files = model_folder.ModelFolder(reader.path)
   run = files.run or run_info.RunInfo(task="encoder")
   case = letter_case.resolve(
@@ -199,54 +172,31 @@ def _find_run(
 
 
 def _select_new(
-  words: Iterable[NewWord], tokenizer: tokenization.FullTokenizer
+  words: Iterable[str], tokenizer: tokenization.FullTokenizer
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
   """Returns the new words and the known words, each once.
 
   Raises ValueError if a new word cannot be one word piece, or none is new.
   """
-  places = {word.text: word.place for word in words}
-  known = tuple(text for text in places if text in tokenizer.vocab)
-  new = tuple(text for text in places if text not in tokenizer.vocab)
-  faults = [
-    f"{places[text]}: {text!r} {fault}"
-    for text in new
-    if (fault := _fault(text, tokenizer))
-  ]
-  if faults:
-    if len(faults) > _MAX_NAMED:
-      faults[_MAX_NAMED:] = [f"and {len(faults) - _MAX_NAMED} more"]
-    raise ValueError("; ".join(faults) + ".")
-  if not new:
-    raise ValueError(
-      f"no word to add: the vocabulary has all {len(known)} that are given."
-    )
-  return new, known
-
-
-def _fault(text: str, tokenizer: tokenization.FullTokenizer) -> str:
-  """Returns the reason if a word cannot be one word piece, or else ""."""
-  if text.startswith("##"):
-    # Such a piece would also change the pieces of known words.
-    return "is a part of words; give whole words"
+  words = tuple(dict.fromkeys(words))
+  known = tuple(word for word in words if word in tokenizer.vocab)
+  new = tuple(word for word in words if word not in tokenizer.vocab)
   longest = tokenizer.wordpiece_tokenizer.max_input_chars_per_word
-  if len(text) > longest:
-    return f"has more than {longest} characters, so it would be [UNK]"
-  basic_tokenizer = tokenizer.basic_tokenizer
-  tokens = basic_tokenizer.tokenize(text)
-  if tokens == [text]:
-    return ""
-  if not tokens:
-    return "has no character that the tokenizer keeps"
-  if len(tokens) > 1:
-    return (
-      f"is split into {' '.join(tokens)}, since blanks, punctuation and "
-      "ideographs end a word; give the parts"
-    )
-  remedy = f"give {tokens[0]}"
-  if basic_tokenizer.do_lower_case:
-    remedy += ", or set do_lower_case to False for a model of cased text"
-  return f"becomes {tokens[0]} before it is looked up; {remedy}"
+  faults = []
+  for word in new:
+    tokens = tokenizer.basic_tokenizer.tokenize(word)
+    if word.startswith("##"):
+      # Such a piece would also change the pieces of known words.
+      faults.append(f"{word!r} is a part of words")
+    elif len(word) > longest:
+      faults.append(f"{word!r} has more than {longest} characters")
+    elif tokens != [word]:
+      faults.append(f"{word!r} is read as {' '.join(tokens)!r}")
+  if faults:
+    raise ValueError(f"{'; '.join(faults[:_MAX_NAMED])}: give whole words.")
+  if not new:
+    raise ValueError(f"no word to add: the vocabulary has all {len(known)}.")
+  return new, known
 
 
 def _extended_tensors(
@@ -272,8 +222,7 @@ def _extended_tensors(
     old = tensors[name]
     if old.shape != shape:
       raise ValueError(
-        f"{name} is {old.shape} in {reader.path} and {shape} in the config; "
-        "use the checkpoint, config and vocabulary of the same model."
+        f"{name} is {old.shape} in {reader.path} and {shape} in the config."
       )
     new = np.zeros((size, *shape[1:]), old.dtype)
     new[: len(old)] = old

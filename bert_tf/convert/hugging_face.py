@@ -40,8 +40,7 @@ def read(source: pretrained.ModelSource) -> pretrained.Pretrained:
   weights = model_folder.find_weights(source.path)
   if not weights.endswith(hugging_face.SUFFIX):
     raise ValueError(
-      f"{weights} is not in Hugging Face's format; leave `from=hf` out, or "
-      "give the folder that save_pretrained wrote."
+      f"{weights} is not in Hugging Face's format; leave `from=hf` out."
     )
   files = pretrained.open_files(source, weights, needs_vocab=True)
   reader = checkpoints.CheckpointReader(weights)
@@ -75,13 +74,13 @@ def write(model: pretrained.Pretrained, folder: str) -> pretrained.Pretrained:
   own |= {name.split("/")[0] for name in model.encoder_files}
   existing = paths.list_folder(folder) if paths.exists(folder) else []
   if others := sorted(set(existing) - own):
+    # transformers might load them with the model.
     raise ValueError(
-      f"{folder} holds other files: {', '.join(others)}. transformers might "
-      "load them with the model; choose an empty folder for "
-      "`output_checkpoint`."
+      f"{folder} holds other files: {', '.join(others)}. Choose an empty "
+      "folder for `output_checkpoint`."
     )
-  for name, text in texts.items():
-    pretrained.check_content(os.path.join(folder, name), text.encode())
+  contents = {name: text.encode() for name, text in texts.items()}
+  pretrained.check_contents(folder, contents)
   # transformers omits the encoder's prefix if a model has no head.
   prefix = "bert." if model.own_heads else ""
   tensors = {
@@ -95,21 +94,16 @@ def write(model: pretrained.Pretrained, folder: str) -> pretrained.Pretrained:
   # transformers refuses files without this key.
   data = safetensors.save(tensors, metadata={"format": "pt"})
   pretrained.write_files(folder, model)
-  for name, text in texts.items():
-    atomic.write(os.path.join(folder, name), [text])
-  atomic.write_bytes(os.path.join(folder, hugging_face.WEIGHTS), data)
+  for name, content in {**contents, hugging_face.WEIGHTS: data}.items():
+    atomic.write_bytes(os.path.join(folder, name), content)
   return model
 
 
 def _texts(model: pretrained.Pretrained) -> dict[str, str]:
-  """Returns the text of config.json and of the tokenizer's files, by name.
-
-  Raises ValueError without a vocabulary, or if no class has the model's heads.
-  """
+  """Returns the text of config.json and of the tokenizer's files, by name."""
   if model.vocab_file is None:
     raise ValueError(
-      "Hugging Face's format needs the vocabulary, but there is no vocab.txt "
-      "or tokenizer.json beside the checkpoint; give `vocab_file`."
+      "Hugging Face's format needs the vocabulary; give `vocab_file`."
     )
   vocab = tokenization.load_vocab(model.vocab_file)
   # The special tokens that the vocabulary has, by their settings.
@@ -127,30 +121,31 @@ def _texts(model: pretrained.Pretrained) -> dict[str, str]:
     **special,
   }
   tokenizer = _tokenizer(model.run, vocab, [*special.values()])
-  return {
-    hugging_face.CONFIG: _to_json(_config(model, vocab), sort_keys=True),
-    tokenizer_files.TOKENIZER_CONFIG: _to_json(
-      tokenizer_config, sort_keys=True
-    ),
-    tokenizer_files.TOKENIZER: _to_json(tokenizer),
+  contents = {
+    hugging_face.CONFIG: _config(model, vocab),
+    tokenizer_files.TOKENIZER_CONFIG: tokenizer_config,
+    tokenizer_files.TOKENIZER: tokenizer,
   }
-
-
-def _to_json(value: Mapping[str, Any], sort_keys: bool = False) -> str:
-  return (
-    json.dumps(value, indent=2, sort_keys=sort_keys, ensure_ascii=False) + "\n"
-  )
+  return {
+    name: json.dumps(
+      content,
+      indent=2,
+      sort_keys=name != tokenizer_files.TOKENIZER,  # Its vocabulary has ids.
+      ensure_ascii=False,
+    )
+    + "\n"
+    for name, content in contents.items()
+  }
 
 
 def _config(
   model: pretrained.Pretrained, vocab: Mapping[str, int]
 ) -> dict[str, Any]:
-  """Returns the content of config.json."""
   own_heads = model.own_heads
   if own_heads == heads.PretrainingModel.heads:
     class_name = "BertForPreTraining"
   elif len(own_heads) > 1:
-    names = pretrained.join_head_names(own_heads)
+    names = ", ".join(head.name for head in own_heads)
     raise ValueError(f"no class of transformers has all the heads {names}.")
   else:
     class_name = own_heads[0].hugging_face[0] if own_heads else "BertModel"

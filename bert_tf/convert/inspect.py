@@ -3,7 +3,6 @@
 import dataclasses
 import math
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
 import numpy as np
 
@@ -46,14 +45,10 @@ class Row:
 
 
 def open_tensors(path: str) -> Tensors:
-  """Opens a checkpoint, a safetensors file or Keras weights.
+  """Opens a model's folder, a checkpoint, a safetensors or a .weights.h5 file.
 
   The names are those in the file, or in a checkpoint of TensorFlow the
   original's.
-
-  Args:
-    path: folder of a model, prefix of a checkpoint, a .safetensors file or a
-      .weights.h5 file.
 
   Raises:
     ValueError: if it is not one of these files, or if it is damaged.
@@ -66,7 +61,7 @@ def open_tensors(path: str) -> Tensors:
     file = hugging_face.open_file(path)
     names = file.keys()
     shapes = {name: tuple(file.get_slice(name).get_shape()) for name in names}
-    return Tensors(path, shapes, _named(path, file.get_tensor))
+    return Tensors(path, shapes, file.get_tensor)
   reader = checkpoints.CheckpointReader(path)
   return Tensors(reader.path, reader.shapes, reader.get_any)
 
@@ -98,7 +93,6 @@ def differences(first: Tensors, second: Tensors) -> Iterator[str]:
 
 
 def _difference(first: np.ndarray, second: np.ndarray) -> str | None:
-  """Returns the difference between two tensors in words, None if equal."""
   first, second = np.asarray(first), np.asarray(second)
   if first.shape != second.shape:
     return f"shape {first.shape} and {second.shape}"
@@ -118,57 +112,18 @@ def _is_number(value: np.ndarray | np.generic) -> bool:
   return value.dtype.kind in "fiub" or value.dtype.name == "bfloat16"
 
 
-def _named(
-  path: str, read: Callable[[str], np.ndarray]
-) -> Callable[[str], np.ndarray]:
-  """Adds the file to the errors of a library that reads tensors."""
-
-  def get(name: str) -> np.ndarray:
-    with errors.reading(path):
-      return read(name)
-
-  return get
-
-
 def _open_h5(path: str) -> Tensors:
   import h5py  # A dependency of Keras.
 
   if not paths.is_file(path):
     raise ValueError(f"there is no {path}.")
-  is_no_file = "is damaged or not an HDF5 file"
-  with errors.reading(path, is_no_file):
+  with errors.reading(path, "is damaged or not an HDF5 file"):
     file = h5py.File(paths.open_bytes(path), "r")
-  shapes: dict[str, tuple[int, ...]] = {}
+    shapes: dict[str, tuple[int, ...]] = {}
 
-  def note(name: str, item: h5py.Group | h5py.Dataset) -> None:
-    if isinstance(item, h5py.Dataset):
-      # Otherwise a file of a few bytes could read other files, or fill the
-      # memory with values that it does not store.
-      if item.external or item.is_virtual or not _is_whole(item):
-        raise _not_there(path, name)
-      shapes[name] = tuple(item.shape)
+    def note(name: str, item: h5py.Group | h5py.Dataset) -> None:
+      if isinstance(item, h5py.Dataset):
+        shapes[name] = tuple(item.shape)
 
-  with errors.reading(path, is_no_file):
-    elsewhere = file.visititems_links(
-      lambda name, link: None if isinstance(link, h5py.HardLink) else name
-    )
-    if elsewhere is not None:
-      raise _not_there(path, elsewhere)
     file.visititems(note)
-  return Tensors(path, shapes, _named(path, lambda name: file[name][()]))
-
-
-def _is_whole(item: Any) -> bool:
-  """Returns whether the file holds all values of an HDF5 dataset."""
-  if not item.compression:
-    return item.id.get_storage_size() >= item.nbytes
-  sizes = zip(item.shape, item.chunks)
-  num_chunks = math.prod(math.ceil(size / chunk) for size, chunk in sizes)
-  return item.id.get_num_chunks() == num_chunks
-
-
-def _not_there(path: str, name: str) -> errors.DamagedFileError:
-  return errors.DamagedFileError(
-    f"{path}: the values of {name} are not in the file; give a file that holds "
-    "all values."
-  )
+  return Tensors(path, shapes, lambda name: file[name][()])

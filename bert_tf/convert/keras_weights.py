@@ -92,7 +92,7 @@ def _kind(own_heads: tuple[heads.Head, ...]) -> type[heads.HeadModel] | None:
   """Returns the model class with exactly these heads; None for BertModel."""
   kind = pretrained.find_model(own_heads)
   if own_heads and not kind:
-    names = pretrained.join_head_names(own_heads)
+    names = ", ".join(head.name for head in own_heads)
     raise ValueError(f"no Keras model has just the heads {names}.")
   return kind
 

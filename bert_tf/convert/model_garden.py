@@ -8,7 +8,7 @@ names of the attributes, so that tf-models-official need not be installed.
 import dataclasses
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import tensorflow as tf
@@ -86,8 +86,8 @@ class Graph:
     self.path = path = self._reader.path
     if checkpoints.OBJECT_GRAPH not in self._reader.shapes:
       raise ValueError(
-        f"{path} is not an object-based checkpoint, such as Model Garden's; "
-        "the original's checkpoints need `from=original`."
+        f"{path} is not an object-based checkpoint; the original's need "
+        "`from=original`."
       )
     graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(
       self._reader.get(checkpoints.OBJECT_GRAPH)
@@ -107,13 +107,9 @@ class Graph:
     assert key is not None, "the object holds no tensor"
     return self._reader.get(key)
 
-  def with_edges(self, names: Sequence[str]) -> list[int]:
+  def with_edges(self, *names: str) -> list[int]:
     """Returns the objects that have all these attributes."""
-    return [
-      node
-      for node, edges in enumerate(self.edges)
-      if all(name in edges for name in names)
-    ]
+    return [n for n, edges in enumerate(self.edges) if edges.keys() >= {*names}]
 
   def follow(self, roots: Mapping[str, int | None], path: str) -> int | None:
     """Returns the object at the end of a path such as a/b; None without one."""
@@ -158,14 +154,13 @@ class _Layout:
       shape = (*split, shape[-1])
     elif end == "output_weights":
       shape = shape[::-1]
-    path = _TABLES.get(name) or f"{self._path(scope)}/{_ENDS.get(end, end)}"
-    return pretrained.Place(path, shape, is_transposed=end == "output_weights")
-
-  def _path(self, scope: str) -> str:
     if match := re.fullmatch(r"bert/encoder/layer_(\d+)/(.+)", scope):
-      return f"encoder/_transformer_layers/{match[1]}/{_LAYER[match[2]]}"
-    own = {"": self.output_head, _POOLER: self.pooler}
-    return own.get(scope) or _SCOPES[scope]
+      base = f"encoder/_transformer_layers/{match[1]}/{_LAYER[match[2]]}"
+    else:
+      own = {"": self.output_head, _POOLER: self.pooler, **_SCOPES}
+      base = own.get(scope, "")
+    path = _TABLES.get(name) or f"{base}/{_ENDS.get(end, end)}"
+    return pretrained.Place(path, shape, is_transposed=end == "output_weights")
 
 
 def read(source: pretrained.ModelSource) -> pretrained.Pretrained:
@@ -177,16 +172,16 @@ def read(source: pretrained.ModelSource) -> pretrained.Pretrained:
   """
   graph = Graph(source.path)
   files = pretrained.open_files(source, graph.path)
-  encoders = graph.with_edges(_ENCODER_EDGES)
+  encoders = graph.with_edges(*_ENCODER_EDGES)
   if len(encoders) != 1:
     raise ValueError(
       f"{graph.path} has {len(encoders) or 'no'} encoders of Model Garden's "
-      "BERT (BertEncoderV2, BertEncoder), but needs exactly one."
+      "BERT, but needs exactly one."
     )
   models = [
     node
     for head in _TO_HEADS
-    for node in graph.with_edges((head,))
+    for node in graph.with_edges(head)
     if any(graph.edges[node].get(name) == encoders[0] for name in _TO_ENCODER)
   ]
   # The root may also have attributes for parts of the model. The model has a
@@ -216,19 +211,11 @@ def _layout(
   roots: Mapping[str, int | None],
   config: modeling.BertConfig,
 ) -> _Layout:
-  """Infers the layout of the saved model from its attributes.
-
-  Raises ValueError if the model has several `classification_heads`.
-  """
+  """Infers the layout of the saved model from its attributes."""
   model = roots["model"]
   edges = {} if model is None else graph.edges[model]
   more_heads = edges.get(_MORE_HEADS)
-  num_heads = 0 if more_heads is None else len(graph.edges[more_heads])
-  if num_heads > 1:
-    raise ValueError(
-      f"{graph.path} has {num_heads} classification heads; BERT has only one, "
-      "for next sentences."
-    )
+  has_next_sentence = more_heads is not None and graph.edges[more_heads]
   poolers = [p for p in _HEAD_POOLERS if graph.follow(roots, p) is not None]
   is_of_texts = graph.follow(roots, _TEXTS_HEAD) is not None
   labels = heads.TEXT_LABELS if is_of_texts else heads.WORD_LABELS
@@ -239,7 +226,7 @@ def _layout(
       head
       for head in known
       if head.model_garden in edges
-      and (head.model_garden != _MORE_HEADS or num_heads)
+      and (head.model_garden != _MORE_HEADS or has_next_sentence)
     ),
     pooler=poolers[0] if poolers else _ENCODER_POOLER,
     output_head=_TEXTS_HEAD if is_of_texts else _WORDS_HEAD,
@@ -285,16 +272,12 @@ def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
   Raises:
     ValueError: if no model of Model Garden has the heads, or if files of
       another model are beside it.
-    OSError: if the checkpoint cannot be written.
   """
   own_heads = model.own_heads
-  is_alone = len(own_heads) == 1 and own_heads != (heads.NEXT_SENTENCE,)
-  if (
-    own_heads
-    and own_heads != heads.PretrainingModel.heads
-    and not (is_alone and own_heads[0].model_garden)
-  ):
-    names = pretrained.join_head_names(own_heads)
+  single = (heads.MASKED_LM, heads.SPAN, heads.TEXT_LABELS, heads.WORD_LABELS)
+  known = ((), heads.PretrainingModel.heads, *((head,) for head in single))
+  if own_heads not in known:
+    names = ", ".join(head.name for head in own_heads)
     raise ValueError(f"no model of Model Garden has exactly the heads {names}.")
   pretrained.write_files(os.path.dirname(path) or ".", model)
   root = tf.train.Checkpoint(**_objects(model))
@@ -302,21 +285,14 @@ def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
   hidden_act = model.config.hidden_act
   if hidden_act == "gelu":  # Model Garden's default.
     return model
-  argument = f"inner_activation that is {hidden_act!r}."
-  if hidden_act == "gelu_erf":
-    argument = (
-      "inner_activation=lambda x: tf_keras.activations.gelu(x, "
-      "approximate=False)."
-    )
   note = (
     "The checkpoint does not store the activation: give BertEncoderV2 an "
-    + argument
+    f"inner_activation that is {hidden_act!r}."
   )
   return dataclasses.replace(model, notes=(*model.notes, note))
 
 
 def _objects(model: pretrained.Pretrained) -> dict[str, tf.Module]:
-  """Returns the objects to save, by the attributes of the root."""
   layout = _Layout(
     model.config,
     model.own_heads,
@@ -350,7 +326,7 @@ def _objects(model: pretrained.Pretrained) -> dict[str, tf.Module]:
 
 
 def attach(root: tf.Module, path: str, variable: tf.Variable) -> None:
-  """Sets the attribute at a path below an object; creates objects between."""
+  """Sets the attribute at a path below an object."""
   *names, last = path.split("/")
   for name in names:
     if not hasattr(root, name):

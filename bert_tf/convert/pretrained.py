@@ -35,9 +35,7 @@ class ModelSource:
   A setting that is None is read from the files beside the weights.
   """
 
-  # Prefix of a checkpoint or folder of a run (original, model_garden), folder
-  # (hf) or .weights.h5 file (keras).
-  path: str
+  path: str  # A checkpoint's prefix, a folder or a .weights.h5 file.
   bert_config_file: str | None = None
   vocab_file: str | None = None
   do_lower_case: bool | None = None
@@ -70,12 +68,13 @@ class Pretrained:
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-  """The name and shape that a tensor of the original has in another format."""
+  """The name and shape that a tensor of the original has in another format.
+
+  The values are transposed, or in the same order in another shape.
+  """
 
   name: str
   shape: Shape
-  # Whether the format stores the transpose. If not, the shapes may differ, but
-  # the values are in the same order.
   is_transposed: bool = False
 
   def to_original(self, value: np.ndarray, shape: Shape) -> np.ndarray:
@@ -108,11 +107,7 @@ def read_tensors(
   config: modeling.BertConfig,
   task: str,
 ) -> dict[str, np.ndarray]:
-  """Returns the encoder's and the heads' tensors by the original's names.
-
-  Raises:
-    ValueError: as `collect_tensors`.
-  """
+  """Returns the encoder's and the heads' tensors; see `collect_tensors`."""
   names = checkpoint_names.parameters(reader.shapes)
   return collect_tensors(
     {name: reader.get(name) for name in names},
@@ -144,11 +139,6 @@ def find_task(own_heads: Sequence[heads.Head]) -> str:
   return kind.task if kind else "encoder"
 
 
-def join_head_names(own_heads: Sequence[heads.Head]) -> str:
-  """Returns the names of heads for a message."""
-  return ", ".join(head.name for head in own_heads)
-
-
 def collect_tensors(
   file_tensors: Mapping[str, np.ndarray],
   shapes: Mapping[str, Shape],
@@ -161,14 +151,12 @@ def collect_tensors(
 
   Args:
     file_tensors: all tensors of the file, by the file's names.
-    shapes: shapes of the tensors that the model needs, by the original's names.
+    shapes: shapes of the model's tensors, by the original's names.
     path: path of the file, for messages.
-    place_of: returns a tensor's place in the file from the original's name and
-      shape, which are the defaults.
+    place_of: returns a tensor's place from the original's name and shape.
 
   Raises:
-    ValueError: if tensors are missing, or have a wrong shape or dtype; names
-      all of them, and all tensors that the model lacks.
+    ValueError: if tensors are missing, or have a wrong shape or dtype.
   """
   remaining = dict(file_tensors)
   tensors, faults = {}, []
@@ -206,10 +194,7 @@ def compute_shapes(
   own_heads: Collection[heads.Head],
   num_labels: int = 0,
 ) -> dict[str, Shape]:
-  """Returns the shapes of all tensors by the original's names.
-
-  `num_labels` is the number of outputs of `output_weights`.
-  """
+  """Returns the shapes of all tensors by the original's names."""
   with tf.Graph().as_default():  # Names and shapes only: no memory.
     weights = modeling.BertModel(config).weights
   shapes = {v.path: tuple(v.shape) for v in weights}
@@ -235,8 +220,8 @@ def open_files(
   """Returns the files beside the weights at `path`.
 
   Raises:
-    ValueError: if there is no config or no required vocabulary, if the
-      vocabulary belongs to another model, or if a file is damaged.
+    ValueError: if there is no config or required vocabulary, or if they do not
+      fit.
   """
   files = model_folder.find_files_beside(
     path, source.bert_config_file, source.vocab_file
@@ -261,7 +246,7 @@ def build(
   Args:
     source: the user's settings.
     files: the files beside the weights.
-    run: what these files say about the model; None if nothing.
+    run: what these files say about the model.
     tensors: the model's tensors by the original's names.
     run_file: the file that holds `run`, for messages.
 
@@ -306,7 +291,6 @@ def write_files(folder: str, model: Pretrained) -> None:
 
   Raises:
     ValueError: if the folder has files of another model.
-    OSError: if the folder cannot be written.
   """
   with tempfile.TemporaryDirectory() as staged:
     run_info.write_run(staged, model.run, model.config, model.vocab_file)
@@ -322,8 +306,7 @@ def copy_files(
     path = os.path.join(folder, name)
     if paths.exists(path):
       contents[name] = paths.read_bytes(path)
-  for name, content in contents.items():
-    check_content(os.path.join(other_folder, name), content)
+  check_contents(other_folder, contents)
   run, other = (run_info.read_run(place) for place in (folder, other_folder))
   if run and other and (run.task, run.saved()) != (other.task, other.saved()):
     raise _other_model(os.path.join(other_folder, run_info.RUN_FILE))
@@ -331,10 +314,12 @@ def copy_files(
   sentence_transformers.write_files(other_folder, encoder_files)
 
 
-def check_content(path: str, content: bytes) -> None:
-  """Raises ValueError if a file exists with other content."""
-  if paths.exists(path) and paths.read_bytes(path) != content:
-    raise _other_model(path)
+def check_contents(folder: str, contents: Mapping[str, bytes]) -> None:
+  """Raises ValueError if a file of the folder exists with other content."""
+  for name, content in contents.items():
+    path = os.path.join(folder, name)
+    if paths.exists(path) and paths.read_bytes(path) != content:
+      raise _other_model(path)
 
 
 def _other_model(path: str) -> ValueError:

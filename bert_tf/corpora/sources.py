@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from bert_tf.corpora import corpus, pydoc_corpus, text_config
 from bert_tf.files import compression, paths, text_lines
-from bert_tf.formats import parquet, tables
+from bert_tf.formats import tables
 
 # A longer document of running text is cut to bound the memory.
 _MAX_DOCUMENT_CHARS = 1 << 20
@@ -161,11 +161,8 @@ def _read_documents(
 ) -> Iterator[str]:
   if input_format == text_config.LINES:
     return map("\n".join, corpus.documents([path]))
-  if input_format == text_config.JSONL:
-    return _read_json_lines(path, config.text_column)
-  if input_format == text_config.PARQUET:
-    advice = " Give the column of the text as `text_column`."
-    return parquet.read_texts(path, config.text_column, advice)
+  if input_format in (text_config.JSONL, text_config.PARQUET):
+    return _read_table(path, input_format, config.text_column)
   if input_format == text_config.WIKIEXTRACTOR:
     return _read_wikiextractor(path)
   return _read_text(path, config.documents)
@@ -213,8 +210,8 @@ def _join_lines(lines: Sequence[str]) -> str:
   return _LINE_END_WITHOUT_SPACE.sub("", text).replace("\n", " ")
 
 
-def _read_json_lines(path: str, column: str) -> Iterator[str]:
-  table = tables.Table(path, "jsonl", (column,))
+def _read_table(path: str, input_format: str, column: str) -> Iterator[str]:
+  table = tables.Table(path, input_format, (column,))
   for line, row in tables.read_rows(table):
     try:
       if isinstance(row, tables.BadRowError):

@@ -99,15 +99,12 @@ class Reader:
   the file has none, and an untrained next-sentence head if it has only a
   masked-LM head. The untrained values are always the same.
 
-  Args:
-    path: the file. Its folder also has config.json.
-
   Attributes:
     notes: sentences for the user.
 
   Raises:
-    ValueError: if a file is missing or damaged, the model is not a BERT, or an
-      output matrix is not tied to the embeddings.
+    ValueError: if the file or config.json is missing or damaged, the model is
+      not a BERT, or an output matrix is not tied to the embeddings.
     ImportError: if the package safetensors is missing.
   """
 
@@ -121,16 +118,10 @@ class Reader:
       for key in self._file.keys()
       if key not in _COPIES and not key.endswith("embeddings.position_ids")
     }
-    if any(key.endswith(":0") for key in self._keys):
-      raise ValueError(
-        f"{path} holds the variables of a TensorFlow model; "
-        f"{conversion_advice('from_tf')}"
-      )
     if _WORDS not in self._keys or not config.hidden_size:
       raise ValueError(
-        f"{path} holds no BERT model; its model_type is "
-        f"{config.model_type}, its tensors are "
-        f"{', '.join(sorted(self._file.keys())[:5]) or 'none'}."
+        f"{path} holds no BERT model; its model_type is {config.model_type}, "
+        f"its tensors are {errors.join_names(sorted(self._file.keys()), 5)}."
       )
     if has_choices and self._keys.pop(CHOICE_BIAS, None):
       if bias := float(self._file.get_tensor(CHOICE_BIAS)[0]):
@@ -142,10 +133,7 @@ class Reader:
     for key in self._file.keys():
       dtype = self._file.get_slice(key).get_dtype()
       if dtype not in _DTYPES:
-        raise ValueError(
-          f"{key} of {path} has the type {dtype}; save the model as float32, "
-          "float16 or bfloat16."
-        )
+        raise ValueError(f"{key} of {path} has the type {dtype}.")
     for key in _COPIES.keys() & set(self._file.keys()):
       value, original = self._file.get_tensor(key), _COPIES[key]
       if original not in self._keys or not np.array_equal(
@@ -186,27 +174,11 @@ class Reader:
     return np.ascontiguousarray(value.T if name.endswith("/kernel") else value)
 
   def _add_layer(
-    self,
-    config: Config,
-    layer: str,
-    shapes: Mapping[str, tuple[int, ...]],
+    self, config: Config, layer: str, shapes: Mapping[str, tuple[int, ...]]
   ) -> None:
-    """Adds an untrained layer if the file has none of its variables."""
     if not shapes.keys() & self._keys.keys():
       self._added |= untrained_values(shapes, config.initializer_range)
       self.notes += (untrained_note(layer),)
-
-
-def conversion_advice(setting: str) -> str:
-  """Advises how to convert a model of another library to safetensors.
-
-  `setting` is the argument of from_pretrained, such as "from_tf".
-  """
-  return (
-    "in transformers 4 with PyTorch, load it by from_pretrained(folder, "
-    f"{setting}=True) of the class that config.json names and save it by "
-    "save_pretrained(new_folder); it writes safetensors."
-  )
 
 
 def untrained_note(layer: str) -> str:
@@ -249,9 +221,7 @@ def open_file(path: str) -> Any:
 def original_name(key: str, has_choices: bool = False) -> str:
   """Returns the 2018 release's name of a tensor; unknown keys unchanged.
 
-  Args:
-    key: name of the tensor in the file.
-    has_choices: whether `classifier` is the head for multiple choice.
+  `has_choices` says whether `classifier` is the head for multiple choice.
   """
   for prefix, original_prefix in _HEADS.items():
     if key.startswith(prefix):
@@ -278,12 +248,9 @@ def original_name(key: str, has_choices: bool = False) -> str:
 
 
 def hugging_face_name(name: str, prefix: str) -> str:
-  """Returns the name of a tensor in the file.
+  """Returns the name in the file of a tensor of the 2018 release.
 
-  Args:
-    name: name in the 2018 release.
-    prefix: prefix of the encoder's names in the file: "bert.", or "" for a file
-      that holds only the encoder.
+  `prefix` is that of the encoder: "bert.", or "" in a file of only the encoder.
   """
   prefixes = {"bert/": prefix}
   prefixes |= {original: head for head, original in _HEADS.items()}
@@ -296,7 +263,7 @@ def hugging_face_name(name: str, prefix: str) -> str:
 
 
 def is_config(json_object: Mapping[str, Any]) -> bool:
-  """Returns whether a config is Hugging Face's, judged by its keys."""
+  """Returns whether a config is Hugging Face's."""
   return "model_type" in json_object or "architectures" in json_object
 
 
@@ -308,12 +275,7 @@ def read_config(folder: str) -> Config:
 def original_config(
   config: Mapping[str, Any], names: Collection[str], path: str
 ) -> dict[str, Any]:
-  """Converts a config.json to the keys of bert_config.json.
-
-  Args:
-    config: content of config.json.
-    names: keys that both files share.
-    path: the file, for the error.
+  """Converts a config.json to bert_config.json; `names` are the shared keys.
 
   Raises:
     ValueError: names all missing keys and all unsupported settings.
@@ -326,10 +288,8 @@ def original_config(
   ]
   hidden_act = config.get("hidden_act", "gelu")
   if hidden_act not in ACTIVATIONS:
-    faults.append(
-      f"hidden_act is {hidden_act!r} and has to be one of "
-      f"{', '.join(ACTIVATIONS)}"
-    )
+    known = ", ".join(ACTIVATIONS)
+    faults.append(f"hidden_act is {hidden_act!r} and has to be one of {known}")
   if faults:
     raise ValueError(
       f"{path} describes an unsupported model: {'; '.join(faults)}."

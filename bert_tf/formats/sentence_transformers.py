@@ -25,23 +25,15 @@ _POOLINGS = {
 
 @dataclasses.dataclass(frozen=True)
 class VectorSettings:
-  """The settings of a sentence encoder.
+  """The settings of a sentence encoder."""
 
-  Attributes:
-    pooling: "mean", "cls" or "max".
-    normalize: whether vectors are scaled to length 1.
-    max_seq_length: maximum word pieces of a text; None if not limited.
-  """
-
-  pooling: str
-  normalize: bool
-  max_seq_length: int | None
+  pooling: str  # "mean", "cls" or "max".
+  normalize: bool  # Whether vectors are scaled to length 1.
+  max_seq_length: int | None  # Maximum word pieces of a text, if limited.
 
 
 @dataclasses.dataclass(frozen=True)
 class _Module:
-  """An item of modules.json."""
-
   # The import path of a class, such as sentence_transformers.models.Pooling.
   type: str
   path: str | None = None  # The module's folder.
@@ -49,8 +41,6 @@ class _Module:
 
 @dataclasses.dataclass(frozen=True)
 class _TransformerConfig:
-  """The content of TRANSFORMER_CONFIG."""
-
   max_seq_length: int | None = None
 
 
@@ -90,14 +80,11 @@ def read_settings(folder: str) -> VectorSettings | None:
     return None
   modules = json_files.read(path, list[_Module])
   names = [module.type.rpartition(".")[2] for module in modules]
-  if names not in (
-    ["Transformer", "Pooling"],
-    ["Transformer", "Pooling", "Normalize"],
-  ):
+  known = ["Transformer", "Pooling", "Normalize"]
+  if names not in (known[:2], known):
     raise ValueError(
-      f"{path} lists the modules {', '.join(names) or '(none)'}; only "
-      "Transformer, Pooling and Normalize are supported. Set `pooling` to use "
-      "the encoder without them."
+      f"{path} lists the modules {', '.join(names) or '(none)'}; supported are "
+      f"{', '.join(known)}. Set `pooling` to use the encoder without them."
     )
   pooling_folder = os.path.join(folder, modules[1].path or "")
   transformer_file = os.path.join(folder, TRANSFORMER_CONFIG)
@@ -113,10 +100,6 @@ def read_settings(folder: str) -> VectorSettings | None:
 
 
 def _read_pooling(path: str) -> str:
-  """Returns the pooling in the config of a Pooling module.
-
-  Raises ValueError unless the config sets one supported pooling.
-  """
   config = json_files.read_object(path)
   if config.get("pooling_mode"):  # Since sentence-transformers 5.4.
     modes = [str(config["pooling_mode"])]

@@ -1,14 +1,10 @@
-"""Reads rows of TSV, CSV, JSON-lines and Parquet files.
-
-A faulty row raises an error that names the file, its line or number, and the
-fault.
-"""
+"""Reads rows of TSV, CSV, JSON-lines and Parquet files."""
 
 import csv
 import dataclasses
 import json
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from absl import logging
@@ -60,8 +56,7 @@ def read(
   Args:
     table: the file.
     convert: called with the number of a line (in Parquet of a row), from 1, and
-      its row. Returns None to leave out the row; raises BadRowError if the row
-      is faulty.
+      its row. Returns None to leave out the row, or raises BadRowError.
     skip_bad_rows: whether to log faulty rows instead of raising an error.
 
   Raises:
@@ -97,15 +92,14 @@ def parse_columns(
   """Parses the columns of flags: names in the header, or numbers from 0.
 
   Raises:
-    ValueError: for numbers together with names, or numbers in a format in which
-      all columns have names.
+    ValueError: for numbers together with names, or numbers in jsonl or parquet.
   """
   are_numbers = {column.isdecimal() for column in columns if column}
   has_names = file_format in ("jsonl", "parquet")
   if len(are_numbers) == 2 or (True in are_numbers and has_names):
     raise ValueError(
-      f"columns {', '.join(map(str, columns))}: give the names of a header, or "
-      "numbers from 0 for tsv and csv files without a header, not both."
+      f"columns {', '.join(map(str, columns))}: give either names or, for tsv "
+      "and csv files without a header, numbers from 0."
     )
   return [
     int(column) if column and column.isdecimal() else column or None
@@ -151,19 +145,23 @@ def read_rows(table: Table) -> Iterator[tuple[int, Row | BadRowError]]:
   """
   if table.file_format == "parquet":
     columns = list(dict.fromkeys(map(str, table.columns)))
-    rows = parquet.read_rows(table.path, columns, table.settings)
-    yield from enumerate(rows, 1)
+    yield from enumerate(
+      parquet.read_rows(table.path, columns, table.settings), 1
+    )
     return
   if table.file_format == "jsonl":
     for line, content in enumerate(text_lines.read_lines(table.path), 1):
       if content.strip():
         yield line, _parse_json_row(content, table)
     return
-  cells: Iterator[tuple[int, list[str]]] = (
-    (line, row)
-    for line, row in _read_cells(table, _find_delimiter(table))
-    if row
-  )
+  lines: Iterable[tuple[int, list[str]]]
+  if table.file_format == "csv":
+    lines = csv_cells(table.path)
+  else:  # Quotation marks have no meaning in TSV.
+    texts = enumerate(text_lines.read_lines(table.path), 1)
+    lines = ((number, text.split("\t")) for number, text in texts if text)
+  cells: Iterator[tuple[int, list[str]]]
+  cells = ((number, row) for number, row in lines if row)
   header, count = None, table.num_columns
   if not isinstance(table.columns[0], int):
     _, header = next(cells, (1, []))
@@ -171,9 +169,9 @@ def read_rows(table: Table) -> Iterator[tuple[int, Row | BadRowError]]:
       raise ValueError(f"{table.path} has {fault}")
     count = len(header)
   elif count is None:
-    all_cells = list(cells)
-    count = statistics.mode([len(row) for _, row in all_cells] or [0])
-    cells = iter(all_cells)
+    rows = list(cells)
+    count = statistics.mode([len(row) for _, row in rows] or [0])
+    cells = iter(rows)
   for line, row in cells:
     if len(row) != count:
       content = errors.shorten(" | ".join(row))
@@ -181,42 +179,6 @@ def read_rows(table: Table) -> Iterator[tuple[int, Row | BadRowError]]:
       yield line, BadRowError(fault)
     else:
       yield line, dict(zip(header, row)) if header else row
-
-
-def _find_delimiter(table: Table) -> str:
-  """Returns the delimiter with which the first line has the columns.
-
-  It is the format's own if that fits or if none does. Excel writes semicolons
-  where the comma is the decimal sign.
-  """
-  own = "\t" if table.file_format == "tsv" else ","
-  for delimiter in (own, *"\t,;|"):
-    # Quotation marks look wrong between other delimiters than the file's.
-    _, first = next(_read_cells(table, delimiter, strict=False), (1, []))
-    if all(
-      first.count(column) == 1
-      if isinstance(column, str)
-      else column < len(first)
-      for column in table.columns
-    ):
-      if delimiter != own:
-        logging.info(
-          f"{table.path}: the columns are separated by {delimiter!r}."
-        )
-      return delimiter
-    if table.num_columns is not None:  # An official file.
-      break
-  return own
-
-
-def _read_cells(
-  table: Table, delimiter: str, strict: bool = True
-) -> Iterator[tuple[int, list[str]]]:
-  """Yields line number and cells. Quotation marks have no meaning in TSV."""
-  if table.file_format == "tsv" and delimiter == "\t":
-    lines = enumerate(text_lines.read_lines(table.path), 1)
-    return ((number, line.split("\t")) for number, line in lines if line)
-  return csv_cells(table.path, delimiter, strict=strict)
 
 
 def _missing_columns(table: Table, existing: Sequence[str]) -> str:
@@ -235,8 +197,7 @@ def csv_cells(
 ) -> Iterator[tuple[int, list[str]]]:
   """Yields (number of the last line, cells) of each row of a CSV file.
 
-  Blank lines have no cells. Drops carriage returns. A quoted cell may span
-  several lines. The arguments are those of csv.reader.
+  Blank lines have no cells. The arguments are those of csv.reader.
 
   Raises:
     ValueError: if the text is not UTF-8, or, if `strict`, a quotation mark is
@@ -252,13 +213,10 @@ def csv_cells(
   try:
     yield from ((rows.line_num, row) for row in rows)
   except csv.Error as error:
-    raise ValueError(
-      f"{path}:{rows.line_num}: not CSV ({error}); mend its quotation marks."
-    ) from None
+    raise ValueError(f"{path}:{rows.line_num}: not CSV ({error}).") from None
 
 
 def _parse_json_row(content: str, table: Table) -> Row | BadRowError:
-  """Returns the object of a line, or its fault."""
   try:
     row = json.loads(content)
   except (ValueError, RecursionError) as error:
@@ -268,9 +226,7 @@ def _parse_json_row(content: str, table: Table) -> Row | BadRowError:
   if fault := _missing_columns(table, list(row)):
     return BadRowError(fault.removesuffix("."))
   # The escape of a surrogate begins with \ud.
-  is_suspect = "\\ud" in content.lower()
-  if is_suspect and not is_unicode(json.dumps(row, ensure_ascii=False)):
-    return BadRowError(
-      f"a surrogate, half a character: {errors.shorten(content)}"
-    )
+  if "\\ud" in content.lower():
+    if not is_unicode(json.dumps(row, ensure_ascii=False)):
+      return BadRowError(f"half a character: {errors.shorten(content)}")
   return row

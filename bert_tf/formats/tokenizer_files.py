@@ -13,7 +13,7 @@ from typing import Any
 
 from absl import logging
 
-from bert_tf.files import json_files, paths
+from bert_tf.files import errors, json_files, paths
 
 VOCAB_FILE = "vocab.txt"
 TOKENIZER_CONFIG = "tokenizer_config.json"
@@ -29,11 +29,8 @@ SPECIAL_TOKENS = {
 FIXED_SETTINGS = {"tokenize_chinese_chars": True}
 _OTHER_FIXED_SETTINGS = {
   "do_basic_tokenize": True,
-  "do_word_tokenize": True,
-  "do_subword_tokenize": True,
   "word_tokenizer_type": "basic",
   "subword_tokenizer_type": "wordpiece",
-  "wordpieces_prefix": "##",
   "clean_text": True,
 }
 _PARTS: Mapping[str, Mapping[str, Any]] = {
@@ -108,10 +105,7 @@ class _Tokenizer:
 
 
 def find_vocab(folder: str) -> str | None:
-  """Returns the path of vocab.txt, else of a WordPiece tokenizer.json.
-
-  Returns None if the folder has neither.
-  """
+  """Returns the path of vocab.txt, of a WordPiece tokenizer.json or None."""
   path = os.path.join(folder, VOCAB_FILE)
   if paths.exists(path):
     return path
@@ -144,10 +138,7 @@ def read_vocab(vocab_file: str) -> bytes:
   tokens = {i: token for token, i in vocab.items()}
   missing = [i for i in range(len(vocab)) if i not in tokens]
   if missing:
-    raise ValueError(
-      f"{vocab_file}: no token has the id {missing[0]}; the ids of its "
-      f"{len(vocab)} tokens have to be 0 to {len(vocab) - 1}."
-    )
+    raise ValueError(f"{vocab_file}: no token has the id {missing[0]}.")
   lines = [tokens[i] for i in range(len(vocab))]
   broken = [line for line in lines if "\n" in line]
   if broken:
@@ -193,64 +184,38 @@ def _find_differing(
   folder: str, config: Mapping[str, Any], tokenizer: _Tokenizer
 ) -> Iterator[str]:
   """Yields the settings that are not implemented, file by file."""
-  special = _read(folder, "special_tokens_map.json") or {}
-  by_file = {
-    TOKENIZER_CONFIG: [
-      *_differing_class(config),
-      *_differing(config, {**FIXED_SETTINGS, **_OTHER_FIXED_SETTINGS}),
-      *_others("never_split", config.get("never_split")),
-      *_differing_tokens(config),
-      *_others("added tokens", config.get("added_tokens_decoder")),
-    ],
-    TOKENIZER: [
-      *_differing_parts(tokenizer),
-      *_others("added tokens", tokenizer.added_tokens),
-    ],
-    "special_tokens_map.json": [*_differing_tokens(special)],
-    "added_tokens.json": [
-      *_others("added tokens", [*(_read(folder, "added_tokens.json") or ())])
-    ],
-  }
-  if "tokenizer_class" not in config:  # Some models name it here.
-    model_config = _read(folder, "config.json") or {}
-    by_file["config.json"] = [*_differing_class(model_config)]
+  in_config = [
+    *_differing(config, {**FIXED_SETTINGS, **_OTHER_FIXED_SETTINGS}),
+    *_differing(config, SPECIAL_TOKENS),
+  ]
+  name = config.get("tokenizer_class")
+  if name and str(name).removesuffix("Fast") not in _CLASSES:
+    in_config.append(f"tokenizer_class {name}")
+  for name in (
+    *("never_split", "additional_special_tokens", "extra_special_tokens"),
+    "added_tokens_decoder",
+  ):
+    in_config += _others(name, config.get(name))
+  in_tokenizer = [*_others("added_tokens", tokenizer.added_tokens)]
+  for name, expected in _PARTS.items():
+    part = getattr(tokenizer, name)
+    if part is None:
+      in_tokenizer.append(f"{name} None")
+    else:
+      in_tokenizer += _differing(part, expected)
   path = os.path.join(folder, VOCAB_FILE)
   if tokenizer.word_pieces and paths.exists(path):
     other_path = os.path.join(folder, TOKENIZER)
     if paths.read_bytes(path).split() != read_vocab(other_path).split():
-      by_file[TOKENIZER].append(
-        f"other tokens than {VOCAB_FILE}, which is used"
-      )
-  for file, settings in by_file.items():
-    if settings:
-      yield f"{', '.join(settings)} ({file})"
-
-
-def _differing_class(config: Mapping[str, Any]) -> Iterator[str]:
-  name = config.get("tokenizer_class")
-  if name and str(name).removesuffix("Fast") not in _CLASSES:
-    yield f"tokenizer_class {name}"
-
-
-def _differing_tokens(config: Mapping[str, Any]) -> Iterator[str]:
-  yield from _differing(config, SPECIAL_TOKENS)
-  for name in ("additional_special_tokens", "extra_special_tokens"):
-    yield from _others(name, config.get(name))
-
-
-def _differing_parts(tokenizer: _Tokenizer) -> Iterator[str]:
-  for name, expected in _PARTS.items():
-    part = getattr(tokenizer, name)
-    if part is None:
-      yield f"{name} None"
-    else:
-      yield from _differing(part, expected)
+      in_tokenizer.append(f"other tokens than {VOCAB_FILE}, which is used")
+  for file, found in ((TOKENIZER_CONFIG, in_config), (TOKENIZER, in_tokenizer)):
+    if found:
+      yield f"{', '.join(found)} ({file})"
 
 
 def _differing(
   values: Mapping[str, Any], expected: Mapping[str, Any]
 ) -> Iterator[str]:
-  """Yields NAME VALUE for each value that is neither null nor as expected."""
   for name, value in expected.items():
     given = _content(values.get(name))
     if given not in (value, None):
@@ -258,15 +223,13 @@ def _differing(
 
 
 def _others(name: str, tokens: Any) -> Iterator[str]:
-  """Yields one text, NAME TOKENS, if some are not BERT's special tokens."""
   tokens = tokens.values() if isinstance(tokens, dict) else tokens
   if isinstance(tokens, str | bool):
     tokens = [tokens] if tokens else []
   contents = dict.fromkeys(str(_content(token)) for token in tokens or ())
   others = [c for c in contents if c not in SPECIAL_TOKENS.values()]
   if others:
-    suffix = f" and {len(others) - 3} more" if len(others) > 3 else ""
-    yield f"{name} {' '.join(others[:3])}{suffix}"
+    yield f"{name} {errors.join_names(others, 3)}"
 
 
 def _content(token: Any) -> Any:
