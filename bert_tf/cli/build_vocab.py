@@ -41,13 +41,12 @@ class VocabularyConfig(text_config.PydocConfig):
   )
   num_unused: int = settings.setting(
     vocabulary.NUM_UNUSED_BEFORE_SPECIALS,
-    "Number of [unusedN] entries for words added later. 99 or more give [UNK], "
-    "[CLS], [SEP] and [MASK] the ids of the release, 100 to 103.",
+    "Number of [unusedN] entries for words added later. 99 or more give "
+    "special tokens the ids of the release.",
   )
   alphabet_size: int = settings.setting(
     1000,
-    "Number of most frequent characters to keep; raise it for Chinese or "
-    "Japanese. Words with other characters become [UNK].",
+    "Number of most frequent characters to keep; raise it for Chinese.",
   )
   holdout_every: int = settings.setting(
     50,
@@ -56,8 +55,7 @@ class VocabularyConfig(text_config.PydocConfig):
   )
   eval_input_file: str | None = settings.setting(
     None,
-    "Files and globs to measure the coverage on, instead of held-out lines of "
-    "input_file.",
+    "Files to measure the coverage on, instead of held-out lines.",
   )
 
 

@@ -36,16 +36,13 @@ class ConversionConfig:
   )
   source_format: str | None = settings.setting(
     None,
-    "Format of the input: the original release (and runs of this project), "
-    "Hugging Face's save_pretrained, TF Model Garden's BertEncoderV2, or "
-    "Keras' save_weights. Default: detected.",
+    "Format of the input. Default: detected.",
     choices=names.CHECKPOINT_FORMATS,
     flag="from",
   )
   target_format: str = settings.setting(
     "original",
-    "Format of the output. From original to original, only the optimizer slots "
-    "and the step are removed.",
+    "Format of the output. original only removes the optimizer's state.",
     choices=names.CHECKPOINT_FORMATS,
     flag="to",
   )
@@ -58,8 +55,7 @@ class ConversionConfig:
   )
   do_lower_case: bool | None = settings.setting(
     None,
-    "Whether the vocabulary is lower-cased. Default: read from the input, "
-    "otherwise inferred from the vocabulary.",
+    "Whether the vocabulary is lower-cased. Default: read from the input.",
   )
 
 

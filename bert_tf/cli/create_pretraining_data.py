@@ -21,8 +21,7 @@ class CommandConfig(text_config.PydocConfig):
 
   input_file: str = settings.setting(
     help="Comma-separated text files and globs, local or gs://, also .gz and "
-    ".bz2: UTF-8, one sentence a line, a blank line between documents, or a "
-    "format of --input_format. pydoc is the documentation of this Python.",
+    ".bz2, in a format of --input_format. pydoc is Python's documentation.",
     original=True,
     topic=settings.DATA,
   )
@@ -38,8 +37,8 @@ class CommandConfig(text_config.PydocConfig):
   text: text_config.TextConfig
   num_shards: int = settings.setting(
     1,
-    "Number of parts of the text, each written to its own file. Memory grows "
-    "with the largest part. 1 gives the instances of the original release.",
+    "Number of parts of the text, each written to its own file. 1 gives the "
+    "instances of the original release.",
     topic=settings.OUTPUT,
     main=True,
   )

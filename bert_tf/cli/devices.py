@@ -49,9 +49,9 @@ class DeviceConfig:
   )
   distribution: str = settings.setting(
     names.AUTO,
-    "Devices to run on. one: a single device; mirrored: all GPUs of this "
-    "machine; multi_worker: the machines in TF_CONFIG; tpu. auto: tpu with "
-    "--use_tpu, mirrored with several GPUs, otherwise one.",
+    "Devices to run on. mirrored: all GPUs of this machine; multi_worker: the "
+    "machines in TF_CONFIG. auto: tpu with --use_tpu, mirrored with several "
+    "GPUs, otherwise one.",
     choices=names.DISTRIBUTIONS,
     topic=settings.DEVICES,
   )

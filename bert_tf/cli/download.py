@@ -25,9 +25,8 @@ class DownloadConfig:
 
   base_url: str | None = settings.setting(
     None,
-    "Address of a mirror. It replaces https://HOST in the addresses of files; "
-    "for hf:OWNER/NAME, it replaces https://huggingface.co. The default, for "
-    "hf: names, is HF_ENDPOINT. HTTPS_PROXY names a proxy.",
+    "Address of a mirror, in place of https://HOST. For hf: names, "
+    "HF_ENDPOINT is the default.",
   )
 
 

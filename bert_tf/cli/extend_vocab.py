@@ -35,13 +35,12 @@ class ExtensionConfig:
   )
   do_lower_case: bool | None = settings.setting(
     None,
-    "Whether the model is for lower-cased text. Default: the value in run.json "
-    "next to the checkpoint, otherwise inferred from the vocabulary.",
+    "Whether the model is for lower-cased text. Default: the value in "
+    "run.json, else a guess from the vocabulary.",
   )
   method: str = settings.setting(
     "unused",
-    "unused: replace [unused] entries, so no size changes. grow: append the "
-    "words and enlarge the embeddings.",
+    "unused: replace [unused] entries. grow: append the words.",
     choices=("unused", "grow"),
   )
 

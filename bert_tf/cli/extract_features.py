@@ -49,7 +49,7 @@ class CommandConfig:
   output_format: str = settings.setting(
     "jsonl",
     "jsonl: one JSON object a line, as in the original release. npz: arrays "
-    "for numpy.load, smaller and faster; docs/features.md lists them.",
+    "for numpy.load.",
     choices=inference_config.OUTPUT_FORMATS,
     topic=settings.OUTPUT,
     main=True,

@@ -37,14 +37,12 @@ class CommandConfig:
   )
   pairs_file: tuple[str, ...] = settings.setting(
     (),
-    "Files or globs of minimal pairs, separated by commas: .jsonl with "
-    "sentence_good and sentence_bad, as in BLiMP, or .tsv with these columns. "
-    "Prints the share of pairs whose good sentence has the higher score.",
+    "Files or globs of minimal pairs, separated by commas: .jsonl or .tsv "
+    "with sentence_good and sentence_bad, as in BLiMP. Prints the accuracy.",
   )
   output_file: str | None = settings.setting(
     None,
-    "File for the scores as JSON lines, with the log probability of each word "
-    "piece; may be .gz. The command then prints only the summary.",
+    "File for the scores as JSON lines, instead of stdout; may be .gz.",
     writes="file",
   )
   scoring: inference_config.ScoringConfig

@@ -26,17 +26,15 @@ class TextConfig:
     AUTO,
     "Format of the input. lines: one sentence per line, a blank line between "
     "documents. text: running text. jsonl, parquet: one document per row. "
-    "wikiextractor: its <doc> lines; its JSON is jsonl. auto: detect the "
-    "format of each file.",
+    "wikiextractor: its <doc> lines. auto: detect it.",
     choices=(AUTO, LINES, TEXT, JSONL, PARQUET, WIKIEXTRACTOR),
     topic=settings.DATA,
     main=True,
   )
   documents: str = settings.setting(
     BLANK_LINE,
-    "End of a document in running text: a blank line, the file, or the line. "
-    "file is for books: blank lines separate paragraphs, and text of over 1 MB "
-    "is cut between paragraphs.",
+    "End of a document in running text. file is for books: blank lines "
+    "separate paragraphs, and text of over 1 MB is cut between paragraphs.",
     choices=(BLANK_LINE, FILE, LINE),
     topic=settings.DATA,
   )
@@ -62,8 +60,7 @@ class PydocConfig:
 
   pydoc_packages: str = settings.setting(
     "",
-    "Comma-separated names of installed packages. Their documentation is added "
-    "to that of Python when the input is pydoc.",
+    "Comma-separated packages whose documentation pydoc adds to Python's.",
     topic=settings.DATA,
   )
 
@@ -74,16 +71,13 @@ class BeamConfig:
 
   runner: str | None = settings.setting(
     None,
-    "Apache Beam runner to use instead of --num_workers: DirectRunner (this "
-    "machine), DataflowRunner, FlinkRunner, SparkRunner or any other. Needs "
-    "the extra beam.",
+    "Apache Beam runner instead of --num_workers, such as DirectRunner or "
+    "DataflowRunner. Needs the extra beam.",
     topic=settings.DEVICES,
   )
   pipeline_options: str = settings.setting(
     "",
-    "Options of Beam and its runner, separated by spaces, such as "
-    "'--direct_running_mode=multi_processing --direct_num_workers=2'. '--help' "
-    "lists all options.",
+    "Options of Beam and its runner, separated by spaces. '--help' lists them.",
     topic=settings.DEVICES,
   )
 

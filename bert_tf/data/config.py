@@ -43,8 +43,7 @@ class PretrainingDataConfig:
   )
   short_seq_prob: float = settings.setting(
     0.1,
-    "Share of documents per pass whose instances have a random shorter length, "
-    "[0, 1]. Fine-tuning inputs are often short.",
+    "Fraction of documents whose instances have a random shorter length.",
     minimum=0,
     maximum=1,
     original=True,
@@ -52,20 +51,18 @@ class PretrainingDataConfig:
   )
   no_nsp: bool = settings.setting(
     False,
-    "Make instances of one segment, [CLS] text [SEP], with "
-    "next_sentence_labels 0.",
+    "Make instances of one segment, with next_sentence_labels 0.",
     topic=settings.INSTANCES,
   )
   mask: bool = settings.setting(
     True,
-    "Mask the instances. With --nomask, run_pretraining masks other words in "
-    "each epoch; dupe_factor 1 is then enough.",
+    "Mask the instances. With --nomask, run_pretraining does, in each epoch "
+    "anew.",
     topic=settings.MASKING,
   )
   pack_sequences: bool = settings.setting(
     False,
-    "Pack short instances into one record, at most max_seq_length / 8 of them. "
-    "This saves padding; each instance attends only to itself.",
+    "Pack short instances into one record, to save padding.",
     topic=settings.INSTANCES,
   )
   masking_config: masking.MaskingConfig = masking.MaskingConfig()

@@ -37,9 +37,9 @@ class ModelConfig:
   init_checkpoint: str
   task: str | None = setting(
     None,
-    "The task of the model: a task with a head; encoder, BERT without a head "
-    "and with TF Hub's interface; or preprocessing, which turns texts into "
-    "BERT's inputs. Default: the task of the checkpoint's head.",
+    "The task of the model: that of a head; encoder, with TF Hub's interface; "
+    "or preprocessing, from texts to BERT's inputs. Default: the "
+    "checkpoint's.",
     choices=run_info.TASKS,
     topic=settings.MODEL,
     main=True,
@@ -129,16 +129,14 @@ class ExportConfig(ModelConfig):
   )
   with_text: bool = setting(
     True,
-    "Whether the model also takes texts. Without, it needs no vocabulary, and "
-    "the server needs no operations of tensorflow-text.",
+    "Whether the model also takes texts, with tensorflow-text's operations.",
     flag="text",
     topic=settings.OUTPUT,
     main=True,
   )
   with_attention: bool = setting(
     False,
-    "Whether a model with a head has functions that return its attention, "
-    "which the web page of serve.py draws.",
+    "Whether a model with a head can return its attention.",
     flag="attention",
     topic=settings.OUTPUT,
     main=True,

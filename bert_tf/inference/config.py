@@ -35,8 +35,7 @@ class ExtractionConfig:
   )
   max_seq_length: int = setting(
     128,
-    "Maximum word pieces of a text or pair, including [CLS] and [SEP]; longer "
-    "inputs are truncated.",
+    "Maximum word pieces of a text or pair, with [CLS] and [SEP].",
     original=True,
     minimum=3,  # [CLS] and two [SEP].
     topic=settings.DATA,
@@ -52,8 +51,7 @@ class ExtractionConfig:
   )
   use_one_hot_embeddings: bool = setting(
     False,
-    "Whether to look up word embeddings by a matrix product: same result, "
-    "slower except on TPUs.",
+    "Whether to look up word embeddings by a matmul, for TPUs.",
     original=True,
     topic=settings.DEVICES,
   )
@@ -86,8 +84,7 @@ class ScoringConfig:
   )
   batch_tokens: int = setting(
     4096,
-    "Maximum word pieces of a batch, padding included. Every word piece of a "
-    "text needs one copy of the text.",
+    "Maximum word pieces of a batch; each piece of a text needs a copy of it.",
     minimum=1,
   )
 

@@ -162,8 +162,8 @@ class PipelineConfig(text_config.PydocConfig):
   )
   model: str | None = settings.setting(
     None,
-    "Model to continue, such as the folder of a released one. Its weights, "
-    "sizes, vocabulary and letter case are kept. Default: a new model.",
+    "Model to continue, such as the folder of a released one. Default: a new "
+    "model.",
     topic=settings.MODEL,
     main=True,
   )
@@ -192,9 +192,7 @@ class PipelineConfig(text_config.PydocConfig):
   do_lower_case: bool | None = settings.setting(
     None,
     "Whether to lower-case the text and strip accents: true, false or auto "
-    "(default; None in Python). auto: as --model; for a new model false for "
-    "languages whose marks are part of letters, such as Thai or Hindi, "
-    "otherwise true.",
+    "(default; None in Python). auto: as --model, or by language.",
     topic=settings.MODEL,
     main=True,
   )
@@ -227,8 +225,7 @@ class PipelineConfig(text_config.PydocConfig):
   )
   learning_rate: float | None = settings.setting(
     None,
-    "Peak learning rate. Default: by size; with --model 2e-5 for a width of "
-    "768, and more for a smaller width.",
+    "Peak learning rate. Default: by size.",
     minimum=1e-9,
     topic=settings.TRAINING,
     main=True,
@@ -251,9 +248,9 @@ class PipelineConfig(text_config.PydocConfig):
   )
   no_nsp: bool | None = settings.setting(
     None,
-    "Whether to train without next-sentence prediction, on continuous text: "
-    "true, false or auto (default; None in Python), which is true for tiny and "
-    "for a --model without a head for this.",
+    "Whether to train without next-sentence prediction: true, false or auto "
+    "(default; None in Python), which is true for tiny and for a --model "
+    "without it.",
     topic=settings.TRAINING,
   )
   num_workers: int = settings.setting(

@@ -55,15 +55,15 @@ class ServerConfig:
   )
   max_expected_wait_s: float = settings.setting(
     1.0,
-    "Maximum seconds that a request may wait, estimated from the last batches. "
-    "Others are rejected with status 503, unless the next batch has room.",
+    "Maximum seconds that a request may wait, estimated from the last "
+    "batches. Others are rejected with status 503.",
     minimum=0,
     topic=settings.LIMITS,
   )
   max_stall_s: float = settings.setting(
     120.0,
-    "Maximum seconds to compute a batch, or max_batch_size rows of a larger "
-    "request. After it, its requests get status 503 and /healthz fails.",
+    "Maximum seconds to compute a batch. After it, its requests get status "
+    "503 and /healthz fails.",
     minimum=1e-3,
     topic=settings.LIMITS,
   )
@@ -75,15 +75,14 @@ class ServerConfig:
   )
   max_windows: int = settings.setting(
     512,
-    "Maximum windows of long texts, or choices, in a request. More get status "
-    "413. Windows are counted as if each byte were a word piece.",
+    "Maximum windows of long texts, or choices, in a request; more are "
+    "rejected with status 413.",
     minimum=1,
     topic=settings.LIMITS,
   )
   max_answer_values: int = settings.setting(
     1 << 22,
-    "Maximum values of an answer (numbers and texts); larger answers are "
-    "rejected with status 413.",
+    "Maximum values of an answer; more are rejected with status 413.",
     minimum=1,
     topic=settings.LIMITS,
   )
@@ -95,15 +94,13 @@ class ServerConfig:
   )
   max_text_length: int = settings.setting(
     20000,
-    "Maximum bytes of a text in UTF-8; longer ones are rejected with status "
-    "400.",
+    "Maximum bytes of a text; longer ones are rejected with status 400.",
     minimum=1,
     topic=settings.LIMITS,
   )
   max_connections: int = settings.setting(
     256,
-    "Maximum open connections; more are refused with status 503. Each needs a "
-    "file descriptor.",
+    "Maximum open connections; more are refused with status 503.",
     minimum=1,
     topic=settings.SERVER,
   )
@@ -115,8 +112,7 @@ class ServerConfig:
   )
   log_format: str = settings.setting(
     "none",
-    "Format of a line on stdout for each request, without its texts: none, "
-    "text or json.",
+    "Format of a line on stdout for each request, without its texts.",
     choices=LOG_FORMATS,
     topic=settings.SERVER,
     main=True,

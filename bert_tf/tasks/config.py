@@ -27,8 +27,7 @@ class FineTuningConfig:
   )
   max_seq_length: int | None = settings.setting(
     None,
-    "Maximum word pieces of an input, including [CLS] and [SEP]. Longer inputs "
-    "are cut.",
+    "Maximum word pieces of an input, with [CLS] and [SEP].",
     minimum=5,
     original=True,
     fallback=128,
@@ -92,15 +91,13 @@ class FineTuningConfig:
   group_by_length: bool = settings.setting(
     False,
     "Whether training batches hold examples of similar length, which saves "
-    "padding. The examples of 50 batches at a time are sorted by length, so a "
-    "batch may have few labels if the length of a text tells its label.",
+    "padding but mixes labels less.",
     topic=settings.DEVICES,
   )
   num_run_examples: int = settings.setting(
     3,
-    "Number of dev examples, of at most 1,000 characters each, to store in "
-    "run.json, so that users of the model can try it. Exports contain them "
-    "too.",
+    "Number of dev examples to store in run.json, so that users of the model "
+    "can try it. Exports contain them too.",
     minimum=0,
     topic=settings.CHECKPOINTS,
   )

@@ -39,8 +39,8 @@ class PretrainingConfig:
   )
   max_predictions_per_seq: int = settings.setting(
     20,
-    "Masked tokens of a record. Must match the value used to create the data; "
-    "for unmasked records, the maximum number of tokens to mask.",
+    "Masked tokens of a record, as when the data were created. For unmasked "
+    "records, the maximum number of tokens to mask.",
     minimum=1,
     original=True,
     topic=settings.DATA,
@@ -74,15 +74,14 @@ class PretrainingConfig:
   )
   do_train: bool = settings.setting(
     False,
-    "Whether to train. Default: false, but one --do_* flag must be true.",
+    "Whether to train.",
     original=True,
     topic=settings.STEPS,
     main=True,
   )
   do_eval: bool = settings.setting(
     False,
-    "Whether to evaluate, after training if both. "
-    "Default: false, but one --do_* flag must be true.",
+    "Whether to evaluate, after training if both.",
     original=True,
     topic=settings.STEPS,
     main=True,
@@ -114,8 +113,7 @@ class PretrainingConfig:
   vocab_file: str | None = None
   group_by_length: bool = settings.setting(
     False,
-    "Whether training batches hold records of similar length, padded to the "
-    "longest. Only for records that are not packed.",
+    "Whether training batches hold unpacked records of similar length.",
     topic=settings.DEVICES,
   )
   no_nsp: bool = settings.setting(
@@ -134,9 +132,9 @@ class PretrainingConfig:
   )
   schedule: str | None = settings.setting(
     None,
-    "Lengths of the records in the order of training, each with its share of "
-    "the steps, such as 128:0.9,512:0.1. input_file then names files of all "
-    "these lengths; the first record of a file shows its length.",
+    "Lengths of the records in the order of training, each with its fraction "
+    "of the steps, such as 128:0.9,512:0.1. input_file names files of all of "
+    "them.",
     topic=settings.DATA,
   )
 

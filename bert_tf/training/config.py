@@ -18,17 +18,15 @@ class ComputeConfig:
   )
   gradient_accumulation_steps: int = settings.setting(
     1,
-    "Micro-batches that each device splits its share of a batch into, to save "
-    "memory. The step stays the same, except that each micro-batch draws its "
-    "own dropout.",
+    "Micro-batches that each device splits its part of a batch into, to save "
+    "memory.",
     minimum=1,
     topic=settings.DEVICES,
   )
   recompute: bool = settings.setting(
     False,
-    "Gradient checkpointing: recomputes the encoder layers in the backward "
-    "pass instead of storing their activations. Needs less memory and about "
-    "15% more time.",
+    "Recompute activations in the backward pass: less memory, about 15% more "
+    "time.",
     topic=settings.DEVICES,
   )
   precision: str = settings.setting(
@@ -40,8 +38,7 @@ class ComputeConfig:
   )
   deterministic: bool = settings.setting(
     False,
-    "Use only operations that give the same bits each time, so that a resumed "
-    "run on a GPU can equal an uninterrupted one. Slower on GPUs.",
+    "Use only operations that give the same bits each time. Slower on GPUs.",
     topic=settings.DEVICES,
   )
 
@@ -138,15 +135,12 @@ class TrainConfig(ComputeConfig):
   best_metric: str | None = settings.setting(
     None,
     "Result that decides which weights are best: the lowest loss or "
-    "perplexity, or the highest value of any other. Default: masked_lm_loss in "
-    "pre-training, f1 in SQuAD and NER; else the task's first official metric "
-    "other than accuracy, or eval_accuracy.",
+    "perplexity, or the highest value of any other. Default: by task.",
     topic=settings.EVALUATION,
   )
   early_stopping_patience: int = settings.setting(
     0,
-    "Stop after this number of evaluations in a row without a better result; 0 "
-    "for never.",
+    "Stop after so many evaluations without a better result; 0 for never.",
     minimum=0,
     topic=settings.EVALUATION,
   )
@@ -226,9 +220,8 @@ class FineTuningTrainConfig(TrainConfig):
 
   encoder_only: bool = settings.setting(
     False,
-    "Load only the encoder of init_checkpoint and train a new head for the "
-    "labels of the data. Default: also load the head if it was trained for "
-    "this task and these labels.",
+    "Load only the encoder of init_checkpoint. Default: also load the head if "
+    "it was trained for this task and these labels.",
     topic=settings.MODEL,
   )
   lora_rank: int | None = settings.setting(
@@ -249,8 +242,7 @@ class FineTuningTrainConfig(TrainConfig):
   )
   lora_adapter: str | None = settings.setting(
     None,
-    "LoRA adapter to add to init_checkpoint: the output_dir of the run that "
-    "trained it, or its adapter/lora.ckpt.",
+    "LoRA adapter to add to init_checkpoint: the output_dir of its run.",
     topic=settings.MODEL,
   )
 

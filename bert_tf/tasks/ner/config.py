@@ -26,10 +26,9 @@ class NerConfig(config.FineTuningConfig):
   )
   train_file: str = settings.setting(
     "train.txt",
-    "File to train on, in CoNLL's format: a word a line with its tag (O, "
-    "B-TYPE, I-TYPE) in the last column, tabs or spaces between columns, a "
-    "blank line after each sentence, and optionally a -DOCSTART- line before "
-    "each document. Its types are the labels. CoNLL-2003's name is eng.train.",
+    "File to train on, in CoNLL's format: a word a line with its tag in the "
+    "last column, and a blank line after each sentence. CoNLL-2003's name is "
+    "eng.train.",
     topic=settings.DATA,
   )
   dev_file: str = settings.setting(
@@ -44,14 +43,12 @@ class NerConfig(config.FineTuningConfig):
   )
   word_column: int = settings.setting(
     0,
-    "The column of the words, counted from 0; negative numbers count from the "
-    "last column, -1.",
+    "The column of the words, counted from 0, or from the last, -1.",
     topic=settings.DATA,
   )
   tag_column: int = settings.setting(
     -1,
-    "The column of the tags, counted as word_column; equal to word_column if "
-    "there are no tags.",
+    "The column of the tags; equal to word_column if there are none.",
     topic=settings.DATA,
   )
   tag_scheme: str = settings.setting(
@@ -63,9 +60,8 @@ class NerConfig(config.FineTuningConfig):
   )
   document_context: bool | None = settings.setting(
     None,
-    "Whether to fill a sentence's window with its neighbours in the document, "
-    "as in the paper. Documents begin at -DOCSTART- lines; without such lines, "
-    "the file is one document.",
+    "Whether to fill a sentence's window with its neighbours in the document. "
+    "Documents begin at -DOCSTART- lines.",
     fallback=False,
     topic=settings.DATA,
   )

@@ -131,16 +131,14 @@ class SquadConfig(WindowConfig, DecodingConfig, config.FineTuningConfig):
   )
   verbose_logging: bool = settings.setting(
     False,
-    "Whether to log every fault of the data, and every answer that cannot be "
-    "aligned with its context.",
+    "Whether to log every fault of the data and every unaligned answer.",
     original=True,
     topic=settings.DATA,
   )
   cut_padding: bool = settings.setting(
     False,
-    "Whether to pad batches only to their longest window, and to train on "
-    "windows of similar length together, which is faster. The original's "
-    "softmax includes the padding, so scores differ slightly.",
+    "Whether to pad batches only to their longest window, which is faster. "
+    "The original's softmax includes the padding, so scores differ slightly.",
     topic=settings.DEVICES,
   )
 

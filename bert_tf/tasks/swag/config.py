@@ -33,15 +33,12 @@ class SwagConfig(config.FineTuningConfig):
   )
   context_column: str = settings.setting(
     "context",
-    "Own data: the column of the first text, sentence A. Its name in the "
-    "header (in jsonl the key), or its number from 0 in files without a "
-    "header.",
+    "Own data: the column of the first text, by its name or its number from 0.",
     topic=settings.DATA,
   )
   question_column: str | None = settings.setting(
     None,
-    "Own data: the column of a text to put before every choice, with a space "
-    "between them. Default: none.",
+    "Own data: the column of a text before every choice. Default: none.",
     topic=settings.DATA,
   )
   choice_columns: tuple[str, ...] | None = settings.setting(
