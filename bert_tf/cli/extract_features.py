@@ -6,10 +6,17 @@ bert-tf extract-features --input_file=texts.txt \
 
 import dataclasses
 import functools
+from typing import Any
 
 from bert_tf import settings
 from bert_tf.cli import command, config_flags, model_flags
 from bert_tf.inference import config as inference_config
+
+_IGNORED: dict[str, Any] = {
+  "help": "Ignored; extraction runs on the CPU or on one GPU.",
+  "original": True,
+  "topic": settings.DEVICES,
+}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -28,24 +35,9 @@ class CommandConfig:
     topic=settings.OUTPUT,
   )
   extraction: inference_config.ExtractionConfig
-  use_tpu: bool = settings.setting(
-    False,
-    "Ignored; extraction runs on the CPU or on one GPU.",
-    original=True,
-    topic=settings.DEVICES,
-  )
-  master: str | None = settings.setting(
-    None,
-    "Ignored; extraction runs on this machine.",
-    original=True,
-    topic=settings.DEVICES,
-  )
-  num_tpu_cores: int = settings.setting(
-    8,
-    "Ignored; extraction does not run on a TPU.",
-    original=True,
-    topic=settings.DEVICES,
-  )
+  use_tpu: bool = settings.setting(False, **_IGNORED)
+  master: str | None = settings.setting(None, **_IGNORED)
+  num_tpu_cores: int = settings.setting(8, **_IGNORED)
   output_format: str = settings.setting(
     "jsonl",
     "jsonl: one JSON object a line, as in the original release. npz: arrays "

@@ -14,10 +14,9 @@ class ModelFlags:
 
   model: str | None = settings.setting(
     None,
-    "Folder of the model: a released model, the output_dir of a run or its "
-    "best/, a SavedModel, a converted model or a Hugging Face model; or the "
-    "name of a model that bert-tf download got. Replaces --init_checkpoint, "
-    "--bert_config_file and --vocab_file.",
+    "Folder of the model: a released model, the output_dir of a run, a "
+    "SavedModel, a Hugging Face model; or the name of a model that bert-tf "
+    "download got. Replaces the flags of its files.",
     topic=settings.MODEL,
     alternatives=("init_checkpoint", "bert_config_file"),
   )
@@ -29,8 +28,7 @@ class ModelFlags:
   )
   bert_config_file: str | None = settings.setting(
     None,
-    "JSON file with the sizes of the model. Default: bert_config.json next to "
-    "the checkpoint.",
+    "Sizes of the model. Default: bert_config.json next to the checkpoint.",
     original=True,
     topic=settings.MODEL,
   )

@@ -20,8 +20,7 @@ class CheckpointConfig(export_config.ModelConfig):
 
   bert_config_file: str | None = settings.setting(
     None,
-    "JSON file with the sizes of the model. Default: bert_config.json next to "
-    "the checkpoint.",
+    "Sizes of the model. Default: bert_config.json next to the checkpoint.",
     topic=settings.MODEL,
   )
   vocab_file: str | None = settings.setting(

@@ -20,8 +20,7 @@ class EvaluationConfig:
   null_odds_file: str | None = settings.setting(
     None,
     "JSON file of null odds by question id, as run_squad.py writes for SQuAD "
-    '2.0. Adds the best thresholds to the scores. Predictions that are "" stay '
-    '"", so predict with a high --null_score_diff_threshold.',
+    "2.0. Adds the best thresholds to the scores.",
   )
 
 

@@ -62,11 +62,9 @@ class ModelConfig:
   )
   max_seq_length: int | None = setting(
     None,
-    "Maximum word pieces of a text. Longer texts are cut as in training, read "
-    "in windows for squad and ner, or refused for pretraining. Default: all "
-    "positions for pretraining; for others the value in the model's run.json, "
-    "else 384 for squad, the length in the files of sentence-transformers for "
-    "an encoder and 128.",
+    "Maximum word pieces of a text. Default: all positions for pretraining; "
+    "for others the value in the model's run.json, else 384 for squad, the "
+    "length in the files of sentence-transformers for an encoder and 128.",
     minimum=5,
     fallback=None,
     topic=settings.DATA,
@@ -74,9 +72,8 @@ class ModelConfig:
   )
   pooling: str | None = setting(
     None,
-    "encoder only. Vector of a text: the mean or the maximum of the vectors of "
-    "its word pieces including [CLS] and [SEP], or the vector of [CLS]. "
-    "Default: as in the files of sentence-transformers, else mean.",
+    "encoder only. Vector of a text: from those of its word pieces. Default: "
+    "as in the files of sentence-transformers, else mean.",
     choices=POOLINGS,
     fallback=None,
     topic=settings.MODEL,

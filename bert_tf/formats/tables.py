@@ -160,8 +160,7 @@ def read_rows(table: Table) -> Iterator[tuple[int, Row | BadRowError]]:
   else:  # Quotation marks have no meaning in TSV.
     texts = enumerate(text_lines.read_lines(table.path), 1)
     lines = ((number, text.split("\t")) for number, text in texts if text)
-  cells: Iterator[tuple[int, list[str]]]
-  cells = ((number, row) for number, row in lines if row)
+  cells: Iterator[tuple[int, list[str]]] = (line for line in lines if line[1])
   header, count = None, table.num_columns
   if not isinstance(table.columns[0], int):
     _, header = next(cells, (1, []))

@@ -10,8 +10,7 @@ class ConversionConfig:
   """Settings of `convert_savedmodel.py`."""
 
   saved_model: str = settings.setting(
-    help="Folder that export_savedmodel.py wrote. Its function on word-piece "
-    "ids is converted."
+    help="Folder that export_savedmodel.py wrote."
   )
   output_file: str = settings.setting(
     help="File to write: NAME.onnx for ONNX, NAME.tflite for LiteRT.",
@@ -19,8 +18,7 @@ class ConversionConfig:
   )
   quantize: str = settings.setting(
     "none",
-    "int8: store matrices as int8, a quarter of the size, and quantize their "
-    "inputs at run time.",
+    "int8: store matrices as int8, a quarter of the size.",
     choices=("none", "int8"),
   )
 

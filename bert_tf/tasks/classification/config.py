@@ -50,15 +50,13 @@ class ClassificationConfig(config.FineTuningConfig):
   data_file: str | None = settings.setting(
     None,
     "A single file of your own, in place of data_dir: .csv, .tsv, .jsonl or "
-    ".parquet. A part of its rows is held out to evaluate on; see "
-    "eval_fraction. data_split.json in output_dir says which.",
+    ".parquet. A part of its rows is held out; see eval_fraction.",
     topic=settings.DATA,
     main=True,
   )
   eval_fraction: float = settings.setting(
     0.1,
-    "The fraction of data_file's rows to evaluate on, drawn by seed with the "
-    "same fraction of each label.",
+    "The fraction of data_file's rows, and of each label, to evaluate on.",
     minimum=0.0,
     maximum=0.9,
     topic=settings.DATA,
@@ -75,8 +73,7 @@ class ClassificationConfig(config.FineTuningConfig):
   processor: str | None = settings.setting(
     None,
     "MODULE:CLASS, a class of yours with the methods of the original's "
-    "DataProcessor. It supplies examples and labels; task_name is then only a "
-    "name. The module may be a file in the current folder.",
+    "DataProcessor. The module may be a file in the current folder.",
     topic=settings.DATA,
   )
   xnli_language: str = settings.setting(
@@ -91,8 +88,8 @@ class ClassificationConfig(config.FineTuningConfig):
   )
   text_a_column: str = settings.setting(
     "text",
-    "The column of your own files that holds the text: its name in the header "
-    "(in jsonl the key), or its number from 0 in files without a header.",
+    "The column of your own files that holds the text, by its name in the "
+    "header or its number from 0.",
     topic=settings.DATA,
     main=True,
   )
@@ -110,17 +107,15 @@ class ClassificationConfig(config.FineTuningConfig):
   )
   skip_bad_rows: bool = settings.setting(
     False,
-    "Whether to skip and count faulty rows of the train and dev files, instead "
-    "of stopping at the first.",
+    "Whether to skip and count faulty rows of the train and dev files.",
     topic=settings.DATA,
   )
   long_text: str | None = settings.setting(
     None,
     "Treatment of single texts with more than max_seq_length word pieces. "
-    "truncate cuts the end. head_tail keeps the first quarter (128 of 510) and "
-    "the last three quarters (382). windows reads the whole text in windows "
-    "that overlap by half, trains on each with the text's label, and decides "
-    "by the mean of their logits. Pairs allow only truncate.",
+    "truncate cuts the end. head_tail keeps a quarter from the start and the "
+    "rest from the end. windows reads the whole text in windows that overlap "
+    "by half, and decides by the mean of their logits.",
     choices=LONG_TEXT_MODES,
     fallback="truncate",
     topic=settings.DATA,

@@ -62,8 +62,7 @@ class SwagConfig(config.FineTuningConfig):
   )
   skip_bad_rows: bool = settings.setting(
     False,
-    "Whether to skip and count faulty rows of the train and dev files, instead "
-    "of stopping at the first.",
+    "Whether to skip and count faulty rows of the train and dev files.",
     topic=settings.DATA,
   )
 
