@@ -113,7 +113,10 @@ def resolve(
   sources = {"do_lower_case": source, "strip_accents": source}
   if saved.do_lower_case is None and vocab_file:
     vocab = tokenization.load_vocab(vocab_file)
-    saved = dataclasses.replace(saved, do_lower_case=guess(vocab))
+    guessed = guess(vocab)
+    if guessed is not None and user.do_lower_case is None:
+      logging.info("%s: do_lower_case=%s fits its tokens.", vocab_file, guessed)
+    saved = dataclasses.replace(saved, do_lower_case=guessed)
     sources["do_lower_case"] = vocab_file
     is_unknown = user == saved == Case()
     if is_unknown and _has_accents(vocab):

@@ -146,6 +146,7 @@ def test_a_run_writes_the_files_of_the_original(data, trained):
   assert events
   steps = [0, 100, 200, 300]
   assert names - events == {
+    ".run.lock",
     "checkpoint",
     "commands.jsonl",
     "eval",

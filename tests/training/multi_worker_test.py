@@ -142,5 +142,5 @@ def test_workers_with_different_flags_are_refused_by_name(
   for process in workers:
     log = process.communicate(timeout=600)[1]
     assert process.returncode == 1
-    assert "the 2 workers differ: --train_batch_size is 16 and 8;" in log
+    assert "the 2 workers differ: --train_batch_size is 16 and 8." in log
   assert not (tmp_path / "out").exists()
