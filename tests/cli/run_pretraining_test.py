@@ -335,7 +335,7 @@ MISTAKES = {
   "truncated records": (truncated, "short.tfrecord is not a whole"),
   "other predictions": (
     {"max_predictions_per_seq": 20},
-    "5 masked_lm_positions, not 20; set `max_predictions_per_seq=5`",
+    "5 masked_lm_positions, not 20",
   ),
   "more predictions than positions": (
     {"max_predictions_per_seq": 33},
@@ -411,7 +411,7 @@ def test_an_unavailable_device_is_refused(data, run_script):
   result = run_script(
     "run_pretraining.py", *TRAIN_FLAGS, "--use_tpu", "--output_dir=x", cwd=data
   )
-  assert_refused(result, "there is no TPU 'local' to run on: TPUs not found")
+  assert_refused(result, "there is no TPU 'local' (--tpu_name): TPUs not found")
 
 
 def test_fill_mask_refuses_a_long_text_and_a_file_without_a_mask(
