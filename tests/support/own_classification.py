@@ -70,21 +70,3 @@ def results(output_dir):
 
 def with_own(**changes):
   return dataclasses.replace(OWN, **changes)
-
-
-def make_training_config(output_dir, **train):
-  return classification_config.ClassificationConfig(
-    task_name="tsv",
-    data_dir="data",
-    bert_config_file="config.json",
-    vocab_file="vocab.txt",
-    do_train=True,
-    do_eval=True,
-    train=training_config.FineTuningTrainConfig(
-      output_dir=str(output_dir),
-      num_train_steps=1,
-      num_warmup_steps=0,
-      seed=7,
-      **train,
-    ),
-  )
