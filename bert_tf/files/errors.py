@@ -1,6 +1,7 @@
 """Errors written for users: missing packages, damaged files."""
 
 import contextlib
+import difflib
 import pathlib
 import re
 import types
@@ -148,8 +149,10 @@ def missing_columns(
     faults.append(
       f"{fault} {column!r}" + (f" (`{setting}`)" if setting else "")
     )
+  similar = difflib.get_close_matches(wrong[0], set(existing) - {wrong[0]}, 1)
+  question = f" Did you mean {similar[0]}?" if similar else ""
   names = join_names(existing) or "none"
-  return f"{' and '.join(faults)}. Its columns: {names}."
+  return f"{' and '.join(faults)}. Its columns: {names}.{question}"
 
 
 def shorten(text: str, size: int = 80) -> str:

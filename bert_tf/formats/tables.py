@@ -4,7 +4,7 @@ import csv
 import dataclasses
 import json
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from absl import logging
@@ -154,12 +154,7 @@ def read_rows(table: Table) -> Iterator[tuple[int, Row | BadRowError]]:
       if content.strip():
         yield line, _parse_json_row(content, table)
     return
-  lines: Iterable[tuple[int, list[str]]]
-  if table.file_format == "csv":
-    lines = csv_cells(table.path)
-  else:  # Quotation marks have no meaning in TSV.
-    texts = enumerate(text_lines.read_lines(table.path), 1)
-    lines = ((number, text.split("\t")) for number, text in texts if text)
+  lines = _read_cells(table, _find_delimiter(table))
   cells: Iterator[tuple[int, list[str]]] = (line for line in lines if line[1])
   header, count = None, table.num_columns
   if not isinstance(table.columns[0], int):
@@ -178,6 +173,42 @@ def read_rows(table: Table) -> Iterator[tuple[int, Row | BadRowError]]:
       yield line, BadRowError(fault)
     else:
       yield line, dict(zip(header, row)) if header else row
+
+
+def _find_delimiter(table: Table) -> str:
+  """Returns the delimiter with which the first line has the columns.
+
+  It is the format's own if that fits or if none does. Excel writes semicolons
+  where the comma is the decimal sign.
+  """
+  own = "\t" if table.file_format == "tsv" else ","
+  for delimiter in (own, *"\t,;|"):
+    # Quotation marks look wrong between other delimiters than the file's.
+    _, first = next(_read_cells(table, delimiter, strict=False), (1, []))
+    if all(
+      first.count(column) == 1
+      if isinstance(column, str)
+      else column < len(first)
+      for column in table.columns
+    ):
+      if delimiter != own:
+        logging.info(
+          f"{table.path}: the columns are separated by {delimiter!r}."
+        )
+      return delimiter
+    if table.num_columns is not None:  # An official file.
+      break
+  return own
+
+
+def _read_cells(
+  table: Table, delimiter: str, strict: bool = True
+) -> Iterator[tuple[int, list[str]]]:
+  """Yields line number and cells. Quotation marks have no meaning in TSV."""
+  if table.file_format == "tsv" and delimiter == "\t":
+    lines = enumerate(text_lines.read_lines(table.path), 1)
+    return ((number, line.split("\t")) for number, line in lines if line)
+  return csv_cells(table.path, delimiter, strict=strict)
 
 
 def _missing_columns(table: Table, existing: Sequence[str]) -> str:

@@ -153,7 +153,7 @@ def test_pretraining_data_can_be_created_from_rows(tmp_path, run_script):
 OUTPUTS = {
   "--num_workers=8": "num_workers 8 must be from 1 to num_shards 1",
   "--output_file=cut.jsonl": "cut.jsonl is an input file",
-  "--runner=DirectRunner": "num_shards 1 would give all work",
+  "--runner=DirectRunner": "needs --num_shards of 2 or more",
 }
 
 

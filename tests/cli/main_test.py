@@ -24,7 +24,13 @@ def run_main(monkeypatch, *arguments):
 
 def test_every_script_is_a_command():
   scripts = {path.stem for path in (ROOT / "run_scripts").glob("*.py")}
-  of_research = {"ablations", "benchmark", "compare_curve", "reproduce"}
+  of_research = {
+    "ablations",
+    "benchmark",
+    "compare_curve",
+    "reproduce",
+    "sweep",
+  }
   assert scripts - of_research == set(main.COMMANDS.values())
 
 

@@ -97,7 +97,7 @@ MISSING = {
   "a typo": (
     "a.csv",
     "review,stars\n",
-    ("'revew' (`text`)", "review"),
+    ("'revew' (`text`)", "Did you mean review?"),
   ),
   "two": ("a.tsv", "id\tstar\n", ("'revew' (`text`) and no column 'stars'",)),
   "twice": ("a.csv", "revew,stars,stars\n", ("2 columns 'stars' (`label`)",)),
