@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_tf import modeling, settings, tokenization
+from bert_tf import checkpoints, modeling, settings, tokenization
 from bert_tf.model_folder import letter_case, run_folder, run_info
 from bert_tf.tasks import base, start_model, step_errors
 from bert_tf.tasks import config as config_lib
@@ -365,11 +365,21 @@ def _with_start(
     ValueError: if the run cannot start from the given model.
   """
   do_train, output_dir = setup.config.do_train, setup.folder.path
+  head = task.model.heads[0]
   if setup.folder.is_begun:
+    # Without a run.json, only the checkpoint tells the task. The check of a
+    # damaged one is left to `restore`, which may take an older one.
+    path, name = checkpoints.find_latest(output_dir), next(iter(head.shapes))
+    with contextlib.suppress(checkpoints.DamagedCheckpointError):
+      if path and name not in checkpoints.CheckpointReader(path).shapes:
+        raise ValueError(
+          f"{output_dir} holds another task's run: {path} has no {name}; choose "
+          "another `output_dir`."
+        )
     return train
   start = setup.start
   if not do_train:
-    start_model.check_is_trained(output_dir, start, task.model.heads[0])
+    start_model.check_is_trained(output_dir, start, head)
   if start.path:
     purpose = start_model.Purpose(task.model.task, task.label_spec)
     takes_head = start.takes_head(

@@ -678,7 +678,7 @@ def test_a_run_without_a_classifier_is_refused_and_unchanged(base, tmp_path):
   )
   (tmp_path / "train.tf_record").write_bytes(b"of the other task")
   names = {p.name for p in tmp_path.iterdir()}
-  with pytest.raises(ValueError, match="model.ckpt-7 holds no BERT"):
+  with pytest.raises(ValueError, match="model.ckpt-7 has no output_weights"):
     classification.run(make(base, tmp_path, do_train=True))
   assert {p.name for p in tmp_path.iterdir()} == names
   assert (tmp_path / "train.tf_record").read_bytes() == b"of the other task"
