@@ -373,8 +373,8 @@ def _with_start(
     with contextlib.suppress(checkpoints.DamagedCheckpointError):
       if path and name not in checkpoints.CheckpointReader(path).shapes:
         raise ValueError(
-          f"{output_dir} holds another task's run: {path} has no {name}; choose "
-          "another `output_dir`."
+          f"{output_dir} holds another task's run: {path} has no {name}; "
+          "choose another `output_dir`."
         )
     return train
   start = setup.start
