@@ -44,11 +44,10 @@ def convert(
     The model as it is written.
 
   Raises:
-    ValueError: if the source is missing, damaged or of another architecture; if
-      its weights are not finite or do not fit its config; if the target format
-      cannot hold its heads or its config; or if the target has other files.
+    ValueError: if the source is damaged, no BERT, not finite or does not fit
+      its config; if the target format cannot hold it; or if the target has
+      other files.
     ImportError: for hf, without the package safetensors.
-    OSError: if the target cannot be written.
   """
   model = FORMATS[source_format].read(source)
   values = model.config.to_dict()
@@ -56,8 +55,7 @@ def convert(
   if own and target_format != "original":
     raise ValueError(
       f"{source.path} has {' and '.join(own)}, which the format "
-      f"{target_format} cannot store. Convert it with `to=original`, or export "
-      "a SavedModel or ONNX."
+      f"{target_format} cannot store; use `to=original`."
     )
   checkpoints.check_finite(source.path, model.tensors)
   return FORMATS[target_format].write(model, target)
@@ -89,23 +87,18 @@ def slim(path: str, target: str, average_last: int = 1) -> list[str]:
     Prefixes of the checkpoints that were read.
 
   Raises:
-    ValueError: if there are fewer than `average_last` checkpoints, if one is
-      damaged or is the target, or if files of another model are beside the
-      target.
-    OSError: if the target cannot be written.
+    ValueError: if there are too few checkpoints, if one is damaged or is the
+      target, or if files of another model are beside the target.
   """
   listed = checkpoints.list_checkpoints(path)
   prefixes = listed[:average_last] or [model_folder.find_weights(path)]
   if len(prefixes) < average_last:
     raise ValueError(
       f"`average_last={average_last}`, but {path} has {len(listed)} "
-      "checkpoints; lower it or give the folder of a run."
+      "checkpoints."
     )
   if os.path.abspath(target) in map(os.path.abspath, prefixes):
-    raise ValueError(
-      f"{target} is the checkpoint to convert; choose another "
-      "`output_checkpoint`."
-    )
+    raise ValueError(f"`output_checkpoint` {target} is the input.")
   folder = os.path.dirname(target) or "."
   source = run_info.get_folder(prefixes[0])
   run = model_folder.ModelFolder(prefixes[0]).run

@@ -72,27 +72,23 @@ def extend(
   """Writes the model with the words added to its vocabulary, atomically.
 
   The ids and rows of all other word pieces stay the same, to the bit. The
-  tokens of a text change only at words that are, or begin with, a new word: the
-  tokenizer takes the longest piece at the beginning of a word.
+  tokens of a text change only at words that are, or begin with, a new word.
 
   Args:
     bert_config_file: the model's sizes.
     vocab_file: the model's vocabulary.
     init_checkpoint: prefix of the model's checkpoint.
     words: the words to add.
-    output_dir: new or empty; gets run.json, bert_config.json, vocab.txt and the
-      checkpoint bert_model.ckpt, without an optimizer's state.
+    output_dir: new or empty; gets the model without an optimizer's state.
     method: "unused" replaces `[unused]` slots, so that no size changes; "grow"
       appends the words.
-    do_lower_case: whether the vocabulary is lower-cased; None for the value in
-      the checkpoint's run.json, or else a guess from the vocabulary.
+    do_lower_case: whether the vocabulary is lower-cased; None for run.json's
+      value or a guess.
 
   Raises:
-    ValueError: if a word cannot be one word piece (names up to 10 of them); if
-      there are too few slots or no new word; if config,
-      vocabulary, checkpoint and do_lower_case do not fit; if output_dir is in
-      use.
-    OSError: if output_dir cannot be written.
+    ValueError: if a word cannot be one word piece; if there are too few slots
+      or no new word; if config, vocabulary, checkpoint and do_lower_case do not
+      fit; or if output_dir is in use.
   """
   if do_lower_case is not None:
     tokenization.validate_case_matches_checkpoint(
@@ -174,10 +170,7 @@ def _find_run(
 def _select_new(
   words: Iterable[str], tokenizer: tokenization.FullTokenizer
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-  """Returns the new words and the known words, each once.
-
-  Raises ValueError if a new word cannot be one word piece, or none is new.
-  """
+  """Returns the new words and the known words, each once."""
   words = tuple(dict.fromkeys(words))
   known = tuple(word for word in words if word in tokenizer.vocab)
   new = tuple(word for word in words if word not in tokenizer.vocab)
@@ -205,10 +198,7 @@ def _extended_tensors(
   config: modeling.BertConfig,
   size: int,
 ) -> dict[str, np.ndarray]:
-  """Returns the tensors with new rows, without an optimizer's state.
-
-  `old_ids` has the ids of each new word's former pieces, by its new id.
-  """
+  """Returns the tensors with new rows; `old_ids` has the pieces by new id."""
   names = checkpoint_names.parameters(reader.shapes)
   checkpoint_names.check_is_bert(reader.path, names)
   tensors = {name: reader.get(name) for name in names}

@@ -1,8 +1,4 @@
-"""Reads and writes Hugging Face's format, the folder of `save_pretrained`.
-
-The folder has config.json, model.safetensors, vocab.txt, tokenizer_config.json
-and tokenizer.json.
-"""
+"""Reads and writes Hugging Face's format, the folder of `save_pretrained`."""
 
 import dataclasses
 import json
@@ -33,8 +29,7 @@ def read(source: pretrained.ModelSource) -> pretrained.Pretrained:
   """Reads a folder that `save_pretrained` wrote for a BERT and its tokenizer.
 
   Raises:
-    ValueError: if a file is missing, if the weights are pickled, if the config
-      is another model's, or if tensors do not fit (names all of them).
+    ValueError: if a file is missing or another model's.
     ImportError: without the package safetensors.
   """
   weights = model_folder.find_weights(source.path)
@@ -58,8 +53,8 @@ def read(source: pretrained.ModelSource) -> pretrained.Pretrained:
 def write(model: pretrained.Pretrained, folder: str) -> pretrained.Pretrained:
   """Writes a folder that `from_pretrained` of Hugging Face's classes can load.
 
-  config.json names the class with the same heads. Creates the folder if
-  necessary. The folder may hold an earlier conversion of the same model.
+  config.json names the class with the same heads. The folder may hold an
+  earlier conversion of the same model.
 
   Raises:
     ValueError: if the model has no vocabulary, if no class of transformers has
@@ -202,9 +197,7 @@ def _tokenizer(
       {
         "id": vocab[token],
         "content": token,
-        "single_word": False,
-        "lstrip": False,
-        "rstrip": False,
+        **dict.fromkeys(("single_word", "lstrip", "rstrip"), False),
         "normalized": False,
         "special": True,
       }

@@ -19,7 +19,7 @@ _OBJECT_SLOT = "/.OPTIMIZER_SLOT/"
 
 @dataclasses.dataclass(frozen=True)
 class Tensors:
-  """The tensors of a file, which `get` reads on demand."""
+  """The tensors of a file."""
 
   path: str
   shapes: Mapping[str, tuple[int, ...]]
@@ -34,9 +34,7 @@ class Row:
   shape: tuple[int, ...]
   dtype: str  # Name of the dtype, such as "float32".
   norm: float  # L2 norm.
-  # Whether it belongs to the training rather than the model: a slot, the step
-  # or a loss scale.
-  is_state: bool
+  is_state: bool  # Whether it belongs to the training, such as a slot.
 
   @property
   def num_values(self) -> int:

@@ -40,7 +40,7 @@ def read(source: pretrained.ModelSource) -> pretrained.Pretrained:
   if num_values > model.count_params():
     raise ValueError(
       f"{path} has {num_values:,} numbers, but a {kind} of its config has "
-      f"{model.count_params():,}; give the model's `bert_config_file`."
+      f"{model.count_params():,}."
     )
   with errors.reading(path, f"is not the weights of a {kind} of its config"):
     model.load_weights(path)
@@ -60,7 +60,6 @@ def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
   Raises:
     ValueError: if path does not end in .weights.h5, if no model has these
       heads, or if files of another model are beside it.
-    OSError: if the file cannot be written.
   """
   _check_suffix(path)
   if model.own_heads == (heads.MASKED_LM,):
@@ -89,7 +88,6 @@ def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
 
 
 def _kind(own_heads: tuple[heads.Head, ...]) -> type[heads.HeadModel] | None:
-  """Returns the model class with exactly these heads; None for BertModel."""
   kind = pretrained.find_model(own_heads)
   if own_heads and not kind:
     names = ", ".join(head.name for head in own_heads)
@@ -105,7 +103,6 @@ def _check_suffix(path: str) -> None:
 def _find_heads(
   shapes: Mapping[str, pretrained.Shape], labels_words: bool
 ) -> tuple[heads.Head, ...]:
-  """Infers the heads from the names of a file's variables."""
   num_at_root = sum(name.startswith(_ROOT) for name in shapes)
   if num_at_root == 1:
     return (heads.CHOICES,)

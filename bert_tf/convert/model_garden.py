@@ -76,9 +76,6 @@ class Graph:
     path: prefix of the checkpoint.
     edges: for each object, the numbers of other objects by attribute.
     keys: for each object, the key of its tensor; None without a tensor.
-
-  Raises:
-    ValueError: if the checkpoint is missing, damaged or has no graph.
   """
 
   def __init__(self, path: str) -> None:
@@ -132,19 +129,19 @@ class Graph:
 
 @dataclasses.dataclass(frozen=True)
 class _Layout:
-  """The places of the original's tensors in a checkpoint."""
+  """The places of the original's tensors in a checkpoint.
+
+  There, the tensors of attention have an axis for heads, and output_weights are
+  transposed.
+  """
 
   config: modeling.BertConfig
-  own_heads: tuple[heads.Head, ...]  # Heads of the model.
+  own_heads: tuple[heads.Head, ...]
   pooler: str = _ENCODER_POOLER  # Path of the original's pooler.
   output_head: str = _TEXTS_HEAD  # Path of the head for labels.
 
   def place(self, name: str, shape: pretrained.Shape) -> pretrained.Place:
-    """Returns the place of a tensor: a path from the encoder or the model.
-
-    There, the tensors of attention have an axis for heads, and output_weights
-    are transposed.
-    """
+    """Returns the place of a tensor: a path from the encoder or the model."""
     scope, _, end = name.rpartition("/")
     num_heads = self.config.num_attention_heads
     split = (num_heads, self.config.hidden_size // num_heads)
@@ -167,8 +164,8 @@ def read(source: pretrained.ModelSource) -> pretrained.Pretrained:
   """Reads a `tf.train.Checkpoint` of an encoder or of a model with one.
 
   Raises:
-    ValueError: if the checkpoint is missing or damaged, if it does not have
-      exactly one BERT encoder, or if tensors do not fit (names all of them).
+    ValueError: if the checkpoint is damaged, does not have exactly one BERT
+      encoder or does not fit its config.
   """
   graph = Graph(source.path)
   files = pretrained.open_files(source, graph.path)
@@ -211,7 +208,6 @@ def _layout(
   roots: Mapping[str, int | None],
   config: modeling.BertConfig,
 ) -> _Layout:
-  """Infers the layout of the saved model from its attributes."""
   model = roots["model"]
   edges = {} if model is None else graph.edges[model]
   more_heads = edges.get(_MORE_HEADS)
@@ -239,23 +235,18 @@ def _tensors(
   layout: _Layout,
   shapes: Mapping[str, pretrained.Shape],
 ) -> dict[str, np.ndarray]:
-  """Returns the tensors by path; tensors that BERT does not have, by key."""
-  tensors, known = {}, set()
-  for name, shape in shapes.items():
-    path = layout.place(name, shape).name
-    node = graph.follow(roots, path)
-    if node is not None and graph.keys[node]:
-      tensors[path] = graph.tensor(node)
-      known.add(node)
-  parts = [roots["encoder"]]
-  parts += [
-    graph.follow(roots, f"model/{head}") for head in (*_TO_HEADS, _MORE_HEADS)
-  ]
-  others = graph.tensors_below(parts) - known
+  """Returns the tensors by path; those that BERT does not have, by key."""
+  places = [layout.place(name, shape).name for name, shape in shapes.items()]
+  nodes = {path: graph.follow(roots, path) for path in places}
+  known = {p: n for p, n in nodes.items() if n is not None and graph.keys[n]}
+  heads_there = (f"model/{head}" for head in (*_TO_HEADS, _MORE_HEADS))
+  parts = [graph.follow(roots, path) for path in ("encoder", *heads_there)]
+  others = graph.tensors_below(parts) - {*known.values()}
   if layout.pooler != _ENCODER_POOLER:
     # The model does not use the encoder's own pooler.
     others -= graph.tensors_below([graph.follow(roots, _ENCODER_POOLER)])
-  return {**tensors, **{str(graph.keys[n]): graph.tensor(n) for n in others}}
+  found = {**known, **{str(graph.keys[node]): node for node in others}}
+  return {name: graph.tensor(node) for name, node in found.items()}
 
 
 def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
@@ -263,11 +254,7 @@ def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
 
   `tf.train.Checkpoint(encoder=...)` reads the encoder, and `(model=...)` a
   BertPretrainerV2, BertClassifier, BertTokenClassifier or BertSpanLabeler.
-  Without heads, the model is the encoder too. Config and vocabulary go beside
-  it.
-
-  Returns:
-    The model as it is written.
+  Without heads, the model is the encoder too.
 
   Raises:
     ValueError: if no model of Model Garden has the heads, or if files of

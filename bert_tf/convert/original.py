@@ -13,8 +13,7 @@ def read(source: pretrained.ModelSource) -> pretrained.Pretrained:
   """Reads a checkpoint, without an optimizer's slots and step.
 
   Raises:
-    ValueError: if the checkpoint is missing or damaged, or if its tensors do
-      not fit its config; names all of them.
+    ValueError: if the checkpoint is damaged or does not fit its config.
   """
   reader = checkpoints.CheckpointReader(model_folder.find_weights(source.path))
   names = checkpoint_names.parameters(reader.shapes)
@@ -30,7 +29,6 @@ def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
 
   Raises:
     ValueError: if files of another model are beside it.
-    OSError: if the checkpoint cannot be written.
   """
   pretrained.write_files(os.path.dirname(path) or ".", model)
   checkpoints.write(path, model.tensors)
@@ -44,23 +42,11 @@ def average(prefixes: Sequence[str], averaged_path: str) -> None:
   model. A warning names other variables, which are left out.
 
   Raises:
-    ValueError: if a checkpoint is missing or damaged, or if their variables
-      differ.
+    ValueError: if a checkpoint is missing or damaged, or lacks a variable.
   """
   readers = [checkpoints.CheckpointReader(prefix) for prefix in prefixes]
   first = readers[0]
   names = checkpoint_names.parameters(first.shapes)
-  for reader in readers[1:]:
-    differing = [
-      name
-      for name in {*names, *checkpoint_names.parameters(reader.shapes)}
-      if first.shapes.get(name) != reader.shapes.get(name)
-    ]
-    if differing:
-      raise ValueError(
-        f"{reader.path} and {first.path} belong to different models: they "
-        f"differ in {', '.join(sorted(differing))}."
-      )
   files = model_folder.ModelFolder(first.path)
   if checkpoint_names.WORD_EMBEDDINGS in names and model_folder.has_config(
     files.folder

@@ -129,8 +129,7 @@ def find_shapes(
 
 def find_model(own_heads: Sequence[heads.Head]) -> type[heads.HeadModel] | None:
   """Returns the model class with exactly these heads; None without one."""
-  kinds = (kind for kind in heads.MODELS if kind.heads == tuple(own_heads))
-  return next(kinds, None)
+  return next((k for k in heads.MODELS if k.heads == tuple(own_heads)), None)
 
 
 def find_task(own_heads: Sequence[heads.Head]) -> str:
@@ -180,7 +179,7 @@ def collect_tensors(
 
 
 def warn_of_left_out(path: str, names: Collection[str]) -> None:
-  """Warns of tensors that are not converted, since the model lacks them."""
+  """Warns of tensors that are not converted."""
   if names:
     logging.warning(
       "%s: left out %s, which a BERT of its config does not have.",
@@ -241,14 +240,7 @@ def build(
   """Returns a model from its tensors and the files beside them.
 
   The heads determine the task, and the vocabulary do_lower_case if neither the
-  user nor `run` does.
-
-  Args:
-    source: the user's settings.
-    files: the files beside the weights.
-    run: what these files say about the model.
-    tensors: the model's tensors by the original's names.
-    run_file: the file that holds `run`, for messages.
+  user nor `run`, the content of `run_file`, does.
 
   Raises:
     ValueError: if the user's do_lower_case contradicts the saved one, or if the
@@ -284,10 +276,7 @@ def build(
 
 
 def write_files(folder: str, model: Pretrained) -> None:
-  """Writes the files beside a model's weights.
-
-  These are run.json, bert_config.json and, if known, vocab.txt, label_map.json
-  and the files of a sentence encoder.
+  """Writes run.json, the config and other known files beside the weights.
 
   Raises:
     ValueError: if the folder has files of another model.
@@ -324,6 +313,5 @@ def check_contents(folder: str, contents: Mapping[str, bytes]) -> None:
 
 def _other_model(path: str) -> ValueError:
   return ValueError(
-    f"{path} belongs to another model; choose another folder for "
-    "`output_checkpoint`."
+    f"{path} belongs to another model; choose another `output_checkpoint`."
   )
