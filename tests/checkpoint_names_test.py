@@ -10,8 +10,7 @@ from bert_tf import checkpoints, heads, model_folder, modeling
 from bert_tf.convert import convert, extend_vocab, pretrained
 from bert_tf.export import config as export_config
 from bert_tf.export import export
-from bert_tf.inference import config as inference_config
-from bert_tf.inference import feature_extraction, fill_mask
+from bert_tf.inference import fill_mask
 from tests.support import tiny_models
 
 SCOPE = "bert/embeddings/"
@@ -100,27 +99,16 @@ def two_berts(values):
   }
 
 
-def other_names(values):
-  return {n.replace("bert/", "my_encoder/"): v for n, v in values.items()}
-
-
 OTHERS = {
-  "ELECTRA": (electra, ["ELECTRA"]),
-  "ALBERT": (albert, ["ALBERT"]),
-  "two": (two_berts, ["2 BERTs", "new/", "old/"]),
-  "unknown": (other_names, ["my_encoder/encoder", "bert/embeddings/..."]),
+  "ELECTRA": (electra, "electra/embeddings"),
+  "ALBERT": (albert, "inner_group_0"),
+  "two": (two_berts, "new/bert, new/cls, old/bert"),
 }
 
 
 def fine_tune(folder):
   model = heads.ClassifierModel(tiny_models.CONFIG, 2)
   checkpoints.init_from_checkpoint(model, f"{folder}/bert_model.ckpt")
-
-
-def extract(folder):
-  feature_extraction.FeatureExtractor(
-    inference_config.ExtractionConfig(init_checkpoint=folder, layers=(-1,))
-  )
 
 
 def to_hf(folder):
@@ -137,7 +125,7 @@ def add_words(folder):
     f"{folder}/bert_config.json",
     f"{folder}/vocab.txt",
     folder,
-    [extend_vocab.NewWord("unheard", "words")],
+    ["unheard"],
     f"{folder}/out",
     method="grow",
   )
@@ -146,8 +134,6 @@ def add_words(folder):
 USES = {
   "fill-mask": lambda folder: fill_mask.MaskFiller(init_checkpoint=folder),
   "fine-tuning": fine_tune,
-  "from_pretrained": modeling.BertModel.from_pretrained,
-  "extract-features": extract,
   "convert": to_hf,
   "export": export_model,
   "extend-vocab": add_words,
@@ -158,13 +144,11 @@ USES = {
   ("kind", "use"),
   [*((kind, "convert") for kind in OTHERS), *(("ELECTRA", u) for u in USES)],
 )
-def test_an_error_names_the_kind_of_model(tmp_path, kind, use):
+def test_a_checkpoint_of_another_model_is_refused(tmp_path, kind, use):
   rename, expected = OTHERS[kind]
   folder = write(tmp_path / "m", rename(tensors()))
-  with pytest.raises(ValueError) as error:
+  with pytest.raises(ValueError, match=expected):
     USES[use](folder)
-  for part in expected:
-    assert part in str(error.value)
 
 
 @pytest.mark.parametrize("use", ["convert", "fine-tuning"])
@@ -188,7 +172,6 @@ def test_a_layer_that_is_not_in_the_config_is_named(tmp_path, caplog, use):
   warnings = [r.getMessage() for r in caplog.records if r.levelname != "INFO"]
   [warning] = [w for w in warnings if expected in w]
   assert "Adam" not in warning
-  assert "layer_0" not in warning
 
 
 @pytest.mark.parametrize(
@@ -248,7 +231,5 @@ def test_the_advice_for_a_missing_head_fits_the_command(tmp_path):
 @pytest.mark.parametrize("name", ["tf_model.h5", "flax_model.msgpack"])
 def test_weights_of_another_library_have_advice(tmp_path, name):
   (tmp_path / name).write_bytes(b"weights")
-  with pytest.raises(ValueError) as error:
+  with pytest.raises(ValueError, match=f"{name}.*save_pretrained"):
     model_folder.find(str(tmp_path))
-  assert name in str(error.value)
-  assert "save_pretrained" in str(error.value)

@@ -96,7 +96,7 @@ def extend(world, word):
     bert_config_file=f"{folder}/bert_config.json",
     vocab_file=f"{folder}/vocab.txt",
     init_checkpoint=folder,
-    words=[extend_vocab.NewWord(word, "--words")],
+    words=[word],
     output_dir=world.path("more"),
     method="grow",
   )

@@ -6,7 +6,6 @@ import random
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 import bert_tf
 from bert_tf import checkpoints, heads, tokenization
@@ -59,19 +58,6 @@ def test_rows_without_a_word_are_never_predicted(tmp_path, caplog):
   assert "500" in warning
 
 
-def test_an_export_predicts_only_words(tmp_path):
-  folder = write_model(tmp_path / "m")
-  config = export_config.ExportConfig(
-    init_checkpoint=folder, export_dir=str(tmp_path / "saved")
-  )
-  export.run(config)
-  saved = tf.saved_model.load(str(tmp_path / "saved"))
-  tokens = saved.signatures["text"](text=tf.constant(["the [MASK] ."]))[
-    "tokens"
-  ]
-  assert {token.decode() for token in tokens.numpy().flatten()} <= set(WORDS)
-
-
 def test_blank_lines_at_the_end_are_not_words(tmp_path):
   path = tmp_path / "vocab.txt"
   for end in ("", "\n", "\n\n\n", "\n \n\t\r\n"):
@@ -87,6 +73,21 @@ def test_a_blank_line_between_words_keeps_the_other_ids(tmp_path):
   path = tmp_path / "vocab.txt"
   path.write_text("[UNK]\n\na\n")
   assert tokenization.load_vocab(str(path))["a"] == 2
+
+
+@pytest.mark.parametrize("text", ["[UNK]\na\na\nb\n", "[UNK]\n\n\na\n"])
+def test_the_advice_for_a_repeated_line_keeps_the_ids(tmp_path, text):
+  path = tmp_path / "vocab.txt"
+  path.write_text(text)
+  with pytest.raises(ValueError) as error:
+    tokenization.load_vocab(str(path))
+  name = str(error.value).rpartition(" to ")[2].partition(",")[0]
+  lines = text.splitlines()
+  lines[1] = name
+  path.write_text("\n".join(lines))
+  vocab = tokenization.load_vocab(str(path))
+  assert vocab[text.split()[-1]] == 3
+  assert vocab[text.splitlines()[2]] == 2  # As in the original.
 
 
 def test_masking_draws_only_words(tmp_path):
@@ -112,7 +113,7 @@ def test_new_words_use_rows_without_a_word(tmp_path):
     f"{folder}/bert_config.json",
     f"{folder}/vocab.txt",
     folder,
-    [extend_vocab.NewWord("unheard", "words")],
+    ["unheard"],
     out,
     method="grow",
   )
@@ -153,26 +154,6 @@ def test_models_read_the_vocabulary_of_tokenizer_json(tmp_path, task):
   assert "`vocab_file`" in str(error.value)
 
 
-def test_a_tokenizer_json_without_word_pieces_is_named(tmp_path):
-  folder = pathlib.Path(write_model(tmp_path / "m"))
-  (folder / "vocab.txt").unlink()
-  (folder / "tokenizer.json").write_text('{"model": {"type": "Unigram"}}')
-  for use in (
-    bert_tf.load,
-    lambda path: bert_tf.Classifier(init_checkpoint=path, output_dir="out"),
-  ):
-    with pytest.raises(ValueError, match=r"no vocab.txt"):
-      use(str(folder))
-
-
-def test_predictions_with_tokenizer_json_equal_those_with_vocab_txt(tmp_path):
-  folder = write_model(tmp_path / "m")
-  expected = bert_tf.load(folder).predict(["the [MASK] ."])
-  assert bert_tf.load(to_tokenizer_json(folder)).predict(["the [MASK] ."]) == (
-    expected
-  )
-
-
 def test_models_written_from_tokenizer_json_have_a_vocab_txt(tmp_path):
   folder = write_model(tmp_path / "m")
   text = pathlib.Path(folder, "vocab.txt").read_text()
@@ -185,16 +166,3 @@ def test_models_written_from_tokenizer_json_have_a_vocab_txt(tmp_path):
   )
   assert (saved / "vocab.txt").read_text() == text
   assert (saved / "assets" / "vocab.txt").read_text() == text
-  classifier = bert_tf.Classifier(
-    init_checkpoint=folder, output_dir=str(tmp_path / "run")
-  )
-  classifier.fit(
-    ["the song", "of the", "the", "a song"] * 2,
-    ["a", "b"] * 4,
-    train_batch_size=2,
-    num_train_epochs=1.0,
-    max_seq_length=8,
-    use_xla=False,
-  )
-  assert (tmp_path / "run" / "vocab.txt").read_text() == text
-  assert classifier.predict("the song").label in ("a", "b")

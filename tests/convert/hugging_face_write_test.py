@@ -8,7 +8,6 @@ import json
 
 import numpy as np
 import pytest
-from safetensors import numpy as safetensors_numpy
 
 from bert_tf import checkpoints, modeling, tokenization
 from bert_tf.convert import convert, pretrained
@@ -72,34 +71,6 @@ def test_from_pretrained_finds_all_its_files(tmp_path, kind):
   assert (folder / "model.safetensors").stat().st_mode & 0o044
 
 
-def test_names_and_matrices_are_hugging_faces(tmp_path):
-  folder, model, _ = to_hf(tmp_path, "pretraining")
-  written = safetensors_numpy.load_file(folder / "model.safetensors")
-  ours = {v.path: v.numpy() for v in model.weights}
-  assert len(written) == len(ours)
-  expected = {
-    "bert.embeddings.word_embeddings.weight": ours[
-      "bert/embeddings/word_embeddings"
-    ],
-    "bert.encoder.layer.1.attention.self.query.weight": ours[
-      "bert/encoder/layer_1/attention/self/query/kernel"
-    ].T,
-    "bert.encoder.layer.0.attention.output.LayerNorm.weight": ours[
-      "bert/encoder/layer_0/attention/output/LayerNorm/gamma"
-    ],
-    "bert.encoder.layer.0.intermediate.dense.weight": ours[
-      "bert/encoder/layer_0/intermediate/dense/kernel"
-    ].T,
-    "cls.predictions.transform.LayerNorm.bias": ours[
-      "cls/predictions/transform/LayerNorm/beta"
-    ],
-    "cls.predictions.bias": ours["cls/predictions/output_bias"],
-    "cls.seq_relationship.weight": ours["cls/seq_relationship/output_weights"],
-  }
-  for name, value in expected.items():
-    np.testing.assert_array_equal(written[name], value, err_msg=name)
-
-
 def test_labels_come_from_the_label_map(tmp_path):
   folder, _, _ = to_hf(tmp_path, "classifier")
   config = read_json(folder / "config.json")
@@ -107,16 +78,6 @@ def test_labels_come_from_the_label_map(tmp_path):
   assert config["label2id"] == {"good": 0, "bad": 1, "schön": 2}
   assert config["problem_type"] == "multi_label_classification"
   assert config["classifier_dropout"] == 0.1
-
-
-def test_labels_without_a_label_map_are_numbered(tmp_path):
-  prefix, _ = interop_models.write_original(tmp_path / "in", "classifier")
-  (tmp_path / "in" / "label_map.json").unlink()
-  folder = tmp_path / "hf"
-  convert.convert(pretrained.ModelSource(prefix), "original", str(folder), "hf")
-  config = read_json(folder / "config.json")
-  assert config["id2label"] == {str(i): f"LABEL_{i}" for i in range(3)}
-  assert "problem_type" not in config
 
 
 def test_a_label_map_of_other_labels_is_refused(tmp_path):
@@ -186,7 +147,7 @@ def test_a_folder_without_a_vocabulary_is_not_written(tmp_path):
   prefix, _ = interop_models.write_original(tmp_path / "in", "encoder")
   (tmp_path / "in" / "vocab.txt").rename(tmp_path / "words.txt")
   folder = tmp_path / "hf"
-  with pytest.raises(ValueError, match="there is no vocab.txt .* `vocab_file`"):
+  with pytest.raises(ValueError, match="`vocab_file`"):
     convert.convert(
       pretrained.ModelSource(prefix), "original", str(folder), "hf"
     )

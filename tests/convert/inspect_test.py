@@ -75,12 +75,6 @@ def test_the_newest_checkpoint_of_a_run_is_inspected(tmp_path):
   assert rows(tmp_path)[0] == ("a", (), "float32", 2.0, False)
 
 
-def test_equal_checkpoints_have_no_differences(tmp_path):
-  values = {**TRAINING, "nan": np.float32("nan")}
-  first = write(tmp_path / "a.ckpt", values)
-  assert differences(first, write(tmp_path / "b.ckpt", values)) == []
-
-
 def test_every_difference_is_named(tmp_path):
   first = write(
     tmp_path / "a.ckpt",
@@ -114,13 +108,6 @@ def test_every_difference_is_named(tmp_path):
 )
 def test_a_missing_file_is_named(tmp_path, name, expected):
   with pytest.raises(ValueError, match=f"{expected} .*{name}"):
-    checkpoint_inspection.open_tensors(str(tmp_path / name))
-
-
-@pytest.mark.parametrize("name", ["m.safetensors", "m.weights.h5"])
-def test_a_file_that_is_not_a_checkpoint_is_named(tmp_path, name):
-  (tmp_path / name).write_text("<html>not found</html>")
-  with pytest.raises(ValueError, match=f"{name} is damaged or"):
     checkpoint_inspection.open_tensors(str(tmp_path / name))
 
 

@@ -196,7 +196,7 @@ def test_a_converted_encoder_keeps_its_pooling(tmp_path, to):
   checkpoint = write_sentence_encoder(tmp_path / "in")
   out = str(tmp_path / "out")
   if to == "extended":
-    words = [extend_vocab.NewWord("qed", "words:1")]
+    words = ["qed"]
     extend_vocab.extend(
       init_checkpoint=checkpoint,
       words=words,

@@ -5,8 +5,6 @@ import json
 import pytest
 
 from bert_tf import tokenization
-from bert_tf.data import config as data_config
-from bert_tf.data import pretraining_data
 from bert_tf.formats import tokenizer_files
 from bert_tf.model_folder import letter_case
 
@@ -73,7 +71,7 @@ def test_a_tokenizer_without_word_pieces_has_no_vocabulary(tmp_path, model):
 def test_ids_must_be_consecutive(tmp_path, vocab):
   path = tmp_path / "tokenizer.json"
   path.write_text(json.dumps({"model": {"type": "WordPiece", "vocab": vocab}}))
-  with pytest.raises(ValueError, match="tokenizer.json: .*id 1;"):
+  with pytest.raises(ValueError, match="tokenizer.json: .*id 1"):
     tokenization.load_vocab(str(path))
 
 
@@ -90,8 +88,6 @@ def test_a_damaged_file_is_named(tmp_path, content):
 # File, content, and text of the warning. None: the setting and its value.
 DIFFERING = [
   ("tokenizer_config", {"tokenizer_class": "BertJapaneseTokenizer"}, None),
-  ("tokenizer_config", {"tokenizer_class": "KoBertTokenizer"}, None),
-  ("config", {"tokenizer_class": "BertJapaneseTokenizer"}, None),
   ("tokenizer_config", {"word_tokenizer_type": "mecab"}, None),
   ("tokenizer_config", {"subword_tokenizer_type": "character"}, None),
   ("tokenizer_config", {"do_basic_tokenize": False}, None),
@@ -103,12 +99,6 @@ DIFFERING = [
   (
     "tokenizer_config",
     {"added_tokens_decoder": {"9": {"content": "<e>"}}},
-    "<e>",
-  ),
-  ("added_tokens", {"<e>": 9}, "<e>"),
-  (
-    "special_tokens_map",
-    {"additional_special_tokens": [{"content": "<e>"}]},
     "<e>",
   ),
   ("tokenizer", {**TOKENIZER, "normalizer": {"type": "NFKC"}}, "NFKC"),
@@ -166,22 +156,12 @@ def test_a_setting_that_is_not_implemented_is_named(
         "mask_token": {"content": "[MASK]"},
         "model_max_length": 512,
       },
-      "special_tokens_map": {"unk_token": "[UNK]"},
-      "config": {"model_type": "bert"},
-      "added_tokens": {},
     },
   ],
 )
 def test_a_bert_tokenizer_gets_no_warning(tmp_path, caplog, files):
   letter_case.make_tokenizer(write(tmp_path / "model", **files), None)
   assert not [r for r in caplog.records if r.levelno > 20]
-
-
-def test_making_records_gives_the_same_warning(tmp_path, caplog):
-  vocab_file = write(tmp_path / "m", tokenizer_config={"never_split": ["<e>"]})
-  config = data_config.PretrainingDataConfig(vocab_file=vocab_file)
-  pretraining_data.load_tokenizer(config)
-  assert "<e>" in caplog.text
 
 
 @pytest.mark.parametrize(
