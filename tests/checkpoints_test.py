@@ -261,13 +261,3 @@ def test_an_average_is_the_mean_of_each_variable_of_the_model(
   value = reader.get("bert/a")
   np.testing.assert_array_equal(value, np.full((2, 3), mean, np.float32))
   assert value.dtype == np.float32
-
-
-def test_checkpoints_of_two_models_are_not_averaged(tmp_path):
-  path = str(tmp_path / "first.ckpt")
-  other = str(tmp_path / "second.ckpt")
-  checkpoints.write(path, {"bert/a": np.zeros(2), "bert/b": np.zeros(1)})
-  checkpoints.write(other, {"bert/a": np.zeros(3), "bert/b": np.zeros(1)})
-  with pytest.raises(ValueError, match="bert/a") as error:
-    original.average([path, other], str(tmp_path / "mean.ckpt"))
-  assert "bert/b" not in str(error.value)

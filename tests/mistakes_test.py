@@ -628,7 +628,7 @@ MISTAKES = (
         [f"electra/{checkpoint_names.WORD_EMBEDDINGS[5:]}"]
       ),
     ),
-    "m.ckpt ELECTRA",
+    "m.ckpt electra/embeddings",
   ),
   Mistake(
     "more checkpoints are averaged than exist",

@@ -219,10 +219,10 @@ def _read_table(path: str, input_format: str, column: str) -> Iterator[str]:
       text = tables.get_cell(row, column)
       if not isinstance(text, str | None):
         raise tables.BadRowError(
-          f"column {column} is not text, but {type(text).__name__}"
+          f"`text_column` {column} is not text, but {type(text).__name__}"
         )
     except tables.BadRowError as error:
-      raise ValueError(f"{path}:{line}: {error}; see `text_column`.") from None
+      raise ValueError(f"{path}:{line}: {error}.") from None
     yield text or ""
 
 

@@ -129,31 +129,24 @@ FAULTS = {
   "a row of JSON without the column": (
     "a.jsonl",
     '{"text": "a"}\n{"body": "a", "id": 1}\n',
-    "a.jsonl:2: .*column 'text'. .*body, id; .*`text_column`",
+    "a.jsonl:2: .*column 'text' .*`text_column`.*body, id",
   ),
   "a row of a number": ("a.jsonl", '{"text": 5}\n', "a.jsonl:1: .* int"),
   "a row that is not JSON": ("a.jsonl", '{"text": "a"\n', "a.jsonl:1: .*JSON"),
   "Parquet without the column": (
     "a.parquet",
     parquet_bytes(pa.table({"id": [1], "body": ["a"]})),
-    "a.parquet has no column 'text'. .*id, body",
+    "a.parquet has .*column 'text' .*`text_column`.*id, body",
   ),
   "Parquet of numbers": (
     "a.parquet",
     parquet_bytes(pa.table({"id": [1], "text": [2], "title": ["a"]})),
-    "a.parquet:1: column text is not text, but int; .*`text_column`",
-  ),
-  "Parquet in Latin-1": (
-    "a.parquet",
-    parquet_bytes(
-      pa.table({"text": pa.array([b"T\xfcr"]).cast(pa.string(), safe=False)})
-    ),
-    "a.parquet .*'utf-8'",
+    "a.parquet:1: `text_column` text .*int",
   ),
   "Parquet cut off": (
     "a.parquet",
     parquet_bytes(pa.table({"text": ["a"]}))[:-20],
-    "a.parquet .*Parquet",
+    "a.parquet is damaged .*Parquet",
   ),
   "Latin-1": (
     "a.txt",
