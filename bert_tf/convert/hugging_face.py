@@ -14,15 +14,8 @@ from bert_tf.files import atomic, errors, paths
 from bert_tf.formats import hugging_face, tokenizer_files
 from bert_tf.model_folder import run_info
 
-# Hugging Face's names of activations, by hidden_act of bert_config.json.
-_ACTIVATIONS_THERE = {
-  "gelu_erf": "gelu",
-  "gelu": "gelu_new",
-  "relu": "relu",
-  "tanh": "tanh",
-  "linear": "linear",
-  "": "linear",
-}
+# Hugging Face's names of activations that have another name here.
+_ACTIVATIONS_THERE = {"gelu_erf": "gelu", "gelu": "gelu_new", "": "linear"}
 
 
 def read(source: pretrained.ModelSource) -> pretrained.Pretrained:
@@ -144,12 +137,13 @@ def _config(
     raise ValueError(f"no class of transformers has all the heads {names}.")
   else:
     class_name = own_heads[0].hugging_face[0] if own_heads else "BertModel"
+  hidden_act = (model.config.hidden_act or "").lower()
   keys = modeling.BertConfig.original_keys()
   config: dict[str, Any] = {
     **{key: getattr(model.config, key) for key in keys},
     **hugging_face.FIXED_SETTINGS,
     "architectures": [class_name],
-    "hidden_act": _ACTIVATIONS_THERE[(model.config.hidden_act or "").lower()],
+    "hidden_act": _ACTIVATIONS_THERE.get(hidden_act, hidden_act),
     "pad_token_id": vocab.get("[PAD]", 0),
   }
   if heads.CHOICES in own_heads or model.num_labels:

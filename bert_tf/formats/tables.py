@@ -99,7 +99,7 @@ def parse_columns(
   if len(are_numbers) == 2 or (True in are_numbers and has_names):
     raise ValueError(
       f"columns {', '.join(map(str, columns))}: give either names or, for tsv "
-      "and csv files without a header, numbers from 0."
+      "and csv files without a header, numbers from 0, not both."
     )
   return [
     int(column) if column and column.isdecimal() else column or None

@@ -159,25 +159,6 @@ def test_run_json_comes_along(tmp_path, model_format):
   assert model_folder.ModelFolder(back).run == RUN
 
 
-@pytest.mark.parametrize("model_format", TARGETS)
-def test_a_case_that_contradicts_the_models_files_is_refused(
-  tmp_path, model_format
-):
-  prefix, _ = interop_models.write_original(tmp_path / "in", "encoder")
-  vocab = interop_models.VOCAB.replace("w0\n", "W0\n")
-  (tmp_path / "in" / "vocab.txt").write_text(vocab)
-  target = str(tmp_path / TARGETS[model_format])
-  source = pretrained.ModelSource(prefix, do_lower_case=False)
-  convert.convert(source, "original", target, model_format)
-  source = pretrained.ModelSource(target, do_lower_case=True)
-  where = "tokenizer_config.json" if model_format == "hf" else "run.json"
-  with pytest.raises(ValueError, match=f"True .*{where}.*False"):
-    convert.convert(
-      source, model_format, str(tmp_path / "b" / "m.ckpt"), "original"
-    )
-  assert not (tmp_path / "b").exists()
-
-
 @pytest.mark.parametrize("average_last", [1, 2])
 def test_run_json_stays_beside_an_original_checkpoint(
   tmp_path, run_script, average_last
@@ -245,19 +226,6 @@ def test_a_checkpoint_needs_its_config(tmp_path):
   source = pretrained.ModelSource(prefix, bert_config_file=config_file)
   convert.convert(source, "original", target, "keras")
   assert pathlib.Path(target).is_file()
-
-
-@pytest.mark.parametrize("model_format", ["original", "model_garden", "keras"])
-def test_the_files_of_another_model_are_not_overwritten(tmp_path, model_format):
-  prefix, _ = interop_models.write_original(tmp_path / "in", "encoder")
-  target = str(tmp_path / TARGETS[model_format])
-  (tmp_path / "out").mkdir()
-  (tmp_path / "out" / "vocab.txt").write_text("other\n")
-  with pytest.raises(ValueError, match="vocab.txt .*`output_checkpoint`"):
-    convert.convert(
-      pretrained.ModelSource(prefix), "original", target, model_format
-    )
-  assert [p.name for p in (tmp_path / "out").iterdir()] == ["vocab.txt"]
 
 
 @pytest.mark.parametrize(

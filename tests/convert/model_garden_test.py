@@ -133,40 +133,6 @@ def test_a_checkpoint_without_an_encoder_is_refused(tmp_path):
     model_garden.read(source(tmp_path, path))
 
 
-def changed_encoder(tmp_path, change):
-  """Saves the recorded encoder with a change; returns the prefix."""
-  graph = model_garden.Graph(str(GOLDEN / "encoder"))
-  root = tf.Module()
-  nodes = graph.tensors_below([graph.edges[0]["model"]])
-  for node in nodes:
-    path = graph.keys[node].removesuffix("/.ATTRIBUTES/VARIABLE_VALUE")
-    model_garden.attach(root, path, tf.Variable(graph.tensor(node)))
-  change(root.model)
-  return save_objects(tmp_path, encoder=root.model)
-
-
-def test_missing_and_odd_tensors_are_all_named(tmp_path):
-  def change(encoder):
-    del encoder._pooler_layer.bias
-    layer = getattr(encoder._transformer_layers, "1")
-    layer._attention_layer._query_dense.kernel = tf.Variable(
-      tf.zeros((8, 4, 2))
-    )
-    encoder._embedding_projection = tf.Module()
-    encoder._embedding_projection.kernel = tf.Variable(tf.zeros((8, 8)))
-
-  path = changed_encoder(tmp_path, change)
-  with pytest.raises(ValueError) as error:
-    model_garden.read(source(tmp_path, path))
-  for expected in (
-    "encoder/_pooler_layer/bias is missing",
-    "encoder/_transformer_layers/1/_attention_layer/_query_dense/kernel is "
-    "float32 of (8, 4, 2), not a float of (8, 2, 4)",
-    "encoder/_embedding_projection/kernel/.ATTRIBUTES/VARIABLE_VALUE",
-  ):
-    assert expected in str(error.value)
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_model_garden_loads_our_checkpoint(tmp_path, garden, kind):
   prefix, ours = interop_models.write_original(tmp_path / "in", kind)

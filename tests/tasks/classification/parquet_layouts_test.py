@@ -275,7 +275,9 @@ def test_a_file_cut_off_is_named(tmp_path):
   write_hugging_face(tmp_path, "RTE")
   path = tmp_path / "train-00000-of-00001.parquet"
   path.write_bytes(path.read_bytes()[:-20])
-  with pytest.raises(ValueError, match="train-00000-of-00001.parquet: "):
+  with pytest.raises(
+    ValueError, match="train-00000-of-00001.parquet is damaged"
+  ):
     read(tmp_path, "RTE")
 
 
