@@ -67,6 +67,36 @@ def test_carriage_returns_are_dropped(tmp_path, suffix):
   assert texts(tmp_path / f"a.{suffix}", lines) == ["ab", "c"]
 
 
+@pytest.mark.parametrize("delimiter", list(",;\t|"))
+def test_quoted_cells_may_have_any_delimiter(tmp_path, delimiter):
+  path = tmp_path / "a.csv"
+  rows = [["text", "label"], ["good; or, |bad", "x"]]
+  path.write_text(
+    "\n".join(delimiter.join(f'"{c}"' for c in row) for row in rows)
+  )
+  table = tables.Table(str(path), "csv", rows[0])
+  assert tables.read(table, lambda _, row: list(row.values())) == rows[1:]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv"])
+@pytest.mark.parametrize("delimiter", list(",;\t|"))
+@pytest.mark.parametrize(
+  ("header", "columns"), [(["text", "label"], None), ([], (0, 1))]
+)
+def test_the_delimiter_is_found_from_the_first_line(
+  tmp_path, suffix, delimiter, header, columns
+):
+  path = tmp_path / f"a.{suffix}"
+  rows = [["a fine song", "good"], ["a bad one", "bad"]]
+  lines = [delimiter.join(row) for row in [header, *rows] if row]
+  path.write_text("\ufeff" + "\n".join(lines))
+  table = tables.Table(str(path), suffix, columns or header)
+  cells = tables.read(
+    table, lambda _, row: [tables.get_cell(row, c) for c in table.columns]
+  )
+  assert cells == rows
+
+
 # The file, its text, and the parts of the error's line.
 MISSING = {
   "a typo": (

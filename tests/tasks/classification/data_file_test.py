@@ -52,8 +52,8 @@ def test_every_label_keeps_an_example_to_train_on(labels, num):
 def make(folder, output_dir, **changes):
   data_file = folder / "reviews.csv"
   if not data_file.exists():
-    lines = [f"{text},{label}" for text, label in own_classification.rows(40)]
-    data_file.write_text("\n".join(["text,label", *lines]))
+    lines = [f"{text};{label}" for text, label in own_classification.rows(40)]
+    data_file.write_text("\n".join(["text;label", *lines]))
   return own_classification.make(
     folder,
     output_dir,
@@ -83,7 +83,7 @@ def test_a_file_is_split_and_a_later_command_keeps_the_split(base, tmp_path):
   )
   assert classification.run(later) == first
   assert json.loads((tmp_path / "out" / "data_split.json").read_text()) == split
-  (base / "reviews.csv").write_text("text,label\ngood,good\nbad,bad\n")
+  (base / "reviews.csv").write_text("text;label\ngood;good\nbad;bad\n")
   with pytest.raises(ValueError, match="2 rows, but .* 40"):
     classification.run(later)
   (base / "reviews.csv").unlink()
