@@ -211,7 +211,7 @@ def _join_lines(lines: Sequence[str]) -> str:
 
 
 def _read_table(path: str, input_format: str, column: str) -> Iterator[str]:
-  table = tables.Table(path, input_format, (column,))
+  table = tables.Table(path, input_format, (column,), {column: "text_column"})
   for line, row in tables.read_rows(table):
     try:
       if isinstance(row, tables.BadRowError):
