@@ -1,4 +1,4 @@
-"""Plots of curves and of repeated runs, in one style.
+"""Plots of curves in one style.
 
     with style.picture("curves.png", num_panels=2) as (left, right):
       left.set(title="loss", xlabel="step")
@@ -12,8 +12,7 @@ import contextlib
 import math
 import os
 import re
-import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from bert_tf.files import atomic, errors
@@ -25,7 +24,6 @@ else:
 
 # Distinguishable in print and with color blindness: Okabe and Ito 2008.
 COLORS = ("#0072B2", "#C44E00", "#00805E", "#A8518A", "#8A6D00", "#3A3A3A")
-GRAY = "#6B7280"
 
 _DPI = 100
 _MAX_MARKERS = 30  # A line of one point would be invisible without.
@@ -129,61 +127,3 @@ def points(
   """Draws rare measurements, such as evaluations, as circles."""
   style: dict[str, Any] = {"linewidth": 1, "markerfacecolor": "white"}
   axis.plot(x, y, "o:", label=name, color=color, **style)
-
-
-def aggregate_runs(
-  curves: Sequence[Mapping[Any, float]],
-) -> tuple[list[float], list[float], list[float], list[float]]:
-  """Returns x, mean, minimum and maximum of y over the curves of several runs.
-
-  Uses only the x that all curves have.
-
-  Args:
-    curves: y by x of each run.
-  """
-  shared = sorted(set.intersection(*map(set, curves)))
-  columns = [[curve[x] for curve in curves] for x in shared]
-  means = [statistics.fmean(column) for column in columns]
-  return shared, means, list(map(min, columns)), list(map(max, columns))
-
-
-def band(
-  axis: Axes,
-  x: Sequence[float],
-  low: Sequence[float],
-  high: Sequence[float],
-  color: str,
-) -> None:
-  """Shades the area between two lines: the spread of several runs."""
-  axis.fill_between(x, low, high, color=color, alpha=0.18, linewidth=0)
-
-
-def rows(
-  axis: Axes,
-  values: Mapping[str, Sequence[float]],
-  spreads: Mapping[str, float],
-) -> None:
-  """Draws a row for each name: a dot per run, the mean and the spread.
-
-  A name without finite values gets the text "failed".
-
-  Args:
-    axis: the panel.
-    values: values of the runs, by name, from top to bottom. NaN and infinity
-      are skipped.
-    spreads: half the length of a bar around the mean, by name, such as the
-      standard deviation; NaN for no bar.
-  """
-  for place, (name, measured) in enumerate(values.items()):
-    finite = [value for value in measured if math.isfinite(value)]
-    text = "failed"
-    if finite:
-      mean = statistics.fmean(finite)
-      text = f"{mean:.4g}"
-      bar: dict[str, Any] = {"color": COLORS[0], "markersize": 12}
-      axis.errorbar(mean, place, xerr=spreads[name], fmt="|", **bar)
-      axis.plot(finite, [place] * len(finite), ".", color=COLORS[1])
-    where = axis.get_yaxis_transform()
-    axis.text(1.01, place, text, transform=where, va="center")
-  axis.set_yticks(range(len(values)), list(values))
-  axis.set_ylim(len(values) - 0.4, -0.6)

@@ -2,9 +2,11 @@
 
 import collections
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 
 from bert_tf.plots import style
+from research import run_plots
 from research.ablations import comparisons, rows
 from research.curves import reference_curves
 
@@ -37,7 +39,7 @@ def draw_results(path: str, comparison: comparisons.Comparison) -> None:
       axis.set(title=column, xlabel=unit(column))
       spreads = {label: cell.spread for label, cell in cells.items()}
       values = {label: cell.values for label, cell in cells.items()}
-      style.rows(axis, values, spreads)
+      run_plots.rows(axis, values, spreads)
 
 
 def _drawn_columns(comparison: comparisons.Comparison) -> list[str]:
@@ -80,17 +82,24 @@ def draw_curves(
         if points := summarize_seeds(same, name, axis):
           x, mean, low, high = points
           color = style.line(panel, x, mean, label)
-          style.band(panel, x, low, high, color)
+          run_plots.band(panel, x, low, high, color)
 
 
 def summarize_seeds(
   same: Sequence[rows.Row], name: str, axis: str, part: str = "training"
 ) -> Points | None:
-  """Returns a curve's mean and range over the seeds; None if no row has it."""
+  """Returns a curve's mean and range over the seeds; None if no row has it.
+
+  Only the places that the curves of all seeds have count.
+  """
   curves = [row.curve[part] for row in same if name in row.curve.get(part, {})]
   if not curves:
     return None
-  return style.aggregate_runs([dict(zip(c[axis], c[name])) for c in curves])
+  runs = [dict(zip(curve[axis], curve[name])) for curve in curves]
+  shared = sorted(set.intersection(*map(set, runs)))
+  columns = [[run[x] for run in runs] for x in shared]
+  means = [statistics.fmean(column) for column in columns]
+  return shared, means, list(map(min, columns)), list(map(max, columns))
 
 
 def make_reference(
@@ -141,4 +150,4 @@ def draw_steps(path: str, comparison: comparisons.Comparison) -> None:
         color = style.line(panel, x, means, name)
         low = [m - s for m, s in zip(means, spreads)]
         high = [m + s for m, s in zip(means, spreads)]
-        style.band(panel, x, low, high, color)
+        run_plots.band(panel, x, low, high, color)

@@ -17,6 +17,7 @@ from typing import Any
 
 from bert_tf.files import json_files
 from bert_tf.plots import style
+from research import run_plots
 from research.benchmarks import config as config_lib
 from research.benchmarks.config import BenchmarkConfig
 from research.benchmarks.peers import step_timing
@@ -313,7 +314,7 @@ def _plot(results: Mapping[Program, Result], title: str, path: str) -> None:
   with style.picture(path, width=900, panel_height=400) as (axis,):
     axis.set(title=title, xlabel="ms per step; points: medians of rounds")
     for place, (program, result) in enumerate(results.items()):
-      color = style.GRAY if program.is_peer else style.COLORS[0]
+      color = run_plots.GRAY if program.is_peer else style.COLORS[0]
       axis.barh(place, result.median, color=color)
       axis.plot(result.medians, [place] * len(result.medians), "k.")
       names.append(f"{program.name}: {result.median:,.1f}")

@@ -18,6 +18,7 @@ from typing import Any
 
 from bert_tf.files import atomic, paths
 from bert_tf.plots import style
+from research import run_plots
 
 # The curves of this repository's own ablations.
 FOLDER = str(
@@ -282,6 +283,6 @@ def draw(
       panel.set(title=TITLES[name], xlabel=AXES[axis], xscale="log")
       band = reference.bands["training", name]
       x = band.axis(axis)
-      style.band(panel, x, band.low, band.high, style.GRAY)
-      style.line(panel, x, band.mean, reference.name, style.GRAY)
+      run_plots.band(panel, x, band.low, band.high, run_plots.GRAY)
+      style.line(panel, x, band.mean, reference.name, run_plots.GRAY)
       style.line(panel, *_points(run, name, axis), run_name, style.COLORS[0])

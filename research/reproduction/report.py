@@ -12,7 +12,7 @@ from absl import logging
 
 from bert_tf.files import atomic, paths
 from bert_tf.plots import style
-from research import markdown, rows, start
+from research import markdown, rows, run_plots, start
 from research.reproduction import config as config_lib
 from research.reproduction import targets
 from research.reproduction import tasks as tasks_lib
@@ -308,9 +308,9 @@ def draw(path: str, best: dict[tuple[str, str], Cell]) -> None:
             (target.low, target.high),
             (place, place),
             "D-",
-            color=style.GRAY,
+            color=run_plots.GRAY,
             markersize=5,
-            markerfacecolor=style.GRAY if is_dev else "none",
+            markerfacecolor=run_plots.GRAY if is_dev else "none",
           )
       axis.set(title=model, xlabel="percent")
-      style.rows(axis, values, spreads)
+      run_plots.rows(axis, values, spreads)

@@ -1,6 +1,5 @@
 """Tests for the style of plots: legends, sizes and formats."""
 
-import math
 import struct
 from xml.etree import ElementTree
 
@@ -79,18 +78,3 @@ def test_lines_are_named_in_a_legend_unless_the_title_says_it(tmp_path):
 )
 def test_names_are_words(name, text):
   assert style.format_name(name) == text
-
-
-def test_rows_have_a_mean_and_dots_or_are_marked_as_failed(tmp_path):
-  values = {"best": [0.5, 0.75], "one": [0.25], "bad": [math.nan, math.nan]}
-  with style.picture(str(tmp_path / "plot.png")) as (axis,):
-    style.rows(axis, values, {"best": 0.125, "one": math.nan})
-  texts = [text.get_text() for text in axis.texts]
-  assert texts == ["0.625", "0.25", "failed"]
-  assert [t.get_text() for t in axis.get_yticklabels()] == list(values)
-  lines = [list(map(float, line.get_xdata())) for line in axis.get_lines()]
-  assert [x for x in lines if x] == [[0.625], [0.5, 0.75], [0.25], [0.25]]
-  bar = axis.collections[0].get_segments()[0][:, 0]
-  assert list(bar) == [0.5, 0.75]
-  low, high = axis.get_ylim()
-  assert low > high  # The first is at the top.
