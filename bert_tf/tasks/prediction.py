@@ -1,0 +1,131 @@
+"""What comes before and after the model: from texts to inputs, to answers.
+
+Prediction files, `bert_tf.load(...).predict` and the server use the same
+Answerer of a task.
+"""
+
+import abc
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from bert_tf import tokenization
+from bert_tf.data import packing
+from bert_tf.model_folder import run_info
+
+# The outputs of the model for one of its inputs, by name, without the batch.
+Outputs = Mapping[str, np.ndarray]
+
+
+class ModelInput(NamedTuple):
+  """One input of the model, without padding; each field has F numbers."""
+
+  input_ids: Sequence[int]
+  input_mask: Sequence[int]
+  segment_ids: Sequence[int]
+  # Positions whose words a pre-trained model predicts.
+  masked_lm_positions: Sequence[int] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Prepared:
+  """A row of texts with the model's inputs, at least one, for it."""
+
+  inputs: Sequence[ModelInput]
+  state: Any = None  # What `Answerer.answer` needs besides the outputs.
+
+
+class Answerer(abc.ABC):
+  """Turns texts into inputs of a model, and its outputs into answers.
+
+  Args:
+    tokenizer: the tokenizer of the model.
+    info: what run.json says about the model, with all its settings.
+
+  Attributes:
+    fields: names of a row's texts; the first num_required are required.
+    outputs: names of the model's outputs that `answer` reads.
+    width: length to which all inputs are padded; None for that of the longest
+      in the batch.
+  """
+
+  fields: ClassVar[tuple[str, ...]] = ("text",)
+  num_required: ClassVar[int] = 1
+  outputs: ClassVar[tuple[str, ...]] = ("logits",)
+  width: int | None = None
+
+  def __init__(
+    self, tokenizer: tokenization.FullTokenizer, info: run_info.RunInfo
+  ) -> None:
+    assert info.max_seq_length is not None
+    self.tokenizer = tokenizer
+    self.info = info
+    self.max_seq_length: int = info.max_seq_length
+    self._cls_id, self._sep_id = tokenizer.convert_tokens_to_ids(
+      [tokenization.CLS, tokenization.SEP]
+    )
+
+  @abc.abstractmethod
+  def prepare(self, row: Mapping[str, Any]) -> Prepared:
+    """Returns the inputs for the texts of a row, by the names in `fields`.
+
+    Raises:
+      ValueError: if the model cannot read the texts.
+    """
+
+  @abc.abstractmethod
+  def answer(
+    self, prepared: Prepared, outputs: Sequence[Outputs]
+  ) -> dict[str, Any]:
+    """Returns the answer of a row as JSON.
+
+    Args:
+      prepared: the row, from `prepare`.
+      outputs: the model's outputs for each input. Those for positions may be
+        longer than the input, since a batch is padded.
+    """
+
+  def pack(
+    self, ids_a: Sequence[int], ids_b: Sequence[int] | None = None
+  ) -> ModelInput:
+    """Returns the input of a text or a pair, cut to max_seq_length."""
+    if ids_b:
+      room = self.max_seq_length - 3
+      ids_a, ids_b = packing.truncate_pair(ids_a, ids_b, room)
+    else:
+      ids_a, ids_b = ids_a[: self.max_seq_length - 2], None
+    ids, num_first = packing.add_special_tokens(
+      ids_a, ids_b, self._cls_id, self._sep_id
+    )
+    return model_input(ids, num_first)
+
+
+def model_input(
+  ids: Sequence[int], num_first: int, positions: Sequence[int] = ()
+) -> ModelInput:
+  """Returns an input whose first num_first ids are in segment 0."""
+  padded = packing.pad(ids, num_first, len(ids))
+  return ModelInput(**padded, masked_lm_positions=positions)
+
+
+def batch(
+  inputs: Sequence[ModelInput], width: int | None = None
+) -> dict[str, np.ndarray]:
+  """Returns inputs as arrays by name, int32 [B, F].
+
+  They are padded with 0 to `width`, or if it is None to the longest.
+  `masked_lm_positions`, int32 [B, P], are left out if there are none.
+  """
+  arrays = {}
+  for name, rows in zip(ModelInput._fields, zip(*inputs)):
+    if name == "masked_lm_positions":
+      if not any(rows):
+        continue
+      width = None
+    array = np.zeros((len(rows), width or max(map(len, rows))), np.int32)
+    for target, row in zip(array, rows):
+      target[: len(row)] = row
+    arrays[name] = array
+  return arrays
