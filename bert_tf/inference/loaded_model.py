@@ -3,13 +3,13 @@
 import dataclasses
 import functools
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import model_folder, modeling
+from bert_tf import model_folder, modeling, tokenization
 from bert_tf.export import config as configs
 from bert_tf.export import export, saved_models
 from bert_tf.kernels import onednn_layer_norm
@@ -17,15 +17,10 @@ from bert_tf.model_folder import run_info
 
 Specs = Mapping[str, tf.TensorSpec]
 
-# Text of `Function.sample`. Models that fill masks need a mask in it.
-SAMPLE_TEXT = "A [MASK] text."
-# Size of unknown dimensions in a sample. The first has size 1.
-_SAMPLE_SIZE = 4
-
 
 @dataclasses.dataclass(frozen=True)
 class Function:
-  """A function of a model; may be called from several threads."""
+  """A function of a model on ids; may be called from several threads."""
 
   inputs: Specs  # Dtypes and shapes by name.
   # Takes and returns tensors by name.
@@ -41,8 +36,10 @@ class Function:
     """
     return self.find_outputs()
 
-  def __call__(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Returns the outputs by name; texts are bytes in arrays of objects.
+  def __call__(
+    self, inputs: Mapping[str, np.ndarray], names: Collection[str] = ()
+  ) -> dict[str, np.ndarray]:
+    """Returns the outputs with these names, or all.
 
     Raises:
       tf.errors.OpError: if the model rejects the inputs.
@@ -52,60 +49,38 @@ class Function:
       for name, spec in self.inputs.items()
     }
     outputs = self.compute(**tensors)
-    return {name: tensor.numpy() for name, tensor in outputs.items()}
-
-  def sample(self) -> dict[str, np.ndarray]:
-    """Returns made-up inputs of one row: SAMPLE_TEXT as bytes, and zeros."""
-    arrays = {}
-    for name, spec in self.inputs.items():
-      sizes = spec.shape.as_list() if spec.shape.rank else [None]
-      shape = [sizes[0] or 1, *(size or _SAMPLE_SIZE for size in sizes[1:])]
-      arrays[name] = (
-        np.full(shape, SAMPLE_TEXT.encode(), object)
-        if spec.dtype == tf.string
-        else np.zeros(shape, spec.dtype.as_numpy_dtype)
-      )
-    return arrays
-
-  def takes_texts(self) -> bool:
-    """Returns whether all inputs are texts."""
-    return all(spec.dtype == tf.string for spec in self.inputs.values())
-
-  def has_batches(self) -> bool:
-    """Returns whether rows of several requests can form a batch."""
-    specs = [*self.inputs.values(), *self.outputs.values()]
-    return all(
-      spec.shape.rank and spec.shape.dims[0].value is None for spec in specs
-    )
+    return {name: outputs[name].numpy() for name in names or outputs}
 
 
 @dataclasses.dataclass(frozen=True)
 class LoadedModel:
   """A model and its functions."""
 
-  functions: Mapping[str, Function]  # By signature name.
+  functions: Mapping[str, Function]  # `ids`, and `attention` if available.
   info: run_info.RunInfo | None  # Content of run.json; None without one.
   version: int  # The name of the folder if it is a number, else 1.
-  owner: Any  # Keeps the variables and tables of the functions alive.
+  owner: Any  # Keeps the variables of the functions alive.
   num_parameters: int
-  # Sizes and vocabulary of the model; None if it has none.
+  max_seq_length: int  # Maximum word pieces of an input.
+  # Sizes, vocabulary and tokenizer of the model; None if it has none.
   bert_config: modeling.BertConfig | None = None
   vocab_file: str | None = None
+  tokenizer: tokenization.FullTokenizer | None = None
 
 
 def load(folder: str) -> LoadedModel:
-  """Loads the functions of a SavedModel.
+  """Loads the functions on ids of a SavedModel.
 
   Raises:
     ValueError: if it cannot be read, has weights that are not finite, or was
       not written by export_savedmodel.py.
   """
   loaded = saved_models.load(folder)
-  if not {saved_models.IDS, saved_models.TEXT} & set(loaded.signatures):
+  if saved_models.IDS not in loaded.signatures:
     raise ValueError(
-      f"{folder} is not a SavedModel of export_savedmodel.py: it has the "
-      f"signatures {', '.join(loaded.signatures) or '(none)'}, but neither "
-      f"{saved_models.IDS} nor {saved_models.TEXT}."
+      f"{folder} is not a SavedModel of export_savedmodel.py with a model: it "
+      f"has the signatures {', '.join(loaded.signatures) or '(none)'}, but not "
+      f"{saved_models.IDS}."
     )
   functions = {
     name: Function(
@@ -113,38 +88,49 @@ def load(folder: str) -> LoadedModel:
       function,
       functools.partial(getattr, function, "structured_outputs"),
     )
-    for name, function in loaded.signatures.items()
+    for name in (saved_models.IDS, saved_models.ATTENTION)
+    if (function := loaded.signatures.get(name))
+    # Older versions exported the attention of texts.
+    and saved_models.ID_NAMES[0] in function.structured_input_signature[1]
   }
   name = os.path.basename(os.path.abspath(folder))
-  version = int(name) if name.isdecimal() else 1
   files = model_folder.ModelFolder(folder)
+  config = files.bert_config if model_folder.has_config(folder) else None
+  has_tokenizer = files.vocab_file and files.run
   return LoadedModel(
     functions,
-    run_info.read_run(folder),
-    version,
+    files.run,
+    int(name) if name.isdecimal() else 1,
     loaded,
     _num_parameters(saved_models.variables(loaded).values()),
-    files.bert_config if model_folder.has_config(folder) else None,
+    (files.run and files.run.max_seq_length)
+    or (config.max_position_embeddings if config else 512),
+    config,
     files.vocab_file,
+    model_folder.load_tokenizer(files) if has_tokenizer else None,
   )
 
 
-def build(config: configs.ModelConfig, with_attention: bool) -> LoadedModel:
+def build(config: configs.ModelConfig) -> LoadedModel:
   """Builds the functions that a SavedModel of a checkpoint would have.
 
   Raises:
     ValueError: as `export.build`.
   """
-  built = export.build(config, with_attention=with_attention)
-  functions = {n: wrap_function(f) for n, f in built.signatures.items()}
+  built = export.build(config, with_text=False, with_attention=True)
+  bert_config = built.files.bert_config
   return LoadedModel(
-    functions,
+    {n: wrap_function(f) for n, f in built.signatures.items()},
     built.info,
     1,
     built.module,
     _num_parameters(built.module.variables),
-    built.files.bert_config,
-    built.vocab_file,
+    built.info.max_seq_length
+    or config.max_seq_length
+    or bert_config.max_position_embeddings,
+    bert_config,
+    built.files.vocab_file,
+    built.tokenizer,
   )
 
 

@@ -90,6 +90,10 @@ class Answerer(abc.ABC):
         longer than the input, since a batch is padded.
     """
 
+  def tokenize(self, text: str) -> list[int]:
+    """Returns the ids of the word pieces of a text."""
+    return self.tokenizer.tokenize_to_ids(text)
+
   def pack(
     self, ids_a: Sequence[int], ids_b: Sequence[int] | None = None
   ) -> ModelInput:

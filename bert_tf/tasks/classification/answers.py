@@ -18,9 +18,9 @@ class TextAnswerer(prediction.Answerer):
 
   def prepare(self, row: Mapping[str, Any]) -> prediction.Prepared:
     """Returns one input; several if `long_text` reads a text in windows."""
-    ids_a = self.tokenizer.tokenize_to_ids(row["text"])
+    ids_a = self.tokenize(row["text"])
     if "text_b" in row:
-      ids_b = self.tokenizer.tokenize_to_ids(row["text_b"])
+      ids_b = self.tokenize(row["text_b"])
       return prediction.Prepared([self.pack(ids_a, ids_b)])
     long_text = self.info.long_text or config.LONG_TEXT_MODES[0]
     windows = records.cut_windows(ids_a, self.max_seq_length - 2, long_text)

@@ -50,9 +50,7 @@ class WordAnswerer(prediction.Answerer):
     sentence = examples.Sentence(tuple(word for word, _ in places), None, 1)
     windows = self._windower.label_windows([sentence])
     return prediction.Prepared(
-      [
-        prediction.model_input(w.input_ids, len(w.input_ids)) for w in windows
-      ],
+      [prediction.model_input(w.input_ids, len(w.input_ids)) for w in windows],
       (places, windows),
     )
 

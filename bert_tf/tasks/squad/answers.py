@@ -39,7 +39,11 @@ class SpanAnswerer(prediction.Answerer):
   def prepare(self, row: Mapping[str, Any]) -> prediction.Prepared:
     """Returns the windows of the context; none if it has no word pieces."""
     question = examples.SquadExample(
-      "", row["question"], examples.Context.from_text(row["context"]), None, None
+      "",
+      row["question"],
+      examples.Context.from_text(row["context"]),
+      None,
+      None,
     )
     windower = windows.ContextWindower(self.tokenizer, self._window_config)
     [cut] = windower.windows([question])

@@ -21,10 +21,9 @@ class ChoiceAnswerer(prediction.Answerer):
 
   def prepare(self, row: Mapping[str, Any]) -> prediction.Prepared:
     """Returns an input for each choice."""
-    tokenize = self.tokenizer.tokenize_to_ids
-    context = tokenize(row["context"])
+    context = self.tokenize(row["context"])
     return prediction.Prepared(
-      [self.pack(context, tokenize(choice)) for choice in row["choices"]]
+      [self.pack(context, self.tokenize(text)) for text in row["choices"]]
     )
 
   def answer(
