@@ -1,4 +1,4 @@
-"""Finds the files of a model (`find`) and loads its weights (`load`).
+"""Finds the files of a model (`find`), loads its weights and its tokenizer.
 
 `opening` imports TensorFlow, which takes seconds, so its names are imported
 when they are first used. `run_info` and `letter_case` need no TensorFlow.
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
   from bert_tf.model_folder.opening import find_weights as find_weights
   from bert_tf.model_folder.opening import has_config as has_config
   from bert_tf.model_folder.opening import load as load
+  from bert_tf.model_folder.opening import load_tokenizer as load_tokenizer
+  from bert_tf.model_folder.opening import resolve_case as resolve_case
 
 _NAMES = (
   "ModelFolder",
@@ -24,6 +26,8 @@ _NAMES = (
   "find_weights",
   "has_config",
   "load",
+  "load_tokenizer",
+  "resolve_case",
 )
 
 

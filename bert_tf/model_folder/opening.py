@@ -259,6 +259,46 @@ def load(
     )
 
 
+def resolve_case(
+  files: ModelFolder, user: letter_case.Case
+) -> letter_case.Case:
+  """Returns the letter case of a model: the user's, else that of its files.
+
+  Raises:
+    ValueError: if there is no vocabulary, or the user's case contradicts
+      run.json or the vocabulary.
+  """
+  return letter_case.resolve(
+    user,
+    letter_case.get_case(files.run),
+    files.run_file,
+    files.needed_vocab(),
+  )
+
+
+def load_tokenizer(
+  files: ModelFolder,
+  do_lower_case: bool | None = None,
+  strip_accents: bool | None = None,
+) -> tokenization.FullTokenizer:
+  """Loads the tokenizer of a model.
+
+  Without do_lower_case and strip_accents it has those of run.json or, if there
+  is none, of the vocabulary.
+
+  Raises:
+    ValueError: as `resolve_case`; or if the case contradicts a released
+      checkpoint, or the vocabulary lacks [UNK] or has more tokens than the
+      model.
+  """
+  files.load_vocab()  # Checks the size of the vocabulary.
+  case = resolve_case(files, letter_case.Case(do_lower_case, strip_accents))
+  tokenization.validate_case_matches_checkpoint(
+    case.do_lower_case is not False, files.reader.path
+  )
+  return letter_case.make_tokenizer(files.needed_vocab(), case)
+
+
 def has_config(folder: str) -> bool:
   """Returns whether a folder has a bert_config.json."""
   return paths.exists(os.path.join(folder, run_info.CONFIG_FILE))

@@ -11,7 +11,6 @@ import bert_tf
 from bert_tf import model_folder
 from bert_tf.data import config as data_config
 from bert_tf.data import pretraining_shards
-from bert_tf.export.text_ops import bert_tokenizer
 from bert_tf.model_folder import letter_case, run_info
 from bert_tf.tasks import fine_tuning, pretraining, pretraining_config
 from bert_tf.tasks.classification import config as classification_config
@@ -110,9 +109,8 @@ def test_a_model_has_the_case_of_its_records(folder):
   assert run(folder, do_train=False, do_eval=True).do_lower_case is False
   for do_lower_case in (None, False):
     files = model_folder.find(str(folder / "out"))
-    tokenizer = bert_tokenizer.load(files, do_lower_case, None)
-    pieces = tokenizer.tokenize([SENTENCE]).to_list()[0]
-    assert np.ravel(pieces).tolist() == IDS
+    tokenizer = model_folder.load_tokenizer(files, do_lower_case)
+    assert tokenizer.tokenize_to_ids(SENTENCE) == IDS
 
 
 def test_the_case_is_unknown_if_the_records_have_none(folder):
@@ -120,7 +118,8 @@ def test_the_case_is_unknown_if_the_records_have_none(folder):
   remove_settings(folder)
   assert run(folder).do_lower_case is None
   files = model_folder.find(str(folder / "out"))
-  assert bert_tokenizer.load(files, False, None).do_lower_case is False
+  tokenizer = model_folder.load_tokenizer(files, do_lower_case=False)
+  assert tokenizer.basic_tokenizer.do_lower_case is False
 
 
 def test_record_files_have_a_case_only_if_all_agree(folder):
