@@ -17,11 +17,6 @@ from bert_tf.files import errors
 from bert_tf.model_folder import run_info
 from bert_tf.modeling import Tensor
 
-TEXT_PAIR = "text_pair"
-
-# Outputs of an encoder's function `text`.
-EMBEDDING, NUM_TOKENS = "embedding", "num_tokens"
-
 # The kinds of characters in `tokenization`, as regular expressions of RE2.
 _SPACE = r"[\t\n\r\p{Z}]"
 _DROPPED = r"[\p{Cc}\p{Cf}\x{FFFD}]"
@@ -83,17 +78,15 @@ class BertTokenizer(tf.Module):
 
   @tf.function(input_signature=[_TEXTS], autograph=False)
   def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
-    """Returns the word-piece ids of texts, string [B]: int32 [B, (pieces)].
-
-    Drops bytes that are not UTF-8, as `tokenization.convert_to_unicode` does.
-    """
+    """Returns the word-piece ids of texts, string [B]: int32 [B, (pieces)]."""
     return self.tokenize_words(texts).merge_dims(1, 2)
 
   @tf.function(input_signature=[_TEXTS], autograph=False)
   def tokenize_words(self, texts: tf.Tensor) -> tf.RaggedTensor:
     """Returns the ids of each word: int32 [B, (words), (pieces)].
 
-    A punctuation mark or an ideograph is a word.
+    A punctuation mark or an ideograph is a word. Bytes that are not UTF-8 are
+    dropped.
     """
     import tensorflow_text
 
@@ -163,12 +156,8 @@ class BertTokenizer(tf.Module):
       ids = tf.concat([first, second], axis=1)
       segment_ids = tf.concat([0 * first, 0 * second + 1], axis=1)
       shape = tf.stack([-1, max_seq_length if pad_to_max else -1])
-      return {
-        name: rows.to_tensor(shape=shape)
-        for name, rows in zip(
-          saved_models.ID_NAMES, (ids, 0 * ids + 1, segment_ids)
-        )
-      }
+      rows = zip(saved_models.ID_NAMES, (ids, 0 * ids + 1, segment_ids))
+      return {name: values.to_tensor(shape=shape) for name, values in rows}
 
 
 def classifier_signatures(
@@ -209,8 +198,7 @@ def classifier_signatures(
     lambda text, text_b: classify(text, text_b)
   )
   default = pair if info.is_pair else single
-  functions = {saved_models.TEXT: single, TEXT_PAIR: pair}
-  return functions | {saved_models.DEFAULT: default}
+  return {"text": single, "text_pair": pair, saved_models.DEFAULT: default}
 
 
 def encoder_signature(
@@ -238,14 +226,13 @@ def encoder_signature(
     if pooling == "cls":
       pooled = vectors[:, 0]
     elif pooling == "mean":
-      pooled = tf.reduce_sum(vectors * is_real, axis=1)
-      pooled /= tf.reduce_sum(is_real, axis=1)
+      pooled = tf.reduce_sum(vectors * is_real, 1) / tf.reduce_sum(is_real, 1)
     else:
       lowest = vectors.dtype.min
       pooled = tf.reduce_max(tf.where(is_real > 0, vectors, lowest), axis=1)
     if info.normalize:
       pooled = tf.math.l2_normalize(pooled, axis=-1)
-    return {EMBEDDING: pooled, NUM_TOKENS: tf.reduce_sum(mask, axis=1)}
+    return {"embedding": pooled, "num_tokens": tf.reduce_sum(mask, axis=1)}
 
   return text
 
