@@ -40,7 +40,6 @@ class MaskAnswerer(prediction.Answerer):
     tokenizer: tokenization.FullTokenizer,
     info: run_info.RunInfo,
     max_seq_length: int,
-    top_k: int = 5,
   ) -> None:
     super().__init__(tokenizer, info, max_seq_length)
     if tokenization.MASK not in tokenizer.vocab:
@@ -50,7 +49,7 @@ class MaskAnswerer(prediction.Answerer):
       )
     self._mask_id = tokenizer.vocab[tokenization.MASK]
     self._blank_id = tokenizer.vocab.get("")
-    self._top_k = min(top_k, len(tokenizer.vocab))
+    self._top_k = min(info.top_k or 5, len(tokenizer.vocab))
 
   def tokenize(self, text: str) -> list[int]:
     """Returns the ids of the word pieces of a text, with those of masks."""
@@ -200,7 +199,7 @@ def pool(vectors: np.ndarray, pooling: str) -> np.ndarray:
 
 
 def create(
-  model: loaded_model.LoadedModel, top_k: int = 5
+  model: loaded_model.LoadedModel,
 ) -> dict[str, prediction.Answerer]:
   """Returns the Answerers of a model by name, TEXT first.
 
@@ -209,15 +208,15 @@ def create(
   info, tokenizer = model.info, model.tokenizer
   if info is None or tokenizer is None:
     return {}
-  arguments = tokenizer, info, model.max_seq_length
-  if info.task == "pretraining":
-    return {TEXT: MaskAnswerer(*arguments, top_k)}
+  assert info.max_seq_length
+  arguments = tokenizer, info, info.max_seq_length
   if info.task == "ner":
     return {
       TEXT: ner.WordAnswerer(*arguments),
       PLAIN_TEXT: ner.PlainTextAnswerer(*arguments),
     }
   kinds: dict[str, type[prediction.Answerer]] = {
+    "pretraining": MaskAnswerer,
     "classification": classification.TextAnswerer,
     "squad": squad.SpanAnswerer,
     "swag": swag.ChoiceAnswerer,

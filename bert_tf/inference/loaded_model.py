@@ -57,24 +57,25 @@ class LoadedModel:
   """A model and its functions."""
 
   functions: Mapping[str, Function]  # `ids`, and `attention` if available.
-  info: run_info.RunInfo | None  # Content of run.json; None without one.
   version: int  # The name of the folder if it is a number, else 1.
   owner: Any  # Keeps the variables of the functions alive.
   num_parameters: int
-  max_seq_length: int  # Maximum word pieces of an input.
+  # What run.json says, with the user's settings; None without one.
+  info: run_info.RunInfo | None = None
   # Sizes, vocabulary and tokenizer of the model; None if it has none.
   bert_config: modeling.BertConfig | None = None
   vocab_file: str | None = None
   tokenizer: tokenization.FullTokenizer | None = None
 
 
-def load(folder: str) -> LoadedModel:
+def load(config: configs.ModelConfig) -> LoadedModel:
   """Loads the functions on ids of a SavedModel.
 
   Raises:
-    ValueError: if it cannot be read, has weights that are not finite, or was
-      not written by export_savedmodel.py.
+    ValueError: if it cannot be read, has weights that are not finite, was not
+      written by export_savedmodel.py, or is of another task.
   """
+  folder = config.init_checkpoint
   loaded = saved_models.load(folder)
   if saved_models.IDS not in loaded.signatures:
     raise ValueError(
@@ -94,20 +95,26 @@ def load(folder: str) -> LoadedModel:
     and saved_models.ID_NAMES[0] in function.structured_input_signature[1]
   }
   name = os.path.basename(os.path.abspath(folder))
-  files = model_folder.ModelFolder(folder)
-  config = files.bert_config if model_folder.has_config(folder) else None
-  has_tokenizer = files.vocab_file and files.run
-  return LoadedModel(
-    functions,
-    files.run,
-    int(name) if name.isdecimal() else 1,
-    loaded,
-    _num_parameters(saved_models.variables(loaded).values()),
-    (files.run and files.run.max_seq_length)
-    or (config.max_position_embeddings if config else 512),
-    config,
-    files.vocab_file,
-    model_folder.load_tokenizer(files) if has_tokenizer else None,
+  version = int(name) if name.isdecimal() else 1
+  weights = saved_models.variables(loaded).values()
+  model = LoadedModel(functions, version, loaded, _num_parameters(weights))
+  run = run_info.read_run(folder)
+  if run is None or not model_folder.has_config(folder):
+    return model
+  if config.task not in (None, run.task):
+    raise ValueError(f"{folder} is a SavedModel of {run.task}.")
+  files = model_folder.find(folder, config.bert_config_file, config.vocab_file)
+  tokenizer = None
+  if files.vocab_file:
+    tokenizer = model_folder.load_tokenizer(
+      files, config.do_lower_case, config.strip_accents
+    )
+  return dataclasses.replace(
+    model,
+    info=export.describe(files, run.task, config, tokenizer),
+    bert_config=files.bert_config,
+    vocab_file=files.vocab_file,
+    tokenizer=tokenizer,
   )
 
 
@@ -118,17 +125,13 @@ def build(config: configs.ModelConfig) -> LoadedModel:
     ValueError: as `export.build`.
   """
   built = export.build(config, with_text=False, with_attention=True)
-  bert_config = built.files.bert_config
   return LoadedModel(
-    {n: wrap_function(f) for n, f in built.signatures.items()},
-    built.info,
+    {name: wrap_function(f) for name, f in built.signatures.items()},
     1,
     built.module,
     _num_parameters(built.module.variables),
-    built.info.max_seq_length
-    or config.max_seq_length
-    or bert_config.max_position_embeddings,
-    bert_config,
+    built.info,
+    built.files.bert_config,
     built.files.vocab_file,
     built.tokenizer,
   )

@@ -13,14 +13,13 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import checkpoints, heads, model_folder, settings
+from bert_tf import checkpoints, heads, model_folder
 from bert_tf.export import config as configs
 from bert_tf.export import saved_models, signatures
 from bert_tf.files import errors
 from bert_tf.inference import answerers, feature_extraction, loaded_model
 from bert_tf.inference import config as inference_config
 from bert_tf.inference import inputs as inputs_lib
-from bert_tf.model_folder import run_info
 from bert_tf.tasks import prediction
 
 
@@ -86,9 +85,12 @@ class Predictor:
       raise ValueError(
         "a ModelConfig has these settings too; give them only there."
       )
-    model = _load(source)
+    weights = model_folder.find_weights(source.init_checkpoint)
+    is_saved_model = checkpoints.is_saved_model(weights)
+    make = loaded_model.load if is_saved_model else loaded_model.build
+    model = make(dataclasses.replace(source, init_checkpoint=weights))
     self._model = model
-    self.answerers = answerers.create(model, source.top_k)
+    self.answerers = answerers.create(model)
     self.functions = model.functions
     self.info = model.info
     self.version = model.version
@@ -267,27 +269,3 @@ def load(
       inference_config.ExtractionConfig(init_checkpoint=path, layers=(-1,))
     )
   return Predictor(path)
-
-
-def _load(config: configs.ModelConfig) -> loaded_model.LoadedModel:
-  """Loads a model; raises ValueError if settings contradict a SavedModel."""
-  folder = model_folder.find_weights(config.init_checkpoint)
-  if not checkpoints.is_saved_model(folder):
-    return loaded_model.build(config)
-  info = run_info.read_run(folder)
-  default = configs.ModelConfig(init_checkpoint=config.init_checkpoint)
-  fixed = [field.name for field in dataclasses.fields(default)]
-  if info and config.task in (None, info.task):
-    fixed = ["bert_config_file", "vocab_file", "top_k"]
-  for name in fixed:
-    if getattr(config, name) != getattr(default, name):
-      raise ValueError(
-        f"{name} {getattr(config, name)!r} is for checkpoints; {folder} is a "
-        f"SavedModel{f' of {info.task}' if info else ''} with its own value. "
-        f"Leave `{name}` out."
-      )
-  if info:
-    config.check_used(info.task)
-    run_file = os.path.join(folder, run_info.RUN_FILE)
-    settings.resolve(config, info.saved(config), run_file)
-  return loaded_model.load(folder)

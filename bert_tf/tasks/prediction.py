@@ -7,7 +7,7 @@ Answerer of a task.
 import abc
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -52,9 +52,9 @@ class Answerer(abc.ABC):
       in the batch.
   """
 
-  fields: ClassVar[tuple[str, ...]] = ("text",)
-  num_required: ClassVar[int] = 1
-  outputs: ClassVar[tuple[str, ...]] = ("logits",)
+  fields: tuple[str, ...] = ("text",)
+  num_required: int = 1
+  outputs: tuple[str, ...] = ("logits",)
   width: int | None = None
 
   def __init__(

@@ -51,12 +51,14 @@ class SpanAnswerer(prediction.Answerer):
     self, prepared: prediction.Prepared, outputs: Sequence[prediction.Outputs]
   ) -> dict[str, Any]:
     """Returns the best answer of all windows."""
+    question, cut = prepared.state
+    shape = len(cut), self.max_seq_length
     starts, ends = (
-      np.array([output[name] for output in outputs]).reshape(-1, self.width)
+      np.array([output[name] for output in outputs]).reshape(shape)
       for name in self.outputs
     )
     decoder = decoding.AnswerDecoder(self.tokenizer, self._decoding_config)
-    answer = decoder.predict(*prepared.state, starts, ends)
+    answer = decoder.predict(question, cut, starts, ends)
     best = next(c for c in answer.nbest if c.text == answer.text)
     answers = [
       {**vars(candidate), "text": candidate.text if candidate.end else None}
