@@ -156,7 +156,7 @@ class HeadModel(model_inputs.FeaturesModel):
     """
     from bert_tf import model_folder
 
-    files = model_folder.find(os.fspath(folder))
+    files = model_folder.read(os.fspath(folder))
     settings: dict[str, Any] = {}
     if issubclass(cls, _LabelModel):
       settings["num_labels"] = num_labels or files.num_outputs(cls.task)

@@ -374,7 +374,7 @@ class BertModel(model_inputs.FeaturesModel):
 
     Args:
       folder: a released model, a run, a conversion, a SavedModel or a model of
-        Hugging Face, see `model_folder.find`.
+        Hugging Face, see `model_folder.read`.
       dtype: as in the constructor.
 
     Raises:
@@ -383,7 +383,7 @@ class BertModel(model_inputs.FeaturesModel):
     """
     from bert_tf import model_folder
 
-    files = model_folder.find(os.fspath(folder))
+    files = model_folder.read(os.fspath(folder))
     # Loading overwrites every variable, so none needs a random value.
     model = cls(files.bert_config.without_random_values(), dtype=dtype)
     model.config = files.bert_config

@@ -232,4 +232,4 @@ def test_the_advice_for_a_missing_head_fits_the_command(tmp_path):
 def test_weights_of_another_library_have_advice(tmp_path, name):
   (tmp_path / name).write_bytes(b"weights")
   with pytest.raises(ValueError, match=f"{name}.*save_pretrained"):
-    model_folder.find(str(tmp_path))
+    model_folder.read(str(tmp_path))

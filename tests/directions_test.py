@@ -205,6 +205,6 @@ def test_the_originals_format_keeps_the_direction(classifier, tmp_path):
   source = pretrained.ModelSource(str(classifier))
   path = str(tmp_path / "converted" / "bert_model.ckpt")
   convert.convert(source, "original", path, "original")
-  folder = model_folder.find(str(tmp_path / "converted"))
+  folder = model_folder.read(str(tmp_path / "converted"))
   read = modeling.BertConfig.from_json_file(folder.config_file)
   assert read.attention_direction == "left_to_right"

@@ -241,7 +241,7 @@ MISTAKES = (
   ),
   Mistake(
     "the vocabulary is not that of the model's folder",
-    lambda w: model_folder.find(
+    lambda w: model_folder.read(
       w.model("encoder"), vocab_file=w.write("other.txt", CASED)
     ),
     "encoder/vocab.txt vocab_file other.txt",

@@ -75,7 +75,7 @@ def resolve_files(needs_vocab: bool = True) -> dict[str, str | None]:
     needs_vocab: whether a vocabulary is required.
 
   Raises:
-    ValueError: as `model_folder.find`, or if a file is missing.
+    ValueError: as `model_folder.read`, or if a file is missing.
   """
   from bert_tf import model_folder
 
@@ -84,11 +84,11 @@ def resolve_files(needs_vocab: bool = True) -> dict[str, str | None]:
   needed = ("bert_config_file", "vocab_file")[: 1 + needs_vocab]
   files = None
   if start:
-    files = model_folder.find(start, **values)
+    files = model_folder.read(start, **values)
     start = files.weights
   elif model_folder.has_config(output_dir):
     if any(not values[name] for name in needed):
-      files = model_folder.find_files_beside(output_dir, **values)
+      files = model_folder.read_beside(output_dir, **values)
   if files:
     values["bert_config_file"] = files.config_file
     if needs_vocab:

@@ -7,6 +7,7 @@ import numpy as np
 
 from bert_tf import checkpoint_names, checkpoints, model_folder
 from bert_tf.convert import pretrained
+from bert_tf.model_folder import run_info
 
 
 def read(source: pretrained.ModelSource) -> pretrained.Pretrained:
@@ -47,10 +48,10 @@ def average(prefixes: Sequence[str], averaged_path: str) -> None:
   readers = [checkpoints.CheckpointReader(prefix) for prefix in prefixes]
   first = readers[0]
   names = checkpoint_names.parameters(first.shapes)
-  files = model_folder.ModelFolder(first.path)
-  if checkpoint_names.WORD_EMBEDDINGS in names and model_folder.has_config(
-    files.folder
-  ):
+  folder = run_info.get_folder(first.path)
+  has_config = model_folder.has_config(folder)
+  if checkpoint_names.WORD_EMBEDDINGS in names and has_config:
+    files = model_folder.read_beside(first.path)
     task = files.run.task if files.run else "encoder"
     shapes = pretrained.find_shapes(first, files.bert_config, task)
     pretrained.warn_of_left_out(first.path, set(names) - shapes.keys())

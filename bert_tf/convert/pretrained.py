@@ -222,7 +222,7 @@ def open_files(
     ValueError: if there is no config or required vocabulary, or if they do not
       fit.
   """
-  files = model_folder.find_files_beside(
+  files = model_folder.read_beside(
     path, source.bert_config_file, source.vocab_file
   )
   if needs_vocab or files.vocab_file:

@@ -111,7 +111,7 @@ def build(
   """
   if config.task != configs.PREPROCESSING:
     backend.check_tensorflow()
-  files = model_folder.find(
+  files = model_folder.read(
     config.init_checkpoint, config.bert_config_file, config.vocab_file
   )
   if with_text or config.task == configs.PREPROCESSING:

@@ -69,7 +69,7 @@ class FeatureExtractor:
   def __init__(self, config: configs.ExtractionConfig) -> None:
     backend.check_tensorflow()
     self.config = config
-    files = model_folder.find(
+    files = model_folder.read(
       config.init_checkpoint, config.bert_config_file, config.vocab_file
     )
     files.needed_vocab()

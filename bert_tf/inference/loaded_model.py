@@ -103,7 +103,7 @@ def load(config: configs.ModelConfig) -> LoadedModel:
     return model
   if config.task not in (None, run.task):
     raise ValueError(f"{folder} is a SavedModel of {run.task}.")
-  files = model_folder.find(folder, config.bert_config_file, config.vocab_file)
+  files = model_folder.read(folder, config.bert_config_file, config.vocab_file)
   tokenizer = None
   if files.vocab_file:
     tokenizer = model_folder.load_tokenizer(

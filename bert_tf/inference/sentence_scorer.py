@@ -85,7 +85,7 @@ class SentenceScorer:
     if isinstance(config, str | os.PathLike):
       config = configs.ScoringConfig(init_checkpoint=os.fspath(config))
     self.config = config
-    files = model_folder.find(
+    files = model_folder.read(
       config.init_checkpoint, config.bert_config_file, config.vocab_file
     )
     bert_config = files.bert_config

@@ -200,7 +200,7 @@ class FineTunedModel(TaskModel):
     names = ("bert_config_file", "vocab_file")
     paths = [values.get(name) for name in names]
     if self._start or None in paths:
-      files = model_folder.find(self._start or self._folder(), *paths)
+      files = model_folder.read(self._start or self._folder(), *paths)
       values |= zip(names, (files.config_file, files.needed_vocab()))
       values["init_checkpoint"] = files.weights if self._start else None
     return settings.replace_values(self._defaults(), values)

@@ -1,4 +1,4 @@
-"""Finds the files of a model (`find`), loads its weights and its tokenizer.
+"""Reads a model (`read`), loads its weights and its tokenizer.
 
 `opening` imports TensorFlow, which takes seconds, so its names are imported
 when they are first used. `run_info` and `letter_case` need no TensorFlow.
@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
   from bert_tf.model_folder.opening import ModelFolder as ModelFolder
-  from bert_tf.model_folder.opening import find as find
-  from bert_tf.model_folder.opening import (
-    find_files_beside as find_files_beside,
-  )
   from bert_tf.model_folder.opening import find_weights as find_weights
   from bert_tf.model_folder.opening import has_config as has_config
   from bert_tf.model_folder.opening import load as load
   from bert_tf.model_folder.opening import load_tokenizer as load_tokenizer
+  from bert_tf.model_folder.opening import read as read
+  from bert_tf.model_folder.opening import (
+    read_beside as read_beside,
+  )
   from bert_tf.model_folder.opening import (
     read_hugging_face_run as read_hugging_face_run,
   )
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 _NAMES = (
   "ModelFolder",
-  "find_files_beside",
-  "find",
+  "read_beside",
   "find_weights",
   "has_config",
   "load",
   "load_tokenizer",
+  "read",
   "read_hugging_face_run",
   "read_run",
   "resolve_case",

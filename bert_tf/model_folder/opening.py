@@ -1,4 +1,4 @@
-"""Finds the weights, config, vocabulary and labels of a model in a folder.
+"""Reads the weights, config, vocabulary and labels of a model in a folder.
 
 A model's folder is one of: a released model (bert_config.json, vocab.txt,
 bert_model.ckpt), a run's output_dir or its best/, a conversion, a SavedModel, a
@@ -34,62 +34,29 @@ _MAX_NAMED = 10
 
 @dataclasses.dataclass(frozen=True)
 class ModelFolder:
-  """A model's weights and the files beside them, each read when it is used.
+  """A model: its weights, and what the files beside them say."""
 
-  Attributes:
-    weights: path for `checkpoints.CheckpointReader`.
-    given_config_file: the user's config; None for the one in the folder.
-    given_vocab_file: the user's vocabulary; None for the one in the folder.
-  """
-
-  weights: str
-  given_config_file: str | None = None
-  given_vocab_file: str | None = None
-
-  @functools.cached_property
-  def folder(self) -> str:
-    """The folder of the weights."""
-    return run_info.get_folder(self.weights)
+  weights: str  # Path for `checkpoints.CheckpointReader`.
+  folder: str  # The folder of the weights.
+  config_file: str  # The file of `bert_config`.
+  bert_config: model_config.BertConfig  # The model's sizes.
+  # A vocab.txt or a tokenizer.json with word pieces; None without either.
+  vocab_file: str | None
+  # Task, labels, case and lengths of the model; None if they are not known.
+  run: run_info.RunInfo | None
 
   @property
-  def is_hugging_face(self) -> bool:
-    """Whether the weights are in Hugging Face's format."""
-    return self.weights.endswith(hugging_face.SUFFIX)
+  def run_file(self) -> str:
+    """The file that holds the settings of the model, for messages."""
+    name = run_info.RUN_FILE
+    if self.weights.endswith(hugging_face.SUFFIX):
+      name = tokenizer_files.TOKENIZER_CONFIG
+    return os.path.join(self.folder, name)
 
   @functools.cached_property
-  def config_file(self) -> str:
-    """The file that `BertConfig.from_json_file` reads.
-
-    Raises:
-      ValueError: if it is missing or of another format than the weights.
-    """
-    theirs = os.path.join(self.folder, hugging_face.CONFIG)
-    own = os.path.join(self.folder, run_info.CONFIG_FILE)
-    path = self.given_config_file or (theirs if self.is_hugging_face else own)
-    if path == own and not paths.exists(own) and paths.exists(theirs):
-      path = theirs
-    if not paths.exists(path):
-      raise ValueError(
-        f"there is no {path}; put it there or set `bert_config_file`."
-      )
-    config = json_files.read_object(path)
-    if hugging_face.is_config(config) and not self.is_hugging_face:
-      raise ValueError(
-        f"{path} is Hugging Face's config, but {self.weights} are not Hugging "
-        "Face's weights, and the two formats mean different functions by "
-        "`gelu`. Give the model's own bert_config.json."
-      )
-    return path
-
-  @functools.cached_property
-  def bert_config(self) -> model_config.BertConfig:
-    """The model's sizes."""
-    return model_config.BertConfig.from_json_file(self.config_file)
-
-  @functools.cached_property
-  def vocab_file(self) -> str | None:
-    """A vocab.txt or a tokenizer.json with word pieces; None without either."""
-    return self.given_vocab_file or tokenizer_files.find_vocab(self.folder)
+  def reader(self) -> checkpoints.CheckpointReader:
+    """A reader of the weights."""
+    return checkpoints.CheckpointReader(self.weights)
 
   def needed_vocab(self) -> str:
     """Returns the path of the vocabulary; raises ValueError without one."""
@@ -110,24 +77,6 @@ class ModelFolder:
     vocab = tokenization.load_vocab(path)
     self.bert_config.check_vocab(len(vocab), path, self.config_file)
     return vocab
-
-  @functools.cached_property
-  def run(self) -> run_info.RunInfo | None:
-    """What is known about the model; see `read_run`."""
-    return read_run(self.weights)
-
-  @property
-  def run_file(self) -> str:
-    """The file that holds the case settings of the model, for messages."""
-    path = os.path.join(self.folder, tokenizer_files.TOKENIZER_CONFIG)
-    if self.is_hugging_face and paths.exists(path):
-      return path
-    return os.path.join(self.folder, run_info.RUN_FILE)
-
-  @functools.cached_property
-  def reader(self) -> checkpoints.CheckpointReader:
-    """A reader of the weights."""
-    return checkpoints.CheckpointReader(self.weights)
 
   def num_outputs(self, task: str) -> int | None:
     """Returns the number of outputs of a head with labels; None without one."""
@@ -190,12 +139,12 @@ def read_hugging_face_run(
   return run_info.with_hugging_face_labels(run, config, num_labels)
 
 
-def find(
+def read(
   path: str,
   bert_config_file: str | None = None,
   vocab_file: str | None = None,
 ) -> ModelFolder:
-  """Finds the files of a model.
+  """Finds a model and reads the files beside its weights.
 
   Args:
     path: a folder, the prefix of a checkpoint, a safetensors file or the name
@@ -219,25 +168,56 @@ def find(
           f"{weights} is an object-based checkpoint, such as TF Model "
           f"Garden's; {_CONVERT}"
         )
-  files = find_files_beside(weights, bert_config_file, vocab_file)
+  files = read_beside(weights, bert_config_file, vocab_file)
   if weights != path or is_saved_model:
     _check_vocab(files)
   # Beside the prefix of a checkpoint, the vocabulary is only a default.
   return files
 
 
-def find_files_beside(
+def read_beside(
   weights: str,
   bert_config_file: str | None = None,
   vocab_file: str | None = None,
 ) -> ModelFolder:
-  """Returns the files beside weights; arguments and errors as in `find`."""
-  files = ModelFolder(weights, bert_config_file, vocab_file)
-  # Reads the files now, so that a fault is reported before any computation.
-  _ = files.vocab_file, files.config_file, files.run
-  if paths.exists(os.path.join(files.folder, run_info.RUN_FILE)):
+  """Reads the files beside weights in any format, or in the folder of a run.
+
+  Arguments and errors are those of `read`.
+  """
+  folder = run_info.get_folder(weights)
+  config_file = bert_config_file or _config_file(folder, weights)
+  config = json_files.read_object(config_file)
+  is_theirs = weights.endswith(hugging_face.SUFFIX)
+  if hugging_face.is_config(config) and not is_theirs:
+    raise ValueError(
+      f"{config_file} is Hugging Face's config, but {weights} are not Hugging "
+      "Face's weights, and the two formats mean different functions by "
+      "`gelu`. Give the model's own bert_config.json."
+    )
+  files = ModelFolder(
+    weights,
+    folder,
+    config_file,
+    model_config.BertConfig.from_json_file(config_file),
+    vocab_file or tokenizer_files.find_vocab(folder),
+    read_run(weights),
+  )
+  if paths.exists(os.path.join(folder, run_info.RUN_FILE)):
     _check_vocab(files)
   return files
+
+
+def _config_file(folder: str, weights: str) -> str:
+  theirs = os.path.join(folder, hugging_face.CONFIG)
+  path = os.path.join(folder, run_info.CONFIG_FILE)
+  is_theirs = weights.endswith(hugging_face.SUFFIX)
+  if is_theirs or (not paths.exists(path) and paths.exists(theirs)):
+    path = theirs
+  if not paths.exists(path):
+    raise ValueError(
+      f"there is no {path}; put it there or set `bert_config_file`."
+    )
+  return path
 
 
 def _check_vocab(files: ModelFolder) -> None:

@@ -96,7 +96,7 @@ _NEW_MODEL = ("size", "vocab_size", "initial_values")
 class InitialModel:
   """A model to continue: what the pipeline reads from its files."""
 
-  weights: str  # Path, as `model_folder.find` finds it.
+  weights: str  # Path, as `model_folder.read` finds it.
   bert_config: Mapping[str, Any]  # Content of bert_config.json.
   vocab_file: str
   size: Size  # With the settings for continuing the model.

@@ -132,7 +132,7 @@ def read_model(
   """
   if not config.model:
     return config
-  files = model_folder.find(config.model)
+  files = model_folder.read(config.model)
   if os.path.realpath(config.output_dir) == os.path.realpath(files.folder):
     raise ValueError(
       f"output_dir {config.output_dir} is the folder of the model to continue; "

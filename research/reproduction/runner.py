@@ -227,7 +227,7 @@ def open_model(config: config_lib.ReproductionConfig) -> planning.Model:
   """
   name = name_model(config)
   path = str(config.model)
-  files = model_folder.find(path)
+  files = model_folder.read(path)
   return planning.Model(
     name=name,
     path=path,

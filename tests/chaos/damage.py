@@ -116,7 +116,7 @@ def _read_damaged(
 
 def _read_run(folder: pathlib.Path) -> _Content:
   """Reads a run's folder as the Predictor does."""
-  files = model_folder.find(str(folder))
+  files = model_folder.read(str(folder))
   names = sorted(files.reader.shapes)
   weights = {name: files.reader.get(name).tobytes() for name in names}
   vocab, config = files.load_vocab(), files.bert_config

@@ -148,7 +148,7 @@ def test_run_json_comes_along(tmp_path, model_format):
   target = str(tmp_path / TARGETS[model_format])
   source = pretrained.ModelSource(prefix)
   written = convert.convert(source, "original", target, model_format)
-  assert model_folder.ModelFolder(target).run == RUN
+  assert model_folder.read_run(target) == RUN
   assert written.notes == ()
   saved = run_info.read_labels(str(tmp_path / "out"))
   assert saved == run_info.LabelSpec("mine", "multilabel", RUN.labels)
@@ -156,7 +156,7 @@ def test_run_json_comes_along(tmp_path, model_format):
   convert.convert(
     pretrained.ModelSource(target), model_format, back, "original"
   )
-  assert model_folder.ModelFolder(back).run == RUN
+  assert model_folder.read_run(back) == RUN
 
 
 @pytest.mark.parametrize("average_last", [1, 2])
@@ -182,7 +182,7 @@ def test_run_json_stays_beside_an_original_checkpoint(
   assert result.returncode == 0, result.stderr
   if average_last > 1:  # The scores belong to weights that were not averaged.
     run = dataclasses.replace(run, scores=None)
-  assert model_folder.ModelFolder(str(tmp_path / "out" / "m")).run == run
+  assert model_folder.read_run(str(tmp_path / "out" / "m")) == run
   vocab = (tmp_path / "out" / "vocab.txt").read_text()
   assert vocab == interop_models.VOCAB
   # The folder of another model does not change.

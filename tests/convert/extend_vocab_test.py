@@ -212,7 +212,7 @@ def test_run_json_comes_along_and_decides_the_case(vocab, tmp_path):
   folder = tmp_path / "out"
   start_flags = {"init_checkpoint": path}
   extension = extend(vocab, folder, ["Qed"], do_lower_case=None, **start_flags)
-  assert model_folder.ModelFolder(str(folder)).run == run
+  assert model_folder.read_run(str(folder)) == run
   tokens = tokenization.load_vocab(str(folder / "vocab.txt"))
   assert tokens["Qed"] == extension.ids["Qed"]
   with pytest.raises(ValueError, match="True .*run.json.*False"):

@@ -27,7 +27,7 @@ def home(tmp_path, monkeypatch):
 
 def test_a_downloaded_name_is_a_model(home):
   shutil.copytree(TINY, home / "models" / NAME)
-  files = model_folder.find(NAME)
+  files = model_folder.read(NAME)
   assert files.folder == str(home / "models" / NAME)
   assert files.needed_vocab() == str(home / "models" / NAME / "vocab.txt")
   encoder = bert_tf.BertModel.from_pretrained(NAME.lower())
@@ -46,7 +46,7 @@ def test_a_folder_of_that_name_comes_first(home, tmp_path):
 @pytest.mark.parametrize("name", [NAME, "hf:owner/name"])
 def test_the_error_for_a_name_that_is_not_here_names_the_command(name, home):
   with pytest.raises(ValueError) as caught:
-    model_folder.find(name)
+    model_folder.read(name)
   message = f"{name} is not here; run: bert-tf download {name}"
   assert str(caught.value) == message
 

@@ -65,7 +65,7 @@ KINDS = (
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_folder_brings_weights_labels_and_case(folders, kind):
-  opened = model_folder.find(str(folders[kind]))
+  opened = model_folder.read(str(folders[kind]))
   assert opened.run.task == "classification"
   assert opened.run.labels == LABELS
   assert opened.run.do_lower_case in (True, None)
@@ -201,10 +201,8 @@ def test_scores_belong_only_to_the_newest_checkpoint(folders, tmp_path):
   vocab_file = str(folders["run"] / "vocab.txt")
   run_info.write_run(str(tmp_path), run, tiny_models.CONFIG, vocab_file)
   for path in (tmp_path, tmp_path / "model.ckpt-2"):
-    assert model_folder.ModelFolder(str(path)).run.scores == {"f1": 0.5}
-  assert (
-    model_folder.ModelFolder(str(tmp_path / "model.ckpt-1")).run.scores is None
-  )
+    assert model_folder.read_run(str(path)).scores == {"f1": 0.5}
+  assert model_folder.read_run(str(tmp_path / "model.ckpt-1")).scores is None
 
 
 def write_longer_vocabulary(folder, folders):
@@ -268,12 +266,12 @@ def test_a_given_config_wins_and_another_vocabulary_is_refused(
   other.write_text("\n".join([*vocab[:-1], "other"]) + "\n")
   config = tmp_path / "other.json"
   config.write_text(json.dumps({"vocab_size": 500, "hidden_size": 32}))
-  opened = model_folder.find(str(folders["released"]), str(config))
+  opened = model_folder.read(str(folders["released"]), str(config))
   assert opened.bert_config.hidden_size == 32
   with pytest.raises(ValueError, match=r"other.* contradicts .*released"):
-    model_folder.find(str(folders["released"]), vocab_file=str(other))
+    model_folder.read(str(folders["released"]), vocab_file=str(other))
   # With the prefix, the file beside the checkpoint is only a default.
-  opened = model_folder.find(str(folders["prefix"]), vocab_file=str(other))
+  opened = model_folder.read(str(folders["prefix"]), vocab_file=str(other))
   assert opened.vocab_file == str(other)
 
 

@@ -56,13 +56,10 @@ def test_a_run_is_read_as_it_was_written(tmp_path, vocab_file, root):
 
 def test_the_run_of_a_checkpoint_or_a_folder_is_found(tmp_path, vocab_file):
   run_info.write_run(str(tmp_path / "run"), INFO, CONFIG, vocab_file)
-  assert model_folder.ModelFolder(str(tmp_path / "run")).run == INFO
+  assert model_folder.read_run(str(tmp_path / "run")) == INFO
+  assert model_folder.read_run(str(tmp_path / "run" / "model.ckpt-7")) == INFO
   assert (
-    model_folder.ModelFolder(str(tmp_path / "run" / "model.ckpt-7")).run == INFO
-  )
-  assert (
-    model_folder.ModelFolder(str(tmp_path / "nowhere" / "model.ckpt-7")).run
-    is None
+    model_folder.read_run(str(tmp_path / "nowhere" / "model.ckpt-7")) is None
   )
 
 

@@ -107,7 +107,7 @@ def test_a_model_has_the_case_of_its_records(folder):
   remove_settings(folder)
   assert run(folder, do_train=False, do_eval=True).do_lower_case is False
   for do_lower_case in (None, False):
-    files = model_folder.find(str(folder / "out"))
+    files = model_folder.read(str(folder / "out"))
     tokenizer = model_folder.load_tokenizer(files, do_lower_case)
     assert tokenizer.tokenize_to_ids(SENTENCE) == IDS
 
@@ -116,7 +116,7 @@ def test_the_case_is_unknown_if_the_records_have_none(folder):
   make_records(folder, do_lower_case=False)
   remove_settings(folder)
   assert run(folder).do_lower_case is None
-  files = model_folder.find(str(folder / "out"))
+  files = model_folder.read(str(folder / "out"))
   tokenizer = model_folder.load_tokenizer(files, do_lower_case=False)
   assert tokenizer.basic_tokenizer.do_lower_case is False
 

@@ -113,7 +113,7 @@ def test_the_best_checkpoint_has_the_run_info(tmp_path):
   run_info.write_run(str(tmp_path), info, config, None)
   (tmp_path / "label_map.json").write_text("{}")
   train(tmp_path, (0.1,), 10, eval_every_steps=10, best_metric="f1")
-  run = model_folder.ModelFolder(f"{tmp_path}/best/model.ckpt-10").run
+  run = model_folder.read_run(f"{tmp_path}/best/model.ckpt-10")
   assert run.scores["f1"] == 0.1
   assert dataclasses.replace(run, scores=None) == info
   for name in ("bert_config.json", "label_map.json"):

@@ -249,7 +249,7 @@ def test_a_head_of_the_same_labels_in_another_order_is_refused(
   config = classification_config.ClassificationConfig(
     task_name="MNLI",
     data_dir=str(tmp_path),
-    bert_config_file=model_folder.find(start).config_file,
+    bert_config_file=model_folder.read(start).config_file,
     vocab_file=str(folder / "vocab.txt"),
     max_seq_length=16,
     do_eval=True,
