@@ -3,6 +3,7 @@
 import dataclasses
 import importlib.util
 import pathlib
+import shutil
 
 import numpy as np
 import pytest
@@ -70,13 +71,13 @@ def exported(tmp_path_factory):
 
 
 def make_saved_model(task, run, export_dir):
-  run.mkdir()
   checkpoint = run / "model.ckpt-1"
   if task == "classification":
-    run = copied(GOLDEN / "tiny_classifier", run)
+    shutil.copytree(GOLDEN / "tiny_classifier", run)
     checkpoint = run / "bert_model.ckpt"
     run_info.write_labels(str(run), glue.get_task("MNLI").label_spec())
   else:
+    run.mkdir()
     tf.keras.utils.set_random_seed(3)
     config = ENCODER_CONFIG if task == "encoder" else CONFIG
     model = tiny_models.widen(MODELS[task](config))
@@ -95,12 +96,6 @@ def make_saved_model(task, run, export_dir):
       with_text=task == "classification",
     )
   )
-
-
-def copied(source, destination):
-  for path in source.iterdir():
-    (destination / path.name).write_bytes(path.read_bytes())
-  return destination
 
 
 def convert(folder, path, is_int8=False):
@@ -255,9 +250,6 @@ def test_a_result_with_other_outputs_is_not_written(
   assert path.read_text() == "old"
 
 
-def test_mistakes_are_named(exported, tmp_path, monkeypatch):
-  monkeypatch.setitem(conversion.FORMATS, ".onnx", Altered(dict))
+def test_mistakes_are_named(exported, tmp_path):
   with pytest.raises(ValueError, match="model.pb .*.onnx or .tflite"):
     convert(exported("encoder"), tmp_path / "model.pb")
-  with pytest.raises(ValueError, match="no saved_model.pb"):
-    convert(str(tmp_path), tmp_path / "model.onnx")

@@ -1,20 +1,25 @@
 """Compares the Python tokenizer with the one in TensorFlow operations."""
 
 import functools
-import re
 import unicodedata
 
+import numpy as np
 import tensorflow as tf
-
-# Letters of Unicode 14 that TensorFlow's Unicode 13 does not lower-case.
-_NEW_CAPITALS = "\u2c2f\ua7c0\ua7d0\ua7d6\ua7d8\U00010570-\U00010595"
 
 
 @functools.cache
+def _scripts():
+  """Returns the script of each code point, as TensorFlow knows it."""
+  return tf.strings.unicode_script(np.arange(0x110000, dtype=np.int32)).numpy()
+
+
 def is_known(char):
   """Returns whether both Python and TensorFlow know a character."""
-  is_new = re.match(f"[{_NEW_CAPITALS}]", char)
-  return unicodedata.category(char) not in ("Cn", "Cs") and not is_new
+  category = unicodedata.category(char)
+  if category in ("Cn", "Cs"):
+    return False
+  # 103 is the script of unassigned characters, and of those for private use.
+  return _scripts()[ord(char)] != 103 or category == "Co"
 
 
 def differing(texts, full, ops, batch_size=5000):
