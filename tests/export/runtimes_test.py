@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf import checkpoints, heads, modeling
+from bert_tf import heads, modeling
 from bert_tf.export import config as configs
 from bert_tf.export import export
 from bert_tf.export.runtimes import config as runtime_config
@@ -71,29 +71,27 @@ def exported(tmp_path_factory):
 
 
 def make_saved_model(task, run, export_dir):
-  checkpoint = run / "model.ckpt-1"
+  settings = {"with_text": False}
   if task == "classification":
     shutil.copytree(GOLDEN / "tiny_classifier", run)
-    checkpoint = run / "bert_model.ckpt"
     run_info.write_labels(str(run), glue.get_task("MNLI").label_spec())
+    # It also has text functions, which are not converted.
+    settings = {"vocab_file": str(tiny_models.TINY / "vocab.txt")}
   else:
-    run.mkdir()
     tf.keras.utils.set_random_seed(3)
     config = ENCODER_CONFIG if task == "encoder" else CONFIG
     model = tiny_models.widen(MODELS[task](config))
-    checkpoints.write(
-      str(checkpoint), {v.path: v.numpy() for v in model.weights}
-    )
+    tiny_models.write_run(run, model)
     (run / "bert_config.json").write_text(config.to_json_string())
+    (run / "vocab.txt").unlink()  # Larger than the model.
+  if task == "squad":
+    settings |= {"max_query_length": 8, "doc_stride": 8}
   export.run(
     configs.ExportConfig(
       export_dir=str(export_dir),
-      init_checkpoint=str(checkpoint),
-      vocab_file=str(GOLDEN / "tiny" / "vocab.txt"),
+      init_checkpoint=str(run),
       max_seq_length=24,
-      **({"max_query_length": 8, "doc_stride": 8} if task == "squad" else {}),
-      # The classifier also has text functions, which are not converted.
-      with_text=task == "classification",
+      **settings,
     )
   )
 

@@ -133,7 +133,7 @@ def with_all_characters(path, texts, case):
 def test_tricky_texts_give_the_ids_of_full_tokenizer(tmp_path, kind, case):
   texts = TRICKY[kind]
   full, ops = with_all_characters(tmp_path / "vocab.txt", texts, case)
-  assert not tokenizer_pairs.differing(texts, full, ops)
+  assert not tokenizer_pairs.faults(texts, full, ops)
 
 
 @pytest.mark.parametrize("case", CASES[:2])
@@ -143,7 +143,7 @@ def test_every_known_character_is_treated_as_full_tokenizer_does(
   known = filter(tokenizer_pairs.is_known, map(chr, range(0x30000)))
   texts = [f"a{char}b" for char in known]
   full, ops = with_all_characters(tmp_path / "vocab.txt", texts, case)
-  assert not tokenizer_pairs.differing(texts, full, ops, 50_000)
+  assert not tokenizer_pairs.faults(texts, full, ops, 50_000)
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_every_known_character_is_treated_as_full_tokenizer_does(
 def test_random_texts_give_the_ids_of_full_tokenizer(tokenizers, setting):
   full, ops = tokenizers(*setting)
   texts = list(random_texts.make(3000, seed=str(setting)))
-  assert not tokenizer_pairs.differing(texts, full, ops)
+  assert not tokenizer_pairs.faults(texts, full, ops)
 
 
 def test_invalid_utf8_is_dropped(tokenizers):

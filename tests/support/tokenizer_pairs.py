@@ -23,9 +23,9 @@ def is_known(char):
 
 
 def differing(texts, full, ops, batch_size=5000):
-  """Returns the texts, escaped to ASCII, whose ids differ.
+  """Returns the texts whose ids differ, by whether it is a fault.
 
-  Those with a character that Python or TensorFlow does not know may differ.
+  It is none if Python or TensorFlow does not know a character of the text.
 
   Args:
     texts: list of str.
@@ -33,13 +33,15 @@ def differing(texts, full, ops, batch_size=5000):
     ops: BertTokenizer with the same vocabulary and settings.
     batch_size: number of texts per call.
   """
-  differing_texts = []
+  found = {True: [], False: []}
   for start in range(0, len(texts), batch_size):
     batch = texts[start : start + batch_size]
-    ids = ops.tokenize(tf.constant(batch)).to_list()
-    differing_texts += [
-      ascii(text)
-      for text, text_ids in zip(batch, ids)
-      if text_ids != full.tokenize_to_ids(text) and all(map(is_known, text))
-    ]
-  return differing_texts
+    for text, ids in zip(batch, ops.tokenize(tf.constant(batch)).to_list()):
+      if ids != full.tokenize_to_ids(text):
+        found[all(map(is_known, text))].append(ascii(text))
+  return found
+
+
+def faults(texts, full, ops, batch_size=5000):
+  """Returns the texts, in ASCII, whose ids differ though they are known."""
+  return differing(texts, full, ops, batch_size)[True]
