@@ -95,6 +95,7 @@ class HeadModel(model_inputs.FeaturesModel):
     task: name of the model's task, in `run.json` and --task.
     heads: the model's heads.
     outputs: names of the outputs of the model's SavedModel for texts.
+    has_labels: whether the model has a fixed set of labels.
     reads_pooled_output: whether the head reads one vector for each input rather
       than one for each position.
   """
@@ -102,6 +103,7 @@ class HeadModel(model_inputs.FeaturesModel):
   task: ClassVar[str]
   heads: ClassVar[tuple[Head, ...]]
   outputs: ClassVar[tuple[str, ...]]
+  has_labels: ClassVar[bool] = False
   reads_pooled_output: ClassVar[bool] = True
 
   def __init__(self, config: modeling.BertConfig, dtype: DType = None) -> None:
@@ -287,6 +289,8 @@ class SpanModel(HeadModel):
 class _LabelModel(HeadModel):
   """BertModel and the variables of a linear layer with C outputs."""
 
+  has_labels = True
+
   def __init__(
     self, config: modeling.BertConfig, num_labels: int, dtype: DType = None
   ) -> None:
@@ -396,22 +400,23 @@ MODELS: tuple[type[HeadModel], ...] = (
 
 
 def find_kind(
-  names: Collection[str], labels_words: bool = False
+  names: Collection[str], task: str | None = None
 ) -> type[HeadModel] | None:
   """Returns the model for a checkpoint's head, None for BertModel itself.
 
   Args:
     names: names of the checkpoint's variables.
-    labels_words: whether `output_weights` labels words. The names do not show
-      it: TokenModel and ClassifierModel have the same ones.
+    task: the task that the files beside the checkpoint name. Only it tells a
+      TokenModel from a ClassifierModel, whose variables have the same names.
 
   Raises:
     ValueError: if the checkpoint has the heads of several tasks.
   """
-  other = ClassifierModel if labels_words else TokenModel
-  kinds = [
-    m for m in MODELS if m is not other and not m.missing_variables(names)
-  ]
+  kinds = [m for m in MODELS if not m.missing_variables(names)]
+  if named := [m for m in kinds if m.task == task]:
+    return named[0]
+  if ClassifierModel in kinds:
+    kinds.remove(TokenModel)
   if len(kinds) > 1:
     tasks = ", ".join(model.task for model in kinds)
     raise ValueError(f"the checkpoint has heads of several tasks: {tasks}.")

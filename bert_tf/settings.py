@@ -6,8 +6,10 @@ command line (cli/config_flags.py), the checks and run.json all follow it.
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Protocol, TypeVar
+
+from absl import logging
 
 # The default of a setting that the user has to give.
 REQUIRED: Any = dataclasses.MISSING
@@ -143,44 +145,43 @@ def _inherited(config: Dataclass, name: str) -> Setting | None:
 
 
 def resolve(
-  config: Config,
-  saved: Mapping[str, Any] | None,
-  where: str,
-  other_remedy: str = "",
+  config: Config, saved: Mapping[str, Any] | None, where: str
 ) -> Config:
-  """Fills settings that the user did not give from a saved run.
+  """Returns the config with the values that the user did not give.
 
-  Only settings with a `fallback` are filled, also in nested configs.
+  A setting with a `fallback` is the user's, else that of a saved run, else the
+  fallback, also in nested configs. The log names the values of the saved run
+  that count, and those that the user replaces.
 
   Args:
     config: a config dataclass.
     saved: the run's values by setting name, None if not known.
-    where: the file that holds the saved values, for errors.
-    other_remedy: advice for errors besides leaving the setting out.
-
-  Returns:
-    The config with each None replaced by the saved value, or else by
-    `fallback`.
-
-  Raises:
-    ValueError: if the user gave another value than the saved one.
+    where: the file that holds the saved values, for the log.
   """
-  saved = saved or {}
+  saved, taken, replaced = saved or {}, [], []
   changes = {}
+  for name, value, setting in _saved_settings(config):
+    known = saved.get(name)
+    if value is None:
+      changes[name] = setting.fallback if known is None else known
+      if known not in (None, setting.fallback):
+        taken.append(f"{name}={known}")
+    elif known not in (None, value):
+      replaced.append(f"{name}={value} instead of {known}")
+  if taken:
+    logging.info("From %s: %s.", where, ", ".join(taken))
+  if replaced:
+    logging.warning("Unlike %s: %s.", where, ", ".join(replaced))
+  return replace_values(config, changes)
+
+
+def _saved_settings(config: Dataclass) -> Iterator[tuple[str, Any, Setting]]:
   for field in dataclasses.fields(config):
     setting, value = get_setting(field), getattr(config, field.name)
     if hasattr(value, "__dataclass_fields__"):
-      changes[field.name] = resolve(value, saved, where, other_remedy)
+      yield from _saved_settings(value)
     elif setting and setting.is_saved:
-      known = saved.get(field.name)
-      if value is None:
-        changes[field.name] = setting.fallback if known is None else known
-      elif known is not None and known != value:
-        raise ValueError(
-          f"{field.name} {value!r} contradicts {where}, which says {known!r}; "
-          f"leave `{field.name}` out{other_remedy}."
-        )
-  return dataclasses.replace(config, **changes)
+      yield field.name, value, setting
 
 
 def replace_values(config: Config, values: Mapping[str, Any]) -> Config:

@@ -57,8 +57,7 @@ def test_heads_name_the_variables_of_their_models(kind):
   assert named == {
     name: shape for name, shape in result.items() if name[:5] != "bert/"
   }
-  labels_words = kind is heads.TokenModel
-  assert heads.find_kind(result, labels_words) is kind
+  assert heads.find_kind(result, kind.task) is kind
 
 
 def test_a_checkpoint_without_a_whole_head_is_an_encoders():

@@ -101,7 +101,7 @@ def slim(path: str, target: str, average_last: int = 1) -> list[str]:
     raise ValueError(f"`output_checkpoint` {target} is the input.")
   folder = os.path.dirname(target) or "."
   source = run_info.get_folder(prefixes[0])
-  run = model_folder.ModelFolder(prefixes[0]).run
+  run = model_folder.read_run(prefixes[0])
   with tempfile.TemporaryDirectory() as copied:
     run_info.copy_run(source, copied)
     has_scores = len(prefixes) == 1 and run is not None and run.scores

@@ -153,12 +153,10 @@ def _find_run(
   vocab_file: str,
 ) -> run_info.RunInfo:
   """Returns the extended model's run.json: no scores, the heads' task."""
-  files = model_folder.ModelFolder(reader.path)
-  run = files.run or run_info.RunInfo(task="encoder")
+  run = model_folder.read_run(reader.path) or run_info.RunInfo(task="encoder")
   case = letter_case.resolve(
     letter_case.Case(do_lower_case),
     letter_case.get_case(run),
-    files.run_file,
     vocab_file,
   )
   task = pretrained.find_task(pretrained.find_heads(reader.shapes, run.task))

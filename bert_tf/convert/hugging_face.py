@@ -36,10 +36,8 @@ def read(source: pretrained.ModelSource) -> pretrained.Pretrained:
   tensors = pretrained.read_tensors(reader, files.bert_config, task)
   task = pretrained.find_task(pretrained.find_heads(tensors, task))
   num_labels = len(tensors.get("output_bias", ()))
-  run = files.read_hugging_face_run(task, num_labels)
-  model = pretrained.build(
-    source, files, run, tensors, tokenizer_files.TOKENIZER_CONFIG
-  )
+  run = model_folder.read_hugging_face_run(files.folder, task, num_labels)
+  model = pretrained.build(source, files, run, tensors)
   return dataclasses.replace(model, notes=(*reader.notes, *model.notes))
 
 

@@ -13,6 +13,7 @@ from bert_tf import heads
 from bert_tf.convert import inspect, pretrained
 from bert_tf.files import atomic, errors
 from bert_tf.formats import hugging_face
+from bert_tf.model_folder import run_info
 
 SUFFIX = ".weights.h5"
 
@@ -30,7 +31,7 @@ def read(source: pretrained.ModelSource) -> pretrained.Pretrained:
   _check_suffix(path)
   files = pretrained.open_files(source, path)
   shapes = inspect.open_tensors(path).shapes
-  own_heads = _find_heads(shapes, files.labels_words)
+  own_heads = _find_heads(shapes, files.run)
   num_labels = shapes.get(f"{_ROOT}0", (0,))[0]
   config = files.bert_config.without_random_values()
   model = heads.build(_kind(own_heads), config, num_labels)
@@ -101,13 +102,15 @@ def _check_suffix(path: str) -> None:
 
 
 def _find_heads(
-  shapes: Mapping[str, pretrained.Shape], labels_words: bool
+  shapes: Mapping[str, pretrained.Shape], run: run_info.RunInfo | None
 ) -> tuple[heads.Head, ...]:
   num_at_root = sum(name.startswith(_ROOT) for name in shapes)
   if num_at_root == 1:
     return (heads.CHOICES,)
   if num_at_root:
-    return (heads.WORD_LABELS if labels_words else heads.TEXT_LABELS,)
+    names = heads.TEXT_LABELS.shapes
+    kind = heads.find_kind(names, run.task if run else None)
+    return kind.heads if kind else ()
   # The other heads have the original's scopes.
   scopes = {name.rpartition("/vars/")[0] for name in shapes}
   return tuple(

@@ -193,13 +193,10 @@ def read(source: pretrained.ModelSource) -> pretrained.Pretrained:
   tensors = pretrained.collect_tensors(
     _tensors(graph, roots, layout, shapes), shapes, graph.path, layout.place
   )
-  is_of_words = heads.WORD_LABELS in layout.own_heads
-  run = files.run
-  if is_of_words != files.labels_words:
-    run = None
-    if is_of_words:
-      labels = hugging_face.numbered_labels(num_labels)
-      run = run_info.RunInfo(task="ner", labels=labels)
+  task, run = pretrained.find_task(layout.own_heads), files.run
+  if run is None or run.task != task:
+    labels = hugging_face.numbered_labels(num_labels) if num_labels else None
+    run = run_info.RunInfo(task=task, labels=labels)
   return pretrained.build(source, files, run, tensors)
 
 

@@ -235,23 +235,21 @@ def build(
   files: model_folder.ModelFolder,
   run: run_info.RunInfo | None,
   tensors: Mapping[str, np.ndarray],
-  run_file: str = run_info.RUN_FILE,
 ) -> Pretrained:
   """Returns a model from its tensors and the files beside them.
 
   The heads determine the task, and the vocabulary do_lower_case if neither the
-  user nor `run`, the content of `run_file`, does.
+  user nor `run` does.
 
   Raises:
-    ValueError: if the user's do_lower_case contradicts the saved one, or if the
-      number of saved labels is not the head's.
+    ValueError: if the user's do_lower_case contradicts the vocabulary, or if
+      the number of saved labels is not the head's.
   """
   run = run or run_info.RunInfo(task="encoder")
   task = find_task(find_heads(tensors, run.task))
   case = letter_case.resolve(
     letter_case.Case(source.do_lower_case),
     letter_case.get_case(run),
-    run_file,
     files.vocab_file,
   )
   run = dataclasses.replace(run, task=task, **dataclasses.asdict(case))

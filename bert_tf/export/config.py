@@ -86,10 +86,11 @@ class ModelConfig:
     fallback=None,
     topic=settings.MODEL,
   )
-  top_k: int = setting(
-    5,
+  top_k: int | None = setting(
+    None,
     "Number of tokens for each [MASK], in pretraining only.",
     minimum=1,
+    fallback=5,
     topic=settings.EVALUATION,
     main=True,
   )

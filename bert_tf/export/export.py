@@ -5,7 +5,6 @@ the operations of tensorflow-text, which TensorFlow Serving includes.
 """
 
 import dataclasses
-import os
 from typing import Any
 
 import tensorflow as tf
@@ -29,14 +28,6 @@ from bert_tf.model_folder import run_info
 from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.classification import glue
 from bert_tf.tasks.squad import config as squad_config
-
-# SQuAD's settings that choose among candidate answers. The user may set other
-# values than those in run.json.
-_CHOOSE_ANSWERS = (
-  "n_best_size",
-  "max_answer_length",
-  "null_score_diff_threshold",
-)
 
 # Tasks with functions that take texts.
 _TAKE_TEXT = ("classification", "encoder", configs.PREPROCESSING)
@@ -125,8 +116,7 @@ def build(
   )
   if with_text or config.task == configs.PREPROCESSING:
     files.needed_vocab()
-  spec = files.run.label_spec if files.run else None
-  task = config.task or _infer_task(files, spec)
+  task = config.task or _infer_task(files)
   if task == configs.PREPROCESSING and not with_text:
     raise ValueError("`task=preprocessing` takes texts; leave `text` true.")
   if task != configs.PREPROCESSING:
@@ -144,22 +134,7 @@ def build(
     tokenizer = model_folder.load_tokenizer(
       files, config.do_lower_case, config.strip_accents
     )
-  config.check_used(task)
-  run = files.run  # Ignored if it is of another task.
-  saved = run.saved(config) if run and run.task == task else {}
-  for name in _CHOOSE_ANSWERS:
-    if getattr(config, name) is not None:
-      saved.pop(name, None)
-  if task == "pretraining":  # The length of its records does not limit texts.
-    saved.pop("max_seq_length", None)
-  config = settings.resolve(config, saved, files.run_file)
-  if task == "encoder":
-    config = encoders.resolve_settings(files, config)
-  has_labels = task in ("classification", "ner")
-  spec = _check_labels(files, task, spec) if has_labels else None
-  length = _max_seq_length(files, task, config.max_seq_length)
-  config = dataclasses.replace(config, max_seq_length=length)
-  info = _run_info(files, task, config, tokenizer, spec)
+  info = describe(files, task, config, tokenizer)
   text_tokenizer = None
   if with_text and task in _TAKE_TEXT:
     assert tokenizer is not None
@@ -169,6 +144,54 @@ def build(
     )
   module, functions = _module(files, info, text_tokenizer, with_attention)
   return Built(files, tokenizer, info, module, functions)
+
+
+def describe(
+  files: model_folder.ModelFolder,
+  task: str,
+  config: configs.ModelConfig,
+  tokenizer: tokenization.FullTokenizer | None,
+) -> run_info.RunInfo:
+  """Returns what run.json should say about a model.
+
+  A setting is the user's, else that of the model's folder, else the default.
+
+  Raises:
+    ValueError: if a setting is not for the task, if the length exceeds the
+      model's, or if the labels are unknown or not those of the head.
+  """
+  config.check_used(task)
+  run = files.run if files.run and files.run.task == task else None
+  saved = run.saved() if run else {}
+  if task == "pretraining":  # The length of its records does not limit texts.
+    saved.pop("max_seq_length", None)
+  config = settings.resolve(config, saved, files.run_file)
+  if task == "encoder":
+    config = encoders.resolve_settings(files, config)
+  config = dataclasses.replace(
+    config, max_seq_length=_max_seq_length(files, task, config.max_seq_length)
+  )
+  changes: dict[str, Any] = {
+    "bert_tf_version": bert_tf.__version__,
+    "max_seq_length": config.max_seq_length,
+  }
+  if task == "encoder":
+    changes |= {"pooling": config.pooling, "normalize": config.normalize}
+  if task == "pretraining":
+    changes["top_k"] = config.top_k
+  if tokenizer:
+    changes["do_lower_case"] = tokenizer.basic_tokenizer.do_lower_case
+    changes["strip_accents"] = tokenizer.basic_tokenizer.strip_accents
+  if task == "squad":
+    changes |= vars(settings.extract(config, squad_config.WindowConfig))
+    changes |= vars(settings.extract(config, squad_config.DecodingConfig))
+  if task in _MODELS and _MODELS[task].has_labels:
+    spec = _labels(files, task)
+    changes |= spec.run_fields()
+    if run and run.is_pair is None:
+      is_glue = spec.name in classification_config.TASK_NAMES
+      changes["is_pair"] = is_glue and glue.get_task(spec.name).is_pair
+  return dataclasses.replace(run or run_info.RunInfo(task=task), **changes)
 
 
 def _module(
@@ -210,40 +233,6 @@ def _module(
   return module, functions
 
 
-def _run_info(
-  files: model_folder.ModelFolder,
-  task: str,
-  config: configs.ModelConfig,
-  tokenizer: tokenization.FullTokenizer | None,
-  spec: run_info.LabelSpec | None,
-) -> run_info.RunInfo:
-  info = run_info.RunInfo(task=task)
-  if files.run and files.run.task == task:
-    info = files.run
-  changes: dict[str, Any] = {
-    "bert_tf_version": bert_tf.__version__,
-    "max_seq_length": config.max_seq_length,
-  }
-  if task == "encoder":
-    changes |= {"pooling": config.pooling, "normalize": config.normalize}
-  if task == "pretraining":
-    changes["top_k"] = config.top_k
-  if tokenizer:
-    changes["do_lower_case"] = tokenizer.basic_tokenizer.do_lower_case
-    changes["strip_accents"] = tokenizer.basic_tokenizer.strip_accents
-  if spec:
-    changes["task_name"] = spec.name
-    changes["problem_type"] = spec.problem_type
-    changes["labels"] = spec.labels
-    if task == "classification" and info.is_pair is None:
-      is_glue = spec.name in classification_config.TASK_NAMES
-      changes["is_pair"] = is_glue and glue.get_task(spec.name).is_pair
-  if task == "squad":
-    changes |= vars(settings.extract(config, squad_config.WindowConfig))
-    changes |= vars(settings.extract(config, squad_config.DecodingConfig))
-  return dataclasses.replace(info, **changes)
-
-
 def _max_seq_length(
   files: model_folder.ModelFolder, task: str, length: int | None
 ) -> int:
@@ -259,18 +248,13 @@ def _max_seq_length(
   return min(default, num_positions)
 
 
-def _infer_task(
-  files: model_folder.ModelFolder, spec: run_info.LabelSpec | None
-) -> str:
+def _infer_task(files: model_folder.ModelFolder) -> str:
   """Returns the task in run.json, else of the head; "encoder" without one."""
-  names = files.reader.shapes
-  if files.run:
-    model = _MODELS.get(files.run.task)
-    if model is None or not model.missing_variables(names):
-      return files.run.task
-  labels_words = spec is not None and spec.problem_type == run_info.WORDS
+  names, run = files.reader.shapes, files.run
+  if run and run.task not in _MODELS:
+    return run.task
   try:
-    model = heads.find_kind(names, labels_words)
+    model = heads.find_kind(names, run.task if run else None)
   except ValueError as error:
     raise ValueError(
       f"{files.reader.path}: {error} Set `task` to one."
@@ -291,20 +275,18 @@ def _check_head(reader: checkpoints.CheckpointReader, task: str) -> None:
     )
 
 
-def _check_labels(
-  files: model_folder.ModelFolder, task: str, spec: run_info.LabelSpec | None
-) -> run_info.LabelSpec:
-  path = os.path.join(files.folder, run_info.LABEL_MAP_FILE)
-  reader = files.reader
-  if spec is None:
+def _labels(files: model_folder.ModelFolder, task: str) -> run_info.LabelSpec:
+  """Returns the labels of a head; ValueError if the files do not have them."""
+  run, reader = files.run, files.reader
+  spec = run.label_spec if run else None
+  if run is None or spec is None:
     raise ValueError(
-      f"the labels of {reader.path} are unknown: there is no {path}; copy the "
-      "file of the run there."
+      f"the labels of {reader.path} are unknown: {files.folder} has no "
+      f"{run_info.LABEL_MAP_FILE}; copy the file of the run there."
     )
-  if (task == "ner") != (spec.problem_type == run_info.WORDS):
+  if run.task != task:
     raise ValueError(
-      f"{reader.path} is not a model of `task={task}`: its labels file has "
-      f"problem_type {spec.problem_type}."
+      f"{reader.path} is not a model of `task={task}`, but of {run.task}."
     )
   head = reader.shapes["output_weights"][0]
   if head != spec.num_outputs:

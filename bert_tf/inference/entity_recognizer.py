@@ -99,8 +99,6 @@ class EntityRecognizer(task_model.FineTunedModel):
       tags, spec = examples.to_iob2(tags), task.label_spec
       for tag in tags:
         if spec and tag not in spec.labels:
-          raise ValueError(
-            f"row {index}: {spec.origin.unknown_label(tag, spec.labels)}."
-          )
+          raise ValueError(f"row {index}: {spec.unknown_label(tag)}.")
       sentences.append(examples.Sentence(tuple(words), tags, line=index + 1))
     return sentences

@@ -18,16 +18,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from bert_tf import model_folder, modeling
 from bert_tf.export import saved_models
-from bert_tf.export.signatures import features
-from bert_tf.export.text_ops import bert_tokenizer
 from bert_tf.files import atomic, shard_files, text_lines
+from bert_tf.inference import answerers, loaded_model
 from bert_tf.inference import config as configs
 from bert_tf.inference import inputs as inputs_lib
-from bert_tf.inference import loaded_model
 from bert_tf.kernels import backend
+from bert_tf.model_folder import run_info
+from bert_tf.tasks import prediction
 from bert_tf.training import progress
 
 # Separates the two texts of a pair in a line.
@@ -81,7 +82,7 @@ class FeatureExtractor:
           f"there is no layer {index}: {files.config_file} has {num_layers} "
           "layers."
         )
-    tokenizer = bert_tokenizer.load(files, config.do_lower_case, None)
+    tokenizer = model_folder.load_tokenizer(files, config.do_lower_case)
     model = modeling.BertModel(
       self.bert_config.without_random_values(), config.use_one_hot_embeddings
     )
@@ -89,16 +90,18 @@ class FeatureExtractor:
     named = saved_models.NamedModel(
       model, self.bert_config.max_position_embeddings
     )
-    signature = features.signature(
-      model,
-      named,
-      tokenizer,
-      config.max_seq_length,
-      config.layers,
-      config.pooling,
+
+    def vectors(inputs: dict[str, modeling.Tensor]) -> dict[str, Any]:
+      layers = named.call_layer(model, inputs).all_encoder_layers
+      return {"vectors": tf.stack([layers[i] for i in config.layers], axis=1)}
+
+    self._owner = named
+    self._compute = loaded_model.wrap_function(
+      saved_models.ids_function(vectors)
     )
-    self._owner = named, tokenizer
-    self._compute = loaded_model.wrap_function(signature)
+    self._answerer = answerers.VectorAnswerer(
+      tokenizer, run_info.RunInfo(task="encoder"), config.max_seq_length
+    )
 
   def extract(self, texts: Iterable[Text]) -> Iterator[TextFeatures]:
     """Yields the features of each text, in order.
@@ -111,19 +114,14 @@ class FeatureExtractor:
     """
     remaining = enumerate(texts)
     while batch := list(itertools.islice(remaining, self.config.batch_size)):
-      pairs = [_as_pair(index, text) for index, text in batch]
-      columns = {
-        name: np.array([pair[name] for pair in pairs], dtype=object)
-        for name in _NAMES
-      }
-      computed = self._compute(columns)
-      for row, length in enumerate(computed["num_tokens"]):
+      packed = [self._pack(index, text) for index, text in batch]
+      [computed] = self._compute(prediction.batch(packed)).values()
+      for each, vectors in zip(packed, computed):  # [K, F, D]
+        ids = each.input_ids
+        tokens = self._answerer.tokenizer.convert_ids_to_tokens(ids)
+        pooled = answerers.pool(vectors[:, : len(ids)], self.config.pooling)
         # Copies, so that features of a text do not keep its batch in memory.
-        vectors = computed["vectors"][row]
-        if self.config.pooling == "none":
-          vectors = vectors[:, :length]
-        tokens = [token.decode() for token in computed["tokens"][row, :length]]
-        yield TextFeatures(tuple(tokens), vectors.copy())
+        yield TextFeatures(tuple(tokens), pooled.copy())
 
   def predict(self, inputs: Any) -> Any:
     """Returns the TextFeatures of a text or pair, or a list for several.
@@ -137,16 +135,17 @@ class FeatureExtractor:
     results = list(self.extract(rows))
     return results[0] if is_single else results
 
-
-def _as_pair(index: int, text: Any) -> dict[str, str]:
-  texts = inputs_lib.texts_by_name(index, text, _NAMES)
-  if "text" not in texts or len(texts.keys() | set(_NAMES)) > len(_NAMES):
-    raise ValueError(
-      f"row {index} is not a text or a pair text, text_b: {text!r:.60}"
-    )
-  for name, value in texts.items():
-    inputs_lib.check_texts(f"{name} of row {index}", value)
-  return {"text_b": "", **texts}
+  def _pack(self, index: int, text: Any) -> prediction.ModelInput:
+    """Returns the input of a text or a pair; "" as second text is none."""
+    texts = inputs_lib.texts_by_name(index, text, _NAMES)
+    if "text" not in texts or not texts.keys() <= set(_NAMES):
+      raise ValueError(
+        f"row {index} is not a text or a pair text, text_b: {text!r:.60}"
+      )
+    for name, value in texts.items():
+      inputs_lib.check_texts(f"{name} of row {index}", value)
+    ids = [self._answerer.tokenize(texts.get(name, "")) for name in _NAMES]
+    return self._answerer.pack(*ids)
 
 
 def parse_line(line: str) -> Text:

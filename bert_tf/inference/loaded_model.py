@@ -3,29 +3,24 @@
 import dataclasses
 import functools
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import model_folder, modeling
+from bert_tf import model_folder, modeling, tokenization
 from bert_tf.export import config as configs
-from bert_tf.export import export, saved_models
+from bert_tf.export import export, saved_models, signatures
 from bert_tf.kernels import onednn_layer_norm
 from bert_tf.model_folder import run_info
 
 Specs = Mapping[str, tf.TensorSpec]
 
-# Text of `Function.sample`. Models that fill masks need a mask in it.
-SAMPLE_TEXT = "A [MASK] text."
-# Size of unknown dimensions in a sample. The first has size 1.
-_SAMPLE_SIZE = 4
-
 
 @dataclasses.dataclass(frozen=True)
 class Function:
-  """A function of a model; may be called from several threads."""
+  """A function of a model on ids; may be called from several threads."""
 
   inputs: Specs  # Dtypes and shapes by name.
   # Takes and returns tensors by name.
@@ -41,8 +36,10 @@ class Function:
     """
     return self.find_outputs()
 
-  def __call__(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Returns the outputs by name; texts are bytes in arrays of objects.
+  def __call__(
+    self, inputs: Mapping[str, np.ndarray], names: Collection[str] = ()
+  ) -> dict[str, np.ndarray]:
+    """Returns the outputs with these names, or all.
 
     Raises:
       tf.errors.OpError: if the model rejects the inputs.
@@ -52,60 +49,39 @@ class Function:
       for name, spec in self.inputs.items()
     }
     outputs = self.compute(**tensors)
-    return {name: tensor.numpy() for name, tensor in outputs.items()}
-
-  def sample(self) -> dict[str, np.ndarray]:
-    """Returns made-up inputs of one row: SAMPLE_TEXT as bytes, and zeros."""
-    arrays = {}
-    for name, spec in self.inputs.items():
-      sizes = spec.shape.as_list() if spec.shape.rank else [None]
-      shape = [sizes[0] or 1, *(size or _SAMPLE_SIZE for size in sizes[1:])]
-      arrays[name] = (
-        np.full(shape, SAMPLE_TEXT.encode(), object)
-        if spec.dtype == tf.string
-        else np.zeros(shape, spec.dtype.as_numpy_dtype)
-      )
-    return arrays
-
-  def takes_texts(self) -> bool:
-    """Returns whether all inputs are texts."""
-    return all(spec.dtype == tf.string for spec in self.inputs.values())
-
-  def has_batches(self) -> bool:
-    """Returns whether rows of several requests can form a batch."""
-    specs = [*self.inputs.values(), *self.outputs.values()]
-    return all(
-      spec.shape.rank and spec.shape.dims[0].value is None for spec in specs
-    )
+    return {name: outputs[name].numpy() for name in names or outputs}
 
 
 @dataclasses.dataclass(frozen=True)
 class LoadedModel:
   """A model and its functions."""
 
-  functions: Mapping[str, Function]  # By signature name.
-  info: run_info.RunInfo | None  # Content of run.json; None without one.
+  functions: Mapping[str, Function]  # `ids`, and `attention` if available.
   version: int  # The name of the folder if it is a number, else 1.
-  owner: Any  # Keeps the variables and tables of the functions alive.
+  owner: Any  # Keeps the variables of the functions alive.
   num_parameters: int
-  # Sizes and vocabulary of the model; None if it has none.
+  # What run.json says, with the user's settings; None without one.
+  info: run_info.RunInfo | None = None
+  # Sizes, vocabulary and tokenizer of the model; None if it has none.
   bert_config: modeling.BertConfig | None = None
   vocab_file: str | None = None
+  tokenizer: tokenization.FullTokenizer | None = None
 
 
-def load(folder: str) -> LoadedModel:
-  """Loads the functions of a SavedModel.
+def load(config: configs.ModelConfig) -> LoadedModel:
+  """Loads the functions on ids of a SavedModel.
 
   Raises:
-    ValueError: if it cannot be read, has weights that are not finite, or was
-      not written by export_savedmodel.py.
+    ValueError: if it cannot be read, has weights that are not finite, was not
+      written by export_savedmodel.py, or is of another task.
   """
+  folder = config.init_checkpoint
   loaded = saved_models.load(folder)
-  if not {saved_models.IDS, saved_models.TEXT} & set(loaded.signatures):
+  if saved_models.IDS not in loaded.signatures:
     raise ValueError(
-      f"{folder} is not a SavedModel of export_savedmodel.py: it has the "
-      f"signatures {', '.join(loaded.signatures) or '(none)'}, but neither "
-      f"{saved_models.IDS} nor {saved_models.TEXT}."
+      f"{folder} is not a SavedModel of export_savedmodel.py with a model: it "
+      f"has the signatures {', '.join(loaded.signatures) or '(none)'}, but not "
+      f"{saved_models.IDS}."
     )
   functions = {
     name: Function(
@@ -113,38 +89,51 @@ def load(folder: str) -> LoadedModel:
       function,
       functools.partial(getattr, function, "structured_outputs"),
     )
-    for name, function in loaded.signatures.items()
+    for name in (saved_models.IDS, signatures.ATTENTION)
+    if (function := loaded.signatures.get(name))
+    # Older versions exported the attention of texts.
+    and saved_models.ID_NAMES[0] in function.structured_input_signature[1]
   }
   name = os.path.basename(os.path.abspath(folder))
   version = int(name) if name.isdecimal() else 1
-  files = model_folder.ModelFolder(folder)
-  return LoadedModel(
-    functions,
-    run_info.read_run(folder),
-    version,
-    loaded,
-    _num_parameters(saved_models.variables(loaded).values()),
-    files.bert_config if model_folder.has_config(folder) else None,
-    files.vocab_file,
+  weights = saved_models.variables(loaded).values()
+  model = LoadedModel(functions, version, loaded, _num_parameters(weights))
+  run = run_info.read_run(folder)
+  if run is None or not model_folder.has_config(folder):
+    return model
+  if config.task not in (None, run.task):
+    raise ValueError(f"{folder} is a SavedModel of {run.task}.")
+  files = model_folder.find(folder, config.bert_config_file, config.vocab_file)
+  tokenizer = None
+  if files.vocab_file:
+    tokenizer = model_folder.load_tokenizer(
+      files, config.do_lower_case, config.strip_accents
+    )
+  return dataclasses.replace(
+    model,
+    info=export.describe(files, run.task, config, tokenizer),
+    bert_config=files.bert_config,
+    vocab_file=files.vocab_file,
+    tokenizer=tokenizer,
   )
 
 
-def build(config: configs.ModelConfig, with_attention: bool) -> LoadedModel:
+def build(config: configs.ModelConfig) -> LoadedModel:
   """Builds the functions that a SavedModel of a checkpoint would have.
 
   Raises:
     ValueError: as `export.build`.
   """
-  built = export.build(config, with_attention=with_attention)
-  functions = {n: wrap_function(f) for n, f in built.signatures.items()}
+  built = export.build(config, with_text=False, with_attention=True)
   return LoadedModel(
-    functions,
-    built.info,
+    {name: wrap_function(f) for name, f in built.signatures.items()},
     1,
     built.module,
     _num_parameters(built.module.variables),
+    built.info,
     built.files.bert_config,
-    built.vocab_file,
+    built.files.vocab_file,
+    built.tokenizer,
   )
 
 

@@ -4,29 +4,23 @@ predictor = bert_tf.Predictor("models/mrpc/1")
 predictor.predict([{"text": "He left.", "text_b": "He went away."}])
 """
 
-import collections
 import dataclasses
+import functools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import checkpoints, heads, model_folder, settings
+from bert_tf import checkpoints, heads, model_folder
 from bert_tf.export import config as configs
-from bert_tf.export import saved_models
-from bert_tf.export.signatures import attention
+from bert_tf.export import saved_models, signatures
 from bert_tf.files import errors
+from bert_tf.inference import answerers, feature_extraction, loaded_model
 from bert_tf.inference import config as inference_config
-from bert_tf.inference import (
-  feature_extraction,
-  loaded_model,
-  long_texts,
-  outputs,
-)
 from bert_tf.inference import inputs as inputs_lib
-from bert_tf.model_folder import run_info
+from bert_tf.tasks import prediction
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,8 +35,8 @@ class Attention:
 class Predictor:
   """Predicts for texts with a SavedModel or a checkpoint.
 
-  It may be shared between threads. A classifier trained with `long_text` reads
-  long texts as in its run.
+  It may be shared between threads. Answers are those of the prediction files of
+  the task's command.
 
   Args:
     source: folder of a SavedModel or of its versions (uses the newest), prefix
@@ -55,7 +49,9 @@ class Predictor:
     max_batch_size: maximum number of rows in a batch.
 
   Attributes:
-    functions: functions of the model, by signature name.
+    answerers: what turns texts into answers, by name: "text", for words also
+      "plain_text"; {} if the model has no vocabulary.
+    functions: functions of the model on ids: `ids` and perhaps `attention`.
     info: content of run.json; None without one.
     version: number of a SavedModel's folder, else 1.
     bert_config: sizes of the model; None if it has none.
@@ -89,9 +85,12 @@ class Predictor:
       raise ValueError(
         "a ModelConfig has these settings too; give them only there."
       )
-    model = _load(source)
+    weights = model_folder.find_weights(source.init_checkpoint)
+    is_saved_model = checkpoints.is_saved_model(weights)
+    make = loaded_model.load if is_saved_model else loaded_model.build
+    model = make(dataclasses.replace(source, init_checkpoint=weights))
     self._model = model
-    self._long_texts = long_texts.create(model, max_batch_size)
+    self.answerers = answerers.create(model)
     self.functions = model.functions
     self.info = model.info
     self.version = model.version
@@ -99,6 +98,11 @@ class Predictor:
     self.vocab_file = model.vocab_file
     self.num_parameters = model.num_parameters
     self.max_batch_size = max_batch_size
+
+  @functools.cached_property
+  def ids_answerer(self) -> answerers.IdsAnswerer:
+    """Answers rows of word-piece ids."""
+    return answerers.IdsAnswerer(self._model)
 
   def predict(self, inputs: Any) -> Any:
     """Returns the answer for a row, or a list of answers for several.
@@ -109,29 +113,111 @@ class Predictor:
         several rows: a list, iterator, NumPy array, pandas Series or DataFrame.
 
     Returns:
-      A dict for each row, as in `outputs.to_python`.
+      A dict for each row; the Answerer of the model's task says what it has.
 
     Raises:
       ValueError: if a row does not match the inputs of the model, or if the
         model rejects a text, such as one that is too long.
     """
     rows, is_single = inputs_lib.to_rows(inputs)
-    by_kind = collections.defaultdict(list)
-    answers: list[dict[str, Any]] = []
-    for index, row in enumerate(rows):
-      name, texts = self._request(index, row)
-      # Rows of one call have the same number of choices.
-      widths = tuple(np.shape(text) for text in texts.values())
-      by_kind[name, widths].append((index, texts))
-      answers.append({})
-    for (name, _), requests in by_kind.items():
-      # By number of characters, since a batch is as wide as its longest row.
-      requests.sort(key=lambda r: sum(len("".join(t)) for t in r[1].values()))
-      for first in range(0, len(requests), self.max_batch_size):
-        batch = requests[first : first + self.max_batch_size]
-        for (index, _), answer in zip(batch, self._answers(name, batch)):
-          answers[index] = answer
+    prepared = [self.prepare(index, row) for index, row in enumerate(rows)]
+    answerer = self.answerer()
+    places = [
+      (row, number)
+      for row, each in enumerate(prepared)
+      for number in range(len(each.inputs))
+    ]
+    # A batch is as wide as its longest input.
+    places.sort(key=lambda p: len(prepared[p[0]].inputs[p[1]].input_ids))
+    outputs: list[dict[int, prediction.Outputs]] = [{} for _ in rows]
+    answers: list[Any] = [
+      None if each.inputs else answerer.answer(each, []) for each in prepared
+    ]
+    for first in range(0, len(places), self.max_batch_size):
+      batch = places[first : first + self.max_batch_size]
+      computed = self.compute(
+        [prepared[row].inputs[number] for row, number in batch], answerer
+      )
+      for (row, number), output in zip(batch, computed):
+        outputs[row][number] = output
+        if len(outputs[row]) == len(prepared[row].inputs):
+          known = [outputs[row][i] for i in range(len(outputs[row]))]
+          answers[row] = answerer.answer(prepared[row], known)
+          outputs[row] = {}  # Frees the memory.
     return answers[0] if is_single else answers
+
+  def answerer(self, name: str = answerers.TEXT) -> prediction.Answerer:
+    """Returns an Answerer of texts by name.
+
+    Raises:
+      ValueError: if there is none.
+    """
+    if not self.answerers:
+      raise ValueError(
+        "the model takes no texts: its folder lacks vocab.txt or run.json. "
+        "Export it again."
+      )
+    if name not in self.answerers:
+      raise ValueError(
+        f"the model has no {name!r}, only {', '.join(self.answerers)}."
+      )
+    return self.answerers[name]
+
+  def prepare(
+    self, index: int, row: Any, name: str = answerers.TEXT
+  ) -> prediction.Prepared:
+    """Returns a row of texts with the model's inputs for it.
+
+    Args:
+      index: number of the row, for errors.
+      row: a row as in `predict`.
+      name: name of the Answerer.
+
+    Raises:
+      ValueError: as `predict`.
+    """
+    answerer = self.answerer(name)
+    texts = inputs_lib.texts_by_name(index, row, answerer.fields)
+    needed = answerer.fields[: answerer.num_required]
+    if not set(needed) <= texts.keys() <= set(answerer.fields):
+      raise ValueError(
+        f"row {index} has {', '.join(map(str, texts)) or 'nothing'}; the model "
+        f"takes {', '.join(answerer.fields)}, at least {' and '.join(needed)}."
+      )
+    for field, value in texts.items():
+      is_list = int(field == "choices")
+      inputs_lib.check_texts(f"{field} of row {index}", value, is_list)
+    try:
+      return answerer.prepare(texts)
+    except ValueError as error:
+      raise ValueError(f"row {index}: {error}") from error
+
+  def compute(
+    self,
+    inputs: Sequence[prediction.ModelInput],
+    answerer: prediction.Answerer,
+  ) -> list[prediction.Outputs]:
+    """Returns the outputs of the model for a batch of inputs.
+
+    Several threads may call it.
+
+    Raises:
+      ValueError: if the model rejects an input.
+    """
+    function = self.functions[saved_models.IDS]
+    arrays = prediction.batch(inputs, answerer.width)
+    if "masked_lm_positions" in function.inputs:
+      arrays.setdefault(
+        "masked_lm_positions", np.zeros((len(inputs), 0), np.int32)
+      )
+    has_choices = function.inputs["input_ids"].shape.rank == 3
+    if has_choices:  # Each input is the only choice of a row.
+      arrays = {name: array[:, None] for name, array in arrays.items()}
+    try:
+      outputs = function(arrays, answerer.outputs)
+    except tf.errors.InvalidArgumentError as error:
+      raise ValueError(errors.reason(error)) from error
+    return [dict(zip(outputs, values)) for values in zip(*outputs.values())]
 
   def attention(self, text: str, text_b: str | None = None) -> Attention:
     """Returns the attention of all layers and heads for a text or a pair.
@@ -140,63 +226,19 @@ class Predictor:
       ValueError: if the model has no head, or the SavedModel was exported
         without attention.
     """
-    name = attention.SINGLE if text_b is None else attention.PAIR
-    if name not in self.functions:
+    if signatures.ATTENTION not in self.functions:
       raise ValueError(
-        "this model has no attention functions; use a model with a head: "
+        "this model has no attention function; use a model with a head: "
         "export it with export_savedmodel.py --attention, or give its "
         "checkpoint."
       )
-    texts = {"text": text} | ({} if text_b is None else {"text_b": text_b})
-    arrays = self.functions[name](_columns([texts]))
-    tokens = [token.decode() for token in arrays["tokens"][0]]
-    return Attention(tuple(tokens), arrays["attention"][0])
-
-  def _answers(
-    self, name: str, batch: Sequence[tuple[int, Mapping[str, Any]]]
-  ) -> list[dict[str, Any]]:
-    rows = [texts for _, texts in batch]
-    if self._long_texts and rows[0].keys() == {"text"}:
-      return outputs.to_python(self._long_texts([row["text"] for row in rows]))
-    try:
-      return outputs.to_python(self.functions[name](_columns(rows)))
-    except tf.errors.InvalidArgumentError as error:
-      raise ValueError(errors.reason(error)) from error
-
-  def _request(self, index: int, row: Any) -> tuple[str, dict[str, Any]]:
-    """Returns the name of the function for a row, and the row's texts."""
-    functions = {name: self.functions[name] for name in self.text_functions()}
-    fields = {name for f in functions.values() for name in f.inputs}
-    names = [name for name in inputs_lib.ORDER if name in fields]
-    texts = inputs_lib.texts_by_name(index, row, names or ["text"])
-    for name, function in functions.items():
-      if function.inputs.keys() == texts.keys():
-        for field, spec in function.inputs.items():
-          where = f"{field} of row {index}"
-          inputs_lib.check_texts(where, texts[field], spec.shape.rank - 1)
-        return name, texts
-    if not functions:
-      raise ValueError(
-        "the model takes no texts: it was exported without its text functions."
-      )
-    allowed = {", ".join(function.inputs) for function in functions.values()}
-    raise ValueError(
-      f"row {index} has {', '.join(map(str, texts)) or 'nothing'}; the model "
-      f"takes {' or '.join(sorted(allowed))}."
-    )
-
-  def text_functions(self) -> list[str]:
-    """Returns the names of functions that predict from texts.
-
-    The default is first. Functions that return the attention are left out.
-    """
-    names = [
-      name
-      for name, function in self.functions.items()
-      if function.takes_texts()
-      and name not in (attention.SINGLE, attention.PAIR)
-    ]
-    return sorted(names, key=lambda name: name != saved_models.DEFAULT)
+    answerer = self.answerer()
+    ids_b = None if text_b is None else answerer.tokenize(text_b)
+    packed = answerer.pack(answerer.tokenize(text), ids_b)
+    function = self.functions[signatures.ATTENTION]
+    [probabilities] = function(prediction.batch([packed]))["attention"]
+    tokens = answerer.tokenizer.convert_ids_to_tokens(packed.input_ids)
+    return Attention(tuple(tokens), probabilities)
 
 
 def load(
@@ -227,35 +269,3 @@ def load(
       inference_config.ExtractionConfig(init_checkpoint=path, layers=(-1,))
     )
   return Predictor(path)
-
-
-def _load(config: configs.ModelConfig) -> loaded_model.LoadedModel:
-  """Loads a model; raises ValueError if settings contradict a SavedModel."""
-  folder = model_folder.find_weights(config.init_checkpoint)
-  if not checkpoints.is_saved_model(folder):
-    return loaded_model.build(config, with_attention=True)
-  info = run_info.read_run(folder)
-  default = configs.ModelConfig(init_checkpoint=config.init_checkpoint)
-  fixed = [field.name for field in dataclasses.fields(default)]
-  if info and config.task in (None, info.task):
-    fixed = ["bert_config_file", "vocab_file", "top_k"]
-  for name in fixed:
-    if getattr(config, name) != getattr(default, name):
-      raise ValueError(
-        f"{name} {getattr(config, name)!r} is for checkpoints; {folder} is a "
-        f"SavedModel{f' of {info.task}' if info else ''} with its own value. "
-        f"Leave `{name}` out."
-      )
-  if info:
-    config.check_used(info.task)
-    run_file = os.path.join(folder, run_info.RUN_FILE)
-    settings.resolve(config, info.saved(config), run_file)
-  return loaded_model.load(folder)
-
-
-def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, np.ndarray]:
-  """Returns the inputs of several rows, by name."""
-  return {
-    name: np.array([row[name] for row in rows], dtype=object)
-    for name in rows[0]
-  }

@@ -6,11 +6,9 @@ answerer = bert_tf.QuestionAnswerer(
 answerer.predict(("Who wrote it?", "It was written by Ada in 1843.")).text
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bert_tf.export.signatures import context_windows
 from bert_tf.inference import inputs, task_model
 from bert_tf.tasks.squad import config as config_lib
 from bert_tf.tasks.squad import decoding, examples
@@ -43,14 +41,11 @@ class QuestionAnswerer(task_model.FineTunedModel):
 
   def _answer(self, answer: dict[str, Any]) -> decoding.Answer:
     nbest = tuple(
-      decoding.Candidate(
-        _text(item["text"]),
-        *(item["start_logit"], item["end_logit"], item["probability"]),
-      )
+      decoding.Candidate(**{**item, "text": item["text"] or ""})
       for item in answer["nbest"]
     )
     return decoding.Answer(
-      text=_text(answer["answer"]),
+      text=answer["answer"] or "",
       nbest=nbest,
       null_odds=answer.get("null_odds"),
       span_text=next((c.text for c in nbest if c.text), ""),
@@ -113,8 +108,3 @@ def _as_list(value: Any) -> list[Any]:
   if value is None or isinstance(value, str):
     return [value] if value else []
   return inputs.as_list(value) if hasattr(value, "__iter__") else [value]
-
-
-def _text(answer: str | None) -> str:
-  """Returns an answer with single spaces between words; "" for None."""
-  return re.sub(context_windows.WHITE_SPACE, " ", answer or "")

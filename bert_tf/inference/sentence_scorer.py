@@ -20,13 +20,11 @@ import tensorflow as tf
 
 from bert_tf import heads, model_folder, model_inputs, tokenization
 from bert_tf.data import masking
-from bert_tf.export.text_ops import bert_tokenizer
 from bert_tf.files import compression
 from bert_tf.formats import tables
 from bert_tf.inference import config as configs
 from bert_tf.inference import inputs as inputs_lib
 from bert_tf.kernels import backend, onednn_layer_norm
-from bert_tf.model_folder import letter_case
 from bert_tf.training import progress
 
 # Number of texts to sort by length at a time. A larger number needs more memory
@@ -98,13 +96,8 @@ class SentenceScorer:
         "after them, so it has no pseudo-log-likelihood. Give a bidirectional "
         "model."
       )
-    vocab_file = files.needed_vocab()
-    files.load_vocab()  # Checks the size of the vocabulary.
-    user = letter_case.Case(config.do_lower_case, None)
-    self._tokenizer = letter_case.make_tokenizer(
-      vocab_file, bert_tokenizer.resolve_case(files, user)
-    )
-    masking.check_special_tokens(self._tokenizer.vocab, vocab_file)
+    self._tokenizer = model_folder.load_tokenizer(files, config.do_lower_case)
+    masking.check_special_tokens(self._tokenizer.vocab, files.needed_vocab())
     self._mask_id = self._tokenizer.vocab[tokenization.MASK]
     # [CLS] and [SEP] take two positions.
     self.max_tokens = bert_config.max_position_embeddings - 2

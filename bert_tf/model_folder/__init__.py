@@ -17,6 +17,10 @@ if TYPE_CHECKING:
   from bert_tf.model_folder.opening import has_config as has_config
   from bert_tf.model_folder.opening import load as load
   from bert_tf.model_folder.opening import load_tokenizer as load_tokenizer
+  from bert_tf.model_folder.opening import (
+    read_hugging_face_run as read_hugging_face_run,
+  )
+  from bert_tf.model_folder.opening import read_run as read_run
   from bert_tf.model_folder.opening import resolve_case as resolve_case
 
 _NAMES = (
@@ -27,6 +31,8 @@ _NAMES = (
   "has_config",
   "load",
   "load_tokenizer",
+  "read_hugging_face_run",
+  "read_run",
   "resolve_case",
 )
 

@@ -94,46 +94,40 @@ def make_tokenizer(
   )
 
 
-def resolve(
-  user: Case, saved: Case, source: str, vocab_file: str | None
-) -> Case:
-  """Resolves do_lower_case and strip_accents: the user's, else the saved value.
+def resolve(user: Case, saved: Case, vocab_file: str | None) -> Case:
+  """Returns the user's settings, else the saved ones, else a guess.
 
   Args:
     user: the user's settings.
     saved: the settings that are saved with the model.
-    source: the file that holds the saved settings, for errors.
-    vocab_file: the vocabulary to guess do_lower_case from if it is not saved;
-      None without one.
+    vocab_file: the vocabulary to guess do_lower_case from; None without one.
 
   Raises:
-    ValueError: if the user's setting contradicts the saved one or the
-      vocabulary.
+    ValueError: if the user's do_lower_case contradicts the vocabulary.
   """
-  sources = {"do_lower_case": source, "strip_accents": source}
-  if saved.do_lower_case is None and vocab_file:
-    vocab = tokenization.load_vocab(vocab_file)
-    guessed = guess(vocab)
-    if guessed is not None and user.do_lower_case is None:
-      logging.info("%s: do_lower_case=%s fits its tokens.", vocab_file, guessed)
-    saved = dataclasses.replace(saved, do_lower_case=guessed)
-    sources["do_lower_case"] = vocab_file
-    is_unknown = user == saved == Case()
-    if is_unknown and _has_accents(vocab):
-      # The original stripped accents by default, so this only warns.
-      logging.warning(
-        "%s has tokens with accents, but lower-casing strips them: set "
-        "`strip_accents=False` or `do_lower_case=False`.",
-        vocab_file,
-      )
-  values = dataclasses.asdict(saved)
-  for name, value in dataclasses.asdict(user).items():
-    if value is None:
-      continue
-    if values[name] not in (None, value):
-      raise ValueError(
-        f"{name}={value} contradicts {sources[name]}, which has "
-        f"{name}={values[name]}."
-      )
-    values[name] = value
-  return Case(**values)
+  lower, strip = user.do_lower_case, user.strip_accents
+  if strip is None:
+    strip = saved.strip_accents
+  if lower is not None and lower == saved.do_lower_case:
+    return Case(lower, strip)
+  if lower is None and saved.do_lower_case is not None:
+    return Case(saved.do_lower_case, strip)
+  if vocab_file is None:
+    return Case(lower, strip)
+  vocab = tokenization.load_vocab(vocab_file)
+  guessed = guess(vocab)
+  if None not in (lower, guessed) and lower != guessed:
+    raise ValueError(
+      f"do_lower_case={lower} contradicts {vocab_file}, whose tokens are "
+      f"{'lower-cased' if guessed else 'cased'}; leave `do_lower_case` out."
+    )
+  if lower is None and guessed is not None:
+    logging.info("%s: do_lower_case=%s fits its tokens.", vocab_file, guessed)
+  if user == saved == Case() and _has_accents(vocab):
+    # The original stripped accents by default, so this only warns.
+    logging.warning(
+      "%s has tokens with accents, but lower-casing strips them: set "
+      "`strip_accents=False` or `do_lower_case=False`.",
+      vocab_file,
+    )
+  return Case(guessed if lower is None else lower, strip)

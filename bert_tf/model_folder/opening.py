@@ -113,51 +113,8 @@ class ModelFolder:
 
   @functools.cached_property
   def run(self) -> run_info.RunInfo | None:
-    """Task, labels, case and lengths of the model; None if they are not known.
-
-    They come from run.json, else label_map.json, or from Hugging Face's files.
-    """
-    if self.is_hugging_face:
-      config = hugging_face.read_config(self.folder)
-      task = hugging_face.find_task(config)
-      num_labels = 0
-      if task in ("classification", "ner"):
-        num_labels = len(config.id2label or range(2))
-      return self.read_hugging_face_run(task, num_labels)
-    if run := run_info.read_run(self.folder):
-      newest = checkpoints.find_latest(self.folder) or self.weights
-      is_newest = os.path.basename(newest) == os.path.basename(self.weights)
-      if paths.exists(f"{self.weights}.index") and not is_newest:
-        # The scores in run.json are those of the newest checkpoint.
-        return dataclasses.replace(run, scores=None)
-      return run
-    labels = run_info.read_labels(self.folder)
-    return labels.to_run() if labels else None
-
-  def read_hugging_face_run(
-    self, task: str, num_labels: int
-  ) -> run_info.RunInfo:
-    """Returns the run of a model in Hugging Face's files.
-
-    Args:
-      task: the task of the model's head. A run.json of this task adds the
-        settings that Hugging Face's files lack.
-      num_labels: the number of outputs of the classifier; 0 without one.
-    """
-    run = run_info.read_run(self.folder)
-    if not run or run.task != task:
-      run = run_info.RunInfo(task=task)
-    settings = tokenizer_files.read_settings(self.folder)
-    case = dataclasses.asdict(letter_case.get_case(settings))
-    known = {name: value for name, value in case.items() if value is not None}
-    run = dataclasses.replace(run, **known)
-    config = hugging_face.read_config(self.folder)
-    return run_info.with_hugging_face_labels(run, config, num_labels)
-
-  @property
-  def labels_words(self) -> bool:
-    """Whether `output_weights` is known to label words, not texts."""
-    return self.run is not None and self.run.task == "ner"
+    """What is known about the model; see `read_run`."""
+    return read_run(self.weights)
 
   @property
   def run_file(self) -> str:
@@ -182,6 +139,55 @@ class ModelFolder:
         f"{task}."
       )
     return self.reader.shapes["output_bias"][0]
+
+
+def read_run(weights: str) -> run_info.RunInfo | None:
+  """Returns task, labels, case and lengths of a model; None if not known.
+
+  They come from run.json, else label_map.json, or from Hugging Face's files.
+
+  Args:
+    weights: path for `checkpoints.CheckpointReader`.
+  """
+  folder = run_info.get_folder(weights)
+  if weights.endswith(hugging_face.SUFFIX):
+    config = hugging_face.read_config(folder)
+    task = hugging_face.find_task(config)
+    num_labels = 0
+    if task in ("classification", "ner"):
+      num_labels = len(config.id2label or range(2))
+    return read_hugging_face_run(folder, task, num_labels)
+  if run := run_info.read_run(folder):
+    newest = checkpoints.find_latest(folder) or weights
+    is_newest = os.path.basename(newest) == os.path.basename(weights)
+    if paths.exists(f"{weights}.index") and not is_newest:
+      # The scores in run.json are those of the newest checkpoint.
+      return dataclasses.replace(run, scores=None)
+    return run
+  labels = run_info.read_labels(folder)
+  return labels.to_run() if labels else None
+
+
+def read_hugging_face_run(
+  folder: str, task: str, num_labels: int
+) -> run_info.RunInfo:
+  """Returns the run of a model in Hugging Face's files.
+
+  Args:
+    folder: the folder of the files.
+    task: the task of the model's head. A run.json of this task adds the
+      settings that Hugging Face's files lack.
+    num_labels: the number of outputs of the classifier; 0 without one.
+  """
+  run = run_info.read_run(folder)
+  if not run or run.task != task:
+    run = run_info.RunInfo(task=task)
+  settings = tokenizer_files.read_settings(folder)
+  case = dataclasses.asdict(letter_case.get_case(settings))
+  known = {name: value for name, value in case.items() if value is not None}
+  run = dataclasses.replace(run, **known)
+  config = hugging_face.read_config(folder)
+  return run_info.with_hugging_face_labels(run, config, num_labels)
 
 
 def find(
@@ -265,14 +271,10 @@ def resolve_case(
   """Returns the letter case of a model: the user's, else that of its files.
 
   Raises:
-    ValueError: if there is no vocabulary, or the user's case contradicts
-      run.json or the vocabulary.
+    ValueError: if there is no vocabulary, or the user's case contradicts it.
   """
   return letter_case.resolve(
-    user,
-    letter_case.get_case(files.run),
-    files.run_file,
-    files.needed_vocab(),
+    user, letter_case.get_case(files.run), files.needed_vocab()
   )
 
 

@@ -76,15 +76,9 @@ class RunFolder:
     return bool(checkpoints.list_checkpoints(self.path))
 
   def resolve(self, config: settings.Config) -> settings.Config:
-    """Fills settings that the user did not give from the existing run.
-
-    Raises:
-      ValueError: if the user's value contradicts the run's.
-    """
+    """Fills settings that the user did not give from the existing run."""
     assert self.info
-    saved = self.info.saved(config)
-    remedy = ", or choose another `output_dir`"
-    return settings.resolve(config, saved, self.run_file, remedy)
+    return settings.resolve(config, self.info.saved(), self.run_file)
 
   def check_labels(self, labels: run_info.LabelSpec) -> None:
     """Raises ValueError if the run has other labels."""

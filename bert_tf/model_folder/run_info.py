@@ -50,44 +50,23 @@ FINDINGS = ("num_train_examples", "num_dev_examples", "examples", "scores")
 
 
 @dataclasses.dataclass(frozen=True)
-class LabelOrigin:
-  """The origin of a run's labels, for its log and its errors."""
-
-  name: str  # A file, a folder, or "the task".
-
-  def unknown_label(self, label: object, labels: Sequence[str]) -> str:
-    """Returns the error message for data with a label that is not known."""
-    return (
-      f"label {label!r} is not one of {errors.join_names(labels)}, the labels "
-      f"of {self.name}"
-    )
-
-
-OF_TASK = LabelOrigin("the task")
-
-
-@dataclasses.dataclass(frozen=True)
 class LabelSpec:
   """The labels of a model that classifies texts or words."""
 
   name: str  # The task's name, as its authors write it.
   problem_type: str  # One of PROBLEM_TYPES, or WORDS.
   labels: tuple[str, ...]  # In the order of their ids; () in a regression.
-  # `==` ignores the next two. are_text: see RunInfo.labels_are_text.
+  # See RunInfo.labels_are_text; `==` ignores it.
   are_text: bool = dataclasses.field(default=True, compare=False)
-  origin: LabelOrigin = dataclasses.field(default=OF_TASK, compare=False)
 
   @property
   def num_outputs(self) -> int:
     """C, the number of outputs: one for each label, or 1 in a regression."""
     return 1 if self.problem_type == "regression" else len(self.labels)
 
-  @property
-  def is_named(self) -> bool:
-    """Whether a user named the labels; True for a regression."""
-    return self.labels != hugging_face.numbered_labels(len(self.labels)) or (
-      not self.labels
-    )
+  def unknown_label(self, label: object) -> str:
+    """Returns the error message for data with a label that is not known."""
+    return f"label {label!r} is not one of {errors.join_names(self.labels)}"
 
   def run_fields(self) -> dict[str, Any]:
     """Returns the fields of run.json that hold the labels."""
@@ -161,15 +140,9 @@ class RunInfo:
   # Version of the package that wrote the file.
   bert_tf_version: str = bert_tf.__version__
 
-  def saved(self, config: Any = None) -> dict[str, Any]:
-    """Returns the known fields by name, except task and bert_tf_version.
-
-    If `config` sets strip_accents, adds the value that do_lower_case implies.
-    """
+  def saved(self) -> dict[str, Any]:
+    """Returns the known fields by name, except task and bert_tf_version."""
     values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-    is_set = getattr(config, "strip_accents", None) is not None
-    if is_set and self.strip_accents is None:
-      values["strip_accents"] = self.do_lower_case
     return {
       name: value
       for name, value in values.items()

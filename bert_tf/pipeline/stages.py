@@ -146,12 +146,8 @@ def read_model(
       f"(attention_direction of {files.config_file}), but text is masked here; "
       "continue it on unmasked records of create-pretraining-data."
     )
-  case = letter_case.resolve(
-    letter_case.Case(config.do_lower_case),
-    letter_case.get_case(files.run),
-    files.run_file,
-    files.needed_vocab(),
-  )
+  user = letter_case.Case(config.do_lower_case)
+  case = model_folder.resolve_case(files, user)
   names = files.reader.shapes.keys() - files.reader.untrained
   if any(name not in names for name in heads.MASKED_LM.shapes):
     logging.warning(

@@ -46,22 +46,13 @@ class Setup(Generic[Config]):
   def saved_labels(self) -> run_info.LabelSpec | None:
     """Returns the labels in output_dir, else those of the model to start from.
 
-    Returns:
-      The labels with their origin. None if output_dir has no labels and the run
-      starts a new head, or the model to start from has no labels for this task.
+    Returns None if output_dir has no labels and the run starts a new head, or
+    the model to start from has no labels for this task.
     """
-    config, path = self.config, self.folder.path
-    saved = self.folder.labels
-    name = f"the run in {path}"
-    if not saved:
-      if config.train.encoder_only:
-        return None
-      run = self.start.head_run
-      saved = run.label_spec if run and run.task == config.task else None
-      if not saved:
-        return None
-      name = f"the model {self.start.head_path}"
-    return dataclasses.replace(saved, origin=run_info.LabelOrigin(name))
+    if self.folder.labels or self.config.train.encoder_only:
+      return self.folder.labels
+    run = self.start.head_run
+    return run.label_spec if run and run.task == self.config.task else None
 
 
 class SplitFile(NamedTuple):

@@ -98,26 +98,20 @@ def resolve(
   A resumed run takes them from its run.json. A new run takes do_lower_case and
   strip_accents from the run that trained init_checkpoint, or else guesses them
   from the vocabulary. If that run had the same task, the new run also takes its
-  other settings, which the user may change.
+  other settings. The user's values count more.
 
   Raises:
-    ValueError: if the user's value contradicts the run's, or the vocabulary.
+    ValueError: if the user's do_lower_case contradicts the vocabulary.
   """
   if folder.info:
     return folder.resolve(config)
   run = start.run
-  where = start.files.run_file if start.path else config.vocab_file
   case = letter_case.resolve(
-    letter_case.get_case(config),
-    letter_case.get_case(run),
-    where,
-    config.vocab_file,
+    letter_case.get_case(config), letter_case.get_case(run), config.vocab_file
   )
-  saved = dataclasses.asdict(case)
-  if run and run.task == config.task:
-    saved = {**run.saved(), **saved}
-  left_out = {n: saved[n] for n in saved if getattr(config, n, 0) is None}
-  return settings.resolve(config, left_out, where)
+  config = dataclasses.replace(config, **dataclasses.asdict(case))
+  saved = run.saved() if run and run.task == config.task else None
+  return settings.resolve(config, saved, start.path or "")
 
 
 def _read(
@@ -378,14 +372,16 @@ def _with_start(
         )
     return train
   start = setup.start
-  if not do_train:
-    start_model.check_is_trained(output_dir, start, head)
   if start.path:
-    purpose = start_model.Purpose(task.model.task, task.label_spec)
     takes_head = start.takes_head(
-      task.model, purpose, do_train, train.encoder_only
+      task.model, task.label_spec, do_train, train.encoder_only
     )
     return dataclasses.replace(train, encoder_only=not takes_head)
+  if not do_train:
+    raise ValueError(
+      f"there is no trained model: {output_dir} has no checkpoint; set "
+      "`do_train`, or `init_checkpoint` to a trained one."
+    )
   logging.warning(
     "`init_checkpoint` is not set: the whole model starts from RANDOM values, "
     "not from a pre-trained BERT."

@@ -7,7 +7,7 @@ Answerer of a task.
 import abc
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,7 +31,7 @@ class ModelInput(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Prepared:
-  """A row of texts with the model's inputs, at least one, for it."""
+  """A row of texts with the model's inputs for it; a row may need none."""
 
   inputs: Sequence[ModelInput]
   state: Any = None  # What `Answerer.answer` needs besides the outputs.
@@ -43,6 +43,7 @@ class Answerer(abc.ABC):
   Args:
     tokenizer: the tokenizer of the model.
     info: what run.json says about the model, with all its settings.
+    max_seq_length: maximum word pieces of an input.
 
   Attributes:
     fields: names of a row's texts; the first num_required are required.
@@ -51,18 +52,20 @@ class Answerer(abc.ABC):
       in the batch.
   """
 
-  fields: ClassVar[tuple[str, ...]] = ("text",)
-  num_required: ClassVar[int] = 1
-  outputs: ClassVar[tuple[str, ...]] = ("logits",)
+  fields: tuple[str, ...] = ("text",)
+  num_required: int = 1
+  outputs: tuple[str, ...] = ("logits",)
   width: int | None = None
 
   def __init__(
-    self, tokenizer: tokenization.FullTokenizer, info: run_info.RunInfo
+    self,
+    tokenizer: tokenization.FullTokenizer,
+    info: run_info.RunInfo,
+    max_seq_length: int,
   ) -> None:
-    assert info.max_seq_length is not None
     self.tokenizer = tokenizer
     self.info = info
-    self.max_seq_length: int = info.max_seq_length
+    self.max_seq_length = max_seq_length
     self._cls_id, self._sep_id = tokenizer.convert_tokens_to_ids(
       [tokenization.CLS, tokenization.SEP]
     )
@@ -86,6 +89,10 @@ class Answerer(abc.ABC):
       outputs: the model's outputs for each input. Those for positions may be
         longer than the input, since a batch is padded.
     """
+
+  def tokenize(self, text: str) -> list[int]:
+    """Returns the ids of the word pieces of a text."""
+    return self.tokenizer.tokenize_to_ids(text)
 
   def pack(
     self, ids_a: Sequence[int], ids_b: Sequence[int] | None = None
@@ -129,3 +136,8 @@ def batch(
       target[: len(row)] = row
     arrays[name] = array
   return arrays
+
+
+def digits(values: np.ndarray) -> list[float]:
+  """Returns float32 [N] as Python's floats that print with their digits."""
+  return [float(str(value)) for value in values]

@@ -31,7 +31,6 @@ from bert_tf.model_folder import letter_case, run_folder, run_info
 from bert_tf.tasks import (
   pretraining_config,
   pretraining_start,
-  start_model,
   step_errors,
 )
 from bert_tf.training import compilation, estimator, model_setup, run_log
@@ -135,8 +134,13 @@ def run(
   read = [phase.records for phase in phases]
   _check_masking(config, [*read, evaluated] if evaluated else read)
   if not config.do_train and not folder.is_begun:
-    start = start_model.StartModel(config.train.init_checkpoint)
-    start_model.check_is_trained(folder.path, start, heads.MASKED_LM)
+    start = config.train.init_checkpoint
+    known = checkpoints.CheckpointReader(start).shapes if start else ()
+    if lacking := [n for n in heads.MASKED_LM.shapes if n not in known]:
+      raise ValueError(
+        f"there is no trained model: {start or folder.path} has no "
+        f"{lacking[0]}; set `do_train`, or `init_checkpoint` to a trained one."
+      )
   with folder.exclusive(config.do_train) as folder:
     return _run(config, bert_config, folder, phases, evaluated, set_values)
 

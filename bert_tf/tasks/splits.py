@@ -214,7 +214,7 @@ def summary_line(
 
 
 def describe_labels(spec: run_info.LabelSpec, names: Iterable[str]) -> str:
-  """Returns the origin of the labels and the count of each.
+  """Returns the labels and the count of each.
 
   Args:
     spec: the labels of the model.
@@ -225,7 +225,7 @@ def describe_labels(spec: run_info.LabelSpec, names: Iterable[str]) -> str:
   text = describe_counts({name: counts[name] for name in spec.labels})
   if unused:
     text += f" (none with {errors.join_names(unused)})"
-  return f"labels of {spec.origin.name}: {text}"
+  return f"labels: {text}"
 
 
 def describe_counts(counts: Mapping[str, int]) -> str:

@@ -66,7 +66,7 @@ def find_run(path: str) -> run_info.RunInfo | None:
     folder, name = os.path.split(os.path.dirname(path))
     if name != os.path.dirname(_PATH):
       return None  # The adapter was copied out of its run's folder.
-  return model_folder.ModelFolder(folder or ".").run
+  return model_folder.read_run(folder or ".")
 
 
 def add(model: keras.Model, path: str, encoder_only: bool = False) -> list[str]:

@@ -93,7 +93,6 @@ class FileLayout:
   submission: str | None = None  # Name of the file to upload to GLUE, or None.
   file_format: str = "tsv"  # One of config.FILE_FORMATS.
   labels_are_text: bool = True  # Whether labels are text, not JSON values.
-  label_origin: run_info.LabelOrigin = run_info.OF_TASK
   # The setting that names a column of the user's own files, by column.
   settings: Mapping[Column, str] = dataclasses.field(default_factory=dict)
 
@@ -103,23 +102,17 @@ class FileLayout:
     splits = filter(None, (self.train, self.dev, self.test))
     return any(split.text_b is not None for split in splits)
 
-  def with_labels(
-    self, labels: tuple[str, ...], origin: run_info.LabelOrigin
-  ) -> "FileLayout":
+  def with_labels(self, labels: tuple[str, ...]) -> "FileLayout":
     """Returns the layout with these labels, unless it has its own."""
     if self.labels is not None:
       return self
-    return dataclasses.replace(self, labels=labels, label_origin=origin)
+    return dataclasses.replace(self, labels=labels)
 
   def label_spec(self) -> run_info.LabelSpec:
     """Returns the labels of the model; they must be known."""
     assert self.labels is not None
     return run_info.LabelSpec(
-      self.name,
-      self.problem_type,
-      self.labels,
-      self.labels_are_text,
-      self.label_origin,
+      self.name, self.problem_type, self.labels, self.labels_are_text
     )
 
 
@@ -349,9 +342,7 @@ def _class(value: Any, layout: FileLayout) -> str:
   if not tables.is_unicode(name):
     raise tables.BadRowError(f"label {value!r} has half a character")
   if layout.labels is not None and name not in layout.labels:
-    raise tables.BadRowError(
-      layout.label_origin.unknown_label(value, layout.labels)
-    )
+    raise tables.BadRowError(layout.label_spec().unknown_label(value))
   return name
 
 

@@ -8,8 +8,7 @@ from scipy import stats
 from sklearn import metrics as sklearn_metrics
 
 from bert_tf import losses
-from bert_tf.model_folder.run_info import LabelSpec
-from bert_tf.tasks.classification import records
+from bert_tf.tasks.classification import answers, records
 from bert_tf.tasks.classification.examples import FileLayout, InputExample
 from bert_tf.training import results as results_lib
 
@@ -31,7 +30,7 @@ def _f1(average: str) -> Callable[[np.ndarray, np.ndarray], float]:
 
 
 # Metrics by name. Each takes true and predicted labels in the form that
-# `decide` returns.
+# `answers.decide` returns.
 METRICS = {
   "f1": _f1("binary"),
   "macro_f1": _f1("macro"),
@@ -42,20 +41,6 @@ METRICS = {
 }
 
 
-def decide(probabilities: np.ndarray, problem_type: str) -> np.ndarray:
-  """Returns the predictions for probabilities, float32 [B, C].
-
-  Returns:
-    int [B], the most probable class; float32 [B], the number of a regression;
-    or int [B, C], 1 for each label with a probability above 0.5.
-  """
-  if problem_type == "regression":
-    return probabilities[:, 0]
-  if problem_type == "multilabel":
-    return (probabilities > 0.5).astype(int)
-  return probabilities.argmax(axis=-1)
-
-
 def official_metrics(
   layout: FileLayout, label_ids: np.ndarray, probabilities: np.ndarray
 ) -> dict[str, float]:
@@ -64,7 +49,7 @@ def official_metrics(
   label_ids are int [B, 1], float32 [B, 1] or int [B, C], as in the records;
   probabilities are float32 [B, C].
   """
-  predicted = decide(probabilities, layout.problem_type)
+  predicted = answers.decide(probabilities, layout.problem_type)
   labels = label_ids.reshape(predicted.shape)
   return {
     name: float(METRICS[name](labels, predicted)) for name in layout.metrics
@@ -120,34 +105,21 @@ def write_predictions(
 
   The probabilities are float32 [B, C], from losses.probabilities.
   """
-  predicted = decide(probabilities, layout.problem_type)
-  spec = layout.label_spec()
-  named = [named_label(spec, value) for value in predicted]
-  objects = []
-  for example, label, row in zip(examples, named, probabilities):
+  objects, labels = [], []
+  named = answers.labelled(layout.label_spec(), probabilities)
+  for example, answer in zip(examples, named):
     value: dict[str, object] = {"id": example.guid, "text": example.text_a}
     if example.text_b is not None:
       value["text_b"] = example.text_b
-    value["label"] = label
-    if spec.problem_type != "regression":
-      numbers = [float(str(p)) for p in row]
-      value["probabilities"] = dict(zip(spec.labels, numbers))
-    objects.append(value)
+    answer = {name: v for name, v in answer.items() if v != {}}
+    objects.append(value | answer)
+    labels.append(answer["label"])
   results_lib.write_probabilities(output_dir, probabilities, objects)
   if layout.submission:
-    cells: list[object] = list(named)
+    cells = labels
     if layout.number_range:  # GLUE requires numbers within it.
-      cells = [f"{np.clip(x, *layout.number_range):.3f}" for x in named]
+      cells = [f"{np.clip(x, *layout.number_range):.3f}" for x in labels]
     lines = [f"{index}\t{cell}" for index, cell in enumerate(cells)]
     results_lib.write_lines(
       os.path.join(output_dir, layout.submission), ["index\tprediction", *lines]
     )
-
-
-def named_label(spec: LabelSpec, value: np.ndarray) -> str | float | list[str]:
-  """Converts an example's output of `decide` to a label, labels or a number."""
-  if spec.problem_type == "regression":
-    return float(str(value))  # Only the digits of a float32.
-  if spec.problem_type == "multilabel":
-    return [name for name, applies in zip(spec.labels, value) if applies]
-  return spec.labels[int(value)]

@@ -115,7 +115,7 @@ def make_task(
   saved = setup.saved_labels()
   if saved and saved.problem_type == layout.problem_type:
     layout = dataclasses.replace(
-      layout.with_labels(saved.labels, saved.origin),
+      layout.with_labels(saved.labels),
       labels_are_text=saved.are_text,
     )
   task_class: Callable[..., ClassificationTask] = ClassificationTask
@@ -205,7 +205,7 @@ class ClassificationTask(base.Task[InputExample, Texts]):
         f"({', '.join(labels)}), but at least {needed} are necessary; is "
         "`label_column` right?"
       )
-    self.layout = self.layout.with_labels(labels, run_info.LabelOrigin(source))
+    self.layout = self.layout.with_labels(labels)
 
   def prepare(self, split: str, examples: Sequence[InputExample]) -> Texts:
     """Returns the examples with the number of windows of each."""

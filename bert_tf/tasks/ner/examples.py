@@ -109,19 +109,14 @@ def entity_types(labels: Sequence[str]) -> list[str]:
 
 
 def check_labels(
-  path: str,
-  sentences: Sequence[Sentence],
-  labels: Sequence[str],
-  origin: run_info.LabelOrigin,
+  path: str, sentences: Sequence[Sentence], spec: run_info.LabelSpec
 ) -> None:
   """Raises ValueError for a tag that is not a label; names its line."""
-  known = set(labels)
+  known = set(spec.labels)
   for sentence in sentences:
     for number, tag in enumerate(sentence.tags or (), sentence.line):
       if tag not in known:
-        raise ValueError(
-          f"{path}:{number}: {origin.unknown_label(tag, labels)}."
-        )
+        raise ValueError(f"{path}:{number}: {spec.unknown_label(tag)}.")
 
 
 def _row_groups(path: str) -> Iterator[tuple[int, int, list[list[str]]]]:

@@ -62,45 +62,29 @@ class SentenceWindower:
         "windows are filled with all neighbouring sentences.",
         path,
       )
-    pieces = self._word_pieces(path, sentences)
-    windows: list[Window] = []
-    key = (lambda i: sentences[i].document) if self._document_context else None
-    for _, numbers in itertools.groupby(range(len(sentences)), key):
-      group = list(numbers)
-      text = [word for i in group for word in pieces[i]]
-      windows += self._text_windows(text, [sentences[i] for i in group])
+    windows = self.label_windows(sentences)
     self._log(path, sentences, windows)
     return windows
 
-  def _word_pieces(
-    self, path: str, sentences: Sequence[Sentence]
-  ) -> list[list[list[int]]]:
-    """Returns each word's pieces: at least one, at most a full window."""
-    tokenize = self._tokenizer.tokenize_to_ids
-    pieces = [[tokenize(w) for w in sentence.words] for sentence in sentences]
-    empty = [
-      (sentence.line + i, sentence.words[i])
-      for sentence, words in zip(sentences, pieces)
-      for i, ids in enumerate(words)
-      if not ids
-    ]
-    if empty:
-      line, word = empty[0]
-      logging.warning(
-        "%s: %d words have no word pieces and become [UNK]. The first is %r in "
-        "line %d.",
-        path,
-        len(empty),
-        word,
-        line,
-      )
-    unknown = [self._unknown]
-    return [[ids[: self._room] or unknown for ids in ws] for ws in pieces]
+  def label_windows(self, sentences: Sequence[Sentence]) -> list[Window]:
+    """Returns windows that label all words in order."""
+    windows: list[Window] = []
+    key = (lambda s: s.document) if self._document_context else None
+    for _, group in itertools.groupby(sentences, key):
+      windows += self._text_windows(list(group))
+    return windows
 
-  def _text_windows(
-    self, pieces: Sequence[Sequence[int]], sentences: Sequence[Sentence]
-  ) -> Iterator[Window]:
-    """Yields the windows of sentences with these word pieces."""
+  def _text_windows(self, sentences: Sequence[Sentence]) -> Iterator[Window]:
+    """Yields the windows of sentences that may be each other's context.
+
+    A word has at least one piece, [UNK] if necessary, and at most a window.
+    """
+    tokenize, unknown = self._tokenizer.tokenize_to_ids, [self._unknown]
+    pieces = [
+      tokenize(word)[: self._room] or unknown
+      for sentence in sentences
+      for word in sentence.words
+    ]
     ids = list(itertools.chain.from_iterable(pieces))
     starts = list(itertools.accumulate(map(len, pieces), initial=0))
     sentence_start = 0
@@ -149,7 +133,26 @@ class SentenceWindower:
   def _log(
     self, path: str, sentences: Sequence[Sentence], windows: Sequence[Window]
   ) -> None:
-    """Logs counts of sentences, words and windows, and the first windows."""
+    """Logs counts of sentences, words and windows, and the first windows.
+
+    Warns of words without word pieces.
+    """
+    empty = [
+      (sentence.line + i, word)
+      for sentence in sentences
+      for i, word in enumerate(sentence.words)
+      if not self._tokenizer.tokenize_to_ids(word)
+    ]
+    if empty:
+      line, word = empty[0]
+      logging.warning(
+        "%s: %d words have no word pieces and become [UNK]. The first is %r in "
+        "line %d.",
+        path,
+        len(empty),
+        word,
+        line,
+      )
     logging.info(
       "%s: %d sentences, %d words, %d windows.",
       path,

@@ -53,7 +53,6 @@ def make_task(
     config.max_seq_length,
     config.document_context,
     saved.labels if saved else None,
-    saved.origin if saved else run_info.OF_TASK,
   )
 
 
@@ -75,7 +74,6 @@ class NerTask(base.Task[Sentence, Tagged]):
   max_seq_length: int  # Word pieces of a window.
   document_context: bool  # Whether to fill windows with nearby sentences.
   labels: tuple[str, ...] | None  # None until they are known.
-  label_origin: run_info.LabelOrigin = run_info.OF_TASK
 
   model = heads.TokenModel
   noun = "training windows"
@@ -94,9 +92,7 @@ class NerTask(base.Task[Sentence, Tagged]):
     """The labels, None until they are known."""
     if self.labels is None:
       return None
-    return run_info.LabelSpec(
-      "ner", run_info.WORDS, self.labels, origin=self.label_origin
-    )
+    return run_info.LabelSpec("ner", run_info.WORDS, self.labels)
 
   def file(self, split: str) -> base.SplitFile:
     """Returns the file of a split."""
@@ -123,15 +119,13 @@ class NerTask(base.Task[Sentence, Tagged]):
     labels = examples.infer_labels(train)
     if len(labels) < 2:
       raise ValueError(f"{source} has no entity, every tag is O.")
-    self.labels, self.label_origin = (
-      labels,
-      run_info.LabelOrigin(source),
-    )
+    self.labels = labels
 
   def prepare(self, split: str, sentences: Sequence[Sentence]) -> Tagged:
     """Returns the sentences with the windows that label their words."""
-    path = self.files[split]
-    examples.check_labels(path, sentences, self._labels, self.label_origin)
+    path, spec = self.files[split], self.label_spec
+    assert spec
+    examples.check_labels(path, sentences, spec)
     windower = records.SentenceWindower(
       self.tokenizer, self.max_seq_length, self.document_context
     )

@@ -21,6 +21,8 @@ from bert_tf.tasks.squad import windows as squad_features
 NO_SPAN_ODDS = 1000000.0
 # The answer if there is no span and "" is not allowed.
 NO_SPAN_TEXT = "empty"
+# The fields of a candidate in nbest_predictions.json, in the original's order.
+_NBEST_FIELDS = ("text", "probability", "start_logit", "end_logit")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,6 +33,9 @@ class Candidate:
   start_logit: float  # Logit of the first word piece.
   end_logit: float  # Logit of the last word piece.
   probability: float = 0.0  # Softmax over the n best.
+  # Characters of the answer in the context; 0 for no answer.
+  start: int = 0
+  end: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -170,11 +175,11 @@ class AnswerDecoder:
         nbest.append(null)
         seen.add("")
         continue
-      text = self._text(example, windows[row], start, end)
+      text, *places = self._text(example, windows[row], start, end)
       if text not in seen:
         seen.add(text)
         logits = float(starts[row, start]), float(ends[row, end])
-        nbest.append(Candidate(text, *logits))
+        nbest.append(Candidate(text, *logits, 0.0, *places))
     if self._config.version_2_with_negative and "" not in seen:
       nbest.append(null)
     return nbest or [Candidate(NO_SPAN_TEXT, 0.0, 0.0)]
@@ -185,17 +190,24 @@ class AnswerDecoder:
     window: squad_features.InputFeatures,
     start: int,
     end: int,
-  ) -> str:
-    """Returns the text of a span in the context."""
+  ) -> tuple[str, int, int]:
+    """Returns the text of a span, and its characters in the context."""
     offset = window.doc_offset
-    first_word = window.words[start - offset]
-    last_word = window.words[end - offset]
+    first_word = int(window.words[start - offset])
+    last_word = int(window.words[end - offset])
     pieces = map(
       self._tokenizer.inv_vocab.__getitem__, window.input_ids[start : end + 1]
     )
     joined = " ".join(pieces).replace(" ##", "").replace("##", "")
     words = example.context.doc_tokens[first_word : last_word + 1]
-    return self._aligner.original_text(" ".join(joined.split()), words)
+    text, skipped = self._aligner.original_text(" ".join(joined.split()), words)
+
+    def place(char: int) -> int:  # From an index in " ".join(words).
+      word = " ".join(words)[:char].count(" ")
+      char -= len(" ".join([*words[:word], ""]))
+      return example.context.char_starts[first_word + word] + char
+
+    return text, place(skipped), place(skipped + len(text) - 1) + 1
 
 
 class Aligner:
@@ -212,11 +224,14 @@ class Aligner:
       lambda word: " ".join(basic_tokenizer.tokenize(word))
     )
 
-  def original_text(self, predicted: str, words: Sequence[str]) -> str:
+  def original_text(
+    self, predicted: str, words: Sequence[str]
+  ) -> tuple[str, int]:
     """Returns the part of the words whose normalized text is the prediction.
 
-    Assumes that the original and the normalized text match character by
-    character, except for spaces. If they do not, returns all words.
+    Also returns the number of characters before it. Assumes that the original
+    and the normalized text match character by character, except for spaces. If
+    they do not, returns all words.
     """
     text = " ".join(words)
     normalized = " ".join(filter(None, map(self._normalize, words)))
@@ -228,12 +243,12 @@ class Aligner:
       return self._report_mismatch(text, f"not as long as {normalized!r}")
     first = start - normalized.count(" ", 0, start)
     last = first + len(predicted) - predicted.count(" ") - 1
-    return text[positions[first] : positions[last] + 1]
+    return text[positions[first] : positions[last] + 1], positions[first]
 
-  def _report_mismatch(self, text: str, reason: str) -> str:
+  def _report_mismatch(self, text: str, reason: str) -> tuple[str, int]:
     if self._verbose_logging:
       logging.info("The answer is the whole of %r: %s.", text, reason)
-    return text
+    return text, 0
 
 
 def _with_probabilities(nbest: Sequence[Candidate]) -> tuple[Candidate, ...]:
@@ -262,9 +277,8 @@ def write_predictions(
   contents: dict[str, dict[str, Any]] = {
     "predictions.json": {i: a.text for i, a in answers.items()},
     "nbest_predictions.json": {
-      # The fields have the original's order.
-      i: [{"text": c.text, "probability": c.probability, **vars(c)} for c in n]
-      for i, n in ((i, a.nbest) for i, a in answers.items())
+      i: [{name: getattr(c, name) for name in _NBEST_FIELDS} for c in a.nbest]
+      for i, a in answers.items()
     },
   }
   if version_2_with_negative:

@@ -1,0 +1,130 @@
+"""Labels the words of texts, as the predictions of a run do."""
+
+import functools
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from bert_tf import losses, tokenization
+from bert_tf.model_folder import run_info
+from bert_tf.tasks import prediction
+from bert_tf.tasks.ner import examples, records
+
+_WORD = re.compile(r"\S+")
+# Words that keep a period after them: initials, U.S. and titles.
+_ABBREVIATION = re.compile(
+  r".*[^\W\d_]\.[^\W\d_]+|[^\W\d_]|Mrs?|Ms|Dr|St|Prof|Jr|Sr"
+)
+_POSSESSIVE = re.compile(r"(?<=.)['’][sS]$")
+# Parts of words that were split already: 's, n't.
+_CLITIC = re.compile(r"['’][^\W\d_]{1,2}|n['’]t")
+_SIGN = re.compile(r"\.\.+|.")  # An ellipsis is a single sign.
+
+
+class WordAnswerer(prediction.Answerer):
+  """Labels the words of a text, which white space separates.
+
+  An answer has `words`, each with `word`, `label`, `probability`, `start` and
+  `end`, in characters of the text.
+  """
+
+  def __init__(
+    self,
+    tokenizer: tokenization.FullTokenizer,
+    info: run_info.RunInfo,
+    max_seq_length: int,
+  ) -> None:
+    super().__init__(tokenizer, info, max_seq_length)
+    self._windower = records.SentenceWindower(tokenizer, max_seq_length, False)
+
+  def split(self, text: str) -> Iterator[tuple[str, int]]:
+    """Yields the words of a text, each with its index in the text."""
+    return ((match[0], match.start()) for match in _WORD.finditer(text))
+
+  def prepare(self, row: Mapping[str, Any]) -> prediction.Prepared:
+    """Returns the windows that label the words of the text."""
+    places = list(self.split(row["text"]))
+    sentence = examples.Sentence(tuple(word for word, _ in places), None, 1)
+    windows = self._windower.label_windows([sentence])
+    return prediction.Prepared(
+      [prediction.model_input(w.input_ids, len(w.input_ids)) for w in windows],
+      (places, windows),
+    )
+
+  def answer(
+    self, prepared: prediction.Prepared, outputs: Sequence[prediction.Outputs]
+  ) -> dict[str, Any]:
+    """Returns the most probable label of each word."""
+    places, windows = prepared.state
+    logits = np.concatenate(
+      [
+        output["logits"][list(window.first_pieces)]
+        for window, output in zip(windows, outputs)
+      ]
+    )  # [words, C]
+    rows = np.asarray(losses.probabilities(logits, "classification"))
+    labels = [(self.info.labels or ())[i] for i in logits.argmax(axis=-1)]
+    return {
+      "words": [
+        {
+          "word": word,
+          "label": label,
+          "probability": probability,
+          "start": start,
+          "end": start + len(word),
+        }
+        for (word, start), label, probability in zip(
+          places, labels, prediction.digits(rows.max(axis=-1))
+        )
+      ]
+    }
+
+
+class PlainTextAnswerer(WordAnswerer):
+  """Labels the words of ordinary text, with punctuation beside words.
+
+  In "He left Bonn, Germany's old capital (in 1843)." the comma is a word, as in
+  the data of named entities. Only the edges of words are split: U.S.,
+  20-year-old and 3.5 stay whole.
+  """
+
+  def split(self, text: str) -> Iterator[tuple[str, int]]:
+    """Yields the words and signs of a text, each with its index."""
+    before, after = _edge_signs()
+    for match in _WORD.finditer(text):
+      word, start = match[0], match.start()
+      core = word.lstrip(before)
+      first = len(word) - len(core)
+      core = core.rstrip(after)
+      last = first + len(core)
+      keeps_period = _ABBREVIATION.fullmatch(core) and (
+        len(core) > 1 or core.isupper()
+      )
+      if keeps_period and word[last:].startswith("."):
+        last += 1
+      if not core or _CLITIC.fullmatch(word):
+        first, last = 0, len(word)
+      possessive = _POSSESSIVE.search(word[first:last])
+      middle = first + possessive.start() if possessive else last
+      bounds = [
+        *(sign.span() for sign in _SIGN.finditer(word, 0, first)),
+        *((first, middle), (middle, last)),
+        *(sign.span() for sign in _SIGN.finditer(word, last)),
+      ]
+      for begin, end in bounds:
+        if begin < end:
+          yield word[begin:end], start + begin
+
+
+@functools.cache
+def _edge_signs() -> tuple[str, str]:
+  """Returns the punctuation that may stand before a word, and after one."""
+  by_category: dict[str, list[str]] = {}
+  for char in map(chr, range(0x10000)):
+    by_category.setdefault(unicodedata.category(char), []).append(char)
+  quotes = "\"'`" + "".join(by_category["Pi"] + by_category["Pf"])
+  before = "".join(["¿¡", quotes, *by_category["Ps"]])
+  return before, "".join([".,;:!?…", quotes, *by_category["Pe"]])

@@ -1,0 +1,73 @@
+"""Answers questions from their contexts, as the predictions of a run do."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from bert_tf import settings, tokenization
+from bert_tf.model_folder import run_info
+from bert_tf.tasks import prediction
+from bert_tf.tasks.squad import config, decoding, examples, windows
+
+
+class SpanAnswerer(prediction.Answerer):
+  """Finds the answer to a question in its context.
+
+  An answer has the `answer`, None if there is none, with single spaces between
+  words; its `start` and `end` in characters of the context, 0 without one; its
+  `probability`; for SQuAD 2.0 `null_odds`; and `nbest`, the best answers as
+  `text`, `start`, `end`, `probability`, `start_logit` and `end_logit`.
+  """
+
+  fields = ("question", "context")
+  num_required = 2
+  outputs = ("start_logits", "end_logits")
+
+  def __init__(
+    self,
+    tokenizer: tokenization.FullTokenizer,
+    info: run_info.RunInfo,
+    max_seq_length: int,
+  ) -> None:
+    super().__init__(tokenizer, info, max_seq_length)
+    # As in the original, positions of padding count among the n best.
+    self.width = max_seq_length
+    self._window_config = settings.extract(info, config.WindowConfig)
+    self._decoding_config = settings.extract(info, config.DecodingConfig)
+
+  def prepare(self, row: Mapping[str, Any]) -> prediction.Prepared:
+    """Returns the windows of the context; none if it has no word pieces."""
+    context = examples.Context.from_text(row["context"])
+    question = examples.SquadExample("", row["question"], context, None, None)
+    windower = windows.ContextWindower(self.tokenizer, self._window_config)
+    [cut] = windower.windows([question])
+    return prediction.Prepared(
+      [prediction.model_input(w.input_ids, w.doc_offset) for w in cut],
+      (question, cut),
+    )
+
+  def answer(
+    self, prepared: prediction.Prepared, outputs: Sequence[prediction.Outputs]
+  ) -> dict[str, Any]:
+    """Returns the best answer of all windows."""
+    question, cut = prepared.state
+    shape = len(cut), self.max_seq_length
+    starts, ends = (
+      np.array([output[name] for output in outputs]).reshape(shape)
+      for name in self.outputs
+    )
+    decoder = decoding.AnswerDecoder(self.tokenizer, self._decoding_config)
+    answer = decoder.predict(question, cut, starts, ends)
+    best = next(c for c in answer.nbest if c.text == answer.text)
+    answers = [
+      {**vars(candidate), "text": candidate.text if candidate.end else None}
+      for candidate in answer.nbest
+    ]
+    odds = {} if answer.null_odds is None else {"null_odds": answer.null_odds}
+    return {
+      "answer": best.text if best.end else None,
+      **{name: getattr(best, name) for name in ("start", "end", "probability")},
+      **odds,
+      "nbest": answers,
+    }

@@ -1,0 +1,38 @@
+"""Chooses among texts, as the predictions of a run do."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from bert_tf import losses
+from bert_tf.tasks import prediction
+
+
+class ChoiceAnswerer(prediction.Answerer):
+  """Chooses the continuation of a text.
+
+  `choices` include the start that all of them have in common, as in SWAG. An
+  answer has the index of the `choice` and the `probabilities` of all.
+  """
+
+  fields = ("context", "choices")
+  num_required = 2
+
+  def prepare(self, row: Mapping[str, Any]) -> prediction.Prepared:
+    """Returns an input for each choice."""
+    context = self.tokenize(row["context"])
+    return prediction.Prepared(
+      [self.pack(context, self.tokenize(text)) for text in row["choices"]]
+    )
+
+  def answer(
+    self, prepared: prediction.Prepared, outputs: Sequence[prediction.Outputs]
+  ) -> dict[str, Any]:
+    """Returns the most probable choice."""
+    scores = np.concatenate([output["logits"] for output in outputs])  # [C]
+    [row] = np.asarray(losses.probabilities(scores[None], "classification"))
+    return {
+      "choice": int(row.argmax()),
+      "probabilities": prediction.digits(row),
+    }
