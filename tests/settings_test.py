@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 
 from bert_tf import settings
+from tests.support import runs
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -102,20 +103,12 @@ def test_a_given_value_may_repeat_the_saved_one():
   )
 
 
-@pytest.mark.parametrize(
-  ("changes", "saved", "values"),
-  [
-    ({"do_lower_case": True}, {"do_lower_case": False}, ("True", "False")),
-    (
-      {"inner": Inner(max_seq_length=64)},
-      {"max_seq_length": 128},
-      ("64", "128"),
-    ),
-  ],
-)
-def test_a_contradiction_names_the_values_and_the_file(changes, saved, values):
-  config = Outer(vocab_file="v", **changes)
-  with pytest.raises(ValueError) as error:
-    settings.resolve(config, saved, "out/run.json")
-  for part in (*values, *saved, "out/run.json"):
-    assert part in str(error.value)
+def test_a_given_value_counts_more_and_the_log_says_so():
+  config = Outer(vocab_file="v", inner=Inner(max_seq_length=64))
+  saved = {"max_seq_length": 128, "do_lower_case": False}
+  with runs.logged() as log:
+    settled = settings.resolve(config, saved, "out/run.json")
+  assert settled.inner.max_seq_length == 64
+  assert settled.do_lower_case is False
+  assert "From out/run.json: do_lower_case=False." in log()
+  assert "Unlike out/run.json: max_seq_length=64 instead of 128." in log()

@@ -123,7 +123,7 @@ def resolve(user: Case, saved: Case, vocab_file: str | None) -> Case:
     )
   if lower is None and guessed is not None:
     logging.info("%s: do_lower_case=%s fits its tokens.", vocab_file, guessed)
-  if user == saved == Case() and _has_accents(vocab):
+  if user == saved == Case(guessed) and _has_accents(vocab):
     # The original stripped accents by default, so this only warns.
     logging.warning(
       "%s has tokens with accents, but lower-casing strips them: set "

@@ -10,7 +10,7 @@ import os
 import tempfile
 from collections.abc import Iterator, Mapping
 
-from bert_tf import checkpoints, distribution, model_config, settings
+from bert_tf import checkpoints, distribution, model_config
 from bert_tf.files import atomic, lock, paths
 from bert_tf.model_folder import run_info
 
@@ -74,11 +74,6 @@ class RunFolder:
   def is_begun(self) -> bool:
     """Whether the run has a checkpoint, which fixes its files."""
     return bool(checkpoints.list_checkpoints(self.path))
-
-  def resolve(self, config: settings.Config) -> settings.Config:
-    """Fills settings that the user did not give from the existing run."""
-    assert self.info
-    return settings.resolve(config, self.info.saved(), self.run_file)
 
   def check_labels(self, labels: run_info.LabelSpec) -> None:
     """Raises ValueError if the run has other labels."""

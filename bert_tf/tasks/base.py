@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import tensorflow as tf
+from absl import logging
 
 from bert_tf import heads, modeling, tokenization
 from bert_tf.data import input_pipeline
@@ -51,8 +52,11 @@ class Setup(Generic[Config]):
     """
     if self.folder.labels or self.config.train.encoder_only:
       return self.folder.labels
-    run = self.start.head_run
-    return run.label_spec if run and run.task == self.config.task else None
+    run, start = self.start.head_run, self.start.adapter or self.start.path
+    spec = run.label_spec if run and run.task == self.config.task else None
+    if spec:
+      logging.info("The labels are those of %s.", start)
+    return spec
 
 
 class SplitFile(NamedTuple):

@@ -103,15 +103,15 @@ def resolve(
   Raises:
     ValueError: if the user's do_lower_case contradicts the vocabulary.
   """
-  if folder.info:
-    return folder.resolve(config)
-  run = start.run
+  run, where = folder.info or start.run, folder.run_file
+  if not folder.info:
+    where = start.path or ""
   case = letter_case.resolve(
     letter_case.get_case(config), letter_case.get_case(run), config.vocab_file
   )
   config = dataclasses.replace(config, **dataclasses.asdict(case))
   saved = run.saved() if run and run.task == config.task else None
-  return settings.resolve(config, saved, start.path or "")
+  return settings.resolve(config, saved, where)
 
 
 def _read(

@@ -111,7 +111,7 @@ class StartModel:
     if num_outputs != labels.num_outputs:
       return f"it has {num_outputs} labels, not {labels.num_outputs}"
     numbered = hugging_face.numbered_labels(len(labels.labels))
-    if not there or there.labels == numbered:
+    if not there or (numbered and there.labels == numbered):
       logging.warning(
         "%s does not name the labels of its head, so they are taken to be %s.",
         start,

@@ -156,11 +156,18 @@ def test_invalid_rows_are_named(saved_model_predictor, rows, words):
     saved_model_predictor.predict(rows)
 
 
-def test_a_saved_model_brings_its_settings(saved_model):
-  with pytest.raises(ValueError, match="vocab_file 'vocab.txt'"):
-    bert_tf.Predictor(str(saved_model), vocab_file="vocab.txt")
-  with pytest.raises(ValueError, match="do_lower_case False .* True"):
-    bert_tf.Predictor(str(saved_model), do_lower_case=False)
+def test_a_saved_model_has_its_settings_and_the_users(saved_model):
+  def predict(text, **changes):
+    config = configs.ModelConfig(init_checkpoint=str(saved_model), **changes)
+    return bert_tf.Predictor(config).predict(text)
+
+  text = "the of " * 8 + "and"
+  assert predict(text) == predict(text, max_seq_length=128)
+  assert predict(text, max_seq_length=5) == predict("the of the")
+  with pytest.raises(ValueError, match="do_lower_case=False .*vocab.txt"):
+    predict(text, do_lower_case=False)
+  with pytest.raises(ValueError, match="SavedModel of classification"):
+    predict(text, task="ner")
   with pytest.raises(ValueError, match="max_batch_size 0"):
     bert_tf.Predictor(str(saved_model), max_batch_size=0)
 

@@ -31,9 +31,7 @@ def test_the_released_vocabulary_is_lower_cased(unpacked):
   assert letter_case.guess(tokenization.load_vocab(str(path))) is True
 
 
-def test_run_json_comes_before_the_vocabulary_and_contradictions_are_refused(
-  tmp_path,
-):
+def test_run_json_comes_before_the_vocabulary(tmp_path):
   vocab_file = tmp_path / "vocab.txt"
 
   def settle(settings, saved, tokens="[CLS] Berlin the"):
@@ -41,7 +39,6 @@ def test_run_json_comes_before_the_vocabulary_and_contradictions_are_refused(
     result = letter_case.resolve(
       letter_case.Case(settings),
       letter_case.Case(saved),
-      "run.json",
       str(vocab_file),
     )
     return result.do_lower_case
@@ -51,9 +48,8 @@ def test_run_json_comes_before_the_vocabulary_and_contradictions_are_refused(
   assert settle(None, None, "42") is None
   assert settle(False, None, "42") is False
   unknown = letter_case.Case()
-  assert letter_case.resolve(unknown, unknown, "run.json", None) == unknown
-  with pytest.raises(ValueError, match="do_lower_case=False .*run.json"):
-    settle(False, True)
+  assert letter_case.resolve(unknown, unknown, None) == unknown
+  assert settle(False, True) is False
   with pytest.raises(ValueError, match="do_lower_case=True .*vocab.txt"):
     settle(True, None)
 
@@ -62,6 +58,7 @@ def test_run_json_comes_before_the_vocabulary_and_contradictions_are_refused(
   ("settings", "saved", "tokens", "expected"),
   [
     ((None, None), (True, False), "the", (True, False)),
+    ((None, True), (True, False), "the", (True, True)),
     ((True, None), (True, False), "the", (True, False)),
     ((None, False), (True, None), "the", (True, False)),
     ((None, False), (None, None), "the", (True, False)),
@@ -83,20 +80,8 @@ def test_accents_are_kept_as_given_or_saved(
   result = letter_case.resolve(
     letter_case.Case(*settings),
     letter_case.Case(*saved),
-    "run.json",
     str(vocab_file),
   )
   assert result == letter_case.Case(*expected)
   is_lost = expected == (None, None)
   assert ("strip_accents" in caplog.text) is is_lost
-  opposite = None if expected[1] is None else not expected[1]
-  if saved[1] is not None:
-    with pytest.raises(
-      ValueError, match=f"strip_accents={opposite} .*run.json"
-    ):
-      letter_case.resolve(
-        letter_case.Case(None, opposite),
-        letter_case.Case(*saved),
-        "run.json",
-        str(vocab_file),
-      )

@@ -8,7 +8,6 @@ import tensorflow as tf
 
 import bert_tf
 from bert_tf import checkpoints, model_folder, modeling
-from bert_tf.export import config as export_config
 from bert_tf.model_folder import run_folder, run_info
 
 CONFIG = modeling.BertConfig(vocab_size=3, num_hidden_layers=1)
@@ -134,15 +133,3 @@ def test_a_run_folder_is_read_again_when_it_is_locked(tmp_path, vocab_file):
   assert (opened.info, opened.bert_config, opened.labels) == (None, None, None)
   with opened.exclusive(do_train=True) as anew:
     assert (anew.info, anew.bert_config) == (INFO, CONFIG)
-
-
-@pytest.mark.parametrize("lower", [True, False, None])
-def test_accents_of_a_run_follow_its_letter_case(lower):
-  run = run_info.RunInfo(task="ner", do_lower_case=lower)
-  assert "strip_accents" not in run.saved()
-  config = export_config.ModelConfig(init_checkpoint="x")
-  assert "strip_accents" not in run.saved(config)
-  config = dataclasses.replace(config, strip_accents=False)
-  assert run.saved(config).get("strip_accents") is lower
-  own = dataclasses.replace(run, strip_accents=True)
-  assert own.saved(config)["strip_accents"] is True

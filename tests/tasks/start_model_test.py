@@ -43,11 +43,6 @@ RUNS = {
 }
 
 
-def make_purpose(fields):
-  info = run_info.RunInfo(**fields)
-  return start_model.Purpose(info.task, info.label_spec)
-
-
 def write_model(folder, fields, with_run=True):
   """Writes the folder of a run whose head has random values."""
   keras.utils.set_random_seed(1)
@@ -63,11 +58,10 @@ def write_model(folder, fields, with_run=True):
   return folder
 
 
-def takes_head(folder, fields, do_train=True, needed=None, **train):
-  model = MODELS[fields["task"]]
-  needed = needed or make_purpose(fields)
+def takes_head(folder, fields, do_train=True, **train):
+  labels = run_info.RunInfo(**fields).label_spec
   start = start_model.StartModel(str(folder))
-  return start.takes_head(model, needed, do_train, **train)
+  return start.takes_head(MODELS[fields["task"]], labels, do_train, **train)
 
 
 @pytest.fixture(scope="module")
@@ -96,21 +90,25 @@ def test_a_checkpoint_path_finds_the_run_of_its_folder(models, suffix):
 
 
 def test_a_head_of_another_task_is_not_evaluated(models):
-  with pytest.raises(ValueError) as error:
+  with pytest.raises(ValueError, match="for ner: .* classification; .*do_tra"):
     takes_head(models / "texts", RUNS["words"], do_train=False)
-  for part in ("classification", "a, b, c", "ner", "O, B-X, I-X", "`do_train`"):
-    assert part in str(error.value)
 
 
-@pytest.mark.parametrize("labels", [("x", "y", "z"), ("b", "a", "c"), "ab"])
-def test_a_head_with_other_labels_is_refused(models, labels):
+@pytest.mark.parametrize("labels", ["xyz", "ab"])
+def test_a_head_with_other_labels_is_only_trained_anew(models, labels):
   needed = {**RUNS["texts"], "labels": tuple(labels)}
-  with pytest.raises(ValueError) as error:
+  with runs.logged() as log:
+    assert not takes_head(models / "texts", needed)
+  assert "the head is new" in log() and "labels" in log()
+  with pytest.raises(ValueError, match="labels.*`do_train`"):
+    takes_head(models / "texts", needed, do_train=False)
+
+
+def test_labels_in_another_order_are_refused(models):
+  needed = {**RUNS["texts"], "labels": tuple("bac")}
+  words = "another order: there a, b, c, here b, a, c; .*`encoder_only`"
+  with pytest.raises(ValueError, match=words):
     takes_head(models / "texts", needed)
-  for part in ("a, b, c", ", ".join(labels), "`encoder_only`"):
-    assert part in str(error.value)
-  is_other_order = sorted(labels) == list(ABC)
-  assert ("another order" in str(error.value)) == is_other_order
   assert not takes_head(models / "texts", needed, encoder_only=True)
 
 
@@ -122,9 +120,8 @@ def test_a_head_with_unknown_labels_is_used_with_a_warning(tmp_path):
   folder = write_model(tmp_path / "old", RUNS["texts"], with_run=False)
   with runs.logged() as log:
     assert takes_head(folder, RUNS["words"])
-  assert str(folder) in log() and "encoder_only" in log()
-  with pytest.raises(ValueError, match="3 labels.*2.*`encoder_only`"):
-    takes_head(folder, {**RUNS["texts"], "labels": ("a", "b")})
+  assert f"{folder} does not name the labels" in log()
+  assert not takes_head(folder, {**RUNS["texts"], "labels": ("a", "b")})
 
 
 @pytest.mark.parametrize("named", ["architectures", "problem_type"])
@@ -211,7 +208,7 @@ def test_token_classification_does_not_start_from_a_classifiers_head(
   with runs.logged() as log:
     ner.run(config)
   assert_began_with_encoder_only(tmp_path / "out", models / "texts")
-  assert "a, b, c" in log()
+  assert "trained for classification" in log()
 
 
 def texts_config(folder, model, labels, **train):
@@ -224,26 +221,27 @@ def texts_config(folder, model, labels, **train):
   )
 
 
-def test_other_labels_are_refused_and_encoder_only_takes_them(models, tmp_path):
-  with pytest.raises(ValueError) as error:
+def test_encoder_only_takes_other_labels(models, tmp_path):
+  with (
+    runs.logged() as log,
+    pytest.raises(ValueError, match="a, b, c") as error,
+  ):
     classification.run(texts_config(tmp_path, models / "texts", "xyz"))
-  for part in ("train.csv:2", "'x'", "a, b, c", str(models / "texts")):
-    assert part in str(error.value)
+  assert "train.csv:2" in str(error.value) and "'x'" in str(error.value)
+  assert f"labels are those of {models / 'texts'}" in log()
   config = texts_config(tmp_path, models / "texts", "xyz", encoder_only=True)
   with runs.logged() as log:
     classification.run(config)
   assert_began_with_encoder_only(tmp_path / "out", models / "texts")
   assert run_info.read_labels(str(tmp_path / "out")).labels == ("x", "y", "z")
-  assert f"labels of {tmp_path}/train.csv: x 1, y 1, z 1" in log()
+  assert "labels: x 1, y 1, z 1" in log()
 
   # The folder now holds a run with the labels of another data set.
-  with pytest.raises(ValueError) as error:
+  with pytest.raises(ValueError, match="'a' is not one of x, y, z"):
     classification.run(texts_config(tmp_path, models / "texts", "ab"))
-  assert f"the run in {tmp_path / 'out'}" in str(error.value)
 
 
 def test_labels_missing_in_the_data_are_named(models, tmp_path):
   with runs.logged() as log:
     classification.run(texts_config(tmp_path, models / "texts", "aba"))
-  model = models / "texts"
-  assert f"labels of the model {model}: a 2, b 1, c 0 (none with c)" in log()
+  assert "labels: a 2, b 1, c 0 (none with c)" in log()

@@ -728,7 +728,7 @@ MISTAKES = {
       "do_train": False,
       "train": {"init_checkpoint": str(CLASSIFIER / "bert_model.ckpt")},
     },
-    "bert_model.ckpt has no choice_weights",
+    "swag: it has no choice_weights",
   ),
 }
 
