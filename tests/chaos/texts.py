@@ -23,9 +23,13 @@ def attack(num_tries: int, seed: int) -> outcomes.Outcome:
     batch = list(random_texts.make(count, seed=f"{seed} {start}"))
     full, ops = _tokenizers(*_SETTINGS[start // _BATCH % len(_SETTINGS)])
     others = tokenizer_pairs.differing(batch, full, ops)
-    for example in others:
+    for example in others[True]:
       outcome.add("", f"other ids: {example}")
-    outcome.counts["the same ids"] += count - len(others)
+    num_others = sum(map(len, others.values()))
+    outcome.counts["the same ids"] += count - num_others
+    if others[False]:
+      name = "other ids of characters new in Unicode"
+      outcome.counts[name] += len(others[False])
   return outcome
 
 

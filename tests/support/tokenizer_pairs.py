@@ -1,26 +1,31 @@
 """Compares the Python tokenizer with the one in TensorFlow operations."""
 
 import functools
-import re
 import unicodedata
 
+import numpy as np
 import tensorflow as tf
-
-# Letters of Unicode 14 that TensorFlow's Unicode 13 does not lower-case.
-_NEW_CAPITALS = "\u2c2f\ua7c0\ua7d0\ua7d6\ua7d8\U00010570-\U00010595"
 
 
 @functools.cache
+def _scripts():
+  """Returns the script of each code point, as TensorFlow knows it."""
+  return tf.strings.unicode_script(np.arange(0x110000, dtype=np.int32)).numpy()
+
+
 def is_known(char):
   """Returns whether both Python and TensorFlow know a character."""
-  is_new = re.match(f"[{_NEW_CAPITALS}]", char)
-  return unicodedata.category(char) not in ("Cn", "Cs") and not is_new
+  category = unicodedata.category(char)
+  if category in ("Cn", "Cs"):
+    return False
+  # 103 is the script of unassigned characters, and of those for private use.
+  return _scripts()[ord(char)] != 103 or category == "Co"
 
 
 def differing(texts, full, ops, batch_size=5000):
-  """Returns the texts, escaped to ASCII, whose ids differ.
+  """Returns the texts whose ids differ, by whether it is a fault.
 
-  Those with a character that Python or TensorFlow does not know may differ.
+  It is none if Python or TensorFlow does not know a character of the text.
 
   Args:
     texts: list of str.
@@ -28,13 +33,15 @@ def differing(texts, full, ops, batch_size=5000):
     ops: BertTokenizer with the same vocabulary and settings.
     batch_size: number of texts per call.
   """
-  differing_texts = []
+  found = {True: [], False: []}
   for start in range(0, len(texts), batch_size):
     batch = texts[start : start + batch_size]
-    ids = ops.tokenize(tf.constant(batch)).to_list()
-    differing_texts += [
-      ascii(text)
-      for text, text_ids in zip(batch, ids)
-      if text_ids != full.tokenize_to_ids(text) and all(map(is_known, text))
-    ]
-  return differing_texts
+    for text, ids in zip(batch, ops.tokenize(tf.constant(batch)).to_list()):
+      if ids != full.tokenize_to_ids(text):
+        found[all(map(is_known, text))].append(ascii(text))
+  return found
+
+
+def faults(texts, full, ops, batch_size=5000):
+  """Returns the texts, in ASCII, whose ids differ though they are known."""
+  return differing(texts, full, ops, batch_size)[True]
