@@ -195,8 +195,10 @@ def read(source: pretrained.ModelSource) -> pretrained.Pretrained:
   )
   task, run = pretrained.find_task(layout.own_heads), files.run
   if run is None or run.task != task:
-    labels = hugging_face.numbered_labels(num_labels) if num_labels else None
-    run = run_info.RunInfo(task=task, labels=labels)
+    run = run_info.RunInfo(task=task)
+    if heads.WORD_LABELS in layout.own_heads:
+      labels = hugging_face.numbered_labels(num_labels)
+      run = dataclasses.replace(run, labels=labels)
   return pretrained.build(source, files, run, tensors)
 
 

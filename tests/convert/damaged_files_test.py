@@ -5,10 +5,10 @@ import shutil
 
 import pytest
 
+import bert_tf
 from bert_tf.convert import convert, inspect, pretrained
 from bert_tf.export import config as export_config
 from bert_tf.export import export
-from bert_tf.inference import loaded_model
 from tests.support import tiny_models
 
 # For each folder: the path of the model and the weights files.
@@ -54,7 +54,7 @@ def read_all(path, tmp_path):
     target = str(tmp_path / "again" / "m")
     convert.convert(source, convert.find_format(path), target, "original")
   else:
-    loaded_model.load(path)
+    bert_tf.load(path)
 
 
 @pytest.mark.parametrize(("folder", "name"), CASES)
