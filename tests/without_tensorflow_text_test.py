@@ -44,15 +44,14 @@ WORKS = {
   "score": "--model=pretrained --vocab_file=minilm/vocab.txt --text=the",
   "extend-vocab": "--model=run --output_dir=extended --words=newword "
   "--method=grow",
+  "fill-mask": "--model=pretrained --vocab_file=minilm/vocab.txt --text=[MASK]",
+  "extract-features": "--model=run --input_file=in.txt "
+  "--output_file=features.jsonl --max_seq_length=16 --layers=-1",
   "export --notext": "--model=run --export_dir=ids",
   "convert-savedmodel": "--saved_model=ids --output_file=a.onnx",
 }
 NEEDS = {
   "export": "--model=run --export_dir=new",
-  "fill-mask": "--model=pretrained --vocab_file=minilm/vocab.txt --text=[MASK]",
-  "extract-features": "--model=run --input_file=in.txt "
-  "--output_file=features.jsonl --max_seq_length=16 --layers=-1",
-  "serve": "--model=run --port=0",
   "build-vocab": "--input_file=in.txt --output_file=new.txt",
   "pretrain --text": "in.txt --output_dir=texts_run --train_minutes=1",
 }

@@ -112,7 +112,7 @@ def _check_machine() -> None:
   backend.check_tensorflow()
   with errors.needs_extra("drawing the curves", extra="plots"):
     import matplotlib  # noqa: F401
-  errors.import_tensorflow_text("the model's SavedModel, which takes texts,")
+  errors.import_tensorflow_text("the vocabulary of word pieces")
   if (num_workers := distribution.num_workers()) > 1:
     raise ValueError(
       f"the data are made on one machine, but `distribution=multi_worker` has "
