@@ -262,7 +262,7 @@ def build(
   notes: tuple[str, ...] = ()
   if files.vocab_file:
     folder = paths.split(files.vocab_file)[0]
-    notes = tokenizer_files.read_settings(folder).notes()
+    notes = tokenizer_files.read_settings(folder).notes
   encoder_files = sentence_transformers.read_files(files.folder)
   model = Pretrained(
     *(files.bert_config, tensors, run, files.vocab_file, notes, encoder_files)
