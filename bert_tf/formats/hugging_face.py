@@ -88,10 +88,6 @@ class Config:
   problem_type: str | None = None
 
 
-# Types of tensors that can be read, by their names in safetensors.
-_DTYPES = ("F64", "F32", "F16", "BF16", "I64", "I32", "I16", "I8", "U8", "BOOL")
-
-
 class Reader:
   """Reads a safetensors file of a BERT model under the 2018 release's names.
 
@@ -130,10 +126,6 @@ class Reader:
           "same for all choices of a question.",
         )
     self._added: dict[str, np.ndarray] = {}
-    for key in self._file.keys():
-      dtype = self._file.get_slice(key).get_dtype()
-      if dtype not in _DTYPES:
-        raise ValueError(f"{key} of {path} has the type {dtype}.")
     for key in _COPIES.keys() & set(self._file.keys()):
       value, original = self._file.get_tensor(key), _COPIES[key]
       if original not in self._keys or not np.array_equal(

@@ -215,13 +215,13 @@ def _download_from_hugging_face(name: str, base_url: str | None) -> str:
         allow_patterns=list(files),
         local_dir=work,
       )
-      # Without a connection, snapshot_download only warns.
-      if not all(os.path.exists(os.path.join(work, file)) for file in files):
-        raise OSError("the connection was lost; the same command continues")
     except Exception as error:  # The errors have no common base class.
       raise OSError(
         f"cannot download {name}: {errors.reason(error)}"
       ) from error
+    # Without a connection, snapshot_download only warns.
+    if not all(os.path.exists(os.path.join(work, file)) for file in files):
+      raise OSError(f"cannot download {name}: the connection was lost.")
     if not {"model.safetensors", "config.json"} <= files:
       raise ValueError(f"{name} has no config.json and model.safetensors.")
     paths.remove(os.path.join(work, ".cache"))  # Of huggingface_hub.
