@@ -90,7 +90,7 @@ def find_files(
     for path in matches:
       if paths.is_folder(path):
         raise ValueError(f"input_file: {path} is a folder; try {path}/*.")
-      if paths.is_empty(path):
+      if paths.is_file(path) and not paths.num_bytes(path):
         raise ValueError(f"input_file: {path} is empty (0 bytes).")
       files.append(InputFile(path, _detect_format(path, config, plain_format)))
   return files
