@@ -85,17 +85,12 @@ class Part:
   eval_fraction: float  # Fraction of held-out documents, [0, 1).
   random_seed: int  # Chooses the held-out documents.
 
-  def __str__(self) -> str:
-    return f"part {self.index} of the text"
-
   def file(self, suffix: str) -> str:
     """Returns the path of a file of the part.
 
-    Args:
-      suffix: `raw.jsonl` for the documents as read, one `sources.Document` per
-        line, removed when the part is built; `txt` for the training text and
-        `eval.txt` for the held-out text, one sentence per line; `json` for the
-        counts, written after the texts.
+    The suffixes are `raw.jsonl` for the documents as read, one
+    `sources.Document` a line, until the part is built; `txt` and `eval.txt` for
+    its texts, and `json` for its counts, which are written last.
     """
     return os.path.join(self.work_dir, f"{self.index:05d}.{suffix}")
 
@@ -152,12 +147,33 @@ def create(
     build = lambda parts: beam_pipeline.run_tasks(  # noqa: E731
       pipeline, build_part, list(parts)
     )
-  _check(config, inputs, output)
-  settings = _collect_settings(config, inputs, output)
+  names = output.all_files
+  if output.eval_output_file and not 0 < output.eval_fraction < 1:
+    raise ValueError(
+      f"eval_fraction {output.eval_fraction} is not between 0 and 1."
+    )
+  if len(set(map(os.path.realpath, names))) < len(names):
+    raise ValueError(
+      f"{output.output_file} cannot hold both splits; name two files."
+    )
+  shard_files.check_output(names, (source.path for source in inputs))
+  check_reading(config, inputs)
+  settings = {
+    **dataclasses.asdict(config),
+    "input_file": [
+      [os.path.basename(s.path), s.input_format, paths.num_bytes(s.path)]
+      for s in inputs
+    ],
+    "num_shards": output.num_shards,
+    "eval_fraction": output.eval_fraction,
+    "random_seed": output.random_seed,
+    "part_chars": PART_CHARS,
+    "eval_output_file": os.path.basename(output.eval_output_file or ""),
+  }
   work_dir = atomic.hidden(output.output_file, "parts")
   if resume and paths.exists(output.report_file) and not paths.exists(work_dir):
     shard_files.check_same_settings(settings, output.report_file)
-    if all(map(paths.exists, output.all_files)):
+    if all(map(paths.exists, names)):
       logging.info("%s is complete.", output.output_file)
       return shard_files.read_settings(output.report_file)["counts"]
   if any(s.input_format != text_config.LINES for s in inputs):
@@ -184,7 +200,10 @@ def create(
   report = {**settings, "output_file": output.files, "counts": named}
   shard_files.write_settings(report, output.report_file)
   _remove_parts(work_dir)
-  _log(output, named, time.monotonic() - started)
+  for name, count in named.items():
+    logging.info("%-28s %s", LABELS[name], f"{count:,}")
+  logging.info("%-28s %.1f s", "time", time.monotonic() - started)
+  logging.info("Written: %s", ", ".join(names))
   is_text = any(s.input_format == text_config.TEXT for s in inputs)
   mean = named["sentences"] / named["documents"]
   if is_text and config.documents == text_config.BLANK_LINE and mean < 3:
@@ -230,24 +249,6 @@ def as_lines(
   paths.remove(folder)
 
 
-def _check(
-  config: text_config.TextConfig,
-  inputs: Sequence[sources.InputFile],
-  output: Output,
-) -> None:
-  names = output.all_files
-  if output.eval_output_file and not 0 < output.eval_fraction < 1:
-    raise ValueError(
-      f"eval_fraction {output.eval_fraction} is not between 0 and 1."
-    )
-  if len(set(map(os.path.realpath, names))) < len(names):
-    raise ValueError(
-      f"{output.output_file} cannot hold both splits; name two files."
-    )
-  shard_files.check_output(names, (source.path for source in inputs))
-  check_reading(config, inputs)
-
-
 def check_reading(
   config: text_config.TextConfig, inputs: Sequence[sources.InputFile]
 ) -> None:
@@ -264,23 +265,6 @@ def check_reading(
     sentences.Splitter(config.language)
 
 
-def _collect_settings(
-  config: text_config.TextConfig,
-  inputs: Sequence[sources.InputFile],
-  output: Output,
-) -> dict[str, Any]:
-  settings = dataclasses.asdict(config)
-  settings["input_file"] = [
-    [os.path.basename(s.path), s.input_format, paths.num_bytes(s.path)]
-    for s in inputs
-  ]
-  for name in ("num_shards", "eval_fraction", "random_seed"):
-    settings[name] = getattr(output, name)
-  settings["part_chars"] = PART_CHARS
-  settings["eval_output_file"] = os.path.basename(output.eval_output_file or "")
-  return settings
-
-
 def _remove_parts(work_dir: str) -> None:
   """Removes the folder of parts.
 
@@ -291,10 +275,6 @@ def _remove_parts(work_dir: str) -> None:
   paths.remove(work_dir)
 
 
-def _note_file(part: Part) -> str:
-  return os.path.join(part.work_dir, "read.json")
-
-
 def _unfinished_parts(
   inputs: Sequence[sources.InputFile], first_part: Part
 ) -> Iterator[Part]:
@@ -302,7 +282,8 @@ def _unfinished_parts(
 
   A resumed run reads the input only if needed.
   """
-  if paths.exists(_note_file(first_part)):
+  note_file = os.path.join(first_part.work_dir, "read.json")
+  if paths.exists(note_file):
     parts, _ = _read_note(first_part)
     yield from (part for part in parts if not part.is_finished)
     return
@@ -311,34 +292,24 @@ def _unfinished_parts(
     sources.read(source, first_part.config, counts) for source in inputs
   )
   num_parts = 0
-  while group := read_group(documents, PART_CHARS):
+  while first := next(documents, None):
+    group, num_chars = [first], len(first.text)
+    while num_chars < PART_CHARS and (document := next(documents, None)):
+      group.append(document)
+      num_chars += len(document.text)
     part = dataclasses.replace(first_part, index=num_parts)
     num_parts += 1
     if not part.is_finished:
       part.write_raw(group)
       yield part
   note = {"num_parts": num_parts, "counts": counts}
-  atomic.write(_note_file(first_part), [json.dumps(note)])
-
-
-def read_group(
-  documents: Iterator[sources.Document], min_chars: int
-) -> list[sources.Document]:
-  """Returns the next documents, of at least `min_chars` unless they end."""
-  group: list[sources.Document] = []
-  num_chars = 0
-  for document in documents:
-    group.append(document)
-    num_chars += len(document.text)
-    if num_chars >= min_chars:
-      break
-  return group
+  atomic.write(note_file, [json.dumps(note)])
 
 
 def _read_note(
   first_part: Part,
 ) -> tuple[list[Part], collections.Counter[str]]:
-  note = json_files.read_object(_note_file(first_part))
+  note = json_files.read_object(os.path.join(first_part.work_dir, "read.json"))
   parts = [
     dataclasses.replace(first_part, index=index)
     for index in range(note["num_parts"])
@@ -355,6 +326,9 @@ def _build_here(num_workers: int, parts: Iterable[Part]) -> None:
     ) as results:
       for _ in results:
         pass
+
+
+_load_splitter = functools.lru_cache(maxsize=1)(sentences.Splitter)
 
 
 def build_part(
@@ -384,7 +358,13 @@ def build_part(
       open(eval_file, "w", encoding="utf-8", newline="\n") as held_out,
       open(counts_file, "w", encoding="utf-8", newline="\n") as counts_writer,
     ):
-      for lines in _split_documents(raw_file, part.config.language):
+      for row in text_lines.read_lines(raw_file):
+        document = sources.Document(*json.loads(row))
+        lines = [line.strip() for line in document.text.split("\n")]
+        lines = [line for line in lines if line]
+        if not document.is_split:
+          split = _load_splitter(part.config.language).split
+          lines = [sentence for line in lines for sentence in split(line)]
         is_held_out = corpus.is_held_out(
           lines, part.eval_fraction, part.random_seed
         )
@@ -398,25 +378,10 @@ def build_part(
       json.dump(counts, counts_writer)
   except ValueError as error:
     raise ChildProcessError(
-      f"{part}, {raw_file}, cannot be split into sentences ({error}); "
-      "`resume` reuses the finished parts."
+      f"part {part.index}, {raw_file}, cannot be split into sentences "
+      f"({error}); `resume` reuses the finished parts."
     ) from error
   paths.remove(raw_file)
-
-
-_load_splitter = functools.lru_cache(maxsize=1)(sentences.Splitter)
-
-
-def _split_documents(raw_file: str, language: str) -> Iterator[list[str]]:
-  for row in text_lines.read_lines(raw_file):
-    # A third value is of an earlier version.
-    document = sources.Document(*json_files.parse(row, raw_file)[:2])
-    lines = [line.strip() for line in document.text.split("\n")]
-    lines = [line for line in lines if line]
-    if not document.is_split:
-      split = _load_splitter(language).split
-      lines = [sentence for line in lines for sentence in split(line)]
-    yield lines
 
 
 def _publish(
@@ -450,10 +415,3 @@ def _publish(
   if output.eval_output_file:
     held_out = corpus.documents([part.file("eval.txt") for part in parts])
     corpus.write_documents(output.eval_output_file, held_out)
-
-
-def _log(output: Output, counts: dict[str, int], seconds: float) -> None:
-  for name, count in counts.items():
-    logging.info("%-28s %s", LABELS[name], f"{count:,}")
-  logging.info("%-28s %.1f s", "time", seconds)
-  logging.info("Written: %s", ", ".join(output.all_files))
