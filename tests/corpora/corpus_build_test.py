@@ -4,15 +4,11 @@ import bz2
 import gzip
 import importlib.metadata
 import importlib.util
-import itertools
 import json
 import os
 import pathlib
 import random
 import shutil
-import signal
-import subprocess
-import sys
 from unittest import mock
 
 import pytest
@@ -25,7 +21,6 @@ from bert_tf.corpora import (
   text_config,
 )
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 WORDS = "the old boat storm sea was here there night wind wave".split()
 
 
@@ -120,25 +115,17 @@ def test_shards_and_held_out_documents_are_all_documents(
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".bz2"])
-@pytest.mark.parametrize("num_shards", [1, 2])
-def test_the_suffix_decides_on_compression(
-  suffix, num_shards, text, documents, tmp_path
-):
-  output = {
-    "eval_output_file": f"{tmp_path}/out/eval.txt{suffix}",
-    "num_shards": num_shards,
-  }
-  create(text, tmp_path / "out" / f"a.txt{suffix}", output)
+def test_the_suffix_decides_on_compression(suffix, text, documents, tmp_path):
+  output = {"eval_output_file": f"{tmp_path}/eval.txt{suffix}", "num_shards": 2}
+  create(text, tmp_path / f"a.txt{suffix}", output)
+  names = [*(f"a.txt-0000{i}-of-00002" for i in range(2)), "eval.txt"]
   opener = {".gz": gzip.open, ".bz2": bz2.open}[suffix]
-  written = {}
-  for path in (tmp_path / "out").glob(f"*{suffix}"):
-    with opener(path, "rt") as reader:
-      written[path.name] = [d.split("\n") for d in reader.read().split("\n\n")]
-      assert written[path.name].pop() == [""]
-  shards = [f"a.txt-0000{i}-of-00002{suffix}" for i in range(2)]
-  names = shards if num_shards == 2 else [f"a.txt{suffix}"]
-  assert sorted(written) == [*names, f"eval.txt{suffix}"]
-  assert sorted(itertools.chain(*written.values())) == sorted(documents)
+  written = []
+  for name in names:
+    with opener(tmp_path / f"{name}{suffix}", "rt") as reader:
+      parts = reader.read().removesuffix("\n\n").split("\n\n")
+      written += [part.split("\n") for part in parts]
+  assert sorted(written) == sorted(documents)
 
 
 def test_the_corpus_does_not_depend_on_workers_or_parts(
@@ -240,15 +227,6 @@ def test_an_interrupted_run_resumes_to_the_same_bytes(
   assert (tmp_path / "out" / "eval.txt").stat().st_mtime_ns == before
 
 
-def test_complete_shards_without_held_out_text_are_not_built_again(
-  text, tmp_path, monkeypatch
-):
-  target = tmp_path / "out" / "a.txt", {"num_shards": 2}
-  counts = create(text, *target)
-  monkeypatch.setattr(sources, "read", None)
-  assert create(text, *target, resume=True) == counts
-
-
 def test_a_run_interrupted_while_writing_the_output_writes_it_again(
   text, tmp_path, small_parts, monkeypatch
 ):
@@ -310,42 +288,6 @@ def test_a_run_with_other_settings_cannot_resume(
   create(text, *target, resume=True)
   with pytest.raises(ValueError, match="`language`"):
     create(text, *target, resume=True, language="de")
-
-
-KILLED = """
-import os, signal, sys
-from bert_tf.corpora import corpus_build
-
-write_raw = corpus_build.Part.write_raw
-
-def write_or_die(part, documents):
-  if part.index == 3:
-    os.kill(os.getpid(), signal.SIGKILL)
-  write_raw(part, documents)
-
-if __name__ == "__main__":
-  corpus_build.PART_CHARS = 1800
-  corpus_build.Part.write_raw = write_or_die
-  from bert_tf.cli import build_corpus
-  build_corpus.run()
-"""
-
-
-def test_a_killed_run_leaves_no_output_and_resumes(text, tmp_path, small_parts):
-  script = tmp_path / "killed.py"
-  script.write_text(KILLED)
-  out = tmp_path / "out"
-  flags = [f"--input_file={text}", f"--output_file={out / 'a.txt'}"]
-  result = subprocess.run(
-    [sys.executable, str(script), *flags, "--num_workers=2"],
-    env={**os.environ, "PYTHONPATH": str(ROOT)},
-    capture_output=True,
-  )
-  assert result.returncode == -signal.SIGKILL, result.stderr
-  assert os.listdir(out) == [".a.txt.parts"]
-  create(text, tmp_path / "whole" / "a.txt")
-  create(text, out / "a.txt", resume=True)
-  assert texts(out) == texts(tmp_path / "whole")
 
 
 def write_rows(path, texts):
