@@ -26,9 +26,7 @@ def create(runner: str, pipeline_options: str) -> Any:
     return beam.Pipeline(runner, options)
   except (ValueError, AttributeError, ImportError) as error:
     reason = " ".join(str(error).split())
-    raise ValueError(
-      f"`runner={runner}`, `pipeline_options={pipeline_options}`: {reason}"
-    ) from error
+    raise ValueError(f"`runner={runner}`: {reason}") from error
 
 
 def run_tasks(

@@ -326,7 +326,7 @@ def test_finished_parts_remain_if_a_document_cannot_be_split(
   target = tmp_path / "out" / "a.txt"
   with monkeypatch.context() as patched:
     patched.setattr(sentences.Splitter, "split", split_or_fail)
-    with pytest.raises(OSError, match="part 2 .*surrogates.*`resume`"):
+    with pytest.raises(OSError, match="part 2, .*surrogates.*`resume`"):
       create(text, target)
   finished = contents(tmp_path / "out" / ".a.txt.parts")
   assert {"00000.txt", "00001.txt"} <= finished.keys()
