@@ -9,7 +9,7 @@ import json
 import numpy as np
 import pytest
 
-from bert_tf import checkpoints, modeling, tokenization
+from bert_tf import checkpoints, modeling
 from bert_tf.convert import convert, pretrained
 from bert_tf.model_folder import run_info
 from tests.support import interop_models
@@ -78,16 +78,6 @@ def test_labels_come_from_the_label_map(tmp_path):
   assert config["label2id"] == {"good": 0, "bad": 1, "schön": 2}
   assert config["problem_type"] == "multi_label_classification"
   assert config["classifier_dropout"] == 0.1
-
-
-def test_a_label_map_of_other_labels_is_refused(tmp_path):
-  prefix, _ = interop_models.write_original(tmp_path / "in", "classifier")
-  path = tmp_path / "in" / "label_map.json"
-  path.write_text(json.dumps({**read_json(path), "labels": ["a", "b"]}))
-  with pytest.raises(ValueError, match="2 labels .* 3"):
-    convert.convert(
-      pretrained.ModelSource(prefix), "original", str(tmp_path / "hf"), "hf"
-    )
 
 
 @pytest.mark.parametrize(
@@ -283,28 +273,3 @@ def test_models_saved_by_transformers_compute_the_same_here(
     label_map = read_json(tmp_path / "out" / "label_map.json")
     assert label_map["labels"] == list(labels.values())
     assert (label_map["problem_type"] == "words") == (kind == "token")
-
-
-@pytest.mark.parametrize("do_lower_case", [True, False])
-def test_the_tokenizer_of_transformers_gives_our_ids(
-  tmp_path, transformers, do_lower_case
-):
-  words = ["a", "##b", "e", ",", "中"]
-  if not do_lower_case:
-    words += ["É", "é", "A"]
-  words += [f"w{i}" for i in range(interop_models.V - 5 - len(words))]
-  vocab = "\n".join([*interop_models.WORDS[:5], *words]) + "\n"
-  interop_models.write_original(tmp_path / "in", "encoder")
-  (tmp_path / "in" / "vocab.txt").write_text(vocab, encoding="utf-8")
-  source = pretrained.ModelSource(
-    str(tmp_path / "in" / "model.ckpt-7"), do_lower_case=do_lower_case
-  )
-  convert.convert(source, "original", str(tmp_path / "hf"), "hf")
-  ours = tokenization.FullTokenizer(
-    str(tmp_path / "in" / "vocab.txt"), do_lower_case
-  )
-  theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "hf")
-  text = "A ab É é,中a w3 qqq"
-  expected = ["[CLS]", *ours.tokenize(text), "[SEP]"]
-  assert len(set(expected)) > 7
-  assert theirs(text)["input_ids"] == ours.convert_tokens_to_ids(expected)

@@ -158,22 +158,6 @@ def test_model_garden_loads_our_checkpoint(tmp_path, garden, kind):
   )
 
 
-def test_parts_of_model_gardens_models_load_our_checkpoint(tmp_path, garden):
-  prefix, _ = interop_models.write_original(tmp_path / "in", "pretraining")
-  path = str(tmp_path / "out" / "bert_model.ckpt")
-  convert.convert(
-    pretrained.ModelSource(prefix), "original", path, "model_garden"
-  )
-  model, _ = garden.new_model("pretraining")
-  assert set(model.checkpoint_items) == {
-    "encoder",
-    "masked_lm",
-    "next_sentence.pooler_dense",
-  }
-  status = tf.train.Checkpoint(**model.checkpoint_items).read(path)
-  status.expect_partial().assert_existing_objects_matched()
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_models_saved_by_the_installed_model_garden_are_read(
   tmp_path, garden, kind

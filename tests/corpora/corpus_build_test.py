@@ -362,13 +362,3 @@ def test_lines_are_used_directly_and_other_formats_are_built(name, tmp_path):
     last = ["It was. It is."] if is_used_directly else ["It was.", "It is."]
     assert read(lines_file) == [["A boat."], last]
   assert contents(tmp_path).keys() == {"a.txt", "a.jsonl"}
-
-
-def test_faulty_input_leaves_no_hidden_folder(tmp_path):
-  (tmp_path / "a.jsonl").write_text('{"words": "A b."}\n')
-  config = text_config.TextConfig()
-  inputs = sources.find_files(str(tmp_path / "a.jsonl"), config, "jsonl")
-  with pytest.raises(ValueError, match="no column 'text'"):
-    with corpus_build.as_lines(config, inputs, str(tmp_path / "data")):
-      pass
-  assert os.listdir(tmp_path) == ["a.jsonl"]

@@ -212,15 +212,6 @@ def test_remote_and_local_text_have_the_same_documents(
 # --- Writing ---
 
 
-def test_written_documents_can_be_read(tmp_path):
-  documents = [["a é", "b"], ["c"]]
-  for name in ("a.txt", "a.txt.gz"):
-    path = str(tmp_path / name)
-    assert corpus.write_documents(path, documents) == 2
-    assert list(corpus.documents([path])) == documents
-  assert sorted(os.listdir(tmp_path)) == ["a.txt", "a.txt.gz"]
-
-
 def split(tmp_path, documents, fraction=0.25, seed=1):
   """Splits documents; returns the training and the held-out documents."""
   paths = [str(tmp_path / "train.txt"), str(tmp_path / "eval.txt")]
@@ -253,18 +244,6 @@ def test_each_document_and_its_copies_are_in_one_split(tmp_path):
   assert abs(len(held_out) - 1000) < 2 * 5 * (2000 * 0.25 * 0.75) ** 0.5
   assert split(tmp_path, documents) == [train, held_out]
   assert split(tmp_path, documents, seed=2) != [train, held_out]
-
-
-def test_an_empty_split_is_refused_before_writing(tmp_path):
-  with pytest.raises(ValueError, match="eval_fraction 1e-09 .* 1 .* 0 "):
-    split(tmp_path, [["a"]], fraction=1e-9)
-  with pytest.raises(ValueError, match="eval_fraction 1.0 "):
-    split(tmp_path, [["a"]], fraction=1.0)
-  same = str(tmp_path / "same.txt")
-  output = corpus_build.Output(output_file=same, eval_output_file=same)
-  with pytest.raises(ValueError, match=same):
-    corpus_build.create(text_config.TextConfig(), [], output)
-  assert os.listdir(tmp_path) == ["text"]
 
 
 # --- Python's own documentation ---

@@ -50,13 +50,6 @@ def test_an_interrupted_write_changes_nothing(root, error):
   assert paths.read_text(f"{root}/a.gz") == "old"
 
 
-def test_a_folder_is_written_with_its_subfolders(root):
-  write_folder(f"{root}/out/", {"b": "1", "sub/c": "2"})
-  assert paths.list_folder(root) == ["out"]
-  assert paths.list_folder(f"{root}/out") == ["b", "sub"]
-  assert paths.read_text(f"{root}/out/sub/c") == "2"
-
-
 def test_a_folder_that_is_not_empty_is_not_replaced(tmp_path):
   write_folder(str(tmp_path / "out"), {"b": "old"})
   with pytest.raises(OSError):

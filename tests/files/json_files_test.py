@@ -5,7 +5,6 @@ import json
 import pytest
 
 from bert_tf import modeling
-from bert_tf.data import record_cache
 from bert_tf.files import json_files
 from bert_tf.formats import hugging_face, sentence_transformers
 from bert_tf.model_folder import run_info
@@ -98,21 +97,6 @@ def test_every_reader_names_the_file_of_a_wrong_value(tmp_path, name, value):
   (tmp_path / name).write_text(json.dumps(value))
   with pytest.raises(ValueError, match=str(tmp_path / name)):
     READERS[name][0](tmp_path)
-
-
-@pytest.mark.parametrize("content", [b"{", b"[1]"])
-def test_records_with_a_damaged_settings_file_are_written_again(
-  tmp_path, content
-):
-  path = str(tmp_path / "a.tf_record")
-
-  def write(writer):
-    writer.write(b"a")
-
-  record_cache.write(path, {"a": 1}, write)
-  with open(record_cache.settings_file(path), "wb") as note:
-    note.write(content)
-  assert record_cache.write(path, {"a": 1}, write).num_records == 1
 
 
 @pytest.mark.parametrize(

@@ -104,11 +104,6 @@ def test_the_transfer_starts_over_at_a_server_without_ranges(site, partial):
   check_is_model(download.download(NAME, site.url))
 
 
-def test_a_partial_file_that_is_too_long_is_replaced(site, partial):
-  partial.write_bytes(b"a" * 2_000_000)
-  check_is_model(download.download(NAME, site.url))
-
-
 def test_a_file_that_changed_meanwhile_is_refused_and_loaded_again(
   site, partial
 ):

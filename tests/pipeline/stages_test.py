@@ -126,24 +126,6 @@ def test_the_newest_checkpoint_is_exported_once(tmp_path, monkeypatch):
   assert calls == [True]
 
 
-@pytest.mark.parametrize(
-  ("content", "expected"),
-  [
-    (b"", "text.txt is empty"),
-    (b"caf\xe9 is Latin-1. " * 9, "text.txt"),
-    (b"\n \n", "blank"),
-  ],
-)
-def test_text_that_cannot_be_used_is_named(
-  tmp_path, monkeypatch, content, expected
-):
-  monkeypatch.setattr(stages, "_measure_steps", lambda config: (5950, 0.1))
-  config = make_config(tmp_path)
-  (tmp_path / "text.txt").write_bytes(content)
-  with pytest.raises(ValueError, match=expected):
-    stages.run(config)
-
-
 def test_a_pipe_is_refused_because_it_can_be_read_only_once(tmp_path):
   reader, writer = os.pipe()
   os.write(writer, b"a")
@@ -226,15 +208,6 @@ def test_settings_follow_from_size_and_language(tmp_path):
     sizes = size.bert_config(size.vocab_size, 128)
     assert sizes["hidden_size"] == 64 * sizes["num_attention_heads"]
     assert json.dumps(sizes)
-
-
-def test_a_small_vocabulary_keeps_the_characters_that_fit(tmp_path):
-  config = make_config(tmp_path, vocab_size=106)
-  path = tmp_path / "vocab.txt"
-  text_steps.learn_vocabulary(config, [f"{tmp_path}/text.txt"], str(path))
-  assert len(path.read_text().split()) == 106
-  with pytest.raises(ValueError, match="vocab_size 105 "):
-    make_config(tmp_path, vocab_size=105)
 
 
 def test_settings_of_the_user_override_those_of_the_size(tmp_path):
