@@ -97,7 +97,6 @@ def main() -> None:
     target=config.output_file.split(",")[0].strip(),
     num_workers=config.num_workers,
     resume=config.resume,
-    beam=config.beam,
   ) as input_files:
     create(
       config.data,

@@ -1,7 +1,7 @@
 """Makes and runs Apache Beam pipelines."""
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from bert_tf.files import errors
@@ -27,22 +27,6 @@ def create(runner: str, pipeline_options: str) -> Any:
   except (ValueError, AttributeError, ImportError) as error:
     reason = " ".join(str(error).split())
     raise ValueError(f"`runner={runner}`: {reason}") from error
-
-
-def run_tasks(
-  pipeline: Any, function: Callable[[Any], Any], tasks: Sequence[Any]
-) -> None:
-  """Runs `function(task)` for every task, in any order, on all workers.
-
-  Raises:
-    ChildProcessError: if the pipeline fails.
-  """
-  if not tasks:
-    return
-  import apache_beam as beam
-
-  spread(pipeline, tasks) | "build" >> beam.Map(function)
-  run(pipeline)
 
 
 def spread(pipeline: Any, tasks: Sequence[Any]) -> Any:
