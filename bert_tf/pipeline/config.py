@@ -79,10 +79,6 @@ SIZES = {
 
 _DEFAULT_SIZE = "tiny"
 
-# Learning rate for continuing a model of width 768: a fifth of the rate that
-# made it. Narrower models need larger rates, see Size.
-_CONTINUED_RATE, _BASE_WIDTH = 2e-5, 768
-
 # Number of special tokens and [unusedN] in a new vocabulary.
 _NUM_RESERVED = len(
   vocabulary.reserved_tokens(vocabulary.NUM_UNUSED_BEFORE_SPECIALS)
@@ -99,25 +95,9 @@ class InitialModel:
   weights: str  # Path, as `model_folder.find` finds it.
   bert_config: Mapping[str, Any]  # Content of bert_config.json.
   vocab_file: str
-  size: Size  # With the settings for continuing the model.
+  size: Size
   do_lower_case: bool | None  # None if it is not known.
   strip_accents: bool | None  # None for do_lower_case.
-
-
-def size_to_continue(
-  bert_config: Mapping[str, Any], vocab_size: int, no_nsp: bool
-) -> Size:
-  """Returns the sizes of a model, and the settings for continuing it."""
-  width = bert_config["hidden_size"]
-  return Size(
-    num_hidden_layers=bert_config["num_hidden_layers"],
-    hidden_size=width,
-    train_batch_size=32,
-    learning_rate=_CONTINUED_RATE * _BASE_WIDTH / width,
-    vocab_size=vocab_size,
-    dropout=bert_config["hidden_dropout_prob"],
-    no_nsp=no_nsp,
-  )
 
 
 # Languages with thousands of characters: Chinese ones, Japanese and Korean.

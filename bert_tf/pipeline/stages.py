@@ -148,15 +148,22 @@ def read_model(
       config.model,
     )
   bert_config = files.bert_config.to_dict()
+  size = pipeline_config.Size(
+    num_hidden_layers=bert_config["num_hidden_layers"],
+    hidden_size=bert_config["hidden_size"],
+    train_batch_size=32,
+    # A fifth of the rate that made models of width 768. Narrower models need
+    # larger rates, see Size.
+    learning_rate=2e-5 * 768 / bert_config["hidden_size"],
+    vocab_size=len(files.load_vocab()),
+    dropout=bert_config["hidden_dropout_prob"],
+    no_nsp=any(n not in names for n in heads.NEXT_SENTENCE.shapes),
+  )
   initial_model = pipeline_config.InitialModel(
     weights=files.weights,
     bert_config=bert_config,
     vocab_file=files.needed_vocab(),
-    size=pipeline_config.size_to_continue(
-      bert_config,
-      vocab_size=len(files.load_vocab()),
-      no_nsp=any(n not in names for n in heads.NEXT_SENTENCE.shapes),
-    ),
+    size=size,
     do_lower_case=case.do_lower_case,
     strip_accents=case.strip_accents,
   )
