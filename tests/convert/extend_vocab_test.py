@@ -9,7 +9,6 @@ import pytest
 
 from bert_tf import (
   checkpoints,
-  heads,
   model_folder,
   modeling,
   tokenization,
@@ -144,42 +143,6 @@ def test_the_vocabulary_has_the_words_and_its_other_lines(
       assert new_lines[index] == line
   for word, index in ids.items():
     assert new_lines[index] == word.encode()
-
-
-def outputs(config, checkpoint, ids):
-  """Sequence output and masked-LM logits of one text, at every position."""
-  config = modeling.BertConfig.from_json_file(str(config))
-  model = heads.PretrainingModel(config)
-  reader = checkpoints.CheckpointReader(str(checkpoint))
-  assert checkpoints.load_variables(reader, model) == []
-  features = {"input_ids": np.array([ids])}
-  output = model.bert(features).sequence_output.numpy()
-  positions = {"masked_lm_positions": np.array([range(len(ids))])}
-  return output, model({**features, **positions}).masked_lm_logits.numpy()
-
-
-@METHODS
-def test_a_text_without_the_new_words_gets_the_same_ids_and_outputs(
-  extended, vocab, method
-):
-  _, folder = extended(method)
-  text = "few songs of the church were much noted on flight 18 in 1988."
-  old, new = (
-    tokenization.FullTokenizer(str(path))
-    for path in (vocab, folder / "vocab.txt")
-  )
-  ids = [2, *old.tokenize_to_ids(text), 3]
-  assert ids == [2, *new.tokenize_to_ids(text), 3]
-  sequence, masked = outputs(CONFIG, TRAINED, ids)
-  new_sequence, new_masked = outputs(
-    folder / "bert_config.json", folder / "bert_model.ckpt", ids
-  )
-  np.testing.assert_array_equal(new_sequence, sequence)
-  old_ids = [i for i in range(V) if i not in IDS[method].values()]
-  # A product with a wider matrix may sum in another order.
-  np.testing.assert_allclose(
-    new_masked[..., old_ids], masked[..., old_ids], atol=1e-5
-  )
 
 
 def test_run_json_comes_along_and_decides_the_case(vocab, tmp_path):

@@ -335,35 +335,32 @@ def test_pickled_weights_are_refused_with_the_reason(tmp_path):
     to_original(folder, (tmp_path / "m.ckpt"))
 
 
-LABELS = {"id2label": {"0": "O", "1": "B", "2": "I"}}
+TOKENS = {"architectures": ["BertForTokenClassification"]}
+MULTILABEL = {"problem_type": "multi_label_classification"}
 
 
 @pytest.mark.parametrize(
-  ("settings", "problem_type", "labels"),
+  ("settings", "labels", "problem_type", "expected"),
   [
-    (LABELS, "classification", ["O", "B", "I"]),
-    (
-      {**LABELS, "problem_type": "multi_label_classification"},
-      "multilabel",
-      ["O", "B", "I"],
-    ),
-    (
-      {**LABELS, "architectures": ["BertForTokenClassification"]},
-      "words",
-      ["O", "B", "I"],
-    ),
-    (
-      {"architectures": ["BertForTokenClassification"]},
-      "words",
-      ["LABEL_0", "LABEL_1", "LABEL_2"],
-    ),
+    ({}, "OBI", "classification", ["O", "B", "I"]),
+    (MULTILABEL, "OBI", "multilabel", ["O", "B", "I"]),
+    (TOKENS, "OBI", "words", ["O", "B", "I"]),
+    (TOKENS, None, "words", ["LABEL_0", "LABEL_1", "LABEL_2"]),
+    ({}, "O", "regression", []),
   ],
 )
-def test_labels_go_into_the_label_map(tmp_path, settings, problem_type, labels):
-  converted_model(tmp_path, draw(CLASSIFIER), config=settings)
+def test_labels_go_into_the_label_map(
+  tmp_path, settings, labels, problem_type, expected
+):
+  num_labels = len(labels or "123")
+  shapes = {**prefixed(encoder()), **linear("classifier", num_labels, D)}
+  if labels:
+    names = {str(i): label for i, label in enumerate(labels)}
+    settings = {**settings, "id2label": names}
+  converted_model(tmp_path, draw(shapes), config=settings)
   label_map = json.loads((tmp_path / "out" / "label_map.json").read_text())
   assert label_map["problem_type"] == problem_type
-  assert label_map["labels"] == labels
+  assert label_map["labels"] == expected
 
 
 def test_another_number_of_labels_is_refused(tmp_path):
@@ -372,15 +369,6 @@ def test_another_number_of_labels_is_refused(tmp_path):
   )
   with pytest.raises(ValueError, match="ids 0, 1,.* 3"):
     to_original(folder, tmp_path / "m.ckpt")
-
-
-def test_a_single_output_is_a_regression(tmp_path):
-  tensors = draw({**prefixed(encoder()), **linear("classifier", 1, D)})
-  settings = {"id2label": {"0": "LABEL_0"}}
-  converted_model(tmp_path, tensors, config=settings)
-  label_map = json.loads((tmp_path / "out" / "label_map.json").read_text())
-  assert label_map["problem_type"] == "regression"
-  assert label_map["labels"] == []
 
 
 def test_the_bias_of_choices_is_left_out_and_named(tmp_path):

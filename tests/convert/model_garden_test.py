@@ -156,26 +156,3 @@ def test_model_garden_loads_our_checkpoint(tmp_path, garden, kind):
     if kind != "encoder"
     else ours.embeddings.word_embeddings,
   )
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_models_saved_by_the_installed_model_garden_are_read(
-  tmp_path, garden, kind
-):
-  model, _ = garden.new_model(kind)
-  rng = np.random.default_rng(9)
-  for variable in model.trainable_variables:
-    variable.assign(rng.normal(size=variable.shape) * 0.5)
-  (tmp_path / "run").mkdir()
-  tf.train.CheckpointManager(
-    tf.train.Checkpoint(
-      model=model, optimizer=garden.tf_keras.optimizers.Adam()
-    ),
-    str(tmp_path / "run"),
-    max_to_keep=1,
-  ).save()
-  _, prefix = from_garden(tmp_path, tmp_path / "run")
-  interop_models.assert_close(
-    interop_models.outputs(interop_models.loaded(kind, prefix), kind),
-    garden.outputs(model, kind),
-  )

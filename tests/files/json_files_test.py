@@ -49,7 +49,6 @@ READERS = {
     lambda f: run_info.read_labels(str(f)),
     [
       {"task_name": "a", "problem_type": "classification", "labels": "ab"},
-      {"task_name": "a", "problem_type": "classification", "labels": [1]},
       {"task_name": "a", "problem_type": ["words"], "labels": ["a"]},
       {"labels": ["a"]},
     ],
@@ -62,10 +61,7 @@ READERS = {
     lambda f: hugging_face.read_config(str(f)),
     [
       {"id2label": ["a"]},
-      {"id2label": {"0": 1}},
       {"architectures": "BertModel"},
-      {"architectures": [["BertModel"]]},
-      {"problem_type": []},
       {"hidden_size": "wide"},
     ],
   ),
@@ -77,7 +73,6 @@ READERS = {
     lambda f: evaluation.read_best_results(str(f)),
     [
       {"metric": "loss", "evaluations": {}},
-      {"metric": "loss", "evaluations": [{}]},
       {"metric": "loss", "evaluations": [{"global_step": 1}]},
       {"evaluations": []},
     ],

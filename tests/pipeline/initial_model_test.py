@@ -7,7 +7,7 @@ import keras
 import pytest
 from safetensors import numpy as safetensors_numpy
 
-from bert_tf import distribution, heads
+from bert_tf import heads
 from bert_tf.convert import convert, pretrained
 from bert_tf.corpora import text_config
 from bert_tf.data import pretraining_shards
@@ -173,9 +173,3 @@ def test_an_untrained_next_sentence_head_is_not_continued(tmp_path):
     config = stages.read_model(make_config(tmp_path))
   assert config.model_size.no_nsp
   assert "no masked-LM head" not in log()
-
-
-def test_several_machines_are_refused(tmp_path, monkeypatch):
-  monkeypatch.setattr(distribution, "num_workers", lambda: 2)
-  with pytest.raises(ValueError, match="`distribution=multi_worker`"):
-    stages.run(make_config(tmp_path))
