@@ -158,19 +158,13 @@ def as_lines(
   config: text_config.TextConfig,
   inputs: Sequence[sources.InputFile],
   target: str,
-  **options: Any,
+  num_workers: int = 1,
 ) -> Iterator[list[str]]:
   """Yields files of one sentence per line: the inputs or a temporary corpus.
 
   Yields the inputs if all have the format `lines`. Otherwise the temporary
-  corpus is in a hidden folder next to `target`, which is removed unless the
-  body raises.
-
-  Args:
-    config: input format and sentence splitting.
-    inputs: the files to read.
-    target: a file that the caller makes from the text.
-    **options: the other arguments of `create`.
+  corpus is in a hidden folder next to `target`, a file that the caller makes
+  from the text. See `create` for the other arguments.
   """
   if all(source.input_format == text_config.LINES for source in inputs):
     yield [source.path for source in inputs]
@@ -178,13 +172,10 @@ def as_lines(
   folder = atomic.hidden(target, "text")
   path = os.path.join(folder, "text.txt")
   try:
-    create(config, inputs, Output(output_file=path), **options)
-  except ValueError:
-    if paths.is_free(folder):  # Without text to continue from.
-      paths.remove(folder)
-    raise
-  yield [path]
-  paths.remove(folder)
+    create(config, inputs, Output(output_file=path), num_workers)
+    yield [path]
+  finally:
+    paths.remove(folder)
 
 
 def check_reading(

@@ -95,7 +95,7 @@ def _read_pooling(path: str) -> str:
       if name.startswith("pooling_mode_") and value
     ]
   if len(modes) == 1 and modes[0] in _POOLINGS.values():
-    return modes[0]
+    return str(modes[0])
   raise ValueError(
     f"{path} sets the pooling {' and '.join(map(str, modes)) or '(none)'}; set "
     f"`pooling` to one of {', '.join(_POOLINGS.values())}."
