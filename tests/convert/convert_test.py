@@ -128,7 +128,8 @@ def test_a_single_masked_lm_head_gets_a_next_sentence_head_for_keras(tmp_path):
 
 RUN = run_info.RunInfo(
   task="classification",
-  do_lower_case=False,
+  do_lower_case=True,
+  strip_accents=False,
   max_seq_length=9,
   task_name="mine",
   problem_type="multilabel",

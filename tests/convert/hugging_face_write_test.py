@@ -11,7 +11,6 @@ import pytest
 
 from bert_tf import checkpoints, modeling
 from bert_tf.convert import convert, pretrained
-from bert_tf.model_folder import run_info
 from tests.support import interop_models
 
 CLASSES = {
@@ -113,24 +112,6 @@ def test_the_case_is_the_flags_or_the_vocabularys(
   source = pretrained.ModelSource(prefix, do_lower_case=not expected)
   with pytest.raises(ValueError, match=f"={not expected} .*vocab.txt"):
     convert.convert(source, "original", str(tmp_path / "other"), "hf")
-
-
-@pytest.mark.parametrize("strip_accents", [None, True, False])
-def test_accents_are_kept_or_dropped_as_in_our_model(tmp_path, strip_accents):
-  prefix, _ = interop_models.write_original(tmp_path / "in", "encoder")
-  run = run_info.RunInfo(
-    task="encoder", do_lower_case=True, strip_accents=strip_accents
-  )
-  run_info.write_run(str(tmp_path / "in"), run, interop_models.CONFIG, None)
-  source = pretrained.ModelSource(prefix)
-  convert.convert(source, "original", str(tmp_path / "hf"), "hf")
-  settings = read_json(tmp_path / "hf" / "tokenizer_config.json")
-  assert settings["do_lower_case"] is True
-  assert settings["strip_accents"] is strip_accents
-  source = pretrained.ModelSource(str(tmp_path / "hf"))
-  convert.convert(source, "hf", str(tmp_path / "back" / "m.ckpt"), "original")
-  back = run_info.read_run(str(tmp_path / "back"))
-  assert back.strip_accents is strip_accents
 
 
 def test_a_folder_without_a_vocabulary_is_not_written(tmp_path):

@@ -10,10 +10,8 @@ import tensorflow as tf
 
 from bert_tf.corpora import (
   corpus,
-  corpus_build,
   pydoc_corpus,
   sources,
-  text_config,
 )
 from bert_tf.files import text_lines
 
@@ -209,38 +207,15 @@ def test_remote_and_local_text_have_the_same_documents(
 # --- Writing ---
 
 
-def split(tmp_path, documents, fraction=0.25, seed=1):
-  """Splits documents; returns the training and the held-out documents."""
-  paths = [str(tmp_path / "train.txt"), str(tmp_path / "eval.txt")]
-  text = tmp_path / "text" / "in.txt"
-  text.parent.mkdir(exist_ok=True)
-  corpus.write_documents(str(text), documents)
-  output = corpus_build.Output(
-    output_file=paths[0],
-    eval_output_file=paths[1],
-    eval_fraction=fraction,
-    random_seed=seed,
-  )
-  counts = corpus_build.create(
-    text_config.TextConfig(),
-    [sources.InputFile(str(text), text_config.LINES)],
-    output,
-  )
-  train, held_out = (list(corpus.documents([path])) for path in paths)
-  assert len(held_out) == counts["eval_documents"]
-  assert len(train) == counts["documents"] - counts["eval_documents"]
-  return [train, held_out]
+def test_a_hash_of_the_text_decides_on_which_side_a_document_is():
+  documents = [[f"sentence {n}", f"and {n}"] for n in range(2000)]
 
+  def held_out(seed):
+    return [corpus.is_held_out(d, fraction=0.25, seed=seed) for d in documents]
 
-def test_each_document_and_its_copies_are_in_one_split(tmp_path):
-  documents = [[f"sentence {n}", f"and {n}"] for n in range(2000)] * 2
-  train, held_out = split(tmp_path, documents)
-  assert sorted(train + held_out) == sorted(documents)
-  assert not {tuple(d) for d in train} & {tuple(d) for d in held_out}
-  # Five standard deviations of 2,000 draws at 0.25. Each counts twice.
-  assert abs(len(held_out) - 1000) < 2 * 5 * (2000 * 0.25 * 0.75) ** 0.5
-  assert split(tmp_path, documents) == [train, held_out]
-  assert split(tmp_path, documents, seed=2) != [train, held_out]
+  assert held_out(1) == held_out(1) != held_out(2)
+  # Five standard deviations of 2,000 draws at 0.25.
+  assert abs(sum(held_out(1)) - 500) < 5 * (2000 * 0.25 * 0.75) ** 0.5
 
 
 # --- Python's own documentation ---
