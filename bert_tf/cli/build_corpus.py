@@ -62,10 +62,9 @@ class CorpusConfig(text_config.PydocConfig):
     topic=settings.DEVICES,
     main=True,
   )
-  beam: text_config.BeamConfig
   resume: bool = settings.setting(
     False,
-    "Whether to resume an interrupted run with the same flags.",
+    "Whether to keep a complete corpus that the same flags have made.",
     topic=settings.OUTPUT,
     main=True,
   )
@@ -87,7 +86,7 @@ def main() -> None:
     random_seed=config.random_seed,
   )
   corpus_build.create(
-    config.text, inputs, output, config.num_workers, config.resume, config.beam
+    config.text, inputs, output, config.num_workers, config.resume
   )
 
 

@@ -94,10 +94,8 @@ def main() -> None:
   with corpus_build.as_lines(
     config.text,
     inputs,
-    target=config.output_file.split(",")[0].strip(),
-    num_workers=config.num_workers,
-    resume=config.resume,
-    beam=config.beam,
+    config.output_file.split(",")[0].strip(),
+    config.num_workers,
   ) as input_files:
     create(
       config.data,

@@ -29,13 +29,6 @@ CHECKPOINT_NAME = "bert_model.ckpt"
 
 _UNUSED = re.compile(r"\[unused\d+\]")
 
-# Tensors with a row, or a value, for each word piece.
-_EMBEDDINGS = checkpoint_names.WORD_EMBEDDINGS
-_OUTPUT_BIAS = "cls/predictions/output_bias"
-
-# Maximum number of faults in one message.
-_MAX_NAMED = 10
-
 
 @dataclasses.dataclass(frozen=True)
 class Extension:
@@ -49,13 +42,7 @@ class Extension:
 
 
 def read_words(path: str) -> list[str]:
-  """Returns the words of a file, one a line; ignores blank lines.
-
-  Raises:
-    ValueError: if the file is missing or not UTF-8.
-  """
-  if not paths.is_file(path):
-    raise ValueError(f"words_file: {path} does not exist.")
+  """Returns the words of a file, one a line; ignores blank lines."""
   lines = (line.strip() for line in text_lines.read_lines(path))
   return [line for line in lines if line]
 
@@ -94,10 +81,12 @@ def extend(
     tokenization.validate_case_matches_checkpoint(
       do_lower_case, init_checkpoint
     )
-  reader = checkpoints.CheckpointReader(
-    model_folder.find_weights(init_checkpoint)
+  weights = model_folder.find_weights(init_checkpoint)
+  reader = checkpoints.CheckpointReader(weights)
+  run = pretrained.resolve_run(
+    model_folder.read_run(weights), reader.shapes, do_lower_case, vocab_file
   )
-  run = _find_run(reader, do_lower_case, vocab_file)
+  run = dataclasses.replace(run, scores=None)
   tokenizer = letter_case.make_tokenizer(vocab_file, run)
   vocab = tokenizer.vocab
   config = modeling.BertConfig.from_json_file(bert_config_file)
@@ -147,24 +136,6 @@ def extend(
   )
 
 
-def _find_run(
-  reader: checkpoints.CheckpointReader,
-  do_lower_case: bool | None,
-  vocab_file: str,
-) -> run_info.RunInfo:
-  """Returns the extended model's run.json: no scores, the heads' task."""
-  run = model_folder.read_run(reader.path) or run_info.RunInfo(task="encoder")
-  case = letter_case.resolve(
-    letter_case.Case(do_lower_case),
-    letter_case.get_case(run),
-    vocab_file,
-  )
-  task = pretrained.find_task(pretrained.find_heads(reader.shapes, run.task))
-  return dataclasses.replace(
-    run, task=task, scores=None, **dataclasses.asdict(case)
-  )
-
-
 def _select_new(
   words: Iterable[str], tokenizer: tokenization.FullTokenizer
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -184,7 +155,7 @@ def _select_new(
     elif tokens != [word]:
       faults.append(f"{word!r} is read as {' '.join(tokens)!r}")
   if faults:
-    raise ValueError(f"{'; '.join(faults[:_MAX_NAMED])}: give whole words.")
+    raise ValueError(f"{'; '.join(faults[:10])}: give whole words.")
   if not new:
     raise ValueError(f"no word to add: the vocabulary has all {len(known)}.")
   return new, known
@@ -200,11 +171,11 @@ def _extended_tensors(
   names = checkpoint_names.parameters(reader.shapes)
   checkpoint_names.check_is_bert(reader.path, names)
   tensors = {name: reader.get(name) for name in names}
-  shapes = {
-    _EMBEDDINGS: (config.vocab_size, config.hidden_size),
-    _OUTPUT_BIAS: (config.vocab_size,),
-  }
-  for name, shape in shapes.items():
+  # These have a row, or a value, for each word piece.
+  for name, shape in (
+    (checkpoint_names.WORD_EMBEDDINGS, (config.vocab_size, config.hidden_size)),
+    ("cls/predictions/output_bias", (config.vocab_size,)),
+  ):
     if name not in tensors:
       continue
     old = tensors[name]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf import checkpoints, heads, model_folder, modeling, tokenization
+from bert_tf import heads, model_folder, modeling, tokenization
 from bert_tf.convert import pretrained
 from bert_tf.files import atomic, errors, paths
 from bert_tf.formats import hugging_face, tokenizer_files
@@ -26,19 +26,14 @@ def read(source: pretrained.ModelSource) -> pretrained.Pretrained:
     ImportError: without the package safetensors.
   """
   weights = model_folder.find_weights(source.path)
-  if not weights.endswith(hugging_face.SUFFIX):
-    raise ValueError(
-      f"{weights} is not in Hugging Face's format; leave `from=hf` out."
-    )
   files = pretrained.open_files(source, weights, needs_vocab=True)
-  reader = checkpoints.CheckpointReader(weights)
   task = hugging_face.find_task(hugging_face.read_config(files.folder))
-  tensors = pretrained.read_tensors(reader, files.bert_config, task)
-  task = pretrained.find_task(pretrained.find_heads(tensors, task))
+  tensors = pretrained.read_tensors(files.reader, files.bert_config, task)
+  task = pretrained.find_task(tensors, task)
   num_labels = len(tensors.get("output_bias", ()))
   run = model_folder.read_hugging_face_run(files.folder, task, num_labels)
   model = pretrained.build(source, files, run, tensors)
-  return dataclasses.replace(model, notes=(*reader.notes, *model.notes))
+  return dataclasses.replace(model, notes=(*files.reader.notes, *model.notes))
 
 
 def write(model: pretrained.Pretrained, folder: str) -> pretrained.Pretrained:
@@ -62,8 +57,7 @@ def write(model: pretrained.Pretrained, folder: str) -> pretrained.Pretrained:
   if others := sorted(set(existing) - own):
     # transformers might load them with the model.
     raise ValueError(
-      f"{folder} holds other files: {', '.join(others)}. Choose an empty "
-      "folder for `output_checkpoint`."
+      f"`output_checkpoint` {folder} holds other files: {', '.join(others)}."
     )
   contents = {name: text.encode() for name, text in texts.items()}
   pretrained.check_contents(folder, contents)
@@ -88,9 +82,7 @@ def write(model: pretrained.Pretrained, folder: str) -> pretrained.Pretrained:
 def _texts(model: pretrained.Pretrained) -> dict[str, str]:
   """Returns the text of config.json and of the tokenizer's files, by name."""
   if model.vocab_file is None:
-    raise ValueError(
-      "Hugging Face's format needs the vocabulary; give `vocab_file`."
-    )
+    raise ValueError("Hugging Face's format needs a `vocab_file`.")
   vocab = tokenization.load_vocab(model.vocab_file)
   # The special tokens that the vocabulary has, by their settings.
   special = {
@@ -106,11 +98,12 @@ def _texts(model: pretrained.Pretrained) -> dict[str, str]:
     "model_max_length": model.config.max_position_embeddings,
     **special,
   }
-  tokenizer = _tokenizer(model.run, vocab, [*special.values()])
   contents = {
     hugging_face.CONFIG: _config(model, vocab),
     tokenizer_files.TOKENIZER_CONFIG: tokenizer_config,
-    tokenizer_files.TOKENIZER: tokenizer,
+    tokenizer_files.TOKENIZER: _tokenizer(
+      model.run, vocab, [*special.values()]
+    ),
   }
   return {
     name: json.dumps(

@@ -92,17 +92,17 @@ def differences(first: Tensors, second: Tensors) -> Iterator[str]:
 
 def _difference(first: np.ndarray, second: np.ndarray) -> str | None:
   first, second = np.asarray(first), np.asarray(second)
-  if first.shape != second.shape:
-    return f"shape {first.shape} and {second.shape}"
-  if first.dtype != second.dtype:
-    return f"dtype {first.dtype} and {second.dtype}"
+  for name in ("shape", "dtype"):
+    values = [getattr(value, name) for value in (first, second)]
+    if values[0] != values[1]:
+      return f"{name} {values[0]} and {values[1]}"
   if not _is_number(first):
     # A string: the object graph of an object-based checkpoint.
     return None if np.array_equal(first, second) else "not the same"
-  values = np.asarray(first, np.float64), np.asarray(second, np.float64)
-  if np.array_equal(*values, equal_nan=True):
+  first, second = first.astype(np.float64), second.astype(np.float64)
+  if np.array_equal(first, second, equal_nan=True):
     return None
-  return f"max abs difference {np.abs(values[0] - values[1]).max():.6g}"
+  return f"max abs difference {np.abs(first - second).max():.6g}"
 
 
 def _is_number(value: np.ndarray | np.generic) -> bool:
@@ -113,15 +113,13 @@ def _is_number(value: np.ndarray | np.generic) -> bool:
 def _open_h5(path: str) -> Tensors:
   import h5py  # A dependency of Keras.
 
-  if not paths.is_file(path):
-    raise ValueError(f"there is no {path}.")
+  shapes: dict[str, tuple[int, ...]] = {}
+
+  def note(name: str, item: h5py.Group | h5py.Dataset) -> None:
+    if isinstance(item, h5py.Dataset):
+      shapes[name] = tuple(item.shape)
+
   with errors.reading(path, "is damaged or not an HDF5 file"):
     file = h5py.File(paths.open_bytes(path), "r")
-    shapes: dict[str, tuple[int, ...]] = {}
-
-    def note(name: str, item: h5py.Group | h5py.Dataset) -> None:
-      if isinstance(item, h5py.Dataset):
-        shapes[name] = tuple(item.shape)
-
     file.visititems(note)
   return Tensors(path, shapes, lambda name: file[name][()])

@@ -28,7 +28,6 @@ def read(source: pretrained.ModelSource) -> pretrained.Pretrained:
     ValueError: if it is not such a file, or if the model has another config.
   """
   path = source.path
-  _check_suffix(path)
   files = pretrained.open_files(source, path)
   shapes = inspect.open_tensors(path).shapes
   own_heads = _find_heads(shapes, files.run)
@@ -62,10 +61,14 @@ def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
     ValueError: if path does not end in .weights.h5, if no model has these
       heads, or if files of another model are beside it.
   """
-  _check_suffix(path)
+  if not path.endswith(SUFFIX):
+    raise ValueError(f"{path} does not end in {SUFFIX}, which Keras requires.")
   if model.own_heads == (heads.MASKED_LM,):
-    shapes = pretrained.compute_head_shapes(heads.NEXT_SENTENCE, model.config)
-    head = hugging_face.untrained_values(shapes, model.config.initializer_range)
+    shapes = pretrained.compute_shapes(model.config, (heads.NEXT_SENTENCE,))
+    head = hugging_face.untrained_values(
+      {name: shapes[name] for name in heads.NEXT_SENTENCE.shapes},
+      model.config.initializer_range,
+    )
     model = dataclasses.replace(
       model,
       tensors={**model.tensors, **head},
@@ -94,11 +97,6 @@ def _kind(own_heads: tuple[heads.Head, ...]) -> type[heads.HeadModel] | None:
     names = ", ".join(head.name for head in own_heads)
     raise ValueError(f"no Keras model has just the heads {names}.")
   return kind
-
-
-def _check_suffix(path: str) -> None:
-  if not path.endswith(SUFFIX):
-    raise ValueError(f"{path} does not end in {SUFFIX}, which Keras requires.")
 
 
 def _find_heads(

@@ -72,10 +72,8 @@ _ENDS = {"output_weights": "kernel", "output_bias": "bias"}
 class Graph:
   """The objects of a checkpoint, by number; 0 is the root.
 
-  Attributes:
-    path: prefix of the checkpoint.
-    edges: for each object, the numbers of other objects by attribute.
-    keys: for each object, the key of its tensor; None without a tensor.
+  For each object, `edges` are the numbers of other objects by attribute, and
+  `keys` the key of its tensor, None without one.
   """
 
   def __init__(self, path: str) -> None:
@@ -190,10 +188,25 @@ def read(source: pretrained.ModelSource) -> pretrained.Pretrained:
   shapes = pretrained.compute_shapes(
     files.bert_config, layout.own_heads, num_labels
   )
+  # The tensors by path; those that BERT does not have, by key.
+  places = [layout.place(name, shape).name for name, shape in shapes.items()]
+  nodes = {path: graph.follow(roots, path) for path in places}
+  found = {p: n for p, n in nodes.items() if n is not None and graph.keys[n]}
+  heads_there = (f"model/{head}" for head in (*_TO_HEADS, _MORE_HEADS))
+  parts = [graph.follow(roots, path) for path in ("encoder", *heads_there)]
+  others = graph.tensors_below(parts) - {*found.values()}
+  if layout.pooler != _ENCODER_POOLER:
+    # The model does not use the encoder's own pooler.
+    others -= graph.tensors_below([graph.follow(roots, _ENCODER_POOLER)])
+  found |= {str(graph.keys[node]): node for node in others}
   tensors = pretrained.collect_tensors(
-    _tensors(graph, roots, layout, shapes), shapes, graph.path, layout.place
+    {name: graph.tensor(node) for name, node in found.items()},
+    shapes,
+    graph.path,
+    layout.place,
   )
-  task, run = pretrained.find_task(layout.own_heads), files.run
+  kind, run = pretrained.find_model(layout.own_heads), files.run
+  task = kind.task if kind else "encoder"
   if run is None or run.task != task:
     run = run_info.RunInfo(task=task)
     if heads.WORD_LABELS in layout.own_heads:
@@ -226,26 +239,6 @@ def _layout(
     pooler=poolers[0] if poolers else _ENCODER_POOLER,
     output_head=_TEXTS_HEAD if is_of_texts else _WORDS_HEAD,
   )
-
-
-def _tensors(
-  graph: Graph,
-  roots: Mapping[str, int | None],
-  layout: _Layout,
-  shapes: Mapping[str, pretrained.Shape],
-) -> dict[str, np.ndarray]:
-  """Returns the tensors by path; those that BERT does not have, by key."""
-  places = [layout.place(name, shape).name for name, shape in shapes.items()]
-  nodes = {path: graph.follow(roots, path) for path in places}
-  known = {p: n for p, n in nodes.items() if n is not None and graph.keys[n]}
-  heads_there = (f"model/{head}" for head in (*_TO_HEADS, _MORE_HEADS))
-  parts = [graph.follow(roots, path) for path in ("encoder", *heads_there)]
-  others = graph.tensors_below(parts) - {*known.values()}
-  if layout.pooler != _ENCODER_POOLER:
-    # The model does not use the encoder's own pooler.
-    others -= graph.tensors_below([graph.follow(roots, _ENCODER_POOLER)])
-  found = {**known, **{str(graph.keys[node]): node for node in others}}
-  return {name: graph.tensor(node) for name, node in found.items()}
 
 
 def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:

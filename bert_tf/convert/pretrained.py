@@ -132,10 +132,35 @@ def find_model(own_heads: Sequence[heads.Head]) -> type[heads.HeadModel] | None:
   return next((k for k in heads.MODELS if k.heads == tuple(own_heads)), None)
 
 
-def find_task(own_heads: Sequence[heads.Head]) -> str:
-  """Returns the task of the model with exactly these heads, or "encoder"."""
-  kind = find_model(own_heads)
+def find_task(names: Collection[str], task: str) -> str:
+  """Returns the task of the model that has variables of these names.
+
+  It is "encoder" if no model has exactly their heads; for `task`, see
+  `find_heads`.
+  """
+  kind = find_model(find_heads(names, task))
   return kind.task if kind else "encoder"
+
+
+def resolve_run(
+  run: run_info.RunInfo | None,
+  names: Collection[str],
+  do_lower_case: bool | None,
+  vocab_file: str | None,
+) -> run_info.RunInfo:
+  """Returns a run with the task of the variables and with a letter case.
+
+  Raises:
+    ValueError: if the user's do_lower_case contradicts the vocabulary.
+  """
+  run = run or run_info.RunInfo(task="encoder")
+  case = letter_case.resolve(
+    letter_case.Case(do_lower_case),
+    letter_case.get_case(run),
+    vocab_file,
+  )
+  task = find_task(names, run.task)
+  return dataclasses.replace(run, task=task, **dataclasses.asdict(case))
 
 
 def collect_tensors(
@@ -196,19 +221,10 @@ def compute_shapes(
   """Returns the shapes of all tensors by the original's names."""
   with tf.Graph().as_default():  # Names and shapes only: no memory.
     weights = modeling.BertModel(config).weights
-  shapes = {v.path: tuple(v.shape) for v in weights}
-  for head in own_heads:
-    shapes.update(compute_head_shapes(head, config, num_labels))
-  return shapes
-
-
-def compute_head_shapes(
-  head: heads.Head, config: modeling.BertConfig, num_labels: int = 0
-) -> dict[str, Shape]:
-  """Returns the shapes of a head's tensors by name."""
   sizes = {"D": config.hidden_size, "V": config.vocab_size, "C": num_labels}
-  return {
+  return {v.path: tuple(v.shape) for v in weights} | {
     name: tuple(sizes[n] if isinstance(n, str) else n for n in shape)
+    for head in own_heads
     for name, shape in head.shapes.items()
   }
 
@@ -238,29 +254,19 @@ def build(
 ) -> Pretrained:
   """Returns a model from its tensors and the files beside them.
 
-  The heads determine the task, and the vocabulary do_lower_case if neither the
-  user nor `run` does.
-
   Raises:
-    ValueError: if the user's do_lower_case contradicts the vocabulary, or if
-      the number of saved labels is not the head's.
+    ValueError: as `resolve_run`, or if the number of saved labels is not the
+      head's.
   """
-  run = run or run_info.RunInfo(task="encoder")
-  task = find_task(find_heads(tensors, run.task))
-  case = letter_case.resolve(
-    letter_case.Case(source.do_lower_case),
-    letter_case.get_case(run),
-    files.vocab_file,
-  )
-  run = dataclasses.replace(run, task=task, **dataclasses.asdict(case))
-  if task not in ("classification", "ner"):
+  run = resolve_run(run, tensors, source.do_lower_case, files.vocab_file)
+  if run.task not in ("classification", "ner"):
     run = dataclasses.replace(
       run, task_name=None, problem_type=None, labels=None
     )
   notes: tuple[str, ...] = ()
   if files.vocab_file:
     folder = paths.split(files.vocab_file)[0]
-    notes = tokenizer_files.read_settings(folder).notes()
+    notes = tokenizer_files.read_settings(folder).notes
   encoder_files = sentence_transformers.read_files(files.folder)
   model = Pretrained(
     *(files.bert_config, tensors, run, files.vocab_file, notes, encoder_files)

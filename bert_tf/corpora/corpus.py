@@ -12,21 +12,10 @@ import codecs
 import dataclasses
 import hashlib
 import itertools
-import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from bert_tf.files import atomic, compression, text_lines
 from bert_tf.files import paths as paths_lib
-
-_BLOCK_BYTES = 1 << 22
-
-# Matches a character that `str.strip` strips, as UTF-8. All are below U+10000.
-_SPACE = b"|".join(
-  re.escape(chr(code).encode())
-  for code in range(0x10000)
-  if chr(code).isspace()
-)
-_BLANK_LINES = re.compile(rb"\n(?:" + _SPACE + rb")*\n")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,8 +100,8 @@ def _group_lines(lines: Iterable[str]) -> Iterator[list[str]]:
 def plan_shards(paths: Sequence[str], num_shards: int) -> list[Shard]:
   """Divides a corpus into shards of whole documents and about equal size.
 
-  Reads every file once, in blocks, and holds eight bytes per document. The
-  shards hold the documents of `documents(paths)`, in the same order.
+  Reads every file once and holds eight bytes per document. The shards hold the
+  documents of `documents(paths)`, in the same order.
 
   Raises:
     ValueError: if `num_shards` is below 1 or above the number of documents,
@@ -169,39 +158,22 @@ def _choose_first_documents(
 
 def _scan_documents(paths: Sequence[str]) -> tuple[Sequence[int], list[int]]:
   """The documents' offsets in the concatenated files, and the file sizes."""
-  starts = array.array("q", [0])
+  starts = array.array("q")
   sizes = []
   offset = 0
+  follows_blank = True
   for path in paths:
     file_start = offset
-    for block in _read_whole_lines(path):
-      # Replace a byte order mark by spaces, so that offsets stay the same.
-      if offset == file_start:
-        text = block.removeprefix(codecs.BOM_UTF8)
-        block = b" " * (len(block) - len(text)) + text
-      # Each line of the framed block is between two newlines.
-      framed = b"\n" + block + (b"" if block.endswith(b"\n") else b"\n")
-      for match in _BLANK_LINES.finditer(framed):
-        start = offset + min(match.end() - 1, len(block))
-        if match.start() == 0 and starts[-1] == offset:
-          starts[-1] = start  # The previous block ended in a blank line.
-        else:
-          starts.append(start)
-      offset += len(block)
+    with compression.open_file(path) as reader:
+      for number, line in enumerate(reader, 1):
+        text = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
+        is_blank = not paths_lib.decode(path, text, number).strip()
+        if follows_blank and not is_blank:
+          starts.append(offset)
+        follows_blank = is_blank
+        offset += len(line)
     sizes.append(offset - file_start)
-  if starts[-1] == offset:
-    starts.pop()
   return starts, sizes
-
-
-def _read_whole_lines(path: str) -> Iterator[bytes]:
-  num_lines = 0
-  with compression.open_file(path) as reader:
-    while block := reader.read(_BLOCK_BYTES):
-      block += reader.readline()
-      paths_lib.decode(path, block, num_lines + 1)
-      num_lines += block.count(b"\n")
-      yield block
 
 
 def _read_span(span: Span) -> Iterator[str]:
@@ -212,13 +184,6 @@ def _read_span(span: Span) -> Iterator[str]:
       line = reader.readline()
       if not line:
         raise ValueError(f"{span.path} became shorter during the run.")
-      is_first = position == 0
+      text = line.removeprefix(codecs.BOM_UTF8) if position == 0 else line
       position += len(line)
-      if is_first:
-        line = line.removeprefix(codecs.BOM_UTF8)
-      try:
-        yield line.decode("utf-8").replace("\r", "")
-      except UnicodeDecodeError:
-        raise ValueError(
-          f"{span.path}: not UTF-8 before byte {position}."
-        ) from None
+      yield text.decode().replace("\r", "")

@@ -148,72 +148,35 @@ def _import_docstrings(name: str) -> Iterator[str]:
 _INLINE = [
   (re.compile(pattern), replacement)
   for pattern, replacement in [
-    (r"!?\[([^\]]+)\]\([^)]*\)", r"\1"),  # Markdown links.
-    (r":(?:[a-z]+:)?[a-z]+:`[~!.]?([^`<]+?)(?:\s*<[^>`]*>)?`", r"\1"),
-    (r"`([^`<]+?)\s*<[^>`]*>`_*", r"\1"),  # reST links.
-    (r":[a-z]+:(?=[`'\w])", ""),
+    (r":(?:[a-z]+:)?[a-z]+:`[~!.]?([^`<]+?)(?:\s*<[^>`]*>)?`", r"\1"),  # Roles.
     (r"`{1,3}([^`]+)`{1,3}_*", r"\1"),
-    (r"\[[\w#*]+\]_", ""),  # Footnote marks.
     (r"(?<![\w*])\*{1,2}(\w(?:[^*]*\w)?[.:!]?)\*{1,2}(?![\w*])", r"\1"),
-    (r"(?<!\w)\|(\w[\w ]*)\|(?!\w)", r"\1"),
-    (r"<(?:[a-z]+|/[a-z]+)>", ""),
-    (r"\\([*_`|])", r"\1"),
-    (r"(?<!\w)_([a-z]+)_(?!\w)", r"\1"),
     (r"`(\w+)'", r"'\1'"),
-    (r"``|`", ""),
     (r"\s+", " "),
     (r"\s+([,.;:!?)])(?=\s|$)", r"\1"),
-    (r"\( ", "("),
     (r"::$", ":"),
   ]
 ]
 _UNDERLINE = re.compile(r"([=\-~^*+#\"'`.])\1{2,}[\s=\-~^*+]*")
-_CODE_DIRECTIVE = re.compile(
-  r"\.\. (?:code|code-block|sourcecode|math|plot|ipython|testcode|testoutput"
-  r"|testsetup|doctest|parsed-literal|table|csv-table|list-table|toctree"
-  r"|autosummary|productionlist|image|figure|raw|index|only|highlight"
-  r"|currentmodule|module|function|class|method)::.*"
-)
-_VERSION_DIRECTIVE = re.compile(
-  r"\.\. (?:versionadded|versionchanged|deprecated|legacy|seealso)::.*"
-)
-_DIRECTIVE = re.compile(r"\A\.\. (?:[\w-]+:: ?|\[[\w#*]+\] ?|_[^:]+:.*)")
 _BULLET = re.compile(r"\A(?:[-*+•o]|\(?[0-9a-z]{1,2}[.)]|\[[0-9]+\])\s+(?=\S)")
 # "name: text", "name (type): text" and "name -- text" of argument lists.
 _ENTRY = re.compile(
   r"\A[`*\"']*[\w.*]+[`*\"']*(?:,\s[`*]*[\w.*]+[`*]*)*"
   r"\s*(?:\([^)]*\))?\s*(?::|--|–)\s+(?=\S)"
 )
-_FIELD = re.compile(
-  r"\A[:@](?:param|type|return|rtype|raise|arg|keyword)\w*[^:]*:"
-)
 _TYPE_LINE = re.compile(
   r"[`*\"']*[\w.*]+[`*]*(?:,\s*[`*]*[\w.*]+[`*]*)*\s:\s.*"
 )
-_SECTION = re.compile(r"[A-Z][\w ]{2,30}:")
-_CODE_LINE = re.compile(
-  r">>>|\.\.\. |\$ |[#%@|+&]|In \[|Out\[|Traceback|\w+\(.*\)$"
-)
-_SIGNATURE = re.compile(
-  r"[\w.]+\([^()]*(?:\([^()]*\)[^()]*)*\)\s*(?:->.*|--.*|:?)"
-)
-
-
-def _is_never_prose(text: str) -> bool:
-  patterns = (_VERSION_DIRECTIVE, _TYPE_LINE, _SECTION, _SIGNATURE)
-  return any(pattern.fullmatch(text) for pattern in patterns)
-
-
-def _starts_item(text: str) -> bool:
-  patterns = (_BULLET, _ENTRY, _FIELD, _DIRECTIVE)
-  return any(pattern.match(text) for pattern in patterns)
 
 
 def _skip_code(docstring: str) -> Iterator[tuple[int, str]]:
-  """Yields (indent, text) of the lines outside code; "" for blank lines."""
+  """Yields (indent, text) of the lines outside code; "" for blank lines.
+
+  Code is fenced, a doctest, or indented deeper than a line that ends in "::" or
+  begins a reST directive.
+  """
   is_fenced = is_doctest = False
   code_indent = None  # Lines indented deeper belong to a code block.
-  opener_indent = None  # Indent of a line that ends in "::".
   for line in docstring.expandtabs().splitlines():
     text = line.strip()
     indent = len(line) - len(line.lstrip())
@@ -226,16 +189,14 @@ def _skip_code(docstring: str) -> Iterator[tuple[int, str]]:
       is_doctest = False
       yield indent, text
       continue
-    if opener_indent is not None and indent > opener_indent:
-      code_indent = opener_indent
-    opener_indent = indent if text.endswith("::") else None
     if code_indent is not None and indent <= code_indent:
       code_indent = None
-    if _CODE_DIRECTIVE.match(text):
-      code_indent = indent
     is_doctest = is_doctest or text.startswith(">>>")
+    is_directive = text.startswith(".. ")
     if code_indent is None and not is_doctest:
-      yield indent, text
+      yield indent, "" if is_directive else text
+      if is_directive or text.endswith("::"):
+        code_indent = indent
 
 
 def _split_paragraphs(docstring: str) -> Iterator[str]:
@@ -245,16 +206,17 @@ def _split_paragraphs(docstring: str) -> Iterator[str]:
     if _UNDERLINE.fullmatch(text):
       paragraph = paragraph[:-1]  # Drop a heading or a row of a table.
       continue
-    never_prose = not text or _is_never_prose(text)
+    never_prose = not text or _TYPE_LINE.fullmatch(text)
+    is_field = text.startswith((":", "@"))
+    is_item = is_field or _BULLET.match(text) or _ENTRY.match(text)
     # The explanation of a term in a definition list.
     is_explanation = indent > previous_indent + 2 and text[:1].isupper()
-    if never_prose or _starts_item(text) or is_explanation:
+    if never_prose or is_item or is_explanation:
       yield " ".join(paragraph)
       paragraph = []
     previous_indent = indent
-    if never_prose or (not paragraph and _CODE_LINE.match(text)):
-      continue
-    paragraph.append(text)
+    if not never_prose:
+      paragraph.append(text)
   yield " ".join(paragraph)
 
 
@@ -286,14 +248,8 @@ _FUNCTION_WORD = re.compile(
   re.IGNORECASE,
 )
 _CODE_MARK = re.compile(
-  r"https?:|://|[{}<>\\|@#$%^~]|(?<!\w)=|=(?![\w'\"])|\w\([^\s)]|->|\]\[|::"
-  r"|\.\.\.$|--\w|\w/\w+/"
-)
-_REFERENCE = re.compile(
-  r"[A-Z]\.[- ]|.*\b(?:pp\.|[Vv]ol\.|Journal|Proc\.|et al)"
-)
-_UNFINISHED = re.compile(
-  r".*\b(?:a|an|and|as|by|for|following|in|is|like|of|or|the|to|with),?"
+  r"https?:|://|[{}<>\\|@#$%^~`]|(?<!\w)=|=(?![\w'\"])|\w\([^\s)]|->|\]\[|\]_"
+  r"|::|\.\.\.$|--\w|\w/\w+/"
 )
 _LABEL = re.compile(
   r"\A(?:Note|Notes|Returns?|Warning|Raises?|Example|Args?|TODO)\W*:\s+"
@@ -312,8 +268,6 @@ def _is_prose(sentence: str) -> bool:
     return False
   if _CODE_MARK.search(sentence) or not _FUNCTION_WORD.search(sentence):
     return False
-  if _REFERENCE.match(sentence) or _UNFINISHED.fullmatch(sentence):
-    return False
   num_prose = sum(bool(_PROSE_WORD.fullmatch(word)) for word in words)
   return num_prose >= 0.75 * len(words)
 
@@ -321,9 +275,7 @@ def _is_prose(sentence: str) -> bool:
 def sentences(docstring: str) -> Iterator[str]:
   """Yields the English sentences of a docstring, without markup or code."""
   for paragraph in _split_paragraphs(docstring):
-    text = _DIRECTIVE.sub("", paragraph, count=1)
-    text = _FIELD.sub("", text, count=1).strip()
-    text = _BULLET.sub("", text, count=1)
+    text = _BULLET.sub("", paragraph.strip(), count=1)
     text = _ENTRY.sub("", text, count=1)
     for pattern, replacement in _INLINE:
       text = pattern.sub(replacement, text)

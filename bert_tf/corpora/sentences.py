@@ -16,32 +16,22 @@ _CLAUSES_CHARS = 120
 # silently treats any other code as English.
 _LANGUAGES = frozenset(
   """
-  aae ab abs ace acm ady ady-cyrl aeb aeb-arab aln als alt am ami an anp apc
-  ar arn arq ary arz ast atj av avk awa ay az azb ba ban ban-bali bar bat-smg
-  bbc bbc-latn bcc bci bdr be be-tarask be-x-old bew bg bgn bh bho bjn blk bm
-  bn bpy bqi bs btm bug bug-bugi bxr ca cbk-zam cdo cdo-hant cdo-latn ce ckb
-  co cpx cpx-hans cpx-hant cpx-latn crh crh-cyrl crh-latn cs csb cv da de
-  de-at de-ch de-formal dsb dtp dty dua egl el eml en eo es es-formal et ext
-  fa fi fit fiu-vro fon fr frc frp frr fur gag gan gan-hans gan-hant gcf gcr
-  gl gld glk gn gom gom-deva gom-latn gor gsw gu guc hak he hi hif hif-latn
-  hke hr hrx hsb hsn ht hu hu-formal hy hyw iba id ii ike-cans ike-latn inh io
-  it iu ja jut jv ka kaa kab kbd kbd-cyrl kbp kea kge khw kiu kjh kjp kk
-  kk-arab kk-cn kk-cyrl kk-kz kk-latn kk-tr kl kn knc ko ko-kp koi kr krc krl
-  ks ks-arab ksh ksw ku ku-arab ku-latn kum kv lad lb lbe lez lg li lij liv
-  ljp lki lld lmo ln lrc lt ltg lua luz lv lzh lzz mad mag mai map-bms mdf mg
-  mhr min mk ml mnc mnc-latn mnc-mong mnw mo mr mrj ms ms-arab mui mwl my myv
-  mzn nah nan nan-hant nan-latn nan-latn-pehoeji nan-latn-tailo nap nb nds
-  nds-nl ne nia nl nl-informal nn no nrf nrm nyn nyo oc olo os pa pcd pdc pdt
-  pfl pl pms pnt pt pt-br pwn qu qug rgn rm rmy ro roa-rup roa-tara rsk ru rue
-  rup ruq ruq-cyrl ruq-latn rut sa sah scn sdc sdh se se-fi se-no se-se ses sg
-  sgs sh sh-cyrl sh-latn shi shi-latn shy shy-latn sjd sk skr skr-arab sli sma
-  smn sq sr sr-cyrl sr-ec sr-el sr-latn srn sro stq sty su sv sw szl szy ta
-  tay tcy te tet tg tg-cyrl tg-latn tr trv tt tt-cyrl ttj ty tyv udm ug
-  ug-arab uk ur vec vep vls vmf vmw vot vro wa wls wo wuu wuu-hans wuu-hant
-  xal xmf yi yue yue-hans yue-hant za zh zh-classical zh-cn zh-hans zh-hant
-  zh-hk zh-min-nan zh-mo zh-my zh-sg zh-tw zh-yue
+  aae ab abs ace acm ady aeb aln als alt am ami an anp apc ar arn arq ary arz
+  ast atj av avk awa ay az azb ba ban bar bbc bcc bci bdr be bew bg bgn bh bho
+  bjn blk bm bn bpy bqi bs btm bug bxr ca cdo ce ckb co cpx crh cs csb cv da
+  de dsb dtp dty dua egl el eml en eo es et ext fa fi fit fon fr frc frp frr
+  fur gag gan gcf gcr gl gld glk gn gom gor gsw gu guc hak he hi hif hke hr
+  hrx hsb hsn ht hu hy hyw iba id ii inh io it iu ja jut jv ka kaa kab kbd kbp
+  kea kge khw kiu kjh kjp kk kl kn knc ko koi kr krc krl ks ksh ksw ku kum kv
+  lad lb lbe lez lg li lij liv ljp lki lld lmo ln lo lrc lt ltg lua luz lv lzh
+  lzz mad mag mai mdf mg mhr min mk ml mnc mnw mo mr mrj ms mui mwl my myv mzn
+  nah nan nap nb nds ne nia nl nn no nrf nrm nyn nyo oc olo os pa pcd pdc pdt
+  pfl pl pms pnt pt pwn qu qug rgn rm rmy ro rsk ru rue rup ruq rut sa sah scn
+  sdc sdh se ses sg sgs sh shi shy sjd sk skr sli sma smn sq sr srn sro stq
+  sty su sv sw szl szy ta tay tcy te tet tg th tr trv tt ttj ty tyv udm ug uk
+  ur vec vep vls vmf vmw vot vro wa wls wo wuu xal xmf yi yue za zh
   """.split()
-).union(_LANGUAGES_OF_CLAUSES)
+)
 
 
 class Splitter:
@@ -81,14 +71,13 @@ def check_language(language: str) -> str:
   Raises:
     ValueError: if there are no rules for the language.
   """
-  code = normalized_language(language)
-  for candidate in (code, code.partition("-")[0]):
-    if candidate in _LANGUAGES:
-      return candidate
-  raise ValueError(
-    f"`language={language}` has no rules for sentences; give a code such as "
-    "de, zh or ar. en suits languages that end sentences with . ! and ?"
-  )
+  code = normalized_language(language).partition("-")[0]
+  if code not in _LANGUAGES:
+    raise ValueError(
+      f"`language={language}` has no rules for sentences; give a code such as "
+      "de, zh or ar. en suits languages that end sentences with . ! and ?"
+    )
+  return code
 
 
 def normalized_language(language: str) -> str:

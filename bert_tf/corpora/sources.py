@@ -4,7 +4,6 @@ import atexit
 import collections
 import dataclasses
 import html
-import json
 import os
 import re
 import tempfile
@@ -24,6 +23,10 @@ _LINE_END_WITHOUT_SPACE = re.compile(
   "(?<=[\u0e00-\u0eff\u2e80-\ua4cf\uf900-\ufaff\uff00-\uffef])\n"
   "(?=[\u0e00-\u0eff\u2e80-\ua4cf\uf900-\ufaff\uff00-\uffef])"
 )
+
+
+# The beginning of a line that is a JSON object.
+_JSON = re.compile(rb'\{\s*"[^"\n]*"\s*:')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,7 +93,7 @@ def find_files(
     for path in matches:
       if paths.is_folder(path):
         raise ValueError(f"input_file: {path} is a folder; try {path}/*.")
-      if paths.is_empty(path):
+      if paths.is_file(path) and not paths.num_bytes(path):
         raise ValueError(f"input_file: {path} is empty (0 bytes).")
       files.append(InputFile(path, _detect_format(path, config, plain_format)))
   return files
@@ -116,19 +119,9 @@ def _detect_format(
     )
   if start.startswith(b"<doc "):
     return text_config.WIKIEXTRACTOR
-  if name.endswith((".jsonl", ".ndjson", ".json")) or _is_json(start):
+  if name.endswith((".jsonl", ".ndjson", ".json")) or _JSON.match(start):
     return text_config.JSONL
   return plain_format
-
-
-def _is_json(start: bytes) -> bool:
-  line, newline, _ = start.partition(b"\n")
-  if not newline:
-    return re.match(rb'\{\s*"[^"\n]*"\s*:', start) is not None
-  try:
-    return isinstance(json.loads(line), dict)
-  except (ValueError, RecursionError):
-    return False
 
 
 def read(
@@ -165,16 +158,14 @@ def _read_documents(
     return _read_table(path, input_format, config.text_column)
   if input_format == text_config.WIKIEXTRACTOR:
     return _read_wikiextractor(path)
-  return _read_text(path, config.documents)
+  if config.documents == text_config.LINE:
+    return filter(str.strip, text_lines.read_lines(path))
+  if config.documents == text_config.BLANK_LINE:
+    return _read_paragraphs(path)
+  return _read_book(path)
 
 
-def _read_text(path: str, documents: str) -> Iterator[str]:
-  if documents == text_config.LINE:
-    yield from (line for line in text_lines.read_lines(path) if line.strip())
-    return
-  if documents == text_config.BLANK_LINE:
-    yield from _read_paragraphs(path)
-    return
+def _read_book(path: str) -> Iterator[str]:
   held: list[str] = []
   num_chars = 0
   for paragraph in _read_paragraphs(path):
@@ -213,16 +204,14 @@ def _join_lines(lines: Sequence[str]) -> str:
 def _read_table(path: str, input_format: str, column: str) -> Iterator[str]:
   table = tables.Table(path, input_format, (column,), {column: "text_column"})
   for line, row in tables.read_rows(table):
-    try:
-      if isinstance(row, tables.BadRowError):
-        raise row
-      text = tables.get_cell(row, column)
-      if not isinstance(text, str | None):
-        raise tables.BadRowError(
-          f"`text_column` {column} is not text, but {type(text).__name__}"
-        )
-    except tables.BadRowError as error:
-      raise ValueError(f"{path}:{line}: {error}.") from None
+    if isinstance(row, tables.BadRowError):
+      raise ValueError(f"{path}:{line}: {row}.")
+    text = tables.get_cell(row, column)
+    if not isinstance(text, str | None):
+      kind = type(text).__name__
+      raise ValueError(
+        f"{path}:{line}: `text_column` {column} is not text, but {kind}."
+      )
     yield text or ""
 
 

@@ -59,10 +59,9 @@ def file(path: str) -> Iterator[str]:
 def files(targets: Sequence[str]) -> Iterator[list[str]]:
   """Yields local paths to write to, then moves the files to their targets.
 
-  The paths end in the names of the targets, for libraries that look at the
-  suffix. Files are moved in the given order after the body. If the body raises,
-  the new files are removed and the targets stay as they were. Missing folders
-  are made.
+  The paths end in the names of the targets. Files are moved in the given order
+  after the body. If the body raises, the targets stay as they were. Missing
+  folders are made.
 
   Raises:
     OSError: if a target cannot be written, usually before the body runs.
@@ -136,9 +135,8 @@ def folder(target: str, last: str, replaces: bool = False) -> Iterator[str]:
 def hidden_folder(target: str) -> Iterator[str]:
   """Yields an empty local folder to write `target` in; removes it at the end.
 
-  The folder is hidden and next to the target, whose parent is made, or for a
-  remote target a temporary folder. Also removes the hidden folders that killed
-  processes of this host left.
+  It is next to the target, or for a remote target a temporary folder. Also
+  removes the hidden folders that killed processes of this host left.
   """
   paths.make_folder(paths.split(target)[0])
   if paths.is_remote(target):
@@ -162,12 +160,8 @@ def hidden_folder(target: str) -> Iterator[str]:
 def check_writable(path: str, name: str, is_folder: bool) -> None:
   """Raises OSError if a file or folder cannot be written. Leaves no trace.
 
-  Does not check remote paths.
-
-  Args:
-    path: a file, a folder or a prefix of files. May or may not exist.
-    name: setting that gives the path.
-    is_folder: whether `path` is a folder to write into.
+  `path` is a file, a folder or a prefix of files, which may exist, and `name`
+  the setting that gives it. Remote paths are not checked.
   """
   if paths.is_remote(path):
     return
@@ -213,12 +207,8 @@ def publish(path: str, target: str) -> None:
 def remove_unfinished(target: str, of_other_hosts: bool = True) -> None:
   """Removes the hidden folders that killed processes left behind.
 
-  Files of a running process of this host stay.
-
-  Args:
-    target: the file that was being written, or a glob.
-    of_other_hosts: whether to remove the folders of other hosts, which may be
-      running.
+  `target` is the file that was being written, or a glob. Files of a running
+  process of this host stay, and those of other hosts unless `of_other_hosts`.
   """
   for path in paths.matches(hidden(target, "tmp-*")):
     host, _, process = path.rpartition(".tmp-")[2].partition("-pid-")

@@ -1,8 +1,8 @@
 """Makes and runs Apache Beam pipelines."""
 
 import shlex
-from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from collections.abc import Sequence
+from typing import Any
 
 from bert_tf.files import errors
 
@@ -16,55 +16,17 @@ def create(runner: str, pipeline_options: str) -> Any:
   """
   with errors.needs_extra("`runner`, unlike `num_workers`,", extra="beam"):
     import apache_beam as beam
-  options = _parse_options(pipeline_options)
+    from apache_beam.options import pipeline_options as beam_options
   if runner in ("DirectRunner", "SwitchingDirectRunner"):
     # DirectRunner may download and start another program, Prism, which ignores
     # direct_num_workers and direct_running_mode.
     runner = "FnApiRunner"
   try:
+    options = beam_options.PipelineOptions(shlex.split(pipeline_options))
     return beam.Pipeline(runner, options)
   except (ValueError, AttributeError, ImportError) as error:
     reason = " ".join(str(error).split())
     raise ValueError(f"`runner={runner}`: {reason}") from error
-
-
-def _parse_options(pipeline_options: str) -> Any:
-  from apache_beam.options import pipeline_options as beam_options
-
-  def refuse(reason: str) -> NoReturn:
-    raise ValueError(f"`pipeline_options={pipeline_options}`: {reason}")
-
-  def check(parser: Any) -> None:
-    parser.error = refuse  # By default, error prints all options and exits.
-    _, unknown = parser.parse_known_args(words)
-    if unknown:
-      refuse(f"no option {' '.join(unknown)}")
-
-  try:
-    words = shlex.split(pipeline_options)
-  except ValueError as error:
-    refuse(str(error))
-  if any(word.split("=")[0] == "--runner" for word in words):
-    refuse("name the runner only with `runner`")
-  # Beam only logs unknown options, so `check` receives the parser of Beam.
-  beam_options.PipelineOptions([]).get_all_options(add_extra_args_fn=check)
-  return beam_options.PipelineOptions(words)
-
-
-def run_tasks(
-  pipeline: Any, function: Callable[[Any], Any], tasks: Sequence[Any]
-) -> None:
-  """Runs `function(task)` for every task, in any order, on all workers.
-
-  Raises:
-    ChildProcessError: if the pipeline fails.
-  """
-  if not tasks:
-    return
-  import apache_beam as beam
-
-  spread(pipeline, tasks) | "build" >> beam.Map(function)
-  run(pipeline)
 
 
 def spread(pipeline: Any, tasks: Sequence[Any]) -> Any:

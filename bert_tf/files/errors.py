@@ -36,13 +36,10 @@ class OutOfMemoryError(MemoryError):
 
   def __init__(self, message: str, remedies: Sequence[str]) -> None:
     super().__init__(message, remedies)
-    self.message = message
-    self.remedies = remedies
+    self.message, self.remedies = message, remedies
 
   def __str__(self) -> str:
-    *first, last = self.remedies
-    remedies = " or ".join([", ".join(first), last] if first else [last])
-    return f"{self.message} Set {remedies}."
+    return f"{self.message} Set {' or '.join(self.remedies)}."
 
   def limit_to(self, names: Container[str]) -> "OutOfMemoryError":
     """Returns the error with the remedies that are settings among `names`."""
@@ -55,10 +52,7 @@ class OutOfMemoryError(MemoryError):
 
 
 def import_tensorflow_text(purpose: str) -> types.ModuleType:
-  """Returns tensorflow-text; its import registers the operations of texts.
-
-  Windows and new versions of Python have none, so only functions that need it
-  import it.
+  """Returns tensorflow-text, which Windows and new versions of Python lack.
 
   Raises:
     ImportError: if it is missing or belongs to another TensorFlow.
@@ -68,10 +62,10 @@ def import_tensorflow_text(purpose: str) -> types.ModuleType:
   try:
     import tensorflow_text
   except (ImportError, tf.errors.OpError) as error:
-    minor = ".".join(tf.__version__.split(".")[:2])
+    requirement = tensorflow_text_requirement(tf.__version__)
     raise ImportError(
-      f"{purpose} needs tensorflow-text {minor} ({reason(error)}): pip install "
-      f"'{tensorflow_text_requirement(minor)}'"
+      f"{purpose} needs tensorflow-text ({reason(error)}): pip install "
+      f"'{requirement}'"
     ) from error
   return tensorflow_text
 
@@ -81,8 +75,7 @@ def tensorflow_text_requirement(version: str) -> str:
 
   2.21.0 cannot be imported: github.com/tensorflow/text/issues/1541.
   """
-  minor = ".".join(version.split(".")[:2])
-  return f"tensorflow-text=={minor}.*,!=2.21.0"
+  return f"tensorflow-text=={'.'.join(version.split('.')[:2])}.*,!=2.21.0"
 
 
 class DamagedFileError(ValueError):
@@ -110,7 +103,10 @@ def reading(
 
 
 def format_install_command(extra: str) -> str:
-  """Returns the command that installs an extra of this package."""
+  """Returns the command that installs an extra of this package.
+
+  The name alone would install another project's package in a checkout.
+  """
   if (_ROOT / "pyproject.toml").exists():
     return f"pip install -e '{_ROOT}[{extra}]'"
   required = metadata.requires("bert_tf") or []
@@ -138,18 +134,19 @@ def missing_columns(
     existing: names of the table's columns.
     settings: the setting that names a column, by column.
   """
-  wrong = [column for column in columns if existing.count(column) != 1]
+  wrong = {column: existing.count(column) for column in columns}
+  wrong = {column: count for column, count in wrong.items() if count != 1}
   if not wrong:
     return ""
   faults = []
-  for column in wrong:
-    count = existing.count(column)
+  for column, count in wrong.items():
     fault = f"{count} columns" if count else "no column"
     setting = (settings or {}).get(column)
     faults.append(
       f"{fault} {column!r}" + (f" (`{setting}`)" if setting else "")
     )
-  similar = difflib.get_close_matches(wrong[0], set(existing) - {wrong[0]}, 1)
+  others = {*existing} - {*wrong}
+  similar = difflib.get_close_matches(next(iter(wrong)), others, 1)
   question = f" Did you mean {similar[0]}?" if similar else ""
   names = join_names(existing) or "none"
   return f"{' and '.join(faults)}. Its columns: {names}.{question}"

@@ -143,11 +143,6 @@ def is_file(path: str) -> bool:
   return os.path.isfile(path)
 
 
-def is_empty(path: str) -> bool:
-  """Returns whether a regular file exists and has zero bytes."""
-  return is_file(path) and num_bytes(path) == 0
-
-
 def num_bytes(path: str) -> int:
   """Returns the size of a file as stored."""
   if is_remote(path):

@@ -88,10 +88,6 @@ class Config:
   problem_type: str | None = None
 
 
-# Types of tensors that can be read, by their names in safetensors.
-_DTYPES = ("F64", "F32", "F16", "BF16", "I64", "I32", "I16", "I8", "U8", "BOOL")
-
-
 class Reader:
   """Reads a safetensors file of a BERT model under the 2018 release's names.
 
@@ -130,10 +126,6 @@ class Reader:
           "same for all choices of a question.",
         )
     self._added: dict[str, np.ndarray] = {}
-    for key in self._file.keys():
-      dtype = self._file.get_slice(key).get_dtype()
-      if dtype not in _DTYPES:
-        raise ValueError(f"{key} of {path} has the type {dtype}.")
     for key in _COPIES.keys() & set(self._file.keys()):
       value, original = self._file.get_tensor(key), _COPIES[key]
       if original not in self._keys or not np.array_equal(
@@ -223,28 +215,22 @@ def original_name(key: str, has_choices: bool = False) -> str:
 
   `has_choices` says whether `classifier` is the head for multiple choice.
   """
-  for prefix, original_prefix in _HEADS.items():
-    if key.startswith(prefix):
-      start, name = original_prefix, key.removeprefix(prefix)
-      break
-  else:
-    start, name = "bert/", key.removeprefix("bert.")
-    if not name.startswith(("embeddings.", "encoder.", "pooler.")):
-      return key
-  name = re.sub(r"\blayer\.(\d+)", r"layer_\1", name)
-  *scopes, end = name.split(".")
-  last = scopes[-1] if scopes else ""
-  if not scopes and has_choices and not start:
+  heads = [prefix for prefix in _HEADS if key.startswith(prefix)]
+  start = _HEADS[heads[0]] if heads else "bert/"
+  name = key.removeprefix(heads[0] if heads else "bert.")
+  if not heads and not name.startswith(("embeddings.", "encoder.", "pooler.")):
+    return key
+  *scopes, end = re.sub(r"\blayer\.(\d+)", r"layer_\1", name).split(".")
+  if has_choices and key.startswith("classifier."):
     return "choice_weights" if end == "weight" else key
+  ends = {"weight": "kernel"}
   if not scopes:
-    end = {"weight": "output_weights", "bias": "output_bias"}.get(end, end)
-  elif last == "LayerNorm":
-    end = {"weight": "gamma", "bias": "beta"}.get(end, end)
-  elif last.endswith("_embeddings") and end == "weight":
+    ends = {"weight": "output_weights", "bias": "output_bias"}
+  elif scopes[-1] == "LayerNorm":
+    ends = {"weight": "gamma", "bias": "beta"}
+  elif scopes[-1].endswith("_embeddings") and end == "weight":
     return start + "/".join(scopes)
-  elif end == "weight":
-    end = "kernel"
-  return start + "/".join([*scopes, end])
+  return start + "/".join([*scopes, ends.get(end, end)])
 
 
 def hugging_face_name(name: str, prefix: str) -> str:

@@ -32,18 +32,6 @@ class VectorSettings:
   max_seq_length: int | None  # Maximum word pieces of a text, if limited.
 
 
-@dataclasses.dataclass(frozen=True)
-class _Module:
-  # The import path of a class, such as sentence_transformers.models.Pooling.
-  type: str
-  path: str | None = None  # The module's folder.
-
-
-@dataclasses.dataclass(frozen=True)
-class _TransformerConfig:
-  max_seq_length: int | None = None
-
-
 def read_files(folder: str) -> dict[str, bytes]:
   """Returns the contents of the files by path; {} without a modules.json."""
   if not paths.exists(os.path.join(folder, MODULES)):
@@ -78,40 +66,37 @@ def read_settings(folder: str) -> VectorSettings | None:
   path = os.path.join(folder, MODULES)
   if not paths.exists(path):
     return None
-  modules = json_files.read(path, list[_Module])
-  names = [module.type.rpartition(".")[2] for module in modules]
+  # The type is the import path of a class, the path the folder of a module.
+  modules = json_files.read(path, list[dict[str, str | int | None]])
+  names = [str(module.get("type")).rpartition(".")[2] for module in modules]
   known = ["Transformer", "Pooling", "Normalize"]
   if names not in (known[:2], known):
     raise ValueError(
       f"{path} lists the modules {', '.join(names) or '(none)'}; supported are "
       f"{', '.join(known)}. Set `pooling` to use the encoder without them."
     )
-  pooling_folder = os.path.join(folder, modules[1].path or "")
   transformer_file = os.path.join(folder, TRANSFORMER_CONFIG)
   max_seq_length = None
   if paths.exists(transformer_file):
-    config = json_files.read(transformer_file, _TransformerConfig)
-    max_seq_length = config.max_seq_length
-  return VectorSettings(
-    _read_pooling(os.path.join(pooling_folder, POOLING_CONFIG)),
-    "Normalize" in names,
-    max_seq_length,
-  )
+    value = json_files.read_object(transformer_file).get("max_seq_length")
+    max_seq_length = json_files.check(value, int | None, transformer_file)
+  pooling_folder = os.path.join(folder, str(modules[1].get("path") or ""))
+  pooling = _read_pooling(os.path.join(pooling_folder, POOLING_CONFIG))
+  return VectorSettings(pooling, "Normalize" in names, max_seq_length)
 
 
 def _read_pooling(path: str) -> str:
   config = json_files.read_object(path)
-  if config.get("pooling_mode"):  # Since sentence-transformers 5.4.
-    modes = [str(config["pooling_mode"])]
-  else:
+  modes = [config.get("pooling_mode")]  # Since sentence-transformers 5.4.
+  if not modes[0]:
     modes = [
       _POOLINGS.get(name, name)
       for name, value in config.items()
       if name.startswith("pooling_mode_") and value
     ]
   if len(modes) == 1 and modes[0] in _POOLINGS.values():
-    return modes[0]
+    return str(modes[0])
   raise ValueError(
-    f"{path} sets the pooling {' and '.join(modes) or '(none)'}; only one of "
-    f"{', '.join(_POOLINGS.values())} is supported. Set `pooling` to one."
+    f"{path} sets the pooling {' and '.join(map(str, modes)) or '(none)'}; set "
+    f"`pooling` to one of {', '.join(_POOLINGS.values())}."
   )

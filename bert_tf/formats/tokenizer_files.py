@@ -2,13 +2,12 @@
 
 `tokenizer_config.json` and `tokenizer.json` can ask for a tokenizer that this
 package does not implement. The ids of a text would then differ from those in
-training, so `read_settings` lists every such setting.
+training, so `read_settings` notes the settings that decide the ids.
 """
 
 import dataclasses
 import functools
 import os
-from collections.abc import Iterator, Mapping
 from typing import Any
 
 from absl import logging
@@ -27,36 +26,25 @@ SPECIAL_TOKENS = {
 
 # Settings of which only this value is supported.
 FIXED_SETTINGS = {"tokenize_chinese_chars": True}
-_OTHER_FIXED_SETTINGS = {
-  "do_basic_tokenize": True,
-  "word_tokenizer_type": "basic",
-  "subword_tokenizer_type": "wordpiece",
-  "clean_text": True,
-}
-_PARTS: Mapping[str, Mapping[str, Any]] = {
-  "model": {
-    "type": "WordPiece",
-    "unk_token": "[UNK]",
-    "continuing_subword_prefix": "##",
+_SUPPORTED: dict[str, dict[str, Any]] = {
+  TOKENIZER_CONFIG: {
+    **FIXED_SETTINGS,
+    **SPECIAL_TOKENS,
+    "do_basic_tokenize": True,
+    "word_tokenizer_type": "basic",
+    "subword_tokenizer_type": "wordpiece",
   },
-  "normalizer": {
-    "type": "BertNormalizer",
-    "clean_text": True,
-    "handle_chinese_chars": True,
+  TOKENIZER: {
+    "model type": "WordPiece",
+    "normalizer type": "BertNormalizer",
+    "normalizer handle_chinese_chars": True,
+    "pre_tokenizer type": "BertPreTokenizer",
   },
-  "pre_tokenizer": {"type": "BertPreTokenizer"},
 }
-
-# Tokenizer classes that the settings and tokenizer.json describe completely.
+# The ends of supported tokenizer classes, such as DistilBertTokenizer.
 _CLASSES = (
-  "BertTokenizer",
-  "ConvBertTokenizer",
-  "DistilBertTokenizer",
-  "ElectraTokenizer",
-  "MobileBertTokenizer",
-  "PreTrainedTokenizer",
-  "SqueezeBertTokenizer",
-  "TokenizersBackend",
+  *("BertTokenizer", "ElectraTokenizer"),
+  *("PreTrainedTokenizer", "TokenizersBackend"),
 )
 
 
@@ -67,16 +55,7 @@ class TokenizerSettings:
   # None if no file says it. True if tokenizer_config.json does not say it.
   do_lower_case: bool | None = None
   strip_accents: bool | None = None  # None: the same as do_lower_case.
-  differing: tuple[str, ...] = ()  # Settings that are not implemented.
-
-  def notes(self) -> tuple[str, ...]:
-    """Returns sentences for the user; () for BERT's tokenizer."""
-    if not self.differing:
-      return ()
-    return (
-      "Its tokenizer is not implemented, so the ids of texts differ from those "
-      f"in training: {'; '.join(self.differing)}",
-    )
+  notes: tuple[str, ...] = ()  # For the user; () for BERT's tokenizer.
 
 
 def _part() -> Any:
@@ -150,7 +129,7 @@ def read_vocab(vocab_file: str) -> bytes:
 def warn_of_differing(vocab_file: str) -> None:
   """Warns once if the files next to a vocabulary ask for another tokenizer."""
   folder = paths.split(vocab_file)[0]
-  for note in read_settings(folder).notes():
+  for note in read_settings(folder).notes:
     logging.warning("%s: %s", folder or ".", note)
 
 
@@ -160,78 +139,72 @@ def read_settings(folder: str) -> TokenizerSettings:
   Raises:
     ValueError: if a file is damaged.
   """
-  config = _read(folder, TOKENIZER_CONFIG)
+  config = _read(folder, TOKENIZER_CONFIG, dict[str, Any])
   tokenizer = _read(folder, TOKENIZER, _Tokenizer) or _Tokenizer()
   normalizer = tokenizer.normalizer or {}
   lower, accents = normalizer.get("lowercase"), normalizer.get("strip_accents")
   if config is not None:
     lower = config.get("do_lower_case", True if lower is None else lower)
     accents = config.get("strip_accents", accents)
+  notes: tuple[str, ...] = ()
+  if differing := _find_differing(folder, config or {}, tokenizer):
+    notes = (
+      "Its tokenizer is not implemented, so the ids of texts differ from those "
+      f"in training: {', '.join(differing)}",
+    )
   where = f"the tokenizer in {folder}"
   return TokenizerSettings(
     json_files.check(lower, bool | None, f"do_lower_case of {where}"),
     json_files.check(accents, bool | None, f"strip_accents of {where}"),
-    tuple(_find_differing(folder, config or {}, tokenizer)),
+    notes,
   )
 
 
-def _read(folder: str, name: str, kind: Any = dict[str, Any]) -> Any:
+def _read(folder: str, name: str, kind: Any) -> Any:
   path = os.path.join(folder, name)
   return json_files.read(path, kind) if paths.exists(path) else None
 
 
 def _find_differing(
-  folder: str, config: Mapping[str, Any], tokenizer: _Tokenizer
-) -> Iterator[str]:
-  """Yields the settings that are not implemented, file by file."""
-  in_config = [
-    *_differing(config, {**FIXED_SETTINGS, **_OTHER_FIXED_SETTINGS}),
-    *_differing(config, SPECIAL_TOKENS),
+  folder: str, config: dict[str, Any], tokenizer: _Tokenizer
+) -> list[str]:
+  """Returns the settings that are not implemented, with their files."""
+
+  def content(token: Any) -> Any:  # Some files store tokens as objects.
+    return token.get("content") if isinstance(token, dict) else token
+
+  parts = {
+    f"{name} {key}": value
+    for name in ("model", "normalizer", "pre_tokenizer")
+    for key, value in (getattr(tokenizer, name) or {"type": None}).items()
+  }
+  found = [
+    f"{name} {given} ({file})"
+    for file, values in ((TOKENIZER_CONFIG, config), (TOKENIZER, parts))
+    for name, supported in _SUPPORTED[file].items()
+    if (given := content(values.get(name))) not in (supported, None)
   ]
-  name = config.get("tokenizer_class")
-  if name and str(name).removesuffix("Fast") not in _CLASSES:
-    in_config.append(f"tokenizer_class {name}")
-  for name in (
-    *("never_split", "additional_special_tokens", "extra_special_tokens"),
-    "added_tokens_decoder",
+  found += [
+    f"{name} None ({TOKENIZER})"
+    for name in ("normalizer", "pre_tokenizer")
+    if getattr(tokenizer, name) is None
+  ]
+  kind = str(config.get("tokenizer_class") or _CLASSES[0])
+  if not kind.removesuffix("Fast").endswith(_CLASSES):
+    found.append(f"tokenizer_class {kind} ({TOKENIZER_CONFIG})")
+  for file, tokens in (
+    (TOKENIZER_CONFIG, (config.get("added_tokens_decoder") or {}).values()),
+    (TOKENIZER, tokenizer.added_tokens or ()),
   ):
-    in_config += _others(name, config.get(name))
-  in_tokenizer = [*_others("added_tokens", tokenizer.added_tokens)]
-  for name, expected in _PARTS.items():
-    part = getattr(tokenizer, name)
-    if part is None:
-      in_tokenizer.append(f"{name} None")
-    else:
-      in_tokenizer += _differing(part, expected)
+    others = {str(content(token)) for token in tokens}
+    if others := others.difference(SPECIAL_TOKENS.values()):
+      names = errors.join_names(sorted(others), 3)
+      found.append(f"added tokens {names} ({file})")
   path = os.path.join(folder, VOCAB_FILE)
   if tokenizer.word_pieces and paths.exists(path):
-    other_path = os.path.join(folder, TOKENIZER)
-    if paths.read_bytes(path).split() != read_vocab(other_path).split():
-      in_tokenizer.append(f"other tokens than {VOCAB_FILE}, which is used")
-  for file, found in ((TOKENIZER_CONFIG, in_config), (TOKENIZER, in_tokenizer)):
-    if found:
-      yield f"{', '.join(found)} ({file})"
-
-
-def _differing(
-  values: Mapping[str, Any], expected: Mapping[str, Any]
-) -> Iterator[str]:
-  for name, value in expected.items():
-    given = _content(values.get(name))
-    if given not in (value, None):
-      yield f"{name} {given}"
-
-
-def _others(name: str, tokens: Any) -> Iterator[str]:
-  tokens = tokens.values() if isinstance(tokens, dict) else tokens
-  if isinstance(tokens, str | bool):
-    tokens = [tokens] if tokens else []
-  contents = dict.fromkeys(str(_content(token)) for token in tokens or ())
-  others = [c for c in contents if c not in SPECIAL_TOKENS.values()]
-  if others:
-    yield f"{name} {errors.join_names(others, 3)}"
-
-
-def _content(token: Any) -> Any:
-  """Returns a token. Some files store tokens as objects."""
-  return token.get("content") if isinstance(token, dict) else token
+    other = read_vocab(os.path.join(folder, TOKENIZER))
+    if paths.read_bytes(path).split() != other.split():
+      found.append(
+        f"other tokens than {VOCAB_FILE}, which is used ({TOKENIZER})"
+      )
+  return found

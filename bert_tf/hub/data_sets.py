@@ -13,46 +13,62 @@ _XNLI = "https://dl.fbaipublicfiles.com/XNLI"
 _SWAG = "https://raw.githubusercontent.com/rowanz/swagaf/master/data"
 
 _TABLES = ("train.tsv", "dev.tsv", "test.tsv")
+_ZIP_NAMES = {"QQP": "QQP-clean", "QNLI": "QNLIv2"}
+
+# Name, bytes and SHA-256 of each zip.
+_ZIPS = """
+CoLA 376971 f212fcd832b8f7b435fb991f101abf89f96b933ab400603bf198960dfc32cbff
+SST-2 7439277 d67e16fb55739c1b32cdce9877596db1c127dc322d93c082281f64057c16deaa
+STS-B 802872 e60a6393de5a8b5b9bac5020a1554b54e3691f9d600b775bd131e613ac179c85
+QQP 41696084 40e7c862c04eb26ee04b67fd900e76c45c6ba8e6d8fab4f8f1f8072a1a3fbae0
+MNLI 312783507 e7c1d896d26ed6caf700110645df426cc2d8ebf02a5ab743d5a5c68ac1c83633
+QNLI 10627589 e634e78627a29adaecd4f955359b22bf5e70f2cbd93b493f2d624138a0c0e5f5
+RTE 697150 6bf86de103ecd335f3441bd43574d23fef87ecc695977a63b82d5efb206556ee
+WNLI 28999 ae0e8e4d16f4d46d4a0a566ec7ecceccfd3fbfaa4a7a4b4e02848c0f2561ac46
+"""
 
 
-def _glue(
-  name: str,
-  num_bytes: int,
-  sha256: str,
-  zip_name: str = "",
-  files: tuple[str, ...] = _TABLES,
-) -> sources.Source:
+def _glue(row: str) -> sources.Source:
+  name, num_bytes, sha256 = row.split()
+  dev = ("dev_matched.tsv", "dev_mismatched.tsv")
   return sources.Source(
     name=name,
     title="GLUE",
-    links=(sources.Link(f"{_GLUE}/{zip_name or name}.zip", sha256),),
+    links=(sources.Link(f"{_GLUE}/{_ZIP_NAMES.get(name, name)}.zip", sha256),),
+    num_bytes=int(num_bytes),
+    files=("train.tsv", *dev) if name == "MNLI" else _TABLES,
+  )
+
+
+def _files(
+  name: str, title: str, num_bytes: int, url: str, files: dict[str, str]
+) -> sources.Source:
+  """Returns a data set of single files, given with their SHA-256."""
+  return sources.Source(
+    name=name,
+    title=title,
+    links=tuple(
+      sources.Link(f"{url}/{file}", sha256, file)
+      for file, sha256 in files.items()
+    ),
     num_bytes=num_bytes,
-    files=files,
+    files=tuple(files),
   )
 
 
 GLUE = (
-  _glue(
-    "CoLA",
-    376971,
-    "f212fcd832b8f7b435fb991f101abf89f96b933ab400603bf198960dfc32cbff",
-  ),
-  _glue(
-    "SST-2",
-    7439277,
-    "d67e16fb55739c1b32cdce9877596db1c127dc322d93c082281f64057c16deaa",
-  ),
+  *map(_glue, _ZIPS.strip().splitlines()),
   sources.Source(
     name="MRPC",
     title="GLUE",
     links=(
       sources.Link(
-        f"{_SENTEVAL}/msr_paraphrase_train.txt",
+        f"{_SENTEVAL}/{mrpc.TRAIN_TEXT}",
         "60a9b09084528f0673eedee2b69cb941920f0b8cd0eeccefc464a98768457f89",
         mrpc.TRAIN_TEXT,
       ),
       sources.Link(
-        f"{_SENTEVAL}/msr_paraphrase_test.txt",
+        f"{_SENTEVAL}/{mrpc.TEST_TEXT}",
         "a04e271090879aaba6423d65b94950c089298587d9c084bf9cd7439bd785f784",
         mrpc.TEST_TEXT,
       ),
@@ -65,39 +81,6 @@ GLUE = (
     num_bytes=1494541,
     files=_TABLES,
     finish=mrpc.join,
-  ),
-  _glue(
-    "STS-B",
-    802872,
-    "e60a6393de5a8b5b9bac5020a1554b54e3691f9d600b775bd131e613ac179c85",
-  ),
-  _glue(
-    "QQP",
-    41696084,
-    "40e7c862c04eb26ee04b67fd900e76c45c6ba8e6d8fab4f8f1f8072a1a3fbae0",
-    zip_name="QQP-clean",
-  ),
-  _glue(
-    "MNLI",
-    312783507,
-    "e7c1d896d26ed6caf700110645df426cc2d8ebf02a5ab743d5a5c68ac1c83633",
-    files=("train.tsv", "dev_matched.tsv", "dev_mismatched.tsv"),
-  ),
-  _glue(
-    "QNLI",
-    10627589,
-    "e634e78627a29adaecd4f955359b22bf5e70f2cbd93b493f2d624138a0c0e5f5",
-    zip_name="QNLIv2",
-  ),
-  _glue(
-    "RTE",
-    697150,
-    "6bf86de103ecd335f3441bd43574d23fef87ecc695977a63b82d5efb206556ee",
-  ),
-  _glue(
-    "WNLI",
-    28999,
-    "ae0e8e4d16f4d46d4a0a566ec7ecceccfd3fbfaa4a7a4b4e02848c0f2561ac46",
   ),
   sources.Source(
     name="AX",
@@ -114,35 +97,30 @@ GLUE = (
   ),
 )
 
-
-def _squad(
-  version: str, num_bytes: int, train_sha256: str, dev_sha256: str
-) -> sources.Source:
-  train, dev = f"train-v{version}.json", f"dev-v{version}.json"
-  return sources.Source(
-    name=f"SQuAD-{version}",
-    title="questions on Wikipedia",
-    links=(
-      sources.Link(f"{_SQUAD}/{train}", train_sha256, train),
-      sources.Link(f"{_SQUAD}/{dev}", dev_sha256, dev),
-    ),
-    num_bytes=num_bytes,
-    files=(train, dev),
-  )
-
-
 OTHERS = (
-  _squad(
-    "1.1",
+  _files(
+    "SQuAD-1.1",
+    "questions on Wikipedia",
     35142551,
-    "3527663986b8295af4f7fcdff1ba1ff3f72d07d61a20f487cb238a6ef92fd955",
-    "95aa6a52d5d6a735563366753ca50492a658031da74f301ac5238b03966972c9",
+    _SQUAD,
+    {
+      "train-v1.1.json": "3527663986b8295af4f7fcdff1ba1ff3"
+      "f72d07d61a20f487cb238a6ef92fd955",
+      "dev-v1.1.json": "95aa6a52d5d6a735563366753ca50492"
+      "a658031da74f301ac5238b03966972c9",
+    },
   ),
-  _squad(
-    "2.0",
+  _files(
+    "SQuAD-2.0",
+    "questions on Wikipedia",
     46494161,
-    "68dcfbb971bd3e96d5b46c7177b16c1a4e7d4bdef19fb204502738552dede002",
-    "80a5225e94905956a6446d296ca1093975c4d3b3260f1d6c8f68bc2ab77182d8",
+    _SQUAD,
+    {
+      "train-v2.0.json": "68dcfbb971bd3e96d5b46c7177b16c1a"
+      "4e7d4bdef19fb204502738552dede002",
+      "dev-v2.0.json": "80a5225e94905956a6446d296ca1093975"
+      "c4d3b3260f1d6c8f68bc2ab77182d8",
+    },
   ),
   sources.Source(
     name="XNLI",
@@ -160,28 +138,19 @@ OTHERS = (
     num_bytes=483963712,
     files=("xnli.dev.tsv", "xnli.test.tsv", "multinli/multinli.train.en.tsv"),
   ),
-  sources.Source(
-    name="SWAG",
-    title="choice of the sentence that follows",
-    links=(
-      sources.Link(
-        f"{_SWAG}/train.csv",
-        "5748b51126ac255c5a6f26e1ba473b51116d6c822aeb25e63ecba282c9d0e610",
-        "train.csv",
-      ),
-      sources.Link(
-        f"{_SWAG}/val.csv",
-        "c0497b2cd7f3e6b7df995524b1853f62285d60d110d659b19545ca80b2903234",
-        "val.csv",
-      ),
-      sources.Link(
-        f"{_SWAG}/test.csv",
-        "a689a1a4e892a65ca625c1f0fcf77bcce004b59ad1caeb134ca5ec080a711cb6",
-        "test.csv",
-      ),
-    ),
-    num_bytes=43954806,
-    files=("train.csv", "val.csv", "test.csv"),
+  _files(
+    "SWAG",
+    "choice of the sentence that follows",
+    43954806,
+    _SWAG,
+    {
+      "train.csv": "5748b51126ac255c5a6f26e1ba473b51"
+      "116d6c822aeb25e63ecba282c9d0e610",
+      "val.csv": "c0497b2cd7f3e6b7df995524b1853f62"
+      "285d60d110d659b19545ca80b2903234",
+      "test.csv": "a689a1a4e892a65ca625c1f0fcf77bcc"
+      "e004b59ad1caeb134ca5ec080a711cb6",
+    },
   ),
 )
 

@@ -88,7 +88,15 @@ def _download(source: sources.Source, work: str, base_url: str | None) -> None:
           _unpack(file, unfinished)
       if source.finish:
         source.finish(unfinished)
-      _check_files(source, unfinished)
+      for name in source.files:
+        if not os.path.exists(os.path.join(unfinished, name)):
+          raise ValueError(f"the download of {source.name} lacks {name}.")
+      first = os.path.join(unfinished, source.files[0])
+      if source.file_sha256 not in (None, paths.sha256(first)):
+        raise ValueError(
+          f"{source.files[0]} of {source.name} is not the published one: its "
+          "SHA-256 differs."
+        )
   except ValueError:
     for file in files:  # Otherwise the next call would use these wrong files.
       paths.remove(file)
@@ -162,10 +170,7 @@ def _transfer(url: str, partial: str) -> None:
 
 
 def _unpack(path: str, folder: str) -> None:
-  """Unpacks a zip into a folder, without the zip's only top folder, if any.
-
-  `extractall` changes names that lead out of the folder.
-  """
+  """Unpacks a zip into a folder, without the zip's only top folder, if any."""
   with tempfile.TemporaryDirectory(dir=folder) as unpacked:
     try:
       with zipfile.ZipFile(path) as archive:
@@ -178,19 +183,6 @@ def _unpack(path: str, folder: str) -> None:
       top = os.path.join(unpacked, names[0])
     for name in os.listdir(top):
       os.rename(os.path.join(top, name), os.path.join(folder, name))
-
-
-def _check_files(source: sources.Source, folder: str) -> None:
-  """Raises ValueError if a file is missing or `files[0]` has a wrong hash."""
-  for name in source.files:
-    if not os.path.exists(os.path.join(folder, name)):
-      raise ValueError(f"the download of {source.name} lacks {name}.")
-  first = os.path.join(folder, source.files[0])
-  if source.file_sha256 not in (None, paths.sha256(first)):
-    raise ValueError(
-      f"the download of {source.name} is not the published one: the SHA-256 of "
-      f"its {source.files[0]} differs."
-    )
 
 
 def _download_from_hugging_face(name: str, base_url: str | None) -> str:
@@ -215,13 +207,13 @@ def _download_from_hugging_face(name: str, base_url: str | None) -> str:
         allow_patterns=list(files),
         local_dir=work,
       )
-      # Without a connection, snapshot_download only warns.
-      if not all(os.path.exists(os.path.join(work, file)) for file in files):
-        raise OSError("the connection was lost; the same command continues")
     except Exception as error:  # The errors have no common base class.
       raise OSError(
         f"cannot download {name}: {errors.reason(error)}"
       ) from error
+    # Without a connection, snapshot_download only warns.
+    if not all(os.path.exists(os.path.join(work, file)) for file in files):
+      raise OSError(f"cannot download {name}: the connection was lost.")
     if not {"model.safetensors", "config.json"} <= files:
       raise ValueError(f"{name} has no config.json and model.safetensors.")
     paths.remove(os.path.join(work, ".cache"))  # Of huggingface_hub.

@@ -1,5 +1,7 @@
 """The 33 checkpoints of the original release, with addresses and sizes."""
 
+import re
+
 from bert_tf.hub import sources
 
 _RELEASES = "https://storage.googleapis.com/bert_models"
@@ -14,26 +16,27 @@ _FILES = (
 
 
 def _model(
-  path: str,
+  zip_and_vocab_size: str,
   title: str,
-  size: tuple[int, int, int],
   file_sha256: str | None = None,
   name: str = "",
 ) -> sources.Source:
   """Returns a released model.
 
   Args:
-    path: date and name of the zip, below the address of the releases.
+    zip_and_vocab_size: date and name of the zip, below the address of the
+      releases, and the number of word pieces.
     title: a short description.
-    size: number of layers, width and size of the vocabulary.
     file_sha256: hash of the checkpoint's data. Recorded in NVIDIA's
       DeepLearningExamples, GooglePretrainedWeightDownloader.py.
     name: the model's name; "" for the name of the zip.
   """
-  num_layers, width, vocab_size = size
+  path, vocab_size = zip_and_vocab_size.split()
+  num_layers, width = map(int, re.findall(r"_[LH]-(\d+)", path))
   # Matrices in float32: embeddings, layers, pooler and masked LM. Biases and
   # layer norms add less than 1%.
-  num_values = (vocab_size + 514) * width + (12 * num_layers + 2) * width**2
+  num_rows = int(vocab_size) + 514
+  num_values = num_rows * width + (12 * num_layers + 2) * width**2
   return sources.Source(
     name=name or path.partition("/")[2],
     title=title,
@@ -45,64 +48,45 @@ def _model(
   )
 
 
-# Word pieces of each vocabulary.
-_UNCASED, _CASED, _MULTI_CASED, _MULTI_UNCASED, _CHINESE = (
-  *(30522, 28996, 119547, 105879, 21128),
-)
+# Zip with its date, word pieces, title and, where it is published, file_sha256.
+_BASE_AND_LARGE = """
+2018_10_18/uncased_L-12_H-768_A-12 30522
+BERT-Base, Uncased
+58580dc5e0bf0ae0d2efd51d0e8272b2f808857f0a43a88aaf7549da6d7a8a84
 
-BASE_AND_LARGE = (
-  _model(
-    "2018_10_18/uncased_L-12_H-768_A-12",
-    "BERT-Base, Uncased",
-    (12, 768, _UNCASED),
-    "58580dc5e0bf0ae0d2efd51d0e8272b2f808857f0a43a88aaf7549da6d7a8a84",
-  ),
-  _model(
-    "2018_10_18/uncased_L-24_H-1024_A-16",
-    "BERT-Large, Uncased",
-    (24, 1024, _UNCASED),
-    "bc6b3363e3be458c99ecf64b7f472d2b7c67534fd8f564c0556a678f90f4eea1",
-  ),
-  _model(
-    "2018_10_18/cased_L-12_H-768_A-12",
-    "BERT-Base, Cased",
-    (12, 768, _CASED),
-    "734d5a1b68bf98d4e9cb6b6692725d00842a1937af73902e51776905d8f760ea",
-  ),
-  _model(
-    "2018_10_18/cased_L-24_H-1024_A-16",
-    "BERT-Large, Cased",
-    (24, 1024, _CASED),
-    "6ff33640f40d472f7a16af0c17b1179ca9dcc0373155fb05335b6a4dd1657ef0",
-  ),
-  _model(
-    "2019_05_30/wwm_uncased_L-24_H-1024_A-16",
-    "BERT-Large, Uncased, whole-word masking",
-    (24, 1024, _UNCASED),
-  ),
-  _model(
-    "2019_05_30/wwm_cased_L-24_H-1024_A-16",
-    "BERT-Large, Cased, whole-word masking",
-    (24, 1024, _CASED),
-  ),
-  _model(
-    "2018_11_23/multi_cased_L-12_H-768_A-12",
-    "BERT-Base, Multilingual Cased, 104 languages",
-    (12, 768, _MULTI_CASED),
-    "55b8a2df41f69c60c5180e50a7c31b7cdf6238909390c4ddf05fbc0d37aa1ac5",
-  ),
-  _model(
-    "2018_11_03/multilingual_L-12_H-768_A-12",
-    "BERT-Base, Multilingual Uncased, not recommended",
-    (12, 768, _MULTI_UNCASED),
-    "3cd83912ebeb0efe2abf35c9f1d5a515d8e80295e61c49b75c8853f756658429",
-  ),
-  _model(
-    "2018_11_03/chinese_L-12_H-768_A-12",
-    "BERT-Base, Chinese",
-    (12, 768, _CHINESE),
-    "756699356b78ad0ef1ca9ba6528297bcb3dd1aef5feadd31f4775d7c7fc989ba",
-  ),
+2018_10_18/uncased_L-24_H-1024_A-16 30522
+BERT-Large, Uncased
+bc6b3363e3be458c99ecf64b7f472d2b7c67534fd8f564c0556a678f90f4eea1
+
+2018_10_18/cased_L-12_H-768_A-12 28996
+BERT-Base, Cased
+734d5a1b68bf98d4e9cb6b6692725d00842a1937af73902e51776905d8f760ea
+
+2018_10_18/cased_L-24_H-1024_A-16 28996
+BERT-Large, Cased
+6ff33640f40d472f7a16af0c17b1179ca9dcc0373155fb05335b6a4dd1657ef0
+
+2019_05_30/wwm_uncased_L-24_H-1024_A-16 30522
+BERT-Large, Uncased, whole-word masking
+
+2019_05_30/wwm_cased_L-24_H-1024_A-16 28996
+BERT-Large, Cased, whole-word masking
+
+2018_11_23/multi_cased_L-12_H-768_A-12 119547
+BERT-Base, Multilingual Cased, 104 languages
+55b8a2df41f69c60c5180e50a7c31b7cdf6238909390c4ddf05fbc0d37aa1ac5
+
+2018_11_03/multilingual_L-12_H-768_A-12 105879
+BERT-Base, Multilingual Uncased, not recommended
+3cd83912ebeb0efe2abf35c9f1d5a515d8e80295e61c49b75c8853f756658429
+
+2018_11_03/chinese_L-12_H-768_A-12 21128
+BERT-Base, Chinese
+756699356b78ad0ef1ca9ba6528297bcb3dd1aef5feadd31f4775d7c7fc989ba
+"""
+
+BASE_AND_LARGE = tuple(
+  _model(*block.split("\n")) for block in _BASE_AND_LARGE.strip().split("\n\n")
 )
 
 # Names in the paper of the smaller models, by number of layers and width.
@@ -117,16 +101,12 @@ _SIZE_NAMES = {
 def _small_model(num_layers: int, width: int) -> sources.Source:
   """Returns one of the smaller models of March 2020."""
   file = f"uncased_L-{num_layers}_H-{width}_A-{width // 64}"
-  name = _SIZE_NAMES.get((num_layers, width), "")
-  is_base = (num_layers, width) == (12, 768)
-  title = f"BERT-{name or f'{num_layers}/{width}'}, Uncased"
-  return _model(
-    f"2020_02_20/{file}",
-    "BERT-Base, Uncased, retrained in 2020" if is_base else title,
-    (num_layers, width, _UNCASED),
+  size = _SIZE_NAMES.get((num_layers, width), f"{num_layers}/{width}")
+  title, name = f"BERT-{size}, Uncased", ""
+  if (num_layers, width) == (12, 768):
     # The zip of BERT-Base of 2018 has the same name.
-    name=f"{file}_2020" if is_base else "",
-  )
+    title, name = "BERT-Base, Uncased, retrained in 2020", f"{file}_2020"
+  return _model(f"2020_02_20/{file} 30522", title, name=name)
 
 
 SMALL = tuple(

@@ -79,10 +79,6 @@ SIZES = {
 
 _DEFAULT_SIZE = "tiny"
 
-# Learning rate for continuing a model of width 768: a fifth of the rate that
-# made it. Narrower models need larger rates, see Size.
-_CONTINUED_RATE, _BASE_WIDTH = 2e-5, 768
-
 # Number of special tokens and [unusedN] in a new vocabulary.
 _NUM_RESERVED = len(
   vocabulary.reserved_tokens(vocabulary.NUM_UNUSED_BEFORE_SPECIALS)
@@ -99,25 +95,9 @@ class InitialModel:
   weights: str  # Path, as `model_folder.read` finds it.
   bert_config: Mapping[str, Any]  # Content of bert_config.json.
   vocab_file: str
-  size: Size  # With the settings for continuing the model.
+  size: Size
   do_lower_case: bool | None  # None if it is not known.
   strip_accents: bool | None  # None for do_lower_case.
-
-
-def size_to_continue(
-  bert_config: Mapping[str, Any], vocab_size: int, no_nsp: bool
-) -> Size:
-  """Returns the sizes of a model, and the settings for continuing it."""
-  width = bert_config["hidden_size"]
-  return Size(
-    num_hidden_layers=bert_config["num_hidden_layers"],
-    hidden_size=width,
-    train_batch_size=32,
-    learning_rate=_CONTINUED_RATE * _BASE_WIDTH / width,
-    vocab_size=vocab_size,
-    dropout=bert_config["hidden_dropout_prob"],
-    no_nsp=no_nsp,
-  )
 
 
 # Languages with thousands of characters: Chinese ones, Japanese and Korean.
@@ -142,6 +122,23 @@ def _is_listed(language: str, languages: frozenset[str]) -> bool:
   base, *subtags = code.split("-")
   # Text in Latin script has capitals and few characters in any language.
   return "latn" not in subtags and not languages.isdisjoint((code, base))
+
+
+def _setting(
+  config: type[settings.Dataclass], name: str, note: str = "", **changes: Any
+) -> Any:
+  """The setting of another config; with a note, its default is None."""
+  field = config.__dataclass_fields__[name]
+  made: settings.Setting = field.metadata["setting"]
+  made = dataclasses.replace(
+    made, help=made.help + note, original=False, **changes
+  )
+  default = None if note else field.default
+  return dataclasses.field(default=default, metadata={"setting": made})
+
+
+_Training = training_config.PretrainingTrainConfig
+_Pretraining = pretraining_config.PretrainingConfig
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -175,19 +172,10 @@ class PipelineConfig(text_config.PydocConfig):
     topic=settings.MODEL,
     main=True,
   )
-  train_hours: float = settings.setting(
-    0.0,
-    "Training time in hours, without preparing the data.",
-    minimum=0.0,
-    topic=settings.TRAINING,
-    alternatives=("train_minutes",),
+  train_hours: float = _setting(
+    _Training, "train_hours", required=True, alternatives=("train_minutes",)
   )
-  train_minutes: float = settings.setting(
-    0.0,
-    "Training time in minutes; added to train_hours.",
-    minimum=0.0,
-    topic=settings.TRAINING,
-  )
+  train_minutes: float = _setting(_Training, "train_minutes")
   reading: text_config.TextConfig
   do_lower_case: bool | None = settings.setting(
     None,
@@ -217,26 +205,14 @@ class PipelineConfig(text_config.PydocConfig):
     maximum=0.5,
     topic=settings.DATA,
   )
-  train_batch_size: int | None = settings.setting(
-    None,
-    "Sequences per batch. Default: by size, 32 with --model.",
-    minimum=1,
-    topic=settings.TRAINING,
+  train_batch_size: int | None = _setting(
+    _Training, "train_batch_size", " Default: by size, 32 with --model."
   )
-  learning_rate: float | None = settings.setting(
-    None,
-    "Peak learning rate. Default: by size.",
-    minimum=1e-9,
-    topic=settings.TRAINING,
-    main=True,
+  learning_rate: float | None = _setting(
+    _Training, "learning_rate", " Default: by size.", minimum=1e-9
   )
-  initial_values: str | None = settings.setting(
-    None,
-    "Initial weights of a new model: random; neighbours: first-layer heads "
-    "attend to adjacent positions. "
-    "Default: by size, neighbours for tiny, otherwise random.",
-    choices=pretraining_config.INITIAL_VALUES,
-    topic=settings.MODEL,
+  initial_values: str | None = _setting(
+    _Pretraining, "initial_values", " Default: by size."
   )
   masked_lm_prob: float | None = settings.setting(
     None,
@@ -246,12 +222,11 @@ class PipelineConfig(text_config.PydocConfig):
     maximum=1.0,
     topic=settings.MASKING,
   )
-  no_nsp: bool | None = settings.setting(
-    None,
-    "Whether to train without next-sentence prediction: true, false or auto "
-    "(default; None in Python), which is true for tiny and for a --model "
-    "without it.",
-    topic=settings.TRAINING,
+  no_nsp: bool | None = _setting(
+    _Pretraining,
+    "no_nsp",
+    " Default: auto (None in Python), true for tiny and for a --model without "
+    "it.",
   )
   num_workers: int = settings.setting(
     os.cpu_count() or 1,
@@ -260,9 +235,7 @@ class PipelineConfig(text_config.PydocConfig):
     topic=settings.DEVICES,
     main=True,
   )
-  seed: int = settings.setting(
-    12345, "Seed of all random choices.", topic=settings.TRAINING
-  )
+  seed: int = _setting(_Training, "seed")
   compute: training_config.ComputeConfig = training_config.ComputeConfig()
   # The content of `model`, which `stages.read_model` reads.
   initial_model: InitialModel | None = None

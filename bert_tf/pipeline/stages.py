@@ -67,7 +67,15 @@ def run(config: pipeline_config.PipelineConfig) -> None:
       or those of the run in output_dir, or the time is too short.
     ImportError: if a package for the text or the plot is missing.
   """
-  _check_machine()
+  backend.check_tensorflow()
+  with errors.needs_extra("drawing the curves", extra="plots"):
+    import matplotlib  # noqa: F401
+  errors.import_tensorflow_text("the vocabulary of word pieces")
+  if (num_workers := distribution.num_workers()) > 1:
+    raise ValueError(
+      f"`distribution=multi_worker` has {num_workers} workers, but the data "
+      "are made on one machine."
+    )
   config = read_model(config)
   inputs = sources.find_files(
     config.text, config.reading, text_config.TEXT, config.pydoc_packages
@@ -101,24 +109,7 @@ def run(config: pipeline_config.PipelineConfig) -> None:
   )
   _export(config)
   card.write(config, inputs, {**results, **_score_sentences(config)})
-  logging.info(
-    "The model is in %s; its model card is %s.",
-    config.output_dir,
-    os.path.join(config.output_dir, card.FILE),
-  )
-
-
-def _check_machine() -> None:
-  backend.check_tensorflow()
-  with errors.needs_extra("drawing the curves", extra="plots"):
-    import matplotlib  # noqa: F401
-  errors.import_tensorflow_text("the vocabulary of word pieces")
-  if (num_workers := distribution.num_workers()) > 1:
-    raise ValueError(
-      f"the data are made on one machine, but `distribution=multi_worker` has "
-      f"{num_workers} workers; make records with create-pretraining-data and "
-      "train on them."
-    )
+  logging.info("The model and its card are in %s.", config.output_dir)
 
 
 def read_model(
@@ -135,16 +126,14 @@ def read_model(
   files = model_folder.read(config.model)
   if os.path.realpath(config.output_dir) == os.path.realpath(files.folder):
     raise ValueError(
-      f"output_dir {config.output_dir} is the folder of the model to continue; "
-      "choose another `output_dir`."
+      f"`output_dir` {config.output_dir} is the folder of the given model."
     )
   files.bert_config.check_lengths(config.max_seq_length, files.config_file)
   direction = files.bert_config.attention_direction
   if direction != model_inputs.BOTH:
     raise ValueError(
-      f"model {config.model} is a {direction} language model "
-      f"(attention_direction of {files.config_file}), but text is masked here; "
-      "continue it on unmasked records of create-pretraining-data."
+      f"attention_direction is {direction} in {files.config_file}, but text is "
+      "masked here; continue it on unmasked records."
     )
   user = letter_case.Case(config.do_lower_case)
   case = model_folder.resolve_case(files, user)
@@ -155,15 +144,22 @@ def read_model(
       config.model,
     )
   bert_config = files.bert_config.to_dict()
+  size = pipeline_config.Size(
+    num_hidden_layers=bert_config["num_hidden_layers"],
+    hidden_size=bert_config["hidden_size"],
+    train_batch_size=32,
+    # A fifth of the rate that made models of width 768. Narrower models need
+    # larger rates, see Size.
+    learning_rate=2e-5 * 768 / bert_config["hidden_size"],
+    vocab_size=len(files.load_vocab()),
+    dropout=bert_config["hidden_dropout_prob"],
+    no_nsp=any(n not in names for n in heads.NEXT_SENTENCE.shapes),
+  )
   initial_model = pipeline_config.InitialModel(
     weights=files.weights,
     bert_config=bert_config,
     vocab_file=files.needed_vocab(),
-    size=pipeline_config.size_to_continue(
-      bert_config,
-      vocab_size=len(files.load_vocab()),
-      no_nsp=any(n not in names for n in heads.NEXT_SENTENCE.shapes),
-    ),
+    size=size,
     do_lower_case=case.do_lower_case,
     strip_accents=case.strip_accents,
   )
@@ -220,9 +216,9 @@ def _measure_steps(
   num_steps = int((config.train_seconds - start_seconds) / min(later))
   if num_steps < 20:
     raise ValueError(
-      f"a training time of {config.train_seconds:g} s is too short: training "
-      f"starts after {start_seconds:.0f} s and a step takes {min(later):.2g} "
-      "s; raise `train_hours` or `train_minutes`."
+      f"{config.train_seconds:g} s is too short: training starts after "
+      f"{start_seconds:.0f} s and a step takes {min(later):.2g} s; raise "
+      "`train_hours` or `train_minutes`."
     )
   return num_steps, min(later)
 
@@ -231,12 +227,8 @@ def time_steps(
   runner: estimator.Estimator, batches: Sequence[synthetic.Batch]
 ) -> list[float]:
   """Returns the seconds of a step for each batch; the first also compiles."""
-  step = runner.build_step(
-    {
-      name: tf.TensorSpec(value.shape, value.dtype)
-      for name, value in batches[0].items()
-    }
-  )
+  specs = {n: tf.TensorSpec(v.shape, v.dtype) for n, v in batches[0].items()}
+  step = runner.build_step(specs)
   seconds = []
   for batch in batches:
     features = {name: tf.constant(value) for name, value in batch.items()}

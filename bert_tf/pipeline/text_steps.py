@@ -91,9 +91,8 @@ def log_coverage(coverage: vocabulary.Coverage) -> None:
   )
   if coverage.pieces_per_word > _MAX_PIECES_PER_WORD:
     logging.warning(
-      "Words have %.1f pieces on average: the text seems to have no spaces "
-      "between words, so pieces are hardly more than characters. Separate the "
-      "words by spaces, here and in later inputs of the model.",
+      "Words have %.1f pieces on average, so the text seems to have no spaces "
+      "between words. Separate them, here and in later inputs of the model.",
       coverage.pieces_per_word,
     )
 

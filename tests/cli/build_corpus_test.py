@@ -93,7 +93,7 @@ FAULTS = {
   "--input_file=a.parquet": "a.parquet has no column 'text' (--text_column). "
   "Its columns: id, body.",
   "--input_file=in.txt --language=xx": "--language=xx",
-  "--input_file=in.txt --pipeline_options=--x": "--pipeline_options=--x",
+  "--input_file=in.txt --num_shards=0": "--num_shards=0",
 }
 
 

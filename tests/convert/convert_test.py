@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import pathlib
 
 import numpy as np
 import pytest
@@ -129,7 +128,8 @@ def test_a_single_masked_lm_head_gets_a_next_sentence_head_for_keras(tmp_path):
 
 RUN = run_info.RunInfo(
   task="classification",
-  do_lower_case=False,
+  do_lower_case=True,
+  strip_accents=False,
   max_seq_length=9,
   task_name="mine",
   problem_type="multilabel",
@@ -216,18 +216,6 @@ def test_tensors_that_do_not_fit_the_config_are_all_named(tmp_path):
   assert not (tmp_path / "out").exists()
 
 
-def test_a_checkpoint_needs_its_config(tmp_path):
-  prefix, _ = interop_models.write_original(tmp_path / "in", "encoder")
-  (tmp_path / "in" / "bert_config.json").rename(tmp_path / "config.json")
-  target = str(tmp_path / "out" / "m.weights.h5")
-  with pytest.raises(ValueError, match="set `bert_config_file`"):
-    convert.convert(pretrained.ModelSource(prefix), "original", target, "keras")
-  config_file = str(tmp_path / "config.json")
-  source = pretrained.ModelSource(prefix, bert_config_file=config_file)
-  convert.convert(source, "original", target, "keras")
-  assert pathlib.Path(target).is_file()
-
-
 @pytest.mark.parametrize(
   ("num_layers", "expected"),
   [
@@ -264,26 +252,3 @@ def test_the_script_converts_and_prints_a_summary(tmp_path, run_script):
   np.testing.assert_array_equal(
     tensors["classifier.weight"], model.output_weights.numpy()
   )
-
-
-@pytest.mark.parametrize(
-  ("flags", "expected"),
-  [
-    (
-      ("--to=hf", "--average_last=2"),
-      "--average_last does not apply",
-    ),
-    (("--vocab_file=vocab.txt",), "--vocab_file does not apply"),
-  ],
-)
-def test_the_script_refuses_unused_flags(tmp_path, run_script, flags, expected):
-  interop_models.write_original(tmp_path / "run", "classifier")
-  result = run_script(
-    "convert_checkpoint.py",
-    "--input_checkpoint=run/model.ckpt-7",
-    "--output_checkpoint=out",
-    *flags,
-    cwd=tmp_path,
-  )
-  assert result.returncode == 1
-  assert expected in result.stderr.splitlines()[-1]

@@ -2,7 +2,6 @@
 
 import json
 import pathlib
-import struct
 
 import ml_dtypes
 import numpy as np
@@ -290,23 +289,6 @@ def test_old_names_and_half_floats_are_read(tmp_path, dtype):
   np.testing.assert_array_equal(gamma, expected.astype(np.float32))
 
 
-def test_config_and_vocabulary_stand_beside_the_checkpoint(tmp_path):
-  converted, _ = converted_model(
-    tmp_path, draw(encoder()), tokenizer={"do_lower_case": False}
-  )
-  written = json.loads((tmp_path / "out" / "bert_config.json").read_text())
-  expected = {
-    key: HF_CONFIG[key]
-    for key in HF_CONFIG
-    if key
-    not in ("architectures", "layer_norm_eps", "model_type", "pad_token_id")
-  }
-  assert written == {**expected, "hidden_act": "gelu_erf"}
-  vocab = (tmp_path / "hf" / "vocab.txt").read_bytes()
-  assert (tmp_path / "out" / "vocab.txt").read_bytes() == vocab
-  assert converted.run.do_lower_case is False
-
-
 def test_tensors_outside_bert_are_left_out_and_named(tmp_path, caplog):
   extra = ("bert.encoder.layer.2.extra", "lora")
   tensors = draw(encoder())
@@ -353,46 +335,32 @@ def test_pickled_weights_are_refused_with_the_reason(tmp_path):
     to_original(folder, (tmp_path / "m.ckpt"))
 
 
-def test_weights_in_several_files_are_reported(tmp_path):
-  folder = write_model(tmp_path / "hf", draw(encoder()))
-  weights = pathlib.Path(folder, "model.safetensors")
-  weights.rename(weights.with_name("model-00001-of-00002.safetensors"))
-  weights.with_name("model.safetensors.index.json").write_text("{}")
-  with pytest.raises(
-    ValueError, match="model.safetensors.index.json.*max_shard_size"
-  ):
-    to_original(folder, tmp_path / "m.ckpt")
-
-
-LABELS = {"id2label": {"0": "O", "1": "B", "2": "I"}}
+TOKENS = {"architectures": ["BertForTokenClassification"]}
+MULTILABEL = {"problem_type": "multi_label_classification"}
 
 
 @pytest.mark.parametrize(
-  ("settings", "problem_type", "labels"),
+  ("settings", "labels", "problem_type", "expected"),
   [
-    (LABELS, "classification", ["O", "B", "I"]),
-    (
-      {**LABELS, "problem_type": "multi_label_classification"},
-      "multilabel",
-      ["O", "B", "I"],
-    ),
-    (
-      {**LABELS, "architectures": ["BertForTokenClassification"]},
-      "words",
-      ["O", "B", "I"],
-    ),
-    (
-      {"architectures": ["BertForTokenClassification"]},
-      "words",
-      ["LABEL_0", "LABEL_1", "LABEL_2"],
-    ),
+    ({}, "OBI", "classification", ["O", "B", "I"]),
+    (MULTILABEL, "OBI", "multilabel", ["O", "B", "I"]),
+    (TOKENS, "OBI", "words", ["O", "B", "I"]),
+    (TOKENS, None, "words", ["LABEL_0", "LABEL_1", "LABEL_2"]),
+    ({}, "O", "regression", []),
   ],
 )
-def test_labels_go_into_the_label_map(tmp_path, settings, problem_type, labels):
-  converted_model(tmp_path, draw(CLASSIFIER), config=settings)
+def test_labels_go_into_the_label_map(
+  tmp_path, settings, labels, problem_type, expected
+):
+  num_labels = len(labels or "123")
+  shapes = {**prefixed(encoder()), **linear("classifier", num_labels, D)}
+  if labels:
+    names = {str(i): label for i, label in enumerate(labels)}
+    settings = {**settings, "id2label": names}
+  converted_model(tmp_path, draw(shapes), config=settings)
   label_map = json.loads((tmp_path / "out" / "label_map.json").read_text())
   assert label_map["problem_type"] == problem_type
-  assert label_map["labels"] == labels
+  assert label_map["labels"] == expected
 
 
 def test_another_number_of_labels_is_refused(tmp_path):
@@ -401,15 +369,6 @@ def test_another_number_of_labels_is_refused(tmp_path):
   )
   with pytest.raises(ValueError, match="ids 0, 1,.* 3"):
     to_original(folder, tmp_path / "m.ckpt")
-
-
-def test_a_single_output_is_a_regression(tmp_path):
-  tensors = draw({**prefixed(encoder()), **linear("classifier", 1, D)})
-  settings = {"id2label": {"0": "LABEL_0"}}
-  converted_model(tmp_path, tensors, config=settings)
-  label_map = json.loads((tmp_path / "out" / "label_map.json").read_text())
-  assert label_map["problem_type"] == "regression"
-  assert label_map["labels"] == []
 
 
 def test_the_bias_of_choices_is_left_out_and_named(tmp_path):
@@ -426,30 +385,3 @@ def test_the_bias_of_choices_is_left_out_and_named(tmp_path):
     f"The bias {bias:.6g} of the choices' scores is left out; it is the same "
     "for all choices of a question.",
   )
-
-
-def test_an_unsupported_tensor_type_is_named(tmp_path):
-  key = "embeddings.word_embeddings.weight"
-  tensor = {"dtype": "F8_E4M3", "shape": [2, 2], "data_offsets": [0, 4]}
-  header = json.dumps({key: tensor}).encode()
-  content = struct.pack("<Q", len(header)) + header + bytes(4)
-  (tmp_path / "model.safetensors").write_bytes(content)
-  (tmp_path / "config.json").write_text(json.dumps({"hidden_size": 2}))
-  with pytest.raises(ValueError, match="F8_E4M3") as error:
-    checkpoints.CheckpointReader(str(tmp_path / "model.safetensors"))
-  assert key in str(error.value)
-
-
-@pytest.mark.parametrize(
-  ("name", "expected"),
-  [
-    ("config.json", "there is no .*config.json"),
-    ("vocab.txt", "hf has no vocab.txt; set `vocab_file`"),
-    ("model.safetensors", "hf holds no model .* config.json"),
-  ],
-)
-def test_a_missing_file_is_named(tmp_path, name, expected):
-  folder = write_model(tmp_path / "hf", draw(encoder()))
-  pathlib.Path(folder, name).unlink()
-  with pytest.raises(ValueError, match=expected):
-    to_original(folder, (tmp_path / "m.ckpt"))

@@ -9,9 +9,8 @@ import json
 import numpy as np
 import pytest
 
-from bert_tf import checkpoints, modeling, tokenization
+from bert_tf import checkpoints, modeling
 from bert_tf.convert import convert, pretrained
-from bert_tf.model_folder import run_info
 from tests.support import interop_models
 
 CLASSES = {
@@ -80,16 +79,6 @@ def test_labels_come_from_the_label_map(tmp_path):
   assert config["classifier_dropout"] == 0.1
 
 
-def test_a_label_map_of_other_labels_is_refused(tmp_path):
-  prefix, _ = interop_models.write_original(tmp_path / "in", "classifier")
-  path = tmp_path / "in" / "label_map.json"
-  path.write_text(json.dumps({**read_json(path), "labels": ["a", "b"]}))
-  with pytest.raises(ValueError, match="2 labels .* 3"):
-    convert.convert(
-      pretrained.ModelSource(prefix), "original", str(tmp_path / "hf"), "hf"
-    )
-
-
 @pytest.mark.parametrize(
   ("act", "there"),
   [
@@ -123,24 +112,6 @@ def test_the_case_is_the_flags_or_the_vocabularys(
   source = pretrained.ModelSource(prefix, do_lower_case=not expected)
   with pytest.raises(ValueError, match=f"={not expected} .*vocab.txt"):
     convert.convert(source, "original", str(tmp_path / "other"), "hf")
-
-
-@pytest.mark.parametrize("strip_accents", [None, True, False])
-def test_accents_are_kept_or_dropped_as_in_our_model(tmp_path, strip_accents):
-  prefix, _ = interop_models.write_original(tmp_path / "in", "encoder")
-  run = run_info.RunInfo(
-    task="encoder", do_lower_case=True, strip_accents=strip_accents
-  )
-  run_info.write_run(str(tmp_path / "in"), run, interop_models.CONFIG, None)
-  source = pretrained.ModelSource(prefix)
-  convert.convert(source, "original", str(tmp_path / "hf"), "hf")
-  settings = read_json(tmp_path / "hf" / "tokenizer_config.json")
-  assert settings["do_lower_case"] is True
-  assert settings["strip_accents"] is strip_accents
-  source = pretrained.ModelSource(str(tmp_path / "hf"))
-  convert.convert(source, "hf", str(tmp_path / "back" / "m.ckpt"), "original")
-  back = run_info.read_run(str(tmp_path / "back"))
-  assert back.strip_accents is strip_accents
 
 
 def test_a_folder_without_a_vocabulary_is_not_written(tmp_path):
@@ -246,65 +217,3 @@ def test_transformers_computes_the_same_outputs(tmp_path, transformers, kind):
   interop_models.assert_close(
     their_outputs(theirs, kind), interop_models.outputs(model, kind)
   )
-
-
-@pytest.mark.parametrize("kind", CLASSES)
-def test_models_saved_by_transformers_compute_the_same_here(
-  tmp_path, transformers, kind
-):
-  import torch
-
-  torch.manual_seed(3)
-  sizes = interop_models.CONFIG.to_dict()
-  labels = {i: f"label {i}" for i in range(interop_models.LABELS)}
-  has_labels = kind in interop_models.LABEL_MAPS
-  config = transformers.BertConfig(
-    **{**sizes, "hidden_act": "gelu", "initializer_range": 0.5},
-    **({"id2label": labels} if has_labels else {}),
-  )
-  theirs = getattr(transformers, CLASSES[kind])(config)
-  if kind == "choice":
-    # The softmax over the choices ignores the bias, which is left out.
-    torch.nn.init.zeros_(theirs.classifier.bias)
-  theirs.save_pretrained(tmp_path / "hf")
-  (tmp_path / "hf" / "vocab.txt").write_text(interop_models.VOCAB)
-  prefix = str(tmp_path / "out" / "bert_model.ckpt")
-  convert.convert(
-    pretrained.ModelSource(str(tmp_path / "hf")), "hf", prefix, "original"
-  )
-  ours_config = modeling.BertConfig.from_json_file(
-    str(tmp_path / "out" / "bert_config.json")
-  )
-  ours = interop_models.loaded(kind, prefix, ours_config)
-  interop_models.assert_close(
-    interop_models.outputs(ours, kind), their_outputs(theirs, kind)
-  )
-  if has_labels:
-    label_map = read_json(tmp_path / "out" / "label_map.json")
-    assert label_map["labels"] == list(labels.values())
-    assert (label_map["problem_type"] == "words") == (kind == "token")
-
-
-@pytest.mark.parametrize("do_lower_case", [True, False])
-def test_the_tokenizer_of_transformers_gives_our_ids(
-  tmp_path, transformers, do_lower_case
-):
-  words = ["a", "##b", "e", ",", "中"]
-  if not do_lower_case:
-    words += ["É", "é", "A"]
-  words += [f"w{i}" for i in range(interop_models.V - 5 - len(words))]
-  vocab = "\n".join([*interop_models.WORDS[:5], *words]) + "\n"
-  interop_models.write_original(tmp_path / "in", "encoder")
-  (tmp_path / "in" / "vocab.txt").write_text(vocab, encoding="utf-8")
-  source = pretrained.ModelSource(
-    str(tmp_path / "in" / "model.ckpt-7"), do_lower_case=do_lower_case
-  )
-  convert.convert(source, "original", str(tmp_path / "hf"), "hf")
-  ours = tokenization.FullTokenizer(
-    str(tmp_path / "in" / "vocab.txt"), do_lower_case
-  )
-  theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "hf")
-  text = "A ab É é,中a w3 qqq"
-  expected = ["[CLS]", *ours.tokenize(text), "[SEP]"]
-  assert len(set(expected)) > 7
-  assert theirs(text)["input_ids"] == ours.convert_tokens_to_ids(expected)

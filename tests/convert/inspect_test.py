@@ -3,7 +3,6 @@
 import h5py
 import ml_dtypes
 import numpy as np
-import pytest
 from safetensors import numpy as safetensors_numpy
 
 from bert_tf import checkpoints
@@ -67,14 +66,6 @@ def test_weights_of_keras_are_read(tmp_path):
   assert rows(path) == [("layers/dense/vars/0", (1, 2), "float32", 5.0, False)]
 
 
-def test_the_newest_checkpoint_of_a_run_is_inspected(tmp_path):
-  for step in (1, 2):
-    checkpoints.save(
-      str(tmp_path), {"a": np.float32(step), "global_step": step}, 5
-    )
-  assert rows(tmp_path)[0] == ("a", (), "float32", 2.0, False)
-
-
 def test_every_difference_is_named(tmp_path):
   first = write(
     tmp_path / "a.ckpt",
@@ -96,19 +87,6 @@ def test_every_difference_is_named(tmp_path):
     f"mine: only in {first}",
     f"theirs: only in {second}",
   ]
-
-
-@pytest.mark.parametrize(
-  ("name", "expected"),
-  [
-    ("m.safetensors", "there is no"),
-    ("m.weights.h5", "there is no"),
-    ("m.ckpt", "not found:"),
-  ],
-)
-def test_a_missing_file_is_named(tmp_path, name, expected):
-  with pytest.raises(ValueError, match=f"{expected} .*{name}"):
-    checkpoint_inspection.open_tensors(str(tmp_path / name))
 
 
 def test_the_script_lists_and_compares(tmp_path, run_script):

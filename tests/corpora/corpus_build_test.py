@@ -4,34 +4,26 @@ import bz2
 import gzip
 import importlib.metadata
 import importlib.util
-import itertools
 import json
 import os
 import pathlib
 import random
-import shutil
-import signal
-import subprocess
-import sys
-from unittest import mock
 
 import pytest
 
 from bert_tf.corpora import (
   corpus,
   corpus_build,
-  sentences,
   sources,
   text_config,
 )
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 WORDS = "the old boat storm sea was here there night wind wave".split()
 
 
 @pytest.fixture
-def small_parts(monkeypatch):
-  monkeypatch.setattr(corpus_build, "PART_CHARS", 1800)
+def small_groups(monkeypatch):
+  monkeypatch.setattr(corpus_build, "_GROUP_CHARS", 1800)
 
 
 def sentence(rng):
@@ -55,14 +47,12 @@ def text(documents, tmp_path):
   return str(path)
 
 
-def create(text, output_file, outputs=(), resume=False, build=None, **settings):
+def create(text, output_file, outputs=(), num_workers=1, resume=False, **texts):
   """Builds a corpus; returns the counts."""
-  config = text_config.TextConfig(**settings)
+  config = text_config.TextConfig(**texts)
   output = corpus_build.Output(output_file=str(output_file), **dict(outputs))
   inputs = sources.find_files(str(text), config, text_config.TEXT)
-  build = build or corpus_build._build_here
-  with mock.patch.object(corpus_build, "_build_here", build):
-    return corpus_build.create(config, inputs, output, resume=resume)
+  return corpus_build.create(config, inputs, output, num_workers, resume)
 
 
 def contents(folder):
@@ -106,7 +96,7 @@ def split_output(folder):
 
 
 def test_shards_and_held_out_documents_are_all_documents(
-  text, documents, tmp_path, small_parts
+  text, documents, tmp_path, small_groups
 ):
   counts = create(text, *split_output(tmp_path / "out"))
   names = [f"a.txt-0000{i}-of-00003" for i in range(3)]
@@ -120,40 +110,27 @@ def test_shards_and_held_out_documents_are_all_documents(
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".bz2"])
-@pytest.mark.parametrize("num_shards", [1, 2])
-def test_the_suffix_decides_on_compression(
-  suffix, num_shards, text, documents, tmp_path
-):
-  output = {
-    "eval_output_file": f"{tmp_path}/out/eval.txt{suffix}",
-    "num_shards": num_shards,
-  }
-  create(text, tmp_path / "out" / f"a.txt{suffix}", output)
+def test_the_suffix_decides_on_compression(suffix, text, documents, tmp_path):
+  output = {"eval_output_file": f"{tmp_path}/eval.txt{suffix}", "num_shards": 2}
+  create(text, tmp_path / f"a.txt{suffix}", output)
+  names = [*(f"a.txt-0000{i}-of-00002" for i in range(2)), "eval.txt"]
   opener = {".gz": gzip.open, ".bz2": bz2.open}[suffix]
-  written = {}
-  for path in (tmp_path / "out").glob(f"*{suffix}"):
-    with opener(path, "rt") as reader:
-      written[path.name] = [d.split("\n") for d in reader.read().split("\n\n")]
-      assert written[path.name].pop() == [""]
-  shards = [f"a.txt-0000{i}-of-00002{suffix}" for i in range(2)]
-  names = shards if num_shards == 2 else [f"a.txt{suffix}"]
-  assert sorted(written) == [*names, f"eval.txt{suffix}"]
-  assert sorted(itertools.chain(*written.values())) == sorted(documents)
+  written = []
+  for name in names:
+    with opener(tmp_path / f"{name}{suffix}", "rt") as reader:
+      parts = reader.read().removesuffix("\n\n").split("\n\n")
+      written += [part.split("\n") for part in parts]
+  assert sorted(written) == sorted(documents)
 
 
-def test_the_corpus_does_not_depend_on_workers_or_parts(
-  text, tmp_path, monkeypatch
+@pytest.mark.parametrize("num_workers", [1, 2])
+def test_the_corpus_does_not_depend_on_workers_or_groups(
+  num_workers, text, tmp_path, monkeypatch
 ):
   create(text, *split_output(tmp_path / "1"))
-  monkeypatch.setattr(corpus_build, "PART_CHARS", 1800)
-  config = text_config.TextConfig()
-  inputs = sources.find_files(text, config, text_config.TEXT)
-  for num_workers in (1, 2):
-    folder = tmp_path / f"workers{num_workers}"
-    path, outputs = split_output(folder)
-    output = corpus_build.Output(output_file=str(path), **outputs)
-    corpus_build.create(config, inputs, output, num_workers)
-    assert texts(folder) == texts(tmp_path / "1")
+  monkeypatch.setattr(corpus_build, "_GROUP_CHARS", 1800)
+  create(text, *split_output(tmp_path / "2"), num_workers=num_workers)
+  assert texts(tmp_path / "2") == texts(tmp_path / "1")
 
 
 def texts(folder):
@@ -161,28 +138,6 @@ def texts(folder):
   files = contents(folder)
   del files["a.txt.report.json"]
   return files
-
-
-@pytest.mark.skipif(
-  not importlib.util.find_spec("apache_beam"), reason="needs apache-beam"
-)
-def test_beam_builds_the_same_corpus(text, tmp_path, small_parts):
-  create(text, *split_output(tmp_path / "here"))
-  config = text_config.TextConfig()
-  path, outputs = split_output(tmp_path / "beam")
-  corpus_build.create(
-    config,
-    sources.find_files(text, config, text_config.TEXT),
-    corpus_build.Output(output_file=str(path), **outputs),
-    beam=text_config.BeamConfig(
-      runner="DirectRunner",
-      pipeline_options="--direct_running_mode=in_memory",
-    ),
-  )
-  assert contents(tmp_path / "beam") == {
-    **contents(tmp_path / "here"),
-    "a.txt.report.json": (tmp_path / "beam" / "a.txt.report.json").read_bytes(),
-  }
 
 
 def test_remote_paths_are_read_and_written(documents, tmp_path):
@@ -202,58 +157,25 @@ def test_remote_paths_are_read_and_written(documents, tmp_path):
   ]
 
 
-class Stop(Exception):
-  """An interruption, such as Ctrl-C."""
-
-
-def build_until(num_parts, built):
-  """Returns a builder that raises Stop after `num_parts` parts."""
-
-  def build(num_workers, parts):
-    for part in parts:
-      if len(built) == num_parts:
-        raise Stop
-      built.append(part.index)
-      corpus_build.build_part(part)
-
-  return build
-
-
-@pytest.mark.parametrize("when", [0, 1, 4])
-def test_an_interrupted_run_resumes_to_the_same_bytes(
-  when, text, tmp_path, small_parts, monkeypatch
-):
-  create(text, *split_output(tmp_path / "whole"))
-  target = split_output(tmp_path / "out")
-  first, second = [], []
-  with pytest.raises(Stop):
-    create(text, *target, build=build_until(when, first))
-  assert os.listdir(tmp_path / "out") == [".a.txt.parts"]
-  create(text, *target, resume=True, build=build_until(99, second))
-  assert texts(tmp_path / "out") == texts(tmp_path / "whole")
-  assert first + second == list(range(5))
-  # A complete corpus is not built again, even after an upgrade of a package.
-  monkeypatch.setattr(importlib.metadata, "version", lambda name: "99")
-  before = (tmp_path / "out" / "eval.txt").stat().st_mtime_ns
-  counts = create(text, *target, resume=True)
-  assert counts["documents"] == 60
-  assert (tmp_path / "out" / "eval.txt").stat().st_mtime_ns == before
-
-
-def test_complete_shards_without_held_out_text_are_not_built_again(
+def test_a_complete_corpus_is_kept_and_another_is_refused(
   text, tmp_path, monkeypatch
 ):
-  target = tmp_path / "out" / "a.txt", {"num_shards": 2}
-  counts = create(text, *target)
-  monkeypatch.setattr(sources, "read", None)
-  assert create(text, *target, resume=True) == counts
-
-
-def test_a_run_interrupted_while_writing_the_output_writes_it_again(
-  text, tmp_path, small_parts, monkeypatch
-):
-  create(text, *split_output(tmp_path / "whole"))
   target = split_output(tmp_path / "out")
+  counts = create(text, *target)
+  # Also after an upgrade of a package.
+  monkeypatch.setattr(importlib.metadata, "version", lambda name: "99")
+  with monkeypatch.context() as patched:
+    patched.setattr(sources, "read", None)
+    assert create(text, *target, resume=True) == counts
+    with pytest.raises(ValueError, match="`language`"):
+      create(text, *target, resume=True, language="de")
+  complete = texts(tmp_path / "out")
+  (tmp_path / "out" / "eval.txt").unlink()
+  create(text, *target, resume=True)
+  assert texts(tmp_path / "out") == complete
+
+
+def test_an_interrupted_run_leaves_no_output(text, tmp_path, monkeypatch):
   old = tmp_path / "out" / "a.txt-00002-of-00003"
   old.parent.mkdir()
   old.write_text("of another corpus\n\n")
@@ -261,91 +183,10 @@ def test_a_run_interrupted_while_writing_the_output_writes_it_again(
   def fail(*arguments):
     raise OSError("no space left")
 
-  with monkeypatch.context() as patched:
-    patched.setattr(corpus, "shard_documents", fail)
-    with pytest.raises(OSError, match="no space"):
-      create(text, *target)
-  assert os.listdir(tmp_path / "out") == [".a.txt.parts"]
-  with monkeypatch.context() as patched:
-    patched.setattr(sources, "read", fail)  # The input is not read again.
-    create(text, *target, resume=True)
-  assert texts(tmp_path / "out") == texts(tmp_path / "whole")
-
-
-def test_a_run_killed_while_it_removes_its_parts_is_built_again(
-  text, tmp_path, small_parts, monkeypatch
-):
-  create(text, *split_output(tmp_path / "whole"))
-  target = split_output(tmp_path / "out")
-  rmtree = shutil.rmtree
-
-  def remove_one_part(folder, **options):
-    if not folder.endswith(".parts"):
-      return rmtree(folder, **options)
-    os.remove(os.path.join(folder, "00000.json"))
-    raise Stop
-
-  with monkeypatch.context() as patched, pytest.raises(Stop):
-    patched.setattr(shutil, "rmtree", remove_one_part)
-    create(text, *target)
-  create(text, *target, resume=True)
-  assert (
-    contents(tmp_path / "out").keys() == contents(tmp_path / "whole").keys()
-  )
-  assert texts(tmp_path / "out") == texts(tmp_path / "whole")
-
-
-def test_a_run_with_other_settings_cannot_resume(
-  text, tmp_path, small_parts, monkeypatch
-):
-  target = split_output(tmp_path / "out")
-  with pytest.raises(Stop):
-    create(text, *target, build=build_until(1, []))
-  with pytest.raises(ValueError, match="`language`"):
-    create(text, *target, resume=True, language="de")
-  with monkeypatch.context() as patched:
-    patched.setattr(corpus_build, "PART_CHARS", 1700)
-    with pytest.raises(ValueError, match="`part_chars`"):
-      create(text, *target, resume=True)
-  create(text, *target, resume=True)
-  with pytest.raises(ValueError, match="`language`"):
-    create(text, *target, resume=True, language="de")
-
-
-KILLED = """
-import os, signal, sys
-from bert_tf.corpora import corpus_build
-
-write_raw = corpus_build.Part.write_raw
-
-def write_or_die(part, documents):
-  if part.index == 3:
-    os.kill(os.getpid(), signal.SIGKILL)
-  write_raw(part, documents)
-
-if __name__ == "__main__":
-  corpus_build.PART_CHARS = 1800
-  corpus_build.Part.write_raw = write_or_die
-  from bert_tf.cli import build_corpus
-  build_corpus.run()
-"""
-
-
-def test_a_killed_run_leaves_no_output_and_resumes(text, tmp_path, small_parts):
-  script = tmp_path / "killed.py"
-  script.write_text(KILLED)
-  out = tmp_path / "out"
-  flags = [f"--input_file={text}", f"--output_file={out / 'a.txt'}"]
-  result = subprocess.run(
-    [sys.executable, str(script), *flags, "--num_workers=2"],
-    env={**os.environ, "PYTHONPATH": str(ROOT)},
-    capture_output=True,
-  )
-  assert result.returncode == -signal.SIGKILL, result.stderr
-  assert os.listdir(out) == [".a.txt.parts"]
-  create(text, tmp_path / "whole" / "a.txt")
-  create(text, out / "a.txt", resume=True)
-  assert texts(out) == texts(tmp_path / "whole")
+  monkeypatch.setattr(corpus, "shard_documents", fail)
+  with pytest.raises(OSError, match="no space"):
+    create(text, *split_output(tmp_path / "out"))
+  assert not os.listdir(tmp_path / "out")
 
 
 def write_rows(path, texts):
@@ -360,7 +201,7 @@ def test_an_empty_corpus_is_refused_and_leaves_no_file(tmp_path):
   assert not os.listdir(tmp_path / "out")
 
 
-def test_a_faulty_input_leaves_the_old_corpus(text, tmp_path, small_parts):
+def test_a_faulty_input_leaves_the_old_corpus(text, tmp_path):
   (tmp_path / "in" / "z.jsonl").write_text('{"text": "A."}\n{"body": 1}\n')
   old = tmp_path / "out" / "a.txt"
   old.parent.mkdir()
@@ -369,27 +210,6 @@ def test_a_faulty_input_leaves_the_old_corpus(text, tmp_path, small_parts):
     create(f"{tmp_path}/in/*", tmp_path / "out" / "a.txt")
   assert os.listdir(tmp_path / "out") == ["a.txt"]
   assert old.read_text() == "old\n"
-
-
-def test_finished_parts_remain_if_a_document_cannot_be_split(
-  text, documents, tmp_path, small_parts, monkeypatch
-):
-  split = sentences.Splitter.split
-
-  def split_or_fail(splitter, paragraph):
-    if paragraph == " ".join(documents[30]):
-      "\ud83d".encode()
-    return split(splitter, paragraph)
-
-  target = tmp_path / "out" / "a.txt"
-  with monkeypatch.context() as patched:
-    patched.setattr(sentences.Splitter, "split", split_or_fail)
-    with pytest.raises(OSError, match="part 2 .*surrogates.*`resume`"):
-      create(text, target)
-  finished = contents(tmp_path / "out" / ".a.txt.parts")
-  assert {"00000.txt", "00001.txt"} <= finished.keys()
-  create(text, target, resume=True)
-  assert read(target) == documents
 
 
 @pytest.mark.parametrize(
@@ -420,13 +240,3 @@ def test_lines_are_used_directly_and_other_formats_are_built(name, tmp_path):
     last = ["It was. It is."] if is_used_directly else ["It was.", "It is."]
     assert read(lines_file) == [["A boat."], last]
   assert contents(tmp_path).keys() == {"a.txt", "a.jsonl"}
-
-
-def test_faulty_input_leaves_no_hidden_folder(tmp_path):
-  (tmp_path / "a.jsonl").write_text('{"words": "A b."}\n')
-  config = text_config.TextConfig()
-  inputs = sources.find_files(str(tmp_path / "a.jsonl"), config, "jsonl")
-  with pytest.raises(ValueError, match="no column 'text'"):
-    with corpus_build.as_lines(config, inputs, str(tmp_path / "data")):
-      pass
-  assert os.listdir(tmp_path) == ["a.jsonl"]

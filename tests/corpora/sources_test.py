@@ -110,9 +110,9 @@ def test_text_without_a_known_format_has_the_plain_format(tmp_path):
   path = write(tmp_path / "a.txt", "One.\nTwo.\n\nThree.")
   assert read(path, "lines")[0] == ["One.\nTwo.", "Three."]
   assert read(path, "text")[0] == ["One. Two.", "Three."]
-  path = write(tmp_path / "b.txt", '{"no": json}\n')
-  assert read(path, "lines")[0] == ['{"no": json}']
-  assert read(path, "text", input_format="lines")[0] == ['{"no": json}']
+  path = write(tmp_path / "b.txt", "{no: json}\n")
+  assert read(path, "lines")[0] == ["{no: json}"]
+  assert read(path, "text", input_format="lines")[0] == ["{no: json}"]
   path = write(tmp_path / "c.xml", "<p>One.</p>")
   assert read(path, input_format="text")[0] == ["<p>One.</p>"]
 
@@ -123,9 +123,7 @@ FAULTS = {
     bz2.compress(TEXT.encode())[:-5],
     "a.txt.bz2: not a whole bzip2 file",
   ),
-  "no bzip2": ("a.bz2", b"BZh9 no", "a.bz2: not a whole bzip2 file"),
   "a dump of Wikipedia": ("dump", "<mediawiki>\n", "dump .*`input_format"),
-  "another XML": ("a.xml", "<html><p/></html>", "a.xml .*`input_format=text`"),
   "a row of JSON without the column": (
     "a.jsonl",
     '{"text": "a"}\n{"body": "a", "id": 1}\n',
@@ -152,11 +150,6 @@ FAULTS = {
     "a.txt",
     "Ein Haus.\nEine Tür.\n".encode("latin-1"),
     "a.txt:2: not UTF-8",
-  ),
-  "Latin-1 in JSON": (
-    "a.jsonl",
-    '{"text": "Tür"}\n'.encode("latin-1"),
-    "a.jsonl:1: not UTF-8",
   ),
   "a <doc> cut off": (
     "a",

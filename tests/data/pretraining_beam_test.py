@@ -154,12 +154,6 @@ def test_the_error_of_a_shard_is_one_line(config, tmp_path):
   [
     ({"num_shards": 1}, "`num_shards` .*num_shards 1"),
     ({"runner": "Direkt"}, "`runner=Direkt`: Unexpected .*DirectRunner,"),
-    ({"pipeline_options": "--direct_numworkers=2"}, "no option --direct_numw"),
-    (
-      {"pipeline_options": "--direct_num_workers=two"},
-      "invalid int value: 'two'",
-    ),
-    ({"pipeline_options": "--runner=Direct"}, "--runner=Direct.*`runner`"),
   ],
 )
 def test_a_wrong_option_is_refused_before_anything_is_written(

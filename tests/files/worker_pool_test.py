@@ -60,11 +60,6 @@ def test_every_task_is_done_and_every_count_reported(num_workers):
   assert sum(reported) == 15
 
 
-def test_a_single_task_runs_in_this_process():
-  [(_, (pid, _))] = worker_pool.run(square, [3], 4, lambda count: None)
-  assert pid == os.getpid()
-
-
 def test_an_error_in_a_worker_is_raised_with_its_traceback():
   with pytest.raises(ValueError, match="task 2 is wrong") as raised:
     list(worker_pool.run(fail, [1, 2, 3], 2, lambda count: None))

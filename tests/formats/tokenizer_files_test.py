@@ -51,9 +51,7 @@ def test_vocab_txt_is_preferred_to_an_equal_tokenizer_json(tmp_path):
   "model",
   [
     {"type": "Unigram", "vocab": [["a", -1.0]]},
-    {"type": "BPE", "vocab": {"a": 0}, "merges": []},
     {"vocab": {"a": 0}, "merges": []},
-    {"type": "WordLevel", "vocab": {"a": 0}},
     {"type": "WordPiece", "vocab": {}},
     {},
   ],
@@ -75,9 +73,7 @@ def test_ids_must_be_consecutive(tmp_path, vocab):
     tokenization.load_vocab(str(path))
 
 
-@pytest.mark.parametrize(
-  "content", ["", "{", "[]", "3", "[" * 100_000, '{"model": 3}', '{"model": []']
-)
+@pytest.mark.parametrize("content", ["{", "[]", '{"model": 3}'])
 def test_a_damaged_file_is_named(tmp_path, content):
   (tmp_path / "tokenizer.json").write_text(content)
   with pytest.raises(ValueError, match=r"tokenizer.json"):
@@ -85,44 +81,32 @@ def test_a_damaged_file_is_named(tmp_path, content):
     tokenizer_files.read_vocab(str(tmp_path / "tokenizer.json"))
 
 
-# File, content, and text of the warning. None: the setting and its value.
+def with_part(**parts):
+  return {**TOKENIZER, **parts}
+
+
+# File, content, and text of the warning.
 DIFFERING = [
-  ("tokenizer_config", {"tokenizer_class": "BertJapaneseTokenizer"}, None),
-  ("tokenizer_config", {"word_tokenizer_type": "mecab"}, None),
-  ("tokenizer_config", {"subword_tokenizer_type": "character"}, None),
-  ("tokenizer_config", {"do_basic_tokenize": False}, None),
-  ("tokenizer_config", {"tokenize_chinese_chars": False}, None),
-  ("tokenizer_config", {"never_split": ["<e1>"]}, "<e1>"),
-  ("tokenizer_config", {"never_split": True}, "never_split"),
+  ("tokenizer_config", {"tokenizer_class": "BertJapaneseTokenizer"}, "Japan"),
+  ("tokenizer_config", {"word_tokenizer_type": "mecab"}, "_type mecab"),
+  ("tokenizer_config", {"tokenize_chinese_chars": False}, "_chars False"),
   ("tokenizer_config", {"cls_token": "<s>"}, "cls_token <s>"),
-  ("tokenizer_config", {"additional_special_tokens": ["<e>"]}, "<e>"),
   (
     "tokenizer_config",
     {"added_tokens_decoder": {"9": {"content": "<e>"}}},
     "<e>",
   ),
-  ("tokenizer", {**TOKENIZER, "normalizer": {"type": "NFKC"}}, "NFKC"),
-  ("tokenizer", {**TOKENIZER, "normalizer": None}, "normalizer None"),
+  ("tokenizer", with_part(normalizer={"type": "NFKC"}), "NFKC"),
+  ("tokenizer", with_part(normalizer=None), "normalizer None"),
+  ("tokenizer", with_part(pre_tokenizer={"type": "Whitespace"}), "Whitespace"),
+  ("tokenizer", with_part(model={"type": "Unigram"}), "Unigram"),
+  ("tokenizer", with_part(added_tokens=[{"content": "<e>"}]), "<e>"),
   (
     "tokenizer",
-    {**TOKENIZER, "pre_tokenizer": {"type": "Whitespace"}},
-    "Whitespace",
-  ),
-  ("tokenizer", {**TOKENIZER, "model": {"type": "Unigram"}}, "Unigram"),
-  ("tokenizer", {**TOKENIZER, "added_tokens": [{"content": "<e>"}]}, "<e>"),
-  (
-    "tokenizer",
-    {
-      **TOKENIZER,
-      "normalizer": {"type": "BertNormalizer", "handle_chinese_chars": False},
-    },
+    with_part(normalizer={"handle_chinese_chars": False}),
     "handle_chinese_chars False",
   ),
-  (
-    "tokenizer",
-    {**TOKENIZER, "model": {"type": "WordPiece", "vocab": {"[UNK]": 0}}},
-    "vocab.txt",
-  ),
+  ("tokenizer", with_part(model={"vocab": {"[UNK]": 0}}), "vocab.txt"),
 ]
 
 
@@ -134,10 +118,8 @@ def test_a_setting_that_is_not_implemented_is_named(
   vocab_file = write(folder, **{file: content})
   letter_case.make_tokenizer(vocab_file, None)
   [warning] = [r.getMessage() for r in caplog.records if r.levelno > 20]
-  assert str(folder) in warning
-  assert f"({file}.json)" in warning
-  name, value = next(iter(content.items()))
-  assert (expected or f"{name} {value}") in warning
+  for part in (str(folder), f"({file}.json)", expected):
+    assert part in warning
 
 
 @pytest.mark.parametrize(
@@ -150,8 +132,6 @@ def test_a_setting_that_is_not_implemented_is_named(
       "tokenizer_config": {
         "tokenizer_class": "BertTokenizerFast",
         "do_basic_tokenize": True,
-        "never_split": None,
-        "additional_special_tokens": [],
         "added_tokens_decoder": {"0": {"content": "[PAD]"}},
         "mask_token": {"content": "[MASK]"},
         "model_max_length": 512,

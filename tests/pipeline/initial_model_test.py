@@ -7,13 +7,13 @@ import keras
 import pytest
 from safetensors import numpy as safetensors_numpy
 
-from bert_tf import distribution, heads
+from bert_tf import heads
 from bert_tf.convert import convert, pretrained
 from bert_tf.corpora import text_config
 from bert_tf.data import pretraining_shards
 from bert_tf.model_folder import run_info
-from bert_tf.pipeline import card, stages, text_steps
 from bert_tf.pipeline import config as pipeline_config
+from bert_tf.pipeline import stages
 from bert_tf.tasks import pretraining
 from bert_tf.training import config as training_config
 from tests.support import runs, tiny_models
@@ -147,13 +147,6 @@ def test_the_folder_of_the_model_stays_as_it_is(tmp_path):
   assert sorted(path.name for path in folder.iterdir()) == before
 
 
-def test_a_cased_model_keeps_case(tmp_path):
-  write_model(tmp_path / "model", do_lower_case=False)
-  config = stages.read_model(make_config(tmp_path))
-  records = text_steps.train_record_config(config, "vocab.txt", 1000)
-  assert not config.is_lower_case and not records.do_lower_case
-
-
 def test_an_encoder_is_continued_without_next_sentences(tmp_path):
   keras.utils.set_random_seed(1)
   model = heads.ClassifierModel(tiny_models.CONFIG, 2)
@@ -180,21 +173,3 @@ def test_an_untrained_next_sentence_head_is_not_continued(tmp_path):
     config = stages.read_model(make_config(tmp_path))
   assert config.model_size.no_nsp
   assert "no masked-LM head" not in log()
-
-
-def test_the_command_of_the_card_names_the_model(tmp_path):
-  write_model(tmp_path / "model", do_lower_case=True)
-  config = make_config(
-    tmp_path, compute=training_config.ComputeConfig(precision="bfloat16")
-  )
-  config = stages.read_model(config)
-  command = card._command(config)
-  assert f"--model={tmp_path}/model" in command
-  assert "--precision=bfloat16" in command
-  assert "initial_model" not in command and "compute" not in command
-
-
-def test_several_machines_are_refused(tmp_path, monkeypatch):
-  monkeypatch.setattr(distribution, "num_workers", lambda: 2)
-  with pytest.raises(ValueError, match="`distribution=multi_worker`"):
-    stages.run(make_config(tmp_path))
