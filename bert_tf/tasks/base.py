@@ -16,7 +16,7 @@ from bert_tf.tasks import batches as batches_lib
 from bert_tf.tasks import config as config_lib
 from bert_tf.tasks import start_model
 from bert_tf.training import config as training_config
-from bert_tf.training import estimator
+from bert_tf.training import estimator, objective
 
 Results = dict[str, float | int]
 # One array for each record, in order, as `Task.rows` makes them from outputs.
@@ -73,6 +73,7 @@ class Task(abc.ABC, Generic[Example, Data]):
 
   Attributes:
     model: the class of the task's model.
+    bert_config: the sizes of the model.
     noun: plural of the inputs that `num_inputs` counts, for messages.
     predicted_split: the split that do_predict predicts, "test" or "dev".
     first_results: names of the results at the top of result files.
@@ -80,6 +81,7 @@ class Task(abc.ABC, Generic[Example, Data]):
   """
 
   model: ClassVar[type[heads.HeadModel]]
+  bert_config: modeling.BertConfig
   noun: str = "training examples"
   predicted_split: ClassVar[str] = "test"
   first_results: ClassVar[tuple[str, ...]] = ()
@@ -125,10 +127,19 @@ class Task(abc.ABC, Generic[Example, Data]):
     """Returns the builder of batches from the records of a split."""
 
   @abc.abstractmethod
+  def objective(self) -> objective.Objective:
+    """Returns the losses and metrics of the task's model."""
+
   def build_estimator(
     self, train: training_config.TrainConfig
   ) -> estimator.Estimator:
     """Returns the Estimator of the task's model."""
+    num_labels = self.label_spec.num_outputs if self.label_spec else 0
+    return estimator.Estimator(
+      lambda: heads.build(self.model, self.bert_config, num_labels),
+      self.objective(),
+      train,
+    )
 
   @abc.abstractmethod
   def result_names(self) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from bert_tf import losses
 from bert_tf.losses import Sums
 from bert_tf.tensor import Tensor
 
@@ -73,6 +74,17 @@ class Objective:
     """Returns the variables that training changes."""
     unused = {id(variable) for variable in self.unused_variables(model)}
     return [v for v in model.trainable_variables if id(v) not in unused]
+
+
+def of_classifier(problem_type: str) -> Objective:
+  """Returns the objective of a classifier of this problem type."""
+  return Objective(
+    lambda logits, batch: losses.classifier_loss(logits, batch, problem_type),
+    losses.classifier_weights,
+    lambda logits, batch: losses.classifier_metrics(
+      logits, batch, problem_type
+    ),
+  )
 
 
 def add(sums: T | None, other_sums: T) -> T:

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import tokenization
+from bert_tf import heads, tokenization
 from bert_tf.data import input_pipeline
 from bert_tf.tasks.classification import examples, glue
 from bert_tf.tasks.classification import records as classification_records
-from bert_tf.tasks.classification import task as classification
 from bert_tf.training import config as training_config
+from bert_tf.training import estimator, objective
 from research.benchmarks import timing
 from research.benchmarks.config import BenchmarkConfig
 
@@ -29,9 +29,10 @@ def measure(config: BenchmarkConfig) -> None:
   bert_config = config.bert_config()
   with tempfile.TemporaryDirectory() as folder:
     batches = _make_batches(folder, config, bert_config.vocab_size)
-    runner = classification.build_estimator(
-      bert_config,
-      glue.get_task("mrpc").label_spec(),
+    spec = glue.get_task("mrpc").label_spec()
+    runner = estimator.Estimator(
+      lambda: heads.ClassifierModel(bert_config, spec.num_outputs),
+      objective.of_classifier(spec.problem_type),
       training_config.TrainConfig(
         output_dir=folder,
         learning_rate=1e-5,

@@ -27,8 +27,7 @@ from bert_tf.tasks.classification import (
   records,
 )
 from bert_tf.tasks.classification.examples import InputExample
-from bert_tf.training import config as training_config
-from bert_tf.training import estimator, objective
+from bert_tf.training import objective
 
 
 def run(
@@ -74,32 +73,6 @@ def result_names(layout: examples.FileLayout) -> tuple[str, ...]:
   """Returns the names of the results, the task's metrics first."""
   accuracy = () if layout.problem_type == "regression" else ("eval_accuracy",)
   return (*layout.metrics, *accuracy, "eval_loss", "loss")
-
-
-def build_estimator(
-  bert_config: modeling.BertConfig,
-  spec: run_info.LabelSpec,
-  train: training_config.TrainConfig,
-  model: type[heads.ClassifierModel] = heads.ClassifierModel,
-) -> estimator.Estimator:
-  """Returns the Estimator of a classifier.
-
-  Args:
-    bert_config: the model's sizes.
-    spec: the model's labels.
-    train: settings of the training.
-    model: the class of the model.
-  """
-  kind = spec.problem_type
-  return estimator.Estimator(
-    lambda: model(bert_config, spec.num_outputs),
-    objective.Objective(
-      lambda logits, batch: losses.classifier_loss(logits, batch, kind),
-      losses.classifier_weights,
-      lambda logits, batch: losses.classifier_metrics(logits, batch, kind),
-    ),
-    train,
-  )
 
 
 def make_task(
@@ -239,12 +212,9 @@ class ClassificationTask(base.Task[InputExample, Texts]):
       self.bert_config.vocab_size,
     )
 
-  def build_estimator(
-    self, train: training_config.TrainConfig
-  ) -> estimator.Estimator:
-    """Returns the Estimator of a ClassifierModel."""
-    spec = self.layout.label_spec()
-    return build_estimator(self.bert_config, spec, train, self.model)
+  def objective(self) -> objective.Objective:
+    """Returns the loss and the metrics of a classifier."""
+    return objective.of_classifier(self.layout.problem_type)
 
   def result_names(self) -> tuple[str, ...]:
     """Returns the names of results. The first is the default best_metric."""

@@ -18,8 +18,7 @@ from bert_tf.tasks.ner import config as config_lib
 from bert_tf.tasks.ner import examples, metrics, records
 from bert_tf.tasks.ner.examples import Sentence
 from bert_tf.tasks.ner.records import Window
-from bert_tf.training import config as training_config
-from bert_tf.training import estimator, objective, results
+from bert_tf.training import objective, results
 
 
 def run(config: config_lib.NerConfig) -> base.Results | None:
@@ -149,16 +148,10 @@ class NerTask(base.Task[Sentence, Tagged]):
     """Returns the builder of batches for a split."""
     return records.batches(self.max_seq_length, self.bert_config.vocab_size)
 
-  def build_estimator(
-    self, train: training_config.TrainConfig
-  ) -> estimator.Estimator:
-    """Returns the Estimator of a TokenModel."""
-    return estimator.Estimator(
-      lambda: self.model(self.bert_config, len(self._labels)),
-      objective.Objective(
-        losses.token_loss, losses.token_weights, losses.token_metrics
-      ),
-      train,
+  def objective(self) -> objective.Objective:
+    """Returns the loss and the accuracy of the labelled positions."""
+    return objective.Objective(
+      losses.token_loss, losses.token_weights, losses.token_metrics
     )
 
   def result_names(self) -> tuple[str, ...]:

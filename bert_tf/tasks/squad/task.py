@@ -20,7 +20,6 @@ from bert_tf.tasks.squad import config as config_lib
 from bert_tf.tasks.squad import decoding, examples, metrics
 from bert_tf.tasks.squad import windows as windows_lib
 from bert_tf.tasks.squad.examples import SquadExample
-from bert_tf.training import config as training_config
 from bert_tf.training import estimator, objective, progress, results
 
 # Seed that shuffles the training questions; the original fixes it, too.
@@ -162,19 +161,10 @@ class SquadTask(base.Task[SquadExample, Questions]):
       return batches_lib.dynamic_padding(spec, vocab_size, length)
     return batches_lib.Batches(spec, vocab_size, lambda batches, _: batches)
 
-  def build_estimator(
-    self, train: training_config.TrainConfig
-  ) -> estimator.Estimator:
-    """Returns the Estimator of a SpanModel."""
-    return estimator.Estimator(
-      lambda: self.model(self.bert_config),
-      objective.Objective(
-        losses.span_loss,
-        losses.span_weights,
-        # No metrics: `evaluate` scores the texts of answers, not logits.
-        lambda unused_outputs, unused_features: {},
-      ),
-      train,
+  def objective(self) -> objective.Objective:
+    """Returns the loss; `evaluate` scores the texts of answers, not logits."""
+    return objective.Objective(
+      losses.span_loss, losses.span_weights, lambda *unused: {}
     )
 
   def result_names(self) -> tuple[str, ...]:

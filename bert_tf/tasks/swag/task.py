@@ -15,8 +15,7 @@ from bert_tf.tasks import batches as batches_lib
 from bert_tf.tasks.swag import config as config_lib
 from bert_tf.tasks.swag import examples, records
 from bert_tf.tasks.swag.examples import ChoiceExample
-from bert_tf.training import config as training_config
-from bert_tf.training import estimator, objective, results
+from bert_tf.training import objective, results
 
 # Names of an evaluation's results, except the step. The first is the default
 # best_metric.
@@ -113,21 +112,9 @@ class SwagTask(base.Task[ChoiceExample, Sequence[ChoiceExample]]):
       spec, self.bert_config.vocab_size, self.max_seq_length
     )
 
-  def build_estimator(
-    self, train: training_config.TrainConfig
-  ) -> estimator.Estimator:
-    """Returns the Estimator of a MultipleChoiceModel."""
-    # The choices of an example are the classes of a classifier.
-    kind = "classification"
-    return estimator.Estimator(
-      lambda: heads.MultipleChoiceModel(self.bert_config),
-      objective.Objective(
-        lambda scores, batch: losses.classifier_loss(scores, batch, kind),
-        losses.classifier_weights,
-        lambda scores, batch: losses.classifier_metrics(scores, batch, kind),
-      ),
-      train,
-    )
+  def objective(self) -> objective.Objective:
+    """Returns those of a classifier, whose classes are the choices."""
+    return objective.of_classifier("classification")
 
   def result_names(self) -> tuple[str, ...]:
     """Returns the names of results. The first is the default best_metric."""
