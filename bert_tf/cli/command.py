@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from absl import app, flags, logging
 
 from bert_tf import settings
-from bert_tf.cli import config_flags, flag_texts
+from bert_tf.cli import config_flags
 from bert_tf.files import errors
 from bert_tf.kernels import backend
 
@@ -32,6 +32,7 @@ HIDDEN_FROM_KERAS = (
 _LIBRARY_ERRORS = (
   *(LookupError, TypeError, AttributeError, EOFError, zipfile.BadZipFile),
 )
+_USER_ERRORS = (ValueError, OSError, ImportError, MemoryError, *_LIBRARY_ERRORS)
 
 
 class _LogFormatter(python_logging.Formatter):
@@ -45,12 +46,13 @@ class _LogFormatter(python_logging.Formatter):
     return super().formatMessage(record)
 
 
-class _KerasFinder(importlib.abc.MetaPathFinder):
+class KerasFinder(importlib.abc.MetaPathFinder):
   """Checks Keras' backend when Keras is imported and hides packages from it."""
 
   def find_spec(
     self, fullname: str, path: Sequence[str] | None, target: object = None
   ) -> None:
+    """Raises an error for packages to hide; leaves others to Python."""
     if fullname == "keras":
       backend.check_installed()
     elif fullname in HIDDEN_FROM_KERAS:
@@ -59,11 +61,6 @@ class _KerasFinder(importlib.abc.MetaPathFinder):
       # Other backends may need the hidden packages.
       if is_importing and backend.name() == "tensorflow":
         raise ModuleNotFoundError(f"Keras need not import {fullname}.")
-
-
-def hide_packages_from_keras() -> None:
-  """Speeds up the first import of Keras in this process; call it before."""
-  sys.meta_path.insert(0, _KerasFinder())
 
 
 @contextlib.contextmanager
@@ -111,11 +108,6 @@ def _op_errors() -> tuple[type[Exception], ...]:
   return (tensorflow.errors.OpError,) if tensorflow else ()
 
 
-def _user_errors() -> tuple[type[Exception], ...]:
-  known = (ValueError, OSError, ImportError, MemoryError)
-  return (*known, *_LIBRARY_ERRORS, *_op_errors())
-
-
 def report(error: Exception) -> None:
   """Prints an error to stderr; with --verbosity=1 also its traceback."""
   logging.debug("Traceback of the error:", exc_info=error)
@@ -130,8 +122,7 @@ def report(error: Exception) -> None:
   elif isinstance(error, MemoryError) or kind == "ResourceExhaustedError":
     message = f"out of memory ({message}); lower batch sizes or lengths."
   program = os.path.basename(sys.argv[0])
-  message = with_flags(message)
-  print(f"{program}: error: {message}", file=sys.stderr, flush=True)
+  print(f"{program}: error: {with_flags(message)}", file=sys.stderr, flush=True)
 
 
 def _start_log() -> None:
@@ -154,15 +145,15 @@ def _start_log() -> None:
 
 def _parse(argv: list[str]) -> list[str]:
   try:
-    arguments = flags.FLAGS(_move_help(argv))
-    flag_texts.check_required()
+    arguments = flags.FLAGS(move_help(argv))
+    config_flags.check_required()
   except (flags.Error, ValueError) as error:
     report(error)
     sys.exit(1)
   return arguments
 
 
-def _move_help(argv: list[str]) -> list[str]:
+def move_help(argv: list[str]) -> list[str]:
   """Moves --help to the front, since `--text --help` gives --text no value."""
   program, *words = argv
   words = ["--help" if word == "-h" else word for word in words]
@@ -191,8 +182,7 @@ def run(
 
   def status_of_main(argv: list[str]) -> int:
     _start_log()
-    _, *given = argv
-    names = arguments.split()
+    given, names = argv[1:], arguments.split()
     try:
       if len(given) > len(names):
         raise ValueError(
@@ -205,8 +195,9 @@ def run(
     except KeyboardInterrupt:
       print("interrupted", file=sys.stderr)
       return 130
-    except _user_errors() as error:
-      if isinstance(error, BrokenPipeError) and not _has_reader():
+    except Exception as error:
+      is_pipe = isinstance(error, BrokenPipeError) and not _has_reader()
+      if is_pipe or not isinstance(error, _USER_ERRORS + _op_errors()):
         raise
       report(error)
       return 1
@@ -219,10 +210,10 @@ def run(
 
   for config in configs:
     config_flags.define(config)
-  hide_packages_from_keras()
+  # Before the first import of Keras.
+  sys.meta_path.insert(0, KerasFinder())
   app.define_help_flags()
-  for name in ("help", "helpshort"):
-    help_flag = flag_texts.HelpFlag(name, description or "")
-    flags.DEFINE_flag(help_flag, module_name="absl.app")
+  help_flag = config_flags.HelpFlag(description or "")
+  flags.DEFINE_flag(help_flag, module_name="absl.app")
   with exit_with_reader():
     app.run(status_of_main, flags_parser=_parse)

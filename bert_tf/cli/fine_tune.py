@@ -6,7 +6,7 @@ import importlib
 
 from absl import flags
 
-from bert_tf.cli import config_flags, devices, flag_texts, model_flags
+from bert_tf.cli import config_flags, devices, model_flags
 from bert_tf.tasks import registry
 
 _STEPS = ("do_train", "do_eval", "do_predict")
@@ -22,7 +22,7 @@ def define(
   """
   config_flags.define(model_flags.ModelFlags, flag_values)
   config_flags.define(task.settings, flag_values)
-  is_script = flag_texts.is_script()
+  is_script = config_flags.is_script()
   note = "Default: true, but false if another --do_* flag is true."
   if is_script:
     note = "Default: false, but one --do_* flag must be true."
@@ -41,11 +41,10 @@ def chosen_steps(
   A user chooses by setting do_* flags to true. The other do_* settings are then
   false. Returns {} if none is true, to keep the defaults.
   """
-  steps = [name for name in _STEPS if name in flag_values]
   chosen = {
-    name: bool(config_flags.is_given(name, flag_values))
-    and bool(flag_values[name].value)
-    for name in steps
+    name: bool(flag_values[name].present and flag_values[name].value)
+    for name in _STEPS
+    if name in flag_values
   }
   return chosen if any(chosen.values()) else {}
 

@@ -4,7 +4,7 @@ import importlib
 import sys
 
 import bert_tf
-from bert_tf.cli import command, fine_tune, flag_texts
+from bert_tf.cli import command, config_flags, fine_tune
 from bert_tf.tasks import registry
 
 # The fine-tuning task of each command that has one.
@@ -21,7 +21,7 @@ GROUPS = {
   },
   "Train and evaluate": {
     "pretrain": "run_pretraining",
-    **{command: f"run_{command}" for command in _TASKS},
+    **{name: f"run_{name}" for name in _TASKS},
     "squad-evaluate": "squad_evaluate",
   },
   "Predict and serve": {
@@ -77,6 +77,6 @@ def _help() -> str:
         text = _TASKS[name].help
       else:
         text = str(importlib.import_module(f"bert_tf.cli.{script}").__doc__)
-      lines.append(flag_texts.entry(name, text.splitlines()[0]))
+      lines.append(config_flags.entry(name, text.splitlines()[0]))
   lines += ["", "bert-tf COMMAND --help shows an example and the main flags."]
   return "\n".join([*lines, "bert-tf --version prints the version."])
