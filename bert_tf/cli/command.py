@@ -8,7 +8,6 @@ import os
 import re
 import select
 import sys
-import zipfile
 from collections.abc import Callable, Iterator, Sequence
 
 from absl import app, flags, logging
@@ -27,12 +26,9 @@ HIDDEN_FROM_KERAS = (
   *("IPython", "PIL", "cv2", "matplotlib", "pandas", "sklearn"),
 )
 
-# Errors of libraries about a user's file: messages for programmers, such as
-# "KeyError: 'data'".
-_LIBRARY_ERRORS = (
-  *(LookupError, TypeError, AttributeError, EOFError, zipfile.BadZipFile),
-)
-_USER_ERRORS = (ValueError, OSError, ImportError, MemoryError, *_LIBRARY_ERRORS)
+# The types of errors whose messages are for users. Other messages, such as
+# "KeyError: 'data'", are for programmers.
+_CLEAR_ERRORS = (ValueError, OSError, ImportError, MemoryError)
 
 
 class _LogFormatter(python_logging.Formatter):
@@ -103,19 +99,14 @@ def with_flags(message: str) -> str:
   )
 
 
-def _op_errors() -> tuple[type[Exception], ...]:
-  tensorflow = sys.modules.get("tensorflow")
-  return (tensorflow.errors.OpError,) if tensorflow else ()
-
-
 def report(error: Exception) -> None:
   """Prints an error to stderr; with --verbosity=1 also its traceback."""
   logging.debug("Traceback of the error:", exc_info=error)
-  kind = type(error).__name__
+  kind, tensorflow = type(error).__name__, sys.modules.get("tensorflow")
   message = str(error) or kind
-  if isinstance(error, _op_errors()):
+  if tensorflow and isinstance(error, tensorflow.errors.OpError):
     message = errors.reason(error)
-  elif isinstance(error, _LIBRARY_ERRORS):
+  elif not isinstance(error, _CLEAR_ERRORS):
     message = f"{kind}: {error}; --verbosity=1 shows where."
   if isinstance(error, errors.OutOfMemoryError):
     message = str(error.limit_to(flags.FLAGS))
@@ -169,8 +160,8 @@ def run(
 ) -> None:
   """Defines and parses the flags, calls `main` and exits; never returns.
 
-  A user's mistake prints one line to stderr and exits with status 1. Ctrl-C
-  exits with 130, and a closed stdout, as in `| head`, with 141.
+  An error prints one line to stderr and exits with status 1. Ctrl-C exits with
+  130, and a closed stdout, as in `| head`, with 141.
 
   Args:
     main: called with the positional arguments.
@@ -196,8 +187,7 @@ def run(
       print("interrupted", file=sys.stderr)
       return 130
     except Exception as error:
-      is_pipe = isinstance(error, BrokenPipeError) and not _has_reader()
-      if is_pipe or not isinstance(error, _USER_ERRORS + _op_errors()):
+      if isinstance(error, BrokenPipeError) and not _has_reader():
         raise
       report(error)
       return 1

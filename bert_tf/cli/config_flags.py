@@ -104,11 +104,11 @@ def build(
   flag_values: flags.FlagValues = flags.FLAGS,
   **values: Any,
 ) -> settings.Config:
-  """Returns the config of the flags and checks its output paths.
+  """Returns the config of the flags that `define` has defined.
 
   Args:
     config_class: the class given to `define`.
-    flag_values: the flags that `define` has defined.
+    flag_values: the flags.
     **values: values of fields that have no flag or that override it, by field
       name, nested fields included. A value may be a whole nested config.
 
@@ -215,13 +215,8 @@ def help_text(
 ) -> str:
   """Returns the description and the flags, the required ones first.
 
-  If a script runs, the examples in the description call this script.
-
-  Args:
-    description: what the command does.
-    is_complete: whether to explain all flags, by topic, or only the main ones.
-      The help of a command with few flags is always complete.
-    flag_values: the flags.
+  A complete help explains all flags, by topic, another one the main flags. If a
+  script runs, the examples in the description call this script.
   """
   text = description.strip()
   if is_script():
@@ -294,15 +289,14 @@ def entry(name: str, text: str) -> str:
 
   A long name has a line of its own, above the text.
   """
-  text = textwrap.fill(
+  indent, lead, above = " " * _TEXT_COLUMN, f"  {name}  ", ""
+  if len(lead) > _TEXT_COLUMN:
+    lead, above = "", f"{lead.rstrip()}\n"
+  return above + textwrap.fill(
     text,
     _WIDTH,
-    initial_indent=" " * _TEXT_COLUMN,
-    subsequent_indent=" " * _TEXT_COLUMN,
+    initial_indent=lead.ljust(_TEXT_COLUMN),
+    subsequent_indent=indent,
     break_long_words=False,
     break_on_hyphens=False,
   )
-  lead = f"  {name}  "
-  if len(lead) > _TEXT_COLUMN:
-    return f"{lead.rstrip()}\n{text}"
-  return lead.ljust(_TEXT_COLUMN) + text.lstrip()

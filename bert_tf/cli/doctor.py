@@ -4,7 +4,7 @@ bert-tf doctor | tee report.txt
 
 Prints a line for each check: ok, missing (a package that only some commands
 need), warning or error. Exits with status 1 after an error, since training
-cannot work then. Needs no model and no data.
+cannot work then.
 """
 
 import functools
@@ -25,8 +25,7 @@ from bert_tf.cli import command
 from bert_tf.files import errors
 from bert_tf.kernels import backend
 
-# A line of the report: its status ("ok", "missing", "warning" or "error"), what
-# was checked, the result and, after a fault, what mends it.
+# Status, what was checked, the result and, after a fault, what mends it.
 Row = tuple[str, ...]
 
 # The checks of _train, with status and advice for those that fail.
@@ -54,10 +53,6 @@ def _rows() -> Iterator[Row]:
   python = platform.python_version()
   yield "ok", "Python", f"{python} on {platform.platform()}"
   yield "ok", "bert_tf", bert_tf.__version__
-  if not _version("bert_tf"):
-    yield "warning", "packages", "not installed", "pip install ."
-    yield from _training_rows()
-    return
   for needed in _requirements("bert_tf"):
     name, status = needed.name, "error"
     requirement = f"{name}{needed.specifier}"

@@ -53,11 +53,9 @@ def main() -> None:
   config = config_flags.build(ExtensionConfig, **model_flags.resolve_files())
   if bool(config.words) == bool(config.words_file):
     raise ValueError("set either --words or --words_file.")
-  words = (
-    extend_vocab.read_words(config.words_file)
-    if config.words_file
-    else config.words
-  )
+  words = config.words
+  if config.words_file:
+    words = tuple(extend_vocab.read_words(config.words_file))
   extension = extend_vocab.extend(
     config.bert_config_file,
     config.vocab_file,

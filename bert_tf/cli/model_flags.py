@@ -41,7 +41,6 @@ class ModelFlags:
 
 
 def _read() -> dict[str, str | None]:
-  """The three files by name; --model gives the init_checkpoint."""
   values = dataclasses.asdict(config_flags.build(ModelFlags))
   model, start = values.pop("model"), values["init_checkpoint"]
   if model and start and model != start:
@@ -55,7 +54,7 @@ def require_model() -> dict[str, str | None]:
   """Returns init_checkpoint, bert_config_file and vocab_file as given.
 
   Raises:
-    ValueError: if no model is named, or --model and --init_checkpoint differ.
+    ValueError: if no model is named, or two.
   """
   values = _read()
   if not values["init_checkpoint"]:
