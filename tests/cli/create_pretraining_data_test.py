@@ -297,16 +297,6 @@ def test_documents_of_one_sentence_are_warned_about(config, tmp_path, caplog):
   assert ADVICE not in caplog.text
 
 
-@pytest.mark.parametrize("no_nsp", [False, True])
-def test_a_lone_document_is_warned_about(no_nsp, config, tmp_path, caplog):
-  text = tmp_path / "text.txt"
-  text.write_text("the old boat.\nthe night came.\n" * 5)
-  config = dataclasses.replace(config, no_nsp=no_nsp)
-  pretraining_shards.create(config, [str(text)], str(tmp_path / "data"))
-  is_warned = "Only one document in 1 of 1 shards" in caplog.text
-  assert is_warned == (not no_nsp)
-
-
 @pytest.mark.parametrize(
   ("output_file", "num_shards", "num_workers", "message"),
   [

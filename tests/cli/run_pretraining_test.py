@@ -17,7 +17,7 @@ from bert_tf import checkpoints
 from bert_tf.inference import fill_mask
 from bert_tf.tasks import pretraining, pretraining_config
 from bert_tf.training import config as training_config
-from bert_tf.training import curves, estimator
+from bert_tf.training import curves
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden"
@@ -429,38 +429,6 @@ def test_fill_mask_refuses_a_long_text_and_a_file_without_a_mask(
     "fill_mask.py", "--model=none", "--input_file=unmasked.txt", cwd=data
   )
   assert_refused(result, "unmasked.txt:3 has no [MASK]")
-
-
-def test_evaluations_during_training_may_be_smaller(
-  data, tmp_path, monkeypatch
-):
-  evaluate, seen = estimator.Estimator.evaluate, []
-
-  def spy(runner, batches, num_steps):
-    seen.append((runner._step, num_steps))
-    return evaluate(runner, batches, num_steps)
-
-  monkeypatch.setattr(estimator.Estimator, "evaluate", spy)
-  train = training_config.PretrainingTrainConfig(
-    output_dir=str(tmp_path), num_train_steps=4, eval_every_steps=2
-  )
-  config = pretraining_config.PretrainingConfig(
-    bert_config_file=f"{data}/config.json",
-    input_file=f"{data}/data.tfrecord",
-    train=train,
-    max_seq_length=32,
-    max_predictions_per_seq=5,
-    do_train=True,
-    do_eval=True,
-    max_eval_steps=3,
-  )
-  smaller = dataclasses.replace(config, max_eval_steps_in_training=1)
-  pretraining.run(smaller)
-  assert seen == [(2, 1), (4, 1), (4, 3)]
-  seen.clear()
-  other = dataclasses.replace(train, output_dir=f"{tmp_path}/other")
-  pretraining.run(dataclasses.replace(config, train=other))
-  assert seen == [(2, 3), (4, 3), (4, 3)]
 
 
 def test_the_learning_curve_has_held_out_points(data, run_script):
