@@ -223,52 +223,6 @@ def test_document_context_resolves_ambiguous_names(data, tmp_path):
   assert result[True]["f1"] == 1.0
 
 
-def with_file(name, text):
-  """Returns settings that replace a file by one of this text."""
-
-  def changes(unused_data, tmp_path):
-    path = tmp_path / f"{name}.txt"
-    path.write_text(text)
-    return {f"{name}_file": str(path)}
-
-  return changes
-
-
-# Settings, or a function of data and tmp_path that returns them ("train" has
-# settings of its own), and the words that the error must contain.
-MISTAKES = {
-  "no labels": (
-    {"do_train": False, "train_file": "none.txt"},
-    "the labels are not known",
-  ),
-  "no training words": (with_file("train", "\n"), "train.txt holds no words"),
-  "no training tags": (
-    with_file("train", "a\nb\n"),
-    "train.txt has no column of tags",
-  ),
-  "no dev tags": (with_file("dev", "a\n"), "dev.txt has no column of tags"),
-  "no entities": (with_file("train", "a O\n" * 40), "every tag is O"),
-  "tag scheme": (
-    {"tag_scheme": "iob2"},
-    "but in IOB2 an entity begins with B-",
-  ),
-}
-
-
-@pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_reported_before_anything_is_written(
-  data, tmp_path, mistake
-):
-  changes, expected = MISTAKES[mistake]
-  if callable(changes):
-    changes = changes(data, tmp_path)
-  changes = {"do_train": True, "do_eval": True, **changes}
-  with pytest.raises(ValueError) as error:
-    ner.run(ner_config(data, tmp_path / "out", **changes))
-  assert expected in str(error.value)
-  assert not (tmp_path / "out").exists()
-
-
 def test_a_missing_seqeval_is_reported_before_training(
   data, tmp_path, monkeypatch
 ):
