@@ -761,6 +761,13 @@ MISTAKES = (
     "[MASK] the dog",
   ),
   Mistake(
+    "a text with masks is longer than the model",
+    lambda w: bert_tf.MaskFiller(
+      init_checkpoint=w.model("pretraining")
+    ).predict("[MASK] " * 70),
+    "word pieces",
+  ),
+  Mistake(
     "a model that was never fitted predicts",
     lambda w: untrained(w).predict("a"),
     "out fit output_dir",

@@ -22,9 +22,7 @@ _SIGPIPE_STATUS = 128 + 13
 
 # Keras on TensorFlow imports these packages if they are installed, but no
 # command needs them there. They add a third to the import time of TensorFlow.
-HIDDEN_FROM_KERAS = (
-  *("IPython", "PIL", "cv2", "matplotlib", "pandas", "sklearn"),
-)
+HIDDEN_FROM_KERAS = ("IPython", "PIL", "cv2", "matplotlib", "pandas", "sklearn")
 
 # The types of errors whose messages are for users. Other messages, such as
 # "KeyError: 'data'", are for programmers.
@@ -72,18 +70,15 @@ def exit_with_reader() -> Iterator[None]:
     finally:
       if sys.stdout is not None:
         sys.stdout.flush()
-  except BrokenPipeError:
-    if _has_reader():
-      raise
+  except BrokenPipeError as error:
+    poll = select.poll()
+    poll.register(1, 0)
+    if not poll.poll(0):  # Stdout has its reader; another pipe is broken.
+      report(error)
+      sys.exit(1)
     # Python flushes stdout once more when it exits.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     sys.exit(_SIGPIPE_STATUS)
-
-
-def _has_reader() -> bool:
-  poll = select.poll()
-  poll.register(1, 0)
-  return not poll.poll(0)
 
 
 def with_flags(message: str) -> str:
@@ -160,7 +155,7 @@ def run(
 ) -> None:
   """Defines and parses the flags, calls `main` and exits; never returns.
 
-  An error prints one line to stderr and exits with status 1. Ctrl-C exits with
+  A mistake prints one line to stderr and exits with status 1. Ctrl-C exits with
   130, and a closed stdout, as in `| head`, with 141.
 
   Args:
@@ -186,9 +181,11 @@ def run(
     except KeyboardInterrupt:
       print("interrupted", file=sys.stderr)
       return 130
+    except BrokenPipeError:
+      raise  # For exit_with_reader.
+    except (RuntimeError, AssertionError, ArithmeticError):
+      raise  # Faults of a program need their traceback.
     except Exception as error:
-      if isinstance(error, BrokenPipeError) and not _has_reader():
-        raise
       report(error)
       return 1
     finally:

@@ -12,7 +12,6 @@ folder in the user's cache folder.
 
 import dataclasses
 import functools
-import sys
 
 from bert_tf import settings
 from bert_tf.cli import command, config_flags
@@ -30,7 +29,12 @@ class DownloadConfig:
   )
 
 
-def _print_names() -> None:
+def main(name: str | None = None) -> None:
+  """Downloads a model or data set, or lists all names."""
+  config = config_flags.build(DownloadConfig)
+  if name is not None:
+    print(download.download(name, config.base_url))
+    return
   print(f"{'name':34}{'size':>11}  {'here':5}description")
   for source in catalog.ALL:
     is_here = "yes" if cache.is_here(source) else ""
@@ -42,20 +46,6 @@ def _print_names() -> None:
     "\nhf:OWNER/NAME is a model of Hugging Face. The size of a model is that "
     f"of its checkpoint.\nThe cache is {cache.home()}."
   )
-
-
-def main(name: str | None = None) -> None:
-  """Downloads a model or data set, or lists all names."""
-  config = config_flags.build(DownloadConfig)
-  if name is None:
-    _print_names()
-    return
-  try:
-    folder = download.download(name, config.base_url)
-  except KeyboardInterrupt:
-    print("interrupted; the same command continues.", file=sys.stderr)
-    sys.exit(130)
-  print(folder)
 
 
 run = functools.partial(

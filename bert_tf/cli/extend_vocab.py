@@ -72,8 +72,6 @@ def main() -> None:
   )
   for word, index in list(extension.ids.items())[:_MAX_SHOWN]:
     print(f"  {index}  {word}  was {' '.join(extension.pieces[word])}")
-  if len(extension.ids) > _MAX_SHOWN:
-    print(f"  and {len(extension.ids) - _MAX_SHOWN} more")
   if extension.known:
     known = errors.join_names(extension.known, _MAX_SHOWN)
     print(f"Already in the vocabulary, so skipped: {known}")

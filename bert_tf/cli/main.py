@@ -42,9 +42,7 @@ GROUPS = {
 }
 
 # The script of each command.
-COMMANDS = {
-  name: script for group in GROUPS.values() for name, script in group.items()
-}
+COMMANDS = {name: s for group in GROUPS.values() for name, s in group.items()}
 
 
 def run() -> None:
@@ -68,7 +66,7 @@ def run() -> None:
 
 
 def _help() -> str:
-  """Returns the first line of each command's help."""
+  """The first line of each command's help."""
   lines = [str(__doc__)]
   for title, group in GROUPS.items():
     lines += ["", f"{title}:"]

@@ -131,30 +131,30 @@ def _score_pairs(
   """
   from bert_tf.inference import sentence_scorer
 
+  def show(name: str, is_correct: list[bool]) -> None:
+    accuracy = sum(is_correct) / len(is_correct)
+    print(f"{name}: accuracy {accuracy:.4f}, {len(is_correct):,} pairs")
+
   names = [_name_lines(p, pairs) for p, pairs in zip(files, pairs_by_file)]
   for name_pair, pairs in zip(names, pairs_by_file):
     sentences = itertools.chain.from_iterable(pairs.values())
     scorer.check(sentences, sentence_scorer.name_sentences(name_pair))
-  num_correct = []
+  all_correct = []
   for path, name_pair, pairs in zip(files, names, pairs_by_file):
-    num_correct.append(0)
+    is_correct = []
     scores = scorer.score_pairs(pairs.values(), name_pair)
     for pair, score in zip(pairs.values(), scores):
-      num_correct[-1] += score.is_correct
+      is_correct.append(score.is_correct)
       yield {
         "file": path,
         "good": {"text": pair[0], **_json_object(score.good)},
         "bad": {"text": pair[1], **_json_object(score.bad)},
         "is_correct": score.is_correct,
       }
-    print(f"{path}: {_accuracy(num_correct[-1], len(pairs))}")
+    show(path, is_correct)
+    all_correct += is_correct
   if len(files) > 1:
-    num_pairs = sum(map(len, pairs_by_file))
-    print(f"all: {_accuracy(sum(num_correct), num_pairs)}")
-
-
-def _accuracy(num_correct: int, num_pairs: int) -> str:
-  return f"accuracy {num_correct / num_pairs:.4f}, {num_pairs:,} pairs"
+    show("all", all_correct)
 
 
 def _json_object(score: "sentence_scorer.SentenceScore") -> dict:
