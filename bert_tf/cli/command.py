@@ -1,6 +1,7 @@
 """Starts commands and turns mistakes into one line and an exit status."""
 
 import contextlib
+import functools
 import gc
 import importlib.abc
 import logging as python_logging
@@ -30,9 +31,6 @@ _CLEAR_ERRORS = (ValueError, OSError, ImportError, MemoryError)
 
 
 class _LogFormatter(python_logging.Formatter):
-  def __init__(self) -> None:
-    super().__init__("%(asctime)s %(message)s", "%H:%M:%S")
-
   def formatMessage(self, record: python_logging.LogRecord) -> str:  # noqa: N802
     record.message = with_flags(record.message)
     if record.levelno > python_logging.INFO:
@@ -121,7 +119,7 @@ def _start_log() -> None:
         or "tensorflow" not in record.pathname
       )
     )
-  handler.setFormatter(_LogFormatter())
+  handler.setFormatter(_LogFormatter("%(asctime)s %(message)s", "%H:%M:%S"))
   handler.python_handler.stream = sys.stderr
   logging.get_absl_logger().setLevel(python_logging.root.level)
   python_logging.root.setLevel(python_logging.WARNING)
@@ -129,22 +127,19 @@ def _start_log() -> None:
   python_logging.getLogger("tensorflow").setLevel(python_logging.ERROR)
 
 
-def _parse(argv: list[str]) -> list[str]:
+def _parse(description: str, argv: list[str]) -> list[str]:
+  """Parses the flags; --help, --help=all and -h print the help and exit."""
+  for word in argv[1:]:  # In `--text --help`, --help is not the text.
+    if re.fullmatch("-h|--?help(=all)?", word):
+      print(config_flags.help_text(description, word.endswith("=all")))
+      sys.exit()
   try:
-    arguments = flags.FLAGS(move_help(argv))
+    arguments = flags.FLAGS(argv)
     config_flags.check_required()
   except (flags.Error, ValueError) as error:
     report(error)
     sys.exit(1)
   return arguments
-
-
-def move_help(argv: list[str]) -> list[str]:
-  """Moves --help to the front, since `--text --help` gives --text no value."""
-  program, *words = argv
-  words = ["--help" if word == "-h" else word for word in words]
-  is_help = re.compile("--?help(full|short|xml|=all)?")
-  return [program, *sorted(words, key=lambda w: not is_help.fullmatch(w))]
 
 
 def run(
@@ -199,8 +194,6 @@ def run(
     config_flags.define(config)
   # Before the first import of Keras.
   sys.meta_path.insert(0, KerasFinder())
-  app.define_help_flags()
-  help_flag = config_flags.HelpFlag(description or "")
-  flags.DEFINE_flag(help_flag, module_name="absl.app")
   with exit_with_reader():
-    app.run(status_of_main, flags_parser=_parse)
+    parser = functools.partial(_parse, description or "")
+    app.run(status_of_main, flags_parser=parser)

@@ -187,26 +187,6 @@ def _is_config(kind: Any) -> bool:
   return dataclasses.is_dataclass(kind)
 
 
-class HelpFlag(flags.BooleanFlag):
-  """Prints the description of the command and its flags.
-
-  --help shows the flags that most users need. --help=all shows all flags, by
-  topic.
-  """
-
-  def __init__(self, description: str) -> None:
-    text = "show the main flags; --help=all shows all flags, by topic"
-    super().__init__("help", False, text, "?", allow_override=True)
-    self._description = description
-
-  def parse(self, argument: str | bool) -> None:
-    """Prints the help and ends the program, if the flag is set."""
-    is_complete = argument == "all"
-    if is_complete or self._parse(argument):
-      print(help_text(self._description, is_complete))
-      sys.exit()
-
-
 def is_script() -> bool:
   """Whether a script of run_scripts/ runs, not a `bert-tf` command."""
   return not sys.argv[0].startswith("bert-tf ")
