@@ -69,6 +69,10 @@ def main() -> None:
     raise ValueError("set either --model or --input_checkpoint.")
   source_format = config.source_format or convert.find_format(path)
   if source_format == config.target_format == "original":
+    config_flags.refuse_given(
+      ["bert_config_file", "vocab_file", "do_lower_case"],
+      "does not apply to an original checkpoint that stays one",
+    )
     paths = convert.slim(path, config.output_checkpoint, config.average_last)
     print(f"{config.output_checkpoint} from {', '.join(paths)}")
     return

@@ -133,35 +133,6 @@ def test_a_run_leaves_these_files(trained):
   assert "bert/pooler/dense/kernel/adam_m" not in shapes
 
 
-def test_prediction_without_training_uses_the_labels_of_the_run(
-  trained, data, tmp_path
-):
-  folder, _ = trained
-  shutil.copytree(folder, tmp_path / "out")
-  words = [words for words, _ in made_sentences(4, 5)]
-  text = "\n\n".join("\n".join(sentence) for sentence in words)
-  (tmp_path / "words.txt").write_text(text)
-  shutil.copy(data / "config.json", tmp_path / "config.json")
-  shutil.copy(data / "vocab.txt", tmp_path / "vocab.txt")
-  (tmp_path / "out" / "test_results.txt").unlink()
-  with pytest.MonkeyPatch.context() as patch:
-    # Predicting without tags does not need seqeval.
-    patch.setitem(sys.modules, "seqeval.metrics", None)
-    result = ner.run(
-      ner_config(
-        tmp_path, tmp_path / "out", do_predict=True, test_file="words.txt"
-      )
-    )
-  assert result == {}
-  expected = [
-    [word, tag]
-    for words, tags in made_sentences(4, 5)
-    for word, tag in zip(words, tags)
-  ]
-  assert columns(tmp_path / "out" / "test_predictions.txt") == expected
-  assert not (tmp_path / "out" / "test_results.txt").exists()
-
-
 def test_results_include_those_of_the_test_file(trained, data, tmp_path):
   folder, _ = trained
   shutil.copytree(folder, tmp_path / "out")

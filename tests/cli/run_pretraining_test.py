@@ -1,7 +1,6 @@
 """Tests for run_pretraining.py and fill_mask.py as a user runs them."""
 
 import json
-import os
 import pathlib
 import shutil
 import signal
@@ -261,34 +260,6 @@ def test_fill_mask_of_a_file_is_json_lines_with_every_mask(
     probabilities = [p["probability"] for p in mask]
     assert len(mask) == 5
     assert probabilities == sorted(probabilities, reverse=True)
-
-
-def test_a_slim_checkpoint_is_a_third_and_predicts_the_same(
-  data, trained, run_script
-):
-  result = run_script(
-    "convert_checkpoint.py",
-    "--input_checkpoint=out",
-    "--output_checkpoint=slim/bert_model.ckpt",
-    cwd=data,
-  )
-  assert result.returncode == 0, result.stderr
-  suffix = ".data-00000-of-00001"
-  full = os.path.getsize(data / "out" / f"model.ckpt-300{suffix}")
-  slim = os.path.getsize(data / "slim" / f"bert_model.ckpt{suffix}")
-  assert slim < 0.35 * full
-  outputs = [
-    run_script(
-      "fill_mask.py",
-      "--bert_config_file=config.json",
-      "--vocab_file=vocab.txt",
-      f"--init_checkpoint={prefix}",
-      "--text=a [MASK] to",
-      cwd=data,
-    ).stdout
-    for prefix in ("out/model.ckpt-300", "slim/bert_model.ckpt")
-  ]
-  assert outputs[0] == outputs[1] != ""
 
 
 def assert_refused(result: subprocess.CompletedProcess, expected: str):
