@@ -764,7 +764,7 @@ MISTAKES = (
     "a text with masks is longer than the model",
     lambda w: bert_tf.MaskFiller(
       init_checkpoint=w.model("pretraining")
-    ).predict("[MASK] " * 70),
+    ).predict("[MASK] " * 600),
     "word pieces",
   ),
   Mistake(
