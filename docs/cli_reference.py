@@ -24,8 +24,9 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
 @functools.cache
 def section(command: str) -> str:
   """Returns a heading and a table with the flags of a command."""
+  words = command.replace("--text", "--text=").split()
   xml = subprocess.run(
-    [sys.executable, "-m", "bert_tf", *command.split(), "--helpxml"],
+    [sys.executable, "-m", "bert_tf", *words, "--helpxml"],
     capture_output=True,
     text=True,
     check=False,  # absl ends with status 1 after its help.

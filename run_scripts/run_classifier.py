@@ -1,6 +1,7 @@
-"""Runs bert_tf.cli.run_classifier."""
+"""Runs bert-tf classifier."""
 
-from bert_tf.cli import run_classifier
+from bert_tf.cli import fine_tune
+from bert_tf.tasks import registry
 
 if __name__ == "__main__":
-  run_classifier.run()
+  fine_tune.run(registry.CLASSIFICATION)

@@ -1,6 +1,7 @@
-"""Runs bert_tf.cli.run_ner."""
+"""Runs bert-tf ner."""
 
-from bert_tf.cli import run_ner
+from bert_tf.cli import fine_tune
+from bert_tf.tasks import registry
 
 if __name__ == "__main__":
-  run_ner.run()
+  fine_tune.run(registry.NER)

@@ -1,6 +1,7 @@
-"""Runs bert_tf.cli.run_squad."""
+"""Runs bert-tf squad."""
 
-from bert_tf.cli import run_squad
+from bert_tf.cli import fine_tune
+from bert_tf.tasks import registry
 
 if __name__ == "__main__":
-  run_squad.run()
+  fine_tune.run(registry.SQUAD)

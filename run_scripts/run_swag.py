@@ -1,6 +1,7 @@
-"""Runs bert_tf.cli.run_swag."""
+"""Runs bert-tf swag."""
 
-from bert_tf.cli import run_swag
+from bert_tf.cli import fine_tune
+from bert_tf.tasks import registry
 
 if __name__ == "__main__":
-  run_swag.run()
+  fine_tune.run(registry.SWAG)

@@ -66,7 +66,7 @@ def read_changes(script):
 
 def defined_default(script, name):
   """Returns the default of a defined flag, in the words of the record."""
-  flag = command_flags.defined(f"bert_tf.cli.{script}")[name]
+  flag = command_flags.defined(script)[name]
   if flag.group == "Required":
     return "required"
   if flag.kind == "bool":
@@ -102,7 +102,7 @@ def test_the_record_matches_the_description_of_the_release(shared):
 
 @pytest.mark.parametrize("script", RECORD)
 def test_help_marks_the_flags_of_the_release(script):
-  marked = command_flags.marked(f"bert_tf.cli.{script}")
+  marked = command_flags.marked(script)
   # vocab_file is a flag of other scripts of the release.
   assert marked - {"vocab_file"} <= RECORD[script].keys() <= marked
 
@@ -140,7 +140,7 @@ def test_changed_defaults_are_those_of_the_release_and_of_today(script):
 
 @pytest.mark.parametrize("script", RECORD)
 def test_new_flags_are_listed_once(script):
-  flags = command_flags.defined(f"bert_tf.cli.{script}")
+  flags = command_flags.defined(script)
   new = {
     name
     for name, flag in flags.items()

@@ -361,6 +361,21 @@ MISTAKES = (
     ),
     "packed group_by_length",
   ),
+  Mistake(
+    "records have fewer masked positions",
+    lambda w: w.pretrain(max_predictions_per_seq=9),
+    "data masked_lm_positions 2 9",
+  ),
+  Mistake(
+    "more positions are masked than exist",
+    lambda w: w.pretrain(max_predictions_per_seq=17),
+    "max_predictions_per_seq 17 max_seq_length 16",
+  ),
+  Mistake(
+    "a text instead of records",
+    lambda w: w.pretrain(w.text()),
+    "text.txt",
+  ),
   # Schedules.
   Mistake(
     "the schedule leaves records out",
@@ -374,6 +389,11 @@ MISTAKES = (
     "the schedule needs records that are not given",
     lambda w: w.pretrain(schedule="16:0.5,32:0.5"),
     "32 input_file",
+  ),
+  Mistake(
+    "a schedule of steps for a training by the clock",
+    lambda w: w.pretrain(schedule="16:1.0", train={"train_minutes": 1.0}),
+    "train_hours train_minutes",
   ),
   Mistake(
     "a phase of the schedule has no step",
@@ -497,6 +517,21 @@ MISTAKES = (
     "dev.txt:1 B-Y train.txt",
   ),
   Mistake(
+    "words without tags are trained on",
+    lambda w: w.tag("a\nb\n"),
+    "train.txt tags",
+  ),
+  Mistake(
+    "words without tags are evaluated", lambda w: w.tag(dev="a\n"), "dev.txt"
+  ),
+  Mistake("no word is an entity", lambda w: w.tag("a O\n" * 40), "O"),
+  Mistake("no word is trained on", lambda w: w.tag("\n"), "train.txt words"),
+  Mistake(
+    "a run evaluates without the tags of its model",
+    lambda w: w.tag(do_train=False, train_file="none.txt"),
+    "labels",
+  ),
+  Mistake(
     "a word of two words",
     lambda w: untrained(w, bert_tf.EntityRecognizer).fit(
       [["in", "New York"], ["a"]], [["O", "B-LOC"], ["O"]]
@@ -539,6 +574,16 @@ MISTAKES = (
     "test.json eval_every_steps predict_file",
   ),
   Mistake(
+    "questions of SQuAD 2.0 are trained on as 1.1",
+    lambda w: w.answer(train_file=w.squad_file(is_impossible=True)),
+    "data.json version_2_with_negative",
+  ),
+  Mistake(
+    "questions are to be answered without a file",
+    lambda w: w.answer(do_predict=True, train_file=w.squad_file(2)),
+    "predict_file",
+  ),
+  Mistake(
     "predictions are scored by other data",
     lambda w: squad_metrics.evaluate_files(
       w.write("predictions.json", '{"p": "boat"}'), w.squad_file(2)
@@ -551,6 +596,19 @@ MISTAKES = (
     "train.csv:3 '2' label_type",
   ),
   # Starts and resumed runs.
+  Mistake(
+    "no step is chosen",
+    lambda w: w.pretrain(do_train=False),
+    "do_train do_eval",
+  ),
+  Mistake(
+    "the checkpoint to start from has other sizes",
+    lambda w: w.pretrain(
+      train={"init_checkpoint": w.model("pretraining") + "/model.ckpt-1"},
+      bert_config_file=w.config_file(hidden_size=8),
+    ),
+    "model.ckpt-1",
+  ),
   Mistake(
     "a run resumes with another max_seq_length",
     lambda w: (begin_run(w, max_seq_length=128), w.classify()),
@@ -701,6 +759,13 @@ MISTAKES = (
       init_checkpoint=w.model("pretraining")
     ).predict("the dog"),
     "[MASK] the dog",
+  ),
+  Mistake(
+    "a text with masks is longer than the model",
+    lambda w: bert_tf.MaskFiller(
+      init_checkpoint=w.model("pretraining")
+    ).predict("[MASK] " * 600),
+    "word pieces",
   ),
   Mistake(
     "a model that was never fitted predicts",

@@ -26,10 +26,7 @@ def load_hook(name):
 def test_the_command_line_page_has_every_command():
   text = (DOCS / "cli.md").read_text()
   rows = re.findall(r"^\| `([\w-]+)` \|.*\| `(\w+)\.py` \|$", text, re.M)
-  assert sorted(name for name, _ in rows) == sorted(main.COMMANDS)
-  for name, script in rows:
-    path = DOCS.parent / "run_scripts" / f"{script}.py"
-    assert f"bert_tf.cli.{main.COMMANDS[name]}" in path.read_text()
+  assert dict(rows) == main.COMMANDS
 
 
 def test_the_site_gets_a_table_of_flags_for_a_command():

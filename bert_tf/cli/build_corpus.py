@@ -78,13 +78,7 @@ def main() -> None:
   inputs = sources.find_files(
     config.input_file, config.text, text_config.TEXT, config.pydoc_packages
   )
-  output = corpus_build.Output(
-    output_file=config.output_file,
-    num_shards=config.num_shards,
-    eval_output_file=config.eval_output_file,
-    eval_fraction=config.eval_fraction,
-    random_seed=config.random_seed,
-  )
+  output = settings.extract(config, corpus_build.Output)
   corpus_build.create(
     config.text, inputs, output, config.num_workers, config.resume
   )

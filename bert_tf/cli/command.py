@@ -1,6 +1,7 @@
 """Starts commands and turns mistakes into one line and an exit status."""
 
 import contextlib
+import functools
 import gc
 import importlib.abc
 import logging as python_logging
@@ -8,13 +9,12 @@ import os
 import re
 import select
 import sys
-import zipfile
 from collections.abc import Callable, Iterator, Sequence
 
 from absl import app, flags, logging
 
 from bert_tf import settings
-from bert_tf.cli import config_flags, flag_texts
+from bert_tf.cli import config_flags
 from bert_tf.files import errors
 from bert_tf.kernels import backend
 
@@ -23,21 +23,14 @@ _SIGPIPE_STATUS = 128 + 13
 
 # Keras on TensorFlow imports these packages if they are installed, but no
 # command needs them there. They add a third to the import time of TensorFlow.
-HIDDEN_FROM_KERAS = (
-  *("IPython", "PIL", "cv2", "matplotlib", "pandas", "sklearn"),
-)
+HIDDEN_FROM_KERAS = ("IPython", "PIL", "cv2", "matplotlib", "pandas", "sklearn")
 
-# Errors of libraries about a user's file: messages for programmers, such as
-# "KeyError: 'data'".
-_LIBRARY_ERRORS = (
-  *(LookupError, TypeError, AttributeError, EOFError, zipfile.BadZipFile),
-)
+# The types of errors whose messages are for users. Other messages, such as
+# "KeyError: 'data'", are for programmers.
+_CLEAR_ERRORS = (ValueError, OSError, ImportError, MemoryError)
 
 
 class _LogFormatter(python_logging.Formatter):
-  def __init__(self) -> None:
-    super().__init__("%(asctime)s %(message)s", "%H:%M:%S")
-
   def formatMessage(self, record: python_logging.LogRecord) -> str:  # noqa: N802
     record.message = with_flags(record.message)
     if record.levelno > python_logging.INFO:
@@ -45,12 +38,13 @@ class _LogFormatter(python_logging.Formatter):
     return super().formatMessage(record)
 
 
-class _KerasFinder(importlib.abc.MetaPathFinder):
+class KerasFinder(importlib.abc.MetaPathFinder):
   """Checks Keras' backend when Keras is imported and hides packages from it."""
 
   def find_spec(
     self, fullname: str, path: Sequence[str] | None, target: object = None
   ) -> None:
+    """Raises an error for packages to hide; leaves others to Python."""
     if fullname == "keras":
       backend.check_installed()
     elif fullname in HIDDEN_FROM_KERAS:
@@ -59,11 +53,6 @@ class _KerasFinder(importlib.abc.MetaPathFinder):
       # Other backends may need the hidden packages.
       if is_importing and backend.name() == "tensorflow":
         raise ModuleNotFoundError(f"Keras need not import {fullname}.")
-
-
-def hide_packages_from_keras() -> None:
-  """Speeds up the first import of Keras in this process; call it before."""
-  sys.meta_path.insert(0, _KerasFinder())
 
 
 @contextlib.contextmanager
@@ -79,18 +68,15 @@ def exit_with_reader() -> Iterator[None]:
     finally:
       if sys.stdout is not None:
         sys.stdout.flush()
-  except BrokenPipeError:
-    if _has_reader():
-      raise
+  except BrokenPipeError as error:
+    poll = select.poll()
+    poll.register(1, 0)
+    if not poll.poll(0):  # Stdout has its reader; another pipe is broken.
+      report(error)
+      sys.exit(1)
     # Python flushes stdout once more when it exits.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     sys.exit(_SIGPIPE_STATUS)
-
-
-def _has_reader() -> bool:
-  poll = select.poll()
-  poll.register(1, 0)
-  return not poll.poll(0)
 
 
 def with_flags(message: str) -> str:
@@ -106,32 +92,21 @@ def with_flags(message: str) -> str:
   )
 
 
-def _op_errors() -> tuple[type[Exception], ...]:
-  tensorflow = sys.modules.get("tensorflow")
-  return (tensorflow.errors.OpError,) if tensorflow else ()
-
-
-def _user_errors() -> tuple[type[Exception], ...]:
-  known = (ValueError, OSError, ImportError, MemoryError)
-  return (*known, *_LIBRARY_ERRORS, *_op_errors())
-
-
 def report(error: Exception) -> None:
   """Prints an error to stderr; with --verbosity=1 also its traceback."""
   logging.debug("Traceback of the error:", exc_info=error)
-  kind = type(error).__name__
+  kind, tensorflow = type(error).__name__, sys.modules.get("tensorflow")
   message = str(error) or kind
-  if isinstance(error, _op_errors()):
+  if tensorflow and isinstance(error, tensorflow.errors.OpError):
     message = errors.reason(error)
-  elif isinstance(error, _LIBRARY_ERRORS):
+  elif not isinstance(error, _CLEAR_ERRORS):
     message = f"{kind}: {error}; --verbosity=1 shows where."
   if isinstance(error, errors.OutOfMemoryError):
     message = str(error.limit_to(flags.FLAGS))
   elif isinstance(error, MemoryError) or kind == "ResourceExhaustedError":
     message = f"out of memory ({message}); lower batch sizes or lengths."
   program = os.path.basename(sys.argv[0])
-  message = with_flags(message)
-  print(f"{program}: error: {message}", file=sys.stderr, flush=True)
+  print(f"{program}: error: {with_flags(message)}", file=sys.stderr, flush=True)
 
 
 def _start_log() -> None:
@@ -144,7 +119,7 @@ def _start_log() -> None:
         or "tensorflow" not in record.pathname
       )
     )
-  handler.setFormatter(_LogFormatter())
+  handler.setFormatter(_LogFormatter("%(asctime)s %(message)s", "%H:%M:%S"))
   handler.python_handler.stream = sys.stderr
   logging.get_absl_logger().setLevel(python_logging.root.level)
   python_logging.root.setLevel(python_logging.WARNING)
@@ -152,22 +127,19 @@ def _start_log() -> None:
   python_logging.getLogger("tensorflow").setLevel(python_logging.ERROR)
 
 
-def _parse(argv: list[str]) -> list[str]:
+def _parse(description: str, argv: list[str]) -> list[str]:
+  """Parses the flags; --help, --help=all and -h print the help and exit."""
+  for word in argv[1:]:  # In `--text --help`, --help is not the text.
+    if re.fullmatch("-h|--?help(=all)?", word):
+      print(config_flags.help_text(description, word.endswith("=all")))
+      sys.exit()
   try:
-    arguments = flags.FLAGS(_move_help(argv))
-    flag_texts.check_required()
+    arguments = flags.FLAGS(argv)
+    config_flags.check_required()
   except (flags.Error, ValueError) as error:
     report(error)
     sys.exit(1)
   return arguments
-
-
-def _move_help(argv: list[str]) -> list[str]:
-  """Moves --help to the front, since `--text --help` gives --text no value."""
-  program, *words = argv
-  words = ["--help" if word == "-h" else word for word in words]
-  is_help = re.compile("--?help(full|short|xml|=all)?")
-  return [program, *sorted(words, key=lambda w: not is_help.fullmatch(w))]
 
 
 def run(
@@ -178,8 +150,8 @@ def run(
 ) -> None:
   """Defines and parses the flags, calls `main` and exits; never returns.
 
-  A user's mistake prints one line to stderr and exits with status 1. Ctrl-C
-  exits with 130, and a closed stdout, as in `| head`, with 141.
+  A mistake prints one line to stderr and exits with status 1. Ctrl-C exits with
+  130, and a closed stdout, as in `| head`, with 141.
 
   Args:
     main: called with the positional arguments.
@@ -191,8 +163,7 @@ def run(
 
   def status_of_main(argv: list[str]) -> int:
     _start_log()
-    _, *given = argv
-    names = arguments.split()
+    given, names = argv[1:], arguments.split()
     try:
       if len(given) > len(names):
         raise ValueError(
@@ -205,9 +176,11 @@ def run(
     except KeyboardInterrupt:
       print("interrupted", file=sys.stderr)
       return 130
-    except _user_errors() as error:
-      if isinstance(error, BrokenPipeError) and not _has_reader():
-        raise
+    except BrokenPipeError:
+      raise  # For exit_with_reader.
+    except (RuntimeError, AssertionError, ArithmeticError):
+      raise  # Faults of a program need their traceback.
+    except Exception as error:
       report(error)
       return 1
     finally:
@@ -219,10 +192,8 @@ def run(
 
   for config in configs:
     config_flags.define(config)
-  hide_packages_from_keras()
-  app.define_help_flags()
-  for name in ("help", "helpshort"):
-    help_flag = flag_texts.HelpFlag(name, description or "")
-    flags.DEFINE_flag(help_flag, module_name="absl.app")
+  # Before the first import of Keras.
+  sys.meta_path.insert(0, KerasFinder())
   with exit_with_reader():
-    app.run(status_of_main, flags_parser=_parse)
+    parser = functools.partial(_parse, description or "")
+    app.run(status_of_main, flags_parser=parser)

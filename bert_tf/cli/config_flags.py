@@ -1,9 +1,13 @@
-"""Defines flags for the settings of a config and builds it from the flags."""
+"""Flags of a config: defining and explaining them, building it from them."""
 
 import dataclasses
+import functools
+import re
+import sys
+import textwrap
 import types
 import typing
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from absl import flags
@@ -15,17 +19,16 @@ from bert_tf.files import atomic
 # are grouped by the topics of their settings.
 REQUIRED = "Required"
 
+# Maximum flags of a command whose --help shows all flags.
+_MAX_FLAGS_OF_SHORT_HELP = 12
 
-class _Integers(flags.ArgumentParser):
-  syntactic_help = "comma-separated integers"
+_WIDTH = 80
+_TEXT_COLUMN = 27
 
-  def parse(self, argument: str | tuple[int, ...]) -> tuple[int, ...]:
-    if isinstance(argument, tuple):
-      return argument
-    return tuple(map(int, argument.split(",")))
 
-  def flag_type(self) -> str:
-    return "comma separated list of integers"
+class _Integers(flags.ListParser):
+  def parse(self, argument: str | list[int]) -> list[int]:
+    return list(map(int, super().parse(argument)))
 
 
 class _BooleanOrAuto(flags.BooleanParser):
@@ -39,41 +42,47 @@ def define(
   config_class: type[settings.Dataclass],
   flag_values: flags.FlagValues = flags.FLAGS,
 ) -> None:
-  """Defines a flag for each setting, nested configs included."""
+  """Defines a flag for each setting, nested configs included.
+
+  The attribute `setting` of each flag is its Setting, with the complete help.
+  """
   for field, setting, kind in _settings(config_class):
     has_default = field.default is not dataclasses.MISSING
+    default = field.default if has_default else None
     name = setting.flag or field.name
     setting = dataclasses.replace(setting, help=_help(setting))
-    arguments: dict[str, Any] = {
-      "name": name,
-      "default": field.default if has_default else None,
-      "help": setting.help,
-      "flag_values": flag_values,
-      "module_name": setting.topic if has_default else REQUIRED,
-    }
-    if kind in (int, float) and not setting.choices:
-      arguments["lower_bound"] = setting.minimum
-      arguments["upper_bound"] = setting.maximum
-    if setting.choices:
-      flags.DEFINE_enum(enum_values=setting.choices, **arguments)
-    elif kind is bool and field.default is None and not setting.is_saved:
-      flags.DEFINE(_BooleanOrAuto(), boolean=True, **arguments)
-    elif kind is bool:
-      flags.DEFINE_bool(**arguments)
-    elif kind is int:
-      flags.DEFINE_integer(**arguments)
-    elif kind is float:
-      flags.DEFINE_float(**arguments)
-    elif setting.repeated:
-      flags.DEFINE_multi_string(**arguments)
-    elif kind == tuple[int, ...]:
-      serializer: flags.ArgumentSerializer = flags.ListSerializer(",")
-      flags.DEFINE(_Integers(), serializer=serializer, **arguments)
-    elif kind == tuple[str, ...]:
-      flags.DEFINE_list(**arguments)
-    else:
-      flags.DEFINE_string(**arguments)
+    _definer(setting, kind, default)(
+      name=name,
+      default=list(default) if isinstance(default, tuple) else default,
+      help=setting.help,
+      flag_values=flag_values,
+      module_name=setting.topic if has_default else REQUIRED,
+    )
     flag_values[name].setting = setting
+
+
+def _definer(
+  setting: settings.Setting, kind: Any, default: Any
+) -> Callable[..., object]:
+  """The function of absl that defines a flag for values of type `kind`."""
+  if setting.choices:
+    return functools.partial(flags.DEFINE_enum, enum_values=setting.choices)
+  if kind in (int, float):
+    return functools.partial(
+      flags.DEFINE_integer if kind is int else flags.DEFINE_float,
+      lower_bound=setting.minimum,
+      upper_bound=setting.maximum,
+    )
+  if kind is bool and default is None and not setting.is_saved:
+    return functools.partial(flags.DEFINE, _BooleanOrAuto(), boolean=True)
+  if kind is bool:
+    return flags.DEFINE_bool
+  if setting.repeated:
+    return flags.DEFINE_multi_string
+  if kind == tuple[int, ...]:
+    serializer: flags.ArgumentSerializer = flags.ListSerializer(",")
+    return functools.partial(flags.DEFINE, _Integers(), serializer=serializer)
+  return flags.DEFINE_list if kind == tuple[str, ...] else flags.DEFINE_string
 
 
 def _help(setting: settings.Setting) -> str:
@@ -95,17 +104,16 @@ def build(
   flag_values: flags.FlagValues = flags.FLAGS,
   **values: Any,
 ) -> settings.Config:
-  """Returns the config of the flags and checks its output paths.
+  """Returns the config of the flags that `define` has defined.
 
   Args:
     config_class: the class given to `define`.
-    flag_values: the flags that `define` has defined.
+    flag_values: the flags.
     **values: values of fields that have no flag or that override it, by field
       name, nested fields included. A value may be a whole nested config.
 
   Raises:
-    OSError: if an output path cannot be written. The check comes before any
-      data are read.
+    OSError: if an output path cannot be written, before any data are read.
   """
   arguments: dict[str, Any] = {}
   for field, setting, kind in _fields(config_class):
@@ -118,69 +126,39 @@ def build(
     elif _is_config(kind) and any(_settings(kind)):
       arguments[field.name] = build(kind, flag_values, **values)
   config = config_class(**arguments)
-  _check_outputs(config)
-  return config
-
-
-def _check_outputs(config: settings.Dataclass) -> None:
-  for field, setting, kind in _fields(type(config)):
-    value = getattr(config, field.name)
+  for field, setting, _ in _fields(config_class):
+    value = arguments.get(field.name)
     if setting and setting.writes and value:
       is_list = setting.writes == "files"
       for path in value.split(",") if is_list else [value]:
         is_folder = setting.writes == "folder"
         atomic.check_writable(path.strip(), field.name, is_folder)
-    elif _is_config(kind) and value is not None:
-      _check_outputs(value)
+  return config
 
 
 def is_given(name: str, flag_values: flags.FlagValues = flags.FLAGS) -> bool:
-  """Returns whether the user set a flag."""
+  """Whether the user set a flag."""
   return bool(flag_values[name].present)
+
+
+def refuse_given(names: Iterable[str], reason: str) -> None:
+  """Raises ValueError if the user set one of the flags.
+
+  `reason` continues a sentence, such as "is for checkpoints".
+  """
+  for name in filter(is_given, names):
+    raise ValueError(f"--{name} {reason}; leave it out.")
 
 
 def own_flags(
   flag_values: flags.FlagValues = flags.FLAGS,
 ) -> list[flags.Flag]:
-  """Returns the flags made by `define`, by topic.
-
-  The attribute `setting` of each flag is its Setting, with the complete help.
-  """
+  """Returns the flags made by `define`, by topic."""
   all_flags = [flag_values[name] for name in flag_values]
   return sorted(
     (flag for flag in all_flags if hasattr(flag, "setting")),
     key=lambda flag: settings.TOPICS.index(flag.setting.topic),
   )
-
-
-def change(
-  name: str,
-  default: Any,
-  note: str,
-  flag_values: flags.FlagValues = flags.FLAGS,
-) -> None:
-  """Changes the default of a flag and adds a note to its help."""
-  flag = flag_values[name]
-  flag_values.set_default(name, default)
-  flag.help = f"{flag.setting.help} {note}"
-  flag.setting = dataclasses.replace(flag.setting, help=flag.help)
-
-
-def refuse_given(names: Collection[str], reason: str) -> None:
-  """Raises ValueError if the user set one of the flags.
-
-  `reason` continues a sentence, such as "is for checkpoints".
-  """
-  for name in names:
-    if is_given(name):
-      raise ValueError(f"--{name} {reason}; leave it out.")
-
-
-def given_values(
-  flag_values: flags.FlagValues = flags.FLAGS,
-) -> dict[str, Any]:
-  """Returns the values of all flags made by `define`, by "--name"."""
-  return {f"--{flag.name}": flag.value for flag in own_flags(flag_values)}
 
 
 def _fields(
@@ -207,3 +185,102 @@ def _settings(
 
 def _is_config(kind: Any) -> bool:
   return dataclasses.is_dataclass(kind)
+
+
+def is_script() -> bool:
+  """Whether a script of run_scripts/ runs, not a `bert-tf` command."""
+  return not sys.argv[0].startswith("bert-tf ")
+
+
+def help_text(
+  description: str,
+  is_complete: bool,
+  flag_values: flags.FlagValues = flags.FLAGS,
+) -> str:
+  """Returns the description and the flags, the required ones first.
+
+  A complete help explains all flags, by topic, another one the main flags. If a
+  script runs, the examples in the description call this script.
+  """
+  text = description.strip()
+  if is_script():
+    command = r"bert-tf [a-z-]+|python run_scripts/\w+\.py"
+    text = re.sub(command, f"python {sys.argv[0]}", text)
+  own = own_flags(flag_values)
+  end = f"--help=all explains all {len(own)} flags, by topic."
+  if is_complete or len(own) <= _MAX_FLAGS_OF_SHORT_HELP:
+    is_complete = True
+    end = "--helpfull adds the flags of absl, such as --verbosity."
+    if any(flag.setting.original for flag in own):
+      end = f"* The original release has this flag, too.\n{end}"
+  sections: dict[str, list[str]] = {"Required": []}
+  for flag in own:
+    topic = flag.setting.topic if is_complete else "Main flags"
+    if flag.setting.required or flag.setting.main or is_complete:
+      title = "Required" if flag.setting.required else topic
+      sections.setdefault(title, []).append(_explain(flag, is_complete))
+  parts = [
+    "\n".join([f"{t}:", *lines]) for t, lines in sections.items() if lines
+  ]
+  return "\n\n".join([text, *parts, end])
+
+
+def _explain(flag: flags.Flag, is_complete: bool) -> str:
+  """The entry of a flag; a short one has the first sentence of its help."""
+  setting, text = flag.setting, flag.setting.help
+  name = f"--[no]{flag.name}" if flag.boolean else f"--{flag.name}"
+  with_choices = f"{name}={'|'.join(setting.choices or ())}"
+  if setting.choices and len(with_choices) < _WIDTH - 2:
+    name = with_choices
+  has_default = flag.default not in (None, "", [], ())
+  if has_default and not setting.required and "Default:" not in text:
+    value = flag.default_as_str.strip("'")
+    text += f" Default: {value}."
+  if is_complete:
+    allowed = flag.parser.syntactic_help
+    return entry(
+      f"{name} *" if setting.original else name,
+      f"{text} ({allowed})" if allowed else text,
+    )
+  first, *others = re.split(r"(?<=[^.]\.) ", text)
+  kept = [s for s in others if s.startswith(("Default:", "Required unless"))]
+  return entry(name, " ".join([first, *kept]))
+
+
+def check_required(flag_values: flags.FlagValues = flags.FLAGS) -> None:
+  """Raises ValueError that names all missing required flags.
+
+  The command itself checks a flag with alternatives, since a file may replace
+  it: a run in output_dir replaces --model.
+  """
+  own = own_flags(flag_values)
+  present = {flag.name for flag in own if flag.present}
+  missing = [
+    (flag.name, *flag.setting.alternatives)
+    for flag in own
+    if flag.setting.required
+    and present.isdisjoint((flag.name, *flag.setting.alternatives))
+  ]
+  if any(len(names) == 1 for names in missing):
+    texts = (" or ".join(f"--{n}" for n in names) for names in missing)
+    raise ValueError(
+      f"these flags are missing: {', '.join(texts)}; see --help."
+    )
+
+
+def entry(name: str, text: str) -> str:
+  """Formats a name and its text in two columns.
+
+  A long name has a line of its own, above the text.
+  """
+  indent, lead, above = " " * _TEXT_COLUMN, f"  {name}  ", ""
+  if len(lead) > _TEXT_COLUMN:
+    lead, above = "", f"{lead.rstrip()}\n"
+  return above + textwrap.fill(
+    text,
+    _WIDTH,
+    initial_indent=lead.ljust(_TEXT_COLUMN),
+    subsequent_indent=indent,
+    break_long_words=False,
+    break_on_hyphens=False,
+  )

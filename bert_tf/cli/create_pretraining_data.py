@@ -7,7 +7,6 @@ bert-tf create-pretraining-data --input_file='text/*.txt' \
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any
 
 from bert_tf import settings
 from bert_tf.cli import command, config_flags
@@ -86,11 +85,12 @@ def main() -> None:
   )
   pretraining_data.load_tokenizer(config.data)
   letter_case.warn_if_cased(config.data.vocab_file, config.data.do_lower_case)
-  create: Callable[..., object] = pretraining_shards.create
-  resources: dict[str, Any] = {"num_workers": config.num_workers}
+  create: Callable[..., object] = functools.partial(
+    pretraining_shards.create, num_workers=config.num_workers
+  )
   if config.beam.runner:
-    create = pretraining_beam.create
-    resources = dataclasses.asdict(config.beam)
+    beam = dataclasses.asdict(config.beam)
+    create = functools.partial(pretraining_beam.create, **beam)
   with corpus_build.as_lines(
     config.text,
     inputs,
@@ -103,7 +103,6 @@ def main() -> None:
       config.output_file,
       num_shards=config.num_shards,
       resume=config.resume,
-      **resources,
     )
 
 

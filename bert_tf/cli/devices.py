@@ -68,14 +68,20 @@ def run(
     backend.check_tensorflow()
     config = config_flags.build(DeviceConfig)
     tpu_name = config.tpu_name or config.master or "local"
-    if config.use_tpu and tpu_name == "local":
-      _set_pjrt()
+    is_local = config.use_tpu and tpu_name == "local"
+    if is_local and importlib.util.find_spec("libtpu"):
+      # Part of tensorflow-tpu. TensorFlow reads the variables when imported.
+      library = importlib.import_module("libtpu").get_library_path()
+      os.environ.setdefault("PJRT_DEVICE", "TPU")
+      os.environ.setdefault("NEXT_PLUGGABLE_DEVICE_USE_C_API", "true")
+      os.environ.setdefault("TF_PLUGGABLE_DEVICE_LIBRARY_PATH", library)
     from bert_tf import distribution
 
     try:
       with _strategy(config, tpu_name).scope():
         with distribution.translate_worker_loss():
-          distribution.check_same(config_flags.given_values())
+          own = config_flags.own_flags()
+          distribution.check_same({f"--{f.name}": f.value for f in own})
           if not distribution.is_chief():
             logging.set_verbosity(logging.ERROR)
           main()
@@ -85,14 +91,6 @@ def run(
       os._exit(1)
 
   command.run(run_on_devices, description, *configs, DeviceConfig)
-
-
-def _set_pjrt() -> None:
-  if importlib.util.find_spec("libtpu"):  # Part of tensorflow-tpu.
-    library = importlib.import_module("libtpu").get_library_path()
-    os.environ.setdefault("PJRT_DEVICE", "TPU")
-    os.environ.setdefault("NEXT_PLUGGABLE_DEVICE_USE_C_API", "true")
-    os.environ.setdefault("TF_PLUGGABLE_DEVICE_LIBRARY_PATH", library)
 
 
 def _strategy(config: DeviceConfig, tpu_name: str) -> "tf.distribute.Strategy":

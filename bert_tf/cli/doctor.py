@@ -1,21 +1,21 @@
-"""Checks the installation: packages, memory, devices and a training step.
+"""Checks the installation: packages, devices and a training step.
 
 bert-tf doctor | tee report.txt
 
 Prints a line for each check: ok, missing (a package that only some commands
 need), warning or error. Exits with status 1 after an error, since training
-cannot work then. Needs no model and no data.
+cannot work then.
 """
 
+import functools
 import math
 import os
-import pathlib
 import platform
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import metadata
 
 from packaging import requirements
@@ -25,8 +25,7 @@ from bert_tf.cli import command
 from bert_tf.files import errors
 from bert_tf.kernels import backend
 
-# A line of the report: its status ("ok", "missing", "warning" or "error"), what
-# was checked, the result and, after a fault, what mends it.
+# Status, what was checked, the result and, after a fault, what mends it.
 Row = tuple[str, ...]
 
 # The checks of _train, with status and advice for those that fail.
@@ -47,21 +46,24 @@ def main() -> None:
   num_errors, num_warnings = map(statuses.count, ("error", "warning"))
   result = "cannot work" if num_errors else "can work"
   print(f"Training {result}. Errors: {num_errors}, warnings: {num_warnings}.")
-  if num_errors:
-    sys.exit(1)
+  sys.exit(1 if num_errors else 0)
 
 
 def _rows() -> Iterator[Row]:
   python = platform.python_version()
   yield "ok", "Python", f"{python} on {platform.platform()}"
   yield "ok", "bert_tf", bert_tf.__version__
-  if not _version("bert_tf"):
-    yield "warning", "packages", "not installed", "pip install ."
-  else:
-    yield from map(_package_row, _requirements("bert_tf"))
-    extras = metadata.metadata("bert_tf").get_all("Provides-Extra") or []
-    yield from map(_extra_row, extras)
-  yield _memory_row()
+  for needed in _requirements("bert_tf"):
+    name, status = needed.name, "error"
+    requirement = f"{name}{needed.specifier}"
+    if name == "tensorflow-text":  # Training does not need it.
+      status = "warning" if _version(name) else "missing"
+      requirement = errors.tensorflow_text_requirement(_version("tensorflow"))
+    yield _package_row(name, [needed], status, f"pip install '{requirement}'")
+  for extra in metadata.metadata("bert_tf").get_all("Provides-Extra") or []:
+    advice = errors.format_install_command(extra)
+    all_needed = list(_requirements("bert_tf", extra))
+    yield _package_row(extra, all_needed, "missing", advice)
   yield from _training_rows()
 
 
@@ -71,10 +73,8 @@ def _requirements(
   """Yields what a package requires here, or what an extra of it adds."""
   for line in metadata.requires(package) or []:
     needed = requirements.Requirement(line)
-    marker = needed.marker
-    is_always = not marker or marker.evaluate({"extra": ""})
-    by_extra = marker and not is_always and marker.evaluate({"extra": extra})
-    if not (by_extra if extra else is_always):
+    applies = needed.marker.evaluate if needed.marker else lambda _: True
+    if not applies({"extra": extra}) or (extra and applies({"extra": ""})):
       continue
     if needed.name != package:
       yield needed
@@ -90,42 +90,24 @@ def _version(name: str) -> str:
     return ""
 
 
-def _fault(needed: requirements.Requirement) -> str:
-  version = _version(needed.name)
-  if not version:
-    return "not installed"
-  is_met = needed.specifier.contains(version, prereleases=True)
-  return "" if is_met else f"{version} is not {needed.specifier}"
-
-
-def _package_row(needed: requirements.Requirement) -> Row:
-  requirement = f"{needed.name}{needed.specifier}"
-  is_text = needed.name == "tensorflow-text"  # Training does not need it.
-  if is_text and (tensorflow := _version("tensorflow")):
-    requirement = errors.tensorflow_text_requirement(tensorflow)
-  version, fault = _version(needed.name), _fault(needed)
-  if not fault:
-    return "ok", needed.name, version
-  status = "warning" if version else "missing" if is_text else "error"
-  return status, needed.name, fault, f"pip install '{requirement}'"
-
-
-def _extra_row(extra: str) -> Row:
-  needed = list(_requirements("bert_tf", extra))
-  if faults := [f"{n.name} {_fault(n)}" for n in needed if _fault(n)]:
-    advice = errors.format_install_command(extra)
-    return "missing", extra, errors.join_names(faults, 3), advice
-  versions = [f"{n.name} {_version(n.name)}" for n in needed]
-  return "ok", extra, errors.join_names(versions, 3)
-
-
-def _memory_row() -> Row:
-  try:
-    text = pathlib.Path("/proc/meminfo").read_text()
-    free = 1024 * int(re.findall(r"MemAvailable: *(\d+)", text)[0])
-  except OSError:  # Not Linux.
-    return "ok", "free memory", "unknown on this system"
-  return "ok", "free memory", f"{free / 2**30:.1f} GiB"
+def _package_row(
+  name: str,
+  needed: Sequence[requirements.Requirement],
+  status: str,
+  advice: str,
+) -> Row:
+  """The row of packages; `status` and `advice` apply if one does not fit."""
+  texts, faults = [], []
+  for package in needed:
+    version = _version(package.name) or "not installed"
+    texts.append(f"{package.name} {version}".removeprefix(f"{name} "))
+    if version == "not installed":
+      faults.append(texts[-1])
+    elif not package.specifier.contains(version, prereleases=True):
+      faults.append(f"{texts[-1]} is not {package.specifier}")
+  if faults:
+    return status, name, errors.join_names(faults, 3), advice
+  return "ok", name, errors.join_names(texts, 3)
 
 
 def _training_rows() -> Iterator[Row]:
@@ -146,11 +128,10 @@ def _training_rows() -> Iterator[Row]:
       yield status, name, *reason, f"status {process.returncode}", advice
       return
     yield "ok", name, texts[name]
-    if name == "devices" and "GPU" not in texts[name]:
-      if shutil.which("nvidia-smi"):  # The machine has NVIDIA's driver.
-        text = "TensorFlow does not see it, CUDA_VISIBLE_DEVICES may hide it"
-        advice = errors.format_install_command("gpu")
-        yield "warning", "GPU", text, advice
+  # NVIDIA's driver has this program.
+  if "GPU" not in texts["devices"] and shutil.which("nvidia-smi"):
+    text = "TensorFlow does not see it, CUDA_VISIBLE_DEVICES may hide it"
+    yield "warning", "GPU", text, errors.format_install_command("gpu")
 
 
 def _train() -> None:
@@ -162,13 +143,15 @@ def _train() -> None:
 
   devices = []
   for device in tf.config.list_physical_devices():
-    devices.append(device.name.removeprefix("/physical_device:"))
+    name = device.name.removeprefix("/physical_device:")
     if device.device_type == "GPU":
       # TensorFlow would take all of the memory, which others may use.
       tf.config.experimental.set_memory_growth(device, True)
-      devices[-1] += f" {tf.config.experimental.get_device_details(device)}"
+      name += f" {tf.config.experimental.get_device_details(device)}"
+    devices.append(name)
   print("devices", ", ".join(devices), sep="\t", flush=True)
   config = bert_tf.BertConfig(32, hidden_size=24, num_hidden_layers=1)
+  inputs, labels = {"input_ids": tf.ones([2, 8], "int32")}, tf.constant([0, 1])
   for name in ("training step", "step with XLA"):
     model = heads.ClassifierModel(config, num_labels=2)
     model.compile(
@@ -176,13 +159,10 @@ def _train() -> None:
       loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
       jit_compile=name == "step with XLA",
     )
-    inputs = {"input_ids": tf.ones([2, 8], "int32")}
-    loss = float(model.train_on_batch(inputs, tf.constant([0, 1])))
+    loss = float(model.train_on_batch(inputs, labels))
     if not math.isfinite(loss):
       raise ValueError(f"the loss is {loss}")
     print(name, f"the loss is {loss:.3f}", sep="\t", flush=True)
 
 
-def run() -> None:
-  """Runs the command; never returns."""
-  command.run(main, __doc__)
+run = functools.partial(command.run, main, __doc__)

@@ -12,7 +12,6 @@ folder in the user's cache folder.
 
 import dataclasses
 import functools
-import sys
 
 from bert_tf import settings
 from bert_tf.cli import command, config_flags
@@ -30,39 +29,23 @@ class DownloadConfig:
   )
 
 
-def _print_names() -> None:
-  print(f"{'name':34}{'size':>9}  {'here':5}description")
+def main(name: str | None = None) -> None:
+  """Downloads a model or data set, or lists all names."""
+  config = config_flags.build(DownloadConfig)
+  if name is not None:
+    print(download.download(name, config.base_url))
+    return
+  print(f"{'name':34}{'size':>11}  {'here':5}description")
   for source in catalog.ALL:
-    print(
-      f"{source.name:34}{_format_size(source.num_bytes):>9}  "
-      f"{'yes' if cache.is_here(source) else '':5}{source.title}"
-    )
+    is_here = "yes" if cache.is_here(source) else ""
+    size = f"{source.num_bytes / 1e6:,.1f} MB"
+    print(f"{source.name:34}{size:>11}  {is_here:5}{source.title}")
   for name in cache.list_hugging_face():
-    print(f"{name:34}{'':9}  yes  model of Hugging Face")
+    print(f"{name:34}{'':11}  yes  model of Hugging Face")
   print(
     "\nhf:OWNER/NAME is a model of Hugging Face. The size of a model is that "
     f"of its checkpoint.\nThe cache is {cache.home()}."
   )
-
-
-def _format_size(num_bytes: int) -> str:
-  if num_bytes < 1e5:
-    return "< 0.1 MB"
-  return f"{num_bytes / 1e6:,.{1 if num_bytes < 1e7 else 0}f} MB"
-
-
-def main(name: str | None = None) -> None:
-  """Downloads a model or data set, or lists all names."""
-  config = config_flags.build(DownloadConfig)
-  if name is None:
-    _print_names()
-    return
-  try:
-    folder = download.download(name, config.base_url)
-  except KeyboardInterrupt:
-    print("interrupted; the same command continues.", file=sys.stderr)
-    sys.exit(130)
-  print(folder)
 
 
 run = functools.partial(

@@ -53,11 +53,9 @@ def main() -> None:
   config = config_flags.build(ExtensionConfig, **model_flags.resolve_files())
   if bool(config.words) == bool(config.words_file):
     raise ValueError("set either --words or --words_file.")
-  words = (
-    extend_vocab.read_words(config.words_file)
-    if config.words_file
-    else config.words
-  )
+  words = config.words
+  if config.words_file:
+    words = tuple(extend_vocab.read_words(config.words_file))
   extension = extend_vocab.extend(
     config.bert_config_file,
     config.vocab_file,
@@ -74,8 +72,6 @@ def main() -> None:
   )
   for word, index in list(extension.ids.items())[:_MAX_SHOWN]:
     print(f"  {index}  {word}  was {' '.join(extension.pieces[word])}")
-  if len(extension.ids) > _MAX_SHOWN:
-    print(f"  and {len(extension.ids) - _MAX_SHOWN} more")
   if extension.known:
     known = errors.join_names(extension.known, _MAX_SHOWN)
     print(f"Already in the vocabulary, so skipped: {known}")

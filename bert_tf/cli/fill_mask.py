@@ -61,7 +61,7 @@ def main() -> None:
   )
   for text, masks in zip(texts, filler.predict(texts)):
     if config.input_file:
-      values = [[dataclasses.asdict(p) for p in mask] for mask in masks]
+      values = [list(map(dataclasses.asdict, mask)) for mask in masks]
       print(json.dumps({"text": text, "masks": values}, ensure_ascii=False))
       continue
     print(text)

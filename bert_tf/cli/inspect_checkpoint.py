@@ -50,26 +50,19 @@ def main(path: str | None = None, other_path: str | None = None) -> None:
     return
   from bert_tf.convert import inspect
 
-  if other_path is None:
-    _list_tensors(path)
+  tensors = inspect.open_tensors(path)
+  if other_path is not None:
+    other = inspect.open_tensors(other_path)
+    num_differing = 0
+    for line in inspect.differences(tensors, other):
+      print(line)
+      num_differing += 1
+    if num_differing:
+      num_all = len({*tensors.shapes, *other.shapes})
+      print(f"{num_differing} of {num_all} tensors differ")
+      sys.exit(1)
+    print(f"{len(tensors.shapes)} tensors, all equal")
     return
-  tensors = inspect.open_tensors(path)
-  other = inspect.open_tensors(other_path)
-  num_differing = 0
-  for line in inspect.differences(tensors, other):
-    print(line)
-    num_differing += 1
-  if num_differing:
-    num_tensors = len({*tensors.shapes, *other.shapes})
-    print(f"{num_differing} of {num_tensors} tensors differ")
-    sys.exit(1)
-  print(f"{len(tensors.shapes)} tensors, all equal")
-
-
-def _list_tensors(path: str) -> None:
-  from bert_tf.convert import inspect
-
-  tensors = inspect.open_tensors(path)
   num_tensors: dict[bool, int] = collections.Counter()
   num_values: dict[bool, int] = collections.Counter()
   for row in inspect.rows(tensors):

@@ -4,9 +4,14 @@ import importlib
 import sys
 
 import bert_tf
-from bert_tf.cli import command, flag_texts
+from bert_tf.cli import command, config_flags, fine_tune
+from bert_tf.tasks import registry
 
-# The module of each command, by the groups of the help.
+# The fine-tuning task of each command that has one.
+_TASKS = {task.command: task for task in registry.TASKS.values()}
+
+# The script of each command, by the groups of the help. Unless the command is
+# that of a task, its module has the same name.
 GROUPS = {
   "Data": {
     "download": "download",
@@ -16,11 +21,8 @@ GROUPS = {
   },
   "Train and evaluate": {
     "pretrain": "run_pretraining",
-    "classifier": "run_classifier",
-    "squad": "run_squad",
+    **{name: f"run_{name}" for name in _TASKS},
     "squad-evaluate": "squad_evaluate",
-    "ner": "run_ner",
-    "swag": "run_swag",
   },
   "Predict and serve": {
     "fill-mask": "fill_mask",
@@ -39,10 +41,8 @@ GROUPS = {
   "Check": {"doctor": "doctor"},
 }
 
-# The module of each command.
-COMMANDS = {
-  name: module for group in GROUPS.values() for name, module in group.items()
-}
+# The script of each command.
+COMMANDS = {name: s for group in GROUPS.values() for name, s in group.items()}
 
 
 def run() -> None:
@@ -60,16 +60,21 @@ def run() -> None:
       f"bert-tf: error: unknown command {name!r}; bert-tf --help lists all."
     )
   sys.argv = [f"bert-tf {name}", *arguments]
+  if name in _TASKS:
+    fine_tune.run(_TASKS[name])
   importlib.import_module(f"bert_tf.cli.{COMMANDS[name]}").run()
 
 
 def _help() -> str:
-  """Returns the help: the first docstring line of each command's module."""
+  """The first line of each command's help."""
   lines = [str(__doc__)]
   for title, group in GROUPS.items():
     lines += ["", f"{title}:"]
-    for name, module_name in group.items():
-      module = importlib.import_module(f"bert_tf.cli.{module_name}")
-      lines.append(flag_texts.entry(name, str(module.__doc__).splitlines()[0]))
+    for name, script in group.items():
+      if name in _TASKS:
+        text = _TASKS[name].help
+      else:
+        text = str(importlib.import_module(f"bert_tf.cli.{script}").__doc__)
+      lines.append(config_flags.entry(name, text.splitlines()[0]))
   lines += ["", "bert-tf COMMAND --help shows an example and the main flags."]
   return "\n".join([*lines, "bert-tf --version prints the version."])

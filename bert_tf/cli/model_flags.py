@@ -10,7 +10,7 @@ from bert_tf.cli import config_flags
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ModelFlags:
-  """Flags that name the model; --model replaces the others."""
+  """The model; --model replaces the other flags."""
 
   model: str | None = settings.setting(
     None,
@@ -40,14 +40,7 @@ class ModelFlags:
   )
 
 
-def read_flags() -> dict[str, str | None]:
-  """Returns init_checkpoint, bert_config_file and vocab_file by name.
-
-  --model gives the init_checkpoint.
-
-  Raises:
-    ValueError: if --model and --init_checkpoint differ.
-  """
+def _read() -> dict[str, str | None]:
   values = dataclasses.asdict(config_flags.build(ModelFlags))
   model, start = values.pop("model"), values["init_checkpoint"]
   if model and start and model != start:
@@ -58,8 +51,12 @@ def read_flags() -> dict[str, str | None]:
 
 
 def require_model() -> dict[str, str | None]:
-  """Returns `read_flags()`; raises ValueError if no model is named."""
-  values = read_flags()
+  """Returns init_checkpoint, bert_config_file and vocab_file as given.
+
+  Raises:
+    ValueError: if no model is named, or two.
+  """
+  values = _read()
   if not values["init_checkpoint"]:
     raise ValueError("set --model to the folder of a model.")
   return values
@@ -71,23 +68,20 @@ def resolve_files(needs_vocab: bool = True) -> dict[str, str | None]:
   If no model is named, config and vocabulary are those of the run in
   --output_dir, if there is one.
 
-  Args:
-    needs_vocab: whether a vocabulary is required.
-
   Raises:
-    ValueError: as `model_folder.read`, or if a file is missing.
+    ValueError: as `model_folder.read`, or if a needed file is not known.
   """
   from bert_tf import model_folder
 
-  values, output_dir = read_flags(), flags.FLAGS.output_dir
+  values, output_dir = _read(), flags.FLAGS.output_dir
   start = values.pop("init_checkpoint")
   needed = ("bert_config_file", "vocab_file")[: 1 + needs_vocab]
   files = None
   if start:
     files = model_folder.read(start, **values)
     start = files.weights
-  elif model_folder.has_config(output_dir):
-    if any(not values[name] for name in needed):
+  elif not all(values[name] for name in needed):
+    if model_folder.has_config(output_dir):
       files = model_folder.read_beside(output_dir, **values)
   if files:
     values["bert_config_file"] = files.config_file
@@ -95,8 +89,7 @@ def resolve_files(needs_vocab: bool = True) -> dict[str, str | None]:
       values["vocab_file"] = files.needed_vocab()
     elif config_flags.is_given("model"):
       values["vocab_file"] = files.vocab_file
-  missing = [f"--{name}" for name in needed if not values[name]]
-  if missing:
+  if missing := [f"--{name}" for name in needed if not values[name]]:
     raise ValueError(
       f"set --model to the folder of a model, or set {' and '.join(missing)}."
     )

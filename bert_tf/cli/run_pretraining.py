@@ -1,7 +1,8 @@
 r"""Pre-trains BERT, from raw text or on TFRecords.
 
 From raw text to a model that can be served: builds corpus, vocabulary and
-records, trains, evaluates, plots and exports. Its flags:
+records, trains, evaluates, plots and exports. A second run with the same flags
+resumes. With --model, it continues a given model on the text. Its flags:
 bert-tf pretrain --text --help
 
 bert-tf pretrain --text='wikipedia/*.parquet' --size=small \
@@ -21,20 +22,8 @@ from bert_tf.cli import config_flags, devices, model_flags
 from bert_tf.pipeline import config as pipeline_config
 from bert_tf.tasks import pretraining_config
 
-_TEXT_FORM = r"""Pre-trains BERT from raw text to a model that can be served.
 
-bert-tf pretrain --text='wikipedia/*.parquet' --size=small \
-    --train_hours=8 --output_dir=out
-
-Builds corpus, vocabulary and records, trains, evaluates, plots and exports. A
-second run with the same flags resumes. With --model, it continues a given model
-on the text, with the model's vocabulary. With --input_file instead of --text,
-the command trains on TFRecords: bert-tf pretrain --help
-"""
-
-
-def main() -> None:
-  """Trains and evaluates on records, as the flags say."""
+def _run_on_records() -> None:
   from bert_tf.tasks import pretraining
 
   files = model_flags.resolve_files(needs_vocab=False)
@@ -49,8 +38,7 @@ def main() -> None:
   )
 
 
-def run_pipeline() -> None:
-  """Runs the unfinished steps from text to a model."""
+def _run_on_text() -> None:
   from bert_tf.pipeline import stages
 
   stages.run(config_flags.build(pipeline_config.PipelineConfig))
@@ -59,6 +47,6 @@ def run_pipeline() -> None:
 def run() -> None:
   """Runs the command; never returns."""
   if any(re.match("--?text(=|$)", word) for word in sys.argv[1:]):
-    devices.run(run_pipeline, _TEXT_FORM, pipeline_config.PipelineConfig)
+    devices.run(_run_on_text, __doc__, pipeline_config.PipelineConfig)
   configs = (pretraining_config.PretrainingConfig, model_flags.ModelFlags)
-  devices.run(main, __doc__, *configs)
+  devices.run(_run_on_records, __doc__, *configs)

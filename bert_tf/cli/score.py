@@ -53,11 +53,10 @@ def main() -> None:
   config = config_flags.build(CommandConfig, **model_flags.require_model())
   if sum(map(bool, (config.text, config.input_file, config.pairs_file))) != 1:
     raise ValueError("set one of --text, --input_file and --pairs_file.")
-  pairs_files: list[str] = []
-  for pattern in config.pairs_file:
-    if not (matches := paths.expand(pattern)):
-      raise ValueError(f"pairs_file: no file matches {pattern}.")
-    pairs_files += matches
+  # A pattern without matches is named as a missing file when it is read.
+  pairs_files = [
+    path for p in config.pairs_file for path in paths.expand(p) or [p]
+  ]
   if config.output_file:
     inputs = filter(None, (config.input_file, *pairs_files))
     shard_files.check_output([config.output_file], inputs)
@@ -79,14 +78,14 @@ def main() -> None:
     scorer = sentence_scorer.SentenceScorer(config.scoring)
     show = None if config.output_file else print
     rows = _score_texts(scorer, list(texts.values()), name_text, show)
-  if config.output_file:
-    with atomic.file(config.output_file) as unfinished:
-      with compression.text_writer(unfinished, config.output_file) as writer:
-        for row in rows:
-          writer.write(json.dumps(row, ensure_ascii=False) + "\n")
+  if not config.output_file:
+    for _ in rows:
+      pass
     return
-  for _ in rows:
-    pass
+  with atomic.file(config.output_file) as unfinished:
+    with compression.text_writer(unfinished, config.output_file) as writer:
+      for row in rows:
+        writer.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
 def _name_lines(path: str, lines: Iterable[int]) -> Callable[[int], str]:
@@ -132,40 +131,36 @@ def _score_pairs(
   """
   from bert_tf.inference import sentence_scorer
 
-  for path, pairs in zip(files, pairs_by_file):
+  def show(name: str, is_correct: list[bool]) -> None:
+    accuracy = sum(is_correct) / len(is_correct)
+    print(f"{name}: accuracy {accuracy:.4f}, {len(is_correct):,} pairs")
+
+  names = [_name_lines(p, pairs) for p, pairs in zip(files, pairs_by_file)]
+  for name_pair, pairs in zip(names, pairs_by_file):
     sentences = itertools.chain.from_iterable(pairs.values())
-    name_pair = _name_lines(path, pairs)
     scorer.check(sentences, sentence_scorer.name_sentences(name_pair))
-  num_correct = 0
-  for path, pairs in zip(files, pairs_by_file):
-    num_correct_here = 0
-    name_pair = _name_lines(path, pairs)
+  all_correct = []
+  for path, name_pair, pairs in zip(files, names, pairs_by_file):
+    is_correct = []
     scores = scorer.score_pairs(pairs.values(), name_pair)
     for pair, score in zip(pairs.values(), scores):
-      num_correct_here += score.is_correct
+      is_correct.append(score.is_correct)
       yield {
         "file": path,
         "good": {"text": pair[0], **_json_object(score.good)},
         "bad": {"text": pair[1], **_json_object(score.bad)},
         "is_correct": score.is_correct,
       }
-    print(f"{path}: {_accuracy(num_correct_here, len(pairs))}")
-    num_correct += num_correct_here
+    show(path, is_correct)
+    all_correct += is_correct
   if len(files) > 1:
-    print(f"all: {_accuracy(num_correct, sum(map(len, pairs_by_file)))}")
-
-
-def _accuracy(num_correct: int, num_pairs: int) -> str:
-  return f"accuracy {num_correct / num_pairs:.4f}, {num_pairs:,} pairs"
+    show("all", all_correct)
 
 
 def _json_object(score: "sentence_scorer.SentenceScore") -> dict:
   log_probs = [round(float(value), 6) for value in score.log_probs]
-  return {
-    "score": round(score.score, 6),
-    "tokens": score.tokens,
-    "log_probs": log_probs,
-  }
+  score_value = round(score.score, 6)
+  return {"score": score_value, "tokens": score.tokens, "log_probs": log_probs}
 
 
 run = functools.partial(

@@ -7,23 +7,16 @@ Stores the vectors once in output_dir. All other flags are those of
 bert-tf ner.
 """
 
-from bert_tf.cli import config_flags, devices, fine_tuning_flags, model_flags
-from research.features import config as config_lib
-
-
-def main() -> None:
-  """Trains, evaluates and predicts, as the flags say."""
-  from research.features import task
-
-  task.run(
-    config_flags.build(
-      config_lib.FeaturesConfig,
-      **model_flags.resolve_files(),
-      **fine_tuning_flags.chosen_steps(),
-    )
-  )
-
+from bert_tf.cli import fine_tune
+from bert_tf.tasks import registry
+from research.features import config
 
 if __name__ == "__main__":
-  fine_tuning_flags.define(config_lib.FeaturesConfig, ("do_train", "do_eval"))
-  devices.run(main, __doc__)
+  fine_tune.run(
+    registry.TaskSpec(
+      command="features",
+      settings=config.FeaturesConfig,
+      module="research.features.task",
+      help=str(__doc__),
+    )
+  )

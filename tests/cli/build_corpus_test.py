@@ -148,31 +148,3 @@ def test_pretraining_data_can_be_created_from_rows(tmp_path, run_script):
   flags = ("--input_file=text.txt", "--input_format=text")
   assert records(tmp_path, run_script, *flags)[0] == direct
   assert records(tmp_path, run_script, "--input_file=text.txt")[0] != direct
-
-
-OUTPUTS = {
-  "--num_workers=8": "num_workers 8 must be from 1 to num_shards 1",
-  "--output_file=cut.jsonl": "cut.jsonl is an input file",
-  "--runner=DirectRunner": "needs --num_shards of 2 or more",
-}
-
-
-@pytest.mark.parametrize("flags", OUTPUTS)
-def test_invalid_outputs_are_refused_before_text_is_read(
-  flags, tmp_path, run_script
-):
-  # The file is not read: its content would be another mistake.
-  (tmp_path / "cut.jsonl").write_text('{"text": ')
-  before = sorted(os.listdir(tmp_path))
-  result = run_script(
-    "create_pretraining_data.py",
-    "--input_file=cut.jsonl",
-    "--output_file=data",
-    f"--vocab_file={VOCAB}",
-    *flags.split(),
-    cwd=tmp_path,
-  )
-  assert result.returncode == 1
-  (line,) = result.stderr.splitlines()
-  assert OUTPUTS[flags] in line
-  assert sorted(os.listdir(tmp_path)) == before

@@ -57,26 +57,24 @@ def read_variables(*flags, path="", **environment):
   return json.loads(result.stdout)
 
 
-@pytest.mark.parametrize("flags", [("--use_tpu",), ("--tpu_name=local",)])
-def test_a_local_tpu_is_used_through_pjrt(flags, libtpu):
-  flags = ("--use_tpu", *flags)
-  expected = ["TPU", "true", str(libtpu)]
-  assert read_variables(*flags, path=libtpu.parents[1]) == expected
-
-
 @pytest.mark.parametrize(
-  "flags", [(), ("--use_tpu", "--tpu_name=grpc://1.2.3.4:8470")]
+  ("flags", "is_set"),
+  [
+    (("--use_tpu",), True),
+    (("--use_tpu", "--tpu_name=local"), True),
+    ((), False),
+    (("--use_tpu", "--tpu_name=grpc://1.2.3.4:8470"), False),
+  ],
 )
-def test_nothing_is_set_for_other_devices(flags, libtpu):
-  assert read_variables(*flags, path=libtpu.parents[1]) == [None, None, None]
+def test_only_a_local_tpu_is_used_through_pjrt(flags, is_set, libtpu):
+  expected = ["TPU", "true", str(libtpu)] if is_set else [None, None, None]
+  assert read_variables(*flags, path=libtpu.parents[1]) == expected
 
 
 def test_set_variables_are_kept(libtpu):
   values = {NAMES[1]: "false", NAMES[2]: "/opt/libtpu.so"}
-  expected = ["TPU", "false", "/opt/libtpu.so"]
-  assert (
-    read_variables("--use_tpu", path=libtpu.parents[1], **values) == expected
-  )
+  found = read_variables("--use_tpu", path=libtpu.parents[1], **values)
+  assert found == ["TPU", "false", "/opt/libtpu.so"]
 
 
 def test_without_libtpu_nothing_is_set():

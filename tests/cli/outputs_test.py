@@ -2,47 +2,39 @@
 
 import pytest
 
-from bert_tf import settings
-from bert_tf.cli import config_flags
+from bert_tf.cli import (
+  build_corpus,
+  config_flags,
+  convert_checkpoint,
+  create_pretraining_data,
+  extend_vocab,
+  extract_features,
+)
 from bert_tf.files import atomic
+from bert_tf.pipeline import config as pipeline_config
+from bert_tf.training import config as training_config
 
 # The inputs do not exist, so only a check before reading names the output.
-MODEL = ("--model=no_model",)
-FILES = ("--bert_config_file=none.json", "--vocab_file=none.txt")
+MODEL = "--model=no_model"
+RUN = "--bert_config_file=none.json --vocab_file=none.txt --do_train"
 COMMANDS = {
-  "build_corpus.py": ("--input_file=none", "--output_file={}"),
-  "build_vocab.py": ("--input_file=none", "--output_file={}"),
+  "build_corpus.py": "--input_file=none --output_file={}",
+  "build_vocab.py": "--input_file=none --output_file={}",
   "create_pretraining_data.py": (
-    "--input_file=none",
-    "--vocab_file=none",
-    "--output_file=a.tf_record,{}",
+    "--input_file=none --vocab_file=none --output_file=a.tf_record,{}"
   ),
-  "run_pretraining.py": (
-    *FILES,
-    "--input_file=none",
-    "--do_train",
-    "--output_dir={}",
-  ),
+  "run_pretraining.py": f"{RUN} --input_file=none --output_dir={{}}",
   "run_classifier.py": (
-    *FILES,
-    "--task_name=csv",
-    "--data_dir=none",
-    "--do_train",
-    "--output_dir={}",
+    f"{RUN} --task_name=csv --data_dir=none --output_dir={{}}"
   ),
-  "run_squad.py": (
-    *FILES,
-    "--train_file=none",
-    "--do_train",
-    "--output_dir={}",
-  ),
-  "run_ner.py": (*FILES, "--data_dir=none", "--do_train", "--output_dir={}"),
-  "run_swag.py": (*FILES, "--data_dir=none", "--do_train", "--output_dir={}"),
-  "extract_features.py": (*MODEL, "--input_file=none", "--output_file={}"),
-  "export_savedmodel.py": (*MODEL, "--export_dir={}"),
-  "convert_checkpoint.py": (*MODEL, "--output_checkpoint={}"),
-  "convert_savedmodel.py": ("--saved_model=none", "--output_file={}.onnx"),
-  "plot_curves.py": ("--output_dir=none", "--plot_file={}.png"),
+  "run_squad.py": f"{RUN} --train_file=none --output_dir={{}}",
+  "run_ner.py": f"{RUN} --data_dir=none --output_dir={{}}",
+  "run_swag.py": f"{RUN} --data_dir=none --output_dir={{}}",
+  "extract_features.py": f"{MODEL} --input_file=none --output_file={{}}",
+  "export_savedmodel.py": f"{MODEL} --export_dir={{}}",
+  "convert_checkpoint.py": f"{MODEL} --output_checkpoint={{}}",
+  "convert_savedmodel.py": "--saved_model=none --output_file={}.onnx",
+  "plot_curves.py": "--output_dir=none --plot_file={}.png",
 }
 
 
@@ -52,14 +44,12 @@ def test_an_output_that_cannot_be_written_is_named_first(
 ):
   (tmp_path / "file").write_text("a")
   path = "file/new/name"  # A path below a file cannot be written.
-  result = run_script(
-    script, *(flag.format(path) for flag in COMMANDS[script]), cwd=tmp_path
-  )
+  given = COMMANDS[script].format(path).split()
+  result = run_script(script, *given, cwd=tmp_path)
   assert result.returncode == 1
   *_, line = result.stderr.splitlines()
   assert path in line and f"{tmp_path}/file: Not a directory" in line
-  flag = COMMANDS[script][-1].partition("=")[0]
-  assert flag in line
+  assert given[-1].partition("=")[0] in line
   assert [p.name for p in tmp_path.iterdir()] == ["file"]
 
 
@@ -84,19 +74,9 @@ def test_a_folder_without_permission_is_refused_with_the_reason(monkeypatch):
     atomic.check_writable("/new/run", "output_dir", True)
 
 
-def test_all_output_settings_are_checked():
-  from bert_tf.cli import (
-    build_corpus,
-    convert_checkpoint,
-    create_pretraining_data,
-    extend_vocab,
-    extract_features,
-  )
-  from bert_tf.pipeline import config as pipeline_config
-  from bert_tf.training import config as training_config
-
-  names = ("output_file", "output_dir", "output_checkpoint", "eval_output")
-  for config in (
+@pytest.mark.parametrize(
+  "config",
+  [
     build_corpus.CorpusConfig,
     convert_checkpoint.ConversionConfig,
     create_pretraining_data.CommandConfig,
@@ -104,8 +84,10 @@ def test_all_output_settings_are_checked():
     extract_features.CommandConfig,
     pipeline_config.PipelineConfig,
     training_config.TrainConfig,
-  ):
-    for field, setting, _ in config_flags._settings(config):
-      assert isinstance(setting, settings.Setting)
-      if field.name.startswith(names):
-        assert setting.writes, field.name
+  ],
+)
+def test_all_output_settings_are_checked(config):
+  names = ("output_file", "output_dir", "output_checkpoint", "eval_output")
+  for field, setting, _ in config_flags._settings(config):
+    if field.name.startswith(names):
+      assert setting.writes, field.name

@@ -9,7 +9,6 @@ import pytest
 import tensorflow as tf
 
 from bert_tf import checkpoints
-from bert_tf.tasks.classification import config as classification_config
 from bert_tf.training import curves
 from tests.support import near_ties, runs
 
@@ -170,20 +169,6 @@ def test_a_mistake_ends_in_one_clear_line(data, run_script):
   assert not (data / "none").exists()
 
 
-def test_a_flag_for_own_data_is_refused_with_a_glue_task(data, run_script):
-  result = run_script(
-    "run_classifier.py",
-    *FLAGS,
-    "--task_name=mrpc",
-    "--output_dir=none",
-    cwd=data,
-  )
-  assert result.returncode == 1
-  assert result.stderr.splitlines()[-1].endswith(
-    "--text_a_column does not apply to --task_name=mrpc; leave it out."
-  )
-
-
 def test_a_run_without_progress_stops_early(data, run_script):
   flags = [flag for flag in FLAGS if "text_b_column" not in flag]
   result = run_script(
@@ -214,15 +199,3 @@ def test_a_run_without_progress_stops_early(data, run_script):
   assert "bert/embeddings/word_embeddings/adam_m" not in shapes
   # 64 texts of 1 to 4 words with room for 3: those of 4 have two windows.
   assert "80 training examples, 20 steps of 32" in result.stderr
-
-
-def test_every_flag_of_the_original_has_its_default(run_script, tmp_path):
-  result = runs.flag_defaults(
-    run_script,
-    "run_classifier.py",
-    classification_config.ClassificationConfig,
-    tmp_path,
-  )
-  for name, default in {**runs.ORIGINAL_DEFAULTS, "task_name": None}.items():
-    expected = None if default is None else str(default).lower()
-    assert result[name] == expected, name

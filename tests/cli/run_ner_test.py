@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 
 from bert_tf import checkpoints
-from bert_tf.tasks.classification import task as classification
 from bert_tf.tasks.ner import task as ner
-from bert_tf.training import curves, divergence, estimator
-from tests.support import ner_files, own_classification
+from bert_tf.training import curves
+from tests.support import ner_files
 from tests.support.ner_files import (
   columns,
   conll,
@@ -134,35 +133,6 @@ def test_a_run_leaves_these_files(trained):
   assert "bert/pooler/dense/kernel/adam_m" not in shapes
 
 
-def test_prediction_without_training_uses_the_labels_of_the_run(
-  trained, data, tmp_path
-):
-  folder, _ = trained
-  shutil.copytree(folder, tmp_path / "out")
-  words = [words for words, _ in made_sentences(4, 5)]
-  text = "\n\n".join("\n".join(sentence) for sentence in words)
-  (tmp_path / "words.txt").write_text(text)
-  shutil.copy(data / "config.json", tmp_path / "config.json")
-  shutil.copy(data / "vocab.txt", tmp_path / "vocab.txt")
-  (tmp_path / "out" / "test_results.txt").unlink()
-  with pytest.MonkeyPatch.context() as patch:
-    # Predicting without tags does not need seqeval.
-    patch.setitem(sys.modules, "seqeval.metrics", None)
-    result = ner.run(
-      ner_config(
-        tmp_path, tmp_path / "out", do_predict=True, test_file="words.txt"
-      )
-    )
-  assert result == {}
-  expected = [
-    [word, tag]
-    for words, tags in made_sentences(4, 5)
-    for word, tag in zip(words, tags)
-  ]
-  assert columns(tmp_path / "out" / "test_predictions.txt") == expected
-  assert not (tmp_path / "out" / "test_results.txt").exists()
-
-
 def test_results_include_those_of_the_test_file(trained, data, tmp_path):
   folder, _ = trained
   shutil.copytree(folder, tmp_path / "out")
@@ -224,111 +194,6 @@ def test_document_context_resolves_ambiguous_names(data, tmp_path):
   assert result[True]["f1"] == 1.0
 
 
-def test_a_stopped_training_has_no_scores_and_resumes_to_the_same_weights(
-  data, tmp_path, monkeypatch
-):
-  changes = {"do_train": True, "do_eval": True, "num_train_epochs": 1.0}
-  result = ner.run(ner_config(data, tmp_path / "whole", **changes))
-  step = divergence.LossCheck.add
-
-  def stop(self, steps_done, *values):
-    step(self, steps_done, *values)
-    if steps_done == 3:
-      raise KeyboardInterrupt
-
-  train = {"save_checkpoints_steps": 2, "iterations_per_loop": 1}
-  config = ner_config(data, tmp_path / "out", train=train, **changes)
-  with monkeypatch.context() as patch:
-    patch.setattr(divergence.LossCheck, "add", stop)
-    with pytest.raises(KeyboardInterrupt):
-      ner.run(config)
-  assert not (tmp_path / "out" / "eval_results.txt").exists()
-  assert ner.run(config) == pytest.approx(result, rel=1e-6)
-  uninterrupted, resumed = (
-    checkpoints.CheckpointReader(str(tmp_path / name / "model.ckpt-7"))
-    for name in ("whole", "out")
-  )
-  for name in uninterrupted.shapes:
-    np.testing.assert_array_equal(uninterrupted.get(name), resumed.get(name))
-
-
-def test_a_signal_ends_the_run_without_results(data, tmp_path, monkeypatch):
-  def train(self, *unused):
-    self.was_interrupted = True
-
-  monkeypatch.setattr(estimator.Estimator, "train", train)
-  config = ner_config(data, tmp_path, do_train=True, do_predict=True)
-  assert ner.run(config) is None
-  assert not (tmp_path / "test_predictions.txt").exists()
-
-
-def with_file(name, text):
-  """Returns settings that replace a file by one of this text."""
-
-  def changes(unused_data, tmp_path):
-    path = tmp_path / f"{name}.txt"
-    path.write_text(text)
-    return {f"{name}_file": str(path)}
-
-  return changes
-
-
-OTHER_HEAD = str(GOLDEN / "tiny_classifier" / "bert_model.ckpt")
-OTHER_CASE = "uncased_L-12_H-768_A-12/bert_model.ckpt"
-
-
-# Settings, or a function of data and tmp_path that returns them ("train" has
-# settings of its own), and the words that the error must contain.
-MISTAKES = {
-  "no file": (
-    {"dev_file": "eng.testa"},
-    "eng.testa; set `dev_file`",
-  ),
-  "no labels": (
-    {"do_train": False, "train_file": "none.txt"},
-    "the labels are not known",
-  ),
-  "another head": (
-    {"train": {"init_checkpoint": OTHER_HEAD}},
-    "has a head of 3 labels, this task needs 5",
-  ),
-  "no training words": (with_file("train", "\n"), "train.txt holds no words"),
-  "no training tags": (
-    with_file("train", "a\nb\n"),
-    "train.txt has no column of tags",
-  ),
-  "no dev tags": (with_file("dev", "a\n"), "dev.txt has no column of tags"),
-  "no entities": (with_file("train", "a O\n" * 40), "every tag is O"),
-  "unknown label": (
-    with_file("dev", "a O\nb B-ORG\n"),
-    "dev.txt:2: label 'B-ORG' is not one of O, B-LOC, I-LOC, B-PER, I-PER",
-  ),
-  "columns": (with_file("dev", "a O\nb\n"), "dev.txt:2: 1 columns, but line 1"),
-  "tag scheme": (
-    {"tag_scheme": "iob2"},
-    "but in IOB2 an entity begins with B-",
-  ),
-  "best of nothing": (
-    {"train": {"best_metric": "ORG_f1"}},
-    "best_metric 'ORG_f1'",
-  ),
-}
-
-
-@pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_reported_before_anything_is_written(
-  data, tmp_path, mistake
-):
-  changes, expected = MISTAKES[mistake]
-  if callable(changes):
-    changes = changes(data, tmp_path)
-  changes = {"do_train": True, "do_eval": True, **changes}
-  with pytest.raises(ValueError) as error:
-    ner.run(ner_config(data, tmp_path / "out", **changes))
-  assert expected in str(error.value)
-  assert not (tmp_path / "out").exists()
-
-
 def test_a_missing_seqeval_is_reported_before_training(
   data, tmp_path, monkeypatch
 ):
@@ -337,20 +202,3 @@ def test_a_missing_seqeval_is_reported_before_training(
   with pytest.raises(ImportError, match="seqeval"):
     ner.run(config)
   assert not (tmp_path / "out").exists()
-
-
-base = own_classification.base
-
-
-def test_ner_and_classification_folders_are_not_interchangeable(
-  trained, base, tmp_path
-):
-  folder, _ = trained
-  config = own_classification.make(base, folder, do_train=True)
-  with pytest.raises(ValueError):
-    classification.run(config)
-  config = own_classification.make(base, tmp_path / "out", do_train=True)
-  classification.run(config)
-  config = ner_config(folder.parent, tmp_path / "out", do_train=True)
-  with pytest.raises(ValueError, match="holds another task's run"):
-    ner.run(config)

@@ -1,23 +1,16 @@
 """Tests for run_pretraining.py and fill_mask.py as a user runs them."""
 
-import dataclasses
 import json
-import os
 import pathlib
-import re
 import shutil
 import signal
 import subprocess
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from bert_tf import checkpoints
-from bert_tf.inference import fill_mask
-from bert_tf.tasks import pretraining, pretraining_config
-from bert_tf.training import config as training_config
-from bert_tf.training import curves, estimator
+from bert_tf.training import curves
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden"
@@ -269,126 +262,11 @@ def test_fill_mask_of_a_file_is_json_lines_with_every_mask(
     assert probabilities == sorted(probabilities, reverse=True)
 
 
-def test_a_slim_checkpoint_is_a_third_and_predicts_the_same(
-  data, trained, run_script
-):
-  result = run_script(
-    "convert_checkpoint.py",
-    "--input_checkpoint=out",
-    "--output_checkpoint=slim/bert_model.ckpt",
-    cwd=data,
-  )
-  assert result.returncode == 0, result.stderr
-  suffix = ".data-00000-of-00001"
-  full = os.path.getsize(data / "out" / f"model.ckpt-300{suffix}")
-  slim = os.path.getsize(data / "slim" / f"bert_model.ckpt{suffix}")
-  assert slim < 0.35 * full
-  outputs = [
-    run_script(
-      "fill_mask.py",
-      "--bert_config_file=config.json",
-      "--vocab_file=vocab.txt",
-      f"--init_checkpoint={prefix}",
-      "--text=a [MASK] to",
-      cwd=data,
-    ).stdout
-    for prefix in ("out/model.ckpt-300", "slim/bert_model.ckpt")
-  ]
-  assert outputs[0] == outputs[1] != ""
-
-
 def assert_refused(result: subprocess.CompletedProcess, expected: str):
   """Asserts exit status 1 and a single error line without traceback."""
   assert result.returncode == 1, result.stderr
   assert "Traceback" not in result.stderr
   assert expected in result.stderr.splitlines()[-1]
-
-
-def other_config(folder: pathlib.Path, **changes) -> dict[str, str]:
-  (folder / "other.json").write_text(json.dumps({**CONFIG, **changes}))
-  return {"bert_config_file": "other.json"}
-
-
-def truncated(folder: pathlib.Path) -> dict[str, str]:
-  result = (folder / "data.tfrecord").read_bytes()
-  (folder / "short.tfrecord").write_bytes(result[:-5])
-  return {"input_file": "short.tfrecord"}
-
-
-def half_checkpoint(folder: pathlib.Path) -> dict[str, str]:
-  for path in (folder / "out").glob("model.ckpt-300.*"):
-    shutil.copy(path, folder / path.name.replace("model.ckpt-300", "half"))
-  data = folder / "half.data-00000-of-00001"
-  data.write_bytes(data.read_bytes()[:1000])
-  return {"init_checkpoint": "half"}
-
-
-# Settings (or a function of the data folder that returns them), and the words
-# that the error must contain.
-MISTAKES = {
-  "nothing to do": ({"do_train": False}, "set `do_train` or `do_eval`"),
-  "no trained model": (
-    {"do_train": False, "do_eval": True},
-    "has no checkpoint",
-  ),
-  "text for records": ({"input_file": "text.txt"}, "text.txt is not a whole"),
-  "truncated records": (truncated, "short.tfrecord is not a whole"),
-  "other predictions": (
-    {"max_predictions_per_seq": 20},
-    "5 masked_lm_positions, not 20",
-  ),
-  "more predictions than positions": (
-    {"max_predictions_per_seq": 33},
-    "max_predictions_per_seq 33 exceeds max_seq_length 32",
-  ),
-  "lengths by the clock": (
-    {"train_minutes": 1.0, "schedule": "32:1.0"},
-    "of train_hours and train_minutes",
-  ),
-  "odd heads": (
-    lambda f: other_config(f, num_attention_heads=5),
-    "hidden_size 32 is not a multiple of num_attention_heads 5",
-  ),
-  "checkpoint of another shape": (
-    {"init_checkpoint": f"{GOLDEN}/variant_relu/bert_model.ckpt"},
-    "does not fit the model of the config",
-  ),
-  "half a checkpoint": (half_checkpoint, "half is damaged"),
-}
-
-
-@pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_named_and_leaves_everything_as_it_was(
-  data, trained, mistake, tmp_path, monkeypatch
-):
-  monkeypatch.chdir(data)
-  changes, expected = MISTAKES[mistake]
-  settings = {
-    "output_dir": str(tmp_path / "run"),
-    "train_batch_size": 16,
-    "learning_rate": 2e-3,
-    "num_train_steps": 300,
-    "num_warmup_steps": 20,
-    "bert_config_file": "config.json",
-    "input_file": "data.tfrecord",
-    "max_seq_length": 32,
-    "max_predictions_per_seq": 5,
-    "do_train": True,
-    **(changes(data) if callable(changes) else changes),
-  }
-  of_training = {
-    f.name for f in dataclasses.fields(training_config.PretrainingTrainConfig)
-  }
-  train = {k: settings.pop(k) for k in of_training & settings.keys()}
-  config = pretraining_config.PretrainingConfig(
-    train=training_config.PretrainingTrainConfig(**train), **settings
-  )
-  before = {p: p.stat().st_mtime for p in (data / "out").iterdir()}
-  with pytest.raises(
-    (ValueError, OSError, tf.errors.OpError), match=re.escape(expected)
-  ):
-    pretraining.run(config)
-  assert {p: p.stat().st_mtime for p in (data / "out").iterdir()} == before
 
 
 def test_a_run_with_a_time_limit_ends_without_a_number_of_steps(
@@ -414,53 +292,12 @@ def test_an_unavailable_device_is_refused(data, run_script):
   assert_refused(result, "there is no TPU 'local' (--tpu_name): TPUs not found")
 
 
-def test_fill_mask_refuses_a_long_text_and_a_file_without_a_mask(
-  data, trained, run_script
-):
-  filler = fill_mask.MaskFiller(
-    str(data / "config.json"),
-    str(data / "vocab.txt"),
-    init_checkpoint=str(data / "out" / "model.ckpt-300"),
-  )
-  with pytest.raises(ValueError, match="64 word pieces"):
-    filler.predict(["[MASK] " * 70])
+def test_fill_mask_refuses_a_file_without_a_mask(data, run_script):
   (data / "unmasked.txt").write_text("a [MASK]\n\nno mask here\n")
   result = run_script(
     "fill_mask.py", "--model=none", "--input_file=unmasked.txt", cwd=data
   )
   assert_refused(result, "unmasked.txt:3 has no [MASK]")
-
-
-def test_evaluations_during_training_may_be_smaller(
-  data, tmp_path, monkeypatch
-):
-  evaluate, seen = estimator.Estimator.evaluate, []
-
-  def spy(runner, batches, num_steps):
-    seen.append((runner._step, num_steps))
-    return evaluate(runner, batches, num_steps)
-
-  monkeypatch.setattr(estimator.Estimator, "evaluate", spy)
-  train = training_config.PretrainingTrainConfig(
-    output_dir=str(tmp_path), num_train_steps=4, eval_every_steps=2
-  )
-  config = pretraining_config.PretrainingConfig(
-    bert_config_file=f"{data}/config.json",
-    input_file=f"{data}/data.tfrecord",
-    train=train,
-    max_seq_length=32,
-    max_predictions_per_seq=5,
-    do_train=True,
-    do_eval=True,
-    max_eval_steps=3,
-  )
-  smaller = dataclasses.replace(config, max_eval_steps_in_training=1)
-  pretraining.run(smaller)
-  assert seen == [(2, 1), (4, 1), (4, 3)]
-  seen.clear()
-  other = dataclasses.replace(train, output_dir=f"{tmp_path}/other")
-  pretraining.run(dataclasses.replace(config, train=other))
-  assert seen == [(2, 3), (4, 3), (4, 3)]
 
 
 def test_the_learning_curve_has_held_out_points(data, run_script):

@@ -36,40 +36,6 @@ CONFIG = {
   "initializer_range": 0.1,
 }
 
-# Defaults of the original's flags (behaviour.md).
-DEFAULTS = {
-  "bert_config_file": None,
-  "vocab_file": None,
-  "output_dir": None,
-  "train_file": None,
-  "predict_file": None,
-  "init_checkpoint": None,
-  "do_lower_case": "true",
-  "max_seq_length": "384",
-  "doc_stride": "128",
-  "max_query_length": "64",
-  "do_train": "false",
-  "do_predict": "false",
-  "train_batch_size": "32",
-  "predict_batch_size": "8",
-  "learning_rate": "5e-05",
-  "num_train_epochs": "3.0",
-  "warmup_proportion": "0.1",
-  "save_checkpoints_steps": "1000",
-  "iterations_per_loop": "1000",
-  "n_best_size": "20",
-  "max_answer_length": "30",
-  "use_tpu": "false",
-  "tpu_name": None,
-  "tpu_zone": None,
-  "gcp_project": None,
-  "master": None,
-  "num_tpu_cores": "8",
-  "verbose_logging": "false",
-  "version_2_with_negative": "false",
-  "null_score_diff_threshold": "0.0",
-}
-
 
 def results(folder):
   lines = (folder / "eval_results.txt").read_text().splitlines()
@@ -163,13 +129,6 @@ def test_the_script_on_2_0_gives_the_originals_answers(
     "run.json",
     "vocab.txt",
   ]
-
-
-def test_every_flag_of_the_original_has_its_default(tmp_path, run_script):
-  result = runs.flag_defaults(
-    run_script, "run_squad.py", squad_config_lib.SquadConfig, tmp_path
-  )
-  assert {name: result[name] for name in DEFAULTS} == DEFAULTS
 
 
 def questions(num_questions, is_v2):
@@ -297,36 +256,6 @@ def test_training_learns_to_answer(trained, version):
   assert "bert/pooler/dense/kernel/adam_m" not in slots
 
 
-def test_the_best_evaluated_checkpoint_is_saved(data, tmp_path):
-  version = "v2"
-  train = train_config(
-    tmp_path,
-    eval_every_steps=2,
-    save_checkpoints_steps=1000,
-    learning_rate=3e-2,  # The scores rise and fall.
-  )
-  config = squad_config(
-    data, tmp_path, version, num_train_epochs=2.0, train=train
-  )
-  result = squad.run(config)
-  history = json.loads((tmp_path / "best" / "evaluations.json").read_text())
-  evaluations = history["evaluations"]
-  assert history["metric"] == "f1"
-  assert [e["global_step"] for e in evaluations] == [2, 4, 6, 8]
-  # The last evaluation used the same weights as the predictions.
-  del evaluations[-1]["global_step"]
-  assert evaluations[-1] == pytest.approx(result)
-  assert curves.read(str(tmp_path / "eval"))["f1"][8] == result["f1"]
-  values = [e["f1"] for e in evaluations]
-  assert values[0] < max(values)
-  step = 2 * (1 + values.index(max(values)))
-  best = checkpoints.find_latest(str(tmp_path / "best"))
-  assert best.endswith(f"model.ckpt-{step}")
-  # The folder can be used for predictions.
-  config = squad_config(data, tmp_path / "best", version, do_train=False)
-  assert squad.run(config)["f1"] == max(values)
-
-
 def test_a_resumed_training_equals_an_uninterrupted_one(data, tmp_path):
   def trained(name):
     train = train_config(tmp_path / name, save_checkpoints_steps=7)
@@ -381,41 +310,11 @@ def write_records(data, output_dir, **changes):
   return log(), (output_dir / "train.tf_record").read_bytes()
 
 
-def test_windows_are_cached_for_equal_questions_and_settings(
-  data, tmp_path, no_training
-):
-  log, first = write_records(data, tmp_path)
-  assert "Reusing" not in log
-  log, second = write_records(data, tmp_path)
-  assert "train.tf_record, made from these examples and settings" in log
-  assert second == first
-
-
-def edited(data, tmp_path, edit):
-  """Returns a training file with one question edited."""
-  content = json.loads((data / "train-v1.json").read_text())
-  edit(content["data"][0]["paragraphs"][0])
-  path = tmp_path / "edited.json"
-  path.write_text(json.dumps(content))
-  return {"train_file": str(path)}
-
-
-OTHER_WINDOWS = {
-  "windows": lambda data, tmp_path: window_settings(24, 9, 1),
-  "a context": lambda data, tmp_path: edited(
-    data, tmp_path, lambda p: p.update(context=p["context"] + " from")
-  ),
-}
-
-
-@pytest.mark.parametrize("change", OTHER_WINDOWS)
-def test_changed_settings_cut_the_windows_again(
-  data, tmp_path, no_training, change
-):
+def test_changed_settings_cut_the_windows_again(data, tmp_path, no_training):
   write_records(data, tmp_path / "run")
   # A run refuses settings that differ from its own.
   (tmp_path / "run" / "run.json").unlink()
-  changes = OTHER_WINDOWS[change](data, tmp_path)
+  changes = window_settings(24, 9, 1)
   log, again = write_records(data, tmp_path / "run", **changes)
   assert "Reusing" not in log
   changes["train"] = train_config(tmp_path / "fresh")
@@ -507,16 +406,6 @@ def test_steps_and_warm_up_are_counted_in_questions(data, tmp_path):
   np.testing.assert_allclose(list(rates.values()), expected, rtol=1e-5)
 
 
-def test_prediction_without_training_uses_the_folders_checkpoint(
-  data, tmp_path, trained
-):
-  shutil.copytree(trained("v1")[0], tmp_path, dirs_exist_ok=True)
-  texts = (tmp_path / "nbest_predictions.json").read_text()
-  (tmp_path / "nbest_predictions.json").unlink()
-  squad.run(squad_config(data, tmp_path, do_train=False))
-  assert (tmp_path / "nbest_predictions.json").read_text() == texts
-
-
 def without_answers(folder):
   """Writes a file of one question without its answer; returns its path."""
   paragraph = {"context": "the his a", "qas": [{"id": "q", "question": "a"}]}
@@ -548,82 +437,3 @@ def test_questions_without_answers_are_answered_but_not_scored(
     "q"
   ]
   assert not (tmp_path / "out" / "eval_results.txt").exists()
-
-
-def body_only(data, tmp_path):
-  return {
-    "do_train": False,
-    "train": train_config(
-      tmp_path / "out",
-      init_checkpoint=str(GOLDEN / "tiny" / "bert_model.ckpt"),
-    ),
-  }
-
-
-# Settings (or a function of data and tmp_path that returns them), and the words
-# that the error must contain.
-MISTAKES = {
-  "no train_file": ({"train_file": None}, "set `train_file`"),
-  "no predict_file": ({"predict_file": None}, "set `predict_file`"),
-  "not fine-tuned": (body_only, "has no cls/squad/output_weights"),
-  "2.0 as 1.1": (
-    lambda data, tmp_path: {"train_file": str(data / "train-v2.json")},
-    "needs `version_2_with_negative`",
-  ),
-  "evaluation without a file": (
-    lambda data, tmp_path: {
-      "do_predict": False,
-      "predict_file": None,
-      "train": train_config(tmp_path / "out", eval_every_steps=5),
-    },
-    "`eval_every_steps` needs a dev file",
-  ),
-  "evaluation without answers": (
-    lambda data, tmp_path: {
-      "predict_file": without_answers(tmp_path),
-      "train": train_config(tmp_path / "out", eval_every_steps=5),
-    },
-    "test.json has questions without answers",
-  ),
-  "not SQuAD to predict": (
-    lambda data, tmp_path: {"predict_file": str(data / "config.json")},
-    "config.json: data is missing",
-  ),
-}
-
-
-@pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_reported_before_anything_is_written(
-  data, tmp_path, mistake
-):
-  changes, expected = MISTAKES[mistake]
-  if callable(changes):
-    changes = changes(data, tmp_path)
-  with pytest.raises(ValueError) as error:
-    squad.run(squad_config(data, tmp_path / "out", **changes))
-  assert expected in str(error.value)
-  assert not (tmp_path / "out").exists()
-
-
-def test_a_mistake_ends_in_one_line_and_loses_nothing(
-  data, tmp_path, run_script
-):
-  (tmp_path / "predictions.json").write_text("kept")
-  result = run_script(
-    "run_squad.py",
-    f"--bert_config_file={data}/config.json",
-    f"--vocab_file={data}/vocab.txt",
-    f"--predict_file={data}/dev-v1.json",
-    "--do_predict",
-    "--output_dir=.",
-    "--max_seq_length=64",
-    "--max_query_length=61",
-    cwd=tmp_path,
-  )
-  assert result.returncode == 1
-  assert result.stderr.splitlines()[-1].startswith(
-    "run_squad.py: error: max_seq_length 64 must be greater than "
-    "max_query_length 61 + 3"
-  )
-  assert "Traceback" not in result.stderr
-  assert [p.name for p in tmp_path.iterdir()] == ["predictions.json"]

@@ -9,7 +9,6 @@ import shutil
 import numpy as np
 import pytest
 
-from bert_tf.tasks.swag import config as swag_config
 from bert_tf.training import curves
 from tests.support import runs
 
@@ -18,16 +17,6 @@ CONFIG = runs.CONFIG
 WORDS = "the of and a in to is for on as by with at from".split()
 COLUMNS = ["", "video-id", "fold-ind", "startphrase", "sent1", "sent2"]
 COLUMNS += ["gold-source", "ending0", "ending1", "ending2", "ending3", "label"]
-
-NEW_DEFAULTS = {
-  "task_name": "swag",
-  "context_column": "context",
-  "question_column": None,
-  "choice_columns": None,
-  "label_column": "label",
-  "label_type": "number",
-  "eval_every_steps": 0,
-}
 
 
 def made_rows(num_rows):
@@ -117,42 +106,6 @@ def test_training_on_swags_files_learns_them(data, run_script):
     assert expected in result.stderr
 
 
-def test_a_mistake_ends_in_one_clear_line(data, run_script):
-  lines = (data / "train.csv").read_text().splitlines()
-  lines[3] = lines[3][:-1] + "4"
-  (data / "bad").mkdir()
-  (data / "bad" / "train.csv").write_text("\n".join(lines))
-  result = run_script(
-    "run_swag.py",
-    *FLAGS,
-    "--data_dir=bad",
-    "--output_dir=none",
-    cwd=data,
-  )
-  assert result.returncode == 1
-  assert "Traceback" not in result.stderr
-  assert result.stderr.splitlines()[-1] == (
-    "run_swag.py: error: bad/train.csv:4: label '4' is none of the 4 choices 0 "
-    "to 3; labels are read as --label_type=number, there are also "
-    "number_from_1, letter, text"
-  )
-  assert not (data / "none").exists()
-
-
-@pytest.mark.slow
-def test_a_flag_for_own_data_is_refused_with_swag(data, run_script):
-  result = run_script(
-    "run_swag.py",
-    *FLAGS,
-    "--choice_columns=a,b",
-    "--output_dir=none",
-    cwd=data,
-  )
-  assert result.returncode == 1
-  last = result.stderr.splitlines()[-1]
-  assert "--choice_columns" in last and "--task_name=swag" in last
-
-
 def test_own_columns_give_the_results_of_the_task(data, run_script):
   result = run_script(
     "run_swag.py",
@@ -178,12 +131,3 @@ def own_folder(data):
   shutil.copy(data / "train.csv", data / "own" / "train.csv")
   shutil.copy(data / "val.csv", data / "own" / "dev.csv")
   return data
-
-
-def test_every_flag_has_its_default(run_script, tmp_path):
-  result = runs.flag_defaults(
-    run_script, "run_swag.py", swag_config.SwagConfig, tmp_path
-  )
-  for name, default in {**runs.ORIGINAL_DEFAULTS, **NEW_DEFAULTS}.items():
-    expected = None if default is None else str(default).lower()
-    assert result[name] == expected, name

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import os
 import pathlib
 import re
 import subprocess
@@ -26,9 +27,9 @@ class Flag:
 
 
 @functools.cache
-def defined(module: str, *arguments: str) -> dict[str, Flag]:
-  """Returns the flags that a module's `run` defines, by name."""
-  output = _output(module, *arguments, "--helpxml")
+def defined(script: str, *arguments: str) -> dict[str, Flag]:
+  """Returns the flags that a script of run_scripts/ defines, by name."""
+  output = _output(script, *arguments, "--helpxml")
   texts = [
     {part.tag: part.text or "" for part in flag}
     for flag in ElementTree.fromstring(output).iter("flag")
@@ -40,17 +41,16 @@ def defined(module: str, *arguments: str) -> dict[str, Flag]:
 
 
 @functools.cache
-def marked(module: str) -> set[str]:
+def marked(script: str) -> set[str]:
   """Returns the flags that --help=all marks as the original release's."""
-  text = _output(module, "--help=all")
+  text = _output(script, "--help=all")
   return set(re.findall(r"^  --(?:\[no\])?(\w+)\S* \*", text, re.MULTILINE))
 
 
-def _output(module: str, *arguments: str) -> str:
-  code = f"import {module} as command; command.run()"
+def _output(script: str, *arguments: str) -> str:
   return subprocess.run(
-    [sys.executable, "-c", code, *arguments],
-    cwd=ROOT,
+    [sys.executable, ROOT / "run_scripts" / f"{script}.py", *arguments],
+    env={**os.environ, "PYTHONPATH": str(ROOT)},
     capture_output=True,
     text=True,
   ).stdout

@@ -1,11 +1,11 @@
 """Checks of documentation pages."""
 
-import ast
+import pathlib
 import re
 import shlex
 
 from bert_tf.cli import main
-from tests.support import checkout, command_flags
+from tests.support import command_flags
 
 
 def check_links(page, text):
@@ -24,15 +24,9 @@ def check_links(page, text):
       assert anchor in slugs, f"{page.name}: {target}"
 
 
-def module_of_script(path):
-  """Returns the module that a script runs, from its docstring."""
-  docstring = ast.get_docstring(ast.parse(path.read_text()))
-  return re.match(r"Runs ([\w.]+\w)", docstring)[1]
-
-
-def flag_names(module):
-  """Returns the names of a command's flags, with `noNAME` of booleans."""
-  return _with_negations(command_flags.defined(module))
+def flag_names(script):
+  """Returns the names of a script's flags, with `noNAME` of booleans."""
+  return _with_negations(command_flags.defined(script))
 
 
 def _with_negations(flags):
@@ -43,14 +37,14 @@ def defined_flags(words):
   """Returns the flags of a command by name; None for other programs."""
   program, *arguments = words
   if program == "bert-tf":
-    module = f"bert_tf.cli.{main.COMMANDS[arguments[0]]}"
+    script = main.COMMANDS[arguments[0]]
   elif program == "python" and arguments[0].startswith("run_scripts/"):
-    module = module_of_script(checkout.ROOT / arguments[0])
+    script = pathlib.Path(arguments[0]).stem
   else:
     return None
   is_from_text = "text" in given_flags(words)
-  is_pipeline = module.endswith("run_pretraining") and is_from_text
-  return command_flags.defined(module, *["--text=x"] * is_pipeline)
+  is_pipeline = script == "run_pretraining" and is_from_text
+  return command_flags.defined(script, *["--text=x"] * is_pipeline)
 
 
 def given_flags(words):

@@ -122,10 +122,10 @@ class World(NamedTuple):
     folder = str(self.folder)
     ner.run(self.configure(ner_config.NerConfig, data_dir=folder, **values))
 
-  def squad_file(self, *starts, num_questions=1, name="data.json"):
+  def squad_file(self, *starts, num_questions=1, name="data.json", **fields):
     """Writes questions whose answers start at characters of "a boat"."""
     answers = [{"text": "boat", "answer_start": start} for start in starts]
-    question = {"id": "q", "question": "What?", "answers": answers}
+    question = {"id": "q", "question": "What?", "answers": answers, **fields}
     paragraph = {"context": "a boat", "qas": [question] * num_questions}
     data = [{"title": "t", "paragraphs": [paragraph]}]
     return self.write(name, json.dumps({"version": "1", "data": data}))

@@ -147,8 +147,15 @@ class ClassificationConfig(config.FineTuningConfig):
     return name.lower() if name.lower() in FILE_FORMATS else None
 
 
-# Settings that do not apply to an official task.
-OWN_DATA = ("problem_type", "text_a_column", "text_b_column", "label_column")
-
-# Settings that do not apply to a processor.
-FILES = (*OWN_DATA, "data_file", "xnli_language", "skip_bad_rows")
+def idle_settings(config: ClassificationConfig) -> dict[str, str]:
+  """Settings that a config does not use, and what they do not apply to."""
+  own_data = ("problem_type", "text_a_column", "text_b_column", "label_column")
+  if config.processor:
+    files = ("data_file", "xnli_language", "skip_bad_rows")
+    return dict.fromkeys((*own_data, *files), "`processor`")
+  task_name = config.file_format or str(config.task_name)
+  names = () if config.file_format else own_data
+  if task_name.lower() != "xnli":
+    names = (*names, "xnli_language")
+  idle = dict.fromkeys(names, f"`task_name={task_name}`")
+  return idle if config.data_file else {**idle, "eval_fraction": "`data_dir`"}

@@ -108,8 +108,8 @@ class SquadConfig(WindowConfig, DecodingConfig, config.FineTuningConfig):
 
   task: ClassVar[str] = "squad"
 
-  # The scores are those of the predictions, so there is no --do_eval.
-  # predict_batch_size also applies to evaluations.
+  # The scores are those of the predictions, so there is neither --do_eval nor
+  # --eval_batch_size.
   do_eval: bool = False
   do_predict: bool = settings.setting(
     False,
@@ -145,3 +145,4 @@ class SquadConfig(WindowConfig, DecodingConfig, config.FineTuningConfig):
   def __post_init__(self) -> None:
     """Raises ValueError for values that a setting does not allow."""
     settings.check(self)  # WindowConfig checks sizes once they are resolved.
+    object.__setattr__(self, "eval_batch_size", self.predict_batch_size)

@@ -67,11 +67,10 @@ class SwagConfig(config.FineTuningConfig):
   )
 
 
-# Settings that do not apply to SWAG's own files.
-OWN_DATA = (
-  "context_column",
-  "question_column",
-  "choice_columns",
-  "label_column",
-  "label_type",
-)
+def idle_settings(config: SwagConfig) -> dict[str, str]:
+  """Settings that a config does not use, and what they do not apply to."""
+  if config.task_name.lower() != "swag":
+    return {}
+  choices = ("choice_columns", "label_column", "label_type")
+  names = ("context_column", "question_column", *choices)
+  return dict.fromkeys(names, "`task_name=swag`")

@@ -1,0 +1,64 @@
+"""The command of every fine-tuning task; `tasks.registry` has what differs."""
+
+import dataclasses
+import functools
+import importlib
+
+from absl import flags
+
+from bert_tf.cli import config_flags, devices, model_flags
+from bert_tf.tasks import registry
+
+_STEPS = ("do_train", "do_eval", "do_predict")
+
+
+def define(
+  task: registry.TaskSpec, flag_values: flags.FlagValues = flags.FLAGS
+) -> None:
+  """Defines the flags of a task and of its model.
+
+  `bert-tf` runs the default steps of a task if the user chooses none. A script
+  of the 2018 release requires a choice.
+  """
+  config_flags.define(model_flags.ModelFlags, flag_values)
+  config_flags.define(task.settings, flag_values)
+  is_script = config_flags.is_script()
+  note = "Default: true, but false if another --do_* flag is true."
+  if is_script:
+    note = "Default: false, but one --do_* flag must be true."
+  for name in task.default_steps:
+    flag = flag_values[name]
+    flag_values.set_default(name, not is_script)
+    flag.help = f"{flag.setting.help} {note}"
+    flag.setting = dataclasses.replace(flag.setting, help=flag.help)
+
+
+def chosen_steps(
+  flag_values: flags.FlagValues = flags.FLAGS,
+) -> dict[str, bool]:
+  """Returns the value of each do_* setting if the user chooses steps.
+
+  A user chooses by setting do_* flags to true. The other do_* settings are then
+  false. Returns {} if none is true, to keep the defaults.
+  """
+  chosen = {
+    name: bool(flag_values[name].present and flag_values[name].value)
+    for name in _STEPS
+    if name in flag_values
+  }
+  return chosen if any(chosen.values()) else {}
+
+
+def _main(task: registry.TaskSpec) -> None:
+  config = config_flags.build(
+    task.settings, **model_flags.resolve_files(), **chosen_steps()
+  )
+  for name, other in task.idle(config).items():
+    config_flags.refuse_given([name], f"does not apply to {other}")
+  importlib.import_module(task.module).run(config)
+
+
+def run(task: registry.TaskSpec) -> None:
+  """Runs the command of a task; never returns."""
+  define(task)
+  devices.run(functools.partial(_main, task), task.help)
