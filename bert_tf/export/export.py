@@ -25,16 +25,15 @@ from bert_tf.export import encoders, saved_models, signatures, text
 from bert_tf.files import atomic, paths
 from bert_tf.kernels import backend
 from bert_tf.model_folder import run_info
+from bert_tf.tasks import registry
 from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.classification import glue
-from bert_tf.tasks.squad import config as squad_config
 
 # Tasks with functions that take texts.
 _TAKE_TEXT = ("classification", "encoder", configs.PREPROCESSING)
 
 _MODELS = {model.task: model for model in heads.MODELS}
 
-_MAX_SEQ_LENGTHS = {"squad": squad_config.DEFAULT_WINDOWS.max_seq_length}
 _DEFAULT_MAX_SEQ_LENGTH = 128
 
 
@@ -179,12 +178,12 @@ def describe(
     changes |= {"pooling": config.pooling, "normalize": config.normalize}
   if task == "pretraining":
     changes["top_k"] = config.top_k
-  if tokenizer:
-    changes["do_lower_case"] = tokenizer.basic_tokenizer.do_lower_case
-    changes["strip_accents"] = tokenizer.basic_tokenizer.strip_accents
-  if task == "squad":
-    changes |= vars(settings.extract(config, squad_config.WindowConfig))
-    changes |= vars(settings.extract(config, squad_config.DecodingConfig))
+  if known := registry.TASKS.get(task):
+    kinds = run_info.RunInfo, configs.ModelConfig, known.settings
+    names = set.intersection(*({*k.__dataclass_fields__} for k in kinds))
+    changes |= {name: getattr(config, name) for name in names}
+  for name in ("do_lower_case", "strip_accents"):
+    changes[name] = tokenizer and getattr(tokenizer.basic_tokenizer, name)
   if task in _MODELS and _MODELS[task].has_labels:
     spec = _labels(files, task)
     changes |= spec.run_fields()
@@ -244,7 +243,12 @@ def _max_seq_length(
   num_positions = bert_config.max_position_embeddings
   if task == "pretraining":
     return num_positions
-  default = _MAX_SEQ_LENGTHS.get(task, _DEFAULT_MAX_SEQ_LENGTH)
+  default = _DEFAULT_MAX_SEQ_LENGTH
+  if spec := registry.TASKS.get(task):
+    field = spec.settings.__dataclass_fields__["max_seq_length"]
+    setting = settings.get_setting(field)
+    assert setting
+    default = setting.fallback
   return min(default, num_positions)
 
 

@@ -4,6 +4,7 @@ Those of fine-tuned models are in `tasks`; here are those for pre-trained models
 and encoders, and for rows of word-piece ids.
 """
 
+import importlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,13 +14,9 @@ from bert_tf import losses, tokenization
 from bert_tf.export import saved_models
 from bert_tf.inference import loaded_model
 from bert_tf.model_folder import run_info
-from bert_tf.tasks import prediction
-from bert_tf.tasks.classification import answers as classification
-from bert_tf.tasks.ner import answers as ner
-from bert_tf.tasks.squad import answers as squad
-from bert_tf.tasks.swag import answers as swag
+from bert_tf.tasks import prediction, registry
 
-TEXT, PLAIN_TEXT = "text", "plain_text"
+TEXT = "text"
 
 # An input has at most this number of masks, since the model returns the logits
 # of the whole vocabulary for each.
@@ -209,17 +206,14 @@ def create(
   if info is None or tokenizer is None:
     return {}
   assert info.max_seq_length
+  kind: type[prediction.Answerer]
+  if task := registry.TASKS.get(info.task):
+    module, _, name = task.answerer.rpartition(".")
+    kind = getattr(importlib.import_module(module), name)
+  else:
+    kind = MaskAnswerer if info.task == "pretraining" else VectorAnswerer
   arguments = tokenizer, info, info.max_seq_length
-  if info.task == "ner":
-    return {
-      TEXT: ner.WordAnswerer(*arguments),
-      PLAIN_TEXT: ner.PlainTextAnswerer(*arguments),
-    }
-  kinds: dict[str, type[prediction.Answerer]] = {
-    "pretraining": MaskAnswerer,
-    "classification": classification.TextAnswerer,
-    "squad": squad.SpanAnswerer,
-    "swag": swag.ChoiceAnswerer,
-    "encoder": VectorAnswerer,
+  return {
+    TEXT: kind(*arguments),
+    **{name: other(*arguments) for name, other in kind.variants.items()},
   }
-  return {TEXT: kinds[info.task](*arguments)}

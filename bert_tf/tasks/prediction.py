@@ -50,12 +50,14 @@ class Answerer(abc.ABC):
     outputs: names of the model's outputs that `answer` reads.
     width: length to which all inputs are padded; None for that of the longest
       in the batch.
+    variants: other ways to read the texts of a row, by name.
   """
 
   fields: tuple[str, ...] = ("text",)
   num_required: int = 1
   outputs: tuple[str, ...] = ("logits",)
   width: int | None = None
+  variants: Mapping[str, type["Answerer"]] = {}
 
   def __init__(
     self,

@@ -20,6 +20,8 @@ class TaskSpec:
     settings: the class of its settings, each of which becomes a flag.
     module: the dotted name of the module whose `run(config)` trains, evaluates
       and predicts. It needs TensorFlow, so it is imported when a run begins.
+    answerer: the dotted name of the prediction.Answerer that turns texts into
+      the model's inputs, and its outputs into answers. Imported when needed.
     help: the command's text for --help. Its first line says what the task is.
     default_steps: the do_* settings that `bert-tf COMMAND` turns on if the user
       chooses no step.
@@ -30,6 +32,7 @@ class TaskSpec:
   command: str
   settings: type[config_lib.FineTuningConfig]
   module: str
+  answerer: str
   help: str
   default_steps: tuple[str, ...] = ("do_train", "do_eval")
   idle: Callable[[Any], Mapping[str, str]] = lambda config: {}
@@ -44,6 +47,7 @@ CLASSIFICATION = TaskSpec(
   command="classifier",
   settings=classification_config.ClassificationConfig,
   module="bert_tf.tasks.classification.task",
+  answerer="bert_tf.tasks.classification.answers.TextAnswerer",
   help=r"""Fine-tunes BERT to classify texts or pairs of texts.
 
 bert-tf classifier --data_file=reviews.csv --text_a_column=review \
@@ -57,6 +61,7 @@ SQUAD = TaskSpec(
   command="squad",
   settings=squad_config.SquadConfig,
   module="bert_tf.tasks.squad.task",
+  answerer="bert_tf.tasks.squad.answers.SpanAnswerer",
   help=r"""Fine-tunes BERT to answer questions, as in SQuAD.
 
 bert-tf squad --do_train --train_file=train-v1.1.json \
@@ -70,6 +75,7 @@ NER = TaskSpec(
   command="ner",
   settings=ner_config.NerConfig,
   module="bert_tf.tasks.ner.task",
+  answerer="bert_tf.tasks.ner.answers.WordAnswerer",
   help=r"""Fine-tunes BERT to recognize named entities.
 
 bert-tf ner --data_dir=conll --model=cased_L-12_H-768_A-12 \
@@ -81,6 +87,7 @@ SWAG = TaskSpec(
   command="swag",
   settings=swag_config.SwagConfig,
   module="bert_tf.tasks.swag.task",
+  answerer="bert_tf.tasks.swag.answers.ChoiceAnswerer",
   help=r"""Fine-tunes BERT on SWAG or other multiple choice.
 
 bert-tf swag --data_dir=swag --do_train --do_eval \

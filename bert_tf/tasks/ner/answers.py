@@ -128,3 +128,6 @@ def _edge_signs() -> tuple[str, str]:
   quotes = "\"'`" + "".join(by_category["Pi"] + by_category["Pf"])
   before = "".join(["¿¡", quotes, *by_category["Ps"]])
   return before, "".join([".,;:!?…", quotes, *by_category["Pe"]])
+
+
+WordAnswerer.variants = {"plain_text": PlainTextAnswerer}
