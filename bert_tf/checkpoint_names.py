@@ -1,8 +1,4 @@
-"""Names of tensors in checkpoints, also in those of other programs.
-
-A BERT is read even if a scope or the layer norms have other names than in the
-original release.
-"""
+"""Names of tensors in checkpoints of this and of other programs."""
 
 import collections
 import re
@@ -19,9 +15,9 @@ GLOBAL_STEP = "global_step"
 TRAIN_SECONDS = "train_seconds"
 SLOT_SUFFIXES = ("/adam_m", "/adam_v")
 
-# Files store training state that the original lacks under this scope. Loaders
-# such as transformers' skip names with a part `global_step`, but fail on names
-# that they do not know. Files of this project's older versions lack the scope.
+# Training state that the original lacks is stored under this scope, because
+# loaders such as transformers' skip names with a part `global_step`, but fail
+# on names that they do not know. Files of older versions lack the scope.
 _STATE_SCOPE = f"{GLOBAL_STEP}/"
 
 WORD_EMBEDDINGS = "bert/embeddings/word_embeddings"
@@ -55,7 +51,7 @@ def _is_own_state(name: str) -> bool:
 
 
 def to_key(name: str) -> str:
-  """Returns a tensor's key in a checkpoint file: its name or a scoped name."""
+  """Returns a tensor's key in a checkpoint file."""
   return _STATE_SCOPE + name if _is_own_state(name) else name
 
 
@@ -87,28 +83,8 @@ def original_names(names: Collection[str]) -> dict[str, str]:
   }
 
 
-def by_original_name(path: str, keys: Mapping[str, str]) -> dict[str, str]:
-  """Returns a checkpoint's keys by original name; logs renamed variables."""
-  names = original_names(keys)
-  pairs = [(old, new) for new, old in names.items() if new != old]
-  if pairs:
-    logging.info(
-      "%s has %d variables with other names than the original release: %s is "
-      "read as %s.",
-      path,
-      len(pairs),
-      *pairs[0],
-    )
-  return {new: keys[name] for new, name in names.items()}
-
-
 def check_is_bert(path: str, names: Collection[str]) -> None:
-  """Raises ValueError if a checkpoint holds no BERT.
-
-  Args:
-    path: path of the checkpoint, for the message.
-    names: names of the checkpoint's variables, without the training state.
-  """
+  """Raises ValueError if there is no BERT among the names of a checkpoint."""
   if WORD_EMBEDDINGS not in names:
     tops = sorted({"/".join(name.split("/")[:2]) for name in names})
     raise ValueError(
@@ -122,15 +98,11 @@ def warn_of_unused(
 ) -> None:
   """Warns if a checkpoint's encoder has variables that the model lacks.
 
-  The original ignores such variables without a warning. With a wrong config,
-  the model may then have only some of the trained layers.
+  With a wrong config, the model may have only some of the trained layers.
   """
-  unused = _unused(names, model_names)
-  if unused:
+  if unused := _unused(names, model_names):
     logging.warning(
-      "%s also holds %s, which the model of the config lacks and does not use.",
-      path,
-      errors.join_names(unused, _MAX_NAMED),
+      "%s also holds %s, which the model of the config lacks.", path, unused
     )
 
 
@@ -148,11 +120,6 @@ def check_fits(
     variables: the model's variables, by name.
     missing: names of required variables that the checkpoint lacks.
   """
-  differing = [
-    f"{name} is {shapes[name]}, the model's {tuple(variable.shape)}"
-    for name, variable in variables.items()
-    if name in shapes and shapes[name] != tuple(variable.shape)
-  ]
   names = parameters(shapes)
   faults = []
   if missing:
@@ -160,15 +127,18 @@ def check_fits(
       check_is_bert(path, names)
     faults.append(f"it lacks {errors.join_names(missing, _MAX_NAMED)}")
     if unused := _unused(names, variables):
-      faults.append(f"the model lacks {errors.join_names(unused, _MAX_NAMED)}")
-  faults += [f"shapes differ: {'; '.join(differing)}"] if differing else []
+      faults.append(f"the model lacks {unused}")
+  faults += [
+    f"{name} is {shapes[name]}, the model's {tuple(variable.shape)}"
+    for name, variable in variables.items()
+    if name in shapes and shapes[name] != tuple(variable.shape)
+  ]
   if faults:
     raise ValueError(
       f"{path} does not fit the model of the config: {'; '.join(faults)}."
     )
 
 
-def _unused(names: Iterable[str], model_names: Collection[str]) -> list[str]:
-  return sorted(
-    n for n in names if n.startswith("bert/") and n not in model_names
-  )
+def _unused(names: Iterable[str], model_names: Collection[str]) -> str:
+  encoder = (name for name in names if name.startswith("bert/"))
+  return errors.join_names(sorted({*encoder} - {*model_names}), _MAX_NAMED)

@@ -63,8 +63,8 @@ class CheckpointReader:
   def __init__(self, path: str) -> None:
     self.untrained: frozenset[str] = frozenset()
     self.notes: tuple[str, ...] = ()
+    self.path = path
     if path.endswith(hugging_face.SUFFIX):
-      self.path = path
       self._reader = hugging_face.Reader(path)
       self.untrained = self._reader.untrained
       self.shapes = self._reader.get_variable_to_shape_map()
@@ -75,31 +75,29 @@ class CheckpointReader:
       return
     prefix = prefix_to_read(path)
     if prefix is None:
-      prefix = find_latest(path)
-      if prefix is None:
+      prefix = self.path = find_latest(path) or ""
+      if not prefix:
         raise ValueError(f"{path} has no checkpoint.")
-      path = prefix
-    self.path = path
     with self._reading():
       self._reader = tf.compat.v1.train.NewCheckpointReader(prefix)
       shapes = self._reader.get_variable_to_shape_map()
-      self._keys = {checkpoint_names.from_key(key): key for key in shapes}
-      if is_saved_model(path):
-        self._keys = self._keys_by_name()
-    self._keys = checkpoint_names.by_original_name(path, self._keys)
+      keys = {checkpoint_names.from_key(key): key for key in shapes}
+      if is_saved_model(self.path):
+        graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(
+          self._reader.get_tensor(OBJECT_GRAPH)
+        )
+        keys = {
+          attribute.full_name: attribute.checkpoint_key
+          for node in graph.nodes
+          for attribute in node.attributes
+          if attribute.full_name
+        }
+    names = checkpoint_names.original_names(keys)
+    renamed = [f"{old} as {new}" for new, old in names.items() if new != old]
+    if renamed:
+      logging.info("%s: reads %s.", self.path, errors.join_names(renamed, 1))
+    self._keys = {new: keys[name] for new, name in names.items()}
     self.shapes = {name: tuple(shapes[k]) for name, k in self._keys.items()}
-
-  def _keys_by_name(self) -> dict[str, str]:
-    """Returns the key of each variable in a SavedModel's checkpoint."""
-    graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(
-      self._reader.get_tensor(OBJECT_GRAPH)
-    )
-    return {
-      attribute.full_name: attribute.checkpoint_key
-      for node in graph.nodes
-      for attribute in node.attributes
-      if attribute.full_name
-    }
 
   def get(self, name: str) -> np.ndarray:
     """Returns one tensor; raises as `get_any`, or NotFiniteError."""
@@ -108,18 +106,12 @@ class CheckpointReader:
     return value
 
   def get_any(self, name: str) -> np.ndarray:
-    """Returns one tensor, which may hold NaN or infinite values.
-
-    Raises:
-      DamagedCheckpointError: if the data file is missing, truncated or changed.
-    """
-    key = self._keys[name]
+    """Returns one tensor; raises DamagedCheckpointError for damaged data."""
     with self._reading():
-      return self._reader.get_tensor(key)
+      return self._reader.get_tensor(self._keys[name])
 
   @contextlib.contextmanager
   def _reading(self) -> Iterator[None]:
-    """Raises DamagedCheckpointError if reading fails."""
     try:
       with errors.reading(self.path):
         yield
@@ -128,10 +120,7 @@ class CheckpointReader:
 
 
 def check_finite(path: str, tensors: Mapping[str, np.ndarray]) -> None:
-  """Raises NotFiniteError if a model's tensors hold NaN or infinite values.
-
-  `path` is the path of the model, for the error.
-  """
+  """Raises NotFiniteError if tensors of the model at `path` are not finite."""
   for name, value in tensors.items():
     is_float = tf.as_dtype(np.asarray(value).dtype).is_floating
     if is_float and not np.isfinite(value).all():
@@ -174,20 +163,19 @@ def write(path: str, tensors: Mapping[str, tf.Tensor | np.ndarray]) -> None:
     OSError: if the checkpoint cannot be written. An older one then remains.
   """
   names = sorted(tensors)
-
-  def save(prefix: str) -> None:
-    tf.raw_ops.SaveV2(
+  write_atomically(
+    path,
+    lambda prefix: tf.raw_ops.SaveV2(
       prefix=prefix,
       tensor_names=list(map(checkpoint_names.to_key, names)),
       shape_and_slices=[""] * len(names),
       tensors=[tf.convert_to_tensor(tensors[name]) for name in names],
-    )
-
-  write_atomically(path, save)
+    ),
+  )
 
 
 def write_atomically(path: str, save: Callable[[str], None]) -> None:
-  """Writes a checkpoint with `save(prefix)`; replaces and raises as `write`."""
+  """Writes a checkpoint with `save(prefix)`, else as `write`."""
   try:
     with atomic.hidden_folder(path) as folder:
       prefix = os.path.join(folder, os.path.basename(path))
@@ -197,8 +185,7 @@ def write_atomically(path: str, save: Callable[[str], None]) -> None:
         atomic.publish(prefix + suffix, path + suffix)
   except (OSError, tf.errors.OpError) as error:
     raise OSError(
-      f"could not write the checkpoint {path}: {errors.reason(error)}; the "
-      "older checkpoints are intact."
+      f"could not write the checkpoint {path}: {errors.reason(error)}."
     ) from error
 
 
@@ -249,7 +236,9 @@ def list_checkpoints(output_dir: str) -> list[str]:
     state = None
   if state and state.model_checkpoint_path:
     prefixes = [*state.all_model_checkpoint_paths, state.model_checkpoint_path]
-    newest_first = (_in_folder(output_dir, p) for p in reversed(prefixes))
+    own = ((path, _own(output_dir, path)) for path in reversed(prefixes))
+    # After a copy or move of the folder, another run may use the listed path.
+    newest_first = (b if exists(b) or not exists(a) else a for a, b in own)
     return list(dict.fromkeys(newest_first))
   if not paths.exists(os.path.join(output_dir, _LIST_FILE)):
     return []
@@ -257,15 +246,6 @@ def list_checkpoints(output_dir: str) -> list[str]:
   prefixes = [p.removesuffix(_INDEX) for p in indexes]
   numbered = [p for p in prefixes if p.rpartition("-")[2].isdecimal()]
   return sorted(numbered, key=lambda p: -int(p.rpartition("-")[2]))
-
-
-def _in_folder(output_dir: str, path: str) -> str:
-  """Returns the prefix of a listed checkpoint, preferably in output_dir.
-
-  After a copy or move of the folder, another run may use the listed path.
-  """
-  own = _own(output_dir, path)
-  return path if exists(path) and not exists(own) else own
 
 
 def _own(output_dir: str, path: str) -> str:
@@ -332,10 +312,6 @@ def init_from_checkpoint(
   reader = CheckpointReader(init_checkpoint)
   prefix = "bert/" if encoder_only else ""
   missing = load_variables(reader, model, required="bert/", prefix=prefix)
-  for variable in model.weights:
-    path, shape = variable.path, tuple(variable.shape)
-    initialized = "" if path in missing else ", *INIT_FROM_CKPT*"
-    logging.debug("name = %s, shape = %s%s", path, shape, initialized)
   logging.info(
     "%s: %d of %d variables restored%s.",
     reader.path,

@@ -18,10 +18,9 @@ from bert_tf.tensor import Tensor
 
 
 def task_initializer() -> keras.initializers.Initializer:
-  """Returns the initializer of a fine-tuned task's layer.
+  """The initializer of a fine-tuned task's layer, whatever the config.
 
-  As in run_classifier.py and run_squad.py of the 2018 release, its standard
-  deviation does not depend on the config.
+  As in run_classifier.py and run_squad.py of the 2018 release.
   """
   return keras.initializers.TruncatedNormal(stddev=0.02)
 
@@ -33,13 +32,14 @@ def make_output_layer(
 
   As in the original, the names of these two variables have no scope.
   """
-  weights = keras.Variable(
-    task_initializer(), (num_outputs, size), dtype, name="output_weights"
+  return (
+    keras.Variable(
+      task_initializer(), (num_outputs, size), dtype, name="output_weights"
+    ),
+    keras.Variable(
+      keras.initializers.Zeros(), (num_outputs,), dtype, name="output_bias"
+    ),
   )
-  bias = keras.Variable(
-    keras.initializers.Zeros(), (num_outputs,), dtype, name="output_bias"
-  )
-  return weights, bias
 
 
 @serialization.register
@@ -101,13 +101,9 @@ class MaskedLmHead(bert_layer.BertLayer):
     features: Features,
     training: bool,
   ) -> Tensor:
-    """Returns `losses.masked_lm_sums` without holding all logits.
+    """Returns the sums of `losses.pretraining_sums` without all logits.
 
-    Args:
-      hidden: see `call`.
-      word_embeddings: see `call`.
-      features: see `losses.masked_lm_sums`.
-      training: whether gradients are computed together with the sums.
+    With `training`, the gradients are computed together with the sums.
     """
     # Casts, because the value of a variable need not be a tensor.
     return masked_lm.sums(
@@ -127,12 +123,14 @@ class LinearHead(bert_layer.BertLayer):
   Its `name`, such as "seq_relationship", is its scope in checkpoints.
   """
 
+  make_initializer = staticmethod(bert_layer.initializer)
+
   def build(self, input_shape: Any = None) -> None:
     """Makes the matrix, [2, D], and the bias, [2]."""
     self.output_weights = self.add_weight(
       name="output_weights",
       shape=(2, self.config.hidden_size),
-      initializer=self.initializer(),
+      initializer=self.make_initializer(self.config),
     )
     self.output_bias = self.add_weight(
       name="output_bias", shape=(2,), initializer="zeros"
@@ -142,30 +140,18 @@ class LinearHead(bert_layer.BertLayer):
     """Returns float [..., 2] for float [..., D]."""
     return linear(hidden, self.output_weights, self.output_bias)
 
-  def initializer(self) -> keras.initializers.Initializer:
-    """Returns the initializer of the matrix."""
-    return bert_layer.initializer(self.config)
-
 
 @serialization.register
 class SpanHead(LinearHead):
-  """The linear layer that scores each position as start and as end.
+  """The linear layer that scores each position as start and as end."""
 
-  See Devlin et al. 2019, section 4.2.
-  """
-
-  def initializer(self) -> keras.initializers.Initializer:
-    """Returns the initializer of a fine-tuned layer, as run_squad.py."""
-    return task_initializer()
+  make_initializer = staticmethod(lambda config: task_initializer())
 
 
 def linear(hidden: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
-  """Returns hidden @ weights^T + bias, float [..., C].
+  """Returns hidden @ weights^T + bias, float [..., C], for float [..., D].
 
-  Args:
-    hidden: float [..., D].
-    weights: float [C, D], as checkpoints of the original store it.
-    bias: float [C]; None for 0.
+  The weights are [C, D], as checkpoints of the original store them.
   """
   outputs = ops.matmul(dense.flatten(hidden), ops.transpose(weights))
   if bias is not None:

@@ -143,14 +143,12 @@ class HeadModel(model_inputs.FeaturesModel):
 
     Args:
       folder: see BertModel.from_pretrained.
-      num_labels: number of labels, for models that have labels; None for that
-        of the folder's head.
+      num_labels: for models with labels; None for that of the folder's head.
       dtype: as in the constructor.
 
     Raises:
-      ValueError: as BertModel.from_pretrained; also if the folder's head
-        belongs to another task or has other labels, or if num_labels is
-        unknown.
+      ValueError: as BertModel.from_pretrained; also if the folder's head has
+        another task or other labels, or if num_labels is unknown.
     """
     from bert_tf import model_folder
 
@@ -172,7 +170,6 @@ class HeadModel(model_inputs.FeaturesModel):
     return [n for head in cls.heads for n in head.shapes if n not in names]
 
   def _drop_out(self, x: Tensor, training: bool) -> Tensor:
-    """Applies dropout to the input of a classifier."""
     return dropout.dropout(x, CLASSIFIER_DROPOUT, self.seed_generator, training)
 
 
@@ -200,12 +197,13 @@ class PretrainingModel(HeadModel):
   def __init__(self, config: modeling.BertConfig, dtype: DType = None) -> None:
     super().__init__(config, dtype)
     policy = self.dtype_policy
+    next_sentence = head_layers.LinearHead(
+      config, "seq_relationship", dtype=policy
+    )
     self.cls = head_layers.Cls(
       policy,
       predictions=head_layers.MaskedLmHead(config, dtype=policy),
-      seq_relationship=head_layers.LinearHead(
-        config, "seq_relationship", dtype=policy
-      ),
+      seq_relationship=next_sentence,
     )
 
   def call(
@@ -225,12 +223,7 @@ class PretrainingModel(HeadModel):
   def loss_sums(
     self, features: Features, training: bool
   ) -> losses.PretrainingSums:
-    """Returns `losses.pretraining_sums` of `call`, without holding all logits.
-
-    Args:
-      features: those of `call` and of `losses.pretraining_sums`.
-      training: whether dropout is on.
-    """
+    """Returns `losses.pretraining_sums` of `call`, without holding all logits."""
     embeddings = self.bert.embeddings
     inputs = model_inputs.prepare(features, self.config.attention_direction)
     words, table = tied_embedding.look_up(
@@ -242,12 +235,11 @@ class PretrainingModel(HeadModel):
       features["masked_lm_positions"],
       training,
     )
-    next_sentence_logits = self.cls.seq_relationship(output.pooled_output)
+    pooled_logits = self.cls.seq_relationship(output.pooled_output)
+    predictions, sequence = self.cls.predictions, output.sequence_output
     return losses.PretrainingSums(
-      self.cls.predictions.sums(
-        output.sequence_output, table, features, training
-      ),
-      losses.next_sentence_sums(next_sentence_logits, features),
+      predictions.sums(sequence, table, features, training),
+      losses.next_sentence_sums(pooled_logits, features),
     )
 
 
@@ -262,7 +254,7 @@ class SpanOutput(NamedTuple):
 class SpanModel(HeadModel):
   """BertModel with the head that finds a span of its input.
 
-  It answers questions about a text (Devlin et al. 2019, section 4.2).
+  See Devlin et al. 2019, section 4.2.
   """
 
   task = "squad"
@@ -296,13 +288,16 @@ class _LabelModel(HeadModel):
       num_labels, config.hidden_size, self.variable_dtype
     )
 
+  def _logits(self, hidden: Tensor, training: bool) -> Tensor:
+    hidden = self._drop_out(hidden, training)
+    return head_layers.linear(hidden, self.output_weights, self.output_bias)
+
 
 @serialization.register
 class ClassifierModel(_LabelModel):
-  """BertModel with a linear layer on the pooled output.
+  """BertModel with a linear layer on the pooled output, for texts and pairs.
 
-  It labels texts and pairs (Devlin et al. 2019, section 4.1). For regression it
-  has one output.
+  See Devlin et al. 2019, section 4.1. For regression it has one output.
   """
 
   task = "classification"
@@ -313,18 +308,14 @@ class ClassifierModel(_LabelModel):
 
   def call(self, features: Features, training: bool = False) -> Tensor:
     """Returns the logits, float [B, C], for BertModel's features."""
-    pooled_output = self.pooled_output(features, training)
-    pooled_output = self._drop_out(pooled_output, training)
-    return head_layers.linear(
-      pooled_output, self.output_weights, self.output_bias
-    )
+    return self._logits(self.pooled_output(features, training), training)
 
 
 @serialization.register
 class TokenModel(_LabelModel):
-  """BertModel with a linear layer on every position of the last layer.
+  """BertModel with a linear layer on every position, which labels words.
 
-  It labels words, as in Devlin et al. 2019, section 5.3, without a CRF.
+  As in Devlin et al. 2019, section 5.3, without a CRF.
   """
 
   task = "ner"
@@ -335,11 +326,7 @@ class TokenModel(_LabelModel):
 
   def call(self, features: Features, training: bool = False) -> Tensor:
     """Returns the logits, float [B, F, C], for BertModel's features."""
-    sequence_output = self.sequence_output(features, training)
-    sequence_output = self._drop_out(sequence_output, training)
-    return head_layers.linear(
-      sequence_output, self.output_weights, self.output_bias
-    )
+    return self._logits(self.sequence_output(features, training), training)
 
 
 @serialization.register
@@ -368,12 +355,7 @@ class MultipleChoiceModel(HeadModel):
     )
 
   def call(self, features: Features, training: bool = False) -> Tensor:
-    """Returns the scores, float [B, C].
-
-    Args:
-      features: as BertModel's, but int [B, C, F]: an input for each choice.
-      training: whether dropout is on.
-    """
+    """Returns the scores, float [B, C], of features of int [B, C, F]."""
     shape = ops.shape(features["input_ids"])
     inputs = {
       name: ops.reshape(features[name], (-1, shape[2]))  # [B*C, F]
@@ -400,13 +382,8 @@ def find_kind(
 ) -> type[HeadModel] | None:
   """Returns the model for a checkpoint's head, None for BertModel itself.
 
-  Args:
-    names: names of the checkpoint's variables.
-    labels_words: whether `output_weights` labels words. The names do not show
-      it: TokenModel and ClassifierModel have the same ones.
-
-  Raises:
-    ValueError: if the checkpoint has the heads of several tasks.
+  The names do not show whether `output_weights` labels words. Raises ValueError
+  if the checkpoint has the heads of several tasks.
   """
   other = ClassifierModel if labels_words else TokenModel
   kinds = [
@@ -421,9 +398,9 @@ def find_kind(
 def build(
   model: type[HeadModel] | None, config: modeling.BertConfig, num_labels: int
 ) -> keras.Model:
-  """Returns a new model of the given class; a BertModel for None.
+  """Returns a new model of a class; for None, a BertModel.
 
-  Only a ClassifierModel or TokenModel uses num_labels.
+  Only classes with labels use num_labels.
   """
   if model is None:
     return modeling.BertModel(config)

@@ -1,8 +1,7 @@
-"""The input of a model: features checked, then resolved into tensors.
+"""The input of a model: features checked, then resolved into `ModelInputs`.
 
 A batch may lack masks and segments, hold several inputs in one row, or be read
-in one direction only. `prepare` resolves all of this into `ModelInputs`, so
-that the layers know none of it.
+in one direction only. The layers know none of it.
 
 Shapes: B batch, F from (query) positions, T to (key) positions, K inputs that
 are packed into a row.
@@ -30,8 +29,6 @@ DIRECTIONS = (BOTH, LEFT_TO_RIGHT, RIGHT_TO_LEFT)
 # (modeling.attention_layer). exp(-10000) is 0 in float32. Minus infinity would
 # make the softmax NaN for a row in which every position is padding.
 IGNORED = -10000.0
-
-_NAMES = ("input_ids", "input_mask", "segment_ids")
 
 # Feature names of other libraries and their names here.
 _OTHER_NAMES = {
@@ -82,11 +79,18 @@ def prepare(features: Mapping[str, Tensor], direction: str) -> ModelInputs:
   cls_positions = features.get("cls_positions")
 
   length = ops.shape(input_ids)[1]
-  position_ids, starts = ops.arange(length), None
+  positions = ops.arange(length)
+  position_ids, starts = positions, None
+  is_attended = ops.expand_dims(ops.cast(input_mask, "float32"), 1)  # [B, 1, T]
   if cls_positions is not None:
-    starts = segment_starts(cls_positions, length)
-    position_ids = position_ids - starts
-  is_attended = attended_positions(input_mask, starts, direction)
+    starts = _segment_starts(cls_positions, length)
+    position_ids = positions - starts
+    is_same = ops.equal(starts[:, :, None], starts[:, None, :])
+    is_attended = is_attended * ops.cast(is_same, "float32")  # [B, F, T]
+  if direction != BOTH:
+    query, key = positions[:, None], positions[None, :]
+    is_seen = key <= query if direction == LEFT_TO_RIGHT else key >= query
+    is_attended = is_attended * ops.cast(is_seen, "float32")  # [B, F, T]
   if direction == LEFT_TO_RIGHT:
     # Only the last position has attended to the whole input.
     summary_positions = last_positions(input_mask, starts, cls_positions)
@@ -112,15 +116,10 @@ def get_input_mask(features: Mapping[str, Tensor]) -> Tensor:
   return input_mask
 
 
-def segment_starts(cls_positions: Tensor, length: Tensor | int) -> Tensor:
-  """Returns, for each position, the index at which its input begins.
+def _segment_starts(cls_positions: Tensor, length: Tensor | int) -> Tensor:
+  """Returns the index at which the input of each position begins, int [B, F].
 
-  Args:
-    cls_positions: int [B, K], see BertModel.call.
-    length: F.
-
-  Returns:
-    int [B, F].
+  cls_positions, int [B, K], are those of BertModel.call; `length` is F.
   """
   begins = cls_positions[:, None, :]  # [B, 1, K]
   positions = ops.arange(length, dtype=cls_positions.dtype)[None, :, None]
@@ -130,31 +129,6 @@ def segment_starts(cls_positions: Tensor, length: Tensor | int) -> Tensor:
   return ops.max(begins * has_begun, axis=-1)
 
 
-def attended_positions(
-  input_mask: Tensor, starts: Tensor | None, direction: str
-) -> Tensor:
-  """Returns 1 for each key that a query attends to and 0 for the others.
-
-  Args:
-    input_mask: [B, T]. 1 for a real position.
-    starts: int [B, F], see `segment_starts`; None if rows hold one input.
-    direction: one of DIRECTIONS.
-
-  Returns:
-    float32 [B, F, T], or [B, 1, T] if it is the same for all queries.
-  """
-  is_key = ops.expand_dims(ops.cast(input_mask, "float32"), 1)  # [B, 1, T]
-  if starts is not None:
-    is_same = ops.equal(starts[:, :, None], starts[:, None, :])
-    is_key = is_key * ops.cast(is_same, "float32")  # [B, F, T]
-  if direction == BOTH:
-    return is_key
-  positions = ops.arange(ops.shape(input_mask)[1])
-  query, key = positions[:, None], positions[None, :]
-  is_seen = key <= query if direction == LEFT_TO_RIGHT else key >= query
-  return is_key * ops.cast(is_seen, "float32")  # [B, F, T]
-
-
 def last_positions(
   input_mask: Tensor,
   starts: Tensor | None = None,
@@ -162,13 +136,8 @@ def last_positions(
 ) -> Tensor:
   """Returns the last real position of each input, int32 [B, K].
 
-  The position of an unused slot is 0.
-
-  Args:
-    input_mask: [B, F]. 1 for a real position.
-    starts: int [B, F], see `segment_starts`; None if rows hold one input.
-    cls_positions: int [B, K], see BertModel.call. None if rows hold one input;
-      K is then 1.
+  The position of an unused slot is 0. Without `starts`, int [B, F], and
+  `cls_positions`, int [B, K], a row is one input, and K is 1.
   """
   positions = ops.arange(ops.shape(input_mask)[1], dtype="int32")
   is_own = ops.cast(input_mask, "float32")[:, None, :] > 0  # [B, 1, F]
@@ -179,27 +148,13 @@ def last_positions(
 
 
 def gather_indexes(values: Tensor, positions: Tensor) -> Tensor:
-  """Returns the values at Q positions of each row, [B, Q, ...].
-
-  Args:
-    values: [B, F, ...].
-    positions: int [B, Q].
-  """
+  """Returns [B, Q, ...]: the values, [B, F, ...], at positions, int [B, Q]."""
   batch_size, length, *sizes = ops.shape(values)
   first_indexes = ops.arange(batch_size, dtype="int32") * length
   indexes = ops.cast(positions, "int32") + first_indexes[:, None]
   rows = ops.reshape(values, (-1, *sizes))
   gathered = ops.take(rows, ops.reshape(indexes, (-1,)), axis=0)
   return ops.reshape(gathered, (*ops.shape(positions), *sizes))
-
-
-def check_direction(direction: object) -> None:
-  """Raises ValueError if a direction is not one of DIRECTIONS."""
-  if direction not in DIRECTIONS:
-    raise ValueError(
-      f"attention_direction is {direction!r:.80}; it has to be one of "
-      f"{', '.join(DIRECTIONS)}."
-    )
 
 
 class FeaturesModel(serialization.Configured, keras.Model):
@@ -234,8 +189,8 @@ def check_features(
   """
   if not isinstance(features, Mapping):
     raise ValueError(
-      f"the model was given a {type(features).__name__}; give a dict with "
-      f"input_ids, int [{', '.join(shape_names)}]."
+      f"the model was given a {type(features).__name__}, not a dict with "
+      "input_ids."
     )
   for other, name in _OTHER_NAMES.items():
     if other in features:
@@ -253,29 +208,21 @@ def check_features(
     if isinstance(value, np.ndarray):
       value = ops.convert_to_tensor(value)
     tensors[name] = value
-  for name in _NAMES:
-    if name in tensors:
-      _check(name, tensors[name], tensors["input_ids"], shape_names)
-  return tensors
-
-
-def _check(
-  name: str, value: Tensor, input_ids: Tensor, shape_names: tuple[str, ...]
-) -> None:
-  """Raises ValueError for a wrong shape or a wrong type."""
-  shape = tuple(value.shape)
-  if len(shape) != len(shape_names):
-    raise ValueError(
-      f"{name} has the shape {list(shape)}; give [{', '.join(shape_names)}], "
-      "a list of rows even for one text."
-    )
-  dtype = keras.backend.standardize_dtype(value.dtype)
-  # A mask may have any type, since the model casts it.
-  if name != "input_mask" and "int" not in dtype:
-    raise ValueError(f"{name} is {dtype}; give integers, such as int32.")
-  for size, other in zip(shape, tuple(input_ids.shape)):
-    if size is not None and other is not None and size != other:
+  expected = list(tensors["input_ids"].shape)
+  for name in ("input_ids", "input_mask", "segment_ids"):
+    if name not in tensors:
+      continue
+    shape = list(tensors[name].shape)
+    if len(shape) != len(shape_names):
       raise ValueError(
-        f"{name} has the shape {list(shape)}, but input_ids "
-        f"{list(input_ids.shape)}; give one number for each word piece."
+        f"{name} has the shape {shape}, not [{', '.join(shape_names)}]."
       )
+    dtype = keras.backend.standardize_dtype(tensors[name].dtype)
+    # A mask may have any type, since the model casts it.
+    if name != "input_mask" and "int" not in dtype:
+      raise ValueError(f"{name} is {dtype}, not integers.")
+    if any(a != b and None not in (a, b) for a, b in zip(shape, expected)):
+      raise ValueError(
+        f"{name} has the shape {shape}, but input_ids {expected}."
+      )
+  return tensors
