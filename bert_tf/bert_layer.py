@@ -14,11 +14,7 @@ DType = Any
 
 
 def initializer(config: BertConfig) -> keras.initializers.Initializer:
-  """Returns the initializer of all matrices, a truncated normal.
-
-  The standard deviation is 0.02 by default, as in the 2018 release. If it is 0,
-  the initializer returns zeros without drawing numbers.
-  """
+  """The initializer of all matrices, a truncated normal; zeros for range 0."""
   if not config.initializer_range:
     return keras.initializers.Zeros()
   return keras.initializers.TruncatedNormal(stddev=config.initializer_range)
@@ -33,8 +29,7 @@ class BertLayer(serialization.Configured, keras.layers.Layer):
   Args:
     config: sizes.
     name: the layer's scope in checkpoints; None for the class's `scope`.
-    seed_generator: seeds of dropout, shared by the layers of a model; None to
-      give this layer its own seeds.
+    seed_generator: seeds of dropout, shared by a model's layers; None for own.
     dtype: Keras dtype or policy; None for Keras's global policy.
   """
 

@@ -17,12 +17,8 @@ from bert_tf.tensor import Tensor
 class Embeddings(bert_layer.BertLayer):
   """The sum of word, segment and position embeddings.
 
-  Args:
-    config: sizes.
-    seed_generator: see BertLayer.
-    use_one_hot_embeddings: multiply the word table by one-hot rows rather than
-      look up ids. The 2018 release does so on TPUs, where it is faster.
-    dtype: see BertLayer.
+  With `use_one_hot_embeddings`, the word table is multiplied by one-hot rows,
+  which is faster on TPUs. See BertLayer for the other arguments.
   """
 
   def __init__(
@@ -72,26 +68,17 @@ class Embeddings(bert_layer.BertLayer):
   def combine(
     self, words: Tensor, inputs: model_inputs.ModelInputs, training: bool
   ) -> Tensor:
-    """Adds the segment and position embeddings to those of the words.
+    """Adds segment and position embeddings to those of words, [B, F, D].
 
-    Args:
-      words: float [B, F, D].
-      inputs: the positions and segments of the words.
-      training: whether dropout is on.
-
-    Returns:
-      Their sum after layer norm and dropout, float [B, F, D].
-
-    Raises:
-      ValueError: if F exceeds max_position_embeddings.
+    Returns their sum after layer norm and dropout, float [B, F, D]. Raises
+    ValueError if F exceeds max_position_embeddings.
     """
     config, dtype = self.config, self.compute_dtype
     length = inputs.input_ids.shape[1]
     if length is not None and length > config.max_position_embeddings:
       raise ValueError(
         f"max_seq_length {length} exceeds max_position_embeddings "
-        f"{config.max_position_embeddings}; lower it or use another "
-        "config."
+        f"{config.max_position_embeddings}."
       )
     # As in the 2018 release, the small segment table is multiplied by one-hot
     # rows. Its gradient is then dense, and clipping has the original's norm.

@@ -123,10 +123,11 @@ class SelfAttention(bert_layer.BertLayer):
     return ops.reshape(context, shape), probs
 
   def _projected_shape(self, hidden: Tensor) -> tuple[int | None, ...]:
-    """Returns the shape of `_project`, in which some sizes may be unknown."""
+    return (*hidden.shape[:2], 3, *self._head_sizes())
+
+  def _head_sizes(self) -> tuple[int, int]:
     num_heads = self.config.num_attention_heads
-    head_size = self.config.hidden_size // num_heads
-    return (*hidden.shape[:2], 3, num_heads, head_size)
+    return num_heads, self.config.hidden_size // num_heads
 
   def _project(self, hidden: Tensor) -> Tensor:
     """Returns queries, keys and values side by side, float [B, T, 3, N, H].
@@ -145,9 +146,7 @@ class SelfAttention(bert_layer.BertLayer):
 
   def _split_heads(self, projected: Tensor) -> Tensor:
     """Returns float [B, N, F, H] for float [B, F, D]."""
-    num_heads = self.config.num_attention_heads
-    head_size = self.config.hidden_size // num_heads
-    shape = (-1, ops.shape(projected)[1], num_heads, head_size)
+    shape = (-1, ops.shape(projected)[1], *self._head_sizes())
     return ops.transpose(ops.reshape(projected, shape), (0, 2, 1, 3))
 
 
@@ -251,10 +250,9 @@ class TransformerLayer(bert_layer.BertLayer):
 class Encoder(bert_layer.BertLayer):
   """The stack of encoder layers.
 
-  Attributes:
-    recompute: whether training uses gradient checkpointing: each layer keeps
-      only its output and computes the rest again for the gradient. The encoder
-      then returns no attention probabilities.
+  With `recompute`, training uses gradient checkpointing: each layer keeps only
+  its output and computes the rest again for the gradient. The encoder then
+  returns no attention probabilities.
   """
 
   scope = "encoder"
@@ -301,7 +299,6 @@ class Encoder(bert_layer.BertLayer):
     return tuple(outputs), tuple(all_probs)
 
   def _recomputed(self, layer: TransformerLayer, bias: Tensor) -> Callable:
-    """Returns the training call of a layer, with gradient checkpointing."""
     # A dropout mask depends on the count of masks drawn before. The backward
     # pass sets the count back, so it draws the masks of the forward pass.
     num_drawn = self.seed_generator.num_drawn
@@ -317,9 +314,8 @@ class Encoder(bert_layer.BertLayer):
 class Pooler(bert_layer.BertLayer):
   """Dense and tanh on C, the last layer's output at an input's [CLS].
 
-  `BertModel.encode` selects C. The next-sentence task trains the pooler
-  (section 3.1), and classifiers read it (section 4.1). The paper mentions
-  neither the dense layer nor the tanh, but released weights need both.
+  The next-sentence task trains it (section 3.1), and classifiers read it
+  (section 4.1). The paper mentions neither the dense layer nor the tanh.
   """
 
   scope = "pooler"
@@ -340,8 +336,7 @@ class BertModel(model_inputs.FeaturesModel):
 
   Args:
     config: sizes; the defaults are those of BERT-Base.
-    use_one_hot_embeddings: whether to look word pieces up by a matrix product
-      instead of a gather, which is faster on TPUs. The result is the same.
+    use_one_hot_embeddings: see Embeddings. The result is the same.
     dtype: type or policy of Keras, such as "mixed_bfloat16"; None for the
       global one.
 
