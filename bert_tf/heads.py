@@ -223,7 +223,7 @@ class PretrainingModel(HeadModel):
   def loss_sums(
     self, features: Features, training: bool
   ) -> losses.PretrainingSums:
-    """Returns `losses.pretraining_sums` of `call`, without holding all logits."""
+    """Returns `losses.pretraining_sums` of `call`, without all logits."""
     embeddings = self.bert.embeddings
     inputs = model_inputs.prepare(features, self.config.attention_direction)
     words, table = tied_embedding.look_up(

@@ -155,7 +155,9 @@ def report(config: BertConfig, batch: BatchSizes) -> Iterator[str]:
     width = max(len(f"{row.value:,}") for row in rows)
     yield f"{title}:"
     for name, formula, value in rows:
-      yield f"  {value:>{width},}  {name}" + (f"  ({formula})" if formula else "")
+      yield f"  {value:>{width},}  {name}" + (
+        f"  ({formula})" if formula else ""
+      )
   yield f"Parameters in all: {num_weights:,}"
   yield f"A training step takes {3 * total(operations):.3g} operations."
   yield (

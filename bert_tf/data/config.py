@@ -73,8 +73,7 @@ class PretrainingDataConfig:
     if self.max_num_tokens < 2:
       least = self.max_seq_length - self.max_num_tokens + 2
       raise ValueError(
-        f"max_seq_length {self.max_seq_length} leaves no room for text; it "
-        f"must be at least {least}."
+        f"max_seq_length {self.max_seq_length} is below {least}, the least."
       )
     max_predictions = self.masking_config.max_predictions_per_seq
     if self.mask and max_predictions > self.max_seq_length:
@@ -92,10 +91,8 @@ class PretrainingDataConfig:
   @property
   def num_predictions(self) -> int:
     """The number of masked positions that a record has room for."""
-    if not self.mask:
-      return 0
-    if not self.pack_sequences:
-      return self.masking_config.max_predictions_per_seq
-    return self.masking_config.num_to_predict_in_row(
-      self.max_seq_length, packing.max_instances(self.max_seq_length)
-    )
+    config, length = self.masking_config, self.max_seq_length
+    if self.mask and self.pack_sequences:
+      num_instances = packing.max_instances(length)
+      return config.num_to_predict_in_row(length, num_instances)
+    return config.max_predictions_per_seq if self.mask else 0

@@ -1,12 +1,9 @@
 """Dynamic masking: masks batches of unmasked records while they are read.
 
-Records that are masked in advance show the model the same few masks over and
-over. Dynamic masking draws a new mask in each epoch and needs no duplicates of
-the text (Liu et al. 2019, RoBERTa, section 4.1).
-
-The rules are those of `masking`. The mask of a record is a function of the
-seed, the epoch and the record's place in the epoch. It therefore does not
-depend on the batch size or on the step at which a run was resumed.
+It draws a new mask in each epoch and needs no duplicates of the text (Liu et
+al. 2019, RoBERTa, section 4.1). The rules are those of `masking`. The mask of a
+record is a function of the seed, the epoch and the record's place in the epoch,
+so it does not depend on the batch size or on the step of a resumed run.
 """
 
 from collections.abc import Mapping
@@ -116,9 +113,8 @@ class DynamicMasker:
   ) -> tf.Tensor:
     """Returns True for the pieces to predict, bool [B, F].
 
-    `words` is from `_number_words`, `starts`, int32 [B, K], the indices at
-    which the instances of a row begin, and `draws`, int64 [B, F], random keys
-    that order the words.
+    `starts`, int32 [B, K], are the indices at which the instances of a row
+    begin, and `draws`, int64 [B, F], random keys that order the words.
     """
     length = words.shape[1]
     # The index of each position's instance in its row, int32 [B, F].
@@ -127,13 +123,11 @@ class DynamicMasker:
     instances = tf.reduce_sum(tf.cast(has_begun, tf.int32), axis=-1)
     sizes = _sum_by_group(tf.ones_like(words), words, length)
     # The instance of each word is the mean over its pieces, which all agree.
-    instances_of_words = _sum_by_group(instances, words, length) // tf.maximum(
-      sizes, 1
-    )
+    totals = _sum_by_group(instances, words, length)
+    instances_of_words = totals // tf.maximum(sizes, 1)
     # Orders words by instance, and at random within each instance.
-    order = tf.argsort(
-      tf.cast(instances_of_words, tf.int64) * 2**32 + draws, axis=1
-    )
+    keys = tf.cast(instances_of_words, tf.int64) * 2**32 + draws
+    order = tf.argsort(keys, axis=1)
     lengths = _sum_by_group(input_mask, instances, starts.shape[1])
     limits = [self._config.num_to_predict(n) for n in range(length + 1)]
     is_taken = _select_fitting(
@@ -152,9 +146,8 @@ def _select_fitting(
 ) -> tf.Tensor:
   """Returns which words to take, bool [B, W]: in order, each that still fits.
 
-  Vectorised form of `masking._select_fitting`. In each instance, a round takes
-  all words up to the first one that does not fit. The next round excludes words
-  that are longer than the remaining room.
+  In each instance, a round takes all words up to the first one that does not
+  fit. The next round excludes words that are longer than the remaining room.
 
   `sizes`, int32 [B, W], is the number of pieces of each word, 0 for padding.
   `instances`, int32 [B, W], is its instance, ascending. `limits`, int32 [B, K],
@@ -165,9 +158,8 @@ def _select_fitting(
     return tf.gather(values, instances, batch_dims=1)
 
   def num_pieces(is_taken: tf.Tensor) -> tf.Tensor:
-    return _sum_by_group(
-      tf.where(is_taken, sizes, 0), instances, limits.shape[1]
-    )
+    counted = tf.where(is_taken, sizes, 0)
+    return _sum_by_group(counted, instances, limits.shape[1])
 
   def room(is_taken: tf.Tensor) -> tf.Tensor:
     return gather_to_words(limits - num_pieces(is_taken))

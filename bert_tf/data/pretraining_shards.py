@@ -116,7 +116,17 @@ def create(
     )
     for shard in shards
   ]
-  settings = _collect_settings(config, input_files, shards, names)
+  settings = dataclasses.asdict(config)
+  settings |= settings.pop("masking_config")
+  vocab = tokenizer_files.read_vocab(config.vocab_file)
+  settings |= {
+    "vocab_file": hashlib.sha256(vocab).hexdigest(),
+    "input_file": [
+      [os.path.basename(p), paths.num_bytes(p)] for p in input_files
+    ],
+    "num_shards": len(shards),
+    "output_file": [os.path.basename(name) for name in names],
+  }
   note = record_cache.settings_file(output_file.split(",")[0].strip())
   pending = _prepare(tasks, settings, note, resume)
   build = build or functools.partial(_build_here, num_workers=num_workers)
@@ -125,12 +135,8 @@ def create(
   finally:
     _remove_unfinished(pending)  # If a worker was killed.
   shard_files.write_settings(settings, note)
-  totals = pretraining_data.ShardCounts(
-    *(
-      sum(getattr(c, field.name) for c in counts.values())
-      for field in dataclasses.fields(pretraining_data.ShardCounts)
-    )
-  )
+  columns = zip(*map(dataclasses.astuple, counts.values()))
+  totals = pretraining_data.ShardCounts(*map(sum, columns))
   summary = Summary(
     totals,
     len(tasks) - len(pending),
@@ -157,13 +163,10 @@ def read_case(record_files: Iterable[str]) -> letter_case.Case:
         settings.get("do_lower_case"), settings.get("strip_accents")
       )
       for name in settings.get("output_file", ()):
-        path = os.path.join(folder, name)
-        cases_by_file.setdefault(path, set()).add(case)
-  unknown = {letter_case.Case()}
-  cases = set().union(
-    *(cases_by_file.get(path, unknown) for path in record_files)
-  )
-  return cases.pop() if len(cases) == 1 else letter_case.Case()
+        cases_by_file.setdefault(os.path.join(folder, name), set()).add(case)
+  unknown = letter_case.Case()
+  cases = set().union(*(cases_by_file.get(p, {unknown}) for p in record_files))
+  return cases.pop() if len(cases) == 1 else unknown
 
 
 def shard_seed(random_seed: int, index: int, num_shards: int) -> int:
@@ -188,8 +191,7 @@ def output_files(
     )
   if num_shards > 1 and len(names) > 1:
     raise ValueError(
-      f"output_file names {len(names)} files and num_shards is {num_shards}; "
-      "give one name."
+      f"output_file names {len(names)} files, but num_shards is {num_shards}."
     )
   if not 1 <= num_workers <= num_shards:
     raise ValueError(
@@ -201,28 +203,9 @@ def output_files(
   return names
 
 
-def _collect_settings(
-  config: data_config.PretrainingDataConfig,
-  input_files: Sequence[str],
-  shards: Sequence[corpus.Shard],
-  names: Sequence[str],
-) -> dict[str, Any]:
-  settings = dataclasses.asdict(config)
-  settings.update(settings.pop("masking_config"))
-  vocab = tokenizer_files.read_vocab(config.vocab_file)
-  settings["vocab_file"] = hashlib.sha256(vocab).hexdigest()
-  settings["input_file"] = [
-    [os.path.basename(path), paths.num_bytes(path)] for path in input_files
-  ]
-  settings["num_shards"] = len(shards)
-  settings["output_file"] = [os.path.basename(name) for name in names]
-  return settings
-
-
 def _prepare(
   tasks: Sequence[Task], settings: dict[str, Any], note: str, resume: bool
 ) -> list[Task]:
-  """Returns the tasks to do, after it removed the old files of several."""
   pending = list(tasks)
   if resume and paths.exists(note):
     shard_files.check_same_settings(settings, note)
@@ -232,10 +215,9 @@ def _prepare(
       f"cannot resume: {note} is missing, so the settings of "
       f"{finished[0].output_files[0]} are unknown; drop `resume`."
     )
-  # A process killed just after a shard's rename leaves its empty hidden folder.
   _remove_unfinished(tasks)
   if len(tasks) > 1:
-    # See `create`. A single new shard replaces the old one in one step.
+    # A single new shard replaces the old one in one step.
     for task in pending:
       for path in task.output_files:
         paths.remove(path)
@@ -247,10 +229,7 @@ def _is_finished(task: Task) -> bool:
   return all(map(paths.exists, task.output_files))
 
 
-# A worker builds several shards.
-_load_tokenizer = functools.lru_cache(maxsize=1)(
-  pretraining_data.load_tokenizer
-)
+_load_tokenizer = functools.lru_cache(1)(pretraining_data.load_tokenizer)
 
 
 def build_task(
@@ -259,13 +238,9 @@ def build_task(
   report: Callable[[int], None],
 ) -> pretraining_data.ShardCounts:
   """Builds one shard in a worker."""
+  tokenizer = _load_tokenizer(config)  # A worker builds several shards.
   return pretraining_data.build_shard(
-    task.shard,
-    config,
-    _load_tokenizer(config),
-    task.seed,
-    task.output_files,
-    report,
+    task.shard, config, tokenizer, task.seed, task.output_files, report
   )
 
 
@@ -276,22 +251,17 @@ def _build_here(
 ) -> dict[int, pretraining_data.ShardCounts]:
   num_passes = config.dupe_factor + 1  # One to read.
   num_documents = sum(task.shard.num_documents for task in tasks)
-  counts = {}
-  with tqdm.tqdm(
-    total=num_documents * num_passes,
-    desc=f"documents x {num_passes} passes",
-    unit="",
-    unit_scale=True,
-    dynamic_ncols=True,
-    disable=None,
-  ) as bar:
-    build = functools.partial(build_task, config)
-    with contextlib.closing(
+  description = f"documents x {num_passes} passes"
+  build = functools.partial(build_task, config)
+  with (
+    tqdm.tqdm(
+      total=num_documents * num_passes, desc=description, disable=None
+    ) as bar,
+    contextlib.closing(
       worker_pool.run(build, tasks, num_workers, bar.update)
-    ) as results:
-      for task, shard_counts in results:
-        counts[task.shard.index] = shard_counts
-  return counts
+    ) as results,
+  ):
+    return {task.shard.index: counts for task, counts in results}
 
 
 def _remove_unfinished(tasks: Sequence[Task]) -> None:
@@ -310,17 +280,15 @@ def _log(
   if random_next > _MAX_RANDOM_NEXT:
     logging.warning(
       "%.1f%% of the next sentences are random. The text should have one "
-      "sentence per line. If lines hold several sentences, use "
-      "--input_format=text, and --documents=line if each line is a document. "
-      "Otherwise raise max_seq_length, or use --no_nsp for documents of one "
-      "sentence.",
+      "sentence a line. If lines hold several, use --input_format=text, and "
+      "--no_nsp for documents of one sentence.",
       100 * random_next,
     )
   num_single = sum(c.num_documents == 1 for c in counts.values())
   if num_single and not summary.config.no_nsp:
     logging.warning(
       "Only one document in %d of %d shards: random second segments came from "
-      "the same document. A blank line ends a document; or use fewer shards.",
+      "the same document. A blank line ends a document.",
       num_single,
       len(counts),
     )
