@@ -160,7 +160,7 @@ def classifier_spec(
 def check_first_records(
   files: RecordFiles, spec: Spec, vocab_size: int
 ) -> None:
-  """Raises ValueError if a file's first record does not fit spec or vocab_size."""
+  """Raises ValueError unless each file's first record fits the arguments."""
   for path in files.paths:
     highest = {"input_ids": vocab_size - 1.0}
     if fault := _find_fault(first_features(path), spec, highest):

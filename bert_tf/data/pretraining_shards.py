@@ -191,7 +191,8 @@ def output_files(
     )
   if num_shards > 1 and len(names) > 1:
     raise ValueError(
-      f"output_file names {len(names)} files, but num_shards is {num_shards}."
+      f"output_file names {len(names)} files and num_shards is {num_shards}; "
+      "give one name."
     )
   if not 1 <= num_workers <= num_shards:
     raise ValueError(

@@ -103,13 +103,3 @@ def test_a_gradient_recomputes_the_attention_weights():
   # Masks of the weights in both halves, and of their gradient. If TensorFlow
   # merged the second with the first, it would hold all of the mask until then.
   assert sum(n.op == "SelectV2" for n in nodes) == 3
-
-
-def test_the_reference_matches_the_formula():
-  inputs, mask = arguments(), new_mask()
-  np.testing.assert_allclose(
-    dropout_attention.reference(*inputs, mask),
-    formula(*inputs, mask()),
-    rtol=1e-5,
-    atol=1e-6,
-  )
