@@ -51,8 +51,7 @@ class CheckpointReader:
   Attributes:
     path: the prefix, the folder of the SavedModel or the safetensors file.
     shapes: shapes of the tensors, by the original's variable names.
-    untrained: names of the tensors that a safetensors file does not hold. They
-      have random values.
+    untrained: names of tensors with random values, since the file lacks them.
     notes: sentences for the user about such tensors.
 
   Raises:
@@ -156,11 +155,8 @@ def write(path: str, tensors: Mapping[str, tf.Tensor | np.ndarray]) -> None:
   """Writes tensors by name; replaces an older checkpoint of the same path.
 
   Both files are complete before the first is replaced. A process that is killed
-  between the two leaves a checkpoint that readers refuse, unless the tensors
-  are the same, as when a resumed training repeats a step.
-
-  Raises:
-    OSError: if the checkpoint cannot be written. An older one then remains.
+  between the two leaves a checkpoint that readers refuse. Raises OSError if the
+  checkpoint cannot be written; an older one then remains.
   """
   names = sorted(tensors)
   write_atomically(
@@ -226,9 +222,9 @@ def save(
 def list_checkpoints(output_dir: str) -> list[str]:
   """Returns the prefixes that the `checkpoint` file lists, newest first.
 
-  TensorFlow 1 lists absolute paths, which are wrong after a move of the folder.
-  A checkpoint with the same name in this folder takes precedence. If the file
-  is empty or damaged, returns the checkpoints in the folder.
+  TensorFlow 1 lists absolute paths. A checkpoint with the same name in this
+  folder takes precedence, in case it was moved. If the file is empty or
+  damaged, returns the checkpoints in the folder.
   """
   try:
     state = tf.train.get_checkpoint_state(output_dir)
@@ -237,7 +233,6 @@ def list_checkpoints(output_dir: str) -> list[str]:
   if state and state.model_checkpoint_path:
     prefixes = [*state.all_model_checkpoint_paths, state.model_checkpoint_path]
     own = ((path, _own(output_dir, path)) for path in reversed(prefixes))
-    # After a copy or move of the folder, another run may use the listed path.
     newest_first = (b if exists(b) or not exists(a) else a for a, b in own)
     return list(dict.fromkeys(newest_first))
   if not paths.exists(os.path.join(output_dir, _LIST_FILE)):
@@ -269,14 +264,11 @@ def load_variables(
   required: str = "",
   prefix: str = "",
 ) -> list[str]:
-  """Sets the model's variables to the tensors of the same names.
+  """Sets the model's variables to tensors; returns the names of those not set.
 
-  Other tensors, such as optimizer slots, are ignored, as in the original. A
-  warning names ignored tensors of an encoder. Only variables whose names begin
-  with `prefix` are set; those that begin with `required` must be there.
-
-  Returns:
-    The names of the variables that were not set.
+  Other tensors, such as optimizer slots, are ignored, as in the original. Only
+  variables whose names begin with `prefix` are set; those that begin with
+  `required` must be there.
 
   Raises:
     ValueError: names variables that are missing or differ in shape.
@@ -303,11 +295,7 @@ def init_from_checkpoint(
 ) -> list[str]:
   """Loads the encoder from a checkpoint and, unless encoder_only, its heads.
 
-  Returns:
-    The names of the variables that were not set, all of heads.
-
-  Raises:
-    ValueError, DamagedCheckpointError: as `load_variables`.
+  Returns and raises as `load_variables`.
   """
   reader = CheckpointReader(init_checkpoint)
   prefix = "bert/" if encoder_only else ""

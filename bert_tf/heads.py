@@ -1,8 +1,4 @@
-"""BertModel with a head for each task.
-
-A `Head` declares its variables and its names in other libraries. A `HeadModel`
-declares its task and outputs. Other modules read these declarations.
-"""
+"""BertModel with a head for each task; other modules read what they declare."""
 
 import dataclasses
 import os
@@ -89,19 +85,12 @@ CHOICES = Head(
 
 
 class HeadModel(model_inputs.FeaturesModel):
-  """BertModel, as `bert`, with the head of a task.
+  """BertModel, as `bert`, with the head of a task."""
 
-  Class attributes:
-    task: name of the model's task, in `run.json` and --task.
-    heads: the model's heads.
-    outputs: names of the outputs of the model's SavedModel for texts.
-    reads_pooled_output: whether the head reads one vector for each input rather
-      than one for each position.
-  """
-
-  task: ClassVar[str]
+  task: ClassVar[str]  # Its name in `run.json` and --task.
   heads: ClassVar[tuple[Head, ...]]
-  outputs: ClassVar[tuple[str, ...]]
+  outputs: ClassVar[tuple[str, ...]]  # Those of a SavedModel for texts.
+  # Whether the head reads one vector for each input, not for each position.
   reads_pooled_output: ClassVar[bool] = True
 
   def __init__(self, config: modeling.BertConfig, dtype: DType = None) -> None:
@@ -153,14 +142,14 @@ class HeadModel(model_inputs.FeaturesModel):
     from bert_tf import model_folder
 
     files = model_folder.find(os.fspath(folder))
-    settings: dict[str, Any] = {}
+    labels: dict[str, Any] = {}
     if issubclass(cls, _LabelModel):
-      settings["num_labels"] = num_labels or files.num_outputs(cls.task)
-      if not settings["num_labels"]:
+      labels["num_labels"] = num_labels or files.num_outputs(cls.task)
+      if not labels["num_labels"]:
         raise ValueError(
           f"{files.weights} has no head of {cls.task}: set `num_labels`."
         )
-    model = cls(files.bert_config, dtype=dtype, **settings)
+    model = cls(files.bert_config, dtype=dtype, **labels)
     model_folder.load(files, model)
     return model
 
@@ -333,10 +322,8 @@ class TokenModel(_LabelModel):
 class MultipleChoiceModel(HeadModel):
   """BertModel with a score of each choice (Devlin et al. 2019, 4.4).
 
-  The score is the dot product of the pooled output and one vector, without a
-  bias, which would add the same to all choices. The vector is not called
-  `output_weights`, so that the model is not taken for a classifier; losses and
-  metrics are those of a classifier whose classes are the choices.
+  The score is the dot product of the pooled output and one vector, which is not
+  called `output_weights`, so that the model is not taken for a classifier.
   """
 
   task = "swag"
@@ -362,8 +349,9 @@ class MultipleChoiceModel(HeadModel):
       for name in ("input_ids", "input_mask", "segment_ids")
       if features.get(name) is not None
     }
-    pooled_output = self.pooled_output(inputs, training)
-    pooled_output = self._drop_out(pooled_output, training)
+    pooled_output = self._drop_out(
+      self.pooled_output(inputs, training), training
+    )
     scores = head_layers.linear(pooled_output, self.choice_weights, None)
     return ops.reshape(scores, (-1, shape[1]))  # [B, C]
 

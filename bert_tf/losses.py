@@ -46,10 +46,8 @@ def pretraining_weights(features: Features) -> dict[str, Tensor]:
 def next_sentence_sums(logits: Tensor, features: Features) -> Tensor:
   """Returns the weighted sums of losses and of hits, float32 [2].
 
-  Args:
-    logits: float [B, 2], or [B, K, 2] for packed sequences.
-    features: `next_sentence_labels`, int [B, 1], or [B, K] for packed
-      sequences. 0 if the second sentence follows the first, 1 if it is random.
+  The logits are float [B, 2], or [B, K, 2] for packed sequences. The features
+  have `next_sentence_labels`, int [B, 1] or [B, K]: 1 for a random sentence.
   """
   labels = ops.reshape(features["next_sentence_labels"], (-1,))
   logits = ops.reshape(logits, (-1, 2))

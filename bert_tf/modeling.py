@@ -2,9 +2,8 @@
 
 The encoder is that of the Transformer (Vaswani et al. 2017). It is
 bidirectional: every position attends to every other. `attention_bias` restricts
-this for padding, for rows that hold several inputs, and for one-directional
-models. `embeddings` has the sum of word, segment and position embeddings,
-`heads` the output layers of each task.
+this for padding, for rows that hold several inputs, and for unidirectional
+models.
 
 Shapes: B batch, F from (query) positions, T to (key) positions, N attention
 heads (A in the paper), H head size, D hidden size (N * H; H in the paper), I
@@ -79,8 +78,7 @@ class SelfAttention(bert_layer.BertLayer):
       hidden: float [B, T, D].
       attention_bias: float32 [B, 1, T] or [B, F, T]. Added to the scores of all
         heads: 0 to attend to a position, -10000 to ignore it.
-      queries: float [B, F, D]. The positions of `hidden` to compute; None for
-        all.
+      queries: float [B, F, D]. The positions to compute; None for all.
       training: whether dropout is on.
 
     Returns:
@@ -373,8 +371,7 @@ class BertModel(model_inputs.FeaturesModel):
       dtype: as in the constructor.
 
     Raises:
-      ValueError: if the folder has no model, several models, or a model that
-        cannot be read.
+      ValueError: if the folder does not have one model that can be read.
     """
     from bert_tf import model_folder
 

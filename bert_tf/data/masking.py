@@ -65,7 +65,7 @@ class MaskingConfig:
     split = (self.mask_prob, self.keep_prob, self.random_prob)
     if min(split) < 0 or abs(sum(split) - 1) > 1e-6:
       raise ValueError(
-        "mask_prob, keep_prob and random_prob must be fractions that sum to 1, "
+        "mask_prob, keep_prob and random_prob must be shares that sum to 1, "
         f"not {' + '.join(map(str, split))}."
       )
 
