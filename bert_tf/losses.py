@@ -91,20 +91,12 @@ def loss_from_sums(sums: PretrainingSums, features: Features) -> Sums:
   return {n: (total, w) for (n, w), total in zip(weights.items(), totals)}
 
 
-def pretraining_metrics(
-  outputs: tuple[Tensor, Tensor], features: Features
-) -> Sums:
+def metrics_from_sums(sums: PretrainingSums, features: Features) -> Sums:
   """Returns the losses and accuracies of both heads as (sum, weight).
 
   Unlike `pretraining_loss`, divides by the exact number of masked words. For
-  packed sequences, also returns the mean `instances_per_row`. See
-  `pretraining_sums` for the arguments.
+  packed sequences, also returns the mean `instances_per_row`.
   """
-  return metrics_from_sums(pretraining_sums(outputs, features), features)
-
-
-def metrics_from_sums(sums: PretrainingSums, features: Features) -> Sums:
-  """Returns `pretraining_metrics` of the sums of a batch."""
   num_masked = _sum_of(features["masked_lm_weights"])
   num_pairs = ops.sum(_pair_weights(features))
   metrics = {
