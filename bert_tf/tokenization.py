@@ -119,8 +119,7 @@ def load_vocab(vocab_file: str) -> dict[str, int]:
     if first != index:
       raise ValueError(
         f"{vocab_file}:{index + 1}: duplicate token {token!r}, first on line "
-        f"{first + 1}. Rename line {first + 1}, for example to "
-        f"[unused-{first + 1}], so that the other ids stay."
+        f"{first + 1}."
       )
   return vocab
 

@@ -6,11 +6,8 @@ import shutil
 import numpy as np
 import pytest
 
-from bert_tf import checkpoints, heads, model_folder, modeling
-from bert_tf.convert import convert, extend_vocab, pretrained
-from bert_tf.export import config as export_config
-from bert_tf.export import export
-from bert_tf.inference import fill_mask
+from bert_tf import checkpoints, heads, modeling
+from bert_tf.convert import convert, pretrained
 from tests.support import tiny_models
 
 SCOPE = "bert/embeddings/"
@@ -116,27 +113,9 @@ def to_hf(folder):
   convert.convert(source, "original", f"{folder}/out", "hf")
 
 
-def export_model(folder):
-  export.build(export_config.ModelConfig(init_checkpoint=folder))
-
-
-def add_words(folder):
-  extend_vocab.extend(
-    f"{folder}/bert_config.json",
-    f"{folder}/vocab.txt",
-    folder,
-    ["unheard"],
-    f"{folder}/out",
-    method="grow",
-  )
-
-
 USES = {
-  "fill-mask": lambda folder: fill_mask.MaskFiller(init_checkpoint=folder),
   "fine-tuning": fine_tune,
   "convert": to_hf,
-  "export": export_model,
-  "extend-vocab": add_words,
 }
 
 
@@ -205,31 +184,3 @@ def test_unknown_variables_are_left_out_and_named(
     pretrained.ModelSource(path), convert.find_format(path), back, "original"
   )
   assert set(checkpoints.CheckpointReader(back).shapes) == set(tensors())
-
-
-def test_the_advice_for_a_missing_head_fits_the_command(tmp_path):
-  encoder = {n: v for n, v in tensors().items() if n.startswith("bert/")}
-  folder = write(tmp_path / "m", encoder)
-  with pytest.raises(ValueError, match="cls/predictions") as error:
-    fill_mask.MaskFiller(init_checkpoint=folder)
-  assert "task=" not in str(error.value)
-  config = export_config.ExportConfig(
-    init_checkpoint=folder,
-    task="pretraining",
-    export_dir=str(tmp_path / "saved"),
-    with_text=False,
-  )
-  with pytest.raises(ValueError, match="cls/predictions"):
-    export.build(config, with_text=False)
-  built = export.build(
-    export_config.ModelConfig(init_checkpoint=folder, task="encoder"),
-    with_text=False,
-  )
-  assert built.info.task == "encoder"
-
-
-@pytest.mark.parametrize("name", ["tf_model.h5", "flax_model.msgpack"])
-def test_weights_of_another_library_have_advice(tmp_path, name):
-  (tmp_path / name).write_bytes(b"weights")
-  with pytest.raises(ValueError, match=f"{name}.*save_pretrained"):
-    model_folder.find(str(tmp_path))

@@ -149,43 +149,6 @@ def test_training_epochs_have_new_masks_and_evaluation_epochs_the_same(data):
     assert (first == second) == repeats
 
 
-def test_batches_of_similar_length_are_cut_and_reached_directly(data):
-  records = dataclasses.replace(unmasked(data), group_by_length=True)
-
-  def batches(steps_done, num_batches):
-    dataset = records.training_dataset(4, 1, steps_done, 500, 2)
-    return [
-      {name: value.numpy() for name, value in batch.items()}
-      for batch in dataset.take(num_batches)
-    ]
-
-  first = batches(0, 40)
-  widths = [batch["input_ids"].shape[1] for batch in first]
-  assert min(widths) < LENGTH == max(widths)
-  for batch in first:
-    assert batch["input_mask"].shape == batch["input_ids"].shape
-    assert batch["masked_lm_positions"].max() < batch["input_ids"].shape[1]
-  padding = 1 - np.mean([batch["input_mask"].mean() for batch in first])
-  plain = rows(unmasked(data).training_dataset(4, 1, 0, 500, 2), 40)
-  assert padding < 0.6 * (1 - plain["input_mask"].mean())
-  for steps_done in (3, 8, 21):
-    for batch, expected in zip(batches(steps_done, 9), first[steps_done:]):
-      for name, value in batch.items():
-        np.testing.assert_array_equal(value, expected[name])
-
-
-def test_evaluation_has_every_record_once_with_the_same_masks(data):
-  records = unmasked(data)
-  count = records.files.num_records
-  assert count % 7  # The last batch is short.
-  single, several = (
-    rows(records.evaluation_dataset(size, 500, 2), count + 1) for size in (1, 7)
-  )
-  assert len(single["input_ids"]) == count
-  for name, value in several.items():
-    np.testing.assert_array_equal(value, single[name])
-
-
 def config(data, output_dir, **settings):
   train = {
     "output_dir": str(output_dir),

@@ -81,17 +81,6 @@ def test_bfloat16_is_near_float32():
     )
 
 
-def test_a_mask_depends_on_the_draw_and_not_on_the_call():
-  seeds = dropout.Seeds(3)
-  first, second = (seeds.draw_mask((4, 100), RATE) for _ in range(2))
-  np.testing.assert_array_equal(first(), first())
-  assert 0.3 < np.mean(first().numpy() != second().numpy()) < 0.6
-  x = tf.ones([4, 100])
-  dropped = dropout.dropout(x, RATE, dropout.Seeds(3), True)
-  np.testing.assert_array_equal(dropped != 0.0, first())
-  np.testing.assert_allclose(dropped[first()], first.scale)
-
-
 def test_a_gradient_recomputes_the_attention_weights():
   mask = new_mask()
 

@@ -43,19 +43,6 @@ def mask():
   return kept_mask([12345, 7, 0])[0]
 
 
-@pytest.mark.parametrize("rate", [0.1, 0.25, 0.5, 0.9])
-def test_masks_drop_at_the_dropout_rate(rate):
-  mask = kept_mask([1, 2, 3], rate=rate)
-  assert abs(deviations(mask.mean(), mask.size, rate)) < LIMIT
-
-
-def test_units_and_rows_are_dropped_equally_often(mask):
-  for axis, count in ((0, ROWS), (1, UNITS)):
-    result = deviations(mask.mean(axis), count)
-    assert np.abs(result).max() < LIMIT
-    assert result.std() == pytest.approx(1.0, abs=0.15)  # Neither is it even.
-
-
 def test_neighbouring_bits_are_independent(mask):
   flat = mask.ravel()
   lags = {
@@ -85,17 +72,6 @@ def test_masks_of_different_seeds_are_independent(mask, others):
     other = kept_mask(first)[0]
     for shift in (0, 1, UNITS, 12345):
       assert abs(correlations(mask, np.roll(other, shift))) < LIMIT
-
-
-def test_masks_within_a_step_are_independent():
-  masks = kept_mask([12345, 7, 0], num_draws=8)
-  result = [
-    correlations(masks[i], np.roll(masks[j], shift))
-    for i in range(8)
-    for j in range(i)
-    for shift in (0, 1, -1, UNITS)
-  ]
-  assert np.abs(result).max() < LIMIT
 
 
 def numpy_mask(seed, size, rate):
