@@ -5,11 +5,10 @@ A checkpoint is a name-based bundle, as TF 1's Saver wrote: `PREFIX.index` and
 variable's `/adam_m` and `/adam_v`, and `global_step`, int64.
 """
 
-import contextlib
 import glob
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
 import keras
 import numpy as np
@@ -33,8 +32,8 @@ _INDEX = ".index"
 _DATA = ".data-00000-of-00001"
 
 
-class DamagedCheckpointError(ValueError):
-  """A checkpoint that is missing or cannot be read completely."""
+# A checkpoint that is missing or cannot be read completely.
+DamagedCheckpointError = errors.DamagedFileError
 
 
 class NotFiniteError(DamagedCheckpointError):
@@ -77,7 +76,7 @@ class CheckpointReader:
       prefix = self.path = find_latest(path) or ""
       if not prefix:
         raise ValueError(f"{path} has no checkpoint.")
-    with self._reading():
+    with errors.reading(self.path):
       self._reader = tf.compat.v1.train.NewCheckpointReader(prefix)
       shapes = self._reader.get_variable_to_shape_map()
       keys = {checkpoint_names.from_key(key): key for key in shapes}
@@ -106,16 +105,8 @@ class CheckpointReader:
 
   def get_any(self, name: str) -> np.ndarray:
     """Returns one tensor; raises DamagedCheckpointError for damaged data."""
-    with self._reading():
+    with errors.reading(self.path):
       return self._reader.get_tensor(self._keys[name])
-
-  @contextlib.contextmanager
-  def _reading(self) -> Iterator[None]:
-    try:
-      with errors.reading(self.path):
-        yield
-    except errors.DamagedFileError as error:
-      raise DamagedCheckpointError(f"the checkpoint {error}") from error
 
 
 def check_finite(path: str, tensors: Mapping[str, np.ndarray]) -> None:

@@ -12,20 +12,19 @@ inputs packed into a row (1 unless packed; not the paper's pair of sentences).
 
 A variable's Keras path is its name in the original release's checkpoints, such
 as bert/encoder/layer_0/attention/self/query/kernel: a layer is named after its
-`scope` and makes its parts in `build`. `bert_layer` has the methods for it.
+`scope` and makes its parts in `build`.
 """
 
 import os
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import keras
 from keras import ops
 
-from bert_tf import bert_layer, model_inputs
-from bert_tf.bert_layer import DType as DType
+from bert_tf import model_inputs
 from bert_tf.kernels import dropout_attention, fused_attention
-from bert_tf.layers import dense, dropout, serialization
+from bert_tf.layers import dense, dropout, layer_norm, serialization
 
 # `X as X` exports names that the original's modeling.py has.
 from bert_tf.layers.activations import gelu as gelu
@@ -33,6 +32,84 @@ from bert_tf.layers.activations import gelu_erf as gelu_erf
 from bert_tf.layers.activations import get_activation as get_activation
 from bert_tf.model_config import BertConfig as BertConfig
 from bert_tf.tensor import Tensor as Tensor
+
+# A layer's dtype: a name, a Keras policy or None. Keras has no type for it.
+DType = Any
+
+
+def initializer(config: BertConfig) -> keras.initializers.Initializer:
+  """The initializer of all matrices, a truncated normal; zeros for range 0."""
+  if not config.initializer_range:
+    return keras.initializers.Zeros()
+  return keras.initializers.TruncatedNormal(stddev=config.initializer_range)
+
+
+class BertLayer(serialization.Configured, keras.layers.Layer):
+  """A layer whose sizes are those of a BertConfig.
+
+  Args:
+    config: sizes.
+    name: the layer's scope in checkpoints; None for the class's `scope`.
+    seed_generator: seeds of dropout, shared by a model's layers; None for own.
+    dtype: Keras dtype or policy; None for Keras's global policy.
+  """
+
+  scope: ClassVar[str]
+
+  def __init__(
+    self,
+    config: BertConfig,
+    name: str | None = None,
+    seed_generator: dropout.Seeds | None = None,
+    dtype: DType = None,
+  ) -> None:
+    super().__init__(name=name or self.scope, dtype=dtype)
+    self.config = config
+    self.seed_generator = seed_generator or dropout.Seeds()
+
+  def make_part(
+    self,
+    layer: type["BertLayer"],
+    input_size: int | None = None,
+    name: str | None = None,
+  ) -> Any:
+    """Returns a built layer of the same config, seeds and dtype."""
+    part = layer(self.config, name, self.seed_generator, self.dtype_policy)
+    part.build((None, None, input_size or self.config.hidden_size))
+    return part
+
+  def make_dense(
+    self,
+    inputs: int,
+    units: int,
+    activation: Callable[[Tensor], Tensor] | None = None,
+    name: str = "dense",
+  ) -> dense.Dense:
+    """Returns a built dense layer of [inputs, units]."""
+    layer = dense.Dense(
+      units,
+      activation,
+      kernel_initializer=initializer(self.config),
+      name=name,
+      dtype=self.dtype_policy,
+    )
+    layer.build((None, inputs))
+    return layer
+
+  def make_layer_norm(self) -> layer_norm.LayerNorm:
+    """Returns a built layer norm of [D]."""
+    # The epsilon of tf.contrib.layers.layer_norm, which the original calls and
+    # released weights were trained with.
+    layer = layer_norm.LayerNorm(
+      epsilon=1e-12, name="LayerNorm", dtype=self.dtype_policy
+    )
+    layer.build((None, self.config.hidden_size))
+    return layer
+
+  def drop_out(self, x: Tensor, training: bool) -> Tensor:
+    """Applies dropout with hidden_dropout_prob."""
+    rate = self.config.hidden_dropout_prob
+    return dropout.dropout(x, rate, self.seed_generator, training)
 
 
 class BertOutput(NamedTuple):
@@ -52,7 +129,7 @@ class BertOutput(NamedTuple):
 
 
 @serialization.register
-class Embeddings(bert_layer.BertLayer):
+class Embeddings(BertLayer):
   """The sum of word, segment and position embeddings (section 3, figure 2).
 
   With `use_one_hot_embeddings`, the word table is multiplied by one-hot rows,
@@ -81,7 +158,7 @@ class Embeddings(bert_layer.BertLayer):
       table = self.add_weight(
         name=name,
         shape=(size, config.hidden_size),
-        initializer=bert_layer.initializer(config),
+        initializer=initializer(config),
         # Rows are cast after they are looked up: casting the whole table is
         # slower and makes its gradient dense.
         autocast=False,
@@ -135,7 +212,7 @@ class Embeddings(bert_layer.BertLayer):
 
 
 @serialization.register
-class SelfAttention(bert_layer.BertLayer):
+class SelfAttention(BertLayer):
   """Attention of N heads: softmax(query @ key^T / sqrt(H) + bias) @ value."""
 
   scope = "self"
@@ -231,7 +308,7 @@ class SelfAttention(bert_layer.BertLayer):
 
 
 @serialization.register
-class ResidualOutput(bert_layer.BertLayer):
+class ResidualOutput(BertLayer):
   """The end of a sub-layer: LayerNorm(residual + dropout(dense(hidden))).
 
   As in the Transformer, layer norm follows the sum ("post-norm").
@@ -255,7 +332,7 @@ class ResidualOutput(bert_layer.BertLayer):
 
 
 @serialization.register
-class Attention(bert_layer.BertLayer):
+class Attention(BertLayer):
   """The attention sub-layer: self-attention and its residual output."""
 
   scope = "attention"
@@ -282,7 +359,7 @@ class Attention(bert_layer.BertLayer):
 
 
 @serialization.register
-class Intermediate(bert_layer.BertLayer):
+class Intermediate(BertLayer):
   """The first, widening half of the feed-forward sub-layer."""
 
   scope = "intermediate"
@@ -300,7 +377,7 @@ class Intermediate(bert_layer.BertLayer):
 
 
 @serialization.register
-class TransformerLayer(bert_layer.BertLayer):
+class TransformerLayer(BertLayer):
   """One encoder layer: attention, then the feed-forward network."""
 
   def build(self, input_shape: Any = None) -> None:
@@ -327,7 +404,7 @@ class TransformerLayer(bert_layer.BertLayer):
 
 
 @serialization.register
-class Encoder(bert_layer.BertLayer):
+class Encoder(BertLayer):
   """The stack of encoder layers.
 
   With `recompute`, training uses gradient checkpointing: each layer keeps only
@@ -391,7 +468,7 @@ class Encoder(bert_layer.BertLayer):
 
 
 @serialization.register
-class Pooler(bert_layer.BertLayer):
+class Pooler(BertLayer):
   """Dense and tanh on C, the last layer's output at an input's [CLS].
 
   The next-sentence task trains it (section 3.1), and classifiers read it
