@@ -5,7 +5,6 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import keras
-from absl import logging
 
 from bert_tf.files import errors
 from bert_tf.layers import lora, mixed_precision
@@ -64,9 +63,8 @@ def from_key(key: str) -> str:
 def original_names(names: Collection[str]) -> dict[str, str]:
   """Maps the original's name of each variable to the name in the checkpoint.
 
-  Two differences are resolved: a scope around the whole model, such as
-  `module/bert/...`, and layer norms that Keras named. A variable keeps the name
-  in the checkpoint if another variable would get the same name.
+  A scope around the whole model, such as `module/bert/...`, is dropped, and
+  layer norms that Keras named are renamed, unless two would have one name.
   """
   end = f"/{WORD_EMBEDDINGS}"
   scopes = [n.removesuffix(end[1:]) for n in names if n.endswith(end)]
@@ -93,32 +91,15 @@ def check_is_bert(path: str, names: Collection[str]) -> None:
     )
 
 
-def warn_of_unused(
-  path: str, names: Iterable[str], model_names: Collection[str]
-) -> None:
-  """Warns if a checkpoint's encoder has variables that the model lacks.
-
-  With a wrong config, the model may have only some of the trained layers.
-  """
-  if unused := _unused(names, model_names):
-    logging.warning(
-      "%s also holds %s, which the model of the config lacks.", path, unused
-    )
-
-
 def check_fits(
   path: str,
   shapes: Mapping[str, tuple[int, ...]],
   variables: Mapping[str, keras.Variable],
   missing: Sequence[str],
 ) -> None:
-  """Raises ValueError if variables are missing or differ in shape.
+  """Raises ValueError for required variables that a checkpoint lacks.
 
-  Args:
-    path: path of the checkpoint, for the message.
-    shapes: shapes of the checkpoint's tensors, by name.
-    variables: the model's variables, by name.
-    missing: names of required variables that the checkpoint lacks.
+  Also if a tensor has another shape than the model's variable of its name.
   """
   names = parameters(shapes)
   faults = []
@@ -126,8 +107,8 @@ def check_fits(
     if any(n.startswith("bert/") for n in missing):
       check_is_bert(path, names)
     faults.append(f"it lacks {errors.join_names(missing, _MAX_NAMED)}")
-    if unused := _unused(names, variables):
-      faults.append(f"the model lacks {unused}")
+    if extra := unused(names, variables):
+      faults.append(f"the model lacks {extra}")
   faults += [
     f"{name} is {shapes[name]}, the model's {tuple(variable.shape)}"
     for name, variable in variables.items()
@@ -139,6 +120,7 @@ def check_fits(
     )
 
 
-def _unused(names: Iterable[str], model_names: Collection[str]) -> str:
+def unused(names: Iterable[str], model_names: Collection[str]) -> str:
+  """Returns the encoder's variables that the model lacks, "" for none."""
   encoder = (name for name in names if name.startswith("bert/"))
   return errors.join_names(sorted({*encoder} - {*model_names}), _MAX_NAMED)

@@ -275,9 +275,10 @@ def load_variables(
   checkpoint_names.check_fits(reader.path, reader.shapes, loaded, needed)
   for name in loaded.keys() - missing:
     loaded[name].assign(reader.get(name))
-  checkpoint_names.warn_of_unused(
-    reader.path, checkpoint_names.parameters(reader.shapes), variables
-  )
+  names = checkpoint_names.parameters(reader.shapes)
+  if unused := checkpoint_names.unused(names, variables):
+    # With a wrong config, the model may have only some of the trained layers.
+    logging.warning("%s also holds %s, unlike the model.", reader.path, unused)
   return [n for n in variables if n not in loaded or n in missing]
 
 
@@ -291,11 +292,8 @@ def init_from_checkpoint(
   reader = CheckpointReader(init_checkpoint)
   prefix = "bert/" if encoder_only else ""
   missing = load_variables(reader, model, required="bert/", prefix=prefix)
-  logging.info(
-    "%s: %d of %d variables restored%s.",
-    reader.path,
-    len(model.weights) - len(missing),
-    len(model.weights),
-    f"; untrained: {', '.join(missing)}" if missing else "",
-  )
+  num, num_all = len(model.weights) - len(missing), len(model.weights)
+  untrained = f"; untrained: {', '.join(missing)}" if missing else ""
+  path = reader.path
+  logging.info(f"{path}: {num} of {num_all} variables restored{untrained}.")
   return missing

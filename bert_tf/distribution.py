@@ -30,11 +30,12 @@ class WorkerLostError(OSError):
 
 @dataclasses.dataclass(frozen=True)
 class TpuAddress:
-  """The address of a TPU."""
+  """A TPU's name or grpc:// address, or "local" on a TPU machine.
 
-  # The TPU's name, its grpc:// address, or "local" on a TPU machine.
+  Zone and project in Google Cloud are None to ask the machine's metadata.
+  """
+
   name: str = "local"
-  # Zone and project in Google Cloud; None to ask the machine's metadata.
   zone: str | None = None
   project: str | None = None
 
@@ -97,10 +98,7 @@ def _tpu_strategy(tpu: TpuAddress) -> tf.distribute.TPUStrategy:
 
 
 def _num_machines(text: str | None) -> int:
-  """Returns the number of training processes in TF_CONFIG.
-
-  Without a task in the cluster, TensorFlow would train alone or wait forever.
-  """
+  """Returns the number of training processes in TF_CONFIG."""
   try:
     config = json.loads(text or "")
     cluster, task = config["cluster"], config["task"]
@@ -108,7 +106,7 @@ def _num_machines(text: str | None) -> int:
     is_valid = kind in _WORKER_KINDS and 0 <= index < len(cluster[kind])
   except (KeyError, TypeError, ValueError):
     is_valid = False
-  if not is_valid:
+  if not is_valid:  # TensorFlow would train alone or wait forever.
     raise ValueError(
       f"TF_CONFIG is {text!r}. Set it on every machine, as in "
       '{"cluster": {"worker": ["host1:2222", "host2:2222"]}, '

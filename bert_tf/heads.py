@@ -113,8 +113,7 @@ def make_output_layer(
 class Transform(modeling.BertLayer):
   """Dense layer, activation and layer norm before the masked LM's logits.
 
-  The paper does not mention them; the 2018 release has them
-  (`get_masked_lm_output`). Fine-tuning drops them.
+  The paper does not mention them; the 2018 release has them.
   """
 
   scope = "transform"
@@ -216,10 +215,7 @@ class SpanHead(LinearHead):
 
 
 def linear(hidden: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
-  """Returns hidden @ weights^T + bias, float [..., C], for float [..., D].
-
-  The weights are [C, D], as checkpoints of the original store them.
-  """
+  """Returns hidden @ weights^T + bias, float [..., C], of weights [C, D]."""
   outputs = ops.matmul(dense.flatten(hidden), ops.transpose(weights))
   if bias is not None:
     outputs = outputs + bias
@@ -527,7 +523,7 @@ def find_kind(
   """Returns the model for a checkpoint's head, None for BertModel itself.
 
   The names do not show whether `output_weights` labels words. Raises ValueError
-  if the checkpoint has the heads of several tasks.
+  for the heads of several tasks.
   """
   other = ClassifierModel if labels_words else TokenModel
   kinds = [

@@ -59,11 +59,9 @@ def pretraining_sums(
 ) -> PretrainingSums:
   """Returns the weighted sums of losses and of hits of both heads.
 
-  Args:
-    outputs: the logits of the masked LM, float [B, P, V], and of next-sentence
-      prediction, see `next_sentence_sums`.
-    features: `masked_lm_ids`, int [B, P], `masked_lm_weights`, float [B, P], 0
-      for padding, and those of `next_sentence_sums`.
+  The outputs are the logits of the masked LM, float [B, P, V], and of
+  `next_sentence_sums`. The features have `masked_lm_ids`, int [B, P],
+  `masked_lm_weights`, float [B, P], 0 for padding, and those of the latter.
   """
   masked_lm_logits, next_sentence_logits = outputs
   weights = ops.cast(features["masked_lm_weights"], "float32")
@@ -119,10 +117,7 @@ def _sum_losses_and_hits(
 
 
 def _pair_weights(features: Features) -> Tensor:
-  """Returns 1 for each sentence pair, 0 for unused slots, float32 [B * K].
-
-  K is the number of slots of a packed sequence, and 1 if rows are not packed.
-  """
+  """Returns 1 for each sentence pair, 0 for unused slots, float32 [B * K]."""
   labels = ops.reshape(features["next_sentence_labels"], (-1,))
   if "cls_positions" not in features:
     return ops.ones_like(labels, dtype="float32")
@@ -262,7 +257,6 @@ def _real_examples(features: Features) -> Tensor:
 
 
 def _count_rows(labels: Tensor) -> Tensor:
-  """Returns the number of examples, float32 [], for a feature of shape [B]."""
   return ops.sum(ops.ones_like(labels, dtype="float32"))
 
 

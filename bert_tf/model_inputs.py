@@ -17,17 +17,16 @@ from keras import ops
 from bert_tf.layers import serialization
 from bert_tf.tensor import Tensor
 
-# What a position attends to. BOTH: all of its input (BERT). LEFT_TO_RIGHT:
-# itself and those before it. RIGHT_TO_LEFT: itself and those after it.
-# Devlin et al. 2019, section 5.1, compare BERT with a left-to-right model.
-BOTH = "both"
-LEFT_TO_RIGHT = "left_to_right"
-RIGHT_TO_LEFT = "right_to_left"
-DIRECTIONS = (BOTH, LEFT_TO_RIGHT, RIGHT_TO_LEFT)
+# What a position attends to: all of its input (BERT), itself and those before
+# it (Devlin et al. 2019, section 5.1), or itself and those after it.
+BOTH, LEFT_TO_RIGHT, RIGHT_TO_LEFT = DIRECTIONS = (
+  "both",
+  "left_to_right",
+  "right_to_left",
+)
 
-# Added to the score of a position that is ignored, as in the original release
-# (modeling.attention_layer). exp(-10000) is 0 in float32. Minus infinity would
-# make the softmax NaN for a row in which every position is padding.
+# Added to the score of a position that is ignored, as in the original release.
+# Minus infinity would make the softmax NaN for a row of padding.
 IGNORED = -10000.0
 
 # Feature names of other libraries and their names here.
@@ -42,10 +41,7 @@ _OTHER_NAMES = {
 
 
 class ModelInputs(NamedTuple):
-  """A batch as the encoder takes it.
-
-  Plain, packed and one-directional inputs differ here and nowhere later.
-  """
+  """A batch as the encoder takes it."""
 
   input_ids: Tensor  # int [B, F]. Word-piece ids; 0 is [PAD].
   segment_ids: Tensor  # int [B, F].
@@ -158,13 +154,9 @@ def gather_indexes(values: Tensor, positions: Tensor) -> Tensor:
 
 
 class FeaturesModel(serialization.Configured, keras.Model):
-  """A model of `input_ids`, `input_mask` and `segment_ids`.
+  """A model of `input_ids`, `input_mask` and `segment_ids`."""
 
-  Attributes:
-    input_shape_names: names of the dimensions of these features.
-  """
-
-  input_shape_names: ClassVar[tuple[str, ...]] = ("B", "F")
+  input_shape_names: ClassVar[tuple[str, ...]] = ("B", "F")  # Of these.
 
   def __call__(self, features: Mapping[str, Any], **arguments: Any) -> Any:
     """Checks the features, see `check_features`, and calls the model."""
@@ -176,12 +168,6 @@ def check_features(
   features: Mapping[str, Any], shape_names: tuple[str, ...] = ("B", "F")
 ) -> dict[str, Tensor]:
   """Returns the features, with lists and arrays converted to tensors.
-
-  Args:
-    features: `input_ids`, and optionally `input_mask`, `segment_ids` and other
-      features of the model.
-    shape_names: names of the dimensions of `input_ids`, `input_mask` and
-      `segment_ids`.
 
   Raises:
     ValueError: if `input_ids` are missing, a feature has another library's

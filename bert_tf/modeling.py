@@ -287,10 +287,7 @@ class SelfAttention(BertLayer):
     return num_heads, self.config.hidden_size // num_heads
 
   def _project(self, hidden: Tensor) -> Tensor:
-    """Returns queries, keys and values side by side, float [B, T, 3, N, H].
-
-    One product reads `hidden` once, and so does its gradient.
-    """
+    """Returns queries, keys and values by one product, float [B, T, 3, N, H]."""
     parts = (self.query, self.key, self.value)
     if any(part.lora_enabled for part in parts):
       qkv = ops.concatenate([part(hidden) for part in parts], axis=-1)
@@ -309,10 +306,7 @@ class SelfAttention(BertLayer):
 
 @serialization.register
 class ResidualOutput(BertLayer):
-  """The end of a sub-layer: LayerNorm(residual + dropout(dense(hidden))).
-
-  As in the Transformer, layer norm follows the sum ("post-norm").
-  """
+  """The end of a sub-layer: LayerNorm(residual + dropout(dense(hidden)))."""
 
   scope = "output"
 
@@ -586,10 +580,7 @@ class BertModel(model_inputs.FeaturesModel):
     positions: Tensor | None = None,
     training: bool = False,
   ) -> BertOutput:
-    """Runs the encoder and the pooler on embeddings, float [B, F, D].
-
-    See `call` for the positions. The output has the attention probabilities.
-    """
+    """Runs encoder and pooler on embeddings, float [B, F, D]; see `call`."""
     summary_positions, output_positions = inputs.summary_positions, None
     if positions is not None:
       # Nothing reads the rest of the last layer, so it is not computed: a

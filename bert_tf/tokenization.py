@@ -42,16 +42,12 @@ CJK_BOUNDS = sorted(
   bound for first, last in _CJK_RANGES for bound in (first, last + 1)
 )
 
-# Whether the vocabulary of a released checkpoint is lower-cased, by its folder.
-_RELEASED_LOWER_CASE = {
-  "uncased_L-24_H-1024_A-16": True,
-  "uncased_L-12_H-768_A-12": True,
-  "multilingual_L-12_H-768_A-12": True,
-  "chinese_L-12_H-768_A-12": True,
-  "cased_L-12_H-768_A-12": False,
-  "cased_L-24_H-1024_A-16": False,
-  "multi_cased_L-12_H-768_A-12": False,
-}
+# Folders of released checkpoints. Their vocabularies are cased if the name says
+# so, else lower-cased.
+_RELEASED = re.compile(
+  r"(?:un)?cased_L-24_H-1024_A-16|"
+  r"(?:uncased|cased|multi_cased|multilingual|chinese)_L-12_H-768_A-12"
+)
 
 
 def validate_case_matches_checkpoint(
@@ -59,13 +55,12 @@ def validate_case_matches_checkpoint(
 ) -> None:
   """Raises ValueError if the case setting contradicts a released checkpoint.
 
-  Recognises paths such as `.../cased_L-12_H-768_A-12/bert_model.ckpt`. Accepts
-  None and all other folders.
+  Accepts None and all other paths than `.../FOLDER/bert_model.ckpt`.
   """
   match = re.search(r"([A-Za-z0-9_-]+)/bert_model\.ckpt", init_checkpoint or "")
   folder = match.group(1) if match else ""
-  trained_lower = _RELEASED_LOWER_CASE.get(folder, do_lower_case)
-  if trained_lower != do_lower_case:
+  trained_lower = not folder.startswith(("cased", "multi_cased"))
+  if _RELEASED.fullmatch(folder) and trained_lower != do_lower_case:
     kind = "lower-cased" if trained_lower else "cased"
     raise ValueError(
       f"do_lower_case={do_lower_case} does not fit init_checkpoint "
@@ -75,11 +70,7 @@ def validate_case_matches_checkpoint(
 
 
 def convert_to_unicode(text: str | bytes) -> str:
-  """Returns `text` as str. Decodes UTF-8 and ignores invalid bytes.
-
-  Raises:
-    ValueError: if `text` is neither str nor bytes.
-  """
+  """Returns `text` as str. Decodes UTF-8 and ignores invalid bytes."""
   if isinstance(text, str):
     return text
   if isinstance(text, bytes):
@@ -96,14 +87,9 @@ def load_vocab(vocab_file: str) -> dict[str, int]:
   """Reads a vocabulary; returns the id of each token, its line number from 0.
 
   Strips white space around tokens and drops carriage returns, as the 2018
-  release does. Unlike the release, ignores blank lines at the end.
-
-  Args:
-    vocab_file: a vocab.txt, or a tokenizer.json of word pieces.
-
-  Raises:
-    ValueError: if the file is empty, is not UTF-8, or has a token twice.
-    OSError: if the file cannot be read.
+  release does. Unlike the release, ignores blank lines at the end. The file is
+  a vocab.txt, or a tokenizer.json of word pieces. Raises ValueError if it is
+  empty, is not UTF-8, or has a token twice.
   """
   content = tokenizer_files.read_vocab(vocab_file)
   content = content.removeprefix(codecs.BOM_UTF8)
@@ -125,11 +111,7 @@ def load_vocab(vocab_file: str) -> dict[str, int]:
 
 
 def convert_by_vocab(vocab: Mapping, items: Iterable) -> list:
-  """Returns `vocab[item]` for each of `items`.
-
-  Raises:
-    ValueError: if an item is not in the vocabulary.
-  """
+  """Returns `vocab[item]` for each of `items`; ValueError for unknown ones."""
   try:
     return [vocab[item] for item in items]
   except KeyError as error:
