@@ -287,7 +287,7 @@ class SelfAttention(BertLayer):
     return num_heads, self.config.hidden_size // num_heads
 
   def _project(self, hidden: Tensor) -> Tensor:
-    """Returns queries, keys and values, float [B, T, 3, N, H], in one product."""
+    """Returns queries, keys and values by one product, [B, T, 3, N, H]."""
     parts = (self.query, self.key, self.value)
     if any(part.lora_enabled for part in parts):
       qkv = ops.concatenate([part(hidden) for part in parts], axis=-1)

@@ -138,15 +138,8 @@ VOCAB = {
 }
 
 
-@pytest.mark.parametrize(
-  ("split", "expected"),
-  [
-    ((0.8, 0.1, 0.1), (0.8, 0.1, 0.1)),
-    ((0.0, 0.2, 0.8), (0.0, 0.2, 0.8)),
-    ((0.8, 0.0, 0.2), (0.8, 0.0, 0.2)),
-  ],
-)
-def test_masked_pieces_are_split_as_configured(split, expected):
+@pytest.mark.parametrize("split", [(0.0, 0.2, 0.8), (0.8, 0.0, 0.2)])
+def test_masked_pieces_are_split_as_configured(split):
   config = masking.MaskingConfig(
     **dict(zip(("mask_prob", "keep_prob", "random_prob"), split))
   )
@@ -168,9 +161,9 @@ def test_masked_pieces_are_split_as_configured(split, expected):
     unchanged += sum(ids[i] == 50 for i in positions)
   # A random piece is [MASK] in 1 of 100 draws, and the same piece in 1 of 100.
   # Three standard deviations of 15,000 draws are at most 0.012.
-  by_chance = expected[2] / 100
-  assert masked / total == pytest.approx(expected[0] + by_chance, abs=0.012)
-  assert unchanged / total == pytest.approx(expected[1] + by_chance, abs=0.012)
+  by_chance = split[2] / 100
+  assert masked / total == pytest.approx(split[0] + by_chance, abs=0.012)
+  assert unchanged / total == pytest.approx(split[1] + by_chance, abs=0.012)
 
 
 def sentences_of_distinct_pieces(num_documents, num_sentences, length):
@@ -235,22 +228,6 @@ def test_without_nsp_each_pass_has_the_text_once_in_single_segments(tmp_path):
   assert sorted(seen) == sorted(list(range(5, 5 + 4 * 9 * 5)) * 3)
   rows = [unmasked(example) for example in examples]
   assert all(len({(i - 5) // 45 for i in ids[1:-1]}) == 1 for ids in rows)
-
-
-def test_lines_without_a_token_are_left_out(tmp_path):
-  documents = sentences_of_distinct_pieces(3, 4, 3)
-  vocab_file, text = write_ids(tmp_path, documents)
-  config = make_config(vocab_file, max_seq_length=16, max_predictions_per_seq=3)
-  [expected] = build_examples(config, [text], [tmp_path / "expected"])
-  # A zero-width space is neither white space nor a token. Here it is a line
-  # and, at the end, a document.
-  changed = tmp_path / "changed.txt"
-  changed.write_text(
-    text.read_text().replace("\n", "\n\u200b\n", 1) + "\n\n\u200b\n",
-    encoding="utf-8",
-  )
-  [examples] = build_examples(config, [changed], [tmp_path / "out"])
-  assert examples == expected
 
 
 @pytest.mark.parametrize(

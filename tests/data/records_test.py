@@ -21,15 +21,6 @@ def test_an_encoded_example_has_the_bytes_that_protobuf_writes():
     assert records.encode_example(encoded) == example.SerializeToString()
 
 
-def test_the_order_of_names_does_not_change_the_bytes():
-  names = [f"name_{i}" for i in range(20)]
-  forward = {name: [1] for name in names}
-  backward = {name: [1] for name in reversed(names)}
-  assert records.encode_features(forward, {}) == records.encode_features(
-    backward, {}
-  )
-
-
 def test_records_go_round_robin_over_the_files(tmp_path):
   paths = [str(tmp_path / "new_folder" / name) for name in ("a", "b", "c")]
   with records.open_records(paths) as writer:

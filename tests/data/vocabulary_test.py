@@ -79,13 +79,6 @@ def test_every_training_word_is_known_and_frequent_ones_are_whole(word_counts):
     assert wordpiece.tokenize(word) == [word]
 
 
-def test_rare_characters_are_not_in_a_small_alphabet(word_counts):
-  tokens = vocabulary.learn(word_counts, 400, alphabet_size=19)
-  assert "ø" not in tokens and "##ø" not in tokens and "学" in tokens
-  vocab = {token: index for index, token in enumerate(tokens)}
-  assert vocabulary.coverage(vocab, {"ø": 3, "ba": 1}).unknown_share == 0.75
-
-
 def test_coverage_counts_words_unknowns_and_pieces():
   vocab = {"[UNK]": 0, "a": 1, "##b": 2}
   coverage = vocabulary.coverage(vocab, {"abb": 2, "a": 5, "c": 3})

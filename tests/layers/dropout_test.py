@@ -57,23 +57,6 @@ def test_neighbouring_bits_are_independent(mask):
   assert abs(deviations(squares.mean(), squares.size, 1 - odd)) < LIMIT
 
 
-@pytest.mark.parametrize(
-  "others",
-  [
-    pytest.param([[12345, 7 + i, 0] for i in range(1, 9)], id="steps"),
-    pytest.param([[12345, 7, i] for i in range(1, 9)], id="parts"),
-    pytest.param([[12345 + i, 7, 0] for i in range(1, 9)], id="seeds"),
-    pytest.param([[12345, 7, 0, i] for i in range(9)], id="lengths"),
-    pytest.param([[7, 12345, 0], [12345, 0, 7], [0, 7, 12345]], id="orders"),
-  ],
-)
-def test_masks_of_different_seeds_are_independent(mask, others):
-  for first in others:
-    other = kept_mask(first)[0]
-    for shift in (0, 1, UNITS, 12345):
-      assert abs(correlations(mask, np.roll(other, shift))) < LIMIT
-
-
 def numpy_mask(seed, size, rate):
   """The mask by plain integers, modulo 2**32."""
   end = 2**32
