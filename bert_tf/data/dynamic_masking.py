@@ -72,9 +72,8 @@ class DynamicMasker:
     random_ids = tf.cast(id_draws * len(self._kinds) // 2**32, ids.dtype)
     is_kept = kind_draws < round((config.mask_prob + config.keep_prob) * 2**32)
     is_mask = kind_draws < round(config.mask_prob * 2**32)
-    replaced = tf.where(
-      is_mask, self._mask_id, tf.where(is_kept, ids, random_ids)
-    )
+    replaced = tf.where(is_kept, ids, random_ids)
+    replaced = tf.where(is_mask, self._mask_id, replaced)
 
     count = config.num_to_predict_in_row(length, starts.shape[1])
     positions = tf.where(is_chosen, tf.range(length), length)
@@ -91,10 +90,7 @@ class DynamicMasker:
     }
 
   def _number_words(self, ids: tf.Tensor, input_mask: tf.Tensor) -> tf.Tensor:
-    """Returns the index of each piece's word; -1 for a piece never masked.
-
-    Without whole-word masking each piece counts as a word.
-    """
+    """Returns the index of each piece's word; -1 for a piece never masked."""
     kinds = tf.gather(self._kinds, ids)
     can_be_masked = (kinds != _NEVER_MASKED) & (input_mask > 0)
     begins = can_be_masked
@@ -183,10 +179,9 @@ def _select_fitting(
 
 
 def _sum_by_group(values: tf.Tensor, groups: tf.Tensor, size: int) -> tf.Tensor:
-  """Sums the values, [B, N], of each group, row by row; returns [B, size].
+  """Sums values, [B, N], by groups, int32 [B, N]; returns [B, size].
 
-  `groups`, int32 [B, N], is the group of each value, below `size`. Values of
-  negative groups are ignored.
+  Values of negative groups are ignored.
   """
   num_rows = tf.shape(groups)[0]
   starts = tf.range(num_rows)[:, None] * size

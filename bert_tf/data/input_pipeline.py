@@ -1,8 +1,7 @@
 """Reads TFRecord files as batches.
 
 The order of training records depends only on the seed and the epoch, and
-reading can start at any step. A resumed run therefore gets the same batches as
-an uninterrupted one.
+reading can start at any step, so a resumed run gets the same batches.
 """
 
 import contextlib
@@ -182,7 +181,7 @@ def _highest_values(
     "next_sentence_labels": 1,
     "cls_positions": length - 1,
   }
-  # Ragged features are not checked, since the run itself wrote them.
+  # The run itself wrote ragged features.
   fixed = tf.io.FixedLenFeature
   return {n: h for n, h in highest.items() if isinstance(spec.get(n), fixed)}
 
@@ -336,8 +335,7 @@ def _parse(
     }
 
   options = tf.data.Options()
-  # Autotuning has nothing to tune here, and its thread would delay the run's
-  # end.
+  # Autotuning has nothing to tune here, and would delay the run's end.
   options.autotune.enabled = False
   return batches.map(parse).prefetch(2).with_options(options)
 

@@ -1,8 +1,7 @@
 """Pre-training on short inputs first and long inputs last.
 
-The cost of attention grows with the square of the length. BERT therefore trains
-90% of its steps at length 128 and the rest at 512, to learn the remaining
-position embeddings (Devlin et al. 2019, appendix A.2).
+BERT trains 90% of its steps at length 128 and the rest at 512, to learn the
+remaining position embeddings (Devlin et al. 2019, appendix A.2).
 """
 
 import dataclasses

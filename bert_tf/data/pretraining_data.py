@@ -139,8 +139,8 @@ class InstanceBuilder:
   ) -> Iterator[tuple[list[int], list[int], bool]]:
     """Yields (segment a, segment b, whether b is random).
 
-    Half of the second segments continue the text. If a single sentence fills
-    the target or is the document's last, none is left, so b is always random.
+    Half of the second segments continue the text, unless a single sentence
+    fills the target or is the document's last.
     """
     rng = self._rng
     document = documents[index]
@@ -193,8 +193,8 @@ class InstanceBuilder:
   ) -> tuple[list[int], list[int]]:
     """Returns the ids of two (document, start, stop), cut to max_num_tokens.
 
-    Drops one token at a time from the longer segment, or from the second if
-    both are equally long, from its front or back (truncate_seq_pair of 2018).
+    As truncate_seq_pair of 2018, drops tokens from the longer segment, or else
+    the second, from its front or back.
     """
     flip = self._rng.random
     a_start, a_stop = first[0].bounds[first[1]], first[0].bounds[first[2]]

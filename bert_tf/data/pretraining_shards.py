@@ -72,13 +72,6 @@ class Task:
     return f"shard {self.shard.index} ({self.output_files[0]})"
 
 
-# Builds shards and returns their counts by index.
-Builder = Callable[
-  [data_config.PretrainingDataConfig, Sequence[Task]],
-  dict[int, pretraining_data.ShardCounts],
-]
-
-
 def create(
   config: data_config.PretrainingDataConfig,
   input_files: Sequence[str],
@@ -86,7 +79,7 @@ def create(
   num_shards: int = 1,
   num_workers: int = 1,
   resume: bool = False,
-  build: Builder | None = None,
+  build: Callable[..., dict[int, pretraining_data.ShardCounts]] | None = None,
 ) -> Summary:
   """Turns text files into TFRecords; logs and returns a summary.
 
@@ -102,7 +95,8 @@ def create(
     num_shards: number of shards. Each process holds one shard in memory.
     num_workers: processes that build shards, at most `num_shards`.
     resume: whether to keep finished shards of the same settings.
-    build: builds the shards. Default: `num_workers` local processes.
+    build: build(config, tasks) builds shards and returns their counts by index.
+      Default: `num_workers` local processes.
   """
   started = time.monotonic()
   names = output_files(input_files, output_file, num_shards, num_workers)
@@ -137,13 +131,8 @@ def create(
   shard_files.write_settings(settings, note)
   columns = zip(*map(dataclasses.astuple, counts.values()))
   totals = pretraining_data.ShardCounts(*map(sum, columns))
-  summary = Summary(
-    totals,
-    len(tasks) - len(pending),
-    tuple(names),
-    time.monotonic() - started,
-    config,
-  )
+  num_kept, seconds = len(tasks) - len(pending), time.monotonic() - started
+  summary = Summary(totals, num_kept, tuple(names), seconds, config)
   _log(summary, counts)
   return summary
 
@@ -185,10 +174,8 @@ def output_files(
 ) -> list[str]:
   """Returns all files that `create` writes; ValueError if it would refuse."""
   names = [name.strip() for name in output_file.split(",")]
-  if "" in names or len(set(names)) < len(names):
-    raise ValueError(
-      f"output_file={output_file} has an empty name or a name twice."
-    )
+  if "" in names or len({*names}) < len(names):
+    raise ValueError(f"output_file={output_file} has a name twice, or none.")
   if num_shards > 1 and len(names) > 1:
     raise ValueError(
       f"output_file names {len(names)} files and num_shards is {num_shards}; "

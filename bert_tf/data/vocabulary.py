@@ -15,15 +15,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from bert_tf import tokenization
 from bert_tf.files import errors
 
-# Released vocabularies have 99 unused tokens between [PAD] and the other
-# special tokens, so [UNK] [CLS] [SEP] [MASK] are 100 to 103.
+# So [UNK] [CLS] [SEP] [MASK] are 100 to 103, as in released vocabularies.
 NUM_UNUSED_BEFORE_SPECIALS = 99
 
 _MAX_CACHED_WORDS = 1 << 20
 
-# The learner ignores longer words. 50 is the learner's default.
-_MAX_PIECE_CHARS = 50
-
+_MAX_PIECE_CHARS = 50  # The learner ignores longer words.
 # Excess over the requested size, as a fraction, that is cut.
 _MAX_EXCESS = 0.02
 _MAX_TRIALS = 12  # Frequency thresholds to try.

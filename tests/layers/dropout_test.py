@@ -32,18 +32,14 @@ def deviations(is_kept, count, rate=RATE):
   return (is_kept - (1 - rate)) / np.sqrt(rate * (1 - rate) / count)
 
 
-def correlations(mask, other_mask, rate=RATE):
+def correlations(mask, other_mask):
   """The correlation of two masks, in standard deviations from 0."""
-  mask, other_mask = (is_kept - (1 - rate) for is_kept in (mask, other_mask))
-  return np.mean(mask * other_mask) / (rate * (1 - rate)) * np.sqrt(mask.size)
+  mask, other_mask = (is_kept - (1 - RATE) for is_kept in (mask, other_mask))
+  return np.mean(mask * other_mask) / (RATE * (1 - RATE)) * np.sqrt(mask.size)
 
 
-@pytest.fixture(scope="module")
-def mask():
-  return kept_mask([12345, 7, 0])[0]
-
-
-def test_neighbouring_bits_are_independent(mask):
+def test_neighbouring_bits_are_independent():
+  mask = kept_mask([12345, 7, 0])[0]
   flat = mask.ravel()
   lags = {
     *range(1, 65),
