@@ -24,8 +24,7 @@ WORD_EMBEDDINGS = "bert/embeddings/word_embeddings"
 # Keras numbers unnamed layers across the program: layer_normalization_3.
 _LAYER_NORM = re.compile(r"/layer_norm(alization)?(_\d+)?(?=/)")
 
-# Maximum number of names that a message lists.
-_MAX_NAMED = 10
+_MAX_NAMED = 10  # Names that a message lists.
 
 
 def parameters(names: Iterable[str]) -> list[str]:

@@ -16,8 +16,7 @@ from bert_tf.modeling import DType, Tensor
 
 Model = TypeVar("Model", bound="HeadModel")
 
-# Dropout rate of a classifier's input. As in the original's run_classifier.py,
-# it does not depend on the config.
+# Dropout rate of a classifier's input, whatever the config (run_classifier.py).
 CLASSIFIER_DROPOUT = 0.1
 
 
