@@ -46,7 +46,7 @@ def parse(schedule: str, num_train_steps: int) -> dict[int, int]:
     if end <= start:
       raise ValueError(
         f"schedule {schedule!r} gives length {length} {end - start} of "
-        f"{num_train_steps} steps."
+        f"{num_train_steps} steps, the `num_train_steps`."
       )
   return steps
 
