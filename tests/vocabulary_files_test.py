@@ -6,7 +6,6 @@ import pathlib
 import numpy as np
 import pytest
 
-import bert_tf
 from bert_tf import checkpoints, heads, tokenization
 from bert_tf.convert import extend_vocab
 from bert_tf.export import config as export_config
@@ -85,22 +84,6 @@ def test_new_words_use_rows_without_a_word(tmp_path):
   shape = reader.shapes[BIAS]
   assert shape == (NUM_ROWS,)
   fill_mask.MaskFiller(init_checkpoint=out).predict("unheard [MASK]")
-
-
-def test_models_read_the_vocabulary_of_tokenizer_json(tmp_path):
-  kind, model = (
-    bert_tf.EntityRecognizer,
-    heads.TokenModel(tiny_models.CONFIG, 3),
-  )
-  folder = str(tiny_models.write_run(tmp_path / "m", model))
-  to_tokenizer_json(folder)
-  settings = {"output_dir": str(tmp_path / "out"), "max_seq_length": 64}
-  kind(init_checkpoint=folder, **settings)
-  pathlib.Path(folder, "tokenizer.json").unlink()
-  with pytest.raises(ValueError, match="vocab.txt") as error:
-    kind(init_checkpoint=folder, **settings)
-  assert folder in str(error.value)
-  assert "`vocab_file`" in str(error.value)
 
 
 def test_models_written_from_tokenizer_json_have_a_vocab_txt(tmp_path):

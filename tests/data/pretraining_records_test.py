@@ -1,7 +1,6 @@
 """Unmasked records: their detection, dynamic masking and resuming."""
 
 import dataclasses
-import functools
 import json
 import shutil
 
@@ -187,23 +186,6 @@ def train(data, folder, kind, **settings):
       **settings,
     )
   )
-
-
-@pytest.mark.parametrize("kind", ["plain"], indirect=True)
-def test_too_many_evaluation_steps_count_no_record_twice(
-  data, trained, tmp_path, caplog
-):
-  folder = shutil.copytree(trained, tmp_path / "run")
-  evaluate = functools.partial(config, data, folder, do_train=False)
-  count = unmasked(data, "plain-1.tfrecord").files.num_records
-  with caplog.at_level("INFO", logger="absl"):
-    once = pretraining.run(evaluate(eval_batch_size=count, max_eval_steps=1))
-  assert "Evaluating on" not in caplog.text
-  with caplog.at_level("INFO", logger="absl"):
-    results = pretraining.run(evaluate(eval_batch_size=7, max_eval_steps=999))
-  assert f"{count} records" in caplog.text
-  for name in ("masked_lm_loss", "masked_lm_accuracy", "next_sentence_loss"):
-    assert results[name] == pytest.approx(once[name], abs=1e-5), name
 
 
 GROUPED = pytest.param("grouped", marks=pytest.mark.slow)
