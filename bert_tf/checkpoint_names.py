@@ -1,15 +1,10 @@
-"""Names of tensors in checkpoints, also in those of other programs.
-
-A BERT is read even if a scope or the layer norms have other names than in the
-original release.
-"""
+"""Names of tensors in checkpoints of this and of other programs."""
 
 import collections
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import keras
-from absl import logging
 
 from bert_tf.files import errors
 from bert_tf.layers import lora, mixed_precision
@@ -19,9 +14,9 @@ GLOBAL_STEP = "global_step"
 TRAIN_SECONDS = "train_seconds"
 SLOT_SUFFIXES = ("/adam_m", "/adam_v")
 
-# Files store training state that the original lacks under this scope. Loaders
-# such as transformers' skip names with a part `global_step`, but fail on names
-# that they do not know. Files of this project's older versions lack the scope.
+# Training state that the original lacks is stored under this scope, because
+# loaders such as transformers' skip names with a part `global_step`, but fail
+# on names that they do not know. Files of older versions lack the scope.
 _STATE_SCOPE = f"{GLOBAL_STEP}/"
 
 WORD_EMBEDDINGS = "bert/embeddings/word_embeddings"
@@ -29,8 +24,7 @@ WORD_EMBEDDINGS = "bert/embeddings/word_embeddings"
 # Keras numbers unnamed layers across the program: layer_normalization_3.
 _LAYER_NORM = re.compile(r"/layer_norm(alization)?(_\d+)?(?=/)")
 
-# Maximum number of names that a message lists.
-_MAX_NAMED = 10
+_MAX_NAMED = 10  # Names that a message lists.
 
 
 def parameters(names: Iterable[str]) -> list[str]:
@@ -55,7 +49,7 @@ def _is_own_state(name: str) -> bool:
 
 
 def to_key(name: str) -> str:
-  """Returns a tensor's key in a checkpoint file: its name or a scoped name."""
+  """Returns a tensor's key in a checkpoint file."""
   return _STATE_SCOPE + name if _is_own_state(name) else name
 
 
@@ -68,9 +62,8 @@ def from_key(key: str) -> str:
 def original_names(names: Collection[str]) -> dict[str, str]:
   """Maps the original's name of each variable to the name in the checkpoint.
 
-  Two differences are resolved: a scope around the whole model, such as
-  `module/bert/...`, and layer norms that Keras named. A variable keeps the name
-  in the checkpoint if another variable would get the same name.
+  A scope around the whole model, such as `module/bert/...`, is dropped, and
+  layer norms that Keras named are renamed, unless two would have one name.
   """
   end = f"/{WORD_EMBEDDINGS}"
   scopes = [n.removesuffix(end[1:]) for n in names if n.endswith(end)]
@@ -87,50 +80,13 @@ def original_names(names: Collection[str]) -> dict[str, str]:
   }
 
 
-def by_original_name(path: str, keys: Mapping[str, str]) -> dict[str, str]:
-  """Returns a checkpoint's keys by original name; logs renamed variables."""
-  names = original_names(keys)
-  pairs = [(old, new) for new, old in names.items() if new != old]
-  if pairs:
-    logging.info(
-      "%s has %d variables with other names than the original release: %s is "
-      "read as %s.",
-      path,
-      len(pairs),
-      *pairs[0],
-    )
-  return {new: keys[name] for new, name in names.items()}
-
-
 def check_is_bert(path: str, names: Collection[str]) -> None:
-  """Raises ValueError if a checkpoint holds no BERT.
-
-  Args:
-    path: path of the checkpoint, for the message.
-    names: names of the checkpoint's variables, without the training state.
-  """
+  """Raises ValueError if there is no BERT among the names of a checkpoint."""
   if WORD_EMBEDDINGS not in names:
     tops = sorted({"/".join(name.split("/")[:2]) for name in names})
     raise ValueError(
       f"{path} holds no BERT: it has no {WORD_EMBEDDINGS}, but "
       f"{errors.join_names(tops, _MAX_NAMED)}."
-    )
-
-
-def warn_of_unused(
-  path: str, names: Iterable[str], model_names: Collection[str]
-) -> None:
-  """Warns if a checkpoint's encoder has variables that the model lacks.
-
-  The original ignores such variables without a warning. With a wrong config,
-  the model may then have only some of the trained layers.
-  """
-  unused = _unused(names, model_names)
-  if unused:
-    logging.warning(
-      "%s also holds %s, which the model of the config lacks and does not use.",
-      path,
-      errors.join_names(unused, _MAX_NAMED),
     )
 
 
@@ -140,35 +96,30 @@ def check_fits(
   variables: Mapping[str, keras.Variable],
   missing: Sequence[str],
 ) -> None:
-  """Raises ValueError if variables are missing or differ in shape.
+  """Raises ValueError for required variables that a checkpoint lacks.
 
-  Args:
-    path: path of the checkpoint, for the message.
-    shapes: shapes of the checkpoint's tensors, by name.
-    variables: the model's variables, by name.
-    missing: names of required variables that the checkpoint lacks.
+  Also if a tensor has another shape than the model's variable of its name.
   """
-  differing = [
-    f"{name} is {shapes[name]}, the model's {tuple(variable.shape)}"
-    for name, variable in variables.items()
-    if name in shapes and shapes[name] != tuple(variable.shape)
-  ]
   names = parameters(shapes)
   faults = []
   if missing:
     if any(n.startswith("bert/") for n in missing):
       check_is_bert(path, names)
     faults.append(f"it lacks {errors.join_names(missing, _MAX_NAMED)}")
-    if unused := _unused(names, variables):
-      faults.append(f"the model lacks {errors.join_names(unused, _MAX_NAMED)}")
-  faults += [f"shapes differ: {'; '.join(differing)}"] if differing else []
+    if extra := unused(names, variables):
+      faults.append(f"the model lacks {extra}")
+  faults += [
+    f"{name} is {shapes[name]}, the model's {tuple(variable.shape)}"
+    for name, variable in variables.items()
+    if name in shapes and shapes[name] != tuple(variable.shape)
+  ]
   if faults:
     raise ValueError(
       f"{path} does not fit the model of the config: {'; '.join(faults)}."
     )
 
 
-def _unused(names: Iterable[str], model_names: Collection[str]) -> list[str]:
-  return sorted(
-    n for n in names if n.startswith("bert/") and n not in model_names
-  )
+def unused(names: Iterable[str], model_names: Collection[str]) -> str:
+  """Returns the encoder's variables that the model lacks, "" for none."""
+  encoder = (name for name in names if name.startswith("bert/"))
+  return errors.join_names(sorted({*encoder} - {*model_names}), _MAX_NAMED)

@@ -5,11 +5,10 @@ A checkpoint is a name-based bundle, as TF 1's Saver wrote: `PREFIX.index` and
 variable's `/adam_m` and `/adam_v`, and `global_step`, int64.
 """
 
-import contextlib
 import glob
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
 import keras
 import numpy as np
@@ -33,8 +32,8 @@ _INDEX = ".index"
 _DATA = ".data-00000-of-00001"
 
 
-class DamagedCheckpointError(ValueError):
-  """A checkpoint that is missing or cannot be read completely."""
+# A checkpoint that is missing or cannot be read completely.
+DamagedCheckpointError = errors.DamagedFileError
 
 
 class NotFiniteError(DamagedCheckpointError):
@@ -51,8 +50,7 @@ class CheckpointReader:
   Attributes:
     path: the prefix, the folder of the SavedModel or the safetensors file.
     shapes: shapes of the tensors, by the original's variable names.
-    untrained: names of the tensors that a safetensors file does not hold. They
-      have random values.
+    untrained: names of tensors with random values, since the file lacks them.
     notes: sentences for the user about such tensors.
 
   Raises:
@@ -63,8 +61,8 @@ class CheckpointReader:
   def __init__(self, path: str) -> None:
     self.untrained: frozenset[str] = frozenset()
     self.notes: tuple[str, ...] = ()
+    self.path = path
     if path.endswith(hugging_face.SUFFIX):
-      self.path = path
       self._reader = hugging_face.Reader(path)
       self.untrained = self._reader.untrained
       self.shapes = self._reader.get_variable_to_shape_map()
@@ -75,31 +73,29 @@ class CheckpointReader:
       return
     prefix = prefix_to_read(path)
     if prefix is None:
-      prefix = find_latest(path)
-      if prefix is None:
+      prefix = self.path = find_latest(path) or ""
+      if not prefix:
         raise ValueError(f"{path} has no checkpoint.")
-      path = prefix
-    self.path = path
-    with self._reading():
+    with errors.reading(self.path):
       self._reader = tf.compat.v1.train.NewCheckpointReader(prefix)
       shapes = self._reader.get_variable_to_shape_map()
-      self._keys = {checkpoint_names.from_key(key): key for key in shapes}
-      if is_saved_model(path):
-        self._keys = self._keys_by_name()
-    self._keys = checkpoint_names.by_original_name(path, self._keys)
+      keys = {checkpoint_names.from_key(key): key for key in shapes}
+      if is_saved_model(self.path):
+        graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(
+          self._reader.get_tensor(OBJECT_GRAPH)
+        )
+        keys = {
+          attribute.full_name: attribute.checkpoint_key
+          for node in graph.nodes
+          for attribute in node.attributes
+          if attribute.full_name
+        }
+    names = checkpoint_names.original_names(keys)
+    renamed = [f"{old} as {new}" for new, old in names.items() if new != old]
+    if renamed:
+      logging.info("%s: reads %s.", self.path, errors.join_names(renamed, 1))
+    self._keys = {new: keys[name] for new, name in names.items()}
     self.shapes = {name: tuple(shapes[k]) for name, k in self._keys.items()}
-
-  def _keys_by_name(self) -> dict[str, str]:
-    """Returns the key of each variable in a SavedModel's checkpoint."""
-    graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(
-      self._reader.get_tensor(OBJECT_GRAPH)
-    )
-    return {
-      attribute.full_name: attribute.checkpoint_key
-      for node in graph.nodes
-      for attribute in node.attributes
-      if attribute.full_name
-    }
 
   def get(self, name: str) -> np.ndarray:
     """Returns one tensor; raises as `get_any`, or NotFiniteError."""
@@ -108,30 +104,13 @@ class CheckpointReader:
     return value
 
   def get_any(self, name: str) -> np.ndarray:
-    """Returns one tensor, which may hold NaN or infinite values.
-
-    Raises:
-      DamagedCheckpointError: if the data file is missing, truncated or changed.
-    """
-    key = self._keys[name]
-    with self._reading():
-      return self._reader.get_tensor(key)
-
-  @contextlib.contextmanager
-  def _reading(self) -> Iterator[None]:
-    """Raises DamagedCheckpointError if reading fails."""
-    try:
-      with errors.reading(self.path):
-        yield
-    except errors.DamagedFileError as error:
-      raise DamagedCheckpointError(f"the checkpoint {error}") from error
+    """Returns one tensor; raises DamagedCheckpointError for damaged data."""
+    with errors.reading(self.path):
+      return self._reader.get_tensor(self._keys[name])
 
 
 def check_finite(path: str, tensors: Mapping[str, np.ndarray]) -> None:
-  """Raises NotFiniteError if a model's tensors hold NaN or infinite values.
-
-  `path` is the path of the model, for the error.
-  """
+  """Raises NotFiniteError if tensors of the model at `path` are not finite."""
   for name, value in tensors.items():
     is_float = tf.as_dtype(np.asarray(value).dtype).is_floating
     if is_float and not np.isfinite(value).all():
@@ -167,27 +146,23 @@ def write(path: str, tensors: Mapping[str, tf.Tensor | np.ndarray]) -> None:
   """Writes tensors by name; replaces an older checkpoint of the same path.
 
   Both files are complete before the first is replaced. A process that is killed
-  between the two leaves a checkpoint that readers refuse, unless the tensors
-  are the same, as when a resumed training repeats a step.
-
-  Raises:
-    OSError: if the checkpoint cannot be written. An older one then remains.
+  between the two leaves a checkpoint that readers refuse. Raises OSError if the
+  checkpoint cannot be written; an older one then remains.
   """
   names = sorted(tensors)
-
-  def save(prefix: str) -> None:
-    tf.raw_ops.SaveV2(
+  write_atomically(
+    path,
+    lambda prefix: tf.raw_ops.SaveV2(
       prefix=prefix,
       tensor_names=list(map(checkpoint_names.to_key, names)),
       shape_and_slices=[""] * len(names),
       tensors=[tf.convert_to_tensor(tensors[name]) for name in names],
-    )
-
-  write_atomically(path, save)
+    ),
+  )
 
 
 def write_atomically(path: str, save: Callable[[str], None]) -> None:
-  """Writes a checkpoint with `save(prefix)`; replaces and raises as `write`."""
+  """Writes a checkpoint with `save(prefix)`, else as `write`."""
   try:
     with atomic.hidden_folder(path) as folder:
       prefix = os.path.join(folder, os.path.basename(path))
@@ -197,8 +172,7 @@ def write_atomically(path: str, save: Callable[[str], None]) -> None:
         atomic.publish(prefix + suffix, path + suffix)
   except (OSError, tf.errors.OpError) as error:
     raise OSError(
-      f"could not write the checkpoint {path}: {errors.reason(error)}; the "
-      "older checkpoints are intact."
+      f"could not write the checkpoint {path}: {errors.reason(error)}."
     ) from error
 
 
@@ -239,9 +213,9 @@ def save(
 def list_checkpoints(output_dir: str) -> list[str]:
   """Returns the prefixes that the `checkpoint` file lists, newest first.
 
-  TensorFlow 1 lists absolute paths, which are wrong after a move of the folder.
-  A checkpoint with the same name in this folder takes precedence. If the file
-  is empty or damaged, returns the checkpoints in the folder.
+  TensorFlow 1 lists absolute paths. A checkpoint with the same name in this
+  folder takes precedence, in case it was moved. If the file is empty or
+  damaged, returns the checkpoints in the folder.
   """
   try:
     state = tf.train.get_checkpoint_state(output_dir)
@@ -249,7 +223,8 @@ def list_checkpoints(output_dir: str) -> list[str]:
     state = None
   if state and state.model_checkpoint_path:
     prefixes = [*state.all_model_checkpoint_paths, state.model_checkpoint_path]
-    newest_first = (_in_folder(output_dir, p) for p in reversed(prefixes))
+    own = ((path, _own(output_dir, path)) for path in reversed(prefixes))
+    newest_first = (b if exists(b) or not exists(a) else a for a, b in own)
     return list(dict.fromkeys(newest_first))
   if not paths.exists(os.path.join(output_dir, _LIST_FILE)):
     return []
@@ -257,15 +232,6 @@ def list_checkpoints(output_dir: str) -> list[str]:
   prefixes = [p.removesuffix(_INDEX) for p in indexes]
   numbered = [p for p in prefixes if p.rpartition("-")[2].isdecimal()]
   return sorted(numbered, key=lambda p: -int(p.rpartition("-")[2]))
-
-
-def _in_folder(output_dir: str, path: str) -> str:
-  """Returns the prefix of a listed checkpoint, preferably in output_dir.
-
-  After a copy or move of the folder, another run may use the listed path.
-  """
-  own = _own(output_dir, path)
-  return path if exists(path) and not exists(own) else own
 
 
 def _own(output_dir: str, path: str) -> str:
@@ -289,14 +255,11 @@ def load_variables(
   required: str = "",
   prefix: str = "",
 ) -> list[str]:
-  """Sets the model's variables to the tensors of the same names.
+  """Sets the model's variables to tensors; returns the names of those not set.
 
-  Other tensors, such as optimizer slots, are ignored, as in the original. A
-  warning names ignored tensors of an encoder. Only variables whose names begin
-  with `prefix` are set; those that begin with `required` must be there.
-
-  Returns:
-    The names of the variables that were not set.
+  Other tensors, such as optimizer slots, are ignored, as in the original. Only
+  variables whose names begin with `prefix` are set; those that begin with
+  `required` must be there.
 
   Raises:
     ValueError: names variables that are missing or differ in shape.
@@ -312,9 +275,10 @@ def load_variables(
   checkpoint_names.check_fits(reader.path, reader.shapes, loaded, needed)
   for name in loaded.keys() - missing:
     loaded[name].assign(reader.get(name))
-  checkpoint_names.warn_of_unused(
-    reader.path, checkpoint_names.parameters(reader.shapes), variables
-  )
+  names = checkpoint_names.parameters(reader.shapes)
+  if unused := checkpoint_names.unused(names, variables):
+    # With a wrong config, the model may have only some of the trained layers.
+    logging.warning("%s also holds %s, unlike the model.", reader.path, unused)
   return [n for n in variables if n not in loaded or n in missing]
 
 
@@ -323,24 +287,13 @@ def init_from_checkpoint(
 ) -> list[str]:
   """Loads the encoder from a checkpoint and, unless encoder_only, its heads.
 
-  Returns:
-    The names of the variables that were not set, all of heads.
-
-  Raises:
-    ValueError, DamagedCheckpointError: as `load_variables`.
+  Returns and raises as `load_variables`.
   """
   reader = CheckpointReader(init_checkpoint)
   prefix = "bert/" if encoder_only else ""
   missing = load_variables(reader, model, required="bert/", prefix=prefix)
-  for variable in model.weights:
-    path, shape = variable.path, tuple(variable.shape)
-    initialized = "" if path in missing else ", *INIT_FROM_CKPT*"
-    logging.debug("name = %s, shape = %s%s", path, shape, initialized)
-  logging.info(
-    "%s: %d of %d variables restored%s.",
-    reader.path,
-    len(model.weights) - len(missing),
-    len(model.weights),
-    f"; untrained: {', '.join(missing)}" if missing else "",
-  )
+  num, num_all = len(model.weights) - len(missing), len(model.weights)
+  untrained = f"; untrained: {', '.join(missing)}" if missing else ""
+  path = reader.path
+  logging.info(f"{path}: {num} of {num_all} variables restored{untrained}.")
   return missing

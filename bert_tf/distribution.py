@@ -23,9 +23,6 @@ from bert_tf.files import errors
 # has is the chief.
 _WORKER_KINDS = ("chief", "worker")
 
-# Seconds to wait for a TPU to answer.
-_TPU_TIMEOUT = 10
-
 
 class WorkerLostError(OSError):
   """Another process of the same run ended or cannot be reached."""
@@ -33,11 +30,12 @@ class WorkerLostError(OSError):
 
 @dataclasses.dataclass(frozen=True)
 class TpuAddress:
-  """The address of a TPU."""
+  """A TPU's name or grpc:// address, or "local" on a TPU machine.
 
-  # The TPU's name, its grpc:// address, or "local" on a TPU machine.
+  Zone and project in Google Cloud are None to ask the machine's metadata.
+  """
+
   name: str = "local"
-  # Zone and project in Google Cloud; None to ask the machine's metadata.
   zone: str | None = None
   project: str | None = None
 
@@ -48,10 +46,10 @@ def create_strategy(
   """Returns a distribution strategy; call it before TensorFlow computations.
 
   Args:
-    kind: "one": one device. "mirrored": all GPUs of this machine or, without
-      GPUs, all its logical CPUs. "multi_worker": the machines of TF_CONFIG.
-      "tpu": a TPU. "auto": tpu with an address, mirrored with several GPUs,
-      else one.
+    kind: one of names.DISTRIBUTIONS. "mirrored" is all GPUs of this machine
+      or, without GPUs, all its logical CPUs; "multi_worker" the machines of
+      TF_CONFIG; "auto" a TPU with an address, mirrored with several GPUs, else
+      one device.
     tpu: address of the TPU; None for no TPU.
 
   Raises:
@@ -88,7 +86,7 @@ def _tpu_strategy(tpu: TpuAddress) -> tf.distribute.TPUStrategy:
       # Connecting to a TPU that does not listen would wait forever.
       address = resolver.master().removeprefix("grpc://")
       host, _, port = address.rpartition(":")
-      socket.create_connection((host, int(port)), timeout=_TPU_TIMEOUT).close()
+      socket.create_connection((host, int(port)), timeout=10).close()
       tf.config.experimental_connect_to_cluster(resolver)
     tf.tpu.experimental.initialize_tpu_system(resolver)
   # Google's client libraries, if installed, have their own error classes.
@@ -100,10 +98,7 @@ def _tpu_strategy(tpu: TpuAddress) -> tf.distribute.TPUStrategy:
 
 
 def _num_machines(text: str | None) -> int:
-  """Returns the number of training processes in TF_CONFIG.
-
-  Without a task in the cluster, TensorFlow would train alone or wait forever.
-  """
+  """Returns the number of training processes in TF_CONFIG."""
   try:
     config = json.loads(text or "")
     cluster, task = config["cluster"], config["task"]
@@ -111,7 +106,7 @@ def _num_machines(text: str | None) -> int:
     is_valid = kind in _WORKER_KINDS and 0 <= index < len(cluster[kind])
   except (KeyError, TypeError, ValueError):
     is_valid = False
-  if not is_valid:
+  if not is_valid:  # TensorFlow would train alone or wait forever.
     raise ValueError(
       f"TF_CONFIG is {text!r}. Set it on every machine, as in "
       '{"cluster": {"worker": ["host1:2222", "host2:2222"]}, '
@@ -129,7 +124,6 @@ def num_workers() -> int:
 
 
 def _count(cluster: Mapping[str, Any]) -> int:
-  """Returns the number of training processes in a cluster."""
   return sum(len(cluster.get(kind, ())) for kind in _WORKER_KINDS)
 
 
@@ -173,8 +167,7 @@ def translate_worker_loss() -> Iterator[None]:
     if num_workers() == 1 or "ollective" not in str(error):
       raise
     raise WorkerLostError(
-      f"another of the {num_workers()} workers ended or cannot be reached. "
-      "Start all of them again to resume."
+      "another worker ended or cannot be reached; start all again to resume."
     ) from error
 
 
@@ -191,15 +184,9 @@ def all_reduce_sum(tensors: Any) -> Any:
 def select_part(
   features: Mapping[str, tf.Tensor], index: tf.Tensor | int, num_parts: int
 ) -> dict[str, tf.Tensor]:
-  """Returns one of num_parts equal parts of a batch.
+  """Returns part number `index`, from 0, of a batch of tensors [B, ...].
 
-  Args:
-    features: tensors [B, ...].
-    index: number of the part, from 0.
-    num_parts: number of parts.
-
-  Returns:
-    Tensors [B / num_parts, ...], rounded up. The last parts may be smaller.
+  The parts have [B / num_parts, ...], rounded up; the last may be smaller.
   """
   if num_parts == 1:
     return dict(features)

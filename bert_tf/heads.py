@@ -1,8 +1,4 @@
-"""BertModel with a head for each task.
-
-A `Head` declares its variables and its names in other libraries. A `HeadModel`
-declares its task and outputs. Other modules read these declarations.
-"""
+"""BertModel with a head for each task; other modules read what they declare."""
 
 import dataclasses
 import os
@@ -12,16 +8,15 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import keras
 from keras import ops
 
-from bert_tf import head_layers, losses, model_inputs, modeling
-from bert_tf.kernels import tied_embedding
-from bert_tf.layers import dropout, serialization
+from bert_tf import losses, model_inputs, modeling
+from bert_tf.kernels import masked_lm, tied_embedding
+from bert_tf.layers import dense, dropout, serialization
 from bert_tf.losses import Features
 from bert_tf.modeling import DType, Tensor
 
 Model = TypeVar("Model", bound="HeadModel")
 
-# Dropout rate of a classifier's input. As in the original's run_classifier.py,
-# it does not depend on the config.
+# Dropout rate of a classifier's input, whatever the config (run_classifier.py).
 CLASSIFIER_DROPOUT = 0.1
 
 
@@ -88,21 +83,167 @@ CHOICES = Head(
 )
 
 
-class HeadModel(model_inputs.FeaturesModel):
-  """BertModel, as `bert`, with the head of a task.
+def task_initializer() -> keras.initializers.Initializer:
+  """The initializer of a fine-tuned task's layer, whatever the config.
 
-  Class attributes:
-    task: name of the model's task, in `run.json` and --task.
-    heads: the model's heads.
-    outputs: names of the outputs of the model's SavedModel for texts.
-    has_labels: whether the model has a fixed set of labels.
-    reads_pooled_output: whether the head reads one vector for each input rather
-      than one for each position.
+  As in run_classifier.py and run_squad.py of the 2018 release.
+  """
+  return keras.initializers.TruncatedNormal(stddev=0.02)
+
+
+def make_output_layer(
+  num_outputs: int, size: int, dtype: str
+) -> tuple[keras.Variable, keras.Variable]:
+  """Makes `output_weights`, [num_outputs, size], and `output_bias` of a task.
+
+  As in the original, the names of these two variables have no scope.
+  """
+  return (
+    keras.Variable(
+      task_initializer(), (num_outputs, size), dtype, name="output_weights"
+    ),
+    keras.Variable(
+      keras.initializers.Zeros(), (num_outputs,), dtype, name="output_bias"
+    ),
+  )
+
+
+@serialization.register
+class Transform(modeling.BertLayer):
+  """Dense layer, activation and layer norm before the masked LM's logits.
+
+  The paper does not mention them; the 2018 release has them.
   """
 
-  task: ClassVar[str]
+  scope = "transform"
+
+  def build(self, input_shape: Any = None) -> None:
+    """Makes the dense layer, of [D, D], and the layer norm."""
+    size = self.config.hidden_size
+    activation = modeling.get_activation(self.config.hidden_act)
+    self.dense = self.make_dense(size, size, activation)
+    self.layer_norm = self.make_layer_norm()
+
+  def call(self, hidden: Tensor) -> Tensor:
+    """Returns float [..., D] for float [..., D]."""
+    return self.layer_norm(self.dense(hidden))
+
+
+@serialization.register
+class MaskedLmHead(modeling.BertLayer):
+  """Predicts the word piece at each masked position."""
+
+  scope = "predictions"
+
+  def build(self, input_shape: Any = None) -> None:
+    """Makes the transform and the bias, of [V]."""
+    self.transform = self.make_part(Transform)
+    self.output_bias = self.add_weight(
+      name="output_bias",
+      shape=(self.config.vocab_size,),
+      initializer="zeros",
+      autocast=False,  # The bias and its gradient stay float32.
+    )
+
+  def call(self, hidden: Tensor, word_embeddings: Tensor) -> Tensor:
+    """Returns the logits, float [B, P, V].
+
+    Args:
+      hidden: float [B, P, D]. The output at the masked positions.
+      word_embeddings: float [V, D]. The output matrix is that of the input, as
+        in the original: a word piece is predicted by the similarity to its
+        embedding, and the model has V * D fewer parameters (Press and Wolf
+        2017, arXiv 1608.05859).
+    """
+    rows = self.transform(dense.flatten(hidden))
+    logits = masked_lm.logits(rows, word_embeddings, self.output_bias)
+    return dense.restore(logits, hidden)
+
+  def sums(
+    self,
+    hidden: Tensor,
+    word_embeddings: Tensor,
+    features: Features,
+    training: bool,
+  ) -> Tensor:
+    """Returns the sums of `losses.pretraining_sums` without all logits.
+
+    With `training`, the gradients are computed together with the sums.
+    """
+    # Casts, because the value of a variable need not be a tensor.
+    return masked_lm.sums(
+      self.transform(dense.flatten(hidden)),
+      ops.cast(word_embeddings, "float32"),
+      ops.cast(self.output_bias, "float32"),
+      ops.reshape(features["masked_lm_ids"], (-1,)),
+      ops.reshape(ops.cast(features["masked_lm_weights"], "float32"), (-1,)),
+      training,
+    )
+
+
+@serialization.register
+class LinearHead(modeling.BertLayer):
+  """A linear layer with two outputs, whose matrix is stored as [2, D].
+
+  Its `name`, such as "seq_relationship", is its scope in checkpoints.
+  """
+
+  make_initializer = staticmethod(modeling.initializer)
+
+  def build(self, input_shape: Any = None) -> None:
+    """Makes the matrix, [2, D], and the bias, [2]."""
+    self.output_weights = self.add_weight(
+      name="output_weights",
+      shape=(2, self.config.hidden_size),
+      initializer=self.make_initializer(self.config),
+    )
+    self.output_bias = self.add_weight(
+      name="output_bias", shape=(2,), initializer="zeros"
+    )
+
+  def call(self, hidden: Tensor) -> Tensor:
+    """Returns float [..., 2] for float [..., D]."""
+    return linear(hidden, self.output_weights, self.output_bias)
+
+
+@serialization.register
+class SpanHead(LinearHead):
+  """The linear layer that scores each position as start and as end."""
+
+  make_initializer = staticmethod(lambda config: task_initializer())
+
+
+def linear(hidden: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
+  """Returns hidden @ weights^T + bias, float [..., C], of weights [C, D]."""
+  outputs = ops.matmul(dense.flatten(hidden), ops.transpose(weights))
+  if bias is not None:
+    outputs = outputs + bias
+  return dense.restore(outputs, hidden)
+
+
+class Cls(keras.layers.Layer):
+  """The scope `cls` of the original's checkpoints, with heads in it."""
+
+  def __init__(self, dtype: DType, **heads: keras.layers.Layer) -> None:
+    super().__init__(name="cls", dtype=dtype)
+    self._names = tuple(heads)
+    for name, head in heads.items():
+      setattr(self, name, head)
+    self.build()
+
+  def build(self, input_shape: Any = None) -> None:
+    """Builds the heads."""
+    for name in self._names:
+      getattr(self, name).build()
+
+
+class HeadModel(model_inputs.FeaturesModel):
+  """BertModel, as `bert`, with the head of a task."""
+
+  task: ClassVar[str]  # Its name in `run.json` and --task.
   heads: ClassVar[tuple[Head, ...]]
-  outputs: ClassVar[tuple[str, ...]]
+  outputs: ClassVar[tuple[str, ...]]  # Those of a SavedModel for texts.
+  # Whether the head reads one vector for each input, not for each position.
   has_labels: ClassVar[bool] = False
   reads_pooled_output: ClassVar[bool] = True
 
@@ -145,26 +286,24 @@ class HeadModel(model_inputs.FeaturesModel):
 
     Args:
       folder: see BertModel.from_pretrained.
-      num_labels: number of labels, for models that have labels; None for that
-        of the folder's head.
+      num_labels: for models with labels; None for that of the folder's head.
       dtype: as in the constructor.
 
     Raises:
-      ValueError: as BertModel.from_pretrained; also if the folder's head
-        belongs to another task or has other labels, or if num_labels is
-        unknown.
+      ValueError: as BertModel.from_pretrained; also if the folder's head has
+        another task or other labels, or if num_labels is unknown.
     """
     from bert_tf import model_folder
 
     files = model_folder.read(os.fspath(folder))
-    settings: dict[str, Any] = {}
+    labels: dict[str, Any] = {}
     if issubclass(cls, _LabelModel):
-      settings["num_labels"] = num_labels or files.num_outputs(cls.task)
-      if not settings["num_labels"]:
+      labels["num_labels"] = num_labels or files.num_outputs(cls.task)
+      if not labels["num_labels"]:
         raise ValueError(
           f"{files.weights} has no head of {cls.task}: set `num_labels`."
         )
-    model = cls(files.bert_config, dtype=dtype, **settings)
+    model = cls(files.bert_config, dtype=dtype, **labels)
     model_folder.load(files, model)
     return model
 
@@ -174,7 +313,6 @@ class HeadModel(model_inputs.FeaturesModel):
     return [n for head in cls.heads for n in head.shapes if n not in names]
 
   def _drop_out(self, x: Tensor, training: bool) -> Tensor:
-    """Applies dropout to the input of a classifier."""
     return dropout.dropout(x, CLASSIFIER_DROPOUT, self.seed_generator, training)
 
 
@@ -202,12 +340,11 @@ class PretrainingModel(HeadModel):
   def __init__(self, config: modeling.BertConfig, dtype: DType = None) -> None:
     super().__init__(config, dtype)
     policy = self.dtype_policy
-    self.cls = head_layers.Cls(
+    next_sentence = LinearHead(config, "seq_relationship", dtype=policy)
+    self.cls = Cls(
       policy,
-      predictions=head_layers.MaskedLmHead(config, dtype=policy),
-      seq_relationship=head_layers.LinearHead(
-        config, "seq_relationship", dtype=policy
-      ),
+      predictions=MaskedLmHead(config, dtype=policy),
+      seq_relationship=next_sentence,
     )
 
   def call(
@@ -227,12 +364,7 @@ class PretrainingModel(HeadModel):
   def loss_sums(
     self, features: Features, training: bool
   ) -> losses.PretrainingSums:
-    """Returns `losses.pretraining_sums` of `call`, without holding all logits.
-
-    Args:
-      features: those of `call` and of `losses.pretraining_sums`.
-      training: whether dropout is on.
-    """
+    """Returns `losses.pretraining_sums` of `call`, without all logits."""
     embeddings = self.bert.embeddings
     inputs = model_inputs.prepare(features, self.config.attention_direction)
     words, table = tied_embedding.look_up(
@@ -244,12 +376,11 @@ class PretrainingModel(HeadModel):
       features["masked_lm_positions"],
       training,
     )
-    next_sentence_logits = self.cls.seq_relationship(output.pooled_output)
+    pooled_logits = self.cls.seq_relationship(output.pooled_output)
+    predictions, sequence = self.cls.predictions, output.sequence_output
     return losses.PretrainingSums(
-      self.cls.predictions.sums(
-        output.sequence_output, table, features, training
-      ),
-      losses.next_sentence_sums(next_sentence_logits, features),
+      predictions.sums(sequence, table, features, training),
+      losses.next_sentence_sums(pooled_logits, features),
     )
 
 
@@ -264,7 +395,7 @@ class SpanOutput(NamedTuple):
 class SpanModel(HeadModel):
   """BertModel with the head that finds a span of its input.
 
-  It answers questions about a text (Devlin et al. 2019, section 4.2).
+  See Devlin et al. 2019, section 4.2.
   """
 
   task = "squad"
@@ -276,8 +407,8 @@ class SpanModel(HeadModel):
 
   def __init__(self, config: modeling.BertConfig, dtype: DType = None) -> None:
     super().__init__(config, dtype)
-    squad = head_layers.SpanHead(config, "squad", dtype=self.dtype_policy)
-    self.cls = head_layers.Cls(self.dtype_policy, squad=squad)
+    squad = SpanHead(config, "squad", dtype=self.dtype_policy)
+    self.cls = Cls(self.dtype_policy, squad=squad)
 
   def call(self, features: Features, training: bool = False) -> SpanOutput:
     """Returns a start and an end logit for each position."""
@@ -296,17 +427,20 @@ class _LabelModel(HeadModel):
   ) -> None:
     super().__init__(config, dtype)
     self.num_labels = num_labels
-    self.output_weights, self.output_bias = head_layers.make_output_layer(
+    self.output_weights, self.output_bias = make_output_layer(
       num_labels, config.hidden_size, self.variable_dtype
     )
+
+  def _logits(self, hidden: Tensor, training: bool) -> Tensor:
+    hidden = self._drop_out(hidden, training)
+    return linear(hidden, self.output_weights, self.output_bias)
 
 
 @serialization.register
 class ClassifierModel(_LabelModel):
-  """BertModel with a linear layer on the pooled output.
+  """BertModel with a linear layer on the pooled output, for texts and pairs.
 
-  It labels texts and pairs (Devlin et al. 2019, section 4.1). For regression it
-  has one output.
+  See Devlin et al. 2019, section 4.1. For regression it has one output.
   """
 
   task = "classification"
@@ -317,18 +451,14 @@ class ClassifierModel(_LabelModel):
 
   def call(self, features: Features, training: bool = False) -> Tensor:
     """Returns the logits, float [B, C], for BertModel's features."""
-    pooled_output = self.pooled_output(features, training)
-    pooled_output = self._drop_out(pooled_output, training)
-    return head_layers.linear(
-      pooled_output, self.output_weights, self.output_bias
-    )
+    return self._logits(self.pooled_output(features, training), training)
 
 
 @serialization.register
 class TokenModel(_LabelModel):
-  """BertModel with a linear layer on every position of the last layer.
+  """BertModel with a linear layer on every position, which labels words.
 
-  It labels words, as in Devlin et al. 2019, section 5.3, without a CRF.
+  As in Devlin et al. 2019, section 5.3, without a CRF.
   """
 
   task = "ner"
@@ -339,21 +469,15 @@ class TokenModel(_LabelModel):
 
   def call(self, features: Features, training: bool = False) -> Tensor:
     """Returns the logits, float [B, F, C], for BertModel's features."""
-    sequence_output = self.sequence_output(features, training)
-    sequence_output = self._drop_out(sequence_output, training)
-    return head_layers.linear(
-      sequence_output, self.output_weights, self.output_bias
-    )
+    return self._logits(self.sequence_output(features, training), training)
 
 
 @serialization.register
 class MultipleChoiceModel(HeadModel):
   """BertModel with a score of each choice (Devlin et al. 2019, 4.4).
 
-  The score is the dot product of the pooled output and one vector, without a
-  bias, which would add the same to all choices. The vector is not called
-  `output_weights`, so that the model is not taken for a classifier; losses and
-  metrics are those of a classifier whose classes are the choices.
+  The score is the dot product of the pooled output and one vector, which is not
+  called `output_weights`, so that the model is not taken for a classifier.
   """
 
   task = "swag"
@@ -365,28 +489,24 @@ class MultipleChoiceModel(HeadModel):
   def __init__(self, config: modeling.BertConfig, dtype: DType = None) -> None:
     super().__init__(config, dtype)
     self.choice_weights = keras.Variable(
-      head_layers.task_initializer(),
+      task_initializer(),
       shape=(1, config.hidden_size),
       dtype=self.variable_dtype,
       name="choice_weights",
     )
 
   def call(self, features: Features, training: bool = False) -> Tensor:
-    """Returns the scores, float [B, C].
-
-    Args:
-      features: as BertModel's, but int [B, C, F]: an input for each choice.
-      training: whether dropout is on.
-    """
+    """Returns the scores, float [B, C], of features of int [B, C, F]."""
     shape = ops.shape(features["input_ids"])
     inputs = {
       name: ops.reshape(features[name], (-1, shape[2]))  # [B*C, F]
       for name in ("input_ids", "input_mask", "segment_ids")
       if features.get(name) is not None
     }
-    pooled_output = self.pooled_output(inputs, training)
-    pooled_output = self._drop_out(pooled_output, training)
-    scores = head_layers.linear(pooled_output, self.choice_weights, None)
+    pooled_output = self._drop_out(
+      self.pooled_output(inputs, training), training
+    )
+    scores = linear(pooled_output, self.choice_weights, None)
     return ops.reshape(scores, (-1, shape[1]))  # [B, C]
 
 
@@ -426,9 +546,9 @@ def find_kind(
 def build(
   model: type[HeadModel] | None, config: modeling.BertConfig, num_labels: int
 ) -> keras.Model:
-  """Returns a new model of the given class; a BertModel for None.
+  """Returns a new model of a class; for None, a BertModel.
 
-  Only a ClassifierModel or TokenModel uses num_labels.
+  Only classes with labels use num_labels.
   """
   if model is None:
     return modeling.BertModel(config)

@@ -36,33 +36,18 @@ def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
 
 def pretraining_weights(features: Features) -> dict[str, Tensor]:
   """Returns the numbers of masked words and of sentence pairs, float32 []."""
-  weights = ops.cast(features["masked_lm_weights"], "float32")
   return {
     # The original's guard against a batch without a masked word.
-    "masked_lm_loss": ops.sum(weights) + 1e-5,
+    "masked_lm_loss": _sum_of(features["masked_lm_weights"]) + 1e-5,
     "next_sentence_loss": ops.sum(_pair_weights(features)),
   }
-
-
-def masked_lm_sums(logits: Tensor, features: Features) -> Tensor:
-  """Returns the weighted sums of losses and of hits, float32 [2].
-
-  Args:
-    logits: float [B, P, V].
-    features: `masked_lm_ids`, int [B, P], and `masked_lm_weights`, float [B,
-      P], 0 for padding.
-  """
-  weights = ops.cast(features["masked_lm_weights"], "float32")
-  return _sum_losses_and_hits(logits, features["masked_lm_ids"], weights)
 
 
 def next_sentence_sums(logits: Tensor, features: Features) -> Tensor:
   """Returns the weighted sums of losses and of hits, float32 [2].
 
-  Args:
-    logits: float [B, 2], or [B, K, 2] for packed sequences.
-    features: `next_sentence_labels`, int [B, 1], or [B, K] for packed
-      sequences. 0 if the second sentence follows the first, 1 if it is random.
+  The logits are float [B, 2], or [B, K, 2] for packed sequences. The features
+  have `next_sentence_labels`, int [B, 1] or [B, K]: 1 for a random sentence.
   """
   labels = ops.reshape(features["next_sentence_labels"], (-1,))
   logits = ops.reshape(logits, (-1, 2))
@@ -74,13 +59,14 @@ def pretraining_sums(
 ) -> PretrainingSums:
   """Returns the weighted sums of losses and of hits of both heads.
 
-  Args:
-    outputs: the logits of the masked LM and of next-sentence prediction.
-    features: see `masked_lm_sums` and `next_sentence_sums`.
+  The outputs are the logits of the masked LM, float [B, P, V], and of
+  `next_sentence_sums`. The features have `masked_lm_ids`, int [B, P],
+  `masked_lm_weights`, float [B, P], 0 for padding, and those of the latter.
   """
   masked_lm_logits, next_sentence_logits = outputs
+  weights = ops.cast(features["masked_lm_weights"], "float32")
   return PretrainingSums(
-    masked_lm_sums(masked_lm_logits, features),
+    _sum_losses_and_hits(masked_lm_logits, features["masked_lm_ids"], weights),
     next_sentence_sums(next_sentence_logits, features),
   )
 
@@ -98,32 +84,18 @@ def pretraining_loss(
 
 def loss_from_sums(sums: PretrainingSums, features: Features) -> Sums:
   """Returns `pretraining_loss` of the sums of a batch."""
+  totals = sums.masked_lm[0], sums.next_sentence[0]
   weights = pretraining_weights(features)
-  return {
-    "masked_lm_loss": (sums.masked_lm[0], weights["masked_lm_loss"]),
-    "next_sentence_loss": (
-      sums.next_sentence[0],
-      weights["next_sentence_loss"],
-    ),
-  }
-
-
-def pretraining_metrics(
-  outputs: tuple[Tensor, Tensor], features: Features
-) -> Sums:
-  """Returns the losses and accuracies of both heads as (sum, weight).
-
-  Unlike `pretraining_loss`, divides by the exact number of masked words. For
-  packed sequences, also returns the mean `instances_per_row`. See
-  `pretraining_sums` for the arguments.
-  """
-  sums = pretraining_sums(outputs, features)
-  return metrics_from_sums(sums, features)
+  return {n: (total, w) for (n, w), total in zip(weights.items(), totals)}
 
 
 def metrics_from_sums(sums: PretrainingSums, features: Features) -> Sums:
-  """Returns `pretraining_metrics` of the sums of a batch."""
-  num_masked = ops.sum(ops.cast(features["masked_lm_weights"], "float32"))
+  """Returns the losses and accuracies of both heads as (sum, weight).
+
+  Unlike `pretraining_loss`, divides by the exact number of masked words. For
+  packed sequences, also returns the mean `instances_per_row`.
+  """
+  num_masked = _sum_of(features["masked_lm_weights"])
   num_pairs = ops.sum(_pair_weights(features))
   metrics = {
     "masked_lm_accuracy": (sums.masked_lm[1], num_masked),
@@ -140,16 +112,12 @@ def metrics_from_sums(sums: PretrainingSums, features: Features) -> Sums:
 def _sum_losses_and_hits(
   logits: Tensor, labels: Tensor, weights: Tensor
 ) -> Tensor:
-  """Returns the weighted sums of losses and of hits, float32 [2]."""
   losses = ops.sum(cross_entropy(logits, labels) * weights)
   return ops.stack([losses, ops.sum(_hits(logits, labels) * weights)])
 
 
 def _pair_weights(features: Features) -> Tensor:
-  """Returns 1 for each sentence pair, 0 for unused slots, float32 [B * K].
-
-  K is the number of slots of a packed sequence, and 1 if rows are not packed.
-  """
+  """Returns 1 for each sentence pair, 0 for unused slots, float32 [B * K]."""
   labels = ops.reshape(features["next_sentence_labels"], (-1,))
   if "cls_positions" not in features:
     return ops.ones_like(labels, dtype="float32")
@@ -198,14 +166,13 @@ def per_example_loss(
   if problem_type == "multilabel":
     applies = ops.cast(label_ids, "float32")
     # -log sigmoid(x) is softplus(-x), and -log(1 - sigmoid(x)) softplus(x).
-    losses = ops.softplus(logits) - applies * logits
-    return ops.mean(losses, axis=-1)
+    return ops.mean(ops.softplus(logits) - applies * logits, axis=-1)
   return cross_entropy(logits, ops.reshape(label_ids, (-1,)))
 
 
 def classifier_weights(features: Features) -> dict[str, Tensor]:
   """Returns the weight of `classifier_loss`: the number of real examples."""
-  return {"classifier_loss": ops.sum(_real_examples(features))}
+  return {"classifier_loss": _sum_of(features["is_real_example"])}
 
 
 def classifier_loss(
@@ -259,7 +226,7 @@ def probabilities(logits: Tensor, problem_type: str) -> Tensor:
 
 def token_weights(features: Features) -> dict[str, Tensor]:
   """Returns the weight of `token_loss`: the number of labelled positions."""
-  return {"token_loss": ops.sum(ops.cast(features["label_mask"], "float32"))}
+  return {"token_loss": _sum_of(features["label_mask"])}
 
 
 def token_loss(logits: Tensor, features: Features) -> Sums:
@@ -270,8 +237,7 @@ def token_loss(logits: Tensor, features: Features) -> Sums:
   """
   losses = cross_entropy(logits, features["label_ids"])
   weights = ops.cast(features["label_mask"], "float32")
-  total = token_weights(features)["token_loss"]
-  return {"token_loss": (ops.sum(losses * weights), total)}
+  return {"token_loss": (ops.sum(losses * weights), ops.sum(weights))}
 
 
 def token_metrics(logits: Tensor, features: Features) -> Sums:
@@ -282,14 +248,16 @@ def token_metrics(logits: Tensor, features: Features) -> Sums:
   return {**metrics, "accuracy": (hits, ops.sum(weights))}
 
 
-def _count_rows(labels: Tensor) -> Tensor:
-  """Returns the number of examples, float32 [], for a feature of shape [B]."""
-  return ops.sum(ops.ones_like(labels, dtype="float32"))
+def _sum_of(values: Tensor) -> Tensor:
+  return ops.sum(ops.cast(values, "float32"))
 
 
 def _real_examples(features: Features) -> Tensor:
-  """Returns float32 [B], 0 for an example that only fills up the batch."""
   return ops.reshape(ops.cast(features["is_real_example"], "float32"), (-1,))
+
+
+def _count_rows(labels: Tensor) -> Tensor:
+  return ops.sum(ops.ones_like(labels, dtype="float32"))
 
 
 def _hits(logits: Tensor, labels: Tensor) -> Tensor:

@@ -23,7 +23,7 @@ OWN_KEYS: Mapping[str, Any] = {
 
 
 def _from(low: float, high: float) -> Any:
-  """Bounds of a number in a file: at least `low`, below `high`."""
+  # At least `low`, below `high`.
   return pydantic.Field(ge=low, lt=high)
 
 
@@ -32,18 +32,15 @@ def _from(low: float, high: float) -> Any:
 class BertConfig:
   """The size and shape of a BERT model; the keys of `bert_config.json`.
 
-  The defaults are those of the 2018 release: the sizes of BERT-Base (Devlin et
-  al. 2019, section 3) and dropout of 0.1 (appendix A.2). Only `from_json_file`
-  checks the bounds.
+  The defaults are those of the 2018 release: BERT-Base (Devlin et al. 2019,
+  section 3, appendix A.2). Only `from_json_file` checks the bounds.
   """
 
   vocab_size: Annotated[int, _from(1, 10**8)]  # Word pieces.
-  # D, a multiple of num_attention_heads.
-  hidden_size: Annotated[int, _from(1, 10**6)] = 768
+  hidden_size: Annotated[int, _from(1, 10**6)] = 768  # D.
   num_hidden_layers: Annotated[int, _from(1, 1000)] = 12  # Encoder layers.
   num_attention_heads: Annotated[int, _from(1, 10**4)] = 12  # N.
-  # I, 4 D (Devlin et al. 2019, section 3).
-  intermediate_size: Annotated[int, _from(1, 10**7)] = 3072
+  intermediate_size: Annotated[int, _from(1, 10**7)] = 3072  # I, 4 D.
   # "gelu" (the tanh approximation), "gelu_erf" (exact), "relu", "tanh",
   # "linear" or "".
   hidden_act: str = "gelu"
@@ -67,17 +64,17 @@ class BertConfig:
     """Returns the config with these keys; keeps and logs unknown keys.
 
     Raises:
-      ValueError: if vocab_size is missing.
+      ValueError: if vocab_size is missing, or the model has a BiLSTM.
     """
     if "vocab_size" not in json_object:
       raise ValueError("a BERT config needs the key vocab_size.")
     if json_object.get("bilstm"):
       raise ValueError(
         "the key bilstm says that the model has a BiLSTM between BERT and its "
-        "head, which this version cannot run; to start from its encoder, "
-        "remove the key in a copy of the file and set `encoder_only`."
+        "head. To start from its encoder, remove the key in a copy of the file "
+        "and set `encoder_only`."
       )
-    names = {field.name for field in dataclasses.fields(cls)} - {"unknown"}
+    names = {*cls.original_keys(), *OWN_KEYS}
     known = {k: v for k, v in json_object.items() if k in names}
     unknown = {k: v for k, v in json_object.items() if k not in names}
     if unknown:
@@ -90,8 +87,7 @@ class BertConfig:
 
     Raises:
       ValueError: if the file is not a JSON object, vocab_size is missing, a
-        value is out of range, or the file describes another model of Hugging
-        Face.
+        value is out of range, or it is another model of Hugging Face.
     """
     json_object = json_files.read_object(json_file)
     if hugging_face.is_config(json_object):
@@ -104,17 +100,20 @@ class BertConfig:
 
   @classmethod
   def original_keys(cls) -> list[str]:
-    """Returns the keys that the original's and Hugging Face's files share."""
+    """The keys that the original's and Hugging Face's files share."""
     names = [field.name for field in dataclasses.fields(cls)]
     return [n for n in names if n not in (*OWN_KEYS, "unknown")]
 
   def check_sizes(self) -> None:
     """Raises ValueError if no model of these sizes can be built.
 
-    The heads must divide hidden_size, and hidden_act and attention_direction
-    must be known. BertModel calls this; a config itself may have any values.
+    BertModel calls this; a config itself may have any values.
     """
-    model_inputs.check_direction(self.attention_direction)
+    if self.attention_direction not in model_inputs.DIRECTIONS:
+      raise ValueError(
+        f"attention_direction is {self.attention_direction!r}, not one of "
+        f"{', '.join(model_inputs.DIRECTIONS)}."
+      )
     if self.hidden_size % self.num_attention_heads:
       raise ValueError(
         f"hidden_size {self.hidden_size} is not a multiple of "
@@ -135,29 +134,27 @@ class BertConfig:
   ) -> None:
     """Raises ValueError if a vocabulary is larger than vocab_size.
 
-    It may be smaller: some models pad their embeddings to a multiple of 8 or
-    64, and no text uses the last rows.
+    Logs a warning if it is smaller: some models pad their embeddings to a
+    multiple of 8 or 64, and no text uses the last rows.
     """
+    fault = (
+      f"{vocab_file} has {num_tokens} word pieces, but vocab_size of "
+      f"{config_file} is {self.vocab_size}."
+    )
     if num_tokens > self.vocab_size:
-      raise ValueError(
-        f"{vocab_file} has {num_tokens} word pieces, but vocab_size of "
-        f"{config_file} is {self.vocab_size}."
-      )
+      raise ValueError(fault)
     if num_tokens < self.vocab_size:
-      _warn_of_unused_rows(num_tokens, self.vocab_size, vocab_file, config_file)
+      _warn_once(fault)
 
   def without_random_values(self) -> "BertConfig":
-    """Returns the config for a model whose values will be loaded.
+    """The config of a model to load, whose matrices are 0 until then.
 
-    Its matrices start as zeros: drawing those of BERT-Base takes seconds.
+    Drawing those of BERT-Base takes seconds.
     """
     return dataclasses.replace(self, initializer_range=0.0)
 
   def to_dict(self) -> dict[str, Any]:
-    """Returns the content of `bert_config.json`, with unknown keys.
-
-    Leaves out OWN_KEYS that have their defaults.
-    """
+    """Returns the content of `bert_config.json`, with unknown keys."""
     values = dataclasses.asdict(self)
     unknown = values.pop("unknown")
     for name, value in OWN_KEYS.items():
@@ -174,12 +171,4 @@ class BertConfig:
   from_config = from_dict
 
 
-@functools.cache  # A command checks a vocabulary repeatedly.
-def _warn_of_unused_rows(
-  num_tokens: int, vocab_size: int, vocab_file: str, config_file: str
-) -> None:
-  logging.warning(
-    f"{vocab_file} has {num_tokens} word pieces and vocab_size of "
-    f"{config_file} is {vocab_size}. If the last rows are not padding, it is "
-    "another model's vocabulary."
-  )
+_warn_once = functools.cache(logging.warning)  # Commands check repeatedly.

@@ -1,8 +1,7 @@
-"""The input of a model: features checked, then resolved into tensors.
+"""The input of a model: features checked, then resolved into `ModelInputs`.
 
 A batch may lack masks and segments, hold several inputs in one row, or be read
-in one direction only. `prepare` resolves all of this into `ModelInputs`, so
-that the layers know none of it.
+in one direction only. The layers know none of it.
 
 Shapes: B batch, F from (query) positions, T to (key) positions, K inputs that
 are packed into a row.
@@ -18,20 +17,17 @@ from keras import ops
 from bert_tf.layers import serialization
 from bert_tf.tensor import Tensor
 
-# What a position attends to. BOTH: all of its input (BERT). LEFT_TO_RIGHT:
-# itself and those before it. RIGHT_TO_LEFT: itself and those after it.
-# Devlin et al. 2019, section 5.1, compare BERT with a left-to-right model.
-BOTH = "both"
-LEFT_TO_RIGHT = "left_to_right"
-RIGHT_TO_LEFT = "right_to_left"
-DIRECTIONS = (BOTH, LEFT_TO_RIGHT, RIGHT_TO_LEFT)
+# What a position attends to: all of its input (BERT), itself and those before
+# it (Devlin et al. 2019, section 5.1), or itself and those after it.
+BOTH, LEFT_TO_RIGHT, RIGHT_TO_LEFT = DIRECTIONS = (
+  "both",
+  "left_to_right",
+  "right_to_left",
+)
 
-# Added to the score of a position that is ignored, as in the original release
-# (modeling.attention_layer). exp(-10000) is 0 in float32. Minus infinity would
-# make the softmax NaN for a row in which every position is padding.
+# Added to the score of a position that is ignored, as in the original release.
+# Minus infinity would make the softmax NaN for a row of padding.
 IGNORED = -10000.0
-
-_NAMES = ("input_ids", "input_mask", "segment_ids")
 
 # Feature names of other libraries and their names here.
 _OTHER_NAMES = {
@@ -45,10 +41,7 @@ _OTHER_NAMES = {
 
 
 class ModelInputs(NamedTuple):
-  """A batch as the encoder takes it.
-
-  Plain, packed and one-directional inputs differ here and nowhere later.
-  """
+  """A batch as the encoder takes it."""
 
   input_ids: Tensor  # int [B, F]. Word-piece ids; 0 is [PAD].
   segment_ids: Tensor  # int [B, F].
@@ -82,11 +75,18 @@ def prepare(features: Mapping[str, Tensor], direction: str) -> ModelInputs:
   cls_positions = features.get("cls_positions")
 
   length = ops.shape(input_ids)[1]
-  position_ids, starts = ops.arange(length), None
+  positions = ops.arange(length)
+  position_ids, starts = positions, None
+  is_attended = ops.expand_dims(ops.cast(input_mask, "float32"), 1)  # [B, 1, T]
   if cls_positions is not None:
-    starts = segment_starts(cls_positions, length)
-    position_ids = position_ids - starts
-  is_attended = attended_positions(input_mask, starts, direction)
+    starts = _segment_starts(cls_positions, length)
+    position_ids = positions - starts
+    is_same = ops.equal(starts[:, :, None], starts[:, None, :])
+    is_attended = is_attended * ops.cast(is_same, "float32")  # [B, F, T]
+  if direction != BOTH:
+    query, key = positions[:, None], positions[None, :]
+    is_seen = key <= query if direction == LEFT_TO_RIGHT else key >= query
+    is_attended = is_attended * ops.cast(is_seen, "float32")  # [B, F, T]
   if direction == LEFT_TO_RIGHT:
     # Only the last position has attended to the whole input.
     summary_positions = last_positions(input_mask, starts, cls_positions)
@@ -112,15 +112,10 @@ def get_input_mask(features: Mapping[str, Tensor]) -> Tensor:
   return input_mask
 
 
-def segment_starts(cls_positions: Tensor, length: Tensor | int) -> Tensor:
-  """Returns, for each position, the index at which its input begins.
+def _segment_starts(cls_positions: Tensor, length: Tensor | int) -> Tensor:
+  """Returns the index at which the input of each position begins, int [B, F].
 
-  Args:
-    cls_positions: int [B, K], see BertModel.call.
-    length: F.
-
-  Returns:
-    int [B, F].
+  cls_positions, int [B, K], are those of BertModel.call; `length` is F.
   """
   begins = cls_positions[:, None, :]  # [B, 1, K]
   positions = ops.arange(length, dtype=cls_positions.dtype)[None, :, None]
@@ -130,31 +125,6 @@ def segment_starts(cls_positions: Tensor, length: Tensor | int) -> Tensor:
   return ops.max(begins * has_begun, axis=-1)
 
 
-def attended_positions(
-  input_mask: Tensor, starts: Tensor | None, direction: str
-) -> Tensor:
-  """Returns 1 for each key that a query attends to and 0 for the others.
-
-  Args:
-    input_mask: [B, T]. 1 for a real position.
-    starts: int [B, F], see `segment_starts`; None if rows hold one input.
-    direction: one of DIRECTIONS.
-
-  Returns:
-    float32 [B, F, T], or [B, 1, T] if it is the same for all queries.
-  """
-  is_key = ops.expand_dims(ops.cast(input_mask, "float32"), 1)  # [B, 1, T]
-  if starts is not None:
-    is_same = ops.equal(starts[:, :, None], starts[:, None, :])
-    is_key = is_key * ops.cast(is_same, "float32")  # [B, F, T]
-  if direction == BOTH:
-    return is_key
-  positions = ops.arange(ops.shape(input_mask)[1])
-  query, key = positions[:, None], positions[None, :]
-  is_seen = key <= query if direction == LEFT_TO_RIGHT else key >= query
-  return is_key * ops.cast(is_seen, "float32")  # [B, F, T]
-
-
 def last_positions(
   input_mask: Tensor,
   starts: Tensor | None = None,
@@ -162,13 +132,8 @@ def last_positions(
 ) -> Tensor:
   """Returns the last real position of each input, int32 [B, K].
 
-  The position of an unused slot is 0.
-
-  Args:
-    input_mask: [B, F]. 1 for a real position.
-    starts: int [B, F], see `segment_starts`; None if rows hold one input.
-    cls_positions: int [B, K], see BertModel.call. None if rows hold one input;
-      K is then 1.
+  The position of an unused slot is 0. Without `starts`, int [B, F], and
+  `cls_positions`, int [B, K], a row is one input, and K is 1.
   """
   positions = ops.arange(ops.shape(input_mask)[1], dtype="int32")
   is_own = ops.cast(input_mask, "float32")[:, None, :] > 0  # [B, 1, F]
@@ -179,12 +144,7 @@ def last_positions(
 
 
 def gather_indexes(values: Tensor, positions: Tensor) -> Tensor:
-  """Returns the values at Q positions of each row, [B, Q, ...].
-
-  Args:
-    values: [B, F, ...].
-    positions: int [B, Q].
-  """
+  """Returns [B, Q, ...]: the values, [B, F, ...], at positions, int [B, Q]."""
   batch_size, length, *sizes = ops.shape(values)
   first_indexes = ops.arange(batch_size, dtype="int32") * length
   indexes = ops.cast(positions, "int32") + first_indexes[:, None]
@@ -193,23 +153,10 @@ def gather_indexes(values: Tensor, positions: Tensor) -> Tensor:
   return ops.reshape(gathered, (*ops.shape(positions), *sizes))
 
 
-def check_direction(direction: object) -> None:
-  """Raises ValueError if a direction is not one of DIRECTIONS."""
-  if direction not in DIRECTIONS:
-    raise ValueError(
-      f"attention_direction is {direction!r:.80}; it has to be one of "
-      f"{', '.join(DIRECTIONS)}."
-    )
-
-
 class FeaturesModel(serialization.Configured, keras.Model):
-  """A model of `input_ids`, `input_mask` and `segment_ids`.
+  """A model of `input_ids`, `input_mask` and `segment_ids`."""
 
-  Attributes:
-    input_shape_names: names of the dimensions of these features.
-  """
-
-  input_shape_names: ClassVar[tuple[str, ...]] = ("B", "F")
+  input_shape_names: ClassVar[tuple[str, ...]] = ("B", "F")  # Of these.
 
   def __call__(self, features: Mapping[str, Any], **arguments: Any) -> Any:
     """Checks the features, see `check_features`, and calls the model."""
@@ -222,20 +169,14 @@ def check_features(
 ) -> dict[str, Tensor]:
   """Returns the features, with lists and arrays converted to tensors.
 
-  Args:
-    features: `input_ids`, and optionally `input_mask`, `segment_ids` and other
-      features of the model.
-    shape_names: names of the dimensions of `input_ids`, `input_mask` and
-      `segment_ids`.
-
   Raises:
     ValueError: if `input_ids` are missing, a feature has another library's
       name, a rank is wrong, ids are not integers, or shapes differ.
   """
   if not isinstance(features, Mapping):
     raise ValueError(
-      f"the model was given a {type(features).__name__}; give a dict with "
-      f"input_ids, int [{', '.join(shape_names)}]."
+      f"the model was given a {type(features).__name__}, not a dict with "
+      "input_ids."
     )
   for other, name in _OTHER_NAMES.items():
     if other in features:
@@ -253,29 +194,21 @@ def check_features(
     if isinstance(value, np.ndarray):
       value = ops.convert_to_tensor(value)
     tensors[name] = value
-  for name in _NAMES:
-    if name in tensors:
-      _check(name, tensors[name], tensors["input_ids"], shape_names)
-  return tensors
-
-
-def _check(
-  name: str, value: Tensor, input_ids: Tensor, shape_names: tuple[str, ...]
-) -> None:
-  """Raises ValueError for a wrong shape or a wrong type."""
-  shape = tuple(value.shape)
-  if len(shape) != len(shape_names):
-    raise ValueError(
-      f"{name} has the shape {list(shape)}; give [{', '.join(shape_names)}], "
-      "a list of rows even for one text."
-    )
-  dtype = keras.backend.standardize_dtype(value.dtype)
-  # A mask may have any type, since the model casts it.
-  if name != "input_mask" and "int" not in dtype:
-    raise ValueError(f"{name} is {dtype}; give integers, such as int32.")
-  for size, other in zip(shape, tuple(input_ids.shape)):
-    if size is not None and other is not None and size != other:
+  expected = list(tensors["input_ids"].shape)
+  for name in ("input_ids", "input_mask", "segment_ids"):
+    if name not in tensors:
+      continue
+    shape = list(tensors[name].shape)
+    if len(shape) != len(shape_names):
       raise ValueError(
-        f"{name} has the shape {list(shape)}, but input_ids "
-        f"{list(input_ids.shape)}; give one number for each word piece."
+        f"{name} has the shape {shape}, not [{', '.join(shape_names)}]."
       )
+    dtype = keras.backend.standardize_dtype(tensors[name].dtype)
+    # A mask may have any type, since the model casts it.
+    if name != "input_mask" and "int" not in dtype:
+      raise ValueError(f"{name} is {dtype}, not integers.")
+    if any(a != b and None not in (a, b) for a, b in zip(shape, expected)):
+      raise ValueError(
+        f"{name} has the shape {shape}, but input_ids {expected}."
+      )
+  return tensors

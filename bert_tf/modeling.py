@@ -2,9 +2,8 @@
 
 The encoder is that of the Transformer (Vaswani et al. 2017). It is
 bidirectional: every position attends to every other. `attention_bias` restricts
-this for padding, for rows that hold several inputs, and for one-directional
-models. `embeddings` has the sum of word, segment and position embeddings,
-`heads` the output layers of each task.
+this for padding, for rows that hold several inputs, and for unidirectional
+models.
 
 Shapes: B batch, F from (query) positions, T to (key) positions, N attention
 heads (A in the paper), H head size, D hidden size (N * H; H in the paper), I
@@ -13,21 +12,19 @@ inputs packed into a row (1 unless packed; not the paper's pair of sentences).
 
 A variable's Keras path is its name in the original release's checkpoints, such
 as bert/encoder/layer_0/attention/self/query/kernel: a layer is named after its
-`scope` and makes its parts in `build`. `bert_layer` has the methods for it.
+`scope` and makes its parts in `build`.
 """
 
 import os
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import keras
 from keras import ops
 
-from bert_tf import bert_layer, model_inputs
-from bert_tf.bert_layer import DType as DType
-from bert_tf.embeddings import Embeddings as Embeddings
+from bert_tf import model_inputs
 from bert_tf.kernels import dropout_attention, fused_attention
-from bert_tf.layers import dense, dropout, serialization
+from bert_tf.layers import dense, dropout, layer_norm, serialization
 
 # `X as X` exports names that the original's modeling.py has.
 from bert_tf.layers.activations import gelu as gelu
@@ -35,6 +32,84 @@ from bert_tf.layers.activations import gelu_erf as gelu_erf
 from bert_tf.layers.activations import get_activation as get_activation
 from bert_tf.model_config import BertConfig as BertConfig
 from bert_tf.tensor import Tensor as Tensor
+
+# A layer's dtype: a name, a Keras policy or None. Keras has no type for it.
+DType = Any
+
+
+def initializer(config: BertConfig) -> keras.initializers.Initializer:
+  """The initializer of all matrices, a truncated normal; zeros for range 0."""
+  if not config.initializer_range:
+    return keras.initializers.Zeros()
+  return keras.initializers.TruncatedNormal(stddev=config.initializer_range)
+
+
+class BertLayer(serialization.Configured, keras.layers.Layer):
+  """A layer whose sizes are those of a BertConfig.
+
+  Args:
+    config: sizes.
+    name: the layer's scope in checkpoints; None for the class's `scope`.
+    seed_generator: seeds of dropout, shared by a model's layers; None for own.
+    dtype: Keras dtype or policy; None for Keras's global policy.
+  """
+
+  scope: ClassVar[str]
+
+  def __init__(
+    self,
+    config: BertConfig,
+    name: str | None = None,
+    seed_generator: dropout.Seeds | None = None,
+    dtype: DType = None,
+  ) -> None:
+    super().__init__(name=name or self.scope, dtype=dtype)
+    self.config = config
+    self.seed_generator = seed_generator or dropout.Seeds()
+
+  def make_part(
+    self,
+    layer: type["BertLayer"],
+    input_size: int | None = None,
+    name: str | None = None,
+  ) -> Any:
+    """Returns a built layer of the same config, seeds and dtype."""
+    part = layer(self.config, name, self.seed_generator, self.dtype_policy)
+    part.build((None, None, input_size or self.config.hidden_size))
+    return part
+
+  def make_dense(
+    self,
+    inputs: int,
+    units: int,
+    activation: Callable[[Tensor], Tensor] | None = None,
+    name: str = "dense",
+  ) -> dense.Dense:
+    """Returns a built dense layer of [inputs, units]."""
+    layer = dense.Dense(
+      units,
+      activation,
+      kernel_initializer=initializer(self.config),
+      name=name,
+      dtype=self.dtype_policy,
+    )
+    layer.build((None, inputs))
+    return layer
+
+  def make_layer_norm(self) -> layer_norm.LayerNorm:
+    """Returns a built layer norm of [D]."""
+    # The epsilon of tf.contrib.layers.layer_norm, which the original calls and
+    # released weights were trained with.
+    layer = layer_norm.LayerNorm(
+      epsilon=1e-12, name="LayerNorm", dtype=self.dtype_policy
+    )
+    layer.build((None, self.config.hidden_size))
+    return layer
+
+  def drop_out(self, x: Tensor, training: bool) -> Tensor:
+    """Applies dropout with hidden_dropout_prob."""
+    rate = self.config.hidden_dropout_prob
+    return dropout.dropout(x, rate, self.seed_generator, training)
 
 
 class BertOutput(NamedTuple):
@@ -54,7 +129,90 @@ class BertOutput(NamedTuple):
 
 
 @serialization.register
-class SelfAttention(bert_layer.BertLayer):
+class Embeddings(BertLayer):
+  """The sum of word, segment and position embeddings (section 3, figure 2).
+
+  With `use_one_hot_embeddings`, the word table is multiplied by one-hot rows,
+  which is faster on TPUs. See BertLayer for the other arguments.
+  """
+
+  def __init__(
+    self,
+    config: BertConfig,
+    seed_generator: dropout.Seeds | None = None,
+    use_one_hot_embeddings: bool = False,
+    dtype: DType = None,
+  ) -> None:
+    super().__init__(config, "embeddings", seed_generator, dtype)
+    self.use_one_hot_embeddings = use_one_hot_embeddings
+
+  def build(self, input_shape: Any = None) -> None:
+    """Makes the word, segment and position tables and the layer norm."""
+    config = self.config
+    sizes = {
+      "word_embeddings": config.vocab_size,
+      "token_type_embeddings": config.type_vocab_size,
+      "position_embeddings": config.max_position_embeddings,
+    }
+    for name, size in sizes.items():
+      table = self.add_weight(
+        name=name,
+        shape=(size, config.hidden_size),
+        initializer=initializer(config),
+        # Rows are cast after they are looked up: casting the whole table is
+        # slower and makes its gradient dense.
+        autocast=False,
+      )
+      setattr(self, name, table)
+    self.layer_norm = self.make_layer_norm()
+
+  def call(
+    self, inputs: model_inputs.ModelInputs, training: bool = False
+  ) -> Tensor:
+    """Returns the embedding of each position, float [B, F, D]."""
+    return self.combine(self.look_up(inputs.input_ids), inputs, training)
+
+  def look_up(self, input_ids: Tensor) -> Tensor:
+    """Returns the word embeddings, float [B, F, D]."""
+    if not self.use_one_hot_embeddings:
+      return ops.take(self.word_embeddings, input_ids, axis=0)
+    vocab_size, dtype = self.config.vocab_size, self.compute_dtype
+    ids = ops.one_hot(input_ids, vocab_size, dtype=dtype)
+    return ops.matmul(ids, ops.cast(self.word_embeddings, dtype))
+
+  def combine(
+    self, words: Tensor, inputs: model_inputs.ModelInputs, training: bool
+  ) -> Tensor:
+    """Adds segment and position embeddings to those of words, [B, F, D].
+
+    Returns their sum after layer norm and dropout, float [B, F, D]. Raises
+    ValueError if F exceeds max_position_embeddings.
+    """
+    config, dtype = self.config, self.compute_dtype
+    length = inputs.input_ids.shape[1]
+    if length is not None and length > config.max_position_embeddings:
+      raise ValueError(
+        f"max_seq_length {length} exceeds max_position_embeddings "
+        f"{config.max_position_embeddings}."
+      )
+    # As in the 2018 release, the small segment table is multiplied by one-hot
+    # rows. Its gradient is then dense, and clipping has the original's norm.
+    segments = ops.matmul(
+      ops.one_hot(inputs.segment_ids, config.type_vocab_size, dtype=dtype),
+      ops.cast(self.token_type_embeddings, dtype),
+    )
+    # A slice, as in the original: its gradient is dense, and the sum below
+    # fails on every device if the input is longer than the table.
+    length = ops.shape(inputs.input_ids)[1]
+    positions = ops.cast(self.position_embeddings[:length], dtype)
+    if inputs.is_packed:  # Otherwise position_ids are 0 to F - 1.
+      positions = ops.take(positions, inputs.position_ids, axis=0)
+    output = self.layer_norm(ops.cast(words, dtype) + segments + positions)
+    return self.drop_out(output, training)
+
+
+@serialization.register
+class SelfAttention(BertLayer):
   """Attention of N heads: softmax(query @ key^T / sqrt(H) + bias) @ value."""
 
   scope = "self"
@@ -79,8 +237,7 @@ class SelfAttention(bert_layer.BertLayer):
       hidden: float [B, T, D].
       attention_bias: float32 [B, 1, T] or [B, F, T]. Added to the scores of all
         heads: 0 to attend to a position, -10000 to ignore it.
-      queries: float [B, F, D]. The positions of `hidden` to compute; None for
-        all.
+      queries: float [B, F, D]. The positions to compute; None for all.
       training: whether dropout is on.
 
     Returns:
@@ -123,16 +280,14 @@ class SelfAttention(bert_layer.BertLayer):
     return ops.reshape(context, shape), probs
 
   def _projected_shape(self, hidden: Tensor) -> tuple[int | None, ...]:
-    """Returns the shape of `_project`, in which some sizes may be unknown."""
+    return (*hidden.shape[:2], 3, *self._head_sizes())
+
+  def _head_sizes(self) -> tuple[int, int]:
     num_heads = self.config.num_attention_heads
-    head_size = self.config.hidden_size // num_heads
-    return (*hidden.shape[:2], 3, num_heads, head_size)
+    return num_heads, self.config.hidden_size // num_heads
 
   def _project(self, hidden: Tensor) -> Tensor:
-    """Returns queries, keys and values side by side, float [B, T, 3, N, H].
-
-    One product reads `hidden` once, and so does its gradient.
-    """
+    """Returns queries, keys and values by one product, [B, T, 3, N, H]."""
     parts = (self.query, self.key, self.value)
     if any(part.lora_enabled for part in parts):
       qkv = ops.concatenate([part(hidden) for part in parts], axis=-1)
@@ -145,18 +300,13 @@ class SelfAttention(bert_layer.BertLayer):
 
   def _split_heads(self, projected: Tensor) -> Tensor:
     """Returns float [B, N, F, H] for float [B, F, D]."""
-    num_heads = self.config.num_attention_heads
-    head_size = self.config.hidden_size // num_heads
-    shape = (-1, ops.shape(projected)[1], num_heads, head_size)
+    shape = (-1, ops.shape(projected)[1], *self._head_sizes())
     return ops.transpose(ops.reshape(projected, shape), (0, 2, 1, 3))
 
 
 @serialization.register
-class ResidualOutput(bert_layer.BertLayer):
-  """The end of a sub-layer: LayerNorm(residual + dropout(dense(hidden))).
-
-  As in the Transformer, layer norm follows the sum ("post-norm").
-  """
+class ResidualOutput(BertLayer):
+  """The end of a sub-layer: LayerNorm(residual + dropout(dense(hidden)))."""
 
   scope = "output"
 
@@ -176,7 +326,7 @@ class ResidualOutput(bert_layer.BertLayer):
 
 
 @serialization.register
-class Attention(bert_layer.BertLayer):
+class Attention(BertLayer):
   """The attention sub-layer: self-attention and its residual output."""
 
   scope = "attention"
@@ -203,7 +353,7 @@ class Attention(bert_layer.BertLayer):
 
 
 @serialization.register
-class Intermediate(bert_layer.BertLayer):
+class Intermediate(BertLayer):
   """The first, widening half of the feed-forward sub-layer."""
 
   scope = "intermediate"
@@ -221,7 +371,7 @@ class Intermediate(bert_layer.BertLayer):
 
 
 @serialization.register
-class TransformerLayer(bert_layer.BertLayer):
+class TransformerLayer(BertLayer):
   """One encoder layer: attention, then the feed-forward network."""
 
   def build(self, input_shape: Any = None) -> None:
@@ -248,13 +398,12 @@ class TransformerLayer(bert_layer.BertLayer):
 
 
 @serialization.register
-class Encoder(bert_layer.BertLayer):
+class Encoder(BertLayer):
   """The stack of encoder layers.
 
-  Attributes:
-    recompute: whether training uses gradient checkpointing: each layer keeps
-      only its output and computes the rest again for the gradient. The encoder
-      then returns no attention probabilities.
+  With `recompute`, training uses gradient checkpointing: each layer keeps only
+  its output and computes the rest again for the gradient. The encoder then
+  returns no attention probabilities.
   """
 
   scope = "encoder"
@@ -301,7 +450,6 @@ class Encoder(bert_layer.BertLayer):
     return tuple(outputs), tuple(all_probs)
 
   def _recomputed(self, layer: TransformerLayer, bias: Tensor) -> Callable:
-    """Returns the training call of a layer, with gradient checkpointing."""
     # A dropout mask depends on the count of masks drawn before. The backward
     # pass sets the count back, so it draws the masks of the forward pass.
     num_drawn = self.seed_generator.num_drawn
@@ -314,12 +462,11 @@ class Encoder(bert_layer.BertLayer):
 
 
 @serialization.register
-class Pooler(bert_layer.BertLayer):
+class Pooler(BertLayer):
   """Dense and tanh on C, the last layer's output at an input's [CLS].
 
-  `BertModel.encode` selects C. The next-sentence task trains the pooler
-  (section 3.1), and classifiers read it (section 4.1). The paper mentions
-  neither the dense layer nor the tanh, but released weights need both.
+  The next-sentence task trains it (section 3.1), and classifiers read it
+  (section 4.1). The paper mentions neither the dense layer nor the tanh.
   """
 
   scope = "pooler"
@@ -340,8 +487,7 @@ class BertModel(model_inputs.FeaturesModel):
 
   Args:
     config: sizes; the defaults are those of BERT-Base.
-    use_one_hot_embeddings: whether to look word pieces up by a matrix product
-      instead of a gather, which is faster on TPUs. The result is the same.
+    use_one_hot_embeddings: see Embeddings. The result is the same.
     dtype: type or policy of Keras, such as "mixed_bfloat16"; None for the
       global one.
 
@@ -378,8 +524,7 @@ class BertModel(model_inputs.FeaturesModel):
       dtype: as in the constructor.
 
     Raises:
-      ValueError: if the folder has no model, several models, or a model that
-        cannot be read.
+      ValueError: if the folder does not have one model that can be read.
     """
     from bert_tf import model_folder
 
@@ -435,10 +580,7 @@ class BertModel(model_inputs.FeaturesModel):
     positions: Tensor | None = None,
     training: bool = False,
   ) -> BertOutput:
-    """Runs the encoder and the pooler on embeddings, float [B, F, D].
-
-    See `call` for the positions. The output has the attention probabilities.
-    """
+    """Runs encoder and pooler on embeddings, float [B, F, D]; see `call`."""
     summary_positions, output_positions = inputs.summary_positions, None
     if positions is not None:
       # Nothing reads the rest of the last layer, so it is not computed: a

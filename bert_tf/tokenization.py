@@ -2,8 +2,8 @@
 
 The steps are: clean the text, put spaces around CJK ideographs, split at white
 space, lower-case and strip accents, split at punctuation, match the longest
-word pieces from the left. All steps after the split at white space depend only
-on one word, so `FullTokenizer` caches the ids of words.
+word pieces from the left. The steps after the split at white space depend on
+one word only, so `FullTokenizer` caches the ids of words.
 """
 
 import bisect
@@ -23,12 +23,9 @@ PAD, UNK, CLS, SEP, MASK = SPECIAL_TOKENS
 # Longer words become [UNK], as in the 2018 release.
 MAX_INPUT_CHARS_PER_WORD = 200
 
-# Size of the cache in words. An English word takes about 170 bytes, any word at
-# most 530 (32 wide characters, 32 ids). A full cache of English words takes
-# 45 MB, any cache at most 140 MB.
+# A full cache of English words takes 45 MB, any cache at most 140 MB.
 _MAX_CACHED_WORDS = 1 << 18
-# Longer words rarely repeat, and the memory of the cache must be bounded.
-_MAX_CACHED_WORD_CHARS = 32
+_MAX_CACHED_WORD_CHARS = 32  # Longer words rarely repeat.
 
 # Up to this length `unicodedata.normalize` is faster than `_decompose`.
 _MAX_NORMALIZED_CHARS = 256
@@ -36,13 +33,8 @@ _MAX_NORMALIZED_CHARS = 256
 # Ideographs only. Hangul, Hiragana and Katakana are not split into characters
 # (2018 release, multilingual notes).
 _CJK_RANGES = (
-  (0x4E00, 0x9FFF),
-  (0x3400, 0x4DBF),
-  (0x20000, 0x2A6DF),
-  (0x2A700, 0x2B73F),
-  (0x2B740, 0x2B81F),
-  (0x2B820, 0x2CEAF),
-  (0xF900, 0xFAFF),
+  *((0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0x20000, 0x2A6DF), (0x2A700, 0x2B73F)),
+  *((0x2B740, 0x2B81F), (0x2B820, 0x2CEAF), (0xF900, 0xFAFF)),
   (0x2F800, 0x2FA1F),
 )
 # First code of each range and first code after it, ascending.
@@ -50,16 +42,12 @@ CJK_BOUNDS = sorted(
   bound for first, last in _CJK_RANGES for bound in (first, last + 1)
 )
 
-# Whether the vocabulary of a released checkpoint is lower-cased, by its folder.
-_RELEASED_LOWER_CASE = {
-  "uncased_L-24_H-1024_A-16": True,
-  "uncased_L-12_H-768_A-12": True,
-  "multilingual_L-12_H-768_A-12": True,
-  "chinese_L-12_H-768_A-12": True,
-  "cased_L-12_H-768_A-12": False,
-  "cased_L-24_H-1024_A-16": False,
-  "multi_cased_L-12_H-768_A-12": False,
-}
+# Folders of released checkpoints. Their vocabularies are cased if the name says
+# so, else lower-cased.
+_RELEASED = re.compile(
+  r"(?:un)?cased_L-24_H-1024_A-16|"
+  r"(?:uncased|cased|multi_cased|multilingual|chinese)_L-12_H-768_A-12"
+)
 
 
 def validate_case_matches_checkpoint(
@@ -67,30 +55,22 @@ def validate_case_matches_checkpoint(
 ) -> None:
   """Raises ValueError if the case setting contradicts a released checkpoint.
 
-  Recognises paths such as `.../cased_L-12_H-768_A-12/bert_model.ckpt`. Accepts
-  None and all other folders.
+  Accepts None and all other paths than `.../FOLDER/bert_model.ckpt`.
   """
   match = re.search(r"([A-Za-z0-9_-]+)/bert_model\.ckpt", init_checkpoint or "")
-  if not match:
-    return
-  folder = match.group(1)
-  trained_lower = _RELEASED_LOWER_CASE.get(folder, do_lower_case)
-  if trained_lower != do_lower_case:
+  folder = match.group(1) if match else ""
+  trained_lower = not folder.startswith(("cased", "multi_cased"))
+  if _RELEASED.fullmatch(folder) and trained_lower != do_lower_case:
     kind = "lower-cased" if trained_lower else "cased"
     raise ValueError(
       f"do_lower_case={do_lower_case} does not fit init_checkpoint "
-      f"{init_checkpoint}: {folder} was trained on {kind} text. Pass "
-      f"`do_lower_case={trained_lower}`, or rename the folder if it holds "
-      "other weights."
+      f"{init_checkpoint}: {folder} was trained on {kind} text; set "
+      f"`do_lower_case={trained_lower}`."
     )
 
 
 def convert_to_unicode(text: str | bytes) -> str:
-  """Returns `text` as str. Decodes UTF-8 and ignores invalid bytes.
-
-  Raises:
-    ValueError: if `text` is neither str nor bytes.
-  """
+  """Returns `text` as str. Decodes UTF-8 and ignores invalid bytes."""
   if isinstance(text, str):
     return text
   if isinstance(text, bytes):
@@ -107,16 +87,9 @@ def load_vocab(vocab_file: str) -> dict[str, int]:
   """Reads a vocabulary; returns the id of each token, its line number from 0.
 
   Strips white space around tokens and drops carriage returns, as the 2018
-  release does. Unlike the release, ignores blank lines at the end. There the
-  release defines an empty token, which no text contains and whose id may be
-  outside the model's embedding table.
-
-  Args:
-    vocab_file: a vocab.txt, or a tokenizer.json of word pieces.
-
-  Raises:
-    ValueError: if the file is empty, is not UTF-8, or has a token twice.
-    OSError: if the file cannot be read.
+  release does. Unlike the release, ignores blank lines at the end. The file is
+  a vocab.txt, or a tokenizer.json of word pieces. Raises ValueError if it is
+  empty, is not UTF-8, or has a token twice.
   """
   content = tokenizer_files.read_vocab(vocab_file)
   content = content.removeprefix(codecs.BOM_UTF8)
@@ -132,18 +105,13 @@ def load_vocab(vocab_file: str) -> dict[str, int]:
     if first != index:
       raise ValueError(
         f"{vocab_file}:{index + 1}: duplicate token {token!r}, first on line "
-        f"{first + 1}. Rename line {first + 1}, for example to "
-        f"[unused-{first + 1}], so that the other ids stay."
+        f"{first + 1}."
       )
   return vocab
 
 
 def convert_by_vocab(vocab: Mapping, items: Iterable) -> list:
-  """Returns `vocab[item]` for each of `items`.
-
-  Raises:
-    ValueError: if an item is not in the vocabulary.
-  """
+  """Returns `vocab[item]` for each of `items`; ValueError for unknown ones."""
   try:
     return [vocab[item] for item in items]
   except KeyError as error:
@@ -284,10 +252,8 @@ class BasicTokenizer:
     self, do_lower_case: bool = True, strip_accents: bool | None = None
   ) -> None:
     """Makes a tokenizer; strip_accents=None strips only if do_lower_case."""
-    self.do_lower_case = do_lower_case
-    self.strip_accents = (
-      do_lower_case if strip_accents is None else strip_accents
-    )
+    strips = do_lower_case if strip_accents is None else strip_accents
+    self.do_lower_case, self.strip_accents = do_lower_case, strips
 
   def tokenize(self, text: str | bytes) -> list[str]:
     """Returns the words and punctuation marks of `text`."""
@@ -340,21 +306,17 @@ class WordpieceTokenizer:
     pieces = []
     start = 0
     while start < len(word):
-      piece = self._find_longest_piece(word, start)
-      if not piece:
+      prefix = "##" if start else ""
+      longest = min(len(word), start + self._max_piece_chars)
+      for end in range(longest, start, -1):
+        piece = prefix + word[start:end]
+        if piece in self.vocab:
+          break
+      else:
         return [self.unk_token]
       pieces.append(piece)
-      start += len(piece) - (2 if start else 0)
+      start = end
     return pieces
-
-  def _find_longest_piece(self, word: str, start: int) -> str:
-    prefix = "##" if start else ""
-    longest = min(len(word), start + self._max_piece_chars)
-    for end in range(longest, start, -1):
-      piece = prefix + word[start:end]
-      if piece in self.vocab:
-        return piece
-    return ""
 
 
 class _WordIds(dict):
@@ -372,7 +334,7 @@ class _WordIds(dict):
       for piece in tokenizer.wordpiece_tokenizer.split_word(token)
     )
     if len(word) <= _MAX_CACHED_WORD_CHARS:
-      # Clearing is cheap, since frequent words soon enter the cache again.
+      # Frequent words soon enter the cache again.
       if len(self) >= _MAX_CACHED_WORDS:
         self.clear()
       self[word] = ids
@@ -391,22 +353,16 @@ class FullTokenizer:
     do_lower_case: bool = True,
     strip_accents: bool | None = None,
   ) -> None:
-    """Reads the vocabulary; see `load_vocab`.
+    """Reads the vocabulary; see `load_vocab` and BasicTokenizer.
 
-    Args:
-      vocab_file: a vocab.txt, or a tokenizer.json of word pieces.
-      do_lower_case: must match the vocabulary.
-      strip_accents: whether to strip accents; None for do_lower_case.
-
-    Raises:
-      ValueError: if the vocabulary is faulty or lacks [UNK].
+    `do_lower_case` must match the vocabulary. Raises ValueError if it is faulty
+    or lacks [UNK].
     """
     self.vocab = load_vocab(vocab_file)
     self.inv_vocab = {index: token for token, index in self.vocab.items()}
     if UNK not in self.vocab:
       raise ValueError(
-        f"{vocab_file} has {len(self.vocab)} tokens, but not [UNK] for unknown "
-        "words; add [PAD], [UNK], [CLS], [SEP] and [MASK]."
+        f"{vocab_file} has {len(self.vocab)} tokens, but not [UNK]."
       )
     self.basic_tokenizer = BasicTokenizer(do_lower_case, strip_accents)
     self.wordpiece_tokenizer = WordpieceTokenizer(self.vocab)

@@ -6,10 +6,8 @@ import json
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
-from bert_tf import heads, model_folder, modeling
-from bert_tf.convert import convert, pretrained
+from bert_tf import modeling
 from bert_tf.export import config as export_config
 from bert_tf.export import export
 from bert_tf.inference import predictor
@@ -86,22 +84,6 @@ def test_attention_follows_its_definition(direction):
       assert not probs.numpy()[b, :, real][:, unseen].any()
 
 
-@pytest.mark.parametrize("jit_compile", [False, True])
-@pytest.mark.parametrize("direction", SIDES)
-def test_a_changed_token_changes_only_the_positions_that_see_it(
-  direction, jit_compile
-):
-  compute = tf.function(bert(direction), jit_compile=jit_compile)
-  features = {n: tf.constant(v, tf.int32) for n, v in batch().items()}
-  before = compute(features).sequence_output.numpy()[0]
-  ids = features["input_ids"].numpy()
-  ids[0, 5] = 4
-  after = compute({**features, "input_ids": tf.constant(ids)})
-  moved = np.abs(after.sequence_output.numpy()[0] - before).max(axis=-1)
-  seen = np.array([is_seen(direction, f, 5) for f in range(12)])
-  assert (moved[~seen] == 0).all() and (moved[seen] > 1e-3).all()
-
-
 @pytest.mark.parametrize("direction", SIDES)
 def test_the_pooled_output_is_at_the_position_that_sees_all(direction):
   model, features = bert(direction), batch()
@@ -113,39 +95,6 @@ def test_the_pooled_output_is_at_the_position_that_sees_all(direction):
     pooled = np.tanh(seen @ dense.kernel.numpy() + dense.bias.numpy())
     np.testing.assert_allclose(output.pooled_output[b], pooled, atol=1e-5)
   assert output.pooled_output.shape == (3, 16)
-
-
-@pytest.mark.parametrize("direction", SIDES)
-def test_packed_instances_match_unpacked_ones(direction):
-  keras.utils.set_random_seed(1)
-  model = heads.PretrainingModel(config(direction))
-  instances = packed_instances.make_instances()
-  ends = np.cumsum([len(row) for row in packed_instances.ROWS])
-  rows = [
-    instances[end - len(row) : end]
-    for row, end in zip(packed_instances.ROWS, ends)
-  ]
-  batches = (
-    packed_instances.batch(rows, True),
-    packed_instances.batch([[instance] for instance in instances], False),
-  )
-  (packed, packed_gradients), (unpacked, gradients) = (
-    packed_instances.losses_and_gradients(model, features, True)
-    for features in batches
-  )
-  for name, value in unpacked.items():
-    assert packed[name] == pytest.approx(value, abs=1e-5), name
-  for variable, gradient, other in zip(
-    model.trainable_variables, packed_gradients, gradients, strict=True
-  ):
-    # float32 sums in another order.
-    np.testing.assert_allclose(
-      gradient, other, atol=1e-5, err_msg=variable.path
-    )
-  is_input = (batches[0]["cls_positions"] > 0).numpy()
-  is_input[:, 0] = True
-  pooled, unpacked_pooled = (model.bert(f).pooled_output for f in batches)
-  np.testing.assert_allclose(pooled[is_input], unpacked_pooled, atol=1e-5)
 
 
 def test_files_have_the_key_only_for_one_direction(tmp_path):
@@ -194,17 +143,3 @@ def test_an_exported_model_predicts_like_its_checkpoint(classifier, tmp_path):
   np.testing.assert_allclose(*probs, atol=1e-6)
   saved = json.loads((tmp_path / "saved" / "bert_config.json").read_text())
   assert saved["attention_direction"] == "left_to_right"
-  model = heads.ClassifierModel.from_pretrained(classifier)
-  ids = {"input_ids": [[101, 102, 103]], "input_mask": [[1, 1, 0]]}
-  last = model.bert(ids).sequence_output[0, 1]
-  pooled = keras.ops.tanh(model.bert.pooler.dense(last[None]))
-  np.testing.assert_allclose(model.bert(ids).pooled_output, pooled, atol=1e-6)
-
-
-def test_the_originals_format_keeps_the_direction(classifier, tmp_path):
-  source = pretrained.ModelSource(str(classifier))
-  path = str(tmp_path / "converted" / "bert_model.ckpt")
-  convert.convert(source, "original", path, "original")
-  folder = model_folder.read(str(tmp_path / "converted"))
-  read = modeling.BertConfig.from_json_file(folder.config_file)
-  assert read.attention_direction == "left_to_right"

@@ -4,8 +4,6 @@ Compared runs have no dropout. The parts differ in their number of masked words,
 so a mean of means would be another loss.
 """
 
-import json
-
 import keras
 import numpy as np
 import pytest
@@ -247,34 +245,21 @@ def test_parts_of_a_batch_are_its_rows_in_order(rows, is_static):
 
 
 def test_a_batch_that_does_not_divide_is_refused(tmp_path):
-  with pytest.raises(ValueError) as error:
+  with pytest.raises(ValueError, match="`train_batch_size` to a multiple of 3"):
     line_model.make(tmp_path, gradient_accumulation_steps=3)
-  assert str(error.value) == (
-    "a batch of 4 does not divide into 1 replicas x 3 micro-batches; set "
-    "`train_batch_size` to a multiple of 3."
-  )
 
 
-WORKERS = {"worker": ["localhost:1", "localhost:2"]}
-NOT_MACHINES = {
-  "not JSON": "{",
-  "a list": "[1]",
-  "no task": {"cluster": WORKERS},
-  "no such task": {
-    "cluster": WORKERS,
-    "task": {"type": "worker", "index": 2},
-  },
-  "a parameter server": {
-    "cluster": {"ps": ["a:1"]},
-    "task": {"type": "ps", "index": 0},
-  },
-}
-
-
-@pytest.mark.parametrize("name", NOT_MACHINES)
-def test_a_tf_config_that_names_no_machines_is_refused(name, monkeypatch):
-  config = NOT_MACHINES[name]
-  text = config if isinstance(config, str) else json.dumps(config)
+@pytest.mark.parametrize(
+  "text",
+  [
+    "{",
+    "[1]",
+    '{"cluster": {"worker": ["a:1"]}}',
+    '{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 1}}',
+    '{"cluster": {"ps": ["a:1"]}, "task": {"type": "ps", "index": 0}}',
+  ],
+)
+def test_a_tf_config_that_names_no_machines_is_refused(text, monkeypatch):
   monkeypatch.setenv("TF_CONFIG", text)
   with pytest.raises(ValueError, match="TF_CONFIG is ") as error:
     distribution.create_strategy("multi_worker")

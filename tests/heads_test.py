@@ -194,18 +194,6 @@ def test_dropout_drops_a_tenth_of_the_pooled_output_whatever_the_config_says():
   np.testing.assert_allclose(dropped[is_kept], pooled[is_kept] / 0.9, rtol=1e-5)
 
 
-def test_a_choice_needs_neither_mask_nor_segments():
-  config = modeling.BertConfig(7, 4, 1, 2, 6, max_position_embeddings=5)
-  model = heads.MultipleChoiceModel(config)
-  ids = tf.constant([[[1, 2, 3], [4, 5, 6]]])
-  features = {
-    "input_ids": ids,
-    "input_mask": tf.ones_like(ids),
-    "segment_ids": tf.zeros_like(ids),
-  }
-  close(model({"input_ids": ids}), model(features))
-
-
 @pytest.mark.parametrize(
   ("make", "name", "deviation"),
   [

@@ -1,7 +1,6 @@
 """JAX and PyTorch give the results of TensorFlow, if they are installed."""
 
 import importlib.util
-import json
 import os
 import pathlib
 import subprocess
@@ -102,37 +101,9 @@ def test_a_command_names_the_backend_before_its_files(backend, arguments):
   assert backend in result.stderr and "KERAS_BACKEND" in result.stderr
 
 
-def test_the_backend_of_the_configuration_file_is_named(tmp_path):
-  (tmp_path / "keras.json").write_text(json.dumps({"backend": MISSING}))
-  result = run_python(
-    *("-c", "import bert_tf; bert_tf.BertModel"),
-    KERAS_HOME=str(tmp_path),
-    KERAS_BACKEND="",
-  )
-  assert f"backend is {MISSING}" in result.stderr.splitlines()[-1]
-  assert result.stderr.count("Traceback") == 1
-
-
 def test_names_without_keras_work_with_any_backend():
   code = "import bert_tf, sys\n"
   code += "\n".join(f"bert_tf.{name}" for name in bert_tf._WITHOUT_KERAS)
   code += "\nassert 'keras' not in sys.modules"
   result = run_python("-c", code, KERAS_BACKEND="nonsense")
   assert result.returncode == 0, result.stderr
-
-
-def test_the_backend_is_known_before_keras_is_imported(monkeypatch, tmp_path):
-  monkeypatch.delitem(sys.modules, "keras")
-  monkeypatch.setenv("KERAS_BACKEND", "")
-  monkeypatch.setenv("KERAS_HOME", str(tmp_path))
-  assert backend.name() == "tensorflow"
-  for text, expected in (
-    ('{"backend": "jax"}', "jax"),
-    ("{", "tensorflow"),
-    ("[]", "tensorflow"),
-    ("{}", "tensorflow"),
-  ):
-    (tmp_path / "keras.json").write_text(text)
-    assert backend.name() == expected
-  monkeypatch.setenv("KERAS_BACKEND", "torch")
-  assert backend.name() == "torch"

@@ -80,16 +80,6 @@ def test_outputs_and_gradients_are_those_of_all_positions(
     np.testing.assert_allclose(value, expected, rtol=1e-5, atol=1e-4)
 
 
-def test_without_positions_only_the_pooled_output_is_computed():
-  model = modeling.BertModel(tiny_models.CONFIG)
-  features = batch(False)
-  output = model(features, positions=features["input_ids"][:, :0])
-  assert output.sequence_output.shape == (B, 0, 16)
-  np.testing.assert_allclose(
-    output.pooled_output, model(features).pooled_output, rtol=1e-5, atol=1e-5
-  )
-
-
 def test_attention_weights_are_of_the_positions_after_the_pooled_one():
   model = modeling.BertModel(tiny_models.CONFIG)
   features = batch(False)

@@ -2,15 +2,12 @@
 
 import json
 import pathlib
-import random
 
 import numpy as np
 import pytest
 
-import bert_tf
 from bert_tf import checkpoints, heads, tokenization
 from bert_tf.convert import extend_vocab
-from bert_tf.data import masking
 from bert_tf.export import config as export_config
 from bert_tf.export import export
 from bert_tf.inference import fill_mask
@@ -69,43 +66,6 @@ def test_blank_lines_at_the_end_are_not_words(tmp_path):
     tokenization.load_vocab(str(path))
 
 
-def test_a_blank_line_between_words_keeps_the_other_ids(tmp_path):
-  path = tmp_path / "vocab.txt"
-  path.write_text("[UNK]\n\na\n")
-  assert tokenization.load_vocab(str(path))["a"] == 2
-
-
-@pytest.mark.parametrize("text", ["[UNK]\na\na\nb\n", "[UNK]\n\n\na\n"])
-def test_the_advice_for_a_repeated_line_keeps_the_ids(tmp_path, text):
-  path = tmp_path / "vocab.txt"
-  path.write_text(text)
-  with pytest.raises(ValueError) as error:
-    tokenization.load_vocab(str(path))
-  name = str(error.value).rpartition(" to ")[2].partition(",")[0]
-  lines = text.splitlines()
-  lines[1] = name
-  path.write_text("\n".join(lines))
-  vocab = tokenization.load_vocab(str(path))
-  assert vocab[text.split()[-1]] == 3
-  assert vocab[text.splitlines()[2]] == 2  # As in the original.
-
-
-def test_masking_draws_only_words(tmp_path):
-  path = tmp_path / "vocab.txt"
-  path.write_text("[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\n\n\n")
-  vocab = tokenization.load_vocab(str(path))
-  config = masking.MaskingConfig(
-    mask_prob=0.0, keep_prob=0.0, random_prob=1.0, masked_lm_prob=1.0
-  )
-  masker = masking.Masker(config, vocab)
-  rng, ids = random.Random(1), set()
-  for _ in range(50):
-    input_ids = [1, 4, 5, 4, 5, 2]
-    masker.mask(input_ids, [1, 2, 3, 4], rng)
-    ids.update(input_ids)
-  assert ids == set(range(6))
-
-
 def test_new_words_use_rows_without_a_word(tmp_path):
   folder = write_model(tmp_path / "m", blank_lines=3)
   out = str(tmp_path / "out")
@@ -124,34 +84,6 @@ def test_new_words_use_rows_without_a_word(tmp_path):
   shape = reader.shapes[BIAS]
   assert shape == (NUM_ROWS,)
   fill_mask.MaskFiller(init_checkpoint=out).predict("unheard [MASK]")
-
-
-MODELS = {
-  "ner": (
-    bert_tf.EntityRecognizer,
-    lambda: heads.TokenModel(tiny_models.CONFIG, 3),
-  ),
-  "squad": (
-    bert_tf.QuestionAnswerer,
-    lambda: heads.SpanModel(tiny_models.CONFIG),
-  ),
-}
-
-
-@pytest.mark.parametrize("task", MODELS)
-def test_models_read_the_vocabulary_of_tokenizer_json(tmp_path, task):
-  kind, build = MODELS[task]
-  folder = str(tiny_models.write_run(tmp_path / "m", build()))
-  to_tokenizer_json(folder)
-  settings = {"output_dir": str(tmp_path / "out"), "max_seq_length": 64}
-  if task == "squad":
-    settings |= {"max_query_length": 16, "doc_stride": 16}
-  kind(init_checkpoint=folder, **settings)
-  pathlib.Path(folder, "tokenizer.json").unlink()
-  with pytest.raises(ValueError, match="vocab.txt") as error:
-    kind(init_checkpoint=folder, **settings)
-  assert folder in str(error.value)
-  assert "`vocab_file`" in str(error.value)
 
 
 def test_models_written_from_tokenizer_json_have_a_vocab_txt(tmp_path):

@@ -1,58 +1,54 @@
 """Settings of pre-training data. Imports no TensorFlow."""
 
 import dataclasses
+import functools
 
 from bert_tf import settings
 from bert_tf.data import masking, packing
+
+_model = functools.partial(settings.setting, topic=settings.MODEL)
+_instances = functools.partial(settings.setting, topic=settings.INSTANCES)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PretrainingDataConfig:
   """Settings of pre-training data; raises ValueError for bad values."""
 
-  vocab_file: str = settings.setting(
-    help="Vocabulary, one token a line.", original=True, topic=settings.MODEL
-  )
-  do_lower_case: bool = settings.setting(
+  vocab_file: str = _model(help="Vocabulary, one token a line.", original=True)
+  do_lower_case: bool = _model(
     True,
     "Lower-case the text: True for uncased vocabularies, False for cased ones.",
     original=True,
-    topic=settings.MODEL,
     main=True,
   )
-  strip_accents: bool | None = settings.setting(
-    None, "Drop accents. Default: as do_lower_case.", topic=settings.MODEL
+  strip_accents: bool | None = _model(
+    None, "Drop accents. Default: as do_lower_case."
   )
-  max_seq_length: int = settings.setting(
+  max_seq_length: int = _instances(
     128,
     "Length of an instance in tokens, special tokens and padding included.",
     original=True,
-    topic=settings.INSTANCES,
     main=True,
   )
-  random_seed: int = settings.setting(
-    12345, "Seed of all random draws.", original=True, topic=settings.INSTANCES
+  random_seed: int = _instances(
+    12345, "Seed of all random draws.", original=True
   )
-  dupe_factor: int = settings.setting(
+  dupe_factor: int = _instances(
     10,
     "Number of passes over the text, each with other masks and pairs.",
     minimum=1,
     original=True,
-    topic=settings.INSTANCES,
     main=True,
   )
-  short_seq_prob: float = settings.setting(
+  short_seq_prob: float = _instances(
     0.1,
     "Fraction of documents whose instances have a random shorter length.",
     minimum=0,
     maximum=1,
     original=True,
-    topic=settings.INSTANCES,
   )
-  no_nsp: bool = settings.setting(
-    False,
-    "Make instances of one segment, with next_sentence_labels 0.",
-    topic=settings.INSTANCES,
+  no_nsp: bool = _instances(
+    False, "Make instances of one segment, with next_sentence_labels 0."
   )
   mask: bool = settings.setting(
     True,
@@ -60,10 +56,8 @@ class PretrainingDataConfig:
     "anew.",
     topic=settings.MASKING,
   )
-  pack_sequences: bool = settings.setting(
-    False,
-    "Pack short instances into one record, to save padding.",
-    topic=settings.INSTANCES,
+  pack_sequences: bool = _instances(
+    False, "Pack short instances into one record, to save padding."
   )
   masking_config: masking.MaskingConfig = masking.MaskingConfig()
 
@@ -73,8 +67,7 @@ class PretrainingDataConfig:
     if self.max_num_tokens < 2:
       least = self.max_seq_length - self.max_num_tokens + 2
       raise ValueError(
-        f"max_seq_length {self.max_seq_length} leaves no room for text; it "
-        f"must be at least {least}."
+        f"max_seq_length {self.max_seq_length} is below {least}, the least."
       )
     max_predictions = self.masking_config.max_predictions_per_seq
     if self.mask and max_predictions > self.max_seq_length:
@@ -92,10 +85,8 @@ class PretrainingDataConfig:
   @property
   def num_predictions(self) -> int:
     """The number of masked positions that a record has room for."""
-    if not self.mask:
-      return 0
-    if not self.pack_sequences:
-      return self.masking_config.max_predictions_per_seq
-    return self.masking_config.num_to_predict_in_row(
-      self.max_seq_length, packing.max_instances(self.max_seq_length)
-    )
+    config, length = self.masking_config, self.max_seq_length
+    if self.mask and self.pack_sequences:
+      num_instances = packing.max_instances(length)
+      return config.num_to_predict_in_row(length, num_instances)
+    return config.max_predictions_per_seq if self.mask else 0

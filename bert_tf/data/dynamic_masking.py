@@ -1,12 +1,9 @@
 """Dynamic masking: masks batches of unmasked records while they are read.
 
-Records that are masked in advance show the model the same few masks over and
-over. Dynamic masking draws a new mask in each epoch and needs no duplicates of
-the text (Liu et al. 2019, RoBERTa, section 4.1).
-
-The rules are those of `masking`. The mask of a record is a function of the
-seed, the epoch and the record's place in the epoch. It therefore does not
-depend on the batch size or on the step at which a run was resumed.
+It draws a new mask in each epoch and needs no duplicates of the text (Liu et
+al. 2019, RoBERTa, section 4.1). The rules are those of `masking`. The mask of a
+record is a function of the seed, the epoch and the record's place in the epoch,
+so it does not depend on the batch size or on the step of a resumed run.
 """
 
 from collections.abc import Mapping
@@ -75,9 +72,8 @@ class DynamicMasker:
     random_ids = tf.cast(id_draws * len(self._kinds) // 2**32, ids.dtype)
     is_kept = kind_draws < round((config.mask_prob + config.keep_prob) * 2**32)
     is_mask = kind_draws < round(config.mask_prob * 2**32)
-    replaced = tf.where(
-      is_mask, self._mask_id, tf.where(is_kept, ids, random_ids)
-    )
+    replaced = tf.where(is_kept, ids, random_ids)
+    replaced = tf.where(is_mask, self._mask_id, replaced)
 
     count = config.num_to_predict_in_row(length, starts.shape[1])
     positions = tf.where(is_chosen, tf.range(length), length)
@@ -94,10 +90,7 @@ class DynamicMasker:
     }
 
   def _number_words(self, ids: tf.Tensor, input_mask: tf.Tensor) -> tf.Tensor:
-    """Returns the index of each piece's word; -1 for a piece never masked.
-
-    Without whole-word masking each piece counts as a word.
-    """
+    """Returns the index of each piece's word; -1 for a piece never masked."""
     kinds = tf.gather(self._kinds, ids)
     can_be_masked = (kinds != _NEVER_MASKED) & (input_mask > 0)
     begins = can_be_masked
@@ -116,9 +109,8 @@ class DynamicMasker:
   ) -> tf.Tensor:
     """Returns True for the pieces to predict, bool [B, F].
 
-    `words` is from `_number_words`, `starts`, int32 [B, K], the indices at
-    which the instances of a row begin, and `draws`, int64 [B, F], random keys
-    that order the words.
+    `starts`, int32 [B, K], are the indices at which the instances of a row
+    begin, and `draws`, int64 [B, F], random keys that order the words.
     """
     length = words.shape[1]
     # The index of each position's instance in its row, int32 [B, F].
@@ -127,13 +119,11 @@ class DynamicMasker:
     instances = tf.reduce_sum(tf.cast(has_begun, tf.int32), axis=-1)
     sizes = _sum_by_group(tf.ones_like(words), words, length)
     # The instance of each word is the mean over its pieces, which all agree.
-    instances_of_words = _sum_by_group(instances, words, length) // tf.maximum(
-      sizes, 1
-    )
+    totals = _sum_by_group(instances, words, length)
+    instances_of_words = totals // tf.maximum(sizes, 1)
     # Orders words by instance, and at random within each instance.
-    order = tf.argsort(
-      tf.cast(instances_of_words, tf.int64) * 2**32 + draws, axis=1
-    )
+    keys = tf.cast(instances_of_words, tf.int64) * 2**32 + draws
+    order = tf.argsort(keys, axis=1)
     lengths = _sum_by_group(input_mask, instances, starts.shape[1])
     limits = [self._config.num_to_predict(n) for n in range(length + 1)]
     is_taken = _select_fitting(
@@ -152,9 +142,8 @@ def _select_fitting(
 ) -> tf.Tensor:
   """Returns which words to take, bool [B, W]: in order, each that still fits.
 
-  Vectorised form of `masking._select_fitting`. In each instance, a round takes
-  all words up to the first one that does not fit. The next round excludes words
-  that are longer than the remaining room.
+  In each instance, a round takes all words up to the first one that does not
+  fit. The next round excludes words that are longer than the remaining room.
 
   `sizes`, int32 [B, W], is the number of pieces of each word, 0 for padding.
   `instances`, int32 [B, W], is its instance, ascending. `limits`, int32 [B, K],
@@ -165,9 +154,8 @@ def _select_fitting(
     return tf.gather(values, instances, batch_dims=1)
 
   def num_pieces(is_taken: tf.Tensor) -> tf.Tensor:
-    return _sum_by_group(
-      tf.where(is_taken, sizes, 0), instances, limits.shape[1]
-    )
+    counted = tf.where(is_taken, sizes, 0)
+    return _sum_by_group(counted, instances, limits.shape[1])
 
   def room(is_taken: tf.Tensor) -> tf.Tensor:
     return gather_to_words(limits - num_pieces(is_taken))
@@ -191,10 +179,9 @@ def _select_fitting(
 
 
 def _sum_by_group(values: tf.Tensor, groups: tf.Tensor, size: int) -> tf.Tensor:
-  """Sums the values, [B, N], of each group, row by row; returns [B, size].
+  """Sums values, [B, N], by groups, int32 [B, N]; returns [B, size].
 
-  `groups`, int32 [B, N], is the group of each value, below `size`. Values of
-  negative groups are ignored.
+  Values of negative groups are ignored.
   """
   num_rows = tf.shape(groups)[0]
   starts = tf.range(num_rows)[:, None] * size

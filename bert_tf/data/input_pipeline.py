@@ -1,8 +1,7 @@
 """Reads TFRecord files as batches.
 
 The order of training records depends only on the seed and the epoch, and
-reading can start at any step. A resumed run therefore gets the same batches as
-an uninterrupted one.
+reading can start at any step, so a resumed run gets the same batches.
 """
 
 import contextlib
@@ -27,8 +26,8 @@ Spec = Mapping[str, tf.io.FixedLenFeature]
 # about 50 MB of a large one at a length of 128.
 _SHUFFLE_BLOCK = 1 << 16
 
-# Number of batches whose records are sorted by length together. With few, each
-# batch was of one label if the length of a text tells its label.
+# Number of batches whose records are sorted by length together. With few, a
+# batch is of one label if the length of a text tells its label.
 _GROUPED_BATCHES = 50
 
 # For functions without Python's `if` and `for` over tensors. AutoGraph would
@@ -55,8 +54,7 @@ def open_records(patterns: str) -> RecordFiles:
       is not a glob. Names ending in .gz are read as GZIP.
 
   Raises:
-    ValueError: if a pattern matches nothing, or a file is empty or damaged. The
-      message names the pattern or the file.
+    ValueError: if a pattern matches nothing, or a file is empty or damaged.
   """
   files = []
   for pattern in map(str.strip, patterns.split(",")):
@@ -77,7 +75,6 @@ def open_records(patterns: str) -> RecordFiles:
 
 
 def _count_records(path: str) -> int:
-  """Counts the records of a file, which verifies their checksums."""
   records = _read_records(path)
   one_more = _as_written(lambda count, _: count + 1)
   zero = tf.constant(0, tf.int64)
@@ -105,13 +102,17 @@ def first_features(path: str) -> Mapping[str, tf.train.Feature]:
 
   Raises ValueError if it is not a tf.train.Example.
   """
-  record = next(iter(_read_records(path).take(1))).numpy()
+  features = _features(next(iter(_read_records(path).take(1))).numpy())
+  if features is None:
+    raise ValueError(f"{path}: its first record is not a tf.train.Example.")
+  return features
+
+
+def _features(record: bytes) -> Mapping[str, tf.train.Feature] | None:
   try:
     return tf.train.Example.FromString(record).features.feature
-  except message.DecodeError as error:
-    raise ValueError(
-      f"{path}: its first record is not a tf.train.Example."
-    ) from error
+  except message.DecodeError:
+    return None
 
 
 def inputs_spec(*shape: int) -> dict[str, tf.io.FixedLenFeature]:
@@ -123,7 +124,7 @@ def inputs_spec(*shape: int) -> dict[str, tf.io.FixedLenFeature]:
 def pretraining_spec(
   max_seq_length: int, max_predictions_per_seq: int, max_instances: int = 0
 ) -> dict[str, tf.io.FixedLenFeature]:
-  """Returns the spec of a pre-training record: names, shapes, dtypes.
+  """Returns the spec of a pre-training record.
 
   Unmasked records, with max_predictions_per_seq 0, lack the masked_lm features.
   Unpacked records, with max_instances 0, lack cls_positions.
@@ -132,16 +133,11 @@ def pretraining_spec(
   spec = {**inputs_spec(max_seq_length), "next_sentence_labels": labels}
   if max_instances:
     spec["cls_positions"] = labels
-  if not max_predictions_per_seq:
-    return spec
-  predictions = tf.io.FixedLenFeature([max_predictions_per_seq], tf.int64)
-  weights = tf.io.FixedLenFeature([max_predictions_per_seq], tf.float32)
-  return {
-    **spec,
-    "masked_lm_positions": predictions,
-    "masked_lm_ids": predictions,
-    "masked_lm_weights": weights,
-  }
+  if size := max_predictions_per_seq:
+    for name in ("masked_lm_positions", "masked_lm_ids"):
+      spec[name] = tf.io.FixedLenFeature([size], tf.int64)
+    spec["masked_lm_weights"] = tf.io.FixedLenFeature([size], tf.float32)
+  return spec
 
 
 def classifier_spec(
@@ -163,16 +159,10 @@ def classifier_spec(
 def check_first_records(
   files: RecordFiles, spec: Spec, vocab_size: int
 ) -> None:
-  """Checks the first record of every file against `spec`.
-
-  Raises:
-    ValueError: if a feature or a length differs, or an input id is not below
-      vocab_size.
-  """
+  """Raises ValueError unless each file's first record fits the arguments."""
   for path in files.paths:
-    record = next(iter(_read_records(path).take(1))).numpy()
-    fault = _find_fault(record, spec, {"input_ids": vocab_size - 1})
-    if fault:
+    highest = {"input_ids": vocab_size - 1.0}
+    if fault := _find_fault(first_features(path), spec, highest):
       raise ValueError(f"{path}: its first record {fault}.")
 
 
@@ -191,16 +181,18 @@ def _highest_values(
     "next_sentence_labels": 1,
     "cls_positions": length - 1,
   }
-  # Ragged features are not checked, since the run itself wrote them.
+  # The run itself wrote ragged features.
   fixed = tf.io.FixedLenFeature
   return {n: h for n, h in highest.items() if isinstance(spec.get(n), fixed)}
 
 
-def _find_fault(record: bytes, spec: Spec, highest: Mapping[str, float]) -> str:
+def _find_fault(
+  features: Mapping[str, tf.train.Feature] | None,
+  spec: Spec,
+  highest: Mapping[str, float],
+) -> str:
   """Returns a record's first fault, to follow its name; "" if it is valid."""
-  try:
-    features = tf.train.Example.FromString(record).features.feature
-  except message.DecodeError:
+  if features is None:
     return "is not a tf.train.Example"
   for name, feature in spec.items():
     kind = "float_list" if feature.dtype.is_floating else "int64_list"
@@ -238,8 +230,7 @@ def training_dataset(
 
   With `group_by_length`, the records of 50 batches at a time are sorted by
   length, and these batches are shuffled. They need little padding, but their
-  labels are no longer a random sample. Word-piece ids must be below
-  `vocab_size`, segment ids below `type_vocab_size`.
+  labels are no longer a random sample. Ids must be below the sizes.
   """
   window = _GROUPED_BATCHES if group_by_length else 1
   first_window, steps_in_window = divmod(steps_done, window)
@@ -344,8 +335,7 @@ def _parse(
     }
 
   options = tf.data.Options()
-  # Autotuning has nothing to tune here, and its thread would delay the run's
-  # end.
+  # Autotuning has nothing to tune here, and would delay the run's end.
   options.autotune.enabled = False
   return batches.map(parse).prefetch(2).with_options(options)
 
@@ -357,8 +347,8 @@ def _assert_in_range(
 
   Without this check, a gather under XLA would silently read another row.
   """
-  # Few operations, since calling one costs as much as comparing its values. As
-  # an unsigned integer, a negative value or NaN exceeds all limits.
+  # Few operations, since each costs as much as comparing its values. As an
+  # unsigned integer, a negative value or NaN exceeds all limits.
   are_outside = []
   for dtype, unsigned in ((tf.int64, tf.uint64), (tf.float32, tf.uint32)):
     names = [name for name in highest if features[name].dtype == dtype]
@@ -373,7 +363,7 @@ def _assert_in_range(
   if are_outside:
     is_outside = functools.reduce(operator.or_, are_outside)
     ranges = ", ".join(f"{n} 0 to {high:.8g}" for n, high in highest.items())
-    # One operation. A branch that formats the value would double the cost.
+    # A branch that formats the value would double the cost.
     tf.raw_ops.Assert(
       condition=tf.logical_not(is_outside),
       data=[f"a record holds a value that is out of range; allowed: {ranges}"],
@@ -386,12 +376,9 @@ def naming_records(
   vocab_size: int,
   type_vocab_size: int,
 ) -> Iterator[None]:
-  """Names the file and the record if reading fails inside this scope.
+  """Raises a ValueError that names file and record if reading fails inside.
 
   `read` are the files that the scope reads, with the specs of their records.
-
-  Raises:
-    ValueError: if a file was deleted or damaged, or a record has a bad value.
   """
   try:
     yield
@@ -408,7 +395,7 @@ def naming_records(
           raise ValueError(f"{path} was deleted during the run.") from None
         _count_records(path)
         for number, record in enumerate(_read_records(path)):
-          fault = _find_fault(record.numpy(), spec, highest)
+          fault = _find_fault(_features(record.numpy()), spec, highest)
           if fault:
             raise ValueError(
               f"{path}: record {number} (the first is 0) {fault}."

@@ -1,8 +1,7 @@
 """Pre-training on short inputs first and long inputs last.
 
-The cost of attention grows with the square of the length. BERT therefore trains
-90% of its steps at length 128 and the rest at 512, to learn the remaining
-position embeddings (Devlin et al. 2019, appendix A.2).
+BERT trains 90% of its steps at length 128 and the rest at 512, to learn the
+remaining position embeddings (Devlin et al. 2019, appendix A.2).
 """
 
 import dataclasses
@@ -23,14 +22,10 @@ class Phase:
 
 
 def parse(schedule: str, num_train_steps: int) -> dict[int, int]:
-  """Returns the number of steps of each length, in the schedule's order.
+  """Returns the steps of each length, in the schedule's order.
 
-  A schedule has lengths with their shares of the steps, such as
-  128:0.9,512:0.1.
-
-  Raises:
-    ValueError: if the schedule is malformed, a length occurs twice, the shares
-      do not sum to 1, or a length gets no step.
+  A schedule has lengths with their fractions of the steps, which sum to 1, such
+  as 128:0.9,512:0.1. Raises ValueError for others, or a length without a step.
   """
   try:
     pairs = [part.split(":") for part in schedule.split(",")]
@@ -43,16 +38,15 @@ def parse(schedule: str, num_train_steps: int) -> dict[int, int]:
     raise ValueError(
       f"schedule {schedule!r} needs distinct lengths and shares that sum to 1."
     )
-  ends = [
-    round(s * num_train_steps) for s in itertools.accumulate(shares.values())
-  ]
-  starts = [0, *ends]
-  steps = {n: end - start for n, start, end in zip(shares, starts, ends)}
-  for length, num_steps in steps.items():
-    if num_steps < 1:
+  totals = itertools.accumulate(shares.values(), initial=0.0)
+  ends = (round(total * num_train_steps) for total in totals)
+  steps = {}
+  for length, (start, end) in zip(shares, itertools.pairwise(ends)):
+    steps[length] = end - start
+    if end <= start:
       raise ValueError(
-        f"schedule {schedule!r} gives length {length} {num_steps} of "
-        f"{num_train_steps} steps; raise `num_train_steps`."
+        f"schedule {schedule!r} gives length {length} {end - start} of "
+        f"{num_train_steps} steps, the `num_train_steps`."
       )
   return steps
 
@@ -62,9 +56,7 @@ def phases(
 ) -> list[Phase]:
   """Returns the phases of training, each with the files of its length.
 
-  Raises:
-    ValueError: if a file's length is not in the schedule, or a length has no
-      file.
+  Raises ValueError for a file without a phase, and a phase without a file.
   """
   steps = parse(schedule, num_train_steps)
   forms = {
@@ -78,16 +70,16 @@ def phases(
       )
   phases = []
   for length, num_steps in steps.items():
-    paths = [p for p, form in forms.items() if form.max_seq_length == length]
-    if not paths:
+    own = {p: f for p, f in forms.items() if f.max_seq_length == length}
+    if not own:
       raise ValueError(
         f"no file of `input_file` has records of max_seq_length {length} of "
         f"schedule {schedule!r}."
       )
-    counts = [n for p, n in zip(files.paths, files.counts) if p in paths]
+    counts = tuple(n for p, n in zip(files.paths, files.counts) if p in own)
     records = pretraining_records.PretrainingRecords(
-      input_pipeline.RecordFiles(tuple(paths), sum(counts), tuple(counts)),
-      forms[paths[0]],
+      input_pipeline.RecordFiles(tuple(own), sum(counts), counts),
+      next(iter(own.values())),
     )
     phases.append(Phase(records, num_steps))
   return phases

@@ -1,16 +1,12 @@
 """Masked language modelling: chooses word pieces to predict and hides them.
 
-A bidirectional model would see the word that it has to predict. BERT therefore
-hides 15% of the word pieces and predicts those (Devlin et al. 2019, section
-3.1).
-
-The calls on `random.Random` and their order are part of the interface: the same
-generator gives the same masks as the 2018 release.
+See Devlin et al. 2019, section 3.1. The calls on `random.Random` and their
+order give the masks of the 2018 release.
 """
 
 import dataclasses
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from bert_tf import settings, tokenization
 
@@ -19,8 +15,7 @@ from bert_tf import settings, tokenization
 class MaskingConfig:
   """Settings of masking; raises ValueError for values out of range."""
 
-  # About masked_lm_prob * max_seq_length, here 0.15 * 128, as the 2018 release
-  # recommends.
+  # About masked_lm_prob * max_seq_length, as the 2018 release recommends.
   max_predictions_per_seq: int = settings.setting(
     20,
     "Largest number of masked tokens per instance.",
@@ -71,7 +66,7 @@ class MaskingConfig:
     if min(split) < 0 or abs(sum(split) - 1) > 1e-6:
       raise ValueError(
         "mask_prob, keep_prob and random_prob must be shares that sum to 1, "
-        f"not {split[0]} + {split[1]} + {split[2]} = {sum(split):g}."
+        f"not {' + '.join(map(str, split))}."
       )
 
   def num_to_predict(self, num_tokens: int) -> int:
@@ -79,10 +74,8 @@ class MaskingConfig:
 
     Special tokens count, as in 2018. Whole-word masking may mask fewer.
     """
-    return min(
-      self.max_predictions_per_seq,
-      max(1, round(num_tokens * self.masked_lm_prob)),
-    )
+    most = max(1, round(num_tokens * self.masked_lm_prob))
+    return min(self.max_predictions_per_seq, most)
 
   def num_to_predict_in_row(self, num_tokens: int, max_instances: int) -> int:
     """Returns the largest number of masked pieces in a packed row."""
@@ -150,8 +143,10 @@ class Masker:
     config = self._config
     num_to_predict = config.num_to_predict(len(input_ids))
     if config.do_whole_word_mask:
-      words = self._shuffle_words(input_ids, candidates, rng)
-      chosen = _select_fitting(words, num_to_predict)
+      chosen: list[int] = []
+      for word in self._shuffle_words(input_ids, candidates, rng):
+        if len(chosen) + len(word) <= num_to_predict:
+          chosen.extend(word)
     else:
       shuffle(candidates, rng.getrandbits)
       chosen = candidates[:num_to_predict]
@@ -169,31 +164,17 @@ class Masker:
     input_ids: Sequence[int],
     candidates: Sequence[int],
     rng: random.Random,
-  ) -> Iterator[Sequence[int]]:
-    """Yields the positions of each word, the words in random order.
+  ) -> list[list[int]]:
+    """Returns the positions of each word, the words in random order.
 
     If truncation cut a word, the segment begins with a ## piece. It then
     belongs to the word before it, even across a [SEP], as in the 2018 release.
     """
-    continues = self._continues_word
-    starts = [
-      index
-      for index, position in enumerate(candidates)
-      if index == 0 or not continues[input_ids[position]]
-    ]
-    order = list(range(len(starts)))
-    shuffle(order, rng.getrandbits)
-    starts.append(len(candidates))
-    for word in order:
-      yield candidates[starts[word] : starts[word + 1]]
-
-
-def _select_fitting(words: Iterable[Sequence[int]], limit: int) -> list[int]:
-  """Returns positions of words in order; skips words that exceed `limit`."""
-  chosen: list[int] = []
-  for word in words:
-    if len(chosen) == limit:
-      break
-    if len(chosen) + len(word) <= limit:
-      chosen.extend(word)
-  return chosen
+    words: list[list[int]] = []
+    for position in candidates:
+      if words and self._continues_word[input_ids[position]]:
+        words[-1].append(position)
+      else:
+        words.append([position])
+    shuffle(words, rng.getrandbits)
+    return words

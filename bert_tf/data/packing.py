@@ -70,16 +70,12 @@ def build_input(
 
 def max_instances(max_seq_length: int) -> int:
   """Returns K, the largest number of instances in a packed row."""
-  # Eight tokens per instance on average. Rows of shorter instances would hold
-  # little more than [CLS] and [SEP].
+  # Shorter instances would hold little more than [CLS] and [SEP].
   return max(1, max_seq_length // 8)
 
 
 def assign_rows(lengths: Sequence[int], max_seq_length: int) -> list[list[int]]:
   """Assigns short instances to packed rows; returns each row's indices.
-
-  Packing saves the computation that padding wastes. Attention, positions and
-  labels stay inside each instance, so packing does not change the result.
 
   Takes the instances from the longest to the shortest and puts each into the
   fullest row with room for it (best fit decreasing; Krell et al. 2021, arXiv

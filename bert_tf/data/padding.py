@@ -5,9 +5,8 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-# Widths in eighths of max_seq_length. XLA compiles one program for each width,
-# so there are few. Each is at most 3/2 of the one before, which bounds the
-# padding that remains.
+# Widths in eighths of max_seq_length: few, since XLA compiles each. Each is at
+# most 3/2 of the one before, which bounds the padding that remains.
 _WIDTHS_IN_EIGHTHS = (2, 3, 4, 5, 6, 8)
 _WIDTH_MULTIPLE = 8
 
@@ -32,8 +31,7 @@ def cut_padding(
       or [B, C, F].
     max_seq_length: F.
     more: names of further features of shape [B, F] to cut.
-    has_few_widths: whether to round the length up to one of `widths`, so that
-      XLA compiles few programs.
+    has_few_widths: whether to round the length up to one of `widths`.
   """
   all_widths = range(1, max_seq_length + 1)
   allowed = tf.constant(

@@ -7,7 +7,7 @@ The pipeline calls `build_task` for every shard, as the worker processes of
 import dataclasses
 import functools
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from bert_tf.data import config as data_config
@@ -26,9 +26,8 @@ def create(
 ) -> pretraining_shards.Summary:
   """Turns text files into TFRecords, as `pretraining_shards.create` does.
 
-  This process reads the text once to plan the shards; the workers read it
-  again. Workers need bert_tf, and must see all files under the same names.
-  `runner` is the name of a Beam runner, or the dotted name of its class;
+  Workers need bert_tf, and must see all files under the same names. `runner` is
+  the name of a Beam runner, or the dotted name of its class;
   `pipeline_options` are in shell syntax.
 
   Raises:
@@ -68,7 +67,8 @@ def _build(
     beam_pipeline.spread(pipeline, tasks)
     | "build" >> beam.Map(functools.partial(_build_one, config))
     | "all counts" >> beam.combiners.ToList()
-    | "write counts" >> beam.Map(functools.partial(_write_counts, counts_file))
+    | "write counts"
+    >> beam.Map(lambda all: atomic.write(counts_file, [json.dumps(all)]))
   )
   try:
     beam_pipeline.run(pipeline)
@@ -83,7 +83,3 @@ def _build_one(
 ) -> tuple[int, dict[str, int]]:
   counts = pretraining_shards.build_task(config, task, lambda count: None)
   return task.shard.index, dataclasses.asdict(counts)
-
-
-def _write_counts(path: str, counts: Iterable[tuple[int, dict]]) -> None:
-  atomic.write(path, [json.dumps(list(counts))])

@@ -1,9 +1,7 @@
 """Turns text into pre-training instances: sentence pairs, masked and encoded.
 
 An instance is `[CLS] a [SEP] b [SEP]`. Its two segments are runs of sentences
-that fill max_seq_length together. BERT learns two tasks from it (Devlin et al.
-2019, section 3.1): to restore masked word pieces (`masking`), and to tell
-whether b follows a in the text.
+that fill max_seq_length together (Devlin et al. 2019, section 3.1).
 
 `build_shard` is a pure function of (shard, config, seed). It makes the same
 calls on `random.Random` in the same order as the 2018 release. One shard with
@@ -43,9 +41,8 @@ class Document:
     The run starts at sentence `first`. It is shorter only if the document ends.
     """
     goal = self.bounds[first] + num_tokens
-    return min(
-      bisect.bisect_left(self.bounds, goal, first + 1), self.num_sentences
-    )
+    end = bisect.bisect_left(self.bounds, goal, first + 1)
+    return min(end, self.num_sentences)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -64,21 +61,18 @@ class TrainingInstance:
 class ShardCounts:
   """Counts of a shard, for the summary."""
 
-  num_documents: int  # Documents with at least one token.
-  num_instances: int
-  num_records: int  # Fewer than the instances if these are packed.
-  num_tokens: int  # Tokens of all records, without padding.
-  num_masked: int
-  num_random_next: int  # Instances whose second segment is random.
+  num_documents: int = 0  # Documents with at least one token.
+  num_instances: int = 0
+  num_records: int = 0  # Fewer than the instances if these are packed.
+  num_tokens: int = 0  # Tokens of all records, without padding.
+  num_masked: int = 0
+  num_random_next: int = 0  # Instances whose second segment is random.
 
 
 def load_tokenizer(
   config: data_config.PretrainingDataConfig,
 ) -> tokenization.FullTokenizer:
-  """Loads the tokenizer of `config`.
-
-  Raises ValueError if the vocabulary is faulty or lacks a special token.
-  """
+  """Loads the tokenizer; ValueError if the vocabulary lacks a special token."""
   tokenizer = letter_case.make_tokenizer(config.vocab_file, config)
   masking.check_special_tokens(tokenizer.vocab, config.vocab_file)
   return tokenizer
@@ -123,26 +117,19 @@ class InstanceBuilder:
       input_ids, num_first = packing.add_special_tokens(
         first, second or None, self._cls, self._sep
       )
-      positions: list[int] = []
-      labels: list[int] = []
+      masked: tuple[list[int], list[int]] = [], []
       if self.config.mask:
-        candidates = [
-          *range(1, num_first - 1),
-          *range(num_first, len(input_ids) - 1),
-        ]
-        positions, labels = self._masker.mask(input_ids, candidates, self._rng)
-      yield TrainingInstance(
-        array.array("i", input_ids),
-        num_first,
-        array.array("i", positions),
-        array.array("i", labels),
-        is_random_next,
+        segment_b = range(num_first, len(input_ids) - 1)
+        candidates = [*range(1, num_first - 1), *segment_b]
+        masked = self._masker.mask(input_ids, candidates, self._rng)
+      ids, positions, labels = (
+        array.array("i", x) for x in (input_ids, *masked)
       )
+      yield TrainingInstance(ids, num_first, positions, labels, is_random_next)
 
   def _draw_target_length(self) -> int:
-    # Usually fill the instance, since padding wastes computation. Sometimes
-    # aim at fewer tokens, because fine-tuning inputs are often short (2018
-    # release, create_pretraining_data.py).
+    # Sometimes aims at fewer tokens, because fine-tuning inputs are often short
+    # (2018 release, create_pretraining_data.py).
     if self._rng.random() < self.config.short_seq_prob:
       return self._rng.randint(2, self.config.max_num_tokens)
     return self.config.max_num_tokens
@@ -152,8 +139,8 @@ class InstanceBuilder:
   ) -> Iterator[tuple[list[int], list[int], bool]]:
     """Yields (segment a, segment b, whether b is random).
 
-    Half of the second segments continue the text. If a single sentence fills
-    the target or is the document's last, none is left, so b is always random.
+    Half of the second segments continue the text, unless a single sentence
+    fills the target or is the document's last.
     """
     rng = self._rng
     document = documents[index]
@@ -180,8 +167,7 @@ class InstanceBuilder:
   ) -> tuple[Document, int, int]:
     """Returns a document, usually another one, and start and stop in it."""
     rng = self._rng
-    # Ten tries find another document unless the shard has very few. After that
-    # the same document is accepted, as in the 2018 release.
+    # After ten tries, the same document is accepted, as in the 2018 release.
     for _ in range(10):
       other = rng.randrange(len(documents))
       if other != index:
@@ -207,8 +193,8 @@ class InstanceBuilder:
   ) -> tuple[list[int], list[int]]:
     """Returns the ids of two (document, start, stop), cut to max_num_tokens.
 
-    Drops one token at a time from the longer segment, or from the second if
-    both are equally long, from its front or back (truncate_seq_pair of 2018).
+    As truncate_seq_pair of 2018, drops tokens from the longer segment, or else
+    the second, from its front or back.
     """
     flip = self._rng.random
     a_start, a_stop = first[0].bounds[first[1]], first[0].bounds[first[2]]
@@ -236,13 +222,11 @@ def build_shard(
   output_files: Sequence[str],
   report: Callable[[int], None],
 ) -> ShardCounts:
-  """Builds and writes one shard.
+  """Builds and writes one shard, whose instances are all in memory.
 
-  Holds all instances in memory to shuffle them: about 1 kB each at 128 tokens,
-  plus four bytes per token of text.
-
-  The `output_files` receive the records in turn. `report` is called with 1 for
-  each document that was read, and for each document of a pass.
+  They take about 1 kB each at 128 tokens. The `output_files` receive the
+  records in turn. `report` is called with 1 for each document that was read,
+  and for each document of a pass.
 
   Raises:
     ValueError: if the text is not UTF-8 or has no token at all.
@@ -282,13 +266,8 @@ def build_shard(
       max_instances = packing.max_instances(config.max_seq_length)
       masking.shuffle(rows, rng.getrandbits)
     for row in rows:
-      record = encode_row(
-        [instances[i] for i in row],
-        config.max_seq_length,
-        config.num_predictions,
-        max_instances,
-      )
-      writer.write(record)
+      sizes = config.max_seq_length, config.num_predictions, max_instances
+      writer.write(encode_row([instances[i] for i in row], *sizes))
   return ShardCounts(
     num_documents=len(documents),
     num_instances=len(instances),
@@ -307,9 +286,9 @@ def encode_row(
 ) -> bytes:
   """Encodes one instance, or several packed ones, as a `tf.train.Example`.
 
-  F is max_seq_length, P is max_predictions_per_seq, and K is max_instances,
-  which is 0 for a single instance. If P is 0, the record has no masked_lm
-  features. All features are padded with zeros:
+  F is max_seq_length, P max_predictions_per_seq, without which there are no
+  masked_lm features, and K max_instances, 0 for a single instance. All features
+  are padded with zeros:
     input_ids, input_mask, segment_ids: int64 [F].
     masked_lm_positions, masked_lm_ids: int64 [P].
     masked_lm_weights: float32 [P]. 1 for a masked position, 0 for padding.
@@ -328,23 +307,20 @@ def encode_row(
     segments += [0] * instance.num_first + [1] * (num_ids - instance.num_first)
     positions += [start + i for i in instance.masked_lm_positions]
     labels += instance.masked_lm_ids
+
+  def padded(length: int, **features: list[int]) -> dict[str, list[int]]:
+    return {n: v + [0] * (length - len(v)) for n, v in features.items()}
+
+  mask, weights = [1] * len(ids), [1] * len(labels)
   is_random = [int(instance.is_random_next) for instance in row]
-  ints = {
-    "input_ids": _pad(ids, max_seq_length),
-    "input_mask": _pad([1] * len(ids), max_seq_length),
-    "segment_ids": _pad(segments, max_seq_length),
-    "next_sentence_labels": _pad(is_random, max_instances),
-  }
+  ints = padded(
+    max_seq_length, input_ids=ids, input_mask=mask, segment_ids=segments
+  )
+  ints |= padded(max_instances, next_sentence_labels=is_random)
   if max_instances:
-    ints["cls_positions"] = _pad(starts, max_instances)
+    ints |= padded(max_instances, cls_positions=starts)
   floats = {}
-  if max_predictions_per_seq:
-    ints["masked_lm_ids"] = _pad(labels, max_predictions_per_seq)
-    ints["masked_lm_positions"] = _pad(positions, max_predictions_per_seq)
-    weights = _pad([1] * len(labels), max_predictions_per_seq)
-    floats["masked_lm_weights"] = weights
+  if size := max_predictions_per_seq:
+    ints |= padded(size, masked_lm_ids=labels, masked_lm_positions=positions)
+    floats = padded(size, masked_lm_weights=weights)
   return records.encode_example(records.encode_features(ints, floats))
-
-
-def _pad(values: list[int], length: int) -> list[int]:
-  return values + [0] * (length - len(values))

@@ -5,7 +5,8 @@ from typing import Protocol
 
 import tensorflow as tf
 
-from bert_tf.data import dynamic_masking, input_pipeline, padding
+from bert_tf.data import input_pipeline, padding
+from bert_tf.data.dynamic_masking import Features
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,11 +25,10 @@ class RecordFormat:
     def size(name: str) -> int:
       return len(features[name].int64_list.value) if name in features else 0
 
+    names = "input_ids", "masked_lm_positions", "cls_positions"
     if not size("input_ids"):
       raise ValueError(f"{path} has no pre-training records.")
-    return cls(
-      size("input_ids"), size("masked_lm_positions"), size("cls_positions")
-    )
+    return cls(*map(size, names))
 
   @property
   def is_masked(self) -> bool:
@@ -36,7 +36,7 @@ class RecordFormat:
     return self.max_predictions_per_seq > 0
 
   def spec(self) -> input_pipeline.Spec:
-    """Returns the spec of a record: names, shapes, dtypes."""
+    """Returns the spec of a record."""
     return input_pipeline.pretraining_spec(*dataclasses.astuple(self))
 
   def __str__(self) -> str:
@@ -48,11 +48,8 @@ class Masker(Protocol):
   """Makes the labels of unmasked records, such as a DynamicMasker."""
 
   def mask(
-    self,
-    features: dynamic_masking.Features,
-    epoch: tf.Tensor,
-    places: tf.Tensor,
-  ) -> dynamic_masking.Features:
+    self, features: Features, epoch: tf.Tensor, places: tf.Tensor
+  ) -> Features:
     """Returns a batch with labels; see DynamicMasker.mask."""
 
 
@@ -70,7 +67,7 @@ class PretrainingRecords:
 
   @property
   def spec(self) -> input_pipeline.Spec:
-    """The spec of a record: names, shapes, dtypes."""
+    """The spec of a record."""
     return self.record_format.spec()
 
   def check(self, vocab_size: int) -> None:
@@ -102,10 +99,7 @@ class PretrainingRecords:
     vocab_size: int,
     type_vocab_size: int,
   ) -> tf.data.Dataset:
-    """Returns endless labelled batches; see input_pipeline.training_dataset.
-
-    With group_by_length, the order of an epoch also depends on batch_size.
-    """
+    """Returns endless labelled batches; see input_pipeline.training_dataset."""
     batches = input_pipeline.training_dataset(
       self.files,
       self.spec,
@@ -117,13 +111,12 @@ class PretrainingRecords:
       type_vocab_size,
     )
     batches = self._mask(batches, batch_size, steps_done, is_training=True)
-    if self.group_by_length:
-      batches = padding.cut_padding(
-        batches,
-        self.record_format.max_seq_length,
-        has_few_widths=self.has_few_widths,
-      )
-    return batches
+    if not self.group_by_length:
+      return batches
+    length = self.record_format.max_seq_length
+    return padding.cut_padding(
+      batches, length, has_few_widths=self.has_few_widths
+    )
 
   def evaluation_dataset(
     self, batch_size: int, vocab_size: int, type_vocab_size: int
@@ -149,9 +142,7 @@ class PretrainingRecords:
       return batches
 
     @tf.autograph.experimental.do_not_convert
-    def mask(
-      step: tf.Tensor, features: dynamic_masking.Features
-    ) -> dynamic_masking.Features:
+    def mask(step: tf.Tensor, features: Features) -> Features:
       size = tf.shape(features["input_ids"], tf.int64)[0]
       numbers = step * batch_size + tf.range(size)
       epochs = numbers // num_records if is_training else 0 * numbers

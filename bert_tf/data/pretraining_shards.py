@@ -72,13 +72,6 @@ class Task:
     return f"shard {self.shard.index} ({self.output_files[0]})"
 
 
-# Builds shards and returns their counts by index.
-Builder = Callable[
-  [data_config.PretrainingDataConfig, Sequence[Task]],
-  dict[int, pretraining_data.ShardCounts],
-]
-
-
 def create(
   config: data_config.PretrainingDataConfig,
   input_files: Sequence[str],
@@ -86,7 +79,7 @@ def create(
   num_shards: int = 1,
   num_workers: int = 1,
   resume: bool = False,
-  build: Builder | None = None,
+  build: Callable[..., dict[int, pretraining_data.ShardCounts]] | None = None,
 ) -> Summary:
   """Turns text files into TFRecords; logs and returns a summary.
 
@@ -102,7 +95,8 @@ def create(
     num_shards: number of shards. Each process holds one shard in memory.
     num_workers: processes that build shards, at most `num_shards`.
     resume: whether to keep finished shards of the same settings.
-    build: builds the shards. Default: `num_workers` local processes.
+    build: build(config, tasks) builds shards and returns their counts by index.
+      Default: `num_workers` local processes.
   """
   started = time.monotonic()
   names = output_files(input_files, output_file, num_shards, num_workers)
@@ -116,7 +110,17 @@ def create(
     )
     for shard in shards
   ]
-  settings = _collect_settings(config, input_files, shards, names)
+  settings = dataclasses.asdict(config)
+  settings |= settings.pop("masking_config")
+  vocab = tokenizer_files.read_vocab(config.vocab_file)
+  settings |= {
+    "vocab_file": hashlib.sha256(vocab).hexdigest(),
+    "input_file": [
+      [os.path.basename(p), paths.num_bytes(p)] for p in input_files
+    ],
+    "num_shards": len(shards),
+    "output_file": [os.path.basename(name) for name in names],
+  }
   note = record_cache.settings_file(output_file.split(",")[0].strip())
   pending = _prepare(tasks, settings, note, resume)
   build = build or functools.partial(_build_here, num_workers=num_workers)
@@ -125,19 +129,10 @@ def create(
   finally:
     _remove_unfinished(pending)  # If a worker was killed.
   shard_files.write_settings(settings, note)
-  totals = pretraining_data.ShardCounts(
-    *(
-      sum(getattr(c, field.name) for c in counts.values())
-      for field in dataclasses.fields(pretraining_data.ShardCounts)
-    )
-  )
-  summary = Summary(
-    totals,
-    len(tasks) - len(pending),
-    tuple(names),
-    time.monotonic() - started,
-    config,
-  )
+  columns = zip(*map(dataclasses.astuple, counts.values()))
+  totals = pretraining_data.ShardCounts(*map(sum, columns))
+  num_kept, seconds = len(tasks) - len(pending), time.monotonic() - started
+  summary = Summary(totals, num_kept, tuple(names), seconds, config)
   _log(summary, counts)
   return summary
 
@@ -157,13 +152,10 @@ def read_case(record_files: Iterable[str]) -> letter_case.Case:
         settings.get("do_lower_case"), settings.get("strip_accents")
       )
       for name in settings.get("output_file", ()):
-        path = os.path.join(folder, name)
-        cases_by_file.setdefault(path, set()).add(case)
-  unknown = {letter_case.Case()}
-  cases = set().union(
-    *(cases_by_file.get(path, unknown) for path in record_files)
-  )
-  return cases.pop() if len(cases) == 1 else letter_case.Case()
+        cases_by_file.setdefault(os.path.join(folder, name), set()).add(case)
+  unknown = letter_case.Case()
+  cases = set().union(*(cases_by_file.get(p, {unknown}) for p in record_files))
+  return cases.pop() if len(cases) == 1 else unknown
 
 
 def shard_seed(random_seed: int, index: int, num_shards: int) -> int:
@@ -182,10 +174,8 @@ def output_files(
 ) -> list[str]:
   """Returns all files that `create` writes; ValueError if it would refuse."""
   names = [name.strip() for name in output_file.split(",")]
-  if "" in names or len(set(names)) < len(names):
-    raise ValueError(
-      f"output_file={output_file} has an empty name or a name twice."
-    )
+  if "" in names or len({*names}) < len(names):
+    raise ValueError(f"output_file={output_file} has a name twice, or none.")
   if num_shards > 1 and len(names) > 1:
     raise ValueError(
       f"output_file names {len(names)} files and num_shards is {num_shards}; "
@@ -201,28 +191,9 @@ def output_files(
   return names
 
 
-def _collect_settings(
-  config: data_config.PretrainingDataConfig,
-  input_files: Sequence[str],
-  shards: Sequence[corpus.Shard],
-  names: Sequence[str],
-) -> dict[str, Any]:
-  settings = dataclasses.asdict(config)
-  settings.update(settings.pop("masking_config"))
-  vocab = tokenizer_files.read_vocab(config.vocab_file)
-  settings["vocab_file"] = hashlib.sha256(vocab).hexdigest()
-  settings["input_file"] = [
-    [os.path.basename(path), paths.num_bytes(path)] for path in input_files
-  ]
-  settings["num_shards"] = len(shards)
-  settings["output_file"] = [os.path.basename(name) for name in names]
-  return settings
-
-
 def _prepare(
   tasks: Sequence[Task], settings: dict[str, Any], note: str, resume: bool
 ) -> list[Task]:
-  """Returns the tasks to do, after it removed the old files of several."""
   pending = list(tasks)
   if resume and paths.exists(note):
     shard_files.check_same_settings(settings, note)
@@ -232,10 +203,9 @@ def _prepare(
       f"cannot resume: {note} is missing, so the settings of "
       f"{finished[0].output_files[0]} are unknown; drop `resume`."
     )
-  # A process killed just after a shard's rename leaves its empty hidden folder.
   _remove_unfinished(tasks)
   if len(tasks) > 1:
-    # See `create`. A single new shard replaces the old one in one step.
+    # A single new shard replaces the old one in one step.
     for task in pending:
       for path in task.output_files:
         paths.remove(path)
@@ -247,10 +217,7 @@ def _is_finished(task: Task) -> bool:
   return all(map(paths.exists, task.output_files))
 
 
-# A worker builds several shards.
-_load_tokenizer = functools.lru_cache(maxsize=1)(
-  pretraining_data.load_tokenizer
-)
+_load_tokenizer = functools.lru_cache(1)(pretraining_data.load_tokenizer)
 
 
 def build_task(
@@ -259,13 +226,9 @@ def build_task(
   report: Callable[[int], None],
 ) -> pretraining_data.ShardCounts:
   """Builds one shard in a worker."""
+  tokenizer = _load_tokenizer(config)  # A worker builds several shards.
   return pretraining_data.build_shard(
-    task.shard,
-    config,
-    _load_tokenizer(config),
-    task.seed,
-    task.output_files,
-    report,
+    task.shard, config, tokenizer, task.seed, task.output_files, report
   )
 
 
@@ -276,22 +239,17 @@ def _build_here(
 ) -> dict[int, pretraining_data.ShardCounts]:
   num_passes = config.dupe_factor + 1  # One to read.
   num_documents = sum(task.shard.num_documents for task in tasks)
-  counts = {}
-  with tqdm.tqdm(
-    total=num_documents * num_passes,
-    desc=f"documents x {num_passes} passes",
-    unit="",
-    unit_scale=True,
-    dynamic_ncols=True,
-    disable=None,
-  ) as bar:
-    build = functools.partial(build_task, config)
-    with contextlib.closing(
+  description = f"documents x {num_passes} passes"
+  build = functools.partial(build_task, config)
+  with (
+    tqdm.tqdm(
+      total=num_documents * num_passes, desc=description, disable=None
+    ) as bar,
+    contextlib.closing(
       worker_pool.run(build, tasks, num_workers, bar.update)
-    ) as results:
-      for task, shard_counts in results:
-        counts[task.shard.index] = shard_counts
-  return counts
+    ) as results,
+  ):
+    return {task.shard.index: counts for task, counts in results}
 
 
 def _remove_unfinished(tasks: Sequence[Task]) -> None:
@@ -310,17 +268,15 @@ def _log(
   if random_next > _MAX_RANDOM_NEXT:
     logging.warning(
       "%.1f%% of the next sentences are random. The text should have one "
-      "sentence per line. If lines hold several sentences, use "
-      "--input_format=text, and --documents=line if each line is a document. "
-      "Otherwise raise max_seq_length, or use --no_nsp for documents of one "
-      "sentence.",
+      "sentence a line. If lines hold several, use --input_format=text, and "
+      "--no_nsp for documents of one sentence.",
       100 * random_next,
     )
   num_single = sum(c.num_documents == 1 for c in counts.values())
   if num_single and not summary.config.no_nsp:
     logging.warning(
       "Only one document in %d of %d shards: random second segments came from "
-      "the same document. A blank line ends a document; or use fewer shards.",
+      "the same document. A blank line ends a document.",
       num_single,
       len(counts),
     )

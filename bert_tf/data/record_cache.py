@@ -1,7 +1,4 @@
-"""Reuses TFRecord files while their content and settings stay the same.
-
-A hidden JSON file next to each TFRecord file holds its settings.
-"""
+"""Reuses TFRecord files while their settings, in a hidden file, are equal."""
 
 import dataclasses
 import hashlib
@@ -27,11 +24,9 @@ def write(
 ) -> input_pipeline.RecordFiles:
   """Writes a TFRecord file unless it already exists with the same settings.
 
-  Args:
-    path: path of the TFRecord file.
-    settings: JSON values of everything that the records depend on.
-    write_all: writes the records. Returns the number of truncated examples, or
-      None if it does not count them.
+  The settings are JSON values of everything that the records depend on.
+  `write_all` writes the records and returns the number of truncated examples,
+  or None if it does not count them.
   """
   saved_settings = json.loads(json.dumps(settings))
   existing = _find_reusable(path, saved_settings)
@@ -72,7 +67,6 @@ def settings_file(path: str) -> str:
 def _find_reusable(
   path: str, settings: Mapping[str, Any]
 ) -> input_pipeline.RecordFiles | None:
-  """Returns existing, undamaged records of these settings, or None."""
   note = settings_file(path)
   if not (paths.exists(note) and paths.exists(path)):
     return None

@@ -21,8 +21,7 @@ def encode_features(
     features.feature[name].int64_list.value.extend(ints)
   for name, floats in float_features.items():
     features.feature[name].float_list.value.extend(floats)
-  # Deterministic, that is, sorted by name: a protobuf map has no order, and an
-  # example should have the same bytes in every process.
+  # Sorted by name, so that an example has the same bytes in every process.
   return features.SerializeToString(deterministic=True)
 
 

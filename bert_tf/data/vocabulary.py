@@ -1,7 +1,6 @@
 """Learns a WordPiece vocabulary from text, in the layout of the released ones.
 
-`tokenization.BasicTokenizer` splits the text, as it will when the vocabulary is
-used. The learner of tensorflow-text chooses the pieces, top down (Schuster and
+The learner of tensorflow-text chooses the pieces, top down (Schuster and
 Nakajima 2012).
 """
 
@@ -11,25 +10,20 @@ import functools
 import itertools
 import math
 import types
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from bert_tf import tokenization
 from bert_tf.files import errors
 
-# Released vocabularies have 99 unused tokens between [PAD] and the other
-# special tokens, so [UNK] [CLS] [SEP] [MASK] are 100 to 103.
+# So [UNK] [CLS] [SEP] [MASK] are 100 to 103, as in released vocabularies.
 NUM_UNUSED_BEFORE_SPECIALS = 99
 
 _MAX_CACHED_WORDS = 1 << 20
 
-# The learner ignores longer words. 50 is the learner's default.
-_MAX_PIECE_CHARS = 50
-
-# A learned vocabulary may exceed the requested size by this share. It is then
-# cut to size.
+_MAX_PIECE_CHARS = 50  # The learner ignores longer words.
+# Excess over the requested size, as a fraction, that is cut.
 _MAX_EXCESS = 0.02
-# Maximum number of frequency thresholds to try.
-_MAX_TRIALS = 12
+_MAX_TRIALS = 12  # Frequency thresholds to try.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,11 +103,9 @@ def learn(
 ) -> list[str]:
   """Learns a vocabulary of `vocab_size` entries.
 
-  The entries are the reserved tokens, the most frequent characters, and longer
-  pieces from the most frequent on. A character is also a "##" piece unless it
-  is always a word, as punctuation and ideographs are.
-
-  At most `alphabet_size` distinct characters are among the entries. With
+  The entries are the reserved tokens, the `alphabet_size` most frequent
+  characters, and longer pieces from the most frequent on. A character is also a
+  "##" piece unless it is always a word, as punctuation and ideographs are. With
   `may_be_smaller`, a text with too few entries gives fewer, and only the
   characters that fit are kept.
 
@@ -168,6 +160,12 @@ def _learn_pieces(
   alphabet_size: int,
   num_wanted: int,
 ) -> list[str]:
+  """Searches for a frequency threshold that gives `num_wanted` pieces.
+
+  The number of pieces falls about as a power of the threshold, so each trial
+  extrapolates on a log-log line. If neighbouring thresholds give very different
+  numbers, pieces from the larger vocabulary fill up the smaller one.
+  """
   learner = import_learner()
   by_count = sorted(word_counts.items(), key=lambda item: (-item[1], item[0]))
   single = set(characters)
@@ -189,24 +187,10 @@ def _learn_pieces(
       if entry not in single and len(entry.removeprefix("##")) > 1
     ]
 
-  guess = by_count[min(len(by_count), num_wanted + 1) - 1][1]
-  return _search(learn_with, guess, num_wanted)
-
-
-def _search(
-  learn_with: Callable[[int], list[str]], guess: int, num_wanted: int
-) -> list[str]:
-  """Searches for a frequency threshold that gives `num_wanted` pieces.
-
-  The number of pieces falls about as a power of the threshold, so each trial
-  extrapolates on a log-log line. If neighbouring thresholds give very different
-  numbers, pieces from the larger vocabulary fill up the smaller one, because
-  cutting the larger would lose short pieces that rare words need.
-  """
   enough: list[str] = []
   too_few: list[str] = []
   low, high = 1, None  # Range of thresholds to try, `high` exclusive.
-  threshold = guess
+  threshold = by_count[min(len(by_count), num_wanted + 1) - 1][1]
   for _ in range(_MAX_TRIALS):
     pieces = learn_with(threshold)
     if len(pieces) < num_wanted:

@@ -1,15 +1,12 @@
-"""Everything that depends on the backend of Keras.
+"""The backend of Keras, and operations that differ between backends.
 
-Names and checks the backend without importing Keras. If the backend is not
-installed, that import fails with an error that does not name KERAS_BACKEND.
-The end of the module has operations that differ between TensorFlow and other
-backends.
+Names and checks the backend without importing Keras, which fails if the backend
+is not installed, with an error that does not name KERAS_BACKEND.
 """
 
 import contextlib
 import contextvars
 import importlib.util
-import json
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -24,43 +21,22 @@ _is_gpu_program = contextvars.ContextVar("is_gpu_program", default=False)
 
 
 def name() -> str:
-  """Returns the backend that Keras uses, or will use once it is imported."""
+  """Returns the backend that Keras uses, or will use by KERAS_BACKEND."""
   keras = sys.modules.get("keras")
   if keras and hasattr(keras, "__version__"):  # Its import is complete.
     return keras.backend.backend()
-  return os.environ.get("KERAS_BACKEND") or _configured()
-
-
-def _configured() -> str:
-  """Returns the backend that Keras' configuration file (keras.json) names."""
-  home = os.path.expanduser("~")
-  folder = os.path.join(home if os.access(home, os.W_OK) else "/tmp", ".keras")
-  folder = os.environ.get("KERAS_HOME", folder)
-  try:
-    with open(os.path.join(os.path.expanduser(folder), "keras.json")) as file:
-      return json.load(file)["backend"]
-  except (OSError, ValueError, LookupError, TypeError):
-    return "tensorflow"  # Keras' default.
+  return os.environ.get("KERAS_BACKEND") or "tensorflow"
 
 
 def check_installed() -> None:
-  """Raises an error if importing Keras would fail.
-
-  Raises:
-    ValueError: if Keras has no such backend.
-    ImportError: if the backend's package is not installed.
-  """
+  """Raises ValueError or ImportError for an unknown or missing backend."""
   backend = name()
   if backend not in BACKENDS:
     raise ValueError(
-      f"the Keras backend is {backend!r}, which is not one of "
-      f"{', '.join(BACKENDS)}; set KERAS_BACKEND=tensorflow."
+      f"KERAS_BACKEND is {backend!r}, not one of {', '.join(BACKENDS)}."
     )
   if importlib.util.find_spec(backend) is None:
-    raise ImportError(
-      f"the Keras backend is {backend}, which is not installed; set "
-      "KERAS_BACKEND=tensorflow."
-    )
+    raise ImportError(f"KERAS_BACKEND is {backend}, which is not installed.")
 
 
 def check_tensorflow() -> None:
@@ -68,8 +44,7 @@ def check_tensorflow() -> None:
   backend = name()
   if backend != "tensorflow":
     raise ValueError(
-      f"the Keras backend is {backend}, but training, evaluation, export and "
-      "prediction from a checkpoint need TensorFlow; set "
+      f"the Keras backend is {backend}, but this needs TensorFlow; set "
       "KERAS_BACKEND=tensorflow."
     )
 
@@ -82,10 +57,7 @@ def is_tensorflow() -> bool:
 def matmul(
   a: Tensor, b: Tensor, transpose_a: bool = False, transpose_b: bool = False
 ) -> Tensor:
-  """Returns the products of matrices, float [..., rows, columns].
-
-  TensorFlow multiplies transposed matrices without copying them.
-  """
+  """Returns products of matrices, which TensorFlow need not transpose first."""
   if is_tensorflow():
     import tensorflow as tf
 
@@ -98,12 +70,9 @@ def matmul(
 
 
 def add_rows(table: Tensor, ids: Tensor, rows: Tensor) -> Tensor:
-  """Returns a table with rows added to some of its rows.
+  """Returns a table, [V, ...], with `rows`, [n, ...], added at ids, int [n].
 
-  Args:
-    table: [V, ...].
-    ids: int [n]. The rows of the table; some may occur more than once.
-    rows: [n, ...].
+  Ids may repeat.
   """
   if is_tensorflow():
     import tensorflow as tf
@@ -119,9 +88,6 @@ def gradient(backward: Callable[[Tensor], Any]) -> Callable[..., Any]:
 
   Keras passes the gradient of the output by position on some backends and as
   `upstream` on others.
-
-  Args:
-    backward: maps the gradient of the output to the gradients of the inputs.
   """
 
   def call(*args: Tensor, upstream: Tensor | None = None) -> Any:
@@ -160,26 +126,9 @@ def in_gpu_program() -> bool:
   return _is_gpu_program.get()
 
 
-def computed_again(x: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
-  """Returns both tensors; XLA computes what depends on them again.
-
-  XLA would merge the same operation of the forward and of the backward pass,
-  and so keep its result in memory in between.
-
-  Args:
-    x: a tensor of the forward pass.
-    gradient: the gradient whose computation comes before.
-  """
-  from tensorflow.compiler.tf2xla.ops import gen_xla_ops
-
-  x, gradient = gen_xla_ops.xla_optimization_barrier([x, gradient])
-  return x, gradient
-
-
 def free_value(variable: Any) -> None:
   """Frees the memory of a Keras variable, which then has no value.
 
-  Keras has no public way: `_value` is None for variables that are not
-  initialized yet. Checked with Keras 3.15; a test fails if this changes.
+  Keras has no public way. Checked with 3.15; a test fails if this changes.
   """
   variable._value = None

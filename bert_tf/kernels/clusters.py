@@ -1,16 +1,12 @@
 """Clustered compilation: XLA compiles the ops between matrix products.
 
 On a CPU, XLA's matrix products are slower than TensorFlow's, in bfloat16
-several times, since only TensorFlow's use its bfloat16 units. The ops between
-the products are faster compiled: a plain graph passes over memory once for each
-op, a compiled cluster once. `scope` marks ops, and XLA compiles marked ops in
-clusters as large as possible. TensorFlow's graph rewrites would replace marked
-ops by unmarked ops, and so split the clusters. Without these rewrites, a
-bfloat16 step of BERT-Base, 8 x 128, took 1,107 ms instead of 1,265
-(docs/speed.md).
-
-The plain form is a function without marks, which tests compare with. Checked
-with TensorFlow 2.20, whose `jit_scope` and `_noinline` this uses.
+several times. The ops between the products are faster compiled: a plain graph
+passes over memory once for each op, a compiled cluster once. `scope` marks ops,
+and XLA compiles marked ops in clusters as large as possible. TensorFlow's graph
+rewrites would replace marked ops by unmarked ops, and so split the clusters.
+Without these rewrites, a bfloat16 step of BERT-Base, 8 x 128, took 1,107 ms
+instead of 1,265 (docs/speed.md). Checked with TensorFlow 2.20.
 """
 
 import contextlib

@@ -9,8 +9,6 @@ This gradient keeps only `probs`, draws the dropout mask again, and passes over
 them four times. Training a 6-layer model of width 384 on SQuAD, 32 x 384, took
 42 s and 6.3 GB instead of 45 s and 7.7 GB (docs/speed.md).
 
-`reference` is the plain form, which the tests compare with.
-
 Shapes: B batch, N heads, F query positions, T key positions, H size per head.
 """
 
@@ -45,13 +43,8 @@ def dropout_attention(
 ) -> Tensor:
   """Returns the context of each query, float [B, N, F, H].
 
-  Args:
-    query: float [B, N, F, H].
-    key: float [B, N, T, H].
-    value: float [B, N, T, H].
-    bias: float32 [B, 1, T] or [B, F, T]. Added to the scores of all heads; not
-      differentiated.
-    mask: dropout mask of shape [B, N, F, T].
+  Values are float [B, N, T, H] and the mask [B, N, F, T]; see `attention_probs`
+  for the rest. `bias` is not differentiated.
   """
 
   @ops.custom_gradient
@@ -90,18 +83,6 @@ def dropout_attention(
     return output, backend.gradient(backward)
 
   return forward(query, key, value)
-
-
-def reference(
-  query: Tensor,
-  key: Tensor,
-  value: Tensor,
-  bias: Tensor,
-  mask: dropout_mask.Mask,
-) -> Tensor:
-  """The plain form of `dropout_attention`."""
-  probs = ops.cast(attention_probs(query, key, bias), query.dtype)
-  return ops.matmul(ops.where(mask(), probs * mask.scale, 0.0), value)
 
 
 def _scale(query: Tensor) -> float:

@@ -2,15 +2,14 @@
 
     mask[i] = hash(key, i) >= rate * 2**32
 
-Frameworks draw masks from a stateful generator, whose bits differ between
-devices, backends and compilers, and which have to be kept for the backward
-pass. These bits are the same everywhere. A mask is therefore computed again
-instead of kept, and a resumed run draws the same masks. Each part of a batch
-draws its own share of the mask of the whole batch.
+These bits are the same on all devices, backends and compilers. A mask is
+therefore computed again for the backward pass instead of kept, and a resumed
+run draws the same masks. Each part of a batch draws its own part of the mask of
+the whole batch.
 
 A graph of TensorFlow passes over the mask a dozen times. `_compiled_mask` is
-one pass, compiled by XLA; `_is_kept` is the plain form, which other backends
-and programs that XLA compiles anyway use.
+one pass, compiled by XLA; other backends and programs that XLA compiles anyway
+use `_is_kept`.
 """
 
 import functools
@@ -94,10 +93,7 @@ def _compiled_mask() -> Callable[..., Tensor]:
 
 
 def _rounded_up(size: Tensor | int) -> Tensor:
-  """Rounds size up to a number with three significant binary digits, int32 [].
-
-  XLA compiles a program for each size, and few sizes remain after rounding.
-  """
+  """Rounds up to three significant binary digits: XLA compiles each size."""
   import tensorflow as tf
 
   digits = tf.math.log(tf.cast(size, tf.float64)) / math.log(2.0)

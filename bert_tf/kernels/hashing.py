@@ -2,10 +2,9 @@
 
     bits[i] = mix(hash_1(seeds) + i, hash_2(seeds))       uint32
 
-The random generators of frameworks have a state, and their bits differ between
-backends, devices and compilers. These bits are the same everywhere, and each
-can be computed without the ones before it. XLA fuses the few integer
-operations into the loop that uses the bits.
+These bits are the same on all backends, devices and compilers, and each can be
+computed without the ones before it. XLA fuses the few integer operations into
+the loop that uses the bits.
 """
 
 from typing import Any
@@ -38,11 +37,9 @@ def bits(seeds: Tensor, count: Tensor | int) -> Tensor:
 
 
 def bits_at(keys: tuple[Tensor, Tensor], numbers: Tensor) -> Tensor:
-  """Returns the random bits at the given indices, uint32 of the same shape.
+  """Returns the random bits at indices, uint32 of any shape.
 
-  Args:
-    keys: uint32. The two hashes of a row of seeds, see `keys`.
-    numbers: uint32 of any shape. Indices of the draws.
+  The keys are the two hashes of a row of seeds, see `keys`.
   """
   x = numbers + keys[0]
   x = _xor_shifted(x, _SHIFTS[0]) * _uint32(_FACTORS[0])

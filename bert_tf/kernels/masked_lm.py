@@ -6,13 +6,11 @@
 
 The logits are the largest tensor of pre-training: for 32 x 20 masked positions
 and V 30,522, 78 MB, of which automatic differentiation keeps several forms.
-These functions compute a block of rows at a time. A block's share of the loss
-and of the gradients is computed before the next block takes its place. Rows
-without a weight (padding) are skipped. A GPU computes all rows as one block: it
-waits for the host before each block of a loop. A step of L2 H128, 32 x 128 took
-550 ms of CPU time instead of 770, together with faster dropout (docs/speed.md).
-
-`reference` is the plain form, on logits as the head returns them.
+These functions compute loss and gradients of a block of rows before the next
+block takes its place, and skip rows without a weight (padding). A GPU computes
+all rows as one block: it waits for the host before each block of a loop. A step
+of L2 H128, 32 x 128 took 550 ms of CPU time instead of 770, together with
+faster dropout (docs/speed.md).
 
 Shapes: D hidden size, V vocabulary; rows are masked positions of the batch.
 """
@@ -52,28 +50,10 @@ class _Softmax(NamedTuple):
 
 
 def logits(hidden: Tensor, table: Tensor, bias: Tensor) -> Tensor:
-  """Returns the logits, float [rows, V], in the type of `hidden`.
-
-  Args:
-    hidden: float [rows, D].
-    table: float32 [V, D]. The word embeddings.
-    bias: float32 [V].
-  """
+  """Returns the logits, float [rows, V]; see `sums` for the arguments."""
   table = ops.cast(table, hidden.dtype)
   products = ops.matmul(hidden, ops.transpose(table))
   return ops.cast(ops.cast(products, bias.dtype) + bias, hidden.dtype)
-
-
-def reference(
-  hidden: Tensor, table: Tensor, bias: Tensor, ids: Tensor, weights: Tensor
-) -> Tensor:
-  """The plain form of `sums`, for float32."""
-  values = logits(hidden, table, bias)
-  log_probs = ops.log_softmax(values, axis=-1)
-  losses = -ops.take_along_axis(log_probs, ids[:, None], axis=-1)[:, 0]
-  hits = ops.equal(ops.cast(ops.argmax(values, axis=-1), ids.dtype), ids)
-  losses_and_hits = ops.stack([losses, ops.cast(hits, "float32")])
-  return ops.sum(losses_and_hits * weights, axis=-1)
 
 
 def sums(
@@ -209,10 +189,7 @@ def _sum_block(batch: _Batch, training: bool) -> tuple[Tensor, _Softmax]:
 
 
 def _block_gradients(batch: _Batch, softmax: _Softmax) -> tuple[Tensor, ...]:
-  """Returns a block's share of the gradients of the sum of losses.
-
-  They are those of `hidden`, `table` and `bias`, float32.
-  """
+  """Returns a block's part of the gradients of hidden, table and bias."""
   # d_logits = weights * (probabilities - one_hot(ids)). The first term is a
   # product with `powers`, the second is added at the labels only.
   dtype = batch.hidden.dtype

@@ -15,15 +15,7 @@ def flatten(x: Tensor) -> Tensor:
 
 
 def restore(rows: Tensor, like: Tensor) -> Tensor:
-  """Undoes `flatten`: restores the leading dimensions of the rows.
-
-  Args:
-    rows: [rows, D].
-    like: [..., any size]. The tensor before `flatten`.
-
-  Returns:
-    [..., D].
-  """
+  """Undoes `flatten`: returns [rows, D] as [..., D] for `like`, [..., size]."""
   if len(like.shape) == 2:
     return rows
   return ops.reshape(rows, (*ops.shape(like)[:-1], rows.shape[-1]))

@@ -25,8 +25,7 @@ class Seeds(keras.random.SeedGenerator):
     num_drawn: number of keys drawn since `counted_from` was entered.
     part: index of the part of a batch that is computed, int or int []. The
       masks of all parts together are those of the whole batch.
-    compiles_masks: whether XLA compiles the drawing of masks. False in a
-      program that XLA compiles as a whole.
+    compiles_masks: whether XLA compiles the drawing of masks by itself.
   """
 
   def __init__(self, seed: int = 0) -> None:
@@ -44,13 +43,7 @@ class Seeds(keras.random.SeedGenerator):
     part: Tensor | int = 0,
     compiles_masks: bool = False,
   ) -> Iterator[None]:
-    """Within this scope, draw number i is seeded with (*first, i).
-
-    Args:
-      first: int [n].
-      part: see `Seeds`.
-      compiles_masks: see `Seeds`.
-    """
+    """Within this scope, draw number i is seeded with (*first, i), int [n]."""
     self._first, self.num_drawn, self.part = first, 0, part
     self.compiles_masks = compiles_masks
     self._first_keys = _keys(first, range(_NUM_AT_ONCE))
@@ -87,13 +80,9 @@ def _keys(first: Tensor, numbers: range) -> list[Tensor]:
 
 
 def dropout(x: Tensor, rate: float, seeds: Seeds, training: bool) -> Tensor:
-  """Returns x with a share of its numbers zeroed and the rest scaled up.
+  """Returns x with a fraction of its numbers zeroed and the rest scaled up.
 
-  Args:
-    x: float of any shape.
-    rate: the share that is zeroed, in [0, 1).
-    seeds: the mask is drawn from these.
-    training: whether dropout is on; x is returned unchanged if not.
+  The rate is in [0, 1). Without `training`, x is returned unchanged.
   """
   if not training or rate == 0.0:
     return x

@@ -27,8 +27,7 @@ STATE_SUFFIXES = (A, B, BASE, CHECKSUM, ALPHA)
 def enable(model: keras.Model, rank: int, alpha: float | None) -> None:
   """Freezes BERT and adds trainable updates to attention's projections.
 
-  These are the query, key, value and output projections of each layer. Layers
-  on top of BERT stay trainable.
+  Layers on top of BERT stay trainable.
 
   Args:
     model: the model to change.
@@ -46,8 +45,7 @@ def enable(model: keras.Model, rank: int, alpha: float | None) -> None:
     )
   if rank > bert.config.hidden_size:
     raise ValueError(
-      f"lora_rank {rank} exceeds hidden_size {bert.config.hidden_size}; lower "
-      "it."
+      f"lora_rank {rank} exceeds hidden_size {bert.config.hidden_size}."
     )
   for variable in bert.weights:
     variable.trainable = False
@@ -63,9 +61,8 @@ def enable(model: keras.Model, rank: int, alpha: float | None) -> None:
 def variables(model: keras.Model) -> dict[str, keras.Variable]:
   """Returns the model's variables by their names in training checkpoints.
 
-  A name is the variable's path. Only a kernel W that LoRA updates has the name
-  `.../lora_base`, since a checkpoint stores W + alpha / rank * A B under the
-  kernel's path.
+  A name is the variable's path, except that a kernel W that LoRA updates is
+  `.../lora_base`: the sum W + alpha / rank * A B has the kernel's path.
   """
   by_path = {variable.path: variable for variable in model.weights}
   by_name = {}

@@ -1,9 +1,8 @@
 """Precision of matrix products: float32, TF32 and 16 bits; the loss scale.
 
 Variables, moments, losses, softmax and the statistics of layer norm stay
-float32. In 16 bits, matrix products and activations are of the 16-bit type.
-TF32 keeps the range of float32 and 10 of its 23 bits of mantissa, in the
-factors of products only.
+float32. TF32 keeps the range of float32 and 10 of its 23 bits of mantissa, in
+the factors of products only.
 """
 
 import contextlib
@@ -30,11 +29,7 @@ _STEPS_UNTIL_DOUBLED = 2000
 
 @contextlib.contextmanager
 def policy_scope(precision: str) -> Iterator[None]:
-  """Within this scope, new layers compute in a precision.
-
-  Args:
-    precision: a key of names.PRECISIONS.
-  """
+  """Within this scope, new layers compute in one of names.PRECISIONS."""
   before = keras.config.dtype_policy()
   keras.config.set_dtype_policy(names.PRECISIONS[precision])
   try:
@@ -49,8 +44,9 @@ def set_tf32(precision: str) -> None:
   TensorFlow rounds them by default on GPUs since Ampere. The setting is one of
   the process. It has no effect on other devices.
   """
-  is_rounded = precision == names.TF32
-  tf.config.experimental.enable_tensor_float_32_execution(is_rounded)
+  tf.config.experimental.enable_tensor_float_32_execution(
+    precision == names.TF32
+  )
 
 
 def check_devices(precision: str) -> None:
@@ -68,14 +64,10 @@ def check_devices(precision: str) -> None:
     details = tf.config.experimental.get_device_details(device)
     capability = details.get("compute_capability")
     if capability and capability < needed:
-      usable = [
-        n for n, least in _GPU_CAPABILITY.items() if capability >= least
-      ]
-      remedies = [f"`precision={name}`" for name in (*usable, "float32")]
+      usable = [n for n, c in _GPU_CAPABILITY.items() if capability >= c]
       raise ValueError(
-        f"{details.get('device_name', device.name)} has compute capability "
-        f"{'.'.join(map(str, capability))}, {precision} needs "
-        f"{'.'.join(map(str, needed))}; set {' or '.join(remedies)}."
+        f"{details.get('device_name', device.name)} does not compute in "
+        f"`precision={precision}`, only in {', '.join([*usable, 'float32'])}."
       )
 
 
@@ -98,19 +90,17 @@ class LossScale:
   """
 
   def __init__(self) -> None:
-    self.scale = keras.Variable(
-      _FIRST_SCALE,
-      dtype="float32",
-      trainable=False,
-      aggregation="only_first_replica",
-      name=STATE[0],
-    )
-    self.good_steps = keras.Variable(
-      0,
-      dtype="int32",
-      trainable=False,
-      aggregation="only_first_replica",
-      name=STATE[1],
+    self.scale, self.good_steps = (
+      keras.Variable(
+        value,
+        dtype=dtype,
+        trainable=False,
+        aggregation="only_first_replica",
+        name=name,
+      )
+      for value, dtype, name in zip(
+        (_FIRST_SCALE, 0), ("float32", "int32"), STATE
+      )
     )
 
   def variables(self) -> dict[str, keras.Variable]:
@@ -118,11 +108,7 @@ class LossScale:
     return {v.name: v for v in (self.scale, self.good_steps)}
 
   def update(self, is_finite: Tensor) -> None:
-    """Adapts the scale after a step.
-
-    Args:
-      is_finite: bool []. Whether all gradients of the step are finite.
-    """
+    """Adapts the scale, given whether all gradients of a step are finite."""
     scale, good_steps = self.scale.value, self.good_steps.value + 1
     doubles = good_steps >= _STEPS_UNTIL_DOUBLED
     grown = ops.where(doubles, scale * 2.0, scale)

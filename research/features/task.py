@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from bert_tf import checkpoints, head_layers, losses, modeling
+from bert_tf import checkpoints, heads, losses, modeling
 from bert_tf.data import input_pipeline, records
 from bert_tf.kernels import onednn_layer_norm
 from bert_tf.layers import dropout
@@ -216,7 +216,7 @@ class BiLstmModel(keras.Model):
       layer = bilstm.make(size, _UNITS, f"bilstm_{i}", self.dtype_policy)
       self.bilstms.append(layer)
       size = 2 * _UNITS
-    self.output_weights, self.output_bias = head_layers.make_output_layer(
+    self.output_weights, self.output_bias = heads.make_output_layer(
       num_labels, size, self.variable_dtype
     )
     self.built = True

@@ -247,16 +247,6 @@ def test_a_file_that_is_cut_or_deleted_while_it_is_read_is_named(tmp_path):
   assert str(path) in read_error(*written)
 
 
-def test_fewer_records_than_a_batch_are_repeated(tmp_path):
-  # As in the 2018 release: repeat(), then batch().
-  files = input_pipeline.open_records(write(tmp_path / "a", range(3)))
-  batches = read(files, 8, 3)
-  assert [len(batch) for batch in batches] == [8, 8, 8]
-  for i in range(0, 24, 3):
-    assert sorted(sum(batches, [])[i : i + 3]) == [0, 1, 2]
-  assert read(files, 8, 1, steps_done=2) == batches[2:]
-
-
 # Records of 16 word pieces. The first id is the number of the record.
 LONG_SPEC = {
   name: tf.io.FixedLenFeature([16], tf.int64)

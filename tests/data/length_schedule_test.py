@@ -74,17 +74,6 @@ def test_an_invalid_schedule_is_refused(schedule, message):
   assert message in str(error.value)
 
 
-def test_files_are_assigned_to_phases_by_their_records(data):
-  short, long = phases(data)
-  assert [p.split("/")[-1] for p in short.records.files.paths] == [
-    "short-0.tfrecord",
-    "short-1.tfrecord",
-  ]
-  assert (short.records.files.num_records, short.num_steps) == (32, 6)
-  assert (long.records.files.num_records, long.num_steps) == (16, 2)
-  assert long.records.spec["masked_lm_ids"].shape == [5]
-
-
 @pytest.mark.parametrize("steps_done", [4, 6, 7])
 def test_any_step_is_reached_directly(data, steps_done):
   def batches(steps_done):

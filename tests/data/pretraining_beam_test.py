@@ -95,37 +95,6 @@ def test_several_processes_write_the_files_that_num_workers_writes(
 
 
 @needs_beam
-def test_resume_builds_what_is_missing_and_nothing_else(text, config, tmp_path):
-  def create(**flags):
-    return pretraining_beam.create(
-      config, [text], str(tmp_path / "out" / "data"), 3, "direct", **flags
-    )
-
-  first = create()
-  complete = contents(tmp_path / "out")
-  assert sorted(complete) == [
-    ".data.settings.json",
-    *(f"data-0000{i}-of-00003" for i in range(3)),
-  ]
-  (tmp_path / "out" / "data-00001-of-00003").unlink()
-  finished = tmp_path / "out" / "data-00002-of-00003"
-  finished.write_bytes(b"not built again")
-  second = create(resume=True)
-  assert second.num_shards_kept == 2
-  assert 0 < second.counts.num_documents < first.counts.num_documents == 12
-  assert contents(tmp_path / "out") == {
-    **complete,
-    finished.name: b"not built again",
-  }
-  assert create(resume=True).counts.num_instances == 0
-  # A run without Beam but with the same flags does the same.
-  again = pretraining_shards.create(
-    config, [text], str(tmp_path / "out" / "data"), 3, resume=True
-  )
-  assert again.num_shards_kept == 3
-
-
-@needs_beam
 def test_the_error_of_a_shard_is_one_line(config, tmp_path):
   text = tmp_path / "text.txt"
   text.write_text("\x01\n" * 9 + "\nthe old boat.\n\nthe sea.\n")

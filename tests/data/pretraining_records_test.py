@@ -1,7 +1,6 @@
 """Unmasked records: their detection, dynamic masking and resuming."""
 
 import dataclasses
-import functools
 import json
 import shutil
 
@@ -149,43 +148,6 @@ def test_training_epochs_have_new_masks_and_evaluation_epochs_the_same(data):
     assert (first == second) == repeats
 
 
-def test_batches_of_similar_length_are_cut_and_reached_directly(data):
-  records = dataclasses.replace(unmasked(data), group_by_length=True)
-
-  def batches(steps_done, num_batches):
-    dataset = records.training_dataset(4, 1, steps_done, 500, 2)
-    return [
-      {name: value.numpy() for name, value in batch.items()}
-      for batch in dataset.take(num_batches)
-    ]
-
-  first = batches(0, 40)
-  widths = [batch["input_ids"].shape[1] for batch in first]
-  assert min(widths) < LENGTH == max(widths)
-  for batch in first:
-    assert batch["input_mask"].shape == batch["input_ids"].shape
-    assert batch["masked_lm_positions"].max() < batch["input_ids"].shape[1]
-  padding = 1 - np.mean([batch["input_mask"].mean() for batch in first])
-  plain = rows(unmasked(data).training_dataset(4, 1, 0, 500, 2), 40)
-  assert padding < 0.6 * (1 - plain["input_mask"].mean())
-  for steps_done in (3, 8, 21):
-    for batch, expected in zip(batches(steps_done, 9), first[steps_done:]):
-      for name, value in batch.items():
-        np.testing.assert_array_equal(value, expected[name])
-
-
-def test_evaluation_has_every_record_once_with_the_same_masks(data):
-  records = unmasked(data)
-  count = records.files.num_records
-  assert count % 7  # The last batch is short.
-  single, several = (
-    rows(records.evaluation_dataset(size, 500, 2), count + 1) for size in (1, 7)
-  )
-  assert len(single["input_ids"]) == count
-  for name, value in several.items():
-    np.testing.assert_array_equal(value, single[name])
-
-
 def config(data, output_dir, **settings):
   train = {
     "output_dir": str(output_dir),
@@ -224,23 +186,6 @@ def train(data, folder, kind, **settings):
       **settings,
     )
   )
-
-
-@pytest.mark.parametrize("kind", ["plain"], indirect=True)
-def test_too_many_evaluation_steps_count_no_record_twice(
-  data, trained, tmp_path, caplog
-):
-  folder = shutil.copytree(trained, tmp_path / "run")
-  evaluate = functools.partial(config, data, folder, do_train=False)
-  count = unmasked(data, "plain-1.tfrecord").files.num_records
-  with caplog.at_level("INFO", logger="absl"):
-    once = pretraining.run(evaluate(eval_batch_size=count, max_eval_steps=1))
-  assert "Evaluating on" not in caplog.text
-  with caplog.at_level("INFO", logger="absl"):
-    results = pretraining.run(evaluate(eval_batch_size=7, max_eval_steps=999))
-  assert f"{count} records" in caplog.text
-  for name in ("masked_lm_loss", "masked_lm_accuracy", "next_sentence_loss"):
-    assert results[name] == pytest.approx(once[name], abs=1e-5), name
 
 
 GROUPED = pytest.param("grouped", marks=pytest.mark.slow)

@@ -70,16 +70,6 @@ def test_the_size_is_exact_and_entries_are_unique(word_counts, vocab_size):
   assert tokens[:104] == vocabulary.reserved_tokens(99)
 
 
-def test_every_character_is_an_entry_with_and_without_hashes(word_counts):
-  tokens = set(vocabulary.learn(word_counts, 400))
-  letters = {char for word in word_counts for char in word if char.isascii()}
-  for char in letters - {"!"}:
-    assert {char, f"##{char}"} <= tokens
-  # Each of these is always a word.
-  assert {"!", "学", "习"} <= tokens
-  assert not {"##!", "##学", "##习"} & tokens
-
-
 def test_every_training_word_is_known_and_frequent_ones_are_whole(word_counts):
   tokens = vocabulary.learn(word_counts, 1000)
   vocab = {token: index for index, token in enumerate(tokens)}
@@ -87,13 +77,6 @@ def test_every_training_word_is_known_and_frequent_ones_are_whole(word_counts):
   wordpiece = tokenization.WordpieceTokenizer(vocab)
   for word, _ in word_counts.most_common(100):
     assert wordpiece.tokenize(word) == [word]
-
-
-def test_rare_characters_are_not_in_a_small_alphabet(word_counts):
-  tokens = vocabulary.learn(word_counts, 400, alphabet_size=19)
-  assert "ø" not in tokens and "##ø" not in tokens and "学" in tokens
-  vocab = {token: index for index, token in enumerate(tokens)}
-  assert vocabulary.coverage(vocab, {"ø": 3, "ba": 1}).unknown_share == 0.75
 
 
 def test_coverage_counts_words_unknowns_and_pieces():
@@ -170,10 +153,3 @@ def test_build_vocab_writes_the_same_file_twice_and_reports(
   rate = f"{len(pieces) / len(words):.3f}"
   assert held_out.split() == ["held", "out", str(len(words)), "0.0000%", rate]
   assert sorted(os.listdir(tmp_path)) == ["text.txt", "vocab.txt"]
-
-
-def test_build_vocab_measures_on_the_evaluation_file(tmp_path, build_vocab):
-  (tmp_path / "eval.txt").write_text("Zzz aaaa.\n")
-  result = build_vocab("--eval_input_file=eval.txt", "--vocab_size=400")
-  assert result.returncode == 0, result.stderr
-  assert "held out                   3  33.3333%" in result.stdout

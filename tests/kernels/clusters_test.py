@@ -1,7 +1,5 @@
 """Operations that are marked for XLA, and their clusters."""
 
-import contextlib
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -21,31 +19,6 @@ def marked_ops(function):
     *(n for f in graph.library.function for n in f.node_def),
   ]
   return {n.op for n in nodes if n.attr["_XlaCompile"].b} - {"Const"}
-
-
-def looped(is_in_pieces, limit=3):
-  """A function that loops over exp and a product, and takes the tanh."""
-
-  def body(count, values):
-    values = clusters.in_loop(lambda x: tf.exp(x) @ x)(values)
-    return count + 1, tf.floor(values)
-
-  @tf.function(autograph=False)
-  def run(values):
-    with clusters.scope() if is_in_pieces else contextlib.nullcontext():
-      result = tf.while_loop(lambda i, _: i < limit, body, (0, values))
-      return tf.tanh(result[1])
-
-  return run.get_concrete_function(tf.TensorSpec([4, 4]))
-
-
-def test_functions_called_in_a_loop_inherit_its_scope():
-  assert marked_ops(looped(True)) == {"Exp", "Tanh"}
-  assert marked_ops(looped(False)) == set()
-  values = tf.constant(np.random.default_rng(1).normal(size=(4, 4)), tf.float32)
-  np.testing.assert_allclose(
-    looped(True, 1)(values), looped(False, 1)(values), rtol=1e-6
-  )
 
 
 def test_blocks_of_the_masked_lm_are_compiled_between_their_products():

@@ -23,7 +23,7 @@ def test_gelu():
   exact = tf.cast(x, tf.float32)
   with tf.GradientTape() as tape:
     tape.watch(exact)
-    expected = gelu.reference(exact)
+    expected = tf.nn.gelu(exact, approximate=True)
   slope = tape.gradient(expected, exact)
   for value, other in zip(run(), (expected, slope)):
     np.testing.assert_allclose(

@@ -62,20 +62,6 @@ def test_unsupported_inputs_use_the_keras_layer(dtype, rank):
   assert OPERATION not in optimized_ops(in_scope(layer), x)
 
 
-def test_a_tensorflow_without_onednn_layer_norm_uses_keras(monkeypatch):
-  monkeypatch.setattr(onednn_layer_norm, "_OPERATION", "_NoSuchLayerNorm")
-  onednn_layer_norm._has_operation.cache_clear()
-  try:
-    assert not onednn_layer_norm._has_operation()
-    layer, x = built(), tf.random.normal([2, 24])
-    np.testing.assert_array_equal(
-      tf.function(in_scope(layer), autograph=False)(x),
-      tf.function(layer, autograph=False)(x),
-    )
-  finally:
-    onednn_layer_norm._has_operation.cache_clear()
-
-
 def test_only_evaluation_and_prediction_use_onednn_layer_norm():
   model = modeling.BertModel(tiny_models.CONFIG)
   ids = tf.constant(np.random.default_rng(3).integers(5, 90, (2, 8)), tf.int32)

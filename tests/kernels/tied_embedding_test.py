@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf.kernels import backend, tied_embedding
+from bert_tf.kernels import tied_embedding
 
 
 @pytest.mark.parametrize("jit_compile", [False, True])
@@ -28,10 +28,3 @@ def test_the_table_gradient_sums_both_uses(jit_compile):
   result, expected = gradients()
   assert isinstance(result, tf.Tensor)
   np.testing.assert_allclose(result, expected, rtol=1e-6, atol=1e-6)
-
-
-def test_add_rows_sums_repeated_indices():
-  added = backend.add_rows(
-    tf.ones([3]), tf.constant([2, 0, 2]), tf.constant([1.0, 2.0, 3.0])
-  )
-  np.testing.assert_allclose(added, [3.0, 1.0, 5.0])

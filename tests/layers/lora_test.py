@@ -9,9 +9,6 @@ import numpy as np
 import pytest
 
 from bert_tf import checkpoint_names, checkpoints, heads, modeling
-from bert_tf.export import config as export_config
-from bert_tf.export import export
-from bert_tf.inference import predictor
 from bert_tf.layers import lora
 from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.classification import task as classification
@@ -161,35 +158,6 @@ def write_data_and_bert(folder):
   start = {v.path: v.numpy() for v in base.weights if v.path[:4] == "bert"}
   checkpoints.write(str(folder / "bert.ckpt"), start)
   return start
-
-
-def test_a_saved_model_of_a_run_answers_as_the_run_predicts(tmp_path):
-  write_data_and_bert(tmp_path)
-  how = {
-    "init_checkpoint": str(tmp_path / "bert.ckpt"),
-    "lora_rank": 2,
-    "lora_alpha": 4.0,
-    "learning_rate": 0.3,
-  }
-  classification.run(make(tmp_path, "out", do_predict=True, **how))
-  lines = (tmp_path / "out" / "predictions.jsonl").read_text().splitlines()
-  expected = [json.loads(line) for line in lines]
-  folder = str(tmp_path / "saved")
-  export.run(
-    export_config.ExportConfig(
-      init_checkpoint=str(tmp_path / "out"), export_dir=folder
-    )
-  )
-  result = predictor.Predictor(folder).predict(list(TEXTS))
-  for prediction, reference in zip(result, expected, strict=True):
-    assert prediction["label"] == reference["label"]
-    assert prediction["probabilities"] == pytest.approx(
-      reference["probabilities"], abs=1e-5
-    )
-  # The updates matter: without them the kernels differ.
-  tensors = read_tensors(tmp_path / "out" / "model.ckpt-2")
-  update = tensors[f"{QUERY}/kernel"] - tensors[f"{QUERY}/lora_base"]
-  assert np.abs(update).max() > 0.1
 
 
 def test_a_run_is_resumed_and_leaves_an_ordinary_checkpoint(tmp_path):

@@ -22,17 +22,6 @@ def set_gpu(monkeypatch, capability):
 
 
 @pytest.mark.parametrize(
-  ("capability", "name"),
-  [((6, 1), None), ((7, 0), "float16"), ((8, 0), "bfloat16")],
-)
-def test_the_type_of_16_bits_is_one_that_the_gpu_supports(
-  monkeypatch, capability, name
-):
-  set_gpu(monkeypatch, capability)
-  assert mixed_precision.find_16_bit_type() == name
-
-
-@pytest.mark.parametrize(
   ("capability", "taken"),
   [
     (None, {"float32", "tf32", "bfloat16", "float16"}),  # The CPU.

@@ -2,7 +2,7 @@ import keras
 import numpy as np
 import pytest
 
-from bert_tf import head_layers, heads, modeling
+from bert_tf import heads, modeling
 from tests.support import short_products
 
 CONFIG = modeling.BertConfig(
@@ -72,27 +72,6 @@ def test_a_functional_model_around_bert_is_saved_and_loaded(tmp_path):
   assert loaded.get_layer("bert").config == CONFIG
   for array, other in zip(loaded.predict(FEATURES, verbose=0), expected):
     np.testing.assert_allclose(array, other, atol=1e-6)
-
-
-@pytest.mark.parametrize(
-  "make",
-  [
-    lambda: modeling.TransformerLayer(CONFIG, "layer_0"),
-    lambda: modeling.ResidualOutput(CONFIG),
-    lambda: head_layers.LinearHead(CONFIG, "squad"),
-    lambda: head_layers.MaskedLmHead(CONFIG),
-    lambda: modeling.Embeddings(CONFIG, use_one_hot_embeddings=True),
-  ],
-)
-def test_a_layer_is_made_again_from_its_config(make):
-  layer = make()
-  layer.build((None, None, 8))
-  other = keras.layers.deserialize(keras.layers.serialize(layer))
-  assert type(other) is type(layer)
-  assert other.get_config() == layer.get_config()
-  assert [(v.path, v.shape) for v in other.weights] == [
-    (v.path, v.shape) for v in layer.weights
-  ]
 
 
 @pytest.mark.parametrize(
