@@ -6,9 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-  from bert_tf.export.text_ops.bert_tokenizer import (
-    BertTokenizer as BertTokenizer,
-  )
+  from bert_tf.export.text import BertTokenizer as BertTokenizer
   from bert_tf.heads import ClassifierModel as ClassifierModel
   from bert_tf.heads import MultipleChoiceModel as MultipleChoiceModel
   from bert_tf.heads import PretrainingModel as PretrainingModel
@@ -72,7 +70,7 @@ if "xla_gpu_enable_cublaslt" not in _flags and _flags[:2] in ("", "--"):
 _MODULES = {
   "BertConfig": "model_config",
   "BertModel": "modeling",
-  "BertTokenizer": "export.text_ops.bert_tokenizer",
+  "BertTokenizer": "export.text",
   "Classifier": "inference.classifier",
   "ClassifierModel": "heads",
   "DataProcessor": "tasks.classification.processors",

@@ -126,14 +126,15 @@ class ExportConfig(ModelConfig):
   )
   with_text: bool = setting(
     True,
-    "Whether the model also takes texts, with tensorflow-text's operations.",
+    "Whether a model of the tasks classification and encoder also takes texts, "
+    "with tensorflow-text's operations.",
     flag="text",
     topic=settings.OUTPUT,
     main=True,
   )
   with_attention: bool = setting(
     False,
-    "Whether a model with a head can return its attention.",
+    "Whether a model with a head can return its attention for word-piece ids.",
     flag="attention",
     topic=settings.OUTPUT,
     main=True,

@@ -1,7 +1,7 @@
-"""Exports checkpoints as SavedModels that take word-piece ids and texts.
+"""Exports checkpoints as SavedModels, which TensorFlow Serving can serve.
 
-Serving them does not need this package. SavedModels that take texts need the
-ops of tensorflow-text, which TensorFlow Serving includes.
+All take word-piece ids. Those of classifiers and encoders also take texts, with
+the operations of tensorflow-text, which TensorFlow Serving includes.
 """
 
 import dataclasses
@@ -19,18 +19,10 @@ from bert_tf import (
   model_folder,
   model_inputs,
   settings,
+  tokenization,
 )
 from bert_tf.export import config as configs
-from bert_tf.export import saved_models
-from bert_tf.export.signatures import (
-  attention,
-  classification,
-  encoders,
-  masks,
-  spans,
-  words,
-)
-from bert_tf.export.text_ops import bert_tokenizer
+from bert_tf.export import encoders, saved_models, signatures, text
 from bert_tf.files import atomic, paths
 from bert_tf.kernels import backend
 from bert_tf.model_folder import run_info
@@ -46,6 +38,9 @@ _CHOOSE_ANSWERS = (
   "null_score_diff_threshold",
 )
 
+# Tasks with functions that take texts.
+_TAKE_TEXT = ("classification", "encoder", configs.PREPROCESSING)
+
 _MODELS = {model.task: model for model in heads.MODELS}
 
 _MAX_SEQ_LENGTHS = {"squad": squad_config.DEFAULT_WINDOWS.max_seq_length}
@@ -57,7 +52,7 @@ class Built:
   """A model and the functions of its SavedModel."""
 
   files: model_folder.ModelFolder
-  vocab_file: str | None  # None if no function takes texts.
+  tokenizer: tokenization.FullTokenizer | None  # None without a vocabulary.
   info: run_info.RunInfo  # Content of run.json.
   # Owns the variables and tables; must stay alive while functions are called.
   module: tf.Module
@@ -65,10 +60,10 @@ class Built:
 
 
 def run(config: configs.ExportConfig, replaces: bool = False) -> str:
-  """Writes a SavedModel with run.json and bert_config.json.
+  """Writes a SavedModel with run.json, bert_config.json and vocab.txt.
 
-  A model that takes texts also gets vocab.txt, and one with labels
-  label_map.json.
+  A model with labels also gets label_map.json, and one exported without texts
+  vocab.txt only if it has a vocabulary.
 
   Returns the exported task. An existing SavedModel is only replaced if
   `replaces` is true.
@@ -90,12 +85,22 @@ def run(config: configs.ExportConfig, replaces: bool = False) -> str:
   if checkpoints.GLOBAL_STEP in reader.shapes:
     step = int(reader.get(checkpoints.GLOBAL_STEP))
     info = dataclasses.replace(info, global_step=step)
-  classification.warn_if_cut(info)
+  if config.with_text and info.long_text not in (None, "truncate"):
+    logging.warning(
+      "The run reads long texts with long_text=%s, but the SavedModel's "
+      "functions of texts truncate them to %s word pieces, so the run's scores "
+      "do not apply to long texts. bert_tf.load and `bert-tf serve` read them "
+      "as the run did.",
+      info.long_text,
+      info.max_seq_length,
+    )
   with atomic.folder(
     config.export_dir, last="saved_model.pb", replaces=replaces
   ) as folder:
-    saved_models.save(built.module, built.signatures, folder)
-    run_info.write_run(folder, info, built.files.bert_config, built.vocab_file)
+    tf.saved_model.save(built.module, folder, signatures=built.signatures)
+    run_info.write_run(
+      folder, info, built.files.bert_config, built.files.vocab_file
+    )
   logging.info("Wrote %s.", config.export_dir)
   return info.task
 
@@ -107,22 +112,19 @@ def build(
 ) -> Built:
   """Builds in memory the model that `run` writes.
 
-  `with_text` adds functions that take texts, `with_attention` those that return
-  the attention.
+  `with_text` adds the functions that take texts, for tasks that have them, and
+  `with_attention` the one that returns the attention.
 
   Raises:
     ValueError: as `run`, except for the folder.
   """
-  if with_attention and not with_text:
-    raise ValueError("`attention` needs texts, which `text=False` excludes.")
   if config.task != configs.PREPROCESSING:
     backend.check_tensorflow()
   files = model_folder.find(
     config.init_checkpoint, config.bert_config_file, config.vocab_file
   )
-  vocab_file = None
   if with_text or config.task == configs.PREPROCESSING:
-    vocab_file = files.needed_vocab()
+    files.needed_vocab()
   spec = files.run.label_spec if files.run else None
   task = config.task or _infer_task(files, spec)
   if task == configs.PREPROCESSING and not with_text:
@@ -138,8 +140,8 @@ def build(
         "it, or export it with `task=encoder`."
       )
   tokenizer = None
-  if vocab_file:
-    tokenizer = bert_tokenizer.load(
+  if files.vocab_file:
+    tokenizer = model_folder.load_tokenizer(
       files, config.do_lower_case, config.strip_accents
     )
   config.check_used(task)
@@ -151,29 +153,34 @@ def build(
   if task == "pretraining":  # The length of its records does not limit texts.
     saved.pop("max_seq_length", None)
   config = settings.resolve(config, saved, files.run_file)
-  if task == "encoder" and tokenizer:
+  if task == "encoder":
     config = encoders.resolve_settings(files, config)
   has_labels = task in ("classification", "ner")
   spec = _check_labels(files, task, spec) if has_labels else None
   length = _max_seq_length(files, task, config.max_seq_length)
   config = dataclasses.replace(config, max_seq_length=length)
   info = _run_info(files, task, config, tokenizer, spec)
-  module, signatures = _module(files, config, info, tokenizer, with_attention)
-  return Built(files, vocab_file, info, module, signatures)
+  text_tokenizer = None
+  if with_text and task in _TAKE_TEXT:
+    assert tokenizer is not None
+    case = tokenizer.basic_tokenizer
+    text_tokenizer = text.BertTokenizer(
+      tokenizer.vocab, case.do_lower_case, case.strip_accents
+    )
+  module, functions = _module(files, info, text_tokenizer, with_attention)
+  return Built(files, tokenizer, info, module, functions)
 
 
 def _module(
   files: model_folder.ModelFolder,
-  config: configs.ModelConfig,
   info: run_info.RunInfo,
-  tokenizer: bert_tokenizer.BertTokenizer | None,
+  tokenizer: text.BertTokenizer | None,
   with_attention: bool,
 ) -> tuple[tf.Module, saved_models.Signatures]:
-  assert config.max_seq_length is not None
-  length = config.max_seq_length
+  """Returns the module to save and its functions; see `Built`."""
   if info.task == configs.PREPROCESSING:
-    assert tokenizer is not None
-    preprocessor = encoders.Preprocessor(tokenizer, length)
+    assert tokenizer is not None and info.max_seq_length is not None
+    preprocessor = encoders.Preprocessor(tokenizer, info.max_seq_length)
     return preprocessor, preprocessor.signatures()
   bert_config = files.bert_config
   num_outputs = len(info.labels or ()) or 1  # A regression has no labels.
@@ -182,78 +189,48 @@ def _module(
   )
   model_folder.load(files, model, required="")
   named = saved_models.NamedModel(model, bert_config.max_position_embeddings)
+  module: tf.Module
   if info.task == "encoder":
-    encoder = encoders.Encoder(
-      named,
-      files.vocab_file if tokenizer else None,
-      info.do_lower_case is not False,
+    module = encoders.Encoder(
+      named, files.vocab_file, info.do_lower_case is not False
     )
-    signatures = encoder.signatures()
+    functions = module.signatures()
     if tokenizer:
-      assert config.pooling and config.normalize is not None
-      signatures |= encoder.text_signature(
-        tokenizer, length, config.pooling, config.normalize
-      )
-    return encoder, signatures
-  signatures = _signatures(info, named, tokenizer, length, config.top_k)
-  if with_attention:
-    assert tokenizer is not None
-    keeps_masks = info.task == "pretraining"
-    signatures |= attention.signatures(
-      model.bert, named, tokenizer, length, keeps_masks
-    )
-  served = tf.Module(name="served")
-  served.model, served.tokenizer = named, tokenizer
-  return served, signatures
-
-
-def _signatures(
-  info: run_info.RunInfo,
-  model: saved_models.NamedModel,
-  tokenizer: bert_tokenizer.BertTokenizer | None,
-  length: int,
-  top_k: int,
-) -> saved_models.Signatures:
-  labels = info.labels or ()
-  if info.task == "classification":
-    problem_type, is_pair = info.problem_type, bool(info.is_pair)
-    assert problem_type is not None
-    return classification.signatures(
-      model, problem_type, labels, is_pair, tokenizer, length
-    )
-  if info.task == "ner":
-    return words.signatures(model, labels, tokenizer, length)
-  if info.task == "swag":
-    return classification.choice_signatures(model, tokenizer, length)
-  if info.task == "pretraining":
-    return masks.signatures(model, tokenizer, length, top_k)
-  return spans.signatures(
-    model,
-    tokenizer,
-    settings.extract(info, squad_config.WindowConfig),
-    settings.extract(info, squad_config.DecodingConfig),
-  )
+      encode = text.encoder_signature(named, tokenizer, info)
+      functions[saved_models.TEXT] = encode
+  else:
+    module = tf.Module(name="served")
+    module.model = named
+    functions = signatures.make(named, info)
+    if tokenizer:
+      functions |= text.classifier_signatures(named, tokenizer, info)
+    if with_attention:
+      functions |= signatures.attention(model.bert, named)
+  module.tokenizer = tokenizer  # Its vocabulary is saved with the module.
+  return module, functions
 
 
 def _run_info(
   files: model_folder.ModelFolder,
   task: str,
   config: configs.ModelConfig,
-  tokenizer: bert_tokenizer.BertTokenizer | None,
+  tokenizer: tokenization.FullTokenizer | None,
   spec: run_info.LabelSpec | None,
 ) -> run_info.RunInfo:
   info = run_info.RunInfo(task=task)
   if files.run and files.run.task == task:
     info = files.run
-  changes: dict[str, Any] = {"bert_tf_version": bert_tf.__version__}
-  # Pre-trained models and the function `ids` of encoders accept any length.
-  if task != "pretraining" and (task != "encoder" or tokenizer):
-    changes["max_seq_length"] = config.max_seq_length
+  changes: dict[str, Any] = {
+    "bert_tf_version": bert_tf.__version__,
+    "max_seq_length": config.max_seq_length,
+  }
   if task == "encoder":
     changes |= {"pooling": config.pooling, "normalize": config.normalize}
+  if task == "pretraining":
+    changes["top_k"] = config.top_k
   if tokenizer:
-    changes["do_lower_case"] = tokenizer.do_lower_case
-    changes["strip_accents"] = tokenizer.strip_accents
+    changes["do_lower_case"] = tokenizer.basic_tokenizer.do_lower_case
+    changes["strip_accents"] = tokenizer.basic_tokenizer.strip_accents
   if spec:
     changes["task_name"] = spec.name
     changes["problem_type"] = spec.problem_type

@@ -74,8 +74,18 @@ class NamedModel(tf.Module):
     Args:
       inputs: input_ids, input_mask and segment_ids, int32 [..., F]; models
         that predict masked words also need masked_lm_positions, int32 [B, P].
-        A value out of range fails an assertion.
       training: whether to apply dropout, with new dropout masks in each call.
+    """
+    inputs = self.checked(inputs)
+    seed = None
+    if training:
+      seed = tf.random.uniform([2], maxval=tf.int32.max, dtype=tf.int32)
+    return self._run(inputs, seed)
+
+  def checked(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Returns the inputs, which get a position if they have none.
+
+    A length or value out of range fails an assertion.
     """
     length = tf.shape(inputs["input_ids"])[-1]
     check = tf.debugging.assert_less_equal(
@@ -92,10 +102,7 @@ class NamedModel(tf.Module):
     for name in ID_NAMES:
       paddings = [[0, 0]] * (inputs[name].shape.rank - 1) + [[0, added]]
       inputs[name] = tf.pad(inputs[name], paddings)
-    seed = None
-    if training:
-      seed = tf.random.uniform([2], maxval=tf.int32.max, dtype=tf.int32)
-    return self._run(inputs, seed)
+    return inputs
 
 
 def function(input_signature: Sequence[tf.TensorSpec]) -> Callable[..., Any]:
@@ -104,50 +111,32 @@ def function(input_signature: Sequence[tf.TensorSpec]) -> Callable[..., Any]:
   return tf.function(input_signature=input_signature, autograph=False)
 
 
-def name_functions(ids: Any, text: Any = None) -> Signatures:
-  """Returns the functions by name; the default is `text`, else `ids`."""
-  if text is None:
-    return {IDS: ids, DEFAULT: ids}
-  return {IDS: ids, TEXT: text, DEFAULT: text}
+def name_functions(ids: Any) -> Signatures:
+  """Returns the function of word-piece ids, the default, by name."""
+  return {IDS: ids, DEFAULT: ids}
 
 
 def ids_function(
-  compute: Callable[[dict[str, Tensor]], Any], rank: int = 2
+  compute: Callable[[dict[str, Tensor]], Any],
+  rank: int = 2,
+  names: Sequence[str] = ID_NAMES,
 ) -> Any:
   """Returns a tf.function that calls `compute` with its inputs by name.
 
-  The inputs are ID_NAMES, int32 with `rank` dimensions.
+  The inputs are int32 with `rank` dimensions.
   """
+  spec = [tf.TensorSpec([None] * rank, tf.int32, name) for name in names]
 
-  @function(ids_spec(rank))
-  def ids(input_ids: Tensor, input_mask: Tensor, segment_ids: Tensor) -> Any:
-    return compute(dict(zip(ID_NAMES, (input_ids, input_mask, segment_ids))))
+  @function(spec)
+  def ids(*inputs: Tensor) -> Any:
+    return compute(dict(zip(names, inputs)))
 
   return ids
 
 
-def texts_functions(compute: Callable[[list[Tensor]], Any]) -> tuple[Any, Any]:
-  """Returns tf.functions of [text] and [text, text_b], string [B] each."""
-
-  @function(texts_spec("text"))
-  def single(text: Tensor) -> Any:
-    return compute([text])
-
-  @function(texts_spec("text", "text_b"))
-  def pair(text: Tensor, text_b: Tensor) -> Any:
-    return compute([text, text_b])
-
-  return single, pair
-
-
-def ids_spec(rank: int = 2) -> list[tf.TensorSpec]:
-  """Returns the input_signature of ID_NAMES: int32 with `rank` dimensions."""
-  return [tf.TensorSpec([None] * rank, tf.int32, name) for name in ID_NAMES]
-
-
-def texts_spec(*names: str, rank: int = 1) -> list[tf.TensorSpec]:
-  """Returns the input_signature of `names`: string with `rank` dimensions."""
-  return [tf.TensorSpec([None] * rank, tf.string, name) for name in names]
+def texts_spec(*names: str) -> list[tf.TensorSpec]:
+  """Returns the input_signature of `names`: string [B]."""
+  return [tf.TensorSpec([None], tf.string, name) for name in names]
 
 
 def load(folder: str) -> Any:
@@ -184,14 +173,6 @@ def variables(loaded: Any) -> dict[str, tf.Variable]:
     for function in loaded.signatures.values()
     for variable in function.variables
   }
-
-
-def save(module: tf.Module, signatures: Mapping[str, Any], folder: str) -> None:
-  """Saves a module and functions as a SavedModel.
-
-  The module must track all variables and tables that the functions use.
-  """
-  tf.saved_model.save(module, folder, signatures=dict(signatures))
 
 
 def _range_checks(

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from bert_tf import checkpoints, heads, model_folder, settings
 from bert_tf.export import config as configs
-from bert_tf.export import saved_models
+from bert_tf.export import saved_models, signatures
 from bert_tf.files import errors
 from bert_tf.inference import answerers, feature_extraction, loaded_model
 from bert_tf.inference import config as inference_config
@@ -224,7 +224,7 @@ class Predictor:
       ValueError: if the model has no head, or the SavedModel was exported
         without attention.
     """
-    if saved_models.ATTENTION not in self.functions:
+    if signatures.ATTENTION not in self.functions:
       raise ValueError(
         "this model has no attention function; use a model with a head: "
         "export it with export_savedmodel.py --attention, or give its "
@@ -233,7 +233,7 @@ class Predictor:
     answerer = self.answerer()
     ids_b = None if text_b is None else answerer.tokenize(text_b)
     packed = answerer.pack(answerer.tokenize(text), ids_b)
-    function = self.functions[saved_models.ATTENTION]
+    function = self.functions[signatures.ATTENTION]
     [probabilities] = function(prediction.batch([packed]))["attention"]
     tokens = answerer.tokenizer.convert_ids_to_tokens(packed.input_ids)
     return Attention(tuple(tokens), probabilities)

@@ -139,6 +139,8 @@ class RunInfo:
   # The vectors of texts that an exported encoder computes.
   pooling: str | None = None
   normalize: bool | None = None
+  # Number of words that an exported pre-trained model predicts for a [MASK].
+  top_k: int | None = None
   lora_rank: int | None = None
   lora_alpha: float | None = None
   # The number of steps that fills train_minutes, in a run with such a time.

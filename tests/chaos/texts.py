@@ -4,7 +4,7 @@ import functools
 import pathlib
 
 from bert_tf import tokenization
-from bert_tf.export.text_ops import bert_tokenizer
+from bert_tf.export import text
 from tests.chaos import outcomes
 from tests.support import random_texts, tokenizer_pairs
 
@@ -23,17 +23,17 @@ def attack(num_tries: int, seed: int) -> outcomes.Outcome:
     batch = list(random_texts.make(count, seed=f"{seed} {start}"))
     full, ops = _tokenizers(*_SETTINGS[start // _BATCH % len(_SETTINGS)])
     others = tokenizer_pairs.differing(batch, full, ops)
-    for text in others:
-      outcome.add("", f"other words or ids: {text}")
-    outcome.counts["the same words and ids"] += count - len(others)
+    for example in others:
+      outcome.add("", f"other ids: {example}")
+    outcome.counts["the same ids"] += count - len(others)
   return outcome
 
 
 @functools.cache
 def _tokenizers(
   do_lower_case: bool, strip_accents: bool | None
-) -> tuple[tokenization.FullTokenizer, bert_tokenizer.BertTokenizer]:
+) -> tuple[tokenization.FullTokenizer, text.BertTokenizer]:
   """Returns both tokenizers with the given settings."""
   full = tokenization.FullTokenizer(str(_VOCAB), do_lower_case, strip_accents)
-  ops = bert_tokenizer.BertTokenizer(full.vocab, do_lower_case, strip_accents)
+  ops = text.BertTokenizer(full.vocab, do_lower_case, strip_accents)
   return full, ops

@@ -5,13 +5,12 @@ import pathlib
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from bert_tf.convert import convert, extend_vocab, pretrained
 from bert_tf.export import config as configs
 from bert_tf.export import export
 from bert_tf.formats import sentence_transformers
-from bert_tf.inference import config as inference_config
-from bert_tf.inference import feature_extraction, loaded_model, predictor
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
 MODEL = GOLDEN / "tiny_perturbed"
@@ -28,20 +27,23 @@ def config(kind=configs.ModelConfig, **settings):
 
 
 def compute(**settings):
-  model = loaded_model.build(config(**settings), with_attention=True)
-  texts = np.array([text.encode() for text in TEXTS], object)
-  return model.functions["text"]({"text": texts})
+  """Returns the outputs of the function `text` for TEXTS."""
+  function = export.build(config(**settings)).signatures["text"]
+  return {n: x.numpy() for n, x in function(tf.constant(TEXTS)).items()}
 
 
 @pytest.fixture(scope="module")
 def token_vectors():
-  """Returns the vectors of the tokens of each text, by FeatureExtractor."""
-  extractor = feature_extraction.FeatureExtractor(
-    inference_config.ExtractionConfig(
-      init_checkpoint=str(MODEL / "bert_model.ckpt"), layers=(-1,), **FILES
-    )
-  )
-  return [row.vectors[0] for row in extractor.extract(TEXTS)]
+  """Returns the vectors of the tokens of each text, [F, D]."""
+  built = export.build(config(), with_text=False)
+  vectors = []
+  for text in TEXTS:
+    pieces = ["[CLS]", *built.tokenizer.tokenize(text), "[SEP]"]
+    ids = np.array([built.tokenizer.convert_tokens_to_ids(pieces)], np.int32)
+    inputs = map(tf.constant, (ids, np.ones_like(ids), np.zeros_like(ids)))
+    output = built.signatures["ids"](*inputs)["sequence_output"]
+    vectors.append(output[0].numpy())
+  return vectors
 
 
 @pytest.mark.parametrize(
@@ -80,21 +82,18 @@ def test_an_exported_encoder_knows_its_pooling(tmp_path):
   export.run(config(configs.ExportConfig, export_dir=str(path), **settings))
   run = json.loads((path / "run.json").read_text())
   assert {name: run[name] for name in settings} == settings
-  model = loaded_model.load(str(path))
-  assert model.functions["text"].outputs["embedding"].shape.as_list() == [
-    *(None, 32)
-  ]
+  functions = tf.saved_model.load(str(path)).signatures
   # TF Hub's encoders take ids by default.
-  assert "input_ids" in model.functions["serving_default"].inputs
-  texts = np.array([text.encode() for text in TEXTS], object)
+  inputs = functions["serving_default"].structured_input_signature[1]
+  assert "input_ids" in inputs
   np.testing.assert_allclose(
-    model.functions["text"]({"text": texts})["embedding"],
+    functions["text"](text=tf.constant(TEXTS))["embedding"],
     compute(**settings)["embedding"],
     atol=1e-6,
   )
   other = configs.ModelConfig(init_checkpoint=str(path), pooling="cls")
   with pytest.raises(ValueError, match="pooling 'cls' contradicts.*'max'"):
-    predictor.Predictor(other)
+    export.build(other)
 
 
 def write_modules(folder, kinds=("Transformer", "Pooling"), **pooling):
@@ -181,12 +180,12 @@ def write_sentence_encoder(folder):
 
 def test_an_encoder_follows_sentence_transformers_files(tmp_path):
   checkpoint = write_sentence_encoder(tmp_path)
-  built = export.build(config(init_checkpoint=checkpoint))
-  info = built.info
+  info = export.build(config(init_checkpoint=checkpoint), with_text=False).info
   assert (info.pooling, info.normalize, info.max_seq_length) == ("max", True, 5)
   # The user's settings take precedence.
   settings = {"pooling": "cls", "normalize": False, "max_seq_length": 7}
-  info = export.build(config(init_checkpoint=checkpoint, **settings)).info
+  other = config(init_checkpoint=checkpoint, **settings)
+  info = export.build(other, with_text=False).info
   assert {name: getattr(info, name) for name in settings} == settings
 
 

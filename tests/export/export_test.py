@@ -1,7 +1,6 @@
 """Tests that SavedModels without bert_tf compute the same as the scripts."""
 
 import dataclasses
-import gzip
 import json
 import pathlib
 import shutil
@@ -19,8 +18,6 @@ from bert_tf.model_folder import run_info
 from bert_tf.tasks.classification import examples as examples_lib
 from bert_tf.tasks.classification import glue
 from bert_tf.tasks.classification import records as classification_data
-from bert_tf.tasks.ner import examples as ner_data
-from bert_tf.tasks.ner import records as ner_features
 from tests.support import near_ties, tiny_models
 
 # Exporting all kinds of models and loading them takes longer than the tests.
@@ -46,26 +43,6 @@ LABELS = {
   "multilabel": ("multilabel", ("of", "thé", "and")),
   "ner": (run_info.WORDS, ("O", "B-PER", "I-PER")),
 }
-MASKED = ["the [MASK] of[MASK] and", "Was it [MASK]?"]
-NER_TEXTS = [
-  "Madonna was in\tthe U.S. (1984)  \u0007 thé",
-  # Several windows of 16 word pieces, whose words have one to many.
-  " ".join(f"the mississippi{'x' * (i % 4)} of, {i * i}" for i in range(12)),
-  "",
-  "supercalifragilisticexpialidocious" * 2 + " the",
-]
-PLAIN_TEXTS = [
-  "Madonna's (in the U.S.) was, of course, \u201cthe\u201d!",
-  "the",
-]
-SPLIT_TEXTS = [
-  "Madonna 's ( in the U.S. ) was , of course , \u201c the \u201d !",
-  "the",
-]
-CHOICES = (
-  ["the of and", "in it"],
-  [["was his", "thé school (and so on) " * 4, ""], ["a", "b b", "c c c"]],
-)
 TEXTS = ["The of and", "thé [MASK] was.", "in " * 60]
 TEXTS_B = ["was his", "", "and it " * 30]
 IDS = {
@@ -97,6 +74,7 @@ def made_model(task):
     return tiny_models.widen(modeling.BertModel(ENCODER_CONFIG))
   model = {
     "pretraining": heads.PretrainingModel,
+    "squad": heads.SpanModel,
     "swag": heads.MultipleChoiceModel,
   }[task](CONFIG)
   return tiny_models.widen(model)
@@ -120,14 +98,7 @@ def write_labels(folder, name, problem_type, labels):
   run_info.write_labels(str(folder), task)
 
 
-MADE = ("regression", "multilabel", "ner", "pretraining", "swag", "encoder")
-SQUAD = {"max_seq_length": 128, "doc_stride": 48, "max_query_length": 40}
-V2 = {
-  "n_best_size": 128,
-  "max_answer_length": 3,
-  "version_2_with_negative": True,
-  "null_score_diff_threshold": -5.5,
-}
+MADE = (*LABELS, "pretraining", "squad", "swag", "encoder")
 
 
 @pytest.fixture(scope="module")
@@ -138,25 +109,19 @@ def exported(tmp_path_factory):
   configs = {name: {} for name in MADE}
   for name in MADE:
     write_run(folder / "runs" / name, made_model(name), name)
-  for name in ("tiny_squad", "tiny_classifier"):
-    shutil.copytree(GOLDEN / name, folder / "runs" / name)
-  write_labels(
-    folder / "runs" / "tiny_classifier",
-    "MNLI",
-    "classification",
-    glue.get_task("MNLI").labels,
-  )
-  squad = {"init_checkpoint": "tiny_squad/bert_model.ckpt", **SQUAD}
+  classifier = folder / "runs" / "tiny_classifier"
+  shutil.copytree(GOLDEN / "tiny_classifier", classifier)
+  labels = glue.get_task("MNLI").labels
+  write_labels(classifier, "MNLI", "classification", labels)
   configs |= {
     "classification": {
       "init_checkpoint": "tiny_classifier/bert_model.ckpt",
       "max_seq_length": 64,
     },
-    "squad_v1": squad,
-    "squad_v2": {**squad, **V2},
     "preprocessing": {"init_checkpoint": "encoder", "task": "preprocessing"},
     "regression": {"with_text": False},
-    "pretraining": {"max_seq_length": 20},
+    "ner": {"with_text": False, "with_attention": True},
+    "squad": {"max_query_length": 5, "doc_stride": 4},
   }
   for name, changes in configs.items():
     run = folder / "runs" / changes.pop("init_checkpoint", name)
@@ -189,6 +154,15 @@ def served(exported, tmp_path_factory, start_python):
   return json.loads((folder / "results.json").read_text())
 
 
+def ids_of(task):
+  """Returns inputs of a task's function `ids`."""
+  if task == "pretraining":
+    return {**IDS, "masked_lm_positions": [[1], [3]]}
+  if task == "swag":
+    return {name: [x, x[::-1]] for name, x in IDS.items()}
+  return IDS
+
+
 def made_requests(models):
   """Returns all requests to the process."""
   shared = ROOT.parent / "shared"
@@ -200,34 +174,17 @@ def made_requests(models):
       "inputs": inputs,
     }
 
-  requests = {
-    f"ids of {name}": request(name, "ids", **IDS)
-    for name in ("regression", "multilabel")
-  }
-  ids = request("classification", "ids", **SHORTER)
   long_ids = {name: [[1] * 33] for name in IDS}
-  requests |= {
-    "shorter ids": ids,
-    "ids of pretraining": request(
-      "pretraining", "ids", **IDS, masked_lm_positions=[[1], [3]]
-    ),
-    "all ids": request("pretraining", "ids_all_positions", **IDS),
-    "ids of swag": request(
-      "swag", "ids", **{n: [x, x] for n, x in IDS.items()}
-    ),
-    "ids of encoder": request("encoder", "ids", **IDS),
+  requests = {
+    **{f"ids of {n}": request(n, "ids", **ids_of(n)) for n in MADE},
+    "shorter ids": request("classification", "ids", **SHORTER),
+    "all positions": request("pretraining", "ids_all_positions", **IDS),
     "too long ids": request("encoder", "ids", **long_ids),
+    "attention": request("ner", "attention", **IDS),
+    "too long attention": request("ner", "attention", **long_ids),
     "multilabel": request("multilabel", "serving_default", text=TEXTS),
     "multilabel pair": request(
       "multilabel", "text_pair", text=TEXTS, text_b=TEXTS_B
-    ),
-    "masks": request("pretraining", "serving_default", text=MASKED),
-    "too long masks": request("pretraining", "text", text=["[MASK] " * 19]),
-    "words": request("ner", "serving_default", text=NER_TEXTS),
-    "plain words": request("ner", "plain_text", text=PLAIN_TEXTS),
-    "split words": request("ner", "text", text=SPLIT_TEXTS),
-    "choices": request(
-      "swag", "serving_default", context=CHOICES[0], choices=CHOICES[1]
     ),
     "encoder": {"encoder": str(models / "encoder"), "inputs": HUB_IDS},
     "preprocessor": {
@@ -238,20 +195,12 @@ def made_requests(models):
     },
   }
   for name, value, _ in BEYOND:
-    inputs = {**IDS, "masked_lm_positions": [[1], [3]]}
+    inputs = ids_of("pretraining")
     inputs[name] = [inputs[name][0], [*inputs[name][1][:-1], value]]
     requests[f"{name} {value}"] = request("pretraining", "ids", **inputs)
   if shared.is_dir():
     texts = mnli_texts(shared)
     requests["mnli"] = request("classification", "serving_default", **texts)
-    for version in ("v1", "v2"):
-      result = questions(shared, version).values()
-      requests[version] = request(
-        f"squad_{version}",
-        "serving_default",
-        question=[question for question, _ in result],
-        context=[context for _, context in result],
-      )
   return requests
 
 
@@ -264,36 +213,6 @@ def mnli_texts(shared):
     "text": [example.text_a for example in examples],
     "text_b": [example.text_b for example in examples],
   }
-
-
-def questions(shared, version):
-  name = {"v1": "dev-v1.1.json", "v2": "dev-v2.0.json"}[version]
-  data = json.loads((shared / "golden" / "squad" / name).read_text())["data"]
-  return {
-    qa["id"]: (qa["question"], paragraph["context"])
-    for article in data
-    for paragraph in article["paragraphs"]
-    for qa in paragraph["qas"]
-  }
-
-
-def recorded_nbest(shared, version):
-  """Returns the n-best lists and, for 2.0, the null odds of the original.
-
-  Replaces the text "empty", which only files of the original contain.
-  """
-  folder = shared / "golden" / "e2e" / f"squad_{version}"
-  path = folder / "nbest_predictions.json"
-  if version == "v1":
-    text = path.read_text().replace('"text": "empty"', '"text": ""')
-    return json.loads(text), {}
-  packed = path.with_name(path.name + ".gz").read_bytes()
-  odds = json.loads((folder / "null_odds.json").read_text())
-  return json.loads(gzip.decompress(packed)), odds
-
-
-def one_blank(text):
-  return " ".join(text.split())
 
 
 def close(result, expected):
@@ -330,52 +249,53 @@ def test_pairs_are_classified_as_by_the_original(shared, served):
   near_ties.assert_best(served["mnli"]["label"], recorded, labels)
 
 
-@pytest.mark.parametrize("version", ["v1", "v2"])
-def test_questions_are_answered_as_by_the_original(shared, served, version):
-  nbest, odds = recorded_nbest(shared, version)
-  results = questions(shared, version)
-  result = served[version]
-  assert len(result["answer"]) == len(results)
-  rows = zip(results, result["answer"], result["start"], result["end"])
-  for qas_id, answer, start, end in rows:
-    # Result files have single spaces between words.
-    allowed = near_ties.answers(nbest[qas_id], odds.get(qas_id), -5.5)
-    assert one_blank(answer or "") in map(one_blank, allowed)
-    if answer:
-      assert results[qas_id][1][start:end] == answer
+def softmax(logits):
+  return tf.nn.softmax(logits).numpy()
 
 
-def test_the_n_best_answers_match_the_original(shared, served):
-  result = served["v1"]
-  nbest, _ = recorded_nbest(shared, "v1")
-  names = ("text", "probability", "start_logit", "end_logit")
-  for row, entries in enumerate(nbest.values()):
-    columns = [result[f"nbest_{name}"][row] for name in names]
-    ours = [dict(zip(names, values)) for values in zip(*columns)]
-    assert not any(any(entry.values()) for entry in ours[len(entries) :])
-    near_ties.assert_nbest(
-      [{**e, "text": one_blank(e["text"])} for e in ours[: len(entries)]],
-      [{**e, "text": one_blank(e["text"])} for e in entries],
-    )
-
-
-def test_null_odds_match_the_original(shared, served):
-  path = shared / "golden/e2e/squad_v2/null_odds.json"
-  recorded = json.loads(path.read_text())
-  close(served["v2"]["null_odds"], list(recorded.values()))
-
-
-@pytest.mark.parametrize("task", ["regression", "multilabel"])
-def test_ids_are_classified_as_by_the_model(exported, served, task):
-  logits = loaded(exported, task)(arrays(**IDS)).numpy()
-  result = served[f"ids of {task}"]
-  close(result["logits"], logits)
-  # Any length and batch size; the first three positions of the first example.
-  assert np.shape(served["shorter ids"]["logits"]) == (1, 3)
+def expected_outputs(task, inputs, model):
+  """Returns what the function `ids` of a task should return."""
+  output = model(inputs)
+  if task == "squad":
+    return output._asdict()
+  if task == "encoder":
+    names = ("pooled_output", "sequence_output")
+    return {name: getattr(output, name) for name in names}
+  if task == "pretraining":
+    names = ("masked_lm", "next_sentence")
+    logits = {n: getattr(output, f"{n}_logits") for n in names}
+    return {
+      **{f"{n}_logits": x for n, x in logits.items()},
+      **{f"{n}_probabilities": softmax(x) for n, x in logits.items()},
+    }
   if task == "regression":
-    close(result["prediction"], logits[:, 0])
-  else:
-    close(result["probabilities"], 1 / (1 + np.exp(-logits)))
+    return {"logits": output, "prediction": output[:, 0]}
+  if task == "multilabel":
+    return {"logits": output, "probabilities": tf.sigmoid(output)}
+  choice = {"choice": np.argmax(output, axis=-1)} if task == "swag" else {}
+  return {"logits": output, "probabilities": softmax(output), **choice}
+
+
+@pytest.mark.parametrize("task", MADE)
+def test_ids_give_the_outputs_of_the_model(exported, served, task):
+  inputs = arrays(**ids_of(task))
+  expected = expected_outputs(task, inputs, loaded(exported, task))
+  result = served[f"ids of {task}"]
+  assert result.keys() == expected.keys()
+  for name, value in expected.items():
+    close(result[name], value)
+
+
+def test_ids_may_have_any_length_and_batch_size(served):
+  assert np.shape(served["shorter ids"]["logits"]) == (1, 3)
+
+
+def test_attention_is_that_of_the_model_and_0_for_padding(exported, served):
+  model = loaded(exported, "ner").bert
+  output = model(arrays(**IDS), return_attention_probs=True)
+  expected = np.stack(output.attention_probs, axis=1)  # [B, L, N, F, T]
+  expected[0, :, :, 4] = expected[0, ..., 4] = 0
+  close(served["attention"]["attention"], expected)
 
 
 @pytest.mark.parametrize("pairs", [False, True])
@@ -398,35 +318,9 @@ def test_texts_are_cut_and_classified_as_by_the_script(exported, served, pairs):
   assert result["labels"] == [["of", "thé", "and"]] * 3
 
 
-def test_masks_are_filled_as_by_the_model(exported, served):
-  vocab = list(tokenizer().vocab)
-  model = loaded(exported, "pretraining")
-  result = served["masks"]
-  for row, text in enumerate(MASKED):
-    # The Python tokenizer splits "[MASK]" like any word in brackets.
-    parts = map(tokenizer().tokenize, text.split("[MASK]"))
-    tokens = sum((["[MASK]", *part] for part in parts), [])[1:]
-    ids = tokenizer().convert_tokens_to_ids(["[CLS]", *tokens, "[SEP]"])
-    masks = [i for i, x in enumerate(ids) if vocab[x] == "[MASK]"]
-    inputs = packing.pad(ids, len(ids), len(ids))
-    inputs = {name: np.array([row]) for name, row in inputs.items()}
-    output = model({**inputs, "masked_lm_positions": np.array([masks])})
-    for place, logits in enumerate(output.masked_lm_logits.numpy()[0]):
-      scores = np.exp(logits) / np.exp(logits).sum()
-      best = np.argsort(-scores)[:5]
-      columns = (result[n][row][place] for n in ("tokens", "probabilities"))
-      near_ties.assert_ranking(
-        list(zip(*columns)), [(vocab[i], scores[i]) for i in best]
-      )
-  assert result["tokens"][1][1] == [""] * 5
-  assert not any(result["probabilities"][1][1])
-
-
-def test_texts_and_ids_beyond_the_positions_are_refused(served):
-  message = served["too long masks"]["error"]
-  assert "more than 20 word pieces" in message  # max_seq_length.
-  message = served["too long ids"]["error"]
-  assert "longer than the 32 positions" in message
+@pytest.mark.parametrize("request_name", ["too long ids", "too long attention"])
+def test_ids_beyond_the_positions_are_refused(served, request_name):
+  assert "longer than the 32 positions" in served[request_name]["error"]
 
 
 @pytest.mark.parametrize(("name", "value", "highest"), BEYOND)
@@ -436,79 +330,12 @@ def test_numbers_out_of_range_are_refused_by_name(served, name, value, highest):
   assert f"use 0 to {highest}" in message
 
 
-def test_the_masked_lm_sees_chosen_or_all_positions(exported, served):
-  positions = np.tile(np.arange(5, dtype=np.int32), (2, 1))
-  model = loaded(exported, "pretraining")
-  output = model({**arrays(**IDS), "masked_lm_positions": positions})
-  result = served["all ids"]
-  close(result["masked_lm_logits"], output.masked_lm_logits)
-  close(result["next_sentence_logits"], output.next_sentence_logits)
-  chosen = served["ids of pretraining"]
-  close(
-    np.squeeze(chosen["masked_lm_logits"], axis=1),
-    np.stack([output.masked_lm_logits[0, 1], output.masked_lm_logits[1, 3]]),
-  )
-  close(np.sum(chosen["masked_lm_probabilities"], axis=-1), [[1.0], [1.0]])
-
-
-def test_words_are_labelled_as_by_the_script(exported, served):
-  model = loaded(exported, "ner")
-  windower = ner_features.SentenceWindower(
-    tokenizer(), 16, document_context=False
-  )
-  result = served["words"]
-  for row, text in enumerate(NER_TEXTS):
-    words = text.split()
-    scores = []
-    if words:
-      sentence = ner_data.Sentence(tuple(words), None, 1)
-      for window in windower.windows("", [sentence]):
-        size = len(window.input_ids)
-        logits = model(
-          arrays(
-            input_ids=[window.input_ids],
-            input_mask=[[1] * size],
-            segment_ids=[[0] * size],
-          )
-        ).numpy()[0]
-        scores += [logits[i] for i in window.first_pieces]
-    count = len(words)
-    assert result["words"][row][:count] == words
-    assert not any(result["words"][row][count:])
-    near_ties.assert_best(
-      result["labels"][row][:count], scores, LABELS["ner"][1]
-    )
-    probabilities = [np.exp(x).max() / np.exp(x).sum() for x in scores]
-    close(result["probabilities"][row][:count], probabilities)
-    for i, word in enumerate(words):
-      assert text[result["starts"][row][i] : result["ends"][row][i]] == word
-
-
-def test_plain_text_is_labelled_like_its_separated_words(served):
-  plain, split = served["plain words"], served["split words"]
-  for name in ("words", "labels"):
-    assert plain[name] == split[name]
-  close(plain["probabilities"], split["probabilities"])
-  for row, text in enumerate(PLAIN_TEXTS):
-    columns = [plain[name][row] for name in ("words", "starts", "ends")]
-    for word, start, end in zip(*columns):
-      assert text[start:end] == word
-
-
-def test_choices_are_scored_as_by_the_script(exported, served):
-  marks = tokenizer().convert_tokens_to_ids(["[CLS]", "[SEP]"])
-  cut = tokenizer().tokenize_to_ids
-  packed = [
-    [packing.build_input(cut(context), cut(c), *marks, 16) for c in choices]
-    for context, choices in zip(*CHOICES)
-  ]
-  inputs = {n: [[x[n] for x in row] for row in packed] for n in IDS}
-  logits = loaded(exported, "swag")(arrays(**inputs)).numpy()
-  result = served["choices"]
-  close(result["logits"], logits)
-  near_ties.assert_best(result["choice"], logits, range(logits.shape[1]))
-  close(np.sum(result["probabilities"], axis=-1), [1.0, 1.0])
-  assert np.shape(served["ids of swag"]["logits"]) == (2, 2)
+def test_the_masked_lm_sees_chosen_or_all_positions(served):
+  chosen, whole = served["ids of pretraining"], served["all positions"]
+  for row, position in ((0, 1), (1, 3)):
+    for name in ("masked_lm_logits", "masked_lm_probabilities"):
+      close(chosen[name][row][0], whole[name][row][position])
+  close(chosen["next_sentence_logits"], whole["next_sentence_logits"])
 
 
 def test_an_encoder_has_the_interface_of_tf_hubs(exported, served):
@@ -523,7 +350,6 @@ def test_an_encoder_has_the_interface_of_tf_hubs(exported, served):
   assert result["without_gradient"] == 0
   assert pathlib.Path(result["vocab_file"]).name == "vocab.txt"
   assert result["do_lower_case"] is True
-  close(served["ids of encoder"]["pooled_output"], output.pooled_output)
 
 
 def test_an_encoder_applies_dropout_only_in_training(served):
@@ -550,6 +376,30 @@ def test_saved_models_have_no_optimizer_slots(exported):
       str(exported / "models" / task)
     ).shapes.keys() - {"do_lower_case"}
     assert names == {v.path for v in made_model(task).weights}, task
+
+
+def test_only_classifiers_and_encoders_take_texts_unless_text_is_off(exported):
+  texts = {
+    "multilabel": {"text", "text_pair"},
+    "encoder": {"text"},
+    "pretraining": {"ids_all_positions"},
+    "ner": {"attention"},
+  }
+  for task in MADE:
+    model = tf.saved_model.load(str(exported / "models" / task))
+    own = {"ids", "serving_default", *texts.get(task, ())}
+    assert set(model.signatures) == own, task
+
+
+def test_every_model_has_the_files_for_predictions_of_texts(exported):
+  settings = {"do_lower_case": True, "strip_accents": True}
+  for task in MADE:
+    folder = exported / "models" / task
+    assert (folder / "vocab.txt").read_bytes() == VOCAB.read_bytes()
+    info = run_info.read_run(str(folder))
+    assert info.max_seq_length == 16
+    assert {name: getattr(info, name) for name in settings} == settings
+    assert (info.label_spec is not None) == (task in LABELS)
 
 
 @pytest.fixture

@@ -59,18 +59,20 @@ def make_run(runs, info, tmp_path):
   return str(folder)
 
 
-def build(folder, **settings):
-  return export.build(configs.ModelConfig(init_checkpoint=folder, **settings))
+def build(folder, with_text=False, **settings):
+  config = configs.ModelConfig(init_checkpoint=folder, **settings)
+  return export.build(config, with_text)
 
 
 def test_a_cased_run_is_exported_as_cased(runs, tmp_path):
   info = dataclasses.replace(CLASSIFIER, do_lower_case=False)
   folder = make_run(runs, info, tmp_path)
-  built = build(folder)
+  built = build(folder, with_text=True)
   assert built.info.do_lower_case is False
-  vocab = built.module.tokenizer.vocab
-  [pieces] = built.module.tokenizer.tokenize(["The the"]).to_list()
-  assert pieces[-1] == vocab["the"] and pieces != 2 * [vocab["the"]]
+  ids = built.tokenizer.tokenize_to_ids("The the")
+  the = built.tokenizer.vocab["the"]
+  assert ids[-1] == the and ids != [the, the]
+  assert built.module.tokenizer.tokenize(["The the"]).to_list() == [ids]
   with pytest.raises(ValueError, match="do_lower_case=True .*run.json.*False"):
     build(folder, do_lower_case=True)
 
@@ -91,7 +93,7 @@ def test_without_run_json_the_vocabulary_decides_the_case(runs, tmp_path):
 def test_the_default_function_takes_what_the_run_was_trained_on(runs, tmp_path):
   for is_pair, names in ((True, ["text", "text_b"]), (False, ["text"])):
     info = dataclasses.replace(CLASSIFIER, is_pair=is_pair)
-    built = build(make_run(runs, info, tmp_path / str(is_pair)))
+    built = build(make_run(runs, info, tmp_path / str(is_pair)), with_text=True)
     default = built.signatures[saved_models.DEFAULT]
     assert [spec.name for spec in default.input_signature] == names
 

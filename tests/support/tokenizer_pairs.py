@@ -1,19 +1,26 @@
 """Compares the Python tokenizer with the one in TensorFlow operations."""
 
+import functools
+import re
+import unicodedata
+
 import tensorflow as tf
 
-from bert_tf.export.text_ops import bert_tokenizer, word_splitter
+# Letters of Unicode 14 that TensorFlow's Unicode 13 does not lower-case.
+_NEW_CAPITALS = "\u2c2f\ua7c0\ua7d0\ua7d6\ua7d8\U00010570-\U00010595"
 
 
-def decode_words(words):
-  """Returns (text index, word) of each word in a `word_splitter.Words`."""
-  codes = tf.RaggedTensor.from_row_splits(words.codes, words.splits)
-  strings = tf.strings.unicode_encode(codes, "UTF-8").numpy()
-  return list(zip(words.texts.numpy().tolist(), map(bytes.decode, strings)))
+@functools.cache
+def is_known(char):
+  """Returns whether both Python and TensorFlow know a character."""
+  is_new = re.match(f"[{_NEW_CAPITALS}]", char)
+  return unicodedata.category(char) not in ("Cn", "Cs") and not is_new
 
 
 def differing(texts, full, ops, batch_size=5000):
-  """Returns the texts, escaped to ASCII, whose ids or words differ.
+  """Returns the texts, escaped to ASCII, whose ids differ.
+
+  Those with a character that Python or TensorFlow does not know may differ.
 
   Args:
     texts: list of str.
@@ -21,22 +28,13 @@ def differing(texts, full, ops, batch_size=5000):
     ops: BertTokenizer with the same vocabulary and settings.
     batch_size: number of texts per call.
   """
-  basic = full.basic_tokenizer
-  splitter = word_splitter.WordSplitter(
-    basic.do_lower_case, basic.strip_accents
-  )
-  split = tf.function(splitter.words, input_signature=[bert_tokenizer._TEXTS])
   differing_texts = []
   for start in range(0, len(texts), batch_size):
     batch = texts[start : start + batch_size]
     ids = ops.tokenize(tf.constant(batch)).to_list()
-    words = [[] for _ in batch]
-    for row, word in decode_words(split(tf.constant(batch))):
-      words[row].append(word)
     differing_texts += [
       ascii(text)
-      for text, text_ids, text_words in zip(batch, ids, words)
-      if text_ids != full.tokenize_to_ids(text)
-      or text_words != basic.tokenize(text)
+      for text, text_ids in zip(batch, ids)
+      if text_ids != full.tokenize_to_ids(text) and all(map(is_known, text))
     ]
   return differing_texts

@@ -11,7 +11,6 @@ import bert_tf
 from bert_tf import checkpoints
 from bert_tf.export import config as export_config
 from bert_tf.export import export
-from bert_tf.server import served
 from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.classification import records
 from bert_tf.tasks.classification import task as classification
@@ -210,7 +209,3 @@ def test_python_reads_long_texts_as_the_run_and_an_export_warns(
       for answer in predictor.predict(rows)
     ]
     np.testing.assert_allclose(probabilities, expected, rtol=1e-4)
-  with caplog.at_level("WARNING"):
-    caplog.clear()
-    served.ServedModel("model", predictor)
-  assert f"long_text={mode}" in caplog.text

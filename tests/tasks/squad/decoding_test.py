@@ -266,7 +266,9 @@ def test_the_null_threshold_decides_and_the_lowest_null_counts(tokenizer):
 )
 def test_an_answer_is_cut_out_of_the_original_words(predicted, words, expected):
   aligner = squad_predictions.Aligner(tokenization.BasicTokenizer())
-  assert aligner.original_text(predicted, words.split()) == expected
+  text, start = aligner.original_text(predicted, words.split())
+  assert text == expected
+  assert " ".join(words.split())[start:].startswith(text)
 
 
 def test_failed_alignments_are_logged_with_verbose_logging(tokenizer):

@@ -13,9 +13,7 @@ import tensorflow as tf
 
 from bert_tf import model_folder
 from bert_tf.export import config as configs
-from bert_tf.export import saved_models
-from bert_tf.export.signatures import features
-from bert_tf.export.text_ops import bert_tokenizer
+from bert_tf.export import saved_models, text
 from bert_tf.files import atomic
 from bert_tf.formats import sentence_transformers, tokenizer_files
 from bert_tf.model_folder import run_info
@@ -23,9 +21,6 @@ from bert_tf.modeling import Tensor
 
 # TF Hub's names for saved_models.ID_NAMES, in the same order.
 HUB_NAMES = ("input_word_ids", "input_mask", "input_type_ids")
-
-# Outputs of an encoder's function `text`.
-EMBEDDING, NUM_TOKENS = "embedding", "num_tokens"
 
 
 class Encoder(tf.Module):
@@ -103,52 +98,21 @@ class Encoder(tf.Module):
     ids = saved_models.ids_function(encoded)
     return saved_models.name_functions(ids)
 
-  def text_signature(
-    self,
-    tokenizer: bert_tokenizer.BertTokenizer,
-    max_seq_length: int,
-    pooling: str,
-    normalize: bool,
-  ) -> saved_models.Signatures:
-    """Returns the function `text`, which computes a vector for each text.
-
-    It takes `text`, string [B], truncated to max_seq_length word pieces, and
-    returns:
-      embedding: float32 [B, D]. The pooled last layer; of length 1 if
-        `normalize`.
-      num_tokens: int32 [B]. Word pieces, including [CLS] and [SEP].
-
-    `pooling` is "mean", "cls" or "max".
-    """
-    self.tokenizer = tokenizer  # Its tables are saved with this module.
-
-    @saved_models.function(saved_models.texts_spec("text"))
-    def text(text: Tensor) -> dict[str, Tensor]:
-      packed = tokenizer.pack(
-        [tokenizer.tokenize(text)], max_seq_length, pad_to_max=False
-      )
-      vectors = self.model(packed).sequence_output[:, None]  # [B, 1, F, D]
-      embedding = features.pool(vectors, packed["input_mask"], pooling)[:, 0]
-      if normalize:
-        embedding = tf.math.l2_normalize(embedding, axis=-1)
-      num_tokens = tf.reduce_sum(packed["input_mask"], axis=1)
-      return {EMBEDDING: embedding, NUM_TOKENS: num_tokens}
-
-    return {saved_models.TEXT: text}
-
 
 class Preprocessor(tf.Module):
   """Converts texts to inputs of an Encoder.
 
   A call takes texts, string [B], and returns HUB_NAMES, int32 [B, F]. Use
-  `tokenize` and `bert_pack_inputs` for pairs and for other lengths.
+  `tokenize`, from texts to int32 [B, (words), (pieces)], and `bert_pack_inputs`
+  for pairs and for other lengths.
   """
 
   def __init__(
-    self, tokenizer: bert_tokenizer.BertTokenizer, max_seq_length: int
+    self, tokenizer: text.BertTokenizer, max_seq_length: int
   ) -> None:
     super().__init__(name="preprocessor")
-    self.tokenize = Tokenize(tokenizer)
+    self.tokenizer = tokenizer  # Owns the vocabulary of the next two.
+    self.tokenize = tokenizer.tokenize_words
     self.bert_pack_inputs = BertPackInputs(tokenizer, max_seq_length)
 
   @saved_models.function(saved_models.texts_spec("text"))
@@ -164,25 +128,11 @@ class Preprocessor(tf.Module):
     }
 
 
-class Tokenize(tf.Module):
-  """Converts texts, string [B], to ids, int32 [B, (words), (pieces)]."""
-
-  def __init__(self, tokenizer: bert_tokenizer.BertTokenizer) -> None:
-    super().__init__(name="tokenize")
-    self._tokenizer = tokenizer
-
-  @saved_models.function(saved_models.texts_spec("text"))
-  def __call__(self, text: Tensor) -> tf.RaggedTensor:
-    """Returns the ids of the words, split at white space."""
-    words, _, _ = self._tokenizer.split_at_white_space(text)
-    return self._tokenizer.tokenize_words(words)
-
-
 class BertPackInputs(tf.Module):
   """Packs one or two segments as inputs of an Encoder."""
 
   def __init__(
-    self, tokenizer: bert_tokenizer.BertTokenizer, max_seq_length: int
+    self, tokenizer: text.BertTokenizer, max_seq_length: int
   ) -> None:
     super().__init__(name="bert_pack_inputs")
     self._max_seq_length = max_seq_length

@@ -1,1 +1,0 @@
-"""Functions of SavedModels, one module for each kind of model."""

@@ -1,0 +1,250 @@
+"""Texts as inputs: the tokenizer as TensorFlow operations.
+
+TensorFlow Serving and `tf.data` need it, since they run no Python. Everything
+else uses `tokenization.FullTokenizer`. Their ids are the same, except for a few
+characters that are in only one of Python's and TensorFlow's Unicode versions.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf import losses, tokenization
+from bert_tf.export import saved_models
+from bert_tf.files import errors
+from bert_tf.model_folder import run_info
+from bert_tf.modeling import Tensor
+
+# The kinds of characters in `tokenization`, as regular expressions of RE2.
+_SPACE = r"[\t\n\r\p{Z}]"
+_DROPPED = r"[\p{Cc}\p{Cf}\x{FFFD}]"
+_PUNCTUATION = r"[!-/:-@\[-`{-~\p{P}]"
+_CJK_RANGES = zip(tokenization.CJK_BOUNDS[::2], tokenization.CJK_BOUNDS[1::2])
+_CJK = "".join(f"{chr(first)}-{chr(end - 1)}" for first, end in _CJK_RANGES)
+
+_TEXTS = tf.TensorSpec([None], tf.string)
+
+
+class BertTokenizer(tf.Module):
+  """Converts texts to word pieces and inputs of the model.
+
+  The methods are `tf.function`s or can be called inside one. They run on the
+  CPU, where strings are. The vocabulary is a constant of the graph, so a
+  SavedModel needs no other file.
+
+  Raises:
+    ValueError: if [UNK] is missing, or a token is longer than 256 bytes or
+      contains U+0000.
+    ImportError: if tensorflow-text is missing.
+  """
+
+  def __init__(
+    self,
+    vocab: Mapping[str, int],
+    do_lower_case: bool = True,
+    strip_accents: bool | None = None,
+  ) -> None:
+    super().__init__()
+    self.vocab = dict(vocab)
+    self.do_lower_case = do_lower_case
+    self.strip_accents = (
+      do_lower_case if strip_accents is None else strip_accents
+    )
+    text_ops = errors.import_tensorflow_text("a model that takes texts")
+    # A character has at most four bytes.
+    max_word_bytes = 4 * tokenization.MAX_INPUT_CHARS_PER_WORD
+    no_pretokenization, support_detokenization = True, False
+    try:
+      model = text_ops.build_fast_wordpiece_model(
+        list(vocab),
+        max_word_bytes,
+        "##",
+        tokenization.UNK,
+        no_pretokenization,
+        support_detokenization,
+      )
+    except RuntimeError as error:
+      raise ValueError(
+        f"The vocabulary cannot be compiled: {' '.join(str(error).split())} "
+        "Replace that token by an [unused] one."
+      ) from None
+    with tf.device("CPU"):
+      self._wordpiece = text_ops.FastWordpieceTokenizer(
+        model_buffer=tf.constant(np.frombuffer(model, np.uint8)),
+        token_out_type=tf.int32,
+      )
+
+  @tf.function(input_signature=[_TEXTS], autograph=False)
+  def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
+    """Returns the word-piece ids of texts, string [B]: int32 [B, (pieces)]."""
+    return self.tokenize_words(texts).merge_dims(1, 2)
+
+  @tf.function(input_signature=[_TEXTS], autograph=False)
+  def tokenize_words(self, texts: tf.Tensor) -> tf.RaggedTensor:
+    """Returns the ids of each word: int32 [B, (words), (pieces)].
+
+    A punctuation mark or an ideograph is a word. Bytes that are not UTF-8 are
+    dropped.
+    """
+    import tensorflow_text
+
+    replace = tf.strings.regex_replace
+    with tf.device("CPU"):
+      texts = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8", "ignore")
+      texts = replace(texts, _SPACE, " ")
+      texts = replace(texts, _DROPPED, "")
+      texts = replace(texts, f"([{_CJK}])", r" \1 ")
+      if self.do_lower_case:
+        # `lower` follows the locale of the process, and Turkish has dotless i.
+        texts = replace(replace(texts, "I", "i"), "\u0130", "i\u0307")
+        texts = tf.strings.lower(texts, encoding="utf-8")
+      if self.strip_accents:
+        # First those that are there: NFD sorts runs of marks by insertion,
+        # which takes 14 s for 200,000.
+        texts = replace(texts, r"\p{Mn}", "")
+        texts = tensorflow_text.normalize_utf8(texts, "NFD")
+        texts = replace(texts, r"\p{Mn}", "")
+      words = tensorflow_text.regex_split(
+        texts, f" +|{_PUNCTUATION}", _PUNCTUATION
+      )
+      lengths = tf.strings.length(words.values, "UTF8_CHAR")
+      is_too_long = lengths > tokenization.MAX_INPUT_CHARS_PER_WORD
+      return self._wordpiece.tokenize(
+        # [UNK] is in the vocabulary, so it stays a single piece.
+        words.with_values(tf.where(is_too_long, tokenization.UNK, words.values))
+      )
+
+  def pack(
+    self,
+    segments: Sequence[tf.RaggedTensor],
+    max_seq_length: int | tf.Tensor,
+    pad_to_max: bool = True,
+  ) -> dict[str, tf.Tensor]:
+    """Returns the inputs of the model, as `packing.build_input` does.
+
+    Args:
+      segments: one or two int32 [B, (pieces)]: a text or a pair. An empty
+        second text is ignored.
+      max_seq_length: F, with room for [CLS] and [SEP]. Longer inputs are
+        truncated; a pair from the end of its longer text.
+      pad_to_max: whether to pad to F rather than to the longest of the batch.
+
+    Returns:
+      input_ids, input_mask and segment_ids: int32 [B, F], padded with 0.
+
+    Raises:
+      ValueError: for a vocabulary without [CLS] and [SEP].
+    """
+    cls_id, sep_id = tokenization.convert_by_vocab(
+      self.vocab, [tokenization.CLS, tokenization.SEP]
+    )
+    with tf.device("CPU"):
+      first, second = (*segments, segments[0][:, :0])[:2]
+      one = tf.ones_like(first.row_lengths())
+      # Without second text there is no second [SEP].
+      num_seps = tf.minimum(second.row_lengths(), 1)
+      # As packing.truncate_pair.
+      room = tf.cast(max_seq_length, tf.int64) - 2 - num_seps
+      num_first = tf.maximum(room - second.row_lengths(), (room + 1) // 2)
+      first = _cut(first, num_first)
+      second = _cut(second, room - first.row_lengths())
+      sep = _repeat(sep_id, one)
+      first = tf.concat([_repeat(cls_id, one), first, sep], axis=1)
+      second = tf.concat([second, _repeat(sep_id, num_seps)], axis=1)
+      ids = tf.concat([first, second], axis=1)
+      segment_ids = tf.concat([0 * first, 0 * second + 1], axis=1)
+      shape = tf.stack([-1, max_seq_length if pad_to_max else -1])
+      rows = zip(saved_models.ID_NAMES, (ids, 0 * ids + 1, segment_ids))
+      return {name: values.to_tensor(shape=shape) for name, values in rows}
+
+
+def classifier_signatures(
+  model: saved_models.NamedModel,
+  tokenizer: BertTokenizer,
+  info: run_info.RunInfo,
+) -> saved_models.Signatures:
+  """Returns `text` and `text_pair`; one of them is the default.
+
+  They take `text`, and `text_pair` also `text_b`, string [B], truncated to
+  max_seq_length word pieces. For regression they return `prediction`, float32
+  [B], otherwise `probabilities`, float32 [B, C], and:
+    labels: string [B, C]. All labels, equal in each row.
+    label: string [B]. The most probable label.
+    applies: bool [B, C]. Only for multilabel, instead of `label`.
+  """
+  assert info.max_seq_length and info.problem_type
+  length, problem_type = info.max_seq_length, info.problem_type
+
+  def classify(*texts: Tensor) -> dict[str, Tensor]:
+    segments = [tokenizer.tokenize(text) for text in texts]
+    logits = model(tokenizer.pack(segments, length, pad_to_max=False))
+    probabilities = losses.probabilities(logits, problem_type)
+    if problem_type == "regression":
+      return {"prediction": probabilities[:, 0]}
+    names = tf.constant(info.labels, tf.string)
+    outputs = {
+      "probabilities": probabilities,
+      "labels": tf.tile(names[None], [tf.shape(logits)[0], 1]),
+    }
+    if problem_type == "multilabel":
+      return {**outputs, "applies": logits > 0}
+    return {**outputs, "label": tf.gather(names, tf.argmax(logits, axis=-1))}
+
+  takes = saved_models.texts_spec
+  single = saved_models.function(takes("text"))(lambda text: classify(text))
+  pair = saved_models.function(takes("text", "text_b"))(
+    lambda text, text_b: classify(text, text_b)
+  )
+  default = pair if info.is_pair else single
+  return {"text": single, "text_pair": pair, saved_models.DEFAULT: default}
+
+
+def encoder_signature(
+  model: saved_models.NamedModel,
+  tokenizer: BertTokenizer,
+  info: run_info.RunInfo,
+) -> Any:
+  """Returns the function that computes a vector for each text.
+
+  It takes `text`, string [B], truncated to max_seq_length word pieces, and
+  returns:
+    embedding: float32 [B, D]. The pooled last layer; of length 1 if the model
+      normalizes.
+    num_tokens: int32 [B]. Word pieces, including [CLS] and [SEP].
+  """
+  assert info.max_seq_length and info.pooling
+  length, pooling = info.max_seq_length, info.pooling
+
+  @saved_models.function(saved_models.texts_spec("text"))
+  def text(text: Tensor) -> dict[str, Tensor]:
+    packed = tokenizer.pack([tokenizer.tokenize(text)], length, False)
+    mask = packed["input_mask"]  # [B, F]
+    vectors = model(packed).sequence_output  # [B, F, D]
+    is_real = tf.cast(mask, vectors.dtype)[..., None]
+    if pooling == "cls":
+      pooled = vectors[:, 0]
+    elif pooling == "mean":
+      pooled = tf.reduce_sum(vectors * is_real, 1) / tf.reduce_sum(is_real, 1)
+    else:
+      lowest = vectors.dtype.min
+      pooled = tf.reduce_max(tf.where(is_real > 0, vectors, lowest), axis=1)
+    if info.normalize:
+      pooled = tf.math.l2_normalize(pooled, axis=-1)
+    return {"embedding": pooled, "num_tokens": tf.reduce_sum(mask, axis=1)}
+
+  return text
+
+
+def _cut(rows: tf.RaggedTensor, lengths: tf.Tensor) -> tf.RaggedTensor:
+  """Cuts rows that are longer than `lengths`, int64 [B]."""
+  starts = rows.row_starts()
+  ends = starts + tf.minimum(rows.row_lengths(), lengths)
+  return tf.gather(rows.values, tf.ragged.range(starts, ends))
+
+
+def _repeat(token_id: int, counts: tf.Tensor) -> tf.RaggedTensor:
+  """Returns rows of `counts`, int64 [B], equal ids."""
+  values = tf.fill([tf.reduce_sum(counts)], token_id)
+  return tf.RaggedTensor.from_row_lengths(values, counts, validate=False)

@@ -1,1 +1,0 @@
-"""The tokenizer as TensorFlow operations."""

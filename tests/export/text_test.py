@@ -1,0 +1,314 @@
+"""Tests of the tokenizer as TensorFlow operations."""
+
+import ast
+import gzip
+import json
+import pathlib
+import random
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf import tokenization
+from bert_tf.data import packing
+from bert_tf.export import text
+from tests.support import checkout, random_texts, tokenizer_pairs
+
+# Hand-made; ids are the positions.
+VOCAB = "[PAD] [UNK] [CLS] [SEP] [MASK] play ##ing ##ed the cafe ! , ##s $ 日"
+VOCAB = {token: index for index, token in enumerate(VOCAB.split())}
+
+# Recorded lines whose ids differ from the original's. They contain lone
+# surrogates, which are valid in a Python str but not in UTF-8. The ops drop
+# their bytes; the original converted words with them to [UNK].
+_LONE_SURROGATES = {114, 115, 117, 118, 1198, 1201, 2040}
+DIFFERING = {
+  "cased": _LONE_SURROGATES,
+  # In the cased setting, the words around them are unknown anyway.
+  "uncased": _LONE_SURROGATES
+  | {90, 91, 93, 94, 96, 97, 99, 100, 102, 103, 105, 106, 108, 109, 111, 112},
+}
+
+# do_lower_case and strip_accents.
+CASES = [(True, None), (False, None), (True, False), (False, True)]
+
+TRICKY = {
+  "nothing": ["", " ", "\t\n\r\x0b \u3000", "\ufeff", "\u200d", "\ufffd"],
+  "white space": [
+    "a\u00a0b\u2028c\u2029d\u3000e\u1680f",
+    "a\x0bb\x0cc\x1cd\x85e",
+  ],
+  "control characters": ["a\u00adb\u200bc\u2060d", "the\x00cafe", "a\u070fb"],
+  "punctuation": [
+    "a!b?c",
+    "3.5% of $9^2`~",
+    "«Ünï» “x”—…",
+    "a_b#c@d",
+    "¿¡·、。",
+  ],
+  "symbols that are letters here": ["€5 £ © ™ ° × ¨a ´ ↔ ﹢"],
+  "accents": [
+    "Café Cafe\u0301 ÀÉÎÕÜ",
+    "\u0301a",
+    "Ǖǘ ở",
+    "q\u0323\u0307q\u0307\u0323",
+  ],
+  "marks that stay": ["का की \u0bbe\u0bcd", "\u302e\u302f가"],
+  "case": [
+    "İSTANBUL Iı",
+    "ẞ STRASSE ß",
+    "ǅ ǈ ﬁ ﬀ",
+    "ΑΣ ΑΣΑ Σ ΑΣ. ΑΣ'Α",
+    "Å K Ω",
+  ],
+  "decompositions": [
+    "가각힣 \u1100\u1161\u11a8",
+    "\u037e\u1fef\u0344\u0958\u0f73",
+  ],
+  "ideographs": [
+    "日本語テキスト中文a字b",
+    "\U00020000\U0002f800豈﨑",
+    "ㄅㄆ한국어",
+  ],
+  "emoji": ["😀👩‍👩‍👧‍👦🇩🇪 ❤️☺", "1️⃣#️⃣"],
+  "other scripts": ["Привет мир", "שָׁלוֹם", "مرحبا بك", "สวัสดีครับ", "வணக்கம்"],
+  "special tokens": ["[MASK] [CLS]x[SEP]", "##ing [unused1] [UNK] [PAD]"],
+  "long words": ["a" * 200, "a" * 201, "é" * 200, "e\u0301" * 200, "😀" * 201],
+  "lone private and unassigned": ["\ue000a\U000f0000", "\u0378\U000e0080"],
+}
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+  return text.BertTokenizer(VOCAB)
+
+
+@pytest.fixture(scope="module")
+def tokenizers(unpacked):
+  """Returns a function from settings to FullTokenizer and BertTokenizer."""
+
+  def make(name, do_lower_case, strip_accents=None):
+    path = unpacked("vocab") / f"bert_base_{name}_vocab.txt"
+    full = tokenization.FullTokenizer(str(path), do_lower_case, strip_accents)
+    return full, text.BertTokenizer(full.vocab, do_lower_case, strip_accents)
+
+  return make
+
+
+def read_bytes(line):
+  """Returns the bytes of a recorded text, including lone surrogates."""
+  if "text" in line:
+    return line["text"].encode("utf-8", "surrogatepass")
+  return bytes.fromhex(line["bytes_hex"])
+
+
+@pytest.mark.parametrize("case", ["uncased", "cased"])
+def test_every_recorded_text_gives_the_originals_ids(shared, tokenizers, case):
+  path = shared / "golden" / "tokenization" / "golden.jsonl.gz"
+  with gzip.open(path, "rt") as reader:
+    lines = [json.loads(line) for line in reader]
+  assert len(lines) == 1364
+  lines = [line for line in lines if not line["ucd_sensitive"]]
+  full, ops = tokenizers("uncased", do_lower_case=case == "uncased")
+  texts = list(map(read_bytes, lines))
+  ids = ops.tokenize(texts).to_list()
+  assert ids == list(map(full.tokenize_to_ids, texts))
+  differing = [
+    line for line, result in zip(lines, ids) if result != line[f"{case}_ids"]
+  ]
+  assert {line["id"] for line in differing} <= DIFFERING[case]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_tricky_texts_give_the_words_and_ids_of_full_tokenizer(tmp_path, case):
+  # Every character of the texts is a piece, so that ids tell words apart.
+  texts = [example for examples in TRICKY.values() for example in examples]
+  chars = sorted(
+    {
+      char
+      for example in texts
+      for word in tokenization.BasicTokenizer(*case).tokenize(example)
+      for char in word
+    }
+  )
+  words = ["[UNK]", *chars, *(f"##{char}" for char in chars)]
+  path = tmp_path / "vocab.txt"
+  path.write_text("".join(f"{word}\n" for word in words))
+  full = tokenization.FullTokenizer(str(path), *case)
+  ops = text.BertTokenizer(full.vocab, *case)
+  assert not tokenizer_pairs.differing(texts, full, ops)
+
+
+@pytest.mark.parametrize(
+  "setting",
+  [
+    *[("uncased", *case) for case in CASES],
+    ("multilingual_cased", False, None),
+    ("multilingual_cased", True, False),
+    ("chinese", True, None),
+  ],
+)
+def test_random_texts_give_the_ids_of_full_tokenizer(tokenizers, setting):
+  full, ops = tokenizers(*setting)
+  texts = list(random_texts.make(3000, seed=str(setting)))
+  assert not tokenizer_pairs.differing(texts, full, ops)
+
+
+@pytest.mark.parametrize("case", CASES[:2])
+def test_every_assigned_character_is_treated_as_full_tokenizer_does(
+  tmp_path, case
+):
+  # All characters that occur are pieces.
+  chars = [c for c in map(chr, range(0x30000)) if tokenizer_pairs.is_known(c)]
+  basic = tokenization.BasicTokenizer(*case)
+  made = sorted({c for char in chars for c in "".join(basic.tokenize(char))})
+  words = [*made, *(f"##{char}" for char in made)]
+  path = tmp_path / "vocab.txt"
+  path.write_text("\n".join(["[UNK]", *words, ""]))
+  full = tokenization.FullTokenizer(str(path), *case)
+  ops = text.BertTokenizer(full.vocab, *case)
+  texts = [f"a{char}b" for char in chars]
+  assert not tokenizer_pairs.differing(texts, full, ops, 50_000)
+
+
+def test_invalid_utf8_is_dropped(tokenizers):
+  full, ops = tokenizers("uncased", do_lower_case=True)
+  rng = random.Random(7)
+  alphabet = (
+    b"aZ \x80\xbf\xc0\xc3\xe2\x82\xac\xed\xa0\xf0\x9f\x98\xf4\x90\xff\xe0"
+  )
+  texts = [
+    bytes(rng.choices(alphabet, k=rng.randint(0, 9))) for _ in range(5000)
+  ]
+  texts += [bytes(rng.choices(range(256), k=8)) for _ in range(5000)]
+  texts += [text.encode()[:-1] for text in ("é", "日", "😀", "ab日")]
+  assert ops.tokenize(texts).to_list() == list(map(full.tokenize_to_ids, texts))
+
+
+_IN_ANOTHER_LOCALE = """
+import bert_tf
+words = ["[UNK]", "i", "##\\u0307", "##i", "##\\u0131"]
+vocab = {word: index for index, word in enumerate(words)}
+for strip_accents in (True, False):
+  ops = bert_tf.BertTokenizer(vocab, True, strip_accents)
+  print(ops.tokenize(["I \\u0130 I\\u0307 II"]).to_list()[0])
+"""
+
+
+@pytest.mark.slow
+def test_the_locale_of_the_process_changes_nothing():
+  result = subprocess.run(
+    [sys.executable, "-c", _IN_ANOTHER_LOCALE],
+    env={"LC_ALL": "tr_TR.UTF-8", "PYTHONPATH": str(checkout.ROOT)},
+    capture_output=True,
+    text=True,
+    check=True,
+  )
+  stripped, kept = map(ast.literal_eval, result.stdout.splitlines())
+  assert stripped == [1, 1, 1, 1, 3]
+  assert kept == [1, 1, 2, 1, 2, 1, 3]
+
+
+def test_words_and_pieces_by_hand(tokenizer):
+  texts = ["Playing, played!", "", " \t\n", "the CAFÉ[MASK]", "xyz plays 日the"]
+  assert tokenizer.tokenize(texts).to_list() == [
+    [5, 6, 11, 5, 7, 10],
+    [],
+    [],
+    # The vocabulary has no [, mask and ].
+    [8, 9, 1, 1, 1],
+    [1, 5, 12, 14, 8],
+  ]
+  assert tokenizer.tokenize_words(texts[::3]).to_list() == [
+    [[5, 6], [11], [5, 7], [10]],
+    [[8], [9], [1], [1], [1]],
+  ]
+
+
+def test_words_over_200_characters_are_unknown(tokenizer):
+  play = "play" + "ing" * 65 + "s"
+  assert len(play) == 200
+  # The 201st is stripped, or is a character as another.
+  texts = [play, play + "\u0301", play + "s", "日" + play + "! " + "é" * 201]
+  pieces = [5, *[6] * 65, 12]
+  ids = tokenizer.tokenize(texts).to_list()
+  assert ids == [pieces, pieces, [1], [14, *pieces, 10, 1]]
+
+
+def memory():
+  """Returns the memory that this process has held at most, in bytes."""
+  status = pathlib.Path("/proc/self/status").read_text()
+  return int(status.partition("VmHWM:")[2].split()[0]) << 10
+
+
+@pytest.mark.parametrize("part", ["!", "a!", "the ", "日", "\u0301\u0323", "é"])
+def test_memory_and_time_are_linear_in_the_length_of_a_text(tokenizer, part):
+  if not pathlib.Path("/proc/self/clear_refs").exists():
+    pytest.skip("needs Linux")
+  tokenizer.tokenize([part * 1000])
+  pathlib.Path("/proc/self/clear_refs").write_text("5")  # Resets the maximum.
+  before = memory()
+  tokenizer.tokenize([part * (200_000 // len(part.encode()))])
+  assert memory() - before < 100e6
+
+
+def random_segments(rng, count):
+  return [
+    [rng.randrange(5, 12) for _ in range(rng.randint(0, 9))]
+    for _ in range(count)
+  ]
+
+
+@pytest.mark.parametrize("num_segments", [1, 2])
+def test_packed_texts_equal_those_of_features(tokenizer, num_segments):
+  rng = random.Random(num_segments)
+  for max_seq_length in [num_segments + 1, *range(4, 14), 24]:
+    segments = [random_segments(rng, 60) for _ in range(num_segments)]
+    pairs = list(zip(*segments)) if num_segments == 2 else None
+    expected = [
+      packing.build_input(a, b, 2, 3, max_seq_length)
+      for a, b in (pairs or [(a, None) for a in segments[0]])
+    ]
+    ragged = [tf.ragged.constant(s, tf.int32, ragged_rank=1) for s in segments]
+    packed = tokenizer.pack(ragged, max_seq_length)
+    for name, values in packed.items():
+      assert values.dtype == tf.int32
+      wanted = [features_of_one[name] for features_of_one in expected]
+      np.testing.assert_array_equal(values, wanted)
+    longest = max(sum(features["input_mask"]) for features in expected)
+    short = tokenizer.pack(ragged, max_seq_length, pad_to_max=False)
+    for name, values in packed.items():
+      np.testing.assert_array_equal(short[name], values[:, :longest])
+
+
+@pytest.mark.parametrize(
+  ("vocab", "message"),
+  [
+    (["a", "b"], "unk"),
+    (["[UNK]", "a" * 300], r".*256.*unused"),
+    (["[UNK]", "a\0b"], "cannot be compiled"),
+  ],
+)
+def test_faulty_vocabularies_are_refused(vocab, message):
+  with pytest.raises(ValueError, match=message):
+    text.BertTokenizer({token: index for index, token in enumerate(vocab)})
+
+
+def test_a_blank_line_of_the_vocabulary_keeps_the_other_ids():
+  vocab = {"[UNK]": 0, "": 1, "a": 2, "##": 3, "##b": 4}
+  ids = text.BertTokenizer(vocab).tokenize(["a ab  ", "x"]).to_list()
+  assert ids == [[2, 2, 4], [0]]
+
+
+def test_the_tokenizer_works_in_a_dataset_and_on_an_empty_batch(tokenizer):
+  texts = tf.data.Dataset.from_tensor_slices(["the cafe", "play"]).batch(2)
+  packed = texts.map(lambda t: tokenizer.pack([tokenizer.tokenize(t)], 5))
+  (result,) = packed.as_numpy_iterator()
+  assert result["input_ids"].tolist() == [[2, 8, 9, 3, 0], [2, 5, 3, 0, 0]]
+  nothing = tokenizer.tokenize(tf.constant([], tf.string))
+  for segments in ([nothing], [nothing, nothing]):
+    packed = tokenizer.pack(segments, 5)
+    assert packed["input_ids"].shape == (0, 5)

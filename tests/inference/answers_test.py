@@ -1,0 +1,290 @@
+"""Tests for answers: those of the commands' files, from all kinds of models."""
+
+import csv
+import json
+import shutil
+
+import keras
+import numpy as np
+import pytest
+
+import bert_tf
+from bert_tf import heads, tokenization
+from bert_tf.export import config as export_config
+from bert_tf.export import export
+from bert_tf.inference import answerers
+from bert_tf.model_folder import run_info
+from bert_tf.tasks import prediction
+from bert_tf.tasks.ner import answers as ner_answers
+from tests.support import run_folders, tiny_models
+
+WITHOUT_FLAGS = ("--do_eval", "--do_train", "--do_predict")
+
+
+def read_json_lines(path):
+  return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def read_words(path):
+  """Returns the sentences of a file, each a list of the columns of words."""
+  blocks = path.read_text().strip().split("\n\n")
+  return [[line.split() for line in block.splitlines()] for block in blocks]
+
+
+def classifier_rows(folder, out):
+  rows = read_json_lines(out / "predictions.jsonl")
+  return [row["text"] for row in rows], [
+    {"label": row["label"], "probabilities": row["probabilities"]}
+    for row in rows
+  ]
+
+
+def squad_rows(folder, out):
+  nbest = json.loads((out / "nbest_predictions.json").read_text())
+  texts = json.loads((out / "predictions.json").read_text())
+  odds = json.loads((out / "null_odds.json").read_text())
+  data = json.loads((folder / "data" / "squad.json").read_text())["data"]
+  questions = [
+    (qa["id"], qa["question"], paragraph["context"])
+    for article in data
+    for paragraph in article["paragraphs"]
+    for qa in paragraph["qas"]
+  ]
+  answers = [
+    {"answer": texts[i], "null_odds": odds[i], "nbest": nbest[i]}
+    for i, *_ in questions
+  ]
+  return [texts for _, *texts in map(tuple, questions)], answers
+
+
+def ner_rows(folder, out):
+  sentences = read_words(out / "test_predictions.txt")
+  return [" ".join(word for word, *_ in words) for words in sentences], [
+    [label for *_, label in words] for words in sentences
+  ]
+
+
+def swag_rows(folder, out):
+  with open(folder / "data" / "swag" / "test.csv", newline="") as file:
+    rows = list(csv.DictReader(file))
+  answers = read_json_lines(out / "predictions.jsonl")
+  return [
+    (
+      row["sent1"],
+      [f"{row['sent2']} {row[f'ending{i}']}" for i in range(4)],
+    )
+    for row in rows
+  ], [
+    {"choice": answer["label"], "probabilities": answer["probabilities"]}
+    for answer in answers
+  ]
+
+
+def squad_answer(answer):
+  fields = ("text", "probability", "start_logit", "end_logit")
+  nbest = [
+    {name: c[name] or ("" if name == "text" else c[name]) for name in fields}
+    for c in answer["nbest"]
+  ]
+  return {
+    "answer": answer["answer"] or "",
+    "null_odds": answer["null_odds"],
+    "nbest": nbest,
+  }
+
+
+# For each task a function that reads the inputs and answers of a command's
+# files, and one that puts an answer of `predict` into this form.
+FILES = {
+  "classifier": (classifier_rows, lambda answer: answer),
+  "squad": (squad_rows, squad_answer),
+  "ner": (ner_rows, lambda a: [word["label"] for word in a["words"]]),
+  "swag": (swag_rows, lambda answer: answer),
+}
+
+
+def close(value, other):
+  """Returns whether values are equal, floats except for rounding."""
+  if isinstance(value, dict):
+    return value.keys() == other.keys() and all(
+      close(value[key], other[key]) for key in value
+    )
+  if isinstance(value, list):
+    return len(value) == len(other) and all(map(close, value, other))
+  if isinstance(value, float):
+    return value == pytest.approx(other, rel=1e-5, abs=1e-6)
+  return value == other
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FILES)
+def test_answers_are_those_of_the_commands_files(tmp_path, run_script, name):
+  run_folders.unpack(tmp_path)
+  run = run_folders.RUNS[name]
+  flags = [flag for flag in run.flags if flag not in WITHOUT_FLAGS]
+  result = run_script(
+    *(run.script, *flags, "--do_predict", f"--output_dir={name}"), cwd=tmp_path
+  )
+  assert result.returncode == 0, result.stderr
+  read, convert = FILES[name]
+  rows, expected = read(tmp_path, tmp_path / name)
+  assert rows
+  exported = tmp_path / "exported" / "1"
+  export.run(
+    export_config.ExportConfig(
+      init_checkpoint=str(tmp_path / name), export_dir=str(exported)
+    )
+  )
+  for folder in (tmp_path / name, exported):
+    answers = bert_tf.load(folder).predict(rows)
+    assert close([convert(answer) for answer in answers], expected)
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+  return tokenization.FullTokenizer(str(tiny_models.TINY / "vocab.txt"))
+
+
+@pytest.mark.parametrize(
+  "text, expected",
+  [
+    (
+      "He left Bonn, Germany's old capital (in 1843).",
+      "He left Bonn , Germany 's old capital ( in 1843 ) .",
+    ),
+    (
+      'Mr. J. Smith of the U.S., he says: "Go!"',
+      'Mr. J. Smith of the U.S. , he says : " Go ! "',
+    ),
+    ("wait... what?! «Ünï»", "wait ... what ? ! « Ünï »"),
+    ("O’Neill’s 20-year-old dogs' 3.5%", "O’Neill ’s 20-year-old dogs ' 3.5%"),
+    # Words that are already split stay whole.
+    ("lamb . 's ( n't -- U.S. ...", "lamb . 's ( n't -- U.S. ..."),
+    ("(A.) 'x'", "( A. ) ' x '"),
+    (" \u3000", ""),
+    ("", ""),
+  ],
+)
+def test_plain_text_is_split_at_signs_beside_words(tokenizer, text, expected):
+  info = run_info.RunInfo(task="ner", labels=("O",))
+  answerer = ner_answers.PlainTextAnswerer(tokenizer, info, 16)
+  places = list(answerer.split(text))
+  assert [word for word, _ in places] == expected.split()
+  assert all(text[start:].startswith(word) for word, start in places)
+
+
+def test_words_are_labelled_in_windows_and_found_in_the_text(tmp_path):
+  keras.utils.set_random_seed(1)
+  model = tiny_models.widen(heads.TokenModel(tiny_models.CONFIG, 3))
+  labels = {
+    "task_name": "ner",
+    "problem_type": "words",
+    "labels": ["O", "B-X", "I-X"],
+  }
+  folder = tiny_models.write_run(tmp_path, model, labels)
+  recognizer = bert_tf.Predictor(str(folder))
+  text = "  the\u00a0of " + "and in " * 100 + "🙂 \ufeff was "
+  empty, answer = recognizer.predict(["", text])
+  assert empty == {"words": []}
+  words = answer["words"]
+  assert [word["word"] for word in words] == text.split()
+  assert all(text[w["start"] : w["end"]] == w["word"] for w in words)
+  assert all(1 / 3 <= word["probability"] <= 1 for word in words)
+
+
+def test_the_likeliest_tokens_of_each_mask_are_returned(tmp_path):
+  keras.utils.set_random_seed(1)
+  model = heads.PretrainingModel(tiny_models.CONFIG)
+  folder = tiny_models.write_run(tmp_path, model)
+  filler = bert_tf.Predictor(str(folder))
+  text = "the [MASK] of [MASK]" + " [MASK]" * 60
+  none, answer = filler.predict(["no mask", text])
+  assert none == {"masks": []}
+  vocab = tokenization.load_vocab(str(folder / "vocab.txt"))
+  tokens = ["[CLS]", *text.split(), "[SEP]"]
+  ids = np.array([[vocab[token] for token in tokens]])
+  positions = np.nonzero(ids == vocab["[MASK]"])[1][None]
+  logits = model({"input_ids": ids, "masked_lm_positions": positions})[0][0]
+  # The tiny model has more rows than the vocabulary has tokens.
+  rows = np.exp(np.float64(logits))[:, : len(vocab)]
+  rows /= rows.sum(axis=1, keepdims=True)
+  assert len(answer["masks"]) == 62
+  for row, mask in zip(rows, answer["masks"]):
+    best = np.sort(row)[::-1][:5]
+    np.testing.assert_allclose([m["probability"] for m in mask], best, 1e-4)
+    np.testing.assert_allclose([row[vocab[m["token"]]] for m in mask], best)
+  assert filler.attention("the [MASK]").tokens == (
+    *("[CLS]", "the", "[MASK]", "[SEP]"),
+  )
+  with pytest.raises(ValueError, match="row 0: .* 202 word pieces"):
+    filler.predict("the " * 200)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls", "max"])
+def test_vectors_are_pooled_over_the_word_pieces(pooling):
+  rng = np.random.default_rng(0)
+  vectors = rng.standard_normal((2, 5, 3)).astype(np.float32)
+  expected = {
+    "mean": vectors.sum(axis=1) / 5,
+    "cls": vectors[:, 0],
+    "max": vectors.max(axis=1),
+  }[pooling]
+  np.testing.assert_allclose(
+    answerers.pool(vectors, pooling), expected, rtol=1e-6
+  )
+
+
+def test_inputs_are_padded_to_the_longest():
+  inputs = [
+    prediction.model_input([1, 2, 3], 2, [1]),
+    prediction.model_input([4], 1, []),
+  ]
+  arrays = prediction.batch(inputs)
+  assert {name: array.tolist() for name, array in arrays.items()} == {
+    "input_ids": [[1, 2, 3], [4, 0, 0]],
+    "input_mask": [[1, 1, 1], [1, 0, 0]],
+    "segment_ids": [[0, 0, 1], [0, 0, 0]],
+    "masked_lm_positions": [[1], [0]],
+  }
+  wide = prediction.batch(inputs[:1], width=5)
+  assert wide["input_ids"].tolist() == [[1, 2, 3, 0, 0]]
+  assert wide["masked_lm_positions"].tolist() == [[1]]
+
+
+def test_rows_of_ids_return_what_the_model_does(tmp_path):
+  folder = tiny_models.write_classifier(tmp_path / "run")
+  model = bert_tf.Predictor(str(folder))
+  row = {
+    "input_ids": [2, 8, 9, 3],
+    "input_mask": [1] * 4,
+    "segment_ids": [0] * 4,
+  }
+  prepared = model.ids_answerer.prepare(row)
+  outputs = model.compute(prepared.inputs, model.ids_answerer)
+  answer = model.ids_answerer.answer(prepared, outputs)
+  assert answer.keys() == {"logits", "probabilities"}
+  exponentials = np.exp(answer["logits"])
+  np.testing.assert_allclose(
+    answer["probabilities"], exponentials / exponentials.sum(), rtol=1e-5
+  )
+  with pytest.raises(ValueError, match="differ in length"):
+    model.ids_answerer.prepare({**row, "segment_ids": [0]})
+  with pytest.raises(ValueError, match="out of range"):
+    bad = model.ids_answerer.prepare({**row, "input_ids": [9999] * 4})
+    model.compute(bad.inputs, model.ids_answerer)
+
+
+def test_a_saved_model_without_vocabulary_takes_no_texts(tmp_path):
+  folder = tiny_models.write_classifier(tmp_path / "run")
+  exported = tmp_path / "exported"
+  export.run(
+    export_config.ExportConfig(
+      init_checkpoint=str(folder), export_dir=str(exported)
+    )
+  )
+  shutil.copytree(exported, tmp_path / "copy")
+  (tmp_path / "copy" / "vocab.txt").unlink()
+  model = bert_tf.load(tmp_path / "copy")
+  with pytest.raises(ValueError, match=r"vocab\.txt .*Export it again"):
+    model.predict("the")
+  assert bert_tf.load(exported).predict("the")["label"]
