@@ -28,6 +28,11 @@ class Connection(httptools_impl.HttpToolsProtocol):
   def connection_made(self, transport: Any) -> None:
     """Begins to wait for the first request."""
     super().connection_made(transport)
+    # uvicorn writes head and body separately. asyncio does not set this option
+    # for sockets of socket.create_server.
+    transport.get_extra_info("socket").setsockopt(
+      socket.IPPROTO_TCP, socket.TCP_NODELAY, 1
+    )
     self._wait_for_head()
 
   def connection_lost(self, exc: Exception | None) -> None:

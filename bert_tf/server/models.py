@@ -9,7 +9,7 @@ import tensorflow as tf
 from absl import logging
 from tensorflow.core.framework import types_pb2
 
-from bert_tf.export import saved_models
+from bert_tf.export import saved_models, signatures
 from bert_tf.inference import answerers, predictor
 from bert_tf.server import batching, limits, types
 from bert_tf.server import config as server_config
@@ -161,7 +161,7 @@ class Attention:
   """
 
   def __init__(self, model: "ServedModel") -> None:
-    self.name = (model.name, saved_models.ATTENTION)
+    self.name = (model.name, signatures.ATTENTION)
     self.max_size = model.max_size
     self._predictor = model.predictor
 
@@ -267,7 +267,7 @@ class ServedModel:
       functools.partial(signature.compute, [_SAMPLE_ID])
       for signature in self.signatures.values()
     ]
-    if saved_models.ATTENTION in self.predictor.functions:
+    if signatures.ATTENTION in self.predictor.functions:
       calls.append(functools.partial(self.attention.compute, [("a", None)]))
     return calls
 
