@@ -26,7 +26,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from absl import logging
 
@@ -36,8 +36,8 @@ from bert_tf.tasks import prediction
 
 _Result = TypeVar("_Result")
 
-# Inputs of a batch are at most _MAX_RATIO times as large as the one it begins
-# with, or are all smaller than _SHORT_SIZE, for which a batch of one costs more.
+# Inputs of a batch are at most _MAX_RATIO times as large as its first one, or
+# all smaller than _SHORT_SIZE, for which a batch of one costs more.
 _MAX_RATIO, _SHORT_SIZE = 2, 32
 # Seconds between checks whether a stalled thread works again.
 _STALLED_INTERVAL_S = 0.05
@@ -65,21 +65,16 @@ class StalledError(limits.HttpError):
 
 
 class Function(Protocol):
-  """What is computed in batches.
+  """What is computed in batches; `compute` is called by several threads."""
 
-  Attributes:
-    name: equal for functions of the same speed.
-    max_size: maximum number of inputs in a batch times the largest size.
-  """
-
-  name: Hashable
-  max_size: int
+  name: Hashable  # Equal for functions of the same speed.
+  max_size: int  # Maximum inputs of a batch times the largest of their sizes.
 
   def size(self, value: Any) -> int:
     """Returns the size of an input, such as its number of word pieces."""
 
   def compute(self, values: Sequence[Any]) -> Sequence[Any]:
-    """Returns the output for each input; several threads call it."""
+    """Returns the output for each input."""
 
   def answer(self, row: prediction.Prepared, outputs: Sequence[Any]) -> Any:
     """Returns the answer of a row for the outputs of its inputs."""
@@ -92,11 +87,11 @@ class _Request:
   result: asyncio.Future  # Receives the answers.
   arrived: float  # Time of arrival by time.monotonic.
   # Inputs in no batch yet, the smallest first, and the sum of their sizes.
-  waiting: list["_Input"]
-  waiting_size: int
+  waiting: list["_Input"] = dataclasses.field(default_factory=list)
+  waiting_size: int = 0
   # Outputs of rows without an answer, by row and input, and answers by row.
-  outputs: dict[int, dict[int, Any]]
-  answers: dict[int, Any]
+  outputs: dict[int, dict[int, Any]] = dataclasses.field(default_factory=dict)
+  answers: dict[int, Any] = dataclasses.field(default_factory=dict)
   num_values: int = 0  # In the answers.
   started: float = 0.0  # Time of the first batch; 0 before.
 
@@ -108,12 +103,6 @@ class _Input:
   number: int  # Index among the inputs of its row.
   value: Any
   size: int
-
-
-class _Call(NamedTuple):
-  function: Callable[[], Any]
-  # Receives (result, None) or (None, exception).
-  outcome: concurrent.futures.Future
 
 
 class Worker:
@@ -132,7 +121,8 @@ class Worker:
   def __init__(self, name: str, max_call_s: float) -> None:
     self._name = name
     self._max_call_s = max_call_s
-    self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
+    # Functions, each with the future of its result; None ends the thread.
+    self._calls: queue.SimpleQueue = queue.SimpleQueue()
     # Start of the current call by time.monotonic; None between calls.
     self._started: float | None = None
     # `_started` of the last stall that was logged.
@@ -146,29 +136,22 @@ class Worker:
     """Makes a call in the thread and returns its result.
 
     If the waiting coroutine is cancelled before the call has begun, the call is
-    not made. StopIteration and CancelledError, which cannot be awaited, and
-    exceptions that would end the process become a RuntimeError.
+    not made. Exceptions that cannot be awaited become a RuntimeError.
 
     Raises:
       StalledError: if the thread has stalled.
       Exception: the exception of the call.
-      RuntimeError: for an exception that cannot be awaited.
     """
-    call = _Call(
-      functools.partial(function, *arguments), concurrent.futures.Future()
-    )
-    self._calls.put(call)
-    outcome = asyncio.wrap_future(call.outcome)
+    future: concurrent.futures.Future = concurrent.futures.Future()
+    self._calls.put((functools.partial(function, *arguments), future))
+    outcome = asyncio.wrap_future(future)
     try:
       while not outcome.done():
         self.check()
         await asyncio.wait([outcome], timeout=self._seconds_left())
     finally:
       outcome.cancel()
-    result, error = outcome.result()
-    if error is not None:
-      raise _awaitable(error)
-    return result
+    return outcome.result()
 
   def report(self) -> None:
     """Reports progress from within a call, which restarts its time limit."""
@@ -205,15 +188,19 @@ class Worker:
 
   def _run(self) -> None:
     while call := self._calls.get():
-      if call.outcome.set_running_or_notify_cancel():
+      function, future = call
+      if future.set_running_or_notify_cancel():
         self._started = time.monotonic()
-        outcome: tuple[Any, BaseException | None]
+        result, error = None, None
         try:
-          outcome = call.function(), None
-        except BaseException as error:  # noqa: BLE001  Raised by `run`.
-          outcome = None, error
+          result = function()
+        except BaseException as raised:  # noqa: BLE001  Raised by `run`.
+          error = _awaitable(raised)
         self._started = None
-        call.outcome.set_result(outcome)
+        if error:
+          future.set_exception(error)
+        else:
+          future.set_result(result)
 
 
 @dataclasses.dataclass(eq=False)
@@ -226,16 +213,11 @@ class _Thread:
 
 
 class Estimates:
-  """Measures the speed of functions and the delay of the event loop.
-
-  Attributes:
-    loop_delay_s: seconds by which the event loop was late when last measured.
-  """
+  """Measures the speed of functions."""
 
   def __init__(self) -> None:
     # Seconds per unit of size of the last batches, by name of the function.
     self._timed: dict[Hashable, collections.deque[float]] = {}
-    self.loop_delay_s = 0.0
 
   def record(self, name: Hashable, size: int, seconds: float) -> None:
     """Records the seconds that a function took for a size."""
@@ -252,13 +234,6 @@ class Estimates:
       for name, size in sizes.items()
       if len(self._timed.get(name, ())) >= _MIN_TIMED
     )
-
-  async def measure_loop_delay(self) -> None:
-    """Measures the delay of the event loop again and again, without end."""
-    while True:
-      start = time.monotonic()
-      await asyncio.sleep(_DELAY_INTERVAL_S)
-      self.loop_delay_s = time.monotonic() - start - _DELAY_INTERVAL_S
 
 
 class Batcher:
@@ -290,6 +265,7 @@ class Batcher:
     self._queue: collections.deque[_Request] = collections.deque()
     self._lock = threading.Lock()  # For outputs and answers of requests.
     self._estimates = Estimates()
+    self._loop_delay_s = 0.0  # By which the event loop was late.
     self._arrival = asyncio.Event()
     self._threads = [
       _Thread(Worker("compute", config.max_stall_s))
@@ -300,7 +276,7 @@ class Batcher:
     self._tasks = [asyncio.create_task(self._run(t)) for t in self._threads]
     for task in self._tasks:
       task.add_done_callback(self._end)
-    self._measuring = asyncio.create_task(self._estimates.measure_loop_delay())
+    self._measuring = asyncio.create_task(self._measure_loop_delay())
     self.num_batches = self.num_requests = 0
 
   @property
@@ -322,13 +298,8 @@ class Batcher:
       Exception: any exception of the computation.
     """
     self.check_open()
-    request = _Request(
-      function,
-      rows,
-      asyncio.get_running_loop().create_future(),
-      time.monotonic(),
-      *([], 0, {}, {}),
-    )
+    result = asyncio.get_running_loop().create_future()
+    request = _Request(function, rows, result, time.monotonic())
     for index, row in enumerate(rows):
       if not row.inputs:
         request.answers[index] = function.answer(row, [])
@@ -349,11 +320,7 @@ class Batcher:
     return [request.answers[index] for index in range(len(rows))]
 
   def check_open(self) -> None:
-    """Raises what `submit` raises for a request at this time.
-
-    Raises:
-      OverloadedError, EndedError: see `submit`.
-    """
+    """Raises OverloadedError or EndedError if `submit` would, at this time."""
     if self.ended.is_set():
       raise EndedError(503, "the server has stopped computing.")
     wait = self.expected_wait_s()
@@ -367,7 +334,7 @@ class Batcher:
     # model is. Otherwise the server would reject all during a slow batch.
     fits = sum(r.waiting_size / r.function.max_size for r in self._queue) < 1
     limit = self._config.max_expected_wait_s
-    is_late = self._estimates.loop_delay_s > limit
+    is_late = self._loop_delay_s > limit
     if is_late or (wait > limit and not fits):
       raise OverloadedError(
         f"the request would wait about {wait:.1f} s, but the limit is "
@@ -389,7 +356,13 @@ class Batcher:
     for request in self._queue:
       sizes[request.function.name] += request.waiting_size
     queued = self._estimates.seconds(sizes) / len(threads)
-    return self._estimates.loop_delay_s + min(remaining) + queued
+    return self._loop_delay_s + min(remaining) + queued
+
+  async def _measure_loop_delay(self) -> None:
+    while True:
+      start = time.monotonic()
+      await asyncio.sleep(_DELAY_INTERVAL_S)
+      self._loop_delay_s = time.monotonic() - start - _DELAY_INTERVAL_S
 
   async def close(self) -> None:
     """Stops the batcher; waiting requests fail with EndedError."""
@@ -468,14 +441,10 @@ class Batcher:
     candidates: list[_Input] = []
     for request in self._queue:
       if request.function is function:
-        ends = (
-          find(request.waiting, size, key=lambda each: each.size)
-          for find, size in (
-            (bisect.bisect_left, smallest),
-            (bisect.bisect_right, largest),
-          )
-        )
-        candidates += request.waiting[slice(*ends)]
+        sizes = [each.size for each in request.waiting]
+        start = bisect.bisect_left(sizes, smallest)
+        end = bisect.bisect_right(sizes, largest)
+        candidates += request.waiting[start:end]
       if len(candidates) * target > 4 * function.max_size:
         break
     candidates.sort(
@@ -519,9 +488,8 @@ class Batcher:
         await self._answer(thread, [each])
       return
     for request in requests:
-      if not request.result.done() and len(request.answers) == len(
-        request.rows
-      ):
+      has_all = len(request.answers) == len(request.rows)
+      if has_all and not request.result.done():
         request.result.set_result(None)
     self.num_batches += 1
     # A full batch may take no longer than a single input. Counting each batch
