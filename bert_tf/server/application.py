@@ -186,6 +186,8 @@ class Server:
     """Refuses new connections, finishes running requests and stops."""
     self._warming.cancel()
     self._uvicorn.should_exit = True
+    for connection in [*self._uvicorn.server_state.connections]:
+      connection.shutdown()  # After the answer to its request.
     await self._serving
     await self._batcher.close()
     self._texts.close()

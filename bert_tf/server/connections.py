@@ -1,7 +1,7 @@
 """Connections of the server: opens its sockets, and completes uvicorn's.
 
-uvicorn answers malformed HTTP with plain text, and waits for the head of the
-first request without a limit.
+uvicorn answers malformed HTTP with plain text, and limits neither the time nor
+the size of the head of a request.
 """
 
 import asyncio
@@ -15,6 +15,9 @@ with errors.needs_extra("serving", extra="serve"):
   import httptools
   from uvicorn.protocols.http import httptools_impl
 
+# Bytes of a head that has not ended. Heads that arrive at once may be larger.
+_MAX_HEAD = 1 << 14
+
 
 class Connection(httptools_impl.HttpToolsProtocol):
   """A connection; it closes if the head of a request does not arrive in time.
@@ -24,6 +27,7 @@ class Connection(httptools_impl.HttpToolsProtocol):
   """
 
   _timer: asyncio.TimerHandle
+  _head_size: int | None = 0  # None after the head of a request.
 
   def connection_made(self, transport: Any) -> None:
     """Begins to wait for the first request."""
@@ -40,9 +44,18 @@ class Connection(httptools_impl.HttpToolsProtocol):
     self._timer.cancel()
     super().connection_lost(exc)
 
+  def data_received(self, data: bytes) -> None:
+    """Reads a part of a request."""
+    super().data_received(data)
+    if self._head_size is not None:
+      self._head_size += len(data)
+      if self._head_size > _MAX_HEAD and not self.transport.is_closing():
+        self.send_400_response("the head is too large")
+
   def on_headers_complete(self) -> None:
     """Starts the request; a host in its target counts as a header."""
     self._timer.cancel()
+    self._head_size = None
     if host := httptools.parse_url(self.url).host:
       self.headers.append((b"host", host))
     super().on_headers_complete()
@@ -64,6 +77,7 @@ class Connection(httptools_impl.HttpToolsProtocol):
     self.transport.close()
 
   def _wait_for_head(self) -> None:
+    self._head_size = 0
     self._timer = self.loop.call_later(
       self.timeout_keep_alive, self.transport.close
     )

@@ -11,8 +11,8 @@ from tensorflow.core.framework import types_pb2
 
 from bert_tf.export import saved_models, signatures
 from bert_tf.inference import answerers, predictor
-from bert_tf.server import batching, limits, types
 from bert_tf.server import config as server_config
+from bert_tf.server import limits, types
 from bert_tf.tasks import prediction
 from bert_tf.tasks.classification import glue
 
