@@ -12,8 +12,9 @@ import urllib.parse
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from bert_tf.inference import predictor
+from bert_tf.inference import loaded_model, predictor
 from bert_tf.model_folder import run_info
 from tests.server import browser
 from tests.support import fake_model, serving_client, tiny_models
@@ -41,7 +42,10 @@ def classifier(*tokens):
   heads = np.zeros((2, 3, len(tokens), len(tokens)), np.float32)
   # In the last layer all tokens attend to the first.
   heads[1, :, :, 0] = 1.0
-  served.functions["attention"] = served.functions["ids"]
+  specs = {"attention": tf.TensorSpec([None, 2, 3, None, None], tf.float32)}
+  served.functions["attention"] = loaded_model.Function(
+    served.functions["ids"].inputs, lambda **_: {}, lambda: specs
+  )
   served.attention = lambda text, text_b=None: predictor.Attention(
     tokens, heads
   )
