@@ -11,7 +11,13 @@ import functools
 import math
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import (
+  AsyncIterator,
+  Callable,
+  Generator,
+  Mapping,
+  Sequence,
+)
 from typing import Any
 
 import numpy as np
@@ -49,10 +55,9 @@ class ServingEndedError(Exception):
 
 
 class _Uvicorn(uvicorn.Server):
-  """uvicorn without its signal handlers, which would set the exit status."""
-
-  def capture_signals(self) -> contextlib.AbstractContextManager[None]:
-    return contextlib.nullcontext()
+  @contextlib.contextmanager
+  def capture_signals(self) -> Generator[None, None, None]:
+    yield  # uvicorn's signal handlers would set the exit status.
 
 
 class Server:
@@ -130,23 +135,23 @@ class Server:
     ) -> responses.Response:
       return limits.error_response(request.method, request.url.path, error)
 
-    for kind in (
+    for error in (
       limits.HttpError,
       starlette_exceptions.HTTPException,
       exceptions.RequestValidationError,
       Exception,
     ):
-      application.add_exception_handler(kind, respond)
-    application.get("/", include_in_schema=False)(self._get_page)
-    application.get("/metrics", include_in_schema=False)(self._get_metrics)
-    for path, get in (
-      ("/healthz", self._get_health),
-      ("/readyz", self._get_ready),
+      application.add_exception_handler(error, respond)
+    for path, answer, kind in (
+      ("/", self._get_page, None),
+      ("/metrics", self._get_metrics, None),
+      ("/healthz", self._get_health, types.HealthResponse),
+      ("/readyz", self._get_ready, types.HealthResponse),
+      ("/v1/models", self._get_models, types.ModelsResponse),
     ):
-      application.get(path, response_model=types.HealthResponse)(get)
-    application.get("/v1/models", response_model=types.ModelsResponse)(
-      self._get_models
-    )
+      application.get(
+        path, response_model=kind, include_in_schema=kind is not None
+      )(answer)
     application.post(
       limits.EMBEDDINGS_PATH, response_model=types.EmbeddingsResponse
     )(self._embed)
@@ -154,12 +159,13 @@ class Server:
       add = functools.partial(
         application.add_api_route, include_in_schema="version" not in path
       )
-      for verb, answer, kind in (
+      for verb, post, response in (
         ("predict", self._predict, types.PredictResponse),
         ("classify", self._classify, types.ClassifyResponse),
         ("attention", self._attend, types.AttentionResponse),
       ):
-        add(f"{path}:{verb}", answer, methods=["POST"], response_model=kind)
+        url = f"{path}:{verb}"
+        add(url, post, methods=["POST"], response_model=response)
       add(f"{path}/metadata", self._get_metadata, methods=["GET"])
       add(path, self._get_status, methods=["GET"])
     return application
@@ -242,12 +248,7 @@ class Server:
     self, request: fastapi.Request, name: str
   ) -> responses.Response:
     """Returns the status of a model as TensorFlow Serving does."""
-    try:
-      model = self._find_model(request)
-    except limits.HttpError:
-      raise limits.HttpError(
-        404, f"Could not find any versions of model {name:.100}"
-      ) from None
+    model = self._find_model(request)
     state = {
       "version": str(model.version),
       "state": "AVAILABLE",
@@ -304,8 +305,8 @@ class Server:
   ) -> responses.Response:
     """Returns the attention of a layer and head, which the page draws."""
     model = self._find_model(request)
-    texts = [body.text, body.text_b]
-    types.decode_texts("the request", texts, self._config.max_text_length)
+    texts: Any = (body.text, body.text_b)
+    types.decode_texts("the request", [*texts], self._config.max_text_length)
     row = prediction.Prepared([texts], body)
     [answer] = await self._batcher.submit(model.attention, [row])
     return await self._encode(answer)
@@ -346,23 +347,17 @@ class Server:
       if error.status == 400:
         error.param = "input"
       raise
-    vectors = [answer["embedding"] for answer in answers]
-    if body.encoding_format == "base64":
-      vectors = [
-        base64.b64encode(np.array(vector, "<f4").tobytes()).decode()
-        for vector in vectors
-      ]
+    data = []
+    for index, answer in enumerate(answers):
+      vector = answer["embedding"]
+      if body.encoding_format == "base64":
+        raw = np.array(vector, "<f4").tobytes()
+        vector = base64.b64encode(raw).decode()
+      data.append({"object": "embedding", "index": index, "embedding": vector})
     num_tokens = sum(answer["num_tokens"] for answer in answers)
+    usage = {"prompt_tokens": num_tokens, "total_tokens": num_tokens}
     return await self._encode(
-      {
-        "object": "list",
-        "data": [
-          {"object": "embedding", "index": index, "embedding": vector}
-          for index, vector in enumerate(vectors)
-        ],
-        "model": body.model,
-        "usage": {"prompt_tokens": num_tokens, "total_tokens": num_tokens},
-      }
+      {"object": "list", "data": data, "model": body.model, "usage": usage}
     )
 
   async def _compute(
@@ -372,12 +367,7 @@ class Server:
     rows: Sequence[Any],
     max_rows: int = 0,
   ) -> list[Any]:
-    """Returns the answers of rows; max_rows is by default that of the config.
-
-    Raises:
-      limits.HttpError: if rows are wrong or exceed a limit.
-      Exception: as Batcher.submit.
-    """
+    """Returns the answers of rows, at most `max_rows` or the flag's number."""
     max_rows = max_rows or self._config.max_rows
     if not rows:
       raise limits.HttpError(400, "the request has no rows; give at least one.")

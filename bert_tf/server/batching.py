@@ -51,10 +51,6 @@ _DELAY_INTERVAL_S = 0.05
 class OverloadedError(limits.HttpError):
   """Too many requests are waiting, or a request would wait too long."""
 
-  def __init__(self, message: str, expected_wait_s: float) -> None:
-    seconds = str(max(1, math.ceil(expected_wait_s)))
-    super().__init__(503, message, headers={"Retry-After": seconds})
-
 
 class EndedError(limits.HttpError):
   """The batcher has ended."""
@@ -67,7 +63,7 @@ class StalledError(limits.HttpError):
 class Function(Protocol):
   """What is computed in batches; `compute` is called by several threads."""
 
-  name: Hashable  # Equal for functions of the same speed.
+  name: tuple[str, str]  # Equal for functions of the same speed.
   max_size: int  # Maximum inputs of a batch times the largest of their sizes.
 
   def size(self, value: Any) -> int:
@@ -212,30 +208,6 @@ class _Thread:
   busy_until: float = 0.0  # Expected end of the batch, by time.monotonic.
 
 
-class Estimates:
-  """Measures the speed of functions."""
-
-  def __init__(self) -> None:
-    # Seconds per unit of size of the last batches, by name of the function.
-    self._timed: dict[Hashable, collections.deque[float]] = {}
-
-  def record(self, name: Hashable, size: int, seconds: float) -> None:
-    """Records the seconds that a function took for a size."""
-    timed = self._timed.setdefault(name, collections.deque(maxlen=NUM_TIMED))
-    timed.append(seconds / size)
-
-  def seconds(self, sizes: Mapping[Hashable, int]) -> float:
-    """Estimates the seconds to compute sizes, by function name.
-
-    A function with fewer than _MIN_TIMED batches counts as 0 seconds.
-    """
-    return sum(
-      size * statistics.median(self._timed[name])
-      for name, size in sizes.items()
-      if len(self._timed.get(name, ())) >= _MIN_TIMED
-    )
-
-
 class Batcher:
   """Computes requests in batches, in its own threads.
 
@@ -264,7 +236,10 @@ class Batcher:
     self._config = config
     self._queue: collections.deque[_Request] = collections.deque()
     self._lock = threading.Lock()  # For outputs and answers of requests.
-    self._estimates = Estimates()
+    # Seconds per size of the last batches, by name of the function.
+    self._timed: dict[Hashable, collections.deque[float]] = (
+      collections.defaultdict(lambda: collections.deque(maxlen=NUM_TIMED))
+    )
     self._loop_delay_s = 0.0  # By which the event loop was late.
     self._arrival = asyncio.Event()
     self._threads = [
@@ -290,11 +265,9 @@ class Batcher:
     """Returns the answers of a request's rows.
 
     Raises:
-      OverloadedError: if too many requests are waiting, or this one would wait
-        too long.
-      EndedError: if the batcher has ended.
-      StalledError: if all threads have stalled.
-      limits.HttpError: if the answers have too many values.
+      limits.HttpError: if too many requests are waiting, this one would wait
+        too long, the answers have too many values, the threads have stalled, or
+        the batcher has ended.
       Exception: any exception of the computation.
     """
     self.check_open()
@@ -324,22 +297,22 @@ class Batcher:
     if self.ended.is_set():
       raise EndedError(503, "the server has stopped computing.")
     wait = self.expected_wait_s()
-    if len(self._queue) >= self._config.max_queue_size:
-      raise OverloadedError(
-        f"{len(self._queue)} requests are waiting, which is the limit; try "
-        "again later.",
-        wait,
-      )
     # While less than a batch waits, requests are accepted, however slow the
     # model is. Otherwise the server would reject all during a slow batch.
     fits = sum(r.waiting_size / r.function.max_size for r in self._queue) < 1
     limit = self._config.max_expected_wait_s
-    is_late = self._loop_delay_s > limit
-    if is_late or (wait > limit and not fits):
-      raise OverloadedError(
+    reason = ""
+    if len(self._queue) >= self._config.max_queue_size:
+      reason = f"{len(self._queue)} requests are waiting, which is the limit"
+    elif self._loop_delay_s > limit or (wait > limit and not fits):
+      reason = (
         f"the request would wait about {wait:.1f} s, but the limit is "
-        f"{limit:g} s; try again later.",
-        wait,
+        f"{limit:g} s"
+      )
+    if reason:
+      seconds = str(max(1, math.ceil(wait)))
+      raise OverloadedError(
+        503, f"{reason}; try again later.", headers={"Retry-After": seconds}
       )
 
   def expected_wait_s(self) -> float:
@@ -355,8 +328,15 @@ class Batcher:
     sizes: collections.Counter[Hashable] = collections.Counter()
     for request in self._queue:
       sizes[request.function.name] += request.waiting_size
-    queued = self._estimates.seconds(sizes) / len(threads)
+    queued = self._expected_s(sizes) / len(threads)
     return self._loop_delay_s + min(remaining) + queued
+
+  def _expected_s(self, sizes: Mapping[Hashable, int]) -> float:
+    return sum(
+      size * statistics.median(self._timed[name])
+      for name, size in sizes.items()
+      if len(self._timed[name]) >= _MIN_TIMED
+    )
 
   async def _measure_loop_delay(self) -> None:
     while True:
@@ -477,7 +457,7 @@ class Batcher:
     requests = list({each.request: None for each in batch})
     start = time.monotonic()
     size = len(batch) * max(each.size for each in batch)
-    thread.busy_until = start + self._estimates.seconds({function.name: size})
+    thread.busy_until = start + self._expected_s({function.name: size})
     try:
       seconds = await thread.worker.run(self._compute, batch)
     except Exception as error:  # noqa: BLE001  Raised in `submit`.
@@ -495,7 +475,7 @@ class Batcher:
     # A full batch may take no longer than a single input. Counting each batch
     # as full avoids rejecting a burst of requests after a quiet time.
     size = max(size, function.max_size)
-    self._estimates.record(function.name, size, seconds)
+    self._timed[function.name].append(seconds / size)
     begun = [request for request in requests if not request.started]
     for request in begun:
       request.started = start

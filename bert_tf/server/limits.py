@@ -74,11 +74,7 @@ def json_response(
 def error_response(
   method: str, path: str, error: Exception
 ) -> responses.Response:
-  """Returns the response {"error": message} for any exception; logs faults.
-
-  For paths of OpenAI's API, "error" is an object of message, type, param and
-  code.
-  """
+  """Returns the response to an exception, in OpenAI's form for its path."""
   error = _to_http_error(method, path, error)
   # Clients may send surrogates, which UTF-8 cannot encode.
   message = str(error).encode(errors="backslashreplace").decode()
@@ -130,14 +126,8 @@ def _validation_message(error: Mapping[str, Any]) -> tuple[str, str | None]:
 class Middleware:
   """An ASGI application around another one.
 
-  It stores `num_bytes`, the size of the body, in the scope of the request.
-
-  Args:
-    app: the application.
-    config: the limits.
-    counted: metrics that count each answer.
-    log: prints a line for each answer.
-    num_connections: returns the number of open connections.
+  It stores `num_bytes`, the size of the body, in the scope of the request, and
+  counts each answer. `num_connections` returns the number of open connections.
   """
 
   def __init__(

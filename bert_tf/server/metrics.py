@@ -115,11 +115,7 @@ class Metrics:
 
 
 class AccessLog:
-  """Prints a line on stdout for each request, without its texts.
-
-  Args:
-    log_format: "none", "text" or "json".
-  """
+  """Prints a line on stdout for each request, without its texts."""
 
   def __init__(self, log_format: str) -> None:
     self._format = log_format

@@ -18,23 +18,12 @@ from bert_tf.tasks.classification import glue
 
 # Config keys reported as the size of a model.
 _SIZES = (
-  "num_hidden_layers",
-  "hidden_size",
-  "num_attention_heads",
-  "vocab_size",
+  *("num_hidden_layers", "hidden_size", "num_attention_heads", "vocab_size"),
 )
 # Keys of run.json that the API reports.
 _ABOUT = (
-  "task",
-  "task_name",
-  "problem_type",
-  "labels",
-  "is_pair",
-  "do_lower_case",
-  "max_seq_length",
-  "num_train_examples",
-  "num_dev_examples",
-  "scores",
+  *("task", "task_name", "problem_type", "labels", "is_pair", "do_lower_case"),
+  *("max_seq_length", "num_train_examples", "num_dev_examples", "scores"),
   "examples",
 )
 # Assumed maximum length and vocabulary of a model without bert_config.json.
@@ -84,9 +73,7 @@ class Signature:
   ) -> list[prediction.Prepared]:
     """Returns the rows with their inputs; calls `report` after each.
 
-    Raises:
-      limits.HttpError: for rows that the model cannot read, or if a limit is
-        exceeded.
+    Raises HttpError if the model cannot read them, or for too many inputs.
     """
     prepared = []
     for index, row in enumerate(rows):
@@ -240,11 +227,7 @@ class ServedModel:
       )
 
   def signature(self, name: str | None) -> Signature:
-    """Returns the signature with a name, or the one for requests without.
-
-    Raises:
-      limits.HttpError: if there is none.
-    """
+    """Returns the signature with a name; HttpError if there is none."""
     default, *_ = self.signatures
     if name in (None, saved_models.DEFAULT, f"{answerers.TEXT}_pair"):
       name = default
@@ -311,13 +294,9 @@ class ServedModel:
           described[f"{name}_pair"] = _definition(inputs, {})
     for name, function in self.predictor.functions.items():
       described[name] = _definition(function.inputs, function.outputs)
-    version = str(self.version)
+    spec = {"name": self.name, "signature_name": ""}
     return {
-      "model_spec": {
-        "name": self.name,
-        "signature_name": "",
-        "version": version,
-      },
+      "model_spec": spec | {"version": str(self.version)},
       "metadata": {"signature_def": {"signature_def": described}},
     }
 
@@ -325,24 +304,17 @@ class ServedModel:
 def _definition(
   inputs: Mapping[str, tf.TensorSpec], outputs: Mapping[str, tf.TensorSpec]
 ) -> dict[str, Any]:
-  def infos(specs: Mapping[str, tf.TensorSpec]) -> dict[str, Any]:
+  def info(name: str, spec: tf.TensorSpec) -> dict[str, Any]:
+    sizes = [str(-1 if n is None else n) for n in spec.shape.as_list()]
+    dims = [{"size": size, "name": ""} for size in sizes]
     return {
-      name: {
-        "dtype": types_pb2.DataType.Name(spec.dtype.as_datatype_enum),
-        "tensor_shape": {
-          "dim": [
-            {"size": str(-1 if n is None else n), "name": ""}
-            for n in spec.shape.as_list()
-          ],
-          "unknown_rank": False,
-        },
-        "name": name,
-      }
-      for name, spec in specs.items()
+      "dtype": types_pb2.DataType.Name(spec.dtype.as_datatype_enum),
+      "tensor_shape": {"dim": dims, "unknown_rank": False},
+      "name": name,
     }
 
   return {
-    "inputs": infos(inputs),
-    "outputs": infos(outputs),
+    "inputs": {name: info(name, spec) for name, spec in inputs.items()},
+    "outputs": {name: info(name, spec) for name, spec in outputs.items()},
     "method_name": tf.saved_model.PREDICT_METHOD_NAME,
   }

@@ -92,7 +92,7 @@ def gated(gate, value=None):
 def set_speed(batcher, seconds):
   """Makes the batcher expect that a number takes this many seconds."""
   for _ in range(batching.NUM_TIMED):
-    batcher._estimates.record("f", 1, seconds)
+    batcher._timed["f"].append(seconds)
 
 
 FAULTS = {

@@ -158,7 +158,7 @@ def test_status_and_metadata_are_tensorflow_servings(server):
   [
     ("POST", "/v1/models/x:predict", 404, "request: Latest(x)"),
     ("POST", "/v1/models/model/versions/8:predict", 404, "Specific(model, 8)"),
-    ("GET", "/v1/models/x", 404, "Could not find any versions of model x"),
+    ("GET", "/v1/models/x", 404, "request: Latest(x)"),
     ("GET", "/v1/models/x/metadata", 404, "Servable not found"),
     ("GET", "/v1/models/model:predict", 404, "model:predict"),
     ("POST", "/v1/models/model:regress", 405, "Malformed request: POST"),
