@@ -250,7 +250,8 @@ class ServedModel:
       functools.partial(signature.compute, [_SAMPLE_ID])
       for signature in self.signatures.values()
     ]
-    if signatures.ATTENTION in self.predictor.functions:
+    model = self.predictor
+    if model.answerers and signatures.ATTENTION in model.functions:
       calls.append(functools.partial(self.attention.compute, [("a", None)]))
     return calls
 
@@ -292,8 +293,9 @@ class ServedModel:
         described[name] = _definition({n: inputs[n] for n in names}, {})
         if len(inputs) > len(names):
           described[f"{name}_pair"] = _definition(inputs, {})
-    for name, function in self.predictor.functions.items():
-      described[name] = _definition(function.inputs, function.outputs)
+    for name in (saved_models.IDS, signatures.ATTENTION):
+      if function := self.predictor.functions.get(name):
+        described[name] = _definition(function.inputs, function.outputs)
     spec = {"name": self.name, "signature_name": ""}
     return {
       "model_spec": spec | {"version": str(self.version)},
