@@ -80,7 +80,7 @@ def main() -> None:
   # A port in use is reported before TensorFlow and the models are loaded.
   sockets = connections.listen(config.server.host, config.server.port)
   from bert_tf.inference import predictor
-  from bert_tf.server import access_log, application
+  from bert_tf.server import application, metrics
 
   models = {
     name: predictor.Predictor(
@@ -91,7 +91,7 @@ def main() -> None:
 
   def started(url: str) -> None:
     if config.server.log_format == "json":
-      print(access_log.started_line(url, folders), flush=True)
+      print(metrics.started_line(url, folders), flush=True)
       return
     for name, folder in folders.items():
       path = f"{url}/v1/models/{name}"

@@ -1,54 +1,63 @@
 """An HTTP server with TensorFlow Serving's REST paths and a web page.
 
-aiohttp handles HTTP, the size of requests and the graceful shutdown.
+FastAPI finds the route of a request and checks its JSON; uvicorn handles HTTP
+and the graceful shutdown.
 """
 
 import asyncio
+import base64
 import contextlib
 import functools
-import re
+import math
 import signal
 import socket
 from collections.abc import (
   AsyncIterator,
-  Awaitable,
   Callable,
+  Generator,
   Mapping,
   Sequence,
 )
+from typing import Any
 
-import tensorflow as tf
+import numpy as np
 from absl import logging
 
+import bert_tf
 from bert_tf.files import errors
-from bert_tf.inference import loaded_model, predictor
+from bert_tf.inference import predictor
 from bert_tf.server import (
-  access_log,
-  attention_json,
   batching,
-  computation,
   connections,
-  embeddings,
   limits,
   metrics,
+  models,
   page,
-  rest_json,
-  served,
-  workers,
+  types,
 )
 from bert_tf.server import config as server_config
+from bert_tf.tasks import prediction
 
 with errors.needs_extra("serving", extra="serve"):
-  from aiohttp import web
+  import fastapi
+  import uvicorn
+  from fastapi import exceptions, responses
+  from starlette import exceptions as starlette_exceptions
 
-_MODEL_PATH = "/v1/models/{name:[^/:]+}"
-_VERSION_PATH = "/v1/models/{name:[^/:]+}/versions/{version:[0-9]+}"
-# A name, or an IPv6 address in brackets, and optionally a port.
-_HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\[\]:/?#@\s]+))(?::[0-9]*)?", re.I)
+# Larger bodies are tokenized in a thread, to not delay other requests.
+_LARGE_BYTES = 1 << 13
+# Answers with more values are encoded as JSON in a thread.
+_LARGE_ANSWER = 10_000
 
 
 class ServingEndedError(Exception):
   """A fault, which is in the log, has ended the computation of batches."""
+
+
+class _Uvicorn(uvicorn.Server):
+  @contextlib.contextmanager
+  def capture_signals(self) -> Generator[None, None, None]:
+    yield  # uvicorn's signal handlers would set the exit status.
 
 
 class Server:
@@ -56,15 +65,18 @@ class Server:
 
   def __init__(
     self,
-    models: Mapping[str, predictor.Predictor],
+    named: Mapping[str, predictor.Predictor],
     config: server_config.ServerConfig,
   ) -> None:
-    self._models = served.create_models(models)
+    if not named:
+      raise ValueError("there is no model to serve; name at least one.")
+    self._models = {
+      name: models.ServedModel(name, model, config)
+      for name, model in named.items()
+    }
     self._config = config
     self._page = page.load()
-    hosts = ("localhost", "127.0.0.1", "::1", config.host)
-    self._hosts = {host.lower() for host in (*hosts, *config.allowed_hosts)}
-    self._is_ready = self._is_stopping = False
+    self._is_warm = False
 
   async def start(self, sockets: Sequence[socket.socket]) -> str:
     """Starts to answer at open sockets; returns the address."""
@@ -73,286 +85,342 @@ class Server:
       lambda: self._batcher.expected_wait_s(),
       self._can_answer,
     )
-    self._log = access_log.AccessLog(self._metrics, self._config.log_format)
-    self._computation = computation.Computation(
-      self._models, self._config, self._metrics
+    self._batcher = batching.Batcher(self._config, self._metrics.batch)
+    self._texts = batching.Worker("text", self._config.max_stall_s)
+    self._workers = (*self._batcher.workers, self._texts)
+    # Bodies are never decompressed, because a small body could expand to
+    # gigabytes and block the event loop.
+    guarded = limits.Middleware(
+      self.application(),
+      self._config,
+      self._metrics,
+      metrics.AccessLog(self._config.log_format),
+      lambda: len(self._uvicorn.server_state.connections),
     )
-    self._batcher = self._computation.batcher
-    self._embeddings = embeddings.Embeddings(
-      self._models, self._config, self._computation
-    )
-    application = web.Application(
-      middlewares=[self._log.store_route, self._check_and_answer],
-      client_max_size=self._config.max_request_bytes,
-    )
-    application.add_routes(self._routes())
-    self._runner = web.AppRunner(
-      application,
-      shutdown_timeout=self._config.stop_timeout_s,
-      # Requests of disconnected clients are not computed.
-      handler_cancellation=True,
-    )
-    await self._runner.setup()
-    loop, server = asyncio.get_running_loop(), self._runner.server
-    assert server is not None
-    limit = self._config.max_connections
-    refused: set[asyncio.Protocol] = set()
-
-    def connect() -> connections.Connection:
-      return connections.Connection(
-        *(server, self._log, limit, refused),
-        loop=loop,
-        keepalive_timeout=self._config.idle_timeout_s,
+    self._uvicorn = _Uvicorn(
+      uvicorn.Config(
+        guarded,
+        http=connections.Connection,
+        ws="none",
+        loop="asyncio",
+        lifespan="off",
+        log_config=None,
+        log_level="error",
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        backlog=128,
+        timeout_keep_alive=math.ceil(self._config.idle_timeout_s),
+        timeout_graceful_shutdown=math.ceil(self._config.stop_timeout_s),
       )
-
-    self._listeners = [
-      await loop.create_server(connect, sock=each, backlog=128)
-      for each in sockets
-    ]
+    )
+    self._serving = asyncio.create_task(self._uvicorn.serve([*sockets]))
+    while not self._uvicorn.started and not self._serving.done():
+      await asyncio.sleep(0.001)
     self._warming = asyncio.create_task(self._warm_up())
     host, port = sockets[0].getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
-  @web.middleware
-  async def _check_and_answer(
-    self,
-    request: web.Request,
-    handler: Callable[[web.Request], Awaitable[web.StreamResponse]],
-  ) -> web.StreamResponse:
-    try:
-      self._check_host(request)
-      response = await handler(request)
-    except (ConnectionError, web.HTTPException):
-      raise  # The client is gone, or connections.py answers.
-    except Exception as error:  # noqa: BLE001  All requests get an answer.
-      response = _error_response(request, error)
-    if self._is_stopping:
-      response.force_close()
-    return response
+  def application(self) -> fastapi.FastAPI:
+    """Returns the application with its routes."""
+    application = fastapi.FastAPI(
+      title="bert_tf",
+      version=bert_tf.__version__,
+      redoc_url=None,
+      responses={"4XX": {"model": types.ErrorResponse}},
+    )
 
-  def _check_host(self, request: web.Request) -> None:
-    """Raises HttpError 403 unless the host is accepted, against DNS rebinding.
+    async def respond(
+      request: fastapi.Request, error: Exception
+    ) -> responses.Response:
+      return limits.error_response(request.method, request.url.path, error)
 
-    `request.host` may be that of the request target.
-    """
-    address = request.get_extra_info("sockname", ("",))[0]
-    for name in (*request.headers.getall("Host", []), request.host):
-      match = _HOST.fullmatch(name)
-      host = match[1] or match[2] if match else name
-      if host.lower() not in self._hosts and host != address:
-        raise limits.HttpError(
-          403,
-          f"the Host {name!r:.100} is not accepted; the server's setting "
-          "allowed_hosts adds host names.",
-        )
+    for error in (
+      limits.HttpError,
+      starlette_exceptions.HTTPException,
+      exceptions.RequestValidationError,
+      Exception,
+    ):
+      application.add_exception_handler(error, respond)
+    for path, answer, kind in (
+      ("/", self._get_page, None),
+      ("/metrics", self._get_metrics, None),
+      ("/healthz", self._get_health, types.HealthResponse),
+      ("/readyz", self._get_ready, types.HealthResponse),
+      ("/v1/models", self._get_models, types.ModelsResponse),
+    ):
+      application.get(
+        path, response_model=kind, include_in_schema=kind is not None
+      )(answer)
+    application.post(
+      limits.EMBEDDINGS_PATH, response_model=types.EmbeddingsResponse
+    )(self._embed)
+    for path in ("/v1/models/{name}", "/v1/models/{name}/versions/{version}"):
+      add = functools.partial(
+        application.add_api_route, include_in_schema="version" not in path
+      )
+      for verb, post, response in (
+        ("predict", self._predict, types.PredictResponse),
+        ("classify", self._classify, types.ClassifyResponse),
+        ("attention", self._attend, types.AttentionResponse),
+      ):
+        url = f"{path}:{verb}"
+        add(url, post, methods=["POST"], response_model=response)
+      add(f"{path}/metadata", self._get_metadata, methods=["GET"])
+      add(path, self._get_status, methods=["GET"])
+    return application
 
   async def _warm_up(self) -> None:
-    def call(function: loaded_model.Function) -> None:
-      try:
-        function(function.sample())
-      except tf.errors.OpError as error:  # May reject made-up inputs.
-        logging.info("Warming up: %s", errors.reason(error))
-
     for model in self._models.values():
-      for name, function in model.functions.items():
+      for call in model.warm_up():
         try:
-          await self._batcher.workers[0].run(call, function)
+          await self._batcher.workers[0].run(call)
         except Exception:  # noqa: BLE001  Other functions may work.
-          logging.exception("Warming up %s of %s failed:", name, model.name)
-    self._is_ready = True
+          logging.exception("Warming up %s failed:", model.name)
+    self._is_warm = True
 
   async def wait_until_ended(self) -> None:
     """Waits until a fault ends the computation of batches."""
     await self._batcher.ended.wait()
 
   def _can_answer(self) -> bool:
-    is_stalled = any(
-      worker.is_stalled() for worker in self._computation.workers
-    )
-    has_ended = self._batcher.ended.is_set()
-    return self._is_ready and not is_stalled and not has_ended
+    is_stalled = any(worker.is_stalled() for worker in self._workers)
+    has_ended = self._batcher.ended.is_set() or self._uvicorn.should_exit
+    return self._is_warm and not is_stalled and not has_ended
 
   async def stop(self) -> None:
     """Refuses new connections, finishes running requests and stops."""
     self._warming.cancel()
-    self._is_ready, self._is_stopping = False, True
-    for listener in self._listeners:
-      listener.close()
-    await self._runner.cleanup()
-    await self._computation.close()
+    self._uvicorn.should_exit = True
+    for connection in [*self._uvicorn.server_state.connections]:
+      connection.shutdown()  # After the answer to its request.
+    await self._serving
+    await self._batcher.close()
+    self._texts.close()
     logging.info(
       "Answered %d requests in %d batches.",
       self._batcher.num_requests,
       self._batcher.num_batches,
     )
 
-  def _routes(self) -> list[web.RouteDef]:
-    routes = [
-      web.get("/", self._get_page),
-      web.get("/healthz", self._get_health),
-      web.get("/readyz", self._get_ready),
-      web.get("/metrics", self._get_metrics),
-      web.get("/v1/models", self._get_models),
-      web.post(connections.EMBEDDINGS_PATH, self._embeddings.answer),
-    ]
-    for path in (_MODEL_PATH, _VERSION_PATH):
-      routes += [
-        web.get(path, self._get_status),
-        web.get(f"{path}/metadata", self._get_metadata),
-        web.post(f"{path}:predict", self._predict),
-        web.post(f"{path}:attention", self._attention),
-      ]
-    return routes
+  async def _get_page(self) -> responses.Response:
+    return responses.HTMLResponse(self._page.html, headers=self._page.headers)
 
-  async def _get_page(self, request: web.Request) -> web.Response:
-    return web.Response(
-      text=self._page.html,
-      content_type="text/html",
-      charset="utf-8",
-      headers=self._page.headers,
+  async def _get_metrics(self) -> responses.Response:
+    return responses.Response(
+      self._metrics.text(), media_type=metrics.CONTENT_TYPE
     )
 
-  async def _get_health(self, request: web.Request) -> web.Response:
+  async def _get_health(self) -> responses.Response:
+    """Answers 200 unless the computation has stalled or ended."""
     if self._batcher.ended.is_set():
       raise limits.HttpError(
         500, "the server has stopped computing; its log has the reason."
       )
-    for worker in self._computation.workers:
+    for worker in self._workers:
       worker.check()
     first = next(iter(self._models.values()))
-    return connections.json_response(
+    return limits.json_response(
       {"status": "ok", "model": first.name, "version": str(first.version)}
     )
 
-  async def _get_ready(self, request: web.Request) -> web.Response:
+  async def _get_ready(self) -> responses.Response:
+    """Answers 200 if the models are warm and the server does not stop."""
     if not self._can_answer():
       raise limits.HttpError(
         503,
         "a model is not warm yet, a stage has stalled, or the server stops.",
       )
-    return await self._get_health(request)
+    return await self._get_health()
 
-  async def _get_metrics(self, request: web.Request) -> web.Response:
-    return web.Response(
-      body=self._metrics.text(), headers={"Content-Type": metrics.CONTENT_TYPE}
-    )
-
-  async def _get_models(self, request: web.Request) -> web.Response:
+  async def _get_models(self) -> responses.Response:
+    """Describes all models; `data` is the list in OpenAI's form."""
     about = [model.about() for model in self._models.values()]
-    # The form of OpenAI's API, for its clients.
     listed = [
       {"id": name, "object": "model", "created": 0, "owned_by": "bert_tf"}
       for name in self._models
     ]
-    return connections.json_response(
+    return limits.json_response(
       {"models": about, "object": "list", "data": listed}
     )
 
-  async def _get_status(self, request: web.Request) -> web.Response:
-    model = self._find(request)
-    if model is None:
-      name = request.match_info["name"]
-      raise limits.HttpError(
-        404, f"Could not find any versions of model {name:.100}"
-      )
+  async def _get_status(
+    self, request: fastapi.Request, name: str
+  ) -> responses.Response:
+    """Returns the status of a model as TensorFlow Serving does."""
+    model = self._find_model(request)
     state = {
       "version": str(model.version),
       "state": "AVAILABLE",
       "status": {"error_code": "OK", "error_message": ""},
     }
-    return connections.json_response({"model_version_status": [state]})
+    return limits.json_response({"model_version_status": [state]})
 
-  async def _get_metadata(self, request: web.Request) -> web.Response:
+  async def _get_metadata(
+    self, request: fastapi.Request, name: str
+  ) -> responses.Response:
+    """Returns the signatures of a model as TensorFlow Serving does."""
+    return limits.json_response(self._find_model(request).metadata())
+
+  async def _predict(
+    self, request: fastapi.Request, name: str, body: types.PredictRequest
+  ) -> responses.Response:
+    """Predicts for rows (`instances`) or columns (`inputs`)."""
     model = self._find_model(request)
-    return connections.json_response(
-      rest_json.metadata(model.name, model.version, model.functions)
-    )
+    signature = model.signature(body.signature_name)
+    try:
+      rows = body.rows(signature.fields)
+    except ValueError as error:
+      raise limits.HttpError(400, str(error)) from error
+    answers = await self._compute(request, signature, rows)
+    # As in TensorFlow Serving, the only output of a model has no name.
+    is_unnamed = not signature.takes_texts and len(answers[0]) == 1
+    if body.inputs is not None:
+      columns = {key: [each[key] for each in answers] for key in answers[0]}
+      outputs = next(iter(columns.values())) if is_unnamed else columns
+      return await self._encode({"outputs": outputs})
+    if is_unnamed:
+      answers = [next(iter(each.values())) for each in answers]
+    return await self._encode({"predictions": answers})
 
-  async def _predict(self, request: web.Request) -> web.Response:
+  async def _classify(
+    self, request: fastapi.Request, name: str, body: types.ClassifyRequest
+  ) -> responses.Response:
+    """Returns labels and probabilities, in TensorFlow Serving's form."""
+    signature = self._find_model(request).signature(body.signature_name)
+    rows = [{**body.context, **example} for example in body.examples]
+    answers = await self._compute(request, signature, rows)
+    results = []
+    for answer in answers:
+      probabilities = answer.get("probabilities")
+      if not isinstance(probabilities, dict) or not probabilities:
+        raise limits.HttpError(
+          400, f"{name:.100} does not classify texts; use :predict."
+        )
+      results.append([[label, p] for label, p in probabilities.items()])
+    return await self._encode({"results": results})
+
+  async def _attend(
+    self, request: fastapi.Request, name: str, body: types.AttentionRequest
+  ) -> responses.Response:
+    """Returns the attention of a layer and head, which the page draws."""
     model = self._find_model(request)
-    parsed = await self._computation.parse(
-      request,
-      lambda value: rest_json.predict_request(
-        value, model.functions, self._config
-      ),
+    texts: Any = (body.text, body.text_b)
+    types.decode_texts("the request", [*texts], self._config.max_text_length)
+    row = prediction.Prepared([texts], body)
+    [answer] = await self._batcher.submit(model.attention, [row])
+    return await self._encode(answer)
+
+  async def _embed(
+    self, request: fastapi.Request, body: types.EmbeddingsRequest
+  ) -> responses.Response:
+    """Returns vectors of texts, in OpenAI's form."""
+    if body.model not in self._models:
+      raise limits.HttpError(
+        404,
+        f"there is no model {body.model!r:.100}; this server has "
+        f"{errors.join_names(list(self._models))}.",
+        *("model", "model_not_found"),
+      )
+    model = self._models[body.model]
+    width = model.vector_width()
+    if width is None:
+      raise limits.HttpError(
+        400,
+        f"the model {body.model!r:.100} computes no vectors of texts; serve or "
+        "export its checkpoint with `task=encoder`.",
+        "model",
+      )
+    if body.dimensions not in (None, width):
+      raise limits.HttpError(
+        400,
+        f"dimensions is {body.dimensions}; the vectors of this model have "
+        f"{width} values and cannot be shortened.",
+        "dimensions",
+      )
+    signature = model.signature(None)
+    try:
+      answers = await self._compute(
+        request, signature, body.input, types.MAX_TEXTS
+      )
+    except limits.HttpError as error:
+      if error.status == 400:
+        error.param = "input"
+      raise
+    data = []
+    for index, answer in enumerate(answers):
+      vector = answer["embedding"]
+      if body.encoding_format == "base64":
+        raw = np.array(vector, "<f4").tobytes()
+        vector = base64.b64encode(raw).decode()
+      data.append({"object": "embedding", "index": index, "embedding": vector})
+    num_tokens = sum(answer["num_tokens"] for answer in answers)
+    usage = {"prompt_tokens": num_tokens, "total_tokens": num_tokens}
+    return await self._encode(
+      {"object": "list", "data": data, "model": body.model, "usage": usage}
     )
 
-    def respond(outputs: batching.Arrays) -> web.Response:
-      answer = rest_json.predict_response(parsed, outputs)
-      return connections.json_response(answer)
+  async def _compute(
+    self,
+    request: fastapi.Request,
+    signature: models.Signature,
+    rows: Sequence[Any],
+    max_rows: int = 0,
+  ) -> list[Any]:
+    """Returns the answers of rows, at most `max_rows` or the flag's number."""
+    max_rows = max_rows or self._config.max_rows
+    if not rows:
+      raise limits.HttpError(400, "the request has no rows; give at least one.")
+    if len(rows) > max_rows:
+      raise limits.HttpError(
+        400,
+        f"the request has {len(rows)} rows; the limit of this server is "
+        f"{max_rows}: send several requests.",
+      )
+    request.scope["rows"] = len(rows)
+    self._batcher.check_open()  # Tokenizing may be in vain.
+    num_bytes = request.scope["num_bytes"]
+    if num_bytes <= _LARGE_BYTES:
+      prepared = signature.prepare(rows, self._config)
+    else:
+      prepared = await self._texts.run(
+        signature.prepare, rows, self._config, self._texts.report
+      )
+    answers = await self._batcher.submit(signature, prepared)
+    try:
+      sizes = [len(each.input_ids) for row in prepared for each in row.inputs]
+      self._metrics.inputs(*signature.name, len(rows), num_bytes, sizes)
+    except Exception:  # noqa: BLE001  The request can still be answered.
+      logging.exception("A request was not counted:")
+    return answers
 
-    return await self._computation.answer(request, model, parsed, respond)
+  async def _encode(self, answer: Any) -> responses.Response:
+    """Returns the response, made in a thread if the answer has many values."""
+    if batching.count_values(answer) <= _LARGE_ANSWER:
+      return limits.json_response(answer)
+    return await self._texts.run(limits.json_response, answer)
 
-  async def _attention(self, request: web.Request) -> web.Response:
-    model = self._find_model(request)
-    parsed = await self._computation.parse(
-      request,
-      lambda value: attention_json.parse(value, model.functions, self._config),
-    )
-    computed = await self._batcher.submit(
-      computation.FunctionName(model.name, parsed.signature_name),
-      parsed.inputs,
-      can_be_joined=False,
-    )
-
-    def respond() -> web.Response:
-      answer = attention_json.response(parsed, computed)
-      return connections.json_response(answer)
-
-    return await self._computation.encode(
-      respond, limits.count_values(computed)
-    )
-
-  def _find(self, request: web.Request) -> served.ServedModel | None:
-    model = self._models.get(request.match_info["name"])
-    version = request.match_info.get("version")
-    is_known = model and version in (None, str(model.version))
-    return model if is_known else None
-
-  def _find_model(self, request: web.Request) -> served.ServedModel:
-    model = self._find(request)
-    if model is None:
-      name = request.match_info["name"][:100]
-      version = request.match_info.get("version")
-      which = f"Latest({name})"
+  def _find_model(self, request: fastapi.Request) -> models.ServedModel:
+    name = request.path_params["name"]
+    version = request.path_params.get("version")
+    model = self._models.get(name)
+    if model is None or version not in (None, str(model.version)):
+      which = f"Latest({name:.100})"
       if version:
-        which = f"Specific({name}, {version:.20})"
+        which = f"Specific({name:.100}, {version:.20})"
       raise limits.HttpError(404, f"Servable not found for request: {which}")
     return model
 
 
-def _error_response(request: web.Request, error: Exception) -> web.Response:
-  respond = functools.partial(connections.error_response, request)
-  if isinstance(error, limits.HttpError):
-    return respond(error.status, str(error), param=error.param, code=error.code)
-  if isinstance(error, web.RequestPayloadError):
-    message = f"Malformed request: the body is incomplete: {error}"
-    return respond(400, message)
-  if isinstance(error, batching.OverloadedError):
-    return respond(503, str(error), error.retry_after_s)
-  if isinstance(error, batching.EndedError | workers.StalledError):
-    return respond(503, str(error))
-  if isinstance(error, tf.errors.InvalidArgumentError):
-    return respond(400, errors.reason(error))
-  logging.error("A request failed:", exc_info=error)
-  if isinstance(error, MemoryError | tf.errors.ResourceExhaustedError):
-    return respond(
-      503, "the server has too little memory for the request; send fewer rows."
-    )
-  if isinstance(error, tf.errors.OpError):
-    return respond(500, errors.reason(error))
-  return respond(500, connections.SERVER_FAILED)
-
-
 @contextlib.asynccontextmanager
 async def running(
-  models: Mapping[str, predictor.Predictor],
+  named: Mapping[str, predictor.Predictor],
   config: server_config.ServerConfig,
   sockets: Sequence[socket.socket] = (),
 ) -> AsyncIterator[tuple[Server, str]]:
   """Yields a running server and its address; by default opens its sockets."""
   sockets = sockets or connections.listen(config.host, config.port)
-  server = Server(models, config)
+  server = Server(named, config)
   url = await server.start(sockets)
   try:
     yield server, url
@@ -361,7 +429,7 @@ async def running(
 
 
 def run(
-  models: Mapping[str, predictor.Predictor],
+  named: Mapping[str, predictor.Predictor],
   config: server_config.ServerConfig,
   started: Callable[[str], None],
   sockets: Sequence[socket.socket] = (),
@@ -386,7 +454,7 @@ def run(
         loop.remove_signal_handler(each)
       stopped.set()
 
-    async with running(models, config, sockets) as (server, url):
+    async with running(named, config, sockets) as (server, url):
       for number in (signal.SIGTERM, signal.SIGINT):
         # On Windows, Ctrl-C is a KeyboardInterrupt.
         with contextlib.suppress(NotImplementedError):

@@ -1,32 +1,44 @@
-"""Computes requests that arrive together as a batch.
+"""Computes the inputs of waiting requests in batches.
 
-Each thread has a task, which takes batches from the queue. The thread joins,
-computes and splits a batch. If this raises, each request of the batch is
-computed separately, and only those that raise again fail. A thread that has
-stalled takes no batches; if all have, every request fails. If a task itself
-ends, all requests are answered with an error and `ended` is set.
+A request has rows; a row has inputs: a text, its windows, or its choices. The
+inputs of all requests wait in one queue. A batch takes inputs of similar size
+that belong to the same function, those of the oldest request first. A request
+that has more goes to the end of the queue, so that others do not wait for it.
+
+Each thread has a task, which takes batches from the queue. If a batch raises,
+each of its inputs is computed separately, and only the requests whose inputs
+raise again fail. A thread that has stalled takes no batches; if all have, every
+request fails. If a task itself ends, all requests are answered with an error
+and `ended` is set.
 """
 
 import asyncio
+import bisect
 import collections
+import concurrent.futures
 import dataclasses
+import functools
 import math
+import queue
 import statistics
+import sys
+import threading
 import time
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+import traceback
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
 
-import numpy as np
 from absl import logging
 
 from bert_tf.server import config as server_config
-from bert_tf.server import workers
+from bert_tf.server import limits
+from bert_tf.tasks import prediction
 
-Arrays = Mapping[str, np.ndarray]
+_Result = TypeVar("_Result")
 
-# Rows of a batch are at most _MAX_RATIO times as long as its oldest request, or
-# are all shorter than _SHORT_SIZE bytes, for which a batch of one costs more.
-_MAX_RATIO, _SHORT_SIZE = 2, 100
+# Inputs of a batch are at most _MAX_RATIO times as large as its first one, or
+# all smaller than _SHORT_SIZE, for which a batch of one costs more.
+_MAX_RATIO, _SHORT_SIZE = 2, 32
 # Seconds between checks whether a stalled thread works again.
 _STALLED_INTERVAL_S = 0.05
 # The speed of a function is the median over its last NUM_TIMED batches. It is
@@ -36,86 +48,164 @@ NUM_TIMED, _MIN_TIMED = 9, 3
 _DELAY_INTERVAL_S = 0.05
 
 
-class OverloadedError(Exception):
-  """Too many requests are waiting, or a request would wait too long.
-
-  Attributes:
-    retry_after_s: seconds after which the client should retry, at least 1.
-  """
-
-  def __init__(self, message: str, expected_wait_s: float) -> None:
-    super().__init__(message)
-    self.retry_after_s = max(1, math.ceil(expected_wait_s))
+class OverloadedError(limits.HttpError):
+  """Too many requests are waiting, or a request would wait too long."""
 
 
-class EndedError(Exception):
+class EndedError(limits.HttpError):
   """The batcher has ended."""
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class _Waiting:
-  key: Hashable  # Equal for requests that can share a batch.
-  name: Hashable  # Name of the function.
-  inputs: Arrays
-  num_rows: int
-  num_inputs: int  # Rows, windows or choices that the model computes.
-  size: int  # Approximate length of the longest row.
-  can_be_joined: bool
+class StalledError(limits.HttpError):
+  """A thread takes longer than allowed."""
+
+
+class Function(Protocol):
+  """What is computed in batches; `compute` is called by several threads."""
+
+  name: tuple[str, str]  # Equal for functions of the same speed.
+  max_size: int  # Maximum inputs of a batch times the largest of their sizes.
+
+  def size(self, value: Any) -> int:
+    """Returns the size of an input, such as its number of word pieces."""
+
+  def compute(self, values: Sequence[Any]) -> Sequence[Any]:
+    """Returns the output for each input."""
+
+  def answer(self, row: prediction.Prepared, outputs: Sequence[Any]) -> Any:
+    """Returns the answer of a row for the outputs of its inputs."""
+
+
+@dataclasses.dataclass(eq=False)
+class _Request:
+  function: Function
+  rows: Sequence[prediction.Prepared]
+  result: asyncio.Future  # Receives the answers.
   arrived: float  # Time of arrival by time.monotonic.
-  result: asyncio.Future  # Receives the outputs.
+  # Inputs in no batch yet, the smallest first, and the sum of their sizes.
+  waiting: list["_Input"] = dataclasses.field(default_factory=list)
+  waiting_size: int = 0
+  # Outputs of rows without an answer, by row and input, and answers by row.
+  outputs: dict[int, dict[int, Any]] = dataclasses.field(default_factory=dict)
+  answers: dict[int, Any] = dataclasses.field(default_factory=dict)
+  num_values: int = 0  # In the answers.
+  started: float = 0.0  # Time of the first batch; 0 before.
+
+
+@dataclasses.dataclass(eq=False)
+class _Input:
+  request: _Request
+  row: int
+  number: int  # Index among the inputs of its row.
+  value: Any
+  size: int
+
+
+class Worker:
+  """Makes calls in a thread, one after the other.
+
+  A call in a thread cannot be stopped. If a call takes too long, the worker has
+  stalled: all calls that wait for it raise StalledError, and so do new calls
+  until the call in the thread returns. The thread is a daemon, so that a
+  stalled call does not keep the process from ending.
+
+  Args:
+    name: name of the thread, for messages.
+    max_call_s: maximum seconds of a call, or between two calls of `report`.
+  """
+
+  def __init__(self, name: str, max_call_s: float) -> None:
+    self._name = name
+    self._max_call_s = max_call_s
+    # Functions, each with the future of its result; None ends the thread.
+    self._calls: queue.SimpleQueue = queue.SimpleQueue()
+    # Start of the current call by time.monotonic; None between calls.
+    self._started: float | None = None
+    # `_started` of the last stall that was logged.
+    self._logged: float | None = 0.0
+    self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+    self._thread.start()
+
+  async def run(
+    self, function: Callable[..., _Result], *arguments: Any
+  ) -> _Result:
+    """Makes a call in the thread and returns its result.
+
+    If the waiting coroutine is cancelled before the call has begun, the call is
+    not made. Exceptions that cannot be awaited become a RuntimeError.
+
+    Raises:
+      StalledError: if the thread has stalled.
+      Exception: the exception of the call.
+    """
+    future: concurrent.futures.Future = concurrent.futures.Future()
+    self._calls.put((functools.partial(function, *arguments), future))
+    outcome = asyncio.wrap_future(future)
+    try:
+      while not outcome.done():
+        self.check()
+        await asyncio.wait([outcome], timeout=self._seconds_left())
+    finally:
+      outcome.cancel()
+    return outcome.result()
+
+  def report(self) -> None:
+    """Reports progress from within a call, which restarts its time limit."""
+    self._started = time.monotonic()
+
+  def is_stalled(self) -> bool:
+    """Returns whether a call has exceeded its limit or the thread has ended."""
+    return not self._thread.is_alive() or self._seconds_left() <= 0
+
+  def check(self) -> None:
+    """Raises StalledError if the thread has stalled; logs its stack once."""
+    if not self.is_stalled():
+      return
+    message = (
+      f"the {self._name} thread has not returned for more than "
+      f"{self._max_call_s:g} s; try again later."
+    )
+    if self._logged != self._started:  # Once for each stall.
+      self._logged = self._started
+      frame = sys._current_frames().get(self._thread.ident or 0)
+      stack = traceback.format_stack(frame) if frame else ["It has ended."]
+      advice = "Raise max_stall_s if a call may take as long. The thread is at:"
+      logging.error("%s %s\n%s", message, advice, "".join(stack))
+    raise StalledError(503, message)
+
+  def close(self) -> None:
+    """Ends the thread after the queued calls, without waiting for them."""
+    self._calls.put(None)
+
+  def _seconds_left(self) -> float:
+    started = self._started
+    now = time.monotonic()
+    return (now if started is None else started) + self._max_call_s - now
+
+  def _run(self) -> None:
+    while call := self._calls.get():
+      function, future = call
+      if future.set_running_or_notify_cancel():
+        self._started = time.monotonic()
+        result, error = None, None
+        try:
+          result = function()
+        except BaseException as raised:  # noqa: BLE001  Raised by `run`.
+          error = _awaitable(raised)
+        self._started = None
+        if error:
+          future.set_exception(error)
+        else:
+          future.set_result(result)
 
 
 @dataclasses.dataclass(eq=False)
 class _Thread:
   """A thread and the batch that it computes."""
 
-  worker: workers.Worker
-  batch: Sequence[_Waiting] = ()
+  worker: Worker
+  batch: Sequence[_Input] = ()
   busy_until: float = 0.0  # Expected end of the batch, by time.monotonic.
-
-
-class Batch(NamedTuple):
-  """Statistics of a computed batch."""
-
-  num_rows: int
-  seconds: float  # Time of the computation.
-  waited_s: list[float]  # Waiting time of each request.
-
-
-class Estimates:
-  """Measures the speed of functions and the delay of the event loop.
-
-  Attributes:
-    loop_delay_s: seconds by which the event loop was late when last measured.
-  """
-
-  def __init__(self) -> None:
-    # Seconds per input of the last batches, by name of the function.
-    self._timed: dict[Hashable, collections.deque[float]] = {}
-    self.loop_delay_s = 0.0
-
-  def record(self, name: Hashable, num_inputs: int, seconds: float) -> None:
-    """Records the seconds that a function took for a number of inputs."""
-    timed = self._timed.setdefault(name, collections.deque(maxlen=NUM_TIMED))
-    timed.append(seconds / num_inputs)
-
-  def seconds(self, num_inputs: Mapping[Hashable, int]) -> float:
-    """Estimates the seconds to compute numbers of inputs, by function name.
-
-    A function with fewer than _MIN_TIMED batches counts as 0 seconds.
-    """
-    return sum(
-      count * statistics.median(self._timed[name])
-      for name, count in num_inputs.items()
-      if len(self._timed.get(name, ())) >= _MIN_TIMED
-    )
-
-  async def measure_loop_delay(self) -> None:
-    """Measures the delay of the event loop again and again, without end."""
-    while True:
-      start = time.monotonic()
-      await asyncio.sleep(_DELAY_INTERVAL_S)
-      self.loop_delay_s = time.monotonic() - start - _DELAY_INTERVAL_S
 
 
 class Batcher:
@@ -126,34 +216,34 @@ class Batcher:
   loop in which it is created.
 
   Args:
-    compute: takes the name of a function, its inputs and `proceed`, and
-      returns the outputs; all arrays have the same number of rows. Several
-      threads call it. Before each part of a long computation it calls
-      `proceed`, which raises if no client waits any more.
     config: the limits.
-    on_batch: called for each computed batch.
+    on_batch: called for each computed batch with its number of inputs, the
+      seconds, and the waiting times of the requests that it begins.
 
   Attributes:
     workers: the threads that compute.
     ended: event, set when `close` or a fault has ended the batcher.
     num_batches: number of computed batches.
-    num_requests: number of requests in these batches.
+    num_requests: number of requests that were answered.
   """
 
   def __init__(
     self,
-    compute: Callable[[Any, Arrays, Callable[[], None]], Arrays],
     config: server_config.ServerConfig,
-    on_batch: Callable[[Batch], None] = lambda batch: None,
+    on_batch: Callable[[int, float, list[float]], None] = lambda *_: None,
   ) -> None:
-    self._compute = compute
     self._on_batch = on_batch
     self._config = config
-    self._waiting: collections.deque[_Waiting] = collections.deque()
-    self._estimates = Estimates()
+    self._queue: collections.deque[_Request] = collections.deque()
+    self._lock = threading.Lock()  # For outputs and answers of requests.
+    # Seconds per size of the last batches, by name of the function.
+    self._timed: dict[Hashable, collections.deque[float]] = (
+      collections.defaultdict(lambda: collections.deque(maxlen=NUM_TIMED))
+    )
+    self._loop_delay_s = 0.0  # By which the event loop was late.
     self._arrival = asyncio.Event()
     self._threads = [
-      _Thread(workers.Worker("compute", config.max_stall_s))
+      _Thread(Worker("compute", config.max_stall_s))
       for _ in range(config.num_batch_threads)
     ]
     self.workers = tuple(thread.worker for thread in self._threads)
@@ -161,62 +251,69 @@ class Batcher:
     self._tasks = [asyncio.create_task(self._run(t)) for t in self._threads]
     for task in self._tasks:
       task.add_done_callback(self._end)
-    self._measuring = asyncio.create_task(self._estimates.measure_loop_delay())
+    self._measuring = asyncio.create_task(self._measure_loop_delay())
     self.num_batches = self.num_requests = 0
 
   @property
   def num_waiting(self) -> int:
-    """Number of waiting requests."""
-    return len(self._waiting)
+    """Number of requests with inputs in no batch yet."""
+    return len(self._queue)
 
   async def submit(
-    self,
-    name: Hashable,
-    inputs: Arrays,
-    size: int = 0,
-    can_be_joined: bool = True,
-    num_inputs: int | None = None,
-  ) -> Arrays:
-    """Returns the outputs of a request to a function.
-
-    Args:
-      name: name of the function.
-      inputs: arrays with the same number of rows.
-      size: approximate length of the longest row, similar within a batch.
-      can_be_joined: whether the request may share a batch.
-      num_inputs: number of inputs that the model computes for the rows, to
-        estimate the time; None for one per row.
+    self, function: Function, rows: Sequence[prediction.Prepared]
+  ) -> list[Any]:
+    """Returns the answers of a request's rows.
 
     Raises:
-      OverloadedError: if too many requests are waiting, or this one would wait
-        too long.
-      EndedError: if the batcher has ended.
-      StalledError: if all threads have stalled.
+      limits.HttpError: if too many requests are waiting, this one would wait
+        too long, the answers have too many values, the threads have stalled, or
+        the batcher has ended.
       Exception: any exception of the computation.
     """
-    self._check_open()
-    # Rows of different shapes would need padding.
-    sizes = tuple((key, array.shape[1:]) for key, array in inputs.items())
-    num_rows = len(next(iter(inputs.values())))
-    waiting = _Waiting(
-      (name, sizes) if can_be_joined else object(),
-      name,
-      inputs,
-      num_rows,
-      num_rows if num_inputs is None else num_inputs,
-      size,
-      can_be_joined,
-      time.monotonic(),
-      asyncio.get_running_loop().create_future(),
-    )
-    self._waiting.append(waiting)
-    self._arrival.set()
-    try:
-      return await waiting.result
-    except asyncio.CancelledError:  # The client has disconnected.
-      if waiting in self._waiting:
-        self._waiting.remove(waiting)
-      raise
+    self.check_open()
+    result = asyncio.get_running_loop().create_future()
+    request = _Request(function, rows, result, time.monotonic())
+    for index, row in enumerate(rows):
+      if not row.inputs:
+        request.answers[index] = function.answer(row, [])
+      for number, value in enumerate(row.inputs):
+        size = function.size(value)
+        request.waiting.append(_Input(request, index, number, value, size))
+    if request.waiting:
+      request.waiting.sort(key=lambda each: each.size)
+      request.waiting_size = sum(each.size for each in request.waiting)
+      self._queue.append(request)
+      self._arrival.set()
+      try:
+        await request.result
+      finally:  # The client may have disconnected.
+        if request in self._queue:
+          self._queue.remove(request)
+    self.num_requests += 1
+    return [request.answers[index] for index in range(len(rows))]
+
+  def check_open(self) -> None:
+    """Raises OverloadedError or EndedError if `submit` would, at this time."""
+    if self.ended.is_set():
+      raise EndedError(503, "the server has stopped computing.")
+    wait = self.expected_wait_s()
+    # While less than a batch waits, requests are accepted, however slow the
+    # model is. Otherwise the server would reject all during a slow batch.
+    fits = sum(r.waiting_size / r.function.max_size for r in self._queue) < 1
+    limit = self._config.max_expected_wait_s
+    reason = ""
+    if len(self._queue) >= self._config.max_queue_size:
+      reason = f"{len(self._queue)} requests are waiting, which is the limit"
+    elif self._loop_delay_s > limit or (wait > limit and not fits):
+      reason = (
+        f"the request would wait about {wait:.1f} s, but the limit is "
+        f"{limit:g} s"
+      )
+    if reason:
+      seconds = str(max(1, math.ceil(wait)))
+      raise OverloadedError(
+        503, f"{reason}; try again later.", headers={"Retry-After": seconds}
+      )
 
   def expected_wait_s(self) -> float:
     """Returns the seconds that a new request would wait.
@@ -228,8 +325,24 @@ class Batcher:
     now = time.monotonic()
     threads = self._working_threads()
     remaining = (abs(t.busy_until - now) if t.batch else 0 for t in threads)
-    queued = self._expected_seconds(self._waiting) / len(threads)
-    return self._estimates.loop_delay_s + min(remaining) + queued
+    sizes: collections.Counter[Hashable] = collections.Counter()
+    for request in self._queue:
+      sizes[request.function.name] += request.waiting_size
+    queued = self._expected_s(sizes) / len(threads)
+    return self._loop_delay_s + min(remaining) + queued
+
+  def _expected_s(self, sizes: Mapping[Hashable, int]) -> float:
+    return sum(
+      size * statistics.median(self._timed[name])
+      for name, size in sizes.items()
+      if len(self._timed[name]) >= _MIN_TIMED
+    )
+
+  async def _measure_loop_delay(self) -> None:
+    while True:
+      start = time.monotonic()
+      await asyncio.sleep(_DELAY_INTERVAL_S)
+      self._loop_delay_s = time.monotonic() - start - _DELAY_INTERVAL_S
 
   async def close(self) -> None:
     """Stops the batcher; waiting requests fail with EndedError."""
@@ -240,38 +353,9 @@ class Batcher:
     for worker in self.workers:
       worker.close()
 
-  def _check_open(self) -> None:
-    if self.ended.is_set():
-      raise EndedError("the server has stopped computing.")
-    wait = self.expected_wait_s()
-    if len(self._waiting) >= self._config.max_queue_size:
-      raise OverloadedError(
-        f"{len(self._waiting)} requests are waiting, which is the limit; try "
-        "again later.",
-        wait,
-      )
-    # While less than a batch waits, requests are accepted, however slow the
-    # model is. Otherwise the server would reject all during a slow batch.
-    num_rows = sum(waiting.num_rows for waiting in self._waiting)
-    fits = num_rows < self._config.max_batch_size
-    limit = self._config.max_expected_wait_s
-    is_late = self._estimates.loop_delay_s > limit
-    if is_late or (wait > limit and not fits):
-      raise OverloadedError(
-        f"the request would wait about {wait:.1f} s, but the limit is "
-        f"{limit:g} s; try again later.",
-        wait,
-      )
-
-  def _expected_seconds(self, requests: Iterable[_Waiting]) -> float:
-    num_inputs: collections.Counter[Hashable] = collections.Counter()
-    for waiting in requests:
-      num_inputs[waiting.name] += waiting.num_inputs
-    return self._estimates.seconds(num_inputs)
-
   async def _run(self, thread: _Thread) -> None:
     while True:
-      while not self._waiting:
+      while not self._queue:
         self._arrival.clear()
         await self._arrival.wait()
       await self._wait_for_batch()
@@ -292,21 +376,25 @@ class Batcher:
       logging.error("The computation of batches failed:", exc_info=error)
     for task in self._tasks:
       task.cancel()
-    computing = (
-      waiting for thread in self._threads for waiting in thread.batch
-    )
-    for waiting in (*computing, *self._waiting):
-      _fail(waiting, EndedError("the server ended before it could answer."))
-    self._waiting.clear()
+    computing = {
+      each.request for thread in self._threads for each in thread.batch
+    }
+    for request in (*computing, *self._queue):
+      _fail(
+        request, EndedError(503, "the server ended before it could answer.")
+      )
+    self._queue.clear()
     self.ended.set()
 
   async def _wait_for_batch(self) -> None:
-    while self._waiting:
-      first = self._waiting[0]
+    while self._queue:
+      first = self._queue[0]
       end = first.arrived + self._config.max_wait_ms / 1e3
       remaining = end - time.monotonic()
-      num_rows = sum(w.num_rows for w in self._waiting if w.key == first.key)
-      if num_rows >= self._config.max_batch_size or remaining <= 0:
+      size = sum(
+        r.waiting_size for r in self._queue if r.function is first.function
+      )
+      if size >= first.function.max_size or remaining <= 0:
         return
       self._arrival.clear()
       # Before Python 3.12, asyncio.wait_for may ignore a task's cancellation.
@@ -317,108 +405,147 @@ class Batcher:
       finally:
         timer.cancel()
 
-  def _take(self) -> list[_Waiting]:
+  def _take(self) -> list[_Input]:
     """Removes the next batch from the queue and returns it.
 
-    The batch holds the request that has waited longest. Others fill it, most
-    similar in size first, because all rows are padded to the longest.
+    It begins with the largest input of the request that has waited longest. Its
+    other inputs and those of other requests fill it, most similar in size
+    first, because all are padded to the largest.
     """
-    # Clients may have disconnected.
-    waiting = [w for w in self._waiting if not w.result.cancelled()]
-    if not waiting:
-      self._waiting.clear()
+    if not self._queue:
       return []
-    first, batch, room = waiting[0], [], self._config.max_batch_size
-    for candidate in sorted(waiting, key=lambda w: abs(w.size - first.size)):
-      small, large = sorted((candidate.size, first.size))
-      is_similar = large <= max(_MAX_RATIO * small, _SHORT_SIZE)
-      # The first request is included even if it exceeds a batch.
-      fits = candidate is first or (candidate.num_rows <= room and is_similar)
-      if candidate.key == first.key and fits:
-        batch.append(candidate)
-        room -= candidate.num_rows
+    first = self._queue[0]
+    function, target = first.function, first.waiting[-1].size
+    smallest = 0 if target <= _SHORT_SIZE else target / _MAX_RATIO
+    largest = max(_MAX_RATIO * target, _SHORT_SIZE)
+    candidates: list[_Input] = []
+    for request in self._queue:
+      if request.function is function:
+        sizes = [each.size for each in request.waiting]
+        start = bisect.bisect_left(sizes, smallest)
+        end = bisect.bisect_right(sizes, largest)
+        candidates += request.waiting[start:end]
+      if len(candidates) * target > 4 * function.max_size:
+        break
+    candidates.sort(
+      key=lambda c: (c.request is not first, abs(c.size - target))
+    )
+    batch: list[_Input] = []
+    width = 0
+    for each in candidates:
+      wider = max(width, each.size)
+      # The first one is included even if it exceeds a batch.
+      if not batch or (len(batch) + 1) * wider <= function.max_size:
+        batch.append(each)
+        width = wider
     taken = set(batch)
-    self._waiting = collections.deque(w for w in waiting if w not in taken)
+    for request in {each.request for each in batch}:
+      request.waiting = [each for each in request.waiting if each not in taken]
+      request.waiting_size = sum(each.size for each in request.waiting)
+      if request is first or not request.waiting:
+        self._queue.remove(request)
+    if first.waiting:
+      self._queue.append(first)
     return batch
 
-  async def _answer(self, thread: _Thread, batch: Sequence[_Waiting]) -> None:
-    # A result is done if its client has disconnected.
-    batch = [waiting for waiting in batch if not waiting.result.done()]
+  async def _answer(self, thread: _Thread, batch: Sequence[_Input]) -> None:
+    # A result is done if its client has disconnected, or an input has failed.
+    batch = [each for each in batch if not each.request.result.done()]
     if not batch:
       return
+    function = batch[0].request.function
+    requests = list({each.request: None for each in batch})
     start = time.monotonic()
-    thread.busy_until = start + self._expected_seconds(batch)
+    size = len(batch) * max(each.size for each in batch)
+    thread.busy_until = start + self._expected_s({function.name: size})
     try:
-      outputs, seconds = await thread.worker.run(
-        self._compute_batch, batch, thread.worker.report
-      )
+      seconds = await thread.worker.run(self._compute, batch)
     except Exception as error:  # noqa: BLE001  Raised in `submit`.
       if len(batch) == 1:
-        _fail(batch[0], error)
+        _fail(requests[0], error)
         return
-      for waiting in batch:
-        await self._answer(thread, [waiting])
+      for each in batch:
+        await self._answer(thread, [each])
       return
-    for waiting, rows in zip(batch, outputs):
-      if not waiting.result.done():
-        waiting.result.set_result(rows)
-    self._count(batch, start, seconds)
-
-  def _compute_batch(
-    self, batch: Sequence[_Waiting], report: Callable[[], None]
-  ) -> tuple[list[Arrays], float]:
-    """Returns the outputs of each request, and the seconds of this call."""
-
-    def proceed() -> None:
-      report()
-      if all(waiting.result.done() for waiting in batch):
-        raise RuntimeError("no client waits for the answer any more.")
-
-    start = time.monotonic()
-    inputs = batch[0].inputs
-    if len(batch) > 1:
-      inputs = {
-        name: np.concatenate([waiting.inputs[name] for waiting in batch])
-        for name in inputs
-      }
-    outputs = self._compute(batch[0].name, inputs, proceed)
-    if not isinstance(outputs, Mapping) or not outputs:
-      raise RuntimeError(f"the model did not return outputs: {outputs!r:.60}.")
-    num_rows = sum(waiting.num_rows for waiting in batch)
-    for name, array in outputs.items() if batch[0].can_be_joined else ():
-      if np.shape(array)[:1] != (num_rows,):
-        raise RuntimeError(
-          f"the output {name!r} of the model has shape {np.shape(array)} for "
-          f"{num_rows} rows."
-        )
-    parts = [outputs]
-    if len(batch) > 1:
-      ends = np.cumsum([waiting.num_rows for waiting in batch])
-      parts = [
-        {name: array[end - w.num_rows : end] for name, array in outputs.items()}
-        for w, end in zip(batch, ends)
-      ]
-    return parts, time.monotonic() - start
-
-  def _count(
-    self, batch: Sequence[_Waiting], start: float, seconds: float
-  ) -> None:
+    for request in requests:
+      has_all = len(request.answers) == len(request.rows)
+      if has_all and not request.result.done():
+        request.result.set_result(None)
     self.num_batches += 1
-    self.num_requests += len(batch)
-    num_inputs = sum(waiting.num_inputs for waiting in batch)
-    if batch[0].can_be_joined:
-      # A full batch may take no longer than a single row. Counting each batch
-      # as full avoids rejecting a burst of requests after a quiet time.
-      num_inputs = max(num_inputs, self._config.max_batch_size)
-    self._estimates.record(batch[0].name, num_inputs, seconds)
-    num_rows = sum(waiting.num_rows for waiting in batch)
-    waited_s = [start - waiting.arrived for waiting in batch]
+    # A full batch may take no longer than a single input. Counting each batch
+    # as full avoids rejecting a burst of requests after a quiet time.
+    size = max(size, function.max_size)
+    self._timed[function.name].append(seconds / size)
+    begun = [request for request in requests if not request.started]
+    for request in begun:
+      request.started = start
     try:
-      self._on_batch(Batch(num_rows, seconds, waited_s))
+      self._on_batch(len(batch), seconds, [start - r.arrived for r in begun])
     except Exception:  # noqa: BLE001  The batch has been answered.
       logging.exception("A batch was not counted:")
 
+  def _compute(self, batch: Sequence[_Input]) -> float:
+    """Computes a batch, and answers the rows whose inputs are all computed.
 
-def _fail(waiting: _Waiting, error: Exception) -> None:
-  if not waiting.result.done():  # Done if the client has disconnected.
-    waiting.result.set_exception(error)
+    Returns the seconds of the computation. Runs in a thread.
+    """
+    function = batch[0].request.function
+    start = time.monotonic()
+    outputs = function.compute([each.value for each in batch])
+    if len(outputs) != len(batch):
+      raise RuntimeError(
+        f"the model returned {len(outputs)} outputs for {len(batch)} inputs."
+      )
+    seconds = time.monotonic() - start
+    for each, output in zip(batch, outputs):
+      try:
+        self._store(each, output)
+      except Exception as error:  # noqa: BLE001  Raised in `submit`.
+        loop = each.request.result.get_loop()
+        loop.call_soon_threadsafe(_fail, each.request, error)
+    return seconds
+
+  def _store(self, each: _Input, output: Any) -> None:
+    request, row = each.request, each.request.rows[each.row]
+    with self._lock:
+      known = request.outputs.setdefault(each.row, {})
+      known[each.number] = output
+      if len(known) < len(row.inputs):
+        return
+    answer = request.function.answer(row, [known[i] for i in range(len(known))])
+    num_values = count_values(answer)
+    with self._lock:
+      del request.outputs[each.row]  # Frees the memory.
+      request.answers[each.row] = answer
+      request.num_values += num_values
+    limit = self._config.max_answer_values
+    if request.num_values > limit:
+      raise limits.HttpError(
+        413,
+        f"the answer has {request.num_values} numbers and texts or more; the "
+        f"limit of this server is {limit}: send fewer or shorter rows.",
+      )
+
+
+def count_values(value: Any) -> int:
+  """Returns the number of numbers and texts in JSON."""
+  if isinstance(value, dict):
+    return sum(map(count_values, value.values()))
+  if not isinstance(value, list):
+    return 1
+  if value and isinstance(value[0], dict | list):
+    return sum(map(count_values, value))
+  return len(value)
+
+
+def _awaitable(error: BaseException) -> Exception:
+  if isinstance(error, Exception) and not isinstance(error, StopIteration):
+    return error
+  converted = RuntimeError(f"{type(error).__name__} in a thread: {error}")
+  converted.__cause__ = error
+  return converted
+
+
+def _fail(request: _Request, error: Exception) -> None:
+  if not request.result.done():  # Done if the client has disconnected.
+    request.result.set_exception(_awaitable(error))

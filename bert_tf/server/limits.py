@@ -1,28 +1,34 @@
-"""Limits the memory of a request: computes it in slices, or rejects it.
+"""What a request has to pass before it reaches the application.
 
-Without these limits, a request within the limits of rows and bytes could need
-more memory than the machine has.
+Middleware checks its host and its headers, reads its body within limits, and
+ends its task when the client disconnects. It counts and logs every answer.
 """
 
-import math
+import asyncio
+import contextlib
+import http
+import re
+import time
 from collections.abc import Callable, Mapping
+from typing import Any
 
-import numpy as np
+import pydantic_core
+from absl import logging
 
-from bert_tf import heads
-from bert_tf.inference import loaded_model
+from bert_tf.files import errors
 from bert_tf.server import config as server_config
-from bert_tf.server import served
+from bert_tf.server import metrics
 
-Arrays = Mapping[str, np.ndarray]
+with errors.needs_extra("serving", extra="serve"):
+  from fastapi import exceptions
+  from starlette import responses, types
 
-# Maximum values in the outputs of a call: 256 MiB of float32.
-_MAX_VALUES_PER_CALL = 1 << 26
-# Assumed sizes of a model without bert_config.json.
-_NUM_POSITIONS, _VOCAB_SIZE = 512, 30522
-_MASK = b"[MASK]"
-# [CLS] and two [SEP].
-_NUM_SPECIAL = 3
+# Path of OpenAI's API, whose errors have another form.
+EMBEDDINGS_PATH = "/v1/embeddings"
+# Status for clients that disconnect before their answer, as in nginx.
+_GONE = 499
+# A name, or an IPv6 address in brackets, and optionally a port.
+_HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\[\]:/?#@\s]+))(?::[0-9]*)?", re.I)
 
 
 class HttpError(Exception):
@@ -31,6 +37,7 @@ class HttpError(Exception):
   Attributes:
     status: the HTTP status.
     param, code: the wrong parameter and OpenAI's code of the error, if known.
+    headers: further headers of the response.
   """
 
   def __init__(
@@ -39,152 +46,235 @@ class HttpError(Exception):
     message: str,
     param: str | None = None,
     code: str | None = None,
+    headers: Mapping[str, str] | None = None,
   ) -> None:
     super().__init__(message)
     self.status = status
     self.param = param
     self.code = code
+    self.headers = dict(headers or {})
+    if status == 503:
+      self.headers.setdefault("Retry-After", "1")
 
 
-def num_windows(
-  model: served.ServedModel,
-  inputs: Arrays,
-  lengths: np.ndarray,
-  config: server_config.ServerConfig,
-) -> int:
-  """Returns the maximum number of windows, choices or rows of a request.
-
-  The model computes each of them as one input. `inputs` are arrays of B rows.
-  `lengths`, int [B], are the bytes of each row, which bound its word pieces.
-
-  Raises:
-    HttpError: if there are too many windows or choices.
-  """
-  num_rows = len(lengths)
-  # Texts, or rows of word-piece ids, of each input.
-  num_texts = (
-    a.size if a.dtype == object else int(np.prod(a.shape[: max(1, a.ndim - 1)]))
-    for a in inputs.values()
-  )
-  count = max(num_rows, *num_texts)
-  stride, description = model.window_stride(), ""
-  if count > num_rows:
-    description = f"the request has {count} choices"
-  elif stride is not None:
-    # A row of ids or of an empty text is computed as one window.
-    count = int(np.maximum(np.ceil(lengths / stride), 1).sum())
-    description = (
-      f"the texts of the request may have {count} windows of {stride} word "
-      "pieces"
-    )
-  if description and count > config.max_windows:
-    raise HttpError(
-      413,
-      f"{description}; the limit of this server is {config.max_windows}: send "
-      "several requests.",
-    )
-  return count
+class _DisconnectedError(Exception):
+  pass
 
 
-def rows_at_once(
-  model: served.ServedModel,
-  signature: str,
-  inputs: Arrays,
-  config: server_config.ServerConfig,
-) -> int:
-  """Returns the number of rows to compute in a call.
-
-  It is `max_batch_size`, or less (at least 1) if the outputs of a row may be
-  large, such as logits of the whole vocabulary at each position.
-  """
-  num_values = _max_values_per_row(model, signature, inputs)
-  return max(1, min(config.max_batch_size, _MAX_VALUES_PER_CALL // num_values))
-
-
-def compute(
-  function: loaded_model.Function,
-  inputs: Arrays,
-  at_once: int,
-  config: server_config.ServerConfig,
-  proceed: Callable[[], None],
-) -> Arrays:
-  """Computes the rows of inputs in slices and joins the outputs.
-
-  A function with a fixed number of rows computes all rows in one call.
-  `proceed` is called before each slice of `at_once` rows; it may raise to end
-  the computation.
-
-  Raises:
-    HttpError: if the answer is too large.
-    tf.errors.OpError: if the model rejects the inputs.
-  """
-  num_rows = len(next(iter(inputs.values())))
-  if num_rows <= at_once or not function.has_batches():
-    return function(inputs)
-  slices: list[Arrays] = []
-  num_values = 0
-  for first in range(0, num_rows, at_once):
-    proceed()
-    rows = slice(first, first + at_once)
-    slices.append(function({name: a[rows] for name, a in inputs.items()}))
-    num_values += count_values(slices[-1])
-    check_answer(num_values, config)
-  return {
-    name: _concatenate([outputs[name] for outputs in slices])
-    for name in slices[0]
-  }
-
-
-def check_answer(num_values: int, config: server_config.ServerConfig) -> None:
-  """Raises HttpError if an answer has too many values."""
-  if num_values > config.max_answer_values:
-    raise HttpError(
-      413,
-      f"the answer has {num_values} numbers and texts or more; the limit of "
-      f"this server is {config.max_answer_values}: send fewer or shorter rows.",
-    )
-
-
-def count_values(outputs: Arrays) -> int:
-  """Returns the total number of values in arrays."""
-  return sum(array.size for array in outputs.values())
-
-
-def _max_values_per_row(
-  model: served.ServedModel, signature: str, inputs: Arrays
-) -> int:
-  """Sizes that are unknown before the call count as the row's length."""
-  config = model.bert_config
-  max_length = config.max_position_embeddings if config else _NUM_POSITIONS
-  length = num_masks = 0
-  for array in inputs.values():
-    if array.dtype != object:
-      length = max(length, *array.shape[1:], 1)
-      continue
-    texts = array.ravel().tolist()
-    longest = max(map(len, texts), default=0) + _NUM_SPECIAL
-    length = max(length, min(longest, max_length))
-    num_masks = max(num_masks, *(text.count(_MASK) for text in texts), 0)
-  outputs = model.functions[signature].outputs
-  if outputs.keys() == set(heads.PretrainingModel.outputs):
-    # The model computes probabilities of the whole vocabulary.
-    vocab_size = config.vocab_size if config else _VOCAB_SIZE
-    return max(1, min(num_masks, length) * vocab_size)
-  sizes = (
-    [length] if spec.shape.rank is None else spec.shape.as_list()[1:]
-    for spec in outputs.values()
-  )
-  return max(
-    1, sum(math.prod(length if n is None else n for n in row) for row in sizes)
+def json_response(
+  value: Any, status: int = 200, headers: Mapping[str, str] | None = None
+) -> responses.Response:
+  """Returns a JSON response."""
+  body = pydantic_core.to_json(value, inf_nan_mode="constants") + b"\n"
+  return responses.Response(
+    body, status, headers, "application/json; charset=utf-8"
   )
 
 
-def _concatenate(arrays: list[np.ndarray]) -> np.ndarray:
-  sizes = np.max([array.shape[1:] for array in arrays], axis=0)
-  padded = []
-  for array in arrays:
-    paddings = [(0, 0)]
-    paddings += [(0, a - b) for a, b in zip(sizes, array.shape[1:])]
-    filler = b"" if array.dtype == object else 0
-    padded.append(np.pad(array, paddings, constant_values=filler))
-  return np.concatenate(padded)
+def error_response(
+  method: str, path: str, error: Exception
+) -> responses.Response:
+  """Returns the response to an exception, in OpenAI's form for its path."""
+  error = _to_http_error(method, path, error)
+  # Clients may send surrogates, which UTF-8 cannot encode.
+  message = str(error).encode(errors="backslashreplace").decode()
+  value: Any = message
+  if path == EMBEDDINGS_PATH:
+    kind = "invalid_request_error" if error.status < 500 else "server_error"
+    value = {"message": message, "type": kind}
+    value |= {"param": error.param, "code": error.code}
+  return json_response({"error": value}, error.status, error.headers)
+
+
+def _to_http_error(method: str, path: str, error: Exception) -> HttpError:
+  if isinstance(error, HttpError):
+    return error
+  if isinstance(error, exceptions.RequestValidationError):
+    return HttpError(400, *_validation_message(error.errors()[0]))
+  status = getattr(error, "status_code", None)  # Starlette's HTTPException.
+  if status == 400:
+    return HttpError(400, "JSON Parse error: no UTF-8, or nested too deeply.")
+  if status:
+    return HttpError(
+      status,
+      f"Malformed request: {method} {path:.200}: "
+      f"{http.HTTPStatus(status).phrase}",
+      headers=getattr(error, "headers", None),
+    )
+  logging.error("A request failed:", exc_info=error)
+  if isinstance(error, MemoryError):
+    return HttpError(
+      503, "the server has too little memory for the request; send fewer rows."
+    )
+  return HttpError(500, "the server failed; its log has the reason.")
+
+
+def _validation_message(error: Mapping[str, Any]) -> tuple[str, str | None]:
+  """Returns the message of an error of pydantic, and the field's name."""
+  _, *place = error["loc"]
+  context = error.get("ctx", {})
+  if error["type"] == "json_invalid":
+    return f"JSON Parse error: {context['error']} at offset {place[0]}", None
+  message = error["msg"]
+  if error["type"] == "value_error":
+    message = str(context["error"])
+  if not place:
+    return f"JSON Value: {message}", None
+  return f"{'.'.join(map(str, place))}: {message}", str(place[0])
+
+
+class Middleware:
+  """An ASGI application around another one.
+
+  It stores `num_bytes`, the size of the body, in the scope of the request, and
+  counts each answer. `num_connections` returns the number of open connections.
+  """
+
+  def __init__(
+    self,
+    app: types.ASGIApp,
+    config: server_config.ServerConfig,
+    counted: metrics.Metrics,
+    log: metrics.AccessLog,
+    num_connections: Callable[[], int],
+  ) -> None:
+    self._app = app
+    self._config = config
+    self._metrics = counted
+    self._log = log
+    self._num_connections = num_connections
+    hosts = ("localhost", "127.0.0.1", "::1", config.host)
+    self._hosts = {host.lower() for host in (*hosts, *config.allowed_hosts)}
+
+  async def __call__(
+    self, scope: types.Scope, receive: types.Receive, send: types.Send
+  ) -> None:
+    """Answers a request."""
+    start = time.monotonic()
+    status, num_sent = _GONE, 0
+
+    async def counting_send(message: types.Message) -> None:
+      nonlocal status, num_sent
+      status = message.get("status", status)
+      num_sent += len(message.get("body", b""))
+      await send(message)
+
+    try:
+      await self._answer(scope, receive, counting_send)
+    except _DisconnectedError:
+      status = _GONE
+    except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001
+      if status == _GONE:  # No answer has begun.
+        if isinstance(error, asyncio.CancelledError):
+          error = HttpError(503, "the server stops; ask another one.")
+        response = error_response(scope["method"], scope["path"], error)
+        await response(scope, receive, counting_send)
+    self._count(scope, status, num_sent, time.monotonic() - start)
+
+  def _count(
+    self, scope: types.Scope, status: int, num_sent: int, seconds: float
+  ) -> None:
+    try:
+      self._metrics.request(scope, status, seconds)
+      self._log.log(scope, status, num_sent, seconds)
+    except Exception:  # noqa: BLE001  The request has been answered.
+      logging.exception("A request was not counted:")
+
+  async def _answer(
+    self, scope: types.Scope, receive: types.Receive, send: types.Send
+  ) -> None:
+    limit = self._config.max_connections
+    is_refused = self._num_connections() > limit
+    if not is_refused:
+      self._check_headers(scope)
+    body = await self._read(receive, is_refused)
+    if is_refused:  # Only now: closing a socket with unread data resets it.
+      raise HttpError(
+        503,
+        f"{limit} connections are open, which is the limit.",
+        headers={"Connection": "close"},
+      )
+    scope["num_bytes"] = len(body)
+    unread = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def replay() -> types.Message:
+      return unread.pop() if unread else {"type": "http.disconnect"}
+
+    answering = asyncio.ensure_future(self._app(scope, replay, send))
+    gone = asyncio.ensure_future(receive())
+    try:
+      await asyncio.wait([answering, gone], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+      gone.cancel()
+      answering.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+      await answering
+      return
+    raise _DisconnectedError
+
+  def _check_headers(self, scope: types.Scope) -> None:
+    """Raises HttpError 403 for an unknown host, against DNS rebinding.
+
+    Raises 413 or 415 for a body that the server does not read.
+    """
+
+    def values(name: bytes) -> list[str]:
+      return [v.decode("latin-1") for k, v in scope["headers"] if k == name]
+
+    for name in values(b"host") or [""]:
+      match = _HOST.fullmatch(name)
+      host = match[1] or match[2] if match else name
+      if host.lower() not in self._hosts and host != scope["server"][0]:
+        raise HttpError(
+          403,
+          f"the Host {name!r:.100} is not accepted; the server's setting "
+          "allowed_hosts adds host names.",
+        )
+    if scope["method"] != "POST":
+      return
+    # Browsers require a CORS preflight for JSON. Without this check, pages of
+    # other sites could send JSON as plain text.
+    kind = ", ".join(values(b"content-type"))
+    if kind.partition(";")[0].strip().lower() != "application/json":
+      raise HttpError(
+        415,
+        f"the Content-Type is {kind or 'missing':.100}; send application/json.",
+      )
+    codings = ", ".join(values(b"content-encoding"))
+    if codings.strip().lower() not in ("", "identity"):
+      raise HttpError(
+        415,
+        f"the Content-Encoding is {codings:.100}; send the body uncompressed "
+        "and without this header.",
+      )
+    self._check_size(max(map(int, values(b"content-length")), default=0))
+
+  def _check_size(self, num_bytes: int) -> None:
+    max_bytes = self._config.max_request_bytes
+    if num_bytes > max_bytes:
+      raise HttpError(413, f"the request is larger than {max_bytes} bytes.")
+
+  async def _read(self, receive: types.Receive, is_refused: bool) -> bytes:
+    """Returns the body; b"" if it is only read to refuse the request."""
+    timeout = self._config.read_timeout_s
+
+    async def read() -> bytes:
+      body, has_more = bytearray(), True
+      while has_more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+          raise _DisconnectedError
+        if not is_refused:
+          body += message["body"]
+          self._check_size(len(body))
+        has_more = message["more_body"]
+      return bytes(body)
+
+    try:
+      return await asyncio.wait_for(read(), timeout)
+    except asyncio.TimeoutError:
+      raise HttpError(
+        408,
+        f"the request took more than {timeout:g} s to arrive.",
+        headers={"Connection": "close"},
+      ) from None

@@ -56,7 +56,6 @@ async function fetched(path, body) {
 const modelPath = (verb) =>
   `/v1/models/${encodeURIComponent(state.about.name)}${verb}`;
 const inputsOf = (name) => Object.keys(state.signatures[name].inputs);
-const outputsOf = (name) => Object.keys(state.signatures[name].outputs);
 const isTexts = (name) => Object.values(state.signatures[name].inputs)
   .every((input) => input.dtype === "DT_STRING");
 
@@ -64,10 +63,8 @@ const isTexts = (name) => Object.values(state.signatures[name].inputs)
 function functionOf(names) {
   const wanted = [...names].sort().join();
   const found = Object.keys(state.signatures).filter((name) =>
-    !name.startsWith("attention") && isTexts(name) &&
-    inputsOf(name).sort().join() === wanted);
-  return ["plain_text", "serving_default", ...found]
-    .find((name) => found.includes(name));
+    isTexts(name) && inputsOf(name).sort().join() === wanted);
+  return ["plain_text", ...found].find((name) => found.includes(name));
 }
 
 function fieldNames() {
@@ -78,19 +75,13 @@ function fieldNames() {
     !(names.includes("text_b") && state.about.is_pair === false)) || [];
 }
 
-const hasOutput = (output) => {
-  const name = functionOf(["text"]);
-  return Boolean(name) && outputsOf(name).includes(output);
-};
+const isMaskFiller = () => state.about.task === "pretraining";
 
 function hintOf(name) {
   if (name === "text_b" && (state.about.is_pair || !functionOf(["text"])))
     return "";
-  if (name === "text" && hasOutput("tokens"))
+  if (name === "text" && isMaskFiller())
     return "write [MASK] in place of a word to predict";
-  // Older SavedModels do not have plain_text.
-  if (name === "text" && hasOutput("words") && !state.signatures.plain_text)
-    return "with spaces around words and punctuation";
   if (name === "context" && functionOf(["context", "choices"]))
     return "the choices continue this text";
   return LABELS[name][1];
@@ -128,7 +119,7 @@ function examplesOf(names) {
   if (own.length) return own;
   const kind = names.includes("choices") ? "choices" :
     names.includes("question") ? "question" :
-      hasOutput("tokens") ? "mask" : hasOutput("words") ? "ner" :
+      isMaskFiller() ? "mask" : state.about.task === "ner" ? "ner" :
         functionOf(["text"]) && !state.about.is_pair ? "text" : "text_b";
   return [{inputs: EXAMPLES[kind], answer: null}];
 }
@@ -183,11 +174,8 @@ async function ask(example) {
     const name = functionOf(Object.keys(row));
     const body = {signature_name: name, instances: [row]};
     const start = performance.now();
-    const {predictions: [first]} = await fetched(modelPath(":predict"), body);
+    const {predictions: [found]} = await fetched(modelPath(":predict"), body);
     const seconds = (performance.now() - start) / 1000;
-    const outputs = outputsOf(name);
-    const found = outputs.length > 1 || first.probabilities ? first :
-      {[outputs[0]]: first};
     showAnswer(row, found, example);
     const took = seconds < 1 ? `${Math.round(1000 * seconds)} ms` :
       `${seconds.toFixed(1)} s`;

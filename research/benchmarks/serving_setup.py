@@ -15,16 +15,10 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
-import tensorflow as tf
-
-from bert_tf.export import saved_models
-from bert_tf.inference import outputs as output_lib
 from bert_tf.inference import predictor as predictor_lib
-from bert_tf.server import rest_json
 from research.benchmarks import data, steps
 from research.benchmarks.config import BenchmarkConfig
 
@@ -61,10 +55,11 @@ def make_requests(
   rows = _make_rows(predictor, texts)
   return Requests(
     [
-      json.dumps({"inputs": {n: [t] for n, t in row.items()}}).encode()
+      # Servers of older commits answer rows alike, but not columns.
+      json.dumps({"instances": [row]}).encode()
       for row in rows
     ],
-    [_predict(predictor, row) for row in rows],
+    [{"predictions": [predictor.predict(row)]} for row in rows],
   )
 
 
@@ -204,20 +199,13 @@ def _make_rows(
   model: predictor_lib.Predictor, texts: Sequence[str]
 ) -> list[dict[str, str]]:
   """Returns a text for each input of the model, by name, for each request."""
-  inputs = model.functions[saved_models.DEFAULT].inputs
-  if any(s.dtype != tf.string or s.shape.rank != 1 for s in inputs.values()):
-    raise ValueError(
-      f"the model takes {', '.join(inputs)}; use one with text inputs."
-    )
+  answerer = model.answerer()
+  names = answerer.fields
+  if not answerer.info.is_pair:
+    names = names[: answerer.num_required]
+  if "choices" in names:
+    raise ValueError(f"the model takes {', '.join(names)}, not only texts.")
   return [
-    {name: texts[(i + k) % len(texts)] for k, name in enumerate(inputs)}
+    {name: texts[(i + k) % len(texts)] for k, name in enumerate(names)}
     for i in range(len(texts))
   ]
-
-
-def _predict(model: predictor_lib.Predictor, row: Mapping[str, str]) -> Any:
-  """Computes the expected answer to a request in this process."""
-  inputs = {name: np.array([text.encode()]) for name, text in row.items()}
-  request = rest_json.PredictRequest(saved_models.DEFAULT, inputs, False)
-  outputs = model.functions[saved_models.DEFAULT](inputs)
-  return rest_json.predict_response(request, output_lib.trim(outputs))

@@ -68,7 +68,7 @@ def test_a_full_disk_is_named_and_no_partial_file_is_left(tmp_path):
 
 
 def test_malformed_requests_are_refused_and_others_answered(tmp_path):
-  pytest.importorskip("aiohttp", reason="pip install 'bert_tf[serve]'")
+  pytest.importorskip("fastapi", reason="pip install 'bert_tf[serve]'")
   outcome = http_requests.attack(500, seed=1, folder=tmp_path)
   assert_no_faults(outcome, 500)
   assert min(outcome.counts.values()) > 20

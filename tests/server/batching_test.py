@@ -4,21 +4,50 @@ import asyncio
 import threading
 import time
 
-import numpy as np
 import pytest
 
-from bert_tf.server import batching, workers
+from bert_tf.server import batching
 from bert_tf.server import config as server_config
+from bert_tf.tasks import prediction
 
 
-def doubled(name, inputs, proceed=None):
-  return {"y": 2 * inputs["x"]}
+class Doubling:
+  """Doubles numbers; its batches hold `max_size` of them.
+
+  Args:
+    fault: called with the numbers of each batch; the outputs are what it
+      returns, unless it returns None.
+    size: returns the size of a number.
+  """
+
+  name = "f"
+
+  def __init__(self, fault=lambda values: None, size=lambda _: 1, max_size=16):
+    self.size = size
+    self.max_size = max_size
+    self.batches = []
+    self._fault = fault
+
+  def compute(self, values):
+    self.batches.append(list(values))
+    outputs = self._fault(values)
+    return [2 * value for value in values] if outputs is None else outputs
+
+  def answer(self, row, outputs):
+    return outputs[0] if len(outputs) == 1 else outputs
+
+
+def row(*values):
+  return prediction.Prepared(values)
+
+
+def rows(*values):
+  return [row(value) for value in values]
 
 
 def run(
   scenario,
-  compute=doubled,
-  on_batch=lambda batch: None,
+  on_batch=lambda *batch: None,
   max_wait_ms=0,
   num_batch_threads=1,
   **config,
@@ -29,7 +58,7 @@ def run(
     settings = server_config.ServerConfig(
       max_wait_ms=max_wait_ms, num_batch_threads=num_batch_threads, **config
     )
-    batcher = batching.Batcher(compute, settings, on_batch)
+    batcher = batching.Batcher(settings, on_batch)
     try:
       return await asyncio.wait_for(scenario(batcher), timeout=600)
     finally:
@@ -38,41 +67,32 @@ def run(
   return asyncio.run(main())
 
 
-def column(*values):
-  return {"x": np.array(values)}
-
-
 def raising(error):
-  def compute(name, inputs, proceed):
-    if -1 in inputs["x"]:
+  def fault(values):
+    if -1 in values:
       raise error
-    return doubled(name, inputs)
 
-  return compute
+  return fault
 
 
 def returning(outputs):
-  def compute(name, inputs, proceed):
-    return outputs if -1 in inputs["x"] else doubled(name, inputs)
-
-  return compute
+  return lambda values: outputs if -1 in values else None
 
 
 def gated(gate, value=None):
-  """Returns a function that waits for the gate, if its input has the value."""
+  """Returns a fault that waits for the gate, if a batch has the value."""
 
-  def compute(name, inputs, proceed):
-    if value is None or value in inputs["x"]:
+  def wait(values):
+    if value is None or value in values:
       gate.wait(timeout=600)
-    return doubled(name, inputs)
 
-  return compute
+  return wait
 
 
 def set_speed(batcher, seconds):
-  """Makes the batcher expect that a row takes this many seconds."""
+  """Makes the batcher expect that a number takes this many seconds."""
   for _ in range(batching.NUM_TIMED):
-    batcher._estimates.record("f", 1, seconds)
+    batcher._timed["f"].append(seconds)
 
 
 FAULTS = {
@@ -81,22 +101,23 @@ FAULTS = {
   "cancelled": raising(asyncio.CancelledError()),
   "stop_iteration": raising(StopIteration()),
   "exit": raising(SystemExit(3)),
-  "none": returning(None),
-  "no_rows": returning({"y": np.array(5)}),
-  "too_many_rows": returning({"y": np.zeros(9)}),
+  "no_list": returning(5),
+  "too_many": returning([0] * 9),
 }
 
 
-@pytest.mark.parametrize("compute", FAULTS.values(), ids=FAULTS.keys())
-def test_a_fault_fails_only_its_own_request(compute):
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS.keys())
+def test_a_fault_fails_only_its_own_request(fault):
+  function = Doubling(fault)
+
   async def scenario(batcher):
-    requests = [batcher.submit("f", column(value)) for value in (1, -1, 3)]
+    requests = [batcher.submit(function, rows(value)) for value in (1, -1, 3)]
     results = await asyncio.gather(*requests, return_exceptions=True)
-    again = await batcher.submit("f", column(4))
+    again = await batcher.submit(function, rows(4))
     return results, again
 
-  (first, second, third), again = run(scenario, compute)
-  assert (first["y"], third["y"], again["y"]) == ([2], [6], [8])
+  (first, second, third), again = run(scenario)
+  assert (first, third, again) == ([2], [6], [8])
   assert isinstance(second, Exception)
   assert not isinstance(second, asyncio.CancelledError)
 
@@ -107,93 +128,114 @@ def test_requests_are_answered_when_the_task_ends(error, monkeypatch):
     raise error
 
   async def scenario(batcher):
-    requests = [batcher.submit("f", column(value)) for value in (1, 2)]
+    requests = [batcher.submit(Doubling(), rows(value)) for value in (1, 2)]
     results = await asyncio.gather(*requests, return_exceptions=True)
     await batcher.ended.wait()
     with pytest.raises(batching.EndedError):
-      await batcher.submit("f", column(3))
+      await batcher.submit(Doubling(), rows(3))
     return [type(result) for result in results]
 
   monkeypatch.setattr(batching.Batcher, "_take", take)
   assert run(scenario) == [batching.EndedError] * 2
 
 
-def test_a_batch_has_no_rows_of_very_different_length():
-  num_rows = []
+def test_a_batch_has_inputs_of_similar_size_within_its_limit():
+  function = Doubling(size=lambda value: value, max_size=1600)
 
   async def scenario(batcher):
-    sizes = [20, 90, 400, 150, 700, 1500]
-    requests = [batcher.submit("f", column(1), size) for size in sizes]
+    sizes = [5, 20, 90, 400, 150, 700, 1500, 500]
+    requests = [batcher.submit(function, rows(size)) for size in sizes]
     await asyncio.gather(*requests)
 
-  run(scenario, on_batch=lambda batch: num_rows.append(batch.num_rows))
-  # 20 and 90 are both short; 400 and 700; 150; 1500.
-  assert num_rows == [2, 2, 1, 1]
+  run(scenario)
+  # 5 and 20 are both short; 700 would be padded by more than 1600.
+  assert function.batches == [[5, 20], [90, 150], [400, 500], [700], [1500]]
+
+
+def test_a_large_request_lets_others_in_between():
+  function = Doubling(max_size=2)
+
+  async def scenario(batcher):
+    large = batcher.submit(function, [row(1, 2, 3), *rows(4, 5, 6)])
+    small = [batcher.submit(function, rows(value)) for value in (7, 8, 9)]
+    return await asyncio.gather(large, *small)
+
+  large, *small = run(scenario)
+  assert large == [[2, 4, 6], 8, 10, 12]
+  assert small == [[14], [16], [18]]
+  assert function.batches == [[1, 2], [7, 8], [9, 3], [4, 5], [6]]
+
+
+def test_a_row_without_inputs_is_answered():
+  async def scenario(batcher):
+    return await batcher.submit(Doubling(), [row(), *rows(1)])
+
+  assert run(scenario) == [[], 2]
 
 
 def test_a_batch_does_not_wait_for_another_one():
   gate = threading.Event()
+  function = Doubling(gated(gate, -1))
 
   async def scenario(batcher):
-    slow = asyncio.create_task(batcher.submit("f", column(-1)))
+    slow = asyncio.create_task(batcher.submit(function, rows(-1)))
     while not batcher._threads[0].batch:
       await asyncio.sleep(0)
-    results = [await batcher.submit("f", column(value)) for value in (1, 2)]
+    results = [await batcher.submit(function, rows(value)) for value in (1, 2)]
     assert not slow.done()
     gate.set()
-    return [r["y"].tolist() for r in [*results, await slow]]
+    return [*results, await slow]
 
-  assert run(scenario, gated(gate, -1), num_batch_threads=2) == [[2], [4], [-2]]
+  assert run(scenario, num_batch_threads=2) == [[2], [4], [-2]]
 
 
 def test_a_thread_does_not_wait_for_a_batch_that_another_one_takes():
+  function = Doubling(max_size=2)
+
   async def scenario(batcher):
-    await asyncio.gather(*(batcher.submit("f", column(i)) for i in range(2)))
+    await asyncio.gather(*(batcher.submit(function, rows(i)) for i in range(2)))
     await asyncio.sleep(0.1)
     # Both threads are free, so two full batches start at once.
-    requests = [batcher.submit("f", column(i)) for i in range(4)]
+    requests = [batcher.submit(function, rows(i)) for i in range(4)]
     await asyncio.wait_for(asyncio.gather(*requests), timeout=60)
 
-  num_rows = []
-  run(
-    scenario,
-    on_batch=lambda batch: num_rows.append(batch.num_rows),
-    max_batch_size=2,
-    max_wait_ms=300_000,
-    num_batch_threads=2,
-  )
-  assert num_rows == [2, 2, 2]
+  run(scenario, max_wait_ms=300_000, num_batch_threads=2)
+  assert [len(batch) for batch in function.batches] == [2, 2, 2]
 
 
 def test_a_stalled_thread_leaves_requests_to_the_others():
   gate = threading.Event()
+  function = Doubling(gated(gate, -1))
 
   async def scenario(batcher):
-    with pytest.raises(workers.StalledError):
-      await batcher.submit("f", column(-1))
-    results = [await batcher.submit("f", column(value)) for value in range(9)]
-    with pytest.raises(workers.StalledError):
-      await batcher.submit("f", column(-1))
-    with pytest.raises(workers.StalledError):  # No thread is left.
-      await batcher.submit("f", column(9))
+    with pytest.raises(batching.StalledError):
+      await batcher.submit(function, rows(-1))
+    results = [
+      await batcher.submit(function, rows(value)) for value in range(9)
+    ]
+    with pytest.raises(batching.StalledError):
+      await batcher.submit(function, rows(-1))
+    with pytest.raises(batching.StalledError):  # No thread is left.
+      await batcher.submit(function, rows(9))
     gate.set()
     while any(worker.is_stalled() for worker in batcher.workers):
       await asyncio.sleep(0.01)
-    results.append(await batcher.submit("f", column(9)))
-    return [result["y"].item() for result in results]
+    results.append(await batcher.submit(function, rows(9)))
+    return results
 
-  answers = run(scenario, gated(gate, -1), num_batch_threads=2, max_stall_s=0.5)
-  assert answers == [2 * value for value in range(10)]
+  answers = run(scenario, num_batch_threads=2, max_stall_s=0.5)
+  assert answers == [[2 * value] for value in range(10)]
 
 
 def test_requests_that_would_wait_too_long_are_refused():
   gate = threading.Event()
+  function = Doubling(gated(gate), max_size=1)
 
   async def scenario(batcher):
     set_speed(batcher, 0.5)
     tasks = []
     for value in range(3):
-      tasks.append(asyncio.create_task(batcher.submit("f", column(value))))
+      tasks.append(asyncio.create_task(batcher.submit(function, rows(value))))
       await asyncio.sleep(0.01)
     # The first is being computed and the second fills the next batch.
     finished, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -203,39 +245,70 @@ def test_requests_that_would_wait_too_long_are_refused():
       await tasks[2]
     results = await asyncio.gather(*tasks[:2])
     # The advice helps: later the queue has room.
-    results.append(await batcher.submit("f", column(3)))
-    return [result["y"].tolist() for result in results], caught.value
+    results.append(await batcher.submit(function, rows(3)))
+    return results, caught.value
 
-  results, error = run(
-    scenario, gated(gate), max_batch_size=1, max_expected_wait_s=0.6
-  )
+  results, error = run(scenario, max_expected_wait_s=0.6)
   assert results == [[0], [2], [6]]
-  assert error.retry_after_s == 1
+  assert error.headers["Retry-After"] == "1"
 
 
 def test_an_event_loop_that_is_late_refuses_requests_until_it_is_not():
+  function = Doubling()
+
   async def scenario(batcher):
     await asyncio.sleep(0.01)
     time.sleep(0.9)
     await asyncio.sleep(0.01)
     with pytest.raises(batching.OverloadedError) as caught:
-      await batcher.submit("f", column(1))
+      await batcher.submit(function, rows(1))
     while batcher.expected_wait_s() > 0.3:
       await asyncio.sleep(0.01)
-    result = await batcher.submit("f", column(2))
-    return caught.value.retry_after_s, result["y"].tolist()
+    result = await batcher.submit(function, rows(2))
+    return caught.value.headers["Retry-After"], result
 
-  assert run(scenario, max_expected_wait_s=0.3) == (1, [4])
+  assert run(scenario, max_expected_wait_s=0.3) == ("1", [4])
 
 
 def test_a_task_that_waits_for_a_full_batch_can_be_cancelled():
+  function = Doubling()
+
   async def scenario(batcher):
-    requests = [asyncio.create_task(batcher.submit("f", column(0)))]
+    requests = [asyncio.create_task(batcher.submit(function, rows(0)))]
     await asyncio.sleep(0.05)  # Both tasks wait for a full batch.
-    requests.append(asyncio.create_task(batcher.submit("f", column(1))))
+    requests.append(asyncio.create_task(batcher.submit(function, rows(1))))
     await asyncio.sleep(0)
     await asyncio.wait_for(batcher.close(), timeout=60)
     return await asyncio.gather(*requests, return_exceptions=True)
 
   results = run(scenario, max_wait_ms=300_000, num_batch_threads=2)
   assert [type(result) for result in results] == [batching.EndedError] * 2
+
+
+@pytest.mark.parametrize("does_report", [False, True])
+def test_a_call_stalls_unless_it_reports_progress(does_report, caplog):
+  gate = threading.Event()
+
+  def wait(worker):
+    for _ in range(20):
+      if not gate.wait(0.05) and does_report:
+        worker.report()
+
+  async def scenario():
+    worker = batching.Worker("tested", 0.4)
+    calls = [worker.run(wait, worker), *(worker.run(int) for _ in range(2))]
+    results = await asyncio.gather(*calls, return_exceptions=True)
+    gate.set()
+    while worker.is_stalled():
+      await asyncio.sleep(0)
+    assert await worker.run(int, "5") == 5
+    worker.close()
+    return results
+
+  results = asyncio.run(scenario())
+  if does_report:
+    assert results == [None, 0, 0]
+    return
+  # All who wait get the error, and the log has the line of the thread.
+  assert [type(error) for error in results] == [batching.StalledError] * 3
+  assert "gate.wait" in caplog.text

@@ -1,5 +1,6 @@
 """Tests for the page of the server in a browser."""
 
+import ast
 import contextlib
 import http.client
 import json
@@ -7,70 +8,51 @@ import re
 import shutil
 import subprocess
 import sys
-import threading
-import types
 import urllib.parse
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf.inference import loaded_model
+from bert_tf.inference import loaded_model, predictor
 from bert_tf.model_folder import run_info
 from tests.server import browser
-from tests.support import serving_client, tiny_models
+from tests.support import fake_model, serving_client, tiny_models
 
-pytest.importorskip("aiohttp", reason="pip install 'bert_tf[serve]'")
+pytest.importorskip("fastapi", reason="pip install 'bert_tf[serve]'")
 
 needs_chromium = browser.needs_chromium
 
 EVIL = "<img src=x onerror=\"document.title='owned'\">"
 
 
-def function(names, outputs):
-  """Returns a text function with constant outputs."""
-  tensors = {name: tf.constant(value) for name, value in outputs.items()}
-  return loaded_model.Function(
-    {name: tf.TensorSpec([None], tf.string) for name in names},
-    lambda **inputs: tensors,
-    lambda: {
-      name: tf.TensorSpec([None, *t.shape[1:]], t.dtype)
-      for name, t in tensors.items()
-    },
+def model(fields, answer, **info):
+  """Returns a model of texts with these names that gives one answer."""
+  served = fake_model.FakeModel(text=fake_model.Constant(answer, *fields))
+  served.info = run_info.RunInfo(**info) if info else None
+  return served
+
+
+def classifier(*tokens):
+  answer = {
+    "label": "<b>bad</b>",
+    "probabilities": {"fine": 0.25, "<b>bad</b>": 0.75},
+  }
+  served = model(["text"], answer)
+  heads = np.zeros((2, 3, len(tokens), len(tokens)), np.float32)
+  # In the last layer all tokens attend to the first.
+  heads[1, :, :, 0] = 1.0
+  specs = {"attention": tf.TensorSpec([None, 2, 3, None, None], tf.float32)}
+  served.functions["attention"] = loaded_model.Function(
+    served.functions["ids"].inputs, lambda **_: {}, lambda: specs
   )
-
-
-def attention(tokens):
-  count = len(tokens)
-  heads = np.zeros((1, 2, 3, count, count), np.float32)
-  heads[:, 1, :, :, 0] = (
-    1.0  # In the last layer all tokens attend to the first.
+  served.attention = lambda text, text_b=None: predictor.Attention(
+    tokens, heads
   )
-  return {"tokens": [tokens], "attention": heads}
+  return served
 
 
-def model(**functions):
-  return types.SimpleNamespace(
-    version=1,
-    num_parameters=0,
-    info=None,
-    bert_config=None,
-    vocab_file=None,
-    functions=functions,
-  )
-
-
-CLASSIFIER = model(
-  serving_default=function(
-    ["text"],
-    {
-      "labels": [["fine", "<b>bad</b>"]],
-      "label": ["<b>bad</b>"],
-      "probabilities": [[0.25, 0.75]],
-    },
-  ),
-  attention=function(["text"], attention(["[CLS]", EVIL, "[SEP]"])),
-)
+CLASSIFIER = classifier("[CLS]", EVIL, "[SEP]")
 
 
 @pytest.fixture(scope="module")
@@ -80,9 +62,9 @@ def tab():
 
 
 @contextlib.contextmanager
-def opened(tab, predictor, width=1200, is_dark=False, **texts):
+def opened(tab, served, width=1200, is_dark=False, **texts):
   """Opens the page of a server, with texts filled in if given."""
-  with serving_client.running(predictor) as server:
+  with serving_client.running(served) as server:
     tab.open(browser.link(server.url, **texts), width, is_dark=is_dark)
     wanted = "#time" if texts.keys() - {"model"} else "#fields"
     tab.wait(f"document.querySelector('{wanted}, #none').textContent")
@@ -162,12 +144,8 @@ def test_a_run_has_a_description_and_examples_to_click(tab):
       {"inputs": {"text": f"dull {EVIL}"}, "answer": "0"},
     ),
   )
-  result = {
-    "labels": [["0", "1"]],
-    "label": ["1"],
-    "probabilities": [[0.125, 0.875]],
-  }
-  served = model(serving_default=function(["text"], result))
+  answer = {"label": "1", "probabilities": {"0": 0.125, "1": 0.875}}
+  served = model(["text"], answer)
   served.info = info
   served.bert_config = tiny_models.CONFIG
   served.num_parameters = 12345
@@ -203,12 +181,9 @@ def test_a_run_has_a_description_and_examples_to_click(tab):
 
 @needs_chromium
 def test_several_labels_or_a_number_are_the_answer(tab):
-  result = {
-    "labels": [["10", "2", "so"]],
-    "applies": [[True, False, True]],
-    "probabilities": [[0.75, 0.25, 0.875]],
-  }
-  several = model(serving_default=function(["text"], result))
+  probabilities = {"10": 0.75, "2": 0.25, "so": 0.875}
+  answer = {"label": ["10", "so"], "probabilities": probabilities}
+  several = model(["text"], answer)
   with opened(tab, several, text="a"):
     assert tab.text(".answer") == "10, so"
     assert bars(tab) == [
@@ -218,36 +193,29 @@ def test_several_labels_or_a_number_are_the_answer(tab):
     ]
     best = "[...document.querySelectorAll('#found .best')].length"
     assert tab.run(best) == 2
-  number = function(["text"], {"prediction": [2.5]})
-  with opened(tab, model(serving_default=number), text="a"):
+  number = model(["text"], {"label": 2.5, "probabilities": {}})
+  with opened(tab, number, text="a"):
     assert tab.text("#found") == "2.500"
 
 
 @needs_chromium
 def test_an_answer_is_marked_in_its_context(tab):
-  result = {
-    "answer": ["1843 <i>"],
-    "start": np.int32([2]),
-    "end": np.int32([10]),
-    "probability": [0.5],
-    "nbest_text": [["1843 <i>", "", ""]],
-    "nbest_start": np.int32([[2, 0, 0]]),
-    "nbest_end": np.int32([[10, 0, 0]]),
-    "nbest_probability": [[0.5, 0.25, 0.0]],
-    "nbest_start_logit": [[1.0, 0.0, 0.0]],
-    "nbest_end_logit": [[1.0, 0.0, 0.0]],
-    "null_odds": [-1.5],
+  best = {"text": "1843 <i>", "start": 2, "end": 10, "probability": 0.5}
+  none = {"text": None, "start": 0, "end": 0, "probability": 0.25}
+  answer = {
+    "answer": "1843 <i>",
+    **{"start": 2, "end": 10, "probability": 0.5, "null_odds": -1.5},
+    "nbest": [best, none],
   }
   # In JavaScript the first character has length two.
   context = "\U0001f600 1843 <i> or so"
   names = ["question", "context"]
-  served = model(serving_default=function(names, result))
+  served = model(names, answer)
   with opened(tab, served, question="When?", context=context):
     assert tab.text("#found .text") == context
     assert tab.text("#found mark") == "1843 <i>"
     assert [name for name, _, _ in bars(tab)] == ["1843 <i>", "no answer"]
-  result |= {"answer": [""], "start": np.int32([0]), "end": np.int32([0])}
-  served = model(serving_default=function(names, result))
+  served = model(names, {**answer, "answer": None, "start": 0, "end": 0})
   with opened(tab, served, question="Why?", context=context):
     assert tab.text(".answer") == "The context has no answer, 50.0 %"
     assert not tab.run("document.querySelector('mark') !== null")
@@ -256,18 +224,17 @@ def test_an_answer_is_marked_in_its_context(tab):
 
 @needs_chromium
 def test_words_are_joined_to_entities_of_plain_text(tab):
-  result = {
-    "words": [["Ada", "Byron", "left", "Bonn", "."]],
-    "labels": [["B-PER", "I-PER", "O", "B-LOC", "O"]],
-    "probabilities": [[1.0, 0.5, 0.5, 0.25, 1.0]],
-    "starts": np.int32([[0, 4, 10, 15, 19]]),
-    "ends": np.int32([[3, 9, 14, 19, 20]]),
-  }
-  blanks = {name: value[:1] for name, value in result.items()}
-  served = model(
-    serving_default=function(["text"], {**blanks, "labels": [["O"] * 5]}),
-    plain_text=function(["text"], result),
-  )
+  rows = [
+    *(("Ada", "B-PER", 1.0, 0), ("Byron", "I-PER", 0.5, 4)),
+    *(("left", "O", 0.5, 10), ("Bonn", "B-LOC", 0.25, 15), (".", "O", 1.0, 19)),
+  ]
+  words = [
+    {"word": w, "label": label, "probability": p, "start": n, "end": n + len(w)}
+    for w, label, p, n in rows
+  ]
+  served = model(["text"], {"words": words}, task="ner")
+  served.answerers["plain_text"] = served.answerers["text"]
+  served.answerers["text"] = fake_model.Constant({"words": []}, "text")
   with opened(tab, served, text="Ada Byron left Bonn."):
     marks = "[...document.querySelectorAll('mark')].map(m => m.innerText)"
     assert tab.run(marks) == ["Ada ByronPER", "BonnLOC"]
@@ -277,16 +244,15 @@ def test_words_are_joined_to_entities_of_plain_text(tab):
       ("Ada Byron PER", "50.0 %", "50%"),
       ("Bonn LOC", "25.0 %", "25%"),
     ]
-    assert "spaces" not in tab.text("#fields")
 
 
 @needs_chromium
 def test_masks_have_their_tokens(tab):
-  result = {
-    "tokens": [[["paris", "rome"], ["one", "##two"]]],
-    "probabilities": [[[0.5, 0.25], [0.125, 0.0625]]],
-  }
-  filler = model(serving_default=function(["text"], result))
+  masks = [
+    [{"token": token, "probability": 0.5} for token in tokens]
+    for tokens in (("paris", "rome"), ("one", "##two"))
+  ]
+  filler = model(["text"], {"masks": masks}, task="pretraining")
   with opened(tab, filler, text="[MASK] and [MASK]"):
     names = [name for name, _, _ in bars(tab)]
     assert names == ["paris", "rome", "one", "##two"]
@@ -294,21 +260,8 @@ def test_masks_have_their_tokens(tab):
 
 
 def chooser():
-  result = {
-    "choice": np.int32([1]),
-    "logits": [[0.0, 1.0]],
-    "probabilities": [[0.25, 0.75]],
-  }
-  return model(
-    serving_default=loaded_model.Function(
-      {
-        "context": tf.TensorSpec([None], tf.string),
-        "choices": tf.TensorSpec([None, None], tf.string),
-      },
-      lambda context, choices: {n: tf.constant(v) for n, v in result.items()},
-      lambda: {name: tf.TensorSpec([None], tf.float32) for name in result},
-    )
-  )
+  answer = {"choice": 1, "probabilities": [0.25, 0.75]}
+  return model(["context", "choices"], answer)
 
 
 @needs_chromium
@@ -344,14 +297,8 @@ def test_several_models_are_chosen_from_a_list(tab):
 @needs_chromium
 def test_copied_code_runs_and_gives_the_same_answer(tab, tmp_path):
   text = 'it\'s "quoted" \\ $HOME `x` \u2019'
-  seen = []
-  served = model(
-    serving_default=loaded_model.Function(
-      {"text": tf.TensorSpec([None], tf.string)},
-      lambda text: seen.append(text.numpy()[0].decode()) or {"echo": text},
-      lambda: {"echo": tf.TensorSpec([None], tf.string)},
-    )
-  )
+  served = fake_model.FakeModel()
+  seen = served.calls
   with opened(tab, served, text=text):
     shell, python = (
       tab.run(f"document.getElementById('{name}').textContent")
@@ -365,32 +312,23 @@ def test_copied_code_runs_and_gives_the_same_answer(tab, tmp_path):
       subprocess.run(c, capture_output=True, text=True, check=True).stdout
       for c in commands
     ]
-  assert seen == [text] * len(commands)
-  assert outputs[0].strip() == text
+  assert seen == [[text]] * len(commands)
+  answer = {"length": len(text.encode()), "echo": text}
+  assert ast.literal_eval(outputs[0]) == answer
   for output in outputs[1:]:
-    assert json.loads(output) == {"predictions": [text]}
+    assert json.loads(output) == {"predictions": [answer]}
 
 
 @needs_chromium
 def test_a_wait_is_shown_and_ends(tab):
-  gate = threading.Event()
-
-  def slow(text):
-    gate.wait(timeout=600)
-    return {"echo": text}
-
-  echo = {"echo": tf.TensorSpec([None], tf.string)}
-  served = model(
-    serving_default=loaded_model.Function(
-      {"text": tf.TensorSpec([None], tf.string)}, slow, lambda: echo
-    )
-  )
+  served = fake_model.FakeModel()
+  served.gate.clear()
   with opened(tab, served):
     tab.run("document.getElementById('send').click()")
     busy = "document.getElementById('send').getAttribute('aria-busy')"
     assert tab.run(busy) == "true"
     assert tab.run("document.getElementById('send').disabled")
     assert tab.text("#status") == "Computing"
-    gate.set()
+    served.gate.set()
     tab.wait(f"{busy} === 'false'")
     assert tab.text("#status").startswith("Answer: ")

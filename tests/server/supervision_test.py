@@ -1,7 +1,6 @@
 """Tests that a fault or a stall of any stage fails only its own requests."""
 
 import concurrent.futures
-import inspect
 import subprocess
 import sys
 import threading
@@ -9,45 +8,41 @@ import time
 
 import pytest
 
-from bert_tf.server import application, batching, computation
+from bert_tf.server import application, batching, limits, metrics, models
 from tests.support import checkout, fake_model, serving_client
 from tests.support.serving_client import ask
 
 PREDICT = fake_model.PREDICT
+EVIL = "evil"
 
 # The stages of a request, in order, by owner and name of their function.
 STAGES = {
-  "parse": (application.rest_json, "predict_request"),
-  "join": (batching.np, "concatenate"),
-  "compute": (application.limits, "compute"),
-  "trim": (computation.outputs, "trim"),
-  "answer": (application.rest_json, "predict_response"),
-  "encode": (application.connections, "json_response"),
+  "prepare": (models.Signature, "prepare"),
+  "compute": (fake_model.FakeModel, "compute"),
+  "answer": (fake_model.Answerer, "answer"),
+  "encode": (limits, "json_response"),
 }
 # Stages that count a request, without which it is answered.
 COUNTING = {
-  "rows": (application.metrics.Metrics, "inputs"),
-  "pieces": (application.served.ServedModel, "piece_counts"),
-  "batch": (application.metrics.Metrics, "batch"),
-  "log": (application.access_log.AccessLog, "log"),
+  "rows": (metrics.Metrics, "inputs"),
+  "batch": (metrics.Metrics, "batch"),
+  "request": (metrics.Metrics, "request"),
+  "log": (metrics.AccessLog, "log"),
 }
 
 
-def inject(monkeypatch, stage, fault, text="evil"):
+def inject(monkeypatch, stage, fault, text=EVIL):
   """Calls `fault` before a stage of a request that has this text."""
   owner, name = stage
   original = getattr(owner, name)
+  ids = str([*text.encode()])[1:-1]
 
   def faulty(*arguments, **others):
-    if text in str(arguments):
+    if text in (shown := str(arguments)) or ids in shown:
       fault()
     return original(*arguments, **others)
 
-  def faulty_generator(*arguments):
-    yield from faulty(*arguments)
-
-  is_generator = inspect.isgeneratorfunction(original)
-  monkeypatch.setattr(owner, name, faulty_generator if is_generator else faulty)
+  monkeypatch.setattr(owner, name, faulty)
 
 
 def raising(error):
@@ -85,11 +80,23 @@ def test_a_fault_fails_only_its_own_request(stage, error, monkeypatch, caplog):
     assert ask_together(running.url, ["d"]) == [(200, ["d"])]
     assert ask(running.url, "/healthz")[0] == 200
   assert (first, third) == ((200, ["ab"]), (200, ["c"]))
-  if stage == "join":  # The request was computed on its own.
-    assert second == (200, ["evil"])
-    return
   assert second[0] == (503 if isinstance(error, MemoryError) else 500)
   assert type(error).__name__ in caplog.text
+
+
+def test_a_batch_that_fails_as_a_whole_is_computed_in_parts(monkeypatch):
+  compute = fake_model.FakeModel.compute
+
+  def alone(model, inputs, answerer):
+    assert len(inputs) == 1
+    return compute(model, inputs, answerer)
+
+  monkeypatch.setattr(fake_model.FakeModel, "compute", alone)
+  model = fake_model.FakeModel()
+  with serving_client.running(model, max_wait_ms=300) as running:
+    texts = ["a", "b", "c"]
+    assert ask_together(running.url, texts) == [(200, [t]) for t in texts]
+  assert sorted(model.calls) == [["a"], ["b"], ["c"]]
 
 
 @pytest.mark.parametrize("error", [MemoryError(), StopIteration()], ids=repr)
@@ -103,12 +110,12 @@ def test_a_fault_of_counting_fails_no_request(stage, error, monkeypatch):
     ]
 
 
-@pytest.mark.parametrize("stage", [*STAGES, "pieces"])
+@pytest.mark.parametrize("stage", STAGES)
 def test_a_stall_fails_liveness_and_waiting_requests(stage, monkeypatch):
-  monkeypatch.setattr(computation, "_LARGE_BYTES", 0)
-  monkeypatch.setattr(computation, "_LARGE_ANSWER", 0)
+  monkeypatch.setattr(application, "_LARGE_BYTES", 0)
+  monkeypatch.setattr(application, "_LARGE_ANSWER", 0)
   gate = threading.Event()
-  inject(monkeypatch, (STAGES | COUNTING)[stage], lambda: gate.wait(600))
+  inject(monkeypatch, STAGES[stage], lambda: gate.wait(600))
   with serving_client.running(
     fake_model.FakeModel(),
     max_batch_size=3,
@@ -124,10 +131,6 @@ def test_a_stall_fails_liveness_and_waiting_requests(stage, monkeypatch):
     gate.set()
     wait_for_status(running.url, "/healthz", 200)
     assert ask_together(running.url, ["e"]) == [(200, ["e"])]
-  if stage == "pieces":  # Answers do not wait for a slow count.
-    assert results == [(200, ["ab"]), (200, ["evil"]), (200, ["c"])]
-    assert new == [(200, ["d"])]
-    return
   assert results[1] == new[0] == (503, [])
   assert {code for code, _ in results} <= {200, 503}
 
@@ -148,11 +151,10 @@ def test_a_request_whose_client_left_is_computed_no_further():
   assert model.calls == [["a"], ["d"]]
 
 
-def test_a_function_that_fails_when_it_warms_up_is_logged(caplog):
-  model = fake_model.FakeModel()
-  fail = raising(StopIteration("cold"))
-  object.__setattr__(model.functions["sums"], "compute", lambda numbers: fail())
-  with serving_client.running(model) as running:
+def test_a_function_that_fails_when_it_warms_up_is_logged(monkeypatch, caplog):
+  stage = STAGES["compute"]
+  inject(monkeypatch, stage, raising(StopIteration("cold")), text="\0\0\0\0")
+  with serving_client.running(fake_model.FakeModel()) as running:
     wait_for_status(running.url, "/readyz", 200)
     assert ask(running.url, PREDICT, {"instances": ["ab"]})[0] == 200
   assert "cold" in caplog.text

@@ -1,89 +1,138 @@
-"""A served model whose answers are known."""
+"""Served models whose answers are known, computed without TensorFlow."""
 
 import threading
+import types
 
+import numpy as np
 import tensorflow as tf
 
-from bert_tf.inference import loaded_model
+from bert_tf.inference import answerers, loaded_model, predictor
+from bert_tf.model_folder import run_info
+from bert_tf.tasks import prediction
+from tests.support import tiny_models
 
 PREDICT = "/v1/models/model:predict"
 
+# Bytes of a text that fill a row of a batch, so that `max_batch_size` rows do.
+WIDTH = 512
 
-def spec(dtype, *shape):
-  return tf.TensorSpec(shape, dtype)
+
+def model_input(text):
+  """Returns the input of a text, whose ids are its bytes."""
+  return prediction.model_input([*text.encode()] or [0], 1)
+
+
+class Answerer:
+  """Computes an answer for a text, without the help of a model."""
+
+  fields, num_required, outputs = ("text",), 1, ("text",)
+  width, max_seq_length = WIDTH, WIDTH
+
+  def prepare(self, row):
+    return prediction.Prepared([model_input(row["text"])], row)
+
+  def answer(self, prepared, outputs):
+    """Returns the length of the text in bytes, and the text."""
+    [text] = outputs
+    return {"length": len(text.encode()), "echo": text}
+
+
+class Constant(Answerer):
+  """Gives each row the same answer."""
+
+  def __init__(self, answer, *fields):
+    self.fields, self.num_required = fields, len(fields)
+    self._answer = answer
+
+  def prepare(self, row):
+    return prediction.Prepared([model_input(str(row))])
+
+  def answer(self, prepared, outputs):
+    return self._answer
+
+
+class Windows(Answerer):
+  """Cuts a text at spaces into windows."""
+
+  def prepare(self, row):
+    return prediction.Prepared(
+      [model_input(part) for part in row["text"].split()]
+    )
+
+  def answer(self, prepared, outputs):
+    return {"windows": list(outputs)}
+
+
+class Vectors(Answerer):
+  """The vector of a text is its number of bytes and of words."""
+
+  width = None
+
+  def answer(self, prepared, outputs):
+    [text] = outputs
+    words = len(text.split())
+    return {
+      "embedding": [float(len(text.encode())), float(words)],
+      "num_tokens": words + 2,
+    }
 
 
 class FakeModel:
-  """Functions whose answers are known: the lengths of texts, sums of numbers.
+  """Has the interface of Predictor; by default it answers as Answerer does.
+
+  Args:
+    named: answerers by name, in place of "text".
 
   Attributes:
-    calls: the texts of each call of "serving_default", in order.
-    begun: event that such a call sets.
-    gate: event that such a call waits for. Set at first.
+    calls: the texts of each batch, in order.
+    begun: event that a batch sets.
+    gate: event that a batch waits for. Set at first.
   """
 
-  def __init__(self):
-    self.version = 7
-    self.info = self.bert_config = self.vocab_file = None
+  version, num_parameters = 7, 0
+  info = bert_config = vocab_file = None
+  answerer = predictor.Predictor.answerer
+  prepare = predictor.Predictor.prepare
+
+  def __init__(self, **named):
+    self.answerers = named or {answerers.TEXT: Answerer()}
     self.calls = []
     self.begun = threading.Event()
     self.gate = threading.Event()
     self.gate.set()
-    function = loaded_model.Function
-    self.functions = {
-      "serving_default": function(
-        {"text": spec(tf.string, None)},
-        self._lengths,
-        lambda: {"length": spec(tf.int32, None), "echo": spec(tf.string, None)},
-      ),
-      "sums": function(
-        {"numbers": spec(tf.int32, None, None)},
-        lambda numbers: {"sum": tf.reduce_sum(numbers, axis=1)},
-        lambda: {"sum": spec(tf.int32, None)},
-      ),
-      "pair": function(
-        {"text": spec(tf.string, None), "weight": spec(tf.float32, None)},
-        lambda text, weight: {"weight": 2 * weight, "raw_bytes": text},
-        lambda: {
-          "weight": spec(tf.float32, None),
-          "raw_bytes": spec(tf.string, None),
-        },
-      ),
+    specs = {
+      name: tf.TensorSpec([None, None], tf.int32)
+      for name in ("input_ids", "input_mask", "segment_ids")
     }
+    outputs = {"sum": tf.TensorSpec([None], tf.int32)}
+    self.functions = {
+      "ids": loaded_model.Function(specs, lambda **_: {}, lambda: outputs)
+    }
+    self.ids_answerer = answerers.IdsAnswerer(
+      types.SimpleNamespace(functions=self.functions)
+    )
 
-  def _lengths(self, text):
-    texts = [value.decode() for value in text.numpy()]
-    if texts != [loaded_model.SAMPLE_TEXT]:  # Not a warm-up call.
-      self.begun.set()
-      self.gate.wait(timeout=600)
-      self.calls.append(texts)
-    is_bad = tf.reduce_any(tf.equal(text, "bad"))
-    tf.debugging.assert_equal(is_bad, False, "a text is bad")
-    return {"length": tf.strings.length(text), "echo": text}
+  def compute(self, inputs, answerer):
+    if isinstance(answerer, answerers.IdsAnswerer):
+      return [{"sum": np.array(sum(each.input_ids))} for each in inputs]
+    texts = [bytes(each.input_ids).decode() for each in inputs]
+    if not all(map(str.isprintable, texts)):  # A warm-up call.
+      return texts
+    self.begun.set()
+    self.gate.wait(timeout=600)
+    self.calls.append(texts)
+    if "bad" in texts:
+      raise ValueError("a text is bad")
+    return texts
 
 
 class VectorModel(FakeModel):
-  """A model whose vector of a text is its number of bytes and of words."""
+  """A model of vectors."""
+
+  info = run_info.RunInfo(task="encoder")
+  bert_config = tiny_models.CONFIG.__class__(
+    **{**vars(tiny_models.CONFIG), "hidden_size": 2}
+  )
 
   def __init__(self):
-    super().__init__()
-    self.batches = []
-    self.functions["text"] = loaded_model.Function(
-      {"text": spec(tf.string, None)},
-      self._vectors,
-      lambda: {
-        "embedding": spec(tf.float32, None, 2),
-        "num_tokens": spec(tf.int32, None),
-      },
-    )
-
-  def _vectors(self, text):
-    texts = [value.decode() for value in text.numpy()]
-    if texts != [loaded_model.SAMPLE_TEXT]:  # Not a warm-up call.
-      self.batches.append(texts)
-    words = [len(text.split()) for text in texts]
-    vectors = [[len(text), num] for text, num in zip(texts, words)]
-    return {
-      "embedding": tf.constant(vectors, tf.float32),
-      "num_tokens": tf.constant(words) + 2,
-    }
+    super().__init__(text=Vectors())

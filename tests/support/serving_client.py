@@ -25,7 +25,7 @@ class Running:
   def __init__(self, predictor, sockets=(), **config):
     self._stopped = None
     self._loop = None
-    is_one = hasattr(predictor, "functions")
+    is_one = hasattr(predictor, "answerers")
     models = {"model": predictor} if is_one else predictor
     urls = queue.Queue()
 
@@ -42,9 +42,17 @@ class Running:
         urls.put(url)
         await self._stopped.wait()
 
-    self._thread = threading.Thread(target=asyncio.run, args=[serve()])
+    def run():
+      try:
+        asyncio.run(serve())
+      except Exception as error:  # noqa: BLE001  Raised below.
+        urls.put(error)
+
+    self._thread = threading.Thread(target=run)
     self._thread.start()
     self.url = urls.get(timeout=600)
+    if isinstance(self.url, Exception):
+      raise self.url
 
   def stop(self):
     """Asks the server to stop."""

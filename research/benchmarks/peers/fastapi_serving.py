@@ -18,15 +18,15 @@ import uvicorn
 
 
 class Request(pydantic.BaseModel):
-  """A request with the texts of its rows, by the name of the input."""
+  """A request with rows of texts, by the name of the input."""
 
-  inputs: dict[str, list[str]]
+  instances: list[dict[str, str]]
 
 
 def make_app(saved_model: str) -> fastapi.FastAPI:
   """Returns the application with TensorFlow Serving's path."""
   model = tf.saved_model.load(saved_model)
-  function = model.signatures["serving_default"]
+  function = model.signatures["text"]
   names = list(function.structured_input_signature[1])
   # TensorFlow hangs if the first calls of this function are concurrent.
   function(**{name: tf.constant(["warm"]) for name in names})
@@ -34,14 +34,20 @@ def make_app(saved_model: str) -> fastapi.FastAPI:
 
   @app.post("/v1/models/model:predict")
   def predict(request: Request) -> dict[str, Any]:
-    inputs = {name: tf.constant(request.inputs[name]) for name in names}
+    columns = {
+      n: tf.constant([row[n] for row in request.instances]) for n in names
+    }
     outputs = {
       name: _to_json(output.numpy().tolist())
-      for name, output in function(**inputs).items()
+      for name, output in function(**columns).items()
     }
-    if len(outputs) == 1:
-      return {"outputs": next(iter(outputs.values()))}
-    return {"outputs": outputs}
+    rows = zip(outputs["label"], outputs["labels"], outputs["probabilities"])
+    return {
+      "predictions": [
+        {"label": label, "probabilities": dict(zip(labels, probabilities))}
+        for label, labels, probabilities in rows
+      ]
+    }
 
   return app
 

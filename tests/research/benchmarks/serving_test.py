@@ -8,7 +8,8 @@ import pytest
 
 from tests.support import checkout, tiny_models
 
-pytest.importorskip("aiohttp", reason="pip install 'bert_tf[serve]'")
+pytest.importorskip("aiohttp", reason="pip install aiohttp")
+pytest.importorskip("fastapi", reason="pip install 'bert_tf[serve]'")
 
 from research.benchmarks import open_loop, serving_setup  # noqa: E402
 

@@ -1,0 +1,322 @@
+"""A model with its name, signatures and description, as the server uses it."""
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+from tensorflow.core.framework import types_pb2
+
+from bert_tf.export import saved_models, signatures
+from bert_tf.inference import answerers, predictor
+from bert_tf.server import config as server_config
+from bert_tf.server import limits, types
+from bert_tf.tasks import prediction
+from bert_tf.tasks.classification import glue
+
+# Config keys reported as the size of a model.
+_SIZES = (
+  *("num_hidden_layers", "hidden_size", "num_attention_heads", "vocab_size"),
+)
+# Keys of run.json that the API reports.
+_ABOUT = (
+  *("task", "task_name", "problem_type", "labels", "is_pair", "do_lower_case"),
+  *("max_seq_length", "num_train_examples", "num_dev_examples", "scores"),
+  "examples",
+)
+# Assumed maximum length and vocabulary of a model without bert_config.json.
+_NUM_POSITIONS, _VOCAB_SIZE = 512, 30522
+# Maximum logits of masks in a batch: 256 MiB of float32.
+_MAX_MASK_LOGITS = 1 << 26
+# Decimal places of attention weights, to keep responses short.
+_DECIMALS = 4
+_SAMPLE_ID = prediction.ModelInput([0] * 4, [1] * 4, [0] * 4)
+
+
+class Signature:
+  """A form of a model's rows, and a function of batching.Batcher for them.
+
+  Attributes:
+    name: names of the model and the signature.
+    fields: names of a row's values.
+    num_required: number of these that a row must have.
+    takes_texts: whether the values are texts, not word-piece ids.
+  """
+
+  def __init__(
+    self, model: "ServedModel", name: str, answerer: prediction.Answerer
+  ) -> None:
+    self.name = (model.name, name)
+    self.fields = answerer.fields
+    self.num_required = answerer.num_required
+    self.takes_texts = name != saved_models.IDS
+    self.max_size = model.max_size
+    self._predictor = model.predictor
+    self._answerer = answerer
+    config = model.bert_config
+    self._max_length = config.max_position_embeddings if config else None
+    vocab_size = config.vocab_size if config else _VOCAB_SIZE
+    # The logits of masks are limited as word pieces are.
+    self._mask_size = vocab_size * model.max_size / _MAX_MASK_LOGITS
+    self._row_type: type[types.IdsRow] | None = None
+    if not self.takes_texts:
+      specs = model.predictor.functions[saved_models.IDS].inputs
+      self._row_type = types.ids_row(self.fields, specs["input_ids"].shape.rank)
+
+  def prepare(
+    self,
+    rows: Sequence[Any],
+    config: server_config.ServerConfig,
+    report: Callable[[], None] = lambda: None,
+  ) -> list[prediction.Prepared]:
+    """Returns the rows with their inputs; calls `report` after each.
+
+    Raises HttpError if the model cannot read them, or for too many inputs.
+    """
+    prepared = []
+    for index, row in enumerate(rows):
+      try:
+        prepared.append(self._prepare(index, row, config))
+      except (ValueError, RecursionError) as error:
+        raise limits.HttpError(400, str(error)) from error
+      report()
+    num_inputs = sum(len(row.inputs) for row in prepared)
+    if num_inputs > max(config.max_windows, len(rows)):
+      raise limits.HttpError(
+        413,
+        f"the request has {num_inputs} windows of long texts, or choices; the "
+        f"limit of this server is {config.max_windows}: send several requests.",
+      )
+    return prepared
+
+  def _prepare(
+    self, index: int, row: Any, config: server_config.ServerConfig
+  ) -> prediction.Prepared:
+    if self._row_type is None:
+      if not isinstance(row, str | dict):
+        raise ValueError(
+          f"row {index} has to be a text, or an object of "
+          f"{', '.join(self.fields)}."
+        )
+      row = types.decode_texts(f"row {index}", row, config.max_text_length)
+      return self._predictor.prepare(index, row, self.name[1])
+    columns = types.validate_row(self._row_type, index, row)
+    prepared = self._answerer.prepare(columns)
+    for each in prepared.inputs:
+      length, num_masks = len(each.input_ids), len(each.masked_lm_positions)
+      if self._max_length and length > self._max_length:
+        raise ValueError(
+          f"row {index} has {length} input_ids; the maximum of the model is "
+          f"{self._max_length}."
+        )
+      if num_masks > length:
+        raise ValueError(
+          f"row {index} has {num_masks} masked_lm_positions, but only {length} "
+          "input_ids; give each position once."
+        )
+    return prepared
+
+  def size(self, value: prediction.ModelInput) -> int:
+    """Returns the word pieces of an input, as they are padded."""
+    masks = int(len(value.masked_lm_positions) * self._mask_size)
+    return (self._answerer.width or len(value.input_ids)) + masks
+
+  def compute(
+    self, values: Sequence[prediction.ModelInput]
+  ) -> list[prediction.Outputs]:
+    """Returns the outputs of the model for a batch."""
+    try:
+      return self._predictor.compute(values, self._answerer)
+    except ValueError as error:
+      raise limits.HttpError(400, str(error)) from error
+    except tf.errors.ResourceExhaustedError as error:
+      raise MemoryError(str(error)) from error
+
+  def answer(
+    self, row: prediction.Prepared, outputs: Sequence[prediction.Outputs]
+  ) -> Any:
+    """Returns the answer of a row as JSON."""
+    return self._answerer.answer(row, outputs)
+
+
+class Attention:
+  """A function of batching.Batcher: the attention for texts, one at a time.
+
+  A row's state is an AttentionRequest, and its only input the texts in it.
+  """
+
+  def __init__(self, model: "ServedModel") -> None:
+    self.name = (model.name, signatures.ATTENTION)
+    self.max_size = model.max_size
+    self._predictor = model.predictor
+
+  def size(self, value: Any) -> int:
+    """Returns the size of a whole batch."""
+    return self.max_size
+
+  def compute(self, values: Sequence[Any]) -> list[predictor.Attention]:
+    """Returns the attention for each text or pair."""
+    try:
+      return [self._predictor.attention(*texts) for texts in values]
+    except ValueError as error:
+      raise limits.HttpError(400, str(error)) from error
+
+  def answer(
+    self, row: prediction.Prepared, outputs: Sequence[predictor.Attention]
+  ) -> dict[str, Any]:
+    """Returns the tokens, and the weights of one layer and head or the mean."""
+    [attention] = outputs
+    layers, request = attention.probabilities, row.state  # [L, N, F, T]
+    num_layers, num_heads = layers.shape[:2]
+    for name, count in (("layer", num_layers), ("head", num_heads)):
+      if (getattr(request, name) or 0) >= count:
+        raise limits.HttpError(
+          400,
+          f"there is no {name} {getattr(request, name)}; use 0 to {count - 1}.",
+        )
+    heads = layers[request.layer]
+    shown = heads.mean(axis=0) if request.head is None else heads[request.head]
+    return {
+      "tokens": list(attention.tokens),
+      "layer": request.layer,
+      "head": request.head,
+      "num_layers": num_layers,
+      "num_heads": num_heads,
+      "attention": np.round(shown.astype(np.float64), _DECIMALS).tolist(),
+    }
+
+
+class ServedModel:
+  """A model with a name and a description.
+
+  Attributes:
+    name: name in paths.
+    version: number of a SavedModel's folder, else 1.
+    predictor: computes and answers.
+    bert_config: sizes of the model; None if unknown.
+    max_size: maximum padded word pieces of a batch.
+    signatures: by name; the first is that of requests without a name.
+    attention: the function of `:attention`.
+  """
+
+  def __init__(
+    self,
+    name: str,
+    model: predictor.Predictor,
+    config: server_config.ServerConfig,
+  ) -> None:
+    server_config.check_model_name(name)
+    self.name = name
+    self.version: int = model.version
+    self.predictor = model
+    self.bert_config = bert_config = model.bert_config
+    length = bert_config.max_position_embeddings if bert_config else None
+    for answerer in model.answerers.values():
+      length = answerer.max_seq_length
+    self.max_size = config.max_batch_size * (length or _NUM_POSITIONS)
+    named = {**model.answerers, saved_models.IDS: model.ids_answerer}
+    self.signatures = {n: Signature(self, n, a) for n, a in named.items()}
+    self.attention = Attention(self)
+    if not model.answerers:
+      logging.warning(
+        "%s takes no texts, only ids: its folder lacks vocab.txt or run.json. "
+        "Export it again.",
+        name,
+      )
+
+  def signature(self, name: str | None) -> Signature:
+    """Returns the signature with a name; HttpError if there is none."""
+    default, *_ = self.signatures
+    if name in (None, saved_models.DEFAULT, f"{answerers.TEXT}_pair"):
+      name = default
+    if name == answerers.TEXT and name not in self.signatures:
+      try:
+        self.predictor.answerer()
+      except ValueError as error:  # It says what to do.
+        raise limits.HttpError(400, str(error)) from error
+    if name not in self.signatures:
+      raise limits.HttpError(
+        400,
+        f'Serving signature name: "{name:.100}" not found in signature def; '
+        f"the model has {', '.join(self.signatures)}.",
+      )
+    return self.signatures[name]
+
+  def warm_up(self) -> list[Callable[[], Any]]:
+    """Returns a call of each function on made-up inputs."""
+    calls: list[Callable[[], Any]] = [
+      functools.partial(signature.compute, [_SAMPLE_ID])
+      for signature in self.signatures.values()
+    ]
+    model = self.predictor
+    if model.answerers and signatures.ATTENTION in model.functions:
+      calls.append(functools.partial(self.attention.compute, [("a", None)]))
+    return calls
+
+  def vector_width(self) -> int | None:
+    """Returns the size of the vectors of texts; None if there are none."""
+    info = self.predictor.info
+    if info is None or info.task != "encoder" or self.bert_config is None:
+      return None
+    return self.bert_config.hidden_size
+
+  def about(self) -> dict[str, Any]:
+    """Returns a description of the model as JSON, without unknown values."""
+    info, config = self.predictor.info, self.bert_config
+    known = {name: getattr(info, name, None) for name in _ABOUT}
+    if info:
+      known["label_names"] = glue.LABEL_NAMES.get(info.task_name or "")
+    if config:
+      known["size"] = {name: getattr(config, name) for name in _SIZES} | {
+        "num_parameters": self.predictor.num_parameters
+      }
+    known = {name: v for name, v in known.items() if v is not None}
+    return {"name": self.name, "version": str(self.version), **known}
+
+  def metadata(self) -> dict[str, Any]:
+    """Returns the signatures as TensorFlow Serving describes them.
+
+    The answers to texts, which depend on the task, are not described.
+    """
+    texts = tf.TensorSpec([None], tf.string)
+    lists = tf.TensorSpec([None, None], tf.string)
+    described: dict[str, Any] = {}
+    for name, signature in self.signatures.items():
+      if signature.takes_texts:
+        inputs = {
+          field: lists if field == "choices" else texts
+          for field in signature.fields
+        }
+        names = signature.fields[: signature.num_required]
+        described[name] = _definition({n: inputs[n] for n in names}, {})
+        if len(inputs) > len(names):
+          described[f"{name}_pair"] = _definition(inputs, {})
+    for name in (saved_models.IDS, signatures.ATTENTION):
+      if function := self.predictor.functions.get(name):
+        described[name] = _definition(function.inputs, function.outputs)
+    spec = {"name": self.name, "signature_name": ""}
+    return {
+      "model_spec": spec | {"version": str(self.version)},
+      "metadata": {"signature_def": {"signature_def": described}},
+    }
+
+
+def _definition(
+  inputs: Mapping[str, tf.TensorSpec], outputs: Mapping[str, tf.TensorSpec]
+) -> dict[str, Any]:
+  def info(name: str, spec: tf.TensorSpec) -> dict[str, Any]:
+    sizes = [str(-1 if n is None else n) for n in spec.shape.as_list()]
+    dims = [{"size": size, "name": ""} for size in sizes]
+    return {
+      "dtype": types_pb2.DataType.Name(spec.dtype.as_datatype_enum),
+      "tensor_shape": {"dim": dims, "unknown_rank": False},
+      "name": name,
+    }
+
+  return {
+    "inputs": {name: info(name, spec) for name, spec in inputs.items()},
+    "outputs": {name: info(name, spec) for name, spec in outputs.items()},
+    "method_name": tf.saved_model.PREDICT_METHOD_NAME,
+  }

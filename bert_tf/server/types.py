@@ -1,0 +1,242 @@
+"""The JSON of requests and responses, from which OpenAPI follows.
+
+They follow https://www.tensorflow.org/tfx/serving/api_rest, except that answers
+to texts are those of `bert_tf.load(...).predict`, and
+https://platform.openai.com/docs/api-reference/embeddings. Error messages start
+as in TensorFlow Serving and add details.
+"""
+
+import base64
+import binascii
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+import pydantic
+
+# OpenAI's limit of texts in a request.
+MAX_TEXTS = 2048
+
+_Id = Annotated[int, pydantic.Field(strict=True, ge=0, lt=1 << 31)]
+_Index = Annotated[int, pydantic.Field(strict=True, ge=0)]
+
+
+class PredictRequest(pydantic.BaseModel):
+  """Rows, as `instances`, or columns, as `inputs`.
+
+  An instance is an object of a row's values by name, or a text if the model
+  reads one. `inputs` has lists of these values, by name. Texts that are not
+  UTF-8 are {"b64": ...}.
+  """
+
+  signature_name: str | None = None
+  instances: list[Any] | None = None
+  inputs: dict[str, Any] | list[Any] | None = None
+
+  @pydantic.model_validator(mode="after")
+  def _check_form(self) -> "PredictRequest":
+    if (self.instances is None) == (self.inputs is None):
+      raise ValueError(
+        "Missing 'inputs' or 'instances' key."
+        if self.inputs is None
+        else "Not formatted correctly: the request has both 'instances' and "
+        "'inputs'; give only one of them."
+      )
+    return self
+
+  def rows(self, fields: Sequence[str]) -> list[Any]:
+    """Returns the rows of a signature with these fields.
+
+    Raises:
+      ValueError: if columns have different numbers of rows.
+    """
+    if self.instances is not None:
+      return self.instances
+    columns = self.inputs
+    if not isinstance(columns, dict):
+      columns = {fields[0]: columns}
+    counts = {
+      name: len(column) if isinstance(column, list) else None
+      for name, column in columns.items()
+    }
+    if None in counts.values() or len(set(counts.values())) != 1:
+      raise ValueError(
+        f"inputs need lists with the same number of rows, not: {counts}."
+      )
+    return [dict(zip(columns, row)) for row in zip(*columns.values())]
+
+
+class PredictResponse(pydantic.BaseModel):
+  """`predictions` for `instances`, `outputs` for `inputs`."""
+
+  predictions: list[Any] | None = None
+  outputs: dict[str, list[Any]] | list[Any] | None = None
+
+
+class ClassifyRequest(pydantic.BaseModel):
+  """Texts to classify; `context` has fields that all examples share."""
+
+  signature_name: str | None = None
+  context: dict[str, Any] = {}
+  examples: list[dict[str, Any]]
+
+
+class ClassifyResponse(pydantic.BaseModel):
+  """For each example, labels with their probabilities."""
+
+  results: list[list[tuple[str, float]]]
+
+
+class AttentionRequest(pydantic.BaseModel):
+  """A text or a pair, a layer, and a head; without one the mean of all."""
+
+  text: str
+  text_b: str | None = None
+  layer: _Index = 0
+  head: _Index | None = None
+
+
+class AttentionResponse(pydantic.BaseModel):
+  """Word pieces, and the weight from each to each."""
+
+  tokens: list[str]
+  layer: int
+  head: int | None
+  num_layers: int
+  num_heads: int
+  attention: list[list[float]]
+
+
+class EmbeddingsRequest(pydantic.BaseModel):
+  """Texts, in OpenAI's form; base64 is of little-endian float32."""
+
+  model: str
+  input: str | list[str]
+  encoding_format: Literal["float", "base64"] = "float"
+  dimensions: _Index | None = None
+
+  @pydantic.field_validator("input", mode="before")
+  @classmethod
+  def _check_input(cls, value: Any) -> Any:
+    items = value if isinstance(value, list) else [value]
+    if not items or not all(isinstance(item, str) for item in items):
+      raise ValueError(
+        "it has to be a text or a list of texts, at least one. Lists of token "
+        "ids are not supported: their ids belong to another vocabulary."
+      )
+    if len(items) > MAX_TEXTS:
+      raise ValueError(
+        f"it has {len(items)} texts; the limit is {MAX_TEXTS}: send several "
+        "requests."
+      )
+    return items
+
+
+class Embedding(pydantic.BaseModel):
+  """A vector, as numbers or in base64."""
+
+  object: Literal["embedding"]
+  index: int
+  embedding: list[float] | str
+
+
+class Usage(pydantic.BaseModel):
+  """Numbers of word pieces."""
+
+  prompt_tokens: int
+  total_tokens: int
+
+
+class EmbeddingsResponse(pydantic.BaseModel):
+  """Vectors, in OpenAI's form."""
+
+  object: Literal["list"]
+  data: list[Embedding]
+  model: str
+  usage: Usage
+
+
+class ModelsResponse(pydantic.BaseModel):
+  """The models, and the same list in OpenAI's form."""
+
+  models: list[dict[str, Any]]
+  object: Literal["list"]
+  data: list[dict[str, Any]]
+
+
+class HealthResponse(pydantic.BaseModel):
+  """The first model of a server that works."""
+
+  status: Literal["ok"]
+  model: str
+  version: str
+
+
+class ErrorResponse(pydantic.BaseModel):
+  """What is wrong; an object in OpenAI's form for /v1/embeddings."""
+
+  error: str | dict[str, Any]
+
+
+class IdsRow(pydantic.BaseModel, extra="forbid"):
+  """A row of word-piece ids, whose fields depend on the model."""
+
+
+def ids_row(fields: Sequence[str], rank: int) -> type[IdsRow]:
+  """Returns the type of a row; its fields are lists of choices for rank 3."""
+  kinds: dict[str, Any] = {}
+  for name in fields:
+    min_length = 0 if name == "masked_lm_positions" else 1
+    kind: Any = Annotated[list[_Id], pydantic.Field(min_length=min_length)]
+    if rank == 3:
+      kind = Annotated[list[kind], pydantic.Field(min_length=1)]
+    kinds[name] = (kind, ...)
+  return pydantic.create_model("IdsRow", __base__=IdsRow, **kinds)
+
+
+def validate_row(kind: type[IdsRow], index: int, row: Any) -> dict[str, Any]:
+  """Returns the values of a row; raises ValueError with one line."""
+  try:
+    values = kind.model_validate(row).model_dump()
+  except pydantic.ValidationError as error:
+    first = error.errors(include_url=False)[0]
+    place = ".".join(map(str, first["loc"])) or ", ".join(kind.model_fields)
+    raise ValueError(f"row {index}: {place}: {first['msg']}.") from error
+  counts = {name: len(values[name]) for name in list(values)[:3]}
+  if len(set(counts.values())) > 1:
+    raise ValueError(f"row {index} has values of different length: {counts}.")
+  return values
+
+
+def decode_texts(name: str, value: Any, max_bytes: int) -> Any:
+  """Returns texts, in objects and lists, with those of Base64 decoded.
+
+  Raises:
+    ValueError: for a text that is too long, or not Unicode.
+  """
+  if isinstance(value, dict):
+    encoded = value.get("b64")
+    if len(value) != 1 or not isinstance(encoded, str):
+      return {
+        key: decode_texts(f"{key:.60} of {name}", item, max_bytes)
+        for key, item in value.items()
+      }
+    try:
+      value = base64.b64decode(encoded, validate=True).decode(errors="ignore")
+    except (binascii.Error, ValueError) as error:
+      raise ValueError(f"{name} is not Base64: {error}") from error
+  if isinstance(value, list):
+    return [decode_texts(name, item, max_bytes) for item in value]
+  if not isinstance(value, str):
+    return value
+  try:
+    num_bytes = len(value.encode())
+  except UnicodeEncodeError as error:
+    raise ValueError(
+      f"{name} is not a Unicode text: surrogate at {error.start}."
+    ) from error
+  if num_bytes > max_bytes:
+    raise ValueError(
+      f"{name} has a text of {num_bytes} bytes; the limit of this server is "
+      f"{max_bytes}: shorten it."
+    )
+  return value
