@@ -91,7 +91,8 @@ def main() -> None:
 
   def started(url: str) -> None:
     if config.server.log_format == "json":
-      print(metrics.started_line(url, folders), flush=True)
+      line = {"event": "started", "url": url, "models": folders}
+      print(metrics.log_line("json", line), flush=True)
       return
     for name, folder in folders.items():
       path = f"{url}/v1/models/{name}"

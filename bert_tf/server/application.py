@@ -7,7 +7,6 @@ and the graceful shutdown.
 import asyncio
 import base64
 import contextlib
-import functools
 import math
 import signal
 import socket
@@ -36,7 +35,6 @@ from bert_tf.server import (
   types,
 )
 from bert_tf.server import config as server_config
-from bert_tf.tasks import prediction
 
 with errors.needs_extra("serving", extra="serve"):
   import fastapi
@@ -94,13 +92,12 @@ class Server:
       self.application(),
       self._config,
       self._metrics,
-      metrics.AccessLog(self._config.log_format),
       lambda: len(self._uvicorn.server_state.connections),
     )
     self._uvicorn = _Uvicorn(
       uvicorn.Config(
         guarded,
-        http=connections.Connection,
+        http="httptools",
         ws="none",
         loop="asyncio",
         lifespan="off",
@@ -127,7 +124,7 @@ class Server:
       title="bert_tf",
       version=bert_tf.__version__,
       redoc_url=None,
-      responses={"4XX": {"model": types.ErrorResponse}},
+      responses={"4XX": {"description": "An object with the key `error`."}},
     )
 
     async def respond(
@@ -142,32 +139,25 @@ class Server:
       Exception,
     ):
       application.add_exception_handler(error, respond)
-    for path, answer, kind in (
-      ("/", self._get_page, None),
-      ("/metrics", self._get_metrics, None),
-      ("/healthz", self._get_health, types.HealthResponse),
-      ("/readyz", self._get_ready, types.HealthResponse),
-      ("/v1/models", self._get_models, types.ModelsResponse),
-    ):
-      application.get(
-        path, response_model=kind, include_in_schema=kind is not None
-      )(answer)
-    application.post(
-      limits.EMBEDDINGS_PATH, response_model=types.EmbeddingsResponse
-    )(self._embed)
+    application.get("/", include_in_schema=False)(self._get_page)
+    application.get("/metrics", include_in_schema=False)(self._get_metrics)
+    application.get("/healthz")(self._get_health)
+    application.get("/readyz")(self._get_ready)
+    application.get("/v1/models")(self._get_models)
+    application.post(limits.EMBEDDINGS_PATH)(self._embed)
     for path in ("/v1/models/{name}", "/v1/models/{name}/versions/{version}"):
-      add = functools.partial(
-        application.add_api_route, include_in_schema="version" not in path
-      )
-      for verb, post, response in (
-        ("predict", self._predict, types.PredictResponse),
-        ("classify", self._classify, types.ClassifyResponse),
-        ("attention", self._attend, types.AttentionResponse),
+      is_listed = "version" not in path
+      for verb, post in (
+        ("predict", self._predict),
+        ("classify", self._classify),
+        ("attention", self._attend),
       ):
-        url = f"{path}:{verb}"
-        add(url, post, methods=["POST"], response_model=response)
-      add(f"{path}/metadata", self._get_metadata, methods=["GET"])
-      add(path, self._get_status, methods=["GET"])
+        application.post(f"{path}:{verb}", include_in_schema=is_listed)(post)
+      for suffix, get in (
+        ("/metadata", self._get_metadata),
+        ("", self._get_status),
+      ):
+        application.get(f"{path}{suffix}", include_in_schema=is_listed)(get)
     return application
 
   async def _warm_up(self) -> None:
@@ -197,14 +187,10 @@ class Server:
     await self._serving
     await self._batcher.close()
     self._texts.close()
-    logging.info(
-      "Answered %d requests in %d batches.",
-      self._batcher.num_requests,
-      self._batcher.num_batches,
-    )
 
   async def _get_page(self) -> responses.Response:
-    return responses.HTMLResponse(self._page.html, headers=self._page.headers)
+    html, headers = self._page
+    return responses.HTMLResponse(html, headers=headers)
 
   async def _get_metrics(self) -> responses.Response:
     return responses.Response(
@@ -234,7 +220,7 @@ class Server:
     return await self._get_health()
 
   async def _get_models(self) -> responses.Response:
-    """Describes all models; `data` is the list in OpenAI's form."""
+    """Describes all models, as `models`; `data` lists them as OpenAI does."""
     about = [model.about() for model in self._models.values()]
     listed = [
       {"id": name, "object": "model", "created": 0, "owned_by": "bert_tf"}
@@ -265,7 +251,10 @@ class Server:
   async def _predict(
     self, request: fastapi.Request, name: str, body: types.PredictRequest
   ) -> responses.Response:
-    """Predicts for rows (`instances`) or columns (`inputs`)."""
+    """Predicts for rows (`instances`) or columns (`inputs`).
+
+    The answer has `predictions` for `instances`, and `outputs` for `inputs`.
+    """
     model = self._find_model(request)
     signature = model.signature(body.signature_name)
     try:
@@ -286,7 +275,10 @@ class Server:
   async def _classify(
     self, request: fastapi.Request, name: str, body: types.ClassifyRequest
   ) -> responses.Response:
-    """Returns labels and probabilities, in TensorFlow Serving's form."""
+    """Returns labels and probabilities, in TensorFlow Serving's form.
+
+    `results` has a list of pairs [label, probability] for each example.
+    """
     signature = self._find_model(request).signature(body.signature_name)
     rows = [{**body.context, **example} for example in body.examples]
     answers = await self._compute(request, signature, rows)
@@ -303,18 +295,23 @@ class Server:
   async def _attend(
     self, request: fastapi.Request, name: str, body: types.AttentionRequest
   ) -> responses.Response:
-    """Returns the attention of a layer and head, which the page draws."""
+    """Returns the attention of a layer and head, which the page draws.
+
+    `tokens` are the word pieces. Row f of the matrix `attention` has the
+    weights from piece f to each piece.
+    """
     model = self._find_model(request)
-    texts: Any = (body.text, body.text_b)
-    types.decode_texts("the request", [*texts], self._config.max_text_length)
-    row = prediction.Prepared([texts], body)
-    [answer] = await self._batcher.submit(model.attention, [row])
+    self._batcher.check_open()
+    answer = await self._texts.run(model.attention, body, self._config)
     return await self._encode(answer)
 
   async def _embed(
     self, request: fastapi.Request, body: types.EmbeddingsRequest
   ) -> responses.Response:
-    """Returns vectors of texts, in OpenAI's form."""
+    """Returns vectors of texts, in OpenAI's form.
+
+    `data` has an object for each text, with `index` and `embedding`.
+    """
     if body.model not in self._models:
       raise limits.HttpError(
         404,
@@ -379,19 +376,16 @@ class Server:
       )
     request.scope["rows"] = len(rows)
     self._batcher.check_open()  # Tokenizing may be in vain.
-    num_bytes = request.scope["num_bytes"]
-    if num_bytes <= _LARGE_BYTES:
+    if request.scope["num_bytes"] <= _LARGE_BYTES:
       prepared = signature.prepare(rows, self._config)
     else:
-      prepared = await self._texts.run(
-        signature.prepare, rows, self._config, self._texts.report
-      )
+      prepared = await self._texts.run(signature.prepare, rows, self._config)
     answers = await self._batcher.submit(signature, prepared)
-    try:
-      sizes = [len(each.input_ids) for row in prepared for each in row.inputs]
-      self._metrics.inputs(*signature.name, len(rows), num_bytes, sizes)
-    except Exception:  # noqa: BLE001  The request can still be answered.
-      logging.exception("A request was not counted:")
+    sizes = [len(each.input_ids) for row in prepared for each in row.inputs]
+    # The loop logs an exception of counting; the request is still answered.
+    asyncio.get_running_loop().call_soon(
+      self._metrics.inputs, *signature.name, len(rows), sizes
+    )
     return answers
 
   async def _encode(self, answer: Any) -> responses.Response:

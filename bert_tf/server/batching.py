@@ -2,7 +2,7 @@
 
 A request has rows; a row has inputs: a text, its windows, or its choices. The
 inputs of all requests wait in one queue. A batch takes inputs of similar size
-that belong to the same function, those of the oldest request first. A request
+that belong to the same signature, those of the oldest request first. A request
 that has more goes to the end of the queue, so that others do not wait for it.
 
 Each thread has a task, which takes batches from the queue. If a batch raises,
@@ -13,7 +13,6 @@ and `ended` is set.
 """
 
 import asyncio
-import bisect
 import collections
 import concurrent.futures
 import dataclasses
@@ -25,13 +24,13 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from absl import logging
 
 from bert_tf.server import config as server_config
-from bert_tf.server import limits
+from bert_tf.server import limits, models
 from bert_tf.tasks import prediction
 
 _Result = TypeVar("_Result")
@@ -41,55 +40,24 @@ _Result = TypeVar("_Result")
 _MAX_RATIO, _SHORT_SIZE = 2, 32
 # Seconds between checks whether a stalled thread works again.
 _STALLED_INTERVAL_S = 0.05
-# The speed of a function is the median over its last NUM_TIMED batches. It is
+# The speed of a signature is the median over its last NUM_TIMED batches. It is
 # unknown before _MIN_TIMED batches, because the first call may take seconds.
 NUM_TIMED, _MIN_TIMED = 9, 3
-# Seconds between measurements of the event loop's delay.
-_DELAY_INTERVAL_S = 0.05
-
-
-class OverloadedError(limits.HttpError):
-  """Too many requests are waiting, or a request would wait too long."""
-
-
-class EndedError(limits.HttpError):
-  """The batcher has ended."""
-
-
-class StalledError(limits.HttpError):
-  """A thread takes longer than allowed."""
-
-
-class Function(Protocol):
-  """What is computed in batches; `compute` is called by several threads."""
-
-  name: tuple[str, str]  # Equal for functions of the same speed.
-  max_size: int  # Maximum inputs of a batch times the largest of their sizes.
-
-  def size(self, value: Any) -> int:
-    """Returns the size of an input, such as its number of word pieces."""
-
-  def compute(self, values: Sequence[Any]) -> Sequence[Any]:
-    """Returns the output for each input."""
-
-  def answer(self, row: prediction.Prepared, outputs: Sequence[Any]) -> Any:
-    """Returns the answer of a row for the outputs of its inputs."""
 
 
 @dataclasses.dataclass(eq=False)
 class _Request:
-  function: Function
+  signature: models.Signature
   rows: Sequence[prediction.Prepared]
-  result: asyncio.Future  # Receives the answers.
+  result: asyncio.Future  # Done when all rows have answers.
   arrived: float  # Time of arrival by time.monotonic.
-  # Inputs in no batch yet, the smallest first, and the sum of their sizes.
+  # Inputs in no batch yet, and the sum of their sizes.
   waiting: list["_Input"] = dataclasses.field(default_factory=list)
   waiting_size: int = 0
   # Outputs of rows without an answer, by row and input, and answers by row.
   outputs: dict[int, dict[int, Any]] = dataclasses.field(default_factory=dict)
   answers: dict[int, Any] = dataclasses.field(default_factory=dict)
   num_values: int = 0  # In the answers.
-  started: float = 0.0  # Time of the first batch; 0 before.
 
 
 @dataclasses.dataclass(eq=False)
@@ -97,7 +65,7 @@ class _Input:
   request: _Request
   row: int
   number: int  # Index among the inputs of its row.
-  value: Any
+  value: prediction.ModelInput
   size: int
 
 
@@ -105,13 +73,13 @@ class Worker:
   """Makes calls in a thread, one after the other.
 
   A call in a thread cannot be stopped. If a call takes too long, the worker has
-  stalled: all calls that wait for it raise StalledError, and so do new calls
+  stalled: all calls that wait for it fail with status 503, and so do new calls
   until the call in the thread returns. The thread is a daemon, so that a
   stalled call does not keep the process from ending.
 
   Args:
     name: name of the thread, for messages.
-    max_call_s: maximum seconds of a call, or between two calls of `report`.
+    max_call_s: maximum seconds of a call.
   """
 
   def __init__(self, name: str, max_call_s: float) -> None:
@@ -135,7 +103,7 @@ class Worker:
     not made. Exceptions that cannot be awaited become a RuntimeError.
 
     Raises:
-      StalledError: if the thread has stalled.
+      limits.HttpError: if the thread has stalled.
       Exception: the exception of the call.
     """
     future: concurrent.futures.Future = concurrent.futures.Future()
@@ -149,16 +117,12 @@ class Worker:
       outcome.cancel()
     return outcome.result()
 
-  def report(self) -> None:
-    """Reports progress from within a call, which restarts its time limit."""
-    self._started = time.monotonic()
-
   def is_stalled(self) -> bool:
     """Returns whether a call has exceeded its limit or the thread has ended."""
     return not self._thread.is_alive() or self._seconds_left() <= 0
 
   def check(self) -> None:
-    """Raises StalledError if the thread has stalled; logs its stack once."""
+    """Raises HttpError 503 if the thread has stalled; logs its stack once."""
     if not self.is_stalled():
       return
     message = (
@@ -171,7 +135,7 @@ class Worker:
       stack = traceback.format_stack(frame) if frame else ["It has ended."]
       advice = "Raise max_stall_s if a call may take as long. The thread is at:"
       logging.error("%s %s\n%s", message, advice, "".join(stack))
-    raise StalledError(503, message)
+    raise limits.HttpError(503, message)
 
   def close(self) -> None:
     """Ends the thread after the queued calls, without waiting for them."""
@@ -187,16 +151,11 @@ class Worker:
       function, future = call
       if future.set_running_or_notify_cancel():
         self._started = time.monotonic()
-        result, error = None, None
         try:
-          result = function()
-        except BaseException as raised:  # noqa: BLE001  Raised by `run`.
-          error = _awaitable(raised)
+          future.set_result(function())
+        except BaseException as error:  # noqa: BLE001  Raised by `run`.
+          future.set_exception(_awaitable(error))
         self._started = None
-        if error:
-          future.set_exception(error)
-        else:
-          future.set_result(result)
 
 
 @dataclasses.dataclass(eq=False)
@@ -217,30 +176,28 @@ class Batcher:
 
   Args:
     config: the limits.
-    on_batch: called for each computed batch with its number of inputs, the
-      seconds, and the waiting times of the requests that it begins.
+    on_batch: called for each computed batch with its number of inputs and the
+      seconds.
 
   Attributes:
     workers: the threads that compute.
     ended: event, set when `close` or a fault has ended the batcher.
-    num_batches: number of computed batches.
-    num_requests: number of requests that were answered.
   """
 
   def __init__(
     self,
     config: server_config.ServerConfig,
-    on_batch: Callable[[int, float, list[float]], None] = lambda *_: None,
+    on_batch: Callable[[int, float], None] = lambda *_: None,
   ) -> None:
     self._on_batch = on_batch
     self._config = config
     self._queue: collections.deque[_Request] = collections.deque()
     self._lock = threading.Lock()  # For outputs and answers of requests.
-    # Seconds per size of the last batches, by name of the function.
-    self._timed: dict[Hashable, collections.deque[float]] = (
+    # Seconds per size of the last batches, and their median if it is known.
+    self._timed: dict[models.Signature, collections.deque[float]] = (
       collections.defaultdict(lambda: collections.deque(maxlen=NUM_TIMED))
     )
-    self._loop_delay_s = 0.0  # By which the event loop was late.
+    self._speeds: dict[models.Signature, float] = collections.defaultdict(float)
     self._arrival = asyncio.Event()
     self._threads = [
       _Thread(Worker("compute", config.max_stall_s))
@@ -251,8 +208,6 @@ class Batcher:
     self._tasks = [asyncio.create_task(self._run(t)) for t in self._threads]
     for task in self._tasks:
       task.add_done_callback(self._end)
-    self._measuring = asyncio.create_task(self._measure_loop_delay())
-    self.num_batches = self.num_requests = 0
 
   @property
   def num_waiting(self) -> int:
@@ -260,7 +215,7 @@ class Batcher:
     return len(self._queue)
 
   async def submit(
-    self, function: Function, rows: Sequence[prediction.Prepared]
+    self, signature: models.Signature, rows: Sequence[prediction.Prepared]
   ) -> list[Any]:
     """Returns the answers of a request's rows.
 
@@ -272,99 +227,96 @@ class Batcher:
     """
     self.check_open()
     result = asyncio.get_running_loop().create_future()
-    request = _Request(function, rows, result, time.monotonic())
+    request = _Request(signature, rows, result, time.monotonic())
     for index, row in enumerate(rows):
       if not row.inputs:
-        request.answers[index] = function.answer(row, [])
+        request.answers[index] = signature.answer(row, [])
       for number, value in enumerate(row.inputs):
-        size = function.size(value)
+        size = signature.size(value)
         request.waiting.append(_Input(request, index, number, value, size))
+        request.waiting_size += size
     if request.waiting:
-      request.waiting.sort(key=lambda each: each.size)
-      request.waiting_size = sum(each.size for each in request.waiting)
       self._queue.append(request)
       self._arrival.set()
       try:
-        await request.result
+        await result
       finally:  # The client may have disconnected.
         if request in self._queue:
           self._queue.remove(request)
-    self.num_requests += 1
     return [request.answers[index] for index in range(len(rows))]
 
   def check_open(self) -> None:
-    """Raises OverloadedError or EndedError if `submit` would, at this time."""
+    """Raises HttpError 503 if `submit` would, at this time."""
     if self.ended.is_set():
-      raise EndedError(503, "the server has stopped computing.")
+      raise limits.HttpError(503, "the server has stopped computing.")
     wait = self.expected_wait_s()
     # While less than a batch waits, requests are accepted, however slow the
     # model is. Otherwise the server would reject all during a slow batch.
-    fits = sum(r.waiting_size / r.function.max_size for r in self._queue) < 1
+    fits = sum(r.waiting_size / r.signature.max_size for r in self._queue) < 1
     limit = self._config.max_expected_wait_s
-    reason = ""
     if len(self._queue) >= self._config.max_queue_size:
       reason = f"{len(self._queue)} requests are waiting, which is the limit"
-    elif self._loop_delay_s > limit or (wait > limit and not fits):
+    elif wait > limit and not fits:
       reason = (
         f"the request would wait about {wait:.1f} s, but the limit is "
         f"{limit:g} s"
       )
-    if reason:
-      seconds = str(max(1, math.ceil(wait)))
-      raise OverloadedError(
-        503, f"{reason}; try again later.", headers={"Retry-After": seconds}
-      )
+    else:
+      return
+    seconds = str(max(1, math.ceil(wait)))
+    raise limits.HttpError(
+      503, f"{reason}; try again later.", headers={"Retry-After": seconds}
+    )
 
   def expected_wait_s(self) -> float:
     """Returns the seconds that a new request would wait.
 
-    It waits for the event loop, for a thread to finish its batch and for its
-    share of the waiting requests. A late batch is assumed to take again as long
-    as it is late.
+    It waits for a thread to finish its batch and for its share of the waiting
+    requests. A late batch is assumed to take again as long as it is late.
     """
     now = time.monotonic()
     threads = self._working_threads()
     remaining = (abs(t.busy_until - now) if t.batch else 0 for t in threads)
-    sizes: collections.Counter[Hashable] = collections.Counter()
-    for request in self._queue:
-      sizes[request.function.name] += request.waiting_size
-    queued = self._expected_s(sizes) / len(threads)
-    return self._loop_delay_s + min(remaining) + queued
-
-  def _expected_s(self, sizes: Mapping[Hashable, int]) -> float:
-    return sum(
-      size * statistics.median(self._timed[name])
-      for name, size in sizes.items()
-      if len(self._timed[name]) >= _MIN_TIMED
+    queued = sum(
+      r.waiting_size * self._speeds[r.signature] for r in self._queue
     )
-
-  async def _measure_loop_delay(self) -> None:
-    while True:
-      start = time.monotonic()
-      await asyncio.sleep(_DELAY_INTERVAL_S)
-      self._loop_delay_s = time.monotonic() - start - _DELAY_INTERVAL_S
+    return min(remaining) + queued / len(threads)
 
   async def close(self) -> None:
-    """Stops the batcher; waiting requests fail with EndedError."""
-    for task in (*self._tasks, self._measuring):
+    """Stops the batcher; waiting requests fail with status 503."""
+    for task in self._tasks:
       task.cancel()
-    await asyncio.gather(*self._tasks, return_exceptions=True)
     await self.ended.wait()
     for worker in self.workers:
       worker.close()
 
   async def _run(self, thread: _Thread) -> None:
+    loop = asyncio.get_running_loop()
     while True:
-      while not self._queue:
-        self._arrival.clear()
+      self._arrival.clear()
+      seconds = self._seconds_to_batch(thread)
+      if seconds > 0:
+        timer = loop.call_later(seconds, self._arrival.set)
         await self._arrival.wait()
-      await self._wait_for_batch()
-      if thread not in self._working_threads():
-        await asyncio.sleep(_STALLED_INTERVAL_S)
-        continue
-      thread.batch = self._take()  # Empty if another thread took all.
-      await self._answer(thread, thread.batch)
-      thread.batch = ()
+        timer.cancel()
+      else:
+        thread.batch = self._take()
+        await self._answer(thread, thread.batch)
+        thread.batch = ()
+
+  def _seconds_to_batch(self, thread: _Thread) -> float:
+    """Returns after how long a thread has to look again, unless woken."""
+    if not self._queue:
+      return math.inf
+    if thread not in self._working_threads():
+      return _STALLED_INTERVAL_S
+    first = self._queue[0]
+    size = sum(
+      r.waiting_size for r in self._queue if r.signature is first.signature
+    )
+    if size >= first.signature.max_size:
+      return 0
+    return first.arrived + self._config.max_wait_ms / 1e3 - time.monotonic()
 
   def _working_threads(self) -> list[_Thread]:
     """Returns the threads that have not stalled, or all if every one has."""
@@ -381,29 +333,11 @@ class Batcher:
     }
     for request in (*computing, *self._queue):
       _fail(
-        request, EndedError(503, "the server ended before it could answer.")
+        request,
+        limits.HttpError(503, "the server ended before it could answer."),
       )
     self._queue.clear()
     self.ended.set()
-
-  async def _wait_for_batch(self) -> None:
-    while self._queue:
-      first = self._queue[0]
-      end = first.arrived + self._config.max_wait_ms / 1e3
-      remaining = end - time.monotonic()
-      size = sum(
-        r.waiting_size for r in self._queue if r.function is first.function
-      )
-      if size >= first.function.max_size or remaining <= 0:
-        return
-      self._arrival.clear()
-      # Before Python 3.12, asyncio.wait_for may ignore a task's cancellation.
-      loop = asyncio.get_running_loop()
-      timer = loop.call_later(remaining, self._arrival.set)
-      try:
-        await self._arrival.wait()
-      finally:
-        timer.cancel()
 
   def _take(self) -> list[_Input]:
     """Removes the next batch from the queue and returns it.
@@ -412,20 +346,18 @@ class Batcher:
     other inputs and those of other requests fill it, most similar in size
     first, because all are padded to the largest.
     """
-    if not self._queue:
-      return []
     first = self._queue[0]
-    function, target = first.function, first.waiting[-1].size
+    max_size = first.signature.max_size
+    target = max(each.size for each in first.waiting)
     smallest = 0 if target <= _SHORT_SIZE else target / _MAX_RATIO
     largest = max(_MAX_RATIO * target, _SHORT_SIZE)
     candidates: list[_Input] = []
     for request in self._queue:
-      if request.function is function:
-        sizes = [each.size for each in request.waiting]
-        start = bisect.bisect_left(sizes, smallest)
-        end = bisect.bisect_right(sizes, largest)
-        candidates += request.waiting[start:end]
-      if len(candidates) * target > 4 * function.max_size:
+      if request.signature is first.signature:
+        candidates += [
+          each for each in request.waiting if smallest <= each.size <= largest
+        ]
+      if len(candidates) * target > 4 * max_size:  # Enough to choose from.
         break
     candidates.sort(
       key=lambda c: (c.request is not first, abs(c.size - target))
@@ -435,7 +367,7 @@ class Batcher:
     for each in candidates:
       wider = max(width, each.size)
       # The first one is included even if it exceeds a batch.
-      if not batch or (len(batch) + 1) * wider <= function.max_size:
+      if not batch or (len(batch) + 1) * wider <= max_size:
         batch.append(each)
         width = wider
     taken = set(batch)
@@ -453,51 +385,43 @@ class Batcher:
     batch = [each for each in batch if not each.request.result.done()]
     if not batch:
       return
-    function = batch[0].request.function
-    requests = list({each.request: None for each in batch})
-    start = time.monotonic()
+    signature = batch[0].request.signature
     size = len(batch) * max(each.size for each in batch)
-    thread.busy_until = start + self._expected_s({function.name: size})
+    expected = size * self._speeds[signature]
+    thread.busy_until = time.monotonic() + expected
     try:
       seconds = await thread.worker.run(self._compute, batch)
     except Exception as error:  # noqa: BLE001  Raised in `submit`.
       if len(batch) == 1:
-        _fail(requests[0], error)
+        _fail(batch[0].request, error)
         return
       for each in batch:
         await self._answer(thread, [each])
       return
-    for request in requests:
+    for request in {each.request for each in batch}:
       has_all = len(request.answers) == len(request.rows)
       if has_all and not request.result.done():
         request.result.set_result(None)
-    self.num_batches += 1
     # A full batch may take no longer than a single input. Counting each batch
     # as full avoids rejecting a burst of requests after a quiet time.
-    size = max(size, function.max_size)
-    self._timed[function.name].append(seconds / size)
-    begun = [request for request in requests if not request.started]
-    for request in begun:
-      request.started = start
-    try:
-      self._on_batch(len(batch), seconds, [start - r.arrived for r in begun])
-    except Exception:  # noqa: BLE001  The batch has been answered.
-      logging.exception("A batch was not counted:")
+    timed = self._timed[signature]
+    timed.append(seconds / max(size, signature.max_size))
+    if len(timed) >= _MIN_TIMED:
+      self._speeds[signature] = statistics.median(timed)
+    # The loop logs an exception of counting; the batch has been answered.
+    asyncio.get_running_loop().call_soon(self._on_batch, len(batch), seconds)
 
   def _compute(self, batch: Sequence[_Input]) -> float:
     """Computes a batch, and answers the rows whose inputs are all computed.
 
     Returns the seconds of the computation. Runs in a thread.
     """
-    function = batch[0].request.function
+    signature = batch[0].request.signature
     start = time.monotonic()
-    outputs = function.compute([each.value for each in batch])
-    if len(outputs) != len(batch):
-      raise RuntimeError(
-        f"the model returned {len(outputs)} outputs for {len(batch)} inputs."
-      )
+    outputs = signature.compute([each.value for each in batch])
+    pairs = [*zip(batch, outputs, strict=True)]
     seconds = time.monotonic() - start
-    for each, output in zip(batch, outputs):
+    for each, output in pairs:
       try:
         self._store(each, output)
       except Exception as error:  # noqa: BLE001  Raised in `submit`.
@@ -512,10 +436,12 @@ class Batcher:
       known[each.number] = output
       if len(known) < len(row.inputs):
         return
-    answer = request.function.answer(row, [known[i] for i in range(len(known))])
+      del request.outputs[each.row]  # Frees the memory.
+    answer = request.signature.answer(
+      row, [known[i] for i in range(len(known))]
+    )
     num_values = count_values(answer)
     with self._lock:
-      del request.outputs[each.row]  # Frees the memory.
       request.answers[each.row] = answer
       request.num_values += num_values
     limit = self._config.max_answer_values

@@ -7,7 +7,9 @@ ends its task when the client disconnects. It counts and logs every answer.
 import asyncio
 import contextlib
 import http
+import logging as std_logging
 import re
+import sys
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -21,7 +23,7 @@ from bert_tf.server import metrics
 
 with errors.needs_extra("serving", extra="serve"):
   from fastapi import exceptions
-  from starlette import responses, types
+  from starlette import datastructures, requests, responses, types
 
 # Path of OpenAI's API, whose errors have another form.
 EMBEDDINGS_PATH = "/v1/embeddings"
@@ -55,10 +57,6 @@ class HttpError(Exception):
     self.headers = dict(headers or {})
     if status == 503:
       self.headers.setdefault("Retry-After", "1")
-
-
-class _DisconnectedError(Exception):
-  pass
 
 
 def json_response(
@@ -110,7 +108,6 @@ def _to_http_error(method: str, path: str, error: Exception) -> HttpError:
 
 
 def _validation_message(error: Mapping[str, Any]) -> tuple[str, str | None]:
-  """Returns the message of an error of pydantic, and the field's name."""
   _, *place = error["loc"]
   context = error.get("ctx", {})
   if error["type"] == "json_invalid":
@@ -135,16 +132,17 @@ class Middleware:
     app: types.ASGIApp,
     config: server_config.ServerConfig,
     counted: metrics.Metrics,
-    log: metrics.AccessLog,
     num_connections: Callable[[], int],
   ) -> None:
     self._app = app
     self._config = config
     self._metrics = counted
-    self._log = log
     self._num_connections = num_connections
     hosts = ("localhost", "127.0.0.1", "::1", config.host)
     self._hosts = {host.lower() for host in (*hosts, *config.allowed_hosts)}
+    # A handler goes on if the reader closes stdout.
+    self._log = std_logging.Logger("bert_tf.server.access")
+    self._log.addHandler(std_logging.StreamHandler(sys.stdout))
 
   async def __call__(
     self, scope: types.Scope, receive: types.Receive, send: types.Send
@@ -161,7 +159,7 @@ class Middleware:
 
     try:
       await self._answer(scope, receive, counting_send)
-    except _DisconnectedError:
+    except requests.ClientDisconnect:
       status = _GONE
     except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001
       if status == _GONE:  # No answer has begun.
@@ -169,24 +167,30 @@ class Middleware:
           error = HttpError(503, "the server stops; ask another one.")
         response = error_response(scope["method"], scope["path"], error)
         await response(scope, receive, counting_send)
-    self._count(scope, status, num_sent, time.monotonic() - start)
-
-  def _count(
-    self, scope: types.Scope, status: int, num_sent: int, seconds: float
-  ) -> None:
-    try:
-      self._metrics.request(scope, status, seconds)
-      self._log.log(scope, status, num_sent, seconds)
-    except Exception:  # noqa: BLE001  The request has been answered.
-      logging.exception("A request was not counted:")
+    seconds = time.monotonic() - start
+    # The loop logs an exception of counting; the request has been answered.
+    loop = asyncio.get_running_loop()
+    loop.call_soon(self._metrics.request, scope, status, seconds)
+    if self._config.log_format != "none":
+      line = {
+        "remote": scope["client"][0],
+        "method": scope["method"],
+        # Percent-encoded, so that it has no line breaks.
+        "path": scope["raw_path"].decode()[:200],
+        "status": status,
+        "milliseconds": round(seconds * 1e3, 2),
+        "bytes": num_sent,
+      }
+      if "rows" in scope:
+        line["rows"] = scope["rows"]
+      self._log.info(metrics.log_line(self._config.log_format, line))
 
   async def _answer(
     self, scope: types.Scope, receive: types.Receive, send: types.Send
   ) -> None:
+    self._check_headers(scope)
     limit = self._config.max_connections
     is_refused = self._num_connections() > limit
-    if not is_refused:
-      self._check_headers(scope)
     body = await self._read(receive, is_refused)
     if is_refused:  # Only now: closing a socket with unread data resets it.
       raise HttpError(
@@ -210,18 +214,11 @@ class Middleware:
     with contextlib.suppress(asyncio.CancelledError):
       await answering
       return
-    raise _DisconnectedError
+    raise requests.ClientDisconnect
 
   def _check_headers(self, scope: types.Scope) -> None:
-    """Raises HttpError 403 for an unknown host, against DNS rebinding.
-
-    Raises 413 or 415 for a body that the server does not read.
-    """
-
-    def values(name: bytes) -> list[str]:
-      return [v.decode("latin-1") for k, v in scope["headers"] if k == name]
-
-    for name in values(b"host") or [""]:
+    headers = datastructures.Headers(scope=scope)
+    for name in headers.getlist("host") or [""]:  # Against DNS rebinding.
       match = _HOST.fullmatch(name)
       host = match[1] or match[2] if match else name
       if host.lower() not in self._hosts and host != scope["server"][0]:
@@ -234,20 +231,19 @@ class Middleware:
       return
     # Browsers require a CORS preflight for JSON. Without this check, pages of
     # other sites could send JSON as plain text.
-    kind = ", ".join(values(b"content-type"))
+    kind = headers.get("content-type", "missing")
     if kind.partition(";")[0].strip().lower() != "application/json":
       raise HttpError(
-        415,
-        f"the Content-Type is {kind or 'missing':.100}; send application/json.",
+        415, f"the Content-Type is {kind:.100}; send application/json."
       )
-    codings = ", ".join(values(b"content-encoding"))
-    if codings.strip().lower() not in ("", "identity"):
+    coding = headers.get("content-encoding", "identity")
+    if coding.lower() != "identity":
       raise HttpError(
         415,
-        f"the Content-Encoding is {codings:.100}; send the body uncompressed "
+        f"the Content-Encoding is {coding:.100}; send the body uncompressed "
         "and without this header.",
       )
-    self._check_size(max(map(int, values(b"content-length")), default=0))
+    self._check_size(int(headers.get("content-length", 0)))
 
   def _check_size(self, num_bytes: int) -> None:
     max_bytes = self._config.max_request_bytes
@@ -256,20 +252,20 @@ class Middleware:
 
   async def _read(self, receive: types.Receive, is_refused: bool) -> bytes:
     """Returns the body; b"" if it is only read to refuse the request."""
-    timeout = self._config.read_timeout_s
 
     async def read() -> bytes:
       body, has_more = bytearray(), True
       while has_more:
         message = await receive()
         if message["type"] == "http.disconnect":
-          raise _DisconnectedError
+          raise requests.ClientDisconnect
         if not is_refused:
           body += message["body"]
           self._check_size(len(body))
         has_more = message["more_body"]
       return bytes(body)
 
+    timeout = self._config.read_timeout_s
     try:
       return await asyncio.wait_for(read(), timeout)
     except asyncio.TimeoutError:

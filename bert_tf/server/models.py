@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 from absl import logging
-from tensorflow.core.framework import types_pb2
+from google.protobuf import json_format
+from tensorflow.core.protobuf import meta_graph_pb2
 
 from bert_tf.export import saved_models, signatures
 from bert_tf.inference import answerers, predictor
@@ -36,7 +37,7 @@ _SAMPLE_ID = prediction.ModelInput([0] * 4, [1] * 4, [0] * 4)
 
 
 class Signature:
-  """A form of a model's rows, and a function of batching.Batcher for them.
+  """A form of a model's rows; batching.Batcher computes them.
 
   Attributes:
     name: names of the model and the signature.
@@ -66,14 +67,12 @@ class Signature:
       self._row_type = types.ids_row(self.fields, specs["input_ids"].shape.rank)
 
   def prepare(
-    self,
-    rows: Sequence[Any],
-    config: server_config.ServerConfig,
-    report: Callable[[], None] = lambda: None,
+    self, rows: Sequence[Any], config: server_config.ServerConfig
   ) -> list[prediction.Prepared]:
-    """Returns the rows with their inputs; calls `report` after each.
+    """Returns the rows with their inputs.
 
-    Raises HttpError if the model cannot read them, or for too many inputs.
+    Raises:
+      limits.HttpError: if the model cannot read them, or for too many inputs.
     """
     prepared = []
     for index, row in enumerate(rows):
@@ -81,7 +80,6 @@ class Signature:
         prepared.append(self._prepare(index, row, config))
       except (ValueError, RecursionError) as error:
         raise limits.HttpError(400, str(error)) from error
-      report()
     num_inputs = sum(len(row.inputs) for row in prepared)
     if num_inputs > max(config.max_windows, len(rows)):
       raise limits.HttpError(
@@ -141,53 +139,6 @@ class Signature:
     return self._answerer.answer(row, outputs)
 
 
-class Attention:
-  """A function of batching.Batcher: the attention for texts, one at a time.
-
-  A row's state is an AttentionRequest, and its only input the texts in it.
-  """
-
-  def __init__(self, model: "ServedModel") -> None:
-    self.name = (model.name, signatures.ATTENTION)
-    self.max_size = model.max_size
-    self._predictor = model.predictor
-
-  def size(self, value: Any) -> int:
-    """Returns the size of a whole batch."""
-    return self.max_size
-
-  def compute(self, values: Sequence[Any]) -> list[predictor.Attention]:
-    """Returns the attention for each text or pair."""
-    try:
-      return [self._predictor.attention(*texts) for texts in values]
-    except ValueError as error:
-      raise limits.HttpError(400, str(error)) from error
-
-  def answer(
-    self, row: prediction.Prepared, outputs: Sequence[predictor.Attention]
-  ) -> dict[str, Any]:
-    """Returns the tokens, and the weights of one layer and head or the mean."""
-    [attention] = outputs
-    layers, request = attention.probabilities, row.state  # [L, N, F, T]
-    num_layers, num_heads = layers.shape[:2]
-    for name, count in (("layer", num_layers), ("head", num_heads)):
-      if (getattr(request, name) or 0) >= count:
-        raise limits.HttpError(
-          400,
-          f"there is no {name} {getattr(request, name)}; use 0 to {count - 1}.",
-        )
-    heads = layers[request.layer]
-    shown = heads.mean(axis=0) if request.head is None else heads[request.head]
-    return {
-      "tokens": list(attention.tokens),
-      "layer": request.layer,
-      "head": request.head,
-      "num_layers": num_layers,
-      "num_heads": num_heads,
-      "attention": np.round(shown.astype(np.float64), _DECIMALS).tolist(),
-    }
-
-
 class ServedModel:
   """A model with a name and a description.
 
@@ -198,7 +149,6 @@ class ServedModel:
     bert_config: sizes of the model; None if unknown.
     max_size: maximum padded word pieces of a batch.
     signatures: by name; the first is that of requests without a name.
-    attention: the function of `:attention`.
   """
 
   def __init__(
@@ -218,7 +168,6 @@ class ServedModel:
     self.max_size = config.max_batch_size * (length or _NUM_POSITIONS)
     named = {**model.answerers, saved_models.IDS: model.ids_answerer}
     self.signatures = {n: Signature(self, n, a) for n, a in named.items()}
-    self.attention = Attention(self)
     if not model.answerers:
       logging.warning(
         "%s takes no texts, only ids: its folder lacks vocab.txt or run.json. "
@@ -252,8 +201,41 @@ class ServedModel:
     ]
     model = self.predictor
     if model.answerers and signatures.ATTENTION in model.functions:
-      calls.append(functools.partial(self.attention.compute, [("a", None)]))
+      calls.append(functools.partial(model.attention, "a"))
     return calls
+
+  def attention(
+    self, body: types.AttentionRequest, config: server_config.ServerConfig
+  ) -> dict[str, Any]:
+    """Returns the word pieces, and the weights of a head or of their mean.
+
+    Raises:
+      limits.HttpError: if the model has no attention, layer or head, or a text
+        is too long.
+    """
+    try:
+      for text in (body.text, body.text_b):
+        types.decode_texts("the request", text, config.max_text_length)
+      attention = self.predictor.attention(body.text, body.text_b)
+    except ValueError as error:
+      raise limits.HttpError(400, str(error)) from error
+    num_layers, num_heads = attention.probabilities.shape[:2]  # [L, N, F, T]
+    for name, count in (("layer", num_layers), ("head", num_heads)):
+      if (getattr(body, name) or 0) >= count:
+        raise limits.HttpError(
+          400,
+          f"there is no {name} {getattr(body, name)}; use 0 to {count - 1}.",
+        )
+    heads = attention.probabilities[body.layer]
+    shown = heads.mean(axis=0) if body.head is None else heads[body.head]
+    return {
+      "tokens": list(attention.tokens),
+      "layer": body.layer,
+      "head": body.head,
+      "num_layers": num_layers,
+      "num_heads": num_heads,
+      "attention": np.round(shown.astype(np.float64), _DECIMALS).tolist(),
+    }
 
   def vector_width(self) -> int | None:
     """Returns the size of the vectors of texts; None if there are none."""
@@ -280,25 +262,25 @@ class ServedModel:
 
     The answers to texts, which depend on the task, are not described.
     """
-    texts = tf.TensorSpec([None], tf.string)
-    lists = tf.TensorSpec([None, None], tf.string)
     described: dict[str, Any] = {}
     for name, signature in self.signatures.items():
       if signature.takes_texts:
         inputs = {
-          field: lists if field == "choices" else texts
+          field: tf.TensorSpec([None] * (1 + (field == "choices")), tf.string)
           for field in signature.fields
         }
-        names = signature.fields[: signature.num_required]
-        described[name] = _definition({n: inputs[n] for n in names}, {})
-        if len(inputs) > len(names):
+        needed = signature.fields[: signature.num_required]
+        described[name] = _definition({n: inputs[n] for n in needed}, {})
+        if len(inputs) > len(needed):
           described[f"{name}_pair"] = _definition(inputs, {})
-    for name in (saved_models.IDS, signatures.ATTENTION):
-      if function := self.predictor.functions.get(name):
-        described[name] = _definition(function.inputs, function.outputs)
-    spec = {"name": self.name, "signature_name": ""}
+    for name, function in self.predictor.functions.items():
+      described[name] = _definition(function.inputs, function.outputs)
     return {
-      "model_spec": spec | {"version": str(self.version)},
+      "model_spec": {
+        "name": self.name,
+        "signature_name": "",
+        "version": str(self.version),
+      },
       "metadata": {"signature_def": {"signature_def": described}},
     }
 
@@ -306,17 +288,19 @@ class ServedModel:
 def _definition(
   inputs: Mapping[str, tf.TensorSpec], outputs: Mapping[str, tf.TensorSpec]
 ) -> dict[str, Any]:
-  def info(name: str, spec: tf.TensorSpec) -> dict[str, Any]:
-    sizes = [str(-1 if n is None else n) for n in spec.shape.as_list()]
-    dims = [{"size": size, "name": ""} for size in sizes]
+  def infos(specs: Mapping[str, tf.TensorSpec]) -> dict[str, Any]:
     return {
-      "dtype": types_pb2.DataType.Name(spec.dtype.as_datatype_enum),
-      "tensor_shape": {"dim": dims, "unknown_rank": False},
-      "name": name,
+      name: meta_graph_pb2.TensorInfo(
+        name=name,
+        dtype=spec.dtype.as_datatype_enum,
+        tensor_shape=spec.shape.as_proto(),
+      )
+      for name, spec in specs.items()
     }
 
-  return {
-    "inputs": {name: info(name, spec) for name, spec in inputs.items()},
-    "outputs": {name: info(name, spec) for name, spec in outputs.items()},
-    "method_name": tf.saved_model.PREDICT_METHOD_NAME,
-  }
+  definition = meta_graph_pb2.SignatureDef(
+    inputs=infos(inputs),
+    outputs=infos(outputs),
+    method_name=tf.saved_model.PREDICT_METHOD_NAME,
+  )
+  return json_format.MessageToDict(definition, preserving_proto_field_name=True)

@@ -4,19 +4,10 @@ import base64
 import hashlib
 import importlib.resources
 import re
-from collections.abc import Mapping
-from typing import NamedTuple
 
 
-class Page(NamedTuple):
-  """The page and its response headers."""
-
-  html: str
-  headers: Mapping[str, str]
-
-
-def load() -> Page:
-  """Returns the page of the package, with styles and scripts included.
+def load() -> tuple[str, dict[str, str]]:
+  """Returns the page, with its styles and scripts, and its response headers.
 
   page.html names these files in braces. The page makes no requests except those
   to the server's API.
@@ -47,7 +38,7 @@ def load() -> Page:
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-cache",
   }
-  return Page(html, headers)
+  return html, headers
 
 
 def _hashes(html: str, tag: str) -> str:

@@ -1,6 +1,6 @@
-"""The JSON of requests and responses, from which OpenAPI follows.
+"""The JSON of requests, from which OpenAPI follows.
 
-They follow https://www.tensorflow.org/tfx/serving/api_rest, except that answers
+It follows https://www.tensorflow.org/tfx/serving/api_rest, except that answers
 to texts are those of `bert_tf.load(...).predict`, and
 https://platform.openai.com/docs/api-reference/embeddings. Error messages start
 as in TensorFlow Serving and add details.
@@ -65,25 +65,12 @@ class PredictRequest(pydantic.BaseModel):
     return [dict(zip(columns, row)) for row in zip(*columns.values())]
 
 
-class PredictResponse(pydantic.BaseModel):
-  """`predictions` for `instances`, `outputs` for `inputs`."""
-
-  predictions: list[Any] | None = None
-  outputs: dict[str, list[Any]] | list[Any] | None = None
-
-
 class ClassifyRequest(pydantic.BaseModel):
   """Texts to classify; `context` has fields that all examples share."""
 
   signature_name: str | None = None
   context: dict[str, Any] = {}
   examples: list[dict[str, Any]]
-
-
-class ClassifyResponse(pydantic.BaseModel):
-  """For each example, labels with their probabilities."""
-
-  results: list[list[tuple[str, float]]]
 
 
 class AttentionRequest(pydantic.BaseModel):
@@ -93,17 +80,6 @@ class AttentionRequest(pydantic.BaseModel):
   text_b: str | None = None
   layer: _Index = 0
   head: _Index | None = None
-
-
-class AttentionResponse(pydantic.BaseModel):
-  """Word pieces, and the weight from each to each."""
-
-  tokens: list[str]
-  layer: int
-  head: int | None
-  num_layers: int
-  num_heads: int
-  attention: list[list[float]]
 
 
 class EmbeddingsRequest(pydantic.BaseModel):
@@ -129,52 +105,6 @@ class EmbeddingsRequest(pydantic.BaseModel):
         "requests."
       )
     return items
-
-
-class Embedding(pydantic.BaseModel):
-  """A vector, as numbers or in base64."""
-
-  object: Literal["embedding"]
-  index: int
-  embedding: list[float] | str
-
-
-class Usage(pydantic.BaseModel):
-  """Numbers of word pieces."""
-
-  prompt_tokens: int
-  total_tokens: int
-
-
-class EmbeddingsResponse(pydantic.BaseModel):
-  """Vectors, in OpenAI's form."""
-
-  object: Literal["list"]
-  data: list[Embedding]
-  model: str
-  usage: Usage
-
-
-class ModelsResponse(pydantic.BaseModel):
-  """The models, and the same list in OpenAI's form."""
-
-  models: list[dict[str, Any]]
-  object: Literal["list"]
-  data: list[dict[str, Any]]
-
-
-class HealthResponse(pydantic.BaseModel):
-  """The first model of a server that works."""
-
-  status: Literal["ok"]
-  model: str
-  version: str
-
-
-class ErrorResponse(pydantic.BaseModel):
-  """What is wrong; an object in OpenAI's form for /v1/embeddings."""
-
-  error: str | dict[str, Any]
 
 
 class IdsRow(pydantic.BaseModel, extra="forbid"):
