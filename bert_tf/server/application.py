@@ -8,6 +8,7 @@ import asyncio
 import base64
 import contextlib
 import math
+import pathlib
 import signal
 import socket
 from collections.abc import (
@@ -27,11 +28,9 @@ from bert_tf.files import errors
 from bert_tf.inference import predictor
 from bert_tf.server import (
   batching,
-  connections,
   limits,
   metrics,
   models,
-  page,
   types,
 )
 from bert_tf.server import config as server_config
@@ -39,9 +38,19 @@ from bert_tf.server import config as server_config
 with errors.needs_extra("serving", extra="serve"):
   import fastapi
   import uvicorn
-  from fastapi import exceptions, responses
+  from fastapi import exceptions, responses, staticfiles
   from starlette import exceptions as starlette_exceptions
 
+_PAGE = pathlib.Path(__file__).parent / "page"
+# The scripts never parse texts as HTML; the policy is a second defence.
+_PAGE_HEADERS = {
+  "Content-Security-Policy": "default-src 'none'; script-src 'self'; "
+  "style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; "
+  "form-action 'none'; frame-ancestors 'none'",
+  "X-Content-Type-Options": "nosniff",
+  "Referrer-Policy": "no-referrer",
+  "Cache-Control": "no-cache",
+}
 # Larger bodies are tokenized in a thread, to not delay other requests.
 _LARGE_BYTES = 1 << 13
 # Answers with more values are encoded as JSON in a thread.
@@ -59,7 +68,11 @@ class _Uvicorn(uvicorn.Server):
 
 
 class Server:
-  """Serves models, by name, within one event loop."""
+  """Serves models, by name, within the running event loop.
+
+  Attributes:
+    ended: event, set when a fault has ended the computation of batches.
+  """
 
   def __init__(
     self,
@@ -73,24 +86,21 @@ class Server:
       for name, model in named.items()
     }
     self._config = config
-    self._page = page.load()
     self._is_warm = False
-
-  async def start(self, sockets: Sequence[socket.socket]) -> str:
-    """Starts to answer at open sockets; returns the address."""
     self._metrics = metrics.Metrics(
-      lambda: self._batcher.num_waiting,
+      lambda: len(self._batcher.queue),
       lambda: self._batcher.expected_wait_s(),
       self._can_answer,
     )
-    self._batcher = batching.Batcher(self._config, self._metrics.batch)
-    self._texts = batching.Worker("text", self._config.max_stall_s)
+    self._batcher = batching.Batcher(config, self._metrics.batch)
+    self.ended = self._batcher.ended
+    self._texts = batching.Worker("text", config.max_stall_s)
     self._workers = (*self._batcher.workers, self._texts)
     # Bodies are never decompressed, because a small body could expand to
     # gigabytes and block the event loop.
     guarded = limits.Middleware(
       self.application(),
-      self._config,
+      config,
       self._metrics,
       lambda: len(self._uvicorn.server_state.connections),
     )
@@ -99,24 +109,38 @@ class Server:
         guarded,
         http="httptools",
         ws="none",
-        loop="asyncio",
         lifespan="off",
         log_config=None,
         log_level="error",
         access_log=False,
         proxy_headers=False,
         server_header=False,
-        backlog=128,
-        timeout_keep_alive=math.ceil(self._config.idle_timeout_s),
-        timeout_graceful_shutdown=math.ceil(self._config.stop_timeout_s),
+        timeout_keep_alive=math.ceil(config.idle_timeout_s),
+        timeout_graceful_shutdown=math.ceil(config.stop_timeout_s),
       )
     )
-    self._serving = asyncio.create_task(self._uvicorn.serve([*sockets]))
-    while not self._uvicorn.started and not self._serving.done():
-      await asyncio.sleep(0.001)
-    self._warming = asyncio.create_task(self._warm_up())
+
+  @contextlib.asynccontextmanager
+  async def running(
+    self, sockets: Sequence[socket.socket]
+  ) -> AsyncIterator[str]:
+    """Answers at open sockets within the context; yields the address.
+
+    At its end, new connections are refused and running requests finished.
+    """
     host, port = sockets[0].getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    serving = asyncio.create_task(self._uvicorn.serve([*sockets]))
+    warming = asyncio.create_task(self._warm_up())
+    try:
+      yield (
+        f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+      )
+    finally:
+      warming.cancel()
+      self._uvicorn.should_exit = True
+      await serving
+      await self._batcher.close()
+      self._texts.close()
 
   def application(self) -> fastapi.FastAPI:
     """Returns the application with its routes."""
@@ -133,12 +157,12 @@ class Server:
       return limits.error_response(request.method, request.url.path, error)
 
     for error in (
-      limits.HttpError,
       starlette_exceptions.HTTPException,
       exceptions.RequestValidationError,
       Exception,
     ):
       application.add_exception_handler(error, respond)
+    application.mount("/page", staticfiles.StaticFiles(directory=_PAGE))
     application.get("/", include_in_schema=False)(self._get_page)
     application.get("/metrics", include_in_schema=False)(self._get_metrics)
     application.get("/healthz")(self._get_health)
@@ -162,35 +186,19 @@ class Server:
 
   async def _warm_up(self) -> None:
     for model in self._models.values():
-      for call in model.warm_up():
-        try:
-          await self._batcher.workers[0].run(call)
-        except Exception:  # noqa: BLE001  Other functions may work.
-          logging.exception("Warming up %s failed:", model.name)
+      try:
+        await self._batcher.workers[0].run(model.warm_up)
+      except Exception:  # noqa: BLE001  Other functions may work.
+        logging.exception("Warming up %s failed:", model.name)
     self._is_warm = True
-
-  async def wait_until_ended(self) -> None:
-    """Waits until a fault ends the computation of batches."""
-    await self._batcher.ended.wait()
 
   def _can_answer(self) -> bool:
     is_stalled = any(worker.is_stalled() for worker in self._workers)
-    has_ended = self._batcher.ended.is_set() or self._uvicorn.should_exit
+    has_ended = self.ended.is_set() or self._uvicorn.should_exit
     return self._is_warm and not is_stalled and not has_ended
 
-  async def stop(self) -> None:
-    """Refuses new connections, finishes running requests and stops."""
-    self._warming.cancel()
-    self._uvicorn.should_exit = True
-    for connection in [*self._uvicorn.server_state.connections]:
-      connection.shutdown()  # After the answer to its request.
-    await self._serving
-    await self._batcher.close()
-    self._texts.close()
-
   async def _get_page(self) -> responses.Response:
-    html, headers = self._page
-    return responses.HTMLResponse(html, headers=headers)
+    return responses.FileResponse(_PAGE / "index.html", headers=_PAGE_HEADERS)
 
   async def _get_metrics(self) -> responses.Response:
     return responses.Response(
@@ -199,7 +207,7 @@ class Server:
 
   async def _get_health(self) -> responses.Response:
     """Answers 200 unless the computation has stalled or ended."""
-    if self._batcher.ended.is_set():
+    if self.ended.is_set():
       raise limits.HttpError(
         500, "the server has stopped computing; its log has the reason."
       )
@@ -302,7 +310,7 @@ class Server:
     """
     model = self._find_model(request)
     self._batcher.check_open()
-    answer = await self._texts.run(model.attention, body, self._config)
+    answer = await self._texts.run(model.attention, body)
     return await self._encode(answer)
 
   async def _embed(
@@ -341,7 +349,7 @@ class Server:
         request, signature, body.input, types.MAX_TEXTS
       )
     except limits.HttpError as error:
-      if error.status == 400:
+      if error.status_code == 400:
         error.param = "input"
       raise
     data = []
@@ -377,9 +385,9 @@ class Server:
     request.scope["rows"] = len(rows)
     self._batcher.check_open()  # Tokenizing may be in vain.
     if request.scope["num_bytes"] <= _LARGE_BYTES:
-      prepared = signature.prepare(rows, self._config)
+      prepared = signature.prepare(rows)
     else:
-      prepared = await self._texts.run(signature.prepare, rows, self._config)
+      prepared = await self._texts.run(signature.prepare, rows)
     answers = await self._batcher.submit(signature, prepared)
     sizes = [len(each.input_ids) for row in prepared for each in row.inputs]
     # The loop logs an exception of counting; the request is still answered.
@@ -406,58 +414,41 @@ class Server:
     return model
 
 
-@contextlib.asynccontextmanager
-async def running(
-  named: Mapping[str, predictor.Predictor],
-  config: server_config.ServerConfig,
-  sockets: Sequence[socket.socket] = (),
-) -> AsyncIterator[tuple[Server, str]]:
-  """Yields a running server and its address; by default opens its sockets."""
-  sockets = sockets or connections.listen(config.host, config.port)
-  server = Server(named, config)
-  url = await server.start(sockets)
-  try:
-    yield server, url
-  finally:
-    await server.stop()
-
-
 def run(
   named: Mapping[str, predictor.Predictor],
   config: server_config.ServerConfig,
   started: Callable[[str], None],
-  sockets: Sequence[socket.socket] = (),
+  sockets: Sequence[socket.socket],
 ) -> None:
-  """Serves until SIGTERM or Ctrl-C; a second signal stops immediately.
+  """Serves at open sockets until SIGTERM or Ctrl-C, or at once the second.
 
   `started` is called with the address when the server answers.
 
   Raises:
-    OSError: if the server cannot listen at the address.
     ServingEndedError: if a fault ended the computation.
   """
 
   async def serve() -> None:
     loop = asyncio.get_running_loop()
-    stopped = asyncio.Event()
+    stopped = loop.create_future()
 
     def stop(number: int) -> None:
       name = signal.Signals(number).name
       logging.info("%s: finishing running requests, then stopping.", name)
       for each in (signal.SIGTERM, signal.SIGINT):
         loop.remove_signal_handler(each)
-      stopped.set()
+      stopped.set_result(None)
 
-    async with running(named, config, sockets) as (server, url):
+    server = Server(named, config)
+    async with server.running(sockets) as url:
       for number in (signal.SIGTERM, signal.SIGINT):
         # On Windows, Ctrl-C is a KeyboardInterrupt.
         with contextlib.suppress(NotImplementedError):
           loop.add_signal_handler(number, stop, number)
       started(url)
-      ended = asyncio.create_task(server.wait_until_ended())
-      stopping = asyncio.create_task(stopped.wait())
-      await asyncio.wait([ended, stopping], return_when=asyncio.FIRST_COMPLETED)
-    if not stopping.done():
+      ended = asyncio.create_task(server.ended.wait())
+      await asyncio.wait([ended, stopped], return_when=asyncio.FIRST_COMPLETED)
+    if not stopped.done():
       raise ServingEndedError(
         "the server has stopped computing; the log above has the reason. Start "
         "the server again."

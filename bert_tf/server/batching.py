@@ -72,14 +72,10 @@ class _Input:
 class Worker:
   """Makes calls in a thread, one after the other.
 
-  A call in a thread cannot be stopped. If a call takes too long, the worker has
-  stalled: all calls that wait for it fail with status 503, and so do new calls
-  until the call in the thread returns. The thread is a daemon, so that a
-  stalled call does not keep the process from ending.
-
-  Args:
-    name: name of the thread, for messages.
-    max_call_s: maximum seconds of a call.
+  A call in a thread cannot be stopped. If it takes more than `max_call_s`, the
+  worker has stalled: all calls that wait for it fail with status 503, and so do
+  new calls until it returns. The thread is a daemon, so that a stalled call
+  does not keep the process from ending.
   """
 
   def __init__(self, name: str, max_call_s: float) -> None:
@@ -97,14 +93,13 @@ class Worker:
   async def run(
     self, function: Callable[..., _Result], *arguments: Any
   ) -> _Result:
-    """Makes a call in the thread and returns its result.
+    """Makes a call in the thread; returns its result or raises its exception.
 
     If the waiting coroutine is cancelled before the call has begun, the call is
     not made. Exceptions that cannot be awaited become a RuntimeError.
 
     Raises:
       limits.HttpError: if the thread has stalled.
-      Exception: the exception of the call.
     """
     future: concurrent.futures.Future = concurrent.futures.Future()
     self._calls.put((functools.partial(function, *arguments), future))
@@ -158,12 +153,8 @@ class Worker:
         self._started = None
 
 
-@dataclasses.dataclass(eq=False)
-class _Thread:
-  """A thread and the batch that it computes."""
-
-  worker: Worker
-  batch: Sequence[_Input] = ()
+class _ComputeWorker(Worker):
+  batch: Sequence[_Input] = ()  # That it computes.
   busy_until: float = 0.0  # Expected end of the batch, by time.monotonic.
 
 
@@ -174,12 +165,11 @@ class Batcher:
   text need not wait for a batch of long ones. A batcher belongs to the event
   loop in which it is created.
 
-  Args:
-    config: the limits.
-    on_batch: called for each computed batch with its number of inputs and the
-      seconds.
+  `on_batch` is called for each computed batch with its number of inputs and the
+  seconds.
 
   Attributes:
+    queue: requests with inputs in no batch yet.
     workers: the threads that compute.
     ended: event, set when `close` or a fault has ended the batcher.
   """
@@ -191,7 +181,7 @@ class Batcher:
   ) -> None:
     self._on_batch = on_batch
     self._config = config
-    self._queue: collections.deque[_Request] = collections.deque()
+    self.queue: collections.deque[_Request] = collections.deque()
     self._lock = threading.Lock()  # For outputs and answers of requests.
     # Seconds per size of the last batches, and their median if it is known.
     self._timed: dict[models.Signature, collections.deque[float]] = (
@@ -199,31 +189,24 @@ class Batcher:
     )
     self._speeds: dict[models.Signature, float] = collections.defaultdict(float)
     self._arrival = asyncio.Event()
-    self._threads = [
-      _Thread(Worker("compute", config.max_stall_s))
+    self.workers = [
+      _ComputeWorker("compute", config.max_stall_s)
       for _ in range(config.num_batch_threads)
     ]
-    self.workers = tuple(thread.worker for thread in self._threads)
     self.ended = asyncio.Event()
-    self._tasks = [asyncio.create_task(self._run(t)) for t in self._threads]
+    self._tasks = [asyncio.create_task(self._run(w)) for w in self.workers]
     for task in self._tasks:
       task.add_done_callback(self._end)
-
-  @property
-  def num_waiting(self) -> int:
-    """Number of requests with inputs in no batch yet."""
-    return len(self._queue)
 
   async def submit(
     self, signature: models.Signature, rows: Sequence[prediction.Prepared]
   ) -> list[Any]:
-    """Returns the answers of a request's rows.
+    """Returns the answers of a request's rows, or raises what computing raised.
 
     Raises:
       limits.HttpError: if too many requests are waiting, this one would wait
         too long, the answers have too many values, the threads have stalled, or
         the batcher has ended.
-      Exception: any exception of the computation.
     """
     self.check_open()
     result = asyncio.get_running_loop().create_future()
@@ -236,37 +219,32 @@ class Batcher:
         request.waiting.append(_Input(request, index, number, value, size))
         request.waiting_size += size
     if request.waiting:
-      self._queue.append(request)
+      self.queue.append(request)
       self._arrival.set()
       try:
         await result
       finally:  # The client may have disconnected.
-        if request in self._queue:
-          self._queue.remove(request)
+        if request in self.queue:
+          self.queue.remove(request)
     return [request.answers[index] for index in range(len(rows))]
 
   def check_open(self) -> None:
     """Raises HttpError 503 if `submit` would, at this time."""
     if self.ended.is_set():
       raise limits.HttpError(503, "the server has stopped computing.")
-    wait = self.expected_wait_s()
+    wait, num_waiting = self.expected_wait_s(), len(self.queue)
     # While less than a batch waits, requests are accepted, however slow the
     # model is. Otherwise the server would reject all during a slow batch.
-    fits = sum(r.waiting_size / r.signature.max_size for r in self._queue) < 1
-    limit = self._config.max_expected_wait_s
-    if len(self._queue) >= self._config.max_queue_size:
-      reason = f"{len(self._queue)} requests are waiting, which is the limit"
-    elif wait > limit and not fits:
-      reason = (
-        f"the request would wait about {wait:.1f} s, but the limit is "
-        f"{limit:g} s"
+    fits = sum(r.waiting_size / r.signature.max_size for r in self.queue) < 1
+    is_late = wait > self._config.max_expected_wait_s and not fits
+    if is_late or num_waiting >= self._config.max_queue_size:
+      raise limits.HttpError(
+        503,
+        f"{num_waiting} requests are waiting, this one would for about "
+        f"{wait:.1f} s; the limits are {self._config.max_queue_size} and "
+        f"{self._config.max_expected_wait_s:g} s. Try again later.",
+        headers={"Retry-After": str(max(1, math.ceil(wait)))},
       )
-    else:
-      return
-    seconds = str(max(1, math.ceil(wait)))
-    raise limits.HttpError(
-      503, f"{reason}; try again later.", headers={"Retry-After": seconds}
-    )
 
   def expected_wait_s(self) -> float:
     """Returns the seconds that a new request would wait.
@@ -274,13 +252,10 @@ class Batcher:
     It waits for a thread to finish its batch and for its share of the waiting
     requests. A late batch is assumed to take again as long as it is late.
     """
-    now = time.monotonic()
-    threads = self._working_threads()
-    remaining = (abs(t.busy_until - now) if t.batch else 0 for t in threads)
-    queued = sum(
-      r.waiting_size * self._speeds[r.signature] for r in self._queue
-    )
-    return min(remaining) + queued / len(threads)
+    now, workers = time.monotonic(), self._working()
+    remaining = min(abs(w.busy_until - now) if w.batch else 0 for w in workers)
+    queued = sum(r.waiting_size * self._speeds[r.signature] for r in self.queue)
+    return remaining + queued / len(workers)
 
   async def close(self) -> None:
     """Stops the batcher; waiting requests fail with status 503."""
@@ -290,53 +265,48 @@ class Batcher:
     for worker in self.workers:
       worker.close()
 
-  async def _run(self, thread: _Thread) -> None:
+  async def _run(self, worker: _ComputeWorker) -> None:
     loop = asyncio.get_running_loop()
     while True:
       self._arrival.clear()
-      seconds = self._seconds_to_batch(thread)
+      seconds = self._seconds_to_batch(worker)
       if seconds > 0:
         timer = loop.call_later(seconds, self._arrival.set)
         await self._arrival.wait()
         timer.cancel()
       else:
-        thread.batch = self._take()
-        await self._answer(thread, thread.batch)
-        thread.batch = ()
+        worker.batch = self._take()
+        await self._answer(worker, worker.batch)
+        worker.batch = ()
 
-  def _seconds_to_batch(self, thread: _Thread) -> float:
+  def _seconds_to_batch(self, worker: _ComputeWorker) -> float:
     """Returns after how long a thread has to look again, unless woken."""
-    if not self._queue:
+    if not self.queue:
       return math.inf
-    if thread not in self._working_threads():
+    if worker not in self._working():
       return _STALLED_INTERVAL_S
-    first = self._queue[0]
+    first = self.queue[0]
     size = sum(
-      r.waiting_size for r in self._queue if r.signature is first.signature
+      r.waiting_size for r in self.queue if r.signature is first.signature
     )
     if size >= first.signature.max_size:
       return 0
     return first.arrived + self._config.max_wait_ms / 1e3 - time.monotonic()
 
-  def _working_threads(self) -> list[_Thread]:
+  def _working(self) -> list[_ComputeWorker]:
     """Returns the threads that have not stalled, or all if every one has."""
-    working = [t for t in self._threads if not t.worker.is_stalled()]
-    return working or self._threads
+    return [w for w in self.workers if not w.is_stalled()] or self.workers
 
   def _end(self, ended: asyncio.Task) -> None:
-    if not ended.cancelled() and (error := ended.exception()):
-      logging.error("The computation of batches failed:", exc_info=error)
+    if not ended.cancelled() and (fault := ended.exception()):
+      logging.error("The computation of batches failed:", exc_info=fault)
     for task in self._tasks:
       task.cancel()
-    computing = {
-      each.request for thread in self._threads for each in thread.batch
-    }
-    for request in (*computing, *self._queue):
-      _fail(
-        request,
-        limits.HttpError(503, "the server ended before it could answer."),
-      )
-    self._queue.clear()
+    computing = [each.request for w in self.workers for each in w.batch]
+    error = limits.HttpError(503, "the server ended before it could answer.")
+    for request in (*computing, *self.queue):
+      _fail(request, error)
+    self.queue.clear()
     self.ended.set()
 
   def _take(self) -> list[_Input]:
@@ -346,19 +316,18 @@ class Batcher:
     other inputs and those of other requests fill it, most similar in size
     first, because all are padded to the largest.
     """
-    first = self._queue[0]
+    first = self.queue[0]
     max_size = first.signature.max_size
     target = max(each.size for each in first.waiting)
     smallest = 0 if target <= _SHORT_SIZE else target / _MAX_RATIO
     largest = max(_MAX_RATIO * target, _SHORT_SIZE)
-    candidates: list[_Input] = []
-    for request in self._queue:
-      if request.signature is first.signature:
-        candidates += [
-          each for each in request.waiting if smallest <= each.size <= largest
-        ]
-      if len(candidates) * target > 4 * max_size:  # Enough to choose from.
-        break
+    candidates = [
+      each
+      for request in self.queue
+      if request.signature is first.signature
+      for each in request.waiting
+      if smallest <= each.size <= largest
+    ]
     candidates.sort(
       key=lambda c: (c.request is not first, abs(c.size - target))
     )
@@ -375,28 +344,29 @@ class Batcher:
       request.waiting = [each for each in request.waiting if each not in taken]
       request.waiting_size = sum(each.size for each in request.waiting)
       if request is first or not request.waiting:
-        self._queue.remove(request)
+        self.queue.remove(request)
     if first.waiting:
-      self._queue.append(first)
+      self.queue.append(first)
     return batch
 
-  async def _answer(self, thread: _Thread, batch: Sequence[_Input]) -> None:
+  async def _answer(
+    self, worker: _ComputeWorker, batch: Sequence[_Input]
+  ) -> None:
     # A result is done if its client has disconnected, or an input has failed.
     batch = [each for each in batch if not each.request.result.done()]
     if not batch:
       return
     signature = batch[0].request.signature
     size = len(batch) * max(each.size for each in batch)
-    expected = size * self._speeds[signature]
-    thread.busy_until = time.monotonic() + expected
+    worker.busy_until = time.monotonic() + size * self._speeds[signature]
     try:
-      seconds = await thread.worker.run(self._compute, batch)
+      seconds = await worker.run(self._compute, batch)
     except Exception as error:  # noqa: BLE001  Raised in `submit`.
       if len(batch) == 1:
         _fail(batch[0].request, error)
         return
       for each in batch:
-        await self._answer(thread, [each])
+        await self._answer(worker, [each])
       return
     for request in {each.request for each in batch}:
       has_all = len(request.answers) == len(request.rows)

@@ -1,10 +1,13 @@
 """Settings of the server. Does not import TensorFlow."""
 
 import dataclasses
+import functools
 
 from bert_tf import settings
 
 LOG_FORMATS = ("none", "text", "json")
+
+_limit = functools.partial(settings.setting, minimum=1, topic=settings.LIMITS)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -26,77 +29,58 @@ class ServerConfig:
     topic=settings.SERVER,
     main=True,
   )
-  max_batch_size: int = settings.setting(
+  max_batch_size: int = _limit(
     16,
     "Maximum rows per batch; raise it on a GPU.",
-    minimum=1,
-    topic=settings.LIMITS,
     main=True,
   )
-  max_wait_ms: float = settings.setting(
+  max_wait_ms: float = _limit(
     2.0,
     "Maximum milliseconds that a request waits for others to fill a batch.",
     minimum=0,
-    topic=settings.LIMITS,
     main=True,
   )
-  num_batch_threads: int = settings.setting(
+  num_batch_threads: int = _limit(
     2,
     "Batches that are computed at the same time.",
-    minimum=1,
-    topic=settings.LIMITS,
   )
-  max_queue_size: int = settings.setting(
+  max_queue_size: int = _limit(
     256,
     "Maximum waiting requests; more are rejected with status 503.",
-    minimum=1,
-    topic=settings.LIMITS,
     main=True,
   )
-  max_expected_wait_s: float = settings.setting(
+  max_expected_wait_s: float = _limit(
     1.0,
     "Maximum seconds that a request may wait, estimated from the last "
     "batches. Others are rejected with status 503.",
     minimum=0,
-    topic=settings.LIMITS,
   )
-  max_stall_s: float = settings.setting(
+  max_stall_s: float = _limit(
     120.0,
     "Maximum seconds to compute a batch. After it, its requests get status "
     "503 and /healthz fails.",
     minimum=1e-3,
-    topic=settings.LIMITS,
   )
-  max_rows: int = settings.setting(
+  max_rows: int = _limit(
     128,
     "Maximum rows of a request; more are rejected with status 400.",
-    minimum=1,
-    topic=settings.LIMITS,
   )
-  max_windows: int = settings.setting(
+  max_windows: int = _limit(
     512,
     "Maximum windows of long texts, or choices, in a request; more are "
     "rejected with status 413.",
-    minimum=1,
-    topic=settings.LIMITS,
   )
-  max_answer_values: int = settings.setting(
+  max_answer_values: int = _limit(
     1 << 22,
     "Maximum values of an answer; more are rejected with status 413.",
-    minimum=1,
-    topic=settings.LIMITS,
   )
-  max_request_bytes: int = settings.setting(
+  max_request_bytes: int = _limit(
     1 << 20,
     "Maximum bytes of a request; larger ones are rejected with status 413.",
-    minimum=1,
-    topic=settings.LIMITS,
   )
-  max_text_length: int = settings.setting(
+  max_text_length: int = _limit(
     20000,
     "Maximum bytes of a text; longer ones are rejected with status 400.",
-    minimum=1,
-    topic=settings.LIMITS,
   )
   max_connections: int = settings.setting(
     256,

@@ -6,7 +6,6 @@ ends its task when the client disconnects. It counts and logs every answer.
 
 import asyncio
 import contextlib
-import http
 import logging as std_logging
 import re
 import sys
@@ -24,6 +23,7 @@ from bert_tf.server import metrics
 with errors.needs_extra("serving", extra="serve"):
   from fastapi import exceptions
   from starlette import datastructures, requests, responses, types
+  from starlette import exceptions as starlette_exceptions
 
 # Path of OpenAI's API, whose errors have another form.
 EMBEDDINGS_PATH = "/v1/embeddings"
@@ -33,13 +33,10 @@ _GONE = 499
 _HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\[\]:/?#@\s]+))(?::[0-9]*)?", re.I)
 
 
-class HttpError(Exception):
+class HttpError(starlette_exceptions.HTTPException):
   """An error response with an HTTP status and a message for the client.
 
-  Attributes:
-    status: the HTTP status.
-    param, code: the wrong parameter and OpenAI's code of the error, if known.
-    headers: further headers of the response.
+  `param` is the wrong parameter, and `code` OpenAI's code of the error.
   """
 
   def __init__(
@@ -50,13 +47,11 @@ class HttpError(Exception):
     code: str | None = None,
     headers: Mapping[str, str] | None = None,
   ) -> None:
-    super().__init__(message)
-    self.status = status
-    self.param = param
-    self.code = code
-    self.headers = dict(headers or {})
+    headers = dict(headers or {})
     if status == 503:
-      self.headers.setdefault("Retry-After", "1")
+      headers.setdefault("Retry-After", "1")
+    super().__init__(status, message, headers)
+    self.param, self.code = param, code
 
 
 def json_response(
@@ -75,49 +70,40 @@ def error_response(
   """Returns the response to an exception, in OpenAI's form for its path."""
   error = _to_http_error(method, path, error)
   # Clients may send surrogates, which UTF-8 cannot encode.
-  message = str(error).encode(errors="backslashreplace").decode()
+  message = error.detail.encode(errors="backslashreplace").decode()
   value: Any = message
   if path == EMBEDDINGS_PATH:
-    kind = "invalid_request_error" if error.status < 500 else "server_error"
+    is_clients = error.status_code < 500
+    kind = "invalid_request_error" if is_clients else "server_error"
     value = {"message": message, "type": kind}
     value |= {"param": error.param, "code": error.code}
-  return json_response({"error": value}, error.status, error.headers)
+  return json_response({"error": value}, error.status_code, error.headers)
 
 
 def _to_http_error(method: str, path: str, error: Exception) -> HttpError:
   if isinstance(error, HttpError):
     return error
   if isinstance(error, exceptions.RequestValidationError):
-    return HttpError(400, *_validation_message(error.errors()[0]))
-  status = getattr(error, "status_code", None)  # Starlette's HTTPException.
-  if status == 400:
-    return HttpError(400, "JSON Parse error: no UTF-8, or nested too deeply.")
-  if status:
-    return HttpError(
-      status,
-      f"Malformed request: {method} {path:.200}: "
-      f"{http.HTTPStatus(status).phrase}",
-      headers=getattr(error, "headers", None),
-    )
+    first = error.errors()[0]
+    place = [str(part) for part in first["loc"][1:]]
+    if first["type"] == "json_invalid":
+      reason = first["ctx"]["error"]
+      return HttpError(400, f"JSON Parse error: {reason} at offset {place[0]}")
+    message = first["msg"].removeprefix("Value error, ")
+    where = ".".join(place) or "JSON Value"
+    return HttpError(400, f"{where}: {message}", place[0] if place else None)
+  if isinstance(error, starlette_exceptions.HTTPException):
+    status = error.status_code
+    message = f"Malformed request: {method} {path:.200}: {error.detail}"
+    if status == 400:
+      message = "JSON Parse error: no UTF-8, or nested too deeply."
+    return HttpError(status, message, headers=error.headers)
   logging.error("A request failed:", exc_info=error)
   if isinstance(error, MemoryError):
     return HttpError(
       503, "the server has too little memory for the request; send fewer rows."
     )
   return HttpError(500, "the server failed; its log has the reason.")
-
-
-def _validation_message(error: Mapping[str, Any]) -> tuple[str, str | None]:
-  _, *place = error["loc"]
-  context = error.get("ctx", {})
-  if error["type"] == "json_invalid":
-    return f"JSON Parse error: {context['error']} at offset {place[0]}", None
-  message = error["msg"]
-  if error["type"] == "value_error":
-    message = str(context["error"])
-  if not place:
-    return f"JSON Value: {message}", None
-  return f"{'.'.join(map(str, place))}: {message}", str(place[0])
 
 
 class Middleware:

@@ -1,7 +1,6 @@
 """A model with its name, signatures and description, as the server uses it."""
 
-import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,12 +20,7 @@ from bert_tf.tasks.classification import glue
 _SIZES = (
   *("num_hidden_layers", "hidden_size", "num_attention_heads", "vocab_size"),
 )
-# Keys of run.json that the API reports.
-_ABOUT = (
-  *("task", "task_name", "problem_type", "labels", "is_pair", "do_lower_case"),
-  *("max_seq_length", "num_train_examples", "num_dev_examples", "scores"),
-  "examples",
-)
+_NO_TEXTS = "its folder lacks vocab.txt or run.json. Export it again."
 # Assumed maximum length and vocabulary of a model without bert_config.json.
 _NUM_POSITIONS, _VOCAB_SIZE = 512, 30522
 # Maximum logits of masks in a batch: 256 MiB of float32.
@@ -55,20 +49,15 @@ class Signature:
     self.takes_texts = name != saved_models.IDS
     self.max_size = model.max_size
     self._predictor = model.predictor
+    self._config = model.config
     self._answerer = answerer
-    config = model.bert_config
-    self._max_length = config.max_position_embeddings if config else None
-    vocab_size = config.vocab_size if config else _VOCAB_SIZE
+    sizes = model.predictor.bert_config
+    self._max_length = sizes.max_position_embeddings if sizes else None
+    vocab_size = sizes.vocab_size if sizes else _VOCAB_SIZE
     # The logits of masks are limited as word pieces are.
     self._mask_size = vocab_size * model.max_size / _MAX_MASK_LOGITS
-    self._row_type: type[types.IdsRow] | None = None
-    if not self.takes_texts:
-      specs = model.predictor.functions[saved_models.IDS].inputs
-      self._row_type = types.ids_row(self.fields, specs["input_ids"].shape.rank)
 
-  def prepare(
-    self, rows: Sequence[Any], config: server_config.ServerConfig
-  ) -> list[prediction.Prepared]:
+  def prepare(self, rows: Sequence[Any]) -> list[prediction.Prepared]:
     """Returns the rows with their inputs.
 
     Raises:
@@ -77,30 +66,32 @@ class Signature:
     prepared = []
     for index, row in enumerate(rows):
       try:
-        prepared.append(self._prepare(index, row, config))
+        prepared.append(self._prepare(index, row))
       except (ValueError, RecursionError) as error:
         raise limits.HttpError(400, str(error)) from error
     num_inputs = sum(len(row.inputs) for row in prepared)
-    if num_inputs > max(config.max_windows, len(rows)):
+    if num_inputs > max(self._config.max_windows, len(rows)):
       raise limits.HttpError(
         413,
         f"the request has {num_inputs} windows of long texts, or choices; the "
-        f"limit of this server is {config.max_windows}: send several requests.",
+        f"limit of this server is {self._config.max_windows}: send several "
+        "requests.",
       )
     return prepared
 
-  def _prepare(
-    self, index: int, row: Any, config: server_config.ServerConfig
-  ) -> prediction.Prepared:
-    if self._row_type is None:
+  def _prepare(self, index: int, row: Any) -> prediction.Prepared:
+    if self.takes_texts:
       if not isinstance(row, str | dict):
         raise ValueError(
           f"row {index} has to be a text, or an object of "
           f"{', '.join(self.fields)}."
         )
-      row = types.decode_texts(f"row {index}", row, config.max_text_length)
+      max_bytes = self._config.max_text_length
+      row = types.decode_texts(f"row {index}", row, max_bytes)
       return self._predictor.prepare(index, row, self.name[1])
-    columns = types.validate_row(self._row_type, index, row)
+    specs = self._predictor.functions[saved_models.IDS].inputs
+    rank = specs["input_ids"].shape.rank
+    columns = types.read_ids(index, row, self.fields, rank)
     prepared = self._answerer.prepare(columns)
     for each in prepared.inputs:
       length, num_masks = len(each.input_ids), len(each.masked_lm_positions)
@@ -145,8 +136,8 @@ class ServedModel:
   Attributes:
     name: name in paths.
     version: number of a SavedModel's folder, else 1.
+    config: the limits.
     predictor: computes and answers.
-    bert_config: sizes of the model; None if unknown.
     max_size: maximum padded word pieces of a batch.
     signatures: by name; the first is that of requests without a name.
   """
@@ -159,54 +150,43 @@ class ServedModel:
   ) -> None:
     server_config.check_model_name(name)
     self.name = name
+    self.config = config
     self.version: int = model.version
     self.predictor = model
-    self.bert_config = bert_config = model.bert_config
-    length = bert_config.max_position_embeddings if bert_config else None
+    sizes = model.bert_config
+    length = sizes.max_position_embeddings if sizes else None
     for answerer in model.answerers.values():
       length = answerer.max_seq_length
     self.max_size = config.max_batch_size * (length or _NUM_POSITIONS)
     named = {**model.answerers, saved_models.IDS: model.ids_answerer}
     self.signatures = {n: Signature(self, n, a) for n, a in named.items()}
     if not model.answerers:
-      logging.warning(
-        "%s takes no texts, only ids: its folder lacks vocab.txt or run.json. "
-        "Export it again.",
-        name,
-      )
+      logging.warning("%s takes only ids: %s", name, _NO_TEXTS)
 
   def signature(self, name: str | None) -> Signature:
     """Returns the signature with a name; HttpError if there is none."""
     default, *_ = self.signatures
     if name in (None, saved_models.DEFAULT, f"{answerers.TEXT}_pair"):
       name = default
-    if name == answerers.TEXT and name not in self.signatures:
-      try:
-        self.predictor.answerer()
-      except ValueError as error:  # It says what to do.
-        raise limits.HttpError(400, str(error)) from error
     if name not in self.signatures:
+      advice = "." if self.predictor.answerers else f"; {_NO_TEXTS}"
       raise limits.HttpError(
         400,
         f'Serving signature name: "{name:.100}" not found in signature def; '
-        f"the model has {', '.join(self.signatures)}.",
+        f"the model has {', '.join(self.signatures)}{advice}",
       )
     return self.signatures[name]
 
-  def warm_up(self) -> list[Callable[[], Any]]:
-    """Returns a call of each function on made-up inputs."""
-    calls: list[Callable[[], Any]] = [
-      functools.partial(signature.compute, [_SAMPLE_ID])
-      for signature in self.signatures.values()
-    ]
-    model = self.predictor
-    if model.answerers and signatures.ATTENTION in model.functions:
-      calls.append(functools.partial(model.attention, "a"))
-    return calls
+  def warm_up(self) -> None:
+    """Calls each function with made-up inputs."""
+    for signature in self.signatures.values():
+      signature.compute([_SAMPLE_ID])
+    if self.predictor.answerers and (
+      signatures.ATTENTION in self.predictor.functions
+    ):
+      self.predictor.attention("a")
 
-  def attention(
-    self, body: types.AttentionRequest, config: server_config.ServerConfig
-  ) -> dict[str, Any]:
+  def attention(self, body: types.AttentionRequest) -> dict[str, Any]:
     """Returns the word pieces, and the weights of a head or of their mean.
 
     Raises:
@@ -215,7 +195,7 @@ class ServedModel:
     """
     try:
       for text in (body.text, body.text_b):
-        types.decode_texts("the request", text, config.max_text_length)
+        types.decode_texts("the request", text, self.config.max_text_length)
       attention = self.predictor.attention(body.text, body.text_b)
     except ValueError as error:
       raise limits.HttpError(400, str(error)) from error
@@ -239,23 +219,21 @@ class ServedModel:
 
   def vector_width(self) -> int | None:
     """Returns the size of the vectors of texts; None if there are none."""
-    info = self.predictor.info
-    if info is None or info.task != "encoder" or self.bert_config is None:
-      return None
-    return self.bert_config.hidden_size
+    info, sizes = self.predictor.info, self.predictor.bert_config
+    is_encoder = info is not None and info.task == "encoder"
+    return sizes.hidden_size if is_encoder and sizes else None
 
   def about(self) -> dict[str, Any]:
-    """Returns a description of the model as JSON, without unknown values."""
-    info, config = self.predictor.info, self.bert_config
-    known = {name: getattr(info, name, None) for name in _ABOUT}
+    """Returns the content of run.json and the sizes, as far as known."""
+    info, sizes = self.predictor.info, self.predictor.bert_config
+    known: dict[str, Any] = {"name": self.name, "version": str(self.version)}
     if info:
+      known |= {"task": info.task, **info.saved()}
       known["label_names"] = glue.LABEL_NAMES.get(info.task_name or "")
-    if config:
-      known["size"] = {name: getattr(config, name) for name in _SIZES} | {
-        "num_parameters": self.predictor.num_parameters
-      }
-    known = {name: v for name, v in known.items() if v is not None}
-    return {"name": self.name, "version": str(self.version), **known}
+    if sizes:
+      known["size"] = {name: getattr(sizes, name) for name in _SIZES}
+      known["size"]["num_parameters"] = self.predictor.num_parameters
+    return known
 
   def metadata(self) -> dict[str, Any]:
     """Returns the signatures as TensorFlow Serving describes them.

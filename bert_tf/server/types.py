@@ -7,8 +7,7 @@ as in TensorFlow Serving and add details.
 """
 
 import base64
-import binascii
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import pydantic
@@ -17,6 +16,13 @@ import pydantic
 MAX_TEXTS = 2048
 
 _Id = Annotated[int, pydantic.Field(strict=True, ge=0, lt=1 << 31)]
+# A row of ids, by the rank of the model's `input_ids`: 3 with choices.
+_IDS: Mapping[int, pydantic.TypeAdapter] = {
+  2: pydantic.TypeAdapter(dict[str, list[_Id]]),
+  3: pydantic.TypeAdapter(
+    dict[str, list[Annotated[list[_Id], pydantic.Field(min_length=1)]]]
+  ),
+}
 _Index = Annotated[int, pydantic.Field(strict=True, ge=0)]
 
 
@@ -107,31 +113,27 @@ class EmbeddingsRequest(pydantic.BaseModel):
     return items
 
 
-class IdsRow(pydantic.BaseModel, extra="forbid"):
-  """A row of word-piece ids, whose fields depend on the model."""
+def read_ids(
+  index: int, row: Any, fields: Sequence[str], rank: int
+) -> dict[str, Any]:
+  """Returns the word-piece ids of a row by field; for rank 3 of its choices.
 
-
-def ids_row(fields: Sequence[str], rank: int) -> type[IdsRow]:
-  """Returns the type of a row; its fields are lists of choices for rank 3."""
-  kinds: dict[str, Any] = {}
-  for name in fields:
-    min_length = 0 if name == "masked_lm_positions" else 1
-    kind: Any = Annotated[list[_Id], pydantic.Field(min_length=min_length)]
-    if rank == 3:
-      kind = Annotated[list[kind], pydantic.Field(min_length=1)]
-    kinds[name] = (kind, ...)
-  return pydantic.create_model("IdsRow", __base__=IdsRow, **kinds)
-
-
-def validate_row(kind: type[IdsRow], index: int, row: Any) -> dict[str, Any]:
-  """Returns the values of a row; raises ValueError with one line."""
+  Raises:
+    ValueError: if fields are missing, unknown or of different length, or a
+      value is not an id.
+  """
   try:
-    values = kind.model_validate(row).model_dump()
+    values = _IDS[rank].validate_python(row)
   except pydantic.ValidationError as error:
     first = error.errors(include_url=False)[0]
-    place = ".".join(map(str, first["loc"])) or ", ".join(kind.model_fields)
+    place = ".".join(map(str, first["loc"])) or ", ".join(fields)
     raise ValueError(f"row {index}: {place}: {first['msg']}.") from error
-  counts = {name: len(values[name]) for name in list(values)[:3]}
+  if values.keys() != set(fields) or not values["input_ids"]:
+    raise ValueError(
+      f"row {index} has {', '.join(values)}; it needs {', '.join(fields)}, "
+      "with at least one id."
+    )
+  counts = {name: len(values[name]) for name in fields[:3]}
   if len(set(counts.values())) > 1:
     raise ValueError(f"row {index} has values of different length: {counts}.")
   return values
@@ -143,27 +145,24 @@ def decode_texts(name: str, value: Any, max_bytes: int) -> Any:
   Raises:
     ValueError: for a text that is too long, or not Unicode.
   """
-  if isinstance(value, dict):
-    encoded = value.get("b64")
-    if len(value) != 1 or not isinstance(encoded, str):
-      return {
-        key: decode_texts(f"{key:.60} of {name}", item, max_bytes)
-        for key, item in value.items()
-      }
-    try:
-      value = base64.b64decode(encoded, validate=True).decode(errors="ignore")
-    except (binascii.Error, ValueError) as error:
-      raise ValueError(f"{name} is not Base64: {error}") from error
   if isinstance(value, list):
     return [decode_texts(name, item, max_bytes) for item in value]
-  if not isinstance(value, str):
+  is_encoded = isinstance(value, dict) and value.keys() == {"b64"}
+  if isinstance(value, dict) and not is_encoded:
+    return {
+      key: decode_texts(f"{key:.60} of {name}", item, max_bytes)
+      for key, item in value.items()
+    }
+  if not isinstance(value, str) and not is_encoded:
     return value
   try:
+    if is_encoded:
+      value = base64.b64decode(value["b64"], validate=True).decode(
+        errors="ignore"
+      )
     num_bytes = len(value.encode())
-  except UnicodeEncodeError as error:
-    raise ValueError(
-      f"{name} is not a Unicode text: surrogate at {error.start}."
-    ) from error
+  except (TypeError, ValueError) as error:
+    raise ValueError(f"{name} is not Unicode or Base64: {error}") from error
   if num_bytes > max_bytes:
     raise ValueError(
       f"{name} has a text of {num_bytes} bytes; the limit of this server is "

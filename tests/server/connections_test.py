@@ -5,6 +5,8 @@ import contextlib
 import json
 import logging
 import socket
+import statistics
+import time
 import urllib.parse
 
 import pytest
@@ -21,7 +23,6 @@ BODY = b'{"instances": ["ab"]}'
 def server():
   with serving_client.running(
     fake_model.FakeModel(),
-    idle_timeout_s=1.0,
     allowed_hosts=("bert.example",),
   ) as running:
     yield running
@@ -29,9 +30,7 @@ def server():
 
 def connected(url):
   address = urllib.parse.urlsplit(url)
-  return contextlib.closing(
-    socket.create_connection((address.hostname, address.port), timeout=600)
-  )
+  return socket.create_connection((address.hostname, address.port), timeout=600)
 
 
 def received(opened):
@@ -77,14 +76,9 @@ def nested(depth):
     (request(HOST), 415),
     (request(HOST, JSON, "Content-Encoding: gzip"), 415),
     (request("Host: localhost:80.evil.com", JSON), 403),
-    (request(HOST, JSON, path=f"http://evil.com{PREDICT}"), 403),
     (request("Host: evil.com", JSON, path=f"http://localhost{PREDICT}"), 403),
     (request(HOST, JSON, body=b'{"signature_name": "\\ud800"}'), 400),
     (request(HOST, JSON, body=nested(50_000)), 400),
-    (b"no HTTP at all\r\n\r\n", 400),
-    (request("Host localhost"), 400),
-    (request(HOST, "Content-Length: -1"), 400),
-    (b"GET http://[::1 HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
   ],
 )
 def test_every_answer_is_json(server, raw, status):
@@ -92,22 +86,34 @@ def test_every_answer_is_json(server, raw, status):
   assert (result, "error" in value) == (status, status != 200)
 
 
-def test_an_incomplete_head_times_out(server):
-  with connected(server.url) as opened:
-    opened.sendall(f"POST {PREDICT} HTTP/1.1\r\nHost: local".encode())
-    assert received(opened) == b""
-
-
-def test_a_head_without_an_end_is_refused(server):
-  with connected(server.url) as opened:
-    opened.sendall(b"GET /" + b"x" * 20_000)
-    assert b" 400 " in received(opened).partition(b"\r\n")[0]
-
-
-def test_mistakes_of_clients_do_not_fill_the_log(server, caplog):
-  with caplog.at_level(logging.INFO):
-    sent(server.url, b"no HTTP at all\r\n\r\n")
+@pytest.mark.parametrize(
+  "raw",
+  [
+    b"no HTTP at all\r\n\r\n",
+    request("Host localhost"),
+    request(HOST, "Content-Length: -1"),
+    b"GET http://[::1 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+  ],
+)
+def test_malformed_http_is_refused_and_does_not_fill_the_log(
+  server, raw, caplog
+):
+  with caplog.at_level(logging.INFO), connected(server.url) as opened:
+    opened.sendall(raw)
+    assert received(opened).startswith(b"HTTP/1.1 400 ")
   assert not caplog.records
+
+
+def test_an_answer_does_not_wait_for_an_acknowledgement(server):
+  client = serving_client.Client(server.url)
+  times = []
+  for _ in range(20):
+    start = time.monotonic()
+    assert client.ask("/v1/models")[0] == 200
+    times.append(time.monotonic() - start)
+  client.close()
+  # Without TCP_NODELAY a body would wait for the delayed ACK, 40 ms.
+  assert statistics.median(times) < 0.02
 
 
 def test_connections_beyond_the_limit_are_refused():
@@ -208,8 +214,9 @@ def test_the_last_answer_of_a_stopping_server_ends_the_connection():
     answer = pool.submit(client.ask, PREDICT, {"instances": ["a"]})
     assert model.begun.wait(timeout=600)
     running.stop()
-    while not running.server._uvicorn.should_exit:
-      pass
+    with contextlib.suppress(ConnectionRefusedError):
+      while True:  # Until the server handles the stop.
+        connected(running.url).close()
     model.gate.set()
     assert answer.result()[0] == 200
   assert client.headers["Connection"] == "close"

@@ -66,11 +66,15 @@ def test_models_are_described(tmp_path):
 
 
 def test_the_documentation_lists_the_routes():
+  from starlette import routing
+
   table = (ROOT / "docs" / "serving.md").read_text()
   table = table.replace("[/versions/N]", "")
   with serving_client.running(fake_model.FakeModel()) as running:
     routes = running.server.application().routes
   for route in routes:
+    if isinstance(route, routing.Mount):  # The files of the page.
+      continue
     path = route.path.replace("{name}", "NAME")
     if "version" not in path and path != "/docs/oauth2-redirect":
       method = "POST" if "POST" in route.methods else "GET"
@@ -104,14 +108,10 @@ def test_metrics_count_requests_rows_and_batches():
   assert result[f"bert_tf_request_seconds_count{{{path}}}"] == 3
   signature = '{model="model",signature="text"}'
   assert result[f"bert_tf_rows_total{signature}"] == 2
-  assert result[f"bert_tf_text_bytes_total{signature}"] == len(
-    '{"instances": ["ab", "\\u00e4"]}'
-  )
   assert result[f"bert_tf_windows_total{signature}"] == 2
   assert result[f"bert_tf_word_pieces_total{signature}"] == 4
   assert result["bert_tf_batch_rows_sum"] == 2  # The other request failed.
   assert result["bert_tf_batch_seconds_count"] == 1
-  assert result["bert_tf_wait_seconds_count"] == 1
   assert result["bert_tf_waiting_requests"] == 0
   assert result["bert_tf_ready"] == 1
   assert result["process_resident_memory_bytes"] > 0

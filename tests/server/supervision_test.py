@@ -27,7 +27,7 @@ COUNTING = {
   "rows": (metrics.Metrics, "inputs"),
   "batch": (metrics.Metrics, "batch"),
   "request": (metrics.Metrics, "request"),
-  "log": (metrics.AccessLog, "log"),
+  "log": (metrics, "log_line"),
 }
 
 
@@ -103,7 +103,9 @@ def test_a_batch_that_fails_as_a_whole_is_computed_in_parts(monkeypatch):
 @pytest.mark.parametrize("stage", COUNTING)
 def test_a_fault_of_counting_fails_no_request(stage, error, monkeypatch):
   inject(monkeypatch, COUNTING[stage], raising(error), text="")
-  with serving_client.running(fake_model.FakeModel()) as running:
+  with serving_client.running(
+    fake_model.FakeModel(), log_format="text"
+  ) as running:
     assert ask_together(running.url, ["ab", "c"]) == [
       (200, ["ab"]),
       (200, ["c"]),
@@ -175,7 +177,7 @@ def test_health_fails_after_the_computation_ended(monkeypatch, caplog):
 # The first request stalls, and the second ends the batching task.
 ENDING = """
 import threading
-from bert_tf.server import application, batching, config
+from bert_tf.server import application, batching, config, connections
 from tests.support import fake_model, serving_client
 
 take, batches = batching.Batcher._take, []
@@ -198,7 +200,8 @@ def started(url):
   threading.Thread(target=send, args=[url]).start()
 
 settings = config.ServerConfig(port=0, max_stall_s=0.7, num_batch_threads=1)
-application.run({"model": model}, settings, started)
+sockets = connections.listen("127.0.0.1", 0)
+application.run({"model": model}, settings, started, sockets)
 """
 
 

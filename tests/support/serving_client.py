@@ -10,7 +10,7 @@ import time
 import urllib.parse
 import urllib.request
 
-from bert_tf.server import application
+from bert_tf.server import application, connections
 from bert_tf.server import config as server_config
 
 
@@ -34,11 +34,9 @@ class Running:
       # Tests hold batches back, which must not refuse other requests.
       config.setdefault("max_expected_wait_s", 600.0)
       settings = server_config.ServerConfig(port=0, **config)
-      async with application.running(models, settings, sockets) as (
-        server,
-        url,
-      ):
-        self.server = server
+      self.server = application.Server(models, settings)
+      opened = sockets or connections.listen(settings.host, settings.port)
+      async with self.server.running(opened) as url:
         urls.put(url)
         await self._stopped.wait()
 
