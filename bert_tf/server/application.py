@@ -11,13 +11,7 @@ import math
 import pathlib
 import signal
 import socket
-from collections.abc import (
-  AsyncIterator,
-  Callable,
-  Generator,
-  Mapping,
-  Sequence,
-)
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,13 +20,7 @@ from absl import logging
 import bert_tf
 from bert_tf.files import errors
 from bert_tf.inference import predictor
-from bert_tf.server import (
-  batching,
-  limits,
-  metrics,
-  models,
-  types,
-)
+from bert_tf.server import batching, limits, metrics, models, types
 from bert_tf.server import config as server_config
 
 with errors.needs_extra("serving", extra="serve"):
@@ -63,24 +51,18 @@ class ServingEndedError(Exception):
 
 class _Uvicorn(uvicorn.Server):
   @contextlib.contextmanager
-  def capture_signals(self) -> Generator[None, None, None]:
+  def capture_signals(self) -> Iterator[None]:
     yield  # uvicorn's signal handlers would set the exit status.
 
 
 class Server:
-  """Serves models, by name, within the running event loop.
-
-  Attributes:
-    ended: event, set when a fault has ended the computation of batches.
-  """
+  """Serves models in the running event loop; `ended` is set by a fault."""
 
   def __init__(
     self,
     named: Mapping[str, predictor.Predictor],
     config: server_config.ServerConfig,
   ) -> None:
-    if not named:
-      raise ValueError("there is no model to serve; name at least one.")
     self._models = {
       name: models.ServedModel(name, model, config)
       for name, model in named.items()
@@ -90,7 +72,6 @@ class Server:
     self._metrics = metrics.Metrics(
       lambda: len(self._batcher.queue),
       lambda: self._batcher.expected_wait_s(),
-      self._can_answer,
     )
     self._batcher = batching.Batcher(config, self._metrics.batch)
     self.ended = self._batcher.ended
@@ -132,9 +113,7 @@ class Server:
     serving = asyncio.create_task(self._uvicorn.serve([*sockets]))
     warming = asyncio.create_task(self._warm_up())
     try:
-      yield (
-        f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-      )
+      yield f"http://{f'[{host}]' if ':' in host else host}:{port}"
     finally:
       warming.cancel()
       self._uvicorn.should_exit = True
@@ -154,7 +133,7 @@ class Server:
     async def respond(
       request: fastapi.Request, error: Exception
     ) -> responses.Response:
-      return limits.error_response(request.method, request.url.path, error)
+      return limits.error_response(request.scope, error)
 
     for error in (
       starlette_exceptions.HTTPException,
@@ -192,11 +171,6 @@ class Server:
         logging.exception("Warming up %s failed:", model.name)
     self._is_warm = True
 
-  def _can_answer(self) -> bool:
-    is_stalled = any(worker.is_stalled() for worker in self._workers)
-    has_ended = self.ended.is_set() or self._uvicorn.should_exit
-    return self._is_warm and not is_stalled and not has_ended
-
   async def _get_page(self) -> responses.Response:
     return responses.FileResponse(_PAGE / "index.html", headers=_PAGE_HEADERS)
 
@@ -220,11 +194,8 @@ class Server:
 
   async def _get_ready(self) -> responses.Response:
     """Answers 200 if the models are warm and the server does not stop."""
-    if not self._can_answer():
-      raise limits.HttpError(
-        503,
-        "a model is not warm yet, a stage has stalled, or the server stops.",
-      )
+    if not self._is_warm or self._uvicorn.should_exit:
+      raise limits.HttpError(503, "a model is not warm, or the server stops.")
     return await self._get_health()
 
   async def _get_models(self) -> responses.Response:
@@ -290,15 +261,12 @@ class Server:
     signature = self._find_model(request).signature(body.signature_name)
     rows = [{**body.context, **example} for example in body.examples]
     answers = await self._compute(request, signature, rows)
-    results = []
-    for answer in answers:
-      probabilities = answer.get("probabilities")
-      if not isinstance(probabilities, dict) or not probabilities:
-        raise limits.HttpError(
-          400, f"{name:.100} does not classify texts; use :predict."
-        )
-      results.append([[label, p] for label, p in probabilities.items()])
-    return await self._encode({"results": results})
+    found = [answer.get("probabilities") for answer in answers]
+    if not found[0] or not isinstance(found[0], dict):
+      raise limits.HttpError(
+        400, f"{name:.100} does not classify texts; use :predict."
+      )
+    return await self._encode({"results": [[*row.items()] for row in found]})
 
   async def _attend(
     self, request: fastapi.Request, name: str, body: types.AttentionRequest
@@ -320,20 +288,13 @@ class Server:
 
     `data` has an object for each text, with `index` and `embedding`.
     """
-    if body.model not in self._models:
+    model = self._models.get(body.model)
+    width = model.vector_width() if model else None
+    if model is None or width is None:
       raise limits.HttpError(
         404,
-        f"there is no model {body.model!r:.100}; this server has "
-        f"{errors.join_names(list(self._models))}.",
-        *("model", "model_not_found"),
-      )
-    model = self._models[body.model]
-    width = model.vector_width()
-    if width is None:
-      raise limits.HttpError(
-        400,
-        f"the model {body.model!r:.100} computes no vectors of texts; serve or "
-        "export its checkpoint with `task=encoder`.",
+        f"no model {body.model!r:.100} computes vectors of texts; serve or "
+        "export a checkpoint with `task=encoder`.",
         "model",
       )
     if body.dimensions not in (None, width):
@@ -343,15 +304,9 @@ class Server:
         f"{width} values and cannot be shortened.",
         "dimensions",
       )
-    signature = model.signature(None)
-    try:
-      answers = await self._compute(
-        request, signature, body.input, types.MAX_TEXTS
-      )
-    except limits.HttpError as error:
-      if error.status_code == 400:
-        error.param = "input"
-      raise
+    answers = await self._compute(
+      request, model.signature(None), body.input, types.MAX_TEXTS
+    )
     data = []
     for index, answer in enumerate(answers):
       vector = answer["embedding"]
@@ -370,17 +325,14 @@ class Server:
     request: fastapi.Request,
     signature: models.Signature,
     rows: Sequence[Any],
-    max_rows: int = 0,
+    max_rows: int | None = None,
   ) -> list[Any]:
-    """Returns the answers of rows, at most `max_rows` or the flag's number."""
     max_rows = max_rows or self._config.max_rows
-    if not rows:
-      raise limits.HttpError(400, "the request has no rows; give at least one.")
-    if len(rows) > max_rows:
+    if not 0 < len(rows) <= max_rows:
       raise limits.HttpError(
         400,
-        f"the request has {len(rows)} rows; the limit of this server is "
-        f"{max_rows}: send several requests.",
+        f"the request has {len(rows)} rows; send at least one, and at most "
+        f"{max_rows}, the limit of this server.",
       )
     request.scope["rows"] = len(rows)
     self._batcher.check_open()  # Tokenizing may be in vain.

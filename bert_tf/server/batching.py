@@ -40,9 +40,9 @@ _Result = TypeVar("_Result")
 _MAX_RATIO, _SHORT_SIZE = 2, 32
 # Seconds between checks whether a stalled thread works again.
 _STALLED_INTERVAL_S = 0.05
-# The speed of a signature is the median over its last NUM_TIMED batches. It is
+# The speed of a signature is the median over its last _NUM_TIMED batches. It is
 # unknown before _MIN_TIMED batches, because the first call may take seconds.
-NUM_TIMED, _MIN_TIMED = 9, 3
+_NUM_TIMED, _MIN_TIMED = 9, 3
 
 
 @dataclasses.dataclass(eq=False)
@@ -83,10 +83,8 @@ class Worker:
     self._max_call_s = max_call_s
     # Functions, each with the future of its result; None ends the thread.
     self._calls: queue.SimpleQueue = queue.SimpleQueue()
-    # Start of the current call by time.monotonic; None between calls.
-    self._started: float | None = None
-    # `_started` of the last stall that was logged.
-    self._logged: float | None = 0.0
+    # By time.monotonic, of the current call and of the last stall in the log.
+    self._deadline = self._logged = math.inf
     self._thread = threading.Thread(target=self._run, name=name, daemon=True)
     self._thread.start()
 
@@ -107,14 +105,15 @@ class Worker:
     try:
       while not outcome.done():
         self.check()
-        await asyncio.wait([outcome], timeout=self._seconds_left())
+        left = self._deadline - time.monotonic()
+        await asyncio.wait([outcome], timeout=min(left, self._max_call_s))
     finally:
       outcome.cancel()
     return outcome.result()
 
   def is_stalled(self) -> bool:
-    """Returns whether a call has exceeded its limit or the thread has ended."""
-    return not self._thread.is_alive() or self._seconds_left() <= 0
+    """Returns whether a call has exceeded its limit."""
+    return time.monotonic() >= self._deadline
 
   def check(self) -> None:
     """Raises HttpError 503 if the thread has stalled; logs its stack once."""
@@ -124,10 +123,10 @@ class Worker:
       f"the {self._name} thread has not returned for more than "
       f"{self._max_call_s:g} s; try again later."
     )
-    if self._logged != self._started:  # Once for each stall.
-      self._logged = self._started
-      frame = sys._current_frames().get(self._thread.ident or 0)
-      stack = traceback.format_stack(frame) if frame else ["It has ended."]
+    if self._logged != self._deadline:  # Once for each stall.
+      self._logged = self._deadline
+      frame = sys._current_frames()[self._thread.ident or 0]
+      stack = traceback.format_stack(frame)
       advice = "Raise max_stall_s if a call may take as long. The thread is at:"
       logging.error("%s %s\n%s", message, advice, "".join(stack))
     raise limits.HttpError(503, message)
@@ -136,21 +135,16 @@ class Worker:
     """Ends the thread after the queued calls, without waiting for them."""
     self._calls.put(None)
 
-  def _seconds_left(self) -> float:
-    started = self._started
-    now = time.monotonic()
-    return (now if started is None else started) + self._max_call_s - now
-
   def _run(self) -> None:
     while call := self._calls.get():
       function, future = call
       if future.set_running_or_notify_cancel():
-        self._started = time.monotonic()
+        self._deadline = time.monotonic() + self._max_call_s
         try:
           future.set_result(function())
         except BaseException as error:  # noqa: BLE001  Raised by `run`.
           future.set_exception(_awaitable(error))
-        self._started = None
+        self._deadline = math.inf
 
 
 class _ComputeWorker(Worker):
@@ -185,7 +179,7 @@ class Batcher:
     self._lock = threading.Lock()  # For outputs and answers of requests.
     # Seconds per size of the last batches, and their median if it is known.
     self._timed: dict[models.Signature, collections.deque[float]] = (
-      collections.defaultdict(lambda: collections.deque(maxlen=NUM_TIMED))
+      collections.defaultdict(lambda: collections.deque(maxlen=_NUM_TIMED))
     )
     self._speeds: dict[models.Signature, float] = collections.defaultdict(float)
     self._arrival = asyncio.Event()
@@ -204,9 +198,8 @@ class Batcher:
     """Returns the answers of a request's rows, or raises what computing raised.
 
     Raises:
-      limits.HttpError: if too many requests are waiting, this one would wait
-        too long, the answers have too many values, the threads have stalled, or
-        the batcher has ended.
+      limits.HttpError: as check_open, if the answers have too many values, or
+        if all threads have stalled.
     """
     self.check_open()
     result = asyncio.get_running_loop().create_future()
@@ -229,7 +222,7 @@ class Batcher:
     return [request.answers[index] for index in range(len(rows))]
 
   def check_open(self) -> None:
-    """Raises HttpError 503 if `submit` would, at this time."""
+    """Raises HttpError 503 if the queue is full or the batcher has ended."""
     if self.ended.is_set():
       raise limits.HttpError(503, "the server has stopped computing.")
     wait, num_waiting = self.expected_wait_s(), len(self.queue)
@@ -407,14 +400,12 @@ class Batcher:
       if len(known) < len(row.inputs):
         return
       del request.outputs[each.row]  # Frees the memory.
-    answer = request.signature.answer(
-      row, [known[i] for i in range(len(known))]
-    )
-    num_values = count_values(answer)
+    outputs = [known[number] for number in range(len(known))]
+    answer = request.signature.answer(row, outputs)
+    num_values, limit = count_values(answer), self._config.max_answer_values
     with self._lock:
       request.answers[each.row] = answer
       request.num_values += num_values
-    limit = self._config.max_answer_values
     if request.num_values > limit:
       raise limits.HttpError(
         413,

@@ -5,8 +5,6 @@ import functools
 
 from bert_tf import settings
 
-LOG_FORMATS = ("none", "text", "json")
-
 _limit = functools.partial(settings.setting, minimum=1, topic=settings.LIMITS)
 
 
@@ -97,7 +95,7 @@ class ServerConfig:
   log_format: str = settings.setting(
     "none",
     "Format of a line on stdout for each request, without its texts.",
-    choices=LOG_FORMATS,
+    choices=("none", "text", "json"),
     topic=settings.SERVER,
     main=True,
   )

@@ -34,24 +34,20 @@ _HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\[\]:/?#@\s]+))(?::[0-9]*)?", re.I)
 
 
 class HttpError(starlette_exceptions.HTTPException):
-  """An error response with an HTTP status and a message for the client.
-
-  `param` is the wrong parameter, and `code` OpenAI's code of the error.
-  """
+  """An error response with a message; `param` names the wrong parameter."""
 
   def __init__(
     self,
     status: int,
     message: str,
     param: str | None = None,
-    code: str | None = None,
     headers: Mapping[str, str] | None = None,
   ) -> None:
     headers = dict(headers or {})
     if status == 503:
       headers.setdefault("Retry-After", "1")
     super().__init__(status, message, headers)
-    self.param, self.code = param, code
+    self.param = param
 
 
 def json_response(
@@ -64,40 +60,38 @@ def json_response(
   )
 
 
-def error_response(
-  method: str, path: str, error: Exception
-) -> responses.Response:
+def error_response(scope: types.Scope, error: Exception) -> responses.Response:
   """Returns the response to an exception, in OpenAI's form for its path."""
-  error = _to_http_error(method, path, error)
+  error = _to_http_error(scope, error)
   # Clients may send surrogates, which UTF-8 cannot encode.
   message = error.detail.encode(errors="backslashreplace").decode()
   value: Any = message
-  if path == EMBEDDINGS_PATH:
+  if scope["path"] == EMBEDDINGS_PATH:
     is_clients = error.status_code < 500
     kind = "invalid_request_error" if is_clients else "server_error"
-    value = {"message": message, "type": kind}
-    value |= {"param": error.param, "code": error.code}
+    value = {"message": message, "type": kind, "param": error.param}
+    value["code"] = "model_not_found" if error.status_code == 404 else None
   return json_response({"error": value}, error.status_code, error.headers)
 
 
-def _to_http_error(method: str, path: str, error: Exception) -> HttpError:
+def _to_http_error(scope: types.Scope, error: Exception) -> HttpError:
   if isinstance(error, HttpError):
     return error
   if isinstance(error, exceptions.RequestValidationError):
     first = error.errors()[0]
-    place = [str(part) for part in first["loc"][1:]]
+    fields = [str(part) for part in first["loc"][1:]]
     if first["type"] == "json_invalid":
       reason = first["ctx"]["error"]
-      return HttpError(400, f"JSON Parse error: {reason} at offset {place[0]}")
+      return HttpError(400, f"JSON Parse error: {reason} at offset {fields[0]}")
     message = first["msg"].removeprefix("Value error, ")
-    where = ".".join(place) or "JSON Value"
-    return HttpError(400, f"{where}: {message}", place[0] if place else None)
+    where = ".".join(fields) or "JSON Value"
+    return HttpError(400, f"{where}: {message}", fields[0] if fields else None)
   if isinstance(error, starlette_exceptions.HTTPException):
-    status = error.status_code
-    message = f"Malformed request: {method} {path:.200}: {error.detail}"
-    if status == 400:
-      message = "JSON Parse error: no UTF-8, or nested too deeply."
-    return HttpError(status, message, headers=error.headers)
+    message = "JSON Parse error: no UTF-8, or nested too deeply."
+    if error.status_code != 400:
+      place = f"{scope['method']} {scope['path']:.200}"
+      message = f"Malformed request: {place}: {error.detail}"
+    return HttpError(error.status_code, message, headers=error.headers)
   logging.error("A request failed:", exc_info=error)
   if isinstance(error, MemoryError):
     return HttpError(
@@ -151,7 +145,7 @@ class Middleware:
       if status == _GONE:  # No answer has begun.
         if isinstance(error, asyncio.CancelledError):
           error = HttpError(503, "the server stops; ask another one.")
-        response = error_response(scope["method"], scope["path"], error)
+        response = error_response(scope, error)
         await response(scope, receive, counting_send)
     seconds = time.monotonic() - start
     # The loop logs an exception of counting; the request has been answered.
@@ -221,13 +215,6 @@ class Middleware:
     if kind.partition(";")[0].strip().lower() != "application/json":
       raise HttpError(
         415, f"the Content-Type is {kind:.100}; send application/json."
-      )
-    coding = headers.get("content-encoding", "identity")
-    if coding.lower() != "identity":
-      raise HttpError(
-        415,
-        f"the Content-Encoding is {coding:.100}; send the body uncompressed "
-        "and without this header.",
       )
     self._check_size(int(headers.get("content-length", 0)))
 

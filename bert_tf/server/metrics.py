@@ -23,26 +23,18 @@ class Metrics:
   Args:
     num_waiting: returns the number of waiting requests.
     expected_wait_s: returns the seconds that a new request would wait.
-    is_ready: returns whether the models are warm and the batcher runs.
   """
 
   def __init__(
-    self,
-    num_waiting: Callable[[], int],
-    expected_wait_s: Callable[[], float],
-    is_ready: Callable[[], bool],
+    self, num_waiting: Callable[[], int], expected_wait_s: Callable[[], float]
   ) -> None:
     self._registry = registry = prometheus_client.CollectorRegistry()
     prometheus_client.ProcessCollector(registry=registry)
-    kinds = ("Counter", "Histogram", "Gauge")
+    common: Any = {"namespace": "bert_tf", "registry": registry}
     # Any, because mypy does not understand positional arguments here.
-    made: list[Any] = [
-      functools.partial(
-        getattr(prometheus_client, kind), namespace="bert_tf", registry=registry
-      )
-      for kind in kinds
-    ]
-    counter, histogram, gauge = made
+    counter: Any = functools.partial(prometheus_client.Counter, **common)
+    histogram: Any = functools.partial(prometheus_client.Histogram, **common)
+    gauge: Any = functools.partial(prometheus_client.Gauge, **common)
     self._requests = counter(
       "requests", "Answered requests.", ("method", "path", "status")
     )
@@ -63,16 +55,10 @@ class Metrics:
     self._batch_rows = histogram(
       "batch_rows", "Rows of a batch.", buckets=_ROWS
     )
-    for name, meaning, function in (
-      ("waiting_requests", "Waiting requests.", num_waiting),
-      (
-        "expected_wait_seconds",
-        "Seconds that a new request would wait.",
-        expected_wait_s,
-      ),
-      ("ready", "1 when the models are warm.", is_ready),
-    ):
-      gauge(name, meaning).set_function(function)
+    gauge("waiting_requests", "Waiting requests.").set_function(num_waiting)
+    gauge(
+      "expected_wait_seconds", "Seconds that a new request would wait."
+    ).set_function(expected_wait_s)
 
   def request(
     self, scope: Mapping[str, Any], status: int, seconds: float

@@ -131,13 +131,9 @@ class Signature:
 
 
 class ServedModel:
-  """A model with a name and a description.
+  """A model with a name in paths and a description.
 
   Attributes:
-    name: name in paths.
-    version: number of a SavedModel's folder, else 1.
-    config: the limits.
-    predictor: computes and answers.
     max_size: maximum padded word pieces of a batch.
     signatures: by name; the first is that of requests without a name.
   """
@@ -148,7 +144,6 @@ class ServedModel:
     model: predictor.Predictor,
     config: server_config.ServerConfig,
   ) -> None:
-    server_config.check_model_name(name)
     self.name = name
     self.config = config
     self.version: int = model.version
@@ -181,10 +176,9 @@ class ServedModel:
     """Calls each function with made-up inputs."""
     for signature in self.signatures.values():
       signature.compute([_SAMPLE_ID])
-    if self.predictor.answerers and (
-      signatures.ATTENTION in self.predictor.functions
-    ):
-      self.predictor.attention("a")
+    model = self.predictor
+    if model.answerers and signatures.ATTENTION in model.functions:
+      model.attention("a")
 
   def attention(self, body: types.AttentionRequest) -> dict[str, Any]:
     """Returns the word pieces, and the weights of a head or of their mean.
@@ -200,12 +194,11 @@ class ServedModel:
     except ValueError as error:
       raise limits.HttpError(400, str(error)) from error
     num_layers, num_heads = attention.probabilities.shape[:2]  # [L, N, F, T]
-    for name, count in (("layer", num_layers), ("head", num_heads)):
-      if (getattr(body, name) or 0) >= count:
-        raise limits.HttpError(
-          400,
-          f"there is no {name} {getattr(body, name)}; use 0 to {count - 1}.",
-        )
+    if body.layer >= num_layers or (body.head or 0) >= num_heads:
+      raise limits.HttpError(
+        400,
+        f"the model has only {num_layers} layers and {num_heads} heads.",
+      )
     heads = attention.probabilities[body.layer]
     shown = heads.mean(axis=0) if body.head is None else heads[body.head]
     return {
@@ -254,11 +247,7 @@ class ServedModel:
     for name, function in self.predictor.functions.items():
       described[name] = _definition(function.inputs, function.outputs)
     return {
-      "model_spec": {
-        "name": self.name,
-        "signature_name": "",
-        "version": str(self.version),
-      },
+      "model_spec": {"name": self.name, "version": str(self.version)},
       "metadata": {"signature_def": {"signature_def": described}},
     }
 

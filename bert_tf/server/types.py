@@ -36,7 +36,7 @@ class PredictRequest(pydantic.BaseModel):
 
   signature_name: str | None = None
   instances: list[Any] | None = None
-  inputs: dict[str, Any] | list[Any] | None = None
+  inputs: dict[str, list[Any]] | list[Any] | None = None
 
   @pydantic.model_validator(mode="after")
   def _check_form(self) -> "PredictRequest":
@@ -57,17 +57,12 @@ class PredictRequest(pydantic.BaseModel):
     """
     if self.instances is not None:
       return self.instances
-    columns = self.inputs
-    if not isinstance(columns, dict):
+    columns = self.inputs or []
+    if isinstance(columns, list):
       columns = {fields[0]: columns}
-    counts = {
-      name: len(column) if isinstance(column, list) else None
-      for name, column in columns.items()
-    }
-    if None in counts.values() or len(set(counts.values())) != 1:
-      raise ValueError(
-        f"inputs need lists with the same number of rows, not: {counts}."
-      )
+    counts = {name: len(column) for name, column in columns.items()}
+    if len(set(counts.values())) != 1:
+      raise ValueError(f"inputs need the same number of rows, not: {counts}.")
     return [dict(zip(columns, row)) for row in zip(*columns.values())]
 
 
@@ -100,15 +95,10 @@ class EmbeddingsRequest(pydantic.BaseModel):
   @classmethod
   def _check_input(cls, value: Any) -> Any:
     items = value if isinstance(value, list) else [value]
-    if not items or not all(isinstance(item, str) for item in items):
+    if not all(isinstance(item, str) for item in items):
       raise ValueError(
-        "it has to be a text or a list of texts, at least one. Lists of token "
-        "ids are not supported: their ids belong to another vocabulary."
-      )
-    if len(items) > MAX_TEXTS:
-      raise ValueError(
-        f"it has {len(items)} texts; the limit is {MAX_TEXTS}: send several "
-        "requests."
+        "it has to be a text or a list of texts. Lists of token ids are not "
+        "supported: their ids belong to another vocabulary."
       )
     return items
 

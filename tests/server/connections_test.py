@@ -74,7 +74,6 @@ def nested(depth):
     (request("Host: [::2]:8501", JSON), 403),
     (request(HOST, "Content-Type: text/plain"), 415),
     (request(HOST), 415),
-    (request(HOST, JSON, "Content-Encoding: gzip"), 415),
     (request("Host: localhost:80.evil.com", JSON), 403),
     (request("Host: evil.com", JSON, path=f"http://localhost{PREDICT}"), 403),
     (request(HOST, JSON, body=b'{"signature_name": "\\ud800"}'), 400),

@@ -89,7 +89,7 @@ def test_the_page_asks_no_other_server_and_runs_no_other_script():
     connection.request("GET", "/")
     response = connection.getresponse()
     html = response.read().decode()
-    for path in re.findall(r'(?:href|src)="([^"]+)"', html):
+    for path in re.findall(r'(?:href|src)="(page/[^"]+)"', html):
       connection.request("GET", f"/{path}")
       html += connection.getresponse().read().decode()
     connection.close()

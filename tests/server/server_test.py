@@ -134,11 +134,7 @@ def test_status_and_metadata_are_tensorflow_servings(server):
   assert ask(server.url, "/v1/models/model/versions/7") == (200, status)
   code, response = ask(server.url, "/v1/models/model/metadata")
   assert code == 200
-  assert response["model_spec"] == {
-    "name": "model",
-    "signature_name": "",
-    "version": "7",
-  }
+  assert response["model_spec"] == {"name": "model", "version": "7"}
   signatures = response["metadata"]["signature_def"]["signature_def"]
   assert list(signatures) == ["text", "ids"]
   assert signatures["text"]["inputs"]["text"]["dtype"] == "DT_STRING"
@@ -189,7 +185,7 @@ def instances(*values, **others):
     ({}, "'inputs' or 'instances'"),
     ({"instances": ["a"], "inputs": ["a"]}, "'instances' and 'inputs'"),
     ({"instances": "a"}, "instances"),
-    (instances(), "no rows"),
+    (instances(), "0 rows; send at least one"),
     (instances("a", signature_name=3), "signature_name"),
     (instances("a", signature_name="none"), '"none"'),
     (instances("a", {}), "row 1"),
@@ -199,11 +195,11 @@ def instances(*values, **others):
     (instances({"b64": "%"}), "Base64"),
     (instances({"text": "a", "more": "b"}), "more"),
     (instances("\ud800"), "row 0"),
-    (instances(*"abcde"), "5 rows; the limit of this server is 4"),
+    (instances(*"abcde"), "5 rows; send at least one, and at most 4"),
     (instances("ä" * 51), "102 bytes; the limit of this server is 100"),
     ({"inputs": {"text": ["a"], "other": ["a", "b"]}}, "number of rows"),
-    ({"inputs": {"text": "a"}}, "number of rows"),
-    ({"inputs": {}}, "number of rows"),
+    ({"inputs": {"text": "a"}}, "valid list"),
+    ({"inputs": {}}, "0 rows"),
     (instances("bad"), "a text is bad"),
   ],
 )
