@@ -77,8 +77,6 @@ class Server:
     self.ended = self._batcher.ended
     self._texts = batching.Worker("text", config.max_stall_s)
     self._workers = (*self._batcher.workers, self._texts)
-    # Bodies are never decompressed, because a small body could expand to
-    # gigabytes and block the event loop.
     guarded = limits.Middleware(
       self.application(),
       config,
@@ -194,7 +192,7 @@ class Server:
 
   async def _get_ready(self) -> responses.Response:
     """Answers 200 if the models are warm and the server does not stop."""
-    if not self._is_warm or self._uvicorn.should_exit:
+    if not self._is_warm or self._uvicorn.should_exit or self.ended.is_set():
       raise limits.HttpError(503, "a model is not warm, or the server stops.")
     return await self._get_health()
 

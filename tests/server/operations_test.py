@@ -113,7 +113,6 @@ def test_metrics_count_requests_rows_and_batches():
   assert result["bert_tf_batch_rows_sum"] == 2  # The other request failed.
   assert result["bert_tf_batch_seconds_count"] == 1
   assert result["bert_tf_waiting_requests"] == 0
-  assert result["bert_tf_ready"] == 1
   assert result["process_resident_memory_bytes"] > 0
 
 
@@ -131,7 +130,6 @@ def test_a_server_is_alive_before_it_is_ready():
     assert ask(running.url, "/healthz")[0] == 200
     code, response = ask(running.url, "/readyz")
     assert (code, "not warm" in response["error"]) == (503, True)
-    assert metrics(running.url)["bert_tf_ready"] == 0
     gate.set()
     wait_until_ready(running.url)
     code, response = ask(running.url, "/readyz")
