@@ -114,7 +114,17 @@ class Estimator:
     self._step = step
     distribution.check_same({"the step found in output_dir": step})
     evaluations = evaluation.PeriodicEvaluation(evaluate_fn, config, step)
-    num_steps = self._num_steps(step, is_new, input_fn)
+    num_steps = config.num_train_steps
+    if self._planned:
+      num_steps = budget.plan_steps(
+        config,
+        step,
+        is_new,
+        self.train_step,
+        restore.training_variables(self.model, self.update),
+        iter(input_fn(step).repeat()),  # Timing may take more than remain.
+      )
+      self._planned.num_train_steps.assign(num_steps)
     if step >= num_steps:
       logging.info(
         "%s is at step %d/%d: nothing is left to train.",
@@ -157,23 +167,6 @@ class Estimator:
     mode = compilation.choose_mode(self.config, hidden_size, element_spec)
     self.train_step = self.train_step.with_mode(mode)
     return self.train_step.build(element_spec)
-
-  def _num_steps(
-    self, step: int, is_new: bool, input_fn: Callable[[int], tf.data.Dataset]
-  ) -> int:
-    """Returns the last step of the run, and sets it in a planned schedule."""
-    if self._planned is None:
-      return self.config.num_train_steps
-    num_steps = budget.plan_steps(
-      self.config,
-      step,
-      is_new,
-      self.train_step,
-      restore.training_variables(self.model, self.update),
-      iter(input_fn(step).repeat()),  # Timing may take more than remain.
-    )
-    self._planned.num_train_steps.assign(num_steps)
-    return num_steps
 
   def _train_from(
     self,
