@@ -14,10 +14,11 @@ GLOBAL_STEP = "global_step"
 TRAIN_SECONDS = "train_seconds"
 SLOT_SUFFIXES = ("/adam_m", "/adam_v")
 
-# Training state that the original lacks is stored under this scope, because
-# loaders such as transformers' skip names with a part `global_step`, but fail
-# on names that they do not know. Files of older versions lack the scope.
-_STATE_SCOPE = f"{GLOBAL_STEP}/"
+# Files store training state that the original lacks under this scope, such as
+# the slots of other optimizers, whose names keep it in memory too. Loaders
+# such as transformers' skip names with a part `global_step`, but fail on names
+# that they do not know. Files of this project's older versions lack the scope.
+STATE_SCOPE = f"{GLOBAL_STEP}/"
 
 WORD_EMBEDDINGS = "bert/embeddings/word_embeddings"
 
@@ -36,11 +37,16 @@ def parameters(names: Iterable[str]) -> list[str]:
   return sorted(
     name
     for name in names
-    if not name.endswith(SLOT_SUFFIXES)
+    if not is_slot(name)
     and name.rpartition("/")[0] not in names
     and name != GLOBAL_STEP
     and not _is_own_state(name)
   )
+
+
+def is_slot(name: str) -> bool:
+  """Returns whether a variable is an optimizer's, by its name."""
+  return name.endswith(SLOT_SUFFIXES) or name.startswith(STATE_SCOPE)
 
 
 def _is_own_state(name: str) -> bool:
@@ -49,13 +55,13 @@ def _is_own_state(name: str) -> bool:
 
 
 def to_key(name: str) -> str:
-  """Returns a tensor's key in a checkpoint file."""
-  return _STATE_SCOPE + name if _is_own_state(name) else name
+  """Returns a tensor's key in a checkpoint file: its name or a scoped name."""
+  return STATE_SCOPE + name if _is_own_state(name) else name
 
 
 def from_key(key: str) -> str:
   """Returns a tensor's name for its key in a checkpoint file."""
-  name = key.removeprefix(_STATE_SCOPE)
+  name = key.removeprefix(STATE_SCOPE)
   return name if _is_own_state(name) else key
 
 

@@ -67,15 +67,6 @@ def clip_factor(norm: Tensor, clip_norm: float) -> Tensor:
   return factor + (norm - norm)
 
 
-def sum_over_replicas(gradients: Gradients) -> Gradients:
-  """Returns the gradients summed over replicas; only TensorFlow has several."""
-  if keras.backend.backend() != "tensorflow":
-    return gradients
-  from bert_tf import distribution
-
-  return distribution.all_reduce_sum(gradients)
-
-
 def square_sum(values: Tensor) -> Tensor:
   """Returns the sum of squares, float32 []."""
   values = ops.cast(values, "float32")

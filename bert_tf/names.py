@@ -4,7 +4,7 @@ Configs offer these values as flags. Importing a config must not import
 TensorFlow, which takes seconds, so this module imports nothing.
 """
 
-# Optimizers (optimization.py).
+# The original's optimizer, and one for large batches (optimization.py).
 ADAMW, LAMB = OPTIMIZERS = ("adamw", "lamb")
 
 # Keras' dtype policy for each precision (layers/mixed_precision.py). TF32 is no

@@ -19,7 +19,7 @@ decay.
 import functools
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -28,14 +28,6 @@ from keras import ops
 from bert_tf import gradients as gradients_lib
 from bert_tf import names
 from bert_tf.tensor import Tensor
-
-if TYPE_CHECKING:
-  from bert_tf.layers import mixed_precision
-
-# Private members of keras.optimizers.Optimizer that this module uses, checked
-# with Keras 3.15.1: `_all_reduce_sum_gradients`, `_get_variable_index`,
-# `_learning_rate`, `_trainable_variables`. tests/optimization_test.py fails if
-# Keras changes them.
 
 
 class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
@@ -82,7 +74,7 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
     }
 
 
-class _Scaled(NamedTuple):
+class Scaled(NamedTuple):
   """A gradient and its factor; the update multiplies them, to save a copy."""
 
   gradient: Tensor
@@ -114,11 +106,8 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
     epsilon: added to the square root of the second moment. The original's 1e-6.
     exclude_from_weight_decay: regular expressions. A variable whose name
       matches one of them does not decay.
-    clip_norm: the largest global norm of the gradients. The original's is 1.0.
-
-  Attributes:
-    loss_scale: the mixed_precision.LossScale that multiplied the loss, or None.
-      With one, a step whose gradients are not finite changes nothing.
+    global_clipnorm: the largest global norm of the gradients; None for any. The
+      original's is 1.0.
   """
 
   def __init__(
@@ -129,17 +118,15 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
     beta_2: float = 0.999,
     epsilon: float = 1e-6,
     exclude_from_weight_decay: Sequence[str] = (),
-    clip_norm: float = 1.0,
+    global_clipnorm: float | None = 1.0,
     name: str = "AdamWeightDecayOptimizer",
   ) -> None:
-    super().__init__(learning_rate=learning_rate, name=name)
+    super().__init__(learning_rate, global_clipnorm=global_clipnorm, name=name)
     self.weight_decay_rate = weight_decay_rate
     self.beta_1 = beta_1
     self.beta_2 = beta_2
     self.epsilon = epsilon
     self.decay_exclusions = tuple(exclude_from_weight_decay)
-    self.clip_norm = clip_norm
-    self.loss_scale: mixed_precision.LossScale | None = None
 
   def build(self, variables: Sequence[keras.Variable]) -> None:
     """Creates the moments of the trained variables, which start at 0."""
@@ -156,90 +143,15 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
       for path in paths
     ]
 
-  @property
-  def schedule(self) -> keras.optimizers.schedules.LearningRateSchedule | None:
-    """The learning-rate schedule; None if the rate is a number."""
-    rate = self._learning_rate
-    is_schedule = isinstance(
-      rate, keras.optimizers.schedules.LearningRateSchedule
-    )
-    return rate if is_schedule else None
-
-  def slots(self) -> dict[str, keras.Variable]:
-    """Returns the moments by their names in the original's checkpoints.
-
-    The state of the loss scale and of the schedule, if any, is included.
-    """
-    slots = self.loss_scale.variables() if self.loss_scale else {}
-    slots |= getattr(self.schedule, "state", {})
-    for variable, m, v in zip(
-      self._trainable_variables, self.adam_m, self.adam_v
-    ):
-      name = variable_name(variable)
-      slots[f"{name}/adam_m"] = m
-      slots[f"{name}/adam_v"] = v
-    return slots
-
-  def apply(
-    self,
-    grads: Sequence[Tensor | None],
-    trainable_variables: Sequence[keras.Variable] | None = None,
-  ) -> None:
-    """Adds the gradients of all replicas, clips them and takes one step.
-
-    Keras' `apply_gradients` calls this method.
-    """
-    known_grads = [grad for grad in grads if grad is not None]
-    scaled, _ = self._sum_and_clip(gradients_lib.to_dense(known_grads))
-    remaining = iter(scaled)
-    clipped = [None if grad is None else next(remaining) for grad in grads]
-    super().apply(clipped, trainable_variables)
-
-  def apply_parts(
-    self,
-    gradients: gradients_lib.Gradients,
-    trainable_variables: Sequence[keras.Variable],
-  ) -> Tensor:
-    """Takes the step of `apply`, given the added gradients of micro-batches.
-
-    Args:
-      gradients: totals over this replica's micro-batches.
-      trainable_variables: the variables of these gradients.
-
-    Returns:
-      The global norm before clipping, float32 [].
-    """
-    clipped, norm = self._sum_and_clip(gradients)
-    super().apply(clipped, trainable_variables)
-    return norm
-
-  def _sum_and_clip(
-    self, gradients: gradients_lib.Gradients
-  ) -> tuple[list[_Scaled], Tensor]:
-    """Returns the batch's clipped gradients, and the norm before clipping."""
-    gradients = gradients_lib.sum_over_replicas(gradients)
-    norm = gradients_lib.global_norm(gradients)
-    if self.loss_scale is None:
-      factor = gradients_lib.clip_factor(norm, self.clip_norm)
-    else:
-      inverse = 1.0 / self.loss_scale.scale
-      norm = norm * inverse
-      factor = gradients_lib.clip_factor(norm, self.clip_norm) * inverse
-      self.loss_scale.update(ops.isfinite(norm))
-    return [_Scaled(gradient, factor) for gradient in gradients.dense], norm
-
-  def _all_reduce_sum_gradients(self, pairs: Any) -> Any:
-    """Returns the gradients unchanged.
-
-    Overrides a private hook of Keras, which would add the gradients of all
-    replicas once more, after clipping.
-    """
-    return pairs
-
   def update_step(
-    self, gradient: _Scaled, variable: keras.Variable, learning_rate: Tensor
+    self,
+    gradient: Tensor | Scaled,
+    variable: keras.Variable,
+    learning_rate: Tensor,
   ) -> None:
     """Updates one variable and its moments."""
+    if not isinstance(gradient, Scaled):
+      gradient = Scaled(ops.convert_to_tensor(gradient), ops.ones([]))
     index = self._get_variable_index(variable)
     changed = variable, self.adam_m[index], self.adam_v[index]
     values = self._compute(
@@ -289,12 +201,6 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
     next_m = self.beta_1 * m + (1.0 - self.beta_1) * gradient
     next_v = self.beta_2 * v + (1.0 - self.beta_2) * ops.square(gradient)
     update = rate * self._update(next_m, next_v, variable, decays)
-    if self.loss_scale:
-      # If one gradient is not finite, the clip factor makes all of them NaN.
-      is_finite = ops.isfinite(gradient)
-      next_m = ops.where(is_finite, next_m, m)
-      next_v = ops.where(is_finite, next_v, v)
-      update = ops.where(is_finite, update, 0.0)
     return variable - update, next_m, next_v
 
   def _update(
@@ -333,8 +239,24 @@ class LambOptimizer(AdamWeightDecayOptimizer):
     return ops.where(has_ratio, length / divisor, 1.0) * update
 
 
-# Optimizer classes, by the value of --optimizer.
-OPTIMIZERS = {names.ADAMW: AdamWeightDecayOptimizer, names.LAMB: LambOptimizer}
+def optimizer_class(name: str) -> type[keras.optimizers.Optimizer]:
+  """Returns the class for a value of --optimizer.
+
+  Raises:
+    ValueError: for an unknown name.
+  """
+  classes = {
+    n.lower(): kind
+    for n, kind in vars(keras.optimizers).items()
+    # Leaves out LossScaleOptimizer and the like, which wrap others.
+    if isinstance(kind, type) and "Optimizer" not in n
+  }
+  classes |= {names.ADAMW: AdamWeightDecayOptimizer, names.LAMB: LambOptimizer}
+  if name.lower() not in classes:
+    raise ValueError(
+      f"optimizer {name!r} is not known; use {', '.join(sorted(classes))}."
+    )
+  return classes[name.lower()]
 
 
 def freeze(variables: Sequence[keras.Variable], num_layers: int | None) -> None:
@@ -364,22 +286,32 @@ def create_optimizer(
   num_warmup_steps: int,
   optimizer: str = names.ADAMW,
   schedule: keras.optimizers.schedules.LearningRateSchedule | None = None,
-) -> AdamWeightDecayOptimizer:
+) -> keras.optimizers.Optimizer:
   """Returns the optimizer of the original's pre-training and fine-tuning.
 
   Args:
     init_lr: peak learning rate of a WarmupLinearDecay.
     num_train_steps: steps until the rate is 0.
     num_warmup_steps: steps of the warm-up.
-    optimizer: a key of OPTIMIZERS.
+    optimizer: adamw, lamb, or the name of a class in keras.optimizers, which
+      keeps its defaults. In upper or lower case.
     schedule: a schedule to use instead of WarmupLinearDecay, if given. The
       first three arguments are then ignored.
+
+  Raises:
+    ValueError: for an unknown optimizer.
   """
   if schedule is None:
     schedule = WarmupLinearDecay(init_lr, num_train_steps, num_warmup_steps)
-  return OPTIMIZERS[optimizer](
-    learning_rate=schedule,
-    weight_decay_rate=0.01,  # Devlin et al. 2019, appendix A.2.
-    # As in the 2018 release (optimization.create_optimizer).
-    exclude_from_weight_decay=("LayerNorm", "layer_norm", "bias"),
-  )
+  kind = optimizer_class(optimizer)
+  if issubclass(kind, AdamWeightDecayOptimizer):
+    return kind(
+      learning_rate=schedule,
+      weight_decay_rate=0.01,  # Devlin et al. 2019, appendix A.2.
+      # As in the 2018 release (optimization.create_optimizer).
+      exclude_from_weight_decay=("LayerNorm", "layer_norm", "bias"),
+    )
+  made = kind(learning_rate=schedule, global_clipnorm=1.0)
+  # Keras compares the last parts of names: gamma and beta are layer norms'.
+  made.exclude_from_weight_decay(var_names=["gamma", "beta", "bias"])
+  return made

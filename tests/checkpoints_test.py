@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from bert_tf import checkpoints, heads, modeling, optimization
 from bert_tf.convert import original
-from bert_tf.training import restore
+from bert_tf.training import restore, update
 
 GOLDEN = pathlib.Path(__file__).parent / "golden"
 TINY = str(GOLDEN / "tiny" / "bert_model.ckpt")
@@ -19,11 +19,11 @@ CONFIG = modeling.BertConfig(
 )
 
 
-def model_and_optimizer(config=CONFIG):
+def model_and_update(config=CONFIG):
   model = heads.PretrainingModel(config)
-  optimizer = optimization.create_optimizer(1e-3, 10, 0)
-  optimizer.build(model.trainable_variables)
-  return model, optimizer
+  made = update.Update(optimization.create_optimizer(1e-3, 10, 0))
+  made.optimizer.build(model.trainable_variables)
+  return model, made
 
 
 def make_tensors(step: int) -> dict[str, np.ndarray]:
@@ -36,8 +36,8 @@ def make_tensors(step: int) -> dict[str, np.ndarray]:
 
 
 def test_a_v1_saver_reads_a_checkpoint(tmp_path):
-  model, optimizer = model_and_optimizer()
-  variables = restore.training_variables(model, optimizer)
+  model, made = model_and_update()
+  variables = restore.training_variables(model, made)
   path = checkpoints.save(
     str(tmp_path), {k: v.value for k, v in variables.items()}, 5
   )
@@ -62,17 +62,17 @@ def test_a_v1_saver_reads_a_checkpoint(tmp_path):
 def test_a_checkpoint_of_the_original_resumes_step_and_moments(unpacked):
   folder = unpacked("checkpoints") / "tiny_with_adam_slots"
   config = modeling.BertConfig.from_json_file(str(folder / "bert_config.json"))
-  model, optimizer = model_and_optimizer(config)
+  model, made = model_and_update(config)
   path = str(folder / "bert_model.ckpt")
-  assert restore.resume(path, model, optimizer) == 20
-  assert optimizer.iterations.numpy() == 20
+  assert restore.resume(path, model, made) == 20
+  assert made.optimizer.iterations.numpy() == 20
   reader = tf.train.load_checkpoint(path)
-  variables = restore.training_variables(model, optimizer)
+  variables = restore.training_variables(model, made)
   assert set(variables) == set(reader.get_variable_to_shape_map())
   assert len(variables) == 139
   for name, variable in variables.items():
     np.testing.assert_array_equal(variable.numpy(), reader.get_tensor(name))
-  moments = optimizer.slots()["bert/pooler/dense/kernel/adam_v"].numpy()
+  moments = made.variables()["bert/pooler/dense/kernel/adam_v"].numpy()
   assert moments.any()
 
 
@@ -152,7 +152,7 @@ def test_checkpoints_are_written_to_file_systems_of_tensorflow():
 
 
 def test_an_error_names_all_differences(tmp_path):
-  model, _ = model_and_optimizer()
+  model, _ = model_and_update()
   tensors = {v.path: v.numpy() for v in model.weights}
   del tensors["bert/pooler/dense/bias"]
   del tensors["bert/embeddings/LayerNorm/beta"]
@@ -172,13 +172,13 @@ def test_an_error_names_all_differences(tmp_path):
 
 
 def test_a_missing_head_is_returned_and_the_encoder_is_loaded(tmp_path):
-  source, _ = model_and_optimizer()
+  source, _ = model_and_update()
   path = str(tmp_path / "encoder.ckpt")
   encoder = {
     v.path: v.numpy() + 1.0 for v in source.weights if "cls/" not in v.path
   }
   checkpoints.write(path, {**encoder, "extra": np.zeros(2)})
-  model, _ = model_and_optimizer()
+  model, _ = model_and_update()
   missing = checkpoints.init_from_checkpoint(model, path)
   assert missing == [v.path for v in model.weights if "cls/" in v.path]
   for variable in model.weights:
@@ -190,9 +190,9 @@ def test_a_released_checkpoint_is_not_resumed_from():
   config = modeling.BertConfig.from_json_file(
     str(GOLDEN / "tiny" / "bert_config.json")
   )
-  model, optimizer = model_and_optimizer(config)
+  model, made = model_and_update(config)
   with pytest.raises(ValueError, match="`init_checkpoint`"):
-    restore.resume(TINY, model, optimizer)
+    restore.resume(TINY, model, made)
 
 
 def test_a_missing_checkpoint_is_named(tmp_path):

@@ -17,7 +17,7 @@ from bert_tf import (
   modeling,
   optimization,
 )
-from bert_tf.training import compilation, objective
+from bert_tf.training import compilation, objective, update
 from bert_tf.training import step as step_lib
 from tests.support import line_model, scale_run, short_products
 from tests.support.scale_run import DROPOUT, assert_same_run, results, tensors
@@ -118,7 +118,7 @@ def test_a_loss_is_divided_by_the_weight_of_the_whole_batch(num_micro_batches):
     model = line_model.Line()
     step = step_lib.TrainingStep(
       model,
-      optimization.create_optimizer(0.1, 10, 0),
+      update.Update(optimization.create_optimizer(0.1, 10, 0)),
       objective.Objective(
         weighted_loss,
         lambda features: {"error": tf.reduce_sum(features["weight"])},
@@ -168,7 +168,7 @@ def test_batches_of_unknown_width_are_split(mode):
     model(features)
     step = step_lib.TrainingStep(
       model,
-      optimization.create_optimizer(1e-3, 10, 0),
+      update.Update(optimization.create_optimizer(1e-3, 10, 0)),
       objective.Objective(
         losses.span_loss, losses.span_weights, losses.span_loss
       ),
@@ -187,7 +187,7 @@ def test_micro_batches_draw_different_masks():
   model = line_model.Line(rate=0.5)
   step = step_lib.TrainingStep(
     model,
-    line_model.make("unused").optimizer,
+    line_model.make("unused").update,
     objective.Objective(
       line_model.loss_fn,
       line_model.weights_fn,

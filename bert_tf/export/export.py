@@ -181,7 +181,7 @@ def describe(
   if known := registry.TASKS.get(task):
     kinds = run_info.RunInfo, configs.ModelConfig, known.settings
     names = set.intersection(*({*k.__dataclass_fields__} for k in kinds))
-    changes |= {name: getattr(config, name) for name in names}
+    changes |= {name: getattr(config, name) for name in names - {"task"}}
   for name in ("do_lower_case", "strip_accents"):
     changes[name] = tokenizer and getattr(tokenizer.basic_tokenizer, name)
   if task in _MODELS and _MODELS[task].has_labels:

@@ -22,6 +22,7 @@ class TaskSpec:
       and predicts. It needs TensorFlow, so it is imported when a run begins.
     answerer: the dotted name of the prediction.Answerer that turns texts into
       the model's inputs, and its outputs into answers. Imported when needed.
+      "" for a task whose models are only used by its command.
     help: the command's text for --help. Its first line says what the task is.
     default_steps: the do_* settings that `bert-tf COMMAND` turns on if the user
       chooses no step.
@@ -32,8 +33,8 @@ class TaskSpec:
   command: str
   settings: type[config_lib.FineTuningConfig]
   module: str
-  answerer: str
   help: str
+  answerer: str = ""
   default_steps: tuple[str, ...] = ("do_train", "do_eval")
   idle: Callable[[Any], Mapping[str, str]] = lambda config: {}
 

@@ -8,7 +8,6 @@ with the same weights as an uninterrupted one.
 import dataclasses
 import statistics
 import time
-from typing import Any
 
 import keras
 import numpy as np
@@ -53,10 +52,6 @@ class PlannedWarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
     fraction = ops.cast(step, "float32") / self.num_train_steps
     decayed = ops.maximum(1.0 - fraction, 0.0)
     return self.init_lr * ops.where(fraction < 0.1, 10.0 * fraction, decayed)
-
-  def get_config(self) -> dict[str, Any]:
-    """Returns the constructor's arguments by name."""
-    return {"init_lr": self.init_lr}
 
 
 def plan_steps(

@@ -7,8 +7,8 @@ CLUSTERED: XLA compiles the clusters of ops between the matrix products.
   TensorFlow computes the products, since on a CPU its own are faster than XLA's
   and only they use the bfloat16 units.
 
-On a CPU the update of each variable is compiled in all modes; see
-`optimization`.
+On a CPU the original's optimizers compile the update of each variable in all
+modes; see `optimization`.
 """
 
 import enum

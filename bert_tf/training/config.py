@@ -1,6 +1,7 @@
 """Settings of a training run. Imports no TensorFlow."""
 
 import dataclasses
+from typing import Any
 
 from bert_tf import names, settings
 
@@ -113,10 +114,12 @@ class TrainConfig(ComputeConfig):
   log_every_steps: int = settings.setting(
     100, "Steps between two log lines.", minimum=1, topic=settings.CHECKPOINTS
   )
-  optimizer: str = settings.setting(
+  # A name or, in Python, an instance of keras.optimizers.Optimizer. An instance
+  # keeps its learning rate or schedule, weight decay and clipping.
+  optimizer: Any = settings.setting(
     names.ADAMW,
-    "adamw, the original's, or lamb, for large batches.",
-    choices=names.OPTIMIZERS,
+    "adamw, the original's; lamb, for large batches; or another class of "
+    "keras.optimizers by name, such as adam, sgd, lion or adafactor.",
     topic=settings.TRAINING,
   )
   # Settings of fine-tuning.
@@ -153,6 +156,11 @@ class TrainConfig(ComputeConfig):
   def __post_init__(self) -> None:
     """Raises ValueError if values are out of range or have no effect."""
     settings.check(self)
+    name = self.optimizer
+    if isinstance(name, str) and name not in names.OPTIMIZERS:
+      from bert_tf import optimization  # Keras knows the other names.
+
+      optimization.optimizer_class(name)
     if self.lora_adapter and not self.init_checkpoint:
       raise ValueError(
         f"lora_adapter {self.lora_adapter} needs the `init_checkpoint` that it "

@@ -45,7 +45,7 @@ class Estimator:
 
   Attributes:
     model: the model.
-    optimizer: the model's optimizer, built by `train`.
+    update: how a step changes the model; its optimizer is built by `train`.
     train_step: takes one step; maps features to the sums to log.
     was_interrupted: whether Ctrl-C ended the last call of `train`.
   """
@@ -59,10 +59,10 @@ class Estimator:
     backend.check_tensorflow()
     self.model = model_setup.build_model(model_fn, config)
     self.config = config
-    self.optimizer = model_setup.create_optimizer(config)
+    self.update, self._planned = model_setup.create_update(config)
     self.train_step = step_lib.TrainingStep(
       self.model,
-      self.optimizer,
+      self.update,
       objective,
       config.train_batch_size,
       config.gradient_accumulation_steps,
@@ -110,11 +110,21 @@ class Estimator:
     # All processes look before any of them saves: `check_same` waits for all.
     is_new = not checkpoints.list_checkpoints(config.output_dir)
     self.build_step(input_fn(0).element_spec)
-    step = restore.restore_for_training(self.model, self.optimizer, config)
+    step = restore.restore_for_training(self.model, self.update, config)
     self._step = step
     distribution.check_same({"the step found in output_dir": step})
     evaluations = evaluation.PeriodicEvaluation(evaluate_fn, config, step)
-    num_steps = self._num_steps(step, is_new, input_fn)
+    num_steps = config.num_train_steps
+    if self._planned:
+      num_steps = budget.plan_steps(
+        config,
+        step,
+        is_new,
+        self.train_step,
+        restore.training_variables(self.model, self.update),
+        iter(input_fn(step).repeat()),  # Timing may take more than remain.
+      )
+      self._planned.num_train_steps.assign(num_steps)
     if step >= num_steps:
       logging.info(
         "%s is at step %d/%d: nothing is left to train.",
@@ -158,24 +168,6 @@ class Estimator:
     self.train_step = self.train_step.with_mode(mode)
     return self.train_step.build(element_spec)
 
-  def _num_steps(
-    self, step: int, is_new: bool, input_fn: Callable[[int], tf.data.Dataset]
-  ) -> int:
-    """Returns the last step of the run, and sets it in a planned schedule."""
-    schedule = self.optimizer.schedule
-    if not isinstance(schedule, budget.PlannedWarmupLinearDecay):
-      return self.config.num_train_steps
-    num_steps = budget.plan_steps(
-      self.config,
-      step,
-      is_new,
-      self.train_step,
-      restore.training_variables(self.model, self.optimizer),
-      iter(input_fn(step).repeat()),  # Timing may take more than remain.
-    )
-    schedule.num_train_steps.assign(num_steps)
-    return num_steps
-
   def _train_from(
     self,
     step: int,
@@ -211,7 +203,7 @@ class Estimator:
         means = objective_lib.means(sums)
         # With a loss scale, a step whose gradients overflow changes nothing and
         # lowers the scale.
-        norm = 0.0 if self.optimizer.loss_scale else means["gradient_norm"]
+        norm = 0.0 if self.update.loss_scale else means["gradient_norm"]
         loss_check.add(step, means["loss"], norm)
         pace = int(num_steps / (time.monotonic() - start))
         steps_per_second, received = _agree(max(1, pace), stop.received)
@@ -226,7 +218,8 @@ class Estimator:
           # Before saving, so that a resumed run knows all earlier evaluations.
           start = time.monotonic()
           weights = lora.tensors(self.model)
-          weights[checkpoints.GLOBAL_STEP] = self.optimizer.iterations.value
+          iterations = self.update.optimizer.iterations
+          weights[checkpoints.GLOBAL_STEP] = iterations.value
           report.say(evaluations.run(weights))
           report.exclude(time.monotonic() - start)
         ends = bool(is_last or received or evaluations.is_out_of_patience)
@@ -304,7 +297,7 @@ class Estimator:
     return self._step
 
   def _tensors(self) -> dict[str, tf.Tensor]:
-    variables = restore.training_variables(self.model, self.optimizer)
+    variables = restore.training_variables(self.model, self.update)
     tensors = {name: variable.value for name, variable in variables.items()}
     return tensors | lora.tensors(self.model)
 

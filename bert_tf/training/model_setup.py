@@ -11,7 +11,7 @@ from absl import logging
 from bert_tf import optimization
 from bert_tf.layers import lora, mixed_precision
 from bert_tf.model_folder import run_info
-from bert_tf.training import budget
+from bert_tf.training import budget, update
 from bert_tf.training import config as training_config
 
 
@@ -25,8 +25,7 @@ def build_model(
     config: how to train.
 
   Raises:
-    ValueError: if the devices lack the precision, or if the model has no
-      encoder for LoRA or gradient checkpointing.
+    ValueError: if the devices lack the precision.
   """
   mixed_precision.check_devices(config.precision)
   mixed_precision.set_tf32(config.precision)
@@ -46,8 +45,6 @@ def build_model(
     random.setstate(generator_state)
   optimization.freeze(model.weights, config.freeze_layers)
   if config.recompute:
-    if not hasattr(model, "bert"):
-      raise ValueError("`recompute` needs the encoder of BERT.")
     model.bert.encoder.recompute = True
   return model
 
@@ -74,20 +71,22 @@ def arithmetic_fields(
   return fields
 
 
-def create_optimizer(
+def create_update(
   config: training_config.TrainConfig,
-) -> optimization.AdamWeightDecayOptimizer:
-  """Returns the optimizer of a run, with its schedule and loss scale."""
-  schedule = None
+) -> tuple[update.Update, budget.PlannedWarmupLinearDecay | None]:
+  """Returns the update of a run, and its schedule if the steps are planned."""
+  planned = None
   if config.train_seconds:
-    schedule = budget.PlannedWarmupLinearDecay(config.learning_rate)
-  optimizer = optimization.create_optimizer(
-    config.learning_rate,
-    config.num_train_steps,
-    config.num_warmup_steps,
-    config.optimizer,
-    schedule,
-  )
-  if config.precision == "float16":
-    optimizer.loss_scale = mixed_precision.LossScale()
-  return optimizer
+    planned = budget.PlannedWarmupLinearDecay(config.learning_rate)
+  optimizer = config.optimizer
+  if isinstance(optimizer, str):
+    optimizer = optimization.create_optimizer(
+      config.learning_rate,
+      config.num_train_steps,
+      config.num_warmup_steps,
+      optimizer,
+      planned,
+    )
+  is_scaled = config.precision == "float16"
+  scale = mixed_precision.LossScale() if is_scaled else None
+  return update.Update(optimizer, scale), planned

@@ -12,11 +12,12 @@ from bert_tf.files import errors
 from bert_tf.layers import lora, mixed_precision
 from bert_tf.training import adapters
 from bert_tf.training import config as training_config
+from bert_tf.training import update as update_lib
 
 
 def restore_for_training(
   model: keras.Model,
-  optimizer: keras.optimizers.Optimizer,
+  update: update_lib.Update,
   config: training_config.TrainConfig,
 ) -> int:
   """Resumes from the newest whole checkpoint, else loads init_checkpoint.
@@ -31,7 +32,7 @@ def restore_for_training(
   faults = []
   for path in checkpoints.list_checkpoints(config.output_dir):
     try:
-      step = resume(path, model, optimizer)
+      step = resume(path, model, update)
     except checkpoints.DamagedCheckpointError as error:
       # Only training may use an older checkpoint, as it repeats the lost steps.
       logging.warning("%s Trying the checkpoint before it.", error)
@@ -48,17 +49,14 @@ def restore_for_training(
 
 
 def training_variables(
-  model: keras.Model, optimizer: keras.optimizers.Optimizer
+  model: keras.Model, update: update_lib.Update
 ) -> dict[str, keras.Variable]:
   """Returns the variables of a training checkpoint, by name."""
-  state = {**optimizer.slots(), checkpoints.GLOBAL_STEP: optimizer.iterations}
-  return {**lora.variables(model), **state}
+  return {**lora.variables(model), **update.variables()}
 
 
-def resume(
-  path: str, model: keras.Model, optimizer: keras.optimizers.Optimizer
-) -> int:
-  """Restores variables, moments and step; returns the step.
+def resume(path: str, model: keras.Model, update: update_lib.Update) -> int:
+  """Restores variables, slots and step; returns the step.
 
   The loss scale keeps its initial value if the run had another precision.
 
@@ -68,13 +66,18 @@ def resume(
     DamagedCheckpointError: if the checkpoint cannot be read to its end.
   """
   reader = checkpoints.CheckpointReader(path)
-  variables = training_variables(model, optimizer)
+  variables = training_variables(model, update)
   new = [name for name in variables if name not in reader.shapes]
   missing = [name for name in new if name not in mixed_precision.STATE]
-  if missing and not checkpoint_names.parameters(missing):
+  state = update.variables().keys()
+  saved = sorted(filter(checkpoint_names.is_slot, reader.shapes))
+  is_other = bool(saved) and state.isdisjoint(saved)
+  if (is_other or missing) and state >= {*missing}:
+    verb = "holds another optimizer's" if is_other else "lacks"
+    names = errors.join_names(saved if is_other else missing, 3)
     raise ValueError(
-      f"{path} lacks {errors.join_names(missing, 3)}, so training cannot "
-      "resume. Start from it with `init_checkpoint` and another `output_dir`."
+      f"{path} {verb} {names}, so training cannot resume. Start from it with "
+      "`init_checkpoint` and another `output_dir`."
     )
   checkpoint_names.check_fits(reader.path, reader.shapes, variables, missing)
   alpha = lora.tensors(model).get(lora.ALPHA)

@@ -19,7 +19,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from bert_tf import distribution, optimization
+from bert_tf import distribution
 from bert_tf import gradients as gradients_lib
 from bert_tf.kernels import clusters
 from bert_tf.layers import dropout
@@ -27,6 +27,7 @@ from bert_tf.losses import Sums
 from bert_tf.tensor import Tensor
 from bert_tf.training import compilation
 from bert_tf.training import objective as objective_lib
+from bert_tf.training import update as update_lib
 from bert_tf.training.objective import Features
 
 
@@ -35,7 +36,7 @@ class TrainingStep:
 
   Args:
     model: built in the scope of the current strategy.
-    optimizer: built by `build`.
+    update: its optimizer is built by `build`.
     objective: the loss to train and the metrics to report.
     batch_size: examples in a whole batch.
     num_micro_batches: parts that each replica splits its examples into.
@@ -49,7 +50,7 @@ class TrainingStep:
   def __init__(
     self,
     model: keras.Model,
-    optimizer: optimization.AdamWeightDecayOptimizer,
+    update: update_lib.Update,
     objective: objective_lib.Objective,
     batch_size: int,
     num_micro_batches: int,
@@ -57,7 +58,7 @@ class TrainingStep:
     mode: compilation.Mode,
   ) -> None:
     self._model = model
-    self._optimizer = optimizer
+    self._update = update
     self._objective = objective
     self._num_micro_batches = num_micro_batches
     self._seed = seed
@@ -98,10 +99,8 @@ class TrainingStep:
     sums = distribution.all_reduce_sum(sums)
     loss = sums.pop("loss")
     weight = tf.ones([])  # Each step counts as 1 in means over steps.
-    learning_rate = self._optimizer.learning_rate * weight
-    # The optimizer adds the gradients of all replicas and clips them by their
-    # global norm before the update.
-    norm = self._optimizer.apply_parts(gradients, self._variables)
+    learning_rate = self._update.optimizer.learning_rate * weight
+    norm = self._update.apply(gradients, self._variables)
     return {
       "loss": (loss, weight),
       **sums,
@@ -129,15 +128,9 @@ class TrainingStep:
           [total / weights[name] for name, (total, _) in sums.losses.items()]
         )
         scaled_loss = loss
-        if self._optimizer.loss_scale:
-          scaled_loss = loss * self._optimizer.loss_scale.scale
+        if self._update.loss_scale:
+          scaled_loss = loss * self._update.loss_scale.scale
       gradients = tape.gradient(scaled_loss, self._variables)
-    unused = [v.path for v, g in zip(self._variables, gradients) if g is None]
-    if unused:
-      raise ValueError(
-        f"the loss does not depend on {', '.join(unused)}, which the model's "
-        "`unused_variables` lack."
-      )
     sums_to_log = {"loss": loss, **sums.metrics}
     return sums_to_log, gradients_lib.to_dense(gradients)
 
@@ -151,7 +144,7 @@ class TrainingStep:
     seeds = getattr(self._model, "seed_generator", None)
     if not isinstance(seeds, dropout.Seeds):
       return contextlib.nullcontext()
-    words = (self._seed, self._optimizer.iterations.value, micro_batch)
+    words = (self._seed, self._update.optimizer.iterations.value, micro_batch)
     return seeds.counted_from(
       tf.stack([tf.cast(word, seeds.state.dtype) for word in words]),
       half,
@@ -170,7 +163,7 @@ class TrainingStep:
       The step, from the features of a batch to the sums to log.
     """
     self._variables = self._objective.trained_variables(self._model)
-    self._optimizer.build(self._variables)
+    self._update.optimizer.build(self._variables)
     step = self._step.get_concrete_function(element_spec)
     self._sums_spec = tf.nest.map_structure(
       lambda tensor: tf.TensorSpec(tensor.shape, tensor.dtype),

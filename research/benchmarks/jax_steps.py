@@ -63,7 +63,7 @@ def _prepare(
 
 def training_step(
   model: heads.PretrainingModel,
-  optimizer: optimization.AdamWeightDecayOptimizer,
+  optimizer: keras.optimizers.Optimizer,
   seed: int,
 ) -> tuple[Step, State]:
   """Returns a pre-training step and its initial state.

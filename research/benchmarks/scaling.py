@@ -132,7 +132,7 @@ def _train(
   with distribution.create_strategy(strategy).scope():
     runner = pretraining.build_estimator(bert_config, train_config)
     seconds = stages.time_steps(runner, batches)
-    variables = restore.training_variables(runner.model, runner.optimizer)
+    variables = restore.training_variables(runner.model, runner.update)
     checkpoints.save(folder, {n: v.value for n, v in variables.items()}, 1)
   peak = step_timing.peak_bytes(resource.getrusage(resource.RUSAGE_SELF)) / 1e6
   # The median, since other work on the machine slows some steps.

@@ -5,8 +5,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf import heads, losses, modeling, names, optimization
+from bert_tf import (
+  checkpoint_names,
+  heads,
+  losses,
+  modeling,
+  names,
+  optimization,
+)
+from bert_tf import gradients as gradients_lib
 from bert_tf.layers import mixed_precision
+from bert_tf.training import update
 from tests.support import scale_run, short_products
 
 
@@ -88,39 +97,46 @@ def test_only_products_are_computed_in_16_bits(name):
   assert isinstance(tape.gradient(loss, table.value), tf.IndexedSlices)
 
 
-def scaled_optimizer(variable):
-  optimizer = optimization.create_optimizer(0.1, 10, 0)
-  optimizer.loss_scale = mixed_precision.LossScale()
-  optimizer.build([variable])
-  return optimizer
+def make_update(variables, loss_scale=None, name="adamw"):
+  optimizer = optimization.create_optimizer(0.1, 10, 0, name)
+  optimizer.build(variables)
+  return update.Update(optimizer, loss_scale)
 
 
-def test_a_scaled_gradient_gives_the_step_of_the_plain_one():
+def apply(made, gradients, variables):
+  made.apply(gradients_lib.to_dense(gradients), variables)
+
+
+@pytest.mark.parametrize("name", ["adamw", "lamb", "sgd"])
+def test_a_scaled_gradient_gives_the_step_of_the_plain_one(name):
   plain, scaled = (keras.Variable([1.0, 2.0], name="kernel") for _ in "ab")
-  reference = optimization.create_optimizer(0.1, 10, 0)
-  optimizer = scaled_optimizer(scaled)
+  scale = mixed_precision.LossScale()
   gradient = tf.constant([0.3, -0.4])
-  reference.apply([gradient], [plain])
-  optimizer.apply([gradient * optimizer.loss_scale.scale], [scaled])
+  apply(make_update([plain], None, name), [gradient], [plain])
+  factor = scale.scale.numpy()
+  apply(make_update([scaled], scale, name), [gradient * factor], [scaled])
   np.testing.assert_allclose(scaled.numpy(), plain.numpy(), rtol=1e-6)
 
 
 @pytest.mark.parametrize("bad", [np.inf, np.nan])
-def test_an_overflow_changes_only_the_loss_scale(bad):
+@pytest.mark.parametrize("name", ["adamw", "lamb", "nadam"])
+def test_an_overflow_changes_only_the_loss_scale(bad, name):
   variables = [keras.Variable([1.0, 2.0], name=n) for n in ("a", "b")]
-  optimizer = optimization.create_optimizer(0.1, 10, 0)
-  optimizer.loss_scale = mixed_precision.LossScale()
-  optimizer.build(variables)
-  optimizer.apply([tf.constant([0.1, 0.2])] * 2, variables)
-  before = [v.numpy() for v in (*variables, *optimizer.adam_m)]
-  scale = optimizer.loss_scale.scale.numpy()
-  bad_gradient = tf.constant([bad, 1.0])
-  optimizer.apply([bad_gradient, tf.constant([0.1, 0.2])], variables)
-  after = [v.numpy() for v in (*variables, *optimizer.adam_m)]
-  np.testing.assert_array_equal(before, after)
-  assert optimizer.loss_scale.scale.numpy() == scale / 2
-  assert optimizer.loss_scale.good_steps.numpy() == 0
-  assert optimizer.iterations.numpy() == 2
+  loss_scale = mixed_precision.LossScale()
+  made = make_update(variables, loss_scale, name)
+  state = made.variables()
+  changed = [v for n, v in state.items() if checkpoint_names.is_slot(n)]
+  changed += variables
+  apply(made, [tf.constant([0.1, 0.2])] * 2, variables)
+  before = [v.numpy() for v in changed]
+  assert before[-1][0] != 1.0
+  scale = loss_scale.scale.numpy()
+  apply(made, [tf.constant([bad, 1.0]), tf.constant([0.1, 0.2])], variables)
+  for variable, value in zip(changed, before, strict=True):
+    np.testing.assert_array_equal(variable.numpy(), value)
+  assert loss_scale.scale.numpy() == scale / 2
+  assert loss_scale.good_steps.numpy() == 0
+  assert made.optimizer.iterations.numpy() == 2
 
 
 def test_the_scale_doubles_after_enough_good_steps(monkeypatch):

@@ -12,7 +12,7 @@ import keras
 import numpy as np
 
 from bert_tf import checkpoints, heads, losses, modeling, optimization
-from bert_tf.training import restore
+from bert_tf.training import restore, update
 
 CONFIG = modeling.BertConfig(
   vocab_size=50,
@@ -120,15 +120,15 @@ def main(folder, results_folder):
       results[f"{kind}/output_{i}"] = keras.ops.convert_to_numpy(output)
     loss = total_loss(loss_fn, outputs, features)
     results[f"{kind}/loss"] = keras.ops.convert_to_numpy(loss)
-    optimizer = train_one_step(model, loss_fn, features)
+    made = update.Update(train_one_step(model, loss_fn, features))
     tensors = {
       name: keras.ops.convert_to_numpy(variable)
-      for name, variable in restore.training_variables(model, optimizer).items()
+      for name, variable in restore.training_variables(model, made).items()
     }
     results |= {f"{kind}/{name}": value for name, value in tensors.items()}
     path = os.path.join(results_folder, f"{kind}.ckpt")
     checkpoints.write(path, tensors)
-    assert restore.resume(path, model, optimizer) == 1
+    assert restore.resume(path, model, made) == 1
   np.savez(results_folder + ".npz", **results)
   print(keras.backend.backend(), len(results))
 

@@ -92,6 +92,6 @@ def test_the_last_step_is_evaluated_and_logged(tmp_path, clock):
   )
   step = made.train(
     line_model.batches,
-    lambda: {"f1": 1.0, "global_step": int(made.optimizer.iterations)},
+    lambda: {"f1": 1.0, "global_step": int(made.update.optimizer.iterations)},
   )
   assert (tmp_path / "best" / f"model.ckpt-{step}.index").exists()

@@ -92,7 +92,7 @@ def trained(output_dir, num_rows=8, mode=PLAIN, **settings):
     {name: tf.TensorSpec(t.shape, t.dtype) for name, t in batch.items()}
   )
   losses = [step(batch)["loss"][0].numpy() for _ in range(3)]
-  values = restore.training_variables(runner.model, runner.optimizer)
+  values = restore.training_variables(runner.model, runner.update)
   return losses, {name: v.numpy() for name, v in values.items()}, step.graph
 
 

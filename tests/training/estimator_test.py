@@ -61,10 +61,10 @@ def test_the_model_is_traced_once_for_a_step(tmp_path, monkeypatch):
   trainer.train(batches)
   assert len(traces) == 1
   # Another build of the same step finds the trained variables again.
-  before = trainer.optimizer.iterations.numpy()
+  before = trainer.update.optimizer.iterations.numpy()
   trainer.train_step.build(batches(0).element_spec)
   trainer.train_step(next(iter(batches(0))))
-  assert trainer.optimizer.iterations.numpy() == before + 1
+  assert trainer.update.optimizer.iterations.numpy() == before + 1
 
 
 def test_the_first_step_and_every_save_step_have_a_checkpoint(tmp_path):

@@ -56,7 +56,7 @@ def write_as_before(prefix):
 def train_scaled(folder):
   """Trains 30 steps with a loss scale, as in float16."""
   runner = make(folder)
-  runner.optimizer.loss_scale = mixed_precision.LossScale()
+  runner.update.loss_scale = mixed_precision.LossScale()
   return runner.train(batches)
 
 

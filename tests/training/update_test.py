@@ -1,0 +1,126 @@
+"""Updates with any optimizer of Keras: what they share, and resumed runs."""
+
+import os
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf import checkpoints, optimization
+from bert_tf import gradients as gradients_lib
+from bert_tf.convert import original
+from bert_tf.tasks import pretraining
+from bert_tf.training import config as training_config
+from bert_tf.training import update
+from tests.support import line_model, scale_run
+from tests.support.line_model import assert_same, weights_at
+
+# An optimizer and a slot of the pooler's kernel, or a variable of its own.
+OPTIMIZERS = {
+  "adam": ("adam", "Adam/bert/pooler/dense/kernel/velocities"),
+  "momentum": (
+    lambda: keras.optimizers.SGD(0.05, momentum=0.9, global_clipnorm=1.0),
+    "SGD/bert/pooler/dense/kernel/momentums",
+  ),
+  "lion": ("lion", "Lion/bert/pooler/dense/kernel/momentums"),
+  "adafactor": ("Adafactor", "Adafactor/bert/pooler/dense/kernel/r"),
+  "nadam": ("nadam", "Nadam/u_product"),
+}
+
+
+def train(folder, optimizer, num_train_steps=8, **settings):
+  """Trains a small BERT in float32; returns the tensors of the last step."""
+  config = training_config.TrainConfig(
+    output_dir=str(folder),
+    train_batch_size=scale_run.BATCH_SIZE,
+    learning_rate=1e-3,
+    num_train_steps=num_train_steps,
+    num_warmup_steps=2,
+    save_checkpoints_steps=5,
+    use_xla=False,
+    optimizer=optimizer() if callable(optimizer) else optimizer,
+    **settings,
+  )
+  bert_config = scale_run.modeling.BertConfig.from_dict(scale_run.CONFIG)
+  runner = pretraining.build_estimator(bert_config, config)
+  runner.train(scale_run.input_fn)
+  return weights_at(folder, num_train_steps)
+
+
+@pytest.mark.parametrize("kind", OPTIMIZERS)
+def test_a_resumed_run_equals_an_uninterrupted_one_to_the_bit(tmp_path, kind):
+  optimizer, slot = OPTIMIZERS[kind]
+  expected = train(tmp_path, optimizer)
+  name = "bert/pooler/dense/kernel"
+  first = weights_at(tmp_path, 5)
+  assert np.abs(expected[name] - first[name]).max() > 0
+  slot = f"global_step/{slot}"
+  assert np.abs(expected[slot] - first[slot]).max() > 0
+  os.remove(tmp_path / "model.ckpt-8.index")
+  resumed = train(tmp_path, optimizer)
+  assert_same(resumed, expected)
+  # Converters and later trainings read the weights only.
+  original.average([f"{tmp_path}/model.ckpt-8"], f"{tmp_path}/slim.ckpt-8")
+  slim = checkpoints.CheckpointReader(f"{tmp_path}/slim.ckpt-8").shapes
+  assert slim.keys() == {n for n in expected if "global_step" not in n}
+
+
+@pytest.mark.parametrize(
+  ("before", "after", "expected"),
+  [
+    ("adamw", "adam", "holds another optimizer's bert/w/adam_m"),
+    ("adam", "adamw", "holds another optimizer's global_step/Adam/bert/w"),
+    ("adam", "sgd", "holds another optimizer's global_step/Adam/bert/w"),
+    ("sgd", "adam", "lacks global_step/Adam/bert/w/"),
+  ],
+)
+def test_a_run_is_not_resumed_with_another_optimizer(
+  tmp_path, before, after, expected
+):
+  line_model.make(tmp_path, 10, optimizer=before).train(line_model.batches)
+  with pytest.raises(ValueError, match=f"{expected}.*`output_dir`"):
+    line_model.make(tmp_path, 20, optimizer=after).train(line_model.batches)
+
+
+def test_a_step_takes_the_clipped_gradient():
+  variable = keras.Variable([2.0, 0.0], name="bias")
+  gradients = gradients_lib.to_dense([tf.constant([3.0, 4.0])])
+  for clipnorm, expected in ((1.0, [1.4, -0.8]), (None, [-1.0, -4.0])):
+    variable.assign([2.0, 0.0])
+    optimizer = keras.optimizers.SGD(1.0, global_clipnorm=clipnorm)
+    optimizer.build([variable])
+    norm = update.Update(optimizer).apply(gradients, [variable])
+    assert float(norm) == pytest.approx(5.0)
+    np.testing.assert_allclose(variable, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["adamw", "adam"])
+def test_keras_has_the_private_members_that_updates_use(name):
+  calls = []
+  variables = [keras.Variable([1.0], name=name) for name in ("a", "b")]
+  optimizer = optimization.create_optimizer(0.25, 10, 0, name)
+  optimizer.build(variables)
+  made = update.Update(optimizer)
+  for hook in ("_all_reduce_sum_gradients", "_clip_gradients"):
+    assert hasattr(keras.optimizers.Optimizer, hook)
+
+    def count(values, hook=hook):
+      calls.append((hook, len(values)))
+      return values
+
+    setattr(optimizer, hook, count)
+  gradients = gradients_lib.to_dense([tf.constant([1.0])] * 2)
+  made.apply(gradients, variables)
+  # Keras would otherwise clip and add up the gradients a second time.
+  hooks = [("_clip_gradients", 2), ("_all_reduce_sum_gradients", 2)]
+  assert calls == hooks
+  assert [optimizer._get_variable_index(v) for v in variables] == [0, 1]
+  assert optimizer._trainable_variables == variables
+
+
+def test_an_optimizer_around_another_is_refused():
+  optimizer = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.1))
+  optimizer.build([keras.Variable([1.0])])
+  with pytest.raises(ValueError, match="LossScaleOptimizer"):
+    update.Update(optimizer).variables()
