@@ -261,22 +261,3 @@ def test_a_task_that_waits_for_a_full_batch_can_be_cancelled():
 
   results = run(scenario, max_wait_ms=300_000, num_batch_threads=2)
   assert [result.status_code for result in results] == [503] * 2
-
-
-def test_a_stalled_call_fails_all_who_wait_and_is_logged(caplog):
-  gate = threading.Event()
-
-  async def scenario():
-    worker = batching.Worker("tested", 0.4)
-    calls = [worker.run(gate.wait, 600), *(worker.run(int) for _ in range(2))]
-    results = await asyncio.gather(*calls, return_exceptions=True)
-    gate.set()
-    while worker.is_stalled():
-      await asyncio.sleep(0)
-    assert await worker.run(int, "5") == 5
-    worker.close()
-    return results
-
-  results = asyncio.run(scenario())
-  assert [error.status_code for error in results] == [503] * 3
-  assert "waiter.acquire" in caplog.text

@@ -44,20 +44,9 @@ class Browser:
     self._loop, self._session, self._socket = loop, session, socket
     self._number = 0
     self._command("Page.enable")
-    self._command("Emulation.setScrollbarsHidden", hidden=True)
 
-  def open(self, url, width=1200, height=900, is_dark=False):
-    """Opens a page in a window of a size and waits until it is loaded."""
-    scheme = {"name": "prefers-color-scheme"}
-    scheme["value"] = "dark" if is_dark else "light"
-    self._command("Emulation.setEmulatedMedia", features=[scheme])
-    self._command(
-      "Emulation.setDeviceMetricsOverride",
-      width=width,
-      height=height,
-      deviceScaleFactor=1,
-      mobile=False,
-    )
+  def open(self, url):
+    """Opens a page and waits until it is loaded."""
     self._command("Page.navigate", url="about:blank")
     self._command("Page.navigate", url=url)
     self.wait(f"location.href === {json.dumps(url)} || document.title")

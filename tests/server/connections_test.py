@@ -1,6 +1,5 @@
 """Tests for floods of connections, incomplete requests and other hosts."""
 
-import concurrent.futures
 import contextlib
 import json
 import logging
@@ -143,84 +142,11 @@ def test_windows_of_a_request_are_limited():
     assert (code, "5 windows" in response["error"]) == (413, True)
 
 
-def test_requests_of_disconnected_clients_are_not_computed(capsys):
-  model = fake_model.FakeModel()
-  model.gate.clear()
-  with (
-    serving_client.running(
-      model,
-      max_batch_size=1,
-      max_wait_ms=0,
-      num_batch_threads=1,
-      log_format="json",
-    ) as running,
-    concurrent.futures.ThreadPoolExecutor(1) as pool,
-  ):
-    url = running.url
-    first = pool.submit(
-      serving_client.ask, url, PREDICT, {"instances": ["first"]}
-    )
-    assert model.begun.wait(timeout=600)
-    with connected(url) as opened:
-      opened.sendall(request(HOST, JSON, body=b'{"instances": ["gone"]}'))
-      serving_client.wait_for_waiting(url, 1)
-    # The connection makes room for others and is counted.
-    serving_client.wait_for_waiting(url, 0)
-    model.gate.set()
-    assert first.result()[0] == 200
-    last = serving_client.ask(url, PREDICT, {"instances": ["last"]})
-    assert last[0] == 200
-    metrics = serving_client.metrics(url)
-  assert model.calls == [["first"], ["last"]]
-  counted = [line for line in metrics.splitlines() if 'status="499"' in line]
-  assert [line.split()[-1] for line in counted if "_total" in line] == ["1.0"]
-  lines = [
-    json.loads(line) for line in capsys.readouterr().out.splitlines() if line
-  ]
-  assert [line["status"] for line in lines if "rows" in line] == [499, 200, 200]
-
-
 def test_a_client_that_disconnects_in_its_body_counts_as_499():
   with serving_client.running(fake_model.FakeModel()) as running:
-    for _ in range(5):
-      with connected(running.url) as opened:
-        opened.sendall(request(HOST, JSON, body=BODY)[:-5])
+    with connected(running.url) as opened:
+      opened.sendall(request(HOST, JSON, body=BODY)[:-5])
     serving_client.wait_for_status(running.url, 499)
-    while counts(running.url).get("499") != 5:
-      pass
-    assert counts(running.url).keys() <= {"499", "200"}
-
-
-def counts(url):
-  """Returns the numbers of requests by status, except for metrics."""
-  lines = [
-    line
-    for line in serving_client.metrics(url).splitlines()
-    if line.startswith("bert_tf_requests_total") and "/metrics" not in line
-  ]
-  return {
-    line.split('status="')[1][:3]: int(float(line.split()[-1]))
-    for line in lines
-  }
-
-
-def test_the_last_answer_of_a_stopping_server_ends_the_connection():
-  model = fake_model.FakeModel()
-  model.gate.clear()
-  running = serving_client.Running(model)
-  client = serving_client.Client(running.url)
-  with concurrent.futures.ThreadPoolExecutor(1) as pool:
-    answer = pool.submit(client.ask, PREDICT, {"instances": ["a"]})
-    assert model.begun.wait(timeout=600)
-    running.stop()
-    with contextlib.suppress(ConnectionError):
-      while True:  # Until the server handles the stop.
-        connected(running.url).close()
-    model.gate.set()
-    assert answer.result()[0] == 200
-  assert client.headers["Connection"] == "close"
-  client.close()
-  running.join()
 
 
 def test_refused_connections_get_an_answer_to_their_request():

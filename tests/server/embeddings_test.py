@@ -45,12 +45,9 @@ def test_a_text_and_a_list_are_answered_in_openais_form(server):
   expected = {**answer, "data": [first, second], "usage": usage}
   request = body(["a bc", "d"], encoding_format="float", dimensions=2)
   assert ask(server.url, PATH, request) == (200, expected)
-
-
-def test_base64_holds_little_endian_float32(server):
   request = body("a bc", encoding_format="base64")
   [row] = ask(server.url, PATH, request)[1]["data"]
-  # 4.0 and 2.0 in IEEE 754.
+  # 4.0 and 2.0 in IEEE 754, little-endian float32.
   assert base64.b64decode(row["embedding"]) == bytes.fromhex("0000804000000040")
 
 
@@ -83,31 +80,6 @@ def test_mistakes_are_explained_in_openais_form(
   assert words in error["message"]
   assert (error["type"], error["param"]) == ("invalid_request_error", param)
   assert error["code"] == ("model_not_found" if status == 404 else None)
-
-
-def test_models_are_listed_in_openais_form(server):
-  response = ask(server.url, "/v1/models")[1]
-  assert response["object"] == "list"
-  assert [row["id"] for row in response["data"]] == ["vectors", "other"]
-  assert {row["object"] for row in response["data"]} == {"model"}
-
-
-def test_a_list_is_batched_by_tokens():
-  model = fake_model.VectorModel()
-  # A batch has 2 rows of 512 word pieces, that is 1024; here a byte is one.
-  texts = ["x" * 300, *["y" * 98] * 7, "z" * 400, *["w" * 98] * 4]
-  with serving_client.running(
-    model, max_batch_size=2, num_batch_threads=1
-  ) as running:
-    code, response = ask(running.url, PATH, {"model": "model", "input": texts})
-    metrics = serving_client.metrics(running.url)
-  assert code == 200
-  assert [row["embedding"][0] for row in response["data"]] == [
-    len(text) for text in texts
-  ]
-  batches = [sorted(map(len, batch)) for batch in model.calls]
-  assert batches == [[300, 400], [98] * 10, [98]]
-  assert 'rows_total{model="model",signature="text"} 13.0' in metrics
 
 
 def test_a_checkpoint_is_served_as_an_encoder():

@@ -83,48 +83,32 @@ def test_an_answer_is_limited_before_all_of_it_is_computed():
   assert len(model.calls) == 3
 
 
-def test_a_large_answer_does_not_block_others(monkeypatch):
-  begun, answered = threading.Event(), threading.Event()
-  respond = limits.json_response
-
-  def slow(value, *arguments):
-    if "predictions" in value:
-      begun.set()
-      assert answered.wait(timeout=60)
-    return respond(value, *arguments)
-
-  monkeypatch.setattr(application.limits, "json_response", slow)
-  answerer = fake_model.Constant({"codes": [0] * 20_000}, "text")
-  with (
-    serving_client.running(fake_model.FakeModel(text=answerer)) as running,
-    concurrent.futures.ThreadPoolExecutor(1) as pool,
-  ):
-    result = pool.submit(ask, running.url, PREDICT, {"instances": ["a"]})
-    assert begun.wait(timeout=600)
-    assert ask(running.url, "/healthz")[0] == 200
-    answered.set()
-    code, response = result.result()
-  assert code == 200
-  assert response["predictions"] == [{"codes": [0] * 20_000}]
-
-
-def test_large_texts_are_tokenized_without_blocking_others(monkeypatch):
+@pytest.mark.parametrize(
+  "owner,name,text",
+  [
+    # The JSON of a large answer, and the tokens of a large text.
+    (limits, "json_response", "a"),
+    (fake_model.Answerer, "prepare", "a" * 10_000),
+  ],
+)
+def test_large_requests_do_not_block_others(owner, name, text, monkeypatch):
   begun, gate = threading.Event(), threading.Event()
-  prepare = fake_model.Answerer.prepare
+  original = getattr(owner, name)
 
-  def slow(answerer, row):
-    begun.set()
-    assert gate.wait(timeout=60)
-    return prepare(answerer, row)
+  def slow(*arguments):
+    if "predictions" in str(arguments) or len(text) > 1:
+      begun.set()
+      assert gate.wait(timeout=60)
+    return original(*arguments)
 
-  monkeypatch.setattr(fake_model.Answerer, "prepare", slow)
+  monkeypatch.setattr(application, "_LARGE_ANSWER", 0)
+  monkeypatch.setattr(owner, name, slow)
   with (
     serving_client.running(fake_model.FakeModel()) as running,
     concurrent.futures.ThreadPoolExecutor(1) as pool,
   ):
-    body = {"instances": ["a" * 10_000]}
-    result = pool.submit(ask, running.url, PREDICT, body)
+    result = pool.submit(ask, running.url, PREDICT, {"instances": [text]})
     assert begun.wait(timeout=600)
-    assert ask(running.url, "/healthz")[0] == 200
+    assert serving_client.metrics(running.url)
     gate.set()
     assert result.result()[0] == 200

@@ -62,10 +62,10 @@ def tab():
 
 
 @contextlib.contextmanager
-def opened(tab, served, width=1200, is_dark=False, **texts):
+def opened(tab, served, **texts):
   """Opens the page of a server, with texts filled in if given."""
   with serving_client.running(served) as server:
-    tab.open(browser.link(server.url, **texts), width, is_dark=is_dark)
+    tab.open(browser.link(server.url, **texts))
     wanted = "#time" if texts.keys() - {"model"} else "#fields"
     tab.wait(f"document.querySelector('{wanted}, #none').textContent")
     yield server
@@ -182,23 +182,43 @@ def test_a_run_has_a_description_and_examples_to_click(tab):
       assert tab.run(f"document.getElementById('{name}').hidden")
 
 
+def masks(*tokens):
+  return {"masks": [[{"token": t, "probability": 0.5} for t in tokens]]}
+
+
+LABELS = {
+  "label": ["10", "so"],
+  "probabilities": {"10": 0.75, "2": 0.25, "so": 0.875},
+}
+
+
 @needs_chromium
-def test_several_labels_or_a_number_are_the_answer(tab):
-  probabilities = {"10": 0.75, "2": 0.25, "so": 0.875}
-  answer = {"label": ["10", "so"], "probabilities": probabilities}
-  several = model(["text"], answer)
-  with opened(tab, several, text="a"):
-    assert tab.text(".answer") == "10, so"
-    assert bars(tab) == [
-      ("so", "87.5 %", "87.5%"),
-      ("10", "75.0 %", "75%"),
-      ("2", "25.0 %", "25%"),
-    ]
+@pytest.mark.parametrize(
+  "task,answer,shown,expected",
+  [
+    (
+      "classification",
+      LABELS,
+      "10, so",
+      [("so", "87.5 %"), ("10", "75.0 %"), ("2", "25.0 %")],
+    ),
+    ("classification", {"label": 2.5, "probabilities": {}}, "2.500", []),
+    (
+      "pretraining",
+      masks("paris", "##s"),
+      "",
+      [("paris", "50.0 %"), ("##s", "50.0 %")],
+    ),
+  ],
+  ids=["labels", "number", "masks"],
+)
+def test_probabilities_are_bars(tab, task, answer, shown, expected):
+  served = model(["text"], answer, task=task)
+  with opened(tab, served, text="a [MASK]"):
+    assert shown in tab.text("#found")
+    assert [bar[:2] for bar in bars(tab)] == expected
     best = "[...document.querySelectorAll('#found .best')].length"
-    assert tab.run(best) == 2
-  number = model(["text"], {"label": 2.5, "probabilities": {}})
-  with opened(tab, number, text="a"):
-    assert tab.text("#found") == "2.500"
+    assert answer is not LABELS or tab.run(best) == 2
 
 
 @needs_chromium
@@ -247,19 +267,6 @@ def test_words_are_joined_to_entities_of_plain_text(tab):
       ("Ada Byron PER", "50.0 %", "50%"),
       ("Bonn LOC", "25.0 %", "25%"),
     ]
-
-
-@needs_chromium
-def test_masks_have_their_tokens(tab):
-  masks = [
-    [{"token": token, "probability": 0.5} for token in tokens]
-    for tokens in (("paris", "rome"), ("one", "##two"))
-  ]
-  filler = model(["text"], {"masks": masks}, task="pretraining")
-  with opened(tab, filler, text="[MASK] and [MASK]"):
-    names = [name for name, _, _ in bars(tab)]
-    assert names == ["paris", "rome", "one", "##two"]
-    assert "write [MASK]" in tab.text("#fields")
 
 
 def chooser():
@@ -320,18 +327,3 @@ def test_copied_code_runs_and_gives_the_same_answer(tab, tmp_path):
   assert ast.literal_eval(outputs[0]) == answer
   for output in outputs[1:]:
     assert json.loads(output) == {"predictions": [answer]}
-
-
-@needs_chromium
-def test_a_wait_is_shown_and_ends(tab):
-  served = fake_model.FakeModel()
-  served.gate.clear()
-  with opened(tab, served):
-    tab.run("document.getElementById('send').click()")
-    busy = "document.getElementById('send').getAttribute('aria-busy')"
-    assert tab.run(busy) == "true"
-    assert tab.run("document.getElementById('send').disabled")
-    assert tab.text("#status") == "Computing"
-    served.gate.set()
-    tab.wait(f"{busy} === 'false'")
-    assert tab.text("#status").startswith("Answer: ")

@@ -84,21 +84,6 @@ def test_a_fault_fails_only_its_own_request(stage, error, monkeypatch, caplog):
   assert type(error).__name__ in caplog.text
 
 
-def test_a_batch_that_fails_as_a_whole_is_computed_in_parts(monkeypatch):
-  compute = fake_model.FakeModel.compute
-
-  def alone(model, inputs, answerer):
-    assert len(inputs) == 1
-    return compute(model, inputs, answerer)
-
-  monkeypatch.setattr(fake_model.FakeModel, "compute", alone)
-  model = fake_model.FakeModel()
-  with serving_client.running(model, max_wait_ms=300) as running:
-    texts = ["a", "b", "c"]
-    assert ask_together(running.url, texts) == [(200, [t]) for t in texts]
-  assert sorted(model.calls) == [["a"], ["b"], ["c"]]
-
-
 @pytest.mark.parametrize("error", [MemoryError(), StopIteration()], ids=repr)
 @pytest.mark.parametrize("stage", COUNTING)
 def test_a_fault_of_counting_fails_no_request(stage, error, monkeypatch):
@@ -137,16 +122,20 @@ def test_a_stall_fails_liveness_and_waiting_requests(stage, monkeypatch):
   assert {code for code, _ in results} <= {200, 503}
 
 
-def test_a_request_whose_client_left_is_computed_no_further():
+def test_requests_whose_clients_left_are_computed_no_further():
   model = fake_model.FakeModel()
   model.gate.clear()
   with serving_client.running(
     model, max_batch_size=1, num_batch_threads=1
   ) as running:
-    client = serving_client.Client(running.url)
-    client.send(PREDICT, {"instances": ["a", "b", "c"]})
+    computing, waiting = (serving_client.Client(running.url) for _ in range(2))
+    computing.send(PREDICT, {"instances": ["a", "b", "c"]})
     assert model.begun.wait(timeout=600)
-    client.close()
+    waiting.send(PREDICT, {"instances": ["gone"]})
+    serving_client.wait_for_waiting(running.url, 2)
+    computing.close()
+    waiting.close()
+    serving_client.wait_for_waiting(running.url, 0)
     serving_client.wait_for_status(running.url, 499)
     model.gate.set()
     assert ask_together(running.url, ["d"]) == [(200, ["d"])]
@@ -215,5 +204,6 @@ def test_the_end_of_batching_ends_the_process_even_if_a_thread_has_stalled():
   )
   assert ended.returncode == 1
   assert "the compute thread has not returned" in ended.stderr
+  assert "gate.wait" in ended.stderr  # The line of the thread.
   assert "lost the queue" in ended.stderr
   assert "ServingEndedError" in ended.stderr
