@@ -168,22 +168,6 @@ def test_a_row_without_inputs_is_answered():
   assert run(scenario) == [[], 2]
 
 
-def test_a_batch_does_not_wait_for_another_one():
-  gate = threading.Event()
-  function = Doubling(gated(gate, -1))
-
-  async def scenario(batcher):
-    slow = asyncio.create_task(batcher.submit(function, rows(-1)))
-    while not batcher.workers[0].batch:
-      await asyncio.sleep(0)
-    results = [await batcher.submit(function, rows(value)) for value in (1, 2)]
-    assert not slow.done()
-    gate.set()
-    return [*results, await slow]
-
-  assert run(scenario, num_batch_threads=2) == [[2], [4], [-2]]
-
-
 def test_a_thread_does_not_wait_for_a_batch_that_another_one_takes():
   function = Doubling(max_size=2)
 

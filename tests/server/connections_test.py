@@ -12,8 +12,6 @@ import pytest
 
 from tests.support import fake_model, serving_client
 
-pytest.importorskip("fastapi", reason="pip install 'bert_tf[serve]'")
-
 PREDICT = fake_model.PREDICT
 BODY = b'{"instances": ["ab"]}'
 

@@ -1,19 +1,12 @@
 """Tests of /v1/embeddings, over HTTP on this machine."""
 
 import base64
-import pathlib
 
-import numpy as np
 import pytest
 
-import bert_tf
-from bert_tf.export import config as configs
 from tests.support import fake_model, serving_client
 from tests.support.serving_client import ask
 
-pytest.importorskip("fastapi", reason="pip install 'bert_tf[serve]'")
-
-GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
 PATH = "/v1/embeddings"
 
 
@@ -80,31 +73,6 @@ def test_mistakes_are_explained_in_openais_form(
   assert words in error["message"]
   assert (error["type"], error["param"]) == ("invalid_request_error", param)
   assert error["code"] == ("model_not_found" if status == 404 else None)
-
-
-def test_a_checkpoint_is_served_as_an_encoder():
-  folder = GOLDEN / "tiny_perturbed"
-  predictor = bert_tf.Predictor(
-    configs.ModelConfig(
-      init_checkpoint=str(folder / "bert_model.ckpt"),
-      bert_config_file=str(folder / "bert_config.json"),
-      vocab_file=str(GOLDEN / "tiny" / "vocab.txt"),
-      task="encoder",
-      normalize=True,
-    )
-  )
-  texts = ["the church in october", "songs", "", "few of the songs"]
-  expected = predictor.predict(texts)
-  with serving_client.running(predictor) as running:
-    code, response = ask(running.url, PATH, {"model": "model", "input": texts})
-  assert code == 200
-  vectors = [row["embedding"] for row in response["data"]]
-  np.testing.assert_allclose(
-    vectors, [row["embedding"] for row in expected], atol=1e-5
-  )
-  np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
-  num_tokens = sum(row["num_tokens"] for row in expected)
-  assert response["usage"]["prompt_tokens"] == num_tokens
 
 
 def test_openais_client_gets_the_vectors(server):

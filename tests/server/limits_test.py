@@ -12,8 +12,6 @@ from bert_tf.tasks import prediction
 from tests.support import fake_model, serving_client, tiny_models
 from tests.support.serving_client import ask
 
-pytest.importorskip("fastapi", reason="pip install 'bert_tf[serve]'")
-
 PREDICT = fake_model.PREDICT
 
 

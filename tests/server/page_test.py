@@ -19,8 +19,6 @@ from bert_tf.model_folder import run_info
 from tests.server import browser
 from tests.support import fake_model, serving_client, tiny_models
 
-pytest.importorskip("fastapi", reason="pip install 'bert_tf[serve]'")
-
 needs_chromium = browser.needs_chromium
 
 EVIL = "<img src=x onerror=\"document.title='owned'\">"
@@ -127,34 +125,27 @@ def test_texts_and_labels_are_shown_verbatim(tab):
 
 @needs_chromium
 def test_a_run_has_a_description_and_examples_to_click(tab):
-  info = run_info.RunInfo(
+  fine = {"inputs": {"text": "a fine film"}, "answer": "1"}
+  served = model(
+    ["text"],
+    {"label": "1", "probabilities": {"0": 0.125, "1": 0.875}},
     task="classification",
     task_name="SST-2",
-    problem_type="classification",
-    labels=("0", "1"),
     is_pair=False,
     max_seq_length=64,
     num_train_examples=67349,
-    scores={
-      "eval_accuracy": 0.9174,
-      "near_chance": 0.9,
-      "eval_loss": 0.25,
-      "loss": 0.26,
-    },
+    labels=("0", "1"),
+    scores={"eval_accuracy": 0.9174, "near_chance": 0.9},
     examples=(
-      {"inputs": {"text": "a fine film"}, "answer": "1"},
-      {"inputs": {"text": "a fine film"}, "answer": "1"},
+      *(fine, fine),
       {"inputs": {"text": f"dull {EVIL}"}, "answer": "0"},
     ),
   )
-  answer = {"label": "1", "probabilities": {"0": 0.125, "1": 0.875}}
-  served = model(["text"], answer)
-  served.info = info
   served.bert_config = tiny_models.CONFIG
   served.num_parameters = 12345
   with opened(tab, served):
     assert tab.run("document.getElementById('text').value") == "a fine film"
-    facts = tab.text("#facts")
+    facts = " ".join(tab.text("#facts").split())
     for fact in (
       "Classification: SST-2",
       "negative, positive",
@@ -162,11 +153,9 @@ def test_a_run_has_a_description_and_examples_to_click(tab):
       "12,345 parameters",
       "67,349 for training",
       "64 word pieces",
+      "accuracy 0.917",
     ):
       assert fact in facts
-    assert re.search(
-      r"accuracy\s+0.917\s+near chance of\s+0.9\s+loss\s+0.25\s", facts
-    )
     # The text that two examples have is offered once.
     buttons = "[...document.querySelectorAll('#examples button')]"
     texts = ["a fine film", f"dull {EVIL}"]

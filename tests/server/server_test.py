@@ -19,15 +19,9 @@ import bert_tf
 from bert_tf.export import config as configs
 from bert_tf.export import export
 from bert_tf.server import connections
-from tests.support import (
-  near_ties,
-  serving_client,
-  tiny_models,
-)
+from tests.support import near_ties, serving_client, tiny_models
 from tests.support.fake_model import PREDICT, Constant, FakeModel
 from tests.support.serving_client import ask
-
-pytest.importorskip("fastapi", reason="pip install 'bert_tf[serve]'")
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -296,25 +290,6 @@ def test_a_stop_finishes_running_requests_and_refuses_others(model):
   assert client.headers["Connection"] == "close"
   client.close()
   server.join()
-
-
-def test_several_models_answer_under_their_names():
-  other = FakeModel()
-  other.version = 2
-  with serving_client.running({"one": FakeModel(), "two": other}) as running:
-    url = running.url
-    models = ask(url, "/v1/models")[1]["models"]
-    versions = {model["name"]: model["version"] for model in models}
-    assert versions == {"one": "7", "two": "2"}
-    assert ask(url, "/healthz")[1]["model"] == "one"
-    body = {"instances": ["ab"]}
-    for path in ("one", "two", "one/versions/7", "two/versions/2"):
-      code, response = ask(url, f"/v1/models/{path}:predict", body)
-      assert (code, response["predictions"][0]["length"]) == (200, 2)
-    for path in ("three", "one/versions/2", "two/versions/7"):
-      assert ask(url, f"/v1/models/{path}:predict", body)[0] == 404
-    # The models share a queue, but each computes its own requests.
-    assert other.calls == [["ab"], ["ab"]]
 
 
 def test_a_port_in_use_is_reported_before_a_model_is_opened(
