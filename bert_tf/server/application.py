@@ -8,6 +8,7 @@ import asyncio
 import base64
 import contextlib
 import math
+import os
 import pathlib
 import signal
 import socket
@@ -26,7 +27,7 @@ from bert_tf.server import config as server_config
 with errors.needs_extra("serving", extra="serve"):
   import fastapi
   import uvicorn
-  from fastapi import exceptions, responses, staticfiles
+  from fastapi import exceptions, responses
   from starlette import exceptions as starlette_exceptions
 
 _PAGE = pathlib.Path(__file__).parent / "page"
@@ -139,8 +140,8 @@ class Server:
       Exception,
     ):
       application.add_exception_handler(error, respond)
-    application.mount("/page", staticfiles.StaticFiles(directory=_PAGE))
-    application.get("/", include_in_schema=False)(self._get_page)
+    for path in ("/", "/page/{name}"):
+      application.get(path, include_in_schema=False)(self._get_page)
     application.get("/metrics", include_in_schema=False)(self._get_metrics)
     application.get("/healthz")(self._get_health)
     application.get("/readyz")(self._get_ready)
@@ -169,8 +170,10 @@ class Server:
         logging.exception("Warming up %s failed:", model.name)
     self._is_warm = True
 
-  async def _get_page(self) -> responses.Response:
-    return responses.FileResponse(_PAGE / "index.html", headers=_PAGE_HEADERS)
+  async def _get_page(self, name: str = "index.html") -> responses.Response:
+    if name not in os.listdir(_PAGE):
+      raise limits.HttpError(404, f"the page has no file {name!r:.100}.")
+    return responses.FileResponse(_PAGE / name, headers=_PAGE_HEADERS)
 
   async def _get_metrics(self) -> responses.Response:
     return responses.Response(
@@ -180,9 +183,7 @@ class Server:
   async def _get_health(self) -> responses.Response:
     """Answers 200 unless the computation has stalled or ended."""
     if self.ended.is_set():
-      raise limits.HttpError(
-        500, "the server has stopped computing; its log has the reason."
-      )
+      raise limits.HttpError(500, "computing has ended; the log says why.")
     for worker in self._workers:
       worker.check()
     first = next(iter(self._models.values()))
@@ -400,8 +401,7 @@ def run(
       await asyncio.wait([ended, stopped], return_when=asyncio.FIRST_COMPLETED)
     if not stopped.done():
       raise ServingEndedError(
-        "the server has stopped computing; the log above has the reason. Start "
-        "the server again."
+        "the server has stopped computing; the log above says why."
       )
 
   asyncio.run(serve())

@@ -159,8 +159,7 @@ class Batcher:
   text need not wait for a batch of long ones. A batcher belongs to the event
   loop in which it is created.
 
-  `on_batch` is called for each computed batch with its number of inputs and the
-  seconds.
+  `on_batch` receives the number of inputs and the seconds of each batch.
 
   Attributes:
     queue: requests with inputs in no batch yet.

@@ -65,15 +65,11 @@ def test_models_are_described(tmp_path):
 
 
 def test_the_documentation_lists_the_routes():
-  from starlette import routing
-
   table = (ROOT / "docs" / "serving.md").read_text()
   table = table.replace("[/versions/N]", "")
   with serving_client.running(fake_model.FakeModel()) as running:
     routes = running.server.application().routes
   for route in routes:
-    if isinstance(route, routing.Mount):  # The files of the page.
-      continue
     path = route.path.replace("{name}", "NAME")
     if "version" not in path and path != "/docs/oauth2-redirect":
       method = "POST" if "POST" in route.methods else "GET"
