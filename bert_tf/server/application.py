@@ -8,7 +8,7 @@ import asyncio
 import base64
 import contextlib
 import math
-import os
+import mimetypes
 import pathlib
 import signal
 import socket
@@ -171,9 +171,11 @@ class Server:
     self._is_warm = True
 
   async def _get_page(self, name: str = "index.html") -> responses.Response:
-    if name not in os.listdir(_PAGE):
+    if name not in {file.name for file in _PAGE.iterdir()}:
       raise limits.HttpError(404, f"the page has no file {name!r:.100}.")
-    return responses.FileResponse(_PAGE / name, headers=_PAGE_HEADERS)
+    kind, _ = mimetypes.guess_type(name)
+    content = (_PAGE / name).read_bytes()
+    return responses.Response(content, 200, _PAGE_HEADERS, kind)
 
   async def _get_metrics(self) -> responses.Response:
     return responses.Response(
