@@ -27,12 +27,9 @@ def read(source: pretrained.ModelSource) -> pretrained.Pretrained:
   """
   weights = model_folder.find_weights(source.path)
   files = pretrained.open_files(source, weights, needs_vocab=True)
-  task = hugging_face.find_task(hugging_face.read_config(files.folder))
+  task = files.run.task if files.run else "encoder"
   tensors = pretrained.read_tensors(files.reader, files.bert_config, task)
-  task = pretrained.find_task(tensors, task)
-  num_labels = len(tensors.get("output_bias", ()))
-  run = model_folder.read_hugging_face_run(files.folder, task, num_labels)
-  model = pretrained.build(source, files, run, tensors)
+  model = pretrained.build(source, files, files.run, tensors)
   return dataclasses.replace(model, notes=(*files.reader.notes, *model.notes))
 
 

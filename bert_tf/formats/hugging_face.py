@@ -66,7 +66,7 @@ _HEADS = {
 _WORDS = "bert/embeddings/word_embeddings"
 _POOLER = "bert/pooler/dense/"
 _NEXT = "cls/seq_relationship/"
-CHOICE_BIAS = "classifier.bias"
+CHOICE_BIAS = "classifier.bias"  # Also that of the other classifiers.
 
 # Tensors that are copies: the tied output matrix and its bias.
 _COPIES = {
@@ -134,11 +134,15 @@ class Reader:
         raise ValueError(f"{key} of {path} is not the same as {original}.")
     size = config.hidden_size
     pooler = {f"{_POOLER}kernel": (size, size), f"{_POOLER}bias": (size,)}
-    self._add_layer(config, "pooler", pooler)
+    layers = {"pooler": pooler}
     if _COPIES["cls.predictions.decoder.bias"] in self._keys:
       # Our pre-training model has both heads.
       head = {f"{_NEXT}output_weights": (2, size), f"{_NEXT}output_bias": (2,)}
-      self._add_layer(config, "next-sentence head", head)
+      layers["next-sentence head"] = head
+    for layer, shapes in layers.items():
+      if not shapes.keys() & self._keys.keys():
+        self._added |= untrained_values(shapes, config.initializer_range)
+        self.notes += (untrained_note(layer),)
 
   @property
   def untrained(self) -> frozenset[str]:
@@ -154,10 +158,7 @@ class Reader:
     return shapes
 
   def get_tensor(self, name: str) -> np.ndarray:
-    """Returns a tensor by the release's name.
-
-    Floating-point types become float32. Kernels are transposed.
-    """
+    """Returns a tensor; floats become float32, kernels are transposed."""
     if name in self._added:
       return self._added[name]
     value = self._file.get_tensor(self._keys[name])
@@ -165,16 +166,9 @@ class Reader:
       value = value.astype(np.float32)
     return np.ascontiguousarray(value.T if name.endswith("/kernel") else value)
 
-  def _add_layer(
-    self, config: Config, layer: str, shapes: Mapping[str, tuple[int, ...]]
-  ) -> None:
-    if not shapes.keys() & self._keys.keys():
-      self._added |= untrained_values(shapes, config.initializer_range)
-      self.notes += (untrained_note(layer),)
-
 
 def untrained_note(layer: str) -> str:
-  """Returns the note on a layer that a model lacks."""
+  """Returns the note for the user on a layer that a model lacks."""
   return f"The model has no {layer}; an untrained {layer} was added."
 
 
@@ -198,8 +192,6 @@ def open_file(path: str) -> Any:
   """Opens a safetensors file; raises the errors of `Reader`."""
   with errors.needs_extra(path, extra="hf"):
     import safetensors
-  if not paths.is_file(path):
-    raise ValueError(f"there is no {path}.")
   with tempfile.TemporaryDirectory() as folder:
     local = path
     if paths.is_remote(path):
@@ -208,6 +200,14 @@ def open_file(path: str) -> Any:
     with errors.reading(path):
       # The file stays readable after its folder is removed.
       return safetensors.safe_open(local, framework="numpy")
+
+
+def count_labels(path: str) -> int:
+  """Returns the number of outputs of a file's classifier; 0 without one."""
+  file = open_file(path)
+  if CHOICE_BIAS not in file.keys():
+    return 0
+  return int(file.get_slice(CHOICE_BIAS).get_shape()[0])
 
 
 def original_name(key: str, has_choices: bool = False) -> str:
@@ -236,7 +236,7 @@ def original_name(key: str, has_choices: bool = False) -> str:
 def hugging_face_name(name: str, prefix: str) -> str:
   """Returns the name in the file of a tensor of the 2018 release.
 
-  `prefix` is that of the encoder: "bert.", or "" in a file of only the encoder.
+  The encoder's `prefix` is "bert.", or "" in a file of only the encoder.
   """
   prefixes = {"bert/": prefix}
   prefixes |= {original: head for head, original in _HEADS.items()}

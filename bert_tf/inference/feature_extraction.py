@@ -136,14 +136,8 @@ class FeatureExtractor:
     return results[0] if is_single else results
 
   def _pack(self, index: int, text: Any) -> prediction.ModelInput:
-    """Returns the input of a text or a pair; "" as second text is none."""
+    # "" as second text is none.
     texts = inputs_lib.texts_by_name(index, text, _NAMES)
-    if "text" not in texts or not texts.keys() <= set(_NAMES):
-      raise ValueError(
-        f"row {index} is not a text or a pair text, text_b: {text!r:.60}"
-      )
-    for name, value in texts.items():
-      inputs_lib.check_texts(f"{name} of row {index}", value)
     ids = [self._answerer.tokenize(texts.get(name, "")) for name in _NAMES]
     return self._answerer.pack(*ids)
 

@@ -154,8 +154,7 @@ class Predictor:
     """
     if not self.answerers:
       raise ValueError(
-        "the model takes no texts: its folder lacks vocab.txt or run.json. "
-        "Export it again."
+        "the model takes no texts: its folder lacks vocab.txt or run.json."
       )
     if name not in self.answerers:
       raise ValueError(
@@ -177,16 +176,9 @@ class Predictor:
       ValueError: as `predict`.
     """
     answerer = self.answerer(name)
-    texts = inputs_lib.texts_by_name(index, row, answerer.fields)
-    needed = answerer.fields[: answerer.num_required]
-    if not set(needed) <= texts.keys() <= set(answerer.fields):
-      raise ValueError(
-        f"row {index} has {', '.join(map(str, texts)) or 'nothing'}; the model "
-        f"takes {', '.join(answerer.fields)}, at least {' and '.join(needed)}."
-      )
-    for field, value in texts.items():
-      is_list = int(field == "choices")
-      inputs_lib.check_texts(f"{field} of row {index}", value, is_list)
+    texts = inputs_lib.texts_by_name(
+      index, row, answerer.fields, answerer.num_required
+    )
     try:
       return answerer.prepare(texts)
     except ValueError as error:
@@ -197,9 +189,7 @@ class Predictor:
     inputs: Sequence[prediction.ModelInput],
     answerer: prediction.Answerer,
   ) -> list[prediction.Outputs]:
-    """Returns the outputs of the model for a batch of inputs.
-
-    Several threads may call it.
+    """Returns the outputs for a batch; several threads may call it.
 
     Raises:
       ValueError: if the model rejects an input.
@@ -228,9 +218,8 @@ class Predictor:
     """
     if signatures.ATTENTION not in self.functions:
       raise ValueError(
-        "this model has no attention function; use a model with a head: "
-        "export it with export_savedmodel.py --attention, or give its "
-        "checkpoint."
+        "this model has no attention function; give the checkpoint of a model "
+        "with a head, or export it with export_savedmodel.py --attention."
       )
     answerer = self.answerer()
     ids_b = None if text_b is None else answerer.tokenize(text_b)

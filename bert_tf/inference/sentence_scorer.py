@@ -92,9 +92,7 @@ class SentenceScorer:
     if bert_config.attention_direction != model_inputs.BOTH:
       raise ValueError(
         f"{files.config_file} has attention_direction="
-        f"{bert_config.attention_direction}: its tokens do not see the words "
-        "after them, so it has no pseudo-log-likelihood. Give a bidirectional "
-        "model."
+        f"{bert_config.attention_direction}; give a bidirectional model."
       )
     self._tokenizer = model_folder.load_tokenizer(files, config.do_lower_case)
     masking.check_special_tokens(self._tokenizer.vocab, files.needed_vocab())
@@ -116,7 +114,10 @@ class SentenceScorer:
         word pieces.
     """
     rows, is_single = inputs_lib.to_rows(inputs)
-    texts = (inputs_lib.only_text(i, row) for i, row in enumerate(rows))
+    texts = (
+      inputs_lib.texts_by_name(i, row, ("text",))["text"]
+      for i, row in enumerate(rows)
+    )
     scores = list(self.score(texts))
     return scores[0] if is_single else scores
 
@@ -147,10 +148,7 @@ class SentenceScorer:
     pairs: Iterable[tuple[str, str]],
     name_pair: Callable[[int], str] = "row {}".format,
   ) -> Iterator[PairScore]:
-    """Yields the scores of each pair (good, bad) of sentences, in order.
-
-    `name_pair` returns the name of a pair in errors, from its index.
-    """
+    """Yields the scores of each pair (good, bad) of sentences, in order."""
     sentences = itertools.chain.from_iterable(pairs)
     scores = self.score(sentences, name_sentences(name_pair))
     return (PairScore(good, next(scores)) for good in scores)
@@ -167,7 +165,6 @@ class SentenceScorer:
     return 0 < len(self._tokenizer.tokenize(text)) <= self.max_tokens
 
   def _tokenize(self, name: str, text: Any) -> list[str]:
-    """Returns the word pieces of a text; ValueError if it cannot be scored."""
     inputs_lib.check_texts(name, text)
     tokens = self._tokenizer.tokenize(text)
     if not 0 < len(tokens) <= self.max_tokens:
@@ -178,7 +175,6 @@ class SentenceScorer:
     return tokens
 
   def _log_probs(self, texts: Sequence[Sequence[str]]) -> list[np.ndarray]:
-    """Returns the log probabilities of the word pieces of each text."""
     log_probs = [np.empty(len(tokens), np.float32) for tokens in texts]
     ids = [
       np.array(
@@ -201,14 +197,8 @@ class SentenceScorer:
   ) -> tuple[np.ndarray, ...]:
     """Returns the inputs of a batch, in which each row has one masked position.
 
-    Args:
-      ids: the ids of each text, with [CLS] and [SEP].
-      batch: for each of the B rows, the index of a text and the position to
-        mask.
-
-    Returns:
-      input_ids and input_mask, int32 [B, F], where F is the longest row; the
-      masked positions and their original ids, int32 [B, 1].
+    These are input_ids and input_mask, int32 [B, F], the masked positions and
+    their original ids, int32 [B, 1].
     """
     shape = len(batch), max(len(ids[text]) for text, _ in batch)
     input_ids, input_mask = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
@@ -222,10 +212,7 @@ class SentenceScorer:
 
 
 def name_sentences(name_pair: Callable[[int], str]) -> Callable[[int], str]:
-  """Returns a function that names the i-th sentence of pairs, in errors.
-
-  `name_pair` returns the name of a pair from its index.
-  """
+  """Returns a function that names the i-th sentence of pairs, in errors."""
   return lambda i: f"{name_pair(i // 2)}, {(GOOD, BAD)[i % 2]},"
 
 
@@ -237,10 +224,6 @@ def _batches(
   Long texts come first, so that the rows of a batch have similar lengths and
   the first batch needs the most memory. A text longer than batch_tokens gives
   batches of one row.
-
-  Args:
-    lengths: word pieces of each text, with [CLS] and [SEP].
-    batch_tokens: maximum word pieces of a batch, with padding.
   """
   order = sorted(range(len(lengths)), key=lambda i: lengths[i], reverse=True)
   copies = ((i, piece) for i in order for piece in range(1, lengths[i] - 1))
@@ -252,9 +235,9 @@ def _batches(
 
 
 def _compile(model: heads.PretrainingModel) -> Callable[..., tf.Tensor]:
-  """Compiles the function that scores the arrays of `_masked_copies`.
+  """Returns a function of the arrays of `_masked_copies`.
 
-  The function returns log probabilities of the original ids, float32 [B].
+  It gives the log probabilities of the original ids, float32 [B].
   """
   matrix = tf.TensorSpec([None, None], tf.int32)
   column = tf.TensorSpec([None, 1], tf.int32)

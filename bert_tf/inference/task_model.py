@@ -113,18 +113,10 @@ class TaskModel(abc.ABC):
     return answers[0] if is_single else answers
 
   def _row(self, index: int, row: Any) -> dict[str, Any]:
-    texts = inputs_lib.texts_by_name(index, row, self.inputs)
-    needed = self.inputs[: self.num_required]
-    if not set(needed) <= texts.keys() <= set(self.inputs):
-      raise ValueError(
-        f"row {index} has {', '.join(map(str, texts)) or 'nothing'}; it needs "
-        f"{' and '.join(needed)}, of {', '.join(self.inputs)}."
-      )
+    texts = inputs_lib.texts_by_name(index, row, self.inputs, self.num_required)
     for name, value in texts.items():
-      where = f"{name} of row {index}"
-      inputs_lib.check_texts(where, value, int(name == "choices"))
       if not all(v.strip() for v in ([value] if name != "choices" else value)):
-        raise ValueError(f"{where} is empty: {value!r:.60}")
+        raise ValueError(f"{name} of row {index} is empty: {value!r:.60}")
     return texts
 
   def _folder(self) -> str:
@@ -136,14 +128,10 @@ class TaskModel(abc.ABC):
     """Returns the best checkpoint of the run, otherwise the newest."""
     newest = checkpoints.find_latest(self._folder())
     if newest is None:
-      raise ValueError(
-        f"{self._output_dir} has no trained model; call `fit` first, or give "
-        "the output_dir of a run."
-      )
+      raise ValueError(f"{self._output_dir} has no trained model; call `fit`.")
     return newest
 
   def _load_trained(self) -> predictor.Predictor:
-    """Returns a predictor with the trained checkpoint and the run's config."""
     source, values = self._trained(), dict(self._settings_given)
     folder = self._folder()
     if model_folder.has_config(folder):
@@ -164,7 +152,6 @@ class TaskModel(abc.ABC):
     return predictor.Predictor(settings.replace_values(config, values))
 
   def _check_names(self, names: Mapping[str, Any]) -> None:
-    """Raises TypeError for an unknown setting."""
     for name in names.keys() - self._known_settings():
       raise TypeError(f"{type(self).__name__} has no setting {name!r}.")
 
@@ -221,9 +208,8 @@ class FineTunedModel(TaskModel):
         eval_every_steps also during training: the best checkpoint is saved in
         output_dir/best for predictions.
       **changes: settings of the task's script by name, such as
-        num_train_epochs, train_batch_size, learning_rate or seed. output_dir
-        and init_checkpoint replace those of the constructor. use_xla=False
-        skips XLA's compilation, which does not pay for a few hundred rows.
+        num_train_epochs or learning_rate. output_dir and init_checkpoint
+        replace those of the constructor.
 
     Returns:
       The results on validation_data of the checkpoint that predicts; {} without
@@ -255,10 +241,10 @@ class FineTunedModel(TaskModel):
     return evaluation.read_best_results(best) if results and best else results
 
   def evaluate(self, inputs: Any, labels: Any) -> base.Results:
-    """Evaluates the trained checkpoint on rows, as the task's script does.
+    """Evaluates the trained checkpoint on rows with labels, as for `fit`.
 
     Returns the results, and writes them to eval_results.txt next to the
-    checkpoint. The arguments are those of `fit`.
+    checkpoint.
     """
     self._trained()
     return self._run({"dev": (inputs, labels)})
@@ -299,21 +285,16 @@ class FineTunedModel(TaskModel):
     rows, is_single = inputs_lib.to_rows(inputs)
     if is_single or isinstance(labels, str):
       raise ValueError("give a list of rows and a list of their labels.")
-    labels = self._label_list(labels)
+    labels = inputs_lib.as_list(labels)
+    for index, value in enumerate(labels):
+      is_missing = value is None or value != value  # NaN, as pandas has it.
+      if is_missing and not self.allows_no_label:
+        raise ValueError(f"row {index} has no label.")
     if len(rows) != len(labels) or not rows:
       raise ValueError(
         f"{len(rows)} rows and {len(labels)} labels; give one label per row."
       )
     return [self._row(i, row) for i, row in enumerate(rows)], labels
-
-  def _label_list(self, labels: Any) -> list[Any]:
-    """Returns the labels as Python values; ValueError for a missing one."""
-    values = inputs_lib.as_list(labels)
-    if not self.allows_no_label:
-      for index, value in enumerate(values):
-        if value is None or (isinstance(value, float) and value != value):
-          raise ValueError(f"row {index} has no label.")
-    return values
 
   def _make_task(
     self,

@@ -36,14 +36,11 @@ FORMATS = {
 def test_the_hash_of_a_model_depends_on_its_values_in_any_format(
   tmp_path, kind
 ):
-  hashes, encoders = [], []
+  hashes = []
   for seed in (1, 2):
     keras.utils.set_random_seed(seed)
     model = modeling.BertModel(tiny_models.CONFIG)
     run = tiny_models.write_run(tmp_path / f"run{seed}", model)
     path = FORMATS[kind](run, tmp_path / str(seed))
     hashes += [fingerprint.hash_weights(path) for _ in range(2)]
-    hash_of_run = fingerprint.hash_encoder(str(run))
-    assert fingerprint.hash_encoder(path) == hash_of_run not in encoders
-    encoders.append(hash_of_run)
   assert hashes[0] == hashes[1] != hashes[2] == hashes[3]
