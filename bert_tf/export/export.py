@@ -180,7 +180,10 @@ def describe(
     changes["top_k"] = config.top_k
   if known := registry.TASKS.get(task):
     kinds = run_info.RunInfo, configs.ModelConfig, known.settings
-    names = set.intersection(*({*k.__dataclass_fields__} for k in kinds))
+    # __dataclass_fields__ would hold class variables, such as `task`, as well.
+    names = set.intersection(
+      *({field.name for field in dataclasses.fields(k)} for k in kinds)
+    )
     changes |= {name: getattr(config, name) for name in names}
   for name in ("do_lower_case", "strip_accents"):
     changes[name] = tokenizer and getattr(tokenizer.basic_tokenizer, name)
