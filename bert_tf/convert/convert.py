@@ -44,9 +44,8 @@ def convert(
     The model as it is written.
 
   Raises:
-    ValueError: if the source is damaged, no BERT, not finite or does not fit
-      its config; if the target format cannot hold it; or if the target has
-      other files.
+    ValueError: if the source is damaged or no BERT, if the target format cannot
+      hold it, or if the target has other files.
     ImportError: for hf, without the package safetensors.
   """
   model = FORMATS[source_format].read(source)

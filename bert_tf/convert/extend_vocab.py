@@ -24,7 +24,6 @@ from bert_tf.files import atomic, paths, text_lines
 from bert_tf.formats import sentence_transformers, tokenizer_files
 from bert_tf.model_folder import letter_case, run_info
 
-# Name of the checkpoint in the output folder.
 CHECKPOINT_NAME = "bert_model.ckpt"
 
 _UNUSED = re.compile(r"\[unused\d+\]")
@@ -73,9 +72,8 @@ def extend(
       value or a guess.
 
   Raises:
-    ValueError: if a word cannot be one word piece; if there are too few slots
-      or no new word; if config, vocabulary, checkpoint and do_lower_case do not
-      fit; or if output_dir is in use.
+    ValueError: if a word cannot be one word piece, if there are too few slots
+      or no new word, if the files do not fit, or if output_dir is in use.
   """
   if do_lower_case is not None:
     tokenization.validate_case_matches_checkpoint(
@@ -139,7 +137,6 @@ def extend(
 def _select_new(
   words: Iterable[str], tokenizer: tokenization.FullTokenizer
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-  """Returns the new words and the known words, each once."""
   words = tuple(dict.fromkeys(words))
   known = tuple(word for word in words if word in tokenizer.vocab)
   new = tuple(word for word in words if word not in tokenizer.vocab)
@@ -167,7 +164,6 @@ def _extended_tensors(
   config: modeling.BertConfig,
   size: int,
 ) -> dict[str, np.ndarray]:
-  """Returns the tensors with new rows; `old_ids` has the pieces by new id."""
   names = checkpoint_names.parameters(reader.shapes)
   checkpoint_names.check_is_bert(reader.path, names)
   tensors = {name: reader.get(name) for name in names}

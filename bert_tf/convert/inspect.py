@@ -50,7 +50,6 @@ def open_tensors(path: str) -> Tensors:
 
   Raises:
     ValueError: if it is not one of these files, or if it is damaged.
-    ImportError: for a safetensors file without the package safetensors.
   """
   if path.endswith(".h5"):
     return _open_h5(path)

@@ -30,7 +30,7 @@ ACTIVATIONS = {
   "linear": "linear",
 }
 
-# Settings of which this model supports only the default.
+# The only supported values.
 FIXED_SETTINGS = {
   "model_type": "bert",
   "layer_norm_eps": 1e-12,
@@ -93,14 +93,11 @@ class Reader:
 
   Has the methods of TensorFlow's checkpoint reader. Adds an untrained pooler if
   the file has none, and an untrained next-sentence head if it has only a
-  masked-LM head. The untrained values are always the same.
-
-  Attributes:
-    notes: sentences for the user.
+  masked-LM head. Attribute `notes` has sentences on this for the user.
 
   Raises:
-    ValueError: if the file or config.json is missing or damaged, the model is
-      not a BERT, or an output matrix is not tied to the embeddings.
+    ValueError: if a file is missing or damaged, the model is not a BERT, or its
+      output matrix is not tied to the embeddings.
     ImportError: if the package safetensors is missing.
   """
 

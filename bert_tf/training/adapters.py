@@ -40,10 +40,7 @@ def save(output_dir: str, tensors: Mapping[str, tf.Tensor]) -> None:
 
 
 def open_adapter(path: str) -> checkpoints.CheckpointReader:
-  """Returns a reader of an adapter.
-
-  Args:
-    path: prefix of the adapter, or output_dir of the run that trained it.
+  """Returns a reader of an adapter, by its prefix or its run's output_dir.
 
   Raises:
     ValueError: if the checkpoint is not an adapter.
@@ -107,8 +104,8 @@ def add(model: keras.Model, path: str, encoder_only: bool = False) -> list[str]:
   ]
   if differing:
     raise ValueError(
-      f"{reader.path} was trained from another model: {', '.join(differing)} "
-      "differ; give the `init_checkpoint` of its run."
+      f"{reader.path} was trained from another `init_checkpoint`: "
+      f"{', '.join(differing)} differ."
     )
   for name, value in head.items():
     variables[name].assign(value)

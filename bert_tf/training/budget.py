@@ -71,7 +71,7 @@ def plan_steps(
     config: the run's settings.
     step: steps of earlier runs.
     is_new: whether a plan in run.json is a leftover without a checkpoint.
-    train_step: built.
+    train_step: a built step.
     variables: all variables that a step changes.
     batches: batches to time steps on.
   """

@@ -53,8 +53,7 @@ def plot(output_dir: str, plot_file: str, width: int = 1200) -> None:
     width: pixels of the picture.
 
   Raises:
-    ValueError: if the folder has no events, or if matplotlib does not
-      write the format of the suffix.
+    ValueError: if there are no events, or matplotlib lacks the suffix.
     ImportError: if matplotlib is not installed.
   """
   training, evaluation = (

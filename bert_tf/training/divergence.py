@@ -31,9 +31,6 @@ class LossCheck:
   def add(self, step: int, loss: float, gradient_norm: float) -> None:
     """Adds the mean loss and norm of a group of steps that ends at `step`.
 
-    A norm that is not finite makes every weight NaN, which the loss shows only
-    one step later.
-
     Raises:
       DivergedError: if the loss or the norm is not finite, or if the loss was
         too high three times in a row.
@@ -48,6 +45,7 @@ class LossCheck:
       self._stop(
         f"the loss rose from {self._first:.4g} to {loss:.4g} by step {step}"
       )
+    # It makes every weight NaN, which the loss shows only one step later.
     if not math.isfinite(gradient_norm):
       self._stop(f"the gradients became {gradient_norm} by step {step}")
 
@@ -70,6 +68,5 @@ class LossCheck:
   def _stop(self, what: str) -> NoReturn:
     raise DivergedError(
       f"{what}; the last checkpoint is "
-      f"{checkpoints.find_latest(self._output_dir)}. Lower `learning_rate` or "
-      "lengthen the warm-up."
+      f"{checkpoints.find_latest(self._output_dir)}. Lower `learning_rate`."
     )

@@ -58,12 +58,7 @@ class Progress:
     self._writer.close()
 
   def add(self, step: int, sums: Sums) -> None:
-    """Adds the sums of a group of steps; reports if a report is due.
-
-    Args:
-      step: the last step of the group.
-      sums: totals over the group.
-    """
+    """Adds the total sums of a group of steps, of which `step` is the last."""
     self._sums = objective_lib.add(self._sums, sums)
     self._bar.update(step - self._bar.n)
     if self._clock is None:

@@ -26,8 +26,7 @@ def restore_for_training(
     The step of the checkpoint in output_dir; 0 without one.
 
   Raises:
-    ValueError: if a checkpoint does not fit, or if all checkpoints of the
-      folder are damaged.
+    ValueError: if a checkpoint does not fit, or if all are damaged.
   """
   faults = []
   for path in checkpoints.list_checkpoints(config.output_dir):
@@ -86,8 +85,7 @@ def resume(path: str, model: keras.Model, update: update_lib.Update) -> int:
     now = float(keras.ops.convert_to_numpy(alpha))
     if trained != now:
       raise ValueError(
-        f"{path} was trained with lora_alpha {trained:g}, and this run has "
-        f"{now:g}; set `lora_alpha={trained:g}`."
+        f"{path} was trained with lora_alpha {trained:g}, not {now:g}."
       )
   for name, variable in variables.items():
     if name not in new:
@@ -100,24 +98,21 @@ def load_for_inference(
 ) -> int:
   """Loads the newest checkpoint of output_dir, else init_checkpoint.
 
-  A damaged newest checkpoint is an error, since the checkpoint before it is
-  another model. init_checkpoint may lack a head: a warning then names the
-  variables that are random.
+  A warning names variables that init_checkpoint lacks, such as a head.
 
   Returns:
     The step of the checkpoint in output_dir; 0 without one.
 
   Raises:
-    ValueError: if a checkpoint does not fit, or if the folder's newest one is
-      damaged or not finite.
+    ValueError: if the checkpoint does not fit, is damaged or not finite. The
+      one before it would be another model.
   """
   path = checkpoints.find_latest(config.output_dir)
   if path is None:
     untrained = _initialize(model, config)
     if untrained:
       logging.warning(
-        "Untrained: %s. Results come from random weights. Train with "
-        "`do_train`, or start from a trained checkpoint.",
+        "Untrained: %s. Results come from random weights.",
         ", ".join(untrained),
       )
     return 0
@@ -125,7 +120,7 @@ def load_for_inference(
   if checkpoints.GLOBAL_STEP not in reader.shapes:
     raise ValueError(
       f"{path} lacks {checkpoints.GLOBAL_STEP}, so it is not a checkpoint of a "
-      "run; give it as `init_checkpoint`, with another `output_dir`."
+      "run; give it as `init_checkpoint`."
     )
   checkpoints.load_variables(reader, model)
   step = int(reader.get(checkpoints.GLOBAL_STEP))
@@ -136,11 +131,7 @@ def load_for_inference(
 def _initialize(
   model: keras.Model, config: training_config.TrainConfig
 ) -> list[str]:
-  """Loads init_checkpoint and lora_adapter, if any.
-
-  Returns:
-    The names of the variables that keep their random values.
-  """
+  """Returns the names of the variables that keep their random values."""
   if config.init_checkpoint:
     adapter, encoder_only = config.lora_adapter, config.encoder_only
     # An adapter includes the head that was trained with it.
