@@ -102,7 +102,7 @@ def read_vocab(vocab_file: str) -> bytes:
   """Returns the content of a vocab.txt; converts a tokenizer.json.
 
   Raises:
-    ValueError: if a tokenizer.json has no word pieces, or their ids are no lines.
+    ValueError: if a tokenizer.json has no word pieces or ids with gaps.
   """
   if not is_tokenizer_json(vocab_file):
     return paths.read_bytes(vocab_file)

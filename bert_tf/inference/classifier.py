@@ -92,7 +92,7 @@ class Classifier(task_model.FineTunedModel):
     return Prediction(self._label(label), probabilities)
 
   def _label(self, name: str) -> Label:
-    """Returns a label in the type that was given to `fit`."""
+    # In the type that was given to `fit`.
     info = self._predictor.info if self._predictor else None
     is_text = info is None or info.labels_are_text is not False
     return name if is_text else json.loads(name)

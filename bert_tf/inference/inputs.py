@@ -11,9 +11,6 @@ from typing import Any
 from bert_tf.files import errors
 from bert_tf.formats import tables
 
-# Names of all models' inputs, in the order of a tuple.
-ORDER = ("question", "text", "text_b", "context", "choices")
-
 
 def as_list(values: Any) -> list[Any]:
   """Returns a list of Python values, without NumPy scalars and arrays."""

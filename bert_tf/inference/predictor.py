@@ -51,12 +51,8 @@ class Predictor:
   Attributes:
     answerers: what turns texts into answers, by name: "text", for words also
       "plain_text"; {} if the model has no vocabulary.
-    functions: functions of the model on ids: `ids` and perhaps `attention`.
-    info: content of run.json; None without one.
-    version: number of a SavedModel's folder, else 1.
-    bert_config: sizes of the model; None if it has none.
-    vocab_file: path of the vocabulary; None if it has none.
-    num_parameters: number of weights.
+    functions, info, version, bert_config, vocab_file, num_parameters: as in
+      LoadedModel.
     max_batch_size: maximum number of rows in a batch.
 
   Raises:
@@ -147,11 +143,7 @@ class Predictor:
     return answers[0] if is_single else answers
 
   def answerer(self, name: str = answerers.TEXT) -> prediction.Answerer:
-    """Returns an Answerer of texts by name.
-
-    Raises:
-      ValueError: if there is none.
-    """
+    """Returns an Answerer of texts by name; raises ValueError without one."""
     if not self.answerers:
       raise ValueError(
         "the model takes no texts: its folder lacks vocab.txt or run.json."
@@ -165,12 +157,9 @@ class Predictor:
   def prepare(
     self, index: int, row: Any, name: str = answerers.TEXT
   ) -> prediction.Prepared:
-    """Returns a row of texts with the model's inputs for it.
+    """Returns a row, as in `predict`, with the model's inputs for it.
 
-    Args:
-      index: number of the row, for errors.
-      row: a row as in `predict`.
-      name: name of the Answerer.
+    `index` is the number of the row, for errors, and `name` the Answerer's.
 
     Raises:
       ValueError: as `predict`.
@@ -246,7 +235,6 @@ def load(
 
   Raises:
     ValueError: if the folder does not hold exactly one readable model.
-    ImportError: if a package for reading it is missing.
   """
   path = os.fspath(folder)
   weights = model_folder.find_weights(path)

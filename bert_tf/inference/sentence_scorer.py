@@ -76,8 +76,8 @@ class SentenceScorer:
     config: the settings, or the model as `--model` names it.
 
   Raises:
-    ValueError: if config, vocabulary and checkpoint do not match, or if the
-      model is not a bidirectional masked language model.
+    ValueError: if the model's files do not match, or if it is not a
+      bidirectional masked language model.
   """
 
   def __init__(self, config: configs.ScoringConfig | str) -> None:
@@ -105,9 +105,6 @@ class SentenceScorer:
 
   def predict(self, inputs: Any) -> Any:
     """Returns the SentenceScore of a text, or a list of them for several texts.
-
-    Args:
-      inputs: a text or a mapping with the key `text`, or several of these.
 
     Raises:
       ValueError: if a row is not a text, is blank or has more than `max_tokens`
@@ -279,7 +276,7 @@ def read_pairs(path: str) -> dict[int, tuple[str, str]]:
 
   A .tsv file has the columns `sentence_good` and `sentence_bad`. Any other file
   has JSON objects with these keys, one per line, as in BLiMP. Both may be
-  compressed as .gz or .bz2.
+  compressed.
 
   Raises:
     ValueError: if there is no pair, or a line is faulty.

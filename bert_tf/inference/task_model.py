@@ -5,23 +5,14 @@ write the same files, so each can predict with the runs of the other.
 """
 
 import abc
-import dataclasses
-import os
 import types
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from bert_tf import (
-  checkpoints,
-  model_config,
-  model_folder,
-  modeling,
-  settings,
-)
+from bert_tf import checkpoints, model_folder, settings
 from bert_tf.export import config as export_config
 from bert_tf.inference import inputs as inputs_lib
 from bert_tf.inference import predictor
-from bert_tf.model_folder import run_folder, run_info
 from bert_tf.tasks import base, fine_tuning
 from bert_tf.tasks import config as config_lib
 from bert_tf.tasks import splits as splits_lib
@@ -132,18 +123,11 @@ class TaskModel(abc.ABC):
     return newest
 
   def _load_trained(self) -> predictor.Predictor:
-    source, values = self._trained(), dict(self._settings_given)
-    folder = self._folder()
-    if model_folder.has_config(folder):
+    values = dict(self._settings_given)
+    if model_folder.has_config(self._folder()):
       # The run's config includes layers that the run added to its start model.
-      config_file = values.pop("bert_config_file", None)
-      if config_file:
-        read = modeling.BertConfig.from_json_file
-        saved = read(os.path.join(folder, run_info.CONFIG_FILE))
-        added = {name: getattr(saved, name) for name in model_config.OWN_KEYS}
-        given = dataclasses.replace(read(config_file), **added)
-        run_folder.check_same_config(folder, saved, given)
-    return self._load(source, values)
+      values.pop("bert_config_file", None)
+    return self._load(self._trained(), values)
 
   def _load(
     self, source: str, values: Mapping[str, Any]
@@ -180,7 +164,6 @@ class FineTunedModel(TaskModel):
       fine_tuning.load(self._settings({"do_train": True}))
 
   def _settings(self, changes: Mapping[str, Any]) -> Any:
-    """Returns the settings for a run in output_dir, with the model's files."""
     if self._output_dir is None:
       raise ValueError("set `output_dir`: training and results need a folder.")
     values = {**self._settings_given, **changes, "output_dir": self._folder()}
@@ -225,7 +208,7 @@ class FineTunedModel(TaskModel):
     output_dir = changes.pop("output_dir", self._output_dir)
     eval_steps = {**self._settings_given, **changes}.get("eval_every_steps")
     if eval_steps and validation_data is None:
-      raise ValueError("eval_every_steps needs `validation_data`; give some.")
+      raise ValueError("eval_every_steps needs `validation_data`.")
     if output_dir and checkpoints.list_checkpoints(output_dir):
       raise ValueError(
         f"{output_dir} already has a run; choose another `output_dir` to fit."
@@ -297,9 +280,7 @@ class FineTunedModel(TaskModel):
     return [self._row(i, row) for i, row in enumerate(rows)], labels
 
   def _make_task(
-    self,
-    setup: base.Setup[Any],
-    rows: Sequence[Mapping[str, Any]],
+    self, setup: base.Setup[Any], rows: Sequence[Mapping[str, Any]]
   ) -> base.Task[Any, Any]:
     return self.task_module.make_task(setup)
 

@@ -39,9 +39,9 @@ def guess(vocab: Iterable[str]) -> bool | None:
   """Returns whether a vocabulary is lower-cased; None if that is not known.
 
   A vocabulary is cased if at least 1% of its tokens with letters hold a capital
-  letter. The limit allows for a few cased tokens that a user added. Letters of
-  scripts without capitals do not count, nor do special tokens such as [CLS] and
-  <S>. A vocabulary without capitals but with accents could be either.
+  letter, which allows for a few that a user added. Special tokens and scripts
+  without capitals do not count. Without capitals but with accents, it could be
+  either.
   """
   tokens = list(vocab)
   num_capital = num_small = 0
@@ -71,9 +71,7 @@ def warn_if_cased(vocab_file: str, do_lower_case: bool) -> None:
   """Warns if text is lower-cased for a vocabulary of cased text."""
   if do_lower_case and guess(tokenization.load_vocab(vocab_file)) is False:
     logging.warning(
-      "%s is of cased text, but lower-cased text has none of its capitals: set "
-      "`do_lower_case=False`.",
-      vocab_file,
+      "%s is of cased text: set `do_lower_case=False`.", vocab_file
     )
 
 
@@ -97,10 +95,7 @@ def make_tokenizer(
 def resolve(user: Case, saved: Case, vocab_file: str | None) -> Case:
   """Returns the user's settings, else the saved ones, else a guess.
 
-  Args:
-    user: the user's settings.
-    saved: the settings that are saved with the model.
-    vocab_file: the vocabulary to guess do_lower_case from; None without one.
+  `saved` are those in the model's folder.
 
   Raises:
     ValueError: if the user's do_lower_case contradicts the vocabulary.

@@ -58,12 +58,7 @@ class ModelFolder:
     )
 
   def load_vocab(self) -> dict[str, int]:
-    """Returns the ids by token.
-
-    Raises:
-      ValueError: if there is no vocabulary, or if it has more tokens than the
-        model.
-    """
+    """Returns the ids by token; raises ValueError if the model has fewer."""
     path = self.needed_vocab()
     vocab = tokenization.load_vocab(path)
     self.bert_config.check_vocab(len(vocab), path, self.config_file)
@@ -159,9 +154,8 @@ def read(
     vocab_file: vocabulary of the model; None for the one in the folder.
 
   Raises:
-    ValueError: if there is no such model, or more than one; if its config is
-      missing or of another format; if a file is damaged, or `vocab_file`
-      differs from that of a folder.
+    ValueError: if there is no such model, or more than one, if a file is
+      missing or damaged, or if `vocab_file` differs from that of a folder.
   """
   weights = find_weights(path)
   is_saved_model = checkpoints.is_saved_model(weights)
@@ -230,13 +224,11 @@ def _check_vocab(files: ModelFolder) -> None:
 def load(
   files: ModelFolder, model: keras.Model, required: str = "bert/"
 ) -> None:
-  """Sets the variables of a model.
-
-  A warning names variables without a value, which stay random.
+  """Sets the variables of a model; a warning names those that stay random.
 
   Raises:
-    ValueError: for variables that differ in shape, or whose names begin with
-      `required` and that are missing.
+    ValueError: for variables of another shape, or missing ones whose names
+      begin with `required`.
   """
   reader = files.reader
   if missing := checkpoints.load_variables(reader, model, required):
@@ -266,9 +258,8 @@ def load_tokenizer(
   """Loads the tokenizer of a model.
 
   Raises:
-    ValueError: as `resolve_case`; or if the case contradicts a released
-      checkpoint, or the vocabulary lacks [UNK] or has more tokens than the
-      model.
+    ValueError: if the case contradicts the vocabulary or a released checkpoint,
+      or if the vocabulary lacks [UNK] or has more tokens than the model.
   """
   files.load_vocab()  # Checks the size of the vocabulary.
   case = resolve_case(files, letter_case.Case(do_lower_case, strip_accents))

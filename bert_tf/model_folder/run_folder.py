@@ -20,15 +20,12 @@ class RunFolder:
   """An output_dir and the files that describe its run.
 
   Each file is read once, when it is needed. `exclusive` opens the folder again,
-  because another process may have changed it before the lock was taken.
-
-  Attributes:
-    path: the folder, which may not exist yet.
-    task: the task of the run, one of run_info.TASKS.
+  because another process may have changed it before the lock was taken. The
+  folder may not exist yet.
   """
 
   path: str
-  task: str
+  task: str  # One of run_info.TASKS.
 
   @functools.cached_property
   def info(self) -> run_info.RunInfo | None:
@@ -88,11 +85,8 @@ class RunFolder:
   def exclusive(self, do_train: bool) -> Iterator["RunFolder"]:
     """Locks the folder for training; yields the folder, opened again.
 
-    Removes unfinished files of killed processes. Without do_train there is no
-    lock, since a run may be evaluated while it trains.
-
-    Raises:
-      OSError: if another process trains here.
+    Removes unfinished files of killed processes. A run may be evaluated while
+    it trains. Raises OSError if another process trains here.
     """
     if not do_train or not distribution.is_chief():
       yield RunFolder(self.path, self.task)
@@ -121,7 +115,7 @@ class RunFolder:
     bert_config: model_config.BertConfig,
     vocab_file: str | None,
   ) -> None:
-    """Creates the folder and writes the files that describe the run.
+    """Writes the files that describe the run.
 
     Raises:
       ValueError: if the folder holds a run of another task, config, vocabulary

@@ -199,8 +199,8 @@ def write_run(
 ) -> None:
   """Writes run.json, bert_config.json, vocab.txt and label_map.json.
 
-  Creates the folder if necessary. Without a vocab_file or labels, their file is
-  left out. Files are replaced atomically, so several processes may write a run.
+  Without a vocab_file or labels, their file is left out. Files are replaced
+  atomically, so several processes may write a run.
   """
   if vocab_file is not None:
     content = tokenizer_files.read_vocab(vocab_file)

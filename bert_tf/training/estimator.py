@@ -138,14 +138,10 @@ class Estimator:
       step, received = self._train_from(
         step, num_steps, batches, stop, evaluations
       )
-    if received:
-      self.was_interrupted = True
-      logging.info(
-        "Stopped by %s at step %d/%d and saved it; the same command continues.",
-        *(received, step, num_steps),
-      )
-    elif step < num_steps:
-      logging.info("Stopped early at step %d/%d.", step, num_steps)
+    self.was_interrupted = bool(received)
+    if step < num_steps:
+      why = f"by {received}" if received else "early"
+      logging.info("Stopped %s at step %d/%d.", why, step, num_steps)
     if received == signal.SIGTERM.name:
       sys.exit(128 + signal.SIGTERM)
     return step
@@ -296,14 +292,10 @@ class Estimator:
 
 
 class StopSignals:
-  """Records the first SIGTERM or Ctrl-C; a second signal ends the process.
-
-  Attributes:
-    received: name of the signal; "" before one came.
-  """
+  """Records the first SIGTERM or Ctrl-C; a second signal ends the process."""
 
   def __init__(self) -> None:
-    self.received = ""
+    self.received = ""  # The name of the signal.
     self._handlers: dict[int, Any] = {}
 
   def __enter__(self) -> "StopSignals":

@@ -71,16 +71,13 @@ class Progress:
 
   def say(self, line: str) -> None:
     """Logs a line, above the progress bar if there is one."""
-    if not distribution.is_chief():
-      return
-    if self._bar.disable:
+    if not self._bar.disable:
+      self._bar.write(line, file=sys.stderr)  # A log line would break the bar.
+    elif distribution.is_chief():
       logging.info("%s", line)
-    else:
-      # A log line would break the bar.
-      self._bar.write(line, file=sys.stderr)
 
   def exclude(self, seconds: float) -> None:
-    """Excludes seconds from the measurement of the speed."""
+    """Excludes seconds from the measured speed."""
     if self._clock:
       since, start = self._clock
       self._clock = (since, start + seconds)

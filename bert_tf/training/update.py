@@ -46,11 +46,7 @@ class Update:
   def apply(
     self, gradients: gradients_lib.Gradients, variables: list[keras.Variable]
   ) -> Tensor:
-    """Takes one step.
-
-    Args:
-      gradients: totals over this replica's micro-batches.
-      variables: the variables of these gradients.
+    """Takes one step with the totals over this replica's micro-batches.
 
     Returns:
       The global norm before clipping, without the loss scale, float32 [].
