@@ -42,8 +42,7 @@ class Extension:
 
 def read_words(path: str) -> list[str]:
   """Returns the words of a file, one a line; ignores blank lines."""
-  lines = (line.strip() for line in text_lines.read_lines(path))
-  return [line for line in lines if line]
+  return list(filter(None, map(str.strip, text_lines.read_lines(path))))
 
 
 def extend(
@@ -141,18 +140,14 @@ def _select_new(
   known = tuple(word for word in words if word in tokenizer.vocab)
   new = tuple(word for word in words if word not in tokenizer.vocab)
   longest = tokenizer.wordpiece_tokenizer.max_input_chars_per_word
-  faults = []
   for word in new:
     tokens = tokenizer.basic_tokenizer.tokenize(word)
-    if word.startswith("##"):
-      # Such a piece would also change the pieces of known words.
-      faults.append(f"{word!r} is a part of words")
-    elif len(word) > longest:
-      faults.append(f"{word!r} has more than {longest} characters")
-    elif tokens != [word]:
-      faults.append(f"{word!r} is read as {' '.join(tokens)!r}")
-  if faults:
-    raise ValueError(f"{'; '.join(faults[:10])}: give whole words.")
+    # A piece ##X would also change the pieces of known words.
+    if word.startswith("##") or len(word) > longest or tokens != [word]:
+      raise ValueError(
+        f"{word!r} is not one word of at most {longest} characters; it is read "
+        f"as {' '.join(tokens)!r}."
+      )
   if not new:
     raise ValueError(f"no word to add: the vocabulary has all {len(known)}.")
   return new, known

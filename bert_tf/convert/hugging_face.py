@@ -78,7 +78,6 @@ def _texts(model: pretrained.Pretrained) -> dict[str, str]:
   if model.vocab_file is None:
     raise ValueError("Hugging Face's format needs a `vocab_file`.")
   vocab = tokenization.load_vocab(model.vocab_file)
-  # The special tokens that the vocabulary has, by their settings.
   special = {
     name: token
     for name, token in tokenizer_files.SPECIAL_TOKENS.items()

@@ -96,7 +96,7 @@ def _difference(first: np.ndarray, second: np.ndarray) -> str | None:
     if values[0] != values[1]:
       return f"{name} {values[0]} and {values[1]}"
   if not _is_number(first):
-    # A string: the object graph of an object-based checkpoint.
+    # The object graph of an object-based checkpoint.
     return None if np.array_equal(first, second) else "not the same"
   first, second = first.astype(np.float64), second.astype(np.float64)
   if np.array_equal(first, second, equal_nan=True):

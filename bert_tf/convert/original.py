@@ -35,8 +35,7 @@ def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
 def average(prefixes: Sequence[str], averaged_path: str) -> None:
   """Writes a checkpoint with the means of several, without optimizer slots.
 
-  The config beside the first checkpoint decides which variables belong to the
-  model. A warning names other variables, which are left out.
+  Leaves out variables that the config beside the first does not imply.
 
   Raises:
     ValueError: if a checkpoint is missing or damaged, or lacks a variable.

@@ -77,7 +77,7 @@ class Place:
   is_transposed: bool = False
 
   def to_original(self, value: np.ndarray, shape: Shape) -> np.ndarray:
-    """Converts a tensor of the format; returns the original's, float32."""
+    """Converts a tensor of the format to the original's, float32."""
     value = value.T if self.is_transposed else value.reshape(shape)
     return np.ascontiguousarray(value, np.float32)
 
@@ -197,10 +197,9 @@ def collect_tensors(
 def warn_of_left_out(path: str, names: Collection[str]) -> None:
   """Warns of tensors that are not converted."""
   if names:
+    left_out = errors.join_names(sorted(names))
     logging.warning(
-      "%s: left out %s, which a BERT of its config does not have.",
-      path,
-      errors.join_names(sorted(names)),
+      "%s: left out %s, which BERT does not have.", path, left_out
     )
 
 
@@ -241,8 +240,7 @@ def build(
   """Returns a model from its tensors and the files beside them.
 
   Raises:
-    ValueError: as `resolve_run`, or if the number of saved labels is not the
-      head's.
+    ValueError: as `resolve_run`, or if the head has another number of labels.
   """
   run = resolve_run(run, tensors, source.do_lower_case, files.vocab_file)
   if run.task not in ("classification", "ner"):

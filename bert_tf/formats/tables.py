@@ -97,8 +97,8 @@ def parse_columns(
   has_names = file_format in ("jsonl", "parquet")
   if len(are_numbers) == 2 or (True in are_numbers and has_names):
     raise ValueError(
-      f"columns {', '.join(map(str, columns))}: give either names or, for tsv "
-      "and csv files without a header, numbers from 0, not both."
+      f"columns {', '.join(map(str, columns))}: give names or, for tsv and csv "
+      "without a header, numbers from 0."
     )
   return [
     int(column) if column and column.isdecimal() else column or None

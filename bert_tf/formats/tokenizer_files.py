@@ -18,14 +18,14 @@ VOCAB_FILE = "vocab.txt"
 TOKENIZER_CONFIG = "tokenizer_config.json"
 TOKENIZER = "tokenizer.json"
 
-# Settings that name special tokens, with BERT's tokens.
+# Settings of special tokens.
 SPECIAL_TOKENS = {
   f"{name}_token": f"[{name.upper()}]"
   for name in ("pad", "unk", "cls", "sep", "mask")
 }
 
-# Settings of which only this value is supported.
 FIXED_SETTINGS = {"tokenize_chinese_chars": True}
+# The only supported values, by file.
 _SUPPORTED: dict[str, dict[str, Any]] = {
   TOKENIZER_CONFIG: {
     **FIXED_SETTINGS,

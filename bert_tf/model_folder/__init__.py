@@ -15,6 +15,7 @@ _NAMES = (
   "read_beside",
   "find_weights",
   "has_config",
+  "hash_weights",
   "load",
   "load_tokenizer",
   "read",

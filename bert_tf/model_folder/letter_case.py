@@ -2,22 +2,12 @@
 
 import dataclasses
 from collections.abc import Iterable
-from typing import Protocol
+from typing import Any
 
 from absl import logging
 
 from bert_tf import tokenization
 from bert_tf.formats import tokenizer_files
-
-
-class Settings(Protocol):
-  """An object with both case settings: a RunInfo, a config or a Case."""
-
-  @property
-  def do_lower_case(self) -> bool | None: ...  # noqa: D102
-
-  @property
-  def strip_accents(self) -> bool | None: ...  # noqa: D102
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,8 +18,8 @@ class Case:
   strip_accents: bool | None = None  # If None, the same as do_lower_case.
 
 
-def get_case(settings: Settings | None) -> Case:
-  """Returns the case settings of a run or a config; all unknown for None."""
+def get_case(settings: Any) -> Case:
+  """Returns the case of a RunInfo, a config or a Case; unknown for None."""
   if settings is None:
     return Case()
   return Case(settings.do_lower_case, settings.strip_accents)
@@ -76,14 +66,12 @@ def warn_if_cased(vocab_file: str, do_lower_case: bool) -> None:
 
 
 def make_tokenizer(
-  vocab_file: str, settings: Settings | None
+  vocab_file: str, settings: Any
 ) -> tokenization.FullTokenizer:
-  """Returns a tokenizer; lower-cases unless do_lower_case is False.
+  """Returns a tokenizer with the case of `settings`, as in `get_case`.
 
-  Warns if Hugging Face's files beside the vocabulary ask for another tokenizer.
-
-  Raises:
-    ValueError: if the vocabulary is faulty.
+  Lower-cases unless do_lower_case is False. Warns if Hugging Face's files
+  beside the vocabulary ask for another tokenizer.
   """
   case = get_case(settings)
   tokenizer_files.warn_of_differing(vocab_file)

@@ -274,6 +274,18 @@ def has_config(folder: str) -> bool:
   return paths.exists(os.path.join(folder, run_info.CONFIG_FILE))
 
 
+def hash_weights(path: str) -> str:
+  """Returns a SHA-256 of a model's weights, in hexadecimal digits.
+
+  Hashes only the index of a TensorFlow checkpoint, which has a checksum per
+  tensor. A safetensors file has none, so all of it is hashed.
+  """
+  weights = checkpoints.CheckpointReader(path).path
+  if not weights.endswith(hugging_face.SUFFIX):
+    weights = f"{checkpoints.prefix_to_read(weights)}.index"
+  return paths.sha256(weights)
+
+
 def find_weights(path: str) -> str:
   """Returns the weights at a path, as `ModelFolder.weights`.
 

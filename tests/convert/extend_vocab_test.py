@@ -164,7 +164,7 @@ def test_run_json_comes_along_and_decides_the_case(vocab, tmp_path):
   tokens = tokenization.load_vocab(str(folder / "vocab.txt"))
   assert tokens["Qed"] == extension.ids["Qed"]
   # A flag counts more.
-  with pytest.raises(ValueError, match="'Qed' is read as 'qed'"):
+  with pytest.raises(ValueError, match="'Qed' .* read as 'qed'"):
     extend(vocab, tmp_path / "b", ["Qed"], do_lower_case=True, **start_flags)
 
 
@@ -179,22 +179,13 @@ def test_a_checkpoint_of_only_the_encoder_is_extended(vocab, tmp_path):
   assert OUTPUT_BIAS not in new.shapes
 
 
-def test_known_and_repeated_words_are_left_out(vocab, tmp_path):
-  extension = extend(
-    vocab, tmp_path / "out", ["the", "qed", "[MASK]", "qed", "the"]
-  )
-  assert dict(extension.ids) == {"qed": 5}
-  assert extension.known == ("the", "[MASK]")
-  assert extension.num_unused == 2
-
-
 @pytest.mark.parametrize(
   ("word", "expected"),
   [
     ("well-known", "'well - known'"),
     ("新冠", "'新 冠'"),
     ("café", "'cafe'"),
-    ("##ly2", "part of words"),
+    ("##ly2", "'# # ly2'"),
     ("x" * 201, "200 characters"),
   ],
 )
