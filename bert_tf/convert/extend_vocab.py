@@ -65,10 +65,8 @@ def extend(
     init_checkpoint: prefix of the model's checkpoint.
     words: the words to add.
     output_dir: new or empty; gets the model without an optimizer's state.
-    method: "unused" replaces `[unused]` slots, so that no size changes; "grow"
-      appends the words.
-    do_lower_case: whether the vocabulary is lower-cased; None for run.json's
-      value or a guess.
+    method: "unused" replaces `[unused]` slots, "grow" appends the words.
+    do_lower_case: None for run.json's value or a guess from the vocabulary.
 
   Raises:
     ValueError: if a word cannot be one word piece, if there are too few slots

@@ -92,9 +92,9 @@ def differences(first: Tensors, second: Tensors) -> Iterator[str]:
 def _difference(first: np.ndarray, second: np.ndarray) -> str | None:
   first, second = np.asarray(first), np.asarray(second)
   for name in ("shape", "dtype"):
-    values = [getattr(value, name) for value in (first, second)]
-    if values[0] != values[1]:
-      return f"{name} {values[0]} and {values[1]}"
+    one, other = getattr(first, name), getattr(second, name)
+    if one != other:
+      return f"{name} {one} and {other}"
   if not _is_number(first):
     # The object graph of an object-based checkpoint.
     return None if np.array_equal(first, second) else "not the same"

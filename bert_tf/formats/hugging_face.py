@@ -1,8 +1,4 @@
-"""Reads models in Hugging Face's format under the 2018 release's names.
-
-`save_pretrained` of transformers writes a folder with config.json,
-model.safetensors, vocab.txt and tokenizer_config.json.
-"""
+"""Reads what transformers' `save_pretrained` writes, by the release's names."""
 
 import dataclasses
 import os
@@ -19,8 +15,8 @@ CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 SUFFIX = ".safetensors"
 
-# Hugging Face's names of activations to ours. Their "gelu" is exact. Ours is
-# the tanh approximation, as in the 2018 release.
+# Hugging Face's activations to ours. Their "gelu" is exact; ours is the tanh
+# approximation, as in the 2018 release.
 ACTIVATIONS = {
   "gelu": "gelu_erf",
   "gelu_new": "gelu",
@@ -173,16 +169,12 @@ def untrained_values(
   shapes: Mapping[str, tuple[int, ...]], stddev: float
 ) -> dict[str, np.ndarray]:
   """Returns truncated normal matrices and zero biases, equal in every call."""
-  # Zero matrices would pass no gradient to the layers below.
-  return {
-    name: np.clip(
-      np.random.default_rng(0).standard_normal(shape, np.float32), -2.0, 2.0
-    )
-    * np.float32(stddev)
-    if len(shape) > 1
-    else np.zeros(shape, np.float32)
-    for name, shape in shapes.items()
-  }
+  values = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
+  for name, shape in shapes.items():
+    if len(shape) > 1:  # Zeros would pass no gradient to the layers below.
+      draws = np.random.default_rng(0).standard_normal(shape, np.float32)
+      values[name] = np.clip(draws, -2.0, 2.0) * np.float32(stddev)
+  return values
 
 
 def open_file(path: str) -> Any:

@@ -1,8 +1,7 @@
 """Files of a tokenizer: vocab.txt and the files that Hugging Face writes.
 
-`tokenizer_config.json` and `tokenizer.json` can ask for a tokenizer that this
-package does not implement. The ids of a text would then differ from those in
-training, so `read_settings` notes the settings that decide the ids.
+These can ask for a tokenizer that this package does not implement. The ids of a
+text would then differ from those in training, which `read_settings` notes.
 """
 
 import dataclasses
@@ -94,7 +93,7 @@ def find_vocab(folder: str) -> str | None:
 
 
 def is_tokenizer_json(vocab_file: str) -> bool:
-  """Returns whether the file of a vocabulary is a tokenizer.json."""
+  """Whether a vocabulary's file is a tokenizer.json, not a vocab.txt."""
   return paths.split(vocab_file)[1] == TOKENIZER
 
 

@@ -140,7 +140,5 @@ class Classifier(task_model.FineTunedModel):
       task.layout = dataclasses.replace(task.layout, labels_are_text=is_text)
     names = examples.infer_labels(data)
     if split == "train" and len(names) == 1 and kind == "classification":
-      raise ValueError(
-        f"all labels are {names[0]!r}; at least 2 labels are needed."
-      )
+      raise ValueError(f"all labels are {names[0]!r}; 2 are needed.")
     return data

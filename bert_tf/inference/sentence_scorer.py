@@ -219,8 +219,7 @@ def _batches(
   """Yields batches of rows, each an index of a text and the position to mask.
 
   Long texts come first, so that the rows of a batch have similar lengths and
-  the first batch needs the most memory. A text longer than batch_tokens gives
-  batches of one row.
+  the first batch needs the most memory.
   """
   order = sorted(range(len(lengths)), key=lambda i: lengths[i], reverse=True)
   copies = ((i, piece) for i in order for piece in range(1, lengths[i] - 1))

@@ -91,9 +91,7 @@ def resolve(user: Case, saved: Case, vocab_file: str | None) -> Case:
   lower, strip = user.do_lower_case, user.strip_accents
   if strip is None:
     strip = saved.strip_accents
-  if lower is not None and lower == saved.do_lower_case:
-    return Case(lower, strip)
-  if lower is None and saved.do_lower_case is not None:
+  if saved.do_lower_case is not None and lower in (None, saved.do_lower_case):
     return Case(saved.do_lower_case, strip)
   if vocab_file is None:
     return Case(lower, strip)

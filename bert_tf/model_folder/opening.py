@@ -169,9 +169,9 @@ def read(
           f"Garden's; {_CONVERT}"
         )
   files = read_beside(weights, bert_config_file, vocab_file)
+  # Beside the prefix of a checkpoint, the vocabulary is only a default.
   if weights != path or is_saved_model:
     _check_vocab(files)
-  # Beside the prefix of a checkpoint, the vocabulary is only a default.
   return files
 
 
@@ -240,11 +240,7 @@ def load(
 def resolve_case(
   files: ModelFolder, user: letter_case.Case
 ) -> letter_case.Case:
-  """Returns the letter case of a model: the user's, else that of its files.
-
-  Raises:
-    ValueError: if there is no vocabulary, or the user's case contradicts it.
-  """
+  """Returns the case of a model's texts; see `letter_case.resolve`."""
   return letter_case.resolve(
     user, letter_case.get_case(files.run), files.needed_vocab()
   )

@@ -126,7 +126,18 @@ class RunFolder:
     if info.label_spec:
       self.check_labels(info.label_spec)
     if self.bert_config:
-      check_same_config(self.path, self.bert_config, bert_config)
+      there, here = (
+        {**vars(c), **c.to_dict()} for c in (self.bert_config, bert_config)
+      )
+      differing = [
+        f"{name} is {there.get(name)} there and {here.get(name)} here"
+        for name in sorted({*there, *here})
+        if there.get(name) != here.get(name)
+      ]
+      if differing:
+        raise ValueError(
+          f"{self.path} holds a run of another config: {'; '.join(differing)}."
+        )
     if vocab_file is not None:
       is_other = run_info.has_other_vocab(self.path, vocab_file)
       if is_other and self.is_begun:
@@ -152,19 +163,3 @@ def write_scores(folder: str, results: Mapping[str, float | int]) -> None:
     if name != checkpoints.GLOBAL_STEP and math.isfinite(value)
   }
   run_info.write_json(folder, dataclasses.replace(info, scores=scores or None))
-
-
-def check_same_config(
-  folder: str, saved: model_config.BertConfig, config: model_config.BertConfig
-) -> None:
-  """Raises ValueError if a config differs from the saved one of the run."""
-  there, here = ({**vars(c), **c.to_dict()} for c in (saved, config))
-  differing = [
-    f"{name} is {there.get(name)} there and {here.get(name)} here"
-    for name in sorted({*there, *here})
-    if there.get(name) != here.get(name)
-  ]
-  if differing:
-    raise ValueError(
-      f"{folder} holds a run of another config: {'; '.join(differing)}."
-    )

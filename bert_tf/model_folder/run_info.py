@@ -1,8 +1,7 @@
 """Reads and writes the files that describe a run, and defines labels.
 
 Every output_dir, its `best/`, and every export and conversion of its model has
-`run.json`, `bert_config.json`, with labels `label_map.json`, and `vocab.txt`
-unless it was exported without text. An output_dir also has `commands.jsonl`.
+`run.json`, `bert_config.json`, and if known `label_map.json` and `vocab.txt`.
 """
 
 import dataclasses

@@ -69,11 +69,8 @@ def find_run(path: str) -> run_info.RunInfo | None:
 def add(model: keras.Model, path: str, encoder_only: bool = False) -> list[str]:
   """Adds an adapter's updates to a model's kernels and loads its head.
 
-  Args:
-    model: model with the values that the adapter was trained from. If it has
-      LoRA updates, these are added to the adapter's.
-    path: see `open_adapter`.
-    encoder_only: whether the model's head stays as it is.
+  The model has the values that the adapter was trained from. With
+  `encoder_only`, its head stays as it is.
 
   Returns:
     The names of the head's variables that were loaded.

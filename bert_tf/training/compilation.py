@@ -73,19 +73,16 @@ class Mode(enum.Enum):
       )
     if tf.config.list_logical_devices("GPU"):
       function = backend.gpu_program()(function)
-    if self._compiles_step:
+    if self.compiles_step:
       # A tf.function inside the compiled step would be compiled anew at every
       # step whose batch has another width than the last.
       return _undivided(function)
     compiled = _function(function, jit_compile=True)
     return _undivided(compiled) if has_replicas else _in_halves(compiled)
 
-  def compile_step(self, function: Callable[[Features], Sums]) -> Any:
-    """Returns a tf.function of the whole step on all replicas."""
-    return _function(function, jit_compile=self._compiles_step or None)
-
   @property
-  def _compiles_step(self) -> bool:
+  def compiles_step(self) -> bool:
+    """Whether XLA compiles the whole step, on one accelerator."""
     is_one_accelerator = _num_replicas() == 1 and distribution.has_accelerator()
     return self is Mode.WHOLE and is_one_accelerator
 

@@ -188,8 +188,7 @@ class Estimator:
         sums = self.train_step.run(batches, num_steps)
         self._step = step = step + num_steps
         means = objective_lib.means(sums)
-        # With a loss scale, a step whose gradients overflow changes nothing and
-        # lowers the scale.
+        # With a loss scale, a step whose gradients overflow is only counted.
         norm = 0.0 if self.update.loss_scale else means["gradient_norm"]
         loss_check.add(step, means["loss"], norm)
         pace = int(num_steps / (time.monotonic() - start))
@@ -241,8 +240,7 @@ class Estimator:
 
     Raises:
       RuntimeError: if no weights were trained or loaded.
-      ValueError: if there is no batch.
-      DivergedError: if the loss is not finite.
+      ValueError: if there is no batch, or the loss is not finite.
     """
     batches = dataset.take(-1 if num_steps is None else num_steps)
     results = self._evaluator.evaluate(batches, on_outputs)

@@ -18,8 +18,8 @@ from bert_tf.training.objective import Features
 class Evaluator:
   """Computes losses, metrics and outputs without training.
 
-  TPUs need batches of one shape. There, a smaller batch is filled up to the
-  size of the first with zeros, which have no weight in losses and metrics.
+  TPUs need batches of one shape. There, a smaller batch is filled up with
+  zeros, which have no weight in losses and metrics.
   """
 
   def __init__(

@@ -20,10 +20,7 @@ _MIN_REPORTS = 20
 
 
 class Progress:
-  """Reports the progress of a training run at least every log_every_steps.
-
-  The attribute log_every_steps is smaller than the argument in a short run.
-  """
+  """Reports a training run every log_every_steps, in a short run more often."""
 
   def __init__(
     self,
@@ -104,15 +101,8 @@ def track(
   items: Iterable[T], what: str, unit: str, total: int | None = None
 ) -> Iterator[T]:
   """Yields items and shows their number on a bar, if there is a terminal."""
-  yield from tqdm.tqdm(
-    items,
-    what,
-    total,
-    leave=False,
-    unit=unit,
-    dynamic_ncols=True,
-    disable=not _has_bar(),
-  )
+  options = {"unit": unit, "dynamic_ncols": True, "disable": not _has_bar()}
+  yield from tqdm.tqdm(items, what, total, leave=False, **options)
 
 
 def _has_bar() -> bool:

@@ -1,8 +1,4 @@
-"""Loads the weights that a run starts from.
-
-These are the newest checkpoint of output_dir, else init_checkpoint, else random
-values.
-"""
+"""Loads the weights that a run starts from."""
 
 import keras
 from absl import logging
@@ -32,13 +28,12 @@ def restore_for_training(
   for path in checkpoints.list_checkpoints(config.output_dir):
     try:
       step = resume(path, model, update)
+      logging.info("Resuming from %s, at step %d.", path, step)
+      return step
     except checkpoints.DamagedCheckpointError as error:
       # Only training may use an older checkpoint, as it repeats the lost steps.
       logging.warning("%s Trying the checkpoint before it.", error)
       faults.append(str(error))
-    else:
-      logging.info("Resuming from %s, at step %d.", path, step)
-      return step
   if faults:
     raise ValueError(
       f"no checkpoint of {config.output_dir} can be read: {' '.join(faults)}"
@@ -75,8 +70,8 @@ def resume(path: str, model: keras.Model, update: update_lib.Update) -> int:
     verb = "holds another optimizer's" if is_other else "lacks"
     names = errors.join_names(saved if is_other else missing, 3)
     raise ValueError(
-      f"{path} {verb} {names}, so training cannot resume. Start from it with "
-      "`init_checkpoint` and another `output_dir`."
+      f"{path} {verb} {names}; start from it by `init_checkpoint` in another "
+      "`output_dir`."
     )
   checkpoint_names.check_fits(reader.path, reader.shapes, variables, missing)
   alpha = lora.tensors(model).get(lora.ALPHA)
@@ -109,11 +104,9 @@ def load_for_inference(
   """
   path = checkpoints.find_latest(config.output_dir)
   if path is None:
-    untrained = _initialize(model, config)
-    if untrained:
+    if untrained := _initialize(model, config):
       logging.warning(
-        "Untrained: %s. Results come from random weights.",
-        ", ".join(untrained),
+        "Untrained, so results are random: %s", ", ".join(untrained)
       )
     return 0
   reader = checkpoints.CheckpointReader(path)

@@ -160,7 +160,11 @@ class TrainingStep:
     """
     self._mode = mode
     self._gradients = mode.compile_gradients(self._compute_gradients)
-    self._step = mode.compile_step(self._run_replicas)
+    self._step = tf.function(
+      self._run_replicas,
+      jit_compile=mode.compiles_step or None,  # TensorFlow's choice: on a TPU.
+      autograph=False,
+    )
     self._loop = tf.function(self._run_loop, autograph=False)
     self._variables = self._objective.trained_variables(self._model)
     self._update.optimizer.build(self._variables)

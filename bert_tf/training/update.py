@@ -95,9 +95,9 @@ class Update:
     """Returns what a step changes, besides the model, by name in checkpoints.
 
     The optimizer must be built. The original's moments have the original's
-    names. Other optimizers keep lists with a slot for each trained variable,
-    such as `_momentums`, and single variables, such as `_u_product`. These are
-    named global_step/CLASS/VARIABLE/momentums and global_step/CLASS/u_product.
+    names. The lists of other optimizers, such as `_momentums`, give
+    global_step/CLASS/VARIABLE/momentums, and single variables, such as
+    `_u_product`, global_step/CLASS/u_product.
 
     Raises:
       ValueError: if the optimizer keeps variables elsewhere, as wrappers do.
