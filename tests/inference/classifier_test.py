@@ -133,10 +133,6 @@ MISTAKES = {
     lambda m: m.fit(["of", " "], ["a", "b"]),
     "text of row 1",
   ),
-  "three texts": (
-    lambda m: m.fit([("of", "a", "in")], ["a"]),
-    "row 0 must be text and text_b",
-  ),
   "a number that is text": (
     lambda m: m.fit(["of"], ["one"], problem_type="regression"),
     "row 0: label 'one'",

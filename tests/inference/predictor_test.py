@@ -107,17 +107,6 @@ def test_a_saved_model_predicts_the_same_whatever_the_batch(
   assert saved_model_predictor.predict([]) == []
 
 
-def test_texts_and_pairs_may_be_mixed(saved_model_predictor):
-  rows = [
-    "the of",
-    {"text_b": "and", "text": "the of"},
-    {"text": "in"},
-  ]
-  one_by_one = [saved_model_predictor.predict([row])[0] for row in rows]
-  assert_same(saved_model_predictor.predict(rows), one_by_one)
-  assert one_by_one[0]["probabilities"] != one_by_one[1]["probabilities"]
-
-
 def test_the_newest_version_is_loaded_and_its_weights_counted(
   saved_model_predictor, checkpoint_predictor
 ):
