@@ -76,11 +76,10 @@ def find_format(path: str) -> str:
 
 
 def slim(path: str, target: str, average_last: int = 1) -> list[str]:
-  """Writes an original checkpoint without an optimizer's state.
+  """Writes the means of a run's newest checkpoints, and the files beside them.
 
-  Its values are the means of the run's `average_last` newest checkpoints.
-  Copies the files beside these, such as run.json and the vocabulary. If several
-  are averaged, run.json loses its scores, unless it stays in the same folder.
+  Leaves out an optimizer's state. If several are averaged, run.json loses its
+  scores, unless it stays in the same folder.
 
   Returns:
     Prefixes of the checkpoints that were read.

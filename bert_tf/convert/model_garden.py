@@ -1,8 +1,8 @@
 """Reads and writes TF Model Garden's format, checkpoints of its BertEncoderV2.
 
-Such a checkpoint is object-based. It holds a graph of objects: attributes lead
-from object to object, and the leaves are keys of tensors. This module uses the
-names of the attributes, so that tf-models-official need not be installed.
+Such a checkpoint holds a graph of objects: attributes lead from object to
+object, and the leaves are keys of tensors. This module uses the attributes'
+names, so that tf-models-official need not be installed.
 """
 
 import dataclasses

@@ -114,11 +114,7 @@ def load(config: configs.ModelConfig) -> LoadedModel:
 
 
 def build(config: configs.ModelConfig) -> LoadedModel:
-  """Builds the functions that a SavedModel of a checkpoint would have.
-
-  Raises:
-    ValueError: as `export.build`.
-  """
+  """Builds the functions that a SavedModel of a checkpoint would have."""
   built = export.build(config, with_text=False, with_attention=True)
   return LoadedModel(
     {name: wrap_function(f) for name, f in built.signatures.items()},

@@ -201,9 +201,7 @@ class Predictor:
   def attention(self, text: str, text_b: str | None = None) -> Attention:
     """Returns the attention of all layers and heads for a text or a pair.
 
-    Raises:
-      ValueError: if the model has no head, or the SavedModel was exported
-        without attention.
+    Raises ValueError if the model has no head or was exported without it.
     """
     if signatures.ATTENTION not in self.functions:
       raise ValueError(

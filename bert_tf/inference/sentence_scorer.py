@@ -123,16 +123,10 @@ class SentenceScorer:
     texts: Iterable[str],
     name_text: Callable[[int], str] = "row {}".format,
   ) -> Iterator[SentenceScore]:
-    """Yields the score of each text, in order.
+    """Yields the score of each text, in order; raises as `predict`.
 
     Reads up to 1,024 texts ahead, to put texts of similar length into a batch.
-
-    Args:
-      texts: the texts.
-      name_text: returns the name of a text in errors, from its index.
-
-    Raises:
-      ValueError: as `predict`.
+    `name_text` returns the name of a text in errors, from its index.
     """
     remaining = enumerate(texts)
     while numbered := list(itertools.islice(remaining, _SORTED_TEXTS)):
@@ -192,11 +186,8 @@ class SentenceScorer:
   def _masked_copies(
     self, ids: Sequence[np.ndarray], batch: Sequence[tuple[int, int]]
   ) -> tuple[np.ndarray, ...]:
-    """Returns the inputs of a batch, in which each row has one masked position.
-
-    These are input_ids and input_mask, int32 [B, F], the masked positions and
-    their original ids, int32 [B, 1].
-    """
+    # input_ids and input_mask, int32 [B, F], the masked positions and their
+    # original ids, int32 [B, 1].
     shape = len(batch), max(len(ids[text]) for text, _ in batch)
     input_ids, input_mask = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
     for row, (text, _) in enumerate(batch):

@@ -247,14 +247,12 @@ def write_labels(folder: str, spec: LabelSpec) -> None:
   atomic.write_lines(os.path.join(folder, LABEL_MAP_FILE), [text])
 
 
-def add_command(folder: str, entry: Mapping[str, Any]) -> int:
-  """Adds a command to commands.jsonl; returns the number of earlier ones."""
+def add_command(folder: str, entry: Mapping[str, Any]) -> None:
+  """Adds a command to commands.jsonl."""
   path = os.path.join(folder, COMMANDS_FILE)
   earlier = paths.read_bytes(path) if paths.exists(path) else b""
-  lines = earlier.splitlines()
   line = json_files.encode(entry, default=str)
-  atomic.write_bytes(path, b"\n".join([*lines, line.encode(), b""]))
-  return len(lines)
+  atomic.write_bytes(path, earlier + line.encode() + b"\n")
 
 
 def training_settings(output_dir: str) -> dict[str, Any]:

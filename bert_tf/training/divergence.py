@@ -7,6 +7,7 @@ from typing import NoReturn
 import tensorflow as tf
 
 from bert_tf import checkpoints
+from bert_tf.files import errors
 
 # A loss is too high above this multiple of the first loss, or of 1 if the first
 # is lower. An untrained model has a cross entropy of log(number of classes).
@@ -39,9 +40,7 @@ class LossCheck:
       self._first = loss
     is_high = loss > _FACTOR * max(1.0, self._first)
     self._num_high = self._num_high + 1 if is_high else 0
-    if not math.isfinite(loss):
-      self._stop(f"the loss became {loss:.4g} by step {step}")
-    if self._num_high >= _NUM_IN_A_ROW:
+    if not math.isfinite(loss) or self._num_high >= _NUM_IN_A_ROW:
       self._stop(
         f"the loss rose from {self._first:.4g} to {loss:.4g} by step {step}"
       )
@@ -55,14 +54,11 @@ class LossCheck:
     # One call, since reading each result alone would wait for the device.
     are_finite = tf.stack(
       [tf.reduce_all(tf.math.is_finite(t)) for t in floats.values()]
-    )
-    bad = [
-      n for n, is_finite in zip(floats, are_finite.numpy()) if not is_finite
-    ]
-    if bad:
+    ).numpy()
+    if bad := [n for n, is_finite in zip(floats, are_finite) if not is_finite]:
       self._stop(
-        f"{bad[0]} and {len(bad) - 1} more of {len(floats)} variables are not "
-        f"finite after step {step}, which is not saved"
+        f"{errors.join_names(bad, 3)} are not finite after step {step}, which "
+        "is not saved"
       )
 
   def _stop(self, what: str) -> NoReturn:
