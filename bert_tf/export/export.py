@@ -180,11 +180,8 @@ def describe(
     changes["top_k"] = config.top_k
   if known := registry.TASKS.get(task):
     kinds = run_info.RunInfo, configs.ModelConfig, known.settings
-    # __dataclass_fields__ would hold class variables, such as `task`, as well.
-    names = set.intersection(
-      *({field.name for field in dataclasses.fields(k)} for k in kinds)
-    )
-    changes |= {name: getattr(config, name) for name in names}
+    names = set.intersection(*({*k.__dataclass_fields__} for k in kinds))
+    changes |= {name: getattr(config, name) for name in names - {"task"}}
   for name in ("do_lower_case", "strip_accents"):
     changes[name] = tokenizer and getattr(tokenizer.basic_tokenizer, name)
   if task in _MODELS and _MODELS[task].has_labels:

@@ -263,7 +263,8 @@ def training_settings(output_dir: str) -> dict[str, Any]:
     where = f"{path}, line {number}"
     entry = json_files.parse(lines[number - 1], where)
     command = json_files.check(entry, dict[str, Any], where)
-    settings = command.get("settings", {})
+    settings = command.get("settings")
+    settings = json_files.check(settings, dict[str, Any], f"{where}: settings")
     if settings.get("do_train"):
       return settings
   return {}

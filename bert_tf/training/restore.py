@@ -106,14 +106,15 @@ def load_for_inference(
   if path is None:
     if untrained := _initialize(model, config):
       logging.warning(
-        "Untrained, so results are random: %s", ", ".join(untrained)
+        "Untrained, so results are random: %s; set `do_train`.",
+        ", ".join(untrained),
       )
     return 0
   reader = checkpoints.CheckpointReader(path)
   if checkpoints.GLOBAL_STEP not in reader.shapes:
     raise ValueError(
       f"{path} lacks {checkpoints.GLOBAL_STEP}, so it is not a checkpoint of a "
-      "run; give it as `init_checkpoint`."
+      "run; give it as `init_checkpoint`, with another `output_dir`."
     )
   checkpoints.load_variables(reader, model)
   step = int(reader.get(checkpoints.GLOBAL_STEP))
