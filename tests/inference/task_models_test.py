@@ -153,7 +153,7 @@ MISTAKES = {
     "Classifier",
     [{"txt": "the of"}],
     ["x"],
-    "row 0 must be text.* 'txt'",
+    "row 0 must be text.*'txt'",
   ),
   "no label": (
     "EntityRecognizer",
