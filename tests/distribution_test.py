@@ -127,7 +127,6 @@ def test_a_loss_is_divided_by_the_weight_of_the_whole_batch(num_micro_batches):
       batch_size=4,
       num_micro_batches=count,
       seed=0,
-      mode=compilation.Mode.PLAIN,
     )
     sums = step.build(spec)(features)
     values = {name: [float(v) for v in pair] for name, pair in sums.items()}
@@ -175,9 +174,8 @@ def test_batches_of_unknown_width_are_split(mode):
       scale_run.BATCH_SIZE,
       num_micro_batches,
       seed=0,
-      mode=mode,
     )
-    step.build(spec)(features)
+    step.build(spec, mode)(features)
     weights.append(model.get_weights())
   for of_parts, of_whole in zip(*weights, strict=True):
     np.testing.assert_allclose(of_parts, of_whole, rtol=0, atol=1e-5)
@@ -196,7 +194,6 @@ def test_micro_batches_draw_different_masks():
     batch_size=128,
     num_micro_batches=2,
     seed=0,
-    mode=compilation.Mode.PLAIN,
   )
   # Two parts with the same rows: a single sum shows both masks.
   features = {"x": tf.ones(128), "y": tf.ones(128)}

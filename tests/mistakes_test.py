@@ -181,7 +181,6 @@ MISTAKES = (
     lambda w: letter_case.resolve(
       letter_case.Case(),
       letter_case.Case(),
-      "run.json",
       w.write("accents.txt", "[PAD]\n[UNK]\nthe\ncaf\xe9"),
     ),
     "accents.txt strip_accents=False do_lower_case=False",

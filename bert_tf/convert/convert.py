@@ -44,9 +44,8 @@ def convert(
     The model as it is written.
 
   Raises:
-    ValueError: if the source is damaged, no BERT, not finite or does not fit
-      its config; if the target format cannot hold it; or if the target has
-      other files.
+    ValueError: if the source is damaged or no BERT, if the target format cannot
+      hold it, or if the target has other files.
     ImportError: for hf, without the package safetensors.
   """
   model = FORMATS[source_format].read(source)
@@ -77,11 +76,10 @@ def find_format(path: str) -> str:
 
 
 def slim(path: str, target: str, average_last: int = 1) -> list[str]:
-  """Writes an original checkpoint without an optimizer's state.
+  """Writes the means of a run's newest checkpoints, and the files beside them.
 
-  Its values are the means of the run's `average_last` newest checkpoints.
-  Copies the files beside these, such as run.json and the vocabulary. If several
-  are averaged, run.json loses its scores, unless it stays in the same folder.
+  Leaves out an optimizer's state. If several are averaged, run.json loses its
+  scores, unless it stays in the same folder.
 
   Returns:
     Prefixes of the checkpoints that were read.

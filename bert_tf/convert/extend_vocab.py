@@ -24,7 +24,6 @@ from bert_tf.files import atomic, paths, text_lines
 from bert_tf.formats import sentence_transformers, tokenizer_files
 from bert_tf.model_folder import letter_case, run_info
 
-# Name of the checkpoint in the output folder.
 CHECKPOINT_NAME = "bert_model.ckpt"
 
 _UNUSED = re.compile(r"\[unused\d+\]")
@@ -43,8 +42,7 @@ class Extension:
 
 def read_words(path: str) -> list[str]:
   """Returns the words of a file, one a line; ignores blank lines."""
-  lines = (line.strip() for line in text_lines.read_lines(path))
-  return [line for line in lines if line]
+  return list(filter(None, map(str.strip, text_lines.read_lines(path))))
 
 
 def extend(
@@ -67,15 +65,12 @@ def extend(
     init_checkpoint: prefix of the model's checkpoint.
     words: the words to add.
     output_dir: new or empty; gets the model without an optimizer's state.
-    method: "unused" replaces `[unused]` slots, so that no size changes; "grow"
-      appends the words.
-    do_lower_case: whether the vocabulary is lower-cased; None for run.json's
-      value or a guess.
+    method: "unused" replaces `[unused]` slots, "grow" appends the words.
+    do_lower_case: None for run.json's value or a guess from the vocabulary.
 
   Raises:
-    ValueError: if a word cannot be one word piece; if there are too few slots
-      or no new word; if config, vocabulary, checkpoint and do_lower_case do not
-      fit; or if output_dir is in use.
+    ValueError: if a word cannot be one word piece, if there are too few slots
+      or no new word, if the files do not fit, or if output_dir is in use.
   """
   if do_lower_case is not None:
     tokenization.validate_case_matches_checkpoint(
@@ -139,23 +134,18 @@ def extend(
 def _select_new(
   words: Iterable[str], tokenizer: tokenization.FullTokenizer
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-  """Returns the new words and the known words, each once."""
   words = tuple(dict.fromkeys(words))
   known = tuple(word for word in words if word in tokenizer.vocab)
   new = tuple(word for word in words if word not in tokenizer.vocab)
   longest = tokenizer.wordpiece_tokenizer.max_input_chars_per_word
-  faults = []
   for word in new:
     tokens = tokenizer.basic_tokenizer.tokenize(word)
-    if word.startswith("##"):
-      # Such a piece would also change the pieces of known words.
-      faults.append(f"{word!r} is a part of words")
-    elif len(word) > longest:
-      faults.append(f"{word!r} has more than {longest} characters")
-    elif tokens != [word]:
-      faults.append(f"{word!r} is read as {' '.join(tokens)!r}")
-  if faults:
-    raise ValueError(f"{'; '.join(faults[:10])}: give whole words.")
+    # A piece ##X would also change the pieces of known words.
+    if word.startswith("##") or len(word) > longest or tokens != [word]:
+      raise ValueError(
+        f"{word!r} is not one word of at most {longest} characters; it is read "
+        f"as {' '.join(tokens)!r}."
+      )
   if not new:
     raise ValueError(f"no word to add: the vocabulary has all {len(known)}.")
   return new, known
@@ -167,7 +157,6 @@ def _extended_tensors(
   config: modeling.BertConfig,
   size: int,
 ) -> dict[str, np.ndarray]:
-  """Returns the tensors with new rows; `old_ids` has the pieces by new id."""
   names = checkpoint_names.parameters(reader.shapes)
   checkpoint_names.check_is_bert(reader.path, names)
   tensors = {name: reader.get(name) for name in names}

@@ -27,24 +27,18 @@ def read(source: pretrained.ModelSource) -> pretrained.Pretrained:
   """
   weights = model_folder.find_weights(source.path)
   files = pretrained.open_files(source, weights, needs_vocab=True)
-  task = hugging_face.find_task(hugging_face.read_config(files.folder))
-  tensors = pretrained.read_tensors(files.reader, files.bert_config, task)
-  task = pretrained.find_task(tensors, task)
-  num_labels = len(tensors.get("output_bias", ()))
-  run = model_folder.read_hugging_face_run(files.folder, task, num_labels)
-  model = pretrained.build(source, files, run, tensors)
+  model = pretrained.read_checkpoint(source, files)
   return dataclasses.replace(model, notes=(*files.reader.notes, *model.notes))
 
 
 def write(model: pretrained.Pretrained, folder: str) -> pretrained.Pretrained:
   """Writes a folder that `from_pretrained` of Hugging Face's classes can load.
 
-  config.json names the class with the same heads. The folder may hold an
-  earlier conversion of the same model.
+  The folder may hold an earlier conversion of the same model.
 
   Raises:
-    ValueError: if the model has no vocabulary, if no class of transformers has
-      its heads, or if the folder holds other files.
+    ValueError: if the model has no vocabulary, no class of transformers has its
+      heads, or the folder holds other files.
     ImportError: without the package safetensors.
   """
   with errors.needs_extra(hugging_face.WEIGHTS, extra="hf"):
@@ -84,7 +78,6 @@ def _texts(model: pretrained.Pretrained) -> dict[str, str]:
   if model.vocab_file is None:
     raise ValueError("Hugging Face's format needs a `vocab_file`.")
   vocab = tokenization.load_vocab(model.vocab_file)
-  # The special tokens that the vocabulary has, by their settings.
   special = {
     name: token
     for name, token in tokenizer_files.SPECIAL_TOKENS.items()
@@ -152,11 +145,7 @@ def _config(
 def _tokenizer(
   run: run_info.RunInfo, vocab: Mapping[str, int], special: list[str]
 ) -> dict[str, Any]:
-  """Returns the content of tokenizer.json, for tokenizers and transformers.js.
-
-  The maximum length of a word is the original's 200 characters; transformers
-  writes 100.
-  """
+  # transformers writes 100 as the maximum length of a word, not 200.
   ends = (tokenization.CLS, tokenization.SEP)
   cls, sep, sep_b = (
     {"SpecialToken": {"id": token, "type_id": type_id}}

@@ -50,7 +50,6 @@ def open_tensors(path: str) -> Tensors:
 
   Raises:
     ValueError: if it is not one of these files, or if it is damaged.
-    ImportError: for a safetensors file without the package safetensors.
   """
   if path.endswith(".h5"):
     return _open_h5(path)
@@ -93,11 +92,11 @@ def differences(first: Tensors, second: Tensors) -> Iterator[str]:
 def _difference(first: np.ndarray, second: np.ndarray) -> str | None:
   first, second = np.asarray(first), np.asarray(second)
   for name in ("shape", "dtype"):
-    values = [getattr(value, name) for value in (first, second)]
-    if values[0] != values[1]:
-      return f"{name} {values[0]} and {values[1]}"
+    one, other = getattr(first, name), getattr(second, name)
+    if one != other:
+      return f"{name} {one} and {other}"
   if not _is_number(first):
-    # A string: the object graph of an object-based checkpoint.
+    # The object graph of an object-based checkpoint.
     return None if np.array_equal(first, second) else "not the same"
   first, second = first.astype(np.float64), second.astype(np.float64)
   if np.array_equal(first, second, equal_nan=True):

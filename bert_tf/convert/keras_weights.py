@@ -49,9 +49,7 @@ def read(source: pretrained.ModelSource) -> pretrained.Pretrained:
 
 
 def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
-  """Writes a file that Keras' `load_weights` reads.
-
-  run.json, config and vocabulary go beside it.
+  """Writes a file that Keras' `load_weights` reads, and the files beside it.
 
   Returns:
     The model as it is written. A model with only a masked-LM head gets an

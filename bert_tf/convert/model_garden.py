@@ -1,8 +1,8 @@
 """Reads and writes TF Model Garden's format, checkpoints of its BertEncoderV2.
 
-Such a checkpoint is object-based. It holds a graph of objects: attributes lead
-from object to object, and the leaves are keys of tensors. This module uses the
-names of the attributes, so that tf-models-official need not be installed.
+Such a checkpoint holds a graph of objects: attributes lead from object to
+object, and the leaves are keys of tensors. This module uses the attributes'
+names, so that tf-models-official need not be installed.
 """
 
 import dataclasses
@@ -98,9 +98,7 @@ class Graph:
 
   def tensor(self, node: int) -> np.ndarray:
     """Returns the tensor of an object."""
-    key = self.keys[node]
-    assert key is not None, "the object holds no tensor"
-    return self._reader.get(key)
+    return self._reader.get(str(self.keys[node]))
 
   def with_edges(self, *names: str) -> list[int]:
     """Returns the objects that have all these attributes."""
@@ -208,17 +206,15 @@ def read(source: pretrained.ModelSource) -> pretrained.Pretrained:
   kind, run = pretrained.find_model(layout.own_heads), files.run
   task = kind.task if kind else "encoder"
   if run is None or run.task != task:
-    run = run_info.RunInfo(task=task)
+    labels = None
     if heads.WORD_LABELS in layout.own_heads:
       labels = hugging_face.numbered_labels(num_labels)
-      run = dataclasses.replace(run, labels=labels)
+    run = run_info.RunInfo(task=task, labels=labels)
   return pretrained.build(source, files, run, tensors)
 
 
 def _layout(
-  graph: Graph,
-  roots: Mapping[str, int | None],
-  config: modeling.BertConfig,
+  graph: Graph, roots: Mapping[str, int | None], config: modeling.BertConfig
 ) -> _Layout:
   model = roots["model"]
   edges = {} if model is None else graph.edges[model]

@@ -16,13 +16,9 @@ def read(source: pretrained.ModelSource) -> pretrained.Pretrained:
   Raises:
     ValueError: if the checkpoint is damaged or does not fit its config.
   """
-  reader = checkpoints.CheckpointReader(model_folder.find_weights(source.path))
-  names = checkpoint_names.parameters(reader.shapes)
-  checkpoint_names.check_is_bert(reader.path, names)
-  files = pretrained.open_files(source, reader.path)
-  task = files.run.task if files.run else "encoder"
-  tensors = pretrained.read_tensors(reader, files.bert_config, task)
-  return pretrained.build(source, files, files.run, tensors)
+  weights = model_folder.find_weights(source.path)
+  files = pretrained.open_files(source, weights)
+  return pretrained.read_checkpoint(source, files)
 
 
 def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
@@ -39,8 +35,7 @@ def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
 def average(prefixes: Sequence[str], averaged_path: str) -> None:
   """Writes a checkpoint with the means of several, without optimizer slots.
 
-  The config beside the first checkpoint decides which variables belong to the
-  model. A warning names other variables, which are left out.
+  Leaves out variables that the config beside the first does not imply.
 
   Raises:
     ValueError: if a checkpoint is missing or damaged, or lacks a variable.
@@ -52,8 +47,7 @@ def average(prefixes: Sequence[str], averaged_path: str) -> None:
   has_config = model_folder.has_config(folder)
   if checkpoint_names.WORD_EMBEDDINGS in names and has_config:
     files = model_folder.read_beside(first.path)
-    task = files.run.task if files.run else "encoder"
-    shapes = pretrained.find_shapes(first, files.bert_config, task)
+    shapes = pretrained.find_shapes(files)
     pretrained.warn_of_left_out(first.path, set(names) - shapes.keys())
     names = [name for name in names if name in shapes]
   means = {}

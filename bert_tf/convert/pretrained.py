@@ -14,7 +14,6 @@ from absl import logging
 
 from bert_tf import (
   checkpoint_names,
-  checkpoints,
   heads,
   model_folder,
   modeling,
@@ -78,7 +77,7 @@ class Place:
   is_transposed: bool = False
 
   def to_original(self, value: np.ndarray, shape: Shape) -> np.ndarray:
-    """Converts a tensor of the format; returns the original's, float32."""
+    """Converts a tensor of the format to the original's, float32."""
     value = value.T if self.is_transposed else value.reshape(shape)
     return np.ascontiguousarray(value, np.float32)
 
@@ -102,44 +101,35 @@ def find_heads(names: Collection[str], task: str) -> tuple[heads.Head, ...]:
   )
 
 
-def read_tensors(
-  reader: checkpoints.CheckpointReader,
-  config: modeling.BertConfig,
-  task: str,
-) -> dict[str, np.ndarray]:
-  """Returns the encoder's and the heads' tensors; see `collect_tensors`."""
+def read_checkpoint(
+  source: ModelSource, files: model_folder.ModelFolder
+) -> Pretrained:
+  """Returns the model of a checkpoint with the original's names.
+
+  Raises the errors of `collect_tensors` and `build`.
+  """
+  reader = files.reader
   names = checkpoint_names.parameters(reader.shapes)
-  return collect_tensors(
+  checkpoint_names.check_is_bert(reader.path, names)
+  tensors = collect_tensors(
     {name: reader.get(name) for name in names},
-    find_shapes(reader, config, task),
+    find_shapes(files),
     reader.path,
   )
+  return build(source, files, files.run, tensors)
 
 
-def find_shapes(
-  reader: checkpoints.CheckpointReader,
-  config: modeling.BertConfig,
-  task: str,
-) -> dict[str, Shape]:
-  """Returns the shapes that `config` and the reader's heads imply, by name."""
-  own_heads = find_heads(reader.shapes, task)
-  num_labels = reader.shapes.get("output_bias", (0,))[0]
-  return compute_shapes(config, own_heads, num_labels)
+def find_shapes(files: model_folder.ModelFolder) -> dict[str, Shape]:
+  """Returns the shapes that a model's config and heads imply, by name."""
+  shapes = files.reader.shapes
+  own_heads = find_heads(shapes, files.run.task if files.run else "encoder")
+  num_labels = shapes.get("output_bias", (0,))[0]
+  return compute_shapes(files.bert_config, own_heads, num_labels)
 
 
 def find_model(own_heads: Sequence[heads.Head]) -> type[heads.HeadModel] | None:
   """Returns the model class with exactly these heads; None without one."""
   return next((k for k in heads.MODELS if k.heads == tuple(own_heads)), None)
-
-
-def find_task(names: Collection[str], task: str) -> str:
-  """Returns the task of the model that has variables of these names.
-
-  It is "encoder" if no model has exactly their heads; for `task`, see
-  `find_heads`.
-  """
-  kind = find_model(find_heads(names, task))
-  return kind.task if kind else "encoder"
 
 
 def resolve_run(
@@ -159,7 +149,8 @@ def resolve_run(
     letter_case.get_case(run),
     vocab_file,
   )
-  task = find_task(names, run.task)
+  kind = find_model(find_heads(names, run.task))
+  task = kind.task if kind else "encoder"
   return dataclasses.replace(run, task=task, **dataclasses.asdict(case))
 
 
@@ -171,7 +162,7 @@ def collect_tensors(
 ) -> dict[str, np.ndarray]:
   """Converts the tensors of a file to the original's.
 
-  Other tensors are left out; a warning names them.
+  A warning names other tensors, which are left out.
 
   Args:
     file_tensors: all tensors of the file, by the file's names.
@@ -206,10 +197,9 @@ def collect_tensors(
 def warn_of_left_out(path: str, names: Collection[str]) -> None:
   """Warns of tensors that are not converted."""
   if names:
+    left_out = errors.join_names(sorted(names))
     logging.warning(
-      "%s: left out %s, which a BERT of its config does not have.",
-      path,
-      errors.join_names(sorted(names)),
+      "%s: left out %s, which BERT does not have.", path, left_out
     )
 
 
@@ -232,12 +222,7 @@ def compute_shapes(
 def open_files(
   source: ModelSource, path: str, needs_vocab: bool = False
 ) -> model_folder.ModelFolder:
-  """Returns the files beside the weights at `path`.
-
-  Raises:
-    ValueError: if there is no config or required vocabulary, or if they do not
-      fit.
-  """
+  """Returns the files beside the weights at `path`; raises as `read_beside`."""
   files = model_folder.read_beside(
     path, source.bert_config_file, source.vocab_file
   )
@@ -255,8 +240,7 @@ def build(
   """Returns a model from its tensors and the files beside them.
 
   Raises:
-    ValueError: as `resolve_run`, or if the number of saved labels is not the
-      head's.
+    ValueError: as `resolve_run`, or if the head has another number of labels.
   """
   run = resolve_run(run, tensors, source.do_lower_case, files.vocab_file)
   if run.task not in ("classification", "ner"):

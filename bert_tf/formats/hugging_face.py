@@ -1,8 +1,4 @@
-"""Reads models in Hugging Face's format under the 2018 release's names.
-
-`save_pretrained` of transformers writes a folder with config.json,
-model.safetensors, vocab.txt and tokenizer_config.json.
-"""
+"""Reads what transformers' `save_pretrained` writes, by the release's names."""
 
 import dataclasses
 import os
@@ -19,8 +15,8 @@ CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 SUFFIX = ".safetensors"
 
-# Hugging Face's names of activations to ours. Their "gelu" is exact. Ours is
-# the tanh approximation, as in the 2018 release.
+# Hugging Face's activations to ours. Their "gelu" is exact; ours is the tanh
+# approximation, as in the 2018 release.
 ACTIVATIONS = {
   "gelu": "gelu_erf",
   "gelu_new": "gelu",
@@ -30,7 +26,7 @@ ACTIVATIONS = {
   "linear": "linear",
 }
 
-# Settings of which this model supports only the default.
+# The only supported values.
 FIXED_SETTINGS = {
   "model_type": "bert",
   "layer_norm_eps": 1e-12,
@@ -66,7 +62,7 @@ _HEADS = {
 _WORDS = "bert/embeddings/word_embeddings"
 _POOLER = "bert/pooler/dense/"
 _NEXT = "cls/seq_relationship/"
-CHOICE_BIAS = "classifier.bias"
+CHOICE_BIAS = "classifier.bias"  # Also that of the other classifiers.
 
 # Tensors that are copies: the tied output matrix and its bias.
 _COPIES = {
@@ -93,14 +89,11 @@ class Reader:
 
   Has the methods of TensorFlow's checkpoint reader. Adds an untrained pooler if
   the file has none, and an untrained next-sentence head if it has only a
-  masked-LM head. The untrained values are always the same.
-
-  Attributes:
-    notes: sentences for the user.
+  masked-LM head. Attribute `notes` has sentences on this for the user.
 
   Raises:
-    ValueError: if the file or config.json is missing or damaged, the model is
-      not a BERT, or an output matrix is not tied to the embeddings.
+    ValueError: if a file is missing or damaged, the model is not a BERT, or its
+      output matrix is not tied to the embeddings.
     ImportError: if the package safetensors is missing.
   """
 
@@ -134,11 +127,15 @@ class Reader:
         raise ValueError(f"{key} of {path} is not the same as {original}.")
     size = config.hidden_size
     pooler = {f"{_POOLER}kernel": (size, size), f"{_POOLER}bias": (size,)}
-    self._add_layer(config, "pooler", pooler)
+    layers = {"pooler": pooler}
     if _COPIES["cls.predictions.decoder.bias"] in self._keys:
       # Our pre-training model has both heads.
       head = {f"{_NEXT}output_weights": (2, size), f"{_NEXT}output_bias": (2,)}
-      self._add_layer(config, "next-sentence head", head)
+      layers["next-sentence head"] = head
+    for layer, shapes in layers.items():
+      if not shapes.keys() & self._keys.keys():
+        self._added |= untrained_values(shapes, config.initializer_range)
+        self.notes += (untrained_note(layer),)
 
   @property
   def untrained(self) -> frozenset[str]:
@@ -154,10 +151,7 @@ class Reader:
     return shapes
 
   def get_tensor(self, name: str) -> np.ndarray:
-    """Returns a tensor by the release's name.
-
-    Floating-point types become float32. Kernels are transposed.
-    """
+    """Returns a tensor; floats become float32, kernels are transposed."""
     if name in self._added:
       return self._added[name]
     value = self._file.get_tensor(self._keys[name])
@@ -165,16 +159,9 @@ class Reader:
       value = value.astype(np.float32)
     return np.ascontiguousarray(value.T if name.endswith("/kernel") else value)
 
-  def _add_layer(
-    self, config: Config, layer: str, shapes: Mapping[str, tuple[int, ...]]
-  ) -> None:
-    if not shapes.keys() & self._keys.keys():
-      self._added |= untrained_values(shapes, config.initializer_range)
-      self.notes += (untrained_note(layer),)
-
 
 def untrained_note(layer: str) -> str:
-  """Returns the note on a layer that a model lacks."""
+  """Returns the note for the user on a layer that a model lacks."""
   return f"The model has no {layer}; an untrained {layer} was added."
 
 
@@ -182,24 +169,18 @@ def untrained_values(
   shapes: Mapping[str, tuple[int, ...]], stddev: float
 ) -> dict[str, np.ndarray]:
   """Returns truncated normal matrices and zero biases, equal in every call."""
-  # Zero matrices would pass no gradient to the layers below.
-  return {
-    name: np.clip(
-      np.random.default_rng(0).standard_normal(shape, np.float32), -2.0, 2.0
-    )
-    * np.float32(stddev)
-    if len(shape) > 1
-    else np.zeros(shape, np.float32)
-    for name, shape in shapes.items()
-  }
+  values = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
+  for name, shape in shapes.items():
+    if len(shape) > 1:  # Zeros would pass no gradient to the layers below.
+      draws = np.random.default_rng(0).standard_normal(shape, np.float32)
+      values[name] = np.clip(draws, -2.0, 2.0) * np.float32(stddev)
+  return values
 
 
 def open_file(path: str) -> Any:
   """Opens a safetensors file; raises the errors of `Reader`."""
   with errors.needs_extra(path, extra="hf"):
     import safetensors
-  if not paths.is_file(path):
-    raise ValueError(f"there is no {path}.")
   with tempfile.TemporaryDirectory() as folder:
     local = path
     if paths.is_remote(path):
@@ -208,6 +189,14 @@ def open_file(path: str) -> Any:
     with errors.reading(path):
       # The file stays readable after its folder is removed.
       return safetensors.safe_open(local, framework="numpy")
+
+
+def count_labels(path: str) -> int:
+  """Returns the number of outputs of a file's classifier; 0 without one."""
+  file = open_file(path)
+  if CHOICE_BIAS not in file.keys():
+    return 0
+  return int(file.get_slice(CHOICE_BIAS).get_shape()[0])
 
 
 def original_name(key: str, has_choices: bool = False) -> str:
@@ -236,7 +225,7 @@ def original_name(key: str, has_choices: bool = False) -> str:
 def hugging_face_name(name: str, prefix: str) -> str:
   """Returns the name in the file of a tensor of the 2018 release.
 
-  `prefix` is that of the encoder: "bert.", or "" in a file of only the encoder.
+  The encoder's `prefix` is "bert.", or "" in a file of only the encoder.
   """
   prefixes = {"bert/": prefix}
   prefixes |= {original: head for head, original in _HEADS.items()}

@@ -25,8 +25,8 @@ def check_installed() -> None:
 def find_split(folder: str, *names: str) -> list[str]:
   """Returns the Parquet files of the first of `names` that has files, or [].
 
-  Finds NAME.parquet, the files in a folder NAME, and shards such as
-  NAME-00000-of-00001.parquet.
+  They are shards such as NAME-00000-of-00001.parquet, NAME.parquet, or the
+  files in a folder NAME.
 
   Raises:
     ValueError: if a shard is missing.
@@ -41,7 +41,6 @@ def find_split(folder: str, *names: str) -> list[str]:
 
 
 def _check_shards(files: Sequence[str]) -> None:
-  """Raises ValueError if a shard is missing, or if shards of two sets mix."""
   sets: dict[tuple[str, str], str] = {}  # The first file of each set.
   for file in files:
     if shard := _SHARD.fullmatch(file):
@@ -58,15 +57,10 @@ def _check_shards(files: Sequence[str]) -> None:
 def read_rows(
   path: str, columns: Sequence[str], settings: Mapping[Any, str] | None = None
 ) -> Iterator[dict[str, Any]]:
-  """Yields the rows of a file, with some of its columns.
+  """Yields some columns of the rows of a file.
 
-  Replaces class ids by class names if the file names the classes, as Hugging
-  Face's package datasets does.
-
-  Args:
-    path: the file.
-    columns: names of the columns.
-    settings: the setting that names a column, by column, for errors.
+  Replaces class ids by the names that Hugging Face's package datasets stores.
+  `settings` are the settings that name the columns, for errors.
 
   Raises:
     ValueError: if the file is damaged, or if it lacks a column.
@@ -94,7 +88,6 @@ def read_rows(
 def _class_names(
   metadata: Mapping[bytes, bytes], columns: Sequence[str]
 ) -> dict[str, list[str]]:
-  """Returns the class names by column, as the package datasets stores them."""
   try:
     features = json.loads(metadata[b"huggingface"])["info"]["features"]
     return {

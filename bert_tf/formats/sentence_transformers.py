@@ -36,15 +36,13 @@ def read_files(folder: str) -> dict[str, bytes]:
   """Returns the contents of the files by path; {} without a modules.json."""
   if not paths.exists(os.path.join(folder, MODULES)):
     return {}
-  names = [MODULES, TRANSFORMER_CONFIG]
   # The folders of modules are called 1_Pooling, 2_Normalize and so on.
   pattern = os.path.join(glob.escape(folder), "[0-9]_*", POOLING_CONFIG)
-  for path in paths.matches(pattern):
-    module = os.path.basename(os.path.dirname(path))
-    names.append(f"{module}/{POOLING_CONFIG}")
+  modules = map(os.path.dirname, paths.matches(pattern))
+  names = [f"{os.path.basename(m)}/{POOLING_CONFIG}" for m in modules]
   return {
     name: paths.read_bytes(path)
-    for name in names
+    for name in (MODULES, TRANSFORMER_CONFIG, *names)
     if paths.exists(path := os.path.join(folder, name))
   }
 
@@ -75,17 +73,13 @@ def read_settings(folder: str) -> VectorSettings | None:
       f"{path} lists the modules {', '.join(names) or '(none)'}; supported are "
       f"{', '.join(known)}. Set `pooling` to use the encoder without them."
     )
-  transformer_file = os.path.join(folder, TRANSFORMER_CONFIG)
+  path = os.path.join(folder, TRANSFORMER_CONFIG)
   max_seq_length = None
-  if paths.exists(transformer_file):
-    value = json_files.read_object(transformer_file).get("max_seq_length")
-    max_seq_length = json_files.check(value, int | None, transformer_file)
-  pooling_folder = os.path.join(folder, str(modules[1].get("path") or ""))
-  pooling = _read_pooling(os.path.join(pooling_folder, POOLING_CONFIG))
-  return VectorSettings(pooling, "Normalize" in names, max_seq_length)
-
-
-def _read_pooling(path: str) -> str:
+  if paths.exists(path):
+    value = json_files.read_object(path).get("max_seq_length")
+    max_seq_length = json_files.check(value, int | None, path)
+  pooling_folder = str(modules[1].get("path") or "")
+  path = os.path.join(folder, pooling_folder, POOLING_CONFIG)
   config = json_files.read_object(path)
   modes = [config.get("pooling_mode")]  # Since sentence-transformers 5.4.
   if not modes[0]:
@@ -94,9 +88,9 @@ def _read_pooling(path: str) -> str:
       for name, value in config.items()
       if name.startswith("pooling_mode_") and value
     ]
-  if len(modes) == 1 and modes[0] in _POOLINGS.values():
-    return str(modes[0])
-  raise ValueError(
-    f"{path} sets the pooling {' and '.join(map(str, modes)) or '(none)'}; set "
-    f"`pooling` to one of {', '.join(_POOLINGS.values())}."
-  )
+  if len(modes) != 1 or modes[0] not in _POOLINGS.values():
+    raise ValueError(
+      f"{path} sets the pooling {' and '.join(map(str, modes)) or '(none)'}; "
+      f"set `pooling` to one of {', '.join(_POOLINGS.values())}."
+    )
+  return VectorSettings(str(modes[0]), "Normalize" in names, max_seq_length)

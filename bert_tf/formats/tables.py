@@ -18,8 +18,7 @@ Row = Mapping[str, Any] | Sequence[str]
 
 T = TypeVar("T")
 
-# Largest limit that the package csv accepts on every system. Cells of the other
-# formats have no limit.
+# Largest limit that the package csv accepts on every system.
 _MAX_CELL_CHARS = 2**31 - 1
 
 
@@ -55,8 +54,8 @@ def read(
 
   Args:
     table: the file.
-    convert: called with the number of a line (in Parquet of a row), from 1, and
-      its row. Returns None to leave out the row, or raises BadRowError.
+    convert: takes the number of a line (in Parquet of a row), from 1, and its
+      row. Returns None to leave out the row, or raises BadRowError.
     skip_bad_rows: whether to log faulty rows instead of raising an error.
 
   Raises:
@@ -98,8 +97,8 @@ def parse_columns(
   has_names = file_format in ("jsonl", "parquet")
   if len(are_numbers) == 2 or (True in are_numbers and has_names):
     raise ValueError(
-      f"columns {', '.join(map(str, columns))}: give either names or, for tsv "
-      "and csv files without a header, numbers from 0, not both."
+      f"columns {', '.join(map(str, columns))}: give names or, for tsv and csv "
+      "without a header, numbers from 0."
     )
   return [
     int(column) if column and column.isdecimal() else column or None
@@ -136,9 +135,7 @@ def get_text(row: Row, column: Column) -> str:
 
 
 def read_rows(table: Table) -> Iterator[tuple[int, Row | BadRowError]]:
-  """Yields (line number from 1, row or its fault) without header and blanks.
-
-  The number is that of the row in Parquet.
+  """Yields (number from 1, row or its fault), as `read`, without the header.
 
   Raises:
     ValueError: if the header lacks a column or has it twice.
@@ -176,11 +173,8 @@ def read_rows(table: Table) -> Iterator[tuple[int, Row | BadRowError]]:
 
 
 def _find_delimiter(table: Table) -> str:
-  """Returns the delimiter with which the first line has the columns.
-
-  It is the format's own if that fits or if none does. Excel writes semicolons
-  where the comma is the decimal sign.
-  """
+  # The delimiter with which the first line has the columns, or the format's
+  # own. Excel writes semicolons where the comma is the decimal sign.
   own = "\t" if table.file_format == "tsv" else ","
   for delimiter in (own, *"\t,;|"):
     # Quotation marks look wrong between other delimiters than the file's.
@@ -191,10 +185,6 @@ def _find_delimiter(table: Table) -> str:
       else column < len(first)
       for column in table.columns
     ):
-      if delimiter != own:
-        logging.info(
-          f"{table.path}: the columns are separated by {delimiter!r}."
-        )
       return delimiter
     if table.num_columns is not None:  # An official file.
       break
@@ -204,8 +194,7 @@ def _find_delimiter(table: Table) -> str:
 def _read_cells(
   table: Table, delimiter: str, strict: bool = True
 ) -> Iterator[tuple[int, list[str]]]:
-  """Yields line number and cells. Quotation marks have no meaning in TSV."""
-  if table.file_format == "tsv" and delimiter == "\t":
+  if table.file_format == "tsv" and delimiter == "\t":  # Without quotation.
     lines = enumerate(text_lines.read_lines(table.path), 1)
     return ((number, line.split("\t")) for number, line in lines if line)
   return csv_cells(table.path, delimiter, strict=strict)
@@ -225,13 +214,11 @@ def csv_cells(
   quotechar: str | None = '"',
   strict: bool = True,
 ) -> Iterator[tuple[int, list[str]]]:
-  """Yields (number of the last line, cells) of each row of a CSV file.
-
-  Blank lines have no cells. The arguments are those of csv.reader.
+  """Yields (number of the last line, cells) of each row, as csv.reader.
 
   Raises:
-    ValueError: if the text is not UTF-8, or, if `strict`, a quotation mark is
-      not closed. Names the file and the line.
+    ValueError: names the file and the line that is not UTF-8 or, if `strict`,
+      not CSV.
   """
   csv.field_size_limit(_MAX_CELL_CHARS)
   rows = csv.reader(

@@ -1,8 +1,7 @@
 """Files of a tokenizer: vocab.txt and the files that Hugging Face writes.
 
-`tokenizer_config.json` and `tokenizer.json` can ask for a tokenizer that this
-package does not implement. The ids of a text would then differ from those in
-training, so `read_settings` notes the settings that decide the ids.
+These can ask for a tokenizer that this package does not implement. The ids of a
+text would then differ from those in training, which `read_settings` notes.
 """
 
 import dataclasses
@@ -18,14 +17,14 @@ VOCAB_FILE = "vocab.txt"
 TOKENIZER_CONFIG = "tokenizer_config.json"
 TOKENIZER = "tokenizer.json"
 
-# Settings that name special tokens, with BERT's tokens.
+# Settings of special tokens.
 SPECIAL_TOKENS = {
   f"{name}_token": f"[{name.upper()}]"
   for name in ("pad", "unk", "cls", "sep", "mask")
 }
 
-# Settings of which only this value is supported.
 FIXED_SETTINGS = {"tokenize_chinese_chars": True}
+# The only supported values, by file.
 _SUPPORTED: dict[str, dict[str, Any]] = {
   TOKENIZER_CONFIG: {
     **FIXED_SETTINGS,
@@ -58,17 +57,16 @@ class TokenizerSettings:
   notes: tuple[str, ...] = ()  # For the user; () for BERT's tokenizer.
 
 
-def _part() -> Any:
-  return dataclasses.field(default_factory=dict)
+_Part = dict[str, Any] | None
 
 
 @dataclasses.dataclass(frozen=True)
 class _Tokenizer:
   """The parts of tokenizer.json. {}, the default, is BERT's; None is none."""
 
-  model: dict[str, Any] | None = _part()
-  normalizer: dict[str, Any] | None = _part()
-  pre_tokenizer: dict[str, Any] | None = _part()
+  model: _Part = dataclasses.field(default_factory=dict)
+  normalizer: _Part = dataclasses.field(default_factory=dict)
+  pre_tokenizer: _Part = dataclasses.field(default_factory=dict)
   added_tokens: list[Any] | None = None
 
   @property
@@ -89,14 +87,13 @@ def find_vocab(folder: str) -> str | None:
   if paths.exists(path):
     return path
   path = os.path.join(folder, TOKENIZER)
-  has_vocab = (
-    paths.exists(path) and json_files.read(path, _Tokenizer).word_pieces
-  )
-  return path if has_vocab else None
+  if not paths.exists(path):
+    return None
+  return path if json_files.read(path, _Tokenizer).word_pieces else None
 
 
 def is_tokenizer_json(vocab_file: str) -> bool:
-  """Returns whether the file of a vocabulary is a tokenizer.json."""
+  """Whether a vocabulary's file is a tokenizer.json, not a vocab.txt."""
   return paths.split(vocab_file)[1] == TOKENIZER
 
 
@@ -104,16 +101,13 @@ def read_vocab(vocab_file: str) -> bytes:
   """Returns the content of a vocab.txt; converts a tokenizer.json.
 
   Raises:
-    ValueError: if a tokenizer.json has no vocabulary of word pieces, ids with
-      gaps, or a token with a line break.
+    ValueError: if a tokenizer.json has no word pieces or ids with gaps.
   """
   if not is_tokenizer_json(vocab_file):
     return paths.read_bytes(vocab_file)
   vocab = json_files.read(vocab_file, _Tokenizer).word_pieces
   if not vocab:
-    raise ValueError(
-      f"{vocab_file} has no vocabulary of word pieces; give a vocab.txt."
-    )
+    raise ValueError(f"{vocab_file} has no vocabulary of word pieces.")
   tokens = {i: token for token, i in vocab.items()}
   missing = [i for i in range(len(vocab)) if i not in tokens]
   if missing:
@@ -139,8 +133,11 @@ def read_settings(folder: str) -> TokenizerSettings:
   Raises:
     ValueError: if a file is damaged.
   """
-  config = _read(folder, TOKENIZER_CONFIG, dict[str, Any])
-  tokenizer = _read(folder, TOKENIZER, _Tokenizer) or _Tokenizer()
+  path = os.path.join(folder, TOKENIZER_CONFIG)
+  config = json_files.read_object(path) if paths.exists(path) else None
+  path, tokenizer = os.path.join(folder, TOKENIZER), _Tokenizer()
+  if paths.exists(path):
+    tokenizer = json_files.read(path, _Tokenizer)
   normalizer = tokenizer.normalizer or {}
   lower, accents = normalizer.get("lowercase"), normalizer.get("strip_accents")
   if config is not None:
@@ -160,16 +157,9 @@ def read_settings(folder: str) -> TokenizerSettings:
   )
 
 
-def _read(folder: str, name: str, kind: Any) -> Any:
-  path = os.path.join(folder, name)
-  return json_files.read(path, kind) if paths.exists(path) else None
-
-
 def _find_differing(
   folder: str, config: dict[str, Any], tokenizer: _Tokenizer
 ) -> list[str]:
-  """Returns the settings that are not implemented, with their files."""
-
   def content(token: Any) -> Any:  # Some files store tokens as objects.
     return token.get("content") if isinstance(token, dict) else token
 

@@ -40,10 +40,7 @@ class MaskAnswerer(prediction.Answerer):
   ) -> None:
     super().__init__(tokenizer, info, max_seq_length)
     if tokenization.MASK not in tokenizer.vocab:
-      raise ValueError(
-        f"The vocabulary of {len(tokenizer.vocab)} tokens has no "
-        f"{tokenization.MASK} to predict words for; add it."
-      )
+      raise ValueError(f"The vocabulary has no {tokenization.MASK}; add it.")
     self._mask_id = tokenizer.vocab[tokenization.MASK]
     self._blank_id = tokenizer.vocab.get("")
     self._top_k = min(info.top_k or 5, len(tokenizer.vocab))
@@ -57,10 +54,7 @@ class MaskAnswerer(prediction.Answerer):
     return ids
 
   def prepare(self, row: Mapping[str, Any]) -> prediction.Prepared:
-    """Returns the input of a text; none if it has no mask.
-
-    Raises ValueError if the text is too long.
-    """
+    """Returns the inputs of a text; raises ValueError if it is too long."""
     ids = self.tokenize(row["text"])
     if len(ids) > self.max_seq_length - 2:
       raise ValueError(
@@ -79,14 +73,11 @@ class MaskAnswerer(prediction.Answerer):
   def answer(
     self, prepared: prediction.Prepared, outputs: Sequence[prediction.Outputs]
   ) -> dict[str, Any]:
-    """Returns the most probable tokens of each mask.
-
-    Surplus rows of the embedding table and blank lines of the vocabulary are
-    never predicted.
-    """
+    """Returns the most probable tokens of each mask."""
     masks = []
     for model_input, output in zip(prepared.inputs, outputs):
       count = len(model_input.masked_lm_positions)
+      # Surplus rows of the table and blank lines are never predicted.
       logits = output["masked_lm_logits"][:count, : len(self.tokenizer.vocab)]
       if self._blank_id is not None:
         logits = logits.copy()

@@ -92,7 +92,7 @@ class Classifier(task_model.FineTunedModel):
     return Prediction(self._label(label), probabilities)
 
   def _label(self, name: str) -> Label:
-    """Returns a label in the type that was given to `fit`."""
+    # In the type that was given to `fit`.
     info = self._predictor.info if self._predictor else None
     is_text = info is None or info.labels_are_text is not False
     return name if is_text else json.loads(name)
@@ -140,7 +140,5 @@ class Classifier(task_model.FineTunedModel):
       task.layout = dataclasses.replace(task.layout, labels_are_text=is_text)
     names = examples.infer_labels(data)
     if split == "train" and len(names) == 1 and kind == "classification":
-      raise ValueError(
-        f"all labels are {names[0]!r}; at least 2 labels are needed."
-      )
+      raise ValueError(f"all labels are {names[0]!r}; 2 are needed.")
     return data

@@ -90,8 +90,7 @@ class EntityRecognizer(task_model.FineTunedModel):
       tags = label.split() if isinstance(label, str) else label
       if not isinstance(tags, list | tuple) or len(tags) != len(words):
         raise ValueError(
-          f"row {index} has {len(words)} words, but its tags are "
-          f"{label!r:.60}; give one tag for each word."
+          f"row {index} has {len(words)} words, its tags are {label!r:.60}"
         )
       for tag in tags:
         if not isinstance(tag, str) or not examples.is_tag(tag):

@@ -14,7 +14,7 @@ Shapes are those of modeling.py, with K the number of requested layers.
 import dataclasses
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -33,9 +33,6 @@ from bert_tf.training import progress
 
 # Separates the two texts of a pair in a line.
 _SEPARATOR = " ||| "
-
-# Decimal places in JSON, as in the original.
-_DECIMALS = 6
 
 _NAMES = ("text", "text_b")
 
@@ -62,8 +59,7 @@ class FeatureExtractor:
     config: the settings, which name the model.
 
   Raises:
-    ValueError: if config, vocabulary, checkpoint, max_seq_length and layers
-      do not match.
+    ValueError: if the model's files and the settings do not match.
   """
 
   def __init__(self, config: configs.ExtractionConfig) -> None:
@@ -124,26 +120,17 @@ class FeatureExtractor:
         yield TextFeatures(tuple(tokens), pooled.copy())
 
   def predict(self, inputs: Any) -> Any:
-    """Returns the TextFeatures of a text or pair, or a list for several.
+    """Returns the TextFeatures of a row, or a list for several.
 
-    `inputs` are rows of `text` and, for a pair, `text_b`, as in `inputs`.
-
-    Raises:
-      ValueError: if an item is neither a text nor a pair.
+    Rows have `text` and, for a pair, `text_b`, in any form of `inputs`.
     """
     rows, is_single = inputs_lib.to_rows(inputs)
     results = list(self.extract(rows))
     return results[0] if is_single else results
 
   def _pack(self, index: int, text: Any) -> prediction.ModelInput:
-    """Returns the input of a text or a pair; "" as second text is none."""
+    # "" as second text is none.
     texts = inputs_lib.texts_by_name(index, text, _NAMES)
-    if "text" not in texts or not texts.keys() <= set(_NAMES):
-      raise ValueError(
-        f"row {index} is not a text or a pair text, text_b: {text!r:.60}"
-      )
-    for name, value in texts.items():
-      inputs_lib.check_texts(f"{name} of row {index}", value)
     ids = [self._answerer.tokenize(texts.get(name, "")) for name in _NAMES]
     return self._answerer.pack(*ids)
 
@@ -208,24 +195,16 @@ def extract_file(
 def _json_object(
   text: TextFeatures, config: configs.ExtractionConfig
 ) -> dict[str, Any]:
-  """Returns the JSON object of a text, without `linex_index`."""
+  def by_layer(vectors: Iterable[list]) -> list[dict[str, Any]]:
+    pairs = zip(config.layers, vectors)
+    return [{"index": index, "values": values} for index, values in pairs]
+
   # Rounded in float64, since a rounded float32 would print with more digits.
-  vectors = np.round(text.vectors.astype(np.float64), _DECIMALS).tolist()
+  vectors = np.round(text.vectors.astype(np.float64), 6).tolist()
   if config.pooling != "none":
-    return {"layers": _by_layer(config.layers, vectors)}
-  return {
-    "features": [
-      {"token": token, "layers": _by_layer(config.layers, values)}
-      # [K][F] to [F][K].
-      for token, values in zip(text.tokens, zip(*vectors))
-    ]
-  }
-
-
-def _by_layer(
-  layers: Sequence[int], vectors: Iterable[list]
-) -> list[dict[str, Any]]:
-  return [{"index": index, "values": v} for index, v in zip(layers, vectors)]
+    return {"layers": by_layer(vectors)}
+  tokens = zip(text.tokens, zip(*vectors))  # [K][F] to [F][K].
+  return {"features": [{"token": t, "layers": by_layer(v)} for t, v in tokens]}
 
 
 def _write_npz(

@@ -11,9 +11,6 @@ from typing import Any
 from bert_tf.files import errors
 from bert_tf.formats import tables
 
-# Names of all models' inputs, in the order of a tuple.
-ORDER = ("question", "text", "text_b", "context", "choices")
-
 
 def as_list(values: Any) -> list[Any]:
   """Returns a list of Python values, without NumPy scalars and arrays."""
@@ -44,31 +41,34 @@ def to_rows(inputs: Any) -> tuple[list[Any], bool]:
   return as_list(inputs), False
 
 
-def texts_by_name(index: int, row: Any, names: Sequence[str]) -> dict[str, Any]:
-  """Returns the texts of a row by name; ValueError if it is none.
+def texts_by_name(
+  index: int, row: Any, names: Sequence[str], num_required: int = 1
+) -> dict[str, Any]:
+  """Returns the texts of a row by name, checked.
 
-  `row` is a text, texts in the order of `names`, or texts by name.
+  Args:
+    index: number of the row, for errors.
+    row: a text, texts in the order of `names`, or texts by name.
+    names: the names of the inputs.
+    num_required: how many of the first inputs a row must have.
+
+  Raises:
+    ValueError: if the row has other inputs, or one is not a Unicode text.
   """
+  parts, given = [row] if isinstance(row, str) else row, names
   if isinstance(row, Mapping):
-    names, row = list(row), list(row.values())
-  parts = [row] if isinstance(row, str) else row
-  if not isinstance(parts, list | tuple) or len(parts) > len(names):
+    given, parts = list(row), list(row.values())
+  is_row = isinstance(parts, list | tuple) and len(parts) <= len(given)
+  texts = dict(zip(given, map(_as_python, parts))) if is_row else {}
+  needed = names[:num_required]
+  if not set(needed) <= texts.keys() <= set(names):
     raise ValueError(
-      f"row {index} must be {' and '.join(names)}, or texts by these names: "
-      f"{_short(row)}"
+      f"row {index} must be {' and '.join(names)}, or texts by these names, "
+      f"at least {' and '.join(needed)}, not {_short(row)}."
     )
-  return dict(zip(names, map(_as_python, parts)))
-
-
-def only_text(index: int, row: Any) -> Any:
-  """Returns the text of a row; ValueError if it has more or other inputs."""
-  texts = texts_by_name(index, row, ("text",))
-  if list(texts) != ["text"]:
-    raise ValueError(
-      f"row {index} has {', '.join(map(str, texts)) or 'nothing'}; it needs "
-      "text, and only that."
-    )
-  return texts["text"]
+  for name, value in texts.items():
+    check_texts(f"{name} of row {index}", value, int(name == "choices"))
+  return texts
 
 
 def _short(value: Any) -> str:

@@ -39,11 +39,7 @@ class Function:
   def __call__(
     self, inputs: Mapping[str, np.ndarray], names: Collection[str] = ()
   ) -> dict[str, np.ndarray]:
-    """Returns the outputs with these names, or all.
-
-    Raises:
-      tf.errors.OpError: if the model rejects the inputs.
-    """
+    """Returns the outputs with these names, or all; may raise OpError."""
     tensors = {
       name: tf.constant(inputs[name], spec.dtype)
       for name, spec in self.inputs.items()
@@ -79,9 +75,8 @@ def load(config: configs.ModelConfig) -> LoadedModel:
   loaded = saved_models.load(folder)
   if saved_models.IDS not in loaded.signatures:
     raise ValueError(
-      f"{folder} is not a SavedModel of export_savedmodel.py with a model: it "
-      f"has the signatures {', '.join(loaded.signatures) or '(none)'}, but not "
-      f"{saved_models.IDS}."
+      f"{folder} is not a SavedModel of export_savedmodel.py: its signatures "
+      f"are {', '.join(loaded.signatures) or '(none)'}, not {saved_models.IDS}."
     )
   functions = {
     name: Function(
@@ -119,11 +114,7 @@ def load(config: configs.ModelConfig) -> LoadedModel:
 
 
 def build(config: configs.ModelConfig) -> LoadedModel:
-  """Builds the functions that a SavedModel of a checkpoint would have.
-
-  Raises:
-    ValueError: as `export.build`.
-  """
+  """Builds the functions that a SavedModel of a checkpoint would have."""
   built = export.build(config, with_text=False, with_attention=True)
   return LoadedModel(
     {name: wrap_function(f) for name, f in built.signatures.items()},

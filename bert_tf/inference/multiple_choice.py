@@ -64,11 +64,10 @@ class MultipleChoice(task_model.FineTunedModel):
   ) -> list[examples.ChoiceExample]:
     data = []
     for index, (row, label) in enumerate(zip(rows, labels)):
-      choices = tuple(row["choices"])
-      if not 2 <= len(choices) == len(rows[0]["choices"]):
+      choices, count = tuple(row["choices"]), len(rows[0]["choices"])
+      if not 2 <= len(choices) == count:
         raise ValueError(
-          f"row {index} has {len(choices)} choices, row 0 has "
-          f"{len(rows[0]['choices'])}; all rows need the same number."
+          f"row {index} has {len(choices)} choices, row 0 has {count}."
         )
       try:
         right = examples.label_id(label, choices, task.layout.label_type)

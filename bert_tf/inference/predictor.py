@@ -51,12 +51,8 @@ class Predictor:
   Attributes:
     answerers: what turns texts into answers, by name: "text", for words also
       "plain_text"; {} if the model has no vocabulary.
-    functions: functions of the model on ids: `ids` and perhaps `attention`.
-    info: content of run.json; None without one.
-    version: number of a SavedModel's folder, else 1.
-    bert_config: sizes of the model; None if it has none.
-    vocab_file: path of the vocabulary; None if it has none.
-    num_parameters: number of weights.
+    functions, info, version, bert_config, vocab_file, num_parameters: as in
+      LoadedModel.
     max_batch_size: maximum number of rows in a batch.
 
   Raises:
@@ -147,15 +143,10 @@ class Predictor:
     return answers[0] if is_single else answers
 
   def answerer(self, name: str = answerers.TEXT) -> prediction.Answerer:
-    """Returns an Answerer of texts by name.
-
-    Raises:
-      ValueError: if there is none.
-    """
+    """Returns an Answerer of texts by name; raises ValueError without one."""
     if not self.answerers:
       raise ValueError(
-        "the model takes no texts: its folder lacks vocab.txt or run.json. "
-        "Export it again."
+        "the model takes no texts: its folder lacks vocab.txt or run.json."
       )
     if name not in self.answerers:
       raise ValueError(
@@ -166,27 +157,17 @@ class Predictor:
   def prepare(
     self, index: int, row: Any, name: str = answerers.TEXT
   ) -> prediction.Prepared:
-    """Returns a row of texts with the model's inputs for it.
+    """Returns a row, as in `predict`, with the model's inputs for it.
 
-    Args:
-      index: number of the row, for errors.
-      row: a row as in `predict`.
-      name: name of the Answerer.
+    `index` is the number of the row, for errors, and `name` the Answerer's.
 
     Raises:
       ValueError: as `predict`.
     """
     answerer = self.answerer(name)
-    texts = inputs_lib.texts_by_name(index, row, answerer.fields)
-    needed = answerer.fields[: answerer.num_required]
-    if not set(needed) <= texts.keys() <= set(answerer.fields):
-      raise ValueError(
-        f"row {index} has {', '.join(map(str, texts)) or 'nothing'}; the model "
-        f"takes {', '.join(answerer.fields)}, at least {' and '.join(needed)}."
-      )
-    for field, value in texts.items():
-      is_list = int(field == "choices")
-      inputs_lib.check_texts(f"{field} of row {index}", value, is_list)
+    texts = inputs_lib.texts_by_name(
+      index, row, answerer.fields, answerer.num_required
+    )
     try:
       return answerer.prepare(texts)
     except ValueError as error:
@@ -197,9 +178,7 @@ class Predictor:
     inputs: Sequence[prediction.ModelInput],
     answerer: prediction.Answerer,
   ) -> list[prediction.Outputs]:
-    """Returns the outputs of the model for a batch of inputs.
-
-    Several threads may call it.
+    """Returns the outputs for a batch; several threads may call it.
 
     Raises:
       ValueError: if the model rejects an input.
@@ -222,15 +201,12 @@ class Predictor:
   def attention(self, text: str, text_b: str | None = None) -> Attention:
     """Returns the attention of all layers and heads for a text or a pair.
 
-    Raises:
-      ValueError: if the model has no head, or the SavedModel was exported
-        without attention.
+    Raises ValueError if the model has no head or was exported without it.
     """
     if signatures.ATTENTION not in self.functions:
       raise ValueError(
-        "this model has no attention function; use a model with a head: "
-        "export it with export_savedmodel.py --attention, or give its "
-        "checkpoint."
+        "this model has no attention function; give the checkpoint of a model "
+        "with a head, or export it with export_savedmodel.py --attention."
       )
     answerer = self.answerer()
     ids_b = None if text_b is None else answerer.tokenize(text_b)
@@ -257,7 +233,6 @@ def load(
 
   Raises:
     ValueError: if the folder does not hold exactly one readable model.
-    ImportError: if a package for reading it is missing.
   """
   path = os.fspath(folder)
   weights = model_folder.find_weights(path)

@@ -67,8 +67,7 @@ class QuestionAnswerer(task_model.FineTunedModel):
       is_impossible = paragraph["qas"][0]["is_impossible"]
       if split == "train" and is_impossible and not has_negatives:
         raise ValueError(
-          f"row {index} has no answer; set `version_2_with_negative` to train "
-          "on questions without an answer."
+          f"row {index} has no answer; set `version_2_with_negative`."
         )
     return examples.parse(
       {"data": [{"paragraphs": paragraphs}]},
@@ -79,7 +78,6 @@ class QuestionAnswerer(task_model.FineTunedModel):
 
 
 def _question(index: int, row: Mapping[str, Any], label: Any) -> dict[str, Any]:
-  """Returns a question in the format of SQuAD files."""
   starts: list[Any] = []
   if isinstance(label, Mapping):
     fields = {name: _as_list(label.get(name)) for name in label}
@@ -104,7 +102,6 @@ def _question(index: int, row: Mapping[str, Any], label: Any) -> dict[str, Any]:
 
 
 def _as_list(value: Any) -> list[Any]:
-  """Returns one or several values as a list; [] for None and ""."""
   if value is None or isinstance(value, str):
     return [value] if value else []
   return inputs.as_list(value) if hasattr(value, "__iter__") else [value]

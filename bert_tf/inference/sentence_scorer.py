@@ -76,8 +76,8 @@ class SentenceScorer:
     config: the settings, or the model as `--model` names it.
 
   Raises:
-    ValueError: if config, vocabulary and checkpoint do not match, or if the
-      model is not a bidirectional masked language model.
+    ValueError: if the model's files do not match, or if it is not a
+      bidirectional masked language model.
   """
 
   def __init__(self, config: configs.ScoringConfig | str) -> None:
@@ -92,9 +92,7 @@ class SentenceScorer:
     if bert_config.attention_direction != model_inputs.BOTH:
       raise ValueError(
         f"{files.config_file} has attention_direction="
-        f"{bert_config.attention_direction}: its tokens do not see the words "
-        "after them, so it has no pseudo-log-likelihood. Give a bidirectional "
-        "model."
+        f"{bert_config.attention_direction}; give a bidirectional model."
       )
     self._tokenizer = model_folder.load_tokenizer(files, config.do_lower_case)
     masking.check_special_tokens(self._tokenizer.vocab, files.needed_vocab())
@@ -108,15 +106,15 @@ class SentenceScorer:
   def predict(self, inputs: Any) -> Any:
     """Returns the SentenceScore of a text, or a list of them for several texts.
 
-    Args:
-      inputs: a text or a mapping with the key `text`, or several of these.
-
     Raises:
       ValueError: if a row is not a text, is blank or has more than `max_tokens`
         word pieces.
     """
     rows, is_single = inputs_lib.to_rows(inputs)
-    texts = (inputs_lib.only_text(i, row) for i, row in enumerate(rows))
+    texts = (
+      inputs_lib.texts_by_name(i, row, ("text",))["text"]
+      for i, row in enumerate(rows)
+    )
     scores = list(self.score(texts))
     return scores[0] if is_single else scores
 
@@ -125,16 +123,10 @@ class SentenceScorer:
     texts: Iterable[str],
     name_text: Callable[[int], str] = "row {}".format,
   ) -> Iterator[SentenceScore]:
-    """Yields the score of each text, in order.
+    """Yields the score of each text, in order; raises as `predict`.
 
     Reads up to 1,024 texts ahead, to put texts of similar length into a batch.
-
-    Args:
-      texts: the texts.
-      name_text: returns the name of a text in errors, from its index.
-
-    Raises:
-      ValueError: as `predict`.
+    `name_text` returns the name of a text in errors, from its index.
     """
     remaining = enumerate(texts)
     while numbered := list(itertools.islice(remaining, _SORTED_TEXTS)):
@@ -147,10 +139,7 @@ class SentenceScorer:
     pairs: Iterable[tuple[str, str]],
     name_pair: Callable[[int], str] = "row {}".format,
   ) -> Iterator[PairScore]:
-    """Yields the scores of each pair (good, bad) of sentences, in order.
-
-    `name_pair` returns the name of a pair in errors, from its index.
-    """
+    """Yields the scores of each pair (good, bad) of sentences, in order."""
     sentences = itertools.chain.from_iterable(pairs)
     scores = self.score(sentences, name_sentences(name_pair))
     return (PairScore(good, next(scores)) for good in scores)
@@ -167,7 +156,6 @@ class SentenceScorer:
     return 0 < len(self._tokenizer.tokenize(text)) <= self.max_tokens
 
   def _tokenize(self, name: str, text: Any) -> list[str]:
-    """Returns the word pieces of a text; ValueError if it cannot be scored."""
     inputs_lib.check_texts(name, text)
     tokens = self._tokenizer.tokenize(text)
     if not 0 < len(tokens) <= self.max_tokens:
@@ -178,7 +166,6 @@ class SentenceScorer:
     return tokens
 
   def _log_probs(self, texts: Sequence[Sequence[str]]) -> list[np.ndarray]:
-    """Returns the log probabilities of the word pieces of each text."""
     log_probs = [np.empty(len(tokens), np.float32) for tokens in texts]
     ids = [
       np.array(
@@ -199,17 +186,8 @@ class SentenceScorer:
   def _masked_copies(
     self, ids: Sequence[np.ndarray], batch: Sequence[tuple[int, int]]
   ) -> tuple[np.ndarray, ...]:
-    """Returns the inputs of a batch, in which each row has one masked position.
-
-    Args:
-      ids: the ids of each text, with [CLS] and [SEP].
-      batch: for each of the B rows, the index of a text and the position to
-        mask.
-
-    Returns:
-      input_ids and input_mask, int32 [B, F], where F is the longest row; the
-      masked positions and their original ids, int32 [B, 1].
-    """
+    # input_ids and input_mask, int32 [B, F], the masked positions and their
+    # original ids, int32 [B, 1].
     shape = len(batch), max(len(ids[text]) for text, _ in batch)
     input_ids, input_mask = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
     for row, (text, _) in enumerate(batch):
@@ -222,10 +200,7 @@ class SentenceScorer:
 
 
 def name_sentences(name_pair: Callable[[int], str]) -> Callable[[int], str]:
-  """Returns a function that names the i-th sentence of pairs, in errors.
-
-  `name_pair` returns the name of a pair from its index.
-  """
+  """Returns a function that names the i-th sentence of pairs, in errors."""
   return lambda i: f"{name_pair(i // 2)}, {(GOOD, BAD)[i % 2]},"
 
 
@@ -235,12 +210,7 @@ def _batches(
   """Yields batches of rows, each an index of a text and the position to mask.
 
   Long texts come first, so that the rows of a batch have similar lengths and
-  the first batch needs the most memory. A text longer than batch_tokens gives
-  batches of one row.
-
-  Args:
-    lengths: word pieces of each text, with [CLS] and [SEP].
-    batch_tokens: maximum word pieces of a batch, with padding.
+  the first batch needs the most memory.
   """
   order = sorted(range(len(lengths)), key=lambda i: lengths[i], reverse=True)
   copies = ((i, piece) for i in order for piece in range(1, lengths[i] - 1))
@@ -252,9 +222,9 @@ def _batches(
 
 
 def _compile(model: heads.PretrainingModel) -> Callable[..., tf.Tensor]:
-  """Compiles the function that scores the arrays of `_masked_copies`.
+  """Returns a function of the arrays of `_masked_copies`.
 
-  The function returns log probabilities of the original ids, float32 [B].
+  It gives the log probabilities of the original ids, float32 [B].
   """
   matrix = tf.TensorSpec([None, None], tf.int32)
   column = tf.TensorSpec([None, 1], tf.int32)
@@ -296,7 +266,7 @@ def read_pairs(path: str) -> dict[int, tuple[str, str]]:
 
   A .tsv file has the columns `sentence_good` and `sentence_bad`. Any other file
   has JSON objects with these keys, one per line, as in BLiMP. Both may be
-  compressed as .gz or .bz2.
+  compressed.
 
   Raises:
     ValueError: if there is no pair, or a line is faulty.

@@ -5,23 +5,14 @@ write the same files, so each can predict with the runs of the other.
 """
 
 import abc
-import dataclasses
-import os
 import types
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from bert_tf import (
-  checkpoints,
-  model_config,
-  model_folder,
-  modeling,
-  settings,
-)
+from bert_tf import checkpoints, model_folder, settings
 from bert_tf.export import config as export_config
 from bert_tf.inference import inputs as inputs_lib
 from bert_tf.inference import predictor
-from bert_tf.model_folder import run_folder, run_info
 from bert_tf.tasks import base, fine_tuning
 from bert_tf.tasks import config as config_lib
 from bert_tf.tasks import splits as splits_lib
@@ -113,18 +104,10 @@ class TaskModel(abc.ABC):
     return answers[0] if is_single else answers
 
   def _row(self, index: int, row: Any) -> dict[str, Any]:
-    texts = inputs_lib.texts_by_name(index, row, self.inputs)
-    needed = self.inputs[: self.num_required]
-    if not set(needed) <= texts.keys() <= set(self.inputs):
-      raise ValueError(
-        f"row {index} has {', '.join(map(str, texts)) or 'nothing'}; it needs "
-        f"{' and '.join(needed)}, of {', '.join(self.inputs)}."
-      )
+    texts = inputs_lib.texts_by_name(index, row, self.inputs, self.num_required)
     for name, value in texts.items():
-      where = f"{name} of row {index}"
-      inputs_lib.check_texts(where, value, int(name == "choices"))
       if not all(v.strip() for v in ([value] if name != "choices" else value)):
-        raise ValueError(f"{where} is empty: {value!r:.60}")
+        raise ValueError(f"{name} of row {index} is empty: {value!r:.60}")
     return texts
 
   def _folder(self) -> str:
@@ -136,26 +119,15 @@ class TaskModel(abc.ABC):
     """Returns the best checkpoint of the run, otherwise the newest."""
     newest = checkpoints.find_latest(self._folder())
     if newest is None:
-      raise ValueError(
-        f"{self._output_dir} has no trained model; call `fit` first, or give "
-        "the output_dir of a run."
-      )
+      raise ValueError(f"{self._output_dir} has no trained model; call `fit`.")
     return newest
 
   def _load_trained(self) -> predictor.Predictor:
-    """Returns a predictor with the trained checkpoint and the run's config."""
-    source, values = self._trained(), dict(self._settings_given)
-    folder = self._folder()
-    if model_folder.has_config(folder):
+    values = dict(self._settings_given)
+    if model_folder.has_config(self._folder()):
       # The run's config includes layers that the run added to its start model.
-      config_file = values.pop("bert_config_file", None)
-      if config_file:
-        read = modeling.BertConfig.from_json_file
-        saved = read(os.path.join(folder, run_info.CONFIG_FILE))
-        added = {name: getattr(saved, name) for name in model_config.OWN_KEYS}
-        given = dataclasses.replace(read(config_file), **added)
-        run_folder.check_same_config(folder, saved, given)
-    return self._load(source, values)
+      values.pop("bert_config_file", None)
+    return self._load(self._trained(), values)
 
   def _load(
     self, source: str, values: Mapping[str, Any]
@@ -164,7 +136,6 @@ class TaskModel(abc.ABC):
     return predictor.Predictor(settings.replace_values(config, values))
 
   def _check_names(self, names: Mapping[str, Any]) -> None:
-    """Raises TypeError for an unknown setting."""
     for name in names.keys() - self._known_settings():
       raise TypeError(f"{type(self).__name__} has no setting {name!r}.")
 
@@ -193,7 +164,6 @@ class FineTunedModel(TaskModel):
       fine_tuning.load(self._settings({"do_train": True}))
 
   def _settings(self, changes: Mapping[str, Any]) -> Any:
-    """Returns the settings for a run in output_dir, with the model's files."""
     if self._output_dir is None:
       raise ValueError("set `output_dir`: training and results need a folder.")
     values = {**self._settings_given, **changes, "output_dir": self._folder()}
@@ -221,9 +191,8 @@ class FineTunedModel(TaskModel):
         eval_every_steps also during training: the best checkpoint is saved in
         output_dir/best for predictions.
       **changes: settings of the task's script by name, such as
-        num_train_epochs, train_batch_size, learning_rate or seed. output_dir
-        and init_checkpoint replace those of the constructor. use_xla=False
-        skips XLA's compilation, which does not pay for a few hundred rows.
+        num_train_epochs or learning_rate. output_dir and init_checkpoint
+        replace those of the constructor.
 
     Returns:
       The results on validation_data of the checkpoint that predicts; {} without
@@ -239,7 +208,7 @@ class FineTunedModel(TaskModel):
     output_dir = changes.pop("output_dir", self._output_dir)
     eval_steps = {**self._settings_given, **changes}.get("eval_every_steps")
     if eval_steps and validation_data is None:
-      raise ValueError("eval_every_steps needs `validation_data`; give some.")
+      raise ValueError("eval_every_steps needs `validation_data`.")
     if output_dir and checkpoints.list_checkpoints(output_dir):
       raise ValueError(
         f"{output_dir} already has a run; choose another `output_dir` to fit."
@@ -255,10 +224,10 @@ class FineTunedModel(TaskModel):
     return evaluation.read_best_results(best) if results and best else results
 
   def evaluate(self, inputs: Any, labels: Any) -> base.Results:
-    """Evaluates the trained checkpoint on rows, as the task's script does.
+    """Evaluates the trained checkpoint on rows with labels, as for `fit`.
 
     Returns the results, and writes them to eval_results.txt next to the
-    checkpoint. The arguments are those of `fit`.
+    checkpoint.
     """
     self._trained()
     return self._run({"dev": (inputs, labels)})
@@ -299,26 +268,19 @@ class FineTunedModel(TaskModel):
     rows, is_single = inputs_lib.to_rows(inputs)
     if is_single or isinstance(labels, str):
       raise ValueError("give a list of rows and a list of their labels.")
-    labels = self._label_list(labels)
+    labels = inputs_lib.as_list(labels)
+    for index, value in enumerate(labels):
+      is_missing = value is None or value != value  # NaN, as pandas has it.
+      if is_missing and not self.allows_no_label:
+        raise ValueError(f"row {index} has no label.")
     if len(rows) != len(labels) or not rows:
       raise ValueError(
         f"{len(rows)} rows and {len(labels)} labels; give one label per row."
       )
     return [self._row(i, row) for i, row in enumerate(rows)], labels
 
-  def _label_list(self, labels: Any) -> list[Any]:
-    """Returns the labels as Python values; ValueError for a missing one."""
-    values = inputs_lib.as_list(labels)
-    if not self.allows_no_label:
-      for index, value in enumerate(values):
-        if value is None or (isinstance(value, float) and value != value):
-          raise ValueError(f"row {index} has no label.")
-    return values
-
   def _make_task(
-    self,
-    setup: base.Setup[Any],
-    rows: Sequence[Mapping[str, Any]],
+    self, setup: base.Setup[Any], rows: Sequence[Mapping[str, Any]]
   ) -> base.Task[Any, Any]:
     return self.task_module.make_task(setup)
 

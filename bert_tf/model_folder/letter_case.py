@@ -2,22 +2,12 @@
 
 import dataclasses
 from collections.abc import Iterable
-from typing import Protocol
+from typing import Any
 
 from absl import logging
 
 from bert_tf import tokenization
 from bert_tf.formats import tokenizer_files
-
-
-class Settings(Protocol):
-  """An object with both case settings: a RunInfo, a config or a Case."""
-
-  @property
-  def do_lower_case(self) -> bool | None: ...  # noqa: D102
-
-  @property
-  def strip_accents(self) -> bool | None: ...  # noqa: D102
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,8 +18,8 @@ class Case:
   strip_accents: bool | None = None  # If None, the same as do_lower_case.
 
 
-def get_case(settings: Settings | None) -> Case:
-  """Returns the case settings of a run or a config; all unknown for None."""
+def get_case(settings: Any) -> Case:
+  """Returns the case of a RunInfo, a config or a Case; unknown for None."""
   if settings is None:
     return Case()
   return Case(settings.do_lower_case, settings.strip_accents)
@@ -39,9 +29,9 @@ def guess(vocab: Iterable[str]) -> bool | None:
   """Returns whether a vocabulary is lower-cased; None if that is not known.
 
   A vocabulary is cased if at least 1% of its tokens with letters hold a capital
-  letter. The limit allows for a few cased tokens that a user added. Letters of
-  scripts without capitals do not count, nor do special tokens such as [CLS] and
-  <S>. A vocabulary without capitals but with accents could be either.
+  letter, which allows for a few that a user added. Special tokens and scripts
+  without capitals do not count. Without capitals but with accents, it could be
+  either.
   """
   tokens = list(vocab)
   num_capital = num_small = 0
@@ -71,21 +61,17 @@ def warn_if_cased(vocab_file: str, do_lower_case: bool) -> None:
   """Warns if text is lower-cased for a vocabulary of cased text."""
   if do_lower_case and guess(tokenization.load_vocab(vocab_file)) is False:
     logging.warning(
-      "%s is of cased text, but lower-cased text has none of its capitals: set "
-      "`do_lower_case=False`.",
-      vocab_file,
+      "%s is of cased text: set `do_lower_case=False`.", vocab_file
     )
 
 
 def make_tokenizer(
-  vocab_file: str, settings: Settings | None
+  vocab_file: str, settings: Any
 ) -> tokenization.FullTokenizer:
-  """Returns a tokenizer; lower-cases unless do_lower_case is False.
+  """Returns a tokenizer with the case of `settings`, as in `get_case`.
 
-  Warns if Hugging Face's files beside the vocabulary ask for another tokenizer.
-
-  Raises:
-    ValueError: if the vocabulary is faulty.
+  Lower-cases unless do_lower_case is False. Warns if Hugging Face's files
+  beside the vocabulary ask for another tokenizer.
   """
   case = get_case(settings)
   tokenizer_files.warn_of_differing(vocab_file)
@@ -97,10 +83,7 @@ def make_tokenizer(
 def resolve(user: Case, saved: Case, vocab_file: str | None) -> Case:
   """Returns the user's settings, else the saved ones, else a guess.
 
-  Args:
-    user: the user's settings.
-    saved: the settings that are saved with the model.
-    vocab_file: the vocabulary to guess do_lower_case from; None without one.
+  `saved` are those in the model's folder.
 
   Raises:
     ValueError: if the user's do_lower_case contradicts the vocabulary.
@@ -108,9 +91,7 @@ def resolve(user: Case, saved: Case, vocab_file: str | None) -> Case:
   lower, strip = user.do_lower_case, user.strip_accents
   if strip is None:
     strip = saved.strip_accents
-  if lower is not None and lower == saved.do_lower_case:
-    return Case(lower, strip)
-  if lower is None and saved.do_lower_case is not None:
+  if saved.do_lower_case is not None and lower in (None, saved.do_lower_case):
     return Case(saved.do_lower_case, strip)
   if vocab_file is None:
     return Case(lower, strip)

@@ -20,16 +20,7 @@ from bert_tf.formats import hugging_face, tokenizer_files
 from bert_tf.hub import cache
 from bert_tf.model_folder import letter_case, run_info
 
-# Suffixes of weights that only transformers reads.
-_NOT_READ = (
-  *(".bin", ".pt", ".pth", ".pkl", "tf_model.h5", "flax_model.msgpack"),
-  f"{hugging_face.SUFFIX}.index.json",
-)
-
 _CONVERT = "convert it by `bert-tf convert`."
-
-# Maximum number of a folder's files that one message lists.
-_MAX_NAMED = 10
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,7 +33,7 @@ class ModelFolder:
   bert_config: model_config.BertConfig  # The model's sizes.
   # A vocab.txt or a tokenizer.json with word pieces; None without either.
   vocab_file: str | None
-  # Task, labels, case and lengths of the model; None if they are not known.
+  # Task, labels, case and lengths; None if they are not known.
   run: run_info.RunInfo | None
 
   @property
@@ -67,12 +58,7 @@ class ModelFolder:
     )
 
   def load_vocab(self) -> dict[str, int]:
-    """Returns the ids by token.
-
-    Raises:
-      ValueError: if there is no vocabulary, or if it has more tokens than the
-        model.
-    """
+    """Returns the ids by token; raises ValueError if the model has fewer."""
     path = self.needed_vocab()
     vocab = tokenization.load_vocab(path)
     self.bert_config.check_vocab(len(vocab), path, self.config_file)
@@ -94,18 +80,14 @@ def read_run(weights: str) -> run_info.RunInfo | None:
   """Returns task, labels, case and lengths of a model; None if not known.
 
   They come from run.json, else label_map.json, or from Hugging Face's files.
+  `weights` is a path for `checkpoints.CheckpointReader`.
 
-  Args:
-    weights: path for `checkpoints.CheckpointReader`.
+  Raises:
+    ValueError: if a file is damaged, or has labels that do not fit the weights.
   """
   folder = run_info.get_folder(weights)
   if weights.endswith(hugging_face.SUFFIX):
-    config = hugging_face.read_config(folder)
-    task = hugging_face.find_task(config)
-    num_labels = 0
-    if task in ("classification", "ner"):
-      num_labels = len(config.id2label or range(2))
-    return read_hugging_face_run(folder, task, num_labels)
+    return _read_hugging_face_run(weights, folder)
   if run := run_info.read_run(folder):
     newest = checkpoints.find_latest(folder) or weights
     is_newest = os.path.basename(newest) == os.path.basename(weights)
@@ -117,17 +99,13 @@ def read_run(weights: str) -> run_info.RunInfo | None:
   return labels.to_run() if labels else None
 
 
-def read_hugging_face_run(
-  folder: str, task: str, num_labels: int
-) -> run_info.RunInfo:
-  """Returns the run of a model in Hugging Face's files.
-
-  Args:
-    folder: the folder of the files.
-    task: the task of the model's head. A run.json of this task adds the
-      settings that Hugging Face's files lack.
-    num_labels: the number of outputs of the classifier; 0 without one.
-  """
+def _read_hugging_face_run(weights: str, folder: str) -> run_info.RunInfo:
+  config = hugging_face.read_config(folder)
+  task = hugging_face.find_task(config)
+  num_labels = 0 if task == "swag" else hugging_face.count_labels(weights)
+  if num_labels and task != "ner":
+    task = "classification"
+  # A run.json of this task adds the settings that Hugging Face's files lack.
   run = run_info.read_run(folder)
   if not run or run.task != task:
     run = run_info.RunInfo(task=task)
@@ -135,8 +113,31 @@ def read_hugging_face_run(
   case = dataclasses.asdict(letter_case.get_case(settings))
   known = {name: value for name, value in case.items() if value is not None}
   run = dataclasses.replace(run, **known)
-  config = hugging_face.read_config(folder)
-  return run_info.with_hugging_face_labels(run, config, num_labels)
+  if not num_labels:
+    return run
+  ids = [str(i) for i in range(num_labels)]
+  names = config.id2label
+  if names is None:
+    names = dict(zip(ids, hugging_face.numbered_labels(num_labels)))
+  if sorted(names) != sorted(ids):
+    raise ValueError(
+      f"id2label of config.json has the ids {', '.join(sorted(names))}, but "
+      f"the classifier has {num_labels} labels."
+    )
+  labels = tuple(names[i] for i in ids)
+  if task == "ner":
+    return dataclasses.replace(run, labels=labels)
+  there = {value: key for key, value in hugging_face.PROBLEM_TYPES.items()}
+  problem_type = there.get(config.problem_type or "")
+  if problem_type is None:
+    # transformers leaves id2label out if there are two labels without names.
+    if config.id2label is None and num_labels != 2:
+      return run
+    # The problem type that transformers would infer.
+    problem_type = "regression" if num_labels == 1 else "classification"
+  if problem_type == "regression":
+    labels = ()
+  return dataclasses.replace(run, problem_type=problem_type, labels=labels)
 
 
 def read(
@@ -153,9 +154,8 @@ def read(
     vocab_file: vocabulary of the model; None for the one in the folder.
 
   Raises:
-    ValueError: if there is no such model, or more than one; if its config is
-      missing or of another format; if a file is damaged, or `vocab_file`
-      differs from that of a folder.
+    ValueError: if there is no such model, or more than one, if a file is
+      missing or damaged, or if `vocab_file` differs from that of a folder.
   """
   weights = find_weights(path)
   is_saved_model = checkpoints.is_saved_model(weights)
@@ -169,9 +169,9 @@ def read(
           f"Garden's; {_CONVERT}"
         )
   files = read_beside(weights, bert_config_file, vocab_file)
+  # Beside the prefix of a checkpoint, the vocabulary is only a default.
   if weights != path or is_saved_model:
     _check_vocab(files)
-  # Beside the prefix of a checkpoint, the vocabulary is only a default.
   return files
 
 
@@ -185,14 +185,21 @@ def read_beside(
   Arguments and errors are those of `read`.
   """
   folder = run_info.get_folder(weights)
-  config_file = bert_config_file or _config_file(folder, weights)
-  config = json_files.read_object(config_file)
   is_theirs = weights.endswith(hugging_face.SUFFIX)
+  config_file = bert_config_file
+  if not config_file:
+    theirs = os.path.join(folder, hugging_face.CONFIG)
+    config_file = os.path.join(folder, run_info.CONFIG_FILE)
+    if is_theirs or (not paths.exists(config_file) and paths.exists(theirs)):
+      config_file = theirs
+    if not paths.exists(config_file):
+      raise ValueError(f"there is no {config_file}; set `bert_config_file`.")
+  config = json_files.read_object(config_file)
   if hugging_face.is_config(config) and not is_theirs:
     raise ValueError(
-      f"{config_file} is Hugging Face's config, but {weights} are not Hugging "
-      "Face's weights, and the two formats mean different functions by "
-      "`gelu`. Give the model's own bert_config.json."
+      f"{config_file} is Hugging Face's config, whose `gelu` is another "
+      f"function, but {weights} are not Hugging Face's weights; give the "
+      "model's own bert_config.json."
     )
   files = ModelFolder(
     weights,
@@ -207,19 +214,6 @@ def read_beside(
   return files
 
 
-def _config_file(folder: str, weights: str) -> str:
-  theirs = os.path.join(folder, hugging_face.CONFIG)
-  path = os.path.join(folder, run_info.CONFIG_FILE)
-  is_theirs = weights.endswith(hugging_face.SUFFIX)
-  if is_theirs or (not paths.exists(path) and paths.exists(theirs)):
-    path = theirs
-  if not paths.exists(path):
-    raise ValueError(
-      f"there is no {path}; put it there or set `bert_config_file`."
-    )
-  return path
-
-
 def _check_vocab(files: ModelFolder) -> None:
   path = files.vocab_file
   if path and run_info.has_other_vocab(files.folder, path):
@@ -230,13 +224,11 @@ def _check_vocab(files: ModelFolder) -> None:
 def load(
   files: ModelFolder, model: keras.Model, required: str = "bert/"
 ) -> None:
-  """Sets the variables of a model.
-
-  A warning names variables without a value, which stay random.
+  """Sets the variables of a model; a warning names those that stay random.
 
   Raises:
-    ValueError: for variables that differ in shape, or whose names begin with
-      `required` and that are missing.
+    ValueError: for variables of another shape, or missing ones whose names
+      begin with `required`.
   """
   reader = files.reader
   if missing := checkpoints.load_variables(reader, model, required):
@@ -248,11 +240,7 @@ def load(
 def resolve_case(
   files: ModelFolder, user: letter_case.Case
 ) -> letter_case.Case:
-  """Returns the letter case of a model: the user's, else that of its files.
-
-  Raises:
-    ValueError: if there is no vocabulary, or the user's case contradicts it.
-  """
+  """Returns the case of a model's texts; see `letter_case.resolve`."""
   return letter_case.resolve(
     user, letter_case.get_case(files.run), files.needed_vocab()
   )
@@ -265,13 +253,9 @@ def load_tokenizer(
 ) -> tokenization.FullTokenizer:
   """Loads the tokenizer of a model.
 
-  Without do_lower_case and strip_accents it has those of run.json or, if there
-  is none, of the vocabulary.
-
   Raises:
-    ValueError: as `resolve_case`; or if the case contradicts a released
-      checkpoint, or the vocabulary lacks [UNK] or has more tokens than the
-      model.
+    ValueError: if the case contradicts the vocabulary or a released checkpoint,
+      or if the vocabulary lacks [UNK] or has more tokens than the model.
   """
   files.load_vocab()  # Checks the size of the vocabulary.
   case = resolve_case(files, letter_case.Case(do_lower_case, strip_accents))
@@ -284,6 +268,18 @@ def load_tokenizer(
 def has_config(folder: str) -> bool:
   """Returns whether a folder has a bert_config.json."""
   return paths.exists(os.path.join(folder, run_info.CONFIG_FILE))
+
+
+def hash_weights(path: str) -> str:
+  """Returns a SHA-256 of a model's weights, in hexadecimal digits.
+
+  Hashes only the index of a TensorFlow checkpoint, which has a checksum per
+  tensor. A safetensors file has none, so all of it is hashed.
+  """
+  weights = checkpoints.CheckpointReader(path).path
+  if not weights.endswith(hugging_face.SUFFIX):
+    weights = f"{checkpoints.prefix_to_read(weights)}.index"
+  return paths.sha256(weights)
 
 
 def find_weights(path: str) -> str:
@@ -320,17 +316,12 @@ def find_weights(path: str) -> str:
 
 
 def _list(files: Sequence[str]) -> str:
-  """Describes files that are no model, and how to get one from them."""
   names = [os.path.basename(path) for path in files]
-  found = f"there is {errors.join_names(names, _MAX_NAMED) or 'nothing'}"
+  found = f"there is {errors.join_names(names, 10) or 'nothing'}"
   if any(path.endswith(".weights.h5") for path in files):
     return f"{found}; {_CONVERT}"
-  if any(path.endswith(_NOT_READ) for path in files):
-    return (
-      f"{found}; load the model with transformers and save it by "
-      "save_pretrained(folder, max_shard_size='100GB')."
-    )
   return (
-    f"{found}. A model is bert_config.json, vocab.txt and bert_model.ckpt, the "
-    "output_dir of a run, a SavedModel, or config.json and model.safetensors."
+    f"{found}. A model is a checkpoint with bert_config.json, the output_dir "
+    "of a run, a SavedModel, or model.safetensors of transformers' "
+    "save_pretrained."
   )

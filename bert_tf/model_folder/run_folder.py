@@ -20,15 +20,12 @@ class RunFolder:
   """An output_dir and the files that describe its run.
 
   Each file is read once, when it is needed. `exclusive` opens the folder again,
-  because another process may have changed it before the lock was taken.
-
-  Attributes:
-    path: the folder, which may not exist yet.
-    task: the task of the run, one of run_info.TASKS.
+  because another process may have changed it before the lock was taken. The
+  folder may not exist yet.
   """
 
   path: str
-  task: str
+  task: str  # One of run_info.TASKS.
 
   @functools.cached_property
   def info(self) -> run_info.RunInfo | None:
@@ -88,11 +85,8 @@ class RunFolder:
   def exclusive(self, do_train: bool) -> Iterator["RunFolder"]:
     """Locks the folder for training; yields the folder, opened again.
 
-    Removes unfinished files of killed processes. Without do_train there is no
-    lock, since a run may be evaluated while it trains.
-
-    Raises:
-      OSError: if another process trains here.
+    Removes unfinished files of killed processes. A run may be evaluated while
+    it trains. Raises OSError if another process trains here.
     """
     if not do_train or not distribution.is_chief():
       yield RunFolder(self.path, self.task)
@@ -121,7 +115,7 @@ class RunFolder:
     bert_config: model_config.BertConfig,
     vocab_file: str | None,
   ) -> None:
-    """Creates the folder and writes the files that describe the run.
+    """Writes the files that describe the run.
 
     Raises:
       ValueError: if the folder holds a run of another task, config, vocabulary
@@ -132,7 +126,18 @@ class RunFolder:
     if info.label_spec:
       self.check_labels(info.label_spec)
     if self.bert_config:
-      check_same_config(self.path, self.bert_config, bert_config)
+      there, here = (
+        {**vars(c), **c.to_dict()} for c in (self.bert_config, bert_config)
+      )
+      differing = [
+        f"{name} is {there.get(name)} there and {here.get(name)} here"
+        for name in sorted({*there, *here})
+        if there.get(name) != here.get(name)
+      ]
+      if differing:
+        raise ValueError(
+          f"{self.path} holds a run of another config: {'; '.join(differing)}."
+        )
     if vocab_file is not None:
       is_other = run_info.has_other_vocab(self.path, vocab_file)
       if is_other and self.is_begun:
@@ -158,19 +163,3 @@ def write_scores(folder: str, results: Mapping[str, float | int]) -> None:
     if name != checkpoints.GLOBAL_STEP and math.isfinite(value)
   }
   run_info.write_json(folder, dataclasses.replace(info, scores=scores or None))
-
-
-def check_same_config(
-  folder: str, saved: model_config.BertConfig, config: model_config.BertConfig
-) -> None:
-  """Raises ValueError if a config differs from the saved one of the run."""
-  there, here = ({**vars(c), **c.to_dict()} for c in (saved, config))
-  differing = [
-    f"{name} is {there.get(name)} there and {here.get(name)} here"
-    for name in sorted({*there, *here})
-    if there.get(name) != here.get(name)
-  ]
-  if differing:
-    raise ValueError(
-      f"{folder} holds a run of another config: {'; '.join(differing)}."
-    )

@@ -1,8 +1,7 @@
 """Reads and writes the files that describe a run, and defines labels.
 
 Every output_dir, its `best/`, and every export and conversion of its model has
-`run.json`, `bert_config.json`, with labels `label_map.json`, and `vocab.txt`
-unless it was exported without text. An output_dir also has `commands.jsonl`.
+`run.json`, `bert_config.json`, and if known `label_map.json` and `vocab.txt`.
 """
 
 import dataclasses
@@ -13,7 +12,7 @@ from typing import Any
 
 import bert_tf
 from bert_tf.files import atomic, errors, json_files, paths
-from bert_tf.formats import hugging_face, tokenizer_files
+from bert_tf.formats import tokenizer_files
 
 if typing.TYPE_CHECKING:  # Importing model_config imports Keras.
   from bert_tf import model_config
@@ -65,7 +64,7 @@ class LabelSpec:
     return 1 if self.problem_type == "regression" else len(self.labels)
 
   def unknown_label(self, label: object) -> str:
-    """Returns the error message for data with a label that is not known."""
+    """Returns the message for a label that is not one of them."""
     return f"label {label!r} is not one of {errors.join_names(self.labels)}"
 
   def run_fields(self) -> dict[str, Any]:
@@ -173,13 +172,6 @@ class _LabelMap:
   labels: tuple[str, ...]
 
 
-@dataclasses.dataclass(frozen=True)
-class _Command:
-  """A line of commands.jsonl."""
-
-  settings: dict[str, Any]
-
-
 def read_run(folder: str) -> RunInfo | None:
   """Returns the content of a folder's run.json, None without one.
 
@@ -206,8 +198,8 @@ def write_run(
 ) -> None:
   """Writes run.json, bert_config.json, vocab.txt and label_map.json.
 
-  Creates the folder if necessary. Without a vocab_file or labels, their file is
-  left out. Files are replaced atomically, so several processes may write a run.
+  Without a vocab_file or labels, their file is left out. Files are replaced
+  atomically, so several processes may write a run.
   """
   if vocab_file is not None:
     content = tokenizer_files.read_vocab(vocab_file)
@@ -255,14 +247,12 @@ def write_labels(folder: str, spec: LabelSpec) -> None:
   atomic.write_lines(os.path.join(folder, LABEL_MAP_FILE), [text])
 
 
-def add_command(folder: str, entry: Mapping[str, Any]) -> int:
-  """Adds a command to commands.jsonl; returns the number of earlier ones."""
+def add_command(folder: str, entry: Mapping[str, Any]) -> None:
+  """Adds a command to commands.jsonl."""
   path = os.path.join(folder, COMMANDS_FILE)
   earlier = paths.read_bytes(path) if paths.exists(path) else b""
-  lines = earlier.splitlines()
   line = json_files.encode(entry, default=str)
-  atomic.write_bytes(path, b"\n".join([*lines, line.encode(), b""]))
-  return len(lines)
+  atomic.write_bytes(path, earlier + line.encode() + b"\n")
 
 
 def training_settings(output_dir: str) -> dict[str, Any]:
@@ -272,7 +262,9 @@ def training_settings(output_dir: str) -> dict[str, Any]:
   for number in range(len(lines), 0, -1):
     where = f"{path}, line {number}"
     entry = json_files.parse(lines[number - 1], where)
-    settings = json_files.check(entry, _Command, where).settings
+    command = json_files.check(entry, dict[str, Any], where)
+    settings = command.get("settings")
+    settings = json_files.check(settings, dict[str, Any], f"{where}: settings")
     if settings.get("do_train"):
       return settings
   return {}
@@ -310,40 +302,3 @@ def _check_labels(
   labels = labels or ()
   if len({*labels, ""}) <= len(labels):
     raise ValueError(f"{path}: labels {list(labels)} are empty or repeated.")
-
-
-def with_hugging_face_labels(
-  run: RunInfo, config: hugging_face.Config, num_labels: int
-) -> RunInfo:
-  """Returns a run with the labels and the problem type of a config.json.
-
-  `num_labels` is the number of outputs of the classifier; 0 without one.
-
-  Raises:
-    ValueError: if id2label has not exactly the ids 0 to num_labels - 1.
-  """
-  if not num_labels:
-    return run
-  names = config.id2label
-  ids = [str(i) for i in range(num_labels)]
-  if names is not None and sorted(names) != sorted(ids):
-    raise ValueError(
-      f"id2label of config.json has the ids {', '.join(sorted(names))}, but "
-      f"the classifier has {num_labels} labels."
-    )
-  labels = hugging_face.numbered_labels(num_labels)
-  if names is not None:
-    labels = tuple(names[i] for i in ids)
-  if run.task == "ner":
-    return dataclasses.replace(run, labels=labels)
-  there = {value: key for key, value in hugging_face.PROBLEM_TYPES.items()}
-  problem_type = there.get(config.problem_type or "")
-  # transformers leaves id2label out if there are two labels without names.
-  if problem_type is None and names is None and num_labels != 2:
-    return run
-  if problem_type is None:
-    # The problem type that transformers would infer.
-    problem_type = "regression" if num_labels == 1 else "classification"
-  if problem_type == "regression":
-    labels = ()
-  return dataclasses.replace(run, problem_type=problem_type, labels=labels)

@@ -31,7 +31,7 @@ from bert_tf.files import atomic, errors, paths, shard_files, text_lines
 from bert_tf.formats import tokenizer_files
 from bert_tf.inference import sentence_scorer
 from bert_tf.kernels import backend
-from bert_tf.model_folder import fingerprint, letter_case, run_info
+from bert_tf.model_folder import letter_case, run_info
 from bert_tf.pipeline import card, text_steps
 from bert_tf.pipeline import config as pipeline_config
 from bert_tf.tasks import pretraining, pretraining_config
@@ -177,7 +177,7 @@ def _settings(
   settings["size"] = config.size_name
   if config.initial_model:
     # The folder may move, but not change.
-    model = fingerprint.hash_weights(config.initial_model.weights)
+    model = model_folder.hash_weights(config.initial_model.weights)
     settings["model"] = f"{card.model_name(config)} {model[:16]}"
   return {name: v for name, v in settings.items() if name not in _MAY_CHANGE}
 

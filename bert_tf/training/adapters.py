@@ -40,10 +40,7 @@ def save(output_dir: str, tensors: Mapping[str, tf.Tensor]) -> None:
 
 
 def open_adapter(path: str) -> checkpoints.CheckpointReader:
-  """Returns a reader of an adapter.
-
-  Args:
-    path: prefix of the adapter, or output_dir of the run that trained it.
+  """Returns a reader of an adapter, by its prefix or its run's output_dir.
 
   Raises:
     ValueError: if the checkpoint is not an adapter.
@@ -72,11 +69,8 @@ def find_run(path: str) -> run_info.RunInfo | None:
 def add(model: keras.Model, path: str, encoder_only: bool = False) -> list[str]:
   """Adds an adapter's updates to a model's kernels and loads its head.
 
-  Args:
-    model: model with the values that the adapter was trained from. If it has
-      LoRA updates, these are added to the adapter's.
-    path: see `open_adapter`.
-    encoder_only: whether the model's head stays as it is.
+  The model has the values that the adapter was trained from. With
+  `encoder_only`, its head stays as it is.
 
   Returns:
     The names of the head's variables that were loaded.
@@ -107,8 +101,8 @@ def add(model: keras.Model, path: str, encoder_only: bool = False) -> list[str]:
   ]
   if differing:
     raise ValueError(
-      f"{reader.path} was trained from another model: {', '.join(differing)} "
-      "differ; give the `init_checkpoint` of its run."
+      f"{reader.path} was trained from another `init_checkpoint`: "
+      f"{', '.join(differing)} differ."
     )
   for name, value in head.items():
     variables[name].assign(value)

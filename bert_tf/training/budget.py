@@ -24,17 +24,16 @@ from bert_tf.training import step as step_lib
 _now = time.monotonic
 
 # Steps in which TensorFlow traces and compiles, and timed ones after them. The
-# timing ends early if it takes more than a share of the whole time.
+# timing ends early if it takes more than a fraction of the whole time.
 _NUM_COMPILING = 2
 _NUM_TIMED = 10
-_MAX_TIMED_SHARE = 0.05
+_MAX_TIMED_FRACTION = 0.05
 
 
 class PlannedWarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
   """An optimization.WarmupLinearDecay whose number of steps is set later.
 
-  A tenth of the steps is the warm-up. `num_train_steps` is a float32 variable
-  [], the steps until the rate is 0.
+  A tenth of the steps is the warm-up. `num_train_steps` is a float32 variable.
   """
 
   def __init__(self, init_lr: float) -> None:
@@ -71,7 +70,7 @@ def plan_steps(
     config: the run's settings.
     step: steps of earlier runs.
     is_new: whether a plan in run.json is a leftover without a checkpoint.
-    train_step: built.
+    train_step: a built step.
     variables: all variables that a step changes.
     batches: batches to time steps on.
   """
@@ -104,7 +103,8 @@ def _measure(
   seconds: list[float] = []
   while len(seconds) <= _NUM_COMPILING or (
     len(seconds) < _NUM_COMPILING + _NUM_TIMED
-    and sum(seconds[_NUM_COMPILING:]) < _MAX_TIMED_SHARE * config.train_seconds
+    and sum(seconds[_NUM_COMPILING:])
+    < _MAX_TIMED_FRACTION * config.train_seconds
   ):
     before = _now()
     np.asarray(train_step.run(batches, 1)["loss"][0])  # Waits for the step.

@@ -72,37 +72,19 @@ class Mode(enum.Enum):
         else clusters.compiled(function)
       )
     if tf.config.list_logical_devices("GPU"):
-      function = _for_gpus(function)
-    if self._compiles_step:
+      function = backend.gpu_program()(function)
+    if self.compiles_step:
       # A tf.function inside the compiled step would be compiled anew at every
       # step whose batch has another width than the last.
       return _undivided(function)
     compiled = _function(function, jit_compile=True)
     return _undivided(compiled) if has_replicas else _in_halves(compiled)
 
-  def compile_step(self, function: Callable[[Features], Sums]) -> Any:
-    """Returns a tf.function of the whole step on all replicas."""
-    return _function(function, jit_compile=self._compiles_step or None)
-
   @property
-  def _compiles_step(self) -> bool:
+  def compiles_step(self) -> bool:
+    """Whether XLA compiles the whole step, on one accelerator."""
     is_one_accelerator = _num_replicas() == 1 and distribution.has_accelerator()
     return self is Mode.WHOLE and is_one_accelerator
-
-
-def fastest_mode(device: str, precision: str, hidden_size: int) -> Mode:
-  """Returns the mode that takes the shortest step, as `use_xla=auto` does.
-
-  On a CPU, XLA fuses the many small operations of a narrow model. A wide model
-  spends its time in products, and in 16 bits those of XLA are several times
-  slower than TensorFlow's.
-  """
-  if device != "CPU":
-    return Mode.WHOLE
-  is_float32 = names.PRECISIONS[precision] == "float32"
-  if is_float32 and hidden_size <= _MAX_HIDDEN_SIZE_OF_WHOLE:
-    return Mode.WHOLE
-  return Mode.CLUSTERED
 
 
 def choose_mode(
@@ -113,20 +95,26 @@ def choose_mode(
   """Returns the mode of a run, which depends on its settings only.
 
   XLA would compile a program for each batch width, so on a CPU `auto` compiles
-  only if `element_spec` has fixed shapes. `hidden_size` is None without BERT.
+  only if `element_spec` has fixed shapes. There, XLA fuses the many small
+  operations of a narrow model. A wide model spends its time in products, and in
+  16 bits those of XLA are several times slower than TensorFlow's.
+  `hidden_size` is None without BERT.
   """
   if config.use_xla is not None:
     return Mode.WHOLE if config.use_xla else Mode.PLAIN
-  device = distribution.device_kind()
+  if distribution.device_kind() != "CPU":
+    return Mode.WHOLE
   is_short = (
     config.train_seconds < _MIN_SECONDS
     if config.train_seconds
     else config.num_train_steps < _MIN_STEPS
   )
   is_fixed = all(s.shape.is_fully_defined() for s in element_spec.values())
-  if device == "CPU" and (is_short or not is_fixed or hidden_size is None):
+  if is_short or not is_fixed or hidden_size is None:
     return Mode.PLAIN
-  return fastest_mode(device, config.precision, hidden_size or 0)
+  is_float32 = names.PRECISIONS[config.precision] == "float32"
+  is_narrow = hidden_size <= _MAX_HIDDEN_SIZE_OF_WHOLE
+  return Mode.WHOLE if is_float32 and is_narrow else Mode.CLUSTERED
 
 
 def compiles_each_width(use_xla: bool | None) -> bool:
@@ -137,14 +125,6 @@ def compiles_each_width(use_xla: bool | None) -> bool:
 def _function(function: Callable, jit_compile: bool | None = None) -> Any:
   # None leaves the choice to TensorFlow, which always compiles for a TPU.
   return tf.function(function, jit_compile=jit_compile, autograph=False)
-
-
-def _for_gpus(function: _HalfFn) -> _HalfFn:
-  def call(*args: Any) -> _SumsAndGradients:
-    with backend.gpu_program():
-      return function(*args)
-
-  return call
 
 
 def _undivided(function: _HalfFn) -> GradientsFn:

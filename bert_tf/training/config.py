@@ -80,8 +80,7 @@ class TrainConfig(ComputeConfig):
     topic=settings.TRAINING,
     main=True,
   )
-  # Settings of pre-training; both numbers of steps are the 2018 release's.
-  # Fine-tuning computes its steps from num_train_epochs and the data.
+  # Settings of pre-training. Fine-tuning computes its steps from the data.
   num_train_steps: int = 100000
   num_warmup_steps: int = 10000
   train_hours: float = 0.0
@@ -163,25 +162,21 @@ class TrainConfig(ComputeConfig):
       optimization.optimizer_class(name)
     if self.lora_adapter and not self.init_checkpoint:
       raise ValueError(
-        f"lora_adapter {self.lora_adapter} needs the `init_checkpoint` that it "
-        "was trained from."
+        f"lora_adapter {self.lora_adapter} needs its `init_checkpoint`."
       )
     if self.lora_alpha is not None and self.lora_rank == 0:
-      raise ValueError(
-        f"lora_alpha {self.lora_alpha} has no effect; set `lora_rank`."
-      )
+      raise ValueError(f"lora_alpha {self.lora_alpha} needs `lora_rank`.")
     if self.early_stopping_patience and not self.eval_every_steps:
       raise ValueError(
-        f"early_stopping_patience {self.early_stopping_patience} counts "
-        "evaluations; set `eval_every_steps`."
+        f"early_stopping_patience {self.early_stopping_patience} needs "
+        "`eval_every_steps`."
       )
 
   def check_best_metric(self) -> None:
     """Raises ValueError if best_metric is set without evaluations."""
     if self.best_metric and not self.eval_every_steps:
       raise ValueError(
-        f"best_metric {self.best_metric} compares evaluations during training; "
-        "set `eval_every_steps`."
+        f"best_metric {self.best_metric} needs `eval_every_steps`."
       )
 
 

@@ -13,10 +13,8 @@ Curves = dict[str, dict[int, float]]
 _RATE = "learning_rate"
 _SCORES = "scores"
 _NOT_DRAWN = (
-  "gradient_norm",
-  "examples_per_second",
-  "instances_per_row",
-  "global_step",
+  *("gradient_norm", "examples_per_second"),
+  *("instances_per_row", "global_step"),
 )
 # Scores of one kind of entity or question, such as LOC_f1, are not drawn.
 _OF_A_KIND = ("_precision", "_recall", "_f1", "_exact", "_exact_match")
@@ -53,8 +51,7 @@ def plot(output_dir: str, plot_file: str, width: int = 1200) -> None:
     width: pixels of the picture.
 
   Raises:
-    ValueError: if the folder has no events, or if matplotlib does not
-      write the format of the suffix.
+    ValueError: if there are no events, or matplotlib lacks the suffix.
     ImportError: if matplotlib is not installed.
   """
   training, evaluation = (

@@ -7,6 +7,7 @@ from typing import NoReturn
 import tensorflow as tf
 
 from bert_tf import checkpoints
+from bert_tf.files import errors
 
 # A loss is too high above this multiple of the first loss, or of 1 if the first
 # is lower. An untrained model has a cross entropy of log(number of classes).
@@ -31,9 +32,6 @@ class LossCheck:
   def add(self, step: int, loss: float, gradient_norm: float) -> None:
     """Adds the mean loss and norm of a group of steps that ends at `step`.
 
-    A norm that is not finite makes every weight NaN, which the loss shows only
-    one step later.
-
     Raises:
       DivergedError: if the loss or the norm is not finite, or if the loss was
         too high three times in a row.
@@ -42,12 +40,11 @@ class LossCheck:
       self._first = loss
     is_high = loss > _FACTOR * max(1.0, self._first)
     self._num_high = self._num_high + 1 if is_high else 0
-    if not math.isfinite(loss):
-      self._stop(f"the loss became {loss:.4g} by step {step}")
-    if self._num_high >= _NUM_IN_A_ROW:
+    if not math.isfinite(loss) or self._num_high >= _NUM_IN_A_ROW:
       self._stop(
         f"the loss rose from {self._first:.4g} to {loss:.4g} by step {step}"
       )
+    # It makes every weight NaN, which the loss shows only one step later.
     if not math.isfinite(gradient_norm):
       self._stop(f"the gradients became {gradient_norm} by step {step}")
 
@@ -57,19 +54,15 @@ class LossCheck:
     # One call, since reading each result alone would wait for the device.
     are_finite = tf.stack(
       [tf.reduce_all(tf.math.is_finite(t)) for t in floats.values()]
-    )
-    bad = [
-      n for n, is_finite in zip(floats, are_finite.numpy()) if not is_finite
-    ]
-    if bad:
+    ).numpy()
+    if bad := [n for n, is_finite in zip(floats, are_finite) if not is_finite]:
       self._stop(
-        f"{bad[0]} and {len(bad) - 1} more of {len(floats)} variables are not "
-        f"finite after step {step}, which is not saved"
+        f"{errors.join_names(bad, 3)} are not finite after step {step}, which "
+        "is not saved"
       )
 
   def _stop(self, what: str) -> NoReturn:
     raise DivergedError(
       f"{what}; the last checkpoint is "
-      f"{checkpoints.find_latest(self._output_dir)}. Lower `learning_rate` or "
-      "lengthen the warm-up."
+      f"{checkpoints.find_latest(self._output_dir)}. Lower `learning_rate`."
     )

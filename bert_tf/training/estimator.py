@@ -67,7 +67,6 @@ class Estimator:
       config.train_batch_size,
       config.gradient_accumulation_steps,
       config.seed,
-      compilation.Mode.WHOLE if config.use_xla else compilation.Mode.PLAIN,
     )
     self._evaluator = evaluator.Evaluator(self.model, objective)
     self._eval_writer: tf.summary.SummaryWriter | None = None
@@ -85,8 +84,8 @@ class Estimator:
     Starts from the newest checkpoint of output_dir, else from
     init_checkpoint, else from random values. After a signal, saves a
     checkpoint, from which the same call resumes to the same weights as an
-    uninterrupted run. Ctrl-C returns to the caller. SIGTERM, by which clusters
-    preempt, ends the process with its usual status, 143.
+    uninterrupted run. SIGTERM, by which clusters preempt, then ends the process
+    with its usual status, 143.
 
     Args:
       input_fn: returns the batches after a number of steps.
@@ -101,8 +100,8 @@ class Estimator:
     Raises:
       ValueError: if a checkpoint does not fit, or if the results lack
         best_metric.
-      DivergedError: if the loss, the gradients or the weights are not finite,
-        or if the loss is far above the first. These weights are not saved.
+      DivergedError: if a value is not finite or the loss is far above the
+        first. These weights are not saved.
       SystemExit: with status 143, after SIGTERM.
     """
     config = self.config
@@ -139,14 +138,10 @@ class Estimator:
       step, received = self._train_from(
         step, num_steps, batches, stop, evaluations
       )
-    if received:
-      self.was_interrupted = True
-      logging.info(
-        "Stopped by %s at step %d/%d and saved it; the same command continues.",
-        *(received, step, num_steps),
-      )
-    elif step < num_steps:
-      logging.info("Stopped early at step %d/%d.", step, num_steps)
+    self.was_interrupted = bool(received)
+    if step < num_steps:
+      why = f"by {received}" if received else "early"
+      logging.info("Stopped %s at step %d/%d.", why, step, num_steps)
     if received == signal.SIGTERM.name:
       sys.exit(128 + signal.SIGTERM)
     return step
@@ -154,19 +149,11 @@ class Estimator:
   def build_step(
     self, element_spec: dict[str, tf.TensorSpec]
   ) -> Callable[[Features], Sums]:
-    """Builds the training step in the run's mode of compilation.
-
-    Args:
-      element_spec: shapes and dtypes of a batch.
-
-    Returns:
-      The step, from the features of a batch to the sums to log.
-    """
+    """Builds the training step in the run's mode, as `TrainingStep.build`."""
     encoder = getattr(self.model, "bert", None)
     hidden_size = encoder.config.hidden_size if encoder else None
     mode = compilation.choose_mode(self.config, hidden_size, element_spec)
-    self.train_step = self.train_step.with_mode(mode)
-    return self.train_step.build(element_spec)
+    return self.train_step.build(element_spec, mode)
 
   def _train_from(
     self,
@@ -201,8 +188,7 @@ class Estimator:
         sums = self.train_step.run(batches, num_steps)
         self._step = step = step + num_steps
         means = objective_lib.means(sums)
-        # With a loss scale, a step whose gradients overflow changes nothing and
-        # lowers the scale.
+        # With a loss scale, a step whose gradients overflow is only counted.
         norm = 0.0 if self.update.loss_scale else means["gradient_norm"]
         loss_check.add(step, means["loss"], norm)
         pace = int(num_steps / (time.monotonic() - start))
@@ -229,10 +215,7 @@ class Estimator:
     return step, _agree(1, stop.received)[1]
 
   def load_for_inference(self) -> int:
-    """Loads the newest checkpoint of output_dir, or else init_checkpoint.
-
-    Returns its step and raises as `restore.load_for_inference`.
-    """
+    """Loads weights as `restore.load_for_inference` and returns their step."""
     self._step = restore.load_for_inference(self.model, self.config)
     return self._step
 
@@ -257,15 +240,13 @@ class Estimator:
 
     Raises:
       RuntimeError: if no weights were trained or loaded.
-      ValueError: if there is no batch.
-      DivergedError: if the loss is not finite.
+      ValueError: if there is no batch, or the loss is not finite.
     """
     batches = dataset.take(-1 if num_steps is None else num_steps)
     results = self._evaluator.evaluate(batches, on_outputs)
     if not math.isfinite(results["loss"]):
       raise divergence.DivergedError(
-        f"the loss of the evaluation is {results['loss']}: weights or examples "
-        "are not finite."
+        f"the loss of the evaluation is {results['loss']}."
       )
     if more_results:
       results.update(more_results())
@@ -283,11 +264,7 @@ class Estimator:
     return {**results, checkpoints.GLOBAL_STEP: step}
 
   def predict(self, dataset: tf.data.Dataset) -> Iterator[Any]:
-    """Yields the outputs of each batch, as NumPy arrays.
-
-    Raises:
-      RuntimeError: if no weights were trained or loaded.
-    """
+    """Yields NumPy outputs of each batch; raises RuntimeError as `evaluate`."""
     self._weights_step()
     yield from self._evaluator.predict(dataset)
 
@@ -302,7 +279,6 @@ class Estimator:
     return tensors | lora.tensors(self.model)
 
   def _save(self, tensors: Mapping[str, tf.Tensor]) -> None:
-    """Saves a checkpoint. Afterwards every process may read it."""
     output_dir = self.config.output_dir
     # The old scores belong to an older checkpoint.
     run_folder.write_scores(output_dir, {})
@@ -314,14 +290,10 @@ class Estimator:
 
 
 class StopSignals:
-  """Records the first SIGTERM or Ctrl-C; a second signal ends the process.
-
-  Attributes:
-    received: name of the signal; "" before one came.
-  """
+  """Records the first SIGTERM or Ctrl-C; a second signal ends the process."""
 
   def __init__(self) -> None:
-    self.received = ""
+    self.received = ""  # The name of the signal.
     self._handlers: dict[int, Any] = {}
 
   def __enter__(self) -> "StopSignals":
@@ -341,7 +313,7 @@ class StopSignals:
 
 
 def _agree(pace: int, received: str) -> tuple[int, str]:
-  """Returns the lowest steps per second and a signal of any process, or ""."""
+  # The lowest steps per second, and the signal of any process.
   own = {"pace": pace, "received": received}
   processes = distribution.all_gather_objects(own)
   signals = (process["received"] for process in processes)
@@ -349,5 +321,4 @@ def _agree(pace: int, received: str) -> tuple[int, str]:
 
 
 def _steps_to_next(interval: int, step: int) -> int:
-  """Returns the steps, 1 or more, to the next multiple of the interval."""
   return interval - step % interval

@@ -23,10 +23,9 @@ HISTORY_FILE = "evaluations.json"
 
 
 def is_better(metric: str, value: float, other: float) -> bool:
-  """Returns whether a value of a metric is better than another.
+  """Returns whether a value of a metric is better than another, or than NaN.
 
-  Lower is better for losses and the perplexity, higher for all others. Any
-  number is better than NaN.
+  Lower is better for losses and the perplexity, higher for all others.
   """
   if metric.endswith("loss") or metric == "perplexity":
     value, other = -value, -other
@@ -40,10 +39,7 @@ def find_best_folder(output_dir: str) -> str | None:
 
 
 def read_best_results(folder: str) -> dict[str, float | int]:
-  """Returns the results of the best checkpoint of a run.
-
-  Args:
-    folder: from `find_best_folder`.
+  """Returns the results of the checkpoint in a folder of `find_best_folder`.
 
   Raises:
     ValueError: if the history has no results of this checkpoint.
@@ -77,7 +73,6 @@ def _read_history(path: str) -> _History:
 def _find_results(
   folder: str, evaluations: Sequence[dict[str, float | int]]
 ) -> dict[str, float | int] | None:
-  """Returns the evaluation of a folder's newest checkpoint; None if missing."""
   step = (checkpoints.find_latest(folder) or "").rpartition("-")[2]
   return next(
     (r for r in evaluations if str(r[checkpoints.GLOBAL_STEP]) == step), None
@@ -91,10 +86,8 @@ class PeriodicEvaluation:
   run therefore has the same best checkpoint and stops at the same step.
 
   Args:
-    evaluate: evaluates the current weights. May be None if the config's
-      eval_every_steps is 0.
-    config: the folder of the run, when to evaluate, and the metric that decides
-      which checkpoint is best.
+    evaluate: evaluates the current weights; None if eval_every_steps is 0.
+    config: the folder of the run, when to evaluate and by which metric.
     first_step: steps of earlier runs.
 
   Raises:
@@ -152,10 +145,7 @@ class PeriodicEvaluation:
     return 0 < self._patience <= len(values) - 1 - best
 
   def run(self, tensors: Mapping[str, tf.Tensor]) -> str:
-    """Evaluates and saves the weights if they are the best so far.
-
-    Args:
-      tensors: the checkpoint to save, by name.
+    """Evaluates and saves the tensors if they are the best so far.
 
     Returns:
       A line for the log.
@@ -167,8 +157,8 @@ class PeriodicEvaluation:
     results = dict(self._evaluate())
     if self._metric not in results:
       raise ValueError(
-        f"best_metric {self._metric!r} is not a result of this evaluation; use "
-        f"{', '.join(sorted(results.keys() - {checkpoints.GLOBAL_STEP}))}."
+        f"best_metric {self._metric!r} is not a result of this evaluation, but "
+        f"{', '.join(sorted(results.keys() - {checkpoints.GLOBAL_STEP}))} are."
       )
     self._evaluations.append(results)
     is_best = self._best is None or is_better(

@@ -18,8 +18,8 @@ from bert_tf.training.objective import Features
 class Evaluator:
   """Computes losses, metrics and outputs without training.
 
-  TPUs need batches of one shape. There, a smaller batch is filled up to the
-  size of the first with zeros, which have no weight in losses and metrics.
+  TPUs need batches of one shape. There, a smaller batch is filled up with
+  zeros, which have no weight in losses and metrics.
   """
 
   def __init__(
@@ -42,22 +42,9 @@ class Evaluator:
     batches: tf.data.Dataset,
     on_outputs: Callable[[Any, Features], None] | None = None,
   ) -> dict[str, float]:
-    """Returns the means over a data set.
-
-    Args:
-      batches: the data set.
-      on_outputs: called with the outputs and features of each batch.
-
-    Returns:
-      `loss`, the mean of the batches' losses, and the objective's metrics.
-
-    Raises:
-      ValueError: if there is no batch.
-    """
+    """Returns the means of loss and metrics; see `Estimator.evaluate`."""
     totals = None
-    for features in progress.track(
-      batches, "evaluating", "batch", _num_batches(batches)
-    ):
+    for features in progress.track(batches, "evaluating", "batch"):
       sums, outputs = self.evaluate_batch(features)
       if on_outputs:
         on_outputs(outputs, features)
@@ -70,9 +57,7 @@ class Evaluator:
 
   def predict(self, batches: tf.data.Dataset) -> Iterator[Any]:
     """Yields the outputs of each batch, as NumPy arrays."""
-    for features in progress.track(
-      batches, "predicting", "batch", _num_batches(batches)
-    ):
+    for features in progress.track(batches, "predicting", "batch"):
       outputs = self.predict_batch(features)
       yield tf.nest.map_structure(lambda t: t.numpy(), outputs)
 
@@ -88,7 +73,6 @@ class Evaluator:
     return _first_rows(self._predict(filled), num_rows)
 
   def _fill_up(self, features: Features) -> tuple[Features, int | None]:
-    """On TPUs, adds rows of zeros; returns the number of rows before."""
     if not distribution.needs_full_batches():
       return features, None
     num_rows = int(next(iter(features.values())).shape[0])
@@ -130,8 +114,3 @@ def _first_rows(outputs: Any, num_rows: int | None) -> Any:
   if num_rows is None:
     return outputs
   return tf.nest.map_structure(lambda value: value[:num_rows], outputs)
-
-
-def _num_batches(batches: tf.data.Dataset) -> int | None:
-  total = int(batches.cardinality())
-  return total if total > 0 else None

@@ -20,9 +20,7 @@ def build_model(
 ) -> keras.Model:
   """Returns a model with random values, set up for training.
 
-  Args:
-    model_fn: makes the model and builds all its variables.
-    config: how to train.
+  `model_fn` makes the model and builds all its variables.
 
   Raises:
     ValueError: if the devices lack the precision.
@@ -54,10 +52,9 @@ def arithmetic_fields(
   info: run_info.RunInfo | None,
   do_train: bool,
 ) -> dict[str, Any]:
-  """Returns the fields of run.json for the arithmetic of the training.
+  """Returns the fields of run.json for the arithmetic of the last training.
 
   A run may be resumed with another arithmetic, which the log then names.
-  Without do_train the fields do not change.
   """
   fields = {}
   for name in ("precision", "deterministic"):

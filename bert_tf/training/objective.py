@@ -36,9 +36,9 @@ class BatchSums(NamedTuple):
 class Objective:
   """The loss that a task trains and the metrics that it reports.
 
-  The loss of a batch is the total, over the names of the losses, of
-  sum / weight. A metric of a data set is the total of its sums divided by the
-  total of its weights. `loss_sums` can be overridden.
+  The loss of a batch is the total of sum / weight over the names of the losses.
+  A metric of a data set is the total of its sums divided by that of its
+  weights. `loss_sums` can be overridden.
 
   Attributes:
     loss_fn: (outputs, features) to the losses, {name: (sum, weight)}.

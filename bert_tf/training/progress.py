@@ -20,10 +20,7 @@ _MIN_REPORTS = 20
 
 
 class Progress:
-  """Reports the progress of a training run at least every log_every_steps.
-
-  The attribute log_every_steps is smaller than the argument in a short run.
-  """
+  """Reports a training run every log_every_steps, in a short run more often."""
 
   def __init__(
     self,
@@ -58,12 +55,7 @@ class Progress:
     self._writer.close()
 
   def add(self, step: int, sums: Sums) -> None:
-    """Adds the sums of a group of steps; reports if a report is due.
-
-    Args:
-      step: the last step of the group.
-      sums: totals over the group.
-    """
+    """Adds the total sums of a group of steps, of which `step` is the last."""
     self._sums = objective_lib.add(self._sums, sums)
     self._bar.update(step - self._bar.n)
     if self._clock is None:
@@ -76,16 +68,13 @@ class Progress:
 
   def say(self, line: str) -> None:
     """Logs a line, above the progress bar if there is one."""
-    if not distribution.is_chief():
-      return
-    if self._bar.disable:
+    if not self._bar.disable:
+      self._bar.write(line, file=sys.stderr)  # A log line would break the bar.
+    elif distribution.is_chief():
       logging.info("%s", line)
-    else:
-      # A log line would break the bar.
-      self._bar.write(line, file=sys.stderr)
 
   def exclude(self, seconds: float) -> None:
-    """Excludes seconds from the measurement of the speed."""
+    """Excludes seconds from the measured speed."""
     if self._clock:
       since, start = self._clock
       self._clock = (since, start + seconds)
@@ -112,15 +101,8 @@ def track(
   items: Iterable[T], what: str, unit: str, total: int | None = None
 ) -> Iterator[T]:
   """Yields items and shows their number on a bar, if there is a terminal."""
-  yield from tqdm.tqdm(
-    items,
-    what,
-    total,
-    leave=False,
-    unit=unit,
-    dynamic_ncols=True,
-    disable=not _has_bar(),
-  )
+  options = {"unit": unit, "dynamic_ncols": True, "disable": not _has_bar()}
+  yield from tqdm.tqdm(items, what, total, leave=False, **options)
 
 
 def _has_bar() -> bool:

@@ -1,8 +1,4 @@
-"""Loads the weights that a run starts from.
-
-These are the newest checkpoint of output_dir, else init_checkpoint, else random
-values.
-"""
+"""Loads the weights that a run starts from."""
 
 import keras
 from absl import logging
@@ -26,20 +22,18 @@ def restore_for_training(
     The step of the checkpoint in output_dir; 0 without one.
 
   Raises:
-    ValueError: if a checkpoint does not fit, or if all checkpoints of the
-      folder are damaged.
+    ValueError: if a checkpoint does not fit, or if all are damaged.
   """
   faults = []
   for path in checkpoints.list_checkpoints(config.output_dir):
     try:
       step = resume(path, model, update)
+      logging.info("Resuming from %s, at step %d.", path, step)
+      return step
     except checkpoints.DamagedCheckpointError as error:
       # Only training may use an older checkpoint, as it repeats the lost steps.
       logging.warning("%s Trying the checkpoint before it.", error)
       faults.append(str(error))
-    else:
-      logging.info("Resuming from %s, at step %d.", path, step)
-      return step
   if faults:
     raise ValueError(
       f"no checkpoint of {config.output_dir} can be read: {' '.join(faults)}"
@@ -76,8 +70,8 @@ def resume(path: str, model: keras.Model, update: update_lib.Update) -> int:
     verb = "holds another optimizer's" if is_other else "lacks"
     names = errors.join_names(saved if is_other else missing, 3)
     raise ValueError(
-      f"{path} {verb} {names}, so training cannot resume. Start from it with "
-      "`init_checkpoint` and another `output_dir`."
+      f"{path} {verb} {names}; start from it by `init_checkpoint` in another "
+      "`output_dir`."
     )
   checkpoint_names.check_fits(reader.path, reader.shapes, variables, missing)
   alpha = lora.tensors(model).get(lora.ALPHA)
@@ -86,8 +80,7 @@ def resume(path: str, model: keras.Model, update: update_lib.Update) -> int:
     now = float(keras.ops.convert_to_numpy(alpha))
     if trained != now:
       raise ValueError(
-        f"{path} was trained with lora_alpha {trained:g}, and this run has "
-        f"{now:g}; set `lora_alpha={trained:g}`."
+        f"{path} was trained with lora_alpha {trained:g}, not {now:g}."
       )
   for name, variable in variables.items():
     if name not in new:
@@ -100,24 +93,20 @@ def load_for_inference(
 ) -> int:
   """Loads the newest checkpoint of output_dir, else init_checkpoint.
 
-  A damaged newest checkpoint is an error, since the checkpoint before it is
-  another model. init_checkpoint may lack a head: a warning then names the
-  variables that are random.
+  A warning names variables that init_checkpoint lacks, such as a head.
 
   Returns:
     The step of the checkpoint in output_dir; 0 without one.
 
   Raises:
-    ValueError: if a checkpoint does not fit, or if the folder's newest one is
-      damaged or not finite.
+    ValueError: if the checkpoint does not fit, is damaged or not finite. The
+      one before it would be another model.
   """
   path = checkpoints.find_latest(config.output_dir)
   if path is None:
-    untrained = _initialize(model, config)
-    if untrained:
+    if untrained := _initialize(model, config):
       logging.warning(
-        "Untrained: %s. Results come from random weights. Train with "
-        "`do_train`, or start from a trained checkpoint.",
+        "Untrained, so results are random: %s; set `do_train`.",
         ", ".join(untrained),
       )
     return 0
@@ -136,11 +125,7 @@ def load_for_inference(
 def _initialize(
   model: keras.Model, config: training_config.TrainConfig
 ) -> list[str]:
-  """Loads init_checkpoint and lora_adapter, if any.
-
-  Returns:
-    The names of the variables that keep their random values.
-  """
+  """Returns the names of the variables that keep their random values."""
   if config.init_checkpoint:
     adapter, encoder_only = config.lora_adapter, config.encoder_only
     # An adapter includes the head that was trained with it.

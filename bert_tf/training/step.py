@@ -12,7 +12,6 @@ and compiles them; see `compilation`.
 """
 
 import contextlib
-import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -41,7 +40,6 @@ class TrainingStep:
     batch_size: examples in a whole batch.
     num_micro_batches: parts that each replica splits its examples into.
     seed: seed of the dropout masks.
-    mode: how much of the step XLA compiles.
 
   Raises:
     ValueError: if the batch does not divide into the micro-batches.
@@ -55,7 +53,6 @@ class TrainingStep:
     batch_size: int,
     num_micro_batches: int,
     seed: int,
-    mode: compilation.Mode,
   ) -> None:
     self._model = model
     self._update = update
@@ -74,10 +71,8 @@ class TrainingStep:
     self._variables: list[keras.Variable] = []
     self._sums_spec: Any = None  # tf.TensorSpec in the structure of Sums.
     clusters.name_rewrites()  # Before the first call of a step in any mode.
-    self._set_mode(mode)
 
   def _replica_step(self, features: Features) -> Sums:
-    """Takes the step on this replica's part; returns the sums to log."""
     context = tf.distribute.get_replica_context()
     replica = tf.convert_to_tensor(context.replica_id_in_sync_group)
     features = distribution.select_replica_part(features)
@@ -137,10 +132,8 @@ class TrainingStep:
   def _dropout_seeds(
     self, micro_batch: tf.Tensor, half: tf.Tensor | int
   ) -> contextlib.AbstractContextManager:
-    """Within this scope, dropout masks depend only on seed, step and part.
-
-    A resumed run therefore draws the masks of an uninterrupted one.
-    """
+    # A resumed run draws the masks of an uninterrupted one, because they depend
+    # only on seed, step and part.
     seeds = getattr(self._model, "seed_generator", None)
     if not isinstance(seeds, dropout.Seeds):
       return contextlib.nullcontext()
@@ -152,16 +145,27 @@ class TrainingStep:
     )
 
   def build(
-    self, element_spec: dict[str, tf.TensorSpec]
+    self,
+    element_spec: dict[str, tf.TensorSpec],
+    mode: compilation.Mode = compilation.Mode.PLAIN,
   ) -> Callable[[Features], Sums]:
     """Builds the optimizer and traces the step.
 
     Args:
       element_spec: shapes and dtypes of a whole batch.
+      mode: how much of the step XLA compiles.
 
     Returns:
       The step, from the features of a batch to the sums to log.
     """
+    self._mode = mode
+    self._gradients = mode.compile_gradients(self._compute_gradients)
+    self._step = tf.function(
+      self._run_replicas,
+      jit_compile=mode.compiles_step or None,  # TensorFlow's choice: on a TPU.
+      autograph=False,
+    )
+    self._loop = tf.function(self._run_loop, autograph=False)
     self._variables = self._objective.trained_variables(self._model)
     self._update.optimizer.build(self._variables)
     step = self._step.get_concrete_function(element_spec)
@@ -181,18 +185,6 @@ class TrainingStep:
     All steps are one call of a tf.function. The step must be built.
     """
     return self._loop(batches, tf.constant(num_steps))
-
-  def with_mode(self, mode: compilation.Mode) -> "TrainingStep":
-    """Returns a copy of the step, on the same variables, in another mode."""
-    step = copy.copy(self)
-    step._set_mode(mode)
-    return step
-
-  def _set_mode(self, mode: compilation.Mode) -> None:
-    self._mode = mode
-    self._gradients = mode.compile_gradients(self._compute_gradients)
-    self._step = mode.compile_step(self._run_replicas)
-    self._loop = tf.function(self._run_loop, autograph=False)
 
   def _run_replicas(self, features: Features) -> Sums:
     sums = self._strategy.run(self._replica_step, (features,))

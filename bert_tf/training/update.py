@@ -46,11 +46,7 @@ class Update:
   def apply(
     self, gradients: gradients_lib.Gradients, variables: list[keras.Variable]
   ) -> Tensor:
-    """Takes one step.
-
-    Args:
-      gradients: totals over this replica's micro-batches.
-      variables: the variables of these gradients.
+    """Takes one step with the totals over this replica's micro-batches.
 
     Returns:
       The global norm before clipping, without the loss scale, float32 [].
@@ -99,9 +95,9 @@ class Update:
     """Returns what a step changes, besides the model, by name in checkpoints.
 
     The optimizer must be built. The original's moments have the original's
-    names. Other optimizers keep lists with a slot for each trained variable,
-    such as `_momentums`, and single variables, such as `_u_product`. These are
-    named global_step/CLASS/VARIABLE/momentums and global_step/CLASS/u_product.
+    names. The lists of other optimizers, such as `_momentums`, give
+    global_step/CLASS/VARIABLE/momentums, and single variables, such as
+    `_u_product`, global_step/CLASS/u_product.
 
     Raises:
       ValueError: if the optimizer keeps variables elsewhere, as wrappers do.

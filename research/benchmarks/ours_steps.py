@@ -63,8 +63,9 @@ def _training_step(settings: step_timing.Settings) -> step_timing.Step:
     "pieces": compilation.Mode.CLUSTERED,
     True: compilation.Mode.WHOLE,
   }[settings.compiled]
-  step = runner.train_step.with_mode(mode).build(
-    {name: tf.TensorSpec(t.shape, t.dtype) for name, t in features.items()}
+  step = runner.train_step.build(
+    {name: tf.TensorSpec(t.shape, t.dtype) for name, t in features.items()},
+    mode,
   )
   return lambda: np.array(step(features)["loss"][0])
 

@@ -13,7 +13,6 @@ from absl import logging
 from bert_tf import model_folder
 from bert_tf.files import errors, lock, paths
 from bert_tf.hub import catalog
-from bert_tf.model_folder import fingerprint
 from research import rows, start
 from research.reproduction import config as config_lib
 from research.reproduction import jobs, planning, report
@@ -233,7 +232,7 @@ def open_model(config: config_lib.ReproductionConfig) -> planning.Model:
     path=path,
     bert_config=files.bert_config,
     vocab_file=files.needed_vocab(),
-    hash=fingerprint.hash_weights(files.weights)[:16],
+    hash=model_folder.hash_weights(files.weights)[:16],
   )
 
 

@@ -5,7 +5,6 @@ import json
 
 import numpy as np
 import pytest
-from safetensors import numpy as safetensors_numpy
 
 from bert_tf import checkpoints, model_folder
 from bert_tf.convert import convert, keras_weights, pretrained
@@ -234,21 +233,3 @@ def test_keras_weights_of_another_config_are_refused(
   config.write_text(json.dumps({**sizes, "num_hidden_layers": num_layers}))
   with pytest.raises(ValueError, match=expected):
     keras_weights.read(pretrained.ModelSource(str(path)))
-
-
-def test_the_script_converts_and_prints_a_summary(tmp_path, run_script):
-  _, model = interop_models.write_original(tmp_path / "run", "classifier")
-  result = run_script(
-    "convert_checkpoint.py",
-    "--to=hf",
-    "--input_checkpoint=run/model.ckpt-7",
-    "--output_checkpoint=out",
-    cwd=tmp_path,
-  )
-  assert result.returncode == 0, result.stderr
-  [line] = result.stdout.splitlines()
-  assert line == "out from run/model.ckpt-7; heads: classification"
-  tensors = safetensors_numpy.load_file(tmp_path / "out" / "model.safetensors")
-  np.testing.assert_array_equal(
-    tensors["classifier.weight"], model.output_weights.numpy()
-  )

@@ -80,10 +80,3 @@ def test_damage_ends_in_one_line_that_names_the_model(
     with pytest.raises(ValueError, match=str(model)) as caught:
       reader()
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("folder", FILES)
-def test_whole_models_are_read(folders, tmp_path, folder):
-  path = f"{folders / folder}{FILES[folder][0]}"
-  read_all(path, tmp_path)
-  assert list(inspect.rows(inspect.open_tensors(path)))

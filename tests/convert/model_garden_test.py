@@ -116,12 +116,6 @@ def test_an_activation_that_is_not_model_gardens_default_is_reported(
   assert all(expected in note for note in written.notes)
 
 
-def test_a_checkpoint_of_the_original_is_refused_with_its_format(tmp_path):
-  prefix, _ = interop_models.write_original(tmp_path / "in", "encoder")
-  with pytest.raises(ValueError, match="`from=original`"):
-    model_garden.read(pretrained.ModelSource(prefix))
-
-
 def save_objects(tmp_path, **objects):
   """Saves objects; returns the prefix."""
   return tf.train.Checkpoint(**objects).write(str(tmp_path / "m.ckpt"))

@@ -67,17 +67,6 @@ def test_carriage_returns_are_dropped(tmp_path, suffix):
   assert texts(tmp_path / f"a.{suffix}", lines) == ["ab", "c"]
 
 
-@pytest.mark.parametrize("delimiter", list(",;\t|"))
-def test_quoted_cells_may_have_any_delimiter(tmp_path, delimiter):
-  path = tmp_path / "a.csv"
-  rows = [["text", "label"], ["good; or, |bad", "x"]]
-  path.write_text(
-    "\n".join(delimiter.join(f'"{c}"' for c in row) for row in rows)
-  )
-  table = tables.Table(str(path), "csv", rows[0])
-  assert tables.read(table, lambda _, row: list(row.values())) == rows[1:]
-
-
 @pytest.mark.parametrize("suffix", ["csv", "tsv"])
 @pytest.mark.parametrize("delimiter", list(",;\t|"))
 @pytest.mark.parametrize(

@@ -98,14 +98,6 @@ def test_run_classifier_trains_to_the_same_weights(folder, fitted, tmp_path):
   assert predictions == fitted.predict([TEXTS[0]])
 
 
-def test_pairs_differ_by_their_second_text(folder, tmp_path):
-  pairs = [(a, b) for a in WORDS for b in ("of", "and")] * 6
-  labels = ["yes" if b == "of" else "no" for _, b in pairs]
-  model = make(folder, tmp_path)
-  model.fit(pairs, labels, **SETTINGS)
-  assert [p.label for p in model.predict(pairs)] == labels
-
-
 def test_a_regression_predicts_numbers(folder, tmp_path):
   model = make(folder, tmp_path)
   numbers = [1.5 if label == "good" else -0.5 for label in LABELS]
@@ -140,10 +132,6 @@ MISTAKES = {
   "an empty text": (
     lambda m: m.fit(["of", " "], ["a", "b"]),
     "text of row 1",
-  ),
-  "three texts": (
-    lambda m: m.fit([("of", "a", "in")], ["a"]),
-    "row 0 must be text and text_b",
   ),
   "a number that is text": (
     lambda m: m.fit(["of"], ["one"], problem_type="regression"),

@@ -174,13 +174,6 @@ def test_at_most_a_batch_is_read_ahead():
   assert next(counter) == 6
 
 
-def test_an_item_that_is_neither_text_nor_pair_is_named():
-  extractor = feature_extraction.FeatureExtractor(config())
-  for item in (("a", "b", "c"), ("a", 3), ()):
-    with pytest.raises(ValueError, match="row 1 "):
-      list(extractor.extract(["a", item]))
-
-
 def write_lines(tmp_path, lines=LINES):
   path = tmp_path / "in.txt"
   path.write_text("".join(f"{line}\n" for line in lines))

@@ -96,10 +96,7 @@ def test_texts_in_several_sorted_blocks_keep_their_order(scorer, monkeypatch):
   [
     (" ", "row 0 has 0 word pieces; the model scores texts of 1 to "),
     (["few", "a " * 600], "row 1 has 600 word pieces"),
-    (3, "give a text, a tuple or a dict of texts"),
-    ([3], "row 0 must be text"),
-    ([{"other": "a"}], "row 0 has other; it needs text, and only that"),
-    ({"text": "a", "text_b": "b"}, "row 0 has text, text_b; it needs text"),
+    ({"text": "a", "text_b": "b"}, "row 0 must be text"),
   ],
 )
 def test_what_cannot_be_scored_is_named(scorer, texts, message):
@@ -161,13 +158,6 @@ def test_equal_sentences_count_as_wrong():
     for log_prob in (-1.0, -1.0001)
   )
   assert not sentence_scorer.PairScore(good, bad).is_correct
-
-
-def test_pairs_may_be_compressed(tmp_path):
-  path = tmp_path / "pairs.tsv.gz"
-  with gzip.open(path, "wt") as writer:
-    writer.write("sentence_good\tsentence_bad\na\tb\n")
-  assert sentence_scorer.read_pairs(str(path)) == {2: ("a", "b")}
 
 
 def test_the_command_scores_pairs(scorer, tmp_path, run_script):

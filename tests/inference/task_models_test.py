@@ -9,9 +9,6 @@ import pytest
 
 import bert_tf
 from bert_tf import checkpoints
-from bert_tf.tasks.squad import config as squad_config
-from bert_tf.tasks.squad import task as squad
-from bert_tf.training import config as training_config
 from tests.support import runs, tiny_models
 
 LENGTHS = {
@@ -72,7 +69,7 @@ def new(name, bert, output_dir, **settings):
 def test_training_labels_are_predicted_and_scored(bert, tmp_path, name):
   rows, labels = LEARNED[name]
   model = new(name, bert, tmp_path)
-  with pytest.raises(ValueError, match="call `fit` first"):
+  with pytest.raises(ValueError, match="call `fit`"):
     model.score(rows, labels)
   results = model.fit(rows, labels, (rows[:4], labels[:4]), **SETTINGS)
   assert results[model.score_name] > 0.9
@@ -83,48 +80,6 @@ def test_training_labels_are_predicted_and_scored(bert, tmp_path, name):
   assert other.score(rows, pd.Series(list(labels))) > 0.9
   with pytest.raises(ValueError, match="`output_dir`"):
     other.fit(rows, labels)
-
-
-def test_questions_in_memory_train_to_the_weights_of_a_file(bert, tmp_path):
-  rows, labels = LEARNED["QuestionAnswerer"]
-  settings = {**SETTINGS, "num_train_epochs": 2.0}
-  new("QuestionAnswerer", bert, tmp_path / "ours").fit(rows, labels, **settings)
-  qas = [
-    {
-      "context": context,
-      "qas": [
-        {
-          "id": str(i),
-          "question": question,
-          "answers": [{"text": "and", "answer_start": context.find("and")}],
-        }
-      ],
-    }
-    for i, (question, context) in enumerate(rows)
-  ]
-  path = tmp_path / "train.json"
-  path.write_text(json.dumps({"data": [{"paragraphs": qas}]}))
-  settings.pop("num_train_epochs")
-  train = training_config.FineTuningTrainConfig(
-    output_dir=str(tmp_path / "theirs"), **settings
-  )
-  squad.run(
-    squad_config.SquadConfig(
-      bert_config_file=bert[0],
-      vocab_file=bert[1],
-      train_file=str(path),
-      do_train=True,
-      num_train_epochs=2.0,
-      train=train,
-      **LENGTHS["QuestionAnswerer"],
-    )
-  )
-  ours, theirs = (
-    checkpoints.CheckpointReader(str(tmp_path / name))
-    for name in ("ours", "theirs")
-  )
-  for name in theirs.shapes:
-    assert (ours.get(name) == theirs.get(name)).all(), name
 
 
 def test_labels_may_be_integers_and_arrays(bert, tmp_path):
@@ -198,7 +153,7 @@ MISTAKES = {
     "Classifier",
     [{"txt": "the of"}],
     ["x"],
-    "row 0 has txt",
+    "row 0 must be text.*'txt'",
   ),
   "no label": (
     "EntityRecognizer",

@@ -99,6 +99,15 @@ def test_slimming_takes_the_files_beside_the_weights(folders, tmp_path):
     assert content == (folders["saved_model"] / name).read_bytes()
 
 
+def test_the_hash_of_weights_depends_on_their_values(folders, tmp_path):
+  model = modeling.BertModel(tiny_models.CONFIG)
+  other = tiny_models.write_run(tmp_path / "other", model)
+  paths = [other, *(folders[k] for k in ("run", "safetensors", "saved_model"))]
+  hashes = [model_folder.hash_weights(str(path)) for path in paths]
+  assert hashes == [model_folder.hash_weights(str(path)) for path in paths]
+  assert hashes[0] not in hashes[1:]
+
+
 def test_the_encoder_comes_without_the_head(folders, tmp_path):
   model = bert_tf.BertModel.from_pretrained(folders["hf"])
   expected = bert_tf.ClassifierModel.from_pretrained(folders["run"]).bert

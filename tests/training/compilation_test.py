@@ -25,31 +25,14 @@ PLAIN, CLUSTERED, WHOLE = compilation.Mode
 
 
 @pytest.mark.parametrize(
-  ("device", "precision", "hidden_size", "mode"),
-  [
-    ("CPU", "float32", 128, WHOLE),
-    ("CPU", "float32", 256, WHOLE),
-    ("CPU", "float32", 384, CLUSTERED),
-    ("CPU", "float32", 768, CLUSTERED),
-    ("CPU", "bfloat16", 128, CLUSTERED),
-    ("CPU", "bfloat16", 768, CLUSTERED),
-    ("GPU", "float32", 128, WHOLE),
-    ("GPU", "tf32", 768, WHOLE),
-    ("GPU", "bfloat16", 1024, WHOLE),
-    ("TPU", "bfloat16", 768, WHOLE),
-  ],
-)
-def test_auto_depends_on_device_precision_and_size(
-  device, precision, hidden_size, mode
-):
-  assert compilation.fastest_mode(device, precision, hidden_size) is mode
-
-
-@pytest.mark.parametrize(
   ("settings", "hidden_size", "spec", "device", "mode"),
   [
     ({}, 128, FIXED, "CPU", WHOLE),
-    ({}, 768, FIXED, "CPU", CLUSTERED),
+    ({}, 256, FIXED, "CPU", WHOLE),
+    ({}, 384, FIXED, "CPU", CLUSTERED),
+    ({"precision": "bfloat16"}, 128, FIXED, "CPU", CLUSTERED),
+    ({"precision": "bfloat16"}, 1024, FIXED, "GPU", WHOLE),
+    ({"precision": "bfloat16"}, 768, FIXED, "TPU", WHOLE),
     ({}, None, FIXED, "CPU", PLAIN),  # A model without an encoder.
     ({}, 128, ANY_WIDTH, "CPU", PLAIN),
     ({"num_train_steps": 199}, 128, FIXED, "CPU", PLAIN),
@@ -88,8 +71,8 @@ def trained(output_dir, num_rows=8, mode=PLAIN, **settings):
     name: tf.constant(value[:num_rows])
     for name, value in next(scale_run.batches(0)).items()
   }
-  step = runner.train_step.with_mode(mode).build(
-    {name: tf.TensorSpec(t.shape, t.dtype) for name, t in batch.items()}
+  step = runner.train_step.build(
+    {name: tf.TensorSpec(t.shape, t.dtype) for name, t in batch.items()}, mode
   )
   losses = [step(batch)["loss"][0].numpy() for _ in range(3)]
   values = restore.training_variables(runner.model, runner.update)

@@ -38,17 +38,6 @@ def test_loss_falls_and_the_weight_nears_the_solution(tmp_path):
   assert losses[200] < 0.1 * losses[10]
 
 
-def test_a_variable_without_gradient_is_saved_without_slots(tmp_path):
-  make(tmp_path).train(batches)
-  assert set(weights_at(tmp_path, 30)) == {
-    "bert/w",
-    "bert/w/adam_m",
-    "bert/w/adam_v",
-    "bert/unused",
-    "global_step",
-  }
-
-
 def test_the_model_is_traced_once_for_a_step(tmp_path, monkeypatch):
   traces = []
   call = Line.call
@@ -465,21 +454,6 @@ def test_prediction_yields_the_outputs_of_the_newest_checkpoint(tmp_path):
   outputs = list(runner.predict(batches(0).take(2)))
   assert len(outputs) == 2
   np.testing.assert_allclose(outputs[0], w * [1, 2, 3, 4], rtol=1e-6)
-
-
-def test_evaluation_hands_over_the_outputs_of_every_batch(tmp_path):
-  seen = []
-  runner = make(tmp_path)
-  with pytest.raises(RuntimeError, match="load_for_inference"):
-    runner.evaluate(batches(0), 2)
-  runner.load_for_inference()
-  runner.evaluate(
-    batches(0), 2, lambda outputs, features: seen.append((outputs, features))
-  )
-  assert len(seen) == 2
-  for outputs, features in seen:
-    # The untrained weight is 0.5.
-    np.testing.assert_allclose(outputs, 0.5 * features["x"])
 
 
 def test_results_are_sorted_lines_and_some_go_first(tmp_path):

@@ -2,13 +2,11 @@
 
 import dataclasses
 import json
-import os
-import time
 
 import numpy as np
 import pytest
 
-from bert_tf import checkpoints, distribution, model_folder, modeling
+from bert_tf import checkpoints, model_folder, modeling
 from bert_tf.model_folder import run_info
 from bert_tf.training import config as training_config
 from bert_tf.training import curves, evaluation
@@ -83,30 +81,6 @@ def test_the_best_checkpoint_stays_after_its_original_is_deleted(tmp_path):
   assert not any("adam" in name for name in reader.shapes)
 
 
-def test_only_the_chief_writes(tmp_path, monkeypatch):
-  def evaluate(is_chief, folder):
-    monkeypatch.setattr(distribution, "is_chief", lambda: is_chief)
-    results = {"f1": 0.5, "global_step": 4}
-    config = training_config.TrainConfig(
-      output_dir=str(folder), eval_every_steps=2, best_metric="f1"
-    )
-    evaluation.PeriodicEvaluation(lambda: results, config, 0).run(
-      {"w": np.ones(1), "global_step": np.int64(4)}
-    )
-
-  # The worker may start before the chief has made the folder.
-  evaluate(False, tmp_path / "out")
-  assert not (tmp_path / "out").exists()
-  evaluate(True, tmp_path / "out")
-  assert sorted(os.listdir(tmp_path / "out" / "best")) == [
-    "best_eval_results.txt",
-    "checkpoint",
-    "evaluations.json",
-    "model.ckpt-4.data-00000-of-00001",
-    "model.ckpt-4.index",
-  ]
-
-
 def test_the_best_checkpoint_has_the_run_info(tmp_path):
   config = modeling.BertConfig(vocab_size=9)
   info = run_info.RunInfo(task="ner", labels=("O", "B-X"))
@@ -119,12 +93,6 @@ def test_the_best_checkpoint_has_the_run_info(tmp_path):
   for name in ("bert_config.json", "label_map.json"):
     copied = (tmp_path / "best" / name).read_bytes()
     assert copied == (tmp_path / name).read_bytes()
-
-
-def test_the_last_step_is_evaluated_too(tmp_path):
-  plan = {"eval_every_steps": 20, "best_metric": "f1"}
-  train(tmp_path, (0.1, 0.2), 25, **plan)
-  assert best_step(tmp_path) == 25
 
 
 def test_lower_losses_are_better_and_the_first_of_equals_stays(tmp_path):
@@ -158,16 +126,6 @@ def test_patience_ends_training_for_good(tmp_path):
   assert train(tmp_path, (), 100, **plan)[0] == 25
   patient = {**plan, "early_stopping_patience": 3}
   assert train(tmp_path, (0.1,), 100, **patient)[0] == 30
-
-
-def test_a_resumed_run_knows_the_best_and_its_patience(tmp_path):
-  plan = {"eval_every_steps": 10, "best_metric": "f1"}
-  train(tmp_path, (0.3, 0.9), 20, **plan)
-  train(tmp_path, (0.5,), 30, **plan)
-  assert best_step(tmp_path) == 20
-  patient = {**plan, "early_stopping_patience": 3}
-  steps, _ = train(tmp_path, (0.6, 0.7, 1.0), 80, **patient)
-  assert steps == 50
 
 
 def test_evaluations_after_the_resumed_checkpoint_count_once(tmp_path):
@@ -217,29 +175,5 @@ def test_an_unknown_metric_and_patience_without_evaluations_are_refused(
 ):
   with pytest.raises(ValueError, match="'f2'.* error, f1,"):
     train(tmp_path, (0.1,), 10, eval_every_steps=10, best_metric="f2")
-  with pytest.raises(ValueError, match="set `eval_every_steps`"):
+  with pytest.raises(ValueError, match="needs `eval_every_steps`"):
     training_config.TrainConfig(output_dir="out", early_stopping_patience=1)
-
-
-def test_more_results_are_reported_and_drawn(tmp_path):
-  runner = make(tmp_path)
-  runner.load_for_inference()
-  results = runner.evaluate(batches(0), 1, more_results=lambda: {"f1": 0.5})
-  assert results["f1"] == 0.5
-  assert curves.read(str(tmp_path / "eval"))["f1"] == {0: 0.5}
-
-
-def test_the_training_speed_excludes_evaluations(tmp_path, monkeypatch):
-  runner = make(tmp_path, 40, rate=0.0, eval_every_steps=5, best_metric="error")
-  clock, hours = time.monotonic, [0]
-  monkeypatch.setattr(time, "monotonic", lambda: clock() + 3600 * hours[0])
-
-  def evaluate():
-    hours[0] += 1
-    return runner.evaluate(batches(0), 1)
-
-  runner.train(batches, evaluate)
-  speeds = curves.read(str(tmp_path))["examples_per_second"]
-  # 8 examples in an hour would be 0.002 a second.
-  assert speeds and min(speeds.values()) > 0.1
-  assert os.path.isdir(tmp_path / "best")

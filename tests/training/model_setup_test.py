@@ -9,11 +9,7 @@ import tensorflow as tf
 from tensorflow.python.framework import config as tf_config
 
 from bert_tf import checkpoints
-from bert_tf.data import config as data_config
-from bert_tf.data import masking, pretraining_shards
-from bert_tf.tasks import pretraining, pretraining_config
 from bert_tf.tasks.classification import task as classification
-from bert_tf.training import config as training_config
 from tests.support import own_classification, runs
 
 base = own_classification.base
@@ -87,35 +83,6 @@ def test_a_change_is_logged_and_never_refused(base, tmp_path, classifier):
   assert run_json(folder)["precision"] == "float32"
 
 
-def pretrain(base, folder, **settings):
-  records = folder.parent / "data.tfrecord"
-  text = folder.parent / "text.txt"
-  text.write_text("of the and\na in to\n\nto the of\nin and a\n")
-  data = data_config.PretrainingDataConfig(
-    vocab_file=str(base / "vocab.txt"),
-    max_seq_length=16,
-    masking_config=masking.MaskingConfig(max_predictions_per_seq=3),
-  )
-  pretraining_shards.create(data, [str(text)], str(records))
-  config = pretraining_config.PretrainingConfig(
-    bert_config_file=str(base / "config.json"),
-    input_file=str(records),
-    max_seq_length=16,
-    max_predictions_per_seq=3,
-    do_train=True,
-    train=training_config.PretrainingTrainConfig(
-      output_dir=str(folder),
-      train_batch_size=4,
-      num_train_steps=3,
-      num_warmup_steps=1,
-      use_xla=False,
-      **settings,
-    ),
-  )
-  pretraining.run(config)
-  return folder
-
-
 def test_a_deterministic_classifier_equals_the_usual_one_on_a_cpu(
   base, tmp_path, classifier
 ):
@@ -124,12 +91,3 @@ def test_a_deterministic_classifier_equals_the_usual_one_on_a_cpu(
   assert tf_config.is_op_determinism_enabled()
   assert weights(tmp_path) == weights(classifier)
   assert run_json(tmp_path)["deterministic"] is True
-
-
-def test_a_deterministic_pretraining_equals_the_usual_one_on_a_cpu(
-  base, tmp_path
-):
-  usual = pretrain(base, tmp_path / "usual")
-  deterministic = pretrain(base, tmp_path / "other", deterministic=True)
-  assert tf_config.is_op_determinism_enabled()
-  assert weights(usual) == weights(deterministic)

@@ -1,8 +1,6 @@
 """The losses and metrics of a task as sums and weights."""
 
-import numpy as np
 import pytest
-import tensorflow as tf
 
 from bert_tf.training import estimator, objective
 from tests.support import line_model
@@ -45,14 +43,3 @@ def test_a_mean_is_of_examples_not_of_batches():
     totals = objective.add(totals, sums)
   assert objective.means(totals) == {"loss": pytest.approx(0.75)}
   assert objective.means({"loss": (0.0, 0.0)}) == {"loss": 0.0}
-
-
-def test_calls_in_a_loop_of_the_graph_are_added():
-  @tf.function
-  def total(end):
-    return objective.add_calls(
-      {"x": tf.constant([1, 2])}, lambda i: {"x": tf.stack([i, i * i])}, 1, end
-    )
-
-  np.testing.assert_array_equal(total(tf.constant(4))["x"], [7, 16])
-  np.testing.assert_array_equal(total(tf.constant(1))["x"], [1, 2])

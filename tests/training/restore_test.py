@@ -51,7 +51,7 @@ def test_a_missing_variable_of_the_optimizer_is_named(tmp_path):
   tensors = weights_at(tmp_path, 10)
   del tensors["bert/w/adam_m"]
   checkpoints.write(f"{tmp_path}/model.ckpt-10", tensors)
-  with pytest.raises(ValueError, match="lacks bert/w/adam_m, .*`output_dir`"):
+  with pytest.raises(ValueError, match="lacks bert/w/adam_m; .*`output_dir`"):
     make(tmp_path, 20).train(batches)
 
 

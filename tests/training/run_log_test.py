@@ -4,11 +4,9 @@ import dataclasses
 import json
 import sys
 
-from tensorboard.backend.event_processing import event_accumulator
-
 from bert_tf.model_folder import run_info
 from bert_tf.training import config as training_config
-from bert_tf.training import curves, run_log
+from bert_tf.training import run_log
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,13 +32,3 @@ def test_every_command_is_a_line(tmp_path, monkeypatch):
     first["settings"]["learning_rate"] == 5e-5
   )  # A setting of the nested config.
   assert "tensorflow" in first["versions"]
-
-
-def test_tensorboard_has_the_command_and_its_settings(tmp_path, monkeypatch):
-  add(tmp_path, monkeypatch)
-  events = event_accumulator.EventAccumulator(str(tmp_path))
-  events.Reload()
-  assert events.PluginTagToContent("text")
-  [content] = events.PluginTagToContent("hparams").values()
-  assert b"learning_rate" in content
-  assert not curves.read(str(tmp_path))
