@@ -186,14 +186,6 @@ MISTAKES = (
     "accents.txt strip_accents=False do_lower_case=False",
   ),
   Mistake(
-    "a run resumes with other accents",
-    lambda w: (
-      begin_run(w, strip_accents=False, do_lower_case=True),
-      w.classify(strip_accents=True),
-    ),
-    "strip_accents True out/run.json",
-  ),
-  Mistake(
     "the name of the checkpoint says cased",
     lambda w: tokenization.validate_case_matches_checkpoint(
       True, "cased_L-12_H-768_A-12/bert_model.ckpt"
@@ -594,11 +586,6 @@ MISTAKES = (
       bert_config_file=w.config_file(hidden_size=8),
     ),
     "model.ckpt-1",
-  ),
-  Mistake(
-    "a run resumes with another max_seq_length",
-    lambda w: (begin_run(w, max_seq_length=128), w.classify()),
-    "max_seq_length 16 out/run.json 128",
   ),
   Mistake(
     "a run of another task is in the folder",

@@ -82,7 +82,7 @@ def test_only_settings_of_the_command_are_named_when_memory_is_out():
     "no room.", ["`recompute`", "`precision=bfloat16`", "a lower `batch`"]
   )
   assert str(error) == (
-    "no room. Set `recompute`, `precision=bfloat16` or a lower `batch`."
+    "no room. Set `recompute` or `precision=bfloat16` or a lower `batch`."
   )
   error = error.limit_to({"batch", "precision"})
   assert str(error) == ("no room. Set `precision=bfloat16` or a lower `batch`.")
