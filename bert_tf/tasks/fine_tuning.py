@@ -308,7 +308,7 @@ def _with_steps(
 
   Without do_train, only checks best_metric.
   """
-  train, known = config.train, task.result_names()
+  train, known = config.train, task.result_names
   if train.best_metric and train.best_metric not in known:
     raise ValueError(
       f"best_metric {train.best_metric!r} is not a result; use "

@@ -5,7 +5,6 @@ texts that lose most of their words, or a file that contains everything twice.
 run.json stores a few examples for users of the served model.
 """
 
-import collections
 import functools
 import itertools
 import json
@@ -16,7 +15,7 @@ from typing import Any, Generic
 from absl import logging
 
 from bert_tf.data import input_pipeline
-from bert_tf.files import errors, paths
+from bert_tf.files import paths
 from bert_tf.formats import tables
 from bert_tf.model_folder import run_info
 from bert_tf.tasks import base
@@ -132,7 +131,7 @@ def read(
   Raises:
     ValueError: for a missing or faulty file, or if the labels are not known.
   """
-  files = {split: task.file(split) for split in flags}
+  files = {split: task.files[split] for split in flags}
   for split, (path, flag) in files.items():
     if not path:
       raise ValueError(
@@ -173,7 +172,7 @@ def _read_labelled(
   task: base.Task[base.Example, base.Data], output_dir: str
 ) -> list[base.Example]:
   """Reads the training examples and sets the task's labels from them."""
-  path = task.file("train").path
+  path = task.files["train"].path
   if not path or not paths.exists(path):
     label_map = run_info.LABEL_MAP_FILE
     raise ValueError(
@@ -194,13 +193,16 @@ def summary_line(
   records: input_pipeline.RecordFiles,
 ) -> str:
   """Returns the log line of a split: its examples, labels and records."""
-  parts = [f"{len(examples)} {split} examples", task.describe_labels(examples)]
-  cut = task.describe_cut()
+  parts = [
+    f"{len(examples)} {split} examples",
+    f"{records.num_records} records",
+    task.describe_labels(examples),
+  ]
   if records.num_cut is None:
-    parts.append(f"not known how many {cut}")
+    parts.append("not known how many too long")
   else:
     share = records.num_cut / max(1, len(examples))
-    parts.append(f"{records.num_cut} ({share:.0%}) {cut}")
+    parts.append(f"{records.num_cut} ({share:.0%}) too long")
   inputs = [values for e in examples if (values := _inputs(task, e))]
   if inputs:
     parts.append(f"{len(inputs) - len(set(inputs))} repeated")
@@ -211,28 +213,6 @@ def summary_line(
   if records.is_reused:
     parts.append("records of an earlier run")
   return f"{source}: {'; '.join(parts)}."
-
-
-def describe_labels(spec: run_info.LabelSpec, names: Iterable[str]) -> str:
-  """Returns the labels and the count of each.
-
-  Args:
-    spec: the labels of the model.
-    names: the labels of all examples, with repetitions.
-  """
-  counts = collections.Counter(names)
-  unused = [name for name in spec.labels if not counts[name]]
-  text = describe_counts({name: counts[name] for name in spec.labels})
-  if unused:
-    text += f" (none with {errors.join_names(unused)})"
-  return f"labels: {text}"
-
-
-def describe_counts(counts: Mapping[str, int]) -> str:
-  """Returns labels with their counts; only the first labels if many."""
-  return errors.join_names(
-    [f"{name} {count}" for name, count in counts.items()]
-  )
 
 
 def _inputs(

@@ -45,7 +45,7 @@ def test_examples_have_the_format_of_serving_requests():
     ("B-PER", "O"),
   )
   sentence = Sentence(("Ada Byron", "left"), ("B-PER", "O"), 1)
-  assert read_example(ner.NerTask, sentence) == ({}, None)
+  assert read_example(ner.NerTask, sentence) == ({}, ("B-PER", "O"))
   context = squad_examples.Context.from_text("Ada left.")
   for answers, answer in ((("Ada",), "Ada"), ((), None), (None, None)):
     question = squad_examples.SquadExample("1", "Who?", context, answers, None)

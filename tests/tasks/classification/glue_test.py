@@ -10,7 +10,8 @@ from bert_tf import tokenization
 from bert_tf.data import input_pipeline
 from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.classification import examples, glue
-from bert_tf.tasks.classification import records as classification_data
+from bert_tf.tasks.classification import task as classification
+from tests.support import setups
 
 RECORDED = ("CoLA", "MRPC", "MNLI", "XNLI")
 PARTS = ("train", "dev", "test")
@@ -55,16 +56,20 @@ def parsed(records, spec):
 @pytest.mark.parametrize("max_seq_length", [32, 128])
 @pytest.mark.parametrize("name", RECORDED)
 def test_features_are_the_originals(shared, tokenizer, name, max_seq_length):
-  task = glue.get_task(name)
+  layout = glue.get_task(name)
+  setup = setups.make(
+    classification_config.ClassificationConfig,
+    tokenizer,
+    max_seq_length,
+    task_name=name,
+    data_dir="",
+  )
+  task = classification.ClassificationTask(setup, layout)
   spec = input_pipeline.classifier_spec(max_seq_length, 3, "classification")
   for part in PARTS[: 2 if name == "XNLI" else 3]:
-    ours = [
-      record
-      for e in read(shared / "golden/classifier/data" / name, task, part)
-      for record in classification_data.convert_example(
-        e, task.label_spec(), tokenizer, max_seq_length
-      )[0]
-    ]
+    rows = read(shared / "golden/classifier/data" / name, layout, part)
+    encoded = task.encode(part, task.prepare(part, rows))
+    ours = [record for records, _ in encoded for record in records]
     file = f"{name.lower()}_{part}_seq{max_seq_length}.tf_record"
     path = str(shared / "golden/classifier" / file)
     recorded = list(tf.data.TFRecordDataset(path).as_numpy_iterator())

@@ -14,15 +14,13 @@ import tensorflow as tf
 
 from bert_tf import checkpoints, heads, modeling, tokenization
 from bert_tf.data import input_pipeline, records
-from bert_tf.tasks import batches as batches_lib
 from bert_tf.tasks.swag import config as swag_config
 from bert_tf.tasks.swag import examples as swag_data
-from bert_tf.tasks.swag import records as swag_features
 from bert_tf.tasks.swag import task as swag
 from bert_tf.tasks.swag.examples import ChoiceExample
 from bert_tf.training import config as training_config
 from bert_tf.training import curves
-from tests.support import runs, tiny_models
+from tests.support import runs, setups, tiny_models
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[2] / "golden"
 VOCAB = str(GOLDEN / "tiny" / "vocab.txt")
@@ -32,9 +30,15 @@ HEADER = f"{HEADER},ending0,ending1,ending2,ending3,label"
 WORDS = "the of and a in to is for on as by with at from".split()
 
 
-def make_batches(length, num_choices):
-  spec = swag_features.spec(length, num_choices)
-  return batches_lib.dynamic_padding(spec, 500, length)
+def make_task(tokenizer, length):
+  setup = setups.make(swag_config.SwagConfig, tokenizer, length, data_dir="")
+  return swag.SwagTask(setup)
+
+
+def make_batches(tokenizer, num_choices):
+  task = make_task(tokenizer, 16)
+  task.num_choices["train"] = num_choices
+  return task.batches("train")
 
 
 def read(folder, name, text, task, has_labels=True, skip_bad_rows=False):
@@ -337,11 +341,15 @@ def read_ids(text):
   return [words.index(word) for word in text.split()]
 
 
+def encode(tokenizer, length, example):
+  task = make_task(tokenizer, length)
+  [([record], _)] = task.encode("train", task.prepare("train", [example]))
+  return tf.io.parse_single_example(record, task.spec("train"))
+
+
 def test_a_record_holds_one_pair_per_choice(tokenizer):
   example = ChoiceExample("x", "the of", "and", ("in", "to is as"), 1)
-  record, _ = swag_features.convert_example(example, tokenizer, 9)
-  spec = swag_features.spec(9, 2)
-  features = tf.io.parse_single_example(record, spec)
+  features = encode(tokenizer, 9, example)
   expected = [
     read_ids("[CLS] the of [SEP] and in [SEP] [PAD] [PAD]"),
     read_ids("[CLS] the of [SEP] and to is as [SEP]"),
@@ -359,8 +367,7 @@ def test_a_record_holds_one_pair_per_choice(tokenizer):
 
 def test_each_pair_is_truncated_separately_from_its_longer_text(tokenizer):
   example = ChoiceExample("x", "the of and in", "", ("to", "to is as on for"))
-  record, _ = swag_features.convert_example(example, tokenizer, 8)
-  features = tf.io.parse_single_example(record, swag_features.spec(8, 2))
+  features = encode(tokenizer, 8, example)
   np.testing.assert_array_equal(
     features["input_ids"],
     [
@@ -385,20 +392,23 @@ def test_a_setting_that_changes_the_records_rewrites_them(
   tmp_path, tokenizer, change
 ):
   path = str(tmp_path / "train.tf_record")
-  swag_features.write_records(path, [RECORD], tokenizer, 12)
-  with runs.logged() as log:
-    swag_features.write_records(path, [RECORD], tokenizer, 12)
-  assert "train.tf_record, made from these examples and settings" in log()
+
+  def write(example, length):
+    task = make_task(tokenizer, length)
+    data = task.prepare("train", [example])
+    files = task.write_records("train", path, data)
+    (record,) = tf.data.TFRecordDataset(path).as_numpy_iterator()
+    return files.is_reused, record
+
+  is_reused, record = write(RECORD, 12)
+  assert not is_reused and write(RECORD, 12) == (True, record)
   other = dataclasses.replace(RECORD, **OTHER_RECORDS.get(change, {}))
-  length = 13 if change == "another length" else 12
-  swag_features.write_records(path, [other], tokenizer, length)
-  (record,) = tf.data.TFRecordDataset(path).as_numpy_iterator()
-  assert record == swag_features.convert_example(other, tokenizer, length)[0]
+  is_reused, changed = write(other, 13 if change == "another length" else 12)
+  assert not is_reused and changed != record
 
 
 def write_lengths(path, lengths):
   """Writes a record per row of lengths; its first id is the row's number."""
-  spec = swag_features.spec(16, len(lengths[0]))
   with records.open_records([str(path)]) as writer:
     for number, row in enumerate(lengths):
       masks = [[1] * length + [0] * (16 - length) for length in row]
@@ -411,14 +421,15 @@ def write_lengths(path, lengths):
         "is_real_example": [1],
       }
       writer.write(records.encode_example(records.encode_features(ints, {})))
-  return input_pipeline.open_records(str(path)), spec
+  return input_pipeline.open_records(str(path))
 
 
-def test_batches_are_cut_to_their_longest_choice(tmp_path):
+def test_batches_are_cut_to_their_longest_choice(tokenizer, tmp_path):
   lengths = [(3, 8), (5, 2), (2, 9), (1, 1), (7, 7)]
-  files, spec = write_lengths(tmp_path / "a", lengths)
-  uncut = list(input_pipeline.finite_dataset(files, spec, 2, 500))
-  cut = list(make_batches(16, 2).once(files, 2))
+  files = write_lengths(tmp_path / "a", lengths)
+  batches = make_batches(tokenizer, 2)
+  uncut = list(input_pipeline.finite_dataset(files, batches.spec, 2, 500))
+  cut = list(batches.once(files, 2))
   assert [b["input_ids"].shape.as_list() for b in cut] == [
     [2, 2, 8],
     [2, 2, 9],
@@ -432,13 +443,13 @@ def test_batches_are_cut_to_their_longest_choice(tmp_path):
 
 
 def test_examples_with_longest_choices_of_similar_length_share_a_batch(
-  tmp_path,
+  tokenizer, tmp_path
 ):
   # Sorted by the sum of the lengths, the second kind would stand between the
   # others and share batches with them.
   lengths = [(5, 1, 1)] * 5 + [(12, 1, 1)] * 6 + [(8, 8, 8)] * 5
-  files, spec = write_lengths(tmp_path / "a", lengths)
-  batches = make_batches(16, 3).for_training(
+  files = write_lengths(tmp_path / "a", lengths)
+  batches = make_batches(tokenizer, 3).for_training(
     files, 2, 1, 0, group_by_length=True
   )
   # A window of 50 batches has 100 examples, more than 6 of the 16.
