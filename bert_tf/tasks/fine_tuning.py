@@ -9,8 +9,8 @@ import dataclasses
 import functools
 import itertools
 import os
-from collections.abc import Callable, Mapping
-from typing import Any, Generic
+from collections.abc import Callable
+from typing import Generic
 
 import numpy as np
 import tensorflow as tf
@@ -48,10 +48,21 @@ def run(
       checkpoint and output_dir do not fit together.
   """
   setup = load(config)
+  config = setup.config
   task = make_task(setup)
   if task.label_spec:  # Fails early, before the data are read.
     setup.folder.check_labels(task.label_spec)
-  return run_on_splits(setup, task, _read(setup, task))
+  flags = {}
+  if config.do_train:
+    flags["train"] = "do_train"
+    if config.train.eval_every_steps > 0:
+      flags["dev"] = "eval_every_steps"
+  if config.do_eval:
+    flags["dev"] = "do_eval"
+  if config.do_predict:
+    flags[task.predicted_split] = "do_predict"
+  splits = splits_lib.read(task, flags, setup.folder.path)
+  return run_on_splits(setup, task, splits)
 
 
 def load(config: base.Config) -> base.Setup[base.Config]:
@@ -114,23 +125,6 @@ def resolve(
   return settings.resolve(config, saved, where)
 
 
-def _read(
-  setup: base.Setup[base.Config], task: base.Task[base.Example, base.Data]
-) -> splits_lib.Splits[base.Example, base.Data]:
-  """Reads the splits that the run needs; see splits.read."""
-  config = setup.config
-  flags = {}
-  if config.do_train:
-    flags["train"] = "do_train"
-    if config.train.eval_every_steps > 0:
-      flags["dev"] = "eval_every_steps"
-  if config.do_eval:
-    flags["dev"] = "do_eval"
-  if config.do_predict:
-    flags[task.predicted_split] = "do_predict"
-  return splits_lib.read(task, flags, setup.folder.path)
-
-
 def run_on_splits(
   setup: base.Setup[base.Config],
   task: base.Task[base.Example, base.Data],
@@ -149,40 +143,39 @@ def run_on_splits(
     folder.open_records_dir(config.do_train) as records_dir,
   ):
     splits.records_dir = records_dir
-    data_fields = splits.run_fields(config.num_run_examples)
-    info = _run_info(config, task, folder, data_fields)
+    # Counts, examples and scores of earlier commands stay if nothing is new.
+    saved = {n: getattr(folder.info, n, None) for n in run_info.FINDINGS}
+    info = run_info.RunInfo(
+      task=task.model.task,
+      do_lower_case=config.do_lower_case,
+      strip_accents=config.strip_accents,
+      max_seq_length=config.max_seq_length,
+      lora_rank=train.lora_rank or None,
+      lora_alpha=train.lora_alpha if train.lora_rank else None,
+      **model_setup.arithmetic_fields(train, folder.info, config.do_train),
+      **task.run_info(),
+      **{**saved, **splits.run_fields(config.num_run_examples)},
+    )
     folder.prepare(info, setup.bert_config, config.vocab_file)
-    return _run(setup, train, task, folder, splits)
-
-
-def _run(
-  setup: base.Setup[base.Config],
-  train: training_config.FineTuningTrainConfig,
-  task: base.Task[base.Example, base.Data],
-  folder: run_folder.RunFolder,
-  splits: splits_lib.Splits[base.Example, base.Data],
-) -> base.Results | None:
-  """Does the work of `run_on_splits` after its checks."""
-  config = setup.config
-  # Log the user's encoder_only, not the value that `_with_start` decides.
-  logged = dataclasses.replace(train, encoder_only=config.train.encoder_only)
-  run_log.add(folder.path, dataclasses.replace(config, train=logged))
-  work = _Work(setup, task, task.build_estimator(train), splits)
-  evaluate = functools.partial(work.evaluate, config.eval_batch_size)
-  if config.do_train:
-    work.train(lambda: evaluate()[0])
-    if work.runner.was_interrupted:
-      return None
-  if config.do_eval or config.do_predict:
-    work.runner.load_for_inference()
-  all_results: base.Results = {}
-  if config.do_eval:
-    all_results |= work.write_evaluation(*evaluate())
-  if config.do_predict:
-    all_results |= work.predict(config.predict_batch_size)
-  if config.do_train:
-    logging.info(f"Serve this model: bert-tf serve --model={folder.path}")
-  return all_results
+    # Log the user's encoder_only, not the value that `_with_start` decides.
+    logged = dataclasses.replace(train, encoder_only=config.train.encoder_only)
+    run_log.add(folder.path, dataclasses.replace(config, train=logged))
+    work = _Work(setup, task, task.build_estimator(train), splits)
+    evaluate = functools.partial(work.evaluate, config.eval_batch_size)
+    if config.do_train:
+      work.train(lambda: evaluate()[0])
+      if work.runner.was_interrupted:
+        return None
+    if config.do_eval or config.do_predict:
+      work.runner.load_for_inference()
+    all_results: base.Results = {}
+    if config.do_eval:
+      all_results |= work.write_evaluation(*evaluate())
+    if config.do_predict:
+      all_results |= work.predict(config.predict_batch_size)
+    if config.do_train:
+      logging.info(f"Serve this model: bert-tf serve --model={folder.path}")
+    return all_results
 
 
 @dataclasses.dataclass(frozen=True)
@@ -193,11 +186,6 @@ class _Work(Generic[base.Example, base.Data]):
   task: base.Task[base.Example, base.Data]
   runner: estimator.Estimator
   splits: splits_lib.Splits[base.Example, base.Data]
-
-  @property
-  def output_dir(self) -> str:
-    """Folder of the results and the predictions."""
-    return self.setup.folder.path
 
   def train(self, evaluate: Callable[[], base.Results]) -> None:
     """Trains on the training split and then releases its data."""
@@ -231,9 +219,9 @@ class _Work(Generic[base.Example, base.Data]):
   ) -> base.Results:
     """Writes the results of `evaluate`; returns them."""
     data = self.splits.data["dev"]
-    path = os.path.join(self.output_dir, "eval_results.txt")
+    path = os.path.join(self.setup.folder.path, "eval_results.txt")
     results.write_results(path, evaluation, first=self.task.first_results)
-    self.task.write_evaluation(self.output_dir, data, rows)
+    self.task.write_evaluation(self.setup.folder.path, data, rows)
     accuracy = evaluation.get("eval_accuracy", 1.0)
     scores = dict(evaluation)
     if chance := self.task.near_chance(data, accuracy):
@@ -242,7 +230,7 @@ class _Work(Generic[base.Example, base.Data]):
         f"alone gives {chance:.3g}."
       )
       scores = {"eval_accuracy": accuracy, "near_chance": chance, **scores}
-    run_folder.write_scores(self.output_dir, scores)
+    run_folder.write_scores(self.setup.folder.path, scores)
     return evaluation
 
   def predict(self, batch_size: int) -> base.Results:
@@ -252,10 +240,10 @@ class _Work(Generic[base.Example, base.Data]):
     rows = itertools.chain.from_iterable(map(self.task.rows, outputs))
     with self._explained("predict_batch_size"):
       scores = self.task.write_predictions(
-        self.output_dir, self.splits.data[split], rows
+        self.setup.folder.path, self.splits.data[split], rows
       )
     if split == "dev":  # Without answers, removes earlier scores.
-      run_folder.write_scores(self.output_dir, scores)
+      run_folder.write_scores(self.setup.folder.path, scores)
     return scores
 
   def _explained(
@@ -272,31 +260,6 @@ class _Work(Generic[base.Example, base.Data]):
       batch_size,
       compilation.compiles_each_width(self.runner.config.use_xla),
     )
-
-
-def _run_info(
-  config: config_lib.FineTuningConfig,
-  task: base.Task,
-  folder: run_folder.RunFolder,
-  data_fields: Mapping[str, Any],
-) -> run_info.RunInfo:
-  """Returns the content of run.json.
-
-  Counts, examples and scores of earlier commands stay, unless data_fields has
-  new values.
-  """
-  saved = {n: getattr(folder.info, n, None) for n in run_info.FINDINGS}
-  return run_info.RunInfo(
-    task=task.model.task,
-    do_lower_case=config.do_lower_case,
-    strip_accents=config.strip_accents,
-    max_seq_length=config.max_seq_length,
-    lora_rank=config.train.lora_rank or None,
-    lora_alpha=config.train.lora_alpha if config.train.lora_rank else None,
-    **model_setup.arithmetic_fields(config.train, folder.info, config.do_train),
-    **task.run_info(),
-    **{**saved, **data_fields},
-  )
 
 
 def _with_steps(

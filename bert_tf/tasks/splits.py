@@ -9,7 +9,7 @@ import functools
 import itertools
 import json
 import os
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Generic
 
 from absl import logging
@@ -68,23 +68,17 @@ class Splits(Generic[base.Example, base.Data]):
   def run_fields(self, max_examples: int) -> dict[str, Any]:
     """Returns fields of run.json: counts, and a few dev examples.
 
-    Only splits that the run needs have fields. If max_examples is 0, removes
-    the examples that an earlier command stored.
+    The examples are short and different, one for each answer first. Only splits
+    that the run needs have fields. If max_examples is 0, removes the examples
+    that an earlier command stored.
     """
     fields: dict[str, Any] = {
       f"num_{split}_examples": len(self._examples[split])
       for split in ("train", "dev")
       if split in self._examples
     }
-    if "dev" in self._examples:
-      examples = self._short_examples()[:max_examples]
-      fields["examples"] = tuple(examples) or None
-    elif not max_examples:
-      fields["examples"] = None
-    return fields
-
-  def _short_examples(self) -> list[dict[str, Any]]:
-    """Returns short, different dev examples, one for each answer first."""
+    if "dev" not in self._examples:
+      return fields if max_examples else fields | {"examples": None}
     first: list[dict[str, Any]] = []
     others: list[dict[str, Any]] = []
     seen: set[str] = set()
@@ -102,7 +96,8 @@ class Splits(Generic[base.Example, base.Data]):
           {"inputs": inputs, "answer": answer}
         )
       seen |= {key, text}
-    return [*first, *others]
+    examples = (*first, *others)[:max_examples]
+    return fields | {"examples": examples or None}
 
   def records(self, split: str) -> input_pipeline.RecordFiles:
     """Returns the records of a split; on first use, writes and logs them."""
@@ -132,57 +127,44 @@ def read(
     ValueError: for a missing or faulty file, or if the labels are not known.
   """
   files = {split: task.files[split] for split in flags}
+  missing = []
   for split, (path, flag) in files.items():
     if not path:
       raise ValueError(
         f"`{flags[split]}` needs a {split} file; set `{flag}` or turn off "
         f"`{flags[split]}`."
       )
-  _check_exist(files.values())
-  examples: dict[str, list[base.Example]] = {}
-  if task.has_labels and task.label_spec is None:
-    train = _read_labelled(task, output_dir)
-    if "train" in files:
-      examples["train"] = train
-  for split, (path, _) in files.items():
-    if split not in examples:
-      examples[split] = task.read(split, path or "")
-  sources = {split: path or "" for split, (path, _) in files.items()}
-  return Splits(task, examples, sources, output_dir)
-
-
-def _check_exist(files: Iterable[base.SplitFile]) -> None:
-  """Raises ValueError for the files and folders that do not exist."""
-  missing = [f for f in files if not paths.exists(f.path or "")]
-  for path, flag in missing:
-    folder = os.path.dirname(path or "")
+    folder = os.path.dirname(path)
     if paths.is_file(folder):
       raise ValueError(f"{folder} (`{flag}`) is a file, not a folder.")
     if folder and not paths.exists(folder):
       raise ValueError(f"there is no folder {folder} (`{flag}`).")
+    if not paths.exists(path):
+      missing.append((path, f"`{flag}`"))
   if missing:
-    names = dict.fromkeys(f.path or "" for f in missing)
-    settings = dict.fromkeys(f"`{f.flag}`" for f in missing)
+    names, settings = map(dict.fromkeys, zip(*missing))
     raise ValueError(
       f"there is no {', no '.join(names)}; set {' and '.join(settings)}."
     )
-
-
-def _read_labelled(
-  task: base.Task[base.Example, base.Data], output_dir: str
-) -> list[base.Example]:
-  """Reads the training examples and sets the task's labels from them."""
-  path = task.files["train"].path
-  if not path or not paths.exists(path):
-    label_map = run_info.LABEL_MAP_FILE
-    raise ValueError(
-      f"the labels are not known: {output_dir} has neither {run_info.RUN_FILE} "
-      f"nor {label_map}, and there is no {path}; copy the {label_map} of the "
-      "run that trained the model into `output_dir`."
-    )
-  examples = task.read("train", path)
-  task.set_labels(examples, path)
-  return examples
+  examples: dict[str, list[base.Example]] = {}
+  if task.has_labels and task.label_spec is None:
+    source = task.files["train"].path
+    if not source or not paths.exists(source):
+      label_map = run_info.LABEL_MAP_FILE
+      raise ValueError(
+        f"the labels are not known: {output_dir} has neither "
+        f"{run_info.RUN_FILE} nor {label_map}, and there is no {source}; copy "
+        f"the {label_map} of the run that trained the model into `output_dir`."
+      )
+    train = task.read("train", source)
+    task.set_labels(train, source)
+    if "train" in files:
+      examples["train"] = train
+  sources = {split: path or "" for split, (path, _) in files.items()}
+  for split, source in sources.items():
+    if split not in examples:
+      examples[split] = task.read(split, source)
+  return Splits(task, examples, sources, output_dir)
 
 
 def summary_line(
@@ -203,23 +185,11 @@ def summary_line(
   else:
     share = records.num_cut / max(1, len(examples))
     parts.append(f"{records.num_cut} ({share:.0%}) too long")
-  inputs = [values for e in examples if (values := _inputs(task, e))]
+  texts = (task.inputs_and_answer(example)[0] for example in examples)
+  inputs = [json.dumps(values) for values in texts if values]
   if inputs:
     parts.append(f"{len(inputs) - len(set(inputs))} repeated")
-  num_dropped = 0
-  if isinstance(examples, tables.Examples):
-    num_dropped = examples.num_dropped
-  parts.append(f"{num_dropped} left out")
+  parts.append(f"{getattr(examples, 'num_dropped', 0)} left out")
   if records.is_reused:
     parts.append("records of an earlier run")
   return f"{source}: {'; '.join(parts)}."
-
-
-def _inputs(
-  task: base.Task[base.Example, Any], example: base.Example
-) -> Hashable:
-  """Returns an example's inputs for comparison; () if it has no such inputs."""
-  inputs, _ = task.inputs_and_answer(example)
-  return tuple(
-    text if isinstance(text, str) else tuple(text) for text in inputs.values()
-  )

@@ -69,8 +69,7 @@ def load(processor: str) -> DataProcessor:
     sys.path.insert(0, folder)
   if not importlib.util.find_spec(name.partition(".")[0]):
     raise ValueError(
-      f"processor {processor!r}: module {name} is neither in {folder} nor "
-      "installed."
+      f"processor {processor!r}: there is no module {name} in {folder}."
     )
   with _explained(f"processor {processor!r}"):
     module = importlib.import_module(name)

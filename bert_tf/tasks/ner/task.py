@@ -53,7 +53,7 @@ class NerTask(base.Task[Sentence, Tagged]):
     "loss",
   )
 
-  def __init__(self, setup: base.Setup[config_lib.NerConfig]) -> None:
+  def __init__(self, setup: base.Setup[Any]) -> None:
     super().__init__(setup)
     self.files = {
       name: base.SplitFile(

@@ -128,7 +128,7 @@ def read_squad_examples(
     ValueError: if the file is not JSON, and as `parse`.
     OSError: if the file cannot be read.
   """
-  value = read_json(input_file)
+  value = json_files.read(input_file)
   return parse(
     value, input_file, is_training, version_2_with_negative, verbose_logging
   )
@@ -165,7 +165,14 @@ def parse(
   empty = []
   unread: list[str] = []
   paths: dict[str, str] = {}
-  questions = _questions(value, name)
+  _Node(name, "the whole", value).checked(dict)
+  questions = []
+  for article in _Node(name, "", value).get("data", list).objects():
+    for paragraph in article.get("paragraphs", list).objects():
+      context = Context.from_text(paragraph.get("context", str).value)
+      questions += [
+        (context, qa) for qa in paragraph.get("qas", list).objects()
+      ]
   if (
     is_training
     and version_2_with_negative
@@ -203,25 +210,6 @@ def parse(
   if not examples:
     raise ValueError(f"{name} has no question that can be used.")
   return examples
-
-
-def read_json(path: str) -> Any:
-  """Returns the value in a JSON file; raises ValueError for other files."""
-  return json_files.read(path)
-
-
-def _questions(value: Any, name: str) -> list[tuple[Context, _Node]]:
-  """Returns each question's node with its context."""
-  _Node(name, "the whole", value).checked(dict)
-  data = _Node(name, "", value).get("data", list)
-  questions = []
-  for article in data.objects():
-    for paragraph in article.get("paragraphs", list).objects():
-      text = paragraph.get("context", str).value
-      context = Context.from_text(text)
-      for qa in paragraph.get("qas", list).objects():
-        questions.append((context, qa))
-  return questions
 
 
 def _example(
@@ -275,8 +263,7 @@ def _locate(
   if len(answers) != 1:
     raise ValueError(
       f"{qa.file}: {qa.path}answers has {len(answers)} answers; a question to "
-      "train has exactly 1. Keep one of them; a question without one needs "
-      "`version_2_with_negative` and is_impossible."
+      "train has exactly 1, or none with `version_2_with_negative`."
     )
   (answer,) = answers
   text = answer.get("text", str).value
@@ -286,12 +273,11 @@ def _locate(
   if max(start, last) >= len(context.text):
     raise ValueError(
       f"{qa.file}: {answer.path}answer_start is {start} and the answer of "
-      f"{len(text)} characters exceeds its context of {len(context.text)}; "
-      "count in characters, not bytes."
+      f"{len(text)} characters exceeds its context of {len(context.text)}."
     )
   start_position = context.word_at(start)
   end_position = context.word_at(last)
-  # Some data sets use the position -1 for an answer that is not in the context.
+  # Some data sets use -1 for an answer that is not in the context.
   words = context.doc_tokens[start_position : end_position + 1]
   there = " ".join(words) if start_position >= 0 else ""
   cleaned_text = " ".join(tokenization.whitespace_tokenize(text))
@@ -310,10 +296,6 @@ def _locate(
 def _report(
   input_file: str, faults: Sequence[str], what: str, verbose_logging: bool
 ) -> None:
-  """Logs the number of faults and the first _MAX_REPORTED, or all if verbose.
-
-  `what` follows the number in the log.
-  """
   if not faults:
     return
   logging.warning("%s: %d %s.", input_file, len(faults), what)

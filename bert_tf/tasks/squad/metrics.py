@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from absl import logging
 
+from bert_tf.files import json_files
 from bert_tf.tasks.squad import examples as squad_data
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -222,10 +223,7 @@ def evaluate_files(
   predictions = _read_values(predictions_file, str)
   missing = answers.texts.keys() - predictions.keys()
   if len(missing) == len(answers.texts):
-    raise ValueError(
-      f"{predictions_file} answers no question of {data_file}: they have no id "
-      "in common; give the data of the predictions."
-    )
+    raise ValueError(f"{predictions_file} answers no question of {data_file}.")
   if missing:
     logging.warning(
       "%s lacks %d of %d questions, such as %s; they count as wrong.",
@@ -240,7 +238,7 @@ def evaluate_files(
     if absent := answers.texts.keys() - null_odds.keys():
       raise ValueError(
         f"{null_odds_file} lacks {len(absent)} questions of {data_file}, "
-        f"such as {min(absent)}; a threshold needs all."
+        f"such as {min(absent)}."
       )
     results |= best_null_thresholds(answers, predictions, null_odds)
   return results
@@ -248,7 +246,7 @@ def evaluate_files(
 
 def _read_values(path: str, kind: type | tuple[type, ...]) -> dict[str, Any]:
   """Reads a JSON object whose values are of one kind."""
-  values = squad_data.read_json(path)
+  values = json_files.read(path)
   expected = "a text" if kind is str else "a number"
   if not isinstance(values, dict):
     raise ValueError(f"{path} is not an object of {expected} by question id.")

@@ -263,7 +263,7 @@ def test_a_repeated_label_is_refused(tmp_path, file_format, line):
   header = "text\tlabel" if file_format == "tsv" else ""
   (tmp_path / f"train.{file_format}").write_text(f"{header}\n{line}\n")
   task = examples.own_files(file_format, "multilabel", "text", None, "label")
-  with pytest.raises(ValueError, match=f"train.{file_format}:2: .*'x' twice"):
+  with pytest.raises(ValueError, match=f"train.{file_format}:2: .*twice"):
     read(tmp_path, task, "train")
 
 
