@@ -108,17 +108,6 @@ def test_every_row_of_the_official_files_is_read(unpacked, name):
       assert all((e.label is not None) == has_labels for e in examples_read)
 
 
-def test_the_columns_of_qqp_are_the_official_ones(unpacked, tmp_path):
-  path = unpacked("glue") / "QQP" / "train_slice_official_columns.tsv"
-  # The second line of this copy lacks a tab.
-  lines = path.read_text().splitlines()[:1] + path.read_text().splitlines()[2:9]
-  (tmp_path / "train.tsv").write_text("\n".join(lines))
-  examples_read = read(tmp_path, glue.get_task("qqp"), "train")
-  for line, example in zip(lines[1:], examples_read, strict=True):
-    cells = line.split("\t")
-    assert (example.text_a, example.text_b, example.label) == tuple(cells[3:])
-
-
 def test_submissions_have_the_names_that_glue_takes():
   names = {
     name: glue.get_task(name).submission
@@ -296,27 +285,16 @@ FAULTS = {
     "train.tsv has no column 'sentence1' and no column 'sentence2'. Its "
     "columns: question, sentence, label.",
   ),
-  "no header": ("rte", "", "train.tsv has no column 'sentence1'"),
   "only a header": ("rte", RTE_HEADER, "train.tsv holds no example"),
   "a column too few": (
     "rte",
     RTE_HEADER + "0\ta\tb\tentailment\n1\tc\td\n",
     "train.tsv:3: 3 columns instead of 4: 1 | c | d",
   ),
-  "a column too many": (
-    "cola",
-    "gj04\t1\t\ta\tb\n",
-    "train.tsv:1: 5 columns instead of 4",
-  ),
   "an unknown label": (
     "rte",
     RTE_HEADER + "0\ta\tb\tneutral\n",
     "train.tsv:2: label 'neutral' is not one of entailment, not_entailment",
-  ),
-  "an empty text": (
-    "rte",
-    RTE_HEADER + "0\ta\t \tentailment\n",
-    "train.tsv:2: column sentence2 is no text, but ' '",
   ),
   "no number": (
     "sts-b",
@@ -330,7 +308,6 @@ FAULTS = {
   ),
   "not UTF-8": ("cola", b"gj04\t1\t\t\xff\n", "train.tsv:1: not UTF-8"),
   "not JSON": ("jsonl", '{"text": \n', "train.jsonl:1: not JSON"),
-  "no JSON object": ("jsonl", "[1]\n", "train.jsonl:1: not a JSON object: [1]"),
   "a key that is missing": (
     "jsonl",
     '{"text": "a"}\n',

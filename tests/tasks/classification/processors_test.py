@@ -139,27 +139,20 @@ def test_a_processor_is_a_task_like_the_built_in_ones(folder):
   assert json.loads(lines[3])["text"] == 'in "in'
 
 
-def test_pairs_and_single_texts_are_distinguished(folder):
-  class Pairs(bert_tf.DataProcessor):
-    def get_dev_examples(self, data_dir):
-      return [bert_tf.InputExample(7, "a", "b", "yes")]
-
-    def get_labels(self):
-      return ("yes", "no")
-
-  layout = classification.examples.FileLayout(
-    "pairs", ("yes", "no"), (), None, None, None
+@pytest.mark.parametrize("long_text", ["truncate", "windows"])
+def test_pairs_and_single_texts_are_distinguished(folder, long_text):
+  module = (folder / "reviews.py").read_text()
+  text = "text_a=line[0],"
+  assert text in module
+  (folder / "reviews.py").write_text(
+    module.replace(text, f"{text} text_b='a',")
   )
-  task = classification.ProcessorTask(
-    Pairs(), layout, ".", None, None, 16, "truncate"
-  )
-  assert [e.guid for e in task.read("dev", ".")] == ["7"]
-  assert task.run_info()["is_pair"]
-  task = classification.ProcessorTask(
-    Pairs(), layout, ".", None, None, 16, "windows"
-  )
-  with pytest.raises(ValueError, match="long_text"):
-    task.read("dev", ".")
+  config = make("own", processor="reviews:Reviews", long_text=long_text)
+  if long_text == "windows":
+    runs.assert_refused(classification.run, config, "long_text")
+  else:
+    classification.run(config)
+    assert json.loads(pathlib.Path("own/run.json").read_text())["is_pair"]
 
 
 def test_labels_may_be_numbers_and_a_second_text_empty():
@@ -279,11 +272,3 @@ def test_tsv_files_are_read_with_and_without_quotes(folder):
   read = processors.DataProcessor._read_tsv
   assert read("quoted.tsv") == [['"a', 'b"', "c"], ['"d"']]
   assert read("quoted.tsv", quotechar='"') == [["a\tb", "c"], ["d"]]
-
-
-def test_tsv_files_may_have_carriage_returns_and_long_cells(folder):
-  long = "word " * 60_000
-  text = f"a\rb\tc\r\n{long}\td\r\n\r\ne\tf"
-  pathlib.Path("long.tsv").write_bytes(text.encode())
-  read = processors.DataProcessor._read_tsv
-  assert read("long.tsv") == [["ab", "c"], [long, "d"], [], ["e", "f"]]

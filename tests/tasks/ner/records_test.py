@@ -1,7 +1,6 @@
 """Windows of sentences, their context and their labels."""
 
 import itertools
-import pathlib
 
 import numpy as np
 import pytest
@@ -225,16 +224,3 @@ def test_batches_are_cut_with_their_labels(tokenizer, tmp_path):
   )
   widths = [batch["label_ids"].shape[1] for batch in batches.take(50)]
   assert set(widths) == {6, 30} and 24 <= widths.count(6) <= 26
-
-
-def test_conll_2003_loses_no_word(unpacked):
-  vocab = pathlib.Path(__file__).resolve().parents[2] / "golden" / "tiny"
-  full = tokenization.FullTokenizer(str(vocab / "vocab.txt"))
-  path = str(unpacked("conll2003") / "iob1_docstart" / "eng.testa")
-  text = ner_data.read_sentences(path, ner_data.FileFormat())
-  windower = ner_features.SentenceWindower(full, 64, True)
-  windows = windower.windows(path, text)
-  tags = itertools.chain.from_iterable(window.tags for window in windows)
-  assert list(tags) == [tag for sentence in text for tag in sentence.tags]
-  full_ones = [len(window.input_ids) == 64 for window in windows]
-  assert np.mean(full_ones) > 0.99

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf import checkpoints, heads, modeling, tokenization
+from bert_tf import heads, modeling, tokenization
 from bert_tf.data import input_pipeline, records
 from bert_tf.tasks.swag import config as swag_config
 from bert_tf.tasks.swag import examples as swag_data
@@ -87,18 +87,6 @@ def test_the_500_real_rows_of_swag_are_read(unpacked):
 
 # Counts of the last characters of the file's lines.
 LABEL_COUNTS = {0: 123, 1: 109, 2: 144, 3: 124}
-
-
-def test_a_file_with_all_of_swags_columns_has_the_same_examples(unpacked):
-  files = [
-    swag_data.read_examples(str(unpacked("swag")), name, swag_data.SWAG, True)
-    for name in ("allennlp_fixture_val_first11.csv", "val_first500.csv")
-  ]
-  without_names = [
-    [dataclasses.replace(e, guid="") for e in examples] for examples in files
-  ]
-  assert len(files[0]) == 11
-  assert without_names[0] == without_names[1][:11]
 
 
 def test_a_test_file_of_swag_has_no_labels(tmp_path):
@@ -221,35 +209,10 @@ BAD_FILES = {
     f"{HEADER}\n{GOOD_ROW}0,,,A b. She,A b.,She,gold,w,x,y,3\n",
     "f:3: 11 columns instead of 12: 0 |  |  | A b. She | A b.",
   ),
-  "a choice too many": (
-    swag_data.SWAG,
-    f"{HEADER}\n0,,,A b. She,A b.,She,gold,w,x,y,z,u,3\n",
-    "f:2: 13 columns instead of 12",
-  ),
-  "an empty choice": (
-    swag_data.SWAG,
-    f"{HEADER}\n{GOOD_ROW}0,,,A b. She,A b.,She,gold,w,x, ,z,3\n",
-    "f:3: column ending2 is no text, but ' '",
-  ),
-  "an empty context": (
-    swag_data.SWAG,
-    f"{HEADER}\n0,,,A b. She,,She,gold,w,x,y,z,3\n",
-    "f:2: column sent1 is no text, but ''",
-  ),
   "no column of the label": (
     swag_data.SWAG,
     f"{HEADER.removesuffix(',label')}\n",
     "f has no column 'label'. Its columns: , video-id",
-  ),
-  "no column of the second sentence": (
-    swag_data.SWAG,
-    f"{HEADER.replace('sent2', 'sent3')}\n{GOOD_ROW}",
-    "f has no column 'sent2'. Its columns: , video-id",
-  ),
-  "a quotation mark that stays open": (
-    swag_data.SWAG,
-    f'{HEADER}\n{GOOD_ROW}0,,,"A b. She,A b.,She,gold,w,x,y,z,3\n',
-    "f:3: not CSV (unexpected end of data)",
   ),
   "no row": (swag_data.SWAG, f"{HEADER}\n", "f holds no example"),
   "another number of choices": (
@@ -263,20 +226,10 @@ BAD_FILES = {
     '{"context": "c", "ends": ["a"], "label": 0}\n',
     "f:1: column ends must be a list of two choices or more, not ['a']",
   ),
-  "no list": (
-    own("jsonl", "ends"),
-    '{"context": "c", "ends": "a", "label": 0}\n',
-    "f:1: column ends must be a list of two choices or more, not 'a'",
-  ),
   "an empty choice in a list": (
     own("jsonl", "ends"),
     '{"context": "c", "ends": ["a", ""], "label": 0}\n',
     "f:1: a choice of column ends must be text, not ''",
-  ),
-  "a key that is missing": (
-    own("jsonl", "ends"),
-    '{"context": "c", "endings": ["a", "b"], "label": 0}\n',
-    "f:1: no column 'ends' (`choice_columns`). Its columns: context, endings",
   ),
   "a number as question": (
     own("jsonl", "ends", question="q"),
@@ -292,21 +245,6 @@ def test_an_error_in_a_file_is_named_with_its_line(tmp_path, fault):
   with pytest.raises(ValueError) as error:
     read(tmp_path, "f", text, task)
   assert f"{tmp_path}/{expected}" in str(error.value)
-
-
-def test_bad_rows_are_counted_with_skip_bad_rows(tmp_path):
-  rows = [
-    {"context": "c", "ends": ["a"], "label": 0},
-    {"context": "c", "ends": ["a", "b"], "label": 1},
-    {"context": "c", "ends": ["a", "b", "c"], "label": 1},
-  ]
-  text = "".join(json.dumps(row) + "\n" for row in rows)
-  with runs.logged() as log:
-    (example,) = read(
-      tmp_path, "f", text, own("jsonl", "ends"), skip_bad_rows=True
-    )
-  assert example.choices == ("a", "b")
-  assert "Skipped 2 bad rows of" in log()
 
 
 @pytest.mark.parametrize(
@@ -605,30 +543,6 @@ def test_a_run_learns_to_choose(trained):
   assert all(p["text_b"].endswith(" his") for p in predictions)
 
 
-def test_a_run_leaves_these_files(trained):
-  names = {p.name for p in trained.iterdir() if "ckpt" not in p.name}
-  assert {n for n in names if "tfevents" not in n and n[0] != "."} == {
-    "bert_config.json",
-    "checkpoint",
-    "commands.jsonl",
-    "eval",
-    "eval.tf_record",
-    "eval_results.txt",
-    "predict.tf_record",
-    "predictions.jsonl",
-    "run.json",
-    "test_results.tsv",
-    "train.tf_record",
-    "vocab.txt",
-  }
-  assert list(results(trained)) == [
-    "eval_accuracy",
-    "eval_loss",
-    "global_step",
-    "loss",
-  ]
-
-
 def test_predictions_name_choices_like_the_labels(tmp_path):
   example = ChoiceExample("test-0", "é", "q", ("one", "two"))
   probabilities = np.array([[0.25, 0.75]], np.float32)
@@ -640,117 +554,3 @@ def test_predictions_name_choices_like_the_labels(tmp_path):
       f'"label": {json.dumps(label)}, "probabilities": [0.25, 0.75]}}\n'
     )
   assert (tmp_path / "test_results.tsv").read_text() == "0.25\t0.75\n"
-
-
-def test_eval_loss_averages_examples_and_loss_averages_batches(
-  base, trained, tmp_path
-):
-  model = heads.MultipleChoiceModel(modeling.BertConfig.from_dict(CONFIG))
-  untrained = str(trained / "model.ckpt-0")
-  assert not checkpoints.init_from_checkpoint(model, untrained)
-  tiny_models.widen(model)
-  checkpoint = str(tmp_path / "wide")
-  checkpoints.write(checkpoint, {v.path: v.numpy() for v in model.weights})
-  swag.run(
-    make(base, tmp_path, train={"init_checkpoint": checkpoint}, do_eval=True)
-  )
-  evaluation = results(tmp_path)
-  values = []
-  for row in made_rows(19, num_choices=4):
-    scores = []
-    for end in row["ends"]:
-      ids_a = read_ids(f"[CLS] {row['context']} [SEP]")
-      ids_b = read_ids(f"{end} [SEP]")
-      inputs = {
-        "input_ids": tf.constant([ids_a + ids_b]),
-        "segment_ids": tf.constant([[0] * len(ids_a) + [1] * len(ids_b)]),
-      }
-      pooled = model.bert(inputs).pooled_output.numpy()[0]
-      scores.append(pooled @ model.choice_weights.numpy()[0])
-    label = "ABCD".index(row["label"])
-    values.append(np.log(np.sum(np.exp(scores))) - scores[label])
-  assert evaluation["eval_loss"] == pytest.approx(np.mean(values), rel=1e-5)
-  batches = [values[:8], values[8:16], values[16:]]
-  of_batches = np.mean([np.mean(batch) for batch in batches])
-  assert evaluation["loss"] == pytest.approx(of_batches, rel=1e-5)
-  assert evaluation["loss"] != pytest.approx(evaluation["eval_loss"], rel=1e-5)
-
-
-def test_a_resumed_run_is_the_same_to_the_bit(base, trained, tmp_path):
-  for path in trained.glob("*"):
-    if path.is_file() and "ckpt-111" not in path.name:
-      shutil.copy(path, tmp_path / path.name)
-  (tmp_path / "checkpoint").write_text(
-    'model_checkpoint_path: "model.ckpt-100"\n'
-  )
-  with runs.logged() as log:
-    swag.run(
-      make(
-        base,
-        tmp_path,
-        do_train=True,
-        num_train_epochs=20.3,
-        warmup_proportion=0.25,
-      )
-    )
-  assert "at step 100" in log() and "train.tf_record, made from these" in log()
-  uninterrupted, resumed = (
-    checkpoints.CheckpointReader(str(folder / "model.ckpt-111"))
-    for folder in (trained, tmp_path)
-  )
-  assert "choice_weights/adam_v" in uninterrupted.shapes
-  for name in uninterrupted.shapes:
-    np.testing.assert_array_equal(
-      uninterrupted.get(name), resumed.get(name), name
-    )
-
-
-CLASSIFIER = GOLDEN / "tiny_classifier"
-
-
-def with_rows(folder, name, rows):
-  write_jsonl(folder / name, rows)
-  return {}
-
-
-# A function of the data folder that returns changes of a run that trains,
-# evaluates and predicts; and a part of the error.
-MISTAKES = {
-  "a folder without the files": (
-    lambda f: {"task_name": "SWAG"},
-    "train.csv, no {data}/val.csv, no {data}/test.csv; set `data_dir`",
-  ),
-  "evaluation while training without its file": (
-    lambda f: (
-      (f / "dev.jsonl").unlink()
-      or {"do_eval": False, "train": {"eval_every_steps": 2}}
-    ),
-    "there is no {data}/dev.jsonl; set `data_dir`",
-  ),
-  "a bad row of the test file": (
-    lambda f: {
-      **with_rows(f, "test.jsonl", [{"context": "c", "ends": ["a", ""]}]),
-      "skip_bad_rows": True,
-    },
-    "test.jsonl:1: a choice of column ends ",
-  ),
-  "the head of another task": (
-    lambda f: {
-      "do_train": False,
-      "train": {"init_checkpoint": str(CLASSIFIER / "bert_model.ckpt")},
-    },
-    "swag: it has no choice_weights",
-  ),
-}
-
-
-@pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_one_line_before_anything_is_written(
-  base, tmp_path, mistake
-):
-  changes, expected = MISTAKES[mistake]
-  folder = tmp_path / "data"
-  shutil.copytree(base, folder, ignore=shutil.ignore_patterns("out*"))
-  parts = {"do_train": True, "do_eval": True, "do_predict": True}
-  config = make(folder, tmp_path / "run", **{**parts, **changes(folder)})
-  runs.assert_refused(swag.run, config, expected.format(data=folder))
