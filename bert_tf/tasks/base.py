@@ -12,7 +12,7 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf import heads, modeling, tokenization
-from bert_tf.data import input_pipeline, record_cache, records
+from bert_tf.data import input_pipeline, padding, record_cache, records
 from bert_tf.files import errors
 from bert_tf.model_folder import run_folder, run_info
 from bert_tf.tasks import batches as batches_lib
@@ -44,7 +44,7 @@ _EVAL_NAMES = {
 class Setup(Generic[Config]):
   """The resolved settings of a run, with its folder and its model."""
 
-  config: Config  # Resolved by fine_tuning.resolve.
+  config: Config  # Resolved by fine_tuning.load.
   bert_config: modeling.BertConfig
   tokenizer: tokenization.FullTokenizer
   folder: run_folder.RunFolder
@@ -53,8 +53,7 @@ class Setup(Generic[Config]):
   def saved_labels(self) -> run_info.LabelSpec | None:
     """Returns the labels in output_dir, else those of the model to start from.
 
-    Returns None if output_dir has no labels and the run starts a new head, or
-    the model to start from has no labels for this task.
+    None if there are none for this task, or the run starts a new head.
     """
     if self.folder.labels or self.config.train.encoder_only:
       return self.folder.labels
@@ -79,18 +78,14 @@ class Task(abc.ABC, Generic[Example, Data]):
 
   Attributes:
     model: the class of the task's model.
-    answerer_type: makes the inputs of a text for the records too; only needed
-      by a task that calls `prepared`.
+    answerer_type: makes the model's inputs of texts, if `prepared` is called.
     noun: plural of the inputs that `num_inputs` counts, for messages.
     predicted_split: the split that do_predict predicts, "test" or "dev".
     first_results: names of the results at the top of result files.
     has_labels: whether the model has a fixed set of labels.
-    label_features: names of features of a record that have the length of the
-      input, such as labels of positions.
+    label_features: names of the features that are as long as the input, such as
+      labels of positions.
     files: the file of each split, "train", "dev" and "test".
-    config: the settings of the run.
-    bert_config: the sizes of the model.
-    tokenizer: the tokenizer of the model.
     max_seq_length: F, the word pieces of an input.
   """
 
@@ -126,12 +121,7 @@ class Task(abc.ABC, Generic[Example, Data]):
     """Reads a split. If label_spec is None, any label is valid."""
 
   def set_labels(self, train: Sequence[Example], source: str) -> None:
-    """Sets label_spec to the labels of the training examples.
-
-    Args:
-      train: the training examples.
-      source: the origin of the examples, for messages.
-    """
+    """Sets label_spec to the labels of the training examples from a source."""
 
   @abc.abstractmethod
   def prepare(self, split: str, examples: Sequence[Example]) -> Data:
@@ -206,11 +196,12 @@ class Task(abc.ABC, Generic[Example, Data]):
 
   def batches(self, split: str) -> batches_lib.Batches:
     """Returns the builder of batches, padded to their longest input."""
-    return batches_lib.dynamic_padding(
+    return batches_lib.Batches(
       self.spec(split),
       self.bert_config.vocab_size,
-      self.max_seq_length,
-      self.label_features,
+      lambda batches, has_few_widths: padding.cut_padding(
+        batches, self.max_seq_length, self.label_features, has_few_widths
+      ),
     )
 
   @abc.abstractmethod

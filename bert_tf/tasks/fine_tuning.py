@@ -66,12 +66,7 @@ def run(
 
 
 def load(config: base.Config) -> base.Setup[base.Config]:
-  """Opens the run's folder and model, and resolves the settings.
-
-  Raises:
-    ValueError: if there is nothing to do, or if flags, config and vocabulary do
-      not fit together.
-  """
+  """Opens the run's folder and model, and resolves the settings."""
   if not (config.do_train or config.do_eval or config.do_predict):
     raise ValueError(
       "nothing to do: set `do_train`, `do_eval` or `do_predict`."
@@ -81,7 +76,17 @@ def load(config: base.Config) -> base.Setup[base.Config]:
     config.train.init_checkpoint, config.train.lora_adapter
   )
   bert_config = modeling.BertConfig.from_json_file(config.bert_config_file)
-  config = resolve(config, folder, start)
+  # Settings that the user does not give are those of the resumed run; else
+  # those of the run that trained init_checkpoint, if it had the same task.
+  run, where = folder.info or start.run, folder.run_file
+  if not folder.info:
+    where = start.path or ""
+  case = letter_case.resolve(
+    letter_case.get_case(config), letter_case.get_case(run), config.vocab_file
+  )
+  config = dataclasses.replace(config, **dataclasses.asdict(case))
+  saved = run.saved() if run and run.task == config.task else None
+  config = settings.resolve(config, saved, where)
   assert config.do_lower_case is not None and config.max_seq_length is not None
   tokenizer = letter_case.make_tokenizer(config.vocab_file, config)
   tokenization.validate_case_matches_checkpoint(
@@ -97,32 +102,6 @@ def load(config: base.Config) -> base.Setup[base.Config]:
     len(tokenizer.vocab), config.vocab_file, config.bert_config_file
   )
   return base.Setup(config, bert_config, tokenizer, folder, start)
-
-
-def resolve(
-  config: base.Config,
-  folder: run_folder.RunFolder,
-  start: start_model.StartModel,
-) -> base.Config:
-  """Fills settings that the user did not give.
-
-  A resumed run takes them from its run.json. A new run takes do_lower_case and
-  strip_accents from the run that trained init_checkpoint, or else guesses them
-  from the vocabulary. If that run had the same task, the new run also takes its
-  other settings. The user's values count more.
-
-  Raises:
-    ValueError: if the user's do_lower_case contradicts the vocabulary.
-  """
-  run, where = folder.info or start.run, folder.run_file
-  if not folder.info:
-    where = start.path or ""
-  case = letter_case.resolve(
-    letter_case.get_case(config), letter_case.get_case(run), config.vocab_file
-  )
-  config = dataclasses.replace(config, **dataclasses.asdict(case))
-  saved = run.saved() if run and run.task == config.task else None
-  return settings.resolve(config, saved, where)
 
 
 def run_on_splits(
@@ -299,11 +278,6 @@ def _with_steps(
     f"{num_inputs} {task.noun}, {num_train_steps} steps of {batch_size}, "
     f"{train.num_warmup_steps} of them warm-up."
   )
-  if num_inputs < batch_size:
-    logging.warning(
-      f"{num_inputs} {task.noun} are fewer than one batch of {batch_size}, so "
-      f"a step is {batch_size / num_inputs:.1f} passes over them."
-    )
   return train
 
 
@@ -312,14 +286,10 @@ def _with_start(
   task: base.Task,
   train: training_config.FineTuningTrainConfig,
 ) -> training_config.FineTuningTrainConfig:
-  """Decides which weights the run starts from.
+  """Returns the training config.
 
-  Returns:
-    The training config. If the run starts from init_checkpoint, encoder_only
-    says whether its head is new.
-
-  Raises:
-    ValueError: if the run cannot start from the given model.
+  If the run starts from init_checkpoint, encoder_only says whether its head is
+  new.
   """
   do_train, output_dir = setup.config.do_train, setup.folder.path
   head = task.model.heads[0]

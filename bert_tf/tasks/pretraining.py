@@ -1,10 +1,11 @@
 """Pre-training (Devlin et al. 2019, 3.1): masked LM and next sentences."""
 
+import contextlib
 import dataclasses
 import functools
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import keras
 import tensorflow as tf
@@ -71,11 +72,7 @@ def mask(
   bert_config: modeling.BertConfig,
   records: pretraining_records.PretrainingRecords,
 ) -> pretraining_records.PretrainingRecords:
-  """Returns records with a masker, unless they are masked already.
-
-  Raises:
-    ValueError: if the records do not fit the settings or the model.
-  """
+  """Returns records with a masker, unless they are masked already."""
   if bert_config.attention_direction != model_inputs.BOTH:
     raise ValueError(
       f"{config.bert_config_file} has attention_direction "
@@ -111,10 +108,8 @@ def run(
 ) -> dict[str, float | int] | None:
   """Trains and evaluates as configured; writes `eval_results.txt`.
 
-  Args:
-    config: settings of the run.
-    label: makes the labels, for objectives other than the masked LM.
-    set_values: sets the initial values of a new model, unless they are random.
+  `label` makes the labels of records, and `set_values` the initial values of a
+  new model, unless they are random.
 
   Returns:
     The results; None without an evaluation, or if a signal ended the training.
@@ -139,7 +134,16 @@ def run(
       record_format = pretraining_records.RecordFormat.read(files.paths[0])
       evaluated = dataclasses.replace(evaluated, record_format=record_format)
     evaluated = label(config, bert_config, evaluated)
-  _check_masking(config, [*read, evaluated] if evaluated else read)
+  all_records = [*read, evaluated] if evaluated else read
+  if not any(records.masker for records in all_records):
+    for name in pretraining_config.MASKING:
+      value = getattr(config, name)
+      if value is not None and value is not False:
+        raise ValueError(
+          f"{name} is for unmasked records, but "
+          f"{all_records[0].files.paths[0]} holds masked ones; leave `{name}` "
+          "out, or create the records with `mask=False`."
+        )
   if not config.do_train and not folder.is_begun:
     start = config.train.init_checkpoint
     known = checkpoints.CheckpointReader(start).shapes if start else ()
@@ -181,9 +185,20 @@ def _run(
   )
   run_log.add(folder.path, dataclasses.replace(config, train=train))
   runner = build_estimator(bert_config, train, config.no_nsp)
-  explained = functools.partial(
-    step_errors.explained_on_records, config, bert_config
-  )
+
+  @contextlib.contextmanager
+  def explained(
+    batch_setting: str,
+    records: Sequence[pretraining_records.PretrainingRecords],
+  ) -> Iterator[None]:
+    length = max(r.record_format.max_seq_length for r in records)
+    with (
+      input_pipeline.naming_records(
+        [(r.files, r.spec) for r in records], *sizes
+      ),
+      step_errors.explained(config, batch_setting, length),
+    ):
+      yield
 
   def evaluate(max_steps: int) -> dict[str, float | int]:
     # If a file is too short for max_eval_steps, the original reads it again, so
@@ -320,11 +335,7 @@ class PretrainingObjective(objective_lib.Objective):
 def check(
   config: pretraining_config.PretrainingConfig,
 ) -> modeling.BertConfig:
-  """Checks the settings; returns the config of the model.
-
-  Raises:
-    ValueError: if settings, config and vocabulary do not fit.
-  """
+  """Checks the settings; returns the config of the model."""
   bert_config = modeling.BertConfig.from_json_file(config.bert_config_file)
   if not config.do_train and not config.do_eval:
     raise ValueError("nothing to do: set `do_train` or `do_eval`, or both.")
@@ -368,23 +379,6 @@ def check(
         "rises."
       )
   return bert_config
-
-
-def _check_masking(
-  config: pretraining_config.PretrainingConfig,
-  all_records: Sequence[pretraining_records.PretrainingRecords],
-) -> None:
-  """Raises ValueError for a masking setting if no records need masking."""
-  if any(records.masker for records in all_records):
-    return
-  for name in pretraining_config.MASKING:
-    value = getattr(config, name)
-    if value is not None and value is not False:
-      raise ValueError(
-        f"{name} is for unmasked records, but "
-        f"{all_records[0].files.paths[0]} holds masked ones; leave `{name}` "
-        "out, or create the records with `mask=False`."
-      )
 
 
 def _phases(

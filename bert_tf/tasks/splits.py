@@ -40,11 +40,7 @@ class Splits(Generic[base.Example, base.Data]):
     task: the run's task, with known labels.
     examples: the examples of the needed splits, "train", "dev" or "test".
     sources: the origin of the examples by split, for the log.
-    output_dir: folder of the run.
-
-  Attributes:
-    records_dir: folder of the records, which are written on first use. The
-      folder of the run, unless it is set.
+    records_dir: folder of the records, which are written on first use.
   """
 
   def __init__(
@@ -52,10 +48,10 @@ class Splits(Generic[base.Example, base.Data]):
     task: base.Task[base.Example, base.Data],
     examples: Mapping[str, Sequence[base.Example]],
     sources: Mapping[str, str],
-    output_dir: str,
+    records_dir: str,
   ) -> None:
     self._task = task
-    self.records_dir = output_dir
+    self.records_dir = records_dir
     self._examples = examples
     self._sources = sources
     self._records: dict[str, input_pipeline.RecordFiles] = {}
@@ -118,10 +114,7 @@ def read(
 ) -> Splits[base.Example, base.Data]:
   """Reads the splits that a run needs; sets the task's labels if unknown.
 
-  Args:
-    task: the run's task.
-    flags: for each needed split, the flag that asks for it.
-    output_dir: folder of the run.
+  `flags` holds for each needed split the flag that asks for it.
 
   Raises:
     ValueError: for a missing or faulty file, or if the labels are not known.

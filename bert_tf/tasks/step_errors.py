@@ -4,12 +4,11 @@ Explains exhausted memory, and operations without a deterministic form.
 """
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import tensorflow as tf
 
-from bert_tf import modeling, settings
-from bert_tf.data import input_pipeline, pretraining_records
+from bert_tf import settings
 from bert_tf.files import errors
 from bert_tf.tasks import config as config_lib
 from bert_tf.tasks import pretraining_config
@@ -26,15 +25,7 @@ def explained(
 ) -> Iterator[None]:
   """Turns exhausted memory and missing deterministic forms into advice.
 
-  Args:
-    config: settings of the run.
-    batch_setting: name of the setting for the batch size, such as
-      "eval_batch_size".
-    max_seq_length: length of the longest sequence, in word pieces.
-
-  Raises:
-    OutOfMemoryError: if memory is exhausted.
-    ValueError: if an operation has no deterministic form.
+  batch_setting is the setting of the batch size, such as "eval_batch_size".
   """
   try:
     yield
@@ -62,21 +53,3 @@ def explained(
       f"an operation has no deterministic form here: {reason}. Leave "
       "`deterministic` out, or hide the GPUs by CUDA_VISIBLE_DEVICES=-1."
     ) from error
-
-
-@contextlib.contextmanager
-def explained_on_records(
-  config: pretraining_config.PretrainingConfig,
-  bert_config: modeling.BertConfig,
-  batch_setting: str,
-  records: Sequence[pretraining_records.PretrainingRecords],
-) -> Iterator[None]:
-  """Extends `explained` to steps that read records; names a damaged record."""
-  read = [(r.files, r.spec) for r in records]
-  sizes = bert_config.vocab_size, bert_config.type_vocab_size
-  length = max(r.record_format.max_seq_length for r in records)
-  with (
-    input_pipeline.naming_records(read, *sizes),
-    explained(config, batch_setting, length),
-  ):
-    yield

@@ -88,18 +88,11 @@ def labelled(
 def cut_windows(
   ids: Sequence[int], room: int, long_text: str
 ) -> list[Sequence[int]]:
-  """Cuts a text into windows.
+  """Cuts the word pieces of a text into windows of at most `room` pieces.
 
-  Args:
-    ids: word pieces of the text.
-    room: maximum number of word pieces of a window.
-    long_text: one of config.LONG_TEXT_MODES. "head_tail" keeps the first
-      room * 128 / 510 pieces, rounded down, and fills the rest with the last
-      pieces. "windows" returns windows that start room / 2 pieces apart; the
-      last one ends with the text.
-
-  Returns:
-    One window; several only for "windows" and a text that is too long.
+  "head_tail" keeps the first room * 128 / 510 pieces, rounded down, and fills
+  the rest with the last pieces. "windows" start room / 2 pieces apart; the last
+  one ends with the text. "truncate" keeps the first pieces.
   """
   if len(ids) <= room:
     return [ids]
@@ -118,10 +111,7 @@ def mean_over_windows(
 ) -> np.ndarray:
   """Returns the mean logits of each example's windows, float32 [B, C].
 
-  Args:
-    logits: float32 [R, C], example by example.
-    num_windows: int [B], at least 1. The number of windows of each example;
-      their sum is R.
+  num_windows, int [B], are at least 1; logits are float32 [sum, C].
   """
   counts = np.asarray(num_windows)
   totals = np.add.reduceat(logits, np.cumsum(counts) - counts, axis=0)

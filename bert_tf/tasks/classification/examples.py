@@ -126,10 +126,6 @@ def own_files(
   """Returns the layout of a user's own train, dev and test files.
 
   The arguments are settings of config.ClassificationConfig.
-
-  Raises:
-    ValueError: if numbers and names of columns are mixed, if there are numbers
-      with JSON lines or Parquet, or if the text or the label has no column.
   """
   text_a, text_b, label = tables.parse_columns(
     file_format, (text_a_column, text_b_column, label_column)
@@ -187,12 +183,8 @@ def read_examples(
 ) -> list[InputExample]:
   """Reads one split of a task; ignores blank lines.
 
-  With skip_bad_rows, logs faulty rows and leaves them out.
-
-  Raises:
-    ValueError: if the header lacks a column, or if a row has other columns, an
-      empty text or an unknown label; names file and line. Also if the file
-      holds no example.
+  Raises ValueError with file and line for a faulty row, unless skip_bad_rows
+  leaves it out; also for a missing column, or if the file holds no example.
   """
   examples: tables.Examples[InputExample] = tables.Examples()
   num_before = 0
@@ -247,11 +239,7 @@ def infer_labels(examples: Sequence[InputExample]) -> tuple[str, ...]:
 
 
 def read_label(value: Any, layout: FileLayout) -> str | float | tuple[str, ...]:
-  """Parses a label, given as a cell of a file or as a Python value.
-
-  Raises:
-    tables.BadRowError: if the value is not a label, or not one of the layout's.
-  """
+  """Parses a cell or a Python value; raises tables.BadRowError if no label."""
   if layout.problem_type == "regression":
     return _number(value, layout)
   if layout.problem_type == "multilabel":
@@ -283,8 +271,7 @@ def read_label(value: Any, layout: FileLayout) -> str | float | tuple[str, ...]:
 def is_multi_hot(examples: Sequence[InputExample]) -> bool:
   """Returns whether the labels of all examples are multi-hot lists of length 2.
 
-  Such lists would be taken for the labels 0 and 1. Longer multi-hot lists
-  contain a value twice, which `read_label` rejects.
+  `read_label` rejects longer ones, which contain a value twice.
   """
   return all(
     isinstance(e.label, tuple) and len(e.label) == 2 and set(e.label) <= _FLAGS

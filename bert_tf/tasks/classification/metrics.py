@@ -96,13 +96,8 @@ def scores(
   """Returns the results that need all predictions, by name.
 
   These are the official metrics. If examples have several windows, they also
-  include `example_loss` and `accuracy`, the means over examples.
-
-  Args:
-    layout: the task's files and metrics.
-    label_ids: [B, 1] or [B, C], as label_ids returns them.
-    logits: float32 [R, C], for all windows.
-    num_windows: int [B]. The number of windows of each example; their sum is R.
+  include `example_loss` and `accuracy`, the means over examples. logits are
+  float32 [sum of num_windows, C], label_ids as `label_ids` returns them.
   """
   pooled = answers.mean_over_windows(logits, num_windows)
   means = {}

@@ -62,77 +62,6 @@ class SentenceWindower:
         "windows are filled with all neighbouring sentences.",
         path,
       )
-    windows = self.label_windows(sentences)
-    self._log(path, sentences, windows)
-    return windows
-
-  def label_windows(self, sentences: Sequence[Sentence]) -> list[Window]:
-    """Returns windows that label all words in order."""
-    windows: list[Window] = []
-    key = (lambda s: s.document) if self._document_context else None
-    for _, group in itertools.groupby(sentences, key):
-      windows += self._text_windows(list(group))
-    return windows
-
-  def _text_windows(self, sentences: Sequence[Sentence]) -> Iterator[Window]:
-    """Yields the windows of sentences that may be each other's context.
-
-    A word has at least one piece, [UNK] if necessary, and at most a window.
-    """
-    tokenize, unknown = self._tokenizer.tokenize_to_ids, [self._unknown]
-    pieces = [
-      tokenize(word)[: self._room] or unknown
-      for sentence in sentences
-      for word in sentence.words
-    ]
-    ids = list(itertools.chain.from_iterable(pieces))
-    starts = list(itertools.accumulate(map(len, pieces), initial=0))
-    sentence_start = 0
-    for sentence in sentences:
-      sentence_end = sentence_start + len(sentence.words)
-      spans = self._spans(starts, sentence_start, sentence_end)
-      for part, (first, end) in enumerate(spans):
-        tags = sentence.tags
-        if tags is not None:
-          tags = tags[first - sentence_start : end - sentence_start]
-        yield self._window(ids, starts[first : end + 1], tags, part)
-      sentence_start = sentence_end
-
-  def _spans(
-    self, starts: Sequence[int], first: int, end: int
-  ) -> Iterator[tuple[int, int]]:
-    """Yields (first word, end) of the words that each window labels."""
-    if starts[end] - starts[first] <= self._room:
-      yield first, end
-      return
-    for last in range(first + 1, end):
-      if starts[last + 1] - starts[first] > self._room // 2:
-        yield first, last
-        first = last
-    yield first, end
-
-  def _window(
-    self,
-    ids: Sequence[int],  # Word pieces of the text.
-    # The first piece of each labelled word, and the end of the last.
-    starts: Sequence[int],
-    tags: Sequence[str] | None,
-    part: int,
-  ) -> Window:
-    # Both sides of the labelled words fill the spare room.
-    spare = self._room - (starts[-1] - starts[0])
-    before, after = starts[0], len(ids) - starts[-1]
-    # Split evenly; space that one side does not need goes to the other.
-    left = min(before, max(spare // 2, spare - after))
-    right = min(after, spare - left)
-    first = starts[0] - left
-    shown = ids[first : starts[-1] + right]
-    positions = [start - first + 1 for start in starts[:-1]]
-    return Window([self._cls, *shown, self._sep], positions, tags, part)
-
-  def _log(
-    self, path: str, sentences: Sequence[Sentence], windows: Sequence[Window]
-  ) -> None:
     empty = [
       (sentence.line + i, word)
       for sentence in sentences
@@ -149,11 +78,64 @@ class SentenceWindower:
         word,
         line,
       )
+    windows = self.label_windows(sentences)
     for window in windows[:_NUM_LOGGED]:
       tokens = self._tokenizer.convert_ids_to_tokens(window.input_ids)
       for position, tag in zip(window.first_pieces, window.tags or ()):
         tokens[position] += f"/{tag}"
       logging.info("%s", " ".join(tokens))
+    return windows
+
+  def label_windows(self, sentences: Sequence[Sentence]) -> list[Window]:
+    """Returns windows that label all words in order."""
+    windows: list[Window] = []
+    key = (lambda s: s.document) if self._document_context else None
+    for _, group in itertools.groupby(sentences, key):
+      windows += self._text_windows(list(group))
+    return windows
+
+  def _text_windows(self, sentences: Sequence[Sentence]) -> Iterator[Window]:
+    """Yields the windows of sentences that may be each other's context."""
+    # A word has at least one piece, [UNK] if necessary, and at most a window.
+    tokenize, unknown = self._tokenizer.tokenize_to_ids, [self._unknown]
+    pieces = [
+      tokenize(word)[: self._room] or unknown
+      for sentence in sentences
+      for word in sentence.words
+    ]
+    ids = list(itertools.chain.from_iterable(pieces))
+    starts = list(itertools.accumulate(map(len, pieces), initial=0))
+    sentence_start = 0
+    for sentence in sentences:
+      sentence_end = sentence_start + len(sentence.words)
+      spans = self._spans(starts, sentence_start, sentence_end)
+      for part, (first, end) in enumerate(spans):
+        tags = sentence.tags
+        if tags is not None:
+          tags = tags[first - sentence_start : end - sentence_start]
+        spare = self._room - (starts[end] - starts[first])
+        before, after = starts[first], len(ids) - starts[end]
+        # Split evenly; space that one side does not need goes to the other.
+        left = min(before, max(spare // 2, spare - after))
+        right = min(after, spare - left)
+        shown_from = starts[first] - left
+        shown = ids[shown_from : starts[end] + right]
+        positions = [start - shown_from + 1 for start in starts[first:end]]
+        yield Window([self._cls, *shown, self._sep], positions, tags, part)
+      sentence_start = sentence_end
+
+  def _spans(
+    self, starts: Sequence[int], first: int, end: int
+  ) -> Iterator[tuple[int, int]]:
+    """Yields (first word, end) of the words that each window labels."""
+    if starts[end] - starts[first] <= self._room:
+      yield first, end
+      return
+    for last in range(first + 1, end):
+      if starts[last + 1] - starts[first] > self._room // 2:
+        yield first, last
+        first = last
+    yield first, end
 
 
 def encode(window: Window, labels: Sequence[str], max_seq_length: int) -> bytes:

@@ -22,9 +22,6 @@ def run(config: config_lib.NerConfig) -> base.Results | None:
   """Trains, evaluates and predicts as configured; see fine_tuning.run.
 
   The scores of a test file with tags are returned as test_*.
-
-  Raises:
-    ImportError: without seqeval, if there is something to score.
   """
   return fine_tuning.run(config, NerTask)
 
@@ -100,10 +97,7 @@ class NerTask(base.Task[Sentence, Tagged]):
     return sentences
 
   def set_labels(self, train: Sequence[Sentence], source: str) -> None:
-    """Sets the labels to O, and B- and I- of each type in the sentences.
-
-    Raises ValueError if every tag is O.
-    """
+    """Sets the labels to O, and B- and I- of each type in the sentences."""
     labels = examples.infer_labels(train)
     if len(labels) < 2:
       raise ValueError(f"{source} has no entity, every tag is O.")

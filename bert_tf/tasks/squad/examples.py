@@ -122,12 +122,7 @@ def read_squad_examples(
   version_2_with_negative: bool = False,
   verbose_logging: bool = False,
 ) -> list[SquadExample]:
-  """Reads the questions of a SQuAD file; see `parse`.
-
-  Raises:
-    ValueError: if the file is not JSON, and as `parse`.
-    OSError: if the file cannot be read.
-  """
+  """Reads the questions of a SQuAD file; see `parse`."""
   value = json_files.read(input_file)
   return parse(
     value, input_file, is_training, version_2_with_negative, verbose_logging
@@ -141,19 +136,12 @@ def parse(
   version_2_with_negative: bool = False,
   verbose_logging: bool = False,
 ) -> list[SquadExample]:
-  """Returns the questions of SQuAD's JSON in order.
+  """Returns the questions of SQuAD's JSON in order; `name` is for messages.
 
   Questions for training have the word positions of their answers. A question
   whose answer is not at the position in the file is left out, with a warning.
   Questions for prediction need no answer; a faulty answer is ignored, with a
-  warning.
-
-  Args:
-    value: the content of the file.
-    name: name of the file, for messages.
-    is_training: whether the answers are needed. Ids may then repeat.
-    version_2_with_negative: whether questions for training may have no answer.
-    verbose_logging: whether to log every fault, instead of the first few.
+  warning. verbose_logging logs every fault, instead of the first few.
 
   Raises:
     ValueError: if a field is missing, has another type, is out of bounds or not
@@ -248,10 +236,6 @@ def _locate(
   """Returns the question with its answer's position, and a fault.
 
   The fault is "" if the answer is at its position in the context.
-
-  Raises:
-    ValueError: if there is not exactly one answer, or if it exceeds the
-      context.
   """
   if version_2_with_negative and example.is_impossible is None:
     # Some files mark impossible questions only by an empty list of answers.

@@ -161,40 +161,27 @@ def best_null_thresholds(
     `best_f1_thresh`, the null odds above which the answer is "".
   """
   ids = sorted(answers.texts, key=lambda qas_id: null_odds[qas_id])
+  odds = np.array([null_odds[qas_id] for qas_id in ids], np.float64)
+  # A threshold cannot separate questions with equal odds.
+  is_reachable = np.concatenate([[True], odds[1:] != odds[:-1], [True]])
+  num_unanswerable = sum(not texts for texts in answers.texts.values())
   scores = squad_scores(answers, predictions)
   best = {}
   for i, name in enumerate(("best_exact", "best_f1")):
+    # The change of the total if a question is answered with its text.
     gains = [
       scores[qas_id][i]
       if answers.texts[qas_id]
       else -float(bool(predictions.get(qas_id)))
       for qas_id in ids
     ]
-    num_unanswerable = sum(not texts for texts in answers.texts.values())
-    odds = np.array([null_odds[qas_id] for qas_id in ids], np.float64)
-    total, threshold = _best_threshold(num_unanswerable, odds, gains)
-    best[name] = 100.0 * total / len(ids)
-    best[f"{name}_thresh"] = threshold
+    # Totals for text answers to no question, the first, the first two, ...
+    totals = num_unanswerable + np.concatenate([[0.0], np.cumsum(gains)])
+    index = int(np.argmax(np.where(is_reachable, totals, -np.inf)))
+    best[name] = 100.0 * float(totals[index]) / len(ids)
+    threshold = odds[index - 1] if index else odds[0] - 1.0
+    best[f"{name}_thresh"] = float(threshold)
   return best
-
-
-def _best_threshold(
-  null_total: float, odds: np.ndarray, gains: Sequence[float]
-) -> tuple[float, float]:
-  """Returns the highest total of the questions' scores and its threshold.
-
-  Args:
-    null_total: the total if all answers are "".
-    odds: float64 [N], ascending. The null odds of the questions.
-    gains: the change of the total if a question is answered with its text.
-  """
-  # Totals for text answers to no question, the first, the first two, ...
-  totals = null_total + np.concatenate([[0.0], np.cumsum(gains)])
-  # A threshold cannot separate questions with equal odds.
-  is_reachable = np.concatenate([[True], odds[1:] != odds[:-1], [True]])
-  best = int(np.argmax(np.where(is_reachable, totals, -np.inf)))
-  threshold = odds[best - 1] if best else odds[0] - 1.0
-  return float(totals[best]), float(threshold)
 
 
 def evaluate_files(
@@ -202,16 +189,11 @@ def evaluate_files(
 ) -> dict[str, float | int]:
   """Returns the scores of `squad_summary` for JSON files.
 
-  A question without a prediction counts as wrong, with a warning.
-
-  Args:
-    predictions_file: texts by question id.
-    data_file: SQuAD JSON with answers.
-    null_odds_file: numbers by question id; adds `best_null_thresholds`.
+  A question without a prediction counts as wrong, with a warning. Null odds, by
+  question id, add `best_null_thresholds`.
 
   Raises:
     ValueError: if a file has another format, or if they do not belong together.
-    OSError: if a file cannot be read.
   """
   # Only predictions of SQuAD 2.0 come with null odds.
   answers = correct_answers(

@@ -73,7 +73,6 @@ class ContextWindower:
   def _windows(
     self, example: squad_data.SquadExample, example_index: int, unique_id: int
   ) -> list[InputFeatures]:
-    """Returns the windows of one example, numbered from unique_id on."""
     question = self._tokenizer.tokenize_to_ids(example.question_text)
     query = question[: self._config.max_query_length]
     pieces = self.context_pieces(example.context)

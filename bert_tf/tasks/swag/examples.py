@@ -74,11 +74,6 @@ def own_files(
   """Returns the layout of a user's own train, dev and test files.
 
   The arguments are settings of config.SwagConfig.
-
-  Raises:
-    ValueError: if numbers and names of columns are mixed, if there are numbers
-      with JSON lines, if a required column is empty, if a column of choices is
-      repeated, or if a TSV or CSV file has a single column of choices.
   """
   if not all((context_column, label_column, choice_columns, *choice_columns)):
     raise ValueError(
@@ -125,12 +120,9 @@ def read_examples(
   has_labels: bool,
   skip_bad_rows: bool = False,
 ) -> list[ChoiceExample]:
-  """Reads one file of a task. skip_bad_rows logs and leaves out faulty rows.
+  """Reads one file of a task; skip_bad_rows logs and leaves out faulty rows.
 
-  Raises:
-    ValueError: if the header lacks a column, or if a row has other columns, an
-      empty context or choice, another number of choices than the first row, or
-      an unknown label; names file and line. Also if the file holds no example.
+  Raises ValueError with file and line for a faulty row, or if there is none.
   """
   path = os.path.join(data_dir, file)
   prefix = os.path.splitext(file)[0]
@@ -172,11 +164,7 @@ def read_examples(
 
 
 def label_id(value: Any, choices: Sequence[str], label_type: str) -> int:
-  """Returns the index of the choice that a label names.
-
-  Raises:
-    tables.BadRowError: if the label names no choice, or several.
-  """
+  """Returns the index of the choice that a label names; else BadRowError."""
   names = label_names(choices, label_type)
   text = str(value).strip()
   if label_type == "letter":

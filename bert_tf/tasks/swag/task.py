@@ -137,13 +137,9 @@ def write_predictions(
   probabilities: np.ndarray,
   label_type: str,
 ) -> None:
-  """Writes test_results.tsv and predictions.jsonl.
+  """Writes test_results.tsv and predictions.jsonl of B examples.
 
-  Args:
-    output_dir: folder of the files.
-    data: the examples, B.
-    probabilities: float32 [B, C].
-    label_type: one of config.LABEL_TYPES.
+  The probabilities are float32 [B, C]; label_type is of config.LABEL_TYPES.
   """
   objects = []
   for example, row in zip(data, probabilities):

@@ -196,11 +196,9 @@ def test_fewer_examples_than_a_batch_are_repeated(base, tmp_path):
   config = make(
     base, tmp_path, {"train_batch_size": 100}, do_train=True, num_train_epochs=7
   )
-  with runs.logged() as lines:
-    classification.run(config)
+  classification.run(config)
   # int(44 / 100 * 7) steps, of 100 / 44 passes each.
   assert checkpoints.find_latest(str(tmp_path)).endswith("model.ckpt-3")
-  assert "2.3 passes" in lines()
 
 
 def test_paths_with_a_scheme_are_read(base, tmp_path):
