@@ -173,9 +173,7 @@ def test_scores_belong_to_the_last_checkpoint(base, tmp_path, monkeypatch):
   "field, value",
   [
     ("examples", ["a"]),
-    ("examples", "a"),
     ("scores", {"f1": "good"}),
-    ("scores", [0.5]),
     ("labels", [1]),
   ],
 )

@@ -157,13 +157,6 @@ def test_hugging_faces_config_gives_the_task_of_a_head(tmp_path, named):
   )
 
 
-def test_a_model_without_a_head_is_not_evaluated(models):
-  with pytest.raises(ValueError, match="`do_train`"):
-    takes_head(
-      models / "texts", RUNS["texts"], do_train=False, encoder_only=True
-    )
-
-
 def shared_settings(model, output_dir, **train):
   return {
     "bert_config_file": str(model / "bert_config.json"),

@@ -18,7 +18,6 @@ from tests.support import runs
 
 VOCAB = pathlib.Path(__file__).resolve().parents[2] / "golden/tiny/vocab.txt"
 
-PAGE = pathlib.Path(__file__).resolve().parents[3] / "docs/coming_from_2019.md"
 
 # A user's module; only its first line is adapted.
 MODULE = """
@@ -196,52 +195,6 @@ def test_a_bad_processor_is_named(folder, processor, words):
   with pytest.raises(ValueError, match=words):
     classification.run(make("out", processor=processor))
   assert not os.path.exists("out")
-
-
-# Parts of a script of 2019, each with its replacement or None.
-SCRIPT_OF_2019 = (
-  ("import tokenization\n", "from bert_tf import tokenization\n"),
-  ("import modeling, optimization\n", ""),
-  ("import tensorflow as tf\nfrom absl import flags\n", None),
-  ("FLAGS = tf.flags.FLAGS\n", ""),
-  ("flags.DEFINE_string('verbosity', None, '')\n", ""),
-  ("layers = tf.contrib.layers\n", ""),
-  (
-    "from run_classifier import DataProcessor, InputExample\n",
-    "from bert_tf import DataProcessor, InputExample\n",
-  ),
-  ("class Own(DataProcessor):\n  def get_labels(self):\n", None),
-  ("    return ['0', '1']\n  def get_dev_examples(self, data_dir):\n", None),
-  (
-    "    with tf.gfile.Open(data_dir + '/dev.txt') as file:\n",
-    "    with tf.io.gfile.GFile(data_dir + '/dev.txt') as file:\n",
-  ),
-  ("      text = tokenization.convert_to_unicode(file.read())\n", None),
-  ("    return [InputExample('dev-0', text, label='1')]\n", None),
-)
-
-
-def test_code_of_2019_runs_after_the_documented_edits(tmp_path, monkeypatch):
-  monkeypatch.chdir(tmp_path)
-  monkeypatch.syspath_prepend(tmp_path)
-  (tmp_path / "dev.txt").write_text("a text")
-  edits = [i for i, (_, new) in enumerate(SCRIPT_OF_2019) if new is not None]
-
-  def read(name, num_edits):
-    parts = [
-      old if new is None or i in edits[num_edits:] else new
-      for i, (old, new) in enumerate(SCRIPT_OF_2019)
-    ]
-    (tmp_path / f"{name}.py").write_text("".join(parts))
-    processor = processors.load(f"{name}:Own")
-    return processors.read_examples(processor, "dev", ".", ["0", "1"])
-
-  for count in range(len(edits)):
-    with pytest.raises(ValueError) as error:
-      read(f"script_{count}", count)
-    assert "\n" not in str(error.value)
-  assert read("script", len(edits))[0].text_a == "a text"
-  assert "## Processors" in PAGE.read_text()
 
 
 def test_an_error_in_a_processor_is_one_line_with_file_and_line(

@@ -213,14 +213,3 @@ def test_batches_are_cut_with_their_labels(tokenizer, tmp_path):
     assert len({tuple(t.shape) for t in batch.values()}) == 1
     np.testing.assert_array_equal(np.sum(batch["label_mask"], axis=1), [2, 2])
     np.testing.assert_array_equal(np.sum(batch["label_ids"], axis=1), [3, 3])
-  # Fifty batches of two windows of similar length, of six epochs and a part.
-  windows = [
-    ner_features.Window([2, *[5] * (n - 2), 3], [1], ("B-P",))
-    for n in [6] * 8 + [30] * 8
-  ]
-  records = task.write_records("train", path, ner.Tagged([], windows))
-  batches = task.batches("train").for_training(
-    records, 2, 1, 0, group_by_length=True
-  )
-  widths = [batch["label_ids"].shape[1] for batch in batches.take(50)]
-  assert set(widths) == {6, 30} and 24 <= widths.count(6) <= 26

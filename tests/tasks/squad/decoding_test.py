@@ -175,18 +175,6 @@ def test_equal_scores_stay_in_the_order_of_positions(tokenizer):
   assert [c.probability for c in prediction.nbest] == pytest.approx([1 / 6] * 6)
 
 
-def test_positions_in_the_question_use_ranks_but_are_not_answers(tokenizer):
-  example = make_example("the steve")
-  windows = make_windows(tokenizer, example)
-  starts = np.zeros((1, 20), np.float32)
-  starts[0, 1:3] = 5  # near house
-  config = squad_config.DecodingConfig(n_best_size=2)
-  predictor = squad_predictions.AnswerDecoder(tokenizer, config)
-  prediction = predictor.predict(example, windows, starts, starts)
-  assert [c.text for c in prediction.nbest] == ["empty"]
-  assert prediction.nbest[0].probability == 1.0
-
-
 def test_a_context_without_words_has_no_answer(tokenizer):
   example = make_example(" ")
   assert make_windows(tokenizer, example) == []

@@ -181,14 +181,6 @@ def test_answers_missing_in_the_context_are_counted_and_left_out(tmp_path):
   assert "qas[8].answers[0]: '' is not in '' at 0" in log()
 
 
-def test_an_answer_that_starts_before_the_first_word_is_left_out(tmp_path):
-  before = question("before", answer=" a", start=0)
-  inside = question("inside", answer="a ", start=1)
-  path = squad_file(tmp_path / "x.json", (" a ", [before, inside]))
-  examples = squad_data.read_squad_examples(path, is_training=True)
-  assert [(e.qas_id, e.start_position) for e in examples] == [("inside", 0)]
-
-
 def test_an_empty_question_or_context_is_named_and_used(tokenizer, tmp_path):
   path = squad_file(
     tmp_path / "x.json",
@@ -233,11 +225,11 @@ WRONG_FIELDS = {
   ),
   "two answers": (
     {"answers": question()["answers"] * 2},
-    f"{QA}answers has 2 answers; a question to train has exactly 1. Keep",
+    f"{QA}answers has 2 answers; a question to train has exactly 1",
   ),
   "2.0 without its flag": (
     {"answers": [], "is_impossible": True},
-    "a question without one needs `version_2_with_negative`",
+    "or none with `version_2_with_negative`",
   ),
 }
 

@@ -143,14 +143,11 @@ CHOICES = ("4", "2", " one ", "2b")
   ("value", "label_type", "expected"),
   [
     ("0", "number", 0),
-    (" 3 ", "number", 3),
     (2, "number", 2),
     ("1", "number_from_1", 0),
-    (4, "number_from_1", 3),
     ("A", "letter", 0),
     ("d", "letter", 3),
     ("2", "text", 1),
-    ("one", "text", 2),
   ],
 )
 def test_labels_are_numbers_letters_or_texts(value, label_type, expected):
@@ -161,16 +158,12 @@ def test_labels_are_numbers_letters_or_texts(value, label_type, expected):
   ("value", "label_type", "expected"),
   [
     ("4", "number", "label '4' is none of the 4 choices 0 to 3; labels are"),
-    ("-1", "number", "'-1' is none"),
     ("A", "number", "read as `label_type=number`, there are also number_from_"),
-    ("01", "number", "'01' is none"),
     ("", "number", "'' is none"),
     (True, "number", "True is none"),
-    (None, "number", "None is none"),
     (1.0, "number", "1.0 is none"),
     (0, "number_from_1", "0 is none of the 4 choices 1 to 4"),
     ("E", "letter", "'E' is none of the 4 choices A to D"),
-    ("AB", "letter", "'AB' is none"),
     ("five", "text", "'five' is none of the 4 choices; labels"),
   ],
 )
