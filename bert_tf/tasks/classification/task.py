@@ -122,12 +122,12 @@ class ClassificationTask(base.Task[InputExample, Texts]):
     super().__init__(setup)
     self.layout = layout
     self.data_dir = setup.config.data_dir or ""
+    splits = {"train": layout.train, "dev": layout.dev, "test": layout.test}
     self.files = {
-      split: base.SplitFile(os.path.join(self.data_dir, part.file), "data_dir")
-      if part
+      name: base.SplitFile(os.path.join(self.data_dir, split.file), "data_dir")
+      if split
       else base.SplitFile(None, "task_name")
-      for split in ("train", "dev", "test")
-      for part in [getattr(layout, split)]
+      for name, split in splits.items()
     }
 
   @property
@@ -152,16 +152,11 @@ class ClassificationTask(base.Task[InputExample, Texts]):
     )
 
   def set_labels(self, train: Sequence[InputExample], source: str) -> None:
-    """Sets the labels to those of the training examples.
-
-    Raises ValueError for multi-hot lists, or if there are too few labels.
-    """
-    labels = examples.infer_labels(train)
-    if self.layout.problem_type == "multilabel" and examples.is_multi_hot(
-      train
-    ):
+    """Sets the labels to those of the training examples."""
+    labels, kind = examples.infer_labels(train), self.layout.problem_type
+    if kind == "multilabel" and examples.is_multi_hot(train):
       raise ValueError(f"{source}: every label {examples.MULTI_HOT}.")
-    needed = 2 if self.layout.problem_type == "classification" else 1
+    needed = 2 if kind == "classification" else 1
     if len(labels) < needed:
       raise ValueError(
         f"{source} has {len(labels)} labels "
@@ -190,9 +185,9 @@ class ClassificationTask(base.Task[InputExample, Texts]):
     is_number = self.layout.problem_type == "regression"
     for label_ids, prepared in zip(labels, self.prepared(data.examples)):
       # Joined encodings are one encoding of all features.
-      floats = {"label_ids": label_ids}
-      ints = {"is_real_example": [1]} | ({} if is_number else floats)
-      features = records.encode_features(ints, floats if is_number else {})
+      named = {"label_ids": label_ids}
+      ints = {"is_real_example": [1]} | ({} if is_number else named)
+      features = records.encode_features(ints, named if is_number else {})
       encoded = []
       for each in prepared.inputs:
         ids = prediction.padded([each], self.max_seq_length)

@@ -110,16 +110,13 @@ class SquadTask(base.Task[SquadExample, Questions]):
   ) -> Iterator[tuple[Sequence[bytes], bool]]:
     """Yields the records of a question, one for each window."""
     groups = data.windower.windows(data.examples)
-    total = len(data.examples)
+    total, is_training = len(data.examples), split == "train"
     for windows in progress.track(groups, "cutting windows", "question", total):
-      is_training = split == "train"
-      yield (
-        [
-          windows_lib.encode(window, self.max_seq_length, is_training)
-          for window in windows
-        ],
-        any(window.is_question_cut for window in windows),
-      )
+      encoded = [
+        windows_lib.encode(window, self.max_seq_length, is_training)
+        for window in windows
+      ]
+      yield encoded, any(window.is_question_cut for window in windows)
 
   def spec(self, split: str) -> input_pipeline.Spec:
     """Returns the features of a record that the model reads."""
@@ -170,8 +167,7 @@ class SquadTask(base.Task[SquadExample, Questions]):
     """Returns the scores of the answers, and no rows."""
     outputs = map(self.rows, runner.predict(batches))
     answers = self._answers(data, itertools.chain.from_iterable(outputs))
-    predictions = {example.qas_id: answer for example, answer in answers}
-    return runner.report(self._scores(data, predictions)), []
+    return runner.report(self._scores(data, answers)), []
 
   def write_predictions(
     self, output_dir: str, data: Questions, rows: base.Rows
@@ -181,11 +177,10 @@ class SquadTask(base.Task[SquadExample, Questions]):
     If it has none, removes the eval_results.txt of earlier predictions.
     """
     answers = self._answers(data, rows)
-    predictions = {example.qas_id: answer for example, answer in answers}
     decoding.write_predictions(
-      output_dir, predictions, self.decoding_config.version_2_with_negative
+      output_dir, answers, self.decoding_config.version_2_with_negative
     )
-    scores = self._scores(data, predictions)
+    scores = self._scores(data, answers)
     path = os.path.join(output_dir, "eval_results.txt")
     if scores:
       results.write_results(path, scores)
@@ -220,21 +215,22 @@ class SquadTask(base.Task[SquadExample, Questions]):
 
   def _answers(
     self, data: Questions, rows: base.Rows
-  ) -> Iterator[tuple[SquadExample, decoding.Answer]]:
-    """Yields each question with its predicted answer."""
+  ) -> dict[str, decoding.Answer]:
+    """Returns the predicted answers by question id."""
     rows = iter(rows)
-    predictor = decoding.AnswerDecoder(
+    decoder = decoding.AnswerDecoder(
       self.tokenizer, self.decoding_config, self.config.verbose_logging
     )
     pairs = zip(data.examples, data.windower.windows(data.examples))
-    total = len(data.examples)
+    total, answers = len(data.examples), {}
     for example, windows in progress.track(
       pairs, "answering", "question", total
     ):
       # [windows, 2, F], or [0, 2, 0] for a context without a word.
       logits = list(itertools.islice(rows, len(windows))) or np.zeros((0, 2, 0))
       starts, ends = np.swapaxes(logits, 0, 1)
-      yield example, predictor.predict(example, windows, starts, ends)
+      answers[example.qas_id] = decoder.predict(example, windows, starts, ends)
+    return answers
 
   def _scores(
     self, data: Questions, predictions: dict[str, decoding.Answer]
@@ -247,7 +243,7 @@ class SquadTask(base.Task[SquadExample, Questions]):
     scores = metrics.squad_summary(
       answers, {qas_id: p.text for qas_id, p in predictions.items()}
     )
-    if answers.is_v2 and self.decoding_config.version_2_with_negative:
+    if answers.is_v2 and has_negatives:
       # These scores do not depend on null_score_diff_threshold.
       # A threshold is a question's odds. It is written as a float32, which must
       # not be below these odds, so the next larger one is taken.
