@@ -15,7 +15,6 @@ from bert_tf.tasks.swag import config
 class ChoiceLayout:
   """The files of a multiple-choice task and their columns."""
 
-  name: str  # The task's name, for errors.
   file_format: str  # "tsv", "csv" or "jsonl".
   train: str  # File to train on, below the task's folder.
   dev: str  # File to evaluate on.
@@ -35,7 +34,6 @@ class ChoiceLayout:
 # possible continuation" (Devlin et al. 2019, 4.4). The endings complete a
 # second sentence, whose beginning therefore belongs to B.
 SWAG = ChoiceLayout(
-  name="SWAG",
   file_format="csv",
   train="train.csv",
   dev="val.csv",
@@ -99,7 +97,6 @@ def own_files(
   if question is not None:
     settings[question] = "question_column"
   return ChoiceLayout(
-    name="own data",
     file_format=file_format,
     train=f"train.{file_format}",
     dev=f"dev.{file_format}",
