@@ -127,6 +127,8 @@ def read(
         f"`{flags[split]}` needs a {split} file; set `{flag}` or turn off "
         f"`{flags[split]}`."
       )
+  for path, flag in files.values():
+    assert path
     folder = os.path.dirname(path)
     if paths.is_file(folder):
       raise ValueError(f"{folder} (`{flag}`) is a file, not a folder.")

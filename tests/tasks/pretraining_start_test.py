@@ -85,6 +85,8 @@ def test_values_of_a_checkpoint_are_not_replaced(tmp_path):
   config = pretraining_config.PretrainingConfig(
     bert_config_file=str(tmp_path / "config.json"),
     input_file="",
+    max_seq_length=16,
+    max_predictions_per_seq=4,
     do_train=True,
     initial_values="neighbours",
     train=training_config.PretrainingTrainConfig(
