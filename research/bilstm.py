@@ -1,6 +1,5 @@
 """A BiLSTM between BERT and the head (Devlin et al. 2019, section 5.1)."""
 
-import dataclasses
 from typing import Any
 
 import keras
@@ -87,12 +86,10 @@ class BiLstmSpanModel(_OnBiLstm, heads.SpanModel):
   """A SpanModel that reads a BiLSTM."""
 
 
-@dataclasses.dataclass(eq=False)
 class _ClassificationTask(classification_task.ClassificationTask):
   model = BiLstmClassifierModel
 
 
-@dataclasses.dataclass(eq=False)
 class _SquadTask(squad_task.SquadTask):
   model = BiLstmSpanModel
 
@@ -104,12 +101,8 @@ def run(
 ) -> base.Results | None:
   """Fine-tunes and evaluates with a BiLSTM; see fine_tuning.run."""
   if isinstance(config, squad_config.SquadConfig):
-    return fine_tuning.run(
-      config, lambda setup: _SquadTask(**vars(squad_task.make_task(setup)))
-    )
+    return fine_tuning.run(config, _SquadTask)
+  layout = classification_task.file_layout(config)
   return fine_tuning.run(
-    config,
-    lambda setup: _ClassificationTask(
-      **vars(classification_task.make_task(setup, None))
-    ),
+    config, lambda setup: _ClassificationTask(setup, layout)
   )

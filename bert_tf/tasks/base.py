@@ -1,8 +1,10 @@
 """The interface between fine-tuning and its tasks: Setup and Task."""
 
 import abc
+import collections
 import dataclasses
-from collections.abc import Iterable, Sequence
+import functools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -10,11 +12,12 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf import heads, modeling, tokenization
-from bert_tf.data import input_pipeline
+from bert_tf.data import input_pipeline, padding, record_cache, records
+from bert_tf.files import errors
 from bert_tf.model_folder import run_folder, run_info
 from bert_tf.tasks import batches as batches_lib
 from bert_tf.tasks import config as config_lib
-from bert_tf.tasks import start_model
+from bert_tf.tasks import prediction, start_model
 from bert_tf.training import config as training_config
 from bert_tf.training import estimator, objective
 
@@ -25,6 +28,9 @@ Rows = Iterable[np.ndarray]
 Config = TypeVar("Config", bound=config_lib.FineTuningConfig)
 Example = TypeVar("Example")
 Data = TypeVar("Data")
+
+# Number of examples of each split whose word pieces are logged.
+_NUM_LOGGED = 2
 
 # Names of a task's metrics and their names in the original's result files.
 _EVAL_NAMES = {
@@ -38,7 +44,7 @@ _EVAL_NAMES = {
 class Setup(Generic[Config]):
   """The resolved settings of a run, with its folder and its model."""
 
-  config: Config  # Resolved by fine_tuning.resolve.
+  config: Config  # Resolved by fine_tuning.load.
   bert_config: modeling.BertConfig
   tokenizer: tokenization.FullTokenizer
   folder: run_folder.RunFolder
@@ -47,8 +53,7 @@ class Setup(Generic[Config]):
   def saved_labels(self) -> run_info.LabelSpec | None:
     """Returns the labels in output_dir, else those of the model to start from.
 
-    Returns None if output_dir has no labels and the run starts a new head, or
-    the model to start from has no labels for this task.
+    None if there are none for this task, or the run starts a new head.
     """
     if self.folder.labels or self.config.train.encoder_only:
       return self.folder.labels
@@ -73,58 +78,131 @@ class Task(abc.ABC, Generic[Example, Data]):
 
   Attributes:
     model: the class of the task's model.
-    bert_config: the sizes of the model.
+    answerer_type: makes the model's inputs of texts, if `prepared` is called.
     noun: plural of the inputs that `num_inputs` counts, for messages.
     predicted_split: the split that do_predict predicts, "test" or "dev".
     first_results: names of the results at the top of result files.
     has_labels: whether the model has a fixed set of labels.
+    label_features: names of the features that are as long as the input, such as
+      labels of positions.
+    files: the file of each split, "train", "dev" and "test".
+    max_seq_length: F, the word pieces of an input.
   """
 
   model: ClassVar[type[heads.HeadModel]]
-  bert_config: modeling.BertConfig
-  noun: str = "training examples"
+  answerer_type: ClassVar[type[prediction.Answerer]]
+  noun: ClassVar[str] = "training examples"
   predicted_split: ClassVar[str] = "test"
   first_results: ClassVar[tuple[str, ...]] = ()
   has_labels: ClassVar[bool] = False
+  label_features: ClassVar[tuple[str, ...]] = ()
+  files: Mapping[str, SplitFile]
+  config: Any
+
+  def __init__(self, setup: Setup[Any]) -> None:
+    assert setup.config.max_seq_length is not None
+    self.config = setup.config
+    self.bert_config = setup.bert_config
+    self.tokenizer = setup.tokenizer
+    self.max_seq_length: int = setup.config.max_seq_length
 
   @property
   def label_spec(self) -> run_info.LabelSpec | None:
     """The model's labels; None if they are not known yet or do not exist."""
     return None
 
-  @abc.abstractmethod
-  def file(self, split: str) -> SplitFile:
-    """Returns the file of a split, "train", "dev" or "test"."""
+  @property
+  def result_names(self) -> tuple[str, ...]:
+    """Names of the results. The first is the default best_metric."""
+    return ("eval_accuracy", "eval_loss", "loss")
 
   @abc.abstractmethod
   def read(self, split: str, path: str) -> list[Example]:
     """Reads a split. If label_spec is None, any label is valid."""
 
   def set_labels(self, train: Sequence[Example], source: str) -> None:
-    """Sets label_spec to the labels of the training examples.
-
-    Args:
-      train: the training examples.
-      source: the origin of the examples, for messages.
-    """
+    """Sets label_spec to the labels of the training examples from a source."""
 
   @abc.abstractmethod
   def prepare(self, split: str, examples: Sequence[Example]) -> Data:
-    """Prepares a split for `write_records`. The labels must be known."""
+    """Prepares a split for `encode`. The labels must be known."""
 
-  @abc.abstractmethod
   def num_inputs(self, data: Data) -> int:
     """Returns the number of inputs in an epoch, for the number of steps."""
+    return len(data)  # type: ignore[arg-type]
 
   @abc.abstractmethod
+  def encode(
+    self, split: str, data: Data
+  ) -> Iterator[tuple[Sequence[bytes], bool]]:
+    """Yields the records of each example, and whether it is too long.
+
+    A record is a serialized `tf.train.Example` with the features of `spec`.
+    """
+
+  @abc.abstractmethod
+  def spec(self, split: str) -> input_pipeline.Spec:
+    """Returns the features of a record: names, shapes, dtypes."""
+
+  def made_of(self, split: str, data: Data) -> dict[str, Any] | None:
+    """Returns what the records depend on, as JSON values.
+
+    The tokenizer and max_seq_length are added. Equal records of an earlier run
+    are kept. None if the records are always written anew.
+    """
+    return None
+
+  @functools.cached_property
+  def answerer(self) -> prediction.Answerer:
+    """Prepares texts like those of a request to the trained model."""
+    info = run_info.RunInfo(task=self.model.task, **self.run_info())
+    return self.answerer_type(self.tokenizer, info, self.max_seq_length)
+
+  def prepared(
+    self, examples: Sequence[Example]
+  ) -> Iterator[prediction.Prepared]:
+    """Yields the model's inputs for each example; logs the first ones."""
+    for index, example in enumerate(examples):
+      texts, answer = self.inputs_and_answer(example)
+      prepared = self.answerer.prepare(texts)
+      for model_input in prepared.inputs if index < _NUM_LOGGED else ():
+        pieces = self.tokenizer.convert_ids_to_tokens(model_input.input_ids)
+        logging.info("%s -> %s", " ".join(pieces), answer)
+      yield prepared
+
   def write_records(
     self, split: str, path: str, data: Data
   ) -> input_pipeline.RecordFiles:
     """Writes the records of a split; may reuse those of an earlier run."""
 
-  @abc.abstractmethod
+    def write_all(writer: records.RecordWriter) -> int:
+      num_cut = 0
+      for encoded, is_cut in self.encode(split, data):
+        num_cut += is_cut
+        for record in encoded:
+          writer.write(record)
+      return num_cut
+
+    settings = self.made_of(split, data)
+    if settings is None:
+      with records.open_records([path]) as writer:
+        num_cut = write_all(writer)
+      return input_pipeline.RecordFiles(
+        (path,), writer.num_written, num_cut=num_cut
+      )
+    settings |= record_cache.tokenizer_settings(self.tokenizer)
+    settings |= {"max_seq_length": self.max_seq_length}
+    return record_cache.write(path, settings, write_all)
+
   def batches(self, split: str) -> batches_lib.Batches:
-    """Returns the builder of batches from the records of a split."""
+    """Returns the builder of batches, padded to their longest input."""
+    return batches_lib.Batches(
+      self.spec(split),
+      self.bert_config.vocab_size,
+      lambda batches, has_few_widths: padding.cut_padding(
+        batches, self.max_seq_length, self.label_features, has_few_widths
+      ),
+    )
 
   @abc.abstractmethod
   def objective(self) -> objective.Objective:
@@ -140,10 +218,6 @@ class Task(abc.ABC, Generic[Example, Data]):
       self.objective(),
       train,
     )
-
-  @abc.abstractmethod
-  def result_names(self) -> tuple[str, ...]:
-    """Returns the names of results. The first is the default best_metric."""
 
   def rows(self, outputs: Any) -> Rows:
     """Converts a batch of outputs to an array for each record."""
@@ -182,15 +256,22 @@ class Task(abc.ABC, Generic[Example, Data]):
 
   def run_info(self) -> dict[str, Any]:
     """Returns the task's own fields of run.json."""
-    return {}
+    return self.label_spec.run_fields() if self.label_spec else {}
 
   def describe_labels(self, examples: Sequence[Example]) -> str:
     """Returns the labels of a split with their counts, for the log."""
-    return "no labels"
-
-  def describe_cut(self) -> str:
-    """Returns the log's phrase on examples that are too long, such as "cut"."""
-    return "cut"
+    answers = [self.inputs_and_answer(example)[1] for example in examples]
+    answers = [answer for answer in answers if answer is not None]
+    if not answers:
+      return "no labels"
+    if all(isinstance(answer, float) for answer in answers):
+      return f"labels from {min(answers):g} to {max(answers):g}"
+    counts = dict.fromkeys(self.label_spec.labels if self.label_spec else (), 0)
+    is_list = isinstance(answers[0], tuple)
+    names = (n for a in answers for n in a) if is_list else answers
+    counts |= sorted(collections.Counter(names).items())
+    parts = errors.join_names([f"{name} {n}" for name, n in counts.items()])
+    return f"labels: {parts}"
 
   def inputs_and_answer(self, example: Example) -> tuple[dict[str, Any], Any]:
     """Returns an example as inputs of the served model, and its answer.

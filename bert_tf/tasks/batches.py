@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from bert_tf.data import input_pipeline, padding
+from bert_tf.data import input_pipeline
 
 
 @dataclasses.dataclass(frozen=True)
@@ -14,8 +14,7 @@ class Batches:
 
   spec: input_pipeline.Spec
   vocab_size: int  # Every word-piece id must be below it.
-  # Turns batches of parsed records into the model's input, for instance by
-  # dynamic padding. The flag says whether batches should have few widths.
+  # Makes the model's input. The flag says whether batches have few widths.
   finish: Callable[[tf.data.Dataset, bool], tf.data.Dataset]
 
   def for_training(
@@ -58,27 +57,3 @@ class Batches:
       ),
       has_few_widths,
     )
-
-
-def dynamic_padding(
-  spec: input_pipeline.Spec,
-  vocab_size: int,
-  max_seq_length: int,
-  other_features: tuple[str, ...] = (),
-) -> Batches:
-  """Returns batches that are padded only to their longest input.
-
-  Args:
-    spec: the features of a record.
-    vocab_size: every word-piece id must be below it.
-    max_seq_length: F, the length of each record in word pieces.
-    other_features: names of further features of shape [B, F], such as labels of
-      positions.
-  """
-  return Batches(
-    spec,
-    vocab_size,
-    lambda batches, has_few_widths: padding.cut_padding(
-      batches, max_seq_length, other_features, has_few_widths
-    ),
-  )

@@ -9,8 +9,8 @@ import dataclasses
 import functools
 import itertools
 import os
-from collections.abc import Callable, Mapping
-from typing import Any, Generic
+from collections.abc import Callable
+from typing import Generic
 
 import numpy as np
 import tensorflow as tf
@@ -48,19 +48,25 @@ def run(
       checkpoint and output_dir do not fit together.
   """
   setup = load(config)
+  config = setup.config
   task = make_task(setup)
   if task.label_spec:  # Fails early, before the data are read.
     setup.folder.check_labels(task.label_spec)
-  return run_on_splits(setup, task, _read(setup, task))
+  flags = {}
+  if config.do_train:
+    flags["train"] = "do_train"
+    if config.train.eval_every_steps > 0:
+      flags["dev"] = "eval_every_steps"
+  if config.do_eval:
+    flags["dev"] = "do_eval"
+  if config.do_predict:
+    flags[task.predicted_split] = "do_predict"
+  splits = splits_lib.read(task, flags, setup.folder.path)
+  return run_on_splits(setup, task, splits)
 
 
 def load(config: base.Config) -> base.Setup[base.Config]:
-  """Opens the run's folder and model, and resolves the settings.
-
-  Raises:
-    ValueError: if there is nothing to do, or if flags, config and vocabulary do
-      not fit together.
-  """
+  """Opens the run's folder and model, and resolves the settings."""
   if not (config.do_train or config.do_eval or config.do_predict):
     raise ValueError(
       "nothing to do: set `do_train`, `do_eval` or `do_predict`."
@@ -70,7 +76,17 @@ def load(config: base.Config) -> base.Setup[base.Config]:
     config.train.init_checkpoint, config.train.lora_adapter
   )
   bert_config = modeling.BertConfig.from_json_file(config.bert_config_file)
-  config = resolve(config, folder, start)
+  # Settings that the user does not give are those of the resumed run; else
+  # those of the run that trained init_checkpoint, if it had the same task.
+  run, where = folder.info or start.run, folder.run_file
+  if not folder.info:
+    where = start.path or ""
+  case = letter_case.resolve(
+    letter_case.get_case(config), letter_case.get_case(run), config.vocab_file
+  )
+  config = dataclasses.replace(config, **dataclasses.asdict(case))
+  saved = run.saved() if run and run.task == config.task else None
+  config = settings.resolve(config, saved, where)
   assert config.do_lower_case is not None and config.max_seq_length is not None
   tokenizer = letter_case.make_tokenizer(config.vocab_file, config)
   tokenization.validate_case_matches_checkpoint(
@@ -86,49 +102,6 @@ def load(config: base.Config) -> base.Setup[base.Config]:
     len(tokenizer.vocab), config.vocab_file, config.bert_config_file
   )
   return base.Setup(config, bert_config, tokenizer, folder, start)
-
-
-def resolve(
-  config: base.Config,
-  folder: run_folder.RunFolder,
-  start: start_model.StartModel,
-) -> base.Config:
-  """Fills settings that the user did not give.
-
-  A resumed run takes them from its run.json. A new run takes do_lower_case and
-  strip_accents from the run that trained init_checkpoint, or else guesses them
-  from the vocabulary. If that run had the same task, the new run also takes its
-  other settings. The user's values count more.
-
-  Raises:
-    ValueError: if the user's do_lower_case contradicts the vocabulary.
-  """
-  run, where = folder.info or start.run, folder.run_file
-  if not folder.info:
-    where = start.path or ""
-  case = letter_case.resolve(
-    letter_case.get_case(config), letter_case.get_case(run), config.vocab_file
-  )
-  config = dataclasses.replace(config, **dataclasses.asdict(case))
-  saved = run.saved() if run and run.task == config.task else None
-  return settings.resolve(config, saved, where)
-
-
-def _read(
-  setup: base.Setup[base.Config], task: base.Task[base.Example, base.Data]
-) -> splits_lib.Splits[base.Example, base.Data]:
-  """Reads the splits that the run needs; see splits.read."""
-  config = setup.config
-  flags = {}
-  if config.do_train:
-    flags["train"] = "do_train"
-    if config.train.eval_every_steps > 0:
-      flags["dev"] = "eval_every_steps"
-  if config.do_eval:
-    flags["dev"] = "do_eval"
-  if config.do_predict:
-    flags[task.predicted_split] = "do_predict"
-  return splits_lib.read(task, flags, setup.folder.path)
 
 
 def run_on_splits(
@@ -149,40 +122,39 @@ def run_on_splits(
     folder.open_records_dir(config.do_train) as records_dir,
   ):
     splits.records_dir = records_dir
-    data_fields = splits.run_fields(config.num_run_examples)
-    info = _run_info(config, task, folder, data_fields)
+    # Counts, examples and scores of earlier commands stay if nothing is new.
+    saved = {n: getattr(folder.info, n, None) for n in run_info.FINDINGS}
+    info = run_info.RunInfo(
+      task=task.model.task,
+      do_lower_case=config.do_lower_case,
+      strip_accents=config.strip_accents,
+      max_seq_length=config.max_seq_length,
+      lora_rank=train.lora_rank or None,
+      lora_alpha=train.lora_alpha if train.lora_rank else None,
+      **model_setup.arithmetic_fields(train, folder.info, config.do_train),
+      **task.run_info(),
+      **{**saved, **splits.run_fields(config.num_run_examples)},
+    )
     folder.prepare(info, setup.bert_config, config.vocab_file)
-    return _run(setup, train, task, folder, splits)
-
-
-def _run(
-  setup: base.Setup[base.Config],
-  train: training_config.FineTuningTrainConfig,
-  task: base.Task[base.Example, base.Data],
-  folder: run_folder.RunFolder,
-  splits: splits_lib.Splits[base.Example, base.Data],
-) -> base.Results | None:
-  """Does the work of `run_on_splits` after its checks."""
-  config = setup.config
-  # Log the user's encoder_only, not the value that `_with_start` decides.
-  logged = dataclasses.replace(train, encoder_only=config.train.encoder_only)
-  run_log.add(folder.path, dataclasses.replace(config, train=logged))
-  work = _Work(setup, task, task.build_estimator(train), splits)
-  evaluate = functools.partial(work.evaluate, config.eval_batch_size)
-  if config.do_train:
-    work.train(lambda: evaluate()[0])
-    if work.runner.was_interrupted:
-      return None
-  if config.do_eval or config.do_predict:
-    work.runner.load_for_inference()
-  all_results: base.Results = {}
-  if config.do_eval:
-    all_results |= work.write_evaluation(*evaluate())
-  if config.do_predict:
-    all_results |= work.predict(config.predict_batch_size)
-  if config.do_train:
-    logging.info(f"Serve this model: bert-tf serve --model={folder.path}")
-  return all_results
+    # Log the user's encoder_only, not the value that `_with_start` decides.
+    logged = dataclasses.replace(train, encoder_only=config.train.encoder_only)
+    run_log.add(folder.path, dataclasses.replace(config, train=logged))
+    work = _Work(setup, task, task.build_estimator(train), splits)
+    evaluate = functools.partial(work.evaluate, config.eval_batch_size)
+    if config.do_train:
+      work.train(lambda: evaluate()[0])
+      if work.runner.was_interrupted:
+        return None
+    if config.do_eval or config.do_predict:
+      work.runner.load_for_inference()
+    all_results: base.Results = {}
+    if config.do_eval:
+      all_results |= work.write_evaluation(*evaluate())
+    if config.do_predict:
+      all_results |= work.predict(config.predict_batch_size)
+    if config.do_train:
+      logging.info(f"Serve this model: bert-tf serve --model={folder.path}")
+    return all_results
 
 
 @dataclasses.dataclass(frozen=True)
@@ -193,11 +165,6 @@ class _Work(Generic[base.Example, base.Data]):
   task: base.Task[base.Example, base.Data]
   runner: estimator.Estimator
   splits: splits_lib.Splits[base.Example, base.Data]
-
-  @property
-  def output_dir(self) -> str:
-    """Folder of the results and the predictions."""
-    return self.setup.folder.path
 
   def train(self, evaluate: Callable[[], base.Results]) -> None:
     """Trains on the training split and then releases its data."""
@@ -231,9 +198,9 @@ class _Work(Generic[base.Example, base.Data]):
   ) -> base.Results:
     """Writes the results of `evaluate`; returns them."""
     data = self.splits.data["dev"]
-    path = os.path.join(self.output_dir, "eval_results.txt")
+    path = os.path.join(self.setup.folder.path, "eval_results.txt")
     results.write_results(path, evaluation, first=self.task.first_results)
-    self.task.write_evaluation(self.output_dir, data, rows)
+    self.task.write_evaluation(self.setup.folder.path, data, rows)
     accuracy = evaluation.get("eval_accuracy", 1.0)
     scores = dict(evaluation)
     if chance := self.task.near_chance(data, accuracy):
@@ -242,7 +209,7 @@ class _Work(Generic[base.Example, base.Data]):
         f"alone gives {chance:.3g}."
       )
       scores = {"eval_accuracy": accuracy, "near_chance": chance, **scores}
-    run_folder.write_scores(self.output_dir, scores)
+    run_folder.write_scores(self.setup.folder.path, scores)
     return evaluation
 
   def predict(self, batch_size: int) -> base.Results:
@@ -252,10 +219,10 @@ class _Work(Generic[base.Example, base.Data]):
     rows = itertools.chain.from_iterable(map(self.task.rows, outputs))
     with self._explained("predict_batch_size"):
       scores = self.task.write_predictions(
-        self.output_dir, self.splits.data[split], rows
+        self.setup.folder.path, self.splits.data[split], rows
       )
     if split == "dev":  # Without answers, removes earlier scores.
-      run_folder.write_scores(self.output_dir, scores)
+      run_folder.write_scores(self.setup.folder.path, scores)
     return scores
 
   def _explained(
@@ -274,31 +241,6 @@ class _Work(Generic[base.Example, base.Data]):
     )
 
 
-def _run_info(
-  config: config_lib.FineTuningConfig,
-  task: base.Task,
-  folder: run_folder.RunFolder,
-  data_fields: Mapping[str, Any],
-) -> run_info.RunInfo:
-  """Returns the content of run.json.
-
-  Counts, examples and scores of earlier commands stay, unless data_fields has
-  new values.
-  """
-  saved = {n: getattr(folder.info, n, None) for n in run_info.FINDINGS}
-  return run_info.RunInfo(
-    task=task.model.task,
-    do_lower_case=config.do_lower_case,
-    strip_accents=config.strip_accents,
-    max_seq_length=config.max_seq_length,
-    lora_rank=config.train.lora_rank or None,
-    lora_alpha=config.train.lora_alpha if config.train.lora_rank else None,
-    **model_setup.arithmetic_fields(config.train, folder.info, config.do_train),
-    **task.run_info(),
-    **{**saved, **data_fields},
-  )
-
-
 def _with_steps(
   config: config_lib.FineTuningConfig,
   task: base.Task[base.Example, base.Data],
@@ -308,7 +250,7 @@ def _with_steps(
 
   Without do_train, only checks best_metric.
   """
-  train, known = config.train, task.result_names()
+  train, known = config.train, task.result_names
   if train.best_metric and train.best_metric not in known:
     raise ValueError(
       f"best_metric {train.best_metric!r} is not a result; use "
@@ -336,11 +278,6 @@ def _with_steps(
     f"{num_inputs} {task.noun}, {num_train_steps} steps of {batch_size}, "
     f"{train.num_warmup_steps} of them warm-up."
   )
-  if num_inputs < batch_size:
-    logging.warning(
-      f"{num_inputs} {task.noun} are fewer than one batch of {batch_size}, so "
-      f"a step is {batch_size / num_inputs:.1f} passes over them."
-    )
   return train
 
 
@@ -349,14 +286,10 @@ def _with_start(
   task: base.Task,
   train: training_config.FineTuningTrainConfig,
 ) -> training_config.FineTuningTrainConfig:
-  """Decides which weights the run starts from.
+  """Returns the training config.
 
-  Returns:
-    The training config. If the run starts from init_checkpoint, encoder_only
-    says whether its head is new.
-
-  Raises:
-    ValueError: if the run cannot start from the given model.
+  If the run starts from init_checkpoint, encoder_only says whether its head is
+  new.
   """
   do_train, output_dir = setup.config.do_train, setup.folder.path
   head = task.model.heads[0]

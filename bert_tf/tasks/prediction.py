@@ -35,6 +35,7 @@ class Prepared:
 
   inputs: Sequence[ModelInput]
   state: Any = None  # What `Answerer.answer` needs besides the outputs.
+  is_cut: bool = False  # Whether the texts exceed one input.
 
 
 class Answerer(abc.ABC):
@@ -110,6 +111,12 @@ class Answerer(abc.ABC):
     )
     return model_input(ids, num_first)
 
+  def is_cut(
+    self, ids_a: Sequence[int], ids_b: Sequence[int] | None = None
+  ) -> bool:
+    """Returns whether `pack` drops some of the word pieces."""
+    return packing.is_cut(ids_a, ids_b, self.max_seq_length)
+
 
 def model_input(
   ids: Sequence[int], num_first: int, positions: Sequence[int] = ()
@@ -138,6 +145,20 @@ def batch(
       target[: len(row)] = row
     arrays[name] = array
   return arrays
+
+
+def padded(inputs: Sequence[ModelInput], width: int) -> dict[str, list[int]]:
+  """Returns the three features of a record with N inputs, N * width ids each.
+
+  The ids of one input follow those of the other, padded with 0.
+  """
+  names = ModelInput._fields[:3]
+  return {
+    name: [
+      number for row in rows for number in (*row, *[0] * (width - len(row)))
+    ]
+    for name, rows in zip(names, zip(*inputs))
+  }
 
 
 def digits(values: np.ndarray) -> list[float]:

@@ -1,10 +1,11 @@
 """Pre-training (Devlin et al. 2019, 3.1): masked LM and next sentences."""
 
+import contextlib
 import dataclasses
 import functools
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import keras
 import tensorflow as tf
@@ -71,11 +72,7 @@ def mask(
   bert_config: modeling.BertConfig,
   records: pretraining_records.PretrainingRecords,
 ) -> pretraining_records.PretrainingRecords:
-  """Returns records with a masker, unless they are masked already.
-
-  Raises:
-    ValueError: if the records do not fit the settings or the model.
-  """
+  """Returns records with a masker, unless they are masked already."""
   if bert_config.attention_direction != model_inputs.BOTH:
     raise ValueError(
       f"{config.bert_config_file} has attention_direction "
@@ -111,10 +108,8 @@ def run(
 ) -> dict[str, float | int] | None:
   """Trains and evaluates as configured; writes `eval_results.txt`.
 
-  Args:
-    config: settings of the run.
-    label: makes the labels, for objectives other than the masked LM.
-    set_values: sets the initial values of a new model, unless they are random.
+  `label` makes the labels of records, and `set_values` the initial values of a
+  new model, unless they are random.
 
   Returns:
     The results; None without an evaluation, or if a signal ended the training.
@@ -128,11 +123,27 @@ def run(
   # Opening records reads them completely, so only needed files are opened.
   needs_input = config.do_train or not config.eval_input_file
   phases = _phases(config, bert_config, label) if needs_input else []
-  evaluated = None
-  if config.do_eval or config.train.eval_every_steps:
-    evaluated = _evaluated(config, bert_config, label, phases)
   read = [phase.records for phase in phases]
-  _check_masking(config, [*read, evaluated] if evaluated else read)
+  evaluated = read[-1] if read else None
+  if config.eval_input_file and (
+    config.do_eval or config.train.eval_every_steps
+  ):
+    files = input_pipeline.open_records(config.eval_input_file)
+    evaluated = _as_configured(config, files)
+    if config.schedule:
+      record_format = pretraining_records.RecordFormat.read(files.paths[0])
+      evaluated = dataclasses.replace(evaluated, record_format=record_format)
+    evaluated = label(config, bert_config, evaluated)
+  all_records = [*read, evaluated] if evaluated else read
+  if not any(records.masker for records in all_records):
+    for name in pretraining_config.MASKING:
+      value = getattr(config, name)
+      if value is not None and value is not False:
+        raise ValueError(
+          f"{name} is for unmasked records, but "
+          f"{all_records[0].files.paths[0]} holds masked ones; leave `{name}` "
+          "out, or create the records with `mask=False`."
+        )
   if not config.do_train and not folder.is_begun:
     start = config.train.init_checkpoint
     known = checkpoints.CheckpointReader(start).shapes if start else ()
@@ -153,31 +164,70 @@ def _run(
   evaluated: pretraining_records.PretrainingRecords | None,
   set_values: InitialValues,
 ) -> dict[str, float | int] | None:
-  """Does the work of `run` after its checks."""
   sizes = bert_config.vocab_size, bert_config.type_vocab_size
   read_from = [phase.records for phase in phases]
   if evaluated and not phases:
     read_from = [evaluated]
   files = [path for records in read_from for path in records.files.paths]
-  info = _run_info(config, folder, files)
+  case = _case(config, folder, files)
+  info = run_info.RunInfo(
+    task="pretraining",
+    do_lower_case=case.do_lower_case,
+    strip_accents=case.strip_accents,
+    max_seq_length=None if config.schedule else config.max_seq_length,
+    num_train_steps=getattr(folder.info, "num_train_steps", None),
+    train_minutes=getattr(folder.info, "train_minutes", None),
+    **model_setup.arithmetic_fields(config.train, folder.info, config.do_train),
+  )
   folder.prepare(info, bert_config, config.vocab_file)
   train = dataclasses.replace(
     config.train, best_metric=config.train.best_metric or _RESULTS[0]
   )
   run_log.add(folder.path, dataclasses.replace(config, train=train))
   runner = build_estimator(bert_config, train, config.no_nsp)
-  explained = functools.partial(
-    step_errors.explained_on_records, config, bert_config
-  )
+
+  @contextlib.contextmanager
+  def explained(
+    batch_setting: str,
+    records: Sequence[pretraining_records.PretrainingRecords],
+  ) -> Iterator[None]:
+    length = max(r.record_format.max_seq_length for r in records)
+    with (
+      input_pipeline.naming_records(
+        [(r.files, r.spec) for r in records], *sizes
+      ),
+      step_errors.explained(config, batch_setting, length),
+    ):
+      yield
 
   def evaluate(max_steps: int) -> dict[str, float | int]:
+    # If a file is too short for max_eval_steps, the original reads it again, so
+    # that some records count more often than others. Here, each counts once.
     assert evaluated
     batch_size = config.eval_batch_size
+    if distribution.needs_full_batches():
+      # Rows that fill the last batch would count as pairs of sentences.
+      num_batches = evaluated.files.num_records // batch_size
+      max_steps = min(max_steps, num_batches)
     with explained("eval_batch_size", [evaluated]):
-      return _evaluate(runner, evaluated, batch_size, max_steps, sizes)
+      batches = evaluated.evaluation_dataset(batch_size, *sizes)
+      results = runner.evaluate(batches, max_steps)
+    # Perplexity of the masked pieces. The limit prevents an overflow.
+    results["perplexity"] = math.exp(min(results["masked_lm_loss"], 700.0))
+    return results
 
   if config.do_train:
-    _log_epochs(phases, train)
+    for phase in phases:
+      work = f"{train.train_seconds / 60:g} minutes"
+      num_records = phase.records.files.num_records
+      if not train.train_seconds:
+        num_epochs = phase.num_steps * train.train_batch_size / num_records
+        work = f"{phase.num_steps} steps, {num_epochs:.1f} epochs"
+      form = phase.records.record_format
+      logging.info(
+        f"{num_records} {form} records of length {form.max_seq_length}, "
+        f"batches of {train.train_batch_size}: {work}."
+      )
 
     def batches(steps_done: int) -> tf.data.Dataset:
       return length_schedule.training_dataset(
@@ -192,31 +242,13 @@ def _run(
       runner.train(batches, functools.partial(evaluate, max_steps))
     if runner.was_interrupted:
       return None
-  results = None
-  if config.do_eval:
-    runner.load_for_inference()
-    results = evaluate(config.max_eval_steps)
-    path = os.path.join(folder.path, "eval_results.txt")
-    results_lib.write_results(path, results)
+  if not config.do_eval:
+    return None
+  runner.load_for_inference()
+  results = evaluate(config.max_eval_steps)
+  path = os.path.join(folder.path, "eval_results.txt")
+  results_lib.write_results(path, results)
   return results
-
-
-def _run_info(
-  config: pretraining_config.PretrainingConfig,
-  folder: run_folder.RunFolder,
-  record_files: Sequence[str],
-) -> run_info.RunInfo:
-  """Returns the content of run.json."""
-  case = _case(config, folder, record_files)
-  return run_info.RunInfo(
-    task="pretraining",
-    do_lower_case=case.do_lower_case,
-    strip_accents=case.strip_accents,
-    max_seq_length=None if config.schedule else config.max_seq_length,
-    num_train_steps=getattr(folder.info, "num_train_steps", None),
-    train_minutes=getattr(folder.info, "train_minutes", None),
-    **model_setup.arithmetic_fields(config.train, folder.info, config.do_train),
-  )
 
 
 def _case(
@@ -240,23 +272,6 @@ def _case(
     if letter_case.guess(vocab) is False:
       return letter_case.Case(do_lower_case=False)
   return letter_case.Case()
-
-
-def _log_epochs(
-  phases: Sequence[length_schedule.Phase],
-  train: training_config.TrainConfig,
-) -> None:
-  batch_size = train.train_batch_size
-  for phase in phases:
-    num_records = phase.records.files.num_records
-    form = phase.records.record_format
-    work = f"batches of {batch_size} for {train.train_seconds / 60:g} minutes"
-    if not train.train_seconds:
-      num_epochs = phase.num_steps * batch_size / num_records
-      work = f"{phase.num_steps} steps of {batch_size}: {num_epochs:.1f} epochs"
-    logging.info(
-      f"{num_records} {form} records of length {form.max_seq_length}, {work}."
-    )
 
 
 def build_estimator(
@@ -320,11 +335,7 @@ class PretrainingObjective(objective_lib.Objective):
 def check(
   config: pretraining_config.PretrainingConfig,
 ) -> modeling.BertConfig:
-  """Checks the settings; returns the config of the model.
-
-  Raises:
-    ValueError: if settings, config and vocabulary do not fit.
-  """
+  """Checks the settings; returns the config of the model."""
   bert_config = modeling.BertConfig.from_json_file(config.bert_config_file)
   if not config.do_train and not config.do_eval:
     raise ValueError("nothing to do: set `do_train` or `do_eval`, or both.")
@@ -370,23 +381,6 @@ def check(
   return bert_config
 
 
-def _check_masking(
-  config: pretraining_config.PretrainingConfig,
-  all_records: Sequence[pretraining_records.PretrainingRecords],
-) -> None:
-  """Raises ValueError for a masking setting if no records need masking."""
-  if any(records.masker for records in all_records):
-    return
-  for name in pretraining_config.MASKING:
-    value = getattr(config, name)
-    if value is not None and value is not False:
-      raise ValueError(
-        f"{name} is for unmasked records, but "
-        f"{all_records[0].files.paths[0]} holds masked ones; leave `{name}` "
-        "out, or create the records with `mask=False`."
-      )
-
-
 def _phases(
   config: pretraining_config.PretrainingConfig,
   bert_config: modeling.BertConfig,
@@ -422,23 +416,6 @@ def _phases(
   return labelled_phases
 
 
-def _evaluated(
-  config: pretraining_config.PretrainingConfig,
-  bert_config: modeling.BertConfig,
-  label: Labeller,
-  phases: Sequence[length_schedule.Phase],
-) -> pretraining_records.PretrainingRecords:
-  """Returns the records of eval_input_file, else those of the last phase."""
-  if not config.eval_input_file:
-    return phases[-1].records
-  files = input_pipeline.open_records(config.eval_input_file)
-  records = _as_configured(config, files)
-  if config.schedule:
-    record_format = pretraining_records.RecordFormat.read(files.paths[0])
-    records = dataclasses.replace(records, record_format=record_format)
-  return label(config, bert_config, records)
-
-
 def _as_configured(
   config: pretraining_config.PretrainingConfig,
   files: input_pipeline.RecordFiles,
@@ -451,34 +428,3 @@ def _as_configured(
     changes["max_predictions_per_seq"] = config.max_predictions_per_seq
   record_format = dataclasses.replace(record_format, **changes)
   return pretraining_records.PretrainingRecords(files, record_format)
-
-
-def _evaluate(
-  runner: estimator.Estimator,
-  records: pretraining_records.PretrainingRecords,
-  batch_size: int,
-  num_steps: int,
-  sizes: tuple[int, int],
-) -> dict[str, float | int]:
-  """Evaluates the current weights on records; returns the results.
-
-  If a file is too short for max_eval_steps, the original reads it again, so
-  that some records count more often than others. Here, each counts once.
-  """
-  num_records = records.files.num_records
-  if num_steps * batch_size > num_records:
-    logging.info(
-      "Evaluating on the %d records once, fewer than max_eval_steps=%d batches "
-      "of %d.",
-      num_records,
-      num_steps,
-      batch_size,
-    )
-  if distribution.needs_full_batches():
-    # Rows that fill the last batch would count as pairs of sentences.
-    num_steps = min(num_steps, num_records // batch_size)
-  batches = records.evaluation_dataset(batch_size, *sizes)
-  results = runner.evaluate(batches, num_steps)
-  # Perplexity of the masked pieces. The limit prevents an overflow.
-  results["perplexity"] = math.exp(min(results["masked_lm_loss"], 700.0))
-  return results

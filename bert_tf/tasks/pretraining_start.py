@@ -39,9 +39,6 @@ def set_values(
     model: a model with random values.
     batches: labelled training batches; only the first are read.
     seed: seed of the random values.
-
-  Raises:
-    ValueError: if another process computes other values.
   """
   labels = [
     batch["masked_lm_ids"].numpy()[batch["masked_lm_weights"].numpy() > 0]

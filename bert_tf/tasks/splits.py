@@ -5,18 +5,17 @@ texts that lose most of their words, or a file that contains everything twice.
 run.json stores a few examples for users of the served model.
 """
 
-import collections
 import functools
 import itertools
 import json
 import os
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Generic
 
 from absl import logging
 
 from bert_tf.data import input_pipeline
-from bert_tf.files import errors, paths
+from bert_tf.files import paths
 from bert_tf.formats import tables
 from bert_tf.model_folder import run_info
 from bert_tf.tasks import base
@@ -41,11 +40,7 @@ class Splits(Generic[base.Example, base.Data]):
     task: the run's task, with known labels.
     examples: the examples of the needed splits, "train", "dev" or "test".
     sources: the origin of the examples by split, for the log.
-    output_dir: folder of the run.
-
-  Attributes:
-    records_dir: folder of the records, which are written on first use. The
-      folder of the run, unless it is set.
+    records_dir: folder of the records, which are written on first use.
   """
 
   def __init__(
@@ -53,10 +48,10 @@ class Splits(Generic[base.Example, base.Data]):
     task: base.Task[base.Example, base.Data],
     examples: Mapping[str, Sequence[base.Example]],
     sources: Mapping[str, str],
-    output_dir: str,
+    records_dir: str,
   ) -> None:
     self._task = task
-    self.records_dir = output_dir
+    self.records_dir = records_dir
     self._examples = examples
     self._sources = sources
     self._records: dict[str, input_pipeline.RecordFiles] = {}
@@ -69,23 +64,17 @@ class Splits(Generic[base.Example, base.Data]):
   def run_fields(self, max_examples: int) -> dict[str, Any]:
     """Returns fields of run.json: counts, and a few dev examples.
 
-    Only splits that the run needs have fields. If max_examples is 0, removes
-    the examples that an earlier command stored.
+    The examples are short and different, one for each answer first. Only splits
+    that the run needs have fields. If max_examples is 0, removes the examples
+    that an earlier command stored.
     """
     fields: dict[str, Any] = {
       f"num_{split}_examples": len(self._examples[split])
       for split in ("train", "dev")
       if split in self._examples
     }
-    if "dev" in self._examples:
-      examples = self._short_examples()[:max_examples]
-      fields["examples"] = tuple(examples) or None
-    elif not max_examples:
-      fields["examples"] = None
-    return fields
-
-  def _short_examples(self) -> list[dict[str, Any]]:
-    """Returns short, different dev examples, one for each answer first."""
+    if "dev" not in self._examples:
+      return fields if max_examples else fields | {"examples": None}
     first: list[dict[str, Any]] = []
     others: list[dict[str, Any]] = []
     seen: set[str] = set()
@@ -103,7 +92,8 @@ class Splits(Generic[base.Example, base.Data]):
           {"inputs": inputs, "answer": answer}
         )
       seen |= {key, text}
-    return [*first, *others]
+    examples = (*first, *others)[:max_examples]
+    return fields | {"examples": examples or None}
 
   def records(self, split: str) -> input_pipeline.RecordFiles:
     """Returns the records of a split; on first use, writes and logs them."""
@@ -124,66 +114,52 @@ def read(
 ) -> Splits[base.Example, base.Data]:
   """Reads the splits that a run needs; sets the task's labels if unknown.
 
-  Args:
-    task: the run's task.
-    flags: for each needed split, the flag that asks for it.
-    output_dir: folder of the run.
+  `flags` holds for each needed split the flag that asks for it.
 
   Raises:
     ValueError: for a missing or faulty file, or if the labels are not known.
   """
-  files = {split: task.file(split) for split in flags}
+  files = {split: task.files[split] for split in flags}
+  missing = []
   for split, (path, flag) in files.items():
     if not path:
       raise ValueError(
         f"`{flags[split]}` needs a {split} file; set `{flag}` or turn off "
         f"`{flags[split]}`."
       )
-  _check_exist(files.values())
-  examples: dict[str, list[base.Example]] = {}
-  if task.has_labels and task.label_spec is None:
-    train = _read_labelled(task, output_dir)
-    if "train" in files:
-      examples["train"] = train
-  for split, (path, _) in files.items():
-    if split not in examples:
-      examples[split] = task.read(split, path or "")
-  sources = {split: path or "" for split, (path, _) in files.items()}
-  return Splits(task, examples, sources, output_dir)
-
-
-def _check_exist(files: Iterable[base.SplitFile]) -> None:
-  """Raises ValueError for the files and folders that do not exist."""
-  missing = [f for f in files if not paths.exists(f.path or "")]
-  for path, flag in missing:
-    folder = os.path.dirname(path or "")
+  for path, flag in files.values():
+    assert path
+    folder = os.path.dirname(path)
     if paths.is_file(folder):
       raise ValueError(f"{folder} (`{flag}`) is a file, not a folder.")
     if folder and not paths.exists(folder):
       raise ValueError(f"there is no folder {folder} (`{flag}`).")
+    if not paths.exists(path):
+      missing.append((path, f"`{flag}`"))
   if missing:
-    names = dict.fromkeys(f.path or "" for f in missing)
-    settings = dict.fromkeys(f"`{f.flag}`" for f in missing)
+    names, settings = map(dict.fromkeys, zip(*missing))
     raise ValueError(
       f"there is no {', no '.join(names)}; set {' and '.join(settings)}."
     )
-
-
-def _read_labelled(
-  task: base.Task[base.Example, base.Data], output_dir: str
-) -> list[base.Example]:
-  """Reads the training examples and sets the task's labels from them."""
-  path = task.file("train").path
-  if not path or not paths.exists(path):
-    label_map = run_info.LABEL_MAP_FILE
-    raise ValueError(
-      f"the labels are not known: {output_dir} has neither {run_info.RUN_FILE} "
-      f"nor {label_map}, and there is no {path}; copy the {label_map} of the "
-      "run that trained the model into `output_dir`."
-    )
-  examples = task.read("train", path)
-  task.set_labels(examples, path)
-  return examples
+  examples: dict[str, list[base.Example]] = {}
+  if task.has_labels and task.label_spec is None:
+    source = task.files["train"].path
+    if not source or not paths.exists(source):
+      label_map = run_info.LABEL_MAP_FILE
+      raise ValueError(
+        f"the labels are not known: {output_dir} has neither "
+        f"{run_info.RUN_FILE} nor {label_map}, and there is no {source}; copy "
+        f"the {label_map} of the run that trained the model into `output_dir`."
+      )
+    train = task.read("train", source)
+    task.set_labels(train, source)
+    if "train" in files:
+      examples["train"] = train
+  sources = {split: path or "" for split, (path, _) in files.items()}
+  for split, source in sources.items():
+    if split not in examples:
+      examples[split] = task.read(split, source)
+  return Splits(task, examples, sources, output_dir)
 
 
 def summary_line(
@@ -194,52 +170,21 @@ def summary_line(
   records: input_pipeline.RecordFiles,
 ) -> str:
   """Returns the log line of a split: its examples, labels and records."""
-  parts = [f"{len(examples)} {split} examples", task.describe_labels(examples)]
-  cut = task.describe_cut()
+  parts = [
+    f"{len(examples)} {split} examples",
+    f"{records.num_records} records",
+    task.describe_labels(examples),
+  ]
   if records.num_cut is None:
-    parts.append(f"not known how many {cut}")
+    parts.append("not known how many too long")
   else:
     share = records.num_cut / max(1, len(examples))
-    parts.append(f"{records.num_cut} ({share:.0%}) {cut}")
-  inputs = [values for e in examples if (values := _inputs(task, e))]
+    parts.append(f"{records.num_cut} ({share:.0%}) too long")
+  texts = (task.inputs_and_answer(example)[0] for example in examples)
+  inputs = [json.dumps(values) for values in texts if values]
   if inputs:
     parts.append(f"{len(inputs) - len(set(inputs))} repeated")
-  num_dropped = 0
-  if isinstance(examples, tables.Examples):
-    num_dropped = examples.num_dropped
-  parts.append(f"{num_dropped} left out")
+  parts.append(f"{getattr(examples, 'num_dropped', 0)} left out")
   if records.is_reused:
     parts.append("records of an earlier run")
   return f"{source}: {'; '.join(parts)}."
-
-
-def describe_labels(spec: run_info.LabelSpec, names: Iterable[str]) -> str:
-  """Returns the labels and the count of each.
-
-  Args:
-    spec: the labels of the model.
-    names: the labels of all examples, with repetitions.
-  """
-  counts = collections.Counter(names)
-  unused = [name for name in spec.labels if not counts[name]]
-  text = describe_counts({name: counts[name] for name in spec.labels})
-  if unused:
-    text += f" (none with {errors.join_names(unused)})"
-  return f"labels: {text}"
-
-
-def describe_counts(counts: Mapping[str, int]) -> str:
-  """Returns labels with their counts; only the first labels if many."""
-  return errors.join_names(
-    [f"{name} {count}" for name, count in counts.items()]
-  )
-
-
-def _inputs(
-  task: base.Task[base.Example, Any], example: base.Example
-) -> Hashable:
-  """Returns an example's inputs for comparison; () if it has no such inputs."""
-  inputs, _ = task.inputs_and_answer(example)
-  return tuple(
-    text if isinstance(text, str) else tuple(text) for text in inputs.values()
-  )

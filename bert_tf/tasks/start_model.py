@@ -42,11 +42,7 @@ class StartModel:
 
   @functools.cached_property
   def head_shapes(self) -> Mapping[str, Sequence[int]]:
-    """The shapes of the tensors in the file with the head, by name.
-
-    Raises:
-      ValueError: if the checkpoint or the adapter does not exist.
-    """
+    """The shapes of the tensors in the file with the head, by name."""
     if self.adapter:
       return adapters.open_adapter(self.adapter).shapes
     assert self.path

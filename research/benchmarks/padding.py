@@ -10,8 +10,11 @@ import tensorflow as tf
 
 from bert_tf import heads, tokenization
 from bert_tf.data import input_pipeline
-from bert_tf.tasks.classification import examples, glue
-from bert_tf.tasks.classification import records as classification_records
+from bert_tf.model_folder import run_folder
+from bert_tf.tasks import base, start_model
+from bert_tf.tasks.classification import config as classification_config
+from bert_tf.tasks.classification import glue
+from bert_tf.tasks.classification import task as classification
 from bert_tf.training import config as training_config
 from bert_tf.training import estimator, objective
 from research.benchmarks import timing
@@ -55,22 +58,35 @@ def _make_batches(
   folder: str, config: BenchmarkConfig, vocab_size: int
 ) -> Batches:
   """Returns the first batches of MRPC, padded in three ways."""
-  task = glue.get_task("mrpc")
-  assert task.train
-  data = examples.read_examples(config.needed("data_dir"), task.train, task)
-  tokenizer = tokenization.FullTokenizer(
-    config.needed("vocab_file"), config.do_lower_case
+  task_config = classification_config.ClassificationConfig(
+    task_name="mrpc",
+    data_dir=config.needed("data_dir"),
+    bert_config_file="",
+    vocab_file=config.needed("vocab_file"),
+    max_seq_length=128,
+    long_text="truncate",
+    train=training_config.FreezingTrainConfig(output_dir=folder),
   )
+  setup = base.Setup(
+    task_config,
+    config.bert_config(),
+    tokenization.FullTokenizer(
+      config.needed("vocab_file"), config.do_lower_case
+    ),
+    run_folder.RunFolder(folder, "classification"),
+    start_model.StartModel(None),
+  )
+  task = classification.make_task(setup, None)
+  data = task.prepare("train", task.read("train", ""))
   path = os.path.join(folder, "train.tf_record")
-  records = classification_records.write_records(
-    path, data, task.label_spec(), tokenizer, 128
+  records = task.write_records("train", path, data)
+  padded = input_pipeline.training_dataset(
+    records, task.spec("train"), 32, 0, 0, vocab_size
   )
-  spec = input_pipeline.classifier_spec(128, 2, "classification")
-  padded = input_pipeline.training_dataset(records, spec, 32, 0, 0, vocab_size)
   cut, grouped = (
-    classification_records.batches(
-      task.label_spec(), 128, vocab_size
-    ).for_training(records, 32, 0, 0, group_by_length=group_by_length)
+    task.batches("train").for_training(
+      records, 32, 0, 0, group_by_length=group_by_length
+    )
     for group_by_length in (False, True)
   )
   datasets = {"padded": padded, "cut": cut, "cut and grouped": grouped}

@@ -22,7 +22,6 @@ from bert_tf.layers import dropout
 from bert_tf.modeling import Tensor
 from bert_tf.tasks import base, fine_tuning
 from bert_tf.tasks import batches as batches_lib
-from bert_tf.tasks.ner import records as ner_records
 from bert_tf.tasks.ner import task as ner
 from bert_tf.tasks.ner.examples import Sentence
 from bert_tf.training import config as training_config
@@ -254,32 +253,19 @@ def run(config: config_lib.FeaturesConfig) -> base.Results | None:
       "features are computed by a trained BERT: set `init_checkpoint`."
     )
   train = dataclasses.replace(config.train, encoder_only=True)
-  return fine_tuning.run(dataclasses.replace(config, train=train), make_task)
+  return fine_tuning.run(dataclasses.replace(config, train=train), FeaturesTask)
 
 
-def make_task(
-  setup: base.Setup[config_lib.FeaturesConfig],
-) -> "FeaturesTask":
-  """Returns the task of a run; raises ValueError if BERT has too few layers."""
-  config = setup.config
-  assert config.train.init_checkpoint
-  check_layers(config.feature_layers, setup.bert_config)
-  return FeaturesTask(
-    # Its config is a NerConfig.
-    **vars(ner.make_task(setup)),  # type: ignore[arg-type]
-    layers=config.feature_layers,
-    init_checkpoint=config.train.init_checkpoint,
-  )
-
-
-@dataclasses.dataclass(eq=False, kw_only=True)
 class FeaturesTask(ner.NerTask):
   """Labels the words of sentences by vectors that BERT computes once."""
 
-  layers: str  # A name in config_lib.FEATURE_LAYERS.
-  init_checkpoint: str  # The checkpoint of the frozen BERT.
-
+  config: config_lib.FeaturesConfig
   noun = "training sentences"
+
+  def __init__(self, setup: base.Setup[config_lib.FeaturesConfig]) -> None:
+    super().__init__(setup)
+    self.layers = setup.config.feature_layers
+    check_layers(self.layers, self.bert_config)
 
   def num_inputs(self, data: ner.Tagged) -> int:
     """Returns the number of sentences."""
@@ -290,10 +276,8 @@ class FeaturesTask(ner.NerTask):
   ) -> input_pipeline.RecordFiles:
     """Writes a record of the vectors of each sentence."""
     windows = super().write_records(split, path, data)
-    assert self.labels is not None
-    inputs = ner_records.batches(
-      self.max_seq_length, self.bert_config.vocab_size
-    )
+    assert self.labels is not None and self.config.train.init_checkpoint
+    inputs = super().batches(split)
     folder, name = os.path.split(path)
     files = write_records(
       os.path.join(folder, f"{self.layers}.{name}"),
@@ -301,7 +285,7 @@ class FeaturesTask(ner.NerTask):
       self.labels,
       word_vectors(
         self.bert_config,
-        self.init_checkpoint,
+        self.config.train.init_checkpoint,
         self.layers,
         inputs.once(windows, BATCH_SIZE),
       ),

@@ -7,9 +7,8 @@ import pytest
 
 from bert_tf import modeling, tokenization
 from bert_tf.corpora import corpus
-from bert_tf.files import text_lines
+from bert_tf.files import json_files, text_lines
 from bert_tf.formats import tables
-from bert_tf.tasks.squad import examples as squad_examples
 from tests.support import runs
 
 MARK = b"\xef\xbb\xbf"
@@ -32,7 +31,7 @@ READERS = {
   "csv": ('"text",label\n"a\nb",x\n', rows),
   "shards": ("\n\na\n\nb\n", shard_documents),
   "text.gz": ("a\n\nb\n", shard_documents),
-  "squad": (json.dumps({"data": []}), squad_examples.read_json),
+  "squad": (json.dumps({"data": []}), json_files.read),
   "config": (
     json.dumps(runs.CONFIG),
     lambda path: vars(modeling.BertConfig.from_json_file(path)),

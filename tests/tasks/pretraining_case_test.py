@@ -4,9 +4,7 @@ import dataclasses
 import json
 
 import pytest
-import tensorflow as tf
 
-import bert_tf
 from bert_tf import model_folder
 from bert_tf.data import config as data_config
 from bert_tf.data import pretraining_shards
@@ -166,28 +164,3 @@ def test_fine_tuning_keeps_the_accents_of_the_model(pretrained, tmp_path, task):
   assert setup.tokenizer.tokenize_to_ids(SENTENCE) == IDS
   setup = fine_tuning.load(dataclasses.replace(config, strip_accents=True))
   assert setup.config.strip_accents is True
-
-
-def test_a_classifier_learns_and_predicts_with_accents(pretrained, tmp_path):
-  model = bert_tf.Classifier(
-    str(pretrained / "bert_config.json"),
-    str(pretrained / "vocab.txt"),
-    str(tmp_path / "out"),
-    max_seq_length=LENGTH,
-    init_checkpoint=str(pretrained),
-  )
-  options = {"num_train_epochs": 1.0, "train_batch_size": 2, "use_xla": False}
-  model.fit(WORDS[:4], list("abab"), **options)
-  info = run_info.read_run(str(tmp_path / "out"))
-  assert (info.do_lower_case, info.strip_accents) == (True, False)
-  ids = [
-    list(example.features.feature["input_ids"].int64_list.value)
-    for example in map(
-      tf.train.Example.FromString,
-      tf.data.TFRecordDataset(
-        str(tmp_path / "out" / "train.tf_record")
-      ).as_numpy_iterator(),
-    )
-  ]
-  assert sorted(row[1] for row in ids) == IDS[:4]
-  assert model.predict(WORDS[0])

@@ -71,27 +71,6 @@ def settings(data, output_dir, records="plain", train=None, **changes):
   )
 
 
-MISTAKES = {
-  "split of masked records": (
-    {"records": "masked", "keep_prob": 0.0},
-    "keep_prob is for unmasked records",
-  ),
-  "probabilities above 1 in sum": (
-    {"mask_prob": 1.0},
-    "mask_prob, keep_prob and random_prob must be shares that sum to 1",
-  ),
-}
-
-
-@pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_named_in_one_line(data, mistake, tmp_path):
-  changes, expected = MISTAKES[mistake]
-  with pytest.raises(ValueError) as error:
-    pretraining.run(settings(data, tmp_path / "run", **changes))
-  assert expected in str(error.value) and "\n" not in str(error.value)
-  assert not (tmp_path / "run").exists()
-
-
 def test_masked_pieces_are_replaced_with_the_configured_probabilities(
   data, tmp_path
 ):

@@ -1,25 +1,26 @@
 """Each split of a run has one log line that counts its examples."""
 
-import json
-
 import pytest
 
 from bert_tf import tokenization
-from bert_tf.data import input_pipeline, record_cache, records
+from bert_tf.data import input_pipeline
 from bert_tf.formats import tables
 from bert_tf.model_folder import run_info
+from bert_tf.tasks import base as base_lib
 from bert_tf.tasks import splits
-from bert_tf.tasks.classification import records as text_records
+from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.classification import task as classification
 from bert_tf.tasks.classification.examples import InputExample
-from bert_tf.tasks.ner import records as word_records
+from bert_tf.tasks.ner import config as ner_config
+from bert_tf.tasks.ner import task as ner
 from bert_tf.tasks.ner.examples import Sentence
 from bert_tf.tasks.squad import config as squad_config
 from bert_tf.tasks.squad import examples as squad_examples
-from bert_tf.tasks.squad import windows
-from bert_tf.tasks.swag import records as choice_records
+from bert_tf.tasks.squad import task as squad
+from bert_tf.tasks.swag import config as swag_config
+from bert_tf.tasks.swag import task as swag
 from bert_tf.tasks.swag.examples import ChoiceExample
-from tests.support import own_classification, runs, tiny_models
+from tests.support import own_classification, runs, setups, tiny_models
 
 base = own_classification.base
 SPEC = run_info.LabelSpec("own data", "classification", ("x", "y"))
@@ -30,18 +31,18 @@ def tokenizer():
   return tokenization.FullTokenizer(str(tiny_models.TINY / "vocab.txt"))
 
 
-class Texts:
+class Texts(base_lib.Task):
   """A task of pairs of a text and a label."""
+
+  label_spec = SPEC
+  encode = objective = prepare = read = spec = write_predictions = None
+
+  def __init__(self):
+    pass
 
   def inputs_and_answer(self, example):
     text, label = example
     return ({"text": text} if text else {}), label
-
-  def describe_labels(self, examples):
-    return splits.describe_labels(SPEC, (label for _, label in examples))
-
-  def describe_cut(self):
-    return "cut"
 
 
 def summary_line(examples, **records):
@@ -54,13 +55,9 @@ def test_a_line_has_examples_labels_cuts_and_repetitions():
   examples.num_dropped = 7
   line = summary_line(examples, num_cut=1)
   assert line.startswith("a.csv: 4 train examples; ")
-  for part in ("x 3, y 1", "1 (25%) cut", "1 repeated", "7 left out"):
+  for part in ("x 3, y 1", "1 (25%) too long", "1 repeated", "7 left out"):
     assert part in line
-  assert "earlier" not in line and "none with" not in line
-
-
-def test_a_line_names_missing_labels():
-  assert "x 1, y 0 (none with y)" in summary_line([("a", "x")], num_cut=0)
+  assert "earlier" not in line
 
 
 def test_a_line_for_reused_records_has_the_known_counts():
@@ -71,36 +68,38 @@ def test_a_line_for_reused_records_has_the_known_counts():
   assert "repeated" not in summary_line([("", "y")])
 
 
-def test_truncated_texts_and_pairs_are_counted(tokenizer, tmp_path):
+def count_cut(make_task, config_class, tokenizer, folder, examples, **settings):
+  """The number of examples that are too long, and a task that has none."""
+  setup = setups.make(config_class, tokenizer, 5, **settings)
+  task = make_task(setup)
+  task.labels = ("O",)  # Of NER.
+  arguments = "dev", str(folder / "x"), task.prepare("dev", examples)
+  written = task.write_records(*arguments)
+  again = task.write_records(*arguments)
+  assert again.num_cut == written.num_cut
+  return written.num_cut
+
+
+@pytest.mark.parametrize("long_text", ["truncate", "windows"])
+def test_truncated_texts_and_pairs_are_counted(tokenizer, tmp_path, long_text):
   data = [
     InputExample("0", "the of in", None, "x"),
     InputExample("1", "the of in and", None, "x"),
-    InputExample("2", "the of", None, "x"),
     InputExample("3", "the", "of", "y"),
     InputExample("4", "the", "of in", "y"),
   ]
-  arguments = str(tmp_path / "x.tf_record"), data, SPEC, tokenizer, 5
-  written = text_records.write_records(*arguments)
-  assert (written.num_cut, written.is_reused) == (2, False)
-  written = text_records.write_records(*arguments)
-  assert (written.num_cut, written.is_reused) == (2, True)
-  # Records of an earlier version.
-  note = record_cache.settings_file(arguments[0])
-  with open(note) as reader:
-    settings = json.load(reader)
-  del settings["num_cut"]
-  with open(note, "w") as writer:
-    json.dump(settings, writer)
-  written = text_records.write_records(*arguments)
-  assert (written.num_cut, written.is_reused) == (None, True)
-
-
-def test_texts_that_need_several_windows_are_counted(tokenizer, tmp_path):
-  data = [InputExample("0", "the of in and", None, "x")]
-  written = text_records.write_records(
-    str(tmp_path / "x"), data, SPEC, tokenizer, 5, "windows"
+  assert 2 == count_cut(
+    lambda setup: classification.ClassificationTask(
+      setup, own_classification.with_own(labels=("x", "y"))
+    ),
+    classification_config.ClassificationConfig,
+    tokenizer,
+    tmp_path,
+    data,
+    task_name="tsv",
+    data_dir="",
+    long_text=long_text,
   )
-  assert (written.num_records, written.num_cut) == (2, 1)
 
 
 def test_truncated_choices_are_counted(tokenizer, tmp_path):
@@ -108,30 +107,26 @@ def test_truncated_choices_are_counted(tokenizer, tmp_path):
     ChoiceExample("0", "the", "", ("of", "in"), 0),
     ChoiceExample("1", "the", "", ("of", "in and"), 0),
   ]
-  path = str(tmp_path / "x")
-  assert choice_records.write_records(path, data, tokenizer, 5).num_cut == 1
+  config_class = swag_config.SwagConfig
+  arguments = config_class, tokenizer, tmp_path, data
+  assert count_cut(swag.SwagTask, *arguments, data_dir="") == 1
 
 
 def test_truncated_questions_are_counted(tokenizer, tmp_path):
   context = squad_examples.Context.from_text("the of in and")
   data = [
     squad_examples.SquadExample(str(i), text, context, None, None)
-    for i, text in enumerate(("the of", "the of in"))
+    for i, text in enumerate(("the", "the of"))
   ]
-  config = squad_config.WindowConfig(
-    max_seq_length=7, doc_stride=1, max_query_length=2
-  )
-  with records.open_records([str(tmp_path / "x")]) as writer:
-    windower = windows.ContextWindower(tokenizer, config)
-    assert windows.write_windows(writer, data, windower, 7, False) == 1
+  sizes = {"doc_stride": 1, "max_query_length": 1}
+  arguments = squad_config.SquadConfig, tokenizer, tmp_path, data
+  assert count_cut(squad.SquadTask, *arguments, **sizes) == 1
 
 
-def test_sentences_with_several_windows_are_counted(tokenizer):
+def test_sentences_with_several_windows_are_counted(tokenizer, tmp_path):
   sentences = [Sentence(tuple(["the"] * n), None, 1) for n in (3, 4, 9, 1)]
-  windower = word_records.SentenceWindower(tokenizer, 5, document_context=False)
-  written = windower.windows("x", sentences)
-  assert len(written) > len(sentences)
-  assert word_records.num_split(sentences, written) == 2
+  arguments = ner_config.NerConfig, tokenizer, tmp_path, sentences
+  assert count_cut(ner.NerTask, *arguments, data_dir="") == 2
 
 
 def test_each_split_of_a_run_has_one_line(base, tmp_path):
@@ -152,7 +147,7 @@ def test_each_split_of_a_run_has_one_line(base, tmp_path):
   for split, count in (("train", 44), ("dev", 11), ("test", 5)):
     (line,) = (x for x in lines if f" {split} examples" in x)
     assert line.startswith(f"{tmp_path}/{split}.tsv: {count} {split} examples")
-    labels = "no labels" if split == "test" else f"{tmp_path}/train.tsv: bad "
+    labels = "no labels" if split == "test" else "labels: bad "
     assert labels in line
     num_dropped = 1 if split == "train" else 0
     assert f"; {num_dropped} left out" in line

@@ -60,10 +60,7 @@ def test_the_error_names_the_batch_and_its_length(
   assert ("OOM when" in message) == (error is not None)
   assert "\n" not in message
   is_training = setting.startswith("train")
-  assert ("`gradient_accumulation_steps=2`" in message) == is_training
-  # A run keeps its max_seq_length and lora_rank.
-  assert message.count("another `output_dir`") == 1 + is_training
-  assert "freeze_layers" not in message
+  assert ("`gradient_accumulation_steps`" in message) == is_training
 
 
 def raise_in(config, error):
@@ -77,29 +74,6 @@ def make(**train):
     input_file="",
     train=training_config.PretrainingTrainConfig(output_dir="", **train),
   )
-
-
-def advice(config):
-  with pytest.raises(errors.OutOfMemoryError) as caught:
-    raise_in(config, exhausted())
-  return str(caught.value)
-
-
-def test_only_settings_that_still_help_are_named():
-  text = advice(make(train_batch_size=8))
-  for name in ("gradient_accumulation_steps=2", "recompute", "precision"):
-    assert f"`{name}" in text
-  # Pre-training has neither LoRA nor other lengths than those of its records.
-  assert "lora_rank" not in text and "lower `max_seq_length`" not in text
-  text = advice(
-    make(
-      train_batch_size=8,
-      gradient_accumulation_steps=8,
-      recompute=True,
-      precision="bfloat16",
-    )
-  )
-  assert text.endswith("Set a lower `train_batch_size`.")
 
 
 def test_an_operation_without_a_deterministic_form_is_one_line():
@@ -156,6 +130,6 @@ def test_the_command_ends_with_one_line_and_its_own_flags(
   assert "error: out of memory (OOM when allocating)" in line
   assert "--train_batch_size=4" in line and "16 word pieces" in line
   named = set(re.findall(r"--(\w+)", line))
-  assert {"gradient_accumulation_steps", "recompute", "lora_rank"} <= named
+  assert {"gradient_accumulation_steps", "recompute"} <= named
   assert named <= command_flags.defined("run_classifier").keys()
   assert "`" not in line

@@ -126,10 +126,6 @@ def own_files(
   """Returns the layout of a user's own train, dev and test files.
 
   The arguments are settings of config.ClassificationConfig.
-
-  Raises:
-    ValueError: if numbers and names of columns are mixed, if there are numbers
-      with JSON lines or Parquet, or if the text or the label has no column.
   """
   text_a, text_b, label = tables.parse_columns(
     file_format, (text_a_column, text_b_column, label_column)
@@ -187,48 +183,43 @@ def read_examples(
 ) -> list[InputExample]:
   """Reads one split of a task; ignores blank lines.
 
-  With skip_bad_rows, logs faulty rows and leaves them out.
-
-  Raises:
-    ValueError: if the header lacks a column, or if a row has other columns, an
-      empty text or an unknown label; names file and line. Also if the file
-      holds no example.
+  Raises ValueError with file and line for a faulty row, unless skip_bad_rows
+  leaves it out; also for a missing column, or if the file holds no example.
   """
   examples: tables.Examples[InputExample] = tables.Examples()
+  num_before = 0
+
+  def convert(line: int, row: Row) -> InputExample | None:
+    if split.only and tables.get_cell(row, split.only[0]) != split.only[1]:
+      return None
+    end = num_before + line - 1
+    if split.guid is not None:
+      end = tables.get_cell(row, split.guid)
+    text_b = label = None
+    if split.text_b is not None:
+      text_b = tables.get_text(row, split.text_b)
+    if split.label is not None:
+      label = read_label(tables.get_cell(row, split.label), layout)
+    text_a = tables.get_text(row, split.text_a)
+    return InputExample(f"{split.prefix}-{end}", text_a, text_b, label)
+
   for file in (split.file, *split.other_files):
     path = os.path.join(data_dir, file)
-    first = len(examples) + examples.num_dropped
-    shard = _read_file(path, split, layout, skip_bad_rows, first)
+    table = tables.Table(
+      path,
+      layout.file_format,
+      split.columns(),
+      layout.settings,
+      split.num_columns,
+    )
+    num_before = len(examples) + examples.num_dropped
+    shard = tables.read(table, convert, skip_bad_rows)
     examples += shard
     examples.num_dropped += shard.num_dropped
   if not examples:
     wanted = f" with {split.only[0]} {split.only[1]!r}" if split.only else ""
     raise ValueError(f"{path} holds no example{wanted}.")
   return examples
-
-
-def _read_file(
-  path: str,
-  split: Split,
-  layout: FileLayout,
-  skip_bad_rows: bool,
-  num_before: int,
-) -> tables.Examples[InputExample]:
-  """Returns the examples of a file; num_before counts the rows before it."""
-  table = tables.Table(
-    path,
-    layout.file_format,
-    split.columns(),
-    layout.settings,
-    split.num_columns,
-  )
-
-  def convert(line: int, row: Row) -> InputExample | None:
-    if split.only and tables.get_cell(row, split.only[0]) != split.only[1]:
-      return None
-    return _example(row, num_before + line, split, layout)
-
-  return tables.read(table, convert, skip_bad_rows)
 
 
 def infer_labels(examples: Sequence[InputExample]) -> tuple[str, ...]:
@@ -247,77 +238,40 @@ def infer_labels(examples: Sequence[InputExample]) -> tuple[str, ...]:
   return tuple(sorted(labels))
 
 
-def _example(
-  row: Row, line: int, split: Split, layout: FileLayout
-) -> InputExample:
-  """Returns the example of a row; raises tables.BadRowError if it is faulty."""
-  end = line - 1 if split.guid is None else tables.get_cell(row, split.guid)
-  text_b = label = None
-  if split.text_b is not None:
-    text_b = tables.get_text(row, split.text_b)
-  if split.label is not None:
-    label = read_label(tables.get_cell(row, split.label), layout)
-  return InputExample(
-    f"{split.prefix}-{end}", tables.get_text(row, split.text_a), text_b, label
-  )
-
-
 def read_label(value: Any, layout: FileLayout) -> str | float | tuple[str, ...]:
-  """Parses a label, given as a cell of a file or as a Python value.
-
-  Raises:
-    tables.BadRowError: if the value is not a label, or not one of the layout's.
-  """
+  """Parses a cell or a Python value; raises tables.BadRowError if no label."""
   if layout.problem_type == "regression":
     return _number(value, layout)
   if layout.problem_type == "multilabel":
     if isinstance(value, str):
-      _check_cell(value)
+      if _FLAG_LIST.fullmatch(value):
+        raise tables.BadRowError(f"label {value!r} {MULTI_HOT}")
+      if _LIST.fullmatch(value):
+        raise tables.BadRowError(
+          f"label {value!r} is a list; put {config.LABEL_SEPARATOR} between "
+          "labels, without brackets and quotation marks"
+        )
       value = [
         name for name in value.split(config.LABEL_SEPARATOR) if name.strip()
       ]
     if not isinstance(value, list):
       raise tables.BadRowError(f"label {value!r} is not a list of labels")
-    return _classes(value, layout)
+    flags = [str(flag).strip().lower() for flag in value]
+    is_repeated = any(value.count(flag) > 1 for flag in value)
+    if is_repeated and set(flags) <= _FLAGS:
+      # In a multi-hot list, 0 and 1 would be taken for labels.
+      raise tables.BadRowError(f"label {value!r} {MULTI_HOT}")
+    names = tuple(_class(name, layout) for name in value)
+    if len(set(names)) < len(names):
+      raise tables.BadRowError(f"label {value!r} has a label twice")
+    return names
   return _class(value, layout)
-
-
-def _check_cell(cell: str) -> None:
-  """Raises tables.BadRowError for a multi-hot list or a list in brackets."""
-  if _FLAG_LIST.fullmatch(cell):
-    raise tables.BadRowError(f"label {cell!r} {MULTI_HOT}")
-  if _LIST.fullmatch(cell):
-    raise tables.BadRowError(
-      f"label {cell!r} is a list; put {config.LABEL_SEPARATOR} between labels, "
-      "without brackets and quotation marks"
-    )
-
-
-def _classes(values: Sequence[Any], layout: FileLayout) -> tuple[str, ...]:
-  """Returns the applicable labels; raises tables.BadRowError for a bad list."""
-  if len(values) > 1 and all(_is_flag(value) for value in values):
-    # In a multi-hot list, 0 and 1 would be taken for labels.
-    if any(values.count(value) > 1 for value in values):
-      raise tables.BadRowError(f"label {values!r} {MULTI_HOT}")
-  names = tuple(_class(value, layout) for value in values)
-  for name in names:
-    if names.count(name) > 1:
-      raise tables.BadRowError(
-        f"label {values!r} has {name!r} twice; give each label once"
-      )
-  return names
-
-
-def _is_flag(value: Any) -> bool:
-  """Returns whether a value could be an element of a multi-hot list."""
-  return str(value).strip().lower() in _FLAGS
 
 
 def is_multi_hot(examples: Sequence[InputExample]) -> bool:
   """Returns whether the labels of all examples are multi-hot lists of length 2.
 
-  Such lists would be taken for the labels 0 and 1. Longer multi-hot lists
-  contain a value twice, which `read_label` rejects.
+  `read_label` rejects longer ones, which contain a value twice.
   """
   return all(
     isinstance(e.label, tuple) and len(e.label) == 2 and set(e.label) <= _FLAGS
@@ -326,14 +280,10 @@ def is_multi_hot(examples: Sequence[InputExample]) -> bool:
 
 
 def _class(value: Any, layout: FileLayout) -> str:
-  """Returns a label as text; raises tables.BadRowError if it is not a label."""
   is_number = isinstance(value, int | float) and math.isfinite(value)
   if not (is_number or isinstance(value, str)):
-    fault = f"has the type {type(value).__name__}"
-    if isinstance(value, float):
-      fault = "is not finite"
     raise tables.BadRowError(
-      f"label {value!r} {fault}; give text, a number, or true or false"
+      f"label {value!r} is not text, a finite number, true or false"
     )
   name = value if isinstance(value, str) else json.dumps(value)
   name = layout.label_spellings.get(name.strip(), name.strip())

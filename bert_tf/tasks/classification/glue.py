@@ -138,9 +138,6 @@ def get_task(name: str, xnli_language: str = "zh") -> FileLayout:
   """Returns a task of config.TASK_NAMES; ignores case, "-" and "_".
 
   xnli_language, such as "de", is the language of XNLI's texts.
-
-  Raises:
-    ValueError: for another name.
   """
   wanted = re.sub("[-_]", "", name.lower())
   for task in (*_TASKS, _xnli(xnli_language)):

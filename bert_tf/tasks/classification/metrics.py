@@ -2,13 +2,15 @@
 
 import os
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from scipy import stats
 from sklearn import metrics as sklearn_metrics
 
 from bert_tf import losses
-from bert_tf.tasks.classification import answers, records
+from bert_tf.model_folder import run_info
+from bert_tf.tasks.classification import answers
 from bert_tf.tasks.classification.examples import FileLayout, InputExample
 from bert_tf.training import results as results_lib
 
@@ -56,6 +58,25 @@ def official_metrics(
   }
 
 
+def label_ids(
+  data: Sequence[InputExample], spec: run_info.LabelSpec
+) -> np.ndarray:
+  """Returns label_ids of examples; zeros for an unknown label.
+
+  Returns:
+    int32 [B, 1], the classes; float32 [B, 1], the numbers of a regression; or
+    int32 [B, C] in multilabel, 1 for each applicable label.
+  """
+  labels: list[Any] = [example.label for example in data]
+  if spec.problem_type == "regression":
+    return np.array([[label or 0.0] for label in labels], np.float32)
+  if spec.problem_type == "multilabel":
+    rows = [[name in (label or ()) for name in spec.labels] for label in labels]
+    return np.array(rows, np.int32)
+  ids = {name: i for i, name in enumerate(spec.labels)}
+  return np.array([[0 if x is None else ids[x]] for x in labels], np.int32)
+
+
 def near_chance(label_ids: np.ndarray, accuracy: float) -> float | None:
   """Returns the frequency of the most frequent label, int [B, 1], as "chance".
 
@@ -75,15 +96,10 @@ def scores(
   """Returns the results that need all predictions, by name.
 
   These are the official metrics. If examples have several windows, they also
-  include `example_loss` and `accuracy`, the means over examples.
-
-  Args:
-    layout: the task's files and metrics.
-    label_ids: [B, 1] or [B, C], as records.label_ids returns them.
-    logits: float32 [R, C], for all windows.
-    num_windows: int [B]. The number of windows of each example; their sum is R.
+  include `example_loss` and `accuracy`, the means over examples. logits are
+  float32 [sum of num_windows, C], label_ids as `label_ids` returns them.
   """
-  pooled = records.mean_over_windows(logits, num_windows)
+  pooled = answers.mean_over_windows(logits, num_windows)
   means = {}
   if len(pooled) < len(logits):
     batch = {"label_ids": label_ids, "is_real_example": np.ones(len(pooled))}

@@ -50,64 +50,51 @@ _GLUE = {
 def find_glue(layout: FileLayout, data_dir: str) -> FileLayout:
   """Returns the layout of a GLUE task's Parquet files.
 
-  Returns `layout` if data_dir has no such files, or if it has official files of
-  the task. The Parquet files are in data_dir or in a subfolder with the name of
-  the task, such as mrpc.
-
-  Args:
-    layout: the layout of the task's official files.
-    data_dir: the folder of the files.
-
-  Raises:
-    ValueError: if a shard is missing.
+  They are in data_dir or in a subfolder with the task's name, such as mrpc.
+  Returns `layout` if there are none, or if data_dir has official files.
   """
   official = layout.train, layout.dev, layout.test
   if layout.name not in _GLUE or _any_exists(data_dir, official):
     return layout
   data_set = _GLUE[layout.name]
+  # The official label for each class id and each class name.
+  spellings: dict[str, str] = {}
+  for index, name in enumerate(data_set.classes):
+    label = name if name in (layout.labels or ()) else str(index)
+    spellings |= {str(index): label, name: label}
   for folder in ("", data_set.folder):
-    parquet_layout = _in_folder(layout, data_set, data_dir, folder)
-    if parquet_layout:
-      return parquet_layout
+    found = []
+    for split, names, kind in (
+      (layout.train, _TRAIN, ""),
+      (layout.dev, _DEV, data_set.kind),
+      (layout.test, _TEST, data_set.kind),
+    ):
+      if split is not None:
+        split = dataclasses.replace(
+          split,
+          text_a=data_set.text_a,
+          text_b=data_set.text_b,
+          label=None if split.label is None else "label",
+          guid=None,
+          num_columns=None,
+        )
+        files = [os.path.join(folder, name + kind) for name in names]
+        split = _with_files(split, data_dir, files)
+      found.append(split)
+    if _any_exists(data_dir, found):
+      train, dev, test = found
+      return dataclasses.replace(
+        layout,
+        file_format="parquet",
+        label_spellings=spellings,
+        train=train,
+        dev=dev,
+        test=test,
+      )
   return layout
 
 
-def _in_folder(
-  layout: FileLayout, data_set: _DataSet, data_dir: str, folder: str
-) -> FileLayout | None:
-  """Returns the layout of the files in a subfolder; None if it has none."""
-
-  def find(split: Split | None, names: Sequence[str]) -> Split | None:
-    if split is None:
-      return None
-    split = dataclasses.replace(
-      split,
-      text_a=data_set.text_a,
-      text_b=data_set.text_b,
-      label=None if split.label is None else "label",
-      guid=None,
-      num_columns=None,
-    )
-    names = [os.path.join(folder, name) for name in names]
-    return _with_files(split, data_dir, names)
-
-  train = find(layout.train, _TRAIN)
-  dev = find(layout.dev, [name + data_set.kind for name in _DEV])
-  test = find(layout.test, [name + data_set.kind for name in _TEST])
-  if not _any_exists(data_dir, (train, dev, test)):
-    return None
-  return dataclasses.replace(
-    layout,
-    file_format="parquet",
-    label_spellings=_spellings(layout, data_set),
-    train=train,
-    dev=dev,
-    test=test,
-  )
-
-
 def _any_exists(data_dir: str, splits: Iterable[Split | None]) -> bool:
-  """Returns whether the first file of any split exists."""
   return any(
     paths.exists(os.path.join(data_dir, split.file))
     for split in splits
@@ -115,21 +102,8 @@ def _any_exists(data_dir: str, splits: Iterable[Split | None]) -> bool:
   )
 
 
-def _spellings(layout: FileLayout, data_set: _DataSet) -> dict[str, str]:
-  """Returns the official label for each class id and each class name."""
-  spellings: dict[str, str] = {}
-  for index, name in enumerate(data_set.classes):
-    label = name if name in (layout.labels or ()) else str(index)
-    spellings |= {str(index): label, name: label}
-  return spellings
-
-
 def find_own(layout: FileLayout, data_dir: str) -> FileLayout:
-  """Returns the layout of the user's own Parquet files in data_dir.
-
-  Raises:
-    ValueError: if a shard is missing.
-  """
+  """Returns the layout of the user's own Parquet files in data_dir."""
   assert layout.train and layout.dev and layout.test
   return dataclasses.replace(
     layout,

@@ -50,13 +50,8 @@ class DataProcessor:
 def load(processor: str) -> DataProcessor:
   """Returns a new processor of a class that is given as MODULE:CLASS.
 
-  Args:
-    processor: MODULE is a module that Python finds or a file in the current
-      folder. CLASS needs no arguments.
-
-  Raises:
-    ValueError: if there is no such module or class, if the module cannot be
-      imported, or if the class needs arguments.
+  MODULE is a module that Python finds or a file in the current folder. CLASS
+  needs no arguments.
   """
   name, colon, class_name = processor.partition(":")
   if not (name and colon and class_name):
@@ -69,8 +64,7 @@ def load(processor: str) -> DataProcessor:
     sys.path.insert(0, folder)
   if not importlib.util.find_spec(name.partition(".")[0]):
     raise ValueError(
-      f"processor {processor!r}: module {name} is neither in {folder} nor "
-      "installed."
+      f"processor {processor!r}: there is no module {name} in {folder}."
     )
   with _explained(f"processor {processor!r}"):
     module = importlib.import_module(name)
@@ -114,12 +108,7 @@ def _call(processor: DataProcessor, name: str, *arguments: str) -> list[Any]:
 
 
 def labels(processor: DataProcessor) -> tuple[str, ...]:
-  """Returns a processor's labels; whole numbers become text.
-
-  Raises:
-    ValueError: if a label is neither a string nor a whole number, if there are
-      fewer than two labels, or if labels are equal.
-  """
+  """Returns a processor's two or more labels; whole numbers become text."""
   values = _call(processor, "get_labels")
   if (
     not all(isinstance(label, str | int) for label in values)
@@ -136,13 +125,9 @@ def labels(processor: DataProcessor) -> tuple[str, ...]:
 def read_examples(
   processor: DataProcessor, split: str, data_dir: str, labels: Sequence[str]
 ) -> list[InputExample]:
-  """Returns the processor's examples of a split.
+  """Returns the processor's examples of a split; names an object that is none.
 
   Unknown labels of "test" become None.
-
-  Raises:
-    ValueError: if an object is not an example or has an unknown label; names
-      it. Also if there are no examples.
   """
   method = f"get_{split}_examples"
   where = f"{type(processor).__qualname__}.{method}()"

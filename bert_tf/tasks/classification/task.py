@@ -2,30 +2,28 @@
 
 import dataclasses
 import functools
-import itertools
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from bert_tf import distribution, heads, losses, modeling, tokenization
-from bert_tf.data import input_pipeline
+from bert_tf import distribution, heads, losses
+from bert_tf.data import input_pipeline, record_cache, records
 from bert_tf.files import atomic, json_files, paths
 from bert_tf.formats import tables
-from bert_tf.model_folder import run_folder, run_info
-from bert_tf.tasks import base, fine_tuning, splits
-from bert_tf.tasks import batches as batches_lib
-from bert_tf.tasks.classification import config as config_lib
+from bert_tf.model_folder import run_info
+from bert_tf.tasks import base, fine_tuning, prediction
 from bert_tf.tasks.classification import (
+  answers,
   examples,
   glue,
   metrics,
   parquet_layouts,
   processors,
-  records,
 )
+from bert_tf.tasks.classification import config as config_lib
 from bert_tf.tasks.classification.examples import InputExample
 from bert_tf.training import objective
 
@@ -69,19 +67,12 @@ def file_layout(config: config_lib.ClassificationConfig) -> examples.FileLayout:
   return layout
 
 
-def result_names(layout: examples.FileLayout) -> tuple[str, ...]:
-  """Returns the names of the results, the task's metrics first."""
-  accuracy = () if layout.problem_type == "regression" else ("eval_accuracy",)
-  return (*layout.metrics, *accuracy, "eval_loss", "loss")
-
-
 def make_task(
   setup: base.Setup[config_lib.ClassificationConfig],
   layout: examples.FileLayout | None,
 ) -> "ClassificationTask":
   """Returns the task of a run. The layout is as in `run`."""
   config = setup.config
-  assert config.max_seq_length is not None and config.long_text is not None
   layout = layout or file_layout(config)
   if layout.is_pair:
     _check_pairs(layout, config.long_text)
@@ -91,24 +82,14 @@ def make_task(
       layout.with_labels(saved.labels),
       labels_are_text=saved.are_text,
     )
-  task_class: Callable[..., ClassificationTask] = ClassificationTask
   if config.processor:
-    processor = processors.load(config.processor)
-    task_class = functools.partial(ProcessorTask, processor)
-  elif config.data_file:
-    task_class = functools.partial(DataFileTask, config, setup.folder)
-  return task_class(
-    layout,
-    config.data_dir or "",
-    setup.bert_config,
-    setup.tokenizer,
-    config.max_seq_length,
-    config.long_text,
-    config.skip_bad_rows,
-  )
+    return ProcessorTask(setup, layout)
+  if config.data_file:
+    return DataFileTask(setup, layout)
+  return ClassificationTask(setup, layout)
 
 
-def _check_pairs(layout: examples.FileLayout, long_text: str) -> None:
+def _check_pairs(layout: examples.FileLayout, long_text: str | None) -> None:
   """Raises ValueError for a long_text that pairs do not allow."""
   if long_text != "truncate":
     raise ValueError(
@@ -124,54 +105,58 @@ class Texts(NamedTuple):
   num_windows: Sequence[int]  # int [B]. The number of records of each.
 
 
-@dataclasses.dataclass(eq=False)
 class ClassificationTask(base.Task[InputExample, Texts]):
   """Classification of texts or pairs."""
 
-  layout: examples.FileLayout
-  data_dir: str
-  bert_config: modeling.BertConfig
-  tokenizer: tokenization.FullTokenizer
-  max_seq_length: int  # Word pieces of a record.
-  long_text: str = "truncate"  # One of config.LONG_TEXT_MODES.
-  skip_bad_rows: bool = False  # Whether to skip faulty rows of train and dev.
-
+  config: config_lib.ClassificationConfig
   model = heads.ClassifierModel
+  answerer_type = answers.TextAnswerer
   has_labels = True
   first_results = ("eval_accuracy", "eval_loss", "global_step", "loss")
+
+  def __init__(
+    self,
+    setup: base.Setup[config_lib.ClassificationConfig],
+    layout: examples.FileLayout,
+  ) -> None:
+    super().__init__(setup)
+    self.layout = layout
+    self.data_dir = setup.config.data_dir or ""
+    splits = {"train": layout.train, "dev": layout.dev, "test": layout.test}
+    self.files = {
+      name: base.SplitFile(os.path.join(self.data_dir, split.file), "data_dir")
+      if split
+      else base.SplitFile(None, "task_name")
+      for name, split in splits.items()
+    }
 
   @property
   def label_spec(self) -> run_info.LabelSpec | None:
     """The labels, None until they are known."""
     return None if self.layout.labels is None else self.layout.label_spec()
 
-  def file(self, split: str) -> base.SplitFile:
-    """Returns the file of a split, if the task has this split."""
-    split_layout = getattr(self.layout, split)
-    if split_layout is None:
-      return base.SplitFile(None, "task_name")
-    path = os.path.join(self.data_dir, split_layout.file)
-    return base.SplitFile(path, "data_dir")
+  @property
+  def result_names(self) -> tuple[str, ...]:
+    """Names of the results, the task's metrics first."""
+    names = (*self.layout.metrics, *super().result_names)
+    if self.layout.problem_type == "regression":
+      return tuple(name for name in names if name != "eval_accuracy")
+    return names
 
   def read(self, split: str, path: str) -> list[InputExample]:
     """Reads the examples of a split."""
     # Predictions must match the test file row by row.
-    skip = self.skip_bad_rows and split != "test"
+    skip = self.config.skip_bad_rows and split != "test"
     return examples.read_examples(
       self.data_dir, getattr(self.layout, split), self.layout, skip
     )
 
   def set_labels(self, train: Sequence[InputExample], source: str) -> None:
-    """Sets the labels to those of the training examples.
-
-    Raises ValueError for multi-hot lists, or if there are too few labels.
-    """
-    labels = examples.infer_labels(train)
-    if self.layout.problem_type == "multilabel" and examples.is_multi_hot(
-      train
-    ):
+    """Sets the labels to those of the training examples."""
+    labels, kind = examples.infer_labels(train), self.layout.problem_type
+    if kind == "multilabel" and examples.is_multi_hot(train):
       raise ValueError(f"{source}: every label {examples.MULTI_HOT}.")
-    needed = 2 if self.layout.problem_type == "classification" else 1
+    needed = 2 if kind == "classification" else 1
     if len(labels) < needed:
       raise ValueError(
         f"{source} has {len(labels)} labels "
@@ -182,49 +167,61 @@ class ClassificationTask(base.Task[InputExample, Texts]):
 
   def prepare(self, split: str, examples: Sequence[InputExample]) -> Texts:
     """Returns the examples with the number of windows of each."""
-    num_windows = records.num_windows(
-      examples, self.tokenizer, self.max_seq_length, self.long_text
-    )
+    num_windows = [1] * len(examples)
+    if self.config.long_text == "windows":
+      texts = (self.inputs_and_answer(example)[0] for example in examples)
+      num_windows = [len(self.answerer.prepare(t).inputs) for t in texts]
     return Texts(examples, num_windows)
 
   def num_inputs(self, data: Texts) -> int:
     """Returns the number of windows of all examples."""
     return sum(data.num_windows)
 
-  def write_records(
-    self, split: str, path: str, data: Texts
-  ) -> input_pipeline.RecordFiles:
-    """Writes a record for each window, unless the records exist already."""
-    return records.write_records(
-      path,
-      data.examples,
-      self.layout.label_spec(),
-      self.tokenizer,
-      self.max_seq_length,
-      self.long_text,
+  def encode(
+    self, split: str, data: Texts
+  ) -> Iterator[tuple[Sequence[bytes], bool]]:
+    """Yields the records of an example, each of which has its label."""
+    labels = metrics.label_ids(data.examples, self.layout.label_spec()).tolist()
+    is_number = self.layout.problem_type == "regression"
+    for label_ids, prepared in zip(labels, self.prepared(data.examples)):
+      # Joined encodings are one encoding of all features.
+      named = {"label_ids": label_ids}
+      ints = {"is_real_example": [1]} | ({} if is_number else named)
+      features = records.encode_features(ints, named if is_number else {})
+      encoded = []
+      for each in prepared.inputs:
+        ids = prediction.padded([each], self.max_seq_length)
+        encoded.append(
+          records.encode_example(records.encode_features(ids, {}) + features)
+        )
+      yield encoded, prepared.is_cut
+
+  def spec(self, split: str) -> input_pipeline.Spec:
+    """Returns the features of a record."""
+    spec = self.layout.label_spec()
+    return input_pipeline.classifier_spec(
+      self.max_seq_length, spec.num_outputs, spec.problem_type
     )
 
-  def batches(self, split: str) -> batches_lib.Batches:
-    """Returns the builder of batches for a split."""
-    return records.batches(
-      self.layout.label_spec(),
-      self.max_seq_length,
-      self.bert_config.vocab_size,
-    )
+  def made_of(self, split: str, data: Texts) -> dict[str, Any]:
+    """Returns a hash of the examples, the labels and long_text."""
+    texts = [(e.text_a, e.text_b, e.label) for e in data.examples]
+    return {
+      "examples": record_cache.content_hash(texts),
+      "problem_type": self.layout.problem_type,
+      "labels": self.layout.labels,
+      "long_text": self.config.long_text,
+    }
 
   def objective(self) -> objective.Objective:
     """Returns the loss and the metrics of a classifier."""
     return objective.of_classifier(self.layout.problem_type)
 
-  def result_names(self) -> tuple[str, ...]:
-    """Returns the names of results. The first is the default best_metric."""
-    return result_names(self.layout)
-
   def scores(self, data: Texts, rows: Sequence[np.ndarray]) -> base.Results:
     """Returns the official metrics and, with windows, means over examples."""
     return metrics.scores(
       self.layout,
-      records.label_ids(data.examples, self.layout.label_spec()),
+      metrics.label_ids(data.examples, self.layout.label_spec()),
       np.stack(rows),
       data.num_windows,
     )
@@ -234,14 +231,14 @@ class ClassificationTask(base.Task[InputExample, Texts]):
     spec = self.layout.label_spec()
     if spec.problem_type != "classification":
       return None
-    ids = records.label_ids(data.examples, spec)
+    ids = metrics.label_ids(data.examples, spec)
     return metrics.near_chance(ids, accuracy)
 
   def write_predictions(
     self, output_dir: str, data: Texts, rows: base.Rows
   ) -> base.Results:
     """Writes test_results.tsv, predictions.jsonl and any submission to GLUE."""
-    logits = records.mean_over_windows(np.stack(list(rows)), data.num_windows)
+    logits = answers.mean_over_windows(np.stack(list(rows)), data.num_windows)
     problem_type = self.layout.problem_type
     probabilities = np.asarray(losses.probabilities(logits, problem_type))
     metrics.write_predictions(
@@ -251,32 +248,10 @@ class ClassificationTask(base.Task[InputExample, Texts]):
 
   def run_info(self) -> dict[str, Any]:
     """Returns the labels, is_pair and long_text for run.json."""
-    return {
-      **self.layout.label_spec().run_fields(),
+    return super().run_info() | {
       "is_pair": self.layout.is_pair,
-      "long_text": self.long_text,
+      "long_text": self.config.long_text,
     }
-
-  def describe_labels(self, examples: Sequence[InputExample]) -> str:
-    """Returns the labels' origin and counts, or the range of numbers."""
-    labels = [e.label for e in examples if e.label is not None]
-    numbers = [label for label in labels if isinstance(label, float)]
-    if not labels:
-      return "no labels"
-    if numbers:
-      return f"labels from {min(numbers):g} to {max(numbers):g}"
-    names = itertools.chain.from_iterable(
-      (label,) if isinstance(label, str) else label
-      for label in labels
-      if not isinstance(label, float)
-    )
-    return splits.describe_labels(self.layout.label_spec(), names)
-
-  def describe_cut(self) -> str:
-    """Returns the log's phrase on long texts."""
-    if self.long_text == "windows":
-      return f"read in several windows of max_seq_length {self.max_seq_length}"
-    return f"cut to max_seq_length {self.max_seq_length}"
 
   def inputs_and_answer(
     self, example: InputExample
@@ -289,23 +264,15 @@ class ClassificationTask(base.Task[InputExample, Texts]):
 
 
 class ProcessorTask(ClassificationTask):
-  """Classification of the examples of a processor.
+  """Classification of the examples of a processor, which data_dir is given."""
 
-  Args:
-    processor: supplies the examples; the layout has its labels.
-    arguments: arguments of ClassificationTask.
-  """
-
-  def __init__(
-    self, processor: processors.DataProcessor, *arguments: Any
-  ) -> None:
+  def __init__(self, *arguments: Any) -> None:
     super().__init__(*arguments)
-    self._processor = processor
+    assert self.config.processor
+    self._processor = processors.load(self.config.processor)
     self._is_pair = False
-
-  def file(self, split: str) -> base.SplitFile:
-    """Returns data_dir, the argument of the processor's methods."""
-    return base.SplitFile(self.data_dir, "data_dir")
+    file = base.SplitFile(self.data_dir, "data_dir")
+    self.files = dict.fromkeys(("train", "dev", "test"), file)
 
   def read(self, split: str, path: str) -> list[InputExample]:
     """Returns the processor's examples of a split."""
@@ -313,42 +280,36 @@ class ProcessorTask(ClassificationTask):
     rows = processors.read_examples(self._processor, split, path, labels)
     self._is_pair |= any(example.text_b is not None for example in rows)
     if self._is_pair:
-      _check_pairs(self.layout, self.long_text)
+      _check_pairs(self.layout, self.config.long_text)
     return rows
 
   def run_info(self) -> dict[str, Any]:
     """Returns the labels, is_pair and long_text for run.json."""
-    return {**super().run_info(), "is_pair": self._is_pair}
+    return super().run_info() | {"is_pair": self._is_pair}
 
 
 class DataFileTask(ClassificationTask):
   """Classification of a single file, of which a part is held out as dev.
 
-  Args:
-    config: names the file and the fraction to hold out.
-    folder: the folder of the run, which keeps the split. A later command with
-      the same folder uses it, whatever its flags are, so that it never
-      evaluates on examples that the model was trained on.
-    arguments: arguments of ClassificationTask.
+  The folder of the run keeps the split. A later command with the same folder
+  uses it, whatever its flags are, so that it never evaluates on examples that
+  the model was trained on.
   """
 
   def __init__(
     self,
-    config: config_lib.ClassificationConfig,
-    folder: run_folder.RunFolder,
-    *arguments: Any,
+    setup: base.Setup[config_lib.ClassificationConfig],
+    layout: examples.FileLayout,
   ) -> None:
-    super().__init__(*arguments)
-    self._config = config
-    self._folder = folder
-
-  def file(self, split: str) -> base.SplitFile:
-    """Returns data_file, for train and dev."""
-    if split == "test":
-      return base.SplitFile(None, "data_dir")
-    if split == "dev" and not self._config.eval_fraction:
-      return base.SplitFile(None, "eval_fraction")
-    return base.SplitFile(self._config.data_file, "data_file")
+    super().__init__(setup, layout)
+    self._folder = setup.folder
+    file = base.SplitFile(self.config.data_file, "data_file")
+    no_dev = base.SplitFile(None, "eval_fraction")
+    self.files = {
+      "train": file,
+      "dev": file if self.config.eval_fraction else no_dev,
+      "test": base.SplitFile(None, "data_dir"),
+    }
 
   def read(self, split: str, path: str) -> list[InputExample]:
     """Returns the examples of one part of the file."""
@@ -357,13 +318,13 @@ class DataFileTask(ClassificationTask):
   @functools.cached_property
   def _parts(self) -> dict[str, list[InputExample]]:
     """The examples of train and dev."""
-    config, path = self._config, str(self._config.data_file)
+    config, path = self.config, str(self.config.data_file)
     assert self.layout.train
     rows = examples.read_examples(
       "",
       dataclasses.replace(self.layout.train, file=path, prefix="row"),
       self.layout,
-      self.skip_bad_rows,
+      config.skip_bad_rows,
     )
     split_file = os.path.join(self._folder.path, "data_split.json")
     if self._folder.info and paths.exists(split_file):

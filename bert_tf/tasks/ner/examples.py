@@ -40,20 +40,11 @@ class Sentence:
   line: int  # Line number of the first word, from 1; the others follow.
   document: int = 0  # The number of -DOCSTART- lines before the sentence.
 
-  @property
-  def known_tags(self) -> tuple[str, ...]:
-    """The tags, which must be known."""
-    assert self.tags is not None
-    return self.tags
-
 
 def read_sentences(path: str, file_format: FileFormat) -> list[Sentence]:
   """Reads a file, which may be compressed (.gz); converts its tags to IOB2.
 
-  Raises:
-    ValueError: if the number of columns changes, or for an invalid tag or a tag
-      that the scheme does not allow; names file and line. Also if the file has
-      no words.
+  Raises ValueError with file and line for other columns or an invalid tag.
   """
   sentences = []
   for line, document, rows in _row_groups(path):
@@ -72,7 +63,7 @@ def read_sentences(path: str, file_format: FileFormat) -> list[Sentence]:
   if file_format.tag_scheme == "iob2":
     _check_begins_with_b(path, sentences)
   return [
-    dataclasses.replace(sentence, tags=to_iob2(sentence.known_tags))
+    dataclasses.replace(sentence, tags=to_iob2(sentence.tags or ()))
     for sentence in sentences
   ]
 
@@ -96,7 +87,7 @@ def infer_labels(sentences: Sequence[Sentence]) -> tuple[str, ...]:
   Each type has both tags, since other files may have entities of several words
   even if the training file does not.
   """
-  types = {tag[1:] for s in sentences for tag in s.known_tags if tag != OUTSIDE}
+  types = {tag[1:] for s in sentences for tag in s.tags or () if tag != OUTSIDE}
   return (
     OUTSIDE,
     *(prefix + type_ for type_ in sorted(types) for prefix in "BI"),
@@ -186,7 +177,7 @@ def _check_begins_with_b(path: str, sentences: Sequence[Sentence]) -> None:
   """Raises ValueError for an I- that begins an entity, which IOB2 forbids."""
   for sentence in sentences:
     previous = OUTSIDE
-    for number, tag in enumerate(sentence.known_tags, sentence.line):
+    for number, tag in enumerate(sentence.tags or (), sentence.line):
       if tag[0] == "I" and not _continues(tag, previous):
         raise ValueError(
           f"{path}:{number}: {tag} after {previous}, but in IOB2 an entity "

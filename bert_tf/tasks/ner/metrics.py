@@ -19,11 +19,7 @@ def result_names(labels: Sequence[str]) -> list[str]:
 
 
 def import_seqeval() -> Any:
-  """Returns the module that scores entities.
-
-  Raises:
-    ImportError: without the package seqeval.
-  """
+  """Returns the module that scores entities; ImportError without seqeval."""
   with errors.needs_extra("scoring entities", extra="ner"):
     from seqeval.metrics import sequence_labeling
   return sequence_labeling
@@ -41,7 +37,7 @@ def scores(
   are scores for each type of the labels, but not for B and I without a type.
   """
   seqeval = import_seqeval()
-  gold = [list(sentence.known_tags) for sentence in sentences]
+  gold = [list(sentence.tags or ()) for sentence in sentences]
   predicted = [list(tags) for tags in predicted]
   results = dict.fromkeys(result_names(labels), 0.0)
   if {tag for row in (*gold, *predicted) for tag in row} <= {examples.OUTSIDE}:
@@ -62,7 +58,7 @@ def accuracy(
   sentences: Sequence[Sentence], predicted: Sequence[Sequence[str]]
 ) -> float:
   """Returns the share of words with the correct tag."""
-  gold = [list(sentence.known_tags) for sentence in sentences]
+  gold = [list(sentence.tags or ()) for sentence in sentences]
   return import_seqeval().accuracy_score(gold, [list(t) for t in predicted])
 
 
@@ -75,24 +71,21 @@ def write_predictions(
   sentence, and -DOCSTART- lines keep their places. Spaces separate columns, or
   tabs if a word contains a space.
   """
-  results_lib.write_lines(path, _lines(sentences, predicted))
 
+  def lines() -> Iterator[str]:
+    document = 0
+    has_blanks = any(" " in word for s in sentences for word in s.words)
+    separator = "\t" if has_blanks else " "
+    for sentence, tags in zip(sentences, predicted):
+      columns: tuple[Sequence[str], ...] = (sentence.words, tags)
+      if sentence.tags is not None:
+        columns = (sentence.words, sentence.tags, tags)
+      outside = [examples.OUTSIDE] * (len(columns) - 1)
+      for _ in range(document, sentence.document):
+        yield separator.join([examples.DOCUMENT_START, *outside]) + "\n"
+      document = sentence.document
+      for cells in zip(*columns):
+        yield separator.join(cells)
+      yield ""
 
-def _lines(
-  sentences: Sequence[Sentence], predicted: Sequence[Sequence[str]]
-) -> Iterator[str]:
-  """Yields the lines of `write_predictions`."""
-  document = 0
-  has_blanks = any(" " in word for s in sentences for word in s.words)
-  separator = "\t" if has_blanks else " "
-  for sentence, tags in zip(sentences, predicted):
-    columns: tuple[Sequence[str], ...] = (sentence.words, tags)
-    if sentence.tags is not None:
-      columns = (sentence.words, sentence.tags, tags)
-    outside = [examples.OUTSIDE] * (len(columns) - 1)
-    for _ in range(document, sentence.document):
-      yield separator.join([examples.DOCUMENT_START, *outside]) + "\n"
-    document = sentence.document
-    for cells in zip(*columns):
-      yield separator.join(cells)
-    yield ""
+  results_lib.write_lines(path, lines())

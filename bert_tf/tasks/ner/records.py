@@ -9,14 +9,13 @@ from absl import logging
 
 from bert_tf import tokenization
 from bert_tf.data import input_pipeline, packing, records
-from bert_tf.tasks import batches as batches_lib
 from bert_tf.tasks.ner.examples import Sentence
 
 # Number of windows of each file to log as the model sees them.
 _NUM_LOGGED = 3
 
 # Features of each position in addition to the model's inputs.
-_LABEL_FEATURES = ("label_ids", "label_mask")
+LABEL_FEATURES = ("label_ids", "label_mask")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,6 +28,7 @@ class Window:
   # window. These words are consecutive and in the same sentence.
   first_pieces: Sequence[int]
   tags: Sequence[str] | None  # Tags of these words; None if not known.
+  part: int = 0  # Index among the windows of the sentence.
 
 
 class SentenceWindower:
@@ -62,81 +62,6 @@ class SentenceWindower:
         "windows are filled with all neighbouring sentences.",
         path,
       )
-    windows = self.label_windows(sentences)
-    self._log(path, sentences, windows)
-    return windows
-
-  def label_windows(self, sentences: Sequence[Sentence]) -> list[Window]:
-    """Returns windows that label all words in order."""
-    windows: list[Window] = []
-    key = (lambda s: s.document) if self._document_context else None
-    for _, group in itertools.groupby(sentences, key):
-      windows += self._text_windows(list(group))
-    return windows
-
-  def _text_windows(self, sentences: Sequence[Sentence]) -> Iterator[Window]:
-    """Yields the windows of sentences that may be each other's context.
-
-    A word has at least one piece, [UNK] if necessary, and at most a window.
-    """
-    tokenize, unknown = self._tokenizer.tokenize_to_ids, [self._unknown]
-    pieces = [
-      tokenize(word)[: self._room] or unknown
-      for sentence in sentences
-      for word in sentence.words
-    ]
-    ids = list(itertools.chain.from_iterable(pieces))
-    starts = list(itertools.accumulate(map(len, pieces), initial=0))
-    sentence_start = 0
-    for sentence in sentences:
-      sentence_end = sentence_start + len(sentence.words)
-      for first, end in self._spans(starts, sentence_start, sentence_end):
-        tags = sentence.tags
-        if tags is not None:
-          tags = tags[first - sentence_start : end - sentence_start]
-        yield self._window(ids, starts[first : end + 1], tags)
-      sentence_start = sentence_end
-
-  def _spans(
-    self, starts: Sequence[int], first: int, end: int
-  ) -> Iterator[tuple[int, int]]:
-    """Yields (first word, end) of the words that each window labels."""
-    if starts[end] - starts[first] <= self._room:
-      yield first, end
-      return
-    for last in range(first + 1, end):
-      if starts[last + 1] - starts[first] > self._room // 2:
-        yield first, last
-        first = last
-    yield first, end
-
-  def _window(
-    self, ids: Sequence[int], starts: Sequence[int], tags: Sequence[str] | None
-  ) -> Window:
-    """Returns a window whose spare room holds the text on both sides.
-
-    Args:
-      ids: word pieces of the text.
-      starts: the first piece of each labelled word, and the end of the last.
-      tags: the tags of the labelled words.
-    """
-    spare = self._room - (starts[-1] - starts[0])
-    before, after = starts[0], len(ids) - starts[-1]
-    # Split evenly; space that one side does not need goes to the other.
-    left = min(before, max(spare // 2, spare - after))
-    right = min(after, spare - left)
-    first = starts[0] - left
-    shown = ids[first : starts[-1] + right]
-    positions = [start - first + 1 for start in starts[:-1]]
-    return Window([self._cls, *shown, self._sep], positions, tags)
-
-  def _log(
-    self, path: str, sentences: Sequence[Sentence], windows: Sequence[Window]
-  ) -> None:
-    """Logs counts of sentences, words and windows, and the first windows.
-
-    Warns of words without word pieces.
-    """
     empty = [
       (sentence.line + i, word)
       for sentence in sentences
@@ -153,65 +78,83 @@ class SentenceWindower:
         word,
         line,
       )
-    logging.info(
-      "%s: %d sentences, %d words, %d windows.",
-      path,
-      len(sentences),
-      sum(len(sentence.words) for sentence in sentences),
-      len(windows),
-    )
+    windows = self.label_windows(sentences)
     for window in windows[:_NUM_LOGGED]:
       tokens = self._tokenizer.convert_ids_to_tokens(window.input_ids)
       for position, tag in zip(window.first_pieces, window.tags or ()):
         tokens[position] += f"/{tag}"
       logging.info("%s", " ".join(tokens))
+    return windows
+
+  def label_windows(self, sentences: Sequence[Sentence]) -> list[Window]:
+    """Returns windows that label all words in order."""
+    windows: list[Window] = []
+    key = (lambda s: s.document) if self._document_context else None
+    for _, group in itertools.groupby(sentences, key):
+      windows += self._text_windows(list(group))
+    return windows
+
+  def _text_windows(self, sentences: Sequence[Sentence]) -> Iterator[Window]:
+    """Yields the windows of sentences that may be each other's context."""
+    # A word has at least one piece, [UNK] if necessary, and at most a window.
+    tokenize, unknown = self._tokenizer.tokenize_to_ids, [self._unknown]
+    pieces = [
+      tokenize(word)[: self._room] or unknown
+      for sentence in sentences
+      for word in sentence.words
+    ]
+    ids = list(itertools.chain.from_iterable(pieces))
+    starts = list(itertools.accumulate(map(len, pieces), initial=0))
+    sentence_start = 0
+    for sentence in sentences:
+      sentence_end = sentence_start + len(sentence.words)
+      spans = self._spans(starts, sentence_start, sentence_end)
+      for part, (first, end) in enumerate(spans):
+        tags = sentence.tags
+        if tags is not None:
+          tags = tags[first - sentence_start : end - sentence_start]
+        spare = self._room - (starts[end] - starts[first])
+        before, after = starts[first], len(ids) - starts[end]
+        # Split evenly; space that one side does not need goes to the other.
+        left = min(before, max(spare // 2, spare - after))
+        right = min(after, spare - left)
+        shown_from = starts[first] - left
+        shown = ids[shown_from : starts[end] + right]
+        positions = [start - shown_from + 1 for start in starts[first:end]]
+        yield Window([self._cls, *shown, self._sep], positions, tags, part)
+      sentence_start = sentence_end
+
+  def _spans(
+    self, starts: Sequence[int], first: int, end: int
+  ) -> Iterator[tuple[int, int]]:
+    """Yields (first word, end) of the words that each window labels."""
+    if starts[end] - starts[first] <= self._room:
+      yield first, end
+      return
+    for last in range(first + 1, end):
+      if starts[last + 1] - starts[first] > self._room // 2:
+        yield first, last
+        first = last
+    yield first, end
 
 
-def num_split(sentences: Sequence[Sentence], windows: Sequence[Window]) -> int:
-  """Returns the number of sentences that are split into several windows."""
-  sizes = (len(window.first_pieces) for window in windows)
-  total = 0
-  for sentence in sentences:
-    num_left = len(sentence.words) - next(sizes)
-    total += num_left > 0
-    while num_left > 0:
-      num_left -= next(sizes)
-  return total
-
-
-def write_records(
-  path: str,
-  windows: Sequence[Window],
-  labels: Sequence[str],
-  max_seq_length: int,
-) -> input_pipeline.RecordFiles:
-  """Writes a record for each window, with the features of `spec`."""
-  ids = {label: i for i, label in enumerate(labels)}
-  with records.open_records([path]) as writer:
-    for window in windows:
-      label_ids, label_mask = ([0] * max_seq_length for _ in range(2))
-      for i, position in enumerate(window.first_pieces):
-        label_mask[position] = 1
-        if window.tags is not None:
-          label_ids[position] = ids[window.tags[i]]
-      ints = {
-        **packing.pad(window.input_ids, len(window.input_ids), max_seq_length),
-        "label_ids": label_ids,
-        "label_mask": label_mask,
-      }
-      writer.write(records.encode_example(records.encode_features(ints, {})))
-  return input_pipeline.RecordFiles((path,), len(windows))
+def encode(window: Window, labels: Sequence[str], max_seq_length: int) -> bytes:
+  """Returns the record of a window, with the features of `spec`."""
+  label_ids, label_mask = ([0] * max_seq_length for _ in range(2))
+  for i, position in enumerate(window.first_pieces):
+    label_mask[position] = 1
+    if window.tags is not None:
+      label_ids[position] = labels.index(window.tags[i])
+  ints = {
+    **packing.pad(window.input_ids, len(window.input_ids), max_seq_length),
+    "label_ids": label_ids,
+    "label_mask": label_mask,
+  }
+  return records.encode_example(records.encode_features(ints, {}))
 
 
 def spec(max_seq_length: int) -> dict[str, tf.io.FixedLenFeature]:
   """Returns the features of a record: names, shapes, dtypes."""
   ids = tf.io.FixedLenFeature([max_seq_length], tf.int64)
   inputs = input_pipeline.inputs_spec(max_seq_length)
-  return inputs | dict.fromkeys(_LABEL_FEATURES, ids)
-
-
-def batches(max_seq_length: int, vocab_size: int) -> batches_lib.Batches:
-  """Returns a builder of batches that are padded to their longest window."""
-  return batches_lib.dynamic_padding(
-    spec(max_seq_length), vocab_size, max_seq_length, _LABEL_FEATURES
-  )
+  return inputs | dict.fromkeys(LABEL_FEATURES, ids)

@@ -1,19 +1,16 @@
 """Named entity recognition: a tag for every word (Devlin et al. 2019, 5.3)."""
 
-import dataclasses
-import itertools
 import os
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from bert_tf import heads, losses, modeling, tokenization
+from bert_tf import heads, losses
 from bert_tf.data import input_pipeline
 from bert_tf.files import paths
 from bert_tf.model_folder import run_info
-from bert_tf.tasks import base, fine_tuning, splits
-from bert_tf.tasks import batches as batches_lib
+from bert_tf.tasks import base, fine_tuning
 from bert_tf.tasks.ner import config as config_lib
 from bert_tf.tasks.ner import examples, metrics, records
 from bert_tf.tasks.ner.examples import Sentence
@@ -25,34 +22,8 @@ def run(config: config_lib.NerConfig) -> base.Results | None:
   """Trains, evaluates and predicts as configured; see fine_tuning.run.
 
   The scores of a test file with tags are returned as test_*.
-
-  Raises:
-    ImportError: without seqeval, if there is something to score.
   """
-  return fine_tuning.run(config, make_task)
-
-
-def make_task(
-  setup: base.Setup[config_lib.NerConfig],
-) -> "NerTask":
-  """Returns the task of a run."""
-  config = setup.config
-  assert config.max_seq_length is not None
-  assert config.document_context is not None
-  saved = setup.saved_labels()
-  names = ("train", "dev", "test")
-  files = {name: getattr(config, f"{name}_file") for name in names}
-  return NerTask(
-    {n: os.path.join(config.data_dir, file) for n, file in files.items()},
-    examples.FileFormat(
-      config.word_column, config.tag_column, config.tag_scheme
-    ),
-    setup.bert_config,
-    setup.tokenizer,
-    config.max_seq_length,
-    config.document_context,
-    saved.labels if saved else None,
-  )
+  return fine_tuning.run(config, NerTask)
 
 
 class Tagged(NamedTuple):
@@ -62,21 +33,14 @@ class Tagged(NamedTuple):
   windows: Sequence[Window]  # The windows that label their words, in order.
 
 
-@dataclasses.dataclass(eq=False)
 class NerTask(base.Task[Sentence, Tagged]):
   """Labels the words of sentences."""
 
-  files: dict[str, str]  # The path of each split.
-  file_format: examples.FileFormat
-  bert_config: modeling.BertConfig
-  tokenizer: tokenization.FullTokenizer
-  max_seq_length: int  # Word pieces of a window.
-  document_context: bool  # Whether to fill windows with nearby sentences.
-  labels: tuple[str, ...] | None  # None until they are known.
-
+  config: config_lib.NerConfig
   model = heads.TokenModel
   noun = "training windows"
   has_labels = True
+  label_features = records.LABEL_FEATURES
   first_results = (
     *metrics.SCORES,
     "accuracy",
@@ -86,6 +50,21 @@ class NerTask(base.Task[Sentence, Tagged]):
     "loss",
   )
 
+  def __init__(self, setup: base.Setup[Any]) -> None:
+    super().__init__(setup)
+    self.files = {
+      name: base.SplitFile(
+        os.path.join(setup.config.data_dir, file), f"{name}_file"
+      )
+      for name, file in (
+        ("train", setup.config.train_file),
+        ("dev", setup.config.dev_file),
+        ("test", setup.config.test_file),
+      )
+    }
+    saved = setup.saved_labels()
+    self.labels = saved.labels if saved else None  # None until they are known.
+
   @property
   def label_spec(self) -> run_info.LabelSpec | None:
     """The labels, None until they are known."""
@@ -93,13 +72,20 @@ class NerTask(base.Task[Sentence, Tagged]):
       return None
     return run_info.LabelSpec("ner", run_info.WORDS, self.labels)
 
-  def file(self, split: str) -> base.SplitFile:
-    """Returns the file of a split."""
-    return base.SplitFile(self.files[split], f"{split}_file")
+  @property
+  def result_names(self) -> tuple[str, ...]:
+    """The scores of all entities, those of each type, and the means."""
+    return (*metrics.result_names(self._labels), *super().result_names)
 
   def read(self, split: str, path: str) -> list[Sentence]:
     """Reads the sentences of a file."""
-    sentences = examples.read_sentences(path, self.file_format)
+    config = self.config
+    sentences = examples.read_sentences(
+      path,
+      examples.FileFormat(
+        config.word_column, config.tag_column, config.tag_scheme
+      ),
+    )
     if sentences[0].tags is None:
       if split != "test":
         raise ValueError(
@@ -111,10 +97,7 @@ class NerTask(base.Task[Sentence, Tagged]):
     return sentences
 
   def set_labels(self, train: Sequence[Sentence], source: str) -> None:
-    """Sets the labels to O, and B- and I- of each type in the sentences.
-
-    Raises ValueError if every tag is O.
-    """
+    """Sets the labels to O, and B- and I- of each type in the sentences."""
     labels = examples.infer_labels(train)
     if len(labels) < 2:
       raise ValueError(f"{source} has no entity, every tag is O.")
@@ -122,11 +105,11 @@ class NerTask(base.Task[Sentence, Tagged]):
 
   def prepare(self, split: str, sentences: Sequence[Sentence]) -> Tagged:
     """Returns the sentences with the windows that label their words."""
-    path, spec = self.files[split], self.label_spec
+    path, spec = self.files[split].path or "", self.label_spec
     assert spec
     examples.check_labels(path, sentences, spec)
     windower = records.SentenceWindower(
-      self.tokenizer, self.max_seq_length, self.document_context
+      self.tokenizer, self.max_seq_length, bool(self.config.document_context)
     )
     return Tagged(sentences, windower.windows(path, sentences))
 
@@ -134,30 +117,23 @@ class NerTask(base.Task[Sentence, Tagged]):
     """Returns the number of windows."""
     return len(data.windows)
 
-  def write_records(
-    self, split: str, path: str, data: Tagged
-  ) -> input_pipeline.RecordFiles:
-    """Writes a record for each window."""
-    files = records.write_records(
-      path, data.windows, self._labels, self.max_seq_length
-    )
-    num_cut = records.num_split(data.sentences, data.windows)
-    return dataclasses.replace(files, num_cut=num_cut)
+  def encode(
+    self, split: str, data: Tagged
+  ) -> Iterator[tuple[Sequence[bytes], bool]]:
+    """Yields a record for each window."""
+    for window in data.windows:
+      record = records.encode(window, self._labels, self.max_seq_length)
+      yield [record], window.part == 1  # Counts a long sentence once.
 
-  def batches(self, split: str) -> batches_lib.Batches:
-    """Returns the builder of batches for a split."""
-    return records.batches(self.max_seq_length, self.bert_config.vocab_size)
+  def spec(self, split: str) -> input_pipeline.Spec:
+    """Returns the features of a record."""
+    return records.spec(self.max_seq_length)
 
   def objective(self) -> objective.Objective:
     """Returns the loss and the accuracy of the labelled positions."""
     return objective.Objective(
       losses.token_loss, losses.token_weights, losses.token_metrics
     )
-
-  def result_names(self) -> tuple[str, ...]:
-    """Returns the names of results. The first is the default best_metric."""
-    scores = metrics.result_names(self._labels)
-    return (*scores, "eval_accuracy", "eval_loss", "loss")
 
   def rows(self, outputs: np.ndarray) -> base.Rows:
     """Returns the id of the most probable label of each position."""
@@ -196,23 +172,8 @@ class NerTask(base.Task[Sentence, Tagged]):
 
   def run_info(self) -> dict[str, Any]:
     """Returns the labels and the settings of the inputs for run.json."""
-    assert self.label_spec is not None
-    return {
-      **self.label_spec.run_fields(),
-      "document_context": self.document_context,
-    }
-
-  def describe_labels(self, examples: Sequence[Sentence]) -> str:
-    """Returns the origin of the tags and the count of each."""
-    if examples[0].tags is None:
-      return "no tags"
-    assert self.label_spec is not None
-    tags = itertools.chain.from_iterable(s.known_tags for s in examples)
-    return splits.describe_labels(self.label_spec, tags)
-
-  def describe_cut(self) -> str:
-    """Returns the log's phrase on long sentences."""
-    return f"read in several windows of max_seq_length {self.max_seq_length}"
+    context = self.config.document_context
+    return super().run_info() | {"document_context": context}
 
   def inputs_and_answer(self, example: Sentence) -> tuple[dict[str, Any], Any]:
     """Returns the words with spaces between them, and their tags.
@@ -220,7 +181,7 @@ class NerTask(base.Task[Sentence, Tagged]):
     Served models split texts at spaces, so words cannot contain spaces.
     """
     if any(len(word.split()) != 1 for word in example.words):
-      return {}, None
+      return {}, example.tags
     return {"text": " ".join(example.words)}, example.tags
 
   def label_ids(self, data: Tagged, rows: base.Rows) -> Iterator[int]:
@@ -237,3 +198,6 @@ class NerTask(base.Task[Sentence, Tagged]):
     """Returns each sentence's predicted tags."""
     tags = (self._labels[i] for i in self.label_ids(data, rows))
     return [[next(tags) for _ in s.words] for s in data.sentences]
+
+
+make_task = NerTask

@@ -47,16 +47,14 @@ class WindowConfig:
     if self.max_seq_length <= self.max_query_length + 3:
       raise ValueError(
         f"max_seq_length {self.max_seq_length} must be greater than "
-        f"max_query_length {self.max_query_length} + 3, or nothing of the "
-        "context fits; raise max_seq_length or lower max_query_length."
+        f"max_query_length {self.max_query_length} + 3."
       )
     window = self.max_seq_length - self.max_query_length - 3
     if not 0 < self.doc_stride <= window:
       raise ValueError(
-        f"doc_stride {self.doc_stride} is not from 1 to {window}, the room for "
-        f"the context in max_seq_length {self.max_seq_length} next to a "
-        f"question of max_query_length {self.max_query_length}; change one of "
-        "the three."
+        f"doc_stride {self.doc_stride} is not from 1 to {window}, the room of "
+        f"max_seq_length {self.max_seq_length} beside a question of "
+        f"max_query_length {self.max_query_length}."
       )
 
 

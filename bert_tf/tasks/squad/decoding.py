@@ -69,13 +69,9 @@ class AnswerDecoder:
     start_logits: np.ndarray,
     end_logits: np.ndarray,
   ) -> Answer:
-    """Returns the answer to a question.
+    """Returns the answer to a question from the logits of its windows.
 
-    Args:
-      example: the question.
-      windows: the windows of its context.
-      start_logits: float32 [windows, F].
-      end_logits: float32 [windows, F].
+    start_logits and end_logits are float32 [windows, F].
     """
     # The original adds Python floats, which have 64 bits.
     starts = start_logits.astype(np.float64)
@@ -86,21 +82,35 @@ class AnswerDecoder:
       row = int(np.argmin(starts[:, 0] + ends[:, 0]))
       null = Candidate("", float(starts[row, 0]), float(ends[row, 0]))
       null_score = null.start_logit + null.end_logit
-    spans = self._ranked_spans(windows, starts, ends)
-    nbest = self._nbest(example, windows, spans, starts, ends, null)
-    return self._choose(_with_probabilities(nbest), null_score)
-
-  def _choose(self, nbest: tuple[Candidate, ...], null_score: float) -> Answer:
-    """Returns the best candidate; with 2.0, subject to the null threshold."""
-    best = next((c for c in nbest if c.text), None)
+    is_v2 = self._config.version_2_with_negative
+    nbest: list[Candidate] = []
+    seen = set()  # The texts of nbest, all different.
+    for row, start, end in self._ranked_spans(windows, starts, ends).tolist():
+      if len(nbest) >= self._config.n_best_size:
+        break
+      if start == 0:
+        nbest.append(null)
+        seen.add("")
+        continue
+      text, *places = self._text(example, windows[row], start, end)
+      if text not in seen:
+        seen.add(text)
+        logits = float(starts[row, start]), float(ends[row, end])
+        nbest.append(Candidate(text, *logits, 0.0, *places))
+    if is_v2 and "" not in seen:
+      nbest.append(null)
+    candidates = _with_probabilities(
+      nbest or [Candidate(NO_SPAN_TEXT, 0.0, 0.0)]
+    )
+    best = next((c for c in candidates if c.text), None)
     span_text = best.text if best else ""
-    if not self._config.version_2_with_negative:
-      return Answer(nbest[0].text, nbest, None, span_text)
+    if not is_v2:
+      return Answer(candidates[0].text, candidates, None, span_text)
     odds = NO_SPAN_ODDS
     if best:
       odds = null_score - best.start_logit - best.end_logit
     is_null = not best or odds > self._config.null_score_diff_threshold
-    return Answer("" if is_null else span_text, nbest, odds, span_text)
+    return Answer("" if is_null else span_text, candidates, odds, span_text)
 
   def _ranked_spans(
     self,
@@ -152,37 +162,6 @@ class AnswerDecoder:
     spans[:, 1] = best_starts[start_ranks]
     spans[:, 2] = best_ends[end_ranks]
     return spans
-
-  def _nbest(
-    self,
-    example: squad_data.SquadExample,
-    windows: Sequence[squad_features.InputFeatures],
-    spans: np.ndarray,
-    starts: np.ndarray,
-    ends: np.ndarray,
-    null: Candidate,
-  ) -> list[Candidate]:
-    """Returns the n best candidates, whose texts differ.
-
-    With 2.0, they include the null answer. The list is never empty.
-    """
-    nbest: list[Candidate] = []
-    seen = set()
-    for row, start, end in spans.tolist():
-      if len(nbest) >= self._config.n_best_size:
-        break
-      if start == 0:
-        nbest.append(null)
-        seen.add("")
-        continue
-      text, *places = self._text(example, windows[row], start, end)
-      if text not in seen:
-        seen.add(text)
-        logits = float(starts[row, start]), float(ends[row, end])
-        nbest.append(Candidate(text, *logits, 0.0, *places))
-    if self._config.version_2_with_negative and "" not in seen:
-      nbest.append(null)
-    return nbest or [Candidate(NO_SPAN_TEXT, 0.0, 0.0)]
 
   def _text(
     self,

@@ -122,13 +122,8 @@ def read_squad_examples(
   version_2_with_negative: bool = False,
   verbose_logging: bool = False,
 ) -> list[SquadExample]:
-  """Reads the questions of a SQuAD file; see `parse`.
-
-  Raises:
-    ValueError: if the file is not JSON, and as `parse`.
-    OSError: if the file cannot be read.
-  """
-  value = read_json(input_file)
+  """Reads the questions of a SQuAD file; see `parse`."""
+  value = json_files.read(input_file)
   return parse(
     value, input_file, is_training, version_2_with_negative, verbose_logging
   )
@@ -141,19 +136,12 @@ def parse(
   version_2_with_negative: bool = False,
   verbose_logging: bool = False,
 ) -> list[SquadExample]:
-  """Returns the questions of SQuAD's JSON in order.
+  """Returns the questions of SQuAD's JSON in order; `name` is for messages.
 
   Questions for training have the word positions of their answers. A question
   whose answer is not at the position in the file is left out, with a warning.
   Questions for prediction need no answer; a faulty answer is ignored, with a
-  warning.
-
-  Args:
-    value: the content of the file.
-    name: name of the file, for messages.
-    is_training: whether the answers are needed. Ids may then repeat.
-    version_2_with_negative: whether questions for training may have no answer.
-    verbose_logging: whether to log every fault, instead of the first few.
+  warning. verbose_logging logs every fault, instead of the first few.
 
   Raises:
     ValueError: if a field is missing, has another type, is out of bounds or not
@@ -165,7 +153,14 @@ def parse(
   empty = []
   unread: list[str] = []
   paths: dict[str, str] = {}
-  questions = _questions(value, name)
+  _Node(name, "the whole", value).checked(dict)
+  questions = []
+  for article in _Node(name, "", value).get("data", list).objects():
+    for paragraph in article.get("paragraphs", list).objects():
+      context = Context.from_text(paragraph.get("context", str).value)
+      questions += [
+        (context, qa) for qa in paragraph.get("qas", list).objects()
+      ]
   if (
     is_training
     and version_2_with_negative
@@ -205,25 +200,6 @@ def parse(
   return examples
 
 
-def read_json(path: str) -> Any:
-  """Returns the value in a JSON file; raises ValueError for other files."""
-  return json_files.read(path)
-
-
-def _questions(value: Any, name: str) -> list[tuple[Context, _Node]]:
-  """Returns each question's node with its context."""
-  _Node(name, "the whole", value).checked(dict)
-  data = _Node(name, "", value).get("data", list)
-  questions = []
-  for article in data.objects():
-    for paragraph in article.get("paragraphs", list).objects():
-      text = paragraph.get("context", str).value
-      context = Context.from_text(text)
-      for qa in paragraph.get("qas", list).objects():
-        questions.append((context, qa))
-  return questions
-
-
 def _example(
   context: Context, qa: _Node, unread: list[str] | None
 ) -> SquadExample:
@@ -260,10 +236,6 @@ def _locate(
   """Returns the question with its answer's position, and a fault.
 
   The fault is "" if the answer is at its position in the context.
-
-  Raises:
-    ValueError: if there is not exactly one answer, or if it exceeds the
-      context.
   """
   if version_2_with_negative and example.is_impossible is None:
     # Some files mark impossible questions only by an empty list of answers.
@@ -275,8 +247,7 @@ def _locate(
   if len(answers) != 1:
     raise ValueError(
       f"{qa.file}: {qa.path}answers has {len(answers)} answers; a question to "
-      "train has exactly 1. Keep one of them; a question without one needs "
-      "`version_2_with_negative` and is_impossible."
+      "train has exactly 1, or none with `version_2_with_negative`."
     )
   (answer,) = answers
   text = answer.get("text", str).value
@@ -286,12 +257,11 @@ def _locate(
   if max(start, last) >= len(context.text):
     raise ValueError(
       f"{qa.file}: {answer.path}answer_start is {start} and the answer of "
-      f"{len(text)} characters exceeds its context of {len(context.text)}; "
-      "count in characters, not bytes."
+      f"{len(text)} characters exceeds its context of {len(context.text)}."
     )
   start_position = context.word_at(start)
   end_position = context.word_at(last)
-  # Some data sets use the position -1 for an answer that is not in the context.
+  # Some data sets use -1 for an answer that is not in the context.
   words = context.doc_tokens[start_position : end_position + 1]
   there = " ".join(words) if start_position >= 0 else ""
   cleaned_text = " ".join(tokenization.whitespace_tokenize(text))
@@ -310,10 +280,6 @@ def _locate(
 def _report(
   input_file: str, faults: Sequence[str], what: str, verbose_logging: bool
 ) -> None:
-  """Logs the number of faults and the first _MAX_REPORTED, or all if verbose.
-
-  `what` follows the number in the log.
-  """
   if not faults:
     return
   logging.warning("%s: %d %s.", input_file, len(faults), what)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from absl import logging
 
+from bert_tf.files import json_files
 from bert_tf.tasks.squad import examples as squad_data
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -160,40 +161,27 @@ def best_null_thresholds(
     `best_f1_thresh`, the null odds above which the answer is "".
   """
   ids = sorted(answers.texts, key=lambda qas_id: null_odds[qas_id])
+  odds = np.array([null_odds[qas_id] for qas_id in ids], np.float64)
+  # A threshold cannot separate questions with equal odds.
+  is_reachable = np.concatenate([[True], odds[1:] != odds[:-1], [True]])
+  num_unanswerable = sum(not texts for texts in answers.texts.values())
   scores = squad_scores(answers, predictions)
   best = {}
   for i, name in enumerate(("best_exact", "best_f1")):
+    # The change of the total if a question is answered with its text.
     gains = [
       scores[qas_id][i]
       if answers.texts[qas_id]
       else -float(bool(predictions.get(qas_id)))
       for qas_id in ids
     ]
-    num_unanswerable = sum(not texts for texts in answers.texts.values())
-    odds = np.array([null_odds[qas_id] for qas_id in ids], np.float64)
-    total, threshold = _best_threshold(num_unanswerable, odds, gains)
-    best[name] = 100.0 * total / len(ids)
-    best[f"{name}_thresh"] = threshold
+    # Totals for text answers to no question, the first, the first two, ...
+    totals = num_unanswerable + np.concatenate([[0.0], np.cumsum(gains)])
+    index = int(np.argmax(np.where(is_reachable, totals, -np.inf)))
+    best[name] = 100.0 * float(totals[index]) / len(ids)
+    threshold = odds[index - 1] if index else odds[0] - 1.0
+    best[f"{name}_thresh"] = float(threshold)
   return best
-
-
-def _best_threshold(
-  null_total: float, odds: np.ndarray, gains: Sequence[float]
-) -> tuple[float, float]:
-  """Returns the highest total of the questions' scores and its threshold.
-
-  Args:
-    null_total: the total if all answers are "".
-    odds: float64 [N], ascending. The null odds of the questions.
-    gains: the change of the total if a question is answered with its text.
-  """
-  # Totals for text answers to no question, the first, the first two, ...
-  totals = null_total + np.concatenate([[0.0], np.cumsum(gains)])
-  # A threshold cannot separate questions with equal odds.
-  is_reachable = np.concatenate([[True], odds[1:] != odds[:-1], [True]])
-  best = int(np.argmax(np.where(is_reachable, totals, -np.inf)))
-  threshold = odds[best - 1] if best else odds[0] - 1.0
-  return float(totals[best]), float(threshold)
 
 
 def evaluate_files(
@@ -201,16 +189,11 @@ def evaluate_files(
 ) -> dict[str, float | int]:
   """Returns the scores of `squad_summary` for JSON files.
 
-  A question without a prediction counts as wrong, with a warning.
-
-  Args:
-    predictions_file: texts by question id.
-    data_file: SQuAD JSON with answers.
-    null_odds_file: numbers by question id; adds `best_null_thresholds`.
+  A question without a prediction counts as wrong, with a warning. Null odds, by
+  question id, add `best_null_thresholds`.
 
   Raises:
     ValueError: if a file has another format, or if they do not belong together.
-    OSError: if a file cannot be read.
   """
   # Only predictions of SQuAD 2.0 come with null odds.
   answers = correct_answers(
@@ -222,10 +205,7 @@ def evaluate_files(
   predictions = _read_values(predictions_file, str)
   missing = answers.texts.keys() - predictions.keys()
   if len(missing) == len(answers.texts):
-    raise ValueError(
-      f"{predictions_file} answers no question of {data_file}: they have no id "
-      "in common; give the data of the predictions."
-    )
+    raise ValueError(f"{predictions_file} answers no question of {data_file}.")
   if missing:
     logging.warning(
       "%s lacks %d of %d questions, such as %s; they count as wrong.",
@@ -240,7 +220,7 @@ def evaluate_files(
     if absent := answers.texts.keys() - null_odds.keys():
       raise ValueError(
         f"{null_odds_file} lacks {len(absent)} questions of {data_file}, "
-        f"such as {min(absent)}; a threshold needs all."
+        f"such as {min(absent)}."
       )
     results |= best_null_thresholds(answers, predictions, null_odds)
   return results
@@ -248,7 +228,7 @@ def evaluate_files(
 
 def _read_values(path: str, kind: type | tuple[type, ...]) -> dict[str, Any]:
   """Reads a JSON object whose values are of one kind."""
-  values = squad_data.read_json(path)
+  values = json_files.read(path)
   expected = "a text" if kind is str else "a number"
   if not isinstance(values, dict):
     raise ValueError(f"{path} is not an object of {expected} by question id.")

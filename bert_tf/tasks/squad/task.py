@@ -11,8 +11,8 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_tf import heads, losses, modeling, settings, tokenization
-from bert_tf.data import input_pipeline, record_cache, records
+from bert_tf import heads, losses, settings
+from bert_tf.data import input_pipeline, record_cache
 from bert_tf.files import paths
 from bert_tf.tasks import base, fine_tuning
 from bert_tf.tasks import batches as batches_lib
@@ -31,24 +31,7 @@ def run(config: config_lib.SquadConfig) -> base.Results | None:
 
   The scores are those of the predictions, if predict_file has answers.
   """
-  return fine_tuning.run(config, make_task)
-
-
-def make_task(
-  setup: base.Setup[config_lib.SquadConfig],
-) -> "SquadTask":
-  """Returns the task of a run."""
-  config = setup.config
-  return SquadTask(
-    {"train_file": config.train_file, "predict_file": config.predict_file},
-    setup.bert_config,
-    setup.tokenizer,
-    settings.extract(config, config_lib.WindowConfig),
-    settings.extract(config, config_lib.DecodingConfig),
-    verbose_logging=config.verbose_logging,
-    pads_dynamically=config.cut_padding,
-    needs_answers=config.do_eval or config.train.eval_every_steps > 0,
-  )
+  return fine_tuning.run(config, SquadTask)
 
 
 class Questions(NamedTuple):
@@ -58,36 +41,36 @@ class Questions(NamedTuple):
   windower: windows_lib.ContextWindower  # Makes the questions' windows.
 
 
-@dataclasses.dataclass(eq=False)
 class SquadTask(base.Task[SquadExample, Questions]):
   """Finds the answers to questions in their contexts."""
 
-  # Paths of SQuAD JSON by flag, train_file and predict_file; None if not set.
-  files: dict[str, str | None]
-  bert_config: modeling.BertConfig
-  tokenizer: tokenization.FullTokenizer
-  windows: config_lib.WindowConfig
-  decoding_config: config_lib.DecodingConfig
-  verbose_logging: bool  # Whether to log every fault of the data.
-  pads_dynamically: bool  # Whether batches are as wide as their longest window.
-  needs_answers: bool  # Whether predict_file is used for evaluations.
-
+  config: config_lib.SquadConfig
   model = heads.SpanModel
   # As in the original, the number of steps follows the questions, although
   # batches hold windows.
   noun = "training questions"
   predicted_split = "dev"
 
-  def file(self, split: str) -> base.SplitFile:
-    """Returns train_file or predict_file."""
-    flag = "train_file" if split == "train" else "predict_file"
-    return base.SplitFile(self.files[flag], flag)
+  def __init__(self, setup: base.Setup[config_lib.SquadConfig]) -> None:
+    super().__init__(setup)
+    config = setup.config
+    self.files = {
+      "train": base.SplitFile(config.train_file, "train_file"),
+      "dev": base.SplitFile(config.predict_file, "predict_file"),
+    }
+    self.windows = settings.extract(config, config_lib.WindowConfig)
+    self.decoding_config = settings.extract(config, config_lib.DecodingConfig)
+
+  @property
+  def result_names(self) -> tuple[str, ...]:
+    """Names of the scores. The first is the default best_metric."""
+    return metrics.result_names(self.decoding_config.version_2_with_negative)
 
   def read(self, split: str, path: str) -> list[SquadExample]:
     """Reads the questions of a file."""
     has_negatives = self.decoding_config.version_2_with_negative
     questions = examples.read_squad_examples(
-      path, split == "train", has_negatives, self.verbose_logging
+      path, split == "train", has_negatives, self.config.verbose_logging
     )
     if split == "train":
       return questions
@@ -100,7 +83,9 @@ class SquadTask(base.Task[SquadExample, Questions]):
         num_impossible,
         len(questions),
       )
-    if self.needs_answers and metrics.correct_answers(questions) is None:
+    config = self.config
+    needs_answers = config.do_eval or config.train.eval_every_steps > 0
+    if needs_answers and metrics.correct_answers(questions) is None:
       raise ValueError(
         f"{path} has questions without answers, so it cannot be evaluated: "
         "leave out `do_eval` and `eval_every_steps` or give another "
@@ -120,11 +105,25 @@ class SquadTask(base.Task[SquadExample, Questions]):
     """Returns the number of questions."""
     return len(data.examples)
 
-  def write_records(
-    self, split: str, path: str, data: Questions
-  ) -> input_pipeline.RecordFiles:
-    """Writes a record for each window, unless the records exist already."""
-    is_training = split == "train"
+  def encode(
+    self, split: str, data: Questions
+  ) -> Iterator[tuple[Sequence[bytes], bool]]:
+    """Yields the records of a question, one for each window."""
+    groups = data.windower.windows(data.examples)
+    total, is_training = len(data.examples), split == "train"
+    for windows in progress.track(groups, "cutting windows", "question", total):
+      encoded = [
+        windows_lib.encode(window, self.max_seq_length, is_training)
+        for window in windows
+      ]
+      yield encoded, any(window.is_question_cut for window in windows)
+
+  def spec(self, split: str) -> input_pipeline.Spec:
+    """Returns the features of a record that the model reads."""
+    return windows_lib.spec(self.max_seq_length, is_training=split == "train")
+
+  def made_of(self, split: str, data: Questions) -> dict[str, Any]:
+    """Returns hashes of contexts and questions, and the sizes of windows."""
     contexts = {example.context: None for example in data.examples}
     numbers = {context: i for i, context in enumerate(contexts)}
     questions = [
@@ -135,31 +134,20 @@ class SquadTask(base.Task[SquadExample, Questions]):
       )
       for e in data.examples
     ]
-    made_of = {
+    return {
       "contexts": record_cache.content_hash([c.text for c in contexts]),
       "questions": record_cache.content_hash(questions),
-      "is_training": is_training,
-      **record_cache.tokenizer_settings(self.tokenizer),
+      "is_training": split == "train",
       **dataclasses.asdict(self.windows),
     }
-    length = self.windows.max_seq_length
-
-    def write_all(writer: records.RecordWriter) -> int:
-      return windows_lib.write_windows(writer, *data, length, is_training)
-
-    files = record_cache.write(path, made_of, write_all)
-    logging.info(
-      "%d questions, %d windows.", len(data.examples), files.num_records
-    )
-    return files
 
   def batches(self, split: str) -> batches_lib.Batches:
-    """Returns the builder of batches for a split."""
-    length, vocab_size = self.windows.max_seq_length, len(self.tokenizer.vocab)
-    spec = windows_lib.spec(length, is_training=split == "train")
-    if self.pads_dynamically:
-      return batches_lib.dynamic_padding(spec, vocab_size, length)
-    return batches_lib.Batches(spec, vocab_size, lambda batches, _: batches)
+    """Returns batches as wide as max_seq_length, unless cut_padding is set."""
+    if self.config.cut_padding:
+      return super().batches(split)
+    return batches_lib.Batches(
+      self.spec(split), self.bert_config.vocab_size, lambda batches, _: batches
+    )
 
   def objective(self) -> objective.Objective:
     """Returns the loss; `evaluate` scores the texts of answers, not logits."""
@@ -167,14 +155,10 @@ class SquadTask(base.Task[SquadExample, Questions]):
       losses.span_loss, losses.span_weights, lambda *unused: {}
     )
 
-  def result_names(self) -> tuple[str, ...]:
-    """Returns the names of results. The first is the default best_metric."""
-    return metrics.result_names(self.decoding_config.version_2_with_negative)
-
   def rows(self, outputs: Any) -> base.Rows:
     """Returns the logits of each window, [2, F], padded with -inf."""
     logits = np.stack(outputs, axis=1)  # [B, 2, F]
-    room = self.windows.max_seq_length - logits.shape[2]
+    room = self.max_seq_length - logits.shape[2]
     return np.pad(logits, [(0, 0), (0, 0), (0, room)], constant_values=-np.inf)
 
   def evaluate(
@@ -183,8 +167,7 @@ class SquadTask(base.Task[SquadExample, Questions]):
     """Returns the scores of the answers, and no rows."""
     outputs = map(self.rows, runner.predict(batches))
     answers = self._answers(data, itertools.chain.from_iterable(outputs))
-    predictions = {example.qas_id: answer for example, answer in answers}
-    return runner.report(self._scores(data, predictions)), []
+    return runner.report(self._scores(data, answers)), []
 
   def write_predictions(
     self, output_dir: str, data: Questions, rows: base.Rows
@@ -194,11 +177,10 @@ class SquadTask(base.Task[SquadExample, Questions]):
     If it has none, removes the eval_results.txt of earlier predictions.
     """
     answers = self._answers(data, rows)
-    predictions = {example.qas_id: answer for example, answer in answers}
     decoding.write_predictions(
-      output_dir, predictions, self.decoding_config.version_2_with_negative
+      output_dir, answers, self.decoding_config.version_2_with_negative
     )
-    scores = self._scores(data, predictions)
+    scores = self._scores(data, answers)
     path = os.path.join(output_dir, "eval_results.txt")
     if scores:
       results.write_results(path, scores)
@@ -221,11 +203,6 @@ class SquadTask(base.Task[SquadExample, Questions]):
     num_others = len(examples) - num_answered
     return f"{num_answered} with an answer, {num_others} without"
 
-  def describe_cut(self) -> str:
-    """Returns the log's phrase on long questions; contexts are not cut."""
-    length = self.windows.max_query_length
-    return f"with a question cut to max_query_length {length}"
-
   def inputs_and_answer(
     self, example: SquadExample
   ) -> tuple[dict[str, Any], Any]:
@@ -238,21 +215,22 @@ class SquadTask(base.Task[SquadExample, Questions]):
 
   def _answers(
     self, data: Questions, rows: base.Rows
-  ) -> Iterator[tuple[SquadExample, decoding.Answer]]:
-    """Yields each question with its predicted answer."""
+  ) -> dict[str, decoding.Answer]:
+    """Returns the predicted answers by question id."""
     rows = iter(rows)
-    predictor = decoding.AnswerDecoder(
-      self.tokenizer, self.decoding_config, self.verbose_logging
+    decoder = decoding.AnswerDecoder(
+      self.tokenizer, self.decoding_config, self.config.verbose_logging
     )
     pairs = zip(data.examples, data.windower.windows(data.examples))
-    total = len(data.examples)
+    total, answers = len(data.examples), {}
     for example, windows in progress.track(
       pairs, "answering", "question", total
     ):
       # [windows, 2, F], or [0, 2, 0] for a context without a word.
       logits = list(itertools.islice(rows, len(windows))) or np.zeros((0, 2, 0))
       starts, ends = np.swapaxes(logits, 0, 1)
-      yield example, predictor.predict(example, windows, starts, ends)
+      answers[example.qas_id] = decoder.predict(example, windows, starts, ends)
+    return answers
 
   def _scores(
     self, data: Questions, predictions: dict[str, decoding.Answer]
@@ -265,7 +243,7 @@ class SquadTask(base.Task[SquadExample, Questions]):
     scores = metrics.squad_summary(
       answers, {qas_id: p.text for qas_id, p in predictions.items()}
     )
-    if answers.is_v2 and self.decoding_config.version_2_with_negative:
+    if answers.is_v2 and has_negatives:
       # These scores do not depend on null_score_diff_threshold.
       # A threshold is a question's odds. It is written as a float32, which must
       # not be below these odds, so the next larger one is taken.
@@ -277,3 +255,6 @@ class SquadTask(base.Task[SquadExample, Questions]):
       texts = {qas_id: p.span_text for qas_id, p in predictions.items()}
       scores |= metrics.best_null_thresholds(answers, texts, null_odds)
     return scores
+
+
+make_task = SquadTask

@@ -13,7 +13,6 @@ from bert_tf import tokenization
 from bert_tf.data import input_pipeline, packing, records
 from bert_tf.tasks.squad import config as config_lib
 from bert_tf.tasks.squad import examples as squad_data
-from bert_tf.training import progress
 
 _FIRST_UNIQUE_ID = 1000000000
 
@@ -74,7 +73,6 @@ class ContextWindower:
   def _windows(
     self, example: squad_data.SquadExample, example_index: int, unique_id: int
   ) -> list[InputFeatures]:
-    """Returns the windows of one example, numbered from unique_id on."""
     question = self._tokenizer.tokenize_to_ids(example.question_text)
     query = question[: self._config.max_query_length]
     pieces = self.context_pieces(example.context)
@@ -178,28 +176,6 @@ def _max_context_windows(
     best[first:end][is_better] = scores[is_better]
     best_windows[first:end][is_better] = i
   return best_windows
-
-
-def write_windows(
-  writer: records.RecordWriter,
-  examples: Sequence[squad_data.SquadExample],
-  windower: ContextWindower,
-  max_seq_length: int,
-  is_training: bool,
-) -> int:
-  """Writes the windows of all examples, padded, as records.
-
-  Returns:
-    The number of questions that were cut.
-  """
-  num_cut = 0
-  groups = windower.windows(examples)
-  total = len(examples)
-  for windows in progress.track(groups, "cutting windows", "question", total):
-    num_cut += any(window.is_question_cut for window in windows)
-    for window in windows:
-      writer.write(encode(window, max_seq_length, is_training))
-  return num_cut
 
 
 def encode(

@@ -22,8 +22,10 @@ class ChoiceAnswerer(prediction.Answerer):
   def prepare(self, row: Mapping[str, Any]) -> prediction.Prepared:
     """Returns an input for each choice."""
     context = self.tokenize(row["context"])
+    choices = [self.tokenize(text) for text in row["choices"]]
     return prediction.Prepared(
-      [self.pack(context, self.tokenize(text)) for text in row["choices"]]
+      [self.pack(context, choice) for choice in choices],
+      is_cut=any(self.is_cut(context, choice) for choice in choices),
     )
 
   def answer(

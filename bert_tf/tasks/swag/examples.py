@@ -15,7 +15,6 @@ from bert_tf.tasks.swag import config
 class ChoiceLayout:
   """The files of a multiple-choice task and their columns."""
 
-  name: str  # The task's name, for errors.
   file_format: str  # "tsv", "csv" or "jsonl".
   train: str  # File to train on, below the task's folder.
   dev: str  # File to evaluate on.
@@ -35,7 +34,6 @@ class ChoiceLayout:
 # possible continuation" (Devlin et al. 2019, 4.4). The endings complete a
 # second sentence, whose beginning therefore belongs to B.
 SWAG = ChoiceLayout(
-  name="SWAG",
   file_format="csv",
   train="train.csv",
   dev="val.csv",
@@ -74,11 +72,6 @@ def own_files(
   """Returns the layout of a user's own train, dev and test files.
 
   The arguments are settings of config.SwagConfig.
-
-  Raises:
-    ValueError: if numbers and names of columns are mixed, if there are numbers
-      with JSON lines, if a required column is empty, if a column of choices is
-      repeated, or if a TSV or CSV file has a single column of choices.
   """
   if not all((context_column, label_column, choice_columns, *choice_columns)):
     raise ValueError(
@@ -104,7 +97,6 @@ def own_files(
   if question is not None:
     settings[question] = "question_column"
   return ChoiceLayout(
-    name="own data",
     file_format=file_format,
     train=f"train.{file_format}",
     dev=f"dev.{file_format}",
@@ -125,12 +117,9 @@ def read_examples(
   has_labels: bool,
   skip_bad_rows: bool = False,
 ) -> list[ChoiceExample]:
-  """Reads one file of a task. skip_bad_rows logs and leaves out faulty rows.
+  """Reads one file of a task; skip_bad_rows logs and leaves out faulty rows.
 
-  Raises:
-    ValueError: if the header lacks a column, or if a row has other columns, an
-      empty context or choice, another number of choices than the first row, or
-      an unknown label; names file and line. Also if the file holds no example.
+  Raises ValueError with file and line for a faulty row, or if there is none.
   """
   path = os.path.join(data_dir, file)
   prefix = os.path.splitext(file)[0]
@@ -172,11 +161,7 @@ def read_examples(
 
 
 def label_id(value: Any, choices: Sequence[str], label_type: str) -> int:
-  """Returns the index of the choice that a label names.
-
-  Raises:
-    tables.BadRowError: if the label names no choice, or several.
-  """
+  """Returns the index of the choice that a label names; else BadRowError."""
   names = label_names(choices, label_type)
   text = str(value).strip()
   if label_type == "letter":

@@ -1,88 +1,71 @@
 """Multiple choice, such as SWAG (Devlin et al. 2019, 4.4)."""
 
-import collections
-import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
-from bert_tf import heads, losses, modeling, tokenization
-from bert_tf.data import input_pipeline
-from bert_tf.tasks import base, fine_tuning, splits
-from bert_tf.tasks import batches as batches_lib
+from bert_tf import heads, losses
+from bert_tf.data import input_pipeline, record_cache, records
+from bert_tf.tasks import base, fine_tuning, prediction
+from bert_tf.tasks.swag import answers, examples
 from bert_tf.tasks.swag import config as config_lib
-from bert_tf.tasks.swag import examples, records
 from bert_tf.tasks.swag.examples import ChoiceExample
 from bert_tf.training import objective, results
-
-# Names of an evaluation's results, except the step. The first is the default
-# best_metric.
-RESULTS = ("eval_accuracy", "eval_loss", "loss")
 
 
 def run(config: config_lib.SwagConfig) -> base.Results | None:
   """Trains, evaluates and predicts as configured; see fine_tuning.run."""
-  return fine_tuning.run(config, make_task)
+  return fine_tuning.run(config, SwagTask)
 
 
-def make_task(
-  setup: base.Setup[config_lib.SwagConfig],
-) -> "SwagTask":
-  """Returns the task of a run."""
-  config = setup.config
-  assert config.max_seq_length is not None
-  file_format, layout = config.task_name.lower(), examples.SWAG
-  if file_format in config_lib.FILE_FORMATS:
-    layout = examples.own_files(
-      file_format,
-      config.context_column,
-      config.question_column,
-      config.choice_columns or (),
-      config.label_column,
-      config.label_type,
-    )
-  elif file_format != "swag":
+def file_layout(config: config_lib.SwagConfig) -> examples.ChoiceLayout:
+  """Returns the layout of the files that a config describes."""
+  file_format = config.task_name.lower()
+  if file_format == "swag":
+    return examples.SWAG
+  if file_format not in config_lib.FILE_FORMATS:
     raise ValueError(
       f"task_name {config.task_name!r} is not known; use swag, "
       f"{', '.join(config_lib.FILE_FORMATS)}."
     )
-  return SwagTask(
-    layout,
-    config.data_dir,
-    setup.bert_config,
-    setup.tokenizer,
-    config.max_seq_length,
-    config.skip_bad_rows,
+  return examples.own_files(
+    file_format,
+    config.context_column,
+    config.question_column,
+    config.choice_columns or (),
+    config.label_column,
+    config.label_type,
   )
 
 
-@dataclasses.dataclass(eq=False)
 class SwagTask(base.Task[ChoiceExample, Sequence[ChoiceExample]]):
   """Chooses one of several continuations of a text."""
 
-  layout: examples.ChoiceLayout
-  data_dir: str
-  bert_config: modeling.BertConfig
-  tokenizer: tokenization.FullTokenizer
-  max_seq_length: int  # Word pieces of context and choice.
-  skip_bad_rows: bool  # Whether to skip faulty rows of train and dev files.
-  # Number of choices of an example by split; `prepare` sets it.
-  num_choices: dict[str, int] = dataclasses.field(default_factory=dict)
-
+  config: config_lib.SwagConfig
   model = heads.MultipleChoiceModel
+  answerer_type = answers.ChoiceAnswerer
 
-  def file(self, split: str) -> base.SplitFile:
-    """Returns the file of a split, below data_dir."""
-    path = os.path.join(self.data_dir, getattr(self.layout, split))
-    return base.SplitFile(path, "data_dir")
+  def __init__(self, setup: base.Setup[config_lib.SwagConfig]) -> None:
+    super().__init__(setup)
+    self.layout = file_layout(setup.config)
+    self.files = {
+      split: base.SplitFile(
+        os.path.join(setup.config.data_dir, getattr(self.layout, split)),
+        "data_dir",
+      )
+      for split in ("train", "dev", "test")
+    }
+    # Number of choices of an example by split; `prepare` sets it.
+    self.num_choices: dict[str, int] = {}
 
   def read(self, split: str, path: str) -> list[ChoiceExample]:
     """Reads the examples of a split."""
     is_test = split == "test"
     # Predictions must match the test file row by row.
-    skip = self.skip_bad_rows and not is_test
+    skip = self.config.skip_bad_rows and not is_test
     folder, name = os.path.split(path)
     return examples.read_examples(folder, name, self.layout, not is_test, skip)
 
@@ -93,32 +76,43 @@ class SwagTask(base.Task[ChoiceExample, Sequence[ChoiceExample]]):
     self.num_choices[split] = len(examples[0].choices)
     return examples
 
-  def num_inputs(self, data: Sequence[ChoiceExample]) -> int:
-    """Returns the number of examples."""
-    return len(data)
+  def encode(
+    self, split: str, data: Sequence[ChoiceExample]
+  ) -> Iterator[tuple[Sequence[bytes], bool]]:
+    """Yields a record for each example; without a label, label_ids is 0.
 
-  def write_records(
-    self, split: str, path: str, data: Sequence[ChoiceExample]
-  ) -> input_pipeline.RecordFiles:
-    """Writes a record for each example, unless the records exist already."""
-    return records.write_records(
-      path, data, self.tokenizer, self.max_seq_length
-    )
+    Input i is [CLS] context [SEP] question choice_i [SEP], cut as every pair
+    is: from the end of the longer text.
+    """
+    for example, prepared in zip(data, self.prepared(data)):
+      ints = {
+        **prediction.padded(prepared.inputs, self.max_seq_length),
+        "label_ids": [example.label or 0],
+        "is_real_example": [1],
+      }
+      features = records.encode_features(ints, {})
+      yield [records.encode_example(features)], prepared.is_cut
 
-  def batches(self, split: str) -> batches_lib.Batches:
-    """Returns the builder of batches for a split."""
-    spec = records.spec(self.max_seq_length, self.num_choices[split])
-    return batches_lib.dynamic_padding(
-      spec, self.bert_config.vocab_size, self.max_seq_length
-    )
+  def spec(self, split: str) -> input_pipeline.Spec:
+    """Returns the features of a record of C choices."""
+    return {
+      **input_pipeline.inputs_spec(
+        self.num_choices[split], self.max_seq_length
+      ),
+      "label_ids": tf.io.FixedLenFeature([1], tf.int64),
+      "is_real_example": tf.io.FixedLenFeature([1], tf.int64),
+    }
+
+  def made_of(
+    self, split: str, data: Sequence[ChoiceExample]
+  ) -> dict[str, Any]:
+    """Returns a hash of the examples."""
+    texts = [(e.context, e.continuations(), e.label) for e in data]
+    return {"examples": record_cache.content_hash(texts)}
 
   def objective(self) -> objective.Objective:
     """Returns those of a classifier, whose classes are the choices."""
     return objective.of_classifier("classification")
-
-  def result_names(self) -> tuple[str, ...]:
-    """Returns the names of results. The first is the default best_metric."""
-    return RESULTS
 
   def write_predictions(
     self, output_dir: str, data: Sequence[ChoiceExample], rows: base.Rows
@@ -128,18 +122,6 @@ class SwagTask(base.Task[ChoiceExample, Sequence[ChoiceExample]]):
     probabilities = np.asarray(losses.probabilities(scores, "classification"))
     write_predictions(output_dir, data, probabilities, self.layout.label_type)
     return {}
-
-  def describe_labels(self, examples: Sequence[ChoiceExample]) -> str:
-    """Returns how often each choice, by its index, is the right one."""
-    counts = collections.Counter(e.label for e in examples)
-    if set(counts) == {None}:
-      return "no labels"
-    named = {str(i): counts[i] for i in range(len(examples[0].choices))}
-    return f"the right choice: {splits.describe_counts(named)}"
-
-  def describe_cut(self) -> str:
-    """Returns the log's phrase on long texts."""
-    return f"with a choice cut to max_seq_length {self.max_seq_length}"
 
   def inputs_and_answer(
     self, example: ChoiceExample
@@ -155,13 +137,9 @@ def write_predictions(
   probabilities: np.ndarray,
   label_type: str,
 ) -> None:
-  """Writes test_results.tsv and predictions.jsonl.
+  """Writes test_results.tsv and predictions.jsonl of B examples.
 
-  Args:
-    output_dir: folder of the files.
-    data: the examples, B.
-    probabilities: float32 [B, C].
-    label_type: one of config.LABEL_TYPES.
+  The probabilities are float32 [B, C]; label_type is of config.LABEL_TYPES.
   """
   objects = []
   for example, row in zip(data, probabilities):
@@ -173,8 +151,10 @@ def write_predictions(
         "text": example.context,
         "text_b": example.continuations()[chosen],
         "label": int(label) if label_type.startswith("number") else label,
-        # The digits of a float32.
-        "probabilities": [float(str(p)) for p in row],
+        "probabilities": prediction.digits(row),
       }
     )
   results.write_probabilities(output_dir, probabilities, objects)
+
+
+make_task = SwagTask

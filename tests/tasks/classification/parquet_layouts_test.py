@@ -4,14 +4,13 @@ import json
 import pathlib
 import sys
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
 from bert_tf.files import errors
 from bert_tf.tasks.classification import config as config_lib
-from bert_tf.tasks.classification import examples, glue, metrics, task
+from bert_tf.tasks.classification import examples, glue, task
 from bert_tf.training import config as training_config
 
 SPLITS = ("train", "dev", "test")
@@ -271,26 +270,11 @@ def test_an_error_names_the_file_and_the_column(tmp_path, fault):
     assert part in message
 
 
-def test_a_file_cut_off_is_named(tmp_path):
-  write_hugging_face(tmp_path, "RTE")
-  path = tmp_path / "train-00000-of-00001.parquet"
-  path.write_bytes(path.read_bytes()[:-20])
-  with pytest.raises(
-    ValueError, match="train-00000-of-00001.parquet is damaged"
-  ):
-    read(tmp_path, "RTE")
-
-
 def test_a_missing_shard_is_named(tmp_path):
   columns = {"text": ["a"], "label": [1]}
   write_parquet(tmp_path / "train-00000-of-00002.parquet", columns)
   with pytest.raises(ValueError, match="train-00001-of-00002.parquet"):
     read(tmp_path, "parquet")
-
-
-def test_numbers_of_columns_are_refused(tmp_path):
-  with pytest.raises(ValueError, match="not both"):
-    read(tmp_path, "parquet", text_a_column="0", label_column="1")
 
 
 def test_a_missing_pyarrow_is_named_with_its_extra(tmp_path, monkeypatch):
@@ -300,19 +284,3 @@ def test_a_missing_pyarrow_is_named_with_its_extra(tmp_path, monkeypatch):
   with pytest.raises(ImportError) as error:
     read(tmp_path, "RTE")
   assert "pyarrow" in str(error.value) and command in str(error.value)
-
-
-def test_a_submission_numbers_the_rows_of_the_test_file(tmp_path):
-  write_hugging_face(tmp_path / "mnli", "MNLI")
-  layout, rows = read(tmp_path, "MNLI")
-  probabilities = [[0.1, 0.2, 0.7], [0.8, 0.1, 0.1], [0.1, 0.8, 0.1]]
-  metrics.write_predictions(
-    str(tmp_path), layout, rows["test"], np.array(probabilities)
-  )
-  lines = (tmp_path / "MNLI-m.tsv").read_text().splitlines()
-  assert lines == [
-    "index\tprediction",
-    "0\tneutral",
-    "1\tcontradiction",
-    "2\tentailment",
-  ]

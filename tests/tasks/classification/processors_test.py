@@ -18,7 +18,6 @@ from tests.support import runs
 
 VOCAB = pathlib.Path(__file__).resolve().parents[2] / "golden/tiny/vocab.txt"
 
-PAGE = pathlib.Path(__file__).resolve().parents[3] / "docs/coming_from_2019.md"
 
 # A user's module; only its first line is adapted.
 MODULE = """
@@ -139,27 +138,20 @@ def test_a_processor_is_a_task_like_the_built_in_ones(folder):
   assert json.loads(lines[3])["text"] == 'in "in'
 
 
-def test_pairs_and_single_texts_are_distinguished(folder):
-  class Pairs(bert_tf.DataProcessor):
-    def get_dev_examples(self, data_dir):
-      return [bert_tf.InputExample(7, "a", "b", "yes")]
-
-    def get_labels(self):
-      return ("yes", "no")
-
-  layout = classification.examples.FileLayout(
-    "pairs", ("yes", "no"), (), None, None, None
+@pytest.mark.parametrize("long_text", ["truncate", "windows"])
+def test_pairs_and_single_texts_are_distinguished(folder, long_text):
+  module = (folder / "reviews.py").read_text()
+  text = "text_a=line[0],"
+  assert text in module
+  (folder / "reviews.py").write_text(
+    module.replace(text, f"{text} text_b='a',")
   )
-  task = classification.ProcessorTask(
-    Pairs(), layout, ".", None, None, 16, "truncate"
-  )
-  assert [e.guid for e in task.read("dev", ".")] == ["7"]
-  assert task.run_info()["is_pair"]
-  task = classification.ProcessorTask(
-    Pairs(), layout, ".", None, None, 16, "windows"
-  )
-  with pytest.raises(ValueError, match="long_text"):
-    task.read("dev", ".")
+  config = make("own", processor="reviews:Reviews", long_text=long_text)
+  if long_text == "windows":
+    runs.assert_refused(classification.run, config, "long_text")
+  else:
+    classification.run(config)
+    assert json.loads(pathlib.Path("own/run.json").read_text())["is_pair"]
 
 
 def test_labels_may_be_numbers_and_a_second_text_empty():
@@ -205,52 +197,6 @@ def test_a_bad_processor_is_named(folder, processor, words):
   assert not os.path.exists("out")
 
 
-# Parts of a script of 2019, each with its replacement or None.
-SCRIPT_OF_2019 = (
-  ("import tokenization\n", "from bert_tf import tokenization\n"),
-  ("import modeling, optimization\n", ""),
-  ("import tensorflow as tf\nfrom absl import flags\n", None),
-  ("FLAGS = tf.flags.FLAGS\n", ""),
-  ("flags.DEFINE_string('verbosity', None, '')\n", ""),
-  ("layers = tf.contrib.layers\n", ""),
-  (
-    "from run_classifier import DataProcessor, InputExample\n",
-    "from bert_tf import DataProcessor, InputExample\n",
-  ),
-  ("class Own(DataProcessor):\n  def get_labels(self):\n", None),
-  ("    return ['0', '1']\n  def get_dev_examples(self, data_dir):\n", None),
-  (
-    "    with tf.gfile.Open(data_dir + '/dev.txt') as file:\n",
-    "    with tf.io.gfile.GFile(data_dir + '/dev.txt') as file:\n",
-  ),
-  ("      text = tokenization.convert_to_unicode(file.read())\n", None),
-  ("    return [InputExample('dev-0', text, label='1')]\n", None),
-)
-
-
-def test_code_of_2019_runs_after_the_documented_edits(tmp_path, monkeypatch):
-  monkeypatch.chdir(tmp_path)
-  monkeypatch.syspath_prepend(tmp_path)
-  (tmp_path / "dev.txt").write_text("a text")
-  edits = [i for i, (_, new) in enumerate(SCRIPT_OF_2019) if new is not None]
-
-  def read(name, num_edits):
-    parts = [
-      old if new is None or i in edits[num_edits:] else new
-      for i, (old, new) in enumerate(SCRIPT_OF_2019)
-    ]
-    (tmp_path / f"{name}.py").write_text("".join(parts))
-    processor = processors.load(f"{name}:Own")
-    return processors.read_examples(processor, "dev", ".", ["0", "1"])
-
-  for count in range(len(edits)):
-    with pytest.raises(ValueError) as error:
-      read(f"script_{count}", count)
-    assert "\n" not in str(error.value)
-  assert read("script", len(edits))[0].text_a == "a text"
-  assert "## Processors" in PAGE.read_text()
-
-
 def test_an_error_in_a_processor_is_one_line_with_file_and_line(
   tmp_path, monkeypatch
 ):
@@ -279,11 +225,3 @@ def test_tsv_files_are_read_with_and_without_quotes(folder):
   read = processors.DataProcessor._read_tsv
   assert read("quoted.tsv") == [['"a', 'b"', "c"], ['"d"']]
   assert read("quoted.tsv", quotechar='"') == [["a\tb", "c"], ["d"]]
-
-
-def test_tsv_files_may_have_carriage_returns_and_long_cells(folder):
-  long = "word " * 60_000
-  text = f"a\rb\tc\r\n{long}\td\r\n\r\ne\tf"
-  pathlib.Path("long.tsv").write_bytes(text.encode())
-  read = processors.DataProcessor._read_tsv
-  assert read("long.tsv") == [["ab", "c"], [long, "d"], [], ["e", "f"]]

@@ -11,18 +11,17 @@ import tensorflow as tf
 
 from bert_tf import checkpoints, heads, losses, modeling, tokenization
 from bert_tf.data import padding
-from bert_tf.model_folder import run_info
 from bert_tf.tasks.classification import config as classification_config
-from bert_tf.tasks.classification import records as classification_data
 from bert_tf.tasks.classification import task as classification
 from bert_tf.tasks.classification.examples import InputExample
 from bert_tf.training import config as training_config
 from bert_tf.training import estimator, objective
-from tests.support import runs, tiny_models
+from tests.support import runs, setups, tiny_models
+from tests.support.own_classification import with_own
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[2] / "golden"
 CONFIG = runs.CONFIG
-SPEC = run_info.LabelSpec("own data", "classification", ("bad", "good"))
+LABELS = ("bad", "good")
 LENGTH = 32
 # Texts of 1 to 29 words.
 DATA = [
@@ -36,18 +35,24 @@ def tokenizer():
   return tokenization.FullTokenizer(str(GOLDEN / "tiny" / "vocab.txt"))
 
 
-def write(
-  folder,
-  tokenizer,
-  data=DATA,
-  spec=SPEC,
-  max_seq_length=LENGTH,
-  long_text="truncate",
+def make_task(
+  tokenizer, labels=LABELS, max_seq_length=LENGTH, long_text="truncate"
 ):
-  path = str(folder / "train.tf_record")
-  return classification_data.write_records(
-    path, data, spec, tokenizer, max_seq_length, long_text
+  setup = setups.make(
+    classification_config.ClassificationConfig,
+    tokenizer,
+    max_seq_length,
+    task_name="tsv",
+    data_dir="",
+    long_text=long_text,
   )
+  return classification.ClassificationTask(setup, with_own(labels=labels))
+
+
+def write(folder, tokenizer, data=DATA, **changes):
+  task = make_task(tokenizer, **changes)
+  path = str(folder / "train.tf_record")
+  return task.write_records("train", path, task.prepare("train", data))
 
 
 class CountingTokenizer(tokenization.FullTokenizer):
@@ -93,9 +98,7 @@ OTHER_RECORDS = {
     "max_seq_length": 16,
     "long_text": "head_tail",
   },
-  "the order of the labels": {
-    "spec": dataclasses.replace(SPEC, labels=("good", "bad"))
-  },
+  "the order of the labels": {"labels": ("good", "bad")},
   "case": {"tokenizer": CASED},
 }
 
@@ -135,7 +138,7 @@ def test_records_that_are_damaged_or_without_a_digest_are_rewritten(
 def padded_and_cut(tmp_path, tokenizer, batch_size):
   """Yields each batch twice: padded, and cut to its longest example."""
   records = write(tmp_path, tokenizer)
-  cut = classification_data.batches(SPEC, LENGTH, 500).once(records, batch_size)
+  cut = make_task(tokenizer).batches("train").once(records, batch_size)
   for batch in cut:
     missing = LENGTH - batch["input_ids"].shape[1]
     padded = {
@@ -279,7 +282,7 @@ def test_evaluation_does_not_trace_a_program_for_each_width(tmp_path):
     make(tmp_path, tmp_path / "out").train,
   )
   records = write(tmp_path, CASED)
-  batches = classification_data.batches(SPEC, LENGTH, 500).once(records, 1)
+  batches = make_task(CASED).batches("train").once(records, 1)
   assert len({tuple(b["input_ids"].shape) for b in batches}) > 4
   runner.load_for_inference()
   runner.evaluate(batches)

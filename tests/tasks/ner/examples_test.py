@@ -3,7 +3,6 @@
 import gzip
 
 import pytest
-import tensorflow as tf
 
 from bert_tf.model_folder import run_info
 from bert_tf.tasks.ner import examples as ner_data
@@ -25,16 +24,6 @@ def read(tmp_path, text, **settings):
   path = tmp_path / "x.txt"
   path.write_bytes(text.encode())
   return ner_data.read_sentences(str(path), ner_data.FileFormat(**settings))
-
-
-def test_files_at_gs_are_read(tmp_path):
-  # ram:// stands for gs://: Python's open() finds neither.
-  (tmp_path / "x").write_text("EU B-ORG\n")
-  tf.io.gfile.copy(str(tmp_path / "x"), "ram://ner/x.txt", overwrite=True)
-  (sentence,) = ner_data.read_sentences(
-    "ram://ner/x.txt", ner_data.FileFormat()
-  )
-  assert (sentence.words, sentence.tags) == (("EU",), ("B-ORG",))
 
 
 def test_words_and_tags_are_the_first_and_the_last_column(tmp_path):

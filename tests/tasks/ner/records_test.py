@@ -1,17 +1,17 @@
 """Windows of sentences, their context and their labels."""
 
 import itertools
-import pathlib
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from bert_tf import tokenization
-from bert_tf.data import input_pipeline
+from bert_tf.tasks.ner import config as ner_config
 from bert_tf.tasks.ner import examples as ner_data
 from bert_tf.tasks.ner import records as ner_features
-from tests.support import runs
+from bert_tf.tasks.ner import task as ner
+from tests.support import runs, setups
 
 VOCAB = "[PAD] [UNK] [CLS] [SEP] [MASK] a b c d e f g h i j k ##x ##y -".split()
 LABELS = ("O", "B-P", "I-P")
@@ -162,26 +162,22 @@ def test_the_log_shows_windows_with_their_tags(tokenizer):
   sentence = ner_data.Sentence(("axy", "b"), ("B-P", "O"), 1)
   with runs.logged() as log:
     format_windows(tokenizer, [sentence], 10)
-  assert "x.txt: 1 sentences, 2 words, 1 windows." in log()
   assert "[CLS] a/B-P ##x ##y b/O [SEP]" in log()
 
 
-def test_records_hold_padded_windows_and_their_labels(tmp_path):
+def test_records_hold_padded_windows_and_their_labels():
   windows = [
     ner_features.Window([2, 7, 8, 9, 3], [1, 3], ("I-P", "O")),
     ner_features.Window([2, 5, 3], [1], None),
   ]
-  path = str(tmp_path / "x.tf_record")
-  records = ner_features.write_records(path, windows, LABELS, 6)
-  assert records == input_pipeline.RecordFiles((path,), 2)
   features = [
     {
       name: list(feature.int64_list.value)
       for name, feature in tf.train.Example.FromString(
-        record
+        ner_features.encode(window, LABELS, 6)
       ).features.feature.items()
     }
-    for record in tf.data.TFRecordDataset(path).as_numpy_iterator()
+    for window in windows
   ]
   assert features == [
     {
@@ -201,40 +197,19 @@ def test_records_hold_padded_windows_and_their_labels(tmp_path):
   ]
 
 
-def test_batches_are_cut_with_their_labels(tmp_path):
+def test_batches_are_cut_with_their_labels(tokenizer, tmp_path):
   windows = [
     ner_features.Window([2, *[5] * (n - 2), 3], [1, n - 2], ("B-P", "I-P"))
     for n in (5, 8, 9, 7)
   ]
   path = str(tmp_path / "x.tf_record")
-  records = ner_features.write_records(path, windows, LABELS, 32)
-  batches = list(ner_features.batches(32, 50).once(records, 2))
+  setup = setups.make(ner_config.NerConfig, tokenizer, 32, data_dir="")
+  task = ner.NerTask(setup)
+  task.labels = LABELS
+  records = task.write_records("dev", path, ner.Tagged([], windows))
+  batches = list(task.batches("dev").once(records, 2))
   assert [batch["label_mask"].shape for batch in batches] == [(2, 8), (2, 9)]
   for batch in batches:
     assert len({tuple(t.shape) for t in batch.values()}) == 1
     np.testing.assert_array_equal(np.sum(batch["label_mask"], axis=1), [2, 2])
     np.testing.assert_array_equal(np.sum(batch["label_ids"], axis=1), [3, 3])
-  # Fifty batches of two windows of similar length, of six epochs and a part.
-  windows = [
-    ner_features.Window([2, *[5] * (n - 2), 3], [1], ("B-P",))
-    for n in [6] * 8 + [30] * 8
-  ]
-  records = ner_features.write_records(path, windows, LABELS, 32)
-  batches = ner_features.batches(32, 50).for_training(
-    records, 2, 1, 0, group_by_length=True
-  )
-  widths = [batch["label_ids"].shape[1] for batch in batches.take(50)]
-  assert set(widths) == {6, 30} and 24 <= widths.count(6) <= 26
-
-
-def test_conll_2003_loses_no_word(unpacked):
-  vocab = pathlib.Path(__file__).resolve().parents[2] / "golden" / "tiny"
-  full = tokenization.FullTokenizer(str(vocab / "vocab.txt"))
-  path = str(unpacked("conll2003") / "iob1_docstart" / "eng.testa")
-  text = ner_data.read_sentences(path, ner_data.FileFormat())
-  windower = ner_features.SentenceWindower(full, 64, True)
-  windows = windower.windows(path, text)
-  tags = itertools.chain.from_iterable(window.tags for window in windows)
-  assert list(tags) == [tag for sentence in text for tag in sentence.tags]
-  full_ones = [len(window.input_ids) == 64 for window in windows]
-  assert np.mean(full_ones) > 0.99

@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import math
 import unicodedata
 
 import numpy as np
@@ -13,7 +12,6 @@ from bert_tf.tasks.squad import config as squad_config
 from bert_tf.tasks.squad import decoding as squad_predictions
 from bert_tf.tasks.squad import examples as squad_data
 from bert_tf.tasks.squad import windows as squad_features
-from tests.support import runs
 
 WORDS = "The steve smith lived in a house near Steve Smith's barn".split()
 PIECES = "[PAD] [UNK] [CLS] [SEP] the steve smith lived in a house near barn"
@@ -177,52 +175,6 @@ def test_equal_scores_stay_in_the_order_of_positions(tokenizer):
   assert [c.probability for c in prediction.nbest] == pytest.approx([1 / 6] * 6)
 
 
-def test_probabilities_are_a_softmax_of_the_scores(tokenizer):
-  example = make_example("the steve")
-  windows = make_windows(tokenizer, example)
-  starts = np.arange(20, dtype=np.float32)[None] / 10
-  predictor = squad_predictions.AnswerDecoder(
-    tokenizer, squad_config.DecodingConfig()
-  )
-  nbest = predictor.predict(example, windows, starts, starts).nbest
-  # Positions 4 and 5, after [CLS] near house [SEP].
-  scores = {"the": 0.8, "the steve": 0.9, "steve": 1.0}
-  total = sum(map(math.exp, scores.values()))
-  assert {c.text: c.probability for c in nbest} == {
-    text: pytest.approx(math.exp(score) / total, rel=1e-6)
-    for text, score in scores.items()
-  }
-
-
-def test_positions_in_the_question_use_ranks_but_are_not_answers(tokenizer):
-  example = make_example("the steve")
-  windows = make_windows(tokenizer, example)
-  starts = np.zeros((1, 20), np.float32)
-  starts[0, 1:3] = 5  # near house
-  config = squad_config.DecodingConfig(n_best_size=2)
-  predictor = squad_predictions.AnswerDecoder(tokenizer, config)
-  prediction = predictor.predict(example, windows, starts, starts)
-  assert [c.text for c in prediction.nbest] == ["empty"]
-  assert prediction.nbest[0].probability == 1.0
-
-
-@pytest.mark.parametrize("threshold", [-1e5, 0.0, 1e5])
-def test_v2_without_a_span_has_the_empty_answer(tokenizer, threshold):
-  example = make_example("the steve")
-  windows = make_windows(tokenizer, example)
-  starts = np.zeros((1, 20), np.float32)
-  starts[0, 1:3] = 5
-  config = squad_config.DecodingConfig(
-    n_best_size=2,
-    version_2_with_negative=True,
-    null_score_diff_threshold=threshold,
-  )
-  predictor = squad_predictions.AnswerDecoder(tokenizer, config)
-  prediction = predictor.predict(example, windows, starts, starts)
-  assert (prediction.text, prediction.span_text) == ("", "")
-  assert prediction.null_odds > 1e5
-
-
 def test_a_context_without_words_has_no_answer(tokenizer):
   example = make_example(" ")
   assert make_windows(tokenizer, example) == []
@@ -269,25 +221,3 @@ def test_an_answer_is_cut_out_of_the_original_words(predicted, words, expected):
   text, start = aligner.original_text(predicted, words.split())
   assert text == expected
   assert " ".join(words.split())[start:].startswith(text)
-
-
-def test_failed_alignments_are_logged_with_verbose_logging(tokenizer):
-  for verbose in (False, True):
-    aligner = squad_predictions.Aligner(tokenizer.basic_tokenizer, verbose)
-    with runs.logged() as log:
-      aligner.original_text("tokyo", ["Osaka"])
-    assert ("no 'tokyo' in it" in log()) == verbose
-
-
-def test_files_are_written_in_the_originals_form(tmp_path):
-  answer = squad_predictions.Answer("a", (), 1.0, "a")
-  squad_predictions.write_predictions(
-    str(tmp_path), {"q": answer, "é": answer}, True
-  )
-  assert sorted(p.name for p in tmp_path.iterdir()) == [
-    "nbest_predictions.json",
-    "null_odds.json",
-    "predictions.json",
-  ]
-  text = (tmp_path / "predictions.json").read_text()
-  assert text == json.dumps({"q": "a", "é": "a"}, indent=4) + "\n"

@@ -1,16 +1,13 @@
 """SQuAD's questions and windows, against the original's recordings."""
 
 import gzip
-import itertools
 import json
 import random
 
-import numpy as np
 import pytest
 import tensorflow as tf
 
 from bert_tf import tokenization
-from bert_tf.data import records
 from bert_tf.tasks.squad import config as squad_config
 from bert_tf.tasks.squad import examples as squad_data
 from bert_tf.tasks.squad import metrics
@@ -26,7 +23,7 @@ PIECES = (
 )
 
 
-def read_records(path):
+def parse(records):
   """Returns each record's features as lists, by name."""
   return [
     {
@@ -35,7 +32,7 @@ def read_records(path):
         record
       ).features.feature.items()
     }
-    for record in tf.data.TFRecordDataset(str(path)).as_numpy_iterator()
+    for record in records
   ]
 
 
@@ -57,9 +54,7 @@ def recorded_tokenizer(request, unpacked):
 
 @pytest.mark.parametrize("version", ["v1.1", "v2.0"])
 @pytest.mark.parametrize("split", ["train", "dev"])
-def test_records_are_the_originals(
-  shared, tmp_path, recorded_tokenizer, version, split
-):
+def test_records_are_the_originals(shared, recorded_tokenizer, version, split):
   case, tokenizer = recorded_tokenizer
   folder = shared / "golden" / "squad"
   is_training = split == "train"
@@ -68,13 +63,16 @@ def test_records_are_the_originals(
   )
   if is_training:
     random.Random(12345).shuffle(examples)
-  path = tmp_path / "ours.tf_record"
-  with records.open_records([str(path)]) as writer:
-    windower = squad_features.ContextWindower(tokenizer, RECORDED_WINDOWS)
-    squad_features.write_windows(writer, examples, windower, 128, is_training)
+  windower = squad_features.ContextWindower(tokenizer, RECORDED_WINDOWS)
+  ours = [
+    squad_features.encode(window, 128, is_training)
+    for windows in windower.windows(examples)
+    for window in windows
+  ]
   name = "train" if is_training else "eval"
-  recorded = read_records(folder / f"{name}_{version}_{case}.tf_record")
-  assert read_records(path) == recorded
+  path = str(folder / f"{name}_{version}_{case}.tf_record")
+  recorded = tf.data.TFRecordDataset(path).as_numpy_iterator()
+  assert parse(ours) == parse(recorded)
 
 
 @pytest.mark.parametrize("version", ["v1.1", "v2.0"])
@@ -117,81 +115,9 @@ def squad_file(path, *paragraphs, **fields):
   return str(path)
 
 
-def test_files_at_gs_are_read(tmp_path):
-  # ram:// stands for gs://: Python's open() finds neither.
-  local = squad_file(tmp_path / "x.json", ("a b c", [question()]))
-  tf.io.gfile.copy(local, "ram://squad/x.json", overwrite=True)
-  (tmp_path / "p.json").write_text('{"q": "a"}')
-  tf.io.gfile.copy(str(tmp_path / "p.json"), "ram://squad/p.json", True)
-  (example,) = squad_data.read_squad_examples("ram://squad/x.json", True)
-  assert example.context.doc_tokens == ["a", "b", "c"]
-  scores = metrics.evaluate_files("ram://squad/p.json", "ram://squad/x.json")
-  assert scores["total"] == 1
-  with pytest.raises(FileNotFoundError, match="ram://squad/none"):
-    squad_data.read_squad_examples("ram://squad/none", True)
-
-
 def question(qas_id="q", text="who", answer="a", start=0, **fields):
   answers = [{"text": answer, "answer_start": start}]
   return {"id": qas_id, "question": text, "answers": answers, **fields}
-
-
-def per_character_words(text):
-  """Returns (words, word index of every character), one by one."""
-  words, indices, was_blank = [], [], True
-  for char in text:
-    is_blank = char in " \t\r\n\u202f"
-    if not is_blank and was_blank:
-      words.append("")
-    if not is_blank:
-      words[-1] += char
-    was_blank = is_blank
-    indices.append(len(words) - 1)
-  return words, indices
-
-
-def test_words_and_characters_match_a_loop_over_characters(tmp_path):
-  rng = random.Random(1)
-  for _ in range(200):
-    text = "".join(rng.choices("ab \t\r\n\u202f\u00a0\u2028é東", k=30))
-    path = squad_file(tmp_path / "x.json", (text, [question()]))
-    context = squad_data.read_squad_examples(path, False)[0].context
-    words, indices = per_character_words(text)
-    assert context.doc_tokens == words
-    assert [context.word_at(i) for i in range(len(text))] == indices
-
-
-def test_each_piece_has_its_most_central_window(tokenizer, tmp_path):
-  # The definition: the most context on the shorter side, plus a hundredth of
-  # the window's length; the first of equal windows.
-  cases = itertools.product(
-    (1, 9, 10, 11, 23, 40, 41), ((14, 3), (14, 7), (13, 9), (30, 1))
-  )
-  # The last: windows of 300 and 110, whose lengths move the border.
-  for num_words, (length, stride) in [*cases, (310, (304, 200))]:
-    path = squad_file(tmp_path / "x.json", ("a " * num_words, [question()]))
-    examples = squad_data.read_squad_examples(path, is_training=False)
-    config = squad_config.WindowConfig(length, stride, 1)
-    windows = next(
-      squad_features.ContextWindower(tokenizer, config).windows(examples)
-    )
-    room = length - 4
-    starts = list(range(0, max(num_words - room, 0) + stride, stride))
-    ends = [min(start + room, num_words) for start in starts]
-    assert [len(w.words) for w in windows] == [
-      end - start for start, end in zip(starts, ends)
-    ]
-    for piece in range(num_words):
-      scores = [
-        min(piece - start, end - 1 - piece) + 0.01 * (end - start)
-        if start <= piece < end
-        else -1
-        for start, end in zip(starts, ends)
-      ]
-      for i, window in enumerate(windows):
-        if scores[i] >= 0:
-          is_best = scores.index(max(scores)) == i
-          assert window.is_max_context[piece - starts[i]] == is_best
 
 
 @pytest.mark.parametrize(
@@ -237,23 +163,6 @@ def test_a_window_without_the_whole_answer_trains_position_0(
   assert positions == [(0, 0), (4, 6), (0, 0), (0, 0)]
 
 
-def test_a_context_is_tokenized_once_for_all_its_questions(
-  tokenizer, tmp_path, monkeypatch
-):
-  questions = [question(str(i)) for i in range(10)]
-  path = squad_file(tmp_path / "x.json", ("a b c", questions))
-  examples = squad_data.read_squad_examples(path, is_training=False)
-  texts = []
-  monkeypatch.setattr(
-    tokenizer, "tokenize_to_ids", lambda text: texts.append(text) or [5]
-  )
-  windower = squad_features.ContextWindower(
-    tokenizer, squad_config.WindowConfig(20, 5, 5)
-  )
-  assert len(list(windower.windows(examples))) == 10
-  assert sorted(texts) == ["a", "b", "c"] + ["who"] * 10
-
-
 def test_answers_missing_in_the_context_are_counted_and_left_out(tmp_path):
   questions = [question("good")]
   questions += [question(f"bad{i}", answer="b", start=0) for i in range(6)]
@@ -270,14 +179,6 @@ def test_answers_missing_in_the_context_are_counted_and_left_out(tmp_path):
     squad_data.read_squad_examples(path, True, verbose_logging=True)
   assert "qas[7].answers[0]: 'a' is not in '' at -1" in log()
   assert "qas[8].answers[0]: '' is not in '' at 0" in log()
-
-
-def test_an_answer_that_starts_before_the_first_word_is_left_out(tmp_path):
-  before = question("before", answer=" a", start=0)
-  inside = question("inside", answer="a ", start=1)
-  path = squad_file(tmp_path / "x.json", (" a ", [before, inside]))
-  examples = squad_data.read_squad_examples(path, is_training=True)
-  assert [(e.qas_id, e.start_position) for e in examples] == [("inside", 0)]
 
 
 def test_an_empty_question_or_context_is_named_and_used(tokenizer, tmp_path):
@@ -310,27 +211,13 @@ QA = "data[0].paragraphs[0].qas[0]."
 WRONG_FIELDS = {
   "no id": ({"id": None}, f"{QA}id is missing"),
   "list for id": ({"id": []}, f"{QA}id is a list, expected a string"),
-  "no question": ({"question": None}, f"{QA}question is missing"),
-  "no answers": ({"answers": None}, f"{QA}answers is missing"),
-  "answers are an object": (
-    {"answers": {}},
-    f"{QA}answers is an object, expected a list",
-  ),
   "answer is a text": (
     {"answers": ["a"]},
     f"{QA}answers[0] is a string, expected an object",
   ),
-  "answer without text": (
-    {"answers": [{"answer_start": 0}]},
-    f"{QA}answers[0].text is missing",
-  ),
   "answer without start": (
     {"answers": [{"text": "a"}]},
     f"{QA}answers[0].answer_start is missing",
-  ),
-  "start past the context": (
-    {"answers": [{"text": "a", "answer_start": 5}]},
-    f"{QA}answers[0].answer_start is 5 and the answer of 1 characters exceeds",
   ),
   "end past the context": (
     {"answers": [{"text": "cd", "answer_start": 4}]},
@@ -338,11 +225,11 @@ WRONG_FIELDS = {
   ),
   "two answers": (
     {"answers": question()["answers"] * 2},
-    f"{QA}answers has 2 answers; a question to train has exactly 1. Keep",
+    f"{QA}answers has 2 answers; a question to train has exactly 1",
   ),
   "2.0 without its flag": (
     {"answers": [], "is_impossible": True},
-    "a question without one needs `version_2_with_negative`",
+    "or none with `version_2_with_negative`",
   ),
 }
 
@@ -396,14 +283,8 @@ def test_a_wrong_field_is_named_by_its_path(tmp_path, mistake):
 # Contents of a file, and a part of the error.
 WRONG_FILES = {
   "not JSON": ('{"data": ', "is not JSON"),
-  "not UTF-8": (b'{"data": "\xff"}', "is not JSON"),
   "a list": ("[1]", "is a list, expected an object"),
   "another schema": ('{"questions": []}', "data is missing"),
-  "no paragraphs": ('{"data": [{}]}', "data[0].paragraphs is missing"),
-  "context is a list": (
-    '{"data": [{"paragraphs": [{"context": []}]}]}',
-    "data[0].paragraphs[0].context is a list, expected a string",
-  ),
   "no questions": ('{"data": []}', "has no question that can be used"),
 }
 
@@ -416,17 +297,6 @@ def test_another_file_is_refused(tmp_path, mistake):
   with pytest.raises(ValueError) as error:
     squad_data.read_squad_examples(str(path), is_training=False)
   assert "x.json" in str(error.value) and expected in str(error.value)
-
-
-def test_a_repeated_id_is_refused(tmp_path):
-  path = squad_file(
-    tmp_path / "x.json", ("a", [question("q")]), ("a", [question("q")])
-  )
-  with pytest.raises(ValueError) as error:
-    squad_data.read_squad_examples(path, is_training=False)
-  assert f"data[1].paragraphs[0].qas[0].id is 'q', and so is {QA}id" in str(
-    error.value
-  )
 
 
 def test_v2_training_needs_is_impossible_and_trains_null_answers(tmp_path):
@@ -449,43 +319,6 @@ def test_v2_training_needs_is_impossible_and_trains_null_answers(tmp_path):
   # The advice of the error helps.
   (example,) = squad_data.read_squad_examples(path, True, False)
   assert example.start_position == 0
-
-
-def test_the_advice_for_empty_answers_helps(tmp_path):
-  path = squad_file(
-    tmp_path / "x.json",
-    ("a", [question("q"), {"id": "r", "question": "b", "answers": []}]),
-  )
-  with pytest.raises(ValueError, match="`version_2_with_negative`"):
-    squad_data.read_squad_examples(path, is_training=True)
-  examples = squad_data.read_squad_examples(path, True, True)
-  assert [(e.is_impossible, e.start_position) for e in examples] == [
-    (False, 0),
-    (True, -1),
-  ]
-
-
-def test_questions_that_are_left_out_are_counted(tmp_path):
-  path = squad_file(
-    tmp_path / "x.json", ("a b", [question("q"), question("r", answer="b")])
-  )
-  with runs.logged():
-    examples = squad_data.read_squad_examples(path, is_training=True)
-  assert (len(examples), examples.num_dropped) == (1, 1)
-
-
-@pytest.mark.parametrize("field", ["context", "question", "id"])
-def test_half_a_character_is_read(tmp_path, field):
-  qas = question(**{"qas_id": "q", "text": "who"})
-  context = "a b"
-  if field == "context":
-    context += " \ud83d"
-  else:
-    qas[field] += " \ud83d"
-  path = squad_file(tmp_path / "x.json", (context, [qas]))
-  (example,) = squad_data.read_squad_examples(path, is_training=True)
-  values = example.context.text, example.question_text, example.qas_id
-  assert any(value.endswith("\ud83d") for value in values)
 
 
 @pytest.mark.parametrize(
@@ -523,18 +356,3 @@ def test_reference_answers_are_v2_if_a_question_is_impossible(
   # Test sets: without the field, or with an empty one throughout.
   assert read_answers({"id": "q", "question": "a"}) is None
   assert read_answers({"id": "q", "question": "a", "answers": []}) is None
-
-
-def test_window_ids_are_consecutive_over_questions(tokenizer, tmp_path):
-  path = squad_file(
-    tmp_path / "x.json", ("a " * 9, [question("q"), question("r")])
-  )
-  examples = squad_data.read_squad_examples(path, is_training=False)
-  windower = squad_features.ContextWindower(
-    tokenizer, squad_config.WindowConfig(9, 2, 1)
-  )
-  ids = [
-    [w.unique_id for w in windows] for windows in windower.windows(examples)
-  ]
-  np.testing.assert_array_equal(np.concatenate(ids), 10**9 + np.arange(6))
-  assert [len(i) for i in ids] == [3, 3]

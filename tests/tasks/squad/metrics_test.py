@@ -7,7 +7,6 @@ import random
 
 import pytest
 
-from bert_tf.tasks.squad import examples as squad_data
 from bert_tf.tasks.squad import metrics
 
 
@@ -203,10 +202,3 @@ def test_null_odds_make_questions_without_answers_v2(data_file, tmp_path):
   assert "NoAns_total" not in metrics.evaluate_files(*files)
   results = metrics.evaluate_files(*files, str(tmp_path / "o.json"))
   assert results["NoAns_exact"] == 100.0 and results["NoAns_total"] == 1
-
-
-def test_impossible_questions_make_a_data_set_v2(data_file):
-  examples = squad_data.read_squad_examples(data_file, is_training=False)
-  answers = metrics.correct_answers(examples)
-  assert answers.is_v2
-  assert dict(answers.texts) == {"q": ("a cat",), "r": ("a cat",), "n": ()}

