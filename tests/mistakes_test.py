@@ -431,7 +431,7 @@ MISTAKES = (
   Mistake(
     "a label of dev.csv is not in train.csv",
     lambda w: w.classify({"dev.csv": "text,label\na,2\n"}, do_eval=True),
-    "dev.csv:2 '2' train.csv",
+    "dev.csv:2 '2' 0, 1",
   ),
   Mistake(
     "every text has the same label",
@@ -492,7 +492,7 @@ MISTAKES = (
   Mistake(
     "a tag of dev.txt is not in train.txt",
     lambda w: w.tag(dev="a B-Y\n"),
-    "dev.txt:1 B-Y train.txt",
+    "dev.txt:1 B-Y B-X",
   ),
   Mistake(
     "words without tags are trained on",
@@ -743,7 +743,7 @@ MISTAKES = (
   Mistake(
     "a model that was never fitted predicts",
     lambda w: untrained(w).predict("a"),
-    "out fit output_dir",
+    "out fit",
   ),
   # The server and the pipeline.
   Mistake(

@@ -77,7 +77,7 @@ def test_imported_packages_are_the_declared_ones(project):
   tools = ("test", "test-minimal", "docs", "models", "notebooks")
   used = [extras[name] for name in extras if name not in tools]
   declared = modules(sum(used, project["dependencies"]))
-  assert imported() == declared
+  assert imported() == declared - {"httptools"}  # uvicorn imports it.
 
 
 def test_the_wheel_contains_only_the_library(wheel):

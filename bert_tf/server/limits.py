@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import pydantic_core
+import pydantic
 from absl import logging
 
 from bert_tf.files import errors
@@ -31,6 +31,9 @@ EMBEDDINGS_PATH = "/v1/embeddings"
 _GONE = 499
 # A name, or an IPv6 address in brackets, and optionally a port.
 _HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\[\]:/?#@\s]+))(?::[0-9]*)?", re.I)
+
+
+_JSON = pydantic.TypeAdapter(Any, config={"ser_json_inf_nan": "constants"})
 
 
 class HttpError(starlette_exceptions.HTTPException):
@@ -54,7 +57,7 @@ def json_response(
   value: Any, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> responses.Response:
   """Returns a JSON response."""
-  body = pydantic_core.to_json(value, inf_nan_mode="constants") + b"\n"
+  body = _JSON.dump_json(value) + b"\n"
   return responses.Response(
     body, status, headers, "application/json; charset=utf-8"
   )

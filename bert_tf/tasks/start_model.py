@@ -103,6 +103,20 @@ class StartModel:
     there = run.label_spec if run else None
     if there and there.problem_type != labels.problem_type:
       return f"it was trained for {there.problem_type}"
+    ours = [name.casefold() for name in labels.labels]
+    theirs = [name.casefold() for name in there.labels] if there else []
+    # Some GLUE tasks have ids as labels, for which Hugging Face's files have
+    # names.
+    are_ids = list(labels.labels) == [str(i) for i in range(len(ours))]
+    is_same = ours == theirs or (
+      are_ids and start.endswith(hugging_face.SUFFIX)
+    )
+    if not is_same and sorted(ours) == sorted(theirs):
+      raise ValueError(
+        f"{start} was trained for the same labels in another order: there "
+        f"{errors.join_names(theirs)}, here {errors.join_names(ours)}; set "
+        "`encoder_only` to start a new head."
+      )
     num_outputs = self.head_shapes["output_weights"][0]
     if num_outputs != labels.num_outputs:
       return f"it has {num_outputs} labels, not {labels.num_outputs}"
@@ -114,18 +128,6 @@ class StartModel:
         errors.join_names(labels.labels),
       )
       return None
-    ours, theirs = (
-      [name.casefold() for name in spec.labels] for spec in (labels, there)
-    )
-    # Some GLUE tasks have ids as labels, for which Hugging Face's files have
-    # names.
-    are_ids = list(labels.labels) == [str(i) for i in range(len(ours))]
-    if ours == theirs or (are_ids and start.endswith(hugging_face.SUFFIX)):
+    if is_same:
       return None
-    names = [errors.join_names(spec.labels) for spec in (there, labels)]
-    if sorted(ours) == sorted(theirs):
-      raise ValueError(
-        f"{start} was trained for the same labels in another order: there "
-        f"{names[0]}, here {names[1]}; set `encoder_only` to start a new head."
-      )
-    return f"its labels are {names[0]}, not {names[1]}"
+    return f"it has the labels {errors.join_names(there.labels)}"

@@ -263,9 +263,9 @@ def test_without_a_name_all_names_are_listed(site, home):
   result = subprocess.run(COMMAND, capture_output=True, text=True)
   rows = [line.split() for line in result.stdout.splitlines() if line]
   by_name = {row[0]: row for row in rows}
-  assert by_name[NAME][1:4] == ["18", "MB", "yes"]
+  assert by_name[NAME][1:4] == ["17.6", "MB", "yes"]
   assert "yes" not in by_name["uncased_L-12_H-768_A-12"]
-  assert by_name["MNLI"][1:3] == ["313", "MB"]
+  assert by_name["MNLI"][1:3] == ["312.8", "MB"]
   assert str(home) in result.stdout
 
 
