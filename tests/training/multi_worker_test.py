@@ -98,7 +98,7 @@ def test_a_signal_to_one_worker_ends_both_and_both_resume(
   logs = [process.communicate(timeout=600)[1] for process in workers]
   if number == signal.SIGKILL:
     assert workers[0].returncode == 1
-    assert "another of the 2 workers ended or cannot be reached" in logs[0]
+    assert "another worker ended or cannot be reached" in logs[0]
   else:
     assert [process.returncode for process in workers] == [143, 143]
     assert all("Stopped by SIGTERM at step" in log for log in logs)
