@@ -114,11 +114,12 @@ def check_fits(
     faults.append(f"it lacks {errors.join_names(missing, _MAX_NAMED)}")
     if extra := unused(names, variables):
       faults.append(f"the model lacks {extra}")
-  faults += [
+  differing = [
     f"{name} is {shapes[name]}, the model's {tuple(variable.shape)}"
     for name, variable in variables.items()
     if name in shapes and shapes[name] != tuple(variable.shape)
   ]
+  faults += differing[:_MAX_NAMED]
   if faults:
     raise ValueError(
       f"{path} does not fit the model of the config: {'; '.join(faults)}."

@@ -145,7 +145,7 @@ def test_training_on_own_pairs_learns_them(data, run_script):
     "of ",
     "true",
   )
-  assert "train-0: of [SEP] of -> true" in result.stderr
+  assert "[CLS] of [SEP] of [SEP] -> true" in result.stderr
 
 
 def test_a_mistake_ends_in_one_clear_line(data, run_script):

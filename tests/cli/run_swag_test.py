@@ -100,9 +100,8 @@ def test_training_on_swags_files_learns_them(data, run_script):
     np.testing.assert_array_equal(prediction["probabilities"], chances)
   first = next(made_rows(48))
   pieces = [ending.replace(",", " ,") for ending in first[7:11]]
-  marks = ["*" if i == first[-1] else " " for i in range(4)]
-  for mark, ending in zip(marks, pieces):
-    expected = f"train-1 {mark} {first[4]} [SEP] she {ending}"
+  for ending in pieces:
+    expected = f"[CLS] {first[4]} [SEP] she {ending} [SEP] -> {first[-1]}"
     assert expected in result.stderr
 
 

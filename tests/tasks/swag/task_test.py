@@ -248,8 +248,8 @@ def test_an_error_in_a_file_is_named_with_its_line(tmp_path, fault):
     (("csv", "c", None, ("a", ""), "label"), "cannot be empty"),
     (("csv", "c", None, ("a",), "label"), "`choice_columns=a` is one choice"),
     (("csv", "c", None, ("a", "b", "a"), "label"), "names a column twice"),
-    (("csv", "0", None, ("1", "b"), "3"), "not both"),
-    (("jsonl", "0", None, ("1", "2"), "3"), "not both"),
+    (("csv", "0", None, ("1", "b"), "3"), "give names or"),
+    (("jsonl", "0", None, ("1", "2"), "3"), "give names or"),
   ],
 )
 def test_invalid_columns_are_refused(arguments, expected):
