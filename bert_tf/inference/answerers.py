@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf import losses, tokenization
+from bert_tf import tokenization
 from bert_tf.export import saved_models
 from bert_tf.inference import loaded_model
 from bert_tf.model_folder import run_info
@@ -82,7 +82,7 @@ class MaskAnswerer(prediction.Answerer):
       if self._blank_id is not None:
         logits = logits.copy()
         logits[:, self._blank_id] = -np.inf
-      rows = np.asarray(losses.probabilities(logits, "classification"))
+      rows = prediction.probabilities(logits, "classification")
       best = np.argsort(-rows, axis=1, kind="stable")[:, : self._top_k]
       for row, ids in zip(rows, best):
         tokens = self.tokenizer.convert_ids_to_tokens(ids.tolist())
@@ -160,7 +160,7 @@ class IdsAnswerer(prediction.Answerer):
     """Returns the outputs, without those of padding."""
     if self._has_choices:
       logits = np.concatenate([output["logits"] for output in outputs])
-      [row] = np.asarray(losses.probabilities(logits[None], "classification"))
+      [row] = prediction.probabilities(logits[None], "classification")
       return {
         "logits": logits.tolist(),
         "probabilities": row.tolist(),

@@ -164,3 +164,17 @@ def padded(inputs: Sequence[ModelInput], width: int) -> dict[str, list[int]]:
 def digits(values: np.ndarray) -> list[float]:
   """Returns float32 [N] as Python's floats that print with their digits."""
   return [float(str(value)) for value in values]
+
+
+def probabilities(logits: np.ndarray, problem_type: str) -> np.ndarray:
+  """Returns `losses.probabilities`, float32 [..., C], of logits [..., C].
+
+  NumPy takes a tenth of the time of TensorFlow for a single row.
+  """
+  logits = np.asarray(logits, np.float32)
+  if problem_type == "regression":
+    return logits
+  if problem_type == "multilabel":
+    return np.exp(-np.logaddexp(np.float32(0), -logits))
+  exponentials = np.exp(logits - logits.max(axis=-1, keepdims=True))
+  return exponentials / exponentials.sum(axis=-1, keepdims=True)

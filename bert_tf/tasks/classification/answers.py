@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf import losses
 from bert_tf.model_folder import run_info
 from bert_tf.tasks import prediction
 from bert_tf.tasks.classification import config
@@ -42,7 +41,7 @@ class TextAnswerer(prediction.Answerer):
     assert spec is not None
     logits = np.stack([output["logits"] for output in outputs])
     pooled = mean_over_windows(logits, [len(outputs)])
-    probabilities = losses.probabilities(pooled, spec.problem_type)
+    probabilities = prediction.probabilities(pooled, spec.problem_type)
     [answer] = labelled(spec, np.asarray(probabilities))
     return answer
 

@@ -10,6 +10,7 @@ from sklearn import metrics as sklearn_metrics
 
 from bert_tf import losses
 from bert_tf.model_folder import run_info
+from bert_tf.tasks import prediction
 from bert_tf.tasks.classification import answers
 from bert_tf.tasks.classification.examples import FileLayout, InputExample
 from bert_tf.training import results as results_lib
@@ -107,7 +108,7 @@ def scores(
     means = {
       name: float(total / weight) for name, (total, weight) in sums.items()
     }
-  probabilities = np.asarray(losses.probabilities(pooled, layout.problem_type))
+  probabilities = prediction.probabilities(pooled, layout.problem_type)
   return {**means, **official_metrics(layout, label_ids, probabilities)}
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bert_tf import distribution, heads, losses
+from bert_tf import distribution, heads
 from bert_tf.data import input_pipeline, record_cache, records
 from bert_tf.files import atomic, json_files, paths
 from bert_tf.formats import tables
@@ -240,7 +240,7 @@ class ClassificationTask(base.Task[InputExample, Texts]):
     """Writes test_results.tsv, predictions.jsonl and any submission to GLUE."""
     logits = answers.mean_over_windows(np.stack(list(rows)), data.num_windows)
     problem_type = self.layout.problem_type
-    probabilities = np.asarray(losses.probabilities(logits, problem_type))
+    probabilities = prediction.probabilities(logits, problem_type)
     metrics.write_predictions(
       output_dir, self.layout, data.examples, probabilities
     )

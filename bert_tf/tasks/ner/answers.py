@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf import losses, tokenization
+from bert_tf import tokenization
 from bert_tf.model_folder import run_info
 from bert_tf.tasks import prediction
 from bert_tf.tasks.ner import examples, records
@@ -65,7 +65,7 @@ class WordAnswerer(prediction.Answerer):
         for window, output in zip(windows, outputs)
       ]
     )  # [words, C]
-    rows = np.asarray(losses.probabilities(logits, "classification"))
+    rows = prediction.probabilities(logits, "classification")
     labels = [(self.info.labels or ())[i] for i in logits.argmax(axis=-1)]
     return {
       "words": [

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf import losses
 from bert_tf.tasks import prediction
 
 
@@ -33,7 +32,7 @@ class ChoiceAnswerer(prediction.Answerer):
   ) -> dict[str, Any]:
     """Returns the most probable choice."""
     scores = np.concatenate([output["logits"] for output in outputs])  # [C]
-    [row] = np.asarray(losses.probabilities(scores[None], "classification"))
+    [row] = prediction.probabilities(scores[None], "classification")
     return {
       "choice": int(row.argmax()),
       "probabilities": prediction.digits(row),

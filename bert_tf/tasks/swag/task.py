@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import heads, losses
+from bert_tf import heads
 from bert_tf.data import input_pipeline, record_cache, records
 from bert_tf.tasks import base, fine_tuning, prediction
 from bert_tf.tasks.swag import answers, examples
@@ -119,7 +119,7 @@ class SwagTask(base.Task[ChoiceExample, Sequence[ChoiceExample]]):
   ) -> base.Results:
     """Writes test_results.tsv and predictions.jsonl."""
     scores = np.stack(list(rows))
-    probabilities = np.asarray(losses.probabilities(scores, "classification"))
+    probabilities = prediction.probabilities(scores, "classification")
     write_predictions(output_dir, data, probabilities, self.layout.label_type)
     return {}
 
