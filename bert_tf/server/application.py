@@ -83,6 +83,7 @@ class Server:
       config,
       self._metrics,
       lambda: len(self._uvicorn.server_state.connections),
+      self._batcher.check_open,
     )
     self._uvicorn = _Uvicorn(
       uvicorn.Config(
@@ -278,7 +279,6 @@ class Server:
     weights from piece f to each piece.
     """
     model = self._find_model(request)
-    self._batcher.check_open()
     answer = await self._texts.run(model.attention, body)
     return await self._encode(answer)
 
@@ -336,7 +336,6 @@ class Server:
         f"{max_rows}, the limit of this server.",
       )
     request.scope["rows"] = len(rows)
-    self._batcher.check_open()  # Tokenizing may be in vain.
     if request.scope["num_bytes"] <= _LARGE_BYTES:
       prepared = signature.prepare(rows)
     else:

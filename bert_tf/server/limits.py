@@ -107,7 +107,8 @@ class Middleware:
   """An ASGI application around another one.
 
   It stores `num_bytes`, the size of the body, in the scope of the request, and
-  counts each answer. `num_connections` returns the number of open connections.
+  counts each answer. `num_connections` returns the number of open connections,
+  and `check_open` raises HttpError if no request can be computed now.
   """
 
   def __init__(
@@ -116,11 +117,13 @@ class Middleware:
     config: server_config.ServerConfig,
     counted: metrics.Metrics,
     num_connections: Callable[[], int],
+    check_open: Callable[[], None],
   ) -> None:
     self._app = app
     self._config = config
     self._metrics = counted
     self._num_connections = num_connections
+    self._check_open = check_open
     hosts = ("localhost", "127.0.0.1", "::1", config.host)
     self._hosts = {host.lower() for host in (*hosts, *config.allowed_hosts)}
     # A handler goes on if the reader closes stdout.
@@ -181,6 +184,8 @@ class Middleware:
         f"{limit} connections are open, which is the limit.",
         headers={"Connection": "close"},
       )
+    if scope["method"] == "POST":
+      self._check_open()  # To find the route and parse JSON would be in vain.
     scope["num_bytes"] = len(body)
     unread = [{"type": "http.request", "body": body, "more_body": False}]
 
