@@ -82,9 +82,11 @@ class Predictor:
         "a ModelConfig has these settings too; give them only there."
       )
     weights = model_folder.find_weights(source.init_checkpoint)
-    is_saved_model = checkpoints.is_saved_model(weights)
-    make = loaded_model.load if is_saved_model else loaded_model.build
-    model = make(dataclasses.replace(source, init_checkpoint=weights))
+    if checkpoints.is_saved_model(weights):
+      source = dataclasses.replace(source, init_checkpoint=weights)
+      model = loaded_model.load(source)
+    else:
+      model = loaded_model.build(source)
     self._model = model
     self.answerers = answerers.create(model)
     self.functions = model.functions
