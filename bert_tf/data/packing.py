@@ -19,7 +19,7 @@ def truncate_pair(
 def is_cut(
   ids_a: Sequence[int], ids_b: Sequence[int] | None, max_seq_length: int
 ) -> bool:
-  """Returns whether `build_input` drops some of the word pieces."""
+  """Returns whether `assemble` drops some of the word pieces."""
   if ids_b:
     return len(ids_a) + len(ids_b) > max_seq_length - 3
   return len(ids_a) > max_seq_length - 2
@@ -35,6 +35,25 @@ def add_special_tokens(
     ids += ids_b
     ids.append(sep_id)
   return ids, num_first
+
+
+def assemble(
+  ids_a: Sequence[int],
+  ids_b: Sequence[int] | None,
+  cls_id: int,
+  sep_id: int,
+  max_seq_length: int,
+) -> tuple[list[int], int]:
+  """Returns `add_special_tokens` of a text or a pair, cut to max_seq_length.
+
+  max_seq_length is at least 2, or 3 for a pair. An empty second text is none,
+  as in the 2018 release.
+  """
+  if ids_b:
+    ids_a, ids_b = truncate_pair(ids_a, ids_b, max_seq_length - 3)
+  else:
+    ids_a, ids_b = ids_a[: max_seq_length - 2], None
+  return add_special_tokens(ids_a, ids_b, cls_id, sep_id)
 
 
 def pad(
@@ -56,16 +75,9 @@ def build_input(
   sep_id: int,
   max_seq_length: int,
 ) -> dict[str, list[int]]:
-  """Returns input_ids, input_mask and segment_ids of a text or a pair.
-
-  They are truncated or padded with 0 to max_seq_length, which is at least 2, or
-  3 for a pair. An empty second text is none, as in the 2018 release.
-  """
-  if ids_b:
-    ids_a, ids_b = truncate_pair(ids_a, ids_b, max_seq_length - 3)
-  else:
-    ids_a, ids_b = ids_a[: max_seq_length - 2], None
-  return pad(*add_special_tokens(ids_a, ids_b, cls_id, sep_id), max_seq_length)
+  """Returns input_ids, input_mask and segment_ids of `assemble`, padded."""
+  ids, num_first = assemble(ids_a, ids_b, cls_id, sep_id, max_seq_length)
+  return pad(ids, num_first, max_seq_length)
 
 
 def max_instances(max_seq_length: int) -> int:

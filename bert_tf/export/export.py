@@ -128,12 +128,7 @@ def build(
         "predict the next word piece, so it cannot predict [MASK]. Fine-tune "
         "it, or export it with `task=encoder`."
       )
-  tokenizer = None
-  if files.vocab_file:
-    tokenizer = model_folder.load_tokenizer(
-      files, config.do_lower_case, config.strip_accents
-    )
-  info = describe(files, task, config, tokenizer)
+  info, tokenizer = describe(files, task, config)
   text_tokenizer = None
   if with_text and task in _TAKE_TEXT:
     assert tokenizer is not None
@@ -149,16 +144,21 @@ def describe(
   files: model_folder.ModelFolder,
   task: str,
   config: configs.ModelConfig,
-  tokenizer: tokenization.FullTokenizer | None,
-) -> run_info.RunInfo:
-  """Returns what run.json should say about a model.
+) -> tuple[run_info.RunInfo, tokenization.FullTokenizer | None]:
+  """Returns what run.json should say about a model, and the tokenizer.
 
   A setting is the user's, else that of the model's folder, else the default.
+  There is no tokenizer without a vocabulary.
 
   Raises:
     ValueError: if a setting is not for the task, if the length exceeds the
       model's, or if the labels are unknown or not those of the head.
   """
+  tokenizer = None
+  if files.vocab_file:
+    tokenizer = model_folder.load_tokenizer(
+      files, config.do_lower_case, config.strip_accents
+    )
   config.check_used(task)
   run = files.run if files.run and files.run.task == task else None
   saved = run.saved() if run else {}
@@ -190,7 +190,8 @@ def describe(
     if run and run.is_pair is None:
       is_glue = spec.name in classification_config.TASK_NAMES
       changes["is_pair"] = is_glue and glue.get_task(spec.name).is_pair
-  return dataclasses.replace(run or run_info.RunInfo(task=task), **changes)
+  info = dataclasses.replace(run or run_info.RunInfo(task=task), **changes)
+  return info, tokenizer
 
 
 def _module(

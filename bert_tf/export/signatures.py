@@ -39,7 +39,8 @@ def make(
   return saved_models.name_functions(saved_models.ids_function(compute, rank))
 
 
-def _labels(logits: Tensor, info: run_info.RunInfo) -> dict[str, Tensor]:
+def labels(logits: Tensor, info: run_info.RunInfo) -> dict[str, Tensor]:
+  """Returns a classifier's outputs of `ids`, as in `make`, for its logits."""
   assert info.problem_type
   probabilities = losses.probabilities(logits, info.problem_type)
   if info.problem_type == "regression":
@@ -58,7 +59,7 @@ def _choices(logits: Tensor, info: run_info.RunInfo) -> dict[str, Tensor]:
 
 # The outputs of `ids`, by name, by task.
 _OUTPUTS: dict[str, Callable[[Any, run_info.RunInfo], dict[str, Tensor]]] = {
-  "classification": _labels,
+  "classification": labels,
   "ner": _words,
   "squad": lambda output, info: output._asdict(),
   "swag": _choices,

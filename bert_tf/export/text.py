@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import losses, tokenization
-from bert_tf.export import saved_models
+from bert_tf import tokenization
+from bert_tf.export import saved_models, signatures
 from bert_tf.files import errors
 from bert_tf.model_folder import run_info
 from bert_tf.modeling import Tensor
@@ -174,21 +174,19 @@ def classifier_signatures(
     label: string [B]. The most probable label.
     applies: bool [B, C]. Only for multilabel, instead of `label`.
   """
-  assert info.max_seq_length and info.problem_type
-  length, problem_type = info.max_seq_length, info.problem_type
+  assert info.max_seq_length
+  length = info.max_seq_length
 
   def classify(*texts: Tensor) -> dict[str, Tensor]:
     segments = [tokenizer.tokenize(text) for text in texts]
     logits = model(tokenizer.pack(segments, length, pad_to_max=False))
-    probabilities = losses.probabilities(logits, problem_type)
-    if problem_type == "regression":
-      return {"prediction": probabilities[:, 0]}
+    outputs = signatures.labels(logits, info)
+    del outputs["logits"]
+    if info.problem_type == "regression":
+      return outputs
     names = tf.constant(info.labels, tf.string)
-    outputs = {
-      "probabilities": probabilities,
-      "labels": tf.tile(names[None], [tf.shape(logits)[0], 1]),
-    }
-    if problem_type == "multilabel":
+    outputs["labels"] = tf.tile(names[None], [tf.shape(logits)[0], 1])
+    if info.problem_type == "multilabel":
       return {**outputs, "applies": logits > 0}
     return {**outputs, "label": tf.gather(names, tf.argmax(logits, axis=-1))}
 

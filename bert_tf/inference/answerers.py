@@ -33,12 +33,9 @@ class MaskAnswerer(prediction.Answerer):
   outputs = ("masked_lm_logits",)
 
   def __init__(
-    self,
-    tokenizer: tokenization.FullTokenizer,
-    info: run_info.RunInfo,
-    max_seq_length: int,
+    self, tokenizer: tokenization.FullTokenizer, info: run_info.RunInfo
   ) -> None:
-    super().__init__(tokenizer, info, max_seq_length)
+    super().__init__(tokenizer, info)
     if tokenization.MASK not in tokenizer.vocab:
       raise ValueError(f"The vocabulary has no {tokenization.MASK}; add it.")
     self._mask_id = tokenizer.vocab[tokenization.MASK]
@@ -196,15 +193,11 @@ def create(
   info, tokenizer = model.info, model.tokenizer
   if info is None or tokenizer is None:
     return {}
-  assert info.max_seq_length
   kind: type[prediction.Answerer]
   if task := registry.TASKS.get(info.task):
     module, _, name = task.answerer.rpartition(".")
     kind = getattr(importlib.import_module(module), name)
   else:
     kind = MaskAnswerer if info.task == "pretraining" else VectorAnswerer
-  arguments = tokenizer, info, info.max_seq_length
-  return {
-    TEXT: kind(*arguments),
-    **{name: other(*arguments) for name, other in kind.variants.items()},
-  }
+  kinds = {TEXT: kind, **kind.variants}
+  return {name: each(tokenizer, info) for name, each in kinds.items()}

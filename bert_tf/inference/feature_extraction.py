@@ -95,9 +95,10 @@ class FeatureExtractor:
     self._compute = loaded_model.wrap_function(
       saved_models.ids_function(vectors)
     )
-    self._answerer = answerers.VectorAnswerer(
-      tokenizer, run_info.RunInfo(task="encoder"), config.max_seq_length
+    info = run_info.RunInfo(
+      task="encoder", max_seq_length=config.max_seq_length
     )
+    self._answerer = answerers.VectorAnswerer(tokenizer, info)
 
   def extract(self, texts: Iterable[Text]) -> Iterator[TextFeatures]:
     """Yields the features of each text, in order.

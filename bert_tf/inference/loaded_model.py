@@ -99,14 +99,10 @@ def load(config: configs.ModelConfig) -> LoadedModel:
   if config.task not in (None, run.task):
     raise ValueError(f"{folder} is a SavedModel of {run.task}.")
   files = model_folder.read(folder, config.bert_config_file, config.vocab_file)
-  tokenizer = None
-  if files.vocab_file:
-    tokenizer = model_folder.load_tokenizer(
-      files, config.do_lower_case, config.strip_accents
-    )
+  info, tokenizer = export.describe(files, run.task, config)
   return dataclasses.replace(
     model,
-    info=export.describe(files, run.task, config, tokenizer),
+    info=info,
     bert_config=files.bert_config,
     vocab_file=files.vocab_file,
     tokenizer=tokenizer,

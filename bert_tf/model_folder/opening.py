@@ -257,12 +257,14 @@ def load_tokenizer(
     ValueError: if the case contradicts the vocabulary or a released checkpoint,
       or if the vocabulary lacks [UNK] or has more tokens than the model.
   """
-  files.load_vocab()  # Checks the size of the vocabulary.
   case = resolve_case(files, letter_case.Case(do_lower_case, strip_accents))
   tokenization.validate_case_matches_checkpoint(
     case.do_lower_case is not False, files.reader.path
   )
-  return letter_case.make_tokenizer(files.needed_vocab(), case)
+  path = files.needed_vocab()
+  tokenizer = letter_case.make_tokenizer(path, case)
+  files.bert_config.check_vocab(len(tokenizer.vocab), path, files.config_file)
+  return tokenizer
 
 
 def has_config(folder: str) -> bool:

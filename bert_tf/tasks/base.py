@@ -155,8 +155,12 @@ class Task(abc.ABC, Generic[Example, Data]):
   @functools.cached_property
   def answerer(self) -> prediction.Answerer:
     """Prepares texts like those of a request to the trained model."""
-    info = run_info.RunInfo(task=self.model.task, **self.run_info())
-    return self.answerer_type(self.tokenizer, info, self.max_seq_length)
+    info = run_info.RunInfo(
+      task=self.model.task,
+      max_seq_length=self.max_seq_length,
+      **self.run_info(),
+    )
+    return self.answerer_type(self.tokenizer, info)
 
   def prepared(
     self, examples: Sequence[Example]

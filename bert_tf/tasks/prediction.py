@@ -44,7 +44,6 @@ class Answerer(abc.ABC):
   Args:
     tokenizer: the tokenizer of the model.
     info: what run.json says about the model, with all its settings.
-    max_seq_length: maximum word pieces of an input.
 
   Attributes:
     fields: names of a row's texts; the first num_required are required.
@@ -61,14 +60,12 @@ class Answerer(abc.ABC):
   variants: Mapping[str, type["Answerer"]] = {}
 
   def __init__(
-    self,
-    tokenizer: tokenization.FullTokenizer,
-    info: run_info.RunInfo,
-    max_seq_length: int,
+    self, tokenizer: tokenization.FullTokenizer, info: run_info.RunInfo
   ) -> None:
+    assert info.max_seq_length
     self.tokenizer = tokenizer
     self.info = info
-    self.max_seq_length = max_seq_length
+    self.max_seq_length = info.max_seq_length
     self._cls_id, self._sep_id = tokenizer.convert_tokens_to_ids(
       [tokenization.CLS, tokenization.SEP]
     )
@@ -101,13 +98,8 @@ class Answerer(abc.ABC):
     self, ids_a: Sequence[int], ids_b: Sequence[int] | None = None
   ) -> ModelInput:
     """Returns the input of a text or a pair, cut to max_seq_length."""
-    if ids_b:
-      room = self.max_seq_length - 3
-      ids_a, ids_b = packing.truncate_pair(ids_a, ids_b, room)
-    else:
-      ids_a, ids_b = ids_a[: self.max_seq_length - 2], None
-    ids, num_first = packing.add_special_tokens(
-      ids_a, ids_b, self._cls_id, self._sep_id
+    ids, num_first = packing.assemble(
+      ids_a, ids_b, self._cls_id, self._sep_id, self.max_seq_length
     )
     return model_input(ids, num_first)
 

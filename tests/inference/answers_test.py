@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 import bert_tf
-from bert_tf import heads, tokenization
+from bert_tf import heads, losses, tokenization
 from bert_tf.export import config as export_config
 from bert_tf.export import export
 from bert_tf.model_folder import run_info
+from bert_tf.tasks import prediction
 from bert_tf.tasks.ner import answers as ner_answers
 from tests.support import run_folders, tiny_models
 
@@ -164,8 +165,8 @@ def tokenizer():
   ],
 )
 def test_plain_text_is_split_at_signs_beside_words(tokenizer, text, expected):
-  info = run_info.RunInfo(task="ner", labels=("O",))
-  answerer = ner_answers.PlainTextAnswerer(tokenizer, info, 16)
+  info = run_info.RunInfo(task="ner", labels=("O",), max_seq_length=16)
+  answerer = ner_answers.PlainTextAnswerer(tokenizer, info)
   places = list(answerer.split(text))
   assert [word for word, _ in places] == expected.split()
   assert all(text[start:].startswith(word) for word, start in places)
@@ -255,3 +256,13 @@ def test_a_saved_model_without_vocabulary_takes_no_texts(tmp_path):
   with pytest.raises(ValueError, match=r"lacks vocab\.txt"):
     model.predict("the")
   assert bert_tf.load(exported).predict("the")["label"]
+
+
+@pytest.mark.parametrize("kind", run_info.PROBLEM_TYPES)
+def test_probabilities_are_those_of_the_graph(kind):
+  rng = np.random.default_rng(1)
+  logits = rng.normal(0, 40, (50, 4)).astype(np.float32)
+  result = prediction.probabilities(logits, kind)
+  assert result.dtype == np.float32
+  expected = losses.probabilities(logits, kind)
+  np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-30)

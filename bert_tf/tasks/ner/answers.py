@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf import tokenization
-from bert_tf.model_folder import run_info
 from bert_tf.tasks import prediction
 from bert_tf.tasks.ner import examples, records
 
@@ -31,14 +29,9 @@ class WordAnswerer(prediction.Answerer):
   `end`, in characters of the text.
   """
 
-  def __init__(
-    self,
-    tokenizer: tokenization.FullTokenizer,
-    info: run_info.RunInfo,
-    max_seq_length: int,
-  ) -> None:
-    super().__init__(tokenizer, info, max_seq_length)
-    self._windower = records.SentenceWindower(tokenizer, max_seq_length, False)
+  @functools.cached_property
+  def _windower(self) -> records.SentenceWindower:
+    return records.SentenceWindower(self.tokenizer, self.max_seq_length, False)
 
   def split(self, text: str) -> Iterator[tuple[str, int]]:
     """Yields the words of a text, each with its index in the text."""

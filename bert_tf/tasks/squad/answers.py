@@ -25,14 +25,11 @@ class SpanAnswerer(prediction.Answerer):
   outputs = ("start_logits", "end_logits")
 
   def __init__(
-    self,
-    tokenizer: tokenization.FullTokenizer,
-    info: run_info.RunInfo,
-    max_seq_length: int,
+    self, tokenizer: tokenization.FullTokenizer, info: run_info.RunInfo
   ) -> None:
-    super().__init__(tokenizer, info, max_seq_length)
+    super().__init__(tokenizer, info)
     # As in the original, positions of padding count among the n best.
-    self.width = max_seq_length
+    self.width = self.max_seq_length
     self._window_config = settings.extract(info, config.WindowConfig)
     self._decoding_config = settings.extract(info, config.DecodingConfig)
 
