@@ -72,7 +72,7 @@ class Server:
     self._is_warm = False
     self._metrics = metrics.Metrics(
       lambda: len(self._batcher.queue),
-      lambda: self._batcher.expected_wait_s(),
+      lambda: self._batcher.oldest_wait_s(),
     )
     self._batcher = batching.Batcher(config, self._metrics.batch)
     self.ended = self._batcher.ended

@@ -19,7 +19,6 @@ import dataclasses
 import functools
 import math
 import queue
-import statistics
 import sys
 import threading
 import time
@@ -40,9 +39,6 @@ _Result = TypeVar("_Result")
 _MAX_RATIO, _SHORT_SIZE = 2, 32
 # Seconds between checks whether a stalled thread works again.
 _STALLED_INTERVAL_S = 0.05
-# The speed of a signature is the median over its last _NUM_TIMED batches. It is
-# unknown before _MIN_TIMED batches, because the first call may take seconds.
-_NUM_TIMED, _MIN_TIMED = 9, 3
 
 
 @dataclasses.dataclass(eq=False)
@@ -51,6 +47,7 @@ class _Request:
   rows: Sequence[prediction.Prepared]
   result: asyncio.Future  # Done when all rows have answers.
   arrived: float  # Time of arrival by time.monotonic.
+  is_begun: bool = False  # Whether a batch has had an input of it.
   # Inputs in no batch yet, and the sum of their sizes.
   waiting: list["_Input"] = dataclasses.field(default_factory=list)
   waiting_size: int = 0
@@ -149,7 +146,6 @@ class Worker:
 
 class _ComputeWorker(Worker):
   batch: Sequence[_Input] = ()  # That it computes.
-  busy_until: float = 0.0  # Expected end of the batch, by time.monotonic.
 
 
 class Batcher:
@@ -176,11 +172,6 @@ class Batcher:
     self._config = config
     self.queue: collections.deque[_Request] = collections.deque()
     self._lock = threading.Lock()  # For outputs and answers of requests.
-    # Seconds per size of the last batches, and their median if it is known.
-    self._timed: dict[models.Signature, collections.deque[float]] = (
-      collections.defaultdict(lambda: collections.deque(maxlen=_NUM_TIMED))
-    )
-    self._speeds: dict[models.Signature, float] = collections.defaultdict(float)
     self._arrival = asyncio.Event()
     self.workers = [
       _ComputeWorker("compute", config.max_stall_s)
@@ -224,30 +215,17 @@ class Batcher:
     """Raises HttpError 503 if the queue is full or the batcher has ended."""
     if self.ended.is_set():
       raise limits.HttpError(503, "the server has stopped computing.")
-    wait, num_waiting = self.expected_wait_s(), len(self.queue)
-    # While less than a batch waits, requests are accepted, however slow the
-    # model is. Otherwise the server would reject all during a slow batch.
-    fits = sum(r.waiting_size / r.signature.max_size for r in self.queue) < 1
-    is_late = wait > self._config.max_expected_wait_s and not fits
-    if is_late or num_waiting >= self._config.max_queue_size:
+    if len(self.queue) >= self._config.max_queue_size:
       raise limits.HttpError(
         503,
-        f"{num_waiting} requests are waiting, this one would for about "
-        f"{wait:.1f} s; the limits are {self._config.max_queue_size} and "
-        f"{self._config.max_expected_wait_s:g} s. Try again later.",
-        headers={"Retry-After": str(max(1, math.ceil(wait)))},
+        f"{len(self.queue)} requests are waiting, which is the limit; try "
+        "again later.",
       )
 
-  def expected_wait_s(self) -> float:
-    """Returns the seconds that a new request would wait.
-
-    It waits for a thread to finish its batch and for its share of the waiting
-    requests. A late batch is assumed to take again as long as it is late.
-    """
-    now, workers = time.monotonic(), self._working()
-    remaining = min(abs(w.busy_until - now) if w.batch else 0 for w in workers)
-    queued = sum(r.waiting_size * self._speeds[r.signature] for r in self.queue)
-    return remaining + queued / len(workers)
+  def oldest_wait_s(self) -> float:
+    """Returns for how many seconds the oldest waiting request has waited."""
+    arrivals = (request.arrived for request in self.queue)
+    return time.monotonic() - min(arrivals, default=time.monotonic())
 
   async def close(self) -> None:
     """Stops the batcher; waiting requests fail with status 503."""
@@ -268,6 +246,7 @@ class Batcher:
         timer.cancel()
       else:
         worker.batch = self._take()
+        self._refuse_old()
         await self._answer(worker, worker.batch)
         worker.batch = ()
 
@@ -327,12 +306,15 @@ class Batcher:
     width = 0
     for each in candidates:
       wider = max(width, each.size)
-      # The first one is included even if it exceeds a batch.
-      if not batch or (len(batch) + 1) * wider <= max_size:
+      # More short texts would not be faster together, and all would wait for
+      # the last one. The first input is included even if it exceeds a batch.
+      has_room = len(batch) < self._config.max_batch_size
+      if not batch or (has_room and (len(batch) + 1) * wider <= max_size):
         batch.append(each)
         width = wider
     taken = set(batch)
     for request in {each.request for each in batch}:
+      request.is_begun = True
       request.waiting = [each for each in request.waiting if each not in taken]
       request.waiting_size = sum(each.size for each in request.waiting)
       if request is first or not request.waiting:
@@ -341,6 +323,25 @@ class Batcher:
       self.queue.append(first)
     return batch
 
+  def _refuse_old(self) -> None:
+    """Fails requests that have waited too long, unless all fit into a batch.
+
+    So the server spends its time on requests whose clients still wait, and
+    answers at least a batch, however slow the model is.
+    """
+    limit = self._config.max_queue_s
+    num_waiting = sum(len(request.waiting) for request in self.queue)
+    if num_waiting < self._config.max_batch_size:
+      return
+    error = limits.HttpError(
+      503, f"the request has waited for {limit:g} s; try again later."
+    )
+    for request in [*self.queue]:
+      is_old = time.monotonic() - request.arrived > limit
+      if is_old and not request.is_begun:
+        self.queue.remove(request)
+        _fail(request, error)
+
   async def _answer(
     self, worker: _ComputeWorker, batch: Sequence[_Input]
   ) -> None:
@@ -348,9 +349,6 @@ class Batcher:
     batch = [each for each in batch if not each.request.result.done()]
     if not batch:
       return
-    signature = batch[0].request.signature
-    size = len(batch) * max(each.size for each in batch)
-    worker.busy_until = time.monotonic() + size * self._speeds[signature]
     try:
       seconds = await worker.run(self._compute, batch)
     except Exception as error:  # noqa: BLE001  Raised in `submit`.
@@ -364,12 +362,6 @@ class Batcher:
       has_all = len(request.answers) == len(request.rows)
       if has_all and not request.result.done():
         request.result.set_result(None)
-    # A full batch may take no longer than a single input. Counting each batch
-    # as full avoids rejecting a burst of requests after a quiet time.
-    timed = self._timed[signature]
-    timed.append(seconds / max(size, signature.max_size))
-    if len(timed) >= _MIN_TIMED:
-      self._speeds[signature] = statistics.median(timed)
     # The loop logs an exception of counting; the batch has been answered.
     asyncio.get_running_loop().call_soon(self._on_batch, len(batch), seconds)
 

@@ -47,10 +47,10 @@ class ServerConfig:
     "Maximum waiting requests; more are rejected with status 503.",
     main=True,
   )
-  max_expected_wait_s: float = _limit(
+  max_queue_s: float = _limit(
     1.0,
-    "Maximum seconds that a request may wait, estimated from the last "
-    "batches. Others are rejected with status 503.",
+    "Maximum seconds that a request waits for its batch, while a full batch of "
+    "others waits too. Then it is answered with status 503.",
     minimum=0,
   )
   max_stall_s: float = _limit(

@@ -22,11 +22,11 @@ class Metrics:
 
   Args:
     num_waiting: returns the number of waiting requests.
-    expected_wait_s: returns the seconds that a new request would wait.
+    oldest_wait_s: returns the seconds that the oldest of them has waited.
   """
 
   def __init__(
-    self, num_waiting: Callable[[], int], expected_wait_s: Callable[[], float]
+    self, num_waiting: Callable[[], int], oldest_wait_s: Callable[[], float]
   ) -> None:
     self._registry = registry = prometheus_client.CollectorRegistry()
     prometheus_client.ProcessCollector(registry=registry)
@@ -57,8 +57,8 @@ class Metrics:
     )
     gauge("waiting_requests", "Waiting requests.").set_function(num_waiting)
     gauge(
-      "expected_wait_seconds", "Seconds that a new request would wait."
-    ).set_function(expected_wait_s)
+      "oldest_wait_seconds", "Seconds that a new request would wait."
+    ).set_function(oldest_wait_s)
 
   def request(
     self, scope: Mapping[str, Any], status: int, seconds: float

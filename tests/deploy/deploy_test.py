@@ -283,7 +283,7 @@ def test_replicas_are_added_before_requests_are_refused():
   assert spec["scaleTargetRef"]["name"] == deployment["metadata"]["name"]
   assert spec["minReplicaCount"] == deployment["spec"]["replicas"]
   [trigger] = spec["triggers"]
-  limit = server_config.ServerConfig().max_expected_wait_s
+  limit = server_config.ServerConfig().max_queue_s
   assert 0 < float(trigger["metadata"]["threshold"]) < limit
 
 
