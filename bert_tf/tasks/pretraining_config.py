@@ -104,18 +104,12 @@ class PretrainingConfig:
   max_eval_steps_in_training: int | None = None
   eval_input_file: str | None = settings.setting(
     None,
-    "TFRecords to evaluate on. Default: input_file; with a schedule, its "
-    "records of the last length.",
+    "TFRecords to evaluate on. Default: input_file.",
     topic=settings.EVALUATION,
   )
   # Vocabulary of the records. Required to mask unmasked records; otherwise
   # optional, to check its size against the config's.
   vocab_file: str | None = None
-  group_by_length: bool = settings.setting(
-    False,
-    "Whether training batches hold unpacked records of similar length.",
-    topic=settings.DEVICES,
-  )
   no_nsp: bool = settings.setting(
     False,
     "Whether to train without the next-sentence loss.",
@@ -129,13 +123,6 @@ class PretrainingConfig:
     "learn faster.",
     choices=INITIAL_VALUES,
     topic=settings.MODEL,
-  )
-  schedule: str | None = settings.setting(
-    None,
-    "Lengths of the records in the order of training, each with its fraction "
-    "of the steps, such as 128:0.9,512:0.1. input_file names files of all of "
-    "them.",
-    topic=settings.DATA,
   )
 
   def __post_init__(self) -> None:
