@@ -328,8 +328,8 @@ MISTAKES = (
   ),
   Mistake(
     "records that are masked already are masked again",
-    lambda w: w.pretrain(mask_prob=0.8),
-    "mask_prob data mask=False",
+    lambda w: w.pretrain(masked_lm_prob=0.2),
+    "masked_lm_prob data mask=False",
   ),
   Mistake(
     "records have fewer masked positions",

@@ -18,6 +18,7 @@ from bert_tf import (
   losses,
   model_inputs,
   modeling,
+  settings,
   tokenization,
 )
 from bert_tf.data import (
@@ -82,13 +83,8 @@ def mask(
   vocab = tokenization.load_vocab(config.vocab_file)
   masking.check_special_tokens(vocab, config.vocab_file)
   records.check_begins(vocab[tokenization.CLS], config.vocab_file)
-  values = {n: getattr(config, n) for n in pretraining_config.MASKING}
-  masking_config = masking.MaskingConfig(
-    max_predictions_per_seq=config.max_predictions_per_seq,
-    **{name: value for name, value in values.items() if value is not None},
-  )
   masker = dynamic_masking.DynamicMasker(
-    masking_config, vocab, config.train.seed
+    settings.extract(config, masking.MaskingConfig), vocab, config.train.seed
   )
   return dataclasses.replace(records, masker=masker)
 
@@ -127,9 +123,11 @@ def run(
   records = read or evaluated
   assert records
   if not records.masker and not (evaluated and evaluated.masker):
-    for name in pretraining_config.MASKING:
-      value = getattr(config, name)
-      if value is not None and value is not False:
+    for field in dataclasses.fields(masking.MaskingConfig):
+      name = field.name
+      if name == "max_predictions_per_seq":
+        continue
+      if getattr(config, name) != field.default:
         raise ValueError(
           f"{name} is for unmasked records, but {records.files.paths[0]} holds "
           f"masked ones; leave `{name}` out, or create the records with "
