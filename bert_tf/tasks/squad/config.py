@@ -129,7 +129,7 @@ class SquadConfig(WindowConfig, DecodingConfig, config.FineTuningConfig):
   )
   verbose_logging: bool = settings.setting(
     False,
-    "Whether to log every fault of the data and every unaligned answer.",
+    "Whether to log every fault of the data.",
     original=True,
     topic=settings.DATA,
   )
