@@ -5,7 +5,7 @@ import dataclasses
 import functools
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import keras
 import tensorflow as tf
@@ -45,19 +45,10 @@ _RESULTS = (
   "loss",
 )
 
-# Gives records a masker, which makes their labels.
-Labeller = Callable[
-  [
-    pretraining_config.PretrainingConfig,
-    modeling.BertConfig,
-    pretraining_records.PretrainingRecords,
-  ],
-  pretraining_records.PretrainingRecords,
-]
-# Sets the initial values of a model from the first batches and a seed.
-InitialValues = Callable[
-  [heads.PretrainingModel, Iterable[Mapping[str, tf.Tensor]], int], None
-]
+# Gives records a masker, which makes their labels, as `mask` does.
+Labeller = Callable[..., pretraining_records.PretrainingRecords]
+# Sets the initial values of a model, as `pretraining_start.set_values` does.
+InitialValues = Callable[..., None]
 
 
 def mask(

@@ -41,14 +41,9 @@ class WindowConfig:
   )
 
   def __post_init__(self) -> None:
-    """Raises ValueError if no room is left for context, or for the stride."""
+    """Raises ValueError unless a window has room for the stride."""
     if None in dataclasses.astuple(self):
       return
-    if self.max_seq_length <= self.max_query_length + 3:
-      raise ValueError(
-        f"max_seq_length {self.max_seq_length} must be greater than "
-        f"max_query_length {self.max_query_length} + 3."
-      )
     window = self.max_seq_length - self.max_query_length - 3
     if not 0 < self.doc_stride <= window:
       raise ValueError(
@@ -95,9 +90,6 @@ class DecodingConfig:
     original=True,
     topic=settings.EVALUATION,
   )
-
-
-DEFAULT_WINDOWS = settings.resolve(WindowConfig(), None, "")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
