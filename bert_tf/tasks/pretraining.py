@@ -5,7 +5,7 @@ import dataclasses
 import functools
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 import keras
 import tensorflow as tf
@@ -145,7 +145,16 @@ def _run(
   set_values: InitialValues,
 ) -> dict[str, float | int] | None:
   sizes = bert_config.vocab_size, bert_config.type_vocab_size
-  case = _case(config, folder, records.files.paths)
+  # The letter case is that of the records, or of the run in output_dir. Without
+  # training, the run comes first.
+  cases = [
+    pretraining_shards.read_case(records.files.paths),
+    letter_case.get_case(folder.info),
+  ]
+  known = [case for case in cases if case.do_lower_case is not None]
+  case = letter_case.Case()
+  if known:
+    case = known[0 if config.do_train else -1]
   info = run_info.RunInfo(
     task="pretraining",
     do_lower_case=case.do_lower_case,
@@ -234,29 +243,6 @@ def _open_records(
     changes["max_predictions_per_seq"] = config.max_predictions_per_seq
   record_format = dataclasses.replace(record_format, **changes)
   return pretraining_records.PretrainingRecords(files, record_format)
-
-
-def _case(
-  config: pretraining_config.PretrainingConfig,
-  folder: run_folder.RunFolder,
-  record_files: Sequence[str],
-) -> letter_case.Case:
-  """Returns the letter case of the text; None for settings that are uncertain.
-
-  With do_train, the records decide, or else the run in output_dir; without it,
-  the other way round. A vocabulary is proof only if it has capital letters:
-  one without them may belong to cased text.
-  """
-  records_case = pretraining_shards.read_case(record_files)
-  known = [records_case, letter_case.get_case(folder.info)]
-  for case in known if config.do_train else reversed(known):
-    if case.do_lower_case is not None:
-      return case
-  if config.vocab_file:
-    vocab = tokenization.load_vocab(config.vocab_file)
-    if letter_case.guess(vocab) is False:
-      return letter_case.Case(do_lower_case=False)
-  return letter_case.Case()
 
 
 def build_estimator(
