@@ -30,8 +30,8 @@ from bert_tf.data import (
 )
 from bert_tf.model_folder import letter_case, run_folder, run_info
 from bert_tf.tasks import pretraining_config, pretraining_start, step_errors
-from bert_tf.training import estimator, model_setup, run_log
 from bert_tf.training import config as training_config
+from bert_tf.training import estimator, model_setup, run_log
 from bert_tf.training import objective as objective_lib
 from bert_tf.training import results as results_lib
 
@@ -342,4 +342,3 @@ def check(
         f"num_train_steps {steps}: the learning rate only rises."
       )
   return bert_config
-

@@ -202,12 +202,13 @@ def _locate(
   if version_2_with_negative and is_impossible:
     return dataclasses.replace(example, is_impossible=True), ""
   place = f"{name}: question {example.qas_id!r}"
-  if len(qa.answers or ()) != 1:
+  answers = qa.answers or []
+  if len(answers) != 1:
     raise ValueError(
-      f"{place} has {len(qa.answers or ())} answers; a question to train has "
+      f"{place} has {len(answers)} answers; a question to train has "
       "exactly 1, or none with `version_2_with_negative`."
     )
-  [answer] = qa.answers or ()
+  [answer] = answers
   context, start = example.context, answer.answer_start
   last = start + len(answer.text) - 1
   if max(start, last) >= len(context.text):

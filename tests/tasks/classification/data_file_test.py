@@ -93,7 +93,10 @@ MISTAKES = {
   "two sources": ({"data_dir": "data"}, "`data_dir` and `data_file`"),
   "no source": ({"data_file": None}, "`data_dir` and `data_file`"),
   "an unknown ending": ({"data_file": "a.xlsx"}, "a.xlsx (`data_file`)"),
-  "no such file": ({"data_file": "none/a.csv"}, "no none/a.csv; set `data_file`"),
+  "no such file": (
+    {"data_file": "none/a.csv"},
+    "no none/a.csv; set `data_file`",
+  ),
   "no test file": ({"do_predict": True}, "`do_predict` needs a test file"),
   "nothing held out": ({"eval_fraction": 0.0}, "set `eval_fraction`"),
 }

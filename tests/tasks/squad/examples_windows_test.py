@@ -207,7 +207,7 @@ def test_chinese_without_blanks_finds_the_answer(tmp_path):
 # Fields of a question (None: left out), and a part of the error.
 WRONG_FIELDS = [
   ({"id": None}, "data.0.paragraphs.0.qas.0.id is missing"),
-  ({"answers": ["a"]}, "data.0.paragraphs.0.qas.0.answers.0 is \"a\""),
+  ({"answers": ["a"]}, 'data.0.paragraphs.0.qas.0.answers.0 is "a"'),
   (
     {"answers": [{"text": "cd", "answer_start": 4}]},
     "answer_start is 4 and the answer of 2 characters exceeds",
