@@ -35,6 +35,7 @@ from bert_tf.layers import lora
 from bert_tf.model_folder import letter_case
 from bert_tf.server import config as server_config
 from bert_tf.tasks import pretraining, pretraining_config
+from bert_tf.tasks.squad import metrics as squad_metrics
 from bert_tf.training import adapters
 from tests.support import runs, worlds
 
@@ -527,6 +528,13 @@ MISTAKES = (
     "questions are to be answered without a file",
     lambda w: w.answer(do_predict=True, train_file=w.squad_file(2)),
     "predict_file",
+  ),
+  Mistake(
+    "predictions are scored by other data",
+    lambda w: squad_metrics.evaluate_files(
+      w.write("predictions.json", '{"p": "boat"}'), w.squad_file(2)
+    ),
+    "predictions.json data.json",
   ),
   Mistake(
     "labels of choices count from 1",

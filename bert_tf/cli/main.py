@@ -22,6 +22,7 @@ GROUPS = {
   "Train and evaluate": {
     "pretrain": "run_pretraining",
     **{name: f"run_{name}" for name in _TASKS},
+    "squad-evaluate": "squad_evaluate",
   },
   "Predict and serve": {
     "fill-mask": "fill_mask",

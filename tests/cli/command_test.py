@@ -1,6 +1,7 @@
 """Tests for the start of commands: help and mistakes on the command line."""
 
 import ast
+import json
 import logging
 import os
 import pathlib
@@ -52,6 +53,7 @@ def test_help_is_not_the_value_of_the_flag_before_it(run_script):
   [
     ("inspect_checkpoint.py", (), ("CHECKPOINT",)),
     ("inspect_checkpoint.py", ("a", "b", "c"), ("'c'",)),
+    ("squad_evaluate.py", ("a",), ("PREDICTIONS", "DATA")),
     ("plot_curves.py", (), ("--output_dir", "--plot_file")),
     ("serve.py", (), ("--model",)),
     ("plot_curves.py", ("--plot_fil=x",), ("plot_fil", "plot_file")),
@@ -76,10 +78,20 @@ def test_a_mistake_on_the_command_line_is_named(
 
 @pytest.mark.parametrize(
   "arguments",
-  [("--help",), ("inspect", "--help")],
+  [
+    ("--help",),
+    ("inspect", "--help"),
+    ("squad-evaluate", "answers.json", "data.json"),
+  ],
   ids=lambda arguments: arguments[0],
 )
 def test_a_closed_stdout_ends_the_command_quietly(arguments, tmp_path):
+  answers = [{"text": "boat", "answer_start": 0}]
+  question = {"id": "q", "question": "What?", "answers": answers}
+  paragraphs = [{"context": "boat", "qas": [question]}]
+  data = {"version": "1.1", "data": [{"paragraphs": paragraphs}]}
+  (tmp_path / "data.json").write_text(json.dumps(data))
+  (tmp_path / "answers.json").write_text('{"q": "boat"}')
   reader, writer = os.pipe()
   os.close(reader)
   result = subprocess.run(

@@ -5,9 +5,12 @@ import dataclasses
 import re
 import string
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
+from absl import logging
 
+from bert_tf.files import json_files
 from bert_tf.tasks.squad import examples as squad_data
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -83,9 +86,15 @@ def token_f1(prediction: str, answer: str) -> float:
 def squad_scores(
   answers: SquadAnswers, predictions: Mapping[str, str]
 ) -> dict[str, tuple[float, float]]:
-  """Returns (exact match, F1), each in [0, 1], of every question by id."""
+  """Returns (exact match, F1), each in [0, 1], of every question by id.
+
+  A question that has no prediction scores 0.
+  """
   scores = {}
   for qas_id, texts in answers.texts.items():
+    if qas_id not in predictions:
+      scores[qas_id] = (0.0, 0.0)
+      continue
     prediction = predictions[qas_id]
     if answers.is_v2:
       # 2.0 drops answers that contain only articles and punctuation.
@@ -163,7 +172,7 @@ def best_null_thresholds(
     gains = [
       scores[qas_id][i]
       if answers.texts[qas_id]
-      else -float(bool(predictions[qas_id]))
+      else -float(bool(predictions.get(qas_id)))
       for qas_id in ids
     ]
     # Totals for text answers to no question, the first, the first two, ...
@@ -173,3 +182,57 @@ def best_null_thresholds(
     threshold = odds[index - 1] if index else odds[0] - 1.0
     best[f"{name}_thresh"] = float(threshold)
   return best
+
+
+def evaluate_files(
+  predictions_file: str, data_file: str, null_odds_file: str | None = None
+) -> dict[str, float | int]:
+  """Returns the scores of `squad_summary` for JSON files.
+
+  A question without a prediction counts as wrong, with a warning. Null odds, by
+  question id, add `best_null_thresholds`.
+
+  Raises:
+    ValueError: if a file has another format, or if they do not belong together.
+  """
+  # Only predictions of SQuAD 2.0 come with null odds.
+  answers = correct_answers(
+    squad_data.read_squad_examples(data_file, is_training=False),
+    version_2_with_negative=null_odds_file is not None,
+  )
+  if answers is None:
+    raise ValueError(f"{data_file} has no answers to score by.")
+  predictions = _read_values(predictions_file, str)
+  missing = answers.texts.keys() - predictions.keys()
+  if len(missing) == len(answers.texts):
+    raise ValueError(f"{predictions_file} answers no question of {data_file}.")
+  if missing:
+    logging.warning(
+      "%s lacks %d of %d questions, such as %s; they count as wrong.",
+      predictions_file,
+      len(missing),
+      len(answers.texts),
+      min(missing),
+    )
+  results = squad_summary(answers, predictions)
+  if null_odds_file:
+    null_odds = _read_values(null_odds_file, (int, float))
+    if absent := answers.texts.keys() - null_odds.keys():
+      raise ValueError(
+        f"{null_odds_file} lacks {len(absent)} questions of {data_file}, "
+        f"such as {min(absent)}."
+      )
+    results |= best_null_thresholds(answers, predictions, null_odds)
+  return results
+
+
+def _read_values(path: str, kind: type | tuple[type, ...]) -> dict[str, Any]:
+  """Reads a JSON object whose values are of one kind."""
+  values = json_files.read(path)
+  expected = "a text" if kind is str else "a number"
+  if not isinstance(values, dict):
+    raise ValueError(f"{path} is not an object of {expected} by question id.")
+  for qas_id, value in values.items():
+    if not isinstance(value, kind) or isinstance(value, bool):
+      raise ValueError(f"{path}: {qas_id} is {value!r}, expected {expected}.")
+  return values

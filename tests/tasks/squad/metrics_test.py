@@ -1,11 +1,13 @@
 """SQuAD's scores, by hand, by brute force and against published figures."""
 
+import itertools
 import json
+import pathlib
 import random
 
 import pytest
 
-from bert_tf.tasks.squad import examples, metrics
+from bert_tf.tasks.squad import metrics
 
 
 @pytest.mark.parametrize(
@@ -39,19 +41,20 @@ def test_f1_counts_common_words(prediction, answer, f1):
   assert metrics.token_f1(prediction, answer) == pytest.approx(f1)
 
 
-def test_the_best_answer_counts():
+def test_the_best_answer_counts_and_a_missing_prediction_is_wrong():
   answers = metrics.SquadAnswers(
-    {"q": ("big dog", "the big cat"), "r": ("x",)}, is_v2=False
+    {"q": ("big dog", "the big cat"), "r": ("x",), "s": ("y",)}, is_v2=False
   )
   predictions = {"q": "big cat", "r": "x y", "elsewhere": "z"}
   assert metrics.squad_scores(answers, predictions) == {
     "q": (1.0, 1.0),
     "r": (0.0, pytest.approx(2 / 3)),
+    "s": (0.0, 0.0),
   }
   assert metrics.squad_summary(answers, predictions) == {
-    "exact_match": 50.0,
-    "f1": pytest.approx(100 * (1 + 2 / 3) / 2),
-    "total": 2,
+    "exact_match": pytest.approx(100 / 3),
+    "f1": pytest.approx(100 * (1 + 2 / 3) / 3),
+    "total": 3,
   }
 
 
@@ -109,12 +112,93 @@ def test_published_predictions_have_their_scores(
   unpacked, predictions, data, exact, f1
 ):
   folder = unpacked("squad")
-  questions = examples.read_squad_examples(
-    str(folder / f"{data}.json"), is_training=False
+  results = metrics.evaluate_files(
+    str(folder / "published_bert_predictions" / f"{predictions}.json"),
+    str(folder / f"{data}.json"),
   )
-  path = folder / "published_bert_predictions" / f"{predictions}.json"
-  answers = metrics.correct_answers(questions)
-  results = metrics.squad_summary(answers, json.loads(path.read_text()))
   assert round(results["exact_match"], 3) == exact
   assert round(results["f1"], 3) == f1
   assert ("NoAns_total" in results) == (data == "dev-v2.0")
+
+
+@pytest.fixture
+def data_file(tmp_path):
+  qas = [
+    {"id": i, "question": "?", "answers": [{"text": "a cat"}]} for i in "qr"
+  ]
+  qas.append({"id": "n", "question": "?", "answers": [], "is_impossible": True})
+  paragraphs = [{"context": "a cat", "qas": qas}]
+  path = tmp_path / "data.json"
+  path.write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
+  return str(path)
+
+
+def test_the_script_prints_scores_and_thresholds(
+  data_file, tmp_path, run_script
+):
+  predictions = {"q": "cat", "r": "dog", "n": "cat"}
+  (tmp_path / "p.json").write_text(json.dumps(predictions))
+  (tmp_path / "o.json").write_text(json.dumps({"q": -2, "r": 1, "n": 0.5}))
+  result = run_script(
+    "squad_evaluate.py",
+    "p.json",
+    data_file,
+    "--null_odds_file=o.json",
+    cwd=tmp_path,
+  )
+  assert result.returncode == 0, result.stderr
+  lines = result.stdout.splitlines()
+  assert lines == sorted(lines)
+  values = {
+    name: float(value) for name, value in (line.split(" = ") for line in lines)
+  }
+  assert values["exact_match"] == pytest.approx(100 / 3)
+  assert values["best_exact"] == pytest.approx(200 / 3)
+  assert values["best_exact_thresh"] == -2
+  assert set(values) == {
+    *("exact_match", "f1", "total"),
+    *(
+      f"{kind}_{name}"
+      for kind, name in itertools.product(
+        ("HasAns", "NoAns"), ("exact", "f1", "total")
+      )
+    ),
+    *("best_exact", "best_exact_thresh", "best_f1", "best_f1_thresh"),
+  }
+
+
+@pytest.mark.parametrize(
+  "predictions,odds,expected",
+  [
+    ("[]", "{}", "p.json is not an object of a text by question id"),
+    ("{", "{}", "p.json is not JSON"),
+    ('{"q": 1}', "{}", "p.json: q is 1, expected a text"),
+    ('{"z": "a"}', "{}", "p.json answers no question of"),
+    ('{"q": "a"}', '{"q": 1}', "o.json lacks 2 questions"),
+    ('{"q": "a"}', '{"q": "1"}', "o.json: q is '1', expected a number"),
+    ('{"q": "a"}', '{"q": true}', "o.json: q is True, expected a number"),
+  ],
+)
+def test_other_json_files_are_refused(
+  data_file, tmp_path, predictions, odds, expected
+):
+  (tmp_path / "p.json").write_text(predictions)
+  (tmp_path / "o.json").write_text(odds)
+  with pytest.raises(ValueError) as error:
+    metrics.evaluate_files(
+      str(tmp_path / "p.json"), data_file, str(tmp_path / "o.json")
+    )
+  assert expected in str(error.value)
+
+
+def test_null_odds_make_questions_without_answers_v2(data_file, tmp_path):
+  text = pathlib.Path(data_file).read_text()
+  unmarked = tmp_path / "unmarked.json"
+  unmarked.write_text(text.replace(', "is_impossible": true', ""))
+  assert unmarked.read_text() != text
+  (tmp_path / "p.json").write_text('{"q": "cat", "r": "cat", "n": ""}')
+  (tmp_path / "o.json").write_text('{"q": -2, "r": -1, "n": 0.5}')
+  files = str(tmp_path / "p.json"), str(unmarked)
+  assert "NoAns_total" not in metrics.evaluate_files(*files)
+  results = metrics.evaluate_files(*files, str(tmp_path / "o.json"))
+  assert results["NoAns_exact"] == 100.0 and results["NoAns_total"] == 1

@@ -1,0 +1,41 @@
+"""Scores predicted answers to the questions of SQuAD.
+
+  bert-tf squad-evaluate PREDICTIONS DATA [--null_odds_file=FILE]
+
+PREDICTIONS is a JSON object of answers by question id. DATA is SQuAD 1.1 or
+2.0 JSON with answers.
+"""
+
+import dataclasses
+import functools
+
+from bert_tf import settings
+from bert_tf.cli import command, config_flags
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EvaluationConfig:
+  """Optional input of the evaluation."""
+
+  null_odds_file: str | None = settings.setting(
+    None,
+    "JSON file of null odds by question id, as run_squad.py writes for SQuAD "
+    "2.0. Adds the best thresholds to the scores.",
+  )
+
+
+def main(predictions_file: str, data_file: str) -> None:
+  """Prints the scores, sorted by name."""
+  from bert_tf.tasks.squad import metrics
+
+  config = config_flags.build(EvaluationConfig)
+  results = metrics.evaluate_files(
+    predictions_file, data_file, config.null_odds_file
+  )
+  for name in sorted(results):
+    print(f"{name} = {results[name]}")
+
+
+run = functools.partial(
+  command.run, main, __doc__, EvaluationConfig, arguments="PREDICTIONS DATA"
+)
