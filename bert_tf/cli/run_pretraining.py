@@ -1,8 +1,8 @@
 r"""Pre-trains BERT, from raw text or on TFRecords.
 
 From raw text to a model that can be served: builds corpus, vocabulary and
-records, trains, evaluates and plots. A second run with the same flags resumes.
-With --model, it continues a given model on the text. Its flags:
+records, trains, evaluates, plots and exports. A second run with the same flags
+resumes. With --model, it continues a given model on the text. Its flags:
 bert-tf pretrain --text --help
 
 bert-tf pretrain --text='wikipedia/*.parquet' --size=small \

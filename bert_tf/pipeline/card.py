@@ -14,6 +14,7 @@ from bert_tf.pipeline import text_steps
 
 FILE = "README.md"
 CURVES_FILE = "curves.png"
+EXPORT_DIR = os.path.join("saved_model", "1")
 
 _USE = """\
 ## Use
@@ -24,7 +25,7 @@ In this folder:
 bert-tf fill-mask --model=. --text="... [MASK] ..."
 bert-tf classifier --model=. --task_name=csv --data_dir=DATA \\
   --do_train --do_eval --output_dir=OUT
-bert-tf serve --model=. --port=8501
+bert-tf serve --model=saved_model/1 --port=8501
 ```
 """
 

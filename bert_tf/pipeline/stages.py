@@ -15,6 +15,7 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf import (
+  checkpoints,
   distribution,
   heads,
   model_folder,
@@ -24,11 +25,13 @@ from bert_tf import (
 )
 from bert_tf.corpora import corpus_build, sources, text_config
 from bert_tf.data import pretraining_shards, synthetic
+from bert_tf.export import config as export_config
+from bert_tf.export import export
 from bert_tf.files import atomic, errors, paths, shard_files, text_lines
 from bert_tf.formats import tokenizer_files
 from bert_tf.inference import sentence_scorer
 from bert_tf.kernels import backend
-from bert_tf.model_folder import letter_case
+from bert_tf.model_folder import letter_case, run_info
 from bert_tf.pipeline import card, text_steps
 from bert_tf.pipeline import config as pipeline_config
 from bert_tf.tasks import pretraining, pretraining_config
@@ -55,7 +58,7 @@ _MAY_CHANGE = (
 
 
 def run(config: pipeline_config.PipelineConfig) -> None:
-  """Makes data, trains, evaluates, plots and writes the model card.
+  """Makes data, trains, evaluates, plots, exports and writes the model card.
 
   Skips finished steps and resumes an interrupted one.
 
@@ -104,6 +107,7 @@ def run(config: pipeline_config.PipelineConfig) -> None:
   curves.plot(
     config.output_dir, os.path.join(config.output_dir, card.CURVES_FILE)
   )
+  _export(config)
   card.write(config, inputs, {**results, **_score_sentences(config)})
   logging.info("The model and its card are in %s.", config.output_dir)
 
@@ -347,3 +351,19 @@ def _score_sentences(
     "Pseudo-perplexity of %d held-out sentences: %.2f.", len(scores), value
   )
   return {"pseudo_perplexity": value}
+
+
+def _export(config: pipeline_config.PipelineConfig) -> None:
+  folder = os.path.join(config.output_dir, card.EXPORT_DIR)
+  reader = checkpoints.CheckpointReader(config.output_dir)
+  if checkpoints.is_saved_model(folder):
+    exported = run_info.read_run(folder)
+    step = int(reader.get(checkpoints.GLOBAL_STEP))
+    if exported and exported.global_step == step:
+      return
+  export.run(
+    export_config.ExportConfig(
+      init_checkpoint=config.output_dir, export_dir=folder
+    ),
+    replaces=True,
+  )

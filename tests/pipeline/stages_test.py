@@ -11,12 +11,14 @@ import sys
 
 import pytest
 
+from bert_tf import heads
 from bert_tf.corpora import text_config
 from bert_tf.files import shard_files
 from bert_tf.inference import sentence_scorer
+from bert_tf.model_folder import run_info
 from bert_tf.pipeline import config as pipeline_config
 from bert_tf.pipeline import stages, text_steps
-from tests.support import runs
+from tests.support import runs, tiny_models
 
 WORDS = "the of and in to was he is as for on with that it his by".split()
 
@@ -92,7 +94,7 @@ def test_one_command_makes_a_model_that_answers(tmp_path, flags, run_script):
   assert (out / "curves.png").read_bytes()[:4] == b"\x89PNG"
   answer = run_script(
     "fill_mask.py",
-    "--model=out",
+    "--model=out/saved_model/1",
     "--text=he is [MASK] for",
     cwd=tmp_path,
   )
@@ -103,6 +105,25 @@ def test_one_command_makes_a_model_that_answers(tmp_path, flags, run_script):
   assert again.returncode == 0, again.stderr
   assert "nothing is left to train" in again.stderr
   assert (out / "data" / "train.tfrecord").stat().st_mtime_ns == before
+
+
+def test_the_newest_checkpoint_is_exported_once(tmp_path, monkeypatch):
+  config = make_config(tmp_path)
+  model = heads.PretrainingModel(tiny_models.CONFIG)
+  tiny_models.write_run(tmp_path / "out", model, step=3)
+  stages._export(config)
+  exported = tmp_path / "out" / "saved_model" / "1"
+  assert run_info.read_run(str(exported)).global_step == 3
+  calls = []
+  monkeypatch.setattr(
+    stages.export, "run", lambda config, replaces: calls.append(replaces)
+  )
+  stages._export(config)
+  assert not calls
+  # The same command with more train_minutes.
+  tiny_models.write_run(tmp_path / "out", model, step=60)
+  stages._export(config)
+  assert calls == [True]
 
 
 def test_a_pipe_is_refused_because_it_can_be_read_only_once(tmp_path):
