@@ -26,7 +26,6 @@ from bert_tf import (
 from bert_tf.cli import serve
 from bert_tf.convert import convert, extend_vocab, pretrained
 from bert_tf.corpora import corpus, corpus_build, sources, text_config
-from bert_tf.data import length_schedule
 from bert_tf.export import config as export_config
 from bert_tf.export import export
 from bert_tf.formats import parquet
@@ -329,15 +328,8 @@ MISTAKES = (
   ),
   Mistake(
     "records that are masked already are masked again",
-    lambda w: w.pretrain(mask_prob=0.8),
-    "mask_prob data mask=False",
-  ),
-  Mistake(
-    "packed records are grouped by length",
-    lambda w: w.pretrain(
-      w.records("packed", pack_sequences=True), group_by_length=True
-    ),
-    "packed group_by_length",
+    lambda w: w.pretrain(masked_lm_prob=0.2),
+    "masked_lm_prob data mask=False",
   ),
   Mistake(
     "records have fewer masked positions",
@@ -353,30 +345,6 @@ MISTAKES = (
     "a text instead of records",
     lambda w: w.pretrain(w.text()),
     "text.txt",
-  ),
-  # Schedules.
-  Mistake(
-    "the schedule leaves records out",
-    lambda w: w.pretrain(
-      f"{w.records('a16')},{w.records('b32', max_seq_length=32)}",
-      schedule="16:1",
-    ),
-    "b32 32 16:1",
-  ),
-  Mistake(
-    "the schedule needs records that are not given",
-    lambda w: w.pretrain(schedule="16:0.5,32:0.5"),
-    "32 input_file",
-  ),
-  Mistake(
-    "a schedule of steps for a training by the clock",
-    lambda w: w.pretrain(schedule="16:1.0", train={"train_minutes": 1.0}),
-    "train_hours train_minutes",
-  ),
-  Mistake(
-    "a phase of the schedule has no step",
-    lambda w: length_schedule.parse("128:0.99,512:0.01", 10),
-    "512 num_train_steps",
   ),
   Warned(
     "the learning rate only rises",

@@ -75,8 +75,6 @@ def main() -> None:
     config.input_file, config.text, text_config.LINES, config.pydoc_packages
   )
   # These checks come before the text is processed, which may take hours.
-  if config.beam.runner:
-    pretraining_beam.check_num_shards(config.num_shards, config.beam.runner)
   pretraining_shards.output_files(
     [source.path for source in inputs],
     config.output_file,

@@ -65,7 +65,15 @@ class DynamicMasker:
     word_draws, kind_draws, id_draws = tf.unstack(
       tf.reshape(draws, [-1, 3, length]), axis=1
     )
-    words = self._number_words(ids, features["input_mask"])
+    kinds = tf.gather(self._kinds, ids)
+    can_be_masked = (kinds != _NEVER_MASKED) & (features["input_mask"] > 0)
+    begins = can_be_masked
+    if config.do_whole_word_mask:
+      before = tf.pad(ids, [[0, 0], [1, 0]])[:, :-1]
+      begins &= (kinds == _BEGINS_WORD) | (before == self._cls_id)
+    # The index of each piece's word; -1 for a piece that is never masked.
+    words = tf.cumsum(tf.cast(begins, tf.int32), axis=1) - 1
+    words = tf.where(can_be_masked, words, -1)
     starts = features.get("cls_positions", tf.zeros_like(ids[:, :1]))
     is_chosen = self._choose(words, features["input_mask"], starts, word_draws)
 
@@ -88,17 +96,6 @@ class DynamicMasker:
       "masked_lm_ids": tf.where(is_real, labels, 0),
       "masked_lm_weights": tf.cast(is_real, tf.float32),
     }
-
-  def _number_words(self, ids: tf.Tensor, input_mask: tf.Tensor) -> tf.Tensor:
-    """Returns the index of each piece's word; -1 for a piece never masked."""
-    kinds = tf.gather(self._kinds, ids)
-    can_be_masked = (kinds != _NEVER_MASKED) & (input_mask > 0)
-    begins = can_be_masked
-    if self._config.do_whole_word_mask:
-      before = tf.pad(ids, [[0, 0], [1, 0]])[:, :-1]
-      begins &= (kinds == _BEGINS_WORD) | (before == self._cls_id)
-    numbers = tf.cumsum(tf.cast(begins, tf.int32), axis=1) - 1
-    return tf.where(can_be_masked, numbers, -1)
 
   def _choose(
     self,

@@ -41,7 +41,6 @@ class RecordFiles:
 
   paths: tuple[str, ...]
   num_records: int  # Records of all files.
-  counts: tuple[int, ...] = ()  # Records of each file; () if unknown.
   num_cut: int | None = None  # Number of truncated examples; None if unknown.
   is_reused: bool = False  # Whether an earlier run wrote the files.
 
@@ -70,8 +69,7 @@ def open_records(patterns: str) -> RecordFiles:
       raise ValueError(f"no TFRecord file matches {pattern!r}.")
     files.extend(matches)
   with futures.ThreadPoolExecutor(max_workers=4) as pool:
-    counts = list(pool.map(_count_records, files))
-  return RecordFiles(tuple(files), sum(counts), tuple(counts))
+    return RecordFiles(tuple(files), sum(pool.map(_count_records, files)))
 
 
 def _count_records(path: str) -> int:
@@ -372,14 +370,9 @@ def _assert_in_range(
 
 @contextlib.contextmanager
 def naming_records(
-  read: Sequence[tuple[RecordFiles, Spec]],
-  vocab_size: int,
-  type_vocab_size: int,
+  files: RecordFiles, spec: Spec, vocab_size: int, type_vocab_size: int
 ) -> Iterator[None]:
-  """Raises a ValueError that names file and record if reading fails inside.
-
-  `read` are the files that the scope reads, with the specs of their records.
-  """
+  """Raises a ValueError that names file and record if reading fails inside."""
   try:
     yield
   except (
@@ -388,16 +381,15 @@ def naming_records(
     tf.errors.NotFoundError,
     UnicodeDecodeError,  # TensorFlow's message may quote the record's bytes.
   ):
-    for files, spec in read:
-      highest = _highest_values(spec, vocab_size, type_vocab_size)
-      for path in files.paths:
-        if not paths.exists(path):
-          raise ValueError(f"{path} was deleted during the run.") from None
-        _count_records(path)
-        for number, record in enumerate(_read_records(path)):
-          fault = _find_fault(_features(record.numpy()), spec, highest)
-          if fault:
-            raise ValueError(
-              f"{path}: record {number} (the first is 0) {fault}."
-            ) from None
+    highest = _highest_values(spec, vocab_size, type_vocab_size)
+    for path in files.paths:
+      if not paths.exists(path):
+        raise ValueError(f"{path} was deleted during the run.") from None
+      _count_records(path)
+      for number, record in enumerate(_read_records(path)):
+        fault = _find_fault(_features(record.numpy()), spec, highest)
+        if fault:
+          raise ValueError(
+            f"{path}: record {number} (the first is 0) {fault}."
+          ) from None
     raise

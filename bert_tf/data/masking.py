@@ -6,7 +6,7 @@ order give the masks of the 2018 release.
 
 import dataclasses
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from bert_tf import settings, tokenization
 
@@ -143,8 +143,17 @@ class Masker:
     config = self._config
     num_to_predict = config.num_to_predict(len(input_ids))
     if config.do_whole_word_mask:
+      # If truncation cut a word, the segment begins with a ## piece. It then
+      # belongs to the word before it, even across a [SEP], as in 2018.
+      words: list[list[int]] = []
+      for position in candidates:
+        if words and self._continues_word[input_ids[position]]:
+          words[-1].append(position)
+        else:
+          words.append([position])
+      shuffle(words, rng.getrandbits)
       chosen: list[int] = []
-      for word in self._shuffle_words(input_ids, candidates, rng):
+      for word in words:
         if len(chosen) + len(word) <= num_to_predict:
           chosen.extend(word)
     else:
@@ -158,23 +167,3 @@ class Masker:
       elif rng.random() >= self._keep_share:
         input_ids[position] = rng.randrange(self._vocab_size)
     return positions, labels
-
-  def _shuffle_words(
-    self,
-    input_ids: Sequence[int],
-    candidates: Sequence[int],
-    rng: random.Random,
-  ) -> list[list[int]]:
-    """Returns the positions of each word, the words in random order.
-
-    If truncation cut a word, the segment begins with a ## piece. It then
-    belongs to the word before it, even across a [SEP], as in the 2018 release.
-    """
-    words: list[list[int]] = []
-    for position in candidates:
-      if words and self._continues_word[input_ids[position]]:
-        words[-1].append(position)
-      else:
-        words.append([position])
-    shuffle(words, rng.getrandbits)
-    return words

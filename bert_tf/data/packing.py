@@ -68,18 +68,6 @@ def pad(
   }
 
 
-def build_input(
-  ids_a: Sequence[int],
-  ids_b: Sequence[int] | None,
-  cls_id: int,
-  sep_id: int,
-  max_seq_length: int,
-) -> dict[str, list[int]]:
-  """Returns input_ids, input_mask and segment_ids of `assemble`, padded."""
-  ids, num_first = assemble(ids_a, ids_b, cls_id, sep_id, max_seq_length)
-  return pad(ids, num_first, max_seq_length)
-
-
 def max_instances(max_seq_length: int) -> int:
   """Returns K, the largest number of instances in a packed row."""
   # Shorter instances would hold little more than [CLS] and [SEP].

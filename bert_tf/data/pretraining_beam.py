@@ -35,22 +35,12 @@ def create(
     ImportError: if apache-beam or a package of the runner is missing.
     ChildProcessError: if the pipeline fails.
   """
-  check_num_shards(num_shards, runner)
   pipeline = beam_pipeline.create(runner, pipeline_options)
   counts_file = atomic.hidden(output_file, "counts.json")
   build = functools.partial(_build, pipeline, counts_file)
   return pretraining_shards.create(
     config, input_files, output_file, num_shards, resume=resume, build=build
   )
-
-
-def check_num_shards(num_shards: int, runner: str) -> None:
-  """Raises ValueError if there are too few shards to divide."""
-  if num_shards < 2:
-    raise ValueError(
-      f"`runner={runner}` needs `num_shards` of 2 or more, not num_shards "
-      f"{num_shards}."
-    )
 
 
 def _build(

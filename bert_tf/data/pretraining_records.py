@@ -5,7 +5,7 @@ from typing import Protocol
 
 import tensorflow as tf
 
-from bert_tf.data import input_pipeline, padding
+from bert_tf.data import input_pipeline
 from bert_tf.data.dynamic_masking import Features
 
 
@@ -61,9 +61,6 @@ class PretrainingRecords:
   record_format: RecordFormat
   # Masks unmasked records as they are read; None to leave them as they are.
   masker: Masker | None = None
-  # Whether training batches hold records of similar length, with less padding.
-  group_by_length: bool = False
-  has_few_widths: bool = False  # See padding.cut_padding.
 
   @property
   def spec(self) -> input_pipeline.Spec:
@@ -107,16 +104,9 @@ class PretrainingRecords:
       seed,
       steps_done,
       vocab_size,
-      self.group_by_length,
-      type_vocab_size,
+      type_vocab_size=type_vocab_size,
     )
-    batches = self._mask(batches, batch_size, steps_done, is_training=True)
-    if not self.group_by_length:
-      return batches
-    length = self.record_format.max_seq_length
-    return padding.cut_padding(
-      batches, length, has_few_widths=self.has_few_widths
-    )
+    return self._mask(batches, batch_size, steps_done, is_training=True)
 
   def evaluation_dataset(
     self, batch_size: int, vocab_size: int, type_vocab_size: int

@@ -40,8 +40,7 @@ def write(
     num_cut = write_all(writer)
     saved_settings |= {"num_records": writer.num_written, "num_cut": num_cut}
   atomic.write_lines(note, [json.dumps(saved_settings, indent=2)])
-  count = writer.num_written
-  return input_pipeline.RecordFiles((path,), count, (count,), num_cut)
+  return input_pipeline.RecordFiles((path,), writer.num_written, num_cut)
 
 
 def tokenizer_settings(tokenizer: tokenization.FullTokenizer) -> dict[str, Any]:

@@ -122,7 +122,7 @@ class BertTokenizer(tf.Module):
     max_seq_length: int | tf.Tensor,
     pad_to_max: bool = True,
   ) -> dict[str, tf.Tensor]:
-    """Returns the inputs of the model, as `packing.build_input` does.
+    """Returns the inputs of the model, as `packing.assemble`, padded.
 
     Args:
       segments: one or two int32 [B, (pieces)]: a text or a pair. An empty

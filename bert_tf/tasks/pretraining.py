@@ -5,7 +5,7 @@ import dataclasses
 import functools
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 
 import keras
 import tensorflow as tf
@@ -18,29 +18,22 @@ from bert_tf import (
   losses,
   model_inputs,
   modeling,
+  settings,
   tokenization,
 )
 from bert_tf.data import (
   dynamic_masking,
   input_pipeline,
-  length_schedule,
   masking,
   pretraining_records,
   pretraining_shards,
 )
 from bert_tf.model_folder import letter_case, run_folder, run_info
-from bert_tf.tasks import (
-  pretraining_config,
-  pretraining_start,
-  step_errors,
-)
-from bert_tf.training import compilation, estimator, model_setup, run_log
+from bert_tf.tasks import pretraining_config, pretraining_start, step_errors
 from bert_tf.training import config as training_config
+from bert_tf.training import estimator, model_setup, run_log
 from bert_tf.training import objective as objective_lib
 from bert_tf.training import results as results_lib
-
-# Number of steps if the budget is a time: more than any run needs.
-_NO_END = 2**40
 
 # Names of an evaluation's results. The first is the default best_metric.
 _RESULTS = (
@@ -52,19 +45,10 @@ _RESULTS = (
   "loss",
 )
 
-# Gives records a masker, which makes their labels.
-Labeller = Callable[
-  [
-    pretraining_config.PretrainingConfig,
-    modeling.BertConfig,
-    pretraining_records.PretrainingRecords,
-  ],
-  pretraining_records.PretrainingRecords,
-]
-# Sets the initial values of a model from the first batches and a seed.
-InitialValues = Callable[
-  [heads.PretrainingModel, Iterable[Mapping[str, tf.Tensor]], int], None
-]
+# Gives records a masker, which makes their labels, as `mask` does.
+Labeller = Callable[..., pretraining_records.PretrainingRecords]
+# Sets the initial values of a model, as `pretraining_start.set_values` does.
+InitialValues = Callable[..., None]
 
 
 def mask(
@@ -90,13 +74,8 @@ def mask(
   vocab = tokenization.load_vocab(config.vocab_file)
   masking.check_special_tokens(vocab, config.vocab_file)
   records.check_begins(vocab[tokenization.CLS], config.vocab_file)
-  values = {n: getattr(config, n) for n in pretraining_config.MASKING}
-  masking_config = masking.MaskingConfig(
-    max_predictions_per_seq=config.max_predictions_per_seq,
-    **{name: value for name, value in values.items() if value is not None},
-  )
   masker = dynamic_masking.DynamicMasker(
-    masking_config, vocab, config.train.seed
+    settings.extract(config, masking.MaskingConfig), vocab, config.train.seed
   )
   return dataclasses.replace(records, masker=masker)
 
@@ -120,29 +99,30 @@ def run(
   """
   folder = run_folder.RunFolder(config.train.output_dir, "pretraining")
   bert_config = check(config)
+
+  def opened(patterns: str) -> pretraining_records.PretrainingRecords:
+    return label(config, bert_config, _open_records(config, patterns))
+
   # Opening records reads them completely, so only needed files are opened.
-  needs_input = config.do_train or not config.eval_input_file
-  phases = _phases(config, bert_config, label) if needs_input else []
-  read = [phase.records for phase in phases]
-  evaluated = read[-1] if read else None
+  read = evaluated = None
+  if config.do_train or not config.eval_input_file:
+    read = evaluated = opened(config.input_file)
   if config.eval_input_file and (
     config.do_eval or config.train.eval_every_steps
   ):
-    files = input_pipeline.open_records(config.eval_input_file)
-    evaluated = _as_configured(config, files)
-    if config.schedule:
-      record_format = pretraining_records.RecordFormat.read(files.paths[0])
-      evaluated = dataclasses.replace(evaluated, record_format=record_format)
-    evaluated = label(config, bert_config, evaluated)
-  all_records = [*read, evaluated] if evaluated else read
-  if not any(records.masker for records in all_records):
-    for name in pretraining_config.MASKING:
-      value = getattr(config, name)
-      if value is not None and value is not False:
+    evaluated = opened(config.eval_input_file)
+  records = read or evaluated
+  assert records
+  if not records.masker and not (evaluated and evaluated.masker):
+    for field in dataclasses.fields(masking.MaskingConfig):
+      name = field.name
+      if name == "max_predictions_per_seq":
+        continue
+      if getattr(config, name) != field.default:
         raise ValueError(
-          f"{name} is for unmasked records, but "
-          f"{all_records[0].files.paths[0]} holds masked ones; leave `{name}` "
-          "out, or create the records with `mask=False`."
+          f"{name} is for unmasked records, but {records.files.paths[0]} holds "
+          f"masked ones; leave `{name}` out, or create the records with "
+          "`mask=False`."
         )
   if not config.do_train and not folder.is_begun:
     start = config.train.init_checkpoint
@@ -153,28 +133,33 @@ def run(
         f"{lacking[0]}; set `do_train`, or `init_checkpoint` to a trained one."
       )
   with folder.exclusive(config.do_train) as folder:
-    return _run(config, bert_config, folder, phases, evaluated, set_values)
+    return _run(config, bert_config, folder, records, evaluated, set_values)
 
 
 def _run(
   config: pretraining_config.PretrainingConfig,
   bert_config: modeling.BertConfig,
   folder: run_folder.RunFolder,
-  phases: Sequence[length_schedule.Phase],
+  records: pretraining_records.PretrainingRecords,
   evaluated: pretraining_records.PretrainingRecords | None,
   set_values: InitialValues,
 ) -> dict[str, float | int] | None:
   sizes = bert_config.vocab_size, bert_config.type_vocab_size
-  read_from = [phase.records for phase in phases]
-  if evaluated and not phases:
-    read_from = [evaluated]
-  files = [path for records in read_from for path in records.files.paths]
-  case = _case(config, folder, files)
+  # The letter case is that of the records, or of the run in output_dir. Without
+  # training, the run comes first.
+  cases = [
+    pretraining_shards.read_case(records.files.paths),
+    letter_case.get_case(folder.info),
+  ]
+  known = [case for case in cases if case.do_lower_case is not None]
+  case = letter_case.Case()
+  if known:
+    case = known[0 if config.do_train else -1]
   info = run_info.RunInfo(
     task="pretraining",
     do_lower_case=case.do_lower_case,
     strip_accents=case.strip_accents,
-    max_seq_length=None if config.schedule else config.max_seq_length,
+    max_seq_length=config.max_seq_length,
     num_train_steps=getattr(folder.info, "num_train_steps", None),
     train_minutes=getattr(folder.info, "train_minutes", None),
     **model_setup.arithmetic_fields(config.train, folder.info, config.do_train),
@@ -188,15 +173,11 @@ def _run(
 
   @contextlib.contextmanager
   def explained(
-    batch_setting: str,
-    records: Sequence[pretraining_records.PretrainingRecords],
+    batch_setting: str, read: pretraining_records.PretrainingRecords
   ) -> Iterator[None]:
-    length = max(r.record_format.max_seq_length for r in records)
     with (
-      input_pipeline.naming_records(
-        [(r.files, r.spec) for r in records], *sizes
-      ),
-      step_errors.explained(config, batch_setting, length),
+      input_pipeline.naming_records(read.files, read.spec, *sizes),
+      step_errors.explained(config, batch_setting, config.max_seq_length),
     ):
       yield
 
@@ -209,7 +190,7 @@ def _run(
       # Rows that fill the last batch would count as pairs of sentences.
       num_batches = evaluated.files.num_records // batch_size
       max_steps = min(max_steps, num_batches)
-    with explained("eval_batch_size", [evaluated]):
+    with explained("eval_batch_size", evaluated):
       batches = evaluated.evaluation_dataset(batch_size, *sizes)
       results = runner.evaluate(batches, max_steps)
     # Perplexity of the masked pieces. The limit prevents an overflow.
@@ -217,24 +198,23 @@ def _run(
     return results
 
   if config.do_train:
-    for phase in phases:
-      work = f"{train.train_seconds / 60:g} minutes"
-      num_records = phase.records.files.num_records
-      if not train.train_seconds:
-        num_epochs = phase.num_steps * train.train_batch_size / num_records
-        work = f"{phase.num_steps} steps, {num_epochs:.1f} epochs"
-      form = phase.records.record_format
-      logging.info(
-        f"{num_records} {form} records of length {form.max_seq_length}, "
-        f"batches of {train.train_batch_size}: {work}."
-      )
+    num_records = records.files.num_records
+    work = f"{train.train_seconds / 60:g} minutes"
+    if not train.train_seconds:
+      num_steps = train.num_train_steps
+      num_epochs = num_steps * train.train_batch_size / num_records
+      work = f"{num_steps} steps, {num_epochs:.1f} epochs"
+    logging.info(
+      f"{num_records} {records.record_format} records of length "
+      f"{config.max_seq_length}, batches of {train.train_batch_size}: {work}."
+    )
 
     def batches(steps_done: int) -> tf.data.Dataset:
-      return length_schedule.training_dataset(
-        phases, train.train_batch_size, train.seed, steps_done, *sizes
+      return records.training_dataset(
+        train.train_batch_size, train.seed, steps_done, *sizes
       )
 
-    with explained("train_batch_size", read_from):
+    with explained("train_batch_size", records):
       is_new = not checkpoints.list_checkpoints(folder.path)
       if is_new and config.initial_values != pretraining_config.RANDOM:
         set_values(runner.model, batches(0), train.seed)
@@ -251,27 +231,18 @@ def _run(
   return results
 
 
-def _case(
-  config: pretraining_config.PretrainingConfig,
-  folder: run_folder.RunFolder,
-  record_files: Sequence[str],
-) -> letter_case.Case:
-  """Returns the letter case of the text; None for settings that are uncertain.
-
-  With do_train, the records decide, or else the run in output_dir; without it,
-  the other way round. A vocabulary is proof only if it has capital letters:
-  one without them may belong to cased text.
-  """
-  records_case = pretraining_shards.read_case(record_files)
-  known = [records_case, letter_case.get_case(folder.info)]
-  for case in known if config.do_train else reversed(known):
-    if case.do_lower_case is not None:
-      return case
-  if config.vocab_file:
-    vocab = tokenization.load_vocab(config.vocab_file)
-    if letter_case.guess(vocab) is False:
-      return letter_case.Case(do_lower_case=False)
-  return letter_case.Case()
+def _open_records(
+  config: pretraining_config.PretrainingConfig, patterns: str
+) -> pretraining_records.PretrainingRecords:
+  """Returns records with the first record's format and the config's sizes."""
+  files = input_pipeline.open_records(patterns)
+  record_format = pretraining_records.RecordFormat.read(files.paths[0])
+  changes = {"max_seq_length": config.max_seq_length}
+  # max_predictions_per_seq is per instance; packed records hold several.
+  if record_format.is_masked and not record_format.max_instances:
+    changes["max_predictions_per_seq"] = config.max_predictions_per_seq
+  record_format = dataclasses.replace(record_format, **changes)
+  return pretraining_records.PretrainingRecords(files, record_format)
 
 
 def build_estimator(
@@ -347,14 +318,12 @@ def check(
       f"{', '.join(results)}."
     )
   config.train.check_best_metric()
-  if not config.schedule:
-    bert_config.check_lengths(config.max_seq_length, config.bert_config_file)
-    most = config.max_predictions_per_seq
-    if most > config.max_seq_length:
-      raise ValueError(
-        f"max_predictions_per_seq {most} exceeds "
-        f"max_seq_length {config.max_seq_length}; lower it."
-      )
+  bert_config.check_lengths(config.max_seq_length, config.bert_config_file)
+  if config.max_predictions_per_seq > config.max_seq_length:
+    raise ValueError(
+      f"max_predictions_per_seq {config.max_predictions_per_seq} exceeds "
+      f"max_seq_length {config.max_seq_length}; lower it."
+    )
   if config.vocab_file:
     size = len(tokenization.load_vocab(config.vocab_file))
     bert_config.check_vocab(size, config.vocab_file, config.bert_config_file)
@@ -366,65 +335,10 @@ def check(
         f"initial_values={config.initial_values} and init_checkpoint "
         f"{train.init_checkpoint} exclude each other; leave one out."
       )
-    if train.train_seconds:
-      if config.schedule:
-        raise ValueError(
-          "schedule divides a number of steps; set `num_train_steps` instead "
-          "of train_hours and train_minutes."
-        )
-    elif train.num_warmup_steps >= train.num_train_steps:
+    steps = train.num_train_steps
+    if not train.train_seconds and train.num_warmup_steps >= steps:
       logging.warning(
         f"num_warmup_steps {train.num_warmup_steps} is not below "
-        f"num_train_steps {train.num_train_steps}: the learning rate only "
-        "rises."
+        f"num_train_steps {steps}: the learning rate only rises."
       )
   return bert_config
-
-
-def _phases(
-  config: pretraining_config.PretrainingConfig,
-  bert_config: modeling.BertConfig,
-  label: Labeller,
-) -> list[length_schedule.Phase]:
-  """Returns the phases of training; without a schedule, a single phase."""
-  num_steps = config.train.num_train_steps
-  if config.train.train_seconds:
-    num_steps = _NO_END
-  files = input_pipeline.open_records(config.input_file)
-  if not config.schedule:
-    records = _as_configured(config, files)
-    phases = [length_schedule.Phase(records, num_steps)]
-  else:
-    phases = length_schedule.phases(config.schedule, num_steps, files)
-  labelled_phases = []
-  for phase in phases:
-    length = phase.records.record_format.max_seq_length
-    bert_config.check_lengths(length, config.bert_config_file)
-    records = label(config, bert_config, phase.records)
-    if config.group_by_length:
-      if records.record_format.max_instances:
-        raise ValueError(
-          f"{records.files.paths[0]} holds packed records, which all have "
-          "similar length; leave `group_by_length` out."
-        )
-      records = dataclasses.replace(
-        records,
-        group_by_length=True,
-        has_few_widths=compilation.compiles_each_width(config.train.use_xla),
-      )
-    labelled_phases.append(dataclasses.replace(phase, records=records))
-  return labelled_phases
-
-
-def _as_configured(
-  config: pretraining_config.PretrainingConfig,
-  files: input_pipeline.RecordFiles,
-) -> pretraining_records.PretrainingRecords:
-  """Returns records with the first record's format and the config's sizes."""
-  record_format = pretraining_records.RecordFormat.read(files.paths[0])
-  changes = {"max_seq_length": config.max_seq_length}
-  # max_predictions_per_seq is per instance; packed records hold several.
-  if record_format.is_masked and not record_format.max_instances:
-    changes["max_predictions_per_seq"] = config.max_predictions_per_seq
-  record_format = dataclasses.replace(record_format, **changes)
-  return pretraining_records.PretrainingRecords(files, record_format)

@@ -3,23 +3,19 @@
 import dataclasses
 
 from bert_tf import settings
+from bert_tf.data import masking
 from bert_tf.training import config as training_config
 
 RANDOM, NEIGHBOURS = INITIAL_VALUES = ("random", "neighbours")
 
-# Settings for masking unmasked records.
-MASKING = (
-  "masked_lm_prob",
-  "do_whole_word_mask",
-  "mask_prob",
-  "keep_prob",
-  "random_prob",
-)
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PretrainingConfig:
-  """Settings of `run_pretraining.py`."""
+class PretrainingConfig(masking.MaskingConfig):
+  """Settings of `run_pretraining.py`.
+
+  Those of masking are for unmasked records, which are masked while they are
+  read; of masked records, max_predictions_per_seq is the number of positions.
+  """
 
   bert_config_file: str  # Its flag is made by cli/model_flags.py.
   input_file: str = settings.setting(
@@ -36,41 +32,6 @@ class PretrainingConfig:
     original=True,
     topic=settings.DATA,
     main=True,
-  )
-  max_predictions_per_seq: int = settings.setting(
-    20,
-    "Masked tokens of a record, as when the data were created. For unmasked "
-    "records, the maximum number of tokens to mask.",
-    minimum=1,
-    original=True,
-    topic=settings.DATA,
-    main=True,
-  )
-  masked_lm_prob: float | None = settings.setting(
-    None,
-    "Share of tokens to mask in unmasked records, (0, 1]. Default: 0.15.",
-    topic=settings.MASKING,
-  )
-  do_whole_word_mask: bool = settings.setting(
-    False,
-    "Mask all pieces of a word or none, in unmasked records.",
-    topic=settings.MASKING,
-  )
-  mask_prob: float | None = settings.setting(
-    None,
-    "Share of the tokens masked in unmasked records that become [MASK]. "
-    "mask_prob, keep_prob and random_prob sum to 1. Default: 0.8.",
-    topic=settings.MASKING,
-  )
-  keep_prob: float | None = settings.setting(
-    None,
-    "Share of these tokens that stay unchanged. Default: 0.1.",
-    topic=settings.MASKING,
-  )
-  random_prob: float | None = settings.setting(
-    None,
-    "Share of these tokens that become a random token. Default: 0.1.",
-    topic=settings.MASKING,
   )
   do_train: bool = settings.setting(
     False,
@@ -104,18 +65,12 @@ class PretrainingConfig:
   max_eval_steps_in_training: int | None = None
   eval_input_file: str | None = settings.setting(
     None,
-    "TFRecords to evaluate on. Default: input_file; with a schedule, its "
-    "records of the last length.",
+    "TFRecords to evaluate on. Default: input_file.",
     topic=settings.EVALUATION,
   )
   # Vocabulary of the records. Required to mask unmasked records; otherwise
   # optional, to check its size against the config's.
   vocab_file: str | None = None
-  group_by_length: bool = settings.setting(
-    False,
-    "Whether training batches hold unpacked records of similar length.",
-    topic=settings.DEVICES,
-  )
   no_nsp: bool = settings.setting(
     False,
     "Whether to train without the next-sentence loss.",
@@ -130,14 +85,3 @@ class PretrainingConfig:
     choices=INITIAL_VALUES,
     topic=settings.MODEL,
   )
-  schedule: str | None = settings.setting(
-    None,
-    "Lengths of the records in the order of training, each with its fraction "
-    "of the steps, such as 128:0.9,512:0.1. input_file names files of all of "
-    "them.",
-    topic=settings.DATA,
-  )
-
-  def __post_init__(self) -> None:
-    """Raises ValueError for values that are out of bounds."""
-    settings.check(self)

@@ -120,24 +120,17 @@ def read(
     ValueError: for a missing or faulty file, or if the labels are not known.
   """
   files = {split: task.files[split] for split in flags}
-  missing = []
   for split, (path, flag) in files.items():
     if not path:
       raise ValueError(
         f"`{flags[split]}` needs a {split} file; set `{flag}` or turn off "
         f"`{flags[split]}`."
       )
-  for path, flag in files.values():
-    assert path
-    folder = os.path.dirname(path)
-    if paths.is_file(folder):
-      raise ValueError(f"{folder} (`{flag}`) is a file, not a folder.")
-    if folder and not paths.exists(folder):
-      raise ValueError(f"there is no folder {folder} (`{flag}`).")
-    if not paths.exists(path):
-      missing.append((path, f"`{flag}`"))
+  sources = {split: path or "" for split, (path, _) in files.items()}
+  missing = [split for split, path in sources.items() if not paths.exists(path)]
   if missing:
-    names, settings = map(dict.fromkeys, zip(*missing))
+    names = dict.fromkeys(sources[split] for split in missing)
+    settings = dict.fromkeys(f"`{files[split].flag}`" for split in missing)
     raise ValueError(
       f"there is no {', no '.join(names)}; set {' and '.join(settings)}."
     )
@@ -155,7 +148,6 @@ def read(
     task.set_labels(train, source)
     if "train" in files:
       examples["train"] = train
-  sources = {split: path or "" for split, (path, _) in files.items()}
   for split, source in sources.items():
     if split not in examples:
       examples[split] = task.read(split, source)

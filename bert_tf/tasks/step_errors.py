@@ -1,7 +1,4 @@
-"""Turns failures of steps into advice on settings that avoid them.
-
-Explains exhausted memory, and operations without a deterministic form.
-"""
+"""Turns exhausted memory into advice on settings that need less."""
 
 import contextlib
 from collections.abc import Iterator
@@ -23,7 +20,7 @@ Config = config_lib.FineTuningConfig | pretraining_config.PretrainingConfig
 def explained(
   config: Config, batch_setting: str, max_seq_length: int
 ) -> Iterator[None]:
-  """Turns exhausted memory and missing deterministic forms into advice.
+  """Turns exhausted memory into an OutOfMemoryError with advice.
 
   batch_setting is the setting of the batch size, such as "eval_batch_size".
   """
@@ -44,12 +41,4 @@ def explained(
         # In pre-training, the records determine the length.
         *(["a lower `max_seq_length`"] if is_fine_tuning else []),
       ],
-    ) from error
-  except tf.errors.UnimplementedError as error:
-    if not (config.train.deterministic and "determinis" in str(error).lower()):
-      raise
-    reason = errors.reason(error).rstrip(".")
-    raise ValueError(
-      f"an operation has no deterministic form here: {reason}. Leave "
-      "`deterministic` out, or hide the GPUs by CUDA_VISIBLE_DEVICES=-1."
     ) from error

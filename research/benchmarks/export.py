@@ -121,12 +121,13 @@ def _tokenize(
 ) -> dict[str, np.ndarray]:
   """Returns the model's features, int32 [B, F] by name."""
   cls_id, sep_id = tokenizer.convert_tokens_to_ids(["[CLS]", "[SEP]"])
-  rows = [
-    packing.build_input(
+  inputs = [
+    packing.assemble(
       tokenizer.tokenize_to_ids(text), None, cls_id, sep_id, length
     )
     for text in texts
   ]
+  rows = [packing.pad(*each, length) for each in inputs]
   return {n: np.array([row[n] for row in rows], np.int32) for n in rows[0]}
 
 

@@ -24,7 +24,7 @@ from bert_tf.training import config as training_config
 from bert_tf.training import estimator
 from research.benchmarks.config import BenchmarkConfig
 
-STATIC, DYNAMIC, GROUPED, PACKED = "static", "dynamic", "grouped", "packed"
+STATIC, DYNAMIC, PACKED = "static", "dynamic", "packed"
 
 _STATIC_PASSES = 10  # The default of google-research/bert.
 
@@ -59,7 +59,7 @@ def measure(config: BenchmarkConfig) -> None:
   with tempfile.TemporaryDirectory() as folder:
     data_sets = {
       name: _make_data_set(name, config, bert_config, folder)
-      for name in (STATIC, DYNAMIC, GROUPED, PACKED)
+      for name in (STATIC, DYNAMIC, PACKED)
     }
     speeds = _measure_speeds(data_sets, config)
   length, size = config.max_seq_length, config.batch_size
@@ -110,7 +110,6 @@ def _make_data_set(
     input_pipeline.open_records(path),
     pretraining_records.RecordFormat.read(path),
     masker,
-    group_by_length=name == GROUPED,
   )
   return _DataSet(
     os.path.getsize(path) / 1e6,

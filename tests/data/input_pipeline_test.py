@@ -166,7 +166,7 @@ def write_pretraining(path, *records):
 def read_error(files, spec):
   """Returns the message of the error that reading raises."""
   with pytest.raises(ValueError) as error:
-    with input_pipeline.naming_records([(files, spec)], 10, 2):
+    with input_pipeline.naming_records(files, spec, 10, 2):
       batches = input_pipeline.finite_dataset(files, spec, 2, 10)
       assert len(list(batches)) == 0
   return str(error.value)

@@ -22,17 +22,19 @@ def test_a_pair_is_cut_from_the_end_of_the_longer_one():
         )
 
 
-def test_pack_adds_special_tokens_truncates_and_pads():
-  assert packing.build_input([5, 6], None, 1, 2, 6) == {
+def test_inputs_have_special_tokens_and_padding():
+  def build(ids_a, ids_b, length):
+    return packing.pad(*packing.assemble(ids_a, ids_b, 1, 2, length), length)
+
+  assert build([5, 6], None, 6) == {
     "input_ids": [1, 5, 6, 2, 0, 0],
     "input_mask": [1, 1, 1, 1, 0, 0],
     "segment_ids": [0, 0, 0, 0, 0, 0],
   }
-  assert packing.build_input([5, 6, 7], [8, 9], 1, 2, 7) == {
+  assert build([5, 6, 7], [8, 9], 7) == {
     "input_ids": [1, 5, 6, 2, 8, 9, 2],
     "input_mask": [1] * 7,
     "segment_ids": [0, 0, 0, 0, 1, 1, 1],
   }
   for nothing in (None, []):  # An empty second text counts as no text.
-    cut = packing.build_input([5, 6, 7], nothing, 1, 2, 4)
-    assert cut["input_ids"] == [1, 5, 6, 2]
+    assert build([5, 6, 7], nothing, 4)["input_ids"] == [1, 5, 6, 2]

@@ -174,7 +174,7 @@ def config(data, output_dir, **settings):
 
 
 def train(data, folder, kind, **settings):
-  """Trains on unmasked records. `kind` is plain, packed or grouped."""
+  """Trains on unmasked records. `kind` is plain or packed."""
   pattern = "packed-plain" if kind == "packed" else "plain-*"
   pretraining.run(
     config(
@@ -182,16 +182,12 @@ def train(data, folder, kind, **settings):
       folder,
       input_file=f"{data}/{pattern}.tfrecord",
       do_whole_word_mask=True,
-      group_by_length=kind == "grouped",
       **settings,
     )
   )
 
 
-GROUPED = pytest.param("grouped", marks=pytest.mark.slow)
-
-
-@pytest.fixture(scope="module", params=["plain", "packed", GROUPED])
+@pytest.fixture(scope="module", params=["plain", "packed"])
 def kind(request):
   return request.param
 

@@ -214,7 +214,7 @@ def packed(texts, texts_b, length):
   cut = tokenizer.tokenize_to_ids
   marks = tokenizer.convert_tokens_to_ids(["[CLS]", "[SEP]"])
   rows = [
-    packing.build_input(cut(a), b and cut(b), *marks, length)
+    packing.pad(*packing.assemble(cut(a), b and cut(b), *marks, length), length)
     for a, b in zip(texts, texts_b or [None] * len(texts))
   ]
   return arrays(**{name: [row[name] for row in rows] for name in IDS})

@@ -249,7 +249,10 @@ def test_packed_texts_equal_those_of_features(tokenizer, num_segments):
     texts = [rng.choices(range(5, 12), k=rng.randint(0, 9)) for _ in range(90)]
     rows = list(zip(*[iter(texts)] * num_segments))
     expected = [
-      packing.build_input(*(*row, None)[:2], 2, 3, max_seq_length)
+      packing.pad(
+        *packing.assemble(*(*row, None)[:2], 2, 3, max_seq_length),
+        max_seq_length,
+      )
       for row in rows
     ]
     segments = [

@@ -46,7 +46,7 @@ def test_examples_have_the_format_of_serving_requests():
   )
   sentence = Sentence(("Ada Byron", "left"), ("B-PER", "O"), 1)
   assert read_example(ner.NerTask, sentence) == ({}, ("B-PER", "O"))
-  context = squad_examples.Context.from_text("Ada left.")
+  context = squad_examples.Context("Ada left.")
   for answers, answer in ((("Ada",), "Ada"), ((), None), (None, None)):
     question = squad_examples.SquadExample("1", "Who?", context, answers, None)
     assert read_example(squad.SquadTask, question) == (

@@ -113,7 +113,7 @@ def test_truncated_choices_are_counted(tokenizer, tmp_path):
 
 
 def test_truncated_questions_are_counted(tokenizer, tmp_path):
-  context = squad_examples.Context.from_text("the of in and")
+  context = squad_examples.Context("the of in and")
   data = [
     squad_examples.SquadExample(str(i), text, context, None, None)
     for i, text in enumerate(("the", "the of"))

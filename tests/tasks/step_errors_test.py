@@ -1,4 +1,4 @@
-"""Out of memory, and operations without a deterministic form: the advice."""
+"""Out of memory: the advice."""
 
 import re
 
@@ -6,9 +6,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.files import errors
-from bert_tf.tasks import pretraining_config, step_errors
 from bert_tf.tasks.classification import task as classification
-from bert_tf.training import config as training_config
 from bert_tf.training import evaluator, step
 from tests.support import command_flags, own_classification
 
@@ -17,7 +15,6 @@ OOM = (
   "Graph execution error:\n\nDetected at node a defined at:\n  File b\n\n"
   "OOM when allocating tensor with shape[8,16]\n\t [[{{node a}}]]\nHint: c"
 )
-NOT_DETERMINISTIC = "A deterministic GPU implementation of Foo is not available"
 
 
 def exhausted(message=OOM):
@@ -61,35 +58,6 @@ def test_the_error_names_the_batch_and_its_length(
   assert "\n" not in message
   is_training = setting.startswith("train")
   assert ("`gradient_accumulation_steps`" in message) == is_training
-
-
-def raise_in(config, error):
-  with step_errors.explained(config, "train_batch_size", 128):
-    raise error
-
-
-def make(**train):
-  return pretraining_config.PretrainingConfig(
-    bert_config_file="",
-    input_file="",
-    train=training_config.PretrainingTrainConfig(output_dir="", **train),
-  )
-
-
-def test_an_operation_without_a_deterministic_form_is_one_line():
-  error = tf.errors.UnimplementedError(None, None, NOT_DETERMINISTIC + "\nmore")
-  with pytest.raises(ValueError) as caught:
-    raise_in(make(deterministic=True), error)
-  assert NOT_DETERMINISTIC in str(caught.value)
-  assert "`deterministic`" in str(caught.value)
-  assert "\n" not in str(caught.value)
-  # Other missing operations have nothing to do with the flag.
-  for config, other in (
-    (make(), error),
-    (make(deterministic=True), tf.errors.UnimplementedError(None, None, "no")),
-  ):
-    with pytest.raises(tf.errors.UnimplementedError):
-      raise_in(config, other)
 
 
 FAILING = """

@@ -35,7 +35,7 @@ class SpanAnswerer(prediction.Answerer):
 
   def prepare(self, row: Mapping[str, Any]) -> prediction.Prepared:
     """Returns the windows of the context; none if it has no word pieces."""
-    context = examples.Context.from_text(row["context"])
+    context = examples.Context(row["context"])
     question = examples.SquadExample("", row["question"], context, None, None)
     windower = windows.ContextWindower(self.tokenizer, self._window_config)
     [cut] = windower.windows([question])

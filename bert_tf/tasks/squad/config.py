@@ -41,14 +41,9 @@ class WindowConfig:
   )
 
   def __post_init__(self) -> None:
-    """Raises ValueError if no room is left for context, or for the stride."""
+    """Raises ValueError unless a window has room for the stride."""
     if None in dataclasses.astuple(self):
       return
-    if self.max_seq_length <= self.max_query_length + 3:
-      raise ValueError(
-        f"max_seq_length {self.max_seq_length} must be greater than "
-        f"max_query_length {self.max_query_length} + 3."
-      )
     window = self.max_seq_length - self.max_query_length - 3
     if not 0 < self.doc_stride <= window:
       raise ValueError(
@@ -97,9 +92,6 @@ class DecodingConfig:
   )
 
 
-DEFAULT_WINDOWS = settings.resolve(WindowConfig(), None, "")
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SquadConfig(WindowConfig, DecodingConfig, config.FineTuningConfig):
   """Settings of `run_squad.py`. Its inputs are windows of contexts."""
@@ -129,7 +121,7 @@ class SquadConfig(WindowConfig, DecodingConfig, config.FineTuningConfig):
   )
   verbose_logging: bool = settings.setting(
     False,
-    "Whether to log every fault of the data and every unaligned answer.",
+    "Whether to log every fault of the data.",
     original=True,
     topic=settings.DATA,
   )

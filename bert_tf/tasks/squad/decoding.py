@@ -56,11 +56,10 @@ class AnswerDecoder:
     self,
     tokenizer: tokenization.FullTokenizer,
     config: config_lib.DecodingConfig,
-    verbose_logging: bool = False,
   ) -> None:
     self._tokenizer = tokenizer
     self._config = config
-    self._aligner = Aligner(tokenizer.basic_tokenizer, verbose_logging)
+    self._aligner = Aligner(tokenizer.basic_tokenizer)
 
   def predict(
     self,
@@ -123,45 +122,33 @@ class AnswerDecoder:
     Equal scores stay in the order of window, rank of start, rank of end. With
     2.0, the row 0, 0, 0 is the null answer, after spans of equal score.
     """
+    n_best_size = self._config.n_best_size
     rows = [np.zeros((0, 3), np.int64)]
-    rows += [
-      self._spans(i, window, starts[i], ends[i])
-      for i, window in enumerate(windows)
-    ]
+    for index, window in enumerate(windows):
+      first, num_pieces = window.doc_offset, len(window.words)
+      is_end = np.zeros(ends.shape[1], bool)
+      is_end[first : first + num_pieces] = True
+      is_start = is_end.copy()
+      is_start[first : first + num_pieces] = window.is_max_context
+      # As in the original, positions outside the context count for the ranks.
+      best_starts = np.argsort(-starts[index], kind="stable")[:n_best_size]
+      best_starts = best_starts[is_start[best_starts]]
+      best_ends = np.argsort(-ends[index], kind="stable")[:n_best_size]
+      best_ends = best_ends[is_end[best_ends]]
+      lengths = best_ends - best_starts[:, None] + 1
+      start_ranks, end_ranks = np.nonzero(
+        (lengths > 0) & (lengths <= self._config.max_answer_length)
+      )
+      row = np.full((len(start_ranks), 3), index)
+      row[:, 1] = best_starts[start_ranks]
+      row[:, 2] = best_ends[end_ranks]
+      rows.append(row)
     spans = np.concatenate(rows)
     scores = starts[spans[:, 0], spans[:, 1]] + ends[spans[:, 0], spans[:, 2]]
     if self._config.version_2_with_negative and len(windows):
       spans = np.append(spans, [[0, 0, 0]], axis=0)
       scores = np.append(scores, np.min(starts[:, 0] + ends[:, 0]))
     return spans[np.argsort(-scores, kind="stable")]
-
-  def _spans(
-    self,
-    index: int,
-    window: squad_features.InputFeatures,
-    starts: np.ndarray,
-    ends: np.ndarray,
-  ) -> np.ndarray:
-    """Returns the valid spans of a window, by rank of start, then of end."""
-    offset = window.doc_offset
-    is_start = np.zeros(len(starts), bool)
-    is_start[offset : offset + len(window.words)] = window.is_max_context
-    is_end = np.zeros(len(ends), bool)
-    is_end[offset : offset + len(window.words)] = True
-    n_best_size = self._config.n_best_size
-    # As in the original, positions outside of the context count for the ranks.
-    best_starts = np.argsort(-starts, kind="stable")[:n_best_size]
-    best_starts = best_starts[is_start[best_starts]]
-    best_ends = np.argsort(-ends, kind="stable")[:n_best_size]
-    best_ends = best_ends[is_end[best_ends]]
-    lengths = best_ends - best_starts[:, None] + 1
-    start_ranks, end_ranks = np.nonzero(
-      (lengths > 0) & (lengths <= self._config.max_answer_length)
-    )
-    spans = np.full((len(start_ranks), 3), index)
-    spans[:, 1] = best_starts[start_ranks]
-    spans[:, 2] = best_ends[end_ranks]
-    return spans
 
   def _text(
     self,
@@ -192,12 +179,7 @@ class AnswerDecoder:
 class Aligner:
   """Maps predictions in normalized text to the original text."""
 
-  def __init__(
-    self,
-    basic_tokenizer: tokenization.BasicTokenizer,
-    verbose_logging: bool = False,
-  ) -> None:
-    self._verbose_logging = verbose_logging
+  def __init__(self, basic_tokenizer: tokenization.BasicTokenizer) -> None:
     # Returns a word's tokens with spaces between them.
     self._normalize = functools.cache(
       lambda word: " ".join(basic_tokenizer.tokenize(word))
@@ -215,19 +197,13 @@ class Aligner:
     text = " ".join(words)
     normalized = " ".join(filter(None, map(self._normalize, words)))
     start = normalized.find(predicted)
-    if start < 0 or not predicted:
-      return self._report_mismatch(text, f"no {predicted!r} in it")
     positions = [i for i, char in enumerate(text) if char != " "]
-    if len(positions) != len(normalized) - normalized.count(" "):
-      return self._report_mismatch(text, f"not as long as {normalized!r}")
+    num_chars = len(normalized) - normalized.count(" ")
+    if start < 0 or not predicted or len(positions) != num_chars:
+      return text, 0
     first = start - normalized.count(" ", 0, start)
     last = first + len(predicted) - predicted.count(" ") - 1
     return text[positions[first] : positions[last] + 1], positions[first]
-
-  def _report_mismatch(self, text: str, reason: str) -> tuple[str, int]:
-    if self._verbose_logging:
-      logging.info("The answer is the whole of %r: %s.", text, reason)
-    return text, 0
 
 
 def _with_probabilities(nbest: Sequence[Candidate]) -> tuple[Candidate, ...]:

@@ -123,19 +123,15 @@ class SquadTask(base.Task[SquadExample, Questions]):
     return windows_lib.spec(self.max_seq_length, is_training=split == "train")
 
   def made_of(self, split: str, data: Questions) -> dict[str, Any]:
-    """Returns hashes of contexts and questions, and the sizes of windows."""
-    contexts = {example.context: None for example in data.examples}
-    numbers = {context: i for i, context in enumerate(contexts)}
+    """Returns a hash of the questions, and the sizes of windows."""
     questions = [
       (
-        *(e.question_text, numbers[e.context]),
-        *(e.start_position, e.end_position),
+        *(e.question_text, e.context.text, e.start_position, e.end_position),
         *((e.answers or ())[:1], e.is_impossible),
       )
       for e in data.examples
     ]
     return {
-      "contexts": record_cache.content_hash([c.text for c in contexts]),
       "questions": record_cache.content_hash(questions),
       "is_training": split == "train",
       **dataclasses.asdict(self.windows),
@@ -218,9 +214,7 @@ class SquadTask(base.Task[SquadExample, Questions]):
   ) -> dict[str, decoding.Answer]:
     """Returns the predicted answers by question id."""
     rows = iter(rows)
-    decoder = decoding.AnswerDecoder(
-      self.tokenizer, self.decoding_config, self.config.verbose_logging
-    )
+    decoder = decoding.AnswerDecoder(self.tokenizer, self.decoding_config)
     pairs = zip(data.examples, data.windower.windows(data.examples))
     total, answers = len(data.examples), {}
     for example, windows in progress.track(

@@ -4,6 +4,7 @@ A long context has several windows, which start doc_stride pieces apart.
 """
 
 import dataclasses
+import functools
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
@@ -33,8 +34,6 @@ class InputFeatures:
   """One window, which is one record."""
 
   unique_id: int  # Counted from 1000000000 over all windows.
-  example_index: int  # Index of the question.
-  doc_span_index: int  # Index among the question's windows.
   # Without padding: [CLS] question [SEP] context [SEP].
   input_ids: Sequence[int]
   doc_offset: int  # The position of the first piece of the context.
@@ -57,7 +56,7 @@ class ContextWindower:
   ) -> None:
     self._tokenizer = tokenizer
     self._config = config
-    self._pieces: dict[squad_data.Context, ContextPieces] = {}
+    self._context_pieces = functools.cache(self._read_pieces)
     self._cls, self._sep = tokenizer.convert_tokens_to_ids(["[CLS]", "[SEP]"])
 
   def windows(
@@ -65,62 +64,53 @@ class ContextWindower:
   ) -> Iterator[list[InputFeatures]]:
     """Yields the windows of each example; [] if its context has no pieces."""
     unique_id = _FIRST_UNIQUE_ID
-    for example_index, example in enumerate(examples):
-      windows = self._windows(example, example_index, unique_id)
-      unique_id += len(windows)
+    for example in examples:
+      question = self._tokenizer.tokenize_to_ids(example.question_text)
+      query = question[: self._config.max_query_length]
+      prefix = [self._cls, *query, self._sep]
+      pieces = self._context_pieces(example.context)
+      answer = self._answer_pieces(example, pieces)
+      num_pieces = len(pieces.ids)
+      length = self._config.max_seq_length - len(query) - 3
+      spans: list[tuple[int, int]] = []  # First piece and end of each window.
+      for first in range(0, num_pieces, self._config.doc_stride):
+        spans.append((first, min(first + length, num_pieces)))
+        if spans[-1][1] == num_pieces:
+          break
+      best_windows = _max_context_windows(spans, num_pieces)
+      windows = []
+      for i, (first, end) in enumerate(spans):
+        start_position = end_position = 0
+        if answer and first <= answer[0] and answer[1] < end:
+          start_position = answer[0] - first + len(prefix)
+          end_position = answer[1] - first + len(prefix)
+        windows.append(
+          InputFeatures(
+            unique_id=unique_id,
+            input_ids=[*prefix, *pieces.ids[first:end].tolist(), self._sep],
+            doc_offset=len(prefix),
+            words=pieces.words[first:end],
+            is_max_context=best_windows[first:end] == i,
+            start_position=start_position,
+            end_position=end_position,
+            is_impossible=bool(example.is_impossible),
+            is_question_cut=len(question) > len(query),
+          )
+        )
+        unique_id += 1
       yield windows
 
-  def _windows(
-    self, example: squad_data.SquadExample, example_index: int, unique_id: int
-  ) -> list[InputFeatures]:
-    question = self._tokenizer.tokenize_to_ids(example.question_text)
-    query = question[: self._config.max_query_length]
-    pieces = self.context_pieces(example.context)
-    answer = self._answer_pieces(example, pieces)
-    prefix = [self._cls, *query, self._sep]
-    length = self._config.max_seq_length - len(query) - 3
-    spans = _spans(len(pieces.ids), length, self._config.doc_stride)
-    best_windows = _max_context_windows(spans, len(pieces.ids))
-    windows = []
-    for i, (first, end) in enumerate(spans):
-      start_position = end_position = 0
-      if answer and first <= answer[0] and answer[1] < end:
-        start_position = answer[0] - first + len(prefix)
-        end_position = answer[1] - first + len(prefix)
-      windows.append(
-        InputFeatures(
-          unique_id=unique_id + i,
-          example_index=example_index,
-          doc_span_index=i,
-          input_ids=[*prefix, *pieces.ids[first:end].tolist(), self._sep],
-          doc_offset=len(prefix),
-          words=pieces.words[first:end],
-          is_max_context=best_windows[first:end] == i,
-          start_position=start_position,
-          end_position=end_position,
-          is_impossible=bool(example.is_impossible),
-          is_question_cut=len(question) > len(query),
-        )
-      )
-    return windows
-
-  def context_pieces(self, context: squad_data.Context) -> ContextPieces:
-    """Returns a context's word pieces, from the cache if possible."""
-    pieces = self._pieces.get(context)
-    if pieces is None:
-      tokenize = self._tokenizer.tokenize_to_ids
-      ids: list[int] = []
-      first_pieces = []
-      for word in context.doc_tokens:
-        first_pieces.append(len(ids))
-        ids += tokenize(word)
-      counts = np.diff([*first_pieces, len(ids)])
-      words = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
-      pieces = ContextPieces(
-        np.array(ids, np.int32), words, np.array(first_pieces, np.int32)
-      )
-      self._pieces[context] = pieces
-    return pieces
+  def _read_pieces(self, context: squad_data.Context) -> ContextPieces:
+    ids: list[int] = []
+    first_pieces = []
+    for word in context.doc_tokens:
+      first_pieces.append(len(ids))
+      ids += self._tokenizer.tokenize_to_ids(word)
+    counts = np.diff([*first_pieces, len(ids)])
+    words = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
+    return ContextPieces(
+      np.array(ids, np.int32), words, np.array(first_pieces, np.int32)
+    )
 
   def _answer_pieces(
     self, example: squad_data.SquadExample, pieces: ContextPieces
@@ -142,18 +132,6 @@ class ContextWindower:
       if word_pieces[start : start + len(answer)] == answer:
         return first + start, first + start + len(answer) - 1
     return first, last
-
-
-def _spans(
-  num_pieces: int, length: int, doc_stride: int
-) -> list[tuple[int, int]]:
-  """Returns (first piece, end) of each window of a context."""
-  spans = []
-  for first in range(0, num_pieces, doc_stride):
-    spans.append((first, min(first + length, num_pieces)))
-    if spans[-1][1] == num_pieces:
-      break
-  return spans
 
 
 def _max_context_windows(

@@ -29,7 +29,7 @@ def make_example(text):
   return squad_data.SquadExample(
     qas_id="q",
     question_text="near house",
-    context=squad_data.Context(text, text.split()),
+    context=squad_data.Context(text),
     answers=None,
     is_impossible=None,
   )

