@@ -11,7 +11,7 @@ import dataclasses
 from typing import Any
 
 from bert_tf import tokenization
-from bert_tf.inference import task_model
+from bert_tf.inference import task_models
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Prediction:
   probability: float  # Softmax over the whole vocabulary.
 
 
-class MaskFiller(task_model.TaskModel):
+class MaskFiller(task_models.TaskModel):
   """A BERT that predicts masked words.
 
   A row is a text with one or more "[MASK]". `predict` returns for each mask the
