@@ -1,7 +1,7 @@
 """Converts models between the formats in FORMATS, and slims checkpoints."""
 
+import dataclasses
 import os
-import tempfile
 import types
 
 from bert_tf import checkpoints, model_config, model_folder, names
@@ -14,7 +14,7 @@ from bert_tf.convert import (
 )
 from bert_tf.formats import hugging_face as hugging_face_files
 from bert_tf.formats import sentence_transformers
-from bert_tf.model_folder import run_folder, run_info
+from bert_tf.model_folder import run_info
 
 # The module that reads and writes each format.
 FORMATS: dict[str, types.ModuleType] = {
@@ -99,14 +99,15 @@ def slim(path: str, target: str, average_last: int = 1) -> list[str]:
     raise ValueError(f"`output_checkpoint` {target} is the input.")
   folder = os.path.dirname(target) or "."
   source = run_info.get_folder(prefixes[0])
-  run = model_folder.read_run(prefixes[0])
-  with tempfile.TemporaryDirectory() as copied:
-    run_info.copy_run(source, copied)
-    has_scores = len(prefixes) == 1 and run is not None and run.scores
-    # In the run's own folder, run.json keeps its scores.
-    if not has_scores and os.path.abspath(source) != os.path.abspath(folder):
-      run_folder.write_scores(copied, {})
-    encoder_files = sentence_transformers.read_files(source)
-    pretrained.copy_files(copied, folder, encoder_files)
+  contents = run_info.read_files(source)
+  newest, run = model_folder.read_run(prefixes[0]), run_info.read_run(source)
+  has_scores = len(prefixes) == 1 and newest is not None and newest.scores
+  # In the run's own folder, run.json keeps its scores.
+  is_own = os.path.abspath(source) == os.path.abspath(folder)
+  if run and not has_scores and not is_own:
+    run = dataclasses.replace(run, scores=None)
+    contents[run_info.RUN_FILE] = run_info.to_json(run)
+  encoder_files = sentence_transformers.read_files(source)
+  pretrained.write_contents(folder, run, {**encoder_files, **contents})
   original.average(prefixes, target)
   return prefixes

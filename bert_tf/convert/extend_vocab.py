@@ -107,9 +107,7 @@ def extend(
     raise ValueError(f"output_dir {output_dir} is not empty; choose another.")
   with atomic.folder(output_dir, last=f"{CHECKPOINT_NAME}.index") as folder:
     source = run_info.get_folder(reader.path)
-    run_info.copy_run(source, folder)
-    encoder_files = sentence_transformers.read_files(source)
-    sentence_transformers.write_files(folder, encoder_files)
+    run_info.write_files(folder, sentence_transformers.read_files(source))
     # All other lines stay the same, byte for byte.
     lines = tokenizer_files.read_vocab(vocab_file).split(b"\n")
     while not lines[-1].strip():  # As in tokenization.load_vocab.

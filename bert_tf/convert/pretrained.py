@@ -5,19 +5,13 @@ Every format is read into a `Pretrained` and written from one.
 
 import dataclasses
 import os
-import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_tf import (
-  checkpoint_names,
-  heads,
-  model_folder,
-  modeling,
-)
+from bert_tf import checkpoint_names, heads, model_folder, modeling
 from bert_tf.files import errors, paths
 from bert_tf.formats import sentence_transformers, tokenizer_files
 from bert_tf.model_folder import letter_case, run_info
@@ -269,26 +263,20 @@ def write_files(folder: str, model: Pretrained) -> None:
   Raises:
     ValueError: if the folder has files of another model.
   """
-  with tempfile.TemporaryDirectory() as staged:
-    run_info.write_run(staged, model.run, model.config, model.vocab_file)
-    copy_files(staged, folder, model.encoder_files)
+  contents = run_info.describe(model.run, model.config, model.vocab_file)
+  write_contents(folder, model.run, {**model.encoder_files, **contents})
 
 
-def copy_files(
-  folder: str, other_folder: str, encoder_files: Mapping[str, bytes]
+def write_contents(
+  folder: str, run: run_info.RunInfo | None, contents: Mapping[str, bytes]
 ) -> None:
-  """Copies the files that `write_files` writes; raises the same errors."""
-  contents = dict(encoder_files)
-  for name in run_info.FILES[:-1]:
-    path = os.path.join(folder, name)
-    if paths.exists(path):
-      contents[name] = paths.read_bytes(path)
-  check_contents(other_folder, contents)
-  run, other = (run_info.read_run(place) for place in (folder, other_folder))
+  """Writes a run's files beside the weights; raises as `write_files`."""
+  run_file = run_info.RUN_FILE
+  check_contents(folder, {n: contents[n] for n in contents if n != run_file})
+  other = run_info.read_run(folder)
   if run and other and (run.task, run.saved()) != (other.task, other.saved()):
-    raise _other_model(os.path.join(other_folder, run_info.RUN_FILE))
-  run_info.copy_run(folder, other_folder)
-  sentence_transformers.write_files(other_folder, encoder_files)
+    raise _other_model(os.path.join(folder, run_file))
+  run_info.write_files(folder, contents)
 
 
 def check_contents(folder: str, contents: Mapping[str, bytes]) -> None:
