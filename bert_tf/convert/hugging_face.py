@@ -1,6 +1,5 @@
-"""Reads and writes Hugging Face's format, the folder of `save_pretrained`."""
+"""Writes Hugging Face's format, the folder of `save_pretrained`."""
 
-import dataclasses
 import json
 import os
 from collections.abc import Mapping
@@ -8,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf import heads, model_folder, modeling, tokenization
+from bert_tf import heads, modeling, tokenization
 from bert_tf.convert import pretrained
 from bert_tf.files import atomic, errors, paths
 from bert_tf.formats import hugging_face, tokenizer_files
@@ -16,19 +15,6 @@ from bert_tf.model_folder import run_info
 
 # Hugging Face's names of activations that have another name here.
 _ACTIVATIONS_THERE = {"gelu_erf": "gelu", "gelu": "gelu_new", "": "linear"}
-
-
-def read(source: pretrained.ModelSource) -> pretrained.Pretrained:
-  """Reads a folder that `save_pretrained` wrote for a BERT and its tokenizer.
-
-  Raises:
-    ValueError: if a file is missing or another model's.
-    ImportError: without the package safetensors.
-  """
-  weights = model_folder.find_weights(source.path)
-  files = pretrained.open_files(source, weights, needs_vocab=True)
-  model = pretrained.read_checkpoint(source, files)
-  return dataclasses.replace(model, notes=(*files.reader.notes, *model.notes))
 
 
 def write(model: pretrained.Pretrained, folder: str) -> pretrained.Pretrained:

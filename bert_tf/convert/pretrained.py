@@ -11,7 +11,13 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_tf import checkpoint_names, heads, model_folder, modeling
+from bert_tf import (
+  checkpoint_names,
+  checkpoints,
+  heads,
+  model_folder,
+  modeling,
+)
 from bert_tf.files import errors, paths
 from bert_tf.formats import sentence_transformers, tokenizer_files
 from bert_tf.model_folder import letter_case, run_info
@@ -95,22 +101,34 @@ def find_heads(names: Collection[str], task: str) -> tuple[heads.Head, ...]:
   )
 
 
-def read_checkpoint(
-  source: ModelSource, files: model_folder.ModelFolder
-) -> Pretrained:
-  """Returns the model of a checkpoint with the original's names.
+def read(source: ModelSource) -> Pretrained:
+  """Reads a checkpoint in the original's or Hugging Face's format.
 
-  Raises the errors of `collect_tensors` and `build`.
+  An optimizer's slots and step are left out.
+
+  Raises:
+    ValueError: if a file is missing, damaged or does not fit the config.
+    ImportError: for Hugging Face's format, without the package safetensors.
   """
+  files = open_files(source, model_folder.find_weights(source.path))
   reader = files.reader
   names = checkpoint_names.parameters(reader.shapes)
   checkpoint_names.check_is_bert(reader.path, names)
-  tensors = collect_tensors(
-    {name: reader.get(name) for name in names},
-    find_shapes(files),
-    reader.path,
-  )
-  return build(source, files, files.run, tensors)
+  file_tensors = {name: reader.get(name) for name in names}
+  tensors = collect_tensors(file_tensors, find_shapes(files), reader.path)
+  model = build(source, files, files.run, tensors)
+  return dataclasses.replace(model, notes=(*reader.notes, *model.notes))
+
+
+def write(model: Pretrained, path: str) -> Pretrained:
+  """Writes a checkpoint of the original, and the other files beside it.
+
+  Raises:
+    ValueError: if files of another model are beside it.
+  """
+  write_files(os.path.dirname(path) or ".", model)
+  checkpoints.write(path, model.tensors)
+  return model
 
 
 def find_shapes(files: model_folder.ModelFolder) -> dict[str, Shape]:
@@ -213,14 +231,12 @@ def compute_shapes(
   }
 
 
-def open_files(
-  source: ModelSource, path: str, needs_vocab: bool = False
-) -> model_folder.ModelFolder:
+def open_files(source: ModelSource, path: str) -> model_folder.ModelFolder:
   """Returns the files beside the weights at `path`; raises as `read_beside`."""
   files = model_folder.read_beside(
     path, source.bert_config_file, source.vocab_file
   )
-  if needs_vocab or files.vocab_file:
+  if files.vocab_file:
     files.load_vocab()
   return files
 
