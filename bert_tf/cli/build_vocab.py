@@ -5,7 +5,6 @@ bert-tf build-vocab --input_file=corpus.txt \
 """
 
 import dataclasses
-import functools
 import itertools
 from collections.abc import Iterable, Iterator
 
@@ -76,7 +75,8 @@ def _read_lines(paths: Iterable[str]) -> Iterator[str]:
   return itertools.chain.from_iterable(map(text_lines.read_lines, paths))
 
 
-def main() -> None:
+@command.of(VocabularyConfig)
+def run() -> None:
   """Learns and writes the vocabulary, and prints its coverage."""
   config = config_flags.build(VocabularyConfig)
   tokenizer = tokenization.BasicTokenizer(
@@ -107,6 +107,3 @@ def main() -> None:
       f"{name:14}{text.num_words:14,}{text.unknown_share:10.4%}"
       f"{text.pieces_per_word:13.3f}"
     )
-
-
-run = functools.partial(command.run, main, __doc__, VocabularyConfig)

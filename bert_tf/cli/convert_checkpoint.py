@@ -5,7 +5,6 @@ bert-tf convert --model=out --to=hf \
 """
 
 import dataclasses
-import functools
 
 from bert_tf import names, settings
 from bert_tf.cli import command, config_flags
@@ -59,7 +58,8 @@ class ConversionConfig:
   )
 
 
-def main() -> None:
+@command.of(ConversionConfig)
+def run() -> None:
   """Strips one checkpoint, averages several, or converts a model."""
   from bert_tf.convert import convert, pretrained
 
@@ -90,6 +90,3 @@ def main() -> None:
   print(f"{config.output_checkpoint} from {path}; heads: {heads}")
   for note in model.notes:
     print(note)
-
-
-run = functools.partial(command.run, main, __doc__, ConversionConfig)

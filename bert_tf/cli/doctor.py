@@ -7,7 +7,6 @@ need), warning or error. Exits with status 1 after an error, since training
 cannot work then.
 """
 
-import functools
 import math
 import os
 import platform
@@ -36,7 +35,8 @@ _STEPS = {
 }
 
 
-def main() -> None:
+@command.of()
+def run() -> None:
   """Prints the rows of all checks; exits with status 1 after an error."""
   backend.check_tensorflow()
   statuses = []
@@ -163,6 +163,3 @@ def _train() -> None:
     if not math.isfinite(loss):
       raise ValueError(f"the loss is {loss}")
     print(name, f"the loss is {loss:.3f}", sep="\t", flush=True)
-
-
-run = functools.partial(command.run, main, __doc__)

@@ -5,7 +5,6 @@ bert-tf extend-vocab --model=uncased_L-12_H-768_A-12 \
 """
 
 import dataclasses
-import functools
 
 from bert_tf import settings
 from bert_tf.cli import command, config_flags, model_flags
@@ -45,7 +44,8 @@ class ExtensionConfig:
   )
 
 
-def main() -> None:
+@command.of(ExtensionConfig, model_flags.ModelFlags)
+def run() -> None:
   """Adds the words of the flags and prints a report."""
   from bert_tf.convert import extend_vocab
 
@@ -75,8 +75,3 @@ def main() -> None:
   if extension.known:
     known = errors.join_names(extension.known, _MAX_SHOWN)
     print(f"Already in the vocabulary, so skipped: {known}")
-
-
-run = functools.partial(
-  command.run, main, __doc__, ExtensionConfig, model_flags.ModelFlags
-)

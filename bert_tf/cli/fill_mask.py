@@ -4,7 +4,6 @@ bert-tf fill-mask --model=out --text="It returns a [MASK]."
 """
 
 import dataclasses
-import functools
 import json
 
 from bert_tf import settings, tokenization
@@ -37,7 +36,8 @@ class FillMaskConfig:
   top_k: int = settings.setting(5, "Predictions for each mask.", minimum=1)
 
 
-def main() -> None:
+@command.of(FillMaskConfig, model_flags.ModelFlags)
+def run() -> None:
   """Fills the masks of the texts or of the file."""
   from bert_tf.inference import fill_mask
 
@@ -69,8 +69,3 @@ def main() -> None:
       print(f"  {tokenization.MASK} {i}:")
       for prediction in mask:
         print(f"    {prediction.probability:.4f}  {prediction.token}")
-
-
-run = functools.partial(
-  command.run, main, __doc__, FillMaskConfig, model_flags.ModelFlags
-)

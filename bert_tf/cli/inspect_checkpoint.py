@@ -9,7 +9,6 @@ parameters, operations and memory of a model of these sizes.
 
 import collections
 import dataclasses
-import functools
 import sys
 
 from bert_tf import settings
@@ -34,7 +33,8 @@ class InspectConfig:
   )
 
 
-def main(path: str | None = None, other_path: str | None = None) -> None:
+@command.of(InspectConfig, arguments="[CHECKPOINT] [OTHER]")
+def run(path: str | None = None, other_path: str | None = None) -> None:
   """Lists one checkpoint, compares two, or explains a config."""
   config = config_flags.build(InspectConfig)
   if (path is None) == (config.config is None):
@@ -79,8 +79,3 @@ def main(path: str | None = None, other_path: str | None = None) -> None:
       f"and {num_values[True]:,} values of the optimizer and step in "
       f"{num_tensors[True]}"
     )
-
-
-run = functools.partial(
-  command.run, main, __doc__, InspectConfig, arguments="[CHECKPOINT] [OTHER]"
-)

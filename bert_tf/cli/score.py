@@ -7,7 +7,6 @@ word pieces, each masked in turn.
 """
 
 import dataclasses
-import functools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -47,7 +46,8 @@ class CommandConfig:
   scoring: inference_config.ScoringConfig
 
 
-def main() -> None:
+@command.of(CommandConfig, model_flags.ModelFlags)
+def run() -> None:
   """Prints scores of texts or accuracies on pairs; writes `output_file`."""
   config = config_flags.build(CommandConfig, **model_flags.require_model())
   if sum(map(bool, (config.text, config.input_file, config.pairs_file))) != 1:
@@ -151,8 +151,3 @@ def _json_object(score: "sentence_scorer.SentenceScore") -> dict:
   log_probs = [round(float(value), 6) for value in score.log_probs]
   score_value = round(score.score, 6)
   return {"score": score_value, "tokens": score.tokens, "log_probs": log_probs}
-
-
-run = functools.partial(
-  command.run, main, __doc__, CommandConfig, model_flags.ModelFlags
-)

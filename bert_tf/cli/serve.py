@@ -5,7 +5,6 @@ bert-tf serve --model=mrpc=models/mrpc --model=squad=out/squad
 """
 
 import dataclasses
-import functools
 import sys
 
 from bert_tf import settings
@@ -71,7 +70,8 @@ class CommandConfig:
     return folders
 
 
-def main() -> None:
+@command.of(CommandConfig)
+def run() -> None:
   """Loads the models and serves them until the server is stopped."""
   from bert_tf.server import connections
 
@@ -103,6 +103,3 @@ def main() -> None:
   except application.ServingEndedError as error:
     command.report(error)
     sys.exit(1)
-
-
-run = functools.partial(command.run, main, __doc__, CommandConfig)

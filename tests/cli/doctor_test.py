@@ -24,7 +24,7 @@ def examine(monkeypatch, capsys):
     monkeypatch.setattr(doctor.subprocess, "run", lambda *_, **__: process)
     status = 0
     try:
-      doctor.main()
+      doctor.run.args[0]()
     except SystemExit as end:
       status = end.code
     *rows, summary = capsys.readouterr().out.splitlines()
@@ -80,7 +80,7 @@ def test_a_gpu_that_tensorflow_does_not_see_is_a_warning(
 def test_a_backend_that_cannot_train_is_refused(examine, monkeypatch):
   monkeypatch.setattr(doctor.backend, "name", lambda: "jax")
   with pytest.raises(ValueError, match="KERAS_BACKEND=tensorflow"):
-    doctor.main()
+    doctor.run.args[0]()
 
 
 @pytest.mark.parametrize(
