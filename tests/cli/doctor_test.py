@@ -4,7 +4,6 @@ import os
 import subprocess
 
 import pytest
-from packaging import markers
 
 from bert_tf.cli import doctor
 
@@ -107,16 +106,6 @@ def test_a_missing_package_is_named_with_its_command(
   status, rows, _ = examine()
   assert status == ("error " in words)
   assert all(word in rows[row] for word in words), rows[row]
-
-
-@pytest.mark.parametrize(("system", "is_needed"), [("win32", 0), ("linux", 1)])
-def test_tensorflow_text_is_not_needed_on_windows(
-  monkeypatch, system, is_needed
-):
-  environment = {**markers.default_environment(), "sys_platform": system}
-  monkeypatch.setattr(markers, "default_environment", lambda: environment)
-  names = [needed.name for needed in doctor._requirements("bert_tf")]
-  assert names.count("tensorflow-text") == is_needed and "tensorflow" in names
 
 
 def test_extras_include_those_that_they_name():

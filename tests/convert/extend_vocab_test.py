@@ -187,16 +187,6 @@ def test_a_word_that_would_not_stay_whole_is_named(
   assert not list(tmp_path.iterdir())
 
 
-def test_more_words_than_slots_need_the_other_method(vocab, tmp_path):
-  words = ["aa0", "aa1", "aa2", "aa3"]
-  with pytest.raises(
-    ValueError, match="4 words to add, but .*vocab.txt has 3 .*method grow"
-  ):
-    extend(vocab, tmp_path / "out", words)
-  extension = extend(vocab, tmp_path / "out", words, method="grow")
-  assert list(extension.ids.values()) == [500, 501, 502, 503]
-
-
 def test_a_folder_in_use_is_not_written_to(vocab, tmp_path):
   (tmp_path / "mine").write_text("kept")
   with pytest.raises(ValueError, match="output_dir"):
