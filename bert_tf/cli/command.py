@@ -209,6 +209,8 @@ def of(
 
   def decorate(main: Callable[..., None]) -> Callable[[], None]:
     help_text = sys.modules[main.__module__].__doc__
-    return functools.partial(run, main, help_text, *configs, arguments=arguments)
+    return functools.partial(
+      run, main, help_text, *configs, arguments=arguments
+    )
 
   return decorate

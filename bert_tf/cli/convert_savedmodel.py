@@ -4,7 +4,6 @@ bert-tf convert-savedmodel --saved_model=models/mrpc/1 \
     --output_file=mrpc.onnx
 """
 
-
 from bert_tf.cli import command, config_flags
 from bert_tf.export.runtimes import config as runtime_config
 from bert_tf.files import paths

@@ -3,7 +3,6 @@
 bert-tf export --model=out --export_dir=models/mrpc/1
 """
 
-
 from bert_tf.cli import command, config_flags, model_flags
 from bert_tf.export import config as configs
 

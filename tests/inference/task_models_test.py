@@ -88,7 +88,6 @@ def test_training_labels_are_predicted_and_scored(bert, tmp_path, name):
     other.fit(rows, labels)
 
 
-
 def test_run_classifier_trains_to_the_same_weights(bert, tmp_path):
   rows = [
     {"a": text, "label": label}
@@ -127,7 +126,6 @@ def test_run_classifier_trains_to_the_same_weights(bert, tmp_path):
   # The class predicts with the run of the script.
   script = new("Classifier", bert, tmp_path / "script")
   assert script.predict(TEXTS[0]) == model.predict(TEXTS[0])
-
 
 
 def test_a_regression_predicts_numbers(bert, tmp_path):
