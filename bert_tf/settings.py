@@ -120,7 +120,9 @@ def check(config: Dataclass) -> None:
   """
   for field in dataclasses.fields(config):
     name, value = field.name, getattr(config, field.name)
-    setting = _inherited(config, name)
+    classes = (vars(kind) for kind in type(config).__mro__)
+    fields = (c.get("__dataclass_fields__", {}).get(name) for c in classes)
+    setting = next((f.metadata[_KEY] for f in fields if f and f.metadata), None)
     if not setting or value is None:
       continue
     if setting.choices and value not in setting.choices:
@@ -133,14 +135,6 @@ def check(config: Dataclass) -> None:
       raise ValueError(f"{name} {value} is below {setting.minimum}.")
     if setting.maximum is not None and value > setting.maximum:
       raise ValueError(f"{name} {value} exceeds {setting.maximum}.")
-
-
-def _inherited(config: Dataclass, name: str) -> Setting | None:
-  for kind in type(config).__mro__:
-    field = getattr(kind, "__dataclass_fields__", {}).get(name)
-    if field is not None and (setting := get_setting(field)):
-      return setting
-  return None
 
 
 def resolve(

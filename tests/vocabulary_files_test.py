@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bert_tf import checkpoints, heads, tokenization
-from bert_tf.convert import extend_vocab
+from bert_tf.convert import extend_vocab, pretrained
 from bert_tf.export import config as export_config
 from bert_tf.export import export
 from bert_tf.inference import fill_mask
@@ -69,14 +69,8 @@ def test_blank_lines_at_the_end_are_not_words(tmp_path):
 def test_new_words_use_rows_without_a_word(tmp_path):
   folder = write_model(tmp_path / "m", blank_lines=3)
   out = str(tmp_path / "out")
-  extension = extend_vocab.extend(
-    f"{folder}/bert_config.json",
-    f"{folder}/vocab.txt",
-    folder,
-    ["unheard"],
-    out,
-    method="grow",
-  )
+  source = pretrained.ModelSource(str(folder))
+  extension = extend_vocab.extend(source, ["unheard"], out, "grow")
   assert extension.ids == {"unheard": NUM_WORDS}
   assert extension.vocab_size == NUM_ROWS
   assert tokenization.load_vocab(f"{out}/vocab.txt")["unheard"] == NUM_WORDS
