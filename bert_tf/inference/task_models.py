@@ -319,16 +319,12 @@ class FineTunedModel(TaskModel):
 
 @dataclasses.dataclass(frozen=True)
 class Prediction:
-  """The prediction for one text or pair.
+  """The prediction for one text or pair."""
 
-  Attributes:
-    label: the most probable class; a number for regression; for multilabel, a
-      list of the labels with a probability above 0.5.
-    probabilities: probability of each label; empty for regression.
-  """
-
+  # The most probable class; a number for regression; for multilabel, a list of
+  # the labels with a probability above 0.5.
   label: Label | list[Label]
-  probabilities: Mapping[Label, float]
+  probabilities: Mapping[Label, float]  # Of each label; {} for regression.
 
 
 class Classifier(FineTunedModel):
@@ -426,21 +422,13 @@ class Classifier(FineTunedModel):
 
 @dataclasses.dataclass(frozen=True)
 class Word:
-  """A word of a text and its label.
+  """A word of a text and its label."""
 
-  Attributes:
-    word: the word as written in the text.
-    label: O, B-TYPE or I-TYPE.
-    probability: probability of the label.
-    start: index of the first character in the text.
-    end: index after the last character.
-  """
-
-  word: str
-  label: str
-  probability: float
-  start: int
-  end: int
+  word: str  # As written in the text.
+  label: str  # O, B-TYPE or I-TYPE.
+  probability: float  # Of the label.
+  start: int  # Index of the first character in the text.
+  end: int  # Index after the last character.
 
 
 class EntityRecognizer(FineTunedModel):
@@ -508,15 +496,10 @@ class EntityRecognizer(FineTunedModel):
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
-  """The predicted choice.
+  """The predicted choice."""
 
-  Attributes:
-    choice: index of the most probable choice.
-    probabilities: probability of each choice.
-  """
-
-  choice: int
-  probabilities: Sequence[float]
+  choice: int  # Index of the most probable choice.
+  probabilities: Sequence[float]  # Of each choice.
 
 
 class MultipleChoice(FineTunedModel):

@@ -131,13 +131,11 @@ class RunFolder:
     if info.label_spec:
       self.check_labels(info.label_spec)
     if self.bert_config:
-      there, here = (
-        {**vars(c), **c.to_dict()} for c in (self.bert_config, bert_config)
-      )
+      here = vars(bert_config)
       differing = [
-        f"{name} is {there.get(name)} there and {here.get(name)} here"
-        for name in sorted({*there, *here})
-        if there.get(name) != here.get(name)
+        f"{name} is {value} there and {here[name]} here"
+        for name, value in vars(self.bert_config).items()
+        if value != here[name]
       ]
       if differing:
         raise ValueError(
