@@ -7,7 +7,7 @@ bert-tf convert --model=out --to=hf \
 import dataclasses
 
 from bert_tf import names, settings
-from bert_tf.cli import command, config_flags
+from bert_tf.cli import command, config_flags, model_flags
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -45,12 +45,11 @@ class ConversionConfig:
     choices=names.CHECKPOINT_FORMATS,
     flag="to",
   )
-  bert_config_file: str | None = settings.setting(
-    None,
-    "Sizes of the model. Default: bert_config.json next to the input.",
+  bert_config_file: str | None = settings.saved_setting(
+    model_flags.ModelFlags, "bert_config_file"
   )
-  vocab_file: str | None = settings.setting(
-    None, "Vocabulary of the model. Default: vocab.txt next to the input."
+  vocab_file: str | None = settings.saved_setting(
+    model_flags.ModelFlags, "vocab_file"
   )
   do_lower_case: bool | None = settings.setting(
     None,

@@ -8,7 +8,7 @@ import dataclasses
 import sys
 
 from bert_tf import settings
-from bert_tf.cli import command, config_flags
+from bert_tf.cli import command, config_flags, model_flags
 from bert_tf.export import config as export_config
 from bert_tf.server import config as server_config
 
@@ -17,15 +17,11 @@ from bert_tf.server import config as server_config
 class CheckpointConfig(export_config.ModelConfig):
   """Settings for serving checkpoints."""
 
-  bert_config_file: str | None = settings.setting(
-    None,
-    "Sizes of the model. Default: bert_config.json next to the checkpoint.",
-    topic=settings.MODEL,
+  bert_config_file: str | None = settings.saved_setting(
+    model_flags.ModelFlags, "bert_config_file"
   )
-  vocab_file: str | None = settings.setting(
-    None,
-    "Vocabulary of the model. Default: vocab.txt next to the checkpoint.",
-    topic=settings.MODEL,
+  vocab_file: str | None = settings.saved_setting(
+    model_flags.ModelFlags, "vocab_file"
   )
 
 

@@ -36,7 +36,7 @@ def test_this_installation_trains(run_script, tmp_path):
   result = run_script("doctor.py", cwd=tmp_path)
   assert result.returncode == 0, result.stdout + result.stderr
   lines = {line[9:26].strip(): line for line in result.stdout.splitlines()}
-  assert {"tensorflow", "keras", "hf"} <= lines.keys()
+  assert {"tensorflow", "keras"} <= lines.keys()
   assert "CPU:0" in lines["devices"]
   assert lines["training step"].startswith("ok ")
   assert lines["step with XLA"].startswith("ok ")
@@ -86,7 +86,6 @@ def test_a_backend_that_cannot_train_is_refused(examine, monkeypatch):
   ("versions", "row", "words"),
   [
     ({"h5py": ""}, "h5py", ("error ", "pip install 'h5py>=")),
-    ({"safetensors": ""}, "hf", ("missing ", "safetensors", "pip install")),
     (
       {"tensorflow": "2.21.0", "tensorflow_text": ""},
       "tensorflow-text",
@@ -106,11 +105,3 @@ def test_a_missing_package_is_named_with_its_command(
   status, rows, _ = examine()
   assert status == ("error " in words)
   assert all(word in rows[row] for word in words), rows[row]
-
-
-def test_extras_include_those_that_they_name():
-  names = {needed.name for needed in doctor._requirements("bert_tf", "test")}
-  assert {"safetensors", "fastapi", "pytest"} <= names
-  assert not names & {"bert_tf", "keras"}
-  gpu = {needed.name for needed in doctor._requirements("bert_tf", "gpu")}
-  assert {"tensorflow", "nvidia-cudnn-cu12"} <= gpu

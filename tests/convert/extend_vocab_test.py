@@ -73,9 +73,7 @@ def extended(vocab, tmp_path_factory):
   def run(method):
     if method not in made:
       folder = tmp_path_factory.mktemp("extended") / "new" / method
-      extension = extend(
-        vocab, folder, method=method, path=str(TRAINED)
-      )
+      extension = extend(vocab, folder, method=method, path=str(TRAINED))
       made[method] = extension, folder
     return made[method]
 
