@@ -18,7 +18,6 @@ if TYPE_CHECKING:
   from bert_tf.inference.feature_extraction import (
     FeatureExtractor as FeatureExtractor,
   )
-  from bert_tf.inference.fill_mask import MaskFiller as MaskFiller
   from bert_tf.inference.predictor import Predictor as Predictor
   from bert_tf.inference.predictor import load as load
   from bert_tf.inference.sentence_scorer import (
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
   )
   from bert_tf.inference.task_models import Classifier as Classifier
   from bert_tf.inference.task_models import EntityRecognizer as EntityRecognizer
+  from bert_tf.inference.task_models import MaskFiller as MaskFiller
   from bert_tf.inference.task_models import MultipleChoice as MultipleChoice
   from bert_tf.inference.task_models import QuestionAnswerer as QuestionAnswerer
   from bert_tf.model_config import BertConfig as BertConfig
@@ -75,7 +75,7 @@ _MODULES = {
   "FeatureExtractor": "inference.feature_extraction",
   "FullTokenizer": "tokenization",
   "InputExample": "tasks.classification.examples",
-  "MaskFiller": "inference.fill_mask",
+  "MaskFiller": "inference.task_models",
   "MultipleChoice": "inference.task_models",
   "MultipleChoiceModel": "heads",
   "Predictor": "inference.predictor",

@@ -39,7 +39,7 @@ class FillMaskConfig:
 @command.of(FillMaskConfig, model_flags.ModelFlags)
 def run() -> None:
   """Fills the masks of the texts or of the file."""
-  from bert_tf.inference import fill_mask
+  from bert_tf.inference import task_models
 
   config = config_flags.build(FillMaskConfig, **model_flags.require_model())
   if bool(config.text) == bool(config.input_file):
@@ -48,11 +48,11 @@ def run() -> None:
   if config.input_file:
     for number, line in enumerate(text_lines.read_lines(config.input_file), 1):
       if line.strip():
-        fill_mask.check_has_mask(f"{config.input_file}:{number}", line)
+        task_models.check_has_mask(f"{config.input_file}:{number}", line)
         texts.append(line)
     if not texts:
       raise ValueError(f"{config.input_file} has no text.")
-  filler = fill_mask.MaskFiller(
+  filler = task_models.MaskFiller(
     config.bert_config_file,
     config.vocab_file,
     init_checkpoint=config.init_checkpoint,

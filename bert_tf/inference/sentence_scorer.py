@@ -25,6 +25,7 @@ from bert_tf.formats import tables
 from bert_tf.inference import config as configs
 from bert_tf.inference import inputs as inputs_lib
 from bert_tf.kernels import backend, onednn_layer_norm
+from bert_tf.tasks import prediction
 from bert_tf.training import progress
 
 # Number of texts to sort by length at a time. A larger number needs more memory
@@ -150,35 +151,26 @@ class SentenceScorer:
   def _log_probs(self, texts: Sequence[Sequence[str]]) -> list[np.ndarray]:
     log_probs = [np.empty(len(tokens), np.float32) for tokens in texts]
     ids = [
-      np.array(
-        self._tokenizer.convert_tokens_to_ids(
-          [tokenization.CLS, *tokens, tokenization.SEP]
-        ),
-        np.int32,
+      self._tokenizer.convert_tokens_to_ids(
+        [tokenization.CLS, *tokens, tokenization.SEP]
       )
       for tokens in texts
     ]
     batches = list(_batches([*map(len, ids)], self.config.batch_tokens))
     for batch in progress.track(batches, "scoring", "batch", len(batches)):
-      computed = self._compute(*self._masked_copies(ids, batch)).numpy()
+      rows = [(ids[text], [position]) for text, position in batch]
+      arrays = prediction.batch(
+        [prediction.model_input(row, len(row), place) for row, place in rows]
+      )
+      positions = arrays["masked_lm_positions"]
+      targets = np.take_along_axis(arrays["input_ids"], positions, axis=1)
+      np.put_along_axis(arrays["input_ids"], positions, self._mask_id, axis=1)
+      computed = self._compute(
+        arrays["input_ids"], arrays["input_mask"], positions, targets
+      ).numpy()
       for (text, position), log_prob in zip(batch, computed):
         log_probs[text][position - 1] = log_prob  # [CLS] is at position 0.
     return log_probs
-
-  def _masked_copies(
-    self, ids: Sequence[np.ndarray], batch: Sequence[tuple[int, int]]
-  ) -> tuple[np.ndarray, ...]:
-    # input_ids and input_mask, int32 [B, F], the masked positions and their
-    # original ids, int32 [B, 1].
-    shape = len(batch), max(len(ids[text]) for text, _ in batch)
-    input_ids, input_mask = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
-    for row, (text, _) in enumerate(batch):
-      input_ids[row, : len(ids[text])] = ids[text]
-      input_mask[row, : len(ids[text])] = 1
-    positions = np.array([[position] for _, position in batch], np.int32)
-    targets = np.take_along_axis(input_ids, positions, axis=1)
-    np.put_along_axis(input_ids, positions, self._mask_id, axis=1)
-    return input_ids, input_mask, positions, targets
 
 
 def _batches(
@@ -199,9 +191,10 @@ def _batches(
 
 
 def _compile(model: heads.PretrainingModel) -> Callable[..., tf.Tensor]:
-  """Returns a function of the arrays of `_masked_copies`.
+  """Returns a function that gives the log probabilities of masked ids.
 
-  It gives the log probabilities of the original ids, float32 [B].
+  It takes input_ids with masks and input_mask, int32 [B, F], the positions of
+  the masks and the original ids there, int32 [B, 1]; returns float32 [B].
   """
   matrix = tf.TensorSpec([None, None], tf.int32)
   column = tf.TensorSpec([None, 1], tf.int32)

@@ -23,7 +23,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from bert_tf import checkpoints, model_folder, settings
+from bert_tf import checkpoints, model_folder, settings, tokenization
 from bert_tf.export import config as export_config
 from bert_tf.formats import tables
 from bert_tf.inference import inputs as inputs_lib
@@ -174,6 +174,38 @@ class TaskModel(abc.ABC):
 
   def _known_settings(self) -> set[str]:
     return {*settings.values(export_config.ModelConfig(init_checkpoint=""))}
+
+
+@dataclasses.dataclass(frozen=True)
+class Token:
+  """A word piece predicted for a mask."""
+
+  token: str
+  probability: float  # Softmax over the whole vocabulary.
+
+
+class MaskFiller(TaskModel):
+  """A BERT that predicts masked words.
+
+  A row is a text with one or more "[MASK]". `predict` returns for each mask the
+  `top_k` (default 5) Tokens, the best first. For the arguments see TaskModel.
+  """
+
+  task = "pretraining"
+
+  def _row(self, index: int, row: Any) -> dict[str, Any]:
+    texts = super()._row(index, row)
+    check_has_mask(f"text of row {index}", texts["text"])
+    return texts
+
+  def _answer(self, answer: dict[str, Any]) -> list[list[Token]]:
+    return [[Token(**token) for token in mask] for mask in answer["masks"]]
+
+
+def check_has_mask(name: str, text: str) -> None:
+  """Raises ValueError, with the name of the text, if it has no [MASK]."""
+  if tokenization.MASK not in text:
+    raise ValueError(f"{name} has no {tokenization.MASK}: {text!r:.60}")
 
 
 class FineTunedModel(TaskModel):
