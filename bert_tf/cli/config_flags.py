@@ -123,7 +123,7 @@ def build(
       value: Any = flag_values[setting.flag or field.name].value
       is_list = isinstance(value, list)
       arguments[field.name] = tuple(value) if is_list else value
-    elif dataclasses.is_dataclass(kind) and any(_settings(kind)):
+    elif hasattr(kind, "__dataclass_fields__") and any(_settings(kind)):
       arguments[field.name] = build(kind, flag_values, **values)
   config = config_class(**arguments)
   for field, setting, _ in _fields(config_class):
@@ -179,7 +179,7 @@ def _settings(
   for field, setting, kind in _fields(config_class):
     if setting:
       yield field, setting, kind
-    elif dataclasses.is_dataclass(kind):
+    elif hasattr(kind, "__dataclass_fields__"):
       yield from _settings(kind)
 
 

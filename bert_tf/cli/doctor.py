@@ -3,8 +3,8 @@
 bert-tf doctor | tee report.txt
 
 Prints a line for each check: ok, missing (tensorflow-text, which only
-some commands need), warning or error. Exits with status 1 after an error, since training
-cannot work then.
+some commands need), warning or error. Exits with status 1 after an error, since
+training cannot work then.
 """
 
 import math

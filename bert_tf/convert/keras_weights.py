@@ -20,11 +20,7 @@ _ROOT = "vars/"
 
 
 def read(source: pretrained.ModelSource) -> pretrained.Pretrained:
-  """Reads a file that `save_weights` wrote for one of this package's models.
-
-  Raises:
-    ValueError: if it is not such a file, or if the model has another config.
-  """
+  """Reads what `save_weights` of one of this package's models wrote."""
   path = source.path
   files = pretrained.open_files(source, path)
   shapes = inspect.open_tensors(path).shapes
@@ -47,12 +43,7 @@ def read(source: pretrained.ModelSource) -> pretrained.Pretrained:
 
 
 def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
-  """Writes a file that Keras' `load_weights` reads, and the files beside it.
-
-  Raises:
-    ValueError: if path does not end in .weights.h5, if no model has these
-      heads, or if files of another model are beside it.
-  """
+  """Writes a file that `load_weights` reads, and the files beside it."""
   if not path.endswith(SUFFIX):
     raise ValueError(f"{path} does not end in {SUFFIX}, which Keras requires.")
   config = model.config.without_random_values()

@@ -157,12 +157,7 @@ class _Layout:
 
 
 def read(source: pretrained.ModelSource) -> pretrained.Pretrained:
-  """Reads a `tf.train.Checkpoint` of an encoder or of a model with one.
-
-  Raises:
-    ValueError: if the checkpoint is damaged, does not have exactly one BERT
-      encoder or does not fit its config.
-  """
+  """Reads a `tf.train.Checkpoint` of an encoder or of a model with one."""
   graph = Graph(source.path)
   files = pretrained.open_files(source, graph.path)
   encoders = graph.with_edges(*_ENCODER_EDGES)
@@ -243,10 +238,6 @@ def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
   `tf.train.Checkpoint(encoder=...)` reads the encoder, and `(model=...)` a
   BertPretrainerV2, BertClassifier, BertTokenClassifier or BertSpanLabeler.
   Without heads, the model is the encoder too.
-
-  Raises:
-    ValueError: if no model of Model Garden has the heads, or if files of
-      another model are beside it.
   """
   own_heads = model.own_heads
   single = (heads.MASKED_LM, heads.SPAN, heads.TEXT_LABELS, heads.WORD_LABELS)

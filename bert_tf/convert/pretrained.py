@@ -105,10 +105,6 @@ def read(source: ModelSource) -> Pretrained:
   """Reads a checkpoint in the original's or Hugging Face's format.
 
   An optimizer's slots and step are left out.
-
-  Raises:
-    ValueError: if a file is missing, damaged or does not fit the config.
-    ImportError: for Hugging Face's format, without the package safetensors.
   """
   files = open_files(source, model_folder.find_weights(source.path))
   reader = files.reader
@@ -121,11 +117,7 @@ def read(source: ModelSource) -> Pretrained:
 
 
 def write(model: Pretrained, path: str) -> Pretrained:
-  """Writes a checkpoint of the original, and the other files beside it.
-
-  Raises:
-    ValueError: if files of another model are beside it.
-  """
+  """Writes a checkpoint of the original, and the other files beside it."""
   write_files(os.path.dirname(path) or ".", model)
   checkpoints.write(path, model.tensors)
   return model
