@@ -6,6 +6,7 @@ bert-tf build-vocab --input_file=corpus.txt \
 
 import dataclasses
 import itertools
+from collections.abc import Iterable, Iterator
 
 from bert_tf import settings, tokenization
 from bert_tf.cli import command, config_flags
@@ -70,6 +71,10 @@ def _find_files(patterns: str, pydoc_packages: str = "") -> list[str]:
   return [source.path for source in inputs]
 
 
+def _read_lines(paths: Iterable[str]) -> Iterator[str]:
+  return itertools.chain.from_iterable(map(text_lines.read_lines, paths))
+
+
 @command.of(VocabularyConfig)
 def run() -> None:
   """Learns and writes the vocabulary, and prints its coverage."""
@@ -85,13 +90,13 @@ def run() -> None:
   vocabulary.import_learner()  # Fails before the text is read.
   with atomic.file(config.output_file) as unfinished:
     counts, held_out = vocabulary.count_words_apart(
-      itertools.chain.from_iterable(map(text_lines.read_lines, files)),
+      _read_lines(files),
       tokenizer,
       0 if eval_files else config.holdout_every,
     )
     if eval_files:
       held_out = vocabulary.count_words(
-        itertools.chain.from_iterable(map(text_lines.read_lines, eval_files)),
+        _read_lines(eval_files),
         tokenizer,
       )
     tokens = vocabulary.learn(

@@ -9,6 +9,7 @@ parameters, operations and memory of a model of these sizes.
 
 import collections
 import dataclasses
+import math
 import sys
 
 from bert_tf import settings
@@ -69,7 +70,7 @@ def run(path: str | None = None, other_path: str | None = None) -> None:
     shape = "x".join(map(str, row.shape)) or "scalar"
     print(f"{row.name}  {shape}  {row.dtype}  norm {row.norm:.6g}")
     num_tensors[row.is_state] += 1
-    num_values[row.is_state] += row.num_values
+    num_values[row.is_state] += math.prod(row.shape)
   print(
     f"{tensors.path}: {num_values[False]:,} parameters in "
     f"{num_tensors[False]} tensors"

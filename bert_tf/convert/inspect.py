@@ -1,7 +1,6 @@
 """Lists the tensors of checkpoints and the differences between two."""
 
 import dataclasses
-import math
 from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
@@ -35,11 +34,6 @@ class Row:
   dtype: str  # Name of the dtype, such as "float32".
   norm: float  # L2 norm.
   is_state: bool  # Whether it belongs to the training, such as a slot.
-
-  @property
-  def num_values(self) -> int:
-    """The number of values: the product of the shape."""
-    return math.prod(self.shape)
 
 
 def open_tensors(path: str) -> Tensors:

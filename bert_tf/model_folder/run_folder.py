@@ -49,17 +49,13 @@ class RunFolder:
     """Path of run.json."""
     return os.path.join(self.path, run_info.RUN_FILE)
 
-  @property
-  def config_file(self) -> str:
-    """Path of bert_config.json."""
-    return os.path.join(self.path, run_info.CONFIG_FILE)
-
   @functools.cached_property
   def bert_config(self) -> model_config.BertConfig | None:
     """The config of the run's model; None for a new run."""
-    if not paths.exists(self.config_file):
+    path = os.path.join(self.path, run_info.CONFIG_FILE)
+    if not paths.exists(path):
       return None
-    return model_config.BertConfig.from_json_file(self.config_file)
+    return model_config.BertConfig.from_json_file(path)
 
   @functools.cached_property
   def labels(self) -> run_info.LabelSpec | None:
