@@ -171,9 +171,7 @@ def resolve(
   return replace_values(config, changes)
 
 
-def _flat_fields(
-  config: Dataclass,
-) -> Iterator[tuple[dataclasses.Field, Any]]:
+def _flat_fields(config: Dataclass) -> Iterator[tuple[dataclasses.Field, Any]]:
   """Yields the fields of a config and of its nested configs, with values."""
   for field in dataclasses.fields(config):
     value = getattr(config, field.name)

@@ -35,8 +35,7 @@ class VocabularyConfig(text_config.PydocConfig):
     "Whether to lower-case the text. Use the same value for training later.",
   )
   strip_accents: bool | None = settings.setting(
-    None,
-    "Whether to strip accents. Default: same as do_lower_case.",
+    None, "Whether to strip accents. Default: same as do_lower_case."
   )
   num_unused: int = settings.setting(
     vocabulary.NUM_UNUSED_BEFORE_SPECIALS,
@@ -44,17 +43,13 @@ class VocabularyConfig(text_config.PydocConfig):
     "special tokens the ids of the release.",
   )
   alphabet_size: int = settings.setting(
-    1000,
-    "Number of most frequent characters to keep; raise it for Chinese.",
+    1000, "Number of most frequent characters to keep; raise it for Chinese."
   )
   holdout_every: int = settings.setting(
-    50,
-    "Hold out one line in this many, to measure the coverage.",
-    minimum=2,
+    50, "Hold out one line in this many, to measure the coverage.", minimum=2
   )
   eval_input_file: str | None = settings.setting(
-    None,
-    "Files to measure the coverage on, instead of held-out lines.",
+    None, "Files to measure the coverage on, instead of held-out lines."
   )
 
 
@@ -90,15 +85,10 @@ def run() -> None:
   vocabulary.import_learner()  # Fails before the text is read.
   with atomic.file(config.output_file) as unfinished:
     counts, held_out = vocabulary.count_words_apart(
-      _read_lines(files),
-      tokenizer,
-      0 if eval_files else config.holdout_every,
+      _read_lines(files), tokenizer, 0 if eval_files else config.holdout_every
     )
     if eval_files:
-      held_out = vocabulary.count_words(
-        _read_lines(eval_files),
-        tokenizer,
-      )
+      held_out = vocabulary.count_words(_read_lines(eval_files), tokenizer)
     tokens = vocabulary.learn(
       counts, config.vocab_size, config.num_unused, config.alphabet_size
     )

@@ -150,9 +150,7 @@ def refuse_given(names: Iterable[str], reason: str) -> None:
     raise ValueError(f"--{name} {reason}; leave it out.")
 
 
-def own_flags(
-  flag_values: flags.FlagValues = flags.FLAGS,
-) -> list[flags.Flag]:
+def own_flags(flag_values: flags.FlagValues = flags.FLAGS) -> list[flags.Flag]:
   """Returns the flags made by `define`, by topic."""
   all_flags = [flag_values[name] for name in flag_values]
   return sorted(

@@ -29,9 +29,7 @@ class ConversionConfig:
     writes="prefix",
   )
   average_last: int = settings.setting(
-    1,
-    "Number of newest checkpoints of the folder to average.",
-    minimum=1,
+    1, "Number of newest checkpoints of the folder to average.", minimum=1
   )
   source_format: str | None = settings.setting(
     None,
@@ -52,8 +50,7 @@ class ConversionConfig:
     model_flags.ModelFlags, "vocab_file"
   )
   do_lower_case: bool | None = settings.setting(
-    None,
-    "Whether the vocabulary is lower-cased. Default: read from the input.",
+    None, "Whether the vocabulary is lower-cased. Default: read from the input."
   )
 
 

@@ -11,13 +11,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_tf import (
-  checkpoint_names,
-  checkpoints,
-  heads,
-  model_folder,
-  modeling,
-)
+from bert_tf import checkpoint_names, checkpoints, heads, model_folder, modeling
 from bert_tf.files import errors, paths
 from bert_tf.formats import sentence_transformers, tokenizer_files
 from bert_tf.model_folder import letter_case, run_info
@@ -149,9 +143,7 @@ def resolve_run(
   """
   run = run or run_info.RunInfo(task="encoder")
   case = letter_case.resolve(
-    letter_case.Case(do_lower_case),
-    letter_case.get_case(run),
-    vocab_file,
+    letter_case.Case(do_lower_case), letter_case.get_case(run), vocab_file
   )
   kind = find_model(find_heads(names, run.task))
   task = kind.task if kind else "encoder"
