@@ -13,25 +13,21 @@ if TYPE_CHECKING:
   from bert_tf.heads import SpanModel as SpanModel
   from bert_tf.heads import TokenModel as TokenModel
   from bert_tf.hub.download import download as download
-  from bert_tf.inference.classifier import Classifier as Classifier
   from bert_tf.inference.config import ExtractionConfig as ExtractionConfig
   from bert_tf.inference.config import ScoringConfig as ScoringConfig
-  from bert_tf.inference.entity_recognizer import (
-    EntityRecognizer as EntityRecognizer,
-  )
   from bert_tf.inference.feature_extraction import (
     FeatureExtractor as FeatureExtractor,
   )
-  from bert_tf.inference.fill_mask import MaskFiller as MaskFiller
-  from bert_tf.inference.multiple_choice import MultipleChoice as MultipleChoice
   from bert_tf.inference.predictor import Predictor as Predictor
   from bert_tf.inference.predictor import load as load
-  from bert_tf.inference.question_answering import (
-    QuestionAnswerer as QuestionAnswerer,
-  )
   from bert_tf.inference.sentence_scorer import (
     SentenceScorer as SentenceScorer,
   )
+  from bert_tf.inference.task_models import Classifier as Classifier
+  from bert_tf.inference.task_models import EntityRecognizer as EntityRecognizer
+  from bert_tf.inference.task_models import MaskFiller as MaskFiller
+  from bert_tf.inference.task_models import MultipleChoice as MultipleChoice
+  from bert_tf.inference.task_models import QuestionAnswerer as QuestionAnswerer
   from bert_tf.model_config import BertConfig as BertConfig
   from bert_tf.modeling import BertModel as BertModel
   from bert_tf.tasks.classification.examples import (
@@ -71,20 +67,20 @@ _MODULES = {
   "BertConfig": "model_config",
   "BertModel": "modeling",
   "BertTokenizer": "export.text",
-  "Classifier": "inference.classifier",
+  "Classifier": "inference.task_models",
   "ClassifierModel": "heads",
   "DataProcessor": "tasks.classification.processors",
-  "EntityRecognizer": "inference.entity_recognizer",
+  "EntityRecognizer": "inference.task_models",
   "ExtractionConfig": "inference.config",
   "FeatureExtractor": "inference.feature_extraction",
   "FullTokenizer": "tokenization",
   "InputExample": "tasks.classification.examples",
-  "MaskFiller": "inference.fill_mask",
-  "MultipleChoice": "inference.multiple_choice",
+  "MaskFiller": "inference.task_models",
+  "MultipleChoice": "inference.task_models",
   "MultipleChoiceModel": "heads",
   "Predictor": "inference.predictor",
   "PretrainingModel": "heads",
-  "QuestionAnswerer": "inference.question_answering",
+  "QuestionAnswerer": "inference.task_models",
   "ScoringConfig": "inference.config",
   "SentenceScorer": "inference.sentence_scorer",
   "SpanModel": "heads",

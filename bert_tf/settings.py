@@ -97,12 +97,11 @@ def saved_setting(config: type[Dataclass], name: str, note: str = "") -> Any:
   """
   field = config.__dataclass_fields__[name]
   setting: Setting = field.metadata[_KEY]
-  fallback = setting.fallback if setting.is_saved else field.default
   changed = dataclasses.replace(
     setting,
     help=note + setting.help,
     original=False,
-    fallback=fallback,
+    fallback=setting.fallback if setting.is_saved else field.default,
     main=False,
   )
   return dataclasses.field(default=None, metadata={_KEY: changed})
@@ -121,7 +120,9 @@ def check(config: Dataclass) -> None:
   """
   for field in dataclasses.fields(config):
     name, value = field.name, getattr(config, field.name)
-    setting = _inherited(config, name)
+    classes = (vars(kind) for kind in type(config).__mro__)
+    fields = (c.get("__dataclass_fields__", {}).get(name) for c in classes)
+    setting = next((f.metadata[_KEY] for f in fields if f and f.metadata), None)
     if not setting or value is None:
       continue
     if setting.choices and value not in setting.choices:
@@ -134,14 +135,6 @@ def check(config: Dataclass) -> None:
       raise ValueError(f"{name} {value} is below {setting.minimum}.")
     if setting.maximum is not None and value > setting.maximum:
       raise ValueError(f"{name} {value} exceeds {setting.maximum}.")
-
-
-def _inherited(config: Dataclass, name: str) -> Setting | None:
-  for kind in type(config).__mro__:
-    field = getattr(kind, "__dataclass_fields__", {}).get(name)
-    if field is not None and (setting := get_setting(field)):
-      return setting
-  return None
 
 
 def resolve(
@@ -160,7 +153,10 @@ def resolve(
   """
   saved, taken, replaced = saved or {}, [], []
   changes = {}
-  for name, value, setting in _saved_settings(config):
+  for field, value in _flat_fields(config):
+    name, setting = field.name, get_setting(field)
+    if not setting or not setting.is_saved:
+      continue
     known = saved.get(name)
     if value is None:
       changes[name] = setting.fallback if known is None else known
@@ -175,13 +171,14 @@ def resolve(
   return replace_values(config, changes)
 
 
-def _saved_settings(config: Dataclass) -> Iterator[tuple[str, Any, Setting]]:
+def _flat_fields(config: Dataclass) -> Iterator[tuple[dataclasses.Field, Any]]:
+  """Yields the fields of a config and of its nested configs, with values."""
   for field in dataclasses.fields(config):
-    setting, value = get_setting(field), getattr(config, field.name)
+    value = getattr(config, field.name)
     if hasattr(value, "__dataclass_fields__"):
-      yield from _saved_settings(value)
-    elif setting and setting.is_saved:
-      yield field.name, value, setting
+      yield from _flat_fields(value)
+    else:
+      yield field, value
 
 
 def replace_values(config: Config, values: Mapping[str, Any]) -> Config:
@@ -207,9 +204,4 @@ def extract(config: Dataclass, kind: type[Config]) -> Config:
 
 def values(config: Dataclass) -> dict[str, Any]:
   """Returns the values by field name, with nested configs flattened."""
-  flat: dict[str, Any] = {}
-  for field in dataclasses.fields(config):
-    value = getattr(config, field.name)
-    nested = hasattr(value, "__dataclass_fields__")
-    flat |= values(value) if nested else {field.name: value}
-  return flat
+  return {field.name: value for field, value in _flat_fields(config)}

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf import checkpoints, heads, modeling, optimization
-from bert_tf.convert import original
+from bert_tf.convert import convert
 from bert_tf.training import restore, update
 
 GOLDEN = pathlib.Path(__file__).parent / "golden"
@@ -231,7 +231,7 @@ def test_an_average_is_the_mean_of_each_variable_of_the_model(
     checkpoints.save(str(tmp_path), make_tensors(step), 5) for step in steps
   ]
   averaged = str(tmp_path / "slim" / "mean.ckpt")
-  original.average(paths, averaged)
+  convert.average(paths, averaged)
   reader = checkpoints.CheckpointReader(averaged)
   assert set(reader.shapes) == {"bert/a"}
   value = reader.get("bert/a")

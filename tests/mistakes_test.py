@@ -88,15 +88,8 @@ def to(world, target_format, path, target="new/ckpt", **values):
 
 
 def extend(world, word):
-  folder = world.model("pretraining")
-  extend_vocab.extend(
-    bert_config_file=f"{folder}/bert_config.json",
-    vocab_file=f"{folder}/vocab.txt",
-    init_checkpoint=folder,
-    words=[word],
-    output_dir=world.path("more"),
-    method="grow",
-  )
+  source = pretrained.ModelSource(world.model("pretraining"))
+  extend_vocab.extend(source, [word], world.path("more"), "grow")
 
 
 def add_adapter(world):

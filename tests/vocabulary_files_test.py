@@ -6,11 +6,11 @@ import pathlib
 import numpy as np
 import pytest
 
+import bert_tf
 from bert_tf import checkpoints, heads, tokenization
-from bert_tf.convert import extend_vocab
+from bert_tf.convert import extend_vocab, pretrained
 from bert_tf.export import config as export_config
 from bert_tf.export import export
-from bert_tf.inference import fill_mask
 from tests.support import tiny_models
 
 NUM_ROWS = tiny_models.CONFIG.vocab_size
@@ -45,7 +45,7 @@ def to_tokenizer_json(folder):
 
 def test_rows_without_a_word_are_never_predicted(tmp_path, caplog):
   folder = write_model(tmp_path / "m")
-  filler = fill_mask.MaskFiller(init_checkpoint=folder, top_k=NUM_ROWS)
+  filler = bert_tf.MaskFiller(init_checkpoint=folder, top_k=NUM_ROWS)
   [predictions] = filler.predict("the [MASK] is a song .")
   assert sorted(p.token for p in predictions) == sorted(WORDS)
   assert sum(p.probability for p in predictions) == pytest.approx(1, abs=1e-4)
@@ -69,21 +69,15 @@ def test_blank_lines_at_the_end_are_not_words(tmp_path):
 def test_new_words_use_rows_without_a_word(tmp_path):
   folder = write_model(tmp_path / "m", blank_lines=3)
   out = str(tmp_path / "out")
-  extension = extend_vocab.extend(
-    f"{folder}/bert_config.json",
-    f"{folder}/vocab.txt",
-    folder,
-    ["unheard"],
-    out,
-    method="grow",
-  )
+  source = pretrained.ModelSource(str(folder))
+  extension = extend_vocab.extend(source, ["unheard"], out, "grow")
   assert extension.ids == {"unheard": NUM_WORDS}
   assert extension.vocab_size == NUM_ROWS
   assert tokenization.load_vocab(f"{out}/vocab.txt")["unheard"] == NUM_WORDS
   reader = checkpoints.CheckpointReader(f"{out}/bert_model.ckpt")
   shape = reader.shapes[BIAS]
   assert shape == (NUM_ROWS,)
-  fill_mask.MaskFiller(init_checkpoint=out).predict("unheard [MASK]")
+  bert_tf.MaskFiller(init_checkpoint=out).predict("unheard [MASK]")
 
 
 def test_models_written_from_tokenizer_json_have_a_vocab_txt(tmp_path):

@@ -8,7 +8,6 @@ Reads plain text, JSON lines, Parquet and the output of WikiExtractor, also as
 """
 
 import dataclasses
-import functools
 
 from bert_tf import settings
 from bert_tf.cli import command, config_flags
@@ -70,7 +69,8 @@ class CorpusConfig(text_config.PydocConfig):
   )
 
 
-def main() -> None:
+@command.of(CorpusConfig)
+def run() -> None:
   """Writes the corpus that the flags describe."""
   from bert_tf.corpora import corpus_build, sources
 
@@ -82,6 +82,3 @@ def main() -> None:
   corpus_build.create(
     config.text, inputs, output, config.num_workers, config.resume
   )
-
-
-run = functools.partial(command.run, main, __doc__, CorpusConfig)

@@ -5,7 +5,6 @@ bert-tf build-vocab --input_file=corpus.txt \
 """
 
 import dataclasses
-import functools
 import itertools
 from collections.abc import Iterable, Iterator
 
@@ -36,8 +35,7 @@ class VocabularyConfig(text_config.PydocConfig):
     "Whether to lower-case the text. Use the same value for training later.",
   )
   strip_accents: bool | None = settings.setting(
-    None,
-    "Whether to strip accents. Default: same as do_lower_case.",
+    None, "Whether to strip accents. Default: same as do_lower_case."
   )
   num_unused: int = settings.setting(
     vocabulary.NUM_UNUSED_BEFORE_SPECIALS,
@@ -45,17 +43,13 @@ class VocabularyConfig(text_config.PydocConfig):
     "special tokens the ids of the release.",
   )
   alphabet_size: int = settings.setting(
-    1000,
-    "Number of most frequent characters to keep; raise it for Chinese.",
+    1000, "Number of most frequent characters to keep; raise it for Chinese."
   )
   holdout_every: int = settings.setting(
-    50,
-    "Hold out one line in this many, to measure the coverage.",
-    minimum=2,
+    50, "Hold out one line in this many, to measure the coverage.", minimum=2
   )
   eval_input_file: str | None = settings.setting(
-    None,
-    "Files to measure the coverage on, instead of held-out lines.",
+    None, "Files to measure the coverage on, instead of held-out lines."
   )
 
 
@@ -76,7 +70,8 @@ def _read_lines(paths: Iterable[str]) -> Iterator[str]:
   return itertools.chain.from_iterable(map(text_lines.read_lines, paths))
 
 
-def main() -> None:
+@command.of(VocabularyConfig)
+def run() -> None:
   """Learns and writes the vocabulary, and prints its coverage."""
   config = config_flags.build(VocabularyConfig)
   tokenizer = tokenization.BasicTokenizer(
@@ -107,6 +102,3 @@ def main() -> None:
       f"{name:14}{text.num_words:14,}{text.unknown_share:10.4%}"
       f"{text.pieces_per_word:13.3f}"
     )
-
-
-run = functools.partial(command.run, main, __doc__, VocabularyConfig)

@@ -197,3 +197,20 @@ def run(
   with exit_with_reader():
     parser = functools.partial(_parse, description or "")
     app.run(status_of_main, flags_parser=parser)
+
+
+def of(
+  *configs: type[settings.Dataclass], arguments: str = ""
+) -> Callable[[Callable[..., None]], Callable[[], None]]:
+  """Decorates the function of a command, whose module explains it for --help.
+
+  The result takes no arguments and never returns; see `run`.
+  """
+
+  def decorate(main: Callable[..., None]) -> Callable[[], None]:
+    help_text = sys.modules[main.__module__].__doc__
+    return functools.partial(
+      run, main, help_text, *configs, arguments=arguments
+    )
+
+  return decorate

@@ -123,7 +123,7 @@ def build(
       value: Any = flag_values[setting.flag or field.name].value
       is_list = isinstance(value, list)
       arguments[field.name] = tuple(value) if is_list else value
-    elif _is_config(kind) and any(_settings(kind)):
+    elif hasattr(kind, "__dataclass_fields__") and any(_settings(kind)):
       arguments[field.name] = build(kind, flag_values, **values)
   config = config_class(**arguments)
   for field, setting, _ in _fields(config_class):
@@ -150,9 +150,7 @@ def refuse_given(names: Iterable[str], reason: str) -> None:
     raise ValueError(f"--{name} {reason}; leave it out.")
 
 
-def own_flags(
-  flag_values: flags.FlagValues = flags.FLAGS,
-) -> list[flags.Flag]:
+def own_flags(flag_values: flags.FlagValues = flags.FLAGS) -> list[flags.Flag]:
   """Returns the flags made by `define`, by topic."""
   all_flags = [flag_values[name] for name in flag_values]
   return sorted(
@@ -179,12 +177,8 @@ def _settings(
   for field, setting, kind in _fields(config_class):
     if setting:
       yield field, setting, kind
-    elif _is_config(kind):
+    elif hasattr(kind, "__dataclass_fields__"):
       yield from _settings(kind)
-
-
-def _is_config(kind: Any) -> bool:
-  return dataclasses.is_dataclass(kind)
 
 
 def is_script() -> bool:

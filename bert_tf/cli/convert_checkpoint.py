@@ -5,10 +5,9 @@ bert-tf convert --model=out --to=hf \
 """
 
 import dataclasses
-import functools
 
 from bert_tf import names, settings
-from bert_tf.cli import command, config_flags
+from bert_tf.cli import command, config_flags, model_flags
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -30,9 +29,7 @@ class ConversionConfig:
     writes="prefix",
   )
   average_last: int = settings.setting(
-    1,
-    "Number of newest checkpoints of the folder to average.",
-    minimum=1,
+    1, "Number of newest checkpoints of the folder to average.", minimum=1
   )
   source_format: str | None = settings.setting(
     None,
@@ -46,20 +43,19 @@ class ConversionConfig:
     choices=names.CHECKPOINT_FORMATS,
     flag="to",
   )
-  bert_config_file: str | None = settings.setting(
-    None,
-    "Sizes of the model. Default: bert_config.json next to the input.",
+  bert_config_file: str | None = settings.saved_setting(
+    model_flags.ModelFlags, "bert_config_file"
   )
-  vocab_file: str | None = settings.setting(
-    None, "Vocabulary of the model. Default: vocab.txt next to the input."
+  vocab_file: str | None = settings.saved_setting(
+    model_flags.ModelFlags, "vocab_file"
   )
   do_lower_case: bool | None = settings.setting(
-    None,
-    "Whether the vocabulary is lower-cased. Default: read from the input.",
+    None, "Whether the vocabulary is lower-cased. Default: read from the input."
   )
 
 
-def main() -> None:
+@command.of(ConversionConfig)
+def run() -> None:
   """Strips one checkpoint, averages several, or converts a model."""
   from bert_tf.convert import convert, pretrained
 
@@ -90,6 +86,3 @@ def main() -> None:
   print(f"{config.output_checkpoint} from {path}; heads: {heads}")
   for note in model.notes:
     print(note)
-
-
-run = functools.partial(command.run, main, __doc__, ConversionConfig)

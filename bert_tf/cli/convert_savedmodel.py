@@ -4,14 +4,13 @@ bert-tf convert-savedmodel --saved_model=models/mrpc/1 \
     --output_file=mrpc.onnx
 """
 
-import functools
-
 from bert_tf.cli import command, config_flags
 from bert_tf.export.runtimes import config as runtime_config
 from bert_tf.files import paths
 
 
-def main() -> None:
+@command.of(runtime_config.ConversionConfig)
+def run() -> None:
   """Converts the model and prints the differences of the outputs."""
   from bert_tf.export.runtimes import conversion
 
@@ -25,8 +24,3 @@ def main() -> None:
   )
   for name, difference in differences.items():
     print(f"  {name}: {difference:.1e}")
-
-
-run = functools.partial(
-  command.run, main, __doc__, runtime_config.ConversionConfig
-)

@@ -55,7 +55,8 @@ class CommandConfig(text_config.PydocConfig):
   )
 
 
-def main() -> None:
+@command.of(CommandConfig)
+def run() -> None:
   """Creates the records that the flags describe."""
   from bert_tf.corpora import corpus_build, sources
   from bert_tf.data import (
@@ -102,6 +103,3 @@ def main() -> None:
       num_shards=config.num_shards,
       resume=config.resume,
     )
-
-
-run = functools.partial(command.run, main, __doc__, CommandConfig)

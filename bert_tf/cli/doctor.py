@@ -2,12 +2,11 @@
 
 bert-tf doctor | tee report.txt
 
-Prints a line for each check: ok, missing (a package that only some commands
-need), warning or error. Exits with status 1 after an error, since training
-cannot work then.
+Prints a line for each check: ok, missing (tensorflow-text, which only
+some commands need), warning or error. Exits with status 1 after an error, since
+training cannot work then.
 """
 
-import functools
 import math
 import os
 import platform
@@ -15,7 +14,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from importlib import metadata
 
 from packaging import requirements
@@ -36,7 +35,8 @@ _STEPS = {
 }
 
 
-def main() -> None:
+@command.of()
+def run() -> None:
   """Prints the rows of all checks; exits with status 1 after an error."""
   backend.check_tensorflow()
   statuses = []
@@ -53,34 +53,23 @@ def _rows() -> Iterator[Row]:
   python = platform.python_version()
   yield "ok", "Python", f"{python} on {platform.platform()}"
   yield "ok", "bert_tf", bert_tf.__version__
-  for needed in _requirements("bert_tf"):
-    name, status = needed.name, "error"
-    requirement = f"{name}{needed.specifier}"
+  for needed in map(
+    requirements.Requirement, metadata.requires("bert_tf") or []
+  ):
+    if needed.marker and not needed.marker.evaluate({"extra": ""}):
+      continue  # Of an extra, which the commands that need it name.
+    name, version = needed.name, _version(needed.name)
+    status, requirement = "error", f"{name}{needed.specifier}"
     if name == "tensorflow-text":  # Training does not need it.
-      status = "warning" if _version(name) else "missing"
+      status = "warning" if version else "missing"
       requirement = errors.tensorflow_text_requirement(_version("tensorflow"))
-    yield _package_row(name, [needed], status, f"pip install '{requirement}'")
-  for extra in metadata.metadata("bert_tf").get_all("Provides-Extra") or []:
-    advice = errors.format_install_command(extra)
-    all_needed = list(_requirements("bert_tf", extra))
-    yield _package_row(extra, all_needed, "missing", advice)
+    if version and needed.specifier.contains(version, prereleases=True):
+      yield "ok", name, version
+    else:
+      fault = f"{version} is not {needed.specifier}"
+      advice = f"pip install '{requirement}'"
+      yield status, name, fault if version else "not installed", advice
   yield from _training_rows()
-
-
-def _requirements(
-  package: str, extra: str = ""
-) -> Iterator[requirements.Requirement]:
-  """Yields what a package requires here, or what an extra of it adds."""
-  for line in metadata.requires(package) or []:
-    needed = requirements.Requirement(line)
-    applies = needed.marker.evaluate if needed.marker else lambda _: True
-    if not applies({"extra": extra}) or (extra and applies({"extra": ""})):
-      continue
-    if needed.name != package:
-      yield needed
-    if _version(needed.name):
-      for other in sorted(needed.extras):  # Such as tensorflow[and-cuda].
-        yield from _requirements(needed.name, other)
 
 
 def _version(name: str) -> str:
@@ -88,26 +77,6 @@ def _version(name: str) -> str:
     return metadata.version(name)
   except metadata.PackageNotFoundError:
     return ""
-
-
-def _package_row(
-  name: str,
-  needed: Sequence[requirements.Requirement],
-  status: str,
-  advice: str,
-) -> Row:
-  """The row of packages; `status` and `advice` apply if one does not fit."""
-  texts, faults = [], []
-  for package in needed:
-    version = _version(package.name) or "not installed"
-    texts.append(f"{package.name} {version}".removeprefix(f"{name} "))
-    if version == "not installed":
-      faults.append(texts[-1])
-    elif not package.specifier.contains(version, prereleases=True):
-      faults.append(f"{texts[-1]} is not {package.specifier}")
-  if faults:
-    return status, name, errors.join_names(faults, 3), advice
-  return "ok", name, errors.join_names(texts, 3)
 
 
 def _training_rows() -> Iterator[Row]:
@@ -163,6 +132,3 @@ def _train() -> None:
     if not math.isfinite(loss):
       raise ValueError(f"the loss is {loss}")
     print(name, f"the loss is {loss:.3f}", sep="\t", flush=True)
-
-
-run = functools.partial(command.run, main, __doc__)

@@ -11,7 +11,6 @@ folder in the user's cache folder.
 """
 
 import dataclasses
-import functools
 
 from bert_tf import settings
 from bert_tf.cli import command, config_flags
@@ -29,7 +28,8 @@ class DownloadConfig:
   )
 
 
-def main(name: str | None = None) -> None:
+@command.of(DownloadConfig, arguments="[NAME]")
+def run(name: str | None = None) -> None:
   """Downloads a model or data set, or lists all names."""
   config = config_flags.build(DownloadConfig)
   if name is not None:
@@ -46,8 +46,3 @@ def main(name: str | None = None) -> None:
     "\nhf:OWNER/NAME is a model of Hugging Face. The size of a model is that "
     f"of its checkpoint.\nThe cache is {cache.home()}."
   )
-
-
-run = functools.partial(
-  command.run, main, __doc__, DownloadConfig, arguments="[NAME]"
-)

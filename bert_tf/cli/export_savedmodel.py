@@ -3,13 +3,12 @@
 bert-tf export --model=out --export_dir=models/mrpc/1
 """
 
-import functools
-
 from bert_tf.cli import command, config_flags, model_flags
 from bert_tf.export import config as configs
 
 
-def main() -> None:
+@command.of(configs.ExportConfig, model_flags.ModelFlags)
+def run() -> None:
   """Exports the model and prints a summary."""
   from bert_tf.export import export
 
@@ -18,8 +17,3 @@ def main() -> None:
   )
   task = export.run(config)
   print(f"{config.export_dir}: {task} of {config.init_checkpoint}")
-
-
-run = functools.partial(
-  command.run, main, __doc__, configs.ExportConfig, model_flags.ModelFlags
-)

@@ -5,11 +5,10 @@ bert-tf extend-vocab --model=uncased_L-12_H-768_A-12 \
 """
 
 import dataclasses
-import functools
 
 from bert_tf import settings
 from bert_tf.cli import command, config_flags, model_flags
-from bert_tf.files import errors
+from bert_tf.files import errors, text_lines
 
 # Maximum number of words in a printed list.
 _MAX_SHOWN = 10
@@ -19,9 +18,6 @@ _MAX_SHOWN = 10
 class ExtensionConfig:
   """The model and the words to add."""
 
-  init_checkpoint: str
-  bert_config_file: str
-  vocab_file: str
   words_file: str | None = settings.setting(
     None, "File of the words to add, one a line."
   )
@@ -45,25 +41,27 @@ class ExtensionConfig:
   )
 
 
-def main() -> None:
+@command.of(ExtensionConfig, model_flags.ModelFlags)
+def run() -> None:
   """Adds the words of the flags and prints a report."""
-  from bert_tf.convert import extend_vocab
+  from bert_tf.convert import extend_vocab, pretrained
 
-  model_flags.require_model()
-  config = config_flags.build(ExtensionConfig, **model_flags.resolve_files())
+  model = model_flags.require_model()
+  config = config_flags.build(ExtensionConfig)
   if bool(config.words) == bool(config.words_file):
     raise ValueError("set either --words or --words_file.")
   words = config.words
   if config.words_file:
-    words = tuple(extend_vocab.read_words(config.words_file))
-  extension = extend_vocab.extend(
-    config.bert_config_file,
-    config.vocab_file,
-    config.init_checkpoint,
-    words,
-    config.output_dir,
-    config.method,
+    lines = text_lines.read_lines(config.words_file)
+    words = tuple(filter(None, map(str.strip, lines)))
+  source = pretrained.ModelSource(
+    str(model["init_checkpoint"]),
+    model["bert_config_file"],
+    model["vocab_file"],
     config.do_lower_case,
+  )
+  extension = extend_vocab.extend(
+    source, words, config.output_dir, config.method
   )
   print(
     f"{config.output_dir}: {len(extension.ids)} words added by "
@@ -75,8 +73,3 @@ def main() -> None:
   if extension.known:
     known = errors.join_names(extension.known, _MAX_SHOWN)
     print(f"Already in the vocabulary, so skipped: {known}")
-
-
-run = functools.partial(
-  command.run, main, __doc__, ExtensionConfig, model_flags.ModelFlags
-)

@@ -5,7 +5,6 @@ bert-tf extract-features --input_file=texts.txt \
 """
 
 import dataclasses
-import functools
 from typing import Any
 
 from bert_tf import settings
@@ -48,7 +47,8 @@ class CommandConfig:
   )
 
 
-def main() -> None:
+@command.of(CommandConfig, model_flags.ModelFlags)
+def run() -> None:
   """Writes the features of the lines of the input file."""
   from bert_tf.inference import feature_extraction
 
@@ -60,8 +60,3 @@ def main() -> None:
     config.output_format,
   )
   print(f"{config.output_file}: features of {num_lines:,} lines")
-
-
-run = functools.partial(
-  command.run, main, __doc__, CommandConfig, model_flags.ModelFlags
-)

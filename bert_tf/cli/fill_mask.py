@@ -4,7 +4,6 @@ bert-tf fill-mask --model=out --text="It returns a [MASK]."
 """
 
 import dataclasses
-import functools
 import json
 
 from bert_tf import settings, tokenization
@@ -37,9 +36,10 @@ class FillMaskConfig:
   top_k: int = settings.setting(5, "Predictions for each mask.", minimum=1)
 
 
-def main() -> None:
+@command.of(FillMaskConfig, model_flags.ModelFlags)
+def run() -> None:
   """Fills the masks of the texts or of the file."""
-  from bert_tf.inference import fill_mask
+  from bert_tf.inference import task_models
 
   config = config_flags.build(FillMaskConfig, **model_flags.require_model())
   if bool(config.text) == bool(config.input_file):
@@ -48,11 +48,11 @@ def main() -> None:
   if config.input_file:
     for number, line in enumerate(text_lines.read_lines(config.input_file), 1):
       if line.strip():
-        fill_mask.check_has_mask(f"{config.input_file}:{number}", line)
+        task_models.check_has_mask(f"{config.input_file}:{number}", line)
         texts.append(line)
     if not texts:
       raise ValueError(f"{config.input_file} has no text.")
-  filler = fill_mask.MaskFiller(
+  filler = task_models.MaskFiller(
     config.bert_config_file,
     config.vocab_file,
     init_checkpoint=config.init_checkpoint,
@@ -69,8 +69,3 @@ def main() -> None:
       print(f"  {tokenization.MASK} {i}:")
       for prediction in mask:
         print(f"    {prediction.probability:.4f}  {prediction.token}")
-
-
-run = functools.partial(
-  command.run, main, __doc__, FillMaskConfig, model_flags.ModelFlags
-)

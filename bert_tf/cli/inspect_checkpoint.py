@@ -9,7 +9,7 @@ parameters, operations and memory of a model of these sizes.
 
 import collections
 import dataclasses
-import functools
+import math
 import sys
 
 from bert_tf import settings
@@ -34,7 +34,8 @@ class InspectConfig:
   )
 
 
-def main(path: str | None = None, other_path: str | None = None) -> None:
+@command.of(InspectConfig, arguments="[CHECKPOINT] [OTHER]")
+def run(path: str | None = None, other_path: str | None = None) -> None:
   """Lists one checkpoint, compares two, or explains a config."""
   config = config_flags.build(InspectConfig)
   if (path is None) == (config.config is None):
@@ -69,7 +70,7 @@ def main(path: str | None = None, other_path: str | None = None) -> None:
     shape = "x".join(map(str, row.shape)) or "scalar"
     print(f"{row.name}  {shape}  {row.dtype}  norm {row.norm:.6g}")
     num_tensors[row.is_state] += 1
-    num_values[row.is_state] += row.num_values
+    num_values[row.is_state] += math.prod(row.shape)
   print(
     f"{tensors.path}: {num_values[False]:,} parameters in "
     f"{num_tensors[False]} tensors"
@@ -79,8 +80,3 @@ def main(path: str | None = None, other_path: str | None = None) -> None:
       f"and {num_values[True]:,} values of the optimizer and step in "
       f"{num_tensors[True]}"
     )
-
-
-run = functools.partial(
-  command.run, main, __doc__, InspectConfig, arguments="[CHECKPOINT] [OTHER]"
-)

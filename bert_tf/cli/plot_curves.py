@@ -4,7 +4,6 @@ bert-tf plot-curves --output_dir=out --plot_file=curves.png
 """
 
 import dataclasses
-import functools
 
 from bert_tf import settings
 from bert_tf.cli import command, config_flags
@@ -23,13 +22,11 @@ class PlotConfig:
   )
 
 
-def main() -> None:
+@command.of(PlotConfig)
+def run() -> None:
   """Plots the curves of a run."""
   from bert_tf.training import curves
 
   config = config_flags.build(PlotConfig)
   curves.plot(config.output_dir, config.plot_file, config.plot_width)
   print(config.plot_file)
-
-
-run = functools.partial(command.run, main, __doc__, PlotConfig)

@@ -7,10 +7,8 @@ word pieces, each masked in turn.
 """
 
 import dataclasses
-import functools
-import itertools
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from bert_tf import settings
@@ -48,7 +46,8 @@ class CommandConfig:
   scoring: inference_config.ScoringConfig
 
 
-def main() -> None:
+@command.of(CommandConfig, model_flags.ModelFlags)
+def run() -> None:
   """Prints scores of texts or accuracies on pairs; writes `output_file`."""
   config = config_flags.build(CommandConfig, **model_flags.require_model())
   if sum(map(bool, (config.text, config.input_file, config.pairs_file))) != 1:
@@ -67,17 +66,14 @@ def main() -> None:
     scorer = sentence_scorer.SentenceScorer(config.scoring)
     rows = _score_pairs(scorer, pairs_files, pairs)
   else:
-    texts = dict(enumerate(config.text))
-    name_text: Callable[[int], str] = "row {}".format
-    if config.input_file:
-      lines = enumerate(text_lines.read_lines(config.input_file), 1)
-      texts = {number: line for number, line in lines if line.strip()}
-      name_text = _name_lines(config.input_file, texts)
+    texts = {f"row {i}": text for i, text in enumerate(config.text)}
+    if path := config.input_file:
+      lines = enumerate(text_lines.read_lines(path), 1)
+      texts = {f"{path}:{i}": line for i, line in lines if line.strip()}
       if not texts:
-        raise ValueError(f"{config.input_file} has no text.")
+        raise ValueError(f"{path} has no text.")
     scorer = sentence_scorer.SentenceScorer(config.scoring)
-    show = None if config.output_file else print
-    rows = _score_texts(scorer, list(texts.values()), name_text, show)
+    rows = _score_texts(scorer, texts, None if config.output_file else print)
   if not config.output_file:
     for _ in rows:
       pass
@@ -88,26 +84,19 @@ def main() -> None:
         writer.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
-def _name_lines(path: str, lines: Iterable[int]) -> Callable[[int], str]:
-  numbers = list(lines)
-  return lambda i: f"{path}:{numbers[i]}"
-
-
 def _score_texts(
   scorer: "sentence_scorer.SentenceScorer",
-  texts: Sequence[str],
-  name_text: Callable[[int], str],
+  texts: Mapping[str, str],
   show: Callable[[str], None] | None = None,
 ) -> Iterator[dict]:
-  """Prints a summary; yields an object per text.
+  """Yields an object per text and shows its score; prints a summary.
 
-  Gives a line with each score to `show`. Checks all texts before the first.
+  The texts have the names for errors as keys.
   """
   from bert_tf.inference import sentence_scorer
 
-  scorer.check(texts, name_text)
   scores = []
-  for text, score in zip(texts, scorer.score(texts, name_text)):
+  for text, score in zip(texts.values(), scorer.score(texts.values(), texts)):
     if show:
       show(f"{score.score:.4f}  {text}")
     yield {"text": text, **_json_object(score)}
@@ -125,31 +114,32 @@ def _score_pairs(
   files: Sequence[str],
   pairs_by_file: Sequence[Mapping[int, tuple[str, str]]],
 ) -> Iterator[dict]:
-  """Prints the accuracy on each file and on all; yields an object per pair.
-
-  Checks the pairs of all files before the first.
-  """
+  """Prints the accuracy on each file and on all; yields an object per pair."""
   from bert_tf.inference import sentence_scorer
 
   def show(name: str, is_correct: list[bool]) -> None:
     accuracy = sum(is_correct) / len(is_correct)
     print(f"{name}: accuracy {accuracy:.4f}, {len(is_correct):,} pairs")
 
-  names = [_name_lines(p, pairs) for p, pairs in zip(files, pairs_by_file)]
-  for name_pair, pairs in zip(names, pairs_by_file):
-    sentences = itertools.chain.from_iterable(pairs.values())
-    scorer.check(sentences, sentence_scorer.name_sentences(name_pair))
+  named = [
+    (f"{path}:{line}, {column},", text)
+    for path, pairs in zip(files, pairs_by_file)
+    for line, pair in pairs.items()
+    for column, text in zip(sentence_scorer.COLUMNS, pair)
+  ]
+  names, sentences = zip(*named)
+  scores = scorer.score(sentences, names)
   all_correct = []
-  for path, name_pair, pairs in zip(files, names, pairs_by_file):
+  for path, pairs in zip(files, pairs_by_file):
     is_correct = []
-    scores = scorer.score_pairs(pairs.values(), name_pair)
-    for pair, score in zip(pairs.values(), scores):
-      is_correct.append(score.is_correct)
+    for good, bad in pairs.values():
+      pair = sentence_scorer.PairScore(next(scores), next(scores))
+      is_correct.append(pair.is_correct)
       yield {
         "file": path,
-        "good": {"text": pair[0], **_json_object(score.good)},
-        "bad": {"text": pair[1], **_json_object(score.bad)},
-        "is_correct": score.is_correct,
+        "good": {"text": good, **_json_object(pair.good)},
+        "bad": {"text": bad, **_json_object(pair.bad)},
+        "is_correct": pair.is_correct,
       }
     show(path, is_correct)
     all_correct += is_correct
@@ -161,8 +151,3 @@ def _json_object(score: "sentence_scorer.SentenceScore") -> dict:
   log_probs = [round(float(value), 6) for value in score.log_probs]
   score_value = round(score.score, 6)
   return {"score": score_value, "tokens": score.tokens, "log_probs": log_probs}
-
-
-run = functools.partial(
-  command.run, main, __doc__, CommandConfig, model_flags.ModelFlags
-)

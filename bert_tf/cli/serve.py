@@ -5,11 +5,10 @@ bert-tf serve --model=mrpc=models/mrpc --model=squad=out/squad
 """
 
 import dataclasses
-import functools
 import sys
 
 from bert_tf import settings
-from bert_tf.cli import command, config_flags
+from bert_tf.cli import command, config_flags, model_flags
 from bert_tf.export import config as export_config
 from bert_tf.server import config as server_config
 
@@ -18,15 +17,11 @@ from bert_tf.server import config as server_config
 class CheckpointConfig(export_config.ModelConfig):
   """Settings for serving checkpoints."""
 
-  bert_config_file: str | None = settings.setting(
-    None,
-    "Sizes of the model. Default: bert_config.json next to the checkpoint.",
-    topic=settings.MODEL,
+  bert_config_file: str | None = settings.saved_setting(
+    model_flags.ModelFlags, "bert_config_file"
   )
-  vocab_file: str | None = settings.setting(
-    None,
-    "Vocabulary of the model. Default: vocab.txt next to the checkpoint.",
-    topic=settings.MODEL,
+  vocab_file: str | None = settings.saved_setting(
+    model_flags.ModelFlags, "vocab_file"
   )
 
 
@@ -71,7 +66,8 @@ class CommandConfig:
     return folders
 
 
-def main() -> None:
+@command.of(CommandConfig)
+def run() -> None:
   """Loads the models and serves them until the server is stopped."""
   from bert_tf.server import connections
 
@@ -103,6 +99,3 @@ def main() -> None:
   except application.ServingEndedError as error:
     command.report(error)
     sys.exit(1)
-
-
-run = functools.partial(command.run, main, __doc__, CommandConfig)

@@ -7,7 +7,6 @@ PREDICTIONS is a JSON object of answers by question id. DATA is SQuAD 1.1 or
 """
 
 import dataclasses
-import functools
 
 from bert_tf import settings
 from bert_tf.cli import command, config_flags
@@ -24,7 +23,8 @@ class EvaluationConfig:
   )
 
 
-def main(predictions_file: str, data_file: str) -> None:
+@command.of(EvaluationConfig, arguments="PREDICTIONS DATA")
+def run(predictions_file: str, data_file: str) -> None:
   """Prints the scores, sorted by name."""
   from bert_tf.tasks.squad import metrics
 
@@ -34,8 +34,3 @@ def main(predictions_file: str, data_file: str) -> None:
   )
   for name in sorted(results):
     print(f"{name} = {results[name]}")
-
-
-run = functools.partial(
-  command.run, main, __doc__, EvaluationConfig, arguments="PREDICTIONS DATA"
-)

@@ -1,27 +1,37 @@
 """Converts models between the formats in FORMATS, and slims checkpoints."""
 
+import dataclasses
 import os
-import tempfile
-import types
+from collections.abc import Callable, Sequence
 
-from bert_tf import checkpoints, model_config, model_folder, names
+import numpy as np
+
+from bert_tf import (
+  checkpoint_names,
+  checkpoints,
+  model_config,
+  model_folder,
+  names,
+)
 from bert_tf.convert import (
   hugging_face,
   keras_weights,
   model_garden,
-  original,
   pretrained,
 )
 from bert_tf.formats import hugging_face as hugging_face_files
 from bert_tf.formats import sentence_transformers
-from bert_tf.model_folder import run_folder, run_info
+from bert_tf.model_folder import run_info
 
-# The module that reads and writes each format.
-FORMATS: dict[str, types.ModuleType] = {
-  names.ORIGINAL: original,
-  names.HUGGING_FACE: hugging_face,
-  names.MODEL_GARDEN: model_garden,
-  names.KERAS: keras_weights,
+_Read = Callable[[pretrained.ModelSource], pretrained.Pretrained]
+_Write = Callable[[pretrained.Pretrained, str], pretrained.Pretrained]
+
+# The functions that read and write each format.
+FORMATS: dict[str, tuple[_Read, _Write]] = {
+  names.ORIGINAL: (pretrained.read, pretrained.write),
+  names.HUGGING_FACE: (pretrained.read, hugging_face.write),
+  names.MODEL_GARDEN: (model_garden.read, model_garden.write),
+  names.KERAS: (keras_weights.read, keras_weights.write),
 }
 
 
@@ -48,7 +58,7 @@ def convert(
       hold it, or if the target has other files.
     ImportError: for hf, without the package safetensors.
   """
-  model = FORMATS[source_format].read(source)
+  model = FORMATS[source_format][0](source)
   values = model.config.to_dict()
   own = [f"{n} {values[n]}" for n in model_config.OWN_KEYS if n in values]
   if own and target_format != "original":
@@ -57,7 +67,7 @@ def convert(
       f"{target_format} cannot store; use `to=original`."
     )
   checkpoints.check_finite(source.path, model.tensors)
-  return FORMATS[target_format].write(model, target)
+  return FORMATS[target_format][1](model, target)
 
 
 def find_format(path: str) -> str:
@@ -99,14 +109,40 @@ def slim(path: str, target: str, average_last: int = 1) -> list[str]:
     raise ValueError(f"`output_checkpoint` {target} is the input.")
   folder = os.path.dirname(target) or "."
   source = run_info.get_folder(prefixes[0])
-  run = model_folder.read_run(prefixes[0])
-  with tempfile.TemporaryDirectory() as copied:
-    run_info.copy_run(source, copied)
-    has_scores = len(prefixes) == 1 and run is not None and run.scores
-    # In the run's own folder, run.json keeps its scores.
-    if not has_scores and os.path.abspath(source) != os.path.abspath(folder):
-      run_folder.write_scores(copied, {})
-    encoder_files = sentence_transformers.read_files(source)
-    pretrained.copy_files(copied, folder, encoder_files)
-  original.average(prefixes, target)
+  contents = run_info.read_files(source)
+  newest, run = model_folder.read_run(prefixes[0]), run_info.read_run(source)
+  has_scores = len(prefixes) == 1 and newest is not None and newest.scores
+  # In the run's own folder, run.json keeps its scores.
+  is_own = os.path.abspath(source) == os.path.abspath(folder)
+  if run and not has_scores and not is_own:
+    run = dataclasses.replace(run, scores=None)
+    contents[run_info.RUN_FILE] = run_info.to_json(run)
+  encoder_files = sentence_transformers.read_files(source)
+  pretrained.write_contents(folder, run, {**encoder_files, **contents})
+  average(prefixes, target)
   return prefixes
+
+
+def average(prefixes: Sequence[str], target: str) -> None:
+  """Writes a checkpoint with the means of several, without optimizer slots.
+
+  Leaves out variables that the config beside the first does not imply.
+
+  Raises:
+    ValueError: if a checkpoint is missing or damaged, or lacks a variable.
+  """
+  readers = [checkpoints.CheckpointReader(prefix) for prefix in prefixes]
+  first = readers[0]
+  kept = checkpoint_names.parameters(first.shapes)
+  has_config = model_folder.has_config(run_info.get_folder(first.path))
+  if checkpoint_names.WORD_EMBEDDINGS in kept and has_config:
+    shapes = pretrained.find_shapes(model_folder.read_beside(first.path))
+    pretrained.warn_of_left_out(first.path, set(kept) - shapes.keys())
+    kept = [name for name in kept if name in shapes]
+  means = {}
+  for name in kept:
+    # In float64, the mean of equal values is exactly this value.
+    values = [reader.get(name) for reader in readers]
+    mean = np.sum(values, axis=0, dtype=np.float64) / len(readers)
+    means[name] = mean.astype(values[0].dtype)
+  checkpoints.write(target, means)

@@ -8,20 +8,14 @@ import dataclasses
 import itertools
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from bert_tf import (
-  checkpoint_names,
-  checkpoints,
-  model_folder,
-  modeling,
-  tokenization,
-)
+from bert_tf import checkpoint_names, tokenization
 from bert_tf.convert import pretrained
-from bert_tf.files import atomic, paths, text_lines
-from bert_tf.formats import sentence_transformers, tokenizer_files
+from bert_tf.files import atomic, paths
+from bert_tf.formats import tokenizer_files
 from bert_tf.model_folder import letter_case, run_info
 
 CHECKPOINT_NAME = "bert_model.ckpt"
@@ -40,19 +34,11 @@ class Extension:
   num_unused: int  # The number of remaining `[unused]` slots.
 
 
-def read_words(path: str) -> list[str]:
-  """Returns the words of a file, one a line; ignores blank lines."""
-  return list(filter(None, map(str.strip, text_lines.read_lines(path))))
-
-
 def extend(
-  bert_config_file: str,
-  vocab_file: str,
-  init_checkpoint: str,
+  source: pretrained.ModelSource,
   words: Iterable[str],
   output_dir: str,
   method: str = "unused",
-  do_lower_case: bool | None = None,
 ) -> Extension:
   """Writes the model with the words added to its vocabulary, atomically.
 
@@ -60,32 +46,24 @@ def extend(
   tokens of a text change only at words that are, or begin with, a new word.
 
   Args:
-    bert_config_file: the model's sizes.
-    vocab_file: the model's vocabulary.
-    init_checkpoint: prefix of the model's checkpoint.
+    source: the model.
     words: the words to add.
     output_dir: new or empty; gets the model without an optimizer's state.
     method: "unused" replaces `[unused]` slots, "grow" appends the words.
-    do_lower_case: None for run.json's value or a guess from the vocabulary.
 
   Raises:
     ValueError: if a word cannot be one word piece, if there are too few slots
       or no new word, if the files do not fit, or if output_dir is in use.
   """
-  if do_lower_case is not None:
+  if source.do_lower_case is not None:
     tokenization.validate_case_matches_checkpoint(
-      do_lower_case, init_checkpoint
+      source.do_lower_case, source.path
     )
-  weights = model_folder.find_weights(init_checkpoint)
-  reader = checkpoints.CheckpointReader(weights)
-  run = pretrained.resolve_run(
-    model_folder.read_run(weights), reader.shapes, do_lower_case, vocab_file
-  )
-  run = dataclasses.replace(run, scores=None)
-  tokenizer = letter_case.make_tokenizer(vocab_file, run)
+  model = pretrained.read(source)
+  if not (vocab_file := model.vocab_file):
+    raise ValueError(f"{source.path} has no vocabulary; set `vocab_file`.")
+  tokenizer = letter_case.make_tokenizer(vocab_file, model.run)
   vocab = tokenizer.vocab
-  config = modeling.BertConfig.from_json_file(bert_config_file)
-  config.check_vocab(len(vocab), vocab_file, bert_config_file)
   new_words, known = _select_new(words, tokenizer)
   slots = [i for token, i in vocab.items() if _UNUSED.fullmatch(token)]
   if method == "unused" and len(new_words) > len(slots):
@@ -98,30 +76,37 @@ def extend(
   split = tokenizer.wordpiece_tokenizer.split_word
   pieces = {word: tuple(split(word)) for word in new_words}
   # New words first use rows of the table that have no word piece yet.
-  size = max(config.vocab_size, *(index + 1 for index in ids.values()))
-  old_ids = {
-    ids[word]: tokenizer.convert_tokens_to_ids(pieces[word]) for word in ids
-  }
-  tensors = _extended_tensors(reader, old_ids, config, size)
+  size = max(model.config.vocab_size, *(index + 1 for index in ids.values()))
+  tensors = dict(model.tensors)
+  # These have a row, or a value, for each word piece.
+  for name in (checkpoint_names.WORD_EMBEDDINGS, "cls/predictions/output_bias"):
+    if name in tensors:
+      old = tensors[name]
+      new = np.zeros((size, *old.shape[1:]), old.dtype)
+      new[: len(old)] = old
+      for word, index in ids.items():
+        rows = old[tokenizer.convert_tokens_to_ids(pieces[word])]
+        new[index] = rows.mean(axis=0, dtype=np.float64)
+      tensors[name] = new
   if not paths.is_free(output_dir):
     raise ValueError(f"output_dir {output_dir} is not empty; choose another.")
+  # All other lines stay the same, byte for byte.
+  lines = tokenizer_files.read_vocab(vocab_file).split(b"\n")
+  while not lines[-1].strip():  # As in tokenization.load_vocab.
+    lines.pop()
+  for word, index in ids.items():
+    lines[index : index + 1] = [word.encode()]
   with atomic.folder(output_dir, last=f"{CHECKPOINT_NAME}.index") as folder:
-    source = run_info.get_folder(reader.path)
-    run_info.copy_run(source, folder)
-    encoder_files = sentence_transformers.read_files(source)
-    sentence_transformers.write_files(folder, encoder_files)
-    # All other lines stay the same, byte for byte.
-    lines = tokenizer_files.read_vocab(vocab_file).split(b"\n")
-    while not lines[-1].strip():  # As in tokenization.load_vocab.
-      lines.pop()
-    for word, index in ids.items():
-      lines[index : index + 1] = [word.encode()]
-    atomic.write_bytes(
-      os.path.join(folder, run_info.VOCAB_FILE), b"\n".join([*lines, b""])
+    new_file = os.path.join(folder, run_info.VOCAB_FILE)
+    atomic.write_bytes(new_file, b"\n".join([*lines, b""]))
+    extended = dataclasses.replace(
+      model,
+      config=dataclasses.replace(model.config, vocab_size=size),
+      tensors=tensors,
+      run=dataclasses.replace(model.run, scores=None),
+      vocab_file=new_file,
     )
-    config = dataclasses.replace(config, vocab_size=size)
-    run_info.write_run(folder, run, config, vocab_file=None)
-    checkpoints.write(os.path.join(folder, CHECKPOINT_NAME), tensors)
+    pretrained.write(extended, os.path.join(folder, CHECKPOINT_NAME))
   return Extension(
     ids=ids,
     pieces=pieces,
@@ -149,32 +134,3 @@ def _select_new(
   if not new:
     raise ValueError(f"no word to add: the vocabulary has all {len(known)}.")
   return new, known
-
-
-def _extended_tensors(
-  reader: checkpoints.CheckpointReader,
-  old_ids: Mapping[int, Sequence[int]],
-  config: modeling.BertConfig,
-  size: int,
-) -> dict[str, np.ndarray]:
-  names = checkpoint_names.parameters(reader.shapes)
-  checkpoint_names.check_is_bert(reader.path, names)
-  tensors = {name: reader.get(name) for name in names}
-  # These have a row, or a value, for each word piece.
-  for name, shape in (
-    (checkpoint_names.WORD_EMBEDDINGS, (config.vocab_size, config.hidden_size)),
-    ("cls/predictions/output_bias", (config.vocab_size,)),
-  ):
-    if name not in tensors:
-      continue
-    old = tensors[name]
-    if old.shape != shape:
-      raise ValueError(
-        f"{name} is {old.shape} in {reader.path} and {shape} in the config."
-      )
-    new = np.zeros((size, *shape[1:]), old.dtype)
-    new[: len(old)] = old
-    for index, pieces in old_ids.items():
-      new[index] = old[pieces].mean(axis=0, dtype=np.float64)
-    tensors[name] = new
-  return tensors

@@ -1,6 +1,5 @@
-"""Reads and writes Hugging Face's format, the folder of `save_pretrained`."""
+"""Writes Hugging Face's format, the folder of `save_pretrained`."""
 
-import dataclasses
 import json
 import os
 from collections.abc import Mapping
@@ -8,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf import heads, model_folder, modeling, tokenization
+from bert_tf import heads, modeling, tokenization
 from bert_tf.convert import pretrained
 from bert_tf.files import atomic, errors, paths
 from bert_tf.formats import hugging_face, tokenizer_files
@@ -18,34 +17,16 @@ from bert_tf.model_folder import run_info
 _ACTIVATIONS_THERE = {"gelu_erf": "gelu", "gelu": "gelu_new", "": "linear"}
 
 
-def read(source: pretrained.ModelSource) -> pretrained.Pretrained:
-  """Reads a folder that `save_pretrained` wrote for a BERT and its tokenizer.
-
-  Raises:
-    ValueError: if a file is missing or another model's.
-    ImportError: without the package safetensors.
-  """
-  weights = model_folder.find_weights(source.path)
-  files = pretrained.open_files(source, weights, needs_vocab=True)
-  model = pretrained.read_checkpoint(source, files)
-  return dataclasses.replace(model, notes=(*files.reader.notes, *model.notes))
-
-
 def write(model: pretrained.Pretrained, folder: str) -> pretrained.Pretrained:
   """Writes a folder that `from_pretrained` of Hugging Face's classes can load.
 
   The folder may hold an earlier conversion of the same model.
-
-  Raises:
-    ValueError: if the model has no vocabulary, no class of transformers has its
-      heads, or the folder holds other files.
-    ImportError: without the package safetensors.
   """
   with errors.needs_extra(hugging_face.WEIGHTS, extra="hf"):
     from safetensors import numpy as safetensors
 
-  texts = _texts(model)
-  own = {*texts, hugging_face.WEIGHTS, *run_info.FILES}
+  contents = _contents(model)
+  own = {*contents, hugging_face.WEIGHTS, *run_info.FILES}
   own |= {name.split("/")[0] for name in model.encoder_files}
   existing = paths.list_folder(folder) if paths.exists(folder) else []
   if others := sorted(set(existing) - own):
@@ -53,7 +34,6 @@ def write(model: pretrained.Pretrained, folder: str) -> pretrained.Pretrained:
     raise ValueError(
       f"`output_checkpoint` {folder} holds other files: {', '.join(others)}."
     )
-  contents = {name: text.encode() for name, text in texts.items()}
   pretrained.check_contents(folder, contents)
   # transformers omits the encoder's prefix if a model has no head.
   prefix = "bert." if model.own_heads else ""
@@ -73,8 +53,8 @@ def write(model: pretrained.Pretrained, folder: str) -> pretrained.Pretrained:
   return model
 
 
-def _texts(model: pretrained.Pretrained) -> dict[str, str]:
-  """Returns the text of config.json and of the tokenizer's files, by name."""
+def _contents(model: pretrained.Pretrained) -> dict[str, bytes]:
+  """Returns config.json and the tokenizer's files, by name."""
   if model.vocab_file is None:
     raise ValueError("Hugging Face's format needs a `vocab_file`.")
   vocab = tokenization.load_vocab(model.vocab_file)
@@ -98,16 +78,16 @@ def _texts(model: pretrained.Pretrained) -> dict[str, str]:
       model.run, vocab, [*special.values()]
     ),
   }
-  return {
+  texts = {
     name: json.dumps(
       content,
       indent=2,
       sort_keys=name != tokenizer_files.TOKENIZER,  # Its vocabulary has ids.
       ensure_ascii=False,
     )
-    + "\n"
     for name, content in contents.items()
   }
+  return {name: f"{text}\n".encode() for name, text in texts.items()}
 
 
 def _config(

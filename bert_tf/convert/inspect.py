@@ -1,7 +1,6 @@
 """Lists the tensors of checkpoints and the differences between two."""
 
 import dataclasses
-import math
 from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
@@ -36,11 +35,6 @@ class Row:
   norm: float  # L2 norm.
   is_state: bool  # Whether it belongs to the training, such as a slot.
 
-  @property
-  def num_values(self) -> int:
-    """The number of values: the product of the shape."""
-    return math.prod(self.shape)
-
 
 def open_tensors(path: str) -> Tensors:
   """Opens a model's folder, a checkpoint, a safetensors or a .weights.h5 file.
@@ -52,7 +46,18 @@ def open_tensors(path: str) -> Tensors:
     ValueError: if it is not one of these files, or if it is damaged.
   """
   if path.endswith(".h5"):
-    return _open_h5(path)
+    import h5py  # A dependency of Keras.
+
+    shapes: dict[str, tuple[int, ...]] = {}
+
+    def note(name: str, item: h5py.Group | h5py.Dataset) -> None:
+      if isinstance(item, h5py.Dataset):
+        shapes[name] = tuple(item.shape)
+
+    with errors.reading(path, "is damaged or not an HDF5 file"):
+      archive = h5py.File(paths.open_bytes(path), "r")
+      archive.visititems(note)
+    return Tensors(path, shapes, lambda name: archive[name][()])
   path = model_folder.find_weights(path)
   if path.endswith(hugging_face.SUFFIX):
     file = hugging_face.open_file(path)
@@ -107,18 +112,3 @@ def _difference(first: np.ndarray, second: np.ndarray) -> str | None:
 def _is_number(value: np.ndarray | np.generic) -> bool:
   # NumPy has no kind for bfloat16.
   return value.dtype.kind in "fiub" or value.dtype.name == "bfloat16"
-
-
-def _open_h5(path: str) -> Tensors:
-  import h5py  # A dependency of Keras.
-
-  shapes: dict[str, tuple[int, ...]] = {}
-
-  def note(name: str, item: h5py.Group | h5py.Dataset) -> None:
-    if isinstance(item, h5py.Dataset):
-      shapes[name] = tuple(item.shape)
-
-  with errors.reading(path, "is damaged or not an HDF5 file"):
-    file = h5py.File(paths.open_bytes(path), "r")
-    file.visititems(note)
-  return Tensors(path, shapes, lambda name: file[name][()])

@@ -1,6 +1,5 @@
 """Reads and writes Keras' `.weights.h5` files of this package's models."""
 
-import dataclasses
 import math
 import os
 import shutil
@@ -12,7 +11,6 @@ import numpy as np
 from bert_tf import heads
 from bert_tf.convert import inspect, pretrained
 from bert_tf.files import atomic, errors
-from bert_tf.formats import hugging_face
 from bert_tf.model_folder import run_info
 
 SUFFIX = ".weights.h5"
@@ -22,11 +20,7 @@ _ROOT = "vars/"
 
 
 def read(source: pretrained.ModelSource) -> pretrained.Pretrained:
-  """Reads a file that `save_weights` wrote for one of this package's models.
-
-  Raises:
-    ValueError: if it is not such a file, or if the model has another config.
-  """
+  """Reads what `save_weights` of one of this package's models wrote."""
   path = source.path
   files = pretrained.open_files(source, path)
   shapes = inspect.open_tensors(path).shapes
@@ -49,30 +43,9 @@ def read(source: pretrained.ModelSource) -> pretrained.Pretrained:
 
 
 def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
-  """Writes a file that Keras' `load_weights` reads, and the files beside it.
-
-  Returns:
-    The model as it is written. A model with only a masked-LM head gets an
-    untrained next-sentence head, since the pre-training model has both.
-
-  Raises:
-    ValueError: if path does not end in .weights.h5, if no model has these
-      heads, or if files of another model are beside it.
-  """
+  """Writes a file that `load_weights` reads, and the files beside it."""
   if not path.endswith(SUFFIX):
     raise ValueError(f"{path} does not end in {SUFFIX}, which Keras requires.")
-  if model.own_heads == (heads.MASKED_LM,):
-    shapes = pretrained.compute_shapes(model.config, (heads.NEXT_SENTENCE,))
-    head = hugging_face.untrained_values(
-      {name: shapes[name] for name in heads.NEXT_SENTENCE.shapes},
-      model.config.initializer_range,
-    )
-    model = dataclasses.replace(
-      model,
-      tensors={**model.tensors, **head},
-      run=dataclasses.replace(model.run, task="pretraining"),
-      notes=(*model.notes, hugging_face.untrained_note("next-sentence head")),
-    )
   config = model.config.without_random_values()
   keras_model = heads.build(_kind(model.own_heads), config, model.num_labels)
   for variable in keras_model.weights:

@@ -157,12 +157,7 @@ class _Layout:
 
 
 def read(source: pretrained.ModelSource) -> pretrained.Pretrained:
-  """Reads a `tf.train.Checkpoint` of an encoder or of a model with one.
-
-  Raises:
-    ValueError: if the checkpoint is damaged, does not have exactly one BERT
-      encoder or does not fit its config.
-  """
+  """Reads a `tf.train.Checkpoint` of an encoder or of a model with one."""
   graph = Graph(source.path)
   files = pretrained.open_files(source, graph.path)
   encoders = graph.with_edges(*_ENCODER_EDGES)
@@ -243,10 +238,6 @@ def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
   `tf.train.Checkpoint(encoder=...)` reads the encoder, and `(model=...)` a
   BertPretrainerV2, BertClassifier, BertTokenClassifier or BertSpanLabeler.
   Without heads, the model is the encoder too.
-
-  Raises:
-    ValueError: if no model of Model Garden has the heads, or if files of
-      another model are beside it.
   """
   own_heads = model.own_heads
   single = (heads.MASKED_LM, heads.SPAN, heads.TEXT_LABELS, heads.WORD_LABELS)
@@ -255,8 +246,7 @@ def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
     names = ", ".join(head.name for head in own_heads)
     raise ValueError(f"no model of Model Garden has exactly the heads {names}.")
   pretrained.write_files(os.path.dirname(path) or ".", model)
-  root = tf.train.Checkpoint(**_objects(model))
-  checkpoints.write_atomically(path, root.write)
+  checkpoints.write_atomically(path, _root(model).write)
   hidden_act = model.config.hidden_act
   if hidden_act == "gelu":  # Model Garden's default.
     return model
@@ -267,7 +257,7 @@ def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
   return dataclasses.replace(model, notes=(*model.notes, note))
 
 
-def _objects(model: pretrained.Pretrained) -> dict[str, tf.Module]:
+def _root(model: pretrained.Pretrained) -> tf.train.Checkpoint:
   layout = _Layout(
     model.config,
     model.own_heads,
@@ -280,7 +270,7 @@ def _objects(model: pretrained.Pretrained) -> dict[str, tf.Module]:
     attach(roots, place.name, variable)
   encoder = roots.encoder
   if not model.own_heads:
-    return {"encoder": encoder, "model": encoder}
+    return tf.train.Checkpoint(encoder=encoder, model=encoder)
   is_pretrainer = heads.MASKED_LM in model.own_heads
   setattr(
     roots.model, "encoder_network" if is_pretrainer else "_network", encoder
@@ -297,7 +287,7 @@ def _objects(model: pretrained.Pretrained) -> dict[str, tf.Module]:
     # Model Garden's fine-tuning reads the pooler by this name.
     head = getattr(roots.model.classification_heads, "0")
     objects["next_sentence.pooler_dense"] = head.dense
-  return objects
+  return tf.train.Checkpoint(**objects)
 
 
 def attach(root: tf.Module, path: str, variable: tf.Variable) -> None:

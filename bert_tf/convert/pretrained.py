@@ -5,19 +5,13 @@ Every format is read into a `Pretrained` and written from one.
 
 import dataclasses
 import os
-import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_tf import (
-  checkpoint_names,
-  heads,
-  model_folder,
-  modeling,
-)
+from bert_tf import checkpoint_names, checkpoints, heads, model_folder, modeling
 from bert_tf.files import errors, paths
 from bert_tf.formats import sentence_transformers, tokenizer_files
 from bert_tf.model_folder import letter_case, run_info
@@ -101,22 +95,26 @@ def find_heads(names: Collection[str], task: str) -> tuple[heads.Head, ...]:
   )
 
 
-def read_checkpoint(
-  source: ModelSource, files: model_folder.ModelFolder
-) -> Pretrained:
-  """Returns the model of a checkpoint with the original's names.
+def read(source: ModelSource) -> Pretrained:
+  """Reads a checkpoint in the original's or Hugging Face's format.
 
-  Raises the errors of `collect_tensors` and `build`.
+  An optimizer's slots and step are left out.
   """
+  files = open_files(source, model_folder.find_weights(source.path))
   reader = files.reader
   names = checkpoint_names.parameters(reader.shapes)
   checkpoint_names.check_is_bert(reader.path, names)
-  tensors = collect_tensors(
-    {name: reader.get(name) for name in names},
-    find_shapes(files),
-    reader.path,
-  )
-  return build(source, files, files.run, tensors)
+  file_tensors = {name: reader.get(name) for name in names}
+  tensors = collect_tensors(file_tensors, find_shapes(files), reader.path)
+  model = build(source, files, files.run, tensors)
+  return dataclasses.replace(model, notes=(*reader.notes, *model.notes))
+
+
+def write(model: Pretrained, path: str) -> Pretrained:
+  """Writes a checkpoint of the original, and the other files beside it."""
+  write_files(os.path.dirname(path) or ".", model)
+  checkpoints.write(path, model.tensors)
+  return model
 
 
 def find_shapes(files: model_folder.ModelFolder) -> dict[str, Shape]:
@@ -145,9 +143,7 @@ def resolve_run(
   """
   run = run or run_info.RunInfo(task="encoder")
   case = letter_case.resolve(
-    letter_case.Case(do_lower_case),
-    letter_case.get_case(run),
-    vocab_file,
+    letter_case.Case(do_lower_case), letter_case.get_case(run), vocab_file
   )
   kind = find_model(find_heads(names, run.task))
   task = kind.task if kind else "encoder"
@@ -219,14 +215,12 @@ def compute_shapes(
   }
 
 
-def open_files(
-  source: ModelSource, path: str, needs_vocab: bool = False
-) -> model_folder.ModelFolder:
+def open_files(source: ModelSource, path: str) -> model_folder.ModelFolder:
   """Returns the files beside the weights at `path`; raises as `read_beside`."""
   files = model_folder.read_beside(
     path, source.bert_config_file, source.vocab_file
   )
-  if needs_vocab or files.vocab_file:
+  if files.vocab_file:
     files.load_vocab()
   return files
 
@@ -269,26 +263,20 @@ def write_files(folder: str, model: Pretrained) -> None:
   Raises:
     ValueError: if the folder has files of another model.
   """
-  with tempfile.TemporaryDirectory() as staged:
-    run_info.write_run(staged, model.run, model.config, model.vocab_file)
-    copy_files(staged, folder, model.encoder_files)
+  contents = run_info.describe(model.run, model.config, model.vocab_file)
+  write_contents(folder, model.run, {**model.encoder_files, **contents})
 
 
-def copy_files(
-  folder: str, other_folder: str, encoder_files: Mapping[str, bytes]
+def write_contents(
+  folder: str, run: run_info.RunInfo | None, contents: Mapping[str, bytes]
 ) -> None:
-  """Copies the files that `write_files` writes; raises the same errors."""
-  contents = dict(encoder_files)
-  for name in run_info.FILES[:-1]:
-    path = os.path.join(folder, name)
-    if paths.exists(path):
-      contents[name] = paths.read_bytes(path)
-  check_contents(other_folder, contents)
-  run, other = (run_info.read_run(place) for place in (folder, other_folder))
+  """Writes a run's files beside the weights; raises as `write_files`."""
+  run_file = run_info.RUN_FILE
+  check_contents(folder, {n: contents[n] for n in contents if n != run_file})
+  other = run_info.read_run(folder)
   if run and other and (run.task, run.saved()) != (other.task, other.saved()):
-    raise _other_model(os.path.join(other_folder, run_info.RUN_FILE))
-  run_info.copy_run(folder, other_folder)
-  sentence_transformers.write_files(other_folder, encoder_files)
+    raise _other_model(os.path.join(folder, run_file))
+  run_info.write_files(folder, contents)
 
 
 def check_contents(folder: str, contents: Mapping[str, bytes]) -> None:

@@ -7,9 +7,8 @@ Pooling and possibly a Normalize.
 import dataclasses
 import glob
 import os
-from collections.abc import Mapping
 
-from bert_tf.files import atomic, json_files, paths
+from bert_tf.files import json_files, paths
 
 MODULES = "modules.json"
 TRANSFORMER_CONFIG = "sentence_bert_config.json"
@@ -45,14 +44,6 @@ def read_files(folder: str) -> dict[str, bytes]:
     for name in (MODULES, TRANSFORMER_CONFIG, *names)
     if paths.exists(path := os.path.join(folder, name))
   }
-
-
-def write_files(folder: str, files: Mapping[str, bytes]) -> None:
-  """Writes files that `read_files` has read."""
-  for name, content in files.items():
-    path = os.path.join(folder, name)
-    paths.make_folder(os.path.dirname(path))
-    atomic.write_bytes(path, content)
 
 
 def read_settings(folder: str) -> VectorSettings | None:

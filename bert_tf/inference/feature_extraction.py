@@ -184,7 +184,15 @@ def extract_file(
     features = extractor.extract(map(parse_line, lines))
     features = progress.track(features, "extracting", "line", num_lines)
     if output_format == "npz":
-      _write_npz(unfinished, features, config)
+      arrays: dict[str, Any] = {"layers": np.array(config.layers, np.int64)}
+      if config.pooling != "none":
+        arrays["features"] = np.stack([text.vectors for text in features])
+      else:
+        for index, text in enumerate(features):
+          arrays[f"tokens_{index}"] = np.array(text.tokens)
+          arrays[f"features_{index}"] = text.vectors
+      with open(unfinished, "wb") as file:  # savez would add .npz to a name.
+        np.savez(file, **arrays)
     else:
       with open(unfinished, "w", encoding="utf-8") as writer:
         for index, text in enumerate(features):
@@ -206,17 +214,3 @@ def _json_object(
     return {"layers": by_layer(vectors)}
   tokens = zip(text.tokens, zip(*vectors))  # [K][F] to [F][K].
   return {"features": [{"token": t, "layers": by_layer(v)} for t, v in tokens]}
-
-
-def _write_npz(
-  path: str, extracted: Iterable[TextFeatures], config: configs.ExtractionConfig
-) -> None:
-  arrays: dict[str, Any] = {"layers": np.array(config.layers, np.int64)}
-  if config.pooling != "none":
-    arrays["features"] = np.stack([text.vectors for text in extracted])
-  else:
-    for index, text in enumerate(extracted):
-      arrays[f"tokens_{index}"] = np.array(text.tokens)
-      arrays[f"features_{index}"] = text.vectors
-  with open(path, "wb") as writer:  # savez would add .npz to a name.
-    np.savez(writer, **arrays)

@@ -91,8 +91,8 @@ def load(config: configs.ModelConfig) -> LoadedModel:
   }
   name = os.path.basename(os.path.abspath(folder))
   version = int(name) if name.isdecimal() else 1
-  weights = saved_models.variables(loaded).values()
-  model = LoadedModel(functions, version, loaded, _num_parameters(weights))
+  num_parameters = _num_parameters(saved_models.variables(loaded).values())
+  model = LoadedModel(functions, version, loaded, num_parameters)
   run = run_info.read_run(folder)
   if run is None or not model_folder.has_config(folder):
     return model

@@ -176,9 +176,7 @@ class Predictor:
       raise ValueError(f"row {index}: {error}") from error
 
   def compute(
-    self,
-    inputs: Sequence[prediction.ModelInput],
-    answerer: prediction.Answerer,
+    self, inputs: Sequence[prediction.ModelInput], answerer: prediction.Answerer
   ) -> list[prediction.Outputs]:
     """Returns the outputs for a batch; several threads may call it.
 

@@ -25,6 +25,7 @@ from bert_tf.formats import tables
 from bert_tf.inference import config as configs
 from bert_tf.inference import inputs as inputs_lib
 from bert_tf.kernels import backend, onednn_layer_norm
+from bert_tf.tasks import prediction
 from bert_tf.training import progress
 
 # Number of texts to sort by length at a time. A larger number needs more memory
@@ -32,7 +33,7 @@ from bert_tf.training import progress
 _SORTED_TEXTS = 1024
 
 # The columns of a minimal pair, as in BLiMP.
-GOOD, BAD = "sentence_good", "sentence_bad"
+COLUMNS = "sentence_good", "sentence_bad"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,37 +120,19 @@ class SentenceScorer:
     return scores[0] if is_single else scores
 
   def score(
-    self,
-    texts: Iterable[str],
-    name_text: Callable[[int], str] = "row {}".format,
+    self, texts: Iterable[str], names: Iterable[str] | None = None
   ) -> Iterator[SentenceScore]:
-    """Yields the score of each text, in order; raises as `predict`.
+    """Yields the score of each text, in order.
 
-    Reads up to 1,024 texts ahead, to put texts of similar length into a batch.
-    `name_text` returns the name of a text in errors, from its index.
+    Raises the errors of `predict` before the first score, with the name of the
+    text, by default its row.
     """
-    remaining = enumerate(texts)
-    while numbered := list(itertools.islice(remaining, _SORTED_TEXTS)):
-      pieces = [self._tokenize(name_text(i), text) for i, text in numbered]
-      for tokens, log_probs in zip(pieces, self._log_probs(pieces)):
+    names = names or map("row {}".format, itertools.count())
+    pieces = [self._tokenize(name, text) for text, name in zip(texts, names)]
+    for first in range(0, len(pieces), _SORTED_TEXTS):
+      block = pieces[first : first + _SORTED_TEXTS]
+      for tokens, log_probs in zip(block, self._log_probs(block)):
         yield SentenceScore(tuple(tokens), log_probs)
-
-  def score_pairs(
-    self,
-    pairs: Iterable[tuple[str, str]],
-    name_pair: Callable[[int], str] = "row {}".format,
-  ) -> Iterator[PairScore]:
-    """Yields the scores of each pair (good, bad) of sentences, in order."""
-    sentences = itertools.chain.from_iterable(pairs)
-    scores = self.score(sentences, name_sentences(name_pair))
-    return (PairScore(good, next(scores)) for good in scores)
-
-  def check(
-    self, texts: Iterable[str], name_text: Callable[[int], str]
-  ) -> None:
-    """Raises the errors of `score` for all texts, without scoring any."""
-    for i, text in enumerate(texts):
-      self._tokenize(name_text(i), text)
 
   def fits(self, text: str) -> bool:
     """Returns whether a text has 1 to `max_tokens` word pieces."""
@@ -168,40 +151,26 @@ class SentenceScorer:
   def _log_probs(self, texts: Sequence[Sequence[str]]) -> list[np.ndarray]:
     log_probs = [np.empty(len(tokens), np.float32) for tokens in texts]
     ids = [
-      np.array(
-        self._tokenizer.convert_tokens_to_ids(
-          [tokenization.CLS, *tokens, tokenization.SEP]
-        ),
-        np.int32,
+      self._tokenizer.convert_tokens_to_ids(
+        [tokenization.CLS, *tokens, tokenization.SEP]
       )
       for tokens in texts
     ]
     batches = list(_batches([*map(len, ids)], self.config.batch_tokens))
     for batch in progress.track(batches, "scoring", "batch", len(batches)):
-      computed = self._compute(*self._masked_copies(ids, batch)).numpy()
+      rows = [(ids[text], [position]) for text, position in batch]
+      arrays = prediction.batch(
+        [prediction.model_input(row, len(row), place) for row, place in rows]
+      )
+      positions = arrays["masked_lm_positions"]
+      targets = np.take_along_axis(arrays["input_ids"], positions, axis=1)
+      np.put_along_axis(arrays["input_ids"], positions, self._mask_id, axis=1)
+      computed = self._compute(
+        arrays["input_ids"], arrays["input_mask"], positions, targets
+      ).numpy()
       for (text, position), log_prob in zip(batch, computed):
         log_probs[text][position - 1] = log_prob  # [CLS] is at position 0.
     return log_probs
-
-  def _masked_copies(
-    self, ids: Sequence[np.ndarray], batch: Sequence[tuple[int, int]]
-  ) -> tuple[np.ndarray, ...]:
-    # input_ids and input_mask, int32 [B, F], the masked positions and their
-    # original ids, int32 [B, 1].
-    shape = len(batch), max(len(ids[text]) for text, _ in batch)
-    input_ids, input_mask = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
-    for row, (text, _) in enumerate(batch):
-      input_ids[row, : len(ids[text])] = ids[text]
-      input_mask[row, : len(ids[text])] = 1
-    positions = np.array([[position] for _, position in batch], np.int32)
-    targets = np.take_along_axis(input_ids, positions, axis=1)
-    np.put_along_axis(input_ids, positions, self._mask_id, axis=1)
-    return input_ids, input_mask, positions, targets
-
-
-def name_sentences(name_pair: Callable[[int], str]) -> Callable[[int], str]:
-  """Returns a function that names the i-th sentence of pairs, in errors."""
-  return lambda i: f"{name_pair(i // 2)}, {(GOOD, BAD)[i % 2]},"
 
 
 def _batches(
@@ -222,9 +191,10 @@ def _batches(
 
 
 def _compile(model: heads.PretrainingModel) -> Callable[..., tf.Tensor]:
-  """Returns a function of the arrays of `_masked_copies`.
+  """Returns a function that gives the log probabilities of masked ids.
 
-  It gives the log probabilities of the original ids, float32 [B].
+  It takes input_ids with masks and input_mask, int32 [B, F], the positions of
+  the masks and the original ids there, int32 [B, 1]; returns float32 [B].
   """
   matrix = tf.TensorSpec([None, None], tf.int32)
   column = tf.TensorSpec([None, 1], tf.int32)
@@ -273,14 +243,13 @@ def read_pairs(path: str) -> dict[int, tuple[str, str]]:
   """
   is_tsv = compression.without_suffix(path).endswith(".tsv")
   file_format = "tsv" if is_tsv else "jsonl"
-  table = tables.Table(path, file_format, (GOOD, BAD))
-  pairs = tables.read(
-    table,
-    lambda line, row: (
-      line,
-      (tables.get_text(row, GOOD), tables.get_text(row, BAD)),
-    ),
-  )
+  table = tables.Table(path, file_format, COLUMNS)
+
+  def read_row(line: int, row: Any) -> tuple[int, tuple[str, str]]:
+    good, bad = (tables.get_text(row, column) for column in COLUMNS)
+    return line, (good, bad)
+
+  pairs = tables.read(table, read_row)
   if not pairs:
     raise ValueError(f"{path} has no minimal pairs.")
   return dict(pairs)

@@ -26,6 +26,8 @@ class RunFolder:
 
   path: str
   task: str  # One of run_info.TASKS.
+  # Whether this process trains the run. Another one keeps its settings.
+  is_training: bool = True
 
   @functools.cached_property
   def info(self) -> run_info.RunInfo | None:
@@ -47,17 +49,13 @@ class RunFolder:
     """Path of run.json."""
     return os.path.join(self.path, run_info.RUN_FILE)
 
-  @property
-  def config_file(self) -> str:
-    """Path of bert_config.json."""
-    return os.path.join(self.path, run_info.CONFIG_FILE)
-
   @functools.cached_property
   def bert_config(self) -> model_config.BertConfig | None:
     """The config of the run's model; None for a new run."""
-    if not paths.exists(self.config_file):
+    path = os.path.join(self.path, run_info.CONFIG_FILE)
+    if not paths.exists(path):
       return None
-    return model_config.BertConfig.from_json_file(self.config_file)
+    return model_config.BertConfig.from_json_file(path)
 
   @functools.cached_property
   def labels(self) -> run_info.LabelSpec | None:
@@ -89,7 +87,7 @@ class RunFolder:
     it trains. Raises OSError if another process trains here.
     """
     if not do_train or not distribution.is_chief():
-      yield RunFolder(self.path, self.task)
+      yield RunFolder(self.path, self.task, do_train)
       return
     with lock.hold(self.path):
       for folder in (self.path, os.path.join(self.path, "best")):
@@ -117,22 +115,23 @@ class RunFolder:
   ) -> None:
     """Writes the files that describe the run.
 
+    Evaluating a trained model, for instance with another max_seq_length, does
+    not change the settings in run.json, only counts, examples and scores.
+
     Raises:
       ValueError: if the folder holds a run of another task, config, vocabulary
         or other labels, or if no model can be built from the config.
     """
     bert_config.check_sizes()
-    _ = self.info  # Raises ValueError for the run of another task.
+    saved = self.info  # Raises ValueError for the run of another task.
     if info.label_spec:
       self.check_labels(info.label_spec)
     if self.bert_config:
-      there, here = (
-        {**vars(c), **c.to_dict()} for c in (self.bert_config, bert_config)
-      )
+      here = vars(bert_config)
       differing = [
-        f"{name} is {there.get(name)} there and {here.get(name)} here"
-        for name in sorted({*there, *here})
-        if there.get(name) != here.get(name)
+        f"{name} is {value} there and {here[name]} here"
+        for name, value in vars(self.bert_config).items()
+        if value != here[name]
       ]
       if differing:
         raise ValueError(
@@ -145,6 +144,9 @@ class RunFolder:
         raise ValueError(
           f"{path} differs from {vocab_file}; choose another `output_dir`."
         )
+    if saved and self.is_begun and not self.is_training:
+      findings = {name: getattr(info, name) for name in run_info.FINDINGS}
+      info = dataclasses.replace(info, **{**saved.saved(), **findings})
     run_info.write_run(self.path, info, bert_config, vocab_file)
 
 

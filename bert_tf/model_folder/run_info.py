@@ -190,41 +190,67 @@ def read_run(folder: str) -> RunInfo | None:
   return run
 
 
+def describe(
+  info: RunInfo,
+  bert_config: "model_config.BertConfig",
+  vocab_file: str | None,
+) -> dict[str, bytes]:
+  """Returns the contents of the files that describe a run, by name.
+
+  Without a vocab_file or labels, their file is left out.
+  """
+  contents = {}
+  if vocab_file is not None:
+    contents[VOCAB_FILE] = tokenizer_files.read_vocab(vocab_file)
+  contents[CONFIG_FILE] = bert_config.to_json_string().encode()
+  if spec := info.label_spec:
+    label_map = json_files.encode(spec.label_map(), indent=2)
+    contents[LABEL_MAP_FILE] = f"{label_map}\n".encode()
+  return {**contents, RUN_FILE: to_json(info)}
+
+
+def to_json(info: RunInfo) -> bytes:
+  """Returns the content of run.json."""
+  values = {"task": info.task, **info.saved()}
+  values["bert_tf_version"] = info.bert_tf_version
+  return f"{json_files.encode(values, indent=2)}\n".encode()
+
+
+def read_files(folder: str) -> dict[str, bytes]:
+  """Returns the contents of the FILES that a folder has, by name."""
+  places = {name: os.path.join(folder, name) for name in FILES}
+  return {n: paths.read_bytes(p) for n, p in places.items() if paths.exists(p)}
+
+
+def write_files(folder: str, contents: Mapping[str, bytes]) -> None:
+  """Writes files in the given order, except those that have this content.
+
+  Each is replaced atomically, so several processes may write a run.
+  """
+  for name, content in contents.items():
+    path = os.path.join(folder, name)
+    if not paths.exists(path) or paths.read_bytes(path) != content:
+      atomic.write_bytes(path, content)
+
+
 def write_run(
   folder: str,
   info: RunInfo,
   bert_config: "model_config.BertConfig",
   vocab_file: str | None,
 ) -> None:
-  """Writes run.json, bert_config.json, vocab.txt and label_map.json.
-
-  Without a vocab_file or labels, their file is left out. Files are replaced
-  atomically, so several processes may write a run.
-  """
-  if vocab_file is not None:
-    content = tokenizer_files.read_vocab(vocab_file)
-    _write_if_new(os.path.join(folder, VOCAB_FILE), content)
-  config_json = bert_config.to_json_string()
-  _write_if_new(os.path.join(folder, CONFIG_FILE), config_json.encode())
-  if info.label_spec:
-    write_labels(folder, info.label_spec)
-  write_json(folder, info)
+  """Writes the files of `describe`."""
+  write_files(folder, describe(info, bert_config, vocab_file))
 
 
 def copy_run(folder: str, other_folder: str) -> None:
   """Copies the files that describe a run, if they exist."""
-  for name in FILES:
-    path = os.path.join(folder, name)
-    if paths.exists(path):
-      _write_if_new(os.path.join(other_folder, name), paths.read_bytes(path))
+  write_files(other_folder, read_files(folder))
 
 
 def write_json(folder: str, info: RunInfo) -> None:
   """Writes run.json, unless it has this content already."""
-  values = {"task": info.task, **info.saved()}
-  values["bert_tf_version"] = info.bert_tf_version
-  run_json = json_files.encode(values, indent=2) + "\n"
-  _write_if_new(os.path.join(folder, RUN_FILE), run_json.encode())
+  write_files(folder, {RUN_FILE: to_json(info)})
 
 
 def read_labels(folder: str) -> LabelSpec | None:
@@ -241,12 +267,6 @@ def read_labels(folder: str) -> LabelSpec | None:
   return LabelSpec(saved.task_name, saved.problem_type, saved.labels)
 
 
-def write_labels(folder: str, spec: LabelSpec) -> None:
-  """Writes label_map.json."""
-  text = json_files.encode(spec.label_map(), indent=2)
-  atomic.write_lines(os.path.join(folder, LABEL_MAP_FILE), [text])
-
-
 def add_command(folder: str, entry: Mapping[str, Any]) -> None:
   """Adds a command to commands.jsonl."""
   path = os.path.join(folder, COMMANDS_FILE)
@@ -255,32 +275,12 @@ def add_command(folder: str, entry: Mapping[str, Any]) -> None:
   atomic.write_bytes(path, earlier + line.encode() + b"\n")
 
 
-def training_settings(output_dir: str) -> dict[str, Any]:
-  """Returns the settings of the last command that trained; {} without one."""
-  path = os.path.join(output_dir, COMMANDS_FILE)
-  lines = paths.read_bytes(path).splitlines() if paths.exists(path) else []
-  for number in range(len(lines), 0, -1):
-    where = f"{path}, line {number}"
-    entry = json_files.parse(lines[number - 1], where)
-    command = json_files.check(entry, dict[str, Any], where)
-    settings = command.get("settings")
-    settings = json_files.check(settings, dict[str, Any], f"{where}: settings")
-    if settings.get("do_train"):
-      return settings
-  return {}
-
-
 def has_other_vocab(folder: str, vocab_file: str) -> bool:
   """Returns whether a folder has a vocab.txt with other content than a file."""
   path = os.path.join(folder, VOCAB_FILE)
   if path == vocab_file or not paths.exists(path):
     return False
   return paths.read_bytes(path) != tokenizer_files.read_vocab(vocab_file)
-
-
-def _write_if_new(path: str, content: bytes) -> None:
-  if not paths.exists(path) or paths.read_bytes(path) != content:
-    atomic.write_bytes(path, content)
 
 
 def get_folder(path: str) -> str:

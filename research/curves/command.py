@@ -13,7 +13,7 @@ import os
 
 from bert_tf import settings
 from bert_tf.cli import command, config_flags
-from bert_tf.files import json_files
+from bert_tf.files import json_files, paths
 from bert_tf.model_folder import run_info
 from research.curves import reference_curves
 
@@ -61,11 +61,12 @@ def read_run(output_dir: str) -> reference_curves.Run:
   if "masked_lm_loss" not in run_curves:
     raise ValueError(f"{output_dir} has no events of a pre-training run.")
   sizes = json_files.read_object(os.path.join(output_dir, run_info.CONFIG_FILE))
-  trained = run_info.training_settings(output_dir)
-  if not trained:
-    raise ValueError(
-      f"{output_dir}/{run_info.COMMANDS_FILE} has no training command."
-    )
+  path = os.path.join(output_dir, run_info.COMMANDS_FILE)
+  lines = paths.read_bytes(path).splitlines() if paths.exists(path) else []
+  commands = [json_files.parse(line, path)["settings"] for line in lines]
+  if not (trainings := [c for c in commands if c.get("do_train")]):
+    raise ValueError(f"{path} has no training command.")
+  trained = trainings[-1]
   pieces = trained["train_batch_size"] * trained["max_seq_length"]
   return reference_curves.Run(run_curves, {**trained, **sizes}, pieces)
 

@@ -17,7 +17,7 @@ import tensorflow as tf
 
 import bert_tf
 from bert_tf import model_folder, modeling, tokenization
-from bert_tf.convert import convert, hugging_face, pretrained
+from bert_tf.convert import convert, pretrained
 from bert_tf.data import input_pipeline
 from tests.chaos import bert_run, outcomes
 from tests.support import tiny_models
@@ -125,7 +125,7 @@ def _read_run(folder: pathlib.Path) -> _Content:
 
 def _read_hf(folder: pathlib.Path) -> _Content:
   """Reads a folder in Hugging Face's format."""
-  model = hugging_face.read(pretrained.ModelSource(str(folder)))
+  model = pretrained.read(pretrained.ModelSource(str(folder)))
   weights = {name: value.tobytes() for name, value in model.tensors.items()}
   vocab = tokenization.load_vocab(model.vocab_file)
   return weights, (vocab, vars(model.config), model.run)

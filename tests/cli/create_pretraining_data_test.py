@@ -396,32 +396,3 @@ def test_ctrl_c_leaves_no_partial_files_or_processes(
   while not group_is_gone(process.pid) and time.monotonic() < wait_for_end:
     time.sleep(0.05)
   assert group_is_gone(process.pid)
-
-
-def test_a_killed_run_leaves_no_output_and_resumes(text, tmp_path):
-  out = tmp_path / "out"
-  flags = [
-    f"--input_file={text}",
-    f"--output_file={out / 'data'}",
-    f"--vocab_file={HAND_MADE / 'vocab.txt'}",
-    "--num_shards=2",
-    "--max_seq_length=32",
-    "--dupe_factor=3000",
-  ]
-  process = start(*flags)
-  first, second = "data-00000-of-00002", "data-00001-of-00002"
-  wait_for(lambda: (out / first).exists(), process)
-  process.kill()
-  process.communicate()
-  assert list(contents(out)) == [first]
-  before = (out / first).stat().st_mtime_ns
-  config = data_config.PretrainingDataConfig(
-    vocab_file=str(HAND_MADE / "vocab.txt"), max_seq_length=32, dupe_factor=3000
-  )
-  summary = pretraining_shards.create(
-    config, [str(text)], str(out / "data"), 2, resume=True
-  )
-  assert summary.num_shards_kept == 1
-  assert list(contents(out)) == [first, second]
-  assert (out / first).stat().st_mtime_ns == before
-  assert hidden(out) == [".data.settings.json"]

@@ -4,7 +4,6 @@ import os
 import subprocess
 
 import pytest
-from packaging import markers
 
 from bert_tf.cli import doctor
 
@@ -24,7 +23,7 @@ def examine(monkeypatch, capsys):
     monkeypatch.setattr(doctor.subprocess, "run", lambda *_, **__: process)
     status = 0
     try:
-      doctor.main()
+      doctor.run.args[0]()
     except SystemExit as end:
       status = end.code
     *rows, summary = capsys.readouterr().out.splitlines()
@@ -37,7 +36,7 @@ def test_this_installation_trains(run_script, tmp_path):
   result = run_script("doctor.py", cwd=tmp_path)
   assert result.returncode == 0, result.stdout + result.stderr
   lines = {line[9:26].strip(): line for line in result.stdout.splitlines()}
-  assert {"tensorflow", "keras", "hf"} <= lines.keys()
+  assert {"tensorflow", "keras"} <= lines.keys()
   assert "CPU:0" in lines["devices"]
   assert lines["training step"].startswith("ok ")
   assert lines["step with XLA"].startswith("ok ")
@@ -80,14 +79,13 @@ def test_a_gpu_that_tensorflow_does_not_see_is_a_warning(
 def test_a_backend_that_cannot_train_is_refused(examine, monkeypatch):
   monkeypatch.setattr(doctor.backend, "name", lambda: "jax")
   with pytest.raises(ValueError, match="KERAS_BACKEND=tensorflow"):
-    doctor.main()
+    doctor.run.args[0]()
 
 
 @pytest.mark.parametrize(
   ("versions", "row", "words"),
   [
     ({"h5py": ""}, "h5py", ("error ", "pip install 'h5py>=")),
-    ({"safetensors": ""}, "hf", ("missing ", "safetensors", "pip install")),
     (
       {"tensorflow": "2.21.0", "tensorflow_text": ""},
       "tensorflow-text",
@@ -107,21 +105,3 @@ def test_a_missing_package_is_named_with_its_command(
   status, rows, _ = examine()
   assert status == ("error " in words)
   assert all(word in rows[row] for word in words), rows[row]
-
-
-@pytest.mark.parametrize(("system", "is_needed"), [("win32", 0), ("linux", 1)])
-def test_tensorflow_text_is_not_needed_on_windows(
-  monkeypatch, system, is_needed
-):
-  environment = {**markers.default_environment(), "sys_platform": system}
-  monkeypatch.setattr(markers, "default_environment", lambda: environment)
-  names = [needed.name for needed in doctor._requirements("bert_tf")]
-  assert names.count("tensorflow-text") == is_needed and "tensorflow" in names
-
-
-def test_extras_include_those_that_they_name():
-  names = {needed.name for needed in doctor._requirements("bert_tf", "test")}
-  assert {"safetensors", "fastapi", "pytest"} <= names
-  assert not names & {"bert_tf", "keras"}
-  gpu = {needed.name for needed in doctor._requirements("bert_tf", "gpu")}
-  assert {"tensorflow", "nvidia-cudnn-cu12"} <= gpu

@@ -48,15 +48,6 @@ def test_bert_tf_has_default_steps_and_a_script_has_none(
   assert steps == expected.split()
 
 
-@pytest.mark.parametrize("program", ["bert-tf swag", "run_swag.py"])
-def test_the_help_tells_the_default_of_the_steps(program, monkeypatch):
-  values = parse(monkeypatch, program)
-  default = "true" if program == "bert-tf swag" else "false"
-  for name in ("do_train", "do_eval"):
-    assert f"Default: {default}, but" in values[name].help
-  assert "Default" not in values["do_predict"].help
-
-
 MODEL = (
   f"--bert_config_file={GOLDEN}/tiny_classifier/bert_config.json",
   f"--vocab_file={GOLDEN}/tiny/vocab.txt",

@@ -15,26 +15,16 @@ from bert_tf.pipeline import config as pipeline_config
 from bert_tf.training import config as training_config
 
 # The inputs do not exist, so only a check before reading names the output.
-MODEL = "--model=no_model"
-RUN = "--bert_config_file=none.json --vocab_file=none.txt --do_train"
 COMMANDS = {
   "build_corpus.py": "--input_file=none --output_file={}",
-  "build_vocab.py": "--input_file=none --output_file={}",
   "create_pretraining_data.py": (
     "--input_file=none --vocab_file=none --output_file=a.tf_record,{}"
   ),
-  "run_pretraining.py": f"{RUN} --input_file=none --output_dir={{}}",
-  "run_classifier.py": (
-    f"{RUN} --task_name=csv --data_dir=none --output_dir={{}}"
+  "run_squad.py": (
+    "--bert_config_file=none.json --vocab_file=none.txt --do_train "
+    "--train_file=none --output_dir={}"
   ),
-  "run_squad.py": f"{RUN} --train_file=none --output_dir={{}}",
-  "run_ner.py": f"{RUN} --data_dir=none --output_dir={{}}",
-  "run_swag.py": f"{RUN} --data_dir=none --output_dir={{}}",
-  "extract_features.py": f"{MODEL} --input_file=none --output_file={{}}",
-  "export_savedmodel.py": f"{MODEL} --export_dir={{}}",
-  "convert_checkpoint.py": f"{MODEL} --output_checkpoint={{}}",
-  "convert_savedmodel.py": "--saved_model=none --output_file={}.onnx",
-  "plot_curves.py": "--output_dir=none --plot_file={}.png",
+  "convert_checkpoint.py": "--model=no_model --output_checkpoint={}",
 }
 
 

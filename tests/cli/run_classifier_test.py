@@ -148,27 +148,6 @@ def test_training_on_own_pairs_learns_them(data, run_script):
   assert "[CLS] of [SEP] of [SEP] -> true" in result.stderr
 
 
-def test_a_mistake_ends_in_one_clear_line(data, run_script):
-  with (data / "train.jsonl").open() as reader:
-    lines = reader.readlines()
-  lines[2] = '{"a": "", "b": "of", "same": true}\n'
-  (data / "bad").mkdir()
-  (data / "bad" / "train.jsonl").write_text("".join(lines))
-  result = run_script(
-    "run_classifier.py",
-    *FLAGS,
-    "--data_dir=bad",
-    "--output_dir=none",
-    cwd=data,
-  )
-  assert result.returncode == 1
-  assert "Traceback" not in result.stderr
-  assert result.stderr.splitlines()[-1] == (
-    "run_classifier.py: error: bad/train.jsonl:3: column a is no text, but ''"
-  )
-  assert not (data / "none").exists()
-
-
 def test_a_run_without_progress_stops_early(data, run_script):
   flags = [flag for flag in FLAGS if "text_b_column" not in flag]
   result = run_script(

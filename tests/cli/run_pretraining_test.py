@@ -152,31 +152,6 @@ def test_a_run_writes_the_files_of_the_original(data, trained):
   }
 
 
-def test_a_run_that_is_killed_and_started_again_gives_the_same_weights(
-  data, trained, start_python
-):
-  command = [
-    str(ROOT / "run_scripts" / "run_pretraining.py"),
-    *TRAIN_FLAGS,
-    "--output_dir=killed",
-  ]
-  process = start_python(*command, cwd=data, stderr=subprocess.PIPE, text=True)
-  for line in process.stderr:
-    if "step 150/300" in line:
-      break
-  process.send_signal(signal.SIGKILL)
-  process.communicate()
-  process = start_python(*command, cwd=data, stderr=subprocess.PIPE, text=True)
-  log = process.communicate()[1]
-  assert process.returncode == 0, log
-  assert "model.ckpt-100, at step 100" in log
-  reader = checkpoints.CheckpointReader(str(data / "out" / "model.ckpt-300"))
-  again = checkpoints.CheckpointReader(str(data / "killed" / "model.ckpt-300"))
-  assert reader.shapes == again.shapes
-  for name in reader.shapes:
-    np.testing.assert_array_equal(reader.get(name), again.get(name))
-
-
 def test_sigterm_saves_and_exits_with_status_143(data, start_python):
   process = start_python(
     ROOT / "run_scripts" / "run_pretraining.py",
@@ -198,30 +173,6 @@ def test_sigterm_saves_and_exits_with_status_143(data, start_python):
   step = int(checkpoints.find_latest(str(data / "stopped")).rsplit("-", 1)[1])
   assert step >= 50
   assert f"at step {step}/100000" in lines[-1]
-
-
-def test_no_nsp_does_not_train_the_next_sentence_head(data, run_script):
-  flags = [f for f in TRAIN_FLAGS if "steps=" not in f]
-  result = run_script(
-    "run_pretraining.py",
-    *flags,
-    "--no_nsp",
-    "--num_train_steps=5",
-    "--num_warmup_steps=0",
-    "--output_dir=no_nsp",
-    cwd=data,
-  )
-  assert result.returncode == 0, result.stderr
-  assert "next_sentence" not in result.stderr
-  first = checkpoints.CheckpointReader(str(data / "no_nsp" / "model.ckpt-0"))
-  last = checkpoints.CheckpointReader(str(data / "no_nsp" / "model.ckpt-5"))
-  name = "cls/seq_relationship/output_weights"
-  np.testing.assert_array_equal(first.get(name), last.get(name))
-  assert f"{name}/adam_m" not in last.shapes
-  assert (
-    first.get("cls/predictions/output_bias")
-    != last.get("cls/predictions/output_bias")
-  ).any()
 
 
 def test_fill_mask_names_the_word_of_the_text(data, trained, run_script):
@@ -298,24 +249,3 @@ def test_fill_mask_refuses_a_file_without_a_mask(data, run_script):
     "fill_mask.py", "--model=none", "--input_file=unmasked.txt", cwd=data
   )
   assert_refused(result, "unmasked.txt:3 has no [MASK]")
-
-
-def test_the_learning_curve_has_held_out_points(data, run_script):
-  result = run_script(
-    "run_pretraining.py",
-    *TRAIN_FLAGS,
-    "--num_train_steps=30",
-    "--eval_every_steps=10",
-    "--max_eval_steps=2",
-    "--eval_input_file=data.tfrecord",
-    "--output_dir=watched",
-    cwd=data,
-  )
-  assert result.returncode == 0, result.stderr
-  losses = curves.read(str(data / "watched" / "eval"))["masked_lm_loss"]
-  assert list(losses) == [10, 20, 30]
-  best = min(losses, key=losses.get)
-  assert (data / "watched" / "best" / f"model.ckpt-{best}.index").exists()
-  assert f"best masked_lm_loss {losses[best]:.4g} at step {best}" in (
-    result.stderr
-  )

@@ -6,7 +6,6 @@ import gzip
 import json
 import pathlib
 import random
-import re
 import shutil
 
 import numpy as np
@@ -256,40 +255,6 @@ def test_training_learns_to_answer(trained, version):
   assert "bert/pooler/dense/kernel/adam_m" not in slots
 
 
-def test_a_resumed_training_equals_an_uninterrupted_one(data, tmp_path):
-  def trained(name):
-    train = train_config(tmp_path / name, save_checkpoints_steps=7)
-    config = squad_config(
-      data,
-      tmp_path / name,
-      num_train_epochs=5.0,
-      do_predict=False,
-      train=train,
-    )
-    squad.run(config)
-    reader = checkpoints.CheckpointReader(
-      str(tmp_path / name / "model.ckpt-20")
-    )
-    return {variable: reader.get(variable) for variable in reader.shapes}
-
-  expected = trained("whole")
-  shutil.copytree(tmp_path / "whole", tmp_path / "cut")
-  # As if killed after step 14, without later checkpoints.
-  for path in (tmp_path / "cut").glob("model.ckpt-20.*"):
-    path.unlink()
-  (tmp_path / "cut" / "checkpoint").write_text(
-    'model_checkpoint_path: "model.ckpt-14"\n'
-    'all_model_checkpoint_paths: "model.ckpt-14"\n'
-  )
-  with runs.logged() as log:
-    result = trained("cut")
-  assert "at step 14" in log()
-  assert re.search("Reusing .*train.tf_record", log())
-  assert result.keys() == expected.keys()
-  for variable, value in expected.items():
-    np.testing.assert_array_equal(result[variable], value, err_msg=variable)
-
-
 @pytest.fixture
 def no_training(monkeypatch):
   """Ends each run where its training would begin."""
@@ -308,18 +273,6 @@ def write_records(data, output_dir, **changes):
   with runs.logged() as log:
     squad.run(dataclasses.replace(config, **changes))
   return log(), (output_dir / "train.tf_record").read_bytes()
-
-
-def test_changed_settings_cut_the_windows_again(data, tmp_path, no_training):
-  write_records(data, tmp_path / "run")
-  # A run refuses settings that differ from its own.
-  (tmp_path / "run" / "run.json").unlink()
-  changes = window_settings(24, 9, 1)
-  log, again = write_records(data, tmp_path / "run", **changes)
-  assert "Reusing" not in log
-  changes["train"] = train_config(tmp_path / "fresh")
-  _, fresh = write_records(data, tmp_path / "fresh", **changes)
-  assert again == fresh
 
 
 def test_cut_batches_give_the_answers_of_padded_ones(

@@ -103,30 +103,3 @@ def test_training_on_swags_files_learns_them(data, run_script):
   for ending in pieces:
     expected = f"[CLS] {first[4]} [SEP] she {ending} [SEP] -> {first[-1]}"
     assert expected in result.stderr
-
-
-def test_own_columns_give_the_results_of_the_task(data, run_script):
-  result = run_script(
-    "run_swag.py",
-    *FLAGS,
-    "--task_name=csv",
-    "--context_column=sent1",
-    "--question_column=sent2",
-    "--choice_columns=ending0,ending1,ending2,ending3",
-    "--data_dir=own",
-    "--do_eval",
-    "--num_train_epochs=1",
-    "--output_dir=own_columns",
-    cwd=own_folder(data),
-  )
-  assert result.returncode == 0, result.stderr
-  text = (data / "own_columns" / "eval_results.txt").read_text()
-  assert text.startswith("eval_accuracy = ")
-
-
-def own_folder(data):
-  """Writes the same files to `own`, with the names of own data."""
-  (data / "own").mkdir()
-  shutil.copy(data / "train.csv", data / "own" / "train.csv")
-  shutil.copy(data / "val.csv", data / "own" / "dev.csv")
-  return data

@@ -102,29 +102,6 @@ def test_weights_that_are_not_finite_are_not_converted(
     )
 
 
-def test_a_single_masked_lm_head_gets_a_next_sentence_head_for_keras(tmp_path):
-  prefix, model = interop_models.write_original(tmp_path / "in", "pretraining")
-  tensors = {
-    v.path: v.numpy()
-    for v in model.weights
-    if not v.path.startswith("cls/seq_relationship")
-  }
-  checkpoints.write(prefix, tensors)
-  target = str(tmp_path / "out" / "bert.weights.h5")
-  source = pretrained.ModelSource(prefix, do_lower_case=True)
-  written = convert.convert(source, "original", target, "keras")
-  assert written.run.task == "pretraining"
-  assert written.notes == (
-    "The model has no next-sentence head; an untrained next-sentence head was "
-    "added.",
-  )
-  loaded = interop_models.KINDS["pretraining"](interop_models.CONFIG)
-  loaded.load_weights(target)
-  for variable in loaded.weights:
-    if variable.path in tensors:
-      np.testing.assert_array_equal(variable.numpy(), tensors[variable.path])
-
-
 RUN = run_info.RunInfo(
   task="classification",
   do_lower_case=True,

@@ -13,7 +13,7 @@ from bert_tf import (
   modeling,
   tokenization,
 )
-from bert_tf.convert import extend_vocab
+from bert_tf.convert import extend_vocab, pretrained
 from bert_tf.model_folder import run_info
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
@@ -53,17 +53,16 @@ def vocab(tmp_path_factory):
   return path
 
 
-def extend(vocab, output_dir, texts=tuple(PIECES), **settings):
-  arguments = {
+def extend(vocab, output_dir, texts=tuple(PIECES), method="unused", **settings):
+  values = {
+    "path": str(CHECKPOINT),
     "bert_config_file": str(CONFIG),
     "vocab_file": str(vocab),
-    "init_checkpoint": str(CHECKPOINT),
-    "words": texts,
-    "output_dir": str(output_dir),
     "do_lower_case": True,
     **settings,
   }
-  return extend_vocab.extend(**arguments)
+  source = pretrained.ModelSource(**values)
+  return extend_vocab.extend(source, texts, str(output_dir), method)
 
 
 @pytest.fixture(scope="module")
@@ -74,9 +73,7 @@ def extended(vocab, tmp_path_factory):
   def run(method):
     if method not in made:
       folder = tmp_path_factory.mktemp("extended") / "new" / method
-      extension = extend(
-        vocab, folder, method=method, init_checkpoint=str(TRAINED)
-      )
+      extension = extend(vocab, folder, method=method, path=str(TRAINED))
       made[method] = extension, folder
     return made[method]
 
@@ -158,7 +155,7 @@ def test_run_json_comes_along_and_decides_the_case(vocab, tmp_path):
   scored = dataclasses.replace(run, scores={"loss": 2.0})
   run_info.write_run(str(start), scored, config, str(vocab))
   folder = tmp_path / "out"
-  start_flags = {"init_checkpoint": path}
+  start_flags = {"path": path}
   extension = extend(vocab, folder, ["Qed"], do_lower_case=None, **start_flags)
   assert model_folder.read_run(str(folder)) == run
   tokens = tokenization.load_vocab(str(folder / "vocab.txt"))
@@ -187,16 +184,6 @@ def test_a_word_that_would_not_stay_whole_is_named(
   assert not list(tmp_path.iterdir())
 
 
-def test_more_words_than_slots_need_the_other_method(vocab, tmp_path):
-  words = ["aa0", "aa1", "aa2", "aa3"]
-  with pytest.raises(
-    ValueError, match="4 words to add, but .*vocab.txt has 3 .*method grow"
-  ):
-    extend(vocab, tmp_path / "out", words)
-  extension = extend(vocab, tmp_path / "out", words, method="grow")
-  assert list(extension.ids.values()) == [500, 501, 502, 503]
-
-
 def test_a_folder_in_use_is_not_written_to(vocab, tmp_path):
   (tmp_path / "mine").write_text("kept")
   with pytest.raises(ValueError, match="output_dir"):
@@ -210,7 +197,7 @@ def test_config_vocabulary_and_checkpoint_must_be_of_one_model(vocab, tmp_path):
   config = json.loads(CONFIG.read_text())
   other = tmp_path / "config.json"
   other.write_text(json.dumps({**config, "hidden_size": 64}))
-  with pytest.raises(ValueError, match=r"is \(500, 32\) .*\(500, 64\)"):
+  with pytest.raises(ValueError, match=r"of \(500, 32\), .*\(500, 64\)"):
     extend(vocab, tmp_path / "out", bert_config_file=str(other))
   other.write_text(json.dumps({**config, "vocab_size": 499}))
   with pytest.raises(ValueError, match="500 .*vocab_size"):
@@ -220,10 +207,10 @@ def test_config_vocabulary_and_checkpoint_must_be_of_one_model(vocab, tmp_path):
   with pytest.raises(
     ValueError, match="head.ckpt .* has no bert/embeddings/word"
   ):
-    extend(vocab, tmp_path / "out", init_checkpoint=path)
+    extend(vocab, tmp_path / "out", path=path)
   with pytest.raises(ValueError, match="was trained on cased text"):
     cased = "cased_L-12_H-768_A-12/bert_model.ckpt"
-    extend(vocab, tmp_path / "out", init_checkpoint=cased)
+    extend(vocab, tmp_path / "out", path=cased)
   assert not (tmp_path / "out").exists()
 
 

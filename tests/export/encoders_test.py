@@ -187,13 +187,8 @@ def test_a_converted_encoder_keeps_its_pooling(tmp_path, to):
   out = str(tmp_path / "out")
   if to == "extended":
     words = ["qed"]
-    extend_vocab.extend(
-      init_checkpoint=checkpoint,
-      words=words,
-      output_dir=out,
-      method="grow",
-      **FILES,
-    )
+    source = pretrained.ModelSource(checkpoint, **FILES)
+    extend_vocab.extend(source, words, out, "grow")
   elif to == "original":
     convert.slim(checkpoint, f"{out}/bert_model.ckpt")
   else:

@@ -80,7 +80,7 @@ def write_run(folder, task):
 
 def write_labels(folder, name, problem_type, labels):
   spec = run_info.LabelSpec(name, problem_type, tuple(labels))
-  run_info.write_labels(str(folder), spec)
+  (folder / "label_map.json").write_text(json.dumps(spec.label_map()))
 
 
 MADE = (*LABELS, "pretraining", "squad", "swag", "encoder")

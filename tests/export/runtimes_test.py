@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib.util
+import json
 import pathlib
 import shutil
 
@@ -14,7 +15,6 @@ from bert_tf.export import config as configs
 from bert_tf.export import export
 from bert_tf.export.runtimes import config as runtime_config
 from bert_tf.export.runtimes import conversion
-from bert_tf.model_folder import run_info
 from bert_tf.tasks.classification import glue
 from tests.support import tiny_models
 
@@ -74,7 +74,8 @@ def make_saved_model(task, run, export_dir):
   settings = {"with_text": False}
   if task == "classification":
     shutil.copytree(GOLDEN / "tiny_classifier", run)
-    run_info.write_labels(str(run), glue.get_task("MNLI").label_spec())
+    label_map = glue.get_task("MNLI").label_spec().label_map()
+    (run / "label_map.json").write_text(json.dumps(label_map))
     # It also has text functions, which are not converted.
     settings = {"vocab_file": str(tiny_models.TINY / "vocab.txt")}
   else:

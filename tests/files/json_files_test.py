@@ -65,10 +65,6 @@ READERS = {
       {"hidden_size": "wide"},
     ],
   ),
-  "commands.jsonl": (
-    lambda f: run_info.training_settings(str(f)),
-    [{"settings": []}, {"command": "a"}],
-  ),
   "evaluations.json": (
     lambda f: evaluation.read_best_results(str(f)),
     [

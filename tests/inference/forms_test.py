@@ -154,10 +154,3 @@ def test_the_documented_table_lists_these_types():
   assert table[0][1:] == [f"`{name}`" for name in ROWS]
   expected = {form: ["yes"] * len(ROWS) for form in (*ONE_ROW, *ROWS_AS)}
   assert {row[0]: row[1:] for row in table[2:]} == expected
-
-
-@pytest.mark.parametrize("name", ROWS)
-def test_an_invalid_row_is_named(models, name):
-  for odd in (3, b"the", [3], [None], [{"texts": "the"}], [()]):
-    with pytest.raises(ValueError, match="row 0|not (3|b'the')"):
-      models(name).predict(odd)

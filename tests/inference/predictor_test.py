@@ -13,7 +13,6 @@ from bert_tf import checkpoint_names, checkpoints, modeling, tokenization
 from bert_tf.export import config as configs
 from bert_tf.export import export
 from bert_tf.export.runtimes import ids_models
-from bert_tf.inference import classifier
 from tests.support import near_ties, tiny_models
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -57,7 +56,7 @@ def saved_model_predictor(saved_model):
 @pytest.fixture(scope="module")
 def reference(run_folder):
   """Returns a model that predicts with the code of run_classifier.py."""
-  return classifier.Classifier(
+  return bert_tf.Classifier(
     str(run_folder / "bert_config.json"),
     str(run_folder / "vocab.txt"),
     str(run_folder),

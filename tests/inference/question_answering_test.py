@@ -7,7 +7,7 @@ import pathlib
 
 import pytest
 
-from bert_tf.inference import question_answering
+import bert_tf
 from bert_tf.tasks.squad import config as squad_config
 from tests.support import near_ties
 
@@ -31,7 +31,7 @@ def answerer(**changes):
     "init_checkpoint": str(TINY / "bert_model.ckpt"),
     **dataclasses.asdict(WINDOWS),
   }
-  return question_answering.QuestionAnswerer(**{**arguments, **changes})
+  return bert_tf.QuestionAnswerer(**{**arguments, **changes})
 
 
 def read_questions(path):

@@ -145,10 +145,10 @@ def test_a_text_of_a_file_is_named_by_its_line(scorer, tmp_path):
   read = sentence_scorer.read_pairs(path)
   with pytest.raises(ValueError, match="jsonl:3, sentence_bad, has 600 word"):
     list(command._score_pairs(scorer, [path], [read]))
-  name_text, shown = command._name_lines("texts.txt", [2, 5]), []
-  texts = ["few", "a " * 600]
+  shown = []
+  texts = {"texts.txt:2": "few", "texts.txt:5": "a " * 600}
   with pytest.raises(ValueError, match="texts.txt:5 has 600 word pieces"):
-    list(command._score_texts(scorer, texts, name_text, shown.append))
+    list(command._score_texts(scorer, texts, shown.append))
   assert not shown  # The fault is found before the first text is scored.
 
 

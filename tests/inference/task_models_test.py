@@ -9,6 +9,9 @@ import pytest
 
 import bert_tf
 from bert_tf import checkpoints
+from bert_tf.tasks.classification import config as classification_config
+from bert_tf.tasks.classification import task as classification
+from bert_tf.training import config as training_config
 from tests.support import runs, tiny_models
 
 LENGTHS = {
@@ -22,7 +25,9 @@ LENGTHS = {
 # Rows and labels that each model can learn.
 N = 24
 SENTENCES = [["the", "of", "in", "and"][i % 4 :] + ["was"] for i in range(N)]
+TEXTS = ["of the a", "and the a"] * (N // 2)
 LEARNED = {
+  "Classifier": (TEXTS, ["good", "bad"] * (N // 2)),
   "EntityRecognizer": (
     SENTENCES,
     [["B-X" if w in ("of", "was") else "O" for w in s] for s in SENTENCES],
@@ -37,6 +42,7 @@ LEARNED = {
   ),
 }
 ANSWERS = {
+  "Classifier": lambda prediction: prediction.label,
   "EntityRecognizer": lambda words: [word.label for word in words],
   "MultipleChoice": lambda choice: choice.choice,
   "QuestionAnswerer": lambda answer: answer.text,
@@ -80,6 +86,69 @@ def test_training_labels_are_predicted_and_scored(bert, tmp_path, name):
   assert other.score(rows, pd.Series(list(labels))) > 0.9
   with pytest.raises(ValueError, match="`output_dir`"):
     other.fit(rows, labels)
+
+
+def test_run_classifier_trains_to_the_same_weights(bert, tmp_path):
+  rows = [
+    {"a": text, "label": label}
+    for text, label in zip(TEXTS, ["good", "bad"] * (N // 2))
+  ]
+  lines = "".join(json.dumps(row) + "\n" for row in rows)
+  (tmp_path / "train.jsonl").write_text(lines)
+  classification.run(
+    classification_config.ClassificationConfig(
+      task_name="jsonl",
+      text_a_column="a",
+      data_dir=str(tmp_path),
+      bert_config_file=bert[0],
+      vocab_file=bert[1],
+      max_seq_length=32,
+      do_train=True,
+      num_train_epochs=2.0,
+      train=training_config.FreezingTrainConfig(
+        output_dir=str(tmp_path / "script"),
+        train_batch_size=8,
+        learning_rate=5e-3,
+        use_xla=False,
+      ),
+    )
+  )
+  model = new("Classifier", bert, tmp_path / "class")
+  labels = [row["label"] for row in rows]
+  model.fit(TEXTS, labels, **{**SETTINGS, "num_train_epochs": 2.0})
+  ours, theirs = (
+    checkpoints.CheckpointReader(str(tmp_path / name / "model.ckpt-6"))
+    for name in ("class", "script")
+  )
+  assert ours.shapes == theirs.shapes
+  for name in ours.shapes:
+    np.testing.assert_array_equal(ours.get(name), theirs.get(name), name)
+  # The class predicts with the run of the script.
+  script = new("Classifier", bert, tmp_path / "script")
+  assert script.predict(TEXTS[0]) == model.predict(TEXTS[0])
+
+
+def test_a_regression_predicts_numbers(bert, tmp_path):
+  model = new("Classifier", bert, tmp_path)
+  numbers = [1.5, -0.5] * (N // 2)
+  settings = {**SETTINGS, "num_train_epochs": 40.0}
+  model.fit(TEXTS, numbers, problem_type="regression", **settings)
+  predictions = model.predict(TEXTS[:2])
+  assert [p.label for p in predictions] == pytest.approx(numbers[:2], abs=0.4)
+  assert predictions[0].probabilities == {}
+
+
+def test_predictions_use_the_fitted_model_not_its_start(bert, tmp_path):
+  start, out, unused = (str(tmp_path / n) for n in ("start", "out", "unused"))
+  labels = ["good", "bad"] * (N // 2)
+  new("Classifier", bert, start).fit(TEXTS, labels, **SETTINGS)
+  model = new("Classifier", bert, unused)
+  others = {"init_checkpoint": start, "output_dir": out}
+  model.fit(TEXTS, labels[::-1], **{**SETTINGS, **others})
+  assert [p.label for p in model.predict(TEXTS)] == labels[::-1]
+  assert model.predict([]) == []
+  assert checkpoints.list_checkpoints(out)
+  assert not (tmp_path / "unused").exists()
 
 
 def test_labels_may_be_integers_and_arrays(bert, tmp_path):
@@ -149,6 +218,11 @@ def test_the_best_checkpoint_predicts_and_is_scored(bert, tmp_path):
 
 
 MISTAKES = {
+  "a number as a class": ("Classifier", ["of"] * 2, ["a", 1j], "row 1: "),
+  "half a character": ("Classifier", ["of"] * 2, ["a", "\ud83d"], "row 1: "),
+  "fewer labels than texts": ("Classifier", TEXTS, ["a"], "24 rows and 1 lab"),
+  "an empty text": ("Classifier", ["of", " "], ["a", "b"], "text of row 1"),
+  "one text": ("Classifier", "of", "a", "list of rows"),
   "an unknown input": (
     "Classifier",
     [{"txt": "the of"}],

@@ -130,3 +130,18 @@ def test_a_run_folder_is_read_again_when_it_is_locked(tmp_path, vocab_file):
   assert (opened.info, opened.bert_config, opened.labels) == (None, None, None)
   with opened.exclusive(do_train=True) as anew:
     assert (anew.info, anew.bert_config) == (INFO, CONFIG)
+
+
+def test_an_evaluation_keeps_the_settings_of_a_trained_model(
+  tmp_path, vocab_file
+):
+  folder = str(tmp_path / "out")
+  _prepare(folder, INFO, CONFIG, vocab_file)
+  checkpoints.save(folder, {"global_step": tf.constant(1, tf.int64)}, 1)
+  changed = dataclasses.replace(INFO, max_seq_length=128, scores={"f1": 0.5})
+  for do_train, length in ((False, INFO.max_seq_length), (True, 128)):
+    opened = run_folder.RunFolder(folder, INFO.task)
+    with opened.exclusive(do_train) as held:
+      held.prepare(changed, CONFIG, vocab_file)
+    saved = run_info.read_run(folder)
+    assert (saved.max_seq_length, saved.scores) == (length, {"f1": 0.5})

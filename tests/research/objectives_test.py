@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import bert_tf
 from bert_tf.data import config as data_config
 from bert_tf.data import pretraining_shards
-from bert_tf.inference import fill_mask
 from bert_tf.tasks import pretraining, pretraining_config
 from bert_tf.training import config as training_config
 from research.ablations import objectives
@@ -117,5 +117,5 @@ def test_a_language_model_predicts_the_next_piece(config):
   # Every piece except an instance's first, and its end, is predictable.
   assert results["masked_lm_accuracy"] > 0.6
   with pytest.raises(ValueError, match="cannot predict"):
-    filler = fill_mask.MaskFiller(init_checkpoint=config.train.output_dir)
+    filler = bert_tf.MaskFiller(init_checkpoint=config.train.output_dir)
     filler.predict("the [MASK]")

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf import checkpoints, heads
-from bert_tf.convert import original
+from bert_tf.convert import convert
 from bert_tf.layers import lora, mixed_precision
 from tests.support import tiny_models
 from tests.support.line_model import (
@@ -79,7 +79,7 @@ def test_converters_leave_the_state_out(tmp_path, is_old):
   prefix = f"{tmp_path}/run/model.ckpt-30"
   if is_old:
     write_as_before(prefix)
-  original.average([prefix], str(tmp_path / "slim.ckpt"))
+  convert.average([prefix], str(tmp_path / "slim.ckpt"))
   assert names_in(str(tmp_path / "slim.ckpt")) == {"bert/w", "bert/unused"}
 
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from bert_tf import checkpoints, optimization
 from bert_tf import gradients as gradients_lib
-from bert_tf.convert import original
+from bert_tf.convert import convert
 from bert_tf.tasks import pretraining
 from bert_tf.training import config as training_config
 from bert_tf.training import update
@@ -61,7 +61,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one_to_the_bit(tmp_path, kind):
   resumed = train(tmp_path, optimizer)
   assert_same(resumed, expected)
   # Converters and later trainings read the weights only.
-  original.average([f"{tmp_path}/model.ckpt-8"], f"{tmp_path}/slim.ckpt-8")
+  convert.average([f"{tmp_path}/model.ckpt-8"], f"{tmp_path}/slim.ckpt-8")
   slim = checkpoints.CheckpointReader(f"{tmp_path}/slim.ckpt-8").shapes
   assert slim.keys() == {n for n in expected if "global_step" not in n}
 

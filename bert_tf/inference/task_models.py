@@ -1,0 +1,676 @@
+"""Task models in Python: fit, predict, evaluate and score on rows in memory.
+
+model = bert_tf.Classifier(
+  "uncased/bert_config.json", "uncased/vocab.txt", "out",
+  init_checkpoint="uncased/bert_model.ckpt",
+)
+model.fit(["good", "bad", ...], ["pos", "neg", ...])
+model.predict("not bad").label
+
+They train and evaluate as the scripts do, and write the same files, so each can
+predict with the runs of the other.
+"""
+
+import abc
+import contextlib
+import dataclasses
+import importlib
+import itertools
+import json
+import typing
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from bert_tf import checkpoints, model_folder, settings, tokenization
+from bert_tf.export import config as export_config
+from bert_tf.formats import tables
+from bert_tf.inference import inputs as inputs_lib
+from bert_tf.inference import predictor
+from bert_tf.tasks import base, fine_tuning, registry
+from bert_tf.tasks import config as config_lib
+from bert_tf.tasks import splits as splits_lib
+from bert_tf.tasks.classification import config as classification_config
+from bert_tf.tasks.classification import examples as classification_examples
+from bert_tf.tasks.classification import task as classification
+from bert_tf.tasks.ner import examples as ner_examples
+from bert_tf.tasks.ner import metrics as ner_metrics
+from bert_tf.tasks.ner import task as ner
+from bert_tf.tasks.squad import decoding
+from bert_tf.tasks.squad import examples as squad_examples
+from bert_tf.tasks.squad import task as squad
+from bert_tf.tasks.swag import examples as swag_examples
+from bert_tf.tasks.swag import task as swag
+from bert_tf.training import evaluation
+
+# The rows of a split, and a label for each row.
+Labelled = tuple[Any, Any]
+
+# A class label.
+Label = str | int | float | bool
+
+# The metric that `Classifier.score` returns, by problem_type.
+_SCORES = {
+  "classification": "eval_accuracy",
+  "multilabel": "micro_f1",
+  "regression": "pearson",
+}
+
+
+class TaskModel(abc.ABC):
+  """A BERT for a task, to predict with.
+
+  Predicts with the best checkpoint of the run in output_dir if it was trained
+  with `eval_every_steps`, otherwise with the newest.
+
+  Args:
+    bert_config_file: sizes of the model; None for those next to the checkpoint.
+    vocab_file: vocabulary; None for the one next to the checkpoint.
+    output_dir: folder of the run: an earlier run to predict with, or a new or
+      empty folder to `fit`. None to predict with init_checkpoint.
+    init_checkpoint: without output_dir, the model to predict with, which may be
+      a SavedModel. Otherwise the pre-trained checkpoint for `fit`, as prefix or
+      folder; None for random weights.
+    do_lower_case: whether to lower-case texts; None for the value in run.json,
+      otherwise inferred from the vocabulary.
+    max_seq_length: maximum word pieces of an input; None for the value in
+      run.json, otherwise the default of the task's script.
+    **changes: other settings of the task's script by name.
+
+  Raises:
+    ValueError: if config, vocabulary and settings do not match.
+    TypeError: for an unknown setting.
+  """
+
+  task: ClassVar[str]
+  # Names of the inputs in the order of a tuple; the first num_required are
+  # required.
+  inputs: ClassVar[tuple[str, ...]] = ("text",)
+  num_required: ClassVar[int] = 1
+
+  def __init__(
+    self,
+    bert_config_file: str | None = None,
+    vocab_file: str | None = None,
+    output_dir: str | None = None,
+    init_checkpoint: str | None = None,
+    do_lower_case: bool | None = None,
+    max_seq_length: int | None = None,
+    **changes: Any,
+  ) -> None:
+    self._output_dir, self._start = output_dir, init_checkpoint
+    named = {
+      "bert_config_file": bert_config_file,
+      "vocab_file": vocab_file,
+      "do_lower_case": do_lower_case,
+      "max_seq_length": max_seq_length,
+    }
+    named = {name: value for name, value in named.items() if value is not None}
+    self._given: dict[str, Any] = named | changes
+    self._predictor: predictor.Predictor | None = None
+    self._check_names(self._given)
+    if output_dir is None:
+      if init_checkpoint is None:
+        raise ValueError("give `output_dir`, `init_checkpoint` or both.")
+      self._predictor = self._load(init_checkpoint, self._given)
+
+  @abc.abstractmethod
+  def _answer(self, answer: dict[str, Any]) -> Any:
+    """Converts an answer of Predictor to the result of `predict`."""
+
+  def predict(self, inputs: Any) -> Any:
+    """Returns the prediction for a row, or a list for several rows.
+
+    The first call loads the model.
+
+    Args:
+      inputs: a row: a text, a tuple in the order of `self.inputs`, or a dict
+        by these names. Or several rows; see `inputs`.
+
+    Raises:
+      ValueError: if there is no trained model, or a row does not match it.
+    """
+    rows, is_single = inputs_lib.to_rows(inputs)
+    texts = [self._row(index, row) for index, row in enumerate(rows)]
+    if self._predictor is None:
+      values = dict(self._given)
+      if model_folder.has_config(self._folder()):
+        # The run's config includes layers that the run added to its start
+        # model.
+        values.pop("bert_config_file", None)
+      self._predictor = self._load(self._trained(), values)
+    answers = [self._answer(a) for a in self._predictor.predict(texts)]
+    return answers[0] if is_single else answers
+
+  def _row(self, index: int, row: Any) -> dict[str, Any]:
+    texts = inputs_lib.texts_by_name(index, row, self.inputs, self.num_required)
+    for name, value in texts.items():
+      if not all(v.strip() for v in ([value] if name != "choices" else value)):
+        raise ValueError(f"{name} of row {index} is empty: {value!r:.60}")
+    return texts
+
+  def _folder(self) -> str:
+    """Returns the folder of the run's best checkpoint, or else of the run."""
+    folder = self._output_dir or ""
+    return evaluation.find_best_folder(folder) or folder
+
+  def _trained(self) -> str:
+    """Returns the best checkpoint of the run, otherwise the newest."""
+    newest = checkpoints.find_latest(self._folder())
+    if newest is None:
+      raise ValueError(f"{self._output_dir} has no trained model; call `fit`.")
+    return newest
+
+  def _load(
+    self, source: str, values: Mapping[str, Any]
+  ) -> predictor.Predictor:
+    config = export_config.ModelConfig(init_checkpoint=source, task=self.task)
+    return predictor.Predictor(settings.replace_values(config, values))
+
+  def _check_names(self, names: Mapping[str, Any]) -> None:
+    for name in names.keys() - self._known_settings():
+      raise TypeError(f"{type(self).__name__} has no setting {name!r}.")
+
+  def _known_settings(self) -> set[str]:
+    return {*settings.values(export_config.ModelConfig(init_checkpoint=""))}
+
+
+@dataclasses.dataclass(frozen=True)
+class Token:
+  """A word piece predicted for a mask."""
+
+  token: str
+  probability: float  # Softmax over the whole vocabulary.
+
+
+class MaskFiller(TaskModel):
+  """A BERT that predicts masked words.
+
+  A row is a text with one or more "[MASK]". `predict` returns for each mask the
+  `top_k` (default 5) Tokens, the best first. For the arguments see TaskModel.
+  """
+
+  task = "pretraining"
+
+  def _row(self, index: int, row: Any) -> dict[str, Any]:
+    texts = super()._row(index, row)
+    check_has_mask(f"text of row {index}", texts["text"])
+    return texts
+
+  def _answer(self, answer: dict[str, Any]) -> list[list[Token]]:
+    return [[Token(**token) for token in mask] for mask in answer["masks"]]
+
+
+def check_has_mask(name: str, text: str) -> None:
+  """Raises ValueError, with the name of the text, if it has no [MASK]."""
+  if tokenization.MASK not in text:
+    raise ValueError(f"{name} has no {tokenization.MASK}: {text!r:.60}")
+
+
+class FineTunedModel(TaskModel):
+  """A TaskModel that is fine-tuned with `fit` on rows with labels."""
+
+  # Placeholders for settings of the script that describe data files.
+  without_files: ClassVar[Mapping[str, Any]] = {}
+  # Whether a label may be missing.
+  allows_no_label: ClassVar[bool] = False
+  # Name of the result that `score` returns.
+  score_name: ClassVar[str] = "eval_accuracy"
+
+  def __init__(self, *args: Any, **kwargs: Any) -> None:
+    super().__init__(*args, **kwargs)
+    if self._output_dir is not None:  # Raises for settings that do not match.
+      fine_tuning.load(self._settings({"do_train": True}))
+
+  def _settings(self, changes: Mapping[str, Any]) -> Any:
+    if self._output_dir is None:
+      raise ValueError("set `output_dir`: training and results need a folder.")
+    values = {**self._given, **changes, "output_dir": self._folder()}
+    names = ("bert_config_file", "vocab_file")
+    paths = [values.get(name) for name in names]
+    if self._start or None in paths:
+      files = model_folder.read(self._start or self._folder(), *paths)
+      values |= zip(names, (files.config_file, files.needed_vocab()))
+      values["init_checkpoint"] = files.weights if self._start else None
+    return settings.replace_values(self._defaults(), values)
+
+  def fit(
+    self,
+    inputs: Any,
+    labels: Any,
+    validation_data: Labelled | None = None,
+    **changes: Any,
+  ) -> base.Results:
+    """Fine-tunes on rows; checkpoints and results go to output_dir.
+
+    Args:
+      inputs: two or more rows, as for `predict`.
+      labels: a label for each row, from Python, NumPy or pandas.
+      validation_data: rows and labels to evaluate on at the end. With
+        eval_every_steps also during training: the best checkpoint is saved in
+        output_dir/best for predictions.
+      **changes: settings of the task's script by name, such as
+        num_train_epochs or learning_rate. output_dir and init_checkpoint
+        replace those of the constructor.
+
+    Returns:
+      The results on validation_data of the checkpoint that predicts; {} without
+      validation_data.
+
+    Raises:
+      ValueError: if rows, labels and settings do not match, or output_dir has a
+        run.
+      TypeError: for an unknown setting.
+    """
+    self._check_names(changes)
+    start = changes.pop("init_checkpoint", self._start)
+    output_dir = changes.pop("output_dir", self._output_dir)
+    if validation_data is None:
+      if {**self._given, **changes}.get("eval_every_steps"):
+        raise ValueError("eval_every_steps needs `validation_data`.")
+    if output_dir and checkpoints.list_checkpoints(output_dir):
+      raise ValueError(
+        f"{output_dir} already has a run; choose another `output_dir` to fit."
+      )
+    self._output_dir, self._start = output_dir, start
+    self._given |= changes  # Predictions use the same case and length.
+    self._predictor = None
+    data = {"train": (inputs, labels)}
+    if validation_data is not None:
+      data["dev"] = validation_data
+    results = self._run(data)
+    best = evaluation.find_best_folder(output_dir)
+    return evaluation.read_best_results(best) if results and best else results
+
+  def evaluate(self, inputs: Any, labels: Any) -> base.Results:
+    """Evaluates the trained checkpoint on rows with labels, as for `fit`.
+
+    Returns the results, and writes them to eval_results.txt next to the
+    checkpoint.
+    """
+    self._trained()
+    return self._run({"dev": (inputs, labels)})
+
+  def score(self, inputs: Any, labels: Any) -> float:
+    """Returns the main result of `evaluate`, named by `score_name`."""
+    return float(self.evaluate(inputs, labels)[self.score_name])
+
+  def _defaults(self) -> config_lib.FineTuningConfig:
+    kind = registry.TASKS[self.task].settings
+    train = typing.get_type_hints(kind)["train"](output_dir="")
+    return kind(
+      bert_config_file="", vocab_file="", train=train, **self.without_files
+    )
+
+  def _known_settings(self) -> set[str]:
+    return super()._known_settings() | {*settings.values(self._defaults())}
+
+  def _run(self, data: Mapping[str, Labelled]) -> base.Results:
+    """Trains on the split "train" and evaluates on "dev", if given."""
+    steps = {"do_train": "train" in data, "do_eval": "dev" in data}
+    setup = fine_tuning.load(self._settings(steps))
+    rows = {split: self._labelled(*pair) for split, pair in data.items()}
+    task = self._make_task(setup, next(iter(rows.values()))[0])
+    examples = {}
+    for split, (texts, labels) in rows.items():
+      examples[split] = self._examples(task, split, texts, labels)
+      if split == "train" and task.has_labels and task.label_spec is None:
+        task.set_labels(examples[split], "the training rows")
+    sources = {split: f"the {split} rows" for split in examples}
+    splits = splits_lib.Splits(task, examples, sources, setup.folder.path)
+    return fine_tuning.run_on_splits(setup, task, splits) or {}
+
+  def _labelled(
+    self, inputs: Any, labels: Any
+  ) -> tuple[list[dict[str, Any]], list[Any]]:
+    rows, is_single = inputs_lib.to_rows(inputs)
+    if is_single or isinstance(labels, str):
+      raise ValueError("give a list of rows and a list of their labels.")
+    labels = inputs_lib.as_list(labels)
+    for index, value in enumerate(labels):
+      is_missing = value is None or value != value  # NaN, as pandas has it.
+      if is_missing and not self.allows_no_label:
+        raise ValueError(f"row {index} has no label.")
+    if len(rows) != len(labels) or not rows:
+      raise ValueError(
+        f"{len(rows)} rows and {len(labels)} labels; give one label per row."
+      )
+    return [self._row(i, row) for i, row in enumerate(rows)], labels
+
+  def _make_task(self, setup: base.Setup[Any], rows: Sequence[Any]) -> Any:
+    module = importlib.import_module(registry.TASKS[self.task].module)
+    return module.make_task(setup)
+
+  @abc.abstractmethod
+  def _examples(
+    self, task: Any, split: str, rows: Sequence[Any], labels: Sequence[Any]
+  ) -> list[Any]:
+    """Returns the task's examples; raises ValueError for an invalid label."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Prediction:
+  """The prediction for one text or pair."""
+
+  # The most probable class; a number for regression; for multilabel, a list of
+  # the labels with a probability above 0.5.
+  label: Label | list[Label]
+  probabilities: Mapping[Label, float]  # Of each label; {} for regression.
+
+
+class Classifier(FineTunedModel):
+  """A BERT classifier of texts or pairs of texts.
+
+  Labels are strings, integers or booleans; `predict` returns the same type.
+  With problem_type="regression" they are numbers. With
+  problem_type="multilabel" each is a list of the classes that apply.
+
+  `predict` returns a Prediction for each text. For the arguments see TaskModel.
+  """
+
+  task = "classification"
+  inputs = ("text", "text_b")
+  without_files = {"data_dir": "", "task_name": "jsonl"}
+
+  def score(self, inputs: Any, labels: Any) -> float:
+    """Returns the accuracy, Pearson's correlation or, for multilabel, F1."""
+    results = self.evaluate(inputs, labels)
+    return float(next(results[s] for s in _SCORES.values() if s in results))
+
+  def predict_proba(self, inputs: Any) -> np.ndarray:
+    """Returns the label probabilities, float64 [B, C], in the labels' order.
+
+    [C] for a single row; empty for a regression. Raises as `predict`.
+    """
+    answers = self.predict(inputs)
+    if isinstance(answers, Prediction):
+      return np.array([*answers.probabilities.values()])
+    return np.array([[*a.probabilities.values()] for a in answers])
+
+  def _answer(self, answer: dict[str, Any]) -> Prediction:
+    label, probabilities = answer["label"], answer["probabilities"]
+    if not probabilities:  # A regression.
+      return Prediction(label, {})
+    probabilities = {
+      self._label(name): value for name, value in probabilities.items()
+    }
+    if isinstance(label, list):
+      return Prediction([*map(self._label, label)], probabilities)
+    return Prediction(self._label(label), probabilities)
+
+  def _label(self, name: str) -> Label:
+    # In the type that was given to `fit`.
+    info = self._predictor.info if self._predictor else None
+    is_text = info is None or info.labels_are_text is not False
+    return name if is_text else json.loads(name)
+
+  def _make_task(
+    self,
+    setup: base.Setup[classification_config.ClassificationConfig],
+    rows: Sequence[Mapping[str, Any]],
+  ) -> classification.ClassificationTask:
+    saved = setup.folder.labels
+    layout = classification_examples.own_files(
+      "jsonl",
+      saved.problem_type if saved else setup.config.problem_type,
+      "text",
+      "text_b" if any("text_b" in row for row in rows) else None,
+      "label",
+    )
+    if saved:
+      layout = dataclasses.replace(layout, name=saved.name)
+    return classification.make_task(setup, layout)
+
+  def _examples(
+    self,
+    task: classification.ClassificationTask,
+    split: str,
+    rows: Sequence[Mapping[str, Any]],
+    labels: Sequence[Any],
+  ) -> list[classification_examples.InputExample]:
+    kind = task.layout.problem_type
+    data = []
+    for index, (row, label) in enumerate(zip(rows, labels)):
+      label = list(label) if isinstance(label, tuple | set) else label
+      with _named_row(index):
+        label = classification_examples.read_label(label, task.layout)
+      data.append(
+        classification_examples.InputExample(
+          str(index), row["text"], row.get("text_b"), label
+        )
+      )
+    if split == "train":
+      items = itertools.chain.from_iterable(
+        x if isinstance(x, list | tuple | set) else [x] for x in labels
+      )
+      is_text = kind == "regression" or any(isinstance(x, str) for x in items)
+      task.layout = dataclasses.replace(task.layout, labels_are_text=is_text)
+    names = classification_examples.infer_labels(data)
+    if split == "train" and len(names) == 1 and kind == "classification":
+      raise ValueError(f"all labels are {names[0]!r}; 2 are needed.")
+    return data
+
+
+@dataclasses.dataclass(frozen=True)
+class Word:
+  """A word of a text and its label."""
+
+  word: str  # As written in the text.
+  label: str  # O, B-TYPE or I-TYPE.
+  probability: float  # Of the label.
+  start: int  # Index of the first character in the text.
+  end: int  # Index after the last character.
+
+
+class EntityRecognizer(FineTunedModel):
+  """A BERT named-entity recognizer, which labels the words of texts.
+
+  A row is a text, split at white space, or a list of words. Its label is a list
+  of tags, or tags separated by white space: O, B-TYPE and I-TYPE.
+
+  `predict` returns a list of Words for each text. Evaluation needs the extra
+  `ner`. For the arguments see TaskModel.
+  """
+
+  task = "ner"
+  score_name = "f1"
+
+  def _row(self, index: int, row: Any) -> dict[str, Any]:
+    words = row.get("text") if isinstance(row, Mapping) else row
+    if isinstance(words, list | tuple):
+      inputs_lib.check_texts(f"row {index}", words, 1)
+      # A tuple of one item may be a text: all classes accept a tuple of inputs.
+      for word in words if len(words) > 1 else ():
+        if len(word.split()) != 1:  # Each part would get its own label.
+          raise ValueError(
+            f"row {index} has a word that is empty or has white space: "
+            f"{word!r:.60}"
+          )
+      row = " ".join(words)
+    return super()._row(index, row)
+
+  def _answer(self, answer: dict[str, Any]) -> list[Word]:
+    return [Word(**word) for word in answer["words"]]
+
+  def _make_task(self, setup: base.Setup[Any], rows: Sequence[Any]) -> Any:
+    if setup.config.do_eval:
+      ner_metrics.import_seqeval()  # Fails now rather than after training.
+    return super()._make_task(setup, rows)
+
+  def _examples(
+    self,
+    task: ner.NerTask,
+    split: str,
+    rows: Sequence[Mapping[str, Any]],
+    labels: Sequence[Any],
+  ) -> list[ner_examples.Sentence]:
+    sentences = []
+    for index, (row, label) in enumerate(zip(rows, labels)):
+      words = row["text"].split()
+      tags = label.split() if isinstance(label, str) else label
+      if not isinstance(tags, list | tuple) or len(tags) != len(words):
+        raise ValueError(
+          f"row {index} has {len(words)} words, its tags are {label!r:.60}"
+        )
+      for tag in tags:
+        if not isinstance(tag, str) or not ner_examples.is_tag(tag):
+          raise ValueError(f"{tag!r} of row {index} is not a tag.")
+      tags, spec = ner_examples.to_iob2(tags), task.label_spec
+      for tag in tags:
+        if spec and tag not in spec.labels:
+          raise ValueError(f"row {index}: {spec.unknown_label(tag)}.")
+      sentences.append(
+        ner_examples.Sentence(tuple(words), tags, line=index + 1)
+      )
+    return sentences
+
+
+@dataclasses.dataclass(frozen=True)
+class Choice:
+  """The predicted choice."""
+
+  choice: int  # Index of the most probable choice.
+  probabilities: Sequence[float]  # Of each choice.
+
+
+class MultipleChoice(FineTunedModel):
+  """A BERT that chooses among texts.
+
+  A row is a context and a list of choices; all rows of `fit` have the same
+  number of choices. Its label is the index of the right choice; the setting
+  label_type allows other labels, such as letters. `predict` returns a Choice.
+  For the arguments see TaskModel.
+  """
+
+  task = "swag"
+  inputs = ("context", "choices")
+  num_required = 2
+  without_files = {
+    "data_dir": "",
+    "task_name": "jsonl",
+    "choice_columns": ("choices",),
+  }
+
+  def _answer(self, answer: dict[str, Any]) -> Choice:
+    return Choice(**answer)
+
+  def _examples(
+    self,
+    task: swag.SwagTask,
+    split: str,
+    rows: Sequence[Mapping[str, Any]],
+    labels: Sequence[Any],
+  ) -> list[swag_examples.ChoiceExample]:
+    data = []
+    for index, (row, label) in enumerate(zip(rows, labels)):
+      choices, count = tuple(row["choices"]), len(rows[0]["choices"])
+      if not 2 <= len(choices) == count:
+        raise ValueError(
+          f"row {index} has {len(choices)} choices, row 0 has {count}."
+        )
+      with _named_row(index):
+        right = swag_examples.label_id(label, choices, task.layout.label_type)
+      data.append(
+        swag_examples.ChoiceExample(
+          str(index), row["context"], "", choices, right
+        )
+      )
+    return data
+
+
+class QuestionAnswerer(FineTunedModel):
+  """A BERT that finds answers to questions in texts.
+
+  A row is a question and its context, of any length. Its label is one of:
+    the answer, as written in the context;
+    a dict of `text` and `answer_start` (in characters), if the answer occurs
+      several times in the context;
+    a list of all accepted answers, for evaluation;
+    None or "" for no answer, with version_2_with_negative=True.
+
+  `predict` returns a decoding.Answer. Its `text` is "" for no answer,
+  `nbest` has the best answers with probabilities, and `null_odds`, for SQuAD
+  2.0, is above 0 if "no answer" is more probable than the best answer. For the
+  arguments see TaskModel.
+  """
+
+  task = "squad"
+  inputs = ("question", "context")
+  num_required = 2
+  allows_no_label = True
+  score_name = "f1"
+
+  def _answer(self, answer: dict[str, Any]) -> decoding.Answer:
+    nbest = tuple(
+      decoding.Candidate(**{**item, "text": item["text"] or ""})
+      for item in answer["nbest"]
+    )
+    return decoding.Answer(
+      text=answer["answer"] or "",
+      nbest=nbest,
+      null_odds=answer.get("null_odds"),
+      span_text=next((c.text for c in nbest if c.text), ""),
+    )
+
+  def _examples(
+    self,
+    task: squad.SquadTask,
+    split: str,
+    rows: Sequence[Mapping[str, Any]],
+    labels: Sequence[Any],
+  ) -> list[squad_examples.SquadExample]:
+    has_negatives = task.decoding_config.version_2_with_negative
+    paragraphs = []
+    for index, (row, label) in enumerate(zip(rows, labels)):
+      question = _question(index, row, label)
+      if split == "train" and not question["answers"] and not has_negatives:
+        raise ValueError(
+          f"row {index} has no answer; set `version_2_with_negative`."
+        )
+      paragraphs.append({"context": row["context"], "qas": [question]})
+    return squad_examples.parse(
+      {"data": [{"paragraphs": paragraphs}]},
+      f"the {split} rows",
+      is_training=split == "train",
+      version_2_with_negative=has_negatives,
+    )
+
+
+def _question(index: int, row: Mapping[str, Any], label: Any) -> dict[str, Any]:
+  """Returns a question in SQuAD's format."""
+  starts: list[Any] = []
+  if isinstance(label, Mapping):
+    fields = {name: _as_list(label.get(name)) for name in label}
+    label, starts = fields.get("text", []), fields.get("answer_start", [])
+  texts = _as_list(label)
+  if not all(isinstance(text, str) for text in texts):
+    raise ValueError(f"the answer of row {index} is not a text: {label!r:.60}")
+  starts = starts or [row["context"].find(text) for text in texts]
+  if len(starts) != len(texts) or -1 in starts:
+    raise ValueError(
+      f"the answer of row {index} is not in its context: {label!r:.60}"
+    )
+  answers = [
+    {"text": text, "answer_start": start} for text, start in zip(texts, starts)
+  ]
+  return {
+    "id": str(index),
+    "question": row["question"],
+    "answers": answers,
+    "is_impossible": not answers,
+  }
+
+
+def _as_list(value: Any) -> list[Any]:
+  if value is None or isinstance(value, str):
+    return [value] if value else []
+  return inputs_lib.as_list(value) if hasattr(value, "__iter__") else [value]
+
+
+@contextlib.contextmanager
+def _named_row(index: int) -> Iterator[None]:
+  try:
+    yield
+  except tables.BadRowError as error:
+    raise ValueError(f"row {index}: {error}.") from None
