@@ -22,7 +22,6 @@ from bert_tf.tasks import base
 from bert_tf.tasks.classification import config as config_lib
 from bert_tf.tasks.classification import examples
 from bert_tf.tasks.classification import task as classification
-from bert_tf.training import config as training_config
 
 # A class label.
 Label = str | int | float | bool
@@ -62,7 +61,6 @@ class Classifier(task_model.FineTunedModel):
   task = "classification"
   inputs = ("text", "text_b")
   config_class = config_lib.ClassificationConfig
-  train_class = training_config.FreezingTrainConfig
   without_files = {"data_dir": "", "task_name": "jsonl"}
 
   def score(self, inputs: Any, labels: Any) -> float:

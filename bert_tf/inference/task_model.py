@@ -147,9 +147,6 @@ class FineTunedModel(TaskModel):
   """A TaskModel that is fine-tuned with `fit` on rows with labels."""
 
   config_class: ClassVar[type[config_lib.FineTuningConfig]]
-  train_class: ClassVar[type[training_config.FineTuningTrainConfig]] = (
-    training_config.FineTuningTrainConfig
-  )
   task_module: types.ModuleType
   # Placeholders for settings of the script that describe data files.
   without_files: ClassVar[Mapping[str, Any]] = {}
@@ -240,7 +237,7 @@ class FineTunedModel(TaskModel):
     return self.config_class(
       bert_config_file="",
       vocab_file="",
-      train=self.train_class(output_dir=""),
+      train=training_config.FineTuningTrainConfig(output_dir=""),
       **self.without_files,
     )
 
