@@ -17,7 +17,6 @@ from bert_tf import (
   modeling,
   optimization,
 )
-from bert_tf import gradients as gradients_lib
 from bert_tf.training import restore, update
 
 GOLDEN = pathlib.Path(__file__).parent / "golden"
@@ -94,7 +93,7 @@ def test_training_follows_the_original(folder, name, model_class, use_xla):
       loss = sum(total / weight for total, weight in sums)
     gradients = tape.gradient(loss, variables)
     learning_rate = optimizer.learning_rate * 1.0
-    norm = made.apply(gradients_lib.to_dense(gradients), variables)
+    norm = made.apply(optimization.to_dense(gradients), variables)
     return loss, norm, learning_rate
 
   for i in range(steps):
@@ -276,16 +275,16 @@ def test_an_unknown_name_is_answered_by_known_ones(name):
 
 def test_gradients_are_clipped_by_their_global_norm():
   gradients = [tf.constant([3.0]), tf.constant([0.0, 4.0])]
-  norm = gradients_lib.global_norm(gradients_lib.to_dense(gradients))
+  norm = optimization.global_norm(optimization.to_dense(gradients))
   assert float(norm) == pytest.approx(5.0)
-  factor = gradients_lib.clip_factor(norm, 1.0)
+  factor = optimization.clip_factor(norm, 1.0)
   assert float(factor) == pytest.approx(0.2, rel=1e-6)
-  assert float(gradients_lib.clip_factor(tf.constant(0.5), 1.0)) == 1.0
+  assert float(optimization.clip_factor(tf.constant(0.5), 1.0)) == 1.0
 
 
 @pytest.mark.parametrize("norm", [np.inf, np.nan])
 def test_a_norm_that_is_not_finite_makes_every_gradient_nan(norm):
-  assert np.isnan(gradients_lib.clip_factor(tf.constant(norm), 1.0))
+  assert np.isnan(optimization.clip_factor(tf.constant(norm), 1.0))
 
 
 def test_rows_of_a_sparse_gradient_are_squared_separately():
@@ -293,8 +292,8 @@ def test_rows_of_a_sparse_gradient_are_squared_separately():
     tf.constant([[3.0], [4.0]]), tf.constant([1, 1]), tf.constant([3, 1])
   )
   # Merged, the row would be 7.
-  gradients = gradients_lib.to_dense([sparse])
-  assert float(gradients_lib.global_norm(gradients)) == pytest.approx(5.0)
+  gradients = optimization.to_dense([sparse])
+  assert float(optimization.global_norm(gradients)) == pytest.approx(5.0)
   np.testing.assert_allclose(gradients.dense[0], [[0.0], [7.0], [0.0]])
 
 

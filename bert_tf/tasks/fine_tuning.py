@@ -26,7 +26,6 @@ from bert_tf.training import (
   estimator,
   model_setup,
   results,
-  run_log,
 )
 from bert_tf.training import config as training_config
 
@@ -138,7 +137,7 @@ def run_on_splits(
     folder.prepare(info, setup.bert_config, config.vocab_file)
     # Log the user's encoder_only, not the value that `_with_start` decides.
     logged = dataclasses.replace(train, encoder_only=config.train.encoder_only)
-    run_log.add(folder.path, dataclasses.replace(config, train=logged))
+    results.add_command(folder.path, dataclasses.replace(config, train=logged))
     work = _Work(setup, task, task.build_estimator(train), splits)
     evaluate = functools.partial(work.evaluate, config.eval_batch_size)
     if config.do_train:

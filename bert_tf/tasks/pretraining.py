@@ -34,7 +34,7 @@ from bert_tf.tasks import (
   pretraining_start,
   step_errors,
 )
-from bert_tf.training import compilation, estimator, model_setup, run_log
+from bert_tf.training import compilation, estimator, model_setup
 from bert_tf.training import config as training_config
 from bert_tf.training import objective as objective_lib
 from bert_tf.training import results as results_lib
@@ -183,7 +183,7 @@ def _run(
   train = dataclasses.replace(
     config.train, best_metric=config.train.best_metric or _RESULTS[0]
   )
-  run_log.add(folder.path, dataclasses.replace(config, train=train))
+  results_lib.add_command(folder.path, dataclasses.replace(config, train=train))
   runner = build_estimator(bert_config, train, config.no_nsp)
 
   @contextlib.contextmanager

@@ -1,13 +1,41 @@
-"""Writes results files: `key = value` lines, probabilities, predictions."""
+"""What a run leaves besides checkpoints: its commands, scores, predictions."""
 
+import datetime
 import os
+import platform
+import shlex
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import keras
 import numpy as np
+import tensorflow as tf
 from absl import logging
 
+import bert_tf
+from bert_tf import distribution, settings
 from bert_tf.files import atomic, json_files
+from bert_tf.model_folder import run_info
+
+
+def add_command(output_dir: str, config: settings.Dataclass) -> None:
+  """Adds this process's command to commands.jsonl; only the chief writes."""
+  if not distribution.is_chief():
+    return
+  entry = {
+    "time": datetime.datetime.now().astimezone().isoformat("T", "seconds"),
+    "command": f"{sys.argv[0]} {shlex.join(sys.argv[1:])}",
+    "settings": settings.values(config),
+    "versions": {
+      "bert_tf": bert_tf.__version__,
+      "tensorflow": tf.__version__,
+      "keras": keras.__version__,
+      "numpy": np.__version__,
+      "python": platform.python_version(),
+    },
+  }
+  run_info.add_command(output_dir, entry)
 
 
 def write_results(

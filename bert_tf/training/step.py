@@ -18,8 +18,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from bert_tf import distribution
-from bert_tf import gradients as gradients_lib
+from bert_tf import distribution, optimization
 from bert_tf.kernels import clusters
 from bert_tf.layers import dropout
 from bert_tf.losses import Sums
@@ -81,7 +80,7 @@ class TrainingStep:
 
     def micro_batch(
       index: tf.Tensor | int,
-    ) -> tuple[Sums, gradients_lib.Gradients]:
+    ) -> tuple[Sums, optimization.Gradients]:
       part = distribution.select_part(features, index, self._num_micro_batches)
       return self._gradients(part, weights, first + index)
 
@@ -109,7 +108,7 @@ class TrainingStep:
     weights: dict[str, Tensor],
     micro_batch: tf.Tensor,
     half: tf.Tensor | int,
-  ) -> tuple[Sums, gradients_lib.Gradients]:
+  ) -> tuple[Sums, optimization.Gradients]:
     """Returns the sums to log and the gradients of a micro-batch or its half.
 
     The weights of the losses are those of the whole batch.
@@ -127,7 +126,7 @@ class TrainingStep:
           scaled_loss = loss * self._update.loss_scale.scale
       gradients = tape.gradient(scaled_loss, self._variables)
     sums_to_log = {"loss": loss, **sums.metrics}
-    return sums_to_log, gradients_lib.to_dense(gradients)
+    return sums_to_log, optimization.to_dense(gradients)
 
   def _dropout_seeds(
     self, micro_batch: tf.Tensor, half: tf.Tensor | int

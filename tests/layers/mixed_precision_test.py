@@ -13,7 +13,6 @@ from bert_tf import (
   names,
   optimization,
 )
-from bert_tf import gradients as gradients_lib
 from bert_tf.layers import mixed_precision
 from bert_tf.training import update
 from tests.support import scale_run, short_products
@@ -104,7 +103,7 @@ def make_update(variables, loss_scale=None, name="adamw"):
 
 
 def apply(made, gradients, variables):
-  made.apply(gradients_lib.to_dense(gradients), variables)
+  made.apply(optimization.to_dense(gradients), variables)
 
 
 @pytest.mark.parametrize("name", ["adamw", "lamb", "sgd"])
