@@ -1,27 +1,20 @@
 """Converts models between the formats in FORMATS, and slims checkpoints."""
 
+import importlib
 import os
 import tempfile
-import types
+from typing import Any
 
 from bert_tf import checkpoints, model_config, model_folder, names
-from bert_tf.convert import (
-  hugging_face,
-  keras_weights,
-  model_garden,
-  original,
-  pretrained,
-)
-from bert_tf.formats import hugging_face as hugging_face_files
+from bert_tf.convert import original, pretrained
 from bert_tf.formats import sentence_transformers
 from bert_tf.model_folder import run_folder, run_info
 
-# The module that reads and writes each format.
-FORMATS: dict[str, types.ModuleType] = {
-  names.ORIGINAL: original,
-  names.HUGGING_FACE: hugging_face,
-  names.MODEL_GARDEN: model_garden,
-  names.KERAS: keras_weights,
+# The module that reads and writes each format. SUFFIX is the end of its file's
+# name, if the format has one file.
+FORMATS: dict[str, Any] = {
+  name: importlib.import_module(f"bert_tf.convert.{module}")
+  for name, module in names.CHECKPOINT_FORMATS.items()
 }
 
 
@@ -66,12 +59,13 @@ def find_format(path: str) -> str:
   Raises:
     ValueError: if there is no model, or more than one.
   """
-  if path.endswith(keras_weights.SUFFIX):
-    return "keras"
-  weights = model_folder.find_weights(path)
-  if weights.endswith(hugging_face_files.SUFFIX):
-    return "hf"
-  shapes = checkpoints.CheckpointReader(weights).shapes
+  suffixes = {m.SUFFIX: n for n, m in FORMATS.items() if hasattr(m, "SUFFIX")}
+  if not path.endswith(tuple(suffixes)):
+    path = model_folder.find_weights(path)
+  for suffix, name in suffixes.items():
+    if path.endswith(suffix):
+      return name
+  shapes = checkpoints.CheckpointReader(path).shapes
   return "model_garden" if checkpoints.OBJECT_GRAPH in shapes else "original"
 
 

@@ -14,6 +14,8 @@ from bert_tf.files import atomic, errors, paths
 from bert_tf.formats import hugging_face, tokenizer_files
 from bert_tf.model_folder import run_info
 
+SUFFIX = hugging_face.SUFFIX
+
 # Hugging Face's names of activations that have another name here.
 _ACTIVATIONS_THERE = {"gelu_erf": "gelu", "gelu": "gelu_new", "": "linear"}
 
