@@ -490,9 +490,6 @@ class BertModel(model_inputs.FeaturesModel):
     use_one_hot_embeddings: see Embeddings. The result is the same.
     dtype: type or policy of Keras, such as "mixed_bfloat16"; None for the
       global one.
-
-  Raises:
-    ValueError: as `BertConfig.check_sizes`.
   """
 
   def __init__(
@@ -522,9 +519,6 @@ class BertModel(model_inputs.FeaturesModel):
       folder: a released model, a run, a conversion, a SavedModel or a model of
         Hugging Face, see `model_folder.read`.
       dtype: as in the constructor.
-
-    Raises:
-      ValueError: if the folder does not have one model that can be read.
     """
     from bert_tf import model_folder
 

@@ -308,11 +308,7 @@ class LambOptimizer(AdamWeightDecayOptimizer):
 
 
 def optimizer_class(name: str) -> type[keras.optimizers.Optimizer]:
-  """Returns the class for a value of --optimizer.
-
-  Raises:
-    ValueError: for an unknown name.
-  """
+  """Returns the class for a value of --optimizer; ValueError for others."""
   classes = {
     n.lower(): kind
     for n, kind in vars(keras.optimizers).items()
@@ -365,9 +361,6 @@ def create_optimizer(
       keeps its defaults. In upper or lower case.
     schedule: a schedule to use instead of WarmupLinearDecay, if given. The
       first three arguments are then ignored.
-
-  Raises:
-    ValueError: for an unknown optimizer.
   """
   if schedule is None:
     schedule = WarmupLinearDecay(init_lr, num_train_steps, num_warmup_steps)

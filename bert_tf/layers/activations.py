@@ -111,10 +111,8 @@ def get_activation(
 ) -> Callable[[Tensor], Tensor] | None:
   """Returns the activation for a name in a config; None for linear.
 
-  Returns a function unchanged, as the original does.
-
-  Raises:
-    ValueError: if the name is unknown.
+  Returns a function unchanged, as the original does. Raises ValueError for an
+  unknown name.
   """
   if callable(name):
     return name

@@ -192,7 +192,7 @@ class Estimator:
           steps_per_second,
           num_train_steps - step,
           config.iterations_per_loop,
-          evaluations.steps_to_next(step),
+          _steps_to_next(config.eval_every_steps or sys.maxsize, step),
           _steps_to_next(report.log_every_steps, step),
           _steps_to_next(config.save_checkpoints_steps, step),
         )

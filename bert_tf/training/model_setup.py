@@ -21,9 +21,6 @@ def build_model(
   """Returns a model with random values, set up for training.
 
   `model_fn` makes the model and builds all its variables.
-
-  Raises:
-    ValueError: if the devices lack the precision.
   """
   mixed_precision.check_devices(config.precision)
   mixed_precision.set_tf32(config.precision)

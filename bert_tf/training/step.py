@@ -39,9 +39,6 @@ class TrainingStep:
     batch_size: examples in a whole batch.
     num_micro_batches: parts that each replica splits its examples into.
     seed: seed of the dropout masks.
-
-  Raises:
-    ValueError: if the batch does not divide into the micro-batches.
   """
 
   def __init__(

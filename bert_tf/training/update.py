@@ -97,9 +97,6 @@ class Update:
     names. The lists of other optimizers, such as `_momentums`, give
     global_step/CLASS/VARIABLE/momentums, and single variables, such as
     `_u_product`, global_step/CLASS/u_product.
-
-    Raises:
-      ValueError: if the optimizer keeps variables elsewhere, as wrappers do.
     """
     optimizer = self.optimizer
     scope = f"{checkpoint_names.STATE_SCOPE}{type(optimizer).__name__}/"
