@@ -53,21 +53,17 @@ class Seeds(keras.random.SeedGenerator):
       self._first, self._first_keys, self.part = None, [], 0
       self.compiles_masks = False
 
-  def next_keys(self) -> Tensor:
-    """Advances the seed and returns its `hashing.keys`, uint32 [2]."""
-    if self._first is None:
-      return hashing.keys(self.next())
-    number = self.num_drawn
-    self.num_drawn += 1
-    if number < len(self._first_keys):
-      return self._first_keys[number]
-    return _keys(self._first, range(number, number + 1))[0]
-
   def draw_mask(
     self, shape: Sequence[Tensor | int], rate: float
   ) -> dropout_mask.Mask:
-    """Returns the mask of the next seed; see dropout_mask.Mask."""
-    keys = self.next_keys()
+    """Advances the seed and returns its mask; see dropout_mask.Mask."""
+    if self._first is None:
+      keys = hashing.keys(self.next())
+    elif self.num_drawn < len(self._first_keys):
+      keys = self._first_keys[self.num_drawn]
+    else:
+      [keys] = _keys(self._first, range(self.num_drawn, self.num_drawn + 1))
+    self.num_drawn += 1
     return dropout_mask.Mask(shape, rate, keys, self.part, self.compiles_masks)
 
 

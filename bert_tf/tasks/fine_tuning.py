@@ -24,7 +24,6 @@ from bert_tf.tasks import splits as splits_lib
 from bert_tf.training import (
   compilation,
   estimator,
-  model_setup,
   results,
 )
 from bert_tf.training import config as training_config
@@ -130,7 +129,7 @@ def run_on_splits(
       max_seq_length=config.max_seq_length,
       lora_rank=train.lora_rank or None,
       lora_alpha=train.lora_alpha if train.lora_rank else None,
-      **model_setup.arithmetic_fields(train, folder.info, config.do_train),
+      **results.arithmetic_fields(train, folder.info, config.do_train),
       **task.run_info(),
       **{**saved, **splits.run_fields(config.num_run_examples)},
     )

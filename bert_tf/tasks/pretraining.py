@@ -34,7 +34,7 @@ from bert_tf.tasks import (
   pretraining_start,
   step_errors,
 )
-from bert_tf.training import compilation, estimator, model_setup
+from bert_tf.training import compilation, estimator
 from bert_tf.training import config as training_config
 from bert_tf.training import objective as objective_lib
 from bert_tf.training import results as results_lib
@@ -177,7 +177,7 @@ def _run(
     max_seq_length=None if config.schedule else config.max_seq_length,
     num_train_steps=getattr(folder.info, "num_train_steps", None),
     train_minutes=getattr(folder.info, "train_minutes", None),
-    **model_setup.arithmetic_fields(config.train, folder.info, config.do_train),
+    **results_lib.arithmetic_fields(config.train, folder.info, config.do_train),
   )
   folder.prepare(info, bert_config, config.vocab_file)
   train = dataclasses.replace(

@@ -2,6 +2,7 @@
 
 import math
 import os
+import random
 import signal
 import sys
 import threading
@@ -13,10 +14,10 @@ import keras
 import tensorflow as tf
 from absl import logging
 
-from bert_tf import checkpoints, distribution
+from bert_tf import checkpoints, distribution, optimization
 from bert_tf.files import errors
 from bert_tf.kernels import backend
-from bert_tf.layers import lora
+from bert_tf.layers import lora, mixed_precision
 from bert_tf.losses import Sums
 from bert_tf.model_folder import run_folder
 from bert_tf.training import (
@@ -25,13 +26,13 @@ from bert_tf.training import (
   compilation,
   evaluation,
   evaluator,
-  model_setup,
   progress,
   restore,
 )
 from bert_tf.training import config as training_config
 from bert_tf.training import objective as objective_lib
 from bert_tf.training import step as step_lib
+from bert_tf.training import update as update_lib
 from bert_tf.training.objective import Features
 
 
@@ -69,9 +70,9 @@ class Estimator:
     config: training_config.TrainConfig,
   ) -> None:
     backend.check_tensorflow()
-    self.model = model_setup.build_model(model_fn, config)
+    self.model = _build_model(model_fn, config)
     self.config = config
-    self.update, self._planned = model_setup.create_update(config)
+    self.update, self._planned = _create_update(config)
     self.train_step = step_lib.TrainingStep(
       self.model,
       self.update,
@@ -146,67 +147,40 @@ class Estimator:
     batches = iter(input_fn(step))
     if is_new:
       self._save(self._tensors())
-    with StopSignals() as stop:
-      step, received = self._train_from(
-        step, num_steps, batches, stop, evaluations
-      )
-    self.was_interrupted = bool(received)
-    if step < num_steps:
-      why = f"by {received}" if received else "early"
-      logging.info("Stopped %s at step %d/%d.", why, step, num_steps)
-    if received == signal.SIGTERM.name:
-      sys.exit(128 + signal.SIGTERM)
-    return step
-
-  def build_step(
-    self, element_spec: dict[str, tf.TensorSpec]
-  ) -> Callable[[Features], Sums]:
-    """Builds the training step in the run's mode, as `TrainingStep.build`."""
-    encoder = getattr(self.model, "bert", None)
-    hidden_size = encoder.config.hidden_size if encoder else None
-    mode = compilation.choose_mode(self.config, hidden_size, element_spec)
-    return self.train_step.build(element_spec, mode)
-
-  def _train_from(
-    self,
-    step: int,
-    num_train_steps: int,
-    batches: tf.data.Iterator,
-    stop: "StopSignals",
-    evaluations: evaluation.PeriodicEvaluation,
-  ) -> tuple[int, str]:
-    config = self.config
     steps_per_second, received = 1, ""
     loss_check = LossCheck(config.output_dir)
     ends = evaluations.is_out_of_patience
-    with progress.Progress(
-      config.output_dir,
-      step,
-      num_train_steps,
-      config.train_batch_size,
-      config.log_every_steps,
-    ) as report:
+    with (
+      StopSignals() as stop,
+      progress.Progress(
+        config.output_dir,
+        step,
+        num_steps,
+        config.train_batch_size,
+        config.log_every_steps,
+      ) as report,
+    ):
       while not ends:
-        num_steps = min(
+        group_size = min(
           # A group lasts at most a second, so that a signal is soon answered.
           steps_per_second,
-          num_train_steps - step,
+          num_steps - step,
           config.iterations_per_loop,
           _steps_to_next(config.eval_every_steps or sys.maxsize, step),
           _steps_to_next(report.log_every_steps, step),
           _steps_to_next(config.save_checkpoints_steps, step),
         )
         start = time.monotonic()
-        sums = self.train_step.run(batches, num_steps)
-        self._step = step = step + num_steps
+        sums = self.train_step.run(batches, group_size)
+        self._step = step = step + group_size
         means = objective_lib.means(sums)
         # With a loss scale, a step whose gradients overflow is only counted.
         norm = 0.0 if self.update.loss_scale else means["gradient_norm"]
         loss_check.add(step, means["loss"], norm)
-        pace = int(num_steps / (time.monotonic() - start))
+        pace = int(group_size / (time.monotonic() - start))
         steps_per_second, received = _agree(max(1, pace), stop.received)
         report.add(step, sums)
-        is_last = step == num_train_steps
+        is_last = step == num_steps
         is_saved = step % config.save_checkpoints_steps == 0
         is_evaluated = evaluations.is_due(step, is_last)
         if is_last or received or is_saved or is_evaluated:
@@ -224,7 +198,23 @@ class Estimator:
         if ends or is_saved:
           self._save(tensors)
     # A signal that came during the last evaluation or save counts too.
-    return step, _agree(1, stop.received)[1]
+    _, received = _agree(1, stop.received)
+    self.was_interrupted = bool(received)
+    if step < num_steps:
+      why = f"by {received}" if received else "early"
+      logging.info("Stopped %s at step %d/%d.", why, step, num_steps)
+    if received == signal.SIGTERM.name:
+      sys.exit(128 + signal.SIGTERM)
+    return step
+
+  def build_step(
+    self, element_spec: dict[str, tf.TensorSpec]
+  ) -> Callable[[Features], Sums]:
+    """Builds the training step in the run's mode, as `TrainingStep.build`."""
+    encoder = getattr(self.model, "bert", None)
+    hidden_size = encoder.config.hidden_size if encoder else None
+    mode = compilation.choose_mode(self.config, hidden_size, element_spec)
+    return self.train_step.build(element_spec, mode)
 
   def load_for_inference(self) -> int:
     """Loads weights as `restore.load_for_inference` and returns their step."""
@@ -299,6 +289,56 @@ class Estimator:
     path = checkpoints.save(output_dir, tensors, keep)
     distribution.barrier()
     logging.info("Saved %s.", path)
+
+
+def _build_model(
+  model_fn: Callable[[], keras.Model], config: training_config.TrainConfig
+) -> keras.Model:
+  """Returns a model with random values, set up for training.
+
+  `model_fn` makes the model and builds all its variables.
+  """
+  mixed_precision.check_devices(config.precision)
+  mixed_precision.set_tf32(config.precision)
+  if config.deterministic:
+    # There is no public way back. An operation without a deterministic form
+    # raises UnimplementedError when it runs.
+    tf.config.experimental.enable_op_determinism()
+  # Keras' initializers draw their seeds from Python's global generator.
+  generator_state = random.getstate()
+  random.seed(config.seed)
+  try:
+    with mixed_precision.policy_scope(config.precision):
+      model = model_fn()
+      if config.lora_rank:
+        lora.enable(model, config.lora_rank, config.lora_alpha)
+  finally:
+    random.setstate(generator_state)
+  optimization.freeze(model.weights, config.freeze_layers)
+  if config.recompute:
+    model.bert.encoder.recompute = True
+  return model
+
+
+def _create_update(
+  config: training_config.TrainConfig,
+) -> tuple[update_lib.Update, budget.PlannedWarmupLinearDecay | None]:
+  """Returns the update of a run, and its schedule if the steps are planned."""
+  planned = None
+  if config.train_seconds:
+    planned = budget.PlannedWarmupLinearDecay(config.learning_rate)
+  optimizer = config.optimizer
+  if isinstance(optimizer, str):
+    optimizer = optimization.create_optimizer(
+      config.learning_rate,
+      config.num_train_steps,
+      config.num_warmup_steps,
+      optimizer,
+      planned,
+    )
+  is_scaled = config.precision == "float16"
+  scale = mixed_precision.LossScale() if is_scaled else None
+  return update_lib.Update(optimizer, scale), planned
 
 
 class LossCheck:

@@ -17,6 +17,7 @@ import bert_tf
 from bert_tf import distribution, settings
 from bert_tf.files import atomic, json_files
 from bert_tf.model_folder import run_info
+from bert_tf.training import config as training_config
 
 
 def add_command(output_dir: str, config: settings.Dataclass) -> None:
@@ -36,6 +37,27 @@ def add_command(output_dir: str, config: settings.Dataclass) -> None:
     },
   }
   run_info.add_command(output_dir, entry)
+
+
+def arithmetic_fields(
+  config: training_config.TrainConfig,
+  info: run_info.RunInfo | None,
+  do_train: bool,
+) -> dict[str, Any]:
+  """Returns the fields of run.json for the arithmetic of the last training.
+
+  A run may be resumed with another arithmetic, which the log then names.
+  """
+  fields = {}
+  for name in ("precision", "deterministic"):
+    before, now = getattr(info, name, None), getattr(config, name)
+    fields[name] = now if do_train else before
+    if do_train and before not in (None, now):
+      logging.info(
+        "This run was trained with %s=%s and continues with %s.",
+        *(name, before, now),
+      )
+  return fields
 
 
 def write_results(
