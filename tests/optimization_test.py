@@ -118,26 +118,6 @@ def test_training_follows_the_original(folder, name, model_class, use_xla):
     )
 
 
-def one_variable_step(**kwargs) -> tuple[float, ...]:
-  """Takes one step on w = 2 with gradient 0.5; returns w, m, v."""
-  variable = keras.Variable([2.0], name="kernel")
-  optimizer = optimization.AdamWeightDecayOptimizer(**kwargs)
-  optimizer.build([variable])
-  optimizer.apply([tf.constant([0.5])], [variable])
-  return tuple(
-    float(x.numpy()[0])
-    for x in (variable, *optimizer.adam_m, *optimizer.adam_v)
-  )
-
-
-def test_update_is_the_papers_without_bias_correction():
-  w, m, v = one_variable_step(learning_rate=0.1, weight_decay_rate=0.01)
-  assert m == pytest.approx(0.05)
-  assert v == pytest.approx(0.00025)
-  update = 0.05 / (0.00025**0.5 + 1e-6) + 0.01 * 2.0
-  assert w == pytest.approx(2.0 - 0.1 * update, abs=1e-6)
-
-
 def step_function(optimizer):
   """The graph of a step on variables w, of [2, 3], and bias, of [3]."""
   shapes = {"w": (2, 3), "bias": (3,)}
@@ -168,37 +148,13 @@ def num_compiled_calls(function):
 
 
 @pytest.mark.parametrize("name", ["adamw", "lamb"])
-def test_the_update_of_each_variable_is_compiled_on_a_cpu(name, monkeypatch):
-  monkeypatch.setattr(distribution, "has_accelerator", lambda: False)
+@pytest.mark.parametrize("is_cpu", [True, False])
+def test_the_update_of_each_variable_is_compiled_only_on_a_cpu(
+  name, is_cpu, monkeypatch
+):
+  monkeypatch.setattr(distribution, "has_accelerator", lambda: not is_cpu)
   optimizer = optimization.create_optimizer(0.1, 10, 2, name)
-  assert num_compiled_calls(step_function(optimizer)) == 2
-
-
-def test_updates_are_not_compiled_on_an_accelerator(monkeypatch):
-  monkeypatch.setattr(distribution, "has_accelerator", lambda: True)
-  optimizer = optimization.create_optimizer(0.1, 10, 2)
-  assert num_compiled_calls(step_function(optimizer)) == 0
-
-
-@pytest.mark.parametrize("name", ["adamw", "lamb"])
-def test_compiled_updates_equal_uncompiled_updates(name, monkeypatch):
-  def run():
-    values = np.random.default_rng(0).normal(size=(3, 5)).astype(np.float32)
-    names = ["kernel", "bias", "big"]
-    variables = [keras.Variable(row, name=n) for row, n in zip(values, names)]
-    optimizer = optimization.create_optimizer(0.1, 10, 2, name)
-    optimizer.build(variables)
-    for step in range(4):
-      gradients = [tf.constant(row * (step - 1.5)) for row in values]
-      optimizer.apply(gradients, variables)
-    return [
-      v.numpy() for v in (*variables, *optimizer.adam_m, *optimizer.adam_v)
-    ]
-
-  compiled = run()
-  monkeypatch.setattr(distribution, "has_accelerator", lambda: True)
-  for value, other in zip(compiled, run(), strict=True):
-    np.testing.assert_allclose(value, other, rtol=2e-6, atol=1e-7)
+  assert num_compiled_calls(step_function(optimizer)) == 2 * is_cpu
 
 
 @pytest.mark.parametrize("name", ["adamw", "lamb", "lion"])
@@ -271,15 +227,6 @@ def test_optimizers_are_named(name, kind):
 def test_an_unknown_name_is_answered_by_known_ones(name):
   with pytest.raises(ValueError, match=f"{name}.*adafactor, .*lion"):
     optimization.optimizer_class(name)
-
-
-def test_gradients_are_clipped_by_their_global_norm():
-  gradients = [tf.constant([3.0]), tf.constant([0.0, 4.0])]
-  norm = optimization.global_norm(optimization.to_dense(gradients))
-  assert float(norm) == pytest.approx(5.0)
-  factor = optimization.clip_factor(norm, 1.0)
-  assert float(factor) == pytest.approx(0.2, rel=1e-6)
-  assert float(optimization.clip_factor(tf.constant(0.5), 1.0)) == 1.0
 
 
 @pytest.mark.parametrize("norm", [np.inf, np.nan])

@@ -77,7 +77,6 @@ def _rewrites() -> dict[str, bool]:
 
 def marked(function: Callable[..., Any]) -> Callable[..., Any]:
   """Returns a function whose ops are marked when it is traced."""
-
   import tensorflow as tf
 
   @functools.wraps(function)

@@ -35,7 +35,6 @@ from bert_tf.training import step as step_lib
 from bert_tf.training import update as update_lib
 from bert_tf.training.objective import Features
 
-
 # A loss is too high above this multiple of the first loss, or of 1 if the first
 # is lower. An untrained model has a cross entropy of log(number of classes).
 _FACTOR = 100
@@ -247,9 +246,7 @@ class Estimator:
     batches = dataset.take(-1 if num_steps is None else num_steps)
     results = self._evaluator.evaluate(batches, on_outputs)
     if not math.isfinite(results["loss"]):
-      raise DivergedError(
-        f"the loss of the evaluation is {results['loss']}."
-      )
+      raise DivergedError(f"the loss of the evaluation is {results['loss']}.")
     if more_results:
       results.update(more_results())
     return self.report(results)

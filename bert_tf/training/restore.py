@@ -90,8 +90,8 @@ def load_for_inference(
 ) -> int:
   """Loads the newest checkpoint of output_dir, else init_checkpoint.
 
-  A warning names variables that init_checkpoint lacks, such as a head. A damaged
-  checkpoint is refused: the one before it would be another model.
+  A warning names variables that init_checkpoint lacks, such as a head. A
+  damaged checkpoint is refused: the one before it would be another model.
 
   Returns:
     The step of the checkpoint in output_dir; 0 without one.

@@ -132,6 +132,8 @@ def test_weights_and_logits_are_not_rounded_on_the_way_to_the_loss(name):
     [pair for _, pair in sorted(expected.items())],
     rtol=1e-5,
   )
+
+
 @pytest.mark.parametrize("jit_compile", [False, True])
 def test_the_gradient_of_the_table_sums_both_uses(jit_compile):
   table = tf.Variable(tf.random.stateless_normal([7, 3], [1, 2]))

@@ -52,17 +52,6 @@ def test_a_device_accepts_the_types_that_it_supports(
   assert set(names.PRECISIONS) - refused == taken
 
 
-@pytest.mark.parametrize("name", names.PRECISIONS)
-def test_products_are_rounded_to_tf32_only_with_that_precision(name):
-  enabled = tf.config.experimental.tensor_float_32_execution_enabled
-  before = enabled()
-  try:
-    mixed_precision.set_tf32(name)
-    assert enabled() == (name == "tf32")
-  finally:
-    tf.config.experimental.enable_tensor_float_32_execution(before)
-
-
 def test_a_tpu_has_no_float16(monkeypatch):
   monkeypatch.setattr(tf.config, "list_logical_devices", lambda kind: [kind])
   with pytest.raises(ValueError, match="set `precision=bfloat16`"):

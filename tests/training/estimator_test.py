@@ -48,11 +48,6 @@ def test_the_model_is_traced_once_for_a_step(tmp_path, monkeypatch):
   trainer = make(tmp_path)
   trainer.train(batches)
   assert len(traces) == 1
-  # Another build of the same step finds the trained variables again.
-  before = trainer.update.optimizer.iterations.numpy()
-  trainer.train_step.build(batches(0).element_spec)
-  trainer.train_step(next(iter(batches(0))))
-  assert trainer.update.optimizer.iterations.numpy() == before + 1
 
 
 def test_the_first_step_and_every_save_step_have_a_checkpoint(tmp_path):
@@ -211,20 +206,31 @@ def test_when_every_checkpoint_is_damaged_nothing_is_overwritten(tmp_path):
   assert {p.name: p.read_bytes() for p in tmp_path.glob("model*")} == before
 
 
-@pytest.mark.parametrize("damage", ["data", "no index", "list", "no text"])
+@pytest.mark.parametrize(
+  "damage", ["data", "nan", "no index", "list", "no text"]
+)
 def test_a_run_resumes_from_the_newest_complete_checkpoint(tmp_path, damage):
   make(tmp_path).train(batches)
   expected = weights_at(tmp_path, 30)
   if damage == "data":
     data = tmp_path / "model.ckpt-30.data-00000-of-00001"
     data.write_bytes(data.read_bytes()[:3])
+  elif damage == "nan":
+    bad = {**expected, "bert/w": np.float32([np.nan])}
+    checkpoints.write(str(tmp_path / "model.ckpt-30"), bad)
   else:
     os.remove(tmp_path / "model.ckpt-30.index")
   if damage in ("list", "no text"):
     (tmp_path / "checkpoint").write_bytes(b"\xff\0" * (damage == "no text"))
+  else:
+    with pytest.raises(
+      checkpoints.DamagedCheckpointError, match="model.ckpt-30"
+    ):
+      make(tmp_path).load_for_inference()
   with runs.logged() as lines:
     assert make(tmp_path).train(batches) == 30
   assert ("model.ckpt-30 is damaged" in lines()) == (damage == "data")
+  assert ("not finite" in lines()) == (damage == "nan")
   assert "Resuming from" in lines() and "model.ckpt-20, at step 20" in lines()
   assert_same(weights_at(tmp_path, 30), expected)
   assert len(checkpoints.list_checkpoints(str(tmp_path))) == 4
@@ -368,19 +374,6 @@ def test_weights_that_are_not_finite_are_neither_saved_nor_kept_as_best(
   assert (
     os.path.basename(checkpoints.find_latest(str(tmp_path))) == "model.ckpt-0"
   )
-
-
-def test_from_weights_that_are_not_finite_nothing_resumes_or_predicts(tmp_path):
-  make(tmp_path).train(batches)
-  expected = weights_at(tmp_path, 30)
-  bad = {**expected, "bert/w": np.float32([np.nan])}
-  checkpoints.write(str(tmp_path / "model.ckpt-30"), bad)
-  with pytest.raises(ValueError, match="model.ckpt-30 .*finite.* bert/w"):
-    make(tmp_path).load_for_inference()
-  with runs.logged() as lines:
-    assert make(tmp_path).train(batches) == 30
-  assert "finite" in lines() and "model.ckpt-20, at step 20" in lines()
-  assert_same(weights_at(tmp_path, 30), expected)
 
 
 def test_a_checkpoint_without_a_step_is_not_loaded_from_a_run(tmp_path):
