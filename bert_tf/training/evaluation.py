@@ -79,11 +79,6 @@ class PeriodicEvaluation:
 
   Evaluations up to `first_step` are read from the folder of the run. A resumed
   run therefore has the same best checkpoint and stops at the same step.
-
-  Args:
-    evaluate: evaluates the current weights; None if eval_every_steps is 0.
-    config: the folder of the run, when to evaluate and by which metric.
-    first_step: steps of earlier runs.
   """
 
   def __init__(

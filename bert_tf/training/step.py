@@ -32,13 +32,9 @@ from bert_tf.training.objective import Features
 class TrainingStep:
   """Updates the model's variables once for each batch.
 
-  Args:
-    model: built in the scope of the current strategy.
-    update: its optimizer is built by `build`.
-    objective: the loss to train and the metrics to report.
-    batch_size: examples in a whole batch.
-    num_micro_batches: parts that each replica splits its examples into.
-    seed: seed of the dropout masks.
+  The model is built in the scope of the current strategy. A batch has
+  `batch_size` examples, and each replica splits its part of them into
+  `num_micro_batches`. `seed` is that of the dropout masks.
   """
 
   def __init__(
@@ -145,14 +141,9 @@ class TrainingStep:
     element_spec: dict[str, tf.TensorSpec],
     mode: compilation.Mode = compilation.Mode.PLAIN,
   ) -> Callable[[Features], Sums]:
-    """Builds the optimizer and traces the step.
+    """Builds the optimizer and traces the step for the shapes of a whole batch.
 
-    Args:
-      element_spec: shapes and dtypes of a whole batch.
-      mode: how much of the step XLA compiles.
-
-    Returns:
-      The step, from the features of a batch to the sums to log.
+    Returns the step, from the features of a batch to the sums to log.
     """
     self._mode = mode
     self._gradients = mode.compile_gradients(self._compute_gradients)

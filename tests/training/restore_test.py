@@ -14,15 +14,6 @@ from tests.support.line_model import (
 )
 
 
-def test_a_missing_variable_of_the_optimizer_is_named(tmp_path):
-  make(tmp_path, 10).train(batches)
-  tensors = weights_at(tmp_path, 10)
-  del tensors["bert/w/adam_m"]
-  checkpoints.write(f"{tmp_path}/model.ckpt-10", tensors)
-  with pytest.raises(ValueError, match="lacks bert/w/adam_m; .*`output_dir`"):
-    make(tmp_path, 20).train(batches)
-
-
 def list_checkpoints(folder, prefix):
   """Writes the list of steps 10 and 20 as TensorFlow 1 does."""
   paths = [
