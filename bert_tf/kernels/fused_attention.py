@@ -7,7 +7,7 @@
 probabilities to memory, and reads them several times. Here blocks of queries
 meet blocks of keys on the chip, and only two numbers for each query are written
 besides the output (FlashAttention-2, Dao 2023, arXiv 2307.08691). The gradient
-computes the probabilities again. It also draws the masks of `dropout_mask`
+computes the probabilities again. It also draws the masks of `hashing`
 again, bit for bit, so a resumed run still equals an uninterrupted one.
 
 The kernels are written in Triton (research/kernels/fused_attention.py). XLA
@@ -28,7 +28,7 @@ import string
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from bert_tf.kernels import backend, dropout_mask
+from bert_tf.kernels import backend, hashing
 from bert_tf.tensor import Tensor
 
 # Of the texts: the size of a head, and the number of rows of a block.
@@ -74,9 +74,7 @@ def can_compute(shape: Sequence[int | None], dtype: str, bias: Tensor) -> bool:
   )
 
 
-def attention(
-  qkv: Tensor, bias: Tensor, mask: dropout_mask.Mask | None
-) -> Tensor:
+def attention(qkv: Tensor, bias: Tensor, mask: hashing.Mask | None) -> Tensor:
   """Returns the context of each query, float [B, T, N, H].
 
   XLA must compile the caller for a GPU; see `backend.gpu_program`.
@@ -128,7 +126,7 @@ def module_text(
   name: str,
   arguments: Sequence[Any],
   results: Sequence[Any],
-  mask: dropout_mask.Mask | None,
+  mask: hashing.Mask | None,
 ) -> str:
   """Returns a StableHLO module whose main function calls a kernel.
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 import keras
 from keras import ops
 
-from bert_tf.kernels import dropout_mask, hashing
+from bert_tf.kernels import hashing
 from bert_tf.tensor import Tensor
 
 # Number of draws whose keys are computed together. A training step of
@@ -55,8 +55,8 @@ class Seeds(keras.random.SeedGenerator):
 
   def draw_mask(
     self, shape: Sequence[Tensor | int], rate: float
-  ) -> dropout_mask.Mask:
-    """Advances the seed and returns its mask; see dropout_mask.Mask."""
+  ) -> hashing.Mask:
+    """Advances the seed and returns its mask; see hashing.Mask."""
     if self._first is None:
       keys = hashing.keys(self.next())
     elif self.num_drawn < len(self._first_keys):
@@ -64,7 +64,7 @@ class Seeds(keras.random.SeedGenerator):
     else:
       [keys] = _keys(self._first, range(self.num_drawn, self.num_drawn + 1))
     self.num_drawn += 1
-    return dropout_mask.Mask(shape, rate, keys, self.part, self.compiles_masks)
+    return hashing.Mask(shape, rate, keys, self.part, self.compiles_masks)
 
 
 def _keys(first: Tensor, numbers: range) -> list[Tensor]:
