@@ -66,10 +66,8 @@ def add(model: keras.Model, path: str, encoder_only: bool = False) -> list[str]:
   """Adds an adapter's updates to a model's kernels and loads its head.
 
   The model has the values that the adapter was trained from. With
-  `encoder_only`, its head stays as it is.
-
-  Returns:
-    The names of the head's variables that were loaded.
+  `encoder_only`, its head stays as it is. Returns the names of the head's
+  variables that were loaded.
   """
   reader = open_adapter(path)
   variables = {v.path: v for v in model.weights}

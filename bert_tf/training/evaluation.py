@@ -127,11 +127,7 @@ class PeriodicEvaluation:
     return 0 < self._patience <= len(values) - 1 - best
 
   def run(self, tensors: Mapping[str, tf.Tensor]) -> str:
-    """Evaluates and saves the tensors if they are the best so far.
-
-    Returns:
-      A line for the log.
-    """
+    """Evaluates and saves the best tensors so far; returns a line to log."""
     assert self._evaluate is not None
     results = dict(self._evaluate())
     if self._metric not in results:

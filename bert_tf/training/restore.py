@@ -18,8 +18,7 @@ def restore_for_training(
 ) -> int:
   """Resumes from the newest whole checkpoint, else loads init_checkpoint.
 
-  Returns:
-    The step of the checkpoint in output_dir; 0 without one.
+  Returns the step of the checkpoint in output_dir; 0 without one.
   """
   faults = []
   for path in checkpoints.list_checkpoints(config.output_dir):
@@ -92,9 +91,7 @@ def load_for_inference(
 
   A warning names variables that init_checkpoint lacks, such as a head. A
   damaged checkpoint is refused: the one before it would be another model.
-
-  Returns:
-    The step of the checkpoint in output_dir; 0 without one.
+  Returns the step of the checkpoint in output_dir; 0 without one.
   """
   path = checkpoints.find_latest(config.output_dir)
   if path is None:

@@ -23,11 +23,9 @@ from bert_tf.tensor import Tensor
 class Update:
   """Takes steps with an optimizer.
 
-  Args:
-    optimizer: its `global_clipnorm` is the largest global norm of the gradients
-      of all replicas together.
-    loss_scale: the scale that multiplied the loss, or None. With one, a step
-      whose gradients are not finite is only counted.
+  `global_clipnorm` of the optimizer limits the global norm of the gradients of
+  all replicas together. With a scale of the loss, a step whose gradients are
+  not finite is only counted.
   """
 
   def __init__(
