@@ -50,16 +50,7 @@ class DivergedError(ValueError):
 class Estimator:
   """Trains, evaluates and saves one model in one folder.
 
-  Args:
-    model_fn: makes the model and builds all its variables.
-    objective: the loss to train and the metrics to report.
-    config: how to train.
-
-  Attributes:
-    model: the model.
-    update: how a step changes the model; its optimizer is built by `train`.
-    train_step: takes one step; maps features to the sums to log.
-    was_interrupted: whether Ctrl-C ended the last call of `train`.
+  `model_fn` makes the model and builds all its variables.
   """
 
   def __init__(
@@ -84,7 +75,7 @@ class Estimator:
     self._eval_writer: tf.summary.SummaryWriter | None = None
     # Step of the weights in memory; None before they are trained or loaded.
     self._step: int | None = None
-    self.was_interrupted = False
+    self.was_interrupted = False  # Whether Ctrl-C ended `train`.
 
   def train(
     self,
