@@ -9,6 +9,7 @@ import glob
 import os
 import re
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import keras
 import numpy as np
@@ -40,15 +41,24 @@ class NotFiniteError(DamagedCheckpointError):
   """A checkpoint whose weights hold NaN or infinite values."""
 
 
+# Classes that read a file with all weights of a model, by its suffix. They have
+# the attributes and methods of hugging_face.Reader. In a folder, the file is
+# called `model` and the suffix.
+FILE_READERS: dict[str, Callable[[str], Any]] = {
+  hugging_face.SUFFIX: hugging_face.Reader,
+}
+
+
 class CheckpointReader:
   """Reads the tensors of one checkpoint, or of a SavedModel.
 
   Args:
     path: a prefix, without `.index`; the folder of a run, whose newest
-      checkpoint is read; the folder of a SavedModel; or a safetensors file.
+      checkpoint is read; the folder of a SavedModel; or a file with a suffix in
+      FILE_READERS, such as a safetensors file.
 
   Attributes:
-    path: the prefix, the folder of the SavedModel or the safetensors file.
+    path: the prefix, the folder of the SavedModel or the file.
     shapes: shapes of the tensors, by the original's variable names.
     untrained: names of tensors with random values, since the file lacks them.
     notes: sentences for the user about such tensors.
@@ -62,8 +72,9 @@ class CheckpointReader:
     self.untrained: frozenset[str] = frozenset()
     self.notes: tuple[str, ...] = ()
     self.path = path
-    if path.endswith(hugging_face.SUFFIX):
-      self._reader = hugging_face.Reader(path)
+    if is_file(path):
+      suffix = next(s for s in FILE_READERS if path.endswith(s))
+      self._reader = FILE_READERS[suffix](path)
       self.untrained = self._reader.untrained
       self.shapes = self._reader.get_variable_to_shape_map()
       self._keys = {name: name for name in self.shapes}
@@ -118,6 +129,11 @@ def check_finite(path: str, tensors: Mapping[str, np.ndarray]) -> None:
         f"{path} holds values that are not finite, in {name}: its training had "
         "diverged."
       )
+
+
+def is_file(path: str) -> bool:
+  """Returns whether a path names a file that a reader of FILE_READERS reads."""
+  return path.endswith(tuple(FILE_READERS))
 
 
 def prefix_to_read(path: str) -> str | None:

@@ -9,7 +9,7 @@ import keras
 from keras import ops
 
 from bert_tf import losses, model_inputs, modeling
-from bert_tf.kernels import masked_lm, tied_embedding
+from bert_tf.kernels import masked_lm
 from bert_tf.layers import dense, dropout, serialization
 from bert_tf.losses import Features
 from bert_tf.modeling import DType, Tensor
@@ -367,7 +367,7 @@ class PretrainingModel(HeadModel):
     """Returns `losses.pretraining_sums` of `call`, without all logits."""
     embeddings = self.bert.embeddings
     inputs = model_inputs.prepare(features, self.config.attention_direction)
-    words, table = tied_embedding.look_up(
+    words, table = masked_lm.look_up(
       embeddings.word_embeddings, inputs.input_ids
     )
     output = self.bert.encode(

@@ -196,10 +196,8 @@ def classifier_metrics(
 
   In multilabel, an example is correct only if all its labels are correct.
   """
-  weights = _real_examples(features)
-  label_ids = features["label_ids"]
-  losses = per_example_loss(logits, label_ids, problem_type)
-  metrics = {"example_loss": (ops.sum(losses * weights), ops.sum(weights))}
+  loss = classifier_loss(logits, features, problem_type)["classifier_loss"]
+  metrics, label_ids = {"example_loss": loss}, features["label_ids"]
   if problem_type == "regression":
     return metrics
   if problem_type == "multilabel":
@@ -207,8 +205,8 @@ def classifier_metrics(
     hits = ops.cast(ops.all(right, axis=-1), "float32")
   else:
     hits = _hits(logits, ops.reshape(label_ids, (-1,)))
-  metrics["accuracy"] = (ops.sum(hits * weights), ops.sum(weights))
-  return metrics
+  hits = ops.sum(hits * _real_examples(features))
+  return {**metrics, "accuracy": (hits, loss[1])}
 
 
 def probabilities(logits: Tensor, problem_type: str) -> Tensor:

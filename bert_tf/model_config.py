@@ -63,8 +63,7 @@ class BertConfig:
   def from_dict(cls, json_object: Mapping[str, Any]) -> "BertConfig":
     """Returns the config with these keys; keeps and logs unknown keys.
 
-    Raises:
-      ValueError: if vocab_size is missing, or the model has a BiLSTM.
+    Raises ValueError if vocab_size is missing.
     """
     if "vocab_size" not in json_object:
       raise ValueError("a BERT config needs the key vocab_size.")

@@ -68,7 +68,9 @@ def prepare(features: Mapping[str, Tensor], direction: str) -> ModelInputs:
     direction: one of DIRECTIONS.
   """
   input_ids = features["input_ids"]
-  input_mask = get_input_mask(features)
+  input_mask = features.get("input_mask")
+  if input_mask is None:
+    input_mask = ops.ones_like(input_ids)
   segment_ids = features.get("segment_ids")
   if segment_ids is None:
     segment_ids = ops.zeros_like(input_ids)
@@ -102,14 +104,6 @@ def prepare(features: Mapping[str, Tensor], direction: str) -> ModelInputs:
     attention_bias=(1.0 - is_attended) * IGNORED,
     summary_positions=ops.cast(summary_positions, "int32"),
   )
-
-
-def get_input_mask(features: Mapping[str, Tensor]) -> Tensor:
-  """Returns `input_mask`, int [B, F]; all 1 if missing."""
-  input_mask = features.get("input_mask")
-  if input_mask is None:
-    return ops.ones_like(features["input_ids"])
-  return input_mask
 
 
 def _segment_starts(cls_positions: Tensor, length: Tensor | int) -> Tensor:

@@ -8,52 +8,58 @@ the encoder (and, in training, of the pre-training heads).
 
 import dataclasses
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from bert_tf.model_config import BertConfig
 
-# Names and formulas of parameters. The pooler belongs to the encoder.
-_ENCODER = {
-  "word embeddings": "V H",
-  "position embeddings": "P H",
-  "segment embeddings": "T H",
-  "their layer norm": "2 H",
-  "attention: query, key, value, output": "L 4 (H^2 + H)",
-  "feed-forward: up and down, 8 H^2 a layer where I = 4 H": "L (2 H I + I + H)",
-  "layer norms": "L 4 H",
-  "pooler": "H^2 + H",
-}
-# The masked-LM head has no matrix of its own: it uses the word embeddings.
-_HEADS = {
-  "masked words: dense": "H^2 + H",
-  "masked words: layer norm": "2 H",
-  "masked words: bias": "V",
-  "next sentence": "2 H + 2",
-}
-# Multiplications and additions of matmuls; the rest is a few percent. Except
-# for its keys and values, the last layer is computed only at the masked words
-# and the first position.
-_FORWARD = {
-  "attention's keys and values": "B L S 4 H^2",
-  "attention's queries and output": "B ((L - 1) S + M + 1) 4 H^2",
-  "attention's scores and sums": "B ((L - 1) S + M + 1) 4 S H",
-  "feed-forward": "B ((L - 1) S + M + 1) 4 H I",
-  "pooler and next sentence": "B 2 (H^2 + 2 H)",
-  "masked words": "B M 2 (H^2 + H V)",
-}
-# Bytes in float32. Activations are counted as in Korthikanti et al. 2022,
-# section 4.1, but with 4 bytes a value and without dropout masks, which are
-# drawn again.
-_TRAINING = {
-  "weights": "4 W",
-  "two moments of Adam": "8 W",
-  "gradients": "4 W",
-  "activations": "L B (64 S H + 8 A S^2)",
-}
-_INFERENCE = {
-  "weights": "4 W",
-  "activations of one layer": "B (64 S H + 8 A S^2)",
+# Names and formulas by table.
+_FORMULAS = {
+  # The pooler belongs to the encoder.
+  "encoder": {
+    "word embeddings": "V H",
+    "position embeddings": "P H",
+    "segment embeddings": "T H",
+    "their layer norm": "2 H",
+    "attention: query, key, value, output": "L 4 (H^2 + H)",
+    "feed-forward: up and down, 8 H^2 a layer where I = 4 H": (
+      "L (2 H I + I + H)"
+    ),
+    "layer norms": "L 4 H",
+    "pooler": "H^2 + H",
+  },
+  # The masked-LM head has no matrix of its own: it uses the word embeddings.
+  "heads": {
+    "masked words: dense": "H^2 + H",
+    "masked words: layer norm": "2 H",
+    "masked words: bias": "V",
+    "next sentence": "2 H + 2",
+  },
+  # Multiplications and additions of matmuls; the rest is a few percent. Except
+  # for its keys and values, the last layer is computed only at the masked words
+  # and the first position.
+  "forward": {
+    "attention's keys and values": "B L S 4 H^2",
+    "attention's queries and output": "B ((L - 1) S + M + 1) 4 H^2",
+    "attention's scores and sums": "B ((L - 1) S + M + 1) 4 S H",
+    "feed-forward": "B ((L - 1) S + M + 1) 4 H I",
+    "pooler and next sentence": "B 2 (H^2 + 2 H)",
+    "masked words": "B M 2 (H^2 + H V)",
+  },
+  # Bytes in float32. Activations are counted as in Korthikanti et al. 2022,
+  # section 4.1, but with 4 bytes a value and without dropout masks, which are
+  # drawn again.
+  "training": {
+    "weights": "4 W",
+    "two moments of Adam": "8 W",
+    "gradients": "4 W",
+    "activations": "L B (64 S H + 8 A S^2)",
+  },
+  # Activations are needed only until the next layer is computed.
+  "inference": {
+    "weights": "4 W",
+    "activations of one layer": "B (64 S H + 8 A S^2)",
+  },
 }
 
 
@@ -79,43 +85,24 @@ def total(terms: Sequence[Term]) -> int:
   return sum(term.value for term in terms)
 
 
-def encoder_parameters(config: BertConfig) -> list[Term]:
-  """Returns the numbers of parameters of BertModel, including the pooler."""
-  return _terms(_ENCODER, config)
-
-
-def pretraining_parameters(config: BertConfig) -> list[Term]:
-  """Returns the numbers of parameters of the pre-training heads."""
-  return _terms(_HEADS, config)
-
-
-def forward_operations(config: BertConfig, batch: BatchSizes) -> list[Term]:
-  """Returns the floating-point operations of pre-training's forward pass."""
-  return _terms(_FORWARD, config, batch)
-
-
-def training_memory(config: BertConfig, batch: BatchSizes) -> list[Term]:
-  """Returns an estimate of the bytes of a training step in float32."""
-  weights = total(encoder_parameters(config) + pretraining_parameters(config))
-  return _terms(_TRAINING, config, batch, weights)
-
-
-def inference_memory(config: BertConfig, batch: BatchSizes) -> list[Term]:
-  """Returns an estimate of the bytes of a forward pass in float32.
-
-  Activations are needed only until the next layer is computed.
-  """
-  weights = total(encoder_parameters(config))
-  return _terms(_INFERENCE, config, batch, weights)
-
-
-def _terms(
-  formulas: Mapping[str, str],
-  config: BertConfig,
-  batch: BatchSizes | None = None,
-  weights: int = 0,
+def terms(
+  table: str, config: BertConfig, batch: BatchSizes | None = None
 ) -> list[Term]:
+  """Returns the terms of a table.
+
+  Args:
+    table: "encoder" or "heads" for parameters, "forward" for the floating-point
+      operations of pre-training, "training" or "inference" for an estimate of
+      the bytes in float32.
+    config: sizes.
+    batch: the batch of operations and bytes.
+  """
   batch = batch or BatchSizes()
+  weights = 0
+  if table in ("training", "inference"):
+    weights = total(terms("encoder", config))
+  if table == "training":
+    weights += total(terms("heads", config))
   values = {
     "V": config.vocab_size,
     "H": config.hidden_size,
@@ -129,37 +116,38 @@ def _terms(
     "M": batch.max_predictions_per_seq,
     "W": weights,
   }
-  terms = []
-  for name, formula in formulas.items():
+  result = []
+  for name, formula in _FORMULAS[table].items():
     # Python's form of a formula: 2 H^2 is 2 * H**2.
     code = re.sub(r"(?<=[\w)]) (?=[\w(])", "*", formula).replace("^", "**")
-    terms.append(Term(name, formula, eval(code, {}, values)))
-  return terms
+    result.append(Term(name, formula, eval(code, {}, values)))
+  return result
 
 
 def report(config: BertConfig, batch: BatchSizes) -> Iterator[str]:
   """Yields lines that explain a model's parameters, operations and memory."""
-  encoder, heads = encoder_parameters(config), pretraining_parameters(config)
-  operations = forward_operations(config, batch)
   sizes = f"{batch.train_batch_size} x {batch.max_seq_length}"
   masked = f"{batch.max_predictions_per_seq} masked words each"
-  num_weights = total(encoder + heads)
-  for title, terms in (
-    ("Parameters of the encoder", encoder),
-    ("Parameters of the pre-training heads", heads),
-    (f"Operations of a forward pass of {sizes}, {masked}", operations),
-    ("Bytes of such a training step", training_memory(config, batch)),
-    ("Bytes of such a prediction", inference_memory(config, batch)),
-  ):
-    rows = [*terms, Term("sum", "", total(terms))]
+  sums = {}
+  for table, title in {
+    "encoder": "Parameters of the encoder",
+    "heads": "Parameters of the pre-training heads",
+    "forward": f"Operations of a forward pass of {sizes}, {masked}",
+    "training": "Bytes of such a training step",
+    "inference": "Bytes of such a prediction",
+  }.items():
+    rows = terms(table, config, batch)
+    sums[table] = total(rows)
+    rows.append(Term("sum", "", sums[table]))
     width = max(len(f"{row.value:,}") for row in rows)
     yield f"{title}:"
     for name, formula, value in rows:
       yield f"  {value:>{width},}  {name}" + (
         f"  ({formula})" if formula else ""
       )
+  num_weights = sums["encoder"] + sums["heads"]
   yield f"Parameters in all: {num_weights:,}"
-  yield f"A training step takes {3 * total(operations):.3g} operations."
+  yield f"A training step takes {3 * sums['forward']:.3g} operations."
   yield (
     f"Bytes of a checkpoint: {4 * num_weights:,}, with Adam's moments "
     f"{12 * num_weights:,}"

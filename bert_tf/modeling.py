@@ -220,6 +220,8 @@ class SelfAttention(BertLayer):
   def build(self, input_shape: Any = None) -> None:
     """Makes the three projections."""
     size = self.config.hidden_size
+    num_heads = self.config.num_attention_heads
+    self.head_sizes = num_heads, size // num_heads
     self.query = self.make_dense(size, size, name="query")
     self.key = self.make_dense(size, size, name="key")
     self.value = self.make_dense(size, size, name="value")
@@ -280,11 +282,7 @@ class SelfAttention(BertLayer):
     return ops.reshape(context, shape), probs
 
   def _projected_shape(self, hidden: Tensor) -> tuple[int | None, ...]:
-    return (*hidden.shape[:2], 3, *self._head_sizes())
-
-  def _head_sizes(self) -> tuple[int, int]:
-    num_heads = self.config.num_attention_heads
-    return num_heads, self.config.hidden_size // num_heads
+    return (*hidden.shape[:2], 3, *self.head_sizes)
 
   def _project(self, hidden: Tensor) -> Tensor:
     """Returns queries, keys and values by one product, [B, T, 3, N, H]."""
@@ -300,7 +298,7 @@ class SelfAttention(BertLayer):
 
   def _split_heads(self, projected: Tensor) -> Tensor:
     """Returns float [B, N, F, H] for float [B, F, D]."""
-    shape = (-1, ops.shape(projected)[1], *self._head_sizes())
+    shape = (-1, ops.shape(projected)[1], *self.head_sizes)
     return ops.transpose(ops.reshape(projected, shape), (0, 2, 1, 3))
 
 
@@ -490,9 +488,6 @@ class BertModel(model_inputs.FeaturesModel):
     use_one_hot_embeddings: see Embeddings. The result is the same.
     dtype: type or policy of Keras, such as "mixed_bfloat16"; None for the
       global one.
-
-  Raises:
-    ValueError: as `BertConfig.check_sizes`.
   """
 
   def __init__(
@@ -522,9 +517,6 @@ class BertModel(model_inputs.FeaturesModel):
       folder: a released model, a run, a conversion, a SavedModel or a model of
         Hugging Face, see `model_folder.read`.
       dtype: as in the constructor.
-
-    Raises:
-      ValueError: if the folder does not have one model that can be read.
     """
     from bert_tf import model_folder
 

@@ -26,10 +26,10 @@ AUTO, ONE_DEVICE, MIRRORED, MULTI_WORKER, TPU = DISTRIBUTIONS = (
   "tpu",
 )
 
-# Formats of checkpoints (convert/convert.py).
-ORIGINAL, HUGGING_FACE, MODEL_GARDEN, KERAS = CHECKPOINT_FORMATS = (
-  "original",
-  "hf",
-  "model_garden",
-  "keras",
-)
+# Formats of checkpoints and their modules in convert/.
+CHECKPOINT_FORMATS = {
+  "original": "pretrained",
+  "hf": "hugging_face",
+  "model_garden": "model_garden",
+  "keras": "keras_weights",
+}

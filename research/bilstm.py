@@ -66,7 +66,7 @@ class _OnBiLstm(heads.HeadModel):
   def sequence_output(self, features: Features, training: bool) -> Tensor:
     """Returns the output at each position, float [B, F, D]."""
     hidden = super().sequence_output(features, training)
-    mask = ops.greater(model_inputs.get_input_mask(features), 0)
+    mask = ops.greater(features["input_mask"], 0)
     output = self.bilstm(hidden, mask=mask)
     # Drops the Keras mask, which the heads do not support.
     return ops.where(mask[:, :, None], output, 0.0)
@@ -74,7 +74,7 @@ class _OnBiLstm(heads.HeadModel):
   def pooled_output(self, features: Features, training: bool) -> Tensor:
     """Returns the last output of each direction, concatenated, float [B, D]."""
     hidden = self.sequence_output(features, training)
-    input_mask = model_inputs.get_input_mask(features)
+    input_mask = features["input_mask"]
     return summarise(hidden, model_inputs.last_positions(input_mask))
 
 

@@ -7,8 +7,7 @@ import pytest
 import tensorflow as tf
 from scipy import special
 
-from bert_tf import checkpoints, heads, losses, modeling
-from bert_tf import gradients as gradients_lib
+from bert_tf import checkpoints, heads, losses, modeling, optimization
 
 TINY = pathlib.Path(__file__).resolve().parent / "golden" / "tiny_classifier"
 # A float32 forward or backward pass of two layers.
@@ -106,7 +105,7 @@ def test_gradients_and_the_clipping_norm_are_the_originals(tiny):
   assert {f"grad/{v.path}" for v in variables} == recorded_names
   for variable, gradient in zip(variables, gradients):
     close(tf.convert_to_tensor(gradient), recorded[f"grad/{variable.path}"])
-  norm = float(gradients_lib.global_norm(gradients_lib.to_dense(gradients)))
+  norm = float(optimization.global_norm(optimization.to_dense(gradients)))
   assert norm == pytest.approx(
     recorded["grad_global_norm_as_clipped"], rel=1e-5
   )

@@ -115,20 +115,3 @@ def test_a_layer_costs_what_its_positions_cost():
   # Query, key and value of each position; the rest of the chosen positions.
   few = B * (1 + len(POSITIONS[0]))
   assert sorted(rows) == sorted([few, B * F, B * F, few, few, few])
-
-
-def test_a_batch_of_unknown_length_has_as_many_rows_as_it_is_asked_for():
-  model = modeling.BertModel(tiny_models.CONFIG)
-
-  @tf.function(
-    input_signature=[
-      tf.TensorSpec([B, None], tf.int32),
-      tf.TensorSpec([B, 5], tf.int32),
-    ]
-  )
-  def run(input_ids, positions):
-    output = model({"input_ids": input_ids}, positions=positions)
-    return output.sequence_output, output.pooled_output
-
-  outputs = run.get_concrete_function().outputs
-  assert [output.shape for output in outputs] == [(B, 5, 16), (B, 16)]

@@ -206,15 +206,9 @@ def test_sizes_are_refused_when_a_model_is_built_and_not_before():
   ("name", "text"),
   [
     ("num_attention_heads", "0"),
-    ("num_attention_heads", "2.5"),
     ("hidden_size", '"a"'),
-    ("hidden_size", "null"),
-    ("num_hidden_layers", "0"),
-    ("num_hidden_layers", "1e9"),
     ("num_hidden_layers", "1000000000"),
-    ("type_vocab_size", "0"),
     ("hidden_dropout_prob", "1.0"),
-    ("hidden_dropout_prob", "NaN"),
     ("initializer_range", "1e30"),
   ],
 )

@@ -10,7 +10,6 @@ import tensorflow as tf
 from bert_tf import heads, model_inputs
 from tests.support.packed_instances import (
   CONFIG,
-  MAX_INSTANCES,
   ROWS,
   batch,
   losses_and_gradients,
@@ -65,28 +64,6 @@ def test_losses_and_gradients_equal_those_of_separate_rows(
     # A bias that all keys share does not change the softmax.
     if not variable.path.endswith("key/bias"):
       assert np.abs(expected).max() > 1e-4, variable.path
-
-
-def test_each_instance_has_its_own_pooled_output(model, batches):
-  packed, alone = (model.bert(features) for features in batches)
-  is_input = (batches[0]["cls_positions"] > 0).numpy()
-  is_input[:, 0] = True
-  assert packed.pooled_output.shape == (5, MAX_INSTANCES, 16)
-  np.testing.assert_allclose(
-    packed.pooled_output[is_input], alone.pooled_output, atol=1e-5
-  )
-
-
-def test_an_instance_does_not_see_the_others_in_its_row(model, batches):
-  features = dict(batches[0])
-  ids = features["input_ids"].numpy()
-  ids[1, 9:17] = ids[1, 9:17][::-1]  # The second of three.
-  before = model.bert(features).sequence_output.numpy()
-  features["input_ids"] = tf.constant(ids)
-  after = model.bert(features).sequence_output.numpy()
-  others = np.r_[0:9, 17:24]
-  np.testing.assert_array_equal(before[1, others], after[1, others])
-  assert np.abs(before[1, 9:17] - after[1, 9:17]).max() > 1e-3
 
 
 def test_sizes_need_not_be_known_when_a_row_is_traced(model, batches):

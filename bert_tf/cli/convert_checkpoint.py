@@ -34,13 +34,13 @@ class ConversionConfig:
   source_format: str | None = settings.setting(
     None,
     "Format of the input. Default: detected.",
-    choices=names.CHECKPOINT_FORMATS,
+    choices=tuple(names.CHECKPOINT_FORMATS),
     flag="from",
   )
   target_format: str = settings.setting(
     "original",
     "Format of the output. original only removes the optimizer's state.",
-    choices=names.CHECKPOINT_FORMATS,
+    choices=tuple(names.CHECKPOINT_FORMATS),
     flag="to",
   )
   bert_config_file: str | None = settings.saved_setting(

@@ -1,8 +1,10 @@
 """Converts models between the formats in FORMATS, and slims checkpoints."""
 
 import dataclasses
+import importlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -13,25 +15,15 @@ from bert_tf import (
   model_folder,
   names,
 )
-from bert_tf.convert import (
-  hugging_face,
-  keras_weights,
-  model_garden,
-  pretrained,
-)
-from bert_tf.formats import hugging_face as hugging_face_files
+from bert_tf.convert import pretrained
 from bert_tf.formats import sentence_transformers
 from bert_tf.model_folder import run_info
 
-_Read = Callable[[pretrained.ModelSource], pretrained.Pretrained]
-_Write = Callable[[pretrained.Pretrained, str], pretrained.Pretrained]
-
-# The functions that read and write each format.
-FORMATS: dict[str, tuple[_Read, _Write]] = {
-  names.ORIGINAL: (pretrained.read, pretrained.write),
-  names.HUGGING_FACE: (pretrained.read, hugging_face.write),
-  names.MODEL_GARDEN: (model_garden.read, model_garden.write),
-  names.KERAS: (keras_weights.read, keras_weights.write),
+# The module that reads and writes each format. SUFFIX is the end of its file's
+# name, if the format has one file.
+FORMATS: dict[str, Any] = {
+  name: importlib.import_module(f"bert_tf.convert.{module}")
+  for name, module in names.CHECKPOINT_FORMATS.items()
 }
 
 
@@ -58,7 +50,7 @@ def convert(
       hold it, or if the target has other files.
     ImportError: for hf, without the package safetensors.
   """
-  model = FORMATS[source_format][0](source)
+  model = FORMATS[source_format].read(source)
   values = model.config.to_dict()
   own = [f"{n} {values[n]}" for n in model_config.OWN_KEYS if n in values]
   if own and target_format != "original":
@@ -67,7 +59,7 @@ def convert(
       f"{target_format} cannot store; use `to=original`."
     )
   checkpoints.check_finite(source.path, model.tensors)
-  return FORMATS[target_format][1](model, target)
+  return FORMATS[target_format].write(model, target)
 
 
 def find_format(path: str) -> str:
@@ -76,12 +68,13 @@ def find_format(path: str) -> str:
   Raises:
     ValueError: if there is no model, or more than one.
   """
-  if path.endswith(keras_weights.SUFFIX):
-    return "keras"
-  weights = model_folder.find_weights(path)
-  if weights.endswith(hugging_face_files.SUFFIX):
-    return "hf"
-  shapes = checkpoints.CheckpointReader(weights).shapes
+  suffixes = {m.SUFFIX: n for n, m in FORMATS.items() if hasattr(m, "SUFFIX")}
+  if not path.endswith(tuple(suffixes)):
+    path = model_folder.find_weights(path)
+  for suffix, name in suffixes.items():
+    if path.endswith(suffix):
+      return name
+  shapes = checkpoints.CheckpointReader(path).shapes
   return "model_garden" if checkpoints.OBJECT_GRAPH in shapes else "original"
 
 

@@ -1,4 +1,4 @@
-"""Writes Hugging Face's format, the folder of `save_pretrained`."""
+"""Hugging Face's format, the folder of `save_pretrained`."""
 
 import json
 import os
@@ -12,6 +12,10 @@ from bert_tf.convert import pretrained
 from bert_tf.files import atomic, errors, paths
 from bert_tf.formats import hugging_face, tokenizer_files
 from bert_tf.model_folder import run_info
+
+SUFFIX = hugging_face.SUFFIX
+
+read = pretrained.read  # It tells the formats apart.
 
 # Hugging Face's names of activations that have another name here.
 _ACTIVATIONS_THERE = {"gelu_erf": "gelu", "gelu": "gelu_new", "": "linear"}

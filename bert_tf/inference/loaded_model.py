@@ -12,7 +12,7 @@ import tensorflow as tf
 from bert_tf import model_folder, modeling, tokenization
 from bert_tf.export import config as configs
 from bert_tf.export import export, saved_models, signatures
-from bert_tf.kernels import onednn_layer_norm
+from bert_tf.layers import layer_norm
 from bert_tf.model_folder import run_info
 
 Specs = Mapping[str, tf.TensorSpec]
@@ -132,7 +132,7 @@ def wrap_function(signature: Any) -> Function:
   """Wraps a tf.function with an input_signature, without tracing it yet."""
 
   def find_outputs() -> Specs:
-    with onednn_layer_norm.fused():
+    with layer_norm.fused():
       outputs = signature.get_concrete_function().structured_outputs
     return {
       name: tf.TensorSpec(output.shape, output.dtype, name)
@@ -143,7 +143,7 @@ def wrap_function(signature: Any) -> Function:
 
   def compute(**tensors: tf.Tensor) -> Mapping[str, tf.Tensor]:
     # By position, because the names of the arguments may differ.
-    with onednn_layer_norm.fused():
+    with layer_norm.fused():
       return signature(*(tensors[name] for name in inputs))
 
   return Function(inputs, compute, find_outputs)

@@ -24,7 +24,8 @@ from bert_tf.files import compression
 from bert_tf.formats import tables
 from bert_tf.inference import config as configs
 from bert_tf.inference import inputs as inputs_lib
-from bert_tf.kernels import backend, onednn_layer_norm
+from bert_tf.kernels import backend
+from bert_tf.layers import layer_norm
 from bert_tf.tasks import prediction
 from bert_tf.training import progress
 
@@ -206,7 +207,7 @@ def _compile(model: heads.PretrainingModel) -> Callable[..., tf.Tensor]:
     positions: tf.Tensor,
     targets: tf.Tensor,
   ) -> tf.Tensor:
-    with onednn_layer_norm.fused():
+    with layer_norm.fused():
       logits, _ = model(
         {
           "input_ids": input_ids,

@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 from keras import ops
 
-from bert_tf.kernels import backend, dropout_mask
+from bert_tf.kernels import backend, hashing
 from bert_tf.tensor import Tensor
 
 
@@ -39,7 +39,7 @@ def dropout_attention(
   key: Tensor,
   value: Tensor,
   bias: Tensor,
-  mask: dropout_mask.Mask,
+  mask: hashing.Mask,
 ) -> Tensor:
   """Returns the context of each query, float [B, N, F, H].
 

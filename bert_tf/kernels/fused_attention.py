@@ -7,7 +7,7 @@
 probabilities to memory, and reads them several times. Here blocks of queries
 meet blocks of keys on the chip, and only two numbers for each query are written
 besides the output (FlashAttention-2, Dao 2023, arXiv 2307.08691). The gradient
-computes the probabilities again. It also draws the masks of `dropout_mask`
+computes the probabilities again. It also draws the masks of `hashing`
 again, bit for bit, so a resumed run still equals an uninterrupted one.
 
 The kernels are written in Triton (research/kernels/fused_attention.py). XLA
@@ -28,7 +28,7 @@ import string
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from bert_tf.kernels import backend, dropout_mask
+from bert_tf.kernels import backend, hashing
 from bert_tf.tensor import Tensor
 
 # Of the texts: the size of a head, and the number of rows of a block.
@@ -74,9 +74,7 @@ def can_compute(shape: Sequence[int | None], dtype: str, bias: Tensor) -> bool:
   )
 
 
-def attention(
-  qkv: Tensor, bias: Tensor, mask: dropout_mask.Mask | None
-) -> Tensor:
+def attention(qkv: Tensor, bias: Tensor, mask: hashing.Mask | None) -> Tensor:
   """Returns the context of each query, float [B, T, N, H].
 
   XLA must compile the caller for a GPU; see `backend.gpu_program`.
@@ -88,13 +86,25 @@ def attention(
     mask: dropout mask of shape [B, N, T, T]; None for no dropout.
   """
   import tensorflow as tf
+  from tensorflow.compiler.tf2xla.ops import gen_xla_ops
 
   batch_size, length, _, num_heads, _ = qkv.shape
   bias = tf.ensure_shape(bias, [batch_size, 1, length])
   keys = mask.keys if mask else tf.zeros([2], tf.uint32)
   out = tf.TensorSpec([batch_size, length, num_heads, HEAD_SIZE], qkv.dtype)
   stats = tf.TensorSpec([batch_size, num_heads, length], tf.float32)
-  call = functools.partial(_call, mask=mask)
+
+  def call(
+    name: str, arguments: Sequence[Tensor], results: Sequence[Any]
+  ) -> list[Tensor]:
+    return gen_xla_ops.xla_call_module(
+      args=arguments,
+      version=_MODULE_VERSION,
+      module=module_text(name, arguments, results, mask),
+      Sout=[result.shape for result in results],
+      Tout=[result.dtype for result in results],
+      platforms=_PLATFORMS,
+    )
 
   @tf.custom_gradient
   def forward(qkv: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
@@ -112,30 +122,11 @@ def attention(
   return forward(qkv)
 
 
-def _call(
-  name: str,
-  arguments: Sequence[Tensor],
-  results: Sequence[Any],
-  mask: dropout_mask.Mask | None,
-) -> list[Tensor]:
-  """Calls a kernel; the results are tf.TensorSpecs."""
-  from tensorflow.compiler.tf2xla.ops import gen_xla_ops
-
-  return gen_xla_ops.xla_call_module(
-    args=arguments,
-    version=_MODULE_VERSION,
-    module=module_text(name, arguments, results, mask),
-    Sout=[result.shape for result in results],
-    Tout=[result.dtype for result in results],
-    platforms=_PLATFORMS,
-  )
-
-
 def module_text(
   name: str,
   arguments: Sequence[Any],
   results: Sequence[Any],
-  mask: dropout_mask.Mask | None,
+  mask: hashing.Mask | None,
 ) -> str:
   """Returns a StableHLO module whose main function calls a kernel.
 
@@ -146,7 +137,9 @@ def module_text(
     mask: None for no dropout.
   """
   batch_size, length, _, num_heads, _ = arguments[0].shape
-  kernel = _template(name).substitute(
+  folder = importlib.resources.files("bert_tf.kernels") / "triton"
+  template = string.Template((folder / f"attention_{name}.ttir").read_text())
+  kernel = template.substitute(
     float=_ELEMENT_TYPES[arguments[0].dtype.name],
     length=length,
     num_heads=num_heads,
@@ -181,12 +174,6 @@ def module_text(
     return {", ".join(returned)} : {out_types}
   }}
 }}"""
-
-
-@functools.cache
-def _template(name: str) -> string.Template:
-  folder = importlib.resources.files("bert_tf.kernels") / "triton"
-  return string.Template((folder / f"attention_{name}.ttir").read_text())
 
 
 def _type(tensor: Any) -> str:

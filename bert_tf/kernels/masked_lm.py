@@ -207,3 +207,30 @@ def _block_gradients(batch: _Batch, softmax: _Softmax) -> tuple[Tensor, ...]:
     backend.add_rows(d_table, batch.ids, -weights * hidden),
     backend.add_rows(d_bias, batch.ids, -batch.weights),
   )
+
+
+def look_up(table: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
+  """Returns rows, [B, F, D], of a table, float [V, D], and the table.
+
+  `ids` are int [B, F]. One gradient covers both outputs: that of the output
+  product is of the whole table, that of the lookup of a few rows, which are
+  added into it. TensorFlow would add both by making a second table, which is
+  zero except in these rows: for BERT-Base it has 23 million numbers. A plain
+  step of L2 H128, 8 x 32, V 30,522 took 54 ms instead of 60, together with two
+  smaller changes (docs/speed.md).
+  """
+  if not backend.is_tensorflow():
+    return ops.take(table, ids, axis=0), table
+  import tensorflow as tf
+
+  @tf.custom_gradient
+  def forward(
+    table: Tensor,
+  ) -> tuple[tuple[Tensor, Tensor], Callable[[Tensor, Tensor], Tensor]]:
+    def backward(d_rows: Tensor, d_table: Tensor) -> Tensor:
+      rows = ops.reshape(d_rows, (-1, table.shape[-1]))
+      return backend.add_rows(d_table, ops.reshape(ids, (-1,)), rows)
+
+    return (ops.take(table, ids, axis=0), tf.identity(table)), backward
+
+  return forward(tf.convert_to_tensor(table))

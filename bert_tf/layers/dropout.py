@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 import keras
 from keras import ops
 
-from bert_tf.kernels import dropout_mask, hashing
+from bert_tf.kernels import hashing
 from bert_tf.tensor import Tensor
 
 # Number of draws whose keys are computed together. A training step of
@@ -53,22 +53,18 @@ class Seeds(keras.random.SeedGenerator):
       self._first, self._first_keys, self.part = None, [], 0
       self.compiles_masks = False
 
-  def next_keys(self) -> Tensor:
-    """Advances the seed and returns its `hashing.keys`, uint32 [2]."""
-    if self._first is None:
-      return hashing.keys(self.next())
-    number = self.num_drawn
-    self.num_drawn += 1
-    if number < len(self._first_keys):
-      return self._first_keys[number]
-    return _keys(self._first, range(number, number + 1))[0]
-
   def draw_mask(
     self, shape: Sequence[Tensor | int], rate: float
-  ) -> dropout_mask.Mask:
-    """Returns the mask of the next seed; see dropout_mask.Mask."""
-    keys = self.next_keys()
-    return dropout_mask.Mask(shape, rate, keys, self.part, self.compiles_masks)
+  ) -> hashing.Mask:
+    """Advances the seed and returns its mask; see hashing.Mask."""
+    if self._first is None:
+      keys = hashing.keys(self.next())
+    elif self.num_drawn < len(self._first_keys):
+      keys = self._first_keys[self.num_drawn]
+    else:
+      [keys] = _keys(self._first, range(self.num_drawn, self.num_drawn + 1))
+    self.num_drawn += 1
+    return hashing.Mask(shape, rate, keys, self.part, self.compiles_masks)
 
 
 def _keys(first: Tensor, numbers: range) -> list[Tensor]:

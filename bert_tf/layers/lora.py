@@ -33,9 +33,6 @@ def enable(model: keras.Model, rank: int, alpha: float | None) -> None:
     model: the model to change.
     rank: number of columns of A and of rows of B.
     alpha: numerator of the factor alpha / rank; None for a factor of 1.
-
-  Raises:
-    ValueError: if the model trains no BERT, or for a rank above hidden_size.
   """
   bert = getattr(model, "bert", None)
   if bert is None:

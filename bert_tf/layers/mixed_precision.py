@@ -71,17 +71,6 @@ def check_devices(precision: str) -> None:
       )
 
 
-def find_16_bit_type() -> str | None:
-  """Returns a precision of 16 bits for the devices; None if they lack it."""
-  for name in ("bfloat16", "float16"):
-    try:
-      check_devices(name)
-    except ValueError:
-      continue
-    return name
-  return None
-
-
 class LossScale:
   """The factor of a loss that keeps its gradients in the range of float16.
 

@@ -159,7 +159,7 @@ def read(
   """
   weights = find_weights(path)
   is_saved_model = checkpoints.is_saved_model(weights)
-  if not is_saved_model and not weights.endswith(hugging_face.SUFFIX):
+  if not is_saved_model and not checkpoints.is_file(weights):
     # A damaged checkpoint is reported when its weights are read.
     with contextlib.suppress(checkpoints.DamagedCheckpointError):
       names = checkpoints.CheckpointReader(weights).shapes
@@ -279,7 +279,7 @@ def hash_weights(path: str) -> str:
   tensor. A safetensors file has none, so all of it is hashed.
   """
   weights = checkpoints.CheckpointReader(path).path
-  if not weights.endswith(hugging_face.SUFFIX):
+  if not checkpoints.is_file(weights):
     weights = f"{checkpoints.prefix_to_read(weights)}.index"
   return paths.sha256(weights)
 
@@ -292,7 +292,7 @@ def find_weights(path: str) -> str:
   """
   path = cache.resolve_model(path)
   if paths.is_file(path):
-    if not path.endswith(hugging_face.SUFFIX):
+    if not checkpoints.is_file(path):
       raise ValueError(f"{path} is not a model: {_list([path])}")
     return path
   if run_info.get_folder(path) != path:
@@ -308,8 +308,8 @@ def find_weights(path: str) -> str:
   else:
     prefixes = [n.removesuffix(".index") for n in names if n.endswith(".index")]
     models += [os.path.join(path, prefix) for prefix in prefixes]
-  if hugging_face.WEIGHTS in names:
-    models.append(os.path.join(path, hugging_face.WEIGHTS))
+  files = (f"model{suffix}" for suffix in checkpoints.FILE_READERS)
+  models += [os.path.join(path, file) for file in files if file in names]
   if len(models) == 1:
     return models[0]
   if models:

@@ -24,9 +24,7 @@ from bert_tf.tasks import splits as splits_lib
 from bert_tf.training import (
   compilation,
   estimator,
-  model_setup,
   results,
-  run_log,
 )
 from bert_tf.training import config as training_config
 
@@ -131,14 +129,14 @@ def run_on_splits(
       max_seq_length=config.max_seq_length,
       lora_rank=train.lora_rank or None,
       lora_alpha=train.lora_alpha if train.lora_rank else None,
-      **model_setup.arithmetic_fields(train, folder.info, config.do_train),
+      **results.arithmetic_fields(train, folder.info, config.do_train),
       **task.run_info(),
       **{**saved, **splits.run_fields(config.num_run_examples)},
     )
     folder.prepare(info, setup.bert_config, config.vocab_file)
     # Log the user's encoder_only, not the value that `_with_start` decides.
     logged = dataclasses.replace(train, encoder_only=config.train.encoder_only)
-    run_log.add(folder.path, dataclasses.replace(config, train=logged))
+    results.add_command(folder.path, dataclasses.replace(config, train=logged))
     work = _Work(setup, task, task.build_estimator(train), splits)
     evaluate = functools.partial(work.evaluate, config.eval_batch_size)
     if config.do_train:

@@ -31,7 +31,7 @@ from bert_tf.data import (
 from bert_tf.model_folder import letter_case, run_folder, run_info
 from bert_tf.tasks import pretraining_config, pretraining_start, step_errors
 from bert_tf.training import config as training_config
-from bert_tf.training import estimator, model_setup, run_log
+from bert_tf.training import estimator
 from bert_tf.training import objective as objective_lib
 from bert_tf.training import results as results_lib
 
@@ -162,13 +162,13 @@ def _run(
     max_seq_length=config.max_seq_length,
     num_train_steps=getattr(folder.info, "num_train_steps", None),
     train_minutes=getattr(folder.info, "train_minutes", None),
-    **model_setup.arithmetic_fields(config.train, folder.info, config.do_train),
+    **results_lib.arithmetic_fields(config.train, folder.info, config.do_train),
   )
   folder.prepare(info, bert_config, config.vocab_file)
   train = dataclasses.replace(
     config.train, best_metric=config.train.best_metric or _RESULTS[0]
   )
-  run_log.add(folder.path, dataclasses.replace(config, train=train))
+  results_lib.add_command(folder.path, dataclasses.replace(config, train=train))
   runner = build_estimator(bert_config, train, config.no_nsp)
 
   @contextlib.contextmanager

@@ -40,11 +40,7 @@ def save(output_dir: str, tensors: Mapping[str, tf.Tensor]) -> None:
 
 
 def open_adapter(path: str) -> checkpoints.CheckpointReader:
-  """Returns a reader of an adapter, by its prefix or its run's output_dir.
-
-  Raises:
-    ValueError: if the checkpoint is not an adapter.
-  """
+  """Returns a reader of an adapter, by its prefix or its run's output_dir."""
   if paths.is_folder(path):
     path = os.path.join(path, _PATH)
   reader = checkpoints.CheckpointReader(path)
@@ -70,13 +66,8 @@ def add(model: keras.Model, path: str, encoder_only: bool = False) -> list[str]:
   """Adds an adapter's updates to a model's kernels and loads its head.
 
   The model has the values that the adapter was trained from. With
-  `encoder_only`, its head stays as it is.
-
-  Returns:
-    The names of the head's variables that were loaded.
-
-  Raises:
-    ValueError: if the checkpoint is not an adapter or belongs to another model.
+  `encoder_only`, its head stays as it is. Returns the names of the head's
+  variables that were loaded.
   """
   reader = open_adapter(path)
   variables = {v.path: v for v in model.weights}

@@ -63,16 +63,9 @@ def plan_steps(
 ) -> int:
   """Returns the number of steps of a timed run, which run.json holds.
 
-  Without a plan in run.json, steps are timed and undone. If train_minutes has
-  changed since, the number changes in proportion.
-
-  Args:
-    config: the run's settings.
-    step: steps of earlier runs.
-    is_new: whether a plan in run.json is a leftover without a checkpoint.
-    train_step: a built step.
-    variables: all variables that a step changes.
-    batches: batches to time steps on.
+  Without a plan in run.json, steps are timed on `batches` and undone; they only
+  change `variables`. If train_minutes has changed since, the number changes in
+  proportion. A plan without a checkpoint (`is_new`) is a leftover.
   """
   minutes = config.train_seconds / 60
   info = run_info.read_run(config.output_dir)

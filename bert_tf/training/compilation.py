@@ -18,7 +18,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_tf import distribution, gradients, names
+from bert_tf import distribution, names, optimization
 from bert_tf.kernels import backend, clusters
 from bert_tf.losses import Sums
 from bert_tf.tensor import Tensor
@@ -26,7 +26,7 @@ from bert_tf.training import config as training_config
 from bert_tf.training import objective
 from bert_tf.training.objective import Features
 
-_SumsAndGradients = tuple[Sums, gradients.Gradients]
+_SumsAndGradients = tuple[Sums, optimization.Gradients]
 
 # Compute the gradients of (features, weights, micro_batch[, half]).
 _HalfFn = Callable[

@@ -219,7 +219,7 @@ class PretrainingTrainConfig(TrainConfig):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FineTuningTrainConfig(TrainConfig):
-  """Adds the starting weights and LoRA."""
+  """Adds the starting weights, LoRA and frozen layers."""
 
   encoder_only: bool = settings.setting(
     False,
@@ -248,12 +248,6 @@ class FineTuningTrainConfig(TrainConfig):
     "LoRA adapter to add to init_checkpoint: the output_dir of its run.",
     topic=settings.MODEL,
   )
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class FreezingTrainConfig(FineTuningTrainConfig):
-  """Adds frozen layers."""
-
   freeze_layers: int | None = settings.setting(
     None,
     "Freeze the embeddings and the first N encoder layers. 0 freezes only the "

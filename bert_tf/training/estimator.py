@@ -2,52 +2,55 @@
 
 import math
 import os
+import random
 import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 import keras
 import tensorflow as tf
 from absl import logging
 
-from bert_tf import checkpoints, distribution
+from bert_tf import checkpoints, distribution, optimization
+from bert_tf.files import errors
 from bert_tf.kernels import backend
-from bert_tf.layers import lora
+from bert_tf.layers import lora, mixed_precision
 from bert_tf.losses import Sums
 from bert_tf.model_folder import run_folder
 from bert_tf.training import (
   adapters,
   budget,
   compilation,
-  divergence,
   evaluation,
   evaluator,
-  model_setup,
   progress,
   restore,
 )
 from bert_tf.training import config as training_config
 from bert_tf.training import objective as objective_lib
 from bert_tf.training import step as step_lib
+from bert_tf.training import update as update_lib
 from bert_tf.training.objective import Features
+
+# A loss is too high above this multiple of the first loss, or of 1 if the first
+# is lower. An untrained model has a cross entropy of log(number of classes).
+_FACTOR = 100
+
+# A single high loss may be a batch with an outlier.
+_NUM_IN_A_ROW = 3
+
+
+class DivergedError(ValueError):
+  """A loss is far above the run's first loss, or a value is not finite."""
 
 
 class Estimator:
   """Trains, evaluates and saves one model in one folder.
 
-  Args:
-    model_fn: makes the model and builds all its variables.
-    objective: the loss to train and the metrics to report.
-    config: how to train.
-
-  Attributes:
-    model: the model.
-    update: how a step changes the model; its optimizer is built by `train`.
-    train_step: takes one step; maps features to the sums to log.
-    was_interrupted: whether Ctrl-C ended the last call of `train`.
+  `model_fn` makes the model and builds all its variables.
   """
 
   def __init__(
@@ -57,9 +60,9 @@ class Estimator:
     config: training_config.TrainConfig,
   ) -> None:
     backend.check_tensorflow()
-    self.model = model_setup.build_model(model_fn, config)
+    self.model = _build_model(model_fn, config)
     self.config = config
-    self.update, self._planned = model_setup.create_update(config)
+    self.update, self._planned = _create_update(config)
     self.train_step = step_lib.TrainingStep(
       self.model,
       self.update,
@@ -72,7 +75,7 @@ class Estimator:
     self._eval_writer: tf.summary.SummaryWriter | None = None
     # Step of the weights in memory; None before they are trained or loaded.
     self._step: int | None = None
-    self.was_interrupted = False
+    self.was_interrupted = False  # Whether Ctrl-C ended `train`.
 
   def train(
     self,
@@ -134,67 +137,40 @@ class Estimator:
     batches = iter(input_fn(step))
     if is_new:
       self._save(self._tensors())
-    with StopSignals() as stop:
-      step, received = self._train_from(
-        step, num_steps, batches, stop, evaluations
-      )
-    self.was_interrupted = bool(received)
-    if step < num_steps:
-      why = f"by {received}" if received else "early"
-      logging.info("Stopped %s at step %d/%d.", why, step, num_steps)
-    if received == signal.SIGTERM.name:
-      sys.exit(128 + signal.SIGTERM)
-    return step
-
-  def build_step(
-    self, element_spec: dict[str, tf.TensorSpec]
-  ) -> Callable[[Features], Sums]:
-    """Builds the training step in the run's mode, as `TrainingStep.build`."""
-    encoder = getattr(self.model, "bert", None)
-    hidden_size = encoder.config.hidden_size if encoder else None
-    mode = compilation.choose_mode(self.config, hidden_size, element_spec)
-    return self.train_step.build(element_spec, mode)
-
-  def _train_from(
-    self,
-    step: int,
-    num_train_steps: int,
-    batches: tf.data.Iterator,
-    stop: "StopSignals",
-    evaluations: evaluation.PeriodicEvaluation,
-  ) -> tuple[int, str]:
-    config = self.config
     steps_per_second, received = 1, ""
-    loss_check = divergence.LossCheck(config.output_dir)
+    loss_check = LossCheck(config.output_dir)
     ends = evaluations.is_out_of_patience
-    with progress.Progress(
-      config.output_dir,
-      step,
-      num_train_steps,
-      config.train_batch_size,
-      config.log_every_steps,
-    ) as report:
+    with (
+      StopSignals() as stop,
+      progress.Progress(
+        config.output_dir,
+        step,
+        num_steps,
+        config.train_batch_size,
+        config.log_every_steps,
+      ) as report,
+    ):
       while not ends:
-        num_steps = min(
+        group_size = min(
           # A group lasts at most a second, so that a signal is soon answered.
           steps_per_second,
-          num_train_steps - step,
+          num_steps - step,
           config.iterations_per_loop,
-          evaluations.steps_to_next(step),
+          _steps_to_next(config.eval_every_steps or sys.maxsize, step),
           _steps_to_next(report.log_every_steps, step),
           _steps_to_next(config.save_checkpoints_steps, step),
         )
         start = time.monotonic()
-        sums = self.train_step.run(batches, num_steps)
-        self._step = step = step + num_steps
+        sums = self.train_step.run(batches, group_size)
+        self._step = step = step + group_size
         means = objective_lib.means(sums)
         # With a loss scale, a step whose gradients overflow is only counted.
         norm = 0.0 if self.update.loss_scale else means["gradient_norm"]
         loss_check.add(step, means["loss"], norm)
-        pace = int(num_steps / (time.monotonic() - start))
+        pace = int(group_size / (time.monotonic() - start))
         steps_per_second, received = _agree(max(1, pace), stop.received)
         report.add(step, sums)
-        is_last = step == num_train_steps
+        is_last = step == num_steps
         is_saved = step % config.save_checkpoints_steps == 0
         is_evaluated = evaluations.is_due(step, is_last)
         if is_last or received or is_saved or is_evaluated:
@@ -212,7 +188,23 @@ class Estimator:
         if ends or is_saved:
           self._save(tensors)
     # A signal that came during the last evaluation or save counts too.
-    return step, _agree(1, stop.received)[1]
+    _, received = _agree(1, stop.received)
+    self.was_interrupted = bool(received)
+    if step < num_steps:
+      why = f"by {received}" if received else "early"
+      logging.info("Stopped %s at step %d/%d.", why, step, num_steps)
+    if received == signal.SIGTERM.name:
+      sys.exit(128 + signal.SIGTERM)
+    return step
+
+  def build_step(
+    self, element_spec: dict[str, tf.TensorSpec]
+  ) -> Callable[[Features], Sums]:
+    """Builds the training step in the run's mode, as `TrainingStep.build`."""
+    encoder = getattr(self.model, "bert", None)
+    hidden_size = encoder.config.hidden_size if encoder else None
+    mode = compilation.choose_mode(self.config, hidden_size, element_spec)
+    return self.train_step.build(element_spec, mode)
 
   def load_for_inference(self) -> int:
     """Loads weights as `restore.load_for_inference` and returns their step."""
@@ -245,9 +237,7 @@ class Estimator:
     batches = dataset.take(-1 if num_steps is None else num_steps)
     results = self._evaluator.evaluate(batches, on_outputs)
     if not math.isfinite(results["loss"]):
-      raise divergence.DivergedError(
-        f"the loss of the evaluation is {results['loss']}."
-      )
+      raise DivergedError(f"the loss of the evaluation is {results['loss']}.")
     if more_results:
       results.update(more_results())
     return self.report(results)
@@ -287,6 +277,103 @@ class Estimator:
     path = checkpoints.save(output_dir, tensors, keep)
     distribution.barrier()
     logging.info("Saved %s.", path)
+
+
+def _build_model(
+  model_fn: Callable[[], keras.Model], config: training_config.TrainConfig
+) -> keras.Model:
+  """Returns a model with random values, set up for training.
+
+  `model_fn` makes the model and builds all its variables.
+  """
+  mixed_precision.check_devices(config.precision)
+  mixed_precision.set_tf32(config.precision)
+  if config.deterministic:
+    # There is no public way back. An operation without a deterministic form
+    # raises UnimplementedError when it runs.
+    tf.config.experimental.enable_op_determinism()
+  # Keras' initializers draw their seeds from Python's global generator.
+  generator_state = random.getstate()
+  random.seed(config.seed)
+  try:
+    with mixed_precision.policy_scope(config.precision):
+      model = model_fn()
+      if config.lora_rank:
+        lora.enable(model, config.lora_rank, config.lora_alpha)
+  finally:
+    random.setstate(generator_state)
+  optimization.freeze(model.weights, config.freeze_layers)
+  if config.recompute:
+    model.bert.encoder.recompute = True
+  return model
+
+
+def _create_update(
+  config: training_config.TrainConfig,
+) -> tuple[update_lib.Update, budget.PlannedWarmupLinearDecay | None]:
+  """Returns the update of a run, and its schedule if the steps are planned."""
+  planned = None
+  if config.train_seconds:
+    planned = budget.PlannedWarmupLinearDecay(config.learning_rate)
+  optimizer = config.optimizer
+  if isinstance(optimizer, str):
+    optimizer = optimization.create_optimizer(
+      config.learning_rate,
+      config.num_train_steps,
+      config.num_warmup_steps,
+      optimizer,
+      planned,
+    )
+  is_scaled = config.precision == "float16"
+  scale = mixed_precision.LossScale() if is_scaled else None
+  return update_lib.Update(optimizer, scale), planned
+
+
+class LossCheck:
+  """Checks the losses and weights of a training in the folder `output_dir`."""
+
+  def __init__(self, output_dir: str) -> None:
+    self._output_dir = output_dir
+    self._first: float | None = None
+    self._num_high = 0
+
+  def add(self, step: int, loss: float, gradient_norm: float) -> None:
+    """Adds the mean loss and norm of a group of steps that ends at `step`.
+
+    Raises:
+      DivergedError: if the loss or the norm is not finite, or if the loss was
+        too high three times in a row.
+    """
+    if self._first is None:
+      self._first = loss
+    is_high = loss > _FACTOR * max(1.0, self._first)
+    self._num_high = self._num_high + 1 if is_high else 0
+    if not math.isfinite(loss) or self._num_high >= _NUM_IN_A_ROW:
+      self._stop(
+        f"the loss rose from {self._first:.4g} to {loss:.4g} by step {step}"
+      )
+    # It makes every weight NaN, which the loss shows only one step later.
+    if not math.isfinite(gradient_norm):
+      self._stop(f"the gradients became {gradient_norm} by step {step}")
+
+  def check_weights(self, step: int, tensors: Mapping[str, tf.Tensor]) -> None:
+    """Raises DivergedError if a tensor to save is not finite."""
+    floats = {n: t for n, t in tensors.items() if t.dtype.is_floating}
+    # One call, since reading each result alone would wait for the device.
+    are_finite = tf.stack(
+      [tf.reduce_all(tf.math.is_finite(t)) for t in floats.values()]
+    ).numpy()
+    if bad := [n for n, is_finite in zip(floats, are_finite) if not is_finite]:
+      self._stop(
+        f"{errors.join_names(bad, 3)} are not finite after step {step}, which "
+        "is not saved"
+      )
+
+  def _stop(self, what: str) -> NoReturn:
+    raise DivergedError(
+      f"{what}; the last checkpoint is "
+      f"{checkpoints.find_latest(self._output_dir)}. Lower `learning_rate`."
+    )
 
 
 class StopSignals:

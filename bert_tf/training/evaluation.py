@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 
 import tensorflow as tf
@@ -39,11 +38,7 @@ def find_best_folder(output_dir: str) -> str | None:
 
 
 def read_best_results(folder: str) -> dict[str, float | int]:
-  """Returns the results of the checkpoint in a folder of `find_best_folder`.
-
-  Raises:
-    ValueError: if the history has no results of this checkpoint.
-  """
+  """Returns the results of the checkpoint in a folder of `find_best_folder`."""
   path = os.path.join(folder, HISTORY_FILE)
   results = _find_results(folder, _read_history(path).evaluations)
   if results is None:
@@ -84,14 +79,6 @@ class PeriodicEvaluation:
 
   Evaluations up to `first_step` are read from the folder of the run. A resumed
   run therefore has the same best checkpoint and stops at the same step.
-
-  Args:
-    evaluate: evaluates the current weights; None if eval_every_steps is 0.
-    config: the folder of the run, when to evaluate and by which metric.
-    first_step: steps of earlier runs.
-
-  Raises:
-    ValueError: if the folder has a best checkpoint by another metric.
   """
 
   def __init__(
@@ -123,11 +110,6 @@ class PeriodicEvaluation:
     # after first_step: this run takes that step again.
     self._best = _find_results(self._folder, self._evaluations)
 
-  def steps_to_next(self, step: int) -> int:
-    """Returns the steps until the next evaluation; sys.maxsize for none."""
-    interval = self._every_steps or sys.maxsize
-    return interval - step % interval
-
   def is_due(self, step: int, is_last: bool) -> bool:
     """Returns whether to evaluate now: regularly and at the end."""
     return bool(self._every_steps) and (
@@ -145,14 +127,7 @@ class PeriodicEvaluation:
     return 0 < self._patience <= len(values) - 1 - best
 
   def run(self, tensors: Mapping[str, tf.Tensor]) -> str:
-    """Evaluates and saves the tensors if they are the best so far.
-
-    Returns:
-      A line for the log.
-
-    Raises:
-      ValueError: if the results lack the metric.
-    """
+    """Evaluates and saves the best tensors so far; returns a line to log."""
     assert self._evaluate is not None
     results = dict(self._evaluate())
     if self._metric not in results:

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf import distribution
-from bert_tf.kernels import onednn_layer_norm
+from bert_tf.layers import layer_norm
 from bert_tf.losses import Sums
 from bert_tf.training import objective as objective_lib
 from bert_tf.training import progress
@@ -87,7 +87,7 @@ class Evaluator:
   def _evaluate_replicas(self, features: Features) -> tuple[Sums, Any]:
     def evaluate(features: Features) -> objective_lib.BatchSums:
       features = distribution.select_replica_part(features)
-      with onednn_layer_norm.fused():
+      with layer_norm.fused():
         return self._objective.loss_sums(self._model, features, training=False)
 
     def add_replicas(value: tf.Tensor) -> tf.Tensor:
@@ -104,7 +104,7 @@ class Evaluator:
   def _predict_replicas(self, features: Features) -> Any:
     def predict(features: Features) -> Any:
       features = distribution.select_replica_part(features)
-      with onednn_layer_norm.fused():
+      with layer_norm.fused():
         return self._model(features, training=False)
 
     return distribution.gather_outputs(self._strategy.run(predict, (features,)))

@@ -39,16 +39,11 @@ class Objective:
   The loss of a batch is the total of sum / weight over the names of the losses.
   A metric of a data set is the total of its sums divided by that of its
   weights. `loss_sums` can be overridden.
-
-  Attributes:
-    loss_fn: (outputs, features) to the losses, {name: (sum, weight)}.
-    weights_fn: features to the weights of the losses, {name: weight}. They
-      depend on the features only, so a step knows the weights of the whole
-      batch before it computes the first micro-batch.
-    metrics_fn: (outputs, features) to the metrics, {name: (sum, weight)}.
   """
 
-  loss_fn: Callable[[Any, Features], Sums]
+  loss_fn: Callable[[Any, Features], Sums]  # Takes outputs and features.
+  # The weights of the losses depend on the features only, so a step knows those
+  # of the whole batch before it computes the first micro-batch.
   weights_fn: Callable[[Features], dict[str, Tensor]]
   metrics_fn: Callable[[Any, Features], Sums]
 

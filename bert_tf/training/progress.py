@@ -1,5 +1,6 @@
 """Log lines, progress bars and TensorBoard events of a run."""
 
+import datetime
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -92,7 +93,8 @@ class Progress:
       speed = steps_per_second * self._batch_size * per_row
       values["examples_per_second"] = speed
       left = (self._num_train_steps - step) / steps_per_second
-      parts += [f"{speed:.0f} examples/s", f"{_duration(left)} left"]
+      duration = datetime.timedelta(seconds=int(left))
+      parts += [f"{speed:.0f} examples/s", f"{duration} left"]
     self.say(f"step {step}/{self._num_train_steps}: {', '.join(parts)}")
     write_events(self._writer, step, values)
 
@@ -128,9 +130,3 @@ def write_events(
 
 def _short(value: float) -> str:
   return f"{value:.4f}" if 1e-3 <= abs(value) < 1e3 else f"{value:.3g}"
-
-
-def _duration(seconds: float) -> str:
-  minutes, seconds = divmod(int(seconds), 60)
-  hours, minutes = divmod(minutes, 60)
-  return f"{hours}h{minutes:02d}m" if hours else f"{minutes}m{seconds:02d}s"

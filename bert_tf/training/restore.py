@@ -18,11 +18,7 @@ def restore_for_training(
 ) -> int:
   """Resumes from the newest whole checkpoint, else loads init_checkpoint.
 
-  Returns:
-    The step of the checkpoint in output_dir; 0 without one.
-
-  Raises:
-    ValueError: if a checkpoint does not fit, or if all are damaged.
+  Returns the step of the checkpoint in output_dir; 0 without one.
   """
   faults = []
   for path in checkpoints.list_checkpoints(config.output_dir):
@@ -93,14 +89,9 @@ def load_for_inference(
 ) -> int:
   """Loads the newest checkpoint of output_dir, else init_checkpoint.
 
-  A warning names variables that init_checkpoint lacks, such as a head.
-
-  Returns:
-    The step of the checkpoint in output_dir; 0 without one.
-
-  Raises:
-    ValueError: if the checkpoint does not fit, is damaged or not finite. The
-      one before it would be another model.
+  A warning names variables that init_checkpoint lacks, such as a head. A
+  damaged checkpoint is refused: the one before it would be another model.
+  Returns the step of the checkpoint in output_dir; 0 without one.
   """
   path = checkpoints.find_latest(config.output_dir)
   if path is None:

@@ -1,13 +1,63 @@
-"""Writes results files: `key = value` lines, probabilities, predictions."""
+"""What a run leaves besides checkpoints: its commands, scores, predictions."""
 
+import datetime
 import os
+import platform
+import shlex
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import keras
 import numpy as np
+import tensorflow as tf
 from absl import logging
 
+import bert_tf
+from bert_tf import distribution, settings
 from bert_tf.files import atomic, json_files
+from bert_tf.model_folder import run_info
+from bert_tf.training import config as training_config
+
+
+def add_command(output_dir: str, config: settings.Dataclass) -> None:
+  """Adds this process's command to commands.jsonl; only the chief writes."""
+  if not distribution.is_chief():
+    return
+  entry = {
+    "time": datetime.datetime.now().astimezone().isoformat("T", "seconds"),
+    "command": f"{sys.argv[0]} {shlex.join(sys.argv[1:])}",
+    "settings": settings.values(config),
+    "versions": {
+      "bert_tf": bert_tf.__version__,
+      "tensorflow": tf.__version__,
+      "keras": keras.__version__,
+      "numpy": np.__version__,
+      "python": platform.python_version(),
+    },
+  }
+  run_info.add_command(output_dir, entry)
+
+
+def arithmetic_fields(
+  config: training_config.TrainConfig,
+  info: run_info.RunInfo | None,
+  do_train: bool,
+) -> dict[str, Any]:
+  """Returns the fields of run.json for the arithmetic of the last training.
+
+  A run may be resumed with another arithmetic, which the log then names.
+  """
+  fields = {}
+  for name in ("precision", "deterministic"):
+    before, now = getattr(info, name, None), getattr(config, name)
+    fields[name] = now if do_train else before
+    if do_train and before not in (None, now):
+      logging.info(
+        "This run was trained with %s=%s and continues with %s.",
+        *(name, before, now),
+      )
+  return fields
 
 
 def write_results(

@@ -18,8 +18,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from bert_tf import distribution
-from bert_tf import gradients as gradients_lib
+from bert_tf import distribution, optimization
 from bert_tf.kernels import clusters
 from bert_tf.layers import dropout
 from bert_tf.losses import Sums
@@ -33,16 +32,9 @@ from bert_tf.training.objective import Features
 class TrainingStep:
   """Updates the model's variables once for each batch.
 
-  Args:
-    model: built in the scope of the current strategy.
-    update: its optimizer is built by `build`.
-    objective: the loss to train and the metrics to report.
-    batch_size: examples in a whole batch.
-    num_micro_batches: parts that each replica splits its examples into.
-    seed: seed of the dropout masks.
-
-  Raises:
-    ValueError: if the batch does not divide into the micro-batches.
+  The model is built in the scope of the current strategy. A batch has
+  `batch_size` examples, and each replica splits its part of them into
+  `num_micro_batches`. `seed` is that of the dropout masks.
   """
 
   def __init__(
@@ -81,7 +73,7 @@ class TrainingStep:
 
     def micro_batch(
       index: tf.Tensor | int,
-    ) -> tuple[Sums, gradients_lib.Gradients]:
+    ) -> tuple[Sums, optimization.Gradients]:
       part = distribution.select_part(features, index, self._num_micro_batches)
       return self._gradients(part, weights, first + index)
 
@@ -109,7 +101,7 @@ class TrainingStep:
     weights: dict[str, Tensor],
     micro_batch: tf.Tensor,
     half: tf.Tensor | int,
-  ) -> tuple[Sums, gradients_lib.Gradients]:
+  ) -> tuple[Sums, optimization.Gradients]:
     """Returns the sums to log and the gradients of a micro-batch or its half.
 
     The weights of the losses are those of the whole batch.
@@ -127,7 +119,7 @@ class TrainingStep:
           scaled_loss = loss * self._update.loss_scale.scale
       gradients = tape.gradient(scaled_loss, self._variables)
     sums_to_log = {"loss": loss, **sums.metrics}
-    return sums_to_log, gradients_lib.to_dense(gradients)
+    return sums_to_log, optimization.to_dense(gradients)
 
   def _dropout_seeds(
     self, micro_batch: tf.Tensor, half: tf.Tensor | int
@@ -149,14 +141,9 @@ class TrainingStep:
     element_spec: dict[str, tf.TensorSpec],
     mode: compilation.Mode = compilation.Mode.PLAIN,
   ) -> Callable[[Features], Sums]:
-    """Builds the optimizer and traces the step.
+    """Builds the optimizer and traces the step for the shapes of a whole batch.
 
-    Args:
-      element_spec: shapes and dtypes of a whole batch.
-      mode: how much of the step XLA compiles.
-
-    Returns:
-      The step, from the features of a batch to the sums to log.
+    Returns the step, from the features of a batch to the sums to log.
     """
     self._mode = mode
     self._gradients = mode.compile_gradients(self._compute_gradients)

@@ -10,7 +10,6 @@ import keras
 import tensorflow as tf
 
 from bert_tf import checkpoint_names, distribution, optimization
-from bert_tf import gradients as gradients_lib
 from bert_tf.layers import mixed_precision
 from bert_tf.tensor import Tensor
 
@@ -24,11 +23,9 @@ from bert_tf.tensor import Tensor
 class Update:
   """Takes steps with an optimizer.
 
-  Args:
-    optimizer: its `global_clipnorm` is the largest global norm of the gradients
-      of all replicas together.
-    loss_scale: the scale that multiplied the loss, or None. With one, a step
-      whose gradients are not finite is only counted.
+  `global_clipnorm` of the optimizer limits the global norm of the gradients of
+  all replicas together. With a scale of the loss, a step whose gradients are
+  not finite is only counted.
   """
 
   def __init__(
@@ -44,7 +41,7 @@ class Update:
       optimizer._clip_gradients = lambda gradients: gradients
 
   def apply(
-    self, gradients: gradients_lib.Gradients, variables: list[keras.Variable]
+    self, gradients: optimization.Gradients, variables: list[keras.Variable]
   ) -> Tensor:
     """Takes one step with the totals over this replica's micro-batches.
 
@@ -52,14 +49,14 @@ class Update:
       The global norm before clipping, without the loss scale, float32 [].
     """
     gradients = distribution.all_reduce_sum(gradients)
-    norm = gradients_lib.global_norm(gradients)
+    norm = optimization.global_norm(gradients)
     factor = tf.ones([])
     if self.loss_scale:
       factor = 1.0 / self.loss_scale.scale
       norm = norm * factor
     if self.optimizer.global_clipnorm:
       clip_norm = self.optimizer.global_clipnorm
-      factor = gradients_lib.clip_factor(norm, clip_norm) * factor
+      factor = optimization.clip_factor(norm, clip_norm) * factor
     scaled = [
       optimization.Scaled(gradient, factor)
       if isinstance(self.optimizer, optimization.AdamWeightDecayOptimizer)
@@ -98,9 +95,6 @@ class Update:
     names. The lists of other optimizers, such as `_momentums`, give
     global_step/CLASS/VARIABLE/momentums, and single variables, such as
     `_u_product`, global_step/CLASS/u_product.
-
-    Raises:
-      ValueError: if the optimizer keeps variables elsewhere, as wrappers do.
     """
     optimizer = self.optimizer
     scope = f"{checkpoint_names.STATE_SCOPE}{type(optimizer).__name__}/"

@@ -6,8 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf import modeling
-from bert_tf.kernels import onednn_layer_norm
-from bert_tf.layers import mixed_precision
+from bert_tf.layers import layer_norm, mixed_precision
 from bert_tf.tasks import pretraining
 from bert_tf.training import compilation
 from bert_tf.training import config as training_config
@@ -83,7 +82,7 @@ def _forward_step(settings: step_timing.Settings) -> step_timing.Step:
   def output() -> tf.Tensor:
     if settings.compiled:
       return model(features).sequence_output
-    with onednn_layer_norm.fused():  # As in evaluation and prediction.
+    with layer_norm.fused():  # As in evaluation and prediction.
       return model(features).sequence_output
 
   run = tf.function(output, jit_compile=settings.compiled, autograph=False)

@@ -65,7 +65,7 @@ def _make_batches(
     vocab_file=config.needed("vocab_file"),
     max_seq_length=128,
     long_text="truncate",
-    train=training_config.FreezingTrainConfig(output_dir=folder),
+    train=training_config.FineTuningTrainConfig(output_dir=folder),
   )
   setup = base.Setup(
     task_config,

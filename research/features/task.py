@@ -17,8 +17,7 @@ from keras import ops
 
 from bert_tf import checkpoints, heads, losses, modeling
 from bert_tf.data import input_pipeline, records
-from bert_tf.kernels import onednn_layer_norm
-from bert_tf.layers import dropout
+from bert_tf.layers import dropout, layer_norm
 from bert_tf.modeling import Tensor
 from bert_tf.tasks import base, fine_tuning
 from bert_tf.tasks import batches as batches_lib
@@ -103,7 +102,7 @@ def word_vectors(
   checkpoints.init_from_checkpoint(model, init_checkpoint)
   compute = tf.function(model, reduce_retracing=True, autograph=False)
   for batch in progress.track(batches, "computing features", "batch"):
-    with onednn_layer_norm.fused():
+    with layer_norm.fused():
       computed = compute(batch)
     yield from computed.numpy()[batch["label_mask"].numpy() == 1]
 

@@ -134,20 +134,20 @@ def estimate(
   )
   forward = sum(
     term.value
-    for term in model_size.forward_operations(model.bert_config, shape)
+    for term in model_size.terms("forward", model.bert_config, shape)
     if term.name != "masked words"
   )
   operations: float = num_steps * forward * _BACKWARD
-  memory = model_size.training_memory
+  memory = "training"
   if has_features:  # BERT is frozen and runs once. Leaves out the BiLSTM.
     operations = inputs.num_examples / batch_size * forward
-    memory = model_size.inference_memory
+    memory = "inference"
   longest = dataclasses.replace(shape, max_seq_length=run.max_seq_length)
   return Estimate(
     num_steps,
     _START_SECONDS
     + max(num_steps * _MIN_STEP_SECONDS, operations / (UTILISATION * flops)),
-    model_size.total(memory(model.bert_config, longest)),
+    model_size.total(model_size.terms(memory, model.bert_config, longest)),
   )
 
 

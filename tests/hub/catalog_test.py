@@ -49,8 +49,8 @@ def test_the_size_of_a_checkpoint_follows_from_its_name(source):
     int(num_layers), int(width), vocab_sizes.get(kind, 30522)
   )
   terms = (
-    *model_size.encoder_parameters(config),
-    *model_size.pretraining_parameters(config),
+    *model_size.terms("encoder", config),
+    *model_size.terms("heads", config),
   )
   size = 4 * model_size.total(terms)
   assert source.num_bytes == pytest.approx(size, rel=0.02)

@@ -105,7 +105,7 @@ def test_run_classifier_trains_to_the_same_weights(bert, tmp_path):
       max_seq_length=32,
       do_train=True,
       num_train_epochs=2.0,
-      train=training_config.FreezingTrainConfig(
+      train=training_config.FineTuningTrainConfig(
         output_dir=str(tmp_path / "script"),
         train_batch_size=8,
         learning_rate=5e-3,

@@ -12,7 +12,7 @@ KEYS = (123456789, 987654321)
 
 
 def is_kept(least):
-  """The mask of bert_tf.kernels.dropout_mask, bool [B, N, T, T]."""
+  """The mask of bert_tf.kernels.hashing, bool [B, N, T, T]."""
   bits = 2**32 - 1
   x = torch.arange(B * N * T * T) + KEYS[0] & bits
   x = (x ^ (x >> 16)) * 0x7FEB352D & bits ^ KEYS[1]

@@ -13,18 +13,19 @@ import tensorflow as tf
 from tensorflow.python.framework import test_util
 from tensorflow.python.util import _pywrap_util_port
 
-from bert_tf.kernels import backend, clusters, onednn_layer_norm
+from bert_tf.kernels import backend, clusters
+from bert_tf.layers import layer_norm
 
 
 def test_onednn_layer_norm_exists_wherever_onednn_does():
   has_gpu = bool(tf.config.list_logical_devices("GPU"))
   expected = test_util.IsMklEnabled() and not has_gpu
-  assert onednn_layer_norm._has_operation() == expected
+  assert layer_norm._has_operation() == expected
 
 
 def test_onednn_layer_norm_is_not_used_if_onednn_is_off(monkeypatch):
   monkeypatch.setattr(_pywrap_util_port, "IsMklEnabled", lambda: False)
-  assert not onednn_layer_norm._has_operation.__wrapped__()
+  assert not layer_norm._has_operation.__wrapped__()
 
 
 def test_free_value_frees_a_variable_that_accepts_a_new_value():

@@ -13,7 +13,6 @@ from bert_tf import (
   names,
   optimization,
 )
-from bert_tf import gradients as gradients_lib
 from bert_tf.layers import mixed_precision
 from bert_tf.training import update
 from tests.support import scale_run, short_products
@@ -51,17 +50,6 @@ def test_a_device_accepts_the_types_that_it_supports(
     except ValueError:
       refused.add(name)
   assert set(names.PRECISIONS) - refused == taken
-
-
-@pytest.mark.parametrize("name", names.PRECISIONS)
-def test_products_are_rounded_to_tf32_only_with_that_precision(name):
-  enabled = tf.config.experimental.tensor_float_32_execution_enabled
-  before = enabled()
-  try:
-    mixed_precision.set_tf32(name)
-    assert enabled() == (name == "tf32")
-  finally:
-    tf.config.experimental.enable_tensor_float_32_execution(before)
 
 
 def test_a_tpu_has_no_float16(monkeypatch):
@@ -104,7 +92,7 @@ def make_update(variables, loss_scale=None, name="adamw"):
 
 
 def apply(made, gradients, variables):
-  made.apply(gradients_lib.to_dense(gradients), variables)
+  made.apply(optimization.to_dense(gradients), variables)
 
 
 @pytest.mark.parametrize("name", ["adamw", "lamb", "sgd"])

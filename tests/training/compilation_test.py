@@ -115,15 +115,6 @@ def test_halves_equal_the_whole_batch(
       )
 
 
-def test_a_batch_with_an_odd_number_of_rows_is_not_halved(
-  tmp_path, monkeypatch
-):
-  monkeypatch.setattr(compilation, "_num_cores", lambda: 2)
-  losses, _, graph = trained(tmp_path, 7, WHOLE)
-  assert num_parts(graph) == 1
-  assert np.isfinite(losses).all()
-
-
 @pytest.mark.parametrize("precision", ["float32", short_products.BFLOAT16])
 def test_clustered_equals_plain(train_once, precision):
   settings = {} if precision == "float32" else {"precision": precision}

@@ -1,10 +1,7 @@
 """The checkpoints that runs resume from and evaluate."""
 
-import pathlib
-import re
 import shutil
 
-import numpy as np
 import pytest
 
 from bert_tf import checkpoints, model_folder
@@ -17,44 +14,6 @@ from tests.support.line_model import (
 )
 
 
-def damage(folder, step, kind):
-  """Damages a checkpoint so that it cannot be used."""
-  prefix = f"{folder}/model.ckpt-{step}"
-  index = pathlib.Path(f"{prefix}.index")
-  data = pathlib.Path(f"{prefix}.data-00000-of-00001")
-  if kind == "index":
-    index.write_bytes(index.read_bytes()[:20])
-  elif kind == "no index":
-    index.unlink()
-  elif kind == "data":
-    data.write_bytes(data.read_bytes()[:3])
-  else:
-    reader = checkpoints.CheckpointReader(prefix)
-    tensors = {name: reader.get(name) for name in reader.shapes}
-    tensors["bert/w"] = np.full_like(tensors["bert/w"], np.nan)
-    checkpoints.write(prefix, tensors)
-
-
-@pytest.mark.parametrize("kind", ["index", "no index", "data", "nan"])
-def test_an_evaluation_refuses_a_damaged_checkpoint(tmp_path, kind):
-  make(tmp_path).train(batches)
-  damage(tmp_path, 30, kind)
-  with pytest.raises(
-    checkpoints.DamagedCheckpointError,
-    match=re.escape(f"{tmp_path}/model.ckpt-30"),
-  ):
-    evaluate_newest(make(tmp_path), batches(0).take(1))
-
-
-def test_a_missing_variable_of_the_optimizer_is_named(tmp_path):
-  make(tmp_path, 10).train(batches)
-  tensors = weights_at(tmp_path, 10)
-  del tensors["bert/w/adam_m"]
-  checkpoints.write(f"{tmp_path}/model.ckpt-10", tensors)
-  with pytest.raises(ValueError, match="lacks bert/w/adam_m; .*`output_dir`"):
-    make(tmp_path, 20).train(batches)
-
-
 def list_checkpoints(folder, prefix):
   """Writes the list of steps 10 and 20 as TensorFlow 1 does."""
   paths = [
@@ -65,9 +24,7 @@ def list_checkpoints(folder, prefix):
   (folder / "checkpoint").write_text("\n".join(lines))
 
 
-@pytest.mark.parametrize(
-  "prefix", ["/home/someone/else/", "gs://bucket/run/", "C:\\runs\\a\\", "old/"]
-)
+@pytest.mark.parametrize("prefix", ["gs://bucket/run/", "C:\\runs\\a\\"])
 def test_a_list_of_another_place_means_the_files_of_its_folder(
   tmp_path, prefix
 ):

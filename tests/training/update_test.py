@@ -8,7 +8,6 @@ import pytest
 import tensorflow as tf
 
 from bert_tf import checkpoints, optimization
-from bert_tf import gradients as gradients_lib
 from bert_tf.convert import convert
 from bert_tf.tasks import pretraining
 from bert_tf.training import config as training_config
@@ -85,7 +84,7 @@ def test_a_run_is_not_resumed_with_another_optimizer(
 
 def test_a_step_takes_the_clipped_gradient():
   variable = keras.Variable([2.0, 0.0], name="bias")
-  gradients = gradients_lib.to_dense([tf.constant([3.0, 4.0])])
+  gradients = optimization.to_dense([tf.constant([3.0, 4.0])])
   for clipnorm, expected in ((1.0, [1.4, -0.8]), (None, [-1.0, -4.0])):
     variable.assign([2.0, 0.0])
     optimizer = keras.optimizers.SGD(1.0, global_clipnorm=clipnorm)
@@ -110,7 +109,7 @@ def test_keras_has_the_private_members_that_updates_use(name):
       return values
 
     setattr(optimizer, hook, count)
-  gradients = gradients_lib.to_dense([tf.constant([1.0])] * 2)
+  gradients = optimization.to_dense([tf.constant([1.0])] * 2)
   made.apply(gradients, variables)
   # Keras would otherwise clip and add up the gradients a second time.
   hooks = [("_clip_gradients", 2), ("_all_reduce_sum_gradients", 2)]

@@ -6,7 +6,6 @@ from typing import ClassVar
 from bert_tf import settings
 from bert_tf.model_folder import run_info
 from bert_tf.tasks import config
-from bert_tf.training import config as training_config
 
 # The official tasks, and the formats of a user's own files.
 TASK_NAMES = (
@@ -38,7 +37,6 @@ class ClassificationConfig(config.FineTuningConfig):
 
   task: ClassVar[str] = "classification"
 
-  train: training_config.FreezingTrainConfig
   data_dir: str | None = settings.setting(
     None,
     "Folder with the task's files, such as train.tsv, or with Hugging Face's "

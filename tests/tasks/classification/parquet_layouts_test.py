@@ -125,7 +125,7 @@ def write_hugging_face(folder, name):
 
 def read(folder, name, **changes):
   """Returns the examples of each split, as a run of the command reads them."""
-  train = training_config.FreezingTrainConfig(output_dir="out")
+  train = training_config.FineTuningTrainConfig(output_dir="out")
   config = config_lib.ClassificationConfig(
     bert_config_file="",
     vocab_file="",

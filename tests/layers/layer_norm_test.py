@@ -6,7 +6,6 @@ import tensorflow as tf
 
 from bert_tf import modeling
 from bert_tf.export import saved_models
-from bert_tf.kernels import onednn_layer_norm
 from bert_tf.layers import layer_norm
 from bert_tf.training import evaluator, objective
 from tests.support import optimized_graphs, tiny_models
@@ -25,7 +24,7 @@ def built(size=24):
 
 def in_scope(layer):
   def call(x):
-    with onednn_layer_norm.fused():
+    with layer_norm.fused():
       return layer(x)
 
   return call
@@ -71,14 +70,14 @@ def test_only_evaluation_and_prediction_use_onednn_layer_norm():
     "segment_ids": tf.zeros_like(ids),
   }
   calls = []
-  original = onednn_layer_norm.compute
+  original = layer_norm.LayerNorm._compute_fused
 
   def counted(*args):
     calls.append(args)
     return original(*args)
 
   with pytest.MonkeyPatch.context() as patch:
-    patch.setattr(onednn_layer_norm, "compute", counted)
+    patch.setattr(layer_norm.LayerNorm, "_compute_fused", counted)
     with tf.GradientTape():
       expected = tf.function(model, autograph=False)(features, training=True)
     assert not calls
@@ -92,7 +91,7 @@ def test_only_evaluation_and_prediction_use_onednn_layer_norm():
     )
     result = [step.predict_batch(features), step.evaluate_batch(features)[1]]
   num_norms = 1 + 2 * tiny_models.CONFIG.num_hidden_layers
-  assert len(calls) == 2 * num_norms * onednn_layer_norm._has_operation()
+  assert len(calls) == 2 * num_norms * layer_norm._has_operation()
   expected = model(features)
   for output in result:
     np.testing.assert_allclose(
