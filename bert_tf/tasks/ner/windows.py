@@ -1,25 +1,14 @@
-"""Windows of sentences, and their records. Each word has one label."""
+"""Windows of sentences. Each word is labelled in one of them."""
 
-import dataclasses
 import itertools
 from collections.abc import Iterator, Sequence
-
-import tensorflow as tf
-from absl import logging
+from typing import NamedTuple
 
 from bert_tf import tokenization
-from bert_tf.data import input_pipeline, packing, records
 from bert_tf.tasks.ner.examples import Sentence
 
-# Number of windows of each file to log as the model sees them.
-_NUM_LOGGED = 3
 
-# Features of each position in addition to the model's inputs.
-LABEL_FEATURES = ("label_ids", "label_mask")
-
-
-@dataclasses.dataclass(frozen=True)
-class Window:
+class Window(NamedTuple):
   """One input of the model."""
 
   # [CLS], word pieces, [SEP]; at most max_seq_length ids.
@@ -47,46 +36,14 @@ class SentenceWindower:
     max_seq_length: int,
     document_context: bool,
   ) -> None:
-    self._tokenizer = tokenizer
+    self._tokenize = tokenizer.tokenize_to_ids
     self._room = max_seq_length - 2
     self._document_context = document_context
     self._cls, self._sep, self._unknown = tokenizer.convert_tokens_to_ids(
       ["[CLS]", "[SEP]", "[UNK]"]
     )
 
-  def windows(self, path: str, sentences: Sequence[Sentence]) -> list[Window]:
-    """Returns windows that label all words of a file in order."""
-    if self._document_context and not sentences[-1].document:
-      logging.warning(
-        "%s has no -DOCSTART- lines, so the whole file counts as one document: "
-        "windows are filled with all neighbouring sentences.",
-        path,
-      )
-    empty = [
-      (sentence.line + i, word)
-      for sentence in sentences
-      for i, word in enumerate(sentence.words)
-      if not self._tokenizer.tokenize_to_ids(word)
-    ]
-    if empty:
-      line, word = empty[0]
-      logging.warning(
-        "%s: %d words have no word pieces and become [UNK]. The first is %r in "
-        "line %d.",
-        path,
-        len(empty),
-        word,
-        line,
-      )
-    windows = self.label_windows(sentences)
-    for window in windows[:_NUM_LOGGED]:
-      tokens = self._tokenizer.convert_ids_to_tokens(window.input_ids)
-      for position, tag in zip(window.first_pieces, window.tags or ()):
-        tokens[position] += f"/{tag}"
-      logging.info("%s", " ".join(tokens))
-    return windows
-
-  def label_windows(self, sentences: Sequence[Sentence]) -> list[Window]:
+  def windows(self, sentences: Sequence[Sentence]) -> list[Window]:
     """Returns windows that label all words in order."""
     windows: list[Window] = []
     key = (lambda s: s.document) if self._document_context else None
@@ -95,11 +52,10 @@ class SentenceWindower:
     return windows
 
   def _text_windows(self, sentences: Sequence[Sentence]) -> Iterator[Window]:
-    """Yields the windows of sentences that may be each other's context."""
-    # A word has at least one piece, [UNK] if necessary, and at most a window.
-    tokenize, unknown = self._tokenizer.tokenize_to_ids, [self._unknown]
+    # The windows of sentences that may be each other's context. A word has at
+    # least one piece, [UNK] if necessary, and at most a window.
     pieces = [
-      tokenize(word)[: self._room] or unknown
+      self._tokenize(word)[: self._room] or [self._unknown]
       for sentence in sentences
       for word in sentence.words
     ]
@@ -127,7 +83,7 @@ class SentenceWindower:
   def _spans(
     self, starts: Sequence[int], first: int, end: int
   ) -> Iterator[tuple[int, int]]:
-    """Yields (first word, end) of the words that each window labels."""
+    # The first word and the end of the words that each window labels.
     if starts[end] - starts[first] <= self._room:
       yield first, end
       return
@@ -136,25 +92,3 @@ class SentenceWindower:
         yield first, last
         first = last
     yield first, end
-
-
-def encode(window: Window, labels: Sequence[str], max_seq_length: int) -> bytes:
-  """Returns the record of a window, with the features of `spec`."""
-  label_ids, label_mask = ([0] * max_seq_length for _ in range(2))
-  for i, position in enumerate(window.first_pieces):
-    label_mask[position] = 1
-    if window.tags is not None:
-      label_ids[position] = labels.index(window.tags[i])
-  ints = {
-    **packing.pad(window.input_ids, len(window.input_ids), max_seq_length),
-    "label_ids": label_ids,
-    "label_mask": label_mask,
-  }
-  return records.encode_example(records.encode_features(ints, {}))
-
-
-def spec(max_seq_length: int) -> dict[str, tf.io.FixedLenFeature]:
-  """Returns the features of a record: names, shapes, dtypes."""
-  ids = tf.io.FixedLenFeature([max_seq_length], tf.int64)
-  inputs = input_pipeline.inputs_spec(max_seq_length)
-  return inputs | dict.fromkeys(LABEL_FEATURES, ids)
