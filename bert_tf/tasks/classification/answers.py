@@ -42,8 +42,7 @@ class TextAnswerer(prediction.Answerer):
     logits = np.stack([output["logits"] for output in outputs])
     pooled = mean_over_windows(logits, [len(outputs)])
     probabilities = prediction.probabilities(pooled, spec.problem_type)
-    [answer] = labelled(spec, probabilities)
-    return answer
+    return labelled(spec, probabilities)[0]
 
 
 def decide(probabilities: np.ndarray, problem_type: str) -> np.ndarray:

@@ -137,14 +137,11 @@ def with_parquet_files(
   kind is the end of the names of the dev and test splits. A split without files
   has the name of a file that does not exist.
   """
-  names = {
-    "train": ("train",),
-    "dev": (f"dev{kind}", f"validation{kind}"),
-    "test": (f"test{kind}",),
-  }
   splits = {}
   for name, split in layout.splits.items():
-    paths = [os.path.join(folder, each) for each in names[name]]
+    names = ("dev", "validation") if name == "dev" else (name,)
+    end = "" if name == "train" else kind
+    paths = [os.path.join(folder, each + end) for each in names]
     files = tuple(
       path.removeprefix(data_dir).lstrip("/")
       for path in parquet.find_split(data_dir, *paths)

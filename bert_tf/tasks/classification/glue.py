@@ -40,7 +40,6 @@ class _Task(NamedTuple):
   kind: str = ""  # The end of the names of the dev and test splits.
 
 
-_NOT_EQUAL = ("not_equivalent", "equivalent")
 _GLUE = {
   "CoLA": _Task(
     _TEXT,
@@ -51,7 +50,12 @@ _GLUE = {
   ),
   "SST-2": _Task(_TEXT, "label", _BINARY, ("negative", "positive")),
   "MRPC": _Task(
-    ("#1 String", "#2 String"), "Quality", _BINARY, _NOT_EQUAL, ("f1",), _PAIR
+    ("#1 String", "#2 String"),
+    "Quality",
+    _BINARY,
+    ("not_equivalent", "equivalent"),
+    ("f1",),
+    _PAIR,
   ),
   "STS-B": _Task(_PAIR, "score", (), (), ("pearson", "spearman")),
   "QQP": _Task(

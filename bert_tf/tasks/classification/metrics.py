@@ -110,11 +110,9 @@ def write_predictions(
   objects, labels = [], []
   named = answers.labelled(layout.label_spec(), probabilities)
   for example, answer in zip(examples, named):
-    value: dict[str, object] = {"id": example.guid, "text": example.text_a}
-    if example.text_b is not None:
-      value["text_b"] = example.text_b
-    answer = {name: v for name, v in answer.items() if v != {}}
-    objects.append(value | answer)
+    value: dict[str, Any] = {"id": example.guid, "text": example.text_a}
+    value |= {"text_b": example.text_b, **answer}
+    objects.append({n: v for n, v in value.items() if v not in (None, {})})
     labels.append(answer["label"])
   results_lib.write_probabilities(output_dir, probabilities, objects)
   if layout.submission:

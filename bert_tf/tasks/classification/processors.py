@@ -12,8 +12,6 @@ import bert_tf
 from bert_tf.formats import tables
 from bert_tf.tasks.classification.examples import InputExample
 
-_PACKAGE = os.path.dirname(bert_tf.__file__)
-
 
 class DataProcessor:
   """Interface of the original's run_classifier.py for examples and labels.
@@ -58,9 +56,7 @@ def load(processor: str) -> DataProcessor:
       f"processor {processor!r} is not of the form MODULE:CLASS, such as "
       "my_module:MyProcessor."
     )
-  folder = os.getcwd()
-  if folder not in sys.path:
-    sys.path.insert(0, folder)
+  sys.path.insert(0, os.getcwd())
   with _explained(f"processor {processor!r}"):
     return getattr(importlib.import_module(name), class_name)()
 
@@ -72,13 +68,10 @@ def _explained(where: str) -> Iterator[None]:
     yield
   except (ValueError, OSError):
     raise
-  except NotImplementedError:
-    raise ValueError(
-      f"{where} is missing; write it, as bert_tf.DataProcessor describes it."
-    ) from None
   except Exception as error:
     frames = traceback.extract_tb(error.__traceback__)
-    installed = (sys.prefix, sys.base_prefix, "<", _PACKAGE)
+    package = os.path.dirname(bert_tf.__file__)
+    installed = (sys.prefix, sys.base_prefix, "<", package)
     own = [f for f in frames if not f.filename.startswith(installed)]
     reason = f"{type(error).__name__}: {error}".rstrip(".")
     if own and not isinstance(error, SyntaxError):  # Its text names the place.
@@ -89,10 +82,7 @@ def _explained(where: str) -> Iterator[None]:
 def _call(processor: DataProcessor, name: str, *arguments: str) -> list[Any]:
   # The list that a method of the processor returns or generates.
   with _explained(f"{type(processor).__qualname__}.{name}()"):
-    method = getattr(processor, name, None)
-    if method is None:
-      raise NotImplementedError
-    return list(method(*arguments))
+    return list(getattr(processor, name)(*arguments))
 
 
 def labels(processor: DataProcessor) -> tuple[str, ...]:

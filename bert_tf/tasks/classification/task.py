@@ -113,18 +113,13 @@ class ClassificationTask(base.Task[InputExample, Texts]):
       )
     self._folder = setup.folder
     self._data_dir = config.data_dir or ""
-    self.files = {
-      name: base.SplitFile(
-        os.path.join(self._data_dir, layout.splits[name].files[0]), "data_dir"
-      )
-      if name in layout.splits
-      else base.SplitFile(None, "task_name")
-      for name in ("train", "dev", "test")
-    }
-    if config.processor:
-      file = base.SplitFile(self._data_dir, "data_dir")
-      self.files = dict.fromkeys(self.files, file)
-    elif config.data_file:
+    folder = base.SplitFile(self._data_dir, "data_dir")
+    missing = folder if config.processor else base.SplitFile(None, "task_name")
+    self.files = dict.fromkeys(("train", "dev", "test"), missing)
+    for name, split in layout.splits.items():
+      path = os.path.join(self._data_dir, split.files[0])
+      self.files[name] = base.SplitFile(path, "data_dir")
+    if config.data_file:
       file = base.SplitFile(config.data_file, "data_file")
       no_dev = base.SplitFile(None, "eval_fraction")
       dev = file if config.eval_fraction else no_dev

@@ -38,9 +38,9 @@ class WordAnswerer(prediction.Answerer):
     """Returns the windows that label the words of the text."""
     places = list(self.split(row["text"]))
     sentence = examples.Sentence(tuple(word for word, _ in places), None, 1)
-    windows = windows_lib.SentenceWindower(
-      self.tokenizer, self.max_seq_length, document_context=False
-    ).windows([sentence])
+    windows = windows_lib.make_windows(
+      [sentence], self.tokenizer, self.max_seq_length
+    )
     return prediction.Prepared(
       [prediction.model_input(w.input_ids, len(w.input_ids)) for w in windows],
       (places, windows),

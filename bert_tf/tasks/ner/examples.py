@@ -106,10 +106,7 @@ def infer_labels(sentences: Sequence[Sentence]) -> tuple[str, ...]:
   even if the training file does not.
   """
   types = {tag[1:] for s in sentences for tag in s.tags or () if tag != OUTSIDE}
-  return (
-    OUTSIDE,
-    *(prefix + type_ for type_ in sorted(types) for prefix in "BI"),
-  )
+  return (OUTSIDE, *(prefix + t for t in sorted(types) for prefix in "BI"))
 
 
 def is_tag(text: str) -> bool:

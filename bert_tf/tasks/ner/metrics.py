@@ -57,15 +57,6 @@ def scores(
   return results
 
 
-def accuracy(
-  sentences: Sequence[Sentence], predicted: Sequence[Sequence[str]]
-) -> float:
-  """Returns the fraction of words with the correct tag."""
-  gold = [tag for sentence in sentences for tag in sentence.tags or ()]
-  tags = [tag for row in predicted for tag in row]
-  return sum(map(str.__eq__, gold, tags)) / len(gold)
-
-
 def write_predictions(
   path: str, sentences: Sequence[Sentence], predicted: Sequence[Sequence[str]]
 ) -> None:

@@ -108,9 +108,10 @@ class NerTask(base.Task[Sentence, Tagged]):
       for number, tag in enumerate(sentence.tags or (), sentence.line):
         if tag not in spec.labels:
           raise ValueError(f"{path}:{number}: {spec.unknown_label(tag)}.")
-    windows = windows_lib.SentenceWindower(
-      self.tokenizer, self.max_seq_length, bool(self.config.document_context)
-    ).windows(sentences)
+    context = bool(self.config.document_context)
+    windows = windows_lib.make_windows(
+      sentences, self.tokenizer, self.max_seq_length, context
+    )
     for window in windows[:_NUM_LOGGED]:
       tokens = self.tokenizer.convert_ids_to_tokens(window.input_ids)
       for position, tag in zip(window.first_pieces, window.tags or ()):
@@ -184,7 +185,9 @@ class NerTask(base.Task[Sentence, Tagged]):
       paths.remove(results_file)  # The scores of earlier predictions.
       return {}
     scores = metrics.scores(data.sentences, tags, self.labels)
-    scores["accuracy"] = metrics.accuracy(data.sentences, tags)
+    gold = [tag for s in data.sentences for tag in s.tags or ()]
+    found = [tag for row in tags for tag in row]
+    scores["accuracy"] = float(np.mean([a == b for a, b in zip(gold, found)]))
     results.write_results(results_file, scores, first=self.first_results)
     return {f"test_{name}": value for name, value in scores.items()}
 

@@ -1,7 +1,7 @@
 """Windows of sentences. Each word is labelled in one of them."""
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from bert_tf import tokenization
@@ -20,8 +20,13 @@ class Window(NamedTuple):
   part: int = 0  # Index among the windows of the sentence.
 
 
-class SentenceWindower:
-  """Makes windows of sentences.
+def make_windows(
+  sentences: Iterable[Sentence],
+  tokenizer: tokenization.FullTokenizer,
+  max_seq_length: int,
+  document_context: bool = False,
+) -> list[Window]:
+  """Returns windows that label all words in order.
 
   A sentence that fits is labelled in one window. A longer sentence has several
   windows. Each labels words that fill up to half of the window, so that these
@@ -29,47 +34,32 @@ class SentenceWindower:
   max_seq_length, [CLS] and [SEP] included, with the rest of the sentence or,
   with document_context, of the document.
   """
-
-  def __init__(
-    self,
-    tokenizer: tokenization.FullTokenizer,
-    max_seq_length: int,
-    document_context: bool,
-  ) -> None:
-    self._tokenize = tokenizer.tokenize_to_ids
-    self._room = max_seq_length - 2
-    self._document_context = document_context
-    self._cls, self._sep, self._unknown = tokenizer.convert_tokens_to_ids(
-      ["[CLS]", "[SEP]", "[UNK]"]
-    )
-
-  def windows(self, sentences: Sequence[Sentence]) -> list[Window]:
-    """Returns windows that label all words in order."""
-    windows: list[Window] = []
-    key = (lambda s: s.document) if self._document_context else None
-    for _, group in itertools.groupby(sentences, key):
-      windows += self._text_windows(list(group))
-    return windows
-
-  def _text_windows(self, sentences: Sequence[Sentence]) -> Iterator[Window]:
-    # The windows of sentences that may be each other's context. A word has at
-    # least one piece, [UNK] if necessary, and at most a window.
+  room = max_seq_length - 2
+  cls_id, sep_id, unknown_id = tokenizer.convert_tokens_to_ids(
+    ["[CLS]", "[SEP]", "[UNK]"]
+  )
+  texts = ([sentence] for sentence in sentences)
+  if document_context:
+    documents = itertools.groupby(sentences, lambda s: s.document)
+    texts = (list(document) for _, document in documents)
+  windows = []
+  for text in texts:
+    # A word has at least one piece, [UNK] if necessary, and at most a window.
     pieces = [
-      self._tokenize(word)[: self._room] or [self._unknown]
-      for sentence in sentences
+      tokenizer.tokenize_to_ids(word)[:room] or [unknown_id]
+      for sentence in text
       for word in sentence.words
     ]
     ids = list(itertools.chain.from_iterable(pieces))
     starts = list(itertools.accumulate(map(len, pieces), initial=0))
     sentence_start = 0
-    for sentence in sentences:
+    for sentence in text:
       sentence_end = sentence_start + len(sentence.words)
-      spans = self._spans(starts, sentence_start, sentence_end)
+      spans = _spans(starts, sentence_start, sentence_end, room)
       for part, (first, end) in enumerate(spans):
-        tags = sentence.tags
-        if tags is not None:
-          tags = tags[first - sentence_start : end - sentence_start]
-        spare = self._room - (starts[end] - starts[first])
+        labelled = slice(first - sentence_start, end - sentence_start)
+        tags = sentence.tags and sentence.tags[labelled]
+        spare = room - (starts[end] - starts[first])
         before, after = starts[first], len(ids) - starts[end]
         # Split evenly; space that one side does not need goes to the other.
         left = min(before, max(spare // 2, spare - after))
@@ -77,18 +67,21 @@ class SentenceWindower:
         shown_from = starts[first] - left
         shown = ids[shown_from : starts[end] + right]
         positions = [start - shown_from + 1 for start in starts[first:end]]
-        yield Window([self._cls, *shown, self._sep], positions, tags, part)
+        window = Window([cls_id, *shown, sep_id], positions, tags, part)
+        windows.append(window)
       sentence_start = sentence_end
+  return windows
 
-  def _spans(
-    self, starts: Sequence[int], first: int, end: int
-  ) -> Iterator[tuple[int, int]]:
-    # The first word and the end of the words that each window labels.
-    if starts[end] - starts[first] <= self._room:
-      yield first, end
-      return
-    for last in range(first + 1, end):
-      if starts[last + 1] - starts[first] > self._room // 2:
-        yield first, last
-        first = last
+
+def _spans(
+  starts: Sequence[int], first: int, end: int, room: int
+) -> Iterator[tuple[int, int]]:
+  # The first word and the end of the words that each window labels.
+  if starts[end] - starts[first] <= room:
     yield first, end
+    return
+  for last in range(first + 1, end):
+    if starts[last + 1] - starts[first] > room // 2:
+      yield first, last
+      first = last
+  yield first, end

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from bert_tf import heads
 from bert_tf.data import input_pipeline, record_cache, records
@@ -73,13 +72,9 @@ class SwagTask(base.Task[ChoiceExample, Sequence[ChoiceExample]]):
 
   def spec(self, split: str) -> input_pipeline.Spec:
     """Returns the features of a record of C choices."""
-    return {
-      **input_pipeline.inputs_spec(
-        self.num_choices[split], self.max_seq_length
-      ),
-      "label_ids": tf.io.FixedLenFeature([1], tf.int64),
-      "is_real_example": tf.io.FixedLenFeature([1], tf.int64),
-    }
+    length = self.max_seq_length
+    spec = input_pipeline.classifier_spec(length, 1, "classification")
+    return spec | input_pipeline.inputs_spec(self.num_choices[split], length)
 
   def made_of(
     self, split: str, data: Sequence[ChoiceExample]

@@ -298,16 +298,6 @@ def test_an_error_names_file_line_and_value(tmp_path, fault):
   assert "\n" not in str(error.value)
 
 
-def test_bad_rows_are_counted_with_skip_bad_rows(tmp_path, caplog):
-  (tmp_path / "train.tsv").write_text(
-    RTE_HEADER + "0\ta\tb\tentailment\n1\tc\n2\te\tf\tmaybe\n"
-  )
-  (example,) = read(tmp_path, glue.get_task("rte"), "train", skip_bad_rows=True)
-  assert example.text_a == "a"
-  assert "Skipped 2 bad rows" in caplog.text
-  assert "train.tsv:3: 2 columns instead of 4: 1 | c" in caplog.text
-
-
 @pytest.mark.parametrize(
   ("file_format", "text", "label", "expected"),
   [

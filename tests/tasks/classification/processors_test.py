@@ -181,7 +181,7 @@ def test_labels_may_be_numbers_and_a_second_text_empty():
     ("reviews:Generator", r"division by zero \(reviews.py:\d+\)"),
     (
       "reviews:BaseGenerator",
-      r"BaseGenerator.get_train_examples\(\) is missing",
+      r"BaseGenerator.get_train_examples\(\): NotImplem",
     ),
     ("reviews:Plain", "get_train_examples"),
   ],

@@ -37,9 +37,10 @@ def sentences(*texts, document=1):
 
 def format_windows(tokenizer, text, length, document_context=False):
   """Windows as text, with a star before each labelled word piece."""
-  windower = windows_lib.SentenceWindower(tokenizer, length, document_context)
   lines = []
-  for window in windower.windows(text):
+  for window in windows_lib.make_windows(
+    text, tokenizer, length, document_context
+  ):
     tokens = tokenizer.convert_ids_to_tokens(window.input_ids)
     for position in window.first_pieces:
       tokens[position] = "*" + tokens[position]
@@ -48,9 +49,8 @@ def format_windows(tokenizer, text, length, document_context=False):
 
 
 def test_the_first_piece_of_each_word_is_labelled(tokenizer):
-  (window,) = windows_lib.SentenceWindower(tokenizer, 12, False).windows(
-    [ner_data.Sentence(("axy", "b-c", "d"), ("B-P", "I-P", "O"), 1)]
-  )
+  sentence = ner_data.Sentence(("axy", "b-c", "d"), ("B-P", "I-P", "O"), 1)
+  (window,) = windows_lib.make_windows([sentence], tokenizer, 12)
   tokens = tokenizer.convert_ids_to_tokens(window.input_ids)
   assert tokens == "[CLS] a ##x ##y b - c d [SEP]".split()
   assert list(window.first_pieces) == [1, 4, 7]
@@ -124,8 +124,7 @@ def test_every_word_is_labelled_once_in_order(
     ner_data.Sentence(tuple(part), tuple(f"B-{w}" for w in part), 1, i // 7)
     for i, part in enumerate(np.split(np.array(words), ends))
   ]
-  windower = windows_lib.SentenceWindower(tokenizer, length, document_context)
-  windows = windower.windows(text)
+  windows = windows_lib.make_windows(text, tokenizer, length, document_context)
   tags = itertools.chain.from_iterable(window.tags for window in windows)
   assert [tag[2:] for tag in tags] == words
   for window in windows:
