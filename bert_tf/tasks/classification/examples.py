@@ -278,6 +278,8 @@ def _read_name(value: Any, layout: FileLayout) -> str:
   name = layout.label_spellings.get(name.strip(), name.strip())
   if not name:
     raise tables.BadRowError("the label is empty")
+  if not tables.is_unicode(name):
+    raise tables.BadRowError(f"label {value!r} has half a character")
   if layout.labels is not None and name not in layout.labels:
     raise tables.BadRowError(layout.label_spec().unknown_label(value))
   return name
