@@ -275,7 +275,7 @@ class FeaturesTask(ner.NerTask):
   ) -> input_pipeline.RecordFiles:
     """Writes a record of the vectors of each sentence."""
     windows = super().write_records(split, path, data)
-    assert self.labels is not None and self.config.train.init_checkpoint
+    assert self.config.train.init_checkpoint
     inputs = super().batches(split)
     folder, name = os.path.split(path)
     files = write_records(
@@ -302,7 +302,6 @@ class FeaturesTask(ner.NerTask):
     self, train: training_config.TrainConfig
   ) -> estimator.Estimator:
     """Returns the Estimator of the BiLSTM, of which BERT is no part."""
-    assert self.labels is not None
     num_labels = len(self.labels)
     return estimator.Estimator(
       lambda: BiLstmModel(

@@ -9,7 +9,6 @@ from bert_tf import model_config, model_size, names, tokenization
 from bert_tf.files import json_files
 from bert_tf.tasks.classification import examples as texts_lib
 from bert_tf.tasks.classification import glue
-from bert_tf.tasks.ner import config as ner_config
 from bert_tf.tasks.ner import examples as ner_lib
 from bert_tf.tasks.swag import examples as swag_lib
 from research.reproduction import config as config_lib
@@ -79,19 +78,15 @@ def read_inputs(
     paragraphs = [p for article in articles for p in article["paragraphs"]]
     return Inputs(sum(len(p["qas"]) for p in paragraphs), 1, max_length)
   if task.command == "ner":
-    file_format = ner_lib.FileFormat(0, -1, ner_config.TAG_SCHEMES[0])
-    sentences = ner_lib.read_sentences(data.path(0), file_format)
+    sentences = ner_lib.read_sentences(data.path(0))
     return Inputs(len(sentences), 1, max_length)
   pairs: list[tuple[str, str]]
   if task.command == "swag":
-    choices = swag_lib.read_examples(
-      data.folder, data.files[0], swag_lib.SWAG, True
-    )
+    choices = swag_lib.read_examples(data.path(0), swag_lib.SWAG, True)
     pairs = [(c.context, c.continuations()[0]) for c in choices]
   else:
     layout = glue.get_task(task.name)
-    assert layout.train
-    rows = texts_lib.read_examples(data.folder, layout.train, layout)
+    rows = texts_lib.read_examples(data.folder, layout, "train")
     pairs = [(row.text_a, row.text_b or "") for row in rows]
   sample = pairs[:: max(1, len(pairs) // _SAMPLE)]
   length = _mean_length(sample, model.vocab_file, max_length)

@@ -190,10 +190,9 @@ def made_requests(models):
 
 
 def mnli_texts(shared):
-  task = glue.get_task("MNLI")
-  examples = examples_lib.read_examples(
-    str(shared / "golden/classifier/data/MNLI"), task.test, task
-  )
+  folder = str(shared / "golden/classifier/data/MNLI")
+  layout = glue.get_task("MNLI")
+  examples = examples_lib.read_examples(folder, layout, "test")
   return {
     "text": [example.text_a for example in examples],
     "text_b": [example.text_b for example in examples],

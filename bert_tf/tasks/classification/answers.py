@@ -42,8 +42,7 @@ class TextAnswerer(prediction.Answerer):
     logits = np.stack([output["logits"] for output in outputs])
     pooled = mean_over_windows(logits, [len(outputs)])
     probabilities = prediction.probabilities(pooled, spec.problem_type)
-    [answer] = labelled(spec, probabilities)
-    return answer
+    return labelled(spec, probabilities)[0]
 
 
 def decide(probabilities: np.ndarray, problem_type: str) -> np.ndarray:
@@ -68,17 +67,16 @@ def labelled(
   The label is a list for multilabel, and for regression a number; then
   `probabilities` are empty.
   """
-  answers: list[dict[str, Any]] = []
+  answers = []
   predicted = decide(probabilities, spec.problem_type)
   for value, row in zip(predicted, probabilities):
+    label: Any
     if spec.problem_type == "regression":
-      answers.append({"label": float(str(value)), "probabilities": {}})
-      continue
-    label: Any = None
-    if spec.problem_type == "multilabel":
+      label = float(str(value))  # Prints the digits of a float32.
+    elif spec.problem_type == "multilabel":
       label = [name for name, applies in zip(spec.labels, value) if applies]
     else:
-      label = spec.labels[int(value)]
+      label = spec.labels[value]
     by_label = dict(zip(spec.labels, prediction.digits(row)))
     answers.append({"label": label, "probabilities": by_label})
   return answers

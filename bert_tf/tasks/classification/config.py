@@ -1,6 +1,7 @@
 """Settings of classification, without TensorFlow."""
 
 import dataclasses
+import functools
 from typing import ClassVar
 
 from bert_tf import settings
@@ -8,19 +9,8 @@ from bert_tf.model_folder import run_info
 from bert_tf.tasks import config
 
 # The official tasks, and the formats of a user's own files.
-TASK_NAMES = (
-  "CoLA",
-  "SST-2",
-  "MRPC",
-  "STS-B",
-  "QQP",
-  "MNLI",
-  "MNLI-mm",
-  "QNLI",
-  "RTE",
-  "WNLI",
-  "AX",
-  "XNLI",
+TASK_NAMES = tuple(
+  "CoLA SST-2 MRPC STS-B QQP MNLI MNLI-mm QNLI RTE WNLI AX XNLI".split()
 )
 FILE_FORMATS = ("tsv", "csv", "jsonl", "parquet")
 
@@ -30,6 +20,8 @@ LABEL_SEPARATOR = "|"
 # Cut the end, as the original does; keep both ends; read the whole text.
 LONG_TEXT_MODES = ("truncate", "head_tail", "windows")
 
+_setting = functools.partial(settings.setting, topic=settings.DATA)
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ClassificationConfig(config.FineTuningConfig):
@@ -37,78 +29,66 @@ class ClassificationConfig(config.FineTuningConfig):
 
   task: ClassVar[str] = "classification"
 
-  data_dir: str | None = settings.setting(
+  data_dir: str | None = _setting(
     None,
     "Folder with the task's files, such as train.tsv, or with Hugging Face's "
     "Parquet files of GLUE.",
     original=True,
-    topic=settings.DATA,
     alternatives=("data_file",),
   )
-  data_file: str | None = settings.setting(
+  data_file: str | None = _setting(
     None,
     "A single file of your own, in place of data_dir: .csv, .tsv, .jsonl or "
     ".parquet. A part of its rows is held out; see eval_fraction.",
-    topic=settings.DATA,
     main=True,
   )
-  eval_fraction: float = settings.setting(
+  eval_fraction: float = _setting(
     0.1,
     "The fraction of data_file's rows, and of each label, to evaluate on.",
     minimum=0.0,
     maximum=0.9,
-    topic=settings.DATA,
     main=True,
   )
-  task_name: str | None = settings.setting(
+  task_name: str | None = _setting(
     None,
     f"The task: {', '.join(TASK_NAMES)}, in any case; or, for your own train, "
     f"dev and test files, {', '.join(FILE_FORMATS)}.",
     original=True,
-    topic=settings.DATA,
     alternatives=("processor", "data_file"),
   )
-  processor: str | None = settings.setting(
+  processor: str | None = _setting(
     None,
     "MODULE:CLASS, a class of yours with the methods of the original's "
     "DataProcessor. The module may be a file in the current folder.",
-    topic=settings.DATA,
   )
-  xnli_language: str = settings.setting(
-    "zh", "The language of XNLI's texts.", topic=settings.DATA
-  )
-  problem_type: str = settings.setting(
+  xnli_language: str = _setting("zh", "The language of XNLI's texts.")
+  problem_type: str = _setting(
     "classification",
     "Own data: the kind of label: a class, a number, or several labels with "
     f"{LABEL_SEPARATOR} between them (in jsonl a list).",
     choices=run_info.PROBLEM_TYPES,
-    topic=settings.DATA,
   )
-  text_a_column: str = settings.setting(
+  text_a_column: str = _setting(
     "text",
     "The column of your own files that holds the text, by its name in the "
     "header or its number from 0.",
-    topic=settings.DATA,
     main=True,
   )
-  text_b_column: str | None = settings.setting(
+  text_b_column: str | None = _setting(
     None,
     "The column of your own files that holds the second text of a pair.",
-    topic=settings.DATA,
     main=True,
   )
-  label_column: str = settings.setting(
+  label_column: str = _setting(
     "label",
     "The column of your own files that holds the label.",
-    topic=settings.DATA,
     main=True,
   )
-  skip_bad_rows: bool = settings.setting(
+  skip_bad_rows: bool = _setting(
     False,
     "Whether to skip and count faulty rows of the train and dev files.",
-    topic=settings.DATA,
   )
-  long_text: str | None = settings.setting(
+  long_text: str | None = _setting(
     None,
     "Treatment of single texts with more than max_seq_length word pieces. "
     "truncate cuts the end. head_tail keeps a quarter from the start and the "
@@ -116,7 +96,6 @@ class ClassificationConfig(config.FineTuningConfig):
     "by half, and decides by the mean of their logits.",
     choices=LONG_TEXT_MODES,
     fallback="truncate",
-    topic=settings.DATA,
   )
 
   def __post_init__(self) -> None:

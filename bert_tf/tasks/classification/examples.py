@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bert_tf.formats import tables
+from bert_tf.formats import parquet, tables
 from bert_tf.formats.tables import Column, Row
 from bert_tf.model_folder import run_info
 from bert_tf.tasks.classification import config
@@ -23,16 +23,11 @@ _OWN_METRICS = {
 }
 
 # Labels that look like elements of a multi-hot list.
-_FLAGS = frozenset(("0", "1", "0.0", "1.0", "false", "true"))
-# Cells of text with a multi-hot list, such as "[0, 1, 1]", and with a list of
-# quoted labels.
-_FLAG_LIST = re.compile(r"\s*\[?\s*[01](?:[\s,;]+[01])+\s*\]?\s*")
-_LIST = re.compile(r"\s*\[\s*(?:'.*'|\".*\")\s*\]\s*", re.DOTALL)
-# The end of a message about a multi-hot list.
-MULTI_HOT = (
-  "is multi-hot, a 0 or 1 for each label; give a list of the names of the "
-  "labels that apply"
-)
+FLAGS = frozenset(("0", "1", "0.0", "1.0", "false", "true"))
+# Cells of text with a list, of quoted labels or multi-hot, such as "[0, 1, 1]".
+_QUOTED = r"\[\s*(?:'.*'|\".*\")\s*\]"
+_MULTI_HOT = r"\[?\s*[01](?:[\s,;]+[01])+\s*\]?"
+_LIST = re.compile(rf"\s*(?:{_QUOTED}|{_MULTI_HOT})\s*", re.DOTALL)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,9 +44,9 @@ class InputExample:
 
 @dataclasses.dataclass(frozen=True)
 class Split:
-  """One split of a task: its file and the columns that are read."""
+  """One split of a task: its files and the columns that are read."""
 
-  file: str  # Path below the task's folder.
+  files: tuple[str, ...]  # Paths below the task's folder; several are shards.
   prefix: str  # The beginning of the guids.
   text_a: Column  # Column of the text, or of the first of a pair.
   text_b: Column | None = None  # Column of the second, or None.
@@ -63,13 +58,6 @@ class Split:
   num_columns: int | None = None
   # (column, value) of the rows to read; None for all rows.
   only: tuple[Column, str] | None = None
-  other_files: tuple[str, ...] = ()  # Further shards, in Parquet.
-
-  def columns(self) -> list[Column]:
-    """Returns the columns that are read."""
-    only = self.only[0] if self.only else None
-    columns = (self.text_a, self.text_b, self.label, self.guid, only)
-    return [column for column in columns if column is not None]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,9 +70,8 @@ class FileLayout:
   labels: tuple[str, ...] | None
   # Metrics in addition to accuracy, names in metrics.METRICS.
   metrics: tuple[str, ...]
-  train: Split | None  # The split to train on, or None.
-  dev: Split | None  # The split to evaluate on, or None.
-  test: Split | None  # The split to predict, or None.
+  # The splits that exist, of "train", "dev" and "test".
+  splits: Mapping[str, Split]
   problem_type: str = "classification"  # One of run_info.PROBLEM_TYPES.
   # Least and largest number of a regression, or None.
   number_range: tuple[float, float] | None = None
@@ -99,14 +86,7 @@ class FileLayout:
   @property
   def is_pair(self) -> bool:
     """Whether an example is a pair of texts."""
-    splits = filter(None, (self.train, self.dev, self.test))
-    return any(split.text_b is not None for split in splits)
-
-  def with_labels(self, labels: tuple[str, ...]) -> "FileLayout":
-    """Returns the layout with these labels, unless it has its own."""
-    if self.labels is not None:
-      return self
-    return dataclasses.replace(self, labels=labels)
+    return any(split.text_b is not None for split in self.splits.values())
 
   def label_spec(self) -> run_info.LabelSpec:
     """Returns the labels of the model; they must be known."""
@@ -139,13 +119,36 @@ def own_files(
     name="own data",
     labels=() if problem_type == "regression" else None,
     metrics=_OWN_METRICS[problem_type],
-    train=Split(f"train.{file_format}", "train", text_a, text_b, label),
-    dev=Split(f"dev.{file_format}", "dev", text_a, text_b, label),
-    test=Split(f"test.{file_format}", "test", text_a, text_b),
+    splits={
+      name: Split((f"{name}.{file_format}",), name, text_a, text_b, column)
+      for name, column in (("train", label), ("dev", label), ("test", None))
+    },
     problem_type=problem_type,
     file_format=file_format,
     settings=settings,
   )
+
+
+def with_parquet_files(
+  layout: FileLayout, data_dir: str, folder: str = "", kind: str = ""
+) -> FileLayout:
+  """Returns the layout of the Parquet files in a folder below data_dir.
+
+  kind is the end of the names of the dev and test splits. A split without files
+  has the name of a file that does not exist.
+  """
+  splits = {}
+  for name, split in layout.splits.items():
+    names = ("dev", "validation") if name == "dev" else (name,)
+    end = "" if name == "train" else kind
+    paths = [os.path.join(folder, each + end) for each in names]
+    files = tuple(
+      path.removeprefix(data_dir).lstrip("/")
+      for path in parquet.find_split(data_dir, *paths)
+    )
+    files = files or (f"{paths[-1]}.parquet",)
+    splits[name] = dataclasses.replace(split, files=files)
+  return dataclasses.replace(layout, splits=splits, file_format="parquet")
 
 
 def hold_out(
@@ -164,9 +167,7 @@ def hold_out(
   seen: set[str] = set()
   candidates = []
   for index in order:
-    label: Any = data[index].label
-    names = {label} if isinstance(label, str) else set()
-    names = set(label) if isinstance(label, tuple) else names
+    names = set(_names(data[index].label))
     if names <= seen:
       candidates.append(index)
     seen |= names
@@ -179,18 +180,21 @@ def hold_out(
 
 
 def read_examples(
-  data_dir: str, split: Split, layout: FileLayout, skip_bad_rows: bool = False
-) -> list[InputExample]:
+  data_dir: str, layout: FileLayout, name: str, skip_bad_rows: bool = False
+) -> tables.Examples[InputExample]:
   """Reads one split of a task; ignores blank lines.
 
   Raises ValueError with file and line for a faulty row, unless skip_bad_rows
   leaves it out; also for a missing column, or if the file holds no example.
   """
+  split = layout.splits[name]
+  only, value = split.only or (None, None)
+  columns = (split.text_a, split.text_b, split.label, split.guid, only)
   examples: tables.Examples[InputExample] = tables.Examples()
   num_before = 0
 
   def convert(line: int, row: Row) -> InputExample | None:
-    if split.only and tables.get_cell(row, split.only[0]) != split.only[1]:
+    if only is not None and tables.get_cell(row, only) != value:
       return None
     end = num_before + line - 1
     if split.guid is not None:
@@ -203,12 +207,11 @@ def read_examples(
     text_a = tables.get_text(row, split.text_a)
     return InputExample(f"{split.prefix}-{end}", text_a, text_b, label)
 
-  for file in (split.file, *split.other_files):
-    path = os.path.join(data_dir, file)
+  for file in split.files:
     table = tables.Table(
-      path,
+      os.path.join(data_dir, file),
       layout.file_format,
-      split.columns(),
+      [column for column in columns if column is not None],
       layout.settings,
       split.num_columns,
     )
@@ -217,8 +220,8 @@ def read_examples(
     examples += shard
     examples.num_dropped += shard.num_dropped
   if not examples:
-    wanted = f" with {split.only[0]} {split.only[1]!r}" if split.only else ""
-    raise ValueError(f"{path} holds no example{wanted}.")
+    wanted = f" with {only} {value!r}" if split.only else ""
+    raise ValueError(f"{table.path} holds no example{wanted}.")
   return examples
 
 
@@ -227,59 +230,45 @@ def infer_labels(examples: Sequence[InputExample]) -> tuple[str, ...]:
 
   Sorts by value if all labels are whole numbers, otherwise as text.
   """
-  labels: set[str] = set()
-  for example in examples:
-    if isinstance(example.label, str):
-      labels.add(example.label)
-    elif isinstance(example.label, tuple):
-      labels.update(example.label)
+  labels = {name for example in examples for name in _names(example.label)}
   if all(label.isdecimal() for label in labels):
     return tuple(sorted(labels, key=lambda label: (int(label), label)))
   return tuple(sorted(labels))
 
 
+def _names(label: Any) -> tuple[str, ...]:
+  # The names in a label: none in a regression.
+  if isinstance(label, str):
+    return (label,)
+  return label if isinstance(label, tuple) else ()
+
+
 def read_label(value: Any, layout: FileLayout) -> str | float | tuple[str, ...]:
   """Parses a cell or a Python value; raises tables.BadRowError if no label."""
   if layout.problem_type == "regression":
-    return _number(value, layout)
-  if layout.problem_type == "multilabel":
-    if isinstance(value, str):
-      if _FLAG_LIST.fullmatch(value):
-        raise tables.BadRowError(f"label {value!r} {MULTI_HOT}")
-      if _LIST.fullmatch(value):
-        raise tables.BadRowError(
-          f"label {value!r} is a list; put {config.LABEL_SEPARATOR} between "
-          "labels, without brackets and quotation marks"
-        )
-      value = [
-        name for name in value.split(config.LABEL_SEPARATOR) if name.strip()
-      ]
-    if not isinstance(value, list):
-      raise tables.BadRowError(f"label {value!r} is not a list of labels")
-    flags = [str(flag).strip().lower() for flag in value]
-    is_repeated = any(value.count(flag) > 1 for flag in value)
-    if is_repeated and set(flags) <= _FLAGS:
-      # In a multi-hot list, 0 and 1 would be taken for labels.
-      raise tables.BadRowError(f"label {value!r} {MULTI_HOT}")
-    names = tuple(_class(name, layout) for name in value)
-    if len(set(names)) < len(names):
-      raise tables.BadRowError(f"label {value!r} has a label twice")
-    return names
-  return _class(value, layout)
+    return _read_number(value, layout.number_range or (-math.inf, math.inf))
+  if layout.problem_type == "classification":
+    return _read_name(value, layout)
+  if isinstance(value, str):
+    if _LIST.fullmatch(value):
+      raise tables.BadRowError(
+        f"label {value!r} is a list; put {config.LABEL_SEPARATOR} between the "
+        "names of the labels that apply"
+      )
+    parts = value.split(config.LABEL_SEPARATOR)
+    value = [name for name in parts if name.strip()]
+  if not isinstance(value, list):
+    raise tables.BadRowError(f"label {value!r} is not a list of labels")
+  names = tuple(_read_name(name, layout) for name in value)
+  if len(set(names)) < len(names):
+    raise tables.BadRowError(
+      f"label {value!r} has a label twice; give the names of the labels that "
+      "apply, not a 0 or 1 for each label"
+    )
+  return names
 
 
-def is_multi_hot(examples: Sequence[InputExample]) -> bool:
-  """Returns whether the labels of all examples are multi-hot lists of length 2.
-
-  `read_label` rejects longer ones, which contain a value twice.
-  """
-  return all(
-    isinstance(e.label, tuple) and len(e.label) == 2 and set(e.label) <= _FLAGS
-    for e in examples
-  )
-
-
-def _class(value: Any, layout: FileLayout) -> str:
+def _read_name(value: Any, layout: FileLayout) -> str:
   is_number = isinstance(value, int | float) and math.isfinite(value)
   if not (is_number or isinstance(value, str)):
     raise tables.BadRowError(
@@ -296,17 +285,14 @@ def _class(value: Any, layout: FileLayout) -> str:
   return name
 
 
-def _number(value: Any, layout: FileLayout) -> float:
-  """Returns a regression's number; raises tables.BadRowError if not valid."""
-  try:
-    if not isinstance(value, str | numbers.Real):  # Such as NumPy's datetime64.
-      raise TypeError
-    number = float(value)
-  except (TypeError, ValueError):
-    raise tables.BadRowError(f"label {value!r} is not a number") from None
-  low, high = layout.number_range or (-math.inf, math.inf)
+def _read_number(value: Any, limits: tuple[float, float]) -> float:
+  try:  # Other types, such as NumPy's datetime64, are not numbers.
+    number = float(value) if isinstance(value, str | numbers.Real) else math.nan
+  except ValueError:
+    number = math.nan
   if not math.isfinite(number):
     raise tables.BadRowError(f"label {value!r} is not a finite number")
+  low, high = limits
   if not low <= number <= high:
     raise tables.BadRowError(f"label {value!r} is not between {low} and {high}")
   return number

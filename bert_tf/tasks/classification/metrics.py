@@ -1,7 +1,9 @@
 """Metrics and files of predictions of a classifier."""
 
+import collections
+import functools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,47 +18,24 @@ from bert_tf.tasks.classification.examples import FileLayout, InputExample
 from bert_tf.training import results as results_lib
 
 
-def _f1(average: str) -> Callable[[np.ndarray, np.ndarray], float]:
-  """Returns a function that computes F1 with this average."""
-
-  def f1(labels: np.ndarray, predicted: np.ndarray) -> float:
-    # scikit-learn takes a single label of a multi-label task for two classes.
-    is_single_label = labels.shape[1:] == (1,)
-    return sklearn_metrics.f1_score(
-      labels,
-      predicted,
-      average="binary" if is_single_label else average,
-      zero_division=0,
-    )
-
-  return f1
+def _f1(labels: np.ndarray, predicted: np.ndarray, average: str) -> float:
+  # scikit-learn takes a single label of a multi-label task for two classes.
+  average = "binary" if labels.shape[1:] == (1,) else average
+  return sklearn_metrics.f1_score(
+    labels, predicted, average=average, zero_division=0
+  )
 
 
 # Metrics by name. Each takes true and predicted labels in the form that
 # `answers.decide` returns.
 METRICS = {
-  "f1": _f1("binary"),
-  "macro_f1": _f1("macro"),
-  "micro_f1": _f1("micro"),
+  "f1": functools.partial(_f1, average="binary"),
+  "macro_f1": functools.partial(_f1, average="macro"),
+  "micro_f1": functools.partial(_f1, average="micro"),
   "matthews_correlation": sklearn_metrics.matthews_corrcoef,
   "pearson": lambda a, b: stats.pearsonr(a, b).statistic,
   "spearman": lambda a, b: stats.spearmanr(a, b).statistic,
 }
-
-
-def official_metrics(
-  layout: FileLayout, label_ids: np.ndarray, probabilities: np.ndarray
-) -> dict[str, float]:
-  """Returns the task's metrics in addition to accuracy, by name.
-
-  label_ids are int [B, 1], float32 [B, 1] or int [B, C], as in the records;
-  probabilities are float32 [B, C].
-  """
-  predicted = answers.decide(probabilities, layout.problem_type)
-  labels = label_ids.reshape(predicted.shape)
-  return {
-    name: float(METRICS[name](labels, predicted)) for name in layout.metrics
-  }
 
 
 def label_ids(
@@ -78,13 +57,14 @@ def label_ids(
   return np.array([[0 if x is None else ids[x]] for x in labels], np.int32)
 
 
-def near_chance(label_ids: np.ndarray, accuracy: float) -> float | None:
-  """Returns the frequency of the most frequent label, int [B, 1], as "chance".
+def near_chance(data: Sequence[InputExample], accuracy: float) -> float | None:
+  """Returns the frequency of the most frequent label, if it explains accuracy.
 
   None if the accuracy is more than two standard errors above it.
   """
-  chance = float(np.bincount(label_ids.ravel()).max() / len(label_ids))
-  noise = 2 * np.sqrt(chance * (1 - chance) / len(label_ids))
+  counts = collections.Counter(example.label for example in data)
+  chance = max(counts.values()) / len(data)
+  noise = 2 * np.sqrt(chance * (1 - chance) / len(data))
   return chance if accuracy <= chance + noise else None
 
 
@@ -96,20 +76,25 @@ def scores(
 ) -> dict[str, float]:
   """Returns the results that need all predictions, by name.
 
-  These are the official metrics. If examples have several windows, they also
-  include `example_loss` and `accuracy`, the means over examples. logits are
-  float32 [sum of num_windows, C], label_ids as `label_ids` returns them.
+  These are the task's metrics in addition to accuracy. If examples have several
+  windows, they also include `example_loss` and `accuracy`, the means over
+  examples. logits are float32 [sum of num_windows, C], label_ids as `label_ids`
+  returns them.
   """
   pooled = answers.mean_over_windows(logits, num_windows)
-  means = {}
+  results = {}
   if len(pooled) < len(logits):
     batch = {"label_ids": label_ids, "is_real_example": np.ones(len(pooled))}
     sums = losses.classifier_metrics(pooled, batch, layout.problem_type)
-    means = {
+    results = {
       name: float(total / weight) for name, (total, weight) in sums.items()
     }
   probabilities = prediction.probabilities(pooled, layout.problem_type)
-  return {**means, **official_metrics(layout, label_ids, probabilities)}
+  predicted = answers.decide(probabilities, layout.problem_type)
+  labels = label_ids.reshape(predicted.shape)
+  for name in layout.metrics:
+    results[name] = float(METRICS[name](labels, predicted))
+  return results
 
 
 def write_predictions(
@@ -125,11 +110,9 @@ def write_predictions(
   objects, labels = [], []
   named = answers.labelled(layout.label_spec(), probabilities)
   for example, answer in zip(examples, named):
-    value: dict[str, object] = {"id": example.guid, "text": example.text_a}
-    if example.text_b is not None:
-      value["text_b"] = example.text_b
-    answer = {name: v for name, v in answer.items() if v != {}}
-    objects.append(value | answer)
+    value: dict[str, Any] = {"id": example.guid, "text": example.text_a}
+    value |= {"text_b": example.text_b, **answer}
+    objects.append({n: v for n, v in value.items() if v not in (None, {})})
     labels.append(answer["label"])
   results_lib.write_probabilities(output_dir, probabilities, objects)
   if layout.submission:

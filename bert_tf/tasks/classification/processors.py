@@ -1,8 +1,7 @@
 """Examples from a class with the interface of the original's DataProcessor."""
 
 import contextlib
-import dataclasses
-import importlib.util
+import importlib
 import os
 import sys
 import traceback
@@ -12,8 +11,6 @@ from typing import Any
 import bert_tf
 from bert_tf.formats import tables
 from bert_tf.tasks.classification.examples import InputExample
-
-_PACKAGE = os.path.dirname(bert_tf.__file__)
 
 
 class DataProcessor:
@@ -53,28 +50,15 @@ def load(processor: str) -> DataProcessor:
   MODULE is a module that Python finds or a file in the current folder. CLASS
   needs no arguments.
   """
-  name, colon, class_name = processor.partition(":")
-  if not (name and colon and class_name):
+  name, _, class_name = processor.partition(":")
+  if not (name and class_name):
     raise ValueError(
       f"processor {processor!r} is not of the form MODULE:CLASS, such as "
       "my_module:MyProcessor."
     )
-  folder = os.getcwd()
-  if folder not in sys.path:
-    sys.path.insert(0, folder)
-  if not importlib.util.find_spec(name.partition(".")[0]):
-    raise ValueError(
-      f"processor {processor!r}: there is no module {name} in {folder}."
-    )
+  sys.path.insert(0, os.getcwd())
   with _explained(f"processor {processor!r}"):
-    module = importlib.import_module(name)
-  processor_class = getattr(module, class_name, None)
-  if not isinstance(processor_class, type):
-    raise ValueError(
-      f"processor {processor!r}: {name} has no class {class_name}."
-    )
-  with _explained(f"processor {processor!r}"):
-    return processor_class()
+    return getattr(importlib.import_module(name), class_name)()
 
 
 @contextlib.contextmanager
@@ -84,13 +68,10 @@ def _explained(where: str) -> Iterator[None]:
     yield
   except (ValueError, OSError):
     raise
-  except NotImplementedError:
-    raise ValueError(
-      f"{where} is missing; write it, as bert_tf.DataProcessor describes it."
-    ) from None
   except Exception as error:
     frames = traceback.extract_tb(error.__traceback__)
-    installed = (sys.prefix, sys.base_prefix, "<", _PACKAGE)
+    package = os.path.dirname(bert_tf.__file__)
+    installed = (sys.prefix, sys.base_prefix, "<", package)
     own = [f for f in frames if not f.filename.startswith(installed)]
     reason = f"{type(error).__name__}: {error}".rstrip(".")
     if own and not isinstance(error, SyntaxError):  # Its text names the place.
@@ -99,27 +80,23 @@ def _explained(where: str) -> Iterator[None]:
 
 
 def _call(processor: DataProcessor, name: str, *arguments: str) -> list[Any]:
-  """Returns the list that a method of the processor returns or generates."""
-  method = getattr(processor, name, None)
+  # The list that a method of the processor returns or generates.
   with _explained(f"{type(processor).__qualname__}.{name}()"):
-    if method is None:
-      raise NotImplementedError
-    return list(method(*arguments))
+    return list(getattr(processor, name)(*arguments))
 
 
 def labels(processor: DataProcessor) -> tuple[str, ...]:
   """Returns a processor's two or more labels; whole numbers become text."""
   values = _call(processor, "get_labels")
-  if (
-    not all(isinstance(label, str | int) for label in values)
-    or len(set(map(str, values))) < max(2, len(values))
-    or not all(tables.is_unicode(str(label)) for label in values)
-  ):
+  names = tuple(map(str, values))
+  if not all(isinstance(label, str | int) for label in values) or len(
+    set(names)
+  ) < max(2, len(names)):
     raise ValueError(
       f"{type(processor).__qualname__}.get_labels() returns {values!r}; return "
       "a list of two or more different strings."
     )
-  return tuple(map(str, values))
+  return names
 
 
 def read_examples(
@@ -132,30 +109,26 @@ def read_examples(
   method = f"get_{split}_examples"
   where = f"{type(processor).__qualname__}.{method}()"
   examples = []
-  for index, value in enumerate(_call(processor, method, data_dir)):
+  for value in _call(processor, method, data_dir):
     try:
-      label = value.label
-      if isinstance(label, int):
-        label = str(label)
       # As in the original, an empty second text means a single text.
-      text_b = value.text_b or None
-      example = InputExample(str(value.guid), value.text_a, text_b, label)
+      guid, texts = str(value.guid), (value.text_a, value.text_b or None)
+      label = value.label
     except AttributeError:
       raise ValueError(
-        f"{where} returns {value!r}, number {index}; return objects of "
-        "bert_tf.InputExample."
+        f"{where} returns {value!r}; return objects of bert_tf.InputExample."
       ) from None
-    texts = (example.text_a, example.text_b or "")
-    if not all(isinstance(text, str) for text in texts):
-      raise ValueError(f"{where}: the texts of {example.guid} are not strings.")
+    if not all(isinstance(text, str) for text in (texts[0], texts[1] or "")):
+      raise ValueError(f"{where}: the texts of {guid} are not strings.")
+    label = str(label) if isinstance(label, int) else label
     if label not in labels:
       if split != "test":
         raise ValueError(
-          f"{where}: the label {label!r} of {example.guid} is not in "
-          f"get_labels(): {', '.join(labels)}."
+          f"{where}: the label {label!r} of {guid} is not in get_labels(): "
+          f"{', '.join(labels)}."
         )
-      example = dataclasses.replace(example, label=None)
-    examples.append(example)
+      label = None
+    examples.append(InputExample(guid, *texts, label))
   if not examples:
     raise ValueError(f"{where} returns no example.")
   return examples

@@ -20,7 +20,6 @@ from bert_tf.tasks.classification import (
   examples,
   glue,
   metrics,
-  parquet_layouts,
   processors,
 )
 from bert_tf.tasks.classification import config as config_lib
@@ -38,7 +37,9 @@ def run(
     config: settings of the run.
     layout: the layout of the files; None for the layout that the config names.
   """
-  return fine_tuning.run(config, functools.partial(make_task, layout=layout))
+  return fine_tuning.run(
+    config, functools.partial(ClassificationTask, layout=layout)
+  )
 
 
 def file_layout(config: config_lib.ClassificationConfig) -> examples.FileLayout:
@@ -49,12 +50,12 @@ def file_layout(config: config_lib.ClassificationConfig) -> examples.FileLayout:
   if config.processor:
     labels = processors.labels(processors.load(config.processor))
     name = config.task_name or config.processor.rpartition(":")[2]
-    return examples.FileLayout(name, labels, (), None, None, None)
+    return examples.FileLayout(name, labels, (), {})
   data_dir = config.data_dir or ""
   if config.file_format is None:
     assert config.task_name is not None
     layout = glue.get_task(config.task_name, config.xnli_language)
-    return parquet_layouts.find_glue(layout, data_dir)
+    return glue.find_files(layout, data_dir)
   layout = examples.own_files(
     config.file_format,
     config.problem_type,
@@ -62,40 +63,14 @@ def file_layout(config: config_lib.ClassificationConfig) -> examples.FileLayout:
     config.text_b_column,
     config.label_column,
   )
-  if config.file_format == "parquet" and not config.data_file:
-    return parquet_layouts.find_own(layout, data_dir)
-  return layout
-
-
-def make_task(
-  setup: base.Setup[config_lib.ClassificationConfig],
-  layout: examples.FileLayout | None,
-) -> "ClassificationTask":
-  """Returns the task of a run. The layout is as in `run`."""
-  config = setup.config
-  layout = layout or file_layout(config)
-  if layout.is_pair:
-    _check_pairs(layout, config.long_text)
-  saved = setup.saved_labels()
-  if saved and saved.problem_type == layout.problem_type:
-    layout = dataclasses.replace(
-      layout.with_labels(saved.labels),
-      labels_are_text=saved.are_text,
-    )
-  if config.processor:
-    return ProcessorTask(setup, layout)
   if config.data_file:
-    return DataFileTask(setup, layout)
-  return ClassificationTask(setup, layout)
-
-
-def _check_pairs(layout: examples.FileLayout, long_text: str | None) -> None:
-  """Raises ValueError for a long_text that pairs do not allow."""
-  if long_text != "truncate":
-    raise ValueError(
-      f"long_text {long_text!r} is for single texts, but {layout.name} has "
-      "pairs; set `long_text=truncate`."
+    rows = dataclasses.replace(
+      layout.splits["train"], files=(config.data_file,), prefix="row"
     )
+    return dataclasses.replace(layout, splits={"train": rows})
+  if config.file_format == "parquet":
+    return examples.with_parquet_files(layout, data_dir)
+  return layout
 
 
 class Texts(NamedTuple):
@@ -106,7 +81,13 @@ class Texts(NamedTuple):
 
 
 class ClassificationTask(base.Task[InputExample, Texts]):
-  """Classification of texts or pairs."""
+  """Classification of texts or pairs.
+
+  The examples come from the files of a layout, from a processor, or from a
+  single file, of which a part is held out as dev. The folder of the run keeps
+  that split. A later command with the same folder uses it, whatever its flags
+  are, so that it never evaluates on examples that the model was trained on.
+  """
 
   config: config_lib.ClassificationConfig
   model = heads.ClassifierModel
@@ -117,18 +98,41 @@ class ClassificationTask(base.Task[InputExample, Texts]):
   def __init__(
     self,
     setup: base.Setup[config_lib.ClassificationConfig],
-    layout: examples.FileLayout,
+    layout: examples.FileLayout | None = None,
   ) -> None:
     super().__init__(setup)
-    self.layout = layout
-    self.data_dir = setup.config.data_dir or ""
-    splits = {"train": layout.train, "dev": layout.dev, "test": layout.test}
-    self.files = {
-      name: base.SplitFile(os.path.join(self.data_dir, split.file), "data_dir")
-      if split
-      else base.SplitFile(None, "task_name")
-      for name, split in splits.items()
-    }
+    config = self.config
+    self.layout = layout = layout or file_layout(config)
+    self.is_pair = layout.is_pair
+    self._check_pairs()
+    saved = setup.saved_labels()
+    if saved and saved.problem_type == layout.problem_type:
+      labels = saved.labels if layout.labels is None else layout.labels
+      self.layout = dataclasses.replace(
+        layout, labels=labels, labels_are_text=saved.are_text
+      )
+    self._folder = setup.folder
+    self._data_dir = config.data_dir or ""
+    folder = base.SplitFile(self._data_dir, "data_dir")
+    missing = folder if config.processor else base.SplitFile(None, "task_name")
+    self.files = dict.fromkeys(("train", "dev", "test"), missing)
+    for name, split in layout.splits.items():
+      path = os.path.join(self._data_dir, split.files[0])
+      self.files[name] = base.SplitFile(path, "data_dir")
+    if config.data_file:
+      file = base.SplitFile(config.data_file, "data_file")
+      no_dev = base.SplitFile(None, "eval_fraction")
+      dev = file if config.eval_fraction else no_dev
+      no_test = base.SplitFile(None, "data_dir")
+      self.files = {"train": file, "dev": dev, "test": no_test}
+
+  def _check_pairs(self) -> None:
+    long_text = self.config.long_text
+    if self.is_pair and long_text not in (None, "truncate"):
+      raise ValueError(
+        f"long_text {long_text!r} is for single texts, but "
+        f"{self.layout.name} has pairs; set `long_text=truncate`."
+      )
 
   @property
   def label_spec(self) -> run_info.LabelSpec | None:
@@ -145,17 +149,67 @@ class ClassificationTask(base.Task[InputExample, Texts]):
 
   def read(self, split: str, path: str) -> list[InputExample]:
     """Reads the examples of a split."""
+    if self.config.data_file:
+      return self._parts[split]
+    if self.config.processor:
+      labels = self.layout.label_spec().labels
+      rows = processors.read_examples(self._processor, split, path, labels)
+      self.is_pair |= any(example.text_b is not None for example in rows)
+      self._check_pairs()
+      return rows
     # Predictions must match the test file row by row.
     skip = self.config.skip_bad_rows and split != "test"
-    return examples.read_examples(
-      self.data_dir, getattr(self.layout, split), self.layout, skip
-    )
+    return examples.read_examples(self._data_dir, self.layout, split, skip)
+
+  @functools.cached_property
+  def _processor(self) -> processors.DataProcessor:
+    assert self.config.processor
+    return processors.load(self.config.processor)
+
+  @functools.cached_property
+  def _parts(self) -> dict[str, list[InputExample]]:
+    # The examples of train and dev in data_file.
+    config, path = self.config, str(self.config.data_file)
+    skip = config.skip_bad_rows
+    rows = examples.read_examples("", self.layout, "train", skip)
+    split_file = os.path.join(self._folder.path, "data_split.json")
+    if self._folder.info and paths.exists(split_file):
+      split = json_files.read_object(split_file)
+      if split["num_rows"] != len(rows):
+        raise ValueError(
+          f"{path} has {len(rows)} rows, but {split_file} splits "
+          f"{split['num_rows']}; choose another `output_dir` for other data."
+        )
+    else:
+      fraction, seed = config.eval_fraction, config.train.seed
+      split = {
+        "data_file": path,
+        "num_rows": len(rows),
+        "eval_fraction": fraction,
+        "seed": seed,
+        "dev": examples.hold_out(rows, fraction, seed) if fraction else [],
+      }
+      if distribution.is_chief():
+        atomic.write(split_file, [json.dumps(split), "\n"])
+    dev = set(split["dev"])
+    if config.eval_fraction and not dev:
+      raise ValueError(
+        f"{path} has {len(rows)} rows, too few to hold some out; set "
+        "`eval_fraction=0` and train without `do_eval`."
+      )
+    train = tables.Examples(r for i, r in enumerate(rows) if i not in dev)
+    train.num_dropped = rows.num_dropped
+    return {"train": train, "dev": [rows[i] for i in sorted(dev)]}
 
   def set_labels(self, train: Sequence[InputExample], source: str) -> None:
     """Sets the labels to those of the training examples."""
     labels, kind = examples.infer_labels(train), self.layout.problem_type
-    if kind == "multilabel" and examples.is_multi_hot(train):
-      raise ValueError(f"{source}: every label {examples.MULTI_HOT}.")
+    counts = {len(e.label) for e in train if isinstance(e.label, tuple)}
+    if counts == {2} and examples.FLAGS.issuperset(labels):
+      raise ValueError(
+        f"{source}: every label is multi-hot; give the names of the labels "
+        "that apply, not a 0 or 1 for each label."
+      )
     needed = 2 if kind == "classification" else 1
     if len(labels) < needed:
       raise ValueError(
@@ -163,7 +217,7 @@ class ClassificationTask(base.Task[InputExample, Texts]):
         f"({', '.join(labels)}), but at least {needed} are necessary; is "
         "`label_column` right?"
       )
-    self.layout = self.layout.with_labels(labels)
+    self.layout = dataclasses.replace(self.layout, labels=labels)
 
   def prepare(self, split: str, examples: Sequence[InputExample]) -> Texts:
     """Returns the examples with the number of windows of each."""
@@ -228,11 +282,9 @@ class ClassificationTask(base.Task[InputExample, Texts]):
 
   def near_chance(self, data: Texts, accuracy: float) -> float | None:
     """Returns the accuracy of the most frequent label if a model's is close."""
-    spec = self.layout.label_spec()
-    if spec.problem_type != "classification":
+    if self.layout.problem_type != "classification":
       return None
-    ids = metrics.label_ids(data.examples, spec)
-    return metrics.near_chance(ids, accuracy)
+    return metrics.near_chance(data.examples, accuracy)
 
   def write_predictions(
     self, output_dir: str, data: Texts, rows: base.Rows
@@ -249,7 +301,7 @@ class ClassificationTask(base.Task[InputExample, Texts]):
   def run_info(self) -> dict[str, Any]:
     """Returns the labels, is_pair and long_text for run.json."""
     return super().run_info() | {
-      "is_pair": self.layout.is_pair,
+      "is_pair": self.is_pair,
       "long_text": self.config.long_text,
     }
 
@@ -263,99 +315,4 @@ class ClassificationTask(base.Task[InputExample, Texts]):
     return inputs, example.label
 
 
-class ProcessorTask(ClassificationTask):
-  """Classification of the examples of a processor, which data_dir is given."""
-
-  def __init__(self, *arguments: Any) -> None:
-    super().__init__(*arguments)
-    assert self.config.processor
-    self._processor = processors.load(self.config.processor)
-    self._is_pair = False
-    file = base.SplitFile(self.data_dir, "data_dir")
-    self.files = dict.fromkeys(("train", "dev", "test"), file)
-
-  def read(self, split: str, path: str) -> list[InputExample]:
-    """Returns the processor's examples of a split."""
-    labels = self.layout.label_spec().labels
-    rows = processors.read_examples(self._processor, split, path, labels)
-    self._is_pair |= any(example.text_b is not None for example in rows)
-    if self._is_pair:
-      _check_pairs(self.layout, self.config.long_text)
-    return rows
-
-  def run_info(self) -> dict[str, Any]:
-    """Returns the labels, is_pair and long_text for run.json."""
-    return super().run_info() | {"is_pair": self._is_pair}
-
-
-class DataFileTask(ClassificationTask):
-  """Classification of a single file, of which a part is held out as dev.
-
-  The folder of the run keeps the split. A later command with the same folder
-  uses it, whatever its flags are, so that it never evaluates on examples that
-  the model was trained on.
-  """
-
-  def __init__(
-    self,
-    setup: base.Setup[config_lib.ClassificationConfig],
-    layout: examples.FileLayout,
-  ) -> None:
-    super().__init__(setup, layout)
-    self._folder = setup.folder
-    file = base.SplitFile(self.config.data_file, "data_file")
-    no_dev = base.SplitFile(None, "eval_fraction")
-    self.files = {
-      "train": file,
-      "dev": file if self.config.eval_fraction else no_dev,
-      "test": base.SplitFile(None, "data_dir"),
-    }
-
-  def read(self, split: str, path: str) -> list[InputExample]:
-    """Returns the examples of one part of the file."""
-    return self._parts[split]
-
-  @functools.cached_property
-  def _parts(self) -> dict[str, list[InputExample]]:
-    """The examples of train and dev."""
-    config, path = self.config, str(self.config.data_file)
-    assert self.layout.train
-    rows = examples.read_examples(
-      "",
-      dataclasses.replace(self.layout.train, file=path, prefix="row"),
-      self.layout,
-      config.skip_bad_rows,
-    )
-    split_file = os.path.join(self._folder.path, "data_split.json")
-    if self._folder.info and paths.exists(split_file):
-      saved = json_files.read_object(split_file)
-      if saved["num_rows"] != len(rows):
-        raise ValueError(
-          f"{path} has {len(rows)} rows, but {split_file} splits "
-          f"{saved['num_rows']}; choose another `output_dir` for other data."
-        )
-      dev = set(saved["dev"])
-    else:
-      seed = config.train.seed
-      dev = set(
-        examples.hold_out(rows, config.eval_fraction, seed)
-        if config.eval_fraction
-        else ()
-      )
-      if distribution.is_chief():
-        split = {
-          "data_file": path,
-          "num_rows": len(rows),
-          "eval_fraction": config.eval_fraction,
-          "seed": seed,
-          "dev": sorted(dev),
-        }
-        atomic.write(split_file, [json.dumps(split), "\n"])
-    if config.eval_fraction and not dev:
-      raise ValueError(
-        f"{path} has {len(rows)} rows, too few to hold some out; set "
-        "`eval_fraction=0` and train without `do_eval`."
-      )
-    train = tables.Examples(r for i, r in enumerate(rows) if i not in dev)
-    train.num_dropped = getattr(rows, "num_dropped", 0)
-    return {"train": train, "dev": [rows[i] for i in sorted(dev)]}
+make_task = ClassificationTask

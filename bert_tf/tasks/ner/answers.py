@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from bert_tf.tasks import prediction
-from bert_tf.tasks.ner import examples, records
+from bert_tf.tasks.ner import examples
+from bert_tf.tasks.ner import windows as windows_lib
 
 _WORD = re.compile(r"\S+")
 # Words that keep a period after them: initials, U.S. and titles.
@@ -29,10 +30,6 @@ class WordAnswerer(prediction.Answerer):
   `end`, in characters of the text.
   """
 
-  @functools.cached_property
-  def _windower(self) -> records.SentenceWindower:
-    return records.SentenceWindower(self.tokenizer, self.max_seq_length, False)
-
   def split(self, text: str) -> Iterator[tuple[str, int]]:
     """Yields the words of a text, each with its index in the text."""
     return ((match[0], match.start()) for match in _WORD.finditer(text))
@@ -41,7 +38,9 @@ class WordAnswerer(prediction.Answerer):
     """Returns the windows that label the words of the text."""
     places = list(self.split(row["text"]))
     sentence = examples.Sentence(tuple(word for word, _ in places), None, 1)
-    windows = self._windower.label_windows([sentence])
+    windows = windows_lib.make_windows(
+      [sentence], self.tokenizer, self.max_seq_length
+    )
     return prediction.Prepared(
       [prediction.model_input(w.input_ids, len(w.input_ids)) for w in windows],
       (places, windows),
@@ -86,17 +85,18 @@ class PlainTextAnswerer(WordAnswerer):
 
   def split(self, text: str) -> Iterator[tuple[str, int]]:
     """Yields the words and signs of a text, each with its index."""
-    before, after = _edge_signs()
+    quotes = "\"'`" + _signs("Pi", "Pf")
     for match in _WORD.finditer(text):
       word, start = match[0], match.start()
-      core = word.lstrip(before)
+      core = word.lstrip("¿¡" + quotes + _signs("Ps"))
       first = len(word) - len(core)
-      core = core.rstrip(after)
+      core = core.rstrip(".,;:!?…" + quotes + _signs("Pe"))
       last = first + len(core)
-      keeps_period = _ABBREVIATION.fullmatch(core) and (
-        len(core) > 1 or core.isupper()
-      )
-      if keeps_period and word[last:].startswith("."):
+      if (
+        word[last:].startswith(".")
+        and _ABBREVIATION.fullmatch(core)
+        and (len(core) > 1 or core.isupper())
+      ):
         last += 1
       if not core or _CLITIC.fullmatch(word):
         first, last = 0, len(word)
@@ -113,14 +113,10 @@ class PlainTextAnswerer(WordAnswerer):
 
 
 @functools.cache
-def _edge_signs() -> tuple[str, str]:
-  """Returns the punctuation that may stand before a word, and after one."""
-  by_category: dict[str, list[str]] = {}
-  for char in map(chr, range(0x10000)):
-    by_category.setdefault(unicodedata.category(char), []).append(char)
-  quotes = "\"'`" + "".join(by_category["Pi"] + by_category["Pf"])
-  before = "".join(["¿¡", quotes, *by_category["Ps"]])
-  return before, "".join([".,;:!?…", quotes, *by_category["Pe"]])
+def _signs(*categories: str) -> str:
+  # The characters of these categories of Unicode.
+  chars = map(chr, range(0x10000))
+  return "".join(c for c in chars if unicodedata.category(c) in categories)
 
 
 WordAnswerer.variants = {"plain_text": PlainTextAnswerer}

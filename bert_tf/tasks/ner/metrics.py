@@ -13,9 +13,12 @@ SCORES = ("f1", "precision", "recall")
 
 
 def result_names(labels: Sequence[str]) -> list[str]:
-  """Returns the names of `scores`: of all entities first, then by type."""
-  types = examples.entity_types(labels)
-  return [*SCORES, *(f"{type_}_{name}" for type_ in types for name in SCORES)]
+  """Returns the names of `scores`: of all entities first, then by type.
+
+  The labels B and I, without a type, have no scores of their own.
+  """
+  prefixes = ["", *(f"{la[2:]}_" for la in labels if la.startswith("B-"))]
+  return [prefix + name for prefix in prefixes for name in SCORES]
 
 
 def import_seqeval() -> Any:
@@ -33,8 +36,8 @@ def scores(
   """Returns precision, recall and F1 of entities, as conlleval does.
 
   An entity is correct if its first word, its last word and its type are. An I-
-  that does not continue an entity begins one. Division by 0 results in 0. There
-  are scores for each type of the labels, but not for B and I without a type.
+  that does not continue an entity begins one. Division by 0 results in 0. The
+  names are those of `result_names`.
   """
   seqeval = import_seqeval()
   gold = [list(sentence.tags or ()) for sentence in sentences]
@@ -52,14 +55,6 @@ def scores(
         key = "f1-score" if name == "f1" else name
         results[prefix + name] = float(row[key])
   return results
-
-
-def accuracy(
-  sentences: Sequence[Sentence], predicted: Sequence[Sequence[str]]
-) -> float:
-  """Returns the share of words with the correct tag."""
-  gold = [list(sentence.tags or ()) for sentence in sentences]
-  return import_seqeval().accuracy_score(gold, [list(t) for t in predicted])
 
 
 def write_predictions(

@@ -5,17 +5,22 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import tensorflow as tf
+from absl import logging
 
 from bert_tf import heads, losses
-from bert_tf.data import input_pipeline
+from bert_tf.data import input_pipeline, packing, records
 from bert_tf.files import paths
 from bert_tf.model_folder import run_info
 from bert_tf.tasks import base, fine_tuning
 from bert_tf.tasks.ner import config as config_lib
-from bert_tf.tasks.ner import examples, metrics, records
+from bert_tf.tasks.ner import examples, metrics
+from bert_tf.tasks.ner import windows as windows_lib
 from bert_tf.tasks.ner.examples import Sentence
-from bert_tf.tasks.ner.records import Window
 from bert_tf.training import objective, results
+
+# Number of windows of each split to log as the model sees them.
+_NUM_LOGGED = 3
 
 
 def run(config: config_lib.NerConfig) -> base.Results | None:
@@ -30,7 +35,7 @@ class Tagged(NamedTuple):
   """The sentences of a file and their windows."""
 
   sentences: Sequence[Sentence]  # In the order of the file.
-  windows: Sequence[Window]  # The windows that label their words, in order.
+  windows: Sequence[windows_lib.Window]  # They label all words, in order.
 
 
 class NerTask(base.Task[Sentence, Tagged]):
@@ -40,7 +45,7 @@ class NerTask(base.Task[Sentence, Tagged]):
   model = heads.TokenModel
   noun = "training windows"
   has_labels = True
-  label_features = records.LABEL_FEATURES
+  label_features = ("label_ids", "label_mask")
   first_results = (
     *metrics.SCORES,
     "accuracy",
@@ -52,39 +57,31 @@ class NerTask(base.Task[Sentence, Tagged]):
 
   def __init__(self, setup: base.Setup[Any]) -> None:
     super().__init__(setup)
-    self.files = {
-      name: base.SplitFile(
-        os.path.join(setup.config.data_dir, file), f"{name}_file"
-      )
-      for name, file in (
-        ("train", setup.config.train_file),
-        ("dev", setup.config.dev_file),
-        ("test", setup.config.test_file),
-      )
-    }
+    self.files = {}
+    for split in ("train", "dev", "test"):
+      flag = f"{split}_file"
+      path = os.path.join(self.config.data_dir, getattr(self.config, flag))
+      self.files[split] = base.SplitFile(path, flag)
     saved = setup.saved_labels()
-    self.labels = saved.labels if saved else None  # None until they are known.
+    # Those of the model; () until they are known.
+    self.labels: tuple[str, ...] = saved.labels if saved else ()
 
   @property
   def label_spec(self) -> run_info.LabelSpec | None:
     """The labels, None until they are known."""
-    if self.labels is None:
+    if not self.labels:
       return None
     return run_info.LabelSpec("ner", run_info.WORDS, self.labels)
 
   @property
   def result_names(self) -> tuple[str, ...]:
     """The scores of all entities, those of each type, and the means."""
-    return (*metrics.result_names(self._labels), *super().result_names)
+    return (*metrics.result_names(self.labels), *super().result_names)
 
   def read(self, split: str, path: str) -> list[Sentence]:
     """Reads the sentences of a file."""
-    config = self.config
     sentences = examples.read_sentences(
-      path,
-      examples.FileFormat(
-        config.word_column, config.tag_column, config.tag_scheme
-      ),
+      path, self.config.word_column, self.config.tag_column
     )
     if sentences[0].tags is None:
       if split != "test":
@@ -105,13 +102,22 @@ class NerTask(base.Task[Sentence, Tagged]):
 
   def prepare(self, split: str, sentences: Sequence[Sentence]) -> Tagged:
     """Returns the sentences with the windows that label their words."""
-    path, spec = self.files[split].path or "", self.label_spec
+    path, spec = self.files[split].path, self.label_spec
     assert spec
-    examples.check_labels(path, sentences, spec)
-    windower = records.SentenceWindower(
-      self.tokenizer, self.max_seq_length, bool(self.config.document_context)
+    for sentence in sentences:
+      for number, tag in enumerate(sentence.tags or (), sentence.line):
+        if tag not in spec.labels:
+          raise ValueError(f"{path}:{number}: {spec.unknown_label(tag)}.")
+    context = bool(self.config.document_context)
+    windows = windows_lib.make_windows(
+      sentences, self.tokenizer, self.max_seq_length, context
     )
-    return Tagged(sentences, windower.windows(path, sentences))
+    for window in windows[:_NUM_LOGGED]:
+      tokens = self.tokenizer.convert_ids_to_tokens(window.input_ids)
+      for position, tag in zip(window.first_pieces, window.tags or ()):
+        tokens[position] += f"/{tag}"
+      logging.info("%s", " ".join(tokens))
+    return Tagged(sentences, windows)
 
   def num_inputs(self, data: Tagged) -> int:
     """Returns the number of windows."""
@@ -120,14 +126,27 @@ class NerTask(base.Task[Sentence, Tagged]):
   def encode(
     self, split: str, data: Tagged
   ) -> Iterator[tuple[Sequence[bytes], bool]]:
-    """Yields a record for each window."""
+    """Yields a record for each window; without tags, label_ids are 0."""
+    length = self.max_seq_length
+    ids = {label: i for i, label in enumerate(self.labels)}
     for window in data.windows:
-      record = records.encode(window, self._labels, self.max_seq_length)
+      label_ids, label_mask = [0] * length, [0] * length
+      tags = window.tags or [self.labels[0]] * len(window.first_pieces)
+      for position, tag in zip(window.first_pieces, tags):
+        label_ids[position], label_mask[position] = ids[tag], 1
+      ints = {
+        **packing.pad(window.input_ids, len(window.input_ids), length),
+        "label_ids": label_ids,
+        "label_mask": label_mask,
+      }
+      record = records.encode_example(records.encode_features(ints, {}))
       yield [record], window.part == 1  # Counts a long sentence once.
 
   def spec(self, split: str) -> input_pipeline.Spec:
     """Returns the features of a record."""
-    return records.spec(self.max_seq_length)
+    ids = tf.io.FixedLenFeature([self.max_seq_length], tf.int64)
+    inputs = input_pipeline.inputs_spec(self.max_seq_length)
+    return inputs | dict.fromkeys(self.label_features, ids)
 
   def objective(self) -> objective.Objective:
     """Returns the loss and the accuracy of the labelled positions."""
@@ -142,7 +161,7 @@ class NerTask(base.Task[Sentence, Tagged]):
   def scores(self, data: Tagged, rows: Sequence[np.ndarray]) -> base.Results:
     """Returns precision, recall and F1 of the entities."""
     tags = self._tags(data, rows)
-    return dict(metrics.scores(data.sentences, tags, self._labels))
+    return dict(metrics.scores(data.sentences, tags, self.labels))
 
   def write_evaluation(
     self, output_dir: str, data: Tagged, rows: Sequence[np.ndarray]
@@ -165,8 +184,10 @@ class NerTask(base.Task[Sentence, Tagged]):
     if data.sentences[0].tags is None:
       paths.remove(results_file)  # The scores of earlier predictions.
       return {}
-    scores = metrics.scores(data.sentences, tags, self._labels)
-    scores["accuracy"] = metrics.accuracy(data.sentences, tags)
+    scores = metrics.scores(data.sentences, tags, self.labels)
+    gold = [tag for s in data.sentences for tag in s.tags or ()]
+    found = [tag for row in tags for tag in row]
+    scores["accuracy"] = float(np.mean([a == b for a, b in zip(gold, found)]))
     results.write_results(results_file, scores, first=self.first_results)
     return {f"test_{name}": value for name, value in scores.items()}
 
@@ -189,14 +210,9 @@ class NerTask(base.Task[Sentence, Tagged]):
     for window, row in zip(data.windows, rows):
       yield from row[list(window.first_pieces)]
 
-  @property
-  def _labels(self) -> tuple[str, ...]:
-    assert self.labels is not None
-    return self.labels
-
   def _tags(self, data: Tagged, rows: base.Rows) -> list[list[str]]:
     """Returns each sentence's predicted tags."""
-    tags = (self._labels[i] for i in self.label_ids(data, rows))
+    tags = (self.labels[i] for i in self.label_ids(data, rows))
     return [[next(tags) for _ in s.words] for s in data.sentences]
 
 

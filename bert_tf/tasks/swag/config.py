@@ -1,6 +1,7 @@
 """Settings of multiple choice, without TensorFlow."""
 
 import dataclasses
+import functools
 from typing import ClassVar
 
 from bert_tf import settings
@@ -12,6 +13,8 @@ FILE_FORMATS = ("tsv", "csv", "jsonl")
 # A label is the choice's number, from 0 or from 1, its letter, or its text.
 LABEL_TYPES = ("number", "number_from_1", "letter", "text")
 
+_setting = functools.partial(settings.setting, topic=settings.DATA)
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SwagConfig(config.FineTuningConfig):
@@ -19,51 +22,43 @@ class SwagConfig(config.FineTuningConfig):
 
   task: ClassVar[str] = "swag"
 
-  data_dir: str = settings.setting(
+  data_dir: str = _setting(
     help="Folder with SWAG's train.csv, val.csv and test.csv, or with your own "
     "train, dev and test files, whose suffix is --task_name.",
     original=True,
-    topic=settings.DATA,
   )
-  task_name: str = settings.setting(
+  task_name: str = _setting(
     "swag",
     f"swag, or the format of your own data: {', '.join(FILE_FORMATS)}.",
-    topic=settings.DATA,
     main=True,
   )
-  context_column: str = settings.setting(
+  context_column: str = _setting(
     "context",
     "Own data: the column of the first text, by its name or its number from 0.",
-    topic=settings.DATA,
   )
-  question_column: str | None = settings.setting(
+  question_column: str | None = _setting(
     None,
     "Own data: the column of a text before every choice. Default: none.",
-    topic=settings.DATA,
   )
-  choice_columns: tuple[str, ...] | None = settings.setting(
+  choice_columns: tuple[str, ...] | None = _setting(
     None,
     "Own data: the columns of the choices, with commas between them. In jsonl, "
     "a single key may hold a list of texts.",
-    topic=settings.DATA,
   )
-  label_column: str = settings.setting(
+  label_column: str = _setting(
     "label",
     "Own data: the column of the right choice. The test file may lack it.",
-    topic=settings.DATA,
   )
-  label_type: str = settings.setting(
+  label_type: str = _setting(
     "number",
     "Own data: the content of label_column and the form of predictions: "
     "number, counted from 0; number_from_1; letter, A for the first; text, the "
     "choice itself.",
     choices=LABEL_TYPES,
-    topic=settings.DATA,
   )
-  skip_bad_rows: bool = settings.setting(
+  skip_bad_rows: bool = _setting(
     False,
     "Whether to skip and count faulty rows of the train and dev files.",
-    topic=settings.DATA,
   )
 
 

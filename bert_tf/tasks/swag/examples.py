@@ -8,7 +8,7 @@ from typing import Any
 
 from bert_tf.formats import tables
 from bert_tf.formats.tables import Column, Row
-from bert_tf.tasks.swag import config
+from bert_tf.tasks.swag import config as config_lib
 
 
 @dataclasses.dataclass(frozen=True)
@@ -16,13 +16,12 @@ class ChoiceLayout:
   """The files of a multiple-choice task and their columns."""
 
   file_format: str  # "tsv", "csv" or "jsonl".
-  train: str  # File to train on, below the task's folder.
-  dev: str  # File to evaluate on.
-  test: str  # File to predict; it needs no labels.
+  # The files of "train", "dev" and "test" below the task's folder.
+  files: Mapping[str, str]
   context: Column  # Column of the text that is sentence A.
   # Columns of the choices; a single column holds a list of choices.
   choices: tuple[Column, ...]
-  label: Column  # Column of the label.
+  label: Column  # Column of the label; the test file needs none.
   # Column of the beginning of sentence B, before each choice; None without one.
   question: Column | None = None
   label_type: str = "number"  # One of config.LABEL_TYPES.
@@ -35,9 +34,7 @@ class ChoiceLayout:
 # second sentence, whose beginning therefore belongs to B.
 SWAG = ChoiceLayout(
   file_format="csv",
-  train="train.csv",
-  dev="val.csv",
-  test="test.csv",
+  files={"train": "train.csv", "dev": "val.csv", "test": "test.csv"},
   context="sent1",
   choices=("ending0", "ending1", "ending2", "ending3"),
   label="label",
@@ -61,58 +58,47 @@ class ChoiceExample:
     return [f"{self.question} {choice}".strip() for choice in self.choices]
 
 
-def own_files(
-  file_format: str,
-  context_column: str,
-  question_column: str | None,
-  choice_columns: Sequence[str],
-  label_column: str,
-  label_type: str,
-) -> ChoiceLayout:
-  """Returns the layout of a user's own train, dev and test files.
-
-  The arguments are settings of config.SwagConfig.
-  """
-  if not all((context_column, label_column, choice_columns, *choice_columns)):
+def file_layout(config: config_lib.SwagConfig) -> ChoiceLayout:
+  """Returns the layout of the files that a config describes."""
+  file_format = config.task_name.lower()
+  if file_format == "swag":
+    return SWAG
+  if file_format not in config_lib.FILE_FORMATS:
     raise ValueError(
-      "name the columns of the files: `context_column`, `choice_columns` and "
-      "`label_column` cannot be empty."
+      f"task_name {config.task_name!r} is not known; use swag, "
+      f"{', '.join(config_lib.FILE_FORMATS)}."
     )
-  context, question, label, *choices = tables.parse_columns(
-    file_format,
-    (context_column, question_column, label_column, *choice_columns),
+  names = (config.context_column, config.label_column, config.question_column)
+  columns: list[Any] = tables.parse_columns(
+    file_format, (*names, *(config.choice_columns or ()))
   )
-  if file_format != "jsonl" and len(choices) < 2:
+  context, label, question, *choices = columns
+  least = 1 if file_format == "jsonl" else 2
+  if None in (context, label, *choices) or len(set(choices)) < max(
+    least, len(choices)
+  ):
     raise ValueError(
-      f"`choice_columns={choice_columns[0]}` is one choice; name a column for "
-      "each, with commas between them."
+      "name the columns of the files: `context_column`, `label_column` and, "
+      "with commas between them, a `choice_columns` for each choice."
     )
-  if len(set(choices)) < len(choices):
-    raise ValueError(
-      f"`choice_columns={','.join(choice_columns)}` names a column twice."
-    )
-  assert context is not None and label is not None
-  settings = {choice: "choice_columns" for choice in choices if choice}
+  settings = dict.fromkeys(choices, "choice_columns")
   settings |= {context: "context_column", label: "label_column"}
   if question is not None:
     settings[question] = "question_column"
   return ChoiceLayout(
-    file_format=file_format,
-    train=f"train.{file_format}",
-    dev=f"dev.{file_format}",
-    test=f"test.{file_format}",
-    context=context,
-    choices=tuple(choice for choice in choices if choice is not None),
-    label=label,
-    question=question,
-    label_type=label_type,
-    settings=settings,
+    file_format,
+    {split: f"{split}.{file_format}" for split in ("train", "dev", "test")},
+    context,
+    tuple(choices),
+    label,
+    question,
+    config.label_type,
+    settings,
   )
 
 
 def read_examples(
-  data_dir: str,
-  file: str,
+  path: str,
   layout: ChoiceLayout,
   has_labels: bool,
   skip_bad_rows: bool = False,
@@ -121,36 +107,45 @@ def read_examples(
 
   Raises ValueError with file and line for a faulty row, or if there is none.
   """
-  path = os.path.join(data_dir, file)
-  prefix = os.path.splitext(file)[0]
-  needed = (layout.context, *layout.choices)
-  needed += () if layout.question is None else (layout.question,)
-  needed += (layout.label,) if has_labels else ()
+  prefix = os.path.splitext(os.path.basename(path))[0]
+  needed = [layout.context, *layout.choices]
+  needed += [] if layout.question is None else [layout.question]
+  needed += [layout.label] if has_labels else []
   num_choices = None
 
   def convert(line: int, row: Row) -> ChoiceExample:
     nonlocal num_choices
-    choices = _choices(row, layout)
+    if len(layout.choices) > 1:
+      choices = [tables.get_text(row, column) for column in layout.choices]
+    else:
+      choices = tables.get_cell(row, layout.choices[0])
+      if (
+        not isinstance(choices, list)
+        or len(choices) < 2
+        or not all(isinstance(text, str) and text.strip() for text in choices)
+      ):
+        raise tables.BadRowError(
+          f"column {layout.choices[0]} must be a list of two texts or more, "
+          f"not {choices!r}"
+        )
     if num_choices not in (None, len(choices)):
       raise tables.BadRowError(
         f"{len(choices)} choices, but {num_choices} in the rows before"
       )
-    label = None
-    if has_labels:
-      label = label_id(
-        tables.get_cell(row, layout.label), choices, layout.label_type
-      )
-    context = tables.get_text(row, layout.context)
-    question = ""
+    question, label = "", None
     if layout.question is not None:  # It may be empty.
       question = tables.get_cell(row, layout.question)
       if not isinstance(question, str):
         raise tables.BadRowError(
           f"column {layout.question} must be text, not {question!r}"
         )
+    if has_labels:
+      value = tables.get_cell(row, layout.label)
+      label = label_id(value, choices, layout.label_type)
+    context = tables.get_text(row, layout.context)
     num_choices = len(choices)
     return ChoiceExample(
-      f"{prefix}-{line - 1}", context, question, choices, label
+      f"{prefix}-{line - 1}", context, question, tuple(choices), label
     )
 
   table = tables.Table(path, layout.file_format, needed, layout.settings)
@@ -167,12 +162,10 @@ def label_id(value: Any, choices: Sequence[str], label_type: str) -> int:
   if label_type == "letter":
     text = text.upper()
   if names.count(text) != 1:
-    known = "" if label_type == "text" else f" {names[0]} to {names[-1]}"
     what = "several" if text in names else "none"
     raise tables.BadRowError(
-      f"label {value!r} is {what} of the {len(choices)} choices{known}; labels "
-      f"are read as `label_type={label_type}`, there are also "
-      f"{', '.join(name for name in config.LABEL_TYPES if name != label_type)}"
+      f"label {value!r} is {what} of {', '.join(names)}; labels are read as "
+      f"`label_type={label_type}`, one of {', '.join(config_lib.LABEL_TYPES)}"
     )
   return names.index(text)
 
@@ -185,21 +178,3 @@ def label_names(choices: Sequence[str], label_type: str) -> list[str]:
     return list(string.ascii_uppercase[: len(choices)])
   first = 1 if label_type == "number_from_1" else 0
   return [str(first + i) for i in range(len(choices))]
-
-
-def _choices(row: Row, layout: ChoiceLayout) -> tuple[str, ...]:
-  """Returns the choices of a row; raises tables.BadRowError if not texts."""
-  if len(layout.choices) > 1:
-    return tuple(tables.get_text(row, column) for column in layout.choices)
-  column = layout.choices[0]
-  choices = tables.get_cell(row, column)
-  if not isinstance(choices, list) or len(choices) < 2:
-    raise tables.BadRowError(
-      f"column {column} must be a list of two choices or more, not {choices!r}"
-    )
-  for choice in choices:
-    if not isinstance(choice, str) or not choice.strip():
-      raise tables.BadRowError(
-        f"a choice of column {column} must be text, not {choice!r}"
-      )
-  return tuple(choices)

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from bert_tf import heads
 from bert_tf.data import input_pipeline, record_cache, records
@@ -21,26 +20,6 @@ def run(config: config_lib.SwagConfig) -> base.Results | None:
   return fine_tuning.run(config, SwagTask)
 
 
-def file_layout(config: config_lib.SwagConfig) -> examples.ChoiceLayout:
-  """Returns the layout of the files that a config describes."""
-  file_format = config.task_name.lower()
-  if file_format == "swag":
-    return examples.SWAG
-  if file_format not in config_lib.FILE_FORMATS:
-    raise ValueError(
-      f"task_name {config.task_name!r} is not known; use swag, "
-      f"{', '.join(config_lib.FILE_FORMATS)}."
-    )
-  return examples.own_files(
-    file_format,
-    config.context_column,
-    config.question_column,
-    config.choice_columns or (),
-    config.label_column,
-    config.label_type,
-  )
-
-
 class SwagTask(base.Task[ChoiceExample, Sequence[ChoiceExample]]):
   """Chooses one of several continuations of a text."""
 
@@ -50,13 +29,12 @@ class SwagTask(base.Task[ChoiceExample, Sequence[ChoiceExample]]):
 
   def __init__(self, setup: base.Setup[config_lib.SwagConfig]) -> None:
     super().__init__(setup)
-    self.layout = file_layout(setup.config)
+    self.layout = examples.file_layout(self.config)
     self.files = {
       split: base.SplitFile(
-        os.path.join(setup.config.data_dir, getattr(self.layout, split)),
-        "data_dir",
+        os.path.join(self.config.data_dir, name), "data_dir"
       )
-      for split in ("train", "dev", "test")
+      for split, name in self.layout.files.items()
     }
     # Number of choices of an example by split; `prepare` sets it.
     self.num_choices: dict[str, int] = {}
@@ -66,8 +44,7 @@ class SwagTask(base.Task[ChoiceExample, Sequence[ChoiceExample]]):
     is_test = split == "test"
     # Predictions must match the test file row by row.
     skip = self.config.skip_bad_rows and not is_test
-    folder, name = os.path.split(path)
-    return examples.read_examples(folder, name, self.layout, not is_test, skip)
+    return examples.read_examples(path, self.layout, not is_test, skip)
 
   def prepare(
     self, split: str, examples: Sequence[ChoiceExample]
@@ -95,13 +72,9 @@ class SwagTask(base.Task[ChoiceExample, Sequence[ChoiceExample]]):
 
   def spec(self, split: str) -> input_pipeline.Spec:
     """Returns the features of a record of C choices."""
-    return {
-      **input_pipeline.inputs_spec(
-        self.num_choices[split], self.max_seq_length
-      ),
-      "label_ids": tf.io.FixedLenFeature([1], tf.int64),
-      "is_real_example": tf.io.FixedLenFeature([1], tf.int64),
-    }
+    length = self.max_seq_length
+    spec = input_pipeline.classifier_spec(length, 1, "classification")
+    return spec | input_pipeline.inputs_spec(self.num_choices[split], length)
 
   def made_of(
     self, split: str, data: Sequence[ChoiceExample]
@@ -118,9 +91,23 @@ class SwagTask(base.Task[ChoiceExample, Sequence[ChoiceExample]]):
     self, output_dir: str, data: Sequence[ChoiceExample], rows: base.Rows
   ) -> base.Results:
     """Writes test_results.tsv and predictions.jsonl."""
-    scores = np.stack(list(rows))
+    scores = np.stack(list(rows))  # [B, C]
     probabilities = prediction.probabilities(scores, "classification")
-    write_predictions(output_dir, data, probabilities, self.layout.label_type)
+    label_type = self.layout.label_type
+    objects = []
+    for example, row in zip(data, probabilities):
+      chosen = int(row.argmax())
+      label = examples.label_names(example.choices, label_type)[chosen]
+      objects.append(
+        {
+          "id": example.guid,
+          "text": example.context,
+          "text_b": example.continuations()[chosen],
+          "label": int(label) if label_type.startswith("number") else label,
+          "probabilities": prediction.digits(row),
+        }
+      )
+    results.write_probabilities(output_dir, probabilities, objects)
     return {}
 
   def inputs_and_answer(
@@ -129,32 +116,6 @@ class SwagTask(base.Task[ChoiceExample, Sequence[ChoiceExample]]):
     """Returns the context, its continuations and the index of the right one."""
     choices = example.continuations()
     return {"context": example.context, "choices": choices}, example.label
-
-
-def write_predictions(
-  output_dir: str,
-  data: Sequence[ChoiceExample],
-  probabilities: np.ndarray,
-  label_type: str,
-) -> None:
-  """Writes test_results.tsv and predictions.jsonl of B examples.
-
-  The probabilities are float32 [B, C]; label_type is of config.LABEL_TYPES.
-  """
-  objects = []
-  for example, row in zip(data, probabilities):
-    chosen = int(row.argmax())
-    label = examples.label_names(example.choices, label_type)[chosen]
-    objects.append(
-      {
-        "id": example.guid,
-        "text": example.context,
-        "text_b": example.continuations()[chosen],
-        "label": int(label) if label_type.startswith("number") else label,
-        "probabilities": prediction.digits(row),
-      }
-    )
-  results.write_probabilities(output_dir, probabilities, objects)
 
 
 make_task = SwagTask

@@ -10,7 +10,6 @@ import pytest
 import tensorflow as tf
 
 from bert_tf import checkpoints, heads, losses, modeling, tokenization
-from bert_tf.data import padding
 from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.classification import task as classification
 from bert_tf.tasks.classification.examples import InputExample
@@ -200,7 +199,7 @@ def make(folder, output_dir, **changes):
       num_train_steps=1,
       num_warmup_steps=0,
       save_checkpoints_steps=11,
-      use_xla=changes.pop("use_xla", False),
+      use_xla=False,
     ),
     **changes,
   )
@@ -229,40 +228,6 @@ def test_a_resumed_run_of_cut_batches_is_the_same_to_the_bit(
     np.testing.assert_array_equal(
       uninterrupted.get(name), resumed.get(name), name
     )
-
-
-def find_widths(config, monkeypatch):
-  """Trains and returns the widths of the batches."""
-  widths = set()
-  cut = padding.cut_padding
-
-  def recorded(*arguments):
-    batches = cut(*arguments)
-    widths.update(b["input_ids"].shape[1] for b in batches.take(33))
-    return batches
-
-  with monkeypatch.context() as patch:
-    patch.setattr(padding, "cut_padding", recorded)
-    classification.run(config)
-  return widths
-
-
-def test_xla_trains_on_batches_of_several_widths(tmp_path, monkeypatch):
-  config = make(tmp_path, tmp_path / "out", use_xla=True, group_by_length=True)
-  widths_of_xla = find_widths(config, monkeypatch)
-  assert len(widths_of_xla) > 1 and widths_of_xla <= set(
-    padding.widths(config.max_seq_length)
-  )
-  plain = make(tmp_path, tmp_path / "plain", group_by_length=True)
-  # Without XLA, each width is the length of the longest example.
-  widths = find_widths(plain, monkeypatch)
-  assert not widths <= set(padding.widths(config.max_seq_length))
-  xla, other = (
-    checkpoints.CheckpointReader(str(tmp_path / name / "model.ckpt-33"))
-    for name in ("out", "plain")
-  )
-  assert xla.shapes == other.shapes
-  assert np.isfinite(xla.get("output_weights")).all()
 
 
 def test_evaluation_does_not_trace_a_program_for_each_width(tmp_path):

@@ -4,7 +4,6 @@ import gzip
 
 import pytest
 
-from bert_tf.model_folder import run_info
 from bert_tf.tasks.ner import examples as ner_data
 from bert_tf.tasks.ner import metrics
 from tests.support import runs
@@ -22,8 +21,8 @@ IOB2_NAMES = {"train": "train", "testa": "dev", "testb": "test"}
 
 def read(tmp_path, text, **settings):
   path = tmp_path / "x.txt"
-  path.write_bytes(text.encode())
-  return ner_data.read_sentences(str(path), ner_data.FileFormat(**settings))
+  path.write_bytes(text.encode(errors="surrogateescape"))
+  return ner_data.read_sentences(str(path), **settings)
 
 
 def test_words_and_tags_are_the_first_and_the_last_column(tmp_path):
@@ -48,11 +47,16 @@ def test_written_predictions_are_read_back_unchanged(tmp_path, word):
   sentences = read(tmp_path, f"-DOCSTART-\tO\n\n{word}\tB-LOC\nis\tO\n")
   path = tmp_path / "predictions.txt"
   metrics.write_predictions(str(path), sentences, [("O", "B-LOC")])
-  (predicted,) = ner_data.read_sentences(str(path), ner_data.FileFormat())
+  (predicted,) = ner_data.read_sentences(str(path))
   assert (predicted.words, predicted.document) == ((word, "is"), 1)
   assert predicted.tags == ("O", "B-LOC")
   separator = "\t" if " " in word else " "
   assert separator.join((word, "B-LOC", "O")) in path.read_text()
+
+
+def test_a_sentence_begins_outside(tmp_path):
+  text = "a I-PER\n\nb I-PER\n"
+  assert [s.tags for s in read(tmp_path, text)] == [("B-PER",), ("B-PER",)]
 
 
 def test_columns_can_be_chosen(tmp_path):
@@ -86,16 +90,11 @@ def test_only_blanks_and_tabs_separate_columns(tmp_path):
   assert sentence.words == ("10\u00a0000", "a\u2028b", "\u3000")
 
 
-def test_a_byte_order_mark_is_not_part_of_the_first_word(tmp_path):
-  (sentence,) = read(tmp_path, "\ufeffEU O\n")
-  assert sentence.words == ("EU",)
-
-
-def test_files_named_gz_are_decompressed(tmp_path):
+def test_a_byte_order_mark_and_compression_are_removed(tmp_path):
   path = tmp_path / "x.txt.gz"
-  path.write_bytes(gzip.compress(b"EU B-ORG\n"))
-  (sentence,) = ner_data.read_sentences(str(path), ner_data.FileFormat())
-  assert sentence.tags == ("B-ORG",)
+  path.write_bytes(gzip.compress("\ufeffEU B-ORG\n".encode()))
+  (sentence,) = ner_data.read_sentences(str(path))
+  assert (sentence.words, sentence.tags) == (("EU",), ("B-ORG",))
 
 
 # Tags in IOB1 or IOB2, and the same tags in IOB2.
@@ -115,41 +114,31 @@ def test_both_schemes_become_iob2(tags, expected):
   assert ner_data.to_iob2(tags.split()) == tuple(expected.split())
 
 
-def test_a_sentence_begins_outside(tmp_path):
-  text = "a I-PER\n\nb I-PER\n"
-  assert [s.tags for s in read(tmp_path, text)] == [("B-PER",), ("B-PER",)]
-
-
-def test_iob2_refuses_an_i_that_begins_an_entity(tmp_path):
-  text = "a B-PER\nb I-PER\n\nc B-PER\nd I-LOC\ne O\nf I-LOC\n"
-  with pytest.raises(ValueError) as error:
-    read(tmp_path, text, tag_scheme="iob2")
-  assert "x.txt:5: I-LOC after B-PER, but in IOB2 an entity begins with B-" in (
-    str(error.value)
-  )
-  assert read(tmp_path, "a B-X\nb I-X\nc B-X\n", tag_scheme="iob2")
-
-
-def test_labels_are_both_tags_of_every_type_in_order(tmp_path):
-  sentences = read(tmp_path, "a I-PER\nb O\nc B-LOC\nd O\n")
-  labels = ner_data.infer_labels(sentences)
-  assert labels == ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
-  assert ner_data.entity_types(labels) == ["LOC", "PER"]
-  labels = ner_data.infer_labels(read(tmp_path, "a B\nb O\n"))
-  assert labels == ("O", "B", "I")
-  assert ner_data.entity_types(labels) == []
+@pytest.mark.parametrize(
+  ("text", "labels"),
+  [
+    ("a I-PER\nb O\nc B-LOC\nd O\n", ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")),
+    ("a B\nb O\n", ("O", "B", "I")),
+  ],
+)
+def test_labels_are_both_tags_of_every_type_in_order(tmp_path, text, labels):
+  assert ner_data.infer_labels(read(tmp_path, text)) == labels
 
 
 # A file, and a part of the error.
 FAULTS = {
-  "fewer columns": ("a X O\nb X O\n\nc O\n", "x.txt:4: 2 columns, but line 1"),
-  "more columns": ("-DOCSTART-\n\na O\nb c O\n", "x.txt:4: 3 columns, but lin"),
+  "fewer columns": (
+    "a X O\nb X O\n\nc O\n",
+    "x.txt:4: 2 columns, but 3 before",
+  ),
+  "more columns": ("-DOCSTART-\n\na O\nb c O\n", "x.txt:4: 3 columns, but 2"),
   "no tag": ("a O\nb NNP\n", "x.txt:2: 'NNP'"),
   "other scheme": ("a S-PER\n", "x.txt:1: 'S-PER'"),
   "no type": ("a B-\n", "x.txt:1: 'B-'"),
   "no dash": ("a BPER\n", "x.txt:1: 'BPER'"),
   "empty": ("", "x.txt holds no words"),
   "no words": ("-DOCSTART- O\n\n \n", "x.txt holds no words"),
+  "not UTF-8": ("a O\n\udcff O\n", "x.txt:2: not UTF-8"),
 }
 
 
@@ -161,27 +150,10 @@ def test_a_fault_is_named_with_file_and_line(tmp_path, fault):
   assert expected in str(error.value)
 
 
-def test_a_missing_column_is_named(tmp_path):
-  with pytest.raises(ValueError, match="x.txt:1: 2 columns.*no tag_column 3"):
-    read(tmp_path, "a O\n", tag_column=3)
-  with pytest.raises(ValueError, match="no word_column -3; set `word_column`"):
-    read(tmp_path, "a O\n", word_column=-3)
-
-
-def test_invalid_utf8_is_named_with_its_line(tmp_path):
-  path = tmp_path / "x.txt"
-  path.write_bytes(b"a O\n\xff O\n")
-  with pytest.raises(ValueError, match=r"x.txt:2: not UTF-8"):
-    ner_data.read_sentences(str(path), ner_data.FileFormat())
-
-
-def test_an_unknown_tag_is_named_with_the_labels(tmp_path):
-  sentences = read(tmp_path, "a O\n\nb O\nc I-ORG\n")
-  spec = run_info.LabelSpec("ner", "words", ("O", "B-ORG", "I-ORG"))
-  ner_data.check_labels("x.txt", sentences, spec)
-  spec = run_info.LabelSpec("ner", "words", ("O", "B-PER", "I-PER"))
-  with pytest.raises(ValueError, match="x.txt:4: .*'B-ORG'.* O, B-PER, I-PER"):
-    ner_data.check_labels("x.txt", sentences, spec)
+@pytest.mark.parametrize("column", [{"tag_column": 3}, {"word_column": -3}])
+def test_a_missing_column_is_named(tmp_path, column):
+  with pytest.raises(ValueError, match=f"x.txt:1: 2 columns.*{[*column][0]}"):
+    read(tmp_path, "a O\n", **column)
 
 
 @pytest.mark.parametrize("name", CONLL_2003)
@@ -189,7 +161,7 @@ def test_conll_2003_has_its_published_numbers(unpacked, name):
   folder = unpacked("conll2003")
   path = folder / "iob1_docstart" / f"eng.{name}"
   with runs.logged() as log:
-    sentences = ner_data.read_sentences(str(path), ner_data.FileFormat())
+    sentences = ner_data.read_sentences(str(path))
   assert not log()
   tags = [tag for sentence in sentences for tag in sentence.tags]
   documents = sentences[-1].document
@@ -198,9 +170,7 @@ def test_conll_2003_has_its_published_numbers(unpacked, name):
   assert numbers == CONLL_2003[name]
   # A third-party conversion to IOB2, without documents.
   path = folder / "iob2" / f"{IOB2_NAMES[name]}.txt"
-  other = ner_data.read_sentences(
-    str(path), ner_data.FileFormat(tag_scheme="iob2")
-  )
+  other = ner_data.read_sentences(str(path))
   assert [(s.words, s.tags) for s in other] == [
     (s.words, s.tags) for s in sentences
   ]

@@ -86,12 +86,6 @@ def test_tags_without_types_have_no_scores_by_type():
   )
 
 
-def test_accuracy_counts_words():
-  gold = [sentence("a b c", "O B-PER I-PER"), sentence("d", "O")]
-  predicted = [["O", "B-PER", "O"], ["O"]]
-  assert ner_results.accuracy(gold, predicted) == 3 / 4
-
-
 def test_without_seqeval_the_error_says_how_to_get_it(monkeypatch):
   monkeypatch.setitem(sys.modules, "seqeval.metrics", None)
   with pytest.raises(ImportError, match=r"\[ner\]'"):

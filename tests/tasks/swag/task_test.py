@@ -1,12 +1,10 @@
-"""Multiple choice: files, records, scores, and runs in this process."""
+"""Multiple choice: files, records, scores and predictions."""
 
 import collections
 import csv
 import dataclasses
 import json
 import pathlib
-import random
-import shutil
 
 import numpy as np
 import pytest
@@ -19,7 +17,6 @@ from bert_tf.tasks.swag import examples as swag_data
 from bert_tf.tasks.swag import task as swag
 from bert_tf.tasks.swag.examples import ChoiceExample
 from bert_tf.training import config as training_config
-from bert_tf.training import curves
 from tests.support import runs, setups, tiny_models
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[2] / "golden"
@@ -27,12 +24,13 @@ VOCAB = str(GOLDEN / "tiny" / "vocab.txt")
 CONFIG = runs.CONFIG
 HEADER = ",video-id,fold-ind,startphrase,sent1,sent2,gold-source"
 HEADER = f"{HEADER},ending0,ending1,ending2,ending3,label"
-WORDS = "the of and a in to is for on as by with at from".split()
 
 
-def make_task(tokenizer, length):
-  setup = setups.make(swag_config.SwagConfig, tokenizer, length, data_dir="")
-  return swag.SwagTask(setup)
+def make_task(tokenizer, length, **settings):
+  settings = {"data_dir": "", **settings}
+  return swag.SwagTask(
+    setups.make(swag_config.SwagConfig, tokenizer, length, **settings)
+  )
 
 
 def make_batches(tokenizer, num_choices):
@@ -41,17 +39,23 @@ def make_batches(tokenizer, num_choices):
   return task.batches("train")
 
 
-def read(folder, name, text, task, has_labels=True, skip_bad_rows=False):
-  (folder / name).write_text(text)
-  return swag_data.read_examples(
-    str(folder), name, task, has_labels, skip_bad_rows
-  )
+def read(folder, name, text, layout, has_labels=True):
+  path = folder / name
+  path.write_text(text)
+  return swag_data.read_examples(str(path), layout, has_labels)
 
 
-def own(file_format, *choices, label_type="number", question=None):
-  return swag_data.own_files(
-    file_format, "context", question, choices, "label", label_type
+def own(file_format, *choices, **settings):
+  config = swag_config.SwagConfig(
+    bert_config_file="",
+    vocab_file="",
+    data_dir="",
+    task_name=file_format,
+    choice_columns=choices,
+    train=training_config.FineTuningTrainConfig(output_dir=""),
+    **settings,
   )
+  return swag_data.file_layout(config)
 
 
 # Files.
@@ -59,9 +63,9 @@ def own(file_format, *choices, label_type="number", question=None):
 
 def test_the_500_real_rows_of_swag_are_read(unpacked):
   folder = unpacked("swag")
-  name = "val_first500.csv"
-  examples = swag_data.read_examples(str(folder), name, swag_data.SWAG, True)
-  with (folder / name).open() as reader:
+  path = folder / "val_first500.csv"
+  examples = swag_data.read_examples(str(path), swag_data.SWAG, True)
+  with path.open() as reader:
     rows = list(csv.DictReader(reader))
   assert len(examples) == 500
   assert collections.Counter(e.label for e in examples) == LABEL_COUNTS
@@ -104,7 +108,7 @@ FILES = {
     "label,a,context,b\n1,no,how,yes\n",
   ),
   "csv by numbers": (
-    swag_data.own_files("csv", "0", None, ("1", "2"), "3", "number"),
+    own("csv", "1", "2", context_column="0", label_column="3"),
     "how,no,yes,1\n",
   ),
   "tsv": (own("tsv", "a", "b"), "context\ta\tb\tlabel\nhow\tno\tyes\t1\n"),
@@ -129,14 +133,14 @@ def test_own_files_are_read_by_their_columns(tmp_path, kind):
 
 
 def test_a_question_begins_every_choice_and_may_be_empty(tmp_path):
-  task = own("tsv", "a", "b", question="q")
+  task = own("tsv", "a", "b", question_column="q")
   text = "context\tq\ta\tb\tlabel\nhow\twhy ?\tno\tyes\t1\nhow\t\tno\tyes\t0\n"
   with_question, without_question = read(tmp_path, "f", text, task)
   assert with_question.continuations() == ["why ? no", "why ? yes"]
   assert without_question.continuations() == ["no", "yes"]
 
 
-CHOICES = ("4", "2", " one ", "2b")
+CHOICES = ("4", "2", " one ", "2b", "4 ")
 
 
 @pytest.mark.parametrize(
@@ -148,51 +152,30 @@ CHOICES = ("4", "2", " one ", "2b")
     ("A", "letter", 0),
     ("d", "letter", 3),
     ("2", "text", 1),
-  ],
-)
-def test_labels_are_numbers_letters_or_texts(value, label_type, expected):
-  assert swag_data.label_id(value, CHOICES, label_type) == expected
-
-
-@pytest.mark.parametrize(
-  ("value", "label_type", "expected"),
-  [
-    ("4", "number", "label '4' is none of the 4 choices 0 to 3; labels are"),
-    ("A", "number", "read as `label_type=number`, there are also number_from_"),
+    ("5", "number", "label '5' is none of 0, 1, 2, 3, 4; labels are read as"),
+    ("A", "number", "read as `label_type=number`, one of number, number_from_"),
     ("", "number", "'' is none"),
     (True, "number", "True is none"),
     (1.0, "number", "1.0 is none"),
-    (0, "number_from_1", "0 is none of the 4 choices 1 to 4"),
-    ("E", "letter", "'E' is none of the 4 choices A to D"),
-    ("five", "text", "'five' is none of the 4 choices; labels"),
+    (0, "number_from_1", "0 is none of 1, 2, 3, 4, 5"),
+    ("F", "letter", "'F' is none of A, B, C, D, E"),
+    ("five", "text", "'five' is none of 4, 2, one, 2b"),
+    ("4", "text", "'4' is several of 4, 2, one, 2b"),
   ],
 )
-def test_a_label_that_is_not_a_choice_is_named(
+def test_labels_are_numbers_letters_or_texts(
   tmp_path, value, label_type, expected
 ):
-  task = own("jsonl", "ends", label_type=label_type)
-  good = make_label(label_type)
-  rows = [
-    {"context": "how", "ends": CHOICES, "label": label}
-    for label in (good, value)
-  ]
-  text = "".join(json.dumps(row) + "\n" for row in rows)
-  with pytest.raises(ValueError) as error:
-    read(tmp_path, "train.jsonl", text, task)
-  assert f"{tmp_path}/train.jsonl:2: label " in str(error.value)
-  assert expected in str(error.value)
-
-
-def make_label(label_type):
-  """Returns a label that is the second of CHOICES."""
-  labels = {"number": 1, "number_from_1": 2, "letter": "B", "text": "2"}
-  return labels[label_type]
-
-
-def test_a_text_that_equals_two_choices_is_not_a_label(tmp_path):
-  text = '{"context": "how", "ends": ["a", "a ", "b"], "label": "a"}'
-  with pytest.raises(ValueError, match="'a' is several of the 3 choices"):
-    read(tmp_path, "f", text, own("jsonl", "ends", label_type="text"))
+  layout = own("jsonl", "ends", label_type=label_type)
+  row = json.dumps({"context": "how", "ends": CHOICES, "label": value})
+  if isinstance(expected, int):
+    (example,) = read(tmp_path, "train.jsonl", row, layout)
+    assert example.label == expected
+  else:
+    with pytest.raises(ValueError) as error:
+      read(tmp_path, "train.jsonl", row, layout)
+    assert f"{tmp_path}/train.jsonl:1: label " in str(error.value)
+    assert expected in str(error.value)
 
 
 GOOD_ROW = "0,,,A b. She,A b.,She,gold,w,x,y,z,3\n"
@@ -217,15 +200,15 @@ BAD_FILES = {
   "a list of one": (
     own("jsonl", "ends"),
     '{"context": "c", "ends": ["a"], "label": 0}\n',
-    "f:1: column ends must be a list of two choices or more, not ['a']",
+    "f:1: column ends must be a list of two texts or more, not ['a']",
   ),
   "an empty choice in a list": (
     own("jsonl", "ends"),
     '{"context": "c", "ends": ["a", ""], "label": 0}\n',
-    "f:1: a choice of column ends must be text, not ''",
+    "f:1: column ends must be a list of two texts or more, not ['a', '']",
   ),
   "a number as question": (
-    own("jsonl", "ends", question="q"),
+    own("jsonl", "ends", question_column="q"),
     '{"context": "c", "q": null, "ends": ["a", "b"], "label": 0}\n',
     "f:1: column q must be text, not None",
   ),
@@ -240,22 +223,26 @@ def test_an_error_in_a_file_is_named_with_its_line(tmp_path, fault):
   assert f"{tmp_path}/{expected}" in str(error.value)
 
 
+NAMES = "name the columns of the files"
+
+
 @pytest.mark.parametrize(
-  ("arguments", "expected"),
+  ("file_format", "choices", "columns", "expected"),
   [
-    (("csv", "", None, ("a", "b"), "label"), "cannot be empty"),
-    (("csv", "c", None, (), "label"), "cannot be empty"),
-    (("csv", "c", None, ("a", ""), "label"), "cannot be empty"),
-    (("csv", "c", None, ("a",), "label"), "`choice_columns=a` is one choice"),
-    (("csv", "c", None, ("a", "b", "a"), "label"), "names a column twice"),
-    (("csv", "0", None, ("1", "b"), "3"), "give names or"),
-    (("jsonl", "0", None, ("1", "2"), "3"), "give names or"),
+    ("csv", ("a", "b"), {"context_column": ""}, NAMES),
+    ("csv", ("a", "b"), {"label_column": ""}, NAMES),
+    ("csv", ("a", ""), {}, NAMES),
+    ("csv", ("a",), {}, NAMES),
+    ("csv", ("a", "b", "a"), {}, NAMES),
+    ("jsonl", (), {}, NAMES),
+    ("jsonl", ("1", "2"), {}, "give names or"),
+    ("csv", ("1", "2"), {}, "give names or"),
+    ("xml", ("a", "b"), {}, "'xml' is not known"),
   ],
 )
-def test_invalid_columns_are_refused(arguments, expected):
-  with pytest.raises(ValueError) as error:
-    swag_data.own_files(*arguments, "number")
-  assert expected in str(error.value)
+def test_invalid_columns_are_refused(file_format, choices, columns, expected):
+  with pytest.raises(ValueError, match=expected):
+    own(file_format, *choices, **columns)
 
 
 # Records and batches.
@@ -310,32 +297,21 @@ def test_each_pair_is_truncated_separately_from_its_longer_text(tokenizer):
 
 
 RECORD = ChoiceExample("train-1", "the of", "and", ("in", "to"), 1)
-OTHER_RECORDS = {
-  "another label": {"label": 0},
-  "another context": {"context": "the"},
-  "another question": {"question": "as"},
-  "another choice": {"choices": ("in", "is")},
-}
 
 
-@pytest.mark.parametrize("change", [*OTHER_RECORDS, "another length"])
-def test_a_setting_that_changes_the_records_rewrites_them(
-  tmp_path, tokenizer, change
-):
-  path = str(tmp_path / "train.tf_record")
-
-  def write(example, length):
-    task = make_task(tokenizer, length)
-    data = task.prepare("train", [example])
-    files = task.write_records("train", path, data)
-    (record,) = tf.data.TFRecordDataset(path).as_numpy_iterator()
-    return files.is_reused, record
-
-  is_reused, record = write(RECORD, 12)
-  assert not is_reused and write(RECORD, 12) == (True, record)
-  other = dataclasses.replace(RECORD, **OTHER_RECORDS.get(change, {}))
-  is_reused, changed = write(other, 13 if change == "another length" else 12)
-  assert not is_reused and changed != record
+@pytest.mark.parametrize(
+  "change",
+  [
+    {"label": 0},
+    {"context": "the"},
+    {"question": "as"},
+    {"choices": ("in", "is")},
+  ],
+)
+def test_a_change_of_the_example_rewrites_the_records(tokenizer, change):
+  task = make_task(tokenizer, 12)
+  other = dataclasses.replace(RECORD, **change)
+  assert task.made_of("train", [other]) != task.made_of("train", [RECORD])
 
 
 def write_lengths(path, lengths):
@@ -441,109 +417,22 @@ def test_a_score_is_the_product_of_the_vector_and_the_pooled_output(
       assert scores[i, j] == pytest.approx(pooled @ vector, abs=1e-5)
 
 
-# Runs.
-
-
-def train_config(output_dir, **changes):
-  config = training_config.FineTuningTrainConfig(
-    output_dir=str(output_dir),
-    train_batch_size=8,
-    learning_rate=5e-3,
-    num_train_steps=1,
-    num_warmup_steps=0,
-    log_every_steps=1,
-    use_xla=False,
-  )
-  return dataclasses.replace(config, **changes)
-
-
-def made_rows(num_rows, num_choices=3):
-  """Returns rows whose right choice is the one with "his"."""
-  rng = random.Random(num_rows)
-  for _ in range(num_rows):
-    label = rng.randrange(num_choices)
-    choices = [" ".join(rng.choices(WORDS, k=3)) for _ in range(num_choices)]
-    choices[label] += " his"
-    context = " ".join(rng.choices(WORDS, k=rng.randrange(1, 6)))
-    yield {"context": context, "ends": choices, "label": "ABCDE"[label]}
-
-
-def write_jsonl(path, rows):
-  path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-
-@pytest.fixture(scope="module")
-def base(tmp_path_factory):
-  """A folder with own data, config and vocabulary."""
-  folder = tmp_path_factory.mktemp("base")
-  write_jsonl(folder / "train.jsonl", made_rows(44))
-  # The model is the same for any number of choices.
-  write_jsonl(folder / "dev.jsonl", made_rows(19, num_choices=4))
-  rows = [{k: v for k, v in r.items() if k != "label"} for r in made_rows(6)]
-  write_jsonl(folder / "test.jsonl", rows)
-  (folder / "config.json").write_text(json.dumps(CONFIG))
-  shutil.copy(VOCAB, folder / "vocab.txt")
-  return folder
-
-
-def make(folder, output_dir, train=(), **changes):
-  """Returns the config of a run on own data, with changes."""
-  config = swag_config.SwagConfig(
-    task_name="jsonl",
-    choice_columns=("ends",),
-    label_type="letter",
-    data_dir=str(folder),
-    bert_config_file=str(folder / "config.json"),
-    vocab_file=str(folder / "vocab.txt"),
-    max_seq_length=16,
-    num_train_epochs=1.0,
-    train=train_config(output_dir, **dict(train)),
-  )
-  return dataclasses.replace(config, **changes)
-
-
-def results(output_dir):
-  lines = (output_dir / "eval_results.txt").read_text().splitlines()
-  return {k: float(v) for k, v in (line.split(" = ") for line in lines)}
-
-
-@pytest.fixture(scope="module")
-def trained(base):
-  """The folder of a run that has trained, evaluated and predicted."""
-  config = make(
-    base,
-    base / "out",
-    do_train=True,
-    do_eval=True,
-    do_predict=True,
-    num_train_epochs=20.3,
-    warmup_proportion=0.25,
-    train={"save_checkpoints_steps": 100},
-  )
-  swag.run(config)
-  return base / "out"
-
-
-def test_a_run_learns_to_choose(trained):
-  values = curves.read(str(trained))["loss"]
-  assert values[111] < 0.3 * values[1]
-  assert results(trained)["eval_accuracy"] == 1.0
-  lines = (trained / "predictions.jsonl").read_text().splitlines()
-  predictions = [json.loads(line) for line in lines]
-  rows = list(made_rows(6))
-  assert [p["label"] for p in predictions] == [row["label"] for row in rows]
-  assert [p["text"] for p in predictions] == [row["context"] for row in rows]
-  assert all(p["text_b"].endswith(" his") for p in predictions)
-
-
-def test_predictions_name_choices_like_the_labels(tmp_path):
+@pytest.mark.parametrize(
+  ("label_type", "label"),
+  [("number", 1), ("number_from_1", 2), ("letter", "B"), ("text", "two")],
+)
+def test_predictions_name_choices_like_the_labels(
+  tokenizer, tmp_path, label_type, label
+):
+  columns = {"choice_columns": ("ends",), "label_type": label_type}
+  task = make_task(tokenizer, 16, task_name="jsonl", **columns)
   example = ChoiceExample("test-0", "é", "q", ("one", "two"))
-  probabilities = np.array([[0.25, 0.75]], np.float32)
-  expected = {"number": 1, "number_from_1": 2, "letter": "B", "text": "two"}
-  for label_type, label in expected.items():
-    swag.write_predictions(str(tmp_path), [example], probabilities, label_type)
-    assert (tmp_path / "predictions.jsonl").read_text() == (
-      '{"id": "test-0", "text": "é", "text_b": "q two", '
-      f'"label": {json.dumps(label)}, "probabilities": [0.25, 0.75]}}\n'
-    )
-  assert (tmp_path / "test_results.tsv").read_text() == "0.25\t0.75\n"
+  rows = [np.array([0, 80], np.float32)]
+  task.write_predictions(str(tmp_path), [example], rows)
+  (line,) = (tmp_path / "predictions.jsonl").read_text().splitlines()
+  first = '{"id": "test-0", "text": "é", "text_b": "q two", "label": '
+  assert line.startswith(f'{first}{json.dumps(label)}, "probabilities": [')
+  probabilities = json.loads(line)["probabilities"]
+  assert probabilities == pytest.approx([0, 1])
+  cells = (tmp_path / "test_results.tsv").read_text().split("\t")
+  assert [float(cell) for cell in cells] == probabilities

@@ -9,8 +9,8 @@ import tensorflow as tf
 from bert_tf import tokenization
 from bert_tf.tasks.ner import config as ner_config
 from bert_tf.tasks.ner import examples as ner_data
-from bert_tf.tasks.ner import records as ner_features
 from bert_tf.tasks.ner import task as ner
+from bert_tf.tasks.ner import windows as windows_lib
 from tests.support import runs, setups
 
 VOCAB = "[PAD] [UNK] [CLS] [SEP] [MASK] a b c d e f g h i j k ##x ##y -".split()
@@ -37,9 +37,10 @@ def sentences(*texts, document=1):
 
 def format_windows(tokenizer, text, length, document_context=False):
   """Windows as text, with a star before each labelled word piece."""
-  windower = ner_features.SentenceWindower(tokenizer, length, document_context)
   lines = []
-  for window in windower.windows("x.txt", text):
+  for window in windows_lib.make_windows(
+    text, tokenizer, length, document_context
+  ):
     tokens = tokenizer.convert_ids_to_tokens(window.input_ids)
     for position in window.first_pieces:
       tokens[position] = "*" + tokens[position]
@@ -48,9 +49,8 @@ def format_windows(tokenizer, text, length, document_context=False):
 
 
 def test_the_first_piece_of_each_word_is_labelled(tokenizer):
-  (window,) = ner_features.SentenceWindower(tokenizer, 12, False).windows(
-    "x.txt", [ner_data.Sentence(("axy", "b-c", "d"), ("B-P", "I-P", "O"), 1)]
-  )
+  sentence = ner_data.Sentence(("axy", "b-c", "d"), ("B-P", "I-P", "O"), 1)
+  (window,) = windows_lib.make_windows([sentence], tokenizer, 12)
   tokens = tokenizer.convert_ids_to_tokens(window.input_ids)
   assert tokens == "[CLS] a ##x ##y b - c d [SEP]".split()
   assert list(window.first_pieces) == [1, 4, 7]
@@ -84,17 +84,6 @@ def test_context_ends_with_the_document(tokenizer):
     "[CLS] *c d [SEP]",
     "[CLS] c *d [SEP]",
   ]
-
-
-def test_a_file_without_documents_is_one_document_with_a_log_line(tokenizer):
-  text = sentences("a", "b", document=0)
-  with runs.logged() as log:
-    assert format_windows(tokenizer, text, 10, True)[0] == "[CLS] *a b [SEP]"
-  assert "x.txt has no -DOCSTART- lines, so the whole file counts as" in log()
-  with runs.logged() as log:
-    format_windows(tokenizer, text, 10, False)
-    format_windows(tokenizer, sentences("a", "b"), 10, True)
-  assert "-DOCSTART-" not in log()
 
 
 def test_a_long_sentence_is_labelled_in_halves_of_windows(tokenizer):
@@ -135,8 +124,7 @@ def test_every_word_is_labelled_once_in_order(
     ner_data.Sentence(tuple(part), tuple(f"B-{w}" for w in part), 1, i // 7)
     for i, part in enumerate(np.split(np.array(words), ends))
   ]
-  windower = ner_features.SentenceWindower(tokenizer, length, document_context)
-  windows = windower.windows("x.txt", text)
+  windows = windows_lib.make_windows(text, tokenizer, length, document_context)
   tags = itertools.chain.from_iterable(window.tags for window in windows)
   assert [tag[2:] for tag in tags] == words
   for window in windows:
@@ -147,37 +135,48 @@ def test_every_word_is_labelled_once_in_order(
     assert firsts == [tag[2] for tag in window.tags]
 
 
-def test_a_word_without_word_pieces_is_unknown_and_counted(tokenizer):
+def test_a_word_without_word_pieces_is_unknown(tokenizer):
   text = sentences("a \u0081 b", "\u200b \ufffd")
-  with runs.logged() as log:
-    assert format_windows(tokenizer, text, 10) == [
-      "[CLS] *a *[UNK] *b [SEP]",
-      "[CLS] *[UNK] *[UNK] [SEP]",
-    ]
-  for part in ("x.txt: 3 words", "'\\x81'", "line 2"):
-    assert part in log()
+  assert format_windows(tokenizer, text, 10) == [
+    "[CLS] *a *[UNK] *b [SEP]",
+    "[CLS] *[UNK] *[UNK] [SEP]",
+  ]
+
+
+def make_task(tokenizer, max_seq_length):
+  config_class = ner_config.NerConfig
+  task = ner.NerTask(setups.make(config_class, tokenizer, max_seq_length))
+  task.labels = LABELS
+  return task
 
 
 def test_the_log_shows_windows_with_their_tags(tokenizer):
   sentence = ner_data.Sentence(("axy", "b"), ("B-P", "O"), 1)
   with runs.logged() as log:
-    format_windows(tokenizer, [sentence], 10)
+    make_task(tokenizer, 10).prepare("dev", [sentence])
   assert "[CLS] a/B-P ##x ##y b/O [SEP]" in log()
 
 
-def test_records_hold_padded_windows_and_their_labels():
+def test_an_unknown_tag_is_named_with_the_labels(tokenizer):
+  sentence = ner_data.Sentence(("a", "b"), ("O", "B-X"), 3)
+  with pytest.raises(ValueError, match="dev.txt:4: .*'B-X'.* O, B-P, I-P"):
+    make_task(tokenizer, 10).prepare("dev", [sentence])
+
+
+def test_records_hold_padded_windows_and_their_labels(tokenizer):
   windows = [
-    ner_features.Window([2, 7, 8, 9, 3], [1, 3], ("I-P", "O")),
-    ner_features.Window([2, 5, 3], [1], None),
+    windows_lib.Window([2, 7, 8, 9, 3], [1, 3], ("I-P", "O")),
+    windows_lib.Window([2, 5, 3], [1], None),
   ]
+  encoded = make_task(tokenizer, 6).encode("dev", ner.Tagged([], windows))
   features = [
     {
       name: list(feature.int64_list.value)
       for name, feature in tf.train.Example.FromString(
-        ner_features.encode(window, LABELS, 6)
+        record
       ).features.feature.items()
     }
-    for window in windows
+    for [record], _ in encoded
   ]
   assert features == [
     {
@@ -199,13 +198,11 @@ def test_records_hold_padded_windows_and_their_labels():
 
 def test_batches_are_cut_with_their_labels(tokenizer, tmp_path):
   windows = [
-    ner_features.Window([2, *[5] * (n - 2), 3], [1, n - 2], ("B-P", "I-P"))
+    windows_lib.Window([2, *[5] * (n - 2), 3], [1, n - 2], ("B-P", "I-P"))
     for n in (5, 8, 9, 7)
   ]
   path = str(tmp_path / "x.tf_record")
-  setup = setups.make(ner_config.NerConfig, tokenizer, 32, data_dir="")
-  task = ner.NerTask(setup)
-  task.labels = LABELS
+  task = make_task(tokenizer, 32)
   records = task.write_records("dev", path, ner.Tagged([], windows))
   batches = list(task.batches("dev").once(records, 2))
   assert [batch["label_mask"].shape for batch in batches] == [(2, 8), (2, 9)]
