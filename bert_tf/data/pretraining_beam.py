@@ -81,5 +81,5 @@ def _build(
 def _build_one(
   config: data_config.PretrainingDataConfig, task: pretraining_shards.Task
 ) -> tuple[int, dict[str, int]]:
-  counts = pretraining_shards.build_task(config, task, lambda count: None)
+  counts = pretraining_shards.build_task(config, task)
   return task.shard.index, dataclasses.asdict(counts)

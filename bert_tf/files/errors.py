@@ -2,6 +2,8 @@
 
 import contextlib
 import difflib
+import errno
+import os
 import pathlib
 import re
 import types
@@ -100,6 +102,15 @@ def reading(
       raise
     why = reason(error).rstrip(".") or type(error).__name__
     raise DamagedFileError(f"{path} {fault}: {why}.") from error
+
+
+def full_disk(error: Exception) -> int | None:
+  """The error number of a full disk, a quota or a limit on the file size.
+
+  TensorFlow gives only its text, in an error that also means a lack of memory.
+  """
+  numbers = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+  return next((n for n in numbers if os.strerror(n) in str(error)), None)
 
 
 def format_install_command(extra: str) -> str:
