@@ -212,7 +212,9 @@ def _read_groups(
 _load_splitter = functools.lru_cache(maxsize=1)(sentences.Splitter)
 
 
-def _split(language: str, group: Sequence[sources.Document]) -> list[list[str]]:
+def _split(
+  language: str, group: Sequence[sources.Document]
+) -> list[list[str]]:
   """Returns the sentences of each document, in a worker."""
   documents = []
   for document in group:
