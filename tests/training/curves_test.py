@@ -45,8 +45,8 @@ def test_pretraining_has_losses_accuracies_and_the_rate(tmp_path, panels):
   )
   curves.plot(str(tmp_path), str(tmp_path / "curves.svg"))
   assert titles(panels) == ["loss", "accuracy", "learning rate"]
-  assert names(panels[0]) == ["total", "masked-LM"]
-  assert names(panels[1]) == ["masked-LM"]
+  assert names(panels[0]) == ["total", "masked lm"]
+  assert names(panels[1]) == ["masked lm"]
   assert drawn.line(panels[1], 0) == [[50, 100], [0.5, 1.0]]
   assert drawn.line(panels[1], 1) == [[100], [0.5]]
   assert panels[0].get_xlabel() == "step (\N{WHITE CIRCLE} held out)"
