@@ -104,9 +104,7 @@ def report(error: Exception) -> None:
   is_exhausted = isinstance(error, MemoryError)
   if kind == "ResourceExhaustedError":
     is_exhausted = errors.full_disk(error) is None
-  if isinstance(error, errors.OutOfMemoryError):
-    message = str(error.limit_to(flags.FLAGS))
-  elif is_exhausted:
+  if is_exhausted and not isinstance(error, errors.OutOfMemoryError):
     message = f"out of memory ({message}); lower batch sizes or lengths."
   program = os.path.basename(sys.argv[0])
   print(f"{program}: error: {with_flags(message)}", file=sys.stderr, flush=True)

@@ -273,15 +273,12 @@ def _publish(
     )
   text, held_out = texts
   paths.remove(output.report_file)
-  if output.num_shards == 1:
-    corpus.write_documents(output.output_file, corpus.documents([text]))
-  else:
-    shards = corpus.plan_shards([text], output.num_shards)
-    # Shards of two corpora would look like a complete one.
+  shards = corpus.plan_shards([text], output.num_shards)
+  if len(shards) > 1:  # Shards of two corpora would look like a complete one.
     for name in output.files:
       paths.remove(name)
-    for name, shard in zip(output.files, shards):
-      corpus.write_documents(name, corpus.shard_documents(shard))
+  for name, shard in zip(output.files, shards):
+    corpus.write_documents(name, corpus.shard_documents(shard))
   if output.eval_output_file:
     corpus.write_documents(
       output.eval_output_file, corpus.documents([held_out])

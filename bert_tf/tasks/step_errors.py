@@ -37,15 +37,16 @@ def explained(
     batch_size = settings.values(config)[batch_setting]
     is_fine_tuning = isinstance(config, config_lib.FineTuningConfig)
     reason = errors.reason(error).rstrip(".") or type(error).__name__
+    remedies = [
+      *(_MORE_MEMORY if batch_setting == "train_batch_size" else ()),
+      f"a lower `{batch_setting}`",
+      # In pre-training, the records determine the length.
+      *(["a lower `max_seq_length`"] if is_fine_tuning else []),
+    ]
     raise errors.OutOfMemoryError(
       f"out of memory ({reason}): a batch of `{batch_setting}={batch_size}` "
-      f"with {max_seq_length} word pieces is too large.",
-      [
-        *(_MORE_MEMORY if batch_setting == "train_batch_size" else ()),
-        f"a lower `{batch_setting}`",
-        # In pre-training, the records determine the length.
-        *(["a lower `max_seq_length`"] if is_fine_tuning else []),
-      ],
+      f"with {max_seq_length} word pieces is too large. Set "
+      f"{' or '.join(remedies)}."
     ) from error
   except tf.errors.UnimplementedError as error:
     if not (config.train.deterministic and "determinis" in str(error).lower()):

@@ -5,6 +5,7 @@ import re
 import pytest
 import tensorflow as tf
 
+from bert_tf.cli import command
 from bert_tf.files import errors
 from bert_tf.tasks import pretraining_config, step_errors
 from bert_tf.tasks.classification import task as classification
@@ -90,6 +91,16 @@ def test_an_operation_without_a_deterministic_form_is_one_line():
   ):
     with pytest.raises(tf.errors.UnimplementedError):
       raise_in(config, other)
+
+
+def test_a_full_disk_is_not_a_lack_of_memory(capsys):
+  message = "/a/data; No space left on device"
+  error = exhausted(message)
+  with pytest.raises(tf.errors.ResourceExhaustedError):
+    raise_in(make(), error)
+  command.report(error)
+  line = capsys.readouterr().err
+  assert message in line and "memory" not in line
 
 
 FAILING = """
