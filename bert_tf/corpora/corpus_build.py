@@ -26,16 +26,6 @@ from bert_tf.formats import parquet
 # Size in characters of a group of documents, which a worker holds in memory.
 _GROUP_CHARS = 1 << 20
 
-# Names of the counts, with their labels in the log.
-LABELS = {
-  "documents_read": "documents read",
-  "blank": "without text",
-  "documents": "documents written",
-  "eval_documents": "of them held out",
-  "sentences": "sentences",
-  "characters": "characters",
-}
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Output:
@@ -51,11 +41,6 @@ class Output:
   def files(self) -> list[str]:
     """The paths of the shards, in order."""
     return shard_files.shard_names(self.output_file, self.num_shards)
-
-  @property
-  def all_files(self) -> list[str]:
-    """The paths of the shards and of the held-out documents."""
-    return [*self.files, *filter(None, [self.eval_output_file])]
 
   @property
   def report_file(self) -> str:
@@ -83,7 +68,8 @@ def create(
     resume: whether to keep a complete corpus of the same settings.
 
   Returns:
-    The counts that are not 0, by their name in `LABELS`.
+    The counts that are not 0: documents_read, those that are blank, and the
+    documents, eval_documents, sentences and characters that were written.
 
   Raises:
     ValueError: if the settings or the text are faulty, a file would get no
@@ -91,7 +77,7 @@ def create(
     ImportError: if a package of the extra `corpus` is missing.
   """
   started = time.monotonic()
-  names = output.all_files
+  names = [*output.files, *filter(None, [output.eval_output_file])]
   if output.eval_output_file and not 0 < output.eval_fraction < 1:
     raise ValueError(
       f"eval_fraction {output.eval_fraction} is not between 0 and 1."
@@ -132,11 +118,11 @@ def create(
     _publish(output, texts, counts)
   if any(s.input_format != text_config.LINES for s in inputs):
     settings["sentencex"] = importlib.metadata.version("sentencex")
-  named = {name: counts[name] for name in LABELS if counts[name]}
+  named = {name: count for name, count in counts.items() if count}
   report = {**settings, "output_file": output.files, "counts": named}
   shard_files.write_settings(report, output.report_file)
   for name, count in named.items():
-    logging.info("%-28s %s", LABELS[name], f"{count:,}")
+    logging.info("%-28s %s", name.replace("_", " "), f"{count:,}")
   logging.info("%-28s %.1f s", "time", time.monotonic() - started)
   logging.info("Written: %s", ", ".join(names))
   is_text = any(s.input_format == text_config.TEXT for s in inputs)
@@ -212,9 +198,7 @@ def _read_groups(
 _load_splitter = functools.lru_cache(maxsize=1)(sentences.Splitter)
 
 
-def _split(
-  language: str, group: Sequence[sources.Document]
-) -> list[list[str]]:
+def _split(language: str, group: Sequence[sources.Document]) -> list[list[str]]:
   """Returns the sentences of each document, in a worker."""
   documents = []
   for document in group:

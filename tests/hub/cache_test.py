@@ -80,7 +80,9 @@ def hub_files(repository, names):
 def test_a_model_of_hugging_face_is_downloaded_without_its_other_files(home):
   pytest.importorskip("huggingface_hub")
   names = ["config.json", "model.safetensors", "vocab.txt", "pytorch_model.bin"]
-  files = hub_files("owner/name", names) | hub_files("owner/old", ["config.json"])
+  files = hub_files("owner/name", names) | hub_files(
+    "owner/old", ["config.json"]
+  )
   sentence = ["config.json", "model.safetensors", "1_Pooling/config.json"]
   files |= hub_files("owner/sentence", [*sentence, "2_Dense/model.safetensors"])
   with download_server.serve(files) as site:
