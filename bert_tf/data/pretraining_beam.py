@@ -64,7 +64,9 @@ def _build(
   import apache_beam as beam
 
   (
-    beam_pipeline.spread(pipeline, tasks)
+    pipeline
+    | "tasks" >> beam.Create(tasks)
+    | "spread over the workers" >> beam.Reshuffle()
     | "build" >> beam.Map(functools.partial(_build_one, config))
     | "all counts" >> beam.combiners.ToList()
     | "write counts"

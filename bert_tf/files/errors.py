@@ -111,7 +111,7 @@ def join_names(names: Sequence[str], num_shown: int = 20) -> str:
 
 
 def missing_columns(
-  columns: Sequence[str],
+  columns: Sequence[Any],
   existing: Sequence[str],
   settings: Mapping[Any, str] | None = None,
 ) -> str:
