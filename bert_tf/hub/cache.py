@@ -9,7 +9,7 @@ from bert_tf.files import paths
 from bert_tf.hub import catalog
 
 HOME_VARIABLE = "BERT_TF_HOME"
-HUGGING_FACE_FILES = ("config.json", "model.safetensors")
+HUGGING_FACE_FILES: tuple[str, ...] = ("config.json", "model.safetensors")
 
 
 def home() -> str:
