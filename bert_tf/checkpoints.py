@@ -207,8 +207,6 @@ def save(
   path = os.path.join(output_dir, f"model.ckpt-{step}")
   if not distribution.is_chief():
     return path
-  unfinished = os.path.join(glob.escape(output_dir), "model.ckpt-*")
-  atomic.remove_unfinished(unfinished)
   write(path, tensors)
   # TensorFlow 1's list may name files of other folders, which stay.
   oldest_first = reversed(list_checkpoints(output_dir))

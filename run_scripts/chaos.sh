@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Attacks trainings, files, the server and the tokenizer; see docs/reliability.md:
+# Attacks trainings, files and disks; see docs/reliability.md:
 #
 #   bash run_scripts/chaos.sh --kills=300 --damaged=2000 --disks=100 \
-#     --requests=200000 --texts=1000000 [--seed=1] [--write]
+#     [--seed=1] [--write]
 #
 # Prints a table of attacks, attempts and results. The exit status is 1 if an
 # attack succeeded.

@@ -10,7 +10,6 @@ import shutil
 import subprocess
 import sys
 
-from bert_tf.files import atomic
 from tests.support import tiny_models
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -82,14 +81,3 @@ def test_modules_locks_and_commands_work_without_the_calls_of_linux(tmp_path):
   assert result.returncode == 0, result.stderr
   assert result.stdout.splitlines()[:2] == 2 * ["['.run.lock']"]
   assert len(list(tmp_path.glob("a.tf_record*"))) == 2
-
-
-def test_windows_is_not_asked_whether_a_process_runs(monkeypatch):
-  def kill(*unused_arguments):
-    raise AssertionError("os.kill(..., 0) is Ctrl-C on Windows")
-
-  with monkeypatch.context() as patch:
-    patch.setattr(os, "name", "nt")
-    patch.setattr(os, "kill", kill)
-    is_running = atomic._is_running("1-other")
-  assert is_running

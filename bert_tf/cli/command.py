@@ -101,9 +101,10 @@ def report(error: Exception) -> None:
     message = errors.reason(error)
   elif not isinstance(error, _CLEAR_ERRORS):
     message = f"{kind}: {error}; --verbosity=1 shows where."
-  if isinstance(error, errors.OutOfMemoryError):
-    message = str(error.limit_to(flags.FLAGS))
-  elif isinstance(error, MemoryError) or kind == "ResourceExhaustedError":
+  is_exhausted = isinstance(error, MemoryError)
+  if kind == "ResourceExhaustedError":
+    is_exhausted = errors.full_disk(error) is None
+  if is_exhausted and not isinstance(error, errors.OutOfMemoryError):
     message = f"out of memory ({message}); lower batch sizes or lengths."
   program = os.path.basename(sys.argv[0])
   print(f"{program}: error: {with_flags(message)}", file=sys.stderr, flush=True)

@@ -8,14 +8,12 @@ release used. A line is blank if `str.strip` leaves nothing.
 
 import array
 import bisect
-import codecs
 import dataclasses
 import hashlib
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
 from bert_tf.files import atomic, compression, text_lines
-from bert_tf.files import paths as paths_lib
 
 
 @dataclasses.dataclass(frozen=True)
@@ -159,31 +157,22 @@ def _choose_first_documents(
 def _scan_documents(paths: Sequence[str]) -> tuple[Sequence[int], list[int]]:
   """The documents' offsets in the concatenated files, and the file sizes."""
   starts = array.array("q")
-  sizes = []
-  offset = 0
+  sizes: list[int] = []
   follows_blank = True
   for path in paths:
-    file_start = offset
-    with compression.open_file(path) as reader:
-      for number, line in enumerate(reader, 1):
-        text = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
-        is_blank = not paths_lib.decode(path, text, number).strip()
-        if follows_blank and not is_blank:
-          starts.append(offset)
-        follows_blank = is_blank
-        offset += len(line)
-    sizes.append(offset - file_start)
+    offset, size = sum(sizes), 0
+    for end, line in text_lines.read_lines_from(path, 0):
+      is_blank = not line.strip()
+      if follows_blank and not is_blank:
+        starts.append(offset + size)
+      follows_blank, size = is_blank, end
+    sizes.append(size)
   return starts, sizes
 
 
 def _read_span(span: Span) -> Iterator[str]:
-  with compression.open_file(span.path) as reader:
-    reader.seek(span.start)
-    position = span.start
-    while position < span.end:
-      line = reader.readline()
-      if not line:
-        raise ValueError(f"{span.path} became shorter during the run.")
-      text = line.removeprefix(codecs.BOM_UTF8) if position == 0 else line
-      position += len(line)
-      yield text.decode().replace("\r", "")
+  for end, line in text_lines.read_lines_from(span.path, span.start):
+    yield line
+    if end >= span.end:
+      return
+  raise ValueError(f"{span.path} became shorter during the run.")

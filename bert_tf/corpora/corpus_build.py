@@ -9,11 +9,11 @@ import collections
 import contextlib
 import dataclasses
 import functools
+import glob
 import importlib.metadata
-import itertools
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import tqdm
@@ -25,16 +25,6 @@ from bert_tf.formats import parquet
 
 # Size in characters of a group of documents, which a worker holds in memory.
 _GROUP_CHARS = 1 << 20
-
-# Names of the counts, with their labels in the log.
-LABELS = {
-  "documents_read": "documents read",
-  "blank": "without text",
-  "documents": "documents written",
-  "eval_documents": "of them held out",
-  "sentences": "sentences",
-  "characters": "characters",
-}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -53,23 +43,9 @@ class Output:
     return shard_files.shard_names(self.output_file, self.num_shards)
 
   @property
-  def all_files(self) -> list[str]:
-    """The paths of the shards and of the held-out documents."""
-    return [*self.files, *filter(None, [self.eval_output_file])]
-
-  @property
   def report_file(self) -> str:
     """Path of settings and counts as JSON; written last."""
     return f"{self.output_file}.report.json"
-
-
-@dataclasses.dataclass(frozen=True)
-class _Group:
-  """Consecutive documents of the input."""
-
-  index: int
-  documents: Sequence[sources.Document]
-  language: str
 
 
 def create(
@@ -92,7 +68,8 @@ def create(
     resume: whether to keep a complete corpus of the same settings.
 
   Returns:
-    The counts that are not 0, by their name in `LABELS`.
+    The counts that are not 0: documents_read, those that are blank, and the
+    documents, eval_documents, sentences and characters that were written.
 
   Raises:
     ValueError: if the settings or the text are faulty, a file would get no
@@ -100,7 +77,7 @@ def create(
     ImportError: if a package of the extra `corpus` is missing.
   """
   started = time.monotonic()
-  names = output.all_files
+  names = [*output.files, *filter(None, [output.eval_output_file])]
   if output.eval_output_file and not 0 < output.eval_fraction < 1:
     raise ValueError(
       f"eval_fraction {output.eval_fraction} is not between 0 and 1."
@@ -128,18 +105,24 @@ def create(
       logging.info("%s is complete.", output.output_file)
       return shard_files.read_settings(output.report_file)["counts"]
   counts: collections.Counter[str] = collections.Counter()
-  groups = _read_groups(config, inputs, counts)
+  for name in (f"{output.output_file}.text", *names):
+    atomic.remove_unfinished(glob.escape(name))  # Of a killed process.
   with atomic.hidden_folder(f"{output.output_file}.text") as folder:
     texts = [os.path.join(folder, name) for name in ("train.txt", "eval.txt")]
-    _write_texts(groups, texts, output, counts, num_workers)
+    groups = _read_groups(config, inputs, counts)
+    split = functools.partial(_split, config.language)
+    with contextlib.closing(
+      worker_pool.run(split, groups, num_workers)
+    ) as results:
+      _write_texts(results, texts, output, counts)
     _publish(output, texts, counts)
   if any(s.input_format != text_config.LINES for s in inputs):
     settings["sentencex"] = importlib.metadata.version("sentencex")
-  named = {name: counts[name] for name in LABELS if counts[name]}
+  named = {name: count for name, count in counts.items() if count}
   report = {**settings, "output_file": output.files, "counts": named}
   shard_files.write_settings(report, output.report_file)
   for name, count in named.items():
-    logging.info("%-28s %s", LABELS[name], f"{count:,}")
+    logging.info("%-28s %s", name.replace("_", " "), f"{count:,}")
   logging.info("%-28s %.1f s", "time", time.monotonic() - started)
   logging.info("Written: %s", ", ".join(names))
   is_text = any(s.input_format == text_config.TEXT for s in inputs)
@@ -198,51 +181,44 @@ def _read_groups(
   config: text_config.TextConfig,
   inputs: Sequence[sources.InputFile],
   counts: collections.Counter[str],
-) -> Iterator[_Group]:
-  documents = itertools.chain.from_iterable(
-    sources.read(source, config, counts) for source in inputs
-  )
-  for index in itertools.count():
-    group: list[sources.Document] = []
-    num_chars = 0
-    for document in documents:
+) -> Iterator[list[sources.Document]]:
+  """Yields consecutive documents, so many that a task is worth its transfer."""
+  group: list[sources.Document] = []
+  num_chars = 0
+  for source in inputs:
+    for document in sources.read(source, config, counts):
       group.append(document)
       num_chars += len(document.text)
       if num_chars >= _GROUP_CHARS:
-        break
-    if not group:
-      return
-    yield _Group(index, group, config.language)
+        yield group
+        group, num_chars = [], 0
+  yield group
 
 
 _load_splitter = functools.lru_cache(maxsize=1)(sentences.Splitter)
 
 
-def _split(group: _Group, report: Callable[[int], None]) -> list[list[str]]:
+def _split(language: str, group: Sequence[sources.Document]) -> list[list[str]]:
   """Returns the sentences of each document, in a worker."""
   documents = []
-  for document in group.documents:
+  for document in group:
     lines = [line.strip() for line in document.text.split("\n")]
     lines = [line for line in lines if line]
     if not document.is_split:
-      split = _load_splitter(group.language).split
+      split = _load_splitter(language).split
       lines = [sentence for line in lines for sentence in split(line)]
     documents.append(lines)
-    report(1)
   return documents
 
 
 def _write_texts(
-  groups: Iterator[_Group],
+  groups: Iterable[tuple[Any, list[list[str]]]],
   texts: Sequence[str],
   output: Output,
   counts: collections.Counter[str],
-  num_workers: int,
 ) -> None:
   """Writes the text to train on and the held-out text, and counts them."""
   fraction = output.eval_fraction if output.eval_output_file else 0.0
-  waiting: dict[int, list[list[str]]] = {}  # Results that others precede.
-  num_written = 0
   with contextlib.ExitStack() as stack:
     writers = [
       stack.enter_context(open(path, "w", encoding="utf-8", newline="\n"))
@@ -251,18 +227,15 @@ def _write_texts(
     bar = stack.enter_context(
       tqdm.tqdm(desc="documents", unit="", unit_scale=True, disable=None)
     )
-    results = worker_pool.run(_split, groups, num_workers, bar.update)
-    for group, result in stack.enter_context(contextlib.closing(results)):
-      waiting[group.index] = result
-      while documents := waiting.pop(num_written, None):
-        num_written += 1
-        for lines in documents:
-          is_held_out = corpus.is_held_out(lines, fraction, output.random_seed)
-          writers[is_held_out].write("\n".join(lines) + "\n\n")
-          counts["documents"] += 1
-          counts["eval_documents"] += is_held_out
-          counts["sentences"] += len(lines)
-          counts["characters"] += sum(map(len, lines))
+    for _, documents in groups:
+      for lines in documents:
+        is_held_out = corpus.is_held_out(lines, fraction, output.random_seed)
+        writers[is_held_out].write("\n".join(lines) + "\n\n")
+        counts["documents"] += 1
+        counts["eval_documents"] += is_held_out
+        counts["sentences"] += len(lines)
+        counts["characters"] += sum(map(len, lines))
+      bar.update(len(documents))
 
 
 def _publish(
@@ -284,15 +257,12 @@ def _publish(
     )
   text, held_out = texts
   paths.remove(output.report_file)
-  if output.num_shards == 1:
-    corpus.write_documents(output.output_file, corpus.documents([text]))
-  else:
-    shards = corpus.plan_shards([text], output.num_shards)
-    # Shards of two corpora would look like a complete one.
+  shards = corpus.plan_shards([text], output.num_shards)
+  if len(shards) > 1:  # Shards of two corpora would look like a complete one.
     for name in output.files:
       paths.remove(name)
-    for name, shard in zip(output.files, shards):
-      corpus.write_documents(name, corpus.shard_documents(shard))
+  for name, shard in zip(output.files, shards):
+    corpus.write_documents(name, corpus.shard_documents(shard))
   if output.eval_output_file:
     corpus.write_documents(
       output.eval_output_file, corpus.documents([held_out])

@@ -25,6 +25,8 @@ _C_MODULES = (
   "mmap operator posix pwd resource select signal syslog time unicodedata zlib"
 ).split()
 
+_DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
 # Folders without documentation for users.
 _SKIPPED_FOLDERS = re.compile(
   r"__pycache__|site-packages|.*tests?|testing|.*test_?data|idlelib|lib2to3"
@@ -118,13 +120,11 @@ def _read_docstrings(path: str) -> Iterator[str]:
   yield from _find_docstrings(tree)
 
 
-def _find_docstrings(
-  node: ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef,
-) -> Iterator[str]:
-  if docstring := ast.get_docstring(node):
-    yield docstring
-  for child in ast.iter_child_nodes(node):
-    if isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+def _find_docstrings(node: ast.AST) -> Iterator[str]:
+  if isinstance(node, _DOCUMENTED):
+    if docstring := ast.get_docstring(node):
+      yield docstring
+    for child in ast.iter_child_nodes(node):
       yield from _find_docstrings(child)
 
 
@@ -145,18 +145,15 @@ def _import_docstrings(name: str) -> Iterator[str]:
 
 
 # Patterns of markup and the text that replaces them, applied in order.
-_INLINE = [
-  (re.compile(pattern), replacement)
-  for pattern, replacement in [
-    (r":(?:[a-z]+:)?[a-z]+:`[~!.]?([^`<]+?)(?:\s*<[^>`]*>)?`", r"\1"),  # Roles.
-    (r"`{1,3}([^`]+)`{1,3}_*", r"\1"),
-    (r"(?<![\w*])\*{1,2}(\w(?:[^*]*\w)?[.:!]?)\*{1,2}(?![\w*])", r"\1"),
-    (r"`(\w+)'", r"'\1'"),
-    (r"\s+", " "),
-    (r"\s+([,.;:!?)])(?=\s|$)", r"\1"),
-    (r"::$", ":"),
-  ]
-]
+_INLINE = (
+  (r":(?:[a-z]+:)?[a-z]+:`[~!.]?([^`<]+?)(?:\s*<[^>`]*>)?`", r"\1"),  # Roles.
+  (r"`{1,3}([^`]+)`{1,3}_*", r"\1"),
+  (r"(?<![\w*])\*{1,2}(\w(?:[^*]*\w)?[.:!]?)\*{1,2}(?![\w*])", r"\1"),
+  (r"`(\w+)'", r"'\1'"),
+  (r"\s+", " "),
+  (r"\s+([,.;:!?)])(?=\s|$)", r"\1"),
+  (r"::$", ":"),
+)
 _UNDERLINE = re.compile(r"([=\-~^*+#\"'`.])\1{2,}[\s=\-~^*+]*")
 _BULLET = re.compile(r"\A(?:[-*+•o]|\(?[0-9a-z]{1,2}[.)]|\[[0-9]+\])\s+(?=\S)")
 # "name: text", "name (type): text" and "name -- text" of argument lists.
@@ -278,7 +275,7 @@ def sentences(docstring: str) -> Iterator[str]:
     text = _BULLET.sub("", paragraph.strip(), count=1)
     text = _ENTRY.sub("", text, count=1)
     for pattern, replacement in _INLINE:
-      text = pattern.sub(replacement, text)
+      text = re.sub(pattern, replacement, text)
     for sentence in _split_sentences(text.strip()):
       sentence = _LABEL.sub("", sentence, count=1)
       if _is_prose(sentence):

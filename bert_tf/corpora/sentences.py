@@ -1,5 +1,6 @@
 """Splits text into sentences by the rules of its language."""
 
+import textwrap
 from collections.abc import Iterator
 
 from bert_tf.files import errors
@@ -57,10 +58,14 @@ class Splitter:
   def split(self, paragraph: str) -> Iterator[str]:
     """Yields the sentences, each without line breaks. Skips empty ones."""
     for piece in self._segment(self._language, paragraph):
-      words = piece.split()
-      sentence = " ".join(words)
+      sentence = " ".join(piece.split())
       if len(sentence) > self._max_chars:
-        yield from _cut_words(words, self._max_chars)
+        yield from textwrap.wrap(
+          sentence,
+          self._max_chars,
+          break_long_words=False,
+          break_on_hyphens=False,
+        )
       elif sentence:
         yield sentence
 
@@ -83,15 +88,3 @@ def check_language(language: str) -> str:
 def normalized_language(language: str) -> str:
   """Returns a language code in lower case with hyphens."""
   return language.strip().lower().replace("_", "-")
-
-
-def _cut_words(words: list[str], max_chars: int) -> Iterator[str]:
-  piece: list[str] = []
-  num_chars = 0
-  for word in words:
-    if piece and num_chars + 1 + len(word) > max_chars:
-      yield " ".join(piece)
-      piece, num_chars = [], 0
-    num_chars += len(word) + bool(piece)
-    piece.append(word)
-  yield " ".join(piece)

@@ -24,7 +24,6 @@ _LINE_END_WITHOUT_SPACE = re.compile(
   "(?=[\u0e00-\u0eff\u2e80-\ua4cf\uf900-\ufaff\uff00-\uffef])"
 )
 
-
 # The beginning of a line that is a JSON object.
 _JSON = re.compile(rb'\{\s*"[^"\n]*"\s*:')
 
@@ -140,29 +139,26 @@ def read(
     ValueError: if the text is not UTF-8, a row lacks the column, or the file is
       incomplete or of another format. Names the file and the place.
   """
-  is_split = source.input_format == text_config.LINES
-  for text in _read_documents(source.path, source.input_format, config):
+  path, input_format = source.path, source.input_format
+  texts: Iterator[str]
+  if input_format == text_config.LINES:
+    texts = map("\n".join, corpus.documents([path]))
+  elif input_format in (text_config.JSONL, text_config.PARQUET):
+    texts = _read_table(path, input_format, config.text_column)
+  elif input_format == text_config.WIKIEXTRACTOR:
+    texts = _read_wikiextractor(path)
+  elif config.documents == text_config.LINE:
+    texts = filter(str.strip, text_lines.read_lines(path))
+  elif config.documents == text_config.BLANK_LINE:
+    texts = _read_paragraphs(path)
+  else:
+    texts = _read_book(path)
+  for text in texts:
     counts["documents_read"] += 1
     if text.strip():
-      yield Document(text, is_split)
+      yield Document(text, is_split=input_format == text_config.LINES)
     else:
       counts["blank"] += 1
-
-
-def _read_documents(
-  path: str, input_format: str, config: text_config.TextConfig
-) -> Iterator[str]:
-  if input_format == text_config.LINES:
-    return map("\n".join, corpus.documents([path]))
-  if input_format in (text_config.JSONL, text_config.PARQUET):
-    return _read_table(path, input_format, config.text_column)
-  if input_format == text_config.WIKIEXTRACTOR:
-    return _read_wikiextractor(path)
-  if config.documents == text_config.LINE:
-    return filter(str.strip, text_lines.read_lines(path))
-  if config.documents == text_config.BLANK_LINE:
-    return _read_paragraphs(path)
-  return _read_book(path)
 
 
 def _read_book(path: str) -> Iterator[str]:

@@ -54,7 +54,9 @@ def _build(
   import apache_beam as beam
 
   (
-    beam_pipeline.spread(pipeline, tasks)
+    pipeline
+    | "tasks" >> beam.Create(tasks)
+    | "spread over the workers" >> beam.Reshuffle()
     | "build" >> beam.Map(functools.partial(_build_one, config))
     | "all counts" >> beam.combiners.ToList()
     | "write counts"
@@ -71,5 +73,5 @@ def _build(
 def _build_one(
   config: data_config.PretrainingDataConfig, task: pretraining_shards.Task
 ) -> tuple[int, dict[str, int]]:
-  counts = pretraining_shards.build_task(config, task, lambda count: None)
+  counts = pretraining_shards.build_task(config, task)
   return task.shard.index, dataclasses.asdict(counts)

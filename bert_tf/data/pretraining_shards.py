@@ -223,7 +223,7 @@ _load_tokenizer = functools.lru_cache(1)(pretraining_data.load_tokenizer)
 def build_task(
   config: data_config.PretrainingDataConfig,
   task: Task,
-  report: Callable[[int], None],
+  report: Callable[[int], Any] = lambda num_done: None,
 ) -> pretraining_data.ShardCounts:
   """Builds one shard in a worker."""
   tokenizer = _load_tokenizer(config)  # A worker builds several shards.
@@ -240,16 +240,21 @@ def _build_here(
   num_passes = config.dupe_factor + 1  # One to read.
   num_documents = sum(task.shard.num_documents for task in tasks)
   description = f"documents x {num_passes} passes"
-  build = functools.partial(build_task, config)
-  with (
-    tqdm.tqdm(
-      total=num_documents * num_passes, desc=description, disable=None
-    ) as bar,
-    contextlib.closing(
-      worker_pool.run(build, tasks, num_workers, bar.update)
-    ) as results,
-  ):
-    return {task.shard.index: counts for task, counts in results}
+  counts = {}
+  with tqdm.tqdm(
+    total=num_documents * num_passes, desc=description, disable=None
+  ) as bar:
+    if num_workers == 1:
+      for task in tasks:
+        counts[task.shard.index] = build_task(config, task, bar.update)
+      return counts
+    build = functools.partial(build_task, config)
+    results = worker_pool.run(build, tasks, num_workers)
+    with contextlib.closing(results):
+      for task, result in results:
+        counts[task.shard.index] = result
+        bar.update(task.shard.num_documents * num_passes)
+  return counts
 
 
 def _remove_unfinished(tasks: Sequence[Task]) -> None:

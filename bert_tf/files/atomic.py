@@ -6,22 +6,12 @@ fails. Content for gs:// and other remote paths is written locally first.
 """
 
 import contextlib
-import errno
-import glob
 import os
 import secrets
-import socket
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 
-from bert_tf.files import paths
-
-# Errors of a full disk, a quota or a limit on the file size.
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-
-# Distinguishes this process from an earlier one with the same PID, as happens
-# in containers.
-_TOKEN = secrets.token_hex(4)
+from bert_tf.files import errors, paths
 
 
 def write(path: str, pieces: Iterable[str]) -> None:
@@ -135,24 +125,27 @@ def folder(target: str, last: str, replaces: bool = False) -> Iterator[str]:
 def hidden_folder(target: str) -> Iterator[str]:
   """Yields an empty local folder to write `target` in; removes it at the end.
 
-  It is next to the target, or for a remote target a temporary folder. Also
-  removes the hidden folders that killed processes of this host left.
+  It is next to the target and has a random name, so that several processes may
+  write the same target. For a remote target, it is a temporary folder.
+
+  Raises:
+    OSError: names the target if the disk is full.
   """
-  paths.make_folder(paths.split(target)[0])
+  parent, name = paths.split(target)
+  paths.make_folder(parent)
   if paths.is_remote(target):
     folder = tempfile.mkdtemp(prefix="bert_tf_")
   else:
-    remove_unfinished(glob.escape(target), of_other_hosts=False)
-    folder = hidden(target, _writer_suffix())
-    paths.remove(folder)
-    os.makedirs(folder)
+    folder = tempfile.mkdtemp(prefix=f".{name}.tmp-", dir=parent or ".")
   try:
     yield folder
-  except OSError as error:
-    if error.errno not in FULL or error.filename:
+  except Exception as error:
+    number = errors.full_disk(error)
+    if number is None or getattr(error, "filename", None):
       raise
     # The system does not say which file did not fit.
-    raise OSError(error.errno, f"{error.strerror}, to write", target) from error
+    reason = f"{os.strerror(number)}, to write"
+    raise OSError(number, reason, target) from error
   finally:
     paths.remove(folder)
 
@@ -192,7 +185,7 @@ def publish(path: str, target: str) -> None:
   """Moves a local file from a `hidden_folder` to its target in one step."""
   _flush(path)
   if paths.is_remote(target):
-    beside = hidden(target, _writer_suffix())
+    beside = hidden(target, f"tmp-{secrets.token_hex(4)}")
     try:
       paths.copy(path, beside)
       paths.rename(beside, target)
@@ -204,44 +197,20 @@ def publish(path: str, target: str) -> None:
     _flush_names(os.path.dirname(target))
 
 
-def remove_unfinished(target: str, of_other_hosts: bool = True) -> None:
+def remove_unfinished(target: str) -> None:
   """Removes the hidden folders that killed processes left behind.
 
-  `target` is the file that was being written, or a glob. Files of a running
-  process of this host stay, and those of other hosts unless `of_other_hosts`.
+  `target` is the file that was being written, or a glob. No other process may
+  be writing it.
   """
   for path in paths.matches(hidden(target, "tmp-*")):
-    host, _, process = path.rpartition(".tmp-")[2].partition("-pid-")
-    is_own_host = host == socket.gethostname()
-    if _is_running(process) if is_own_host else not of_other_hosts:
-      continue
     paths.remove(path)
-
-
-def _is_running(process: str) -> bool:
-  number, _, token = process.partition("-")
-  if int(number) == os.getpid():
-    return token == _TOKEN
-  if os.name == "nt":  # There, os.kill(..., 0) interrupts the process.
-    return True
-  try:
-    os.kill(int(number), 0)
-  except ProcessLookupError:
-    return False
-  except PermissionError:
-    pass  # The process of another user.
-  return True
 
 
 def hidden(target: str, suffix: str) -> str:
   """Returns `parent/.name.suffix` for `parent/name`. Globs skip such names."""
   parent, name = paths.split(target)
   return os.path.join(parent, f".{name}.{suffix}")
-
-
-def _writer_suffix() -> str:
-  # A cluster may build a shard on two machines at once.
-  return f"tmp-{socket.gethostname()}-pid-{os.getpid()}-{_TOKEN}"
 
 
 def _flush(path: str) -> None:

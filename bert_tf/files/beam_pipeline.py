@@ -1,7 +1,6 @@
 """Makes and runs Apache Beam pipelines."""
 
 import shlex
-from collections.abc import Sequence
 from typing import Any
 
 from bert_tf.files import errors
@@ -27,17 +26,6 @@ def create(runner: str, pipeline_options: str) -> Any:
   except (ValueError, AttributeError, ImportError) as error:
     reason = " ".join(str(error).split())
     raise ValueError(f"`runner={runner}`: {reason}") from error
-
-
-def spread(pipeline: Any, tasks: Sequence[Any]) -> Any:
-  """Returns the tasks as a collection that is spread over all workers."""
-  import apache_beam as beam
-
-  return (
-    pipeline
-    | "tasks" >> beam.Create(tasks)
-    | "spread over the workers" >> beam.Reshuffle()
-  )
 
 
 def run(pipeline: Any) -> None:

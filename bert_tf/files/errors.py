@@ -1,11 +1,12 @@
 """Errors written for users: missing packages, damaged files."""
 
 import contextlib
-import difflib
+import errno
+import os
 import pathlib
 import re
 import types
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import metadata
 from typing import Any
 
@@ -26,29 +27,7 @@ def needs_extra(purpose: str, extra: str) -> Iterator[None]:
 
 
 class OutOfMemoryError(MemoryError):
-  """Memory is exhausted.
-
-  Args:
-    message: what did not fit, as sentences.
-    remedies: what lowers the need, such as "`recompute`". A setting is in
-      backticks.
-  """
-
-  def __init__(self, message: str, remedies: Sequence[str]) -> None:
-    super().__init__(message, remedies)
-    self.message, self.remedies = message, remedies
-
-  def __str__(self) -> str:
-    return f"{self.message} Set {' or '.join(self.remedies)}."
-
-  def limit_to(self, names: Container[str]) -> "OutOfMemoryError":
-    """Returns the error with the remedies that are settings among `names`."""
-    known = [
-      remedy
-      for remedy in self.remedies
-      if re.findall(r"`(\w+)", remedy)[0] in names
-    ]
-    return OutOfMemoryError(self.message, known or self.remedies)
+  """Memory is exhausted; the message names what did not fit and what helps."""
 
 
 def import_tensorflow_text(purpose: str) -> types.ModuleType:
@@ -102,6 +81,15 @@ def reading(
     raise DamagedFileError(f"{path} {fault}: {why}.") from error
 
 
+def full_disk(error: Exception) -> int | None:
+  """The error number of a full disk, a quota or a limit on the file size.
+
+  TensorFlow gives only its text, in an error that also means a lack of memory.
+  """
+  numbers = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+  return next((n for n in numbers if os.strerror(n) in str(error)), None)
+
+
 def format_install_command(extra: str) -> str:
   """Returns the command that installs an extra of this package.
 
@@ -123,7 +111,7 @@ def join_names(names: Sequence[str], num_shown: int = 20) -> str:
 
 
 def missing_columns(
-  columns: Sequence[str],
+  columns: Sequence[Any],
   existing: Sequence[str],
   settings: Mapping[Any, str] | None = None,
 ) -> str:
@@ -134,22 +122,17 @@ def missing_columns(
     existing: names of the table's columns.
     settings: the setting that names a column, by column.
   """
-  wrong = {column: existing.count(column) for column in columns}
-  wrong = {column: count for column, count in wrong.items() if count != 1}
-  if not wrong:
-    return ""
   faults = []
-  for column, count in wrong.items():
-    fault = f"{count} columns" if count else "no column"
-    setting = (settings or {}).get(column)
-    faults.append(
-      f"{fault} {column!r}" + (f" (`{setting}`)" if setting else "")
-    )
-  others = {*existing} - {*wrong}
-  similar = difflib.get_close_matches(next(iter(wrong)), others, 1)
-  question = f" Did you mean {similar[0]}?" if similar else ""
+  for column in dict.fromkeys(columns):
+    if (count := existing.count(column)) != 1:
+      fault = f"{count} columns" if count else "no column"
+      setting = (settings or {}).get(column)
+      suffix = f" (`{setting}`)" if setting else ""
+      faults.append(f"{fault} {column!r}{suffix}")
+  if not faults:
+    return ""
   names = join_names(existing) or "none"
-  return f"{' and '.join(faults)}. Its columns: {names}.{question}"
+  return f"{' and '.join(faults)}. Its columns: {names}."
 
 
 def shorten(text: str, size: int = 80) -> str:

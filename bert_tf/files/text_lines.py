@@ -15,9 +15,21 @@ def read_lines(path: str) -> Iterator[str]:
     ValueError: if the text is not UTF-8 (names file and line), or a compressed
       file is damaged (names the file).
   """
+  return (line for _, line in read_lines_from(path, 0))
+
+
+def read_lines_from(path: str, start: int) -> Iterator[tuple[int, str]]:
+  """Yields (end, line) of the lines from an offset on, as `read_lines`.
+
+  Offsets count bytes after decompression. `end` is that of the next line.
+  """
+  end = start
   with compression.open_file(path) as reader:
+    if start:  # A pipe has no offsets.
+      reader.seek(start)
     for number, line in enumerate(reader, 1):
-      if number == 1:
+      end += len(line)
+      if number == 1 and not start:
         line = line.removeprefix(codecs.BOM_UTF8)
       text = paths.decode(path, line, number)
-      yield text.replace("\r", "").removesuffix("\n")
+      yield end, text.replace("\r", "").removesuffix("\n")

@@ -156,7 +156,7 @@ def read_rows(table: Table) -> Iterator[tuple[int, Row | BadRowError]]:
   header, count = None, table.num_columns
   if not isinstance(table.columns[0], int):
     _, header = next(cells, (1, []))
-    if fault := _missing_columns(table, header):
+    if fault := errors.missing_columns(table.columns, header, table.settings):
       raise ValueError(f"{table.path} has {fault}")
     count = len(header)
   elif count is None:
@@ -200,14 +200,6 @@ def _read_cells(
   return csv_cells(table.path, delimiter, strict=strict)
 
 
-def _missing_columns(table: Table, existing: Sequence[str]) -> str:
-  return errors.missing_columns(
-    [column for column in table.columns if isinstance(column, str)],
-    existing,
-    table.settings,
-  )
-
-
 def csv_cells(
   path: str,
   delimiter: str = ",",
@@ -242,6 +234,6 @@ def _parse_json_row(content: str, table: Table) -> Row | BadRowError:
     return BadRowError(f"not JSON ({error}): {errors.shorten(content)}")
   if not isinstance(row, dict):
     return BadRowError(f"not a JSON object: {errors.shorten(content)}")
-  if fault := _missing_columns(table, list(row)):
+  if fault := errors.missing_columns(table.columns, list(row), table.settings):
     return BadRowError(fault.removesuffix("."))
   return row

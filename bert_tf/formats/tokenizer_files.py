@@ -163,21 +163,17 @@ def _find_differing(
   def content(token: Any) -> Any:  # Some files store tokens as objects.
     return token.get("content") if isinstance(token, dict) else token
 
-  parts = {
-    f"{name} {key}": value
-    for name in ("model", "normalizer", "pre_tokenizer")
-    for key, value in (getattr(tokenizer, name) or {"type": None}).items()
-  }
+  parts = {}
+  for name in ("model", "normalizer", "pre_tokenizer"):
+    part = getattr(tokenizer, name)
+    # Without one, text is not even split at spaces.
+    for key, value in ({"type": "None"} if part is None else part).items():
+      parts[f"{name} {key}"] = value
   found = [
     f"{name} {given} ({file})"
     for file, values in ((TOKENIZER_CONFIG, config), (TOKENIZER, parts))
     for name, supported in _SUPPORTED[file].items()
     if (given := content(values.get(name))) not in (supported, None)
-  ]
-  found += [
-    f"{name} None ({TOKENIZER})"
-    for name in ("normalizer", "pre_tokenizer")
-    if getattr(tokenizer, name) is None
   ]
   kind = str(config.get("tokenizer_class") or _CLASSES[0])
   if not kind.removesuffix("Fast").endswith(_CLASSES):

@@ -1,21 +1,19 @@
-"""The cache: `models` and `data` are complete, `unfinished` is not."""
+"""The cache: `models` and `data`, whose folders are complete."""
 
-import contextlib
 import glob
 import os
-from collections.abc import Iterator
 
-import filelock
 import platformdirs
 
-from bert_tf.files import atomic, paths
-from bert_tf.hub import catalog, sources
+from bert_tf.files import paths
+from bert_tf.hub import catalog
 
 HOME_VARIABLE = "BERT_TF_HOME"
+HUGGING_FACE_FILES: tuple[str, ...] = ("config.json", "model.safetensors")
 
 
 def home() -> str:
-  """Returns the folder of the cache: BERT_TF_HOME or its default.
+  """The folder of the cache: BERT_TF_HOME or its default.
 
   The default is `bert_tf` in the user's cache folder.
 
@@ -29,24 +27,25 @@ def home() -> str:
   return os.path.abspath(os.path.expanduser(folder))
 
 
-def get_folder(source: sources.Source) -> str:
-  """Returns the cache's folder for a source; the folder may not exist."""
+def get_folder(source: catalog.Source) -> str:
+  """The cache's folder for a source, which may not exist."""
   return os.path.join(
     home(), "models" if source.is_model else "data", source.name
   )
 
 
-def is_here(source: sources.Source) -> bool:
+def is_here(source: catalog.Source) -> bool:
   """Returns whether the cache has all files of a source."""
-  folder = get_folder(source)
-  return all(os.path.exists(os.path.join(folder, f)) for f in source.files)
+  return has_files(get_folder(source), source.files)
+
+
+def has_files(folder: str, files: tuple[str, ...]) -> bool:
+  """Returns whether a folder has all of the files."""
+  return all(os.path.exists(os.path.join(folder, file)) for file in files)
 
 
 def hugging_face_folder(name: str) -> str:
-  """Returns the cache's folder for a Hugging Face model; it may not exist.
-
-  Args:
-    name: hf:OWNER/NAME.
+  """The cache's folder for hf:OWNER/NAME, which may not exist.
 
   Raises:
     ValueError: if the name has another form.
@@ -90,25 +89,3 @@ def resolve_model(path: str) -> str:
   if not is_downloaded:
     raise ValueError(f"{path} is not here; run: bert-tf download {path}")
   return folder
-
-
-@contextlib.contextmanager
-def unfinished_folder(name: str) -> Iterator[str]:
-  """Yields a folder for an unfinished download and locks it in this scope.
-
-  Waits while another process holds the lock. If the body raises, the files
-  stay, so that a later download can continue. Otherwise removes the folder.
-
-  Args:
-    name: the name of the download, which may contain slashes.
-
-  Raises:
-    OSError: if the cache cannot be written.
-  """
-  atomic.check_writable(home(), HOME_VARIABLE, is_folder=True)
-  folder = os.path.join(home(), "unfinished", *name.split("/"))
-  paths.make_folder(os.path.dirname(folder))
-  with filelock.FileLock(f"{folder}.lock"):
-    paths.make_folder(folder)
-    yield folder
-    paths.remove(folder)

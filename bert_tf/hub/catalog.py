@@ -1,25 +1,271 @@
-"""Finds a model or data set by its name."""
+"""The models and data sets that have names, with addresses and hashes.
 
-from bert_tf.hub import data_sets, released_models, sources
+Sizes and hashes of data sets come from TensorFlow Datasets and from Hugging
+Face's package datasets (url_checksums/glue.txt, squad/checksums.tsv,
+dataset_infos.json), those of checkpoints from NVIDIA's DeepLearningExamples
+(GooglePretrainedWeightDownloader.py).
+"""
 
-ALL = (
-  *released_models.BASE_AND_LARGE,
-  *released_models.SMALL,
-  *data_sets.GLUE,
-  *data_sets.OTHERS,
-)
+import dataclasses
+import re
+from collections.abc import Callable
+
+from bert_tf.hub import mrpc
 
 # Names of models at Hugging Face begin with this prefix: hf:OWNER/NAME.
 HUGGING_FACE = "hf:"
 
 
-def find(name: str) -> sources.Source | None:
+@dataclasses.dataclass(frozen=True)
+class Link:
+  """A file to download."""
+
+  url: str
+  sha256: str | None = None  # None if no hash is published.
+  file: str = ""  # Its name in the source's folder; "" for a zip to unpack.
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Source:
+  """A model or a data set."""
+
+  name: str  # The name for `bert-tf download`.
+  title: str  # A short description.
+  is_model: bool = False  # Whether it is a model rather than a data set.
+  links: tuple[Link, ...]
+  num_bytes: int  # Of all downloads; of a model, about those of the checkpoint.
+  files: tuple[str, ...]  # Files that the complete folder must have.
+  file_sha256: str | None = None  # Hash of the first file, if published.
+  # Completes the folder, given its path; None if nothing is missing.
+  finish: Callable[[str], None] | None = None
+
+
+def _model(
+  zip_and_vocab_size: str,
+  title: str,
+  file_sha256: str | None = None,
+  name: str = "",
+) -> Source:
+  """Returns a released model, by default with the name of its zip."""
+  path, vocab_size = zip_and_vocab_size.split()
+  num_layers, width = map(int, re.findall(r"_[LH]-(\d+)", path))
+  # Matrices in float32: embeddings, layers, pooler and masked LM. Biases and
+  # layer norms add less than 1%.
+  num_rows = int(vocab_size) + 514
+  num_values = num_rows * width + (12 * num_layers + 2) * width**2
+  url = f"https://storage.googleapis.com/bert_models/{path}.zip"
+  return Source(
+    name=name or path.partition("/")[2],
+    title=title,
+    is_model=True,
+    links=(Link(url),),
+    num_bytes=4 * num_values,
+    files=(
+      "bert_model.ckpt.data-00000-of-00001",
+      "bert_model.ckpt.index",
+      "bert_config.json",
+      "vocab.txt",
+    ),
+    file_sha256=file_sha256,
+  )
+
+
+# Zip with its date, word pieces, title and, where it is published, the hash of
+# the checkpoint's data.
+_BASE_AND_LARGE = """
+2018_10_18/uncased_L-12_H-768_A-12 30522
+BERT-Base, Uncased
+58580dc5e0bf0ae0d2efd51d0e8272b2f808857f0a43a88aaf7549da6d7a8a84
+
+2018_10_18/uncased_L-24_H-1024_A-16 30522
+BERT-Large, Uncased
+bc6b3363e3be458c99ecf64b7f472d2b7c67534fd8f564c0556a678f90f4eea1
+
+2018_10_18/cased_L-12_H-768_A-12 28996
+BERT-Base, Cased
+734d5a1b68bf98d4e9cb6b6692725d00842a1937af73902e51776905d8f760ea
+
+2018_10_18/cased_L-24_H-1024_A-16 28996
+BERT-Large, Cased
+6ff33640f40d472f7a16af0c17b1179ca9dcc0373155fb05335b6a4dd1657ef0
+
+2019_05_30/wwm_uncased_L-24_H-1024_A-16 30522
+BERT-Large, Uncased, whole-word masking
+
+2019_05_30/wwm_cased_L-24_H-1024_A-16 28996
+BERT-Large, Cased, whole-word masking
+
+2018_11_23/multi_cased_L-12_H-768_A-12 119547
+BERT-Base, Multilingual Cased, 104 languages
+55b8a2df41f69c60c5180e50a7c31b7cdf6238909390c4ddf05fbc0d37aa1ac5
+
+2018_11_03/multilingual_L-12_H-768_A-12 105879
+BERT-Base, Multilingual Uncased, not recommended
+3cd83912ebeb0efe2abf35c9f1d5a515d8e80295e61c49b75c8853f756658429
+
+2018_11_03/chinese_L-12_H-768_A-12 21128
+BERT-Base, Chinese
+756699356b78ad0ef1ca9ba6528297bcb3dd1aef5feadd31f4775d7c7fc989ba
+"""
+
+# Names in the paper of the smaller models, by number of layers and width.
+_SIZE_NAMES = {
+  (2, 128): "Tiny",
+  (4, 256): "Mini",
+  (4, 512): "Small",
+  (8, 512): "Medium",
+}
+
+
+def _small_model(num_layers: int, width: int) -> Source:
+  """Returns one of the smaller models of March 2020."""
+  file = f"uncased_L-{num_layers}_H-{width}_A-{width // 64}"
+  size = _SIZE_NAMES.get((num_layers, width), f"{num_layers}/{width}")
+  title, name = f"BERT-{size}, Uncased", ""
+  if (num_layers, width) == (12, 768):
+    # The zip of BERT-Base of 2018 has the same name.
+    title, name = "BERT-Base, Uncased, retrained in 2020", f"{file}_2020"
+  return _model(f"2020_02_20/{file} 30522", title, name=name)
+
+
+# The 33 checkpoints of the original release.
+MODELS = (
+  *(_model(*b.split("\n")) for b in _BASE_AND_LARGE.strip().split("\n\n")),
+  *(
+    _small_model(num_layers, width)
+    for num_layers in (2, 4, 6, 8, 10, 12)
+    for width in (128, 256, 512, 768)
+  ),
+)
+
+_GLUE = "https://dl.fbaipublicfiles.com/glue/data"
+_SENTEVAL = "https://dl.fbaipublicfiles.com/senteval/senteval_data"
+_SQUAD = "https://rajpurkar.github.io/SQuAD-explorer/dataset"
+_SWAG = "https://raw.githubusercontent.com/rowanz/swagaf/master/data"
+_XNLI = "https://dl.fbaipublicfiles.com/XNLI"
+
+# Name, bytes and title of each data set, then address and hash of each file. A
+# second word after the address is the name of the file in the folder.
+_DATA_SETS = f"""
+CoLA 376971 GLUE
+{_GLUE}/CoLA.zip
+f212fcd832b8f7b435fb991f101abf89f96b933ab400603bf198960dfc32cbff
+
+SST-2 7439277 GLUE
+{_GLUE}/SST-2.zip
+d67e16fb55739c1b32cdce9877596db1c127dc322d93c082281f64057c16deaa
+
+STS-B 802872 GLUE
+{_GLUE}/STS-B.zip
+e60a6393de5a8b5b9bac5020a1554b54e3691f9d600b775bd131e613ac179c85
+
+QQP 41696084 GLUE
+{_GLUE}/QQP-clean.zip
+40e7c862c04eb26ee04b67fd900e76c45c6ba8e6d8fab4f8f1f8072a1a3fbae0
+
+MNLI 312783507 GLUE
+{_GLUE}/MNLI.zip
+e7c1d896d26ed6caf700110645df426cc2d8ebf02a5ab743d5a5c68ac1c83633
+
+QNLI 10627589 GLUE
+{_GLUE}/QNLIv2.zip
+e634e78627a29adaecd4f955359b22bf5e70f2cbd93b493f2d624138a0c0e5f5
+
+RTE 697150 GLUE
+{_GLUE}/RTE.zip
+6bf86de103ecd335f3441bd43574d23fef87ecc695977a63b82d5efb206556ee
+
+WNLI 28999 GLUE
+{_GLUE}/WNLI.zip
+ae0e8e4d16f4d46d4a0a566ec7ecceccfd3fbfaa4a7a4b4e02848c0f2561ac46
+
+MRPC 1494541 GLUE
+{_SENTEVAL}/{mrpc.TRAIN_TEXT}
+60a9b09084528f0673eedee2b69cb941920f0b8cd0eeccefc464a98768457f89
+{_SENTEVAL}/{mrpc.TEST_TEXT}
+a04e271090879aaba6423d65b94950c089298587d9c084bf9cd7439bd785f784
+{_GLUE}/mrpc_dev_ids.tsv {mrpc.DEV_IDS}
+971d7767d81b997fd9060ade0ec23c4fc31cbb226a55d1bd4a1bac474eb81dc7
+
+AX 222257 GLUE
+{_GLUE}/AX.tsv diagnostic.tsv
+0e13510b1bb14436ff7e2ee82338f0efb0133ecf2e73507a697dc210db3f05fd
+
+SQuAD-1.1 35142551 questions on Wikipedia
+{_SQUAD}/train-v1.1.json
+3527663986b8295af4f7fcdff1ba1ff3f72d07d61a20f487cb238a6ef92fd955
+{_SQUAD}/dev-v1.1.json
+95aa6a52d5d6a735563366753ca50492a658031da74f301ac5238b03966972c9
+
+SQuAD-2.0 46494161 questions on Wikipedia
+{_SQUAD}/train-v2.0.json
+68dcfbb971bd3e96d5b46c7177b16c1a4e7d4bdef19fb204502738552dede002
+{_SQUAD}/dev-v2.0.json
+80a5225e94905956a6446d296ca1093975c4d3b3260f1d6c8f68bc2ab77182d8
+
+XNLI 483963712 entailment in 15 languages
+{_XNLI}/XNLI-1.0.zip
+4ba1d5e1afdb7161f0f23c66dc787802ccfa8a25a3ddd3b165a35e50df346ab1
+{_XNLI}/XNLI-MT-1.0.zip
+f732517ba2fb1d550e9f3c2aabaef6017c91ee2dcec90e878f138764d224db05
+
+SWAG 43954806 choice of the sentence that follows
+{_SWAG}/train.csv
+5748b51126ac255c5a6f26e1ba473b51116d6c822aeb25e63ecba282c9d0e610
+{_SWAG}/val.csv
+c0497b2cd7f3e6b7df995524b1853f62285d60d110d659b19545ca80b2903234
+{_SWAG}/test.csv
+a689a1a4e892a65ca625c1f0fcf77bcce004b59ad1caeb134ca5ec080a711cb6
+"""
+
+_TABLES = ("train.tsv", "dev.tsv", "test.tsv")
+# The files of those zips that are not tables of GLUE.
+_UNPACKED = {
+  "MNLI": ("train.tsv", "dev_matched.tsv", "dev_mismatched.tsv"),
+  "XNLI": ("xnli.dev.tsv", "xnli.test.tsv", "multinli/multinli.train.en.tsv"),
+}
+
+
+def _data_set(block: str) -> Source:
+  header, *lines = block.split("\n")
+  name, num_bytes, title = header.split(" ", 2)
+  links = []
+  for address, sha256 in zip(lines[::2], lines[1::2]):
+    url, _, file = address.partition(" ")
+    if not url.endswith(".zip"):
+      file = file or url.rpartition("/")[2]
+    links.append(Link(url, sha256, file))
+  files = tuple(link.file for link in links)
+  if "" in files or name == "MRPC":
+    files = _UNPACKED.get(name, _TABLES)
+  return Source(
+    name=name,
+    title=title,
+    links=tuple(links),
+    num_bytes=int(num_bytes),
+    files=files,
+    finish=mrpc.join if name == "MRPC" else None,
+  )
+
+
+DATA_SETS = tuple(map(_data_set, _DATA_SETS.strip().split("\n\n")))
+
+# Data that need a licence, with directions to obtain them.
+LICENSED = {
+  "CoNLL-2003": "Its texts, the Reuters corpus, need a licence: see "
+  "https://www.clips.uantwerpen.be/conll2003/ner/."
+}
+
+ALL = (*MODELS, *DATA_SETS)
+
+
+def find(name: str) -> Source | None:
   """Returns the source with a name, ignoring case; None if unknown."""
   names = {source.name.lower(): source for source in ALL}
   return names.get(name.lower())
 
 
-def get(name: str) -> sources.Source:
+def get(name: str) -> Source:
   """Returns the source with a name, ignoring case.
 
   Raises:
@@ -27,8 +273,8 @@ def get(name: str) -> sources.Source:
   """
   if source := find(name):
     return source
-  if name in data_sets.LICENSED:
-    raise ValueError(f"{name}: {data_sets.LICENSED[name]}")
+  if name in LICENSED:
+    raise ValueError(f"{name}: {LICENSED[name]}")
   raise ValueError(
     f"{name} is not known; `bert-tf download` lists all names. Models of "
     f"Hugging Face are {HUGGING_FACE}OWNER/NAME."

@@ -6,19 +6,19 @@ import zipfile
 import zlib
 from urllib import parse
 
+import filelock
 from absl import logging
 
 from bert_tf.files import atomic, errors, paths
-from bert_tf.hub import cache, catalog, sources
+from bert_tf.hub import cache, catalog
 
 # Longest time to connect, and to wait for the next bytes.
 _TIMEOUT_SECONDS = (15, 60)
 _BLOCK_BYTES = 1 << 16
 
 # Files of a Hugging Face model that this package reads.
-_HUGGING_FACE_FILES = {
-  "model.safetensors",
-  "config.json",
+_HUGGING_FACE_FILES = [
+  *cache.HUGGING_FACE_FILES,
   "vocab.txt",
   "tokenizer.json",
   "tokenizer_config.json",
@@ -28,14 +28,14 @@ _HUGGING_FACE_FILES = {
   "modules.json",
   "sentence_bert_config.json",
   "1_Pooling/config.json",
-}
+]
 
 
 def download(name: str, base_url: str | None = None) -> str:
   """Downloads a model or a data set, if it is not in the cache yet.
 
-  A download that was cut off continues at the next call. Later calls need no
-  network.
+  Later calls need no network. If two processes download the same name, one of
+  them waits.
 
   ```python
   folder = bert_tf.download("uncased_L-2_H-128_A-2")
@@ -57,116 +57,83 @@ def download(name: str, base_url: str | None = None) -> str:
     OSError: if the server cannot be reached or refuses, or the disk is full.
     ImportError: for a Hugging Face model, if huggingface_hub is missing.
   """
+  source = None
   if name.startswith(catalog.HUGGING_FACE):
-    return _download_from_hugging_face(name, base_url)
-  source = catalog.get(name)
-  if cache.is_here(source):
-    return cache.get_folder(source)
-  try:
-    with cache.unfinished_folder(source.name) as work:
-      if not cache.is_here(source):  # Another process has just downloaded it.
-        _download(source, work, base_url)
-  except OSError as error:
-    if error.errno not in atomic.FULL:
-      raise
-    raise OSError(
-      f"{cache.HOME_VARIABLE} {cache.home()} is full ({error.strerror})."
-    ) from error
-  return cache.get_folder(source)
+    folder, files = cache.hugging_face_folder(name), cache.HUGGING_FACE_FILES
+  else:
+    source = catalog.get(name)
+    folder, files = cache.get_folder(source), source.files
+  if cache.has_files(folder, files):
+    return folder
+  atomic.check_writable(cache.home(), cache.HOME_VARIABLE, is_folder=True)
+  paths.make_folder(os.path.dirname(folder))
+  with filelock.FileLock(atomic.hidden(folder, "lock")):
+    if cache.has_files(folder, files):  # Another process has downloaded it.
+      return folder
+    with atomic.folder(folder, files[0], replaces=True) as unfinished:
+      if source:
+        for link in source.links:
+          _fetch(link, unfinished, base_url)
+        if source.finish:
+          source.finish(unfinished)
+      else:
+        _fetch_from_hugging_face(name, unfinished, base_url)
+      for file in files:
+        if not os.path.exists(os.path.join(unfinished, file)):
+          raise ValueError(f"the download of {name} lacks {file}.")
+      if source and source.file_sha256:
+        _check_hash(os.path.join(unfinished, files[0]), source.file_sha256)
+  return folder
 
 
-def _download(source: sources.Source, work: str, base_url: str | None) -> None:
-  """Downloads a source into `work` and moves it to the cache when complete."""
-  files = [_fetch(link, work, base_url) for link in source.links]
-  folder = cache.get_folder(source)
-  try:
-    with atomic.folder(folder, source.files[0], replaces=True) as unfinished:
-      for link, file in zip(source.links, files):
-        if link.file:
-          paths.rename(file, os.path.join(unfinished, link.file))
-        else:
-          _unpack(file, unfinished)
-      if source.finish:
-        source.finish(unfinished)
-      for name in source.files:
-        if not os.path.exists(os.path.join(unfinished, name)):
-          raise ValueError(f"the download of {source.name} lacks {name}.")
-      first = os.path.join(unfinished, source.files[0])
-      if source.file_sha256 not in (None, paths.sha256(first)):
-        raise ValueError(
-          f"{source.files[0]} of {source.name} is not the published one: its "
-          "SHA-256 differs."
-        )
-  except ValueError:
-    for file in files:  # Otherwise the next call would use these wrong files.
-      paths.remove(file)
-    raise
-
-
-def _fetch(link: sources.Link, folder: str, base_url: str | None) -> str:
-  """Downloads a file into a folder; returns its path."""
+def _fetch(link: catalog.Link, folder: str, base_url: str | None) -> None:
+  """Downloads a file into a folder, or a zip and unpacks it there."""
   import requests  # Takes a moment.
-
-  url = link.url
-  if base_url:
-    url = base_url.rstrip("/") + parse.urlsplit(url).path
-  file = os.path.join(folder, os.path.basename(parse.urlsplit(url).path))
-  if os.path.exists(file):
-    return file
-  partial = f"{file}.partial"
-  try:
-    _transfer(url, partial)
-  except requests.RequestException as error:
-    raise OSError(
-      f"cannot download {url}: {error}. The same command continues; `base_url` "
-      "gives a mirror."
-    ) from error
-  if link.sha256 and paths.sha256(partial) != link.sha256:
-    paths.remove(partial)
-    raise ValueError(
-      f"{url} is not the published file: its SHA-256 is not {link.sha256}."
-    )
-  os.replace(partial, file)
-  return file
-
-
-def _transfer(url: str, partial: str) -> None:
-  """Downloads the rest of a partial file, or the whole file.
-
-  If the file has changed meanwhile, its hash or a checksum in the zip differs.
-  """
-  import requests
   import tqdm
 
-  offset = os.path.getsize(partial) if os.path.exists(partial) else 0
-  headers = {"Accept-Encoding": "identity"}
-  if offset:
-    headers["Range"] = f"bytes={offset}-"
+  url, address = link.url, parse.urlsplit(link.url).path
+  if base_url:
+    url = base_url.rstrip("/") + address
+  path = os.path.join(folder, link.file or os.path.basename(address))
   logging.info("Downloading %s.", url)
-  with requests.get(
-    url, headers=headers, stream=True, timeout=_TIMEOUT_SECONDS
-  ) as response:
-    if response.status_code == requests.codes.requested_range_not_satisfiable:
-      paths.remove(partial)  # It is not a part of this file.
-      return _transfer(url, partial)
-    response.raise_for_status()
-    if response.status_code != requests.codes.partial_content:
-      offset = 0
-    total = offset + int(response.headers.get("Content-Length", 0))
+  try:
     with (
-      open(partial, "ab" if offset else "wb") as writer,
-      tqdm.tqdm(
-        desc=os.path.basename(partial),
-        total=total or None,
-        initial=offset,
+      requests.get(
+        url,
+        headers={"Accept-Encoding": "identity"},
+        stream=True,
+        timeout=_TIMEOUT_SECONDS,
+      ) as response,
+      open(path, "wb") as writer,
+    ):
+      response.raise_for_status()
+      with tqdm.tqdm(
+        desc=os.path.basename(path),
+        total=int(response.headers.get("Content-Length", 0)) or None,
         unit="B",
         unit_scale=True,
         disable=None,  # Shown in a terminal only.
-      ) as bar,
-    ):
-      for block in response.iter_content(_BLOCK_BYTES):
-        writer.write(block)
-        bar.update(len(block))
+      ) as bar:
+        for block in response.iter_content(_BLOCK_BYTES):
+          writer.write(block)
+          bar.update(len(block))
+  except requests.RequestException as error:
+    raise OSError(
+      f"cannot download {url}: {error}. `base_url` gives a mirror."
+    ) from error
+  if link.sha256:
+    _check_hash(path, link.sha256)
+  if not link.file:
+    _unpack(path, folder)
+    os.remove(path)
+
+
+def _check_hash(path: str, sha256: str) -> None:
+  if paths.sha256(path) != sha256:
+    raise ValueError(
+      f"{os.path.basename(path)} is not the published file: its SHA-256 is not "
+      f"{sha256}."
+    )
 
 
 def _unpack(path: str, folder: str) -> None:
@@ -176,7 +143,8 @@ def _unpack(path: str, folder: str) -> None:
       with zipfile.ZipFile(path) as archive:
         archive.extractall(unpacked)
     except (zipfile.BadZipFile, zlib.error) as error:
-      raise ValueError(f"{path} is damaged: {error}.") from error
+      name = os.path.basename(path)
+      raise ValueError(f"{name} is damaged: {error}.") from error
     paths.remove(os.path.join(unpacked, "__MACOSX"))
     top = unpacked
     if len(names := os.listdir(unpacked)) == 1:
@@ -185,38 +153,20 @@ def _unpack(path: str, folder: str) -> None:
       os.rename(os.path.join(top, name), os.path.join(folder, name))
 
 
-def _download_from_hugging_face(name: str, base_url: str | None) -> str:
-  """Downloads hf:OWNER/NAME; see `download`."""
-  folder = cache.hugging_face_folder(name)
-  if os.path.isdir(folder):
-    return folder
+def _fetch_from_hugging_face(
+  name: str, folder: str, base_url: str | None
+) -> None:
   with errors.needs_extra("downloading from Hugging Face", "hf"):
     import huggingface_hub
-  repository = name.removeprefix(catalog.HUGGING_FACE)
-  with cache.unfinished_folder(f"hf/{repository}") as work:
-    if os.path.isdir(folder):  # Another process has just downloaded it.
-      return folder
-    try:
-      api = huggingface_hub.HfApi(endpoint=base_url)
-      info = api.model_info(repository)
-      files = {file.rfilename for file in info.siblings or ()}
-      files &= _HUGGING_FACE_FILES
-      api.snapshot_download(
-        repository,
-        revision=info.sha,
-        allow_patterns=list(files),
-        local_dir=work,
-      )
-    except Exception as error:  # The errors have no common base class.
-      raise OSError(
-        f"cannot download {name}: {errors.reason(error)}"
-      ) from error
-    # Without a connection, snapshot_download only warns.
-    if not all(os.path.exists(os.path.join(work, file)) for file in files):
-      raise OSError(f"cannot download {name}: the connection was lost.")
-    if not {"model.safetensors", "config.json"} <= files:
-      raise ValueError(f"{name} has no config.json and model.safetensors.")
-    paths.remove(os.path.join(work, ".cache"))  # Of huggingface_hub.
-    paths.make_folder(os.path.dirname(folder))
-    os.rename(work, folder)
-  return folder
+  try:
+    # An empty folder, as here, cannot pass for an earlier complete download.
+    huggingface_hub.snapshot_download(
+      name.removeprefix(catalog.HUGGING_FACE),
+      endpoint=base_url,
+      allow_patterns=_HUGGING_FACE_FILES,
+      local_dir=folder,
+    )
+  except Exception as error:  # The errors have no common base class.
+    reason = errors.reason(error)
+    raise OSError(f"cannot download {name}: {reason}") from error
+  paths.remove(os.path.join(folder, ".cache"))  # Of huggingface_hub.

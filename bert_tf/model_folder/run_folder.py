@@ -91,7 +91,9 @@ class RunFolder:
       return
     with lock.hold(self.path):
       for folder in (self.path, os.path.join(self.path, "best")):
-        atomic.remove_unfinished(os.path.join(glob.escape(folder), "*"))
+        # A link named best may lead to files that are not of this run.
+        if folder == self.path or not os.path.islink(folder):
+          atomic.remove_unfinished(os.path.join(glob.escape(folder), "*"))
       yield RunFolder(self.path, self.task)
 
   @contextlib.contextmanager

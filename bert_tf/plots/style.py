@@ -11,7 +11,6 @@ matplotlib is imported only when something is drawn.
 import contextlib
 import math
 import os
-import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -40,16 +39,6 @@ _STYLE: dict[Any, Any] = {
   "grid.color": "#E5E7EB",
   "legend.frameon": False,
   "svg.hashsalt": "bert_tf",  # Equal pictures give equal files.
-}
-
-# How words of the names of results are written in titles.
-_WORDS = {
-  "eval": "held-out",
-  "masked lm": "masked-LM",
-  "next sentence": "next-sentence",
-  "lm": "LM",
-  "f1": "F1",
-  "mcc": "MCC",
 }
 
 
@@ -94,14 +83,6 @@ def picture(
     metadata = {"Date": None} if kind == "svg" else None
     with atomic.file(path) as unfinished:
       drawn.savefig(unfinished, format=kind, dpi=_DPI, metadata=metadata)
-
-
-def format_name(name: str) -> str:
-  """Writes the name of a result as words, such as masked-LM loss or F1."""
-  text = name.replace("_", " ")
-  for word, better in _WORDS.items():
-    text = re.sub(rf"\b{word}\b", better, text)
-  return text
 
 
 def line(

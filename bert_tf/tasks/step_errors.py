@@ -29,16 +29,19 @@ def explained(
   except errors.OutOfMemoryError:
     raise  # An evaluation during training has already explained it.
   except (MemoryError, tf.errors.ResourceExhaustedError) as error:
+    if errors.full_disk(error) is not None:
+      raise
     batch_size = settings.values(config)[batch_setting]
     is_fine_tuning = isinstance(config, config_lib.FineTuningConfig)
     reason = errors.reason(error).rstrip(".") or type(error).__name__
+    remedies = [
+      *(_MORE_MEMORY if batch_setting == "train_batch_size" else ()),
+      f"a lower `{batch_setting}`",
+      # In pre-training, the records determine the length.
+      *(["a lower `max_seq_length`"] if is_fine_tuning else []),
+    ]
     raise errors.OutOfMemoryError(
       f"out of memory ({reason}): a batch of `{batch_setting}={batch_size}` "
-      f"with {max_seq_length} word pieces is too large.",
-      [
-        *(_MORE_MEMORY if batch_setting == "train_batch_size" else ()),
-        f"a lower `{batch_setting}`",
-        # In pre-training, the records determine the length.
-        *(["a lower `max_seq_length`"] if is_fine_tuning else []),
-      ],
+      f"with {max_seq_length} word pieces is too large. Set "
+      f"{' or '.join(remedies)}."
     ) from error

@@ -70,9 +70,9 @@ def plot(output_dir: str, plot_file: str, width: int = 1200) -> None:
   panels = {title: names for title, names in panels.items() if names}
   with style.picture(plot_file, len(panels), width) as axes:
     for axis, (title, names) in zip(axes, panels.items()):
-      axis.set(title=style.format_name(title), xlabel="step")
+      axis.set(title=title.replace("_", " "), xlabel="step")
       for name in names:
-        label = style.format_name(name).removesuffix(f" {title}")
+        label = name.removesuffix(f"_{title}").replace("_", " ")
         label = "total" if name == title and len(names) > 1 else label
         color = None
         if curve := training.get(name):

@@ -8,7 +8,7 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 
 from bert_tf.files import paths
-from bert_tf.hub import data_sets
+from bert_tf.hub import catalog
 from research.features import config as features_config
 
 # Folders of GLUE within a data folder.
@@ -166,7 +166,7 @@ def find_diagnostics(data_folders: Sequence[str]) -> str | None:
 
 def describe_missing(data_set: str) -> str:
   """Returns how to get a data set, as the end of a message."""
-  if data_set in data_sets.LICENSED:
-    directions = data_sets.LICENSED[data_set]
+  if data_set in catalog.LICENSED:
+    directions = catalog.LICENSED[data_set]
     return f"{directions} Put the files into the folder conll2003 in `data`"
   return f"run: bert-tf download {data_set}"

@@ -2,14 +2,7 @@
 
 import pytest
 
-from tests.chaos import (
-  bert_run,
-  damage,
-  disks,
-  http_requests,
-  kills,
-  texts,
-)
+from tests.chaos import bert_run, damage, disks, kills
 
 
 def assert_no_faults(outcome, num_tries):
@@ -65,14 +58,3 @@ def test_a_full_disk_is_named_and_no_partial_file_is_left(tmp_path):
   outcome = disks.attack(8, seed=1, folder=tmp_path)
   assert_no_faults(outcome, 8)
   assert outcome.counts["errors that name file and reason"] > 1
-
-
-def test_malformed_requests_are_refused_and_others_answered(tmp_path):
-  pytest.importorskip("fastapi", reason="pip install 'bert_tf[serve]'")
-  outcome = http_requests.attack(500, seed=1, folder=tmp_path)
-  assert_no_faults(outcome, 500)
-  assert min(outcome.counts.values()) > 20
-
-
-def test_random_texts_are_tokenized_as_by_full_tokenizer():
-  assert_no_faults(texts.attack(2000, seed=1), 2000)

@@ -1,7 +1,6 @@
-r"""Attacks training runs, files, disks, the server and the tokenizer.
+"""Attacks training runs, files and disks.
 
-bash run_scripts/chaos.sh --kills=300 --damaged=2000 --requests=200000 \
-    --texts=1000000 --write
+bash run_scripts/chaos.sh --kills=300 --damaged=2000 --disks=100 --write
 
 Prints a Markdown table; --write also replaces the table in docs/reliability.md.
 Exits with status 1 if anything went wrong. Each number is a number of tries;
@@ -22,15 +21,7 @@ from collections.abc import Callable
 import tensorflow as tf
 from absl import logging
 
-from tests.chaos import (
-  bert_run,
-  damage,
-  disks,
-  http_requests,
-  kills,
-  outcomes,
-  texts,
-)
+from tests.chaos import bert_run, damage, disks, kills, outcomes
 
 _PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "reliability.md"
 _TABLE = re.compile(r"(?m)^\| attack \|.*\n(?:\|.*\n)+")
@@ -81,8 +72,6 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     ("kills", "kill -9 of trainings at random moments"),
     ("damaged", "damaged files"),
     ("disks", "files written to a disk that is too small"),
-    ("requests", "malformed requests"),
-    ("texts", "random texts"),
   ):
     parser.add_argument(f"--{name}", type=int, default=0, help=what)
   parser.add_argument(
@@ -108,12 +97,6 @@ def _attacks(
     attacks["damaged"] = lambda f: damage.attack(options.damaged, seed, f)
   if options.disks:
     attacks["disks"] = lambda f: disks.attack(options.disks, seed, f)
-  if options.requests:
-    attacks["requests"] = lambda f: http_requests.attack(
-      options.requests, seed, f
-    )
-  if options.texts:
-    attacks["texts"] = lambda _: texts.attack(options.texts, seed)
   return attacks
 
 

@@ -77,7 +77,7 @@ def test_rows_become_shards_and_a_report(tmp_path, run_script):
   assert report["language"] == "en"
   for line in (
     "documents read +40",
-    "without text +1",
+    "blank +1",
     "sentences +117",
   ):
     assert re.search(rf"\d\d {line}\n", result.stderr), result.stderr

@@ -1,11 +1,10 @@
 """Files and folders are written completely or not at all."""
 
+import errno
 import os
-import socket
-import subprocess
-import sys
 
 import pytest
+import tensorflow as tf
 
 from bert_tf.files import atomic, paths
 
@@ -106,26 +105,31 @@ def test_a_file_cannot_replace_a_pipe_or_a_folder(tmp_path):
   assert sorted(os.listdir(tmp_path)) == ["folder", "pipe"]
 
 
-def test_the_next_writer_removes_leftovers_of_dead_processes_of_this_host(
-  tmp_path,
-):
+def test_leftovers_are_removed_on_request_only(tmp_path):
   target = str(tmp_path / "a")
-  host = socket.gethostname()
-  dead = subprocess.Popen([sys.executable, "-c", ""])
-  dead.wait()
-  running = f".a.tmp-{host}-pid-{os.getppid()}-0"
-  for name in (
-    running,
-    f".a.tmp-{host}-pid-{dead.pid}-0",
-    f".a.tmp-{host}-pid-{os.getpid()}-0",  # A dead process with our PID.
-    ".a.tmp-elsewhere-pid-7-0",
-  ):
-    (tmp_path / name).mkdir()
-  atomic.write(target, ["text"])
-  names = sorted(os.listdir(tmp_path))
-  assert names == sorted([".a.tmp-elsewhere-pid-7-0", running, "a"])
+  (tmp_path / ".a.tmp-1").mkdir()
+  with atomic.file(target) as unfinished:
+    # Another writer of the same target is not disturbed.
+    atomic.write(target, ["first"])
+    with open(unfinished, "w") as writer:
+      writer.write("last")
+  assert sorted(os.listdir(tmp_path)) == [".a.tmp-1", "a"]
+  assert (tmp_path / "a").read_text() == "last"
   atomic.remove_unfinished(target)
-  assert sorted(os.listdir(tmp_path)) == [running, "a"]
+  assert os.listdir(tmp_path) == ["a"]
+
+
+@pytest.mark.parametrize("writer", [tf.io.TFRecordWriter, open])
+def test_a_full_disk_is_named_with_the_target(tmp_path, writer):
+  target = str(tmp_path / "data")
+  mode = {"mode": "wb"} if writer is open else {}
+  with pytest.raises(OSError) as error:
+    with atomic.hidden_folder(target):
+      with writer("/dev/full", **mode) as full:
+        full.write(b"record")
+  assert error.value.errno == errno.ENOSPC
+  assert error.value.filename == target
+  assert os.listdir(tmp_path) == []
 
 
 def test_a_missing_remote_file_is_a_file_not_found_error():

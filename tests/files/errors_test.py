@@ -75,15 +75,3 @@ def test_a_broken_tensorflow_text_is_told_with_one_that_works(
   minor = ".".join(tf.__version__.split(".")[:2])
   assert f"pip install 'tensorflow-text=={minor}.*,!=2.21.0'" in message
   assert "\n" not in message
-
-
-def test_only_settings_of_the_command_are_named_when_memory_is_out():
-  error = errors.OutOfMemoryError(
-    "no room.", ["`recompute`", "`precision=bfloat16`", "a lower `batch`"]
-  )
-  assert str(error) == (
-    "no room. Set `recompute` or `precision=bfloat16` or a lower `batch`."
-  )
-  error = error.limit_to({"batch", "precision"})
-  assert str(error) == ("no room. Set `precision=bfloat16` or a lower `batch`.")
-  assert str(error.limit_to({"batch"})) == "no room. Set a lower `batch`."

@@ -91,7 +91,7 @@ MISSING = {
   "a typo": (
     "a.csv",
     "review,stars\n",
-    ("'revew' (`text`)", "Did you mean review?"),
+    ("'revew' (`text`)", "Its columns: review, stars"),
   ),
   "twice": ("a.csv", "revew,stars,stars\n", ("2 columns 'stars' (`label`)",)),
   "an empty file": ("a.csv", "", ("no column 'revew'", "Its columns: none")),

@@ -89,7 +89,7 @@ DIFFERING = [
     "<e>",
   ),
   ("tokenizer", with_part(normalizer={"type": "NFKC"}), "NFKC"),
-  ("tokenizer", with_part(normalizer=None), "normalizer None"),
+  ("tokenizer", with_part(normalizer=None), "normalizer type None"),
   ("tokenizer", with_part(pre_tokenizer={"type": "Whitespace"}), "Whitespace"),
   ("tokenizer", with_part(model={"type": "Unigram"}), "Unigram"),
   ("tokenizer", with_part(added_tokens=[{"content": "<e>"}]), "<e>"),

@@ -5,16 +5,14 @@ import re
 import pytest
 
 from bert_tf import model_size
-from bert_tf.hub import catalog, released_models
+from bert_tf.hub import catalog
 from bert_tf.tasks.classification import glue
 from bert_tf.tasks.swag import examples as swag
 from tests.support import checkout, released_sizes
 
-MODELS = (*released_models.BASE_AND_LARGE, *released_models.SMALL)
-
 
 def test_the_33_checkpoints_of_the_release_and_the_data_are_known():
-  assert len(MODELS) == 33
+  assert len(catalog.MODELS) == 33
   data = {source.name for source in catalog.ALL if not source.is_model}
   assert data == {
     *("CoLA", "SST-2", "MRPC", "STS-B", "QQP", "MNLI", "QNLI", "RTE", "WNLI"),
@@ -27,7 +25,7 @@ def test_the_links_of_models_are_those_of_the_documentation():
   text = (checkout.ROOT / "docs" / "models.md").read_text()
   links = re.findall(r"\((https://\S+/bert_models/\S+\.zip)\)", text)
   links = [link for link in links if "all_bert_models" not in link]
-  assert sorted(links) == sorted(s.links[0].url for s in MODELS)
+  assert sorted(links) == sorted(s.links[0].url for s in catalog.MODELS)
 
 
 def test_hashes_are_sha256_and_all_data_have_one():
@@ -38,7 +36,7 @@ def test_hashes_are_sha256_and_all_data_have_one():
     assert all(re.fullmatch("[0-9a-f]{64}", sha256) for sha256 in hashes)
 
 
-@pytest.mark.parametrize("source", MODELS[::4], ids=lambda source: source.name)
+@pytest.mark.parametrize("source", catalog.MODELS[::4], ids=lambda s: s.name)
 def test_the_size_of_a_checkpoint_follows_from_its_name(source):
   vocab_sizes = {"cased": 28996, "multi": 119547, "chinese": 21128}
   vocab_sizes |= {"multilingual": 105879, "wwm": 30522}

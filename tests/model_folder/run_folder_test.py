@@ -88,14 +88,22 @@ def test_keys_of_a_later_version_are_ignored(tmp_path):
 
 def test_training_removes_the_leftovers_of_killed_processes(tmp_path):
   for folder in (tmp_path, tmp_path / "best"):
-    (folder / ".model.ckpt-3.tmp-elsewhere-pid-7-0").mkdir(parents=True)
-    (folder / ".eval_results.txt.tmp-elsewhere-pid-7-0").mkdir()
+    (folder / ".model.ckpt-3.tmp-1").mkdir(parents=True)
+    (folder / ".eval_results.txt.tmp-1").mkdir()
     (folder / ".kept").mkdir()
   with run_folder.RunFolder(str(tmp_path), "ner").exclusive(False):
     assert len(list(tmp_path.rglob("*.tmp-*"))) == 4
   with run_folder.RunFolder(str(tmp_path), "ner").exclusive(True):
     assert not list(tmp_path.rglob("*.tmp-*"))
   assert len(list(tmp_path.rglob(".kept"))) == 2
+
+
+def test_a_link_named_best_is_not_cleaned(tmp_path):
+  (tmp_path / "other" / ".a.tmp-1").mkdir(parents=True)
+  (tmp_path / "run").mkdir()
+  (tmp_path / "run" / "best").symlink_to(tmp_path / "other")
+  with run_folder.RunFolder(str(tmp_path / "run"), "ner").exclusive(True):
+    assert (tmp_path / "other" / ".a.tmp-1").exists()
 
 
 def _prepare(folder, info, config, vocab_file):

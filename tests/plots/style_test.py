@@ -64,17 +64,3 @@ def test_lines_are_named_in_a_legend_unless_the_title_says_it(tmp_path):
   assert single.get_legend() is None
   assert [t.get_text() for t in several.get_legend().texts] == ["a", "b"]
   assert len(set(colors)) == 2
-
-
-@pytest.mark.parametrize(
-  "name, text",
-  [
-    ("masked_lm_loss", "masked-LM loss"),
-    ("next_sentence_accuracy", "next-sentence accuracy"),
-    ("eval_accuracy", "held-out accuracy"),
-    ("macro_f1", "macro F1"),
-    ("elmo", "elmo"),
-  ],
-)
-def test_names_are_words(name, text):
-  assert style.format_name(name) == text

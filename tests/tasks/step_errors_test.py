@@ -5,6 +5,7 @@ import re
 import pytest
 import tensorflow as tf
 
+from bert_tf.cli import command
 from bert_tf.files import errors
 from bert_tf.tasks.classification import task as classification
 from bert_tf.training import evaluator, step
@@ -58,6 +59,19 @@ def test_the_error_names_the_batch_and_its_length(
   assert "\n" not in message
   is_training = setting.startswith("train")
   assert ("`gradient_accumulation_steps`" in message) == is_training
+
+
+def test_a_full_disk_is_not_a_lack_of_memory(
+  base, tmp_path, monkeypatch, capsys
+):
+  message = "/a/data; No space left on device"
+  fail_with(monkeypatch, step.TrainingStep, "run", exhausted(message))
+  config = own_classification.make(base, tmp_path, do_train=True)
+  with pytest.raises(tf.errors.ResourceExhaustedError) as caught:
+    classification.run(config)
+  command.report(caught.value)
+  line = capsys.readouterr().err
+  assert message in line and "memory" not in line
 
 
 FAILING = """

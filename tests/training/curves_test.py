@@ -45,8 +45,8 @@ def test_pretraining_has_losses_accuracies_and_the_rate(tmp_path, panels):
   )
   curves.plot(str(tmp_path), str(tmp_path / "curves.svg"))
   assert titles(panels) == ["loss", "accuracy", "learning rate"]
-  assert names(panels[0]) == ["total", "masked-LM"]
-  assert names(panels[1]) == ["masked-LM"]
+  assert names(panels[0]) == ["total", "masked lm"]
+  assert names(panels[1]) == ["masked lm"]
   assert drawn.line(panels[1], 0) == [[50, 100], [0.5, 1.0]]
   assert drawn.line(panels[1], 1) == [[100], [0.5]]
   assert panels[0].get_xlabel() == "step (\N{WHITE CIRCLE} held out)"
@@ -60,7 +60,7 @@ def test_scores_have_a_panel_but_not_those_of_each_kind(tmp_path, panels):
   write_events(tmp_path / "eval", {10: {**scores, "global_step": 10}})
   curves.plot(str(tmp_path), str(tmp_path / "curves.png"), 600)
   assert titles(panels) == ["loss", "scores"]
-  assert sorted(names(panels[1])) == ["F1", "recall"]
+  assert sorted(names(panels[1])) == ["f1", "recall"]
 
 
 def test_curves_of_a_resumed_run_are_in_the_order_of_steps(tmp_path):

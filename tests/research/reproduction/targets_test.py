@@ -3,7 +3,7 @@
 import pathlib
 import re
 
-from bert_tf.hub import released_models
+from bert_tf.hub import catalog
 from research.ablations import papers
 from research.features import config as features_config
 from research.reproduction import report, targets
@@ -19,8 +19,7 @@ def published(model, task, split=targets.DEV):
 
 
 def test_models_and_results_are_known():
-  models = {*released_models.BASE_AND_LARGE, *released_models.SMALL}
-  names = {source.name for source in models}
+  names = {source.name for source in catalog.MODELS}
   assert {target.model for target in targets.TARGETS} <= names
   for target in targets.TARGETS:
     assert target.result in report.RESULTS
