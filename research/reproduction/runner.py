@@ -10,19 +10,22 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from absl import logging
 
-from bert_tf import model_folder
+from bert_tf import model_config, model_folder
 from bert_tf.files import errors, lock, paths
 from bert_tf.hub import catalog
 from research import rows, start
 from research.reproduction import config as config_lib
-from research.reproduction import jobs, planning, report
+from research.reproduction import jobs, report
 from research.reproduction import tasks as tasks_lib
 from run_scripts import sweep
 
 # Files of results in a run's folder, with the prefix of their names in the row.
 _RESULTS = {
   **sweep.RESULTS,
-  os.path.join("mm", "eval_results.txt"): "mm_",
+  **{
+    os.path.join(part, "eval_results.txt"): f"{part}_"
+    for part in ("mm", *tasks_lib.LANGUAGES)
+  },
 }
 
 # Files of a finished run to keep; everything else is deleted.
@@ -33,12 +36,28 @@ _KEPT = re.compile(
 _INTERRUPTED = "interrupted"  # The error of a run that a signal ended.
 
 
+.dataclass(frozen=True, kw_only=True)
+class Model:
+  """The model to fine-tune."""
+
+  name: str
+  path: str  # The value of --model.
+  bert_config: model_config.BertConfig
+  hash: str  # A hash of the weights.
+
+  
+  def size(self) -> tuple[int, int]:
+    """Number of layers and width."""
+    config = self.bert_config
+    return config.num_hidden_layers, config.hidden_size
+
+
 @dataclasses.dataclass(frozen=True)
 class Worker:
   """Executes runs of a model."""
 
   config: config_lib.ReproductionConfig
-  model: planning.Model
+  model: Model
   data: Mapping[str, tasks_lib.Data]  # By task.
   # Hashes of the model's weights and of the files of each task, by task.
   hashes: Mapping[str, dict[str, str]]
@@ -170,7 +189,12 @@ def run(
     _warn_of_unpredicted(finished.values())
   pending = [run for run in plan if run not in finished]
   if config.dry_run:
-    planning.print_plan(config, model, data, plan, pending)
+    rows.log_plan(
+      plan,
+      pending,
+      rows.read_all(config.rows, report.Row),
+      lambda run_config: (run_config["model"], run_config["task"]),
+    )
     return
   logging.info("%d runs, of which %d are done.", len(plan), len(finished))
   with lock.hold(config.output_dir):
@@ -205,7 +229,7 @@ def _warn_of_unpredicted(finished: Iterable[report.Row]) -> None:
 
 
 def _hash_data(
-  model: planning.Model, data: Mapping[str, tasks_lib.Data]
+  model: Model, data: Mapping[str, tasks_lib.Data]
 ) -> dict[str, dict[str, str]]:
   """Returns the hashes of the weights and of the files of each task."""
   return {
@@ -217,7 +241,7 @@ def _hash_data(
   }
 
 
-def open_model(config: config_lib.ReproductionConfig) -> planning.Model:
+def open_model(config: config_lib.ReproductionConfig) -> Model:
   """Returns the model to fine-tune.
 
   Raises:
@@ -227,11 +251,10 @@ def open_model(config: config_lib.ReproductionConfig) -> planning.Model:
   name = name_model(config)
   path = str(config.model)
   files = model_folder.read(path)
-  return planning.Model(
+  return Model(
     name=name,
     path=path,
     bert_config=files.bert_config,
-    vocab_file=files.needed_vocab(),
     hash=model_folder.hash_weights(files.weights)[:16],
   )
 
