@@ -36,9 +36,7 @@ class BenchmarkConfig:
   do_lower_case: bool = settings.setting(
     True, "Whether to lower-case the text."
   )
-  data_dir: str | None = settings.setting(
-    None, "finetune: folder of MRPC."
-  )
+  data_dir: str | None = settings.setting(None, "finetune: folder of MRPC.")
   train_file: str | None = settings.setting(
     None, "finetune: SQuAD JSON to train on, instead of MRPC."
   )

@@ -39,8 +39,8 @@ class ReproductionConfig:
   )
   tasks: tuple[str, ...] = settings.setting(
     (),
-    "Tasks, separated by commas; docs/reproduce.md lists them. Default: all that "
-    "have data, without XNLI.",
+    "Tasks, separated by commas; docs/reproduce.md lists them. Default: all "
+    "that have data, without XNLI.",
     main=True,
   )
   seeds: tuple[int, ...] = settings.setting(

@@ -194,7 +194,10 @@ def average(best: Cells, model: str, name: str) -> dict[int, float]:
     task: best.get((model, task)) for group in groups for task, _ in group
   }
   seeds = set.intersection(
-    *({row.seed for row in cell.same} if cell else set() for cell in cells.values())
+    *(
+      {row.seed for row in cell.same} if cell else set()
+      for cell in cells.values()
+    )
   )
 
   def value(task: str, result: str, seed: int) -> float:

@@ -36,7 +36,7 @@ _KEPT = re.compile(
 _INTERRUPTED = "interrupted"  # The error of a run that a signal ended.
 
 
-.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Model:
   """The model to fine-tune."""
 
@@ -45,7 +45,7 @@ class Model:
   bert_config: model_config.BertConfig
   hash: str  # A hash of the weights.
 
-  
+  @property
   def size(self) -> tuple[int, int]:
     """Number of layers and width."""
     config = self.bert_config

@@ -13,15 +13,14 @@ import pytest
 from bert_tf import model_config
 from research import rows
 from research.reproduction import config as config_lib
-from research.reproduction import planning, report, runner
+from research.reproduction import report, runner
 
-MODEL = planning.Model(
+MODEL = runner.Model(
   name="mine",
   path="/home/me/model",
   bert_config=model_config.BertConfig(
     vocab_size=30, hidden_size=8, num_hidden_layers=2, num_attention_heads=2
   ),
-  vocab_file="vocab.txt",
   hash="abc",
 )
 
