@@ -132,45 +132,33 @@ def plan(
     size: its layers and width.
     tasks: the tasks that have data.
   """
-  runs = [
-    run for task in tasks for run in _plan_task(config, model, size, task)
-  ]
-  return list(dict.fromkeys(runs))
-
-
-def _plan_task(
-  config: config_lib.ReproductionConfig,
-  model: str,
-  size: tuple[int, int],
-  task: tasks_lib.Task,
-) -> list[Run]:
-  """Returns the runs of a task."""
-  grid = find_grid(task, size)
-  flags = dict(config.compute_flags)
-  if config.cut_padding and task.command == "squad":
-    flags["cut_padding"] = "true"
-  rates = config.learning_rates or grid.learning_rates
-  if tasks_lib.has_features(task):  # Not a rate for fine-tuning.
-    rates = grid.learning_rates
-  batch_sizes = config.batch_sizes or grid.batch_sizes
-  epochs = config.num_train_epochs
-  if epochs is None:
-    epochs = grid.num_train_epochs
-  return [
-    Run(
-      model=model,
-      task=task.name,
-      train_batch_size=batch_size,
-      learning_rate=_normalize_rate(rate),
-      num_train_epochs=float(epochs),
-      max_seq_length=config.max_seq_length or grid.max_seq_length,
-      flags=tuple(sorted(flags.items())),
-      seed=seed,
-    )
+  runs = []
+  for task in tasks:
+    grid = find_grid(task, size)
+    flags = dict(config.compute_flags)
+    if config.cut_padding and task.command == "squad":
+      flags["cut_padding"] = "true"
+    rates = config.learning_rates or grid.learning_rates
+    if tasks_lib.has_features(task):  # Not a rate for fine-tuning.
+      rates = grid.learning_rates
+    epochs = config.num_train_epochs
+    if epochs is None:
+      epochs = grid.num_train_epochs
     for batch_size, rate, seed in itertools.product(
-      batch_sizes, rates, config.seeds
-    )
-  ]
+      config.batch_sizes or grid.batch_sizes, rates, config.seeds
+    ):
+      run = Run(
+        model=model,
+        task=task.name,
+        train_batch_size=batch_size,
+        learning_rate=_normalize_rate(rate),
+        num_train_epochs=float(epochs),
+        max_seq_length=config.max_seq_length or grid.max_seq_length,
+        flags=tuple(sorted(flags.items())),
+        seed=seed,
+      )
+      runs.append(run)
+  return list(dict.fromkeys(runs))
 
 
 def _normalize_rate(text: str) -> str:

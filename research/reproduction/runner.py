@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from absl import logging
 
@@ -89,9 +89,7 @@ class Worker:
     commands = self._commands(run, folder)
     error: str | None = _INTERRUPTED
     try:
-      error = _run_commands(commands, folder, log)
-      if not error:
-        error = _check_results(run, folder)
+      error = _run_commands(run, commands, folder, log)
     finally:
       seconds = time.monotonic() - start_time
       row = self._make_row(run, folder, commands, error, seconds)
@@ -184,10 +182,7 @@ def run(
   plan = jobs.plan(config, model.name, model.size, tasks)
   longest = max((run.max_seq_length for run in plan), default=0)
   model.bert_config.check_lengths(longest, model.path)
-  finished = {run: row for run in plan if (row := worker.read_finished(run))}
-  if config.predict_test:
-    _warn_of_unpredicted(finished.values())
-  pending = [run for run in plan if run not in finished]
+  pending = [run for run in plan if not worker.read_finished(run)]
   if config.dry_run:
     rows.log_plan(
       plan,
@@ -196,7 +191,8 @@ def run(
       lambda run_config: (run_config["model"], run_config["task"]),
     )
     return
-  logging.info("%d runs, of which %d are done.", len(plan), len(finished))
+  num_done = len(plan) - len(pending)
+  logging.info("%d runs, of which %d are done.", len(plan), num_done)
   with lock.hold(config.output_dir):
     failed = rows.execute_all(pending, worker.execute)
     report.write(config)
@@ -204,27 +200,6 @@ def run(
     raise ValueError(
       f"{errors.join_names(failed, 5)} failed. The logs are in "
       f"{os.path.join(config.output_dir, 'logs')}; the same command retries."
-    )
-
-
-def _warn_of_unpredicted(finished: Iterable[report.Row]) -> None:
-  """Warns of finished runs of GLUE that have not predicted the test set.
-
-  Their checkpoints are deleted, so only training again could predict it.
-  """
-  num_unpredicted = len(
-    [
-      row
-      for row in finished
-      if tasks_lib.is_glue(tasks_lib.TASKS[row.config["task"]])
-      and "--do_predict" not in row.commands[0]
-    ]
-  )
-  if num_unpredicted:
-    logging.warning(
-      "%d finished runs have no predictions of the test set, since "
-      "`predict_test` was not set. Delete their rows to run them again.",
-      num_unpredicted,
     )
 
 
@@ -316,13 +291,16 @@ def find_data(
 
 
 def _run_commands(
-  planned: Sequence[Sequence[str]], folder: str, log: str
+  run: jobs.Run, commands: Sequence[Sequence[str]], folder: str, log: str
 ) -> str | None:
   """Runs commands until one fails; returns its error, or None."""
-  for words in planned:
+  for words in commands:
     if error := run_command(jobs.fill(words, read_results(folder)), log):
       return error
-  return None
+  metric = tasks_lib.TASKS[run.task].metric
+  if metric in read_results(folder):
+    return None
+  return f"it ended without the result {metric}; was it stopped?"
 
 
 def run_command(words: Sequence[str], log: str) -> str | None:
@@ -358,14 +336,6 @@ def _read_error(log: str, offset: int, status: int) -> str:
 def read_results(folder: str) -> dict[str, float]:
   """Returns the results of the commands in a run's folder, by name in a row."""
   return sweep.read_results(folder, _RESULTS)
-
-
-def _check_results(run: jobs.Run, folder: str) -> str | None:
-  """Returns an error if the result that chooses the settings is missing."""
-  metric = tasks_lib.TASKS[run.task].metric
-  if metric in read_results(folder):
-    return None
-  return f"it ended without the result {metric}; was it stopped?"
 
 
 def _read_seconds(path: str) -> float:

@@ -146,11 +146,6 @@ def test_logits_are_those_of_two_bidirectional_lstms(is_summed):
   assert ("layer_weights" in values) == is_summed
 
 
-def test_initial_layer_weights_are_equal():
-  model = task.BiLstmModel(4, 8, 3, is_summed=True)
-  np.testing.assert_array_equal(model.layer_weights.numpy(), [0.0] * 4)
-
-
 def make_config(data, folder, **changes):
   config = ner_files.ner_config(
     data,

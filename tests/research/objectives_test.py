@@ -65,10 +65,6 @@ def test_an_instance_does_not_predict_its_neighbour_in_the_row(
   assert add_labels([row], is_reversed, [[0, 3, 6, 0]]) == [expected]
 
 
-def test_a_full_row_predicts_up_to_its_end():
-  assert add_labels([[CLS, 11, SEP]], False) == [{0: 11, 1: SEP}]
-
-
 @pytest.fixture(scope="module")
 def config(tmp_path_factory):
   """The config of a short run from left to right on packed records."""

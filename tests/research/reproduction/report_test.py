@@ -161,13 +161,6 @@ def test_what_a_run_does_not_measure_stays_open(tmp_path):
     assert line[2] == "" and line[5] == published
 
 
-def test_the_caption_explains_diamonds_only_if_there_are_any(lines):
-  assert [x for x in lines if x.startswith("![") and "Diamonds" in x]
-  unpublished = [row for row in ROWS if row.config["model"] == "mine"]
-  caption = report._describe_plot(report.choose_best(unpublished))
-  assert caption == "Dots are seeds, strokes means."
-
-
 def test_the_settings_with_most_seeds_and_the_best_mean_are_chosen(lines):
   line = cells(lines, BASE, "MRPC", "F1")
   settings = "batch 32, 5e-5, 3 epochs, length 128, seeds 1, 2"
@@ -178,11 +171,6 @@ def test_the_settings_with_most_seeds_and_the_best_mean_are_chosen(lines):
   both = [better, make_row("MRPC", 2, "3e-5", f1=0.99)]
   best = report.choose_best([*ROWS, *both])[BASE, "MRPC"]
   assert best.same[0].config["learning_rate"] == "3e-5"
-
-
-def test_other_models_have_no_published_figure(lines):
-  line = cells(lines, "mine", "MRPC", "F1")
-  assert line[5:] == ["", "", "", report.UNPUBLISHED]
 
 
 def test_what_nobody_has_run_is_open(lines):
@@ -200,14 +188,6 @@ def test_runs_have_their_time_and_machine_and_errors(lines):
   )
   assert line in text
   assert "QQP, seed 1: `exit status 1: out of memory`" in text
-
-
-def test_a_missing_folder_of_rows_is_named(tmp_path):
-  config = config_lib.ReproductionConfig(
-    output_dir=str(tmp_path), rows_dir=str(tmp_path / "no"), report_only=True
-  )
-  with pytest.raises(ValueError, match="no; set `rows_dir`"):
-    report.write(config)
 
 
 def test_without_rows_the_whole_table_is_open(tmp_path):

@@ -73,10 +73,3 @@ def test_figures_of_the_readme_are_those_of_the_docs():
     }
     assert readme["SQuAD-1.1", "f1"] == words[row]["SQuAD-F1"]
     assert readme["MNLI", "eval_accuracy"] == words[row]["MultiNLI"]
-
-
-def test_a_range_and_both_splits_are_kept_apart():
-  ranges = [t for t in targets.TARGETS if t.low < t.high]
-  assert [t.published for t in ranges] == ["84 to 88"]
-  splits = [t.split for t in targets.find(targets.LARGE, "SWAG")]
-  assert splits == [targets.DEV, targets.TEST]
