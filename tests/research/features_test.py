@@ -13,6 +13,7 @@ from bert_tf.tasks.ner import task as ner
 from bert_tf.training import curves
 from research.features import config as config_lib
 from research.features import task
+from tests.research import bilstm_test
 from tests.support import ner_files
 
 TINY = pathlib.Path(__file__).resolve().parents[1] / "golden" / "tiny"
@@ -98,20 +99,6 @@ def test_records_are_padded_to_the_longest_sentence(tmp_path):
     np.testing.assert_array_equal(np.argmin(batch["label_mask"], 1), lengths)
 
 
-def lstm(x, kernel, recurrent, bias):
-  """An LSTM over [W, D] from its equations; gates in Keras' order i f c o."""
-  sigmoid = lambda z: 1 / (1 + np.exp(-z))  # noqa: E731
-  units = recurrent.shape[0]
-  h, c = np.zeros(units), np.zeros(units)
-  outputs = []
-  for row in x:
-    i, f, g, o = np.split(row @ kernel + h @ recurrent + bias, 4)
-    c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
-    h = sigmoid(o) * np.tanh(c)
-    outputs.append(h)
-  return np.array(outputs)
-
-
 @pytest.mark.parametrize("is_summed", [False, True])
 def test_logits_are_those_of_two_bidirectional_lstms(is_summed):
   rng = np.random.default_rng(0)
@@ -138,7 +125,7 @@ def test_logits_are_those_of_two_bidirectional_lstms(is_summed):
         names = ("kernel", "recurrent_kernel", "bias")
         weights = [values[cell + name] for name in names]
         assert weights[1].shape == (384, 4 * 384)
-        halves.append(lstm(x[::step], *weights)[::step])
+        halves.append(bilstm_test.read(x[::step], weights)[::step])
       x = np.concatenate(halves, axis=1)
     expected = x @ values["output_weights"].T + values["output_bias"]
     # Sums of 768 float32 products, twice over five steps.

@@ -52,9 +52,6 @@ def test_a_default_that_is_given_is_the_same_run():
   assert {run.name for run in given} < {r.name for r in plan("MRPC", (12, 768))}
   other = plan("MRPC", jobs.BASE, seeds=(1,), max_seq_length=100)
   assert not {r.name for r in other} & {r.name for r in plan("MRPC", (12, 768))}
-
-
-def test_other_spellings_and_duplicates_are_the_same_run():
   runs = plan(
     "MRPC",
     jobs.BASE,
@@ -64,9 +61,6 @@ def test_other_spellings_and_duplicates_are_the_same_run():
   )
   assert [run.learning_rate for run in runs] == ["5e-5", "2.5e-5"]
   assert runs[0] in plan("MRPC", jobs.BASE)
-
-
-def test_zero_epochs_are_not_the_default():
   runs = plan("MRPC", jobs.BASE, num_train_epochs=0.0)
   assert {run.num_train_epochs for run in runs} == {0}
 

@@ -1,15 +1,12 @@
 """TriviaQA in its published format becomes SQuAD's, and trains a model."""
 
 import json
-import subprocess
-import sys
 import unicodedata
 
 import pytest
 
 from bert_tf.tasks.squad import examples
 from research.reproduction import triviaqa
-from tests.support import checkout, docs_files
 
 # As in triviaqa-rc.tar.gz: names of files differ in case and Unicode form.
 DOCUMENTS = {
@@ -61,9 +58,9 @@ QUESTIONS = (
 )
 
 
-@pytest.fixture
-def config(tmp_path):
-  evidence = tmp_path / "evidence" / "wikipedia"
+def write(folder):
+  """Writes the files and returns the settings that convert them."""
+  evidence = folder / "evidence" / "wikipedia"
   evidence.mkdir(parents=True)
   for name, text in DOCUMENTS.items():
     name = unicodedata.normalize("NFD", name)
@@ -75,13 +72,18 @@ def config(tmp_path):
     "VerifiedEval": False,
     "Version": 1.0,
   }
-  questions = tmp_path / "wikipedia-train.json"
+  questions = folder / "wikipedia-train.json"
   questions.write_text(json.dumps(content))
   return triviaqa.TriviaConfig(
     questions=str(questions),
     evidence=str(evidence),
-    output_file=str(tmp_path / "triviaqa-train.json"),
+    output_file=str(folder / "triviaqa-train.json"),
   )
+
+
+@pytest.fixture
+def config(tmp_path):
+  return write(tmp_path)
 
 
 def test_answers_stand_where_squad_reads_them(config):
@@ -129,29 +131,3 @@ def test_files_without_answers_are_refused(config, change, message):
     json.dump({"Data": list(map(change, QUESTIONS))}, file)
   with pytest.raises(ValueError, match=f"(?i){message}"):
     triviaqa.convert(config)
-
-
-def test_a_run_trains_on_triviaqa_before_squad(config, tmp_path, run_script):
-  docs_files.write_all(tmp_path)
-  flags = [f"--{name}={value}" for name, value in vars(config).items()]
-  made = subprocess.run(
-    [sys.executable, "-m", "research.reproduction.triviaqa", *flags],
-    cwd=checkout.ROOT,
-    capture_output=True,
-    text=True,
-  )
-  assert made.returncode == 0, made.stderr
-  assert made.stdout.startswith("3 questions on 2 documents. Left out: 3 ")
-  flags = (
-    *("--model=minilm", "--data=.", "--output_dir=out", "--seeds=1"),
-    *("--tasks=SQuAD-1.1-TriviaQA", "--batch_sizes=2"),
-    *("--num_train_epochs=1", "--max_seq_length=80", "--nouse_xla"),
-  )
-  result = run_script("reproduce.py", *flags, cwd=tmp_path)
-  assert result.returncode == 0, result.stderr[-3000:]
-  (log,) = (tmp_path / "out" / "logs").iterdir()
-  first, second = [x for x in log.read_text().splitlines() if x[0:1] == "$"]
-  assert "--train_file=./triviaqa-train.json" in first
-  trained = first.split("--output_dir=")[1].split()[0]
-  assert f"--model={trained} " in second
-  assert "SQuAD-1.1-TriviaQA | F1 |" in (tmp_path / "out/report.md").read_text()
