@@ -13,8 +13,7 @@ from bert_tf.tasks.ner import task as ner
 from bert_tf.training import curves
 from research.features import config as config_lib
 from research.features import task
-from tests.research import bilstm_test
-from tests.support import ner_files
+from tests.support import ner_files, numpy_lstm
 
 TINY = pathlib.Path(__file__).resolve().parents[1] / "golden" / "tiny"
 CHECKPOINT = str(TINY / "bert_model.ckpt")
@@ -125,7 +124,7 @@ def test_logits_are_those_of_two_bidirectional_lstms(is_summed):
         names = ("kernel", "recurrent_kernel", "bias")
         weights = [values[cell + name] for name in names]
         assert weights[1].shape == (384, 4 * 384)
-        halves.append(bilstm_test.read(x[::step], weights)[::step])
+        halves.append(numpy_lstm.read(x[::step], weights)[::step])
       x = np.concatenate(halves, axis=1)
     expected = x @ values["output_weights"].T + values["output_bias"]
     # Sums of 768 float32 products, twice over five steps.

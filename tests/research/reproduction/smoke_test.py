@@ -9,8 +9,7 @@ import pytest
 
 from research import rows
 from research.reproduction import report
-from tests.research.reproduction import triviaqa_test
-from tests.support import checkout, docs_files
+from tests.support import checkout, docs_files, triviaqa_files
 
 _PAIRS = (
   "the man was as he is\tthe man was",
@@ -58,7 +57,7 @@ def test_commands_with_several_steps_give_rows_and_a_report(
   docs_files.write_all(tmp_path)
   write_mnli(tmp_path / "GLUE")
   write_squad_2(tmp_path)
-  words = vars(triviaqa_test.write(tmp_path)).items()
+  words = vars(triviaqa_files.write(tmp_path)).items()
   converted = subprocess.run(
     [
       *(sys.executable, "-m", "research.reproduction.triviaqa"),
