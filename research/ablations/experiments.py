@@ -7,7 +7,6 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from bert_tf.tasks import pretraining_config
 from research.ablations import papers
 from research.ablations import scales as scales_lib
 from research.ablations import variants as variants_lib
@@ -282,14 +281,12 @@ def _curves(make: variants_lib.Builder) -> variants_lib.Experiment:
 
 
 def _initial_values(make: variants_lib.Builder) -> variants_lib.Experiment:
+  names = ("random", "neighbours", "cooccurrence")
   return variants_lib.Experiment(
     name="initial_values",
     title="Initial values",
     question="Does a small model learn sooner from statistics of the text?",
-    variants=make.variants(
-      (),
-      {n: {"initial_values": n} for n in pretraining_config.INITIAL_VALUES},
-    ),
+    variants=make.variants((), {n: {"initial_values": n} for n in names}),
     remark="The paper starts from random values.",
   )
 

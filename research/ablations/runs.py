@@ -32,7 +32,7 @@ class Pretraining:
   num_train_steps: int
   warmup_proportion: float = 0.1
   dropout: float = 0.1
-  initial_values: str = pretraining_config.RANDOM
+  initial_values: str = pretraining_config.RANDOM  # Or "cooccurrence".
   objective: str = "mlm"  # mlm, ltr or rtl.
   no_nsp: bool = False  # One segment per instance and no next-sentence loss.
   do_whole_word_mask: bool = False

@@ -11,12 +11,19 @@ import keras
 
 from bert_tf import checkpoints
 from bert_tf.files import atomic, json_files, paths
-from bert_tf.tasks import pretraining, pretraining_config
+from bert_tf.tasks import pretraining, pretraining_config, pretraining_start
 from bert_tf.training import config as training_config
 from bert_tf.training import curves, evaluation
 from research import rows as shared_rows
 from research.ablations import config as config_lib
-from research.ablations import objectives, rows, runs, scales, tasks
+from research.ablations import (
+  cooccurrence,
+  objectives,
+  rows,
+  runs,
+  scales,
+  tasks,
+)
 from research.ablations import text as text_lib
 
 _NUM_POINTS = 40  # Logged points of a training curve.
@@ -118,9 +125,11 @@ class Worker:
     atomic.write_lines(config_file, [json.dumps(sizes, indent=2)])
     source = run.pretraining
     is_masked = source.objective == "mlm"
+    counts = source.initial_values == cooccurrence.NAME
     metrics = pretraining.run(
       self._settings(run, config_file, records.files),
       pretraining.mask if is_masked else objectives.label,
+      cooccurrence.set_values if counts else pretraining_start.set_values,
     )
     if metrics is None:
       raise StoppedError
@@ -156,7 +165,11 @@ class Worker:
       do_eval=True,
       eval_batch_size=source.train_batch_size,
       max_eval_steps=scale.max_eval_steps,
-      initial_values=source.initial_values,
+      initial_values=(
+        pretraining_config.RANDOM
+        if source.initial_values == pretraining_config.RANDOM
+        else pretraining_config.NEIGHBOURS
+      ),
       train=training_config.PretrainingTrainConfig(
         output_dir=self._folder(run),
         train_batch_size=source.train_batch_size,

@@ -1,0 +1,127 @@
+"""Word embeddings from counts of neighbouring words."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf import heads, modeling
+from research.ablations import cooccurrence
+from tests.support import runs
+
+CONFIG = {
+  **runs.CONFIG,
+  "initializer_range": 0.17,
+  "hidden_dropout_prob": 0.0,
+  "attention_probs_dropout_prob": 0.0,
+}
+NUM_KINDS, OF_KIND, D = 12, 5, 16
+V = NUM_KINDS * OF_KIND + 1  # The last piece does not occur.
+
+
+def texts(num_rows=600, length=12):
+  """Kinds of pieces follow each other in a cycle; each piece is random."""
+  rng = np.random.default_rng(0)
+  kinds = rng.integers(NUM_KINDS, size=(num_rows, 1)) + np.arange(length)
+  pieces = OF_KIND * (kinds % NUM_KINDS) + rng.integers(
+    OF_KIND, size=kinds.shape
+  )
+  pieces[:, -1] = -1  # Padding.
+  return [pieces[:100], pieces[100:, :7], pieces[100:, 7:]]
+
+
+@pytest.fixture(scope="module")
+def values():
+  return np.random.default_rng(1).normal(0.0, 0.2, (V, D)).astype(np.float32)
+
+
+def test_pieces_with_the_same_neighbours_are_near_each_other(values):
+  embeddings = cooccurrence.embeddings(texts(), values, seed=3)
+  unit = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
+  similar = (unit @ unit.T)[:-1, :-1]
+  kinds = np.arange(V - 1) // OF_KIND
+  same = kinds[:, None] == kinds
+  # Random embeddings have 0.2, since each piece equals itself.
+  assert similar[same].mean() > 0.8
+  assert similar[~same].mean() < 0.2
+
+
+def test_the_scale_is_kept_and_no_column_is_ahead(values):
+  embeddings = cooccurrence.embeddings(texts(), values, seed=3)[:-1]
+  usual = np.sqrt(np.mean(np.sum(values**2, axis=1)))
+  np.testing.assert_allclose(
+    np.linalg.norm(embeddings, axis=1), usual, rtol=1e-5
+  )
+  spread = np.sqrt(np.mean(embeddings**2, axis=0))
+  assert spread.max() < 3 * spread.min()
+
+
+def test_rare_pieces_keep_their_values(values):
+  rows = texts()
+  rows[0][0, 0] = V - 1
+  embeddings = cooccurrence.embeddings(rows, values, seed=3)
+  np.testing.assert_array_equal(embeddings[-1], values[-1])
+  assert not np.any(embeddings[:-1] == values[:-1])
+
+
+def test_equal_seeds_give_equal_embeddings(values):
+  first, same, other = (
+    cooccurrence.embeddings(texts(), values, seed) for seed in (3, 3, 4)
+  )
+  np.testing.assert_array_equal(first, same)
+  assert np.abs(first - other).max() > 0.1
+
+
+def test_a_vocabulary_may_be_smaller_than_the_width():
+  values = np.random.default_rng(1).normal(size=(6, D))
+  rows = [np.random.default_rng(2).integers(6, size=(50, 9))]
+  embeddings = cooccurrence.embeddings(rows, values, seed=3)
+  assert embeddings.shape == (6, D)
+  assert np.isfinite(embeddings).all()
+
+
+def test_words_are_counted_in_their_places_without_padding(monkeypatch):
+  texts = []
+
+  def embeddings(batches, values, seed):
+    texts.extend(batches)
+    return values + 1.0
+
+  monkeypatch.setattr(cooccurrence, "embeddings", embeddings)
+  model = heads.PretrainingModel(modeling.BertConfig.from_dict(CONFIG))
+  words = model.bert.embeddings.word_embeddings
+  before = words.numpy()
+  batch = {
+    "input_ids": tf.constant([[2, 4, 8, 3], [2, 4, 3, 0]]),
+    "input_mask": tf.constant([[1, 1, 1, 1], [1, 1, 1, 0]]),
+    "masked_lm_positions": tf.constant([[1, 2], [1, 0]]),
+    "masked_lm_ids": tf.constant([[7, 8], [9, 0]]),
+    "masked_lm_weights": tf.constant([[1.0, 1.0], [1.0, 0.0]]),
+  }
+  cooccurrence.set_values(model, [batch], seed=3)
+  np.testing.assert_array_equal(words.numpy(), before + 1.0)
+  np.testing.assert_array_equal(texts, [[[2, 7, 8, 3], [2, 9, 3, -1]]])
+
+
+def test_embeddings_reach_the_output_nearly_whole():
+  batch = {
+    "input_ids": tf.constant([[2, 4, 8, 3]]),
+    "input_mask": tf.constant([[1, 1, 1, 1]]),
+    "masked_lm_positions": tf.constant([[1, 2]]),
+    "masked_lm_ids": tf.constant([[7, 8]]),
+    "masked_lm_weights": tf.constant([[1.0, 1.0]]),
+  }
+  hidden = np.random.default_rng(1).normal(size=(50, CONFIG["hidden_size"]))
+  model = heads.PretrainingModel(modeling.BertConfig.from_dict(CONFIG))
+  layers = [
+    variable
+    for variable in model.variables
+    if variable.path.endswith("/output/dense/kernel")
+    and "attention" not in variable.path
+  ]
+  assert len(layers) == CONFIG["num_hidden_layers"]
+  before = [np.std(layer.numpy()) for layer in layers]
+  cooccurrence.set_values(model, [batch], seed=3)
+  after = model.cls.predictions.transform(hidden.astype(np.float32)).numpy()
+  assert np.corrcoef(after.ravel(), hidden.ravel())[0, 1] > 0.9
+  spread = [np.std(layer.numpy()) / std for layer, std in zip(layers, before)]
+  np.testing.assert_allclose(spread, 0.1, rtol=1e-5)
