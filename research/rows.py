@@ -4,6 +4,7 @@ If a row is finished, its run is skipped, even on another machine. Imports no
 TensorFlow.
 """
 
+import collections
 import dataclasses
 import glob
 import hashlib
@@ -13,8 +14,9 @@ import os
 import pathlib
 import platform
 import re
+import statistics
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from absl import logging
@@ -60,6 +62,10 @@ class Run(Protocol):
   def name(self) -> str:
     """A file name that is unique to the run."""
 
+  @property
+  def config(self) -> dict[str, Any]:
+    """All settings but the seed."""
+
 
 RunType = TypeVar("RunType", bound=Run)
 
@@ -83,6 +89,33 @@ def execute_all(
     else:
       logging.info("%s took %.0f s.", run.name, row.seconds)
   return failed
+
+
+def log_plan(
+  plan: Sequence[RunType],
+  pending: Collection[RunType],
+  all_rows: Sequence[Row],
+  kind: Callable[[dict[str, Any]], Any],
+) -> None:
+  """Logs all runs, and the time of pending ones at the pace of finished ones.
+
+  `kind` returns from a config what runs of a similar time have in common.
+  """
+  for run in plan:
+    logging.info("%s %s", "to do" if run in pending else "done ", run.name)
+  seconds: dict[Any, list[float]] = collections.defaultdict(list)
+  for row in all_rows:
+    if row.is_finished:
+      seconds[kind(row.config)].append(row.seconds)
+  means = {key: statistics.fmean(values) for key, values in seconds.items()}
+  kinds = [kind(run.config) for run in pending]
+  if estimates := [means[key] for key in kinds if key in means]:
+    logging.info(
+      "About %.1f hours for %d of %d runs to do, at the pace of finished ones.",
+      sum(estimates) / 3600,
+      len(estimates),
+      len(pending),
+    )
 
 
 def digest(value: Mapping[str, Any]) -> str:

@@ -1,8 +1,10 @@
-"""Numbers in docs/guides.md follow from the settings and operation counts."""
+"""The tables and commands of docs/guides.md, against code and paper."""
 
 import pathlib
 import re
 
+from bert_tf import model_config, optimization
+from bert_tf.data import masking
 from bert_tf.pipeline import config as pipeline_config
 
 TEXT = (
@@ -24,3 +26,43 @@ def test_learning_rates_are_those_of_the_sizes():
   for name, (rate, batch) in rows.items():
     assert float(rate) == SIZES[name].learning_rate
     assert int(batch) == SIZES[name].train_batch_size
+
+
+# Devlin et al. 2019, 3.1 and A.2.
+RECIPE = {
+  "train_batch_size": "256",
+  "num_train_steps": "1000000",
+  "learning_rate": "1e-4",
+  "num_warmup_steps": "10000",
+}
+# The first nine tenths of the steps; then longer sequences, of whose 512 pieces
+# 15% are masked, as in the README of google-research/bert.
+PHASES = (
+  {"stop_at_step": "900000"},
+  {"max_seq_length": "512", "max_predictions_per_seq": "77"},
+)
+
+
+def test_the_recipe_is_the_papers():
+  section = TEXT.split("## The paper's recipe")[1]
+  _, block, after = section.split("```")
+  commands = block.split("bert-tf pretrain ")[1:]
+  for command, phase in zip(commands, PHASES, strict=True):
+    flags = dict(re.findall(r"--(\w+)=(\S+)", command))
+    assert (RECIPE | phase).items() <= flags.items()
+    assert flags["output_dir"] == "paper"
+  in_table = dict(re.findall(r"`--(\w+)=(\S+)`", after.split("\n\n")[1]))
+  expected = RECIPE | PHASES[0] | PHASES[1]
+  assert in_table.items() <= expected.items() and RECIPE.keys() <= in_table.keys()
+
+
+def test_the_defaults_of_the_recipe_are_the_papers():
+  masked = masking.MaskingConfig()
+  shares = masked.mask_prob, masked.random_prob, masked.keep_prob
+  assert (masked.masked_lm_prob, *shares) == (0.15, 0.8, 0.1, 0.1)
+  optimizer = optimization.create_optimizer(1e-4, 1_000_000, 10_000)
+  assert (optimizer.beta_1, optimizer.beta_2) == (0.9, 0.999)
+  assert optimizer.weight_decay_rate == 0.01
+  config = model_config.BertConfig(vocab_size=30522)
+  dropout = config.hidden_dropout_prob, config.attention_probs_dropout_prob
+  assert (*dropout, config.hidden_act) == (0.1, 0.1, "gelu")

@@ -85,6 +85,7 @@ class TrainConfig(ComputeConfig):
   num_warmup_steps: int = 10000
   train_hours: float = 0.0
   train_minutes: float = 0.0
+  stop_at_step: int | None = None
   save_checkpoints_steps: int = settings.setting(
     1000,
     "Steps between two checkpoints.",
@@ -199,6 +200,13 @@ class PretrainingTrainConfig(TrainConfig):
     original=True,
     topic=settings.TRAINING,
     main=True,
+  )
+  stop_at_step: int | None = settings.setting(
+    None,
+    "Stop after this step of num_train_steps. The command without it goes on "
+    "with the same learning-rate curve, for example on longer sequences.",
+    minimum=1,
+    topic=settings.TRAINING,
   )
   train_hours: float = settings.setting(
     0.0,

@@ -127,7 +127,8 @@ class Estimator:
         iter(input_fn(step).repeat()),  # Timing may take more than remain.
       )
       self._planned.num_train_steps.assign(num_steps)
-    if step >= num_steps:
+    last_step = min(num_steps, config.stop_at_step or num_steps)
+    if step >= last_step:
       logging.info(
         "%s is at step %d/%d: nothing is left to train.",
         *(config.output_dir, step, num_steps),
@@ -154,7 +155,7 @@ class Estimator:
         group_size = min(
           # A group lasts at most a second, so that a signal is soon answered.
           steps_per_second,
-          num_steps - step,
+          last_step - step,
           config.iterations_per_loop,
           _steps_to_next(config.eval_every_steps or sys.maxsize, step),
           _steps_to_next(report.log_every_steps, step),
@@ -170,7 +171,7 @@ class Estimator:
         pace = int(group_size / (time.monotonic() - start))
         steps_per_second, received = _agree(max(1, pace), stop.received)
         report.add(step, sums)
-        is_last = step == num_steps
+        is_last = step == last_step
         is_saved = step % config.save_checkpoints_steps == 0
         is_evaluated = evaluations.is_due(step, is_last)
         if is_last or received or is_saved or is_evaluated:

@@ -175,15 +175,12 @@ def _our_table(comparison: comparisons.Comparison) -> str:
   lines = []
   for variant in comparison.experiment.variants:
     cells = [comparison.cells.get((variant.label, c)) for c in columns]
-    lines.append([variant.label, *map(_format_cell, cells)])
+    texts = [
+      markdown.format_mean(cell.mean, cell.spread) if cell else ""
+      for cell in cells
+    ]
+    lines.append([variant.label, *texts])
   return markdown.format_table(("", *columns), lines)
-
-
-def _format_cell(cell: comparisons.Cell | None) -> str:
-  """Returns mean and spread as text; "" without results."""
-  if not cell:
-    return ""
-  return markdown.format_mean(cell.mean, cell.spread)
 
 
 def _published_table(comparison: comparisons.Comparison) -> str:

@@ -1,6 +1,5 @@
 """Executes all unfinished runs of the experiments and writes the report."""
 
-import collections
 import time
 from collections.abc import Sequence
 
@@ -70,7 +69,12 @@ def _run_all(
     "%d runs, of which %d are done.", len(plan), len(plan) - len(pending)
   )
   if config.dry_run:
-    _list_runs(config, plan, pending)
+    shared_rows.log_plan(
+      plan,
+      pending,
+      rows.read_all(config.rows),
+      lambda run_config: "fine_tuning" in run_config,
+    )
     return []
 
   def execute(run: runs.Run) -> rows.Row:
@@ -79,29 +83,6 @@ def _run_all(
     return row
 
   return shared_rows.execute_all(pending, execute)
-
-
-def _list_runs(
-  config: config_lib.AblationsConfig,
-  plan: Sequence[runs.Run],
-  pending: Sequence[runs.Run],
-) -> None:
-  """Logs all runs, and the estimated time of the pending ones."""
-  for run in plan:
-    logging.info("%s %s", "to do" if run in pending else "done ", run.name)
-  seconds: dict[str, list[float]] = collections.defaultdict(list)
-  for row in rows.read_all(config.rows):
-    if row.is_finished:
-      seconds[row.kind].append(row.seconds)
-  if estimates := [
-    sum(seconds[run.kind]) / len(seconds[run.kind])
-    for run in pending
-    if seconds[run.kind]
-  ]:
-    logging.info(
-      "About %.1f hours remain, at the pace of the finished runs.",
-      sum(estimates) / 3600,
-    )
 
 
 def _execute(

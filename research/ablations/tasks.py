@@ -172,11 +172,17 @@ class Model:
   init_checkpoint: str
 
 
-def _shared_settings(
-  fine_tuning: runs.FineTuning, seed: int, model: Model, output_dir: str
-) -> dict[str, Any]:
-  """Returns the settings that all tasks share."""
-  settings: dict[str, Any] = {
+def train(
+  fine_tuning: runs.FineTuning,
+  seed: int,
+  files: TaskFiles,
+  model: Model,
+  output_dir: str,
+) -> dict[str, float | int] | None:
+  """Fine-tunes and evaluates; returns the results, or None after a signal."""
+  from research import bilstm
+
+  shared: dict[str, Any] = {
     "bert_config_file": model.bert_config_file,
     "vocab_file": model.vocab_file,
     "do_lower_case": True,
@@ -194,20 +200,6 @@ def _shared_settings(
       keep_checkpoint_max=1,
     ),
   }
-  return settings
-
-
-def train(
-  fine_tuning: runs.FineTuning,
-  seed: int,
-  files: TaskFiles,
-  model: Model,
-  output_dir: str,
-) -> dict[str, float | int] | None:
-  """Fine-tunes and evaluates; returns the results, or None after a signal."""
-  from research import bilstm
-
-  shared = _shared_settings(fine_tuning, seed, model, output_dir)
   if fine_tuning.task == "SQuAD":
     from bert_tf.tasks.squad import task as squad_task
 

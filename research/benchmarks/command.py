@@ -4,7 +4,7 @@ python run_scripts/benchmark.py train --peer_python=peers/bin/python \
     --num_rounds=3
 
 Benchmarks: tokenizer, data, records, train, forward, start, predict, finetune,
-padding, scaling, export, serving, runtimes.
+serving, runtimes.
 """
 
 import importlib
@@ -23,10 +23,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
   "start": ("processes", "measure_start"),
   "predict": ("processes", "measure_predict"),
   "finetune": ("processes", "measure_fine_tuning"),
-  "padding": ("padding", "measure"),
-  "scaling": ("scaling", "measure"),
-  "export": ("export", "measure"),
-  "serving": ("serving", "measure"),
+  "serving": ("open_loop", "measure"),
   "runtimes": ("runtimes", "measure"),
 }
 

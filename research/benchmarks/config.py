@@ -36,9 +36,7 @@ class BenchmarkConfig:
   do_lower_case: bool = settings.setting(
     True, "Whether to lower-case the text."
   )
-  data_dir: str | None = settings.setting(
-    None, "padding, finetune: folder of MRPC."
-  )
+  data_dir: str | None = settings.setting(None, "finetune: folder of MRPC.")
   train_file: str | None = settings.setting(
     None, "finetune: SQuAD JSON to train on, instead of MRPC."
   )
@@ -47,19 +45,18 @@ class BenchmarkConfig:
   )
   bert_config_file: str | None = settings.setting(
     None,
-    "records, train, forward, start, padding, scaling: JSON file of the sizes "
-    "of the model. Default: those of BERT-Tiny.",
+    "records, train, forward, start: JSON file of the sizes of the model. "
+    "Default: those of BERT-Tiny.",
   )
   batch_size: int = settings.setting(
     32,
-    "records, train, forward, start, finetune, scaling: examples per batch.",
+    "records, train, forward, start, finetune: examples per batch.",
     minimum=4,
     main=True,
   )
   max_seq_length: int = settings.setting(
     128,
-    "records, train, forward, scaling, export, runtimes: word pieces per "
-    "example.",
+    "records, train, forward, runtimes: word pieces per example.",
     minimum=8,
     main=True,
   )
@@ -68,7 +65,7 @@ class BenchmarkConfig:
   )
   num_steps: int = settings.setting(
     20,
-    "scaling: steps. records, train, forward: steps per round.",
+    "records, train, forward: steps per round.",
     minimum=2,
     main=True,
   )
@@ -109,18 +106,13 @@ class BenchmarkConfig:
     writes="file",
     main=True,
   )
-  init_checkpoint: str | None = settings.setting(
-    None,
-    "export: a checkpoint next to bert_config.json and, unless --vocab_file is "
-    "set, vocab.txt.",
-  )
   saved_model: str | None = settings.setting(
     None, "runtimes: a SavedModel from export_savedmodel.py."
   )
   hf_model_dir: str | None = settings.setting(
     None,
-    "export, predict, finetune: the same model in Hugging Face format, to "
-    "compare with. Default: --model; export compares only if this is set.",
+    "predict, finetune: the same model in Hugging Face format, to compare "
+    "with. Default: --model.",
   )
   model: str | None = settings.setting(
     None,
@@ -130,29 +122,24 @@ class BenchmarkConfig:
   )
   num_clients: int = settings.setting(
     50,
-    "serving: number of concurrent clients. With --duration, they measure the "
-    "capacity.",
+    "serving: number of concurrent clients that measure the capacity.",
     minimum=1,
   )
-  num_requests: int = settings.setting(
-    20, "serving: requests per client.", minimum=1
-  )
   duration: float = settings.setting(
-    0.0,
-    "serving: seconds of an open loop. Requests arrive at random times, at 50, "
-    "80, 120 and 200% of the capacity for a quarter of the time each. 0: each "
-    "client waits for its answer.",
-    minimum=0,
+    120.0,
+    "serving: seconds in which requests arrive at random times, at 50, 80, 120 "
+    "and 200% of the capacity for a quarter of the time each.",
+    minimum=1.0,
   )
   peer_url: str | None = settings.setting(
     None,
-    "serving, with --duration: URL of the predict path of another server of "
-    "the model, which gets the same load.",
+    "serving: URL of the predict path of another server of the model, which "
+    "gets the same load.",
   )
   results_file: str | None = settings.setting(
     None,
-    "serving, with --duration: file to which a line of JSON is appended for "
-    "each row of the table.",
+    "serving: file to which a line of JSON is appended for each row of the "
+    "table.",
     writes="file",
   )
 

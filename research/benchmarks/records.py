@@ -45,17 +45,8 @@ def measure(config: BenchmarkConfig) -> None:
 
   The forms take turns, so that other work on the machine slows all of them.
   Times are CPU times of this process, with the input pipeline.
-
-  Raises:
-    ValueError: if vocab_file is not set, or the model does not fit the
-      vocabulary or the length.
   """
   bert_config = config.bert_config()
-  config_name = config.bert_config_file or "BERT-Tiny's"
-  vocab_file = config.needed("vocab_file")
-  vocab = tokenization.load_vocab(vocab_file)
-  bert_config.check_vocab(len(vocab), vocab_file, config_name)
-  bert_config.check_lengths(config.max_seq_length, config_name)
   with tempfile.TemporaryDirectory() as folder:
     data_sets = {
       name: _make_data_set(name, config, bert_config, folder)

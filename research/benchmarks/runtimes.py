@@ -4,12 +4,13 @@ import functools
 import os
 import statistics
 import tempfile
+import time
+from collections.abc import Callable, Mapping
 
 import tensorflow as tf
 
 from bert_tf.export.runtimes import config as runtime_config
 from bert_tf.export.runtimes import conversion, ids_models
-from research.benchmarks import timing
 from research.benchmarks.config import BenchmarkConfig
 
 _BATCH_SIZES = (1, 8)
@@ -44,13 +45,27 @@ def measure(config: BenchmarkConfig) -> None:
     for size in _BATCH_SIZES:
       inputs = model.sample(size, length)
       calls = {name: functools.partial(f, inputs) for name, f in runs.items()}
-      columns.append(timing.measure_in_turn(calls, _NUM_ROUNDS))
+      columns.append(_measure_in_turn(calls))
   titles = "".join(f"{f'batch {size}, ms':>14}" for size in _BATCH_SIZES)
   print(f"{f'length {length}':18}{'MB':>8}{'difference':>12}{titles}")
   for name in runs:
     medians = [1e3 * statistics.median(column[name]) for column in columns]
     cells = "".join(f"{median:14.1f}" for median in medians)
     print(f"{name:18}{sizes[name] / 1e6:8.1f}{differences[name]:12.1e}{cells}")
+
+
+def _measure_in_turn(
+  calls: Mapping[str, Callable[[], object]],
+) -> dict[str, list[float]]:
+  """Returns the seconds of each call; other work slows all of them alike."""
+  seconds: dict[str, list[float]] = {name: [] for name in calls}
+  for number in range(_NUM_ROUNDS + 1):
+    for name, call in calls.items():
+      start = time.perf_counter()
+      call()
+      if number:  # The first call may compile.
+        seconds[name].append(time.perf_counter() - start)
+  return seconds
 
 
 def _count_bytes(saved_model: str) -> int:

@@ -25,7 +25,6 @@ from research.benchmarks.peers import step_timing
 _FOLDER = pathlib.Path(__file__).resolve().parent
 ROOT = str(_FOLDER.parents[1])
 PEERS = str(_FOLDER / "peers")
-_ORIGINAL_FILES = {"modeling.py", "optimization.py", "run_pretraining.py"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -151,20 +150,10 @@ def in_turn(items: Sequence[Any], num_rounds: int) -> list[Any]:
 
 
 def shared_sizes(config: BenchmarkConfig, task: str) -> dict[str, Any]:
-  """Returns the settings that all programs share.
-
-  Raises:
-    ValueError: if a file or folder lacks required content.
-  """
-  if config.original_dir:
-    _check_keys(
-      f"original_dir={config.original_dir}",
-      _ORIGINAL_FILES - set(os.listdir(config.original_dir)),
-    )
+  """Returns the settings that all programs share."""
   model = config_lib.TINY
   if config.bert_config_file:
     model = json_files.read_object(config.bert_config_file)
-    _check_keys(config.bert_config_file, config_lib.TINY.keys() - model)
   return {
     "task": task,
     "precision": config.precision,
@@ -178,11 +167,6 @@ def shared_sizes(config: BenchmarkConfig, task: str) -> dict[str, Any]:
     "original_dir": config.original_dir,
     **{name: model[name] for name in config_lib.TINY},
   }
-
-
-def _check_keys(source: str, missing: set[str]) -> None:
-  if missing:
-    raise ValueError(f"{source} lacks {', '.join(sorted(missing))}.")
 
 
 def name_missing(installs: Mapping[str, str]) -> None:

@@ -36,12 +36,6 @@ class CompareConfig:
   reference: str | None = settings.setting(
     None, "Name of the reference. Default: the one of the nearest size."
   )
-  axis: str = settings.setting(
-    "step",
-    "Horizontal axis of the comparison. word_pieces includes padding for the "
-    "run but not for the reference.",
-    choices=tuple(reference_curves.AXES),
-  )
 
 
 def read_run(output_dir: str) -> reference_curves.Run:
@@ -67,8 +61,7 @@ def read_run(output_dir: str) -> reference_curves.Run:
   if not (trainings := [c for c in commands if c.get("do_train")]):
     raise ValueError(f"{path} has no training command.")
   trained = trainings[-1]
-  pieces = trained["train_batch_size"] * trained["max_seq_length"]
-  return reference_curves.Run(run_curves, {**trained, **sizes}, pieces)
+  return reference_curves.Run(run_curves, {**trained, **sizes})
 
 
 def _choose_reference(
@@ -99,16 +92,14 @@ def main() -> None:
   print(f"The reference is {reference.name}, with seeds {seeds}.")
   for line in reference_curves.differences(run, reference):
     print(f"  {line}")
-  deviations = list(
-    reference_curves.find_deviations(run, reference, config.axis)
-  )
+  deviations = list(reference_curves.find_deviations(run, reference))
   for deviation in deviations:
-    print(reference_curves.describe(deviation, config.axis))
+    print(reference_curves.describe(deviation))
   if not deviations:
     print("The run stays within the band.")
   path = config.plot_file or os.path.join(config.output_dir, "compared.png")
   name = os.path.basename(os.path.normpath(config.output_dir))
-  reference_curves.draw(path, run, reference, config.axis, name)
+  reference_curves.draw(path, run, reference, name)
   print(path)
 
 

@@ -35,13 +35,6 @@ TITLES = {
 # A reference has curves for training batches and for held-out text.
 PARTS = ("training", "held_out")
 
-# Horizontal axes and their titles. Word pieces of a run include padding, unlike
-# those of a reference.
-AXES = {
-  "step": "steps",
-  "word_pieces": "word pieces (the run's with padding)",
-}
-
 _COLUMNS = ("part", "name", "step", "word_pieces", "mean", "low", "high")
 
 # The band of a few seeds may be narrow by chance, so it is extended above and
@@ -74,10 +67,6 @@ class Band:
   low: Sequence[float]
   high: Sequence[float]
 
-  def axis(self, name: str) -> Sequence[float]:
-    """Returns the positions on an axis: "step" or "word_pieces"."""
-    return self.steps if name == "step" else self.word_pieces
-
 
 @dataclasses.dataclass(frozen=True)
 class Reference:
@@ -103,8 +92,6 @@ class Run:
 
   curves: Mapping[str, Mapping[int, float]]
   settings: Mapping[str, Any]
-  # Word pieces per step. Includes padding, whose amount is not recorded.
-  pieces_per_step: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,8 +100,8 @@ class Deviation:
 
   name: str
   side: str  # "above" or "below".
-  start: float  # First position, in steps or word pieces.
-  end: float  # Last position.
+  start: int  # First step.
+  end: int  # Last step.
   value: float  # Value at the point farthest outside.
   low: float  # Widened band at that point.
   high: float
@@ -185,42 +172,27 @@ def differences(run: Run, reference: Reference) -> Iterator[str]:
       yield f"{name}: {value} in the run, {expected} in the reference"
 
 
-def find_deviations(
-  run: Run, reference: Reference, axis: str
-) -> Iterator[Deviation]:
+def find_deviations(run: Run, reference: Reference) -> Iterator[Deviation]:
   """Yields the stretches of the training curves outside the reference's bands.
 
-  Ignores an excess within TOLERANCE. `axis` is "step" or "word_pieces".
+  Ignores an excess within TOLERANCE.
   """
   for name in TITLES:
     band = reference.bands.get(("training", name))
     if band and name in run.curves:
-      x, y = _points(run, name, axis)
-      yield from _outside(name, x, y, band, axis)
-
-
-def _points(run: Run, name: str, axis: str) -> tuple[list[float], list[float]]:
-  """Returns positions on an axis and values of a run's curve."""
-  steps = sorted(run.curves[name])
-  scale = 1.0 if axis == "step" else run.pieces_per_step
-  return [scale * s for s in steps], [run.curves[name][s] for s in steps]
+      yield from _outside(name, run.curves[name], band)
 
 
 def _outside(
-  name: str,
-  x: Sequence[float],
-  y: Sequence[float],
-  band: Band,
-  axis: str,
+  name: str, curve: Mapping[int, float], band: Band
 ) -> Iterator[Deviation]:
   """Yields the stretches of a curve above or below a band, where it exists."""
-  band_x = band.axis(axis)
   stretch: list[Deviation] = []
-  for position, value in zip(x, y):
+  for step, value in sorted(curve.items()):
     side, low, high = "", 0.0, 0.0
-    if band_x[0] <= position <= band_x[-1]:
+    if band.steps[0] <= step <= band.steps[-1]:
       low, mean, high = (
-        interpolate(band_x, values, position)
+        interpolate(band.steps, values, step)
         for values in (band.low, band.mean, band.high)
       )
       slack = TOLERANCE * abs(mean)
@@ -232,9 +204,7 @@ def _outside(
       yield _join(stretch)
       stretch = []
     if side:
-      stretch.append(
-        Deviation(name, side, position, position, value, low, high)
-      )
+      stretch.append(Deviation(name, side, step, step, value, low, high))
   if stretch:
     yield _join(stretch)
 
@@ -256,12 +226,11 @@ def interpolate(
   return y[right - 1] + share * (y[right] - y[right - 1])
 
 
-def describe(stretch: Deviation, axis: str) -> str:
+def describe(stretch: Deviation) -> str:
   """Returns a sentence about a stretch outside the band."""
-  unit = AXES[axis]
-  where = f"at {stretch.start:,.0f} {unit}"
+  where = f"at {stretch.start:,} steps"
   if stretch.end > stretch.start:
-    where = f"from {stretch.start:,.0f} to {stretch.end:,.0f} {unit}"
+    where = f"from {stretch.start:,} to {stretch.end:,} steps"
   return (
     f"{TITLES[stretch.name]} is {stretch.side} the band {where}: "
     f"{stretch.value:.3g}, but the band is {stretch.low:.3g} to "
@@ -269,9 +238,7 @@ def describe(stretch: Deviation, axis: str) -> str:
   )
 
 
-def draw(
-  path: str, run: Run, reference: Reference, axis: str, run_name: str
-) -> None:
+def draw(path: str, run: Run, reference: Reference, run_name: str) -> None:
   """Plots a run's curves over the bands of the reference."""
   names = [
     name
@@ -280,9 +247,10 @@ def draw(
   ]
   with style.picture(path, len(names), 1200, 420) as panels:
     for panel, name in zip(panels, names):
-      panel.set(title=TITLES[name], xlabel=AXES[axis], xscale="log")
+      panel.set(title=TITLES[name], xlabel="steps", xscale="log")
       band = reference.bands["training", name]
-      x = band.axis(axis)
-      run_plots.band(panel, x, band.low, band.high, run_plots.GRAY)
-      style.line(panel, x, band.mean, reference.name, run_plots.GRAY)
-      style.line(panel, *_points(run, name, axis), run_name, style.COLORS[0])
+      run_plots.band(panel, band.steps, band.low, band.high, run_plots.GRAY)
+      style.line(panel, band.steps, band.mean, reference.name, run_plots.GRAY)
+      steps = sorted(run.curves[name])
+      values = [run.curves[name][step] for step in steps]
+      style.line(panel, steps, values, run_name, style.COLORS[0])

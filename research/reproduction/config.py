@@ -6,15 +6,7 @@ import os
 from bert_tf import settings
 from bert_tf.hub import cache
 from bert_tf.training import config as training_config
-from research.features import config as features_config
 from research.reproduction import tasks as tasks_lib
-
-_FINE_TUNED = ", ".join(
-  name
-  for name, task in tasks_lib.TASKS.items()
-  if not tasks_lib.has_features(task)
-)
-_LAYERS = ", ".join(features_config.FEATURE_LAYERS)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -47,9 +39,8 @@ class ReproductionConfig:
   )
   tasks: tuple[str, ...] = settings.setting(
     (),
-    f"Tasks, separated by commas: {_FINE_TUNED}; for features of a frozen BERT "
-    f"CoNLL-2003-LAYERS, with {_LAYERS}. MNLI includes MNLI-mm and AX. "
-    "Default: all that have data.",
+    "Tasks, separated by commas; docs/reproduce.md lists them. Default: all "
+    "that have data, without XNLI.",
     main=True,
   )
   seeds: tuple[int, ...] = settings.setting(
@@ -94,14 +85,9 @@ class ReproductionConfig:
   )
   dry_run: bool = settings.setting(
     False,
-    "List the runs with estimates of time and memory, without executing any.",
+    "List the runs, and the time for those to do at the pace of finished ones, "
+    "without executing any.",
     main=True,
-  )
-  teraflops: float | None = settings.setting(
-    None,
-    "For dry_run: speed of a matrix product in TFLOP/s, to plan for another "
-    "machine. Default: measured here.",
-    minimum=0.001,
   )
   compute: training_config.ComputeConfig = training_config.ComputeConfig()
 
@@ -113,8 +99,6 @@ class ReproductionConfig:
         "no model to fine-tune: set `model`, or `report_only` for a report "
         "from existing rows."
       )
-    if self.teraflops and not self.dry_run:
-      raise ValueError("`teraflops` is for a plan; set `dry_run`.")
     for rate in self.learning_rates:
       _check_rate(rate)
     for size in self.batch_sizes:

@@ -9,8 +9,10 @@ Sources of the settings:
 - SQuAD 1.1: batch 32, 5e-5, 3 epochs (4.2). SQuAD-1.1-README: batch 12 for
   BERT-Base and 24 for BERT-Large, 3e-5, 2 epochs (README). Length, stride and
   the threshold of SQuAD 2.0 follow the README.
+- SQuAD-1.1-TriviaQA: an epoch of TriviaQA first (4.2; README).
 - SQuAD 2.0: batch 48, 5e-5, 2 epochs (4.3).
 - SWAG: batch 16, 2e-5, 3 epochs (4.4).
+- XNLI: multilingual.md of google-research/bert.
 - CoNLL-2003: document context (5.3) and the learning rates of appendix A.3.
   The paper names neither batch nor epochs; 32 and 3 are ours. Features: batch
   16, 6 epochs and 1e-3, also ours.
@@ -46,12 +48,15 @@ class Grid:
 _PAPER = Grid((32,), ("5e-5", "4e-5", "3e-5", "2e-5"), 3)
 _SMALL = Grid((8, 16, 32, 64, 128), ("3e-4", "1e-4", "5e-5", "3e-5"), 4)
 _README = "SQuAD-1.1-README"
+_XNLI = Grid((32,), ("5e-5",), 2)
 _GRIDS = {
   "SQuAD-1.1": Grid((32,), ("5e-5",), 3, 384),
+  "SQuAD-1.1-TriviaQA": Grid((32,), ("5e-5",), 3, 384),
   _README: Grid((12,), ("3e-5",), 2, 384),
   "SQuAD-2.0": Grid((48,), ("5e-5",), 2, 384),
   "SWAG": Grid((16,), ("2e-5",), 3),
   "CoNLL-2003": Grid((32,), ("5e-5", "3e-5", "2e-5"), 3),
+  **{f"XNLI-{language}": _XNLI for language in tasks_lib.LANGUAGES},
 }
 _FEATURES = Grid((16,), ("1e-3",), 6)
 
@@ -105,8 +110,11 @@ def find_grid(task: tasks_lib.Task, size: tuple[int, int]) -> Grid:
 def is_usual(task: tasks_lib.Task, size: tuple[int, int]) -> bool:
   """Returns whether a model has a task by default.
 
-  The README's settings of SQuAD 1.1 are for two sizes.
+  The README's settings of SQuAD 1.1 are for two sizes, XNLI is for
+  multilingual models.
   """
+  if task.data_set == "XNLI":
+    return False
   return task.name != _README or size in (BASE, LARGE)
 
 
@@ -124,45 +132,33 @@ def plan(
     size: its layers and width.
     tasks: the tasks that have data.
   """
-  runs = [
-    run for task in tasks for run in _plan_task(config, model, size, task)
-  ]
-  return list(dict.fromkeys(runs))
-
-
-def _plan_task(
-  config: config_lib.ReproductionConfig,
-  model: str,
-  size: tuple[int, int],
-  task: tasks_lib.Task,
-) -> list[Run]:
-  """Returns the runs of a task."""
-  grid = find_grid(task, size)
-  flags = dict(config.compute_flags)
-  if config.cut_padding and task.command == "squad":
-    flags["cut_padding"] = "true"
-  rates = config.learning_rates or grid.learning_rates
-  if tasks_lib.has_features(task):  # Not a rate for fine-tuning.
-    rates = grid.learning_rates
-  batch_sizes = config.batch_sizes or grid.batch_sizes
-  epochs = config.num_train_epochs
-  if epochs is None:
-    epochs = grid.num_train_epochs
-  return [
-    Run(
-      model=model,
-      task=task.name,
-      train_batch_size=batch_size,
-      learning_rate=_normalize_rate(rate),
-      num_train_epochs=float(epochs),
-      max_seq_length=config.max_seq_length or grid.max_seq_length,
-      flags=tuple(sorted(flags.items())),
-      seed=seed,
-    )
+  runs = []
+  for task in tasks:
+    grid = find_grid(task, size)
+    flags = dict(config.compute_flags)
+    if config.cut_padding and task.command == "squad":
+      flags["cut_padding"] = "true"
+    rates = config.learning_rates or grid.learning_rates
+    if tasks_lib.has_features(task):  # Not a rate for fine-tuning.
+      rates = grid.learning_rates
+    epochs = config.num_train_epochs
+    if epochs is None:
+      epochs = grid.num_train_epochs
     for batch_size, rate, seed in itertools.product(
-      batch_sizes, rates, config.seeds
-    )
-  ]
+      config.batch_sizes or grid.batch_sizes, rates, config.seeds
+    ):
+      run = Run(
+        model=model,
+        task=task.name,
+        train_batch_size=batch_size,
+        learning_rate=_normalize_rate(rate),
+        num_train_epochs=float(epochs),
+        max_seq_length=config.max_seq_length or grid.max_seq_length,
+        flags=tuple(sorted(flags.items())),
+        seed=seed,
+      )
+      runs.append(run)
+  return list(dict.fromkeys(runs))
 
 
 def _normalize_rate(text: str) -> str:
@@ -199,22 +195,36 @@ def commands(
     shared.append(f"--eval_batch_size={_EVAL_BATCH_SIZE}")
   shared += [f"--{name}={value}" for name, value in run.flags]
   shared += extra_flags
-  first = [
-    *(task.command, *task.flags, *_data_flags(task, data), f"--model={model}"),
+  settings = [
     f"--max_seq_length={run.max_seq_length}",
     f"--train_batch_size={run.train_batch_size}",
     f"--learning_rate={run.learning_rate}",
-    f"--num_train_epochs={run.num_train_epochs:g}",
     f"--seed={run.seed}",
     "--keep_checkpoint_max=1",
-    f"--output_dir={folder}",
     *shared,
   ]
   if task.command == "squad":
     # The README's 128, or half of the room beside a question in short windows.
     stride = min(128, (run.max_seq_length - 67) // 2)
-    first.append(f"--doc_stride={stride}")
-  return [first, *_later_commands(task, data, folder, diagnostics, shared)]
+    settings.append(f"--doc_stride={stride}")
+  earlier = []
+  if task.data_set == "TriviaQA":  # An epoch, as the README proposes.
+    trained = os.path.join(folder, "triviaqa")
+    earlier.append(
+      [
+        *("squad", "--do_train", f"--train_file={data.path(2)}"),
+        *(f"--model={model}", "--num_train_epochs=1"),
+        *(f"--output_dir={trained}", *settings),
+      ]
+    )
+    model = trained
+  main = [
+    *(task.command, *task.flags, *_data_flags(task, data), f"--model={model}"),
+    f"--num_train_epochs={run.num_train_epochs:g}",
+    *(f"--output_dir={folder}", *settings),
+  ]
+  later = _later_commands(task, data, folder, diagnostics, shared)
+  return [*earlier, main, *later]
 
 
 def _later_commands(
@@ -235,18 +245,23 @@ def _later_commands(
         *(f"--output_dir={folder}", *shared),
       ]
     ]
-  if task.name != "MNLI":
-    return []
-  steps = {"mm": ("MNLI-mm", "--do_eval", data.folder)}
-  if diagnostics:
-    steps["ax"] = ("AX", "--do_predict", diagnostics)
+  source = f"--data_dir={data.folder}"
+  flags = {}  # By the part of the folder that gets the results.
+  if task.name == "MNLI":
+    flags["mm"] = ["--task_name=MNLI-mm", "--do_eval", source]
+    if diagnostics:
+      ax = f"--data_dir={diagnostics}"
+      flags["ax"] = ["--task_name=AX", "--do_predict", ax]
+  if task.name == "XNLI-en":  # Zero-shot: other languages than in training.
+    for language in tasks_lib.LANGUAGES[1:]:
+      name = f"--xnli_language={language}"
+      flags[language] = ["--task_name=XNLI", name, "--do_eval", source]
   return [
     [
-      *("classifier", f"--task_name={name}", step, f"--data_dir={source}"),
-      *(f"--model={folder}", f"--output_dir={os.path.join(folder, part)}"),
-      *shared,
+      *("classifier", *words, f"--model={folder}"),
+      *(f"--output_dir={os.path.join(folder, part)}", *shared),
     ]
-    for part, (name, step, source) in steps.items()
+    for part, words in flags.items()
   ]
 
 

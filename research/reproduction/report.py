@@ -6,7 +6,7 @@ import json
 import math
 import os
 import statistics
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from absl import logging
 
@@ -23,21 +23,32 @@ FILE, PLOT = "report.md", "results.png"
 WITHIN, BELOW, ABOVE = "within", "below", "above"
 UNDEFINED = "undefined"  # A result of a seed is NaN.
 UNPUBLISHED = "no published figure"
+NO_RUN = "no run"
 
 _MIN_SPREAD = 0.5  # Points.
 
 _HOW_TO_READ = (
   "Results are in percent: the mean \N{PLUS-MINUS SIGN} the sample standard "
-  "deviation over the seeds. The table shows the settings with the most seeds "
-  "and, if several have as many, the best mean on dev. Other data or weights "
-  "count as other settings. A result is `within` the published figure if the "
-  "figure lies inside the mean \N{PLUS-MINUS SIGN} max(2 standard deviations, "
-  "0.5 points); otherwise it is `below` or `above` the figure. A result is "
+  "deviation over the seeds, and under `best` the result of the seed that is "
+  "best on dev. The paper restarted BERT-Large on small data sets and took "
+  "that seed (4.1). The table shows the settings with the most seeds and, if "
+  "several have as many, the best mean on dev. Other data or weights count as "
+  "other settings. A result is `within` the published figure if the figure "
+  "lies inside the mean \N{PLUS-MINUS SIGN} max(2 standard deviations, 0.5 "
+  "points); otherwise it is `below` or `above` the figure. A result is "
   "`undefined` if it is not a number for one of the seeds, such as the "
   "correlation of constant predictions. Its mean and deviation are those of "
-  "the other seeds. Published figures are of dev or test sets, as marked. Ours "
-  "are of dev sets, except for F1 of CoNLL-2003's test set. Dev results are "
-  "slightly optimistic, since they choose the settings."
+  "the other seeds. `no run` marks figures that nobody has measured here yet. "
+  "Published figures are of dev or test sets, as marked. Ours are of dev sets, "
+  "except for F1 of CoNLL-2003's test set. Dev results are slightly "
+  "optimistic, since they choose the settings."
+)
+
+_GLUE = (
+  "The average without WNLI is that of the paper's table 1, where MNLI counts "
+  "twice. GLUE's score includes WNLI and averages the two results of MNLI, "
+  "MRPC, QQP and STS-B first. `reproduce.py` measures neither ensembles, nor "
+  "the pre-training, nor translated test sets."
 )
 
 _OPEN = (
@@ -56,6 +67,19 @@ RESULTS = {
   "pearson": "Pearson correlation",
   "spearman": "Spearman correlation",
   "test_f1": "F1, test set",
+  **{
+    f"{x}_eval_accuracy": f"accuracy, zero-shot in {x}"
+    for x in tasks_lib.LANGUAGES[1:]
+  },
+  **{
+    f"{x}_translated": f"accuracy, {x} translated to en"
+    for x in tasks_lib.LANGUAGES[1:]
+  },
+  "ensemble_exact_match": "exact match, ensemble",
+  "ensemble_f1": "F1, ensemble",
+  "average": "average without WNLI",
+  "score": "score",
+  "next_sentence_accuracy": "next-sentence accuracy",
   "": "AX, scored by GLUE's server",
 }
 
@@ -82,17 +106,20 @@ class Cell:
     """The task."""
     return tasks_lib.TASKS[self.same[0].config["task"]]
 
-  def values(self, result: str) -> list[float]:
-    """Returns a result of each seed, in percent; [] if it was not measured."""
+  def values(self, result: str) -> dict[int, float]:
+    """Returns a result by seed, in percent; {} if it was not measured."""
     scale = 1 if self.task.command == "squad" else 100
-    values = [row.results.get(result) for row in self.same]
-    return [scale * value for value in values if value is not None]
+    return {
+      row.seed: scale * row.results[result]
+      for row in self.same
+      if result in row.results
+    }
 
-  def find_targets(self, result: str) -> list[targets.Target]:
-    """Returns the published figures of a result."""
-    config = self.same[0].config
-    known = targets.find(config["model"], config["task"])
-    return [target for target in known if target.result == result]
+  @property
+  def best_seed(self) -> int:
+    """The seed whose dev result is best."""
+    values = self.values(self.task.metric)
+    return max(values, key=lambda seed: _worst_if_nan(values[seed]))
 
   @property
   def shown_results(self) -> list[str]:
@@ -101,6 +128,26 @@ class Cell:
     if self.task.command == "ner":  # Its accuracy counts words.
       names = {name: text for name, text in names.items() if "f1" in name}
     return [name for name in names if self.values(name)]
+
+  @property
+  def settings(self) -> str:
+    """The settings and seeds, for a table."""
+    config = self.same[0].config
+    settings = (
+      f"batch {config['train_batch_size']}, {config['learning_rate']}, "
+      f"{config['num_train_epochs']:g} epochs, length "
+      f"{config['max_seq_length']}, seeds "
+      f"{', '.join(str(row.seed) for row in self.same)}"
+    )
+    flags = [f"{name} {value}" for name, value in config["flags"].items()]
+    return ", ".join([settings, *flags])
+
+
+Cells = Mapping[tuple[str, str], Cell]  # By (model, task).
+
+
+def _worst_if_nan(value: float) -> float:
+  return -math.inf if math.isnan(value) else value
 
 
 def compare(values: Sequence[float], target: targets.Target) -> str:
@@ -114,7 +161,7 @@ def compare(values: Sequence[float], target: targets.Target) -> str:
   return ABOVE if mean - spread > target.high else WITHIN
 
 
-def choose_best(all_rows: Sequence[Row]) -> dict[tuple[str, str], Cell]:
+def choose_best(all_rows: Sequence[Row]) -> Cells:
   """Returns the best settings by (model, task).
 
   The settings with the most seeds have precedence, then the best mean on dev;
@@ -131,10 +178,40 @@ def choose_best(all_rows: Sequence[Row]) -> dict[tuple[str, str], Cell]:
     cells[config["model"], config["task"]].append(Cell(by_seed))
 
   def rank(cell: Cell) -> tuple[int, float]:
-    mean = statistics.fmean(cell.values(cell.task.metric))
-    return len(cell.same), -math.inf if math.isnan(mean) else mean
+    mean = statistics.fmean(cell.values(cell.task.metric).values())
+    return len(cell.same), _worst_if_nan(mean)
 
   return {key: max(same, key=rank) for key, same in cells.items()}
+
+
+def average(best: Cells, model: str, name: str) -> dict[int, float]:
+  """Returns an average of targets.AVERAGES for each seed of all its tasks.
+
+  {} if a task has no run. A result that a run lacks counts as NaN.
+  """
+  groups = targets.AVERAGES[name]
+  cells = {
+    task: best.get((model, task)) for group in groups for task, _ in group
+  }
+  seeds = set.intersection(
+    *(
+      {row.seed for row in cell.same} if cell else set()
+      for cell in cells.values()
+    )
+  )
+
+  def value(task: str, result: str, seed: int) -> float:
+    cell = cells[task]
+    assert cell
+    return cell.values(result).get(seed, math.nan)
+
+  return {
+    seed: statistics.fmean(
+      statistics.fmean(value(*column, seed) for column in group)
+      for group in groups
+    )
+    for seed in sorted(seeds)
+  }
 
 
 def write(config: config_lib.ReproductionConfig) -> None:
@@ -159,25 +236,24 @@ def write(config: config_lib.ReproductionConfig) -> None:
   logging.info("Wrote %s.", path)
 
 
-def _blocks(
-  all_rows: Sequence[Row], best: dict[tuple[str, str], Cell]
-) -> Iterator[str]:
+def _blocks(all_rows: Sequence[Row], best: Cells) -> Iterator[str]:
   """Yields the Markdown blocks of the report."""
   yield "# The paper's results, measured"
   yield _HOW_TO_READ
+  yield _GLUE
   if best:
     yield f"![{_describe_plot(best)}]({PLOT})"
   measured = list(dict.fromkeys(model for model, _ in best))
+  released = dict.fromkeys(target.model for target in targets.TARGETS)
   for model in measured:
     yield f"## {model}"
-    yield _format_results(_model_lines(model, best))
-  released = dict.fromkeys(target.model for target in targets.TARGETS)
+    yield _model_table(model, best)
   yield "## Released models without runs"
   yield _OPEN
   for model in released:
     if model not in measured:
       yield f"### {model}"
-      yield _format_results(_model_lines(model, best))
+      yield _model_table(model, best)
   if all_rows:
     yield "## Runs"
   if finished := [row for row in all_rows if row.is_finished]:
@@ -188,58 +264,73 @@ def _blocks(
       yield f"Not finished: {name}: `{row.error}`"
 
 
-def _describe_plot(best: dict[tuple[str, str], Cell]) -> str:
+def _describe_plot(best: Cells) -> str:
   text = "Dots are seeds, strokes means."
-  if any(cell.find_targets(cell.task.metric) for cell in best.values()):
+  if any(targets.find(*key, cell.task.metric) for key, cell in best.items()):
     text += " Diamonds are published: filled of dev sets, hollow of test sets."
   return text
 
 
-def _model_lines(
-  model: str, best: dict[tuple[str, str], Cell]
-) -> Iterator[list[str]]:
+def _model_table(model: str, best: Cells) -> str:
+  header = ("task", "result", "here", "best", "settings", "published", "of")
+  lines = list(_model_lines(model, best))
+  return markdown.format_table((*header, "in", ""), lines)
+
+
+def _model_lines(model: str, best: Cells) -> Iterator[list[str]]:
   """Yields the lines of each task: its results, then what is not measured."""
   for task in tasks_lib.TASKS:
     cell = best.get((model, task))
-    if cell:
-      yield from _result_lines(cell)
-    yield from _open_lines(model, task, cell.shown_results if cell else ())
+    shown = cell.shown_results if cell else []
+    for result in shown:
+      assert cell
+      yield from _lines(
+        *(model, task, result, cell.values(result)),
+        *(cell.best_seed, cell.settings),
+      )
+    for result in RESULTS:
+      if result not in shown:
+        yield from _lines(model, task, result)
+  for name in targets.AVERAGES:
+    values = average(best, model, name)
+    best_seed = max(values, key=lambda s: _worst_if_nan(values[s]), default=0)
+    yield from _lines(model, targets.GLUE, name, values, best_seed)
+  yield from _lines(model, targets.PRETRAINING, "next_sentence_accuracy")
 
 
-def _format_results(lines: Iterable[Sequence[str]]) -> str:
-  return markdown.format_table(
-    ("task", "result", "here", "settings", "published", "of", "in", ""),
-    list(lines),
-  )
+def _lines(
+  model: str,
+  task: str,
+  result: str,
+  values: Mapping[int, float] | None = None,
+  best_seed: int = 0,
+  settings: str = "",
+) -> Iterator[list[str]]:
+  """Yields a line for each published figure of a result, and one without any.
 
-
-def _result_lines(cell: Cell) -> Iterator[list[str]]:
-  """Yields a line for each result, and for each further target of it."""
-  config = cell.same[0].config
-  settings = (
-    f"batch {config['train_batch_size']}, {config['learning_rate']}, "
-    f"{config['num_train_epochs']:g} epochs, length "
-    f"{config['max_seq_length']}, seeds "
-    f"{', '.join(str(row.seed) for row in cell.same)}"
-  )
-  flags = [f"{name} {value}" for name, value in config["flags"].items()]
-  settings = ", ".join([settings, *flags])
-  for result in cell.shown_results:
-    values = cell.values(result)
-    first = [config["task"], RESULTS[result], _format_values(values), settings]
-    published = cell.find_targets(result)
-    if not published:
-      yield [*first, "", "", "", UNPUBLISHED]
-    for target in published:
-      verdict = compare(values, target)
-      if target.split == targets.TEST and not result.startswith("test_"):
-        verdict += ", dev against a test target"
-      yield [*first, target.published, target.split, target.source, verdict]
+  `values` are the results by seed; without any, only the figures are shown.
+  """
+  by_seed = values or {}
+  numbers = list(by_seed.values())
+  first = [task, RESULTS[result], "", "", settings]
+  if numbers:
+    first[2] = _format_values(numbers)
+  if len(numbers) > 1:
+    first[3] = f"{by_seed[best_seed]:.1f} (seed {best_seed})"
+  published = targets.find(model, task, result)
+  if numbers and not published:
+    yield [*first, "", "", "", UNPUBLISHED]
+  for target in published:
+    verdict = compare(numbers, target) if numbers else NO_RUN
+    is_test = target.split == targets.TEST and not result.startswith("test_")
+    if numbers and is_test:
+      verdict += ", dev against a test target"
+    yield [*first, target.published, target.split, target.source, verdict]
 
 
 def _format_values(values: Sequence[float]) -> str:
   """Returns the mean and the spread of the seeds; counts undefined values."""
-  finite = _select_finite(values)
+  finite = list(filter(math.isfinite, values))
   if not finite:
     return UNDEFINED
   text = markdown.format_mean(*sweep.mean_and_spread(finite))
@@ -247,23 +338,6 @@ def _format_values(values: Sequence[float]) -> str:
   if num_undefined:
     text += f", {num_undefined} of {len(values)} seeds {UNDEFINED}"
   return text
-
-
-def _select_finite(values: Sequence[float]) -> list[float]:
-  return [value for value in values if math.isfinite(value)]
-
-
-def _open_lines(
-  model: str, task: str, measured: Collection[str]
-) -> Iterator[list[str]]:
-  """Yields a line for each target whose result is not among `measured`."""
-  for target in targets.find(model, task):
-    if target.result not in measured:
-      name = RESULTS[target.result]
-      yield [
-        *(task, name, "", ""),
-        *(target.published, target.split, target.source, ""),
-      ]
 
 
 def _run_table(finished: Sequence[Row]) -> str:
@@ -285,24 +359,26 @@ def _run_table(finished: Sequence[Row]) -> str:
   return markdown.format_table(header, lines)
 
 
-def draw(path: str, best: dict[tuple[str, str], Cell]) -> None:
+def draw(path: str, best: Cells) -> None:
   """Draws a panel per model: a row per task, with its published figures."""
   models = list(dict.fromkeys(model for model, _ in best))
-  num_rows = max(len([k for k in best if k[0] == model]) for model in models)
-  height = 110 + 34 * num_rows
-  with style.picture(path, len(models), 1200, height) as panels:
+  num_rows = 1 + max(list(m for m, _ in best).count(model) for model in models)
+  with style.picture(path, len(models), 1200, 110 + 34 * num_rows) as panels:
     for axis, model in zip(panels, models):
-      tasks = [task for task in tasks_lib.TASKS if (model, task) in best]
+      drawn = [
+        (task, cell.task.metric, cell.values(cell.task.metric))
+        for task in tasks_lib.TASKS
+        if (cell := best.get((model, task)))
+      ]
+      if glue := average(best, model, "average"):
+        drawn.append((targets.GLUE, "average", glue))
       values, spreads = {}, {}
-      for place, name in enumerate(tasks):
-        cell = best[model, name]
-        label = f"{name}, {RESULTS[cell.task.metric]}"
-        values[label] = cell.values(cell.task.metric)
-        finite = _select_finite(values[label])
-        spreads[label] = (
-          sweep.mean_and_spread(finite)[1] if finite else math.nan
-        )
-        for target in cell.find_targets(cell.task.metric):
+      for place, (task, result, by_seed) in enumerate(drawn):
+        label = f"{task}, {RESULTS[result]}"
+        values[label] = list(by_seed.values())
+        finite = list(filter(math.isfinite, values[label])) or [math.nan]
+        spreads[label] = sweep.mean_and_spread(finite)[1]
+        for target in targets.find(model, task, result):
           is_dev = target.split == targets.DEV
           axis.plot(
             (target.low, target.high),

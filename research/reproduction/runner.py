@@ -6,23 +6,26 @@ import os
 import re
 import shlex
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from absl import logging
 
-from bert_tf import model_folder
+from bert_tf import model_config, model_folder
 from bert_tf.files import errors, lock, paths
 from bert_tf.hub import catalog
 from research import rows, start
 from research.reproduction import config as config_lib
-from research.reproduction import jobs, planning, report
+from research.reproduction import jobs, report
 from research.reproduction import tasks as tasks_lib
 from run_scripts import sweep
 
 # Files of results in a run's folder, with the prefix of their names in the row.
 _RESULTS = {
   **sweep.RESULTS,
-  os.path.join("mm", "eval_results.txt"): "mm_",
+  **{
+    os.path.join(part, "eval_results.txt"): f"{part}_"
+    for part in ("mm", *tasks_lib.LANGUAGES)
+  },
 }
 
 # Files of a finished run to keep; everything else is deleted.
@@ -33,12 +36,28 @@ _KEPT = re.compile(
 _INTERRUPTED = "interrupted"  # The error of a run that a signal ended.
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Model:
+  """The model to fine-tune."""
+
+  name: str
+  path: str  # The value of --model.
+  bert_config: model_config.BertConfig
+  hash: str  # A hash of the weights.
+
+  @property
+  def size(self) -> tuple[int, int]:
+    """Number of layers and width."""
+    config = self.bert_config
+    return config.num_hidden_layers, config.hidden_size
+
+
 @dataclasses.dataclass(frozen=True)
 class Worker:
   """Executes runs of a model."""
 
   config: config_lib.ReproductionConfig
-  model: planning.Model
+  model: Model
   data: Mapping[str, tasks_lib.Data]  # By task.
   # Hashes of the model's weights and of the files of each task, by task.
   hashes: Mapping[str, dict[str, str]]
@@ -70,9 +89,7 @@ class Worker:
     commands = self._commands(run, folder)
     error: str | None = _INTERRUPTED
     try:
-      error = _run_commands(commands, folder, log)
-      if not error:
-        error = _check_results(run, folder)
+      error = _run_commands(run, commands, folder, log)
     finally:
       seconds = time.monotonic() - start_time
       row = self._make_row(run, folder, commands, error, seconds)
@@ -165,14 +182,17 @@ def run(
   plan = jobs.plan(config, model.name, model.size, tasks)
   longest = max((run.max_seq_length for run in plan), default=0)
   model.bert_config.check_lengths(longest, model.path)
-  finished = {run: row for run in plan if (row := worker.read_finished(run))}
-  if config.predict_test:
-    _warn_of_unpredicted(finished.values())
-  pending = [run for run in plan if run not in finished]
+  pending = [run for run in plan if not worker.read_finished(run)]
   if config.dry_run:
-    planning.print_plan(config, model, data, plan, pending)
+    rows.log_plan(
+      plan,
+      pending,
+      rows.read_all(config.rows, report.Row),
+      lambda run_config: (run_config["model"], run_config["task"]),
+    )
     return
-  logging.info("%d runs, of which %d are done.", len(plan), len(finished))
+  num_done = len(plan) - len(pending)
+  logging.info("%d runs, of which %d are done.", len(plan), num_done)
   with lock.hold(config.output_dir):
     failed = rows.execute_all(pending, worker.execute)
     report.write(config)
@@ -183,29 +203,8 @@ def run(
     )
 
 
-def _warn_of_unpredicted(finished: Iterable[report.Row]) -> None:
-  """Warns of finished runs of GLUE that have not predicted the test set.
-
-  Their checkpoints are deleted, so only training again could predict it.
-  """
-  num_unpredicted = len(
-    [
-      row
-      for row in finished
-      if tasks_lib.is_glue(tasks_lib.TASKS[row.config["task"]])
-      and "--do_predict" not in row.commands[0]
-    ]
-  )
-  if num_unpredicted:
-    logging.warning(
-      "%d finished runs have no predictions of the test set, since "
-      "`predict_test` was not set. Delete their rows to run them again.",
-      num_unpredicted,
-    )
-
-
 def _hash_data(
-  model: planning.Model, data: Mapping[str, tasks_lib.Data]
+  model: Model, data: Mapping[str, tasks_lib.Data]
 ) -> dict[str, dict[str, str]]:
   """Returns the hashes of the weights and of the files of each task."""
   return {
@@ -217,7 +216,7 @@ def _hash_data(
   }
 
 
-def open_model(config: config_lib.ReproductionConfig) -> planning.Model:
+def open_model(config: config_lib.ReproductionConfig) -> Model:
   """Returns the model to fine-tune.
 
   Raises:
@@ -227,11 +226,10 @@ def open_model(config: config_lib.ReproductionConfig) -> planning.Model:
   name = name_model(config)
   path = str(config.model)
   files = model_folder.read(path)
-  return planning.Model(
+  return Model(
     name=name,
     path=path,
     bert_config=files.bert_config,
-    vocab_file=files.needed_vocab(),
     hash=model_folder.hash_weights(files.weights)[:16],
   )
 
@@ -293,13 +291,16 @@ def find_data(
 
 
 def _run_commands(
-  planned: Sequence[Sequence[str]], folder: str, log: str
+  run: jobs.Run, commands: Sequence[Sequence[str]], folder: str, log: str
 ) -> str | None:
   """Runs commands until one fails; returns its error, or None."""
-  for words in planned:
+  for words in commands:
     if error := run_command(jobs.fill(words, read_results(folder)), log):
       return error
-  return None
+  metric = tasks_lib.TASKS[run.task].metric
+  if metric in read_results(folder):
+    return None
+  return f"it ended without the result {metric}; was it stopped?"
 
 
 def run_command(words: Sequence[str], log: str) -> str | None:
@@ -335,14 +336,6 @@ def _read_error(log: str, offset: int, status: int) -> str:
 def read_results(folder: str) -> dict[str, float]:
   """Returns the results of the commands in a run's folder, by name in a row."""
   return sweep.read_results(folder, _RESULTS)
-
-
-def _check_results(run: jobs.Run, folder: str) -> str | None:
-  """Returns an error if the result that chooses the settings is missing."""
-  metric = tasks_lib.TASKS[run.task].metric
-  if metric in read_results(folder):
-    return None
-  return f"it ended without the result {metric}; was it stopped?"
 
 
 def _read_seconds(path: str) -> float:

@@ -11,6 +11,9 @@ from bert_tf.files import paths
 from bert_tf.hub import catalog
 from research.features import config as features_config
 
+# The languages of XNLI that have published results.
+LANGUAGES = ("en", "zh", "es", "de", "ar", "ur")
+
 # Folders of GLUE within a data folder.
 _GLUE_FOLDERS = ("", "GLUE", "glue", "glue_data")
 
@@ -72,6 +75,22 @@ def _squad(name: str, version: str) -> Task:
   )
 
 
+def _xnli(language: str) -> Task:
+  """Returns XNLI, trained on MNLI as translated to a language."""
+  return Task(
+    name=f"XNLI-{language}",
+    command="classifier",
+    metric="eval_accuracy",
+    data_set="XNLI",
+    folders=("XNLI", ""),
+    files=((f"multinli/multinli.train.{language}.tsv", "xnli.dev.tsv"),),
+    flags=(
+      *("--task_name=XNLI", f"--xnli_language={language}"),
+      *("--do_train", "--do_eval"),
+    ),
+  )
+
+
 def _conll(name: str, flags: tuple[str, ...] = ()) -> Task:
   """Returns CoNLL-2003 with document context (Devlin et al. 2019, 5.3)."""
   return Task(
@@ -104,6 +123,11 @@ _ALL = (
   _glue("WNLI"),
   _squad("SQuAD-1.1", "1.1"),
   _squad("SQuAD-1.1-README", "1.1"),
+  dataclasses.replace(
+    _squad("SQuAD-1.1-TriviaQA", "1.1"),
+    data_set="TriviaQA",
+    files=(("train-v1.1.json", "dev-v1.1.json", "triviaqa-train.json"),),
+  ),
   _squad("SQuAD-2.0", "2.0"),
   _conll("CoNLL-2003"),
   *(
@@ -122,13 +146,14 @@ _ALL = (
     files=(("train.csv", "val.csv"),),
     flags=("--do_train", "--do_eval"),
   ),
+  *map(_xnli, LANGUAGES),
 )
 TASKS: Mapping[str, Task] = {task.name: task for task in _ALL}
 
 
 def is_glue(task: Task) -> bool:
   """Returns whether a task belongs to GLUE."""
-  return task.command == "classifier"
+  return task.command == "classifier" and task.data_set != "XNLI"
 
 
 def has_features(task: Task) -> bool:
@@ -169,4 +194,9 @@ def describe_missing(data_set: str) -> str:
   if data_set in catalog.LICENSED:
     directions = catalog.LICENSED[data_set]
     return f"{directions} Put the files into the folder conll2003 in `data`"
+  if data_set == "TriviaQA":
+    return (
+      "python -m research.reproduction.triviaqa makes triviaqa-train.json; put "
+      "it next to the files of SQuAD 1.1"
+    )
   return f"run: bert-tf download {data_set}"

@@ -7,28 +7,10 @@ import tensorflow as tf
 
 from bert_tf import modeling
 from research import bilstm
-from tests.support import runs
+from tests.support import numpy_lstm, runs
 
 LENGTHS = (6, 3, 1)
 CONFIG = modeling.BertConfig(**runs.CONFIG)
-
-
-def sigmoid(x):
-  return 1 / (1 + np.exp(-x))
-
-
-def read(inputs, weights):
-  """The outputs of an LSTM after each input (Hochreiter & Schmidhuber 1997)."""
-  kernel, recurrent, bias = weights
-  output = cell = np.zeros(recurrent.shape[0])
-  result = []
-  for x in inputs:
-    gates = np.split(x @ kernel + output @ recurrent + bias, 4)
-    taken, is_kept, shown = (sigmoid(gates[i]) for i in (0, 1, 3))
-    cell = is_kept * cell + taken * np.tanh(gates[2])
-    output = shown * np.tanh(cell)
-    result.append(output)
-  return np.array(result)
 
 
 def test_both_directions_read_the_text_and_no_padding():
@@ -44,8 +26,8 @@ def test_both_directions_read_the_text_and_no_padding():
   pooled = bilstm.summarise(hidden, last_positions).numpy()
   weights = [w.numpy().astype(np.float64) for w in layer.weights]
   for i, length in enumerate(LENGTHS):
-    left = read(inputs[i, :length], weights[:3])
-    right = read(inputs[i, :length][::-1], weights[3:])[::-1]
+    left = numpy_lstm.read(inputs[i, :length], weights[:3])
+    right = numpy_lstm.read(inputs[i, :length][::-1], weights[3:])[::-1]
     expected = np.concatenate([left, right], axis=-1)
     # float32.
     np.testing.assert_allclose(hidden[i, :length], expected, atol=1e-5)

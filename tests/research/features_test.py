@@ -13,7 +13,7 @@ from bert_tf.tasks.ner import task as ner
 from bert_tf.training import curves
 from research.features import config as config_lib
 from research.features import task
-from tests.support import ner_files
+from tests.support import ner_files, numpy_lstm
 
 TINY = pathlib.Path(__file__).resolve().parents[1] / "golden" / "tiny"
 CHECKPOINT = str(TINY / "bert_model.ckpt")
@@ -98,20 +98,6 @@ def test_records_are_padded_to_the_longest_sentence(tmp_path):
     np.testing.assert_array_equal(np.argmin(batch["label_mask"], 1), lengths)
 
 
-def lstm(x, kernel, recurrent, bias):
-  """An LSTM over [W, D] from its equations; gates in Keras' order i f c o."""
-  sigmoid = lambda z: 1 / (1 + np.exp(-z))  # noqa: E731
-  units = recurrent.shape[0]
-  h, c = np.zeros(units), np.zeros(units)
-  outputs = []
-  for row in x:
-    i, f, g, o = np.split(row @ kernel + h @ recurrent + bias, 4)
-    c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
-    h = sigmoid(o) * np.tanh(c)
-    outputs.append(h)
-  return np.array(outputs)
-
-
 @pytest.mark.parametrize("is_summed", [False, True])
 def test_logits_are_those_of_two_bidirectional_lstms(is_summed):
   rng = np.random.default_rng(0)
@@ -138,17 +124,12 @@ def test_logits_are_those_of_two_bidirectional_lstms(is_summed):
         names = ("kernel", "recurrent_kernel", "bias")
         weights = [values[cell + name] for name in names]
         assert weights[1].shape == (384, 4 * 384)
-        halves.append(lstm(x[::step], *weights)[::step])
+        halves.append(numpy_lstm.read(x[::step], weights)[::step])
       x = np.concatenate(halves, axis=1)
     expected = x @ values["output_weights"].T + values["output_bias"]
     # Sums of 768 float32 products, twice over five steps.
     np.testing.assert_allclose(row_logits[:length], expected, atol=1e-3)
   assert ("layer_weights" in values) == is_summed
-
-
-def test_initial_layer_weights_are_equal():
-  model = task.BiLstmModel(4, 8, 3, is_summed=True)
-  np.testing.assert_array_equal(model.layer_weights.numpy(), [0.0] * 4)
 
 
 def make_config(data, folder, **changes):

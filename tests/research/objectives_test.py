@@ -37,36 +37,25 @@ def add_labels(rows, is_reversed, cls_positions=None):
   ]
 
 
+PACKED = [CLS, 11, SEP, CLS, 12, SEP, CLS, SEP, 0, 0]
+ROW = [CLS, 11, 12, SEP, 13, SEP, 0, 0]
+
+
 @pytest.mark.parametrize(
-  ("is_reversed", "expected"),
+  ("row", "starts", "is_reversed", "expected"),
   [
-    (False, {0: 11, 1: 12, 2: SEP, 3: 13, 4: SEP}),
-    (True, {5: 13, 4: SEP, 3: 12, 2: 11, 1: CLS}),
+    (ROW, None, False, {0: 11, 1: 12, 2: SEP, 3: 13, 4: SEP}),
+    (ROW, None, True, {5: 13, 4: SEP, 3: 12, 2: 11, 1: CLS}),
+    # An instance does not predict its neighbour.
+    (PACKED, [0, 3, 6, 0], False, {0: 11, 1: SEP, 3: 12, 4: SEP, 6: SEP}),
+    (PACKED, [0, 3, 6, 0], True, {2: 11, 1: CLS, 5: 12, 4: CLS, 7: CLS}),
+    ([CLS, 11, SEP], None, False, {0: 11, 1: SEP}),
   ],
 )
 def test_each_piece_is_predicted_at_the_position_read_before_it(
-  is_reversed, expected
+  row, starts, is_reversed, expected
 ):
-  row = [CLS, 11, 12, SEP, 13, SEP, 0, 0]
-  assert add_labels([row, [0] * 8], is_reversed) == [expected, {}]
-
-
-@pytest.mark.parametrize(
-  ("is_reversed", "expected"),
-  [
-    (False, {0: 11, 1: SEP, 3: 12, 4: SEP, 6: SEP}),
-    (True, {2: 11, 1: CLS, 5: 12, 4: CLS, 7: CLS}),
-  ],
-)
-def test_an_instance_does_not_predict_its_neighbour_in_the_row(
-  is_reversed, expected
-):
-  row = [CLS, 11, SEP, CLS, 12, SEP, CLS, SEP, 0, 0]
-  assert add_labels([row], is_reversed, [[0, 3, 6, 0]]) == [expected]
-
-
-def test_a_full_row_predicts_up_to_its_end():
-  assert add_labels([[CLS, 11, SEP]], False) == [{0: 11, 1: SEP}]
+  assert add_labels([row], is_reversed, starts and [starts]) == [expected]
 
 
 @pytest.fixture(scope="module")

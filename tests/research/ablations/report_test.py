@@ -4,7 +4,6 @@ import re
 
 import pytest
 
-from research import markdown
 from research import rows as shared_rows
 from research.ablations import config as config_lib
 from research.ablations import experiments, report, rows, runs
@@ -73,11 +72,6 @@ def test_each_plot_is_drawn_as_png_and_svg(folder):
     assert "</svg>" in svg
 
 
-def test_reference_curves_are_written_for_all_sizes(folder):
-  names = sorted(path.name for path in (folder / "curves").iterdir())
-  assert names == ["mini.csv", "small.csv", "tiny.csv"]
-
-
 def test_a_report_without_rows_is_refused(tmp_path):
   config = config_lib.AblationsConfig(
     output_dir=str(tmp_path), scale="tiny", report_only=True
@@ -89,8 +83,3 @@ def test_a_report_without_rows_is_refused(tmp_path):
 def test_an_unknown_experiment_is_refused_with_the_known_ones():
   with pytest.raises(ValueError, match="sizess.*objectives"):
     experiments.build(("sizess",), config_lib.scales_lib.SCALES["tiny"], [])
-
-
-def test_a_table_escapes_separators_in_its_cells():
-  lines = markdown.format_table(("", "x"), [("one|two", "`a`")]).splitlines()
-  assert lines[-1] == "| one\\|two | `a` |"

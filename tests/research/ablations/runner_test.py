@@ -108,36 +108,6 @@ def test_a_signal_ends_the_command_without_a_row(config, monkeypatch):
   assert len(rows.read_all(config.rows)) == 2
 
 
-def test_a_dry_run_executes_nothing(config):
-  runner.run(config_lib.dataclasses.replace(config, dry_run=True))
-  assert FakeWorker.executed == []
-  assert not pathlib.Path(config.rows).exists()
-
-
-@pytest.mark.parametrize("num_train_steps", [12, 100])
-def test_steps_that_have_no_checkpoints_are_refused(num_train_steps):
-  with pytest.raises(ValueError, match=f"num_train_steps {num_train_steps}"):
-    config_lib.AblationsConfig(
-      output_dir="out", text="t", num_train_steps=num_train_steps
-    )
-
-
-def test_text_is_needed():
-  with pytest.raises(ValueError, match="`text`"):
-    config_lib.AblationsConfig(output_dir="out")
-
-
-def test_tasks_without_data_are_left_out(tmp_path):
-  for name in ("train.tsv", "dev.tsv"):
-    path = tmp_path / "MRPC" / name
-    path.parent.mkdir(exist_ok=True)
-    path.write_text("x\n")
-  config = config_lib.AblationsConfig(
-    output_dir="out", text="t", glue_dir=str(tmp_path)
-  )
-  assert list(tasks.find(config)) == ["MRPC"]
-
-
 def test_data_are_cut_between_examples(tmp_path):
   table = ["a\tb", *(f"{i}\t{i}" for i in range(50))]
   words = "".join(f"w{i} N O B-PER\nx{i} N O O\n\n" for i in range(50))

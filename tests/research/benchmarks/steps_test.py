@@ -122,12 +122,6 @@ def test_a_crash_is_reported_in_its_row_and_at_the_end(fake, tmp_path, capfd):
   assert rows["fine"][0] == "3.0"
 
 
-def test_scripts_of_peers_exist():
-  paths = list(pathlib.Path(steps.PEERS).glob("*.py"))
-  for program in steps.PROGRAMS:
-    assert not program.is_peer or pathlib.Path(program.script) in paths
-
-
 def test_forward_passes_are_measured(tmp_path, capfd):
   # peers_test runs the other programs.
   names = ("bert_tf, graph", "bert_tf, XLA", "Model Garden, XLA")

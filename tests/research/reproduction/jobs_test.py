@@ -29,6 +29,7 @@ def plan(name, size, **changes):
     ("SQuAD-1.1-README", jobs.LARGE, {24}, "3e-5", 2, 384),
     ("SQuAD-2.0", jobs.LARGE, {48}, "5e-5", 2, 384),
     ("SWAG", jobs.BASE, {16}, "2e-5", 3, 128),
+    ("XNLI-de", jobs.BASE, {32}, "5e-5", 2, 128),
     ("CoNLL-2003-last", SMALL, {16}, "1e-3", 6, 128),
   ],
 )
@@ -51,9 +52,6 @@ def test_a_default_that_is_given_is_the_same_run():
   assert {run.name for run in given} < {r.name for r in plan("MRPC", (12, 768))}
   other = plan("MRPC", jobs.BASE, seeds=(1,), max_seq_length=100)
   assert not {r.name for r in other} & {r.name for r in plan("MRPC", (12, 768))}
-
-
-def test_other_spellings_and_duplicates_are_the_same_run():
   runs = plan(
     "MRPC",
     jobs.BASE,
@@ -63,9 +61,6 @@ def test_other_spellings_and_duplicates_are_the_same_run():
   )
   assert [run.learning_rate for run in runs] == ["5e-5", "2.5e-5"]
   assert runs[0] in plan("MRPC", jobs.BASE)
-
-
-def test_zero_epochs_are_not_the_default():
   runs = plan("MRPC", jobs.BASE, num_train_epochs=0.0)
   assert {run.num_train_epochs for run in runs} == {0}
 
@@ -84,6 +79,24 @@ def test_mnli_also_evaluates_mismatched_and_predicts_ax():
   assert {"--task_name=AX", "--do_predict", "--data_dir=ax_data"} < set(ax)
   assert "--do_train" not in [*mismatched, *ax]
   assert len(commands("MNLI")) == 2
+
+
+def test_english_xnli_is_evaluated_in_the_other_languages():
+  first, *others = commands("XNLI-en")
+  assert {"--xnli_language=en", "--do_train", "--data_dir=data"} < set(first)
+  assert len(others) == 5
+  assert {"--xnli_language=zh", "--model=out"} < set(others[0])
+  assert "--output_dir=out/zh" in others[0]
+  assert len(commands("XNLI-de")) == 1
+
+
+def test_triviaqa_is_learned_before_squad():
+  first, second = commands("SQuAD-1.1-TriviaQA")
+  assert {"--num_train_epochs=1", "--model=model", "--seed=7"} < set(first)
+  assert "--train_file=data/triviaqa-train.json" in first
+  assert "--do_predict" not in first
+  assert {"--num_train_epochs=3", "--model=out/triviaqa"} < set(second)
+  assert "--train_file=data/train-v1.1.json" in second
 
 
 def test_squad_2_answers_again_with_the_best_threshold():
@@ -136,6 +149,8 @@ def test_missing_data_are_one_line_with_the_way_to_get_them(task):
   text = tasks.describe_missing(task.data_set)
   assert "\n" not in text
   expected = f"bert-tf download {task.data_set}"
+  if task.data_set == "TriviaQA":
+    expected = "research.reproduction.triviaqa"
   assert ("licence" if task.command == "ner" else expected) in text
 
 
@@ -147,7 +162,6 @@ def test_missing_data_are_one_line_with_the_way_to_get_them(task):
     ({"learning_rates": ("5e-5", "x")}, "x"),
     ({"learning_rates": ("-1",)}, "-1"),
     ({"batch_sizes": (16, 0)}, "batch_sizes 0"),
-    ({"teraflops": 5.0}, "dry_run"),
   ],
 )
 def test_wrong_settings_are_named(values, part):

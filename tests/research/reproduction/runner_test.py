@@ -13,15 +13,14 @@ import pytest
 from bert_tf import model_config
 from research import rows
 from research.reproduction import config as config_lib
-from research.reproduction import planning, report, runner
+from research.reproduction import report, runner
 
-MODEL = planning.Model(
+MODEL = runner.Model(
   name="mine",
   path="/home/me/model",
   bert_config=model_config.BertConfig(
     vocab_size=30, hidden_size=8, num_hidden_layers=2, num_attention_heads=2
   ),
-  vocab_file="vocab.txt",
   hash="abc",
 )
 
@@ -151,24 +150,6 @@ def test_an_interrupted_run_continues_in_its_folder(config, commands):
   assert rows.read(path, report.Row).seconds >= 1000
 
 
-def test_finished_runs_without_test_predictions_are_counted(
-  config, commands, caplog
-):
-  def count_warnings(seeds):
-    """Returns the number of runs in each warning."""
-    caplog.clear()
-    runner.run(dataclasses.replace(config, predict_test=True, seeds=seeds))
-    lines = [record.getMessage() for record in caplog.records]
-    return [int(x.split()[0]) for x in lines if "`predict_test`" in x]
-
-  runner.run(config)
-  assert count_warnings(seeds=(1, 2, 3)) == [4]
-  assert len(commands.executed) == 4 + 2
-  assert "--do_predict" in commands.executed[-1]
-  # Finished runs with predictions need no warning.
-  assert count_warnings(seeds=(3,)) == []
-
-
 def test_too_long_inputs_end_the_command_before_any_run(config, commands):
   with pytest.raises(ValueError, match="max_seq_length 600 .* 512"):
     runner.run(dataclasses.replace(config, max_seq_length=600))
@@ -200,13 +181,6 @@ def test_names_that_no_row_can_have_are_refused(values, name, config):
     runner.open_model(dataclasses.replace(config, **values))
 
 
-def test_a_run_without_its_results_fails(config, commands, monkeypatch):
-  monkeypatch.setattr(runner, "run_command", lambda words, log: None)
-  with pytest.raises(ValueError, match="failed"):
-    runner.run(config)
-  assert "f1" in rows.read_all(config.rows, report.Row)[0].error
-
-
 def test_a_folder_in_use_ends_the_command(config, commands, monkeypatch):
   @runner.lock.contextlib.contextmanager
   def hold(folder):
@@ -229,15 +203,6 @@ def test_tasks_without_data_are_left_out_with_a_way_to_get_them(config, caplog):
   named = dataclasses.replace(config, tasks=("MRPC", "QQP"))
   with pytest.raises(ValueError, match="for QQP; run: bert-tf download QQP$"):
     runner.find_data(named, MODEL.size)
-
-
-def test_downloaded_data_are_found(config, tmp_path):
-  folder = tmp_path / "downloads" / "data" / "CoLA"
-  folder.mkdir(parents=True)
-  for file in ("train.tsv", "dev.tsv"):
-    (folder / file).write_text("x\n")
-  data = runner.find_data(config, MODEL.size)
-  assert data["CoLA"].folder == str(folder)
 
 
 def test_the_readmes_squad_is_for_its_sizes(config, tmp_path):
@@ -272,12 +237,6 @@ def test_the_last_error_of_a_command_is_read(code, error, run_code, tmp_path):
   lines = (tmp_path / "log.txt").read_text().splitlines()
   assert lines[0] == "$ bert-tf squad"
   assert run_code("print('fine')") is None
-
-
-def test_errors_of_earlier_commands_are_not_read(run_code):
-  run_code("print('x: error: of an earlier command'); exit(1)")
-  assert run_code("import sys; sys.exit('new')") == "exit status 1: new"
-  assert run_code("exit(9)") == "exit status 9: no output"
 
 
 _SAVES_AFTER_SIGTERM = """

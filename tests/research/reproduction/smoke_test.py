@@ -1,12 +1,15 @@
 """Runs of a tiny model through the commands of a user."""
 
 import json
+import re
+import subprocess
+import sys
 
 import pytest
 
 from research import rows
 from research.reproduction import report
-from tests.support import docs_files
+from tests.support import checkout, docs_files, triviaqa_files
 
 _PAIRS = (
   "the man was as he is\tthe man was",
@@ -54,9 +57,21 @@ def test_commands_with_several_steps_give_rows_and_a_report(
   docs_files.write_all(tmp_path)
   write_mnli(tmp_path / "GLUE")
   write_squad_2(tmp_path)
+  words = vars(triviaqa_files.write(tmp_path)).items()
+  converted = subprocess.run(
+    [
+      *(sys.executable, "-m", "research.reproduction.triviaqa"),
+      *(f"--{name}={value}" for name, value in words),
+    ],
+    cwd=checkout.ROOT,
+    capture_output=True,
+    text=True,
+  )
+  assert converted.stdout.startswith("3 questions on 2 documents. Left out: 3 ")
   flags = (
     *("--model=minilm", "--data=.", "--output_dir=out", "--seeds=1"),
-    *("--tasks=MNLI,SQuAD-2.0,CoNLL-2003", "--batch_sizes=2"),
+    "--tasks=MNLI,SQuAD-2.0,SQuAD-1.1-TriviaQA,CoNLL-2003",
+    "--batch_sizes=2",
     *("--learning_rates=1e-4", "--num_train_epochs=1", "--max_seq_length=80"),
   )
   result = run_script("reproduce.py", *flags, cwd=tmp_path)
@@ -72,6 +87,11 @@ def test_commands_with_several_steps_give_rows_and_a_report(
   squad = results["SQuAD-2.0"]
   assert squad["f1"] == pytest.approx(squad["best_f1"], abs=0.01)
   assert {"f1", "test_f1"} < results["CoNLL-2003"].keys()
+  assert {"f1", "exact_match"} <= results["SQuAD-1.1-TriviaQA"].keys()
+  (log,) = out.glob("logs/*TriviaQA*")
+  first, second = re.findall(r"^\$ (.*)", log.read_text(), re.MULTILINE)
+  (trained,) = re.findall(r"--output_dir=(\S+)", first)
+  assert "/triviaqa-train.json " in first and f"--model={trained} " in second
   assert len(list(out.glob("runs/*/ax/AX.tsv"))) == 1
   suffixes = {path.suffix for path in out.glob("runs/**/*") if path.is_file()}
   assert suffixes <= {".txt", ".tsv", ".json"}
@@ -80,5 +100,5 @@ def test_commands_with_several_steps_give_rows_and_a_report(
   # All runs are finished, so none is executed again.
   before = {p: p.stat().st_mtime_ns for p in (out / "rows").iterdir()}
   result = run_script("reproduce.py", *flags, cwd=tmp_path)
-  assert result.returncode == 0 and "3 runs, of which 3" in result.stderr
+  assert result.returncode == 0 and "4 runs, of which 4" in result.stderr
   assert before == {p: p.stat().st_mtime_ns for p in (out / "rows").iterdir()}

@@ -60,22 +60,3 @@ def test_figures_of_the_readme_are_those_of_the_docs():
     "f1": float(f1),
     "exact_match": float(exact),
   }
-  words = papers.WHOLE_WORDS.numbers
-  for model, row in (
-    (targets.LARGE, "word pieces"),
-    (f"wwm_{targets.LARGE}", "whole words"),
-  ):
-    readme = {
-      (t.task, t.result): t.low
-      for t in targets.TARGETS
-      if t.model == model and "May 31st" in t.source
-    }
-    assert readme["SQuAD-1.1", "f1"] == words[row]["SQuAD-F1"]
-    assert readme["MNLI", "eval_accuracy"] == words[row]["MultiNLI"]
-
-
-def test_a_range_and_both_splits_are_kept_apart():
-  ranges = [t for t in targets.TARGETS if t.low < t.high]
-  assert [t.published for t in ranges] == ["84 to 88"]
-  splits = [t.split for t in targets.find(targets.LARGE, "SWAG")]
-  assert splits == [targets.DEV, targets.TEST]
