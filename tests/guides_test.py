@@ -53,7 +53,9 @@ def test_the_recipe_is_the_papers():
     assert flags["output_dir"] == "paper"
   in_table = dict(re.findall(r"`--(\w+)=(\S+)`", after.split("\n\n")[1]))
   expected = RECIPE | PHASES[0] | PHASES[1]
-  assert in_table.items() <= expected.items() and RECIPE.keys() <= in_table.keys()
+  assert (
+    in_table.items() <= expected.items() and RECIPE.keys() <= in_table.keys()
+  )
 
 
 def test_the_defaults_of_the_recipe_are_the_papers():

@@ -80,6 +80,15 @@ def test_a_resumed_run_equals_an_uninterrupted_run_to_the_bit(
   )
 
 
+def test_a_run_that_stopped_at_a_step_goes_on_to_the_bit(tmp_path):
+  make(tmp_path / "whole").train(batches)
+  assert make(tmp_path / "two", stop_at_step=13).train(batches) == 13
+  assert make(tmp_path / "two").train(batches) == 30
+  assert_same(
+    weights_at(tmp_path / "two", 30), weights_at(tmp_path / "whole", 30)
+  )
+
+
 def test_grouping_of_steps_changes_nothing(tmp_path):
   make(tmp_path / "a", iterations_per_loop=1).train(batches)
   make(tmp_path / "b", iterations_per_loop=7, log_every_steps=4).train(batches)
