@@ -211,7 +211,7 @@ def classifier_metrics(
   return metrics
 
 
-def probabilities(logits: Tensor, problem_type: str) -> Tensor:
+def probabilities(logits: Tensor, problem_type: str | None = None) -> Tensor:
   """Returns float32 [B, C]: softmax; sigmoid in multilabel; or the logits.
 
   The logits of a regression are its numbers.

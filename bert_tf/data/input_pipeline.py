@@ -144,14 +144,11 @@ def classifier_spec(
   max_seq_length: int, num_labels: int, problem_type: str
 ) -> dict[str, tf.io.FixedLenFeature]:
   """Returns the spec of a record of a problem type of run_info."""
-  label_ids = {
-    "classification": tf.io.FixedLenFeature([1], tf.int64),
-    "regression": tf.io.FixedLenFeature([1], tf.float32),
-    "multilabel": tf.io.FixedLenFeature([num_labels], tf.int64),
-  }
+  size = num_labels if problem_type == "multilabel" else 1
+  dtype = tf.float32 if problem_type == "regression" else tf.int64
   return {
     **inputs_spec(max_seq_length),
-    "label_ids": label_ids[problem_type],
+    "label_ids": tf.io.FixedLenFeature([size], dtype),
     "is_real_example": tf.io.FixedLenFeature([1], tf.int64),
   }
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from bert_tf.formats import tables
 from bert_tf.inference import task_model
+from bert_tf.model_folder import run_info
 from bert_tf.tasks import base
 from bert_tf.tasks.classification import config as config_lib
 from bert_tf.tasks.classification import examples
@@ -27,12 +28,8 @@ from bert_tf.training import config as training_config
 # A class label.
 Label = str | int | float | bool
 
-# The metric that `score` returns, by problem_type.
-_SCORES = {
-  "classification": "eval_accuracy",
-  "multilabel": "micro_f1",
-  "regression": "pearson",
-}
+# The metrics that `score` returns, one for each problem_type.
+_SCORES = ("eval_accuracy", "micro_f1", "pearson")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +56,7 @@ class Classifier(task_model.FineTunedModel):
   `predict` returns a Prediction for each text. For the arguments see TaskModel.
   """
 
-  task = "classification"
+  task = config_lib.ClassificationConfig.task
   inputs = ("text", "text_b")
   config_class = config_lib.ClassificationConfig
   train_class = training_config.FreezingTrainConfig
@@ -68,7 +65,7 @@ class Classifier(task_model.FineTunedModel):
   def score(self, inputs: Any, labels: Any) -> float:
     """Returns the accuracy, Pearson's correlation or, for multilabel, F1."""
     results = self.evaluate(inputs, labels)
-    return float(next(results[s] for s in _SCORES.values() if s in results))
+    return float(next(results[s] for s in _SCORES if s in results))
 
   def predict_proba(self, inputs: Any) -> np.ndarray:
     """Returns the label probabilities, float64 [B, C], in the labels' order.
@@ -136,9 +133,9 @@ class Classifier(task_model.FineTunedModel):
       items = itertools.chain.from_iterable(
         x if isinstance(x, list | tuple | set) else [x] for x in labels
       )
-      is_text = kind == "regression" or any(isinstance(x, str) for x in items)
+      is_text = kind == run_info.REGRESSION or any(isinstance(x, str) for x in items)
       task.layout = dataclasses.replace(task.layout, labels_are_text=is_text)
     names = examples.infer_labels(data)
-    if split == "train" and len(names) == 1 and kind == "classification":
+    if split == "train" and len(names) == 1 and kind == run_info.CLASSIFICATION:
       raise ValueError(f"all labels are {names[0]!r}; 2 are needed.")
     return data

@@ -48,9 +48,9 @@ class EntityRecognizer(task_model.FineTunedModel):
   `ner`. For the arguments see TaskModel.
   """
 
-  task = "ner"
+  task = config_lib.NerConfig.task
   config_class = config_lib.NerConfig
-  task_module = ner
+  task_class = ner.NerTask
   score_name = "f1"
 
   def _row(self, index: int, row: Any) -> dict[str, Any]:

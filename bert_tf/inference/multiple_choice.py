@@ -41,11 +41,11 @@ class MultipleChoice(task_model.FineTunedModel):
   For the arguments see TaskModel.
   """
 
-  task = "swag"
+  task = config_lib.SwagConfig.task
   inputs = ("context", "choices")
   num_required = 2
   config_class = config_lib.SwagConfig
-  task_module = swag
+  task_class = swag.SwagTask
   without_files = {
     "data_dir": "",
     "task_name": "jsonl",

@@ -31,11 +31,11 @@ class QuestionAnswerer(task_model.FineTunedModel):
   arguments see TaskModel.
   """
 
-  task = "squad"
+  task = config_lib.SquadConfig.task
   inputs = ("question", "context")
   num_required = 2
   config_class = config_lib.SquadConfig
-  task_module = squad
+  task_class = squad.SquadTask
   allows_no_label = True
   score_name = "f1"
 

@@ -5,7 +5,6 @@ write the same files, so each can predict with the runs of the other.
 """
 
 import abc
-import types
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -150,7 +149,7 @@ class FineTunedModel(TaskModel):
   train_class: ClassVar[type[training_config.FineTuningTrainConfig]] = (
     training_config.FineTuningTrainConfig
   )
-  task_module: types.ModuleType
+  task_class: ClassVar[type[base.Task[Any, Any]]]
   # Placeholders for settings of the script that describe data files.
   without_files: ClassVar[Mapping[str, Any]] = {}
   # Whether a label may be missing.
@@ -282,7 +281,7 @@ class FineTunedModel(TaskModel):
   def _make_task(
     self, setup: base.Setup[Any], rows: Sequence[Mapping[str, Any]]
   ) -> base.Task[Any, Any]:
-    return self.task_module.make_task(setup)
+    return self.task_class(setup)
 
   @abc.abstractmethod
   def _examples(

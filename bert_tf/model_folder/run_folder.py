@@ -25,7 +25,7 @@ class RunFolder:
   """
 
   path: str
-  task: str  # One of run_info.TASKS.
+  task: str  # One of registry.TASKS.
 
   @functools.cached_property
   def info(self) -> run_info.RunInfo | None:

@@ -17,7 +17,7 @@ from bert_tf.files import errors
 from bert_tf.model_folder import run_folder, run_info
 from bert_tf.tasks import batches as batches_lib
 from bert_tf.tasks import config as config_lib
-from bert_tf.tasks import prediction, start_model
+from bert_tf.tasks import prediction, registry, start_model
 from bert_tf.training import config as training_config
 from bert_tf.training import estimator, objective
 
@@ -82,7 +82,6 @@ class Task(abc.ABC, Generic[Example, Data]):
     noun: plural of the inputs that `num_inputs` counts, for messages.
     predicted_split: the split that do_predict predicts, "test" or "dev".
     first_results: names of the results at the top of result files.
-    has_labels: whether the model has a fixed set of labels.
     label_features: names of the features that are as long as the input, such as
       labels of positions.
     files: the file of each split, "train", "dev" and "test".
@@ -94,7 +93,6 @@ class Task(abc.ABC, Generic[Example, Data]):
   noun: ClassVar[str] = "training examples"
   predicted_split: ClassVar[str] = "test"
   first_results: ClassVar[tuple[str, ...]] = ()
-  has_labels: ClassVar[bool] = False
   label_features: ClassVar[tuple[str, ...]] = ()
   files: Mapping[str, SplitFile]
   config: Any
@@ -105,6 +103,11 @@ class Task(abc.ABC, Generic[Example, Data]):
     self.bert_config = setup.bert_config
     self.tokenizer = setup.tokenizer
     self.max_seq_length: int = setup.config.max_seq_length
+
+  @property
+  def has_labels(self) -> bool:
+    """Whether the model has a fixed set of labels."""
+    return registry.TASKS[self.config.task].label_defaults is not None
 
   @property
   def label_spec(self) -> run_info.LabelSpec | None:

@@ -30,7 +30,7 @@ def measure(config: BenchmarkConfig) -> None:
   with tempfile.TemporaryDirectory() as folder:
     encoder, preprocessor = (
       _export(os.path.join(folder, task), task, config)
-      for task in ("encoder", export_config.PREPROCESSING)
+      for task in ("encoder", "preprocessing")
     )
     vocab = os.path.join(folder, "encoder", run_info.VOCAB_FILE)
     tokenizer = tokenization.FullTokenizer(vocab, config.do_lower_case)

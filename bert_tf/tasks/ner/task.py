@@ -39,7 +39,6 @@ class NerTask(base.Task[Sentence, Tagged]):
   config: config_lib.NerConfig
   model = heads.TokenModel
   noun = "training windows"
-  has_labels = True
   label_features = records.LABEL_FEATURES
   first_results = (
     *metrics.SCORES,
@@ -198,6 +197,3 @@ class NerTask(base.Task[Sentence, Tagged]):
     """Returns each sentence's predicted tags."""
     tags = (self._labels[i] for i in self.label_ids(data, rows))
     return [[next(tags) for _ in s.words] for s in data.sentences]
-
-
-make_task = NerTask

@@ -119,7 +119,7 @@ class SwagTask(base.Task[ChoiceExample, Sequence[ChoiceExample]]):
   ) -> base.Results:
     """Writes test_results.tsv and predictions.jsonl."""
     scores = np.stack(list(rows))
-    probabilities = prediction.probabilities(scores, "classification")
+    probabilities = prediction.probabilities(scores)
     write_predictions(output_dir, data, probabilities, self.layout.label_type)
     return {}
 
@@ -155,6 +155,3 @@ def write_predictions(
       }
     )
   results.write_probabilities(output_dir, probabilities, objects)
-
-
-make_task = SwagTask
