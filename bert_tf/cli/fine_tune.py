@@ -50,7 +50,9 @@ def chosen_steps(
 
 def _main(task: registry.TaskSpec) -> None:
   config = config_flags.build(
-    registry.load(task.settings), **model_flags.resolve_files(), **chosen_steps()
+    registry.load(task.settings),
+    **model_flags.resolve_files(),
+    **chosen_steps(),
   )
   for name, other in config.idle_settings().items():
     config_flags.refuse_given([name], f"does not apply to {other}")

@@ -133,7 +133,9 @@ class Classifier(task_model.FineTunedModel):
       items = itertools.chain.from_iterable(
         x if isinstance(x, list | tuple | set) else [x] for x in labels
       )
-      is_text = kind == run_info.REGRESSION or any(isinstance(x, str) for x in items)
+      is_text = kind == run_info.REGRESSION or any(
+        isinstance(x, str) for x in items
+      )
       task.layout = dataclasses.replace(task.layout, labels_are_text=is_text)
     names = examples.infer_labels(data)
     if split == "train" and len(names) == 1 and kind == run_info.CLASSIFICATION:
