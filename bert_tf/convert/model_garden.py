@@ -204,7 +204,7 @@ def read(source: pretrained.ModelSource) -> pretrained.Pretrained:
     layout.place,
   )
   run = files.run
-  kind = pretrained.find_model(layout.own_heads, run and run.task)
+  kind = pretrained.find_model(layout.own_heads, run.task if run else None)
   task = kind.task if kind else "encoder"
   if run is None or run.task != task:
     labels = None

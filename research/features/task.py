@@ -276,13 +276,13 @@ class FeaturesTask(ner.NerTask):
   ) -> input_pipeline.RecordFiles:
     """Writes a record of the vectors of each sentence."""
     windows = super().write_records(split, path, data)
-    assert self.labels is not None and self.config.train.init_checkpoint
+    assert self.config.train.init_checkpoint
     inputs = super().batches(split)
     folder, name = os.path.split(path)
     files = write_records(
       os.path.join(folder, f"{self.layers}.{name}"),
       data.sentences,
-      self.labels,
+      self._labels,
       word_vectors(
         self.bert_config,
         self.config.train.init_checkpoint,
@@ -303,8 +303,7 @@ class FeaturesTask(ner.NerTask):
     self, train: training_config.TrainConfig
   ) -> estimator.Estimator:
     """Returns the Estimator of the BiLSTM, of which BERT is no part."""
-    assert self.labels is not None
-    num_labels = len(self.labels)
+    num_labels = len(self._labels)
     return estimator.Estimator(
       lambda: BiLstmModel(
         num_layers(self.layers, self.bert_config),

@@ -110,7 +110,6 @@ class ClassificationTask(base.Task[InputExample, Texts]):
 
   config: config_lib.ClassificationConfig
   model = heads.ClassifierModel
-  answerer_type = answers.TextAnswerer
   first_results = ("eval_accuracy", "eval_loss", "global_step", "loss")
 
   def __init__(

@@ -49,28 +49,6 @@ class NerTask(base.Task[Sentence, Tagged]):
     "loss",
   )
 
-  def __init__(self, setup: base.Setup[Any]) -> None:
-    super().__init__(setup)
-    self.files = {
-      name: base.SplitFile(
-        os.path.join(setup.config.data_dir, file), f"{name}_file"
-      )
-      for name, file in (
-        ("train", setup.config.train_file),
-        ("dev", setup.config.dev_file),
-        ("test", setup.config.test_file),
-      )
-    }
-    saved = setup.saved_labels()
-    self.labels = saved.labels if saved else None  # None until they are known.
-
-  @property
-  def label_spec(self) -> run_info.LabelSpec | None:
-    """The labels, None until they are known."""
-    if self.labels is None:
-      return None
-    return run_info.LabelSpec("ner", run_info.WORDS, self.labels)
-
   @property
   def result_names(self) -> tuple[str, ...]:
     """The scores of all entities, those of each type, and the means."""
@@ -100,7 +78,7 @@ class NerTask(base.Task[Sentence, Tagged]):
     labels = examples.infer_labels(train)
     if len(labels) < 2:
       raise ValueError(f"{source} has no entity, every tag is O.")
-    self.labels = labels
+    self.label_spec = run_info.LabelSpec("ner", run_info.WORDS, labels)
 
   def prepare(self, split: str, sentences: Sequence[Sentence]) -> Tagged:
     """Returns the sentences with the windows that label their words."""
@@ -190,8 +168,8 @@ class NerTask(base.Task[Sentence, Tagged]):
 
   @property
   def _labels(self) -> tuple[str, ...]:
-    assert self.labels is not None
-    return self.labels
+    assert self.label_spec is not None
+    return self.label_spec.labels
 
   def _tags(self, data: Tagged, rows: base.Rows) -> list[list[str]]:
     """Returns each sentence's predicted tags."""

@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf import tokenization
+from bert_tf.model_folder import run_info
 from bert_tf.tasks.ner import config as ner_config
 from bert_tf.tasks.ner import examples as ner_data
 from bert_tf.tasks.ner import records as ner_features
@@ -205,7 +206,7 @@ def test_batches_are_cut_with_their_labels(tokenizer, tmp_path):
   path = str(tmp_path / "x.tf_record")
   setup = setups.make(ner_config.NerConfig, tokenizer, 32, data_dir="")
   task = ner.NerTask(setup)
-  task.labels = LABELS
+  task.label_spec = run_info.LabelSpec("ner", run_info.WORDS, LABELS)
   records = task.write_records("dev", path, ner.Tagged([], windows))
   batches = list(task.batches("dev").once(records, 2))
   assert [batch["label_mask"].shape for batch in batches] == [(2, 8), (2, 9)]
