@@ -115,10 +115,15 @@ def _features(record: bytes) -> Mapping[str, tf.train.Feature] | None:
     return None
 
 
+def int_feature(*shape: int) -> tf.io.FixedLenFeature:
+  """Returns the feature of a record with integers of this shape."""
+  return tf.io.FixedLenFeature(shape, tf.int64)
+
+
 def inputs_spec(*shape: int) -> dict[str, tf.io.FixedLenFeature]:
   """Returns the spec of the model's input."""
-  ids = tf.io.FixedLenFeature(shape, tf.int64)
-  return {"input_ids": ids, "input_mask": ids, "segment_ids": ids}
+  names = ("input_ids", "input_mask", "segment_ids")
+  return dict.fromkeys(names, int_feature(*shape))
 
 
 def pretraining_spec(
@@ -129,13 +134,13 @@ def pretraining_spec(
   Unmasked records, with max_predictions_per_seq 0, lack the masked_lm features.
   Unpacked records, with max_instances 0, lack cls_positions.
   """
-  labels = tf.io.FixedLenFeature([max(1, max_instances)], tf.int64)
+  labels = int_feature(max(1, max_instances))
   spec = {**inputs_spec(max_seq_length), "next_sentence_labels": labels}
   if max_instances:
     spec["cls_positions"] = labels
   if size := max_predictions_per_seq:
     for name in ("masked_lm_positions", "masked_lm_ids"):
-      spec[name] = tf.io.FixedLenFeature([size], tf.int64)
+      spec[name] = int_feature(size)
     spec["masked_lm_weights"] = tf.io.FixedLenFeature([size], tf.float32)
   return spec
 
@@ -149,7 +154,7 @@ def classifier_spec(
   return {
     **inputs_spec(max_seq_length),
     "label_ids": tf.io.FixedLenFeature([size], dtype),
-    "is_real_example": tf.io.FixedLenFeature([1], tf.int64),
+    "is_real_example": int_feature(1),
   }
 
 

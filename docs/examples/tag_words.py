@@ -7,8 +7,6 @@ import dataclasses
 import json
 
 import numpy as np
-import tensorflow as tf
-from keras import ops
 
 from bert_tf import heads, losses, settings
 from bert_tf.data import input_pipeline
@@ -38,9 +36,8 @@ class TagModel(heads.TokenModel):
 def tag_loss(logits, features):
   """Returns the binary cross entropy of the labels as (sum, weight)."""
   label_ids, kind = features["label_ids"], run_info.MULTILABEL
-  word_losses = losses.per_example_loss(logits, label_ids, kind)  # [B, F]
-  mask = ops.cast(features["label_mask"], "float32")
-  return {"token_loss": (ops.sum(word_losses * mask), ops.sum(mask))}
+  values = losses.per_example_loss(logits, label_ids, kind)  # [B, F]
+  return {"token_loss": losses.token_sums(values, features)}
 
 
 class TagAnswerer(prediction.Answerer):
@@ -95,8 +92,8 @@ class TagTask(base.Task):
   def spec(self, split):
     size, num_labels = self.max_seq_length, self.label_spec.num_outputs
     return input_pipeline.inputs_spec(size) | {
-      "label_ids": tf.io.FixedLenFeature([size, num_labels], tf.int64),
-      "label_mask": tf.io.FixedLenFeature([size], tf.int64),
+      "label_ids": input_pipeline.int_feature(size, num_labels),
+      "label_mask": input_pipeline.int_feature(size),
     }
 
   def objective(self):

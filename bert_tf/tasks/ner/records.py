@@ -155,6 +155,6 @@ def encode(window: Window, labels: Sequence[str], max_seq_length: int) -> bytes:
 
 def spec(max_seq_length: int) -> dict[str, tf.io.FixedLenFeature]:
   """Returns the features of a record: names, shapes, dtypes."""
-  ids = tf.io.FixedLenFeature([max_seq_length], tf.int64)
+  ids = input_pipeline.int_feature(max_seq_length)
   inputs = input_pipeline.inputs_spec(max_seq_length)
   return inputs | dict.fromkeys(LABEL_FEATURES, ids)

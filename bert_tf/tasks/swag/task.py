@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from bert_tf import heads
 from bert_tf.data import input_pipeline, record_cache
@@ -87,8 +86,8 @@ class SwagTask(base.Task[ChoiceExample, Sequence[ChoiceExample]]):
       **input_pipeline.inputs_spec(
         self.num_choices[split], self.max_seq_length
       ),
-      "label_ids": tf.io.FixedLenFeature([1], tf.int64),
-      "is_real_example": tf.io.FixedLenFeature([1], tf.int64),
+      "label_ids": input_pipeline.int_feature(1),
+      "is_real_example": input_pipeline.int_feature(1),
     }
 
   def made_of(
