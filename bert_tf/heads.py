@@ -525,10 +525,12 @@ class MultipleChoiceModel(HeadModel):
   @classmethod
   def name_outputs(cls, output: Any, problem_type: str | None) -> Outputs:
     """Returns `logits` and `probabilities`, and the likeliest `choice`."""
+    import tensorflow as tf  # Keras' argmax has operations that ONNX lacks.
+
     return {
       "logits": output,
       "probabilities": losses.probabilities(output),
-      "choice": ops.cast(ops.argmax(output, axis=-1), "int32"),
+      "choice": tf.argmax(output, axis=-1, output_type=tf.int32),
     }
 
 
