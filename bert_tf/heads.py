@@ -13,8 +13,10 @@ from bert_tf.kernels import masked_lm
 from bert_tf.layers import dense, dropout, serialization
 from bert_tf.losses import Features
 from bert_tf.modeling import DType, Tensor
+from bert_tf.tasks import registry
 
 Model = TypeVar("Model", bound="HeadModel")
+Outputs = dict[str, Tensor]
 
 # Dropout rate of a classifier's input, whatever the config (run_classifier.py).
 CLASSIFIER_DROPOUT = 0.1
@@ -28,9 +30,8 @@ class Head:
   # Shapes of the head's variables by name in a checkpoint: D is hidden_size,
   # V vocab_size and C the number of labels.
   shapes: Mapping[str, tuple[int | str, ...]]
-  # Hugging Face's class of models with only this head, and the prefix of its
-  # variables there.
-  hugging_face: tuple[str, str]
+  # Hugging Face's class of models with only this head.
+  hugging_face: str
   # The head's attribute in TF Model Garden's models; "" if they have none.
   model_garden: str = ""
 
@@ -49,37 +50,37 @@ MASKED_LM = Head(
     "cls/predictions/transform/LayerNorm/gamma": ("D",),
     "cls/predictions/transform/LayerNorm/beta": ("D",),
   },
-  ("BertForMaskedLM", "cls.predictions."),
+  "BertForMaskedLM",
   "masked_lm",
 )
 NEXT_SENTENCE = Head(
   "next sentence",
   _linear("cls/seq_relationship/", 2),
-  ("BertForNextSentencePrediction", "cls.seq_relationship."),
+  "BertForNextSentencePrediction",
   "classification_heads",
 )
 SPAN = Head(
   "question answering",
   _linear("cls/squad/", 2),
-  ("BertForQuestionAnswering", "qa_outputs."),
+  "BertForQuestionAnswering",
   "span_labeling",
 )
 TEXT_LABELS = Head(
   "classification",
   _linear("", "C"),
-  ("BertForSequenceClassification", "classifier."),
+  "BertForSequenceClassification",
   "classifier",
 )
 WORD_LABELS = Head(
   "named entity recognition",
   _linear("", "C"),
-  ("BertForTokenClassification", "classifier."),
+  "BertForTokenClassification",
   "classifier",
 )
 CHOICES = Head(
   "multiple choice",
   {"choice_weights": (1, "D")},
-  ("BertForMultipleChoice", "classifier."),
+  "BertForMultipleChoice",
 )
 
 
@@ -240,11 +241,11 @@ class Cls(keras.layers.Layer):
 class HeadModel(model_inputs.FeaturesModel):
   """BertModel, as `bert`, with the head of a task."""
 
-  task: ClassVar[str]  # Its name in `run.json` and --task.
+  task: ClassVar[str]  # The name of its TaskSpec.
   heads: ClassVar[tuple[Head, ...]]
-  outputs: ClassVar[tuple[str, ...]]  # Those of a SavedModel for texts.
+  # Features that `call` needs besides those of BertModel.
+  more_inputs: ClassVar[tuple[str, ...]] = ()
   # Whether the head reads one vector for each input, not for each position.
-  has_labels: ClassVar[bool] = False
   reads_pooled_output: ClassVar[bool] = True
 
   def __init__(self, config: modeling.BertConfig, dtype: DType = None) -> None:
@@ -308,6 +309,14 @@ class HeadModel(model_inputs.FeaturesModel):
     return model
 
   @classmethod
+  def name_outputs(cls, output: Any, problem_type: str | None) -> Outputs:
+    """Returns what a SavedModel returns, by name, for the output of `call`.
+
+    The problem_type is that of the labels, if the model has labels.
+    """
+    return dict(output._asdict())
+
+  @classmethod
   def missing_variables(cls, names: Collection[str]) -> list[str]:
     """Returns the heads' variable names that a checkpoint's `names` lack."""
     return [n for head in cls.heads for n in head.shapes if n not in names]
@@ -332,10 +341,9 @@ class PretrainingModel(HeadModel):
   (Devlin et al. 2019, section 3.1).
   """
 
-  task = "pretraining"
+  task = registry.PRETRAINING.name
   heads = (MASKED_LM, NEXT_SENTENCE)
-  # The likeliest tokens for each [MASK].
-  outputs = ("tokens", "probabilities")
+  more_inputs = ("masked_lm_positions",)
 
   def __init__(self, config: modeling.BertConfig, dtype: DType = None) -> None:
     super().__init__(config, dtype)
@@ -360,6 +368,15 @@ class PretrainingModel(HeadModel):
       ),
       self.cls.seq_relationship(output.pooled_output),
     )
+
+  @classmethod
+  def name_outputs(cls, output: Any, problem_type: str | None) -> Outputs:
+    """Returns logits and probabilities of both heads."""
+    named = {}
+    for head, logits in zip(("masked_lm", "next_sentence"), output):
+      named[f"{head}_logits"] = logits
+      named[f"{head}_probabilities"] = losses.probabilities(logits)
+    return named
 
   def loss_sums(
     self, features: Features, training: bool
@@ -398,11 +415,8 @@ class SpanModel(HeadModel):
   See Devlin et al. 2019, section 4.2.
   """
 
-  task = "squad"
+  task = registry.SQUAD.name
   heads = (SPAN,)
-  # The best answer and the texts of the n best answers. Models for SQuAD 2.0
-  # also return `null_odds`.
-  outputs = ("answer", "start", "end", "probability", "nbest_text")
   reads_pooled_output = False
 
   def __init__(self, config: modeling.BertConfig, dtype: DType = None) -> None:
@@ -420,8 +434,6 @@ class SpanModel(HeadModel):
 class _LabelModel(HeadModel):
   """BertModel and the variables of a linear layer with C outputs."""
 
-  has_labels = True
-
   def __init__(
     self, config: modeling.BertConfig, num_labels: int, dtype: DType = None
   ) -> None:
@@ -430,6 +442,14 @@ class _LabelModel(HeadModel):
     self.output_weights, self.output_bias = make_output_layer(
       num_labels, config.hidden_size, self.variable_dtype
     )
+
+  @classmethod
+  def name_outputs(cls, output: Any, problem_type: str | None) -> Outputs:
+    """Returns `logits`, and `probabilities` or a regression's `prediction`."""
+    probabilities = losses.probabilities(output, problem_type)
+    if problem_type == "regression":
+      return {"logits": output, "prediction": probabilities[:, 0]}
+    return {"logits": output, "probabilities": probabilities}
 
   def _logits(self, hidden: Tensor, training: bool) -> Tensor:
     hidden = self._drop_out(hidden, training)
@@ -443,11 +463,8 @@ class ClassifierModel(_LabelModel):
   See Devlin et al. 2019, section 4.1. For regression it has one output.
   """
 
-  task = "classification"
+  task = registry.CLASSIFICATION.name
   heads = (TEXT_LABELS,)
-  # `label` if a text has one label, `applies` if it can have several. A
-  # regression only has `prediction`.
-  outputs = ("label", "applies", "labels", "probabilities", "prediction")
 
   def call(self, features: Features, training: bool = False) -> Tensor:
     """Returns the logits, float [B, C], for BertModel's features."""
@@ -461,10 +478,8 @@ class TokenModel(_LabelModel):
   As in Devlin et al. 2019, section 5.3, without a CRF.
   """
 
-  task = "ner"
+  task = registry.NER.name
   heads = (WORD_LABELS,)
-  # The text, label, label probability, start and end of each word.
-  outputs = ("words", "labels", "probabilities", "starts", "ends")
   reads_pooled_output = False
 
   def call(self, features: Features, training: bool = False) -> Tensor:
@@ -480,11 +495,9 @@ class MultipleChoiceModel(HeadModel):
   called `output_weights`, so that the model is not taken for a classifier.
   """
 
-  task = "swag"
+  task = registry.SWAG.name
   heads = (CHOICES,)
   input_shape_names = ("B", "C", "F")
-  # `choice` is the index of the likeliest choice.
-  outputs = ("choice", "probabilities", "logits")
 
   def __init__(self, config: modeling.BertConfig, dtype: DType = None) -> None:
     super().__init__(config, dtype)
@@ -509,14 +522,30 @@ class MultipleChoiceModel(HeadModel):
     scores = linear(pooled_output, self.choice_weights, None)
     return ops.reshape(scores, (-1, shape[1]))  # [B, C]
 
+  @classmethod
+  def name_outputs(cls, output: Any, problem_type: str | None) -> Outputs:
+    """Returns `logits` and `probabilities`, and the likeliest `choice`."""
+    import tensorflow as tf  # Keras' argmax has operations that ONNX lacks.
 
-MODELS: tuple[type[HeadModel], ...] = (
-  PretrainingModel,
-  ClassifierModel,
-  TokenModel,
-  SpanModel,
-  MultipleChoiceModel,
-)
+    return {
+      "logits": output,
+      "probabilities": losses.probabilities(output),
+      "choice": tf.argmax(output, axis=-1, output_type=tf.int32),
+    }
+
+
+def models(task: str | None = None) -> list[type[HeadModel]]:
+  """Returns the models of the tasks, that of `task` first.
+
+  If the variables of several models have the same names, returns the model of
+  `task`, or else of the task that was registered first.
+  """
+  by_names: dict[frozenset[str], type[HeadModel]] = {}
+  for spec in sorted(registry.TASKS.values(), key=lambda s: s.name != task):
+    if model := registry.load(spec.model):
+      names = frozenset(n for head in model.heads for n in head.shapes)
+      by_names.setdefault(names, model)
+  return list(by_names.values())
 
 
 def find_kind(
@@ -527,16 +556,14 @@ def find_kind(
   Args:
     names: names of the checkpoint's variables.
     task: the task that the files beside the checkpoint name. Only it tells a
-      TokenModel from a ClassifierModel, whose variables have the same names.
+      TokenModel from a ClassifierModel; see `models`.
 
   Raises:
     ValueError: if the checkpoint has the heads of several tasks.
   """
-  kinds = [m for m in MODELS if not m.missing_variables(names)]
+  kinds = [m for m in models(task) if not m.missing_variables(names)]
   if named := [m for m in kinds if m.task == task]:
     return named[0]
-  if ClassifierModel in kinds:
-    kinds.remove(TokenModel)
   if len(kinds) > 1:
     tasks = ", ".join(model.task for model in kinds)
     raise ValueError(f"the checkpoint has heads of several tasks: {tasks}.")

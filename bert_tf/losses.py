@@ -209,7 +209,7 @@ def classifier_metrics(
   return {**metrics, "accuracy": (hits, loss[1])}
 
 
-def probabilities(logits: Tensor, problem_type: str) -> Tensor:
+def probabilities(logits: Tensor, problem_type: str | None = None) -> Tensor:
   """Returns float32 [B, C]: softmax; sigmoid in multilabel; or the logits.
 
   The logits of a regression are its numbers.
@@ -234,16 +234,20 @@ def token_loss(logits: Tensor, features: Features) -> Sums:
   `label_mask`, int [B, F], 1 at the positions that have a label.
   """
   losses = cross_entropy(logits, features["label_ids"])
-  weights = ops.cast(features["label_mask"], "float32")
-  return {"token_loss": (ops.sum(losses * weights), ops.sum(weights))}
+  return {"token_loss": token_sums(losses, features)}
 
 
 def token_metrics(logits: Tensor, features: Features) -> Sums:
   """Returns `token_loss` and `accuracy`; see `token_loss` for the arguments."""
-  weights = ops.cast(features["label_mask"], "float32")
-  hits = ops.sum(_hits(logits, features["label_ids"]) * weights)
+  hits = _hits(logits, features["label_ids"])
   metrics = token_loss(logits, features)
-  return {**metrics, "accuracy": (hits, ops.sum(weights))}
+  return {**metrics, "accuracy": token_sums(hits, features)}
+
+
+def token_sums(values: Tensor, features: Features) -> tuple[Tensor, Tensor]:
+  """Returns the sum of values, float [B, F], over `label_mask`, and its sum."""
+  weights = ops.cast(features["label_mask"], "float32")
+  return ops.sum(values * weights), ops.sum(weights)
 
 
 def _sum_of(values: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ command line (cli/config_flags.py), the checks and run.json all follow it.
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, ClassVar, Protocol, TypeVar
 
 from absl import logging
@@ -53,7 +53,7 @@ class Setting:
   """Properties of a setting beyond its dataclass field's name and type."""
 
   help: str = ""  # The meaning of the setting, with its unit.
-  choices: tuple[str, ...] | None = None  # The allowed values; None for all.
+  choices: Collection[str] | None = None  # The allowed values; None for all.
   minimum: float | None = None
   maximum: float | None = None
   original: bool = False  # Whether the release of 2018 has the flag.

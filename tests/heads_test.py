@@ -8,6 +8,7 @@ import tensorflow as tf
 from scipy import special
 
 from bert_tf import checkpoints, heads, losses, modeling, optimization
+from bert_tf.tasks import registry
 
 TINY = pathlib.Path(__file__).resolve().parent / "golden" / "tiny_classifier"
 # A float32 forward or backward pass of two layers.
@@ -42,7 +43,10 @@ def test_variables_have_the_originals_names(tiny):
   assert reader.shapes["output_weights"] == (3, 32)
 
 
-@pytest.mark.parametrize("kind", heads.MODELS)
+KINDS = [registry.load(t.model) for t in registry.TASKS.values() if t.model]
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_heads_name_the_variables_of_their_models(kind):
   config = modeling.BertConfig(7, 4, 1, 2, 6, max_position_embeddings=5)
   model = heads.build(kind, config, num_labels=3)

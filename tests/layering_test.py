@@ -12,10 +12,11 @@ PACKAGE = ROOT / "bert_tf"
 RESEARCH = ROOT / "research"
 
 # In import order. "core" is the modules at the root of the package, except
-# `names` and `tensor`, which import nothing. It includes model_folder, since
-# `from_pretrained` calls it.
+# `names` and `tensor`, which import nothing, as does tasks.registry, the data
+# of the tasks. "core" includes model_folder, since `from_pretrained` calls it.
 FOLDERS = (
   "names",
+  "tasks.registry",
   "files",
   "hub",
   "formats",
@@ -56,6 +57,7 @@ WITHOUT_TENSORFLOW = (
   "model_folder.run_info",
   "settings",
   "tasks.pretraining_config",
+  "tasks.registry",
   "tasks.squad.metrics",
   "tokenization",
 )
@@ -73,6 +75,8 @@ def modules():
 
 def folder(name):
   """Returns the entry of FOLDERS that contains a module."""
+  if name == "tasks.registry":
+    return name
   top, _, tail = name.partition(".")
   if top in ("names", "tensor") or tail and top != "model_folder":
     return top

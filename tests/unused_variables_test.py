@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf import heads, losses, modeling
-from bert_tf.tasks import pretraining
+from bert_tf.tasks import pretraining, registry
 from tests.support import packed_instances
 
 CONFIG = modeling.BertConfig(7, 4, 2, 2, 6, max_position_embeddings=5)
@@ -17,7 +17,7 @@ CONFIGS = {
     CONFIG, attention_direction="left_to_right"
   ),
 }
-FINE_TUNED = [m for m in heads.MODELS if m is not heads.PretrainingModel]
+TASKS = [task for task in registry.TASKS.values() if task.command]
 
 
 def variables_without_gradient(model, loss_fn):
@@ -30,8 +30,9 @@ def variables_without_gradient(model, loss_fn):
 
 
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
-@pytest.mark.parametrize("kind", FINE_TUNED)
-def test_fine_tuned_models_declare_what_a_trace_finds(kind, config):
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
+def test_fine_tuned_models_declare_what_a_trace_finds(task, config):
+  kind = registry.load(task.model)
   model = heads.build(kind, config, num_labels=3)
   ids = np.array([[1, 2, 3], [4, 5, 0]])
   features = {"input_ids": ids, "input_mask": np.sign(ids)}

@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import importlib
 
 from absl import flags
 
@@ -21,7 +20,7 @@ def define(
   of the 2018 release requires a choice.
   """
   config_flags.define(model_flags.ModelFlags, flag_values)
-  config_flags.define(task.settings, flag_values)
+  config_flags.define(registry.load(task.settings), flag_values)
   is_script = config_flags.is_script()
   note = "Default: true, but false if another --do_* flag is true."
   if is_script:
@@ -51,11 +50,13 @@ def chosen_steps(
 
 def _main(task: registry.TaskSpec) -> None:
   config = config_flags.build(
-    task.settings, **model_flags.resolve_files(), **chosen_steps()
+    registry.load(task.settings),
+    **model_flags.resolve_files(),
+    **chosen_steps(),
   )
-  for name, other in task.idle(config).items():
+  for name, other in config.idle_settings().items():
     config_flags.refuse_given([name], f"does not apply to {other}")
-  importlib.import_module(task.module).run(config)
+  registry.load(task.run)(config)
 
 
 def run(task: registry.TaskSpec) -> None:

@@ -8,7 +8,7 @@ from bert_tf.cli import command, config_flags, fine_tune
 from bert_tf.tasks import registry
 
 # The fine-tuning task of each command that has one.
-_TASKS = {task.command: task for task in registry.TASKS.values()}
+_TASKS = {t.command: t for t in registry.TASKS.values() if t.command}
 
 # The script of each command, by the groups of the help. Unless the command is
 # that of a task, its module has the same name.

@@ -104,7 +104,7 @@ def _config(
     names = ", ".join(head.name for head in own_heads)
     raise ValueError(f"no class of transformers has all the heads {names}.")
   else:
-    class_name = own_heads[0].hugging_face[0] if own_heads else "BertModel"
+    class_name = own_heads[0].hugging_face if own_heads else "BertModel"
   hidden_act = (model.config.hidden_act or "").lower()
   keys = modeling.BertConfig.original_keys()
   config: dict[str, Any] = {
@@ -120,9 +120,9 @@ def _config(
     labels = model.run.labels or hugging_face.numbered_labels(model.num_labels)
     config["id2label"] = {str(i): label for i, label in enumerate(labels)}
     config["label2id"] = {label: i for i, label in enumerate(labels)}
-    if model.run.task == "classification" and model.run.problem_type:
-      kinds = hugging_face.PROBLEM_TYPES
-      config["problem_type"] = kinds[model.run.problem_type]
+    kinds, kind = hugging_face.PROBLEM_TYPES, model.run.problem_type
+    if kind in kinds:
+      config["problem_type"] = kinds[kind]
   return config
 
 

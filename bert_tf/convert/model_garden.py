@@ -198,7 +198,8 @@ def read(source: pretrained.ModelSource) -> pretrained.Pretrained:
     graph.path,
     layout.place,
   )
-  kind, run = pretrained.find_model(layout.own_heads), files.run
+  run = files.run
+  kind = pretrained.find_model(layout.own_heads, run.task if run else None)
   task = kind.task if kind else "encoder"
   if run is None or run.task != task:
     labels = None
@@ -258,10 +259,11 @@ def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
 
 
 def _root(model: pretrained.Pretrained) -> tf.train.Checkpoint:
+  of_words = heads.WORD_LABELS in model.own_heads
   layout = _Layout(
     model.config,
     model.own_heads,
-    output_head=_WORDS_HEAD if model.run.task == "ner" else _TEXTS_HEAD,
+    output_head=_WORDS_HEAD if of_words else _TEXTS_HEAD,
   )
   roots = tf.Module()
   for name, value in model.tensors.items():

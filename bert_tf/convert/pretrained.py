@@ -15,6 +15,7 @@ from bert_tf import checkpoint_names, checkpoints, heads, model_folder, modeling
 from bert_tf.files import errors, paths
 from bert_tf.formats import sentence_transformers, tokenizer_files
 from bert_tf.model_folder import letter_case, run_info
+from bert_tf.tasks import registry
 
 Shape = tuple[int, ...]
 
@@ -84,13 +85,12 @@ class Place:
 def find_heads(names: Collection[str], task: str) -> tuple[heads.Head, ...]:
   """Returns the heads that have variables among the original's names.
 
-  The head for labels is the one for words if the task is "ner".
+  Of heads with the same names, returns that of the task; see heads.models.
   """
-  labels = heads.WORD_LABELS if task == "ner" else heads.TEXT_LABELS
-  known = (heads.MASKED_LM, heads.NEXT_SENTENCE, heads.SPAN, labels)
   return tuple(
     head
-    for head in (*known, heads.CHOICES)
+    for model in heads.models(task)
+    for head in model.heads
     if any(name in head.shapes for name in names)
   )
 
@@ -125,9 +125,13 @@ def find_shapes(files: model_folder.ModelFolder) -> dict[str, Shape]:
   return compute_shapes(files.bert_config, own_heads, num_labels)
 
 
-def find_model(own_heads: Sequence[heads.Head]) -> type[heads.HeadModel] | None:
-  """Returns the model class with exactly these heads; None without one."""
-  return next((k for k in heads.MODELS if k.heads == tuple(own_heads)), None)
+def find_model(
+  own_heads: Sequence[heads.Head], task: str | None = None
+) -> type[heads.HeadModel] | None:
+  """Returns a model class with exactly these heads, if possible the task's."""
+  specs = sorted(registry.TASKS.values(), key=lambda spec: spec.name != task)
+  models = (registry.load(spec.model) for spec in specs if spec.model)
+  return next((m for m in models if m.heads == tuple(own_heads)), None)
 
 
 def resolve_run(
@@ -145,8 +149,8 @@ def resolve_run(
   case = letter_case.resolve(
     letter_case.Case(do_lower_case), letter_case.get_case(run), vocab_file
   )
-  kind = find_model(find_heads(names, run.task))
-  task = kind.task if kind else "encoder"
+  kind = find_model(find_heads(names, run.task), run.task)
+  task = kind.task if kind else registry.ENCODER.name
   return dataclasses.replace(run, task=task, **dataclasses.asdict(case))
 
 
@@ -237,7 +241,7 @@ def build(
     ValueError: as `resolve_run`, or if the head has another number of labels.
   """
   run = resolve_run(run, tensors, source.do_lower_case, files.vocab_file)
-  if run.task not in ("classification", "ner"):
+  if not registry.TASKS[run.task].label_defaults:
     run = dataclasses.replace(
       run, task_name=None, problem_type=None, labels=None
     )

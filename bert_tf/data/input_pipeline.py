@@ -113,10 +113,15 @@ def _features(record: bytes) -> Mapping[str, tf.train.Feature] | None:
     return None
 
 
+def int_feature(*shape: int) -> tf.io.FixedLenFeature:
+  """Returns the feature of a record with integers of this shape."""
+  return tf.io.FixedLenFeature(shape, tf.int64)
+
+
 def inputs_spec(*shape: int) -> dict[str, tf.io.FixedLenFeature]:
   """Returns the spec of the model's input."""
-  ids = tf.io.FixedLenFeature(shape, tf.int64)
-  return {"input_ids": ids, "input_mask": ids, "segment_ids": ids}
+  names = ("input_ids", "input_mask", "segment_ids")
+  return dict.fromkeys(names, int_feature(*shape))
 
 
 def pretraining_spec(
@@ -127,13 +132,13 @@ def pretraining_spec(
   Unmasked records, with max_predictions_per_seq 0, lack the masked_lm features.
   Unpacked records, with max_instances 0, lack cls_positions.
   """
-  labels = tf.io.FixedLenFeature([max(1, max_instances)], tf.int64)
+  labels = int_feature(max(1, max_instances))
   spec = {**inputs_spec(max_seq_length), "next_sentence_labels": labels}
   if max_instances:
     spec["cls_positions"] = labels
   if size := max_predictions_per_seq:
     for name in ("masked_lm_positions", "masked_lm_ids"):
-      spec[name] = tf.io.FixedLenFeature([size], tf.int64)
+      spec[name] = int_feature(size)
     spec["masked_lm_weights"] = tf.io.FixedLenFeature([size], tf.float32)
   return spec
 
@@ -142,15 +147,12 @@ def classifier_spec(
   max_seq_length: int, num_labels: int, problem_type: str
 ) -> dict[str, tf.io.FixedLenFeature]:
   """Returns the spec of a record of a problem type of run_info."""
-  label_ids = {
-    "classification": tf.io.FixedLenFeature([1], tf.int64),
-    "regression": tf.io.FixedLenFeature([1], tf.float32),
-    "multilabel": tf.io.FixedLenFeature([num_labels], tf.int64),
-  }
+  size = num_labels if problem_type == "multilabel" else 1
+  dtype = tf.float32 if problem_type == "regression" else tf.int64
   return {
     **inputs_spec(max_seq_length),
-    "label_ids": label_ids[problem_type],
-    "is_real_example": tf.io.FixedLenFeature([1], tf.int64),
+    "label_ids": tf.io.FixedLenFeature([size], dtype),
+    "is_real_example": int_feature(1),
   }
 
 

@@ -30,7 +30,7 @@ def cut_padding(
     batches: features `input_ids`, `input_mask` and `segment_ids`, int [B, F]
       or [B, C, F].
     max_seq_length: F.
-    more: names of further features of shape [B, F] to cut.
+    more: names of further features of shape [B, F, ...] to cut.
     has_few_widths: whether to round the length up to one of `widths`.
   """
   all_widths = range(1, max_seq_length + 1)
@@ -47,8 +47,9 @@ def cut_padding(
     width = allowed[tf.searchsorted(allowed, [length])[0]]
     cut_features = {
       name: features[name][..., :width]
-      for name in ("input_ids", "input_mask", "segment_ids", *more)
+      for name in ("input_ids", "input_mask", "segment_ids")
     }
+    cut_features |= {name: features[name][:, :width] for name in more}
     return {**features, **cut_features}
 
   return batches.map(cut)

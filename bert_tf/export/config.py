@@ -7,13 +7,9 @@ import dataclasses
 import functools
 
 from bert_tf import settings
-from bert_tf.model_folder import run_info
 from bert_tf.settings import setting
+from bert_tf.tasks import registry
 from bert_tf.tasks.squad import config as squad_config
-
-# The task of a model that turns texts into word-piece ids. It needs only a
-# vocabulary.
-PREPROCESSING = "preprocessing"
 
 # The vector of a text: the first is the default.
 POOLINGS = ("mean", "cls", "max")
@@ -40,7 +36,7 @@ class ModelConfig:
     "The task of the model: that of a head; encoder, with TF Hub's interface; "
     "or preprocessing, from texts to BERT's inputs. Default: the "
     "checkpoint's.",
-    choices=run_info.TASKS,
+    choices=registry.TASKS,
     topic=settings.MODEL,
     main=True,
   )

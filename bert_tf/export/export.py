@@ -29,10 +29,7 @@ from bert_tf.tasks import registry
 from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.classification import glue
 
-# Tasks with functions that take texts.
-_TAKE_TEXT = ("classification", "encoder", configs.PREPROCESSING)
-
-_MODELS = {model.task: model for model in heads.MODELS}
+PREPROCESSING = registry.PREPROCESSING.name
 
 _DEFAULT_MAX_SEQ_LENGTH = 128
 
@@ -69,7 +66,7 @@ def run(config: configs.ExportConfig, replaces: bool = False) -> str:
     )
   built = build(config, config.with_text, config.with_attention)
   info = built.info
-  if config.with_attention and info.task in ("encoder", configs.PREPROCESSING):
+  if config.with_attention and not _model(info.task):
     raise ValueError(f"`attention` needs a task with a head, not {info.task}.")
   reader = built.files.reader
   if checkpoints.GLOBAL_STEP in reader.shapes:
@@ -108,18 +105,18 @@ def build(
   Raises:
     ValueError: as `run`, except for the folder.
   """
-  if config.task != configs.PREPROCESSING:
+  if config.task != PREPROCESSING:
     backend.check_tensorflow()
   files = model_folder.read(
     config.init_checkpoint, config.bert_config_file, config.vocab_file
   )
-  if with_text or config.task == configs.PREPROCESSING:
+  if with_text or config.task == PREPROCESSING:
     files.needed_vocab()
   task = config.task or _infer_task(files)
-  if task == configs.PREPROCESSING and not with_text:
+  if task == PREPROCESSING and not with_text:
     raise ValueError("`task=preprocessing` takes texts; leave `text` true.")
-  if task != configs.PREPROCESSING:
-    _check_head(files.reader, task)
+  if task != PREPROCESSING:
+    _check_head(files, task)
   if task == "pretraining":
     direction = files.bert_config.attention_direction
     if direction != model_inputs.BOTH:
@@ -130,7 +127,9 @@ def build(
       )
   info, tokenizer = describe(files, task, config)
   text_tokenizer = None
-  if with_text and task in _TAKE_TEXT:
+  if task == PREPROCESSING or (
+    with_text and registry.TASKS[task].text_signatures
+  ):
     assert tokenizer is not None
     case = tokenizer.basic_tokenizer
     text_tokenizer = text.BertTokenizer(
@@ -178,13 +177,13 @@ def describe(
     changes |= {"pooling": config.pooling, "normalize": config.normalize}
   if task == "pretraining":
     changes["top_k"] = config.top_k
-  if known := registry.TASKS.get(task):
-    kinds = run_info.RunInfo, configs.ModelConfig, known.settings
+  if known := registry.load(registry.TASKS[task].settings):
+    kinds = run_info.RunInfo, configs.ModelConfig, known
     names = set.intersection(*({*k.__dataclass_fields__} for k in kinds))
     changes |= {name: getattr(config, name) for name in names - {"task"}}
   for name in ("do_lower_case", "strip_accents"):
     changes[name] = tokenizer and getattr(tokenizer.basic_tokenizer, name)
-  if task in _MODELS and _MODELS[task].has_labels:
+  if registry.TASKS[task].label_defaults:
     spec = _labels(files, task)
     changes |= spec.run_fields()
     if run and run.is_pair is None:
@@ -201,14 +200,14 @@ def _module(
   with_attention: bool,
 ) -> tuple[tf.Module, saved_models.Signatures]:
   """Returns the module to save and its functions; see `Built`."""
-  if info.task == configs.PREPROCESSING:
+  if info.task == PREPROCESSING:
     assert tokenizer is not None and info.max_seq_length is not None
     preprocessor = encoders.Preprocessor(tokenizer, info.max_seq_length)
     return preprocessor, preprocessor.signatures()
   bert_config = files.bert_config
   num_outputs = len(info.labels or ()) or 1  # A regression has no labels.
   model = heads.build(
-    _MODELS.get(info.task), bert_config.without_random_values(), num_outputs
+    _model(info.task), bert_config.without_random_values(), num_outputs
   )
   model_folder.load(files, model, required="")
   named = saved_models.NamedModel(model, bert_config.max_position_embeddings)
@@ -218,17 +217,15 @@ def _module(
       named, files.vocab_file, info.do_lower_case is not False
     )
     functions = module.signatures()
-    if tokenizer:
-      encode = text.encoder_signature(named, tokenizer, info)
-      functions[saved_models.TEXT] = encode
   else:
     module = tf.Module(name="served")
     module.model = named
     functions = signatures.make(named, info)
-    if tokenizer:
-      functions |= text.classifier_signatures(named, tokenizer, info)
     if with_attention:
       functions |= signatures.attention(model.bert, named)
+  if tokenizer:
+    make = registry.load(registry.TASKS[info.task].text_signatures)
+    functions |= make(named, tokenizer, info)
   module.tokenizer = tokenizer  # Its vocabulary is saved with the module.
   return module, functions
 
@@ -245,8 +242,8 @@ def _max_seq_length(
   if task == "pretraining":
     return num_positions
   default = _DEFAULT_MAX_SEQ_LENGTH
-  if spec := registry.TASKS.get(task):
-    field = spec.settings.__dataclass_fields__["max_seq_length"]
+  if known := registry.load(registry.TASKS[task].settings):
+    field = known.__dataclass_fields__["max_seq_length"]
     setting = settings.get_setting(field)
     assert setting
     default = setting.fallback
@@ -256,7 +253,7 @@ def _max_seq_length(
 def _infer_task(files: model_folder.ModelFolder) -> str:
   """Returns the task in run.json, else of the head; "encoder" without one."""
   names, run = files.reader.shapes, files.run
-  if run and run.task not in _MODELS:
+  if run and not _model(run.task):
     return run.task
   try:
     model = heads.find_kind(names, run.task if run else None)
@@ -267,13 +264,19 @@ def _infer_task(files: model_folder.ModelFolder) -> str:
   return model.task if model else "encoder"
 
 
-def _check_head(reader: checkpoints.CheckpointReader, task: str) -> None:
+def _model(task: str) -> type[heads.HeadModel] | None:
+  return registry.load(registry.TASKS[task].model)
+
+
+def _check_head(files: model_folder.ModelFolder, task: str) -> None:
+  reader = files.reader
   names = checkpoint_names.parameters(reader.shapes)
   checkpoint_names.check_is_bert(reader.path, names)
-  model = _MODELS.get(task)
+  model = _model(task)
   missing = model.missing_variables(names) if model else []
   if missing:
-    tasks = [m.task for m in heads.MODELS if not m.missing_variables(names)]
+    models = heads.models(files.run.task if files.run else None)
+    tasks = [m.task for m in models if not m.missing_variables(names)]
     raise ValueError(
       f"{reader.path} has no head for {task}: it lacks {missing[0]}. It has "
       f"heads for {' and '.join(tasks) or 'no task'}."

@@ -6,13 +6,12 @@ characters that are in only one of Python's and TensorFlow's Unicode versions.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import tokenization
-from bert_tf.export import saved_models, signatures
+from bert_tf import heads, tokenization
+from bert_tf.export import saved_models
 from bert_tf.files import errors
 from bert_tf.model_folder import run_info
 from bert_tf.modeling import Tensor
@@ -180,7 +179,7 @@ def classifier_signatures(
   def classify(*texts: Tensor) -> dict[str, Tensor]:
     segments = [tokenizer.tokenize(text) for text in texts]
     logits = model(tokenizer.pack(segments, length, pad_to_max=False))
-    outputs = signatures.labels(logits, info)
+    outputs = heads.ClassifierModel.name_outputs(logits, info.problem_type)
     del outputs["logits"]
     if info.problem_type == "regression":
       return outputs
@@ -199,12 +198,12 @@ def classifier_signatures(
   return {"text": single, "text_pair": pair, saved_models.DEFAULT: default}
 
 
-def encoder_signature(
+def encoder_signatures(
   model: saved_models.NamedModel,
   tokenizer: BertTokenizer,
   info: run_info.RunInfo,
-) -> Any:
-  """Returns the function that computes a vector for each text.
+) -> saved_models.Signatures:
+  """Returns `text`, which computes a vector for each text.
 
   It takes `text`, string [B], truncated to max_seq_length word pieces, and
   returns:
@@ -232,7 +231,7 @@ def encoder_signature(
       pooled = tf.math.l2_normalize(pooled, axis=-1)
     return {"embedding": pooled, "num_tokens": tf.reduce_sum(mask, axis=1)}
 
-  return text
+  return {saved_models.TEXT: text}
 
 
 def _cut(rows: tf.RaggedTensor, lengths: tf.Tensor) -> tf.RaggedTensor:

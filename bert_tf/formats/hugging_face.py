@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from bert_tf.files import errors, json_files, paths
+from bert_tf.tasks import registry
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
@@ -40,15 +41,6 @@ PROBLEM_TYPES = {
   "classification": "single_label_classification",
   "regression": "regression",
   "multilabel": "multi_label_classification",
-}
-
-_TASKS = {
-  "BertForPreTraining": "pretraining",
-  "BertForMaskedLM": "pretraining",
-  "BertForSequenceClassification": "classification",
-  "BertForTokenClassification": "ner",
-  "BertForQuestionAnswering": "squad",
-  "BertForMultipleChoice": "swag",
 }
 
 # Prefixes of the heads' variables: Hugging Face's to the 2018 release's.
@@ -101,7 +93,7 @@ class Reader:
     config = read_config(paths.split(path)[0])
     self._file = open_file(path)
     self.notes: tuple[str, ...] = ()
-    has_choices = find_task(config) == "swag"
+    has_choices = find_task(config) is registry.SWAG
     self._keys = {
       original_name(key, has_choices): key
       for key in self._file.keys()
@@ -191,14 +183,6 @@ def open_file(path: str) -> Any:
       return safetensors.safe_open(local, framework="numpy")
 
 
-def count_labels(path: str) -> int:
-  """Returns the number of outputs of a file's classifier; 0 without one."""
-  file = open_file(path)
-  if CHOICE_BIAS not in file.keys():
-    return 0
-  return int(file.get_slice(CHOICE_BIAS).get_shape()[0])
-
-
 def original_name(key: str, has_choices: bool = False) -> str:
   """Returns the 2018 release's name of a tensor; unknown keys unchanged.
 
@@ -273,10 +257,12 @@ def original_config(
   return {**values, "hidden_act": ACTIVATIONS[hidden_act]}
 
 
-def find_task(config: Config) -> str:
-  """Returns the task of the class in config.json; "encoder" if unknown."""
-  names = config.architectures or ()
-  return next((_TASKS[name] for name in names if name in _TASKS), "encoder")
+def find_task(config: Config) -> registry.TaskSpec:
+  """Returns the task of the class in config.json; ENCODER if unknown."""
+  names = {*(config.architectures or ())}
+  tasks = registry.TASKS.values()
+  found = (task for task in tasks if names.intersection(task.hugging_face))
+  return next(found, registry.ENCODER)
 
 
 def numbered_labels(num_labels: int) -> tuple[str, ...]:

@@ -4,7 +4,6 @@ Those of fine-tuned models are in `tasks`; here are those for pre-trained models
 and encoders, and for rows of word-piece ids.
 """
 
-import importlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -79,7 +78,7 @@ class MaskAnswerer(prediction.Answerer):
       if self._blank_id is not None:
         logits = logits.copy()
         logits[:, self._blank_id] = -np.inf
-      rows = prediction.probabilities(logits, "classification")
+      rows = prediction.probabilities(logits)
       best = np.argsort(-rows, axis=1, kind="stable")[:, : self._top_k]
       for row, ids in zip(rows, best):
         tokens = self.tokenizer.convert_ids_to_tokens(ids.tolist())
@@ -157,7 +156,7 @@ class IdsAnswerer(prediction.Answerer):
     """Returns the outputs, without those of padding."""
     if self._has_choices:
       logits = np.concatenate([output["logits"] for output in outputs])
-      [row] = prediction.probabilities(logits[None], "classification")
+      [row] = prediction.probabilities(logits[None])
       return {
         "logits": logits.tolist(),
         "probabilities": row.tolist(),
@@ -193,11 +192,6 @@ def create(
   info, tokenizer = model.info, model.tokenizer
   if info is None or tokenizer is None:
     return {}
-  kind: type[prediction.Answerer]
-  if task := registry.TASKS.get(info.task):
-    module, _, name = task.answerer.rpartition(".")
-    kind = getattr(importlib.import_module(module), name)
-  else:
-    kind = MaskAnswerer if info.task == "pretraining" else VectorAnswerer
+  kind = registry.load(registry.TASKS[info.task].answerer)
   kinds = {TEXT: kind, **kind.variants}
   return {name: each(tokenizer, info) for name, each in kinds.items()}

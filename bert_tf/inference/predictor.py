@@ -239,7 +239,7 @@ def load(
   if checkpoints.is_saved_model(weights):
     return Predictor(weights)
   names = checkpoints.CheckpointReader(weights).shapes
-  if all(model.missing_variables(names) for model in heads.MODELS):
+  if all(model.missing_variables(names) for model in heads.models()):
     return feature_extraction.FeatureExtractor(
       inference_config.ExtractionConfig(init_checkpoint=path, layers=(-1,))
     )

@@ -14,7 +14,6 @@ predict with the runs of the other.
 import abc
 import contextlib
 import dataclasses
-import importlib
 import itertools
 import json
 import typing
@@ -28,6 +27,7 @@ from bert_tf.export import config as export_config
 from bert_tf.formats import tables
 from bert_tf.inference import inputs as inputs_lib
 from bert_tf.inference import predictor
+from bert_tf.model_folder import run_info
 from bert_tf.tasks import base, fine_tuning, registry
 from bert_tf.tasks import config as config_lib
 from bert_tf.tasks import splits as splits_lib
@@ -50,12 +50,8 @@ Labelled = tuple[Any, Any]
 # A class label.
 Label = str | int | float | bool
 
-# The metric that `Classifier.score` returns, by problem_type.
-_SCORES = {
-  "classification": "eval_accuracy",
-  "multilabel": "micro_f1",
-  "regression": "pearson",
-}
+# The metrics that `Classifier.score` returns, one for each problem_type.
+_SCORES = ("eval_accuracy", "micro_f1", "pearson")
 
 
 class TaskModel(abc.ABC):
@@ -191,7 +187,7 @@ class MaskFiller(TaskModel):
   `top_k` (default 5) Tokens, the best first. For the arguments see TaskModel.
   """
 
-  task = "pretraining"
+  task = registry.PRETRAINING.name
 
   def _row(self, index: int, row: Any) -> dict[str, Any]:
     texts = super()._row(index, row)
@@ -211,6 +207,7 @@ def check_has_mask(name: str, text: str) -> None:
 class FineTunedModel(TaskModel):
   """A TaskModel that is fine-tuned with `fit` on rows with labels."""
 
+  task_class: ClassVar[type[base.Task[Any, Any]]]
   # Placeholders for settings of the script that describe data files.
   without_files: ClassVar[Mapping[str, Any]] = {}
   # Whether a label may be missing.
@@ -297,7 +294,7 @@ class FineTunedModel(TaskModel):
     return float(self.evaluate(inputs, labels)[self.score_name])
 
   def _defaults(self) -> config_lib.FineTuningConfig:
-    kind = registry.TASKS[self.task].settings
+    kind = registry.load(registry.TASKS[self.task].settings)
     train = typing.get_type_hints(kind)["train"](output_dir="")
     return kind(
       bert_config_file="", vocab_file="", train=train, **self.without_files
@@ -339,8 +336,7 @@ class FineTunedModel(TaskModel):
     return [self._row(i, row) for i, row in enumerate(rows)], labels
 
   def _make_task(self, setup: base.Setup[Any], rows: Sequence[Any]) -> Any:
-    module = importlib.import_module(registry.TASKS[self.task].module)
-    return module.make_task(setup)
+    return self.task_class(setup)
 
   @abc.abstractmethod
   def _examples(
@@ -369,14 +365,15 @@ class Classifier(FineTunedModel):
   `predict` returns a Prediction for each text. For the arguments see TaskModel.
   """
 
-  task = "classification"
+  task = registry.CLASSIFICATION.name
+  task_class = classification.ClassificationTask
   inputs = ("text", "text_b")
   without_files = {"data_dir": "", "task_name": "jsonl"}
 
   def score(self, inputs: Any, labels: Any) -> float:
     """Returns the accuracy, Pearson's correlation or, for multilabel, F1."""
     results = self.evaluate(inputs, labels)
-    return float(next(results[s] for s in _SCORES.values() if s in results))
+    return float(next(results[s] for s in _SCORES if s in results))
 
   def predict_proba(self, inputs: Any) -> np.ndarray:
     """Returns the label probabilities, float64 [B, C], in the labels' order.
@@ -420,7 +417,7 @@ class Classifier(FineTunedModel):
     )
     if saved:
       layout = dataclasses.replace(layout, name=saved.name)
-    return classification.make_task(setup, layout)
+    return classification.ClassificationTask(setup, layout)
 
   def _examples(
     self,
@@ -444,10 +441,12 @@ class Classifier(FineTunedModel):
       items = itertools.chain.from_iterable(
         x if isinstance(x, list | tuple | set) else [x] for x in labels
       )
-      is_text = kind == "regression" or any(isinstance(x, str) for x in items)
+      is_text = kind == run_info.REGRESSION or any(
+        isinstance(x, str) for x in items
+      )
       task.layout = dataclasses.replace(task.layout, labels_are_text=is_text)
     names = classification_examples.infer_labels(data)
-    if split == "train" and len(names) == 1 and kind == "classification":
+    if split == "train" and len(names) == 1 and kind == run_info.CLASSIFICATION:
       raise ValueError(f"all labels are {names[0]!r}; 2 are needed.")
     return data
 
@@ -473,7 +472,8 @@ class EntityRecognizer(FineTunedModel):
   `ner`. For the arguments see TaskModel.
   """
 
-  task = "ner"
+  task = registry.NER.name
+  task_class = ner.NerTask
   score_name = "f1"
 
   def _row(self, index: int, row: Any) -> dict[str, Any]:
@@ -543,7 +543,8 @@ class MultipleChoice(FineTunedModel):
   For the arguments see TaskModel.
   """
 
-  task = "swag"
+  task = registry.SWAG.name
+  task_class = swag.SwagTask
   inputs = ("context", "choices")
   num_required = 2
   without_files = {
@@ -595,7 +596,8 @@ class QuestionAnswerer(FineTunedModel):
   arguments see TaskModel.
   """
 
-  task = "squad"
+  task = registry.SQUAD.name
+  task_class = squad.SquadTask
   inputs = ("question", "context")
   num_required = 2
   allows_no_label = True

@@ -19,6 +19,7 @@ from bert_tf.files import errors, json_files, paths
 from bert_tf.formats import hugging_face, tokenizer_files
 from bert_tf.hub import cache
 from bert_tf.model_folder import letter_case, run_info
+from bert_tf.tasks import registry
 
 _CONVERT = "convert it by `bert-tf convert`."
 
@@ -102,13 +103,14 @@ def read_run(weights: str) -> run_info.RunInfo | None:
 def _read_hugging_face_run(weights: str, folder: str) -> run_info.RunInfo:
   config = hugging_face.read_config(folder)
   task = hugging_face.find_task(config)
-  num_labels = 0 if task == "swag" else hugging_face.count_labels(weights)
-  if num_labels and task != "ner":
-    task = "classification"
+  shapes = hugging_face.Reader(weights).get_variable_to_shape_map()
+  num_labels = shapes.get("output_bias", (0,))[0]
+  if num_labels and not task.label_defaults:
+    task = registry.CLASSIFICATION
   # A run.json of this task adds the settings that Hugging Face's files lack.
   run = run_info.read_run(folder)
-  if not run or run.task != task:
-    run = run_info.RunInfo(task=task)
+  if not run or run.task != task.name:
+    run = run_info.RunInfo(task=task.name)
   settings = tokenizer_files.read_settings(folder)
   case = dataclasses.asdict(letter_case.get_case(settings))
   known = {name: value for name, value in case.items() if value is not None}
@@ -125,7 +127,7 @@ def _read_hugging_face_run(weights: str, folder: str) -> run_info.RunInfo:
       f"the classifier has {num_labels} labels."
     )
   labels = tuple(names[i] for i in ids)
-  if task == "ner":
+  if task is not registry.CLASSIFICATION:
     return dataclasses.replace(run, labels=labels)
   there = {value: key for key, value in hugging_face.PROBLEM_TYPES.items()}
   problem_type = there.get(config.problem_type or "")
@@ -134,8 +136,10 @@ def _read_hugging_face_run(weights: str, folder: str) -> run_info.RunInfo:
     if config.id2label is None and num_labels != 2:
       return run
     # The problem type that transformers would infer.
-    problem_type = "regression" if num_labels == 1 else "classification"
-  if problem_type == "regression":
+    problem_type = run_info.CLASSIFICATION
+    if num_labels == 1:
+      problem_type = run_info.REGRESSION
+  if problem_type == run_info.REGRESSION:
     labels = ()
   return dataclasses.replace(run, problem_type=problem_type, labels=labels)
 

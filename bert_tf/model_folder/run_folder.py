@@ -25,7 +25,7 @@ class RunFolder:
   """
 
   path: str
-  task: str  # One of run_info.TASKS.
+  task: str  # One of registry.TASKS.
   # Whether this process trains the run. Another one keeps its settings.
   is_training: bool = True
 

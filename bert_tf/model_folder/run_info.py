@@ -13,6 +13,7 @@ from typing import Any
 import bert_tf
 from bert_tf.files import atomic, errors, json_files, paths
 from bert_tf.formats import tokenizer_files
+from bert_tf.tasks import registry
 
 if typing.TYPE_CHECKING:  # Importing model_config imports Keras.
   from bert_tf import model_config
@@ -26,19 +27,10 @@ COMMANDS_FILE = "commands.jsonl"
 # run.json is written last, so if it exists, the other files do too.
 FILES = (CONFIG_FILE, VOCAB_FILE, LABEL_MAP_FILE, RUN_FILE)
 
-TASKS = (
-  "pretraining",
-  "classification",
-  "squad",
-  "ner",
-  "swag",
-  "encoder",
-  "preprocessing",
-)
-
 # The meaning of a classifier's outputs: one of several classes, a number, or a
 # yes or no for each label.
 PROBLEM_TYPES = ("classification", "regression", "multilabel")
+CLASSIFICATION, REGRESSION, MULTILABEL = PROBLEM_TYPES
 # The problem type of a model that labels the words of texts, not the texts.
 WORDS = "words"
 
@@ -83,9 +75,9 @@ class LabelSpec:
 
   def to_run(self) -> "RunInfo":
     """Returns the RunInfo of a model of which only the labels are known."""
-    if self.problem_type == WORDS:
-      return RunInfo(task="ner", task_name=self.name, labels=self.labels)
-    return RunInfo(task="classification", **self.run_fields())
+    is_of_words = self.problem_type == WORDS
+    task = registry.NER if is_of_words else registry.CLASSIFICATION
+    return RunInfo(task=task.name, **self.run_fields())
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -95,7 +87,7 @@ class RunInfo:
   Settings have the names and meanings of the flags.
   """
 
-  task: str  # One of TASKS.
+  task: str  # One of registry.TASKS.
   do_lower_case: bool | None = None
   strip_accents: bool | None = None
   max_seq_length: int | None = None
@@ -151,13 +143,12 @@ class RunInfo:
   @property
   def label_spec(self) -> LabelSpec | None:
     """The labels of the model; None without labels."""
-    if self.labels is None:
+    defaults = registry.TASKS[self.task].label_defaults
+    if self.labels is None or defaults is None:
       return None
-    if self.task == "ner":
-      return LabelSpec(self.task_name or "ner", WORDS, self.labels)
     return LabelSpec(
-      self.task_name or "own data",
-      self.problem_type or "classification",
+      self.task_name or defaults[0],
+      self.problem_type or defaults[1],
       self.labels,
       self.labels_are_text is not False,
     )
@@ -182,9 +173,10 @@ def read_run(folder: str) -> RunInfo | None:
   if not paths.exists(path):
     return None
   run = json_files.read(path, RunInfo)
-  if run.task not in TASKS:
+  if run.task not in registry.TASKS:
     raise ValueError(
-      f"{path}: task is {run.task!r}, not one of {', '.join(TASKS)}."
+      f"{path}: task is {run.task!r}, not one of "
+      f"{', '.join(registry.TASKS)}; a task of your own has to be registered."
     )
   _check_labels(path, run.problem_type, run.labels)
   return run

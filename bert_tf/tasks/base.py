@@ -4,6 +4,8 @@ import abc
 import collections
 import dataclasses
 import functools
+import itertools
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
@@ -13,13 +15,13 @@ from absl import logging
 
 from bert_tf import heads, modeling, tokenization
 from bert_tf.data import input_pipeline, padding, record_cache, records
-from bert_tf.files import errors
+from bert_tf.files import errors, json_files
 from bert_tf.model_folder import run_folder, run_info
 from bert_tf.tasks import batches as batches_lib
 from bert_tf.tasks import config as config_lib
-from bert_tf.tasks import prediction, start_model
+from bert_tf.tasks import prediction, registry, start_model
 from bert_tf.training import config as training_config
-from bert_tf.training import estimator, objective
+from bert_tf.training import estimator, objective, results
 
 Results = dict[str, float | int]
 # One array for each record, in order, as `Task.rows` makes them from outputs.
@@ -78,25 +80,19 @@ class Task(abc.ABC, Generic[Example, Data]):
 
   Attributes:
     model: the class of the task's model.
-    answerer_type: makes the model's inputs of texts, if `prepared` is called.
     noun: plural of the inputs that `num_inputs` counts, for messages.
     predicted_split: the split that do_predict predicts, "test" or "dev".
     first_results: names of the results at the top of result files.
-    has_labels: whether the model has a fixed set of labels.
     label_features: names of the features that are as long as the input, such as
       labels of positions.
-    files: the file of each split, "train", "dev" and "test".
     max_seq_length: F, the word pieces of an input.
   """
 
   model: ClassVar[type[heads.HeadModel]]
-  answerer_type: ClassVar[type[prediction.Answerer]]
   noun: ClassVar[str] = "training examples"
   predicted_split: ClassVar[str] = "test"
   first_results: ClassVar[tuple[str, ...]] = ()
-  has_labels: ClassVar[bool] = False
   label_features: ClassVar[tuple[str, ...]] = ()
-  files: Mapping[str, SplitFile]
   config: Any
 
   def __init__(self, setup: Setup[Any]) -> None:
@@ -105,11 +101,28 @@ class Task(abc.ABC, Generic[Example, Data]):
     self.bert_config = setup.bert_config
     self.tokenizer = setup.tokenizer
     self.max_seq_length: int = setup.config.max_seq_length
+    self._setup = setup
+
+  @functools.cached_property
+  def files(self) -> Mapping[str, SplitFile]:
+    """The file of each split: by default train_file and so on in data_dir."""
+    names = {split: f"{split}_file" for split in ("train", "dev", "test")}
+    return {
+      split: SplitFile(
+        os.path.join(self.config.data_dir, getattr(self.config, name)), name
+      )
+      for split, name in names.items()
+    }
 
   @property
+  def has_labels(self) -> bool:
+    """Whether the model has a fixed set of labels."""
+    return registry.TASKS[self.config.task].label_defaults is not None
+
+  @functools.cached_property
   def label_spec(self) -> run_info.LabelSpec | None:
     """The model's labels; None if they are not known yet or do not exist."""
-    return None
+    return self._setup.saved_labels() if self.has_labels else None
 
   @property
   def result_names(self) -> tuple[str, ...]:
@@ -122,23 +135,39 @@ class Task(abc.ABC, Generic[Example, Data]):
 
   def set_labels(self, train: Sequence[Example], source: str) -> None:
     """Sets label_spec to the labels of the training examples from a source."""
+    names = {n for e in train for n in _names(self.inputs_and_answer(e)[1])}
+    defaults = registry.TASKS[self.config.task].label_defaults
+    assert defaults
+    self.label_spec = run_info.LabelSpec(*defaults, tuple(sorted(names)))
 
-  @abc.abstractmethod
   def prepare(self, split: str, examples: Sequence[Example]) -> Data:
     """Prepares a split for `encode`. The labels must be known."""
+    return examples  # type: ignore[return-value]
 
   def num_inputs(self, data: Data) -> int:
     """Returns the number of inputs in an epoch, for the number of steps."""
     return len(data)  # type: ignore[arg-type]
 
-  @abc.abstractmethod
   def encode(
     self, split: str, data: Data
   ) -> Iterator[tuple[Sequence[bytes], bool]]:
     """Yields the records of each example, and whether it is too long.
 
-    A record is a serialized `tf.train.Example` with the features of `spec`.
+    A record is a serialized `tf.train.Example` with the features of `spec`. By
+    default, each example has one, with all its inputs and its label_values.
     """
+    examples: Any = data
+    for example, prepared in zip(examples, self.prepared(examples)):
+      inputs = prediction.padded(prepared.inputs, self.max_seq_length)
+      ints = {**inputs, **self.label_values(example, prepared)}
+      features = records.encode_features(ints, {})
+      yield [records.encode_example(features)], prepared.is_cut
+
+  def label_values(
+    self, example: Example, prepared: prediction.Prepared
+  ) -> Mapping[str, Sequence[int]]:
+    """Returns the features of an example's record besides its inputs."""
+    return {}
 
   @abc.abstractmethod
   def spec(self, split: str) -> input_pipeline.Spec:
@@ -160,7 +189,8 @@ class Task(abc.ABC, Generic[Example, Data]):
       max_seq_length=self.max_seq_length,
       **self.run_info(),
     )
-    return self.answerer_type(self.tokenizer, info)
+    answerer = registry.load(registry.TASKS[self.config.task].answerer)
+    return answerer(self.tokenizer, info)
 
   def prepared(
     self, examples: Sequence[Example]
@@ -252,11 +282,28 @@ class Task(abc.ABC, Generic[Example, Data]):
     """Returns the accuracy of the most frequent label if a model's is close."""
     return None
 
-  @abc.abstractmethod
+  def answers(self, data: Data, rows: Rows) -> Iterator[dict[str, Any]]:
+    """Yields the answer for each example, as a served model gives it."""
+    rows = iter(rows)
+    examples: Any = data
+    for example in examples:
+      prepared = self.answerer.prepare(self.inputs_and_answer(example)[0])
+      logits = itertools.islice(rows, len(prepared.inputs))
+      yield self.answerer.answer(prepared, [{"logits": row} for row in logits])
+
   def write_predictions(
     self, output_dir: str, data: Data, rows: Rows
   ) -> Results:
-    """Writes the predictions; returns their scores, if there are any."""
+    """Writes the predictions; returns their scores, if there are any.
+
+    By default, predictions.jsonl gets the texts and the answer of each example.
+    """
+    examples: Any = data
+    texts = (self.inputs_and_answer(example)[0] for example in examples)
+    pairs = zip(texts, self.answers(data, rows))
+    lines = (json_files.encode(text | answer) for text, answer in pairs)
+    results.write_lines(os.path.join(output_dir, "predictions.jsonl"), lines)
+    return {}
 
   def run_info(self) -> dict[str, Any]:
     """Returns the task's own fields of run.json."""
@@ -271,9 +318,7 @@ class Task(abc.ABC, Generic[Example, Data]):
     if all(isinstance(answer, float) for answer in answers):
       return f"labels from {min(answers):g} to {max(answers):g}"
     counts = dict.fromkeys(self.label_spec.labels if self.label_spec else (), 0)
-    is_list = isinstance(answers[0], tuple)
-    names = (n for a in answers for n in a) if is_list else answers
-    counts |= sorted(collections.Counter(names).items())
+    counts |= sorted(collections.Counter(_names(answers)).items())
     parts = errors.join_names([f"{name} {n}" for name, n in counts.items()])
     return f"labels: {parts}"
 
@@ -285,3 +330,12 @@ class Task(abc.ABC, Generic[Example, Data]):
       take the example as text. The answer as JSON; None if it is not known.
     """
     return {}, None
+
+
+def _names(answer: Any) -> Iterator[str]:
+  """Yields the labels in an answer: None, a label, or a list of answers."""
+  if isinstance(answer, list | tuple):
+    for item in answer:
+      yield from _names(item)
+  elif answer is not None:
+    yield answer

@@ -106,3 +106,10 @@ class FineTuningConfig:
   def __post_init__(self) -> None:
     """Raises ValueError for values that a setting does not allow."""
     settings.check(self)
+
+  def idle_settings(self) -> dict[str, str]:
+    """Settings without effect, which a user may not give.
+
+    Returns what they do not apply to, such as "`processor`", by name.
+    """
+    return {}

@@ -158,7 +158,9 @@ def digits(values: np.ndarray) -> list[float]:
   return [float(str(value)) for value in values]
 
 
-def probabilities(logits: np.ndarray, problem_type: str) -> np.ndarray:
+def probabilities(
+  logits: np.ndarray, problem_type: str | None = None
+) -> np.ndarray:
   """Returns `losses.probabilities`, float32 [..., C], of logits [..., C].
 
   NumPy takes a tenth of the time of TensorFlow for a single row.

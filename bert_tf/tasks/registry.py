@@ -1,14 +1,15 @@
-"""The fine-tuning tasks as data, without TensorFlow."""
+"""The tasks as data: what the rest of the package needs to know about each.
+
+This module imports nothing of the package, so every folder may read it.
+"""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+import importlib
 from typing import Any
 
-from bert_tf.tasks import config as config_lib
-from bert_tf.tasks.classification import config as classification_config
-from bert_tf.tasks.ner import config as ner_config
-from bert_tf.tasks.squad import config as squad_config
-from bert_tf.tasks.swag import config as swag_config
+# A class or a function, or its dotted name, which is imported when needed: most
+# of them need TensorFlow. "" for none.
+Named = Any
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -16,53 +17,79 @@ class TaskSpec:
   """What the rest of the package needs to know about a task.
 
   Attributes:
-    command: the name of its command, as in `bert-tf COMMAND`.
+    name: its name in run.json and --task.
+    model: its heads.HeadModel; "" for models without a head.
+    answerer: the prediction.Answerer that turns texts into the model's inputs,
+      and its outputs into answers.
+    text_signatures: makes the functions on texts of a SavedModel, by name, from
+      a saved_models.NamedModel, an export.text.BertTokenizer and a RunInfo. ""
+      for a task whose SavedModels take only ids.
+    hugging_face: Hugging Face's classes of such models.
+    label_defaults: the task_name and problem_type of labels whose files do not
+      tell them; None for a task without labels.
+    command: the name of its command, as in `bert-tf COMMAND`; "" if it is not
+      fine-tuned.
     settings: the class of its settings, each of which becomes a flag.
-    module: the dotted name of the module whose `run(config)` trains, evaluates
-      and predicts. It needs TensorFlow, so it is imported when a run begins.
-    answerer: the dotted name of the prediction.Answerer that turns texts into
-      the model's inputs, and its outputs into answers. Imported when needed.
-      "" for a task whose models are only used by its command.
+    run: trains, evaluates and predicts as the settings say.
     help: the command's text for --help. Its first line says what the task is.
     default_steps: the do_* settings that `bert-tf COMMAND` turns on if the user
       chooses no step.
-    idle: tells which settings have no effect in a config, and what they do not
-      apply to, by name. A user may not give them.
   """
 
-  command: str
-  settings: type[config_lib.FineTuningConfig]
-  module: str
-  help: str
-  answerer: str = ""
+  name: str
+  model: Named = ""
+  answerer: Named = ""
+  text_signatures: Named = ""
+  hugging_face: tuple[str, ...] = ()
+  label_defaults: tuple[str, str] | None = None
+  command: str = ""
+  settings: Named = ""
+  run: Named = ""
+  help: str = ""
   default_steps: tuple[str, ...] = ("do_train", "do_eval")
-  idle: Callable[[Any], Mapping[str, str]] = lambda config: {}
 
-  @property
-  def name(self) -> str:
-    """The task's name in run.json."""
-    return self.settings.task
 
+def load(named: Named) -> Any:
+  """Returns a class or function, imported if its name is given; None for ""."""
+  if not isinstance(named, str):
+    return named
+  module, _, name = named.rpartition(".")
+  return getattr(importlib.import_module(module), name) if module else None
+
+
+PRETRAINING = TaskSpec(
+  name="pretraining",
+  model="bert_tf.heads.PretrainingModel",
+  answerer="bert_tf.inference.answerers.MaskAnswerer",
+  hugging_face=("BertForPreTraining", "BertForMaskedLM"),
+)
 
 CLASSIFICATION = TaskSpec(
-  command="classifier",
-  settings=classification_config.ClassificationConfig,
-  module="bert_tf.tasks.classification.task",
+  name="classification",
+  model="bert_tf.heads.ClassifierModel",
   answerer="bert_tf.tasks.classification.answers.TextAnswerer",
+  text_signatures="bert_tf.export.text.classifier_signatures",
+  hugging_face=("BertForSequenceClassification",),
+  label_defaults=("own data", "classification"),
+  command="classifier",
+  settings="bert_tf.tasks.classification.config.ClassificationConfig",
+  run="bert_tf.tasks.classification.task.run",
   help=r"""Fine-tunes BERT to classify texts or pairs of texts.
 
 bert-tf classifier --data_file=reviews.csv --text_a_column=review \
     --label_column=stars --model=uncased_L-12_H-768_A-12 \
     --output_dir=out --do_train --do_eval
 """,
-  idle=classification_config.idle_settings,
 )
 
 SQUAD = TaskSpec(
-  command="squad",
-  settings=squad_config.SquadConfig,
-  module="bert_tf.tasks.squad.task",
+  name="squad",
+  model="bert_tf.heads.SpanModel",
   answerer="bert_tf.tasks.squad.answers.SpanAnswerer",
+  hugging_face=("BertForQuestionAnswering",),
+  command="squad",
+  settings="bert_tf.tasks.squad.config.SquadConfig",
+  run="bert_tf.tasks.squad.task.run",
   help=r"""Fine-tunes BERT to answer questions, as in SQuAD.
 
 bert-tf squad --do_train --train_file=train-v1.1.json \
@@ -73,10 +100,14 @@ bert-tf squad --do_train --train_file=train-v1.1.json \
 )
 
 NER = TaskSpec(
-  command="ner",
-  settings=ner_config.NerConfig,
-  module="bert_tf.tasks.ner.task",
+  name="ner",
+  model="bert_tf.heads.TokenModel",
   answerer="bert_tf.tasks.ner.answers.WordAnswerer",
+  hugging_face=("BertForTokenClassification",),
+  label_defaults=("ner", "words"),
+  command="ner",
+  settings="bert_tf.tasks.ner.config.NerConfig",
+  run="bert_tf.tasks.ner.task.run",
   help=r"""Fine-tunes BERT to recognize named entities.
 
 bert-tf ner --data_dir=conll --model=cased_L-12_H-768_A-12 \
@@ -85,17 +116,34 @@ bert-tf ner --data_dir=conll --model=cased_L-12_H-768_A-12 \
 )
 
 SWAG = TaskSpec(
-  command="swag",
-  settings=swag_config.SwagConfig,
-  module="bert_tf.tasks.swag.task",
+  name="swag",
+  model="bert_tf.heads.MultipleChoiceModel",
   answerer="bert_tf.tasks.swag.answers.ChoiceAnswerer",
+  hugging_face=("BertForMultipleChoice",),
+  command="swag",
+  settings="bert_tf.tasks.swag.config.SwagConfig",
+  run="bert_tf.tasks.swag.task.run",
   help=r"""Fine-tunes BERT on SWAG or other multiple choice.
 
 bert-tf swag --data_dir=swag --do_train --do_eval \
     --model=uncased_L-12_H-768_A-12 --output_dir=out
 """,
-  idle=swag_config.idle_settings,
 )
 
-# By the task's name in run.json.
-TASKS = {task.name: task for task in (CLASSIFICATION, SQUAD, NER, SWAG)}
+# BERT without a head: TF Hub's interface, and vectors of texts.
+ENCODER = TaskSpec(
+  name="encoder",
+  answerer="bert_tf.inference.answerers.VectorAnswerer",
+  text_signatures="bert_tf.export.text.encoder_signatures",
+)
+
+# From texts to the inputs of an encoder; needs only a vocabulary.
+PREPROCESSING = TaskSpec(name="preprocessing")
+
+_ALL = (PRETRAINING, CLASSIFICATION, SQUAD, NER, SWAG, ENCODER, PREPROCESSING)
+TASKS = {task.name: task for task in _ALL}  # By name.
+
+
+def register(task: TaskSpec) -> None:
+  """Makes a task of your own known to commands, exports and the server."""
+  TASKS[task.name] = task

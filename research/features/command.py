@@ -14,9 +14,10 @@ from research.features import config
 if __name__ == "__main__":
   fine_tune.run(
     registry.TaskSpec(
+      name=registry.NER.name,
       command="features",
       settings=config.FeaturesConfig,
-      module="research.features.task",
+      run="research.features.task.run",
       help=str(__doc__),
     )
   )

@@ -32,6 +32,7 @@ def write_all(folder: pathlib.Path) -> None:
   shutil.copy(folder / "reviews" / "train.csv", folder / "reviews.csv")
   _write_conll(folder / "conll2003", rng)
   _write_swag(folder / "swag", sentence, rng)
+  _write_tags(folder / "tags", sentence)
   _write_squad(folder, sentence)
   (folder / "docs").mkdir()
   shutil.copy(checkout.ROOT / "docs" / "reviews.csv", folder / "docs")
@@ -44,10 +45,8 @@ def write_all(folder: pathlib.Path) -> None:
 
 def _write_texts(folder, rng):
   """Writes files of ten documents with words for 500 vocabulary entries."""
-  for name in ("text", "sentences"):
-    (folder / name).mkdir()
+  (folder / "text").mkdir()
   names = ["text/a.txt", "text/b.txt", "held_out.txt", "in.txt"]
-  names += [f"sentences/{split}.txt" for split in ("train", "dev", "test")]
   for path in (*names, "novels.txt", "wiki.txt"):
     documents = [[_syllables(rng) for _ in range(8)] for _ in range(10)]
     text = "\n\n".join("\n".join(d) for d in documents) + "\n"
@@ -130,6 +129,15 @@ def _write_conll(folder, rng):
       lines += [f"{w} NN O {'B-PER' if w == 'he' else 'O'}" for w in words]
       lines += [""]
     (folder / name).write_text("\n".join(lines))
+
+
+def _write_tags(folder, sentence):
+  folder.mkdir()
+  for split in ("train", "dev", "test"):
+    with (folder / f"{split}.jsonl").open("w") as file:
+      for words in (sentence().split() for _ in range(32)):
+        labels = [["person", "male"] if w == "he" else [] for w in words]
+        file.write(json.dumps({"words": words, "labels": labels}) + "\n")
 
 
 def _write_swag(folder, sentence, rng):

@@ -69,10 +69,9 @@ def test_a_line_for_reused_records_has_the_known_counts():
 
 
 def count_cut(make_task, config_class, tokenizer, folder, examples, **settings):
-  """The number of examples that are too long, and a task that has none."""
+  """The number of examples that are too long."""
   setup = setups.make(config_class, tokenizer, 5, **settings)
   task = make_task(setup)
-  task.labels = ("O",)  # Of NER.
   arguments = "dev", str(folder / "x"), task.prepare("dev", examples)
   written = task.write_records(*arguments)
   again = task.write_records(*arguments)
@@ -125,8 +124,14 @@ def test_truncated_questions_are_counted(tokenizer, tmp_path):
 
 def test_sentences_with_several_windows_are_counted(tokenizer, tmp_path):
   sentences = [Sentence(tuple(["the"] * n), None, 1) for n in (3, 4, 9, 1)]
+
+  def make_task(setup):
+    task = ner.NerTask(setup)
+    task.label_spec = run_info.LabelSpec("ner", run_info.WORDS, ("O",))
+    return task
+
   arguments = ner_config.NerConfig, tokenizer, tmp_path, sentences
-  assert count_cut(ner.NerTask, *arguments, data_dir="") == 2
+  assert count_cut(make_task, *arguments, data_dir="") == 2
 
 
 def test_each_split_of_a_run_has_one_line(base, tmp_path):

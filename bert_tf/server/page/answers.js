@@ -140,8 +140,8 @@ function shownAnswer(row, found, about) {
 
 // The expected answer of an example from the dev file; "" if unknown.
 function expectedOf(answer, row, about) {
-  if (answer === null || about.task === "ner") return "";
+  if (answer === null || about.problem_type === "words") return "";
   if (Array.isArray(answer)) return answer.join(", ");
-  if (about.task === "swag") return row.choices[answer];
+  if (row.choices) return row.choices[answer];
   return labelled(String(answer), about).name;
 }

@@ -119,7 +119,7 @@ function examplesOf(names) {
   if (own.length) return own;
   const kind = names.includes("choices") ? "choices" :
     names.includes("question") ? "question" :
-      isMaskFiller() ? "mask" : state.about.task === "ner" ? "ner" :
+      isMaskFiller() ? "mask" : state.about.problem_type === "words" ? "ner" :
         functionOf(["text"]) && !state.about.is_pair ? "text" : "text_b";
   return [{inputs: EXAMPLES[kind], answer: null}];
 }
@@ -312,7 +312,7 @@ function scoresOf({scores = {}}) {
 // For named entities, returns the types without B- and I-.
 function labelsOf(about) {
   const names = about.labels.map((label) => labelled(label, about).name);
-  if (about.task !== "ner") return names;
+  if (about.problem_type !== "words") return names;
   return [...new Set(names.filter((name) => name !== "O")
     .map((name) => name.replace(/^[BI]-/, "")))];
 }

@@ -123,16 +123,16 @@ class ClassificationConfig(config.FineTuningConfig):
       name = self.data_file.rpartition(".")[2]
     return name.lower() if name.lower() in FILE_FORMATS else None
 
-
-def idle_settings(config: ClassificationConfig) -> dict[str, str]:
-  """Settings that a config does not use, and what they do not apply to."""
-  own_data = ("problem_type", "text_a_column", "text_b_column", "label_column")
-  if config.processor:
-    files = ("data_file", "xnli_language", "skip_bad_rows")
-    return dict.fromkeys((*own_data, *files), "`processor`")
-  task_name = config.file_format or str(config.task_name)
-  names = () if config.file_format else own_data
-  if task_name.lower() != "xnli":
-    names = (*names, "xnli_language")
-  idle = dict.fromkeys(names, f"`task_name={task_name}`")
-  return idle if config.data_file else {**idle, "eval_fraction": "`data_dir`"}
+  def idle_settings(self) -> dict[str, str]:
+    """Settings without effect, and what they do not apply to."""
+    columns = ("text_a_column", "text_b_column", "label_column")
+    own_data = ("problem_type", *columns)
+    if self.processor:
+      files = ("data_file", "xnli_language", "skip_bad_rows")
+      return dict.fromkeys((*own_data, *files), "`processor`")
+    task_name = self.file_format or str(self.task_name)
+    names = () if self.file_format else own_data
+    if task_name.lower() != "xnli":
+      names = (*names, "xnli_language")
+    idle = dict.fromkeys(names, f"`task_name={task_name}`")
+    return idle if self.data_file else {**idle, "eval_fraction": "`data_dir`"}

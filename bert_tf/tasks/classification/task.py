@@ -91,8 +91,6 @@ class ClassificationTask(base.Task[InputExample, Texts]):
 
   config: config_lib.ClassificationConfig
   model = heads.ClassifierModel
-  answerer_type = answers.TextAnswerer
-  has_labels = True
   first_results = ("eval_accuracy", "eval_loss", "global_step", "loss")
 
   def __init__(
@@ -313,6 +311,3 @@ class ClassificationTask(base.Task[InputExample, Texts]):
     if example.text_b is not None:
       inputs["text_b"] = example.text_b
     return inputs, example.label
-
-
-make_task = ClassificationTask

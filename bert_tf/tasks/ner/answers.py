@@ -57,7 +57,7 @@ class WordAnswerer(prediction.Answerer):
         for window, output in zip(windows, outputs)
       ]
     )  # [words, C]
-    rows = prediction.probabilities(logits, "classification")
+    rows = prediction.probabilities(logits)
     labels = [(self.info.labels or ())[i] for i in logits.argmax(axis=-1)]
     return {
       "words": [

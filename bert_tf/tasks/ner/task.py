@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import tensorflow as tf
 from absl import logging
 
 from bert_tf import heads, losses
@@ -44,7 +43,6 @@ class NerTask(base.Task[Sentence, Tagged]):
   config: config_lib.NerConfig
   model = heads.TokenModel
   noun = "training windows"
-  has_labels = True
   label_features = ("label_ids", "label_mask")
   first_results = (
     *metrics.SCORES,
@@ -54,24 +52,6 @@ class NerTask(base.Task[Sentence, Tagged]):
     "global_step",
     "loss",
   )
-
-  def __init__(self, setup: base.Setup[Any]) -> None:
-    super().__init__(setup)
-    self.files = {}
-    for split in ("train", "dev", "test"):
-      flag = f"{split}_file"
-      path = os.path.join(self.config.data_dir, getattr(self.config, flag))
-      self.files[split] = base.SplitFile(path, flag)
-    saved = setup.saved_labels()
-    # Those of the model; () until they are known.
-    self.labels: tuple[str, ...] = saved.labels if saved else ()
-
-  @property
-  def label_spec(self) -> run_info.LabelSpec | None:
-    """The labels, None until they are known."""
-    if not self.labels:
-      return None
-    return run_info.LabelSpec("ner", run_info.WORDS, self.labels)
 
   @property
   def result_names(self) -> tuple[str, ...]:
@@ -98,7 +78,7 @@ class NerTask(base.Task[Sentence, Tagged]):
     labels = examples.infer_labels(train)
     if len(labels) < 2:
       raise ValueError(f"{source} has no entity, every tag is O.")
-    self.labels = labels
+    self.label_spec = run_info.LabelSpec("ner", run_info.WORDS, labels)
 
   def prepare(self, split: str, sentences: Sequence[Sentence]) -> Tagged:
     """Returns the sentences with the windows that label their words."""
@@ -144,7 +124,7 @@ class NerTask(base.Task[Sentence, Tagged]):
 
   def spec(self, split: str) -> input_pipeline.Spec:
     """Returns the features of a record."""
-    ids = tf.io.FixedLenFeature([self.max_seq_length], tf.int64)
+    ids = input_pipeline.int_feature(self.max_seq_length)
     inputs = input_pipeline.inputs_spec(self.max_seq_length)
     return inputs | dict.fromkeys(self.label_features, ids)
 
@@ -210,10 +190,13 @@ class NerTask(base.Task[Sentence, Tagged]):
     for window, row in zip(data.windows, rows):
       yield from row[list(window.first_pieces)]
 
+  @property
+  def labels(self) -> tuple[str, ...]:
+    """The names of the labels, which must be known."""
+    assert self.label_spec is not None
+    return self.label_spec.labels
+
   def _tags(self, data: Tagged, rows: base.Rows) -> list[list[str]]:
     """Returns each sentence's predicted tags."""
     tags = (self.labels[i] for i in self.label_ids(data, rows))
     return [[next(tags) for _ in s.words] for s in data.sentences]
-
-
-make_task = NerTask

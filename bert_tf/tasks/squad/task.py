@@ -249,6 +249,3 @@ class SquadTask(base.Task[SquadExample, Questions]):
       texts = {qas_id: p.span_text for qas_id, p in predictions.items()}
       scores |= metrics.best_null_thresholds(answers, texts, null_odds)
     return scores
-
-
-make_task = SquadTask

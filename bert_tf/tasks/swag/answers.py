@@ -32,7 +32,7 @@ class ChoiceAnswerer(prediction.Answerer):
   ) -> dict[str, Any]:
     """Returns the most probable choice."""
     scores = np.concatenate([output["logits"] for output in outputs])  # [C]
-    [row] = prediction.probabilities(scores[None], "classification")
+    [row] = prediction.probabilities(scores[None])
     return {
       "choice": int(row.argmax()),
       "probabilities": prediction.digits(row),

@@ -61,11 +61,10 @@ class SwagConfig(config.FineTuningConfig):
     "Whether to skip and count faulty rows of the train and dev files.",
   )
 
-
-def idle_settings(config: SwagConfig) -> dict[str, str]:
-  """Settings that a config does not use, and what they do not apply to."""
-  if config.task_name.lower() != "swag":
-    return {}
-  choices = ("choice_columns", "label_column", "label_type")
-  names = ("context_column", "question_column", *choices)
-  return dict.fromkeys(names, "`task_name=swag`")
+  def idle_settings(self) -> dict[str, str]:
+    """Settings without effect, and what they do not apply to."""
+    if self.task_name.lower() != "swag":
+      return {}
+    choices = ("choice_columns", "label_column", "label_type")
+    names = ("context_column", "question_column", *choices)
+    return dict.fromkeys(names, "`task_name=swag`")

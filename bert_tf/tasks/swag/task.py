@@ -1,16 +1,16 @@
 """Multiple choice, such as SWAG (Devlin et al. 2019, 4.4)."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from bert_tf import heads
-from bert_tf.data import input_pipeline, record_cache, records
+from bert_tf.data import input_pipeline, record_cache
 from bert_tf.tasks import base, fine_tuning, prediction
-from bert_tf.tasks.swag import answers, examples
 from bert_tf.tasks.swag import config as config_lib
+from bert_tf.tasks.swag import examples
 from bert_tf.tasks.swag.examples import ChoiceExample
 from bert_tf.training import objective, results
 
@@ -25,7 +25,6 @@ class SwagTask(base.Task[ChoiceExample, Sequence[ChoiceExample]]):
 
   config: config_lib.SwagConfig
   model = heads.MultipleChoiceModel
-  answerer_type = answers.ChoiceAnswerer
 
   def __init__(self, setup: base.Setup[config_lib.SwagConfig]) -> None:
     super().__init__(setup)
@@ -53,28 +52,21 @@ class SwagTask(base.Task[ChoiceExample, Sequence[ChoiceExample]]):
     self.num_choices[split] = len(examples[0].choices)
     return examples
 
-  def encode(
-    self, split: str, data: Sequence[ChoiceExample]
-  ) -> Iterator[tuple[Sequence[bytes], bool]]:
-    """Yields a record for each example; without a label, label_ids is 0.
-
-    Input i is [CLS] context [SEP] question choice_i [SEP], cut as every pair
-    is: from the end of the longer text.
-    """
-    for example, prepared in zip(data, self.prepared(data)):
-      ints = {
-        **prediction.padded(prepared.inputs, self.max_seq_length),
-        "label_ids": [example.label or 0],
-        "is_real_example": [1],
-      }
-      features = records.encode_features(ints, {})
-      yield [records.encode_example(features)], prepared.is_cut
+  def label_values(
+    self, example: ChoiceExample, prepared: prediction.Prepared
+  ) -> dict[str, list[int]]:
+    """Returns the index of the right choice, 0 if it is not known."""
+    return {"label_ids": [example.label or 0], "is_real_example": [1]}
 
   def spec(self, split: str) -> input_pipeline.Spec:
     """Returns the features of a record of C choices."""
-    length = self.max_seq_length
-    spec = input_pipeline.classifier_spec(length, 1, "classification")
-    return spec | input_pipeline.inputs_spec(self.num_choices[split], length)
+    return {
+      **input_pipeline.inputs_spec(
+        self.num_choices[split], self.max_seq_length
+      ),
+      "label_ids": input_pipeline.int_feature(1),
+      "is_real_example": input_pipeline.int_feature(1),
+    }
 
   def made_of(
     self, split: str, data: Sequence[ChoiceExample]
@@ -92,7 +84,7 @@ class SwagTask(base.Task[ChoiceExample, Sequence[ChoiceExample]]):
   ) -> base.Results:
     """Writes test_results.tsv and predictions.jsonl."""
     scores = np.stack(list(rows))  # [B, C]
-    probabilities = prediction.probabilities(scores, "classification")
+    probabilities = prediction.probabilities(scores)
     label_type = self.layout.label_type
     objects = []
     for example, row in zip(data, probabilities):
@@ -116,6 +108,3 @@ class SwagTask(base.Task[ChoiceExample, Sequence[ChoiceExample]]):
     """Returns the context, its continuations and the index of the right one."""
     choices = example.continuations()
     return {"context": example.context, "choices": choices}, example.label
-
-
-make_task = SwagTask

@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf import tokenization
+from bert_tf.model_folder import run_info
 from bert_tf.tasks.ner import config as ner_config
 from bert_tf.tasks.ner import examples as ner_data
 from bert_tf.tasks.ner import task as ner
@@ -146,7 +147,7 @@ def test_a_word_without_word_pieces_is_unknown(tokenizer):
 def make_task(tokenizer, max_seq_length):
   config_class = ner_config.NerConfig
   task = ner.NerTask(setups.make(config_class, tokenizer, max_seq_length))
-  task.labels = LABELS
+  task.label_spec = run_info.LabelSpec("ner", run_info.WORDS, LABELS)
   return task
 
 
