@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Attacks trainings, files, the server and the tokenizer; see docs/reliability.md:
+# Attacks trainings, files, the server and the tokenizer; see docs/evidence.md:
 #
 #   bash run_scripts/chaos.sh --kills=300 --damaged=2000 --disks=100 \
 #     --requests=200000 --texts=1000000 [--seed=1] [--write]

@@ -3,7 +3,7 @@ r"""Attacks training runs, files, disks, the server and the tokenizer.
 bash run_scripts/chaos.sh --kills=300 --damaged=2000 --requests=200000 \
     --texts=1000000 --write
 
-Prints a Markdown table; --write also replaces the table in docs/reliability.md.
+Prints a Markdown table; --write also replaces the table in docs/evidence.md.
 Exits with status 1 if anything went wrong. Each number is a number of tries;
 0 skips the attack. The same seed repeats the same tries.
 """
@@ -32,7 +32,7 @@ from tests.chaos import (
   texts,
 )
 
-_PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "reliability.md"
+_PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "evidence.md"
 _TABLE = re.compile(r"(?m)^\| attack \|.*\n(?:\|.*\n)+")
 
 
