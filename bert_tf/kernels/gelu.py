@@ -13,7 +13,7 @@ On a GPU the gradient keeps only x, in 16 bits, and computes the tanh again, as
     (1 + tanh(u)) / 2 = 1 / (1 + exp(-2 u))
 
 which takes fewer instructions there. A step of BERT-Base, 64 x 512, in bfloat16
-needed 12.1 GB instead of 16.6 on an H200 (docs/gpu.md).
+needed 12.1 GB instead of 16.6 on an H200 (research/benchmarks/comparison.md).
 """
 
 import math
