@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Attacks trainings, files and disks; see docs/reliability.md:
+# Attacks trainings, files and disks; see docs/evidence.md:
 #
 #   bash run_scripts/chaos.sh --kills=300 --damaged=2000 --disks=100 \
 #     [--seed=1] [--write]

@@ -64,7 +64,7 @@ def _gelu_on_gpu(x: Tensor) -> tuple[Tensor, Callable[..., Tensor]]:
 
   It computes the tanh again, as (1 + tanh(u)) / 2 = 1 / (1 + exp(-2 u)), which
   takes fewer instructions on a GPU. A step of BERT-Base, 64 x 512, in bfloat16
-  needed 12.1 GB instead of 16.6 on an H200 (docs/gpu.md).
+  needed 12.1 GB instead of 16.6 on an H200 (research/benchmarks/comparison.md).
   """
   from tensorflow.compiler.tf2xla.ops import gen_xla_ops
 

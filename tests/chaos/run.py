@@ -2,7 +2,7 @@
 
 bash run_scripts/chaos.sh --kills=300 --damaged=2000 --disks=100 --write
 
-Prints a Markdown table; --write also replaces the table in docs/reliability.md.
+Prints a Markdown table; --write also replaces the table in docs/evidence.md.
 Exits with status 1 if anything went wrong. Each number is a number of tries;
 0 skips the attack. The same seed repeats the same tries.
 """
@@ -23,7 +23,7 @@ from absl import logging
 
 from tests.chaos import bert_run, damage, disks, kills, outcomes
 
-_PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "reliability.md"
+_PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "evidence.md"
 _TABLE = re.compile(r"(?m)^\| attack \|.*\n(?:\|.*\n)+")
 
 

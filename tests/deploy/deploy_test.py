@@ -294,7 +294,7 @@ METRIC = re.compile(r"\bbert_tf_(?!beam)[a-z_]+(?=[`{\[])|\bprocess_[a-z_]+")
   "name",
   [
     "deploy/kubernetes/autoscaling.yaml",
-    "docs/kubernetes.md",
+    "docs/deploy.md",
     "docs/serving_operations.md",
   ],
 )
@@ -330,7 +330,7 @@ def test_models_are_copied_to_the_volume_that_the_server_mounts():
 def test_the_page_and_the_manifest_copy_the_model_that_is_served():
   text = (DEPLOY / "kubernetes" / "models.yaml").read_text()
   commands = re.findall(r"^#   (.+)$", text, re.MULTILINE)
-  page = (ROOT / "docs" / "kubernetes.md").read_text()
+  page = (ROOT / "docs" / "deploy.md").read_text()
   assert "\n".join(commands) in page
   _, container, _ = serving()
   [export] = [line for line in commands if line.startswith("bert-tf export")]
