@@ -117,10 +117,7 @@ def missing_columns(
 ) -> str:
   """Describes the columns that a table lacks or has twice; "" for none.
 
-  Args:
-    columns: names of the columns that are read.
-    existing: names of the table's columns.
-    settings: the setting that names a column, by column.
+  `settings` has the setting that names a column, by column.
   """
   faults = []
   for column in dict.fromkeys(columns):
