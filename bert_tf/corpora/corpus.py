@@ -33,11 +33,6 @@ class Shard:
   num_documents: int  # At least 1.
   spans: tuple[Span, ...]
 
-  @property
-  def num_bytes(self) -> int:
-    """The size of the text in bytes, after decompression."""
-    return sum(span.end - span.start for span in self.spans)
-
 
 def write_documents(path: str, documents_: Iterable[Sequence[str]]) -> int:
   """Writes documents, one sentence per line; returns their number.

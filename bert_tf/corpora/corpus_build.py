@@ -58,14 +58,8 @@ def create(
   """Writes a corpus and its report; logs and returns the counts.
 
   Each file appears when it is complete, the report last. The disk needs room
-  for twice the text.
-
-  Args:
-    config: input format and sentence splitting.
-    inputs: the files to read.
-    output: the files to write.
-    num_workers: processes that split text.
-    resume: whether to keep a complete corpus of the same settings.
+  for twice the text. `num_workers` processes split it. `resume` keeps a
+  complete corpus of the same settings.
 
   Returns:
     The counts that are not 0: documents_read, those that are blank, and the
@@ -164,12 +158,7 @@ def as_lines(
 def check_reading(
   config: text_config.TextConfig, inputs: Sequence[sources.InputFile]
 ) -> None:
-  """Checks the language and the packages, before the input is read.
-
-  Raises:
-    ValueError: if the language is unknown.
-    ImportError: if pyarrow or sentencex is missing.
-  """
+  """Raises an error for an unknown language or a missing package."""
   formats = {source.input_format for source in inputs}
   if text_config.PARQUET in formats:
     parquet.check_installed()
@@ -241,11 +230,7 @@ def _write_texts(
 def _publish(
   output: Output, texts: Sequence[str], counts: collections.Counter[str]
 ) -> None:
-  """Writes the output from the text to train on and the held-out text.
-
-  Raises:
-    ValueError: if one of them has no document.
-  """
+  """Writes the output from the text to train on and the held-out text."""
   num_eval = counts["eval_documents"]
   num_train = counts["documents"] - num_eval
   if not counts["documents"]:

@@ -48,9 +48,8 @@ class RecordFiles:
 def open_records(patterns: str) -> RecordFiles:
   """Finds files and counts their records, which also checks their integrity.
 
-  Args:
-    patterns: files and globs, separated by commas. The path of an existing file
-      is not a glob. Names ending in .gz are read as GZIP.
+  The patterns are files and globs, separated by commas. The path of an existing
+  file is not a glob. Names ending in .gz are read as GZIP.
 
   Raises:
     ValueError: if a pattern matches nothing, or a file is empty or damaged.

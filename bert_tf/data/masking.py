@@ -129,16 +129,11 @@ class Masker:
   def mask(
     self, input_ids: list[int], candidates: list[int], rng: random.Random
   ) -> tuple[list[int], list[int]]:
-    """Masks the word pieces of an instance in place.
+    """Masks the word pieces of an instance, given without padding, in place.
 
-    Args:
-      input_ids: word-piece ids without padding. Changed in place.
-      candidates: positions that may be masked, ascending. Changed in place.
-      rng: source of the draws.
-
-    Returns:
-      The chosen positions, ascending, and the ids there before masking. Empty
-      if whole-word masking finds no word that is short enough.
+    Changes `candidates`, the ascending positions that may be masked, as well.
+    Returns the chosen positions, ascending, and the ids there before masking.
+    Both are empty if whole-word masking finds no word that is short enough.
     """
     config = self._config
     num_to_predict = config.num_to_predict(len(input_ids))

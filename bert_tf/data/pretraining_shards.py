@@ -85,20 +85,14 @@ def create(
 
   The data set does not depend on `num_workers`, the number of processes, each
   of which holds one shard in memory. Each file appears when it is complete.
-  Several shards of an earlier run are removed first unless `resume` is set,
-  because parts of two data sets would look like a complete one. With `resume`,
-  finished shards of the same settings are kept.
+  Several shards of an earlier run are removed first, because parts of two data
+  sets would look like a complete one; `resume` keeps those that were made with
+  the same settings.
 
-  Args:
-    config: settings of the instances.
-    input_files: text files.
-    output_file: for one shard, comma-separated files that receive the instances
-      in turn. For several, the name that `shard_files.shard_file` completes.
-    num_shards: number of shards.
-    num_workers: at most `num_shards`.
-    resume: see above.
-    build: build(config, tasks) builds shards and returns their counts by index.
-      Default: `num_workers` local processes.
+  For one shard, `output_file` has comma-separated files that receive the
+  instances in turn; for several, the name that `shard_files.shard_file`
+  completes. `build(config, tasks)` builds shards in place of the local
+  processes and returns their counts by index.
   """
   started = time.monotonic()
   names = output_files(input_files, output_file, num_shards, num_workers)

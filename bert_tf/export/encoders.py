@@ -48,22 +48,19 @@ class Encoder(tf.Module):
     self.trainable_variables = list(model.values.values())
     self.regularization_losses = []
     if vocab_file:
-      self.vocab_file = tf.saved_model.Asset(self._vocab_txt(vocab_file))
+      if tokenizer_files.is_tokenizer_json(vocab_file):
+        # The folder must exist until the encoder is saved.
+        self._folder = tempfile.TemporaryDirectory()
+        content = tokenizer_files.read_vocab(vocab_file)
+        vocab_file = os.path.join(self._folder.name, run_info.VOCAB_FILE)
+        atomic.write_bytes(vocab_file, content)
+      self.vocab_file = tf.saved_model.Asset(vocab_file)
     self.do_lower_case = tf.Variable(
       do_lower_case, trainable=False, name="do_lower_case"
     )
     spec = {n: tf.TensorSpec([None, None], tf.int32, n) for n in HUB_NAMES}
     for training in (False, True):
       self.__call__.get_concrete_function(spec, training=training)
-
-  def _vocab_txt(self, vocab_file: str) -> str:
-    if not tokenizer_files.is_tokenizer_json(vocab_file):
-      return vocab_file
-    # The folder must exist until the encoder is saved.
-    self._folder = tempfile.TemporaryDirectory()
-    path = os.path.join(self._folder.name, run_info.VOCAB_FILE)
-    atomic.write_bytes(path, tokenizer_files.read_vocab(vocab_file))
-    return path
 
   @tf.function(autograph=False)
   def __call__(
@@ -96,7 +93,7 @@ class Encoder(tf.Module):
       }
 
     ids = saved_models.ids_function(encoded)
-    return saved_models.name_functions(ids)
+    return {saved_models.IDS: ids, saved_models.DEFAULT: ids}
 
 
 class Preprocessor(tf.Module):

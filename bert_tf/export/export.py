@@ -147,11 +147,8 @@ def describe(
   """Returns what run.json should say about a model, and the tokenizer.
 
   A setting is the user's, else that of the model's folder, else the default.
-  There is no tokenizer without a vocabulary.
-
-  Raises:
-    ValueError: if a setting is not for the task, if the length exceeds the
-      model's, or if the labels are unknown or not those of the head.
+  There is no tokenizer without a vocabulary. Raises ValueError for a setting
+  that does not fit the task, the model or the labels.
   """
   tokenizer = None
   if files.vocab_file:
@@ -199,7 +196,6 @@ def _module(
   tokenizer: text.BertTokenizer | None,
   with_attention: bool,
 ) -> tuple[tf.Module, saved_models.Signatures]:
-  """Returns the module to save and its functions; see `Built`."""
   if info.task == PREPROCESSING:
     assert tokenizer is not None and info.max_seq_length is not None
     preprocessor = encoders.Preprocessor(tokenizer, info.max_seq_length)

@@ -46,9 +46,10 @@ class NamedModel(tf.Module):
     self.max_positions = max_positions
 
     # A closure, because tf.Module would track and save an attribute.
-    def run(inputs: Mapping[str, Tensor], seed: Tensor | None) -> Any:
-      if seed is None:
+    def run(inputs: Mapping[str, Tensor], training: bool) -> Any:
+      if not training:
         return self.call_layer(model, inputs, training=False)
+      seed = tf.random.uniform([2], maxval=tf.int32.max, dtype=tf.int32)
       seeds = model.seed_generator
       with seeds.counted_from(tf.cast(seed, seeds.state.dtype)):
         return self.call_layer(model, inputs, training=True)
@@ -76,11 +77,7 @@ class NamedModel(tf.Module):
         that predict masked words also need masked_lm_positions, int32 [B, P].
       training: whether to apply dropout, with new dropout masks in each call.
     """
-    inputs = self.checked(inputs)
-    seed = None
-    if training:
-      seed = tf.random.uniform([2], maxval=tf.int32.max, dtype=tf.int32)
-    return self._run(inputs, seed)
+    return self._run(self.checked(inputs), training)
 
   def checked(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Returns the inputs, which get a position if they have none.
@@ -109,11 +106,6 @@ def function(input_signature: Sequence[tf.TensorSpec]) -> Callable[..., Any]:
   """Returns a decorator for a tf.function with an input signature."""
   # AutoGraph is slow, and no Python control flow depends on a tensor.
   return tf.function(input_signature=input_signature, autograph=False)
-
-
-def name_functions(ids: Any) -> Signatures:
-  """Returns the function of word-piece ids, the default, by name."""
-  return {IDS: ids, DEFAULT: ids}
 
 
 def ids_function(

@@ -38,7 +38,7 @@ def make(
   names = (*saved_models.ID_NAMES, *kind.more_inputs)
   rank = len(kind.input_shape_names)
   ids = saved_models.ids_function(compute, rank, names)
-  functions = saved_models.name_functions(ids)
+  functions = {saved_models.IDS: ids, saved_models.DEFAULT: ids}
   if _POSITIONS in names:
     functions[ALL_POSITIONS] = saved_models.ids_function(compute_all)
   return functions

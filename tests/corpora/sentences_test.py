@@ -48,11 +48,9 @@ def test_blank_text_has_no_sentence():
   assert split("en", " \n \u3000 ") == []
 
 
-@pytest.mark.parametrize(
-  ("language", "code"), [("EN", "en"), ("de-AT", "de"), ("zh_Hans", "zh")]
-)
-def test_codes_are_accepted_in_any_spelling(language, code):
-  assert sentences.check_language(language) == code
+@pytest.mark.parametrize("language", ["EN", "de-AT", "zh_Hans"])
+def test_codes_are_accepted_in_any_spelling(language):
+  assert split(language, "1, 2") == ["1, 2"]
 
 
 @pytest.mark.parametrize("language", ["xx", "english", ""])
