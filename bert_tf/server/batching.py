@@ -224,8 +224,8 @@ class Batcher:
 
   def oldest_wait_s(self) -> float:
     """Returns for how many seconds the oldest waiting request has waited."""
-    arrivals = (request.arrived for request in self.queue)
-    return time.monotonic() - min(arrivals, default=time.monotonic())
+    now = time.monotonic()
+    return now - min((request.arrived for request in self.queue), default=now)
 
   async def close(self) -> None:
     """Stops the batcher; waiting requests fail with status 503."""
@@ -254,7 +254,8 @@ class Batcher:
     """Returns after how long a thread has to look again, unless woken."""
     if not self.queue:
       return math.inf
-    if worker not in self._working():
+    # A thread that has stalled takes no batches, unless all have.
+    if worker.is_stalled() and not all(w.is_stalled() for w in self.workers):
       return _STALLED_INTERVAL_S
     first = self.queue[0]
     size = sum(
@@ -263,10 +264,6 @@ class Batcher:
     if size >= first.signature.max_size:
       return 0
     return first.arrived + self._config.max_wait_ms / 1e3 - time.monotonic()
-
-  def _working(self) -> list[_ComputeWorker]:
-    """Returns the threads that have not stalled, or all if every one has."""
-    return [w for w in self.workers if not w.is_stalled()] or self.workers
 
   def _end(self, ended: asyncio.Task) -> None:
     if not ended.cancelled() and (fault := ended.exception()):

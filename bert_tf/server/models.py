@@ -63,12 +63,10 @@ class Signature:
     Raises:
       limits.HttpError: if the model cannot read them, or for too many inputs.
     """
-    prepared = []
-    for index, row in enumerate(rows):
-      try:
-        prepared.append(self._prepare(index, row))
-      except (ValueError, RecursionError) as error:
-        raise limits.HttpError(400, str(error)) from error
+    try:
+      prepared = [self._prepare(i, row) for i, row in enumerate(rows)]
+    except (ValueError, RecursionError) as error:
+      raise limits.HttpError(400, str(error)) from error
     num_inputs = sum(len(row.inputs) for row in prepared)
     if num_inputs > max(self._config.max_windows, len(rows)):
       raise limits.HttpError(

@@ -1,5 +1,4 @@
 import itertools
-import sys
 
 import pytest
 
@@ -57,12 +56,6 @@ def test_codes_are_accepted_in_any_spelling(language):
 def test_an_unknown_language_is_refused(language):
   with pytest.raises(ValueError, match=f"`language={language}`"):
     sentences.Splitter(language)
-
-
-def test_without_sentencex_the_extra_is_named(monkeypatch):
-  monkeypatch.setitem(sys.modules, "sentencex", None)
-  with pytest.raises(ImportError, match=r"pip install .*\[corpus\]"):
-    sentences.Splitter("en")
 
 
 def ends(lines):
