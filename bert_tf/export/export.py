@@ -21,7 +21,7 @@ from bert_tf import (
   tokenization,
 )
 from bert_tf.export import config as configs
-from bert_tf.export import encoders, saved_models, signatures, text
+from bert_tf.export import encoders, saved_models, text
 from bert_tf.files import atomic, paths
 from bert_tf.kernels import backend
 from bert_tf.model_folder import run_info
@@ -163,18 +163,29 @@ def describe(
   config = settings.resolve(config, saved, files.run_file)
   if task == "encoder":
     config = encoders.resolve_settings(files, config)
-  config = dataclasses.replace(
-    config, max_seq_length=_max_seq_length(files, task, config.max_seq_length)
-  )
+  known = registry.load(registry.TASKS[task].settings)
+  length = files.bert_config.max_position_embeddings
+  if config.max_seq_length:
+    length = config.max_seq_length
+    files.bert_config.check_lengths(length, files.config_file)
+  elif task != "pretraining":
+    default = _DEFAULT_MAX_SEQ_LENGTH
+    if known:
+      field = known.__dataclass_fields__["max_seq_length"]
+      setting = settings.get_setting(field)
+      assert setting
+      default = setting.fallback
+    length = min(default, length)
+  config = dataclasses.replace(config, max_seq_length=length)
   changes: dict[str, Any] = {
     "bert_tf_version": bert_tf.__version__,
-    "max_seq_length": config.max_seq_length,
+    "max_seq_length": length,
   }
   if task == "encoder":
     changes |= {"pooling": config.pooling, "normalize": config.normalize}
   if task == "pretraining":
     changes["top_k"] = config.top_k
-  if known := registry.load(registry.TASKS[task].settings):
+  if known:
     kinds = run_info.RunInfo, configs.ModelConfig, known
     names = set.intersection(*({*k.__dataclass_fields__} for k in kinds))
     changes |= {name: getattr(config, name) for name in names - {"task"}}
@@ -216,34 +227,14 @@ def _module(
   else:
     module = tf.Module(name="served")
     module.model = named
-    functions = signatures.make(named, info)
+    functions = saved_models.head_functions(named, info)
     if with_attention:
-      functions |= signatures.attention(model.bert, named)
+      functions |= saved_models.attention_function(model.bert, named)
   if tokenizer:
     make = registry.load(registry.TASKS[info.task].text_signatures)
     functions |= make(named, tokenizer, info)
   module.tokenizer = tokenizer  # Its vocabulary is saved with the module.
   return module, functions
-
-
-def _max_seq_length(
-  files: model_folder.ModelFolder, task: str, length: int | None
-) -> int:
-  """Returns the user's length, else the task's default, cut to the model."""
-  bert_config = files.bert_config
-  if length:
-    bert_config.check_lengths(length, files.config_file)
-    return length
-  num_positions = bert_config.max_position_embeddings
-  if task == "pretraining":
-    return num_positions
-  default = _DEFAULT_MAX_SEQ_LENGTH
-  if known := registry.load(registry.TASKS[task].settings):
-    field = known.__dataclass_fields__["max_seq_length"]
-    setting = settings.get_setting(field)
-    assert setting
-    default = setting.fallback
-  return min(default, num_positions)
 
 
 def _infer_task(files: model_folder.ModelFolder) -> str:

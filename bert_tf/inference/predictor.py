@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from bert_tf import checkpoints, heads, model_folder
 from bert_tf.export import config as configs
-from bert_tf.export import saved_models, signatures
+from bert_tf.export import saved_models
 from bert_tf.files import errors
 from bert_tf.inference import answerers, feature_extraction, loaded_model
 from bert_tf.inference import config as inference_config
@@ -203,7 +203,7 @@ class Predictor:
 
     Raises ValueError if the model has no head or was exported without it.
     """
-    if signatures.ATTENTION not in self.functions:
+    if saved_models.ATTENTION not in self.functions:
       raise ValueError(
         "this model has no attention function; give the checkpoint of a model "
         "with a head, or export it with export_savedmodel.py --attention."
@@ -211,7 +211,7 @@ class Predictor:
     answerer = self.answerer()
     ids_b = None if text_b is None else answerer.tokenize(text_b)
     packed = answerer.pack(answerer.tokenize(text), ids_b)
-    function = self.functions[signatures.ATTENTION]
+    function = self.functions[saved_models.ATTENTION]
     [probabilities] = function(prediction.batch([packed]))["attention"]
     tokens = answerer.tokenizer.convert_ids_to_tokens(packed.input_ids)
     return Attention(tuple(tokens), probabilities)

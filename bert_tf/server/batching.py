@@ -75,6 +75,8 @@ class Worker:
   does not keep the process from ending.
   """
 
+  batch: Sequence[_Input] = ()  # Inputs that the thread of a batcher computes.
+
   def __init__(self, name: str, max_call_s: float) -> None:
     self._name = name
     self._max_call_s = max_call_s
@@ -144,10 +146,6 @@ class Worker:
         self._deadline = math.inf
 
 
-class _ComputeWorker(Worker):
-  batch: Sequence[_Input] = ()  # That it computes.
-
-
 class Batcher:
   """Computes requests in batches, in its own threads.
 
@@ -174,7 +172,7 @@ class Batcher:
     self._lock = threading.Lock()  # For outputs and answers of requests.
     self._arrival = asyncio.Event()
     self.workers = [
-      _ComputeWorker("compute", config.max_stall_s)
+      Worker("compute", config.max_stall_s)
       for _ in range(config.num_batch_threads)
     ]
     self.ended = asyncio.Event()
@@ -235,7 +233,7 @@ class Batcher:
     for worker in self.workers:
       worker.close()
 
-  async def _run(self, worker: _ComputeWorker) -> None:
+  async def _run(self, worker: Worker) -> None:
     loop = asyncio.get_running_loop()
     while True:
       self._arrival.clear()
@@ -250,7 +248,7 @@ class Batcher:
         await self._answer(worker, worker.batch)
         worker.batch = ()
 
-  def _seconds_to_batch(self, worker: _ComputeWorker) -> float:
+  def _seconds_to_batch(self, worker: Worker) -> float:
     """Returns after how long a thread has to look again, unless woken."""
     if not self.queue:
       return math.inf
@@ -339,9 +337,7 @@ class Batcher:
         self.queue.remove(request)
         _fail(request, error)
 
-  async def _answer(
-    self, worker: _ComputeWorker, batch: Sequence[_Input]
-  ) -> None:
+  async def _answer(self, worker: Worker, batch: Sequence[_Input]) -> None:
     # A result is done if its client has disconnected, or an input has failed.
     batch = [each for each in batch if not each.request.result.done()]
     if not batch:

@@ -9,7 +9,7 @@ from absl import logging
 from google.protobuf import json_format
 from tensorflow.core.protobuf import meta_graph_pb2
 
-from bert_tf.export import saved_models, signatures
+from bert_tf.export import saved_models
 from bert_tf.inference import answerers, predictor
 from bert_tf.server import config as server_config
 from bert_tf.server import limits, types
@@ -175,7 +175,7 @@ class ServedModel:
     for signature in self.signatures.values():
       signature.compute([_SAMPLE_ID])
     model = self.predictor
-    if model.answerers and signatures.ATTENTION in model.functions:
+    if model.answerers and saved_models.ATTENTION in model.functions:
       model.attention("a")
 
   def attention(self, body: types.AttentionRequest) -> dict[str, Any]:
