@@ -68,9 +68,6 @@ class Task:
   seed: int
   output_files: tuple[str, ...]  # Files that receive its instances in turn.
 
-  def __str__(self) -> str:
-    return f"shard {self.shard.index} ({self.output_files[0]})"
-
 
 def create(
   config: data_config.PretrainingDataConfig,

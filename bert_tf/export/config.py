@@ -98,13 +98,6 @@ class ModelConfig:
   def __post_init__(self) -> None:
     settings.check(self)
 
-  def check_used(self, task: str) -> None:
-    """Raises ValueError for a setting of encoders if the task is another."""
-    for name in ("pooling", "normalize"):
-      value = getattr(self, name)
-      if value is not None and task != "encoder":
-        raise ValueError(f"{name} {value!r} is for `task=encoder`, not {task}.")
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExportConfig(ModelConfig):

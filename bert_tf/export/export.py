@@ -155,7 +155,10 @@ def describe(
     tokenizer = model_folder.load_tokenizer(
       files, config.do_lower_case, config.strip_accents
     )
-  config.check_used(task)
+  for name in ("pooling", "normalize"):
+    value = getattr(config, name)
+    if value is not None and task != "encoder":
+      raise ValueError(f"{name} {value!r} is for `task=encoder`, not {task}.")
   run = files.run if files.run and files.run.task == task else None
   saved = run.saved() if run else {}
   if task == "pretraining":  # The length of its records does not limit texts.
