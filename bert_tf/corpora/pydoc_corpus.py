@@ -47,10 +47,8 @@ def documents(packages: Sequence[str] = ()) -> Iterator[list[str]]:
 
   A document is a help topic or a module with at least five sentences of four
   words or more. Small modules of one folder are joined into one document.
-  Repeated sentences are dropped.
-
-  Raises:
-    ValueError: if a package is not installed as source.
+  Repeated sentences are dropped. Raises ValueError if a package is not
+  installed as source.
   """
   folders = []
   for name in packages:

@@ -49,10 +49,8 @@ def open_records(patterns: str) -> RecordFiles:
   """Finds files and counts their records, which also checks their integrity.
 
   The patterns are files and globs, separated by commas. The path of an existing
-  file is not a glob. Names ending in .gz are read as GZIP.
-
-  Raises:
-    ValueError: if a pattern matches nothing, or a file is empty or damaged.
+  file is not a glob. Names ending in .gz are read as GZIP. Raises ValueError if
+  a pattern matches nothing, or a file is empty or damaged.
   """
   files = []
   for pattern in map(str.strip, patterns.split(",")):

@@ -212,10 +212,8 @@ def build_shard(
 
   They take about 1 kB each at 128 tokens. The `output_files` receive the
   records in turn. `report` is called with 1 for each document that was read,
-  and for each document of a pass.
-
-  Raises:
-    ValueError: if the text is not UTF-8 or has no token at all.
+  and for each document of a pass. Raises ValueError if the text is not UTF-8 or
+  has no token at all.
   """
   rng = random.Random(seed)
   builder = InstanceBuilder(config, tokenizer, rng)

@@ -175,21 +175,11 @@ def resolve_settings(
 
   Unless the user sets `pooling`, the files of sentence-transformers have them.
   """
-  saved = None
+  values = {"pooling": configs.POOLINGS[0], "normalize": False}
   if config.pooling is None:
-    saved = sentence_transformers.read_settings(files.folder)
-  if saved is None:
-    pooling, normalize = config.pooling or configs.POOLINGS[0], False
-    length = config.max_seq_length
-  else:
-    pooling, normalize = saved.pooling, saved.normalize
-    positions = files.bert_config.max_position_embeddings
-    length = min(saved.max_seq_length or positions, positions)
-  if config.normalize is not None:
-    normalize = config.normalize
-  return dataclasses.replace(
-    config,
-    pooling=pooling,
-    normalize=normalize,
-    max_seq_length=config.max_seq_length or length,
-  )
+    if saved := sentence_transformers.read_settings(files.folder):
+      positions = files.bert_config.max_position_embeddings
+      length = min(saved.max_seq_length or positions, positions)
+      values = vars(saved) | {"max_seq_length": length}
+  missing = {n: v for n, v in values.items() if getattr(config, n) is None}
+  return dataclasses.replace(config, **missing)

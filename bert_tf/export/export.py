@@ -100,10 +100,8 @@ def build(
   """Builds in memory the model that `run` writes.
 
   `with_text` adds the functions that take texts, for tasks that have them, and
-  `with_attention` the one that returns the attention.
-
-  Raises:
-    ValueError: as `run`, except for the folder.
+  `with_attention` the one that returns the attention. Raises the errors of
+  `run`.
   """
   if config.task != PREPROCESSING:
     backend.check_tensorflow()

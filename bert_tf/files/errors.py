@@ -33,8 +33,7 @@ class OutOfMemoryError(MemoryError):
 def import_tensorflow_text(purpose: str) -> types.ModuleType:
   """Returns tensorflow-text, which Windows and new versions of Python lack.
 
-  Raises:
-    ImportError: if it is missing or belongs to another TensorFlow.
+  Raises ImportError if it is missing or belongs to another TensorFlow.
   """
   import tensorflow as tf
 

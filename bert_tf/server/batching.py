@@ -93,10 +93,8 @@ class Worker:
     """Makes a call in the thread; returns its result or raises its exception.
 
     If the waiting coroutine is cancelled before the call has begun, the call is
-    not made. Exceptions that cannot be awaited become a RuntimeError.
-
-    Raises:
-      limits.HttpError: if the thread has stalled.
+    not made. Exceptions that cannot be awaited become a RuntimeError. Raises
+    HttpError if the thread has stalled.
     """
     future: concurrent.futures.Future = concurrent.futures.Future()
     self._calls.put((functools.partial(function, *arguments), future))
@@ -185,9 +183,8 @@ class Batcher:
   ) -> list[Any]:
     """Returns the answers of a request's rows, or raises what computing raised.
 
-    Raises:
-      limits.HttpError: as check_open, if the answers have too many values, or
-        if all threads have stalled.
+    Raises HttpError as check_open, if the answers have too many values, or if
+    all threads have stalled.
     """
     self.check_open()
     result = asyncio.get_running_loop().create_future()

@@ -60,8 +60,7 @@ class Signature:
   def prepare(self, rows: Sequence[Any]) -> list[prediction.Prepared]:
     """Returns the rows with their inputs.
 
-    Raises:
-      limits.HttpError: if the model cannot read them, or for too many inputs.
+    Raises HttpError if the model cannot read them, or for too many inputs.
     """
     try:
       prepared = [self._prepare(i, row) for i, row in enumerate(rows)]
@@ -181,9 +180,7 @@ class ServedModel:
   def attention(self, body: types.AttentionRequest) -> dict[str, Any]:
     """Returns the word pieces, and the weights of a head or of their mean.
 
-    Raises:
-      limits.HttpError: if the model has no attention, layer or head, or a text
-        is too long.
+    Raises HttpError for a text that is too long and for what the model lacks.
     """
     try:
       for text in (body.text, body.text_b):

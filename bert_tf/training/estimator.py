@@ -332,9 +332,8 @@ class LossCheck:
   def add(self, step: int, loss: float, gradient_norm: float) -> None:
     """Adds the mean loss and norm of a group of steps that ends at `step`.
 
-    Raises:
-      DivergedError: if the loss or the norm is not finite, or if the loss was
-        too high three times in a row.
+    Raises DivergedError if the loss or the norm is not finite, or if the loss
+    was too high three times in a row.
     """
     if self._first is None:
       self._first = loss
