@@ -7,6 +7,7 @@ from bert_tf import settings
 
 _data = functools.partial(settings.setting, topic=settings.DATA)
 _devices = functools.partial(settings.setting, topic=settings.DEVICES)
+
 # Values of input_format.
 LINES = "lines"
 TEXT = "text"

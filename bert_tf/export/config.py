@@ -14,6 +14,7 @@ _data = functools.partial(settings.setting, topic=settings.DATA)
 _evaluation = functools.partial(settings.setting, topic=settings.EVALUATION)
 _model = functools.partial(settings.setting, topic=settings.MODEL)
 _output = functools.partial(settings.setting, topic=settings.OUTPUT)
+
 # The vector of a text: the first is the default.
 POOLINGS = ("mean", "cls", "max")
 

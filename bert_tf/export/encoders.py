@@ -8,6 +8,7 @@ import dataclasses
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import tensorflow as tf
 
@@ -175,7 +176,7 @@ def resolve_settings(
 
   Unless the user sets `pooling`, the files of sentence-transformers have them.
   """
-  values = {"pooling": configs.POOLINGS[0], "normalize": False}
+  values: dict[str, Any] = {"pooling": configs.POOLINGS[0], "normalize": False}
   if config.pooling is None:
     if saved := sentence_transformers.read_settings(files.folder):
       positions = files.bert_config.max_position_embeddings

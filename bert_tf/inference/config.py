@@ -9,6 +9,7 @@ _data = functools.partial(settings.setting, topic=settings.DATA)
 _devices = functools.partial(settings.setting, topic=settings.DEVICES)
 _model = functools.partial(settings.setting, topic=settings.MODEL)
 _output = functools.partial(settings.setting, topic=settings.OUTPUT)
+
 OUTPUT_FORMATS = ("jsonl", "npz")
 POOLINGS = ("none", "cls", "mean", "max")
 
