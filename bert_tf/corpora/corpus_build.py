@@ -125,8 +125,8 @@ def create(
         paths.remove(name)
     for name, shard in zip(output.files, shards):
       corpus.write_documents(name, corpus.shard_documents(shard))
-    if name := output.eval_output_file:
-      corpus.write_documents(name, corpus.documents(texts[1:]))
+    if held_out := output.eval_output_file:
+      corpus.write_documents(held_out, corpus.documents(texts[1:]))
   if any(s.input_format != text_config.LINES for s in inputs):
     settings["sentencex"] = importlib.metadata.version("sentencex")
   named = {name: count for name, count in counts.items() if count}

@@ -32,22 +32,21 @@ class TextConfig:
     "documents. text: running text. jsonl, parquet: one document per row. "
     "wikiextractor: its <doc> lines. auto: detect it.",
     choices=(AUTO, LINES, TEXT, JSONL, PARQUET, WIKIEXTRACTOR),
-    main=True
+    main=True,
   )
   documents: str = _data(
     BLANK_LINE,
     "End of a document in running text. file is for books: blank lines "
     "separate paragraphs, and text of over 1 MB is cut between paragraphs.",
-    choices=(BLANK_LINE, FILE, LINE)
+    choices=(BLANK_LINE, FILE, LINE),
   )
   text_column: str = _data(
-    "text",
-    "Column of jsonl and parquet that holds the text."
+    "text", "Column of jsonl and parquet that holds the text."
   )
   language: str = _data(
     "en",
     "Language code, such as de or zh, whose rules split text into sentences.",
-    main=True
+    main=True,
   )
 
   def __post_init__(self) -> None:
@@ -59,8 +58,7 @@ class PydocConfig:
   """Packages whose documentation joins that of Python."""
 
   pydoc_packages: str = _data(
-    "",
-    "Comma-separated packages whose documentation pydoc adds to Python's."
+    "", "Comma-separated packages whose documentation pydoc adds to Python's."
   )
 
 
@@ -71,11 +69,11 @@ class BeamConfig:
   runner: str | None = _devices(
     None,
     "Apache Beam runner instead of --num_workers, such as DirectRunner or "
-    "DataflowRunner. Needs the extra beam."
+    "DataflowRunner. Needs the extra beam.",
   )
   pipeline_options: str = _devices(
     "",
-    "Options of Beam and its runner, separated by spaces. '--help' lists them."
+    "Options of Beam and its runner, separated by spaces. '--help' lists them.",
   )
 
   def __post_init__(self) -> None:

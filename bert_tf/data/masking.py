@@ -24,33 +24,26 @@ class MaskingConfig:
     "Largest number of masked tokens per instance.",
     minimum=1,
     original=True,
-    main=True
+    main=True,
   )
   masked_lm_prob: float = _masking(
-    0.15,
-    "Share of the tokens to mask, (0, 1].",
-    original=True
+    0.15, "Share of the tokens to mask, (0, 1].", original=True
   )
   do_whole_word_mask: bool = _masking(
-    False,
-    "Mask all word pieces of a word together.",
-    original=True,
-    main=True
+    False, "Mask all word pieces of a word together.", original=True, main=True
   )
   # 80/10/10, Devlin et al. 2019, sections 3.1 and A.1. Fine-tuning inputs have
   # no [MASK], so some chosen pieces must look ordinary.
   mask_prob: float = _masking(
     0.8,
     "Share of the masked tokens that become [MASK]. mask_prob, keep_prob and "
-    "random_prob must sum to 1."
+    "random_prob must sum to 1.",
   )
   keep_prob: float = _masking(
-    0.1,
-    "Share of the masked tokens that stay unchanged."
+    0.1, "Share of the masked tokens that stay unchanged."
   )
   random_prob: float = _masking(
-    0.1,
-    "Share of the masked tokens that become a random token."
+    0.1, "Share of the masked tokens that become a random token."
   )
 
   def __post_init__(self) -> None:

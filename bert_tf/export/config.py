@@ -41,7 +41,7 @@ class ModelConfig:
     "or preprocessing, from texts to BERT's inputs. Default: the "
     "checkpoint's.",
     choices=registry.TASKS,
-    main=True
+    main=True,
   )
   bert_config_file: str | None = None  # None for the one beside the checkpoint.
   vocab_file: str | None = None  # None for the one beside the checkpoint.
@@ -49,13 +49,13 @@ class ModelConfig:
     None,
     "Whether to lower-case texts. Default: the value in the model's run.json, "
     "else a guess from the vocabulary, else True.",
-    fallback=True
+    fallback=True,
   )
   strip_accents: bool | None = _model(
     None,
     "Whether to strip accents. Default: the value in the model's run.json, "
     "else the same as do_lower_case.",
-    fallback=None
+    fallback=None,
   )
   max_seq_length: int | None = _data(
     None,
@@ -64,7 +64,7 @@ class ModelConfig:
     "length in the files of sentence-transformers for an encoder and 128.",
     minimum=5,
     fallback=None,
-    main=True
+    main=True,
   )
   pooling: str | None = _model(
     None,
@@ -72,20 +72,20 @@ class ModelConfig:
     "as in the files of sentence-transformers, else mean.",
     choices=POOLINGS,
     fallback=None,
-    main=True
+    main=True,
   )
   normalize: bool | None = _model(
     None,
     "encoder only. Whether to scale the vector of a text to length 1. Default: "
     "as in the files of sentence-transformers, else False.",
-    fallback=None
+    fallback=None,
   )
   top_k: int | None = _evaluation(
     None,
     "Number of tokens for each [MASK], in pretraining only.",
     minimum=1,
     fallback=5,
-    main=True
+    main=True,
   )
   doc_stride: int | None = _window("doc_stride")
   max_query_length: int | None = _window("max_query_length")
@@ -107,18 +107,18 @@ class ExportConfig(ModelConfig):
   export_dir: str = _output(
     help="Folder of the SavedModel, new or empty. TensorFlow Serving needs a "
     "version number, such as models/NAME/1.",
-    writes="folder"
+    writes="folder",
   )
   with_text: bool = _output(
     True,
     "Whether a model of the tasks classification and encoder also takes texts, "
     "with tensorflow-text's operations.",
     flag="text",
-    main=True
+    main=True,
   )
   with_attention: bool = _output(
     False,
     "Whether a model with a head can return its attention for word-piece ids.",
     flag="attention",
-    main=True
+    main=True,
   )

@@ -27,40 +27,36 @@ class ExtractionConfig:
     (-1, -2, -3, -4),
     "Encoder layers, comma-separated; 0 is the first, -1 the last.",
     original=True,
-    main=True
+    main=True,
   )
   do_lower_case: bool | None = _model(
     None,
     "Whether to lower-case texts. Default: the value in run.json, otherwise "
     "inferred from the vocabulary, otherwise True.",
     original=True,
-    fallback=True
+    fallback=True,
   )
   max_seq_length: int = _data(
     128,
     "Maximum word pieces of a text or pair, with [CLS] and [SEP].",
     original=True,
     minimum=3,  # [CLS] and two [SEP].
-    main=True
+    main=True,
   )
   batch_size: int = _devices(
-    32,
-    "Texts per batch.",
-    original=True,
-    minimum=1,
-    main=True
+    32, "Texts per batch.", original=True, minimum=1, main=True
   )
   use_one_hot_embeddings: bool = _devices(
     False,
     "Whether to look up word embeddings by a matmul, for TPUs.",
-    original=True
+    original=True,
   )
   pooling: str = _output(
     "none",
     "none: vectors of all tokens. Otherwise one vector per layer: cls, the "
     "vector of [CLS]; mean or max, over all tokens including [CLS] and [SEP].",
     choices=POOLINGS,
-    main=True
+    main=True,
   )
 
   def __post_init__(self) -> None:

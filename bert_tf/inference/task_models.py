@@ -92,7 +92,9 @@ class TaskModel(abc.ABC):
   ) -> None:
     self._output_dir, self._start = output_dir, init_checkpoint
     changes |= {"bert_config_file": bert_config_file, "vocab_file": vocab_file}
-    self._given = {n: value for n, value in changes.items() if value is not None}
+    self._given = {
+      n: value for n, value in changes.items() if value is not None
+    }
     self._predictor: predictor.Predictor | None = None
     self._check_names(self._given)
     if output_dir is None:

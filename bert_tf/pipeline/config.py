@@ -160,20 +160,20 @@ class PipelineConfig(text_config.PydocConfig):
   output_dir: str = _checkpoints(
     help="Folder for the model and its card, README.md. Data goes to its "
     "subfolder data/.",
-    writes="folder"
+    writes="folder",
   )
   model: str | None = _model(
     None,
     "Model to continue, such as the folder of a released one. Default: a new "
     "model.",
-    main=True
+    main=True,
   )
   size: str | None = _model(
     None,
     "Size of a new model, as layers x width: tiny 2 x 128, mini 4 x 256, small "
     f"4 x 512, medium 8 x 512, base 12 x 768. Default: {_DEFAULT_SIZE}.",
     choices=tuple(SIZES),
-    main=True
+    main=True,
   )
   train_hours: float = _setting(
     _Training, "train_hours", required=True, alternatives=("train_minutes",)
@@ -184,7 +184,7 @@ class PipelineConfig(text_config.PydocConfig):
     None,
     "Whether to lower-case the text and strip accents: true, false or auto "
     "(default; None in Python). auto: as --model, or by language.",
-    main=True
+    main=True,
   )
   vocab_size: int | None = _model(
     None,
@@ -192,17 +192,13 @@ class PipelineConfig(text_config.PydocConfig):
     minimum=_NUM_RESERVED + 2,  # A character and its ## piece.
   )
   max_seq_length: int = _data(
-    128,
-    "Maximum word pieces per sequence.",
-    minimum=16,
-    maximum=512,
-    main=True
+    128, "Maximum word pieces per sequence.", minimum=16, maximum=512, main=True
   )
   eval_fraction: float = _data(
     0.05,
     "Fraction of the documents held out for evaluation.",
     minimum=0.001,
-    maximum=0.5
+    maximum=0.5,
   )
   train_batch_size: int | None = _setting(
     _Training, "train_batch_size", " Default: by size, 32 with --model."
@@ -218,7 +214,7 @@ class PipelineConfig(text_config.PydocConfig):
     "Fraction of word pieces masked in training; held-out text uses 0.15. "
     "Default: by size, 0.25 for tiny, otherwise 0.15.",
     minimum=0.001,
-    maximum=1.0
+    maximum=1.0,
   )
   no_nsp: bool | None = _setting(
     _Pretraining,
@@ -230,7 +226,7 @@ class PipelineConfig(text_config.PydocConfig):
     os.cpu_count() or 1,
     "Processes for preparing the data.",
     minimum=1,
-    main=True
+    main=True,
   )
   seed: int = _setting(_Training, "seed")
   compute: training_config.ComputeConfig = training_config.ComputeConfig()

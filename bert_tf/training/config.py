@@ -21,28 +21,28 @@ class ComputeConfig:
     None,
     "Compile the training step with XLA: true, false or auto (the default, "
     "None in Python). auto compiles on GPUs and TPUs, and on CPUs runs of 200 "
-    "or more steps with batches of one shape."
+    "or more steps with batches of one shape.",
   )
   gradient_accumulation_steps: int = _devices(
     1,
     "Micro-batches that each device splits its part of a batch into, to save "
     "memory.",
-    minimum=1
+    minimum=1,
   )
   recompute: bool = _devices(
     False,
     "Recompute activations in the backward pass: less memory, about 15% more "
-    "time."
+    "time.",
   )
   precision: str = _devices(
     "float32",
     "Data type of matrix products. tf32 rounds their factors to 10 bits, on "
     "GPUs since Ampere. Variables, losses and checkpoints are always float32.",
-    choices=tuple(names.PRECISIONS)
+    choices=tuple(names.PRECISIONS),
   )
   deterministic: bool = _devices(
     False,
-    "Use only operations that give the same bits each time. Slower on GPUs."
+    "Use only operations that give the same bits each time. Slower on GPUs.",
   )
 
   def __post_init__(self) -> None:
@@ -63,20 +63,13 @@ class TrainConfig(ComputeConfig):
   output_dir: str = _checkpoints(
     help="Folder for checkpoints, events and results.",
     original=True,
-    writes="folder"
+    writes="folder",
   )
   train_batch_size: int = _training(
-    32,
-    "Examples in a training batch.",
-    minimum=1,
-    original=True,
-    main=True
+    32, "Examples in a training batch.", minimum=1, original=True, main=True
   )
   learning_rate: float = _training(
-    5e-5,
-    "Peak learning rate.",
-    original=True,
-    main=True
+    5e-5, "Peak learning rate.", original=True, main=True
   )
   # Settings of pre-training. Fine-tuning computes its steps from the data.
   num_train_steps: int = 100000
@@ -85,25 +78,16 @@ class TrainConfig(ComputeConfig):
   train_minutes: float = 0.0
   stop_at_step: int | None = None
   save_checkpoints_steps: int = _checkpoints(
-    1000,
-    "Steps between two checkpoints.",
-    minimum=1,
-    original=True
+    1000, "Steps between two checkpoints.", minimum=1, original=True
   )
   iterations_per_loop: int = _devices(
-    1000,
-    "Maximum steps per tf.function call.",
-    minimum=1,
-    original=True
+    1000, "Maximum steps per tf.function call.", minimum=1, original=True
   )
   seed: int = _training(
-    12345,
-    "Seed of initial values, dropout and the order of the data."
+    12345, "Seed of initial values, dropout and the order of the data."
   )
   keep_checkpoint_max: int = _checkpoints(
-    5,
-    "Number of newest checkpoints to keep; 0 for all.",
-    minimum=0
+    5, "Number of newest checkpoints to keep; 0 for all.", minimum=0
   )
   log_every_steps: int = _checkpoints(
     100, "Steps between two log lines.", minimum=1
@@ -113,7 +97,7 @@ class TrainConfig(ComputeConfig):
   optimizer: Any = _training(
     names.ADAMW,
     "adamw, the original's; lamb, for large batches; or another class of "
-    "keras.optimizers by name, such as adam, sgd, lion or adafactor."
+    "keras.optimizers by name, such as adam, sgd, lion or adafactor.",
   )
   # Settings of fine-tuning.
   encoder_only: bool = False
@@ -125,17 +109,17 @@ class TrainConfig(ComputeConfig):
     0,
     "Steps between two evaluations during training; 0 for none. The last step "
     "is always followed by one. The best weights are saved in output_dir/best.",
-    minimum=0
+    minimum=0,
   )
   best_metric: str | None = _evaluation(
     None,
     "Result that decides which weights are best: the lowest loss or "
-    "perplexity, or the highest value of any other. Default: by task."
+    "perplexity, or the highest value of any other. Default: by task.",
   )
   early_stopping_patience: int = _evaluation(
     0,
     "Stop after so many evaluations without a better result; 0 for never.",
-    minimum=0
+    minimum=0,
   )
 
   @property
@@ -179,20 +163,16 @@ class PretrainingTrainConfig(TrainConfig):
     "Training steps, including those of earlier runs in output_dir.",
     minimum=1,
     original=True,
-    main=True
+    main=True,
   )
   num_warmup_steps: int = _training(
-    10000,
-    "Steps of linear warm-up.",
-    minimum=0,
-    original=True,
-    main=True
+    10000, "Steps of linear warm-up.", minimum=0, original=True, main=True
   )
   stop_at_step: int | None = _training(
     None,
     "Stop after this step of num_train_steps. The command without it goes on "
     "with the same learning-rate curve, for example on longer sequences.",
-    minimum=1
+    minimum=1,
   )
   train_hours: float = _training(
     0.0,
@@ -200,12 +180,10 @@ class PretrainingTrainConfig(TrainConfig):
     "once and writes the number of steps that fill this time into run.json. "
     "Evaluations and checkpoints come on top.",
     minimum=0.0,
-    main=True
+    main=True,
   )
   train_minutes: float = _training(
-    0.0,
-    "Minutes to train, added to train_hours.",
-    minimum=0.0
+    0.0, "Minutes to train, added to train_hours.", minimum=0.0
   )
 
 
@@ -216,29 +194,28 @@ class FineTuningTrainConfig(TrainConfig):
   encoder_only: bool = _model(
     False,
     "Load only the encoder of init_checkpoint. Default: also load the head if "
-    "it was trained for this task and these labels."
+    "it was trained for this task and these labels.",
   )
   lora_rank: int | None = _model(
     None,
     "Train with LoRA of this rank: freezes BERT and trains low-rank updates of "
     "the attention projections and the task's own layer. 0 trains all of BERT.",
     minimum=0,
-    fallback=0
+    fallback=0,
   )
   lora_alpha: float | None = _model(
     None,
     "LoRA's updates are multiplied by lora_alpha / lora_rank. Default: the "
     "value in the model's run.json, else lora_rank.",
     minimum=0.0,
-    fallback=None
+    fallback=None,
   )
   lora_adapter: str | None = _model(
-    None,
-    "LoRA adapter to add to init_checkpoint: the output_dir of its run."
+    None, "LoRA adapter to add to init_checkpoint: the output_dir of its run."
   )
   freeze_layers: int | None = _training(
     None,
     "Freeze the embeddings and the first N encoder layers. 0 freezes only the "
     "embeddings. Default: freeze nothing.",
-    minimum=0
+    minimum=0,
   )

@@ -44,8 +44,8 @@ def read(folder: str) -> Curves:
 def plot(output_dir: str, plot_file: str, width: int = 1200) -> None:
   """Draws a run's training as lines and its evaluation as points.
 
-  The suffix of `plot_file` chooses its format; it is `width` pixels wide. Raises
-  ValueError if there are no events, or matplotlib lacks the suffix, and
+  The suffix of `plot_file` chooses its format; it is `width` pixels wide.
+  Raises ValueError if there are no events, or matplotlib lacks the suffix, and
   ImportError without matplotlib.
   """
   training, evaluation = (
