@@ -33,18 +33,11 @@ class Shard:
   num_documents: int  # At least 1.
   spans: tuple[Span, ...]
 
-  @property
-  def num_bytes(self) -> int:
-    """The size of the text in bytes, after decompression."""
-    return sum(span.end - span.start for span in self.spans)
-
 
 def write_documents(path: str, documents_: Iterable[Sequence[str]]) -> int:
   """Writes documents, one sentence per line; returns their number.
 
-  Raises:
-    ValueError: if there is no document. Nothing is written then.
-    OSError: if `path` cannot be written.
+  Raises ValueError if there is none, and writes nothing then.
   """
   count = 0
   with (
@@ -73,8 +66,7 @@ def is_held_out(document: Sequence[str], fraction: float, seed: int) -> bool:
 def documents(paths: Sequence[str]) -> Iterator[list[str]]:
   """Yields each document as a list of its stripped lines, without blank ones.
 
-  Raises:
-    ValueError: as for `text_lines.read_lines`.
+  Raises the errors of `text_lines.read_lines`.
   """
   return _group_lines(
     line for path in paths for line in text_lines.read_lines(path)
@@ -112,7 +104,16 @@ def plan_shards(paths: Sequence[str], num_shards: int) -> list[Shard]:
       "does not suit; a blank line ends a document."
     )
   total = sum(sizes)
-  firsts = _choose_first_documents(starts, total, num_shards)
+  firsts = [0]
+  for shard in range(1, num_shards):
+    goal = total * shard // num_shards
+    after = bisect.bisect_left(starts, goal)
+    is_nearer_before = after == len(starts) or (
+      after > 0 and goal - starts[after - 1] < starts[after] - goal
+    )
+    nearest = after - 1 if is_nearer_before else after
+    last_allowed = len(starts) - (num_shards - shard)
+    firsts.append(min(max(nearest, firsts[-1] + 1), last_allowed))
   shards = []
   for index, (first, last) in enumerate(
     itertools.pairwise([*firsts, len(starts)])
@@ -132,26 +133,9 @@ def plan_shards(paths: Sequence[str], num_shards: int) -> list[Shard]:
 def shard_documents(shard: Shard) -> Iterator[list[str]]:
   """Yields the documents of one shard; see `documents`.
 
-  Raises:
-    ValueError: if a file became shorter or is no longer UTF-8.
+  Raises ValueError if a file became shorter or is no longer UTF-8.
   """
   return _group_lines(line for span in shard.spans for line in _read_span(span))
-
-
-def _choose_first_documents(
-  starts: Sequence[int], total: int, num_shards: int
-) -> list[int]:
-  firsts = [0]
-  for shard in range(1, num_shards):
-    goal = total * shard // num_shards
-    after = bisect.bisect_left(starts, goal)
-    is_nearer_before = after == len(starts) or (
-      after > 0 and goal - starts[after - 1] < starts[after] - goal
-    )
-    nearest = after - 1 if is_nearer_before else after
-    last_allowed = len(starts) - (num_shards - shard)
-    firsts.append(min(max(nearest, firsts[-1] + 1), last_allowed))
-  return firsts
 
 
 def _scan_documents(paths: Sequence[str]) -> tuple[Sequence[int], list[int]]:

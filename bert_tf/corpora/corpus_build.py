@@ -58,14 +58,8 @@ def create(
   """Writes a corpus and its report; logs and returns the counts.
 
   Each file appears when it is complete, the report last. The disk needs room
-  for twice the text.
-
-  Args:
-    config: input format and sentence splitting.
-    inputs: the files to read.
-    output: the files to write.
-    num_workers: processes that split text.
-    resume: whether to keep a complete corpus of the same settings.
+  for twice the text. `num_workers` processes split it. `resume` keeps a
+  complete corpus of the same settings.
 
   Returns:
     The counts that are not 0: documents_read, those that are blank, and the
@@ -115,7 +109,24 @@ def create(
       worker_pool.run(split, groups, num_workers)
     ) as results:
       _write_texts(results, texts, output, counts)
-    _publish(output, texts, counts)
+    num_eval = counts["eval_documents"]
+    num_train = counts["documents"] - num_eval
+    if not counts["documents"]:
+      raise ValueError(f"no document for {output.output_file}: blank text.")
+    if output.eval_output_file and not (num_train and num_eval):
+      raise ValueError(
+        f"eval_fraction {output.eval_fraction} leaves {num_train} documents to "
+        f"train on and {num_eval} to evaluate on."
+      )
+    paths.remove(output.report_file)
+    shards = corpus.plan_shards(texts[:1], output.num_shards)
+    if len(shards) > 1:  # Shards of two corpora would look like a complete one.
+      for name in output.files:
+        paths.remove(name)
+    for name, shard in zip(output.files, shards):
+      corpus.write_documents(name, corpus.shard_documents(shard))
+    if held_out := output.eval_output_file:
+      corpus.write_documents(held_out, corpus.documents(texts[1:]))
   if any(s.input_format != text_config.LINES for s in inputs):
     settings["sentencex"] = importlib.metadata.version("sentencex")
   named = {name: count for name, count in counts.items() if count}
@@ -164,12 +175,7 @@ def as_lines(
 def check_reading(
   config: text_config.TextConfig, inputs: Sequence[sources.InputFile]
 ) -> None:
-  """Checks the language and the packages, before the input is read.
-
-  Raises:
-    ValueError: if the language is unknown.
-    ImportError: if pyarrow or sentencex is missing.
-  """
+  """Raises an error for an unknown language or a missing package."""
   formats = {source.input_format for source in inputs}
   if text_config.PARQUET in formats:
     parquet.check_installed()
@@ -236,34 +242,3 @@ def _write_texts(
         counts["sentences"] += len(lines)
         counts["characters"] += sum(map(len, lines))
       bar.update(len(documents))
-
-
-def _publish(
-  output: Output, texts: Sequence[str], counts: collections.Counter[str]
-) -> None:
-  """Writes the output from the text to train on and the held-out text.
-
-  Raises:
-    ValueError: if one of them has no document.
-  """
-  num_eval = counts["eval_documents"]
-  num_train = counts["documents"] - num_eval
-  if not counts["documents"]:
-    raise ValueError(f"no document for {output.output_file}: blank text.")
-  if output.eval_output_file and not (num_train and num_eval):
-    raise ValueError(
-      f"eval_fraction {output.eval_fraction} leaves {num_train} documents to "
-      f"train on and {num_eval} to evaluate on."
-    )
-  text, held_out = texts
-  paths.remove(output.report_file)
-  shards = corpus.plan_shards([text], output.num_shards)
-  if len(shards) > 1:  # Shards of two corpora would look like a complete one.
-    for name in output.files:
-      paths.remove(name)
-  for name, shard in zip(output.files, shards):
-    corpus.write_documents(name, corpus.shard_documents(shard))
-  if output.eval_output_file:
-    corpus.write_documents(
-      output.eval_output_file, corpus.documents([held_out])
-    )

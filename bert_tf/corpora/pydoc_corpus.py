@@ -47,12 +47,15 @@ def documents(packages: Sequence[str] = ()) -> Iterator[list[str]]:
 
   A document is a help topic or a module with at least five sentences of four
   words or more. Small modules of one folder are joined into one document.
-  Repeated sentences are dropped.
-
-  Raises:
-    ValueError: if a package is not installed as source.
+  Repeated sentences are dropped. Raises ValueError if a package is not
+  installed as source.
   """
-  folders = [_find_package(name) for name in packages]
+  folders = []
+  for name in packages:
+    spec = importlib.util.find_spec(name) if name.isidentifier() else None
+    if not spec or not spec.submodule_search_locations:
+      raise ValueError(f"pydoc_packages: {name} is not an installed package.")
+    folders.append(spec.submodule_search_locations[0])
   seen: set[str] = set()
   for topic in sorted(topics.topics):
     yield from _make_documents([[topics.topics[topic]]], seen)
@@ -61,13 +64,6 @@ def documents(packages: Sequence[str] = ()) -> Iterator[list[str]]:
   yield from _read_folder(sysconfig.get_paths()["stdlib"], seen)
   for folder in folders:
     yield from _read_folder(folder, seen)
-
-
-def _find_package(name: str) -> str:
-  spec = importlib.util.find_spec(name) if name.isidentifier() else None
-  if not spec or not spec.submodule_search_locations:
-    raise ValueError(f"pydoc_packages: {name} is not an installed package.")
-  return spec.submodule_search_locations[0]
 
 
 def _read_folder(top: str, seen: set[str]) -> Iterator[list[str]]:
@@ -109,12 +105,10 @@ def _make_documents(
 
 
 def _read_docstrings(path: str) -> Iterator[str]:
-  with open(path, "rb") as reader:
-    source = reader.read()
   try:
-    with warnings.catch_warnings():
+    with open(path, "rb") as reader, warnings.catch_warnings():
       warnings.simplefilter("ignore")  # Invalid escapes in the parsed code.
-      tree = ast.parse(source)
+      tree = ast.parse(reader.read())
   except (SyntaxError, ValueError):
     return  # A template, or code for another Python version.
   yield from _find_docstrings(tree)

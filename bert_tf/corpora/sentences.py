@@ -36,19 +36,20 @@ _LANGUAGES = frozenset(
 
 
 class Splitter:
-  """Splits text of one language into sentences."""
+  """Splits text of a language, such as en, de-AT or zh_Hans, into sentences.
+
+  Raises:
+    ValueError: if there are no rules for the language.
+    ImportError: if sentencex is missing.
+  """
 
   def __init__(self, language: str) -> None:
-    """Loads the rules.
-
-    Args:
-      language: code of a language, such as en, de-AT or zh_Hans.
-
-    Raises:
-      ValueError: if there are no rules for it.
-      ImportError: if sentencex is missing.
-    """
-    self._language = check_language(language)
+    self._language = normalized_language(language).partition("-")[0]
+    if self._language not in _LANGUAGES:
+      raise ValueError(
+        f"`language={language}` has no rules for sentences; give a code such "
+        "as de, zh or ar. en suits languages that end sentences with . ! and ?"
+      )
     with errors.needs_extra("splitting text into sentences", extra="corpus"):
       import sentencex
     self._segment = sentencex.segment
@@ -68,21 +69,6 @@ class Splitter:
         )
       elif sentence:
         yield sentence
-
-
-def check_language(language: str) -> str:
-  """Returns the code under which sentencex has the rules of a language.
-
-  Raises:
-    ValueError: if there are no rules for the language.
-  """
-  code = normalized_language(language).partition("-")[0]
-  if code not in _LANGUAGES:
-    raise ValueError(
-      f"`language={language}` has no rules for sentences; give a code such as "
-      "de, zh or ar. en suits languages that end sentences with . ! and ?"
-    )
-  return code
 
 
 def normalized_language(language: str) -> str:

@@ -52,14 +52,10 @@ def find_files(
 ) -> list[InputFile]:
   """Returns the files that `--input_file` names, a glob's files sorted.
 
-  Args:
-    patterns: files and globs, separated by commas. `pydoc` stands for the
-      documentation of the running Python, in a temporary file; write `./pydoc`
-      for a file.
-    config: gives the format, or AUTO to look into each file. Default: AUTO.
-    plain_format: format of files that match no other format.
-    pydoc_packages: packages, separated by commas, whose documentation joins
-      that of Python.
+  The patterns are files and globs, separated by commas. `pydoc` stands for the
+  documentation of the running Python and of `pydoc_packages`, in a temporary
+  file; write `./pydoc` for a file. With AUTO, the default of `config`, each
+  file tells its format; if it does not, it has the `plain_format`.
 
   Raises:
     ValueError: if a pattern matches nothing, a file is missing or empty, a
@@ -130,10 +126,7 @@ def read(
 ) -> Iterator[Document]:
   """Yields the documents of a file, without blank ones.
 
-  Args:
-    source: the file.
-    config: says what ends a document, and which column has the text.
-    counts: receives the numbers of "documents_read" and of "blank" documents.
+  `counts` receives the numbers of "documents_read" and of "blank" documents.
 
   Raises:
     ValueError: if the text is not UTF-8, a row lacks the column, or the file is

@@ -1,8 +1,12 @@
 """Settings for reading text: its format and sentence splitting."""
 
 import dataclasses
+import functools
 
 from bert_tf import settings
+
+_data = functools.partial(settings.setting, topic=settings.DATA)
+_devices = functools.partial(settings.setting, topic=settings.DEVICES)
 
 # Values of input_format.
 LINES = "lines"
@@ -22,31 +26,26 @@ LINE = "line"
 class TextConfig:
   """The format of the input and the language of its sentences."""
 
-  input_format: str = settings.setting(
+  input_format: str = _data(
     AUTO,
     "Format of the input. lines: one sentence per line, a blank line between "
     "documents. text: running text. jsonl, parquet: one document per row. "
     "wikiextractor: its <doc> lines. auto: detect it.",
     choices=(AUTO, LINES, TEXT, JSONL, PARQUET, WIKIEXTRACTOR),
-    topic=settings.DATA,
     main=True,
   )
-  documents: str = settings.setting(
+  documents: str = _data(
     BLANK_LINE,
     "End of a document in running text. file is for books: blank lines "
     "separate paragraphs, and text of over 1 MB is cut between paragraphs.",
     choices=(BLANK_LINE, FILE, LINE),
-    topic=settings.DATA,
   )
-  text_column: str = settings.setting(
-    "text",
-    "Column of jsonl and parquet that holds the text.",
-    topic=settings.DATA,
+  text_column: str = _data(
+    "text", "Column of jsonl and parquet that holds the text."
   )
-  language: str = settings.setting(
+  language: str = _data(
     "en",
     "Language code, such as de or zh, whose rules split text into sentences.",
-    topic=settings.DATA,
     main=True,
   )
 
@@ -58,10 +57,8 @@ class TextConfig:
 class PydocConfig:
   """Packages whose documentation joins that of Python."""
 
-  pydoc_packages: str = settings.setting(
-    "",
-    "Comma-separated packages whose documentation pydoc adds to Python's.",
-    topic=settings.DATA,
+  pydoc_packages: str = _data(
+    "", "Comma-separated packages whose documentation pydoc adds to Python's."
   )
 
 
@@ -69,16 +66,14 @@ class PydocConfig:
 class BeamConfig:
   """The Beam runner and its options. Without a runner, Beam is not used."""
 
-  runner: str | None = settings.setting(
+  runner: str | None = _devices(
     None,
     "Apache Beam runner instead of --num_workers, such as DirectRunner or "
     "DataflowRunner. Needs the extra beam.",
-    topic=settings.DEVICES,
   )
-  pipeline_options: str = settings.setting(
+  pipeline_options: str = _devices(
     "",
     "Options of Beam and its runner, separated by spaces. '--help' lists them.",
-    topic=settings.DEVICES,
   )
 
   def __post_init__(self) -> None:

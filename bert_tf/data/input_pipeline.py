@@ -10,7 +10,7 @@ import functools
 import math
 import operator
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from concurrent import futures
 
 import numpy as np
@@ -48,12 +48,9 @@ class RecordFiles:
 def open_records(patterns: str) -> RecordFiles:
   """Finds files and counts their records, which also checks their integrity.
 
-  Args:
-    patterns: files and globs, separated by commas. The path of an existing file
-      is not a glob. Names ending in .gz are read as GZIP.
-
-  Raises:
-    ValueError: if a pattern matches nothing, or a file is empty or damaged.
+  The patterns are files and globs, separated by commas. The path of an existing
+  file is not a glob. Names ending in .gz are read as GZIP. Raises ValueError if
+  a pattern matches nothing, or a file is empty or damaged.
   """
   files = []
   for pattern in map(str.strip, patterns.split(",")):
@@ -241,7 +238,32 @@ def training_dataset(
   @_as_written
   def epoch_records(epoch: tf.Tensor) -> tf.data.Dataset:
     start = tf.where(epoch == first_epoch, tf.cast(position, tf.int64), 0)
-    return _read_epoch(files.paths, seed, epoch, start)
+    first_block = start // _SHUFFLE_BLOCK
+
+    @_as_written
+    def shuffled(block: tf.Tensor, block_records: tf.Tensor) -> tf.Tensor:
+      # Unique for each block; no epoch has 2**31 blocks.
+      block_seed = [seed, epoch * (1 << 32) + block + 1]
+      return tf.random.experimental.stateless_shuffle(block_records, block_seed)
+
+    order = tf.random.experimental.stateless_shuffle(
+      tf.constant(files.paths), seed=[seed, epoch]
+    )
+    records = tf.data.Dataset.from_tensor_slices(order).interleave(
+      _read_records,
+      cycle_length=min(4, len(files.paths)),
+      num_parallel_calls=min(4, len(files.paths)),
+      deterministic=True,
+    )
+    return (
+      records.skip(first_block * _SHUFFLE_BLOCK)
+      .batch(_SHUFFLE_BLOCK)
+      .enumerate(first_block)
+      .map(shuffled)
+      .prefetch(1)
+      .unbatch()
+      .skip(start % _SHUFFLE_BLOCK)
+    )
 
   epochs = tf.data.Dataset.counter(start=first_epoch)
   batches = epochs.flat_map(epoch_records).batch(
@@ -271,37 +293,6 @@ def _group_by_length(
     )
 
   return windows.enumerate(first_window).map(group).unbatch()
-
-
-def _read_epoch(
-  paths: Sequence[str], seed: int, epoch: tf.Tensor, start: tf.Tensor
-) -> tf.data.Dataset:
-  order = tf.random.experimental.stateless_shuffle(
-    tf.constant(paths), seed=[seed, epoch]
-  )
-  records = tf.data.Dataset.from_tensor_slices(order).interleave(
-    _read_records,
-    cycle_length=min(4, len(paths)),
-    num_parallel_calls=min(4, len(paths)),
-    deterministic=True,
-  )
-  first_block = start // _SHUFFLE_BLOCK
-
-  @_as_written
-  def shuffled(block: tf.Tensor, block_records: tf.Tensor) -> tf.Tensor:
-    # Unique for each block; no epoch has 2**31 blocks.
-    block_seed = [seed, epoch * (1 << 32) + block + 1]
-    return tf.random.experimental.stateless_shuffle(block_records, block_seed)
-
-  return (
-    records.skip(first_block * _SHUFFLE_BLOCK)
-    .batch(_SHUFFLE_BLOCK)
-    .enumerate(first_block)
-    .map(shuffled)
-    .prefetch(1)
-    .unbatch()
-    .skip(start % _SHUFFLE_BLOCK)
-  )
 
 
 def finite_dataset(

@@ -5,10 +5,13 @@ order give the masks of the 2018 release.
 """
 
 import dataclasses
+import functools
 import random
 from collections.abc import Callable, Mapping
 
 from bert_tf import settings, tokenization
+
+_masking = functools.partial(settings.setting, topic=settings.MASKING)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -16,44 +19,31 @@ class MaskingConfig:
   """Settings of masking; raises ValueError for values out of range."""
 
   # About masked_lm_prob * max_seq_length, as the 2018 release recommends.
-  max_predictions_per_seq: int = settings.setting(
+  max_predictions_per_seq: int = _masking(
     20,
     "Largest number of masked tokens per instance.",
     minimum=1,
     original=True,
-    topic=settings.MASKING,
     main=True,
   )
-  masked_lm_prob: float = settings.setting(
-    0.15,
-    "Share of the tokens to mask, (0, 1].",
-    original=True,
-    topic=settings.MASKING,
+  masked_lm_prob: float = _masking(
+    0.15, "Share of the tokens to mask, (0, 1].", original=True
   )
-  do_whole_word_mask: bool = settings.setting(
-    False,
-    "Mask all word pieces of a word together.",
-    original=True,
-    topic=settings.MASKING,
-    main=True,
+  do_whole_word_mask: bool = _masking(
+    False, "Mask all word pieces of a word together.", original=True, main=True
   )
   # 80/10/10, Devlin et al. 2019, sections 3.1 and A.1. Fine-tuning inputs have
   # no [MASK], so some chosen pieces must look ordinary.
-  mask_prob: float = settings.setting(
+  mask_prob: float = _masking(
     0.8,
     "Share of the masked tokens that become [MASK]. mask_prob, keep_prob and "
     "random_prob must sum to 1.",
-    topic=settings.MASKING,
   )
-  keep_prob: float = settings.setting(
-    0.1,
-    "Share of the masked tokens that stay unchanged.",
-    topic=settings.MASKING,
+  keep_prob: float = _masking(
+    0.1, "Share of the masked tokens that stay unchanged."
   )
-  random_prob: float = settings.setting(
-    0.1,
-    "Share of the masked tokens that become a random token.",
-    topic=settings.MASKING,
+  random_prob: float = _masking(
+    0.1, "Share of the masked tokens that become a random token."
   )
 
   def __post_init__(self) -> None:
@@ -129,16 +119,11 @@ class Masker:
   def mask(
     self, input_ids: list[int], candidates: list[int], rng: random.Random
   ) -> tuple[list[int], list[int]]:
-    """Masks the word pieces of an instance in place.
+    """Masks the word pieces of an instance, given without padding, in place.
 
-    Args:
-      input_ids: word-piece ids without padding. Changed in place.
-      candidates: positions that may be masked, ascending. Changed in place.
-      rng: source of the draws.
-
-    Returns:
-      The chosen positions, ascending, and the ids there before masking. Empty
-      if whole-word masking finds no word that is short enough.
+    Changes `candidates`, the ascending positions that may be masked, as well.
+    Returns the chosen positions, ascending, and the ids there before masking.
+    Both are empty if whole-word masking finds no word that is short enough.
     """
     config = self._config
     num_to_predict = config.num_to_predict(len(input_ids))

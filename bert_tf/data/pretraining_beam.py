@@ -7,12 +7,13 @@ The pipeline calls `build_task` for every shard, as the worker processes of
 import dataclasses
 import functools
 import json
+import shlex
 from collections.abc import Sequence
 from typing import Any
 
 from bert_tf.data import config as data_config
 from bert_tf.data import pretraining_data, pretraining_shards
-from bert_tf.files import atomic, beam_pipeline, json_files, paths
+from bert_tf.files import atomic, errors, json_files, paths
 
 
 def create(
@@ -35,7 +36,19 @@ def create(
     ImportError: if apache-beam or a package of the runner is missing.
     ChildProcessError: if the pipeline fails.
   """
-  pipeline = beam_pipeline.create(runner, pipeline_options)
+  with errors.needs_extra("`runner`, unlike `num_workers`,", extra="beam"):
+    import apache_beam as beam
+    from apache_beam.options import pipeline_options as beam_options
+  if runner in ("DirectRunner", "SwitchingDirectRunner"):
+    # DirectRunner may download and start another program, Prism, which ignores
+    # direct_num_workers and direct_running_mode.
+    runner = "FnApiRunner"
+  try:
+    options = beam_options.PipelineOptions(shlex.split(pipeline_options))
+    pipeline = beam.Pipeline(runner, options)
+  except (ValueError, AttributeError, ImportError) as error:
+    reason = " ".join(str(error).split())
+    raise ValueError(f"`runner={runner}`: {reason}") from error
   counts_file = atomic.hidden(output_file, "counts.json")
   build = functools.partial(_build, pipeline, counts_file)
   return pretraining_shards.create(
@@ -52,6 +65,7 @@ def _build(
   if not tasks:
     return {}
   import apache_beam as beam
+  from apache_beam.runners import runner
 
   (
     pipeline
@@ -63,9 +77,15 @@ def _build(
     >> beam.Map(lambda all: atomic.write(counts_file, [json.dumps(all)]))
   )
   try:
-    beam_pipeline.run(pipeline)
+    state = pipeline.run().wait_until_finish()
+    if state != runner.PipelineState.DONE:
+      raise ChildProcessError(f"the Beam pipeline ended as {state}.")
     counts = json_files.read(counts_file)
     return {i: pretraining_data.ShardCounts(**c) for i, c in counts}
+  except RuntimeError as error:
+    # The message is the traceback of a worker.
+    reason = str(error).strip().splitlines()[-1]
+    raise ChildProcessError(f"the Beam pipeline failed: {reason}") from error
   finally:
     paths.remove(counts_file)
 

@@ -109,11 +109,7 @@ class InstanceBuilder:
     self, documents: Sequence[Document], index: int
   ) -> Iterator[TrainingInstance]:
     """Yields the instances of one pass over `documents[index]`."""
-    if self.config.no_nsp:
-      segments = self._make_segments(documents[index])
-    else:
-      segments = self._make_pairs(documents, index)
-    for first, second, is_random_next in segments:
+    for first, second, is_random_next in self._make_pairs(documents, index):
       input_ids, num_first = packing.add_special_tokens(
         first, second or None, self._cls, self._sep
       )
@@ -127,27 +123,29 @@ class InstanceBuilder:
       )
       yield TrainingInstance(ids, num_first, positions, labels, is_random_next)
 
-  def _draw_target_length(self) -> int:
-    # Sometimes aims at fewer tokens, because fine-tuning inputs are often short
-    # (2018 release, create_pretraining_data.py).
-    if self._rng.random() < self.config.short_seq_prob:
-      return self._rng.randint(2, self.config.max_num_tokens)
-    return self.config.max_num_tokens
-
   def _make_pairs(
     self, documents: Sequence[Document], index: int
   ) -> Iterator[tuple[list[int], list[int], bool]]:
     """Yields (segment a, segment b, whether b is random).
 
     Half of the second segments continue the text, unless a single sentence
-    fills the target or is the document's last.
+    fills the target or is the document's last. With no_nsp, they are empty.
     """
     rng = self._rng
     document = documents[index]
-    target = self._draw_target_length()
+    # Sometimes aims at fewer tokens, because fine-tuning inputs are often short
+    # (2018 release, create_pretraining_data.py).
+    target = self.config.max_num_tokens
+    if rng.random() < self.config.short_seq_prob:
+      target = rng.randint(2, target)
     start = 0
     while start < document.num_sentences:
       stop = document.reach(start, target)
+      if self.config.no_nsp:
+        nothing = (document, stop, stop)
+        yield *self._truncate((document, start, stop), nothing), False
+        start = stop
+        continue
       # Segment a ends after a random sentence, so that its length varies.
       middle = start + 1
       if stop - start > 1:
@@ -175,18 +173,6 @@ class InstanceBuilder:
     document = documents[other]
     start = rng.randrange(document.num_sentences)
     return document, start, document.reach(start, num_tokens)
-
-  def _make_segments(
-    self, document: Document
-  ) -> Iterator[tuple[list[int], list[int], bool]]:
-    """Yields (segment, [], False) for runs of consecutive sentences."""
-    target = self._draw_target_length()
-    start = 0
-    while start < document.num_sentences:
-      stop = document.reach(start, target)
-      nothing = (document, stop, stop)
-      yield *self._truncate((document, start, stop), nothing), False
-      start = stop
 
   def _truncate(
     self, first: tuple[Document, int, int], second: tuple[Document, int, int]
@@ -226,10 +212,8 @@ def build_shard(
 
   They take about 1 kB each at 128 tokens. The `output_files` receive the
   records in turn. `report` is called with 1 for each document that was read,
-  and for each document of a pass.
-
-  Raises:
-    ValueError: if the text is not UTF-8 or has no token at all.
+  and for each document of a pass. Raises ValueError if the text is not UTF-8 or
+  has no token at all.
   """
   rng = random.Random(seed)
   builder = InstanceBuilder(config, tokenizer, rng)

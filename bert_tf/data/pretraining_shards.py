@@ -68,9 +68,6 @@ class Task:
   seed: int
   output_files: tuple[str, ...]  # Files that receive its instances in turn.
 
-  def __str__(self) -> str:
-    return f"shard {self.shard.index} ({self.output_files[0]})"
-
 
 def create(
   config: data_config.PretrainingDataConfig,
@@ -83,20 +80,16 @@ def create(
 ) -> Summary:
   """Turns text files into TFRecords; logs and returns a summary.
 
-  The data set does not depend on `num_workers`. Each file appears when it is
-  complete. Several shards of an earlier run are removed first unless `resume`
-  is set, because parts of two data sets would look like a complete one.
+  The data set does not depend on `num_workers`, the number of processes, each
+  of which holds one shard in memory. Each file appears when it is complete.
+  Several shards of an earlier run are removed first, because parts of two data
+  sets would look like a complete one; `resume` keeps those that were made with
+  the same settings.
 
-  Args:
-    config: settings of the instances.
-    input_files: text files.
-    output_file: for one shard, comma-separated files that receive the instances
-      in turn. For several, the name that `shard_files.shard_file` completes.
-    num_shards: number of shards. Each process holds one shard in memory.
-    num_workers: processes that build shards, at most `num_shards`.
-    resume: whether to keep finished shards of the same settings.
-    build: build(config, tasks) builds shards and returns their counts by index.
-      Default: `num_workers` local processes.
+  For one shard, `output_file` has comma-separated files that receive the
+  instances in turn; for several, the name that `shard_files.shard_file`
+  completes. `build(config, tasks)` builds shards in place of the local
+  processes and returns their counts by index.
   """
   started = time.monotonic()
   names = output_files(input_files, output_file, num_shards, num_workers)
@@ -122,7 +115,23 @@ def create(
     "output_file": [os.path.basename(name) for name in names],
   }
   note = record_cache.settings_file(output_file.split(",")[0].strip())
-  pending = _prepare(tasks, settings, note, resume)
+  pending = tasks
+  finished = [t for t in tasks if all(map(paths.exists, t.output_files))]
+  if resume and paths.exists(note):
+    shard_files.check_same_settings(settings, note)
+    pending = [task for task in tasks if task not in finished]
+  elif resume and finished:
+    raise ValueError(
+      f"cannot resume: {note} is missing, so the settings of "
+      f"{finished[0].output_files[0]} are unknown; drop `resume`."
+    )
+  _remove_unfinished(tasks)
+  if len(tasks) > 1:
+    # A single new shard replaces the old one in one step.
+    for task in pending:
+      for path in task.output_files:
+        paths.remove(path)
+    shard_files.write_settings(settings, note)
   build = build or functools.partial(_build_here, num_workers=num_workers)
   try:
     counts = build(config, pending)
@@ -191,32 +200,6 @@ def output_files(
   return names
 
 
-def _prepare(
-  tasks: Sequence[Task], settings: dict[str, Any], note: str, resume: bool
-) -> list[Task]:
-  pending = list(tasks)
-  if resume and paths.exists(note):
-    shard_files.check_same_settings(settings, note)
-    pending = [task for task in tasks if not _is_finished(task)]
-  elif resume and (finished := list(filter(_is_finished, tasks))):
-    raise ValueError(
-      f"cannot resume: {note} is missing, so the settings of "
-      f"{finished[0].output_files[0]} are unknown; drop `resume`."
-    )
-  _remove_unfinished(tasks)
-  if len(tasks) > 1:
-    # A single new shard replaces the old one in one step.
-    for task in pending:
-      for path in task.output_files:
-        paths.remove(path)
-    shard_files.write_settings(settings, note)
-  return pending
-
-
-def _is_finished(task: Task) -> bool:
-  return all(map(paths.exists, task.output_files))
-
-
 _load_tokenizer = functools.lru_cache(1)(pretraining_data.load_tokenizer)
 
 
@@ -240,14 +223,12 @@ def _build_here(
   num_passes = config.dupe_factor + 1  # One to read.
   num_documents = sum(task.shard.num_documents for task in tasks)
   description = f"documents x {num_passes} passes"
-  counts = {}
   with tqdm.tqdm(
     total=num_documents * num_passes, desc=description, disable=None
   ) as bar:
     if num_workers == 1:
-      for task in tasks:
-        counts[task.shard.index] = build_task(config, task, bar.update)
-      return counts
+      return {t.shard.index: build_task(config, t, bar.update) for t in tasks}
+    counts = {}
     build = functools.partial(build_task, config)
     results = worker_pool.run(build, tasks, num_workers)
     with contextlib.closing(results):

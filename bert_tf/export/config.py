@@ -7,9 +7,13 @@ import dataclasses
 import functools
 
 from bert_tf import settings
-from bert_tf.settings import setting
 from bert_tf.tasks import registry
 from bert_tf.tasks.squad import config as squad_config
+
+_data = functools.partial(settings.setting, topic=settings.DATA)
+_evaluation = functools.partial(settings.setting, topic=settings.EVALUATION)
+_model = functools.partial(settings.setting, topic=settings.MODEL)
+_output = functools.partial(settings.setting, topic=settings.OUTPUT)
 
 # The vector of a text: the first is the default.
 POOLINGS = ("mean", "cls", "max")
@@ -31,63 +35,56 @@ class ModelConfig:
   """
 
   init_checkpoint: str
-  task: str | None = setting(
+  task: str | None = _model(
     None,
     "The task of the model: that of a head; encoder, with TF Hub's interface; "
     "or preprocessing, from texts to BERT's inputs. Default: the "
     "checkpoint's.",
     choices=registry.TASKS,
-    topic=settings.MODEL,
     main=True,
   )
   bert_config_file: str | None = None  # None for the one beside the checkpoint.
   vocab_file: str | None = None  # None for the one beside the checkpoint.
-  do_lower_case: bool | None = setting(
+  do_lower_case: bool | None = _model(
     None,
     "Whether to lower-case texts. Default: the value in the model's run.json, "
     "else a guess from the vocabulary, else True.",
     fallback=True,
-    topic=settings.MODEL,
   )
-  strip_accents: bool | None = setting(
+  strip_accents: bool | None = _model(
     None,
     "Whether to strip accents. Default: the value in the model's run.json, "
     "else the same as do_lower_case.",
     fallback=None,
-    topic=settings.MODEL,
   )
-  max_seq_length: int | None = setting(
+  max_seq_length: int | None = _data(
     None,
     "Maximum word pieces of a text. Default: all positions for pretraining; "
     "for others the value in the model's run.json, else 384 for squad, the "
     "length in the files of sentence-transformers for an encoder and 128.",
     minimum=5,
     fallback=None,
-    topic=settings.DATA,
     main=True,
   )
-  pooling: str | None = setting(
+  pooling: str | None = _model(
     None,
     "encoder only. Vector of a text: from those of its word pieces. Default: "
     "as in the files of sentence-transformers, else mean.",
     choices=POOLINGS,
     fallback=None,
-    topic=settings.MODEL,
     main=True,
   )
-  normalize: bool | None = setting(
+  normalize: bool | None = _model(
     None,
     "encoder only. Whether to scale the vector of a text to length 1. Default: "
     "as in the files of sentence-transformers, else False.",
     fallback=None,
-    topic=settings.MODEL,
   )
-  top_k: int | None = setting(
+  top_k: int | None = _evaluation(
     None,
     "Number of tokens for each [MASK], in pretraining only.",
     minimum=1,
     fallback=5,
-    topic=settings.EVALUATION,
     main=True,
   )
   doc_stride: int | None = _window("doc_stride")
@@ -100,39 +97,28 @@ class ModelConfig:
   )
 
   def __post_init__(self) -> None:
-    """Raises ValueError for a value out of range."""
     settings.check(self)
-
-  def check_used(self, task: str) -> None:
-    """Raises ValueError for a setting of encoders if the task is another."""
-    for name in ("pooling", "normalize"):
-      value = getattr(self, name)
-      if value is not None and task != "encoder":
-        raise ValueError(f"{name} {value!r} is for `task=encoder`, not {task}.")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExportConfig(ModelConfig):
   """A checkpoint, and the settings of the SavedModel to write."""
 
-  export_dir: str = setting(
+  export_dir: str = _output(
     help="Folder of the SavedModel, new or empty. TensorFlow Serving needs a "
     "version number, such as models/NAME/1.",
     writes="folder",
-    topic=settings.OUTPUT,
   )
-  with_text: bool = setting(
+  with_text: bool = _output(
     True,
     "Whether a model of the tasks classification and encoder also takes texts, "
     "with tensorflow-text's operations.",
     flag="text",
-    topic=settings.OUTPUT,
     main=True,
   )
-  with_attention: bool = setting(
+  with_attention: bool = _output(
     False,
     "Whether a model with a head can return its attention for word-piece ids.",
     flag="attention",
-    topic=settings.OUTPUT,
     main=True,
   )

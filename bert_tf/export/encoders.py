@@ -8,6 +8,7 @@ import dataclasses
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import tensorflow as tf
 
@@ -48,22 +49,19 @@ class Encoder(tf.Module):
     self.trainable_variables = list(model.values.values())
     self.regularization_losses = []
     if vocab_file:
-      self.vocab_file = tf.saved_model.Asset(self._vocab_txt(vocab_file))
+      if tokenizer_files.is_tokenizer_json(vocab_file):
+        # The folder must exist until the encoder is saved.
+        self._folder = tempfile.TemporaryDirectory()
+        content = tokenizer_files.read_vocab(vocab_file)
+        vocab_file = os.path.join(self._folder.name, run_info.VOCAB_FILE)
+        atomic.write_bytes(vocab_file, content)
+      self.vocab_file = tf.saved_model.Asset(vocab_file)
     self.do_lower_case = tf.Variable(
       do_lower_case, trainable=False, name="do_lower_case"
     )
     spec = {n: tf.TensorSpec([None, None], tf.int32, n) for n in HUB_NAMES}
     for training in (False, True):
       self.__call__.get_concrete_function(spec, training=training)
-
-  def _vocab_txt(self, vocab_file: str) -> str:
-    if not tokenizer_files.is_tokenizer_json(vocab_file):
-      return vocab_file
-    # The folder must exist until the encoder is saved.
-    self._folder = tempfile.TemporaryDirectory()
-    path = os.path.join(self._folder.name, run_info.VOCAB_FILE)
-    atomic.write_bytes(path, tokenizer_files.read_vocab(vocab_file))
-    return path
 
   @tf.function(autograph=False)
   def __call__(
@@ -96,7 +94,7 @@ class Encoder(tf.Module):
       }
 
     ids = saved_models.ids_function(encoded)
-    return saved_models.name_functions(ids)
+    return {saved_models.IDS: ids, saved_models.DEFAULT: ids}
 
 
 class Preprocessor(tf.Module):
@@ -178,21 +176,11 @@ def resolve_settings(
 
   Unless the user sets `pooling`, the files of sentence-transformers have them.
   """
-  saved = None
+  values: dict[str, Any] = {"pooling": configs.POOLINGS[0], "normalize": False}
   if config.pooling is None:
-    saved = sentence_transformers.read_settings(files.folder)
-  if saved is None:
-    pooling, normalize = config.pooling or configs.POOLINGS[0], False
-    length = config.max_seq_length
-  else:
-    pooling, normalize = saved.pooling, saved.normalize
-    positions = files.bert_config.max_position_embeddings
-    length = min(saved.max_seq_length or positions, positions)
-  if config.normalize is not None:
-    normalize = config.normalize
-  return dataclasses.replace(
-    config,
-    pooling=pooling,
-    normalize=normalize,
-    max_seq_length=config.max_seq_length or length,
-  )
+    if saved := sentence_transformers.read_settings(files.folder):
+      positions = files.bert_config.max_position_embeddings
+      length = min(saved.max_seq_length or positions, positions)
+      values = vars(saved) | {"max_seq_length": length}
+  missing = {n: v for n, v in values.items() if getattr(config, n) is None}
+  return dataclasses.replace(config, **missing)

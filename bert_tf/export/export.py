@@ -21,7 +21,7 @@ from bert_tf import (
   tokenization,
 )
 from bert_tf.export import config as configs
-from bert_tf.export import encoders, saved_models, signatures, text
+from bert_tf.export import encoders, saved_models, text
 from bert_tf.files import atomic, paths
 from bert_tf.kernels import backend
 from bert_tf.model_folder import run_info
@@ -100,10 +100,8 @@ def build(
   """Builds in memory the model that `run` writes.
 
   `with_text` adds the functions that take texts, for tasks that have them, and
-  `with_attention` the one that returns the attention.
-
-  Raises:
-    ValueError: as `run`, except for the folder.
+  `with_attention` the one that returns the attention. Raises the errors of
+  `run`.
   """
   if config.task != PREPROCESSING:
     backend.check_tensorflow()
@@ -147,18 +145,18 @@ def describe(
   """Returns what run.json should say about a model, and the tokenizer.
 
   A setting is the user's, else that of the model's folder, else the default.
-  There is no tokenizer without a vocabulary.
-
-  Raises:
-    ValueError: if a setting is not for the task, if the length exceeds the
-      model's, or if the labels are unknown or not those of the head.
+  There is no tokenizer without a vocabulary. Raises ValueError for a setting
+  that does not fit the task, the model or the labels.
   """
   tokenizer = None
   if files.vocab_file:
     tokenizer = model_folder.load_tokenizer(
       files, config.do_lower_case, config.strip_accents
     )
-  config.check_used(task)
+  for name in ("pooling", "normalize"):
+    value = getattr(config, name)
+    if value is not None and task != "encoder":
+      raise ValueError(f"{name} {value!r} is for `task=encoder`, not {task}.")
   run = files.run if files.run and files.run.task == task else None
   saved = run.saved() if run else {}
   if task == "pretraining":  # The length of its records does not limit texts.
@@ -166,18 +164,29 @@ def describe(
   config = settings.resolve(config, saved, files.run_file)
   if task == "encoder":
     config = encoders.resolve_settings(files, config)
-  config = dataclasses.replace(
-    config, max_seq_length=_max_seq_length(files, task, config.max_seq_length)
-  )
+  known = registry.load(registry.TASKS[task].settings)
+  length = files.bert_config.max_position_embeddings
+  if config.max_seq_length:
+    length = config.max_seq_length
+    files.bert_config.check_lengths(length, files.config_file)
+  elif task != "pretraining":
+    default = _DEFAULT_MAX_SEQ_LENGTH
+    if known:
+      field = known.__dataclass_fields__["max_seq_length"]
+      setting = settings.get_setting(field)
+      assert setting
+      default = setting.fallback
+    length = min(default, length)
+  config = dataclasses.replace(config, max_seq_length=length)
   changes: dict[str, Any] = {
     "bert_tf_version": bert_tf.__version__,
-    "max_seq_length": config.max_seq_length,
+    "max_seq_length": length,
   }
   if task == "encoder":
     changes |= {"pooling": config.pooling, "normalize": config.normalize}
   if task == "pretraining":
     changes["top_k"] = config.top_k
-  if known := registry.load(registry.TASKS[task].settings):
+  if known:
     kinds = run_info.RunInfo, configs.ModelConfig, known
     names = set.intersection(*({*k.__dataclass_fields__} for k in kinds))
     changes |= {name: getattr(config, name) for name in names - {"task"}}
@@ -199,7 +208,6 @@ def _module(
   tokenizer: text.BertTokenizer | None,
   with_attention: bool,
 ) -> tuple[tf.Module, saved_models.Signatures]:
-  """Returns the module to save and its functions; see `Built`."""
   if info.task == PREPROCESSING:
     assert tokenizer is not None and info.max_seq_length is not None
     preprocessor = encoders.Preprocessor(tokenizer, info.max_seq_length)
@@ -220,34 +228,14 @@ def _module(
   else:
     module = tf.Module(name="served")
     module.model = named
-    functions = signatures.make(named, info)
+    functions = saved_models.head_functions(named, info)
     if with_attention:
-      functions |= signatures.attention(model.bert, named)
+      functions |= saved_models.attention_function(model.bert, named)
   if tokenizer:
     make = registry.load(registry.TASKS[info.task].text_signatures)
     functions |= make(named, tokenizer, info)
   module.tokenizer = tokenizer  # Its vocabulary is saved with the module.
   return module, functions
-
-
-def _max_seq_length(
-  files: model_folder.ModelFolder, task: str, length: int | None
-) -> int:
-  """Returns the user's length, else the task's default, cut to the model."""
-  bert_config = files.bert_config
-  if length:
-    bert_config.check_lengths(length, files.config_file)
-    return length
-  num_positions = bert_config.max_position_embeddings
-  if task == "pretraining":
-    return num_positions
-  default = _DEFAULT_MAX_SEQ_LENGTH
-  if known := registry.load(registry.TASKS[task].settings):
-    field = known.__dataclass_fields__["max_seq_length"]
-    setting = settings.get_setting(field)
-    assert setting
-    default = setting.fallback
-  return min(default, num_positions)
 
 
 def _infer_task(files: model_folder.ModelFolder) -> str:

@@ -6,10 +6,12 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from bert_tf import checkpoints
+from bert_tf import checkpoints, modeling
 from bert_tf.files import errors
 from bert_tf.kernels import backend
+from bert_tf.model_folder import run_info
 from bert_tf.modeling import Tensor
+from bert_tf.tasks import registry
 
 # Inputs of functions on word-piece ids, in this order.
 ID_NAMES = ("input_ids", "input_mask", "segment_ids")
@@ -18,6 +20,11 @@ ID_NAMES = ("input_ids", "input_mask", "segment_ids")
 IDS = "ids"
 TEXT = "text"
 DEFAULT = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
+# Masked-LM logits of all positions, and the attention.
+ALL_POSITIONS = "ids_all_positions"
+ATTENTION = "attention"
+
+_POSITIONS = "masked_lm_positions"
 
 Signatures = dict[str, Any]  # tf.functions with an input_signature, by name.
 
@@ -46,9 +53,10 @@ class NamedModel(tf.Module):
     self.max_positions = max_positions
 
     # A closure, because tf.Module would track and save an attribute.
-    def run(inputs: Mapping[str, Tensor], seed: Tensor | None) -> Any:
-      if seed is None:
+    def run(inputs: Mapping[str, Tensor], training: bool) -> Any:
+      if not training:
         return self.call_layer(model, inputs, training=False)
+      seed = tf.random.uniform([2], maxval=tf.int32.max, dtype=tf.int32)
       seeds = model.seed_generator
       with seeds.counted_from(tf.cast(seed, seeds.state.dtype)):
         return self.call_layer(model, inputs, training=True)
@@ -76,11 +84,7 @@ class NamedModel(tf.Module):
         that predict masked words also need masked_lm_positions, int32 [B, P].
       training: whether to apply dropout, with new dropout masks in each call.
     """
-    inputs = self.checked(inputs)
-    seed = None
-    if training:
-      seed = tf.random.uniform([2], maxval=tf.int32.max, dtype=tf.int32)
-    return self._run(inputs, seed)
+    return self._run(self.checked(inputs), training)
 
   def checked(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Returns the inputs, which get a position if they have none.
@@ -111,11 +115,6 @@ def function(input_signature: Sequence[tf.TensorSpec]) -> Callable[..., Any]:
   return tf.function(input_signature=input_signature, autograph=False)
 
 
-def name_functions(ids: Any) -> Signatures:
-  """Returns the function of word-piece ids, the default, by name."""
-  return {IDS: ids, DEFAULT: ids}
-
-
 def ids_function(
   compute: Callable[[dict[str, Tensor]], Any],
   rank: int = 2,
@@ -132,6 +131,52 @@ def ids_function(
     return compute(dict(zip(names, inputs)))
 
   return ids
+
+
+def head_functions(model: NamedModel, info: run_info.RunInfo) -> Signatures:
+  """Returns the function `ids`, the default, of a model with a head.
+
+  It takes ID_NAMES, int32 [B, F], for multiple choice [B, C, F], and returns
+  the outputs that `name_outputs` of the model's class names. A pre-trained
+  model also takes `masked_lm_positions`, int32 [B, P], and has the function
+  `ids_all_positions`, which returns the same for all positions.
+  """
+  kind = registry.load(registry.TASKS[info.task].model)
+
+  def compute(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+    return kind.name_outputs(model(inputs), info.problem_type)
+
+  def compute_all(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+    positions = tf.range(tf.shape(inputs["input_ids"])[1])
+    positions = tf.zeros_like(inputs["input_ids"]) + positions[None, :]
+    return compute({**inputs, _POSITIONS: positions})
+
+  names = (*ID_NAMES, *kind.more_inputs)
+  ids = ids_function(compute, len(kind.input_shape_names), names)
+  functions = {IDS: ids, DEFAULT: ids}
+  if _POSITIONS in names:
+    functions[ALL_POSITIONS] = ids_function(compute_all)
+  return functions
+
+
+def attention_function(
+  bert: modeling.BertModel, model: NamedModel
+) -> Signatures:
+  """Returns the function `attention`.
+
+  It takes ID_NAMES, int32 [B, F], and returns `attention`, float32 [B, L, N, F,
+  T]: the weight from token F to token T in head N of layer L; 0 for padding.
+  `bert` is called with the values of `model`.
+  """
+
+  def attend(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+    inputs = model.checked(inputs)
+    output = model.call_layer(bert, inputs, return_attention_probs=True)
+    probs = tf.stack(output.attention_probs, axis=1)  # [B, L, N, F, T]
+    is_token = tf.cast(inputs["input_mask"], probs.dtype)[:, None, None]
+    return {ATTENTION: probs * is_token[..., None] * is_token[..., None, :]}
+
+  return {ATTENTION: ids_function(attend)}
 
 
 def texts_spec(*names: str) -> list[tf.TensorSpec]:

@@ -132,9 +132,6 @@ class BertTokenizer(tf.Module):
 
     Returns:
       input_ids, input_mask and segment_ids: int32 [B, F], padded with 0.
-
-    Raises:
-      ValueError: for a vocabulary without [CLS] and [SEP].
     """
     cls_id, sep_id = tokenization.convert_by_vocab(
       self.vocab, [tokenization.CLS, tokenization.SEP]

@@ -2,7 +2,8 @@
 
 New content goes to a hidden folder next to the target, is flushed to disk and
 then renamed. Until the rename, an older version stays as it was, whatever
-fails. Content for gs:// and other remote paths is written locally first.
+fails. Content for gs:// and other remote paths is written locally first. All
+functions raise OSError if they cannot write.
 """
 
 import contextlib
@@ -15,11 +16,7 @@ from bert_tf.files import errors, paths
 
 
 def write(path: str, pieces: Iterable[str]) -> None:
-  """Writes a UTF-8 text file in pieces. Makes missing folders.
-
-  Raises:
-    OSError: if the file cannot be written.
-  """
+  """Writes a UTF-8 text file in pieces. Makes missing folders."""
   with (
     file(path) as unfinished,
     open(unfinished, "w", encoding="utf-8", newline="\n") as writer,
@@ -52,9 +49,6 @@ def files(targets: Sequence[str]) -> Iterator[list[str]]:
   The paths end in the names of the targets. Files are moved in the given order
   after the body. If the body raises, the targets stay as they were. Missing
   folders are made.
-
-  Raises:
-    OSError: if a target cannot be written, usually before the body runs.
   """
   for target in targets:
     _check_is_file(target)
@@ -80,9 +74,6 @@ def folder(target: str, last: str, replaces: bool = False) -> Iterator[str]:
       last if the folder cannot be moved in one step, as on gs://.
     replaces: whether the target may exist. It stays until the new folder is
       complete. Otherwise the target must be new or empty.
-
-  Raises:
-    OSError: if the folder cannot be written.
   """
   target = target.rstrip("/")
   with hidden_folder(target) as parent:
@@ -126,10 +117,8 @@ def hidden_folder(target: str) -> Iterator[str]:
   """Yields an empty local folder to write `target` in; removes it at the end.
 
   It is next to the target and has a random name, so that several processes may
-  write the same target. For a remote target, it is a temporary folder.
-
-  Raises:
-    OSError: names the target if the disk is full.
+  write the same target. For a remote target, it is a temporary folder. The
+  error of a full disk names the target.
   """
   parent, name = paths.split(target)
   paths.make_folder(parent)

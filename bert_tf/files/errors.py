@@ -33,8 +33,7 @@ class OutOfMemoryError(MemoryError):
 def import_tensorflow_text(purpose: str) -> types.ModuleType:
   """Returns tensorflow-text, which Windows and new versions of Python lack.
 
-  Raises:
-    ImportError: if it is missing or belongs to another TensorFlow.
+  Raises ImportError if it is missing or belongs to another TensorFlow.
   """
   import tensorflow as tf
 
@@ -117,10 +116,7 @@ def missing_columns(
 ) -> str:
   """Describes the columns that a table lacks or has twice; "" for none.
 
-  Args:
-    columns: names of the columns that are read.
-    existing: names of the table's columns.
-    settings: the setting that names a column, by column.
+  `settings` has the setting that names a column, by column.
   """
   faults = []
   for column in dict.fromkeys(columns):

@@ -9,11 +9,7 @@ from bert_tf.files import errors, paths
 
 
 def read(path: str, kind: Any = Any) -> Any:
-  """Returns the value in a JSON file in UTF-8, UTF-16 or UTF-32.
-
-  Args:
-    path: the file.
-    kind: the type of the value, as for `check`.
+  """Returns the value in a JSON file in UTF-8, UTF-16 or UTF-32, as `check`.
 
   Raises:
     OSError: if the file cannot be opened.
@@ -54,7 +50,13 @@ def check(value: Any, kind: Any, path: str) -> Any:
   try:
     return _adapter(kind).validate_python(value)
   except pydantic.ValidationError as error:
-    faults = map(_describe, error.errors(include_url=False)[:5])
+    faults = []
+    for fault in error.errors(include_url=False)[:5]:
+      key = ".".join(map(str, fault["loc"])) or "it"
+      given = errors.shorten(json.dumps(fault["input"]))
+      is_missing = fault["type"] == "missing"
+      what = "is missing" if is_missing else f"is {given}; {fault['msg']}"
+      faults.append(f"{key} {what}")
     raise ValueError(f"{path}: {'; '.join(faults)}.") from None
 
 
@@ -63,14 +65,6 @@ def _adapter(kind: Any) -> Any:
   import pydantic
 
   return pydantic.TypeAdapter(kind)
-
-
-def _describe(fault: Any) -> str:
-  key = ".".join(map(str, fault["loc"])) or "it"
-  if fault["type"] == "missing":
-    return f"{key} is missing"
-  given = errors.shorten(json.dumps(fault["input"]))
-  return f"{key} is {given}; {fault['msg']}"
 
 
 def encode(

@@ -16,7 +16,6 @@ import shutil
 from typing import Any, BinaryIO
 
 _BUFFER_BYTES = 1 << 20
-_BLOCK_BYTES = 1 << 22  # Size of the blocks that `sha256` reads.
 
 
 def _gfile(function: str, *arguments: Any, **options: Any) -> Any:
@@ -93,7 +92,7 @@ def sha256(path: str) -> str:
   """Returns the SHA-256 of a file in hexadecimal digits."""
   hashed = hashlib.sha256()
   with open_bytes(path) as reader:
-    while block := reader.read(_BLOCK_BYTES):
+    while block := reader.read(_BUFFER_BYTES):
       hashed.update(block)
   return hashed.hexdigest()
 
@@ -112,10 +111,7 @@ def read_text(path: str) -> str:
 def decode(path: str, content: bytes, first_line: int = 1) -> str:
   """Decodes whole lines of a file; raises ValueError if they are not UTF-8.
 
-  Args:
-    path: The file, for the message.
-    content: Lines of the file.
-    first_line: Number of the first of these lines, from 1.
+  `first_line` is the number of the first of these lines, from 1.
   """
   try:
     return content.decode("utf-8")

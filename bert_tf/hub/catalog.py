@@ -7,10 +7,11 @@ dataset_infos.json), those of checkpoints from NVIDIA's DeepLearningExamples
 """
 
 import dataclasses
+import os
 import re
 from collections.abc import Callable
 
-from bert_tf.hub import mrpc
+from bert_tf.files import atomic
 
 # Names of models at Hugging Face begin with this prefix: hf:OWNER/NAME.
 HUGGING_FACE = "hf:"
@@ -143,6 +144,9 @@ _SENTEVAL = "https://dl.fbaipublicfiles.com/senteval/senteval_data"
 _SQUAD = "https://rajpurkar.github.io/SQuAD-explorer/dataset"
 _SWAG = "https://raw.githubusercontent.com/rowanz/swagaf/master/data"
 _XNLI = "https://dl.fbaipublicfiles.com/XNLI"
+_MRPC_TRAIN = "msr_paraphrase_train.txt"
+_MRPC_TEST = "msr_paraphrase_test.txt"
+_MRPC_DEV_IDS = "dev_ids.tsv"
 
 # Name, bytes and title of each data set, then address and hash of each file. A
 # second word after the address is the name of the file in the folder.
@@ -180,11 +184,11 @@ WNLI 28999 GLUE
 ae0e8e4d16f4d46d4a0a566ec7ecceccfd3fbfaa4a7a4b4e02848c0f2561ac46
 
 MRPC 1494541 GLUE
-{_SENTEVAL}/{mrpc.TRAIN_TEXT}
+{_SENTEVAL}/{_MRPC_TRAIN}
 60a9b09084528f0673eedee2b69cb941920f0b8cd0eeccefc464a98768457f89
-{_SENTEVAL}/{mrpc.TEST_TEXT}
+{_SENTEVAL}/{_MRPC_TEST}
 a04e271090879aaba6423d65b94950c089298587d9c084bf9cd7439bd785f784
-{_GLUE}/mrpc_dev_ids.tsv {mrpc.DEV_IDS}
+{_GLUE}/mrpc_dev_ids.tsv {_MRPC_DEV_IDS}
 971d7767d81b997fd9060ade0ec23c4fc31cbb226a55d1bd4a1bac474eb81dc7
 
 AX 222257 GLUE
@@ -226,6 +230,33 @@ _UNPACKED = {
 }
 
 
+def _join_mrpc(folder: str) -> None:
+  """Writes train.tsv, dev.tsv and test.tsv of MRPC beside Microsoft's files.
+
+  The dev set consists of the pairs of the training text whose ids are in GLUE's
+  file. As in GLUE, the test set has an index in place of the label.
+  """
+
+  def read(name: str) -> list[list[str]]:
+    # Microsoft's files begin with a byte order mark; none has quotation.
+    with open(os.path.join(folder, name), encoding="utf-8-sig") as lines:
+      return [line.strip().split("\t") for line in lines if line.strip()]
+
+  # The columns are the label, both ids and both sentences.
+  columns = ["Quality", "#1 ID", "#2 ID", "#1 String", "#2 String"]
+  dev_ids = {tuple(row) for row in read(_MRPC_DEV_IDS)}
+  tables = {"train.tsv": [columns], "dev.tsv": [columns]}
+  for row in read(_MRPC_TRAIN)[1:]:
+    is_dev = tuple(row[1:3]) in dev_ids
+    tables["dev.tsv" if is_dev else "train.tsv"].append(row)
+  tables["test.tsv"] = [["index", *columns[1:]]] + [
+    [str(index), *row[1:]] for index, row in enumerate(read(_MRPC_TEST)[1:])
+  ]
+  for name, rows in tables.items():
+    lines = ["\t".join(row) for row in rows]
+    atomic.write_lines(os.path.join(folder, name), lines)
+
+
 def _data_set(block: str) -> Source:
   header, *lines = block.split("\n")
   name, num_bytes, title = header.split(" ", 2)
@@ -244,7 +275,7 @@ def _data_set(block: str) -> Source:
     links=tuple(links),
     num_bytes=int(num_bytes),
     files=files,
-    finish=mrpc.join if name == "MRPC" else None,
+    finish=_join_mrpc if name == "MRPC" else None,
   )
 
 

@@ -77,7 +77,20 @@ def download(name: str, base_url: str | None = None) -> str:
         if source.finish:
           source.finish(unfinished)
       else:
-        _fetch_from_hugging_face(name, unfinished, base_url)
+        with errors.needs_extra("downloading from Hugging Face", "hf"):
+          import huggingface_hub
+        try:
+          # An empty folder cannot pass for an earlier complete download.
+          huggingface_hub.snapshot_download(
+            name.removeprefix(catalog.HUGGING_FACE),
+            endpoint=base_url,
+            allow_patterns=_HUGGING_FACE_FILES,
+            local_dir=unfinished,
+          )
+        except Exception as error:  # The errors have no common base class.
+          reason = errors.reason(error)
+          raise OSError(f"cannot download {name}: {reason}") from error
+        paths.remove(os.path.join(unfinished, ".cache"))  # Of huggingface_hub.
       for file in files:
         if not os.path.exists(os.path.join(unfinished, file)):
           raise ValueError(f"the download of {name} lacks {file}.")
@@ -151,22 +164,3 @@ def _unpack(path: str, folder: str) -> None:
       top = os.path.join(unpacked, names[0])
     for name in os.listdir(top):
       os.rename(os.path.join(top, name), os.path.join(folder, name))
-
-
-def _fetch_from_hugging_face(
-  name: str, folder: str, base_url: str | None
-) -> None:
-  with errors.needs_extra("downloading from Hugging Face", "hf"):
-    import huggingface_hub
-  try:
-    # An empty folder, as here, cannot pass for an earlier complete download.
-    huggingface_hub.snapshot_download(
-      name.removeprefix(catalog.HUGGING_FACE),
-      endpoint=base_url,
-      allow_patterns=_HUGGING_FACE_FILES,
-      local_dir=folder,
-    )
-  except Exception as error:  # The errors have no common base class.
-    reason = errors.reason(error)
-    raise OSError(f"cannot download {name}: {reason}") from error
-  paths.remove(os.path.join(folder, ".cache"))  # Of huggingface_hub.

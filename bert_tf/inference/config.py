@@ -1,9 +1,14 @@
 """Settings of features and sentence scores. Does not import TensorFlow."""
 
 import dataclasses
+import functools
 
 from bert_tf import settings
-from bert_tf.settings import setting
+
+_data = functools.partial(settings.setting, topic=settings.DATA)
+_devices = functools.partial(settings.setting, topic=settings.DEVICES)
+_model = functools.partial(settings.setting, topic=settings.MODEL)
+_output = functools.partial(settings.setting, topic=settings.OUTPUT)
 
 OUTPUT_FORMATS = ("jsonl", "npz")
 POOLINGS = ("none", "cls", "mean", "max")
@@ -18,54 +23,43 @@ class ExtractionConfig:
   init_checkpoint: str
   bert_config_file: str | None = None
   vocab_file: str | None = None
-  layers: tuple[int, ...] = setting(
+  layers: tuple[int, ...] = _model(
     (-1, -2, -3, -4),
     "Encoder layers, comma-separated; 0 is the first, -1 the last.",
     original=True,
-    topic=settings.MODEL,
     main=True,
   )
-  do_lower_case: bool | None = setting(
+  do_lower_case: bool | None = _model(
     None,
     "Whether to lower-case texts. Default: the value in run.json, otherwise "
     "inferred from the vocabulary, otherwise True.",
     original=True,
     fallback=True,
-    topic=settings.MODEL,
   )
-  max_seq_length: int = setting(
+  max_seq_length: int = _data(
     128,
     "Maximum word pieces of a text or pair, with [CLS] and [SEP].",
     original=True,
     minimum=3,  # [CLS] and two [SEP].
-    topic=settings.DATA,
     main=True,
   )
-  batch_size: int = setting(
-    32,
-    "Texts per batch.",
-    original=True,
-    minimum=1,
-    topic=settings.DEVICES,
-    main=True,
+  batch_size: int = _devices(
+    32, "Texts per batch.", original=True, minimum=1, main=True
   )
-  use_one_hot_embeddings: bool = setting(
+  use_one_hot_embeddings: bool = _devices(
     False,
     "Whether to look up word embeddings by a matmul, for TPUs.",
     original=True,
-    topic=settings.DEVICES,
   )
-  pooling: str = setting(
+  pooling: str = _output(
     "none",
     "none: vectors of all tokens. Otherwise one vector per layer: cls, the "
     "vector of [CLS]; mean or max, over all tokens including [CLS] and [SEP].",
     choices=POOLINGS,
-    topic=settings.OUTPUT,
     main=True,
   )
 
   def __post_init__(self) -> None:
-    """Raises ValueError for a value out of range or excluded by another."""
     settings.check(self)
     if not self.layers:
       raise ValueError("layers is empty; set one or more, such as -1.")
@@ -82,12 +76,11 @@ class ScoringConfig:
   do_lower_case: bool | None = settings.saved_setting(
     ExtractionConfig, "do_lower_case"
   )
-  batch_tokens: int = setting(
+  batch_tokens: int = settings.setting(
     4096,
     "Maximum word pieces of a batch; each piece of a text needs a copy of it.",
     minimum=1,
   )
 
   def __post_init__(self) -> None:
-    """Raises ValueError for a value out of range."""
     settings.check(self)

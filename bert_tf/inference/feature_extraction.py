@@ -51,13 +51,6 @@ class TextFeatures:
 class FeatureExtractor:
   """Extracts features of texts with a model that is loaded once.
 
-  Attributes:
-    config: the settings.
-    bert_config: the sizes of the model.
-
-  Args:
-    config: the settings, which name the model.
-
   Raises:
     ValueError: if the model's files and the settings do not match.
   """
@@ -195,22 +188,23 @@ def extract_file(
         np.savez(file, **arrays)
     else:
       with open(unfinished, "w", encoding="utf-8") as writer:
-        for index, text in enumerate(features):
-          content = {"linex_index": index, **_json_object(text, config)}
+        for number, text in enumerate(features):
+          # A rounded float32 would print with more digits.
+          vectors = np.round(text.vectors.astype(np.float64), 6).tolist()
+          content: dict[str, Any] = {"linex_index": number}
+          if config.pooling != "none":
+            content["layers"] = _by_layer(config, vectors)
+          else:
+            content["features"] = [
+              {"token": token, "layers": _by_layer(config, values)}
+              for token, values in zip(text.tokens, zip(*vectors))
+            ]
           writer.write(json.dumps(content) + "\n")
   return num_lines
 
 
-def _json_object(
-  text: TextFeatures, config: configs.ExtractionConfig
-) -> dict[str, Any]:
-  def by_layer(vectors: Iterable[list]) -> list[dict[str, Any]]:
-    pairs = zip(config.layers, vectors)
-    return [{"index": index, "values": values} for index, values in pairs]
-
-  # Rounded in float64, since a rounded float32 would print with more digits.
-  vectors = np.round(text.vectors.astype(np.float64), 6).tolist()
-  if config.pooling != "none":
-    return {"layers": by_layer(vectors)}
-  tokens = zip(text.tokens, zip(*vectors))  # [K][F] to [F][K].
-  return {"features": [{"token": t, "layers": by_layer(v)} for t, v in tokens]}
+def _by_layer(
+  config: configs.ExtractionConfig, vectors: Iterable[list]
+) -> list[dict[str, Any]]:
+  pairs = zip(config.layers, vectors)
+  return [{"index": index, "values": values} for index, values in pairs]

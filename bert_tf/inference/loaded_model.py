@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from bert_tf import model_folder, modeling, tokenization
 from bert_tf.export import config as configs
-from bert_tf.export import export, saved_models, signatures
+from bert_tf.export import export, saved_models
 from bert_tf.layers import layer_norm
 from bert_tf.model_folder import run_info
 
@@ -84,7 +84,7 @@ def load(config: configs.ModelConfig) -> LoadedModel:
       function,
       functools.partial(getattr, function, "structured_outputs"),
     )
-    for name in (saved_models.IDS, signatures.ATTENTION)
+    for name in (saved_models.IDS, saved_models.ATTENTION)
     if (function := loaded.signatures.get(name))
     # Older versions exported the attention of texts.
     and saved_models.ID_NAMES[0] in function.structured_input_signature[1]

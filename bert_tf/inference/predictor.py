@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from bert_tf import checkpoints, heads, model_folder
 from bert_tf.export import config as configs
-from bert_tf.export import saved_models, signatures
+from bert_tf.export import saved_models
 from bert_tf.files import errors
 from bert_tf.inference import answerers, feature_extraction, loaded_model
 from bert_tf.inference import config as inference_config
@@ -42,11 +42,8 @@ class Predictor:
     source: folder of a SavedModel or of its versions (uses the newest), prefix
       of a checkpoint, folder of a run, or a ModelConfig that names one of these
       and has more settings.
-    vocab_file: vocabulary of a checkpoint; None for vocab.txt next to it.
-    bert_config_file: None for bert_config.json next to the checkpoint.
-    do_lower_case: whether to lower-case texts; None for the value in run.json,
-      otherwise inferred from the vocabulary.
     max_batch_size: maximum number of rows in a batch.
+    **settings: of ModelConfig, such as vocab_file or do_lower_case.
 
   Attributes:
     answerers: what turns texts into answers, by name: "text", for words also
@@ -63,24 +60,16 @@ class Predictor:
   def __init__(
     self,
     source: str | configs.ModelConfig,
-    vocab_file: str | None = None,
-    bert_config_file: str | None = None,
-    do_lower_case: bool | None = None,
+    *,
     max_batch_size: int = 32,
+    **settings: Any,
   ) -> None:
     if max_batch_size < 1:
       raise ValueError(f"max_batch_size {max_batch_size} is below 1.")
     if isinstance(source, str):
-      source = configs.ModelConfig(
-        init_checkpoint=source,
-        vocab_file=vocab_file,
-        bert_config_file=bert_config_file,
-        do_lower_case=do_lower_case,
-      )
-    elif (vocab_file, bert_config_file, do_lower_case) != (None, None, None):
-      raise ValueError(
-        "a ModelConfig has these settings too; give them only there."
-      )
+      source = configs.ModelConfig(init_checkpoint=source, **settings)
+    else:
+      source = dataclasses.replace(source, **settings)
     weights = model_folder.find_weights(source.init_checkpoint)
     if checkpoints.is_saved_model(weights):
       source = dataclasses.replace(source, init_checkpoint=weights)
@@ -203,7 +192,7 @@ class Predictor:
 
     Raises ValueError if the model has no head or was exported without it.
     """
-    if signatures.ATTENTION not in self.functions:
+    if saved_models.ATTENTION not in self.functions:
       raise ValueError(
         "this model has no attention function; give the checkpoint of a model "
         "with a head, or export it with export_savedmodel.py --attention."
@@ -211,7 +200,7 @@ class Predictor:
     answerer = self.answerer()
     ids_b = None if text_b is None else answerer.tokenize(text_b)
     packed = answerer.pack(answerer.tokenize(text), ids_b)
-    function = self.functions[signatures.ATTENTION]
+    function = self.functions[saved_models.ATTENTION]
     [probabilities] = function(prediction.batch([packed]))["attention"]
     tokens = answerer.tokenizer.convert_ids_to_tokens(packed.input_ids)
     return Attention(tuple(tokens), probabilities)

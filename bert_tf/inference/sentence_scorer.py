@@ -12,7 +12,7 @@ import dataclasses
 import itertools
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -101,9 +101,13 @@ class SentenceScorer:
     self._mask_id = self._tokenizer.vocab[tokenization.MASK]
     # [CLS] and [SEP] take two positions.
     self.max_tokens = bert_config.max_position_embeddings - 2
-    model = heads.PretrainingModel(bert_config.without_random_values())
-    model_folder.load(files, model, required="cls/predictions")
-    self._compute = _compile(model)
+    self._model = heads.PretrainingModel(bert_config.without_random_values())
+    model_folder.load(files, self._model, required="cls/predictions")
+    matrix = tf.TensorSpec([None, None], tf.int32)
+    column = tf.TensorSpec([None, 1], tf.int32)
+    self._compute = tf.function(
+      self._log_probs_of_ids, [matrix, matrix, column, column]
+    )
 
   def predict(self, inputs: Any) -> Any:
     """Returns the SentenceScore of a text, or a list of them for several texts.
@@ -149,6 +153,28 @@ class SentenceScorer:
       )
     return tokens
 
+  def _log_probs_of_ids(
+    self,
+    input_ids: tf.Tensor,
+    input_mask: tf.Tensor,
+    positions: tf.Tensor,
+    targets: tf.Tensor,
+  ) -> tf.Tensor:
+    """Returns the log probabilities of the ids that masks replaced.
+
+    It takes input_ids with masks and input_mask, int32 [B, F], the positions of
+    the masks and the original ids there, int32 [B, 1]; returns float32 [B].
+    """
+    inputs = {
+      "input_ids": input_ids,
+      "input_mask": input_mask,
+      "masked_lm_positions": positions,
+    }
+    with layer_norm.fused():
+      logits, _ = self._model(inputs)
+    log_probs = tf.nn.log_softmax(logits[:, 0])  # [B, vocab_size]
+    return tf.gather(log_probs, targets[:, 0], batch_dims=1)
+
   def _log_probs(self, texts: Sequence[Sequence[str]]) -> list[np.ndarray]:
     log_probs = [np.empty(len(tokens), np.float32) for tokens in texts]
     ids = [
@@ -189,36 +215,6 @@ def _batches(
     num_rows = max(1, batch_tokens // lengths[first[0]])
     yield [first, *itertools.islice(copies, num_rows - 1)]
     first = next(copies, None)
-
-
-def _compile(model: heads.PretrainingModel) -> Callable[..., tf.Tensor]:
-  """Returns a function that gives the log probabilities of masked ids.
-
-  It takes input_ids with masks and input_mask, int32 [B, F], the positions of
-  the masks and the original ids there, int32 [B, 1]; returns float32 [B].
-  """
-  matrix = tf.TensorSpec([None, None], tf.int32)
-  column = tf.TensorSpec([None, 1], tf.int32)
-
-  @tf.function(input_signature=[matrix, matrix, column, column])
-  def compute(
-    input_ids: tf.Tensor,
-    input_mask: tf.Tensor,
-    positions: tf.Tensor,
-    targets: tf.Tensor,
-  ) -> tf.Tensor:
-    with layer_norm.fused():
-      logits, _ = model(
-        {
-          "input_ids": input_ids,
-          "input_mask": input_mask,
-          "masked_lm_positions": positions,
-        }
-      )
-    log_probs = tf.nn.log_softmax(logits[:, 0])  # [B, vocab_size]
-    return tf.gather(log_probs, targets[:, 0], batch_dims=1)
-
-  return compute
 
 
 def pseudo_perplexity(scores: Iterable[SentenceScore]) -> float:

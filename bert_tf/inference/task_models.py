@@ -68,11 +68,8 @@ class TaskModel(abc.ABC):
     init_checkpoint: without output_dir, the model to predict with, which may be
       a SavedModel. Otherwise the pre-trained checkpoint for `fit`, as prefix or
       folder; None for random weights.
-    do_lower_case: whether to lower-case texts; None for the value in run.json,
-      otherwise inferred from the vocabulary.
-    max_seq_length: maximum word pieces of an input; None for the value in
-      run.json, otherwise the default of the task's script.
-    **changes: other settings of the task's script by name.
+    **changes: other settings of the task's script by name, such as
+      do_lower_case and max_seq_length; None for that of run.json or the script.
 
   Raises:
     ValueError: if config, vocabulary and settings do not match.
@@ -91,19 +88,13 @@ class TaskModel(abc.ABC):
     vocab_file: str | None = None,
     output_dir: str | None = None,
     init_checkpoint: str | None = None,
-    do_lower_case: bool | None = None,
-    max_seq_length: int | None = None,
     **changes: Any,
   ) -> None:
     self._output_dir, self._start = output_dir, init_checkpoint
-    named = {
-      "bert_config_file": bert_config_file,
-      "vocab_file": vocab_file,
-      "do_lower_case": do_lower_case,
-      "max_seq_length": max_seq_length,
+    changes |= {"bert_config_file": bert_config_file, "vocab_file": vocab_file}
+    self._given = {
+      n: value for n, value in changes.items() if value is not None
     }
-    named = {name: value for name, value in named.items() if value is not None}
-    self._given: dict[str, Any] = named | changes
     self._predictor: predictor.Predictor | None = None
     self._check_names(self._given)
     if output_dir is None:

@@ -54,10 +54,8 @@ _ELEMENT_TYPES = {
 def can_compute(shape: Sequence[int | None], dtype: str, bias: Tensor) -> bool:
   """Returns whether `attention` can compute queries, keys and values.
 
-  Args:
-    shape: [B, T, 3, N, H], None for unknown sizes.
-    dtype: their type.
-    bias: float32 [B, 1, T] or [B, T, T]; the second form is not supported.
+  Their shape is [B, T, 3, N, H], with None for unknown sizes. `bias` is float32
+  [B, 1, T] or [B, T, T]; the second form is not supported.
   """
   batch_size, length, _, num_heads, head_size = (size or 0 for size in shape)
   num_pairs = batch_size * num_heads
@@ -130,11 +128,8 @@ def module_text(
 ) -> str:
   """Returns a StableHLO module whose main function calls a kernel.
 
-  Args:
-    name: "forward" or "backward".
-    arguments: of the kernel: shapes and dtypes. The first is `qkv`.
-    results: shapes and dtypes.
-    mask: None for no dropout.
+  The kernel is "forward" or "backward". Its arguments, `qkv` first, and results
+  give shapes and dtypes. Without a mask there is no dropout.
   """
   batch_size, length, _, num_heads, _ = arguments[0].shape
   folder = importlib.resources.files("bert_tf.kernels") / "triton"

@@ -4,6 +4,7 @@ Does not import TensorFlow.
 """
 
 import dataclasses
+import functools
 import math
 import os
 from collections.abc import Mapping
@@ -14,6 +15,12 @@ from bert_tf.corpora import sentences, text_config
 from bert_tf.data import vocabulary
 from bert_tf.tasks import pretraining_config
 from bert_tf.training import config as training_config
+
+_checkpoints = functools.partial(settings.setting, topic=settings.CHECKPOINTS)
+_data = functools.partial(settings.setting, topic=settings.DATA)
+_devices = functools.partial(settings.setting, topic=settings.DEVICES)
+_masking = functools.partial(settings.setting, topic=settings.MASKING)
+_model = functools.partial(settings.setting, topic=settings.MODEL)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,31 +152,27 @@ _Pretraining = pretraining_config.PretrainingConfig
 class PipelineConfig(text_config.PydocConfig):
   """Settings of `bert-tf pretrain --text`."""
 
-  text: str = settings.setting(
+  text: str = _data(
     help="Text to pre-train on: comma-separated files and globs of plain "
     "text, JSON lines or Parquet, also .gz and .bz2. pydoc is the "
-    "documentation of this Python.",
-    topic=settings.DATA,
+    "documentation of this Python."
   )
-  output_dir: str = settings.setting(
+  output_dir: str = _checkpoints(
     help="Folder for the model and its card, README.md. Data goes to its "
     "subfolder data/.",
     writes="folder",
-    topic=settings.CHECKPOINTS,
   )
-  model: str | None = settings.setting(
+  model: str | None = _model(
     None,
     "Model to continue, such as the folder of a released one. Default: a new "
     "model.",
-    topic=settings.MODEL,
     main=True,
   )
-  size: str | None = settings.setting(
+  size: str | None = _model(
     None,
     "Size of a new model, as layers x width: tiny 2 x 128, mini 4 x 256, small "
     f"4 x 512, medium 8 x 512, base 12 x 768. Default: {_DEFAULT_SIZE}.",
     choices=tuple(SIZES),
-    topic=settings.MODEL,
     main=True,
   )
   train_hours: float = _setting(
@@ -177,33 +180,25 @@ class PipelineConfig(text_config.PydocConfig):
   )
   train_minutes: float = _setting(_Training, "train_minutes")
   reading: text_config.TextConfig
-  do_lower_case: bool | None = settings.setting(
+  do_lower_case: bool | None = _model(
     None,
     "Whether to lower-case the text and strip accents: true, false or auto "
     "(default; None in Python). auto: as --model, or by language.",
-    topic=settings.MODEL,
     main=True,
   )
-  vocab_size: int | None = settings.setting(
+  vocab_size: int | None = _model(
     None,
     "Number of vocabulary entries of a new model. Default: by size.",
     minimum=_NUM_RESERVED + 2,  # A character and its ## piece.
-    topic=settings.MODEL,
   )
-  max_seq_length: int = settings.setting(
-    128,
-    "Maximum word pieces per sequence.",
-    minimum=16,
-    maximum=512,
-    topic=settings.DATA,
-    main=True,
+  max_seq_length: int = _data(
+    128, "Maximum word pieces per sequence.", minimum=16, maximum=512, main=True
   )
-  eval_fraction: float = settings.setting(
+  eval_fraction: float = _data(
     0.05,
     "Fraction of the documents held out for evaluation.",
     minimum=0.001,
     maximum=0.5,
-    topic=settings.DATA,
   )
   train_batch_size: int | None = _setting(
     _Training, "train_batch_size", " Default: by size, 32 with --model."
@@ -214,13 +209,12 @@ class PipelineConfig(text_config.PydocConfig):
   initial_values: str | None = _setting(
     _Pretraining, "initial_values", " Default: by size."
   )
-  masked_lm_prob: float | None = settings.setting(
+  masked_lm_prob: float | None = _masking(
     None,
     "Fraction of word pieces masked in training; held-out text uses 0.15. "
     "Default: by size, 0.25 for tiny, otherwise 0.15.",
     minimum=0.001,
     maximum=1.0,
-    topic=settings.MASKING,
   )
   no_nsp: bool | None = _setting(
     _Pretraining,
@@ -228,11 +222,10 @@ class PipelineConfig(text_config.PydocConfig):
     " Default: auto (None in Python), true for tiny and for a --model without "
     "it.",
   )
-  num_workers: int = settings.setting(
+  num_workers: int = _devices(
     os.cpu_count() or 1,
     "Processes for preparing the data.",
     minimum=1,
-    topic=settings.DEVICES,
     main=True,
   )
   seed: int = _setting(_Training, "seed")
@@ -241,7 +234,6 @@ class PipelineConfig(text_config.PydocConfig):
   initial_model: InitialModel | None = None
 
   def __post_init__(self) -> None:
-    """Raises ValueError for bad values and contradictions."""
     settings.check(self)
     if "," in self.output_dir:
       raise ValueError(f"`output_dir` {self.output_dir} must have no comma.")

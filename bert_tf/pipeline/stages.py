@@ -24,7 +24,7 @@ from bert_tf import (
   tokenization,
 )
 from bert_tf.corpora import corpus_build, sources, text_config
-from bert_tf.data import pretraining_shards, synthetic
+from bert_tf.data import input_pipeline, pretraining_shards
 from bert_tf.export import config as export_config
 from bert_tf.export import export
 from bert_tf.files import atomic, errors, paths, shard_files, text_lines
@@ -108,7 +108,12 @@ def run(config: pipeline_config.PipelineConfig) -> None:
     config.output_dir, os.path.join(config.output_dir, card.CURVES_FILE)
   )
   _export(config)
-  card.write(config, inputs, {**results, **_score_sentences(config)})
+  scorer = sentence_scorer.SentenceScorer(config.output_dir)
+  lines = text_lines.read_lines(config.file("held_out.txt"))
+  sentences = itertools.islice(filter(scorer.fits, lines), _SCORED_SENTENCES)
+  perplexity = sentence_scorer.pseudo_perplexity(scorer.score(sentences))
+  logging.info("Pseudo-perplexity of held-out sentences: %.2f.", perplexity)
+  card.write(config, inputs, {**results, "pseudo_perplexity": perplexity})
   logging.info("The model and its card are in %s.", config.output_dir)
 
 
@@ -204,14 +209,7 @@ def _measure_steps(
         **vars(config.compute),
       ),
     )
-  batch = synthetic.pretraining_batch(
-    bert_config.vocab_size,
-    size.train_batch_size,
-    config.max_seq_length,
-    config.max_predictions_per_seq,
-    config.seed,
-  )
-  _, *later = time_steps(runner, [batch] * 4)
+  _, *later = time_steps(runner, bert_config.vocab_size, config)
   start_seconds = time.monotonic() - start - sum(later)
   num_steps = int((config.train_seconds - start_seconds) / min(later))
   if num_steps < 20:
@@ -224,16 +222,36 @@ def _measure_steps(
 
 
 def time_steps(
-  runner: estimator.Estimator, batches: Sequence[synthetic.Batch]
+  runner: estimator.Estimator,
+  vocab_size: int,
+  config: pipeline_config.PipelineConfig,
 ) -> list[float]:
-  """Returns the seconds of a step for each batch; the first also compiles."""
-  specs = {n: tf.TensorSpec(v.shape, v.dtype) for n, v in batches[0].items()}
-  step = runner.build_step(specs)
+  """Returns the seconds of four steps on random ids; the first compiles."""
+  length, num_rows = config.max_seq_length, config.model_size.train_batch_size
+  limits = {
+    "input_ids": vocab_size,
+    "segment_ids": 2,
+    "masked_lm_positions": length,
+    "masked_lm_ids": vocab_size,
+    "next_sentence_labels": 2,
+  }
+  rng = np.random.default_rng(config.seed)
+  spec = input_pipeline.pretraining_spec(length, config.max_predictions_per_seq)
+  batch = {}
+  for name, feature in spec.items():
+    shape = (num_rows, *feature.shape)
+    values = np.ones(shape)
+    if name in limits:
+      values = rng.integers(limits[name], size=shape)
+    dtype = tf.float32 if feature.dtype.is_floating else tf.int32
+    batch[name] = tf.constant(values, dtype)
+  step = runner.build_step(
+    {name: tf.TensorSpec(v.shape, v.dtype) for name, v in batch.items()}
+  )
   seconds = []
-  for batch in batches:
-    features = {name: tf.constant(value) for name, value in batch.items()}
+  for _ in range(4):
     start = time.perf_counter()
-    np.array(step(features)["loss"][0])  # Waits for the step.
+    np.array(step(batch)["loss"][0])  # Waits for the step.
     seconds.append(time.perf_counter() - start)
   return seconds
 
@@ -337,20 +355,6 @@ def _train(
       ),
     )
   )
-
-
-def _score_sentences(
-  config: pipeline_config.PipelineConfig,
-) -> dict[str, float]:
-  scorer = sentence_scorer.SentenceScorer(config.output_dir)
-  lines = text_lines.read_lines(config.file("held_out.txt"))
-  sentences = itertools.islice(filter(scorer.fits, lines), _SCORED_SENTENCES)
-  scores = list(scorer.score(sentences))
-  value = sentence_scorer.pseudo_perplexity(scores)
-  logging.info(
-    "Pseudo-perplexity of %d held-out sentences: %.2f.", len(scores), value
-  )
-  return {"pseudo_perplexity": value}
 
 
 def _export(config: pipeline_config.PipelineConfig) -> None:

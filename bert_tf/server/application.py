@@ -374,10 +374,8 @@ def run(
 ) -> None:
   """Serves at open sockets until SIGTERM or Ctrl-C, or at once the second.
 
-  `started` is called with the address when the server answers.
-
-  Raises:
-    ServingEndedError: if a fault ended the computation.
+  `started` is called with the address when the server answers. Raises
+  ServingEndedError if a fault ended the computation.
   """
 
   async def serve() -> None:

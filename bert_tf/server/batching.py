@@ -75,6 +75,8 @@ class Worker:
   does not keep the process from ending.
   """
 
+  batch: Sequence[_Input] = ()  # Inputs that the thread of a batcher computes.
+
   def __init__(self, name: str, max_call_s: float) -> None:
     self._name = name
     self._max_call_s = max_call_s
@@ -91,10 +93,8 @@ class Worker:
     """Makes a call in the thread; returns its result or raises its exception.
 
     If the waiting coroutine is cancelled before the call has begun, the call is
-    not made. Exceptions that cannot be awaited become a RuntimeError.
-
-    Raises:
-      limits.HttpError: if the thread has stalled.
+    not made. Exceptions that cannot be awaited become a RuntimeError. Raises
+    HttpError if the thread has stalled.
     """
     future: concurrent.futures.Future = concurrent.futures.Future()
     self._calls.put((functools.partial(function, *arguments), future))
@@ -144,10 +144,6 @@ class Worker:
         self._deadline = math.inf
 
 
-class _ComputeWorker(Worker):
-  batch: Sequence[_Input] = ()  # That it computes.
-
-
 class Batcher:
   """Computes requests in batches, in its own threads.
 
@@ -174,7 +170,7 @@ class Batcher:
     self._lock = threading.Lock()  # For outputs and answers of requests.
     self._arrival = asyncio.Event()
     self.workers = [
-      _ComputeWorker("compute", config.max_stall_s)
+      Worker("compute", config.max_stall_s)
       for _ in range(config.num_batch_threads)
     ]
     self.ended = asyncio.Event()
@@ -187,9 +183,8 @@ class Batcher:
   ) -> list[Any]:
     """Returns the answers of a request's rows, or raises what computing raised.
 
-    Raises:
-      limits.HttpError: as check_open, if the answers have too many values, or
-        if all threads have stalled.
+    Raises HttpError as check_open, if the answers have too many values, or if
+    all threads have stalled.
     """
     self.check_open()
     result = asyncio.get_running_loop().create_future()
@@ -224,8 +219,8 @@ class Batcher:
 
   def oldest_wait_s(self) -> float:
     """Returns for how many seconds the oldest waiting request has waited."""
-    arrivals = (request.arrived for request in self.queue)
-    return time.monotonic() - min(arrivals, default=time.monotonic())
+    now = time.monotonic()
+    return now - min((request.arrived for request in self.queue), default=now)
 
   async def close(self) -> None:
     """Stops the batcher; waiting requests fail with status 503."""
@@ -235,7 +230,7 @@ class Batcher:
     for worker in self.workers:
       worker.close()
 
-  async def _run(self, worker: _ComputeWorker) -> None:
+  async def _run(self, worker: Worker) -> None:
     loop = asyncio.get_running_loop()
     while True:
       self._arrival.clear()
@@ -250,11 +245,12 @@ class Batcher:
         await self._answer(worker, worker.batch)
         worker.batch = ()
 
-  def _seconds_to_batch(self, worker: _ComputeWorker) -> float:
+  def _seconds_to_batch(self, worker: Worker) -> float:
     """Returns after how long a thread has to look again, unless woken."""
     if not self.queue:
       return math.inf
-    if worker not in self._working():
+    # A thread that has stalled takes no batches, unless all have.
+    if worker.is_stalled() and not all(w.is_stalled() for w in self.workers):
       return _STALLED_INTERVAL_S
     first = self.queue[0]
     size = sum(
@@ -263,10 +259,6 @@ class Batcher:
     if size >= first.signature.max_size:
       return 0
     return first.arrived + self._config.max_wait_ms / 1e3 - time.monotonic()
-
-  def _working(self) -> list[_ComputeWorker]:
-    """Returns the threads that have not stalled, or all if every one has."""
-    return [w for w in self.workers if not w.is_stalled()] or self.workers
 
   def _end(self, ended: asyncio.Task) -> None:
     if not ended.cancelled() and (fault := ended.exception()):
@@ -342,9 +334,7 @@ class Batcher:
         self.queue.remove(request)
         _fail(request, error)
 
-  async def _answer(
-    self, worker: _ComputeWorker, batch: Sequence[_Input]
-  ) -> None:
+  async def _answer(self, worker: Worker, batch: Sequence[_Input]) -> None:
     # A result is done if its client has disconnected, or an input has failed.
     batch = [each for each in batch if not each.request.result.done()]
     if not batch:

@@ -6,31 +6,28 @@ import functools
 from bert_tf import settings
 
 _limit = functools.partial(settings.setting, minimum=1, topic=settings.LIMITS)
+_server = functools.partial(settings.setting, topic=settings.SERVER)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ServerConfig:
   """Settings of the server."""
 
-  host: str = settings.setting(
+  host: str = _server(
     "127.0.0.1",
     "Address to listen on. The default accepts only this machine; there is no "
     "encryption or password.",
-    topic=settings.SERVER,
     main=True,
   )
-  port: int = settings.setting(
+  port: int = _server(
     8501,
     "Port to listen on; 0 for any free port.",
     minimum=0,
     maximum=65535,
-    topic=settings.SERVER,
     main=True,
   )
   max_batch_size: int = _limit(
-    16,
-    "Maximum rows per batch; raise it on a GPU.",
-    main=True,
+    16, "Maximum rows per batch; raise it on a GPU.", main=True
   )
   max_wait_ms: float = _limit(
     2.0,
@@ -39,8 +36,7 @@ class ServerConfig:
     main=True,
   )
   num_batch_threads: int = _limit(
-    2,
-    "Batches that are computed at the same time.",
+    2, "Batches that are computed at the same time."
   )
   max_queue_size: int = _limit(
     256,
@@ -60,8 +56,7 @@ class ServerConfig:
     minimum=1e-3,
   )
   max_rows: int = _limit(
-    128,
-    "Maximum rows of a request; more are rejected with status 400.",
+    128, "Maximum rows of a request; more are rejected with status 400."
   )
   max_windows: int = _limit(
     512,
@@ -69,49 +64,42 @@ class ServerConfig:
     "rejected with status 413.",
   )
   max_answer_values: int = _limit(
-    1 << 22,
-    "Maximum values of an answer; more are rejected with status 413.",
+    1 << 22, "Maximum values of an answer; more are rejected with status 413."
   )
   max_request_bytes: int = _limit(
     1 << 20,
     "Maximum bytes of a request; larger ones are rejected with status 413.",
   )
   max_text_length: int = _limit(
-    20000,
-    "Maximum bytes of a text; longer ones are rejected with status 400.",
+    20000, "Maximum bytes of a text; longer ones are rejected with status 400."
   )
-  max_connections: int = settings.setting(
+  max_connections: int = _server(
     256,
     "Maximum open connections; more are refused with status 503.",
     minimum=1,
-    topic=settings.SERVER,
   )
-  allowed_hosts: tuple[str, ...] = settings.setting(
+  allowed_hosts: tuple[str, ...] = _server(
     (),
     "Comma-separated host names to accept in the Host header, in addition to "
     "the address and localhost.",
-    topic=settings.SERVER,
   )
-  log_format: str = settings.setting(
+  log_format: str = _server(
     "none",
     "Format of a line on stdout for each request, without its texts.",
     choices=("none", "text", "json"),
-    topic=settings.SERVER,
     main=True,
   )
   # Maximum seconds for the body of a request to arrive.
   read_timeout_s: float = 30.0
   # Maximum seconds that a connection may be idle.
   idle_timeout_s: float = 30.0
-  stop_timeout_s: float = settings.setting(
+  stop_timeout_s: float = _server(
     30.0,
     "Seconds for running requests to finish when the server stops.",
     minimum=0,
-    topic=settings.SERVER,
   )
 
   def __post_init__(self) -> None:
-    """Raises ValueError for a value out of range."""
     settings.check(self)
 
 

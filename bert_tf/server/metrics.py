@@ -20,9 +20,8 @@ _ROWS = (1, 2, 4, 8, 16, 32, 64, 128)
 class Metrics:
   """The metrics of one server.
 
-  Args:
-    num_waiting: returns the number of waiting requests.
-    oldest_wait_s: returns the seconds that the oldest of them has waited.
+  The arguments return the number of waiting requests, and the seconds that the
+  oldest of them has waited.
   """
 
   def __init__(

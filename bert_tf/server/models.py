@@ -9,7 +9,7 @@ from absl import logging
 from google.protobuf import json_format
 from tensorflow.core.protobuf import meta_graph_pb2
 
-from bert_tf.export import saved_models, signatures
+from bert_tf.export import saved_models
 from bert_tf.inference import answerers, predictor
 from bert_tf.server import config as server_config
 from bert_tf.server import limits, types
@@ -60,15 +60,12 @@ class Signature:
   def prepare(self, rows: Sequence[Any]) -> list[prediction.Prepared]:
     """Returns the rows with their inputs.
 
-    Raises:
-      limits.HttpError: if the model cannot read them, or for too many inputs.
+    Raises HttpError if the model cannot read them, or for too many inputs.
     """
-    prepared = []
-    for index, row in enumerate(rows):
-      try:
-        prepared.append(self._prepare(index, row))
-      except (ValueError, RecursionError) as error:
-        raise limits.HttpError(400, str(error)) from error
+    try:
+      prepared = [self._prepare(i, row) for i, row in enumerate(rows)]
+    except (ValueError, RecursionError) as error:
+      raise limits.HttpError(400, str(error)) from error
     num_inputs = sum(len(row.inputs) for row in prepared)
     if num_inputs > max(self._config.max_windows, len(rows)):
       raise limits.HttpError(
@@ -177,15 +174,13 @@ class ServedModel:
     for signature in self.signatures.values():
       signature.compute([_SAMPLE_ID])
     model = self.predictor
-    if model.answerers and signatures.ATTENTION in model.functions:
+    if model.answerers and saved_models.ATTENTION in model.functions:
       model.attention("a")
 
   def attention(self, body: types.AttentionRequest) -> dict[str, Any]:
     """Returns the word pieces, and the weights of a head or of their mean.
 
-    Raises:
-      limits.HttpError: if the model has no attention, layer or head, or a text
-        is too long.
+    Raises HttpError for a text that is too long and for what the model lacks.
     """
     try:
       for text in (body.text, body.text_b):

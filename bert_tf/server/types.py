@@ -50,11 +50,7 @@ class PredictRequest(pydantic.BaseModel):
     return self
 
   def rows(self, fields: Sequence[str]) -> list[Any]:
-    """Returns the rows of a signature with these fields.
-
-    Raises:
-      ValueError: if columns have different numbers of rows.
-    """
+    """Returns the rows; raises ValueError if columns differ in their number."""
     if self.instances is not None:
       return self.instances
     columns = self.inputs or []
@@ -108,9 +104,8 @@ def read_ids(
 ) -> dict[str, Any]:
   """Returns the word-piece ids of a row by field; for rank 3 of its choices.
 
-  Raises:
-    ValueError: if fields are missing, unknown or of different length, or a
-      value is not an id.
+  Raises ValueError if fields are missing, unknown or of different length, or if
+  a value is not an id.
   """
   try:
     values = _IDS[rank].validate_python(row)
@@ -132,8 +127,7 @@ def read_ids(
 def decode_texts(name: str, value: Any, max_bytes: int) -> Any:
   """Returns texts, in objects and lists, with those of Base64 decoded.
 
-  Raises:
-    ValueError: for a text that is too long, or not Unicode.
+  Raises ValueError for a text that is too long, or not Unicode.
   """
   if isinstance(value, list):
     return [decode_texts(name, item, max_bytes) for item in value]

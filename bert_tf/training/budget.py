@@ -73,7 +73,34 @@ def plan_steps(
   if not is_new and info.num_train_steps and info.train_minutes:
     num_steps = round(info.num_train_steps * minutes / info.train_minutes)
   else:
-    num_steps = step + _measure(config, step, train_step, variables, batches)
+    start = _now()
+    values = [variable.numpy() for variable in variables.values()]
+    seconds: list[float] = []
+    while len(seconds) <= _NUM_COMPILING or (
+      len(seconds) < _NUM_COMPILING + _NUM_TIMED
+      and sum(seconds[_NUM_COMPILING:])
+      < _MAX_TIMED_FRACTION * config.train_seconds
+    ):
+      before = _now()
+      np.asarray(train_step.run(batches, 1)["loss"][0])  # Waits for the step.
+      seconds.append(_now() - before)
+    for variable, value in zip(variables.values(), values, strict=True):
+      variable.assign(value)
+    own = {
+      "pace": statistics.median(seconds[_NUM_COMPILING:]),
+      "spent": _now() - start,
+    }
+    processes = distribution.all_gather_objects(own)
+    left = config.train_seconds - max(p["spent"] for p in processes)
+    if step:
+      # Older versions kept the seconds of a timed run in its checkpoints.
+      paths = checkpoints.list_checkpoints(config.output_dir)
+      path = next(path for path in paths if path.endswith(f"-{step}"))
+      reader = checkpoints.CheckpointReader(path)
+      if checkpoint_names.TRAIN_SECONDS in reader.shapes:
+        left -= float(reader.get(checkpoint_names.TRAIN_SECONDS))
+    num_more = int(left / max(p["pace"] for p in processes))
+    num_steps = step + max(0 if step else 1, num_more)
     logging.info("Training %d steps, to fill %g minutes.", num_steps, minutes)
   if distribution.is_chief():
     info = dataclasses.replace(
@@ -82,40 +109,3 @@ def plan_steps(
     run_info.write_json(config.output_dir, info)
   distribution.barrier()
   return num_steps
-
-
-def _measure(
-  config: training_config.TrainConfig,
-  step: int,
-  train_step: step_lib.TrainingStep,
-  variables: dict[str, keras.Variable],
-  batches: tf.data.Iterator,
-) -> int:
-  start = _now()
-  values = [variable.numpy() for variable in variables.values()]
-  seconds: list[float] = []
-  while len(seconds) <= _NUM_COMPILING or (
-    len(seconds) < _NUM_COMPILING + _NUM_TIMED
-    and sum(seconds[_NUM_COMPILING:])
-    < _MAX_TIMED_FRACTION * config.train_seconds
-  ):
-    before = _now()
-    np.asarray(train_step.run(batches, 1)["loss"][0])  # Waits for the step.
-    seconds.append(_now() - before)
-  for variable, value in zip(variables.values(), values, strict=True):
-    variable.assign(value)
-  own = {
-    "pace": statistics.median(seconds[_NUM_COMPILING:]),
-    "spent": _now() - start,
-  }
-  processes = distribution.all_gather_objects(own)
-  left = config.train_seconds - max(p["spent"] for p in processes)
-  if step:
-    # Older versions kept the seconds of a timed run in its checkpoints.
-    paths = checkpoints.list_checkpoints(config.output_dir)
-    path = next(path for path in paths if path.endswith(f"-{step}"))
-    reader = checkpoints.CheckpointReader(path)
-    if checkpoint_names.TRAIN_SECONDS in reader.shapes:
-      left -= float(reader.get(checkpoint_names.TRAIN_SECONDS))
-  num_steps = int(left / max(p["pace"] for p in processes))
-  return max(0 if step else 1, num_steps)

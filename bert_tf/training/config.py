@@ -1,50 +1,51 @@
 """Settings of a training run. Imports no TensorFlow."""
 
 import dataclasses
+import functools
 from typing import Any
 
 from bert_tf import names, settings
+
+_checkpoints = functools.partial(settings.setting, topic=settings.CHECKPOINTS)
+_devices = functools.partial(settings.setting, topic=settings.DEVICES)
+_evaluation = functools.partial(settings.setting, topic=settings.EVALUATION)
+_model = functools.partial(settings.setting, topic=settings.MODEL)
+_training = functools.partial(settings.setting, topic=settings.TRAINING)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ComputeConfig:
   """How a step is computed: its speed, memory and rounding."""
 
-  use_xla: bool | None = settings.setting(
+  use_xla: bool | None = _devices(
     None,
     "Compile the training step with XLA: true, false or auto (the default, "
     "None in Python). auto compiles on GPUs and TPUs, and on CPUs runs of 200 "
     "or more steps with batches of one shape.",
-    topic=settings.DEVICES,
   )
-  gradient_accumulation_steps: int = settings.setting(
+  gradient_accumulation_steps: int = _devices(
     1,
     "Micro-batches that each device splits its part of a batch into, to save "
     "memory.",
     minimum=1,
-    topic=settings.DEVICES,
   )
-  recompute: bool = settings.setting(
+  recompute: bool = _devices(
     False,
     "Recompute activations in the backward pass: less memory, about 15% more "
     "time.",
-    topic=settings.DEVICES,
   )
-  precision: str = settings.setting(
+  precision: str = _devices(
     "float32",
     "Data type of matrix products. tf32 rounds their factors to 10 bits, on "
     "GPUs since Ampere. Variables, losses and checkpoints are always float32.",
     choices=tuple(names.PRECISIONS),
-    topic=settings.DEVICES,
   )
-  deterministic: bool = settings.setting(
+  deterministic: bool = _devices(
     False,
     "Use only operations that give the same bits each time. Slower on GPUs.",
-    topic=settings.DEVICES,
   )
 
   def __post_init__(self) -> None:
-    """Raises ValueError for values that are out of bounds."""
     settings.check(self)
 
 
@@ -59,26 +60,16 @@ class TrainConfig(ComputeConfig):
   # Checkpoint to start from: a prefix or an output_dir. A checkpoint in this
   # run's own output_dir has precedence. cli/model_flags.py makes the flag.
   init_checkpoint: str | None = None
-  output_dir: str = settings.setting(
+  output_dir: str = _checkpoints(
     help="Folder for checkpoints, events and results.",
     original=True,
     writes="folder",
-    topic=settings.CHECKPOINTS,
   )
-  train_batch_size: int = settings.setting(
-    32,
-    "Examples in a training batch.",
-    minimum=1,
-    original=True,
-    topic=settings.TRAINING,
-    main=True,
+  train_batch_size: int = _training(
+    32, "Examples in a training batch.", minimum=1, original=True, main=True
   )
-  learning_rate: float = settings.setting(
-    5e-5,
-    "Peak learning rate.",
-    original=True,
-    topic=settings.TRAINING,
-    main=True,
+  learning_rate: float = _training(
+    5e-5, "Peak learning rate.", original=True, main=True
   )
   # Settings of pre-training. Fine-tuning computes its steps from the data.
   num_train_steps: int = 100000
@@ -86,41 +77,27 @@ class TrainConfig(ComputeConfig):
   train_hours: float = 0.0
   train_minutes: float = 0.0
   stop_at_step: int | None = None
-  save_checkpoints_steps: int = settings.setting(
-    1000,
-    "Steps between two checkpoints.",
-    minimum=1,
-    original=True,
-    topic=settings.CHECKPOINTS,
+  save_checkpoints_steps: int = _checkpoints(
+    1000, "Steps between two checkpoints.", minimum=1, original=True
   )
-  iterations_per_loop: int = settings.setting(
-    1000,
-    "Maximum steps per tf.function call.",
-    minimum=1,
-    original=True,
-    topic=settings.DEVICES,
+  iterations_per_loop: int = _devices(
+    1000, "Maximum steps per tf.function call.", minimum=1, original=True
   )
-  seed: int = settings.setting(
-    12345,
-    "Seed of initial values, dropout and the order of the data.",
-    topic=settings.TRAINING,
+  seed: int = _training(
+    12345, "Seed of initial values, dropout and the order of the data."
   )
-  keep_checkpoint_max: int = settings.setting(
-    5,
-    "Number of newest checkpoints to keep; 0 for all.",
-    minimum=0,
-    topic=settings.CHECKPOINTS,
+  keep_checkpoint_max: int = _checkpoints(
+    5, "Number of newest checkpoints to keep; 0 for all.", minimum=0
   )
-  log_every_steps: int = settings.setting(
-    100, "Steps between two log lines.", minimum=1, topic=settings.CHECKPOINTS
+  log_every_steps: int = _checkpoints(
+    100, "Steps between two log lines.", minimum=1
   )
   # A name or, in Python, an instance of keras.optimizers.Optimizer. An instance
   # keeps its learning rate or schedule, weight decay and clipping.
-  optimizer: Any = settings.setting(
+  optimizer: Any = _training(
     names.ADAMW,
     "adamw, the original's; lamb, for large batches; or another class of "
     "keras.optimizers by name, such as adam, sgd, lion or adafactor.",
-    topic=settings.TRAINING,
   )
   # Settings of fine-tuning.
   encoder_only: bool = False
@@ -128,24 +105,21 @@ class TrainConfig(ComputeConfig):
   lora_rank: int | None = None
   lora_alpha: float | None = None
   lora_adapter: str | None = None
-  eval_every_steps: int = settings.setting(
+  eval_every_steps: int = _evaluation(
     0,
     "Steps between two evaluations during training; 0 for none. The last step "
     "is always followed by one. The best weights are saved in output_dir/best.",
     minimum=0,
-    topic=settings.EVALUATION,
   )
-  best_metric: str | None = settings.setting(
+  best_metric: str | None = _evaluation(
     None,
     "Result that decides which weights are best: the lowest loss or "
     "perplexity, or the highest value of any other. Default: by task.",
-    topic=settings.EVALUATION,
   )
-  early_stopping_patience: int = settings.setting(
+  early_stopping_patience: int = _evaluation(
     0,
     "Stop after so many evaluations without a better result; 0 for never.",
     minimum=0,
-    topic=settings.EVALUATION,
   )
 
   @property
@@ -154,7 +128,6 @@ class TrainConfig(ComputeConfig):
     return 3600 * self.train_hours + 60 * self.train_minutes
 
   def __post_init__(self) -> None:
-    """Raises ValueError if values are out of range or have no effect."""
     settings.check(self)
     name = self.optimizer
     if isinstance(name, str) and name not in names.OPTIMIZERS:
@@ -185,43 +158,32 @@ class TrainConfig(ComputeConfig):
 class PretrainingTrainConfig(TrainConfig):
   """Adds the budget: steps or time."""
 
-  num_train_steps: int = settings.setting(
+  num_train_steps: int = _training(
     100000,
     "Training steps, including those of earlier runs in output_dir.",
     minimum=1,
     original=True,
-    topic=settings.TRAINING,
     main=True,
   )
-  num_warmup_steps: int = settings.setting(
-    10000,
-    "Steps of linear warm-up.",
-    minimum=0,
-    original=True,
-    topic=settings.TRAINING,
-    main=True,
+  num_warmup_steps: int = _training(
+    10000, "Steps of linear warm-up.", minimum=0, original=True, main=True
   )
-  stop_at_step: int | None = settings.setting(
+  stop_at_step: int | None = _training(
     None,
     "Stop after this step of num_train_steps. The command without it goes on "
     "with the same learning-rate curve, for example on longer sequences.",
     minimum=1,
-    topic=settings.TRAINING,
   )
-  train_hours: float = settings.setting(
+  train_hours: float = _training(
     0.0,
     "Hours to train, instead of num_train_steps. The run measures its speed "
     "once and writes the number of steps that fill this time into run.json. "
     "Evaluations and checkpoints come on top.",
     minimum=0.0,
-    topic=settings.TRAINING,
     main=True,
   )
-  train_minutes: float = settings.setting(
-    0.0,
-    "Minutes to train, added to train_hours.",
-    minimum=0.0,
-    topic=settings.TRAINING,
+  train_minutes: float = _training(
+    0.0, "Minutes to train, added to train_hours.", minimum=0.0
   )
 
 
@@ -229,37 +191,31 @@ class PretrainingTrainConfig(TrainConfig):
 class FineTuningTrainConfig(TrainConfig):
   """Adds the starting weights, LoRA and frozen layers."""
 
-  encoder_only: bool = settings.setting(
+  encoder_only: bool = _model(
     False,
     "Load only the encoder of init_checkpoint. Default: also load the head if "
     "it was trained for this task and these labels.",
-    topic=settings.MODEL,
   )
-  lora_rank: int | None = settings.setting(
+  lora_rank: int | None = _model(
     None,
     "Train with LoRA of this rank: freezes BERT and trains low-rank updates of "
     "the attention projections and the task's own layer. 0 trains all of BERT.",
     minimum=0,
     fallback=0,
-    topic=settings.MODEL,
   )
-  lora_alpha: float | None = settings.setting(
+  lora_alpha: float | None = _model(
     None,
     "LoRA's updates are multiplied by lora_alpha / lora_rank. Default: the "
     "value in the model's run.json, else lora_rank.",
     minimum=0.0,
     fallback=None,
-    topic=settings.MODEL,
   )
-  lora_adapter: str | None = settings.setting(
-    None,
-    "LoRA adapter to add to init_checkpoint: the output_dir of its run.",
-    topic=settings.MODEL,
+  lora_adapter: str | None = _model(
+    None, "LoRA adapter to add to init_checkpoint: the output_dir of its run."
   )
-  freeze_layers: int | None = settings.setting(
+  freeze_layers: int | None = _training(
     None,
     "Freeze the embeddings and the first N encoder layers. 0 freezes only the "
     "embeddings. Default: freeze nothing.",
     minimum=0,
-    topic=settings.TRAINING,
   )

@@ -8,7 +8,7 @@ from tensorboard.util import tensor_util
 from bert_tf.files import paths
 from bert_tf.plots import style
 
-Curves = dict[str, dict[int, float]]
+Curves = dict[str, dict[int, float]]  # Values by name and step.
 
 _RATE = "learning_rate"
 _SCORES = "scores"
@@ -23,9 +23,8 @@ _OF_A_KIND = ("_precision", "_recall", "_f1", "_exact", "_exact_match")
 def read(folder: str) -> Curves:
   """Returns the scalars of the TensorBoard events in a folder.
 
-  Returns:
-    {name: {step: value}} in the order of the steps. A resumed run may have
-    repeated some of them; the last value counts.
+  The steps are ascending. A resumed run may have repeated some of them; the
+  last value counts.
   """
   events = event_accumulator.EventAccumulator(
     folder, size_guidance={event_accumulator.TENSORS: 0}
@@ -43,16 +42,11 @@ def read(folder: str) -> Curves:
 
 
 def plot(output_dir: str, plot_file: str, width: int = 1200) -> None:
-  """Draws training as lines and evaluation as points, with matplotlib.
+  """Draws a run's training as lines and its evaluation as points.
 
-  Args:
-    output_dir: folder of the run.
-    plot_file: picture to write, in the format of its suffix.
-    width: pixels of the picture.
-
-  Raises:
-    ValueError: if there are no events, or matplotlib lacks the suffix.
-    ImportError: if matplotlib is not installed.
+  The suffix of `plot_file` chooses its format; it is `width` pixels wide.
+  Raises ValueError if there are no events, or matplotlib lacks the suffix, and
+  ImportError without matplotlib.
   """
   training, evaluation = (
     read(folder) if paths.is_folder(folder) else {}

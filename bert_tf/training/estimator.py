@@ -62,7 +62,22 @@ class Estimator:
     backend.check_tensorflow()
     self.model = _build_model(model_fn, config)
     self.config = config
-    self.update, self._planned = _create_update(config)
+    # The schedule of a run whose number of steps is planned.
+    self._planned: budget.PlannedWarmupLinearDecay | None = None
+    if config.train_seconds:
+      self._planned = budget.PlannedWarmupLinearDecay(config.learning_rate)
+    optimizer = config.optimizer
+    if isinstance(optimizer, str):
+      optimizer = optimization.create_optimizer(
+        config.learning_rate,
+        config.num_train_steps,
+        config.num_warmup_steps,
+        optimizer,
+        self._planned,
+      )
+    is_scaled = config.precision == "float16"
+    scale = mixed_precision.LossScale() if is_scaled else None
+    self.update = update_lib.Update(optimizer, scale)
     self.train_step = step_lib.TrainingStep(
       self.model,
       self.update,
@@ -283,10 +298,7 @@ class Estimator:
 def _build_model(
   model_fn: Callable[[], keras.Model], config: training_config.TrainConfig
 ) -> keras.Model:
-  """Returns a model with random values, set up for training.
-
-  `model_fn` makes the model and builds all its variables.
-  """
+  """Returns a model with random values, set up for training."""
   mixed_precision.check_devices(config.precision)
   mixed_precision.set_tf32(config.precision)
   if config.deterministic:
@@ -309,27 +321,6 @@ def _build_model(
   return model
 
 
-def _create_update(
-  config: training_config.TrainConfig,
-) -> tuple[update_lib.Update, budget.PlannedWarmupLinearDecay | None]:
-  """Returns the update of a run, and its schedule if the steps are planned."""
-  planned = None
-  if config.train_seconds:
-    planned = budget.PlannedWarmupLinearDecay(config.learning_rate)
-  optimizer = config.optimizer
-  if isinstance(optimizer, str):
-    optimizer = optimization.create_optimizer(
-      config.learning_rate,
-      config.num_train_steps,
-      config.num_warmup_steps,
-      optimizer,
-      planned,
-    )
-  is_scaled = config.precision == "float16"
-  scale = mixed_precision.LossScale() if is_scaled else None
-  return update_lib.Update(optimizer, scale), planned
-
-
 class LossCheck:
   """Checks the losses and weights of a training in the folder `output_dir`."""
 
@@ -341,9 +332,8 @@ class LossCheck:
   def add(self, step: int, loss: float, gradient_norm: float) -> None:
     """Adds the mean loss and norm of a group of steps that ends at `step`.
 
-    Raises:
-      DivergedError: if the loss or the norm is not finite, or if the loss was
-        too high three times in a row.
+    Raises DivergedError if the loss or the norm is not finite, or if the loss
+    was too high three times in a row.
     """
     if self._first is None:
       self._first = loss

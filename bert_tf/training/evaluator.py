@@ -63,26 +63,23 @@ class Evaluator:
 
   def evaluate_batch(self, features: Features) -> tuple[Sums, Any]:
     """Returns the sums of loss and metrics, and the outputs of each row."""
-    filled, num_rows = self._fill_up(features)
-    sums, outputs = self._evaluate(filled)
-    return sums, _first_rows(outputs, num_rows)
+    sums, outputs = self._evaluate(self._fill_up(features))
+    return sums, _first_rows(outputs, features)
 
   def predict_batch(self, features: Features) -> Any:
     """Returns the outputs of each row."""
-    filled, num_rows = self._fill_up(features)
-    return _first_rows(self._predict(filled), num_rows)
+    return _first_rows(self._predict(self._fill_up(features)), features)
 
-  def _fill_up(self, features: Features) -> tuple[Features, int | None]:
+  def _fill_up(self, features: Features) -> Features:
     if not distribution.needs_full_batches():
-      return features, None
-    num_rows = int(next(iter(features.values())).shape[0])
+      return features
+    num_rows = _num_rows(features)
     self._num_rows = max(self._num_rows, num_rows)
     missing = self._num_rows - num_rows
-    filled = {
+    return {
       name: tf.pad(value, [(0, missing)] + [(0, 0)] * (value.shape.rank - 1))
       for name, value in features.items()
     }
-    return filled, num_rows
 
   def _evaluate_replicas(self, features: Features) -> tuple[Sums, Any]:
     def evaluate(features: Features) -> objective_lib.BatchSums:
@@ -110,7 +107,12 @@ class Evaluator:
     return distribution.gather_outputs(self._strategy.run(predict, (features,)))
 
 
-def _first_rows(outputs: Any, num_rows: int | None) -> Any:
-  if num_rows is None:
+def _num_rows(features: Features) -> int:
+  return int(next(iter(features.values())).shape[0])
+
+
+def _first_rows(outputs: Any, features: Features) -> Any:
+  if not distribution.needs_full_batches():
     return outputs
+  num_rows = _num_rows(features)
   return tf.nest.map_structure(lambda value: value[:num_rows], outputs)

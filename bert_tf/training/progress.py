@@ -62,28 +62,11 @@ class Progress:
     if self._clock is None:
       # The first group includes compilation, so it is not timed.
       self._clock = (step, time.monotonic())
-    if step % self.log_every_steps == 0 or step == self._num_train_steps:
-      self._report(step, objective_lib.means(self._sums), *self._clock)
-      self._sums = None
-      self._clock = (step, time.monotonic())
-
-  def say(self, line: str) -> None:
-    """Logs a line, above the progress bar if there is one."""
-    if not self._bar.disable:
-      self._bar.write(line, file=sys.stderr)  # A log line would break the bar.
-    elif distribution.is_chief():
-      logging.info("%s", line)
-
-  def exclude(self, seconds: float) -> None:
-    """Excludes seconds from the measured speed."""
-    if self._clock:
-      since, start = self._clock
-      self._clock = (since, start + seconds)
-
-  def _report(
-    self, step: int, values: dict[str, float], since: int, start: float
-  ) -> None:
+    if step % self.log_every_steps and step < self._num_train_steps:
+      return
+    since, start = self._clock
     steps_per_second = (step - since) / max(time.monotonic() - start, 1e-9)
+    values = objective_lib.means(self._sums)
     parts = [f"{name} {_short(value)}" for name, value in values.items()]
     shown = [p for p in parts if p.startswith("loss ") or "accuracy " in p]
     self._bar.set_postfix_str(", ".join(shown).replace("_accuracy", ""))
@@ -97,6 +80,21 @@ class Progress:
       parts += [f"{speed:.0f} examples/s", f"{duration} left"]
     self.say(f"step {step}/{self._num_train_steps}: {', '.join(parts)}")
     write_events(self._writer, step, values)
+    self._sums = None
+    self._clock = (step, time.monotonic())
+
+  def say(self, line: str) -> None:
+    """Logs a line, above the progress bar if there is one."""
+    if not self._bar.disable:
+      self._bar.write(line, file=sys.stderr)  # A log line would break the bar.
+    elif distribution.is_chief():
+      logging.info("%s", line)
+
+  def exclude(self, seconds: float) -> None:
+    """Excludes seconds from the measured speed."""
+    if self._clock:
+      since, start = self._clock
+      self._clock = (since, start + seconds)
 
 
 def track(

@@ -79,10 +79,7 @@ def write_probabilities(
 ) -> None:
   """Writes test_results.tsv and predictions.jsonl.
 
-  Args:
-    output_dir: folder of the run.
-    probabilities: [examples, classes].
-    objects: JSON values, one for each example.
+  `probabilities` are [examples, classes]; `objects` are JSON values.
   """
   write_lines(
     os.path.join(output_dir, "test_results.tsv"),

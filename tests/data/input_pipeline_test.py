@@ -13,14 +13,24 @@ from bert_tf.data import records as records_lib
 SPEC = {"input_ids": tf.io.FixedLenFeature([2], tf.int64)}
 
 
+def write_records(path: pathlib.Path, records, compression: str = "") -> str:
+  """Writes records, each as values by name or as bytes."""
+  with tf.io.TFRecordWriter(str(path), compression) as writer:
+    for record in records:
+      if isinstance(record, dict):
+        floats = {
+          n: v for n, v in record.items() if v and isinstance(v[0], float)
+        }
+        ints = {n: v for n, v in record.items() if n not in floats}
+        encoded = records_lib.encode_features(ints, floats)
+        record = records_lib.encode_example(encoded)
+      writer.write(record)
+  return str(path)
+
+
 def write(path: pathlib.Path, ids, compression: str = "") -> str:
   """Writes a record [i, i] for each id."""
-  with tf.io.TFRecordWriter(str(path), compression) as writer:
-    for i in ids:
-      example = tf.train.Example()
-      example.features.feature["input_ids"].int64_list.value.extend([i, i])
-      writer.write(example.SerializeToString())
-  return str(path)
+  return write_records(path, [{"input_ids": [i, i]} for i in ids], compression)
 
 
 def read(files, batch_size, num_batches, seed=1, steps_done=0):
@@ -149,17 +159,7 @@ PRETRAINING = {
 
 def write_pretraining(path, *records):
   """Writes pre-training records, or bytes; returns the file's features."""
-  with tf.io.TFRecordWriter(str(path)) as writer:
-    for record in records:
-      if isinstance(record, dict):
-        floats = {
-          n: v for n, v in record.items() if v and isinstance(v[0], float)
-        }
-        ints = {n: v for n, v in record.items() if n not in floats}
-        encoded = records_lib.encode_features(ints, floats)
-        record = records_lib.encode_example(encoded)
-      writer.write(record)
-  files = input_pipeline.open_records(str(path))
+  files = input_pipeline.open_records(write_records(path, records))
   return files, input_pipeline.pretraining_spec(4, 2)
 
 
@@ -256,19 +256,12 @@ LONG_SPEC = {
 
 def write_lengths(path: pathlib.Path, lengths) -> input_pipeline.RecordFiles:
   """Writes a record of each length. The first id is the record's number."""
-  with tf.io.TFRecordWriter(str(path)) as writer:
-    for i, length in enumerate(lengths):
-      example = tf.train.Example()
-      real = [1] * length + [0] * (16 - length)
-      values = {
-        "input_ids": [i, *real[1:]],
-        "input_mask": real,
-        "segment_ids": real,
-      }
-      for name, ids in values.items():
-        example.features.feature[name].int64_list.value.extend(ids)
-      writer.write(example.SerializeToString())
-  return input_pipeline.open_records(str(path))
+  masks = [[1] * length + [0] * (16 - length) for length in lengths]
+  records = [
+    {"input_ids": [i, *mask[1:]], "input_mask": mask, "segment_ids": mask}
+    for i, mask in enumerate(masks)
+  ]
+  return input_pipeline.open_records(write_records(path, records))
 
 
 def grouped(files, num_batches, steps_done=0, seed=1, group_by_length=True):

@@ -3,10 +3,8 @@ import os
 import pathlib
 import random
 import re
-import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -138,36 +136,3 @@ def test_without_apache_beam_the_error_names_the_extra(
   with pytest.raises(ImportError, match=r"\[beam\]'"):
     pretraining_beam.create(config, [text], str(output), 3, "DirectRunner")
   assert not output.parent.exists()
-
-
-def is_running(group):
-  try:
-    os.killpg(group, 0)
-  except ProcessLookupError:
-    return False
-  return True
-
-
-@needs_beam
-def test_ctrl_c_leaves_no_incomplete_files_and_no_processes(text, tmp_path):
-  out = tmp_path / "out"
-  process = start(
-    *make_flags(text, out / "data"),
-    "--dupe_factor=100000",
-    "--runner=DirectRunner",
-    "--pipeline_options=--direct_running_mode=multi_processing "
-    "--direct_num_workers=2",
-  )
-  deadline = time.monotonic() + 1800
-  while not list(out.glob(".data-*.tmp-*")):
-    assert process.poll() is None, process.stderr.read()
-    assert time.monotonic() < deadline
-    time.sleep(0.2)
-  os.killpg(process.pid, signal.SIGINT)
-  error = process.communicate(timeout=1800)[1]
-  assert process.returncode == 130, error
-  assert os.listdir(out) == [".data.settings.json"]
-  deadline = time.monotonic() + 600
-  while is_running(process.pid):
-    assert time.monotonic() < deadline, "a worker is still running"
-    time.sleep(0.2)

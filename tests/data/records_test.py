@@ -1,7 +1,6 @@
 import gzip
 import os
 
-import pytest
 import tensorflow as tf
 
 from bert_tf.data import records
@@ -38,15 +37,3 @@ def test_a_file_ending_in_gz_is_compressed(tmp_path):
     writer.write(b"record")
   assert b"record" in gzip.decompress(path.read_bytes())
   assert read_records(path, "GZIP") == [b"record"]
-
-
-@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
-def test_an_interrupted_write_leaves_and_replaces_no_file(tmp_path, error):
-  before, new = tmp_path / "before", tmp_path / "new"
-  before.write_bytes(b"old")
-  with pytest.raises(error):
-    with records.open_records([str(before), str(new)]) as writer:
-      writer.write(b"record")
-      raise error("stopped")
-  assert os.listdir(tmp_path) == ["before"]
-  assert before.read_bytes() == b"old"

@@ -115,16 +115,3 @@ def test_another_vocabulary_than_the_runs_is_refused(runs, tmp_path):
   other.write_text("\n".join([*words[:-1], "other"]) + "\n")
   with pytest.raises(ValueError, match="other.txt contradicts .*vocab.txt"):
     build(folder, vocab_file=str(other))
-
-
-def test_a_saved_model_has_the_run_json_of_its_run(runs, tmp_path):
-  run = make_run(runs, CLASSIFIER, tmp_path)
-  folder = str(tmp_path / "models" / "1")
-  export.run(configs.ExportConfig(init_checkpoint=run, export_dir=folder))
-  exported = dataclasses.replace(CLASSIFIER, global_step=1)
-  assert run_info.read_run(folder) == exported
-  for name in ("vocab.txt", "bert_config.json"):
-    ours = tmp_path / "models" / "1" / name
-    assert ours.read_text() == (tmp_path / "run" / name).read_text()
-  # The SavedModel can be used like the run's checkpoint.
-  assert build(folder).info == exported

@@ -226,11 +226,3 @@ def test_a_checkpoint_is_in_memory_once(run_folder):
   weights = 4 * sum(int(np.prod(shapes[name])) for name in names)
   # The model's weights and the seed of its dropout.
   assert weights <= count_variable_bytes() - before < 1.1 * weights
-
-
-def test_another_vocabulary_than_the_folders_is_refused(run_folder, tmp_path):
-  other = tmp_path / "other.txt"
-  words = (run_folder / "vocab.txt").read_text().splitlines()
-  other.write_text("\n".join([*words[:-1], "other"]) + "\n")
-  with pytest.raises(ValueError, match=r"other.txt contradicts .*vocab.txt"):
-    bert_tf.Predictor(str(run_folder), vocab_file=str(other))

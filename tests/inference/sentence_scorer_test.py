@@ -10,7 +10,6 @@ import scipy.special
 
 import bert_tf
 from bert_tf import checkpoints, heads, modeling, tokenization
-from bert_tf.cli import score as command
 from bert_tf.inference import sentence_scorer
 from tests.support import tiny_models
 
@@ -132,24 +131,6 @@ def test_faulty_pairs_are_named(tmp_path, name, content, message):
   (tmp_path / name).write_text(content)
   with pytest.raises(ValueError, match=message):
     sentence_scorer.read_pairs(str(tmp_path / name))
-
-
-def test_a_text_of_a_file_is_named_by_its_line(scorer, tmp_path):
-  path = str(tmp_path / "pairs.jsonl")
-  pairs = [("few", "songs"), ("few", "a " * 600)]
-  lines = [
-    json.dumps({"sentence_good": good, "sentence_bad": bad})
-    for good, bad in pairs
-  ]
-  pathlib.Path(path).write_text("\n\n".join(lines))
-  read = sentence_scorer.read_pairs(path)
-  with pytest.raises(ValueError, match="jsonl:3, sentence_bad, has 600 word"):
-    list(command._score_pairs(scorer, [path], [read]))
-  shown = []
-  texts = {"texts.txt:2": "few", "texts.txt:5": "a " * 600}
-  with pytest.raises(ValueError, match="texts.txt:5 has 600 word pieces"):
-    list(command._score_texts(scorer, texts, shown.append))
-  assert not shown  # The fault is found before the first text is scored.
 
 
 def test_equal_sentences_count_as_wrong():

@@ -1,11 +1,8 @@
 """Tests for the server's routes, metrics, log and readiness."""
 
-import contextlib
 import json
-import os
 import pathlib
 import re
-import sys
 import threading
 import time
 import urllib.request
@@ -129,19 +126,6 @@ def test_a_server_is_alive_before_it_is_ready():
     wait_until_ready(running.url)
     code, response = ask(running.url, "/readyz")
     assert response == {"status": "ok", "model": "model", "version": "7"}
-
-
-def test_a_closed_log_does_not_stop_the_server(monkeypatch):
-  reader, writer = os.pipe()
-  os.close(reader)
-  stdout = open(writer, "w", buffering=1)
-  monkeypatch.setattr(sys, "stdout", stdout)
-  model = fake_model.FakeModel()
-  with serving_client.running(model, log_format="text") as running:
-    for _ in range(2):
-      assert ask(running.url, "/healthz")[0] == 200
-  with contextlib.suppress(BrokenPipeError):
-    stdout.close()
 
 
 @pytest.mark.parametrize("log_format", ["none", "text", "json"])

@@ -192,15 +192,6 @@ def test_a_signal_after_the_last_steps_counts_too(
   assert not again.was_interrupted
 
 
-def test_a_finished_run_does_nothing(tmp_path):
-  make(tmp_path).train(batches)
-  before = sorted(p.name for p in tmp_path.iterdir())
-  with runs.logged() as lines:
-    assert make(tmp_path).train(batches) == 30
-  assert "nothing is left to train" in lines()
-  assert sorted(p.name for p in tmp_path.iterdir()) == before
-
-
 def test_when_every_checkpoint_is_damaged_nothing_is_overwritten(tmp_path):
   make(tmp_path, save_checkpoints_steps=100).train(batches)
   for path in tmp_path.glob("*.index"):

@@ -36,14 +36,6 @@ def write(model: ids_models.IdsModel, path: str, is_int8: bool) -> None:
   `is_int8` quantizes matrices to int8, and their inputs at run time (dynamic
   quantization). The rest is float32.
   """
-  with tempfile.TemporaryDirectory() as folder:
-    unquantized = os.path.join(folder, "float32.onnx") if is_int8 else path
-    _write_float32(model, unquantized)
-    if is_int8:
-      _quantize(unquantized, path)
-
-
-def _write_float32(model: ids_models.IdsModel, path: str) -> None:
   import onnx
   import tf2onnx
 
@@ -65,24 +57,23 @@ def _write_float32(model: ids_models.IdsModel, path: str) -> None:
     for dimension, axis in zip(dimensions, axes):
       dimension.dim_param = axis
   onnx.save(converted, path)
+  if is_int8:
+    from onnxruntime import quantization
 
-
-def _quantize(path: str, quantized_path: str) -> None:
-  from onnxruntime import quantization
-
-  prepared = path + ".prepared"
-  # Shape inference only; onnxruntime optimizes when it loads the file.
-  quantization.quant_pre_process(
-    path, prepared, skip_optimization=True, skip_symbolic_shape=True
-  )
-  quantization.quantize_dynamic(
-    prepared,
-    quantized_path,
-    per_channel=True,
-    # 7 bits: sums of 8-bit products overflow on x86 without VNNI.
-    reduce_range=True,
-    weight_type=quantization.QuantType.QInt8,
-  )
+    with tempfile.TemporaryDirectory() as folder:
+      prepared = os.path.join(folder, "prepared.onnx")
+      # Shape inference only; onnxruntime optimizes when it loads the file.
+      quantization.quant_pre_process(
+        path, prepared, skip_optimization=True, skip_symbolic_shape=True
+      )
+      quantization.quantize_dynamic(
+        prepared,
+        path,
+        per_channel=True,
+        # 7 bits: sums of 8-bit products overflow on x86 without VNNI.
+        reduce_range=True,
+        weight_type=quantization.QuantType.QInt8,
+      )
 
 
 def load(path: str, num_threads: int = 0) -> Run:
