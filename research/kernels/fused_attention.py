@@ -5,8 +5,9 @@ Writes their intermediate text, which bert_tf reads without Triton:
     pip install triton==3.6.0
     python -m research.kernels.fused_attention bert_tf/kernels/triton
 
-Sizes and constants become placeholders ($length) in the text. The tests compare
-the kernels with the plain form on a GPU.
+Sizes and constants become placeholders ($length) in the text. Triton's
+interpreter runs the kernels on a CPU (TRITON_INTERPRET=1); the tests compare
+them with NumPy this way if Triton is installed.
 
 Queries, keys and values lie side by side, [B, T, 3, N, H]. Powers are of 2, so
 `scale` is log2(e) / sqrt(H). Each program computes one block of rows of one

@@ -41,3 +41,13 @@ def test_a_second_process_is_refused_until_the_first_ends(tmp_path, is_killed):
 def test_folders_in_buckets_are_not_locked():
   with lock.hold("ram://lock_test"), lock.hold("ram://lock_test"):
     assert not lock.is_held("ram://lock_test")
+
+
+def test_a_link_in_place_of_the_lock_is_refused(tmp_path):
+  (tmp_path / "victim").write_text("precious")
+  (tmp_path / "out").mkdir()
+  (tmp_path / "out" / lock.FILE).symlink_to(tmp_path / "victim")
+  with pytest.raises(OSError, match=lock.FILE):
+    with lock.hold(str(tmp_path / "out")):
+      pass
+  assert (tmp_path / "victim").read_text() == "precious"

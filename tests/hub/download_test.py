@@ -134,6 +134,18 @@ def test_a_cache_that_cannot_be_written_is_named(home, monkeypatch):
   assert cache.HOME_VARIABLE in str(caught.value)
 
 
+@pytest.mark.parametrize(
+  "name", ["../out", "a/../../out", "/tmp/out", "..\\out", "C:out"]
+)
+def test_names_that_lead_out_of_the_folder_stay_in_it(name, site, home):
+  site.files[PATH] = model_zip(**{name: "bad"})
+  folder = download.download(NAME, site.url)
+  check_is_model(folder)
+  assert not os.path.exists("/tmp/out")
+  inside = f"home/models/{NAME}/"
+  assert all(name.startswith(inside) for name in names_below(home.parent))
+
+
 def start(site):
   """Returns a process that downloads the model."""
   return subprocess.Popen(

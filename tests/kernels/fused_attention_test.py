@@ -1,6 +1,7 @@
 """Attention as one GPU kernel: its wiring on a CPU, its numbers on a GPU."""
 
 import importlib.util
+import os
 import pathlib
 import subprocess
 import sys
@@ -176,3 +177,12 @@ def test_the_texts_come_from_their_source(tmp_path):
   folder = _ROOT / "bert_tf/kernels/triton"
   for path in tmp_path.iterdir():
     assert path.read_text() == (folder / path.name).read_text()
+
+
+@needs_triton
+@pytest.mark.parametrize("rate", [0.0, RATE])
+def test_the_source_computes_attention(rate):
+  """Triton's interpreter agrees with NumPy, gradients included."""
+  command = [sys.executable, "-m", "tests.kernels.interpreted_attention"]
+  environment = {**os.environ, "TRITON_INTERPRET": "1"}
+  subprocess.run([*command, str(rate)], check=True, cwd=_ROOT, env=environment)

@@ -13,7 +13,7 @@ import tensorflow as tf
 from tensorflow.python.framework import test_util
 from tensorflow.python.util import _pywrap_util_port
 
-from bert_tf.kernels import backend
+from bert_tf.kernels import backend, clusters
 from bert_tf.layers import layer_norm
 
 
@@ -36,3 +36,15 @@ def test_free_value_frees_a_variable_that_accepts_a_new_value():
   assert value() is None
   with keras.StatelessScope([(variable, tf.constant([3.0, 4.0]))]):
     np.testing.assert_array_equal(variable + 0.0, [3.0, 4.0])
+
+
+def test_the_rewrites_that_clusters_turn_off_are_known():
+  options = tf.config.optimizer.get_experimental_options()
+  tf.config.optimizer.set_experimental_options(
+    dict.fromkeys(clusters._REWRITES, True)
+  )
+  try:
+    known = tf.config.optimizer.get_experimental_options()
+    assert set(clusters._REWRITES) <= known.keys()
+  finally:
+    tf.config.optimizer.set_experimental_options(options)
