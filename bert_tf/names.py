@@ -1,8 +1,11 @@
 """Names that configs and TensorFlow code share.
 
 Configs offer these values as flags. Importing a config must not import
-TensorFlow, which takes seconds, so this module imports nothing.
+TensorFlow, which takes seconds, so this module imports nothing of the
+package.
 """
+
+from collections.abc import Collection, Sequence
 
 # The original's optimizer, and one for large batches (optimization.py).
 ADAMW, LAMB = OPTIMIZERS = ("adamw", "lamb")
@@ -33,3 +36,22 @@ CHECKPOINT_FORMATS = {
   "model_garden": "model_garden",
   "keras": "keras_weights",
 }
+
+
+def find_scope(names: Collection[str], anchors: Sequence[str]) -> str:
+  """Returns what stands before all names of a model, such as `module.`.
+
+  Args:
+    names: the names of all tensors in a file.
+    anchors: how the name of a tensor that the file has once per model can end.
+      The first that ends any name counts.
+
+  Returns:
+    The scope; "" without one, or if the file has several models.
+  """
+  for anchor in anchors:
+    scopes = [n.removesuffix(anchor) for n in names if n.endswith(anchor)]
+    scopes = [scope for scope in scopes if scope[-1:] in ("", ".", "/")]
+    if scopes:
+      return scopes[0] if len(scopes) == 1 else ""
+  return ""

@@ -109,7 +109,7 @@ class StartModel:
     # names.
     are_ids = list(labels.labels) == [str(i) for i in range(len(ours))]
     is_same = ours == theirs or (
-      are_ids and start.endswith(hugging_face.SUFFIX)
+      are_ids and hugging_face.is_weights(start)
     )
     if not is_same and sorted(ours) == sorted(theirs):
       raise ValueError(
