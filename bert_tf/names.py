@@ -39,15 +39,10 @@ CHECKPOINT_FORMATS = {
 
 
 def find_scope(names: Collection[str], anchors: Sequence[str]) -> str:
-  """Returns what stands before all names of a model, such as `module.`.
+  """Returns what stands before the names of the only model in a file, or "".
 
-  Args:
-    names: the names of all tensors in a file.
-    anchors: how the name of a tensor that the file has once per model can end.
-      The first that ends any name counts.
-
-  Returns:
-    The scope; "" without one, or if the file has several models.
+  For instance `module.`. The model has one name that ends with an anchor; the
+  first anchor that ends any of the names counts.
   """
   for anchor in anchors:
     scopes = [n.removesuffix(anchor) for n in names if n.endswith(anchor)]

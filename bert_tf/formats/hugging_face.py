@@ -74,10 +74,6 @@ _ANCHORS = (
   "bert.embeddings.word_embeddings.weight",
   "embeddings.word_embeddings.weight",
 )
-# What torch.compile and wrappers of layers add to names, also within them.
-_WRAPPER = re.compile(
-  r"\b_(?:orig_mod|fsdp_wrapped_module|checkpoint_wrapped_module)\."
-)
 # Last parts of TensorFlow's names to PyTorch's, if the two differ.
 _TORCH_ENDS = {
   **dict.fromkeys(("kernel", "gamma", "embeddings"), "weight"),
@@ -128,15 +124,12 @@ class Reader:
     if any(".lora_" in key for key in self._file.shapes):
       raise ValueError(f"{path} holds a LoRA adapter; {MERGE}")
     config = read_config(paths.split(path)[0])
-    wrappers = {m for key in self._file.shapes for m in _WRAPPER.findall(key)}
-    keys = {_WRAPPER.sub("", key): key for key in self._file.shapes}
     # The scope of a file without a model_type might be `roberta.`.
     anchors = _ANCHORS if config.model_type else _ANCHORS[:1]
-    scope = names_lib.find_scope(keys, anchors)
-    if dropped := sorted({scope, *wrappers} - {""}):
-      prefixes = ", ".join(dropped)
-      self.notes += (f"The prefix {prefixes} of its tensors was dropped.",)
-    keys = {key.removeprefix(scope): old for key, old in keys.items()}
+    scope = names_lib.find_scope(self._file.shapes, anchors)
+    if scope:
+      self.notes += (f"The prefix {scope} of its tensors was dropped.",)
+    keys = {key.removeprefix(scope): key for key in self._file.shapes}
     has_choices = find_task(config) is registry.SWAG
     self._keys = {
       original_name(key, has_choices): old

@@ -127,8 +127,8 @@ def read_settings(folder: str) -> VectorSettings | None:
     f"{name}={value!r} ({file})"
     for file, config in {**configs, file: pooling}.items()
     for name, value in config.items()
-    if name not in _APPLIED and value != (known := _FIXED_SETTINGS.get(name))
-    if value or known
+    if name not in _APPLIED and value != (fixed := _FIXED_SETTINGS.get(name))
+    if value or fixed
   ]
   if others:
     logging.warning(

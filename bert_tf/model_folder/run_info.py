@@ -285,10 +285,7 @@ def get_folder(path: str) -> str:
 def check_labels(
   path: str, problem_type: str | None, labels: Sequence[str] | None
 ) -> None:
-  """Raises ValueError if labels cannot be told apart, or for an unknown type.
-
-  Every file with labels is checked here. `path` names it.
-  """
+  """Raises ValueError for labels, from the file `path`, that are not names."""
   kinds = (*PROBLEM_TYPES, WORDS)
   if problem_type not in (*kinds, None):
     raise ValueError(

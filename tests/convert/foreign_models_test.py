@@ -24,9 +24,7 @@ def to_hf(tmp_path, kind):
   """Writes a model of a kind; returns the folder, its tensors and our model."""
   prefix, model = interop_models.write_original(tmp_path / "in", kind)
   folder = tmp_path / "hf"
-  convert.convert(
-    pretrained.ModelSource(prefix), "original", str(folder), "hf"
-  )
+  convert.convert(pretrained.ModelSource(prefix), "original", str(folder), "hf")
   (folder / "run.json").unlink()
   path = folder / "model.safetensors"
   return folder, safetensors_numpy.load_file(path), model
@@ -53,9 +51,8 @@ def prefixed(prefix):
 RENAMED = [
   *((p, prefixed(p)) for p in ("module.", "_orig_mod.", "model.", "my_bert.")),
   ("base_model.model.", prefixed("base_model.model.")),
-  ("_orig_mod., module.", prefixed("module._orig_mod.")),
-  # Only a part of the model is wrapped.
-  ("_orig_mod.", lambda name: name.replace("layer.1.", "layer.1._orig_mod.")),
+  ("module._orig_mod.", prefixed("module._orig_mod.")),
+  # Only the encoder is wrapped.
   ("bert.module.", lambda name: name.replace("bert.", "bert.module.")),
 ]
 
@@ -191,9 +188,7 @@ def test_a_saved_model_of_tf_hub_is_converted(tmp_path):
   target = str(tmp_path / "out" / "bert_model.ckpt")
   convert.convert(source, "model_garden", target, "original")
   interop_models.assert_close(
-    interop_models.outputs(
-      interop_models.loaded("encoder", target), "encoder"
-    ),
+    interop_models.outputs(interop_models.loaded("encoder", target), "encoder"),
     interop_models.outputs(model, "encoder"),
     atol=0,
   )
@@ -344,6 +339,7 @@ TENSORFLOW_CLASSES = {
       "pooled_output": "pooler_output",
     },
   ),
+  "gelu_new": ("encoder", {"sequence_output": "last_hidden_state"}),
   "BertForPreTraining": (
     "pretraining",
     {
@@ -371,7 +367,10 @@ def test_a_tf_model_h5_computes_what_transformers_4_did(
   recorded, tmp_path, name
 ):
   kind, outputs = TENSORFLOW_CLASSES[name]
-  folder, theirs = recorded / name, dict(np.load(recorded / name / "outputs.npz"))
+  folder, theirs = (
+    recorded / name,
+    dict(np.load(recorded / name / "outputs.npz")),
+  )
   expected = {ours: theirs[there] for ours, there in outputs.items()}
   if "masked_lm_logits" in expected:  # For all positions, not just masked ones.
     rows = np.arange(2)[:, None]
@@ -380,6 +379,10 @@ def test_a_tf_model_h5_computes_what_transformers_4_did(
   model = type(interop_models.KINDS[kind](interop_models.CONFIG))
   read = model.from_pretrained(folder)
   actual = interop_models.outputs(read, kind)
+  if kind == "choice":  # The bias that all choices share is left out.
+    actual, expected = (
+      {n: x - x.mean() for n, x in each.items()} for each in (actual, expected)
+    )
   interop_models.assert_close({n: actual[n] for n in expected}, expected)
   bert_tf.load(folder)
   # The same by way of a conversion.

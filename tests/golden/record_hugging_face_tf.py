@@ -23,24 +23,24 @@ CLASSES = (
   "BertForTokenClassification",
   "BertForQuestionAnswering",
 )
-# As in tests/support/interop_models.py, which needs another Keras.
+# Mostly as in tests/support/interop_models.py, which needs another Keras.
 SIZES = {
   "vocab_size": 23,
   "hidden_size": 8,
   "num_hidden_layers": 2,
   "num_attention_heads": 2,
   "intermediate_size": 12,
-  "max_position_embeddings": 10,
+  "max_position_embeddings": 256,
 }
 IDS = [[2, 7, 9, 3, 11, 3], [2, 8, 3, 0, 0, 0]]
 MASK = [[1] * 6, [1] * 3 + [0] * 3]
 SEGMENTS = [[0] * 4 + [1] * 2, [0] * 6]
 
 
-def record(name: str, folder: pathlib.Path) -> None:
+def record(name: str, folder: pathlib.Path, **settings: str) -> None:
   """Writes a random model with save_pretrained, and its outputs."""
   num_labels = 3 if name.endswith("Classification") else 2
-  config = transformers.BertConfig(**SIZES, num_labels=num_labels)
+  config = transformers.BertConfig(**SIZES, num_labels=num_labels, **settings)
   model = getattr(transformers, f"TF{name}")(config)
   inputs = {
     "input_ids": np.array(IDS),
@@ -60,9 +60,13 @@ def record(name: str, folder: pathlib.Path) -> None:
 
 if __name__ == "__main__":
   target = pathlib.Path(__file__).parent / "hugging_face_tf.tar.xz"
-  with tempfile.TemporaryDirectory() as root, tarfile.open(
-    target, "w:xz"
-  ) as archive:
+  with (
+    tempfile.TemporaryDirectory() as root,
+    tarfile.open(target, "w:xz") as archive,
+  ):
     for name in CLASSES:
       record(name, pathlib.Path(root, name))
       archive.add(f"{root}/{name}", name)
+    folder = pathlib.Path(root, "gelu_new")
+    record("BertModel", folder, hidden_act="gelu_new")
+    archive.add(folder, folder.name)
