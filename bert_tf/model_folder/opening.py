@@ -339,12 +339,11 @@ def _find_hugging_face(
       f"{path} is a folder of Hugging Face's cache; give one of the folders in "
       f"{folder}: {', '.join(paths.list_folder(folder))}."
     )
-  places = (os.path.join(path, name) for name in names)
-  lost = [p for p in places if os.path.islink(p) and not os.path.exists(p)]
-  if lost and hugging_face.CONFIG in names:
+  places = [os.path.join(path, name) for name in names]
+  if hugging_face.CONFIG in names and (lost := list(filter(_is_lost, places))):
     raise ValueError(
-      f"{', '.join(lost)} link to files that are not there; copy those too, as "
-      "`cp -rL` does."
+      f"{', '.join(lost)}: only links to files that are not there; copy those "
+      "too, as `cp -rL` does, or get them by `git lfs pull`."
     )
   kinds = [
     [hugging_face.WEIGHTS],
@@ -355,6 +354,16 @@ def _find_hugging_face(
     if found := [os.path.join(path, name) for name in kind if name in names]:
       return found
   return []
+
+
+def _is_lost(path: str) -> bool:
+  # A link, or what git and copies without links make of one.
+  if os.path.islink(path) and not os.path.exists(path):
+    return True
+  if not os.path.isfile(path) or os.path.getsize(path) > 300:
+    return False
+  starts = (b"../../blobs/", b"version https://git-lfs")
+  return paths.read_bytes(path).startswith(starts)
 
 
 def _list(files: Sequence[str]) -> str:
