@@ -76,8 +76,9 @@ def find_format(path: str) -> str:
   if checkpoint_names.WORD_EMBEDDINGS in shapes:
     return "original"
   has_objects = checkpoints.OBJECT_GRAPH in shapes
-  is_saved_model = checkpoints.is_saved_model(path)
-  return "model_garden" if has_objects or is_saved_model else "original"
+  if has_objects or checkpoints.is_saved_model(path):
+    return "model_garden"
+  return "original"
 
 
 def slim(path: str, target: str, average_last: int = 1) -> list[str]:

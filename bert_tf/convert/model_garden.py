@@ -160,10 +160,7 @@ class _Layout:
 
 
 def read(source: pretrained.ModelSource) -> pretrained.Pretrained:
-  """Reads a `tf.train.Checkpoint` of an encoder or of a model with one.
-
-  Also a SavedModel with one, such as those on TF Hub.
-  """
+  """Reads an encoder in a `tf.train.Checkpoint` or, as TF Hub's, SavedModel."""
   graph = Graph(source.path)
   encoders = graph.with_edges(*_ENCODER_EDGES)
   if len(encoders) != 1:

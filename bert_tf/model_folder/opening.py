@@ -14,12 +14,7 @@ from collections.abc import Sequence
 import keras
 from absl import logging
 
-from bert_tf import (
-  checkpoint_names,
-  checkpoints,
-  model_config,
-  tokenization,
-)
+from bert_tf import checkpoint_names, checkpoints, model_config, tokenization
 from bert_tf.files import errors, json_files, paths
 from bert_tf.formats import hugging_face, tokenizer_files
 from bert_tf.hub import cache
