@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import keras
 
+from bert_tf import names as names_lib
 from bert_tf.files import errors
 from bert_tf.layers import lora, mixed_precision
 
@@ -21,6 +22,10 @@ SLOT_SUFFIXES = ("/adam_m", "/adam_v")
 STATE_SCOPE = f"{GLOBAL_STEP}/"
 
 WORD_EMBEDDINGS = "bert/embeddings/word_embeddings"
+
+# Key of the object graph in an object-based checkpoint, such as a SavedModel's.
+# The graph maps the names of variables to keys.
+OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 
 # Keras numbers unnamed layers across the program: layer_normalization_3.
 _LAYER_NORM = re.compile(r"/layer_norm(alization)?(_\d+)?(?=/)")
@@ -71,10 +76,7 @@ def original_names(names: Collection[str]) -> dict[str, str]:
   A scope around the whole model, such as `module/bert/...`, is dropped, and
   layer norms that Keras named are renamed, unless two would have one name.
   """
-  end = f"/{WORD_EMBEDDINGS}"
-  scopes = [n.removesuffix(end[1:]) for n in names if n.endswith(end)]
-  is_scoped = len(scopes) == 1 and WORD_EMBEDDINGS not in names
-  scope = scopes[0] if is_scoped else ""
+  scope = names_lib.find_scope(names, [WORD_EMBEDDINGS])
   renamed = {}
   for name in names:
     new = name.removeprefix(scope)
@@ -88,12 +90,20 @@ def original_names(names: Collection[str]) -> dict[str, str]:
 
 def check_is_bert(path: str, names: Collection[str]) -> None:
   """Raises ValueError if there is no BERT among the names of a checkpoint."""
-  if WORD_EMBEDDINGS not in names:
-    tops = sorted({"/".join(name.split("/")[:2]) for name in names})
+  if WORD_EMBEDDINGS in names:
+    return
+  # Encoders of TF Model Garden, which exports those on TF Hub.
+  if OBJECT_GRAPH in names or any(n.startswith("transformer/") for n in names):
     raise ValueError(
-      f"{path} holds no BERT: it has no {WORD_EMBEDDINGS}, but "
-      f"{errors.join_names(tops, _MAX_NAMED)}."
+      f"{path} has another format than the original's, such as TF Model "
+      f"Garden's; convert it by `bert-tf convert`: --model={path} "
+      "--output_checkpoint=NEW/bert_model.ckpt"
     )
+  tops = sorted({"/".join(name.split("/")[:2]) for name in names})
+  raise ValueError(
+    f"{path} holds no BERT: it has no {WORD_EMBEDDINGS}, but "
+    f"{errors.join_names(tops, _MAX_NAMED)}."
+  )
 
 
 def check_fits(

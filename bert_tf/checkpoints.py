@@ -23,10 +23,7 @@ from bert_tf.formats import hugging_face
 from bert_tf.layers import lora
 
 GLOBAL_STEP = checkpoint_names.GLOBAL_STEP
-
-# Key of the object graph in an object-based checkpoint, such as a SavedModel's.
-# The graph maps the names of variables to keys.
-OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
+OBJECT_GRAPH = checkpoint_names.OBJECT_GRAPH
 
 _LIST_FILE = "checkpoint"
 _INDEX = ".index"
@@ -41,21 +38,13 @@ class NotFiniteError(DamagedCheckpointError):
   """A checkpoint whose weights hold NaN or infinite values."""
 
 
-# Classes that read a file with all weights of a model, by its suffix. They have
-# the attributes and methods of hugging_face.Reader. In a folder, the file is
-# called `model` and the suffix.
-FILE_READERS: dict[str, Callable[[str], Any]] = {
-  hugging_face.SUFFIX: hugging_face.Reader,
-}
-
-
 class CheckpointReader:
   """Reads the tensors of one checkpoint, or of a SavedModel.
 
   Args:
     path: a prefix, without `.index`; the folder of a run, whose newest
-      checkpoint is read; the folder of a SavedModel; or a file with a suffix in
-      FILE_READERS, such as a safetensors file.
+      checkpoint is read; the folder of a SavedModel; or a file of weights of
+      Hugging Face.
 
   Attributes:
     path: the prefix, the folder of the SavedModel or the file.
@@ -72,9 +61,8 @@ class CheckpointReader:
     self.untrained: frozenset[str] = frozenset()
     self.notes: tuple[str, ...] = ()
     self.path = path
-    if is_file(path):
-      suffix = next(s for s in FILE_READERS if path.endswith(s))
-      self._reader = FILE_READERS[suffix](path)
+    if hugging_face.is_weights(path):
+      self._reader: Any = hugging_face.Reader(path)
       self.untrained = self._reader.untrained
       self.shapes = self._reader.get_variable_to_shape_map()
       self._keys = {name: name for name in self.shapes}
@@ -129,11 +117,6 @@ def check_finite(path: str, tensors: Mapping[str, np.ndarray]) -> None:
         f"{path} holds values that are not finite, in {name}: its training had "
         "diverged."
       )
-
-
-def is_file(path: str) -> bool:
-  """Returns whether a path names a file that a reader of FILE_READERS reads."""
-  return path.endswith(tuple(FILE_READERS))
 
 
 def prefix_to_read(path: str) -> str | None:
@@ -288,7 +271,13 @@ def load_variables(
   needed = [name for name in missing if name.startswith(required)]
   checkpoint_names.check_fits(reader.path, reader.shapes, loaded, needed)
   for name in loaded.keys() - missing:
-    loaded[name].assign(reader.get(name))
+    value = reader.get(name)
+    if not tf.as_dtype(value.dtype).is_floating:
+      raise ValueError(
+        f"{name} of {reader.path} holds {value.dtype}, not floats; save the "
+        "model without quantization."
+      )
+    loaded[name].assign(value)
   names = checkpoint_names.parameters(reader.shapes)
   if unused := checkpoint_names.unused(names, variables):
     # With a wrong config, the model may have only some of the trained layers.

@@ -1,8 +1,11 @@
 """Names that configs and TensorFlow code share.
 
 Configs offer these values as flags. Importing a config must not import
-TensorFlow, which takes seconds, so this module imports nothing.
+TensorFlow, which takes seconds, so this module imports nothing of the
+package.
 """
+
+from collections.abc import Collection, Sequence
 
 # The original's optimizer, and one for large batches (optimization.py).
 ADAMW, LAMB = OPTIMIZERS = ("adamw", "lamb")
@@ -33,3 +36,17 @@ CHECKPOINT_FORMATS = {
   "model_garden": "model_garden",
   "keras": "keras_weights",
 }
+
+
+def find_scope(names: Collection[str], anchors: Sequence[str]) -> str:
+  """Returns what stands before the names of the only model in a file, or "".
+
+  For instance `module.`. The model has one name that ends with an anchor; the
+  first anchor that ends any of the names counts.
+  """
+  for anchor in anchors:
+    scopes = [n.removesuffix(anchor) for n in names if n.endswith(anchor)]
+    scopes = [scope for scope in scopes if scope[-1:] in ("", ".", "/")]
+    if scopes:
+      return scopes[0] if len(scopes) == 1 else ""
+  return ""

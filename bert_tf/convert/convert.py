@@ -15,12 +15,11 @@ from bert_tf import (
   model_folder,
   names,
 )
-from bert_tf.convert import pretrained
-from bert_tf.formats import sentence_transformers
+from bert_tf.convert import keras_weights, pretrained
+from bert_tf.formats import hugging_face, sentence_transformers
 from bert_tf.model_folder import run_info
 
-# The module that reads and writes each format. SUFFIX is the end of its file's
-# name, if the format has one file.
+# The module that reads and writes each format.
 FORMATS: dict[str, Any] = {
   name: importlib.import_module(f"bert_tf.convert.{module}")
   for name, module in names.CHECKPOINT_FORMATS.items()
@@ -68,14 +67,18 @@ def find_format(path: str) -> str:
   Raises:
     ValueError: if there is no model, or more than one.
   """
-  suffixes = {m.SUFFIX: n for n, m in FORMATS.items() if hasattr(m, "SUFFIX")}
-  if not path.endswith(tuple(suffixes)):
-    path = model_folder.find_weights(path)
-  for suffix, name in suffixes.items():
-    if path.endswith(suffix):
-      return name
+  if path.endswith(keras_weights.SUFFIX):
+    return "keras"
+  path = model_folder.find_weights(path)
+  if hugging_face.is_weights(path):
+    return "hf"
   shapes = checkpoints.CheckpointReader(path).shapes
-  return "model_garden" if checkpoints.OBJECT_GRAPH in shapes else "original"
+  if checkpoint_names.WORD_EMBEDDINGS in shapes:
+    return "original"
+  has_objects = checkpoints.OBJECT_GRAPH in shapes
+  if has_objects or checkpoints.is_saved_model(path):
+    return "model_garden"
+  return "original"
 
 
 def slim(path: str, target: str, average_last: int = 1) -> list[str]:
@@ -100,6 +103,8 @@ def slim(path: str, target: str, average_last: int = 1) -> list[str]:
     )
   if os.path.abspath(target) in map(os.path.abspath, prefixes):
     raise ValueError(f"`output_checkpoint` {target} is the input.")
+  newest_reader = checkpoints.CheckpointReader(prefixes[0])
+  checkpoint_names.check_is_bert(prefixes[0], newest_reader.shapes)
   folder = os.path.dirname(target) or "."
   source = run_info.get_folder(prefixes[0])
   contents = run_info.read_files(source)

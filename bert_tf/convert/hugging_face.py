@@ -1,5 +1,6 @@
 """Hugging Face's format, the folder of `save_pretrained`."""
 
+import glob
 import json
 import os
 from collections.abc import Mapping
@@ -12,8 +13,6 @@ from bert_tf.convert import pretrained
 from bert_tf.files import atomic, errors, paths
 from bert_tf.formats import hugging_face, tokenizer_files
 from bert_tf.model_folder import run_info
-
-SUFFIX = hugging_face.SUFFIX
 
 read = pretrained.read  # It tells the formats apart.
 
@@ -32,6 +31,8 @@ def write(model: pretrained.Pretrained, folder: str) -> pretrained.Pretrained:
   contents = _contents(model)
   own = {*contents, hugging_face.WEIGHTS, *run_info.FILES}
   own |= {name.split("/")[0] for name in model.encoder_files}
+  for name in own:  # Of a conversion that was killed.
+    atomic.remove_unfinished(os.path.join(glob.escape(folder), name))
   existing = paths.list_folder(folder) if paths.exists(folder) else []
   if others := sorted(set(existing) - own):
     # transformers might load them with the model.

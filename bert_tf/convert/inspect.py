@@ -1,12 +1,11 @@
 """Lists the tensors of checkpoints and the differences between two."""
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 
 import numpy as np
 
 from bert_tf import checkpoint_names, checkpoints, model_folder
-from bert_tf.files import errors, paths
 from bert_tf.formats import hugging_face
 
 # Keys in an object-based checkpoint: the end of every key, the beginnings of
@@ -14,15 +13,6 @@ from bert_tf.formats import hugging_face
 _OBJECT_END = "/.ATTRIBUTES/VARIABLE_VALUE"
 _OBJECT_STATE = ("optimizer/", "save_counter/", "global_step/")
 _OBJECT_SLOT = "/.OPTIMIZER_SLOT/"
-
-
-@dataclasses.dataclass(frozen=True)
-class Tensors:
-  """The tensors of a file."""
-
-  path: str
-  shapes: Mapping[str, tuple[int, ...]]
-  get: Callable[[str], np.ndarray]  # Reads the tensor of a name.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,8 +26,8 @@ class Row:
   is_state: bool  # Whether it belongs to the training, such as a slot.
 
 
-def open_tensors(path: str) -> Tensors:
-  """Opens a model's folder, a checkpoint, a safetensors or a .weights.h5 file.
+def open_tensors(path: str) -> hugging_face.Tensors:
+  """Opens a model's folder, a checkpoint, a safetensors or an HDF5 file.
 
   The names are those in the file, or in a checkpoint of TensorFlow the
   original's.
@@ -45,30 +35,15 @@ def open_tensors(path: str) -> Tensors:
   Raises:
     ValueError: if it is not one of these files, or if it is damaged.
   """
-  if path.endswith(".h5"):
-    import h5py  # A dependency of Keras.
-
-    shapes: dict[str, tuple[int, ...]] = {}
-
-    def note(name: str, item: h5py.Group | h5py.Dataset) -> None:
-      if isinstance(item, h5py.Dataset):
-        shapes[name] = tuple(item.shape)
-
-    with errors.reading(path, "is damaged or not an HDF5 file"):
-      archive = h5py.File(paths.open_bytes(path), "r")
-      archive.visititems(note)
-    return Tensors(path, shapes, lambda name: archive[name][()])
-  path = model_folder.find_weights(path)
-  if path.endswith(hugging_face.SUFFIX):
-    file = hugging_face.open_file(path)
-    names = file.keys()
-    shapes = {name: tuple(file.get_slice(name).get_shape()) for name in names}
-    return Tensors(path, shapes, file.get_tensor)
+  if not path.endswith(".h5"):
+    path = model_folder.find_weights(path)
+  if path.endswith(".h5") or hugging_face.is_weights(path):
+    return hugging_face.open_file(path)
   reader = checkpoints.CheckpointReader(path)
-  return Tensors(reader.path, reader.shapes, reader.get_any)
+  return hugging_face.Tensors(reader.path, reader.shapes, reader.get_any)
 
 
-def rows(tensors: Tensors) -> Iterator[Row]:
+def rows(tensors: hugging_face.Tensors) -> Iterator[Row]:
   """Yields a Row for each numeric tensor, sorted by name."""
   model = set(checkpoint_names.parameters(tensors.shapes))
   for name in sorted(tensors.shapes):
@@ -83,7 +58,9 @@ def rows(tensors: Tensors) -> Iterator[Row]:
       )
 
 
-def differences(first: Tensors, second: Tensors) -> Iterator[str]:
+def differences(
+  first: hugging_face.Tensors, second: hugging_face.Tensors
+) -> Iterator[str]:
   """Yields a line for each tensor that differs or that only one file has."""
   for name in sorted({*first.shapes, *second.shapes}):
     if name not in second.shapes:

@@ -16,6 +16,7 @@ from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from bert_tf import checkpoints, heads, model_folder, modeling
 from bert_tf.convert import pretrained
+from bert_tf.files import paths
 from bert_tf.formats import hugging_face
 from bert_tf.model_folder import run_info
 
@@ -77,8 +78,10 @@ class Graph:
   """
 
   def __init__(self, path: str) -> None:
-    self._reader = checkpoints.CheckpointReader(model_folder.find_weights(path))
-    self.path = path = self._reader.path
+    self.path = path = weights = model_folder.find_weights(path)
+    if checkpoints.is_saved_model(path):
+      weights = str(checkpoints.prefix_to_read(path))
+    self._reader = checkpoints.CheckpointReader(weights)
     if checkpoints.OBJECT_GRAPH not in self._reader.shapes:
       raise ValueError(
         f"{path} is not an object-based checkpoint; the original's need "
@@ -157,15 +160,18 @@ class _Layout:
 
 
 def read(source: pretrained.ModelSource) -> pretrained.Pretrained:
-  """Reads a `tf.train.Checkpoint` of an encoder or of a model with one."""
+  """Reads an encoder in a `tf.train.Checkpoint` or, as TF Hub's, SavedModel."""
   graph = Graph(source.path)
-  files = pretrained.open_files(source, graph.path)
   encoders = graph.with_edges(*_ENCODER_EDGES)
   if len(encoders) != 1:
     raise ValueError(
       f"{graph.path} has {len(encoders) or 'no'} encoders of Model Garden's "
       "BERT, but needs exactly one."
     )
+  vocab_file = os.path.join(graph.path, "assets", run_info.VOCAB_FILE)
+  if not source.vocab_file and paths.exists(vocab_file):
+    source = dataclasses.replace(source, vocab_file=vocab_file)
+  files = pretrained.open_files(source, graph.path)
   models = [
     node
     for head in _TO_HEADS

@@ -2,6 +2,7 @@
 
 import functools
 import json
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +22,12 @@ def read(path: str, kind: Any = Any) -> Any:
 def read_object(path: str) -> dict[str, Any]:
   """Returns the object in a JSON file; raises the errors of `read`."""
   return read(path, dict[str, Any])
+
+
+def find_object(folder: str, name: str) -> dict[str, Any] | None:
+  """Returns the object in a JSON file of a folder; None without the file."""
+  path = os.path.join(folder, name)
+  return read_object(path) if paths.exists(path) else None
 
 
 def parse(content: bytes | str, path: str) -> Any:

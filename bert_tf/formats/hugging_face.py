@@ -4,17 +4,24 @@ import dataclasses
 import os
 import re
 import tempfile
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
 
+from bert_tf import names as names_lib
 from bert_tf.files import errors, json_files, paths
 from bert_tf.tasks import registry
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 SUFFIX = ".safetensors"
+TENSORFLOW_WEIGHTS = "tf_model.h5"  # Of transformers 4.
+
+MERGE = (
+  "merge it into its model with PEFT's merge_and_unload, and save the result "
+  "with save_pretrained."
+)
 
 # Hugging Face's activations to ours. Their "gelu" is exact; ours is the tanh
 # approximation, as in the 2018 release.
@@ -62,6 +69,17 @@ _COPIES = {
   "cls.predictions.decoder.bias": "cls/predictions/output_bias",
 }
 
+# The word embeddings of a model with a head, and of one without.
+_ANCHORS = (
+  "bert.embeddings.word_embeddings.weight",
+  "embeddings.word_embeddings.weight",
+)
+# Last parts of TensorFlow's names to PyTorch's, if the two differ.
+_TORCH_ENDS = {
+  **dict.fromkeys(("kernel", "gamma", "embeddings"), "weight"),
+  "beta": "bias",
+}
+
 
 @dataclasses.dataclass(frozen=True)
 class Config:
@@ -76,12 +94,22 @@ class Config:
   problem_type: str | None = None
 
 
-class Reader:
-  """Reads a safetensors file of a BERT model under the 2018 release's names.
+@dataclasses.dataclass(frozen=True)
+class Tensors:
+  """The tensors of a file."""
 
-  Has the methods of TensorFlow's checkpoint reader. Adds an untrained pooler if
-  the file has none, and an untrained next-sentence head if it has only a
-  masked-LM head. Attribute `notes` has sentences on this for the user.
+  path: str
+  shapes: Mapping[str, tuple[int, ...]]  # By name.
+  get: Callable[[str], np.ndarray]  # Reads the tensor of a name.
+
+
+class Reader:
+  """Reads a file of a BERT model's weights under the 2018 release's names.
+
+  The file is a safetensors file, or a tf_model.h5 of transformers 4. Has the
+  methods of TensorFlow's checkpoint reader. Adds an untrained pooler if the
+  file has none, and an untrained next-sentence head if it has only a masked-LM
+  head. Attribute `notes` has sentences on this for the user.
 
   Raises:
     ValueError: if a file is missing or damaged, the model is not a BERT, or its
@@ -90,29 +118,40 @@ class Reader:
   """
 
   def __init__(self, path: str) -> None:
-    config = read_config(paths.split(path)[0])
-    self._file = open_file(path)
+    file = open_file(path)
+    self._file = file if path.endswith(SUFFIX) else _torch_tensors(file)
     self.notes: tuple[str, ...] = ()
+    if any(".lora_" in key for key in self._file.shapes):
+      raise ValueError(f"{path} holds a LoRA adapter; {MERGE}")
+    config = read_config(paths.split(path)[0])
+    # The scope of a file without a model_type might be `roberta.`.
+    anchors = _ANCHORS if config.model_type else _ANCHORS[:1]
+    scope = names_lib.find_scope(self._file.shapes, anchors)
+    if scope:
+      self.notes += (f"The prefix {scope} of its tensors was dropped.",)
+    keys = {key.removeprefix(scope): key for key in self._file.shapes}
     has_choices = find_task(config) is registry.SWAG
     self._keys = {
-      original_name(key, has_choices): key
-      for key in self._file.keys()
+      original_name(key, has_choices): old
+      for key, old in keys.items()
       if key not in _COPIES and not key.endswith("embeddings.position_ids")
     }
-    if _WORDS not in self._keys or not config.hidden_size:
+    is_bert = config.model_type in (None, FIXED_SETTINGS["model_type"])
+    if _WORDS not in self._keys or not config.hidden_size or not is_bert:
       raise ValueError(
-        f"{path} holds no BERT model; its model_type is {config.model_type}, "
-        f"its tensors are {errors.join_names(sorted(self._file.keys()), 5)}."
+        f"{path} does not hold one BERT model; its model_type is "
+        f"{config.model_type!r}, its tensors are "
+        f"{errors.join_names(sorted(self._file.shapes), 5)}."
       )
-    if has_choices and self._keys.pop(CHOICE_BIAS, None):
-      if bias := float(self._file.get_tensor(CHOICE_BIAS)[0]):
+    if has_choices and (key := self._keys.pop(CHOICE_BIAS, None)):
+      if bias := float(self._file.get(key)[0]):
         self.notes += (
           f"The bias {bias:.6g} of the choices' scores is left out; it is the "
           "same for all choices of a question.",
         )
     self._added: dict[str, np.ndarray] = {}
-    for key in _COPIES.keys() & set(self._file.keys()):
-      value, original = self._file.get_tensor(key), _COPIES[key]
+    for key in _COPIES.keys() & keys.keys():
+      value, original = self._file.get(keys[key]), _COPIES[key]
       if original not in self._keys or not np.array_equal(
         value.astype(np.float32), self.get_tensor(original)
       ):
@@ -125,9 +164,17 @@ class Reader:
       head = {f"{_NEXT}output_weights": (2, size), f"{_NEXT}output_bias": (2,)}
       layers["next-sentence head"] = head
     for layer, shapes in layers.items():
-      if not shapes.keys() & self._keys.keys():
-        self._added |= untrained_values(shapes, config.initializer_range)
-        self.notes += (untrained_note(layer),)
+      if shapes.keys() & self._keys.keys():
+        continue
+      note = f"The model has no {layer}; an untrained {layer} was added."
+      self.notes += (note,)
+      for name, shape in shapes.items():
+        value = np.zeros(shape, np.float32)
+        if len(shape) > 1:  # Zeros would pass no gradient to the layers below.
+          # A truncated normal matrix, equal in every call.
+          value = np.random.default_rng(0).standard_normal(shape, np.float32)
+          value = np.clip(value, -2, 2) * np.float32(config.initializer_range)
+        self._added[name] = value
 
   @property
   def untrained(self) -> frozenset[str]:
@@ -138,7 +185,7 @@ class Reader:
     """Returns the shapes of all tensors by the release's names."""
     shapes = {name: value.shape for name, value in self._added.items()}
     for name, key in self._keys.items():
-      shape = tuple(self._file.get_slice(key).get_shape())
+      shape = self._file.shapes[key]
       shapes[name] = shape[::-1] if name.endswith("/kernel") else shape
     return shapes
 
@@ -146,31 +193,28 @@ class Reader:
     """Returns a tensor; floats become float32, kernels are transposed."""
     if name in self._added:
       return self._added[name]
-    value = self._file.get_tensor(self._keys[name])
+    value = self._file.get(self._keys[name])
     if value.dtype.kind not in "iub":  # NumPy has no kind for bfloat16.
       value = value.astype(np.float32)
     return np.ascontiguousarray(value.T if name.endswith("/kernel") else value)
 
 
-def untrained_note(layer: str) -> str:
-  """Returns the note for the user on a layer that a model lacks."""
-  return f"The model has no {layer}; an untrained {layer} was added."
+def open_file(path: str) -> Tensors:
+  """Opens a safetensors or an HDF5 file; raises the errors of `Reader`."""
+  shapes: dict[str, tuple[int, ...]] = {}
+  if not path.endswith(SUFFIX):
+    import h5py  # A dependency of Keras.
 
+    def note(name: str, item: Any) -> None:
+      # The content of others is in files that are not the model's.
+      if isinstance(item, h5py.Dataset) and not item.external:
+        if not item.is_virtual:
+          shapes[name] = tuple(item.shape)
 
-def untrained_values(
-  shapes: Mapping[str, tuple[int, ...]], stddev: float
-) -> dict[str, np.ndarray]:
-  """Returns truncated normal matrices and zero biases, equal in every call."""
-  values = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
-  for name, shape in shapes.items():
-    if len(shape) > 1:  # Zeros would pass no gradient to the layers below.
-      draws = np.random.default_rng(0).standard_normal(shape, np.float32)
-      values[name] = np.clip(draws, -2.0, 2.0) * np.float32(stddev)
-  return values
-
-
-def open_file(path: str) -> Any:
-  """Opens a safetensors file; raises the errors of `Reader`."""
+    with errors.reading(path, "is damaged or not an HDF5 file"):
+      archive = h5py.File(paths.open_bytes(path), "r")
+      archive.visititems(note)
+    return Tensors(path, shapes, lambda name: archive[name][()])
   with errors.needs_extra(path, extra="hf"):
     import safetensors
   with tempfile.TemporaryDirectory() as folder:
@@ -180,7 +224,31 @@ def open_file(path: str) -> Any:
       paths.copy(path, local)
     with errors.reading(path):
       # The file stays readable after its folder is removed.
-      return safetensors.safe_open(local, framework="numpy")
+      file = safetensors.safe_open(local, framework="numpy")
+      for name in file.keys():
+        shapes[name] = tuple(file.get_slice(name).get_shape())
+  return Tensors(path, shapes, file.get_tensor)
+
+
+def _torch_tensors(file: Tensors) -> Tensors:
+  """Returns the tensors of a tf_model.h5 by PyTorch's names, in its shapes.
+
+  A dataset is called GROUP/MODEL/bert/encoder/layer_._0/.../kernel:0, in which
+  MODEL is a scope like those of PyTorch. X___Y stands for Y.
+  """
+  places, shapes = {}, {}
+  for place, shape in file.shapes.items():
+    name = re.sub(r"[^/]*___", "", place.partition("/")[2].removesuffix(":0"))
+    *scopes, end = name.replace("_._", "/").split("/")
+    name = ".".join([*scopes, _TORCH_ENDS.get(end, end)])
+    places[name] = place, end == "kernel"
+    shapes[name] = shape[::-1] if end == "kernel" else shape
+
+  def get(name: str) -> np.ndarray:
+    place, is_kernel = places[name]
+    return file.get(place).T if is_kernel else file.get(place)
+
+  return Tensors(file.path, shapes, get)
 
 
 def original_name(key: str, has_choices: bool = False) -> str:
@@ -219,6 +287,11 @@ def hugging_face_name(name: str, prefix: str) -> str:
   key = re.sub(r"(kernel|gamma|(output|choice)_weights)$", "weight", key)
   key = re.sub(r"(beta|output_bias)$", "bias", key)
   return prefixes[start] + re.sub(r"(_embeddings)$", r"\1.weight", key)
+
+
+def is_weights(path: str) -> bool:
+  """Returns whether a file has the name of weights that `Reader` reads."""
+  return path.endswith((SUFFIX, TENSORFLOW_WEIGHTS))
 
 
 def is_config(json_object: Mapping[str, Any]) -> bool:

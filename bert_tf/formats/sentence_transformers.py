@@ -7,10 +7,15 @@ Pooling and possibly a Normalize.
 import dataclasses
 import glob
 import os
+from typing import Any
+
+from absl import logging
 
 from bert_tf.files import json_files, paths
+from bert_tf.formats import tokenizer_files
 
 MODULES = "modules.json"
+MODEL_CONFIG = "config_sentence_transformers.json"
 TRANSFORMER_CONFIG = "sentence_bert_config.json"
 POOLING_CONFIG = "config.json"
 
@@ -19,6 +24,22 @@ _POOLINGS = {
   "pooling_mode_cls_token": "cls",
   "pooling_mode_mean_tokens": "mean",
   "pooling_mode_max_tokens": "max",
+}
+
+# Settings that are applied, or that do not change vectors.
+_APPLIED = {
+  *("__version__", "prompts", "similarity_fn_name", "unpad_inputs"),
+  *("max_seq_length", "query_length", "document_length", "modality_config"),
+  *("pooling_mode", "embedding_dimension", "word_embedding_dimension"),
+  *_POOLINGS,
+}
+# The only supported values of others.
+_FIXED_SETTINGS = {
+  "model_type": "SentenceTransformer",
+  "do_lower_case": False,
+  "transformer_task": "feature-extraction",
+  "module_output_name": "token_embeddings",
+  "include_prompt": True,
 }
 
 
@@ -32,16 +53,22 @@ class VectorSettings:
 
 
 def read_files(folder: str) -> dict[str, bytes]:
-  """Returns the contents of the files by path; {} without a modules.json."""
+  """Returns the contents of the files by path; {} without a modules.json.
+
+  They include those of all modules, such as the weights of a Dense layer.
+  """
   if not paths.exists(os.path.join(folder, MODULES)):
     return {}
-  # The folders of modules are called 1_Pooling, 2_Normalize and so on.
-  pattern = os.path.join(glob.escape(folder), "[0-9]_*", POOLING_CONFIG)
-  modules = map(os.path.dirname, paths.matches(pattern))
-  names = [f"{os.path.basename(m)}/{POOLING_CONFIG}" for m in modules]
+  names = [MODULES, MODEL_CONFIG, TRANSFORMER_CONFIG]
+  for module in _read_modules(folder):
+    name = str(module.get("path") or "")
+    if name.strip(".") and os.path.basename(name) == name:
+      pattern = os.path.join(glob.escape(os.path.join(folder, name)), "*")
+      files = filter(paths.is_file, paths.matches(pattern))
+      names += [f"{name}/{os.path.basename(path)}" for path in files]
   return {
     name: paths.read_bytes(path)
-    for name in (MODULES, TRANSFORMER_CONFIG, *names)
+    for name in names
     if paths.exists(path := os.path.join(folder, name))
   }
 
@@ -49,14 +76,16 @@ def read_files(folder: str) -> dict[str, bytes]:
 def read_settings(folder: str) -> VectorSettings | None:
   """Returns the settings in a model's folder; None without a modules.json.
 
+  A warning names settings that change vectors but are not supported.
+
   Raises:
     ValueError: if a file is damaged, or a module or pooling is not supported.
   """
   path = os.path.join(folder, MODULES)
   if not paths.exists(path):
     return None
+  modules = _read_modules(folder)
   # The type is the import path of a class, the path the folder of a module.
-  modules = json_files.read(path, list[dict[str, str | int | None]])
   names = [str(module.get("type")).rpartition(".")[2] for module in modules]
   known = ["Transformer", "Pooling", "Normalize"]
   if names not in (known[:2], known):
@@ -64,19 +93,28 @@ def read_settings(folder: str) -> VectorSettings | None:
       f"{path} lists the modules {', '.join(names) or '(none)'}; supported are "
       f"{', '.join(known)}. Set `pooling` to use the encoder without them."
     )
-  path = os.path.join(folder, TRANSFORMER_CONFIG)
-  max_seq_length = None
-  if paths.exists(path):
-    value = json_files.read_object(path).get("max_seq_length")
-    max_seq_length = json_files.check(value, int | None, path)
-  pooling_folder = str(modules[1].get("path") or "")
-  path = os.path.join(folder, pooling_folder, POOLING_CONFIG)
-  config = json_files.read_object(path)
-  modes = [config.get("pooling_mode")]  # Since sentence-transformers 5.4.
+  whole = json_files.find_object(folder, MODEL_CONFIG) or {}
+  if name := whole.get("default_prompt_name"):
+    prompts = whole.get("prompts") or {}
+    whole["default_prompt_name"] = {name: prompts.get(name)}
+  transformer = json_files.find_object(folder, TRANSFORMER_CONFIG) or {}
+  if tokenizer_files.read_settings(folder).do_lower_case:
+    transformer.pop("do_lower_case", None)  # The tokenizer does it.
+  tokenizer = json_files.find_object(folder, tokenizer_files.TOKENIZER_CONFIG)
+  length = transformer.get("max_seq_length")
+  if length is None and tokenizer:
+    length = tokenizer.get("model_max_length")
+  if length is not None:  # Without a limit, transformers writes 1e30.
+    length = json_files.check(length, float, f"the length in {folder}")
+    length = int(min(length, 1e9))
+  file = os.path.join(str(modules[1].get("path") or ""), POOLING_CONFIG)
+  path = os.path.join(folder, file)
+  pooling = json_files.read_object(path)
+  modes = [pooling.get("pooling_mode")]  # Since sentence-transformers 5.4.
   if not modes[0]:
     modes = [
       _POOLINGS.get(name, name)
-      for name, value in config.items()
+      for name, value in pooling.items()
       if name.startswith("pooling_mode_") and value
     ]
   if len(modes) != 1 or modes[0] not in _POOLINGS.values():
@@ -84,4 +122,23 @@ def read_settings(folder: str) -> VectorSettings | None:
       f"{path} sets the pooling {' and '.join(map(str, modes)) or '(none)'}; "
       f"set `pooling` to one of {', '.join(_POOLINGS.values())}."
     )
-  return VectorSettings(str(modes[0]), "Normalize" in names, max_seq_length)
+  configs = {TRANSFORMER_CONFIG: transformer, MODEL_CONFIG: whole}
+  others = [
+    f"{name}={value!r} ({file})"
+    for file, config in {**configs, file: pooling}.items()
+    for name, value in config.items()
+    if name not in _APPLIED and value != (fixed := _FIXED_SETTINGS.get(name))
+    if value or fixed
+  ]
+  if others:
+    logging.warning(
+      "%s: not applied, so vectors can differ from those of "
+      "sentence-transformers: %s.",
+      folder,
+      ", ".join(others),
+    )
+  return VectorSettings(str(modes[0]), "Normalize" in names, length)
+
+
+def _read_modules(folder: str) -> list[dict[str, Any]]:
+  return json_files.read(os.path.join(folder, MODULES), list[dict[str, Any]])

@@ -16,6 +16,8 @@ from bert_tf.files import errors, json_files, paths
 VOCAB_FILE = "vocab.txt"
 TOKENIZER_CONFIG = "tokenizer_config.json"
 TOKENIZER = "tokenizer.json"
+# Of older versions of transformers.
+SPECIAL_MAP, ADDED = "special_tokens_map.json", "added_tokens.json"
 
 # Settings of special tokens.
 SPECIAL_TOKENS = {
@@ -32,10 +34,15 @@ _SUPPORTED: dict[str, dict[str, Any]] = {
     "do_basic_tokenize": True,
     "word_tokenizer_type": "basic",
     "subword_tokenizer_type": "wordpiece",
+    "truncation_side": "right",
   },
+  SPECIAL_MAP: dict(SPECIAL_TOKENS),
   TOKENIZER: {
     "model type": "WordPiece",
+    "model unk_token": "[UNK]",
+    "model continuing_subword_prefix": "##",
     "normalizer type": "BertNormalizer",
+    "normalizer clean_text": True,
     "normalizer handle_chinese_chars": True,
     "pre_tokenizer type": "BertPreTokenizer",
   },
@@ -133,8 +140,7 @@ def read_settings(folder: str) -> TokenizerSettings:
   Raises:
     ValueError: if a file is damaged.
   """
-  path = os.path.join(folder, TOKENIZER_CONFIG)
-  config = json_files.read_object(path) if paths.exists(path) else None
+  config = json_files.find_object(folder, TOKENIZER_CONFIG)
   path, tokenizer = os.path.join(folder, TOKENIZER), _Tokenizer()
   if paths.exists(path):
     tokenizer = json_files.read(path, _Tokenizer)
@@ -169,17 +175,23 @@ def _find_differing(
     # Without one, text is not even split at spaces.
     for key, value in ({"type": "None"} if part is None else part).items():
       parts[f"{name} {key}"] = value
+  special = json_files.find_object(folder, SPECIAL_MAP) or {}
+  given = {TOKENIZER_CONFIG: config, SPECIAL_MAP: special, TOKENIZER: parts}
   found = [
-    f"{name} {given} ({file})"
-    for file, values in ((TOKENIZER_CONFIG, config), (TOKENIZER, parts))
+    f"{name} {value} ({file})"
+    for file, values in given.items()
     for name, supported in _SUPPORTED[file].items()
-    if (given := content(values.get(name))) not in (supported, None)
+    if (value := content(values.get(name))) not in (supported, None)
   ]
   kind = str(config.get("tokenizer_class") or _CLASSES[0])
   if not kind.removesuffix("Fast").endswith(_CLASSES):
     found.append(f"tokenizer_class {kind} ({TOKENIZER_CONFIG})")
+  more = "additional_special_tokens"
   for file, tokens in (
     (TOKENIZER_CONFIG, (config.get("added_tokens_decoder") or {}).values()),
+    (TOKENIZER_CONFIG, config.get(more) or ()),
+    (SPECIAL_MAP, special.get(more) or ()),
+    (ADDED, json_files.find_object(folder, ADDED) or ()),
     (TOKENIZER, tokenizer.added_tokens or ()),
   ):
     others = {str(content(token)) for token in tokens}

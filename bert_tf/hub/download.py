@@ -26,6 +26,7 @@ _HUGGING_FACE_FILES = [
   "added_tokens.json",
   # Files of sentence-transformers.
   "modules.json",
+  "config_sentence_transformers.json",
   "sentence_bert_config.json",
   "1_Pooling/config.json",
 ]

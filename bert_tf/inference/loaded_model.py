@@ -76,7 +76,8 @@ def load(config: configs.ModelConfig) -> LoadedModel:
   if saved_models.IDS not in loaded.signatures:
     raise ValueError(
       f"{folder} is not a SavedModel of export_savedmodel.py: its signatures "
-      f"are {', '.join(loaded.signatures) or '(none)'}, not {saved_models.IDS}."
+      f"are {', '.join(loaded.signatures) or '(none)'}, not "
+      f"{saved_models.IDS}; one of TF Hub needs `bert-tf convert`."
     )
   functions = {
     name: Function(

@@ -14,14 +14,12 @@ from collections.abc import Sequence
 import keras
 from absl import logging
 
-from bert_tf import checkpoints, model_config, tokenization
+from bert_tf import checkpoint_names, checkpoints, model_config, tokenization
 from bert_tf.files import errors, json_files, paths
 from bert_tf.formats import hugging_face, tokenizer_files
 from bert_tf.hub import cache
 from bert_tf.model_folder import letter_case, run_info
 from bert_tf.tasks import registry
-
-_CONVERT = "convert it by `bert-tf convert`."
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +39,7 @@ class ModelFolder:
   def run_file(self) -> str:
     """The file that holds the settings of the model, for messages."""
     name = run_info.RUN_FILE
-    if self.weights.endswith(hugging_face.SUFFIX):
+    if hugging_face.is_weights(self.weights):
       name = tokenizer_files.TOKENIZER_CONFIG
     return os.path.join(self.folder, name)
 
@@ -87,7 +85,7 @@ def read_run(weights: str) -> run_info.RunInfo | None:
     ValueError: if a file is damaged, or has labels that do not fit the weights.
   """
   folder = run_info.get_folder(weights)
-  if weights.endswith(hugging_face.SUFFIX):
+  if hugging_face.is_weights(weights):
     return _read_hugging_face_run(weights, folder)
   if run := run_info.read_run(folder):
     newest = checkpoints.find_latest(folder) or weights
@@ -117,31 +115,35 @@ def _read_hugging_face_run(weights: str, folder: str) -> run_info.RunInfo:
   run = dataclasses.replace(run, **known)
   if not num_labels:
     return run
+  path = os.path.join(folder, hugging_face.CONFIG)
   ids = [str(i) for i in range(num_labels)]
   names = config.id2label
   if names is None:
     names = dict(zip(ids, hugging_face.numbered_labels(num_labels)))
   if sorted(names) != sorted(ids):
     raise ValueError(
-      f"id2label of config.json has the ids {', '.join(sorted(names))}, but "
-      f"the classifier has {num_labels} labels."
+      f"id2label of {path} has the ids {', '.join(sorted(names))}, but the "
+      f"classifier has {num_labels} labels."
     )
   labels = tuple(names[i] for i in ids)
-  if task is not registry.CLASSIFICATION:
-    return dataclasses.replace(run, labels=labels)
-  there = {value: key for key, value in hugging_face.PROBLEM_TYPES.items()}
-  problem_type = there.get(config.problem_type or "")
-  if problem_type is None:
-    # transformers leaves id2label out if there are two labels without names.
-    if config.id2label is None and num_labels != 2:
-      return run
-    # The problem type that transformers would infer.
-    problem_type = run_info.CLASSIFICATION
-    if num_labels == 1:
-      problem_type = run_info.REGRESSION
-  if problem_type == run_info.REGRESSION:
-    labels = ()
-  return dataclasses.replace(run, problem_type=problem_type, labels=labels)
+  problem_type = None
+  if task is registry.CLASSIFICATION:
+    there = {value: key for key, value in hugging_face.PROBLEM_TYPES.items()}
+    problem_type = there.get(config.problem_type or "")
+    if problem_type is None:
+      # transformers leaves id2label out if there are two labels without names.
+      if config.id2label is None and num_labels != 2:
+        return run
+      # The problem type that transformers would infer.
+      problem_type = run_info.CLASSIFICATION
+      if num_labels == 1:
+        problem_type = run_info.REGRESSION
+    if problem_type == run_info.REGRESSION:
+      labels = ()
+  run_info.check_labels(f"id2label of {path}", problem_type, labels)
+  return dataclasses.replace(
+    run, problem_type=problem_type or run.problem_type, labels=labels
+  )
 
 
 def read(
@@ -163,15 +165,12 @@ def read(
   """
   weights = find_weights(path)
   is_saved_model = checkpoints.is_saved_model(weights)
-  if not is_saved_model and not checkpoints.is_file(weights):
+  if not hugging_face.is_weights(weights):
     # A damaged checkpoint is reported when its weights are read.
     with contextlib.suppress(checkpoints.DamagedCheckpointError):
       names = checkpoints.CheckpointReader(weights).shapes
-      if checkpoints.OBJECT_GRAPH in names:
-        raise ValueError(
-          f"{weights} is an object-based checkpoint, such as TF Model "
-          f"Garden's; {_CONVERT}"
-        )
+      if names or not is_saved_model:  # A SavedModel may only prepare texts.
+        checkpoint_names.check_is_bert(weights, names)
   files = read_beside(weights, bert_config_file, vocab_file)
   # Beside the prefix of a checkpoint, the vocabulary is only a default.
   if weights != path or is_saved_model:
@@ -189,7 +188,7 @@ def read_beside(
   Arguments and errors are those of `read`.
   """
   folder = run_info.get_folder(weights)
-  is_theirs = weights.endswith(hugging_face.SUFFIX)
+  is_theirs = hugging_face.is_weights(weights)
   config_file = bert_config_file
   if not config_file:
     theirs = os.path.join(folder, hugging_face.CONFIG)
@@ -283,7 +282,7 @@ def hash_weights(path: str) -> str:
   tensor. A safetensors file has none, so all of it is hashed.
   """
   weights = checkpoints.CheckpointReader(path).path
-  if not checkpoints.is_file(weights):
+  if not hugging_face.is_weights(weights):
     weights = f"{checkpoints.prefix_to_read(weights)}.index"
   return paths.sha256(weights)
 
@@ -296,7 +295,7 @@ def find_weights(path: str) -> str:
   """
   path = cache.resolve_model(path)
   if paths.is_file(path):
-    if not checkpoints.is_file(path):
+    if not hugging_face.is_weights(path):
       raise ValueError(f"{path} is not a model: {_list([path])}")
     return path
   if run_info.get_folder(path) != path:
@@ -312,8 +311,7 @@ def find_weights(path: str) -> str:
   else:
     prefixes = [n.removesuffix(".index") for n in names if n.endswith(".index")]
     models += [os.path.join(path, prefix) for prefix in prefixes]
-  files = (f"model{suffix}" for suffix in checkpoints.FILE_READERS)
-  models += [os.path.join(path, file) for file in files if file in names]
+  models += _find_hugging_face(path, names, has_others=bool(models))
   if len(models) == 1:
     return models[0]
   if models:
@@ -321,13 +319,55 @@ def find_weights(path: str) -> str:
   raise ValueError(f"{path} holds no model that can be read: {_list(names)}")
 
 
+def _find_hugging_face(
+  path: str, names: Sequence[str], has_others: bool
+) -> list[str]:
+  """Returns the weights of Hugging Face in a folder with files of these names.
+
+  `has_others` says whether it has weights in another format.
+  """
+  if "adapter_config.json" in names:
+    raise ValueError(f"{path} is a LoRA adapter; {hugging_face.MERGE}")
+  if "snapshots" in names:
+    folder = os.path.join(path, "snapshots")
+    raise ValueError(
+      f"{path} is a folder of Hugging Face's cache; give one of the folders in "
+      f"{folder}: {', '.join(paths.list_folder(folder))}."
+    )
+  places = [os.path.join(path, name) for name in names]
+  if hugging_face.CONFIG in names and (lost := list(filter(_is_lost, places))):
+    raise ValueError(
+      f"{', '.join(lost)}: only links to files that are not there; copy those "
+      "too, as `cp -rL` does, or get them by `git lfs pull`."
+    )
+  kinds = [
+    [hugging_face.WEIGHTS],
+    [hugging_face.TENSORFLOW_WEIGHTS],
+    [name for name in names if name.endswith(hugging_face.SUFFIX)],
+  ]
+  for kind in kinds[: 1 if has_others else None]:
+    if found := [os.path.join(path, name) for name in kind if name in names]:
+      return found
+  return []
+
+
+def _is_lost(path: str) -> bool:
+  # A link, or what git and copies without links make of one.
+  if os.path.islink(path) and not os.path.exists(path):
+    return True
+  if not os.path.isfile(path) or os.path.getsize(path) > 300:
+    return False
+  starts = (b"../../blobs/", b"version https://git-lfs")
+  return paths.read_bytes(path).startswith(starts)
+
+
 def _list(files: Sequence[str]) -> str:
   names = [os.path.basename(path) for path in files]
   found = f"there is {errors.join_names(names, 10) or 'nothing'}"
   if any(path.endswith(".weights.h5") for path in files):
-    return f"{found}; {_CONVERT}"
+    return f"{found}; convert it by `bert-tf convert`."
   return (
     f"{found}. A model is a checkpoint with bert_config.json, the output_dir "
-    "of a run, a SavedModel, or model.safetensors of transformers' "
-    "save_pretrained."
+    "of a run, a SavedModel, or model.safetensors or tf_model.h5 of "
+    "transformers' save_pretrained."
   )

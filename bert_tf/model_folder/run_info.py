@@ -178,7 +178,7 @@ def read_run(folder: str) -> RunInfo | None:
       f"{path}: task is {run.task!r}, not one of "
       f"{', '.join(registry.TASKS)}; a task of your own has to be registered."
     )
-  _check_labels(path, run.problem_type, run.labels)
+  check_labels(path, run.problem_type, run.labels)
   return run
 
 
@@ -255,7 +255,7 @@ def read_labels(folder: str) -> LabelSpec | None:
   if not paths.exists(path):
     return None
   saved = json_files.read(path, _LabelMap)
-  _check_labels(path, saved.problem_type, saved.labels)
+  check_labels(path, saved.problem_type, saved.labels)
   return LabelSpec(saved.task_name, saved.problem_type, saved.labels)
 
 
@@ -282,9 +282,10 @@ def get_folder(path: str) -> str:
   return path if is_folder else os.path.dirname(path) or "."
 
 
-def _check_labels(
+def check_labels(
   path: str, problem_type: str | None, labels: Sequence[str] | None
 ) -> None:
+  """Raises ValueError for labels, from the file `path`, that are not names."""
   kinds = (*PROBLEM_TYPES, WORDS)
   if problem_type not in (*kinds, None):
     raise ValueError(

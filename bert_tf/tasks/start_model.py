@@ -108,9 +108,7 @@ class StartModel:
     # Some GLUE tasks have ids as labels, for which Hugging Face's files have
     # names.
     are_ids = list(labels.labels) == [str(i) for i in range(len(ours))]
-    is_same = ours == theirs or (
-      are_ids and start.endswith(hugging_face.SUFFIX)
-    )
+    is_same = ours == theirs or (are_ids and hugging_face.is_weights(start))
     if not is_same and sorted(ours) == sorted(theirs):
       raise ValueError(
         f"{start} was trained for the same labels in another order: there "
