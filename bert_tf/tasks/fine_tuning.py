@@ -115,6 +115,8 @@ def run_on_splits(
   config = setup.config
   train = _with_steps(config, task, splits.data.get("train"))
   train = _with_start(setup, task, train)
+  if config.do_train:
+    task.set_class_weights(splits.examples["train"])
   with (
     setup.folder.exclusive(config.do_train) as folder,
     folder.open_records_dir(config.do_train) as records_dir,

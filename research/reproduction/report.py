@@ -47,8 +47,8 @@ _HOW_TO_READ = (
 _GLUE = (
   "The average without WNLI is that of the paper's table 1, where MNLI counts "
   "twice. GLUE's score includes WNLI and averages the two results of MNLI, "
-  "MRPC, QQP and STS-B first. `reproduce.py` measures neither ensembles, nor "
-  "the pre-training, nor translated test sets."
+  "MRPC, QQP and STS-B first. `reproduce.py` measures neither the pre-training "
+  "nor translated test sets."
 )
 
 _OPEN = (
