@@ -174,9 +174,9 @@ class Task(abc.ABC, Generic[Example, Data]):
     is_valid = all(0 < weight < np.inf for weight in weights)
     if not labels or len(weights) != len(labels) or not is_valid:
       raise ValueError(
-        f"class_weights is {','.join(map(str, given))}; use `balanced`, or a "
-        f"positive number for each of the labels "
-        f"{errors.join_names(labels) or '(there are none)'}."
+        f"class_weights {','.join(map(str, given))} does not fit the classes "
+        f"{errors.join_names(labels) or '(there are none)'}; give balanced or "
+        "a positive number for each."
       )
     self.class_weights = tuple(weights)
     named = zip(labels, weights)
