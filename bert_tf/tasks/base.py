@@ -166,7 +166,7 @@ class Task(abc.ABC, Generic[Example, Data]):
       answers = [self.inputs_and_answer(example)[1] for example in train]
       counts = collections.Counter(_names(answers))
       known = [counts[label] for label in labels]
-      num_present = np.count_nonzero(known)
+      num_present = sum(map(bool, known))
       weights = [sum(known) / (num_present * n) if n else 1.0 for n in known]
     else:
       with contextlib.suppress(ValueError):

@@ -103,7 +103,9 @@ def class_weighting(
   def weigh(features: Features) -> Features:
     if class_weights is None:
       return features
-    weights = tf.gather(tf.constant(class_weights), features["label_ids"])
+    weights = tf.gather(
+      tf.constant(class_weights, tf.float32), features["label_ids"]
+    )
     counted = tf.cast(features[mask], tf.float32)
     weights = tf.reshape(weights, tf.shape(counted))
     return {**features, mask: counted * weights}

@@ -267,9 +267,7 @@ class ClassificationTask(base.Task[InputExample, Texts]):
 
   def objective(self) -> objective.Objective:
     """Returns the loss and the metrics of a classifier."""
-    return objective.of_classifier(
-      self.layout.problem_type, self.class_weights
-    )
+    return objective.of_classifier(self.layout.problem_type, self.class_weights)
 
   def scores(self, data: Texts, rows: Sequence[np.ndarray]) -> base.Results:
     """Returns the official metrics and, with windows, means over examples."""
