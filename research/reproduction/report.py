@@ -315,6 +315,8 @@ def _lines(
   first = [task, RESULTS[result], "", "", settings]
   if numbers:
     first[2] = _format_values(numbers)
+  if numbers and result.startswith("ensemble_"):
+    first[2] = f"{numbers[0]:.1f} (all seeds)"
   if len(numbers) > 1:
     first[3] = f"{by_seed[best_seed]:.1f} (seed {best_seed})"
   published = targets.find(model, task, result)

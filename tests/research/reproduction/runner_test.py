@@ -140,7 +140,7 @@ def test_the_seeds_of_squad_are_also_scored_together(
     for row in rows.read_all(config.rows, report.Row)
   } == {1: 100.0, 2: None, 3: None}
   text = pathlib.Path(config.output_dir, "report.md").read_text()
-  assert "| F1, ensemble | 100.0 |" in re.sub(" +", " ", text)
+  assert "| F1, ensemble | 100.0 (all seeds) |" in re.sub(" +", " ", text)
 
 
 def test_other_data_or_weights_are_another_run(config, commands, monkeypatch):
