@@ -62,9 +62,9 @@ def test_a_run_learns_the_labels(trained):
 def test_an_ensemble_predicts_the_means_of_its_runs(base, tmp_path):
   folders = [str(tmp_path / f"seed{seed}") for seed in (1, 2, 3)]
   for seed, folder in enumerate(folders):
-    train = {"seed": seed, "learning_rate": 1e-3}
+    train, changes = {"seed": seed}, {"num_train_epochs": 4.0}
     classification.run(
-      make(base, folder, train, do_train=True, do_predict=True)
+      make(base, folder, train, do_train=True, do_predict=True, **changes)
     )
   start, output_dir = {"init_checkpoint": folders[0]}, tmp_path / "ensemble"
   others = {"ensemble_with": tuple(folders[1:])}
