@@ -179,9 +179,7 @@ class Task(abc.ABC, Generic[Example, Data]):
         "a positive number for each."
       )
     self.class_weights = tuple(weights)
-    named = zip(labels, weights)
-    text = ", ".join(f"{label} {weight:.4g}" for label, weight in named)
-    logging.info("Weights of the labels in the loss: %s.", text)
+    logging.info("Weights in the loss: %s.", dict(zip(labels, weights)))
 
   def prepare(self, split: str, examples: Sequence[Example]) -> Data:
     """Prepares a split for `encode`. The labels must be known."""

@@ -21,11 +21,7 @@ from bert_tf.model_folder import letter_case, run_folder, run_info
 from bert_tf.tasks import base, start_model, step_errors
 from bert_tf.tasks import config as config_lib
 from bert_tf.tasks import splits as splits_lib
-from bert_tf.training import (
-  compilation,
-  estimator,
-  results,
-)
+from bert_tf.training import compilation, estimator, results
 from bert_tf.training import config as training_config
 
 
