@@ -10,13 +10,17 @@ DOCS = ROOT / "docs"
 README = (ROOT / "README.md").read_text()
 SPEED = (DOCS / "speed.md").read_text()
 COMPARISON = (ROOT / "research" / "benchmarks" / "comparison.md").read_text()
-# The page with the results of a task, and the start of their row there.
+FINE_TUNING = (
+  ROOT / "research" / "reproduction" / "fine_tuning.md"
+).read_text()
+# The section of research/reproduction/fine_tuning.md with the results of a
+# task, and the start of their row there.
 RESULTS = {
-  "MRPC": ("classification.md", "MRPC, F1; "),
-  "RTE": ("classification.md", "RTE"),
-  "SST-2": ("classification.md", "SST-2, accuracy; the first 4,000"),
-  "SQuAD": ("question_answering.md", "1.1"),
-  "CoNLL-2003": ("named_entity_recognition.md", "fine-tuned, single"),
+  "MRPC": ("Classification", "MRPC, F1; "),
+  "RTE": ("Classification", "RTE"),
+  "SST-2": ("Classification", "SST-2, accuracy; the first 4,000"),
+  "SQuAD": ("Question answering", "1.1"),
+  "CoNLL-2003": ("Named entities", "fine-tuned, single"),
 }
 # Scores in the README of the original release.
 ORIGINAL_SCORES = {
@@ -62,22 +66,22 @@ def relative_speeds(text, title):
   ]
 
 
-def test_results_of_the_readme_are_those_of_the_pages():
+def test_results_of_the_readme_are_those_of_the_measurements():
   _, *rows = table_rows(section(README, "Results"))
   assert len(rows) == len(RESULTS)
   for task, _, scores, _ in rows:
-    page, start = RESULTS[re.split("[ ,]", task)[0]]
-    text = section((DOCS / page).read_text(), "Results")
+    heading, start = RESULTS[re.split("[ ,]", task)[0]]
+    text = section(FINE_TUNING, heading)
     [cells] = [row for row in table_rows(text) if row[0].startswith(start)]
     known = {round(number, 1) for number in decimals(" ".join(cells[1:]))}
     assert decimals(scores) and set(decimals(scores)) <= known, task
 
 
-def test_times_of_the_readme_are_those_of_the_pages():
+def test_times_of_the_readme_are_those_of_the_measurements():
   _, *rows = table_rows(section(README, "Results"))
   for task, _, _, time in rows:
-    page, _ = RESULTS[re.split("[ ,]", task)[0]]
-    text = section((DOCS / page).read_text(), "Results")
+    heading, _ = RESULTS[re.split("[ ,]", task)[0]]
+    text = section(FINE_TUNING, heading)
     seconds = map(int, re.findall(r"(\d+) s\b", text))
     minutes = float(time.removesuffix(" min"))
     if "SQuAD" not in task:  # Its time is extrapolated.

@@ -1,7 +1,6 @@
 """Tests that all classes accept rows in the same Python types."""
 
 import functools
-import pathlib
 
 import keras
 import numpy as np
@@ -11,8 +10,6 @@ import pytest
 import bert_tf
 from bert_tf import heads
 from tests.support import tiny_models
-
-DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs"
 
 # Two rows for each class, as tuples of its inputs.
 ROWS = {
@@ -141,16 +138,3 @@ def test_a_text_is_a_row_if_one_text_is_enough(models, name):
   (expected,) = model.predict([text])
   assert same(model.predict(text), expected)
   assert same(model.predict(np.array([text]))[0], expected)
-
-
-def test_the_documented_table_lists_these_types():
-  lines = (DOCS / "prediction.md").read_text().splitlines()
-  first = next(i for i, line in enumerate(lines) if "`predict` takes" in line)
-  last = lines.index("", first)
-  table = [
-    [cell.strip() for cell in line.strip("|").split("|")]
-    for line in lines[first:last]
-  ]
-  assert table[0][1:] == [f"`{name}`" for name in ROWS]
-  expected = {form: ["yes"] * len(ROWS) for form in (*ONE_ROW, *ROWS_AS)}
-  assert {row[0]: row[1:] for row in table[2:]} == expected
