@@ -422,6 +422,31 @@ MISTAKES = (
     "train.csv:2 '0' good so so",
   ),
   Mistake(
+    "a weight is missing for a label",
+    lambda w: w.classify(class_weights=("2",)),
+    "class_weights 2 0, 1",
+  ),
+  Mistake(
+    "the weights are those of a regression",
+    lambda w: w.classify(
+      class_weights=("balanced",), problem_type="regression"
+    ),
+    "class_weights balanced classes",
+  ),
+  Mistake(
+    "a run of other rows joins an ensemble",
+    lambda w: w.classify(
+      {"test.csv": "text\na\nb\n"},
+      {"init_checkpoint": w.model("classifier")},
+      do_train=False,
+      do_predict=True,
+      ensemble_with=(
+        w.write("test_results.tsv", "1\t0\t0\n") and str(w.folder),
+      ),
+    ),
+    "test_results.tsv ensemble_with 1 2",
+  ),
+  Mistake(
     "a trained head has the labels of a task in another order",
     lambda w: w.classify(
       {"train.tsv": "x\t0\t\ta\nx\t1\t\tb\n"},

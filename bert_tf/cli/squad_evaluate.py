@@ -2,8 +2,10 @@
 
   bert-tf squad-evaluate PREDICTIONS DATA [--null_odds_file=FILE]
 
-PREDICTIONS is a JSON object of answers by question id. DATA is SQuAD 1.1 or
-2.0 JSON with answers.
+PREDICTIONS is a JSON object of answers by question id. For an ensemble, it is
+the nbest_predictions.json of each run, separated by commas or as a glob in
+quotation marks: the answer with the highest mean probability counts. DATA is
+SQuAD 1.1 or 2.0 JSON with answers.
 """
 
 import dataclasses

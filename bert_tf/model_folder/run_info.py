@@ -97,6 +97,8 @@ class RunInfo:
   # False if the labels came from Python as numbers or booleans. `labels` then
   # holds their JSON.
   labels_are_text: bool | None = None
+  # The weight of each label in the loss of the last training.
+  class_weights: tuple[float, ...] | None = None
   is_pair: bool | None = None  # Whether the inputs are pairs of texts.
   doc_stride: int | None = None
   max_query_length: int | None = None

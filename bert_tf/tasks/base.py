@@ -2,6 +2,7 @@
 
 import abc
 import collections
+import contextlib
 import dataclasses
 import functools
 import itertools
@@ -86,6 +87,8 @@ class Task(abc.ABC, Generic[Example, Data]):
     label_features: names of the features that are as long as the input, such as
       labels of positions.
     max_seq_length: F, the word pieces of an input.
+    class_weights: the weight of each label in the loss; None for equal weights,
+      and unless the run trains.
   """
 
   model: ClassVar[type[heads.HeadModel]]
@@ -94,6 +97,7 @@ class Task(abc.ABC, Generic[Example, Data]):
   first_results: ClassVar[tuple[str, ...]] = ()
   label_features: ClassVar[tuple[str, ...]] = ()
   config: Any
+  class_weights: tuple[float, ...] | None = None
 
   def __init__(self, setup: Setup[Any]) -> None:
     assert setup.config.max_seq_length is not None
@@ -139,6 +143,43 @@ class Task(abc.ABC, Generic[Example, Data]):
     defaults = registry.TASKS[self.config.task].label_defaults
     assert defaults
     self.label_spec = run_info.LabelSpec(*defaults, tuple(sorted(names)))
+
+  def set_class_weights(self, train: Sequence[Example]) -> None:
+    """Sets class_weights to those of the setting, else of the resumed run.
+
+    "balanced" stands for n / (k * count), with n training labels, k of them
+    different, as in scikit-learn. A label without an example gets 1.
+
+    Raises:
+      ValueError: if the setting does not give a positive number per label, or
+        the model has no labels that exclude each other.
+    """
+    given = getattr(self.config, "class_weights", ())
+    run, spec = self._setup.folder.info, self.label_spec
+    if not given:
+      self.class_weights = run.class_weights if run else None
+      return
+    classes = (run_info.CLASSIFICATION, run_info.WORDS)
+    labels = spec.labels if spec and spec.problem_type in classes else ()
+    weights: list[float] = []
+    if "balanced" in given:
+      answers = [self.inputs_and_answer(example)[1] for example in train]
+      counts = collections.Counter(_names(answers))
+      known = [counts[label] for label in labels]
+      num_present = sum(map(bool, known))
+      weights = [sum(known) / (num_present * n) if n else 1.0 for n in known]
+    else:
+      with contextlib.suppress(ValueError):
+        weights = [float(number) for number in given]
+    is_valid = all(0 < weight < np.inf for weight in weights)
+    if not labels or len(weights) != len(labels) or not is_valid:
+      raise ValueError(
+        f"class_weights {','.join(map(str, given))} does not fit the classes "
+        f"{errors.join_names(labels) or '(there are none)'}; give balanced or "
+        "a positive number for each."
+      )
+    self.class_weights = tuple(weights)
+    logging.info("Weights in the loss: %s.", dict(zip(labels, weights)))
 
   def prepare(self, split: str, examples: Sequence[Example]) -> Data:
     """Prepares a split for `encode`. The labels must be known."""
@@ -307,7 +348,8 @@ class Task(abc.ABC, Generic[Example, Data]):
 
   def run_info(self) -> dict[str, Any]:
     """Returns the task's own fields of run.json."""
-    return self.label_spec.run_fields() if self.label_spec else {}
+    fields = self.label_spec.run_fields() if self.label_spec else {}
+    return fields | {"class_weights": self.class_weights}
 
   def describe_labels(self, examples: Sequence[Example]) -> str:
     """Returns the labels of a split with their counts, for the log."""

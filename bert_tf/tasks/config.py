@@ -113,3 +113,18 @@ class FineTuningConfig:
     Returns what they do not apply to, such as "`processor`", by name.
     """
     return {}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LabelledConfig(FineTuningConfig):
+  """Settings of tasks with a fixed set of labels."""
+
+  class_weights: tuple[str, ...] = settings.setting(
+    (),
+    "The weight of each label in the training loss: `balanced` for weights "
+    "that are inversely proportional to the labels' frequencies, or a number "
+    "for each label of label_map.json, separated by commas. Default: the "
+    "weights of the resumed run, else equal weights. Evaluations do not use "
+    "them.",
+    topic=settings.TRAINING,
+  )

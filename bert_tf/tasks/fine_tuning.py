@@ -21,11 +21,7 @@ from bert_tf.model_folder import letter_case, run_folder, run_info
 from bert_tf.tasks import base, start_model, step_errors
 from bert_tf.tasks import config as config_lib
 from bert_tf.tasks import splits as splits_lib
-from bert_tf.training import (
-  compilation,
-  estimator,
-  results,
-)
+from bert_tf.training import compilation, estimator, results
 from bert_tf.training import config as training_config
 
 
@@ -115,6 +111,8 @@ def run_on_splits(
   config = setup.config
   train = _with_steps(config, task, splits.data.get("train"))
   train = _with_start(setup, task, train)
+  if config.do_train:
+    task.set_class_weights(splits.examples["train"])
   with (
     setup.folder.exclusive(config.do_train) as folder,
     folder.open_records_dir(config.do_train) as records_dir,

@@ -101,7 +101,16 @@ def run(
   bert_config = check(config)
 
   def opened(patterns: str) -> pretraining_records.PretrainingRecords:
-    return label(config, bert_config, _open_records(config, patterns))
+    # The format is that of the first record, with the config's sizes.
+    files = input_pipeline.open_records(patterns)
+    record_format = pretraining_records.RecordFormat.read(files.paths[0])
+    changes = {"max_seq_length": config.max_seq_length}
+    # max_predictions_per_seq is per instance; packed records hold several.
+    if record_format.is_masked and not record_format.max_instances:
+      changes["max_predictions_per_seq"] = config.max_predictions_per_seq
+    record_format = dataclasses.replace(record_format, **changes)
+    read_records = pretraining_records.PretrainingRecords(files, record_format)
+    return label(config, bert_config, read_records)
 
   # Opening records reads them completely, so only needed files are opened.
   read = evaluated = None
@@ -229,20 +238,6 @@ def _run(
   path = os.path.join(folder.path, "eval_results.txt")
   results_lib.write_results(path, results)
   return results
-
-
-def _open_records(
-  config: pretraining_config.PretrainingConfig, patterns: str
-) -> pretraining_records.PretrainingRecords:
-  """Returns records with the first record's format and the config's sizes."""
-  files = input_pipeline.open_records(patterns)
-  record_format = pretraining_records.RecordFormat.read(files.paths[0])
-  changes = {"max_seq_length": config.max_seq_length}
-  # max_predictions_per_seq is per instance; packed records hold several.
-  if record_format.is_masked and not record_format.max_instances:
-    changes["max_predictions_per_seq"] = config.max_predictions_per_seq
-  record_format = dataclasses.replace(record_format, **changes)
-  return pretraining_records.PretrainingRecords(files, record_format)
 
 
 def build_estimator(

@@ -52,14 +52,14 @@ class Splits(Generic[base.Example, base.Data]):
   ) -> None:
     self._task = task
     self.records_dir = records_dir
-    self._examples = examples
+    self.examples = examples
     self._sources = sources
     self._records: dict[str, input_pipeline.RecordFiles] = {}
 
   @functools.cached_property
   def data(self) -> dict[str, base.Data]:
     """The data of each split, as base.Task.prepare returns them."""
-    return {s: self._task.prepare(s, e) for s, e in self._examples.items()}
+    return {s: self._task.prepare(s, e) for s, e in self.examples.items()}
 
   def run_fields(self, max_examples: int) -> dict[str, Any]:
     """Returns fields of run.json: counts, and a few dev examples.
@@ -69,16 +69,16 @@ class Splits(Generic[base.Example, base.Data]):
     that an earlier command stored.
     """
     fields: dict[str, Any] = {
-      f"num_{split}_examples": len(self._examples[split])
+      f"num_{split}_examples": len(self.examples[split])
       for split in ("train", "dev")
-      if split in self._examples
+      if split in self.examples
     }
-    if "dev" not in self._examples:
+    if "dev" not in self.examples:
       return fields if max_examples else fields | {"examples": None}
     first: list[dict[str, Any]] = []
     others: list[dict[str, Any]] = []
     seen: set[str] = set()
-    for example in itertools.islice(self._examples["dev"], _MAX_READ):
+    for example in itertools.islice(self.examples["dev"], _MAX_READ):
       inputs, answer = self._task.inputs_and_answer(example)
       num_characters = sum(len("".join(text)) for text in inputs.values())
       if not inputs or num_characters > _MAX_CHARACTERS:
@@ -100,7 +100,7 @@ class Splits(Generic[base.Example, base.Data]):
     if split not in self._records:
       path = os.path.join(self.records_dir, _RECORD_FILES[split])
       records = self._task.write_records(split, path, self.data[split])
-      source, examples = self._sources[split], self._examples[split]
+      source, examples = self._sources[split], self.examples[split]
       line = summary_line(self._task, split, source, examples, records)
       logging.info("%s", line)
       self._records[split] = records

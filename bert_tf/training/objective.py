@@ -7,7 +7,7 @@ weights are added instead, and divided once, at the end.
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import keras
@@ -46,14 +46,20 @@ class Objective:
   # of the whole batch before it computes the first micro-batch.
   weights_fn: Callable[[Features], dict[str, Tensor]]
   metrics_fn: Callable[[Any, Features], Sums]
+  # Returns the features for the losses of a training step; see
+  # `class_weighting`.
+  weigh: Callable[[Features], Features] = dataclasses.field(
+    default=lambda features: features, kw_only=True
+  )
 
   def loss_sums(
     self, model: keras.Model, features: Features, training: bool
   ) -> BatchSums:
     """Returns the losses, metrics and outputs of features [B, ...]."""
     outputs = model(features, training=training)
+    weighed = self.weigh(features) if training else features
     return BatchSums(
-      self.loss_fn(outputs, features),
+      self.loss_fn(outputs, weighed),
       self.metrics_fn(outputs, features),
       outputs,
     )
@@ -71,7 +77,9 @@ class Objective:
     return [v for v in model.trainable_variables if id(v) not in unused]
 
 
-def of_classifier(problem_type: str) -> Objective:
+def of_classifier(
+  problem_type: str, class_weights: Sequence[float] | None = None
+) -> Objective:
   """Returns the objective of a classifier of this problem type."""
   return Objective(
     lambda logits, batch: losses.classifier_loss(logits, batch, problem_type),
@@ -79,7 +87,30 @@ def of_classifier(problem_type: str) -> Objective:
     lambda logits, batch: losses.classifier_metrics(
       logits, batch, problem_type
     ),
+    weigh=class_weighting(class_weights, "is_real_example"),
   )
+
+
+def class_weighting(
+  class_weights: Sequence[float] | None, mask: str
+) -> Callable[[Features], Features]:
+  """Returns the `weigh` of an Objective for weights of the C classes, or None.
+
+  It multiplies the feature `mask`, 1 where `label_ids` count, by the weight of
+  the label. The loss is then sum(weight * loss) / sum(weight), as PyTorch's.
+  """
+
+  def weigh(features: Features) -> Features:
+    if class_weights is None:
+      return features
+    weights = tf.gather(
+      tf.constant(class_weights, tf.float32), features["label_ids"]
+    )
+    counted = tf.cast(features[mask], tf.float32)
+    weights = tf.reshape(weights, tf.shape(counted))
+    return {**features, mask: counted * weights}
+
+  return weigh
 
 
 def add(sums: T | None, other_sums: T) -> T:

@@ -69,7 +69,8 @@ class TrainingStep:
     replica = tf.convert_to_tensor(context.replica_id_in_sync_group)
     features = distribution.select_replica_part(features)
     first = replica * self._num_micro_batches
-    weights = distribution.all_reduce_sum(self._objective.weights_fn(features))
+    weighed = self._objective.weigh(features)
+    weights = distribution.all_reduce_sum(self._objective.weights_fn(weighed))
 
     def micro_batch(
       index: tf.Tensor | int,

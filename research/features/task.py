@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from bert_tf import checkpoints, heads, losses, modeling
+from bert_tf import checkpoints, heads, modeling
 from bert_tf.data import input_pipeline, records
 from bert_tf.layers import dropout, layer_norm
 from bert_tf.modeling import Tensor
@@ -24,7 +24,7 @@ from bert_tf.tasks import batches as batches_lib
 from bert_tf.tasks.ner import task as ner
 from bert_tf.tasks.ner.examples import Sentence
 from bert_tf.training import config as training_config
-from bert_tf.training import estimator, objective, progress
+from bert_tf.training import estimator, progress
 from research import bilstm
 from research.features import config as config_lib
 
@@ -310,9 +310,7 @@ class FeaturesTask(ner.NerTask):
         num_labels,
         self.layers.startswith("weighted_sum"),
       ),
-      objective.Objective(
-        losses.token_loss, losses.token_weights, losses.token_metrics
-      ),
+      self.objective(),
       dataclasses.replace(train, init_checkpoint=None, encoder_only=False),
     )
 

@@ -47,8 +47,8 @@ _HOW_TO_READ = (
 _GLUE = (
   "The average without WNLI is that of the paper's table 1, where MNLI counts "
   "twice. GLUE's score includes WNLI and averages the two results of MNLI, "
-  "MRPC, QQP and STS-B first. `reproduce.py` measures neither ensembles, nor "
-  "the pre-training, nor translated test sets."
+  "MRPC, QQP and STS-B first. `reproduce.py` measures neither the pre-training "
+  "nor translated test sets."
 )
 
 _OPEN = (
@@ -315,6 +315,8 @@ def _lines(
   first = [task, RESULTS[result], "", "", settings]
   if numbers:
     first[2] = _format_values(numbers)
+  if numbers and result.startswith("ensemble_"):
+    first[2] = f"{numbers[0]:.1f} (all seeds)"
   if len(numbers) > 1:
     first[3] = f"{by_seed[best_seed]:.1f} (seed {best_seed})"
   published = targets.find(model, task, result)

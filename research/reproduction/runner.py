@@ -1,7 +1,9 @@
 """Executes all unfinished runs, each as the commands that a user would type."""
 
+import collections
 import contextlib
 import dataclasses
+import json
 import os
 import re
 import shlex
@@ -13,6 +15,7 @@ from absl import logging
 from bert_tf import model_config, model_folder
 from bert_tf.files import errors, lock, paths
 from bert_tf.hub import catalog
+from bert_tf.tasks.squad import metrics
 from research import rows, start
 from research.reproduction import config as config_lib
 from research.reproduction import jobs, report
@@ -30,7 +33,8 @@ _RESULTS = {
 
 # Files of a finished run to keep; everything else is deleted.
 _KEPT = re.compile(
-  r".*_results\.txt|.*\.tsv|run\.json|predictions\.json|null_odds\.json"
+  r".*_results\.txt|.*\.tsv|run\.json|(nbest_)?predictions\.json"
+  r"|null_odds\.json"
 )
 
 _INTERRUPTED = "interrupted"  # The error of a run that a signal ended.
@@ -67,6 +71,11 @@ class Worker:
     """Returns the path of a run's row."""
     return rows.get_path(self.config.rows, run.name, self.hashes[run.task])
 
+  def folder(self, run: jobs.Run) -> str:
+    """Returns the folder of a run, named as its row."""
+    name = os.path.basename(self.row_path(run)).removesuffix(".json")
+    return os.path.join(self.config.output_dir, "runs", name)
+
   def read_finished(self, run: jobs.Run) -> report.Row | None:
     """Returns the row of a run; None if it is missing or has an error."""
     return rows.read_finished(self.row_path(run), report.Row, run.config)
@@ -80,12 +89,12 @@ class Worker:
     """
     row_path = self.row_path(run)
     start_time = time.monotonic() - _read_seconds(row_path)
-    name = os.path.basename(row_path).removesuffix(".json")
-    folder = os.path.join(self.config.output_dir, "runs", name)
+    folder = self.folder(run)
     with lock.hold(folder):
       pass
-    log = os.path.join(self.config.output_dir, "logs", f"{name}.txt")
-    paths.make_folder(os.path.dirname(log))
+    logs = os.path.join(self.config.output_dir, "logs")
+    paths.make_folder(logs)
+    log = os.path.join(logs, f"{os.path.basename(folder)}.txt")
     commands = self._commands(run, folder)
     error: str | None = _INTERRUPTED
     try:
@@ -97,6 +106,27 @@ class Worker:
     if not error:
       _delete_checkpoints(folder)
     return row
+
+  def add_ensembles(self, plan: Sequence[jobs.Run]) -> None:
+    """Scores all seeds together, with each setting of SQuAD.
+
+    The row of the first seed gets the results, `ensemble_*`. Runs of another
+    machine, whose n-best answers are not here, are left out.
+    """
+    same: dict[str, dict[str, jobs.Run]] = collections.defaultdict(dict)
+    for run in plan:
+      nbest = os.path.join(self.folder(run), "nbest_predictions.json")
+      if self.read_finished(run) and paths.exists(nbest):
+        same[json.dumps(run.config)][nbest] = run
+    for runs in same.values():
+      first = next(iter(runs.values()))
+      row = self.read_finished(first)
+      if row and len(runs) > 1:
+        data_file = self.data[first.task].path(1)
+        scores = metrics.evaluate_files(",".join(runs), data_file)
+        for name in ("exact_match", "f1"):
+          row.results[f"ensemble_{name}"] = rows.rounded(scores[name])
+        rows.write(self.row_path(first), row)
 
   def _make_row(
     self,
@@ -195,6 +225,7 @@ def run(
   logging.info("%d runs, of which %d are done.", len(plan), num_done)
   with lock.hold(config.output_dir):
     failed = rows.execute_all(pending, worker.execute)
+    worker.add_ensembles(plan)
     report.write(config)
   if failed:
     raise ValueError(

@@ -24,7 +24,7 @@ _setting = functools.partial(settings.setting, topic=settings.DATA)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ClassificationConfig(config.FineTuningConfig):
+class ClassificationConfig(config.LabelledConfig):
   """Settings of `run_classifier.py`."""
 
   task: ClassVar[str] = "classification"
@@ -96,6 +96,13 @@ class ClassificationConfig(config.FineTuningConfig):
     "by half, and decides by the mean of their logits.",
     choices=LONG_TEXT_MODES,
     fallback="truncate",
+  )
+  ensemble_with: tuple[str, ...] = settings.setting(
+    (),
+    "Folders of other runs that have predicted the same test file, separated "
+    "by commas. do_predict averages their test_results.tsv with its own "
+    "probabilities.",
+    topic=settings.EVALUATION,
   )
 
   def __post_init__(self) -> None:

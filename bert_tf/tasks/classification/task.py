@@ -267,7 +267,7 @@ class ClassificationTask(base.Task[InputExample, Texts]):
 
   def objective(self) -> objective.Objective:
     """Returns the loss and the metrics of a classifier."""
-    return objective.of_classifier(self.layout.problem_type)
+    return objective.of_classifier(self.layout.problem_type, self.class_weights)
 
   def scores(self, data: Texts, rows: Sequence[np.ndarray]) -> base.Results:
     """Returns the official metrics and, with windows, means over examples."""
@@ -292,9 +292,25 @@ class ClassificationTask(base.Task[InputExample, Texts]):
     problem_type = self.layout.problem_type
     probabilities = prediction.probabilities(logits, problem_type)
     metrics.write_predictions(
-      output_dir, self.layout, data.examples, probabilities
+      output_dir, self.layout, data.examples, self._ensemble(probabilities)
     )
     return {}
+
+  def _ensemble(self, probabilities: np.ndarray) -> np.ndarray:
+    """Returns the mean of probabilities, [B, C], and those of other runs."""
+    members, labels = [probabilities], self.label_spec
+    for folder in self.config.ensemble_with:
+      path = os.path.join(folder, "test_results.tsv")
+      lines = paths.read_text(path).splitlines()
+      members.append(np.loadtxt(lines, np.float32, ndmin=2))
+      others = run_info.read_labels(folder) or labels
+      if others != labels or members[-1].shape != probabilities.shape:
+        raise ValueError(
+          f"{path} (`ensemble_with`) has {len(members[-1])} rows of "
+          f"probabilities and belongs to {others}; here are "
+          f"{len(probabilities)} rows and {labels}."
+        )
+    return np.mean(members, axis=0)
 
   def run_info(self) -> dict[str, Any]:
     """Returns the labels, is_pair and long_text for run.json."""

@@ -11,7 +11,7 @@ _setting = functools.partial(settings.setting, topic=settings.DATA)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class NerConfig(config.FineTuningConfig):
+class NerConfig(config.LabelledConfig):
   """Settings of `run_ner.py`. Its inputs are windows of sentences."""
 
   task: ClassVar[str] = "ner"

@@ -131,7 +131,10 @@ class NerTask(base.Task[Sentence, Tagged]):
   def objective(self) -> objective.Objective:
     """Returns the loss and the accuracy of the labelled positions."""
     return objective.Objective(
-      losses.token_loss, losses.token_weights, losses.token_metrics
+      losses.token_loss,
+      losses.token_weights,
+      losses.token_metrics,
+      weigh=objective.class_weighting(self.class_weights, "label_mask"),
     )
 
   def rows(self, outputs: np.ndarray) -> base.Rows:

@@ -5,12 +5,11 @@ import dataclasses
 import re
 import string
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from absl import logging
 
-from bert_tf.files import json_files
+from bert_tf.files import json_files, paths
 from bert_tf.tasks.squad import examples as squad_data
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -184,10 +183,46 @@ def best_null_thresholds(
   return best
 
 
+@dataclasses.dataclass(frozen=True)
+class _Candidate:
+  """An answer in nbest_predictions.json."""
+
+  text: str
+  probability: float = 1.0
+
+
+def read_predictions(files: str) -> dict[str, str]:
+  """Returns the answers in predictions, by question id.
+
+  Args:
+    files: predictions.json, or nbest_predictions.json of several models: paths
+      and globs, separated by commas. The answer to a question is then the text
+      with the highest mean probability, which is 0 where a file lacks it. Of
+      equal ones, the first counts.
+
+  Raises:
+    ValueError: if a file has another format.
+  """
+  patterns = [files] if paths.exists(files) else files.split(",")
+  totals: dict[str, dict[str, float]] = {}
+  for path in [f for p in patterns for f in paths.expand(p) or [p]]:
+    answers = json_files.read(path, dict[str, str | list[_Candidate]])
+    for qas_id, nbest in answers.items():
+      texts = totals.setdefault(qas_id, {})
+      for each in [_Candidate(nbest)] if isinstance(nbest, str) else nbest:
+        texts[each.text] = texts.get(each.text, 0.0) + each.probability
+  # The sums have the order of the means.
+  return {
+    qas_id: max(texts, key=texts.__getitem__)
+    for qas_id, texts in totals.items()
+    if texts
+  }
+
+
 def evaluate_files(
   predictions_file: str, data_file: str, null_odds_file: str | None = None
 ) -> dict[str, float | int]:
-  """Returns the scores of `squad_summary` for JSON files.
+  """Returns the scores of `squad_summary` for files of `read_predictions`.
 
   A question without a prediction counts as wrong, with a warning. Null odds, by
   question id, add `best_null_thresholds`.
@@ -202,7 +237,7 @@ def evaluate_files(
   )
   if answers is None:
     raise ValueError(f"{data_file} has no answers to score by.")
-  predictions = _read_values(predictions_file, str)
+  predictions = read_predictions(predictions_file)
   missing = answers.texts.keys() - predictions.keys()
   if len(missing) == len(answers.texts):
     raise ValueError(f"{predictions_file} answers no question of {data_file}.")
@@ -216,7 +251,7 @@ def evaluate_files(
     )
   results = squad_summary(answers, predictions)
   if null_odds_file:
-    null_odds = _read_values(null_odds_file, (int, float))
+    null_odds = json_files.read(null_odds_file, dict[str, float])
     if absent := answers.texts.keys() - null_odds.keys():
       raise ValueError(
         f"{null_odds_file} lacks {len(absent)} questions of {data_file}, "
@@ -224,15 +259,3 @@ def evaluate_files(
       )
     results |= best_null_thresholds(answers, predictions, null_odds)
   return results
-
-
-def _read_values(path: str, kind: type | tuple[type, ...]) -> dict[str, Any]:
-  """Reads a JSON object whose values are of one kind."""
-  values = json_files.read(path)
-  expected = "a text" if kind is str else "a number"
-  if not isinstance(values, dict):
-    raise ValueError(f"{path} is not an object of {expected} by question id.")
-  for qas_id, value in values.items():
-    if not isinstance(value, kind) or isinstance(value, bool):
-      raise ValueError(f"{path}: {qas_id} is {value!r}, expected {expected}.")
-  return values

@@ -1,6 +1,7 @@
 """Order of the runs, failures, interruptions and missing data."""
 
 import dataclasses
+import json
 import os
 import pathlib
 import re
@@ -103,6 +104,43 @@ def test_a_row_describes_the_run_without_the_paths_of_the_machine(
   assert command.startswith("bert-tf classifier --task_name=MRPC ")
   assert "--data_dir=DATA/MRPC --model=MODEL" in command
   assert "--output_dir=OUT " in command
+
+
+def test_the_seeds_of_squad_are_also_scored_together(
+  config, commands, monkeypatch
+):
+  answers = {
+    1: {"dog": 0.6, "cat": 0.4},
+    2: {"cow": 0.6, "cat": 0.4},
+    3: {"cat": 0.9},
+  }
+
+  def run_command(words, log):
+    error = commands(words, log)
+    values = dict(word.split("=") for word in words if "=" in word)
+    nbest = [
+      {"text": text, "probability": probability}
+      for text, probability in answers[int(values["--seed"])].items()
+    ]
+    path = pathlib.Path(values["--output_dir"], "nbest_predictions.json")
+    path.write_text(json.dumps({"q": nbest}))
+    return error
+
+  monkeypatch.setattr(runner, "run_command", run_command)
+  questions = [{"id": "q", "question": "?", "answers": [{"text": "cat"}]}]
+  paragraphs = [{"context": "a cat", "qas": questions}]
+  text = json.dumps({"data": [{"paragraphs": paragraphs}]})
+  for name in ("train", "dev"):
+    pathlib.Path(config.data, f"{name}-v1.1.json").write_text(text)
+  tasks = ("SQuAD-1.1",)
+  for seeds in ((1, 2), (1, 2, 3)):
+    runner.run(dataclasses.replace(config, tasks=tasks, seeds=seeds))
+  assert {
+    row.seed: row.results.get("ensemble_f1")
+    for row in rows.read_all(config.rows, report.Row)
+  } == {1: 100.0, 2: None, 3: None}
+  text = pathlib.Path(config.output_dir, "report.md").read_text()
+  assert "| F1, ensemble | 100.0 (all seeds) |" in re.sub(" +", " ", text)
 
 
 def test_other_data_or_weights_are_another_run(config, commands, monkeypatch):

@@ -59,6 +59,26 @@ def test_a_run_learns_the_labels(trained):
   assert [(p["text"], p["label"]) for p in predictions] == list(rows(5))
 
 
+def test_an_ensemble_predicts_the_means_of_its_runs(base, tmp_path):
+  folders = [str(tmp_path / f"seed{seed}") for seed in (1, 2, 3)]
+  for seed, folder in enumerate(folders):
+    train, changes = {"seed": seed}, {"num_train_epochs": 4.0}
+    classification.run(
+      make(base, folder, train, do_train=True, do_predict=True, **changes)
+    )
+  start, output_dir = {"init_checkpoint": folders[0]}, tmp_path / "ensemble"
+  others = {"ensemble_with": tuple(folders[1:])}
+  classification.run(make(base, output_dir, start, do_predict=True, **others))
+  runs_of = [np.loadtxt(f"{f}/test_results.tsv") for f in folders]
+  expected = np.mean(runs_of, axis=0)
+  assert np.abs(expected - runs_of[0]).max() > 1e-3
+  found = np.loadtxt(output_dir / "test_results.tsv")
+  np.testing.assert_allclose(found, expected, rtol=1e-6)
+  lines = (output_dir / "predictions.jsonl").read_text().splitlines()
+  names = np.array(["bad", "good"])[expected.argmax(axis=1)]
+  assert [json.loads(line)["label"] for line in lines] == names.tolist()
+
+
 def test_steps_and_warmup_are_the_originals(trained):
   # 44 examples / 8 x 12.3 epochs = 67.65 steps; a quarter of 67 is 16.75.
   rates = curves.read(str(trained))["learning_rate"]

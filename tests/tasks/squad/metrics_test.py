@@ -5,6 +5,7 @@ import json
 import pathlib
 import random
 
+import numpy as np
 import pytest
 
 from bert_tf.tasks.squad import metrics
@@ -170,13 +171,12 @@ def test_the_script_prints_scores_and_thresholds(
 @pytest.mark.parametrize(
   "predictions,odds,expected",
   [
-    ("[]", "{}", "p.json is not an object of a text by question id"),
+    ("[]", "{}", "p.json: it is []"),
     ("{", "{}", "p.json is not JSON"),
-    ('{"q": 1}', "{}", "p.json: q is 1, expected a text"),
+    ('{"q": [{"text": "a"}, 1]}', "{}", "1 is 1;"),
     ('{"z": "a"}', "{}", "p.json answers no question of"),
     ('{"q": "a"}', '{"q": 1}', "o.json lacks 2 questions"),
-    ('{"q": "a"}', '{"q": "1"}', "o.json: q is '1', expected a number"),
-    ('{"q": "a"}', '{"q": true}', "o.json: q is True, expected a number"),
+    ('{"q": "a"}', '{"q": "x"}', 'o.json: q is "x"'),
   ],
 )
 def test_other_json_files_are_refused(
@@ -189,6 +189,39 @@ def test_other_json_files_are_refused(
       str(tmp_path / "p.json"), data_file, str(tmp_path / "o.json")
     )
   assert expected in str(error.value)
+
+
+def test_an_ensemble_answers_with_the_highest_mean_probability(
+  data_file, tmp_path, run_script
+):
+  rng = np.random.default_rng(0)
+  texts = np.array(["a cat", "cat", "the dog", "mouse"])
+  # Each of the runs lacks one text of each question.
+  probabilities = rng.dirichlet(np.ones(4), (3, 3)).round(3)
+  probabilities[np.arange(3), :, np.arange(3)] = 0.0
+  for run, questions in enumerate(probabilities):
+    nbest = {}
+    for name, row in zip("qrn", questions):
+      order = [i for i in np.argsort(-row) if row[i]]
+      nbest[name] = [
+        {"text": texts[i], "probability": row[i], "start_logit": 0.0}
+        for i in order
+      ]
+    (tmp_path / f"nbest{run}.json").write_text(json.dumps(nbest))
+  pattern = str(tmp_path / "nbest*.json")
+  best = texts[probabilities.mean(axis=0).argmax(axis=-1)]
+  expected = dict(zip("qrn", best.tolist()))
+  assert metrics.read_predictions(pattern) == expected
+  for run, questions in enumerate(probabilities):
+    alone = dict(zip("qrn", texts[questions.argmax(axis=-1)].tolist()))
+    assert metrics.read_predictions(str(tmp_path / f"nbest{run}.json")) == alone
+  (tmp_path / "p.json").write_text(json.dumps(expected))
+  files = ",".join(f"nbest{run}.json" for run in range(3))
+  scores = [
+    run_script("squad_evaluate.py", name, data_file, cwd=tmp_path).stdout
+    for name in (files, "p.json")
+  ]
+  assert scores[0] == scores[1] != ""
 
 
 def test_null_odds_make_questions_without_answers_v2(data_file, tmp_path):

@@ -1,0 +1,146 @@
+"""Weights of the labels in the training loss."""
+
+import json
+
+import numpy as np
+import pytest
+from sklearn.utils import class_weight
+
+from bert_tf import checkpoints, losses
+from bert_tf.tasks.classification import task as classification
+from bert_tf.tasks.ner import task as ner
+from bert_tf.training import objective
+from tests.support import ner_files, own_classification
+from tests.support.own_classification import make
+
+base = own_classification.base
+data = ner_files.data
+
+WEIGHTS = (0.5, 3.0, 1.25)
+
+
+def losses_of(logits, labels):
+  """Returns the cross entropy of each label, in float64."""
+  logits = logits.astype(np.float64)
+  sums = np.log(np.exp(logits).sum(-1))
+  return sums - np.take_along_axis(logits, labels[..., None], -1)[..., 0]
+
+
+def classifier(weights):
+  return objective.of_classifier("classification", weights)
+
+
+def tagger(weights):
+  return objective.Objective(
+    losses.token_loss,
+    losses.token_weights,
+    losses.token_metrics,
+    weigh=objective.class_weighting(weights, "label_mask"),
+  )
+
+
+@pytest.mark.parametrize(
+  ("make_objective", "mask_name", "shape"),
+  [
+    (classifier, "is_real_example", (8,)),
+    (classifier, "is_real_example", (8, 1)),
+    (tagger, "label_mask", (4, 5)),
+  ],
+)
+def test_only_the_loss_of_training_is_weighted(
+  make_objective, mask_name, shape
+):
+  rng = np.random.default_rng(0)
+  labels = rng.integers(3, size=shape)
+  mask = rng.integers(2, size=shape)
+  logits = rng.normal(size=(*shape, 3)).astype(np.float32)
+  features = {"label_ids": labels, mask_name: mask}
+  each = losses_of(logits, labels)
+  weights = np.array(WEIGHTS)[labels] * mask
+  weighted = (weights * each).sum() / weights.sum()
+  mean = (mask * each).sum() / mask.sum()
+  if len(shape) == 2 and shape[1] == 1:
+    logits = logits[:, 0]
+
+  def means(class_weights, training):
+    goal = make_objective(class_weights)
+    sums = goal.loss_sums(lambda *_, **__: logits, features, training)
+    [(name, (total, weight))] = sums.losses.items()
+    # A step divides by the weights that it knows before it runs the model.
+    known = goal.weights_fn(goal.weigh(features) if training else features)
+    np.testing.assert_allclose(known[name], weight, rtol=1e-6)
+    metrics = objective.means(sums.metrics)
+    [metric] = [v for name, v in metrics.items() if "loss" in name]
+    return float(total / weight), metric
+
+  expected = pytest.approx([mean, mean], rel=1e-5)
+  assert means(WEIGHTS, False) == expected
+  assert means(None, True) == expected
+  assert means(WEIGHTS, True) == pytest.approx([weighted, mean], rel=1e-5)
+
+
+def saved_weights(folder):
+  return json.loads((folder / "run.json").read_text())["class_weights"]
+
+
+@pytest.fixture(scope="module")
+def rare(base):
+  """The folder of data files in which one label is rare."""
+  lines = list(own_classification.rows(44))
+  kept = [line for i, line in enumerate(lines) if line[1] == "good" or i < 8]
+  own_classification.write_tsv(base / "train.tsv", kept)
+  return base, [label for _, label in kept]
+
+
+def test_balanced_weights_are_scikit_learns_and_a_resumed_run_keeps_them(
+  rare, tmp_path
+):
+  folder, labels = rare
+  changes = {"do_train": True, "num_train_epochs": 3.0}
+
+  def run(name, stop_at_step=0, **more):
+    plan = {"stop_at_step": stop_at_step}
+    classification.run(make(folder, tmp_path / name, plan, **changes, **more))
+
+  run("at_once", class_weights=("balanced",))
+  expected = class_weight.compute_class_weight(
+    "balanced", classes=np.array(["bad", "good"]), y=labels
+  )
+  assert saved_weights(tmp_path / "at_once") == expected.tolist()
+  run("resumed", stop_at_step=4, class_weights=tuple(map(str, expected)))
+  run("resumed")
+  assert saved_weights(tmp_path / "resumed") == expected.tolist()
+  run("unweighted")
+  readers = {
+    name: checkpoints.CheckpointReader(str(tmp_path / name))
+    for name in ("at_once", "resumed", "unweighted")
+  }
+  kernel = "output_weights"
+  for name in readers["at_once"].shapes:
+    np.testing.assert_array_equal(
+      readers["resumed"].get(name), readers["at_once"].get(name)
+    )
+  other = readers["unweighted"].get(kernel)
+  assert np.abs(other - readers["at_once"].get(kernel)).max() > 1e-4
+
+
+def test_a_tag_that_the_training_file_lacks_has_no_part(data):
+  folder = data / "weighted"
+  sentence = ["of", "richmond", "the"], ["O", "B-LOC", "O"]
+  (data / "rare.txt").write_text(ner_files.conll([sentence] * 20))
+  ner.run(
+    ner_files.ner_config(
+      data,
+      folder,
+      train_file="rare.txt",
+      do_train=True,
+      num_train_epochs=1.0,
+      class_weights=("balanced",),
+    )
+  )
+  expected = class_weight.compute_class_weight(
+    "balanced", classes=np.array(["O", "B-LOC"]), y=sentence[1] * 20
+  )
+  run = json.loads((folder / "run.json").read_text())
+  assert run["labels"] == ["O", "B-LOC", "I-LOC"]
+  assert run["class_weights"] == [*expected.tolist(), 1.0]
