@@ -20,7 +20,7 @@ import tqdm
 from absl import logging
 
 from bert_tf.corpora import corpus, sentences, sources, text_config
-from bert_tf.files import atomic, paths, shard_files, worker_pool
+from bert_tf.files import atomic, lock, paths, shard_files, worker_pool
 from bert_tf.formats import parquet
 
 # Size in characters of a group of documents, which a worker holds in memory.
@@ -99,23 +99,24 @@ def create(
     "random_seed": output.random_seed,
     "eval_output_file": os.path.basename(output.eval_output_file or ""),
   }
-  if resume and paths.exists(output.report_file):
-    shard_files.check_same_settings(settings, output.report_file)
-    if all(map(paths.exists, names)):
-      logging.info("%s is complete.", output.output_file)
-      return shard_files.read_settings(output.report_file)["counts"]
-  counts: collections.Counter[str] = collections.Counter()
-  for name in (f"{output.output_file}.text", *names):
-    atomic.remove_unfinished(glob.escape(name))  # Of a killed process.
-  with atomic.hidden_folder(f"{output.output_file}.text") as folder:
-    texts = [os.path.join(folder, name) for name in ("train.txt", "eval.txt")]
-    groups = _read_groups(config, inputs, counts)
-    split = functools.partial(_split, config.language)
-    with contextlib.closing(
-      worker_pool.run(split, groups, num_workers)
-    ) as results:
-      _write_texts(results, texts, output, counts)
-    _publish(output, texts, counts)
+  with lock.hold_file(output.output_file):
+    if resume and paths.exists(output.report_file):
+      shard_files.check_same_settings(settings, output.report_file)
+      if all(map(paths.exists, names)):
+        logging.info("%s is complete.", output.output_file)
+        return shard_files.read_settings(output.report_file)["counts"]
+    counts: collections.Counter[str] = collections.Counter()
+    for name in (f"{output.output_file}.text", *names):
+      atomic.remove_unfinished(glob.escape(name))  # Of a killed process.
+    with atomic.hidden_folder(f"{output.output_file}.text") as folder:
+      texts = [os.path.join(folder, name) for name in ("train.txt", "eval.txt")]
+      groups = _read_groups(config, inputs, counts)
+      split = functools.partial(_split, config.language)
+      with contextlib.closing(
+        worker_pool.run(split, groups, num_workers)
+      ) as results:
+        _write_texts(results, texts, output, counts)
+      _publish(output, texts, counts)
   if any(s.input_format != text_config.LINES for s in inputs):
     settings["sentencex"] = importlib.metadata.version("sentencex")
   named = {name: count for name, count in counts.items() if count}
@@ -154,11 +155,12 @@ def as_lines(
     return
   folder = atomic.hidden(target, "text")
   path = os.path.join(folder, "text.txt")
-  try:
-    create(config, inputs, Output(output_file=path), num_workers)
-    yield [path]
-  finally:
-    paths.remove(folder)
+  with lock.hold_file(folder):
+    try:
+      create(config, inputs, Output(output_file=path), num_workers)
+      yield [path]
+    finally:
+      paths.remove(folder)
 
 
 def check_reading(

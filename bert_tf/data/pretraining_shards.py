@@ -16,7 +16,7 @@ from absl import logging
 from bert_tf.corpora import corpus
 from bert_tf.data import config as data_config
 from bert_tf.data import pretraining_data, record_cache
-from bert_tf.files import atomic, paths, shard_files, worker_pool
+from bert_tf.files import atomic, lock, paths, shard_files, worker_pool
 from bert_tf.formats import tokenizer_files
 from bert_tf.model_folder import letter_case
 
@@ -121,14 +121,16 @@ def create(
     "num_shards": len(shards),
     "output_file": [os.path.basename(name) for name in names],
   }
-  note = record_cache.settings_file(output_file.split(",")[0].strip())
-  pending = _prepare(tasks, settings, note, resume)
+  first = output_file.split(",")[0].strip()
+  note = record_cache.settings_file(first)
   build = build or functools.partial(_build_here, num_workers=num_workers)
-  try:
-    counts = build(config, pending)
-  finally:
-    _remove_unfinished(pending)  # If a worker was killed.
-  shard_files.write_settings(settings, note)
+  with lock.hold_file(first):
+    pending = _prepare(tasks, settings, note, resume)
+    try:
+      counts = build(config, pending)
+    finally:
+      _remove_unfinished(pending)  # If a worker was killed.
+    shard_files.write_settings(settings, note)
   columns = zip(*map(dataclasses.astuple, counts.values()))
   totals = pretraining_data.ShardCounts(*map(sum, columns))
   num_kept, seconds = len(tasks) - len(pending), time.monotonic() - started
