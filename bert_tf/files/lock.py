@@ -35,10 +35,17 @@ def hold(folder: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def hold_file(path: str) -> Iterator[None]:
-  """Holds the lock of a file to write, a hidden file beside it; see `hold`."""
+  """Holds the lock of a file to write; see `hold`.
+
+  The lock is a hidden file beside it, which is removed at the end.
+  """
   paths.make_folder(os.path.dirname(path))
-  with _hold(atomic.hidden(path, "lock"), f"another process writes {path}"):
-    yield
+  lock = atomic.hidden(path, "lock")
+  with _hold(lock, f"another process writes {path}"):
+    try:
+      yield
+    finally:
+      paths.remove(lock)
 
 
 @contextlib.contextmanager
