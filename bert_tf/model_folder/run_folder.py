@@ -153,7 +153,7 @@ class RunFolder:
         )
     if saved and self.is_begun and not self.is_training:
       findings = {name: getattr(info, name) for name in run_info.FINDINGS}
-      info = dataclasses.replace(info, **{**saved.saved(), **findings})
+      info = dataclasses.replace(saved, **findings)
     if self.is_writable:
       run_info.write_run(self.path, info, bert_config, vocab_file)
 

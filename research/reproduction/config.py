@@ -39,7 +39,7 @@ class ReproductionConfig:
   )
   tasks: tuple[str, ...] = settings.setting(
     (),
-    "Tasks, separated by commas; docs/reproduce.md lists them. Default: all "
+    "Tasks, separated by commas; docs/results.md lists them. Default: all "
     "that have data, without XNLI.",
     main=True,
   )

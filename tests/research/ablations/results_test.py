@@ -54,7 +54,7 @@ def test_another_machine_makes_the_data_of_the_rows(unpacked, tmp_path):
 
 @pytest.mark.parametrize(
   "page",
-  [FOLDER / "README.md", ROOT / "docs" / "reproduction.md"],
+  [FOLDER / "README.md", ROOT / "docs" / "results.md"],
   ids=["research", "docs"],
 )
 def test_the_summaries_count_the_committed_rows(page):
