@@ -14,6 +14,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from bert_tf.kernels import backend
 from bert_tf.layers import serialization
 from bert_tf.tensor import Tensor
 
@@ -206,3 +207,39 @@ def check_features(
         f"{name} has the shape {shape}, but input_ids {expected}."
       )
   return tensors
+
+
+def check_values(
+  features: Mapping[str, Tensor | None], vocab_size: int, type_vocab_size: int
+) -> None:
+  """Raises ValueError for a value that would silently stand for another one.
+
+  In a compiled step values are not known yet, so nothing is checked, and the
+  step loses no time.
+  """
+  if backend.is_tensorflow():
+    import tensorflow as tf
+
+    if not tf.executing_eagerly():
+      return
+  length = features["input_ids"].shape[1]  # type: ignore[union-attr]
+  sizes = {
+    "input_ids": vocab_size,
+    "input_mask": 2,
+    "segment_ids": type_vocab_size,
+    "cls_positions": length,
+    "positions": length,
+  }
+  for name, size in sizes.items():
+    if features.get(name) is None:
+      continue
+    try:
+      values = ops.convert_to_numpy(features[name])
+    except (TypeError, ValueError):  # It is traced on another backend.
+      return
+    for value in (values.min(), values.max()) if values.size else ():
+      if not 0 <= value < size:
+        raise ValueError(
+          f"{name} has the value {value}, which is out of range; use 0 to "
+          f"{size - 1}."
+        )

@@ -23,7 +23,7 @@ import keras
 from keras import ops
 
 from bert_tf import model_inputs
-from bert_tf.kernels import dropout_attention, fused_attention
+from bert_tf.kernels import backend, dropout_attention, fused_attention
 from bert_tf.layers import dense, dropout, layer_norm, serialization
 
 # `X as X` exports names that the original's modeling.py has.
@@ -175,7 +175,7 @@ class Embeddings(BertLayer):
   def look_up(self, input_ids: Tensor) -> Tensor:
     """Returns the word embeddings, float [B, F, D]."""
     if not self.use_one_hot_embeddings:
-      return ops.take(self.word_embeddings, input_ids, axis=0)
+      return backend.take_rows(self.word_embeddings, input_ids)
     vocab_size, dtype = self.config.vocab_size, self.compute_dtype
     ids = ops.one_hot(input_ids, vocab_size, dtype=dtype)
     return ops.matmul(ids, ops.cast(self.word_embeddings, dtype))
@@ -555,9 +555,16 @@ class BertModel(model_inputs.FeaturesModel):
         in addition to the [CLS] positions. P may be 0. None for all.
 
     Raises:
-      ValueError: if F exceeds max_position_embeddings, or for features that
-        `model_inputs.check_features` refuses.
+      ValueError: if F exceeds max_position_embeddings, for features that
+        `model_inputs.check_features` refuses, or in an eager call for values
+        out of range.
     """
+    config = self.config
+    model_inputs.check_values(
+      {**features, "positions": positions},
+      config.vocab_size,
+      config.type_vocab_size,
+    )
     inputs = model_inputs.prepare(features, self.config.attention_direction)
     embedded = self.embeddings(inputs, training=training)
     output = self.encode(embedded, inputs, positions, training)

@@ -205,3 +205,18 @@ def extract(config: Dataclass, kind: type[Config]) -> Config:
 def values(config: Dataclass) -> dict[str, Any]:
   """Returns the values by field name, with nested configs flattened."""
   return {field.name: value for field, value in _flat_fields(config)}
+
+
+def decisive(config: Dataclass) -> dict[str, Any]:
+  """Returns the settings that decide what a training run learns, by name.
+
+  Those that a saved run keeps are left out, since `resolve` names them.
+  """
+  topics = (DATA, INSTANCES, MASKING, TRAINING)
+  found = {}
+  for field, value in _flat_fields(config):
+    name, setting = field.name, get_setting(field)
+    if setting and not setting.is_saved and name != "stop_at_step":
+      if setting.topic in topics or name in ("precision", "deterministic"):
+        found[name] = value
+  return found

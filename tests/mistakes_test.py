@@ -28,6 +28,7 @@ from bert_tf.convert import convert, extend_vocab, pretrained
 from bert_tf.corpora import corpus, corpus_build, sources, text_config
 from bert_tf.export import config as export_config
 from bert_tf.export import export
+from bert_tf.files import lock
 from bert_tf.formats import parquet
 from bert_tf.inference import config as inference_config
 from bert_tf.inference import feature_extraction
@@ -125,6 +126,12 @@ def with_modules(world, *names):
   world.write("encoder/modules.json", json.dumps(modules))
   world.write("encoder/Pooling/config.json", '{"pooling_mode": "mean"}')
   return folder
+
+
+def while_written(path, write):
+  """Writes while another command holds the lock of the file."""
+  with lock.hold_file(path):
+    write()
 
 
 def begin_run(world, **values):
@@ -558,6 +565,69 @@ MISTAKES = (
     "labels of choices count from 1",
     lambda w: w.choose("c,d,e,0\nc,d,e,2\n"),
     "train.csv:3 '2' label_type",
+  ),
+  Mistake(
+    "questions are JSON lines",
+    lambda w: w.answer(train_file=w.write("rows.json", '{"id": 1}\n' * 2)),
+    "rows.json JSON lines docs/question_answering.md",
+  ),
+  Mistake(
+    "questions are a list of contexts",
+    lambda w: w.answer(train_file=w.write("cmrc.json", '[{"qas": []}]')),
+    "cmrc.json JSON list docs/question_answering.md",
+  ),
+  Mistake(
+    "words and tags are JSON lines",
+    lambda w: w.tag(train='{"tokens": ["a"], "tags": ["O"]}\n' * 2),
+    "train.txt JSON lines docs/named_entity_recognition.md",
+  ),
+  Mistake(
+    "words to predict have their tags after a comma",
+    lambda w: (
+      w.write("test.txt", "a,O\nb,B-X\n"),
+      w.tag(do_eval=False, do_predict=True),
+    ),
+    "test.txt commas docs/named_entity_recognition.md",
+  ),
+  Mistake(
+    "columns of another name, between semicolons",
+    lambda w: w.classify({"train.csv": "review;stars\na;0\nb;1\n"}),
+    "train.csv 'text' semicolons",
+  ),
+  Mistake(
+    "rows of CSV are given as JSON lines",
+    lambda w: w.classify({"train.jsonl": worlds.TEXTS}, task_name="jsonl"),
+    "train.jsonl:1 commas",
+  ),
+  Warned(
+    "words to predict have tags that the model lacks",
+    lambda w: (
+      w.write("test.txt", "a NNP\n"),
+      w.tag(do_eval=False, do_predict=True, num_train_epochs=4.0),
+    ),
+    "test.txt:1 'NNP' scored",
+  ),
+  Warned(
+    "a text to predict is empty",
+    lambda w: w.classify(
+      {"test.csv": 'text\na\n""\nb\n'},
+      {"init_checkpoint": w.model("classifier")},
+      do_train=False,
+      do_predict=True,
+    ),
+    "test.csv empty example 2",
+  ),
+  Mistake(
+    "two commands write the same records",
+    lambda w: while_written(w.path("data"), w.records),
+    "data another process",
+  ),
+  Mistake(
+    "two commands write the same corpus",
+    lambda w: while_written(
+      w.path("corpus.txt"), lambda: (w.text(), build_corpus(w))
+    ),
+    "corpus.txt another process",
   ),
   # Starts and resumed runs.
   Mistake(

@@ -1,6 +1,7 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from bert_tf import heads, modeling
 
@@ -44,6 +45,28 @@ def test_lists_arrays_and_tensors_are_the_same_input():
 def test_inputs_that_do_not_fit_are_named(features, words):
   with pytest.raises(ValueError, match=words):
     MODEL(features)
+
+
+@pytest.mark.parametrize(
+  ("name", "values", "most"),
+  [
+    ("input_ids", [[2, -1]], 29),
+    ("input_ids", [[2, 30]], 29),
+    ("input_mask", [[1, -100]], 1),
+    ("segment_ids", [[0, 2]], 1),
+    ("cls_positions", [[0, 2]], 1),
+    ("positions", [[-1]], 1),
+  ],
+)
+def test_a_value_out_of_range_is_refused(name, values, most):
+  features = {"input_ids": [[1, 2]]}
+  arguments = {"positions": np.array(values)} if name == "positions" else {}
+  fault = f"{name} has the value {np.array(values)[0, -1]}, .* 0 to {most}"
+  with pytest.raises(ValueError, match=fault):
+    MODEL(features if arguments else {**features, name: values}, **arguments)
+  if name == "input_ids":  # TensorFlow checks a compiled call on a CPU.
+    with pytest.raises(tf.errors.InvalidArgumentError):
+      tf.function(MODEL)({name: tf.constant(values)})
 
 
 def test_an_input_of_keras_has_to_be_of_integers():

@@ -1,9 +1,12 @@
 """Starts commands and turns mistakes into one line and an exit status."""
 
+import codecs
 import contextlib
 import functools
 import gc
 import importlib.abc
+import io
+import json
 import logging as python_logging
 import os
 import re
@@ -13,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from absl import app, flags, logging
 
-from bert_tf import settings
+from bert_tf import cli, settings
 from bert_tf.cli import config_flags
 from bert_tf.files import errors
 from bert_tf.kernels import backend
@@ -32,7 +35,7 @@ _CLEAR_ERRORS = (ValueError, OSError, ImportError, MemoryError)
 
 class _LogFormatter(python_logging.Formatter):
   def formatMessage(self, record: python_logging.LogRecord) -> str:  # noqa: N802
-    record.message = with_flags(record.message)
+    record.message = errors.printable(with_flags(record.message))
     if record.levelno > python_logging.INFO:
       record.message = f"{record.levelname.lower()}: {record.message}"
     return super().formatMessage(record)
@@ -57,7 +60,7 @@ class KerasFinder(importlib.abc.MetaPathFinder):
 
 @contextlib.contextmanager
 def exit_with_reader() -> Iterator[None]:
-  """Within this scope, exits quietly if the reader of stdout closes it.
+  """Within this scope, exits quietly at Ctrl-C or without a reader of stdout.
 
   Python ignores SIGPIPE, which sockets need, so the signal's default action
   cannot be restored for the whole process.
@@ -68,6 +71,9 @@ def exit_with_reader() -> Iterator[None]:
     finally:
       if sys.stdout is not None:
         sys.stdout.flush()
+  except KeyboardInterrupt:
+    print("interrupted", file=sys.stderr)
+    sys.exit(cli.INTERRUPTED)
   except BrokenPipeError as error:
     poll = select.poll()
     poll.register(1, 0)
@@ -77,6 +83,17 @@ def exit_with_reader() -> Iterator[None]:
     # Python flushes stdout once more when it exits.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     sys.exit(_SIGPIPE_STATUS)
+
+
+def _as_json(error: UnicodeError) -> tuple[str, int]:
+  """Escapes characters that an encoding lacks, as JSON does."""
+  assert isinstance(error, UnicodeEncodeError)
+  return json.dumps(error.object[error.start : error.end])[1:-1], error.end
+
+
+def show(text: str) -> None:
+  """Prints text that a file or a model holds; escapes control characters."""
+  print(errors.printable(text))
 
 
 def with_flags(message: str) -> str:
@@ -107,7 +124,8 @@ def report(error: Exception) -> None:
   if is_exhausted and not isinstance(error, errors.OutOfMemoryError):
     message = f"out of memory ({message}); lower batch sizes or lengths."
   program = os.path.basename(sys.argv[0])
-  print(f"{program}: error: {with_flags(message)}", file=sys.stderr, flush=True)
+  line = errors.printable(f"{program}: error: {with_flags(message)}")
+  print(line, file=sys.stderr, flush=True)
 
 
 def _start_log() -> None:
@@ -173,10 +191,8 @@ def run(
         )
       if len(given) < sum(name[0] != "[" for name in names):
         raise ValueError(f"give {arguments}.")
+      cli.is_starting = False
       main(*given)
-    except KeyboardInterrupt:
-      print("interrupted", file=sys.stderr)
-      return 130
     except BrokenPipeError:
       raise  # For exit_with_reader.
     except (RuntimeError, AssertionError, ArithmeticError):
@@ -191,11 +207,14 @@ def run(
       gc.freeze()
     return 0
 
-  for config in configs:
-    config_flags.define(config)
-  # Before the first import of Keras.
-  sys.meta_path.insert(0, KerasFinder())
   with exit_with_reader():
+    for config in configs:
+      config_flags.define(config)
+    # Before the first import of Keras.
+    sys.meta_path.insert(0, KerasFinder())
+    codecs.register_error("as_json", _as_json)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+      sys.stdout.reconfigure(errors="as_json")
     parser = functools.partial(_parse, description or "")
     app.run(status_of_main, flags_parser=parser)
 

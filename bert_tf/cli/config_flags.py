@@ -126,13 +126,20 @@ def build(
     elif hasattr(kind, "__dataclass_fields__") and any(_settings(kind)):
       arguments[field.name] = build(kind, flag_values, **values)
   config = config_class(**arguments)
+  steps = {
+    name
+    for name in ("do_train", "do_eval", "do_predict")
+    if name in flag_values and values.get(name, flag_values[name].value)
+  }
   for field, setting, _ in _fields(config_class):
     value = arguments.get(field.name)
     if setting and setting.writes and value:
       is_list = setting.writes == "files"
       for path in value.split(",") if is_list else [value]:
         is_folder = setting.writes == "folder"
-        atomic.check_writable(path.strip(), field.name, is_folder)
+        # A run in a folder that can only be read may be evaluated.
+        if not (is_folder and steps == {"do_eval"}):
+          atomic.check_writable(path.strip(), field.name, is_folder)
   return config
 
 

@@ -69,7 +69,8 @@ def run() -> None:
     f"{extension.num_unused} [unused] slots left"
   )
   for word, index in list(extension.ids.items())[:_MAX_SHOWN]:
-    print(f"  {index}  {word}  was {' '.join(extension.pieces[word])}")
+    line = f"  {index}  {word}  was {' '.join(extension.pieces[word])}"
+    command.show(line)
   if extension.known:
     known = errors.join_names(extension.known, _MAX_SHOWN)
-    print(f"Already in the vocabulary, so skipped: {known}")
+    command.show(f"Already in the vocabulary, so skipped: {known}")

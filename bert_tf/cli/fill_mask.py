@@ -4,11 +4,10 @@ bert-tf fill-mask --model=out --text="It returns a [MASK]."
 """
 
 import dataclasses
-import json
 
 from bert_tf import settings, tokenization
 from bert_tf.cli import command, config_flags, model_flags
-from bert_tf.files import text_lines
+from bert_tf.files import json_files, text_lines
 from bert_tf.inference import config as inference_config
 
 
@@ -46,10 +45,8 @@ def run() -> None:
     raise ValueError("set either --text or --input_file.")
   texts = list(config.text)
   if config.input_file:
-    for number, line in enumerate(text_lines.read_lines(config.input_file), 1):
-      if line.strip():
-        task_models.check_has_mask(f"{config.input_file}:{number}", line)
-        texts.append(line)
+    lines = text_lines.read_lines(config.input_file)
+    texts = [line for line in lines if line.strip()]
     if not texts:
       raise ValueError(f"{config.input_file} has no text.")
   filler = task_models.MaskFiller(
@@ -62,10 +59,10 @@ def run() -> None:
   for text, masks in zip(texts, filler.predict(texts)):
     if config.input_file:
       values = [list(map(dataclasses.asdict, mask)) for mask in masks]
-      print(json.dumps({"text": text, "masks": values}, ensure_ascii=False))
+      command.show(json_files.encode({"text": text, "masks": values}))
       continue
-    print(text)
+    command.show(text)
     for i, mask in enumerate(masks, start=1):
       print(f"  {tokenization.MASK} {i}:")
       for prediction in mask:
-        print(f"    {prediction.probability:.4f}  {prediction.token}")
+        command.show(f"    {prediction.probability:.4f}  {prediction.token}")

@@ -56,7 +56,7 @@ def run(path: str | None = None, other_path: str | None = None) -> None:
     other = inspect.open_tensors(other_path)
     num_differing = 0
     for line in inspect.differences(tensors, other):
-      print(line)
+      command.show(line)
       num_differing += 1
     if num_differing:
       num_all = len({*tensors.shapes, *other.shapes})
@@ -68,7 +68,7 @@ def run(path: str | None = None, other_path: str | None = None) -> None:
   num_values: dict[bool, int] = collections.Counter()
   for row in inspect.rows(tensors):
     shape = "x".join(map(str, row.shape)) or "scalar"
-    print(f"{row.name}  {shape}  {row.dtype}  norm {row.norm:.6g}")
+    command.show(f"{row.name}  {shape}  {row.dtype}  norm {row.norm:.6g}")
     num_tensors[row.is_state] += 1
     num_values[row.is_state] += math.prod(row.shape)
   print(

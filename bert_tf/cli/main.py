@@ -45,12 +45,12 @@ GROUPS = {
 COMMANDS = {name: s for group in GROUPS.values() for name, s in group.items()}
 
 
+@command.exit_with_reader()
 def run() -> None:
   """Runs `bert-tf COMMAND`; never returns."""
   name, *arguments = sys.argv[1:] or ["--help"]
   if name in ("--help", "-h", "help"):
-    with command.exit_with_reader():
-      print(_help())
+    print(_help())
     sys.exit()
   if name == "--version":
     print(f"bert-tf {bert_tf.__version__}")

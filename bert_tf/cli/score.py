@@ -11,6 +11,8 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from absl import logging
+
 from bert_tf import settings
 from bert_tf.cli import command, config_flags, model_flags
 from bert_tf.files import atomic, compression, paths, shard_files, text_lines
@@ -73,7 +75,14 @@ def run() -> None:
       if not texts:
         raise ValueError(f"{path} has no text.")
     scorer = sentence_scorer.SentenceScorer(config.scoring)
-    rows = _score_texts(scorer, texts, None if config.output_file else print)
+    unfit = {n: text for n, text in texts.items() if not scorer.fits(text)}
+    if 0 < len(unfit) < len(texts):  # Without any other, the scorer complains.
+      logging.warning(
+        f"{', '.join(unfit)}: left out, not 1 to {scorer.max_tokens} pieces."
+      )
+      texts = {n: text for n, text in texts.items() if n not in unfit}
+    show = None if config.output_file else command.show
+    rows = _score_texts(scorer, texts, show)
   if not config.output_file:
     for _ in rows:
       pass

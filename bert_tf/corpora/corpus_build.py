@@ -20,7 +20,7 @@ import tqdm
 from absl import logging
 
 from bert_tf.corpora import corpus, sentences, sources, text_config
-from bert_tf.files import atomic, paths, shard_files, worker_pool
+from bert_tf.files import atomic, lock, paths, shard_files, worker_pool
 from bert_tf.formats import parquet
 
 # Size in characters of a group of documents, which a worker holds in memory.
@@ -93,40 +93,42 @@ def create(
     "random_seed": output.random_seed,
     "eval_output_file": os.path.basename(output.eval_output_file or ""),
   }
-  if resume and paths.exists(output.report_file):
-    shard_files.check_same_settings(settings, output.report_file)
-    if all(map(paths.exists, names)):
-      logging.info("%s is complete.", output.output_file)
-      return shard_files.read_settings(output.report_file)["counts"]
-  counts: collections.Counter[str] = collections.Counter()
-  for name in (f"{output.output_file}.text", *names):
-    atomic.remove_unfinished(glob.escape(name))  # Of a killed process.
-  with atomic.hidden_folder(f"{output.output_file}.text") as folder:
-    texts = [os.path.join(folder, name) for name in ("train.txt", "eval.txt")]
-    groups = _read_groups(config, inputs, counts)
-    split = functools.partial(_split, config.language)
-    with contextlib.closing(
-      worker_pool.run(split, groups, num_workers)
-    ) as results:
-      _write_texts(results, texts, output, counts)
-    num_eval = counts["eval_documents"]
-    num_train = counts["documents"] - num_eval
-    if not counts["documents"]:
-      raise ValueError(f"no document for {output.output_file}: blank text.")
-    if output.eval_output_file and not (num_train and num_eval):
-      raise ValueError(
-        f"eval_fraction {output.eval_fraction} leaves {num_train} documents to "
-        f"train on and {num_eval} to evaluate on."
-      )
-    paths.remove(output.report_file)
-    shards = corpus.plan_shards(texts[:1], output.num_shards)
-    if len(shards) > 1:  # Shards of two corpora would look like a complete one.
-      for name in output.files:
-        paths.remove(name)
-    for name, shard in zip(output.files, shards):
-      corpus.write_documents(name, corpus.shard_documents(shard))
-    if held_out := output.eval_output_file:
-      corpus.write_documents(held_out, corpus.documents(texts[1:]))
+  with lock.hold_file(output.output_file):
+    if resume and paths.exists(output.report_file):
+      shard_files.check_same_settings(settings, output.report_file)
+      if all(map(paths.exists, names)):
+        logging.info("%s is complete.", output.output_file)
+        return shard_files.read_settings(output.report_file)["counts"]
+    counts: collections.Counter[str] = collections.Counter()
+    for name in (f"{output.output_file}.text", *names):
+      atomic.remove_unfinished(glob.escape(name))  # Of a killed process.
+    with atomic.hidden_folder(f"{output.output_file}.text") as folder:
+      texts = [os.path.join(folder, name) for name in ("train.txt", "eval.txt")]
+      groups = _read_groups(config, inputs, counts)
+      split = functools.partial(_split, config.language)
+      with contextlib.closing(
+        worker_pool.run(split, groups, num_workers)
+      ) as results:
+        _write_texts(results, texts, output, counts)
+      num_eval = counts["eval_documents"]
+      num_train = counts["documents"] - num_eval
+      if not counts["documents"]:
+        raise ValueError(f"no document for {output.output_file}: blank text.")
+      if output.eval_output_file and not (num_train and num_eval):
+        raise ValueError(
+          f"eval_fraction {output.eval_fraction} leaves {num_train} documents "
+          f"to train on and {num_eval} to evaluate on."
+        )
+      paths.remove(output.report_file)
+      shards = corpus.plan_shards(texts[:1], output.num_shards)
+      if len(shards) > 1:
+        # Shards of two corpora would look like a complete one.
+        for name in output.files:
+          paths.remove(name)
+      for name, shard in zip(output.files, shards):
+        corpus.write_documents(name, corpus.shard_documents(shard))
+      if held_out := output.eval_output_file:
+        corpus.write_documents(held_out, corpus.documents(texts[1:]))
   if any(s.input_format != text_config.LINES for s in inputs):
     settings["sentencex"] = importlib.metadata.version("sentencex")
   named = {name: count for name, count in counts.items() if count}
@@ -165,11 +167,12 @@ def as_lines(
     return
   folder = atomic.hidden(target, "text")
   path = os.path.join(folder, "text.txt")
-  try:
-    create(config, inputs, Output(output_file=path), num_workers)
-    yield [path]
-  finally:
-    paths.remove(folder)
+  with lock.hold_file(folder):
+    try:
+      create(config, inputs, Output(output_file=path), num_workers)
+      yield [path]
+    finally:
+      paths.remove(folder)
 
 
 def check_reading(

@@ -194,7 +194,7 @@ def _read_table(path: str, input_format: str, column: str) -> Iterator[str]:
   table = tables.Table(path, input_format, (column,), {column: "text_column"})
   for line, row in tables.read_rows(table):
     if isinstance(row, tables.BadRowError):
-      raise ValueError(f"{path}:{line}: {row}.")
+      raise ValueError(f"{path}:{line}: {row}.{tables.other_form(table)}")
     text = tables.get_cell(row, column)
     if not isinstance(text, str | None):
       kind = type(text).__name__

@@ -16,7 +16,7 @@ from absl import logging
 from bert_tf.corpora import corpus
 from bert_tf.data import config as data_config
 from bert_tf.data import pretraining_data, record_cache
-from bert_tf.files import atomic, paths, shard_files, worker_pool
+from bert_tf.files import atomic, lock, paths, shard_files, worker_pool
 from bert_tf.formats import tokenizer_files
 from bert_tf.model_folder import letter_case
 
@@ -114,30 +114,32 @@ def create(
     "num_shards": len(shards),
     "output_file": [os.path.basename(name) for name in names],
   }
-  note = record_cache.settings_file(output_file.split(",")[0].strip())
-  pending = tasks
-  finished = [t for t in tasks if all(map(paths.exists, t.output_files))]
-  if resume and paths.exists(note):
-    shard_files.check_same_settings(settings, note)
-    pending = [task for task in tasks if task not in finished]
-  elif resume and finished:
-    raise ValueError(
-      f"cannot resume: {note} is missing, so the settings of "
-      f"{finished[0].output_files[0]} are unknown; drop `resume`."
-    )
-  _remove_unfinished(tasks)
-  if len(tasks) > 1:
-    # A single new shard replaces the old one in one step.
-    for task in pending:
-      for path in task.output_files:
-        paths.remove(path)
-    shard_files.write_settings(settings, note)
+  first = output_file.split(",")[0].strip()
+  note = record_cache.settings_file(first)
   build = build or functools.partial(_build_here, num_workers=num_workers)
-  try:
-    counts = build(config, pending)
-  finally:
-    _remove_unfinished(pending)  # If a worker was killed.
-  shard_files.write_settings(settings, note)
+  with lock.hold_file(first):
+    pending = tasks
+    finished = [t for t in tasks if all(map(paths.exists, t.output_files))]
+    if resume and paths.exists(note):
+      shard_files.check_same_settings(settings, note)
+      pending = [task for task in tasks if task not in finished]
+    elif resume and finished:
+      raise ValueError(
+        f"cannot resume: {note} is missing, so the settings of "
+        f"{finished[0].output_files[0]} are unknown; drop `resume`."
+      )
+    _remove_unfinished(tasks)
+    if len(tasks) > 1:
+      # A single new shard replaces the old one in one step.
+      for task in pending:
+        for path in task.output_files:
+          paths.remove(path)
+      shard_files.write_settings(settings, note)
+    try:
+      counts = build(config, pending)
+    finally:
+      _remove_unfinished(pending)  # If a worker was killed.
+    shard_files.write_settings(settings, note)
   columns = zip(*map(dataclasses.astuple, counts.values()))
   totals = pretraining_data.ShardCounts(*map(sum, columns))
   num_kept, seconds = len(tasks) - len(pending), time.monotonic() - started

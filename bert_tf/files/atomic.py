@@ -163,6 +163,15 @@ def check_writable(path: str, name: str, is_folder: bool) -> None:
     ) from error
 
 
+def can_write(folder: str) -> bool:
+  """Returns whether files can be written in a folder; see `check_writable`."""
+  try:
+    check_writable(folder, "", is_folder=True)
+  except OSError:
+    return False
+  return True
+
+
 def _check_is_file(target: str) -> None:
   if paths.is_folder(target):
     raise IsADirectoryError(f"{target} is a folder; name a file to write.")

@@ -151,3 +151,13 @@ def reason(error: Exception) -> str:
   if node and line.startswith("Graph execution error"):
     line = node[1].strip()
   return re.sub(r"^\{\{.*?\}\} |^\(\d+\) [A-Z_]+:\s*| \[Op:\w+\].*$", "", line)
+
+
+def printable(text: str) -> str:
+  """Returns a text for a terminal: control characters are escaped.
+
+  A label or a name in a file could otherwise control the terminal.
+  """
+  return re.sub(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f]", lambda m: f"\\u{ord(m[0]):04x}", text
+  )

@@ -6,7 +6,10 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from bert_tf.files import errors, paths
+from bert_tf.files import errors, paths, recognize
+
+# A file of these forms that is not JSON is damaged.
+_JSON_FORMS = ("a JSON object", "a JSON list")
 
 
 def read(path: str, kind: Any = Any) -> Any:
@@ -40,7 +43,9 @@ def parse(content: bytes | str, path: str) -> Any:
   except RecursionError:
     raise ValueError(f"{path} is not JSON: it is nested too deep.") from None
   except ValueError as error:
-    raise ValueError(f"{path} is not JSON: {error}.") from None
+    form = recognize.form(content) if isinstance(content, bytes) else ""
+    but = f", but {form}" if form and form not in _JSON_FORMS else ""
+    raise ValueError(f"{path} is not JSON{but}: {error}.") from None
 
 
 def check(value: Any, kind: Any, path: str) -> Any:

@@ -1,7 +1,7 @@
-"""A lock on a folder, so that only one process writes a run there.
+"""Locks, so that only one process writes a run in a folder, or a file.
 
-The system releases the lock when the process ends for any reason. Folders in
-buckets, such as gs://, have no locks.
+The system releases a lock when the process ends for any reason. Buckets, such
+as gs://, have no locks.
 """
 
 import contextlib
@@ -12,13 +12,13 @@ from collections.abc import Iterator
 import filelock
 from absl import logging
 
-from bert_tf.files import paths
+from bert_tf.files import atomic, paths
 
 FILE = ".run.lock"  # Stays in the folder.
 
 
 class FolderInUseError(OSError):
-  """Another process is writing a run in the folder."""
+  """Another process writes a run in the folder, or the file."""
 
 
 @contextlib.contextmanager
@@ -29,16 +29,38 @@ def hold(folder: str) -> Iterator[None]:
     FolderInUseError: if another process, or this one, holds the lock.
   """
   paths.make_folder(folder)
-  lock = filelock.FileLock(os.path.join(folder, FILE))
+  with _hold(os.path.join(folder, FILE), f"another process trains in {folder}"):
+    yield
+
+
+@contextlib.contextmanager
+def hold_file(path: str) -> Iterator[None]:
+  """Holds the lock of a file to write; see `hold`.
+
+  The lock is a hidden file beside it, which is removed at the end.
+  """
+  paths.make_folder(os.path.dirname(path))
+  lock = atomic.hidden(path, "lock")
+  with _hold(lock, f"another process writes {path}"):
+    try:
+      yield
+    finally:
+      paths.remove(lock)
+
+
+@contextlib.contextmanager
+def _hold(path: str, fault: str) -> Iterator[None]:
+  lock = filelock.FileLock(path)
   try:
-    if not paths.is_remote(folder):
+    if not paths.is_remote(path):
       lock.acquire(timeout=0)
   except filelock.Timeout:
-    raise FolderInUseError(f"another process trains in {folder}.") from None
+    raise FolderInUseError(f"{fault}.") from None
   except OSError as error:
     if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP):
       raise
-    logging.warning("%s has no locks: start only one training in it.", folder)
+    folder = os.path.dirname(path)
+    logging.warning("%s has no locks: start only one command in it.", folder)
   try:
     yield
   finally:

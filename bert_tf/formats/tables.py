@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from absl import logging
 
-from bert_tf.files import errors, text_lines
+from bert_tf.files import errors, recognize, text_lines
 from bert_tf.formats import parquet
 
 # A name in the header, or a number from 0 in a file without a header.
@@ -20,6 +20,14 @@ T = TypeVar("T")
 
 # Largest limit that the package csv accepts on every system.
 _MAX_CELL_CHARS = 2**31 - 1
+
+# What `recognize.form` calls a file of each format.
+_FORMS = {
+  "tsv": "columns between tabs",
+  "csv": "columns between commas",
+  "jsonl": "JSON lines",
+  "parquet": "Parquet",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,7 +83,7 @@ def read(
       place = f", row {line}" if table.file_format == "parquet" else f":{line}"
       fault = f"{table.path}{place}: {error}"
       if not skip_bad_rows:
-        raise ValueError(fault) from None
+        raise ValueError(fault + other_form(table)) from None
       faults.append(fault)
   examples.num_dropped = len(faults)
   if faults:
@@ -126,12 +134,22 @@ def get_cell(row: Row, column: Column) -> Any:
     ) from None
 
 
-def get_text(row: Row, column: Column) -> str:
-  """Returns a cell; raises BadRowError unless it is non-blank text."""
+def get_text(row: Row, column: Column, may_be_empty: bool = False) -> str:
+  """Returns a cell; raises BadRowError unless it is text, usually non-blank."""
   cell = get_cell(row, column)
-  if not isinstance(cell, str) or not cell.strip():
+  if may_be_empty and cell is None:
+    return ""
+  if not isinstance(cell, str) or not (may_be_empty or cell.strip()):
     raise BadRowError(f"column {column} is no text, but {cell!r}")
   return cell
+
+
+def other_form(table: Table) -> str:
+  """Says that a file holds something else than its format; "" if not so."""
+  form, file_format = recognize.form_of(table.path), table.file_format
+  if form in ("", _FORMS.get(file_format), "a JSON object"):
+    return ""
+  return f" (the file holds {form}; name that format, or convert the file)"
 
 
 def read_rows(table: Table) -> Iterator[tuple[int, Row | BadRowError]]:
@@ -157,7 +175,7 @@ def read_rows(table: Table) -> Iterator[tuple[int, Row | BadRowError]]:
   if not isinstance(table.columns[0], int):
     _, header = next(cells, (1, []))
     if fault := errors.missing_columns(table.columns, header, table.settings):
-      raise ValueError(f"{table.path} has {fault}")
+      raise ValueError(f"{table.path} has {fault}{other_form(table)}")
     count = len(header)
   elif count is None:
     rows = list(cells)

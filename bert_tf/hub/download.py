@@ -97,6 +97,8 @@ def download(name: str, base_url: str | None = None) -> str:
           raise ValueError(f"the download of {name} lacks {file}.")
       if source and source.file_sha256:
         _check_hash(os.path.join(unfinished, files[0]), source.file_sha256)
+      elif not source or not all(link.sha256 for link in source.links):
+        logging.warning(f"{name} has no published hash to compare with.")
   return folder
 
 

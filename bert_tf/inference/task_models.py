@@ -21,14 +21,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
+from absl import logging
 
 from bert_tf import checkpoints, model_folder, settings, tokenization
 from bert_tf.export import config as export_config
+from bert_tf.files import errors
 from bert_tf.formats import tables
 from bert_tf.inference import inputs as inputs_lib
 from bert_tf.inference import predictor
 from bert_tf.model_folder import run_info
-from bert_tf.tasks import base, fine_tuning, registry
+from bert_tf.tasks import base, fine_tuning, prediction, registry
 from bert_tf.tasks import config as config_lib
 from bert_tf.tasks import splits as splits_lib
 from bert_tf.tasks.classification import config as classification_config
@@ -120,6 +122,7 @@ class TaskModel(abc.ABC):
     """
     rows, is_single = inputs_lib.to_rows(inputs)
     texts = [self._row(index, row) for index, row in enumerate(rows)]
+    self._check(texts)
     if self._predictor is None:
       values = dict(self._given)
       if model_folder.has_config(self._folder()):
@@ -131,11 +134,12 @@ class TaskModel(abc.ABC):
     return answers[0] if is_single else answers
 
   def _row(self, index: int, row: Any) -> dict[str, Any]:
-    texts = inputs_lib.texts_by_name(index, row, self.inputs, self.num_required)
-    for name, value in texts.items():
-      if not all(v.strip() for v in ([value] if name != "choices" else value)):
-        raise ValueError(f"{name} of row {index} is empty: {value!r:.60}")
-    return texts
+    return inputs_lib.texts_by_name(index, row, self.inputs, self.num_required)
+
+  def _check(self, rows: Sequence[Mapping[str, Any]]) -> None:
+    if empty := prediction.with_empty_text(rows):
+      numbers = errors.join_names([*map(str, empty)], 5)
+      logging.warning(f"A text is empty in row {numbers}.")
 
   def _folder(self) -> str:
     """Returns the folder of the run's best checkpoint, or else of the run."""
@@ -174,25 +178,25 @@ class Token:
 class MaskFiller(TaskModel):
   """A BERT that predicts masked words.
 
-  A row is a text with one or more "[MASK]". `predict` returns for each mask the
+  A row is a text, usually with "[MASK]". `predict` returns for each mask the
   `top_k` (default 5) Tokens, the best first. For the arguments see TaskModel.
   """
 
   task = registry.PRETRAINING.name
 
-  def _row(self, index: int, row: Any) -> dict[str, Any]:
-    texts = super()._row(index, row)
-    check_has_mask(f"text of row {index}", texts["text"])
-    return texts
+  def _check(self, rows: Sequence[Mapping[str, Any]]) -> None:
+    mask = tokenization.MASK
+    lacking = [str(i) for i, r in enumerate(rows) if mask not in r["text"]]
+    if not lacking:
+      return
+    text = rows[int(lacking[0])]["text"]
+    fault = f"row {errors.join_names(lacking, 5)} has no {mask}: {text!r:.60}"
+    if len(lacking) == len(rows):
+      raise ValueError(fault)
+    logging.warning(fault)
 
   def _answer(self, answer: dict[str, Any]) -> list[list[Token]]:
     return [[Token(**token) for token in mask] for mask in answer["masks"]]
-
-
-def check_has_mask(name: str, text: str) -> None:
-  """Raises ValueError, with the name of the text, if it has no [MASK]."""
-  if tokenization.MASK not in text:
-    raise ValueError(f"{name} has no {tokenization.MASK}: {text!r:.60}")
 
 
 class FineTunedModel(TaskModel):
@@ -324,7 +328,13 @@ class FineTunedModel(TaskModel):
       raise ValueError(
         f"{len(rows)} rows and {len(labels)} labels; give one label per row."
       )
-    return [self._row(i, row) for i, row in enumerate(rows)], labels
+    texts = [self._row(i, row) for i, row in enumerate(rows)]
+    # An empty second text of a pair means a single text.
+    required = self.inputs[: self.num_required]
+    needed = [{name: row[name] for name in required} for row in texts]
+    for index in prediction.with_empty_text(needed):
+      raise ValueError(f"row {index} has an empty text: {needed[index]}.")
+    return texts, labels
 
   def _make_task(self, setup: base.Setup[Any], rows: Sequence[Any]) -> Any:
     return self.task_class(setup)
@@ -504,13 +514,16 @@ class EntityRecognizer(FineTunedModel):
         raise ValueError(
           f"row {index} has {len(words)} words, its tags are {label!r:.60}"
         )
+      spec = task.label_spec
       for tag in tags:
-        if not isinstance(tag, str) or not ner_examples.is_tag(tag):
+        if not isinstance(tag, str) or not (spec or ner_examples.is_tag(tag)):
           raise ValueError(f"{tag!r} of row {index} is not a tag.")
-      tags, spec = ner_examples.to_iob2(tags), task.label_spec
-      for tag in tags:
-        if spec and tag not in spec.labels:
-          raise ValueError(f"row {index}: {spec.unknown_label(tag)}.")
+      if spec:
+        known = ner_examples.to_labels(tags, spec.labels)
+        if None in known:
+          unknown = spec.unknown_label(tags[known.index(None)])
+          raise ValueError(f"row {index}: {unknown}.")
+      tags = ner_examples.to_iob2(tags)
       sentences.append(
         ner_examples.Sentence(tuple(words), tags, line=index + 1)
       )

@@ -83,6 +83,20 @@ def add_rows(table: Tensor, ids: Tensor, rows: Tensor) -> Tensor:
   return table + ops.scatter(ids[:, None], rows, ops.shape(table))
 
 
+def take_rows(table: Tensor, ids: Tensor) -> Tensor:
+  """Returns rows of a table, [V, ...], by ids, int [...].
+
+  Keras' `take` would count negative ids from the end of the table.
+  """
+  if is_tensorflow():
+    import tensorflow as tf
+
+    return tf.gather(table, ids)
+  from keras import ops
+
+  return ops.take(table, ids, axis=0)
+
+
 def gradient(backward: Callable[[Tensor], Any]) -> Callable[..., Any]:
   """Returns the gradient function that `keras.ops.custom_gradient` expects.
 

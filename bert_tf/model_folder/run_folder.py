@@ -70,6 +70,11 @@ class RunFolder:
     """Whether the run has a checkpoint, which fixes its files."""
     return bool(checkpoints.list_checkpoints(self.path))
 
+  @functools.cached_property
+  def is_writable(self) -> bool:
+    """Whether files can be written; if not, the run can still be evaluated."""
+    return atomic.can_write(self.path)
+
   def check_labels(self, labels: run_info.LabelSpec) -> None:
     """Raises ValueError if the run has other labels."""
     if self.labels is not None and self.labels != labels:
@@ -103,7 +108,7 @@ class RunFolder:
     A training reads its records again at each evaluation. Another process must
     not overwrite them meanwhile, so it gets a temporary folder.
     """
-    if do_train or not lock.is_held(self.path):
+    if do_train or (self.is_writable and not lock.is_held(self.path)):
       yield self.path
       return
     with tempfile.TemporaryDirectory() as folder:
@@ -149,16 +154,18 @@ class RunFolder:
     if saved and self.is_begun and not self.is_training:
       findings = {name: getattr(info, name) for name in run_info.FINDINGS}
       info = dataclasses.replace(saved, **findings)
-    run_info.write_run(self.path, info, bert_config, vocab_file)
+    if self.is_writable:
+      run_info.write_run(self.path, info, bert_config, vocab_file)
 
 
 def write_scores(folder: str, results: Mapping[str, float | int]) -> None:
   """Writes the results of an evaluation into a folder's run.json, if any.
 
   They replace the earlier scores; {} removes them. global_step and values that
-  are not finite are left out.
+  are not finite are left out. Does nothing in a folder that can only be read.
   """
-  info = run_info.read_run(folder) if distribution.is_chief() else None
+  can_write = distribution.is_chief() and atomic.can_write(folder)
+  info = run_info.read_run(folder) if can_write else None
   if not info:
     return
   scores = {

@@ -4,6 +4,7 @@ Every output_dir, its `best/`, and every export and conversion of its model has
 `run.json`, `bert_config.json`, and if known `label_map.json` and `vocab.txt`.
 """
 
+import contextlib
 import dataclasses
 import os
 import typing
@@ -267,6 +268,16 @@ def add_command(folder: str, entry: Mapping[str, Any]) -> None:
   earlier = paths.read_bytes(path) if paths.exists(path) else b""
   line = json_files.encode(entry, default=str)
   atomic.write_bytes(path, earlier + line.encode() + b"\n")
+
+
+def read_commands(folder: str) -> list[dict[str, Any]]:
+  """Returns the entries of commands.jsonl; [] if it is damaged or missing."""
+  path = os.path.join(folder, COMMANDS_FILE)
+  lines = paths.read_bytes(path).splitlines() if paths.exists(path) else []
+  with contextlib.suppress(ValueError):
+    commands = [json_files.parse(line, path) for line in lines]
+    return json_files.check(commands, list[dict[str, Any]], path)
+  return []
 
 
 def has_other_vocab(folder: str, vocab_file: str) -> bool:

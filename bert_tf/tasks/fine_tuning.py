@@ -134,7 +134,11 @@ def run_on_splits(
     folder.prepare(info, setup.bert_config, config.vocab_file)
     # Log the user's encoder_only, not the value that `_with_start` decides.
     logged = dataclasses.replace(train, encoder_only=config.train.encoder_only)
-    results.add_command(folder.path, dataclasses.replace(config, train=logged))
+    results.add_command(
+      folder.path,
+      dataclasses.replace(config, train=logged),
+      splits.fingerprint("train"),
+    )
     work = _Work(setup, task, task.build_estimator(train), splits)
     evaluate = functools.partial(work.evaluate, config.eval_batch_size)
     if config.do_train:
@@ -196,7 +200,8 @@ class _Work(Generic[base.Example, base.Data]):
     data = self.splits.data["dev"]
     path = os.path.join(self.setup.folder.path, "eval_results.txt")
     results.write_results(path, evaluation, first=self.task.first_results)
-    self.task.write_evaluation(self.setup.folder.path, data, rows)
+    if self.setup.folder.is_writable:
+      self.task.write_evaluation(self.setup.folder.path, data, rows)
     accuracy = evaluation.get("eval_accuracy", 1.0)
     scores = dict(evaluation)
     if chance := self.task.near_chance(data, accuracy):

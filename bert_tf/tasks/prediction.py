@@ -6,7 +6,8 @@ Answerer of a task.
 
 import abc
 import dataclasses
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -116,6 +117,18 @@ def model_input(
   """Returns an input whose first num_first ids are in segment 0."""
   padded = packing.pad(ids, num_first, len(ids))
   return ModelInput(**padded, masked_lm_positions=positions)
+
+
+def with_empty_text(rows: Iterable[Mapping[str, Any]]) -> list[int]:
+  """Returns the indices of rows in which a text, or one of a list, is blank."""
+  empty = []
+  for index, row in enumerate(rows):
+    texts = (
+      [value] if isinstance(value, str) else value for value in row.values()
+    )
+    if not all(map(str.strip, itertools.chain.from_iterable(texts))):
+      empty.append(index)
+  return empty
 
 
 def batch(

@@ -177,7 +177,11 @@ def _run(
   train = dataclasses.replace(
     config.train, best_metric=config.train.best_metric or _RESULTS[0]
   )
-  results_lib.add_command(folder.path, dataclasses.replace(config, train=train))
+  results_lib.add_command(
+    folder.path,
+    dataclasses.replace(config, train=train),
+    f"{records.files.num_records} records",
+  )
   runner = build_estimator(bert_config, train, config.no_nsp)
 
   @contextlib.contextmanager

@@ -6,6 +6,7 @@ run.json stores a few examples for users of the served model.
 """
 
 import functools
+import hashlib
 import itertools
 import json
 import os
@@ -15,10 +16,10 @@ from typing import Any, Generic
 from absl import logging
 
 from bert_tf.data import input_pipeline
-from bert_tf.files import paths
+from bert_tf.files import errors, paths
 from bert_tf.formats import tables
 from bert_tf.model_folder import run_info
-from bert_tf.tasks import base
+from bert_tf.tasks import base, prediction
 
 # The records of each split.
 _RECORD_FILES = {
@@ -95,6 +96,14 @@ class Splits(Generic[base.Example, base.Data]):
     examples = (*first, *others)[:max_examples]
     return fields | {"examples": examples or None}
 
+  def fingerprint(self, split: str) -> str:
+    """Returns the number and a hash of a split's examples; "" without them."""
+    digest, examples = hashlib.sha256(), self.examples.get(split, ())
+    for example in examples:
+      digest.update(json.dumps(self._task.inputs_and_answer(example)).encode())
+    start = digest.hexdigest()[:8]
+    return f"{len(examples)} examples with hash {start}" if examples else ""
+
   def records(self, split: str) -> input_pipeline.RecordFiles:
     """Returns the records of a split; on first use, writes and logs them."""
     if split not in self._records:
@@ -103,6 +112,10 @@ class Splits(Generic[base.Example, base.Data]):
       source, examples = self._sources[split], self.examples[split]
       line = summary_line(self._task, split, source, examples, records)
       logging.info("%s", line)
+      texts = (self._task.inputs_and_answer(e)[0] for e in examples)
+      if empty := prediction.with_empty_text(texts):
+        numbers = errors.join_names([str(i + 1) for i in empty], 5)
+        logging.warning(f"{source}: a text is empty in example {numbers}.")
       self._records[split] = records
     return self._records[split]
 

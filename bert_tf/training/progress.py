@@ -11,6 +11,7 @@ import tqdm
 from absl import logging
 
 from bert_tf import distribution
+from bert_tf.files import atomic
 from bert_tf.losses import Sums
 from bert_tf.training import objective as objective_lib
 
@@ -110,8 +111,11 @@ def _has_bar() -> bool:
 
 
 def events_writer(folder: str) -> tf.summary.SummaryWriter:
-  """Returns a writer of events to a folder; only the chief's writes."""
-  if not distribution.is_chief():
+  """Returns a writer of events to a folder; only the chief's writes.
+
+  Nothing is written to a folder that can only be read.
+  """
+  if not distribution.is_chief() or not atomic.can_write(folder):
     return tf.summary.create_noop_writer()
   return tf.summary.create_file_writer(folder)
 

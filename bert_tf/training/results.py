@@ -1,6 +1,7 @@
 """What a run leaves besides checkpoints: its commands, scores, predictions."""
 
 import datetime
+import json
 import os
 import platform
 import shlex
@@ -14,20 +15,30 @@ import tensorflow as tf
 from absl import logging
 
 import bert_tf
-from bert_tf import distribution, settings
+from bert_tf import checkpoints, distribution, settings
 from bert_tf.files import atomic, json_files
 from bert_tf.model_folder import run_info
 from bert_tf.training import config as training_config
 
 
-def add_command(output_dir: str, config: settings.Dataclass) -> None:
-  """Adds this process's command to commands.jsonl; only the chief writes."""
-  if not distribution.is_chief():
+def add_command(
+  output_dir: str, config: settings.Dataclass, train_data: str = ""
+) -> None:
+  """Adds this process's command to commands.jsonl; only the chief writes.
+
+  `train_data` describes the training examples. Warns if the command resumes a
+  run that began with others, or with other settings.
+  """
+  if not distribution.is_chief() or not atomic.can_write(output_dir):
     return
+  values = settings.values(config)
+  resumes = values.get("do_train") and checkpoints.list_checkpoints(output_dir)
   entry = {
     "time": datetime.datetime.now().astimezone().isoformat("T", "seconds"),
     "command": f"{sys.argv[0]} {shlex.join(sys.argv[1:])}",
-    "settings": settings.values(config),
+    "settings": values,
+    "train_data": train_data,
+    "resumes": bool(resumes),
     "versions": {
       "bert_tf": bert_tf.__version__,
       "tensorflow": tf.__version__,
@@ -36,6 +47,28 @@ def add_command(output_dir: str, config: settings.Dataclass) -> None:
       "python": platform.python_version(),
     },
   }
+  trained = [
+    command
+    for command in run_info.read_commands(output_dir)
+    if command.get("settings", {}).get("do_train")
+  ]
+  # Older versions did not write `resumes`; then the first training counts.
+  began = [c for c in trained if c.get("resumes") is False][-1:] or trained[:1]
+  if resumes and began:
+    now = {"train_data": train_data, **settings.decisive(config)}
+    now = json.loads(json_files.encode(now, default=str))
+    then = {**began[0], **began[0]["settings"]}
+    differing = [
+      f"`{name}={then[name]}`, now {value}"
+      for name, value in now.items()
+      if name in then and then[name] != value
+    ]
+    if differing:
+      logging.warning(
+        f"{output_dir} continues a run that began with {'; '.join(differing)}. "
+        "Steps are counted on, so epochs and learning rate differ from those "
+        "of a new run."
+      )
   run_info.add_command(output_dir, entry)
 
 
@@ -44,26 +77,19 @@ def arithmetic_fields(
   info: run_info.RunInfo | None,
   do_train: bool,
 ) -> dict[str, Any]:
-  """Returns the fields of run.json for the arithmetic of the last training.
-
-  A run may be resumed with another arithmetic, which the log then names.
-  """
-  fields = {}
-  for name in ("precision", "deterministic"):
-    before, now = getattr(info, name, None), getattr(config, name)
-    fields[name] = now if do_train else before
-    if do_train and before not in (None, now):
-      logging.info(
-        "This run was trained with %s=%s and continues with %s.",
-        *(name, before, now),
-      )
-  return fields
+  """Returns the fields of run.json for the arithmetic of the last training."""
+  known = config if do_train else info
+  names = ("precision", "deterministic")
+  return {name: getattr(known, name, None) for name in names}
 
 
 def write_results(
   path: str, results: Mapping[str, float | int], first: Sequence[str] = ()
 ) -> None:
-  """Writes and logs `key = value` lines, sorted by name; `first` come first."""
+  """Writes and logs `key = value` lines, sorted by name; `first` come first.
+
+  Warns instead of writing in a folder that can only be read.
+  """
   lines = []
   for name in sorted(results, key=lambda name: (name not in first, name)):
     value = results[name]
@@ -71,7 +97,10 @@ def write_results(
     text = str(value) if isinstance(value, int) else str(np.float32(value))
     lines.append(f"{name} = {text}")
     logging.info("  %s = %s", name, text)
-  write_lines(path, lines)
+  if atomic.can_write(os.path.dirname(path)):
+    write_lines(path, lines)
+  else:
+    logging.warning("%s is not written: its folder can only be read.", path)
 
 
 def write_probabilities(

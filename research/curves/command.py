@@ -13,7 +13,7 @@ import os
 
 from bert_tf import settings
 from bert_tf.cli import command, config_flags
-from bert_tf.files import json_files, paths
+from bert_tf.files import json_files
 from bert_tf.model_folder import run_info
 from research.curves import reference_curves
 
@@ -56,8 +56,7 @@ def read_run(output_dir: str) -> reference_curves.Run:
     raise ValueError(f"{output_dir} has no events of a pre-training run.")
   sizes = json_files.read_object(os.path.join(output_dir, run_info.CONFIG_FILE))
   path = os.path.join(output_dir, run_info.COMMANDS_FILE)
-  lines = paths.read_bytes(path).splitlines() if paths.exists(path) else []
-  commands = [json_files.parse(line, path)["settings"] for line in lines]
+  commands = [c["settings"] for c in run_info.read_commands(output_dir)]
   if not (trainings := [c for c in commands if c.get("do_train")]):
     raise ValueError(f"{path} has no training command.")
   trained = trainings[-1]

@@ -14,6 +14,7 @@ import sys
 import pytest
 
 from bert_tf.cli import command
+from bert_tf.files import errors
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCRIPTS = ROOT / "run_scripts"
@@ -179,3 +180,39 @@ def test_messages_of_the_library_name_settings_not_flags():
   allowed = r"\.py --|=--help"
   wrong = [t for t in texts if re.search("--[a-z]", re.sub(allowed, "", t[2]))]
   assert not wrong
+
+
+def test_output_has_no_control_characters_and_is_json_in_any_encoding():
+  text = json.dumps("caf\xe9 \U0001f600 \x9b1m", ensure_ascii=False)
+  code = (
+    "import sys; from bert_tf.cli import command; "
+    "command.run(lambda: command.show(sys.argv[0]), None)"
+  )
+  result = subprocess.run(
+    [sys.executable, "-c", f"import sys; sys.argv = [{text!r}]; {code}"],
+    env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    capture_output=True,
+    cwd=ROOT,
+  )
+  assert result.returncode == 0, result.stderr
+  assert json.loads(result.stdout.decode("ascii")) == json.loads(text)
+  assert errors.printable("a\x1b[31m\n\tb\x7f") == "a\\u001b[31m\n\tb\\u007f"
+
+
+@pytest.mark.parametrize("module", ["numpy", "tensorflow"])
+def test_an_interrupt_during_an_import_has_status_130(module):
+  code = (
+    "import os, signal, sys\n"
+    "from bert_tf.cli import main\n"
+    "class Finder:\n"
+    "  def find_spec(self, name, *unused):\n"
+    f"    if name == {module!r}: os.kill(os.getpid(), signal.SIGINT)\n"
+    "sys.meta_path.insert(0, Finder())\n"
+    "sys.argv = ['bert-tf', 'inspect', 'none']\n"
+    "main.run()\n"
+  )
+  result = subprocess.run(
+    [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT
+  )
+  assert result.returncode == 130, result.stderr
+  assert result.stderr == "interrupted\n"

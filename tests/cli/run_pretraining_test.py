@@ -195,7 +195,9 @@ def test_fill_mask_names_the_word_of_the_text(data, trained, run_script):
 def test_fill_mask_of_a_file_is_json_lines_with_every_mask(
   data, trained, run_script
 ):
-  (data / "masked.txt").write_text("a [MASK] to\n\n[MASK] of and [MASK] in\n")
+  (data / "masked.txt").write_text(
+    "a [MASK] to\n\n[MASK] of and [MASK] in\nno mask\n"
+  )
   result = run_script(
     "fill_mask.py",
     "--bert_config_file=config.json",
@@ -206,7 +208,8 @@ def test_fill_mask_of_a_file_is_json_lines_with_every_mask(
   )
   assert result.returncode == 0, result.stderr
   content = [json.loads(line) for line in result.stdout.splitlines()]
-  assert [len(f["masks"]) for f in content] == [1, 2]
+  assert [len(f["masks"]) for f in content] == [1, 2, 0]
+  assert "row 2 has no [MASK]: 'no mask'" in result.stderr
   for mask in content[1]["masks"]:
     probabilities = [p["probability"] for p in mask]
     assert len(mask) == 5
@@ -241,11 +244,3 @@ def test_an_unavailable_device_is_refused(data, run_script):
     "run_pretraining.py", *TRAIN_FLAGS, "--use_tpu", "--output_dir=x", cwd=data
   )
   assert_refused(result, "there is no TPU 'local' (--tpu_name): TPUs not found")
-
-
-def test_fill_mask_refuses_a_file_without_a_mask(data, run_script):
-  (data / "unmasked.txt").write_text("a [MASK]\n\nno mask here\n")
-  result = run_script(
-    "fill_mask.py", "--model=none", "--input_file=unmasked.txt", cwd=data
-  )
-  assert_refused(result, "unmasked.txt:3 has no [MASK]")

@@ -51,3 +51,13 @@ def test_a_link_in_place_of_the_lock_is_refused(tmp_path):
     with lock.hold(str(tmp_path / "out")):
       pass
   assert (tmp_path / "victim").read_text() == "precious"
+
+
+def test_a_file_is_written_by_one_process(tmp_path):
+  path = str(tmp_path / "new" / "data.tfrecord")
+  with lock.hold_file(path):
+    with lock.hold_file(f"{path}2"):  # Another file beside it.
+      pass
+    with pytest.raises(lock.FolderInUseError, match=path):
+      with lock.hold_file(path):
+        pass

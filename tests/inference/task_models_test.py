@@ -221,7 +221,7 @@ MISTAKES = {
   "a number as a class": ("Classifier", ["of"] * 2, ["a", 1j], "row 1: "),
   "half a character": ("Classifier", ["of"] * 2, ["a", "\ud83d"], "row 1: "),
   "fewer labels than texts": ("Classifier", TEXTS, ["a"], "24 rows and 1 lab"),
-  "an empty text": ("Classifier", ["of", " "], ["a", "b"], "text of row 1"),
+  "an empty text": ("Classifier", ["of", " "], ["a", "b"], "row 1.*text"),
   "one text": ("Classifier", "of", "a", "list of rows"),
   "an unknown input": (
     "Classifier",

@@ -61,16 +61,13 @@ def test_tf32_is_recorded_and_is_float32_on_a_cpu(base, tmp_path, classifier):
 def test_a_change_is_logged_and_never_refused(base, tmp_path, classifier):
   folder = tmp_path / "out"
   shutil.copytree(classifier, folder)
-  older = run_json(folder)
-  del older["precision"], older["deterministic"]
-  (folder / "run.json").write_text(json.dumps(older))
   with runs.logged() as log:
     train(base, folder, precision="tf32")
-  assert "precision" not in log()  # An older run does not say which it was.
+  assert "precision=float32`, now tf32" in log()
   assert run_json(folder)["precision"] == "tf32"
   with runs.logged() as log:
     train(base, folder)
-  assert "precision=tf32 and continues with float32" in log()
+  assert "now" not in log()  # As the command that began the run.
   # The loss scale of float16 begins anew.
   train(base, folder, precision="float16")
   assert run_json(folder)["precision"] == "float16"

@@ -201,10 +201,11 @@ def read_examples(
       end = tables.get_cell(row, split.guid)
     text_b = label = None
     if split.text_b is not None:
-      text_b = tables.get_text(row, split.text_b)
+      # An empty second text means a single text, as in the 2018 release.
+      text_b = tables.get_text(row, split.text_b, may_be_empty=True)
     if split.label is not None:
       label = read_label(tables.get_cell(row, split.label), layout)
-    text_a = tables.get_text(row, split.text_a)
+    text_a = tables.get_text(row, split.text_a, may_be_empty=name == "test")
     return InputExample(f"{split.prefix}-{end}", text_a, text_b, label)
 
   for file in split.files:

@@ -10,10 +10,11 @@ O.
 """
 
 import itertools
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from bert_tf.files import text_lines
+from bert_tf.files import recognize, text_lines
 
 DOCUMENT_START = "-DOCSTART-"
 OUTSIDE = "O"
@@ -23,21 +24,32 @@ class Sentence(NamedTuple):
   """Words with their tags."""
 
   words: tuple[str, ...]
-  # The IOB2 tag of each word; None if the tags are not known.
+  # The IOB2 tag or the label of each word; None if the tags are not known.
   tags: tuple[str, ...] | None
   line: int  # Line number of the first word, from 1; the others follow.
   document: int = 0  # The number of -DOCSTART- lines before the sentence.
 
 
 def read_sentences(
-  path: str, word_column: int = 0, tag_column: int = -1
+  path: str,
+  word_column: int = 0,
+  tag_column: int = -1,
+  any_tags: bool = False,
 ) -> list[Sentence]:
   """Reads a file, which may be compressed (.gz); converts its tags to IOB2.
 
   The columns are counted from 0, or from the last, -1. If they are the same,
   the file has no tags. Raises ValueError with file and line for other columns
-  or an invalid tag.
+  or, unless any_tags, an invalid tag.
   """
+  form = recognize.form_of(path)
+  fault = (
+    f"{path} holds {form}; needed is a word a line, a tab or a space, and its "
+    "tag, with a blank line after each sentence "
+    "(docs/named_entity_recognition.md)."
+  )
+  if form and not form.startswith("columns"):
+    raise ValueError(fault)
   sentences = []
   words: list[str] = []
   tags: list[str] = []
@@ -74,7 +86,7 @@ def read_sentences(
     words.append(word)
     if word_column % num_columns == tag_column % num_columns:
       continue
-    if not is_tag(tag):
+    if not any_tags and not is_tag(tag):
       raise ValueError(
         f"{path}:{number}: {tag!r} is not a tag; tags are O, B-TYPE and "
         f"I-TYPE, in column {tag_column} (`tag_column`)."
@@ -82,6 +94,9 @@ def read_sentences(
     tags.append(tag)
   if not sentences:
     raise ValueError(f"{path} holds no words.")
+  ends = {re.split("[,;|]", s.words[0])[-1] for s in sentences}
+  if form and num_columns == 1 and all(map(is_tag, ends)):
+    raise ValueError(fault)
   return sentences
 
 
@@ -93,10 +108,24 @@ def to_iob2(tags: Sequence[str]) -> tuple[str, ...]:
   """
   return tuple(
     f"B{tag[1:]}"
-    if tag[0] == "I" and previous not in (tag, f"B{tag[1:]}")
+    if tag[:2] in ("I", "I-") and previous not in (tag, f"B{tag[1:]}")
     else tag
     for tag, previous in zip(tags, [OUTSIDE, *tags])
   )
+
+
+def to_labels(tags: Sequence[str], labels: Sequence[str]) -> list[str | None]:
+  """Returns the labels of a model that tags mean; None for one it lacks.
+
+  Either may lack B-, or B- and I-: in a model of O and PER, B-PER means PER.
+  """
+  with_prefix = [
+    tag if is_tag(tag) or tag in labels else f"I-{tag}" for tag in tags
+  ]
+  return [
+    next((t for t in (tag, f"I{tag[1:]}", tag[2:]) if t in labels), None)
+    for tag in to_iob2(with_prefix)
+  ]
 
 
 def infer_labels(sentences: Sequence[Sentence]) -> tuple[str, ...]:

@@ -8,6 +8,9 @@ from bert_tf.tasks.ner import examples
 from bert_tf.tasks.ner.examples import Sentence
 from bert_tf.training import results as results_lib
 
+# The prefixes of other schemes, BIOES, BILOU and BMES, as seqeval reads them.
+_PREFIXES = dict(zip("BIMELSU", "BIIEESS"))
+
 # Scores of all entities. Scores of one type of entity have the prefix TYPE_.
 SCORES = ("f1", "precision", "recall")
 
@@ -17,8 +20,17 @@ def result_names(labels: Sequence[str]) -> list[str]:
 
   The labels B and I, without a type, have no scores of their own.
   """
-  prefixes = ["", *(f"{la[2:]}_" for la in labels if la.startswith("B-"))]
+  types = dict.fromkeys(_entity_tag(label)[2:] for label in labels)
+  prefixes = ["", *(f"{type_}_" for type_ in types if type_)]
   return [prefix + name for prefix in prefixes for name in SCORES]
+
+
+def _entity_tag(label: str) -> str:
+  """Returns a label as seqeval reads it: without a prefix it means I-."""
+  prefix, dash, type_ = label.partition("-")
+  if dash and prefix in _PREFIXES:
+    return f"{_PREFIXES[prefix]}-{type_}"
+  return label if examples.is_tag(label) else f"I-{label}"
 
 
 def import_seqeval() -> Any:
@@ -36,12 +48,13 @@ def scores(
   """Returns precision, recall and F1 of entities, as conlleval does.
 
   An entity is correct if its first word, its last word and its type are. An I-
-  that does not continue an entity begins one. Division by 0 results in 0. The
-  names are those of `result_names`.
+  that does not continue an entity begins one, and equal labels without B- and
+  I- in a row are one entity. Division by 0 results in 0. The names are those of
+  `result_names`.
   """
   seqeval = import_seqeval()
-  gold = [list(sentence.tags or ()) for sentence in sentences]
-  predicted = [list(tags) for tags in predicted]
+  gold = [[*map(_entity_tag, sentence.tags or ())] for sentence in sentences]
+  predicted = [[*map(_entity_tag, tags)] for tags in predicted]
   results = dict.fromkeys(result_names(labels), 0.0)
   if {tag for row in (*gold, *predicted) for tag in row} <= {examples.OUTSIDE}:
     return results

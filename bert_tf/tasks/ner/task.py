@@ -61,7 +61,10 @@ class NerTask(base.Task[Sentence, Tagged]):
   def read(self, split: str, path: str) -> list[Sentence]:
     """Reads the sentences of a file."""
     sentences = examples.read_sentences(
-      path, self.config.word_column, self.config.tag_column
+      path,
+      self.config.word_column,
+      self.config.tag_column,
+      any_tags=self.label_spec is not None,  # `prepare` compares them.
     )
     if sentences[0].tags is None:
       if split != "test":
@@ -84,10 +87,21 @@ class NerTask(base.Task[Sentence, Tagged]):
     """Returns the sentences with the windows that label their words."""
     path, spec = self.files[split].path, self.label_spec
     assert spec
+    fault, labelled = "", []
     for sentence in sentences:
-      for number, tag in enumerate(sentence.tags or (), sentence.line):
-        if tag not in spec.labels:
-          raise ValueError(f"{path}:{number}: {spec.unknown_label(tag)}.")
+      labels = examples.to_labels(sentence.tags or (), spec.labels)
+      if None in labels and not fault:
+        place = labels.index(None)
+        unknown = spec.unknown_label((sentence.tags or ())[place])
+        fault = f"{path}:{sentence.line + place}: {unknown} (`tag_column`)"
+      tags = None if sentence.tags is None else tuple(map(str, labels))
+      labelled.append(sentence._replace(tags=tags))
+    if fault and split != "test":
+      raise ValueError(f"{fault}.")
+    if fault:
+      logging.warning(f"{fault}; the predictions are not scored.")
+      labelled = [sentence._replace(tags=None) for sentence in labelled]
+    sentences = labelled
     context = bool(self.config.document_context)
     windows = windows_lib.make_windows(
       sentences, self.tokenizer, self.max_seq_length, context

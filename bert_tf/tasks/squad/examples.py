@@ -9,7 +9,7 @@ from typing import Any
 from absl import logging
 
 from bert_tf import tokenization
-from bert_tf.files import json_files
+from bert_tf.files import json_files, recognize
 from bert_tf.formats import tables
 
 # A word, as SQuAD's readers split text. Unlike `str.split`, they do not split
@@ -101,6 +101,12 @@ def read_squad_examples(
   verbose_logging: bool = False,
 ) -> list[SquadExample]:
   """Reads the questions of a SQuAD file; see `parse`."""
+  form = recognize.form_of(input_file)
+  if form not in ("", "a JSON object"):
+    raise ValueError(
+      f"{input_file} holds {form}, but SQuAD's format is one JSON object with "
+      "data, paragraphs and qas; docs/question_answering.md converts others."
+    )
   value = json_files.read(input_file)
   return parse(
     value, input_file, is_training, version_2_with_negative, verbose_logging
@@ -143,7 +149,6 @@ def parse(
     )
   examples: tables.Examples[SquadExample] = tables.Examples()
   ids: set[str] = set()
-  empty: list[str] = []
   not_found: list[str] = []
   for context, qa in questions:
     answers = None
@@ -162,23 +167,20 @@ def parse(
         "identify predictions, so make them unique."
       )
     ids.add(example.qas_id)
-    if not qa.question.strip() or not context.doc_tokens:
-      empty.append(repr(example.qas_id))
     if is_training:
       example, fault = _locate(example, qa, name, version_2_with_negative)
       if fault:
         not_found.append(fault)
         continue
     examples.append(example)
-  for faults, what in (
-    (empty, "questions are used that are empty, or their context is"),
-    (not_found, "questions are left out, whose answer is not in their context"),
-  ):
-    if faults:
-      shown = faults if verbose_logging else faults[:_MAX_REPORTED]
-      if len(shown) < len(faults):
-        shown.append("... (`verbose_logging` lists all)")
-      logging.warning(f"{name}: {len(faults)} {what}: {'; '.join(shown)}.")
+  if not_found:
+    shown = not_found if verbose_logging else not_found[:_MAX_REPORTED]
+    if len(shown) < len(not_found):
+      shown.append("... (`verbose_logging` lists all)")
+    logging.warning(
+      f"{name}: {len(not_found)} questions are left out, whose answer is not "
+      f"in their context: {'; '.join(shown)}."
+    )
   examples.num_dropped = len(not_found)
   if not examples:
     raise ValueError(f"{name} has no question that can be used.")

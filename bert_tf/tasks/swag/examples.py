@@ -116,13 +116,18 @@ def read_examples(
   def convert(line: int, row: Row) -> ChoiceExample:
     nonlocal num_choices
     if len(layout.choices) > 1:
-      choices = [tables.get_text(row, column) for column in layout.choices]
+      choices = [
+        tables.get_text(row, c, not has_labels) for c in layout.choices
+      ]
     else:
       choices = tables.get_cell(row, layout.choices[0])
       if (
         not isinstance(choices, list)
         or len(choices) < 2
-        or not all(isinstance(text, str) and text.strip() for text in choices)
+        or not all(
+          isinstance(text, str) and (text.strip() or not has_labels)
+          for text in choices
+        )
       ):
         raise tables.BadRowError(
           f"column {layout.choices[0]} must be a list of two texts or more, "
@@ -142,7 +147,7 @@ def read_examples(
     if has_labels:
       value = tables.get_cell(row, layout.label)
       label = label_id(value, choices, layout.label_type)
-    context = tables.get_text(row, layout.context)
+    context = tables.get_text(row, layout.context, not has_labels)
     num_choices = len(choices)
     return ChoiceExample(
       f"{prefix}-{line - 1}", context, question, tuple(choices), label

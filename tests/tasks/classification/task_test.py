@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf import checkpoints
-from bert_tf.files import lock
+from bert_tf.files import atomic, lock
 from bert_tf.model_folder import run_folder
 from bert_tf.tasks.classification import examples, glue, metrics
 from bert_tf.tasks.classification import task as classification
@@ -294,6 +294,22 @@ def test_an_evaluation_during_a_training_leaves_its_records(
   assert (out / "eval.tf_record").read_bytes() != records
 
 
+def test_a_folder_that_can_only_be_read_is_evaluated(
+  base, trained, tmp_path, monkeypatch
+):
+  folder = shutil.copytree(trained, tmp_path / "out")
+  for name in ("label_map.json", "eval.tf_record", "eval_results.txt"):
+    (folder / name).unlink(missing_ok=True)
+  before = {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+  monkeypatch.setattr(atomic, "can_write", lambda folder: False)
+  with runs.logged() as log:
+    results = classification.run(make(base, folder, do_eval=True))
+  assert results["eval_accuracy"] == 1.0
+  assert "eval_results.txt is not written" in log()
+  after = {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+  assert after == before
+
+
 def test_multilabel_predicts_each_label_separately(base, tmp_path):
   examples_and_labels = [
     ("of of", "x"),
@@ -479,8 +495,11 @@ MISTAKES = {
     "`do_predict` needs a test file",
   ),
   "a bad row to predict, though bad rows are skipped": (
-    lambda f: {**with_rows(f, "test.tsv", [("", "")]), "skip_bad_rows": True},
-    "test.tsv:2: column text is no text",
+    lambda f: {
+      **with_rows(f, "test.tsv", [("a", "b", "")]),
+      "skip_bad_rows": True,
+    },
+    "test.tsv:2: 3 columns instead of 2",
   ),
   "more frozen layers than there are": (
     lambda f: {"train": {"freeze_layers": 2}},

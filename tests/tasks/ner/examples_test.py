@@ -115,6 +115,23 @@ def test_both_schemes_become_iob2(tags, expected):
 
 
 @pytest.mark.parametrize(
+  ("tags", "labels", "expected"),
+  [
+    ("B-PER I-PER O", "O PER LOC", "PER PER O"),
+    ("PER PER O LOC", "O PER LOC", "PER PER O LOC"),
+    ("I-PER I-PER B-PER", "O I-PER", "I-PER I-PER I-PER"),
+    ("PER PER LOC", "O B-PER I-PER B-LOC", "B-PER I-PER B-LOC"),
+    ("INST INST", "O INST", "INST INST"),
+    ("S-PER B-X E-X", "O S-PER B-X E-X", "S-PER B-X E-X"),
+    ("O NNP B-X", "O B-PER I-PER", "O None None"),
+  ],
+)
+def test_tags_are_given_as_labels_of_the_model(tags, labels, expected):
+  found = ner_data.to_labels(tags.split(), labels.split())
+  assert [*map(str, found)] == expected.split()
+
+
+@pytest.mark.parametrize(
   ("text", "labels"),
   [
     ("a I-PER\nb O\nc B-LOC\nd O\n", ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")),
@@ -138,6 +155,9 @@ FAULTS = {
   "no dash": ("a BPER\n", "x.txt:1: 'BPER'"),
   "empty": ("", "x.txt holds no words"),
   "no words": ("-DOCSTART- O\n\n \n", "x.txt holds no words"),
+  "JSON lines": ('{"a": [1]}\n{"a": []}\n', "x.txt holds JSON lines"),
+  "a JSON list": ('[\n {"words": []}\n]\n', "x.txt holds a JSON list"),
+  "commas": ("a,O\nb,B-X\n\nc,O\n", "x.txt holds columns between commas"),
   "not UTF-8": ("a O\n\udcff O\n", "x.txt:2: not UTF-8"),
 }
 

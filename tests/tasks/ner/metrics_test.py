@@ -86,6 +86,23 @@ def test_tags_without_types_have_no_scores_by_type():
   )
 
 
+@pytest.mark.parametrize(
+  ("gold", "predicted", "labels"),
+  [
+    # Labels in a row are one entity: one of two is found.
+    ("PER PER O LOC", "PER PER O O", ("O", "PER", "LOC")),
+    ("I-PER I-PER O I-LOC", "I-PER I-PER O O", ("O", "I-PER", "I-LOC")),
+    ("B-PER E-PER O S-LOC", "B-PER E-PER O O", ("O", "S-LOC", "E-PER")),
+    ("B-PER L-PER O U-LOC", "B-PER L-PER O O", ("O", "U-LOC", "L-PER")),
+  ],
+)
+def test_labels_of_other_schemes_are_scored(gold, predicted, labels):
+  results = scores([(gold, predicted)], labels)
+  found = {name: results[name] for name in ("f1", "PER_f1", "LOC_f1")}
+  assert found == pytest.approx({"f1": 2 / 3, "PER_f1": 1, "LOC_f1": 0})
+  assert len(results) == 9
+
+
 def test_without_seqeval_the_error_says_how_to_get_it(monkeypatch):
   monkeypatch.setitem(sys.modules, "seqeval.metrics", None)
   with pytest.raises(ImportError, match=r"\[ner\]'"):
