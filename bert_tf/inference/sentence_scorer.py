@@ -20,8 +20,6 @@ import tensorflow as tf
 
 from bert_tf import heads, model_folder, model_inputs, tokenization
 from bert_tf.data import masking
-from bert_tf.files import compression
-from bert_tf.formats import tables
 from bert_tf.inference import config as configs
 from bert_tf.inference import inputs as inputs_lib
 from bert_tf.kernels import backend
@@ -32,9 +30,6 @@ from bert_tf.training import progress
 # Number of texts to sort by length at a time. A larger number needs more memory
 # for scores and saves little more padding.
 _SORTED_TEXTS = 1024
-
-# The columns of a minimal pair, as in BLiMP.
-COLUMNS = "sentence_good", "sentence_bad"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,23 +43,6 @@ class SentenceScore:
   def score(self) -> float:
     """The pseudo-log-likelihood: the sum of the log probabilities."""
     return float(self.log_probs.sum(dtype=np.float64))
-
-
-@dataclasses.dataclass(frozen=True)
-class PairScore:
-  """The scores of a minimal pair."""
-
-  good: SentenceScore
-  bad: SentenceScore
-
-  @property
-  def is_correct(self) -> bool:
-    """Whether the good sentence has the higher score.
-
-    Scores of the same word pieces may differ by rounding, but count as equal.
-    """
-    is_higher = self.good.score > self.bad.score
-    return is_higher and self.good.tokens != self.bad.tokens
 
 
 class SentenceScorer:
@@ -226,27 +204,3 @@ def pseudo_perplexity(scores: Iterable[SentenceScore]) -> float:
   for score in scores:
     sums += score.score, len(score.tokens)
   return math.exp(-sums[0] / sums[1]) if sums[1] else math.nan
-
-
-def read_pairs(path: str) -> dict[int, tuple[str, str]]:
-  """Returns the minimal pairs (good, bad) of a file by line number, from 1.
-
-  A .tsv file has the columns `sentence_good` and `sentence_bad`. Any other file
-  has JSON objects with these keys, one per line, as in BLiMP. Both may be
-  compressed.
-
-  Raises:
-    ValueError: if there is no pair, or a line is faulty.
-  """
-  is_tsv = compression.without_suffix(path).endswith(".tsv")
-  file_format = "tsv" if is_tsv else "jsonl"
-  table = tables.Table(path, file_format, COLUMNS)
-
-  def read_row(line: int, row: Any) -> tuple[int, tuple[str, str]]:
-    good, bad = (tables.get_text(row, column) for column in COLUMNS)
-    return line, (good, bad)
-
-  pairs = tables.read(table, read_row)
-  if not pairs:
-    raise ValueError(f"{path} has no minimal pairs.")
-  return dict(pairs)

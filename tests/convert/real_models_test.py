@@ -116,7 +116,8 @@ def check_vectors(weights, session, folder):
 def test_an_encoder_in_onnx_has_its_vectors(
   onnx_file, hugging_face_folder, monkeypatch
 ):
-  monkeypatch.setitem(checkpoints.FILE_READERS, ".onnx", OnnxReader)
+  monkeypatch.setattr(hugging_face, "is_weights", lambda path: True)
+  monkeypatch.setattr(hugging_face, "Reader", OnnxReader)
   session = onnxruntime.InferenceSession(onnx_file)
   check_vectors(onnx_file, session, hugging_face_folder)
 

@@ -1,6 +1,5 @@
 """Tests of pseudo-log-likelihoods against one masked copy at a time."""
 
-import gzip
 import json
 import pathlib
 
@@ -113,62 +112,3 @@ def test_models_without_masked_words_are_refused(tmp_path):
   config_file.write_text(json.dumps(sizes))
   with pytest.raises(ValueError, match="attention_direction=left_to_right"):
     bert_tf.SentenceScorer(folder)
-
-
-@pytest.mark.parametrize(
-  "name,content,message",
-  [
-    (
-      "p.jsonl",
-      '{"sentence_good": "a"}',
-      "p.jsonl:1: no column 'sentence_bad'",
-    ),
-    ("p.tsv", "sentence_good\tsentence_bad\na\t\n", "p.tsv:2: column"),
-    ("p.jsonl", "\n", "p.jsonl has no minimal pairs"),
-  ],
-)
-def test_faulty_pairs_are_named(tmp_path, name, content, message):
-  (tmp_path / name).write_text(content)
-  with pytest.raises(ValueError, match=message):
-    sentence_scorer.read_pairs(str(tmp_path / name))
-
-
-def test_equal_sentences_count_as_wrong():
-  good, bad = (
-    sentence_scorer.SentenceScore(("few",), np.array([log_prob], np.float32))
-    for log_prob in (-1.0, -1.0001)
-  )
-  assert not sentence_scorer.PairScore(good, bad).is_correct
-
-
-def test_the_command_scores_pairs(scorer, tmp_path, run_script):
-  (tmp_path / "pairs.jsonl").write_text(
-    "".join(
-      json.dumps({"sentence_good": good, "sentence_bad": bad}) + "\n"
-      for good, bad in zip(TEXTS, [*TEXTS[1:], TEXTS[0]])
-    )
-  )
-  result = run_script(
-    "score.py",
-    f"--init_checkpoint={MODEL / 'bert_model.ckpt'}",
-    f"--vocab_file={VOCAB}",
-    "--pairs_file=pairs.jsonl,pai*.jsonl",
-    "--output_file=out.jsonl.gz",
-    cwd=tmp_path,
-  )
-  assert result.returncode == 0, result.stderr
-  scores = [score.score for score in scorer.predict(TEXTS)]
-  is_correct = [a > b for a, b in zip(scores, [*scores[1:], scores[0]])]
-  accuracy = f"accuracy {sum(is_correct) / 5:.4f}"
-  assert result.stdout.splitlines() == [
-    f"pairs.jsonl: {accuracy}, 5 pairs",
-    f"pairs.jsonl: {accuracy}, 5 pairs",
-    f"all: {accuracy}, 10 pairs",
-  ]
-  with gzip.open(tmp_path / "out.jsonl.gz", "rt") as lines:
-    rows = [json.loads(line) for line in lines]
-  assert [row["good"]["text"] for row in rows] == TEXTS * 2
-  assert [row["is_correct"] for row in rows] == is_correct * 2
-  np.testing.assert_allclose(
-    [row["good"]["score"] for row in rows], scores * 2, atol=1e-4
-  )
