@@ -2,28 +2,21 @@
 
 import os
 import signal
-import sys
 import types
 
 INTERRUPTED = 128 + signal.SIGINT  # A shell's status of a program it ended.
 
-# Whether no command of this process has begun its work.
-is_starting = True
-
 
 def _interrupt(number: int, frame: types.FrameType | None) -> None:
-  """Raises KeyboardInterrupt, but ends the imports of a start at once.
+  """Raises KeyboardInterrupt, but ends the process during an import.
 
   TensorFlow and Keras turn an exception in their import into others.
   """
-  imported = (sys.modules.get(name) for name in ("tensorflow", "keras"))
-  specs = [module.__spec__ for module in imported if module]
-  if is_starting or any(getattr(s, "_initializing", False) for s in specs):
-    while frame:
-      if frame.f_code.co_filename.startswith("<frozen importlib"):
-        os.write(2, b"interrupted\n")
-        os._exit(INTERRUPTED)
-      frame = frame.f_back
+  while frame:
+    if frame.f_code.co_filename.startswith("<frozen importlib"):
+      os.write(2, b"interrupted\n")
+      os._exit(INTERRUPTED)
+    frame = frame.f_back
   raise KeyboardInterrupt
 
 

@@ -191,7 +191,6 @@ def run(
         )
       if len(given) < sum(name[0] != "[" for name in names):
         raise ValueError(f"give {arguments}.")
-      cli.is_starting = False
       main(*given)
     except BrokenPipeError:
       raise  # For exit_with_reader.

@@ -73,12 +73,10 @@ def find_format(path: str) -> str:
   if hugging_face.is_weights(path):
     return "hf"
   shapes = checkpoints.CheckpointReader(path).shapes
-  if checkpoint_names.WORD_EMBEDDINGS in shapes:
-    return "original"
+  has_names = checkpoint_names.WORD_EMBEDDINGS in shapes
   has_objects = checkpoints.OBJECT_GRAPH in shapes
-  if has_objects or checkpoints.is_saved_model(path):
-    return "model_garden"
-  return "original"
+  is_foreign = has_objects or checkpoints.is_saved_model(path)
+  return "model_garden" if is_foreign and not has_names else "original"
 
 
 def slim(path: str, target: str, average_last: int = 1) -> list[str]:

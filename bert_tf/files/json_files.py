@@ -8,9 +8,6 @@ from typing import Any
 
 from bert_tf.files import errors, paths, recognize
 
-# A file of these forms that is not JSON is damaged.
-_JSON_FORMS = ("a JSON object", "a JSON list")
-
 
 def read(path: str, kind: Any = Any) -> Any:
   """Returns the value in a JSON file in UTF-8, UTF-16 or UTF-32, as `check`.
@@ -44,7 +41,8 @@ def parse(content: bytes | str, path: str) -> Any:
     raise ValueError(f"{path} is not JSON: it is nested too deep.") from None
   except ValueError as error:
     form = recognize.form(content) if isinstance(content, bytes) else ""
-    but = f", but {form}" if form and form not in _JSON_FORMS else ""
+    # A file that begins like JSON is damaged.
+    but = f", but {form}" if form and not form.startswith("a JSON") else ""
     raise ValueError(f"{path} is not JSON{but}: {error}.") from None
 
 

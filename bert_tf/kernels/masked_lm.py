@@ -8,9 +8,7 @@ The logits are the largest tensor of pre-training: for 32 x 20 masked positions
 and V 30,522, 78 MB, of which automatic differentiation keeps several forms.
 These functions compute loss and gradients of a block of rows before the next
 block takes its place, and skip rows without a weight (padding). A GPU computes
-all rows as one block: it waits for the host before each block of a loop. A step
-of L2 H128, 32 x 128 took 550 ms of CPU time instead of 770, together with
-faster dropout (docs/speed.md).
+all rows as one block: it waits for the host before each block of a loop.
 
 Shapes: D hidden size, V vocabulary; rows are masked positions of the batch.
 """
@@ -215,9 +213,7 @@ def look_up(table: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
   `ids` are int [B, F]. One gradient covers both outputs: that of the output
   product is of the whole table, that of the lookup of a few rows, which are
   added into it. TensorFlow would add both by making a second table, which is
-  zero except in these rows: for BERT-Base it has 23 million numbers. A plain
-  step of L2 H128, 8 x 32, V 30,522 took 54 ms instead of 60, together with two
-  smaller changes (docs/speed.md).
+  zero except in these rows: for BERT-Base it has 23 million numbers.
   """
   if not backend.is_tensorflow():
     return ops.take(table, ids, axis=0), table

@@ -22,8 +22,7 @@ def gelu(x: Tensor) -> Tensor:
   Automatic differentiation would keep a tensor for each operation: 0.7 GB more
   for a training step of BERT-Base on 8 x 128 word pieces. This gradient keeps x
   and the tanh. In 16 bits, both passes compute in float32: rounding after each
-  operation takes longer than computing. A clustered bfloat16 step of BERT-Base,
-  8 x 128, took 1,015 ms instead of 1,107 (docs/speed.md).
+  operation takes longer than computing.
   """
   return Gelu()(x)
 
@@ -63,8 +62,7 @@ def _gelu_on_gpu(x: Tensor) -> tuple[Tensor, Callable[..., Tensor]]:
   """`_gelu` for x of 16 bits, with a gradient that keeps only x.
 
   It computes the tanh again, as (1 + tanh(u)) / 2 = 1 / (1 + exp(-2 u)), which
-  takes fewer instructions on a GPU. A step of BERT-Base, 64 x 512, in bfloat16
-  needed 12.1 GB instead of 16.6 on an H200 (research/benchmarks/comparison.md).
+  takes fewer instructions on a GPU.
   """
   from tensorflow.compiler.tf2xla.ops import gen_xla_ops
 

@@ -4,9 +4,8 @@
 
 TensorFlow computes this in a dozen operations, each of which passes over x. Its
 private operation `_MklLayerNorm` passes over x once, has no gradient, and runs
-on CPUs only. A forward pass of L2 H128, 32 x 128 took 19.3 ms instead of 24.7,
-of BERT-Base, 8 x 128, 499 ms instead of 533 (docs/speed.md). A test fails if
-TensorFlow changes the operation, which was last checked in 2.20.
+on CPUs only. A test fails if TensorFlow changes the operation, which was last
+checked in 2.20.
 """
 
 import contextlib

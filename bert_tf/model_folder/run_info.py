@@ -238,11 +238,6 @@ def write_run(
   write_files(folder, describe(info, bert_config, vocab_file))
 
 
-def copy_run(folder: str, other_folder: str) -> None:
-  """Copies the files that describe a run, if they exist."""
-  write_files(other_folder, read_files(folder))
-
-
 def write_json(folder: str, info: RunInfo) -> None:
   """Writes run.json, unless it has this content already."""
   write_files(folder, {RUN_FILE: to_json(info)})

@@ -341,10 +341,10 @@ class Server:
     else:
       prepared = await self._texts.run(signature.prepare, rows)
     answers = await self._batcher.submit(signature, prepared)
-    sizes = [len(each.input_ids) for row in prepared for each in row.inputs]
+    num_windows = sum(len(row.inputs) for row in prepared)
     # The loop logs an exception of counting; the request is still answered.
     asyncio.get_running_loop().call_soon(
-      self._metrics.inputs, *signature.name, len(rows), sizes
+      self._metrics.inputs, *signature.name, len(rows), num_windows
     )
     return answers
 

@@ -31,8 +31,6 @@ EMBEDDINGS_PATH = "/v1/embeddings"
 _GONE = 499
 # A name, or an IPv6 address in brackets, and optionally a port.
 _HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\[\]:/?#@\s]+))(?::[0-9]*)?", re.I)
-
-
 _JSON = pydantic.TypeAdapter(Any, config={"ser_json_inf_nan": "constants"})
 
 

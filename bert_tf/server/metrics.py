@@ -3,7 +3,7 @@
 import datetime
 import functools
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from bert_tf.files import errors
@@ -39,9 +39,6 @@ class Metrics:
     )
     by = ("model", "signature")
     self._rows = counter("rows", "Rows of requests.", by)
-    self._pieces = counter(
-      "word_pieces", "Word pieces of all inputs, with [CLS] and [SEP].", by
-    )
     self._windows = counter(
       "windows", "Inputs of the model: texts, windows or choices.", by
     )
@@ -69,12 +66,11 @@ class Metrics:
     self._request_seconds.labels(path).observe(seconds)
 
   def inputs(
-    self, model: str, signature: str, num_rows: int, sizes: Sequence[int]
+    self, model: str, signature: str, num_rows: int, num_windows: int
   ) -> None:
-    """Counts an accepted request; `sizes` are the word pieces of its inputs."""
+    """Counts the rows and inputs of an accepted request."""
     self._rows.labels(model, signature).inc(num_rows)
-    self._pieces.labels(model, signature).inc(sum(sizes))
-    self._windows.labels(model, signature).inc(len(sizes))
+    self._windows.labels(model, signature).inc(num_windows)
 
   def batch(self, num_rows: int, seconds: float) -> None:
     """Records the rows and the time of a computed batch."""

@@ -15,7 +15,7 @@ import tensorflow as tf
 from absl import logging
 from keras import ops
 
-from bert_tf import checkpoint_names, checkpoints, distribution
+from bert_tf import distribution
 from bert_tf.model_folder import run_info
 from bert_tf.tensor import Tensor
 from bert_tf.training import config as training_config
@@ -92,13 +92,6 @@ def plan_steps(
     }
     processes = distribution.all_gather_objects(own)
     left = config.train_seconds - max(p["spent"] for p in processes)
-    if step:
-      # Older versions kept the seconds of a timed run in its checkpoints.
-      paths = checkpoints.list_checkpoints(config.output_dir)
-      path = next(path for path in paths if path.endswith(f"-{step}"))
-      reader = checkpoints.CheckpointReader(path)
-      if checkpoint_names.TRAIN_SECONDS in reader.shapes:
-        left -= float(reader.get(checkpoint_names.TRAIN_SECONDS))
     num_more = int(left / max(p["pace"] for p in processes))
     num_steps = step + max(0 if step else 1, num_more)
     logging.info("Training %d steps, to fill %g minutes.", num_steps, minutes)

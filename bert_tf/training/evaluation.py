@@ -145,7 +145,8 @@ class PeriodicEvaluation:
       if is_best:
         # Before the checkpoint, so that a visible checkpoint is never without
         # the files that describe its run.
-        run_info.copy_run(os.path.dirname(self._folder), self._folder)
+        files = run_info.read_files(os.path.dirname(self._folder))
+        run_info.write_files(self._folder, files)
         run_folder.write_scores(self._folder, results)
         adapters.save(self._folder, tensors)
         checkpoints.save(self._folder, tensors, keep_checkpoint_max=1)

@@ -237,43 +237,6 @@ def test_a_new_file_replaces_the_old_one_only_when_complete(
   assert again.num_shards_kept == 1
 
 
-def test_the_summary_counts_what_is_in_the_files(text, config, tmp_path):
-  summary = pretraining_shards.create(
-    config, [str(text)], str(tmp_path / "data"), 3
-  )
-  assert len(summary.output_files) == 3
-  parsed = [
-    tf.train.Example.FromString(record).features.feature
-    for record in tf.data.TFRecordDataset(
-      list(summary.output_files)
-    ).as_numpy_iterator()
-  ]
-
-  def total(name):
-    return sum(
-      sum(f[name].int64_list.value) + sum(f[name].float_list.value)
-      for f in parsed
-    )
-
-  assert summary.counts == pretraining_data.ShardCounts(
-    num_documents=12,
-    num_instances=len(parsed),
-    num_records=len(parsed),
-    num_tokens=total("input_mask"),
-    num_masked=total("masked_lm_weights"),
-    num_random_next=total("next_sentence_labels"),
-  )
-  lines = "\n".join(summary.lines())
-  padding = 1 - total("input_mask") / (len(parsed) * 32)
-  masked = total("masked_lm_weights") / len(parsed)
-  assert f"{padding:.1%} of all positions" in lines
-  assert f"{masked:.2f} an instance" in lines
-  resumed = pretraining_shards.create(
-    config, [str(text)], str(tmp_path / "data"), 3, resume=True
-  )
-  assert [line.split()[0] for line in resumed.lines()] == ["files", "time"]
-
-
 ADVICE = "--input_format=text"
 
 

@@ -101,7 +101,6 @@ def test_metrics_count_requests_rows_and_batches():
   signature = '{model="model",signature="text"}'
   assert result[f"bert_tf_rows_total{signature}"] == 2
   assert result[f"bert_tf_windows_total{signature}"] == 2
-  assert result[f"bert_tf_word_pieces_total{signature}"] == 4
   assert result["bert_tf_batch_rows_sum"] == 2  # The other request failed.
   assert result["bert_tf_batch_seconds_count"] == 1
   assert result["bert_tf_waiting_requests"] == 0

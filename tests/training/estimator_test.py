@@ -151,47 +151,6 @@ def test_any_second_signal_ends_the_process():
       os.kill(os.getpid(), signal.SIGINT)
 
 
-@pytest.mark.parametrize("when", ["evaluating", "saving"])
-@pytest.mark.parametrize("patience", [0, 2])
-def test_a_signal_after_the_last_steps_counts_too(
-  tmp_path, monkeypatch, when, patience
-):
-  plan = {
-    "eval_every_steps": 10,
-    "best_metric": "f1",
-    "early_stopping_patience": patience,
-  }
-  last = 30 if patience else 40  # No result improves after step 10.
-  runner = make(tmp_path, 40, **plan)
-  save = checkpoints.save
-
-  def kill(step):
-    if step == last:
-      os.kill(os.getpid(), signal.SIGTERM)
-
-  def evaluate():
-    results = runner.evaluate(batches(0), 1)
-    if when == "evaluating":
-      kill(results["global_step"])
-    return {**results, "f1": 0.5}
-
-  def killed_save(output_dir, *args, **kwargs):
-    path = save(output_dir, *args, **kwargs)
-    if when == "saving" and output_dir == str(tmp_path):
-      kill(int(path.rpartition("-")[2]))
-    return path
-
-  monkeypatch.setattr(checkpoints, "save", killed_save)
-  with pytest.raises(SystemExit) as ended:
-    runner.train(batches, evaluate)
-  assert ended.value.code == 143
-  assert checkpoints.find_latest(str(tmp_path)).endswith(f"-{last}")
-  # The same call trains no further and continues after training.
-  again = make(tmp_path, 40, **plan)
-  assert again.train(batches, evaluate) == last
-  assert not again.was_interrupted
-
-
 def test_when_every_checkpoint_is_damaged_nothing_is_overwritten(tmp_path):
   make(tmp_path, save_checkpoints_steps=100).train(batches)
   for path in tmp_path.glob("*.index"):

@@ -1,6 +1,5 @@
 """Order of the runs, failures, and cutting of task data."""
 
-import json
 import pathlib
 import shutil
 
@@ -106,43 +105,6 @@ def test_a_signal_ends_the_command_without_a_row(config, monkeypatch):
     runner.run(config)
   assert len(FakeWorker.executed) == 2
   assert len(rows.read_all(config.rows)) == 2
-
-
-def test_data_are_cut_between_examples(tmp_path):
-  table = ["a\tb", *(f"{i}\t{i}" for i in range(50))]
-  words = "".join(f"w{i} N O B-PER\nx{i} N O O\n\n" for i in range(50))
-  article = {
-    "title": "t",
-    "paragraphs": [
-      {"context": f"c{i}", "qas": [{"id": f"{i}-{j}"} for j in range(3)]}
-      for i in range(20)
-    ],
-  }
-  contents = {
-    "SST-2": "\n".join(table) + "\n",
-    "NER": f"-DOCSTART- -X- O O\n\n{words}",
-    "SQuAD": json.dumps({"version": "1.1", "data": [article]}),
-  }
-  for name, content in contents.items():
-    path = tmp_path / f"{name}.txt"
-    path.write_text(content)
-    files = tasks.TaskFiles(str(path), str(path))
-    part = tasks.cut(name, files, 10, str(tmp_path / "cut"))
-    again = tasks.cut(name, files, 10, str(tmp_path / "again"))
-    content = pathlib.Path(part.train).read_text()
-    assert content == pathlib.Path(again.train).read_text()
-    if name == "SST-2":
-      header, *lines = content.splitlines()
-      assert header == "a\tb"
-      assert len(lines) == 10 and set(lines) < set(table)
-    elif name == "NER":
-      sentences = content.strip().split("\n\n")
-      assert len(sentences) == 10
-      assert all(s in words and len(s.splitlines()) == 2 for s in sentences)
-    else:
-      (cut,) = json.loads(content)["data"]
-      # Three paragraphs with three questions each; a fourth does not fit.
-      assert [len(p["qas"]) for p in cut["paragraphs"]] == [3, 3, 3]
 
 
 def test_changed_data_in_the_same_file_are_cut_again(tmp_path):
