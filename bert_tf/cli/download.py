@@ -40,8 +40,6 @@ def run(name: str | None = None) -> None:
     is_here = "yes" if cache.is_here(source) else ""
     size = f"{source.num_bytes / 1e6:,.1f} MB"
     print(f"{source.name:34}{size:>11}  {is_here:5}{source.title}")
-  for name in cache.list_hugging_face():
-    print(f"{name:34}{'':11}  yes  model of Hugging Face")
   print(
     "\nhf:OWNER/NAME is a model of Hugging Face. The size of a model is that "
     f"of its checkpoint.\nThe cache is {cache.home()}."

@@ -65,8 +65,7 @@ def run() -> None:
   scores = []
 
   def scored() -> Iterator[str]:
-    named = zip(texts.values(), scorer.score(texts.values(), texts))
-    for text, score in named:
+    for text, score in zip(texts.values(), scorer.score(texts.values(), texts)):
       scores.append(score)
       if config.output_file:
         row = {

@@ -15,11 +15,12 @@ from bert_tf import (
   model_folder,
   names,
 )
-from bert_tf.convert import keras_weights, pretrained
-from bert_tf.formats import hugging_face, sentence_transformers
+from bert_tf.convert import pretrained
+from bert_tf.formats import sentence_transformers
 from bert_tf.model_folder import run_info
 
-# The module that reads and writes each format.
+# The module that reads and writes each format. SUFFIXES are the ends of the
+# names of its files, if the format has one file.
 FORMATS: dict[str, Any] = {
   name: importlib.import_module(f"bert_tf.convert.{module}")
   for name, module in names.CHECKPOINT_FORMATS.items()
@@ -67,11 +68,12 @@ def find_format(path: str) -> str:
   Raises:
     ValueError: if there is no model, or more than one.
   """
-  if path.endswith(keras_weights.SUFFIX):
-    return "keras"
-  path = model_folder.find_weights(path)
-  if hugging_face.is_weights(path):
-    return "hf"
+  ends = {e: n for n, m in FORMATS.items() for e in getattr(m, "SUFFIXES", ())}
+  if not path.endswith(tuple(ends)):
+    path = model_folder.find_weights(path)
+  for end, name in ends.items():
+    if path.endswith(end):
+      return name
   shapes = checkpoints.CheckpointReader(path).shapes
   has_names = checkpoint_names.WORD_EMBEDDINGS in shapes
   has_objects = checkpoints.OBJECT_GRAPH in shapes

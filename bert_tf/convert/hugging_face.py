@@ -14,6 +14,7 @@ from bert_tf.files import atomic, errors, paths
 from bert_tf.formats import hugging_face, tokenizer_files
 from bert_tf.model_folder import run_info
 
+SUFFIXES = hugging_face.SUFFIXES
 read = pretrained.read  # It tells the formats apart.
 
 # Hugging Face's names of activations that have another name here.

@@ -13,7 +13,7 @@ from bert_tf.convert import inspect, pretrained
 from bert_tf.files import atomic, errors
 from bert_tf.model_folder import run_info
 
-SUFFIX = ".weights.h5"
+SUFFIXES = (".weights.h5",)
 
 # Prefix of the variables of a head at the model's root: vars/0 and vars/1.
 _ROOT = "vars/"
@@ -44,8 +44,10 @@ def read(source: pretrained.ModelSource) -> pretrained.Pretrained:
 
 def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
   """Writes a file that `load_weights` reads, and the files beside it."""
-  if not path.endswith(SUFFIX):
-    raise ValueError(f"{path} does not end in {SUFFIX}, which Keras requires.")
+  if not path.endswith(SUFFIXES):
+    raise ValueError(
+      f"{path} does not end in {SUFFIXES[0]}, which Keras requires."
+    )
   config = model.config.without_random_values()
   keras_model = heads.build(_kind(model.own_heads), config, model.num_labels)
   for variable in keras_model.weights:

@@ -15,8 +15,8 @@ from bert_tf.tasks import registry
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
-SUFFIX = ".safetensors"
-TENSORFLOW_WEIGHTS = "tf_model.h5"  # Of transformers 4.
+# The ends of the names of weights: today's, and those of transformers 4.
+SUFFIXES = (".safetensors", "tf_model.h5")
 
 MERGE = (
   "merge it into its model with PEFT's merge_and_unload, and save the result "
@@ -119,7 +119,7 @@ class Reader:
 
   def __init__(self, path: str) -> None:
     file = open_file(path)
-    self._file = file if path.endswith(SUFFIX) else _torch_tensors(file)
+    self._file = file if path.endswith(SUFFIXES[0]) else _torch_tensors(file)
     self.notes: tuple[str, ...] = ()
     if any(".lora_" in key for key in self._file.shapes):
       raise ValueError(f"{path} holds a LoRA adapter; {MERGE}")
@@ -202,7 +202,7 @@ class Reader:
 def open_file(path: str) -> Tensors:
   """Opens a safetensors or an HDF5 file; raises the errors of `Reader`."""
   shapes: dict[str, tuple[int, ...]] = {}
-  if not path.endswith(SUFFIX):
+  if not path.endswith(SUFFIXES[0]):
     import h5py  # A dependency of Keras.
 
     def note(name: str, item: Any) -> None:
@@ -291,7 +291,7 @@ def hugging_face_name(name: str, prefix: str) -> str:
 
 def is_weights(path: str) -> bool:
   """Returns whether a file has the name of weights that `Reader` reads."""
-  return path.endswith((SUFFIX, TENSORFLOW_WEIGHTS))
+  return path.endswith(SUFFIXES)
 
 
 def is_config(json_object: Mapping[str, Any]) -> bool:

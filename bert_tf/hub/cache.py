@@ -1,6 +1,5 @@
 """The cache: `models` and `data`, whose folders are complete."""
 
-import glob
 import os
 
 import platformdirs
@@ -54,15 +53,6 @@ def hugging_face_folder(name: str) -> str:
   if len(parts) != 2 or not all(part.strip(".") for part in parts):
     raise ValueError(f"{name} is not of the form hf:OWNER/NAME.")
   return os.path.join(home(), "models", "hf", *parts)
-
-
-def list_hugging_face() -> list[str]:
-  """Returns the names hf:OWNER/NAME of the downloaded Hugging Face models."""
-  root = os.path.join(home(), "models", "hf")
-  return [
-    catalog.HUGGING_FACE + os.path.relpath(folder, root).replace(os.sep, "/")
-    for folder in paths.matches(os.path.join(glob.escape(root), "*", "*"))
-  ]
 
 
 def resolve_model(path: str) -> str:

@@ -15,8 +15,6 @@ contains Triton's compiler, therefore no other package is needed: the files
 `triton/*.ttir` hold Triton's intermediate text, in which this module fills in
 sizes and constants.
 
-`dropout_attention` is the plain form, which the tests compare with.
-
 Shapes: B batch, T positions, N heads, H size per head.
 """
 

@@ -165,7 +165,7 @@ def read(
   """
   weights = find_weights(path)
   is_saved_model = checkpoints.is_saved_model(weights)
-  if not hugging_face.is_weights(weights):
+  if not checkpoints.is_file(weights):
     # A damaged checkpoint is reported when its weights are read.
     with contextlib.suppress(checkpoints.DamagedCheckpointError):
       names = checkpoints.CheckpointReader(weights).shapes
@@ -282,7 +282,7 @@ def hash_weights(path: str) -> str:
   tensor. A safetensors file has none, so all of it is hashed.
   """
   weights = checkpoints.CheckpointReader(path).path
-  if not hugging_face.is_weights(weights):
+  if not checkpoints.is_file(weights):
     weights = f"{checkpoints.prefix_to_read(weights)}.index"
   return paths.sha256(weights)
 
@@ -295,7 +295,7 @@ def find_weights(path: str) -> str:
   """
   path = cache.resolve_model(path)
   if paths.is_file(path):
-    if not hugging_face.is_weights(path):
+    if not checkpoints.is_file(path):
       raise ValueError(f"{path} is not a model: {_list([path])}")
     return path
   if run_info.get_folder(path) != path:
@@ -340,15 +340,10 @@ def _find_hugging_face(
       f"{', '.join(lost)}: only links to files that are not there; copy those "
       "too, as `cp -rL` does, or get them by `git lfs pull`."
     )
-  kinds = [
-    [hugging_face.WEIGHTS],
-    [hugging_face.TENSORFLOW_WEIGHTS],
-    [name for name in names if name.endswith(hugging_face.SUFFIX)],
-  ]
-  for kind in kinds[: 1 if has_others else None]:
-    if found := [os.path.join(path, name) for name in kind if name in names]:
-      return found
-  return []
+  files = [hugging_face.WEIGHTS]
+  if files[0] not in names and not has_others:
+    files = [name for name in names if checkpoints.is_file(name)]
+  return [os.path.join(path, name) for name in files if name in names]
 
 
 def _is_lost(path: str) -> bool:

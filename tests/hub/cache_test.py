@@ -104,7 +104,6 @@ def test_a_model_of_hugging_face_is_downloaded_without_its_other_files(home):
     assert not (home / "models" / "hf" / "owner" / "cut").exists()
   assert download.download("hf:owner/name", site.url) == folder
   assert cache.resolve_model("hf:owner/name") == folder
-  assert cache.list_hugging_face() == ["hf:owner/name", "hf:owner/sentence"]
 
 
 @pytest.mark.parametrize("name", ["hf:name", "hf:a/b/c", "hf:../b", "hf:a/.."])
