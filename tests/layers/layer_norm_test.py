@@ -7,7 +7,6 @@ import tensorflow as tf
 from bert_tf import modeling
 from bert_tf.export import saved_models
 from bert_tf.layers import layer_norm
-from bert_tf.training import evaluator, objective
 from tests.support import optimized_graphs, tiny_models
 
 OPERATION = "_MklLayerNorm"
@@ -59,44 +58,6 @@ def test_unsupported_inputs_use_the_keras_layer(dtype, rank):
   x = tf.cast(tf.random.normal([2] * rank), dtype)
   layer.build(x.shape)
   assert OPERATION not in optimized_ops(in_scope(layer), x)
-
-
-def test_only_evaluation_and_prediction_use_onednn_layer_norm():
-  model = modeling.BertModel(tiny_models.CONFIG)
-  ids = tf.constant(np.random.default_rng(3).integers(5, 90, (2, 8)), tf.int32)
-  features = {
-    "input_ids": ids,
-    "input_mask": tf.ones_like(ids),
-    "segment_ids": tf.zeros_like(ids),
-  }
-  calls = []
-  original = layer_norm.LayerNorm._compute_fused
-
-  def counted(*args):
-    calls.append(args)
-    return original(*args)
-
-  with pytest.MonkeyPatch.context() as patch:
-    patch.setattr(layer_norm.LayerNorm, "_compute_fused", counted)
-    with tf.GradientTape():
-      expected = tf.function(model, autograph=False)(features, training=True)
-    assert not calls
-    step = evaluator.Evaluator(
-      model,
-      objective.Objective(
-        lambda output, _: {"a": (tf.reduce_sum(output.pooled_output), 1.0)},
-        lambda _: {},
-        lambda output, _: {},
-      ),
-    )
-    result = [step.predict_batch(features), step.evaluate_batch(features)[1]]
-  num_norms = 1 + 2 * tiny_models.CONFIG.num_hidden_layers
-  assert len(calls) == 2 * num_norms * layer_norm._has_operation()
-  expected = model(features)
-  for output in result:
-    np.testing.assert_allclose(
-      output.sequence_output, expected.sequence_output, rtol=1e-5, atol=1e-5
-    )
 
 
 def test_saved_models_have_no_onednn_layer_norm(tmp_path):
