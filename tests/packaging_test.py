@@ -10,6 +10,8 @@ import zipfile
 
 import pytest
 
+import bert_tf
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 # Modules of distributions whose names differ.
@@ -118,3 +120,8 @@ def test_the_constraints_pin_all_dependencies_within_their_ranges(project):
     required = requirements.Requirement(line)
     if not required.extras:  # bert_tf itself.
       assert versions[required.name] in required.specifier, line
+
+
+def test_the_changelog_has_the_version():
+  headings = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.M)
+  assert headings[:2] == ["Unreleased", bert_tf.__version__]
