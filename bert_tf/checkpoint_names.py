@@ -96,8 +96,8 @@ def check_is_bert(path: str, names: Collection[str]) -> None:
   if OBJECT_GRAPH in names or any(n.startswith("transformer/") for n in names):
     raise ValueError(
       f"{path} has another format than the original's, such as TF Model "
-      f"Garden's; convert it by `bert-tf convert`: --model={path} "
-      "--output_checkpoint=NEW/bert_model.ckpt"
+      f"Garden's; `bert-tf convert` reads it, with `model={path}` and an "
+      "`output_checkpoint`."
     )
   tops = sorted({"/".join(name.split("/")[:2]) for name in names})
   raise ValueError(

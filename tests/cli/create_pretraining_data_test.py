@@ -343,7 +343,8 @@ def test_ctrl_c_leaves_no_partial_files_or_processes(
   # The last step replaces the old file and its settings file.
   notes = [".data.settings.json"] if num_workers > 1 else []
   wait_for(
-    lambda: out.exists() and len(hidden(out)) == len(notes) + num_workers,
+    # With the lock.
+    lambda: out.exists() and len(hidden(out)) == len(notes) + num_workers + 1,
     process,
   )
   assert contents(out) == {}

@@ -3,10 +3,8 @@
 import dataclasses
 
 import numpy as np
-import pytest
 import tensorflow as tf
 
-from bert_tf import checkpoints
 from bert_tf.model_folder import run_info
 from bert_tf.training import budget, curves
 from tests.support import line_model
@@ -66,19 +64,6 @@ def test_a_plan_without_a_checkpoint_is_a_leftover(tmp_path, clock):
   run_info.write_json(str(tmp_path), info)
   (tmp_path / "checkpoint").unlink()
   assert train_for_seconds(tmp_path) == NUM_STEPS
-
-
-@pytest.mark.parametrize(("seconds_done", "more"), [(30.0, 1), (40.0, 0)])
-def test_a_run_of_an_older_version_has_the_time_that_its_checkpoint_leaves(
-  tmp_path, clock, seconds_done, more
-):
-  train_for_seconds(tmp_path)
-  tensors = weights_at(tmp_path, NUM_STEPS) | {
-    "train_seconds": np.float32(seconds_done)
-  }
-  checkpoints.write(f"{tmp_path}/model.ckpt-{NUM_STEPS}", tensors)
-  run_info.write_json(str(tmp_path), run_info.RunInfo(task="pretraining"))
-  assert train_for_seconds(tmp_path) == NUM_STEPS + more
 
 
 def test_a_time_that_compiling_uses_up_gives_one_step(tmp_path, clock):

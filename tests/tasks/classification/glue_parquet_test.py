@@ -215,9 +215,9 @@ FAULTS = {
     (", row 2: ", "-1"),
   ),
   "null": (
-    {"sentence1": ["a"], "sentence2": pa.array([None], pa.string())}
+    {"sentence1": pa.array([None], pa.string()), "sentence2": ["b"]}
     | {"label": [1]},
-    (", row 1: ", "sentence2", "None"),
+    (", row 1: ", "sentence1", "None"),
   ),
   "columns of another task": (
     {"question": ["a"], "sentence": ["b"], "label": [1]},
