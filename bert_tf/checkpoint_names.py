@@ -96,8 +96,7 @@ def check_is_bert(path: str, names: Collection[str]) -> None:
   if OBJECT_GRAPH in names or any(n.startswith("transformer/") for n in names):
     raise ValueError(
       f"{path} has another format than the original's, such as TF Model "
-      f"Garden's; `bert-tf convert` reads it, with `model={path}` and an "
-      "`output_checkpoint`."
+      f"Garden's; convert it by `bert-tf convert` with `model={path}`."
     )
   tops = sorted({"/".join(name.split("/")[:2]) for name in names})
   raise ValueError(
