@@ -19,8 +19,7 @@ from bert_tf.convert import pretrained
 from bert_tf.formats import sentence_transformers
 from bert_tf.model_folder import run_info
 
-# The module that reads and writes each format. SUFFIXES are the ends of the
-# names of its files, if the format has one file.
+# The modules that read and write each format; SUFFIXES end their files' names.
 FORMATS: dict[str, Any] = {
   name: importlib.import_module(f"bert_tf.convert.{module}")
   for name, module in names.CHECKPOINT_FORMATS.items()

@@ -318,8 +318,7 @@ class Batcher:
   def _refuse_old(self) -> None:
     """Fails requests that have waited too long, unless all fit into a batch.
 
-    So the server spends its time on requests whose clients still wait, and
-    answers at least a batch, however slow the model is.
+    At least a batch is answered, however slow the model is.
     """
     limit = self._config.max_queue_s
     num_waiting = sum(len(request.waiting) for request in self.queue)

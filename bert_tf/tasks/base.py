@@ -17,6 +17,7 @@ from absl import logging
 from bert_tf import heads, modeling, tokenization
 from bert_tf.data import input_pipeline, padding, record_cache, records
 from bert_tf.files import errors, json_files
+from bert_tf.formats import hugging_face
 from bert_tf.model_folder import run_folder, run_info
 from bert_tf.tasks import batches as batches_lib
 from bert_tf.tasks import config as config_lib
@@ -62,6 +63,10 @@ class Setup(Generic[Config]):
       return self.folder.labels
     run, start = self.start.head_run, self.start.adapter or self.start.path
     spec = run.label_spec if run and run.task == self.config.task else None
+    # The training examples have the names that LABEL_0 and so on stand for.
+    names = spec.labels if spec and self.config.do_train else ()
+    if names and names == hugging_face.numbered_labels(len(names)):
+      return None
     if spec:
       logging.info("The labels are those of %s.", start)
     return spec

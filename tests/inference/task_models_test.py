@@ -285,3 +285,16 @@ def test_an_unknown_setting_is_named(bert, tmp_path):
     new("Classifier", bert, tmp_path).fit(["a"], ["b"], num_train_epoch=1)
   with pytest.raises(TypeError, match="'do_lower_cas'"):
     bert_tf.QuestionAnswerer(*bert, str(tmp_path), do_lower_cas=True)
+
+
+def test_names_of_labels_replace_the_placeholders_of_transformers(
+  bert, tmp_path
+):
+  texts = ["of the", "and the"] * 4
+  start = new("Classifier", bert, tmp_path / "start")
+  start.fit(texts, ["LABEL_0", "LABEL_1"] * 4, **SETTINGS)
+  model = bert_tf.Classifier(
+    init_checkpoint=str(tmp_path / "start"), output_dir=str(tmp_path / "out")
+  )
+  model.fit(texts, ["bad", "good"] * 4, **SETTINGS)
+  assert [*model.predict("of the").probabilities] == ["bad", "good"]
