@@ -253,10 +253,10 @@ class Batcher:
     if worker.is_stalled() and not all(w.is_stalled() for w in self.workers):
       return _STALLED_INTERVAL_S
     first = self.queue[0]
-    size = sum(
-      r.waiting_size for r in self.queue if r.signature is first.signature
-    )
-    if size >= first.signature.max_size:
+    same = [r for r in self.queue if r.signature is first.signature]
+    num_waiting = sum(len(r.waiting) for r in same)
+    is_full = sum(r.waiting_size for r in same) >= first.signature.max_size
+    if is_full or num_waiting >= self._config.max_batch_size:
       return 0
     return first.arrived + self._config.max_wait_ms / 1e3 - time.monotonic()
 
