@@ -1,4 +1,4 @@
-"""Scores sentences.
+"""Scores sentences by the probability of their words.
 
 bert-tf score --model=out --text="The cat sat on the mat."
 
