@@ -44,7 +44,7 @@ def compute_gradients(model, features, positions):
 
   seeds = model.seed_generator
   first = tf.constant([5, 6, 7], seeds.state.dtype)
-  with seeds.counted_from(first, 1):
+  with seeds.counted_from(first):
     with tf.GradientTape() as tape:
       output = model(features, training=True, positions=positions)
       sequence = output.sequence_output

@@ -6,8 +6,7 @@
 These bits are the same on all backends, devices and compilers, and each can be
 computed without the ones before it. XLA fuses the few integer operations into
 the loop that uses the bits. A mask is therefore computed again for the backward
-pass instead of kept, a resumed run draws the same masks, and each part of a
-batch draws its own part of the mask of the whole batch.
+pass instead of kept, and a resumed run draws the same masks.
 
 A graph of TensorFlow passes over a mask a dozen times. `_compiled_mask` is one
 pass, compiled by XLA; other backends and programs that XLA compiles anyway use
@@ -90,13 +89,12 @@ class Mask:
 
   Args:
     shape: shape of the tensor: ints, or int [] tensors for unknown sizes.
-    rate: share that is zeroed, in [0, 1).
+    rate: fraction that is zeroed, in [0, 1).
     keys: uint32 [2], see `keys`.
-    part: index of the part of the batch that the tensor belongs to, int or int
-      []. The parts have equal sizes.
     is_compiled: whether XLA compiles the mask.
 
   Attributes:
+    keys: as given.
     scale: factor of the elements that are kept, 1 / (1 - rate).
     least: the least draw of an element that is kept, int.
   """
@@ -106,30 +104,24 @@ class Mask:
     shape: Sequence[Tensor | int],
     rate: float,
     keys: Tensor,
-    part: Tensor | int = 0,
     is_compiled: bool = False,
   ) -> None:
     self.scale = 1.0 / (1.0 - rate)
     self._shape = tuple(shape)
     self._size = math.prod(self._shape)
-    start, self._key = ops.unstack(keys)
-    self._start = start + ops.cast(part * self._size, "uint32")
+    self.keys = keys
     self.least = round(rate * 2**32)
-    self._least = ops.convert_to_tensor(self.least, "uint32")
+    self._drawn = *ops.unstack(keys), _uint32(self.least)
     self._is_compiled = is_compiled
-
-  @property
-  def keys(self) -> Tensor:
-    """The keys of this part's draws, uint32 [2]."""
-    return ops.stack([self._start, self._key])
 
   def __call__(self) -> Tensor:
     """Returns the mask, bool of the given shape; each call computes it anew."""
-    drawn = self._start, self._key, self._least
     if self._is_compiled:
-      is_kept = _compiled_mask()(*drawn, _rounded_up(self._size))
+      is_kept = _compiled_mask()(*self._drawn, _rounded_up(self._size))
       return ops.reshape(is_kept[: self._size], self._shape)
-    return _is_kept(*drawn, ops.reshape(ops.arange(self._size), self._shape))
+    return _is_kept(
+      *self._drawn, ops.reshape(ops.arange(self._size), self._shape)
+    )
 
 
 def _is_kept(

@@ -23,8 +23,6 @@ class Seeds(keras.random.SeedGenerator):
 
   Attributes:
     num_drawn: number of keys drawn since `counted_from` was entered.
-    part: index of the part of a batch that is computed, int or int []. The
-      masks of all parts together are those of the whole batch.
     compiles_masks: whether XLA compiles the drawing of masks by itself.
   """
 
@@ -33,24 +31,20 @@ class Seeds(keras.random.SeedGenerator):
     self._first: Tensor | None = None
     self._first_keys: list[Tensor] = []  # uint32 [2]. Keys of the first draws.
     self.num_drawn = 0
-    self.part: Tensor | int = 0
     self.compiles_masks = False
 
   @contextlib.contextmanager
   def counted_from(
-    self,
-    first: Tensor,
-    part: Tensor | int = 0,
-    compiles_masks: bool = False,
+    self, first: Tensor, compiles_masks: bool = False
   ) -> Iterator[None]:
     """Within this scope, draw number i is seeded with (*first, i), int [n]."""
-    self._first, self.num_drawn, self.part = first, 0, part
+    self._first, self.num_drawn = first, 0
     self.compiles_masks = compiles_masks
     self._first_keys = _keys(first, range(_NUM_AT_ONCE))
     try:
       yield
     finally:
-      self._first, self._first_keys, self.part = None, [], 0
+      self._first, self._first_keys = None, []
       self.compiles_masks = False
 
   def draw_mask(
@@ -64,7 +58,7 @@ class Seeds(keras.random.SeedGenerator):
     else:
       [keys] = _keys(self._first, range(self.num_drawn, self.num_drawn + 1))
     self.num_drawn += 1
-    return hashing.Mask(shape, rate, keys, self.part, self.compiles_masks)
+    return hashing.Mask(shape, rate, keys, self.compiles_masks)
 
 
 def _keys(first: Tensor, numbers: range) -> list[Tensor]:

@@ -12,7 +12,6 @@ modes; see `optimization`.
 """
 
 import enum
-import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -23,17 +22,11 @@ from bert_tf.kernels import backend, clusters
 from bert_tf.losses import Sums
 from bert_tf.tensor import Tensor
 from bert_tf.training import config as training_config
-from bert_tf.training import objective
 from bert_tf.training.objective import Features
 
-_SumsAndGradients = tuple[Sums, optimization.Gradients]
-
-# Compute the gradients of (features, weights, micro_batch[, half]).
-_HalfFn = Callable[
-  [Features, dict[str, Tensor], tf.Tensor, tf.Tensor | int], _SumsAndGradients
-]
+# Computes the gradients of (features, weights, micro_batch).
 GradientsFn = Callable[
-  [Features, dict[str, Tensor], tf.Tensor], _SumsAndGradients
+  [Features, dict[str, Tensor], tf.Tensor], tuple[Sums, optimization.Gradients]
 ]
 
 # The largest hidden size for which WHOLE is the fastest mode on a CPU in
@@ -58,27 +51,23 @@ class Mode(enum.Enum):
     """Whether XLA compiles each dropout mask, although not the step itself."""
     return self is Mode.PLAIN and not distribution.has_accelerator()
 
-  def compile_gradients(self, function: _HalfFn) -> GradientsFn:
+  def compile_gradients(self, function: GradientsFn) -> GradientsFn:
     """Returns a function that computes the gradients of a micro-batch."""
-    has_replicas = _num_replicas() > 1
     if self is Mode.PLAIN:
-      return _undivided(_function(function))
+      return _function(function)
     if self is Mode.CLUSTERED:
       # With several replicas TensorFlow inlines the function, so Grappler's
       # passes cannot be switched off for it only.
-      return _undivided(
-        _function(clusters.marked(function))
-        if has_replicas
-        else clusters.compiled(function)
-      )
+      if _num_replicas() > 1:
+        return _function(clusters.marked(function))
+      return clusters.compiled(function)
     if tf.config.list_logical_devices("GPU"):
       function = backend.gpu_program()(function)
     if self.compiles_step:
       # A tf.function inside the compiled step would be compiled anew at every
       # step whose batch has another width than the last.
-      return _undivided(function)
-    compiled = _function(function, jit_compile=True)
-    return _undivided(compiled) if has_replicas else _in_halves(compiled)
+      return function
+    return _function(function, jit_compile=True)
 
   @property
   def compiles_step(self) -> bool:
@@ -125,48 +114,6 @@ def compiles_each_width(use_xla: bool | None) -> bool:
 def _function(function: Callable, jit_compile: bool | None = None) -> Any:
   # None leaves the choice to TensorFlow, which always compiles for a TPU.
   return tf.function(function, jit_compile=jit_compile, autograph=False)
-
-
-def _undivided(function: _HalfFn) -> GradientsFn:
-  return lambda features, weights, micro_batch: function(
-    features, weights, micro_batch, 0
-  )
-
-
-def _in_halves(function: _HalfFn) -> GradientsFn:
-  """Returns a function that computes both halves of a micro-batch in parallel.
-
-  A program of XLA for a CPU leaves cores idle between its matrix products. Two
-  programs that run at the same time fill these gaps. On one core, or without
-  static shapes and an even number of rows, the micro-batch stays whole.
-  """
-
-  def compute(
-    features: Features, weights: dict[str, Tensor], micro_batch: tf.Tensor
-  ) -> _SumsAndGradients:
-    has_halves = all(
-      tensor.shape.is_fully_defined() and tensor.shape[0] % 2 == 0
-      for tensor in features.values()
-    )
-    if not has_halves or _num_cores() == 1:
-      return function(features, weights, micro_batch, 0)
-    # As tensors, the indices are arguments of one compiled program. Python
-    # numbers would be constants of two programs.
-    first, second = (
-      function(
-        distribution.select_part(features, i, 2), weights, micro_batch, i
-      )
-      for i in tf.unstack(tf.range(2))
-    )
-    return objective.add(first, second)
-
-  return compute
-
-
-def _num_cores() -> int:
-  if hasattr(os, "sched_getaffinity"):  # Only on Linux.
-    return len(os.sched_getaffinity(0))
-  return os.cpu_count() or 1
 
 
 def _num_replicas() -> int:

@@ -101,15 +101,14 @@ class TrainingStep:
     features: Features,
     weights: dict[str, Tensor],
     micro_batch: tf.Tensor,
-    half: tf.Tensor | int,
   ) -> tuple[Sums, optimization.Gradients]:
-    """Returns the sums to log and the gradients of a micro-batch or its half.
+    """Returns the sums to log and the gradients of a micro-batch.
 
     The weights of the losses are those of the whole batch.
     """
     # The seeds are also those of the backward pass, in which layers under
     # gradient checkpointing draw their masks again.
-    with self._dropout_seeds(micro_batch, half):
+    with self._dropout_seeds(micro_batch):
       with tf.GradientTape() as tape:
         sums = self._objective.loss_sums(self._model, features, training=True)
         loss = tf.add_n(
@@ -123,17 +122,16 @@ class TrainingStep:
     return sums_to_log, optimization.to_dense(gradients)
 
   def _dropout_seeds(
-    self, micro_batch: tf.Tensor, half: tf.Tensor | int
+    self, micro_batch: tf.Tensor
   ) -> contextlib.AbstractContextManager:
     # A resumed run draws the masks of an uninterrupted one, because they depend
-    # only on seed, step and part.
+    # only on seed, step and micro-batch.
     seeds = getattr(self._model, "seed_generator", None)
     if not isinstance(seeds, dropout.Seeds):
       return contextlib.nullcontext()
     words = (self._seed, self._update.optimizer.iterations.value, micro_batch)
     return seeds.counted_from(
       tf.stack([tf.cast(word, seeds.state.dtype) for word in words]),
-      half,
       compiles_masks=self._mode.compiles_dropout_masks,
     )
 

@@ -91,7 +91,7 @@ def test_every_path_draws_the_same_bits(jit_compile, compiles_masks):
   )
   def second_draw(x):
     first = tf.constant([2**31 + 1, 90_000_000, 3], seeds.state.dtype)
-    with seeds.counted_from(first, 0, compiles_masks):
+    with seeds.counted_from(first, compiles_masks):
       dropout.dropout(x, 0.5, seeds, training=True)
       return dropout.dropout(x, 0.25, seeds, training=True)
 

@@ -1,4 +1,4 @@
-"""The choice of a mode; WHOLE, in halves, and CLUSTERED equal PLAIN."""
+"""The choice of a mode; WHOLE and CLUSTERED equal PLAIN."""
 
 import functools
 
@@ -55,75 +55,52 @@ def test_the_mode_of_a_run_follows_from_its_settings(
   assert compilation.choose_mode(config, hidden_size, spec) is mode
 
 
-def trained(output_dir, num_rows=8, mode=PLAIN, **settings):
-  """Returns losses of three steps with dropout, values after, and the graph."""
-  runner = pretraining.build_estimator(
-    modeling.BertConfig.from_dict(CONFIG),
-    training_config.TrainConfig(
-      output_dir=str(output_dir),
-      train_batch_size=num_rows,
-      learning_rate=1e-3,
-      num_train_steps=10,
-      **settings,
-    ),
-  )
-  batch = {
-    name: tf.constant(value[:num_rows])
-    for name, value in next(scale_run.batches(0)).items()
-  }
-  step = runner.train_step.build(
-    {name: tf.TensorSpec(t.shape, t.dtype) for name, t in batch.items()}, mode
-  )
-  losses = [step(batch)["loss"][0].numpy() for _ in range(3)]
-  values = restore.training_variables(runner.model, runner.update)
-  return losses, {name: v.numpy() for name, v in values.items()}, step.graph
-
-
 @pytest.fixture(scope="module")
 def train_once(tmp_path_factory):
-  """Returns `trained` of a folder of its own, which trains each run once."""
+  """Trains three steps with dropout, once for each mode and settings.
+
+  Returns the losses, the values after the steps, and the graph.
+  """
 
   @functools.cache
-  def train(**settings):
-    return trained(tmp_path_factory.mktemp("run"), **settings)
+  def train(mode, **settings):
+    runner = pretraining.build_estimator(
+      modeling.BertConfig.from_dict(CONFIG),
+      training_config.TrainConfig(
+        output_dir=str(tmp_path_factory.mktemp("run")),
+        train_batch_size=8,
+        learning_rate=1e-3,
+        num_train_steps=10,
+        **settings,
+      ),
+    )
+    batch = {k: tf.constant(v) for k, v in next(scale_run.batches(0)).items()}
+    spec = {k: tf.TensorSpec(t.shape, t.dtype) for k, t in batch.items()}
+    step = runner.train_step.build(spec, mode)
+    losses = [step(batch)["loss"][0].numpy() for _ in range(3)]
+    values = restore.training_variables(runner.model, runner.update)
+    return losses, {name: v.numpy() for name, v in values.items()}, step.graph
 
   return train
 
 
-def num_parts(graph):
-  """Counts the calls in the graph of a step that compute gradients."""
-  calls = [op for op in graph.get_operations() if "Call" in op.type]
-  return sum("compute_gradients" in op.get_attr("f").name for op in calls)
-
-
-@pytest.mark.parametrize("settings", [{}, {"gradient_accumulation_steps": 2}])
-def test_halves_equal_the_whole_batch(
-  tmp_path, monkeypatch, train_once, settings
-):
-  runs = {}
-  for num_cores in (1, 2):
-    monkeypatch.setattr(compilation, "_num_cores", lambda n=num_cores: n)
-    runs[num_cores] = trained(tmp_path, mode=WHOLE, **settings)
-  runs["plain"] = train_once(mode=PLAIN, **settings)
-  losses, values, graph = runs[2]
-  assert num_parts(graph) == 2 * num_parts(runs[1][2])
-  for other_losses, other_values, _ in (runs[1], runs["plain"]):
-    np.testing.assert_allclose(losses, other_losses, rtol=1e-5)
-    for name, value in values.items():
-      np.testing.assert_allclose(
-        value, other_values[name], rtol=1e-4, atol=1e-6, err_msg=name
-      )
-
-
-@pytest.mark.parametrize("precision", ["float32", short_products.BFLOAT16])
-def test_clustered_equals_plain(train_once, precision):
-  settings = {} if precision == "float32" else {"precision": precision}
-  runs = {
-    mode: train_once(mode=mode, **settings) for mode in (PLAIN, CLUSTERED)
-  }
-  losses, values, _ = runs[CLUSTERED]
-  other_losses, other_values, _ = runs[PLAIN]
-  rounding = {"float32": 1e-5, "bfloat16": 1e-2}[precision]
+@pytest.mark.parametrize(
+  ("mode", "settings"),
+  [
+    (WHOLE, {}),
+    (WHOLE, {"gradient_accumulation_steps": 2}),
+    (CLUSTERED, {}),
+    pytest.param(
+      CLUSTERED,
+      {"precision": "bfloat16"},
+      marks=short_products.BFLOAT16.marks,
+    ),
+  ],
+)
+def test_compiled_equals_plain(train_once, mode, settings):
+  losses, values, _ = train_once(mode, **settings)
+  other_losses, other_values, _ = train_once(PLAIN, **settings)
+  rounding = 1e-2 if "precision" in settings else 1e-5
   np.testing.assert_allclose(losses, other_losses, rtol=rounding)
   for name, value in values.items():
     np.testing.assert_allclose(
@@ -132,7 +109,7 @@ def test_clustered_equals_plain(train_once, precision):
 
 
 def test_clusters_leave_products_to_tensorflow(train_once):
-  _, _, graph = train_once(mode=CLUSTERED)
+  _, _, graph = train_once(CLUSTERED)
   marked = {True: set(), False: set()}
   for function in graph.as_graph_def().library.function:
     for node in function.node_def:
