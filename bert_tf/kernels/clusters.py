@@ -28,17 +28,6 @@ _REWRITES = ("arithmetic_optimization", "constant_folding", "remapping")
 _is_marking = contextvars.ContextVar("is_marking", default=False)
 
 
-def name_rewrites() -> None:
-  """Sets the rewrite options to their defaults, explicitly.
-
-  Call it before the first tf.function: `compiled` sets the options, too, and a
-  function that was called before would then be optimized again.
-  """
-  import tensorflow as tf
-
-  tf.config.optimizer.set_experimental_options(_rewrites())
-
-
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
   """Returns a function whose clusters XLA compiles.
 
@@ -54,23 +43,15 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
   )
 
   def call(*args: Any) -> Any:
-    before = _rewrites()
+    options = tf.config.optimizer.get_experimental_options()
     set_options = tf.config.optimizer.set_experimental_options
     set_options(dict.fromkeys(_REWRITES, False))
     try:
       return called(*args)
-    finally:
-      set_options(before)
+    finally:  # All are on by default.
+      set_options({name: options.get(name, True) for name in _REWRITES})
 
   return call
-
-
-def _rewrites() -> dict[str, bool]:
-  """Returns whether each graph rewrite is on; all are by default."""
-  import tensorflow as tf
-
-  options = tf.config.optimizer.get_experimental_options()
-  return {name: options.get(name, True) for name in _REWRITES}
 
 
 def marked(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -19,7 +19,6 @@ import keras
 import tensorflow as tf
 
 from bert_tf import distribution, optimization
-from bert_tf.kernels import clusters
 from bert_tf.layers import dropout
 from bert_tf.losses import Sums
 from bert_tf.tensor import Tensor
@@ -62,7 +61,6 @@ class TrainingStep:
       )
     self._variables: list[keras.Variable] = []
     self._sums_spec: Any = None  # tf.TensorSpec in the structure of Sums.
-    clusters.name_rewrites()  # Before the first call of a step in any mode.
 
   def _replica_step(self, features: Features) -> Sums:
     context = tf.distribute.get_replica_context()
