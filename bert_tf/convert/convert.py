@@ -97,8 +97,8 @@ def slim(path: str, target: str, average_last: int = 1) -> list[str]:
   prefixes = listed[:average_last] or [model_folder.find_weights(path)]
   if len(prefixes) < average_last:
     raise ValueError(
-      f"`average_last={average_last}`, but {path} has {len(listed)} "
-      "checkpoints."
+      f"`average_last={average_last}` needs as many checkpoints, but {path} "
+      f"has {len(listed)}."
     )
   if os.path.abspath(target) in map(os.path.abspath, prefixes):
     raise ValueError(f"`output_checkpoint` {target} is the input.")

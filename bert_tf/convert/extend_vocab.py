@@ -68,8 +68,8 @@ def extend(
   slots = [i for token, i in vocab.items() if _UNUSED.fullmatch(token)]
   if method == "unused" and len(new_words) > len(slots):
     raise ValueError(
-      f"{len(new_words)} words to add, but {vocab_file} has {len(slots)} "
-      "[unused] slots; use the method grow."
+      f"{len(new_words)} words do not fit into the {len(slots)} [unused] slots "
+      f"of {vocab_file}; use the method grow."
     )
   free = itertools.count(len(vocab)) if method == "grow" else slots
   ids = dict(zip(new_words, free))
@@ -128,9 +128,9 @@ def _select_new(
     # A piece ##X would also change the pieces of known words.
     if word.startswith("##") or len(word) > longest or tokens != [word]:
       raise ValueError(
-        f"{word!r} is not one word of at most {longest} characters; it is read "
-        f"as {' '.join(tokens)!r}."
+        f"{word!r} must be one word of at most {longest} characters, but is "
+        f"read as {' '.join(tokens)!r}."
       )
   if not new:
-    raise ValueError(f"no word to add: the vocabulary has all {len(known)}.")
+    raise ValueError(f"the vocabulary already has all {len(known)} words.")
   return new, known

@@ -33,10 +33,10 @@ def read(source: pretrained.ModelSource) -> pretrained.Pretrained:
   # Keras ignores values that the model lacks.
   if num_values > model.count_params():
     raise ValueError(
-      f"{path} has {num_values:,} numbers, but a {kind} of its config has "
-      f"{model.count_params():,}."
+      f"{path} holds {num_values:,} numbers, but a {kind} with this config "
+      f"has {model.count_params():,}."
     )
-  with errors.reading(path, f"is not the weights of a {kind} of its config"):
+  with errors.reading(path, f"has no weights of a {kind} with this config"):
     model.load_weights(path)
   tensors = {v.path: np.asarray(v.numpy()) for v in model.weights}
   return pretrained.build(source, files, files.run, tensors)
@@ -68,7 +68,7 @@ def _kind(own_heads: tuple[heads.Head, ...]) -> type[heads.HeadModel] | None:
   kind = pretrained.find_model(own_heads)
   if own_heads and not kind:
     names = ", ".join(head.name for head in own_heads)
-    raise ValueError(f"no Keras model has just the heads {names}.")
+    raise ValueError(f"no Keras model has exactly the heads {names}.")
   return kind
 
 

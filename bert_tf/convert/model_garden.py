@@ -84,8 +84,8 @@ class Graph:
     self._reader = checkpoints.CheckpointReader(weights)
     if checkpoints.OBJECT_GRAPH not in self._reader.shapes:
       raise ValueError(
-        f"{path} is not an object-based checkpoint; the original's need "
-        "`from=original`."
+        f"{path} is not an object-based checkpoint. If it is one of the "
+        "original, use `from=original`."
       )
     graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(
       self._reader.get(checkpoints.OBJECT_GRAPH)
@@ -165,8 +165,8 @@ def read(source: pretrained.ModelSource) -> pretrained.Pretrained:
   encoders = graph.with_edges(*_ENCODER_EDGES)
   if len(encoders) != 1:
     raise ValueError(
-      f"{graph.path} has {len(encoders) or 'no'} encoders of Model Garden's "
-      "BERT, but needs exactly one."
+      f"{graph.path} must have one encoder of Model Garden's BERT, but has "
+      f"{len(encoders)}."
     )
   vocab_file = os.path.join(graph.path, "assets", run_info.VOCAB_FILE)
   if not source.vocab_file and paths.exists(vocab_file):
@@ -258,8 +258,8 @@ def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
   if hidden_act == "gelu":  # Model Garden's default.
     return model
   note = (
-    "The checkpoint does not store the activation: give BertEncoderV2 an "
-    f"inner_activation that is {hidden_act!r}."
+    "The checkpoint does not store the activation, so give BertEncoderV2 "
+    f"{hidden_act!r} as its inner_activation."
   )
   return dataclasses.replace(model, notes=(*model.notes, note))
 

@@ -134,26 +134,6 @@ def find_model(
   return next((m for m in models if m.heads == tuple(own_heads)), None)
 
 
-def resolve_run(
-  run: run_info.RunInfo | None,
-  names: Collection[str],
-  do_lower_case: bool | None,
-  vocab_file: str | None,
-) -> run_info.RunInfo:
-  """Returns a run with the task of the variables and with a letter case.
-
-  Raises:
-    ValueError: if the user's do_lower_case contradicts the vocabulary.
-  """
-  run = run or run_info.RunInfo(task="encoder")
-  case = letter_case.resolve(
-    letter_case.Case(do_lower_case), letter_case.get_case(run), vocab_file
-  )
-  kind = find_model(find_heads(names, run.task), run.task)
-  task = kind.task if kind else registry.ENCODER.name
-  return dataclasses.replace(run, task=task, **dataclasses.asdict(case))
-
-
 def collect_tensors(
   file_tensors: Mapping[str, np.ndarray],
   shapes: Mapping[str, Shape],
@@ -198,9 +178,7 @@ def warn_of_left_out(path: str, names: Collection[str]) -> None:
   """Warns of tensors that are not converted."""
   if names:
     left_out = errors.join_names(sorted(names))
-    logging.warning(
-      "%s: left out %s, which BERT does not have.", path, left_out
-    )
+    logging.warning("%s: BERT has no %s, so they are left out.", path, left_out)
 
 
 def compute_shapes(
@@ -237,11 +215,22 @@ def build(
 ) -> Pretrained:
   """Returns a model from its tensors and the files beside them.
 
+  Its task is the one that the heads among the tensors belong to.
+
   Raises:
-    ValueError: as `resolve_run`, or if the head has another number of labels.
+    ValueError: if the user's do_lower_case contradicts the vocabulary, or if
+      the head has another number of labels.
   """
-  run = resolve_run(run, tensors, source.do_lower_case, files.vocab_file)
-  if not registry.TASKS[run.task].label_defaults:
+  run = run or run_info.RunInfo(task="encoder")
+  case = letter_case.resolve(
+    letter_case.Case(source.do_lower_case),
+    letter_case.get_case(run),
+    files.vocab_file,
+  )
+  kind = find_model(find_heads(tensors, run.task), run.task)
+  task = registry.TASKS[kind.task] if kind else registry.ENCODER
+  run = dataclasses.replace(run, task=task.name, **dataclasses.asdict(case))
+  if not task.label_defaults:
     run = dataclasses.replace(
       run, task_name=None, problem_type=None, labels=None
     )
@@ -255,8 +244,8 @@ def build(
   )
   if run.labels and len(run.labels) != model.num_labels:
     raise ValueError(
-      f"{len(run.labels)} labels are saved next to {source.path}, but its head "
-      f"has {model.num_labels}."
+      f"{len(run.labels)} labels are saved beside {source.path}, but its head "
+      f"has {model.num_labels} outputs."
     )
   return model
 

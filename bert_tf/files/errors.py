@@ -62,7 +62,7 @@ class DamagedFileError(ValueError):
 
 @contextlib.contextmanager
 def reading(
-  path: str, fault: str = "is damaged or only half there"
+  path: str, fault: str = "is truncated or corrupt"
 ) -> Iterator[None]:
   """Raises errors of a library that reads a file as DamagedFileError.
 

@@ -38,7 +38,7 @@ def parse(content: bytes | str, path: str) -> Any:
   try:
     return json.loads(content)
   except RecursionError:
-    raise ValueError(f"{path} is not JSON: it is nested too deep.") from None
+    raise ValueError(f"{path} is not JSON: it is nested too deeply.") from None
   except ValueError as error:
     form = recognize.form(content) if isinstance(content, bytes) else ""
     # A file that begins like JSON is damaged.

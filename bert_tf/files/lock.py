@@ -60,7 +60,7 @@ def _hold(path: str, fault: str) -> Iterator[None]:
     if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP):
       raise
     folder = os.path.dirname(path)
-    logging.warning("%s has no locks: start only one command in it.", folder)
+    logging.warning("%s has no locks, so start only one command in it.", folder)
   try:
     yield
   finally:

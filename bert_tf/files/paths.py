@@ -118,7 +118,7 @@ def decode(path: str, content: bytes, first_line: int = 1) -> str:
   except UnicodeDecodeError as error:
     line = first_line + content.count(b"\n", 0, error.start)
     raise ValueError(
-      f"{path}:{line}: not UTF-8; convert the file from its encoding."
+      f"{path}:{line}: not UTF-8; convert the file to UTF-8."
     ) from None
 
 

@@ -57,8 +57,7 @@ def check_same_settings(
   for name, values in _differences(read_settings(note), settings):
     then, now = (errors.shorten(json.dumps(value)) for value in values)
     raise ValueError(
-      f"cannot resume: `{name}` differs from {note}: {then} then, {now} now; "
-      f"{remedy}."
+      f"cannot resume: `{name}` is {now}, but was {then} in {note}; {remedy}."
     )
 
 

@@ -60,7 +60,7 @@ def run(
       yield first, future.result()
   except process.BrokenProcessPool as error:
     raise ChildProcessError(
-      "a worker process was ended from outside, usually as memory ran out."
+      "a worker process was killed, usually because memory ran out."
     ) from error
   finally:
     ours.close()

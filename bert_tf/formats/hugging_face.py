@@ -128,7 +128,7 @@ class Reader:
     anchors = _ANCHORS if config.model_type else _ANCHORS[:1]
     scope = names_lib.find_scope(self._file.shapes, anchors)
     if scope:
-      self.notes += (f"The prefix {scope} of its tensors was dropped.",)
+      self.notes += (f"The tensors' prefix {scope} was dropped.",)
     keys = {key.removeprefix(scope): key for key in self._file.shapes}
     has_choices = find_task(config) is registry.SWAG
     self._keys = {
@@ -139,15 +139,15 @@ class Reader:
     is_bert = config.model_type in (None, FIXED_SETTINGS["model_type"])
     if _WORDS not in self._keys or not config.hidden_size or not is_bert:
       raise ValueError(
-        f"{path} does not hold one BERT model; its model_type is "
-        f"{config.model_type!r}, its tensors are "
+        f"{path} does not hold one BERT model: its model_type is "
+        f"{config.model_type!r}, and its tensors are "
         f"{errors.join_names(sorted(self._file.shapes), 5)}."
       )
     if has_choices and (key := self._keys.pop(CHOICE_BIAS, None)):
       if bias := float(self._file.get(key)[0]):
         self.notes += (
-          f"The bias {bias:.6g} of the choices' scores is left out; it is the "
-          "same for all choices of a question.",
+          f"The bias {bias:.6g} of the choices' scores is left out, because it "
+          "is the same for all choices of a question.",
         )
     self._added: dict[str, np.ndarray] = {}
     for key in _COPIES.keys() & keys.keys():
@@ -155,7 +155,7 @@ class Reader:
       if original not in self._keys or not np.array_equal(
         value.astype(np.float32), self.get_tensor(original)
       ):
-        raise ValueError(f"{key} of {path} is not the same as {original}.")
+        raise ValueError(f"{key} in {path} must equal {original}.")
     size = config.hidden_size
     pooler = {f"{_POOLER}kernel": (size, size), f"{_POOLER}bias": (size,)}
     layers = {"pooler": pooler}
@@ -166,7 +166,7 @@ class Reader:
     for layer, shapes in layers.items():
       if shapes.keys() & self._keys.keys():
         continue
-      note = f"The model has no {layer}; an untrained {layer} was added."
+      note = f"The model has no {layer}, so an untrained one was added."
       self.notes += (note,)
       for name, shape in shapes.items():
         value = np.zeros(shape, np.float32)
@@ -314,14 +314,14 @@ def original_config(
   """
   faults = [f"{name} is missing" for name in names if name not in config]
   faults += [
-    f"{name} is {config[name]!r} and has to be {value!r}"
+    f"{name} is {config[name]!r} and must be {value!r}"
     for name, value in FIXED_SETTINGS.items()
     if config.get(name, value) != value
   ]
   hidden_act = config.get("hidden_act", "gelu")
   if hidden_act not in ACTIVATIONS:
     known = ", ".join(ACTIVATIONS)
-    faults.append(f"hidden_act is {hidden_act!r} and has to be one of {known}")
+    faults.append(f"hidden_act is {hidden_act!r} and must be one of {known}")
   if faults:
     raise ValueError(
       f"{path} describes an unsupported model: {'; '.join(faults)}."

@@ -51,7 +51,7 @@ def _check_shards(files: Sequence[str]) -> None:
     for index in range(int(count)):
       path = f"{start}{index:05d}-of-{count}.parquet"
       if path not in files:
-        raise ValueError(f"there is {first}, but no {path}.")
+        raise ValueError(f"{first} exists, but {path} does not.")
 
 
 def read_rows(

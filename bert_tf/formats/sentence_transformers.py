@@ -90,8 +90,8 @@ def read_settings(folder: str) -> VectorSettings | None:
   known = ["Transformer", "Pooling", "Normalize"]
   if names not in (known[:2], known):
     raise ValueError(
-      f"{path} lists the modules {', '.join(names) or '(none)'}; supported are "
-      f"{', '.join(known)}. Set `pooling` to use the encoder without them."
+      f"{path} lists the modules {', '.join(names) or '(none)'}, but only "
+      f"{', '.join(known)} work. Set `pooling` to use the encoder without them."
     )
   whole = json_files.find_object(folder, MODEL_CONFIG) or {}
   if name := whole.get("default_prompt_name"):
@@ -132,8 +132,8 @@ def read_settings(folder: str) -> VectorSettings | None:
   ]
   if others:
     logging.warning(
-      "%s: not applied, so vectors can differ from those of "
-      "sentence-transformers: %s.",
+      "%s: vectors can differ from those of sentence-transformers, because "
+      "some settings are not applied: %s.",
       folder,
       ", ".join(others),
     )

@@ -88,7 +88,7 @@ def read(
   examples.num_dropped = len(faults)
   if faults:
     logging.warning(
-      f"Skipped {len(faults)} bad rows of {table.path}; the first: {faults[0]}"
+      f"{len(faults)} bad rows of {table.path} were skipped. {faults[0]}"
     )
   return examples
 
@@ -105,8 +105,8 @@ def parse_columns(
   has_names = file_format in ("jsonl", "parquet")
   if len(are_numbers) == 2 or (True in are_numbers and has_names):
     raise ValueError(
-      f"columns {', '.join(map(str, columns))}: give names or, for tsv and csv "
-      "without a header, numbers from 0."
+      f"columns {', '.join(map(str, columns))} must all be names or, in tsv "
+      "and csv files without a header, numbers from 0."
     )
   return [
     int(column) if column and column.isdecimal() else column or None
@@ -140,7 +140,7 @@ def get_text(row: Row, column: Column, may_be_empty: bool = False) -> str:
   if may_be_empty and cell is None:
     return ""
   if not isinstance(cell, str) or not (may_be_empty or cell.strip()):
-    raise BadRowError(f"column {column} is no text, but {cell!r}")
+    raise BadRowError(f"column {column} must be text, but is {cell!r}")
   return cell
 
 

@@ -152,8 +152,8 @@ def read_settings(folder: str) -> TokenizerSettings:
   notes: tuple[str, ...] = ()
   if differing := _find_differing(folder, config or {}, tokenizer):
     notes = (
-      "Its tokenizer is not implemented, so the ids of texts differ from those "
-      f"in training: {', '.join(differing)}",
+      "texts get other ids than in training, because parts of this tokenizer "
+      f"are not implemented: {', '.join(differing)}",
     )
   where = f"the tokenizer in {folder}"
   return TokenizerSettings(

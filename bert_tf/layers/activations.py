@@ -117,7 +117,6 @@ def get_activation(
   key = (name or "").lower()
   if key not in _ACTIVATIONS:
     raise ValueError(
-      f"hidden_act {name!r} is not known; use gelu, gelu_erf, relu, tanh or "
-      "linear."
+      f"unknown hidden_act {name!r}; use gelu, gelu_erf, relu, tanh or linear."
     )
   return _ACTIVATIONS[key]

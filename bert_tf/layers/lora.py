@@ -37,7 +37,7 @@ def enable(model: keras.Model, rank: int, alpha: float | None) -> None:
   bert = getattr(model, "bert", None)
   if bert is None:
     raise ValueError(
-      "LoRA is for the layers of BERT, and this model trains none of them; "
+      "LoRA adapts the layers of BERT, but this model trains none of them; "
       "leave `lora_rank` out."
     )
   if rank > bert.config.hidden_size:

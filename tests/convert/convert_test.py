@@ -195,8 +195,8 @@ def test_tensors_that_do_not_fit_the_config_are_all_named(tmp_path):
 @pytest.mark.parametrize(
   ("num_layers", "expected"),
   [
-    (3, "not the weights of a ClassifierModel"),
-    (1, "a ClassifierModel of its config has"),
+    (3, "no weights of a ClassifierModel"),
+    (1, "a ClassifierModel with this config has"),
   ],
 )
 def test_keras_weights_of_another_config_are_refused(

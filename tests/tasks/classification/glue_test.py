@@ -266,7 +266,7 @@ FAULTS = {
   "a number as text": (
     "jsonl",
     '{"text": 5, "label": 1}\n',
-    "train.jsonl:1: column text is no text, but 5",
+    "train.jsonl:1: column text must be text, but is 5",
   ),
   **{
     f"the label {label}": (
@@ -301,8 +301,8 @@ def test_an_error_names_file_line_and_value(tmp_path, fault):
 @pytest.mark.parametrize(
   ("file_format", "text", "label", "expected"),
   [
-    ("tsv", "text", "1", "give names or"),
-    ("jsonl", "0", "1", "give names or"),
+    ("tsv", "text", "1", "names or"),
+    ("jsonl", "0", "1", "names or"),
     ("tsv", "", "label", "cannot be empty"),
     ("tsv", "text", "", "cannot be empty"),
   ],

@@ -235,8 +235,8 @@ NAMES = "name the columns of the files"
     ("csv", ("a",), {}, NAMES),
     ("csv", ("a", "b", "a"), {}, NAMES),
     ("jsonl", (), {}, NAMES),
-    ("jsonl", ("1", "2"), {}, "give names or"),
-    ("csv", ("1", "2"), {}, "give names or"),
+    ("jsonl", ("1", "2"), {}, "names or"),
+    ("csv", ("1", "2"), {}, "names or"),
     ("xml", ("a", "b"), {}, "'xml' is not known"),
   ],
 )
