@@ -20,26 +20,6 @@ from tests.support import interop_models
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
 
 
-def to_hf(tmp_path, kind):
-  """Writes a model of a kind; returns the folder, its tensors and our model."""
-  prefix, model = interop_models.write_original(tmp_path / "in", kind)
-  folder = tmp_path / "hf"
-  convert.convert(pretrained.ModelSource(prefix), "original", str(folder), "hf")
-  (folder / "run.json").unlink()
-  path = folder / "model.safetensors"
-  return folder, safetensors_numpy.load_file(path), model
-
-
-def save(folder, tensors, name="model.safetensors", **config):
-  """Replaces the weights of a folder, and values of its config."""
-  (folder / "model.safetensors").unlink()
-  safetensors_numpy.save_file(tensors, folder / name)
-  path = folder / "config.json"
-  values = {**json.loads(path.read_text()), **config}
-  values = {key: value for key, value in values.items() if value is not None}
-  path.write_text(json.dumps(values))
-
-
 def warnings(caplog):
   return " ".join(r.getMessage() for r in caplog.records if r.levelno > 20)
 
@@ -59,18 +39,22 @@ RENAMED = [
 
 @pytest.mark.parametrize(("prefix", "rename"), RENAMED)
 def test_a_prefix_of_all_names_is_dropped_and_named(tmp_path, prefix, rename):
-  folder, tensors, model = to_hf(tmp_path, "classifier")
-  save(folder, {rename(n): v for n, v in tensors.items()})
+  folder, tensors, model = interop_models.to_hf(tmp_path, "classifier")
+  interop_models.replace_weights(
+    folder, {rename(n): v for n, v in tensors.items()}
+  )
   read = heads.ClassifierModel.from_pretrained(folder)
   for variable, expected in zip(read.weights, model.weights, strict=True):
     np.testing.assert_array_equal(variable, expected, err_msg=expected.path)
   reader = checkpoints.CheckpointReader(str(folder / "model.safetensors"))
-  assert f"The prefix {prefix} of" in reader.notes[0]
+  assert f"prefix {prefix} was" in reader.notes[0]
 
 
 def test_the_transformer_of_a_whole_sentence_encoder_is_read(tmp_path):
-  folder, tensors, model = to_hf(tmp_path, "encoder")
-  save(folder, {f"0.auto_model.{n}": v for n, v in tensors.items()})
+  folder, tensors, model = interop_models.to_hf(tmp_path, "encoder")
+  interop_models.replace_weights(
+    folder, {f"0.auto_model.{n}": v for n, v in tensors.items()}
+  )
   read = modeling.BertModel.from_pretrained(folder)
   for variable, expected in zip(read.weights, model.weights, strict=True):
     np.testing.assert_array_equal(variable, expected, err_msg=expected.path)
@@ -116,8 +100,8 @@ REFUSED = {
 @pytest.mark.parametrize("fault", REFUSED)
 def test_a_model_that_would_give_wrong_results_is_refused(tmp_path, fault):
   change, config, expected = REFUSED[fault]
-  folder, tensors, _ = to_hf(tmp_path, "classifier")
-  save(folder, change(tensors), **config)
+  folder, tensors, _ = interop_models.to_hf(tmp_path, "classifier")
+  interop_models.replace_weights(folder, change(tensors), **config)
   with pytest.raises(ValueError, match=expected):
     bert_tf.load(folder)
   if fault != "integers":
@@ -128,8 +112,8 @@ def test_a_model_that_would_give_wrong_results_is_refused(tmp_path, fault):
 
 
 def test_the_only_safetensors_file_of_a_folder_may_have_any_name(tmp_path):
-  folder, tensors, _ = to_hf(tmp_path, "encoder")
-  save(folder, tensors, name="model.fp16.safetensors")
+  folder, tensors, _ = interop_models.to_hf(tmp_path, "encoder")
+  interop_models.replace_weights(folder, tensors, name="model.fp16.safetensors")
   expected = str(folder / "model.fp16.safetensors")
   assert model_folder.find_weights(str(folder)) == expected
   # The files of other libraries are copies of model.safetensors.
@@ -235,7 +219,7 @@ def test_what_is_no_bert_is_not_converted(tmp_path, run_script, form):
 
 def write_sentence_encoder(tmp_path, files, modules=()):
   """Writes an encoder with files of sentence-transformers, by their paths."""
-  folder, _, _ = to_hf(tmp_path, "encoder")
+  folder, _, _ = interop_models.to_hf(tmp_path, "encoder")
   kinds = {"": "Transformer", "1_Pooling": "Pooling", **dict(modules)}
   listed = [{"path": p, "type": f"models.{k}"} for p, k in kinds.items()]
   files = {

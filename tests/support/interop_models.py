@@ -3,8 +3,10 @@
 import json
 
 import numpy as np
+from safetensors import numpy as safetensors_numpy
 
 from bert_tf import checkpoints, heads, modeling
+from bert_tf.convert import convert, pretrained
 
 # Sizes: vocabulary, hidden, intermediate, heads, positions, layers, labels.
 V, D, WIDE, N, P, LAYERS, LABELS = 23, 8, 12, 2, 10, 2, 3
@@ -95,6 +97,26 @@ def write_original(folder, kind, config=CONFIG):
     },
   )
   return prefix, model
+
+
+def to_hf(tmp_path, kind):
+  """Writes a model of a kind; returns the folder, its tensors and our model."""
+  prefix, model = write_original(tmp_path / "in", kind)
+  folder = tmp_path / "hf"
+  convert.convert(pretrained.ModelSource(prefix), "original", str(folder), "hf")
+  (folder / "run.json").unlink()
+  path = folder / "model.safetensors"
+  return folder, safetensors_numpy.load_file(path), model
+
+
+def replace_weights(folder, tensors, name="model.safetensors", **config):
+  """Replaces the weights of a folder, and values of its config; None: drops."""
+  (folder / "model.safetensors").unlink()
+  safetensors_numpy.save_file(tensors, folder / name)
+  path = folder / "config.json"
+  values = {**json.loads(path.read_text()), **config}
+  values = {key: value for key, value in values.items() if value is not None}
+  path.write_text(json.dumps(values))
 
 
 def outputs(model, kind):
