@@ -23,7 +23,6 @@ class Seeds(keras.random.SeedGenerator):
 
   Attributes:
     num_drawn: number of keys drawn since `counted_from` was entered.
-    compiles_masks: whether XLA compiles the drawing of masks by itself.
   """
 
   def __init__(self, seed: int = 0) -> None:
@@ -31,21 +30,16 @@ class Seeds(keras.random.SeedGenerator):
     self._first: Tensor | None = None
     self._first_keys: list[Tensor] = []  # uint32 [2]. Keys of the first draws.
     self.num_drawn = 0
-    self.compiles_masks = False
 
   @contextlib.contextmanager
-  def counted_from(
-    self, first: Tensor, compiles_masks: bool = False
-  ) -> Iterator[None]:
+  def counted_from(self, first: Tensor) -> Iterator[None]:
     """Within this scope, draw number i is seeded with (*first, i), int [n]."""
     self._first, self.num_drawn = first, 0
-    self.compiles_masks = compiles_masks
     self._first_keys = _keys(first, range(_NUM_AT_ONCE))
     try:
       yield
     finally:
       self._first, self._first_keys = None, []
-      self.compiles_masks = False
 
   def draw_mask(
     self, shape: Sequence[Tensor | int], rate: float
@@ -58,11 +52,11 @@ class Seeds(keras.random.SeedGenerator):
     else:
       [keys] = _keys(self._first, range(self.num_drawn, self.num_drawn + 1))
     self.num_drawn += 1
-    return hashing.Mask(shape, rate, keys, self.compiles_masks)
+    return hashing.Mask(shape, rate, keys)
 
 
 def _keys(first: Tensor, numbers: range) -> list[Tensor]:
-  """Returns the keys of the draws (*first, number), each uint32 [2]."""
+  """The keys of the draws (*first, number), each uint32 [2]."""
   counts = ops.convert_to_tensor(list(numbers), first.dtype)
   firsts = ops.tile(ops.expand_dims(first, 0), (len(numbers), 1))
   seeds = ops.concatenate([firsts, ops.expand_dims(counts, -1)], axis=1)
@@ -70,7 +64,7 @@ def _keys(first: Tensor, numbers: range) -> list[Tensor]:
 
 
 def dropout(x: Tensor, rate: float, seeds: Seeds, training: bool) -> Tensor:
-  """Returns x with a fraction of its numbers zeroed and the rest scaled up.
+  """Zeroes a fraction of the numbers of x and scales up the rest.
 
   The rate is in [0, 1). Without `training`, x is returned unchanged.
   """

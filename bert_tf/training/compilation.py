@@ -46,11 +46,6 @@ class Mode(enum.Enum):
   CLUSTERED = "clustered"
   WHOLE = "whole"
 
-  @property
-  def compiles_dropout_masks(self) -> bool:
-    """Whether XLA compiles each dropout mask, although not the step itself."""
-    return self is Mode.PLAIN and not distribution.has_accelerator()
-
   def compile_gradients(self, function: GradientsFn) -> GradientsFn:
     """Returns a function that computes the gradients of a micro-batch."""
     if self is Mode.PLAIN:

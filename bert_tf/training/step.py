@@ -129,8 +129,7 @@ class TrainingStep:
       return contextlib.nullcontext()
     words = (self._seed, self._update.optimizer.iterations.value, micro_batch)
     return seeds.counted_from(
-      tf.stack([tf.cast(word, seeds.state.dtype) for word in words]),
-      compiles_masks=self._mode.compiles_dropout_masks,
+      tf.stack([tf.cast(word, seeds.state.dtype) for word in words])
     )
 
   def build(
@@ -142,7 +141,6 @@ class TrainingStep:
 
     Returns the step, from the features of a batch to the sums to log.
     """
-    self._mode = mode
     self._gradients = mode.compile_gradients(self._compute_gradients)
     self._step = tf.function(
       self._run_replicas,
