@@ -382,22 +382,17 @@ class PretrainingModel(HeadModel):
     self, features: Features, training: bool
   ) -> losses.PretrainingSums:
     """Returns `losses.pretraining_sums` of `call`, without all logits."""
-    embeddings = self.bert.embeddings
-    inputs = model_inputs.prepare(features, self.config.attention_direction)
-    words, table = masked_lm.look_up(
-      embeddings.word_embeddings, inputs.input_ids
-    )
-    output = self.bert.encode(
-      embeddings.combine(words, inputs, training),
-      inputs,
-      features["masked_lm_positions"],
+    positions = features["masked_lm_positions"]
+    output = self.bert(features, training=training, positions=positions)
+    pooled_logits = self.cls.seq_relationship(output.pooled_output)
+    masked_lm_sums = self.cls.predictions.sums(
+      output.sequence_output,
+      self.bert.embeddings.word_embeddings,
+      features,
       training,
     )
-    pooled_logits = self.cls.seq_relationship(output.pooled_output)
-    predictions, sequence = self.cls.predictions, output.sequence_output
     return losses.PretrainingSums(
-      predictions.sums(sequence, table, features, training),
-      losses.next_sentence_sums(pooled_logits, features),
+      masked_lm_sums, losses.next_sentence_sums(pooled_logits, features)
     )
 
 

@@ -169,24 +169,9 @@ class Embeddings(BertLayer):
   def call(
     self, inputs: model_inputs.ModelInputs, training: bool = False
   ) -> Tensor:
-    """Returns the embedding of each position, float [B, F, D]."""
-    return self.combine(self.look_up(inputs.input_ids), inputs, training)
+    """Sums the embeddings of word, segment and position, float [B, F, D].
 
-  def look_up(self, input_ids: Tensor) -> Tensor:
-    """Returns the word embeddings, float [B, F, D]."""
-    if not self.use_one_hot_embeddings:
-      return backend.take_rows(self.word_embeddings, input_ids)
-    vocab_size, dtype = self.config.vocab_size, self.compute_dtype
-    ids = ops.one_hot(input_ids, vocab_size, dtype=dtype)
-    return ops.matmul(ids, ops.cast(self.word_embeddings, dtype))
-
-  def combine(
-    self, words: Tensor, inputs: model_inputs.ModelInputs, training: bool
-  ) -> Tensor:
-    """Adds segment and position embeddings to those of words, [B, F, D].
-
-    Returns their sum after layer norm and dropout, float [B, F, D]. Raises
-    ValueError if F exceeds max_position_embeddings.
+    Raises ValueError if F exceeds max_position_embeddings.
     """
     config, dtype = self.config, self.compute_dtype
     length = inputs.input_ids.shape[1]
@@ -195,6 +180,11 @@ class Embeddings(BertLayer):
         f"max_seq_length {length} exceeds max_position_embeddings "
         f"{config.max_position_embeddings}."
       )
+    if self.use_one_hot_embeddings:
+      ids = ops.one_hot(inputs.input_ids, config.vocab_size, dtype=dtype)
+      words = ops.matmul(ids, ops.cast(self.word_embeddings, dtype))
+    else:
+      words = backend.take_rows(self.word_embeddings, inputs.input_ids)
     # As in the 2018 release, the small segment table is multiplied by one-hot
     # rows. Its gradient is then dense, and clipping has the original's norm.
     segments = ops.matmul(
@@ -567,19 +557,6 @@ class BertModel(model_inputs.FeaturesModel):
     )
     inputs = model_inputs.prepare(features, self.config.attention_direction)
     embedded = self.embeddings(inputs, training=training)
-    output = self.encode(embedded, inputs, positions, training)
-    if not return_attention_probs:
-      output = output._replace(attention_probs=())
-    return output
-
-  def encode(
-    self,
-    embedded: Tensor,
-    inputs: model_inputs.ModelInputs,
-    positions: Tensor | None = None,
-    training: bool = False,
-  ) -> BertOutput:
-    """Runs encoder and pooler on embeddings, float [B, F, D]; see `call`."""
     summary_positions, output_positions = inputs.summary_positions, None
     if positions is not None:
       # Nothing reads the rest of the last layer, so it is not computed: a
@@ -600,5 +577,5 @@ class BertModel(model_inputs.FeaturesModel):
       pooled_output=self.pooler(summary if inputs.is_packed else summary[:, 0]),
       all_encoder_layers=(*lower_layers, sequence_output),
       embedding_output=embedded,
-      attention_probs=probs,
+      attention_probs=probs if return_attention_probs else (),
     )

@@ -48,7 +48,7 @@ class _Softmax(NamedTuple):
 
 
 def logits(hidden: Tensor, table: Tensor, bias: Tensor) -> Tensor:
-  """Returns the logits, float [rows, V]; see `sums` for the arguments."""
+  """The logits, float [rows, V]; see `sums` for the arguments."""
   table = ops.cast(table, hidden.dtype)
   products = ops.matmul(hidden, ops.transpose(table))
   return ops.cast(ops.cast(products, bias.dtype) + bias, hidden.dtype)
@@ -62,7 +62,7 @@ def sums(
   weights: Tensor,
   training: bool,
 ) -> Tensor:
-  """Returns the weighted sums of losses and of hits, float32 [2].
+  """The weighted sums of losses and of hits, float32 [2].
 
   The sum of losses has a gradient for `hidden`, `table` and `bias`. A hit is a
   label with the largest logit. The first of equal logits counts, except in
@@ -112,7 +112,7 @@ def sums(
 def _loop_over_blocks(
   batch: _Batch, with_gradients: bool
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
-  """Returns the sums, and the gradients of the loss sum or ()."""
+  """The sums, and the gradients of the loss sum or ()."""
   # Rows that have a weight come first. The number of these rows then decides
   # only the number of blocks, not a shape, which XLA would not allow.
   has_weight = batch.weights > 0
@@ -157,7 +157,7 @@ def _loop_over_blocks(
 
 
 def _sum_block(batch: _Batch, training: bool) -> tuple[Tensor, _Softmax]:
-  """Returns the sums over all rows of a block, and the block's softmax."""
+  """The sums over all rows of a block, and the block's softmax."""
   dtype = batch.hidden.dtype
   table = ops.cast(batch.table, dtype)
   # [V, rows]: sums over the vocabulary then add whole rows of memory to each
@@ -187,7 +187,7 @@ def _sum_block(batch: _Batch, training: bool) -> tuple[Tensor, _Softmax]:
 
 
 def _block_gradients(batch: _Batch, softmax: _Softmax) -> tuple[Tensor, ...]:
-  """Returns a block's part of the gradients of hidden, table and bias."""
+  """A block's part of the gradients of hidden, table and bias."""
   # d_logits = weights * (probabilities - one_hot(ids)). The first term is a
   # product with `powers`, the second is added at the labels only.
   dtype = batch.hidden.dtype
@@ -205,28 +205,3 @@ def _block_gradients(batch: _Batch, softmax: _Softmax) -> tuple[Tensor, ...]:
     backend.add_rows(d_table, batch.ids, -weights * hidden),
     backend.add_rows(d_bias, batch.ids, -batch.weights),
   )
-
-
-def look_up(table: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
-  """Returns rows, [B, F, D], of a table, float [V, D], and the table.
-
-  `ids` are int [B, F]. One gradient covers both outputs: that of the output
-  product is of the whole table, that of the lookup of a few rows, which are
-  added into it. TensorFlow would add both by making a second table, which is
-  zero except in these rows: for BERT-Base it has 23 million numbers.
-  """
-  if not backend.is_tensorflow():
-    return ops.take(table, ids, axis=0), table
-  import tensorflow as tf
-
-  @tf.custom_gradient
-  def forward(
-    table: Tensor,
-  ) -> tuple[tuple[Tensor, Tensor], Callable[[Tensor, Tensor], Tensor]]:
-    def backward(d_rows: Tensor, d_table: Tensor) -> Tensor:
-      rows = ops.reshape(d_rows, (-1, table.shape[-1]))
-      return backend.add_rows(d_table, ops.reshape(ids, (-1,)), rows)
-
-    return (ops.take(table, ids, axis=0), tf.identity(table)), backward
-
-  return forward(tf.convert_to_tensor(table))
