@@ -62,7 +62,7 @@ def convert(
 
 
 def find_format(path: str) -> str:
-  """Returns the format of a model's files, one of FORMATS.
+  """The format of a model's files, one of FORMATS.
 
   Raises:
     ValueError: if there is no model, or more than one.

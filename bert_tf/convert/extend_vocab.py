@@ -64,7 +64,20 @@ def extend(
     raise ValueError(f"{source.path} has no vocabulary; set `vocab_file`.")
   tokenizer = letter_case.make_tokenizer(vocab_file, model.run)
   vocab = tokenizer.vocab
-  new_words, known = _select_new(words, tokenizer)
+  words = tuple(dict.fromkeys(words))
+  known = tuple(word for word in words if word in vocab)
+  new_words = tuple(word for word in words if word not in vocab)
+  longest = tokenizer.wordpiece_tokenizer.max_input_chars_per_word
+  for word in new_words:
+    tokens = tokenizer.basic_tokenizer.tokenize(word)
+    # A piece ##X would also change the pieces of known words.
+    if word.startswith("##") or len(word) > longest or tokens != [word]:
+      raise ValueError(
+        f"{word!r} must be one word of at most {longest} characters, but is "
+        f"read as {' '.join(tokens)!r}."
+      )
+  if not new_words:
+    raise ValueError(f"the vocabulary already has all {len(known)} words.")
   slots = [i for token, i in vocab.items() if _UNUSED.fullmatch(token)]
   if method == "unused" and len(new_words) > len(slots):
     raise ValueError(
@@ -114,23 +127,3 @@ def extend(
     vocab_size=size,
     num_unused=len(slots) - (len(ids) if method == "unused" else 0),
   )
-
-
-def _select_new(
-  words: Iterable[str], tokenizer: tokenization.FullTokenizer
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-  words = tuple(dict.fromkeys(words))
-  known = tuple(word for word in words if word in tokenizer.vocab)
-  new = tuple(word for word in words if word not in tokenizer.vocab)
-  longest = tokenizer.wordpiece_tokenizer.max_input_chars_per_word
-  for word in new:
-    tokens = tokenizer.basic_tokenizer.tokenize(word)
-    # A piece ##X would also change the pieces of known words.
-    if word.startswith("##") or len(word) > longest or tokens != [word]:
-      raise ValueError(
-        f"{word!r} must be one word of at most {longest} characters, but is "
-        f"read as {' '.join(tokens)!r}."
-      )
-  if not new:
-    raise ValueError(f"the vocabulary already has all {len(known)} words.")
-  return new, known

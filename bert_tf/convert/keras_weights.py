@@ -79,8 +79,8 @@ def _find_heads(
   if num_at_root == 1:
     return (heads.CHOICES,)
   if num_at_root:
-    names = heads.TEXT_LABELS.shapes
-    kind = heads.find_kind(names, run.task if run else None)
+    task = run.task if run else None
+    kind = heads.find_kind(heads.TEXT_LABELS.shapes, task)
     return kind.heads if kind else ()
   # The other heads have the original's scopes.
   scopes = {name.rpartition("/vars/")[0] for name in shapes}

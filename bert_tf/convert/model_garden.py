@@ -100,15 +100,15 @@ class Graph:
     ]
 
   def tensor(self, node: int) -> np.ndarray:
-    """Returns the tensor of an object."""
+    """The tensor of an object."""
     return self._reader.get(str(self.keys[node]))
 
   def with_edges(self, *names: str) -> list[int]:
-    """Returns the objects that have all these attributes."""
+    """The objects that have all these attributes."""
     return [n for n, edges in enumerate(self.edges) if edges.keys() >= {*names}]
 
   def follow(self, roots: Mapping[str, int | None], path: str) -> int | None:
-    """Returns the object at the end of a path such as a/b; None without one."""
+    """The object at the end of a path such as a/b; None without one."""
     first, *names = path.split("/")
     node = roots[first]
     for name in names:
@@ -116,7 +116,7 @@ class Graph:
     return node
 
   def tensors_below(self, nodes: Iterable[int | None]) -> set[int]:
-    """Returns the objects with tensors among `nodes` and all below them."""
+    """The objects with tensors among `nodes` and all below them."""
     seen, waiting = set(), [node for node in nodes if node is not None]
     while waiting:
       node = waiting.pop()
@@ -140,7 +140,7 @@ class _Layout:
   output_head: str = _TEXTS_HEAD  # Path of the head for labels.
 
   def place(self, name: str, shape: pretrained.Shape) -> pretrained.Place:
-    """Returns the place of a tensor: a path from the encoder or the model."""
+    """The place of a tensor: a path from the encoder or the model."""
     scope, _, end = name.rpartition("/")
     num_heads = self.config.num_attention_heads
     split = (num_heads, self.config.hidden_size // num_heads)

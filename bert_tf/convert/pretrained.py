@@ -83,7 +83,7 @@ class Place:
 
 
 def find_heads(names: Collection[str], task: str) -> tuple[heads.Head, ...]:
-  """Returns the heads that have variables among the original's names.
+  """The heads that have variables among the original's names.
 
   Of heads with the same names, returns that of the task; see heads.models.
   """
@@ -118,7 +118,7 @@ def write(model: Pretrained, path: str) -> Pretrained:
 
 
 def find_shapes(files: model_folder.ModelFolder) -> dict[str, Shape]:
-  """Returns the shapes that a model's config and heads imply, by name."""
+  """The shapes that a model's config and heads imply, by name."""
   shapes = files.reader.shapes
   own_heads = find_heads(shapes, files.run.task if files.run else "encoder")
   num_labels = shapes.get("output_bias", (0,))[0]
@@ -128,7 +128,7 @@ def find_shapes(files: model_folder.ModelFolder) -> dict[str, Shape]:
 def find_model(
   own_heads: Sequence[heads.Head], task: str | None = None
 ) -> type[heads.HeadModel] | None:
-  """Returns a model class with exactly these heads, if possible the task's."""
+  """A model class with exactly these heads, if possible the task's."""
   specs = sorted(registry.TASKS.values(), key=lambda spec: spec.name != task)
   models = (registry.load(spec.model) for spec in specs if spec.model)
   return next((m for m in models if m.heads == tuple(own_heads)), None)
@@ -186,7 +186,7 @@ def compute_shapes(
   own_heads: Collection[heads.Head],
   num_labels: int = 0,
 ) -> dict[str, Shape]:
-  """Returns the shapes of all tensors by the original's names."""
+  """The shapes of all tensors by the original's names."""
   with tf.Graph().as_default():  # Names and shapes only: no memory.
     weights = modeling.BertModel(config).weights
   sizes = {"D": config.hidden_size, "V": config.vocab_size, "C": num_labels}
@@ -198,7 +198,7 @@ def compute_shapes(
 
 
 def open_files(source: ModelSource, path: str) -> model_folder.ModelFolder:
-  """Returns the files beside the weights at `path`; raises as `read_beside`."""
+  """Reads the files beside the weights at `path`; raises as `read_beside`."""
   files = model_folder.read_beside(
     path, source.bert_config_file, source.vocab_file
   )
@@ -213,7 +213,7 @@ def build(
   run: run_info.RunInfo | None,
   tensors: Mapping[str, np.ndarray],
 ) -> Pretrained:
-  """Returns a model from its tensors and the files beside them.
+  """Makes a model from its tensors and the files beside them.
 
   Its task is the one that the heads among the tensors belong to.
 

@@ -87,7 +87,7 @@ def create(
   the same settings.
 
   For one shard, `output_file` has comma-separated files that receive the
-  instances in turn; for several, the name that `shard_files.shard_file`
+  instances in turn; for several, the name that `shard_files.shard_names`
   completes. `build(config, tasks)` builds shards in place of the local
   processes and returns their counts by index.
   """

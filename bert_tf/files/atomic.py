@@ -164,7 +164,7 @@ def check_writable(path: str, name: str, is_folder: bool) -> None:
 
 
 def can_write(folder: str) -> bool:
-  """Returns whether files can be written in a folder; see `check_writable`."""
+  """Whether files can be written in a folder; see `check_writable`."""
   try:
     check_writable(folder, "", is_folder=True)
   except OSError:

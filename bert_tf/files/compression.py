@@ -47,10 +47,8 @@ def text_writer(path: str, name: str) -> TextIO:
 
 
 def without_suffix(path: str) -> str:
-  """Returns a path without its .gz or .bz2."""
-  for suffix in SUFFIXES:
-    path = path.removesuffix(suffix)
-  return path
+  """A path without its .gz or .bz2."""
+  return path.removesuffix(".gz").removesuffix(".bz2")
 
 
 def _choose_opener(name: str) -> Callable[..., Any]:

@@ -31,7 +31,7 @@ class OutOfMemoryError(MemoryError):
 
 
 def import_tensorflow_text(purpose: str) -> types.ModuleType:
-  """Returns tensorflow-text, which Windows and new versions of Python lack.
+  """Imports tensorflow-text, which Windows and new versions of Python lack.
 
   Raises ImportError if it is missing or belongs to another TensorFlow.
   """
@@ -49,7 +49,7 @@ def import_tensorflow_text(purpose: str) -> types.ModuleType:
 
 
 def tensorflow_text_requirement(version: str) -> str:
-  """Returns the tensorflow-text for a version of TensorFlow, as pip reads it.
+  """The tensorflow-text for a version of TensorFlow, as pip reads it.
 
   2.21.0 cannot be imported: github.com/tensorflow/text/issues/1541.
   """
@@ -90,7 +90,7 @@ def full_disk(error: Exception) -> int | None:
 
 
 def format_install_command(extra: str) -> str:
-  """Returns the command that installs an extra of this package.
+  """The command that installs an extra of this package.
 
   The name alone would install another project's package in a checkout.
   """
@@ -132,12 +132,12 @@ def missing_columns(
 
 
 def shorten(text: str, size: int = 80) -> str:
-  """Returns a text for a message, cut to `size` characters."""
+  """Cuts a text for a message to `size` characters."""
   return text if len(text) <= size else f"{text[: size - 3]}..."
 
 
 def reason(error: Exception) -> str:
-  """Returns the reason in an error of TensorFlow, in one line.
+  """The reason in an error of TensorFlow, in one line.
 
   It is the message of an assertion, the line before the failing node of a
   graph, or the first line, without names of operations.
@@ -154,7 +154,7 @@ def reason(error: Exception) -> str:
 
 
 def printable(text: str) -> str:
-  """Returns a text for a terminal: control characters are escaped.
+  """Escapes the control characters of a text for a terminal.
 
   A label or a name in a file could otherwise control the terminal.
   """

@@ -10,7 +10,7 @@ from bert_tf.files import errors, paths, recognize
 
 
 def read(path: str, kind: Any = Any) -> Any:
-  """Returns the value in a JSON file in UTF-8, UTF-16 or UTF-32, as `check`.
+  """The value in a JSON file in UTF-8, UTF-16 or UTF-32, as `check`.
 
   Raises:
     OSError: if the file cannot be opened.
@@ -20,18 +20,18 @@ def read(path: str, kind: Any = Any) -> Any:
 
 
 def read_object(path: str) -> dict[str, Any]:
-  """Returns the object in a JSON file; raises the errors of `read`."""
+  """Reads the object in a JSON file; raises the errors of `read`."""
   return read(path, dict[str, Any])
 
 
 def find_object(folder: str, name: str) -> dict[str, Any] | None:
-  """Returns the object in a JSON file of a folder; None without the file."""
+  """The object in a JSON file of a folder; None without the file."""
   path = os.path.join(folder, name)
   return read_object(path) if paths.exists(path) else None
 
 
 def parse(content: bytes | str, path: str) -> Any:
-  """Returns the value of a JSON text, as `read`. `path` is for the error.
+  """Parses a JSON text, as `read`. `path` is for the error.
 
   NaN and Infinity are accepted, which Python writes although JSON lacks them.
   """
@@ -47,7 +47,7 @@ def parse(content: bytes | str, path: str) -> Any:
 
 
 def check(value: Any, kind: Any, path: str) -> Any:
-  """Returns a JSON value as a type that pydantic.TypeAdapter takes.
+  """Validates a JSON value as a type that pydantic.TypeAdapter takes.
 
   A text such as "8" is accepted as a number, and 1 as True. Keys that a
   dataclass lacks are ignored.
@@ -82,7 +82,7 @@ def encode(
   indent: int | None = None,
   default: Callable[[Any], Any] | None = None,
 ) -> str:
-  """Returns a value as JSON without escaping non-ASCII characters.
+  """Encodes a value as JSON without escaping non-ASCII characters.
 
   Single surrogates stay escaped, because UTF-8 cannot hold them.
   """

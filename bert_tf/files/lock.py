@@ -21,16 +21,16 @@ class FolderInUseError(OSError):
   """Another process writes a run in the folder, or the file."""
 
 
-@contextlib.contextmanager
-def hold(folder: str) -> Iterator[None]:
+def hold(folder: str) -> contextlib.AbstractContextManager[None]:
   """Holds the lock of a folder in this scope. Makes the folder if needed.
 
   Raises:
     FolderInUseError: if another process, or this one, holds the lock.
   """
   paths.make_folder(folder)
-  with _hold(os.path.join(folder, FILE), f"another process trains in {folder}"):
-    yield
+  return _hold(
+    os.path.join(folder, FILE), f"another process trains in {folder}"
+  )
 
 
 @contextlib.contextmanager
@@ -68,7 +68,7 @@ def _hold(path: str, fault: str) -> Iterator[None]:
 
 
 def is_held(folder: str) -> bool:
-  """Returns whether a process, also this one, holds the lock of a folder."""
+  """Whether a process, also this one, holds the lock of a folder."""
   path = os.path.join(folder, FILE)
   if not os.path.exists(path):  # Also in buckets.
     return False

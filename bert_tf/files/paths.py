@@ -63,12 +63,12 @@ class _RawGFile(io.RawIOBase):
 
 
 def is_remote(path: str | os.PathLike[str]) -> bool:
-  """Returns whether a path has a scheme, such as gs://."""
+  """Whether a path has a scheme, such as gs://."""
   return "://" in os.fspath(path)
 
 
 def split(path: str) -> tuple[str, str]:
-  """Returns the folder and the name of a file, like os.path.split."""
+  """The folder and the name of a file, like os.path.split."""
   if is_remote(path):
     name = path.rpartition("/")[2]
     return path.removesuffix(name), name  # "gs://" loses no slash.
@@ -83,13 +83,13 @@ def open_bytes(path: str) -> BinaryIO:
 
 
 def read_bytes(path: str) -> bytes:
-  """Returns the whole content of a file."""
+  """The whole content of a file."""
   with open_bytes(path) as reader:
     return reader.read()
 
 
 def sha256(path: str) -> str:
-  """Returns the SHA-256 of a file in hexadecimal digits."""
+  """The SHA-256 of a file in hexadecimal digits."""
   hashed = hashlib.sha256()
   with open_bytes(path) as reader:
     while block := reader.read(_BUFFER_BYTES):
@@ -98,7 +98,7 @@ def sha256(path: str) -> str:
 
 
 def read_text(path: str) -> str:
-  """Returns the content of a UTF-8 file without a byte order mark.
+  """The content of a UTF-8 file without a byte order mark.
 
   Line ends are not converted.
 
@@ -123,50 +123,50 @@ def decode(path: str, content: bytes, first_line: int = 1) -> str:
 
 
 def exists(path: str) -> bool:
-  """Returns whether a file or a folder exists."""
+  """Whether a file or a folder exists."""
   return _gfile("exists", path) if is_remote(path) else os.path.exists(path)
 
 
 def is_folder(path: str) -> bool:
-  """Returns whether a folder exists."""
+  """Whether a folder exists."""
   return _gfile("isdir", path) if is_remote(path) else os.path.isdir(path)
 
 
 def is_file(path: str) -> bool:
-  """Returns whether a regular file exists, not a folder or a pipe."""
+  """Whether a regular file exists, not a folder or a pipe."""
   if is_remote(path):
     return exists(path) and not is_folder(path)
   return os.path.isfile(path)
 
 
 def num_bytes(path: str) -> int:
-  """Returns the size of a file as stored."""
+  """The size of a file as stored."""
   if is_remote(path):
     return _gfile("stat", path).length
   return os.path.getsize(path)
 
 
 def matches(pattern: str) -> list[str]:
-  """Returns the sorted matches of a glob. `**` works for local paths only."""
+  """The sorted matches of a glob. `**` works for local paths only."""
   if is_remote(pattern):
     return sorted(_gfile("glob", pattern))
   return sorted(glob.glob(pattern, recursive=True))
 
 
 def expand(pattern: str) -> list[str]:
-  """Returns the file or folder of this name, else the matches of the glob."""
+  """The file or folder of this name, else the matches of the glob."""
   return [pattern] if exists(pattern) else matches(pattern)
 
 
 def list_folder(path: str) -> list[str]:
-  """Returns the sorted names in a folder, including hidden ones."""
+  """The sorted names in a folder, including hidden ones."""
   if is_remote(path):
     return sorted(name.rstrip("/") for name in _gfile("listdir", path))
   return sorted(os.listdir(path))
 
 
 def is_free(path: str) -> bool:
-  """Returns whether a path does not exist or is an empty folder."""
+  """Whether a path does not exist or is an empty folder."""
   return not exists(path) or (is_folder(path) and not list_folder(path))
 
 

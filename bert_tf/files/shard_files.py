@@ -8,18 +8,17 @@ from typing import Any
 from bert_tf.files import atomic, compression, errors, json_files, paths
 
 
-def shard_file(output_file: str, index: int, num_shards: int) -> str:
-  """Returns the file of a shard, `name-00003-of-00064[.gz|.bz2]`."""
-  name = compression.without_suffix(output_file)
-  suffix = output_file[len(name) :]
-  return f"{name}-{index:05d}-of-{num_shards:05d}{suffix}"
-
-
 def shard_names(output_file: str, num_shards: int) -> list[str]:
-  """Returns the paths of all shards; only `output_file` for one shard."""
+  """The paths of all shards, `name-00003-of-00064[.gz|.bz2]`.
+
+  A single shard is `output_file`.
+  """
   if num_shards == 1:
     return [output_file]
-  return [shard_file(output_file, i, num_shards) for i in range(num_shards)]
+  name = compression.without_suffix(output_file)
+  suffix = output_file[len(name) :]
+  ends = (f"{i:05d}-of-{num_shards:05d}" for i in range(num_shards))
+  return [f"{name}-{end}{suffix}" for end in ends]
 
 
 def check_output(names: Iterable[str], input_files: Iterable[str]) -> None:
@@ -38,7 +37,7 @@ def write_settings(settings: dict[str, Any], note: str) -> None:
 
 
 def read_settings(note: str) -> dict[str, Any]:
-  """Returns the settings in the file `note`; {} if missing or damaged."""
+  """The settings in the file `note`; {} if missing or damaged."""
   try:
     return json_files.read_object(note)
   except (OSError, ValueError):

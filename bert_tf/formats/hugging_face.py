@@ -182,7 +182,7 @@ class Reader:
     return frozenset(self._added)
 
   def get_variable_to_shape_map(self) -> dict[str, tuple[int, ...]]:
-    """Returns the shapes of all tensors by the release's names."""
+    """The shapes of all tensors by the release's names."""
     shapes = {name: value.shape for name, value in self._added.items()}
     for name, key in self._keys.items():
       shape = self._file.shapes[key]
@@ -190,7 +190,7 @@ class Reader:
     return shapes
 
   def get_tensor(self, name: str) -> np.ndarray:
-    """Returns a tensor; floats become float32, kernels are transposed."""
+    """Reads a tensor; floats become float32, kernels are transposed."""
     if name in self._added:
       return self._added[name]
     value = self._file.get(self._keys[name])
@@ -231,7 +231,7 @@ def open_file(path: str) -> Tensors:
 
 
 def _torch_tensors(file: Tensors) -> Tensors:
-  """Returns the tensors of a tf_model.h5 by PyTorch's names, in its shapes.
+  """The tensors of a tf_model.h5 by PyTorch's names, in its shapes.
 
   A dataset is called GROUP/MODEL/bert/encoder/layer_._0/.../kernel:0, in which
   MODEL is a scope like those of PyTorch. X___Y stands for Y.
@@ -252,7 +252,7 @@ def _torch_tensors(file: Tensors) -> Tensors:
 
 
 def original_name(key: str, has_choices: bool = False) -> str:
-  """Returns the 2018 release's name of a tensor; unknown keys unchanged.
+  """The 2018 release's name of a tensor; unknown keys stay unchanged.
 
   `has_choices` says whether `classifier` is the head for multiple choice.
   """
@@ -275,7 +275,7 @@ def original_name(key: str, has_choices: bool = False) -> str:
 
 
 def hugging_face_name(name: str, prefix: str) -> str:
-  """Returns the name in the file of a tensor of the 2018 release.
+  """The name in the file of a tensor of the 2018 release.
 
   The encoder's `prefix` is "bert.", or "" in a file of only the encoder.
   """
@@ -290,17 +290,17 @@ def hugging_face_name(name: str, prefix: str) -> str:
 
 
 def is_weights(path: str) -> bool:
-  """Returns whether a file has the name of weights that `Reader` reads."""
+  """Whether a file has the name of weights that `Reader` reads."""
   return path.endswith(SUFFIXES)
 
 
 def is_config(json_object: Mapping[str, Any]) -> bool:
-  """Returns whether a config is Hugging Face's."""
+  """Whether a config is Hugging Face's."""
   return "model_type" in json_object or "architectures" in json_object
 
 
 def read_config(folder: str) -> Config:
-  """Returns the content of config.json; raises the errors of json_files."""
+  """Reads config.json; raises the errors of json_files."""
   return json_files.read(os.path.join(folder, CONFIG), Config)
 
 
@@ -331,7 +331,7 @@ def original_config(
 
 
 def find_task(config: Config) -> registry.TaskSpec:
-  """Returns the task of the class in config.json; ENCODER if unknown."""
+  """The task of the class in config.json; ENCODER if unknown."""
   names = {*(config.architectures or ())}
   tasks = registry.TASKS.values()
   found = (task for task in tasks if names.intersection(task.hugging_face))
@@ -339,5 +339,5 @@ def find_task(config: Config) -> registry.TaskSpec:
 
 
 def numbered_labels(num_labels: int) -> tuple[str, ...]:
-  """Returns names for unnamed labels, as transformers makes them."""
+  """Names for unnamed labels, as transformers makes them."""
   return tuple(f"LABEL_{i}" for i in range(num_labels))

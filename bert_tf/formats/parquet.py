@@ -23,7 +23,7 @@ def check_installed() -> None:
 
 
 def find_split(folder: str, *names: str) -> list[str]:
-  """Returns the Parquet files of the first of `names` that has files, or [].
+  """The Parquet files of the first of `names` that has files, or [].
 
   They are shards such as NAME-00000-of-00001.parquet, NAME.parquet, or the
   files in a folder NAME.
@@ -41,12 +41,11 @@ def find_split(folder: str, *names: str) -> list[str]:
 
 
 def _check_shards(files: Sequence[str]) -> None:
-  sets: dict[tuple[str, str], str] = {}  # The first file of each set.
-  for file in files:
-    if shard := _SHARD.fullmatch(file):
-      sets.setdefault((shard[1], shard[3]), file)
+  shards = [shard for shard in map(_SHARD.fullmatch, files) if shard]
+  sets = {(shard[1], shard[3]): shard[0] for shard in reversed(shards)}
   if len(sets) > 1:
-    raise ValueError(f"{' and '.join(sets.values())} are of different sets.")
+    names = " and ".join(sets.values())
+    raise ValueError(f"{names} belong to different data sets.")
   for (start, count), first in sets.items():
     for index in range(int(count)):
       path = f"{start}{index:05d}-of-{count}.parquet"

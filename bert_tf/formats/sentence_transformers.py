@@ -53,7 +53,7 @@ class VectorSettings:
 
 
 def read_files(folder: str) -> dict[str, bytes]:
-  """Returns the contents of the files by path; {} without a modules.json.
+  """The contents of the files by path; {} without a modules.json.
 
   They include those of all modules, such as the weights of a Dense layer.
   """
@@ -74,7 +74,7 @@ def read_files(folder: str) -> dict[str, bytes]:
 
 
 def read_settings(folder: str) -> VectorSettings | None:
-  """Returns the settings in a model's folder; None without a modules.json.
+  """The settings in a model's folder; None without a modules.json.
 
   A warning names settings that change vectors but are not supported.
 

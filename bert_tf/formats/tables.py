@@ -39,8 +39,6 @@ class Table:
   columns: Sequence[Column]  # Columns to read, all by name or all by number.
   # The setting that names a column, by column, for errors.
   settings: Mapping[Column, str] = dataclasses.field(default_factory=dict)
-  # Number of columns of a file without a header; None takes that of most rows.
-  num_columns: int | None = None
 
 
 class Examples(list[T]):
@@ -58,7 +56,7 @@ def read(
   convert: Callable[[int, Row], T | None],
   skip_bad_rows: bool = False,
 ) -> Examples[T]:
-  """Returns the converted rows of a file. Skips blank lines.
+  """Reads and converts the rows of a file. Skips blank lines.
 
   Args:
     table: the file.
@@ -115,7 +113,7 @@ def parse_columns(
 
 
 def is_unicode(text: str) -> bool:
-  """Returns whether UTF-8 can hold a text, that is, it has no surrogates."""
+  """Whether UTF-8 can hold a text, that is, it has no surrogates."""
   try:
     text.encode()
   except UnicodeEncodeError:
@@ -124,7 +122,7 @@ def is_unicode(text: str) -> bool:
 
 
 def get_cell(row: Row, column: Column) -> Any:
-  """Returns a cell; raises BadRowError if it is missing."""
+  """Gets a cell; raises BadRowError if it is missing."""
   cells: Any = row
   try:
     return cells[column]
@@ -135,7 +133,7 @@ def get_cell(row: Row, column: Column) -> Any:
 
 
 def get_text(row: Row, column: Column, may_be_empty: bool = False) -> str:
-  """Returns a cell; raises BadRowError unless it is text, usually non-blank."""
+  """Gets a cell; raises BadRowError unless it is text, usually non-blank."""
   cell = get_cell(row, column)
   if may_be_empty and cell is None:
     return ""
@@ -171,13 +169,13 @@ def read_rows(table: Table) -> Iterator[tuple[int, Row | BadRowError]]:
     return
   lines = _read_cells(table, _find_delimiter(table))
   cells: Iterator[tuple[int, list[str]]] = (line for line in lines if line[1])
-  header, count = None, table.num_columns
+  header = None
   if not isinstance(table.columns[0], int):
     _, header = next(cells, (1, []))
     if fault := errors.missing_columns(table.columns, header, table.settings):
       raise ValueError(f"{table.path} has {fault}{other_form(table)}")
     count = len(header)
-  elif count is None:
+  else:  # Most rows have the right number of columns.
     rows = list(cells)
     count = statistics.mode([len(row) for _, row in rows] or [0])
     cells = iter(rows)
@@ -204,8 +202,6 @@ def _find_delimiter(table: Table) -> str:
       for column in table.columns
     ):
       return delimiter
-    if table.num_columns is not None:  # An official file.
-      break
   return own
 
 

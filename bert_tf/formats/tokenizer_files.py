@@ -89,7 +89,7 @@ class _Tokenizer:
 
 
 def find_vocab(folder: str) -> str | None:
-  """Returns the path of vocab.txt, of a WordPiece tokenizer.json or None."""
+  """The path of vocab.txt, of a WordPiece tokenizer.json or None."""
   path = os.path.join(folder, VOCAB_FILE)
   if paths.exists(path):
     return path
@@ -105,7 +105,7 @@ def is_tokenizer_json(vocab_file: str) -> bool:
 
 
 def read_vocab(vocab_file: str) -> bytes:
-  """Returns the content of a vocab.txt; converts a tokenizer.json.
+  """Reads a vocab.txt; converts a tokenizer.json.
 
   Raises:
     ValueError: if a tokenizer.json has no word pieces or ids with gaps.
@@ -135,7 +135,7 @@ def warn_of_differing(vocab_file: str) -> None:
 
 
 def read_settings(folder: str) -> TokenizerSettings:
-  """Returns the settings of the tokenizer whose files are in a folder.
+  """The settings of the tokenizer whose files are in a folder.
 
   Raises:
     ValueError: if a file is damaged.

@@ -21,7 +21,7 @@ _is_gpu_program = contextvars.ContextVar("is_gpu_program", default=False)
 
 
 def name() -> str:
-  """Returns the backend that Keras uses, or will use by KERAS_BACKEND."""
+  """The backend that Keras uses, or will use by KERAS_BACKEND."""
   keras = sys.modules.get("keras")
   if keras and hasattr(keras, "__version__"):  # Its import is complete.
     return keras.backend.backend()
@@ -41,23 +41,22 @@ def check_installed() -> None:
 
 def check_tensorflow() -> None:
   """Raises ValueError if Keras does not run on TensorFlow."""
-  backend = name()
-  if backend != "tensorflow":
+  if not is_tensorflow():
     raise ValueError(
-      f"the Keras backend is {backend}, but this needs TensorFlow; set "
+      f"the Keras backend is {name()}, but this needs TensorFlow; set "
       "KERAS_BACKEND=tensorflow."
     )
 
 
 def is_tensorflow() -> bool:
-  """Returns whether Keras runs on TensorFlow."""
+  """Whether Keras runs on TensorFlow."""
   return name() == "tensorflow"
 
 
 def matmul(
   a: Tensor, b: Tensor, transpose_a: bool = False, transpose_b: bool = False
 ) -> Tensor:
-  """Returns products of matrices, which TensorFlow need not transpose first."""
+  """Multiplies matrices, which TensorFlow need not transpose first."""
   if is_tensorflow():
     import tensorflow as tf
 
@@ -70,7 +69,7 @@ def matmul(
 
 
 def add_rows(table: Tensor, ids: Tensor, rows: Tensor) -> Tensor:
-  """Returns a table, [V, ...], with `rows`, [n, ...], added at ids, int [n].
+  """Adds `rows`, [n, ...], to a table, [V, ...], at ids, int [n].
 
   Ids may repeat.
   """
@@ -84,7 +83,7 @@ def add_rows(table: Tensor, ids: Tensor, rows: Tensor) -> Tensor:
 
 
 def take_rows(table: Tensor, ids: Tensor) -> Tensor:
-  """Returns rows of a table, [V, ...], by ids, int [...].
+  """Rows of a table, [V, ...], by ids, int [...].
 
   Keras' `take` would count negative ids from the end of the table.
   """
@@ -98,7 +97,7 @@ def take_rows(table: Tensor, ids: Tensor) -> Tensor:
 
 
 def gradient(backward: Callable[[Tensor], Any]) -> Callable[..., Any]:
-  """Returns the gradient function that `keras.ops.custom_gradient` expects.
+  """The gradient function that `keras.ops.custom_gradient` expects.
 
   Keras passes the gradient of the output by position on some backends and as
   `upstream` on others.
@@ -111,7 +110,7 @@ def gradient(backward: Callable[[Tensor], Any]) -> Callable[..., Any]:
 
 
 def after(tensor: Tensor) -> contextlib.AbstractContextManager:
-  """Returns a scope whose operations run after `tensor`, in TensorFlow graphs.
+  """A scope whose operations run after `tensor`, in TensorFlow graphs.
 
   On other backends the scope has no effect.
   """
@@ -136,7 +135,7 @@ def gpu_program() -> Iterator[None]:
 
 
 def in_gpu_program() -> bool:
-  """Returns whether the caller is within `gpu_program`."""
+  """Whether the caller is within `gpu_program`."""
   return _is_gpu_program.get()
 
 

@@ -29,7 +29,7 @@ _is_marking = contextvars.ContextVar("is_marking", default=False)
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-  """Returns a function whose clusters XLA compiles.
+  """A function whose clusters XLA compiles.
 
   Call it only while another tf.function is traced.
   """
@@ -55,7 +55,7 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def marked(function: Callable[..., Any]) -> Callable[..., Any]:
-  """Returns a function whose ops are marked when it is traced."""
+  """A function whose ops are marked when it is traced."""
   import tensorflow as tf
 
   @functools.wraps(function)
@@ -73,7 +73,7 @@ def marked(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def in_loop(function: Callable[..., Any]) -> Callable[..., Any]:
-  """Returns the body of a loop, marked if the loop is.
+  """The body of a loop, marked if the loop is.
 
   A loop's body is a graph of its own, which does not inherit the scope.
   """

@@ -21,7 +21,7 @@ from bert_tf.tensor import Tensor
 
 
 def attention_probs(query: Tensor, key: Tensor, bias: Tensor) -> Tensor:
-  """Returns the weight of each key for each query, float32 [B, N, F, T].
+  """The weight of each key for each query, float32 [B, N, F, T].
 
   Args:
     query: float [B, N, F, H].
@@ -40,7 +40,7 @@ def dropout_attention(
   bias: Tensor,
   mask: hashing.Mask,
 ) -> Tensor:
-  """Returns the context of each query, float [B, N, F, H].
+  """The context of each query, float [B, N, F, H].
 
   Values are float [B, N, T, H] and the mask [B, N, F, T]; see `attention_probs`
   for the rest. `bias` is not differentiated.

@@ -35,9 +35,6 @@ BLOCK_ROWS = 64
 # Of each block; the fastest of nine settings on an H200.
 _NUM_WARPS, _NUM_STAGES = 4, 2
 
-# The version of XlaCallModule that takes StableHLO as text.
-_MODULE_VERSION = 9
-
 _PLATFORMS = ["CUDA"]
 
 _ELEMENT_TYPES = {
@@ -49,7 +46,7 @@ _ELEMENT_TYPES = {
 
 
 def can_compute(shape: Sequence[int | None], dtype: str, bias: Tensor) -> bool:
-  """Returns whether `attention` can compute queries, keys and values.
+  """Whether `attention` can compute queries, keys and values.
 
   Their shape is [B, T, 3, N, H], with None for unknown sizes. `bias` is float32
   [B, 1, T] or [B, T, T]; the second form is not supported.
@@ -70,7 +67,7 @@ def can_compute(shape: Sequence[int | None], dtype: str, bias: Tensor) -> bool:
 
 
 def attention(qkv: Tensor, bias: Tensor, mask: hashing.Mask | None) -> Tensor:
-  """Returns the context of each query, float [B, T, N, H].
+  """The context of each query, float [B, T, N, H].
 
   XLA must compile the caller for a GPU; see `backend.gpu_program`.
 
@@ -94,7 +91,7 @@ def attention(qkv: Tensor, bias: Tensor, mask: hashing.Mask | None) -> Tensor:
   ) -> list[Tensor]:
     return gen_xla_ops.xla_call_module(
       args=arguments,
-      version=_MODULE_VERSION,
+      version=9,  # It takes StableHLO as text.
       module=module_text(name, arguments, results, mask),
       Sout=[result.shape for result in results],
       Tout=[result.dtype for result in results],
@@ -123,7 +120,7 @@ def module_text(
   results: Sequence[Any],
   mask: hashing.Mask | None,
 ) -> str:
-  """Returns a StableHLO module whose main function calls a kernel.
+  """A StableHLO module whose main function calls a kernel.
 
   The kernel is "forward" or "backward". Its arguments, `qkv` first, and results
   give shapes and dtypes. Without a mask there is no dropout.
@@ -174,7 +171,7 @@ def _type(tensor: Any) -> str:
 
 
 def _layouts(tensors: Sequence[Any]) -> str:
-  """Returns the order of the axes in memory, the last axis first."""
+  """The order of the axes in memory, the last axis first."""
   return ", ".join(
     f"dense<{[*reversed(range(rank))]}> : tensor<{rank}xindex>"
     for rank in (len(tensor.shape) for tensor in tensors)
@@ -183,7 +180,7 @@ def _layouts(tensors: Sequence[Any]) -> str:
 
 @functools.cache
 def _has_tensor_cores() -> bool:
-  """Returns whether all GPUs are NVIDIA's and multiply in 16 bits."""
+  """Whether all GPUs are NVIDIA's and multiply in 16 bits."""
   import tensorflow as tf
 
   details = [

@@ -14,7 +14,7 @@ _CUBIC = 0.044715
 
 
 def gelu(x: Tensor) -> Tensor:
-  """Returns the tanh approximation of the Gaussian error linear unit.
+  """The tanh approximation of the Gaussian error linear unit.
 
   gelu(x) = x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))), as in the
   original release (Hendrycks and Gimpel 2016, arXiv 1606.08415).
@@ -31,11 +31,11 @@ class Gelu(keras.Operation):
   """The activation, for tensors and for Keras' symbolic tensors."""
 
   def call(self, x: Tensor) -> Tensor:
-    """Returns a tensor of the shape and dtype of x."""
+    """A tensor of the shape and dtype of x."""
     return _gelu(ops.convert_to_tensor(x))
 
   def compute_output_spec(self, x: keras.KerasTensor) -> keras.KerasTensor:
-    """Returns the shape and dtype of x."""
+    """The shape and dtype of x."""
     return keras.KerasTensor(x.shape, x.dtype)
 
 
@@ -87,7 +87,7 @@ def _gelu_on_gpu(x: Tensor) -> tuple[Tensor, Callable[..., Tensor]]:
 
 
 def gelu_erf(x: Tensor) -> Tensor:
-  """Returns the exact Gaussian error linear unit, x * P(X <= x), X ~ N(0, 1).
+  """The exact Gaussian error linear unit, x * P(X <= x), X ~ N(0, 1).
 
   Models of other libraries use this form.
   """
@@ -107,7 +107,7 @@ _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor] | None] = {
 def get_activation(
   name: str | Callable[[Tensor], Tensor] | None,
 ) -> Callable[[Tensor], Tensor] | None:
-  """Returns the activation for a name in a config; None for linear.
+  """The activation for a name in a config; None for linear.
 
   Returns a function unchanged, as the original does. Raises ValueError for an
   unknown name.

@@ -10,7 +10,7 @@ from bert_tf.tensor import Tensor
 
 
 def flatten(x: Tensor) -> Tensor:
-  """Returns the rows of a tensor, [rows, D], for [..., D]."""
+  """The rows of a tensor, [rows, D], for [..., D]."""
   return x if len(x.shape) == 2 else ops.reshape(x, (-1, x.shape[-1]))
 
 
@@ -31,6 +31,6 @@ class Dense(keras.layers.Dense):
   """
 
   def call(self, inputs: Tensor, training: Any = None) -> Tensor:
-    """Returns float [..., units] for float [..., size]."""
+    """Maps float [..., size] to float [..., units]."""
     outputs = super().call(flatten(inputs), training=training)
     return restore(outputs, inputs)

@@ -41,22 +41,18 @@ class LayerNorm(keras.layers.LayerNormalization):
   """Keras' layer norm; one operation within `fused`."""
 
   def call(self, inputs: Tensor) -> Tensor:
-    """Returns a tensor of the shape and dtype of inputs."""
-    if _is_fused.get() and backend.is_tensorflow():
-      import tensorflow as tf
-
-      if (
-        tf.is_symbolic_tensor(inputs)
-        and inputs.dtype == tf.float32
-        and inputs.shape.rank in (2, 3)
-        and _has_operation()
-      ):
-        return self._compute_fused(inputs)
-    return super().call(inputs)
-
-  def _compute_fused(self, inputs: Tensor) -> Tensor:
+    """A tensor of the shape and dtype of inputs."""
+    if not (_is_fused.get() and backend.is_tensorflow()):
+      return super().call(inputs)
     import tensorflow as tf
 
+    if not (
+      tf.is_symbolic_tensor(inputs)
+      and inputs.dtype == tf.float32
+      and inputs.shape.rank in (2, 3)
+      and _has_operation()
+    ):
+      return super().call(inputs)
     tensors = map(tf.convert_to_tensor, (inputs, self.gamma, self.beta))
     attributes = {
       "T": tf.compat.v1.AttrValue(type=tf.float32.as_datatype_enum),
@@ -72,7 +68,7 @@ class LayerNorm(keras.layers.LayerNormalization):
 
 @functools.cache
 def _has_operation() -> bool:
-  """Returns whether oneDNN is on and all devices are CPUs."""
+  """Whether oneDNN is on and all devices are CPUs."""
   import tensorflow as tf
   from tensorflow.python.framework import kernels
   from tensorflow.python.util import _pywrap_util_port

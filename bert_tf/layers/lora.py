@@ -47,16 +47,15 @@ def enable(model: keras.Model, rank: int, alpha: float | None) -> None:
   for variable in bert.weights:
     variable.trainable = False
   for layer in _projections(model):
-    scope = layer.bias.path.split("/")[:-2]
     with contextlib.ExitStack() as stack:
       # Keras names new variables after the open scopes.
-      for name in scope:
+      for name in layer.bias.path.split("/")[:-2]:
         stack.enter_context(keras.name_scope(name))
       layer.enable_lora(rank, lora_alpha=alpha)
 
 
 def variables(model: keras.Model) -> dict[str, keras.Variable]:
-  """Returns the model's variables by their names in training checkpoints.
+  """The model's variables by their names in training checkpoints.
 
   A name is the variable's path, except that a kernel W that LoRA updates is
   `.../lora_base`: the sum W + alpha / rank * A B has the kernel's path.
@@ -71,7 +70,7 @@ def variables(model: keras.Model) -> dict[str, keras.Variable]:
 
 
 def tensors(model: keras.Model) -> dict[str, Tensor]:
-  """Returns the tensors of a model's checkpoint by name, with LoRA's sums."""
+  """The tensors of a model's checkpoint by name, with LoRA's sums."""
   by_name = {name: v.value for name, v in variables(model).items()}
   for layer in _projections(model):
     if layer.lora_enabled:

@@ -6,6 +6,7 @@ the factors of products only.
 """
 
 import contextlib
+import functools
 from collections.abc import Iterator
 
 import keras
@@ -79,21 +80,14 @@ class LossScale:
   """
 
   def __init__(self) -> None:
-    self.scale, self.good_steps = (
-      keras.Variable(
-        value,
-        dtype=dtype,
-        trainable=False,
-        aggregation="only_first_replica",
-        name=name,
-      )
-      for value, dtype, name in zip(
-        (_FIRST_SCALE, 0), ("float32", "int32"), STATE
-      )
+    make = functools.partial(
+      keras.Variable, trainable=False, aggregation="only_first_replica"
     )
+    self.scale = make(_FIRST_SCALE, dtype="float32", name=STATE[0])
+    self.good_steps = make(0, dtype="int32", name=STATE[1])
 
   def variables(self) -> dict[str, keras.Variable]:
-    """Returns the state's variables by their names in checkpoints."""
+    """The state's variables by their names in checkpoints."""
     return {v.name: v for v in (self.scale, self.good_steps)}
 
   def update(self, is_finite: Tensor) -> None:

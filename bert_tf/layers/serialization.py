@@ -21,7 +21,7 @@ class Configured(keras.layers.Layer):
   """
 
   def get_config(self) -> dict[str, Any]:
-    """Returns the constructor's arguments, as JSON, and `trainable`."""
+    """The constructor's arguments, as JSON, and `trainable`."""
     names = inspect.signature(type(self).__init__).parameters
     values = {n: getattr(self, n) for n in names if n not in _NOT_SAVED}
     if "dtype" in values:
@@ -31,7 +31,7 @@ class Configured(keras.layers.Layer):
 
   @classmethod
   def from_config(cls, config: Mapping[str, Any]) -> "Configured":
-    """Returns a new layer or model from the result of `get_config`."""
+    """Makes a layer or model from the result of `get_config`."""
     values = keras.saving.deserialize_keras_object(dict(config))
     is_trainable = values.pop("trainable", True)
     layer = cls(**values)

@@ -54,8 +54,6 @@ class Split:
   label: Column | None = None
   # Column that the guids end in; None for the line, counted from 0.
   guid: Column | None = None
-  # Number of columns of a file without a header; None takes that of most rows.
-  num_columns: int | None = None
   # (column, value) of the rows to read; None for all rows.
   only: tuple[Column, str] | None = None
 
@@ -214,7 +212,6 @@ def read_examples(
       layout.file_format,
       [column for column in columns if column is not None],
       layout.settings,
-      split.num_columns,
     )
     num_before = len(examples) + examples.num_dropped
     shard = tables.read(table, convert, skip_bad_rows)

@@ -110,9 +110,7 @@ def _official(name: str, task: _Task) -> FileLayout:
     # Only the test file has a header. Columns: source, label, author's mark,
     # text.
     for split in ("train", "dev"):
-      splits[split] = dataclasses.replace(
-        splits[split], text_a=3, label=1, num_columns=4
-      )
+      splits[split] = dataclasses.replace(splits[split], text_a=3, label=1)
   if name == "AX":
     files = ("diagnostic.tsv",)
     splits = {"test": dataclasses.replace(splits["test"], files=files)}
