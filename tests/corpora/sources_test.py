@@ -144,7 +144,7 @@ FAULTS = {
   "Parquet cut off": (
     "a.parquet",
     parquet_bytes(pa.table({"text": ["a"]}))[:-20],
-    "a.parquet is damaged .*Parquet",
+    "a.parquet is truncated .*Parquet",
   ),
   "Latin-1": (
     "a.txt",

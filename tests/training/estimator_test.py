@@ -155,7 +155,7 @@ def test_when_every_checkpoint_is_damaged_nothing_is_overwritten(tmp_path):
     path.write_bytes(b"")
   before = {p.name: p.read_bytes() for p in tmp_path.glob("model*")}
   with pytest.raises(
-    ValueError, match="model.ckpt-30 is damaged.*model.ckpt-0 is damaged"
+    ValueError, match="model.ckpt-30 is truncated.*model.ckpt-0 is truncated"
   ):
     make(tmp_path).train(batches)
   with pytest.raises(ValueError, match="model.ckpt-30 "):
@@ -186,7 +186,7 @@ def test_a_run_resumes_from_the_newest_complete_checkpoint(tmp_path, damage):
       make(tmp_path).load_for_inference()
   with runs.logged() as lines:
     assert make(tmp_path).train(batches) == 30
-  assert ("model.ckpt-30 is damaged" in lines()) == (damage == "data")
+  assert ("model.ckpt-30 is truncated" in lines()) == (damage == "data")
   assert ("not finite" in lines()) == (damage == "nan")
   assert "Resuming from" in lines() and "model.ckpt-20, at step 20" in lines()
   assert_same(weights_at(tmp_path, 30), expected)
