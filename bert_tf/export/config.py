@@ -67,8 +67,8 @@ class ModelConfig:
   )
   pooling: str | None = _model(
     None,
-    "For an encoder, how the vector of a text is made from its word pieces'. "
-    "Default: what sentence-transformers' files say, else mean.",
+    "For an encoder, how to pool the vectors of word pieces into one. Default: "
+    "what sentence-transformers' files say, else mean.",
     choices=POOLINGS,
     fallback=None,
     main=True,
