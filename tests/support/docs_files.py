@@ -34,8 +34,9 @@ def write_all(folder: pathlib.Path) -> None:
   _write_swag(folder / "swag", sentence, rng)
   _write_tags(folder / "tags", sentence)
   _write_squad(folder, sentence)
-  (folder / "docs").mkdir()
-  shutil.copy(checkout.ROOT / "docs" / "reviews.csv", folder / "docs")
+  for name in ("docs/reviews.csv", "docs/examples/tag_words.py"):
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(checkout.ROOT / name, folder / name)
   for name in ("uncased_L-12_H-768_A-12", "minilm", "quickstart"):
     write_model(folder / name)
   for name in ("bert_config.json", "no_dropout.json", "dropout.json"):

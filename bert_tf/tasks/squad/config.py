@@ -16,7 +16,7 @@ class WindowConfig:
 
   max_seq_length: int = settings.setting(
     None,
-    "Maximum word pieces of a window: question, context and special tokens.",
+    "The maximum length of a window in word pieces: question and context.",
     minimum=1,
     original=True,
     fallback=384,
@@ -25,7 +25,7 @@ class WindowConfig:
   )
   doc_stride: int = settings.setting(
     None,
-    "Word pieces from the start of one window of a long context to the next.",
+    "The stride between the windows of a long context, in word pieces.",
     minimum=1,
     original=True,
     fallback=128,
@@ -33,7 +33,7 @@ class WindowConfig:
   )
   max_query_length: int = settings.setting(
     None,
-    "Word pieces of a question; longer ones are cut.",
+    "The maximum length of a question in word pieces.",
     minimum=1,
     original=True,
     fallback=64,
@@ -63,14 +63,14 @@ class DecodingConfig:
 
   n_best_size: int = settings.setting(
     20,
-    "Number of starts, ends and answers to consider and to write.",
+    "How many starts, ends and answers to consider and to write.",
     minimum=1,
     original=True,
     topic=settings.EVALUATION,
   )
   max_answer_length: int = settings.setting(
     30,
-    "Maximum word pieces of an answer.",
+    "The maximum length of an answer in word pieces.",
     minimum=1,
     original=True,
     topic=settings.EVALUATION,
@@ -85,8 +85,8 @@ class DecodingConfig:
   )
   null_score_diff_threshold: float = settings.setting(
     0.0,
-    'Predicts "no answer" if its score exceeds the best answer\'s by more than '
-    "this.",
+    'The prediction is "no answer" if its score exceeds the best answer\'s by '
+    "more than this.",
     original=True,
     topic=settings.EVALUATION,
   )
@@ -111,17 +111,21 @@ class SquadConfig(WindowConfig, DecodingConfig, config.FineTuningConfig):
   eval_batch_size: int = 8
   train_file: str | None = settings.setting(
     None,
-    "SQuAD JSON to train on.",
+    "The SQuAD JSON file to train on.",
     original=True,
     topic=settings.DATA,
     main=True,
   )
   predict_file: str | None = settings.setting(
-    None, "SQuAD JSON to answer.", original=True, topic=settings.DATA, main=True
+    None,
+    "The SQuAD JSON file whose questions to answer.",
+    original=True,
+    topic=settings.DATA,
+    main=True,
   )
   verbose_logging: bool = settings.setting(
     False,
-    "Whether to log every fault of the data.",
+    "Whether to log every fault in the data.",
     original=True,
     topic=settings.DATA,
   )
