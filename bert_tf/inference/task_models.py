@@ -1,12 +1,5 @@
 """Task models in Python: fit, predict, evaluate and score on rows in memory.
 
-model = bert_tf.Classifier(
-  "uncased/bert_config.json", "uncased/vocab.txt", "out",
-  init_checkpoint="uncased/bert_model.ckpt",
-)
-model.fit(["good", "bad", ...], ["pos", "neg", ...])
-model.predict("not bad").label
-
 They train and evaluate as the scripts do, and write the same files, so each can
 predict with the runs of the other.
 """
@@ -180,6 +173,12 @@ class MaskFiller(TaskModel):
 
   A row is a text, usually with "[MASK]". `predict` returns for each mask the
   `top_k` (default 5) Tokens, the best first. For the arguments see TaskModel.
+
+  Examples:
+    >>> filler = bert_tf.MaskFiller(init_checkpoint="quickstart", top_k=2)
+    >>> [guesses] = filler.predict("The hotel was [MASK] in 1988.")
+    >>> guesses
+    [Token(token='...', probability=0...), Token(...)]
   """
 
   task = registry.PRETRAINING.name
@@ -364,6 +363,26 @@ class Classifier(FineTunedModel):
   problem_type="multilabel" each is a list of the classes that apply.
 
   `predict` returns a Prediction for each text. For the arguments see TaskModel.
+
+  Examples:
+    >>> model = bert_tf.Classifier(
+    ...   init_checkpoint="quickstart", output_dir="stars", max_seq_length=16,
+    ...   learning_rate=1e-3, num_train_epochs=20, train_batch_size=2,
+    ... )
+    >>> texts, labels = ["light and fast", "heavy and late"], ["good", "bad"]
+    >>> results = model.fit(texts, labels, validation_data=(texts, labels))
+    >>> results["eval_accuracy"]
+    1.0
+    >>> model.predict("light and fast")
+    Prediction(label='good', probabilities={'bad': 0.0..., 'good': 0.9...})
+
+    Later, or in another program, the folder is enough:
+
+    >>> model = bert_tf.Classifier(output_dir="stars")
+    >>> model.score(texts, labels)
+    1.0
+    >>> model.predict_proba(texts).shape
+    (2, 2)
   """
 
   task = registry.CLASSIFICATION.name
@@ -471,6 +490,17 @@ class EntityRecognizer(FineTunedModel):
 
   `predict` returns a list of Words for each text. Evaluation needs the extra
   `ner`. For the arguments see TaskModel.
+
+  Examples:
+    >>> model = bert_tf.EntityRecognizer(
+    ...   init_checkpoint="quickstart", output_dir="places", max_seq_length=16,
+    ...   learning_rate=1e-3, num_train_epochs=20, train_batch_size=2,
+    ... )
+    >>> texts = ["Richmond is a city", "in Richmond and Washington"]
+    >>> tags = ["B-LOC O O O", "O B-LOC O B-LOC"]
+    >>> results = model.fit(texts, tags)
+    >>> [word.label for word in model.predict("Richmond is a city")]
+    ['B-LOC', 'O', 'O', 'O']
   """
 
   task = registry.NER.name
@@ -545,6 +575,19 @@ class MultipleChoice(FineTunedModel):
   number of choices. Its label is the index of the right choice; the setting
   label_type allows other labels, such as letters. `predict` returns a Choice.
   For the arguments see TaskModel.
+
+  Examples:
+    >>> model = bert_tf.MultipleChoice(
+    ...   init_checkpoint="quickstart", output_dir="choices", max_seq_length=16,
+    ...   learning_rate=1e-3, num_train_epochs=20, train_batch_size=2,
+    ... )
+    >>> rows = [
+    ...   ("The river is long.", ["It runs south.", "It sings."]),
+    ...   ("The star is famous.", ["It runs south.", "It sings."]),
+    ... ]
+    >>> results = model.fit(rows, [0, 1])
+    >>> model.predict(rows[0])
+    Choice(choice=0, probabilities=[0..., 0...])
   """
 
   task = registry.SWAG.name
@@ -598,6 +641,19 @@ class QuestionAnswerer(FineTunedModel):
   `nbest` has the best answers with probabilities, and `null_odds`, for SQuAD
   2.0, is above 0 if "no answer" is more probable than the best answer. For the
   arguments see TaskModel.
+
+  Examples:
+    >>> model = bert_tf.QuestionAnswerer(
+    ...   init_checkpoint="quickstart", output_dir="answers",
+    ...   learning_rate=1e-3, num_train_epochs=20, train_batch_size=2,
+    ... )
+    >>> rows = [
+    ...   ("When was it built?", "The hotel was built in 1988."),
+    ...   ("Where is it?", "The hotel is in Oregon."),
+    ... ]
+    >>> results = model.fit(rows, ["1988", "Oregon"])
+    >>> model.predict(rows[0]).text
+    '1988'
   """
 
   task = registry.SQUAD.name
