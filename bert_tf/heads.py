@@ -283,7 +283,7 @@ class HeadModel(model_inputs.FeaturesModel):
     num_labels: int | None = None,
     dtype: DType = None,
   ) -> Model:
-    """Returns the model of a folder; a head that the folder lacks is random.
+    """Loads a model folder; a head that the folder lacks gets random values.
 
     Args:
       folder: see BertModel.from_pretrained.

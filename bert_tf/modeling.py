@@ -523,7 +523,7 @@ class BertModel(model_inputs.FeaturesModel):
   def from_pretrained(
     cls, folder: str | os.PathLike[str], dtype: DType = None
   ) -> "BertModel":
-    """Returns the encoder of a model folder. Requires TensorFlow.
+    """Loads the encoder of a model folder, which needs TensorFlow.
 
     Args:
       folder: a released model, a run, a conversion, a SavedModel or a model of

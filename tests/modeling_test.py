@@ -203,7 +203,7 @@ def test_a_faulty_config_is_refused_with_its_file_and_key(
 ):
   path = tmp_path / "config.json"
   path.write_text(content)
-  with pytest.raises(ValueError, match=f"config.json.* {words}"):
+  with pytest.raises(ValueError, match=f"config.json.*{words}"):
     modeling.BertConfig.from_json_file(str(path))
 
 

@@ -16,7 +16,7 @@ POOLINGS = ("none", "cls", "mean", "max")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExtractionConfig:
-  """The features to compute, and the model.
+  """Which features to compute, and with which model.
 
   Examples:
     >>> config = bert_tf.ExtractionConfig(

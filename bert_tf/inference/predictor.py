@@ -46,7 +46,6 @@ class Predictor:
       "plain_text"; {} if the model has no vocabulary.
     functions, info, version, bert_config, vocab_file, num_parameters: as in
       LoadedModel.
-    max_batch_size: maximum number of rows in a batch.
 
   Raises:
     ValueError: if `source` has no model, its files do not match, or a setting
@@ -141,14 +140,10 @@ class Predictor:
     return answers[0] if is_single else answers
 
   def answerer(self, name: str = answerers.TEXT) -> prediction.Answerer:
-    """Returns an Answerer of texts by name; raises ValueError without one."""
+    """Returns an Answerer by name; ValueError if the model takes no texts."""
     if not self.answerers:
       raise ValueError(
         "the model takes no texts: its folder lacks vocab.txt or run.json."
-      )
-    if name not in self.answerers:
-      raise ValueError(
-        f"the model has no {name!r}, only {', '.join(self.answerers)}."
       )
     return self.answerers[name]
 

@@ -46,7 +46,6 @@ class SentenceScorer:
   """Scores sentences with a masked language model, which it loads once.
 
   Attributes:
-    config: the settings.
     max_tokens: maximum word pieces of a text, without [CLS] and [SEP].
 
   Args:

@@ -45,9 +45,6 @@ Labelled = tuple[Any, Any]
 # A class label.
 Label = str | int | float | bool
 
-# The metrics that `Classifier.score` returns, one for each problem_type.
-_SCORES = ("eval_accuracy", "micro_f1", "pearson")
-
 
 class TaskModel(abc.ABC):
   """A BERT for a task, to predict with.
@@ -92,10 +89,15 @@ class TaskModel(abc.ABC):
     }
     self._predictor: predictor.Predictor | None = None
     self._check_names(self._given)
-    if output_dir is None:
-      if init_checkpoint is None:
-        raise ValueError("give `output_dir`, `init_checkpoint` or both.")
+    if output_dir is not None:
+      self._check_settings()
+    elif init_checkpoint is None:
+      raise ValueError("give `output_dir`, `init_checkpoint` or both.")
+    else:
       self._predictor = self._load(init_checkpoint, self._given)
+
+  def _check_settings(self) -> None:  # noqa: B027
+    """Raises ValueError for settings of a training that do not match."""
 
   @abc.abstractmethod
   def _answer(self, answer: dict[str, Any]) -> Any:
@@ -206,13 +208,11 @@ class FineTunedModel(TaskModel):
   without_files: ClassVar[Mapping[str, Any]] = {}
   # Whether a label may be missing.
   allows_no_label: ClassVar[bool] = False
-  # Name of the result that `score` returns.
-  score_name: ClassVar[str] = "eval_accuracy"
+  # Names of results; `score` returns the first that a task has.
+  scores: ClassVar[tuple[str, ...]] = ("eval_accuracy", "micro_f1", "pearson")
 
-  def __init__(self, *args: Any, **kwargs: Any) -> None:
-    super().__init__(*args, **kwargs)
-    if self._output_dir is not None:  # Raises for settings that do not match.
-      fine_tuning.load(self._settings({"do_train": True}))
+  def _check_settings(self) -> None:
+    fine_tuning.load(self._settings({"do_train": True}))
 
   def _settings(self, changes: Mapping[str, Any]) -> Any:
     if self._output_dir is None:
@@ -284,8 +284,13 @@ class FineTunedModel(TaskModel):
     return self._run({"dev": (inputs, labels)})
 
   def score(self, inputs: Any, labels: Any) -> float:
-    """Returns the main result of `evaluate`, named by `score_name`."""
-    return float(self.evaluate(inputs, labels)[self.score_name])
+    """Returns the main result of `evaluate`.
+
+    It is the accuracy, for several labels micro F1, for a regression Pearson's
+    correlation, and F1 for words and answers.
+    """
+    results = self.evaluate(inputs, labels)
+    return float(next(results[s] for s in self.scores if s in results))
 
   def _defaults(self) -> config_lib.FineTuningConfig:
     kind = registry.load(registry.TASKS[self.task].settings)
@@ -356,7 +361,7 @@ class Prediction:
 
 
 class Classifier(FineTunedModel):
-  """A BERT classifier of texts or pairs of texts.
+  """A BERT that classifies texts or pairs of texts.
 
   Labels are strings, integers or booleans; `predict` returns the same type.
   With problem_type="regression" they are numbers. With
@@ -390,11 +395,6 @@ class Classifier(FineTunedModel):
   inputs = ("text", "text_b")
   without_files = {"data_dir": "", "task_name": "jsonl"}
 
-  def score(self, inputs: Any, labels: Any) -> float:
-    """Returns the accuracy, Pearson's correlation or, for multilabel, F1."""
-    results = self.evaluate(inputs, labels)
-    return float(next(results[s] for s in _SCORES if s in results))
-
   def predict_proba(self, inputs: Any) -> np.ndarray:
     """Returns the label probabilities, float64 [B, C], in the labels' order.
 
@@ -407,20 +407,13 @@ class Classifier(FineTunedModel):
 
   def _answer(self, answer: dict[str, Any]) -> Prediction:
     label, probabilities = answer["label"], answer["probabilities"]
-    if not probabilities:  # A regression.
-      return Prediction(label, {})
-    probabilities = {
-      self._label(name): value for name, value in probabilities.items()
-    }
-    if isinstance(label, list):
-      return Prediction([*map(self._label, label)], probabilities)
-    return Prediction(self._label(label), probabilities)
-
-  def _label(self, name: str) -> Label:
-    # In the type that was given to `fit`.
-    info = self._predictor.info if self._predictor else None
-    is_text = info is None or info.labels_are_text is not False
-    return name if is_text else json.loads(name)
+    info = self._predictor and self._predictor.info
+    if probabilities and info and info.labels_are_text is False:
+      # `fit` was given numbers, whose names in the run are JSON.
+      probabilities = {json.loads(n): p for n, p in probabilities.items()}
+      is_list = isinstance(label, list)
+      label = [*map(json.loads, label)] if is_list else json.loads(label)
+    return Prediction(label, probabilities)
 
   def _make_task(
     self,
@@ -483,7 +476,7 @@ class Word:
 
 
 class EntityRecognizer(FineTunedModel):
-  """A BERT named-entity recognizer, which labels the words of texts.
+  """A BERT that finds names in texts, by a label for each word.
 
   A row is a text, split at white space, or a list of words. Its label is a list
   of tags, or tags separated by white space: O, B-TYPE and I-TYPE.
@@ -505,7 +498,7 @@ class EntityRecognizer(FineTunedModel):
 
   task = registry.NER.name
   task_class = ner.NerTask
-  score_name = "f1"
+  scores = ("f1",)
 
   def _row(self, index: int, row: Any) -> dict[str, Any]:
     words = row.get("text") if isinstance(row, Mapping) else row
@@ -661,7 +654,7 @@ class QuestionAnswerer(FineTunedModel):
   inputs = ("question", "context")
   num_required = 2
   allows_no_label = True
-  score_name = "f1"
+  scores = ("f1",)
 
   def _answer(self, answer: dict[str, Any]) -> decoding.Answer:
     nbest = tuple(

@@ -21,8 +21,3 @@ class ConversionConfig:
     "int8: store matrices as int8, a quarter of the size.",
     choices=("none", "int8"),
   )
-
-  @property
-  def is_int8(self) -> bool:
-    """Whether to quantize matrices to int8."""
-    return self.quantize == "int8"
