@@ -109,8 +109,9 @@ class TaskModel(abc.ABC):
     The first call loads the model.
 
     Args:
-      inputs: a row: a text, a tuple in the order of `self.inputs`, or a dict
-        by these names. Or several rows; see `inputs`.
+      inputs: a row, which is a text, a tuple in the order of `self.inputs` or
+        a dict by these names. Or several rows, as a list, an iterator, a NumPy
+        array, or a Series or DataFrame of pandas.
 
     Raises:
       ValueError: if there is no trained model, or a row does not match it.
