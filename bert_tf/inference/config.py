@@ -16,7 +16,15 @@ POOLINGS = ("none", "cls", "mean", "max")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExtractionConfig:
-  """The features to compute, and the model."""
+  """Which features to compute, and with which model.
+
+  Examples:
+    >>> config = bert_tf.ExtractionConfig(
+    ...   init_checkpoint="quickstart", layers=(-1,), pooling="mean"
+    ... )
+    >>> config.max_seq_length, config.batch_size
+    (128, 32)
+  """
 
   # A checkpoint prefix or a folder. If a file is None, the one next to the
   # checkpoint is used. cli/model_flags.py defines the flags of these three.
@@ -67,7 +75,14 @@ class ExtractionConfig:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ScoringConfig:
-  """The model that scores sentences, and the size of its batches."""
+  """The model that scores sentences, and the size of its batches.
+
+  Examples:
+    >>> config = bert_tf.ScoringConfig(
+    ...   init_checkpoint="quickstart", batch_tokens=1024
+    ... )
+    >>> scorer = bert_tf.SentenceScorer(config)
+  """
 
   # As in ExtractionConfig.
   init_checkpoint: str

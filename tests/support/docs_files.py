@@ -169,7 +169,7 @@ def _write_squad(folder, sentence):
       path.write_text(json.dumps(content))
 
 
-def write_model(folder, num_hidden_layers=1):
+def write_model(folder, num_hidden_layers=1, hidden_size=16):
   """Writes a model folder like those in the released archives."""
   folder.mkdir()
   words = (TINY / "vocab.txt").read_text()
@@ -180,7 +180,7 @@ def write_model(folder, num_hidden_layers=1):
   (folder / "vocab.txt").write_text(words)
   config = modeling.BertConfig(
     vocab_size=len(words.splitlines()),
-    hidden_size=16,
+    hidden_size=hidden_size,
     num_hidden_layers=num_hidden_layers,
     num_attention_heads=2,
     intermediate_size=32,

@@ -21,8 +21,3 @@ class ConversionConfig:
     "Whether to store matrices as int8, in a quarter of the size.",
     choices=("none", "int8"),
   )
-
-  @property
-  def is_int8(self) -> bool:
-    """Whether to quantize matrices to int8."""
-    return self.quantize == "int8"

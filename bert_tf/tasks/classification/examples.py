@@ -32,7 +32,12 @@ _LIST = re.compile(rf"\s*(?:{_QUOTED}|{_MULTI_HOT})\s*", re.DOTALL)
 
 @dataclasses.dataclass(frozen=True)
 class InputExample:
-  """A text, or a pair of texts, to classify."""
+  """A text, or a pair of texts, to classify.
+
+  Examples:
+    >>> bert_tf.InputExample("train-0", "He left.", "He went.", "same").label
+    'same'
+  """
 
   guid: str  # Name of the example: its split and its line or index.
   text_a: str  # The text, or the first of a pair.

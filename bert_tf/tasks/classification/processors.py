@@ -14,9 +14,20 @@ from bert_tf.tasks.classification.examples import InputExample
 
 
 class DataProcessor:
-  """Interface of the original's run_classifier.py for examples and labels.
+  """What gives run_classifier.py of 2018 its examples and labels.
 
   A subclass implements `get_labels` and the method of each split it supports.
+
+  Examples:
+    >>> class Reviews(bert_tf.DataProcessor):
+    ...   def get_train_examples(self, data_dir):
+    ...     rows = self._read_tsv(f"{data_dir}/train.tsv")
+    ...     return [
+    ...       bert_tf.InputExample(f"train-{i}", text, label=label)
+    ...       for i, (text, label) in enumerate(rows)
+    ...     ]
+    >>> len(Reviews().get_train_examples("reviews"))
+    2
   """
 
   def get_train_examples(self, data_dir: str) -> list[InputExample]:
