@@ -80,14 +80,13 @@ def make_tokenizer(
   )
 
 
-def resolve(user: Case, saved: Case, vocab_file: str | None) -> Case:
-  """Returns the user's settings, else the saved ones, else a guess.
+def resolve(user: Any, saved: Any, vocab_file: str | None) -> Case:
+  """Returns the user's case, else that of the model's folder, else a guess.
 
-  `saved` are those in the model's folder.
-
-  Raises:
-    ValueError: if the user's do_lower_case contradicts the vocabulary.
+  The first two are arguments of `get_case`. Raises ValueError if the user's
+  do_lower_case contradicts the vocabulary.
   """
+  user, saved = get_case(user), get_case(saved)
   lower, strip = user.do_lower_case, user.strip_accents
   if strip is None:
     strip = saved.strip_accents

@@ -240,15 +240,6 @@ def load(
     )
 
 
-def resolve_case(
-  files: ModelFolder, user: letter_case.Case
-) -> letter_case.Case:
-  """Returns the case of a model's texts; see `letter_case.resolve`."""
-  return letter_case.resolve(
-    user, letter_case.get_case(files.run), files.needed_vocab()
-  )
-
-
 def load_tokenizer(
   files: ModelFolder,
   do_lower_case: bool | None = None,
@@ -260,11 +251,12 @@ def load_tokenizer(
     ValueError: if the case contradicts the vocabulary or a released checkpoint,
       or if the vocabulary lacks [UNK] or has more tokens than the model.
   """
-  case = resolve_case(files, letter_case.Case(do_lower_case, strip_accents))
+  path = files.needed_vocab()
+  user = letter_case.Case(do_lower_case, strip_accents)
+  case = letter_case.resolve(user, files.run, path)
   tokenization.validate_case_matches_checkpoint(
     case.do_lower_case is not False, files.reader.path
   )
-  path = files.needed_vocab()
   tokenizer = letter_case.make_tokenizer(path, case)
   files.bert_config.check_vocab(len(tokenizer.vocab), path, files.config_file)
   return tokenizer

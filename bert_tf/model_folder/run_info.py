@@ -45,7 +45,7 @@ FINDINGS = ("num_train_examples", "num_dev_examples", "examples", "scores")
 class LabelSpec:
   """The labels of a model that classifies texts or words."""
 
-  name: str  # The task's name, as its authors write it.
+  task_name: str  # As the task's authors write it.
   problem_type: str  # One of PROBLEM_TYPES, or WORDS.
   labels: tuple[str, ...]  # In the order of their ids; () in a regression.
   # See RunInfo.labels_are_text; `==` ignores it.
@@ -69,7 +69,7 @@ class LabelSpec:
   def label_map(self) -> dict[str, Any]:
     """Returns the content of label_map.json; a label's id is its index."""
     return {
-      "task_name": self.name,
+      "task_name": self.task_name,
       "problem_type": self.problem_type,
       "labels": list(self.labels),
     }
@@ -155,15 +155,6 @@ class RunInfo:
       self.labels,
       self.labels_are_text is not False,
     )
-
-
-@dataclasses.dataclass(frozen=True)
-class _LabelMap:
-  """The content of label_map.json."""
-
-  task_name: str
-  problem_type: str
-  labels: tuple[str, ...]
 
 
 def read_run(folder: str) -> RunInfo | None:
@@ -252,9 +243,9 @@ def read_labels(folder: str) -> LabelSpec | None:
   path = os.path.join(folder, LABEL_MAP_FILE)
   if not paths.exists(path):
     return None
-  saved = json_files.read(path, _LabelMap)
+  saved = json_files.read(path, LabelSpec)
   check_labels(path, saved.problem_type, saved.labels)
-  return LabelSpec(saved.task_name, saved.problem_type, saved.labels)
+  return saved
 
 
 def add_command(folder: str, entry: Mapping[str, Any]) -> None:

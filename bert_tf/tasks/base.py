@@ -19,7 +19,6 @@ from bert_tf.data import input_pipeline, padding, record_cache, records
 from bert_tf.files import errors, json_files
 from bert_tf.formats import hugging_face
 from bert_tf.model_folder import run_folder, run_info
-from bert_tf.tasks import batches as batches_lib
 from bert_tf.tasks import config as config_lib
 from bert_tf.tasks import prediction, registry, start_model
 from bert_tf.training import config as training_config
@@ -204,10 +203,20 @@ class Task(abc.ABC, Generic[Example, Data]):
     """
     examples: Any = data
     for example, prepared in zip(examples, self.prepared(examples)):
-      inputs = prediction.padded(prepared.inputs, self.max_seq_length)
-      ints = {**inputs, **self.label_values(example, prepared)}
-      features = records.encode_features(ints, {})
-      yield [records.encode_example(features)], prepared.is_cut
+      labels = self.label_values(example, prepared)
+      yield [self.record(prepared.inputs, labels)], prepared.is_cut
+
+  def record(
+    self,
+    inputs: Sequence[prediction.ModelInput],
+    ints: Mapping[str, Sequence[int]],
+    floats: Mapping[str, Sequence[float]] | None = None,
+  ) -> bytes:
+    """Returns a record of padded inputs, one after the other, and labels."""
+    padded = prediction.batch(inputs, self.max_seq_length)
+    lists = {name: array.ravel().tolist() for name, array in padded.items()}
+    features = records.encode_features({**lists, **ints}, floats or {})
+    return records.encode_example(features)
 
   def label_values(
     self, example: Example, prepared: prediction.Prepared
@@ -274,14 +283,15 @@ class Task(abc.ABC, Generic[Example, Data]):
     settings |= {"max_seq_length": self.max_seq_length}
     return record_cache.write(path, settings, write_all)
 
-  def batches(self, split: str) -> batches_lib.Batches:
-    """Returns the builder of batches, padded to their longest input."""
-    return batches_lib.Batches(
-      self.spec(split),
-      self.bert_config.vocab_size,
-      lambda batches, has_few_widths: padding.cut_padding(
-        batches, self.max_seq_length, self.label_features, has_few_widths
-      ),
+  def finish(
+    self, batches: tf.data.Dataset, has_few_widths: bool = False
+  ) -> tf.data.Dataset:
+    """Makes the model's input of batches: cuts them to their longest input.
+
+    has_few_widths is set if XLA compiles a program for each width.
+    """
+    return padding.cut_padding(
+      batches, self.max_seq_length, self.label_features, has_few_widths
     )
 
   @abc.abstractmethod

@@ -152,20 +152,6 @@ def batch(
   return arrays
 
 
-def padded(inputs: Sequence[ModelInput], width: int) -> dict[str, list[int]]:
-  """Returns the three features of a record with N inputs, N * width ids each.
-
-  The ids of one input follow those of the other, padded with 0.
-  """
-  names = ModelInput._fields[:3]
-  return {
-    name: [
-      number for row in rows for number in (*row, *[0] * (width - len(row)))
-    ]
-    for name, rows in zip(names, zip(*inputs))
-  }
-
-
 def digits(values: np.ndarray) -> list[float]:
   """Returns float32 [N] as Python's floats that print with their digits."""
   return [float(str(value)) for value in values]

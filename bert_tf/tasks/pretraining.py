@@ -161,9 +161,8 @@ def _run(
     letter_case.get_case(folder.info),
   ]
   known = [case for case in cases if case.do_lower_case is not None]
-  case = letter_case.Case()
-  if known:
-    case = known[0 if config.do_train else -1]
+  unknown = [letter_case.Case()]
+  case = (known or unknown)[0 if config.do_train else -1]
   info = run_info.RunInfo(
     task="pretraining",
     do_lower_case=case.do_lower_case,

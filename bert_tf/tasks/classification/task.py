@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bert_tf import distribution, heads
-from bert_tf.data import input_pipeline, record_cache, records
+from bert_tf.data import input_pipeline, record_cache
 from bert_tf.files import atomic, json_files, paths
 from bert_tf.formats import tables
 from bert_tf.model_folder import run_info
@@ -236,16 +236,9 @@ class ClassificationTask(base.Task[InputExample, Texts]):
     labels = metrics.label_ids(data.examples, self.layout.label_spec()).tolist()
     is_number = self.layout.problem_type == "regression"
     for label_ids, prepared in zip(labels, self.prepared(data.examples)):
-      # Joined encodings are one encoding of all features.
-      named = {"label_ids": label_ids}
-      ints = {"is_real_example": [1]} | ({} if is_number else named)
-      features = records.encode_features(ints, named if is_number else {})
-      encoded = []
-      for each in prepared.inputs:
-        ids = prediction.padded([each], self.max_seq_length)
-        encoded.append(
-          records.encode_example(records.encode_features(ids, {}) + features)
-        )
+      ints, floats = {"is_real_example": [1]}, {}
+      (floats if is_number else ints)["label_ids"] = label_ids
+      encoded = [self.record([i], ints, floats) for i in prepared.inputs]
       yield encoded, prepared.is_cut
 
   def spec(self, split: str) -> input_pipeline.Spec:

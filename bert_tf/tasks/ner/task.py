@@ -8,7 +8,7 @@ import numpy as np
 from absl import logging
 
 from bert_tf import heads, losses
-from bert_tf.data import input_pipeline, packing, records
+from bert_tf.data import input_pipeline
 from bert_tf.files import paths
 from bert_tf.model_folder import run_info
 from bert_tf.tasks import base, fine_tuning
@@ -128,12 +128,8 @@ class NerTask(base.Task[Sentence, Tagged]):
       tags = window.tags or [self.labels[0]] * len(window.first_pieces)
       for position, tag in zip(window.first_pieces, tags):
         label_ids[position], label_mask[position] = ids[tag], 1
-      ints = {
-        **packing.pad(window.input_ids, len(window.input_ids), length),
-        "label_ids": label_ids,
-        "label_mask": label_mask,
-      }
-      record = records.encode_example(records.encode_features(ints, {}))
+      labels = {"label_ids": label_ids, "label_mask": label_mask}
+      record = self.record([window.model_input], labels)
       yield [record], window.part == 1  # Counts a long sentence once.
 
   def spec(self, split: str) -> input_pipeline.Spec:

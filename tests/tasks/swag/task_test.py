@@ -33,12 +33,6 @@ def make_task(tokenizer, length, **settings):
   )
 
 
-def make_batches(tokenizer, num_choices):
-  task = make_task(tokenizer, 16)
-  task.num_choices["train"] = num_choices
-  return task.batches("train")
-
-
 def read(folder, name, text, layout, has_labels=True):
   path = folder / name
   path.write_text(text)
@@ -334,9 +328,10 @@ def write_lengths(path, lengths):
 def test_batches_are_cut_to_their_longest_choice(tokenizer, tmp_path):
   lengths = [(3, 8), (5, 2), (2, 9), (1, 1), (7, 7)]
   files = write_lengths(tmp_path / "a", lengths)
-  batches = make_batches(tokenizer, 2)
-  uncut = list(input_pipeline.finite_dataset(files, batches.spec, 2, 500))
-  cut = list(batches.once(files, 2))
+  task = make_task(tokenizer, 16)
+  task.num_choices["train"] = 2
+  batches = input_pipeline.finite_dataset(files, task.spec("train"), 2, 500)
+  uncut, cut = list(batches), list(task.finish(batches))
   assert [b["input_ids"].shape.as_list() for b in cut] == [
     [2, 2, 8],
     [2, 2, 9],
@@ -356,8 +351,12 @@ def test_examples_with_longest_choices_of_similar_length_share_a_batch(
   # others and share batches with them.
   lengths = [(5, 1, 1)] * 5 + [(12, 1, 1)] * 6 + [(8, 8, 8)] * 5
   files = write_lengths(tmp_path / "a", lengths)
-  batches = make_batches(tokenizer, 3).for_training(
-    files, 2, 1, 0, group_by_length=True
+  task = make_task(tokenizer, 16)
+  task.num_choices["train"] = 3
+  batches = task.finish(
+    input_pipeline.training_dataset(
+      files, task.spec("train"), 2, 1, 0, 500, group_by_length=True
+    )
   )
   # A window of 50 batches has 100 examples, more than 6 of the 16.
   widths = [b["input_ids"].shape[-1] for b in batches.take(50)]
