@@ -53,7 +53,7 @@ class ModelFolder:
     if self.vocab_file:
       return self.vocab_file
     raise ValueError(
-      f"{self.folder} has no {run_info.VOCAB_FILE}; set `vocab_file`."
+      f"{self.folder} has no {run_info.VOCAB_FILE}. Set `vocab_file`."
     )
 
   def load_vocab(self) -> dict[str, int]:
@@ -94,8 +94,11 @@ def read_run(weights: str) -> run_info.RunInfo | None:
       # The scores in run.json are those of the newest checkpoint.
       return dataclasses.replace(run, scores=None)
     return run
-  labels = run_info.read_labels(folder)
-  return labels.to_run() if labels else None
+  if not (labels := run_info.read_labels(folder)):
+    return None
+  is_of_words = labels.problem_type == run_info.WORDS
+  task = registry.NER if is_of_words else registry.CLASSIFICATION
+  return run_info.RunInfo(task=task.name, **labels.run_fields())
 
 
 def _read_hugging_face_run(weights: str, folder: str) -> run_info.RunInfo:
@@ -196,12 +199,12 @@ def read_beside(
     if is_theirs or (not paths.exists(config_file) and paths.exists(theirs)):
       config_file = theirs
     if not paths.exists(config_file):
-      raise ValueError(f"there is no {config_file}; set `bert_config_file`.")
+      raise ValueError(f"There is no {config_file}. Set `bert_config_file`.")
   config = json_files.read_object(config_file)
   if hugging_face.is_config(config) and not is_theirs:
     raise ValueError(
-      f"{config_file} is Hugging Face's config, whose `gelu` is another "
-      f"function, but {weights} are not Hugging Face's weights; give the "
+      f"{config_file} is Hugging Face's config, whose `gelu` is a different "
+      f"function, but {weights} does not hold Hugging Face's weights. Give the "
       "model's own bert_config.json."
     )
   files = ModelFolder(
@@ -236,7 +239,9 @@ def load(
   reader = files.reader
   if missing := checkpoints.load_variables(reader, model, required):
     logging.warning(
-      "%s has no %s: initialized at random.", reader.path, ", ".join(missing)
+      "%s has no %s. These variables start from random values.",
+      reader.path,
+      ", ".join(missing),
     )
 
 
@@ -314,23 +319,19 @@ def find_weights(path: str) -> str:
 def _find_hugging_face(
   path: str, names: Sequence[str], has_others: bool
 ) -> list[str]:
-  """Returns the weights of Hugging Face in a folder with files of these names.
-
-  `has_others` says whether it has weights in another format.
-  """
   if "adapter_config.json" in names:
     raise ValueError(f"{path} is a LoRA adapter; {hugging_face.MERGE}")
   if "snapshots" in names:
     folder = os.path.join(path, "snapshots")
     raise ValueError(
-      f"{path} is a folder of Hugging Face's cache; give one of the folders in "
+      f"{path} is a folder of Hugging Face's cache. Give one of the folders in "
       f"{folder}: {', '.join(paths.list_folder(folder))}."
     )
   places = [os.path.join(path, name) for name in names]
   if hugging_face.CONFIG in names and (lost := list(filter(_is_lost, places))):
     raise ValueError(
-      f"{', '.join(lost)}: only links to files that are not there; copy those "
-      "too, as `cp -rL` does, or get them by `git lfs pull`."
+      f"{', '.join(lost)}: only links to files that are missing. Copy the "
+      "files too, with `cp -rL`, or fetch them with `git lfs pull`."
     )
   files = [hugging_face.WEIGHTS]
   if files[0] not in names and not has_others:
@@ -352,7 +353,7 @@ def _list(files: Sequence[str]) -> str:
   names = [os.path.basename(path) for path in files]
   found = f"there is {errors.join_names(names, 10) or 'nothing'}"
   if any(path.endswith(".weights.h5") for path in files):
-    return f"{found}; convert it by `bert-tf convert`."
+    return f"{found}. Convert it with `bert-tf convert`."
   return (
     f"{found}. A model is a checkpoint with bert_config.json, the output_dir "
     "of a run, a SavedModel, or model.safetensors or tf_model.h5 of "

@@ -74,12 +74,6 @@ class LabelSpec:
       "labels": list(self.labels),
     }
 
-  def to_run(self) -> "RunInfo":
-    """Returns the RunInfo of a model of which only the labels are known."""
-    is_of_words = self.problem_type == WORDS
-    task = registry.NER if is_of_words else registry.CLASSIFICATION
-    return RunInfo(task=task.name, **self.run_fields())
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunInfo:
@@ -136,10 +130,9 @@ class RunInfo:
 
   def saved(self) -> dict[str, Any]:
     """Returns the known fields by name, except task and bert_tf_version."""
-    values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
     return {
       name: value
-      for name, value in values.items()
+      for name, value in vars(self).items()
       if value is not None and name not in _IDENTITY
     }
 
@@ -170,7 +163,7 @@ def read_run(folder: str) -> RunInfo | None:
   if run.task not in registry.TASKS:
     raise ValueError(
       f"{path}: task is {run.task!r}, not one of "
-      f"{', '.join(registry.TASKS)}; a task of your own has to be registered."
+      f"{', '.join(registry.TASKS)}. A task of your own has to be registered."
     )
   check_labels(path, run.problem_type, run.labels)
   return run

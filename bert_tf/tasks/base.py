@@ -32,8 +32,8 @@ Config = TypeVar("Config", bound=config_lib.FineTuningConfig)
 Example = TypeVar("Example")
 Data = TypeVar("Data")
 
-# Number of examples of each split whose word pieces are logged.
-_NUM_LOGGED = 2
+# Number of inputs of each split whose word pieces are logged.
+NUM_LOGGED = 2
 
 # Names of a task's metrics and their names in the original's result files.
 _EVAL_NAMES = {
@@ -67,7 +67,7 @@ class Setup(Generic[Config]):
     if names and names == hugging_face.numbered_labels(len(names)):
       return None
     if spec:
-      logging.info("The labels are those of %s.", start)
+      logging.info("The labels come from %s.", start)
     return spec
 
 
@@ -143,7 +143,11 @@ class Task(abc.ABC, Generic[Example, Data]):
 
   def set_labels(self, train: Sequence[Example], source: str) -> None:
     """Sets label_spec to the labels of the training examples from a source."""
-    names = {n for e in train for n in _names(self.inputs_and_answer(e)[1])}
+    names = {
+      n
+      for e in train
+      for n in prediction.labels_in(self.inputs_and_answer(e)[1])
+    }
     defaults = registry.TASKS[self.config.task].label_defaults
     assert defaults
     self.label_spec = run_info.LabelSpec(*defaults, tuple(sorted(names)))
@@ -168,7 +172,7 @@ class Task(abc.ABC, Generic[Example, Data]):
     weights: list[float] = []
     if "balanced" in given:
       answers = [self.inputs_and_answer(example)[1] for example in train]
-      counts = collections.Counter(_names(answers))
+      counts = collections.Counter(prediction.labels_in(answers))
       known = [counts[label] for label in labels]
       num_present = sum(map(bool, known))
       weights = [sum(known) / (num_present * n) if n else 1.0 for n in known]
@@ -179,11 +183,11 @@ class Task(abc.ABC, Generic[Example, Data]):
     if not labels or len(weights) != len(labels) or not is_valid:
       raise ValueError(
         f"class_weights {','.join(map(str, given))} does not fit the classes "
-        f"{errors.join_names(labels) or '(there are none)'}; give balanced or "
-        "a positive number for each."
+        f"{errors.join_names(labels) or '(there are none)'}. Give `balanced` "
+        "or a positive number for each."
       )
     self.class_weights = tuple(weights)
-    logging.info("Weights in the loss: %s.", dict(zip(labels, weights)))
+    logging.info("The loss weighs labels by %s.", dict(zip(labels, weights)))
 
   def prepare(self, split: str, examples: Sequence[Example]) -> Data:
     """Prepares a split for `encode`. The labels must be known."""
@@ -254,7 +258,7 @@ class Task(abc.ABC, Generic[Example, Data]):
     for index, example in enumerate(examples):
       texts, answer = self.inputs_and_answer(example)
       prepared = self.answerer.prepare(texts)
-      for model_input in prepared.inputs if index < _NUM_LOGGED else ():
+      for model_input in prepared.inputs if index < NUM_LOGGED else ():
         pieces = self.tokenizer.convert_ids_to_tokens(model_input.input_ids)
         logging.info("%s -> %s", " ".join(pieces), answer)
       yield prepared
@@ -375,7 +379,7 @@ class Task(abc.ABC, Generic[Example, Data]):
     if all(isinstance(answer, float) for answer in answers):
       return f"labels from {min(answers):g} to {max(answers):g}"
     counts = dict.fromkeys(self.label_spec.labels if self.label_spec else (), 0)
-    counts |= sorted(collections.Counter(_names(answers)).items())
+    counts |= sorted(collections.Counter(prediction.labels_in(answers)).items())
     parts = errors.join_names([f"{name} {n}" for name, n in counts.items()])
     return f"labels: {parts}"
 
@@ -387,12 +391,3 @@ class Task(abc.ABC, Generic[Example, Data]):
       take the example as text. The answer as JSON; None if it is not known.
     """
     return {}, None
-
-
-def _names(answer: Any) -> Iterator[str]:
-  """Yields the labels in an answer: None, a label, or a list of answers."""
-  if isinstance(answer, list | tuple):
-    for item in answer:
-      yield from _names(item)
-  elif answer is not None:
-    yield answer

@@ -63,7 +63,7 @@ def load(config: base.Config) -> base.Setup[base.Config]:
   """Opens the run's folder and model, and resolves the settings."""
   if not (config.do_train or config.do_eval or config.do_predict):
     raise ValueError(
-      "nothing to do: set `do_train`, `do_eval` or `do_predict`."
+      "There is nothing to do. Set `do_train`, `do_eval` or `do_predict`."
     )
   folder = run_folder.RunFolder(config.train.output_dir, config.task)
   start = start_model.StartModel(
@@ -72,9 +72,9 @@ def load(config: base.Config) -> base.Setup[base.Config]:
   bert_config = modeling.BertConfig.from_json_file(config.bert_config_file)
   # Settings that the user does not give are those of the resumed run; else
   # those of the run that trained init_checkpoint, if it had the same task.
-  run, where = folder.info or start.run, folder.run_file
-  if not folder.info:
-    where = start.path or ""
+  run, where = folder.info, os.path.join(folder.path, run_info.RUN_FILE)
+  if not run:
+    run, where = start.run, start.path or ""
   case = letter_case.resolve(config, run, config.vocab_file)
   config = dataclasses.replace(config, **dataclasses.asdict(case))
   saved = run.saved() if run and run.task == config.task else None
@@ -88,7 +88,7 @@ def load(config: base.Config) -> base.Setup[base.Config]:
   if (config.train.freeze_layers or 0) > bert_config.num_hidden_layers:
     raise ValueError(
       f"freeze_layers {config.train.freeze_layers} exceeds num_hidden_layers "
-      f"{bert_config.num_hidden_layers} of {config.bert_config_file}; lower it."
+      f"{bert_config.num_hidden_layers} of {config.bert_config_file}. Lower it."
     )
   bert_config.check_vocab(
     len(tokenizer.vocab), config.vocab_file, config.bert_config_file
@@ -195,7 +195,7 @@ def run_on_splits(
         run_folder.write_scores(folder.path, scores)
       all_results |= scores
     if config.do_train:
-      logging.info(f"Serve this model: bert-tf serve --model={folder.path}")
+      logging.info(f"To serve this model: bert-tf serve --model={folder.path}")
     return all_results
 
 
@@ -214,8 +214,8 @@ def _write_evaluation(
   scores = dict(evaluation)
   if chance := task.near_chance(data, accuracy):
     logging.warning(
-      f"eval_accuracy {accuracy:.3g} is near chance: the most frequent label "
-      f"alone gives {chance:.3g}."
+      f"eval_accuracy {accuracy:.3g} is close to chance: the most frequent "
+      f"label alone would give {chance:.3g}."
     )
     scores = {"eval_accuracy": accuracy, "near_chance": chance, **scores}
   run_folder.write_scores(folder.path, scores)
@@ -226,17 +226,9 @@ def _with_steps(
   task: base.Task[base.Example, base.Data],
   data: base.Data | None,
 ) -> training_config.FineTuningTrainConfig:
-  """Returns the training config with the numbers of steps and best_metric.
-
-  Without do_train, only checks best_metric.
-  """
+  """Adds the numbers of steps and best_metric; without do_train, checks it."""
   train, known = config.train, task.result_names
-  if train.best_metric and train.best_metric not in known:
-    raise ValueError(
-      f"best_metric {train.best_metric!r} is not a result; use "
-      f"{', '.join(known)}."
-    )
-  train.check_best_metric()
+  train.check_best_metric(known)
   if not config.do_train:
     return train
   assert data is not None
@@ -246,7 +238,7 @@ def _with_steps(
   if num_train_steps < 1:
     raise ValueError(
       f"num_train_epochs {config.num_train_epochs} of {num_inputs} {task.noun} "
-      f"is less than one batch of {batch_size}; raise it."
+      f"do not fill a batch of {batch_size}. Raise it."
     )
   train = dataclasses.replace(
     train,
@@ -266,11 +258,7 @@ def _with_start(
   task: base.Task,
   train: training_config.FineTuningTrainConfig,
 ) -> training_config.FineTuningTrainConfig:
-  """Returns the training config.
-
-  If the run starts from init_checkpoint, encoder_only says whether its head is
-  new.
-  """
+  """Sets encoder_only if the head of init_checkpoint is not this run's."""
   do_train, output_dir = setup.config.do_train, setup.folder.path
   head = task.model.heads[0]
   if setup.folder.is_begun:
@@ -280,8 +268,8 @@ def _with_start(
     with contextlib.suppress(checkpoints.DamagedCheckpointError):
       if path and name not in checkpoints.CheckpointReader(path).shapes:
         raise ValueError(
-          f"{output_dir} holds another task's run: {path} has no {name}; "
-          "choose another `output_dir`."
+          f"{output_dir} holds a run of another task: {path} has no {name}. "
+          "Choose another `output_dir`."
         )
     return train
   start = setup.start
@@ -292,11 +280,11 @@ def _with_start(
     return dataclasses.replace(train, encoder_only=not takes_head)
   if not do_train:
     raise ValueError(
-      f"there is no trained model: {output_dir} has no checkpoint; set "
-      "`do_train`, or `init_checkpoint` to a trained one."
+      f"There is no trained model, since {output_dir} has no checkpoint. Set "
+      "`do_train`, or set `init_checkpoint` to a trained model."
     )
   logging.warning(
-    "`init_checkpoint` is not set: the whole model starts from RANDOM values, "
-    "not from a pre-trained BERT."
+    "`init_checkpoint` is not set, so the whole model starts from RANDOM "
+    "values instead of a pre-trained BERT."
   )
   return train

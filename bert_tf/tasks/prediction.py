@@ -7,7 +7,7 @@ Answerer of a task.
 import abc
 import dataclasses
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -150,6 +150,15 @@ def batch(
       target[: len(row)] = row
     arrays[name] = array
   return arrays
+
+
+def labels_in(answer: Any) -> Iterator[Any]:
+  """Yields the labels in an answer: a label, a list of answers, or neither."""
+  if isinstance(answer, list | tuple):
+    for item in answer:
+      yield from labels_in(item)
+  elif not isinstance(answer, float | None):
+    yield answer
 
 
 def digits(values: np.ndarray) -> list[float]:

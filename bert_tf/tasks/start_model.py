@@ -55,17 +55,11 @@ class StartModel:
     do_train: bool,
     encoder_only: bool = False,
   ) -> bool:
-    """Returns whether the run keeps the head; logs the decision.
-
-    Args:
-      model: the model class of the run's task.
-      labels: the labels of the run; None for a task without labels.
-      do_train: whether the run trains, so that it may start a new head.
-      encoder_only: whether the user asks for a new head.
+    """Returns whether a run of these labels keeps the head; logs the decision.
 
     Raises:
-      ValueError: if the head has the same labels in another order; without
-        do_train, also if it is not the run's.
+      ValueError: if the head has the same labels in another order, or if it
+        cannot be kept and do_train is not set, so that no new one is trained.
     """
     start = self.adapter or self.path
     known = {*self.head_shapes}
@@ -81,8 +75,8 @@ class StartModel:
       return True
     if not do_train:
       raise ValueError(
-        f"{start} is not a trained model for {model.task}: {reason}; set "
-        "`do_train`, or give a model of this task."
+        f"{start} is not a trained model for {model.task}: {reason}. Set "
+        "`do_train`, or give a model for this task."
       )
     log = logging.info if missing or encoder_only else logging.warning
     log("%s: the head is new, since %s.", start, reason)
@@ -112,7 +106,7 @@ class StartModel:
     if not is_same and sorted(ours) == sorted(theirs):
       raise ValueError(
         f"{start} was trained for the same labels in another order: there "
-        f"{errors.join_names(theirs)}, here {errors.join_names(ours)}; set "
+        f"{errors.join_names(theirs)}, here {errors.join_names(ours)}. Set "
         "`encoder_only` to start a new head."
       )
     num_outputs = self.head_shapes["output_weights"][0]

@@ -18,9 +18,6 @@ from bert_tf.tasks.ner import windows as windows_lib
 from bert_tf.tasks.ner.examples import Sentence
 from bert_tf.training import objective, results
 
-# Number of windows of each split to log as the model sees them.
-_NUM_LOGGED = 3
-
 
 def run(config: config_lib.NerConfig) -> base.Results | None:
   """Trains, evaluates and predicts as configured; see fine_tuning.run.
@@ -69,7 +66,7 @@ class NerTask(base.Task[Sentence, Tagged]):
     if sentences[0].tags is None:
       if split != "test":
         raise ValueError(
-          f"{path} has no column of tags next to the words; only the test file "
+          f"{path} has no column of tags next to the words. Only the test file "
           "may lack tags."
         )
     elif split != "train":
@@ -80,7 +77,7 @@ class NerTask(base.Task[Sentence, Tagged]):
     """Sets the labels to O, and B- and I- of each type in the sentences."""
     labels = examples.infer_labels(train)
     if len(labels) < 2:
-      raise ValueError(f"{source} has no entity, every tag is O.")
+      raise ValueError(f"{source} has no entities: every tag is O.")
     self.label_spec = run_info.LabelSpec("ner", run_info.WORDS, labels)
 
   def prepare(self, split: str, sentences: Sequence[Sentence]) -> Tagged:
@@ -99,14 +96,14 @@ class NerTask(base.Task[Sentence, Tagged]):
     if fault and split != "test":
       raise ValueError(f"{fault}.")
     if fault:
-      logging.warning(f"{fault}; the predictions are not scored.")
+      logging.warning(f"{fault}, so the predictions are not scored.")
       labelled = [sentence._replace(tags=None) for sentence in labelled]
     sentences = labelled
     context = bool(self.config.document_context)
     windows = windows_lib.make_windows(
       sentences, self.tokenizer, self.max_seq_length, context
     )
-    for window in windows[:_NUM_LOGGED]:
+    for window in windows[: base.NUM_LOGGED]:
       tokens = self.tokenizer.convert_ids_to_tokens(window.input_ids)
       for position, tag in zip(window.first_pieces, window.tags or ()):
         tokens[position] += f"/{tag}"

@@ -76,7 +76,7 @@ class SquadTask(base.Task[SquadExample, Questions]):
     num_impossible = sum(bool(e.is_impossible) for e in questions)
     if num_impossible and not has_negatives:
       logging.warning(
-        "%s: %d of %d questions have no answer, but the model answers all; set "
+        "%s: %d of %d questions have no answer, but the model answers all. Set "
         "`version_2_with_negative` for data of SQuAD 2.0.",
         path,
         num_impossible,
@@ -86,9 +86,8 @@ class SquadTask(base.Task[SquadExample, Questions]):
     needs_answers = config.do_eval or config.train.eval_every_steps > 0
     if needs_answers and metrics.correct_answers(questions) is None:
       raise ValueError(
-        f"{path} has questions without answers, so it cannot be evaluated: "
-        "leave out `do_eval` and `eval_every_steps` or give another "
-        "`predict_file`."
+        f"{path} has questions without answers, so it cannot be evaluated. "
+        "Leave out `eval_every_steps`, or give another `predict_file`."
       )
     return questions
 
@@ -210,16 +209,13 @@ class SquadTask(base.Task[SquadExample, Questions]):
     self, example: SquadExample
   ) -> tuple[dict[str, Any], Any]:
     """Returns question and context, and the first accepted answer."""
-    inputs = {
-      "question": example.question_text,
-      "context": example.context.text,
-    }
-    return inputs, next(iter(example.answers or ()), None)
+    question, context = example.question_text, example.context.text
+    answer = next(iter(example.answers or ()), None)
+    return {"question": question, "context": context}, answer
 
   def _answers(
     self, data: Questions, rows: base.Rows
   ) -> dict[str, decoding.Answer]:
-    """Returns the predicted answers by question id."""
     rows = iter(rows)
     decoder = decoding.AnswerDecoder(self.tokenizer, self.decoding_config)
     pairs = zip(data.examples, data.windower.windows(data.examples))

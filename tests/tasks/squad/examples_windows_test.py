@@ -283,9 +283,9 @@ def test_v2_training_needs_is_impossible_and_trains_null_answers(tmp_path):
 @pytest.mark.parametrize(
   "sizes,expected",
   [
-    ((67, 1, 64), "doc_stride 1 is not from 1 to 0, the room"),
-    ((384, 0, 64), "doc_stride 0 is not from 1 to 317"),
-    ((384, 318, 64), "doc_stride 318 is not from 1 to 317"),
+    ((67, 1, 64), "doc_stride 1 must be from 1 to 0, the room"),
+    ((384, 0, 64), "doc_stride 0 must be from 1 to 317"),
+    ((384, 318, 64), "doc_stride 318 must be from 1 to 317"),
   ],
 )
 def test_impossible_window_sizes_are_refused(sizes, expected):
