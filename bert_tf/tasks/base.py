@@ -143,14 +143,11 @@ class Task(abc.ABC, Generic[Example, Data]):
 
   def set_labels(self, train: Sequence[Example], source: str) -> None:
     """Sets label_spec to the labels of the training examples from a source."""
-    names = {
-      n
-      for e in train
-      for n in prediction.labels_in(self.inputs_and_answer(e)[1])
-    }
+    answers = [self.inputs_and_answer(example)[1] for example in train]
+    names = sorted(set(prediction.labels_in(answers)))
     defaults = registry.TASKS[self.config.task].label_defaults
     assert defaults
-    self.label_spec = run_info.LabelSpec(*defaults, tuple(sorted(names)))
+    self.label_spec = run_info.LabelSpec(*defaults, tuple(names))
 
   def set_class_weights(self, train: Sequence[Example]) -> None:
     """Sets class_weights to those of the setting, else of the resumed run.
@@ -217,10 +214,12 @@ class Task(abc.ABC, Generic[Example, Data]):
     floats: Mapping[str, Sequence[float]] | None = None,
   ) -> bytes:
     """Returns a record of padded inputs, one after the other, and labels."""
-    padded = prediction.batch(inputs, self.max_seq_length)
-    lists = {name: array.ravel().tolist() for name, array in padded.items()}
-    features = records.encode_features({**lists, **ints}, floats or {})
-    return records.encode_example(features)
+    features = dict(ints)
+    for name, rows in zip(prediction.ModelInput._fields[:3], zip(*inputs)):
+      padded = ([*row, *[0] * (self.max_seq_length - len(row))] for row in rows)
+      features[name] = [*itertools.chain.from_iterable(padded)]
+    encoded = records.encode_features(features, floats or {})
+    return records.encode_example(encoded)
 
   def label_values(
     self, example: Example, prepared: prediction.Prepared

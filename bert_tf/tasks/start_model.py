@@ -20,15 +20,10 @@ from bert_tf.training import adapters
 
 @dataclasses.dataclass(frozen=True)
 class StartModel:
-  """The checkpoint that a run starts from, and the LoRA adapter on top of it.
+  """The checkpoint that a run starts from, and a LoRA adapter on top of it."""
 
-  Attributes:
-    path: `init_checkpoint`; None for random values.
-    adapter: `lora_adapter`; None without one.
-  """
-
-  path: str | None
-  adapter: str | None = None
+  path: str | None  # `init_checkpoint`; None for random values.
+  adapter: str | None = None  # `lora_adapter`; None without one.
 
   @functools.cached_property
   def run(self) -> run_info.RunInfo | None:

@@ -52,9 +52,6 @@ def own(file_format, *choices, **settings):
   return swag_data.file_layout(config)
 
 
-# Files.
-
-
 def test_the_500_real_rows_of_swag_are_read(unpacked):
   folder = unpacked("swag")
   path = folder / "val_first500.csv"
@@ -239,9 +236,6 @@ def test_invalid_columns_are_refused(file_format, choices, columns, expected):
     own(file_format, *choices, **columns)
 
 
-# Records and batches.
-
-
 @pytest.fixture(scope="module")
 def tokenizer():
   return tokenization.FullTokenizer(VOCAB)
@@ -361,9 +355,6 @@ def test_examples_with_longest_choices_of_similar_length_share_a_batch(
   # A window of 50 batches has 100 examples, more than 6 of the 16.
   widths = [b["input_ids"].shape[-1] for b in batches.take(50)]
   assert len(set(widths)) == 3
-
-
-# The head.
 
 
 @pytest.fixture(scope="module")
