@@ -146,9 +146,7 @@ def resolve_run(
     ValueError: if the user's do_lower_case contradicts the vocabulary.
   """
   run = run or run_info.RunInfo(task="encoder")
-  case = letter_case.resolve(
-    letter_case.Case(do_lower_case), letter_case.get_case(run), vocab_file
-  )
+  case = letter_case.resolve(letter_case.Case(do_lower_case), run, vocab_file)
   kind = find_model(find_heads(names, run.task), run.task)
   task = kind.task if kind else registry.ENCODER.name
   return dataclasses.replace(run, task=task, **dataclasses.asdict(case))

@@ -430,7 +430,7 @@ class Classifier(FineTunedModel):
       "label",
     )
     if saved:
-      layout = dataclasses.replace(layout, name=saved.name)
+      layout = dataclasses.replace(layout, name=saved.task_name)
     return classification.ClassificationTask(setup, layout)
 
   def _examples(

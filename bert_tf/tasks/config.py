@@ -103,7 +103,6 @@ class FineTuningConfig:
   train: training_config.FineTuningTrainConfig
 
   def __post_init__(self) -> None:
-    """Raises ValueError for values that a setting does not allow."""
     settings.check(self)
 
   def idle_settings(self) -> dict[str, str]:

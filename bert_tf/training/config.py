@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from collections.abc import Collection
 from typing import Any
 
 from bert_tf import names, settings
@@ -146,8 +147,13 @@ class TrainConfig(ComputeConfig):
         "`eval_every_steps`."
       )
 
-  def check_best_metric(self) -> None:
-    """Raises ValueError if best_metric is set without evaluations."""
+  def check_best_metric(self, results: Collection[str]) -> None:
+    """Raises ValueError unless evaluations have best_metric as a result."""
+    if self.best_metric and self.best_metric not in results:
+      raise ValueError(
+        f"best_metric {self.best_metric!r} is not one of the results, "
+        f"{', '.join(results)}."
+      )
     if self.best_metric and not self.eval_every_steps:
       raise ValueError(
         f"best_metric {self.best_metric} needs `eval_every_steps`."

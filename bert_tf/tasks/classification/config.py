@@ -106,20 +106,19 @@ class ClassificationConfig(config.LabelledConfig):
   )
 
   def __post_init__(self) -> None:
-    """Raises ValueError for values that a setting does not allow."""
     super().__post_init__()
     if (self.data_dir is None) == (self.data_file is None):
-      raise ValueError("give one of `data_dir` and `data_file`.")
+      raise ValueError("Give either `data_dir` or `data_file`.")
     if self.data_file:
       if self.file_format not in FILE_FORMATS:
         raise ValueError(
           f"{self.data_file} (`data_file`) does not end in one of "
-          f"{', '.join(FILE_FORMATS)}; set `task_name` to its format."
+          f"{', '.join(FILE_FORMATS)}. Set `task_name` to its format."
         )
     elif not (self.task_name or self.processor):
       raise ValueError(
-        "the task is not known: set `task_name`, or `processor` for a class of "
-        "yours."
+        "The task is not known. Set `task_name`, or give a class of your own "
+        "as `processor`."
       )
 
   @property
