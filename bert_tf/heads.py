@@ -283,7 +283,7 @@ class HeadModel(model_inputs.FeaturesModel):
     num_labels: int | None = None,
     dtype: DType = None,
   ) -> Model:
-    """Returns the model of a folder; a head that the folder lacks is random.
+    """Loads a model folder; a head that the folder lacks gets random values.
 
     Args:
       folder: see BertModel.from_pretrained.
@@ -339,6 +339,13 @@ class PretrainingModel(HeadModel):
 
   Its features are those of BertModel and `masked_lm_positions`, int [B, P]
   (Devlin et al. 2019, section 3.1).
+
+  Examples:
+    >>> model = bert_tf.PretrainingModel.from_pretrained("quickstart")
+    >>> features = {"input_ids": [[2, 4, 3]], "masked_lm_positions": [[1]]}
+    >>> output = model(features)
+    >>> print(output.masked_lm_logits.shape, output.next_sentence_logits.shape)
+    (1, 1, 500) (1, 2)
   """
 
   task = registry.PRETRAINING.name
@@ -408,6 +415,12 @@ class SpanModel(HeadModel):
   """BertModel with the head that finds a span of its input.
 
   See Devlin et al. 2019, section 4.2.
+
+  Examples:
+    >>> model = bert_tf.SpanModel.from_pretrained("quickstart")
+    >>> output = model({"input_ids": [[2, 171, 3, 182, 3]]})
+    >>> print(output.start_logits.shape, output.end_logits.shape)
+    (1, 5) (1, 5)
   """
 
   task = registry.SQUAD.name
@@ -456,6 +469,13 @@ class ClassifierModel(_LabelModel):
   """BertModel with a linear layer on the pooled output, for texts and pairs.
 
   See Devlin et al. 2019, section 4.1. For regression it has one output.
+
+  Examples:
+    >>> model = bert_tf.ClassifierModel.from_pretrained(
+    ...   "quickstart", num_labels=3
+    ... )
+    >>> print(model({"input_ids": [[2, 171, 3], [2, 182, 3]]}).shape)
+    (2, 3)
   """
 
   task = registry.CLASSIFICATION.name
@@ -471,6 +491,11 @@ class TokenModel(_LabelModel):
   """BertModel with a linear layer on every position, which labels words.
 
   As in Devlin et al. 2019, section 5.3, without a CRF.
+
+  Examples:
+    >>> model = bert_tf.TokenModel.from_pretrained("quickstart", num_labels=5)
+    >>> print(model({"input_ids": [[2, 171, 182, 3]]}).shape)
+    (1, 4, 5)
   """
 
   task = registry.NER.name
@@ -488,6 +513,11 @@ class MultipleChoiceModel(HeadModel):
 
   The score is the dot product of the pooled output and one vector, which is not
   called `output_weights`, so that the model is not taken for a classifier.
+
+  Examples:
+    >>> model = bert_tf.MultipleChoiceModel.from_pretrained("quickstart")
+    >>> print(model({"input_ids": [[[2, 171, 3], [2, 182, 3]]]}).shape)
+    (1, 2)
   """
 
   task = registry.SWAG.name

@@ -34,6 +34,14 @@ class BertConfig:
 
   The defaults are those of the 2018 release: BERT-Base (Devlin et al. 2019,
   section 3, appendix A.2). Only `from_json_file` checks the bounds.
+
+  Examples:
+    >>> config = bert_tf.BertConfig(vocab_size=30522, num_hidden_layers=6)
+    >>> config.hidden_size
+    768
+    >>> config = bert_tf.BertConfig.from_json_file("bert_config.json")
+    >>> config.num_attention_heads
+    2
   """
 
   vocab_size: Annotated[int, _from(1, 10**8)]  # Word pieces.

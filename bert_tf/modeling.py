@@ -471,13 +471,25 @@ class Pooler(BertLayer):
 
 @serialization.register
 class BertModel(model_inputs.FeaturesModel):
-  """The encoder of BERT.
+  """The encoder of BERT, a Keras model from word-piece ids to vectors.
 
   Args:
-    config: sizes; the defaults are those of BERT-Base.
+    config: the sizes, whose defaults are those of BERT-Base.
     use_one_hot_embeddings: see Embeddings. The result is the same.
-    dtype: type or policy of Keras, such as "mixed_bfloat16"; None for the
+    dtype: a type or policy of Keras, such as "mixed_bfloat16", or None for the
       global one.
+
+  Examples:
+    >>> model = bert_tf.BertModel.from_pretrained("quickstart")
+    >>> output = model({"input_ids": [[2, 171, 3, 0]]})
+    >>> print(output.sequence_output.shape, output.pooled_output.shape)
+    (1, 4, 128) (1, 128)
+
+    It is trained, saved and loaded as any Keras model:
+
+    >>> import keras
+    >>> model.save("bert.keras")
+    >>> model = keras.models.load_model("bert.keras")
   """
 
   def __init__(
@@ -501,7 +513,7 @@ class BertModel(model_inputs.FeaturesModel):
   def from_pretrained(
     cls, folder: str | os.PathLike[str], dtype: DType = None
   ) -> "BertModel":
-    """Returns the encoder of a model folder. Requires TensorFlow.
+    """Loads the encoder of a model folder, which needs TensorFlow.
 
     Args:
       folder: a released model, a run, a conversion, a SavedModel or a model of

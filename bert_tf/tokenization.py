@@ -345,6 +345,16 @@ class FullTokenizer:
   """Splits text into word pieces or ids of a vocabulary file.
 
   `vocab` maps tokens to ids, in file order; `inv_vocab` maps ids to tokens.
+
+  Examples:
+    >>> tokenizer = bert_tf.FullTokenizer("vocab.txt")
+    >>> tokens = tokenizer.tokenize("The hotels of Oregon!")
+    >>> tokens
+    ['the', 'hotel', '##s', 'of', 'oregon', '!']
+    >>> tokenizer.convert_tokens_to_ids(["[CLS]", "!", "[SEP]"])
+    [2, 5, 3]
+    >>> tokenizer.convert_ids_to_tokens([2, 5, 3])
+    ['[CLS]', '!', '[SEP]']
   """
 
   def __init__(

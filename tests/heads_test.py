@@ -174,27 +174,29 @@ def test_multilabel_is_one_binary_choice_for_each_label():
   assert [float(v) for v in metrics["accuracy"]] == [1.0, 2.0]
 
 
-def test_dropout_drops_a_tenth_of_the_pooled_output_whatever_the_config_says():
+@pytest.mark.parametrize(
+  ("kind", "size", "shape"),
+  [(heads.ClassifierModel, 256, (256, 2)), (heads.TokenModel, 64, (16, 64))],
+)
+def test_dropout_drops_a_tenth_of_the_input_whatever_the_config_says(
+  kind, size, shape
+):
   config = modeling.BertConfig(
-    50,
-    256,
-    1,
-    1,
-    16,
+    *(50, size, 1, 1, 16),
     hidden_dropout_prob=0.0,
     attention_probs_dropout_prob=0.0,
-    max_position_embeddings=4,
+    max_position_embeddings=64,
   )
-  model = heads.ClassifierModel(config, num_labels=256)
+  model = kind(config, num_labels=size)
   # With the identity as a head, the logits are its input after dropout.
-  model.output_weights.assign(np.eye(256))
-  ids = {"input_ids": tf.ones((256, 2), tf.int32)}
-  pooled = model(ids).numpy()
+  model.output_weights.assign(np.eye(size))
+  ids = {"input_ids": tf.ones(shape, tf.int32)}
+  whole = model(ids).numpy()
   dropped = model(ids, training=True).numpy()
   # 65,536 draws: five standard deviations are 0.006.
   assert abs((dropped == 0.0).mean() - 0.1) < 0.006
   is_kept = dropped != 0.0
-  np.testing.assert_allclose(dropped[is_kept], pooled[is_kept] / 0.9, rtol=1e-5)
+  np.testing.assert_allclose(dropped[is_kept], whole[is_kept] / 0.9, rtol=1e-5)
 
 
 @pytest.mark.parametrize(

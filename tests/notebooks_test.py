@@ -49,7 +49,7 @@ SMALL = {
     assert abs(sum(prediction["probabilities"].values()) - 1) < 1e-5
     """,
   ),
-  "the_2019_workflow": (
+  "the_2018_workflow": (
     {
       "ROOT": str(ROOT),
       "MODEL": "minilm",

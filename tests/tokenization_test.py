@@ -168,14 +168,6 @@ def test_normalize_never_gets_a_long_run_of_marks(monkeypatch, vocab_file):
   assert max(sizes) < 1000
 
 
-def test_word_pieces_are_the_longest_from_the_left(vocab_file):
-  tokenizer = tokenization.FullTokenizer(vocab_file)
-  assert tokenizer.tokenize("Playing, played the play!s") == (
-    "play ##ing , play ##ed the play ! [UNK]".split()
-  )
-  assert tokenizer.tokenize_to_ids("plays the") == [5, 12, 8]
-
-
 def test_words_over_the_limit_are_unknown():
   wordpiece = tokenization.WordpieceTokenizer(
     {"[UNK]": 0, "a": 1, "##a": 2, "aaaaaa": 3}, max_input_chars_per_word=5

@@ -1,10 +1,10 @@
-r"""Splits text of any format into one sentence a line.
+r"""Turns text of many formats into one sentence a line.
 
 bert-tf build-corpus --input_file='wikipedia/*.parquet' \
     --output_file=wiki.txt --language=de
 
-Reads plain text, JSON lines, Parquet and the output of WikiExtractor, also as
-.gz or .bz2, and the documentation of this Python.
+The input can be plain text, JSON lines, Parquet or the output of WikiExtractor,
+compressed (.gz, .bz2) or not, and by default it is Python's documentation.
 """
 
 import dataclasses
@@ -20,50 +20,50 @@ class CorpusConfig(text_config.PydocConfig):
 
   input_file: str = settings.setting(
     "pydoc",
-    "Text to read: comma-separated files and globs, local or gs://, also .gz "
-    "and .bz2. pydoc is the documentation of this Python.",
+    "The text to read: comma-separated files and globs, local or in gs://, "
+    "which may end in .gz or .bz2. pydoc stands for Python's documentation.",
     topic=settings.DATA,
     main=True,
   )
   output_file: str = settings.setting(
-    help="Text file to write; .gz or .bz2 compresses it. With --num_shards "
-    "above 1, a prefix to which -00000-of-0000N is added.",
+    help="The text file to write, compressed if it ends in .gz or .bz2. With "
+    "several shards, -00000-of-0000N is added to its name.",
     writes="file",
     topic=settings.OUTPUT,
   )
   text: text_config.TextConfig
   num_shards: int = settings.setting(
     1,
-    "Number of output files, of about equal size.",
+    "The number of output files, about equal in size.",
     minimum=1,
     topic=settings.OUTPUT,
     main=True,
   )
   eval_output_file: str | None = settings.setting(
     None,
-    "Text file for held-out documents. Default: hold out none.",
+    "The text file for held-out documents. Default: none are held out.",
     writes="file",
     topic=settings.OUTPUT,
     main=True,
   )
   eval_fraction: float = settings.setting(
     0.1,
-    "Fraction of the documents to hold out, above 0 and below 1.",
+    "The fraction of the documents to hold out, above 0 and below 1.",
     topic=settings.OUTPUT,
   )
   random_seed: int = settings.setting(
-    12345, "Seed for choosing the held-out documents.", topic=settings.OUTPUT
+    12345, "The seed that chooses held-out documents.", topic=settings.OUTPUT
   )
   num_workers: int = settings.setting(
     1,
-    "Number of processes. Does not change the result.",
+    "The number of processes, which does not change the result.",
     minimum=1,
     topic=settings.DEVICES,
     main=True,
   )
   resume: bool = settings.setting(
     False,
-    "Whether to keep a complete corpus that the same flags have made.",
+    "Whether to keep a finished corpus that the same flags have made.",
     topic=settings.OUTPUT,
     main=True,
   )

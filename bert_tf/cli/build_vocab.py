@@ -20,36 +20,36 @@ class VocabularyConfig(text_config.PydocConfig):
   """The text to learn from and the vocabulary to write."""
 
   input_file: str = settings.setting(
-    help="Text to learn from: comma-separated files and globs, also .gz and "
-    ".bz2. pydoc is the documentation of this Python. build-corpus converts "
-    "other formats."
+    help="The text to learn from: comma-separated files and globs, which may "
+    "end in .gz or .bz2. pydoc stands for Python's documentation. build-corpus "
+    "converts other formats."
   )
   output_file: str = settings.setting(
-    help="Vocabulary file to write.", writes="file"
+    help="The vocabulary file to write.", writes="file"
   )
   vocab_size: int = settings.setting(
-    30522, "Number of entries, including special tokens and [unusedN]."
+    30522, "The number of entries, with special tokens and [unusedN]."
   )
   do_lower_case: bool = settings.setting(
     True,
     "Whether to lower-case the text. Use the same value for training later.",
   )
   strip_accents: bool | None = settings.setting(
-    None, "Whether to strip accents. Default: same as do_lower_case."
+    None, "Whether to strip accents. Default: the same as do_lower_case."
   )
   num_unused: int = settings.setting(
     vocabulary.NUM_UNUSED_BEFORE_SPECIALS,
-    "Number of [unusedN] entries for words added later. 99 or more give "
-    "special tokens the ids of the release.",
+    "The number of [unusedN] entries, for words that are added later. With 99 "
+    "or more, special tokens have the ids of the released models.",
   )
   alphabet_size: int = settings.setting(
-    1000, "Number of most frequent characters to keep; raise it for Chinese."
+    1000, "How many characters the vocabulary keeps; raise it for Chinese."
   )
   holdout_every: int = settings.setting(
-    50, "Hold out one line in this many, to measure the coverage.", minimum=2
+    50, "One line in this many is held out to measure the coverage.", minimum=2
   )
   eval_input_file: str | None = settings.setting(
-    None, "Files to measure the coverage on, instead of held-out lines."
+    None, "The files to measure the coverage on, instead of held-out lines."
   )
 
 

@@ -89,7 +89,7 @@ def _help(setting: settings.Setting) -> str:
   """The help, with alternatives and the default saved in run.json."""
   text = setting.help
   if setting.is_saved and "Default:" not in text:
-    text += " Default: the value in the model's run.json"
+    text += " Default: what the model's run.json says"
     if setting.fallback is not None:
       text += f", else {setting.fallback}"
     text += "."
@@ -213,7 +213,7 @@ def help_text(
     is_complete = True
     end = "--helpfull adds the flags of absl, such as --verbosity."
     if any(flag.setting.original for flag in own):
-      end = f"* The original release has this flag, too.\n{end}"
+      end = f"* The original release has this flag as well.\n{end}"
   sections: dict[str, list[str]] = {"Required": []}
   for flag in own:
     topic = flag.setting.topic if is_complete else "Main flags"

@@ -16,30 +16,30 @@ class ConversionConfig:
 
   model: str | None = settings.setting(
     None,
-    "Model to read: its folder or .weights.h5 file.",
+    "The model to convert: its folder or .weights.h5 file.",
     alternatives=("input_checkpoint",),
   )
   input_checkpoint: str | None = settings.setting(
-    None, "Same as --model, or the prefix of a checkpoint."
+    None, "The same as --model, or the prefix of a checkpoint."
   )
   output_checkpoint: str = settings.setting(
-    help="Prefix of the checkpoint to write; a folder with --to=hf, a "
-    ".weights.h5 file with --to=keras. Other files of the model are written "
+    help="The prefix of the checkpoint to write, or with --to=hf a folder, or "
+    "with --to=keras a .weights.h5 file. The model's other files are written "
     "next to it.",
     writes="prefix",
   )
   average_last: int = settings.setting(
-    1, "Number of newest checkpoints of the folder to average.", minimum=1
+    1, "How many of the folder's newest checkpoints to average.", minimum=1
   )
   source_format: str | None = settings.setting(
     None,
-    "Format of the input. Default: detected.",
+    "The format of the input. Default: it is detected.",
     choices=tuple(names.CHECKPOINT_FORMATS),
     flag="from",
   )
   target_format: str = settings.setting(
     "original",
-    "Format of the output. original only removes the optimizer's state.",
+    "The format of the output. original only drops the optimizer's state.",
     choices=tuple(names.CHECKPOINT_FORMATS),
     flag="to",
   )
@@ -50,7 +50,7 @@ class ConversionConfig:
     model_flags.ModelFlags, "vocab_file"
   )
   do_lower_case: bool | None = settings.setting(
-    None, "Whether the vocabulary is lower-cased. Default: read from the input."
+    None, "Whether the model is uncased. Default: what the input says."
   )
 
 
@@ -67,7 +67,7 @@ def run() -> None:
   if source_format == config.target_format == "original":
     config_flags.refuse_given(
       ["bert_config_file", "vocab_file", "do_lower_case"],
-      "does not apply to an original checkpoint that stays one",
+      "has no effect if an original checkpoint stays one",
     )
     paths = convert.slim(path, config.output_checkpoint, config.average_last)
     print(f"{config.output_checkpoint} from {', '.join(paths)}")

@@ -19,8 +19,8 @@ def run() -> None:
   megabytes = paths.num_bytes(config.output_file) / 1e6
   print(
     f"{config.output_file}: {megabytes:.1f} MB, "
-    f"{'int8' if config.is_int8 else 'float32'}; largest difference from "
-    f"{config.saved_model}:"
+    f"{'float32' if config.quantize == 'none' else config.quantize}; largest "
+    f"difference from {config.saved_model}:"
   )
   for name, difference in differences.items():
     print(f"  {name}: {difference:.1e}")

@@ -19,15 +19,15 @@ class CommandConfig(text_config.PydocConfig):
   """The files, the processes and the instances."""
 
   input_file: str = settings.setting(
-    help="Comma-separated text files and globs, local or gs://, also .gz and "
-    ".bz2, in a format of --input_format. pydoc is Python's documentation.",
+    help="The text to read: comma-separated files and globs, local or in "
+    "gs://, which may end in .gz or .bz2. pydoc stands for Python's "
+    "documentation.",
     original=True,
     topic=settings.DATA,
   )
   output_file: str = settings.setting(
-    help="TFRecord file to write, or several, comma-separated, that share the "
-    "instances. With --num_shards above 1, a prefix to which -00000-of-0000N "
-    "is added.",
+    help="The TFRecord file to write, or several, comma-separated, that share "
+    "the instances. With several shards, -00000-of-0000N is added to its name.",
     original=True,
     writes="files",
     topic=settings.OUTPUT,
@@ -36,21 +36,21 @@ class CommandConfig(text_config.PydocConfig):
   text: text_config.TextConfig
   num_shards: int = settings.setting(
     1,
-    "Number of parts of the text, each written to its own file. 1 gives the "
-    "instances of the original release.",
+    "The number of parts of the text, each of which gets its own file. With 1, "
+    "the instances are the original's.",
     topic=settings.OUTPUT,
     main=True,
   )
   num_workers: int = settings.setting(
     1,
-    "Number of processes, at most num_shards. Does not change the result.",
+    "The number of processes, at most num_shards. The result stays the same.",
     topic=settings.DEVICES,
     main=True,
   )
   beam: text_config.BeamConfig
   resume: bool = settings.setting(
     False,
-    "Whether to keep the shards of an interrupted run with the same flags.",
+    "Whether to keep what an interrupted run with the same flags has finished.",
     topic=settings.OUTPUT,
   )
 

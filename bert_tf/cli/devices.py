@@ -30,14 +30,14 @@ class DeviceConfig:
   )
   tpu_name: str | None = settings.setting(
     None,
-    "Name or grpc:// address of the TPU. Default: the TPU of this machine.",
+    "The name or the grpc:// address of the TPU. Default: this machine's TPU.",
     **_OF_RELEASE,
   )
   tpu_zone: str | None = settings.setting(
-    None, "Zone of the TPU.", **_OF_RELEASE
+    None, "The zone of the TPU.", **_OF_RELEASE
   )
   gcp_project: str | None = settings.setting(
-    None, "Google Cloud project of the TPU.", **_OF_RELEASE
+    None, "The Google Cloud project of the TPU.", **_OF_RELEASE
   )
   master: str | None = settings.setting(
     None,
@@ -45,13 +45,13 @@ class DeviceConfig:
     **_OF_RELEASE,
   )
   num_tpu_cores: int = settings.setting(
-    8, "Number of TPU cores, checked only if set.", **_OF_RELEASE
+    8, "The number of TPU cores, which is only checked.", **_OF_RELEASE
   )
   distribution: str = settings.setting(
     names.AUTO,
-    "Devices to run on. mirrored: all GPUs of this machine; multi_worker: the "
-    "machines in TF_CONFIG. auto: tpu with --use_tpu, mirrored with several "
-    "GPUs, otherwise one.",
+    "The devices to train on: one; mirrored, all GPUs of this machine; "
+    "multi_worker, the machines in TF_CONFIG; or tpu. auto takes tpu with "
+    "--use_tpu, mirrored if there are several GPUs, and otherwise one.",
     choices=names.DISTRIBUTIONS,
     topic=settings.DEVICES,
   )

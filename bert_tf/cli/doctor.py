@@ -2,9 +2,9 @@
 
 bert-tf doctor | tee report.txt
 
-Prints a line for each check: ok, missing (tensorflow-text, which only
-some commands need), warning or error. Exits with status 1 after an error, since
-training cannot work then.
+Each check prints a line: ok, missing (tensorflow-text, which only some commands
+need), warning or error. After an error, training cannot work, and the exit
+status is 1.
 """
 
 import math
@@ -24,7 +24,7 @@ from bert_tf.cli import command
 from bert_tf.files import errors
 from bert_tf.kernels import backend
 
-# Status, what was checked, the result and, after a fault, what mends it.
+# Status, what was checked, the result and, after a fault, what fixes it.
 Row = tuple[str, ...]
 
 # The checks of _train, with status and advice for those that fail.

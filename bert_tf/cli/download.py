@@ -5,9 +5,9 @@
   bert-tf download MRPC
   bert-tf download hf:OWNER/NAME
 
-Without a name, lists all names. Prints the folder to stdout. A model's name can
-then be given as --model. The cache is the folder BERT_TF_HOME, by default a
-folder in the user's cache folder.
+The command prints the folder, or without a name all names. You can then give a
+model's name as --model. Downloads are kept in the folder BERT_TF_HOME, which is
+by default in your cache folder.
 """
 
 import dataclasses
@@ -23,8 +23,8 @@ class DownloadConfig:
 
   base_url: str | None = settings.setting(
     None,
-    "Address of a mirror, in place of https://HOST. For hf: names, "
-    "HF_ENDPOINT is the default.",
+    "The address of a mirror, which replaces https://HOST. For hf: names, the "
+    "default is HF_ENDPOINT.",
   )
 
 
@@ -41,6 +41,6 @@ def run(name: str | None = None) -> None:
     size = f"{source.num_bytes / 1e6:,.1f} MB"
     print(f"{source.name:34}{size:>11}  {is_here:5}{source.title}")
   print(
-    "\nhf:OWNER/NAME is a model of Hugging Face. The size of a model is that "
-    f"of its checkpoint.\nThe cache is {cache.home()}."
+    "\nhf:OWNER/NAME is a model of Hugging Face. A model's size is its "
+    f"checkpoint's.\nThe cache is {cache.home()}."
   )

@@ -19,24 +19,24 @@ class ExtensionConfig:
   """The model and the words to add."""
 
   words_file: str | None = settings.setting(
-    None, "File of the words to add, one a line."
+    None, "The file of the words to add, one a line."
   )
   words: tuple[str, ...] = settings.setting(
-    (), "Comma-separated words to add.", alternatives=("words_file",)
+    (), "The words to add, comma-separated.", alternatives=("words_file",)
   )
   output_dir: str = settings.setting(
-    help="New folder for run.json, bert_config.json, vocab.txt and "
+    help="The new folder for run.json, bert_config.json, vocab.txt and "
     "bert_model.ckpt.",
     writes="folder",
   )
   do_lower_case: bool | None = settings.setting(
     None,
-    "Whether the model is for lower-cased text. Default: the value in "
-    "run.json, else a guess from the vocabulary.",
+    "Whether the model is uncased. Default: what its run.json says, else what "
+    "the vocabulary shows.",
   )
   method: str = settings.setting(
     "unused",
-    "unused: replace [unused] entries. grow: append the words.",
+    "How to add words: unused replaces [unused] entries, grow appends.",
     choices=("unused", "grow"),
   )
 

@@ -12,7 +12,7 @@ from bert_tf.cli import command, config_flags, model_flags
 from bert_tf.inference import config as inference_config
 
 _IGNORED: dict[str, Any] = {
-  "help": "Ignored; extraction runs on the CPU or on one GPU.",
+  "help": "This flag is ignored: extraction runs on the CPU or on one GPU.",
   "original": True,
   "topic": settings.DEVICES,
 }
@@ -23,12 +23,12 @@ class CommandConfig:
   """The files, the features to compute, and flags of the original release."""
 
   input_file: str = settings.setting(
-    help="Text file with one text a line, or a pair as `a ||| b`. May be .gz.",
+    help="The file of texts, or pairs as `a ||| b`, one a line. It may be .gz.",
     original=True,
     topic=settings.DATA,
   )
   output_file: str = settings.setting(
-    help="File to write the features to.",
+    help="The file to write the features to.",
     original=True,
     writes="file",
     topic=settings.OUTPUT,
@@ -39,8 +39,8 @@ class CommandConfig:
   num_tpu_cores: int = settings.setting(8, **_IGNORED)
   output_format: str = settings.setting(
     "jsonl",
-    "jsonl: one JSON object a line, as in the original release. npz: arrays "
-    "for numpy.load.",
+    "The format of the output: jsonl writes a JSON object for each line, as "
+    "the original does; npz writes arrays for numpy.load.",
     choices=inference_config.OUTPUT_FORMATS,
     topic=settings.OUTPUT,
     main=True,

@@ -23,16 +23,16 @@ class FillMaskConfig:
   )
   text: tuple[str, ...] = settings.setting(
     (),
-    "Text with [MASK]; repeat the flag for several texts.",
+    "The text with [MASK]. Repeat the flag for several texts.",
     repeated=True,
     alternatives=("input_file",),
   )
   input_file: str | None = settings.setting(
     None,
-    "File with one such text a line; may be .gz. Blank lines are skipped. "
-    "Prints JSON lines.",
+    "The file of such texts, one a line, which may end in .gz. Blank lines are "
+    "skipped, and the output is JSON lines.",
   )
-  top_k: int = settings.setting(5, "Predictions for each mask.", minimum=1)
+  top_k: int = settings.setting(5, "The predictions for each mask.", minimum=1)
 
 
 @command.of(FillMaskConfig, model_flags.ModelFlags)

@@ -1,10 +1,10 @@
-"""Lists or compares checkpoints; explains a config.
+"""Lists or compares checkpoints, or explains a config.
 
   bert-tf inspect CHECKPOINT [OTHER]
   bert-tf inspect --config=bert_config.json
 
-Exits with status 1 if two checkpoints differ. With --config, explains the
-parameters, operations and memory of a model of these sizes.
+If two checkpoints differ, the exit status is 1. With --config, you see what
+parameters, operations and memory a model of these sizes has.
 """
 
 import collections
@@ -21,16 +21,16 @@ class InspectConfig:
   """The sizes of a model and of its batches."""
 
   config: str | None = settings.setting(
-    None, "bert_config.json of the model to explain."
+    None, "The bert_config.json of the model to explain."
   )
   train_batch_size: int = settings.setting(
-    32, "Sequences per batch.", minimum=1
+    32, "The number of sequences in a batch.", minimum=1
   )
   max_seq_length: int = settings.setting(
-    128, "Word pieces per sequence.", minimum=1
+    128, "The number of word pieces in a sequence.", minimum=1
   )
   max_predictions_per_seq: int = settings.setting(
-    20, "Masked word pieces per sequence.", minimum=1
+    20, "The number of masked word pieces in a sequence.", minimum=1
   )
 
 

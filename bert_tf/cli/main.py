@@ -1,4 +1,4 @@
-"""BERT from raw text to served models, one command for each step."""
+"""BERT from raw text to served models, with a command for each step."""
 
 import importlib
 import sys

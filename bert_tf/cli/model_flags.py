@@ -14,27 +14,27 @@ class ModelFlags:
 
   model: str | None = settings.setting(
     None,
-    "Folder of the model: a released model, the output_dir of a run, a "
-    "SavedModel, a Hugging Face model; or the name of a model that bert-tf "
-    "download got. Replaces the flags of its files.",
+    "The folder of the model, which may be a released model, the output_dir of "
+    "a run, a SavedModel or a Hugging Face model; or the name of a model that "
+    "bert-tf download got. It replaces the flags of the model's files.",
     topic=settings.MODEL,
     alternatives=("init_checkpoint", "bert_config_file"),
   )
   init_checkpoint: str | None = settings.setting(
     None,
-    "Checkpoint to start from: its prefix, or a folder as in --model.",
+    "The initial checkpoint: its prefix, or a folder as for --model.",
     original=True,
     topic=settings.MODEL,
   )
   bert_config_file: str | None = settings.setting(
     None,
-    "Sizes of the model. Default: bert_config.json next to the checkpoint.",
+    "The model's sizes. Default: bert_config.json next to the checkpoint.",
     original=True,
     topic=settings.MODEL,
   )
   vocab_file: str | None = settings.setting(
     None,
-    "Vocabulary of the model. Default: vocab.txt next to the checkpoint.",
+    "The model's vocabulary. Default: vocab.txt next to the checkpoint.",
     original=True,
     topic=settings.MODEL,
   )

@@ -13,12 +13,12 @@ from bert_tf.cli import command, config_flags
 class PlotConfig:
   """The run and the plot."""
 
-  output_dir: str = settings.setting(help="Folder of the run.")
+  output_dir: str = settings.setting(help="The folder of the run.")
   plot_file: str = settings.setting(
-    help="File to write, such as curves.png or .svg.", writes="file"
+    help="The file to write, such as curves.png or curves.svg.", writes="file"
   )
   plot_width: int = settings.setting(
-    1200, "Width of the plot in pixels. If it is narrow, panels are stacked."
+    1200, "The width of the figure in pixels. Narrow ones stack their panels."
   )
 
 

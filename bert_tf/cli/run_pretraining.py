@@ -1,14 +1,14 @@
 r"""Pre-trains BERT, from raw text or on TFRecords.
 
-From raw text to a model that can be served: builds corpus, vocabulary and
-records, trains, evaluates, plots and exports. A second run with the same flags
-resumes. With --model, it continues a given model on the text. Its flags:
+From raw text to a model that you can serve, this one command builds corpus,
+vocabulary and records, trains, evaluates, plots and exports. The same command
+resumes. With --model, it trains your model further. Its flags are listed by
 bert-tf pretrain --text --help
 
 bert-tf pretrain --text='wikipedia/*.parquet' --size=small \
     --train_hours=8 --output_dir=out
 
-On TFRecords of create-pretraining-data, for --num_train_steps or --train_hours:
+On TFRecords, it trains for --num_train_steps or for --train_hours:
 
 bert-tf pretrain --input_file=data.tfrecord --do_train \
     --bert_config_file=bert_config.json --learning_rate=1e-4 \

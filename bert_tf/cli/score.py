@@ -24,16 +24,16 @@ class CommandConfig:
 
   text: tuple[str, ...] = settings.setting(
     (),
-    "Text to score; repeat the flag for several texts.",
+    "The text to score. Repeat the flag for several texts.",
     repeated=True,
     alternatives=("input_file",),
   )
   input_file: str | None = settings.setting(
-    None, "File with one text a line; may be .gz. Blank lines are skipped."
+    None, "The file of texts, one a line, which may end in .gz."
   )
   output_file: str | None = settings.setting(
     None,
-    "File for the scores as JSON lines, instead of stdout; may be .gz.",
+    "The file for the scores, as JSON lines. Default: they are printed.",
     writes="file",
   )
   scoring: inference_config.ScoringConfig
@@ -59,7 +59,7 @@ def run() -> None:
   unfit = {n: text for n, text in texts.items() if not scorer.fits(text)}
   if 0 < len(unfit) < len(texts):  # Without any other, the scorer complains.
     logging.warning(
-      f"{', '.join(unfit)}: left out, not 1 to {scorer.max_tokens} pieces."
+      f"{', '.join(unfit)} left out: give 1 to {scorer.max_tokens} pieces."
     )
     texts = {n: text for n, text in texts.items() if n not in unfit}
   scores = []

@@ -30,14 +30,14 @@ class CommandConfig:
   """The models and the server."""
 
   model: tuple[str, ...] = settings.setting(
-    help="Model to serve: folder of a SavedModel or of its versions (serves "
-    "the newest), output_dir of a run, or checkpoint prefix. Repeat as "
-    "--model=NAME=FOLDER to serve several.",
+    help="The model to serve: the folder of a SavedModel or of its versions, "
+    "of which the newest is served, the output_dir of a run, or a checkpoint's "
+    "prefix. To serve several, repeat --model=NAME=FOLDER.",
     repeated=True,
     topic=settings.MODEL,
   )
   model_name: str = settings.setting(
-    "model", "Name of the model in URLs.", topic=settings.MODEL, main=True
+    "model", "The name of the model in URLs.", topic=settings.MODEL, main=True
   )
   server: server_config.ServerConfig
   checkpoint: CheckpointConfig

@@ -2,10 +2,10 @@
 
   bert-tf squad-evaluate PREDICTIONS DATA [--null_odds_file=FILE]
 
-PREDICTIONS is a JSON object of answers by question id. For an ensemble, it is
-the nbest_predictions.json of each run, separated by commas or as a glob in
-quotation marks: the answer with the highest mean probability counts. DATA is
-SQuAD 1.1 or 2.0 JSON with answers.
+PREDICTIONS is a JSON object with the answer to each question id. For an
+ensemble, give the nbest_predictions.json of each run, comma-separated or as a
+glob in quotation marks; the answer with the highest mean probability counts.
+DATA is a file of SQuAD 1.1 or 2.0 with the right answers.
 """
 
 import dataclasses
@@ -20,8 +20,8 @@ class EvaluationConfig:
 
   null_odds_file: str | None = settings.setting(
     None,
-    "JSON file of null odds by question id, as run_squad.py writes for SQuAD "
-    "2.0. Adds the best thresholds to the scores.",
+    "The null odds by question id, as bert-tf squad writes them for SQuAD 2.0. "
+    "With them, the best thresholds are printed as well.",
   )
 
 

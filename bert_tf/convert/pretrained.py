@@ -223,9 +223,7 @@ def build(
   """
   run = run or run_info.RunInfo(task="encoder")
   case = letter_case.resolve(
-    letter_case.Case(source.do_lower_case),
-    letter_case.get_case(run),
-    files.vocab_file,
+    letter_case.Case(source.do_lower_case), run, files.vocab_file
   )
   kind = find_model(find_heads(tensors, run.task), run.task)
   task = registry.TASKS[kind.task] if kind else registry.ENCODER

@@ -28,24 +28,24 @@ class TextConfig:
 
   input_format: str = _data(
     AUTO,
-    "Format of the input. lines: one sentence per line, a blank line between "
-    "documents. text: running text. jsonl, parquet: one document per row. "
-    "wikiextractor: its <doc> lines. auto: detect it.",
+    "The format of the input. lines has a sentence a line and a blank line "
+    "between documents, text is running text, jsonl and parquet have a "
+    "document in each row, wikiextractor has <doc> lines, and auto detects it.",
     choices=(AUTO, LINES, TEXT, JSONL, PARQUET, WIKIEXTRACTOR),
     main=True,
   )
   documents: str = _data(
     BLANK_LINE,
-    "End of a document in running text. file is for books: blank lines "
-    "separate paragraphs, and text of over 1 MB is cut between paragraphs.",
+    "What ends a document in running text. file is for books: blank lines "
+    "separate paragraphs, and texts above 1 MB are cut between them.",
     choices=(BLANK_LINE, FILE, LINE),
   )
   text_column: str = _data(
-    "text", "Column of jsonl and parquet that holds the text."
+    "text", "The column of jsonl and parquet that holds the text."
   )
   language: str = _data(
     "en",
-    "Language code, such as de or zh, whose rules split text into sentences.",
+    "The language, such as de or zh, whose rules split text into sentences.",
     main=True,
   )
 
@@ -58,7 +58,7 @@ class PydocConfig:
   """Packages whose documentation joins that of Python."""
 
   pydoc_packages: str = _data(
-    "", "Comma-separated packages whose documentation pydoc adds to Python's."
+    "", "The packages whose documentation pydoc adds, comma-separated."
   )
 
 
@@ -68,12 +68,12 @@ class BeamConfig:
 
   runner: str | None = _devices(
     None,
-    "Apache Beam runner instead of --num_workers, such as DirectRunner or "
-    "DataflowRunner. Needs the extra beam.",
+    "The Apache Beam runner, such as DirectRunner or DataflowRunner, instead "
+    "of --num_workers. It needs the extra beam.",
   )
   pipeline_options: str = _devices(
     "",
-    "Options of Beam and its runner, separated by spaces. '--help' lists them.",
+    "The options of Beam, separated by spaces. '--help' lists them.",
   )
 
   def __post_init__(self) -> None:

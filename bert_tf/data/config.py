@@ -14,50 +14,50 @@ _instances = functools.partial(settings.setting, topic=settings.INSTANCES)
 class PretrainingDataConfig:
   """Settings of pre-training data; raises ValueError for bad values."""
 
-  vocab_file: str = _model(help="Vocabulary, one token a line.", original=True)
+  vocab_file: str = _model(help="The vocabulary file.", original=True)
   do_lower_case: bool = _model(
     True,
-    "Lower-case the text: True for uncased vocabularies, False for cased ones.",
+    "Whether to lower-case the text, as uncased vocabularies need it.",
     original=True,
     main=True,
   )
   strip_accents: bool | None = _model(
-    None, "Drop accents. Default: as do_lower_case."
+    None, "Whether to strip accents. Default: the same as do_lower_case."
   )
   max_seq_length: int = _instances(
     128,
-    "Length of an instance in tokens, special tokens and padding included.",
+    "The word pieces of an instance, with special tokens and padding.",
     original=True,
     main=True,
   )
   random_seed: int = _instances(
-    12345, "Seed of all random draws.", original=True
+    12345, "The seed of all random draws.", original=True
   )
   dupe_factor: int = _instances(
     10,
-    "Number of passes over the text, each with other masks and pairs.",
+    "The number of passes over the text, each with other masks and pairs.",
     minimum=1,
     original=True,
     main=True,
   )
   short_seq_prob: float = _instances(
     0.1,
-    "Fraction of documents whose instances have a random shorter length.",
+    "The fraction of documents whose instances get a random shorter length.",
     minimum=0,
     maximum=1,
     original=True,
   )
   no_nsp: bool = _instances(
-    False, "Make instances of one segment, with next_sentence_labels 0."
+    False, "Whether instances have one segment, and no next-sentence task."
   )
   mask: bool = settings.setting(
     True,
-    "Mask the instances. With --nomask, run_pretraining does, in each epoch "
-    "anew.",
+    "Whether to mask the instances. With --nomask, bert-tf pretrain masks "
+    "them, anew in each epoch.",
     topic=settings.MASKING,
   )
   pack_sequences: bool = _instances(
-    False, "Pack short instances into one record, to save padding."
+    False, "Whether to pack short instances into one record to save padding."
   )
   masking_config: masking.MaskingConfig = masking.MaskingConfig()
 

@@ -21,29 +21,29 @@ class MaskingConfig:
   # About masked_lm_prob * max_seq_length, as the 2018 release recommends.
   max_predictions_per_seq: int = _masking(
     20,
-    "Largest number of masked tokens per instance.",
+    "The maximum number of masked word pieces in an instance.",
     minimum=1,
     original=True,
     main=True,
   )
   masked_lm_prob: float = _masking(
-    0.15, "Share of the tokens to mask, (0, 1].", original=True
+    0.15, "The fraction of word pieces to mask.", original=True
   )
   do_whole_word_mask: bool = _masking(
-    False, "Mask all word pieces of a word together.", original=True, main=True
+    False, "Whether words are masked as a whole.", original=True, main=True
   )
   # 80/10/10, Devlin et al. 2019, sections 3.1 and A.1. Fine-tuning inputs have
   # no [MASK], so some chosen pieces must look ordinary.
   mask_prob: float = _masking(
     0.8,
-    "Share of the masked tokens that become [MASK]. mask_prob, keep_prob and "
-    "random_prob must sum to 1.",
+    "The fraction of masked word pieces that become [MASK]. It must sum to 1 "
+    "with keep_prob and random_prob.",
   )
   keep_prob: float = _masking(
-    0.1, "Share of the masked tokens that stay unchanged."
+    0.1, "The fraction of masked word pieces that stay."
   )
   random_prob: float = _masking(
-    0.1, "Share of the masked tokens that become a random token."
+    0.1, "The fraction of masked word pieces that become random ones."
   )
 
   def __post_init__(self) -> None:

@@ -37,9 +37,8 @@ class ModelConfig:
   init_checkpoint: str
   task: str | None = _model(
     None,
-    "The task of the model: that of a head; encoder, with TF Hub's interface; "
-    "or preprocessing, from texts to BERT's inputs. Default: the "
-    "checkpoint's.",
+    "The task of the model. encoder has TF Hub's interface and no head, and "
+    "preprocessing turns texts into BERT's inputs. Default: the checkpoint's.",
     choices=registry.TASKS,
     main=True,
   )
@@ -47,42 +46,42 @@ class ModelConfig:
   vocab_file: str | None = None  # None for the one beside the checkpoint.
   do_lower_case: bool | None = _model(
     None,
-    "Whether to lower-case texts. Default: the value in the model's run.json, "
-    "else a guess from the vocabulary, else True.",
+    "Whether to lower-case texts. Default: what the model's run.json says, "
+    "else what the vocabulary shows, else True.",
     fallback=True,
   )
   strip_accents: bool | None = _model(
     None,
-    "Whether to strip accents. Default: the value in the model's run.json, "
-    "else the same as do_lower_case.",
+    "Whether to strip accents. Default: what the model's run.json says, else "
+    "the same as do_lower_case.",
     fallback=None,
   )
   max_seq_length: int | None = _data(
     None,
-    "Maximum word pieces of a text. Default: all positions for pretraining; "
-    "for others the value in the model's run.json, else 384 for squad, the "
-    "length in the files of sentence-transformers for an encoder and 128.",
+    "The maximum length of a text in word pieces. Default: all positions for "
+    "pretraining; else what the model's run.json says, else 384 for squad, for "
+    "an encoder what sentence-transformers' files say, else 128.",
     minimum=5,
     fallback=None,
     main=True,
   )
   pooling: str | None = _model(
     None,
-    "encoder only. Vector of a text: from those of its word pieces. Default: "
-    "as in the files of sentence-transformers, else mean.",
+    "For an encoder, how to pool the vectors of word pieces into one. Default: "
+    "what sentence-transformers' files say, else mean.",
     choices=POOLINGS,
     fallback=None,
     main=True,
   )
   normalize: bool | None = _model(
     None,
-    "encoder only. Whether to scale the vector of a text to length 1. Default: "
-    "as in the files of sentence-transformers, else False.",
+    "For an encoder, whether to scale the vector of a text to length 1. "
+    "Default: what sentence-transformers' files say, else False.",
     fallback=None,
   )
   top_k: int | None = _evaluation(
     None,
-    "Number of tokens for each [MASK], in pretraining only.",
+    "For a pre-trained model, the number of predictions for each [MASK].",
     minimum=1,
     fallback=5,
     main=True,
@@ -105,20 +104,20 @@ class ExportConfig(ModelConfig):
   """A checkpoint, and the settings of the SavedModel to write."""
 
   export_dir: str = _output(
-    help="Folder of the SavedModel, new or empty. TensorFlow Serving needs a "
-    "version number, such as models/NAME/1.",
+    help="The new or empty folder for the SavedModel. TensorFlow Serving needs "
+    "a version number at its end, such as models/NAME/1.",
     writes="folder",
   )
   with_text: bool = _output(
     True,
-    "Whether a model of the tasks classification and encoder also takes texts, "
-    "with tensorflow-text's operations.",
+    "Whether a classifier or an encoder takes texts as well as ids, by "
+    "operations of tensorflow-text.",
     flag="text",
     main=True,
   )
   with_attention: bool = _output(
     False,
-    "Whether a model with a head can return its attention for word-piece ids.",
+    "Whether a model with a head can return its attention.",
     flag="attention",
     main=True,
   )

@@ -88,10 +88,8 @@ class Encoder(tf.Module):
 
     def encoded(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
       output = self.model(inputs)
-      return {
-        "pooled_output": output.pooled_output,
-        "sequence_output": output.sequence_output,
-      }
+      names = ("pooled_output", "sequence_output")
+      return {name: getattr(output, name) for name in names}
 
     ids = saved_models.ids_function(encoded)
     return {saved_models.IDS: ids, saved_models.DEFAULT: ids}

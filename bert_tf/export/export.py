@@ -196,8 +196,8 @@ def describe(
     spec = _labels(files, task)
     changes |= spec.run_fields()
     if run and run.is_pair is None:
-      is_glue = spec.name in classification_config.TASK_NAMES
-      changes["is_pair"] = is_glue and glue.get_task(spec.name).is_pair
+      is_glue = spec.task_name in classification_config.TASK_NAMES
+      changes["is_pair"] = is_glue and glue.get_task(spec.task_name).is_pair
   info = dataclasses.replace(run or run_info.RunInfo(task=task), **changes)
   return info, tokenizer
 

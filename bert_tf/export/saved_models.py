@@ -185,10 +185,10 @@ def texts_spec(*names: str) -> list[tf.TensorSpec]:
 
 
 def load(folder: str) -> Any:
-  """Loads a SavedModel with `tf.saved_model.load`.
+  """Loads a SavedModel that has the function IDS.
 
   Raises:
-    ValueError: if it cannot be read.
+    ValueError: if it cannot be read or has no such function.
     NotFiniteError: if a variable contains NaN or infinity.
     ImportError: if it takes texts and tensorflow-text is missing.
   """
@@ -206,6 +206,12 @@ def load(folder: str) -> Any:
       if missing and "Op type not registered" in str(error):
         raise missing from error
       raise
+  if IDS not in loaded.signatures:
+    raise ValueError(
+      f"{folder} is not a SavedModel of `bert-tf export`: its signatures are "
+      f"{', '.join(loaded.signatures) or '(none)'}, not {IDS}. One of TF Hub "
+      "needs `bert-tf convert`."
+    )
   weights = {name: v.numpy() for name, v in variables(loaded).items()}
   checkpoints.check_finite(folder, weights)
   return loaded

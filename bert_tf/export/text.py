@@ -37,6 +37,16 @@ class BertTokenizer(tf.Module):
     ValueError: if [UNK] is missing, or a token is longer than 256 bytes or
       contains U+0000.
     ImportError: if tensorflow-text is missing.
+
+  Examples:
+    >>> from bert_tf import tokenization
+    >>> vocab = tokenization.load_vocab("vocab.txt")
+    >>> tokenizer = bert_tf.BertTokenizer(vocab)
+    >>> ids = tokenizer.tokenize(["hotels!", "!"])
+    >>> features = tokenizer.pack([ids], max_seq_length=6)
+    >>> print(features["input_mask"].numpy())
+    [[1 1 1 1 1 0]
+     [1 1 1 0 0 0]]
   """
 
   def __init__(

@@ -38,11 +38,6 @@ def download(name: str, base_url: str | None = None) -> str:
   Later calls need no network. If two processes download the same name, one of
   them waits.
 
-  ```python
-  folder = bert_tf.download("uncased_L-2_H-128_A-2")
-  encoder = bert_tf.BertModel.from_pretrained("uncased_L-2_H-128_A-2")
-  ```
-
   Args:
     name: the name of a released model or of a data set, as `bert-tf download`
       lists them, or hf:OWNER/NAME for a model of Hugging Face.
@@ -57,6 +52,14 @@ def download(name: str, base_url: str | None = None) -> str:
       the published one.
     OSError: if the server cannot be reached or refuses, or the disk is full.
     ImportError: for a Hugging Face model, if huggingface_hub is missing.
+
+  Examples:
+    >>> folder = bert_tf.download("uncased_L-2_H-128_A-2")
+    >>> model = bert_tf.load(folder)
+
+    Once it is here, its name stands for its folder:
+
+    >>> model = bert_tf.load("uncased_L-2_H-128_A-2")
   """
   source = None
   if name.startswith(catalog.HUGGING_FACE):

@@ -16,7 +16,15 @@ POOLINGS = ("none", "cls", "mean", "max")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExtractionConfig:
-  """The features to compute, and the model."""
+  """Which features to compute, and with which model.
+
+  Examples:
+    >>> config = bert_tf.ExtractionConfig(
+    ...   init_checkpoint="quickstart", layers=(-1,), pooling="mean"
+    ... )
+    >>> config.max_seq_length, config.batch_size
+    (128, 32)
+  """
 
   # A checkpoint prefix or a folder. If a file is None, the one next to the
   # checkpoint is used. cli/model_flags.py defines the flags of these three.
@@ -25,26 +33,26 @@ class ExtractionConfig:
   vocab_file: str | None = None
   layers: tuple[int, ...] = _model(
     (-1, -2, -3, -4),
-    "Encoder layers, comma-separated; 0 is the first, -1 the last.",
+    "The encoder layers, comma-separated; 0 is the first and -1 the last.",
     original=True,
     main=True,
   )
   do_lower_case: bool | None = _model(
     None,
-    "Whether to lower-case texts. Default: the value in run.json, otherwise "
-    "inferred from the vocabulary, otherwise True.",
+    "Whether to lower-case texts. Default: what the model's run.json says, "
+    "else what the vocabulary shows, else True.",
     original=True,
     fallback=True,
   )
   max_seq_length: int = _data(
     128,
-    "Maximum word pieces of a text or pair, with [CLS] and [SEP].",
+    "The maximum length of a text or pair in word pieces.",
     original=True,
     minimum=3,  # [CLS] and two [SEP].
     main=True,
   )
   batch_size: int = _devices(
-    32, "Texts per batch.", original=True, minimum=1, main=True
+    32, "The number of texts in a batch.", original=True, minimum=1, main=True
   )
   use_one_hot_embeddings: bool = _devices(
     False,
@@ -53,8 +61,8 @@ class ExtractionConfig:
   )
   pooling: str = _output(
     "none",
-    "none: vectors of all tokens. Otherwise one vector per layer: cls, the "
-    "vector of [CLS]; mean or max, over all tokens including [CLS] and [SEP].",
+    "Which vectors each layer gives: none, of all tokens; cls, of [CLS]; mean "
+    "or max, over all tokens with [CLS] and [SEP].",
     choices=POOLINGS,
     main=True,
   )
@@ -67,7 +75,14 @@ class ExtractionConfig:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ScoringConfig:
-  """The model that scores sentences, and the size of its batches."""
+  """The model that scores sentences, and the size of its batches.
+
+  Examples:
+    >>> config = bert_tf.ScoringConfig(
+    ...   init_checkpoint="quickstart", batch_tokens=1024
+    ... )
+    >>> scorer = bert_tf.SentenceScorer(config)
+  """
 
   # As in ExtractionConfig.
   init_checkpoint: str
@@ -78,7 +93,8 @@ class ScoringConfig:
   )
   batch_tokens: int = settings.setting(
     4096,
-    "Maximum word pieces of a batch; each piece of a text needs a copy of it.",
+    "The maximum number of word pieces in a batch, where each piece of a text "
+    "needs a copy of the text.",
     minimum=1,
   )
 

@@ -1,13 +1,5 @@
 """Extracts contextual features of texts: a vector per token or per text.
 
-    extractor = feature_extraction.FeatureExtractor(
-      config.ExtractionConfig(
-        init_checkpoint="uncased/bert_model.ckpt", layers=(-1,), pooling="mean"
-      )
-    )
-    for features in extractor.extract(["a text", ("one of", "a pair")]):
-      features.vectors  # [1, D]
-
 Shapes are those of modeling.py, with K the number of requested layers.
 """
 
@@ -53,6 +45,18 @@ class FeatureExtractor:
 
   Raises:
     ValueError: if the model's files and the settings do not match.
+
+  Examples:
+    >>> config = bert_tf.ExtractionConfig(
+    ...   init_checkpoint="quickstart", layers=(-1,)
+    ... )
+    >>> extractor = bert_tf.FeatureExtractor(config)
+    >>> texts = ["The hotel was built.", ("a first text", "and a second")]
+    >>> features, pair = extractor.extract(texts)
+    >>> features.tokens
+    ('[CLS]', 'the', 'hotel', 'was', 'built', '.', '[SEP]')
+    >>> features.vectors.shape  # Layers, word pieces, hidden_size.
+    (1, 7, 128)
   """
 
   def __init__(self, config: configs.ExtractionConfig) -> None:

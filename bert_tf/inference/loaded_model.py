@@ -73,12 +73,6 @@ def load(config: configs.ModelConfig) -> LoadedModel:
   """
   folder = config.init_checkpoint
   loaded = saved_models.load(folder)
-  if saved_models.IDS not in loaded.signatures:
-    raise ValueError(
-      f"{folder} is not a SavedModel of export_savedmodel.py: its signatures "
-      f"are {', '.join(loaded.signatures) or '(none)'}, not "
-      f"{saved_models.IDS}; one of TF Hub needs `bert-tf convert`."
-    )
   functions = {
     name: Function(
       function.structured_input_signature[1],

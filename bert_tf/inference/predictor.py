@@ -1,8 +1,4 @@
-"""Predicts from Python with a model that is loaded once.
-
-predictor = bert_tf.Predictor("models/mrpc/1")
-predictor.predict([{"text": "He left.", "text_b": "He went away."}])
-"""
+"""Predicts from Python with a model that is loaded once."""
 
 import dataclasses
 import functools
@@ -50,11 +46,21 @@ class Predictor:
       "plain_text"; {} if the model has no vocabulary.
     functions, info, version, bert_config, vocab_file, num_parameters: as in
       LoadedModel.
-    max_batch_size: maximum number of rows in a batch.
 
   Raises:
     ValueError: if `source` has no model, its files do not match, or a setting
       contradicts them.
+
+  Examples:
+    >>> predictor = bert_tf.Predictor("quickstart", top_k=3)
+    >>> answers = predictor.predict(["The [MASK] is new.", "[MASK] or [MASK]?"])
+    >>> [len(answer["masks"]) for answer in answers]
+    [1, 2]
+    >>> attention = predictor.attention("The hotel was built.")
+    >>> attention.tokens
+    ('[CLS]', 'the', 'hotel', 'was', 'built', '.', '[SEP]')
+    >>> attention.probabilities.shape  # Layers, heads, from and to a piece.
+    (1, 2, 7, 7)
   """
 
   def __init__(
@@ -134,14 +140,10 @@ class Predictor:
     return answers[0] if is_single else answers
 
   def answerer(self, name: str = answerers.TEXT) -> prediction.Answerer:
-    """Returns an Answerer of texts by name; raises ValueError without one."""
+    """Returns an Answerer by name; ValueError if the model takes no texts."""
     if not self.answerers:
       raise ValueError(
         "the model takes no texts: its folder lacks vocab.txt or run.json."
-      )
-    if name not in self.answerers:
-      raise ValueError(
-        f"the model has no {name!r}, only {', '.join(self.answerers)}."
       )
     return self.answerers[name]
 
@@ -211,8 +213,6 @@ def load(
 ) -> Predictor | feature_extraction.FeatureExtractor:
   """Loads the model in a folder for predictions.
 
-      bert_tf.load("models/mrpc").predict([("He left.", "He went away.")])
-
   The folder may hold a released model, a run or its best/, a converted model, a
   SavedModel or a Hugging Face model.
 
@@ -222,6 +222,12 @@ def load(
 
   Raises:
     ValueError: if the folder does not hold exactly one readable model.
+
+  Examples:
+    >>> model = bert_tf.load("quickstart")
+    >>> answer = model.predict("The hotel was [MASK] in 1988.")
+    >>> answer["masks"][0][0]  # The best guess for the first mask.
+    {'token': '...', 'probability': 0...}
   """
   path = os.fspath(folder)
   weights = model_folder.find_weights(path)

@@ -1,8 +1,5 @@
 """Scores sentences by their pseudo-log-likelihood.
 
-    scorer = bert_tf.SentenceScorer("uncased_L-12_H-768_A-12")
-    scorer.predict("The cat sat on the mat.").score
-
 The score is the sum, over the word pieces of a text, of the log probability
 that the model gives the piece when only this piece is masked (Salazar et al.
 2020, https://aclanthology.org/2020.acl-main.240).
@@ -49,7 +46,6 @@ class SentenceScorer:
   """Scores sentences with a masked language model, which it loads once.
 
   Attributes:
-    config: the settings.
     max_tokens: maximum word pieces of a text, without [CLS] and [SEP].
 
   Args:
@@ -58,6 +54,16 @@ class SentenceScorer:
   Raises:
     ValueError: if the model's files do not match, or if it is not a
       bidirectional masked language model.
+
+  Examples:
+    >>> scorer = bert_tf.SentenceScorer("quickstart")
+    >>> score = scorer.predict("The hotel was built.")
+    >>> score.tokens
+    ('the', 'hotel', 'was', 'built', '.')
+    >>> score.log_probs.shape, score.score
+    ((5,), -...)
+    >>> texts = ["The hotel was built.", "The hotel were built."]
+    >>> best = max(scorer.score(texts), key=lambda score: score.score)
   """
 
   def __init__(self, config: configs.ScoringConfig | str) -> None:

@@ -1,12 +1,5 @@
 """Task models in Python: fit, predict, evaluate and score on rows in memory.
 
-model = bert_tf.Classifier(
-  "uncased/bert_config.json", "uncased/vocab.txt", "out",
-  init_checkpoint="uncased/bert_model.ckpt",
-)
-model.fit(["good", "bad", ...], ["pos", "neg", ...])
-model.predict("not bad").label
-
 They train and evaluate as the scripts do, and write the same files, so each can
 predict with the runs of the other.
 """
@@ -52,9 +45,6 @@ Labelled = tuple[Any, Any]
 # A class label.
 Label = str | int | float | bool
 
-# The metrics that `Classifier.score` returns, one for each problem_type.
-_SCORES = ("eval_accuracy", "micro_f1", "pearson")
-
 
 class TaskModel(abc.ABC):
   """A BERT for a task, to predict with.
@@ -99,10 +89,15 @@ class TaskModel(abc.ABC):
     }
     self._predictor: predictor.Predictor | None = None
     self._check_names(self._given)
-    if output_dir is None:
-      if init_checkpoint is None:
-        raise ValueError("give `output_dir`, `init_checkpoint` or both.")
+    if output_dir is not None:
+      self._check_settings()
+    elif init_checkpoint is None:
+      raise ValueError("give `output_dir`, `init_checkpoint` or both.")
+    else:
       self._predictor = self._load(init_checkpoint, self._given)
+
+  def _check_settings(self) -> None:  # noqa: B027
+    """Raises ValueError for settings of a training that do not match."""
 
   @abc.abstractmethod
   def _answer(self, answer: dict[str, Any]) -> Any:
@@ -114,8 +109,9 @@ class TaskModel(abc.ABC):
     The first call loads the model.
 
     Args:
-      inputs: a row: a text, a tuple in the order of `self.inputs`, or a dict
-        by these names. Or several rows; see `inputs`.
+      inputs: a row, which is a text, a tuple in the order of `self.inputs` or
+        a dict by these names. Or several rows, as a list, an iterator, a NumPy
+        array, or a Series or DataFrame of pandas.
 
     Raises:
       ValueError: if there is no trained model, or a row does not match it.
@@ -180,6 +176,12 @@ class MaskFiller(TaskModel):
 
   A row is a text, usually with "[MASK]". `predict` returns for each mask the
   `top_k` (default 5) Tokens, the best first. For the arguments see TaskModel.
+
+  Examples:
+    >>> filler = bert_tf.MaskFiller(init_checkpoint="quickstart", top_k=2)
+    >>> [guesses] = filler.predict("The hotel was [MASK] in 1988.")
+    >>> guesses
+    [Token(token='...', probability=0...), Token(...)]
   """
 
   task = registry.PRETRAINING.name
@@ -207,13 +209,11 @@ class FineTunedModel(TaskModel):
   without_files: ClassVar[Mapping[str, Any]] = {}
   # Whether a label may be missing.
   allows_no_label: ClassVar[bool] = False
-  # Name of the result that `score` returns.
-  score_name: ClassVar[str] = "eval_accuracy"
+  # Names of results; `score` returns the first that a task has.
+  scores: ClassVar[tuple[str, ...]] = ("eval_accuracy", "micro_f1", "pearson")
 
-  def __init__(self, *args: Any, **kwargs: Any) -> None:
-    super().__init__(*args, **kwargs)
-    if self._output_dir is not None:  # Raises for settings that do not match.
-      fine_tuning.load(self._settings({"do_train": True}))
+  def _check_settings(self) -> None:
+    fine_tuning.load(self._settings({"do_train": True}))
 
   def _settings(self, changes: Mapping[str, Any]) -> Any:
     if self._output_dir is None:
@@ -285,8 +285,13 @@ class FineTunedModel(TaskModel):
     return self._run({"dev": (inputs, labels)})
 
   def score(self, inputs: Any, labels: Any) -> float:
-    """Returns the main result of `evaluate`, named by `score_name`."""
-    return float(self.evaluate(inputs, labels)[self.score_name])
+    """Returns the main result of `evaluate`.
+
+    It is the accuracy, for several labels micro F1, for a regression Pearson's
+    correlation, and F1 for words and answers.
+    """
+    results = self.evaluate(inputs, labels)
+    return float(next(results[s] for s in self.scores if s in results))
 
   def _defaults(self) -> config_lib.FineTuningConfig:
     kind = registry.load(registry.TASKS[self.task].settings)
@@ -357,24 +362,39 @@ class Prediction:
 
 
 class Classifier(FineTunedModel):
-  """A BERT classifier of texts or pairs of texts.
+  """A BERT that classifies texts or pairs of texts.
 
   Labels are strings, integers or booleans; `predict` returns the same type.
   With problem_type="regression" they are numbers. With
   problem_type="multilabel" each is a list of the classes that apply.
 
   `predict` returns a Prediction for each text. For the arguments see TaskModel.
+
+  Examples:
+    >>> model = bert_tf.Classifier(
+    ...   init_checkpoint="quickstart", output_dir="stars", max_seq_length=16,
+    ...   learning_rate=1e-3, num_train_epochs=20, train_batch_size=2,
+    ... )
+    >>> texts, labels = ["light and fast", "heavy and late"], ["good", "bad"]
+    >>> results = model.fit(texts, labels, validation_data=(texts, labels))
+    >>> results["eval_accuracy"]
+    1.0
+    >>> model.predict("light and fast")
+    Prediction(label='good', probabilities={'bad': 0.0..., 'good': 0.9...})
+
+    Later, or in another program, the folder is enough:
+
+    >>> model = bert_tf.Classifier(output_dir="stars")
+    >>> model.score(texts, labels)
+    1.0
+    >>> model.predict_proba(texts).shape
+    (2, 2)
   """
 
   task = registry.CLASSIFICATION.name
   task_class = classification.ClassificationTask
   inputs = ("text", "text_b")
   without_files = {"data_dir": "", "task_name": "jsonl"}
-
-  def score(self, inputs: Any, labels: Any) -> float:
-    """Returns the accuracy, Pearson's correlation or, for multilabel, F1."""
-    results = self.evaluate(inputs, labels)
-    return float(next(results[s] for s in _SCORES if s in results))
 
   def predict_proba(self, inputs: Any) -> np.ndarray:
     """Returns the label probabilities, float64 [B, C], in the labels' order.
@@ -388,20 +408,13 @@ class Classifier(FineTunedModel):
 
   def _answer(self, answer: dict[str, Any]) -> Prediction:
     label, probabilities = answer["label"], answer["probabilities"]
-    if not probabilities:  # A regression.
-      return Prediction(label, {})
-    probabilities = {
-      self._label(name): value for name, value in probabilities.items()
-    }
-    if isinstance(label, list):
-      return Prediction([*map(self._label, label)], probabilities)
-    return Prediction(self._label(label), probabilities)
-
-  def _label(self, name: str) -> Label:
-    # In the type that was given to `fit`.
-    info = self._predictor.info if self._predictor else None
-    is_text = info is None or info.labels_are_text is not False
-    return name if is_text else json.loads(name)
+    info = self._predictor and self._predictor.info
+    if probabilities and info and info.labels_are_text is False:
+      # `fit` was given numbers, whose names in the run are JSON.
+      probabilities = {json.loads(n): p for n, p in probabilities.items()}
+      is_list = isinstance(label, list)
+      label = [*map(json.loads, label)] if is_list else json.loads(label)
+    return Prediction(label, probabilities)
 
   def _make_task(
     self,
@@ -417,7 +430,7 @@ class Classifier(FineTunedModel):
       "label",
     )
     if saved:
-      layout = dataclasses.replace(layout, name=saved.name)
+      layout = dataclasses.replace(layout, name=saved.task_name)
     return classification.ClassificationTask(setup, layout)
 
   def _examples(
@@ -464,18 +477,29 @@ class Word:
 
 
 class EntityRecognizer(FineTunedModel):
-  """A BERT named-entity recognizer, which labels the words of texts.
+  """A BERT that finds names in texts, by a label for each word.
 
   A row is a text, split at white space, or a list of words. Its label is a list
   of tags, or tags separated by white space: O, B-TYPE and I-TYPE.
 
   `predict` returns a list of Words for each text. Evaluation needs the extra
   `ner`. For the arguments see TaskModel.
+
+  Examples:
+    >>> model = bert_tf.EntityRecognizer(
+    ...   init_checkpoint="quickstart", output_dir="places", max_seq_length=16,
+    ...   learning_rate=1e-3, num_train_epochs=20, train_batch_size=2,
+    ... )
+    >>> texts = ["Richmond is a city", "in Richmond and Washington"]
+    >>> tags = ["B-LOC O O O", "O B-LOC O B-LOC"]
+    >>> results = model.fit(texts, tags)
+    >>> [word.label for word in model.predict("Richmond is a city")]
+    ['B-LOC', 'O', 'O', 'O']
   """
 
   task = registry.NER.name
   task_class = ner.NerTask
-  score_name = "f1"
+  scores = ("f1",)
 
   def _row(self, index: int, row: Any) -> dict[str, Any]:
     words = row.get("text") if isinstance(row, Mapping) else row
@@ -545,6 +569,19 @@ class MultipleChoice(FineTunedModel):
   number of choices. Its label is the index of the right choice; the setting
   label_type allows other labels, such as letters. `predict` returns a Choice.
   For the arguments see TaskModel.
+
+  Examples:
+    >>> model = bert_tf.MultipleChoice(
+    ...   init_checkpoint="quickstart", output_dir="choices", max_seq_length=16,
+    ...   learning_rate=1e-3, num_train_epochs=20, train_batch_size=2,
+    ... )
+    >>> rows = [
+    ...   ("The river is long.", ["It runs south.", "It sings."]),
+    ...   ("The star is famous.", ["It runs south.", "It sings."]),
+    ... ]
+    >>> results = model.fit(rows, [0, 1])
+    >>> model.predict(rows[0])
+    Choice(choice=0, probabilities=[0..., 0...])
   """
 
   task = registry.SWAG.name
@@ -598,6 +635,19 @@ class QuestionAnswerer(FineTunedModel):
   `nbest` has the best answers with probabilities, and `null_odds`, for SQuAD
   2.0, is above 0 if "no answer" is more probable than the best answer. For the
   arguments see TaskModel.
+
+  Examples:
+    >>> model = bert_tf.QuestionAnswerer(
+    ...   init_checkpoint="quickstart", output_dir="answers",
+    ...   learning_rate=1e-3, num_train_epochs=20, train_batch_size=2,
+    ... )
+    >>> rows = [
+    ...   ("When was it built?", "The hotel was built in 1988."),
+    ...   ("Where is it?", "The hotel is in Oregon."),
+    ... ]
+    >>> results = model.fit(rows, ["1988", "Oregon"])
+    >>> model.predict(rows[0]).text
+    '1988'
   """
 
   task = registry.SQUAD.name
@@ -605,7 +655,7 @@ class QuestionAnswerer(FineTunedModel):
   inputs = ("question", "context")
   num_required = 2
   allows_no_label = True
-  score_name = "f1"
+  scores = ("f1",)
 
   def _answer(self, answer: dict[str, Any]) -> decoding.Answer:
     nbest = tuple(

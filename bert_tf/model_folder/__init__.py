@@ -20,7 +20,6 @@ _NAMES = (
   "load_tokenizer",
   "read",
   "read_run",
-  "resolve_case",
 )
 
 

@@ -48,8 +48,8 @@ def guess(vocab: Iterable[str]) -> bool | None:
 
 
 def _has_accents(vocab: Iterable[str]) -> bool:
-  # The limit is 2% of the tokens: the released uncased vocabularies also hold
-  # some tokens with accents, which no stripped text uses.
+  # The limit is 2%, since even the released uncased vocabularies hold some
+  # tokens with accents, which no stripped text uses.
   changed = [
     not token.isascii() and tokenization.without_accents(token) != token
     for token in vocab
@@ -61,7 +61,7 @@ def warn_if_cased(vocab_file: str, do_lower_case: bool) -> None:
   """Warns if text is lower-cased for a vocabulary of cased text."""
   if do_lower_case and guess(tokenization.load_vocab(vocab_file)) is False:
     logging.warning(
-      "%s is of cased text: set `do_lower_case=False`.", vocab_file
+      "%s is for cased text. Set `do_lower_case=False`.", vocab_file
     )
 
 
@@ -80,14 +80,13 @@ def make_tokenizer(
   )
 
 
-def resolve(user: Case, saved: Case, vocab_file: str | None) -> Case:
-  """Returns the user's settings, else the saved ones, else a guess.
+def resolve(user: Any, saved: Any, vocab_file: str | None) -> Case:
+  """Returns the user's case, else that of the model's folder, else a guess.
 
-  `saved` are those in the model's folder.
-
-  Raises:
-    ValueError: if the user's do_lower_case contradicts the vocabulary.
+  The first two are arguments of `get_case`. Raises ValueError if the user's
+  do_lower_case contradicts the vocabulary.
   """
+  user, saved = get_case(user), get_case(saved)
   lower, strip = user.do_lower_case, user.strip_accents
   if strip is None:
     strip = saved.strip_accents
@@ -100,14 +99,14 @@ def resolve(user: Case, saved: Case, vocab_file: str | None) -> Case:
   if None not in (lower, guessed) and lower != guessed:
     raise ValueError(
       f"do_lower_case={lower} contradicts {vocab_file}, whose tokens are "
-      f"{'lower-cased' if guessed else 'cased'}; leave `do_lower_case` out."
+      f"{'lower-cased' if guessed else 'cased'}. Leave out `do_lower_case`."
     )
   if lower is None and guessed is not None:
     logging.info("%s: do_lower_case=%s fits its tokens.", vocab_file, guessed)
   if user == saved == Case(guessed) and _has_accents(vocab):
     # The original stripped accents by default, so this only warns.
     logging.warning(
-      "%s has tokens with accents, but lower-casing strips them: set "
+      "%s has tokens with accents, but lower-casing strips them. Set "
       "`strip_accents=False` or `do_lower_case=False`.",
       vocab_file,
     )

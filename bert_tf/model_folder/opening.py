@@ -53,7 +53,7 @@ class ModelFolder:
     if self.vocab_file:
       return self.vocab_file
     raise ValueError(
-      f"{self.folder} has no {run_info.VOCAB_FILE}; set `vocab_file`."
+      f"{self.folder} has no {run_info.VOCAB_FILE}. Set `vocab_file`."
     )
 
   def load_vocab(self) -> dict[str, int]:
@@ -94,8 +94,11 @@ def read_run(weights: str) -> run_info.RunInfo | None:
       # The scores in run.json are those of the newest checkpoint.
       return dataclasses.replace(run, scores=None)
     return run
-  labels = run_info.read_labels(folder)
-  return labels.to_run() if labels else None
+  if not (labels := run_info.read_labels(folder)):
+    return None
+  is_of_words = labels.problem_type == run_info.WORDS
+  task = registry.NER if is_of_words else registry.CLASSIFICATION
+  return run_info.RunInfo(task=task.name, **labels.run_fields())
 
 
 def _read_hugging_face_run(weights: str, folder: str) -> run_info.RunInfo:
@@ -196,12 +199,12 @@ def read_beside(
     if is_theirs or (not paths.exists(config_file) and paths.exists(theirs)):
       config_file = theirs
     if not paths.exists(config_file):
-      raise ValueError(f"there is no {config_file}; set `bert_config_file`.")
+      raise ValueError(f"There is no {config_file}. Set `bert_config_file`.")
   config = json_files.read_object(config_file)
   if hugging_face.is_config(config) and not is_theirs:
     raise ValueError(
-      f"{config_file} is Hugging Face's config, whose `gelu` is another "
-      f"function, but {weights} are not Hugging Face's weights; give the "
+      f"{config_file} is Hugging Face's config, whose `gelu` is a different "
+      f"function, but {weights} does not hold Hugging Face's weights. Give the "
       "model's own bert_config.json."
     )
   files = ModelFolder(
@@ -236,17 +239,10 @@ def load(
   reader = files.reader
   if missing := checkpoints.load_variables(reader, model, required):
     logging.warning(
-      "%s has no %s: initialized at random.", reader.path, ", ".join(missing)
+      "%s has no %s. These variables start from random values.",
+      reader.path,
+      ", ".join(missing),
     )
-
-
-def resolve_case(
-  files: ModelFolder, user: letter_case.Case
-) -> letter_case.Case:
-  """Returns the case of a model's texts; see `letter_case.resolve`."""
-  return letter_case.resolve(
-    user, letter_case.get_case(files.run), files.needed_vocab()
-  )
 
 
 def load_tokenizer(
@@ -260,11 +256,12 @@ def load_tokenizer(
     ValueError: if the case contradicts the vocabulary or a released checkpoint,
       or if the vocabulary lacks [UNK] or has more tokens than the model.
   """
-  case = resolve_case(files, letter_case.Case(do_lower_case, strip_accents))
+  path = files.needed_vocab()
+  user = letter_case.Case(do_lower_case, strip_accents)
+  case = letter_case.resolve(user, files.run, path)
   tokenization.validate_case_matches_checkpoint(
     case.do_lower_case is not False, files.reader.path
   )
-  path = files.needed_vocab()
   tokenizer = letter_case.make_tokenizer(path, case)
   files.bert_config.check_vocab(len(tokenizer.vocab), path, files.config_file)
   return tokenizer
@@ -322,23 +319,19 @@ def find_weights(path: str) -> str:
 def _find_hugging_face(
   path: str, names: Sequence[str], has_others: bool
 ) -> list[str]:
-  """Returns the weights of Hugging Face in a folder with files of these names.
-
-  `has_others` says whether it has weights in another format.
-  """
   if "adapter_config.json" in names:
     raise ValueError(f"{path} is a LoRA adapter; {hugging_face.MERGE}")
   if "snapshots" in names:
     folder = os.path.join(path, "snapshots")
     raise ValueError(
-      f"{path} is a folder of Hugging Face's cache; give one of the folders in "
+      f"{path} is a folder of Hugging Face's cache. Give one of the folders in "
       f"{folder}: {', '.join(paths.list_folder(folder))}."
     )
   places = [os.path.join(path, name) for name in names]
   if hugging_face.CONFIG in names and (lost := list(filter(_is_lost, places))):
     raise ValueError(
-      f"{', '.join(lost)}: only links to files that are not there; copy those "
-      "too, as `cp -rL` does, or get them by `git lfs pull`."
+      f"{', '.join(lost)}: only links to files that are missing. Copy the "
+      "files too, with `cp -rL`, or fetch them with `git lfs pull`."
     )
   files = [hugging_face.WEIGHTS]
   if files[0] not in names and not has_others:
@@ -360,7 +353,7 @@ def _list(files: Sequence[str]) -> str:
   names = [os.path.basename(path) for path in files]
   found = f"there is {errors.join_names(names, 10) or 'nothing'}"
   if any(path.endswith(".weights.h5") for path in files):
-    return f"{found}; convert it by `bert-tf convert`."
+    return f"{found}. Convert it with `bert-tf convert`."
   return (
     f"{found}. A model is a checkpoint with bert_config.json, the output_dir "
     "of a run, a SavedModel, or model.safetensors or tf_model.h5 of "

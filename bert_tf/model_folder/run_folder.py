@@ -39,23 +39,10 @@ class RunFolder:
     info = run_info.read_run(self.path)
     if info and info.task != self.task:
       raise ValueError(
-        f"{self.path} holds another task's run, of {info.task}, not "
-        f"{self.task}; choose another `output_dir`."
+        f"{self.path} already holds a run for {info.task}, not for "
+        f"{self.task}. Choose another `output_dir`."
       )
     return info
-
-  @property
-  def run_file(self) -> str:
-    """Path of run.json."""
-    return os.path.join(self.path, run_info.RUN_FILE)
-
-  @functools.cached_property
-  def bert_config(self) -> model_config.BertConfig | None:
-    """The config of the run's model; None for a new run."""
-    path = os.path.join(self.path, run_info.CONFIG_FILE)
-    if not paths.exists(path):
-      return None
-    return model_config.BertConfig.from_json_file(path)
 
   @functools.cached_property
   def labels(self) -> run_info.LabelSpec | None:
@@ -80,8 +67,8 @@ class RunFolder:
     if self.labels is not None and self.labels != labels:
       there, here = (json.dumps(s.label_map()) for s in (self.labels, labels))
       raise ValueError(
-        f"{self.path} holds another task's run, with the labels {there}, not "
-        f"{here}; choose another `output_dir`."
+        f"{self.path} already holds a run with the labels {there}, not "
+        f"{here}. Choose another `output_dir`."
       )
 
   @contextlib.contextmanager
@@ -133,11 +120,13 @@ class RunFolder:
     saved = self.info  # Raises ValueError for the run of another task.
     if info.label_spec:
       self.check_labels(info.label_spec)
-    if self.bert_config:
+    config_file = os.path.join(self.path, run_info.CONFIG_FILE)
+    if paths.exists(config_file):
+      there = model_config.BertConfig.from_json_file(config_file)
       here = vars(bert_config)
       differing = [
         f"{name} is {value} there and {here[name]} here"
-        for name, value in vars(self.bert_config).items()
+        for name, value in vars(there).items()
         if value != here[name]
       ]
       if differing:
@@ -149,7 +138,7 @@ class RunFolder:
       if is_other and self.is_begun:
         path = os.path.join(self.path, run_info.VOCAB_FILE)
         raise ValueError(
-          f"{path} differs from {vocab_file}; choose another `output_dir`."
+          f"{path} differs from {vocab_file}. Choose another `output_dir`."
         )
     if saved and self.is_begun and not self.is_training:
       findings = {name: getattr(info, name) for name in run_info.FINDINGS}

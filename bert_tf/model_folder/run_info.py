@@ -45,7 +45,7 @@ FINDINGS = ("num_train_examples", "num_dev_examples", "examples", "scores")
 class LabelSpec:
   """The labels of a model that classifies texts or words."""
 
-  name: str  # The task's name, as its authors write it.
+  task_name: str  # As the task's authors write it.
   problem_type: str  # One of PROBLEM_TYPES, or WORDS.
   labels: tuple[str, ...]  # In the order of their ids; () in a regression.
   # See RunInfo.labels_are_text; `==` ignores it.
@@ -69,16 +69,10 @@ class LabelSpec:
   def label_map(self) -> dict[str, Any]:
     """Returns the content of label_map.json; a label's id is its index."""
     return {
-      "task_name": self.name,
+      "task_name": self.task_name,
       "problem_type": self.problem_type,
       "labels": list(self.labels),
     }
-
-  def to_run(self) -> "RunInfo":
-    """Returns the RunInfo of a model of which only the labels are known."""
-    is_of_words = self.problem_type == WORDS
-    task = registry.NER if is_of_words else registry.CLASSIFICATION
-    return RunInfo(task=task.name, **self.run_fields())
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -136,10 +130,9 @@ class RunInfo:
 
   def saved(self) -> dict[str, Any]:
     """Returns the known fields by name, except task and bert_tf_version."""
-    values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
     return {
       name: value
-      for name, value in values.items()
+      for name, value in vars(self).items()
       if value is not None and name not in _IDENTITY
     }
 
@@ -157,15 +150,6 @@ class RunInfo:
     )
 
 
-@dataclasses.dataclass(frozen=True)
-class _LabelMap:
-  """The content of label_map.json."""
-
-  task_name: str
-  problem_type: str
-  labels: tuple[str, ...]
-
-
 def read_run(folder: str) -> RunInfo | None:
   """Returns the content of a folder's run.json, None without one.
 
@@ -179,7 +163,7 @@ def read_run(folder: str) -> RunInfo | None:
   if run.task not in registry.TASKS:
     raise ValueError(
       f"{path}: task is {run.task!r}, not one of "
-      f"{', '.join(registry.TASKS)}; a task of your own has to be registered."
+      f"{', '.join(registry.TASKS)}. A task of your own has to be registered."
     )
   check_labels(path, run.problem_type, run.labels)
   return run
@@ -252,9 +236,9 @@ def read_labels(folder: str) -> LabelSpec | None:
   path = os.path.join(folder, LABEL_MAP_FILE)
   if not paths.exists(path):
     return None
-  saved = json_files.read(path, _LabelMap)
+  saved = json_files.read(path, LabelSpec)
   check_labels(path, saved.problem_type, saved.labels)
-  return LabelSpec(saved.task_name, saved.problem_type, saved.labels)
+  return saved
 
 
 def add_command(folder: str, entry: Mapping[str, Any]) -> None:

@@ -153,25 +153,24 @@ class PipelineConfig(text_config.PydocConfig):
   """Settings of `bert-tf pretrain --text`."""
 
   text: str = _data(
-    help="Text to pre-train on: comma-separated files and globs of plain "
-    "text, JSON lines or Parquet, also .gz and .bz2. pydoc is the "
-    "documentation of this Python."
+    help="The text to pre-train on: comma-separated files and globs of plain "
+    "text, JSON lines or Parquet, which may end in .gz or .bz2. pydoc stands "
+    "for Python's documentation."
   )
   output_dir: str = _checkpoints(
-    help="Folder for the model and its card, README.md. Data goes to its "
+    help="The folder for the model and its card, README.md. Data go to its "
     "subfolder data/.",
     writes="folder",
   )
   model: str | None = _model(
     None,
-    "Model to continue, such as the folder of a released one. Default: a new "
-    "model.",
+    "The model to continue, such as a released one. Default: a new model.",
     main=True,
   )
   size: str | None = _model(
     None,
-    "Size of a new model, as layers x width: tiny 2 x 128, mini 4 x 256, small "
-    f"4 x 512, medium 8 x 512, base 12 x 768. Default: {_DEFAULT_SIZE}.",
+    "The size of a new model, as layers x width: tiny 2 x 128, mini 4 x 256, "
+    f"small 4 x 512, medium 8 x 512, base 12 x 768. Default: {_DEFAULT_SIZE}.",
     choices=tuple(SIZES),
     main=True,
   )
@@ -182,21 +181,21 @@ class PipelineConfig(text_config.PydocConfig):
   reading: text_config.TextConfig
   do_lower_case: bool | None = _model(
     None,
-    "Whether to lower-case the text and strip accents: true, false or auto "
-    "(default; None in Python). auto: as --model, or by language.",
+    "Whether to lower-case the text and strip accents. Default: auto (None in "
+    "Python), which follows --model or the language.",
     main=True,
   )
   vocab_size: int | None = _model(
     None,
-    "Number of vocabulary entries of a new model. Default: by size.",
+    "The number of entries in the vocabulary of a new model. Default: by size.",
     minimum=_NUM_RESERVED + 2,  # A character and its ## piece.
   )
   max_seq_length: int = _data(
-    128, "Maximum word pieces per sequence.", minimum=16, maximum=512, main=True
+    128, "Maximum length in word pieces.", minimum=16, maximum=512, main=True
   )
   eval_fraction: float = _data(
     0.05,
-    "Fraction of the documents held out for evaluation.",
+    "The fraction of documents that are held out for evaluation.",
     minimum=0.001,
     maximum=0.5,
   )
@@ -211,20 +210,20 @@ class PipelineConfig(text_config.PydocConfig):
   )
   masked_lm_prob: float | None = _masking(
     None,
-    "Fraction of word pieces masked in training; held-out text uses 0.15. "
-    "Default: by size, 0.25 for tiny, otherwise 0.15.",
+    "The fraction of word pieces that are masked in training; in held-out "
+    "text, it is 0.15. Default: 0.25 for tiny, otherwise 0.15.",
     minimum=0.001,
     maximum=1.0,
   )
   no_nsp: bool | None = _setting(
     _Pretraining,
     "no_nsp",
-    " Default: auto (None in Python), true for tiny and for a --model without "
-    "it.",
+    " Default: auto (None in Python), which is true for tiny and for a --model "
+    "that has no such loss.",
   )
   num_workers: int = _devices(
     os.cpu_count() or 1,
-    "Processes for preparing the data.",
+    "The number of processes that prepare the data.",
     minimum=1,
     main=True,
   )

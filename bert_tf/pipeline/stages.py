@@ -141,7 +141,7 @@ def read_model(
       "masked here; continue it on unmasked records."
     )
   user = letter_case.Case(config.do_lower_case)
-  case = model_folder.resolve_case(files, user)
+  case = letter_case.resolve(user, files.run, files.needed_vocab())
   names = files.reader.shapes.keys() - files.reader.untrained
   if any(name not in names for name in heads.MASKED_LM.shapes):
     logging.warning(

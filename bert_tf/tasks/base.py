@@ -19,7 +19,6 @@ from bert_tf.data import input_pipeline, padding, record_cache, records
 from bert_tf.files import errors, json_files
 from bert_tf.formats import hugging_face
 from bert_tf.model_folder import run_folder, run_info
-from bert_tf.tasks import batches as batches_lib
 from bert_tf.tasks import config as config_lib
 from bert_tf.tasks import prediction, registry, start_model
 from bert_tf.training import config as training_config
@@ -33,8 +32,8 @@ Config = TypeVar("Config", bound=config_lib.FineTuningConfig)
 Example = TypeVar("Example")
 Data = TypeVar("Data")
 
-# Number of examples of each split whose word pieces are logged.
-_NUM_LOGGED = 2
+# Number of inputs of each split whose word pieces are logged.
+NUM_LOGGED = 2
 
 # Names of a task's metrics and their names in the original's result files.
 _EVAL_NAMES = {
@@ -68,7 +67,7 @@ class Setup(Generic[Config]):
     if names and names == hugging_face.numbered_labels(len(names)):
       return None
     if spec:
-      logging.info("The labels are those of %s.", start)
+      logging.info("The labels come from %s.", start)
     return spec
 
 
@@ -144,10 +143,11 @@ class Task(abc.ABC, Generic[Example, Data]):
 
   def set_labels(self, train: Sequence[Example], source: str) -> None:
     """Sets label_spec to the labels of the training examples from a source."""
-    names = {n for e in train for n in _names(self.inputs_and_answer(e)[1])}
+    answers = [self.inputs_and_answer(example)[1] for example in train]
+    names = sorted(set(prediction.labels_in(answers)))
     defaults = registry.TASKS[self.config.task].label_defaults
     assert defaults
-    self.label_spec = run_info.LabelSpec(*defaults, tuple(sorted(names)))
+    self.label_spec = run_info.LabelSpec(*defaults, tuple(names))
 
   def set_class_weights(self, train: Sequence[Example]) -> None:
     """Sets class_weights to those of the setting, else of the resumed run.
@@ -169,7 +169,7 @@ class Task(abc.ABC, Generic[Example, Data]):
     weights: list[float] = []
     if "balanced" in given:
       answers = [self.inputs_and_answer(example)[1] for example in train]
-      counts = collections.Counter(_names(answers))
+      counts = collections.Counter(prediction.labels_in(answers))
       known = [counts[label] for label in labels]
       num_present = sum(map(bool, known))
       weights = [sum(known) / (num_present * n) if n else 1.0 for n in known]
@@ -180,11 +180,11 @@ class Task(abc.ABC, Generic[Example, Data]):
     if not labels or len(weights) != len(labels) or not is_valid:
       raise ValueError(
         f"class_weights {','.join(map(str, given))} does not fit the classes "
-        f"{errors.join_names(labels) or '(there are none)'}; give balanced or "
-        "a positive number for each."
+        f"{errors.join_names(labels) or '(there are none)'}. Give `balanced` "
+        "or a positive number for each."
       )
     self.class_weights = tuple(weights)
-    logging.info("Weights in the loss: %s.", dict(zip(labels, weights)))
+    logging.info("The loss weighs labels by %s.", dict(zip(labels, weights)))
 
   def prepare(self, split: str, examples: Sequence[Example]) -> Data:
     """Prepares a split for `encode`. The labels must be known."""
@@ -204,10 +204,22 @@ class Task(abc.ABC, Generic[Example, Data]):
     """
     examples: Any = data
     for example, prepared in zip(examples, self.prepared(examples)):
-      inputs = prediction.padded(prepared.inputs, self.max_seq_length)
-      ints = {**inputs, **self.label_values(example, prepared)}
-      features = records.encode_features(ints, {})
-      yield [records.encode_example(features)], prepared.is_cut
+      labels = self.label_values(example, prepared)
+      yield [self.record(prepared.inputs, labels)], prepared.is_cut
+
+  def record(
+    self,
+    inputs: Sequence[prediction.ModelInput],
+    ints: Mapping[str, Sequence[int]],
+    floats: Mapping[str, Sequence[float]] | None = None,
+  ) -> bytes:
+    """Returns a record of padded inputs, one after the other, and labels."""
+    features = dict(ints)
+    for name, rows in zip(prediction.ModelInput._fields[:3], zip(*inputs)):
+      padded = ([*row, *[0] * (self.max_seq_length - len(row))] for row in rows)
+      features[name] = [*itertools.chain.from_iterable(padded)]
+    encoded = records.encode_features(features, floats or {})
+    return records.encode_example(encoded)
 
   def label_values(
     self, example: Example, prepared: prediction.Prepared
@@ -245,7 +257,7 @@ class Task(abc.ABC, Generic[Example, Data]):
     for index, example in enumerate(examples):
       texts, answer = self.inputs_and_answer(example)
       prepared = self.answerer.prepare(texts)
-      for model_input in prepared.inputs if index < _NUM_LOGGED else ():
+      for model_input in prepared.inputs if index < NUM_LOGGED else ():
         pieces = self.tokenizer.convert_ids_to_tokens(model_input.input_ids)
         logging.info("%s -> %s", " ".join(pieces), answer)
       yield prepared
@@ -274,14 +286,15 @@ class Task(abc.ABC, Generic[Example, Data]):
     settings |= {"max_seq_length": self.max_seq_length}
     return record_cache.write(path, settings, write_all)
 
-  def batches(self, split: str) -> batches_lib.Batches:
-    """Returns the builder of batches, padded to their longest input."""
-    return batches_lib.Batches(
-      self.spec(split),
-      self.bert_config.vocab_size,
-      lambda batches, has_few_widths: padding.cut_padding(
-        batches, self.max_seq_length, self.label_features, has_few_widths
-      ),
+  def finish(
+    self, batches: tf.data.Dataset, has_few_widths: bool = False
+  ) -> tf.data.Dataset:
+    """Makes the model's input of batches: cuts them to their longest input.
+
+    has_few_widths is set if XLA compiles a program for each width.
+    """
+    return padding.cut_padding(
+      batches, self.max_seq_length, self.label_features, has_few_widths
     )
 
   @abc.abstractmethod
@@ -365,7 +378,7 @@ class Task(abc.ABC, Generic[Example, Data]):
     if all(isinstance(answer, float) for answer in answers):
       return f"labels from {min(answers):g} to {max(answers):g}"
     counts = dict.fromkeys(self.label_spec.labels if self.label_spec else (), 0)
-    counts |= sorted(collections.Counter(_names(answers)).items())
+    counts |= sorted(collections.Counter(prediction.labels_in(answers)).items())
     parts = errors.join_names([f"{name} {n}" for name, n in counts.items()])
     return f"labels: {parts}"
 
@@ -377,12 +390,3 @@ class Task(abc.ABC, Generic[Example, Data]):
       take the example as text. The answer as JSON; None if it is not known.
     """
     return {}, None
-
-
-def _names(answer: Any) -> Iterator[str]:
-  """Yields the labels in an answer: None, a label, or a list of answers."""
-  if isinstance(answer, list | tuple):
-    for item in answer:
-      yield from _names(item)
-  elif answer is not None:
-    yield answer

@@ -18,16 +18,15 @@ class FineTuningConfig:
   vocab_file: str
   do_lower_case: bool | None = settings.setting(
     None,
-    "Whether to lower-case the text: true for uncased models, false for cased "
-    "models. Default: the value in the model's run.json, else a guess from the "
-    "vocabulary, else True.",
+    "Whether to lower-case the text, as uncased models need it. Default: what "
+    "the model's run.json says, else what the vocabulary shows, else True.",
     original=True,
     fallback=True,
     topic=settings.MODEL,
   )
   max_seq_length: int | None = settings.setting(
     None,
-    "Maximum word pieces of an input, with [CLS] and [SEP].",
+    "The maximum length of an input in word pieces, with [CLS] and [SEP].",
     minimum=5,
     original=True,
     fallback=128,
@@ -53,21 +52,21 @@ class FineTuningConfig:
   )
   eval_batch_size: int = settings.setting(
     8,
-    "Inputs in an evaluation batch.",
+    "The number of inputs in an evaluation batch.",
     minimum=1,
     original=True,
     topic=settings.EVALUATION,
   )
   predict_batch_size: int = settings.setting(
     8,
-    "Inputs in a prediction batch.",
+    "The number of inputs in a prediction batch.",
     minimum=1,
     original=True,
     topic=settings.EVALUATION,
   )
   num_train_epochs: float = settings.setting(
     3.0,
-    "Number of passes over the training file; may be a fraction.",
+    "The number of passes over the training file, which may be a fraction.",
     minimum=0.0,
     original=True,
     topic=settings.TRAINING,
@@ -75,7 +74,7 @@ class FineTuningConfig:
   )
   warmup_proportion: float = settings.setting(
     0.1,
-    "Share of the steps during which the learning rate rises.",
+    "The fraction of steps during which the learning rate rises.",
     minimum=0.0,
     maximum=1.0,
     original=True,
@@ -83,28 +82,27 @@ class FineTuningConfig:
   )
   strip_accents: bool | None = settings.setting(
     None,
-    "Whether to strip accents. Default: the value in the model's run.json, "
-    "else the same as do_lower_case.",
+    "Whether to strip accents. Default: what the model's run.json says, else "
+    "the same as do_lower_case.",
     fallback=None,
     topic=settings.MODEL,
   )
   group_by_length: bool = settings.setting(
     False,
-    "Whether training batches hold examples of similar length, which saves "
+    "Whether training batches hold examples of similar length. This saves "
     "padding but mixes labels less.",
     topic=settings.DEVICES,
   )
   num_run_examples: int = settings.setting(
     3,
-    "Number of dev examples to store in run.json, so that users of the model "
-    "can try it. Exports contain them too.",
+    "How many dev examples run.json and exports contain, so that users of the "
+    "model can try it.",
     minimum=0,
     topic=settings.CHECKPOINTS,
   )
   train: training_config.FineTuningTrainConfig
 
   def __post_init__(self) -> None:
-    """Raises ValueError for values that a setting does not allow."""
     settings.check(self)
 
   def idle_settings(self) -> dict[str, str]:
@@ -121,10 +119,9 @@ class LabelledConfig(FineTuningConfig):
 
   class_weights: tuple[str, ...] = settings.setting(
     (),
-    "The weight of each label in the training loss: `balanced` for weights "
-    "that are inversely proportional to the labels' frequencies, or a number "
-    "for each label of label_map.json, separated by commas. Default: the "
-    "weights of the resumed run, else equal weights. Evaluations do not use "
-    "them.",
+    "The weight of each label in the training loss: a number for each label of "
+    "label_map.json, comma-separated, or `balanced` for weights that are "
+    "inversely proportional to the labels' frequencies. Evaluations do not use "
+    "them. Default: the weights of the resumed run, else equal weights.",
     topic=settings.TRAINING,
   )

@@ -10,18 +10,18 @@ import functools
 import itertools
 import os
 from collections.abc import Callable
-from typing import Generic
 
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
 from bert_tf import checkpoints, modeling, settings, tokenization
+from bert_tf.data import input_pipeline
 from bert_tf.model_folder import letter_case, run_folder, run_info
 from bert_tf.tasks import base, start_model, step_errors
 from bert_tf.tasks import config as config_lib
 from bert_tf.tasks import splits as splits_lib
-from bert_tf.training import compilation, estimator, results
+from bert_tf.training import compilation, results
 from bert_tf.training import config as training_config
 
 
@@ -63,7 +63,7 @@ def load(config: base.Config) -> base.Setup[base.Config]:
   """Opens the run's folder and model, and resolves the settings."""
   if not (config.do_train or config.do_eval or config.do_predict):
     raise ValueError(
-      "nothing to do: set `do_train`, `do_eval` or `do_predict`."
+      "There is nothing to do. Set `do_train`, `do_eval` or `do_predict`."
     )
   folder = run_folder.RunFolder(config.train.output_dir, config.task)
   start = start_model.StartModel(
@@ -72,12 +72,10 @@ def load(config: base.Config) -> base.Setup[base.Config]:
   bert_config = modeling.BertConfig.from_json_file(config.bert_config_file)
   # Settings that the user does not give are those of the resumed run; else
   # those of the run that trained init_checkpoint, if it had the same task.
-  run, where = folder.info or start.run, folder.run_file
-  if not folder.info:
-    where = start.path or ""
-  case = letter_case.resolve(
-    letter_case.get_case(config), letter_case.get_case(run), config.vocab_file
-  )
+  run, where = folder.info, os.path.join(folder.path, run_info.RUN_FILE)
+  if not run:
+    run, where = start.run, start.path or ""
+  case = letter_case.resolve(config, run, config.vocab_file)
   config = dataclasses.replace(config, **dataclasses.asdict(case))
   saved = run.saved() if run and run.task == config.task else None
   config = settings.resolve(config, saved, where)
@@ -90,7 +88,7 @@ def load(config: base.Config) -> base.Setup[base.Config]:
   if (config.train.freeze_layers or 0) > bert_config.num_hidden_layers:
     raise ValueError(
       f"freeze_layers {config.train.freeze_layers} exceeds num_hidden_layers "
-      f"{bert_config.num_hidden_layers} of {config.bert_config_file}; lower it."
+      f"{bert_config.num_hidden_layers} of {config.bert_config_file}. Lower it."
     )
   bert_config.check_vocab(
     len(tokenizer.vocab), config.vocab_file, config.bert_config_file
@@ -139,107 +137,88 @@ def run_on_splits(
       dataclasses.replace(config, train=logged),
       splits.fingerprint("train"),
     )
-    work = _Work(setup, task, task.build_estimator(train), splits)
-    evaluate = functools.partial(work.evaluate, config.eval_batch_size)
+    runner = task.build_estimator(train)
+    few_widths = compilation.compiles_each_width(train.use_xla)
+    vocab_size = setup.bert_config.vocab_size
+    explained = functools.partial(
+      step_errors.explained, config, max_seq_length=task.max_seq_length
+    )
+
+    def batches(split: str, batch_size: int) -> tf.data.Dataset:
+      records = splits.records(split)
+      once = input_pipeline.finite_dataset(
+        records, task.spec(split), batch_size, vocab_size
+      )
+      return task.finish(once, few_widths)
+
+    def evaluate() -> tuple[base.Results, list[np.ndarray]]:
+      dev = batches("dev", config.eval_batch_size)
+      with explained("eval_batch_size"):
+        return task.evaluate(runner, dev, splits.data["dev"])
+
     if config.do_train:
-      work.train(lambda: evaluate()[0])
-      if work.runner.was_interrupted:
+      records, spec = splits.records("train"), task.spec("train")
+      if train.eval_every_steps:
+        splits.records("dev")  # Reports faults before the training.
+
+      def train_batches(steps_done: int) -> tf.data.Dataset:
+        shuffled = input_pipeline.training_dataset(
+          records,
+          spec,
+          train.train_batch_size,
+          train.seed,
+          steps_done,
+          vocab_size,
+          config.group_by_length,
+        )
+        return task.finish(shuffled, few_widths)
+
+      with explained("train_batch_size"):
+        runner.train(train_batches, lambda: evaluate()[0])
+      splits.data.pop("train")  # Releases its memory.
+      if runner.was_interrupted:
         return None
     if config.do_eval or config.do_predict:
-      work.runner.load_for_inference()
+      runner.load_for_inference()
     all_results: base.Results = {}
     if config.do_eval:
-      all_results |= work.write_evaluation(*evaluate())
+      evaluation, dev_rows = evaluate()
+      all_results |= evaluation
+      _write_evaluation(folder, task, splits.data["dev"], evaluation, dev_rows)
     if config.do_predict:
-      all_results |= work.predict(config.predict_batch_size)
+      split = task.predicted_split
+      outputs = runner.predict(batches(split, config.predict_batch_size))
+      rows = itertools.chain.from_iterable(map(task.rows, outputs))
+      with explained("predict_batch_size"):
+        scores = task.write_predictions(folder.path, splits.data[split], rows)
+      if split == "dev":  # Without answers, removes earlier scores.
+        run_folder.write_scores(folder.path, scores)
+      all_results |= scores
     if config.do_train:
-      logging.info(f"Serve this model: bert-tf serve --model={folder.path}")
+      logging.info(f"To serve this model: bert-tf serve --model={folder.path}")
     return all_results
 
 
-@dataclasses.dataclass(frozen=True)
-class _Work(Generic[base.Example, base.Data]):
-  """The Estimator of a run and the splits that it works on."""
-
-  setup: base.Setup
-  task: base.Task[base.Example, base.Data]
-  runner: estimator.Estimator
-  splits: splits_lib.Splits[base.Example, base.Data]
-
-  def train(self, evaluate: Callable[[], base.Results]) -> None:
-    """Trains on the training split and then releases its data."""
-    records, batches = self.splits.records("train"), self.task.batches("train")
-    config = self.runner.config
-    if config.eval_every_steps:
-      self.splits.records("dev")  # Reports faults before the training.
-    few_widths = compilation.compiles_each_width(config.use_xla)
-    with self._explained("train_batch_size"):
-      self.runner.train(
-        lambda step: batches.for_training(
-          records,
-          config.train_batch_size,
-          config.seed,
-          step,
-          few_widths,
-          self.setup.config.group_by_length,
-        ),
-        evaluate,
-      )
-    self.splits.data.pop("train")
-
-  def evaluate(self, batch_size: int) -> tuple[base.Results, list[np.ndarray]]:
-    """Evaluates on the dev split; see base.Task.evaluate."""
-    batches = self._batches("dev", batch_size)
-    with self._explained("eval_batch_size"):
-      return self.task.evaluate(self.runner, batches, self.splits.data["dev"])
-
-  def write_evaluation(
-    self, evaluation: base.Results, rows: list[np.ndarray]
-  ) -> base.Results:
-    """Writes the results of `evaluate`; returns them."""
-    data = self.splits.data["dev"]
-    path = os.path.join(self.setup.folder.path, "eval_results.txt")
-    results.write_results(path, evaluation, first=self.task.first_results)
-    if self.setup.folder.is_writable:
-      self.task.write_evaluation(self.setup.folder.path, data, rows)
-    accuracy = evaluation.get("eval_accuracy", 1.0)
-    scores = dict(evaluation)
-    if chance := self.task.near_chance(data, accuracy):
-      logging.warning(
-        f"eval_accuracy {accuracy:.3g} is near chance: the most frequent label "
-        f"alone gives {chance:.3g}."
-      )
-      scores = {"eval_accuracy": accuracy, "near_chance": chance, **scores}
-    run_folder.write_scores(self.setup.folder.path, scores)
-    return evaluation
-
-  def predict(self, batch_size: int) -> base.Results:
-    """Writes the predictions; returns their scores, if any."""
-    split = self.task.predicted_split
-    outputs = self.runner.predict(self._batches(split, batch_size))
-    rows = itertools.chain.from_iterable(map(self.task.rows, outputs))
-    with self._explained("predict_batch_size"):
-      scores = self.task.write_predictions(
-        self.setup.folder.path, self.splits.data[split], rows
-      )
-    if split == "dev":  # Without answers, removes earlier scores.
-      run_folder.write_scores(self.setup.folder.path, scores)
-    return scores
-
-  def _explained(
-    self, batch_setting: str
-  ) -> contextlib.AbstractContextManager[None]:
-    """Returns a scope in which errors of steps name settings that help."""
-    config = self.setup.config
-    return step_errors.explained(config, batch_setting, config.max_seq_length)
-
-  def _batches(self, split: str, batch_size: int) -> tf.data.Dataset:
-    """Returns batches with every record of a split once, in order."""
-    return self.task.batches(split).once(
-      self.splits.records(split),
-      batch_size,
-      compilation.compiles_each_width(self.runner.config.use_xla),
+def _write_evaluation(
+  folder: run_folder.RunFolder,
+  task: base.Task[base.Example, base.Data],
+  data: base.Data,
+  evaluation: base.Results,
+  rows: list[np.ndarray],
+) -> None:
+  path = os.path.join(folder.path, "eval_results.txt")
+  results.write_results(path, evaluation, first=task.first_results)
+  if folder.is_writable:
+    task.write_evaluation(folder.path, data, rows)
+  accuracy = evaluation.get("eval_accuracy", 1.0)
+  scores = dict(evaluation)
+  if chance := task.near_chance(data, accuracy):
+    logging.warning(
+      f"eval_accuracy {accuracy:.3g} is close to chance: the most frequent "
+      f"label alone would give {chance:.3g}."
     )
+    scores = {"eval_accuracy": accuracy, "near_chance": chance, **scores}
+  run_folder.write_scores(folder.path, scores)
 
 
 def _with_steps(
@@ -247,17 +226,9 @@ def _with_steps(
   task: base.Task[base.Example, base.Data],
   data: base.Data | None,
 ) -> training_config.FineTuningTrainConfig:
-  """Returns the training config with the numbers of steps and best_metric.
-
-  Without do_train, only checks best_metric.
-  """
+  """Adds the numbers of steps and best_metric; without do_train, checks it."""
   train, known = config.train, task.result_names
-  if train.best_metric and train.best_metric not in known:
-    raise ValueError(
-      f"best_metric {train.best_metric!r} is not a result; use "
-      f"{', '.join(known)}."
-    )
-  train.check_best_metric()
+  train.check_best_metric(known)
   if not config.do_train:
     return train
   assert data is not None
@@ -267,7 +238,7 @@ def _with_steps(
   if num_train_steps < 1:
     raise ValueError(
       f"num_train_epochs {config.num_train_epochs} of {num_inputs} {task.noun} "
-      f"is less than one batch of {batch_size}; raise it."
+      f"do not fill a batch of {batch_size}. Raise it."
     )
   train = dataclasses.replace(
     train,
@@ -287,11 +258,7 @@ def _with_start(
   task: base.Task,
   train: training_config.FineTuningTrainConfig,
 ) -> training_config.FineTuningTrainConfig:
-  """Returns the training config.
-
-  If the run starts from init_checkpoint, encoder_only says whether its head is
-  new.
-  """
+  """Sets encoder_only if the head of init_checkpoint is not this run's."""
   do_train, output_dir = setup.config.do_train, setup.folder.path
   head = task.model.heads[0]
   if setup.folder.is_begun:
@@ -301,8 +268,8 @@ def _with_start(
     with contextlib.suppress(checkpoints.DamagedCheckpointError):
       if path and name not in checkpoints.CheckpointReader(path).shapes:
         raise ValueError(
-          f"{output_dir} holds another task's run: {path} has no {name}; "
-          "choose another `output_dir`."
+          f"{output_dir} holds a run of another task: {path} has no {name}. "
+          "Choose another `output_dir`."
         )
     return train
   start = setup.start
@@ -313,11 +280,11 @@ def _with_start(
     return dataclasses.replace(train, encoder_only=not takes_head)
   if not do_train:
     raise ValueError(
-      f"there is no trained model: {output_dir} has no checkpoint; set "
-      "`do_train`, or `init_checkpoint` to a trained one."
+      f"There is no trained model, since {output_dir} has no checkpoint. Set "
+      "`do_train`, or set `init_checkpoint` to a trained model."
     )
   logging.warning(
-    "`init_checkpoint` is not set: the whole model starts from RANDOM values, "
-    "not from a pre-trained BERT."
+    "`init_checkpoint` is not set, so the whole model starts from RANDOM "
+    "values instead of a pre-trained BERT."
   )
   return train

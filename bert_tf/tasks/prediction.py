@@ -7,7 +7,7 @@ Answerer of a task.
 import abc
 import dataclasses
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -152,18 +152,13 @@ def batch(
   return arrays
 
 
-def padded(inputs: Sequence[ModelInput], width: int) -> dict[str, list[int]]:
-  """Returns the three features of a record with N inputs, N * width ids each.
-
-  The ids of one input follow those of the other, padded with 0.
-  """
-  names = ModelInput._fields[:3]
-  return {
-    name: [
-      number for row in rows for number in (*row, *[0] * (width - len(row)))
-    ]
-    for name, rows in zip(names, zip(*inputs))
-  }
+def labels_in(answer: Any) -> Iterator[Any]:
+  """Yields the labels in an answer: a label, a list of answers, or neither."""
+  if isinstance(answer, list | tuple):
+    for item in answer:
+      yield from labels_in(item)
+  elif not isinstance(answer, float | None):
+    yield answer
 
 
 def digits(values: np.ndarray) -> list[float]:

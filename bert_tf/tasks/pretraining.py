@@ -61,14 +61,14 @@ def mask(
     raise ValueError(
       f"{config.bert_config_file} has attention_direction "
       f"{bert_config.attention_direction!r}, but the masked LM reads both "
-      "sides of a word; remove that key in a copy of the file."
+      "sides of a word. Remove that key in a copy of the file."
     )
   records.check(bert_config.vocab_size)
   if records.record_format.is_masked:
     return records
   if not config.vocab_file:
     raise ValueError(
-      f"{records.files.paths[0]} holds unmasked records; set `vocab_file` to "
+      f"{records.files.paths[0]} holds unmasked records. Set `vocab_file` to "
       "their vocabulary, so that they can be masked."
     )
   vocab = tokenization.load_vocab(config.vocab_file)
@@ -130,7 +130,7 @@ def run(
       if getattr(config, name) != field.default:
         raise ValueError(
           f"{name} is for unmasked records, but {records.files.paths[0]} holds "
-          f"masked ones; leave `{name}` out, or create the records with "
+          f"masked ones. Leave out `{name}`, or create the records with "
           "`mask=False`."
         )
   if not config.do_train and not folder.is_begun:
@@ -138,8 +138,9 @@ def run(
     known = checkpoints.CheckpointReader(start).shapes if start else ()
     if lacking := [n for n in heads.MASKED_LM.shapes if n not in known]:
       raise ValueError(
-        f"there is no trained model: {start or folder.path} has no "
-        f"{lacking[0]}; set `do_train`, or `init_checkpoint` to a trained one."
+        f"There is no trained model, since {start or folder.path} has no "
+        f"{lacking[0]}. Set `do_train`, or set `init_checkpoint` to a trained "
+        "model."
       )
   with folder.exclusive(config.do_train) as folder:
     return _run(config, bert_config, folder, records, evaluated, set_values)
@@ -161,9 +162,8 @@ def _run(
     letter_case.get_case(folder.info),
   ]
   known = [case for case in cases if case.do_lower_case is not None]
-  case = letter_case.Case()
-  if known:
-    case = known[0 if config.do_train else -1]
+  unknown = [letter_case.Case()]
+  case = (known or unknown)[0 if config.do_train else -1]
   info = run_info.RunInfo(
     task="pretraining",
     do_lower_case=case.do_lower_case,
@@ -268,12 +268,9 @@ class PretrainingObjective(objective_lib.Objective):
 
   loss_fn and metrics_fn take the `losses.PretrainingSums` of a PretrainingModel
   instead of its outputs, so that memory never holds all logits at once.
-
-  Attributes:
-    no_nsp: whether the next-sentence loss is dropped.
   """
 
-  no_nsp: bool = False
+  no_nsp: bool = False  # Whether the next-sentence loss is dropped.
 
   def loss_sums(
     self,
@@ -308,20 +305,15 @@ def check(
   """Checks the settings; returns the config of the model."""
   bert_config = modeling.BertConfig.from_json_file(config.bert_config_file)
   if not config.do_train and not config.do_eval:
-    raise ValueError("nothing to do: set `do_train` or `do_eval`, or both.")
-  metric = config.train.best_metric
-  results = [n for n in _RESULTS if not (config.no_nsp and "sentence" in n)]
-  if metric and metric not in results:
-    raise ValueError(
-      f"best_metric {metric!r} is not a result of this pre-training; use "
-      f"{', '.join(results)}."
-    )
-  config.train.check_best_metric()
+    raise ValueError("There is nothing to do. Set `do_train` or `do_eval`.")
+  config.train.check_best_metric(
+    [n for n in _RESULTS if not (config.no_nsp and "sentence" in n)]
+  )
   bert_config.check_lengths(config.max_seq_length, config.bert_config_file)
   if config.max_predictions_per_seq > config.max_seq_length:
     raise ValueError(
       f"max_predictions_per_seq {config.max_predictions_per_seq} exceeds "
-      f"max_seq_length {config.max_seq_length}; lower it."
+      f"max_seq_length {config.max_seq_length}. Lower it."
     )
   if config.vocab_file:
     size = len(tokenization.load_vocab(config.vocab_file))
@@ -332,12 +324,12 @@ def check(
     if train.init_checkpoint and not is_random:
       raise ValueError(
         f"initial_values={config.initial_values} and init_checkpoint "
-        f"{train.init_checkpoint} exclude each other; leave one out."
+        f"{train.init_checkpoint} cannot both be set. Leave out one of them."
       )
     steps = train.num_train_steps
     if not train.train_seconds and train.num_warmup_steps >= steps:
       logging.warning(
         f"num_warmup_steps {train.num_warmup_steps} is not below "
-        f"num_train_steps {steps}: the learning rate only rises."
+        f"num_train_steps {steps}, so the learning rate only rises."
       )
   return bert_config

@@ -19,15 +19,15 @@ class PretrainingConfig(masking.MaskingConfig):
 
   bert_config_file: str  # Its flag is made by cli/model_flags.py.
   input_file: str = settings.setting(
-    help="TFRecord files or globs, separated by commas; for raw text, set "
-    "--text instead.",
+    help="The TFRecord files or globs, comma-separated; for raw text, set "
+    "--text.",
     original=True,
     topic=settings.DATA,
   )
   train: training_config.PretrainingTrainConfig
   max_seq_length: int = settings.setting(
     128,
-    "Word pieces of a record. Must match the value used to create the data.",
+    "The word pieces of a record, as set when the data were created.",
     minimum=1,
     original=True,
     topic=settings.DATA,
@@ -42,21 +42,21 @@ class PretrainingConfig(masking.MaskingConfig):
   )
   do_eval: bool = settings.setting(
     False,
-    "Whether to evaluate, after training if both.",
+    "Whether to evaluate, which comes after training.",
     original=True,
     topic=settings.STEPS,
     main=True,
   )
   eval_batch_size: int = settings.setting(
     8,
-    "Examples in an evaluation batch.",
+    "The number of examples in an evaluation batch.",
     minimum=1,
     original=True,
     topic=settings.EVALUATION,
   )
   max_eval_steps: int = settings.setting(
     100,
-    "Maximum number of batches of an evaluation. A shorter file is read once.",
+    "The maximum number of batches in an evaluation.",
     minimum=1,
     original=True,
     topic=settings.EVALUATION,
@@ -65,7 +65,7 @@ class PretrainingConfig(masking.MaskingConfig):
   max_eval_steps_in_training: int | None = None
   eval_input_file: str | None = settings.setting(
     None,
-    "TFRecords to evaluate on. Default: input_file.",
+    "The TFRecords to evaluate on. Default: input_file.",
     topic=settings.EVALUATION,
   )
   # Vocabulary of the records. Required to mask unmasked records; otherwise
@@ -78,8 +78,8 @@ class PretrainingConfig(masking.MaskingConfig):
   )
   initial_values: str = settings.setting(
     RANDOM,
-    "Initial values without a checkpoint. random: as in the original. "
-    "neighbours: heads of the first layer attend to neighbouring positions, "
+    "How to begin without a checkpoint. random is the original's way. With "
+    "neighbours, heads of the first layer attend to neighbouring positions, "
     "and the output bias holds the frequencies of pieces, so that small models "
     "learn faster.",
     choices=INITIAL_VALUES,

@@ -104,18 +104,40 @@ class Splits(Generic[base.Example, base.Data]):
     start = digest.hexdigest()[:8]
     return f"{len(examples)} examples with hash {start}" if examples else ""
 
+  def summary(self, split: str, records: input_pipeline.RecordFiles) -> str:
+    """Returns the log line of a split: its examples, labels and records."""
+    examples = self.examples[split]
+    parts = [
+      f"{len(examples)} {split} examples",
+      f"{records.num_records} records",
+      self._task.describe_labels(examples),
+    ]
+    if records.num_cut is None:
+      parts.append("it is not known how many are too long")
+    else:
+      fraction = records.num_cut / max(1, len(examples))
+      parts.append(f"{records.num_cut} ({fraction:.0%}) too long")
+    texts = (self._task.inputs_and_answer(example)[0] for example in examples)
+    inputs = [json.dumps(values) for values in texts if values]
+    if inputs:
+      parts.append(f"{len(inputs) - len(set(inputs))} repeated")
+    parts.append(f"{getattr(examples, 'num_dropped', 0)} left out")
+    if records.is_reused:
+      parts.append("records of an earlier run")
+    return f"{self._sources[split]}: {'; '.join(parts)}."
+
   def records(self, split: str) -> input_pipeline.RecordFiles:
     """Returns the records of a split; on first use, writes and logs them."""
     if split not in self._records:
       path = os.path.join(self.records_dir, _RECORD_FILES[split])
       records = self._task.write_records(split, path, self.data[split])
-      source, examples = self._sources[split], self.examples[split]
-      line = summary_line(self._task, split, source, examples, records)
-      logging.info("%s", line)
-      texts = (self._task.inputs_and_answer(e)[0] for e in examples)
-      if empty := prediction.with_empty_text(texts):
+      logging.info("%s", self.summary(split, records))
+      pairs = map(self._task.inputs_and_answer, self.examples[split])
+      if empty := prediction.with_empty_text(texts for texts, _ in pairs):
         numbers = errors.join_names([str(i + 1) for i in empty], 5)
-        logging.warning(f"{source}: a text is empty in example {numbers}.")
+        logging.warning(
+          f"{self._sources[split]}: a text is empty in example {numbers}."
+        )
       self._records[split] = records
     return self._records[split]
 
@@ -136,26 +158,22 @@ def read(
   for split, (path, flag) in files.items():
     if not path:
       raise ValueError(
-        f"`{flags[split]}` needs a {split} file; set `{flag}` or turn off "
+        f"`{flags[split]}` needs a {split} file. Set `{flag}`, or turn off "
         f"`{flags[split]}`."
       )
   sources = {split: path or "" for split, (path, _) in files.items()}
-  missing = [split for split, path in sources.items() if not paths.exists(path)]
-  if missing:
-    names = dict.fromkeys(sources[split] for split in missing)
-    settings = dict.fromkeys(f"`{files[split].flag}`" for split in missing)
-    raise ValueError(
-      f"there is no {', no '.join(names)}; set {' and '.join(settings)}."
-    )
+  for split, path in sources.items():
+    if not paths.exists(path):
+      raise ValueError(f"There is no {path}. Set `{files[split].flag}`.")
   examples: dict[str, list[base.Example]] = {}
   if task.has_labels and task.label_spec is None:
     source = task.files["train"].path
     if not source or not paths.exists(source):
       label_map = run_info.LABEL_MAP_FILE
       raise ValueError(
-        f"the labels are not known: {output_dir} has neither "
-        f"{run_info.RUN_FILE} nor {label_map}, and there is no {source}; copy "
-        f"the {label_map} of the run that trained the model into `output_dir`."
+        f"The labels are not known, because {output_dir} has neither "
+        f"{run_info.RUN_FILE} nor {label_map}, and there is no {source}. Copy "
+        f"{label_map} from the run that trained the model into `output_dir`."
       )
     train = task.read("train", source)
     task.set_labels(train, source)
@@ -165,31 +183,3 @@ def read(
     if split not in examples:
       examples[split] = task.read(split, source)
   return Splits(task, examples, sources, output_dir)
-
-
-def summary_line(
-  task: base.Task[base.Example, Any],
-  split: str,
-  source: str,
-  examples: Sequence[base.Example],
-  records: input_pipeline.RecordFiles,
-) -> str:
-  """Returns the log line of a split: its examples, labels and records."""
-  parts = [
-    f"{len(examples)} {split} examples",
-    f"{records.num_records} records",
-    task.describe_labels(examples),
-  ]
-  if records.num_cut is None:
-    parts.append("not known how many too long")
-  else:
-    share = records.num_cut / max(1, len(examples))
-    parts.append(f"{records.num_cut} ({share:.0%}) too long")
-  texts = (task.inputs_and_answer(example)[0] for example in examples)
-  inputs = [json.dumps(values) for values in texts if values]
-  if inputs:
-    parts.append(f"{len(inputs) - len(set(inputs))} repeated")
-  parts.append(f"{getattr(examples, 'num_dropped', 0)} left out")
-  if records.is_reused:
-    parts.append("records of an earlier run")
-  return f"{source}: {'; '.join(parts)}."

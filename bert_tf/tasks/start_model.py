@@ -20,15 +20,10 @@ from bert_tf.training import adapters
 
 @dataclasses.dataclass(frozen=True)
 class StartModel:
-  """The checkpoint that a run starts from, and the LoRA adapter on top of it.
+  """The checkpoint that a run starts from, and a LoRA adapter on top of it."""
 
-  Attributes:
-    path: `init_checkpoint`; None for random values.
-    adapter: `lora_adapter`; None without one.
-  """
-
-  path: str | None
-  adapter: str | None = None
+  path: str | None  # `init_checkpoint`; None for random values.
+  adapter: str | None = None  # `lora_adapter`; None without one.
 
   @functools.cached_property
   def run(self) -> run_info.RunInfo | None:
@@ -55,17 +50,11 @@ class StartModel:
     do_train: bool,
     encoder_only: bool = False,
   ) -> bool:
-    """Returns whether the run keeps the head; logs the decision.
-
-    Args:
-      model: the model class of the run's task.
-      labels: the labels of the run; None for a task without labels.
-      do_train: whether the run trains, so that it may start a new head.
-      encoder_only: whether the user asks for a new head.
+    """Returns whether a run of these labels keeps the head; logs the decision.
 
     Raises:
-      ValueError: if the head has the same labels in another order; without
-        do_train, also if it is not the run's.
+      ValueError: if the head has the same labels in another order, or if it
+        cannot be kept and do_train is not set, so that no new one is trained.
     """
     start = self.adapter or self.path
     known = {*self.head_shapes}
@@ -81,8 +70,8 @@ class StartModel:
       return True
     if not do_train:
       raise ValueError(
-        f"{start} is not a trained model for {model.task}: {reason}; set "
-        "`do_train`, or give a model of this task."
+        f"{start} is not a trained model for {model.task}: {reason}. Set "
+        "`do_train`, or give a model for this task."
       )
     log = logging.info if missing or encoder_only else logging.warning
     log("%s: the head is new, since %s.", start, reason)
@@ -112,7 +101,7 @@ class StartModel:
     if not is_same and sorted(ours) == sorted(theirs):
       raise ValueError(
         f"{start} was trained for the same labels in another order: there "
-        f"{errors.join_names(theirs)}, here {errors.join_names(ours)}; set "
+        f"{errors.join_names(theirs)}, here {errors.join_names(ours)}. Set "
         "`encoder_only` to start a new head."
       )
     num_outputs = self.head_shapes["output_weights"][0]

@@ -42,6 +42,6 @@ def explained(
     ]
     raise errors.OutOfMemoryError(
       f"out of memory ({reason}): a batch of `{batch_setting}={batch_size}` "
-      f"with {max_seq_length} word pieces is too large. Set "
+      f"with {max_seq_length} word pieces is too large. Use "
       f"{' or '.join(remedies)}."
     ) from error

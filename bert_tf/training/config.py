@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from collections.abc import Collection
 from typing import Any
 
 from bert_tf import names, settings
@@ -19,30 +20,30 @@ class ComputeConfig:
 
   use_xla: bool | None = _devices(
     None,
-    "Compile the training step with XLA: true, false or auto (the default, "
-    "None in Python). auto compiles on GPUs and TPUs, and on CPUs runs of 200 "
-    "or more steps with batches of one shape.",
+    "Whether to compile the training step with XLA. Default: auto (None in "
+    "Python), which compiles on GPUs and TPUs, and on CPUs runs of 200 or more "
+    "steps with batches of one shape.",
   )
   gradient_accumulation_steps: int = _devices(
     1,
-    "Micro-batches that each device splits its part of a batch into, to save "
-    "memory.",
+    "How many micro-batches each device splits its part of a batch into, to "
+    "save memory.",
     minimum=1,
   )
   recompute: bool = _devices(
     False,
-    "Recompute activations in the backward pass: less memory, about 15% more "
-    "time.",
+    "Whether to compute activations again in the backward pass, which saves "
+    "memory and takes about 15% more time.",
   )
   precision: str = _devices(
     "float32",
-    "Data type of matrix products. tf32 rounds their factors to 10 bits, on "
-    "GPUs since Ampere. Variables, losses and checkpoints are always float32.",
+    "The data type of matmuls. tf32 rounds their factors to 10 bits, on GPUs "
+    "since Ampere. Variables, losses and checkpoints are always float32.",
     choices=tuple(names.PRECISIONS),
   )
   deterministic: bool = _devices(
     False,
-    "Use only operations that give the same bits each time. Slower on GPUs.",
+    "Whether every run gives the same bits. This is slower on GPUs.",
   )
 
   def __post_init__(self) -> None:
@@ -61,15 +62,15 @@ class TrainConfig(ComputeConfig):
   # run's own output_dir has precedence. cli/model_flags.py makes the flag.
   init_checkpoint: str | None = None
   output_dir: str = _checkpoints(
-    help="Folder for checkpoints, events and results.",
+    help="The folder for checkpoints, events and results.",
     original=True,
     writes="folder",
   )
   train_batch_size: int = _training(
-    32, "Examples in a training batch.", minimum=1, original=True, main=True
+    32, "The size of a training batch.", minimum=1, original=True, main=True
   )
   learning_rate: float = _training(
-    5e-5, "Peak learning rate.", original=True, main=True
+    5e-5, "The peak learning rate.", original=True, main=True
   )
   # Settings of pre-training. Fine-tuning computes its steps from the data.
   num_train_steps: int = 100000
@@ -78,26 +79,26 @@ class TrainConfig(ComputeConfig):
   train_minutes: float = 0.0
   stop_at_step: int | None = None
   save_checkpoints_steps: int = _checkpoints(
-    1000, "Steps between two checkpoints.", minimum=1, original=True
+    1000, "The steps between two checkpoints.", minimum=1, original=True
   )
   iterations_per_loop: int = _devices(
-    1000, "Maximum steps per tf.function call.", minimum=1, original=True
+    1000, "The maximum steps of a tf.function call.", minimum=1, original=True
   )
   seed: int = _training(
-    12345, "Seed of initial values, dropout and the order of the data."
+    12345, "The seed of initial values, dropout and the order of the data."
   )
   keep_checkpoint_max: int = _checkpoints(
-    5, "Number of newest checkpoints to keep; 0 for all.", minimum=0
+    5, "How many of the newest checkpoints to keep; 0 keeps all.", minimum=0
   )
   log_every_steps: int = _checkpoints(
-    100, "Steps between two log lines.", minimum=1
+    100, "The steps between two log lines.", minimum=1
   )
   # A name or, in Python, an instance of keras.optimizers.Optimizer. An instance
   # keeps its learning rate or schedule, weight decay and clipping.
   optimizer: Any = _training(
     names.ADAMW,
-    "adamw, the original's; lamb, for large batches; or another class of "
-    "keras.optimizers by name, such as adam, sgd, lion or adafactor.",
+    "The optimizer: adamw, the original's; lamb, for large batches; or another "
+    "class of keras.optimizers, such as adam, sgd, lion or adafactor.",
   )
   # Settings of fine-tuning.
   encoder_only: bool = False
@@ -107,18 +108,18 @@ class TrainConfig(ComputeConfig):
   lora_adapter: str | None = None
   eval_every_steps: int = _evaluation(
     0,
-    "Steps between two evaluations during training; 0 for none. The last step "
-    "is always followed by one. The best weights are saved in output_dir/best.",
+    "The steps between evaluations during training; 0 for none. One follows "
+    "the last step. The best weights are saved in output_dir/best.",
     minimum=0,
   )
   best_metric: str | None = _evaluation(
     None,
-    "Result that decides which weights are best: the lowest loss or "
+    "The result that decides which weights are best: the lowest loss or "
     "perplexity, or the highest value of any other. Default: by task.",
   )
   early_stopping_patience: int = _evaluation(
     0,
-    "Stop after so many evaluations without a better result; 0 for never.",
+    "How many evaluations without a better result end training; 0 for never.",
     minimum=0,
   )
 
@@ -146,8 +147,13 @@ class TrainConfig(ComputeConfig):
         "`eval_every_steps`."
       )
 
-  def check_best_metric(self) -> None:
-    """Raises ValueError if best_metric is set without evaluations."""
+  def check_best_metric(self, results: Collection[str]) -> None:
+    """Raises ValueError unless evaluations have best_metric as a result."""
+    if self.best_metric and self.best_metric not in results:
+      raise ValueError(
+        f"best_metric {self.best_metric!r} is not one of the results, "
+        f"{', '.join(results)}."
+      )
     if self.best_metric and not self.eval_every_steps:
       raise ValueError(
         f"best_metric {self.best_metric} needs `eval_every_steps`."
@@ -160,25 +166,25 @@ class PretrainingTrainConfig(TrainConfig):
 
   num_train_steps: int = _training(
     100000,
-    "Training steps, including those of earlier runs in output_dir.",
+    "The number of training steps, counting earlier runs in output_dir.",
     minimum=1,
     original=True,
     main=True,
   )
   num_warmup_steps: int = _training(
-    10000, "Steps of linear warm-up.", minimum=0, original=True, main=True
+    10000, "The steps of linear warm-up.", minimum=0, original=True, main=True
   )
   stop_at_step: int | None = _training(
     None,
-    "Stop after this step of num_train_steps. The command without it goes on "
-    "with the same learning-rate curve, for example on longer sequences.",
+    "The run stops after this step. Without the flag, the command goes on with "
+    "the same learning-rate curve, for example on longer sequences.",
     minimum=1,
   )
   train_hours: float = _training(
     0.0,
-    "Hours to train, instead of num_train_steps. The run measures its speed "
-    "once and writes the number of steps that fill this time into run.json. "
-    "Evaluations and checkpoints come on top.",
+    "How many hours to train, instead of num_train_steps. The run measures its "
+    "speed once and writes the number of steps that fill this time into "
+    "run.json. Evaluations and checkpoints take extra time.",
     minimum=0.0,
     main=True,
   )
@@ -193,29 +199,29 @@ class FineTuningTrainConfig(TrainConfig):
 
   encoder_only: bool = _model(
     False,
-    "Load only the encoder of init_checkpoint. Default: also load the head if "
-    "it was trained for this task and these labels.",
+    "Whether to load only the encoder of init_checkpoint. Default: the head is "
+    "loaded as well if it was trained for this task and these labels.",
   )
   lora_rank: int | None = _model(
     None,
-    "Train with LoRA of this rank: freezes BERT and trains low-rank updates of "
-    "the attention projections and the task's own layer. 0 trains all of BERT.",
+    "The rank of LoRA, which freezes BERT and trains low-rank updates of the "
+    "attention projections and the task's own layer. 0 trains all of BERT.",
     minimum=0,
     fallback=0,
   )
   lora_alpha: float | None = _model(
     None,
-    "LoRA's updates are multiplied by lora_alpha / lora_rank. Default: the "
-    "value in the model's run.json, else lora_rank.",
+    "LoRA's updates are multiplied by lora_alpha / lora_rank. Default: what "
+    "the model's run.json says, else lora_rank.",
     minimum=0.0,
     fallback=None,
   )
   lora_adapter: str | None = _model(
-    None, "LoRA adapter to add to init_checkpoint: the output_dir of its run."
+    None, "The LoRA adapter to add to init_checkpoint: its run's output_dir."
   )
   freeze_layers: int | None = _training(
     None,
-    "Freeze the embeddings and the first N encoder layers. 0 freezes only the "
-    "embeddings. Default: freeze nothing.",
+    "How many of the first encoder layers to freeze, with the embeddings. 0 "
+    "freezes only the embeddings. Default: nothing is frozen.",
     minimum=0,
   )

@@ -12,6 +12,7 @@ Curves = dict[str, dict[int, float]]  # Values by name and step.
 
 _RATE = "learning_rate"
 _SCORES = "scores"
+_BETTER = {"loss": "lower is better", "accuracy": "higher is better"}
 _NOT_DRAWN = (
   *("gradient_norm", "examples_per_second"),
   *("instances_per_row", "global_step"),
@@ -23,8 +24,7 @@ _OF_A_KIND = ("_precision", "_recall", "_f1", "_exact", "_exact_match")
 def read(folder: str) -> Curves:
   """Returns the scalars of the TensorBoard events in a folder.
 
-  The steps are ascending. A resumed run may have repeated some of them; the
-  last value counts.
+  Steps ascend, and the last value counts of those that a resumed run repeated.
   """
   events = event_accumulator.EventAccumulator(
     folder, size_guidance={event_accumulator.TENSORS: 0}
@@ -44,9 +44,8 @@ def read(folder: str) -> Curves:
 def plot(output_dir: str, plot_file: str, width: int = 1200) -> None:
   """Draws a run's training as lines and its evaluation as points.
 
-  The suffix of `plot_file` chooses its format; it is `width` pixels wide.
-  Raises ValueError if there are no events, or matplotlib lacks the suffix, and
-  ImportError without matplotlib.
+  The suffix of `plot_file` chooses the format; `width` is in pixels. Raises
+  ValueError without events or a known suffix, ImportError without matplotlib.
   """
   training, evaluation = (
     read(folder) if paths.is_folder(folder) else {}
@@ -65,6 +64,7 @@ def plot(output_dir: str, plot_file: str, width: int = 1200) -> None:
   with style.picture(plot_file, len(panels), width) as axes:
     for axis, (title, names) in zip(axes, panels.items()):
       axis.set(title=title.replace("_", " "), xlabel="step")
+      axis.set_ylabel(_BETTER.get(title, ""))
       for name in names:
         label = name.removesuffix(f"_{title}").replace("_", " ")
         label = "total" if name == title and len(names) > 1 else label
@@ -74,5 +74,5 @@ def plot(output_dir: str, plot_file: str, width: int = 1200) -> None:
         if curve := evaluation.get(name):
           label = "" if color else label
           style.points(axis, list(curve), list(curve.values()), label, color)
-          axis.set_xlabel("step (\N{WHITE CIRCLE} held out)")
+          axis.set_xlabel("step (line: training, \N{WHITE CIRCLE} held out)")
       axis.set_xlim(left=0)

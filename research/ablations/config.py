@@ -17,14 +17,14 @@ class AblationsConfig:
   """Settings of all experiments."""
 
   output_dir: str = settings.setting(
-    help="Folder for data, runs, report.md and plots.",
+    help="The folder for data, runs, report.md and plots.",
     writes="folder",
   )
   text: str | None = settings.setting(
     None,
-    "Text to pre-train on: files and globs, separated by commas, in any format "
-    "that build-corpus reads. pydoc means the documentation of the running "
-    "Python. Required without --report_only.",
+    "The text to pre-train on: comma-separated files and globs, in any format "
+    "that build-corpus reads. pydoc stands for Python's documentation. "
+    "Required without --report_only.",
     main=True,
   )
   scale: str = settings.setting(
@@ -32,52 +32,52 @@ class AblationsConfig:
   )
   experiments: tuple[str, ...] = settings.setting(
     (),
-    "Experiments, separated by commas, in the order to run them: objectives, "
+    "The experiments, comma-separated, in the order to run them: objectives, "
     "steps, masking, feature_layers, sizes, masking_time, whole_words, "
     "batch_size, packing, curves, initial_values. Default: all, in this order.",
     main=True,
   )
   seeds: tuple[int, ...] = settings.setting(
     (),
-    "Seeds of the runs. Default: those of the scale, such as 1,2,3 for tiny.",
+    "The seeds of the runs. Default: by scale, such as 1,2,3 for tiny.",
     main=True,
   )
   glue_dir: str | None = settings.setting(
     None,
-    "Folder with the folders SST-2, MRPC, QNLI, MNLI. All are optional.",
+    "The folder with SST-2, MRPC, QNLI and MNLI, each of which may be missing.",
     main=True,
   )
   squad_dir: str | None = settings.setting(
-    None, "Folder with train-v1.1.json and dev-v1.1.json.", main=True
+    None, "The folder with train-v1.1.json and dev-v1.1.json.", main=True
   )
   conll_dir: str | None = settings.setting(
     None,
-    "Folder with CoNLL-2003's eng.train and eng.testa, or train.txt and "
+    "The folder with CoNLL-2003: eng.train and eng.testa, or train.txt and "
     "dev.txt.",
     main=True,
   )
   rows_dir: str | None = settings.setting(
     None,
-    "Folder of the results, one small JSON file per run. A run that has its "
-    "file is skipped. Default: rows in output_dir.",
+    "The folder of the results, with a small JSON file for each run. A run "
+    "that has its file is skipped. Default: rows in output_dir.",
   )
   num_train_steps: int | None = settings.setting(
     None,
-    "Steps of each pre-training, a multiple of 8. Default: those of the scale.",
+    "The steps of each pre-training, a multiple of 8. Default: by scale.",
     minimum=8,
   )
   report_only: bool = settings.setting(
-    False, "Write the report from existing rows, without any run.", main=True
+    False, "Whether only to write the report from existing rows.", main=True
   )
   dry_run: bool = settings.setting(
     False,
-    "List finished and pending runs, without executing any. Still creates the "
-    "corpus and the vocabulary, because finished runs are identified by them.",
+    "Whether only to list finished and pending runs. The corpus and the "
+    "vocabulary are still created, because they identify finished runs.",
     main=True,
   )
   reading: text_config.TextConfig = text_config.TextConfig()
   num_workers: int = settings.setting(
-    os.cpu_count() or 1, "Processes that create records.", minimum=1
+    os.cpu_count() or 1, "The processes that create records.", minimum=1
   )
 
   def __post_init__(self) -> None:

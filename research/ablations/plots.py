@@ -51,9 +51,9 @@ def _drawn_columns(comparison: comparisons.Comparison) -> list[str]:
 def unit(column: str) -> str:
   """Returns the measure and unit of a column."""
   if column == "perplexity":
-    return "perplexity, held out"
+    return "on held-out text (lower is better)"
   is_f1 = column.startswith(("SQuAD", "NER"))
-  return f"{'F1' if is_f1 else 'accuracy'}, %"
+  return f"{'F1' if is_f1 else 'accuracy'} in % (higher is better)"
 
 
 def draw_curves(
@@ -78,6 +78,7 @@ def draw_curves(
     for panel, name in zip(panels, names):
       title = reference_curves.TITLES[name]
       panel.set(title=title, xlabel=AXES[axis], xscale="log")
+      panel.set_ylabel(reference_curves.UNITS[name])
       for label, same in pretrainings.items():
         if points := summarize_seeds(same, name, axis):
           x, mean, low, high = points
@@ -132,8 +133,8 @@ def draw_steps(path: str, comparison: comparisons.Comparison) -> None:
   columns = _drawn_columns(comparison)
   with style.picture(path, len(columns), _WIDTH, 420) as panels:
     for panel, column in zip(panels, columns):
-      title = f"{column}, {unit(column)}"
-      panel.set(title=title, xlabel="steps of pre-training")
+      panel.set(title=f"{column} after fine-tuning at each step")
+      panel.set(xlabel="steps of pre-training", ylabel=unit(column))
       lines: dict[str, dict[int, comparisons.Cell]] = collections.defaultdict(
         dict
       )

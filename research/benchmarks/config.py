@@ -24,61 +24,61 @@ class BenchmarkConfig:
 
   input_file: str = settings.setting(
     "pydoc",
-    "Text to measure on: files and globs, separated by commas. pydoc means the "
-    "documentation of the running Python.",
+    "The text to measure on: comma-separated files and globs. pydoc stands for "
+    "Python's documentation.",
     main=True,
   )
   vocab_file: str | None = settings.setting(
     None,
-    "Vocabulary. Required for records; otherwise, the default learns 5,000 "
-    "entries from the text.",
+    "The vocabulary, which records needs. By default, the others learn one of "
+    "5,000 entries from the text.",
   )
   do_lower_case: bool = settings.setting(
     True, "Whether to lower-case the text."
   )
-  data_dir: str | None = settings.setting(None, "finetune: folder of MRPC.")
+  data_dir: str | None = settings.setting(None, "finetune: the folder of MRPC.")
   train_file: str | None = settings.setting(
-    None, "finetune: SQuAD JSON to train on, instead of MRPC."
+    None, "finetune: the SQuAD JSON file to train on, instead of MRPC."
   )
   predict_file: str | None = settings.setting(
-    None, "finetune: SQuAD JSON to answer, with --train_file."
+    None, "finetune: the SQuAD JSON file to answer, with --train_file."
   )
   bert_config_file: str | None = settings.setting(
     None,
-    "records, train, forward, start: JSON file of the sizes of the model. "
-    "Default: those of BERT-Tiny.",
+    "records, train, forward, start: the file with the model's sizes. Default: "
+    "BERT-Tiny's.",
   )
   batch_size: int = settings.setting(
     32,
-    "records, train, forward, start, finetune: examples per batch.",
+    "records, train, forward, start, finetune: the examples in a batch.",
     minimum=4,
     main=True,
   )
   max_seq_length: int = settings.setting(
     128,
-    "records, train, forward, runtimes: word pieces per example.",
+    "records, train, forward, runtimes: the word pieces of an example.",
     minimum=8,
     main=True,
   )
   max_predictions_per_seq: int = settings.setting(
-    20, "records, train: masked positions per example.", minimum=1
+    20, "records, train: the masked positions of an example.", minimum=1
   )
   num_steps: int = settings.setting(
     20,
-    "records, train, forward: steps per round.",
+    "records, train, forward: the steps of a round.",
     minimum=2,
     main=True,
   )
   num_rounds: int = settings.setting(
     3,
-    "train, forward, start, predict, finetune: processes per program. records: "
-    "rounds.",
+    "train, forward, start, predict, finetune: the processes of each program. "
+    "records: the rounds.",
     minimum=1,
     main=True,
   )
   precision: str = settings.setting(
     "float32",
-    "train, forward, start: type of the matrix products.",
+    "train, forward, start: the data type of matmuls.",
     choices=("float32", "bfloat16"),
     main=True,
   )
@@ -91,23 +91,23 @@ class BenchmarkConfig:
   )
   peer_python: str = settings.setting(
     "",
-    "train, forward, start, predict, finetune, serving: interpreters with JAX, "
-    "PyTorch, KerasHub, Model Garden and FastAPI, separated by commas. The "
+    "train, forward, start, predict, finetune, serving: the interpreters with "
+    "JAX, PyTorch, KerasHub, Model Garden and FastAPI, comma-separated. The "
     "running interpreter is tried last.",
   )
   original_dir: str = settings.setting(
     "",
     "train, forward, start: a checkout of google-research/bert to compare "
-    "with. Needs tensorflow and tf_keras.",
+    "with. It needs tensorflow and tf_keras.",
   )
   plot_file: str | None = settings.setting(
     None,
-    "train, forward: PNG or SVG file for a plot of the table.",
+    "train, forward: the PNG or SVG file for a plot of the table.",
     writes="file",
     main=True,
   )
   saved_model: str | None = settings.setting(
-    None, "runtimes: a SavedModel from export_savedmodel.py."
+    None, "runtimes: a SavedModel that bert-tf export wrote."
   )
   hf_model_dir: str | None = settings.setting(
     None,
@@ -116,30 +116,29 @@ class BenchmarkConfig:
   )
   model: str | None = settings.setting(
     None,
-    "Model to measure. serving: as for bert-tf serve; to compare with FastAPI, "
-    "a SavedModel. predict, finetune: a model folder.",
+    "The model to measure. serving: as for bert-tf serve; to compare with "
+    "FastAPI, a SavedModel. predict, finetune: a model folder.",
     main=True,
   )
   num_clients: int = settings.setting(
     50,
-    "serving: number of concurrent clients that measure the capacity.",
+    "serving: the number of concurrent clients that measure the capacity.",
     minimum=1,
   )
   duration: float = settings.setting(
     120.0,
-    "serving: seconds in which requests arrive at random times, at 50, 80, 120 "
-    "and 200% of the capacity for a quarter of the time each.",
+    "serving: the seconds in which requests arrive at random times, at 50, 80, "
+    "120 and 200% of the capacity for a quarter of the time each.",
     minimum=1.0,
   )
   peer_url: str | None = settings.setting(
     None,
-    "serving: URL of the predict path of another server of the model, which "
-    "gets the same load.",
+    "serving: the URL of the predict path of another server of the model, "
+    "which gets the same load.",
   )
   results_file: str | None = settings.setting(
     None,
-    "serving: file to which a line of JSON is appended for each row of the "
-    "table.",
+    "serving: the file that gets a line of JSON for each row of the table.",
     writes="file",
   )
 

@@ -7,6 +7,7 @@ the process that started it.
 
 import dataclasses
 import json
+import math
 import os
 import pathlib
 import statistics
@@ -132,7 +133,7 @@ def measure(
   _print_table(results, sizes)
   succeeded = {p: result for p, result in results.items() if not result.error}
   if config.plot_file and succeeded:
-    _plot(succeeded, describe(sizes), config.plot_file)
+    draw(succeeded, sizes, config.plot_file)
   if failed := [p.name for p in results if p not in succeeded]:
     raise ValueError(f"failed: {'; '.join(failed)}.")
 
@@ -292,11 +293,28 @@ def _print_table(
     print(f"Load average of {os.cpu_count()} cores: {os.getloadavg()}")
 
 
-def _plot(results: Mapping[Program, Result], title: str, path: str) -> None:
+def draw(
+  results: Mapping[Program, Result], sizes: Mapping[str, Any], path: str
+) -> None:
   """Draws the medians as bars and those of the rounds as points."""
   names = []
+  title = (
+    "BERT with {num_hidden_layers} layers of {hidden_size}, batches of "
+    "{batch_size} x {length}, {precision}, {device}"
+  ).format(**sizes)
+  best: dict[bool, float] = {}  # Of the peers, and of bert_tf.
+  for program, result in results.items():
+    known = best.get(program.is_peer, math.inf)
+    best[program.is_peer] = min(known, result.median)
+  if len(best) == 2:
+    what = "forward pass" if sizes["task"] == "forward" else "training step"
+    title = (
+      f"bert_tf takes {best[False]:,.0f} ms per {what}, the fastest peer "
+      f"{best[True]:,.0f} ms\n{title}"
+    )
   with style.picture(path, width=900, panel_height=400) as (axis,):
-    axis.set(title=title, xlabel="ms per step; points: medians of rounds")
+    label = "ms per step (lower is better); points: medians of rounds"
+    axis.set(title=title, xlabel=label)
     for place, (program, result) in enumerate(results.items()):
       color = run_plots.GRAY if program.is_peer else style.COLORS[0]
       axis.barh(place, result.median, color=color)

@@ -22,19 +22,19 @@ from research.curves import reference_curves
 class CompareConfig:
   """The run and the reference."""
 
-  output_dir: str = settings.setting(help="Folder of the pre-training run.")
+  output_dir: str = settings.setting(help="The folder of the pre-training run.")
   plot_file: str | None = settings.setting(
     None,
-    "PNG or SVG file to write. Default: compared.png in output_dir.",
+    "The PNG or SVG file to write. Default: compared.png in output_dir.",
     writes="file",
   )
   reference_dir: str | None = settings.setting(
     None,
-    "Folder with CSV files of reference curves. Default: "
+    "The folder with CSV files of reference curves. Default: "
     "research/ablations/results/curves.",
   )
   reference: str | None = settings.setting(
-    None, "Name of the reference. Default: the one of the nearest size."
+    None, "The name of the reference. Default: the nearest in size."
   )
 
 

@@ -31,6 +31,9 @@ TITLES = {
   "masked_lm_accuracy": "masked-LM accuracy",
   "next_sentence_accuracy": "next-sentence accuracy",
 }
+# Labels of their vertical axes.
+UNITS = {name: "fraction (higher is better)" for name in TITLES}
+UNITS["masked_lm_loss"] = "nats (lower is better)"
 
 # A reference has curves for training batches and for held-out text.
 PARTS = ("training", "held_out")
@@ -248,6 +251,7 @@ def draw(path: str, run: Run, reference: Reference, run_name: str) -> None:
   with style.picture(path, len(names), 1200, 420) as panels:
     for panel, name in zip(panels, names):
       panel.set(title=TITLES[name], xlabel="steps", xscale="log")
+      panel.set_ylabel(UNITS[name])
       band = reference.bands["training", name]
       run_plots.band(panel, band.steps, band.low, band.high, run_plots.GRAY)
       style.line(panel, band.steps, band.mean, reference.name, run_plots.GRAY)

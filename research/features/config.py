@@ -23,8 +23,8 @@ class FeaturesConfig(config.NerConfig):
 
   feature_layers: str = settings.setting(
     "concat_last_four",
-    "BERT's layers to use, as in table 7 of the paper. The weights of a sum "
-    "are learned.",
+    "The layers of BERT to use, as in table 7 of the paper. The weights of a "
+    "sum are learned.",
     choices=tuple(FEATURE_LAYERS),
     topic=settings.MODEL,
   )

@@ -20,7 +20,6 @@ from bert_tf.data import input_pipeline, records
 from bert_tf.layers import dropout, layer_norm
 from bert_tf.modeling import Tensor
 from bert_tf.tasks import base, fine_tuning
-from bert_tf.tasks import batches as batches_lib
 from bert_tf.tasks.ner import task as ner
 from bert_tf.tasks.ner.examples import Sentence
 from bert_tf.training import config as training_config
@@ -140,22 +139,24 @@ def write_records(
   return input_pipeline.RecordFiles((path,), len(sentences))
 
 
-def batches(num_layers: int, hidden_size: int) -> batches_lib.Batches:
-  """Returns a builder of batches of word vectors.
+def spec() -> input_pipeline.Spec:
+  """Returns the features of a record of `write_records`."""
+  ragged = tf.io.RaggedFeature(tf.int64)
+  vectors = tf.io.FixedLenFeature([], tf.string)
+  return {"vectors": vectors, "input_mask": ragged, "label_ids": ragged}
+
+
+def decode(
+  batches: tf.data.Dataset, num_layers: int, hidden_size: int
+) -> tf.data.Dataset:
+  """Pads batches of sentences to W words.
 
   The features are `vectors`, float16 [B, W, L, D], and `label_ids` and
   `label_mask`, int32 [B, W], 0 for padding.
   """
-  ragged = tf.io.RaggedFeature(tf.int64)
-  spec = {
-    "vectors": tf.io.FixedLenFeature([], tf.string),
-    "input_mask": ragged,
-    "label_ids": ragged,
-  }
 
   @tf.autograph.experimental.do_not_convert
   def decoded(batch: Mapping[str, Any]) -> dict[str, tf.Tensor]:
-    """Returns a batch of sentences that are padded to W words."""
     longest = tf.cast(batch["label_ids"].bounding_shape()[1], tf.int32)
     width = -(-longest // _WIDTH_MULTIPLE) * _WIDTH_MULTIPLE
     num_bytes = width * num_layers * hidden_size * _STORED().nbytes
@@ -169,8 +170,7 @@ def batches(num_layers: int, hidden_size: int) -> batches_lib.Batches:
       "label_mask": _padded(batch["input_mask"], width),
     }
 
-  # The records have no word-piece ids, so the vocabulary size does not matter.
-  return batches_lib.Batches(spec, 0, lambda batches, _: batches.map(decoded))
+  return batches.map(decoded)
 
 
 def _padded(rows: tf.RaggedTensor, width: tf.Tensor) -> tf.Tensor:
@@ -276,7 +276,9 @@ class FeaturesTask(ner.NerTask):
     """Writes a record of the vectors of each sentence."""
     windows = super().write_records(split, path, data)
     assert self.config.train.init_checkpoint
-    inputs = super().batches(split)
+    inputs = input_pipeline.finite_dataset(
+      windows, super().spec(split), BATCH_SIZE, self.bert_config.vocab_size
+    )
     folder, name = os.path.split(path)
     files = write_records(
       os.path.join(folder, f"{self.layers}.{name}"),
@@ -286,17 +288,21 @@ class FeaturesTask(ner.NerTask):
         self.bert_config,
         self.config.train.init_checkpoint,
         self.layers,
-        inputs.once(windows, BATCH_SIZE),
+        super().finish(inputs),
       ),
     )
     return dataclasses.replace(files, num_cut=windows.num_cut)
 
-  def batches(self, split: str) -> batches_lib.Batches:
-    """Returns the builder of batches of vectors."""
-    return batches(
-      num_layers(self.layers, self.bert_config),
-      self.bert_config.hidden_size,
-    )
+  def spec(self, split: str) -> input_pipeline.Spec:
+    """Returns the features of a record of vectors."""
+    return spec()
+
+  def finish(
+    self, batches: tf.data.Dataset, has_few_widths: bool = False
+  ) -> tf.data.Dataset:
+    """Returns batches of vectors."""
+    layers = num_layers(self.layers, self.bert_config)
+    return decode(batches, layers, self.bert_config.hidden_size)
 
   def build_estimator(
     self, train: training_config.TrainConfig

@@ -14,15 +14,15 @@ class ReproductionConfig:
   """Settings of all runs."""
 
   output_dir: str = settings.setting(
-    help="Folder for runs, logs, rows, report.md and the plot. The checkpoints "
-    "of a finished run are deleted.",
+    help="The folder for runs, logs, rows, report.md and the plot. Checkpoints "
+    "of finished runs are deleted.",
     writes="folder",
   )
   model: str | None = settings.setting(
     None,
-    "Model to fine-tune: the name of a model that bert-tf download got, or any "
-    "folder that --model of the fine-tuning commands takes. Required without "
-    "--report_only.",
+    "The model to fine-tune: the name of a model that bert-tf download got, or "
+    "any folder that --model of the fine-tuning commands takes. Required "
+    "without --report_only.",
     main=True,
   )
   model_name: str | None = settings.setting(
@@ -32,61 +32,61 @@ class ReproductionConfig:
   )
   data: str | None = settings.setting(
     None,
-    "Folder of the data sets, in the layout of the original (GLUE/MRPC, squad, "
-    "conll2003, swag) or of bert-tf download. Data that are not there are "
-    "looked for in the folder of the downloads.",
+    "The folder of the data sets, in the layout of the original (GLUE/MRPC, "
+    "squad, conll2003, swag) or of bert-tf download. Data that it lacks are "
+    "looked for among the downloads.",
     main=True,
   )
   tasks: tuple[str, ...] = settings.setting(
     (),
-    "Tasks, separated by commas; docs/results.md lists them. Default: all "
-    "that have data, without XNLI.",
+    "The tasks, comma-separated; docs/results.md lists them. Default: all that "
+    "have data, without XNLI.",
     main=True,
   )
   seeds: tuple[int, ...] = settings.setting(
-    (1, 2, 3), "Seeds of each setting.", main=True
+    (1, 2, 3), "The seeds of each setting.", main=True
   )
   learning_rates: tuple[str, ...] = settings.setting(
     (),
-    "Learning rates to choose from, such as 5e-5,3e-5. Default: those of the "
-    "paper or the README for the task and the size of the model. Features of a "
-    "frozen BERT always have 1e-3.",
+    "The learning rates to choose from, such as 5e-5,3e-5. Default: what the "
+    "paper or the README has for the task and the size of the model. Features "
+    "of a frozen BERT always have 1e-3.",
     main=True,
   )
   batch_sizes: tuple[int, ...] = settings.setting(
-    (), "Batch sizes to choose from. Default: as for learning_rates."
+    (), "The batch sizes to choose from. Default: as for learning_rates."
   )
   num_train_epochs: float | None = settings.setting(
     None, "Passes over the data. Default: as for learning_rates.", minimum=0.0
   )
   max_seq_length: int | None = settings.setting(
     None,
-    "Maximum word pieces of an input. Default: 384 for SQuAD, otherwise 128.",
+    "The maximum length in word pieces. Default: 384 for SQuAD, otherwise 128.",
     minimum=80,
   )
   cut_padding: bool = settings.setting(
     False,
-    "Pad batches of SQuAD only to their longest window, which is faster. Other "
-    "tasks always do so. The scores differ slightly from the original's.",
+    "Whether to pad batches of SQuAD only to their longest window, as in the "
+    "other tasks, which is faster. Scores differ slightly from the original's.",
   )
   predict_test: bool = settings.setting(
     False,
-    "Also predict the test sets of GLUE, and keep the files to submit to its "
-    "server. Set it from the start: finished runs are not repeated.",
+    "Whether to predict GLUE's test sets as well, and keep the files for its "
+    "server. Set it from the start, since finished runs are not repeated.",
   )
   rows_dir: str | None = settings.setting(
     None,
-    "Folder of the results, one small JSON file per run. A run that has its "
-    "file is skipped. Default: rows in output_dir.",
+    "The folder of the results, with a small JSON file for each run. A run "
+    "that has its file is skipped. Default: rows in output_dir.",
     main=True,
   )
   report_only: bool = settings.setting(
-    False, "Write the report from existing rows, without any run.", main=True
+    False, "Whether only to write the report from existing rows.", main=True
   )
   dry_run: bool = settings.setting(
     False,
-    "List the runs, and the time for those to do at the pace of finished ones, "
-    "without executing any.",
+    "Whether only to list the runs, with the time that is left at the pace so "
+    "far.",
     main=True,
   )
   compute: training_config.ComputeConfig = training_config.ComputeConfig()

@@ -390,5 +390,9 @@ def draw(path: str, best: Cells) -> None:
             markersize=5,
             markerfacecolor=run_plots.GRAY if is_dev else "none",
           )
-      axis.set(title=model, xlabel="percent")
+      axis.set(title=f"{model} on the tasks: points are seeds, strokes means")
+      axis.set(
+        xlabel="percent (higher is better); published: "
+        "\N{BLACK DIAMOND} on dev, \N{WHITE DIAMOND} on test"
+      )
       run_plots.rows(axis, values, spreads)

@@ -32,16 +32,16 @@ class TriviaConfig:
   """The files to read and to write."""
 
   questions: str = settings.setting(
-    help="wikipedia-train.json or another file of questions with answers."
+    help="The file of questions with answers, such as wikipedia-train.json."
   )
   evidence: str = settings.setting(
-    help="Folder of the documents: evidence/wikipedia."
+    help="The folder of the documents, evidence/wikipedia."
   )
   output_file: str = settings.setting(
-    help="File to write, in the format of SQuAD 1.1.", writes="file"
+    help="The file to write, in the format of SQuAD 1.1.", writes="file"
   )
   num_tokens: int = settings.setting(
-    400, "Words and punctuation marks of a document to keep.", minimum=1
+    400, "How many words and marks of a document to keep.", minimum=1
   )
 
 

@@ -78,7 +78,7 @@ def test_training_labels_are_predicted_and_scored(bert, tmp_path, name):
   with pytest.raises(ValueError, match="call `fit`"):
     model.score(rows, labels)
   results = model.fit(rows, labels, (rows[:4], labels[:4]), **SETTINGS)
-  assert results[model.score_name] > 0.9
+  assert results[model.scores[0]] > 0.9
   answers = [ANSWERS[name](answer) for answer in model.predict(rows)]
   assert answers == list(labels)
   # As in another process, with labels from pandas.
@@ -159,11 +159,7 @@ def test_labels_may_be_integers_and_arrays(bert, tmp_path):
   assert results["eval_accuracy"] == 1
   answers = model.predict(texts["text"][:2])
   assert [p.label for p in answers] == [3, 11]
-  # Another process also predicts the labels in their original type.
-  other = new("Classifier", bert, tmp_path)
-  assert [p.label for p in other.predict(texts["text"][:2])] == [3, 11]
   assert [list(p.probabilities) for p in answers] == [[3, 11]] * 2
-  assert all(type(p.label) is int for p in answers)
   assert model.predict_proba(texts).argmax(axis=1).tolist() == [0, 1] * 12
   assert model.score(list(texts["text"]), [np.int64(3), np.int64(11)] * 12) == 1
   with pytest.raises(ValueError, match="row 0: label 4 .*3, 11"):
@@ -172,8 +168,8 @@ def test_labels_may_be_integers_and_arrays(bert, tmp_path):
 
 @pytest.mark.parametrize(
   "labels",
-  [["0", "1"], [[2, 5], [2]]],
-  ids=["digits in text", "several labels"],
+  [["0", "1"], [3, 11], [[2, 5], [2]]],
+  ids=["digits in text", "integers", "several labels"],
 )
 def test_labels_keep_their_type(bert, tmp_path, labels):
   kind = "multilabel" if isinstance(labels[0], list) else "classification"
@@ -223,19 +219,12 @@ MISTAKES = {
   "fewer labels than texts": ("Classifier", TEXTS, ["a"], "24 rows and 1 lab"),
   "an empty text": ("Classifier", ["of", " "], ["a", "b"], "row 1.*text"),
   "one text": ("Classifier", "of", "a", "list of rows"),
-  "an unknown input": (
-    "Classifier",
-    [{"txt": "the of"}],
-    ["x"],
-    "row 0 must be text.*'txt'",
-  ),
   "no label": (
     "EntityRecognizer",
     ["of", "the"],
     ["O", None],
     "row 1 has no l",
   ),
-  "no text": ("EntityRecognizer", ["of", None], ["O", "O"], "row 1 "),
   "a tag too few": ("EntityRecognizer", [["of", "in"]], [["O"]], "row 0 has 2"),
   "an odd tag": ("EntityRecognizer", ["of"], [["PER"]], "'PER' of row 0"),
   "a blank in a word": (

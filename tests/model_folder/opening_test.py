@@ -282,10 +282,3 @@ def test_a_given_config_wins_and_another_vocabulary_is_refused(
   # With the prefix, the file beside the checkpoint is only a default.
   opened = model_folder.read(str(folders["prefix"]), vocab_file=str(other))
   assert opened.vocab_file == str(other)
-
-
-def test_label_map_and_run_json_agree():
-  spec = run_info.LabelSpec("jsonl", "classification", LABELS)
-  assert spec.to_run().label_spec == spec
-  words = run_info.LabelSpec("ner", run_info.WORDS, LABELS)
-  assert words.to_run().label_spec == words

@@ -54,6 +54,39 @@ def test_a_run_is_read_as_it_was_written(tmp_path, vocab_file, root):
   assert "doc_stride" not in saved
 
 
+@pytest.mark.parametrize(
+  ("kind", "labels"),
+  [
+    ("classification", ("bad", "good")),
+    ("multilabel", ("a",)),
+    ("regression", ()),
+    (run_info.WORDS, ("O", "B-PER")),
+  ],
+)
+def test_a_label_map_is_read_as_it_was_written(tmp_path, kind, labels):
+  spec = run_info.LabelSpec("films", kind, labels)
+  (tmp_path / "label_map.json").write_text(json.dumps(spec.label_map()))
+  assert run_info.read_labels(str(tmp_path)) == spec
+  assert model_folder.read_run(str(tmp_path)).label_spec == spec
+
+
+@pytest.mark.parametrize(
+  ("changes", "word"),
+  [
+    ({"labels": ["a", "a", "a"]}, "'a'"),
+    ({"labels": ["a", ""]}, "''"),
+    ({"problem_type": "../../x"}, "../../x"),
+  ],
+)
+def test_an_invalid_label_map_value_is_named(tmp_path, changes, word):
+  path = tmp_path / "label_map.json"
+  values = {"task_name": "films", "problem_type": "multilabel"}
+  path.write_text(json.dumps({**values, "labels": ["a"], **changes}))
+  with pytest.raises(ValueError) as error:
+    run_info.read_labels(str(tmp_path))
+  assert word in str(error.value) and str(path) in str(error.value)
+
+
 def test_the_run_of_a_checkpoint_or_a_folder_is_found(tmp_path, vocab_file):
   run_info.write_run(str(tmp_path / "run"), INFO, CONFIG, vocab_file)
   assert model_folder.read_run(str(tmp_path / "run")) == INFO
@@ -133,11 +166,11 @@ def test_an_output_dir_of_another_run_is_refused(tmp_path, vocab_file):
 def test_a_run_folder_is_read_again_when_it_is_locked(tmp_path, vocab_file):
   folder = str(tmp_path / "out")
   opened = run_folder.RunFolder(folder, INFO.task)
-  assert (opened.info, opened.bert_config, opened.labels) == (None, None, None)
+  assert (opened.info, opened.labels) == (None, None)
   _prepare(folder, INFO, CONFIG, vocab_file)  # As another process does.
-  assert (opened.info, opened.bert_config, opened.labels) == (None, None, None)
+  assert (opened.info, opened.labels) == (None, None)
   with opened.exclusive(do_train=True) as anew:
-    assert (anew.info, anew.bert_config) == (INFO, CONFIG)
+    assert (anew.info, anew.labels) == (INFO, INFO.label_spec)
 
 
 def test_an_evaluation_keeps_the_settings_of_a_trained_model(

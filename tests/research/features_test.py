@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf import checkpoints, modeling
+from bert_tf.data import input_pipeline
 from bert_tf.tasks.ner import examples as ner_data
 from bert_tf.tasks.ner import task as ner
 from bert_tf.training import curves
@@ -83,7 +84,8 @@ def test_records_are_padded_to_the_longest_sentence(tmp_path):
   path = str(tmp_path / "x")
   examples = sentences(2, 1, 17)
   records = task.write_records(path, examples, LABELS, words)
-  first, second = task.batches(2, 3).once(records, 2)
+  batches = input_pipeline.finite_dataset(records, task.spec(), 2, 500)
+  first, second = task.decode(batches, 2, 3)
   assert first["vectors"].shape == (2, 16, 2, 3)
   assert second["vectors"].shape == (1, 32, 2, 3)
   np.testing.assert_array_equal(first["vectors"][0, :2], words[:2])

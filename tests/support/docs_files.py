@@ -34,8 +34,9 @@ def write_all(folder: pathlib.Path) -> None:
   _write_swag(folder / "swag", sentence, rng)
   _write_tags(folder / "tags", sentence)
   _write_squad(folder, sentence)
-  (folder / "docs").mkdir()
-  shutil.copy(checkout.ROOT / "docs" / "reviews.csv", folder / "docs")
+  for name in ("docs/reviews.csv", "docs/examples/tag_words.py"):
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(checkout.ROOT / name, folder / name)
   for name in ("uncased_L-12_H-768_A-12", "minilm", "quickstart"):
     write_model(folder / name)
   for name in ("bert_config.json", "no_dropout.json", "dropout.json"):
@@ -168,7 +169,7 @@ def _write_squad(folder, sentence):
       path.write_text(json.dumps(content))
 
 
-def write_model(folder, num_hidden_layers=1):
+def write_model(folder, num_hidden_layers=1, hidden_size=16):
   """Writes a model folder like those in the released archives."""
   folder.mkdir()
   words = (TINY / "vocab.txt").read_text()
@@ -179,7 +180,7 @@ def write_model(folder, num_hidden_layers=1):
   (folder / "vocab.txt").write_text(words)
   config = modeling.BertConfig(
     vocab_size=len(words.splitlines()),
-    hidden_size=16,
+    hidden_size=hidden_size,
     num_hidden_layers=num_hidden_layers,
     num_attention_heads=2,
     intermediate_size=32,

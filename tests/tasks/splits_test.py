@@ -47,7 +47,8 @@ class Texts(base_lib.Task):
 
 def summary_line(examples, **records):
   files = input_pipeline.RecordFiles(("a",), 1, **records)
-  return splits.summary_line(Texts(), "train", "a.csv", examples, files)
+  split = splits.Splits(Texts(), {"train": examples}, {"train": "a.csv"}, "")
+  return split.summary("train", files)
 
 
 def test_a_line_has_examples_labels_cuts_and_repetitions():
@@ -68,70 +69,61 @@ def test_a_line_for_reused_records_has_the_known_counts():
   assert "repeated" not in summary_line([("", "y")])
 
 
-def count_cut(make_task, config_class, tokenizer, folder, examples, **settings):
-  """The number of examples that are too long."""
-  setup = setups.make(config_class, tokenizer, 5, **settings)
-  task = make_task(setup)
-  arguments = "dev", str(folder / "x"), task.prepare("dev", examples)
-  written = task.write_records(*arguments)
-  again = task.write_records(*arguments)
-  assert again.num_cut == written.num_cut
-  return written.num_cut
+def classifier(setup):
+  layout = own_classification.with_own(labels=("x", "y"))
+  return classification.ClassificationTask(setup, layout)
 
 
-@pytest.mark.parametrize("long_text", ["truncate", "windows"])
-def test_truncated_texts_and_pairs_are_counted(tokenizer, tmp_path, long_text):
-  data = [
-    InputExample("0", "the of in", None, "x"),
-    InputExample("1", "the of in and", None, "x"),
-    InputExample("3", "the", "of", "y"),
-    InputExample("4", "the", "of in", "y"),
-  ]
-  assert 2 == count_cut(
-    lambda setup: classification.ClassificationTask(
-      setup, own_classification.with_own(labels=("x", "y"))
-    ),
-    classification_config.ClassificationConfig,
-    tokenizer,
-    tmp_path,
-    data,
-    task_name="tsv",
-    data_dir="",
-    long_text=long_text,
+def tagger(setup):
+  task = ner.NerTask(setup)
+  task.label_spec = run_info.LabelSpec("ner", run_info.WORDS, ("O",))
+  return task
+
+
+TEXTS = [
+  InputExample("0", "the of in", None, "x"),
+  InputExample("1", "the of in and", None, "x"),
+  InputExample("3", "the", "of", "y"),
+  InputExample("4", "the", "of in", "y"),
+]
+CHOICES = [
+  ChoiceExample("0", "the", "", ("of", "in"), 0),
+  ChoiceExample("1", "the", "", ("of", "in and"), 0),
+]
+QUESTIONS = [
+  squad_examples.SquadExample(
+    str(i), text, squad_examples.Context("the of in and"), None, None
   )
+  for i, text in enumerate(("the", "the of"))
+]
+SENTENCES = [Sentence(tuple(["the"] * n), None, 1) for n in (3, 4, 9, 1)]
+OWN = {"task_name": "tsv", "data_dir": ""}
 
 
-def test_truncated_choices_are_counted(tokenizer, tmp_path):
-  data = [
-    ChoiceExample("0", "the", "", ("of", "in"), 0),
-    ChoiceExample("1", "the", "", ("of", "in and"), 0),
-  ]
-  config_class = swag_config.SwagConfig
-  arguments = config_class, tokenizer, tmp_path, data
-  assert count_cut(swag.SwagTask, *arguments, data_dir="") == 1
-
-
-def test_truncated_questions_are_counted(tokenizer, tmp_path):
-  context = squad_examples.Context("the of in and")
-  data = [
-    squad_examples.SquadExample(str(i), text, context, None, None)
-    for i, text in enumerate(("the", "the of"))
-  ]
-  sizes = {"doc_stride": 1, "max_query_length": 1}
-  arguments = squad_config.SquadConfig, tokenizer, tmp_path, data
-  assert count_cut(squad.SquadTask, *arguments, **sizes) == 1
-
-
-def test_sentences_with_several_windows_are_counted(tokenizer, tmp_path):
-  sentences = [Sentence(tuple(["the"] * n), None, 1) for n in (3, 4, 9, 1)]
-
-  def make_task(setup):
-    task = ner.NerTask(setup)
-    task.label_spec = run_info.LabelSpec("ner", run_info.WORDS, ("O",))
-    return task
-
-  arguments = ner_config.NerConfig, tokenizer, tmp_path, sentences
-  assert count_cut(make_task, *arguments, data_dir="") == 2
+@pytest.mark.parametrize(
+  ("make_task", "config", "settings", "examples", "num_cut"),
+  [
+    (classifier, classification_config.ClassificationConfig, OWN, TEXTS, 2),
+    (
+      *(classifier, classification_config.ClassificationConfig),
+      *({**OWN, "long_text": "windows"}, TEXTS, 2),
+    ),
+    (swag.SwagTask, swag_config.SwagConfig, {"data_dir": ""}, CHOICES, 1),
+    (
+      *(squad.SquadTask, squad_config.SquadConfig),
+      *({"doc_stride": 1, "max_query_length": 1}, QUESTIONS, 1),
+    ),
+    (tagger, ner_config.NerConfig, {}, SENTENCES, 2),
+  ],
+)
+def test_examples_that_are_too_long_are_counted(
+  tokenizer, tmp_path, make_task, config, settings, examples, num_cut
+):
+  task = make_task(setups.make(config, tokenizer, 5, **settings))
+  data = task.prepare("dev", examples)
+  for _ in range(2):  # The second time, the records may be reused.
+    records = task.write_records("dev", str(tmp_path / "x"), data)
+    assert records.num_cut == num_cut
 
 
 def test_each_split_of_a_run_has_one_line(base, tmp_path):

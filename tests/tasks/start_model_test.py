@@ -90,7 +90,7 @@ def test_a_checkpoint_path_finds_the_run_of_its_folder(models, suffix):
 
 
 def test_a_head_of_another_task_is_not_evaluated(models):
-  with pytest.raises(ValueError, match="for ner: .* classification; .*do_tra"):
+  with pytest.raises(ValueError, match="for ner: .* classification. .*do_tra"):
     takes_head(models / "texts", RUNS["words"], do_train=False)
 
 
@@ -106,7 +106,7 @@ def test_a_head_with_other_labels_is_only_trained_anew(models, labels):
 
 def test_labels_in_another_order_are_refused(models):
   needed = {**RUNS["texts"], "labels": tuple("bac")}
-  words = "another order: there a, b, c, here b, a, c; .*`encoder_only`"
+  words = "another order: there a, b, c, here b, a, c. .*`encoder_only`"
   with pytest.raises(ValueError, match=words):
     takes_head(models / "texts", needed)
   assert not takes_head(models / "texts", needed, encoder_only=True)
@@ -221,7 +221,7 @@ def test_encoder_only_takes_other_labels(models, tmp_path):
   ):
     classification.run(texts_config(tmp_path, models / "texts", "xyz"))
   assert "train.csv:2" in str(error.value) and "'x'" in str(error.value)
-  assert f"labels are those of {models / 'texts'}" in log()
+  assert f"labels come from {models / 'texts'}" in log()
   config = texts_config(tmp_path, models / "texts", "xyz", encoder_only=True)
   with runs.logged() as log:
     classification.run(config)

@@ -49,7 +49,7 @@ def test_pretraining_has_losses_accuracies_and_the_rate(tmp_path, panels):
   assert names(panels[1]) == ["masked lm"]
   assert drawn.line(panels[1], 0) == [[50, 100], [0.5, 1.0]]
   assert drawn.line(panels[1], 1) == [[100], [0.5]]
-  assert panels[0].get_xlabel() == "step (\N{WHITE CIRCLE} held out)"
+  assert "\N{WHITE CIRCLE} held out" in panels[0].get_xlabel()
   assert panels[2].get_xlabel() == "step"
   assert all(axis.get_xlim()[0] == 0 for axis in panels)
 

@@ -10,19 +10,14 @@ class ConversionConfig:
   """Settings of `convert_savedmodel.py`."""
 
   saved_model: str = settings.setting(
-    help="Folder that export_savedmodel.py wrote."
+    help="The folder that bert-tf export wrote."
   )
   output_file: str = settings.setting(
-    help="File to write: NAME.onnx for ONNX, NAME.tflite for LiteRT.",
+    help="The file to write: NAME.onnx for ONNX or NAME.tflite for LiteRT.",
     writes="file",
   )
   quantize: str = settings.setting(
     "none",
-    "int8: store matrices as int8, a quarter of the size.",
+    "Whether to store matrices as int8, in a quarter of the size.",
     choices=("none", "int8"),
   )
-
-  @property
-  def is_int8(self) -> bool:
-    """Whether to quantize matrices to int8."""
-    return self.quantize == "int8"

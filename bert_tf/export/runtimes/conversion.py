@@ -45,14 +45,15 @@ def convert(config: runtime_config.ConversionConfig) -> dict[str, float]:
       "for ONNX or LiteRT."
     )
   runtime.check_is_installed()
+  is_int8 = config.quantize == "int8"
   model = ids_models.IdsModel(config.saved_model)
   with tempfile.TemporaryDirectory() as folder:
     path = os.path.join(folder, "model" + runtime.ENDING)
-    runtime.write(model, path, config.is_int8)
+    runtime.write(model, path, is_int8)
     samples = [model.sample(*sizes) for sizes in _CHECKED_SIZES]
     largest = differences(model.run, runtime.load(path), samples)
     # The differences of int8 outputs may have any finite size.
-    limit = np.finfo(np.float32).max if config.is_int8 else _TOLERANCE
+    limit = np.finfo(np.float32).max if is_int8 else _TOLERANCE
     wrong = [f"{n} by {d:.1e}" for n, d in largest.items() if not d <= limit]
     if wrong:
       raise ValueError(

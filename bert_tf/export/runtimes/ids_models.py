@@ -34,14 +34,7 @@ class IdsModel:
     self.folder = folder
     self._shapes = checkpoints.CheckpointReader(folder).shapes
     self._model = saved_models.load(folder)  # Keeps the variables alive.
-    signatures = self._model.signatures
-    if saved_models.IDS not in signatures:
-      raise ValueError(
-        f"{folder} has no signature {saved_models.IDS}, only "
-        f"{', '.join(signatures) or 'none'}; functions of texts cannot be "
-        "converted."
-      )
-    self.function = signatures[saved_models.IDS]
+    self.function = self._model.signatures[saved_models.IDS]
     specs = self.function.structured_input_signature[1]
     first = saved_models.ID_NAMES
     self.input_signature = [

@@ -3,12 +3,11 @@
 TensorFlow has the converter, and ai-edge-litert the interpreter.
 """
 
-import numpy as np
 import tensorflow as tf
 
 from bert_tf.export import saved_models
 from bert_tf.export.runtimes import ids_models
-from bert_tf.export.runtimes.ids_models import Inputs, Run
+from bert_tf.export.runtimes.ids_models import Run
 from bert_tf.files import errors
 
 ENDING = ".tflite"
@@ -45,8 +44,4 @@ def load(path: str, num_threads: int = 0) -> Run:
   runner = interpreter.Interpreter(
     path, num_threads=num_threads or None
   ).get_signature_runner()
-
-  def run(inputs: Inputs) -> dict[str, np.ndarray]:
-    return runner(**inputs)
-
-  return run
+  return lambda inputs: runner(**inputs)

@@ -5,11 +5,10 @@ import os
 import tempfile
 from collections.abc import Mapping
 
-import numpy as np
 import tensorflow as tf
 
 from bert_tf.export.runtimes import ids_models
-from bert_tf.export.runtimes.ids_models import Inputs, Run
+from bert_tf.export.runtimes.ids_models import Run
 from bert_tf.files import errors
 
 ENDING = ".onnx"
@@ -89,8 +88,4 @@ def load(path: str, num_threads: int = 0) -> Run:
     path, options, providers=["CPUExecutionProvider"]
   )
   names = [output.name for output in session.get_outputs()]
-
-  def run(inputs: Inputs) -> dict[str, np.ndarray]:
-    return dict(zip(names, session.run(names, dict(inputs))))
-
-  return run
+  return lambda inputs: dict(zip(names, session.run(names, dict(inputs))))

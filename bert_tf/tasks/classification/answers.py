@@ -46,11 +46,10 @@ class TextAnswerer(prediction.Answerer):
 
 
 def decide(probabilities: np.ndarray, problem_type: str) -> np.ndarray:
-  """Returns the predictions for probabilities, float32 [B, C].
+  """Decides by probabilities, float32 [B, C].
 
-  Returns:
-    int [B], the most probable class; float32 [B], the number of a regression;
-    or int [B, C], 1 for each label with a probability above 0.5.
+  Returns int [B], the most probable class; float32 [B], the number of a
+  regression; or int [B, C], 1 for each label with a probability above 0.5.
   """
   if problem_type == "regression":
     return probabilities[:, 0]

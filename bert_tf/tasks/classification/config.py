@@ -31,15 +31,15 @@ class ClassificationConfig(config.LabelledConfig):
 
   data_dir: str | None = _setting(
     None,
-    "Folder with the task's files, such as train.tsv, or with Hugging Face's "
-    "Parquet files of GLUE.",
+    "The folder with the task's files, such as train.tsv, or with Hugging "
+    "Face's Parquet files of GLUE.",
     original=True,
     alternatives=("data_file",),
   )
   data_file: str | None = _setting(
     None,
-    "A single file of your own, in place of data_dir: .csv, .tsv, .jsonl or "
-    ".parquet. A part of its rows is held out; see eval_fraction.",
+    "A single file of your own (.csv, .tsv, .jsonl or .parquet) in place of "
+    "data_dir. Some of its rows are held out; see eval_fraction.",
     main=True,
   )
   eval_fraction: float = _setting(
@@ -51,21 +51,21 @@ class ClassificationConfig(config.LabelledConfig):
   )
   task_name: str | None = _setting(
     None,
-    f"The task: {', '.join(TASK_NAMES)}, in any case; or, for your own train, "
-    f"dev and test files, {', '.join(FILE_FORMATS)}.",
+    f"The task: {', '.join(TASK_NAMES)}; or the format of your own train, dev "
+    f"and test files: {', '.join(FILE_FORMATS)}.",
     original=True,
     alternatives=("processor", "data_file"),
   )
   processor: str | None = _setting(
     None,
-    "MODULE:CLASS, a class of yours with the methods of the original's "
-    "DataProcessor. The module may be a file in the current folder.",
+    "A class of yours with the methods of the original's DataProcessor, as "
+    "MODULE:CLASS. The module may be a file in the current folder.",
   )
   xnli_language: str = _setting("zh", "The language of XNLI's texts.")
   problem_type: str = _setting(
     "classification",
-    "Own data: the kind of label: a class, a number, or several labels with "
-    f"{LABEL_SEPARATOR} between them (in jsonl a list).",
+    "The kind of label in your own files: a class, a number, or several labels "
+    f"with {LABEL_SEPARATOR} between them (in jsonl a list).",
     choices=run_info.PROBLEM_TYPES,
   )
   text_a_column: str = _setting(
@@ -90,7 +90,7 @@ class ClassificationConfig(config.LabelledConfig):
   )
   long_text: str | None = _setting(
     None,
-    "Treatment of single texts with more than max_seq_length word pieces. "
+    "How to read single texts with more than max_seq_length word pieces. "
     "truncate cuts the end. head_tail keeps a quarter from the start and the "
     "rest from the end. windows reads the whole text in windows that overlap "
     "by half, and decides by the mean of their logits.",
@@ -99,27 +99,26 @@ class ClassificationConfig(config.LabelledConfig):
   )
   ensemble_with: tuple[str, ...] = settings.setting(
     (),
-    "Folders of other runs that have predicted the same test file, separated "
-    "by commas. do_predict averages their test_results.tsv with its own "
+    "The folders of other runs that have predicted the same test file, "
+    "comma-separated. do_predict averages their test_results.tsv with its own "
     "probabilities.",
     topic=settings.EVALUATION,
   )
 
   def __post_init__(self) -> None:
-    """Raises ValueError for values that a setting does not allow."""
     super().__post_init__()
     if (self.data_dir is None) == (self.data_file is None):
-      raise ValueError("give one of `data_dir` and `data_file`.")
+      raise ValueError("Give either `data_dir` or `data_file`.")
     if self.data_file:
       if self.file_format not in FILE_FORMATS:
         raise ValueError(
           f"{self.data_file} (`data_file`) does not end in one of "
-          f"{', '.join(FILE_FORMATS)}; set `task_name` to its format."
+          f"{', '.join(FILE_FORMATS)}. Set `task_name` to its format."
         )
     elif not (self.task_name or self.processor):
       raise ValueError(
-        "the task is not known: set `task_name`, or `processor` for a class of "
-        "yours."
+        "The task is not known. Set `task_name`, or give a class of your own "
+        "as `processor`."
       )
 
   @property

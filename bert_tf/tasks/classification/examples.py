@@ -13,6 +13,7 @@ from typing import Any
 from bert_tf.formats import parquet, tables
 from bert_tf.formats.tables import Column, Row
 from bert_tf.model_folder import run_info
+from bert_tf.tasks import prediction
 from bert_tf.tasks.classification import config
 
 # Metrics of a user's own data in addition to accuracy.
@@ -32,7 +33,12 @@ _LIST = re.compile(rf"\s*(?:{_QUOTED}|{_MULTI_HOT})\s*", re.DOTALL)
 
 @dataclasses.dataclass(frozen=True)
 class InputExample:
-  """A text, or a pair of texts, to classify."""
+  """A text, or a pair of texts, to classify.
+
+  Examples:
+    >>> bert_tf.InputExample("train-0", "He left.", "He went.", "same").label
+    'same'
+  """
 
   guid: str  # Name of the example: its split and its line or index.
   text_a: str  # The text, or the first of a pair.
@@ -165,7 +171,7 @@ def hold_out(
   seen: set[str] = set()
   candidates = []
   for index in order:
-    names = set(_names(data[index].label))
+    names = set(prediction.labels_in(data[index].label))
     if names <= seen:
       candidates.append(index)
     seen |= names
@@ -219,7 +225,7 @@ def read_examples(
     examples.num_dropped += shard.num_dropped
   if not examples:
     wanted = f" with {only} {value!r}" if split.only else ""
-    raise ValueError(f"{table.path} holds no example{wanted}.")
+    raise ValueError(f"{table.path} holds no examples{wanted}.")
   return examples
 
 
@@ -228,17 +234,10 @@ def infer_labels(examples: Sequence[InputExample]) -> tuple[str, ...]:
 
   Sorts by value if all labels are whole numbers, otherwise as text.
   """
-  labels = {name for example in examples for name in _names(example.label)}
+  labels = {*prediction.labels_in([example.label for example in examples])}
   if all(label.isdecimal() for label in labels):
     return tuple(sorted(labels, key=lambda label: (int(label), label)))
   return tuple(sorted(labels))
-
-
-def _names(label: Any) -> tuple[str, ...]:
-  # The names in a label: none in a regression.
-  if isinstance(label, str):
-    return (label,)
-  return label if isinstance(label, tuple) else ()
 
 
 def read_label(value: Any, layout: FileLayout) -> str | float | tuple[str, ...]:
@@ -277,7 +276,7 @@ def _read_name(value: Any, layout: FileLayout) -> str:
   if not name:
     raise tables.BadRowError("the label is empty")
   if not tables.is_unicode(name):
-    raise tables.BadRowError(f"label {value!r} has half a character")
+    raise tables.BadRowError(f"label {value!r} has a lone surrogate")
   if layout.labels is not None and name not in layout.labels:
     raise tables.BadRowError(layout.label_spec().unknown_label(value))
   return name

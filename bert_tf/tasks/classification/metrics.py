@@ -1,6 +1,5 @@
 """Metrics and files of predictions of a classifier."""
 
-import collections
 import functools
 import os
 from collections.abc import Sequence
@@ -55,17 +54,6 @@ def label_ids(
     return np.array(rows, np.int32)
   ids = {name: i for i, name in enumerate(spec.labels)}
   return np.array([[0 if x is None else ids[x]] for x in labels], np.int32)
-
-
-def near_chance(data: Sequence[InputExample], accuracy: float) -> float | None:
-  """Returns the frequency of the most frequent label, if it explains accuracy.
-
-  None if the accuracy is more than two standard errors above it.
-  """
-  counts = collections.Counter(example.label for example in data)
-  chance = max(counts.values()) / len(data)
-  noise = 2 * np.sqrt(chance * (1 - chance) / len(data))
-  return chance if accuracy <= chance + noise else None
 
 
 def scores(

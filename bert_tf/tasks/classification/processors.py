@@ -14,9 +14,20 @@ from bert_tf.tasks.classification.examples import InputExample
 
 
 class DataProcessor:
-  """Interface of the original's run_classifier.py for examples and labels.
+  """What gives run_classifier.py of 2018 its examples and labels.
 
   A subclass implements `get_labels` and the method of each split it supports.
+
+  Examples:
+    >>> class Reviews(bert_tf.DataProcessor):
+    ...   def get_train_examples(self, data_dir):
+    ...     rows = self._read_tsv(f"{data_dir}/train.tsv")
+    ...     return [
+    ...       bert_tf.InputExample(f"train-{i}", text, label=label)
+    ...       for i, (text, label) in enumerate(rows)
+    ...     ]
+    >>> len(Reviews().get_train_examples("reviews"))
+    2
   """
 
   def get_train_examples(self, data_dir: str) -> list[InputExample]:
@@ -93,8 +104,8 @@ def labels(processor: DataProcessor) -> tuple[str, ...]:
     set(names)
   ) < max(2, len(names)):
     raise ValueError(
-      f"{type(processor).__qualname__}.get_labels() returns {values!r}; return "
-      "a list of two or more different strings."
+      f"{type(processor).__qualname__}.get_labels() returns {values!r} instead "
+      "of a list of two or more different strings."
     )
   return names
 
@@ -116,7 +127,7 @@ def read_examples(
       label = value.label
     except AttributeError:
       raise ValueError(
-        f"{where} returns {value!r}; return objects of bert_tf.InputExample."
+        f"{where} returns {value!r} instead of a bert_tf.InputExample."
       ) from None
     if not all(isinstance(text, str) for text in (texts[0], texts[1] or "")):
       raise ValueError(f"{where}: the texts of {guid} are not strings.")
@@ -130,5 +141,5 @@ def read_examples(
       label = None
     examples.append(InputExample(guid, *texts, label))
   if not examples:
-    raise ValueError(f"{where} returns no example.")
+    raise ValueError(f"{where} returns no examples.")
   return examples

@@ -1,5 +1,6 @@
 """Fine-tuning on single texts and pairs (Devlin et al. 2019, 4.1)."""
 
+import collections
 import dataclasses
 import functools
 import json
@@ -10,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bert_tf import distribution, heads
-from bert_tf.data import input_pipeline, record_cache, records
+from bert_tf.data import input_pipeline, record_cache
 from bert_tf.files import atomic, json_files, paths
 from bert_tf.formats import tables
 from bert_tf.model_folder import run_info
@@ -33,9 +34,7 @@ def run(
 ) -> base.Results | None:
   """Trains, evaluates and predicts as configured; see fine_tuning.run.
 
-  Args:
-    config: settings of the run.
-    layout: the layout of the files; None for the layout that the config names.
+  `layout` replaces the layout of the files that the config names.
   """
   return fine_tuning.run(
     config, functools.partial(ClassificationTask, layout=layout)
@@ -129,7 +128,7 @@ class ClassificationTask(base.Task[InputExample, Texts]):
     if self.is_pair and long_text not in (None, "truncate"):
       raise ValueError(
         f"long_text {long_text!r} is for single texts, but "
-        f"{self.layout.name} has pairs; set `long_text=truncate`."
+        f"{self.layout.name} has pairs. Set `long_text=truncate`."
       )
 
   @property
@@ -176,7 +175,7 @@ class ClassificationTask(base.Task[InputExample, Texts]):
       if split["num_rows"] != len(rows):
         raise ValueError(
           f"{path} has {len(rows)} rows, but {split_file} splits "
-          f"{split['num_rows']}; choose another `output_dir` for other data."
+          f"{split['num_rows']}. Choose another `output_dir` for other data."
         )
     else:
       fraction, seed = config.eval_fraction, config.train.seed
@@ -192,7 +191,7 @@ class ClassificationTask(base.Task[InputExample, Texts]):
     dev = set(split["dev"])
     if config.eval_fraction and not dev:
       raise ValueError(
-        f"{path} has {len(rows)} rows, too few to hold some out; set "
+        f"{path} has {len(rows)} rows, too few to hold any out. Set "
         "`eval_fraction=0` and train without `do_eval`."
       )
     train = tables.Examples(r for i, r in enumerate(rows) if i not in dev)
@@ -205,14 +204,14 @@ class ClassificationTask(base.Task[InputExample, Texts]):
     counts = {len(e.label) for e in train if isinstance(e.label, tuple)}
     if counts == {2} and examples.FLAGS.issuperset(labels):
       raise ValueError(
-        f"{source}: every label is multi-hot; give the names of the labels "
+        f"Every label in {source} is multi-hot. Give the names of the labels "
         "that apply, not a 0 or 1 for each label."
       )
     needed = 2 if kind == "classification" else 1
     if len(labels) < needed:
       raise ValueError(
         f"{source} has {len(labels)} labels "
-        f"({', '.join(labels)}), but at least {needed} are necessary; is "
+        f"({', '.join(labels)}), but at least {needed} are needed. Is "
         "`label_column` right?"
       )
     self.layout = dataclasses.replace(self.layout, labels=labels)
@@ -236,16 +235,9 @@ class ClassificationTask(base.Task[InputExample, Texts]):
     labels = metrics.label_ids(data.examples, self.layout.label_spec()).tolist()
     is_number = self.layout.problem_type == "regression"
     for label_ids, prepared in zip(labels, self.prepared(data.examples)):
-      # Joined encodings are one encoding of all features.
-      named = {"label_ids": label_ids}
-      ints = {"is_real_example": [1]} | ({} if is_number else named)
-      features = records.encode_features(ints, named if is_number else {})
-      encoded = []
-      for each in prepared.inputs:
-        ids = prediction.padded([each], self.max_seq_length)
-        encoded.append(
-          records.encode_example(records.encode_features(ids, {}) + features)
-        )
+      ints, floats = {"is_real_example": [1]}, dict[str, Any]()
+      (floats if is_number else ints)["label_ids"] = label_ids
+      encoded = [self.record([i], ints, floats) for i in prepared.inputs]
       yield encoded, prepared.is_cut
 
   def spec(self, split: str) -> input_pipeline.Spec:
@@ -279,10 +271,16 @@ class ClassificationTask(base.Task[InputExample, Texts]):
     )
 
   def near_chance(self, data: Texts, accuracy: float) -> float | None:
-    """Returns the accuracy of the most frequent label if a model's is close."""
+    """Returns the most frequent label's fraction, if it explains accuracy.
+
+    It does up to two standard errors above it.
+    """
     if self.layout.problem_type != "classification":
       return None
-    return metrics.near_chance(data.examples, accuracy)
+    counts = collections.Counter(example.label for example in data.examples)
+    chance = max(counts.values()) / counts.total()
+    noise = 2 * np.sqrt(chance * (1 - chance) / counts.total())
+    return chance if accuracy <= chance + noise else None
 
   def write_predictions(
     self, output_dir: str, data: Texts, rows: base.Rows
@@ -297,7 +295,6 @@ class ClassificationTask(base.Task[InputExample, Texts]):
     return {}
 
   def _ensemble(self, probabilities: np.ndarray) -> np.ndarray:
-    """Returns the mean of probabilities, [B, C], and those of other runs."""
     members, labels = [probabilities], self.label_spec
     for folder in self.config.ensemble_with:
       path = os.path.join(folder, "test_results.tsv")
@@ -307,7 +304,7 @@ class ClassificationTask(base.Task[InputExample, Texts]):
       if others != labels or members[-1].shape != probabilities.shape:
         raise ValueError(
           f"{path} (`ensemble_with`) has {len(members[-1])} rows of "
-          f"probabilities and belongs to {others}; here are "
+          f"probabilities and belongs to {others}, but this run has "
           f"{len(probabilities)} rows and {labels}."
         )
     return np.mean(members, axis=0)

@@ -41,10 +41,8 @@ class WordAnswerer(prediction.Answerer):
     windows = windows_lib.make_windows(
       [sentence], self.tokenizer, self.max_seq_length
     )
-    return prediction.Prepared(
-      [prediction.model_input(w.input_ids, len(w.input_ids)) for w in windows],
-      (places, windows),
-    )
+    inputs = [window.model_input for window in windows]
+    return prediction.Prepared(inputs, (places, windows))
 
   def answer(
     self, prepared: prediction.Prepared, outputs: Sequence[prediction.Outputs]

@@ -18,31 +18,31 @@ class NerConfig(config.LabelledConfig):
 
   data_dir: str = _setting(
     "",
-    "Folder of files that are given without an absolute path.",
+    "The folder of the files below, unless their paths are absolute.",
     main=True,
   )
   train_file: str = _setting(
     "train.txt",
-    "File to train on, in CoNLL's format: a word a line with its tag in the "
-    "last column, and a blank line after each sentence. CoNLL-2003's name is "
-    "eng.train.",
+    "The file to train on, in CoNLL's format: a word on each line, with its "
+    "tag in the last column, and a blank line after each sentence. In "
+    "CoNLL-2003 it is eng.train.",
   )
   dev_file: str = _setting(
     "dev.txt",
-    "File to evaluate on; CoNLL-2003's is eng.testa.",
+    "The file to evaluate on; in CoNLL-2003 it is eng.testa.",
   )
   test_file: str = _setting(
     "test.txt",
-    "File to predict; CoNLL-2003's is eng.testb. It may lack tags.",
+    "The file to predict, with or without tags; in CoNLL-2003 it is eng.testb.",
   )
   word_column: int = _setting(
     0,
-    "The column of the words, counted from 0, or from the last, -1.",
+    "The column of the words, counted from 0, or from -1 at the end.",
   )
   tag_column: int = _setting(
     -1,
-    "The column of the tags; equal to word_column if there are none. Tags may "
-    "be IOB1 or IOB2; the labels of the model are IOB2.",
+    "The column of the tags, or the same as word_column if there are none. "
+    "Tags may be IOB1 or IOB2, and the model's labels are IOB2.",
   )
   document_context: bool | None = _setting(
     None,

@@ -9,7 +9,6 @@ entity has the tag B-TYPE, its other words I-TYPE, and words outside of entities
 O.
 """
 
-import itertools
 import re
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -42,10 +41,11 @@ def read_sentences(
   the file has no tags. Raises ValueError with file and line for other columns
   or, unless any_tags, an invalid tag.
   """
-  form = recognize.form_of(path)
+  lines = [*text_lines.read_lines(path), ""]
+  form = recognize.form("\n".join(lines[:50]).encode())
   fault = (
-    f"{path} holds {form}; needed is a word a line, a tab or a space, and its "
-    "tag, with a blank line after each sentence "
+    f"{path} holds {form}. Each line must hold a word, a tab or a space, and "
+    "the word's tag, with a blank line after each sentence "
     "(docs/named_entity_recognition.md)."
   )
   if form and not form.startswith("columns"):
@@ -54,7 +54,6 @@ def read_sentences(
   words: list[str] = []
   tags: list[str] = []
   document, num_columns = 0, None
-  lines = itertools.chain(text_lines.read_lines(path), [""])
   for number, line in enumerate(lines, start=1):
     # Other white space of Unicode is part of a word.
     line = line.strip(" \r")
@@ -73,22 +72,22 @@ def read_sentences(
     if len(cells) != num_columns:
       raise ValueError(
         f"{path}:{number}: {len(cells)} columns, but {num_columns} before: "
-        f"{line[:60]!r}; columns are separated by tabs, or by spaces in a line "
+        f"{line[:60]!r}. Columns are separated by tabs, or by spaces in a line "
         "without tabs."
       )
     try:
       word, tag = cells[word_column], cells[tag_column]
     except IndexError:
       raise ValueError(
-        f"{path}:{number}: {len(cells)} columns; set `word_column` and "
-        "`tag_column`, counted from 0, or negative from the last."
+        f"{path}:{number}: {len(cells)} columns. Set `word_column` and "
+        "`tag_column`, counted from 0, or from the last, -1."
       ) from None
     words.append(word)
     if word_column % num_columns == tag_column % num_columns:
       continue
     if not any_tags and not is_tag(tag):
       raise ValueError(
-        f"{path}:{number}: {tag!r} is not a tag; tags are O, B-TYPE and "
+        f"{path}:{number}: {tag!r} is not a tag. Tags are O, B-TYPE and "
         f"I-TYPE, in column {tag_column} (`tag_column`)."
       )
     tags.append(tag)

@@ -8,7 +8,7 @@ import numpy as np
 from absl import logging
 
 from bert_tf import heads, losses
-from bert_tf.data import input_pipeline, packing, records
+from bert_tf.data import input_pipeline
 from bert_tf.files import paths
 from bert_tf.model_folder import run_info
 from bert_tf.tasks import base, fine_tuning
@@ -17,9 +17,6 @@ from bert_tf.tasks.ner import examples, metrics
 from bert_tf.tasks.ner import windows as windows_lib
 from bert_tf.tasks.ner.examples import Sentence
 from bert_tf.training import objective, results
-
-# Number of windows of each split to log as the model sees them.
-_NUM_LOGGED = 3
 
 
 def run(config: config_lib.NerConfig) -> base.Results | None:
@@ -69,7 +66,7 @@ class NerTask(base.Task[Sentence, Tagged]):
     if sentences[0].tags is None:
       if split != "test":
         raise ValueError(
-          f"{path} has no column of tags next to the words; only the test file "
+          f"{path} has no column of tags next to the words. Only the test file "
           "may lack tags."
         )
     elif split != "train":
@@ -80,7 +77,7 @@ class NerTask(base.Task[Sentence, Tagged]):
     """Sets the labels to O, and B- and I- of each type in the sentences."""
     labels = examples.infer_labels(train)
     if len(labels) < 2:
-      raise ValueError(f"{source} has no entity, every tag is O.")
+      raise ValueError(f"{source} has no entities: every tag is O.")
     self.label_spec = run_info.LabelSpec("ner", run_info.WORDS, labels)
 
   def prepare(self, split: str, sentences: Sequence[Sentence]) -> Tagged:
@@ -99,14 +96,14 @@ class NerTask(base.Task[Sentence, Tagged]):
     if fault and split != "test":
       raise ValueError(f"{fault}.")
     if fault:
-      logging.warning(f"{fault}; the predictions are not scored.")
+      logging.warning(f"{fault}, so the predictions are not scored.")
       labelled = [sentence._replace(tags=None) for sentence in labelled]
     sentences = labelled
     context = bool(self.config.document_context)
     windows = windows_lib.make_windows(
       sentences, self.tokenizer, self.max_seq_length, context
     )
-    for window in windows[:_NUM_LOGGED]:
+    for window in windows[: base.NUM_LOGGED]:
       tokens = self.tokenizer.convert_ids_to_tokens(window.input_ids)
       for position, tag in zip(window.first_pieces, window.tags or ()):
         tokens[position] += f"/{tag}"
@@ -128,12 +125,8 @@ class NerTask(base.Task[Sentence, Tagged]):
       tags = window.tags or [self.labels[0]] * len(window.first_pieces)
       for position, tag in zip(window.first_pieces, tags):
         label_ids[position], label_mask[position] = ids[tag], 1
-      ints = {
-        **packing.pad(window.input_ids, len(window.input_ids), length),
-        "label_ids": label_ids,
-        "label_mask": label_mask,
-      }
-      record = records.encode_example(records.encode_features(ints, {}))
+      labels = {"label_ids": label_ids, "label_mask": label_mask}
+      record = self.record([window.model_input], labels)
       yield [record], window.part == 1  # Counts a long sentence once.
 
   def spec(self, split: str) -> input_pipeline.Spec:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from bert_tf import tokenization
+from bert_tf.tasks import prediction
 from bert_tf.tasks.ner.examples import Sentence
 
 
@@ -18,6 +19,11 @@ class Window(NamedTuple):
   first_pieces: Sequence[int]
   tags: Sequence[str] | None  # Tags of these words; None if not known.
   part: int = 0  # Index among the windows of the sentence.
+
+  @property
+  def model_input(self) -> prediction.ModelInput:
+    """The window as the model's input; all of it is in segment 0."""
+    return prediction.model_input(self.input_ids, len(self.input_ids))
 
 
 def make_windows(

@@ -39,10 +39,8 @@ class SpanAnswerer(prediction.Answerer):
     question = examples.SquadExample("", row["question"], context, None, None)
     windower = windows.ContextWindower(self.tokenizer, self._window_config)
     [cut] = windower.windows([question])
-    return prediction.Prepared(
-      [prediction.model_input(w.input_ids, w.doc_offset) for w in cut],
-      (question, cut),
-    )
+    inputs = [window.model_input for window in cut]
+    return prediction.Prepared(inputs, (question, cut))
 
   def answer(
     self, prepared: prediction.Prepared, outputs: Sequence[prediction.Outputs]

@@ -1,10 +1,16 @@
 """Settings of question answering, without TensorFlow."""
 
 import dataclasses
+import functools
 from typing import ClassVar
 
 from bert_tf import settings
 from bert_tf.tasks import config
+
+# A flag of the release of 2018.
+_original = functools.partial(
+  settings.setting, original=True, topic=settings.DATA
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -14,42 +20,35 @@ class WindowConfig:
   A size that the user does not give is None until `settings.resolve`.
   """
 
-  max_seq_length: int = settings.setting(
+  max_seq_length: int = _original(
     None,
-    "Maximum word pieces of a window: question, context and special tokens.",
+    "The maximum length of a window in word pieces: question and context.",
     minimum=1,
-    original=True,
     fallback=384,
-    topic=settings.DATA,
     main=True,
   )
-  doc_stride: int = settings.setting(
+  doc_stride: int = _original(
     None,
-    "Word pieces from the start of one window of a long context to the next.",
+    "The stride between the windows of a long context, in word pieces.",
     minimum=1,
-    original=True,
     fallback=128,
-    topic=settings.DATA,
   )
-  max_query_length: int = settings.setting(
+  max_query_length: int = _original(
     None,
-    "Word pieces of a question; longer ones are cut.",
+    "The maximum length of a question in word pieces.",
     minimum=1,
-    original=True,
     fallback=64,
-    topic=settings.DATA,
   )
 
   def __post_init__(self) -> None:
-    """Raises ValueError unless a window has room for the stride."""
     if None in dataclasses.astuple(self):
       return
     window = self.max_seq_length - self.max_query_length - 3
     if not 0 < self.doc_stride <= window:
       raise ValueError(
-        f"doc_stride {self.doc_stride} is not from 1 to {window}, the room of "
-        f"max_seq_length {self.max_seq_length} beside a question of "
-        f"max_query_length {self.max_query_length}."
+        f"doc_stride {self.doc_stride} must be from 1 to {window}, the room "
+        f"that max_seq_length {self.max_seq_length} leaves beside a question "
+        f"of max_query_length {self.max_query_length}."
       )
 
 
@@ -61,33 +60,28 @@ class DecodingConfig:
   give it.
   """
 
-  n_best_size: int = settings.setting(
+  n_best_size: int = _original(
     20,
-    "Number of starts, ends and answers to consider and to write.",
+    "How many starts, ends and answers to consider and to write.",
     minimum=1,
-    original=True,
     topic=settings.EVALUATION,
   )
-  max_answer_length: int = settings.setting(
+  max_answer_length: int = _original(
     30,
-    "Maximum word pieces of an answer.",
+    "The maximum length of an answer in word pieces.",
     minimum=1,
-    original=True,
     topic=settings.EVALUATION,
   )
-  version_2_with_negative: bool = settings.setting(
+  version_2_with_negative: bool = _original(
     None,
     "Whether some questions have no answer, as in SQuAD 2.0.",
-    original=True,
     fallback=False,
-    topic=settings.DATA,
     main=True,
   )
-  null_score_diff_threshold: float = settings.setting(
+  null_score_diff_threshold: float = _original(
     0.0,
-    'Predicts "no answer" if its score exceeds the best answer\'s by more than '
-    "this.",
-    original=True,
+    'The prediction is "no answer" if its score exceeds the best answer\'s by '
+    "more than this.",
     topic=settings.EVALUATION,
   )
 
@@ -101,29 +95,26 @@ class SquadConfig(WindowConfig, DecodingConfig, config.FineTuningConfig):
   # The scores are those of the predictions, so there is neither --do_eval nor
   # --eval_batch_size.
   do_eval: bool = False
-  do_predict: bool = settings.setting(
+  do_predict: bool = _original(
     False,
     "Whether to answer the questions of predict_file and to score the answers.",
-    original=True,
     topic=settings.STEPS,
     main=True,
   )
   eval_batch_size: int = 8
-  train_file: str | None = settings.setting(
+  train_file: str | None = _original(
     None,
-    "SQuAD JSON to train on.",
-    original=True,
-    topic=settings.DATA,
+    "The SQuAD JSON file to train on.",
     main=True,
   )
-  predict_file: str | None = settings.setting(
-    None, "SQuAD JSON to answer.", original=True, topic=settings.DATA, main=True
+  predict_file: str | None = _original(
+    None,
+    "The SQuAD JSON file whose questions to answer.",
+    main=True,
   )
-  verbose_logging: bool = settings.setting(
+  verbose_logging: bool = _original(
     False,
-    "Whether to log every fault of the data.",
-    original=True,
-    topic=settings.DATA,
+    "Whether to log every fault in the data.",
   )
   cut_padding: bool = settings.setting(
     False,
@@ -133,6 +124,5 @@ class SquadConfig(WindowConfig, DecodingConfig, config.FineTuningConfig):
   )
 
   def __post_init__(self) -> None:
-    """Raises ValueError for values that a setting does not allow."""
     settings.check(self)  # WindowConfig checks sizes once they are resolved.
     object.__setattr__(self, "eval_batch_size", self.predict_batch_size)

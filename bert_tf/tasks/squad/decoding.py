@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import json
 import math
+import operator
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -98,8 +99,16 @@ class AnswerDecoder:
         nbest.append(Candidate(text, *logits, 0.0, *places))
     if is_v2 and "" not in seen:
       nbest.append(null)
-    candidates = _with_probabilities(
-      nbest or [Candidate(NO_SPAN_TEXT, 0.0, 0.0)]
+    nbest = nbest or [Candidate(NO_SPAN_TEXT, 0.0, 0.0)]
+    scores = [c.start_logit + c.end_logit for c in nbest]
+    highest = max(scores)
+    exponentials = [math.exp(score - highest) for score in scores]
+    # The files contain all digits. NumPy and Python 3.12's `sum` round
+    # differently from the original.
+    total = functools.reduce(operator.add, exponentials)
+    candidates = tuple(
+      dataclasses.replace(candidate, probability=exponential / total)
+      for candidate, exponential in zip(nbest, exponentials)
     )
     best = next((c for c in candidates if c.text), None)
     span_text = best.text if best else ""
@@ -204,22 +213,6 @@ class Aligner:
     first = start - normalized.count(" ", 0, start)
     last = first + len(predicted) - predicted.count(" ") - 1
     return text[positions[first] : positions[last] + 1], positions[first]
-
-
-def _with_probabilities(nbest: Sequence[Candidate]) -> tuple[Candidate, ...]:
-  """Returns the candidates with the softmax of their scores."""
-  scores = [c.start_logit + c.end_logit for c in nbest]
-  highest = max(scores)
-  exponentials = [math.exp(score - highest) for score in scores]
-  # The files contain all digits. NumPy and Python 3.12's `sum` round
-  # differently from the original.
-  total = 0.0
-  for exponential in exponentials:
-    total += exponential
-  return tuple(
-    dataclasses.replace(c, probability=x / total)
-    for c, x in zip(nbest, exponentials)
-  )
 
 
 def write_predictions(

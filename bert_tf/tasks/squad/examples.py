@@ -105,7 +105,7 @@ def read_squad_examples(
   if form not in ("", "a JSON object"):
     raise ValueError(
       f"{input_file} holds {form}, but SQuAD's format is one JSON object with "
-      "data, paragraphs and qas; docs/question_answering.md converts others."
+      "data, paragraphs and qas. docs/question_answering.md converts others."
     )
   value = json_files.read(input_file)
   return parse(
@@ -144,26 +144,20 @@ def parse(
     qa.is_impossible is None and qa.answers != [] for _, qa in questions
   ):
     raise ValueError(
-      f"{name}: no question has the field is_impossible; set "
+      f"{name}: no question has the field is_impossible. Set "
       "`version_2_with_negative=False` for data of SQuAD 1.1."
     )
   examples: tables.Examples[SquadExample] = tables.Examples()
   ids: set[str] = set()
   not_found: list[str] = []
   for context, qa in questions:
-    answers = None
-    if qa.answers is not None:
-      answers = tuple(answer.text for answer in qa.answers)
+    answers = None if qa.answers is None else tuple(a.text for a in qa.answers)
     example = SquadExample(
-      qas_id=str(qa.id),
-      question_text=qa.question,
-      context=context,
-      answers=answers,
-      is_impossible=qa.is_impossible,
+      str(qa.id), qa.question, context, answers, qa.is_impossible
     )
     if not is_training and example.qas_id in ids:
       raise ValueError(
-        f"{name} has two questions with the id {example.qas_id!r}; ids "
+        f"{name} has two questions with the id {example.qas_id!r}. Ids "
         "identify predictions, so make them unique."
       )
     ids.add(example.qas_id)
@@ -178,8 +172,8 @@ def parse(
     if len(shown) < len(not_found):
       shown.append("... (`verbose_logging` lists all)")
     logging.warning(
-      f"{name}: {len(not_found)} questions are left out, whose answer is not "
-      f"in their context: {'; '.join(shown)}."
+      f"{name}: {len(not_found)} questions are left out, because the answer "
+      f"is not in the context: {'; '.join(shown)}."
     )
   examples.num_dropped = len(not_found)
   if not examples:
@@ -193,10 +187,7 @@ def _locate(
   name: str,
   version_2_with_negative: bool,
 ) -> tuple[SquadExample, str]:
-  """Returns the question with its answer's position, and a fault.
-
-  The fault is "" if the answer is at its position in the context.
-  """
+  """Adds the answer's position; the fault is "" if the answer is there."""
   is_impossible = qa.is_impossible
   if is_impossible is None:
     # Some files mark impossible questions only by an empty list of answers.
@@ -207,8 +198,8 @@ def _locate(
   answers = qa.answers or []
   if len(answers) != 1:
     raise ValueError(
-      f"{place} has {len(answers)} answers; a question to train has "
-      "exactly 1, or none with `version_2_with_negative`."
+      f"{place} has {len(answers)} answers. A training question has exactly "
+      "1, or none with `version_2_with_negative`."
     )
   [answer] = answers
   context, start = example.context, answer.answer_start

@@ -137,7 +137,6 @@ def squad_summary(
 
 
 def _percent(scores: Sequence[tuple[float, float]]) -> tuple[float, float]:
-  """Returns the means of both scores in percent."""
   exact, f1 = zip(*scores)
   return 100.0 * sum(exact) / len(scores), 100.0 * sum(f1) / len(scores)
 
@@ -236,14 +235,14 @@ def evaluate_files(
     version_2_with_negative=null_odds_file is not None,
   )
   if answers is None:
-    raise ValueError(f"{data_file} has no answers to score by.")
+    raise ValueError(f"{data_file} has no answers to score against.")
   predictions = read_predictions(predictions_file)
   missing = answers.texts.keys() - predictions.keys()
   if len(missing) == len(answers.texts):
     raise ValueError(f"{predictions_file} answers no question of {data_file}.")
   if missing:
     logging.warning(
-      "%s lacks %d of %d questions, such as %s; they count as wrong.",
+      "%s lacks %d of %d questions, such as %s. They count as wrong.",
       predictions_file,
       len(missing),
       len(answers.texts),

@@ -15,7 +15,6 @@ from bert_tf import heads, losses, settings
 from bert_tf.data import input_pipeline, record_cache
 from bert_tf.files import paths
 from bert_tf.tasks import base, fine_tuning
-from bert_tf.tasks import batches as batches_lib
 from bert_tf.tasks.squad import config as config_lib
 from bert_tf.tasks.squad import decoding, examples, metrics
 from bert_tf.tasks.squad import windows as windows_lib
@@ -77,7 +76,7 @@ class SquadTask(base.Task[SquadExample, Questions]):
     num_impossible = sum(bool(e.is_impossible) for e in questions)
     if num_impossible and not has_negatives:
       logging.warning(
-        "%s: %d of %d questions have no answer, but the model answers all; set "
+        "%s: %d of %d questions have no answer, but the model answers all. Set "
         "`version_2_with_negative` for data of SQuAD 2.0.",
         path,
         num_impossible,
@@ -87,9 +86,8 @@ class SquadTask(base.Task[SquadExample, Questions]):
     needs_answers = config.do_eval or config.train.eval_every_steps > 0
     if needs_answers and metrics.correct_answers(questions) is None:
       raise ValueError(
-        f"{path} has questions without answers, so it cannot be evaluated: "
-        "leave out `do_eval` and `eval_every_steps` or give another "
-        "`predict_file`."
+        f"{path} has questions without answers, so it cannot be evaluated. "
+        "Leave out `eval_every_steps`, or give another `predict_file`."
       )
     return questions
 
@@ -112,15 +110,23 @@ class SquadTask(base.Task[SquadExample, Questions]):
     groups = data.windower.windows(data.examples)
     total, is_training = len(data.examples), split == "train"
     for windows in progress.track(groups, "cutting windows", "question", total):
-      encoded = [
-        windows_lib.encode(window, self.max_seq_length, is_training)
-        for window in windows
-      ]
+      encoded = []
+      for window in windows:
+        ints = {"unique_ids": [window.unique_id]}
+        if is_training:
+          ints["start_positions"] = [window.start_position]
+          ints["end_positions"] = [window.end_position]
+          ints["is_impossible"] = [int(window.is_impossible)]
+        encoded.append(self.record([window.model_input], ints))
       yield encoded, any(window.is_question_cut for window in windows)
 
   def spec(self, split: str) -> input_pipeline.Spec:
     """Returns the features of a record that the model reads."""
-    return windows_lib.spec(self.max_seq_length, is_training=split == "train")
+    features = input_pipeline.inputs_spec(self.max_seq_length)
+    if split == "train":
+      position = input_pipeline.int_feature()
+      features |= {"start_positions": position, "end_positions": position}
+    return features
 
   def made_of(self, split: str, data: Questions) -> dict[str, Any]:
     """Returns a hash of the questions, and the sizes of windows."""
@@ -137,13 +143,13 @@ class SquadTask(base.Task[SquadExample, Questions]):
       **dataclasses.asdict(self.windows),
     }
 
-  def batches(self, split: str) -> batches_lib.Batches:
+  def finish(
+    self, batches: tf.data.Dataset, has_few_widths: bool = False
+  ) -> tf.data.Dataset:
     """Returns batches as wide as max_seq_length, unless cut_padding is set."""
     if self.config.cut_padding:
-      return super().batches(split)
-    return batches_lib.Batches(
-      self.spec(split), self.bert_config.vocab_size, lambda batches, _: batches
-    )
+      return super().finish(batches, has_few_widths)
+    return batches
 
   def objective(self) -> objective.Objective:
     """Returns the loss; `evaluate` scores the texts of answers, not logits."""
@@ -203,16 +209,13 @@ class SquadTask(base.Task[SquadExample, Questions]):
     self, example: SquadExample
   ) -> tuple[dict[str, Any], Any]:
     """Returns question and context, and the first accepted answer."""
-    inputs = {
-      "question": example.question_text,
-      "context": example.context.text,
-    }
-    return inputs, next(iter(example.answers or ()), None)
+    question, context = example.question_text, example.context.text
+    answer = next(iter(example.answers or ()), None)
+    return {"question": question, "context": context}, answer
 
   def _answers(
     self, data: Questions, rows: base.Rows
   ) -> dict[str, decoding.Answer]:
-    """Returns the predicted answers by question id."""
     rows = iter(rows)
     decoder = decoding.AnswerDecoder(self.tokenizer, self.decoding_config)
     pairs = zip(data.examples, data.windower.windows(data.examples))

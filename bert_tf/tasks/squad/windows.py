@@ -8,10 +8,9 @@ import functools
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
-import tensorflow as tf
 
 from bert_tf import tokenization
-from bert_tf.data import input_pipeline, packing, records
+from bert_tf.tasks import prediction
 from bert_tf.tasks.squad import config as config_lib
 from bert_tf.tasks.squad import examples as squad_data
 
@@ -46,6 +45,11 @@ class InputFeatures:
   is_impossible: bool  # Whether the question has no answer.
   # Whether the question exceeds max_query_length.
   is_question_cut: bool = False
+
+  @property
+  def model_input(self) -> prediction.ModelInput:
+    """The window as the model's input; the context is in segment 1."""
+    return prediction.model_input(self.input_ids, self.doc_offset)
 
 
 class ContextWindower:
@@ -154,29 +158,3 @@ def _max_context_windows(
     best[first:end][is_better] = scores[is_better]
     best_windows[first:end][is_better] = i
   return best_windows
-
-
-def encode(
-  window: InputFeatures, max_seq_length: int, is_training: bool
-) -> bytes:
-  """Returns a window as a serialized `tf.train.Example`."""
-  int_features = {
-    "unique_ids": [window.unique_id],
-    **packing.pad(window.input_ids, window.doc_offset, max_seq_length),
-  }
-  if is_training:
-    int_features["start_positions"] = [window.start_position]
-    int_features["end_positions"] = [window.end_position]
-    int_features["is_impossible"] = [int(window.is_impossible)]
-  return records.encode_example(records.encode_features(int_features, {}))
-
-
-def spec(
-  max_seq_length: int, is_training: bool
-) -> dict[str, tf.io.FixedLenFeature]:
-  """Returns the features of a record that the model reads."""
-  features = input_pipeline.inputs_spec(max_seq_length)
-  if is_training:
-    position = tf.io.FixedLenFeature([], tf.int64)
-    features |= {"start_positions": position, "end_positions": position}
-  return features

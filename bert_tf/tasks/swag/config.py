@@ -23,37 +23,36 @@ class SwagConfig(config.FineTuningConfig):
   task: ClassVar[str] = "swag"
 
   data_dir: str = _setting(
-    help="Folder with SWAG's train.csv, val.csv and test.csv, or with your own "
-    "train, dev and test files, whose suffix is --task_name.",
+    help="The folder with SWAG's train.csv, val.csv and test.csv, or with your "
+    "own train, dev and test files, whose suffix is --task_name.",
     original=True,
   )
   task_name: str = _setting(
     "swag",
-    f"swag, or the format of your own data: {', '.join(FILE_FORMATS)}.",
+    f"swag, or the format of your own files: {', '.join(FILE_FORMATS)}.",
     main=True,
   )
   context_column: str = _setting(
     "context",
-    "Own data: the column of the first text, by its name or its number from 0.",
+    "The column of the first text in your own files, by name or number.",
   )
   question_column: str | None = _setting(
     None,
-    "Own data: the column of a text before every choice. Default: none.",
+    "The column of a text before every choice in your own files.",
   )
   choice_columns: tuple[str, ...] | None = _setting(
     None,
-    "Own data: the columns of the choices, with commas between them. In jsonl, "
-    "a single key may hold a list of texts.",
+    "The columns of the choices, comma-separated. In jsonl, a single key may "
+    "hold a list of texts.",
   )
   label_column: str = _setting(
     "label",
-    "Own data: the column of the right choice. The test file may lack it.",
+    "The column of the right choice, which the test file may lack.",
   )
   label_type: str = _setting(
     "number",
-    "Own data: the content of label_column and the form of predictions: "
-    "number, counted from 0; number_from_1; letter, A for the first; text, the "
-    "choice itself.",
+    "What label_column and the predictions contain: number, counted from 0; "
+    "number_from_1; letter, with A for the first; text, the choice itself.",
     choices=LABEL_TYPES,
   )
   skip_bad_rows: bool = _setting(

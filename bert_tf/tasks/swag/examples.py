@@ -65,7 +65,7 @@ def file_layout(config: config_lib.SwagConfig) -> ChoiceLayout:
     return SWAG
   if file_format not in config_lib.FILE_FORMATS:
     raise ValueError(
-      f"task_name {config.task_name!r} is not known; use swag, "
+      f"task_name {config.task_name!r} is not known. Use swag, "
       f"{', '.join(config_lib.FILE_FORMATS)}."
     )
   names = (config.context_column, config.label_column, config.question_column)
@@ -78,8 +78,8 @@ def file_layout(config: config_lib.SwagConfig) -> ChoiceLayout:
     least, len(choices)
   ):
     raise ValueError(
-      "name the columns of the files: `context_column`, `label_column` and, "
-      "with commas between them, a `choice_columns` for each choice."
+      "Name the columns of the files: `context_column`, `label_column` and, "
+      "separated by commas, the `choice_columns`, one for each choice."
     )
   settings = dict.fromkeys(choices, "choice_columns")
   settings |= {context: "context_column", label: "label_column"}
@@ -115,35 +115,23 @@ def read_examples(
 
   def convert(line: int, row: Row) -> ChoiceExample:
     nonlocal num_choices
-    if len(layout.choices) > 1:
-      choices = [
-        tables.get_text(row, c, not has_labels) for c in layout.choices
-      ]
-    else:
-      choices = tables.get_cell(row, layout.choices[0])
-      if (
-        not isinstance(choices, list)
-        or len(choices) < 2
-        or not all(
-          isinstance(text, str) and (text.strip() or not has_labels)
-          for text in choices
-        )
-      ):
+    cells, names = row, layout.choices
+    if len(names) == 1:
+      texts = tables.get_cell(row, names[0])
+      if not isinstance(texts, list) or len(texts) < 2:
         raise tables.BadRowError(
-          f"column {layout.choices[0]} must be a list of two texts or more, "
-          f"not {choices!r}"
+          f"column {names[0]} must list two texts or more, not {texts!r}"
         )
+      cells = {f"{names[0]}[{i}]": text for i, text in enumerate(texts)}
+      names = tuple(cells)
+    choices = [tables.get_text(cells, name, not has_labels) for name in names]
     if num_choices not in (None, len(choices)):
       raise tables.BadRowError(
         f"{len(choices)} choices, but {num_choices} in the rows before"
       )
     question, label = "", None
-    if layout.question is not None:  # It may be empty.
-      question = tables.get_cell(row, layout.question)
-      if not isinstance(question, str):
-        raise tables.BadRowError(
-          f"column {layout.question} must be text, not {question!r}"
-        )
+    if layout.question is not None:
+      question = tables.get_text(row, layout.question, may_be_empty=True)
     if has_labels:
       value = tables.get_cell(row, layout.label)
       label = label_id(value, choices, layout.label_type)
@@ -156,7 +144,7 @@ def read_examples(
   table = tables.Table(path, layout.file_format, needed, layout.settings)
   examples = tables.read(table, convert, skip_bad_rows)
   if not examples:
-    raise ValueError(f"{path} holds no example.")
+    raise ValueError(f"{path} holds no examples.")
   return examples
 
 

@@ -90,15 +90,12 @@ def test_a_file_is_split_and_a_later_command_keeps_the_split(base, tmp_path):
 
 
 MISTAKES = {
-  "two sources": ({"data_dir": "data"}, "`data_dir` and `data_file`"),
-  "no source": ({"data_file": None}, "`data_dir` and `data_file`"),
+  "two sources": ({"data_dir": "data"}, "`data_dir` or `data_file`"),
+  "no source": ({"data_file": None}, "`data_dir` or `data_file`"),
   "an unknown ending": ({"data_file": "a.xlsx"}, "a.xlsx (`data_file`)"),
-  "no such file": (
-    {"data_file": "none/a.csv"},
-    "no none/a.csv; set `data_file`",
-  ),
+  "no such file": ({"data_file": "none/a.csv"}, "none/a.csv. Set `data_file`"),
   "no test file": ({"do_predict": True}, "`do_predict` needs a test file"),
-  "nothing held out": ({"eval_fraction": 0.0}, "set `eval_fraction`"),
+  "nothing held out": ({"eval_fraction": 0.0}, "Set `eval_fraction`"),
 }
 
 

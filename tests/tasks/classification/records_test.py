@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf import checkpoints, heads, losses, modeling, tokenization
+from bert_tf.data import input_pipeline
 from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.classification import task as classification
 from bert_tf.tasks.classification.examples import InputExample
@@ -134,11 +135,17 @@ def test_records_that_are_damaged_or_without_a_digest_are_rewritten(
   assert path.read_bytes() == content
 
 
+def batches(task, records, batch_size):
+  spec = task.spec("train")
+  return task.finish(
+    input_pipeline.finite_dataset(records, spec, batch_size, 500)
+  )
+
+
 def padded_and_cut(tmp_path, tokenizer, batch_size):
   """Yields each batch twice: padded, and cut to its longest example."""
   records = write(tmp_path, tokenizer)
-  cut = make_task(tokenizer).batches("train").once(records, batch_size)
-  for batch in cut:
+  for batch in batches(make_task(tokenizer), records, batch_size):
     missing = LENGTH - batch["input_ids"].shape[1]
     padded = {
       name: tf.pad(t, [[0, 0], [0, missing]])
@@ -247,8 +254,8 @@ def test_evaluation_does_not_trace_a_program_for_each_width(tmp_path):
     make(tmp_path, tmp_path / "out").train,
   )
   records = write(tmp_path, CASED)
-  batches = make_task(CASED).batches("train").once(records, 1)
-  assert len({tuple(b["input_ids"].shape) for b in batches}) > 4
+  singles = batches(make_task(CASED), records, 1)
+  assert len({tuple(b["input_ids"].shape) for b in singles}) > 4
   runner.load_for_inference()
-  runner.evaluate(batches)
+  runner.evaluate(singles)
   assert len(traces) <= 2

@@ -3,6 +3,7 @@
 import json
 import pathlib
 import shutil
+import types
 
 import numpy as np
 import pytest
@@ -385,7 +386,11 @@ def compute_metrics(name, label_ids, logits):
 def test_an_accuracy_is_near_chance_up_to_two_standard_errors(accuracy, chance):
   labels = ["1"] * 60 + ["0"] * 40
   data = [examples.InputExample("", "a", None, label) for label in labels]
-  assert metrics.near_chance(data, accuracy) == chance
+  task = types.SimpleNamespace(layout=with_own())
+  found = classification.ClassificationTask.near_chance(
+    task, classification.Texts(data, [1] * 100), accuracy
+  )
+  assert found == chance
 
 
 def test_official_metrics_match_a_count_by_hand():
@@ -484,11 +489,11 @@ MISTAKES = {
       **with_rows(f, "train.tsv", [("of", "1|0"), ("a", "0|1")] * 9),
       "problem_type": "multilabel",
     },
-    "other/train.tsv: every label is multi-hot",
+    "other/train.tsv is multi-hot",
   ),
   "a folder without the files": (
     lambda f: {"task_name": "mnli"},
-    "dev_matched.tsv, no {data}/test_matched.tsv; set `data_dir`",
+    "There is no {data}/dev_matched.tsv. Set `data_dir`",
   ),
   "a part that the task does not have": (
     lambda f: {"task_name": "xnli"},

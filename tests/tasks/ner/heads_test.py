@@ -32,31 +32,6 @@ def test_logits_are_a_linear_function_of_the_originals_last_layer():
   np.testing.assert_allclose(logits, expected, atol=2e-5)
 
 
-def test_dropout_drops_a_tenth_of_every_position():
-  config = modeling.BertConfig(
-    50,
-    64,
-    1,
-    1,
-    16,
-    hidden_dropout_prob=0.0,
-    attention_probs_dropout_prob=0.0,
-    max_position_embeddings=64,
-  )
-  model = heads.TokenModel(config, num_labels=64)
-  # With the identity for a head, the logits are the dropped-out input.
-  model.output_weights.assign(np.eye(64))
-  ids = {"input_ids": tf.ones((16, 64), tf.int32)}
-  sequence = model(ids).numpy()
-  dropped = model(ids, training=True).numpy()
-  # 65,536 draws: five standard deviations are 0.006.
-  assert abs((dropped == 0.0).mean() - 0.1) < 0.006
-  is_kept = dropped != 0.0
-  np.testing.assert_allclose(
-    dropped[is_kept], sequence[is_kept] / 0.9, rtol=1e-5
-  )
-
-
 def test_loss_and_accuracy_use_the_labelled_positions_only():
   rng = np.random.default_rng(1)
   logits = rng.normal(size=(2, 4, 3)).astype(np.float32)

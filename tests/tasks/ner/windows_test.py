@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf import tokenization
+from bert_tf.data import input_pipeline
 from bert_tf.model_folder import run_info
 from bert_tf.tasks.ner import config as ner_config
 from bert_tf.tasks.ner import examples as ner_data
@@ -205,7 +206,8 @@ def test_batches_are_cut_with_their_labels(tokenizer, tmp_path):
   path = str(tmp_path / "x.tf_record")
   task = make_task(tokenizer, 32)
   records = task.write_records("dev", path, ner.Tagged([], windows))
-  batches = list(task.batches("dev").once(records, 2))
+  once = input_pipeline.finite_dataset(records, task.spec("dev"), 2, 500)
+  batches = list(task.finish(once))
   assert [batch["label_mask"].shape for batch in batches] == [(2, 8), (2, 9)]
   for batch in batches:
     assert len({tuple(t.shape) for t in batch.values()}) == 1

@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import random
 
 import pytest
 import tensorflow as tf
@@ -11,8 +10,9 @@ from bert_tf import tokenization
 from bert_tf.tasks.squad import config as squad_config
 from bert_tf.tasks.squad import examples as squad_data
 from bert_tf.tasks.squad import metrics
+from bert_tf.tasks.squad import task as squad
 from bert_tf.tasks.squad import windows as squad_features
-from tests.support import runs
+from tests.support import runs, setups
 
 # Settings of the recordings in golden/squad.
 RECORDED_WINDOWS = squad_config.WindowConfig(
@@ -57,19 +57,17 @@ def recorded_tokenizer(request, unpacked):
 def test_records_are_the_originals(shared, recorded_tokenizer, version, split):
   case, tokenizer = recorded_tokenizer
   folder = shared / "golden" / "squad"
-  is_training = split == "train"
-  examples = squad_data.read_squad_examples(
-    str(folder / f"{split}-{version}.json"), is_training, version == "v2.0"
-  )
-  if is_training:
-    random.Random(12345).shuffle(examples)
-  windower = squad_features.ContextWindower(tokenizer, RECORDED_WINDOWS)
+  settings = {"version_2_with_negative": version == "v2.0"}
+  settings |= {"doc_stride": 64, "max_query_length": 24}
+  config_class = squad_config.SquadConfig
+  task = squad.SquadTask(setups.make(config_class, tokenizer, 128, **settings))
+  examples = task.read(split, str(folder / f"{split}-{version}.json"))
   ours = [
-    squad_features.encode(window, 128, is_training)
-    for windows in windower.windows(examples)
-    for window in windows
+    record
+    for records, _ in task.encode(split, task.prepare(split, examples))
+    for record in records
   ]
-  name = "train" if is_training else "eval"
+  name = "train" if split == "train" else "eval"
   path = str(folder / f"{name}_{version}_{case}.tf_record")
   recorded = tf.data.TFRecordDataset(path).as_numpy_iterator()
   assert parse(ours) == parse(recorded)
@@ -285,9 +283,9 @@ def test_v2_training_needs_is_impossible_and_trains_null_answers(tmp_path):
 @pytest.mark.parametrize(
   "sizes,expected",
   [
-    ((67, 1, 64), "doc_stride 1 is not from 1 to 0, the room"),
-    ((384, 0, 64), "doc_stride 0 is not from 1 to 317"),
-    ((384, 318, 64), "doc_stride 318 is not from 1 to 317"),
+    ((67, 1, 64), "doc_stride 1 must be from 1 to 0, the room"),
+    ((384, 0, 64), "doc_stride 0 must be from 1 to 317"),
+    ((384, 318, 64), "doc_stride 318 must be from 1 to 317"),
   ],
 )
 def test_impossible_window_sizes_are_refused(sizes, expected):

@@ -33,12 +33,6 @@ def make_task(tokenizer, length, **settings):
   )
 
 
-def make_batches(tokenizer, num_choices):
-  task = make_task(tokenizer, 16)
-  task.num_choices["train"] = num_choices
-  return task.batches("train")
-
-
 def read(folder, name, text, layout, has_labels=True):
   path = folder / name
   path.write_text(text)
@@ -56,9 +50,6 @@ def own(file_format, *choices, **settings):
     **settings,
   )
   return swag_data.file_layout(config)
-
-
-# Files.
 
 
 def test_the_500_real_rows_of_swag_are_read(unpacked):
@@ -200,17 +191,17 @@ BAD_FILES = {
   "a list of one": (
     own("jsonl", "ends"),
     '{"context": "c", "ends": ["a"], "label": 0}\n',
-    "f:1: column ends must be a list of two texts or more, not ['a']",
+    "f:1: column ends must list two texts or more, not ['a']",
   ),
   "an empty choice in a list": (
     own("jsonl", "ends"),
     '{"context": "c", "ends": ["a", ""], "label": 0}\n',
-    "f:1: column ends must be a list of two texts or more, not ['a', '']",
+    "f:1: column ends[1] ",
   ),
   "a number as question": (
     own("jsonl", "ends", question_column="q"),
-    '{"context": "c", "q": null, "ends": ["a", "b"], "label": 0}\n',
-    "f:1: column q must be text, not None",
+    '{"context": "c", "q": 5, "ends": ["a", "b"], "label": 0}\n',
+    "f:1: column q ",
   ),
 }
 
@@ -223,7 +214,7 @@ def test_an_error_in_a_file_is_named_with_its_line(tmp_path, fault):
   assert f"{tmp_path}/{expected}" in str(error.value)
 
 
-NAMES = "name the columns of the files"
+NAMES = "Name the columns of the files"
 
 
 @pytest.mark.parametrize(
@@ -243,9 +234,6 @@ NAMES = "name the columns of the files"
 def test_invalid_columns_are_refused(file_format, choices, columns, expected):
   with pytest.raises(ValueError, match=expected):
     own(file_format, *choices, **columns)
-
-
-# Records and batches.
 
 
 @pytest.fixture(scope="module")
@@ -334,9 +322,10 @@ def write_lengths(path, lengths):
 def test_batches_are_cut_to_their_longest_choice(tokenizer, tmp_path):
   lengths = [(3, 8), (5, 2), (2, 9), (1, 1), (7, 7)]
   files = write_lengths(tmp_path / "a", lengths)
-  batches = make_batches(tokenizer, 2)
-  uncut = list(input_pipeline.finite_dataset(files, batches.spec, 2, 500))
-  cut = list(batches.once(files, 2))
+  task = make_task(tokenizer, 16)
+  task.num_choices["train"] = 2
+  batches = input_pipeline.finite_dataset(files, task.spec("train"), 2, 500)
+  uncut, cut = list(batches), list(task.finish(batches))
   assert [b["input_ids"].shape.as_list() for b in cut] == [
     [2, 2, 8],
     [2, 2, 9],
@@ -356,15 +345,16 @@ def test_examples_with_longest_choices_of_similar_length_share_a_batch(
   # others and share batches with them.
   lengths = [(5, 1, 1)] * 5 + [(12, 1, 1)] * 6 + [(8, 8, 8)] * 5
   files = write_lengths(tmp_path / "a", lengths)
-  batches = make_batches(tokenizer, 3).for_training(
-    files, 2, 1, 0, group_by_length=True
+  task = make_task(tokenizer, 16)
+  task.num_choices["train"] = 3
+  batches = task.finish(
+    input_pipeline.training_dataset(
+      files, task.spec("train"), 2, 1, 0, 500, group_by_length=True
+    )
   )
   # A window of 50 batches has 100 examples, more than 6 of the 16.
   widths = [b["input_ids"].shape[-1] for b in batches.take(50)]
   assert len(set(widths)) == 3
-
-
-# The head.
 
 
 @pytest.fixture(scope="module")
@@ -390,12 +380,6 @@ def batch():
 
 def tensors(batch):
   return {name: tf.constant(value) for name, value in batch.items()}
-
-
-def test_the_head_is_one_vector_without_bias(model):
-  names = {v.path: tuple(v.shape) for v in model.weights}
-  assert names.pop("choice_weights") == (1, 16)
-  assert all(name.startswith("bert/") for name in names)
 
 
 def test_a_score_is_the_product_of_the_vector_and_the_pooled_output(

@@ -28,7 +28,7 @@ UNSET_TODAY = {
 def read_record():
   """Returns type and default of the release's flags, by script and name."""
   flags = {}
-  for line in (TESTS / "flags_of_2019.txt").read_text().splitlines():
+  for line in (TESTS / "flags_of_2018.txt").read_text().splitlines():
     script, name, kind, default = line.split()
     flags.setdefault(script, {})[name] = (kind, default)
   return flags
