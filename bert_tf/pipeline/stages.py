@@ -5,12 +5,9 @@ import itertools
 import json
 import math
 import os
-import tempfile
-import time
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 from absl import logging
 
@@ -35,8 +32,8 @@ from bert_tf.model_folder import letter_case, run_info
 from bert_tf.pipeline import card, text_steps
 from bert_tf.pipeline import config as pipeline_config
 from bert_tf.tasks import pretraining, pretraining_config
+from bert_tf.training import budget, curves
 from bert_tf.training import config as training_config
-from bert_tf.training import curves, estimator
 
 # Evaluations during training are many and small, to draw a curve. Then a larger
 # one gives the results.
@@ -49,6 +46,9 @@ _MAX_EVAL_STEPS = 50
 _SCORED_SENTENCES = 100
 
 _SECONDS_BETWEEN_CHECKPOINTS = 300
+
+# With fewer steps, a model learns nothing.
+_MIN_STEPS = 20
 
 # Settings that may change when a run resumes.
 _MAY_CHANGE = (
@@ -89,19 +89,15 @@ def run(config: pipeline_config.PipelineConfig) -> None:
   if paths.exists(settings_file):
     remedy = "choose another `output_dir`"
     shard_files.check_same_settings(settings, settings_file, remedy)
-  num_steps, step_seconds = _measure_steps(config)
+  num_steps = _estimate_steps(config)
   logging.info(
-    "%s: about %d steps of %.2g s in %g s. %s",
-    config.size_name,
-    num_steps,
-    step_seconds,
-    config.train_seconds,
-    config.model_size,
+    f"{config.size_name}: about {num_steps} steps will fit into "
+    f"{config.train_seconds / 60:g} minutes. {config.model_size}"
   )
   paths.make_folder(config.file(""))
   shard_files.write_settings(settings, settings_file)
   train_files = _make_data(config, inputs)
-  results = _train(config, num_steps, step_seconds, train_files)
+  results = _train(config, num_steps, train_files)
   if results is None:
     return  # A signal ended the training; the same command goes on.
   curves.plot(
@@ -110,8 +106,9 @@ def run(config: pipeline_config.PipelineConfig) -> None:
   _export(config)
   scorer = sentence_scorer.SentenceScorer(config.output_dir)
   lines = text_lines.read_lines(config.file("held_out.txt"))
-  sentences = itertools.islice(filter(scorer.fits, lines), _SCORED_SENTENCES)
-  perplexity = sentence_scorer.pseudo_perplexity(scorer.score(sentences))
+  fitting = filter(scorer.fits, map(scorer.tokenize, lines))
+  scores = scorer.score([*itertools.islice(fitting, _SCORED_SENTENCES)])
+  perplexity = sentence_scorer.pseudo_perplexity(scores)
   logging.info("Pseudo-perplexity of held-out sentences: %.2f.", perplexity)
   card.write(config, inputs, {**results, "pseudo_perplexity": perplexity})
   logging.info("The model and its card are in %s.", config.output_dir)
@@ -187,73 +184,46 @@ def _settings(
   return {name: v for name, v in settings.items() if name not in _MAY_CHANGE}
 
 
-def _measure_steps(
-  config: pipeline_config.PipelineConfig,
-) -> tuple[int, float]:
-  """Returns how many steps fit into the training time, and seconds per step.
+def _estimate_steps(config: pipeline_config.PipelineConfig) -> int:
+  """Estimates how many steps fit into the training time, on rows of ones.
 
-  Raises:
-    ValueError: if the time is too short to learn anything.
+  Raises ValueError if the time is too short to learn anything.
   """
   size = config.model_size
   bert_config = modeling.BertConfig.from_dict(
     config.bert_config(size.vocab_size)
   )
-  start = time.monotonic()
-  with tempfile.TemporaryDirectory() as folder:
-    runner = pretraining.build_estimator(
-      bert_config,
-      training_config.TrainConfig(
-        output_dir=folder,
-        train_batch_size=size.train_batch_size,
-        **vars(config.compute),
-      ),
-    )
-  _, *later = time_steps(runner, bert_config.vocab_size, config)
-  start_seconds = time.monotonic() - start - sum(later)
-  num_steps = int((config.train_seconds - start_seconds) / min(later))
-  if num_steps < 20:
-    raise ValueError(
-      f"{config.train_seconds:g} s is too short: training starts after "
-      f"{start_seconds:.0f} s and a step takes {min(later):.2g} s; raise "
-      "`train_hours` or `train_minutes`."
-    )
-  return num_steps, min(later)
-
-
-def time_steps(
-  runner: estimator.Estimator,
-  vocab_size: int,
-  config: pipeline_config.PipelineConfig,
-) -> list[float]:
-  """Returns the seconds of four steps on random ids; the first compiles."""
-  length, num_rows = config.max_seq_length, config.model_size.train_batch_size
-  limits = {
-    "input_ids": vocab_size,
-    "segment_ids": 2,
-    "masked_lm_positions": length,
-    "masked_lm_ids": vocab_size,
-    "next_sentence_labels": 2,
-  }
-  rng = np.random.default_rng(config.seed)
-  spec = input_pipeline.pretraining_spec(length, config.max_predictions_per_seq)
-  batch = {}
-  for name, feature in spec.items():
-    shape = (num_rows, *feature.shape)
-    values = np.ones(shape)
-    if name in limits:
-      values = rng.integers(limits[name], size=shape)
-    dtype = tf.float32 if feature.dtype.is_floating else tf.int32
-    batch[name] = tf.constant(values, dtype)
-  step = runner.build_step(
-    {name: tf.TensorSpec(v.shape, v.dtype) for name, v in batch.items()}
+  runner = pretraining.build_estimator(
+    bert_config,
+    training_config.TrainConfig(
+      output_dir=config.output_dir,
+      train_batch_size=size.train_batch_size,
+      train_minutes=config.train_seconds / 60,
+      **vars(config.compute),
+    ),
   )
-  seconds = []
-  for _ in range(4):
-    start = time.perf_counter()
-    np.array(step(batch)["loss"][0])  # Waits for the step.
-    seconds.append(time.perf_counter() - start)
-  return seconds
+  spec = input_pipeline.pretraining_spec(
+    config.max_seq_length, config.max_predictions_per_seq
+  )
+  batch = {
+    name: tf.ones(
+      [size.train_batch_size, *feature.shape],
+      tf.float32 if feature.dtype.is_floating else tf.int32,
+    )
+    for name, feature in spec.items()
+  }
+  batches = tf.data.Dataset.from_tensors(batch).repeat()
+  runner.build_step(batches.element_spec)
+  num_steps = budget.count_steps(
+    config.train_seconds, runner.train_step, iter(batches)
+  )
+  if num_steps < _MIN_STEPS:
+    raise ValueError(
+      f"{config.train_seconds:g} s is too short: after its start, training "
+      f"would take only {num_steps} steps; raise `train_hours` or "
+      "`train_minutes`."
+    )
+  return num_steps
 
 
 def _make_data(
@@ -310,7 +280,6 @@ def _make_data(
 def _train(
   config: pipeline_config.PipelineConfig,
   num_steps: int,
-  step_seconds: float,
   train_files: str,
 ) -> dict[str, float | int] | None:
   """Trains and evaluates; returns the results, or None after a signal."""
@@ -341,8 +310,8 @@ def _train(
         learning_rate=size.learning_rate,
         train_hours=config.train_hours,
         train_minutes=config.train_minutes,
-        save_checkpoints_steps=max(
-          1, int(_SECONDS_BETWEEN_CHECKPOINTS / step_seconds)
+        save_checkpoints_steps=math.ceil(
+          num_steps * _SECONDS_BETWEEN_CHECKPOINTS / config.train_seconds
         ),
         keep_checkpoint_max=2,
         # A tenth of the steps, but more if evaluations took 5% of the time.

@@ -56,7 +56,7 @@ def learn_vocabulary(
   """Learns a vocabulary from files of one sentence a line and writes it."""
   vocabulary.import_learner()  # Fails before the text is read.
   lines = itertools.chain.from_iterable(map(text_lines.read_lines, text_files))
-  counts = vocabulary.count_words(lines, _basic_tokenizer(config))
+  counts, _ = vocabulary.count_words(lines, _basic_tokenizer(config))
   tokens = vocabulary.learn(
     counts,
     config.model_size.vocab_size,
@@ -72,7 +72,7 @@ def measure_coverage(
   """Returns the coverage of the held-out text by the vocabulary."""
   vocab = tokenization.load_vocab(config.file("vocab.txt"))
   lines = text_lines.read_lines(config.file("held_out.txt"))
-  counts = vocabulary.count_words(lines, _basic_tokenizer(config))
+  counts, _ = vocabulary.count_words(lines, _basic_tokenizer(config))
   return vocabulary.coverage(vocab, counts)
 
 
