@@ -76,8 +76,8 @@ class PretrainingRecords:
       ids = input_pipeline.first_features(path)["input_ids"].int64_list.value
       if ids[0] != cls_id:
         raise ValueError(
-          f"{path} begins with the word-piece id {ids[0]}, but [CLS] of "
-          f"{vocab_file} is {cls_id}."
+          f"{path} begins with the id {ids[0]}, but [CLS] has the id {cls_id} "
+          f"in {vocab_file}: its records have another vocabulary."
         )
 
   def training_dataset(

@@ -35,8 +35,8 @@ from bert_tf.tasks import pretraining, pretraining_config
 from bert_tf.training import budget, curves
 from bert_tf.training import config as training_config
 
-# Evaluations during training are many and small, to draw a curve. Then a larger
-# one gives the results.
+# Evaluations during training are many and small, to draw a curve. A larger one
+# at the end gives the results.
 _NUM_EVALUATIONS = 10
 _EVAL_BATCH_SIZE = 64
 _EVAL_STEPS_IN_TRAINING = 10
@@ -60,12 +60,9 @@ _MAY_CHANGE = (
 def run(config: pipeline_config.PipelineConfig) -> None:
   """Makes data, trains, evaluates, plots, exports and writes the model card.
 
-  Skips finished steps and resumes an interrupted one.
-
-  Raises:
-    ValueError: if the text cannot be read, the settings contradict each other
-      or those of the run in output_dir, or the time is too short.
-    ImportError: if a package for the text or the plot is missing.
+  Finished steps are skipped, and an interrupted one is resumed. Raises
+  ValueError if the text cannot be read, the settings contradict each other or
+  those of the run in output_dir, or the time is too short.
   """
   backend.check_tensorflow()
   with errors.needs_extra("drawing the curves", extra="plots"):
@@ -73,8 +70,8 @@ def run(config: pipeline_config.PipelineConfig) -> None:
   errors.import_tensorflow_text("the vocabulary of word pieces")
   if (num_workers := distribution.num_workers()) > 1:
     raise ValueError(
-      f"`distribution=multi_worker` has {num_workers} workers, but the data "
-      "are made on one machine."
+      f"`distribution=multi_worker` has {num_workers} workers, but one machine "
+      "makes the data."
     )
   config = read_model(config)
   inputs = sources.find_files(
@@ -82,7 +79,9 @@ def run(config: pipeline_config.PipelineConfig) -> None:
   )
   for source in inputs:
     if not paths.is_file(source.path):
-      raise ValueError(f"text {source.path} is not a file: it is read twice.")
+      raise ValueError(
+        f"text {source.path} is not a file, so it cannot be read twice."
+      )
   corpus_build.check_reading(config.reading, inputs)
   settings = _settings(config, inputs)
   settings_file = config.file("settings.json")
@@ -99,7 +98,7 @@ def run(config: pipeline_config.PipelineConfig) -> None:
   train_files = _make_data(config, inputs)
   results = _train(config, num_steps, train_files)
   if results is None:
-    return  # A signal ended the training; the same command goes on.
+    return  # After a signal, the same command goes on with the training.
   curves.plot(
     config.output_dir, os.path.join(config.output_dir, card.CURVES_FILE)
   )
@@ -119,30 +118,28 @@ def read_model(
 ) -> pipeline_config.PipelineConfig:
   """Returns the config with `initial_model`, if `model` is set.
 
-  Raises:
-    ValueError: if there is no such model, if the model is not bidirectional, or
-      if it contradicts a setting.
+  Raises ValueError if the model is unidirectional or contradicts a setting.
   """
   if not config.model:
     return config
   files = model_folder.read(config.model)
   if os.path.realpath(config.output_dir) == os.path.realpath(files.folder):
     raise ValueError(
-      f"`output_dir` {config.output_dir} is the folder of the given model."
+      f"`output_dir` {config.output_dir} is the folder of the model itself."
     )
   files.bert_config.check_lengths(config.max_seq_length, files.config_file)
   direction = files.bert_config.attention_direction
   if direction != model_inputs.BOTH:
     raise ValueError(
-      f"attention_direction is {direction} in {files.config_file}, but text is "
-      "masked here; continue it on unmasked records."
+      f"{files.config_file} has attention_direction {direction}, but here the "
+      "text is masked; continue it on unmasked records."
     )
   user = letter_case.Case(config.do_lower_case)
   case = model_folder.resolve_case(files, user)
   names = files.reader.shapes.keys() - files.reader.untrained
   if any(name not in names for name in heads.MASKED_LM.shapes):
     logging.warning(
-      "%s has no masked-LM head; this head starts from random values.",
+      "%s has no masked-LM head, so this head starts from random values.",
       config.model,
     )
   bert_config = files.bert_config.to_dict()
@@ -150,8 +147,7 @@ def read_model(
     num_hidden_layers=bert_config["num_hidden_layers"],
     hidden_size=bert_config["hidden_size"],
     train_batch_size=32,
-    # A fifth of the rate that made models of width 768. Narrower models need
-    # larger rates, see Size.
+    # A fifth of the rate that made models of width 768; see Size for others.
     learning_rate=2e-5 * 768 / bert_config["hidden_size"],
     vocab_size=len(files.load_vocab()),
     dropout=bert_config["hidden_dropout_prob"],
@@ -219,9 +215,8 @@ def _estimate_steps(config: pipeline_config.PipelineConfig) -> int:
   )
   if num_steps < _MIN_STEPS:
     raise ValueError(
-      f"{config.train_seconds:g} s is too short: after its start, training "
-      f"would take only {num_steps} steps; raise `train_hours` or "
-      "`train_minutes`."
+      f"{config.train_seconds:g} s is too short, since only {num_steps} steps "
+      "fit into it; raise `train_hours` or `train_minutes`."
     )
   return num_steps
 
@@ -231,8 +226,7 @@ def _make_data(
 ) -> str:
   """Writes corpus, vocabulary, records and config.
 
-  Returns:
-    The paths of the training records, comma-separated.
+  Returns the paths of the training records, separated by commas.
   """
   num_shards = text_steps.num_shards(sum(map(text_steps.text_bytes, inputs)))
   output = corpus_build.Output(
@@ -284,7 +278,7 @@ def _train(
 ) -> dict[str, float | int] | None:
   """Trains and evaluates; returns the results, or None after a signal."""
   size, model = config.model_size, config.initial_model
-  # A sequence costs a third of what it does in training: no backward pass.
+  # Without a backward pass, a sequence costs a third of what training it does.
   num_sequences = _EVAL_STEPS_IN_TRAINING * _EVAL_BATCH_SIZE
   steps_of_evaluation = num_sequences / (3 * size.train_batch_size)
   return pretraining.run(
@@ -314,7 +308,7 @@ def _train(
           num_steps * _SECONDS_BETWEEN_CHECKPOINTS / config.train_seconds
         ),
         keep_checkpoint_max=2,
-        # A tenth of the steps, but more if evaluations took 5% of the time.
+        # A tenth of the steps, or more so that evaluations take 5% of the time.
         eval_every_steps=max(
           num_steps // _NUM_EVALUATIONS,
           math.ceil(20 * steps_of_evaluation),

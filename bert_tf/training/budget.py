@@ -23,17 +23,17 @@ from bert_tf.training import step as step_lib
 
 _now = time.monotonic
 
-# Steps in which TensorFlow traces and compiles, and timed ones after them. The
-# timing ends early if it takes more than a fraction of the whole time.
+# TensorFlow traces and compiles in the first steps, and those after them are
+# timed, but not for longer than a fraction of the whole time.
 _NUM_COMPILING = 2
 _NUM_TIMED = 10
 _MAX_TIMED_FRACTION = 0.05
 
 
 class PlannedWarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
-  """An optimization.WarmupLinearDecay whose number of steps is set later.
+  """A linear decay whose number of steps, a float32 variable, is set later.
 
-  A tenth of the steps is the warm-up. `num_train_steps` is a float32 variable.
+  The first tenth of the steps is the warm-up.
   """
 
   def __init__(self, init_lr: float) -> None:
@@ -88,7 +88,7 @@ def plan_steps(
   variables: dict[str, keras.Variable],
   batches: tf.data.Iterator,
 ) -> int:
-  """Returns the number of steps of a timed run, which run.json holds.
+  """Returns the number of steps of a timed run and keeps it in run.json.
 
   Without a plan in run.json, steps are timed and undone; they only change
   `variables`. If train_minutes has changed since, the number changes in
@@ -105,7 +105,7 @@ def plan_steps(
     for variable, value in zip(variables.values(), values, strict=True):
       variable.assign(value)
     num_steps = max(1, step + num_more)
-    logging.info("Training %d steps, to fill %g minutes.", num_steps, minutes)
+    logging.info("Training %d steps to fill %g minutes.", num_steps, minutes)
   if distribution.is_chief():
     info = dataclasses.replace(
       info, num_train_steps=num_steps, train_minutes=minutes

@@ -21,10 +21,9 @@ _OF_A_KIND = ("_precision", "_recall", "_f1", "_exact", "_exact_match")
 
 
 def read(folder: str) -> Curves:
-  """Returns the scalars of the TensorBoard events in a folder.
+  """Reads the scalars of the TensorBoard events in a folder, by step.
 
-  The steps are ascending. A resumed run may have repeated some of them; the
-  last value counts.
+  A resumed run may have repeated steps; their last value counts.
   """
   events = event_accumulator.EventAccumulator(
     folder, size_guidance={event_accumulator.TENSORS: 0}
@@ -45,8 +44,6 @@ def plot(output_dir: str, plot_file: str, width: int = 1200) -> None:
   """Draws a run's training as lines and its evaluation as points.
 
   The suffix of `plot_file` chooses its format; it is `width` pixels wide.
-  Raises ValueError if there are no events, or matplotlib lacks the suffix, and
-  ImportError without matplotlib.
   """
   training, evaluation = (
     read(folder) if paths.is_folder(folder) else {}
