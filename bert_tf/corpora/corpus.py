@@ -48,7 +48,7 @@ def write_documents(path: str, documents_: Iterable[Sequence[str]]) -> int:
       writer.write("\n".join(document) + "\n\n")
       count += 1
     if not count:
-      raise ValueError(f"{path} would be empty, since the text is blank.")
+      raise ValueError(f"no document for {path}: the text is blank.")
   return count
 
 

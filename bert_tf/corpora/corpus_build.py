@@ -107,7 +107,7 @@ def create(
       num_eval = counts["eval_documents"]
       num_train = counts["documents"] - num_eval
       if not counts["documents"]:
-        raise ValueError(f"{output.output_file} would be empty: blank text.")
+        raise ValueError(f"no document for {output.output_file}: blank text.")
       if output.eval_output_file and not (num_train and num_eval):
         raise ValueError(
           f"eval_fraction {output.eval_fraction} leaves {num_train} documents "

@@ -51,7 +51,7 @@ def documents(packages: Sequence[str] = ()) -> Iterator[list[str]]:
   for name in packages:
     spec = importlib.util.find_spec(name) if name.isidentifier() else None
     if not spec or not spec.submodule_search_locations:
-      raise ValueError(f"pydoc_packages: no package {name} is installed.")
+      raise ValueError(f"pydoc_packages: {name} is not an installed package.")
     folders.append(spec.submodule_search_locations[0])
   seen: set[str] = set()
   for topic in sorted(topics.topics):

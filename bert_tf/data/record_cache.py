@@ -31,7 +31,7 @@ def write(
   saved_settings = json.loads(json.dumps(settings))
   existing = _find_reusable(path, saved_settings)
   if existing:
-    logging.info("Reusing %s, made from the same examples and settings.", path)
+    logging.info("Reusing %s, made from these examples and settings.", path)
     return existing
   note = settings_file(path)
   # An interrupted write must not leave old settings beside new records.

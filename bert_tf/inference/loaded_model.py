@@ -75,9 +75,9 @@ def load(config: configs.ModelConfig) -> LoadedModel:
   loaded = saved_models.load(folder)
   if saved_models.IDS not in loaded.signatures:
     raise ValueError(
-      f"{folder} is not a SavedModel of export_savedmodel.py: its signatures "
-      f"are {', '.join(loaded.signatures) or '(none)'}, not "
-      f"{saved_models.IDS}; one of TF Hub needs `bert-tf convert`."
+      f"{folder} has no signature {saved_models.IDS}, only "
+      f"{', '.join(loaded.signatures) or 'none'}, so `bert-tf export` did not "
+      "write it; a SavedModel of TF Hub needs `bert-tf convert`."
     )
   functions = {
     name: Function(

@@ -72,7 +72,7 @@ class SentenceScorer:
     if bert_config.attention_direction != model_inputs.BOTH:
       raise ValueError(
         f"{files.config_file} has attention_direction="
-        f"{bert_config.attention_direction}; give a bidirectional model."
+        f"{bert_config.attention_direction}, but scores need both directions."
       )
     self._tokenizer = model_folder.load_tokenizer(files, config.do_lower_case)
     masking.check_special_tokens(self._tokenizer.vocab, files.needed_vocab())

@@ -91,7 +91,7 @@ def log_coverage(coverage: vocabulary.Coverage) -> None:
   )
   if coverage.pieces_per_word > _MAX_PIECES_PER_WORD:
     logging.warning(
-      "Words have %.1f pieces on average, so the text seems to lack spaces. "
+      "Words have %.1f pieces on average, so the text seems to have no spaces. "
       "Put them between words, here and in later inputs of the model.",
       coverage.pieces_per_word,
     )

@@ -197,7 +197,7 @@ class Server:
   async def _get_ready(self) -> responses.Response:
     """Answers 200 if the models are warm and the server does not stop."""
     if not self._is_warm or self._uvicorn.should_exit or self.ended.is_set():
-      raise limits.HttpError(503, "the server is warming up or stopping.")
+      raise limits.HttpError(503, "a model is not warm, or the server stops.")
     return await self._get_health()
 
   async def _get_models(self) -> responses.Response:

@@ -121,7 +121,7 @@ def read_ids(
 
 
 def decode_texts(name: str, value: Any, max_bytes: int) -> Any:
-  """Decodes the Base64 texts in objects and lists; checks all texts' lengths."""
+  """Decodes Base64 texts in objects and lists; checks the lengths of all."""
   if isinstance(value, list):
     return [decode_texts(name, item, max_bytes) for item in value]
   is_encoded = isinstance(value, dict) and value.keys() == {"b64"}

@@ -97,8 +97,8 @@ class PeriodicEvaluation:
       history = _read_history(path)
       if history.metric != self._metric:
         raise ValueError(
-          f"{self._folder} was chosen by {history.metric}, so "
-          f"`best_metric={self._metric}` needs another `output_dir`."
+          f"{self._folder} holds the best checkpoint by {history.metric}, not "
+          f"by `best_metric={self._metric}`; choose another `output_dir`."
         )
       self._evaluations = [
         results

@@ -255,7 +255,7 @@ def test_documents_of_one_sentence_are_warned_about(config, tmp_path, caplog):
 @pytest.mark.parametrize(
   ("output_file", "num_shards", "num_workers", "message"),
   [
-    ("a,b", 2, 1, "names 2 files and num_shards is 2; give one name"),
+    ("a,b", 2, 1, "names 2 files, but num_shards=2 "),
     ("a,a", 1, 1, "output_file=a,a"),
     ("a,", 1, 1, "output_file=a,"),
     ("folder/", 1, 1, "folder/ is a folder"),

@@ -208,7 +208,7 @@ def test_a_run_is_resumed_and_leaves_an_ordinary_checkpoint(tmp_path):
     )
   )
   assert evaluated["loss"] == pytest.approx(expected["loss"], abs=1e-5)
-  words = r"lora_kernel_a.* is \(16, 2\), the model's \(16, 3\)"
+  words = r"lora_kernel_a.* is \(16, 2\), but the model's is \(16, 3\)"
   with pytest.raises(ValueError, match=words):
     classification.run(make(tmp_path, "out", lora_rank=3))
 
