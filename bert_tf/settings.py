@@ -165,9 +165,9 @@ def resolve(
     elif known not in (None, value):
       replaced.append(f"{name}={value} instead of {known}")
   if taken:
-    logging.info("%s sets %s.", where, ", ".join(taken))
+    logging.info("From %s: %s.", where, ", ".join(taken))
   if replaced:
-    logging.warning("Unlike in %s: %s.", where, ", ".join(replaced))
+    logging.warning("Unlike %s: %s.", where, ", ".join(replaced))
   return replace_values(config, changes)
 
 

@@ -104,8 +104,8 @@ def load_vocab(vocab_file: str) -> dict[str, int]:
     first = vocab.setdefault(token, index)
     if first != index:
       raise ValueError(
-        f"{vocab_file}:{index + 1}: the token {token!r} is already on line "
-        f"{first + 1}."
+        f"{vocab_file}:{index + 1}: this repeats the token {token!r}, which is "
+        f"on line {first + 1}."
       )
   return vocab
 
@@ -362,7 +362,7 @@ class FullTokenizer:
     self.inv_vocab = {index: token for token, index in self.vocab.items()}
     if UNK not in self.vocab:
       raise ValueError(
-        f"{vocab_file} lacks [UNK] among its {len(self.vocab)} tokens."
+        f"{vocab_file} has {len(self.vocab)} tokens, but lacks [UNK]."
       )
     self.basic_tokenizer = BasicTokenizer(do_lower_case, strip_accents)
     self.wordpiece_tokenizer = WordpieceTokenizer(self.vocab)

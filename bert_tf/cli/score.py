@@ -59,10 +59,10 @@ def run() -> None:
   pieces = {name: scorer.tokenize(text) for name, text in texts.items()}
   fitting = {n: tokens for n, tokens in pieces.items() if scorer.fits(tokens)}
   if unfit := [name for name in pieces if name not in fitting]:
-    message = f"{', '.join(unfit)}: not 1 to {scorer.max_tokens} word pieces"
+    limits = f"1 to {scorer.max_tokens} word pieces: {', '.join(unfit)}."
     if not fitting:
-      raise ValueError(f"{message}.")
-    logging.warning("%s, so left out.", message)
+      raise ValueError(f"no text has {limits}")
+    logging.warning(f"These texts are left out, as they do not have {limits}")
   scores = []
 
   def scored() -> Iterator[str]:

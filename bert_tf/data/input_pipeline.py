@@ -77,8 +77,8 @@ def _count_records(path: str) -> int:
   except tf.errors.DataLossError as error:
     num_whole = int(records.ignore_errors().reduce(zero, one_more))
     raise ValueError(
-      f"{path} is truncated or corrupt at record {num_whole}, counted from 0, "
-      "or it is a GZIP file whose name does not end in .gz."
+      f"{path} is not a whole TFRecord file: record {num_whole} (counted from "
+      "0) is truncated or corrupt. The names of GZIP files must end in .gz."
     ) from error
   if not count:
     raise ValueError(f"{path} holds no records.")
@@ -378,6 +378,6 @@ def naming_records(
         fault = _find_fault(_features(record.numpy()), spec, highest)
         if fault:
           raise ValueError(
-            f"{path}: record {number}, counted from 0, {fault}."
+            f"{path}: record {number} (counted from 0) {fault}."
           ) from None
     raise

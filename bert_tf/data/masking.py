@@ -82,7 +82,7 @@ def check_special_tokens(vocab: Mapping[str, int], vocab_file: str) -> None:
   missing = [token for token in needed if token not in vocab]
   if missing:
     raise ValueError(
-      f"{vocab_file} lacks {', '.join(missing)} among its {len(vocab)} tokens."
+      f"{vocab_file} has {len(vocab)} tokens, but lacks {', '.join(missing)}."
     )
 
 

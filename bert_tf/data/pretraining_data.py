@@ -249,9 +249,11 @@ def build_shard(
       rows = packing.assign_rows(lengths, config.max_seq_length)
       max_instances = packing.max_instances(config.max_seq_length)
       masking.shuffle(rows, rng.getrandbits)
+    spec = input_pipeline.pretraining_spec(
+      config.max_seq_length, config.num_predictions, max_instances
+    )
     for row in rows:
-      sizes = config.max_seq_length, config.num_predictions, max_instances
-      writer.write(encode_row([instances[i] for i in row], *sizes))
+      writer.write(encode_row([instances[i] for i in row], spec))
   return ShardCounts(
     num_documents=len(documents),
     num_instances=len(instances),
@@ -263,14 +265,11 @@ def build_shard(
 
 
 def encode_row(
-  row: Sequence[TrainingInstance],
-  max_seq_length: int,
-  max_predictions_per_seq: int,
-  max_instances: int = 0,
+  row: Sequence[TrainingInstance], spec: input_pipeline.Spec
 ) -> bytes:
   """Encodes one instance, or several packed ones, as a `tf.train.Example`.
 
-  It has the features of `input_pipeline.pretraining_spec`, padded with zeros.
+  It has the features of a `pretraining_spec`, padded with zeros:
   masked_lm_weights are 1 for a masked position, next_sentence_labels 1 if the
   second segment is random, and cls_positions tell where each instance begins.
   """
@@ -288,10 +287,8 @@ def encode_row(
     ]
     values["masked_lm_ids"] += instance.masked_lm_ids
     values["masked_lm_weights"] += [1] * len(instance.masked_lm_ids)
-  spec = input_pipeline.pretraining_spec(
-    max_seq_length, max_predictions_per_seq, max_instances
-  )
-  ints, floats = {}, {}
+  ints: dict[str, list[int]] = {}
+  floats: dict[str, list[int]] = {}
   for name, feature in spec.items():
     padding = [0] * (feature.shape[0] - len(values[name]))
     kind = floats if feature.dtype.is_floating else ints

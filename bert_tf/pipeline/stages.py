@@ -308,7 +308,7 @@ def _train(
           num_steps * _SECONDS_BETWEEN_CHECKPOINTS / config.train_seconds
         ),
         keep_checkpoint_max=2,
-        # A tenth of the steps, or more so that evaluations take 5% of the time.
+        # A tenth of the steps, or more if evaluations took over 5% of the time.
         eval_every_steps=max(
           num_steps // _NUM_EVALUATIONS,
           math.ceil(20 * steps_of_evaluation),

@@ -81,8 +81,8 @@ def add(model: keras.Model, path: str, encoder_only: bool = False) -> list[str]:
     shape = name in variables and tuple(variables[name].shape)
     if shape != value.shape:
       raise ValueError(
-        f"{reader.path} is for another model: its {name} is {value.shape}, but "
-        f"this model's is {shape or 'missing'}."
+        f"{reader.path} belongs to another model: {name} is {value.shape} "
+        f"there, but {shape or 'missing'} here."
       )
   differing = [
     f"{scope}/kernel"
