@@ -136,7 +136,8 @@ def prefix_to_read(path: str) -> str | None:
   if paths.is_folder(path):
     return None
   raise DamagedCheckpointError(
-    f"model {path!r} is neither a folder nor is there {path}{_INDEX}."
+    f"model {path!r} not found: there is neither such a folder nor "
+    f"{path}{_INDEX}."
   )
 
 

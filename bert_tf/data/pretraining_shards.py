@@ -125,8 +125,8 @@ def create(
       pending = [task for task in tasks if task not in finished]
     elif resume and finished:
       raise ValueError(
-        f"{note} is missing, so nothing tells the settings of "
-        f"{finished[0].output_files[0]}; start again without `resume`."
+        f"cannot resume: {note} is missing, so the settings of "
+        f"{finished[0].output_files[0]} are unknown; drop `resume`."
       )
     _remove_unfinished(tasks)
     if len(tasks) > 1:

@@ -325,7 +325,7 @@ class FineTunedModel(TaskModel):
         raise ValueError(f"row {index} has no label.")
     if len(rows) != len(labels) or not rows:
       raise ValueError(
-        f"{len(rows)} rows have {len(labels)} labels; give one label per row."
+        f"{len(rows)} rows and {len(labels)} labels; each row needs one label."
       )
     texts = [self._row(i, row) for i, row in enumerate(rows)]
     # An empty second text of a pair means a single text.
