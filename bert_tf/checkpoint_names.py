@@ -100,7 +100,7 @@ def check_is_bert(path: str, names: Collection[str]) -> None:
     )
   tops = sorted({"/".join(name.split("/")[:2]) for name in names})
   raise ValueError(
-    f"{path} does not hold a BERT: instead of {WORD_EMBEDDINGS} it has "
+    f"{path} does not hold a BERT: it has no {WORD_EMBEDDINGS}, but "
     f"{errors.join_names(tops, _MAX_NAMED)}."
   )
 
