@@ -15,10 +15,10 @@ GLOBAL_STEP = "global_step"
 TRAIN_SECONDS = "train_seconds"
 SLOT_SUFFIXES = ("/adam_m", "/adam_v")
 
-# Files store training state that the original lacks under this scope, such as
-# the slots of other optimizers, whose names keep it in memory too. Loaders
+# Files store training state that the original lacks under this scope. Loaders
 # such as transformers' skip names with a part `global_step`, but fail on names
-# that they do not know. Files of this project's older versions lack the scope.
+# that they do not know. The slots of other optimizers have the scope in memory
+# too, and older versions of this project wrote files without it.
 STATE_SCOPE = f"{GLOBAL_STEP}/"
 
 WORD_EMBEDDINGS = "bert/embeddings/word_embeddings"
@@ -34,7 +34,7 @@ _MAX_NAMED = 10  # Names that a message lists.
 
 
 def parameters(names: Iterable[str]) -> list[str]:
-  """Returns the sorted names of model variables, without training state.
+  """The sorted names of model variables, without training state.
 
   If X is a variable, X/SLOT is a slot of an optimizer, such as Adam's moments.
   """
@@ -50,7 +50,7 @@ def parameters(names: Iterable[str]) -> list[str]:
 
 
 def is_slot(name: str) -> bool:
-  """Returns whether a variable is an optimizer's, by its name."""
+  """Whether a variable is an optimizer's, by its name."""
   return name.endswith(SLOT_SUFFIXES) or name.startswith(STATE_SCOPE)
 
 
@@ -60,12 +60,12 @@ def _is_own_state(name: str) -> bool:
 
 
 def to_key(name: str) -> str:
-  """Returns a tensor's key in a checkpoint file: its name or a scoped name."""
+  """A tensor's key in a checkpoint file: its name or a scoped name."""
   return STATE_SCOPE + name if _is_own_state(name) else name
 
 
 def from_key(key: str) -> str:
-  """Returns a tensor's name for its key in a checkpoint file."""
+  """A tensor's name for its key in a checkpoint file."""
   name = key.removeprefix(STATE_SCOPE)
   return name if _is_own_state(name) else key
 
@@ -95,12 +95,12 @@ def check_is_bert(path: str, names: Collection[str]) -> None:
   # Encoders of TF Model Garden, which exports those on TF Hub.
   if OBJECT_GRAPH in names or any(n.startswith("transformer/") for n in names):
     raise ValueError(
-      f"{path} has another format than the original's, such as TF Model "
+      f"{path} is not in the original's format but in one such as TF Model "
       f"Garden's; convert it by `bert-tf convert` with `model={path}`."
     )
   tops = sorted({"/".join(name.split("/")[:2]) for name in names})
   raise ValueError(
-    f"{path} holds no BERT: it has no {WORD_EMBEDDINGS}, but "
+    f"{path} does not hold a BERT: it has no {WORD_EMBEDDINGS}, but "
     f"{errors.join_names(tops, _MAX_NAMED)}."
   )
 
@@ -111,10 +111,7 @@ def check_fits(
   variables: Mapping[str, keras.Variable],
   missing: Sequence[str],
 ) -> None:
-  """Raises ValueError for required variables that a checkpoint lacks.
-
-  Also if a tensor has another shape than the model's variable of its name.
-  """
+  """Raises ValueError if a checkpoint lacks variables or shapes differ."""
   names = parameters(shapes)
   faults = []
   if missing:
@@ -124,7 +121,7 @@ def check_fits(
     if extra := unused(names, variables):
       faults.append(f"the model lacks {extra}")
   differing = [
-    f"{name} is {shapes[name]}, the model's {tuple(variable.shape)}"
+    f"{name} is {shapes[name]}, but the model's is {tuple(variable.shape)}"
     for name, variable in variables.items()
     if name in shapes and shapes[name] != tuple(variable.shape)
   ]
@@ -136,6 +133,6 @@ def check_fits(
 
 
 def unused(names: Iterable[str], model_names: Collection[str]) -> str:
-  """Returns the encoder's variables that the model lacks, "" for none."""
+  """Names the encoder's variables that the model lacks; "" for none."""
   encoder = (name for name in names if name.startswith("bert/"))
   return errors.join_names(sorted({*encoder} - {*model_names}), _MAX_NAMED)

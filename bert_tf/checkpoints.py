@@ -38,8 +38,8 @@ class NotFiniteError(DamagedCheckpointError):
   """A checkpoint whose weights hold NaN or infinite values."""
 
 
-# Classes that read a file with all weights of a model, by the end of its name.
-# They have the attributes and methods of hugging_face.Reader.
+# Classes that read a file with all weights of a model, by the end of its name,
+# with the attributes and methods of hugging_face.Reader.
 FILE_READERS: dict[str, Callable[[str], Any]] = dict.fromkeys(
   hugging_face.SUFFIXES, hugging_face.Reader
 )
@@ -98,9 +98,9 @@ class CheckpointReader:
           if attribute.full_name
         }
     names = checkpoint_names.original_names(keys)
-    renamed = [f"{old} as {new}" for new, old in names.items() if new != old]
+    renamed = [f"{o} is read as {n}" for n, o in names.items() if n != o]
     if renamed:
-      logging.info("%s: reads %s.", self.path, errors.join_names(renamed, 1))
+      logging.info("%s: %s.", self.path, errors.join_names(renamed, 1))
     self._keys = {new: keys[name] for new, name in names.items()}
     self.shapes = {name: tuple(shapes[k]) for name, k in self._keys.items()}
 
@@ -128,11 +128,7 @@ def check_finite(path: str, tensors: Mapping[str, np.ndarray]) -> None:
 
 
 def prefix_to_read(path: str) -> str | None:
-  """Returns the prefix of the files to read; None for the folder of a run.
-
-  Raises:
-    DamagedCheckpointError: if path is neither a checkpoint nor a folder.
-  """
+  """The prefix of the files to read; None for the folder of a run."""
   if is_saved_model(path):
     return os.path.join(path, "variables", "variables")
   if exists(path):
@@ -140,17 +136,18 @@ def prefix_to_read(path: str) -> str | None:
   if paths.is_folder(path):
     return None
   raise DamagedCheckpointError(
-    f"model {path!r} not found: there is no such folder, and no {path}{_INDEX}."
+    f"model {path!r} not found: there is neither such a folder nor "
+    f"{path}{_INDEX}."
   )
 
 
 def is_file(path: str) -> bool:
-  """Returns whether a path is that of a file with all weights of a model."""
+  """Whether a path is that of a file with all weights of a model."""
   return path.endswith(tuple(FILE_READERS))
 
 
 def is_saved_model(path: str) -> bool:
-  """Returns whether there is a SavedModel in a folder."""
+  """Whether there is a SavedModel in a folder."""
   return paths.exists(os.path.join(path, "saved_model.pb"))
 
 
@@ -158,8 +155,8 @@ def write(path: str, tensors: Mapping[str, tf.Tensor | np.ndarray]) -> None:
   """Writes tensors by name; replaces an older checkpoint of the same path.
 
   Both files are complete before the first is replaced. A process that is killed
-  between the two leaves a checkpoint that readers refuse. Raises OSError if the
-  checkpoint cannot be written; an older one then remains.
+  between the two leaves a checkpoint that readers refuse. If the checkpoint
+  cannot be written, OSError is raised and an older one remains.
   """
   names = sorted(tensors)
   write_atomically(
@@ -221,11 +218,11 @@ def save(
 
 
 def list_checkpoints(output_dir: str) -> list[str]:
-  """Returns the prefixes that the `checkpoint` file lists, newest first.
+  """The prefixes that the `checkpoint` file lists, newest first.
 
   TensorFlow 1 lists absolute paths. A checkpoint with the same name in this
-  folder takes precedence, in case it was moved. If the file is empty or
-  damaged, returns the checkpoints in the folder.
+  folder takes precedence, in case it was moved. If the file is corrupt, all
+  checkpoints in the folder count.
   """
   try:
     state = tf.train.get_checkpoint_state(output_dir)
@@ -245,17 +242,17 @@ def list_checkpoints(output_dir: str) -> list[str]:
 
 
 def _own(output_dir: str, path: str) -> str:
-  """Returns output_dir/NAME, for the base name of a POSIX or Windows path."""
+  """output_dir/NAME, for the base name of a POSIX or Windows path."""
   return os.path.join(output_dir, re.split(r"[/\\]", path)[-1])
 
 
 def exists(path: str) -> bool:
-  """Returns whether a checkpoint exists."""
+  """Whether a checkpoint exists."""
   return paths.exists(path + _INDEX)
 
 
 def find_latest(output_dir: str) -> str | None:
-  """Returns the prefix of a run's newest checkpoint; None without one."""
+  """The prefix of a run's newest checkpoint; None without one."""
   return next(iter(list_checkpoints(output_dir)), None)
 
 
@@ -287,8 +284,8 @@ def load_variables(
     value = reader.get(name)
     if not tf.as_dtype(value.dtype).is_floating:
       raise ValueError(
-        f"{name} of {reader.path} holds {value.dtype}, not floats; save the "
-        "model without quantization."
+        f"{name} of {reader.path} holds {value.dtype} instead of floats; save "
+        "the model without quantization."
       )
     loaded[name].assign(value)
   names = checkpoint_names.parameters(reader.shapes)

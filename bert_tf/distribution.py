@@ -1,7 +1,7 @@
 """Distribution over one device, several devices, several machines or a TPU.
 
-A command enters the scope of the strategy that its flags name. The library uses
-the strategy of the current scope. Outside of any scope it uses one device.
+A command enters the scope of the strategy that its flags name, and the library
+uses the strategy of the current scope: one device outside of any scope.
 """
 
 import contextlib
@@ -19,8 +19,8 @@ from absl import logging
 from bert_tf import names
 from bert_tf.files import errors
 
-# Task types of TF_CONFIG that train. Task 0 of the first type that the cluster
-# has is the chief.
+# Task types of TF_CONFIG that train. The chief is task 0 of the first of these
+# types in the cluster.
 _WORKER_KINDS = ("chief", "worker")
 
 
@@ -98,7 +98,7 @@ def _tpu_strategy(tpu: TpuAddress) -> tf.distribute.TPUStrategy:
 
 
 def _num_machines(text: str | None) -> int:
-  """Returns the number of training processes in TF_CONFIG."""
+  """The number of training processes in TF_CONFIG."""
   try:
     config = json.loads(text or "")
     cluster, task = config["cluster"], config["task"]
@@ -116,7 +116,7 @@ def _num_machines(text: str | None) -> int:
 
 
 def num_workers() -> int:
-  """Returns the number of training processes of the current strategy."""
+  """The number of training processes of the current strategy."""
   strategy = tf.distribute.get_strategy()
   if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
     return 1
@@ -128,7 +128,7 @@ def _count(cluster: Mapping[str, Any]) -> int:
 
 
 def is_chief() -> bool:
-  """Returns whether this process is the chief, which writes shared files."""
+  """Whether this process is the chief, which writes shared files."""
   if num_workers() == 1:
     return True
   resolver = tf.distribute.get_strategy().cluster_resolver
@@ -143,18 +143,18 @@ def device_kind() -> str:
 
 
 def has_accelerator() -> bool:
-  """Returns whether TensorFlow has a GPU or a TPU."""
+  """Whether TensorFlow has a GPU or a TPU."""
   return device_kind() != "CPU"
 
 
 def describe_devices() -> str:
-  """Returns the devices of the current strategy, such as "2 x GPU"."""
+  """Names the devices of the current strategy, such as "2 x GPU"."""
   num_replicas = tf.distribute.get_strategy().num_replicas_in_sync
   return f"{num_replicas} x {device_kind()}"
 
 
 def needs_full_batches() -> bool:
-  """Returns whether all batches need the shape of the first, as on TPUs."""
+  """Whether all batches need the shape of the first, as on TPUs."""
   return isinstance(tf.distribute.get_strategy(), tf.distribute.TPUStrategy)
 
 
@@ -167,7 +167,7 @@ def translate_worker_loss() -> Iterator[None]:
     if num_workers() == 1 or "ollective" not in str(error):
       raise
     raise WorkerLostError(
-      "another worker ended or cannot be reached; start all again to resume."
+      "another worker ended or cannot be reached. Start all again to resume."
     ) from error
 
 
@@ -214,7 +214,7 @@ def select_replica_part(
 
 
 def gather_outputs(value: Any) -> Any:
-  """Returns the outputs of all replicas, concatenated along axis 0."""
+  """Concatenates the outputs of all replicas along axis 0."""
   strategy = tf.distribute.get_strategy()
   if strategy.num_replicas_in_sync == 1:
     return value
@@ -222,7 +222,7 @@ def gather_outputs(value: Any) -> Any:
 
 
 def all_gather_objects(values: Mapping[str, Any]) -> list[dict[str, Any]]:
-  """Returns the JSON values of each process. All processes must call it."""
+  """Gathers the JSON values of each process. All processes must call it."""
   strategy = tf.distribute.get_strategy()
   if num_workers() == 1:
     return [dict(values)]

@@ -302,7 +302,7 @@ class HeadModel(model_inputs.FeaturesModel):
       labels["num_labels"] = num_labels or files.num_outputs(cls.task)
       if not labels["num_labels"]:
         raise ValueError(
-          f"{files.weights} has no head of {cls.task}: set `num_labels`."
+          f"{files.weights} does not have a {cls.task} head; set `num_labels`."
         )
     model = cls(files.bert_config, dtype=dtype, **labels)
     model_folder.load(files, model)

@@ -78,14 +78,14 @@ class BertConfig:
     if json_object.get("bilstm"):
       raise ValueError(
         "the key bilstm says that the model has a BiLSTM between BERT and its "
-        "head. To start from its encoder, remove the key in a copy of the file "
-        "and set `encoder_only`."
+        "head. To start from its encoder, remove the key from a copy of the "
+        "file and set `encoder_only`."
       )
     names = {*cls.original_keys(), *OWN_KEYS}
     known = {k: v for k, v in json_object.items() if k in names}
     unknown = {k: v for k, v in json_object.items() if k not in names}
     if unknown:
-      logging.info("Config keys that BERT does not use: %s", sorted(unknown))
+      logging.info("BERT does not use these config keys: %s", sorted(unknown))
     return cls(**known, unknown=unknown)
 
   @classmethod

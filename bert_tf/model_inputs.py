@@ -178,7 +178,7 @@ def check_features(
       raise ValueError(f"{other} is called {name} here; rename it.")
   if "input_ids" not in features:
     raise ValueError(
-      f"there are no input_ids among {', '.join(features) or 'no features'}."
+      f"the features lack input_ids: {', '.join(features) or 'there are none'}."
     )
   tensors = {}
   for name, value in features.items():
@@ -204,7 +204,7 @@ def check_features(
       raise ValueError(f"{name} is {dtype}, not integers.")
     if any(a != b and None not in (a, b) for a, b in zip(shape, expected)):
       raise ValueError(
-        f"{name} has the shape {shape}, but input_ids {expected}."
+        f"{name} has the shape {shape}, but input_ids have {expected}."
       )
   return tensors
 
@@ -214,8 +214,7 @@ def check_values(
 ) -> None:
   """Raises ValueError for a value that would silently stand for another one.
 
-  In a compiled step values are not known yet, so nothing is checked, and the
-  step loses no time.
+  A compiled step does not know its values yet, so it skips this check.
   """
   if backend.is_tensorflow():
     import tensorflow as tf
@@ -240,6 +239,5 @@ def check_values(
     for value in (values.min(), values.max()) if values.size else ():
       if not 0 <= value < size:
         raise ValueError(
-          f"{name} has the value {value}, which is out of range; use 0 to "
-          f"{size - 1}."
+          f"{name} has the value {value}, which is not in 0 to {size - 1}."
         )

@@ -81,7 +81,7 @@ class BatchSizes:
 
 
 def total(terms: Sequence[Term]) -> int:
-  """Returns the sum of the terms."""
+  """The sum of the terms."""
   return sum(term.value for term in terms)
 
 
@@ -90,12 +90,9 @@ def terms(
 ) -> list[Term]:
   """Returns the terms of a table.
 
-  Args:
-    table: "encoder" or "heads" for parameters, "forward" for the floating-point
-      operations of pre-training, "training" or "inference" for an estimate of
-      the bytes in float32.
-    config: sizes.
-    batch: the batch of operations and bytes.
+  The tables are "encoder" and "heads" for parameters, "forward" for the
+  floating-point operations of pre-training, and "training" and "inference" for
+  an estimate of the bytes in float32. The last three are those of a batch.
   """
   batch = batch or BatchSizes()
   weights = 0

@@ -127,14 +127,14 @@ def check(config: Dataclass) -> None:
       continue
     if setting.choices and value not in setting.choices:
       raise ValueError(
-        f"{name} {value!r} is not known; use {', '.join(setting.choices)}."
+        f"{name} {value!r} is unknown; use {', '.join(setting.choices)}."
       )
     if isinstance(value, float) and not math.isfinite(value):
       raise ValueError(f"{name} {value} is not a finite number.")
     if setting.minimum is not None and value < setting.minimum:
-      raise ValueError(f"{name} {value} is below {setting.minimum}.")
+      raise ValueError(f"{name} {value} must be at least {setting.minimum}.")
     if setting.maximum is not None and value > setting.maximum:
-      raise ValueError(f"{name} {value} exceeds {setting.maximum}.")
+      raise ValueError(f"{name} {value} must be at most {setting.maximum}.")
 
 
 def resolve(

@@ -64,7 +64,7 @@ def validate_case_matches_checkpoint(
     kind = "lower-cased" if trained_lower else "cased"
     raise ValueError(
       f"do_lower_case={do_lower_case} does not fit init_checkpoint "
-      f"{init_checkpoint}: {folder} was trained on {kind} text; set "
+      f"{init_checkpoint}, since {folder} was trained on {kind} text; set "
       f"`do_lower_case={trained_lower}`."
     )
 
@@ -104,8 +104,8 @@ def load_vocab(vocab_file: str) -> dict[str, int]:
     first = vocab.setdefault(token, index)
     if first != index:
       raise ValueError(
-        f"{vocab_file}:{index + 1}: duplicate token {token!r}, first on line "
-        f"{first + 1}."
+        f"{vocab_file}:{index + 1}: this repeats the token {token!r}, which is "
+        f"on line {first + 1}."
       )
   return vocab
 
@@ -372,7 +372,7 @@ class FullTokenizer:
     self.inv_vocab = {index: token for token, index in self.vocab.items()}
     if UNK not in self.vocab:
       raise ValueError(
-        f"{vocab_file} has {len(self.vocab)} tokens, but not [UNK]."
+        f"{vocab_file} has {len(self.vocab)} tokens, but lacks [UNK]."
       )
     self.basic_tokenizer = BasicTokenizer(do_lower_case, strip_accents)
     self.wordpiece_tokenizer = WordpieceTokenizer(self.vocab)

@@ -84,11 +84,11 @@ def run() -> None:
   shard_files.check_output([config.output_file], files + eval_files)
   vocabulary.import_learner()  # Fails before the text is read.
   with atomic.file(config.output_file) as unfinished:
-    counts, held_out = vocabulary.count_words_apart(
+    counts, held_out = vocabulary.count_words(
       _read_lines(files), tokenizer, 0 if eval_files else config.holdout_every
     )
     if eval_files:
-      held_out = vocabulary.count_words(_read_lines(eval_files), tokenizer)
+      held_out, _ = vocabulary.count_words(_read_lines(eval_files), tokenizer)
     tokens = vocabulary.learn(
       counts, config.vocab_size, config.num_unused, config.alphabet_size
     )

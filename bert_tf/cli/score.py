@@ -56,16 +56,18 @@ def run() -> None:
   from bert_tf.inference import sentence_scorer
 
   scorer = sentence_scorer.SentenceScorer(config.scoring)
-  unfit = {n: text for n, text in texts.items() if not scorer.fits(text)}
-  if 0 < len(unfit) < len(texts):  # Without any other, the scorer complains.
-    logging.warning(
-      f"{', '.join(unfit)} left out: give 1 to {scorer.max_tokens} pieces."
-    )
-    texts = {n: text for n, text in texts.items() if n not in unfit}
+  pieces = {name: scorer.tokenize(text) for name, text in texts.items()}
+  fitting = {n: tokens for n, tokens in pieces.items() if scorer.fits(tokens)}
+  if unfit := [name for name in pieces if name not in fitting]:
+    limits = f"1 to {scorer.max_tokens} word pieces: {', '.join(unfit)}."
+    if not fitting:
+      raise ValueError(f"no text has {limits}")
+    logging.warning(f"These texts are left out, as they do not have {limits}")
   scores = []
 
   def scored() -> Iterator[str]:
-    for text, score in zip(texts.values(), scorer.score(texts.values(), texts)):
+    for name, score in zip(fitting, scorer.score([*fitting.values()])):
+      text = texts[name]
       scores.append(score)
       if config.output_file:
         row = {

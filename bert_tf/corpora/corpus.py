@@ -37,7 +37,7 @@ class Shard:
 def write_documents(path: str, documents_: Iterable[Sequence[str]]) -> int:
   """Writes documents, one sentence per line; returns their number.
 
-  Raises ValueError if there is none, and writes nothing then.
+  Without any, it raises ValueError and writes nothing.
   """
   count = 0
   with (
@@ -53,10 +53,10 @@ def write_documents(path: str, documents_: Iterable[Sequence[str]]) -> int:
 
 
 def is_held_out(document: Sequence[str], fraction: float, seed: int) -> bool:
-  """Returns whether a document is held out for evaluation.
+  """Whether a document is held out for evaluation.
 
-  A hash of `seed` and the text selects about `fraction` of all documents.
-  Copies of a document are therefore in the same split.
+  A hash of `seed` and the text selects about `fraction` of all documents, so
+  copies of a document are in the same split.
   """
   text = "\n".join([str(seed), *document]).encode()
   digest = hashlib.blake2b(text, digest_size=8).digest()
@@ -64,10 +64,7 @@ def is_held_out(document: Sequence[str], fraction: float, seed: int) -> bool:
 
 
 def documents(paths: Sequence[str]) -> Iterator[list[str]]:
-  """Yields each document as a list of its stripped lines, without blank ones.
-
-  Raises the errors of `text_lines.read_lines`.
-  """
+  """Yields each document as a list of its lines, stripped and not blank."""
   return _group_lines(
     line for path in paths for line in text_lines.read_lines(path)
   )
@@ -90,28 +87,23 @@ def _group_lines(lines: Iterable[str]) -> Iterator[list[str]]:
 def plan_shards(paths: Sequence[str], num_shards: int) -> list[Shard]:
   """Divides a corpus into shards of whole documents and about equal size.
 
-  Reads every file once and holds eight bytes per document. The shards hold the
-  documents of `documents(paths)`, in the same order.
-
-  Raises:
-    ValueError: if `num_shards` is below 1 or above the number of documents,
-      text is not UTF-8, or a compressed file is damaged.
+  Every file is read once, and a document takes eight bytes of memory. The
+  shards hold the documents of `documents(paths)`, in the same order. Raises
+  ValueError if `num_shards` is below 1 or above the number of documents.
   """
   starts, sizes = _scan_documents(paths)
   if not 1 <= num_shards <= len(starts):
     raise ValueError(
-      f"the input has {len(starts)} documents, which num_shards {num_shards} "
-      "does not suit; a blank line ends a document."
+      f"num_shards {num_shards} must be from 1 to the {len(starts)} documents "
+      "of the input; a blank line ends a document."
     )
   total = sum(sizes)
   firsts = [0]
   for shard in range(1, num_shards):
     goal = total * shard // num_shards
     after = bisect.bisect_left(starts, goal)
-    is_nearer_before = after == len(starts) or (
-      after > 0 and goal - starts[after - 1] < starts[after] - goal
-    )
-    nearest = after - 1 if is_nearer_before else after
+    around = [i for i in (after, after - 1) if 0 <= i < len(starts)]
+    nearest = min(around, key=lambda i: abs(starts[i] - goal))
     last_allowed = len(starts) - (num_shards - shard)
     firsts.append(min(max(nearest, firsts[-1] + 1), last_allowed))
   shards = []
@@ -131,15 +123,12 @@ def plan_shards(paths: Sequence[str], num_shards: int) -> list[Shard]:
 
 
 def shard_documents(shard: Shard) -> Iterator[list[str]]:
-  """Yields the documents of one shard; see `documents`.
-
-  Raises ValueError if a file became shorter or is no longer UTF-8.
-  """
+  """Yields the documents of one shard; see `documents`."""
   return _group_lines(line for span in shard.spans for line in _read_span(span))
 
 
 def _scan_documents(paths: Sequence[str]) -> tuple[Sequence[int], list[int]]:
-  """The documents' offsets in the concatenated files, and the file sizes."""
+  """The offsets of documents in the concatenated files, and the file sizes."""
   starts = array.array("q")
   sizes: list[int] = []
   follows_blank = True

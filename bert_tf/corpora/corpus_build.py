@@ -1,8 +1,8 @@
 """Builds a corpus of one sentence per line from files of any format.
 
 This process reads the input once, in order. Workers split groups of documents
-into sentences, and this process writes them in the order of the input. The
-result therefore does not depend on the number of workers.
+into sentences, and this process writes them in the order of the input, so the
+result does not depend on the number of workers.
 """
 
 import collections
@@ -59,26 +59,20 @@ def create(
 
   Each file appears when it is complete, the report last. The disk needs room
   for twice the text. `num_workers` processes split it. `resume` keeps a
-  complete corpus of the same settings.
-
-  Returns:
-    The counts that are not 0: documents_read, those that are blank, and the
-    documents, eval_documents, sentences and characters that were written.
-
-  Raises:
-    ValueError: if the settings or the text are faulty, a file would get no
-      document, or the corpus to keep has other settings.
-    ImportError: if a package of the extra `corpus` is missing.
+  complete corpus of the same settings. The counts are those that are not 0:
+  documents_read, those that are blank, and the documents, eval_documents,
+  sentences and characters that were written. Raises ValueError if a file would
+  get no document, or the corpus to keep has other settings.
   """
   started = time.monotonic()
   names = [*output.files, *filter(None, [output.eval_output_file])]
   if output.eval_output_file and not 0 < output.eval_fraction < 1:
     raise ValueError(
-      f"eval_fraction {output.eval_fraction} is not between 0 and 1."
+      f"eval_fraction {output.eval_fraction} must be between 0 and 1."
     )
   if len(set(map(os.path.realpath, names))) < len(names):
     raise ValueError(
-      f"{output.output_file} cannot hold both splits; name two files."
+      f"{output.output_file} cannot hold both splits. Name two files."
     )
   shard_files.check_output(names, (source.path for source in inputs))
   check_reading(config, inputs)
@@ -137,13 +131,13 @@ def create(
   for name, count in named.items():
     logging.info("%-28s %s", name.replace("_", " "), f"{count:,}")
   logging.info("%-28s %.1f s", "time", time.monotonic() - started)
-  logging.info("Written: %s", ", ".join(names))
+  logging.info("Wrote %s.", ", ".join(names))
   is_text = any(s.input_format == text_config.TEXT for s in inputs)
   mean = named["sentences"] / named["documents"]
   if is_text and config.documents == text_config.BLANK_LINE and mean < 3:
     logging.warning(
-      "A document has %.1f sentences on average; if blank lines end "
-      "paragraphs, not documents, use `documents=file`.",
+      "A document has %.1f sentences on average. If blank lines end only "
+      "paragraphs, use `documents=file`.",
       mean,
     )
   return named
@@ -156,11 +150,11 @@ def as_lines(
   target: str,
   num_workers: int = 1,
 ) -> Iterator[list[str]]:
-  """Yields files of one sentence per line: the inputs or a temporary corpus.
+  """Yields files of one sentence per line.
 
-  Yields the inputs if all have the format `lines`. Otherwise the temporary
-  corpus is in a hidden folder next to `target`, a file that the caller makes
-  from the text. See `create` for the other arguments.
+  They are the inputs if all have the format `lines`. Otherwise they are a
+  temporary corpus in a hidden folder next to `target`, a file that the caller
+  makes from the text. See `create` for the other arguments.
   """
   if all(source.input_format == text_config.LINES for source in inputs):
     yield [source.path for source in inputs]
@@ -178,7 +172,7 @@ def as_lines(
 def check_reading(
   config: text_config.TextConfig, inputs: Sequence[sources.InputFile]
 ) -> None:
-  """Raises an error for an unknown language or a missing package."""
+  """Fails early for an unknown language or a missing package."""
   formats = {source.input_format for source in inputs}
   if text_config.PARQUET in formats:
     parquet.check_installed()
@@ -191,7 +185,7 @@ def _read_groups(
   inputs: Sequence[sources.InputFile],
   counts: collections.Counter[str],
 ) -> Iterator[list[sources.Document]]:
-  """Yields consecutive documents, so many that a task is worth its transfer."""
+  """Yields groups of documents, large enough to be worth their transfer."""
   group: list[sources.Document] = []
   num_chars = 0
   for source in inputs:
@@ -208,7 +202,7 @@ _load_splitter = functools.lru_cache(maxsize=1)(sentences.Splitter)
 
 
 def _split(language: str, group: Sequence[sources.Document]) -> list[list[str]]:
-  """Returns the sentences of each document, in a worker."""
+  """Splits each document into sentences, in a worker."""
   documents = []
   for document in group:
     lines = [line.strip() for line in document.text.split("\n")]
@@ -226,7 +220,7 @@ def _write_texts(
   output: Output,
   counts: collections.Counter[str],
 ) -> None:
-  """Writes the text to train on and the held-out text, and counts them."""
+  """Writes the text to train on and the held-out text, and counts both."""
   fraction = output.eval_fraction if output.eval_output_file else 0.0
   with contextlib.ExitStack() as stack:
     writers = [

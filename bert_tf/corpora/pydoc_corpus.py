@@ -1,10 +1,9 @@
 """Makes a corpus from the English documentation of the running Python.
 
-The corpus is a small text that every machine has, for trials without a
-download. Sources are the topics of `help()` and the docstrings of the standard
-library, of a few C modules, and of chosen packages. Packages are read from
-their source and never imported. Code, tables, signatures and markup are left
-out.
+Every machine has this small text, so that trials need no download. It comes
+from the topics of `help()` and the docstrings of the standard library, of a few
+C modules, and of chosen packages, whose source is read but never imported.
+Code, tables, signatures and markup are left out.
 """
 
 import ast
@@ -34,8 +33,7 @@ _SKIPPED_FOLDERS = re.compile(
 )
 _SKIPPED_FILES = re.compile(r".*_test\.py|test_.*\.py|conftest\.py|gen_.*\.py")
 
-# Sentences that a document needs for next-sentence prediction. Smaller modules
-# of a folder are joined.
+# Sentences that a document needs for next-sentence prediction.
 _MIN_SENTENCES = 5
 # Limits of a sentence.
 _MIN_WORDS = 4
@@ -46,9 +44,8 @@ def documents(packages: Sequence[str] = ()) -> Iterator[list[str]]:
   """Yields the documents of Python, then of packages, as lists of sentences.
 
   A document is a help topic or a module with at least five sentences of four
-  words or more. Small modules of one folder are joined into one document.
-  Repeated sentences are dropped. Raises ValueError if a package is not
-  installed as source.
+  words or more. Small modules of one folder are joined into one document, and
+  repeated sentences are dropped.
   """
   folders = []
   for name in packages:
@@ -84,8 +81,7 @@ def _make_documents(
 ) -> Iterator[list[str]]:
   """Yields a document per module, and one that joins all small modules.
 
-  Drops sentences that are in `seen` and adds the others to it. Drops the small
-  modules if they have too few sentences together.
+  Sentences that are in `seen` are dropped; the others join it.
   """
   small = []
   for docstrings in modules:

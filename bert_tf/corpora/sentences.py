@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from bert_tf.files import errors
 
-# A longer sentence is cut at a space before this length.
+# Longer sentences are cut at a space before this length.
 _MAX_CHARS = 1000
 
 # Lao and Thai do not mark the end of a sentence; a space ends a clause. Clauses
@@ -36,19 +36,14 @@ _LANGUAGES = frozenset(
 
 
 class Splitter:
-  """Splits text of a language, such as en, de-AT or zh_Hans, into sentences.
-
-  Raises:
-    ValueError: if there are no rules for the language.
-    ImportError: if sentencex is missing.
-  """
+  """Splits text of a language, such as en, de-AT or zh_Hans, into sentences."""
 
   def __init__(self, language: str) -> None:
     self._language = normalized_language(language).partition("-")[0]
     if self._language not in _LANGUAGES:
       raise ValueError(
-        f"`language={language}` has no rules for sentences; give a code such "
-        "as de, zh or ar. en suits languages that end sentences with . ! and ?"
+        f"there are no rules for sentences of `language={language}`; give a "
+        "code such as de, or en for languages that end them with . ! and ?"
       )
     with errors.needs_extra("splitting text into sentences", extra="corpus"):
       import sentencex
@@ -72,5 +67,5 @@ class Splitter:
 
 
 def normalized_language(language: str) -> str:
-  """Returns a language code in lower case with hyphens."""
+  """A language code in lower case with hyphens."""
   return language.strip().lower().replace("_", "-")

@@ -13,7 +13,7 @@ from bert_tf.corpora import corpus, pydoc_corpus, text_config
 from bert_tf.files import compression, paths, text_lines
 from bert_tf.formats import tables
 
-# A longer document of running text is cut to bound the memory.
+# Longer documents of running text are cut, to bound the memory.
 _MAX_DOCUMENT_CHARS = 1 << 20
 
 _SNIFFED_BYTES = 1 << 16
@@ -54,20 +54,15 @@ def find_files(
 
   The patterns are files and globs, separated by commas. `pydoc` stands for the
   documentation of the running Python and of `pydoc_packages`, in a temporary
-  file; write `./pydoc` for a file. With AUTO, the default of `config`, each
-  file tells its format; if it does not, it has the `plain_format`.
-
-  Raises:
-    ValueError: if a pattern matches nothing, a file is missing or empty, a
-      package is not installed or is given without `pydoc`, or the format of an
-      XML file would have to be detected.
+  file; write `./pydoc` for a file. With AUTO, the default of `config`, the
+  content and name of a file tell its format, or else it is the `plain_format`.
   """
   names, packages = (
     [name.strip() for name in value.split(",") if name.strip()]
     for value in (patterns, pydoc_packages)
   )
   if not names:
-    raise ValueError("input_file names no file; give files, globs or pydoc.")
+    raise ValueError("input_file is empty; give files, globs or pydoc.")
   if packages and "pydoc" not in names:
     raise ValueError(
       f"pydoc_packages={pydoc_packages} needs pydoc in input_file={patterns}."
@@ -109,7 +104,7 @@ def _detect_format(
     return text_config.PARQUET
   if start.startswith((b"<mediawiki", b"<?xml")) or name.endswith(".xml"):
     raise ValueError(
-      f"{path} is XML; extract its text first (docs/corpora.md), or give "
+      f"{path} is XML. Extract its text first (docs/corpora.md), or set "
       "`input_format=text`."
     )
   if start.startswith(b"<doc "):
@@ -127,10 +122,6 @@ def read(
   """Yields the documents of a file, without blank ones.
 
   `counts` receives the numbers of "documents_read" and of "blank" documents.
-
-  Raises:
-    ValueError: if the text is not UTF-8, a row lacks the column, or the file is
-      incomplete or of another format. Names the file and the place.
   """
   path, input_format = source.path, source.input_format
   texts: Iterator[str]
@@ -199,7 +190,7 @@ def _read_table(path: str, input_format: str, column: str) -> Iterator[str]:
     if not isinstance(text, str | None):
       kind = type(text).__name__
       raise ValueError(
-        f"{path}:{line}: `text_column` {column} is not text, but {kind}."
+        f"{path}:{line}: `text_column` {column} holds {kind} instead of text."
       )
     yield text or ""
 
@@ -215,7 +206,7 @@ def _read_wikiextractor(path: str) -> Iterator[str]:
       held = []
     elif held is None:
       if line.strip():
-        raise ValueError(f"{path}:{number}: text outside <doc> and </doc>.")
+        raise ValueError(f"{path}:{number}: text is outside <doc> and </doc>.")
     elif line.startswith("</doc>"):
       yield "\n".join(held)
       held = None

@@ -67,7 +67,7 @@ class PretrainingDataConfig:
     if self.max_num_tokens < 2:
       least = self.max_seq_length - self.max_num_tokens + 2
       raise ValueError(
-        f"max_seq_length {self.max_seq_length} is below {least}, the least."
+        f"max_seq_length {self.max_seq_length} must be at least {least}."
       )
     max_predictions = self.masking_config.max_predictions_per_seq
     if self.mask and max_predictions > self.max_seq_length:
@@ -84,7 +84,7 @@ class PretrainingDataConfig:
 
   @property
   def num_predictions(self) -> int:
-    """The number of masked positions that a record has room for."""
+    """How many masked positions a record has room for."""
     config, length = self.masking_config, self.max_seq_length
     if self.mask and self.pack_sequences:
       num_instances = packing.max_instances(length)

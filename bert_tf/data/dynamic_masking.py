@@ -24,7 +24,7 @@ _NEVER_MASKED, _BEGINS_WORD, _CONTINUES_WORD = range(3)
 class DynamicMasker:
   """Masks batches of unmasked records.
 
-  The vocabulary's ids are 0 to V - 1 in order. It has [CLS], [SEP] and [MASK].
+  The vocabulary has the special tokens, and its ids are 0 to V - 1 in order.
   """
 
   def __init__(
@@ -137,11 +137,10 @@ class DynamicMasker:
 def _select_fitting(
   sizes: tf.Tensor, instances: tf.Tensor, limits: tf.Tensor
 ) -> tf.Tensor:
-  """Returns which words to take, bool [B, W]: in order, each that still fits.
+  """Takes words in order, each that still fits; returns bool [B, W].
 
   In each instance, a round takes all words up to the first one that does not
   fit. The next round excludes words that are longer than the remaining room.
-
   `sizes`, int32 [B, W], is the number of pieces of each word, 0 for padding.
   `instances`, int32 [B, W], is its instance, ascending. `limits`, int32 [B, K],
   is the largest number of pieces per instance.

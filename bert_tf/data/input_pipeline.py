@@ -22,16 +22,16 @@ from bert_tf.files import paths
 # Names, shapes and dtypes of the features of a record.
 Spec = Mapping[str, tf.io.FixedLenFeature]
 
-# Number of records that are shuffled together: all of a small data set, or
-# about 50 MB of a large one at a length of 128.
+# Records are shuffled in blocks of this many: a whole small data set, or about
+# 50 MB of a large one at a length of 128.
 _SHUFFLE_BLOCK = 1 << 16
 
-# Number of batches whose records are sorted by length together. With few, a
-# batch is of one label if the length of a text tells its label.
+# Batches whose records are sorted by length together. If they were few and the
+# length of a text told its label, a batch would hold a single label.
 _GROUPED_BATCHES = 50
 
-# For functions without Python's `if` and `for` over tensors. AutoGraph would
-# add seconds to a run's start.
+# These functions have no Python `if` or `for` over tensors, and AutoGraph would
+# add seconds to the start of a run.
 _as_written = tf.autograph.experimental.do_not_convert
 
 
@@ -48,9 +48,8 @@ class RecordFiles:
 def open_records(patterns: str) -> RecordFiles:
   """Finds files and counts their records, which also checks their integrity.
 
-  The patterns are files and globs, separated by commas. The path of an existing
-  file is not a glob. Names ending in .gz are read as GZIP. Raises ValueError if
-  a pattern matches nothing, or a file is empty or damaged.
+  The patterns are files and globs, separated by commas; the path of an existing
+  file is never a glob. Files whose names end in .gz are read as GZIP.
   """
   files = []
   for pattern in map(str.strip, patterns.split(",")):
@@ -78,8 +77,8 @@ def _count_records(path: str) -> int:
   except tf.errors.DataLossError as error:
     num_whole = int(records.ignore_errors().reduce(zero, one_more))
     raise ValueError(
-      f"{path} is not a whole TFRecord file: record {num_whole} (the first is "
-      "0) is damaged. The names of GZIP files must end in .gz."
+      f"{path} is not a whole TFRecord file: record {num_whole} (counted from "
+      "0) is truncated or corrupt. The names of GZIP files must end in .gz."
     ) from error
   if not count:
     raise ValueError(f"{path} holds no records.")
@@ -93,10 +92,7 @@ def _read_records(path: str | tf.Tensor) -> tf.data.Dataset:
 
 
 def first_features(path: str) -> Mapping[str, tf.train.Feature]:
-  """Returns the features of a file's first record.
-
-  Raises ValueError if it is not a tf.train.Example.
-  """
+  """The features of a file's first record."""
   features = _features(next(iter(_read_records(path).take(1))).numpy())
   if features is None:
     raise ValueError(f"{path}: its first record is not a tf.train.Example.")
@@ -111,12 +107,12 @@ def _features(record: bytes) -> Mapping[str, tf.train.Feature] | None:
 
 
 def int_feature(*shape: int) -> tf.io.FixedLenFeature:
-  """Returns the feature of a record with integers of this shape."""
+  """A feature of integers of this shape."""
   return tf.io.FixedLenFeature(shape, tf.int64)
 
 
 def inputs_spec(*shape: int) -> dict[str, tf.io.FixedLenFeature]:
-  """Returns the spec of the model's input."""
+  """The spec of the model's input."""
   names = ("input_ids", "input_mask", "segment_ids")
   return dict.fromkeys(names, int_feature(*shape))
 
@@ -124,10 +120,10 @@ def inputs_spec(*shape: int) -> dict[str, tf.io.FixedLenFeature]:
 def pretraining_spec(
   max_seq_length: int, max_predictions_per_seq: int, max_instances: int = 0
 ) -> dict[str, tf.io.FixedLenFeature]:
-  """Returns the spec of a pre-training record.
+  """The spec of a pre-training record.
 
-  Unmasked records, with max_predictions_per_seq 0, lack the masked_lm features.
-  Unpacked records, with max_instances 0, lack cls_positions.
+  Unmasked records have a max_predictions_per_seq of 0 and no masked_lm
+  features. Unpacked records have max_instances of 0 and no cls_positions.
   """
   labels = int_feature(max(1, max_instances))
   spec = {**inputs_spec(max_seq_length), "next_sentence_labels": labels}
@@ -143,7 +139,7 @@ def pretraining_spec(
 def classifier_spec(
   max_seq_length: int, num_labels: int, problem_type: str
 ) -> dict[str, tf.io.FixedLenFeature]:
-  """Returns the spec of a record of a problem type of run_info."""
+  """The spec of a record of one of run_info's problem types."""
   size = num_labels if problem_type == "multilabel" else 1
   dtype = tf.float32 if problem_type == "regression" else tf.int64
   return {
@@ -166,7 +162,7 @@ def check_first_records(
 def _highest_values(
   spec: Spec, vocab_size: int, type_vocab_size: int
 ) -> dict[str, float]:
-  """Returns the highest allowed value of each feature. The lowest is 0."""
+  """The highest allowed value of each feature. The lowest is 0."""
   length = spec["input_ids"].shape[-1] if "input_ids" in spec else 0
   highest = {
     "input_ids": vocab_size - 1,
@@ -188,7 +184,7 @@ def _find_fault(
   spec: Spec,
   highest: Mapping[str, float],
 ) -> str:
-  """Returns a record's first fault, to follow its name; "" if it is valid."""
+  """A record's first fault, to follow its name; "" if it is valid."""
   if features is None:
     return "is not a tf.train.Example"
   for name, feature in spec.items():
@@ -207,7 +203,7 @@ def _find_fault(
     high = highest.get(name, np.inf)
     outside = values[~((values >= 0) & (values <= high))]
     if name in highest and outside.size:
-      return f"has {name} {outside[0]}; the model allows 0 to {high:.8g}"
+      return f"has {name} {outside[0]}, but the model allows 0 to {high:.8g}"
   return ""
 
 
@@ -224,10 +220,9 @@ def training_dataset(
   """Returns endless shuffled full batches, without the first `steps_done`.
 
   Every epoch shuffles the files and the records. A batch may span epochs.
-
   With `group_by_length`, the records of 50 batches at a time are sorted by
   length, and these batches are shuffled. They need little padding, but their
-  labels are no longer a random sample. Ids must be below the sizes.
+  labels are no longer a random sample.
   """
   window = _GROUPED_BATCHES if group_by_length else 1
   first_window, steps_in_window = divmod(steps_done, window)
@@ -334,7 +329,7 @@ def _parse(
 def _assert_in_range(
   features: Mapping[str, tf.Tensor], highest: Mapping[str, float]
 ) -> None:
-  """Raises InvalidArgumentError, in the graph, if a value is out of range.
+  """Fails in the graph if a value is out of range.
 
   Without this check, a gather under XLA would silently read another row.
   """
@@ -357,7 +352,7 @@ def _assert_in_range(
     # A branch that formats the value would double the cost.
     tf.raw_ops.Assert(
       condition=tf.logical_not(is_outside),
-      data=[f"a record holds a value that is out of range; allowed: {ranges}"],
+      data=[f"a value in a record is out of range; allowed are {ranges}"],
     )
 
 
@@ -383,6 +378,6 @@ def naming_records(
         fault = _find_fault(_features(record.numpy()), spec, highest)
         if fault:
           raise ValueError(
-            f"{path}: record {number} (the first is 0) {fault}."
+            f"{path}: record {number} (counted from 0) {fault}."
           ) from None
     raise

@@ -1,7 +1,7 @@
 """Masked language modelling: chooses word pieces to predict and hides them.
 
-See Devlin et al. 2019, section 3.1. The calls on `random.Random` and their
-order give the masks of the 2018 release.
+See Devlin et al. 2019, section 3.1. The calls on `random.Random` come in the
+order of the 2018 release, so a seed gives the release's masks.
 """
 
 import dataclasses
@@ -55,12 +55,12 @@ class MaskingConfig:
     split = (self.mask_prob, self.keep_prob, self.random_prob)
     if min(split) < 0 or abs(sum(split) - 1) > 1e-6:
       raise ValueError(
-        "mask_prob, keep_prob and random_prob must be shares that sum to 1, "
+        "mask_prob, keep_prob and random_prob must be fractions that sum to 1, "
         f"not {' + '.join(map(str, split))}."
       )
 
   def num_to_predict(self, num_tokens: int) -> int:
-    """Returns the number of pieces to mask in an input of `num_tokens`.
+    """The number of pieces to mask in an input of `num_tokens`.
 
     Special tokens count, as in 2018. Whole-word masking may mask fewer.
     """
@@ -68,7 +68,7 @@ class MaskingConfig:
     return min(self.max_predictions_per_seq, most)
 
   def num_to_predict_in_row(self, num_tokens: int, max_instances: int) -> int:
-    """Returns the largest number of masked pieces in a packed row."""
+    """The largest number of masked pieces in a packed row."""
     if max_instances < 2:
       return self.num_to_predict(num_tokens)
     # Rounding adds less than one piece per instance.
@@ -82,7 +82,7 @@ def check_special_tokens(vocab: Mapping[str, int], vocab_file: str) -> None:
   missing = [token for token in needed if token not in vocab]
   if missing:
     raise ValueError(
-      f"{vocab_file} has {len(vocab)} tokens, but not {', '.join(missing)}."
+      f"{vocab_file} has {len(vocab)} tokens, but lacks {', '.join(missing)}."
     )
 
 
@@ -102,10 +102,7 @@ def shuffle(items: list, getrandbits: Callable[[int], int]) -> None:
 
 
 class Masker:
-  """Masks instances.
-
-  The vocabulary's ids are 0 to V - 1 in order. It has [MASK].
-  """
+  """Masks instances. The vocabulary's ids are 0 to V - 1 in order."""
 
   def __init__(self, config: MaskingConfig, vocab: Mapping[str, int]) -> None:
     self._config = config
@@ -113,8 +110,8 @@ class Masker:
     self._vocab_size = len(vocab)
     self._continues_word = bytes(token.startswith("##") for token in vocab)
     changed = config.keep_prob + config.random_prob
-    # Share of unchanged pieces among the chosen ones that do not become [MASK].
-    self._keep_share = config.keep_prob / changed if changed else 0.0
+    # Of the chosen pieces that do not become [MASK], the fraction that stays.
+    self._kept_fraction = config.keep_prob / changed if changed else 0.0
 
   def mask(
     self, input_ids: list[int], candidates: list[int], rng: random.Random
@@ -149,6 +146,6 @@ class Masker:
     for position in chosen:
       if rng.random() < config.mask_prob:
         input_ids[position] = self._mask_id
-      elif rng.random() >= self._keep_share:
+      elif rng.random() >= self._kept_fraction:
         input_ids[position] = rng.randrange(self._vocab_size)
     return positions, labels

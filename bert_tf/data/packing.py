@@ -8,9 +8,9 @@ def truncate_pair(
 ) -> tuple[Sequence[int], Sequence[int]]:
   """Cuts two texts so that both together have at most max_length ids.
 
-  The result is that of dropping last ids one by one until both fit: from the
-  longer text, or from the second text if both are equally long. Short texts
-  therefore stay whole (2018 release, run_classifier.py).
+  The 2018 release drops the last id of the longer text, or of the second if
+  both are equally long, until both fit (run_classifier.py). This computes the
+  same lengths at once. Short texts stay whole.
   """
   num_a = min(len(ids_a), max(max_length - len(ids_b), (max_length + 1) // 2))
   return ids_a[:num_a], ids_b[: max_length - num_a]
@@ -44,10 +44,9 @@ def assemble(
   sep_id: int,
   max_seq_length: int,
 ) -> tuple[list[int], int]:
-  """Returns `add_special_tokens` of a text or a pair, cut to max_seq_length.
+  """Cuts a text or a pair to max_seq_length and adds the special tokens.
 
-  max_seq_length is at least 2, or 3 for a pair. An empty second text is none,
-  as in the 2018 release.
+  As in the 2018 release, an empty second text counts as none.
   """
   if ids_b:
     ids_a, ids_b = truncate_pair(ids_a, ids_b, max_seq_length - 3)
@@ -59,7 +58,7 @@ def assemble(
 def pad(
   ids: Sequence[int], num_first: int, max_seq_length: int
 ) -> dict[str, list[int]]:
-  """Returns padded inputs; the first `num_first` ids are in segment 0."""
+  """Pads inputs with zeros; the first `num_first` ids are in segment 0."""
   padding = [0] * (max_seq_length - len(ids))
   return {
     "input_ids": [*ids, *padding],
@@ -69,7 +68,7 @@ def pad(
 
 
 def max_instances(max_seq_length: int) -> int:
-  """Returns K, the largest number of instances in a packed row."""
+  """K, the largest number of instances in a packed row."""
   # Shorter instances would hold little more than [CLS] and [SEP].
   return max(1, max_seq_length // 8)
 
@@ -77,9 +76,9 @@ def max_instances(max_seq_length: int) -> int:
 def assign_rows(lengths: Sequence[int], max_seq_length: int) -> list[list[int]]:
   """Assigns short instances to packed rows; returns each row's indices.
 
-  Takes the instances from the longest to the shortest and puts each into the
-  fullest row with room for it (best fit decreasing; Krell et al. 2021, arXiv
-  2107.02027). Instances of the same length keep their order.
+  From the longest to the shortest, each instance goes into the fullest row that
+  has room for it (best fit decreasing; Krell et al. 2021, arXiv 2107.02027).
+  Instances of the same length keep their order.
   """
   row_limit = max_instances(max_seq_length)
   rows: list[list[int]] = []

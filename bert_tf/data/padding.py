@@ -5,14 +5,14 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-# Widths in eighths of max_seq_length: few, since XLA compiles each. Each is at
-# most 3/2 of the one before, which bounds the padding that remains.
+# Widths in eighths of max_seq_length. They are few, since XLA compiles each,
+# and each is at most 3/2 of the one before, which bounds the padding.
 _WIDTHS_IN_EIGHTHS = (2, 3, 4, 5, 6, 8)
 _WIDTH_MULTIPLE = 8
 
 
 def widths(max_seq_length: int) -> tuple[int, ...]:
-  """Returns the widths for XLA; for 128: 32, 48, 64, 80, 96, 128."""
+  """The widths for XLA; for 128 they are 32, 48, 64, 80, 96 and 128."""
   parts = (eighths * max_seq_length / 8 for eighths in _WIDTHS_IN_EIGHTHS)
   rounded = (math.ceil(p / _WIDTH_MULTIPLE) * _WIDTH_MULTIPLE for p in parts)
   return tuple(sorted({min(width, max_seq_length) for width in rounded}))

@@ -1,7 +1,7 @@
 """Runs `create_pretraining_data` on Apache Beam.
 
 The pipeline calls `build_task` for every shard, as the worker processes of
-`--num_workers` do. The output files are therefore the same.
+`--num_workers` do, so the output files are the same.
 """
 
 import dataclasses
@@ -28,13 +28,9 @@ def create(
   """Turns text files into TFRecords, as `pretraining_shards.create` does.
 
   Workers need bert_tf, and must see all files under the same names. `runner` is
-  the name of a Beam runner, or the dotted name of its class;
-  `pipeline_options` are in shell syntax.
-
-  Raises:
-    ValueError: if Beam does not know the runner or an option.
-    ImportError: if apache-beam or a package of the runner is missing.
-    ChildProcessError: if the pipeline fails.
+  the name of a Beam runner or the dotted name of its class, and
+  `pipeline_options` are in shell syntax. Raises ValueError for a runner or an
+  option that Beam does not know, and ChildProcessError if the pipeline fails.
   """
   with errors.needs_extra("`runner`, unlike `num_workers`,", extra="beam"):
     import apache_beam as beam

@@ -10,6 +10,7 @@ the release's seed therefore gives the release's instances.
 
 import array
 import bisect
+import collections
 import dataclasses
 import random
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from bert_tf import tokenization
 from bert_tf.corpora import corpus
 from bert_tf.data import config as data_config
-from bert_tf.data import masking, packing, records
+from bert_tf.data import input_pipeline, masking, packing, records
 from bert_tf.model_folder import letter_case
 
 
@@ -72,7 +73,7 @@ class ShardCounts:
 def load_tokenizer(
   config: data_config.PretrainingDataConfig,
 ) -> tokenization.FullTokenizer:
-  """Loads the tokenizer; ValueError if the vocabulary lacks a special token."""
+  """Loads the tokenizer and checks that it has the special tokens."""
   tokenizer = letter_case.make_tokenizer(config.vocab_file, config)
   masking.check_special_tokens(tokenizer.vocab, config.vocab_file)
   return tokenizer
@@ -212,8 +213,7 @@ def build_shard(
 
   They take about 1 kB each at 128 tokens. The `output_files` receive the
   records in turn. `report` is called with 1 for each document that was read,
-  and for each document of a pass. Raises ValueError if the text is not UTF-8 or
-  has no token at all.
+  and for each document of a pass. Raises ValueError for a text without tokens.
   """
   rng = random.Random(seed)
   builder = InstanceBuilder(config, tokenizer, rng)
@@ -227,8 +227,8 @@ def build_shard(
       report(1)
     if not documents:
       raise ValueError(
-        f"{shard.spans[0].path}: no document with a token in shard "
-        f"{shard.index}."
+        f"{shard.spans[0].path}: shard {shard.index} has no document with a "
+        "token."
       )
     masking.shuffle(documents, rng.getrandbits)
     instances: list[TrainingInstance] = []
@@ -249,9 +249,11 @@ def build_shard(
       rows = packing.assign_rows(lengths, config.max_seq_length)
       max_instances = packing.max_instances(config.max_seq_length)
       masking.shuffle(rows, rng.getrandbits)
+    spec = input_pipeline.pretraining_spec(
+      config.max_seq_length, config.num_predictions, max_instances
+    )
     for row in rows:
-      sizes = config.max_seq_length, config.num_predictions, max_instances
-      writer.write(encode_row([instances[i] for i in row], *sizes))
+      writer.write(encode_row([instances[i] for i in row], spec))
   return ShardCounts(
     num_documents=len(documents),
     num_instances=len(instances),
@@ -263,48 +265,32 @@ def build_shard(
 
 
 def encode_row(
-  row: Sequence[TrainingInstance],
-  max_seq_length: int,
-  max_predictions_per_seq: int,
-  max_instances: int = 0,
+  row: Sequence[TrainingInstance], spec: input_pipeline.Spec
 ) -> bytes:
   """Encodes one instance, or several packed ones, as a `tf.train.Example`.
 
-  F is max_seq_length, P max_predictions_per_seq, without which there are no
-  masked_lm features, and K max_instances, 0 for a single instance. All features
-  are padded with zeros:
-    input_ids, input_mask, segment_ids: int64 [F].
-    masked_lm_positions, masked_lm_ids: int64 [P].
-    masked_lm_weights: float32 [P]. 1 for a masked position, 0 for padding.
-    next_sentence_labels: int64 [1] or [K]. 1 if the second segment is random.
-    cls_positions: int64 [K]. The index at which each instance begins.
+  It has the features of a `pretraining_spec`, padded with zeros:
+  masked_lm_weights are 1 for a masked position, next_sentence_labels 1 if the
+  second segment is random, and cls_positions tell where each instance begins.
   """
-  ids: list[int] = []
-  segments: list[int] = []
-  starts: list[int] = []
-  positions: list[int] = []
-  labels: list[int] = []
+  values: dict[str, list[int]] = collections.defaultdict(list)
   for instance in row:
-    start, num_ids = len(ids), len(instance.input_ids)
-    starts.append(start)
-    ids += instance.input_ids
-    segments += [0] * instance.num_first + [1] * (num_ids - instance.num_first)
-    positions += [start + i for i in instance.masked_lm_positions]
-    labels += instance.masked_lm_ids
-
-  def padded(length: int, **features: list[int]) -> dict[str, list[int]]:
-    return {n: v + [0] * (length - len(v)) for n, v in features.items()}
-
-  mask, weights = [1] * len(ids), [1] * len(labels)
-  is_random = [int(instance.is_random_next) for instance in row]
-  ints = padded(
-    max_seq_length, input_ids=ids, input_mask=mask, segment_ids=segments
-  )
-  ints |= padded(max_instances, next_sentence_labels=is_random)
-  if max_instances:
-    ints |= padded(max_instances, cls_positions=starts)
-  floats = {}
-  if size := max_predictions_per_seq:
-    ints |= padded(size, masked_lm_ids=labels, masked_lm_positions=positions)
-    floats = padded(size, masked_lm_weights=weights)
+    start, num_ids = len(values["input_ids"]), len(instance.input_ids)
+    num_second = num_ids - instance.num_first
+    values["input_ids"] += instance.input_ids
+    values["input_mask"] += [1] * num_ids
+    values["segment_ids"] += [0] * instance.num_first + [1] * num_second
+    values["next_sentence_labels"].append(int(instance.is_random_next))
+    values["cls_positions"].append(start)
+    values["masked_lm_positions"] += [
+      start + position for position in instance.masked_lm_positions
+    ]
+    values["masked_lm_ids"] += instance.masked_lm_ids
+    values["masked_lm_weights"] += [1] * len(instance.masked_lm_ids)
+  ints: dict[str, list[int]] = {}
+  floats: dict[str, list[int]] = {}
+  for name, feature in spec.items():
+    padding = [0] * (feature.shape[0] - len(values[name]))
+    kind = floats if feature.dtype.is_floating else ints
+    kind[name] = values[name] + padding
   return records.encode_example(records.encode_features(ints, floats))

@@ -1,7 +1,7 @@
 """Pre-training records: format, reading and dynamic masking."""
 
 import dataclasses
-from typing import Protocol
+from collections.abc import Callable
 
 import tensorflow as tf
 
@@ -19,7 +19,7 @@ class RecordFormat:
 
   @classmethod
   def read(cls, path: str) -> "RecordFormat":
-    """Reads the format from a file's first record; ValueError for others."""
+    """Reads the format from a file's first record."""
     features = input_pipeline.first_features(path)
 
     def size(name: str) -> int:
@@ -27,7 +27,7 @@ class RecordFormat:
 
     names = "input_ids", "masked_lm_positions", "cls_positions"
     if not size("input_ids"):
-      raise ValueError(f"{path} has no pre-training records.")
+      raise ValueError(f"{path} does not hold pre-training records.")
     return cls(*map(size, names))
 
   @property
@@ -44,23 +44,15 @@ class RecordFormat:
     return f"packed {kind}" if self.max_instances else kind
 
 
-class Masker(Protocol):
-  """Makes the labels of unmasked records, such as a DynamicMasker."""
-
-  def mask(
-    self, features: Features, epoch: tf.Tensor, places: tf.Tensor
-  ) -> Features:
-    """Returns a batch with labels; see DynamicMasker.mask."""
-
-
 @dataclasses.dataclass(frozen=True)
 class PretrainingRecords:
-  """Files of one format, and the labels that their batches get."""
+  """Files of one format, and what labels their batches."""
 
   files: input_pipeline.RecordFiles
   record_format: RecordFormat
-  # Masks unmasked records as they are read; None to leave them as they are.
-  masker: Masker | None = None
+  # Labels batches of unmasked records, as DynamicMasker.mask does; None to
+  # leave them as they are.
+  mask: Callable[[Features, tf.Tensor, tf.Tensor], Features] | None = None
 
   @property
   def spec(self) -> input_pipeline.Spec:
@@ -74,7 +66,7 @@ class PretrainingRecords:
       kind, expected = str(RecordFormat.read(path)), str(self.record_format)
       if kind != expected:
         raise ValueError(
-          f"{path} holds {kind} records, {first} {expected} records."
+          f"{path} holds {kind} records, but {first} holds {expected} ones."
         )
     input_pipeline.check_first_records(self.files, self.spec, vocab_size)
 
@@ -84,8 +76,8 @@ class PretrainingRecords:
       ids = input_pipeline.first_features(path)["input_ids"].int64_list.value
       if ids[0] != cls_id:
         raise ValueError(
-          f"{path} begins with the word-piece id {ids[0]}, but [CLS] of "
-          f"{vocab_file} is {cls_id}."
+          f"{path} begins with the id {ids[0]}, but [CLS] has the id {cls_id} "
+          f"in {vocab_file}: its records have another vocabulary."
         )
 
   def training_dataset(
@@ -106,7 +98,7 @@ class PretrainingRecords:
       vocab_size,
       type_vocab_size=type_vocab_size,
     )
-    return self._mask(batches, batch_size, steps_done, is_training=True)
+    return self._label(batches, batch_size, steps_done, is_training=True)
 
   def evaluation_dataset(
     self, batch_size: int, vocab_size: int, type_vocab_size: int
@@ -118,24 +110,24 @@ class PretrainingRecords:
     batches = input_pipeline.finite_dataset(
       self.files, self.spec, batch_size, vocab_size, type_vocab_size
     )
-    return self._mask(batches, batch_size, 0, is_training=False)
+    return self._label(batches, batch_size, 0, is_training=False)
 
-  def _mask(
+  def _label(
     self,
     batches: tf.data.Dataset,
     batch_size: int,
     steps_done: int,
     is_training: bool,
   ) -> tf.data.Dataset:
-    masker, num_records = self.masker, self.files.num_records
-    if masker is None:
+    mask, num_records = self.mask, self.files.num_records
+    if mask is None:
       return batches
 
     @tf.autograph.experimental.do_not_convert
-    def mask(step: tf.Tensor, features: Features) -> Features:
+    def label(step: tf.Tensor, features: Features) -> Features:
       size = tf.shape(features["input_ids"], tf.int64)[0]
       numbers = step * batch_size + tf.range(size)
       epochs = numbers // num_records if is_training else 0 * numbers
-      return masker.mask(features, epochs, numbers % num_records)
+      return mask(features, epochs, numbers % num_records)
 
-    return batches.enumerate(steps_done).map(mask).prefetch(2)
+    return batches.enumerate(steps_done).map(label).prefetch(2)

@@ -20,7 +20,7 @@ from bert_tf.files import atomic, lock, paths, shard_files, worker_pool
 from bert_tf.formats import tokenizer_files
 from bert_tf.model_folder import letter_case
 
-# A larger fraction of random next sentences causes a warning; half is usual.
+# About half of the next sentences should be random; above this comes a warning.
 _MAX_RANDOM_NEXT = 0.9
 
 
@@ -149,7 +149,7 @@ def create(
 
 
 def read_case(record_files: Iterable[str]) -> letter_case.Case:
-  """Returns the letter case of records from the settings files of `create`.
+  """The casing of records, from the settings files that `create` wrote.
 
   It is unknown if they differ or a record file is in none of them.
   """
@@ -170,7 +170,7 @@ def read_case(record_files: Iterable[str]) -> letter_case.Case:
 
 
 def shard_seed(random_seed: int, index: int, num_shards: int) -> int:
-  """Returns the seed of a shard. A single shard has `random_seed` itself."""
+  """The seed of a shard. A single shard has `random_seed` itself."""
   if num_shards == 1:
     return random_seed
   digest = hashlib.sha256(f"{random_seed}/{index}".encode("ascii")).digest()
@@ -186,11 +186,11 @@ def output_files(
   """Returns all files that `create` writes; ValueError if it would refuse."""
   names = [name.strip() for name in output_file.split(",")]
   if "" in names or len({*names}) < len(names):
-    raise ValueError(f"output_file={output_file} has a name twice, or none.")
+    raise ValueError(f"output_file={output_file} repeats a name or omits one.")
   if num_shards > 1 and len(names) > 1:
     raise ValueError(
-      f"output_file names {len(names)} files and num_shards is {num_shards}; "
-      "give one name."
+      f"output_file names {len(names)} files, but num_shards={num_shards} adds "
+      "the numbers of the shards to a single name."
     )
   if not 1 <= num_workers <= num_shards:
     raise ValueError(
@@ -255,16 +255,16 @@ def _log(
   random_next = totals.num_random_next / max(totals.num_instances, 1)
   if random_next > _MAX_RANDOM_NEXT:
     logging.warning(
-      "%.1f%% of the next sentences are random. The text should have one "
-      "sentence a line. If lines hold several, use --input_format=text, and "
-      "--no_nsp for documents of one sentence.",
+      "%.1f%% of the next sentences are random, so lines probably hold several "
+      "sentences: --input_format=text splits them. Documents of one sentence "
+      "need --no_nsp.",
       100 * random_next,
     )
   num_single = sum(c.num_documents == 1 for c in counts.values())
   if num_single and not summary.config.no_nsp:
     logging.warning(
-      "Only one document in %d of %d shards: random second segments came from "
-      "the same document. A blank line ends a document.",
+      "%d of %d shards have a single document, so its random next sentences "
+      "came from itself. A blank line ends a document.",
       num_single,
       len(counts),
     )
@@ -272,4 +272,4 @@ def _log(
   pattern = f"{glob.escape(base)}-?????-of-?????{end[5:]}"
   matches = paths.matches(pattern) if separator else []
   if others := sorted({*matches} - {*summary.output_files}):
-    logging.warning("%s is a file of another number of shards.", others[0])
+    logging.warning("%s remains from another number of shards.", others[0])

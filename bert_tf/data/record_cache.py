@@ -13,7 +13,7 @@ from bert_tf import tokenization
 from bert_tf.data import input_pipeline, records
 from bert_tf.files import atomic, json_files, paths
 
-# Counts that the settings file also holds; they are results, not settings.
+# The settings file also holds these counts, which are results.
 _COUNTS = ("num_records", "num_cut")
 
 
@@ -25,7 +25,7 @@ def write(
   """Writes a TFRecord file unless it already exists with the same settings.
 
   The settings are JSON values of everything that the records depend on.
-  `write_all` writes the records and returns the number of truncated examples,
+  `write_all` writes the records and returns how many examples were truncated,
   or None if it does not count them.
   """
   saved_settings = json.loads(json.dumps(settings))
@@ -44,7 +44,7 @@ def write(
 
 
 def tokenizer_settings(tokenizer: tokenization.FullTokenizer) -> dict[str, Any]:
-  """Returns what the word pieces of a tokenizer depend on."""
+  """What the word pieces of a tokenizer depend on."""
   return {
     "vocab": content_hash(list(tokenizer.vocab)),
     "do_lower_case": tokenizer.basic_tokenizer.do_lower_case,
@@ -54,12 +54,12 @@ def tokenizer_settings(tokenizer: tokenization.FullTokenizer) -> dict[str, Any]:
 
 
 def content_hash(value: Any) -> str:
-  """Returns the SHA-256 of a JSON value in hexadecimal."""
+  """The SHA-256 of a JSON value in hexadecimal."""
   return hashlib.sha256(json.dumps(value).encode()).hexdigest()
 
 
 def settings_file(path: str) -> str:
-  """Returns the hidden file that holds the settings of a TFRecord file."""
+  """The hidden file that holds the settings of a TFRecord file."""
   return atomic.hidden(path, "settings.json")
 
 
@@ -76,7 +76,7 @@ def _find_reusable(
       return None
     existing = input_pipeline.open_records(path)
   except ValueError as error:
-    logging.warning("%s; writing it again.", error)
+    logging.warning("%s The file is written again.", error)
     return None
   if existing.num_records != counts["num_records"]:
     return None

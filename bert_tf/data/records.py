@@ -27,15 +27,9 @@ def encode_features(
 
 def encode_example(features: bytes) -> bytes:
   """Returns `encode_features` results as a serialized `tf.train.Example`."""
-  # Protobuf's encoding of field 1 of Example: the tag, the size as a varint
-  # (base-128 digits, lowest first), the content.
-  header = bytearray(b"\x0a")
-  size = len(features)
-  while size > 127:
-    header.append(size & 127 | 128)
-    size >>= 7
-  header.append(size)
-  return bytes(header) + features
+  example = tf.train.Example()
+  example.features.MergeFromString(features)
+  return example.SerializeToString(deterministic=True)
 
 
 class RecordWriter:

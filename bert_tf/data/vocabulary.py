@@ -1,6 +1,6 @@
 """Learns a WordPiece vocabulary from text, in the layout of the released ones.
 
-The learner of tensorflow-text chooses the pieces, top down (Schuster and
+tensorflow-text's learner chooses the pieces from the top down (Schuster and
 Nakajima 2012).
 """
 
@@ -46,33 +46,21 @@ class Coverage:
 
 
 def count_words(
-  lines: Iterable[str], tokenizer: tokenization.BasicTokenizer
-) -> collections.Counter[str]:
-  """Counts the tokens of a text."""
-  split = functools.lru_cache(_MAX_CACHED_WORDS)(tokenizer.split_word)
-  counts: collections.Counter[str] = collections.Counter()
-  for line in lines:
-    words = tokenization.clean_and_split(line)
-    counts.update(itertools.chain.from_iterable(map(split, words)))
-  return counts
-
-
-def count_words_apart(
   lines: Iterable[str],
   tokenizer: tokenization.BasicTokenizer,
-  holdout_every: int,
+  holdout_every: int = 0,
 ) -> tuple[collections.Counter[str], collections.Counter[str]]:
-  """As `count_words`, with every `holdout_every`-th line counted apart."""
-  held_out: list[str] = []
+  """Counts the tokens of a text, apart from those of the held-out lines.
 
-  def learned() -> Iterable[str]:
-    for number, line in enumerate(lines, 1):
-      if holdout_every and number % holdout_every == 0:
-        held_out.append(line)
-      else:
-        yield line
-
-  return count_words(learned(), tokenizer), count_words(held_out, tokenizer)
+  Every `holdout_every`-th line is held out; 0 holds out none.
+  """
+  split = functools.lru_cache(_MAX_CACHED_WORDS)(tokenizer.split_word)
+  counts = collections.Counter[str](), collections.Counter[str]()
+  for number, line in enumerate(lines, 1):
+    is_held_out = bool(holdout_every) and number % holdout_every == 0
+    words = tokenization.clean_and_split(line)
+    counts[is_held_out].update(itertools.chain.from_iterable(map(split, words)))
+  return counts
 
 
 def reserved_tokens(num_unused: int) -> list[str]:
@@ -85,7 +73,7 @@ def reserved_tokens(num_unused: int) -> list[str]:
 
 
 def import_learner() -> types.ModuleType:
-  """Returns the learner of tensorflow-text, or raises ImportError."""
+  """tensorflow-text's learner; raises ImportError without the package."""
   errors.import_tensorflow_text("learning a vocabulary")
   from tensorflow_text.tools.wordpiece_vocab import (
     wordpiece_tokenizer_learner_lib,
@@ -114,7 +102,7 @@ def learn(
     ImportError: if tensorflow-text is missing.
   """
   if not word_counts:
-    raise ValueError("the text is empty; there are no words to learn from.")
+    raise ValueError("the text is empty, so there are no words to learn.")
   reserved = reserved_tokens(num_unused)
   room = vocab_size - len(reserved) if may_be_smaller else None
   characters = _choose_characters(word_counts, alphabet_size, room)
@@ -128,8 +116,8 @@ def learn(
   if len(pieces) < num_pieces and not may_be_smaller:
     num_entries = vocab_size - num_pieces + len(pieces)
     raise ValueError(
-      f"vocab_size {vocab_size} is too large: this text gives only "
-      f"{num_entries} entries."
+      f"vocab_size {vocab_size} is too large: this text has only enough words "
+      f"for {num_entries} entries."
     )
   return [*reserved, *characters, *pieces[:num_pieces]]
 
@@ -137,7 +125,7 @@ def learn(
 def _choose_characters(
   word_counts: Mapping[str, int], alphabet_size: int, room: int | None
 ) -> list[str]:
-  """Returns the entries of single characters that the learner would choose."""
+  """The entries of single characters that the learner would choose."""
   counts: collections.Counter[str] = collections.Counter()
   for word, count in word_counts.items():
     if len(word) <= _MAX_PIECE_CHARS:
@@ -162,9 +150,9 @@ def _learn_pieces(
 ) -> list[str]:
   """Searches for a frequency threshold that gives `num_wanted` pieces.
 
-  The number of pieces falls about as a power of the threshold, so each trial
-  extrapolates on a log-log line. If neighbouring thresholds give very different
-  numbers, pieces from the larger vocabulary fill up the smaller one.
+  The number of pieces falls roughly as a power of the threshold, so each trial
+  extrapolates on a log-log line. Where neighbouring thresholds give very
+  different numbers, the smaller vocabulary is filled up from the larger one.
   """
   learner = import_learner()
   by_count = sorted(word_counts.items(), key=lambda item: (-item[1], item[0]))
@@ -212,7 +200,7 @@ def _learn_pieces(
 def coverage(
   vocab: Mapping[str, int], word_counts: Mapping[str, int]
 ) -> Coverage:
-  """Returns how well a vocabulary covers the words of `word_counts`."""
+  """Counts how well a vocabulary covers the words of `word_counts`."""
   tokenizer = tokenization.WordpieceTokenizer(vocab)
   num_unknown = num_pieces = 0
   for word, count in word_counts.items():

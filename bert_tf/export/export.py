@@ -74,10 +74,9 @@ def run(config: configs.ExportConfig, replaces: bool = False) -> str:
     info = dataclasses.replace(info, global_step=step)
   if config.with_text and info.long_text not in (None, "truncate"):
     logging.warning(
-      "The run reads long texts with long_text=%s, but the SavedModel's "
-      "functions of texts truncate them to %s word pieces, so the run's scores "
-      "do not apply to long texts. bert_tf.load and `bert-tf serve` read them "
-      "as the run did.",
+      "The run reads long texts with long_text=%s, but the SavedModel's own "
+      "functions cut them to %s word pieces, so their scores will differ. "
+      "bert_tf.load and `bert-tf serve` read long texts as the run did.",
       info.long_text,
       info.max_seq_length,
     )
@@ -112,7 +111,7 @@ def build(
     files.needed_vocab()
   task = config.task or _infer_task(files)
   if task == PREPROCESSING and not with_text:
-    raise ValueError("`task=preprocessing` takes texts; leave `text` true.")
+    raise ValueError("`task=preprocessing` takes texts, so it needs `text`.")
   if task != PREPROCESSING:
     _check_head(files, task)
   if task == "pretraining":

@@ -307,6 +307,6 @@ def get(name: str) -> Source:
   if name in LICENSED:
     raise ValueError(f"{name}: {LICENSED[name]}")
   raise ValueError(
-    f"{name} is not known; `bert-tf download` lists all names. Models of "
-    f"Hugging Face are {HUGGING_FACE}OWNER/NAME."
+    f"{name} is unknown; `bert-tf download` lists all names. Hugging Face's "
+    f"models are {HUGGING_FACE}OWNER/NAME."
   )

@@ -138,7 +138,7 @@ def _fetch(link: catalog.Link, folder: str, base_url: str | None) -> None:
           bar.update(len(block))
   except requests.RequestException as error:
     raise OSError(
-      f"cannot download {url}: {error}. `base_url` gives a mirror."
+      f"cannot download {url}: {error}. `base_url` can name a mirror."
     ) from error
   if link.sha256:
     _check_hash(path, link.sha256)
@@ -163,7 +163,7 @@ def _unpack(path: str, folder: str) -> None:
         archive.extractall(unpacked)
     except (zipfile.BadZipFile, zlib.error) as error:
       name = os.path.basename(path)
-      raise ValueError(f"{name} is damaged: {error}.") from error
+      raise ValueError(f"{name} is truncated or corrupt: {error}.") from error
     paths.remove(os.path.join(unpacked, "__MACOSX"))
     top = unpacked
     if len(names := os.listdir(unpacked)) == 1:

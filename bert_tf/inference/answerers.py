@@ -1,7 +1,7 @@
 """The Answerers of a model, by the name of their requests.
 
-Those of fine-tuned models are in `tasks`; here are those for pre-trained models
-and encoders, and for rows of word-piece ids.
+Those of fine-tuned models are in `tasks`. Here are the ones for pre-trained
+models and encoders, and for rows of word-piece ids.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,7 +36,7 @@ class MaskAnswerer(prediction.Answerer):
   ) -> None:
     super().__init__(tokenizer, info)
     if tokenization.MASK not in tokenizer.vocab:
-      raise ValueError(f"The vocabulary has no {tokenization.MASK}; add it.")
+      raise ValueError(f"the vocabulary lacks {tokenization.MASK}.")
     self._mask_id = tokenizer.vocab[tokenization.MASK]
     self._blank_id = tokenizer.vocab.get("")
     self._top_k = min(info.top_k or 5, len(tokenizer.vocab))
@@ -54,7 +54,7 @@ class MaskAnswerer(prediction.Answerer):
     ids = self.tokenize(row["text"])
     if len(ids) > self.max_seq_length - 2:
       raise ValueError(
-        f"a text has {len(ids) + 2} word pieces with [CLS] and [SEP]; the "
+        f"a text has {len(ids) + 2} word pieces with [CLS] and [SEP], but the "
         f"maximum is {self.max_seq_length}."
       )
     packed = self.pack(ids)

@@ -70,7 +70,7 @@ class ExtractionConfig:
   def __post_init__(self) -> None:
     settings.check(self)
     if not self.layers:
-      raise ValueError("layers is empty; set one or more, such as -1.")
+      raise ValueError("layers is empty; give one or more, such as -1.")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -64,7 +64,7 @@ def texts_by_name(
   if not set(needed) <= texts.keys() <= set(names):
     raise ValueError(
       f"row {index} must be {' and '.join(names)}, or texts by these names, "
-      f"at least {' and '.join(needed)}, not {_short(row)}."
+      f"with at least {' and '.join(needed)}, not {_short(row)}."
     )
   for name, value in texts.items():
     check_texts(f"{name} of row {index}", value, int(name == "choices"))

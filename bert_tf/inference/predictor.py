@@ -71,7 +71,7 @@ class Predictor:
     **settings: Any,
   ) -> None:
     if max_batch_size < 1:
-      raise ValueError(f"max_batch_size {max_batch_size} is below 1.")
+      raise ValueError(f"max_batch_size {max_batch_size} must be at least 1.")
     if isinstance(source, str):
       source = configs.ModelConfig(init_checkpoint=source, **settings)
     else:
@@ -143,7 +143,7 @@ class Predictor:
     """Returns an Answerer by name; ValueError if the model takes no texts."""
     if not self.answerers:
       raise ValueError(
-        "the model takes no texts: its folder lacks vocab.txt or run.json."
+        "the model takes no texts, as its folder lacks vocab.txt or run.json."
       )
     return self.answerers[name]
 
@@ -197,7 +197,7 @@ class Predictor:
     if saved_models.ATTENTION not in self.functions:
       raise ValueError(
         "this model has no attention function; give the checkpoint of a model "
-        "with a head, or export it with export_savedmodel.py --attention."
+        "with a head, or export it with --attention."
       )
     answerer = self.answerer()
     ids_b = None if text_b is None else answerer.tokenize(text_b)

@@ -78,7 +78,7 @@ class SentenceScorer:
     if bert_config.attention_direction != model_inputs.BOTH:
       raise ValueError(
         f"{files.config_file} has attention_direction="
-        f"{bert_config.attention_direction}; give a bidirectional model."
+        f"{bert_config.attention_direction}, but scores need both directions."
       )
     self._tokenizer = model_folder.load_tokenizer(files, config.do_lower_case)
     masking.check_special_tokens(self._tokenizer.vocab, files.needed_vocab())
@@ -101,41 +101,32 @@ class SentenceScorer:
         word pieces.
     """
     rows, is_single = inputs_lib.to_rows(inputs)
-    texts = (
-      inputs_lib.texts_by_name(i, row, ("text",))["text"]
-      for i, row in enumerate(rows)
-    )
+    texts = []
+    for i, row in enumerate(rows):
+      text = inputs_lib.texts_by_name(i, row, ("text",))["text"]
+      texts.append(self.tokenize(text))
+      if not self.fits(texts[-1]):
+        raise ValueError(
+          f"row {i} has {len(texts[-1])} word pieces, but the model scores "
+          f"texts of 1 to {self.max_tokens}: {text[:40]!r}."
+        )
     scores = list(self.score(texts))
     return scores[0] if is_single else scores
 
-  def score(
-    self, texts: Iterable[str], names: Iterable[str] | None = None
-  ) -> Iterator[SentenceScore]:
-    """Yields the score of each text, in order.
+  def tokenize(self, text: str) -> list[str]:
+    """The word pieces of a text, without [CLS] and [SEP]."""
+    return self._tokenizer.tokenize(text)
 
-    Raises the errors of `predict` before the first score, with the name of the
-    text, by default its row.
-    """
-    names = names or map("row {}".format, itertools.count())
-    pieces = [self._tokenize(name, text) for text, name in zip(texts, names)]
-    for first in range(0, len(pieces), _SORTED_TEXTS):
-      block = pieces[first : first + _SORTED_TEXTS]
+  def fits(self, tokens: Sequence[str]) -> bool:
+    """Whether a text has 1 to `max_tokens` word pieces."""
+    return 0 < len(tokens) <= self.max_tokens
+
+  def score(self, texts: Sequence[Sequence[str]]) -> Iterator[SentenceScore]:
+    """Yields the scores of texts, each given as word pieces that fit."""
+    for first in range(0, len(texts), _SORTED_TEXTS):
+      block = texts[first : first + _SORTED_TEXTS]
       for tokens, log_probs in zip(block, self._log_probs(block)):
         yield SentenceScore(tuple(tokens), log_probs)
-
-  def fits(self, text: str) -> bool:
-    """Returns whether a text has 1 to `max_tokens` word pieces."""
-    return 0 < len(self._tokenizer.tokenize(text)) <= self.max_tokens
-
-  def _tokenize(self, name: str, text: Any) -> list[str]:
-    inputs_lib.check_texts(name, text)
-    tokens = self._tokenizer.tokenize(text)
-    if not 0 < len(tokens) <= self.max_tokens:
-      raise ValueError(
-        f"{name} has {len(tokens)} word pieces; the model scores texts of "
-        f"1 to {self.max_tokens}: {text[:40]!r}."
-      )
-    return tokens
 
   def _log_probs_of_ids(
     self,

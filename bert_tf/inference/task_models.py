@@ -122,8 +122,7 @@ class TaskModel(abc.ABC):
     if self._predictor is None:
       values = dict(self._given)
       if model_folder.has_config(self._folder()):
-        # The run's config includes layers that the run added to its start
-        # model.
+        # The run may have added layers to its initial checkpoint.
         values.pop("bert_config_file", None)
       self._predictor = self._load(self._trained(), values)
     answers = [self._answer(a) for a in self._predictor.predict(texts)]
@@ -135,15 +134,15 @@ class TaskModel(abc.ABC):
   def _check(self, rows: Sequence[Mapping[str, Any]]) -> None:
     if empty := prediction.with_empty_text(rows):
       numbers = errors.join_names([*map(str, empty)], 5)
-      logging.warning(f"A text is empty in row {numbers}.")
+      logging.warning(f"These rows have an empty text: {numbers}.")
 
   def _folder(self) -> str:
-    """Returns the folder of the run's best checkpoint, or else of the run."""
+    """The folder of the run's best checkpoint, or else of the run."""
     folder = self._output_dir or ""
     return evaluation.find_best_folder(folder) or folder
 
   def _trained(self) -> str:
-    """Returns the best checkpoint of the run, otherwise the newest."""
+    """The best checkpoint of the run, otherwise the newest."""
     newest = checkpoints.find_latest(self._folder())
     if newest is None:
       raise ValueError(f"{self._output_dir} has no trained model; call `fit`.")
@@ -217,7 +216,7 @@ class FineTunedModel(TaskModel):
 
   def _settings(self, changes: Mapping[str, Any]) -> Any:
     if self._output_dir is None:
-      raise ValueError("set `output_dir`: training and results need a folder.")
+      raise ValueError("set `output_dir`, where training writes its results.")
     values = {**self._given, **changes, "output_dir": self._folder()}
     names = ("bert_config_file", "vocab_file")
     paths = [values.get(name) for name in names]
@@ -263,7 +262,7 @@ class FineTunedModel(TaskModel):
         raise ValueError("eval_every_steps needs `validation_data`.")
     if output_dir and checkpoints.list_checkpoints(output_dir):
       raise ValueError(
-        f"{output_dir} already has a run; choose another `output_dir` to fit."
+        f"{output_dir} already holds a run; choose another `output_dir` to fit."
       )
     self._output_dir, self._start = output_dir, start
     self._given |= changes  # Predictions use the same case and length.
@@ -331,7 +330,7 @@ class FineTunedModel(TaskModel):
         raise ValueError(f"row {index} has no label.")
     if len(rows) != len(labels) or not rows:
       raise ValueError(
-        f"{len(rows)} rows and {len(labels)} labels; give one label per row."
+        f"{len(rows)} rows and {len(labels)} labels; each row needs one label."
       )
     texts = [self._row(i, row) for i, row in enumerate(rows)]
     # An empty second text of a pair means a single text.
@@ -461,7 +460,7 @@ class Classifier(FineTunedModel):
       task.layout = dataclasses.replace(task.layout, labels_are_text=is_text)
     names = classification_examples.infer_labels(data)
     if split == "train" and len(names) == 1 and kind == run_info.CLASSIFICATION:
-      raise ValueError(f"all labels are {names[0]!r}; 2 are needed.")
+      raise ValueError(f"all labels are {names[0]!r}; give at least two.")
     return data
 
 
@@ -509,8 +508,8 @@ class EntityRecognizer(FineTunedModel):
       for word in words if len(words) > 1 else ():
         if len(word.split()) != 1:  # Each part would get its own label.
           raise ValueError(
-            f"row {index} has a word that is empty or has white space: "
-            f"{word!r:.60}"
+            f"row {index} has a word that is empty or contains white space: "
+            f"{word!r:.60}."
           )
       row = " ".join(words)
     return super()._row(index, row)
@@ -536,7 +535,7 @@ class EntityRecognizer(FineTunedModel):
       tags = label.split() if isinstance(label, str) else label
       if not isinstance(tags, list | tuple) or len(tags) != len(words):
         raise ValueError(
-          f"row {index} has {len(words)} words, its tags are {label!r:.60}"
+          f"row {index} has {len(words)} words, but its tags are {label!r:.60}."
         )
       spec = task.label_spec
       for tag in tags:
@@ -609,7 +608,7 @@ class MultipleChoice(FineTunedModel):
       choices, count = tuple(row["choices"]), len(rows[0]["choices"])
       if not 2 <= len(choices) == count:
         raise ValueError(
-          f"row {index} has {len(choices)} choices, row 0 has {count}."
+          f"row {index} has {len(choices)} choices, but row 0 has {count}."
         )
       with _named_row(index):
         right = swag_examples.label_id(label, choices, task.layout.label_type)
@@ -701,11 +700,11 @@ def _question(index: int, row: Mapping[str, Any], label: Any) -> dict[str, Any]:
     label, starts = fields.get("text", []), fields.get("answer_start", [])
   texts = _as_list(label)
   if not all(isinstance(text, str) for text in texts):
-    raise ValueError(f"the answer of row {index} is not a text: {label!r:.60}")
+    raise ValueError(f"the answer of row {index} is not a text: {label!r:.60}.")
   starts = starts or [row["context"].find(text) for text in texts]
   if len(starts) != len(texts) or -1 in starts:
     raise ValueError(
-      f"the answer of row {index} is not in its context: {label!r:.60}"
+      f"the answer of row {index} is not in its context: {label!r:.60}."
     )
   answers = [
     {"text": text, "answer_start": start} for text, start in zip(texts, starts)

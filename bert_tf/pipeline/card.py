@@ -80,7 +80,7 @@ def write(
 
 
 def model_name(config: pipeline_config.PipelineConfig) -> str:
-  """Returns the name of the model to continue, the last part of its path."""
+  """The name of the model to continue, the last part of its path."""
   assert config.model
   return os.path.basename(os.path.abspath(config.model))
 

@@ -28,12 +28,11 @@ class Size:
   """A model size and its training settings.
 
   Small models need larger learning rates, and initial weights of about
-  1 / sqrt(hidden_size); the original's 0.02 suits a width of 768. Without
-  dropout, a model that sees its text only a few times does not overfit.
-
-  The smallest model learns too little in minutes from the original's settings.
-  It starts with local attention heads, masks more words and does not predict
-  next sentences (docs/pretraining.md).
+  1 / sqrt(hidden_size); the original's 0.02 suits a width of 768. They need no
+  dropout if they see their text only a few times. With the original's settings
+  the smallest model learns too little in minutes, so it starts with local
+  attention heads, masks more words and does not predict next sentences
+  (docs/pretraining.md).
   """
 
   num_hidden_layers: int
@@ -47,7 +46,7 @@ class Size:
   no_nsp: bool = False
 
   def bert_config(self, vocab_size: int, max_seq_length: int) -> dict[str, Any]:
-    """Returns the content of bert_config.json."""
+    """The content of bert_config.json."""
     width = self.hidden_size
     return {
       "vocab_size": vocab_size,
@@ -97,7 +96,7 @@ _NEW_MODEL = ("size", "vocab_size", "initial_values")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class InitialModel:
-  """A model to continue: what the pipeline reads from its files."""
+  """What the pipeline reads from the files of a model to continue."""
 
   weights: str  # Path, as `model_folder.read` finds it.
   bert_config: Mapping[str, Any]  # Content of bert_config.json.
@@ -115,7 +114,7 @@ _MANY_CHARACTERS = frozenset(
 # Languages without upper case in which non-spacing marks are part of letters,
 # such as the vowels of Thai and Hindi and the voicing of kana. Lower-casing
 # would strip these marks as accents, and split Hangul into its parts. Arabic
-# and Hebrew are not listed: most of their texts omit the marks anyway.
+# and Hebrew are missing because most of their texts omit the marks anyway.
 _MARKS_ARE_LETTERS = frozenset(
   "anp as awa ban-bali bh bho blk bn bo bpy bug-bugi dty dv dz gom gu hi ja "
   "kjp km kn ko ksw lo mag mai ml mnw mr my ne new or pa sa sat si ta tcy te "
@@ -124,7 +123,7 @@ _MARKS_ARE_LETTERS = frozenset(
 
 
 def _is_listed(language: str, languages: frozenset[str]) -> bool:
-  """Returns whether a language code is listed, whole or without subtags."""
+  """Whether a language code is listed, whole or without subtags."""
   code = sentences.normalized_language(language)
   base, *subtags = code.split("-")
   # Text in Latin script has capitals and few characters in any language.
@@ -235,13 +234,13 @@ class PipelineConfig(text_config.PydocConfig):
   def __post_init__(self) -> None:
     settings.check(self)
     if "," in self.output_dir:
-      raise ValueError(f"`output_dir` {self.output_dir} must have no comma.")
+      raise ValueError(f"`output_dir` {self.output_dir} must not have a comma.")
     for name in _NEW_MODEL if self.model else ():
       value = getattr(self, name)
       if value is not None:
         raise ValueError(
-          f"{name}={value} is for a new model, not for model {self.model}; "
-          f"leave `{name}` out."
+          f"{name}={value} is for a new model, but model {self.model} exists; "
+          f"leave out `{name}`."
         )
 
   @property
@@ -261,8 +260,7 @@ class PipelineConfig(text_config.PydocConfig):
   def model_size(self) -> Size:
     """The size, with the settings of the user in place of its defaults.
 
-    New models for languages with many characters get at least 16,000 entries by
-    default.
+    A language with many characters gets at least 16,000 entries by default.
     """
     if self.initial_model:
       size = self.initial_model.size
@@ -277,10 +275,7 @@ class PipelineConfig(text_config.PydocConfig):
     )
 
   def bert_config(self, vocab_size: int) -> dict[str, Any]:
-    """Returns the content of bert_config.json.
-
-    vocab_size is the number of word pieces of a new model.
-    """
+    """The content of bert_config.json; vocab_size is that of a new model."""
     if self.initial_model:
       return dict(self.initial_model.bert_config)
     return self.model_size.bert_config(vocab_size, self.max_seq_length)
@@ -312,5 +307,5 @@ class PipelineConfig(text_config.PydocConfig):
     return min(num_masked, self.max_seq_length)
 
   def file(self, name: str) -> str:
-    """Returns the path of a file in the data folder."""
+    """The path of a file in the data folder."""
     return os.path.join(self.output_dir, "data", name)

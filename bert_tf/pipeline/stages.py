@@ -5,12 +5,9 @@ import itertools
 import json
 import math
 import os
-import tempfile
-import time
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 from absl import logging
 
@@ -35,11 +32,11 @@ from bert_tf.model_folder import letter_case, run_info
 from bert_tf.pipeline import card, text_steps
 from bert_tf.pipeline import config as pipeline_config
 from bert_tf.tasks import pretraining, pretraining_config
+from bert_tf.training import budget, curves
 from bert_tf.training import config as training_config
-from bert_tf.training import curves, estimator
 
-# Evaluations during training are many and small, to draw a curve. Then a larger
-# one gives the results.
+# Evaluations during training are many and small, to draw a curve. A larger one
+# at the end gives the results.
 _NUM_EVALUATIONS = 10
 _EVAL_BATCH_SIZE = 64
 _EVAL_STEPS_IN_TRAINING = 10
@@ -49,6 +46,9 @@ _MAX_EVAL_STEPS = 50
 _SCORED_SENTENCES = 100
 
 _SECONDS_BETWEEN_CHECKPOINTS = 300
+
+# With fewer steps, a model learns nothing.
+_MIN_STEPS = 20
 
 # Settings that may change when a run resumes.
 _MAY_CHANGE = (
@@ -60,12 +60,9 @@ _MAY_CHANGE = (
 def run(config: pipeline_config.PipelineConfig) -> None:
   """Makes data, trains, evaluates, plots, exports and writes the model card.
 
-  Skips finished steps and resumes an interrupted one.
-
-  Raises:
-    ValueError: if the text cannot be read, the settings contradict each other
-      or those of the run in output_dir, or the time is too short.
-    ImportError: if a package for the text or the plot is missing.
+  Finished steps are skipped, and an interrupted one is resumed. Raises
+  ValueError if the text cannot be read, the settings contradict each other or
+  those of the run in output_dir, or the time is too short.
   """
   backend.check_tensorflow()
   with errors.needs_extra("drawing the curves", extra="plots"):
@@ -73,8 +70,8 @@ def run(config: pipeline_config.PipelineConfig) -> None:
   errors.import_tensorflow_text("the vocabulary of word pieces")
   if (num_workers := distribution.num_workers()) > 1:
     raise ValueError(
-      f"`distribution=multi_worker` has {num_workers} workers, but the data "
-      "are made on one machine."
+      f"`distribution=multi_worker` has {num_workers} workers, but one machine "
+      "makes the data."
     )
   config = read_model(config)
   inputs = sources.find_files(
@@ -82,36 +79,35 @@ def run(config: pipeline_config.PipelineConfig) -> None:
   )
   for source in inputs:
     if not paths.is_file(source.path):
-      raise ValueError(f"text {source.path} is not a file: it is read twice.")
+      raise ValueError(
+        f"text {source.path} is not a file, so it cannot be read twice."
+      )
   corpus_build.check_reading(config.reading, inputs)
   settings = _settings(config, inputs)
   settings_file = config.file("settings.json")
   if paths.exists(settings_file):
     remedy = "choose another `output_dir`"
     shard_files.check_same_settings(settings, settings_file, remedy)
-  num_steps, step_seconds = _measure_steps(config)
+  num_steps = _estimate_steps(config)
   logging.info(
-    "%s: about %d steps of %.2g s in %g s. %s",
-    config.size_name,
-    num_steps,
-    step_seconds,
-    config.train_seconds,
-    config.model_size,
+    f"{config.size_name}: about {num_steps} steps will fit into "
+    f"{config.train_seconds / 60:g} minutes. {config.model_size}"
   )
   paths.make_folder(config.file(""))
   shard_files.write_settings(settings, settings_file)
   train_files = _make_data(config, inputs)
-  results = _train(config, num_steps, step_seconds, train_files)
+  results = _train(config, num_steps, train_files)
   if results is None:
-    return  # A signal ended the training; the same command goes on.
+    return  # After a signal, the same command goes on with the training.
   curves.plot(
     config.output_dir, os.path.join(config.output_dir, card.CURVES_FILE)
   )
   _export(config)
   scorer = sentence_scorer.SentenceScorer(config.output_dir)
   lines = text_lines.read_lines(config.file("held_out.txt"))
-  sentences = itertools.islice(filter(scorer.fits, lines), _SCORED_SENTENCES)
-  perplexity = sentence_scorer.pseudo_perplexity(scorer.score(sentences))
+  fitting = filter(scorer.fits, map(scorer.tokenize, lines))
+  scores = scorer.score([*itertools.islice(fitting, _SCORED_SENTENCES)])
+  perplexity = sentence_scorer.pseudo_perplexity(scores)
   logging.info("Pseudo-perplexity of held-out sentences: %.2f.", perplexity)
   card.write(config, inputs, {**results, "pseudo_perplexity": perplexity})
   logging.info("The model and its card are in %s.", config.output_dir)
@@ -122,30 +118,28 @@ def read_model(
 ) -> pipeline_config.PipelineConfig:
   """Returns the config with `initial_model`, if `model` is set.
 
-  Raises:
-    ValueError: if there is no such model, if the model is not bidirectional, or
-      if it contradicts a setting.
+  Raises ValueError if the model is unidirectional or contradicts a setting.
   """
   if not config.model:
     return config
   files = model_folder.read(config.model)
   if os.path.realpath(config.output_dir) == os.path.realpath(files.folder):
     raise ValueError(
-      f"`output_dir` {config.output_dir} is the folder of the given model."
+      f"`output_dir` {config.output_dir} is the folder of the model itself."
     )
   files.bert_config.check_lengths(config.max_seq_length, files.config_file)
   direction = files.bert_config.attention_direction
   if direction != model_inputs.BOTH:
     raise ValueError(
-      f"attention_direction is {direction} in {files.config_file}, but text is "
-      "masked here; continue it on unmasked records."
+      f"{files.config_file} has attention_direction {direction}, but here the "
+      "text is masked; continue it on unmasked records."
     )
   user = letter_case.Case(config.do_lower_case)
   case = letter_case.resolve(user, files.run, files.needed_vocab())
   names = files.reader.shapes.keys() - files.reader.untrained
   if any(name not in names for name in heads.MASKED_LM.shapes):
     logging.warning(
-      "%s has no masked-LM head; this head starts from random values.",
+      "%s has no masked-LM head, so this head starts from random values.",
       config.model,
     )
   bert_config = files.bert_config.to_dict()
@@ -153,8 +147,7 @@ def read_model(
     num_hidden_layers=bert_config["num_hidden_layers"],
     hidden_size=bert_config["hidden_size"],
     train_batch_size=32,
-    # A fifth of the rate that made models of width 768. Narrower models need
-    # larger rates, see Size.
+    # A fifth of the rate that made models of width 768; see Size for others.
     learning_rate=2e-5 * 768 / bert_config["hidden_size"],
     vocab_size=len(files.load_vocab()),
     dropout=bert_config["hidden_dropout_prob"],
@@ -187,73 +180,45 @@ def _settings(
   return {name: v for name, v in settings.items() if name not in _MAY_CHANGE}
 
 
-def _measure_steps(
-  config: pipeline_config.PipelineConfig,
-) -> tuple[int, float]:
-  """Returns how many steps fit into the training time, and seconds per step.
+def _estimate_steps(config: pipeline_config.PipelineConfig) -> int:
+  """Estimates how many steps fit into the training time, on rows of ones.
 
-  Raises:
-    ValueError: if the time is too short to learn anything.
+  Raises ValueError if the time is too short to learn anything.
   """
   size = config.model_size
   bert_config = modeling.BertConfig.from_dict(
     config.bert_config(size.vocab_size)
   )
-  start = time.monotonic()
-  with tempfile.TemporaryDirectory() as folder:
-    runner = pretraining.build_estimator(
-      bert_config,
-      training_config.TrainConfig(
-        output_dir=folder,
-        train_batch_size=size.train_batch_size,
-        **vars(config.compute),
-      ),
-    )
-  _, *later = time_steps(runner, bert_config.vocab_size, config)
-  start_seconds = time.monotonic() - start - sum(later)
-  num_steps = int((config.train_seconds - start_seconds) / min(later))
-  if num_steps < 20:
-    raise ValueError(
-      f"{config.train_seconds:g} s is too short: training starts after "
-      f"{start_seconds:.0f} s and a step takes {min(later):.2g} s; raise "
-      "`train_hours` or `train_minutes`."
-    )
-  return num_steps, min(later)
-
-
-def time_steps(
-  runner: estimator.Estimator,
-  vocab_size: int,
-  config: pipeline_config.PipelineConfig,
-) -> list[float]:
-  """Returns the seconds of four steps on random ids; the first compiles."""
-  length, num_rows = config.max_seq_length, config.model_size.train_batch_size
-  limits = {
-    "input_ids": vocab_size,
-    "segment_ids": 2,
-    "masked_lm_positions": length,
-    "masked_lm_ids": vocab_size,
-    "next_sentence_labels": 2,
-  }
-  rng = np.random.default_rng(config.seed)
-  spec = input_pipeline.pretraining_spec(length, config.max_predictions_per_seq)
-  batch = {}
-  for name, feature in spec.items():
-    shape = (num_rows, *feature.shape)
-    values = np.ones(shape)
-    if name in limits:
-      values = rng.integers(limits[name], size=shape)
-    dtype = tf.float32 if feature.dtype.is_floating else tf.int32
-    batch[name] = tf.constant(values, dtype)
-  step = runner.build_step(
-    {name: tf.TensorSpec(v.shape, v.dtype) for name, v in batch.items()}
+  runner = pretraining.build_estimator(
+    bert_config,
+    training_config.TrainConfig(
+      output_dir=config.output_dir,
+      train_batch_size=size.train_batch_size,
+      train_minutes=config.train_seconds / 60,
+      **vars(config.compute),
+    ),
   )
-  seconds = []
-  for _ in range(4):
-    start = time.perf_counter()
-    np.array(step(batch)["loss"][0])  # Waits for the step.
-    seconds.append(time.perf_counter() - start)
-  return seconds
+  spec = input_pipeline.pretraining_spec(
+    config.max_seq_length, config.max_predictions_per_seq
+  )
+  batch = {
+    name: tf.ones(
+      [size.train_batch_size, *feature.shape],
+      tf.float32 if feature.dtype.is_floating else tf.int32,
+    )
+    for name, feature in spec.items()
+  }
+  batches = tf.data.Dataset.from_tensors(batch).repeat()
+  runner.build_step(batches.element_spec)
+  num_steps = budget.count_steps(
+    config.train_seconds, runner.train_step, iter(batches)
+  )
+  if num_steps < _MIN_STEPS:
+    raise ValueError(
+      f"{config.train_seconds:g} s is too short, since only {num_steps} steps "
+      "fit into it; raise `train_hours` or `train_minutes`."
+    )
+  return num_steps
 
 
 def _make_data(
@@ -261,8 +226,7 @@ def _make_data(
 ) -> str:
   """Writes corpus, vocabulary, records and config.
 
-  Returns:
-    The paths of the training records, comma-separated.
+  Returns the paths of the training records, separated by commas.
   """
   num_shards = text_steps.num_shards(sum(map(text_steps.text_bytes, inputs)))
   output = corpus_build.Output(
@@ -310,12 +274,11 @@ def _make_data(
 def _train(
   config: pipeline_config.PipelineConfig,
   num_steps: int,
-  step_seconds: float,
   train_files: str,
 ) -> dict[str, float | int] | None:
   """Trains and evaluates; returns the results, or None after a signal."""
   size, model = config.model_size, config.initial_model
-  # A sequence costs a third of what it does in training: no backward pass.
+  # Without a backward pass, a sequence costs a third of what training it does.
   num_sequences = _EVAL_STEPS_IN_TRAINING * _EVAL_BATCH_SIZE
   steps_of_evaluation = num_sequences / (3 * size.train_batch_size)
   return pretraining.run(
@@ -341,11 +304,11 @@ def _train(
         learning_rate=size.learning_rate,
         train_hours=config.train_hours,
         train_minutes=config.train_minutes,
-        save_checkpoints_steps=max(
-          1, int(_SECONDS_BETWEEN_CHECKPOINTS / step_seconds)
+        save_checkpoints_steps=math.ceil(
+          num_steps * _SECONDS_BETWEEN_CHECKPOINTS / config.train_seconds
         ),
         keep_checkpoint_max=2,
-        # A tenth of the steps, but more if evaluations took 5% of the time.
+        # A tenth of the steps, or more if evaluations took over 5% of the time.
         eval_every_steps=max(
           num_steps // _NUM_EVALUATIONS,
           math.ceil(20 * steps_of_evaluation),

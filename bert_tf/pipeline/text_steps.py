@@ -1,4 +1,4 @@
-"""Steps from text to records, with the settings that the pipeline chooses."""
+"""The steps from text to records, with settings that the pipeline chooses."""
 
 import dataclasses
 import itertools
@@ -17,21 +17,21 @@ from bert_tf.pipeline import config as pipeline_config
 # much memory.
 _SHARD_BYTES = 32e6
 
-# Decompressed bytes to read for an estimate, and bytes of text per byte of
-# Parquet, which is compressed.
+# Decompressed bytes to read for an estimate, and the assumed bytes of text per
+# byte of Parquet, which is compressed.
 _SAMPLE_BYTES, _PARQUET_EXPANSION = 2_000_000, 2.0
 
-# Training passes over a small text many times, so it is made into five
-# different sets of instances.
+# Training sees a small text many times, so it is made into five different sets
+# of instances.
 _SMALL_TEXT_CHARS = 50e6
 _DUPE_FACTOR = 5
 
-# More pieces per word suggest text without spaces; German and Arabic have < 2.
+# More pieces per word suggest text without spaces. German and Arabic have < 2.
 _MAX_PIECES_PER_WORD = 5
 
 
 def num_shards(text_bytes: float) -> int:
-  """Returns the number of shards for a text of this size, at least 1."""
+  """The number of shards for a text of this size, at least 1."""
   return max(1, round(text_bytes / _SHARD_BYTES))
 
 
@@ -56,7 +56,7 @@ def learn_vocabulary(
   """Learns a vocabulary from files of one sentence a line and writes it."""
   vocabulary.import_learner()  # Fails before the text is read.
   lines = itertools.chain.from_iterable(map(text_lines.read_lines, text_files))
-  counts = vocabulary.count_words(lines, _basic_tokenizer(config))
+  counts, _ = vocabulary.count_words(lines, _basic_tokenizer(config))
   tokens = vocabulary.learn(
     counts,
     config.model_size.vocab_size,
@@ -69,10 +69,10 @@ def learn_vocabulary(
 def measure_coverage(
   config: pipeline_config.PipelineConfig,
 ) -> vocabulary.Coverage:
-  """Returns the coverage of the held-out text by the vocabulary."""
+  """Measures how well the vocabulary covers the held-out text."""
   vocab = tokenization.load_vocab(config.file("vocab.txt"))
   lines = text_lines.read_lines(config.file("held_out.txt"))
-  counts = vocabulary.count_words(lines, _basic_tokenizer(config))
+  counts, _ = vocabulary.count_words(lines, _basic_tokenizer(config))
   return vocabulary.coverage(vocab, counts)
 
 
@@ -91,8 +91,8 @@ def log_coverage(coverage: vocabulary.Coverage) -> None:
   )
   if coverage.pieces_per_word > _MAX_PIECES_PER_WORD:
     logging.warning(
-      "Words have %.1f pieces on average, so the text seems to have no spaces "
-      "between words. Separate them, here and in later inputs of the model.",
+      "Words have %.1f pieces on average, so the text seems to have no spaces. "
+      "Put them between words, here and in later inputs of the model.",
       coverage.pieces_per_word,
     )
 
@@ -100,7 +100,7 @@ def log_coverage(coverage: vocabulary.Coverage) -> None:
 def train_record_config(
   config: pipeline_config.PipelineConfig, vocab_file: str, num_chars: float
 ) -> data_config.PretrainingDataConfig:
-  """Returns the settings of training records, which are masked in training.
+  """The settings of training records, which are masked in training.
 
   `num_chars` is the length of the text.
   """
@@ -121,7 +121,7 @@ def held_out_record_config(
   config: pipeline_config.PipelineConfig,
   records: data_config.PretrainingDataConfig,
 ) -> data_config.PretrainingDataConfig:
-  """Returns the settings of held-out records.
+  """The settings of held-out records.
 
   They are masked in advance with the original's probability, whatever
   masked_lm_prob is in training.

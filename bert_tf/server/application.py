@@ -40,7 +40,7 @@ _PAGE_HEADERS = {
   "Referrer-Policy": "no-referrer",
   "Cache-Control": "no-cache",
 }
-# Larger bodies are tokenized in a thread, to not delay other requests.
+# Larger bodies are tokenized in a thread, so that other requests need not wait.
 _LARGE_BYTES = 1 << 13
 # Answers with more values are encoded as JSON in a thread.
 _LARGE_ANSWER = 10_000
@@ -186,7 +186,7 @@ class Server:
   async def _get_health(self) -> responses.Response:
     """Answers 200 unless the computation has stalled or ended."""
     if self.ended.is_set():
-      raise limits.HttpError(500, "computing has ended; the log says why.")
+      raise limits.HttpError(500, "computing has ended, and the log tells why.")
     for worker in self._workers:
       worker.check()
     first = next(iter(self._models.values()))
@@ -294,14 +294,14 @@ class Server:
     if model is None or width is None:
       raise limits.HttpError(
         404,
-        f"no model {body.model!r:.100} computes vectors of texts; serve or "
+        f"there is no model {body.model!r:.100} that gives vectors; serve or "
         "export a checkpoint with `task=encoder`.",
         "model",
       )
     if body.dimensions not in (None, width):
       raise limits.HttpError(
         400,
-        f"dimensions is {body.dimensions}; the vectors of this model have "
+        f"dimensions is {body.dimensions}, but this model's vectors have "
         f"{width} values and cannot be shortened.",
         "dimensions",
       )
@@ -332,8 +332,8 @@ class Server:
     if not 0 < len(rows) <= max_rows:
       raise limits.HttpError(
         400,
-        f"the request has {len(rows)} rows; send at least one, and at most "
-        f"{max_rows}, the limit of this server.",
+        f"the request has {len(rows)} rows, but this server takes 1 to "
+        f"{max_rows} at a time.",
       )
     request.scope["rows"] = len(rows)
     if request.scope["num_bytes"] <= _LARGE_BYTES:

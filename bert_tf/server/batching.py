@@ -1,15 +1,14 @@
 """Computes the inputs of waiting requests in batches.
 
-A request has rows; a row has inputs: a text, its windows, or its choices. The
-inputs of all requests wait in one queue. A batch takes inputs of similar size
-that belong to the same signature, those of the oldest request first. A request
-that has more goes to the end of the queue, so that others do not wait for it.
+A request has rows, and a row has inputs: a text, its windows, or its choices.
+The inputs of all requests wait in one queue. A batch takes inputs of similar
+size and the same signature, those of the oldest request first. If that request
+has more, it goes to the end of the queue, so that others need not wait for it.
 
-Each thread has a task, which takes batches from the queue. If a batch raises,
-each of its inputs is computed separately, and only the requests whose inputs
-raise again fail. A thread that has stalled takes no batches; if all have, every
-request fails. If a task itself ends, all requests are answered with an error
-and `ended` is set.
+Each thread has a task that takes batches from the queue. If a batch raises, its
+inputs are computed one by one, and only requests whose inputs raise again fail.
+A thread that has stalled takes no batches; if all have, every request fails. If
+a task itself ends, all requests are answered with an error and `ended` is set.
 """
 
 import asyncio
@@ -35,7 +34,7 @@ from bert_tf.tasks import prediction
 _Result = TypeVar("_Result")
 
 # Inputs of a batch are at most _MAX_RATIO times as large as its first one, or
-# all smaller than _SHORT_SIZE, for which a batch of one costs more.
+# all smaller than _SHORT_SIZE, where a batch of one costs more than padding.
 _MAX_RATIO, _SHORT_SIZE = 2, 32
 # Seconds between checks whether a stalled thread works again.
 _STALLED_INTERVAL_S = 0.05
@@ -70,9 +69,9 @@ class Worker:
   """Makes calls in a thread, one after the other.
 
   A call in a thread cannot be stopped. If it takes more than `max_call_s`, the
-  worker has stalled: all calls that wait for it fail with status 503, and so do
-  new calls until it returns. The thread is a daemon, so that a stalled call
-  does not keep the process from ending.
+  worker has stalled: waiting calls fail with status 503, and so do new ones
+  until it returns. The thread is a daemon, so a stalled call does not keep the
+  process from ending.
   """
 
   batch: Sequence[_Input] = ()  # Inputs that the thread of a batcher computes.
@@ -93,8 +92,7 @@ class Worker:
     """Makes a call in the thread; returns its result or raises its exception.
 
     If the waiting coroutine is cancelled before the call has begun, the call is
-    not made. Exceptions that cannot be awaited become a RuntimeError. Raises
-    HttpError if the thread has stalled.
+    not made. Exceptions that cannot be awaited become a RuntimeError.
     """
     future: concurrent.futures.Future = concurrent.futures.Future()
     self._calls.put((functools.partial(function, *arguments), future))
@@ -109,7 +107,7 @@ class Worker:
     return outcome.result()
 
   def is_stalled(self) -> bool:
-    """Returns whether a call has exceeded its limit."""
+    """Whether a call has exceeded its limit."""
     return time.monotonic() >= self._deadline
 
   def check(self) -> None:
@@ -117,14 +115,14 @@ class Worker:
     if not self.is_stalled():
       return
     message = (
-      f"the {self._name} thread has not returned for more than "
-      f"{self._max_call_s:g} s; try again later."
+      f"the {self._name} thread has not answered for {self._max_call_s:g} s; "
+      "try again later."
     )
     if self._logged != self._deadline:  # Once for each stall.
       self._logged = self._deadline
       frame = sys._current_frames()[self._thread.ident or 0]
       stack = traceback.format_stack(frame)
-      advice = "Raise max_stall_s if a call may take as long. The thread is at:"
+      advice = "Raise max_stall_s if calls may take so long. The thread is at:"
       logging.error("%s %s\n%s", message, advice, "".join(stack))
     raise limits.HttpError(503, message)
 
@@ -183,8 +181,8 @@ class Batcher:
   ) -> list[Any]:
     """Returns the answers of a request's rows, or raises what computing raised.
 
-    Raises HttpError as check_open, if the answers have too many values, or if
-    all threads have stalled.
+    Raises HttpError if the batcher is not open, the answers have too many
+    values, or all threads have stalled.
     """
     self.check_open()
     result = asyncio.get_running_loop().create_future()
@@ -209,7 +207,7 @@ class Batcher:
   def check_open(self) -> None:
     """Raises HttpError 503 if the queue is full or the batcher has ended."""
     if self.ended.is_set():
-      raise limits.HttpError(503, "the server has stopped computing.")
+      raise limits.HttpError(503, "the server no longer computes.")
     if len(self.queue) >= self._config.max_queue_size:
       raise limits.HttpError(
         503,
@@ -218,7 +216,7 @@ class Batcher:
       )
 
   def oldest_wait_s(self) -> float:
-    """Returns for how many seconds the oldest waiting request has waited."""
+    """The seconds that the oldest request in the queue has waited."""
     now = time.monotonic()
     return now - min((request.arrived for request in self.queue), default=now)
 
@@ -246,7 +244,7 @@ class Batcher:
         worker.batch = ()
 
   def _seconds_to_batch(self, worker: Worker) -> float:
-    """Returns after how long a thread has to look again, unless woken."""
+    """The seconds after which a thread looks again, unless it is woken."""
     if not self.queue:
       return math.inf
     # A thread that has stalled takes no batches, unless all have.
@@ -275,9 +273,9 @@ class Batcher:
   def _take(self) -> list[_Input]:
     """Removes the next batch from the queue and returns it.
 
-    It begins with the largest input of the request that has waited longest. Its
-    other inputs and those of other requests fill it, most similar in size
-    first, because all are padded to the largest.
+    It begins with the largest input of the request that has waited longest.
+    Other inputs, first of this request and then of others, fill it by their
+    similarity in size, because all are padded to the largest.
     """
     first = self.queue[0]
     max_size = first.signature.max_size
@@ -298,8 +296,8 @@ class Batcher:
     width = 0
     for each in candidates:
       wider = max(width, each.size)
-      # More short texts would not be faster together, and all would wait for
-      # the last one. The first input is included even if it exceeds a batch.
+      # More short texts would gain nothing together, and all would wait for the
+      # last one. The first input is included even if it exceeds a batch.
       has_room = len(batch) < self._config.max_batch_size
       if not batch or (has_room and (len(batch) + 1) * wider <= max_size):
         batch.append(each)
@@ -318,7 +316,7 @@ class Batcher:
   def _refuse_old(self) -> None:
     """Fails requests that have waited too long, unless all fit into a batch.
 
-    At least a batch is answered, however slow the model is.
+    However slow the model is, a batch of them is still answered.
     """
     limit = self._config.max_queue_s
     num_waiting = sum(len(request.waiting) for request in self.queue)
@@ -389,13 +387,13 @@ class Batcher:
     if request.num_values > limit:
       raise limits.HttpError(
         413,
-        f"the answer has {request.num_values} numbers and texts or more; the "
-        f"limit of this server is {limit}: send fewer or shorter rows.",
+        f"the answer has at least {request.num_values} numbers and texts, but "
+        f"this server's limit is {limit}; send fewer or shorter rows.",
       )
 
 
 def count_values(value: Any) -> int:
-  """Returns the number of numbers and texts in JSON."""
+  """Counts the numbers and texts in JSON."""
   if isinstance(value, dict):
     return sum(map(count_values, value.values()))
   if not isinstance(value, list):

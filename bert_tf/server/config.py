@@ -107,6 +107,6 @@ def check_model_name(name: str) -> None:
   """Raises ValueError for a name that cannot be part of a path."""
   if not name or set(name) & set("/: "):
     raise ValueError(
-      f"model_name {name!r} cannot be part of a path; leave out slashes, "
-      "colons and spaces."
+      f"model_name {name!r} cannot be part of a path; remove slashes, colons "
+      "and spaces."
     )

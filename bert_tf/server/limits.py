@@ -1,6 +1,6 @@
-"""What a request has to pass before it reaches the application.
+"""What a request passes before it reaches the application.
 
-Middleware checks its host and its headers, reads its body within limits, and
+The middleware checks its host and headers, reads its body within limits, and
 ends its task when the client disconnects. It counts and logs every answer.
 """
 
@@ -98,7 +98,7 @@ def _to_http_error(scope: types.Scope, error: Exception) -> HttpError:
     return HttpError(
       503, "the server has too little memory for the request; send fewer rows."
     )
-  return HttpError(500, "the server failed; its log has the reason.")
+  return HttpError(500, "the server failed, and its log tells the reason.")
 
 
 class Middleware:
@@ -148,7 +148,7 @@ class Middleware:
     except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001
       if status == _GONE:  # No answer has begun.
         if isinstance(error, asyncio.CancelledError):
-          error = HttpError(503, "the server stops; ask another one.")
+          error = HttpError(503, "the server is stopping; ask another one.")
         response = error_response(scope, error)
         await response(scope, receive, counting_send)
     seconds = time.monotonic() - start
@@ -183,7 +183,7 @@ class Middleware:
         headers={"Connection": "close"},
       )
     if scope["method"] == "POST":
-      self._check_open()  # To find the route and parse JSON would be in vain.
+      self._check_open()  # Before the work of routing and parsing JSON.
     scope["num_bytes"] = len(body)
     unread = [{"type": "http.request", "body": body, "more_body": False}]
 
@@ -210,8 +210,8 @@ class Middleware:
       if host.lower() not in self._hosts and host != scope["server"][0]:
         raise HttpError(
           403,
-          f"the Host {name!r:.100} is not accepted; the server's setting "
-          "allowed_hosts adds host names.",
+          f"the Host {name!r:.100} is not accepted; add it to the server's "
+          "setting allowed_hosts.",
         )
     if scope["method"] != "POST":
       return
@@ -220,7 +220,7 @@ class Middleware:
     kind = headers.get("content-type", "missing")
     if kind.partition(";")[0].strip().lower() != "application/json":
       raise HttpError(
-        415, f"the Content-Type is {kind:.100}; send application/json."
+        415, f"the Content-Type is {kind:.100}, not application/json."
       )
     self._check_size(int(headers.get("content-length", 0)))
 

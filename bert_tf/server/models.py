@@ -70,19 +70,16 @@ class Signature:
     if num_inputs > max(self._config.max_windows, len(rows)):
       raise limits.HttpError(
         413,
-        f"the request has {num_inputs} windows of long texts, or choices; the "
-        f"limit of this server is {self._config.max_windows}: send several "
-        "requests.",
+        f"the request has {num_inputs} windows of long texts, or choices, but "
+        f"this server's limit is {self._config.max_windows}; split it.",
       )
     return prepared
 
   def _prepare(self, index: int, row: Any) -> prediction.Prepared:
     if self.takes_texts:
       if not isinstance(row, str | dict):
-        raise ValueError(
-          f"row {index} has to be a text, or an object of "
-          f"{', '.join(self.fields)}."
-        )
+        names = ", ".join(self.fields)
+        raise ValueError(f"row {index} must be a text or an object of {names}.")
       max_bytes = self._config.max_text_length
       row = types.decode_texts(f"row {index}", row, max_bytes)
       return self._predictor.prepare(index, row, self.name[1])
@@ -94,7 +91,7 @@ class Signature:
       length, num_masks = len(each.input_ids), len(each.masked_lm_positions)
       if self._max_length and length > self._max_length:
         raise ValueError(
-          f"row {index} has {length} input_ids; the maximum of the model is "
+          f"row {index} has {length} input_ids, but the model takes at most "
           f"{self._max_length}."
         )
       if num_masks > length:
@@ -105,7 +102,7 @@ class Signature:
     return prepared
 
   def size(self, value: prediction.ModelInput) -> int:
-    """Returns the word pieces of an input, as they are padded."""
+    """The word pieces of an input, as they are padded."""
     masks = int(len(value.masked_lm_positions) * self._mask_size)
     return (self._answerer.width or len(value.input_ids)) + masks
 
@@ -123,7 +120,7 @@ class Signature:
   def answer(
     self, row: prediction.Prepared, outputs: Sequence[prediction.Outputs]
   ) -> Any:
-    """Returns the answer of a row as JSON."""
+    """The answer of a row as JSON."""
     return self._answerer.answer(row, outputs)
 
 
@@ -156,7 +153,7 @@ class ServedModel:
       logging.warning("%s takes only ids: %s", name, _NO_TEXTS)
 
   def signature(self, name: str | None) -> Signature:
-    """Returns the signature with a name; HttpError if there is none."""
+    """The signature with a name; HttpError if there is none."""
     default, *_ = self.signatures
     if name in (None, saved_models.DEFAULT, f"{answerers.TEXT}_pair"):
       name = default
@@ -206,13 +203,13 @@ class ServedModel:
     }
 
   def vector_width(self) -> int | None:
-    """Returns the size of the vectors of texts; None if there are none."""
+    """The size of the vectors of texts; None if there are none."""
     info, sizes = self.predictor.info, self.predictor.bert_config
     is_encoder = info is not None and info.task == "encoder"
     return sizes.hidden_size if is_encoder and sizes else None
 
   def about(self) -> dict[str, Any]:
-    """Returns the content of run.json and the sizes, as far as known."""
+    """The content of run.json and the sizes, as far as known."""
     info, sizes = self.predictor.info, self.predictor.bert_config
     known: dict[str, Any] = {"name": self.name, "version": str(self.version)}
     if info:

@@ -50,7 +50,7 @@ class PredictRequest(pydantic.BaseModel):
     return self
 
   def rows(self, fields: Sequence[str]) -> list[Any]:
-    """Returns the rows; raises ValueError if columns differ in their number."""
+    """Returns the rows, which columns must give in the same number."""
     if self.instances is not None:
       return self.instances
     columns = self.inputs or []
@@ -58,7 +58,7 @@ class PredictRequest(pydantic.BaseModel):
       columns = {fields[0]: columns}
     counts = {name: len(column) for name, column in columns.items()}
     if len(set(counts.values())) != 1:
-      raise ValueError(f"inputs need the same number of rows, not: {counts}.")
+      raise ValueError(f"inputs differ in their numbers of rows: {counts}.")
     return [dict(zip(columns, row)) for row in zip(*columns.values())]
 
 
@@ -93,8 +93,8 @@ class EmbeddingsRequest(pydantic.BaseModel):
     items = value if isinstance(value, list) else [value]
     if not all(isinstance(item, str) for item in items):
       raise ValueError(
-        "it has to be a text or a list of texts. Lists of token ids are not "
-        "supported: their ids belong to another vocabulary."
+        "it must be a text or a list of texts. Lists of token ids would belong "
+        "to another vocabulary."
       )
     return items
 
@@ -102,11 +102,7 @@ class EmbeddingsRequest(pydantic.BaseModel):
 def read_ids(
   index: int, row: Any, fields: Sequence[str], rank: int
 ) -> dict[str, Any]:
-  """Returns the word-piece ids of a row by field; for rank 3 of its choices.
-
-  Raises ValueError if fields are missing, unknown or of different length, or if
-  a value is not an id.
-  """
+  """Returns the word-piece ids of a row by field; for rank 3 of its choices."""
   try:
     values = _IDS[rank].validate_python(row)
   except pydantic.ValidationError as error:
@@ -115,20 +111,17 @@ def read_ids(
     raise ValueError(f"row {index}: {place}: {first['msg']}.") from error
   if values.keys() != set(fields) or not values["input_ids"]:
     raise ValueError(
-      f"row {index} has {', '.join(values)}; it needs {', '.join(fields)}, "
+      f"row {index} has {', '.join(values)}, but it needs {', '.join(fields)}, "
       "with at least one id."
     )
   counts = {name: len(values[name]) for name in fields[:3]}
   if len(set(counts.values())) > 1:
-    raise ValueError(f"row {index} has values of different length: {counts}.")
+    raise ValueError(f"row {index} has values of different lengths: {counts}.")
   return values
 
 
 def decode_texts(name: str, value: Any, max_bytes: int) -> Any:
-  """Returns texts, in objects and lists, with those of Base64 decoded.
-
-  Raises ValueError for a text that is too long, or not Unicode.
-  """
+  """Decodes Base64 texts in objects and lists; checks the lengths of all."""
   if isinstance(value, list):
     return [decode_texts(name, item, max_bytes) for item in value]
   is_encoded = isinstance(value, dict) and value.keys() == {"b64"}
@@ -149,7 +142,7 @@ def decode_texts(name: str, value: Any, max_bytes: int) -> Any:
     raise ValueError(f"{name} is not Unicode or Base64: {error}") from error
   if num_bytes > max_bytes:
     raise ValueError(
-      f"{name} has a text of {num_bytes} bytes; the limit of this server is "
-      f"{max_bytes}: shorten it."
+      f"{name} has a text of {num_bytes} bytes, but this server's limit is "
+      f"{max_bytes}; shorten it."
     )
   return value

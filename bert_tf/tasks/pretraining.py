@@ -45,7 +45,7 @@ _RESULTS = (
   "loss",
 )
 
-# Gives records a masker, which makes their labels, as `mask` does.
+# Tells records how to label their batches, as `mask` does.
 Labeller = Callable[..., pretraining_records.PretrainingRecords]
 # Sets the initial values of a model, as `pretraining_start.set_values` does.
 InitialValues = Callable[..., None]
@@ -56,7 +56,7 @@ def mask(
   bert_config: modeling.BertConfig,
   records: pretraining_records.PretrainingRecords,
 ) -> pretraining_records.PretrainingRecords:
-  """Returns records with a masker, unless they are masked already."""
+  """Lets records be masked while they are read, unless they are already."""
   if bert_config.attention_direction != model_inputs.BOTH:
     raise ValueError(
       f"{config.bert_config_file} has attention_direction "
@@ -77,7 +77,7 @@ def mask(
   masker = dynamic_masking.DynamicMasker(
     settings.extract(config, masking.MaskingConfig), vocab, config.train.seed
   )
-  return dataclasses.replace(records, masker=masker)
+  return dataclasses.replace(records, mask=masker.mask)
 
 
 def run(
@@ -122,7 +122,7 @@ def run(
     evaluated = opened(config.eval_input_file)
   records = read or evaluated
   assert records
-  if not records.masker and not (evaluated and evaluated.masker):
+  if not records.mask and not (evaluated and evaluated.mask):
     for field in dataclasses.fields(masking.MaskingConfig):
       name = field.name
       if name == "max_predictions_per_seq":

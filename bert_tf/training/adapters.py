@@ -1,8 +1,8 @@
 """LoRA adapters: small checkpoints with only the variables that LoRA trained.
 
 An adapter holds A and B of each projection, lora_alpha and the variables above
-BERT. All other variables are in the checkpoint that training started from. An
-adapter holds checksums of that checkpoint's projection kernels to recognise it.
+BERT. All other variables stay in the checkpoint that training started from,
+which an adapter recognises by checksums of its projection kernels.
 """
 
 import os
@@ -40,20 +40,20 @@ def save(output_dir: str, tensors: Mapping[str, tf.Tensor]) -> None:
 
 
 def open_adapter(path: str) -> checkpoints.CheckpointReader:
-  """Returns a reader of an adapter, by its prefix or its run's output_dir."""
+  """Opens an adapter, given by its prefix or by the output_dir of its run."""
   if paths.is_folder(path):
     path = os.path.join(path, _PATH)
   reader = checkpoints.CheckpointReader(path)
   has_checksums = any(name.endswith(lora.CHECKSUM) for name in reader.shapes)
   if lora.ALPHA not in reader.shapes or not has_checksums:
     raise ValueError(
-      f"{path} is not an adapter: it lacks {lora.ALPHA} or checksums."
+      f"{path} is not an adapter, since it lacks {lora.ALPHA} or checksums."
     )
   return reader
 
 
 def find_run(path: str) -> run_info.RunInfo | None:
-  """Returns the run that trained an adapter; None if it is unknown."""
+  """The run that trained an adapter; None if it is unknown."""
   folder = path
   if not paths.is_folder(path):
     folder, name = os.path.split(os.path.dirname(path))
@@ -82,7 +82,7 @@ def add(model: keras.Model, path: str, encoder_only: bool = False) -> list[str]:
     if shape != value.shape:
       raise ValueError(
         f"{reader.path} belongs to another model: {name} is {value.shape} "
-        f"there and {shape or 'missing'} here."
+        f"there, but {shape or 'missing'} here."
       )
   differing = [
     f"{scope}/kernel"
@@ -92,8 +92,8 @@ def add(model: keras.Model, path: str, encoder_only: bool = False) -> list[str]:
   ]
   if differing:
     raise ValueError(
-      f"{reader.path} was trained from another `init_checkpoint`: "
-      f"{', '.join(differing)} differ."
+      f"{reader.path} was trained from another `init_checkpoint`, which "
+      f"differs in {', '.join(differing)}."
     )
   for name, value in head.items():
     variables[name].assign(value)

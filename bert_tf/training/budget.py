@@ -23,17 +23,17 @@ from bert_tf.training import step as step_lib
 
 _now = time.monotonic
 
-# Steps in which TensorFlow traces and compiles, and timed ones after them. The
-# timing ends early if it takes more than a fraction of the whole time.
+# TensorFlow traces and compiles in the first steps, and those after them are
+# timed, but not for longer than a fraction of the whole time.
 _NUM_COMPILING = 2
 _NUM_TIMED = 10
 _MAX_TIMED_FRACTION = 0.05
 
 
 class PlannedWarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
-  """An optimization.WarmupLinearDecay whose number of steps is set later.
+  """A linear decay whose number of steps, a float32 variable, is set later.
 
-  A tenth of the steps is the warm-up. `num_train_steps` is a float32 variable.
+  The first tenth of the steps is the warm-up.
   """
 
   def __init__(self, init_lr: float) -> None:
@@ -53,6 +53,33 @@ class PlannedWarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
     return self.init_lr * ops.where(fraction < 0.1, 10.0 * fraction, decayed)
 
 
+def count_steps(
+  train_seconds: float,
+  train_step: step_lib.TrainingStep,
+  batches: tf.data.Iterator,
+) -> int:
+  """Takes and times a few steps on `batches`; returns how many more will fit.
+
+  What the first steps compile counts as training time.
+  """
+  start = _now()
+  seconds: list[float] = []
+  while len(seconds) <= _NUM_COMPILING or (
+    len(seconds) < _NUM_COMPILING + _NUM_TIMED
+    and sum(seconds[_NUM_COMPILING:]) < _MAX_TIMED_FRACTION * train_seconds
+  ):
+    before = _now()
+    np.asarray(train_step.run(batches, 1)["loss"][0])  # Waits for the step.
+    seconds.append(_now() - before)
+  own = {
+    "pace": statistics.median(seconds[_NUM_COMPILING:]),
+    "spent": _now() - start,
+  }
+  processes = distribution.all_gather_objects(own)
+  left = train_seconds - max(p["spent"] for p in processes)
+  return max(0, int(left / max(p["pace"] for p in processes)))
+
+
 def plan_steps(
   config: training_config.TrainConfig,
   step: int,
@@ -61,10 +88,10 @@ def plan_steps(
   variables: dict[str, keras.Variable],
   batches: tf.data.Iterator,
 ) -> int:
-  """Returns the number of steps of a timed run, which run.json holds.
+  """Returns the number of steps of a timed run and keeps it in run.json.
 
-  Without a plan in run.json, steps are timed on `batches` and undone; they only
-  change `variables`. If train_minutes has changed since, the number changes in
+  Without a plan in run.json, steps are timed and undone; they only change
+  `variables`. If train_minutes has changed since, the number changes in
   proportion. A plan without a checkpoint (`is_new`) is a leftover.
   """
   minutes = config.train_seconds / 60
@@ -73,28 +100,12 @@ def plan_steps(
   if not is_new and info.num_train_steps and info.train_minutes:
     num_steps = round(info.num_train_steps * minutes / info.train_minutes)
   else:
-    start = _now()
     values = [variable.numpy() for variable in variables.values()]
-    seconds: list[float] = []
-    while len(seconds) <= _NUM_COMPILING or (
-      len(seconds) < _NUM_COMPILING + _NUM_TIMED
-      and sum(seconds[_NUM_COMPILING:])
-      < _MAX_TIMED_FRACTION * config.train_seconds
-    ):
-      before = _now()
-      np.asarray(train_step.run(batches, 1)["loss"][0])  # Waits for the step.
-      seconds.append(_now() - before)
+    num_more = count_steps(config.train_seconds, train_step, batches)
     for variable, value in zip(variables.values(), values, strict=True):
       variable.assign(value)
-    own = {
-      "pace": statistics.median(seconds[_NUM_COMPILING:]),
-      "spent": _now() - start,
-    }
-    processes = distribution.all_gather_objects(own)
-    left = config.train_seconds - max(p["spent"] for p in processes)
-    num_more = int(left / max(p["pace"] for p in processes))
-    num_steps = step + max(0 if step else 1, num_more)
-    logging.info("Training %d steps, to fill %g minutes.", num_steps, minutes)
+    num_steps = max(1, step + num_more)
+    logging.info("Training %d steps to fill %g minutes.", num_steps, minutes)
   if distribution.is_chief():
     info = dataclasses.replace(
       info, num_train_steps=num_steps, train_minutes=minutes

@@ -22,7 +22,7 @@ _OF_A_KIND = ("_precision", "_recall", "_f1", "_exact", "_exact_match")
 
 
 def read(folder: str) -> Curves:
-  """Returns the scalars of the TensorBoard events in a folder.
+  """Reads the scalars of the TensorBoard events in a folder, by step.
 
   Steps ascend, and the last value counts of those that a resumed run repeated.
   """

@@ -44,7 +44,7 @@ _NUM_IN_A_ROW = 3
 
 
 class DivergedError(ValueError):
-  """A loss is far above the run's first loss, or a value is not finite."""
+  """A loss is far above the run's first one, or a value is not finite."""
 
 
 class Estimator:
@@ -99,16 +99,16 @@ class Estimator:
   ) -> int:
     """Trains to the last step, or until SIGTERM or Ctrl-C.
 
-    Starts from the newest checkpoint of output_dir, else from
-    init_checkpoint, else from random values. After a signal, saves a
-    checkpoint, from which the same call resumes to the same weights as an
-    uninterrupted run. SIGTERM, by which clusters preempt, then ends the process
-    with its usual status, 143.
+    Training starts from the newest checkpoint of output_dir, else from
+    init_checkpoint, else from random values. After a signal it saves a
+    checkpoint, from which the same call resumes to the weights of an
+    uninterrupted run. SIGTERM, with which clusters preempt jobs, then ends the
+    process with its usual status, 143.
 
     Args:
       input_fn: returns the batches after a number of steps.
-      evaluate_fn: evaluates the current weights, as `evaluate` does, and
-        returns the results. Called every eval_every_steps and after the last
+      evaluate_fn: evaluates the current weights and returns the results, as
+        `evaluate` does. It is called every eval_every_steps and after the last
         step, unless eval_every_steps is 0.
 
     Returns:
@@ -145,7 +145,7 @@ class Estimator:
     last_step = min(num_steps, config.stop_at_step or num_steps)
     if step >= last_step:
       logging.info(
-        "%s is at step %d/%d: nothing is left to train.",
+        "%s is at step %d/%d, so nothing is left to train.",
         *(config.output_dir, step, num_steps),
       )
       return step
@@ -188,7 +188,9 @@ class Estimator:
         report.add(step, sums)
         is_last = step == last_step
         is_saved = step % config.save_checkpoints_steps == 0
-        is_evaluated = evaluations.is_due(step, is_last)
+        is_evaluated = config.eval_every_steps and (
+          is_last or step % config.eval_every_steps == 0
+        )
         if is_last or received or is_saved or is_evaluated:
           tensors = self._tensors()
           loss_check.check_weights(step, tensors)
@@ -253,7 +255,7 @@ class Estimator:
     batches = dataset.take(-1 if num_steps is None else num_steps)
     results = self._evaluator.evaluate(batches, on_outputs)
     if not math.isfinite(results["loss"]):
-      raise DivergedError(f"the loss of the evaluation is {results['loss']}.")
+      raise DivergedError(f"the evaluation's loss is {results['loss']}.")
     if more_results:
       results.update(more_results())
     return self.report(results)
@@ -286,7 +288,7 @@ class Estimator:
 
   def _save(self, tensors: Mapping[str, tf.Tensor]) -> None:
     output_dir = self.config.output_dir
-    # The old scores belong to an older checkpoint.
+    # The scores in the folder belong to an older checkpoint.
     run_folder.write_scores(output_dir, {})
     adapters.save(output_dir, tensors)
     keep = self.config.keep_checkpoint_max
@@ -343,14 +345,14 @@ class LossCheck:
       self._stop(
         f"the loss rose from {self._first:.4g} to {loss:.4g} by step {step}"
       )
-    # It makes every weight NaN, which the loss shows only one step later.
+    # The update makes every weight NaN, which the loss shows a step later.
     if not math.isfinite(gradient_norm):
       self._stop(f"the gradients became {gradient_norm} by step {step}")
 
   def check_weights(self, step: int, tensors: Mapping[str, tf.Tensor]) -> None:
     """Raises DivergedError if a tensor to save is not finite."""
     floats = {n: t for n, t in tensors.items() if t.dtype.is_floating}
-    # One call, since reading each result alone would wait for the device.
+    # One call, since reading each result would wait for the device each time.
     are_finite = tf.stack(
       [tf.reduce_all(tf.math.is_finite(t)) for t in floats.values()]
     ).numpy()
@@ -386,12 +388,12 @@ class StopSignals:
 
   def _record(self, number: int, unused_frame: object) -> None:
     self.received = signal.Signals(number).name
-    logging.info("%s: saving, then stopping.", self.received)
+    logging.info("Received %s; saving and stopping.", self.received)
     self.__exit__()  # A second signal has its usual meaning.
 
 
 def _agree(pace: int, received: str) -> tuple[int, str]:
-  # The lowest steps per second, and the signal of any process.
+  # The slowest process sets the pace; a signal to any of them stops all.
   own = {"pace": pace, "received": received}
   processes = distribution.all_gather_objects(own)
   signals = (process["received"] for process in processes)

@@ -22,7 +22,7 @@ HISTORY_FILE = "evaluations.json"
 
 
 def is_better(metric: str, value: float, other: float) -> bool:
-  """Returns whether a value of a metric is better than another, or than NaN.
+  """Whether a value of a metric is better than another, or than NaN.
 
   Lower is better for losses and the perplexity, higher for all others.
   """
@@ -32,17 +32,17 @@ def is_better(metric: str, value: float, other: float) -> bool:
 
 
 def find_best_folder(output_dir: str) -> str | None:
-  """Returns the folder of a run's best checkpoint; None without one."""
+  """The folder of a run's best checkpoint; None without one."""
   folder = os.path.join(output_dir, BEST_DIR)
   return folder if checkpoints.list_checkpoints(folder) else None
 
 
 def read_best_results(folder: str) -> dict[str, float | int]:
-  """Returns the results of the checkpoint in a folder of `find_best_folder`."""
+  """Reads the results of the checkpoint in a folder of `find_best_folder`."""
   path = os.path.join(folder, HISTORY_FILE)
   results = _find_results(folder, _read_history(path).evaluations)
   if results is None:
-    raise ValueError(f"{path} lacks the checkpoint next to it.")
+    raise ValueError(f"{path} has no results for the checkpoint next to it.")
   return results
 
 
@@ -59,7 +59,7 @@ def _read_history(path: str) -> _History:
   for results in history.evaluations:
     if not {checkpoints.GLOBAL_STEP, history.metric} <= results.keys():
       raise ValueError(
-        f"{path}: an evaluation lacks {checkpoints.GLOBAL_STEP} or "
+        f"{path} has an evaluation without {checkpoints.GLOBAL_STEP} or "
         f"{history.metric}."
       )
   return history
@@ -75,10 +75,10 @@ def _find_results(
 
 
 class PeriodicEvaluation:
-  """Evaluates at regular steps and saves the best checkpoint in best/.
+  """Evaluates during training and saves the best checkpoint in best/.
 
-  Evaluations up to `first_step` are read from the folder of the run. A resumed
-  run therefore has the same best checkpoint and stops at the same step.
+  Evaluations up to `first_step` are read from the folder of the run, so a
+  resumed run has the same best checkpoint and stops at the same step.
   """
 
   def __init__(
@@ -89,12 +89,11 @@ class PeriodicEvaluation:
   ) -> None:
     self._evaluate = evaluate
     self._folder = os.path.join(config.output_dir, BEST_DIR)
-    self._every_steps = config.eval_every_steps
     self._metric = config.best_metric or ""
     self._patience = config.early_stopping_patience
     self._evaluations: list[dict[str, float | int]] = []
     path = os.path.join(self._folder, HISTORY_FILE)
-    if self._every_steps and paths.exists(path):
+    if config.eval_every_steps and paths.exists(path):
       history = _read_history(path)
       if history.metric != self._metric:
         raise ValueError(
@@ -106,15 +105,9 @@ class PeriodicEvaluation:
         for results in history.evaluations
         if results[checkpoints.GLOBAL_STEP] <= first_step
       ]
-    # Results of the checkpoint in best/. None without one, or if its step is
-    # after first_step: this run takes that step again.
+    # Results of the checkpoint in best/. None without one, or if this run takes
+    # its step again.
     self._best = _find_results(self._folder, self._evaluations)
-
-  def is_due(self, step: int, is_last: bool) -> bool:
-    """Returns whether to evaluate now: regularly and at the end."""
-    return bool(self._every_steps) and (
-      is_last or step % self._every_steps == 0
-    )
 
   @property
   def is_out_of_patience(self) -> bool:
@@ -143,8 +136,7 @@ class PeriodicEvaluation:
       self._best = results
     if distribution.is_chief():
       if is_best:
-        # Before the checkpoint, so that a visible checkpoint is never without
-        # the files that describe its run.
+        # Before the checkpoint, which must never be without these files.
         files = run_info.read_files(os.path.dirname(self._folder))
         run_info.write_files(self._folder, files)
         run_folder.write_scores(self._folder, results)

@@ -18,7 +18,7 @@ from bert_tf.training.objective import Features
 class Evaluator:
   """Computes losses, metrics and outputs without training.
 
-  TPUs need batches of one shape. There, a smaller batch is filled up with
+  TPUs need batches of one shape. There, smaller batches are filled up with
   zeros, which have no weight in losses and metrics.
   """
 
@@ -29,7 +29,7 @@ class Evaluator:
     self._objective = objective
     self._strategy = tf.distribute.get_strategy()
     self._num_rows = 0  # Size of the largest batch so far.
-    # With dynamic padding each width would otherwise be a trace of its own.
+    # With dynamic padding, TensorFlow would otherwise trace each width.
     self._evaluate = tf.function(
       self._evaluate_replicas, reduce_retracing=True, autograph=False
     )
@@ -52,7 +52,7 @@ class Evaluator:
       sums = tf.nest.map_structure(lambda t: np.float64(t.numpy()), sums)
       totals = objective_lib.add(totals, sums)
     if totals is None:
-      raise ValueError("the data set to evaluate on has no whole batch.")
+      raise ValueError("the data to evaluate on do not fill a single batch.")
     return objective_lib.means(totals)
 
   def predict(self, batches: tf.data.Dataset) -> Iterator[Any]:

@@ -2,8 +2,8 @@
 
 Losses and metrics are pairs (sum, weight), not means. The replicas and
 micro-batches of a batch have different weights, such as numbers of masked
-words. A mean of their means is therefore not the mean of the batch. Sums and
-weights are added instead, and divided once, at the end.
+words, so a mean of their means is not the mean of the batch. Sums and weights
+are added instead, and divided once, at the end.
 """
 
 import dataclasses
@@ -42,8 +42,8 @@ class Objective:
   """
 
   loss_fn: Callable[[Any, Features], Sums]  # Takes outputs and features.
-  # The weights of the losses depend on the features only, so a step knows those
-  # of the whole batch before it computes the first micro-batch.
+  # The weights of the losses depend only on the features, so a step knows them
+  # for the whole batch before it computes the first micro-batch.
   weights_fn: Callable[[Features], dict[str, Tensor]]
   metrics_fn: Callable[[Any, Features], Sums]
   # Returns the features for the losses of a training step; see

@@ -17,12 +17,12 @@ from bert_tf.training import objective as objective_lib
 
 T = TypeVar("T")
 
-# Minimum number of reports of a training run with at least this many steps.
+# A training run with at least this many steps has at least as many reports.
 _MIN_REPORTS = 20
 
 
 class Progress:
-  """Reports a training run every log_every_steps, in a short run more often."""
+  """Reports a training every log_every_steps, or more often if it is short."""
 
   def __init__(
     self,
@@ -111,10 +111,7 @@ def _has_bar() -> bool:
 
 
 def events_writer(folder: str) -> tf.summary.SummaryWriter:
-  """Returns a writer of events to a folder; only the chief's writes.
-
-  Nothing is written to a folder that can only be read.
-  """
+  """A writer of events, which writes only as chief and in a writable folder."""
   if not distribution.is_chief() or not atomic.can_write(folder):
     return tf.summary.create_noop_writer()
   return tf.summary.create_file_writer(folder)

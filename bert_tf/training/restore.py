@@ -32,7 +32,7 @@ def restore_for_training(
       faults.append(str(error))
   if faults:
     raise ValueError(
-      f"no checkpoint of {config.output_dir} can be read: {' '.join(faults)}"
+      f"no checkpoint in {config.output_dir} can be read. {' '.join(faults)}"
     )
   _initialize(model, config)
   return 0
@@ -49,11 +49,8 @@ def resume(path: str, model: keras.Model, update: update_lib.Update) -> int:
   """Restores variables, slots and step; returns the step.
 
   The loss scale keeps its initial value if the run had another precision.
-
-  Raises:
-    ValueError: if variables are missing or have another shape, or if the run
-      had another lora_alpha.
-    DamagedCheckpointError: if the checkpoint cannot be read to its end.
+  Raises ValueError if the checkpoint does not fit the model or had another
+  lora_alpha, and DamagedCheckpointError if it cannot be read to its end.
   """
   reader = checkpoints.CheckpointReader(path)
   variables = training_variables(model, update)
@@ -66,8 +63,8 @@ def resume(path: str, model: keras.Model, update: update_lib.Update) -> int:
     verb = "holds another optimizer's" if is_other else "lacks"
     names = errors.join_names(saved if is_other else missing, 3)
     raise ValueError(
-      f"{path} {verb} {names}; start from it by `init_checkpoint` in another "
-      "`output_dir`."
+      f"{path} {verb} {names}, so training cannot resume; give it as "
+      "`init_checkpoint` to a run in another `output_dir`."
     )
   checkpoint_names.check_fits(reader.path, reader.shapes, variables, missing)
   alpha = lora.tensors(model).get(lora.ALPHA)
@@ -90,22 +87,22 @@ def load_for_inference(
   """Loads the newest checkpoint of output_dir, else init_checkpoint.
 
   A warning names variables that init_checkpoint lacks, such as a head. A
-  damaged checkpoint is refused: the one before it would be another model.
+  corrupt checkpoint is refused, since the one before it is another model.
   Returns the step of the checkpoint in output_dir; 0 without one.
   """
   path = checkpoints.find_latest(config.output_dir)
   if path is None:
     if untrained := _initialize(model, config):
       logging.warning(
-        "Untrained, so results are random: %s; set `do_train`.",
+        "Results are random, since %s are untrained; set `do_train`.",
         ", ".join(untrained),
       )
     return 0
   reader = checkpoints.CheckpointReader(path)
   if checkpoints.GLOBAL_STEP not in reader.shapes:
     raise ValueError(
-      f"{path} lacks {checkpoints.GLOBAL_STEP}, so it is not a checkpoint of a "
-      "run; give it as `init_checkpoint`, with another `output_dir`."
+      f"{path} lacks {checkpoints.GLOBAL_STEP}, so it is not from a run; give "
+      "it as `init_checkpoint`, with another `output_dir`."
     )
   checkpoints.load_variables(reader, model)
   step = int(reader.get(checkpoints.GLOBAL_STEP))
@@ -116,7 +113,7 @@ def load_for_inference(
 def _initialize(
   model: keras.Model, config: training_config.TrainConfig
 ) -> list[str]:
-  """Returns the names of the variables that keep their random values."""
+  """Loads init_checkpoint; returns what keeps its random values."""
   if config.init_checkpoint:
     adapter, encoder_only = config.lora_adapter, config.encoder_only
     # An adapter includes the head that was trained with it.

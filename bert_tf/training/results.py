@@ -66,8 +66,7 @@ def add_command(
     if differing:
       logging.warning(
         f"{output_dir} continues a run that began with {'; '.join(differing)}. "
-        "Steps are counted on, so epochs and learning rate differ from those "
-        "of a new run."
+        "Its steps count, so epochs and learning rate differ from a new run's."
       )
   run_info.add_command(output_dir, entry)
 
@@ -77,7 +76,7 @@ def arithmetic_fields(
   info: run_info.RunInfo | None,
   do_train: bool,
 ) -> dict[str, Any]:
-  """Returns the fields of run.json for the arithmetic of the last training."""
+  """The fields of run.json for the arithmetic of the last training."""
   known = config if do_train else info
   names = ("precision", "deterministic")
   return {name: getattr(known, name, None) for name in names}
@@ -88,7 +87,7 @@ def write_results(
 ) -> None:
   """Writes and logs `key = value` lines, sorted by name; `first` come first.
 
-  Warns instead of writing in a folder that can only be read.
+  In a read-only folder, it warns instead of writing.
   """
   lines = []
   for name in sorted(results, key=lambda name: (name not in first, name)):
@@ -100,7 +99,7 @@ def write_results(
   if atomic.can_write(os.path.dirname(path)):
     write_lines(path, lines)
   else:
-    logging.warning("%s is not written: its folder can only be read.", path)
+    logging.warning("%s is not written, since its folder is read-only.", path)
 
 
 def write_probabilities(

@@ -55,9 +55,9 @@ class TrainingStep:
     num_parts = num_replicas * num_micro_batches
     if batch_size % num_parts:
       raise ValueError(
-        f"a batch of {batch_size} does not divide into {num_replicas} replicas "
-        f"x {num_micro_batches} micro-batches; set `train_batch_size` to a "
-        f"multiple of {num_parts}."
+        f"a batch of {batch_size} cannot be divided among {num_replicas} "
+        f"replicas x {num_micro_batches} micro-batches; set `train_batch_size` "
+        f"to a multiple of {num_parts}."
       )
     self._variables: list[keras.Variable] = []
     self._sums_spec: Any = None  # tf.TensorSpec in the structure of Sums.

@@ -1,7 +1,7 @@
 """One update of a model's variables, with any optimizer of Keras.
 
-What is the same for all optimizers: gradients are added over replicas, clipped
-by their global norm and divided by the loss scale. Optimizers see the result.
+Whatever the optimizer is, gradients are added over replicas, clipped by their
+global norm and divided by the loss scale before it sees them.
 """
 
 from typing import Any
@@ -118,8 +118,8 @@ class Update:
       if id(variable) not in left_out:
         if id(variable) not in names:
           raise ValueError(
-            f"{type(optimizer).__name__} keeps {variable.path} where it has no "
-            "name in checkpoints; use an optimizer without a wrapper."
+            f"{type(optimizer).__name__} holds {variable.path} in an attribute "
+            "that gives it no name in checkpoints. Use an unwrapped optimizer."
           )
         found[names[id(variable)]] = variable
     return found

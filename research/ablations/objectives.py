@@ -21,8 +21,8 @@ def label(
   """Returns unmasked records with the labels of the config's direction."""
   records.check(bert_config.vocab_size)
   direction = bert_config.attention_direction
-  masker = NextPiece(direction == model_inputs.RIGHT_TO_LEFT)
-  return dataclasses.replace(records, masker=masker)
+  labels = NextPiece(direction == model_inputs.RIGHT_TO_LEFT)
+  return dataclasses.replace(records, mask=labels.mask)
 
 
 @dataclasses.dataclass(frozen=True)

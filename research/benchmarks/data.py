@@ -115,7 +115,7 @@ def _prepare_vocab(
   if config.vocab_file:
     return config.vocab_file
   basic = tokenization.BasicTokenizer(config.do_lower_case)
-  counts = vocabulary.count_words(lines, basic)
+  counts, _ = vocabulary.count_words(lines, basic)
   path = os.path.join(folder, "vocab.txt")
   atomic.write_lines(path, vocabulary.learn(counts, _LEARNED_VOCAB_SIZE))
   return path

@@ -93,14 +93,15 @@ def _make_data_set(
     path,
   ).counts
   seconds = time.process_time() - start
-  masker = None
+  mask = None
   if name != STATIC:
     vocab = tokenization.load_vocab(settings.vocab_file)
     masker = dynamic_masking.DynamicMasker(settings.masking_config, vocab, 0)
+    mask = masker.mask
   records = pretraining_records.PretrainingRecords(
     input_pipeline.open_records(path),
     pretraining_records.RecordFormat.read(path),
-    masker,
+    mask,
   )
   return _DataSet(
     os.path.getsize(path) / 1e6,

@@ -51,7 +51,7 @@ def test_both_sides_of_lines(tmp_path, run_script):
     [f"one {n}", "two"] for n in range(300)
   )
   assert 10 <= len(sides[1]) <= 55  # A tenth, within five standard deviations.
-  assert "Written: train.txt, eval.txt.gz" in result.stderr
+  assert "Wrote train.txt, eval.txt.gz" in result.stderr
 
 
 def test_rows_become_shards_and_a_report(tmp_path, run_script):

@@ -255,14 +255,14 @@ def test_documents_of_one_sentence_are_warned_about(config, tmp_path, caplog):
 @pytest.mark.parametrize(
   ("output_file", "num_shards", "num_workers", "message"),
   [
-    ("a,b", 2, 1, "names 2 files and num_shards is 2; give one name"),
+    ("a,b", 2, 1, "names 2 files, but num_shards=2 "),
     ("a,a", 1, 1, "output_file=a,a"),
     ("a,", 1, 1, "output_file=a,"),
     ("folder/", 1, 1, "folder/ is a folder"),
     ("text/text.txt", 1, 1, "text.txt is an input file"),
     ("a", 2, 3, "num_workers 3 must be from 1 to num_shards 2"),
     ("a", 2, 0, "num_workers 0 must be from 1 to num_shards 2"),
-    ("a", 13, 1, "12 documents, .* num_shards 13"),
+    ("a", 13, 1, "num_shards 13 .* 12 documents"),
   ],
 )
 def test_invalid_outputs_are_refused(

@@ -218,7 +218,7 @@ def test_a_record_that_cannot_be_parsed_is_named(tmp_path):
       10,
       "not 2, the `max_predictions_per_seq`",
     ),
-    ({}, 3, "input_ids 3; the model allows 0 to 2"),
+    ({}, 3, "input_ids 3, but the model allows 0 to 2"),
     ({"masked_lm_weights": [1, 0]}, 10, "has int64_list as masked_lm_weights"),
     (
       {"label_ids": [1], "input_mask": None},

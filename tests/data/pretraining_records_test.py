@@ -77,7 +77,7 @@ def unmasked(data, pattern="plain-*.tfrecord"):
     masking.MaskingConfig(), tokenization.load_vocab(VOCAB_FILE), seed=7
   )
   form = pretraining_records.RecordFormat.read(files.paths[0])
-  return pretraining_records.PretrainingRecords(files, form, masker)
+  return pretraining_records.PretrainingRecords(files, form, masker.mask)
 
 
 def rows(dataset, num_batches):

@@ -11,15 +11,6 @@ def read_records(path, compression=""):
   return list(dataset.as_numpy_iterator())
 
 
-def test_an_encoded_example_has_the_bytes_that_protobuf_writes():
-  # Includes sizes that need one, two and three bytes.
-  for count in (*range(200), *range(16300, 16400)):
-    example = tf.train.Example()
-    example.features.feature["a"].int64_list.value.extend([1] * count)
-    encoded = records.encode_features({"a": [1] * count}, {})
-    assert records.encode_example(encoded) == example.SerializeToString()
-
-
 def test_records_go_round_robin_over_the_files(tmp_path):
   paths = [str(tmp_path / "new_folder" / name) for name in ("a", "b", "c")]
   with records.open_records(paths) as writer:

@@ -36,14 +36,14 @@ def test_words_are_counted_as_the_tokenizer_splits_them():
     expected = collections.Counter()
     for line in lines:
       expected.update(tokenizer.tokenize(line))
-    assert vocabulary.count_words(lines, tokenizer) == expected
+    assert vocabulary.count_words(lines, tokenizer) == (expected, {})
 
 
 def test_every_nth_line_is_held_out():
   lines = ["a", "b", "c", "d", "e", "f", "g"]
   tokenizer = tokenization.BasicTokenizer()
   for interval, expected in [(3, "cf"), (7, "g"), (8, ""), (0, "")]:
-    counts, held_out = vocabulary.count_words_apart(lines, tokenizer, interval)
+    counts, held_out = vocabulary.count_words(lines, tokenizer, interval)
     assert set(held_out) == set(expected)
     assert set(counts) == set("abcdefg") - set(expected)
 

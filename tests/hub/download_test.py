@@ -107,8 +107,8 @@ BASE = "uncased_L-12_H-768_A-12"
     (BASE, f"/bert_models/2018_10_18/{BASE}.zip", None, "ckpt.data.*SHA-256"),
     ("RTE", "/none", {}, "/glue/data/RTE.zip.*404.*`base_url`"),
     (NAME, PATH, {"a/vocab.txt": "a", "a/b": "b"}, "lacks bert_model.ckpt"),
-    (NAME, PATH, "damaged", f"{NAME}.zip is damaged"),
-    (NAME, PATH, "cut", f"{PATH}|{NAME}.zip is damaged"),
+    (NAME, PATH, "damaged", f"{NAME}.zip is truncated or corrupt"),
+    (NAME, PATH, "cut", f"{PATH}|{NAME}.zip is truncated or corrupt"),
   ],
 )
 def test_a_missing_damaged_or_other_file_is_refused_and_removed(

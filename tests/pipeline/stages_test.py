@@ -81,7 +81,8 @@ def test_one_command_makes_a_model_that_answers(tmp_path, flags, run_script):
   assert f"| masked_lm_accuracy | {accuracy:.5g} |" in card
   scorer = sentence_scorer.SentenceScorer(str(out))
   held_out = (out / "data" / "held_out.txt").read_text().splitlines()
-  scores = scorer.score(list(filter(scorer.fits, held_out))[:100])
+  pieces = filter(scorer.fits, map(scorer.tokenize, held_out))
+  scores = scorer.score(list(pieces)[:100])
   perplexity = float(re.search(r"pseudo_perplexity \| (.+) \|", card)[1])
   expected = sentence_scorer.pseudo_perplexity(scores)
   assert perplexity == pytest.approx(expected, rel=1e-3)
@@ -139,7 +140,7 @@ def test_a_pipe_is_refused_because_it_can_be_read_only_once(tmp_path):
 def test_a_time_too_short_is_refused_before_anything_is_written(
   tmp_path, monkeypatch
 ):
-  monkeypatch.setattr(stages, "time_steps", lambda *unused: [9.0, 5.0, 5.0])
+  monkeypatch.setattr(stages.budget, "count_steps", lambda *unused: 19)
   with pytest.raises(ValueError, match="60 s is too short.*`train_hours`"):
     stages.run(make_config(tmp_path, train_minutes=1))
   assert not (tmp_path / "out").exists()
@@ -151,7 +152,7 @@ def test_held_out_text_is_evaluated_throughout_the_training(
 ):
   config = make_config(tmp_path, train_batch_size=32)
   monkeypatch.setattr(stages.pretraining, "run", lambda config: config)
-  settings = stages._train(config, num_steps, 0.1, "train.tfrecord")
+  settings = stages._train(config, num_steps, "train.tfrecord")
   interval = settings.train.eval_every_steps
   assert num_steps // interval == num_evaluations
   assert settings.eval_input_file == config.file("held_out.tfrecord")
@@ -165,7 +166,7 @@ def test_held_out_text_is_evaluated_throughout_the_training(
 def test_the_language_and_packages_are_checked_before_the_text_is_read(
   tmp_path, monkeypatch
 ):
-  monkeypatch.setattr(stages, "_measure_steps", None)
+  monkeypatch.setattr(stages, "_estimate_steps", None)
   monkeypatch.setitem(sys.modules, "sentencex", None)
   for settings, error, message in (
     ({"language": "xx"}, ValueError, "`language=xx`"),

@@ -79,7 +79,7 @@ def differences(
     shapes = [{n: v.shape for n, v in out.items()} for out in (want, got)]
     if shapes[0] != shapes[1]:
       raise ValueError(
-        f"the SavedModel returns {shapes[0]}, but the conversion {shapes[1]}."
+        f"the SavedModel returns {shapes[0]}, but its conversion {shapes[1]}."
       )
     for name, value in want.items():
       difference = np.abs(value.astype(np.float64) - got[name]).max()
