@@ -8,8 +8,11 @@ import contextlib
 import dataclasses
 import json
 import os
+import signal
 import socket
-from collections.abc import Iterator, Mapping
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -55,8 +58,15 @@ def create_strategy(
   Raises:
     ValueError: if kind contradicts the address, the TPU does not answer, or
       TF_CONFIG is invalid.
+    OSError: if the port of this worker in TF_CONFIG is in use.
   """
   if kind == names.AUTO:
+    with contextlib.suppress(ValueError):
+      if not tpu and len(_read_cluster(os.environ.get("TF_CONFIG"))[0]) > 1:
+        logging.warning(
+          "TF_CONFIG names several workers, but this one trains alone; set "
+          f"`distribution={names.MULTI_WORKER}` to train on all of them."
+        )
     several = len(tf.config.list_physical_devices("GPU")) > 1
     one_machine = names.MIRRORED if several else names.ONE_DEVICE
     kind = names.TPU if tpu else one_machine
@@ -67,14 +77,40 @@ def create_strategy(
   if tpu is not None:
     return _tpu_strategy(tpu)
   if kind == names.MULTI_WORKER:
-    num_machines = _num_machines(os.environ.get("TF_CONFIG"))
-    logging.info("Waiting for the %d workers of TF_CONFIG.", num_machines)
+    workers, own = _read_cluster(os.environ.get("TF_CONFIG"))
+    logging.info(f"Waiting for the workers {errors.join_names(workers)}.")
+    _wait_for_workers(workers, own)
     return tf.distribute.MultiWorkerMirroredStrategy()
   if kind == names.MIRRORED:
     devices = tf.config.list_logical_devices("GPU")
     devices = devices or tf.config.list_logical_devices("CPU")
     return tf.distribute.MirroredStrategy([device.name for device in devices])
   return tf.distribute.get_strategy()
+
+
+def _wait_for_workers(workers: Sequence[str], own: str) -> None:
+  """Waits until the other workers listen at their addresses.
+
+  TensorFlow would wait as well, but its wait cannot be ended by a signal, and
+  its error for a port in use does not name the port.
+  """
+
+  def is_missing(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    try:
+      socket.create_connection((host.strip("[]"), int(port)), 5).close()
+    except OSError:
+      return True
+    return False
+
+  missing = [address for address in workers if address != own]
+  # The others see this port until TensorFlow listens there.
+  with socket.create_server(("", int(own.rpartition(":")[2]))):
+    # The default is to ignore it in a container.
+    old = signal.signal(signal.SIGTERM, lambda n, _: sys.exit(128 + n))
+    while missing := list(filter(is_missing, missing)):
+      time.sleep(0.5)
+    signal.signal(signal.SIGTERM, old)
 
 
 def _tpu_strategy(tpu: TpuAddress) -> tf.distribute.TPUStrategy:
@@ -91,20 +127,24 @@ def _tpu_strategy(tpu: TpuAddress) -> tf.distribute.TPUStrategy:
     tf.tpu.experimental.initialize_tpu_system(resolver)
   # Google's client libraries, if installed, have their own error classes.
   except Exception as error:
+    reason = errors.reason(error).partition(" Failed in initialization")[0]
     raise ValueError(
-      f"there is no TPU {tpu.name!r} (`tpu_name`): {errors.reason(error)}"
+      f"there is no TPU {tpu.name!r} (`tpu_name`): {reason.rstrip('.')}. See "
+      '"TPUs" in docs/gpu.md.'
     ) from error
   return tf.distribute.TPUStrategy(resolver)
 
 
-def _num_machines(text: str | None) -> int:
-  """The number of training processes in TF_CONFIG."""
+def _read_cluster(text: str | None) -> tuple[list[str], str]:
+  """The addresses of all workers in TF_CONFIG, and that of this process."""
   try:
     config = json.loads(text or "")
     cluster, task = config["cluster"], config["task"]
     kind, index = task["type"], int(task["index"])
     is_valid = kind in _WORKER_KINDS and 0 <= index < len(cluster[kind])
-  except (KeyError, TypeError, ValueError):
+    own = cluster[kind][index]
+    workers = [a for kind in _WORKER_KINDS for a in cluster.get(kind, ())]
+  except (LookupError, TypeError, ValueError):
     is_valid = False
   if not is_valid:  # TensorFlow would train alone or wait forever.
     raise ValueError(
@@ -112,7 +152,7 @@ def _num_machines(text: str | None) -> int:
       '{"cluster": {"worker": ["host1:2222", "host2:2222"]}, '
       '"task": {"type": "worker", "index": 0}}.'
     )
-  return _count(cluster)
+  return workers, own
 
 
 def num_workers() -> int:
@@ -120,10 +160,7 @@ def num_workers() -> int:
   strategy = tf.distribute.get_strategy()
   if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
     return 1
-  return _count(strategy.cluster_resolver.cluster_spec().as_dict())
-
-
-def _count(cluster: Mapping[str, Any]) -> int:
+  cluster = strategy.cluster_resolver.cluster_spec().as_dict()
   return sum(len(cluster.get(kind, ())) for kind in _WORKER_KINDS)
 
 

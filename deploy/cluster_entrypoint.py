@@ -55,7 +55,7 @@ def wait_for(hosts: Sequence[str], seconds: float) -> None:
       if time.monotonic() >= end:
         raise ValueError(
           f"host name {host!r} does not resolve after {seconds:g} s; check "
-          "that it is a running Pod of the headless Service."
+          "that HOSTS or HOST_PATTERN is right and that the machine runs."
         )
       time.sleep(0.5)
 

@@ -2,15 +2,16 @@
 # Pre-trains on several machines with Slurm, one process on each. Run it from the
 # checkout with its environment active:
 #
-#   sbatch --nodes=4 deploy/slurm.sh --input_file=... --model=... --output_dir=...
+#   sbatch --nodes=4 --gpus-per-node=4 deploy/slurm.sh --input_file=... \
+#     --model=... --train_batch_size=256 --num_train_steps=100000 \
+#     --learning_rate=1e-4 --output_dir=...
 #
-# The output_dir must be on a file system that all machines share.
+# Without --gpus-per-node, it trains on the CPUs. All files must be on a file
+# system that the machines share.
 #SBATCH --job-name=bert-pretrain
 #SBATCH --nodes=2
 #SBATCH --ntasks-per-node=1
 #SBATCH --cpus-per-task=8
-# GPUs per machine; its process uses all of them:
-# #SBATCH --gpus-per-node=4
 # Sends SIGTERM to the processes 5 minutes before the time limit, so that the run
 # saves and ends with status 143.
 #SBATCH --signal=TERM@300

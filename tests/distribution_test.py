@@ -4,6 +4,9 @@ Compared runs have no dropout. The parts differ in their number of masked words,
 so a mean of means would be another loss.
 """
 
+import json
+import socket
+
 import keras
 import numpy as np
 import pytest
@@ -268,8 +271,32 @@ def test_a_tf_config_that_names_no_machines_is_refused(text, monkeypatch):
 )
 def test_a_missing_tpu_is_refused_at_once(address):
   tpu = distribution.TpuAddress(address, "us-central1-a", "a-project")
-  with pytest.raises(ValueError, match=f"TPU '{address}'"):
+  with pytest.raises(ValueError, match=f"TPU '{address}'.*gpu.md") as error:
     distribution.create_strategy("auto", tpu)
+  assert "OpKernel" not in str(error.value)
+
+
+def set_workers(monkeypatch, *addresses):
+  task = {"type": "worker", "index": 0}
+  config = {"cluster": {"worker": addresses}, "task": task}
+  monkeypatch.setenv("TF_CONFIG", json.dumps(config))
+
+
+def test_a_port_in_use_is_named(monkeypatch):
+  with socket.create_server(("", 0)) as server:
+    port = server.getsockname()[1]
+    set_workers(monkeypatch, f"a:{port}", "b:1")
+    with pytest.raises(OSError, match=str(port)):
+      distribution.create_strategy("multi_worker")
+
+
+def test_training_alone_despite_other_workers_is_warned_of(monkeypatch, caplog):
+  set_workers(monkeypatch, "a:1")
+  distribution.create_strategy()
+  assert not caplog.text
+  set_workers(monkeypatch, "a:1", "b:1")
+  distribution.create_strategy()
+  assert "multi_worker" in caplog.text
 
 
 def test_a_kind_that_contradicts_the_tpu_is_refused():

@@ -57,7 +57,7 @@ def check(texts, hosts):
     config = json.loads(text)
     assert config["cluster"] == {"worker": hosts}
     assert config["task"] == {"type": "worker", "index": index}
-    assert distribution._num_machines(text) == len(hosts)
+    assert distribution._read_cluster(text)[0] == hosts
 
 
 def test_pods_of_an_indexed_job_know_each_other():
@@ -150,9 +150,8 @@ def test_tf_config_of_vertex_ai_is_unchanged_and_accepted():
     [start(*command, TF_CONFIG=text, JOB_COMPLETION_INDEX="0")]
   )
   assert output.strip() == text
-  assert distribution._num_machines(output) == sum(
-    map(len, config["cluster"].values())
-  )
+  workers, own = distribution._read_cluster(output)
+  assert (workers, own) == (["a-0:2222", "b-0:2222", "b-1:2222"], "b-1:2222")
 
 
 MISTAKES = {
@@ -205,6 +204,8 @@ def test_commands_of_manifests_have_their_flags(name):
       words = words[1:]
     flags = {word[2:].split("=")[0] for word in words[1:]}
     assert flags <= docs_pages.flag_names(main.COMMANDS[words[0]]), name
+    if words[0] == "pretrain":  # Its defaults suit no cluster.
+      assert {"num_train_steps", "learning_rate"} <= flags
     num_checked += 1
   assert num_checked
 
