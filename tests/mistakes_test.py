@@ -732,10 +732,10 @@ MISTAKES = (
   Mistake(
     "a conversion to the folder of another model",
     lambda w: (
-      w.write("new/vocab.txt", CASED),
+      w.write("new/bert_config.json", '{"vocab_size": 9}'),
       to(w, "original", w.model("encoder")),
     ),
-    "new/vocab.txt output_checkpoint",
+    "new/bert_config.json vocab_size output_checkpoint",
   ),
   Mistake(
     "a conversion of weights that are not finite",

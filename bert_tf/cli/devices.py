@@ -61,12 +61,18 @@ def run(
   main: Callable[[], None],
   description: str | None,
   *configs: type[settings.Dataclass],
+  refused: str = "",
 ) -> None:
-  """Runs a command on the devices that the flags name; see `command.run`."""
+  """Runs a command on the devices that the flags name; see `command.run`.
+
+  With `refused`, the command does not run on several machines; it says why.
+  """
 
   def run_on_devices() -> None:
-    backend.check_tensorflow()
     config = config_flags.build(DeviceConfig)
+    if refused and config.distribution == names.MULTI_WORKER:
+      raise ValueError(f"`distribution={names.MULTI_WORKER}`: {refused}")
+    backend.check_tensorflow()
     tpu_name = config.tpu_name or config.master or "local"
     is_local = config.use_tpu and tpu_name == "local"
     if is_local and importlib.util.find_spec("libtpu"):

@@ -59,4 +59,5 @@ def run() -> None:
     config.output_file,
     config.output_format,
   )
-  print(f"{config.output_file}: features of {num_lines:,} lines")
+  noun = "line" if num_lines == 1 else "lines"
+  print(f"{config.output_file}: features of {num_lines:,} {noun}")

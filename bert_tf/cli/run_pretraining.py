@@ -47,6 +47,12 @@ def _run_on_text() -> None:
 def run() -> None:
   """Runs the command; never returns."""
   if any(re.match("--?text(=|$)", word) for word in sys.argv[1:]):
-    devices.run(_run_on_text, __doc__, pipeline_config.PipelineConfig)
+    devices.run(
+      _run_on_text,
+      __doc__,
+      pipeline_config.PipelineConfig,
+      refused="--text runs on one machine. Make the records first, with "
+      "create-pretraining-data, and give them as --input_file.",
+    )
   configs = (pretraining_config.PretrainingConfig, model_flags.ModelFlags)
   devices.run(_run_on_records, __doc__, *configs)

@@ -12,7 +12,7 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf import checkpoint_names, checkpoints, heads, model_folder, modeling
-from bert_tf.files import errors, paths
+from bert_tf.files import errors, json_files, paths
 from bert_tf.formats import sentence_transformers, tokenizer_files
 from bert_tf.model_folder import letter_case, run_info
 from bert_tf.tasks import registry
@@ -274,11 +274,21 @@ def check_contents(folder: str, contents: Mapping[str, bytes]) -> None:
   """Raises ValueError if a file of the folder exists with other content."""
   for name, content in contents.items():
     path = os.path.join(folder, name)
-    if paths.exists(path) and paths.read_bytes(path) != content:
-      raise _other_model(path)
+    if not paths.exists(path) or (there := paths.read_bytes(path)) == content:
+      continue
+    keys: list[str] = []
+    if name.endswith(".json"):  # Equal values may be written differently.
+      old, new = (json_files.parse(text, path) for text in (there, content))
+      if old == new:
+        continue
+      if isinstance(old, dict) and isinstance(new, dict):
+        keys = [k for k in sorted({*old, *new}) if old.get(k) != new.get(k)]
+    raise _other_model(path, keys)
 
 
-def _other_model(path: str) -> ValueError:
+def _other_model(path: str, keys: Sequence[str] = ()) -> ValueError:
+  differs = f" ({errors.join_names(keys)} differ)" if keys else ""
   return ValueError(
-    f"{path} belongs to another model; choose another `output_checkpoint`."
+    f"{path} belongs to another model{differs}; choose another "
+    "`output_checkpoint`."
   )

@@ -160,6 +160,7 @@ def describe(
   saved = run.saved() if run else {}
   if task == "pretraining":  # The length of its records does not limit texts.
     saved.pop("max_seq_length", None)
+  has_stride = config.doc_stride or saved.get("doc_stride")
   config = settings.resolve(config, saved, files.run_file)
   if task == "encoder":
     config = encoders.resolve_settings(files, config)
@@ -177,6 +178,10 @@ def describe(
       default = setting.fallback
     length = min(default, length)
   config = dataclasses.replace(config, max_seq_length=length)
+  if not has_stride and config.doc_stride and config.max_query_length:
+    room = length - config.max_query_length - 3  # As in WindowConfig.
+    stride = max(1, min(config.doc_stride, room))
+    config = dataclasses.replace(config, doc_stride=stride)
   changes: dict[str, Any] = {
     "bert_tf_version": bert_tf.__version__,
     "max_seq_length": length,

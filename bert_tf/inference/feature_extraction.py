@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from bert_tf import model_folder, modeling
 from bert_tf.export import saved_models
-from bert_tf.files import atomic, shard_files, text_lines
+from bert_tf.files import atomic, paths, shard_files, text_lines
 from bert_tf.inference import answerers, loaded_model
 from bert_tf.inference import config as configs
 from bert_tf.inference import inputs as inputs_lib
@@ -172,12 +172,16 @@ def extract_file(
   """
   shard_files.check_output([output_file], [input_file])
   # Also finds text that is not UTF-8 before hours are spent on the rest.
-  num_lines = sum(1 for _ in text_lines.read_lines(input_file))
+  lines: Iterable[str] = text_lines.read_lines(input_file)
+  if is_pipe := not paths.is_file(input_file):
+    lines = list(lines)  # A pipe can be read only once.
+  num_lines = sum(1 for _ in lines)
   if not num_lines:
     raise ValueError(f"input_file {input_file} is empty.")
   with atomic.file(output_file) as unfinished:
     extractor = FeatureExtractor(config)
-    lines = text_lines.read_lines(input_file)
+    if not is_pipe:
+      lines = text_lines.read_lines(input_file)
     features = extractor.extract(map(parse_line, lines))
     features = progress.track(features, "extracting", "line", num_lines)
     if output_format == "npz":

@@ -79,6 +79,7 @@ class RunFolder:
     it trains. Raises OSError if another process trains here.
     """
     if not do_train or not distribution.is_chief():
+      distribution.barrier()  # Else the chief removes what this one writes.
       yield RunFolder(self.path, self.task, do_train)
       return
     with lock.hold(self.path):
@@ -86,6 +87,7 @@ class RunFolder:
         # A link named best may lead to files that are not of this run.
         if folder == self.path or not os.path.islink(folder):
           atomic.remove_unfinished(os.path.join(glob.escape(folder), "*"))
+      distribution.barrier()
       yield RunFolder(self.path, self.task)
 
   @contextlib.contextmanager

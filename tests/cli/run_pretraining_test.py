@@ -239,6 +239,12 @@ def test_a_run_with_a_time_limit_ends_without_a_number_of_steps(
   assert "nothing is left to train" in result.stderr
 
 
+def test_text_is_refused_on_several_machines(data, run_script):
+  flags = ("--text=x", "--distribution=multi_worker", "--output_dir=x")
+  result = run_script("run_pretraining.py", *flags, cwd=data)
+  assert_refused(result, "--text")
+
+
 def test_an_unavailable_device_is_refused(data, run_script):
   result = run_script(
     "run_pretraining.py", *TRAIN_FLAGS, "--use_tpu", "--output_dir=x", cwd=data

@@ -152,6 +152,9 @@ def test_run_json_stays_beside_an_original_checkpoint(
     tensors = {v.path: v.numpy() for v in model.weights}
     tensors["global_step"] = np.int64(step)
     checkpoints.save(str(tmp_path / "run"), tensors, keep_checkpoint_max=5)
+  config = (tmp_path / "run" / "bert_config.json").read_text()
+  (tmp_path / "out").mkdir()
+  (tmp_path / "out" / "bert_config.json").write_text(f"{config}\n")
   flags = (f"--average_last={average_last}", "--input_checkpoint=run")
   command = ("convert_checkpoint.py", *flags)
   result = run_script(*command, "--output_checkpoint=out/m", cwd=tmp_path)

@@ -79,6 +79,7 @@ def test_a_cased_run_is_exported_as_cased(runs, tmp_path):
 def test_without_run_json_the_vocabulary_decides_the_case(runs, tmp_path):
   folder = tmp_path / "run"
   shutil.copytree(runs / "squad", folder)
+  assert build(str(folder)).info.doc_stride == 61  # 128 positions - 64 - 3.
   assert build(str(folder), doc_stride=9).info.do_lower_case is True
   with pytest.raises(ValueError, match="do_lower_case=False .*vocab.txt"):
     build(str(folder), doc_stride=9, do_lower_case=False)

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 import pathlib
 
 import numpy as np
@@ -241,6 +242,16 @@ def test_an_invalid_setting_is_named(fault):
   settings, expected = BAD_SETTINGS[fault]
   with pytest.raises(ValueError, match=expected):
     feature_extraction.FeatureExtractor(config(**settings))
+
+
+def test_the_lines_of_a_pipe_are_extracted(tmp_path):
+  reader, writer = os.pipe()
+  os.write(writer, b"a\nb\n")
+  os.close(writer)
+  output = tmp_path / "out.jsonl"
+  feature_extraction.extract_file(config(), f"/dev/fd/{reader}", str(output))
+  os.close(reader)
+  assert len(output.read_text().splitlines()) == 2
 
 
 BAD_INPUTS = {

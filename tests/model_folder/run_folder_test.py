@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 import bert_tf
-from bert_tf import checkpoints, model_folder, modeling
+from bert_tf import checkpoints, distribution, model_folder, modeling
 from bert_tf.model_folder import run_folder, run_info
 
 CONFIG = modeling.BertConfig(vocab_size=3, num_hidden_layers=1)
@@ -119,16 +119,28 @@ def test_keys_of_a_later_version_are_ignored(tmp_path):
   assert (info.task, info.null_score_diff_threshold) == ("squad", -1)
 
 
-def test_training_removes_the_leftovers_of_killed_processes(tmp_path):
+def test_training_removes_the_leftovers_of_killed_processes(
+  tmp_path, monkeypatch
+):
+  left = []
+  monkeypatch.setattr(
+    distribution, "barrier", lambda: left.extend(tmp_path.rglob("*.tmp-*"))
+  )
   for folder in (tmp_path, tmp_path / "best"):
     (folder / ".model.ckpt-3.tmp-1").mkdir(parents=True)
     (folder / ".eval_results.txt.tmp-1").mkdir()
     (folder / ".kept").mkdir()
   with run_folder.RunFolder(str(tmp_path), "ner").exclusive(False):
     assert len(list(tmp_path.rglob("*.tmp-*"))) == 4
+  left.clear()
   with run_folder.RunFolder(str(tmp_path), "ner").exclusive(True):
-    assert not list(tmp_path.rglob("*.tmp-*"))
+    assert not list(tmp_path.rglob("*.tmp-*")) and not left
   assert len(list(tmp_path.rglob(".kept"))) == 2
+  # Other workers write only after that.
+  (tmp_path / ".run.json.tmp-1").mkdir()
+  monkeypatch.setattr(distribution, "is_chief", lambda: False)
+  with run_folder.RunFolder(str(tmp_path), "ner").exclusive(True):
+    assert len(left) == 1
 
 
 def test_a_link_named_best_is_not_cleaned(tmp_path):
