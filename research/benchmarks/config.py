@@ -101,15 +101,10 @@ class BenchmarkConfig:
   saved_model: str | None = settings.setting(
     None, "runtimes: a SavedModel that bert-tf export wrote."
   )
-  hf_model_dir: str | None = settings.setting(
-    None,
-    "predict, finetune: the same model in Hugging Face format, to compare "
-    "with. Default: --model.",
-  )
   model: str | None = settings.setting(
     None,
     "The model to measure. serving: as for bert-tf serve; to compare with "
-    "FastAPI, a SavedModel. predict, finetune: a model folder.",
+    "FastAPI, a SavedModel. predict, finetune: a Hugging Face folder.",
     main=True,
   )
   num_clients: int = settings.setting(

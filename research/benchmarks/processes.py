@@ -72,7 +72,7 @@ def measure_predict(config: BenchmarkConfig) -> None:
   ours = "-m", "bert_tf", "fill-mask", f"--model={model}", f"--text={_TEXT}"
   script = os.path.join(steps.PEERS, "transformers_predict.py")
   peer = Process(
-    (script, config.hf_model_dir or model, _TEXT),
+    (script, model, _TEXT),
     steps.find_python(_TORCH_MODULES, config),
     _TORCH_INSTALL,
   )
@@ -110,7 +110,7 @@ def measure_fine_tuning(config: BenchmarkConfig) -> None:
     peer = (
       os.path.join(steps.PEERS, "transformers_baseline.py"),
       *(f"--task_name={data}", *shared),
-      f"--model_dir={config.hf_model_dir or model}",
+      f"--model_dir={model}",
       f"{output_dir}-of-peer",
     )
     modules = (*_TORCH_MODULES, "sklearn", "scipy", "absl")

@@ -48,9 +48,7 @@ def make_requests(
     count: number of requests.
     num_sentences: possible numbers of sentences in a text, equally likely.
   """
-  predictor = predictor_lib.Predictor(
-    config.needed("model"), **_model_settings(config)
-  )
+  predictor = predictor_lib.Predictor(config.needed("model"))
   texts = _draw_texts(config, count, num_sentences)
   rows = _make_rows(predictor, texts)
   return Requests(
@@ -63,14 +61,10 @@ def make_requests(
   )
 
 
-def serve_command(config: BenchmarkConfig, *flags: str) -> list[str]:
+def serve_command(config: BenchmarkConfig) -> list[str]:
   """Returns the command with which bert_tf serves the model at a free port."""
-  settings = [
-    f"--{name}={value}" for name, value in _model_settings(config).items()
-  ]
   model = f"--model={config.needed('model')}"
-  serve = ["-m", "bert_tf", "serve", "--port=0"]
-  return [sys.executable, *serve, model, *settings, *flags]
+  return [sys.executable, "-m", "bert_tf", "serve", "--port=0", model]
 
 
 @contextlib.contextmanager
@@ -167,15 +161,6 @@ def is_same(answer: Any, expected: Any) -> bool:
       and all(map(is_same, answer, expected))
     )
   return answer == expected
-
-
-def _model_settings(config: BenchmarkConfig) -> dict[str, Any]:
-  """Returns the model's settings that differ from their defaults."""
-  return {
-    name: getattr(config, name)
-    for name in ("vocab_file", "bert_config_file", "do_lower_case")
-    if getattr(config, name) != getattr(BenchmarkConfig, name)
-  }
 
 
 def _draw_texts(

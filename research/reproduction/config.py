@@ -25,11 +25,6 @@ class ReproductionConfig:
     "without --report_only.",
     main=True,
   )
-  model_name: str | None = settings.setting(
-    None,
-    "The model's name in rows, their file names and the report. Default: the "
-    "last part of model.",
-  )
   data: str | None = settings.setting(
     None,
     "The folder of the data sets, in the layout of the original (GLUE/MRPC, "
@@ -99,13 +94,6 @@ class ReproductionConfig:
         "no model to fine-tune: set `model`, or `report_only` for a report "
         "from existing rows."
       )
-    for rate in self.learning_rates:
-      _check_rate(rate)
-    for size in self.batch_sizes:
-      if size < 1:
-        raise ValueError(
-          f"batch_sizes {size} is not positive; write numbers such as 16,32."
-        )
     names = {name.lower(): name for name in tasks_lib.TASKS}
     unknown = [name for name in self.tasks if name.lower() not in names]
     if unknown:
@@ -134,16 +122,3 @@ class ReproductionConfig:
       for field in fields
       if values[field.name] != field.default
     }
-
-
-def _check_rate(text: str) -> None:
-  """Raises ValueError unless a text is a positive number below 1."""
-  try:
-    is_valid = 0 < float(text) < 1
-  except ValueError:
-    is_valid = False
-  if not is_valid:
-    raise ValueError(
-      f"learning_rates {text!r} is not a number between 0 and 1; write numbers "
-      "such as 5e-5,3e-5."
-    )

@@ -248,39 +248,21 @@ def _hash_data(
 
 
 def open_model(config: config_lib.ReproductionConfig) -> Model:
-  """Returns the model to fine-tune.
-
-  Raises:
-    ValueError: if it is missing; names the command that downloads it. Also if
-      its name cannot begin the file names of rows.
-  """
-  name = name_model(config)
+  """Returns the model to fine-tune."""
   path = str(config.model)
   files = model_folder.read(path)
   return Model(
-    name=name,
+    name=name_model(path),
     path=path,
     bert_config=files.bert_config,
     hash=model_folder.hash_weights(files.weights)[:16],
   )
 
 
-def name_model(config: config_lib.ReproductionConfig) -> str:
-  """Returns the model's name in rows and report.
-
-  Raises:
-    ValueError: if the name cannot begin the file names of rows.
-  """
-  path = str(config.model)
+def name_model(path: str) -> str:
+  """Returns the model's name in rows and report."""
   source = catalog.find(path)
-  default = source.name if source else os.path.basename(os.path.abspath(path))
-  name = config.model_name or default
-  if not name or "/" in name or name.startswith("."):
-    raise ValueError(
-      f"model_name {name!r} begins file names, so it must not be empty, "
-      "contain / or start with a dot; set `model_name`, for example to my-bert."
-    )
-  return name
+  return source.name if source else os.path.basename(os.path.abspath(path))
 
 
 def find_data(
