@@ -318,9 +318,6 @@ def build(
     names: names of the experiments, in order. Empty for all.
     scale: sizes, training lengths and the maximum number of variants.
     tasks: names of the tasks that have data.
-
-  Raises:
-    ValueError: for an unknown experiment.
   """
   if unknown := [name for name in names if name not in EXPERIMENTS]:
     raise ValueError(

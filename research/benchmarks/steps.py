@@ -115,9 +115,6 @@ def measure(
   """Prints the time per step of each program; draws it if `plot_file` is set.
 
   First names the programs that are not installed, and how to install them.
-
-  Raises:
-    ValueError: at the end, if a program failed.
   """
   sizes = shared_sizes(config, task)
   pythons = {

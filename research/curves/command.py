@@ -39,11 +39,7 @@ class CompareConfig:
 
 
 def read_run(output_dir: str) -> reference_curves.Run:
-  """Returns the curves, sizes and settings of a pre-training run.
-
-  Raises:
-    ValueError: if the folder has no pre-training run with events and commands.
-  """
+  """Returns the curves, sizes and settings of a pre-training run."""
   from bert_tf.training import curves
 
   info = run_info.read_run(output_dir)

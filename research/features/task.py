@@ -242,11 +242,7 @@ class BiLstmModel(keras.Model):
 
 
 def run(config: config_lib.FeaturesConfig) -> base.Results | None:
-  """Trains, evaluates and predicts as configured; see fine_tuning.run.
-
-  Raises:
-    ValueError: also if init_checkpoint is missing or has too few layers.
-  """
+  """Trains, evaluates and predicts as configured; see fine_tuning.run."""
   if not config.train.init_checkpoint:
     raise ValueError(
       "features are computed by a trained BERT: set `init_checkpoint`."

@@ -260,7 +260,6 @@ def _later_commands(
 
 
 def _data_flags(task: tasks_lib.Task, data: tasks_lib.Data) -> list[str]:
-  """Returns the flags that name a task's files."""
   if task.command == "squad":
     return [f"--train_file={data.path(0)}", f"--predict_file={data.path(1)}"]
   folder = f"--data_dir={data.folder}"

@@ -152,7 +152,6 @@ class Worker:
     )
 
   def _commands(self, run: jobs.Run, folder: str) -> list[list[str]]:
-    """Returns the commands of a run."""
     extra = [*self.device_flags]
     if self.config.predict_test and tasks_lib.is_glue(
       tasks_lib.TASKS[run.task]
@@ -197,10 +196,7 @@ def run(
     device_flags: flags for the devices of the commands.
 
   Raises:
-    ValueError: if the model or the data are missing, or if inputs are longer
-      than its position embeddings; at the end, if runs failed, with their
-      names.
-    ImportError: if a package for the plot is missing.
+    ValueError: at the end, with the names of the runs that failed.
     KeyboardInterrupt: if a signal ended a run; the same command resumes it.
   """
   if not config.dry_run:
