@@ -111,10 +111,10 @@ def log_plan(
   kinds = [kind(run.config) for run in pending]
   if estimates := [means[key] for key in kinds if key in means]:
     logging.info(
-      "About %.1f hours for %d of %d runs to do, at the pace of finished ones.",
-      sum(estimates) / 3600,
+      "At the pace of finished runs, %d of %d others take about %.1f hours.",
       len(estimates),
       len(pending),
+      sum(estimates) / 3600,
     )
 
 
@@ -150,7 +150,7 @@ def read(path: str, row_class: type[RowType]) -> RowType | None:
   try:
     return row_class(**json_files.read_object(path))
   except (ValueError, TypeError) as error:
-    logging.warning("%s is not a row and is ignored: %s", path, error)
+    logging.warning("%s is ignored, as it is not a row: %s", path, error)
     return None
 
 

@@ -80,7 +80,7 @@ class AblationsConfig:
     settings.check(self)
     if not self.text and not self.report_only:
       raise ValueError(
-        "no text to pre-train on: set `text`, or `report_only` for a report "
+        "set `text` to the text to pre-train on, or `report_only` for a report "
         "from existing rows."
       )
 

@@ -60,7 +60,7 @@ def _objectives(make: variants_lib.Builder) -> variants_lib.Experiment:
     ),
     published=papers.OBJECTIVES,
     remark=(
-      "One-directional models predict each next token, so their losses are not "
+      "Unidirectional models predict each next token, so their losses are not "
       "comparable with masked-LM losses. The next-sentence task helps with "
       "sentence pairs, if there is enough text to learn it. The paper has no "
       "row for right to left."
@@ -321,7 +321,7 @@ def build(
   """
   if unknown := [name for name in names if name not in EXPERIMENTS]:
     raise ValueError(
-      f"unknown experiments: {', '.join(unknown)}; use "
+      f"no experiments {', '.join(unknown)}; choose from "
       f"{', '.join(EXPERIMENTS)}."
     )
   make = variants_lib.Builder(scale, tasks)

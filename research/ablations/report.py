@@ -54,8 +54,8 @@ def write(
   selected = comparisons.select_usual_data(all_rows)
   if len(selected) < len(all_rows):
     logging.warning(
-      "%d rows in %s have another text or task data than most, and are left "
-      "out.",
+      "%d rows in %s are left out, because most have another text or other "
+      "task data.",
       len(all_rows) - len(selected),
       config.rows,
     )

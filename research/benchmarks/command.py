@@ -31,7 +31,7 @@ def main(name: str = "") -> None:
   """Runs a benchmark, which prints a table."""
   config = config_flags.build(config_lib.BenchmarkConfig)
   if name not in BENCHMARKS:
-    raise ValueError(f"name one of: {', '.join(BENCHMARKS)}.")
+    raise ValueError(f"name a benchmark: {', '.join(BENCHMARKS)}.")
   module, function, *arguments = BENCHMARKS[name]
   with start.needs_extras("benchmarks"):
     benchmark = importlib.import_module(f"research.benchmarks.{module}")

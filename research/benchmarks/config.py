@@ -32,7 +32,7 @@ class BenchmarkConfig:
   do_lower_case: bool = settings.setting(
     True, "Whether to lower-case the text."
   )
-  data_dir: str | None = settings.setting(None, "finetune: the folder of MRPC.")
+  data_dir: str | None = settings.setting(None, "finetune: MRPC's folder.")
   train_file: str | None = settings.setting(
     None, "finetune: the SQuAD JSON file to train on, instead of MRPC."
   )
@@ -64,7 +64,7 @@ class BenchmarkConfig:
   )
   num_rounds: int = settings.setting(
     3,
-    "train, forward, start, predict, finetune: the processes of each program.",
+    "train, forward, start, predict, finetune: how often each program runs.",
     minimum=1,
     main=True,
   )

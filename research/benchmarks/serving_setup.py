@@ -106,7 +106,8 @@ def serve(command: Sequence[str]) -> Iterator[tuple[str, int]]:
       reader.join()
   reason = "".join(errors[-1:]).strip()
   if not address:
-    raise ValueError(f"no server: {reason or 'no address was printed'}")
+    reason = reason or "it printed no address"
+    raise ValueError(f"the server did not start: {reason}")
   if process.returncode:
     raise ValueError(
       f"the server ended with status {process.returncode}: {reason}"
@@ -189,7 +190,7 @@ def _make_rows(
   if not answerer.info.is_pair:
     names = names[: answerer.num_required]
   if "choices" in names:
-    raise ValueError(f"the model takes {', '.join(names)}, not only texts.")
+    raise ValueError("serving measures models of texts, not multiple choice.")
   return [
     {name: texts[(i + k) % len(texts)] for k, name in enumerate(names)}
     for i in range(len(texts))

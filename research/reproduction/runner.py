@@ -225,7 +225,7 @@ def run(
     report.write(config)
   if failed:
     raise ValueError(
-      f"{errors.join_names(failed, 5)} failed. The logs are in "
+      f"{errors.join_names(failed, 5)} failed. Their logs are in "
       f"{os.path.join(config.output_dir, 'logs')}; the same command retries."
     )
 

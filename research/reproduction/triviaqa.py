@@ -37,7 +37,7 @@ class TriviaConfig:
     help="The file of questions with answers, such as wikipedia-train.json."
   )
   evidence: str = settings.setting(
-    help="The folder of the documents, evidence/wikipedia."
+    help="The folder with the documents, evidence/wikipedia."
   )
   output_file: str = settings.setting(
     help="The file to write, in the format of SQuAD 1.1.", writes="file"

@@ -154,13 +154,7 @@ def test_missing_data_are_one_line_with_the_way_to_get_them(task):
   assert ("licence" if task.command == "ner" else expected) in text
 
 
-@pytest.mark.parametrize(
-  ("values", "part"),
-  [
-    ({"model": None}, "model"),
-    ({"tasks": ("MRPC", "mrcp")}, "mrcp"),
-  ],
-)
-def test_wrong_settings_are_named(values, part):
-  with pytest.raises(ValueError, match=part):
+@pytest.mark.parametrize("values", [{"model": None}, {"tasks": ("mrcp",)}])
+def test_wrong_settings_are_named(values):
+  with pytest.raises(ValueError, match="`model`|mrcp"):
     make_config(**values)
