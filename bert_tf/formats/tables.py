@@ -44,9 +44,9 @@ class Table:
 
 
 class Examples(list[T]):
-  """Examples of a file, and the number of rows that were dropped."""
+  """Examples of a file, and its rows that were dropped."""
 
-  num_dropped: int = 0
+  dropped: Sequence[Any] = ()  # Those of a table by their numbers, from 0.
 
 
 class BadRowError(ValueError):
@@ -56,7 +56,7 @@ class BadRowError(ValueError):
 def read(
   table: Table,
   convert: Callable[[int, Row], T | None],
-  skip_bad_rows: bool = False,
+  skip_bad_rows: bool | None = None,
 ) -> Examples[T]:
   """Returns the converted rows of a file. Skips blank lines.
 
@@ -64,15 +64,15 @@ def read(
     table: the file.
     convert: takes the number of a line (in Parquet of a row), from 1, and its
       row. Returns None to leave out the row, or raises BadRowError.
-    skip_bad_rows: whether to log faulty rows instead of raising an error.
+    skip_bad_rows: whether to only log faulty rows; None if that is no option.
 
   Raises:
     ValueError: if the header lacks a column or a row is faulty. Names the file
       and the line.
   """
   examples: Examples[T] = Examples()
-  faults = []
-  for line, row in read_rows(table):
+  faults = {}
+  for number, (line, row) in enumerate(read_rows(table)):
     try:
       if isinstance(row, BadRowError):
         raise row
@@ -83,12 +83,17 @@ def read(
       place = f", row {line}" if table.file_format == "parquet" else f":{line}"
       fault = f"{table.path}{place}: {error}"
       if not skip_bad_rows:
-        raise ValueError(fault + other_form(table)) from None
-      faults.append(fault)
-  examples.num_dropped = len(faults)
+        # If a cell is bad, the columns were found, so the form is right.
+        way_out = other_form(table) if isinstance(row, BadRowError) else ""
+        if not way_out and skip_bad_rows is not None:
+          way_out = "; `skip_bad_rows` leaves such rows out."
+        raise ValueError(fault + way_out) from None
+      faults[number] = fault
+  examples.dropped = list(faults)
   if faults:
+    first = next(iter(faults.values()))
     logging.warning(
-      f"Skipped {len(faults)} bad rows of {table.path}; the first: {faults[0]}"
+      f"Skipped {len(faults)} bad rows of {table.path}; the first: {first}"
     )
   return examples
 
@@ -139,8 +144,10 @@ def get_text(row: Row, column: Column, may_be_empty: bool = False) -> str:
   cell = get_cell(row, column)
   if may_be_empty and cell is None:
     return ""
-  if not isinstance(cell, str) or not (may_be_empty or cell.strip()):
-    raise BadRowError(f"column {column} is no text, but {cell!r}")
+  if not isinstance(cell, str):
+    raise BadRowError(f"{cell!r} is not a text (column {column!r})")
+  if not (may_be_empty or cell.strip()):
+    raise BadRowError(f"the text is empty (column {column!r})")
   return cell
 
 
@@ -194,6 +201,7 @@ def _find_delimiter(table: Table) -> str:
   # The delimiter with which the first line has the columns, or the format's
   # own. Excel writes semicolons where the comma is the decimal sign.
   own = "\t" if table.file_format == "tsv" else ","
+  sizes = {}
   for delimiter in (own, *"\t,;|"):
     # Quotation marks look wrong between other delimiters than the file's.
     _, first = next(_read_cells(table, delimiter, strict=False), (1, []))
@@ -205,8 +213,10 @@ def _find_delimiter(table: Table) -> str:
     ):
       return delimiter
     if table.num_columns is not None:  # An official file.
-      break
-  return own
+      return own
+    sizes[delimiter] = len(first)
+  # The error about a missing column lists those that the file seems to have.
+  return max(sizes, key=lambda delimiter: sizes[delimiter])
 
 
 def _read_cells(

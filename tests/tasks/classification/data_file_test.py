@@ -15,7 +15,7 @@ LABELS = ["a"] * 50 + ["b"] * 30 + ["c"] * 19 + ["d"]
 
 def held_out(labels, fraction=0.2, seed=1):
   data = [
-    examples.InputExample(str(i), "t", None, x) for i, x in enumerate(labels)
+    examples.InputExample("", str(i), None, x) for i, x in enumerate(labels)
   ]
   return examples.hold_out(data, fraction, seed)
 
@@ -52,7 +52,8 @@ def test_every_label_keeps_an_example_to_train_on(labels, num):
 def make(folder, output_dir, **changes):
   data_file = folder / "reviews.csv"
   if not data_file.exists():
-    lines = [f"{text};{label}" for text, label in own_classification.rows(40)]
+    rows = enumerate(own_classification.rows(40))
+    lines = [f"{text} {i};{label}" for i, (text, label) in rows]
     data_file.write_text("\n".join(["text;label", *lines]))
   return own_classification.make(
     folder,

@@ -266,7 +266,7 @@ FAULTS = {
   "a number as text": (
     "jsonl",
     '{"text": 5, "label": 1}\n',
-    "train.jsonl:1: column text is no text, but 5",
+    "train.jsonl:1: 5 is not a text (column 'text'); `skip_bad_rows` leaves",
   ),
   **{
     f"the label {label}": (

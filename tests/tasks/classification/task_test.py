@@ -102,6 +102,7 @@ def test_a_run_leaves_these_files(trained):
     "commands.jsonl",
     "eval",
     "eval.tf_record",
+    "eval_predictions.jsonl",
     "eval_results.txt",
     "label_map.json",
     "predict.tf_record",
