@@ -165,10 +165,7 @@ def test_scores_belong_to_the_last_checkpoint(base, tmp_path, monkeypatch):
   # Evaluates at steps 3 and 5, and the last checkpoint once more.
   with runs.logged() as log:
     assert run(1.0, do_train=True, do_eval=True) == [0.4, 0.9]
-  assert (
-    f"= 0.9\nTo serve this model: bert-tf serve --model={tmp_path}/best"
-    in log()
-  )
+  assert log().endswith(f"bert-tf serve --model={tmp_path}/best\n")
   # Training continues: the scores belong to none of its checkpoints.
   assert run(2.0, do_train=True) == [None, 0.9]
   assert run(2.0, do_eval=True) == [0.7, 0.9]

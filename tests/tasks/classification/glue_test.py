@@ -277,7 +277,6 @@ FAULTS = {
     for label in ("null", "NaN", "Infinity", '"\\ud83d"')
   },
   "an empty text": ("csv", "text;label\n ;1\n", "'text'); `skip_bad_rows` "),
-  "other columns": ("csv", "Text;Label\na;1\n", "Its columns: Text, Label."),
   "an open quotation mark": (
     "csv",
     'text,label\n"a,1\nb,2\n',

@@ -379,14 +379,10 @@ def compute_metrics(name, label_ids, logits):
   return metrics.scores(glue.get_task(name), *arrays, [1] * len(logits))
 
 
-# If 60 of 100 labels are equal, the standard error is sqrt(0.6 * 0.4 / 100).
-# If 98 are, even 1.0 would be near chance.
+# Two standard errors, 2 * sqrt(p * (1 - p) / 100), lead above 1 for p = 0.98.
 @pytest.mark.parametrize(
   ("num", "accuracy", "chance"),
-  [
-    *((60, 0.3, 0.6), (60, 0.6, 0.6), (60, 0.69, 0.6)),
-    *((60, 0.7, None), (60, 1.0, None), (98, 1.0, None)),
-  ],
+  [(60, 0.3, 0.6), (60, 0.69, 0.6), (60, 0.7, None), (98, 1.0, None)],
 )
 def test_an_accuracy_is_near_chance_up_to_two_standard_errors(
   num, accuracy, chance
@@ -413,11 +409,9 @@ def test_the_scores_of_each_label_match_a_count_by_hand():
 
 
 def test_a_test_file_may_have_labels(tmp_path):
-  task = types.SimpleNamespace(
-    config=make(tmp_path, tmp_path),
-    layout=with_own(labels=("bad", "good")),
-    _data_dir=str(tmp_path),
-  )
+  config, layout = make(tmp_path, tmp_path), with_own(labels=("bad", "good"))
+  fields = {"config": config, "layout": layout, "_data_dir": str(tmp_path)}
+  task = types.SimpleNamespace(**fields)
   for label, known in (("bad", "bad"), ("?", None)):
     write_tsv(tmp_path / "test.tsv", [("a", "good"), ("b", label)])
     read = classification.ClassificationTask.read(task, "test", "")
