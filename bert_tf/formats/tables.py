@@ -21,13 +21,8 @@ T = TypeVar("T")
 # Largest limit that the package csv accepts on every system.
 _MAX_CELL_CHARS = 2**31 - 1
 
-# What `recognize.form` calls a file of each format.
-_FORMS = {
-  "tsv": "columns between tabs",
-  "csv": "columns between commas",
-  "jsonl": "JSON lines",
-  "parquet": "Parquet",
-}
+# What `recognize.form` calls files of the formats without separators.
+_FORMS = {"jsonl": "JSON lines", "parquet": "Parquet"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,8 +78,7 @@ def read(
       place = f", row {line}" if table.file_format == "parquet" else f":{line}"
       fault = f"{table.path}{place}: {error}"
       if not skip_bad_rows:
-        # If a cell is bad, the columns were found, so the form is right.
-        way_out = other_form(table) if isinstance(row, BadRowError) else ""
+        way_out = other_form(table)
         if not way_out and skip_bad_rows is not None:
           way_out = "; `skip_bad_rows` leaves such rows out."
         raise ValueError(fault + way_out) from None
@@ -156,6 +150,8 @@ def other_form(table: Table) -> str:
   form, file_format = recognize.form_of(table.path), table.file_format
   if form in ("", _FORMS.get(file_format), "a JSON object"):
     return ""
+  if file_format in ("tsv", "csv") and form.startswith("columns between"):
+    return ""  # `_find_delimiter` knows them all.
   return f" (the file holds {form}; name that format, or convert the file)"
 
 
