@@ -37,16 +37,21 @@ _LIST = re.compile(rf"\s*(?:{_QUOTED}|{_MULTI_HOT})\s*", re.DOTALL)
 class InputExample:
   """A text, or a pair of texts, to classify.
 
+  Args:
+    guid: name of the example: its split and its line or index.
+    text_a: the text, or the first of a pair.
+    text_b: the second of a pair, or None.
+    label: the class; the number in a regression; the applicable labels in
+      multilabel; None if the label is not known.
+
   Examples:
     >>> bert_tf.InputExample("train-0", "He left.", "He went.", "same").label
     'same'
   """
 
-  guid: str  # Name of the example: its split and its line or index.
-  text_a: str  # The text, or the first of a pair.
-  text_b: str | None = None  # The second of a pair, or None.
-  # The class; the number in a regression; the applicable labels in multilabel;
-  # None if the label is not known.
+  guid: str
+  text_a: str
+  text_b: str | None = None
   label: str | float | tuple[str, ...] | None = None
 
 
