@@ -155,7 +155,6 @@ def _parse(description: str, argv: list[str]) -> list[str]:
   try:
     arguments = flags.FLAGS([config_flags.with_underscores(a) for a in argv])
     config_flags.check_required()
-    config_flags.check_inputs()
   except (flags.Error, ValueError, OSError) as error:
     message = re.sub(r"\('Non-boolean.*", "use true or false.", str(error))
     if isinstance(error, flags.UnrecognizedFlagError):
@@ -196,6 +195,7 @@ def run(
         )
       if len(given) < sum(name[0] != "[" for name in names):
         raise ValueError(f"give {arguments}.")
+      config_flags.check_inputs()
       main(*given)
     except BrokenPipeError:
       raise  # For exit_with_reader.

@@ -219,7 +219,7 @@ def test_the_likeliest_tokens_of_each_mask_are_returned(tmp_path, caplog):
     *("[CLS]", "the", "[MASK]", "[SEP]"),
   )
   with pytest.raises(ValueError, match="row 0: .* 202 word pieces"):
-    filler.predict("the " * 200)
+    filler.predict("[MASK] " + "the " * 199)
 
 
 def test_rows_of_ids_return_what_the_model_does(tmp_path):
