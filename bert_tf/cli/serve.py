@@ -31,15 +31,14 @@ class CheckpointConfig(export_config.ModelConfig):
 class CommandConfig:
   """The models and the server."""
 
-  model: tuple[str, ...] = settings.setting(
+  model: tuple[str, ...] = settings.model(
     help="The model to serve: the folder of a SavedModel or of its versions, "
     "of which the newest is served, the output_dir of a run, or a checkpoint's "
     "prefix. To serve several, repeat --model=NAME=FOLDER.",
     repeated=True,
-    topic=settings.MODEL,
   )
-  model_name: str = settings.setting(
-    "model", "The name of the model in URLs.", topic=settings.MODEL, main=True
+  model_name: str = settings.model(
+    "model", "The name of the model in URLs.", main=True
   )
   server: server_config.ServerConfig
   checkpoint: CheckpointConfig
