@@ -1,6 +1,7 @@
 """Log lines, progress bars and TensorBoard events of a run."""
 
 import datetime
+import math
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -68,7 +69,13 @@ class Progress:
     since, start = self._clock
     steps_per_second = (step - since) / max(time.monotonic() - start, 1e-9)
     values = objective_lib.means(self._sums)
-    parts = [f"{name} {_short(value)}" for name, value in values.items()]
+    parts = [
+      f"{name} {_short(value)}"
+      for name, value in values.items()
+      # Without class weights, it is the loss.
+      if name != "example_loss"
+      or not math.isclose(value, values["loss"], rel_tol=1e-5)
+    ]
     shown = [p for p in parts if p.startswith("loss ") or "accuracy " in p]
     self._bar.set_postfix_str(", ".join(shown).replace("_accuracy", ""))
     if steps_per_second:
