@@ -121,7 +121,7 @@ class Splits(Generic[base.Example, base.Data]):
     inputs = [json.dumps(values) for values in texts if values]
     if num_repeated := len(inputs) - len(set(inputs)):
       parts.append(f"{num_repeated} repeated")
-    if num_dropped := getattr(examples, "num_dropped", 0):
+    if num_dropped := len(getattr(examples, "dropped", ())):
       parts.append(f"{num_dropped} left out")
     if records.is_reused:
       parts.append("records of an earlier run")
