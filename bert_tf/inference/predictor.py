@@ -196,7 +196,7 @@ class Predictor:
     if saved_models.ATTENTION not in self.functions:
       raise ValueError(
         "this model has no attention function; give the checkpoint of a model "
-        "with a head, or export it with --attention."
+        "with a head, or export it with `attention`."
       )
     answerer = self.answerer()
     ids_b = None if text_b is None else answerer.tokenize(text_b)
