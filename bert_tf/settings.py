@@ -66,6 +66,8 @@ class Setting:
   # For a path that is written, "file", "files" (with commas between them),
   # "folder" or "prefix" (of several files).
   writes: str | None = None
+  # For a path that is read whenever it is given, "file", "folder" or "model".
+  reads: str | None = None
   topic: str = OTHER  # The group of the setting in --help=all, from TOPICS.
   main: bool = False  # Whether --help shows it if it is optional.
   required: bool = False  # Whether the user has to give it or an alternative.

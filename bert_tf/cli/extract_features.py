@@ -25,6 +25,7 @@ class CommandConfig:
   input_file: str = settings.setting(
     help="The file of texts, or pairs as `a ||| b`, one a line. It may be .gz.",
     original=True,
+    reads="file",
     topic=settings.DATA,
   )
   output_file: str = settings.setting(

@@ -18,24 +18,28 @@ class ModelFlags:
     "a run, a SavedModel or a Hugging Face model; or the name of a model that "
     "bert-tf download got. It replaces the flags of the model's files.",
     topic=settings.MODEL,
+    reads="model",
     alternatives=("init_checkpoint", "bert_config_file"),
   )
   init_checkpoint: str | None = settings.setting(
     None,
     "The initial checkpoint: its prefix, or a folder as for --model.",
     original=True,
+    reads="model",
     topic=settings.MODEL,
   )
   bert_config_file: str | None = settings.setting(
     None,
     "The model's sizes. Default: bert_config.json next to the checkpoint.",
     original=True,
+    reads="file",
     topic=settings.MODEL,
   )
   vocab_file: str | None = settings.setting(
     None,
     "The model's vocabulary. Default: vocab.txt next to the checkpoint.",
     original=True,
+    reads="file",
     topic=settings.MODEL,
   )
 

@@ -34,12 +34,14 @@ class ClassificationConfig(config.LabelledConfig):
     "The folder with the task's files, such as train.tsv, or with Hugging "
     "Face's Parquet files of GLUE.",
     original=True,
+    reads="folder",
     alternatives=("data_file",),
   )
   data_file: str | None = _setting(
     None,
     "A single file of your own (.csv, .tsv, .jsonl or .parquet) in place of "
     "data_dir. Some of its rows are held out; see eval_fraction.",
+    reads="file",
     main=True,
   )
   eval_fraction: float = _setting(

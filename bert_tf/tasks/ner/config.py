@@ -19,6 +19,7 @@ class NerConfig(config.LabelledConfig):
   data_dir: str = _setting(
     "",
     "The folder of the files below, unless their paths are absolute.",
+    reads="folder",
     main=True,
   )
   train_file: str = _setting(

@@ -26,6 +26,7 @@ class SwagConfig(config.FineTuningConfig):
     help="The folder with SWAG's train.csv, val.csv and test.csv, or with your "
     "own train, dev and test files, whose suffix is --task_name.",
     original=True,
+    reads="folder",
   )
   task_name: str = _setting(
     "swag",
