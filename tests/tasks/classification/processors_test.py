@@ -156,6 +156,8 @@ def test_labels_may_be_numbers_and_a_second_text_empty():
     def get_dev_examples(self, data_dir):
       return [bert_tf.InputExample("d", "a", "", 1)]
 
+    get_test_examples = get_dev_examples
+
     def get_labels(self):
       return [0, 1]
 
@@ -163,6 +165,8 @@ def test_labels_may_be_numbers_and_a_second_text_empty():
   assert names == ("0", "1")
   dev_examples = processors.read_examples(Numbers(), "dev", ".", names)
   assert [(e.text_b, e.label) for e in dev_examples] == [(None, "1")]
+  [placeholder] = processors.read_examples(Numbers(), "test", ".", names)
+  assert placeholder.label is None
 
 
 @pytest.mark.parametrize(
@@ -194,7 +198,11 @@ def test_a_bad_processor_is_named(folder, processor, words):
 
 @pytest.mark.parametrize(
   ("text", "place"),
-  [("x = 1\nprint x", "broken.py, line 2"), ("\nx = y", r"'y'.*broken.py:2")],
+  [
+    ("x = 1\nprint x", "broken.py, line 2"),
+    ("\nx = y", r"'y'.*broken.py:2"),
+    ("import tokenization", "from bert_tf import tokenization"),
+  ],
 )
 def test_an_error_in_a_module_has_its_line(tmp_path, monkeypatch, text, place):
   monkeypatch.chdir(tmp_path)
