@@ -117,7 +117,7 @@ def read_examples(
 ) -> list[InputExample]:
   """Returns the processor's examples of a split; names an object that is none.
 
-  As in the original, the labels of "test" are placeholders. They become None.
+  Unknown labels of "test" become None.
   """
   method = f"get_{split}_examples"
   where = f"{type(processor).__qualname__}.{method}()"
@@ -134,13 +134,13 @@ def read_examples(
     if not all(isinstance(text, str) for text in (texts[0], texts[1] or "")):
       raise ValueError(f"{where}: the texts of {guid} are not strings.")
     label = str(label) if isinstance(label, int) else label
-    if split == "test":
+    if label not in labels:
+      if split != "test":
+        raise ValueError(
+          f"{where}: the label {label!r} of {guid} is not in get_labels(): "
+          f"{', '.join(labels)}."
+        )
       label = None
-    elif label not in labels:
-      raise ValueError(
-        f"{where}: the label {label!r} of {guid} is not in get_labels(): "
-        f"{', '.join(labels)}."
-      )
     examples.append(InputExample(guid, *texts, label))
   if not examples:
     raise ValueError(f"{where} returns no examples.")
