@@ -17,12 +17,12 @@ as bert/encoder/layer_0/attention/self/query/kernel: a layer is named after its
 
 import os
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
 
 import keras
 from keras import ops
 
-from bert_tf import model_inputs
+from bert_tf import model_inputs, names
 from bert_tf.kernels import backend, dropout_attention, fused_attention
 from bert_tf.layers import dense, dropout, layer_norm, serialization
 
@@ -35,6 +35,12 @@ from bert_tf.tensor import Tensor as Tensor
 
 # A layer's dtype: a name, a Keras policy or None. Keras has no type for it.
 DType = Any
+
+if not TYPE_CHECKING:  # Type checkers would take every name to exist.
+
+  def __getattr__(name: str) -> NoReturn:
+    """Says where the names of the original's modeling.py went."""
+    raise AttributeError(f"{__name__} has no {name!r}. {names.OLD_NAMES}")
 
 
 def initializer(config: BertConfig) -> keras.initializers.Initializer:
@@ -475,7 +481,8 @@ class BertModel(model_inputs.FeaturesModel):
 
   Args:
     config: the sizes, whose defaults are those of BERT-Base.
-    use_one_hot_embeddings: see Embeddings. The result is the same.
+    use_one_hot_embeddings: whether to look up words by a matmul, which is
+      faster on TPUs and gives the same result.
     dtype: a type or policy of Keras, such as "mixed_bfloat16", or None for the
       global one.
 
@@ -497,7 +504,12 @@ class BertModel(model_inputs.FeaturesModel):
     config: BertConfig,
     use_one_hot_embeddings: bool = False,
     dtype: DType = None,
+    **of_2018: NoReturn,
   ) -> None:
+    if of_2018:  # Such as is_training and input_ids.
+      raise TypeError(
+        f"BertModel takes no {', '.join(of_2018)}. {names.OLD_NAMES}"
+      )
     super().__init__(name="bert", dtype=dtype)
     config.check_sizes()
     self.config = config
@@ -555,6 +567,10 @@ class BertModel(model_inputs.FeaturesModel):
       return_attention_probs: whether to return the attention probabilities.
       positions: int [B, P]. The positions at which the last layer is computed,
         in addition to the [CLS] positions. P may be 0. None for all.
+
+    Returns:
+      A BertOutput: `sequence_output`, float [B, F, D], `pooled_output`, float
+      [B, D], `all_encoder_layers`, `embedding_output` and `attention_probs`.
 
     Raises:
       ValueError: if F exceeds max_position_embeddings, for features that

@@ -1,14 +1,8 @@
 """Settings of features and sentence scores. Does not import TensorFlow."""
 
 import dataclasses
-import functools
 
 from bert_tf import settings
-
-_data = functools.partial(settings.setting, topic=settings.DATA)
-_devices = functools.partial(settings.setting, topic=settings.DEVICES)
-_model = functools.partial(settings.setting, topic=settings.MODEL)
-_output = functools.partial(settings.setting, topic=settings.OUTPUT)
 
 OUTPUT_FORMATS = ("jsonl", "npz")
 POOLINGS = ("none", "cls", "mean", "max")
@@ -18,6 +12,11 @@ POOLINGS = ("none", "cls", "mean", "max")
 class ExtractionConfig:
   """Which features to compute, and with which model.
 
+  The fields are flags of `bert-tf extract-features`. `init_checkpoint` is a
+  model folder or a checkpoint, `layers` counts from 0 or from -1, the last, and
+  `pooling` is "none" for a vector of each word piece, or "cls", "mean" or "max"
+  for one of each text. If a file is None, the one in the model's folder counts.
+
   Examples:
     >>> config = bert_tf.ExtractionConfig(
     ...   init_checkpoint="quickstart", layers=(-1,), pooling="mean"
@@ -26,40 +25,39 @@ class ExtractionConfig:
     (128, 32)
   """
 
-  # A checkpoint prefix or a folder. If a file is None, the one next to the
-  # checkpoint is used. cli/model_flags.py defines the flags of these three.
+  # cli/model_flags.py defines the flags of these three.
   init_checkpoint: str
   bert_config_file: str | None = None
   vocab_file: str | None = None
-  layers: tuple[int, ...] = _model(
+  layers: tuple[int, ...] = settings.model(
     (-1, -2, -3, -4),
     "The encoder layers, comma-separated; 0 is the first and -1 the last.",
     original=True,
     main=True,
   )
-  do_lower_case: bool | None = _model(
+  do_lower_case: bool | None = settings.model(
     None,
     "Whether to lower-case texts. Default: what the model's run.json says, "
     "else what the vocabulary shows, else True.",
     original=True,
     fallback=True,
   )
-  max_seq_length: int = _data(
+  max_seq_length: int = settings.data(
     128,
     "The maximum length of a text or pair in word pieces.",
     original=True,
     minimum=3,  # [CLS] and two [SEP].
     main=True,
   )
-  batch_size: int = _devices(
+  batch_size: int = settings.devices(
     32, "The number of texts in a batch.", original=True, minimum=1, main=True
   )
-  use_one_hot_embeddings: bool = _devices(
+  use_one_hot_embeddings: bool = settings.devices(
     False,
     "Whether to look up word embeddings by a matmul, for TPUs.",
     original=True,
   )
-  pooling: str = _output(
+  pooling: str = settings.output(
     "none",
     "Which vectors each layer gives: none, of all tokens; cls, of [CLS]; mean "
     "or max, over all tokens with [CLS] and [SEP].",
@@ -77,6 +75,9 @@ class ExtractionConfig:
 class ScoringConfig:
   """The model that scores sentences, and the size of its batches.
 
+  The fields are flags of `bert-tf score`. `batch_tokens` is the maximum number
+  of word pieces in a batch, where each piece of a text needs a copy of it.
+
   Examples:
     >>> config = bert_tf.ScoringConfig(
     ...   init_checkpoint="quickstart", batch_tokens=1024
@@ -84,7 +85,6 @@ class ScoringConfig:
     >>> scorer = bert_tf.SentenceScorer(config)
   """
 
-  # As in ExtractionConfig.
   init_checkpoint: str
   bert_config_file: str | None = None
   vocab_file: str | None = None

@@ -116,6 +116,7 @@ def test_the_encoder_comes_without_the_head(folders, tmp_path):
   source = tiny_models.write_run(tmp_path / "bert", model)
   extractor = bert_tf.load(source)
   assert isinstance(extractor, bert_tf.FeatureExtractor)
+  assert len(extractor.encode(["the", "of"])) == 2
 
 
 def test_a_missing_head_is_reported_once(folders, caplog):
@@ -222,7 +223,6 @@ def write_longer_vocabulary(folder, folders):
 
 BAD = {
   "an empty folder": (lambda f, _: f.mkdir(), "there is nothing"),
-  "no folder": (lambda f, _: None, "not found"),
   "two models": (write_two, "several models: .*bert_model.ckpt, .*safetensors"),
   "a zip": (lambda f, _: f.write_bytes(b"PK"), "is not a model"),
   "a config of Hugging Face": (

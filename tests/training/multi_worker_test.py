@@ -133,6 +133,8 @@ def test_only_the_chief_writes_checkpoints(folder):
 def test_workers_with_different_flags_are_refused_by_name(
   tmp_path, start_python
 ):
+  for name in ("config.json", "a"):
+    (tmp_path / name).touch()
   command = [
     str(checkout.ROOT / "run_scripts" / "run_pretraining.py"),
     "--distribution=multi_worker",
