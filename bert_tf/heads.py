@@ -248,6 +248,7 @@ class HeadModel(modeling.PretrainedModel):
   reads_pooled_output: ClassVar[bool] = True
 
   def __init__(self, config: modeling.BertConfig, dtype: DType = None) -> None:
+    """Makes a model of these sizes, with the dtype as in BertModel."""
     super().__init__(name=self.task, dtype=dtype)
     self.config = config
     self.bert = modeling.BertModel(config, dtype=self.dtype_policy)
@@ -360,7 +361,7 @@ class PretrainingOutput(NamedTuple):
 
 @serialization.register
 class PretrainingModel(HeadModel):
-  """BertModel with the pre-training heads.
+  """BertModel with the pre-training heads, which guess masked word pieces.
 
   Its features are those of BertModel and `masked_lm_positions`, int [B, P]
   (Devlin et al. 2019, section 3.1). Without them, the masked LM predicts every
@@ -393,7 +394,7 @@ class PretrainingModel(HeadModel):
   def call(
     self, features: Features, training: bool = False
   ) -> PretrainingOutput:
-    """Returns the logits of both heads."""
+    """Returns the logits of both heads, float [B, P, V] and [B, 2]."""
     positions = features.get("masked_lm_positions")
     output = self.bert(features, training=training, positions=positions)
     return PretrainingOutput(
@@ -440,7 +441,7 @@ class SpanOutput(NamedTuple):
 
 @serialization.register
 class SpanModel(HeadModel):
-  """BertModel with the head that finds a span of its input.
+  """BertModel with the head that finds a span of its input, such as an answer.
 
   See Devlin et al. 2019, section 4.2.
 
@@ -461,7 +462,7 @@ class SpanModel(HeadModel):
     self.cls = Cls(self.dtype_policy, squad=squad)
 
   def call(self, features: Features, training: bool = False) -> SpanOutput:
-    """Returns a start and an end logit for each position."""
+    """Returns a start and an end logit for each position, float [B, F]."""
     sequence_output = self.sequence_output(features, training)
     logits = self.cls.squad(sequence_output)  # [B, F, 2]
     return SpanOutput(logits[..., 0], logits[..., 1])
@@ -473,6 +474,7 @@ class _LabelModel(HeadModel):
   def __init__(
     self, config: modeling.BertConfig, num_labels: int, dtype: DType = None
   ) -> None:
+    """Makes a model with num_labels outputs; see BertModel for the others."""
     super().__init__(config, dtype)
     self.num_labels = num_labels
     self.output_weights, self.output_bias = make_output_layer(
@@ -537,7 +539,7 @@ class TokenModel(_LabelModel):
 
 @serialization.register
 class MultipleChoiceModel(HeadModel):
-  """BertModel with a score of each choice (Devlin et al. 2019, 4.4).
+  """BertModel that scores each of several choices (Devlin et al. 2019, 4.4).
 
   The score is the dot product of the pooled output and one vector, which is not
   called `output_weights`, so that the model is not taken for a classifier.

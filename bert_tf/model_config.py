@@ -35,6 +35,24 @@ class BertConfig:
   The defaults are those of the 2018 release: BERT-Base (Devlin et al. 2019,
   section 3, appendix A.2). Only `from_json_file` checks the bounds.
 
+  Args:
+    vocab_size: number of word pieces.
+    hidden_size: D, the width of the vectors.
+    num_hidden_layers: number of encoder layers.
+    num_attention_heads: N; D must be a multiple of it.
+    intermediate_size: I, the width of the feed-forward layers, usually 4 D.
+    hidden_act: "gelu" (the tanh approximation), "gelu_erf" (exact), "relu",
+      "tanh", "linear" or "".
+    hidden_dropout_prob: dropout of embeddings and dense outputs, in [0, 1).
+    attention_probs_dropout_prob: dropout of attention weights, in [0, 1).
+    max_position_embeddings: the longest input in word pieces.
+    type_vocab_size: number of segment ids. 16 is the original's default, but
+      released models have 2.
+    initializer_range: standard deviation of the truncated normal.
+    attention_direction: the positions that a position attends to: "both",
+      "left_to_right" or "right_to_left".
+    unknown: other keys of the file, kept but not used.
+
   Examples:
     >>> config = bert_tf.BertConfig(vocab_size=30522, num_hidden_layers=6)
     >>> config.hidden_size
@@ -44,27 +62,18 @@ class BertConfig:
     2
   """
 
-  vocab_size: Annotated[int, _from(1, 10**8)]  # Word pieces.
-  hidden_size: Annotated[int, _from(1, 10**6)] = 768  # D.
-  num_hidden_layers: Annotated[int, _from(1, 1000)] = 12  # Encoder layers.
-  num_attention_heads: Annotated[int, _from(1, 10**4)] = 12  # N.
-  intermediate_size: Annotated[int, _from(1, 10**7)] = 3072  # I, 4 D.
-  # "gelu" (the tanh approximation), "gelu_erf" (exact), "relu", "tanh",
-  # "linear" or "".
+  vocab_size: Annotated[int, _from(1, 10**8)]
+  hidden_size: Annotated[int, _from(1, 10**6)] = 768
+  num_hidden_layers: Annotated[int, _from(1, 1000)] = 12
+  num_attention_heads: Annotated[int, _from(1, 10**4)] = 12
+  intermediate_size: Annotated[int, _from(1, 10**7)] = 3072
   hidden_act: str = "gelu"
-  # Dropout of embeddings and dense outputs, in [0, 1).
   hidden_dropout_prob: Annotated[float, _from(0, 1)] = 0.1
-  # Dropout of attention weights, in [0, 1).
   attention_probs_dropout_prob: Annotated[float, _from(0, 1)] = 0.1
-  # The longest input, word pieces.
   max_position_embeddings: Annotated[int, _from(1, 10**7)] = 512
-  # Number of segment ids. 16 is the original's default; released models have 2.
   type_vocab_size: Annotated[int, _from(1, 10**6)] = 16
-  # Standard deviation of the truncated normal.
   initializer_range: Annotated[float, _from(0, 100)] = 0.02
-  # The positions that a position attends to: one of model_inputs.DIRECTIONS.
   attention_direction: str = model_inputs.BOTH
-  # Other keys of the file, kept but not used.
   unknown: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
   @classmethod

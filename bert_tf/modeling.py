@@ -507,7 +507,8 @@ class BertModel(PretrainedModel):
 
   Args:
     config: the sizes, whose defaults are those of BERT-Base.
-    use_one_hot_embeddings: see Embeddings. The result is the same.
+    use_one_hot_embeddings: whether to look up words by a matmul, which is
+      faster on TPUs and gives the same result.
     dtype: a type or policy of Keras, such as "mixed_bfloat16", or None for the
       global one.
 
@@ -587,6 +588,10 @@ class BertModel(PretrainedModel):
       return_attention_probs: whether to return the attention probabilities.
       positions: int [B, P]. The positions at which the last layer is computed,
         in addition to the [CLS] positions. P may be 0. None for all.
+
+    Returns:
+      A BertOutput: `sequence_output`, float [B, F, D], `pooled_output`, float
+      [B, D], `all_encoder_layers`, `embedding_output` and `attention_probs`.
 
     Raises:
       ValueError: if F exceeds max_position_embeddings, for features that

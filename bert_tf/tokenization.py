@@ -346,6 +346,14 @@ class FullTokenizer:
 
   `vocab` maps tokens to ids, in file order; `inv_vocab` maps ids to tokens.
 
+  Args:
+    vocab_file: a vocab.txt, or a tokenizer.json of word pieces.
+    do_lower_case: whether to lower-case texts, as the vocabulary needs it.
+    strip_accents: whether to strip accents; None for the same as do_lower_case.
+
+  Raises:
+    ValueError: if the vocabulary is damaged or lacks [UNK].
+
   Examples:
     >>> tokenizer = bert_tf.FullTokenizer("vocab.txt")
     >>> tokens = tokenizer.tokenize("The hotels of Oregon!")
@@ -363,11 +371,6 @@ class FullTokenizer:
     do_lower_case: bool = True,
     strip_accents: bool | None = None,
   ) -> None:
-    """Reads the vocabulary; see `load_vocab` and BasicTokenizer.
-
-    `do_lower_case` must match the vocabulary. Raises ValueError if it is faulty
-    or lacks [UNK].
-    """
     self.vocab = load_vocab(vocab_file)
     self.inv_vocab = {index: token for token, index in self.vocab.items()}
     if UNK not in self.vocab:

@@ -1,14 +1,17 @@
-"""Adapts links for the site; a hook of mkdocs."""
+"""Adapts links and directives for the site; a hook of mkdocs."""
 
 import posixpath
 import re
 from typing import Any
 
+# A docstring to insert; a comment, because GitHub would show the directive.
+_DIRECTIVE = re.compile(r"<!-- (::: \S+) -->")
 _LINK = re.compile(r"\[([^\]]+)\]\(((?:\.\./)+[^)\s]+)\)")
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
-  """Replaces links to files outside docs/, which are not on the site."""
+  """Replaces links to files outside docs/, and comments with directives."""
+  markdown = _DIRECTIVE.sub(r"\1\n", markdown)
   folder = posixpath.dirname(page.file.src_uri)
   return replace_outside_links(markdown, folder, config.repo_url)
 

@@ -111,10 +111,10 @@ def log_plan(
   kinds = [kind(run.config) for run in pending]
   if estimates := [means[key] for key in kinds if key in means]:
     logging.info(
-      "About %.1f hours for %d of %d runs to do, at the pace of finished ones.",
-      sum(estimates) / 3600,
+      "At the pace of finished runs, %d of %d others take about %.1f hours.",
       len(estimates),
       len(pending),
+      sum(estimates) / 3600,
     )
 
 
@@ -150,7 +150,7 @@ def read(path: str, row_class: type[RowType]) -> RowType | None:
   try:
     return row_class(**json_files.read_object(path))
   except (ValueError, TypeError) as error:
-    logging.warning("%s is not a row and is ignored: %s", path, error)
+    logging.warning("%s is ignored, as it is not a row: %s", path, error)
     return None
 
 
@@ -177,25 +177,24 @@ def rounded(value: float) -> float:
 
 def versions() -> dict[str, str | None]:
   """Returns the versions of bert_tf, TensorFlow and Python, and the commit."""
+  git = ("git", "-C", str(ROOT), "describe", "--always", "--dirty")
   return {
     "bert_tf": bert_tf.__version__,
-    "commit": _read_commit(),
+    # Not that of a repository around an installed copy.
+    "commit": ((ROOT / ".git").exists() and _read_output(*git)) or None,
     "tensorflow": importlib.metadata.version("tensorflow"),
     "python": platform.python_version(),
   }
 
 
-def _read_commit() -> str | None:
-  """Returns the commit of the checkout; None outside of git."""
-  if not (ROOT / ".git").exists():
-    return None
-  command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
+def _read_output(*command: str) -> str:
+  """Returns what a command prints; "" if it is missing or fails."""
   try:
     return subprocess.check_output(
       command, stderr=subprocess.DEVNULL, text=True
     ).strip()
   except (OSError, subprocess.CalledProcessError):
-    return None
+    return ""
 
 
 def describe_versions(row: Row) -> str:
@@ -210,18 +209,9 @@ def describe_versions(row: Row) -> str:
 def describe_machine() -> str:
   """Returns the processor, the number of cores, and the GPUs if any."""
   processor = _read_processor() or platform.machine()
-  return ", ".join([processor, f"{os.cpu_count()} cores", *_list_gpus()])
-
-
-def _list_gpus() -> list[str]:
-  """Returns the names of NVIDIA's GPUs."""
-  command = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
-  try:
-    return subprocess.check_output(
-      command, stderr=subprocess.DEVNULL, text=True
-    ).splitlines()
-  except (OSError, subprocess.CalledProcessError):  # No GPU, or no driver.
-    return []
+  names = ("nvidia-smi", "--query-gpu=name", "--format=csv,noheader")
+  gpus = _read_output(*names).splitlines()
+  return ", ".join([processor, f"{os.cpu_count()} cores", *gpus])
 
 
 def _read_processor() -> str | None:

@@ -142,9 +142,9 @@ def main() -> None:
   parser = argparse.ArgumentParser(
     description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
   )
-  parser.add_argument("--seeds", default="12345", help="such as 1,2,3")
-  parser.add_argument("--grid", default="", help="such as a=1,2;b=3,4")
-  parser.add_argument("--metric", required=True, help="ranks the settings")
+  parser.add_argument("--seeds", default="12345", help="Seeds, such as 1,2,3.")
+  parser.add_argument("--grid", default="", help="Flags: a=1,2;b=3,4.")
+  parser.add_argument("--metric", required=True, help="Ranks the settings.")
   parser.add_argument("command", nargs=argparse.REMAINDER)
   options = parser.parse_args()
   output_dirs = [w for w in options.command if w.startswith("--output_dir=")]

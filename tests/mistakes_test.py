@@ -592,7 +592,7 @@ MISTAKES = (
   Mistake(
     "columns of another name, between semicolons",
     lambda w: w.classify({"train.csv": "review;stars\na;0\nb;1\n"}),
-    "train.csv 'text' semicolons",
+    "train.csv 'text' Its columns: review, stars",
   ),
   Mistake(
     "rows of CSV are given as JSON lines",

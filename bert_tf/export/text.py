@@ -27,11 +27,16 @@ _TEXTS = tf.TensorSpec([None], tf.string)
 
 
 class BertTokenizer(tf.Module):
-  """Converts texts to word pieces and inputs of the model.
+  """Converts texts to word pieces and inputs of the model, for `tf.data`.
 
   The methods are `tf.function`s or can be called inside one. They run on the
   CPU, where strings are. The vocabulary is a constant of the graph, so a
   SavedModel needs no other file.
+
+  Args:
+    vocab: the id of each token, such as `FullTokenizer.vocab`.
+    do_lower_case: whether to lower-case texts, as the vocabulary needs it.
+    strip_accents: whether to strip accents; None for the same as do_lower_case.
 
   Raises:
     ValueError: if [UNK] is missing, or a token is longer than 256 bytes or
@@ -84,13 +89,16 @@ class BertTokenizer(tf.Module):
         model_buffer=tf.constant(np.frombuffer(model, np.uint8)),
         token_out_type=tf.int32,
       )
+    # Not decorators: a decorated method does not keep its owner alive, so it
+    # would fail on a temporary object, as in BertTokenizer(vocab).tokenize.
+    for method in (self.tokenize, self.tokenize_words):
+      function = saved_models.function([_TEXTS])(method)
+      setattr(self, method.__name__, function)
 
-  @tf.function(input_signature=[_TEXTS], autograph=False)
   def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
     """Returns the word-piece ids of texts, string [B]: int32 [B, (pieces)]."""
     return self.tokenize_words(texts).merge_dims(1, 2)
 
-  @tf.function(input_signature=[_TEXTS], autograph=False)
   def tokenize_words(self, texts: tf.Tensor) -> tf.RaggedTensor:
     """Returns the ids of each word: int32 [B, (words), (pieces)].
 

@@ -21,13 +21,8 @@ T = TypeVar("T")
 # Largest limit that the package csv accepts on every system.
 _MAX_CELL_CHARS = 2**31 - 1
 
-# What `recognize.form` calls a file of each format.
-_FORMS = {
-  "tsv": "columns between tabs",
-  "csv": "columns between commas",
-  "jsonl": "JSON lines",
-  "parquet": "Parquet",
-}
+# What `recognize.form` calls files of the formats without separators.
+_FORMS = {"jsonl": "JSON lines", "parquet": "Parquet"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,9 +37,9 @@ class Table:
 
 
 class Examples(list[T]):
-  """Examples of a file, and the number of rows that were dropped."""
+  """Examples of a file, and its rows that were dropped."""
 
-  num_dropped: int = 0
+  dropped: Sequence[Any] = ()  # Those of a table by their numbers, from 0.
 
 
 class BadRowError(ValueError):
@@ -54,7 +49,7 @@ class BadRowError(ValueError):
 def read(
   table: Table,
   convert: Callable[[int, Row], T | None],
-  skip_bad_rows: bool = False,
+  skip_bad_rows: bool | None = None,
 ) -> Examples[T]:
   """Reads and converts the rows of a file. Skips blank lines.
 
@@ -62,15 +57,15 @@ def read(
     table: the file.
     convert: takes the number of a line (in Parquet of a row), from 1, and its
       row. Returns None to leave out the row, or raises BadRowError.
-    skip_bad_rows: whether to log faulty rows instead of raising an error.
+    skip_bad_rows: whether to only log faulty rows; None if that is no option.
 
   Raises:
     ValueError: if the header lacks a column or a row is faulty. Names the file
       and the line.
   """
   examples: Examples[T] = Examples()
-  faults = []
-  for line, row in read_rows(table):
+  faults = {}
+  for number, (line, row) in enumerate(read_rows(table)):
     try:
       if isinstance(row, BadRowError):
         raise row
@@ -81,12 +76,16 @@ def read(
       place = f", row {line}" if table.file_format == "parquet" else f":{line}"
       fault = f"{table.path}{place}: {error}"
       if not skip_bad_rows:
-        raise ValueError(fault + other_form(table)) from None
-      faults.append(fault)
-  examples.num_dropped = len(faults)
+        way_out = other_form(table)
+        if not way_out and skip_bad_rows is not None:
+          way_out = "; `skip_bad_rows` leaves such rows out."
+        raise ValueError(fault + way_out) from None
+      faults[number] = fault
+  examples.dropped = list(faults)
   if faults:
+    first = next(iter(faults.values()))
     logging.warning(
-      f"{len(faults)} bad rows of {table.path} were skipped. {faults[0]}"
+      f"Skipped {len(faults)} bad rows of {table.path}; the first: {first}"
     )
   return examples
 
@@ -137,8 +136,10 @@ def get_text(row: Row, column: Column, may_be_empty: bool = False) -> str:
   cell = get_cell(row, column)
   if may_be_empty and cell is None:
     return ""
-  if not isinstance(cell, str) or not (may_be_empty or cell.strip()):
-    raise BadRowError(f"column {column} must be text, but is {cell!r}")
+  if not isinstance(cell, str):
+    raise BadRowError(f"{cell!r} is not a text (column {column!r})")
+  if not (may_be_empty or cell.strip()):
+    raise BadRowError(f"the text is empty (column {column!r})")
   return cell
 
 
@@ -147,6 +148,8 @@ def other_form(table: Table) -> str:
   form, file_format = recognize.form_of(table.path), table.file_format
   if form in ("", _FORMS.get(file_format), "a JSON object"):
     return ""
+  if file_format in ("tsv", "csv") and form.startswith("columns between"):
+    return ""  # `_find_delimiter` knows them all.
   return f" (the file holds {form}; name that format, or convert the file)"
 
 
@@ -192,6 +195,7 @@ def _find_delimiter(table: Table) -> str:
   # The delimiter with which the first line has the columns, or the format's
   # own. Excel writes semicolons where the comma is the decimal sign.
   own = "\t" if table.file_format == "tsv" else ","
+  sizes = {}
   for delimiter in (own, *"\t,;|"):
     # Quotation marks look wrong between other delimiters than the file's.
     _, first = next(_read_cells(table, delimiter, strict=False), (1, []))
@@ -202,7 +206,9 @@ def _find_delimiter(table: Table) -> str:
       for column in table.columns
     ):
       return delimiter
-  return own
+    sizes[delimiter] = len(first)
+  # The error about a missing column lists those that the file seems to have.
+  return max(sizes, key=lambda delimiter: sizes[delimiter])
 
 
 def _read_cells(

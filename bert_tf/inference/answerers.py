@@ -109,11 +109,20 @@ class VectorAnswerer(prediction.Answerer):
   ) -> dict[str, Any]:
     """Returns the vector, of length 1 if the model's setting says so."""
     num_tokens = len(prepared.inputs[0].input_ids)
-    vectors = outputs[0]["sequence_output"][:num_tokens]
-    vector = pool(vectors, self.info.pooling or "mean")
-    if self.info.normalize:
-      vector = vector / np.maximum(np.linalg.norm(vector), 1e-6)
+    vector = self.vector(outputs[0]["sequence_output"][:num_tokens])
     return {"embedding": vector.tolist(), "num_tokens": num_tokens}
+
+  def vector(
+    self, vectors: np.ndarray, normalize: bool | None = None
+  ) -> np.ndarray:
+    """Pools the vectors of a text's word pieces, [F, D]; returns [D].
+
+    `normalize` replaces the model's setting unless it is None.
+    """
+    vector = pool(vectors, self.info.pooling or "mean")
+    if self.info.normalize if normalize is None else normalize:
+      vector = vector / np.maximum(np.linalg.norm(vector), 1e-6)
+    return vector
 
 
 class IdsAnswerer(prediction.Answerer):

@@ -18,6 +18,11 @@ POOLINGS = ("none", "cls", "mean", "max")
 class ExtractionConfig:
   """Which features to compute, and with which model.
 
+  The fields are flags of `bert-tf extract-features`. `init_checkpoint` is a
+  model folder or a checkpoint, `layers` counts from 0 or from -1, the last, and
+  `pooling` is "none" for a vector of each word piece, or "cls", "mean" or "max"
+  for one of each text. If a file is None, the one in the model's folder counts.
+
   Examples:
     >>> config = bert_tf.ExtractionConfig(
     ...   init_checkpoint="quickstart", layers=(-1,), pooling="mean"
@@ -26,8 +31,7 @@ class ExtractionConfig:
     (128, 32)
   """
 
-  # A checkpoint prefix or a folder. If a file is None, the one next to the
-  # checkpoint is used. cli/model_flags.py defines the flags of these three.
+  # cli/model_flags.py defines the flags of these three.
   init_checkpoint: str
   bert_config_file: str | None = None
   vocab_file: str | None = None
@@ -77,6 +81,9 @@ class ExtractionConfig:
 class ScoringConfig:
   """The model that scores sentences, and the size of its batches.
 
+  The fields are flags of `bert-tf score`. `batch_tokens` is the maximum number
+  of word pieces in a batch, where each piece of a text needs a copy of it.
+
   Examples:
     >>> config = bert_tf.ScoringConfig(
     ...   init_checkpoint="quickstart", batch_tokens=1024
@@ -84,7 +91,6 @@ class ScoringConfig:
     >>> scorer = bert_tf.SentenceScorer(config)
   """
 
-  # As in ExtractionConfig.
   init_checkpoint: str
   bert_config_file: str | None = None
   vocab_file: str | None = None

@@ -4,8 +4,10 @@ Shapes are those of modeling.py, with K the number of requested layers.
 """
 
 import dataclasses
+import functools
 import itertools
 import json
+import os
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -13,7 +15,8 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf import model_folder, modeling
-from bert_tf.export import saved_models
+from bert_tf.export import config as export_config
+from bert_tf.export import export, saved_models
 from bert_tf.files import atomic, shard_files, text_lines
 from bert_tf.inference import answerers, loaded_model
 from bert_tf.inference import config as configs
@@ -41,16 +44,31 @@ class TextFeatures:
 
 
 class FeatureExtractor:
-  """Extracts features of texts with a model that is loaded once.
+  """Turns texts into vectors, with a model that is loaded once.
+
+  `encode` gives a vector for each text, to search and compare texts with, and
+  `extract` one for each word piece, from any layers.
+
+  Args:
+    config: the model, as `--model` names it, or an ExtractionConfig.
+    **settings: of ExtractionConfig by name, such as pooling. The layer of a
+      model without config is the last.
 
   Raises:
     ValueError: if the model's files and the settings do not match.
+    TypeError: for an unknown setting.
 
   Examples:
-    >>> config = bert_tf.ExtractionConfig(
-    ...   init_checkpoint="quickstart", layers=(-1,)
-    ... )
-    >>> extractor = bert_tf.FeatureExtractor(config)
+    >>> extractor = bert_tf.FeatureExtractor("quickstart")
+    >>> texts = ["The hotel was built.", "The star is famous.", "in Oregon"]
+    >>> vectors = extractor.encode(texts, normalize=True)
+    >>> vectors.shape
+    (3, 128)
+    >>> cosines = vectors @ vectors.T
+    >>> nearest = cosines[0, 1:].argmax() + 1  # The text most like the first.
+
+    The vectors of word pieces, here of a text and of a pair:
+
     >>> texts = ["The hotel was built.", ("a first text", "and a second")]
     >>> features, pair = extractor.extract(texts)
     >>> features.tokens
@@ -59,10 +77,19 @@ class FeatureExtractor:
     (1, 7, 128)
   """
 
-  def __init__(self, config: configs.ExtractionConfig) -> None:
+  def __init__(
+    self, config: configs.ExtractionConfig | str, **settings: Any
+  ) -> None:
     backend.check_tensorflow()
-    self.config = config
-    files = model_folder.read(
+    # If it is None, `encode` uses the length that the model's folder gives.
+    self._text_length = settings.get("max_seq_length")
+    if isinstance(config, str | os.PathLike):
+      path = os.fspath(config)
+      config = configs.ExtractionConfig(init_checkpoint=path, layers=(-1,))
+    else:
+      self._text_length = self._text_length or config.max_seq_length
+    self.config = config = dataclasses.replace(config, **settings)
+    self._files = files = model_folder.read(
       config.init_checkpoint, config.bert_config_file, config.vocab_file
     )
     files.needed_vocab()
@@ -86,7 +113,10 @@ class FeatureExtractor:
 
     def vectors(inputs: dict[str, modeling.Tensor]) -> dict[str, Any]:
       layers = named.call_layer(model, inputs).all_encoder_layers
-      return {"vectors": tf.stack([layers[i] for i in config.layers], axis=1)}
+      return {
+        "vectors": tf.stack([layers[i] for i in config.layers], axis=1),
+        "sequence_output": layers[-1],
+      }
 
     self._owner = named
     self._compute = loaded_model.wrap_function(
@@ -96,6 +126,57 @@ class FeatureExtractor:
       task="encoder", max_seq_length=config.max_seq_length
     )
     self._answerer = answerers.VectorAnswerer(tokenizer, info)
+
+  @functools.cached_property
+  def _vector_answerer(self) -> answerers.VectorAnswerer:
+    pooling = self.config.pooling
+    config = export_config.ModelConfig(
+      init_checkpoint=self.config.init_checkpoint,
+      do_lower_case=self.config.do_lower_case,
+      pooling=None if pooling == "none" else pooling,
+    )
+    info, tokenizer = export.describe(self._files, "encoder", config)
+    assert tokenizer is not None
+    length = self._text_length or info.max_seq_length
+    info = dataclasses.replace(info, max_seq_length=length)
+    return answerers.VectorAnswerer(tokenizer, info)
+
+  def encode(self, texts: Any, normalize: bool | None = None) -> np.ndarray:
+    """Computes one vector for each text, as the server's /v1/embeddings does.
+
+    The vectors of the last layer are pooled as the setting `pooling` says, else
+    as the files of sentence-transformers say, else by their mean. These files
+    also give the maximum length, unless you set max_seq_length.
+
+    Args:
+      texts: N texts, as a list, an iterator, a NumPy array or a pandas Series.
+      normalize: whether vectors have length 1, so that their dot products are
+        cosines. None for what sentence-transformers' files say, else False.
+
+    Returns:
+      float32 [N, D]; [D] if `texts` is a single text.
+
+    Raises:
+      ValueError: if an item is not a text, or sentence-transformers' files list
+        a step that bert_tf lacks.
+    """
+    rows, is_single = inputs_lib.to_rows(texts)
+    answerer = self._vector_answerer
+    inputs: list[prediction.ModelInput] = []
+    for index, row in enumerate(rows):
+      named = inputs_lib.texts_by_name(index, row, answerer.fields)
+      inputs += answerer.prepare(named).inputs
+    vectors = np.zeros((len(rows), self.bert_config.hidden_size), np.float32)
+    # A batch is as wide as its longest text.
+    order = sorted(range(len(rows)), key=lambda i: len(inputs[i].input_ids))
+    for first in range(0, len(rows), self.config.batch_size):
+      batch = order[first : first + self.config.batch_size]
+      arrays = prediction.batch([inputs[i] for i in batch])
+      [computed] = self._compute(arrays, ("sequence_output",)).values()
+      for i, output in zip(batch, computed):  # [F, D]
+        pieces = output[: len(inputs[i].input_ids)]
+        vectors[i] = answerer.vector(pieces, normalize)
+    return vectors[0] if is_single else vectors
 
   def extract(self, texts: Iterable[Text]) -> Iterator[TextFeatures]:
     """Yields the features of each text, in order.
@@ -109,7 +190,8 @@ class FeatureExtractor:
     remaining = enumerate(texts)
     while batch := list(itertools.islice(remaining, self.config.batch_size)):
       packed = [self._pack(index, text) for index, text in batch]
-      [computed] = self._compute(prediction.batch(packed)).values()
+      arrays = prediction.batch(packed)
+      [computed] = self._compute(arrays, ("vectors",)).values()
       for each, vectors in zip(packed, computed):  # [K, F, D]
         ids = each.input_ids
         tokens = self._answerer.tokenizer.convert_ids_to_tokens(ids)
@@ -118,9 +200,10 @@ class FeatureExtractor:
         yield TextFeatures(tuple(tokens), pooled.copy())
 
   def predict(self, inputs: Any) -> Any:
-    """Returns the TextFeatures of a row, or a list for several.
+    """Returns the TextFeatures of a row, or a list of them for several rows.
 
-    Rows have `text` and, for a pair, `text_b`, in any form of `inputs`.
+    A row is a text, a pair as a tuple, or a dict of `text` and `text_b`.
+    Several rows come in any form that `Predictor.predict` takes.
     """
     rows, is_single = inputs_lib.to_rows(inputs)
     results = list(self.extract(rows))

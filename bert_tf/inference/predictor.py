@@ -14,7 +14,6 @@ from bert_tf.export import config as configs
 from bert_tf.export import saved_models
 from bert_tf.files import errors
 from bert_tf.inference import answerers, feature_extraction, loaded_model
-from bert_tf.inference import config as inference_config
 from bert_tf.inference import inputs as inputs_lib
 from bert_tf.tasks import prediction
 
@@ -197,7 +196,7 @@ class Predictor:
     if saved_models.ATTENTION not in self.functions:
       raise ValueError(
         "this model has no attention function; give the checkpoint of a model "
-        "with a head, or export it with --attention."
+        "with a head, or export it with `attention`."
       )
     answerer = self.answerer()
     ids_b = None if text_b is None else answerer.tokenize(text_b)
@@ -218,7 +217,7 @@ def load(
 
   Returns:
     A Predictor. For a model without a head that is not a SavedModel, a
-    FeatureExtractor of the last layer.
+    FeatureExtractor, whose `encode` turns texts into vectors.
 
   Raises:
     ValueError: if the folder does not hold exactly one readable model.
@@ -235,7 +234,5 @@ def load(
     return Predictor(weights)
   names = checkpoints.CheckpointReader(weights).shapes
   if all(model.missing_variables(names) for model in heads.models()):
-    return feature_extraction.FeatureExtractor(
-      inference_config.ExtractionConfig(init_checkpoint=path, layers=(-1,))
-    )
+    return feature_extraction.FeatureExtractor(path)
   return Predictor(path)

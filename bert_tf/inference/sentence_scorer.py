@@ -49,7 +49,8 @@ class SentenceScorer:
     max_tokens: maximum word pieces of a text, without [CLS] and [SEP].
 
   Args:
-    config: the settings, or the model as `--model` names it.
+    config: the model, as `--model` names it, or a ScoringConfig.
+    **settings: of ScoringConfig by name, such as batch_tokens.
 
   Raises:
     ValueError: if the model's files do not match, or if it is not a
@@ -62,15 +63,17 @@ class SentenceScorer:
     ('the', 'hotel', 'was', 'built', '.')
     >>> score.log_probs.shape, score.score
     ((5,), -...)
-    >>> texts = ["The hotel was built.", "The hotel were built."]
-    >>> best = max(scorer.score(texts), key=lambda score: score.score)
+    >>> scores = scorer.predict(["The hotel was.", "The hotel were."])
+    >>> best = max(scores, key=lambda score: score.score)
   """
 
-  def __init__(self, config: configs.ScoringConfig | str) -> None:
+  def __init__(
+    self, config: configs.ScoringConfig | str, **settings: Any
+  ) -> None:
     backend.check_tensorflow()
     if isinstance(config, str | os.PathLike):
       config = configs.ScoringConfig(init_checkpoint=os.fspath(config))
-    self.config = config
+    self.config = config = dataclasses.replace(config, **settings)
     files = model_folder.read(
       config.init_checkpoint, config.bert_config_file, config.vocab_file
     )

@@ -47,32 +47,13 @@ Label = str | int | float | bool
 
 
 class TaskModel(abc.ABC):
-  """A BERT for a task, to predict with.
-
-  Predicts with the best checkpoint of the run in output_dir if it was trained
-  with `eval_every_steps`, otherwise with the newest.
-
-  Args:
-    bert_config_file: sizes of the model; None for those next to the checkpoint.
-    vocab_file: vocabulary; None for the one next to the checkpoint.
-    output_dir: folder of the run: an earlier run to predict with, or a new or
-      empty folder to `fit`. None to predict with init_checkpoint.
-    init_checkpoint: without output_dir, the model to predict with, which may be
-      a SavedModel. Otherwise the pre-trained checkpoint for `fit`, as prefix or
-      folder; None for random weights.
-    **changes: other settings of the task's script by name, such as
-      do_lower_case and max_seq_length; None for that of run.json or the script.
-
-  Raises:
-    ValueError: if config, vocabulary and settings do not match.
-    TypeError: for an unknown setting.
-  """
+  """A BERT for a task, to predict with."""
 
   task: ClassVar[str]
-  # Names of the inputs in the order of a tuple; the first num_required are
+  # Names of the inputs in the order of a tuple; the first _num_required are
   # required.
   inputs: ClassVar[tuple[str, ...]] = ("text",)
-  num_required: ClassVar[int] = 1
+  _num_required: ClassVar[int] = 1
 
   def __init__(
     self,
@@ -82,6 +63,23 @@ class TaskModel(abc.ABC):
     init_checkpoint: str | None = None,
     **changes: Any,
   ) -> None:
+    """Opens a model to predict with, or prepares a new run for `fit`.
+
+    Args:
+      bert_config_file: sizes of the model; None for the file in its folder.
+      vocab_file: the vocabulary; None for the file in the model's folder.
+      output_dir: the folder of the run: a new or empty one to `fit`, or an
+        earlier run to predict with, by its best checkpoint, else its newest.
+      init_checkpoint: without output_dir, the model to predict with, a folder
+        or a checkpoint. Otherwise the pre-trained model that `fit` starts from;
+        None for random weights.
+      **changes: flags of the task's command by name, such as max_seq_length,
+        learning_rate or top_k. By default those of the run, else the command's.
+
+    Raises:
+      ValueError: if config, vocabulary and settings do not match.
+      TypeError: for an unknown setting.
+    """
     self._output_dir, self._start = output_dir, init_checkpoint
     changes |= {"bert_config_file": bert_config_file, "vocab_file": vocab_file}
     self._given = {
@@ -129,7 +127,7 @@ class TaskModel(abc.ABC):
     return answers[0] if is_single else answers
 
   def _row(self, index: int, row: Any) -> dict[str, Any]:
-    return inputs_lib.texts_by_name(index, row, self.inputs, self.num_required)
+    return inputs_lib.texts_by_name(index, row, self.inputs, self._num_required)
 
   def _check(self, rows: Sequence[Mapping[str, Any]]) -> None:
     if empty := prediction.with_empty_text(rows):
@@ -173,8 +171,8 @@ class Token:
 class MaskFiller(TaskModel):
   """A BERT that predicts masked words.
 
-  A row is a text, usually with "[MASK]". `predict` returns for each mask the
-  `top_k` (default 5) Tokens, the best first. For the arguments see TaskModel.
+  A row is a text with "[MASK]". `predict` returns a list for each mask: its
+  `top_k` Tokens (default 5), `token` and `probability`, the best first.
 
   Examples:
     >>> filler = bert_tf.MaskFiller(init_checkpoint="quickstart", top_k=2)
@@ -203,13 +201,13 @@ class MaskFiller(TaskModel):
 class FineTunedModel(TaskModel):
   """A TaskModel that is fine-tuned with `fit` on rows with labels."""
 
-  task_class: ClassVar[type[base.Task[Any, Any]]]
+  _task_class: ClassVar[type[base.Task[Any, Any]]]
   # Placeholders for settings of the script that describe data files.
-  without_files: ClassVar[Mapping[str, Any]] = {}
+  _without_files: ClassVar[Mapping[str, Any]] = {}
   # Whether a label may be missing.
-  allows_no_label: ClassVar[bool] = False
+  _allows_no_label: ClassVar[bool] = False
   # Names of results; `score` returns the first that a task has.
-  scores: ClassVar[tuple[str, ...]] = ("eval_accuracy", "micro_f1", "pearson")
+  _scores: ClassVar[tuple[str, ...]] = ("eval_accuracy", "micro_f1", "pearson")
 
   def _check_settings(self) -> None:
     fine_tuning.load(self._settings({"do_train": True}))
@@ -277,8 +275,8 @@ class FineTunedModel(TaskModel):
   def evaluate(self, inputs: Any, labels: Any) -> base.Results:
     """Evaluates the trained checkpoint on rows with labels, as for `fit`.
 
-    Returns the results, and writes them to eval_results.txt next to the
-    checkpoint.
+    Returns the results by name, such as eval_accuracy or f1, and writes them to
+    eval_results.txt next to the checkpoint.
     """
     self._trained()
     return self._run({"dev": (inputs, labels)})
@@ -290,13 +288,13 @@ class FineTunedModel(TaskModel):
     correlation, and F1 for words and answers.
     """
     results = self.evaluate(inputs, labels)
-    return float(next(results[s] for s in self.scores if s in results))
+    return float(next(results[s] for s in self._scores if s in results))
 
   def _defaults(self) -> config_lib.FineTuningConfig:
     kind = registry.load(registry.TASKS[self.task].settings)
     train = typing.get_type_hints(kind)["train"](output_dir="")
     return kind(
-      bert_config_file="", vocab_file="", train=train, **self.without_files
+      bert_config_file="", vocab_file="", train=train, **self._without_files
     )
 
   def _known_settings(self) -> set[str]:
@@ -326,7 +324,7 @@ class FineTunedModel(TaskModel):
     labels = inputs_lib.as_list(labels)
     for index, value in enumerate(labels):
       is_missing = value is None or value != value  # NaN, as pandas has it.
-      if is_missing and not self.allows_no_label:
+      if is_missing and not self._allows_no_label:
         raise ValueError(f"row {index} has no label.")
     if len(rows) != len(labels) or not rows:
       raise ValueError(
@@ -334,14 +332,14 @@ class FineTunedModel(TaskModel):
       )
     texts = [self._row(i, row) for i, row in enumerate(rows)]
     # An empty second text of a pair means a single text.
-    required = self.inputs[: self.num_required]
+    required = self.inputs[: self._num_required]
     needed = [{name: row[name] for name in required} for row in texts]
     for index in prediction.with_empty_text(needed):
       raise ValueError(f"row {index} has an empty text: {needed[index]}.")
     return texts, labels
 
   def _make_task(self, setup: base.Setup[Any], rows: Sequence[Any]) -> Any:
-    return self.task_class(setup)
+    return self._task_class(setup)
 
   @abc.abstractmethod
   def _examples(
@@ -367,7 +365,8 @@ class Classifier(FineTunedModel):
   With problem_type="regression" they are numbers. With
   problem_type="multilabel" each is a list of the classes that apply.
 
-  `predict` returns a Prediction for each text. For the arguments see TaskModel.
+  `predict` returns a Prediction for each text, with its `label` and the
+  `probabilities` of all labels.
 
   Examples:
     >>> model = bert_tf.Classifier(
@@ -384,21 +383,19 @@ class Classifier(FineTunedModel):
     Later, or in another program, the folder is enough:
 
     >>> model = bert_tf.Classifier(output_dir="stars")
-    >>> model.score(texts, labels)
-    1.0
     >>> model.predict_proba(texts).shape
     (2, 2)
   """
 
   task = registry.CLASSIFICATION.name
-  task_class = classification.ClassificationTask
+  _task_class = classification.ClassificationTask
   inputs = ("text", "text_b")
-  without_files = {"data_dir": "", "task_name": "jsonl"}
+  _without_files = {"data_dir": "", "task_name": "jsonl"}
 
   def predict_proba(self, inputs: Any) -> np.ndarray:
     """Returns the label probabilities, float64 [B, C], in the labels' order.
 
-    [C] for a single row; empty for a regression. Raises as `predict`.
+    A single row gives [C]. A regression has no probabilities, so C is then 0.
     """
     answers = self.predict(inputs)
     if isinstance(answers, Prediction):
@@ -481,8 +478,8 @@ class EntityRecognizer(FineTunedModel):
   A row is a text, split at white space, or a list of words. Its label is a list
   of tags, or tags separated by white space: O, B-TYPE and I-TYPE.
 
-  `predict` returns a list of Words for each text. Evaluation needs the extra
-  `ner`. For the arguments see TaskModel.
+  `predict` returns a list for each text: its Words with `word`, `label`,
+  `probability`, `start` and `end`. Evaluation needs the extra `ner`.
 
   Examples:
     >>> model = bert_tf.EntityRecognizer(
@@ -497,8 +494,8 @@ class EntityRecognizer(FineTunedModel):
   """
 
   task = registry.NER.name
-  task_class = ner.NerTask
-  scores = ("f1",)
+  _task_class = ner.NerTask
+  _scores = ("f1",)
 
   def _row(self, index: int, row: Any) -> dict[str, Any]:
     words = row.get("text") if isinstance(row, Mapping) else row
@@ -566,8 +563,8 @@ class MultipleChoice(FineTunedModel):
 
   A row is a context and a list of choices; all rows of `fit` have the same
   number of choices. Its label is the index of the right choice; the setting
-  label_type allows other labels, such as letters. `predict` returns a Choice.
-  For the arguments see TaskModel.
+  label_type allows other labels, such as letters. `predict` returns a Choice
+  with the index `choice` and the `probabilities` of all choices.
 
   Examples:
     >>> model = bert_tf.MultipleChoice(
@@ -584,10 +581,10 @@ class MultipleChoice(FineTunedModel):
   """
 
   task = registry.SWAG.name
-  task_class = swag.SwagTask
+  _task_class = swag.SwagTask
   inputs = ("context", "choices")
-  num_required = 2
-  without_files = {
+  _num_required = 2
+  _without_files = {
     "data_dir": "",
     "task_name": "jsonl",
     "choice_columns": ("choices",),
@@ -630,10 +627,9 @@ class QuestionAnswerer(FineTunedModel):
     a list of all accepted answers, for evaluation;
     None or "" for no answer, with version_2_with_negative=True.
 
-  `predict` returns a decoding.Answer. Its `text` is "" for no answer,
+  `predict` returns an Answer. Its `text` is "" for no answer,
   `nbest` has the best answers with probabilities, and `null_odds`, for SQuAD
-  2.0, is above 0 if "no answer" is more probable than the best answer. For the
-  arguments see TaskModel.
+  2.0, is above 0 if "no answer" is more probable than the best answer.
 
   Examples:
     >>> model = bert_tf.QuestionAnswerer(
@@ -650,11 +646,11 @@ class QuestionAnswerer(FineTunedModel):
   """
 
   task = registry.SQUAD.name
-  task_class = squad.SquadTask
+  _task_class = squad.SquadTask
   inputs = ("question", "context")
-  num_required = 2
-  allows_no_label = True
-  scores = ("f1",)
+  _num_required = 2
+  _allows_no_label = True
+  _scores = ("f1",)
 
   def _answer(self, answer: dict[str, Any]) -> decoding.Answer:
     nbest = tuple(

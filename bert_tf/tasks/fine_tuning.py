@@ -23,6 +23,7 @@ from bert_tf.tasks import config as config_lib
 from bert_tf.tasks import splits as splits_lib
 from bert_tf.training import compilation, results
 from bert_tf.training import config as training_config
+from bert_tf.training import evaluation as evaluation_lib
 
 
 def run(
@@ -130,6 +131,11 @@ def run_on_splits(
       **{**saved, **splits.run_fields(config.num_run_examples)},
     )
     folder.prepare(info, setup.bert_config, config.vocab_file)
+    if "dev" in splits.examples and info.examples and folder.is_writable:
+      logging.info(
+        f"run.json keeps {len(info.examples)} dev texts as examples for the "
+        "server's page; `num_run_examples=0` leaves them out."
+      )
     # Log the user's encoder_only, not the value that `_with_start` decides.
     logged = dataclasses.replace(train, encoder_only=config.train.encoder_only)
     results.add_command(
@@ -195,7 +201,14 @@ def run_on_splits(
         run_folder.write_scores(folder.path, scores)
       all_results |= scores
     if config.do_train:
-      logging.info(f"To serve this model: bert-tf serve --model={folder.path}")
+      served, best = folder.path, evaluation_lib.find_best_folder(folder.path)
+      if best and train.eval_every_steps:
+        scores = evaluation_lib.read_best_results(best)
+        step, name = scores[checkpoints.GLOBAL_STEP], str(train.best_metric)
+        if not str(checkpoints.find_latest(served)).endswith(f"-{step}"):
+          logging.info(f"Step {step} was the best: {name} = {scores[name]:.4g}")
+          served = best
+      logging.info(f"To serve this model: bert-tf serve --model={served}")
     return all_results
 
 

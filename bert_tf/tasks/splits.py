@@ -121,7 +121,7 @@ class Splits(Generic[base.Example, base.Data]):
     inputs = [json.dumps(values) for values in texts if values]
     if inputs:
       parts.append(f"{len(inputs) - len(set(inputs))} repeated")
-    parts.append(f"{getattr(examples, 'num_dropped', 0)} left out")
+    parts.append(f"{len(getattr(examples, 'dropped', ()))} left out")
     if records.is_reused:
       parts.append("records of an earlier run")
     return f"{self._sources[split]}: {'; '.join(parts)}."

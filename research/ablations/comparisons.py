@@ -20,6 +20,7 @@ DIFFERS = "differs"
 WITHIN = "within the spread"
 UNPUBLISHED = "not in the paper"
 ONE_SEED = "one seed"
+VERDICTS = (AGREES, DIFFERS, WITHIN, UNPUBLISHED, ONE_SEED)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,23 +120,18 @@ def interval(
   """Returns the confidence interval of a difference of means, by Welch's t.
 
   Both ends are NaN if either side has a single value. Values without any spread
-  have an interval of width 0.
+  have an interval of width 0, where SciPy divides by 0.
   """
   if min(len(values), len(others)) < 2:
     return math.nan, math.nan
+  if len({*values}) == len({*others}) == 1:
+    difference = values[0] - others[0]
+    return difference, difference
   from scipy import stats
 
-  difference = statistics.fmean(values) - statistics.fmean(others)
-  parts = [statistics.variance(v) / len(v) for v in (values, others)]
-  error = math.sqrt(sum(parts))
-  if not error:
-    return difference, difference
-  # Degrees of freedom by Welch and Satterthwaite.
-  freedom = sum(parts) ** 2 / sum(
-    part**2 / (len(v) - 1) for part, v in zip(parts, (values, others))
-  )
-  reach = float(stats.t.ppf((1 + CONFIDENCE) / 2, freedom)) * error
-  return difference - reach, difference + reach
+  test = stats.ttest_ind(values, others, equal_var=False)
+  low, high = test.confidence_interval(CONFIDENCE)
+  return float(low), float(high)
 
 
 def compare(

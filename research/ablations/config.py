@@ -61,11 +61,6 @@ class AblationsConfig:
     "The folder of the results, with a small JSON file for each run. A run "
     "that has its file is skipped. Default: rows in output_dir.",
   )
-  num_train_steps: int | None = settings.setting(
-    None,
-    "The steps of each pre-training, a multiple of 8. Default: by scale.",
-    minimum=8,
-  )
   report_only: bool = settings.setting(
     False, "Whether only to write the report from existing rows.", main=True
   )
@@ -83,15 +78,9 @@ class AblationsConfig:
   def __post_init__(self) -> None:
     """Raises ValueError for invalid settings."""
     settings.check(self)
-    steps = self.num_train_steps or 0
-    if steps % scales_lib.NUM_MARKS:
-      raise ValueError(
-        f"num_train_steps {steps} is not a multiple of {scales_lib.NUM_MARKS}; "
-        f"use {steps - steps % scales_lib.NUM_MARKS}."
-      )
     if not self.text and not self.report_only:
       raise ValueError(
-        "no text to pre-train on: set `text`, or `report_only` for a report "
+        "set `text` to the text to pre-train on, or `report_only` for a report "
         "from existing rows."
       )
 
@@ -102,10 +91,6 @@ class AblationsConfig:
 
   @property
   def chosen_scale(self) -> scales_lib.Scale:
-    """The scale, with `seeds` and `num_train_steps` if they are set."""
+    """The scale, with `seeds` if they are set."""
     scale = scales_lib.SCALES[self.scale]
-    steps = self.num_train_steps or scale.base.num_train_steps
-    base = dataclasses.replace(scale.base, num_train_steps=steps)
-    return dataclasses.replace(
-      scale, base=base, seeds=self.seeds or scale.seeds
-    )
+    return dataclasses.replace(scale, seeds=self.seeds or scale.seeds)

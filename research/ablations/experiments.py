@@ -60,7 +60,7 @@ def _objectives(make: variants_lib.Builder) -> variants_lib.Experiment:
     ),
     published=papers.OBJECTIVES,
     remark=(
-      "One-directional models predict each next token, so their losses are not "
+      "Unidirectional models predict each next token, so their losses are not "
       "comparable with masked-LM losses. The next-sentence task helps with "
       "sentence pairs, if there is enough text to learn it. The paper has no "
       "row for right to left."
@@ -318,13 +318,10 @@ def build(
     names: names of the experiments, in order. Empty for all.
     scale: sizes, training lengths and the maximum number of variants.
     tasks: names of the tasks that have data.
-
-  Raises:
-    ValueError: for an unknown experiment.
   """
   if unknown := [name for name in names if name not in EXPERIMENTS]:
     raise ValueError(
-      f"unknown experiments: {', '.join(unknown)}; use "
+      f"no experiments {', '.join(unknown)}; choose from "
       f"{', '.join(EXPERIMENTS)}."
     )
   make = variants_lib.Builder(scale, tasks)

@@ -43,7 +43,6 @@ def draw_results(path: str, comparison: comparisons.Comparison) -> None:
 
 
 def _drawn_columns(comparison: comparisons.Comparison) -> list[str]:
-  """Returns the columns that have results."""
   columns = {column for _, column in comparison.cells}
   return [c for c in comparison.experiment.columns if c in columns]
 

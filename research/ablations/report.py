@@ -33,23 +33,9 @@ _INCOMPARABLE = (
   "comparable."
 )
 
-_VERDICTS = (
-  comparisons.AGREES,
-  comparisons.DIFFERS,
-  comparisons.WITHIN,
-  comparisons.UNPUBLISHED,
-  comparisons.ONE_SEED,
-)
-
 
 def run(config: config_lib.AblationsConfig) -> None:
-  """Writes the report from existing rows, for all tasks.
-
-  Raises:
-    ValueError: if there are no rows, or for an unknown experiment.
-    ImportError: if matplotlib is missing.
-    OSError: if a file cannot be written.
-  """
+  """Writes the report from existing rows, for all tasks."""
   start.check_matplotlib()
   scale = config.chosen_scale
   if not rows.read_all(config.rows):
@@ -62,18 +48,14 @@ def write(
   config: config_lib.AblationsConfig,
   experiments: Sequence[variants.Experiment],
 ) -> None:
-  """Writes report.md, the plots and the reference curves into output_dir.
-
-  Raises:
-    OSError: if a file cannot be written.
-  """
+  """Writes report.md, the plots and the reference curves into output_dir."""
   scale = config.chosen_scale
   all_rows = rows.read_all(config.rows)
   selected = comparisons.select_usual_data(all_rows)
   if len(selected) < len(all_rows):
     logging.warning(
-      "%d rows in %s have another text or task data than most, and are left "
-      "out.",
+      "%d rows in %s are left out, because most have another text or other "
+      "task data.",
       len(all_rows) - len(selected),
       config.rows,
     )
@@ -113,7 +95,8 @@ def _summarize(
   )
   yield _HOW_TO_READ
   yield markdown.format_table(
-    ("experiment", "runs done", *_VERDICTS), list(map(_count_verdicts, results))
+    ("experiment", "runs done", *comparisons.VERDICTS),
+    list(map(_count_verdicts, results)),
   )
   if selected:
     seconds = sum(row.seconds for row in selected)
@@ -126,12 +109,11 @@ def _summarize(
 
 
 def _count_verdicts(comparison: comparisons.Comparison) -> list[str]:
-  """Returns an experiment's row in the table that counts the verdicts."""
   verdicts = [d.verdict for d in comparison.differences()]
   return [
     comparison.experiment.title,
     f"{comparison.num_finished} of {comparison.num_planned}",
-    *(str(verdicts.count(name)) for name in _VERDICTS),
+    *(str(verdicts.count(name)) for name in comparisons.VERDICTS),
   ]
 
 
@@ -210,7 +192,6 @@ def _published_table(comparison: comparisons.Comparison) -> str:
 
 
 def _difference_row(difference: comparisons.Difference) -> list[str]:
-  """Returns the cells of a row in the table of differences."""
   low, high = difference.low, difference.high
   published = difference.published
   return [
@@ -265,8 +246,7 @@ def _draw_plots(
   else:
     draw = plots.draw_results
     caption = "dots are seeds, strokes means, bars one standard deviation"
-  for suffix in ("png", "svg"):
-    draw(os.path.join(folder, f"{name}.{suffix}"), comparison)
+  draw(os.path.join(folder, f"{name}.png"), comparison)
   yield f"![{title}: {caption}.](plots/{name}.png)"
   # Variants may share pre-trainings; each is drawn once.
   pretrainings: dict[str, Sequence[rows.Row]] = {}
@@ -277,9 +257,8 @@ def _draw_plots(
     return
   remark = "" if comparison.experiment.compares_losses else _INCOMPARABLE
   for axis, axis_title in plots.AXES.items():
-    for suffix in ("png", "svg"):
-      path = os.path.join(folder, f"{name}_by_{axis}.{suffix}")
-      plots.draw_curves(path, pretrainings, axis)
+    path = os.path.join(folder, f"{name}_by_{axis}.png")
+    plots.draw_curves(path, pretrainings, axis)
     yield (
       f"![{title}: pre-training by {axis_title} on a logarithmic scale; bands "
       f"span all seeds.{remark}]"

@@ -1,7 +1,6 @@
 """Rows of ablation runs: see research/rows.py. Imports no TensorFlow."""
 
 import dataclasses
-from collections.abc import Mapping
 
 from research import rows
 from research.ablations import runs
@@ -31,18 +30,6 @@ class Row(rows.Row):
 def run_key(run: runs.Run) -> str:
   """Returns the `key` that the row of a run has."""
   return rows.digest({"config": run.config, "seed": run.seed})
-
-
-def row_path(folder: str, run: runs.Run, data: Mapping[str, str]) -> str:
-  """Returns the path of a run's row, which contains a hash of the data."""
-  return rows.get_path(folder, run.name, data)
-
-
-def read_finished(
-  folder: str, run: runs.Run, data: Mapping[str, str]
-) -> Row | None:
-  """Returns the row of a run; None if it is missing, outdated or failed."""
-  return rows.read_finished(row_path(folder, run, data), Row, run.config)
 
 
 def read_all(folder: str) -> list[Row]:

@@ -17,14 +17,9 @@ from research.ablations import report, rows, runs, tasks, variants, work
 def run(config: config_lib.AblationsConfig) -> None:
   """Executes all unfinished runs in order and writes the report.
 
-  A run that fails is recorded with its error, and the next run starts. With
-  `dry_run`, only lists the runs.
-
-  Raises:
-    ValueError: for unusable settings or text; at the end, if runs failed, with
-      their names.
-    ImportError: if a package for text, scores or plots is missing.
-    KeyboardInterrupt: if a signal ended a run; the same command resumes it.
+  A run that fails is recorded with its error, and the next run starts; at the
+  end, ValueError names the failed runs. A signal raises KeyboardInterrupt, and
+  the same command resumes the run. With `dry_run`, only lists the runs.
   """
   start.check_matplotlib()
   scale = config.chosen_scale
@@ -62,8 +57,13 @@ def _run_all(
   all_experiments = experiments_lib.build((), scale, list(task_files))
   worker = work.Worker(config, task_files, _plan(all_experiments, scale.seeds))
   data = {run: worker.hash_data(run) for run in plan}
+  paths = {
+    run: shared_rows.get_path(config.rows, run.name, data[run]) for run in plan
+  }
   pending = [
-    run for run in plan if not rows.read_finished(config.rows, run, data[run])
+    run
+    for run in plan
+    if not shared_rows.read_finished(paths[run], rows.Row, run.config)
   ]
   logging.info(
     "%d runs, of which %d are done.", len(plan), len(plan) - len(pending)
@@ -79,7 +79,7 @@ def _run_all(
 
   def execute(run: runs.Run) -> rows.Row:
     row = _execute(worker, run, data[run])
-    shared_rows.write(rows.row_path(config.rows, run, data[run]), row)
+    shared_rows.write(paths[run], row)
     return row
 
   return shared_rows.execute_all(pending, execute)
@@ -88,7 +88,6 @@ def _run_all(
 def _execute(
   worker: work.Worker, run: runs.Run, data: dict[str, str]
 ) -> rows.Row:
-  """Executes a run and returns its row, with the error if it fails."""
   start_time = time.monotonic()
   outcome, error = work.Outcome({}, {}), None
   try:

@@ -163,28 +163,21 @@ def cut(
   return TaskFiles(*parts)
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Model:
-  """The pre-trained model that a fine-tuning starts from."""
-
-  bert_config_file: str
-  vocab_file: str
-  init_checkpoint: str
-
-
 def train(
   fine_tuning: runs.FineTuning,
   seed: int,
   files: TaskFiles,
-  model: Model,
+  bert_config_file: str,
+  vocab_file: str,
+  init_checkpoint: str,
   output_dir: str,
 ) -> dict[str, float | int] | None:
   """Fine-tunes and evaluates; returns the results, or None after a signal."""
   from research import bilstm
 
   shared: dict[str, Any] = {
-    "bert_config_file": model.bert_config_file,
-    "vocab_file": model.vocab_file,
+    "bert_config_file": bert_config_file,
+    "vocab_file": vocab_file,
     "do_lower_case": True,
     "max_seq_length": fine_tuning.max_seq_length,
     "do_train": True,
@@ -192,7 +185,7 @@ def train(
     "eval_batch_size": _EVAL_BATCH_SIZE,
     "predict_batch_size": _EVAL_BATCH_SIZE,
     "train": training_config.FineTuningTrainConfig(
-      init_checkpoint=model.init_checkpoint,
+      init_checkpoint=init_checkpoint,
       output_dir=output_dir,
       train_batch_size=fine_tuning.train_batch_size,
       learning_rate=fine_tuning.learning_rate,

@@ -7,7 +7,6 @@ import dataclasses
 import itertools
 import json
 import os
-from collections.abc import Iterator
 from typing import Any
 
 from absl import logging
@@ -41,9 +40,6 @@ class Text:
   Args:
     config: the text, its format and the scale.
     folder: folder of the created files.
-
-  Raises:
-    ValueError: if the text cannot be read.
   """
 
   def __init__(self, config: config_lib.AblationsConfig, folder: str) -> None:
@@ -162,27 +158,21 @@ class Text:
     atomic.write_lines(count_file, [json.dumps(new_counts)])
     return files, new_counts
 
-  def _sample_documents(self, share: float) -> str:
-    """Returns a file with a share of the training documents."""
+  def _sample_documents(self, fraction: float) -> str:
+    """Returns a file with that fraction of the documents, at least two."""
     all_documents = self._output.output_file
-    if share >= 1:
+    if fraction >= 1:
       return all_documents
-    path = os.path.join(self._folder, f"train_{share:g}.txt")
+    path = os.path.join(self._folder, f"train_{fraction:g}.txt")
     if not paths.exists(path):
-      corpus.write_documents(path, _sample(all_documents, share))
+      # `_SEED` would select the documents that are already held out.
+      selected = (
+        document
+        for document in corpus.documents([all_documents])
+        if corpus.is_held_out(document, fraction, _SEED + 1)
+      )
+      first = list(itertools.islice(selected, 2))
+      if len(first) < 2:
+        first = list(itertools.islice(corpus.documents([all_documents]), 2))
+      corpus.write_documents(path, itertools.chain(first, selected))
     return path
-
-
-def _sample(path: str, share: float) -> Iterator[list[str]]:
-  """Yields a share of the documents, at least two."""
-  # `_SEED` would select the documents that are already held out.
-  selected = (
-    document
-    for document in corpus.documents([path])
-    if corpus.is_held_out(document, share, _SEED + 1)
-  )
-  first = list(itertools.islice(selected, 2))
-  if len(first) < 2:
-    first = list(itertools.islice(corpus.documents([path]), 2))
-  yield from first
-  yield from selected

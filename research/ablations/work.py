@@ -90,12 +90,7 @@ class Worker:
     return hashes
 
   def execute(self, run: runs.Run) -> Outcome:
-    """Executes a run, or the rest of an interrupted one.
-
-    Raises:
-      StoppedError: if a signal ended the run.
-      ValueError: if the settings or files are unusable.
-    """
+    """Executes a run, or the rest; raises StoppedError for a signal."""
     try:
       if run.fine_tuning:
         return self._fine_tune(run, run.fine_tuning)
@@ -203,11 +198,9 @@ class Worker:
       fine_tuning,
       run.seed,
       self._cut(fine_tuning),
-      tasks.Model(
-        bert_config_file=os.path.join(source, "bert_config.json"),
-        vocab_file=self._text.vocab_file,
-        init_checkpoint=checkpoint,
-      ),
+      os.path.join(source, "bert_config.json"),
+      self._text.vocab_file,
+      checkpoint,
       folder,
     )
     if metrics is None:

@@ -3,8 +3,8 @@ r"""Measures speed on this machine, next to that of other projects.
 python run_scripts/benchmark.py train --peer_python=peers/bin/python \
     --num_rounds=3
 
-Benchmarks: tokenizer, data, records, train, forward, start, predict, finetune,
-serving, runtimes.
+Benchmarks: tokenizer, data, train, forward, start, predict, finetune, serving,
+runtimes.
 """
 
 import importlib
@@ -17,7 +17,6 @@ from research.benchmarks import config as config_lib
 BENCHMARKS: dict[str, tuple[str, ...]] = {
   "tokenizer": ("data", "measure_tokenizer"),
   "data": ("data", "measure_data"),
-  "records": ("records", "measure"),
   "train": ("steps", "measure", "train"),
   "forward": ("steps", "measure", "forward"),
   "start": ("processes", "measure_start"),
@@ -32,7 +31,7 @@ def main(name: str = "") -> None:
   """Runs a benchmark, which prints a table."""
   config = config_flags.build(config_lib.BenchmarkConfig)
   if name not in BENCHMARKS:
-    raise ValueError(f"name one of: {', '.join(BENCHMARKS)}.")
+    raise ValueError(f"name a benchmark: {', '.join(BENCHMARKS)}.")
   module, function, *arguments = BENCHMARKS[name]
   with start.needs_extras("benchmarks"):
     benchmark = importlib.import_module(f"research.benchmarks.{module}")

@@ -1,12 +1,8 @@
 """Settings of the benchmarks. Imports no TensorFlow."""
 
 import dataclasses
-from typing import TYPE_CHECKING
 
 from bert_tf import settings
-
-if TYPE_CHECKING:
-  from bert_tf import modeling
 
 # Sizes of BERT-Tiny, the default without `bert_config_file`.
 TINY = {
@@ -30,13 +26,13 @@ class BenchmarkConfig:
   )
   vocab_file: str | None = settings.setting(
     None,
-    "The vocabulary, which records needs. By default, the others learn one of "
-    "5,000 entries from the text.",
+    "tokenizer, data: the vocabulary. Default: 5,000 entries that are learned "
+    "from the text.",
   )
   do_lower_case: bool = settings.setting(
     True, "Whether to lower-case the text."
   )
-  data_dir: str | None = settings.setting(None, "finetune: the folder of MRPC.")
+  data_dir: str | None = settings.setting(None, "finetune: MRPC's folder.")
   train_file: str | None = settings.setting(
     None, "finetune: the SQuAD JSON file to train on, instead of MRPC."
   )
@@ -45,34 +41,30 @@ class BenchmarkConfig:
   )
   bert_config_file: str | None = settings.setting(
     None,
-    "records, train, forward, start: the file with the model's sizes. Default: "
-    "BERT-Tiny's.",
+    "train, forward, start: the file with the model's sizes. Default: the "
+    "sizes of BERT-Tiny.",
   )
   batch_size: int = settings.setting(
     32,
-    "records, train, forward, start, finetune: the examples in a batch.",
+    "train, forward, start, finetune: the examples in a batch.",
     minimum=4,
     main=True,
   )
   max_seq_length: int = settings.setting(
     128,
-    "records, train, forward, runtimes: the word pieces of an example.",
+    "train, forward, start, finetune, runtimes: the word pieces of an example.",
     minimum=8,
     main=True,
   )
   max_predictions_per_seq: int = settings.setting(
-    20, "records, train: the masked positions of an example.", minimum=1
+    20, "train, start: the masked positions of an example.", minimum=1
   )
   num_steps: int = settings.setting(
-    20,
-    "records, train, forward: the steps of a round.",
-    minimum=2,
-    main=True,
+    20, "train, forward: the steps of a round.", minimum=2, main=True
   )
   num_rounds: int = settings.setting(
     3,
-    "train, forward, start, predict, finetune: the processes of each program. "
-    "records: the rounds.",
+    "train, forward, start, predict, finetune: how often each program runs.",
     minimum=1,
     main=True,
   )
@@ -109,15 +101,10 @@ class BenchmarkConfig:
   saved_model: str | None = settings.setting(
     None, "runtimes: a SavedModel that bert-tf export wrote."
   )
-  hf_model_dir: str | None = settings.setting(
-    None,
-    "predict, finetune: the same model in Hugging Face format, to compare "
-    "with. Default: --model.",
-  )
   model: str | None = settings.setting(
     None,
     "The model to measure. serving: as for bert-tf serve; to compare with "
-    "FastAPI, a SavedModel. predict, finetune: a model folder.",
+    "FastAPI, a SavedModel. predict, finetune: a Hugging Face folder.",
     main=True,
   )
   num_clients: int = settings.setting(
@@ -141,14 +128,6 @@ class BenchmarkConfig:
     "serving: the file that gets a line of JSON for each row of the table.",
     writes="file",
   )
-
-  def bert_config(self) -> "modeling.BertConfig":
-    """Returns the sizes of the model to measure."""
-    from bert_tf import modeling
-
-    if self.bert_config_file:
-      return modeling.BertConfig.from_json_file(self.bert_config_file)
-    return modeling.BertConfig.from_dict({**TINY, "type_vocab_size": 2})
 
   def needed(self, name: str) -> str:
     """Returns a setting; raises ValueError if it is not set."""

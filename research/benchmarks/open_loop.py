@@ -117,7 +117,7 @@ def measure(config: BenchmarkConfig) -> None:
   ours = [row for row in rows if row.server == "bert_tf"]
   for outcome in (WRONG, FAILED, TIMED_OUT):
     if count := sum(row.counts[outcome] for row in ours):
-      raise ValueError(f"bert_tf: {count} requests have the outcome {outcome}.")
+      raise ValueError(f"{count} requests to bert_tf ended as {outcome}.")
 
 
 def _servers(

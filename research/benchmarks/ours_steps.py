@@ -25,11 +25,7 @@ def main() -> None:
 
 
 def _set_device(settings: step_timing.Settings) -> None:
-  """Hides the GPUs from TensorFlow, or checks that it has one, without TF32.
-
-  Raises:
-    ValueError: if TensorFlow has no GPU.
-  """
+  """Hides the GPUs from TensorFlow, or checks that it has one, without TF32."""
   if settings.device == "cpu":
     tf.config.set_visible_devices([], "GPU")
   elif not tf.config.list_physical_devices("GPU"):

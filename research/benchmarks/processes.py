@@ -63,16 +63,12 @@ def measure_start(config: BenchmarkConfig) -> None:
 
 
 def measure_predict(config: BenchmarkConfig) -> None:
-  """Prints the time to fill the mask of one text, from a cold start.
-
-  Raises:
-    ValueError: if `model` is not set, or a process fails.
-  """
+  """Prints the time to fill the mask of one text, from a cold start."""
   model = config.needed("model")
   ours = "-m", "bert_tf", "fill-mask", f"--model={model}", f"--text={_TEXT}"
   script = os.path.join(steps.PEERS, "transformers_predict.py")
   peer = Process(
-    (script, config.hf_model_dir or model, _TEXT),
+    (script, model, _TEXT),
     steps.find_python(_TORCH_MODULES, config),
     _TORCH_INSTALL,
   )
@@ -85,9 +81,6 @@ def measure_fine_tuning(config: BenchmarkConfig) -> None:
 
   Without `train_file`, fine-tunes and evaluates on MRPC. With `train_file`,
   fine-tunes on SQuAD and answers the questions in `predict_file`.
-
-  Raises:
-    ValueError: if `model` or a data file is not set, or a process fails.
   """
   model = config.needed("model")
   if config.train_file:
@@ -110,7 +103,7 @@ def measure_fine_tuning(config: BenchmarkConfig) -> None:
     peer = (
       os.path.join(steps.PEERS, "transformers_baseline.py"),
       *(f"--task_name={data}", *shared),
-      f"--model_dir={config.hf_model_dir or model}",
+      f"--model_dir={model}",
       f"{output_dir}-of-peer",
     )
     modules = (*_TORCH_MODULES, "sklearn", "scipy", "absl")
@@ -154,11 +147,7 @@ def _prepare_run(sizes: Mapping[str, Any], folder: str) -> tuple[str, ...]:
 def _measure(
   config: BenchmarkConfig, title: str, processes: Mapping[str, Process]
 ) -> None:
-  """Runs the processes in turn and prints a table.
-
-  Raises:
-    ValueError: if a process fails.
-  """
+  """Runs the processes in turn and prints a table."""
   installs = {n: p.install for n, p in processes.items() if not p.python}
   steps.name_missing(installs)
   names = [name for name, process in processes.items() if process.python]
@@ -202,7 +191,6 @@ def run(
 
 
 def _print_table(title: str, usages: Mapping[str, Sequence[Usage]]) -> None:
-  """Prints a row for each program."""
   medians = {
     name: statistics.median(x.seconds for x in rounds)
     for name, rounds in usages.items()

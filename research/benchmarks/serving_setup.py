@@ -48,9 +48,7 @@ def make_requests(
     count: number of requests.
     num_sentences: possible numbers of sentences in a text, equally likely.
   """
-  predictor = predictor_lib.Predictor(
-    config.needed("model"), **_model_settings(config)
-  )
+  predictor = predictor_lib.Predictor(config.needed("model"))
   texts = _draw_texts(config, count, num_sentences)
   rows = _make_rows(predictor, texts)
   return Requests(
@@ -63,14 +61,10 @@ def make_requests(
   )
 
 
-def serve_command(config: BenchmarkConfig, *flags: str) -> list[str]:
+def serve_command(config: BenchmarkConfig) -> list[str]:
   """Returns the command with which bert_tf serves the model at a free port."""
-  settings = [
-    f"--{name}={value}" for name, value in _model_settings(config).items()
-  ]
   model = f"--model={config.needed('model')}"
-  serve = ["-m", "bert_tf", "serve", "--port=0"]
-  return [sys.executable, *serve, model, *settings, *flags]
+  return [sys.executable, "-m", "bert_tf", "serve", "--port=0", model]
 
 
 @contextlib.contextmanager
@@ -112,7 +106,8 @@ def serve(command: Sequence[str]) -> Iterator[tuple[str, int]]:
       reader.join()
   reason = "".join(errors[-1:]).strip()
   if not address:
-    raise ValueError(f"no server: {reason or 'no address was printed'}")
+    reason = reason or "it printed no address"
+    raise ValueError(f"the server did not start: {reason}")
   if process.returncode:
     raise ValueError(
       f"the server ended with status {process.returncode}: {reason}"
@@ -169,15 +164,6 @@ def is_same(answer: Any, expected: Any) -> bool:
   return answer == expected
 
 
-def _model_settings(config: BenchmarkConfig) -> dict[str, Any]:
-  """Returns the model's settings that differ from their defaults."""
-  return {
-    name: getattr(config, name)
-    for name in ("vocab_file", "bert_config_file", "do_lower_case")
-    if getattr(config, name) != getattr(BenchmarkConfig, name)
-  }
-
-
 def _draw_texts(
   config: BenchmarkConfig, count: int, num_sentences: Sequence[int]
 ) -> list[str]:
@@ -204,7 +190,7 @@ def _make_rows(
   if not answerer.info.is_pair:
     names = names[: answerer.num_required]
   if "choices" in names:
-    raise ValueError(f"the model takes {', '.join(names)}, not only texts.")
+    raise ValueError("serving measures models of texts, not multiple choice.")
   return [
     {name: texts[(i + k) % len(texts)] for k, name in enumerate(names)}
     for i in range(len(texts))

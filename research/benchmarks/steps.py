@@ -115,9 +115,6 @@ def measure(
   """Prints the time per step of each program; draws it if `plot_file` is set.
 
   First names the programs that are not installed, and how to install them.
-
-  Raises:
-    ValueError: at the end, if a program failed.
   """
   sizes = shared_sizes(config, task)
   pythons = {
@@ -135,7 +132,7 @@ def measure(
   if config.plot_file and succeeded:
     draw(succeeded, sizes, config.plot_file)
   if failed := [p.name for p in results if p not in succeeded]:
-    raise ValueError(f"failed: {'; '.join(failed)}.")
+    raise ValueError(f"these programs failed: {'; '.join(failed)}.")
 
 
 def in_turn(items: Sequence[Any], num_rounds: int) -> list[Any]:

@@ -39,26 +39,20 @@ class CompareConfig:
 
 
 def read_run(output_dir: str) -> reference_curves.Run:
-  """Returns the curves, sizes and settings of a pre-training run.
-
-  Raises:
-    ValueError: if the folder has no pre-training run with events and commands.
-  """
+  """Returns the curves, sizes and settings of a pre-training run."""
   from bert_tf.training import curves
 
   info = run_info.read_run(output_dir)
   if not info or info.task != "pretraining":
-    raise ValueError(
-      f"{output_dir} has no pre-training run; set `output_dir` to one."
-    )
+    raise ValueError(f"{output_dir} is not the folder of a pre-training run.")
   run_curves = curves.read(output_dir)
   if "masked_lm_loss" not in run_curves:
-    raise ValueError(f"{output_dir} has no events of a pre-training run.")
+    raise ValueError(f"{output_dir} has no events with a training curve.")
   sizes = json_files.read_object(os.path.join(output_dir, run_info.CONFIG_FILE))
   path = os.path.join(output_dir, run_info.COMMANDS_FILE)
   commands = [c["settings"] for c in run_info.read_commands(output_dir)]
   if not (trainings := [c for c in commands if c.get("do_train")]):
-    raise ValueError(f"{path} has no training command.")
+    raise ValueError(f"{path} lists no command that trained.")
   trained = trainings[-1]
   return reference_curves.Run(run_curves, {**trained, **sizes})
 
@@ -73,7 +67,7 @@ def _choose_reference(
     by_name = {reference.name: reference for reference in references}
     if config.reference not in by_name:
       raise ValueError(
-        f"unknown reference {config.reference!r}; use {', '.join(by_name)}."
+        f"no reference {config.reference!r}; use one of {', '.join(by_name)}."
       )
     return by_name[config.reference]
   sizes = [

@@ -4,7 +4,6 @@ A CSV file for each model has mean, minimum and maximum over the seeds at each
 point. The experiment `curves` of the ablations writes these files.
 """
 
-import bisect
 import csv
 import dataclasses
 import glob
@@ -15,6 +14,8 @@ import os
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from bert_tf.files import atomic, paths
 from bert_tf.plots import style
@@ -128,11 +129,7 @@ def write(folder: str, reference: Reference) -> None:
 
 
 def read(path: str) -> Reference:
-  """Returns the reference in a CSV file written by `write`.
-
-  Raises:
-    ValueError: if the file has another format.
-  """
+  """Returns the reference in a CSV file written by `write`."""
   settings, seeds, header, *lines = paths.read_text(path).splitlines()
   if not settings.startswith("# {") or header != ",".join(_COLUMNS):
     raise ValueError(f"{path} is not a file of reference curves.")
@@ -195,7 +192,7 @@ def _outside(
     side, low, high = "", 0.0, 0.0
     if band.steps[0] <= step <= band.steps[-1]:
       low, mean, high = (
-        interpolate(band.steps, values, step)
+        float(np.interp(step, band.steps, values))
         for values in (band.low, band.mean, band.high)
       )
       slack = TOLERANCE * abs(mean)
@@ -216,17 +213,6 @@ def _join(stretch: Sequence[Deviation]) -> Deviation:
   """Joins points to a stretch; its values are those of the farthest point."""
   far = max(stretch, key=lambda p: max(p.value - p.high, p.low - p.value))
   return dataclasses.replace(far, start=stretch[0].start, end=stretch[-1].end)
-
-
-def interpolate(
-  x: Sequence[float], y: Sequence[float], position: float
-) -> float:
-  """Interpolates a curve linearly at a position between its ends."""
-  right = bisect.bisect_left(x, position)
-  if right < len(x) and x[right] == position:
-    return y[right]
-  share = (position - x[right - 1]) / (x[right] - x[right - 1])
-  return y[right - 1] + share * (y[right] - y[right - 1])
 
 
 def describe(stretch: Deviation) -> str:

@@ -59,8 +59,8 @@ def check_layers(feature_layers: str, bert_config: modeling.BertConfig) -> None:
   needed = -(config_lib.FEATURE_LAYERS[feature_layers].start or 0)
   if bert_config.num_hidden_layers < needed:
     raise ValueError(
-      f"feature_layers {feature_layers} needs {needed} layers, the model has "
-      f"{bert_config.num_hidden_layers}; choose another."
+      f"feature_layers {feature_layers} needs {needed} layers, but the model "
+      f"has {bert_config.num_hidden_layers}; choose others."
     )
 
 
@@ -242,14 +242,10 @@ class BiLstmModel(keras.Model):
 
 
 def run(config: config_lib.FeaturesConfig) -> base.Results | None:
-  """Trains, evaluates and predicts as configured; see fine_tuning.run.
-
-  Raises:
-    ValueError: also if init_checkpoint is missing or has too few layers.
-  """
+  """Trains, evaluates and predicts as configured; see fine_tuning.run."""
   if not config.train.init_checkpoint:
     raise ValueError(
-      "features are computed by a trained BERT: set `init_checkpoint`."
+      "a trained BERT computes the features: set `init_checkpoint`."
     )
   train = dataclasses.replace(config.train, encoder_only=True)
   return fine_tuning.run(dataclasses.replace(config, train=train), FeaturesTask)

@@ -32,7 +32,7 @@ def main() -> None:
   try:
     runner.run(config, _device_flags())
   except KeyboardInterrupt:
-    print("interrupted; the same command continues.", file=sys.stderr)
+    print("Interrupted. The same command continues.", file=sys.stderr)
     sys.exit(130)
 
 

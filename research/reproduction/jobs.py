@@ -151,7 +151,9 @@ def plan(
         model=model,
         task=task.name,
         train_batch_size=batch_size,
-        learning_rate=_normalize_rate(rate),
+        # As the paper writes it: each rate needs a single spelling, since it is
+        # part of a run's name.
+        learning_rate=f"{decimal.Decimal(str(float(rate))).normalize():e}",
         num_train_epochs=float(epochs),
         max_seq_length=config.max_seq_length or grid.max_seq_length,
         flags=tuple(sorted(flags.items())),
@@ -159,14 +161,6 @@ def plan(
       )
       runs.append(run)
   return list(dict.fromkeys(runs))
-
-
-def _normalize_rate(text: str) -> str:
-  """Returns a rate as the paper writes it: 5e-5 for 0.00005 and 5e-05.
-
-  The text is part of a run's name, so each rate needs a single spelling.
-  """
-  return f"{decimal.Decimal(text).normalize():e}"
 
 
 def commands(
@@ -266,7 +260,6 @@ def _later_commands(
 
 
 def _data_flags(task: tasks_lib.Task, data: tasks_lib.Data) -> list[str]:
-  """Returns the flags that name a task's files."""
   if task.command == "squad":
     return [f"--train_file={data.path(0)}", f"--predict_file={data.path(1)}"]
   folder = f"--data_dir={data.folder}"

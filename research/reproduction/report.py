@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from absl import logging
 
-from bert_tf.files import atomic, paths
+from bert_tf.files import atomic
 from bert_tf.plots import style
 from research import markdown, rows, run_plots, start
 from research.reproduction import config as config_lib
@@ -215,21 +215,13 @@ def average(best: Cells, model: str, name: str) -> dict[int, float]:
 
 
 def write(config: config_lib.ReproductionConfig) -> None:
-  """Writes report.md and the plot into output_dir.
-
-  Without rows, all cells of the table are open.
-
-  Raises:
-    ValueError: if there is no folder of rows.
-    ImportError: if matplotlib is missing.
-    OSError: if a file cannot be written.
-  """
+  """Writes report.md and the plot into output_dir."""
   start.check_matplotlib()
   all_rows = rows.read_all(config.rows, Row)
-  if not paths.is_folder(config.rows):
-    raise ValueError(f"there is no folder {config.rows}; set `rows_dir`.")
+  if not all_rows:
+    raise ValueError(f"{config.rows} has no rows; set `rows_dir`.")
   best = choose_best(all_rows)
-  if best:
+  if best:  # Some run is finished.
     draw(os.path.join(config.output_dir, PLOT), best)
   path = os.path.join(config.output_dir, FILE)
   atomic.write(path, [f"{block}\n\n" for block in _blocks(all_rows, best)])
@@ -254,8 +246,7 @@ def _blocks(all_rows: Sequence[Row], best: Cells) -> Iterator[str]:
     if model not in measured:
       yield f"### {model}"
       yield _model_table(model, best)
-  if all_rows:
-    yield "## Runs"
+  yield "## Runs"
   if finished := [row for row in all_rows if row.is_finished]:
     yield _run_table(finished)
   for row in all_rows:

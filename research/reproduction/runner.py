@@ -152,7 +152,6 @@ class Worker:
     )
 
   def _commands(self, run: jobs.Run, folder: str) -> list[list[str]]:
-    """Returns the commands of a run."""
     extra = [*self.device_flags]
     if self.config.predict_test and tasks_lib.is_glue(
       tasks_lib.TASKS[run.task]
@@ -197,10 +196,7 @@ def run(
     device_flags: flags for the devices of the commands.
 
   Raises:
-    ValueError: if the model or the data are missing, or if inputs are longer
-      than its position embeddings; at the end, if runs failed, with their
-      names.
-    ImportError: if a package for the plot is missing.
+    ValueError: at the end, with the names of the runs that failed.
     KeyboardInterrupt: if a signal ended a run; the same command resumes it.
   """
   if not config.dry_run:
@@ -229,7 +225,7 @@ def run(
     report.write(config)
   if failed:
     raise ValueError(
-      f"{errors.join_names(failed, 5)} failed. The logs are in "
+      f"{errors.join_names(failed, 5)} failed. Their logs are in "
       f"{os.path.join(config.output_dir, 'logs')}; the same command retries."
     )
 
@@ -248,39 +244,21 @@ def _hash_data(
 
 
 def open_model(config: config_lib.ReproductionConfig) -> Model:
-  """Returns the model to fine-tune.
-
-  Raises:
-    ValueError: if it is missing; names the command that downloads it. Also if
-      its name cannot begin the file names of rows.
-  """
-  name = name_model(config)
+  """Returns the model to fine-tune."""
   path = str(config.model)
   files = model_folder.read(path)
   return Model(
-    name=name,
+    name=name_model(path),
     path=path,
     bert_config=files.bert_config,
     hash=model_folder.hash_weights(files.weights)[:16],
   )
 
 
-def name_model(config: config_lib.ReproductionConfig) -> str:
-  """Returns the model's name in rows and report.
-
-  Raises:
-    ValueError: if the name cannot begin the file names of rows.
-  """
-  path = str(config.model)
+def name_model(path: str) -> str:
+  """Returns the model's name in rows and report."""
   source = catalog.find(path)
-  default = source.name if source else os.path.basename(os.path.abspath(path))
-  name = config.model_name or default
-  if not name or "/" in name or name.startswith("."):
-    raise ValueError(
-      f"model_name {name!r} begins file names, so it must not be empty, "
-      "contain / or start with a dot; set `model_name`, for example to my-bert."
-    )
-  return name
+  return source.name if source else os.path.basename(os.path.abspath(path))
 
 
 def find_data(

@@ -62,7 +62,6 @@ def _glue(
 
 
 def _squad(name: str, version: str) -> Task:
-  """Returns SQuAD in a version."""
   flags = ("--version_2_with_negative",) if version == "2.0" else ()
   return Task(
     name=name,

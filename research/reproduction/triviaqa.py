@@ -26,6 +26,8 @@ from bert_tf.files import atomic, json_files, paths
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 _WORD = re.compile(r"[^\W_]+")
 
+_NUM_TOKENS = 400  # Of a document, as in the paper.
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TriviaConfig:
@@ -35,13 +37,10 @@ class TriviaConfig:
     help="The file of questions with answers, such as wikipedia-train.json."
   )
   evidence: str = settings.setting(
-    help="The folder of the documents, evidence/wikipedia."
+    help="The folder with the documents, evidence/wikipedia."
   )
   output_file: str = settings.setting(
     help="The file to write, in the format of SQuAD 1.1.", writes="file"
-  )
-  num_tokens: int = settings.setting(
-    400, "How many words and marks of a document to keep.", minimum=1
   )
 
 
@@ -81,7 +80,7 @@ def convert(config: TriviaConfig) -> tuple[list[dict[str, Any]], Counts]:
         continue
       if file not in contexts:
         text = paths.read_text(os.path.join(config.evidence, file))
-        contexts[file] = cut(text, config.num_tokens)
+        contexts[file] = cut(text, _NUM_TOKENS)
       answer = find_answer(contexts[file], aliases)
       if not answer:
         counts.without_answer += 1
@@ -169,8 +168,8 @@ def main() -> None:
   atomic.write_lines(config.output_file, [json.dumps(squad)])
   print(
     f"{counts.used} questions on {len(articles)} documents. Left out: "
-    f"{counts.without_answer} without an answer in the first "
-    f"{config.num_tokens} tokens, {counts.without_file} without their file."
+    f"{counts.without_answer} without an answer in the first {_NUM_TOKENS} "
+    f"tokens, {counts.without_file} without their file."
   )
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import bert_tf
 from bert_tf.convert import convert, extend_vocab, pretrained
 from bert_tf.export import config as configs
 from bert_tf.export import export
@@ -178,6 +179,25 @@ def test_an_encoder_follows_sentence_transformers_files(tmp_path):
   other = config(init_checkpoint=checkpoint, **settings)
   info = export.build(other, with_text=False).info
   assert {name: getattr(info, name) for name in settings} == settings
+
+
+@pytest.mark.parametrize(
+  "settings", [{}, {"pooling": "cls"}, {"max_seq_length": 7}]
+)
+def test_encode_returns_what_the_exported_function_does(tmp_path, settings):
+  checkpoint = write_sentence_encoder(tmp_path)
+  expected = compute(init_checkpoint=checkpoint, **settings)["embedding"]
+  settings = {**FILES, "batch_size": 3, **settings}
+  model = bert_tf.FeatureExtractor(checkpoint, **settings)
+  vectors = model.encode(TEXTS)
+  assert vectors.dtype == np.float32
+  np.testing.assert_allclose(vectors, expected, atol=1e-5)
+  np.testing.assert_allclose(model.encode(TEXTS[0]), expected[0], atol=1e-5)
+  units = np.stack([unit(vector) for vector in expected])
+  np.testing.assert_allclose(model.encode(TEXTS, True), units, atol=1e-5)
+  assert model.encode([]).shape == (0, vectors.shape[1])
+  with pytest.raises(ValueError, match="row 0"):
+    model.encode([("a", "pair")])
 
 
 @pytest.mark.parametrize("to", ["original", "hf", "keras", "extended"])

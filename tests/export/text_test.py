@@ -128,6 +128,12 @@ def with_all_characters(path, texts, case):
   return full, text.BertTokenizer(full.vocab, *case)
 
 
+def test_a_tokenizer_without_a_name_can_be_called():
+  assert text.BertTokenizer(VOCAB).tokenize(["played!"]).to_list() == [
+    [5, 7, 10]
+  ]
+
+
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("kind", TRICKY)
 def test_tricky_texts_give_the_ids_of_full_tokenizer(tmp_path, kind, case):

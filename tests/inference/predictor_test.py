@@ -166,7 +166,7 @@ def test_a_saved_model_with_other_signatures_is_refused(tmp_path):
     lambda x: {"y": 2 * x}, input_signature=[tf.TensorSpec([None], name="x")]
   )
   tf.saved_model.save(module, tmp_path, signatures={"twice": module.double})
-  with pytest.raises(ValueError, match="only twice"):
+  with pytest.raises(ValueError, match="are twice, not ids"):
     bert_tf.Predictor(str(tmp_path))
 
 

@@ -78,7 +78,7 @@ def test_training_labels_are_predicted_and_scored(bert, tmp_path, name):
   with pytest.raises(ValueError, match="call `fit`"):
     model.score(rows, labels)
   results = model.fit(rows, labels, (rows[:4], labels[:4]), **SETTINGS)
-  assert results[model.scores[0]] > 0.9
+  assert results[model._scores[0]] > 0.9
   answers = [ANSWERS[name](answer) for answer in model.predict(rows)]
   assert answers == list(labels)
   # As in another process, with labels from pandas.

@@ -117,6 +117,7 @@ def test_the_encoder_comes_without_the_head(folders, tmp_path):
   source = tiny_models.write_run(tmp_path / "bert", model)
   extractor = bert_tf.load(source)
   assert isinstance(extractor, bert_tf.FeatureExtractor)
+  assert len(extractor.encode(["the", "of"])) == 2
 
 
 def test_a_missing_head_is_reported_once(folders, caplog):

@@ -14,7 +14,7 @@ from bert_tf.tasks.squad import examples as squad_examples
 from bert_tf.tasks.squad import task as squad
 from bert_tf.tasks.swag import task as swag
 from bert_tf.tasks.swag.examples import ChoiceExample
-from tests.support import own_classification
+from tests.support import own_classification, runs
 
 base = own_classification.base
 
@@ -118,7 +118,9 @@ def test_run_json_has_examples_counts_and_scores(base, tmp_path):
   trained = run(do_train=True)
   assert trained["num_train_examples"] == 44
   assert not {"examples", "scores", "num_dev_examples"} & trained.keys()
-  evaluated = run(do_eval=True)
+  with runs.logged() as log:
+    evaluated = run(do_eval=True)
+  assert "run.json keeps 3 dev texts" in log()
   assert evaluated["num_train_examples"] == 44
   assert evaluated["num_dev_examples"] == 11
   texts = [e["inputs"]["text"] for e in evaluated["examples"]]
@@ -161,7 +163,9 @@ def test_scores_belong_to_the_last_checkpoint(base, tmp_path, monkeypatch):
     ]
 
   # Evaluates at steps 3 and 5, and the last checkpoint once more.
-  assert run(1.0, do_train=True, do_eval=True) == [0.4, 0.9]
+  with runs.logged() as log:
+    assert run(1.0, do_train=True, do_eval=True) == [0.4, 0.9]
+  assert log().endswith(f"bert-tf serve --model={tmp_path}/best\n")
   # Training continues: the scores belong to none of its checkpoints.
   assert run(2.0, do_train=True) == [None, 0.9]
   assert run(2.0, do_eval=True) == [0.7, 0.9]

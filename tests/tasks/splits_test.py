@@ -53,7 +53,7 @@ def summary_line(examples, **records):
 
 def test_a_line_has_examples_labels_cuts_and_repetitions():
   examples = tables.Examples([("a", "x"), ("b", "x"), ("a", "y"), ("c", "x")])
-  examples.num_dropped = 7
+  examples.dropped = range(7)
   line = summary_line(examples, num_cut=1)
   assert line.startswith("a.csv: 4 train examples; ")
   for part in ("x 3, y 1", "1 (25%) too long", "1 repeated", "7 left out"):

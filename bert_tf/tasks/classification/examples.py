@@ -10,6 +10,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from absl import logging
+
 from bert_tf.formats import parquet, tables
 from bert_tf.formats.tables import Column, Row
 from bert_tf.model_folder import run_info
@@ -35,16 +37,21 @@ _LIST = re.compile(rf"\s*(?:{_QUOTED}|{_MULTI_HOT})\s*", re.DOTALL)
 class InputExample:
   """A text, or a pair of texts, to classify.
 
+  Args:
+    guid: name of the example: its split and its line or index.
+    text_a: the text, or the first of a pair.
+    text_b: the second of a pair, or None.
+    label: the class; the number in a regression; the applicable labels in
+      multilabel; None if the label is not known.
+
   Examples:
     >>> bert_tf.InputExample("train-0", "He left.", "He went.", "same").label
     'same'
   """
 
-  guid: str  # Name of the example: its split and its line or index.
-  text_a: str  # The text, or the first of a pair.
-  text_b: str | None = None  # The second of a pair, or None.
-  # The class; the number in a regression; the applicable labels in multilabel;
-  # None if the label is not known.
+  guid: str
+  text_a: str
+  text_b: str | None = None
   label: str | float | tuple[str, ...] | None = None
 
 
@@ -165,7 +172,7 @@ def hold_out(
 ) -> list[int]:
   """Draws examples to evaluate on, about the same fraction of each label.
 
-  Every label keeps at least one example to train on.
+  Every label keeps at least one example to train on; copies are not held out.
 
   Returns:
     Indices into `data`, ascending: fraction * len(data), rounded, but at least
@@ -183,9 +190,18 @@ def hold_out(
   # Every n-th of the sorted examples holds out each label in proportion.
   candidates.sort(key=lambda index: data[index].label)  # type: ignore
   num = min(len(candidates), max(1, round(fraction * len(data))))
-  return sorted(
+  drawn = {
     candidates[(2 * i + 1) * len(candidates) // (2 * num)] for i in range(num)
-  )
+  }
+  texts = [(example.text_a, example.text_b) for example in data]
+  train = {texts[i] for i in order if i not in drawn}
+  dev = sorted(i for i in drawn if texts[i] not in train)
+  if len(dev) < num:
+    logging.warning(
+      f"{num - len(dev)} of the {num} rows drawn for evaluation repeat texts "
+      "of training rows, so they are trained on instead."
+    )
+  return dev
 
 
 def read_examples(
@@ -224,10 +240,13 @@ def read_examples(
       [column for column in columns if column is not None],
       layout.settings,
     )
-    num_before = len(examples) + examples.num_dropped
-    shard = tables.read(table, convert, skip_bad_rows)
+    num_before = len(examples) + len(examples.dropped)
+    # Predictions must match the test file row by row.
+    skip = None if name == "test" else skip_bad_rows
+    shard = tables.read(table, convert, skip)
     examples += shard
-    examples.num_dropped += shard.num_dropped
+    dropped = (num_before + number for number in shard.dropped)
+    examples.dropped = [*examples.dropped, *dropped]
   if not examples:
     wanted = f" with {only} {value!r}" if split.only else ""
     raise ValueError(f"{table.path} holds no examples{wanted}.")

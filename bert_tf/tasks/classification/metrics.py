@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from absl import logging
 from scipy import stats
 from sklearn import metrics as sklearn_metrics
 
@@ -85,6 +86,32 @@ def scores(
   return results
 
 
+def describe_predictions(
+  layout: FileLayout,
+  examples: Sequence[InputExample],
+  probabilities: np.ndarray,
+) -> list[dict[str, Any]]:
+  """Returns the lines of predictions.jsonl; logs the scores by label."""
+  objects, spec = [], layout.label_spec()
+  for example, answer in zip(examples, answers.labelled(spec, probabilities)):
+    value: dict[str, Any] = {"id": example.guid, "text": example.text_a}
+    value |= {"text_b": example.text_b, "true_label": example.label, **answer}
+    objects.append({n: v for n, v in value.items() if v not in (None, {})})
+  if 2 <= len(spec.labels) <= 100 and all("true_label" in x for x in objects):
+    predicted = answers.decide(probabilities, spec.problem_type)
+    report = sklearn_metrics.classification_report(
+      label_ids(examples, spec).reshape(predicted.shape),
+      predicted,
+      labels=np.arange(len(spec.labels)),
+      target_names=spec.labels,
+      digits=3,
+      zero_division=0,
+    )
+    report = report.replace("  support", " examples")
+    logging.info("The scores of each label:\n%s", report.rstrip())
+  return objects
+
+
 def write_predictions(
   output_dir: str,
   layout: FileLayout,
@@ -95,19 +122,12 @@ def write_predictions(
 
   The probabilities are float32 [B, C], from losses.probabilities.
   """
-  objects, labels = [], []
-  named = answers.labelled(layout.label_spec(), probabilities)
-  for example, answer in zip(examples, named):
-    value: dict[str, Any] = {"id": example.guid, "text": example.text_a}
-    value |= {"text_b": example.text_b, **answer}
-    objects.append({n: v for n, v in value.items() if v not in (None, {})})
-    labels.append(answer["label"])
+  objects = describe_predictions(layout, examples, probabilities)
   results_lib.write_probabilities(output_dir, probabilities, objects)
   if layout.submission:
-    cells = labels
+    cells = [value["label"] for value in objects]
     if layout.number_range:  # GLUE requires numbers within it.
-      cells = [f"{np.clip(x, *layout.number_range):.3f}" for x in labels]
+      cells = [f"{np.clip(x, *layout.number_range):.3f}" for x in cells]
     lines = [f"{index}\t{cell}" for index, cell in enumerate(cells)]
-    results_lib.write_lines(
-      os.path.join(output_dir, layout.submission), ["index\tprediction", *lines]
-    )
+    path = os.path.join(output_dir, layout.submission)
+    results_lib.write_lines(path, ["index\tprediction", *lines])

@@ -1,6 +1,7 @@
 """Fine-tuning on single texts and pairs (Devlin et al. 2019, 4.1)."""
 
 import collections
+import contextlib
 import dataclasses
 import functools
 import json
@@ -9,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from absl import logging
 
 from bert_tf import distribution, heads
 from bert_tf.data import input_pipeline, record_cache
@@ -25,7 +27,7 @@ from bert_tf.tasks.classification import (
 )
 from bert_tf.tasks.classification import config as config_lib
 from bert_tf.tasks.classification.examples import InputExample
-from bert_tf.training import objective
+from bert_tf.training import objective, results
 
 
 def run(
@@ -155,9 +157,14 @@ class ClassificationTask(base.Task[InputExample, Texts]):
       self.is_pair |= any(example.text_b is not None for example in rows)
       self._check_pairs()
       return rows
-    # Predictions must match the test file row by row.
-    skip = self.config.skip_bad_rows and split != "test"
-    return examples.read_examples(self._data_dir, self.layout, split, skip)
+    layout, skip = self.layout, self.config.skip_bad_rows
+    if split == "test" and self.config.file_format:  # It may have labels.
+      label = layout.splits["dev"].label
+      known = dataclasses.replace(layout.splits["test"], label=label)
+      known_layout = dataclasses.replace(layout, splits={"test": known})
+      with contextlib.suppress(ValueError):
+        return examples.read_examples(self._data_dir, known_layout, split)
+    return examples.read_examples(self._data_dir, layout, split, skip)
 
   @functools.cached_property
   def _processor(self) -> processors.DataProcessor:
@@ -168,36 +175,48 @@ class ClassificationTask(base.Task[InputExample, Texts]):
   def _parts(self) -> dict[str, list[InputExample]]:
     # The examples of train and dev in data_file.
     config, path = self.config, str(self.config.data_file)
+    fraction, seed = config.eval_fraction, config.train.seed
     skip = config.skip_bad_rows
     rows = examples.read_examples("", self.layout, "train", skip)
     split_file = os.path.join(self._folder.path, "data_split.json")
-    if self._folder.info and paths.exists(split_file):
+    split, bad = {}, set(rows.dropped)
+    if has_split := bool(self._folder.info) and paths.exists(split_file):
       split = json_files.read_object(split_file)
-      if split["num_rows"] != len(rows):
-        raise ValueError(
-          f"{path} has {len(rows)} rows, but {split_file} splits "
-          f"{split['num_rows']}. Choose another `output_dir` for other data."
-        )
-    else:
-      fraction, seed = config.eval_fraction, config.train.seed
+      if "bad_rows" not in split:  # An older version counted only good rows.
+        bad = set()
+    num_rows = len(rows) + len(bad)
+    numbers = [i for i in range(num_rows) if i not in bad]
+    if not has_split:
+      drawn = examples.hold_out(rows, fraction, seed) if fraction else []
       split = {
         "data_file": path,
-        "num_rows": len(rows),
+        "num_rows": num_rows,
+        "bad_rows": sorted(bad),
         "eval_fraction": fraction,
         "seed": seed,
-        "dev": examples.hold_out(rows, fraction, seed) if fraction else [],
+        "dev": [numbers[i] for i in drawn],
       }
-      if distribution.is_chief():
-        atomic.write(split_file, [json.dumps(split), "\n"])
-    dev = set(split["dev"])
-    if config.eval_fraction and not dev:
+    elif split["num_rows"] != num_rows:
       raise ValueError(
-        f"{path} has {len(rows)} rows, too few to hold any out. Set "
-        "`eval_fraction=0` and train without `do_eval`."
+        f"{path} has {num_rows} rows, but {split_file} splits "
+        f"{split['num_rows']}. Choose another `output_dir` for other data."
       )
-    train = tables.Examples(r for i, r in enumerate(rows) if i not in dev)
-    train.num_dropped = rows.num_dropped
-    return {"train": train, "dev": [rows[i] for i in sorted(dev)]}
+    if fraction and not split["dev"]:
+      labels = [*prediction.labels_in([row.label for row in rows])]
+      fault = "too few different ones to hold any out;"
+      if labels and len(set(labels)) == len(labels):
+        fault = "and each label occurs once. Is `label_column` right? If so,"
+      raise ValueError(
+        f"{path} has {len(rows)} rows, {fault} set `eval_fraction=0` and train "
+        "without `do_eval`."
+      )
+    if not has_split and distribution.is_chief():
+      atomic.write(split_file, [json.dumps(split), "\n"])
+    rest = dict(zip(numbers, rows))
+    dev = [rest.pop(i) for i in sorted(split["dev"]) if i in rest]
+    train = tables.Examples(rest.values())
+    train.dropped = rows.dropped
+    return {"train": train, "dev": dev}
 
   def set_labels(self, train: Sequence[InputExample], source: str) -> None:
     """Sets the labels to those of the training examples."""
@@ -211,9 +230,8 @@ class ClassificationTask(base.Task[InputExample, Texts]):
     needed = 2 if kind == "classification" else 1
     if len(labels) < needed:
       raise ValueError(
-        f"{source} has {len(labels)} labels "
-        f"({', '.join(labels)}), but at least {needed} are needed. Is "
-        "`label_column` right?"
+        f"{source} has {len(labels)} labels ({', '.join(labels)}), but at "
+        f"least {needed} are needed. Is `label_column` right?"
       )
     self.layout = dataclasses.replace(self.layout, labels=labels)
 
@@ -274,26 +292,40 @@ class ClassificationTask(base.Task[InputExample, Texts]):
   def near_chance(self, data: Texts, accuracy: float) -> float | None:
     """Returns the most frequent label's fraction, if it explains accuracy.
 
-    It does up to two standard errors above it.
+    It does up to two standard errors above it. Warns if that exceeds 1.
     """
     if self.layout.problem_type != "classification":
       return None
     counts = collections.Counter(example.label for example in data.examples)
-    chance = max(counts.values()) / counts.total()
-    noise = 2 * np.sqrt(chance * (1 - chance) / counts.total())
+    num = counts.total()
+    chance = max(counts.values()) / num
+    noise = 2 * np.sqrt(chance * (1 - chance) / num)
+    if chance + noise > 1:
+      logging.warning(f"{num} examples are too few to tell this from chance.")
+      return None
     return chance if accuracy <= chance + noise else None
+
+  def write_evaluation(
+    self, output_dir: str, data: Texts, rows: Sequence[np.ndarray]
+  ) -> None:
+    """Writes eval_predictions.jsonl and logs the scores of each label."""
+    objects = metrics.describe_predictions(
+      self.layout, data.examples, self._probabilities(data, rows)
+    )
+    path = os.path.join(output_dir, "eval_predictions.jsonl")
+    results.write_lines(path, map(json_files.encode, objects))
 
   def write_predictions(
     self, output_dir: str, data: Texts, rows: base.Rows
   ) -> base.Results:
     """Writes test_results.tsv, predictions.jsonl and any submission to GLUE."""
-    logits = answers.mean_over_windows(np.stack(list(rows)), data.num_windows)
-    problem_type = self.layout.problem_type
-    probabilities = prediction.probabilities(logits, problem_type)
-    metrics.write_predictions(
-      output_dir, self.layout, data.examples, self._ensemble(probabilities)
-    )
+    found = self._ensemble(self._probabilities(data, rows))
+    metrics.write_predictions(output_dir, self.layout, data.examples, found)
     return {}
+
+  def _probabilities(self, data: Texts, rows: base.Rows) -> np.ndarray:
+    logits = answers.mean_over_windows(np.stack(list(rows)), data.num_windows)
+    return prediction.probabilities(logits, self.layout.problem_type)
 
   def _ensemble(self, probabilities: np.ndarray) -> np.ndarray:
     members, labels = [probabilities], self.label_spec

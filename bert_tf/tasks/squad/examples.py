@@ -175,7 +175,7 @@ def parse(
       f"{name}: {len(not_found)} questions are left out, because the answer "
       f"is not in the context: {'; '.join(shown)}."
     )
-  examples.num_dropped = len(not_found)
+  examples.dropped = not_found
   if not examples:
     raise ValueError(f"{name} has no question that can be used.")
   return examples

@@ -101,7 +101,7 @@ def read_examples(
   path: str,
   layout: ChoiceLayout,
   has_labels: bool,
-  skip_bad_rows: bool = False,
+  skip_bad_rows: bool | None = None,
 ) -> list[ChoiceExample]:
   """Reads one file of a task; skip_bad_rows logs and leaves out faulty rows.
 

@@ -42,7 +42,7 @@ class SwagTask(base.Task[ChoiceExample, Sequence[ChoiceExample]]):
     """Reads the examples of a split."""
     is_test = split == "test"
     # Predictions must match the test file row by row.
-    skip = self.config.skip_bad_rows and not is_test
+    skip = None if is_test else self.config.skip_bad_rows
     return examples.read_examples(path, self.layout, not is_test, skip)
 
   def prepare(

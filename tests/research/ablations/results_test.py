@@ -6,13 +6,7 @@ import re
 import pytest
 
 from bert_tf.corpora import text_config
-from research.ablations import (
-  config,
-  experiments,
-  rows,
-  scales,
-  text,
-)
+from research.ablations import config, experiments, rows, scales, text
 from research.curves import reference_curves
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]

@@ -75,12 +75,17 @@ def test_a_row_from_another_machine_finishes_a_run(config, tmp_path):
   assert FakeWorker.executed == []
 
 
-def test_a_failure_is_named_and_the_next_runs_start(config, monkeypatch):
+@pytest.fixture
+def third(config):
+  """Returns the name of the third of 8 runs."""
   runner.run(config)
-  third = FakeWorker.executed[2]
-  for path in pathlib.Path(config.rows).iterdir():
-    path.unlink()
+  shutil.rmtree(config.rows)
+  name = FakeWorker.executed[2]
   FakeWorker.executed.clear()
+  return name
+
+
+def test_a_failure_is_named_and_the_next_runs_start(config, third, monkeypatch):
   monkeypatch.setattr(FakeWorker, "fails_at", (third,))
   with pytest.raises(ValueError, match=third):
     runner.run(config)
@@ -94,12 +99,7 @@ def test_a_failure_is_named_and_the_next_runs_start(config, monkeypatch):
   assert FakeWorker.executed == [third]
 
 
-def test_a_signal_ends_the_command_without_a_row(config, monkeypatch):
-  runner.run(config)
-  third = FakeWorker.executed[2]
-  for path in pathlib.Path(config.rows).iterdir():
-    path.unlink()
-  FakeWorker.executed.clear()
+def test_a_signal_ends_the_command_without_a_row(config, third, monkeypatch):
   monkeypatch.setattr(FakeWorker, "stops_at", (third,))
   with pytest.raises(KeyboardInterrupt):
     runner.run(config)

@@ -6,7 +6,6 @@ import re
 from research.ablations import experiments, rows, scales
 from tests.support import docs_files
 
-WORDS = "the of and in to was he is as for on with that it his by".split()
 TYPES = ("PER", "LOC", "ORG")
 
 
@@ -15,14 +14,16 @@ def write_data(folder):
   rng = random.Random(1)
 
   def sentence():
-    return " ".join(rng.choices([*WORDS, "walked", "talking"], k=9))
+    words = [*docs_files.WORDS, "walked", "talking"]
+    return " ".join(rng.choices(words, k=9))
 
   documents = ["\n".join(sentence() for _ in range(12)) for _ in range(40)]
   (folder / "text.txt").write_text("\n\n".join(documents) + "\n")
   glue = folder / "glue"
   docs_files._write_glue(glue, sentence)
   questions = [
-    f"{i}\t{sentence()}\t{sentence()}\t{_label(i)}" for i in range(12)
+    f"{i}\t{sentence()}\t{sentence()}\t{'not_' * (i % 2)}entailment"
+    for i in range(12)
   ]
   header = "index\tquestion\tsentence\tlabel"
   docs_files._write_tsv(glue / "QNLI", header, questions)
@@ -33,10 +34,6 @@ def write_data(folder):
       lines += [f"{w} N O B-{t}" for w, t in zip("he his it".split(), TYPES)]
       lines += ["by N O O", ""]
     (folder / name).write_text("\n".join(lines))
-
-
-def _label(number):
-  return "not_entailment" if number % 2 else "entailment"
 
 
 FLAGS = (
@@ -51,13 +48,8 @@ FLAGS = (
 
 
 # The others change only sizes, steps or probabilities of these runs.
-EXPERIMENTS = (
-  "objectives",
-  "feature_layers",
-  "masking_time",
-  "packing",
-  "curves",
-)
+EXPERIMENTS = ("objectives", "feature_layers", "masking_time", "packing")
+EXPERIMENTS += ("curves",)
 
 
 def planned_runs(names):
@@ -85,7 +77,14 @@ def test_experiments_of_every_kind_run(tmp_path, run_script):
   overview = re.findall(r"^\| .* \| (\d+) of (\d+) \|", text, re.MULTILINE)
   assert len(overview) == len(EXPERIMENTS)
   assert all(finished == planned for finished, planned in overview)
-  _check_curves(all_rows)
+  for row in all_rows:
+    if row.kind == "pretraining":
+      num_steps = row.config["pretraining"]["num_train_steps"]
+      training = row.curve["training"]
+      assert training["step"][-1] == num_steps
+      assert training["word_pieces"] == sorted(training["word_pieces"])
+      assert row.results["perplexity"] > 1
+      assert row.curve["held_out"]["step"][-1] == num_steps
 
   # These runs are finished, so no row is written again.
   before = {p: p.stat().st_mtime_ns for p in (out / "rows").iterdir()}
@@ -95,18 +94,6 @@ def test_experiments_of_every_kind_run(tmp_path, run_script):
   assert f"{num_runs} runs, of which {len(planned)} are done" in result.stderr
   assert before == {p: p.stat().st_mtime_ns for p in (out / "rows").iterdir()}
   _check_comparison(tmp_path, run_script)
-
-
-def _check_curves(all_rows):
-  """Each pre-training has a curve and held-out results."""
-  for row in all_rows:
-    if row.kind == "pretraining":
-      num_steps = row.config["pretraining"]["num_train_steps"]
-      training = row.curve["training"]
-      assert training["step"][-1] == num_steps
-      assert training["word_pieces"] == sorted(training["word_pieces"])
-      assert row.results["perplexity"] > 1
-      assert row.curve["held_out"]["step"][-1] == num_steps
 
 
 def _check_comparison(folder, run_script):

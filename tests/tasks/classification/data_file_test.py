@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import types
 
 import pytest
 
@@ -15,7 +16,7 @@ LABELS = ["a"] * 50 + ["b"] * 30 + ["c"] * 19 + ["d"]
 
 def held_out(labels, fraction=0.2, seed=1):
   data = [
-    examples.InputExample(str(i), "t", None, x) for i, x in enumerate(labels)
+    examples.InputExample("", str(i), None, x) for i, x in enumerate(labels)
   ]
   return examples.hold_out(data, fraction, seed)
 
@@ -43,26 +44,54 @@ def test_every_label_keeps_an_example_to_train_on(labels, num):
   for seed in range(5):
     dev = held_out(labels, 0.1, seed)
     assert len(dev) == num
-    train = {str(x) for i, x in enumerate(labels) if i not in dev}
-    if labels != [0.1, 0.5, 2.0, 3.0, 4.0]:
-      names = [x for x in labels if isinstance(x, str)]
-      assert set(map(str, names)) <= train
+    train = {x for i, x in enumerate(labels) if i not in dev}
+    assert {x for x in labels if isinstance(x, str)} <= train
+
+
+def test_copies_of_training_texts_are_not_held_out():
+  texts = [*map(str, range(20))]
+  data = [examples.InputExample("", x, None, "ab"[int(x) % 2]) for x in texts]
+  assert examples.hold_out(data, 0.25, 1) == [5, 6, 7, 8, 9]
+  data[12] = dataclasses.replace(data[12], text_a="7")
+  with runs.logged() as log:
+    assert examples.hold_out(data, 0.25, 1) == [5, 6, 8, 9]
+  assert "1 of the 5 rows" in log()
+
+
+def test_a_split_numbers_the_rows_of_the_file(base, tmp_path):
+  path, file = tmp_path / "bad.csv", tmp_path / "data_split.json"
+  rows = [f"{i};{'ab'[i % 2]}" for i in range(20)]
+  path.write_text("\n".join(["text;label", ";a", *rows]))
+  config = make(base, tmp_path, data_file=str(path), skip_bad_rows=True)
+  layout = classification.file_layout(config)
+
+  def dev(info):
+    folder = types.SimpleNamespace(path=str(tmp_path), info=info)
+    task = types.SimpleNamespace(config=config, layout=layout, _folder=folder)
+    parts = classification.ClassificationTask._parts.func(task)
+    return [int(example.text_a) for example in parts["dev"]]
+
+  first, split = dev(None), json.loads(file.read_text())
+  assert [number - 1 for number in split["dev"]] == first == dev("a run")
+  # Older versions counted only the rows that they did not skip.
+  file.write_text('{"num_rows": 20, "dev": [3, 7]}')
+  assert dev("a run") == [3, 7]
 
 
 def make(folder, output_dir, **changes):
   data_file = folder / "reviews.csv"
   if not data_file.exists():
-    lines = [f"{text};{label}" for text, label in own_classification.rows(40)]
+    rows = enumerate(own_classification.rows(40))
+    lines = [f"{text} {i};{label}" for i, (text, label) in rows]
     data_file.write_text("\n".join(["text;label", *lines]))
   return own_classification.make(
     folder,
     output_dir,
     task_name=None,
     data_dir=None,
-    data_file=str(data_file),
     do_train=True,
     do_eval=True,
-    **changes,
+    **{"data_file": str(data_file), **changes},
   )
 
 
@@ -93,6 +122,7 @@ MISTAKES = {
   "two sources": ({"data_dir": "data"}, "`data_dir` or `data_file`"),
   "no source": ({"data_file": None}, "`data_dir` or `data_file`"),
   "an unknown ending": ({"data_file": "a.xlsx"}, "a.xlsx (`data_file`)"),
+  "texts as labels": ({"label_column": "text"}, "each label occurs once. Is"),
   "no such file": ({"data_file": "none/a.csv"}, "none/a.csv. Set `data_file`"),
   "no test file": ({"do_predict": True}, "`do_predict` needs a test file"),
   "nothing held out": ({"eval_fraction": 0.0}, "Set `eval_fraction`"),

@@ -102,6 +102,7 @@ def test_a_run_leaves_these_files(trained):
     "commands.jsonl",
     "eval",
     "eval.tf_record",
+    "eval_predictions.jsonl",
     "eval_results.txt",
     "label_map.json",
     "predict.tf_record",
@@ -378,19 +379,43 @@ def compute_metrics(name, label_ids, logits):
   return metrics.scores(glue.get_task(name), *arrays, [1] * len(logits))
 
 
-# Of 100 labels 60 are equal: the standard error is sqrt(0.6 * 0.4 / 100).
+# Two standard errors, 2 * sqrt(p * (1 - p) / 100), lead above 1 for p = 0.98.
 @pytest.mark.parametrize(
-  ("accuracy", "chance"),
-  [(0.3, 0.6), (0.6, 0.6), (0.69, 0.6), (0.7, None), (1.0, None)],
+  ("num", "accuracy", "chance"),
+  [(60, 0.3, 0.6), (60, 0.69, 0.6), (60, 0.7, None), (98, 1.0, None)],
 )
-def test_an_accuracy_is_near_chance_up_to_two_standard_errors(accuracy, chance):
-  labels = ["1"] * 60 + ["0"] * 40
+def test_an_accuracy_is_near_chance_up_to_two_standard_errors(
+  num, accuracy, chance
+):
+  labels = ["1"] * num + ["0"] * (100 - num)
   data = [examples.InputExample("", "a", None, label) for label in labels]
   task = types.SimpleNamespace(layout=with_own())
   found = classification.ClassificationTask.near_chance(
     task, classification.Texts(data, [1] * 100), accuracy
   )
   assert found == chance
+
+
+def test_the_scores_of_each_label_match_a_count_by_hand():
+  labels = ("bad", "bad", "good", "good", "good")
+  data = [examples.InputExample("", "a", None, label) for label in labels]
+  found = np.array([[0.9, 0.1], *[[0.2, 0.8]] * 4], np.float32)
+  layout = with_own(labels=("bad", "good"))
+  with runs.logged() as log:
+    lines = metrics.describe_predictions(layout, data, found)
+  assert (lines[1]["true_label"], lines[1]["label"]) == ("bad", "good")
+  for row in ("bad 1.000 0.500 0.667 2", "good 0.750 1.000 0.857 3"):
+    assert row in " ".join(log().split())
+
+
+def test_a_test_file_may_have_labels(tmp_path):
+  config, layout = make(tmp_path, tmp_path), with_own(labels=("bad", "good"))
+  fields = {"config": config, "layout": layout, "_data_dir": str(tmp_path)}
+  task = types.SimpleNamespace(**fields)
+  for label, known in (("bad", "bad"), ("?", None)):
+    write_tsv(tmp_path / "test.tsv", [("a", "good"), ("b", label)])
+    read = classification.ClassificationTask.read(task, "test", "")
+    assert read[1].label == known
 
 
 def test_official_metrics_match_a_count_by_hand():

@@ -196,12 +196,12 @@ BAD_FILES = {
   "an empty choice in a list": (
     own("jsonl", "ends"),
     '{"context": "c", "ends": ["a", ""], "label": 0}\n',
-    "f:1: column ends[1] ",
+    "f:1: the text is empty (column 'ends[1]')",
   ),
   "a number as question": (
     own("jsonl", "ends", question_column="q"),
     '{"context": "c", "q": 5, "ends": ["a", "b"], "label": 0}\n',
-    "f:1: column q ",
+    "f:1: 5 is not a text (column 'q')",
   ),
 }
 
