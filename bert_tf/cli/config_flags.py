@@ -251,8 +251,8 @@ def _explain(flag: flags.Flag, is_complete: bool) -> str:
 def check_required(flag_values: flags.FlagValues = flags.FLAGS) -> None:
   """Raises ValueError that names all missing required flags.
 
-  The command itself checks a flag with alternatives, since a file may replace
-  it: a run in output_dir replaces --model.
+  The command itself checks a flag with alternatives among its flags, since a
+  file may replace it: a run in output_dir replaces --model.
   """
   own = own_flags(flag_values)
   present = {flag.name for flag in own if flag.present}
@@ -262,7 +262,7 @@ def check_required(flag_values: flags.FlagValues = flags.FLAGS) -> None:
     if flag.setting.required
     and present.isdisjoint((flag.name, *flag.setting.alternatives))
   ]
-  if any(len(names) == 1 for names in missing):
+  if any(set(flag_values).isdisjoint(names[1:]) for names in missing):
     texts = (" or ".join(f"--{n}" for n in names) for names in missing)
     raise ValueError(
       f"these flags are missing: {', '.join(texts)}; see --help."

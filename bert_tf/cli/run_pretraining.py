@@ -39,9 +39,10 @@ def _run_on_records() -> None:
 
 
 def _run_on_text() -> None:
+  config = config_flags.build(pipeline_config.PipelineConfig)
   from bert_tf.pipeline import stages
 
-  stages.run(config_flags.build(pipeline_config.PipelineConfig))
+  stages.run(config)
 
 
 def run() -> None:

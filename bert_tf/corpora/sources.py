@@ -50,7 +50,7 @@ def find_files(
   plain_format: str = text_config.LINES,
   pydoc_packages: str = "",
 ) -> list[InputFile]:
-  """Returns the files that `--input_file` names, a glob's files sorted.
+  """Returns the files that the patterns name, a glob's files sorted.
 
   The patterns are files and globs, separated by commas. `pydoc` stands for the
   documentation of the running Python and of `pydoc_packages`, in a temporary
@@ -62,10 +62,10 @@ def find_files(
     for value in (patterns, pydoc_packages)
   )
   if not names:
-    raise ValueError("input_file is empty; give files, globs or pydoc.")
+    raise ValueError("no input files are given; give files, globs or pydoc.")
   if packages and "pydoc" not in names:
     raise ValueError(
-      f"pydoc_packages={pydoc_packages} needs pydoc in input_file={patterns}."
+      f"pydoc_packages={pydoc_packages} needs pydoc as one of {patterns}."
     )
   config = config or text_config.TextConfig()
   files = []
@@ -79,12 +79,12 @@ def find_files(
       continue
     matches = paths.expand(name)
     if not matches:
-      raise ValueError(f"input_file: {name} matches no file.")
+      raise ValueError(f"{name} matches no file.")
     for path in matches:
       if paths.is_folder(path):
-        raise ValueError(f"input_file: {path} is a folder; try {path}/*.")
+        raise ValueError(f"{path} is a folder; try {path}/*.")
       if paths.is_file(path) and not paths.num_bytes(path):
-        raise ValueError(f"input_file: {path} is empty (0 bytes).")
+        raise ValueError(f"{path} is empty (0 bytes).")
       files.append(InputFile(path, _detect_format(path, config, plain_format)))
   return files
 

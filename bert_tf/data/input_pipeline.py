@@ -187,6 +187,7 @@ def _find_fault(
   """A record's first fault, to follow its name; "" if it is valid."""
   if features is None:
     return "is not a tf.train.Example"
+  sizes: dict[str, str] = {}  # The wrong sizes by the flags that correct them.
   for name, feature in spec.items():
     kind = "float_list" if feature.dtype.is_floating else "int64_list"
     stored = (
@@ -199,12 +200,15 @@ def _find_fault(
     if len(values) != length:
       is_masked = name.startswith("masked_lm")
       flag = "max_predictions_per_seq" if is_masked else "max_seq_length"
-      return f"has {len(values)} {name}, not {length}, the `{flag}`"
+      size = f"{len(values)} {name}, not {length}"
+      sizes.setdefault(f"`{flag}={len(values)}`", size)
     high = highest.get(name, np.inf)
     outside = values[~((values >= 0) & (values <= high))]
-    if name in highest and outside.size:
+    if name in highest and outside.size and not sizes:
       return f"has {name} {outside[0]}, but the model allows 0 to {high:.8g}"
-  return ""
+  if not sizes:
+    return ""
+  return f"has {' and '.join(sizes.values())}; set {' '.join(sizes)}"
 
 
 def training_dataset(

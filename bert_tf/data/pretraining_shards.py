@@ -38,7 +38,7 @@ class Summary:
     """The summary as lines, without counts if no shard was built."""
     counts, files = self.counts, f"{len(self.output_files)}"
     if self.num_shards_kept:
-      files += f", {self.num_shards_kept} shards kept"
+      files += f" ({self.num_shards_kept} of an earlier run)"
     lines = [
       f"files              {files}: {self.output_files[0]}",
       f"time               {self.seconds:.1f} s",
@@ -49,13 +49,15 @@ class Summary:
     padding = 1 - counts.num_tokens / num_positions
     num_masked = counts.num_masked / counts.num_instances
     random_next = counts.num_random_next / counts.num_instances
+    masked = [f"masked             {num_masked:.2f} per instance"]
+    next_sentence = [f"next sentence      {random_next:.1%} random"]
     return [
       f"documents          {counts.num_documents:,}",
       f"instances          {counts.num_instances:,}",
       f"records            {counts.num_records:,}",
       f"padding            {padding:.1%} of all positions",
-      f"masked             {num_masked:.2f} an instance",
-      f"next sentence      {random_next:.1%} random",
+      *(masked if self.config.mask else ()),
+      *(() if self.config.no_nsp else next_sentence),
       *lines,
     ]
 

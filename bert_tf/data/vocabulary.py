@@ -33,6 +33,7 @@ class Coverage:
   num_words: int  # Tokens of `BasicTokenizer`, repeated ones included.
   num_unknown: int  # Words that become [UNK].
   num_pieces: int
+  num_most_frequent: int  # Of the pieces, those that are the most frequent one.
 
   @property
   def unknown_share(self) -> float:
@@ -202,9 +203,12 @@ def coverage(
 ) -> Coverage:
   """Counts how well a vocabulary covers the words of `word_counts`."""
   tokenizer = tokenization.WordpieceTokenizer(vocab)
-  num_unknown = num_pieces = 0
+  counts: collections.Counter[str] = collections.Counter()
+  num_unknown = 0
   for word, count in word_counts.items():
     pieces = tokenizer.split_word(word)
-    num_pieces += count * len(pieces)
+    for piece in pieces:
+      counts[piece] += count
     num_unknown += count * (pieces == [tokenizer.unk_token])
-  return Coverage(sum(word_counts.values()), num_unknown, num_pieces)
+  num_words, most = sum(word_counts.values()), max(counts.values(), default=0)
+  return Coverage(num_words, num_unknown, counts.total(), most)

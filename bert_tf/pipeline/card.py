@@ -1,20 +1,37 @@
 """Writes the model card of a pre-trained model: README.md in its folder."""
 
 import dataclasses
+import itertools
 import os
+import random
+import re
 import shlex
 from collections.abc import Mapping, Sequence
+
+from absl import logging
 
 import bert_tf
 from bert_tf import settings, tokenization
 from bert_tf.corpora import sources
-from bert_tf.files import atomic, paths, shard_files
+from bert_tf.files import atomic, paths, shard_files, text_lines
+from bert_tf.inference import predictor
 from bert_tf.pipeline import config as pipeline_config
 from bert_tf.pipeline import text_steps
+from bert_tf.training import objective as objective_lib
 
 FILE = "README.md"
 CURVES_FILE = "curves.png"
 EXPORT_DIR = os.path.join("saved_model", "1")
+
+# A model is useful if its accuracy exceeds the fraction of the most frequent
+# word piece by this much.
+_MIN_ABOVE_CHANCE = 0.05
+
+_RESULTS = """\
+masked_lm_accuracy is the fraction of masked word pieces that the model guesses,
+and masked_lm_loss its mean surprise in nats. perplexity, e to the power of this
+loss, is the number of pieces between which the model hesitates at a mask.
+pseudo_perplexity is the same with one piece of a sentence masked at a time."""
 
 _USE = """\
 ## Use
@@ -35,7 +52,7 @@ def write(
   inputs: Sequence[sources.InputFile],
   results: Mapping[str, float | int],
 ) -> None:
-  """Writes the model card; `results` are evaluation results by name."""
+  """Writes the model card; warns if the results by name are near chance."""
   language, size = config.reading.language, config.model_size
   title, start = f"BERT {config.size_name}, {language}", size.initial_values
   if config.model:
@@ -46,6 +63,15 @@ def write(
   counts = report.get("counts", {})
   vocab = tokenization.load_vocab(config.file("vocab.txt"))
   coverage = text_steps.measure_coverage(config)
+  accuracy = results["masked_lm_accuracy"]
+  chance = coverage.num_most_frequent / coverage.num_pieces
+  verdict = (
+    "Always guessing the most frequent word piece would give a "
+    f"masked_lm_accuracy of about {chance:.2g}."
+  )
+  if accuracy < chance + _MIN_ABOVE_CHANCE:
+    verdict += f" The model's {accuracy:.3g} is hardly better; train longer."
+    logging.warning(verdict)
   lines = [
     f"# {title}",
     "",
@@ -60,23 +86,50 @@ def write(
     )
   lines += [
     "",
-    ", ".join(f"{value:,} {name}" for name, value in counts.items()) + ".",
+    f"{counts['documents']:,} documents with {counts['sentences']:,} sentences "
+    f"and {counts['characters']:,} characters. {counts['eval_documents']:,} of "
+    "the documents are held out for evaluation.",
     "",
     f"The vocabulary has {len(vocab):,} entries. Held-out words have "
     f"{coverage.pieces_per_word:.2f} pieces on average; "
     f"{coverage.unknown_share:.2%} are unknown.",
     *("", "## Training", ""),
-    f"{config.train_seconds / 60:g} minutes, {results['global_step']:,} steps "
+    f"{config.train_seconds / 60:g} min, {results['global_step']:,} steps "
     f"of {size.train_batch_size} sequences of {config.max_seq_length} word "
     f"pieces, learning rate {size.learning_rate:g}, initial values {start}, "
     f"seed {config.seed}. `commands.jsonl` lists all settings.",
     *("", "```shell", _command(config), "```", ""),
     *("Results on held-out documents:", "", "| | |", "|---|---|"),
-    *(f"| {name} | {value:.5g} |" for name, value in results.items()),
-    *("", f"![learning curves]({CURVES_FILE})", ""),
-    _USE.rstrip(),
+    *(f"| {n} | {v:.5g} |" for n, v in objective_lib.shown(results).items()),
+    *("", _RESULTS, "", verdict, "", *_examples(config), ""),
+    *(f"![learning curves]({CURVES_FILE})", "", _USE.rstrip()),
   ]
   atomic.write_lines(os.path.join(config.output_dir, FILE), lines)
+
+
+def _examples(config: pipeline_config.PipelineConfig) -> list[str]:
+  """A table of held-out sentences, each with a masked word and the guesses."""
+  model = predictor.Predictor(config.output_dir, top_k=3)
+  tokenize = model.answerer().tokenize
+  rng = random.Random(config.seed)
+  pattern = r"\w" if config.has_many_characters else r"\w+"
+  places = []
+  lines = text_lines.read_lines(config.file("held_out.txt"))
+  for line in itertools.islice(lines, 1000):
+    is_short = len(tokenize(line)) <= config.max_seq_length - 2
+    words = [*re.finditer(pattern, line)]
+    whole = [word for word in words if len(tokenize(word[0])) == 1]
+    if whole and is_short and 5 < len(words) < 25:
+      places.append(rng.choice(whole))
+  places = rng.sample(places, min(5, len(places)))
+  parts = [(p.string[: p.start()], p.string[p.end() :]) for p in places]
+  texts = [tokenization.MASK.join(part) for part in parts]
+  table = ["| held-out text | word | predictions |", "|---|---|---|"]
+  for place, text, answer in zip(places, texts, model.predict(texts)):
+    guesses = " ".join(f"`{guess['token']}`" for guess in answer["masks"][0])
+    cells = [c.replace("|", "\\|") for c in (text, place[0], guesses)]
+    table.append(f"| {' | '.join(cells)} |")
+  return table
 
 
 def model_name(config: pipeline_config.PipelineConfig) -> str:

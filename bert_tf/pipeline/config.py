@@ -233,6 +233,8 @@ class PipelineConfig(text_config.PydocConfig):
 
   def __post_init__(self) -> None:
     settings.check(self)
+    if not self.train_seconds:
+      raise ValueError("Set `train_hours` or `train_minutes`.")
     if "," in self.output_dir:
       raise ValueError(f"`output_dir` {self.output_dir} must not have a comma.")
     for name in _NEW_MODEL if self.model else ():

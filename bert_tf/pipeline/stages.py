@@ -35,11 +35,9 @@ from bert_tf.tasks import pretraining, pretraining_config
 from bert_tf.training import budget, curves
 from bert_tf.training import config as training_config
 
-# Evaluations during training are many and small, to draw a curve. A larger one
-# at the end gives the results.
+# All evaluations are of the same text, so that a curve joins them.
 _NUM_EVALUATIONS = 10
 _EVAL_BATCH_SIZE = 64
-_EVAL_STEPS_IN_TRAINING = 10
 _MAX_EVAL_STEPS = 50
 
 # Held-out sentences whose pseudo-perplexity is in the model card.
@@ -88,10 +86,12 @@ def run(config: pipeline_config.PipelineConfig) -> None:
   if paths.exists(settings_file):
     remedy = "choose another `output_dir`"
     shard_files.check_same_settings(settings, settings_file, remedy)
-  num_steps = _estimate_steps(config)
+  logging.info("Timing a few steps of training.")
+  num_steps, size = _estimate_steps(config), config.model_size
   logging.info(
-    f"{config.size_name}: about {num_steps} steps will fit into "
-    f"{config.train_seconds / 60:g} minutes. {config.model_size}"
+    f"{config.size_name}, {size.num_hidden_layers} layers of "
+    f"{size.hidden_size}: about {num_steps:,} steps of {size.train_batch_size} "
+    f"sequences will fit into {config.train_seconds / 60:g} min."
   )
   paths.make_folder(config.file(""))
   shard_files.write_settings(settings, settings_file)
@@ -236,6 +236,7 @@ def _make_data(
     eval_fraction=config.eval_fraction,
     random_seed=config.seed,
   )
+  logging.info("Splitting the text into sentences.")
   counts = corpus_build.create(
     config.reading, inputs, output, config.num_workers, resume=True
   )
@@ -245,11 +246,13 @@ def _make_data(
       content = tokenizer_files.read_vocab(config.initial_model.vocab_file)
       atomic.write_bytes(vocab_file, content)
     else:
+      logging.info("Learning the vocabulary.")
       text_steps.learn_vocabulary(config, output.files, vocab_file)
     text_steps.log_coverage(text_steps.measure_coverage(config))
   records = text_steps.train_record_config(
     config, vocab_file, counts["characters"]
   )
+  logging.info("Writing the records.")
   train_records = pretraining_shards.create(
     records,
     output.files,
@@ -279,8 +282,7 @@ def _train(
   """Trains and evaluates; returns the results, or None after a signal."""
   size, model = config.model_size, config.initial_model
   # Without a backward pass, a sequence costs a third of what training it does.
-  num_sequences = _EVAL_STEPS_IN_TRAINING * _EVAL_BATCH_SIZE
-  steps_of_evaluation = num_sequences / (3 * size.train_batch_size)
+  cost = _MAX_EVAL_STEPS * _EVAL_BATCH_SIZE / (3 * size.train_batch_size)
   return pretraining.run(
     pretraining_config.PretrainingConfig(
       bert_config_file=config.file("bert_config.json"),
@@ -293,7 +295,6 @@ def _train(
       do_eval=True,
       eval_batch_size=_EVAL_BATCH_SIZE,
       max_eval_steps=_MAX_EVAL_STEPS,
-      max_eval_steps_in_training=_EVAL_STEPS_IN_TRAINING,
       masked_lm_prob=size.masked_lm_prob,
       no_nsp=size.no_nsp,
       initial_values=size.initial_values,
@@ -308,10 +309,9 @@ def _train(
           num_steps * _SECONDS_BETWEEN_CHECKPOINTS / config.train_seconds
         ),
         keep_checkpoint_max=2,
-        # A tenth of the steps, or more if evaluations took over 5% of the time.
+        # A tenth of the steps, or more if evaluations took over a fifth of it.
         eval_every_steps=max(
-          num_steps // _NUM_EVALUATIONS,
-          math.ceil(20 * steps_of_evaluation),
+          num_steps // _NUM_EVALUATIONS, math.ceil(5 * cost)
         ),
         seed=config.seed,
         **vars(config.compute),

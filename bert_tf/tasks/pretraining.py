@@ -212,13 +212,13 @@ def _run(
 
   if config.do_train:
     num_records = records.files.num_records
-    work = f"{train.train_seconds / 60:g} minutes"
+    work = f"{train.train_seconds / 60:g} min"
     if not train.train_seconds:
       num_steps = train.num_train_steps
       num_epochs = num_steps * train.train_batch_size / num_records
-      work = f"{num_steps} steps, {num_epochs:.1f} epochs"
+      work = f"{num_steps:,} steps, {num_epochs:.1f} epochs"
     logging.info(
-      f"{num_records} {records.record_format} records of length "
+      f"{num_records:,} {records.record_format} records of length "
       f"{config.max_seq_length}, batches of {train.train_batch_size}: {work}."
     )
 
@@ -230,9 +230,9 @@ def _run(
     with explained("train_batch_size", records):
       is_new = not checkpoints.list_checkpoints(folder.path)
       if is_new and config.initial_values != pretraining_config.RANDOM:
+        logging.info("Counting word pieces for the initial values.")
         set_values(runner.model, batches(0), train.seed)
-      max_steps = config.max_eval_steps_in_training or config.max_eval_steps
-      runner.train(batches, functools.partial(evaluate, max_steps))
+      runner.train(batches, functools.partial(evaluate, config.max_eval_steps))
     if runner.was_interrupted:
       return None
   if not config.do_eval:

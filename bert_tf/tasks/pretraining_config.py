@@ -19,10 +19,10 @@ class PretrainingConfig(masking.MaskingConfig):
 
   bert_config_file: str  # Its flag is made by cli/model_flags.py.
   input_file: str = settings.setting(
-    help="The TFRecord files or globs, comma-separated; for raw text, set "
-    "--text.",
+    help="The TFRecord files or globs, comma-separated.",
     original=True,
     topic=settings.DATA,
+    alternatives=("text",),
   )
   train: training_config.PretrainingTrainConfig
   max_seq_length: int = settings.setting(
@@ -61,8 +61,6 @@ class PretrainingConfig(masking.MaskingConfig):
     original=True,
     topic=settings.EVALUATION,
   )
-  # Batches of an evaluation during training; None for max_eval_steps.
-  max_eval_steps_in_training: int | None = None
   eval_input_file: str | None = settings.setting(
     None,
     "The TFRecords to evaluate on. Default: input_file.",

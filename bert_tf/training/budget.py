@@ -100,12 +100,13 @@ def plan_steps(
   if not is_new and info.num_train_steps and info.train_minutes:
     num_steps = round(info.num_train_steps * minutes / info.train_minutes)
   else:
+    logging.info("Loading records and timing a few steps.")
     values = [variable.numpy() for variable in variables.values()]
     num_more = count_steps(config.train_seconds, train_step, batches)
     for variable, value in zip(variables.values(), values, strict=True):
       variable.assign(value)
     num_steps = max(1, step + num_more)
-    logging.info("Training %d steps to fill %g minutes.", num_steps, minutes)
+    logging.info("Training %d steps to fill %g min.", num_steps, minutes)
   if distribution.is_chief():
     info = dataclasses.replace(
       info, num_train_steps=num_steps, train_minutes=minutes

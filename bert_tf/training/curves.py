@@ -7,12 +7,14 @@ from tensorboard.util import tensor_util
 
 from bert_tf.files import paths
 from bert_tf.plots import style
+from bert_tf.training import objective as objective_lib
 
 Curves = dict[str, dict[int, float]]  # Values by name and step.
 
 _RATE = "learning_rate"
 _SCORES = "scores"
 _BETTER = {"loss": "lower is better", "accuracy": "higher is better"}
+_UNITS = {"loss": "nats, ", "accuracy": "fraction correct, "}
 _NOT_DRAWN = (
   *("gradient_norm", "examples_per_second"),
   *("instances_per_row", "global_step"),
@@ -56,7 +58,7 @@ def plot(output_dir: str, plot_file: str, width: int = 1200) -> None:
   panels: dict[str, list[str]] = {
     title: [] for title in ("loss", "accuracy", _SCORES, _RATE)
   }
-  for name in dict.fromkeys((*training, *evaluation)):
+  for name in objective_lib.shown({**training, **evaluation}):
     if name not in _NOT_DRAWN and not name.endswith(_OF_A_KIND):
       titles = (t for t in ("loss", "accuracy", _RATE) if name.endswith(t))
       panels[next(titles, _SCORES)].append(name)
@@ -64,7 +66,9 @@ def plot(output_dir: str, plot_file: str, width: int = 1200) -> None:
   with style.picture(plot_file, len(panels), width) as axes:
     for axis, (title, names) in zip(axes, panels.items()):
       axis.set(title=title.replace("_", " "), xlabel="step")
-      axis.set_ylabel(_BETTER.get(title, ""))
+      # Of a regression, which has no accuracy, the loss is a squared error.
+      unit = _UNITS.get(title, "") if "accuracy" in panels else ""
+      axis.set_ylabel(unit + _BETTER.get(title, ""))
       for name in names:
         label = name.removesuffix(f"_{title}").replace("_", " ")
         label = "total" if name == title and len(names) > 1 else label

@@ -210,7 +210,8 @@ class Estimator:
     self.was_interrupted = bool(received)
     if step < num_steps:
       why = f"by {received}" if received else "early"
-      logging.info("Stopped %s at step %d/%d.", why, step, num_steps)
+      more = " The same command continues from there." if received else ""
+      logging.info("Stopped %s at step %d/%d.%s", why, step, num_steps, more)
     if received == signal.SIGTERM.name:
       sys.exit(128 + signal.SIGTERM)
     return step

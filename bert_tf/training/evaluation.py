@@ -12,6 +12,7 @@ from bert_tf.files import atomic, json_files, paths
 from bert_tf.model_folder import run_folder, run_info
 from bert_tf.training import adapters
 from bert_tf.training import config as training_config
+from bert_tf.training import objective as objective_lib
 
 Results = Mapping[str, float | int]
 
@@ -153,7 +154,8 @@ class PeriodicEvaluation:
       )
     distribution.barrier()  # Other processes read the files afterwards.
     step, best = checkpoints.GLOBAL_STEP, self._best or results
-    parts = [f"{n} {value:.4g}" for n, value in results.items() if n != step]
+    shown = objective_lib.shown(results)
+    parts = [f"{n} {value:.4g}" for n, value in shown.items() if n != step]
     return (
       f"evaluation at step {results[step]}: {', '.join(parts)}; best "
       f"{self._metric} {best[self._metric]:.4g} at step {best[step]}"

@@ -7,7 +7,7 @@ are added instead, and divided once, at the end.
 """
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import keras
@@ -130,6 +130,13 @@ def add_calls(
     (tf.constant(first), total),
   )
   return total
+
+
+def shown(values: Mapping[str, T]) -> dict[str, T]:
+  """The values without a total that only repeats the loss of the masked LM."""
+  losses_of_heads = {"masked_lm_loss", "next_sentence_loss"} & values.keys()
+  is_repeated = losses_of_heads == {"masked_lm_loss"}
+  return {n: v for n, v in values.items() if n != "loss" or not is_repeated}
 
 
 def means(sums: Sums) -> dict[str, float]:

@@ -68,9 +68,10 @@ class Progress:
     since, start = self._clock
     steps_per_second = (step - since) / max(time.monotonic() - start, 1e-9)
     values = objective_lib.means(self._sums)
-    parts = [f"{name} {_short(value)}" for name, value in values.items()]
-    shown = [p for p in parts if p.startswith("loss ") or "accuracy " in p]
-    self._bar.set_postfix_str(", ".join(shown).replace("_accuracy", ""))
+    parts = [f"{n} {_short(v)}" for n, v in objective_lib.shown(values).items()]
+    on_bar = [f"loss {_short(values['loss'])}"]
+    on_bar += [p.replace("_accuracy", "") for p in parts if "accuracy " in p]
+    self._bar.set_postfix_str(", ".join(on_bar))
     if steps_per_second:
       # A packed row holds several examples.
       per_row = values.get("instances_per_row", 1.0)

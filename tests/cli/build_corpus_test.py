@@ -88,7 +88,7 @@ def test_rows_become_shards_and_a_report(tmp_path, run_script):
 
 
 FAULTS = {
-  "--input_file=no.txt": "input_file: no.txt matches no file",
+  "--input_file=no.txt": "no.txt matches no file",
   "--input_file=cut.jsonl.gz --language=de": "cut.jsonl.gz: not a whole gzip",
   "--input_file=a.parquet": "a.parquet has no column 'text' (--text_column). "
   "Its columns: id, body.",

@@ -230,7 +230,7 @@ def test_a_run_with_a_time_limit_ends_without_a_number_of_steps(
   flags += ["--train_minutes=0.05", "--output_dir=timed"]
   result = run_script("run_pretraining.py", *flags, cwd=data)
   assert result.returncode == 0, result.stderr
-  assert "to fill 0.05 minutes" in result.stderr
+  assert "to fill 0.05 min" in result.stderr
   result = run_script(
     "run_pretraining.py", *flags, "--num_warmup_steps=9", cwd=data
   )

@@ -64,7 +64,7 @@ def test_files_have_the_order_of_the_patterns_and_globs_are_sorted(tmp_path):
     ("{}/whole.txt,{}/empty.txt", r"empty\.txt .*0 bytes"),
     ("{}/*.txt", r"empty\.txt .*0 bytes"),
     ("{}", "folder"),
-    (" , ", "input_file"),
+    (" , ", "no input files"),
   ],
 )
 def test_patterns_without_text_are_refused(tmp_path, pattern, message):

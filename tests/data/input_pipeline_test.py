@@ -211,12 +211,17 @@ def test_a_record_that_cannot_be_parsed_is_named(tmp_path):
 @pytest.mark.parametrize(
   ("changes", "vocab_size", "message"),
   [
-    ({"input_ids": [1] * 5}, 10, "5 input_ids, not 4, the `max_seq_length`"),
+    ({"input_ids": [1] * 5}, 10, "5 input_ids, not 4; set `max_seq_length=5`"),
     ({"input_ids": []}, 10, "0 input_ids, not 4"),
     (
       {n: [1] for n in ("masked_lm_positions", "masked_lm_ids")},
       10,
-      "not 2, the `max_predictions_per_seq`",
+      "1 masked_lm_positions, not 2; set `max_predictions_per_seq=1`",
+    ),
+    (
+      {"input_ids": [9] * 5, "masked_lm_ids": [1]},
+      3,
+      "not 4 and .* not 2; set `max_seq_length=5` `max_predictions_per_seq=1`",
     ),
     ({}, 3, "input_ids 3, but the model allows 0 to 2"),
     ({"masked_lm_weights": [1, 0]}, 10, "has int64_list as masked_lm_weights"),

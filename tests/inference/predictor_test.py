@@ -206,7 +206,7 @@ def test_attention_is_that_of_the_model(checkpoint_predictor, run_folder):
 
 
 def test_attention_needs_an_export_with_attention(saved_model_predictor):
-  with pytest.raises(ValueError, match="--attention"):
+  with pytest.raises(ValueError, match="`attention`"):
     saved_model_predictor.attention("the")
 
 

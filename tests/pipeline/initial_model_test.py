@@ -100,7 +100,7 @@ def test_a_run_resumes_only_with_its_model(tmp_path, trained):
   assert len(trained) == 3
   for changes, part in (
     ({"model": f"{tmp_path}/other"}, '"other '),
-    ({"model": None}, "null now"),
+    ({"model": None}, "is null"),
   ):
     with pytest.raises(ValueError, match="`model`") as error:
       stages.run(make_config(tmp_path, **changes))

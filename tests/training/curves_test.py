@@ -3,7 +3,7 @@
 import pytest
 import tensorflow as tf
 
-from bert_tf.training import curves, progress
+from bert_tf.training import curves, objective, progress
 from tests.support import drawn
 
 pytest.importorskip("matplotlib", reason="pip install 'bert_tf[plots]'")
@@ -41,11 +41,15 @@ def pretraining(step):
 def test_pretraining_has_losses_accuracies_and_the_rate(tmp_path, panels):
   write_events(tmp_path, {50: pretraining(50), 100: pretraining(100)})
   write_events(
-    tmp_path / "eval", {100: {"loss": 4.0, "masked_lm_accuracy": 0.5}}
+    tmp_path / "eval", {100: {"masked_lm_loss": 4.0, "masked_lm_accuracy": 0.5}}
   )
   curves.plot(str(tmp_path), str(tmp_path / "curves.svg"))
   assert titles(panels) == ["loss", "accuracy", "learning rate"]
-  assert names(panels[0]) == ["total", "masked lm"]
+  assert names(panels[0]) == ["masked lm"]  # The total would hide behind it.
+  more = {**pretraining(50), "next_sentence_loss": 1.0}
+  assert objective.shown(more) == more
+  units = [axis.get_ylabel().split(",")[0] for axis in panels]
+  assert units == ["nats", "fraction correct", ""]
   assert names(panels[1]) == ["masked lm"]
   assert drawn.line(panels[1], 0) == [[50, 100], [0.5, 1.0]]
   assert drawn.line(panels[1], 1) == [[100], [0.5]]
