@@ -113,5 +113,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-  """Returns the names of the module, including those not imported yet."""
-  return sorted({*globals(), *__all__})
+  """Returns the public names, including those not imported yet."""
+  return sorted(__all__)

@@ -17,12 +17,12 @@ as bert/encoder/layer_0/attention/self/query/kernel: a layer is named after its
 
 import os
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
 
 import keras
 from keras import ops
 
-from bert_tf import model_inputs
+from bert_tf import model_inputs, names
 from bert_tf.kernels import backend, dropout_attention, fused_attention
 from bert_tf.layers import dense, dropout, layer_norm, serialization
 
@@ -36,6 +36,12 @@ from bert_tf.tensor import Tensor as Tensor
 
 # A layer's dtype: a name, a Keras policy or None. Keras has no type for it.
 DType = Any
+
+if not TYPE_CHECKING:  # Type checkers would take every name to exist.
+
+  def __getattr__(name: str) -> NoReturn:
+    """Says where the names of the original's modeling.py went."""
+    raise AttributeError(f"{__name__} has no {name!r}. {names.OLD_NAMES}")
 
 
 def initializer(config: BertConfig) -> keras.initializers.Initializer:
@@ -530,7 +536,12 @@ class BertModel(PretrainedModel):
     config: BertConfig,
     use_one_hot_embeddings: bool = False,
     dtype: DType = None,
+    **of_2018: NoReturn,
   ) -> None:
+    if of_2018:  # Such as is_training and input_ids.
+      raise TypeError(
+        f"BertModel takes no {', '.join(of_2018)}. {names.OLD_NAMES}"
+      )
     super().__init__(name="bert", dtype=dtype)
     config.check_sizes()
     self.config = config

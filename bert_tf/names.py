@@ -37,6 +37,12 @@ CHECKPOINT_FORMATS = {
   "keras": "keras_weights",
 }
 
+# The end of a message about a call that only the original's modules know.
+OLD_NAMES = (
+  "Python code for TensorFlow 1 has to be rewritten: docs/old_names.md says "
+  "what each name became."
+)
+
 
 def find_scope(names: Collection[str], anchors: Sequence[str]) -> str:
   """Returns what stands before the names of the only model in a file, or "".

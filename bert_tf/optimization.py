@@ -362,6 +362,8 @@ def create_optimizer(
     schedule: a schedule to use instead of WarmupLinearDecay, if given. The
       first three arguments are then ignored.
   """
+  if not isinstance(optimizer, str):
+    raise TypeError(f"create_optimizer takes no loss. {names.OLD_NAMES}")
   if schedule is None:
     schedule = WarmupLinearDecay(init_lr, num_train_steps, num_warmup_steps)
   kind = optimizer_class(optimizer)

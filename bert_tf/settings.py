@@ -5,6 +5,7 @@ command line (cli/config_flags.py), the checks and run.json all follow it.
 """
 
 import dataclasses
+import functools
 import math
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, ClassVar, Protocol, TypeVar
@@ -66,6 +67,8 @@ class Setting:
   # For a path that is written, "file", "files" (with commas between them),
   # "folder" or "prefix" (of several files).
   writes: str | None = None
+  # For a path that is read whenever it is given, "file", "folder" or "model".
+  reads: str | None = None
   topic: str = OTHER  # The group of the setting in --help=all, from TOPICS.
   main: bool = False  # Whether --help shows it if it is optional.
   required: bool = False  # Whether the user has to give it or an alternative.
@@ -87,6 +90,21 @@ def setting(default: Any = REQUIRED, help: str = "", **properties: Any) -> Any:
   required = default is REQUIRED or bool(properties.get("alternatives"))
   made = Setting(help=help, required=required, **properties)
   return dataclasses.field(default=default, metadata={_KEY: made})
+
+
+# Settings of a topic: `data(None, "The file.")` has the topic DATA.
+model = functools.partial(setting, topic=MODEL)
+data = functools.partial(setting, topic=DATA)
+instances = functools.partial(setting, topic=INSTANCES)
+masking = functools.partial(setting, topic=MASKING)
+steps = functools.partial(setting, topic=STEPS)
+training = functools.partial(setting, topic=TRAINING)
+evaluation = functools.partial(setting, topic=EVALUATION)
+devices = functools.partial(setting, topic=DEVICES)
+checkpoints = functools.partial(setting, topic=CHECKPOINTS)
+server = functools.partial(setting, topic=SERVER)
+limits = functools.partial(setting, topic=LIMITS)
+output = functools.partial(setting, topic=OUTPUT)
 
 
 def saved_setting(config: type[Dataclass], name: str, note: str = "") -> Any:

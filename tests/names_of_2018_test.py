@@ -7,6 +7,8 @@ import re
 
 import pytest
 
+from bert_tf import modeling, optimization
+
 TESTS = pathlib.Path(__file__).resolve().parent
 [PAGE] = [
   text
@@ -56,3 +58,16 @@ def test_new_names_exist(name):
     functools.reduce(getattr, parts[end:], module)
     return
   raise AssertionError(f"there is no {name}")
+
+
+@pytest.mark.parametrize(
+  ("call", "error"),
+  [
+    (lambda: modeling.get_assignment_map_from_checkpoint, AttributeError),
+    (lambda: modeling.BertModel(None, is_training=True), TypeError),
+    (lambda: optimization.create_optimizer(0.7, 1e-4, 9, 1, False), TypeError),
+  ],
+)
+def test_calls_of_the_original_name_the_page(call, error):
+  with pytest.raises(error, match="docs/old_names.md"):
+    call()

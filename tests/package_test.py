@@ -14,7 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 @pytest.mark.parametrize("name", bert_tf.__all__)
 def test_public_names_exist_and_are_listed(name):
-  assert name in dir(bert_tf)
+  assert dir(bert_tf) == sorted(bert_tf.__all__)
   value = getattr(bert_tf, name)
   if name != "__version__":
     assert value.__name__ == name

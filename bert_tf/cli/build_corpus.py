@@ -18,53 +18,46 @@ from bert_tf.corpora import text_config
 class CorpusConfig(text_config.PydocConfig):
   """The input and output files, and the way to build the corpus."""
 
-  input_file: str = settings.setting(
+  input_file: str = settings.data(
     "pydoc",
     "The text to read: comma-separated files and globs, local or in gs://, "
     "which may end in .gz or .bz2. pydoc stands for Python's documentation.",
-    topic=settings.DATA,
     main=True,
   )
-  output_file: str = settings.setting(
+  output_file: str = settings.output(
     help="The text file to write, compressed if it ends in .gz or .bz2. With "
     "several shards, -00000-of-0000N is added to its name.",
     writes="file",
-    topic=settings.OUTPUT,
   )
   text: text_config.TextConfig
-  num_shards: int = settings.setting(
+  num_shards: int = settings.output(
     1,
     "The number of output files, about equal in size.",
     minimum=1,
-    topic=settings.OUTPUT,
     main=True,
   )
-  eval_output_file: str | None = settings.setting(
+  eval_output_file: str | None = settings.output(
     None,
     "The text file for held-out documents. Default: none are held out.",
     writes="file",
-    topic=settings.OUTPUT,
     main=True,
   )
-  eval_fraction: float = settings.setting(
+  eval_fraction: float = settings.output(
     0.1,
     "The fraction of the documents to hold out, above 0 and below 1.",
-    topic=settings.OUTPUT,
   )
-  random_seed: int = settings.setting(
-    12345, "The seed that chooses held-out documents.", topic=settings.OUTPUT
+  random_seed: int = settings.output(
+    12345, "The seed that chooses held-out documents."
   )
-  num_workers: int = settings.setting(
+  num_workers: int = settings.devices(
     1,
     "The number of processes, which does not change the result.",
     minimum=1,
-    topic=settings.DEVICES,
     main=True,
   )
-  resume: bool = settings.setting(
+  resume: bool = settings.output(
     False,
     "Whether to keep a finished corpus that the same flags have made.",
-    topic=settings.OUTPUT,
     main=True,
   )
 

@@ -153,10 +153,14 @@ def _parse(description: str, argv: list[str]) -> list[str]:
       print(config_flags.help_text(description, word.endswith("=all")))
       sys.exit()
   try:
-    arguments = flags.FLAGS(argv)
+    arguments = flags.FLAGS([config_flags.with_underscores(a) for a in argv])
     config_flags.check_required()
-  except (flags.Error, ValueError) as error:
-    report(error)
+  except (flags.Error, ValueError, OSError) as error:
+    message = re.sub(r"\('Non-boolean.*", "use true or false.", str(error))
+    if isinstance(error, flags.UnrecognizedFlagError):
+      own = [f"--{flag.name}" for flag in config_flags.own_flags()]
+      message = config_flags.unknown("flag", f"--{error.flagname}", own)
+    report(ValueError(message))
     sys.exit(1)
   return arguments
 
@@ -191,6 +195,7 @@ def run(
         )
       if len(given) < sum(name[0] != "[" for name in names):
         raise ValueError(f"give {arguments}.")
+      config_flags.check_inputs()
       main(*given)
     except BrokenPipeError:
       raise  # For exit_with_reader.

@@ -1,7 +1,10 @@
 """Flags of a config: defining and explaining them, building it from them."""
 
+import collections
 import dataclasses
+import difflib
 import functools
+import itertools
 import re
 import sys
 import textwrap
@@ -13,7 +16,8 @@ from typing import Any
 from absl import flags
 
 from bert_tf import settings
-from bert_tf.files import atomic
+from bert_tf.files import atomic, paths
+from bert_tf.hub import cache
 
 # The group of flags without a default in --helpxml and --helpfull. Other flags
 # are grouped by the topics of their settings.
@@ -249,13 +253,16 @@ def _explain(flag: flags.Flag, is_complete: bool) -> str:
 
 
 def check_required(flag_values: flags.FlagValues = flags.FLAGS) -> None:
-  """Raises ValueError that names all missing required flags.
+  """Raises ValueError that names all missing or empty required flags.
 
   The command itself checks a flag with alternatives among its flags, since a
   file may replace it: a run in output_dir replaces --model.
   """
   own = own_flags(flag_values)
   present = {flag.name for flag in own if flag.present}
+  for flag in own:
+    if flag.setting.required and flag.present and flag.value in ("", [], [""]):
+      raise ValueError(f"--{flag.name} is empty.")
   missing = [
     (flag.name, *flag.setting.alternatives)
     for flag in own
@@ -263,10 +270,54 @@ def check_required(flag_values: flags.FlagValues = flags.FLAGS) -> None:
     and present.isdisjoint((flag.name, *flag.setting.alternatives))
   ]
   if any(set(flag_values).isdisjoint(names[1:]) for names in missing):
-    texts = (" or ".join(f"--{n}" for n in names) for names in missing)
+    counts = collections.Counter(itertools.chain.from_iterable(missing))
+    best = functools.partial(max, key=lambda name: counts[name])
+    texts = []
+    # --data_file replaces both --data_dir and --task_name.
+    for name, group in itertools.groupby(missing, best):
+      first, *others = group
+      if name == first[0]:
+        # --text is a flag of another form of the command.
+        forms = [name, *(n for n in first[1:] if n not in flag_values)]
+        texts.append(" or ".join(f"--{form}" for form in forms))
+      else:
+        replaced = " with ".join(f"--{names[0]}" for names in (first, *others))
+        texts.append(f"--{name} (or {replaced})")
     raise ValueError(
       f"these flags are missing: {', '.join(texts)}; see --help."
     )
+
+
+def check_inputs(flag_values: flags.FlagValues = flags.FLAGS) -> None:
+  """Raises FileNotFoundError if a local path, not a glob, does not exist.
+
+  The commands themselves would import TensorFlow before, which takes seconds.
+  """
+  for flag in own_flags(flag_values):
+    path, kind = flag.value, flag.setting.reads
+    # A processor of the user's may take anything as its data_dir.
+    is_theirs = kind == "folder" and getattr(flag_values, "processor", None)
+    if not (kind and flag.present and path) or is_theirs:
+      continue
+    if kind == "model":
+      cache.resolve_model(path)
+    elif not (paths.is_remote(path) or paths.exists(path)):
+      raise FileNotFoundError(f"--{flag.name}={path}: no such {kind}.")
+
+
+def with_underscores(word: str) -> str:
+  """Returns --data-file=x as --data_file=x; other words unchanged."""
+  name, sign, value = word.partition("=")
+  flag = name.replace("-", "_").removeprefix("__")
+  is_flag = name.startswith("--") and flag in flags.FLAGS
+  return f"--{flag}{sign}{value}" if is_flag else word
+
+
+def unknown(kind: str, word: str, names: Iterable[str]) -> str:
+  """Returns a message with the name that is most similar to an unknown word."""
+  close = difflib.get_close_matches(word, list(names), 1)
+  hint = f" Did you mean {close[0]}?" if close else ""
+  return f"unknown {kind} {word}.{hint}"
 
 
 def entry(name: str, text: str) -> str:

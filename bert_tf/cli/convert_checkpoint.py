@@ -17,6 +17,7 @@ class ConversionConfig:
   model: str | None = settings.setting(
     None,
     "The model to convert: its folder or .weights.h5 file.",
+    reads="model",
     alternatives=("input_checkpoint",),
   )
   input_checkpoint: str | None = settings.setting(

@@ -18,40 +18,35 @@ from bert_tf.data import config as data_config
 class CommandConfig(text_config.PydocConfig):
   """The files, the processes and the instances."""
 
-  input_file: str = settings.setting(
+  input_file: str = settings.data(
     help="The text to read: comma-separated files and globs, local or in "
     "gs://, which may end in .gz or .bz2. pydoc stands for Python's "
     "documentation.",
     original=True,
-    topic=settings.DATA,
   )
-  output_file: str = settings.setting(
+  output_file: str = settings.output(
     help="The TFRecord file to write, or several, comma-separated, that share "
     "the instances. With several shards, -00000-of-0000N is added to its name.",
     original=True,
     writes="files",
-    topic=settings.OUTPUT,
   )
   data: data_config.PretrainingDataConfig
   text: text_config.TextConfig
-  num_shards: int = settings.setting(
+  num_shards: int = settings.output(
     1,
     "The number of parts of the text, each of which gets its own file. With 1, "
     "the instances are the original's.",
-    topic=settings.OUTPUT,
     main=True,
   )
-  num_workers: int = settings.setting(
+  num_workers: int = settings.devices(
     1,
     "The number of processes, at most num_shards. The result stays the same.",
-    topic=settings.DEVICES,
     main=True,
   )
   beam: text_config.BeamConfig
-  resume: bool = settings.setting(
+  resume: bool = settings.output(
     False,
     "Whether to keep what an interrupted run with the same flags has finished.",
-    topic=settings.OUTPUT,
   )
 
 

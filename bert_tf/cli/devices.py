@@ -47,13 +47,12 @@ class DeviceConfig:
   num_tpu_cores: int = settings.setting(
     8, "The number of TPU cores, which is only checked.", **_OF_RELEASE
   )
-  distribution: str = settings.setting(
+  distribution: str = settings.devices(
     names.AUTO,
     "The devices to train on: one; mirrored, all GPUs of this machine; "
     "multi_worker, the machines in TF_CONFIG; or tpu. auto takes tpu with "
     "--use_tpu, mirrored if there are several GPUs, and otherwise one.",
     choices=names.DISTRIBUTIONS,
-    topic=settings.DEVICES,
   )
 
 

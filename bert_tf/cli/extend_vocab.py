@@ -19,7 +19,7 @@ class ExtensionConfig:
   """The model and the words to add."""
 
   words_file: str | None = settings.setting(
-    None, "The file of the words to add, one a line."
+    None, "The file of the words to add, one a line.", reads="file"
   )
   words: tuple[str, ...] = settings.setting(
     (), "The words to add, comma-separated.", alternatives=("words_file",)

@@ -22,27 +22,25 @@ _IGNORED: dict[str, Any] = {
 class CommandConfig:
   """The files, the features to compute, and flags of the original release."""
 
-  input_file: str = settings.setting(
+  input_file: str = settings.data(
     help="The file of texts, or pairs as `a ||| b`, one a line. It may be .gz.",
     original=True,
-    topic=settings.DATA,
+    reads="file",
   )
-  output_file: str = settings.setting(
+  output_file: str = settings.output(
     help="The file to write the features to.",
     original=True,
     writes="file",
-    topic=settings.OUTPUT,
   )
   extraction: inference_config.ExtractionConfig
   use_tpu: bool = settings.setting(False, **_IGNORED)
   master: str | None = settings.setting(None, **_IGNORED)
   num_tpu_cores: int = settings.setting(8, **_IGNORED)
-  output_format: str = settings.setting(
+  output_format: str = settings.output(
     "jsonl",
     "The format of the output: jsonl writes a JSON object for each line, as "
     "the original does; npz writes arrays for numpy.load.",
     choices=inference_config.OUTPUT_FORMATS,
-    topic=settings.OUTPUT,
     main=True,
   )
 

@@ -31,6 +31,7 @@ class FillMaskConfig:
     None,
     "The file of such texts, one a line, which may end in .gz. Blank lines are "
     "skipped, and the output is JSON lines.",
+    reads="file",
   )
   top_k: int = settings.setting(5, "The predictions for each mask.", minimum=1)
 

@@ -21,7 +21,7 @@ class InspectConfig:
   """The sizes of a model and of its batches."""
 
   config: str | None = settings.setting(
-    None, "The bert_config.json of the model to explain."
+    None, "The bert_config.json of the model to explain.", reads="file"
   )
   train_batch_size: int = settings.setting(
     32, "The number of sequences in a batch.", minimum=1

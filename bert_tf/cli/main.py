@@ -56,9 +56,8 @@ def run() -> None:
     print(f"bert-tf {bert_tf.__version__}")
     sys.exit()
   if name not in COMMANDS:
-    sys.exit(
-      f"bert-tf: error: unknown command {name!r}; bert-tf --help lists all."
-    )
+    fault = config_flags.unknown("command", name, COMMANDS)
+    sys.exit(f"bert-tf: error: {fault} bert-tf --help lists all.")
   sys.argv = [f"bert-tf {name}", *arguments]
   if name in _TASKS:
     fine_tune.run(_TASKS[name])

@@ -12,31 +12,31 @@ from bert_tf.cli import config_flags
 class ModelFlags:
   """The model; --model replaces the other flags."""
 
-  model: str | None = settings.setting(
+  model: str | None = settings.model(
     None,
     "The folder of the model, which may be a released model, the output_dir of "
     "a run, a SavedModel or a Hugging Face model; or the name of a model that "
     "bert-tf download got. It replaces the flags of the model's files.",
-    topic=settings.MODEL,
+    reads="model",
     alternatives=("init_checkpoint", "bert_config_file"),
   )
-  init_checkpoint: str | None = settings.setting(
+  init_checkpoint: str | None = settings.model(
     None,
     "The initial checkpoint: its prefix, or a folder as for --model.",
     original=True,
-    topic=settings.MODEL,
+    reads="model",
   )
-  bert_config_file: str | None = settings.setting(
+  bert_config_file: str | None = settings.model(
     None,
     "The model's sizes. Default: bert_config.json next to the checkpoint.",
     original=True,
-    topic=settings.MODEL,
+    reads="file",
   )
-  vocab_file: str | None = settings.setting(
+  vocab_file: str | None = settings.model(
     None,
     "The model's vocabulary. Default: vocab.txt next to the checkpoint.",
     original=True,
-    topic=settings.MODEL,
+    reads="file",
   )
 
 

@@ -5,11 +5,13 @@ bert-tf serve --model=mrpc=models/mrpc --model=squad=out/squad
 """
 
 import dataclasses
+import json
 import sys
 
 from bert_tf import settings
 from bert_tf.cli import command, config_flags, model_flags
 from bert_tf.export import config as export_config
+from bert_tf.hub import cache
 from bert_tf.server import config as server_config
 
 
@@ -29,15 +31,14 @@ class CheckpointConfig(export_config.ModelConfig):
 class CommandConfig:
   """The models and the server."""
 
-  model: tuple[str, ...] = settings.setting(
+  model: tuple[str, ...] = settings.model(
     help="The model to serve: the folder of a SavedModel or of its versions, "
     "of which the newest is served, the output_dir of a run, or a checkpoint's "
     "prefix. To serve several, repeat --model=NAME=FOLDER.",
     repeated=True,
-    topic=settings.MODEL,
   )
-  model_name: str = settings.setting(
-    "model", "The name of the model in URLs.", topic=settings.MODEL, main=True
+  model_name: str = settings.model(
+    "model", "The name of the model in URLs.", main=True
   )
   server: server_config.ServerConfig
   checkpoint: CheckpointConfig
@@ -73,8 +74,10 @@ def run() -> None:
 
   config = config_flags.build(CommandConfig, init_checkpoint="")
   folders = config.folders()
-  # A port in use is reported before TensorFlow and the models are loaded.
+  # A port in use and a missing model are reported before TensorFlow is loaded.
   sockets = connections.listen(config.server.host, config.server.port)
+  for folder in folders.values():
+    cache.resolve_model(folder)
   from bert_tf.inference import predictor
   from bert_tf.server import application, metrics
 
@@ -91,8 +94,15 @@ def run() -> None:
       print(metrics.log_line("json", line), flush=True)
       return
     for name, folder in folders.items():
-      path = f"{url}/v1/models/{name}"
-      print(f"{folder}: {url}/ and {path}:predict", flush=True)
+      path = f"{url}/v1/models/{name}:predict"
+      print(f"{folder}: {url}/ and {path}", flush=True)
+      if answerer := models[name].answerers.get("text"):
+        word = "[MASK]" if "masked_lm_logits" in answerer.outputs else "text"
+        row = {field: f"a {word}" for field in answerer.fields}
+        choices = {"choices": ["this", "that"]} if "choices" in row else {}
+        body = json.dumps({"instances": [row | choices]})
+        kind = "Content-Type: application/json"
+        print(f"  curl -H '{kind}' -d '{body}' {path}", flush=True)
 
   try:
     application.run(models, config.server, started, sockets)

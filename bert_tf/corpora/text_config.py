@@ -1,12 +1,8 @@
 """Settings for reading text: its format and sentence splitting."""
 
 import dataclasses
-import functools
 
 from bert_tf import settings
-
-_data = functools.partial(settings.setting, topic=settings.DATA)
-_devices = functools.partial(settings.setting, topic=settings.DEVICES)
 
 # Values of input_format.
 LINES = "lines"
@@ -26,7 +22,7 @@ LINE = "line"
 class TextConfig:
   """The format of the input and the language of its sentences."""
 
-  input_format: str = _data(
+  input_format: str = settings.data(
     AUTO,
     "The format of the input. lines has a sentence a line and a blank line "
     "between documents, text is running text, jsonl and parquet have a "
@@ -34,16 +30,16 @@ class TextConfig:
     choices=(AUTO, LINES, TEXT, JSONL, PARQUET, WIKIEXTRACTOR),
     main=True,
   )
-  documents: str = _data(
+  documents: str = settings.data(
     BLANK_LINE,
     "What ends a document in running text. file is for books: blank lines "
     "separate paragraphs, and texts above 1 MB are cut between them.",
     choices=(BLANK_LINE, FILE, LINE),
   )
-  text_column: str = _data(
+  text_column: str = settings.data(
     "text", "The column of jsonl and parquet that holds the text."
   )
-  language: str = _data(
+  language: str = settings.data(
     "en",
     "The language, such as de or zh, whose rules split text into sentences.",
     main=True,
@@ -57,7 +53,7 @@ class TextConfig:
 class PydocConfig:
   """Packages whose documentation joins that of Python."""
 
-  pydoc_packages: str = _data(
+  pydoc_packages: str = settings.data(
     "", "The packages whose documentation pydoc adds, comma-separated."
   )
 
@@ -66,12 +62,12 @@ class PydocConfig:
 class BeamConfig:
   """The Beam runner and its options. Without a runner, Beam is not used."""
 
-  runner: str | None = _devices(
+  runner: str | None = settings.devices(
     None,
     "The Apache Beam runner, such as DirectRunner or DataflowRunner, instead "
     "of --num_workers. It needs the extra beam.",
   )
-  pipeline_options: str = _devices(
+  pipeline_options: str = settings.devices(
     "",
     "The options of Beam, separated by spaces. '--help' lists them.",
   )

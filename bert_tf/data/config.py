@@ -1,62 +1,57 @@
 """Settings of pre-training data. Imports no TensorFlow."""
 
 import dataclasses
-import functools
 
 from bert_tf import settings
 from bert_tf.data import masking, packing
-
-_model = functools.partial(settings.setting, topic=settings.MODEL)
-_instances = functools.partial(settings.setting, topic=settings.INSTANCES)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PretrainingDataConfig:
   """Settings of pre-training data; raises ValueError for bad values."""
 
-  vocab_file: str = _model(help="The vocabulary file.", original=True)
-  do_lower_case: bool = _model(
+  vocab_file: str = settings.model(help="The vocabulary file.", original=True)
+  do_lower_case: bool = settings.model(
     True,
     "Whether to lower-case the text, as uncased vocabularies need it.",
     original=True,
     main=True,
   )
-  strip_accents: bool | None = _model(
+  strip_accents: bool | None = settings.model(
     None, "Whether to strip accents. Default: the same as do_lower_case."
   )
-  max_seq_length: int = _instances(
+  max_seq_length: int = settings.instances(
     128,
     "The word pieces of an instance, with special tokens and padding.",
     original=True,
     main=True,
   )
-  random_seed: int = _instances(
+  random_seed: int = settings.instances(
     12345, "The seed of all random draws.", original=True
   )
-  dupe_factor: int = _instances(
+  dupe_factor: int = settings.instances(
     10,
     "The number of passes over the text, each with other masks and pairs.",
     minimum=1,
     original=True,
     main=True,
   )
-  short_seq_prob: float = _instances(
+  short_seq_prob: float = settings.instances(
     0.1,
     "The fraction of documents whose instances get a random shorter length.",
     minimum=0,
     maximum=1,
     original=True,
   )
-  no_nsp: bool = _instances(
+  no_nsp: bool = settings.instances(
     False, "Whether instances have one segment, and no next-sentence task."
   )
-  mask: bool = settings.setting(
+  mask: bool = settings.masking(
     True,
     "Whether to mask the instances. With --nomask, bert-tf pretrain masks "
     "them, anew in each epoch.",
-    topic=settings.MASKING,
   )
-  pack_sequences: bool = _instances(
+  pack_sequences: bool = settings.instances(
     False, "Whether to pack short instances into one record to save padding."
   )
   masking_config: masking.MaskingConfig = masking.MaskingConfig()

@@ -5,13 +5,10 @@ order of the 2018 release, so a seed gives the release's masks.
 """
 
 import dataclasses
-import functools
 import random
 from collections.abc import Callable, Mapping
 
 from bert_tf import settings, tokenization
-
-_masking = functools.partial(settings.setting, topic=settings.MASKING)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -19,30 +16,30 @@ class MaskingConfig:
   """Settings of masking; raises ValueError for values out of range."""
 
   # About masked_lm_prob * max_seq_length, as the 2018 release recommends.
-  max_predictions_per_seq: int = _masking(
+  max_predictions_per_seq: int = settings.masking(
     20,
     "The maximum number of masked word pieces in an instance.",
     minimum=1,
     original=True,
     main=True,
   )
-  masked_lm_prob: float = _masking(
+  masked_lm_prob: float = settings.masking(
     0.15, "The fraction of word pieces to mask.", original=True
   )
-  do_whole_word_mask: bool = _masking(
+  do_whole_word_mask: bool = settings.masking(
     False, "Whether words are masked as a whole.", original=True, main=True
   )
   # 80/10/10, Devlin et al. 2019, sections 3.1 and A.1. Fine-tuning inputs have
   # no [MASK], so some chosen pieces must look ordinary.
-  mask_prob: float = _masking(
+  mask_prob: float = settings.masking(
     0.8,
     "The fraction of masked word pieces that become [MASK]. It must sum to 1 "
     "with keep_prob and random_prob.",
   )
-  keep_prob: float = _masking(
+  keep_prob: float = settings.masking(
     0.1, "The fraction of masked word pieces that stay."
   )
-  random_prob: float = _masking(
+  random_prob: float = settings.masking(
     0.1, "The fraction of masked word pieces that become random ones."
   )
 

@@ -10,11 +10,6 @@ from bert_tf import settings
 from bert_tf.tasks import registry
 from bert_tf.tasks.squad import config as squad_config
 
-_data = functools.partial(settings.setting, topic=settings.DATA)
-_evaluation = functools.partial(settings.setting, topic=settings.EVALUATION)
-_model = functools.partial(settings.setting, topic=settings.MODEL)
-_output = functools.partial(settings.setting, topic=settings.OUTPUT)
-
 # The vector of a text: the first is the default.
 POOLINGS = ("mean", "cls", "max")
 
@@ -35,7 +30,7 @@ class ModelConfig:
   """
 
   init_checkpoint: str
-  task: str | None = _model(
+  task: str | None = settings.model(
     None,
     "The task of the model. encoder has TF Hub's interface and no head, and "
     "preprocessing turns texts into BERT's inputs. Default: the checkpoint's.",
@@ -44,19 +39,19 @@ class ModelConfig:
   )
   bert_config_file: str | None = None  # None for the one beside the checkpoint.
   vocab_file: str | None = None  # None for the one beside the checkpoint.
-  do_lower_case: bool | None = _model(
+  do_lower_case: bool | None = settings.model(
     None,
     "Whether to lower-case texts. Default: what the model's run.json says, "
     "else what the vocabulary shows, else True.",
     fallback=True,
   )
-  strip_accents: bool | None = _model(
+  strip_accents: bool | None = settings.model(
     None,
     "Whether to strip accents. Default: what the model's run.json says, else "
     "the same as do_lower_case.",
     fallback=None,
   )
-  max_seq_length: int | None = _data(
+  max_seq_length: int | None = settings.data(
     None,
     "The maximum length of a text in word pieces. Default: all positions for "
     "pretraining; else what the model's run.json says, else 384 for squad, for "
@@ -65,7 +60,7 @@ class ModelConfig:
     fallback=None,
     main=True,
   )
-  pooling: str | None = _model(
+  pooling: str | None = settings.model(
     None,
     "For an encoder, how to pool the vectors of word pieces into one. Default: "
     "what sentence-transformers' files say, else mean.",
@@ -73,13 +68,13 @@ class ModelConfig:
     fallback=None,
     main=True,
   )
-  normalize: bool | None = _model(
+  normalize: bool | None = settings.model(
     None,
     "For an encoder, whether to scale the vector of a text to length 1. "
     "Default: what sentence-transformers' files say, else False.",
     fallback=None,
   )
-  top_k: int | None = _evaluation(
+  top_k: int | None = settings.evaluation(
     None,
     "For a pre-trained model, the number of predictions for each [MASK].",
     minimum=1,
@@ -103,19 +98,19 @@ class ModelConfig:
 class ExportConfig(ModelConfig):
   """A checkpoint, and the settings of the SavedModel to write."""
 
-  export_dir: str = _output(
+  export_dir: str = settings.output(
     help="The new or empty folder for the SavedModel. TensorFlow Serving needs "
     "a version number at its end, such as models/NAME/1.",
     writes="folder",
   )
-  with_text: bool = _output(
+  with_text: bool = settings.output(
     True,
     "Whether a classifier or an encoder takes texts as well as ids, by "
     "operations of tensorflow-text.",
     flag="text",
     main=True,
   )
-  with_attention: bool = _output(
+  with_attention: bool = settings.output(
     False,
     "Whether a model with a head can return its attention.",
     flag="attention",

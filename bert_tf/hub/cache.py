@@ -11,6 +11,10 @@ HOME_VARIABLE = "BERT_TF_HOME"
 HUGGING_FACE_FILES: tuple[str, ...] = ("config.json", "model.safetensors")
 
 
+class MissingModelError(FileNotFoundError, ValueError):
+  """There is no such model."""
+
+
 def home() -> str:
   """The folder of the cache: BERT_TF_HOME or its default.
 
@@ -58,10 +62,10 @@ def hugging_face_folder(name: str) -> str:
 def resolve_model(path: str) -> str:
   """Resolves the name of a downloaded model to its folder.
 
-  Returns any other path unchanged, also a path that exists and equals the name
-  of a model.
+  A path that exists comes first and is returned unchanged.
 
   Raises:
+    MissingModelError: if there is neither such a path nor such a name.
     ValueError: if the model is known but not downloaded.
   """
   if paths.is_remote(path) or any(
@@ -75,7 +79,10 @@ def resolve_model(path: str) -> str:
     folder, is_downloaded = get_folder(source), is_here(source)
     path = source.name
   else:
-    return path
+    raise MissingModelError(
+      f"model {path!r} not found: there is neither such a folder nor "
+      f"{path}.index. bert-tf download lists the models that you can get."
+    )
   if not is_downloaded:
     raise ValueError(f"{path} is not here; run: bert-tf download {path}")
   return folder

@@ -8,9 +8,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from absl import logging
 
 from bert_tf import tokenization
 from bert_tf.export import saved_models
+from bert_tf.files import errors
 from bert_tf.inference import loaded_model
 from bert_tf.model_folder import run_info
 from bert_tf.tasks import prediction, registry
@@ -40,6 +42,17 @@ class MaskAnswerer(prediction.Answerer):
     self._mask_id = tokenizer.vocab[tokenization.MASK]
     self._blank_id = tokenizer.vocab.get("")
     self._top_k = min(info.top_k or 5, len(tokenizer.vocab))
+
+  def check(self, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Warns of texts without a mask; raises ValueError if all lack one."""
+    mask = tokenization.MASK
+    lacking = [str(i) for i, r in enumerate(rows) if mask not in r["text"]]
+    if lacking:
+      text = rows[int(lacking[0])]["text"]
+      fault = f"row {errors.join_names(lacking, 5)} has no {mask}: {text!r:.60}"
+      if len(lacking) == len(rows):
+        raise ValueError(fault)
+      logging.warning(fault)
 
   def tokenize(self, text: str) -> list[int]:
     """Returns the ids of the word pieces of a text, with those of masks."""

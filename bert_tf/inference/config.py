@@ -1,14 +1,8 @@
 """Settings of features and sentence scores. Does not import TensorFlow."""
 
 import dataclasses
-import functools
 
 from bert_tf import settings
-
-_data = functools.partial(settings.setting, topic=settings.DATA)
-_devices = functools.partial(settings.setting, topic=settings.DEVICES)
-_model = functools.partial(settings.setting, topic=settings.MODEL)
-_output = functools.partial(settings.setting, topic=settings.OUTPUT)
 
 OUTPUT_FORMATS = ("jsonl", "npz")
 POOLINGS = ("none", "cls", "mean", "max")
@@ -35,35 +29,35 @@ class ExtractionConfig:
   init_checkpoint: str
   bert_config_file: str | None = None
   vocab_file: str | None = None
-  layers: tuple[int, ...] = _model(
+  layers: tuple[int, ...] = settings.model(
     (-1, -2, -3, -4),
     "The encoder layers, comma-separated; 0 is the first and -1 the last.",
     original=True,
     main=True,
   )
-  do_lower_case: bool | None = _model(
+  do_lower_case: bool | None = settings.model(
     None,
     "Whether to lower-case texts. Default: what the model's run.json says, "
     "else what the vocabulary shows, else True.",
     original=True,
     fallback=True,
   )
-  max_seq_length: int = _data(
+  max_seq_length: int = settings.data(
     128,
     "The maximum length of a text or pair in word pieces.",
     original=True,
     minimum=3,  # [CLS] and two [SEP].
     main=True,
   )
-  batch_size: int = _devices(
+  batch_size: int = settings.devices(
     32, "The number of texts in a batch.", original=True, minimum=1, main=True
   )
-  use_one_hot_embeddings: bool = _devices(
+  use_one_hot_embeddings: bool = settings.devices(
     False,
     "Whether to look up word embeddings by a matmul, for TPUs.",
     original=True,
   )
-  pooling: str = _output(
+  pooling: str = settings.output(
     "none",
     "Which vectors each layer gives: none, of all tokens; cls, of [CLS]; mean "
     "or max, over all tokens with [CLS] and [SEP].",

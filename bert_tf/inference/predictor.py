@@ -109,11 +109,14 @@ class Predictor:
 
     Raises:
       ValueError: if a row does not match the inputs of the model, or if the
-        model rejects a text, such as one that is too long.
+        model rejects a text, such as one that is too long or lacks [MASK].
     """
     rows, is_single = inputs_lib.to_rows(inputs)
-    prepared = [self.prepare(index, row) for index, row in enumerate(rows)]
     answerer = self.answerer()
+    names, num = answerer.fields, answerer.num_required
+    to_texts = inputs_lib.texts_by_name
+    answerer.check([to_texts(i, r, names, num) for i, r in enumerate(rows)])
+    prepared = [self.prepare(index, row) for index, row in enumerate(rows)]
     places = [
       (row, number)
       for row, each in enumerate(prepared)
@@ -220,6 +223,7 @@ def load(
     FeatureExtractor, whose `encode` turns texts into vectors.
 
   Raises:
+    FileNotFoundError: if there is no such folder. It is a ValueError as well.
     ValueError: if the folder does not hold exactly one readable model.
 
   Examples:

@@ -15,11 +15,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from absl import logging
 
-from bert_tf import checkpoints, model_folder, settings, tokenization
+from bert_tf import checkpoints, model_folder, settings
 from bert_tf.export import config as export_config
-from bert_tf.files import errors
 from bert_tf.formats import tables
 from bert_tf.inference import inputs as inputs_lib
 from bert_tf.inference import predictor
@@ -118,7 +116,6 @@ class TaskModel(abc.ABC):
     """
     rows, is_single = inputs_lib.to_rows(inputs)
     texts = [self._row(index, row) for index, row in enumerate(rows)]
-    self._check(texts)
     if self._predictor is None:
       values = dict(self._given)
       if model_folder.has_config(self._folder()):
@@ -130,11 +127,6 @@ class TaskModel(abc.ABC):
 
   def _row(self, index: int, row: Any) -> dict[str, Any]:
     return inputs_lib.texts_by_name(index, row, self.inputs, self._num_required)
-
-  def _check(self, rows: Sequence[Mapping[str, Any]]) -> None:
-    if empty := prediction.with_empty_text(rows):
-      numbers = errors.join_names([*map(str, empty)], 5)
-      logging.warning(f"These rows have an empty text: {numbers}.")
 
   def _folder(self) -> str:
     """The folder of the run's best checkpoint, or else of the run."""
@@ -187,17 +179,6 @@ class MaskFiller(TaskModel):
   """
 
   task = registry.PRETRAINING.name
-
-  def _check(self, rows: Sequence[Mapping[str, Any]]) -> None:
-    mask = tokenization.MASK
-    lacking = [str(i) for i, r in enumerate(rows) if mask not in r["text"]]
-    if not lacking:
-      return
-    text = rows[int(lacking[0])]["text"]
-    fault = f"row {errors.join_names(lacking, 5)} has no {mask}: {text!r:.60}"
-    if len(lacking) == len(rows):
-      raise ValueError(fault)
-    logging.warning(fault)
 
   def _answer(self, answer: dict[str, Any]) -> list[list[Token]]:
     return [[Token(**token) for token in mask] for mask in answer["masks"]]

@@ -10,8 +10,8 @@ import keras
 register = keras.saving.register_keras_serializable("bert_tf")
 
 # Arguments that get_config leaves out. A model makes one seed generator for all
-# its layers.
-_NOT_SAVED = ("self", "seed_generator")
+# its layers, and refuses arguments of 2018.
+_NOT_SAVED = ("self", "seed_generator", "of_2018")
 
 
 class Configured(keras.layers.Layer):

@@ -102,7 +102,8 @@ def resolve(user: Any, saved: Any, vocab_file: str | None) -> Case:
       f"{'lower-cased' if guessed else 'cased'}. Leave out `do_lower_case`."
     )
   if lower is None and guessed is not None:
-    logging.info("%s: do_lower_case=%s fits its tokens.", vocab_file, guessed)
+    kind = "lower-cased" if guessed else "cased"
+    logging.info(f"{vocab_file} has {kind} tokens: do_lower_case={guessed}.")
   if user == saved == Case(guessed) and _has_accents(vocab):
     # The original stripped accents by default, so this only warns.
     logging.warning(

@@ -4,7 +4,6 @@ Does not import TensorFlow.
 """
 
 import dataclasses
-import functools
 import math
 import os
 from collections.abc import Mapping
@@ -15,12 +14,6 @@ from bert_tf.corpora import sentences, text_config
 from bert_tf.data import vocabulary
 from bert_tf.tasks import pretraining_config
 from bert_tf.training import config as training_config
-
-_checkpoints = functools.partial(settings.setting, topic=settings.CHECKPOINTS)
-_data = functools.partial(settings.setting, topic=settings.DATA)
-_devices = functools.partial(settings.setting, topic=settings.DEVICES)
-_masking = functools.partial(settings.setting, topic=settings.MASKING)
-_model = functools.partial(settings.setting, topic=settings.MODEL)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -151,22 +144,22 @@ _Pretraining = pretraining_config.PretrainingConfig
 class PipelineConfig(text_config.PydocConfig):
   """Settings of `bert-tf pretrain --text`."""
 
-  text: str = _data(
+  text: str = settings.data(
     help="The text to pre-train on: comma-separated files and globs of plain "
     "text, JSON lines or Parquet, which may end in .gz or .bz2. pydoc stands "
     "for Python's documentation."
   )
-  output_dir: str = _checkpoints(
+  output_dir: str = settings.checkpoints(
     help="The folder for the model and its card, README.md. Data go to its "
     "subfolder data/.",
     writes="folder",
   )
-  model: str | None = _model(
+  model: str | None = settings.model(
     None,
     "The model to continue, such as a released one. Default: a new model.",
     main=True,
   )
-  size: str | None = _model(
+  size: str | None = settings.model(
     None,
     "The size of a new model, as layers x width: tiny 2 x 128, mini 4 x 256, "
     f"small 4 x 512, medium 8 x 512, base 12 x 768. Default: {_DEFAULT_SIZE}.",
@@ -178,21 +171,21 @@ class PipelineConfig(text_config.PydocConfig):
   )
   train_minutes: float = _setting(_Training, "train_minutes")
   reading: text_config.TextConfig
-  do_lower_case: bool | None = _model(
+  do_lower_case: bool | None = settings.model(
     None,
     "Whether to lower-case the text and strip accents. Default: auto (None in "
     "Python), which follows --model or the language.",
     main=True,
   )
-  vocab_size: int | None = _model(
+  vocab_size: int | None = settings.model(
     None,
     "The number of entries in the vocabulary of a new model. Default: by size.",
     minimum=_NUM_RESERVED + 2,  # A character and its ## piece.
   )
-  max_seq_length: int = _data(
+  max_seq_length: int = settings.data(
     128, "Maximum length in word pieces.", minimum=16, maximum=512, main=True
   )
-  eval_fraction: float = _data(
+  eval_fraction: float = settings.data(
     0.05,
     "The fraction of documents that are held out for evaluation.",
     minimum=0.001,
@@ -207,7 +200,7 @@ class PipelineConfig(text_config.PydocConfig):
   initial_values: str | None = _setting(
     _Pretraining, "initial_values", " Default: by size."
   )
-  masked_lm_prob: float | None = _masking(
+  masked_lm_prob: float | None = settings.masking(
     None,
     "The fraction of word pieces that are masked in training; in held-out "
     "text, it is 0.15. Default: 0.25 for tiny, otherwise 0.15.",
@@ -220,7 +213,7 @@ class PipelineConfig(text_config.PydocConfig):
     " Default: auto (None in Python), which is true for tiny and for a --model "
     "that has no such loss.",
   )
-  num_workers: int = _devices(
+  num_workers: int = settings.devices(
     os.cpu_count() or 1,
     "The number of processes that prepare the data.",
     minimum=1,

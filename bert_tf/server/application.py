@@ -215,6 +215,9 @@ class Server:
     self, request: fastapi.Request, name: str
   ) -> responses.Response:
     """Returns the status of a model as TensorFlow Serving does."""
+    if request.url.path.endswith((":predict", ":classify", ":attention")):
+      headers = {"Allow": "POST"}
+      raise limits.HttpError(405, "the method is POST, not GET.", None, headers)
     model = self._find_model(request)
     state = {
       "version": str(model.version),
@@ -362,7 +365,9 @@ class Server:
       which = f"Latest({name:.100})"
       if version:
         which = f"Specific({name:.100}, {version:.20})"
-      raise limits.HttpError(404, f"Servable not found for request: {which}")
+      fault = f"Servable not found for request: {which}"
+      names = ", ".join(self._models)
+      raise limits.HttpError(404, f"{fault}; this server has {names}.")
     return model
 
 

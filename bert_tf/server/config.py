@@ -6,20 +6,19 @@ import functools
 from bert_tf import settings
 
 _limit = functools.partial(settings.setting, minimum=1, topic=settings.LIMITS)
-_server = functools.partial(settings.setting, topic=settings.SERVER)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ServerConfig:
   """Settings of the server."""
 
-  host: str = _server(
+  host: str = settings.server(
     "127.0.0.1",
     "The address to listen on. The default accepts only this machine, since "
     "there is no encryption or password.",
     main=True,
   )
-  port: int = _server(
+  port: int = settings.server(
     8501,
     "The port to listen on; 0 takes any free port.",
     minimum=0,
@@ -73,17 +72,17 @@ class ServerConfig:
   max_text_length: int = _limit(
     20000, "The maximum number of bytes in a text; more get status 400."
   )
-  max_connections: int = _server(
+  max_connections: int = settings.server(
     256,
     "The maximum number of open connections; more get status 503.",
     minimum=1,
   )
-  allowed_hosts: tuple[str, ...] = _server(
+  allowed_hosts: tuple[str, ...] = settings.server(
     (),
     "The host names to accept in the Host header besides the address and "
     "localhost, comma-separated.",
   )
-  log_format: str = _server(
+  log_format: str = settings.server(
     "none",
     "The format of the line that each request logs, without its texts.",
     choices=("none", "text", "json"),
@@ -93,7 +92,7 @@ class ServerConfig:
   read_timeout_s: float = 30.0
   # Maximum seconds that a connection may be idle.
   idle_timeout_s: float = 30.0
-  stop_timeout_s: float = _server(
+  stop_timeout_s: float = settings.server(
     30.0,
     "How many seconds running requests have to finish when the server stops.",
     minimum=0,

@@ -261,7 +261,8 @@ class Task(abc.ABC, Generic[Example, Data]):
       prepared = self.answerer.prepare(texts)
       for model_input in prepared.inputs if index < NUM_LOGGED else ():
         pieces = self.tokenizer.convert_ids_to_tokens(model_input.input_ids)
-        logging.info("%s -> %s", " ".join(pieces), answer)
+        arrow = "" if answer is None else f" -> {answer}"
+        logging.info("%s%s", " ".join(pieces), arrow)
       yield prepared
 
   def write_records(

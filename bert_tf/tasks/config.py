@@ -16,89 +16,78 @@ class FineTuningConfig:
   # Files of the model. cli/model_flags.py makes their flags.
   bert_config_file: str
   vocab_file: str
-  do_lower_case: bool | None = settings.setting(
+  do_lower_case: bool | None = settings.model(
     None,
     "Whether to lower-case the text, as uncased models need it. Default: what "
     "the model's run.json says, else what the vocabulary shows, else True.",
     original=True,
     fallback=True,
-    topic=settings.MODEL,
   )
-  max_seq_length: int | None = settings.setting(
+  max_seq_length: int | None = settings.data(
     None,
     "The maximum length of an input in word pieces, with [CLS] and [SEP].",
     minimum=5,
     original=True,
     fallback=128,
-    topic=settings.DATA,
     main=True,
   )
-  do_train: bool = settings.setting(
-    False, "Whether to train.", original=True, topic=settings.STEPS, main=True
+  do_train: bool = settings.steps(
+    False, "Whether to train.", original=True, main=True
   )
-  do_eval: bool = settings.setting(
+  do_eval: bool = settings.steps(
     False,
     "Whether to evaluate on the dev file.",
     original=True,
-    topic=settings.STEPS,
     main=True,
   )
-  do_predict: bool = settings.setting(
+  do_predict: bool = settings.steps(
     False,
     "Whether to predict the test file.",
     original=True,
-    topic=settings.STEPS,
     main=True,
   )
-  eval_batch_size: int = settings.setting(
+  eval_batch_size: int = settings.evaluation(
     8,
     "The number of inputs in an evaluation batch.",
     minimum=1,
     original=True,
-    topic=settings.EVALUATION,
   )
-  predict_batch_size: int = settings.setting(
+  predict_batch_size: int = settings.evaluation(
     8,
     "The number of inputs in a prediction batch.",
     minimum=1,
     original=True,
-    topic=settings.EVALUATION,
   )
-  num_train_epochs: float = settings.setting(
+  num_train_epochs: float = settings.training(
     3.0,
     "The number of passes over the training file, which may be a fraction.",
     minimum=0.0,
     original=True,
-    topic=settings.TRAINING,
     main=True,
   )
-  warmup_proportion: float = settings.setting(
+  warmup_proportion: float = settings.training(
     0.1,
     "The fraction of steps during which the learning rate rises.",
     minimum=0.0,
     maximum=1.0,
     original=True,
-    topic=settings.TRAINING,
   )
-  strip_accents: bool | None = settings.setting(
+  strip_accents: bool | None = settings.model(
     None,
     "Whether to strip accents. Default: what the model's run.json says, else "
     "the same as do_lower_case.",
     fallback=None,
-    topic=settings.MODEL,
   )
-  group_by_length: bool = settings.setting(
+  group_by_length: bool = settings.devices(
     False,
     "Whether training batches hold examples of similar length. This saves "
     "padding but mixes labels less.",
-    topic=settings.DEVICES,
   )
-  num_run_examples: int = settings.setting(
+  num_run_examples: int = settings.checkpoints(
     3,
     "How many dev examples run.json and exports contain, so that users of the "
     "model can try it.",
     minimum=0,
-    topic=settings.CHECKPOINTS,
   )
   train: training_config.FineTuningTrainConfig
 
@@ -117,11 +106,10 @@ class FineTuningConfig:
 class LabelledConfig(FineTuningConfig):
   """Settings of tasks with a fixed set of labels."""
 
-  class_weights: tuple[str, ...] = settings.setting(
+  class_weights: tuple[str, ...] = settings.training(
     (),
     "The weight of each label in the training loss: a number for each label of "
     "label_map.json, comma-separated, or `balanced` for weights that are "
     "inversely proportional to the labels' frequencies. Evaluations do not use "
     "them. Default: the weights of the resumed run, else equal weights.",
-    topic=settings.TRAINING,
   )

@@ -11,9 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from absl import logging
 
 from bert_tf import tokenization
 from bert_tf.data import packing
+from bert_tf.files import errors
 from bert_tf.model_folder import run_info
 
 # The outputs of the model for one of its inputs, by name, without the batch.
@@ -90,6 +92,12 @@ class Answerer(abc.ABC):
       outputs: the model's outputs for each input. Those for positions may be
         longer than the input, since a batch is padded.
     """
+
+  def check(self, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Warns of rows whose answer means little; ValueError if none has one."""
+    if empty := with_empty_text(rows):
+      numbers = errors.join_names([*map(str, empty)], 5)
+      logging.warning(f"These rows have an empty text: {numbers}.")
 
   def tokenize(self, text: str) -> list[int]:
     """Returns the ids of the word pieces of a text."""

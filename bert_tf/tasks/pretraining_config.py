@@ -18,68 +18,59 @@ class PretrainingConfig(masking.MaskingConfig):
   """
 
   bert_config_file: str  # Its flag is made by cli/model_flags.py.
-  input_file: str = settings.setting(
+  input_file: str = settings.data(
     help="The TFRecord files or globs, comma-separated.",
     original=True,
-    topic=settings.DATA,
     alternatives=("text",),
   )
   train: training_config.PretrainingTrainConfig
-  max_seq_length: int = settings.setting(
+  max_seq_length: int = settings.data(
     128,
     "The word pieces of a record, as set when the data were created.",
     minimum=1,
     original=True,
-    topic=settings.DATA,
     main=True,
   )
-  do_train: bool = settings.setting(
+  do_train: bool = settings.steps(
     False,
     "Whether to train.",
     original=True,
-    topic=settings.STEPS,
     main=True,
   )
-  do_eval: bool = settings.setting(
+  do_eval: bool = settings.steps(
     False,
     "Whether to evaluate, which comes after training.",
     original=True,
-    topic=settings.STEPS,
     main=True,
   )
-  eval_batch_size: int = settings.setting(
+  eval_batch_size: int = settings.evaluation(
     8,
     "The number of examples in an evaluation batch.",
     minimum=1,
     original=True,
-    topic=settings.EVALUATION,
   )
-  max_eval_steps: int = settings.setting(
+  max_eval_steps: int = settings.evaluation(
     100,
     "The maximum number of batches in an evaluation.",
     minimum=1,
     original=True,
-    topic=settings.EVALUATION,
   )
-  eval_input_file: str | None = settings.setting(
+  eval_input_file: str | None = settings.evaluation(
     None,
     "The TFRecords to evaluate on. Default: input_file.",
-    topic=settings.EVALUATION,
   )
   # Vocabulary of the records. Required to mask unmasked records; otherwise
   # optional, to check its size against the config's.
   vocab_file: str | None = None
-  no_nsp: bool = settings.setting(
+  no_nsp: bool = settings.training(
     False,
     "Whether to train without the next-sentence loss.",
-    topic=settings.TRAINING,
   )
-  initial_values: str = settings.setting(
+  initial_values: str = settings.model(
     RANDOM,
     "How to begin without a checkpoint. random is the original's way. With "
     "neighbours, heads of the first layer attend to neighbouring positions, "
     "and the output bias holds the frequencies of pieces, so that small models "
     "learn faster.",
     choices=INITIAL_VALUES,
-    topic=settings.MODEL,
   )

@@ -119,9 +119,10 @@ class Splits(Generic[base.Example, base.Data]):
       parts.append(f"{records.num_cut} ({fraction:.0%}) too long")
     texts = (self._task.inputs_and_answer(example)[0] for example in examples)
     inputs = [json.dumps(values) for values in texts if values]
-    if inputs:
-      parts.append(f"{len(inputs) - len(set(inputs))} repeated")
-    parts.append(f"{len(getattr(examples, 'dropped', ()))} left out")
+    if num_repeated := len(inputs) - len(set(inputs)):
+      parts.append(f"{num_repeated} repeated")
+    if num_dropped := len(getattr(examples, "dropped", ())):
+      parts.append(f"{num_dropped} left out")
     if records.is_reused:
       parts.append("records of an earlier run")
     return f"{self._sources[split]}: {'; '.join(parts)}."

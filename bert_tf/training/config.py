@@ -1,47 +1,40 @@
 """Settings of a training run. Imports no TensorFlow."""
 
 import dataclasses
-import functools
 from collections.abc import Collection
 from typing import Any
 
 from bert_tf import names, settings
-
-_checkpoints = functools.partial(settings.setting, topic=settings.CHECKPOINTS)
-_devices = functools.partial(settings.setting, topic=settings.DEVICES)
-_evaluation = functools.partial(settings.setting, topic=settings.EVALUATION)
-_model = functools.partial(settings.setting, topic=settings.MODEL)
-_training = functools.partial(settings.setting, topic=settings.TRAINING)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ComputeConfig:
   """How a step is computed: its speed, memory and rounding."""
 
-  use_xla: bool | None = _devices(
+  use_xla: bool | None = settings.devices(
     None,
     "Whether to compile the training step with XLA. Default: auto (None in "
     "Python), which compiles on GPUs and TPUs, and on CPUs runs of 200 or more "
     "steps with batches of one shape.",
   )
-  gradient_accumulation_steps: int = _devices(
+  gradient_accumulation_steps: int = settings.devices(
     1,
     "How many micro-batches each device splits its part of a batch into, to "
     "save memory.",
     minimum=1,
   )
-  recompute: bool = _devices(
+  recompute: bool = settings.devices(
     False,
     "Whether to compute activations again in the backward pass, which saves "
     "memory and takes about 15% more time.",
   )
-  precision: str = _devices(
+  precision: str = settings.devices(
     "float32",
     "The data type of matmuls. tf32 rounds their factors to 10 bits, on GPUs "
     "since Ampere. Variables, losses and checkpoints are always float32.",
     choices=tuple(names.PRECISIONS),
   )
-  deterministic: bool = _devices(
+  deterministic: bool = settings.devices(
     False,
     "Whether every run gives the same bits. This is slower on GPUs.",
   )
@@ -61,15 +54,15 @@ class TrainConfig(ComputeConfig):
   # Checkpoint to start from: a prefix or an output_dir. A checkpoint in this
   # run's own output_dir has precedence. cli/model_flags.py makes the flag.
   init_checkpoint: str | None = None
-  output_dir: str = _checkpoints(
+  output_dir: str = settings.checkpoints(
     help="The folder for checkpoints, events and results.",
     original=True,
     writes="folder",
   )
-  train_batch_size: int = _training(
+  train_batch_size: int = settings.training(
     32, "The size of a training batch.", minimum=1, original=True, main=True
   )
-  learning_rate: float = _training(
+  learning_rate: float = settings.training(
     5e-5, "The peak learning rate.", original=True, main=True
   )
   # Settings of pre-training. Fine-tuning computes its steps from the data.
@@ -78,24 +71,24 @@ class TrainConfig(ComputeConfig):
   train_hours: float = 0.0
   train_minutes: float = 0.0
   stop_at_step: int | None = None
-  save_checkpoints_steps: int = _checkpoints(
+  save_checkpoints_steps: int = settings.checkpoints(
     1000, "The steps between two checkpoints.", minimum=1, original=True
   )
-  iterations_per_loop: int = _devices(
+  iterations_per_loop: int = settings.devices(
     1000, "The maximum steps of a tf.function call.", minimum=1, original=True
   )
-  seed: int = _training(
+  seed: int = settings.training(
     12345, "The seed of initial values, dropout and the order of the data."
   )
-  keep_checkpoint_max: int = _checkpoints(
+  keep_checkpoint_max: int = settings.checkpoints(
     5, "How many of the newest checkpoints to keep; 0 keeps all.", minimum=0
   )
-  log_every_steps: int = _checkpoints(
+  log_every_steps: int = settings.checkpoints(
     100, "The steps between two log lines.", minimum=1
   )
   # A name or, in Python, an instance of keras.optimizers.Optimizer. An instance
   # keeps its learning rate or schedule, weight decay and clipping.
-  optimizer: Any = _training(
+  optimizer: Any = settings.training(
     names.ADAMW,
     "The optimizer: adamw, the original's; lamb, for large batches; or another "
     "class of keras.optimizers, such as adam, sgd, lion or adafactor.",
@@ -106,18 +99,18 @@ class TrainConfig(ComputeConfig):
   lora_rank: int | None = None
   lora_alpha: float | None = None
   lora_adapter: str | None = None
-  eval_every_steps: int = _evaluation(
+  eval_every_steps: int = settings.evaluation(
     0,
     "The steps between evaluations during training; 0 for none. One follows "
     "the last step. The best weights are saved in output_dir/best.",
     minimum=0,
   )
-  best_metric: str | None = _evaluation(
+  best_metric: str | None = settings.evaluation(
     None,
     "The result that decides which weights are best: the lowest loss or "
     "perplexity, or the highest value of any other. Default: by task.",
   )
-  early_stopping_patience: int = _evaluation(
+  early_stopping_patience: int = settings.evaluation(
     0,
     "How many evaluations without a better result end training; 0 for never.",
     minimum=0,
@@ -164,23 +157,23 @@ class TrainConfig(ComputeConfig):
 class PretrainingTrainConfig(TrainConfig):
   """Adds the budget: steps or time."""
 
-  num_train_steps: int = _training(
+  num_train_steps: int = settings.training(
     100000,
     "The number of training steps, counting earlier runs in output_dir.",
     minimum=1,
     original=True,
     main=True,
   )
-  num_warmup_steps: int = _training(
+  num_warmup_steps: int = settings.training(
     10000, "The steps of linear warm-up.", minimum=0, original=True, main=True
   )
-  stop_at_step: int | None = _training(
+  stop_at_step: int | None = settings.training(
     None,
     "The run stops after this step. Without the flag, the command goes on with "
     "the same learning-rate curve, for example on longer sequences.",
     minimum=1,
   )
-  train_hours: float = _training(
+  train_hours: float = settings.training(
     0.0,
     "How many hours to train, instead of num_train_steps. The run measures its "
     "speed once and writes the number of steps that fill this time into "
@@ -188,7 +181,7 @@ class PretrainingTrainConfig(TrainConfig):
     minimum=0.0,
     main=True,
   )
-  train_minutes: float = _training(
+  train_minutes: float = settings.training(
     0.0, "Minutes to train, added to train_hours.", minimum=0.0
   )
 
@@ -197,29 +190,29 @@ class PretrainingTrainConfig(TrainConfig):
 class FineTuningTrainConfig(TrainConfig):
   """Adds the starting weights, LoRA and frozen layers."""
 
-  encoder_only: bool = _model(
+  encoder_only: bool = settings.model(
     False,
     "Whether to load only the encoder of init_checkpoint. Default: the head is "
     "loaded as well if it was trained for this task and these labels.",
   )
-  lora_rank: int | None = _model(
+  lora_rank: int | None = settings.model(
     None,
     "The rank of LoRA, which freezes BERT and trains low-rank updates of the "
     "attention projections and the task's own layer. 0 trains all of BERT.",
     minimum=0,
     fallback=0,
   )
-  lora_alpha: float | None = _model(
+  lora_alpha: float | None = settings.model(
     None,
     "LoRA's updates are multiplied by lora_alpha / lora_rank. Default: what "
     "the model's run.json says, else lora_rank.",
     minimum=0.0,
     fallback=None,
   )
-  lora_adapter: str | None = _model(
+  lora_adapter: str | None = settings.model(
     None, "The LoRA adapter to add to init_checkpoint: its run's output_dir."
   )
-  freeze_layers: int | None = _training(
+  freeze_layers: int | None = settings.training(
     None,
     "How many of the first encoder layers to freeze, with the embeddings. 0 "
     "freezes only the embeddings. Default: nothing is frozen.",

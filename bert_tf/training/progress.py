@@ -1,6 +1,7 @@
 """Log lines, progress bars and TensorBoard events of a run."""
 
 import datetime
+import math
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -68,7 +69,11 @@ class Progress:
     since, start = self._clock
     steps_per_second = (step - since) / max(time.monotonic() - start, 1e-9)
     values = objective_lib.means(self._sums)
-    parts = [f"{n} {_short(v)}" for n, v in objective_lib.shown(values).items()]
+    shown = objective_lib.shown(values)
+    same = shown.get("example_loss", math.nan)
+    if math.isclose(same, values["loss"], rel_tol=1e-5):
+      del shown["example_loss"]  # Without class weights, it is the loss.
+    parts = [f"{name} {_short(value)}" for name, value in shown.items()]
     on_bar = [f"loss {_short(values['loss'])}"]
     on_bar += [p.replace("_accuracy", "") for p in parts if "accuracy " in p]
     self._bar.set_postfix_str(", ".join(on_bar))

@@ -21,10 +21,9 @@ FEATURE_LAYERS = {
 class FeaturesConfig(config.NerConfig):
   """Settings of a run; `init_checkpoint` is the frozen BERT."""
 
-  feature_layers: str = settings.setting(
+  feature_layers: str = settings.model(
     "concat_last_four",
     "The layers of BERT to use, as in table 7 of the paper. The weights of a "
     "sum are learned.",
     choices=tuple(FEATURE_LAYERS),
-    topic=settings.MODEL,
   )

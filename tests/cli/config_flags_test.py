@@ -33,9 +33,7 @@ class Outer:
   input_file: str = settings.setting(help="What is read.", original=True)
   output_file: str = settings.setting(help="What is written.")
   do_eval: bool = settings.setting(False, "Whether.", original=True)
-  do_lower_case: bool | None = settings.setting(
-    None, "Case.", fallback=True, topic=settings.MODEL
-  )
+  do_lower_case: bool | None = settings.model(None, "Case.", fallback=True)
   use_xla: bool | None = settings.setting(None, "Whether XLA compiles.")
   task: str | None = settings.setting(None, "Task.", choices=("a", "b"))
   top_k: int | None = settings.setting(None, "Answers.")
@@ -159,27 +157,24 @@ def test_the_help_has_topics_and_defaults_from_runs():
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Described:
-  output_dir: str = settings.setting(
-    help="Folder. It is new.", original=True, topic=settings.CHECKPOINTS
+  output_dir: str = settings.checkpoints(
+    help="Folder. It is new.", original=True
   )
-  task_name: str | None = settings.setting(
-    None, "Task. Any case.", alternatives=("processor",), topic=settings.DATA
+  task_name: str | None = settings.data(
+    None, "Task. Any case.", alternatives=("processor",)
   )
-  processor: str | None = settings.setting(
-    None, "Class of yours.", topic=settings.DATA
+  processor: str | None = settings.data(None, "Class of yours.")
+  rate: float = settings.training(
+    0.5, "Rate. High is fast.", main=True, maximum=1.0
   )
-  rate: float = settings.setting(
-    0.5, "Rate. High is fast.", topic=settings.TRAINING, main=True, maximum=1.0
-  )
-  size: str | None = settings.setting(
+  size: str | None = settings.model(
     None,
     "Size. tiny has 2 layers. Default: by task.",
-    topic=settings.MODEL,
     main=True,
     choices=("tiny", "base"),
   )
-  use_xla: bool = settings.setting(
-    False, "Whether XLA compiles.", original=True, topic=settings.DEVICES
+  use_xla: bool = settings.devices(
+    False, "Whether XLA compiles.", original=True
   )
 
 

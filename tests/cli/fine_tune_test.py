@@ -117,6 +117,7 @@ def test_every_command_runs_only_the_chosen_step(name, tmp_path, start_python):
 def test_a_flag_without_effect_is_refused(
   script, arguments, named, tmp_path, run_script
 ):
+  (tmp_path / "x").mkdir()
   result = run_script(
     script, *arguments, *MODEL, "--output_dir=o", cwd=tmp_path
   )

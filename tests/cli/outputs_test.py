@@ -14,17 +14,18 @@ from bert_tf.files import atomic
 from bert_tf.pipeline import config as pipeline_config
 from bert_tf.training import config as training_config
 
-# The inputs do not exist, so only a check before reading names the output.
+# The inputs are missing or empty, so only a check before reading names the
+# output.
 COMMANDS = {
   "build_corpus.py": "--input_file=none --output_file={}",
   "create_pretraining_data.py": (
     "--input_file=none --vocab_file=none --output_file=a.tf_record,{}"
   ),
   "run_squad.py": (
-    "--bert_config_file=none.json --vocab_file=none.txt --do_train "
+    "--bert_config_file=/dev/null --vocab_file=/dev/null --do_train "
     "--train_file=none --output_dir={}"
   ),
-  "convert_checkpoint.py": "--model=no_model --output_checkpoint={}",
+  "convert_checkpoint.py": "--model=. --output_checkpoint={}",
 }
 
 

@@ -50,6 +50,12 @@ def test_the_error_for_a_name_that_is_not_here_names_the_command(name, home):
   assert str(caught.value) == message
 
 
+def test_a_model_that_is_nowhere_names_the_command(home):
+  with pytest.raises(FileNotFoundError, match="'nope'.*bert-tf download") as e:
+    bert_tf.load("nope")
+  assert isinstance(e.value, ValueError)
+
+
 def test_the_default_cache_is_in_the_cache_folder_of_the_user(monkeypatch):
   monkeypatch.delenv(cache.HOME_VARIABLE, raising=False)
   monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")

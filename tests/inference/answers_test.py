@@ -191,7 +191,7 @@ def test_words_are_labelled_in_windows_and_found_in_the_text(tmp_path):
   assert all(1 / 3 <= word["probability"] <= 1 for word in words)
 
 
-def test_the_likeliest_tokens_of_each_mask_are_returned(tmp_path):
+def test_the_likeliest_tokens_of_each_mask_are_returned(tmp_path, caplog):
   keras.utils.set_random_seed(1)
   model = heads.PretrainingModel(tiny_models.CONFIG)
   folder = tiny_models.write_run(tmp_path, model)
@@ -199,6 +199,9 @@ def test_the_likeliest_tokens_of_each_mask_are_returned(tmp_path):
   text = "the [MASK] of [MASK]" + " [MASK]" * 60
   none, answer = filler.predict(["no mask", text])
   assert none == {"masks": []}
+  assert "row 0 has no [MASK]" in caplog.text
+  with pytest.raises(ValueError, match="has no .MASK.: 'no mask'"):
+    filler.predict("no mask")
   vocab = tokenization.load_vocab(str(folder / "vocab.txt"))
   tokens = ["[CLS]", *text.split(), "[SEP]"]
   ids = np.array([[vocab[token] for token in tokens]])
@@ -216,7 +219,7 @@ def test_the_likeliest_tokens_of_each_mask_are_returned(tmp_path):
     *("[CLS]", "the", "[MASK]", "[SEP]"),
   )
   with pytest.raises(ValueError, match="row 0: .* 202 word pieces"):
-    filler.predict("the " * 200)
+    filler.predict("[MASK] " + "the " * 199)
 
 
 def test_rows_of_ids_return_what_the_model_does(tmp_path):

@@ -261,7 +261,6 @@ def write_longer_vocabulary(folder, folders):
 
 BAD = {
   "an empty folder": (lambda f, _: f.mkdir(), "there is nothing"),
-  "no folder": (lambda f, _: None, "not found"),
   "two models": (write_two, "several models: .*bert_model.ckpt, .*safetensors"),
   "a zip": (lambda f, _: f.write_bytes(b"PK"), "is not a model"),
   "a config of Hugging Face": (

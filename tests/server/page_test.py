@@ -135,9 +135,9 @@ def test_a_run_has_a_description_and_examples_to_click(tab):
     max_seq_length=64,
     num_train_examples=67349,
     labels=("0", "1"),
-    scores={"eval_accuracy": 0.9174, "near_chance": 0.9},
+    scores={"eval_accuracy": 0.9174, "near_chance": 0.9, "eval_loss": 0.36},
     examples=(
-      *(fine, fine),
+      *(fine, {**fine, "inputs": {"text": "A fine film."}}),
       {"inputs": {"text": f"dull {EVIL}"}, "answer": "0"},
     ),
   )
@@ -156,6 +156,7 @@ def test_a_run_has_a_description_and_examples_to_click(tab):
       "accuracy 0.917",
     ):
       assert fact in facts
+    assert "loss" not in facts
     # The text that two examples have is offered once.
     buttons = "[...document.querySelectorAll('#examples button')]"
     texts = ["a fine film", f"dull {EVIL}"]
@@ -164,11 +165,24 @@ def test_a_run_has_a_description_and_examples_to_click(tab):
     tab.wait("document.getElementById('time').textContent")
     assert tab.run("document.getElementById('text').value") == f"dull {EVIL}"
     assert bars(tab)[0] == ("positive 1", "87.5 %", "87.5%")
-    assert "Expected (dev file): negative" in tab.text("#found")
+    assert "Expected: negative" in tab.text("#found")
     assert re.fullmatch(r"answered in \d+ ms", tab.text("#time"))
     # There is a single model, without attention.
     for name in ("chooser", "attention"):
       assert tab.run(f"document.getElementById('{name}').hidden")
+
+
+@needs_chromium
+def test_an_encoder_shows_the_similarity_of_two_texts(tab):
+  # The vectors are (8, 2) and (5, 2).
+  with opened(tab, fake_model.VectorModel(), text="the cats", text_b="a dog"):
+    assert tab.text(".answer") == "Similarity 0.991"
+    assert "[8,2]" not in tab.text("#found")
+    tab.run("document.querySelector('#found summary').click()")
+    assert "[[8,2],[5,2]]" in tab.text("#found")
+    assert "Vectors of texts" in tab.text("#facts")
+  with opened(tab, fake_model.VectorModel(), text="a"):
+    assert tab.text(".answer") == "A vector of 2 numbers"
 
 
 def masks(*tokens):

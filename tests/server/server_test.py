@@ -137,9 +137,9 @@ def test_status_and_metadata_are_tensorflow_servings(server):
   [
     ("POST", "/v1/models/x:predict", 404, "request: Latest(x)"),
     ("POST", "/v1/models/model/versions/8:predict", 404, "Specific(model, 8)"),
-    ("GET", "/v1/models/x", 404, "request: Latest(x)"),
+    ("GET", "/v1/models/x", 404, "request: Latest(x); this server has model"),
     ("GET", "/v1/models/x/metadata", 404, "Servable not found"),
-    ("GET", "/v1/models/model:predict", 404, "model:predict"),
+    ("GET", "/v1/models/model:predict", 405, "POST"),
     ("POST", "/v1/models/model:regress", 405, "Malformed request: POST"),
     ("POST", "/v2", 404, "Malformed request: POST /v2"),
     ("DELETE", "/v1/models/model", 405, "Malformed request: DELETE"),

@@ -25,3 +25,13 @@ def test_on_a_terminal_there_is_a_bar(monkeypatch, capsys):
   monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
   assert list(progress.track([1, 2], "predicting", "batch")) == [1, 2]
   assert "predicting" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("example_loss", "is_shown"), [(6.0, 0), (5.0, 1)])
+def test_a_line_has_the_loss_once(tmp_path, example_loss, is_shown):
+  with progress.Progress(str(tmp_path), 0, 3, 32, 1) as report:
+    lines = []
+    report.say = lines.append
+    report.add(1, {"loss": (3.0, 1.0), "example_loss": (example_loss, 2.0)})
+  assert "loss 3.0" in lines[0]
+  assert lines[0].count("example_loss") == is_shown

@@ -10,7 +10,7 @@ class ConversionConfig:
   """Settings of `convert_savedmodel.py`."""
 
   saved_model: str = settings.setting(
-    help="The folder that bert-tf export wrote."
+    help="The folder that bert-tf export wrote.", reads="folder"
   )
   output_file: str = settings.setting(
     help="The file to write: NAME.onnx for ONNX or NAME.tflite for LiteRT.",

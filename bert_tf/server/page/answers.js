@@ -115,6 +115,20 @@ function shownMasks({masks}) {
   ]);
 }
 
+// The cosine of two vectors, if there are two, and their numbers in a fold.
+function shownVectors([a, b]) {
+  const dot = (x, y) => x.reduce((sum, value, i) => sum + value * y[i], 0);
+  const size = `${a.length} numbers`;
+  const numbers = element("details");
+  numbers.append(element("summary", b ? `Twice ${size}` : "The numbers"),
+    element("pre", JSON.stringify(b ? [a, b] : a), "text"));
+  if (!b) return [saying(`A vector of ${size}`), numbers];
+  const cosine = dot(a, b) / Math.sqrt(dot(a, a) * dot(b, b));
+  return [saying(`Similarity ${cosine.toFixed(3)}`), element("p",
+    "The cosine of the two vectors, which is 1 for equal texts.", "hint"),
+  numbers];
+}
+
 // A class, a list of several that apply, or a number without probabilities.
 function shownLabel({label, probabilities}, about) {
   const rows = Object.entries(probabilities).map(([each, share]) => ({
@@ -135,10 +149,11 @@ function shownAnswer(row, found, about) {
     byShare(row.choices.map((name, i) => ({
       name, share: found.probabilities[i], isBest: i === found.choice})))];
   if ("label" in found) return shownLabel(found, about);
+  if ("embeddings" in found) return shownVectors(found.embeddings);
   return [element("pre", JSON.stringify(found, null, 1), "text")];
 }
 
-// The expected answer of an example from the dev file; "" if unknown.
+// The expected answer of an example; "" if unknown.
 function expectedOf(answer, row, about) {
   if (answer === null || about.problem_type === "words") return "";
   if (Array.isArray(answer)) return answer.join(", ");

@@ -25,6 +25,7 @@ const EXAMPLES = {
 const TASKS = {
   classification: "Classification", squad: "Question answering",
   ner: "Named entities", swag: "Multiple choice", pretraining: "Masked words",
+  encoder: "Vectors of texts",
 };
 // For longer texts, attention is drawn only when the user opens it.
 const MAX_OPEN = 300;
@@ -68,6 +69,7 @@ function functionOf(names) {
 }
 
 function fieldNames() {
+  if (isEncoder() && functionOf(["text"])) return ["text", "text_b"];
   const forms = [["question", "context"], ["context", "choices"],
     ["text", "text_b"], ["text"]];
   // A model of single texts also accepts pairs, but was not trained on them.
@@ -75,6 +77,7 @@ function fieldNames() {
     !(names.includes("text_b") && state.about.is_pair === false)) || [];
 }
 
+const isEncoder = () => state.about.task === "encoder";
 const isMaskFiller = () => state.about.task === "pretraining";
 
 function hintOf(name) {
@@ -120,14 +123,17 @@ function examplesOf(names) {
   const kind = names.includes("choices") ? "choices" :
     names.includes("question") ? "question" :
       isMaskFiller() ? "mask" : state.about.problem_type === "words" ? "ner" :
-        functionOf(["text"]) && !state.about.is_pair ? "text" : "text_b";
+        functionOf(["text"]) && !state.about.is_pair && !isEncoder() ?
+          "text" : "text_b";
   return [{inputs: EXAMPLES[kind], answer: null}];
 }
 
 function showExamples(names) {
   const nameOf = ({inputs}) => inputs.question || Object.values(inputs)[0];
+  const wordsOf = (example) =>
+    nameOf(example).toLowerCase().replace(/[^\p{L}\p{N}]+/gu, " ").trim();
   const examples = examplesOf(names).filter((example, i, all) =>
-    all.findIndex((other) => nameOf(other) === nameOf(example)) === i);
+    all.findIndex((other) => wordsOf(other) === wordsOf(example)) === i);
   fill(examples[0].inputs);
   const buttons = examples.map((example) => {
     const button = element("button", nameOf(example));
@@ -143,7 +149,7 @@ function showExamples(names) {
   });
   // A made-up example is already in the form.
   byId("examples").replaceChildren(...state.about.examples ?
-    [element("span", "From the dev file:", "hint"), ...buttons] : []);
+    [element("span", "From the evaluation data:", "hint"), ...buttons] : []);
 }
 
 function typed() {
@@ -171,10 +177,15 @@ async function ask(example) {
   byId("picture").replaceChildren();  // Removes the picture of the last text.
   showBusy(true);
   try {
-    const name = functionOf(Object.keys(row));
-    const body = {signature_name: name, instances: [row]};
+    const rows = isEncoder() ? Object.values(row).map((text) => ({text})) :
+      [row];
+    const name = functionOf(Object.keys(rows[0]));
+    const body = {signature_name: name, instances: rows};
     const start = performance.now();
-    const {predictions: [found]} = await fetched(modelPath(":predict"), body);
+    const {predictions} = await fetched(modelPath(":predict"), body);
+    const found = isEncoder() ?
+      {embeddings: predictions.map(({embedding}) => embedding)} :
+      predictions[0];
     const seconds = (performance.now() - start) / 1000;
     showAnswer(row, found, example);
     const took = seconds < 1 ? `${Math.round(1000 * seconds)} ms` :
@@ -201,7 +212,7 @@ function showAnswer(row, found, example) {
   const parts = shownAnswer(row, found, state.about);
   const expected = example ? expectedOf(example.answer, row, state.about) : "";
   if (expected)
-    parts.push(element("p", `Expected (dev file): ${expected}`, "hint"));
+    parts.push(element("p", `Expected: ${expected}`, "hint"));
   byId("found").replaceChildren(...parts);
   byId("answer").hidden = false;
 }
@@ -218,7 +229,8 @@ function showCode(body) {
     `  json.dumps(${text}).encode(),`,
     '  {"Content-Type": "application/json"},', ")",
     "with urllib.request.urlopen(request) as response:",
-    '  print(json.load(response)["predictions"][0])',
+    `  print(json.load(response)["predictions"]${
+      body.instances.length > 1 ? "" : "[0]"})`,
   ].join("\n");
   byId("code").hidden = false;
 }
@@ -299,10 +311,10 @@ function fact(name, values) {
   return [element("dt", name), shown];
 }
 
-// Omits the mean loss over batches if the mean over examples is known.
+// Omits the loss, which tells a reader little.
 function scoresOf({scores = {}}) {
   const found = Object.entries(scores).filter(([name]) =>
-    name !== "loss" || !("eval_loss" in scores));
+    !/^(eval_)?loss$/.test(name));
   return found.slice(0, 6).map(([name, value]) => [
     name.replace(/^eval_/, "").replace(/_/g, " ").replace(/\bf1\b/, "F1")
       .replace("near chance", "near chance of"),
@@ -320,7 +332,8 @@ function labelsOf(about) {
 function showAbout() {
   const {about} = state, parts = [];
   const number = (value) => value.toLocaleString("en");
-  const own = about.task_name && about.task_name !== about.task;
+  const own = about.task_name &&
+    ![about.task, "own data"].includes(about.task_name);
   if (about.task)
     parts.push(fact("Task", [(TASKS[about.task] || about.task) +
       (own ? `: ${about.task_name}` : "")]));

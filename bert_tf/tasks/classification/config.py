@@ -1,7 +1,6 @@
 """Settings of classification, without TensorFlow."""
 
 import dataclasses
-import functools
 from typing import ClassVar
 
 from bert_tf import settings
@@ -20,8 +19,6 @@ LABEL_SEPARATOR = "|"
 # Cut the end, as the original does; keep both ends; read the whole text.
 LONG_TEXT_MODES = ("truncate", "head_tail", "windows")
 
-_setting = functools.partial(settings.setting, topic=settings.DATA)
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ClassificationConfig(config.LabelledConfig):
@@ -29,66 +26,68 @@ class ClassificationConfig(config.LabelledConfig):
 
   task: ClassVar[str] = "classification"
 
-  data_dir: str | None = _setting(
+  data_dir: str | None = settings.data(
     None,
     "The folder with the task's files, such as train.tsv, or with Hugging "
     "Face's Parquet files of GLUE.",
     original=True,
+    reads="folder",
     alternatives=("data_file",),
   )
-  data_file: str | None = _setting(
+  data_file: str | None = settings.data(
     None,
     "A single file of your own (.csv, .tsv, .jsonl or .parquet) in place of "
     "data_dir. Some of its rows are held out; see eval_fraction.",
+    reads="file",
     main=True,
   )
-  eval_fraction: float = _setting(
+  eval_fraction: float = settings.data(
     0.1,
     "The fraction of data_file's rows, and of each label, to evaluate on.",
     minimum=0.0,
     maximum=0.9,
     main=True,
   )
-  task_name: str | None = _setting(
+  task_name: str | None = settings.data(
     None,
     f"The task: {', '.join(TASK_NAMES)}; or the format of your own train, dev "
     f"and test files: {', '.join(FILE_FORMATS)}.",
     original=True,
     alternatives=("processor", "data_file"),
   )
-  processor: str | None = _setting(
+  processor: str | None = settings.data(
     None,
     "A class of yours with the methods of the original's DataProcessor, as "
     "MODULE:CLASS. The module may be a file in the current folder.",
   )
-  xnli_language: str = _setting("zh", "The language of XNLI's texts.")
-  problem_type: str = _setting(
+  xnli_language: str = settings.data("zh", "The language of XNLI's texts.")
+  problem_type: str = settings.data(
     "classification",
     "The kind of label in your own files: a class, a number, or several labels "
     f"with {LABEL_SEPARATOR} between them (in jsonl a list).",
     choices=run_info.PROBLEM_TYPES,
   )
-  text_a_column: str = _setting(
+  text_a_column: str = settings.data(
     "text",
     "The column of your own files that holds the text, by its name in the "
     "header or its number from 0.",
     main=True,
   )
-  text_b_column: str | None = _setting(
+  text_b_column: str | None = settings.data(
     None,
     "The column of your own files that holds the second text of a pair.",
     main=True,
   )
-  label_column: str = _setting(
+  label_column: str = settings.data(
     "label",
     "The column of your own files that holds the label.",
     main=True,
   )
-  skip_bad_rows: bool = _setting(
+  skip_bad_rows: bool = settings.data(
     False,
     "Whether to skip and count faulty rows of the train and dev files.",
   )
-  long_text: str | None = _setting(
+  long_text: str | None = settings.data(
     None,
     "How to read single texts with more than max_seq_length word pieces. "
     "truncate cuts the end. head_tail keeps a quarter from the start and the "
@@ -97,12 +96,11 @@ class ClassificationConfig(config.LabelledConfig):
     choices=LONG_TEXT_MODES,
     fallback="truncate",
   )
-  ensemble_with: tuple[str, ...] = settings.setting(
+  ensemble_with: tuple[str, ...] = settings.evaluation(
     (),
     "The folders of other runs that have predicted the same test file, "
     "comma-separated. do_predict averages their test_results.tsv with its own "
     "probabilities.",
-    topic=settings.EVALUATION,
   )
 
   def __post_init__(self) -> None:

@@ -94,7 +94,10 @@ def get_task(name: str, xnli_language: str = "zh") -> FileLayout:
     if known.lower().replace("-", "") == wanted:
       return _official(known, task)
   names = [*map(str.lower, config.TASK_NAMES), *config.FILE_FORMATS]
-  raise ValueError(f"task_name {name!r} is not one of {', '.join(names)}.")
+  raise ValueError(
+    f"task_name {name!r} is not one of {', '.join(names)}. To use a "
+    "DataProcessor of your own, set `processor=MODULE:CLASS`."
+  )
 
 
 def _official(name: str, task: _Task) -> FileLayout:

@@ -87,6 +87,8 @@ def _explained(where: str) -> Iterator[None]:
     reason = f"{type(error).__name__}: {error}".rstrip(".")
     if own and not isinstance(error, SyntaxError):  # Its text names the place.
       reason += f" ({os.path.basename(own[-1].filename)}:{own[-1].lineno})"
+    if getattr(error, "name", "") == "tokenization":  # That of 2018.
+      reason += "; write `from bert_tf import tokenization`"
     raise ValueError(f"{where}: {reason}.") from error
 
 

@@ -320,7 +320,10 @@ class ClassificationTask(base.Task[InputExample, Texts]):
   ) -> base.Results:
     """Writes test_results.tsv, predictions.jsonl and any submission to GLUE."""
     found = self._ensemble(self._probabilities(data, rows))
-    metrics.write_predictions(output_dir, self.layout, data.examples, found)
+    texts = data.examples
+    if self.config.processor:  # As in 2018, its labels of "test" mean nothing.
+      texts = [dataclasses.replace(example, label=None) for example in texts]
+    metrics.write_predictions(output_dir, self.layout, texts, found)
     return {}
 
   def _probabilities(self, data: Texts, rows: base.Rows) -> np.ndarray:

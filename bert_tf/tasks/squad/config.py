@@ -116,11 +116,10 @@ class SquadConfig(WindowConfig, DecodingConfig, config.FineTuningConfig):
     False,
     "Whether to log every fault in the data.",
   )
-  cut_padding: bool = settings.setting(
+  cut_padding: bool = settings.devices(
     False,
     "Whether to pad batches only to their longest window, which is faster. "
     "The original's softmax includes the padding, so scores differ slightly.",
-    topic=settings.DEVICES,
   )
 
   def __post_init__(self) -> None:

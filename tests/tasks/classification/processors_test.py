@@ -133,6 +133,7 @@ def test_a_processor_is_a_task_like_the_built_in_ones(folder):
     f"test-{i}" for i in range(4)
   ]
   assert json.loads(lines[3])["text"] == 'in "in'
+  assert "true_label" not in lines[0]
 
 
 @pytest.mark.parametrize("long_text", ["truncate", "windows"])
@@ -194,7 +195,11 @@ def test_a_bad_processor_is_named(folder, processor, words):
 
 @pytest.mark.parametrize(
   ("text", "place"),
-  [("x = 1\nprint x", "broken.py, line 2"), ("\nx = y", r"'y'.*broken.py:2")],
+  [
+    ("x = 1\nprint x", "broken.py, line 2"),
+    ("\nx = y", r"'y'.*broken.py:2"),
+    ("import tokenization", "from bert_tf import tokenization"),
+  ],
 )
 def test_an_error_in_a_module_has_its_line(tmp_path, monkeypatch, text, place):
   monkeypatch.chdir(tmp_path)
