@@ -305,10 +305,7 @@ class HeadModel(modeling.PretrainedModel):
       there = None if encoder_only else files.num_outputs(cls.task)
       labels["num_labels"] = num_labels or there
       if not labels["num_labels"]:
-        raise ValueError(
-          f"a new {cls.task} head for {files.weights} has no labels yet; set "
-          "`num_labels`."
-        )
+        raise ValueError(f"set `num_labels` for the new {cls.task} head.")
       if there not in (None, labels["num_labels"]):
         raise ValueError(
           f"{files.weights} has a head for {there} labels, not {num_labels}; "
@@ -319,19 +316,14 @@ class HeadModel(modeling.PretrainedModel):
     return model
 
   def compute_loss(
-    self,
-    x: Any = None,
-    y: Any = None,
-    y_pred: Any = None,
-    *args: Any,
-    **kw: Any,
+    self, x: Any = None, y: Any = None, *rest: Any, **named: Any
   ) -> Tensor:
     """Computes the loss for `fit`; raises ValueError for labels by name."""
     if isinstance(y, Mapping) or isinstance(self.loss, Mapping):
-      names = ", ".join(getattr(y_pred, "_fields", ()))
-      form = f"tuples in the order {names}" if names else "one array, one loss"
-      raise ValueError(f"give labels and losses as {form}, not as a dict.")
-    return super().compute_loss(x, y, y_pred, *args, **kw)
+      raise ValueError(
+        "give labels and losses in the order of the outputs, not as a dict."
+      )
+    return super().compute_loss(x, y, *rest, **named)
 
   @classmethod
   def name_outputs(cls, output: Any, problem_type: str | None) -> Outputs:
@@ -353,8 +345,7 @@ class HeadModel(modeling.PretrainedModel):
 class PretrainingOutput(NamedTuple):
   """The logits of PretrainingModel."""
 
-  # float [B, P, V], or [B, F, V] without masked_lm_positions.
-  masked_lm_logits: Tensor
+  masked_lm_logits: Tensor  # float [B, P, V]; without positions, P is F.
   # float [B, 2], or [B, K, 2] for K instances packed in a row (cls_positions).
   next_sentence_logits: Tensor
 

@@ -247,7 +247,7 @@ def load(
   reader = files.reader
   missing = checkpoints.load_variables(reader, model, required, prefix)
   model.vocab_file, model.run = files.vocab_file, files.run
-  if prefix and files.run:  # They describe another head.
+  if prefix and files.run:  # It describes another head.
     model.run = dataclasses.replace(files.run, task=registry.ENCODER.name)
   elif missing and not prefix:
     logging.warning(
@@ -264,9 +264,7 @@ def save(
   there = paths.list_folder(folder) if paths.exists(folder) else []
   own = (*run_info.FILES, _RELEASED)
   if others := [name for name in there if not name.startswith(own)]:
-    raise ValueError(
-      f"{folder} holds other files: {errors.join_names(others)}."
-    )
+    raise ValueError(f"{folder} holds other files, such as {others[0]}.")
   task, saved = registry.TASKS[model.task], model.run
   vocab_file = vocab_file or model.vocab_file
   given = run_info.RunInfo(task=task.name, **settings)
@@ -275,22 +273,17 @@ def save(
     values = {**saved.saved(), **dict.fromkeys(run_info.FINDINGS), **values}
   run = dataclasses.replace(given, **{**values, **given.saved()})
   if task.label_defaults:
-    num, kind = model.num_labels, run.problem_type
-    if not kind and num == 1 and task is registry.CLASSIFICATION:
+    num, kind = model.num_labels, run.problem_type or task.label_defaults[1]
+    if num == 1 and kind == run_info.CLASSIFICATION:
       kind = run_info.REGRESSION
-    names = tuple(run.labels or hugging_face.numbered_labels(num))
-    labels = () if kind == run_info.REGRESSION else names
-    spec = dataclasses.replace(run, problem_type=kind, labels=labels).label_spec
-    assert spec
-    if spec.num_outputs != num:
-      raise ValueError(f"{len(names)} labels do not fit {num} outputs.")
-    run = dataclasses.replace(run, **spec.run_fields())
+    labels = tuple(run.labels or hugging_face.numbered_labels(num))
+    if len(labels) != num:
+      raise ValueError(f"{len(labels)} labels do not fit {num} outputs.")
+    labels = () if kind == run_info.REGRESSION else labels
+    run = dataclasses.replace(run, problem_type=kind, labels=labels)
   run_info.write_run(folder, run, model.config, vocab_file)
-  weights = {v.path: v for v in model.weights}
-  checkpoints.write(
-    os.path.join(folder, _RELEASED),
-    {name: weights[name] for name in checkpoint_names.parameters(weights)},
-  )
+  weights = {variable.path: variable for variable in model.weights}
+  checkpoints.write(os.path.join(folder, _RELEASED), weights)
 
 
 def load_tokenizer(

@@ -51,7 +51,7 @@ class LabelSpec:
   # See RunInfo.labels_are_text; `==` ignores it.
   are_text: bool = dataclasses.field(default=True, compare=False)
   # What the user can do if data have other labels, for messages.
-  way_out: str = dataclasses.field(default="", compare=False)
+  hint: str = dataclasses.field(default="", compare=False)
 
   @property
   def num_outputs(self) -> int:
@@ -61,7 +61,7 @@ class LabelSpec:
   def unknown_label(self, label: object) -> str:
     """Returns the message for a label that is not one of them."""
     known = errors.join_names(self.labels)
-    return f"label {label!r} is not one of {known}{self.way_out}"
+    return f"label {label!r} is not one of {known}{self.hint}"
 
   def run_fields(self) -> dict[str, Any]:
     """Returns the fields of run.json that hold the labels."""

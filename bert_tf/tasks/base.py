@@ -66,11 +66,11 @@ class Setup(Generic[Config]):
     names = spec.labels if spec and self.config.do_train else ()
     if names and names == hugging_face.numbered_labels(len(names)):
       return None
-    if not spec:
-      return None
-    logging.info("The labels come from %s.", start)
-    way_out = "; set `encoder_only` to start a new head"
-    return dataclasses.replace(spec, way_out=way_out)
+    if spec:
+      logging.info("The labels come from %s.", start)
+      hint = "; set `encoder_only` to start a new head"
+      spec = dataclasses.replace(spec, hint=hint)
+    return spec
 
 
 class SplitFile(NamedTuple):

@@ -109,7 +109,7 @@ class ClassificationTask(base.Task[InputExample, Texts]):
       self.layout = dataclasses.replace(layout, labels_are_text=saved.are_text)
       if layout.labels is None:
         self.layout = dataclasses.replace(
-          self.layout, labels=saved.labels, way_out=saved.way_out
+          self.layout, labels=saved.labels, hint=saved.hint
         )
     self._folder = setup.folder
     self._data_dir = config.data_dir or ""
