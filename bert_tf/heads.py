@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import keras
 from keras import ops
 
-from bert_tf import losses, model_inputs, modeling
+from bert_tf import losses, modeling
 from bert_tf.kernels import masked_lm
 from bert_tf.layers import dense, dropout, serialization
 from bert_tf.losses import Features
@@ -238,10 +238,9 @@ class Cls(keras.layers.Layer):
       getattr(self, name).build()
 
 
-class HeadModel(model_inputs.FeaturesModel):
+class HeadModel(modeling.PretrainedModel):
   """BertModel, as `bert`, with the head of a task."""
 
-  task: ClassVar[str]  # The name of its TaskSpec.
   heads: ClassVar[tuple[Head, ...]]
   # Features that `call` needs besides those of BertModel.
   more_inputs: ClassVar[tuple[str, ...]] = ()
@@ -283,6 +282,7 @@ class HeadModel(model_inputs.FeaturesModel):
     folder: str | os.PathLike[str],
     num_labels: int | None = None,
     dtype: DType = None,
+    encoder_only: bool = False,
   ) -> Model:
     """Loads a model folder; a head that the folder lacks gets random values.
 
@@ -290,6 +290,8 @@ class HeadModel(model_inputs.FeaturesModel):
       folder: see BertModel.from_pretrained.
       num_labels: for models with labels; None for that of the folder's head.
       dtype: as in the constructor.
+      encoder_only: whether to start a new head even if the folder has one, for
+        other labels or another task.
 
     Raises:
       ValueError: as BertModel.from_pretrained; also if the folder's head has
@@ -300,14 +302,28 @@ class HeadModel(model_inputs.FeaturesModel):
     files = model_folder.read(os.fspath(folder))
     labels: dict[str, Any] = {}
     if issubclass(cls, _LabelModel):
-      labels["num_labels"] = num_labels or files.num_outputs(cls.task)
+      there = None if encoder_only else files.num_outputs(cls.task)
+      labels["num_labels"] = num_labels or there
       if not labels["num_labels"]:
+        raise ValueError(f"set `num_labels` for the new {cls.task} head.")
+      if there not in (None, labels["num_labels"]):
         raise ValueError(
-          f"{files.weights} does not have a {cls.task} head; set `num_labels`."
+          f"{files.weights} has a head for {there} labels, not {num_labels}; "
+          "set `encoder_only` to start a new one."
         )
     model = cls(files.bert_config, dtype=dtype, **labels)
-    model_folder.load(files, model)
+    model_folder.load(files, model, prefix="bert/" if encoder_only else "")
     return model
+
+  def compute_loss(
+    self, x: Any = None, y: Any = None, *rest: Any, **named: Any
+  ) -> Tensor:
+    """Computes the loss for `fit`; raises ValueError for labels by name."""
+    if isinstance(y, Mapping) or isinstance(self.loss, Mapping):
+      raise ValueError(
+        "give labels and losses in the order of the outputs, not as a dict."
+      )
+    return super().compute_loss(x, y, *rest, **named)
 
   @classmethod
   def name_outputs(cls, output: Any, problem_type: str | None) -> Outputs:
@@ -329,7 +345,7 @@ class HeadModel(model_inputs.FeaturesModel):
 class PretrainingOutput(NamedTuple):
   """The logits of PretrainingModel."""
 
-  masked_lm_logits: Tensor  # float [B, P, V]
+  masked_lm_logits: Tensor  # float [B, P, V]; without positions, P is F.
   # float [B, 2], or [B, K, 2] for K instances packed in a row (cls_positions).
   next_sentence_logits: Tensor
 
@@ -339,7 +355,8 @@ class PretrainingModel(HeadModel):
   """BertModel with the pre-training heads, which guess masked word pieces.
 
   Its features are those of BertModel and `masked_lm_positions`, int [B, P]
-  (Devlin et al. 2019, section 3.1).
+  (Devlin et al. 2019, section 3.1). Without them, the masked LM predicts every
+  position, as transformers' classes do.
 
   Examples:
     >>> model = bert_tf.PretrainingModel.from_pretrained("quickstart")
@@ -347,6 +364,8 @@ class PretrainingModel(HeadModel):
     >>> output = model(features)
     >>> print(output.masked_lm_logits.shape, output.next_sentence_logits.shape)
     (1, 1, 500) (1, 2)
+    >>> print(model({"input_ids": [[2, 4, 3]]}).masked_lm_logits.shape)
+    (1, 3, 500)
   """
 
   task = registry.PRETRAINING.name
@@ -367,7 +386,7 @@ class PretrainingModel(HeadModel):
     self, features: Features, training: bool = False
   ) -> PretrainingOutput:
     """Returns the logits of both heads, float [B, P, V] and [B, 2]."""
-    positions = features["masked_lm_positions"]
+    positions = features.get("masked_lm_positions")
     output = self.bert(features, training=training, positions=positions)
     return PretrainingOutput(
       self.cls.predictions(

@@ -31,6 +31,7 @@ from bert_tf.layers.activations import gelu as gelu
 from bert_tf.layers.activations import gelu_erf as gelu_erf
 from bert_tf.layers.activations import get_activation as get_activation
 from bert_tf.model_config import BertConfig as BertConfig
+from bert_tf.tasks import registry
 from bert_tf.tensor import Tensor as Tensor
 
 # A layer's dtype: a name, a Keras policy or None. Keras has no type for it.
@@ -475,8 +476,39 @@ class Pooler(BertLayer):
     return ops.tanh(self.dense(hidden))
 
 
+class PretrainedModel(model_inputs.FeaturesModel):
+  """A model that reads and writes model folders."""
+
+  task: ClassVar[str] = registry.ENCODER.name  # The name of its TaskSpec.
+  # Of the folder that the weights came from; `model_folder.load` sets them.
+  vocab_file: str | None = None
+  run: Any = None
+
+  def save_pretrained(
+    self,
+    folder: str | os.PathLike[str],
+    vocab_file: str | None = None,
+    **settings: Any,
+  ) -> None:
+    """Writes a folder for `from_pretrained`, `bert_tf.load` and `--model`.
+
+    Args:
+      folder: a new folder, or one that an earlier call wrote.
+      vocab_file: the vocabulary; None for that of `from_pretrained`. A model
+        that Keras loaded does not know it.
+      **settings: fields of run.json, such as `labels`, the names of a head's
+        outputs in order, or max_seq_length. Those of `from_pretrained` stay.
+
+    Raises:
+      ValueError: if the folder has other files, or labels do not fit the head.
+    """
+    from bert_tf import model_folder
+
+    model_folder.save(self, os.fspath(folder), vocab_file, settings)
+
+
 @serialization.register
-class BertModel(model_inputs.FeaturesModel):
+class BertModel(PretrainedModel):
   """The encoder of BERT, a Keras model from word-piece ids to vectors.
 
   Args:

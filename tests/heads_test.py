@@ -2,6 +2,7 @@
 
 import pathlib
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -115,6 +116,24 @@ def test_gradients_and_the_clipping_norm_are_the_originals(tiny):
   )
   # Rows of one word piece count separately; the dense norm would differ.
   assert norm != pytest.approx(recorded["grad_global_norm_dense"], rel=1e-3)
+
+
+def test_without_positions_the_masked_lm_predicts_every_position():
+  model = heads.PretrainingModel(modeling.BertConfig(7, 4, 1, 2, 6))
+  ids = np.array([[2, 5, 6, 3], [2, 4, 3, 0]])
+  every, pooled = model({"input_ids": ids})
+  places = np.array([[2, 1], [0, 3]])
+  some, same = model({"input_ids": ids, "masked_lm_positions": places})
+  close(np.take_along_axis(np.array(every), places[..., None], 1), some)
+  close(pooled, same)
+  loss = keras.losses.SparseCategoricalCrossentropy(True, ignore_class=-1)
+  model.compile("sgd", loss=[loss, None])
+  labels = np.where(ids > 3, ids, -1)
+  expected = -special.log_softmax(every, axis=-1)[ids > 3, labels[ids > 3]]
+  result = model.evaluate({"input_ids": ids}, (labels,), verbose=0)
+  close(result, expected.mean())
+  with pytest.raises(ValueError, match="order of the outputs"):
+    model.fit({"input_ids": ids}, {"labels": labels}, verbose=0)
 
 
 def test_an_example_that_is_not_real_changes_nothing(tiny):

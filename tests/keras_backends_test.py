@@ -80,21 +80,26 @@ def run_python(*arguments, **environment):
 MISSING = next(
   b for b in ("openvino", "torch", "jax") if not importlib.util.find_spec(b)
 )
-CONFIG_FILE = ROOT / "tests" / "golden" / "tiny" / "bert_config.json"
+MODEL = ROOT / "tests" / "golden" / "tiny"
 
 
 @pytest.mark.parametrize(
   ("backend", "arguments"),
   [
-    ("nonsense", ("fill-mask", "--model=none", "--text=a")),
-    (MISSING, ("inspect", f"--config={CONFIG_FILE}")),
+    ("nonsense", ("fill-mask", f"--model={MODEL}", "--text=a")),
+    (MISSING, ("inspect", f"--config={MODEL}/bert_config.json")),
     (
       MISSING,
-      ("classifier", "--model=none", "--output_dir=none", "--data_dir=none"),
+      (
+        "classifier",
+        f"--model={MODEL}",
+        "--output_dir=none",
+        "--data_dir=docs",
+      ),
     ),
   ],
 )
-def test_a_command_names_the_backend_before_its_files(backend, arguments):
+def test_a_command_names_the_backend_that_is_missing(backend, arguments):
   result = run_python("-m", "bert_tf", *arguments, KERAS_BACKEND=backend)
   assert result.returncode == 1
   assert len(result.stderr.splitlines()) == 1

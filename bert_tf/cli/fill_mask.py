@@ -51,9 +51,9 @@ def run() -> None:
     if not texts:
       raise ValueError(f"{config.input_file} has no text.")
   filler = task_models.MaskFiller(
-    config.bert_config_file,
-    config.vocab_file,
-    init_checkpoint=config.init_checkpoint,
+    config.init_checkpoint,
+    bert_config_file=config.bert_config_file,
+    vocab_file=config.vocab_file,
     do_lower_case=config.do_lower_case,
     top_k=config.top_k,
   )

@@ -81,7 +81,8 @@ def resolve_model(path: str) -> str:
   else:
     raise MissingModelError(
       f"model {path!r} not found: there is neither such a folder nor "
-      f"{path}.index. bert-tf download lists the models that you can get."
+      f"{path}.index. bert-tf download lists the models that you can get, and "
+      "bert-tf download hf:OWNER/NAME gets one from Hugging Face."
     )
   if not is_downloaded:
     raise ValueError(f"{path} is not here; run: bert-tf download {path}")

@@ -7,6 +7,7 @@ predict with the runs of the other.
 import abc
 import contextlib
 import dataclasses
+import difflib
 import itertools
 import json
 import typing
@@ -55,22 +56,23 @@ class TaskModel(abc.ABC):
 
   def __init__(
     self,
+    init_checkpoint: str | None = None,
+    *,
+    output_dir: str | None = None,
     bert_config_file: str | None = None,
     vocab_file: str | None = None,
-    output_dir: str | None = None,
-    init_checkpoint: str | None = None,
     **changes: Any,
   ) -> None:
     """Opens a model to predict with, or prepares a new run for `fit`.
 
     Args:
-      bert_config_file: sizes of the model; None for the file in its folder.
-      vocab_file: the vocabulary; None for the file in the model's folder.
-      output_dir: the folder of the run: a new or empty one to `fit`, or an
-        earlier run to predict with, by its best checkpoint, else its newest.
       init_checkpoint: without output_dir, the model to predict with, a folder
         or a checkpoint. Otherwise the pre-trained model that `fit` starts from;
         None for random weights.
+      output_dir: the folder of the run: a new or empty one to `fit`, or an
+        earlier run to predict with, by its best checkpoint, else its newest.
+      bert_config_file: sizes of the model; None for the file in its folder.
+      vocab_file: the vocabulary; None for the file in the model's folder.
       **changes: flags of the task's command by name, such as max_seq_length,
         learning_rate or top_k. By default those of the run, else the command's.
 
@@ -145,8 +147,11 @@ class TaskModel(abc.ABC):
     return predictor.Predictor(settings.replace_values(config, values))
 
   def _check_names(self, names: Mapping[str, Any]) -> None:
-    for name in names.keys() - self._known_settings():
-      raise TypeError(f"{type(self).__name__} has no setting {name!r}.")
+    known = self._known_settings()
+    for name in names.keys() - known:
+      close = ", ".join(difflib.get_close_matches(name, sorted(known), 3, 0.5))
+      hint = f" Did you mean {close}?" if close else ""
+      raise TypeError(f"{type(self).__name__} has no setting {name!r}.{hint}")
 
   def _known_settings(self) -> set[str]:
     return {*settings.values(export_config.ModelConfig(init_checkpoint=""))}
@@ -167,7 +172,7 @@ class MaskFiller(TaskModel):
   `top_k` Tokens (default 5), `token` and `probability`, the best first.
 
   Examples:
-    >>> filler = bert_tf.MaskFiller(init_checkpoint="quickstart", top_k=2)
+    >>> filler = bert_tf.MaskFiller("quickstart", top_k=2)
     >>> [guesses] = filler.predict("The hotel was [MASK] in 1988.")
     >>> guesses
     [Token(token='...', probability=0...), Token(...)]

@@ -20,6 +20,7 @@ _NAMES = (
   "load_tokenizer",
   "read",
   "read_run",
+  "save",
 )
 
 

@@ -9,7 +9,8 @@ import contextlib
 import dataclasses
 import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import keras
 from absl import logging
@@ -20,6 +21,8 @@ from bert_tf.formats import hugging_face, tokenizer_files
 from bert_tf.hub import cache
 from bert_tf.model_folder import letter_case, run_info
 from bert_tf.tasks import registry
+
+_RELEASED = "bert_model.ckpt"  # The prefix in the folders of 2018.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,7 +73,7 @@ class ModelFolder:
     if self.run and self.run.task != task:
       raise ValueError(
         f"{self.weights} has the head of another task: {self.run.task}, not "
-        f"{task}."
+        f"{task}; set `encoder_only` and `num_labels` to start a new one."
       )
     return self.reader.shapes["output_bias"][0]
 
@@ -228,21 +231,59 @@ def _check_vocab(files: ModelFolder) -> None:
 
 
 def load(
-  files: ModelFolder, model: keras.Model, required: str = "bert/"
+  files: ModelFolder,
+  model: keras.Model,
+  required: str = "bert/",
+  prefix: str = "",
 ) -> None:
-  """Sets the variables of a model; a warning names those that stay random.
+  """Sets the variables of a model whose names begin with `prefix`.
+
+  A warning names those that the files lack, which stay random.
 
   Raises:
     ValueError: for variables of another shape, or missing ones whose names
       begin with `required`.
   """
   reader = files.reader
-  if missing := checkpoints.load_variables(reader, model, required):
+  missing = checkpoints.load_variables(reader, model, required, prefix)
+  model.vocab_file, model.run = files.vocab_file, files.run
+  if prefix and files.run:  # It describes another head.
+    model.run = dataclasses.replace(files.run, task=registry.ENCODER.name)
+  elif missing and not prefix:
     logging.warning(
       "%s has no %s. These variables start from random values.",
       reader.path,
       ", ".join(missing),
     )
+
+
+def save(
+  model: Any, folder: str, vocab_file: str | None, settings: Mapping[str, Any]
+) -> None:
+  """Writes the model folder of `PretrainedModel.save_pretrained`."""
+  there = paths.list_folder(folder) if paths.exists(folder) else []
+  own = (*run_info.FILES, _RELEASED)
+  if others := [name for name in there if not name.startswith(own)]:
+    raise ValueError(f"{folder} holds other files, such as {others[0]}.")
+  task, saved = registry.TASKS[model.task], model.run
+  vocab_file = vocab_file or model.vocab_file
+  given = run_info.RunInfo(task=task.name, **settings)
+  values = dataclasses.asdict(letter_case.resolve(given, saved, vocab_file))
+  if saved and saved.task == task.name:
+    values = {**saved.saved(), **dict.fromkeys(run_info.FINDINGS), **values}
+  run = dataclasses.replace(given, **{**values, **given.saved()})
+  if task.label_defaults:
+    num, kind = model.num_labels, run.problem_type or task.label_defaults[1]
+    if num == 1 and kind == run_info.CLASSIFICATION:
+      kind = run_info.REGRESSION
+    labels = tuple(run.labels or hugging_face.numbered_labels(num))
+    if len(labels) != num:
+      raise ValueError(f"{len(labels)} labels do not fit {num} outputs.")
+    labels = () if kind == run_info.REGRESSION else labels
+    run = dataclasses.replace(run, problem_type=kind, labels=labels)
+  run_info.write_run(folder, run, model.config, vocab_file)
+  weights = {variable.path: variable for variable in model.weights}
+  checkpoints.write(os.path.join(folder, _RELEASED), weights)
 
 
 def load_tokenizer(
@@ -352,6 +393,8 @@ def _is_lost(path: str) -> bool:
 def _list(files: Sequence[str]) -> str:
   names = [os.path.basename(path) for path in files]
   found = f"there is {errors.join_names(names, 10) or 'nothing'}"
+  if any(path.endswith(".keras") for path in files):
+    return f"{found}. Load it with Keras and call its `save_pretrained`."
   if any(path.endswith(".weights.h5") for path in files):
     return f"{found}. Convert it with `bert-tf convert`."
   return (

@@ -50,6 +50,8 @@ class LabelSpec:
   labels: tuple[str, ...]  # In the order of their ids; () in a regression.
   # See RunInfo.labels_are_text; `==` ignores it.
   are_text: bool = dataclasses.field(default=True, compare=False)
+  # What the user can do if data have other labels, for messages.
+  hint: str = dataclasses.field(default="", compare=False)
 
   @property
   def num_outputs(self) -> int:
@@ -58,7 +60,8 @@ class LabelSpec:
 
   def unknown_label(self, label: object) -> str:
     """Returns the message for a label that is not one of them."""
-    return f"label {label!r} is not one of {errors.join_names(self.labels)}"
+    known = errors.join_names(self.labels)
+    return f"label {label!r} is not one of {known}{self.hint}"
 
   def run_fields(self) -> dict[str, Any]:
     """Returns the fields of run.json that hold the labels."""

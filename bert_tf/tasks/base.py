@@ -68,6 +68,8 @@ class Setup(Generic[Config]):
       return None
     if spec:
       logging.info("The labels come from %s.", start)
+      hint = "; set `encoder_only` to start a new head"
+      spec = dataclasses.replace(spec, hint=hint)
     return spec
 
 

@@ -51,7 +51,7 @@ def test_the_error_for_a_name_that_is_not_here_names_the_command(name, home):
 
 
 def test_a_model_that_is_nowhere_names_the_command(home):
-  with pytest.raises(FileNotFoundError, match="'nope'.*bert-tf download") as e:
+  with pytest.raises(FileNotFoundError, match="'nope'.* download hf:") as e:
     bert_tf.load("nope")
   assert isinstance(e.value, ValueError)
 

@@ -64,7 +64,7 @@ def models(tmp_path_factory):
       return bert_tf.FeatureExtractor(
         bert_tf.ExtractionConfig(init_checkpoint=path, layers=(-1,))
       )
-    return getattr(bert_tf, name)(init_checkpoint=path, **LENGTHS.get(name, {}))
+    return getattr(bert_tf, name)(path, **LENGTHS.get(name, {}))
 
   return functools.cache(make)
 

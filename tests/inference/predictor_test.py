@@ -57,9 +57,9 @@ def saved_model_predictor(saved_model):
 def reference(run_folder):
   """Returns a model that predicts with the code of run_classifier.py."""
   return bert_tf.Classifier(
-    str(run_folder / "bert_config.json"),
-    str(run_folder / "vocab.txt"),
-    str(run_folder),
+    bert_config_file=str(run_folder / "bert_config.json"),
+    vocab_file=str(run_folder / "vocab.txt"),
+    output_dir=str(run_folder),
     max_seq_length=128,
   )
 

@@ -60,13 +60,16 @@ def bert(tmp_path_factory):
   folder = tmp_path_factory.mktemp("bert")
   (folder / "config.json").write_text(json.dumps(runs.CONFIG))
   shutil.copy(tiny_models.TINY / "vocab.txt", folder / "vocab.txt")
-  return str(folder / "config.json"), str(folder / "vocab.txt")
+  return {
+    "bert_config_file": str(folder / "config.json"),
+    "vocab_file": str(folder / "vocab.txt"),
+  }
 
 
 def new(name, bert, output_dir, **settings):
   return getattr(bert_tf, name)(
-    *bert,
-    str(output_dir),
+    **bert,
+    output_dir=str(output_dir),
     **{"max_seq_length": 32, **LENGTHS.get(name, {}), **settings},
   )
 
@@ -100,8 +103,8 @@ def test_run_classifier_trains_to_the_same_weights(bert, tmp_path):
       task_name="jsonl",
       text_a_column="a",
       data_dir=str(tmp_path),
-      bert_config_file=bert[0],
-      vocab_file=bert[1],
+      bert_config_file=bert["bert_config_file"],
+      vocab_file=bert["vocab_file"],
       max_seq_length=32,
       do_train=True,
       num_train_epochs=2.0,
@@ -270,10 +273,10 @@ def test_a_mistake_is_named_before_anything_is_written(bert, tmp_path, mistake):
 
 
 def test_an_unknown_setting_is_named(bert, tmp_path):
-  with pytest.raises(TypeError, match="'num_train_epoch'"):
-    new("Classifier", bert, tmp_path).fit(["a"], ["b"], num_train_epoch=1)
+  with pytest.raises(TypeError, match="'epochs'.* num_train_epochs"):
+    new("Classifier", bert, tmp_path).fit(["a"], ["b"], epochs=1)
   with pytest.raises(TypeError, match="'do_lower_cas'"):
-    bert_tf.QuestionAnswerer(*bert, str(tmp_path), do_lower_cas=True)
+    new("QuestionAnswerer", bert, tmp_path, do_lower_cas=True)
 
 
 def test_names_of_labels_replace_the_placeholders_of_transformers(

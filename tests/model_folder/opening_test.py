@@ -1,8 +1,9 @@
-"""Models are opened from every kind of folder."""
+"""Models are opened from every kind of folder, and written to one."""
 
 import json
 import shutil
 
+import keras
 import numpy as np
 import pytest
 
@@ -132,14 +133,51 @@ def test_a_missing_head_is_reported_once(folders, caplog):
 def test_a_head_of_another_task_or_size_is_refused(folders, tmp_path):
   with pytest.raises(ValueError, match="of another task: classification"):
     bert_tf.TokenModel.from_pretrained(folders["hf"])
-  with pytest.raises(ValueError, match=r"output_weights is \(3, 16\)"):
+  with pytest.raises(ValueError, match="3 labels, not 2.*`encoder_only`"):
     bert_tf.ClassifierModel.from_pretrained(folders["hf"], num_labels=2)
+  for number, kind in ((2, bert_tf.ClassifierModel), (3, bert_tf.TokenModel)):
+    model = kind.from_pretrained(folders["hf"], number, encoder_only=True)
+    assert model.output_bias.shape == (number,)
+    kind.save_pretrained(model, tmp_path / model.task, max_seq_length=9)
+    opened = model_folder.read(str(tmp_path / model.task))
+    names = tuple(f"LABEL_{i}" for i in range(number))
+    assert (opened.run.task, opened.run.labels) == (model.task, names)
+    assert (opened.run.max_seq_length, opened.run.do_lower_case) == (9, True)
   encoder = modeling.BertModel(tiny_models.CONFIG)
   folder = tiny_models.write_run(tmp_path / "bert", encoder)
   with pytest.raises(ValueError, match="set `num_labels`"):
     bert_tf.ClassifierModel.from_pretrained(folder)
   model = bert_tf.ClassifierModel.from_pretrained(folder, num_labels=5)
   assert model.output_bias.shape == (5,)
+
+
+def test_a_model_of_keras_is_written_as_a_folder(folders, tmp_path):
+  expected = bert_tf.load(folders["run"]).predict(TEXTS)
+  model = bert_tf.ClassifierModel.from_pretrained(folders["run"])
+  for _ in range(2):  # An earlier save may be replaced.
+    model.save_pretrained(tmp_path / "new")
+  opened = model_folder.read(str(tmp_path / "new"))
+  assert opened.run == RUN
+  assert bert_tf.load(tmp_path / "new").predict(TEXTS) == expected
+  convert.convert(
+    pretrained.ModelSource(str(tmp_path / "new")),
+    *("original", str(tmp_path / "hf"), "hf"),
+  )
+  read = bert_tf.ClassifierModel.from_pretrained(tmp_path / "hf")
+  np.testing.assert_array_equal(read.output_weights, model.output_weights)
+  model.save(tmp_path / "model.keras")
+  with pytest.raises(ValueError, match="save_pretrained"):
+    bert_tf.load(tmp_path / "model.keras")
+  # What Keras read knows neither labels nor vocabulary.
+  read = keras.models.load_model(tmp_path / "model.keras")
+  vocab_file = str(folders["run"] / "vocab.txt")
+  read.save_pretrained(tmp_path / "again", vocab_file, labels=LABELS)
+  answers = bert_tf.load(tmp_path / "again").predict(TEXTS)
+  assert [a["label"] for a in answers] == [a["label"] for a in expected]
+  with pytest.raises(ValueError, match="2 labels do not fit 3 outputs"):
+    model.save_pretrained(tmp_path / "other", labels=["a", "b"])
+  with pytest.raises(ValueError, match="other files.*checkpoint"):
+    model.save_pretrained(folders["run"])
 
 
 @pytest.mark.parametrize("kind", ["hf", "released"])

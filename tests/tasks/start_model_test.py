@@ -217,7 +217,7 @@ def texts_config(folder, model, labels, **train):
 def test_encoder_only_takes_other_labels(models, tmp_path):
   with (
     runs.logged() as log,
-    pytest.raises(ValueError, match="a, b, c") as error,
+    pytest.raises(ValueError, match="a, b, c; set `encoder_only`") as error,
   ):
     classification.run(texts_config(tmp_path, models / "texts", "xyz"))
   assert "train.csv:2" in str(error.value) and "'x'" in str(error.value)

@@ -91,6 +91,7 @@ class FileLayout:
   submission: str | None = None  # Name of the file to upload to GLUE, or None.
   file_format: str = "tsv"  # One of config.FILE_FORMATS.
   labels_are_text: bool = True  # Whether labels are text, not JSON values.
+  hint: str = ""  # See LabelSpec.
   # The setting that names a column of the user's own files, by column.
   settings: Mapping[Column, str] = dataclasses.field(default_factory=dict)
 
@@ -103,7 +104,7 @@ class FileLayout:
     """Returns the labels of the model; they must be known."""
     assert self.labels is not None
     return run_info.LabelSpec(
-      self.name, self.problem_type, self.labels, self.labels_are_text
+      self.name, self.problem_type, self.labels, self.labels_are_text, self.hint
     )
 
 

@@ -106,10 +106,11 @@ class ClassificationTask(base.Task[InputExample, Texts]):
     self._check_pairs()
     saved = setup.saved_labels()
     if saved and saved.problem_type == layout.problem_type:
-      labels = saved.labels if layout.labels is None else layout.labels
-      self.layout = dataclasses.replace(
-        layout, labels=labels, labels_are_text=saved.are_text
-      )
+      self.layout = dataclasses.replace(layout, labels_are_text=saved.are_text)
+      if layout.labels is None:
+        self.layout = dataclasses.replace(
+          self.layout, labels=saved.labels, hint=saved.hint
+        )
     self._folder = setup.folder
     self._data_dir = config.data_dir or ""
     folder = base.SplitFile(self._data_dir, "data_dir")
