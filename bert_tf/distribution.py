@@ -136,7 +136,6 @@ def _tpu_strategy(tpu: TpuAddress) -> tf.distribute.TPUStrategy:
 
 
 def _read_cluster(text: str | None) -> tuple[list[str], str]:
-  """The addresses of all workers in TF_CONFIG, and that of this process."""
   try:
     config = json.loads(text or "")
     cluster, task = config["cluster"], config["task"]

@@ -264,7 +264,6 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
     m: Tensor,
     v: Tensor,
   ) -> tuple[Tensor, Tensor, Tensor]:
-    """Returns the next values of a variable and of its two moments."""
     gradient = gradient * factor
     next_m = self.beta_1 * m + (1.0 - self.beta_1) * gradient
     next_v = self.beta_2 * v + (1.0 - self.beta_2) * ops.square(gradient)

@@ -65,7 +65,6 @@ def run() -> None:
 
 
 def _help() -> str:
-  """The first line of each command's help."""
   lines = [str(__doc__)]
   for title, group in GROUPS.items():
     lines += ["", f"{title}:"]

@@ -60,7 +60,6 @@ def write(model: pretrained.Pretrained, folder: str) -> pretrained.Pretrained:
 
 
 def _contents(model: pretrained.Pretrained) -> dict[str, bytes]:
-  """The contents of config.json and the tokenizer's files, by name."""
   if model.vocab_file is None:
     raise ValueError("Hugging Face's format needs a `vocab_file`.")
   vocab = tokenization.load_vocab(model.vocab_file)

@@ -220,7 +220,6 @@ def _write_texts(
   output: Output,
   counts: collections.Counter[str],
 ) -> None:
-  """Writes the text to train on and the held-out text, and counts both."""
   fraction = output.eval_fraction if output.eval_output_file else 0.0
   with contextlib.ExitStack() as stack:
     writers = [

@@ -162,7 +162,6 @@ def check_first_records(
 def _highest_values(
   spec: Spec, vocab_size: int, type_vocab_size: int
 ) -> dict[str, float]:
-  """The highest allowed value of each feature. The lowest is 0."""
   length = spec["input_ids"].shape[-1] if "input_ids" in spec else 0
   highest = {
     "input_ids": vocab_size - 1,

@@ -47,7 +47,6 @@ def _model(
   file_sha256: str | None = None,
   name: str = "",
 ) -> Source:
-  """Returns a released model, by default with the name of its zip."""
   path, vocab_size = zip_and_vocab_size.split()
   num_layers, width = map(int, re.findall(r"_[LH]-(\d+)", path))
   # Matrices in float32: embeddings, layers, pooler and masked LM. Biases and
@@ -119,7 +118,6 @@ _SIZE_NAMES = {
 
 
 def _small_model(num_layers: int, width: int) -> Source:
-  """Returns one of the smaller models of March 2020."""
   file = f"uncased_L-{num_layers}_H-{width}_A-{width // 64}"
   size = _SIZE_NAMES.get((num_layers, width), f"{num_layers}/{width}")
   title, name = f"BERT-{size}, Uncased", ""

@@ -129,12 +129,10 @@ class TaskModel(abc.ABC):
     return inputs_lib.texts_by_name(index, row, self.inputs, self._num_required)
 
   def _folder(self) -> str:
-    """The folder of the run's best checkpoint, or else of the run."""
     folder = self._output_dir or ""
     return evaluation.find_best_folder(folder) or folder
 
   def _trained(self) -> str:
-    """The best checkpoint of the run, otherwise the newest."""
     newest = checkpoints.find_latest(self._folder())
     if newest is None:
       raise ValueError(f"{self._output_dir} has no trained model; call `fit`.")
@@ -675,7 +673,6 @@ class QuestionAnswerer(FineTunedModel):
 
 
 def _question(index: int, row: Mapping[str, Any], label: Any) -> dict[str, Any]:
-  """Returns a question in SQuAD's format."""
   starts: list[Any] = []
   if isinstance(label, Mapping):
     fields = {name: _as_list(label.get(name)) for name in label}

@@ -180,7 +180,6 @@ def _layouts(tensors: Sequence[Any]) -> str:
 
 @functools.cache
 def _has_tensor_cores() -> bool:
-  """Whether all GPUs are NVIDIA's and multiply in 16 bits."""
   import tensorflow as tf
 
   details = [

@@ -63,7 +63,6 @@ def keys(seeds: Tensor) -> Tensor:
 
 
 def _hash(x: Tensor) -> Tensor:
-  """A hash of each uint32."""
   for shift, factor in zip(_SHIFTS, _FACTORS):
     x = _xor_shifted(x, shift) * _uint32(factor)
   return _xor_shifted(x, _SHIFTS[-1])

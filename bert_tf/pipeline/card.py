@@ -108,7 +108,6 @@ def write(
 
 
 def _examples(config: pipeline_config.PipelineConfig) -> list[str]:
-  """A table of held-out sentences, each with a masked word and the guesses."""
   model = predictor.Predictor(config.output_dir, top_k=3)
   tokenize = model.answerer().tokenize
   rng = random.Random(config.seed)

@@ -301,7 +301,6 @@ class Estimator:
 def _build_model(
   model_fn: Callable[[], keras.Model], config: training_config.TrainConfig
 ) -> keras.Model:
-  """Returns a model with random values, set up for training."""
   mixed_precision.check_devices(config.precision)
   mixed_precision.set_tf32(config.precision)
   if config.deterministic:

@@ -50,7 +50,6 @@ class DataProcessor:
   def _read_tsv(
     cls, input_file: str, quotechar: str | None = None
   ) -> list[list[str]]:
-    """Returns the cells of each line of a tab-separated file."""
     cells = tables.csv_cells(input_file, "\t", quotechar, strict=False)
     return [row for _, row in cells]
 

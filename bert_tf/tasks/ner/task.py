@@ -207,6 +207,5 @@ class NerTask(base.Task[Sentence, Tagged]):
     return self.label_spec.labels
 
   def _tags(self, data: Tagged, rows: base.Rows) -> list[list[str]]:
-    """Returns each sentence's predicted tags."""
     tags = (self.labels[i] for i in self.label_ids(data, rows))
     return [[next(tags) for _ in s.words] for s in data.sentences]

@@ -232,7 +232,6 @@ class SquadTask(base.Task[SquadExample, Questions]):
   def _scores(
     self, data: Questions, predictions: dict[str, decoding.Answer]
   ) -> base.Results:
-    """Returns the scores; {} if the questions have no answers."""
     has_negatives = self.decoding_config.version_2_with_negative
     answers = metrics.correct_answers(data.examples, has_negatives)
     if answers is None:
