@@ -32,9 +32,10 @@ class CommandConfig:
   """The models and the server."""
 
   model: tuple[str, ...] = settings.model(
-    help="The model to serve: the folder of a SavedModel or of its versions, "
-    "of which the newest is served, the output_dir of a run, or a checkpoint's "
-    "prefix. To serve several, repeat --model=NAME=FOLDER.",
+    help="The model to serve: the output_dir of a run, a released, downloaded "
+    "or Hugging Face model, a SavedModel or the folder of its versions, of "
+    "which the newest is served, or a checkpoint's prefix. To serve several, "
+    "repeat --model=NAME=FOLDER.",
     repeated=True,
   )
   model_name: str = settings.model(

@@ -202,7 +202,6 @@ _load_splitter = functools.lru_cache(maxsize=1)(sentences.Splitter)
 
 
 def _split(language: str, group: Sequence[sources.Document]) -> list[list[str]]:
-  """Splits each document into sentences, in a worker."""
   documents = []
   for document in group:
     lines = [line.strip() for line in document.text.split("\n")]

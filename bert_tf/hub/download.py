@@ -106,7 +106,6 @@ def download(name: str, base_url: str | None = None) -> str:
 
 
 def _fetch(link: catalog.Link, folder: str, base_url: str | None) -> None:
-  """Downloads a file into a folder, or a zip and unpacks it there."""
   import requests  # Takes a moment.
   import tqdm
 

@@ -105,7 +105,9 @@ class Predictor:
         several rows: a list, iterator, NumPy array, pandas Series or DataFrame.
 
     Returns:
-      A dict for each row; the Answerer of the model's task says what it has.
+      A dict for each row. Its keys are, for classification, label and
+      probabilities; for squad answer, start, end, probability and nbest; for
+      ner words; for masked words masks; for swag choice and probabilities.
 
     Raises:
       ValueError: if a row does not match the inputs of the model, or if the

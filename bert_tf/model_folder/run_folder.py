@@ -133,7 +133,8 @@ class RunFolder:
       ]
       if differing:
         raise ValueError(
-          f"{self.path} holds a run of another config: {'; '.join(differing)}."
+          f"{self.path} holds a run of another config: {'; '.join(differing)}. "
+          "Choose another `output_dir`."
         )
     if vocab_file is not None:
       is_other = run_info.has_other_vocab(self.path, vocab_file)

@@ -116,7 +116,6 @@ _MARKS_ARE_LETTERS = frozenset(
 
 
 def _is_listed(language: str, languages: frozenset[str]) -> bool:
-  """Whether a language code is listed, whole or without subtags."""
   code = sentences.normalized_language(language)
   base, *subtags = code.split("-")
   # Text in Latin script has capitals and few characters in any language.

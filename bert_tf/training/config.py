@@ -108,7 +108,8 @@ class TrainConfig(ComputeConfig):
   best_metric: str | None = settings.evaluation(
     None,
     "The result that decides which weights are best: the lowest loss or "
-    "perplexity, or the highest value of any other. Default: by task.",
+    "perplexity, or the highest value of any other. Default: masked_lm_loss "
+    "in pre-training, else the main score of the task.",
   )
   early_stopping_patience: int = settings.evaluation(
     0,
