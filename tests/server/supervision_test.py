@@ -203,7 +203,7 @@ def test_the_end_of_batching_ends_the_process_even_if_a_thread_has_stalled():
     timeout=600,
   )
   assert ended.returncode == 1
-  assert "the compute thread has not returned" in ended.stderr
+  assert "the compute thread has not answered" in ended.stderr
   assert "gate.wait" in ended.stderr  # The line of the thread.
   assert "lost the queue" in ended.stderr
   assert "ServingEndedError" in ended.stderr

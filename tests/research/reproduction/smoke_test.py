@@ -38,11 +38,11 @@ def write_squad_2(folder):
   """Writes SQuAD 2.0 from 1.1: every second question has no answer."""
   for split in ("train", "dev"):
     content = json.loads((folder / f"{split}-v1.1.json").read_text())
-    for article in content["data"]:
-      for paragraph in article["paragraphs"]:
-        for number, question in enumerate(paragraph["qas"]):
-          question["is_impossible"] = bool(number % 2)
-          question["answers"] *= 1 - number % 2
+    paragraphs = [p for text in content["data"] for p in text["paragraphs"]]
+    questions = [question for p in paragraphs for question in p["qas"]]
+    for number, question in enumerate(questions):
+      question["is_impossible"] = bool(number % 2)
+      question["answers"] *= 1 - number % 2
     (folder / f"{split}-v2.0.json").write_text(json.dumps(content))
 
 
