@@ -99,7 +99,8 @@ def run() -> None:
       print(f"{folder}: {url}/ and {path}", flush=True)
       if answerer := models[name].answerers.get("text"):
         word = "[MASK]" if "masked_lm_logits" in answerer.outputs else "text"
-        row = {field: f"a {word}" for field in answerer.fields}
+        needed = answerer.fields[: answerer.num_required]
+        row = {field: f"a {word}" for field in needed}
         choices = {"choices": ["this", "that"]} if "choices" in row else {}
         body = json.dumps({"instances": [row | choices]})
         kind = "Content-Type: application/json"
