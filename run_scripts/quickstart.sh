@@ -40,7 +40,7 @@ In $folder, after $((SECONDS - start)) s:
   data/          sentences, vocabulary and records
 
 Next:
-  - a classifier:  README.md, "Try it"; first . $root/.venv/bin/activate, if it exists
+  - a classifier:  "Try it" in $root/README.md; first . $root/.venv/bin/activate, if it exists
   - other text:    bert-tf pretrain --text=text.jsonl.gz --train_hours=8 ...
   - other masks:   $python $root/run_scripts/fill_mask.py --model=$folder --text=...
 END

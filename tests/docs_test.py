@@ -141,7 +141,7 @@ def folder(files, tmp_path):
 )
 def test_blocks_run_one_after_the_other(name, folder, made, fork_server):
   page = ROOT / name
-  ports = {p: str(free_port()) for p in ("8501", "12345", "12346")}
+  ports = {p: str(free_port()) for p in ("8501", "8502", "12345", "12346")}
   path = f"{folder / 'programs'}{os.pathsep}{os.environ['PATH']}"
   environment = os.environ | {
     "PATH": path,
