@@ -96,9 +96,8 @@ def _wait_for_workers(workers: Sequence[str], own: str) -> None:
   """
 
   def is_missing(address: str) -> bool:
-    host, _, port = address.rpartition(":")
     try:
-      socket.create_connection((host.strip("[]"), int(port)), 5).close()
+      _connect(address, 5)
     except OSError:
       return True
     return False
@@ -113,6 +112,11 @@ def _wait_for_workers(workers: Sequence[str], own: str) -> None:
     signal.signal(signal.SIGTERM, old)
 
 
+def _connect(address: str, timeout: float) -> None:
+  host, _, port = address.rpartition(":")
+  socket.create_connection((host.strip("[]"), int(port)), timeout).close()
+
+
 def _tpu_strategy(tpu: TpuAddress) -> tf.distribute.TPUStrategy:
   try:
     resolver = tf.distribute.cluster_resolver.TPUClusterResolver(
@@ -120,9 +124,7 @@ def _tpu_strategy(tpu: TpuAddress) -> tf.distribute.TPUStrategy:
     )
     if tpu.name != "local":
       # Connecting to a TPU that does not listen would wait forever.
-      address = resolver.master().removeprefix("grpc://")
-      host, _, port = address.rpartition(":")
-      socket.create_connection((host, int(port)), timeout=10).close()
+      _connect(resolver.master().removeprefix("grpc://"), 10)
       tf.config.experimental_connect_to_cluster(resolver)
     tf.tpu.experimental.initialize_tpu_system(resolver)
   # Google's client libraries, if installed, have their own error classes.

@@ -190,7 +190,6 @@ def resolve(
 
 
 def _flat_fields(config: Dataclass) -> Iterator[tuple[dataclasses.Field, Any]]:
-  """Yields the fields of a config and of its nested configs, with values."""
   for field in dataclasses.fields(config):
     value = getattr(config, field.name)
     if hasattr(value, "__dataclass_fields__"):

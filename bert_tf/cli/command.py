@@ -159,7 +159,8 @@ def _parse(description: str, argv: list[str]) -> list[str]:
     message = re.sub(r"\('Non-boolean.*", "use true or false.", str(error))
     if isinstance(error, flags.UnrecognizedFlagError):
       own = [f"--{flag.name}" for flag in config_flags.own_flags()]
-      message = config_flags.unknown("flag", f"--{error.flagname}", own)
+      name = f"--{error.flagname}"
+      message = f"unknown flag {name}.{errors.did_you_mean(name, own)}"
     report(ValueError(message))
     sys.exit(1)
   return arguments

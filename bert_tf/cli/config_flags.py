@@ -2,7 +2,6 @@
 
 import collections
 import dataclasses
-import difflib
 import functools
 import itertools
 import re
@@ -311,13 +310,6 @@ def with_underscores(word: str) -> str:
   flag = name.replace("-", "_").removeprefix("__")
   is_flag = name.startswith("--") and flag in flags.FLAGS
   return f"--{flag}{sign}{value}" if is_flag else word
-
-
-def unknown(kind: str, word: str, names: Iterable[str]) -> str:
-  """Returns a message with the name that is most similar to an unknown word."""
-  close = difflib.get_close_matches(word, list(names), 1)
-  hint = f" Did you mean {close[0]}?" if close else ""
-  return f"unknown {kind} {word}.{hint}"
 
 
 def entry(name: str, text: str) -> str:

@@ -71,7 +71,6 @@ def documents(paths: Sequence[str]) -> Iterator[list[str]]:
 
 
 def _group_lines(lines: Iterable[str]) -> Iterator[list[str]]:
-  """Yields the stripped lines between blank lines, as lists."""
   document: list[str] = []
   for line in lines:
     line = line.strip()

@@ -276,7 +276,6 @@ def _check_head(files: model_folder.ModelFolder, task: str) -> None:
 
 
 def _labels(files: model_folder.ModelFolder, task: str) -> run_info.LabelSpec:
-  """Returns the labels of a head; ValueError if the files do not have them."""
   run, reader = files.run, files.reader
   spec = run.label_spec if run else None
   if run is None or spec is None:

@@ -1,12 +1,13 @@
 """Errors written for users: missing packages, damaged files."""
 
 import contextlib
+import difflib
 import errno
 import os
 import pathlib
 import re
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import metadata
 from typing import Any
 
@@ -107,6 +108,14 @@ def join_names(names: Sequence[str], num_shown: int = 20) -> str:
   num_left = len(names) - num_shown
   shown = ", ".join(names[:num_shown])
   return f"{shown} and {num_left} more" if num_left > 0 else shown
+
+
+def did_you_mean(
+  word: str, names: Iterable[str], most: int = 1, cutoff: float = 0.6
+) -> str:
+  """A hint at the names that resemble a wrong one; "" if none does."""
+  close = difflib.get_close_matches(word, sorted(names), most, cutoff)
+  return f" Did you mean {', '.join(close)}?" if close else ""
 
 
 def missing_columns(

@@ -7,7 +7,6 @@ predict with the runs of the other.
 import abc
 import contextlib
 import dataclasses
-import difflib
 import itertools
 import json
 import typing
@@ -18,6 +17,7 @@ import numpy as np
 
 from bert_tf import checkpoints, model_folder, settings
 from bert_tf.export import config as export_config
+from bert_tf.files import errors
 from bert_tf.formats import tables
 from bert_tf.inference import inputs as inputs_lib
 from bert_tf.inference import predictor
@@ -147,8 +147,7 @@ class TaskModel(abc.ABC):
   def _check_names(self, names: Mapping[str, Any]) -> None:
     known = self._known_settings()
     for name in names.keys() - known:
-      close = ", ".join(difflib.get_close_matches(name, sorted(known), 3, 0.5))
-      hint = f" Did you mean {close}?" if close else ""
+      hint = errors.did_you_mean(name, known, 3, 0.5)
       raise TypeError(f"{type(self).__name__} has no setting {name!r}.{hint}")
 
   def _known_settings(self) -> set[str]:

@@ -166,7 +166,6 @@ class AnswerDecoder:
     start: int,
     end: int,
   ) -> tuple[str, int, int]:
-    """Returns the text of a span, and its characters in the context."""
     offset = window.doc_offset
     first_word = int(window.words[start - offset])
     last_word = int(window.words[end - offset])
