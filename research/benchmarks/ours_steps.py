@@ -21,7 +21,13 @@ def main() -> None:
     _forward_step,
     step_timing.multiply_in_tensorflow,
     lambda: tf.config.experimental.get_memory_info("GPU:0")["peak"],
+    _profile,
   )
+
+
+def _profile(folder: str, run: step_timing.Step) -> None:
+  with tf.profiler.experimental.Profile(folder):
+    run()
 
 
 def _set_device(settings: step_timing.Settings) -> None:

@@ -6,6 +6,7 @@ this module.
 
 import dataclasses
 import json
+import os
 import resource
 import statistics
 import sys
@@ -17,6 +18,9 @@ import numpy as np
 
 # These steps compile and warm up allocators and thread pools. Not timed.
 _NUM_WARM_STEPS = 2
+
+# Steps that are profiled after the timed ones, if STEP_PROFILE names a folder.
+NUM_PROFILED_STEPS = 3
 
 # Rows and columns of the matrices whose product is timed.
 PRODUCT_SIZES = {"cpu": 2048, "gpu": 8192}
@@ -95,6 +99,7 @@ def run(
   forward_step: Callable[[Settings], Step],
   product: Callable[[Settings], Step],
   gpu_peak: Callable[[], int] | None = None,
+  profile: Callable[[str, Step], None] | None = None,
 ) -> None:
   """Times the steps of `settings.task` and prints a line of JSON.
 
@@ -109,6 +114,8 @@ def run(
     product: returns a function that multiplies two square matrices with
       `settings.product_size` rows.
     gpu_peak: returns the peak GPU memory in bytes.
+    profile: writes a profile of a function to a folder; see
+      research.kernels.kernel_times.
   """
   settings = Settings(**json.loads(sys.argv[1]))
   make = forward_step if settings.task == "forward" else training_step
@@ -123,6 +130,8 @@ def run(
     peak = gpu_peak()
   else:
     peak = peak_bytes(resource.getrusage(resource.RUSAGE_SELF))
+  if profile and (folder := os.environ.get("STEP_PROFILE")):
+    profile(folder, lambda: [step() for _ in range(NUM_PROFILED_STEPS)])
   multiply = product(settings)
   product_ms = min(_milliseconds(multiply)[0] for _ in range(_NUM_PRODUCTS))
   report = {

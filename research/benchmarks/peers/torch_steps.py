@@ -4,6 +4,8 @@ A process of `benchmark.py train` and `forward`. Logits are computed at the
 masked positions only, AdamW is fused, and bfloat16 uses autocast.
 """
 
+import json
+import pathlib
 from collections.abc import Mapping
 
 import step_timing
@@ -21,7 +23,23 @@ def main() -> None:
     _forward_step,
     _product,
     torch.cuda.max_memory_allocated,
+    _profile,
   )
+
+
+def _profile(folder: str, run: step_timing.Step) -> None:
+  """Writes the milliseconds of each GPU kernel per step."""
+  with torch.profiler.profile() as profiler:
+    run()
+  times = {
+    event.key: event.self_device_time_total
+    / (1e3 * step_timing.NUM_PROFILED_STEPS)
+    for event in profiler.key_averages()
+    if event.device_type != torch.profiler.DeviceType.CPU
+  }
+  path = pathlib.Path(folder)
+  path.mkdir(parents=True, exist_ok=True)
+  (path / "kernels.json").write_text(json.dumps(times))
 
 
 def _product(settings: step_timing.Settings) -> step_timing.Step:

@@ -1,0 +1,103 @@
+r"""Where the time of a training step goes, by kind of operation.
+
+    STEP_PROFILE=FOLDER python -m research.benchmarks.ours_steps SETTINGS
+    python -m research.kernels.kernel_times FOLDER
+
+With STEP_PROFILE the programs of `benchmark.py train` profile three steps after
+they have timed theirs: bert_tf writes TensorFlow's xplane.pb, which also holds
+the compiled program, and transformers writes kernels.json. Prints ms per step
+for each kind, and the longest operations that no kind matches. On a CPU without
+GPUs it counts XLA's operations on all threads.
+"""
+
+import collections
+import json
+import pathlib
+import re
+import sys
+from collections.abc import Iterator
+
+from research.benchmarks.peers import step_timing
+
+# The first pattern that matches decides. A label is the name of a kernel and,
+# in XLA, the opcode and the TensorFlow operation that it comes from.
+_KINDS = {
+  "fused attention": r"gpu\.triton|flash_|fmha|fused_attention",
+  "products of the heads": r"(gemm|cublas| dot)\S* (gradient_tape/)?"
+  r"(transform|MatMul)",
+  "products": r"gemm|cublas|nvjet|cutlass|xmma| dot ",
+  "layer norm": r"LayerNorm|layer_norm",
+  "attention, not fused": r"/self_?\d*/|softmax_dropout",
+  "GELU": r"[Gg]elu|[Tt]anh|/intermediate",
+  "masked LM and next sentence": r"log_softmax|nll_loss| (gradient_tape/)?"
+  r"(transform|Exp|Sum|SelectV2)",
+  "embeddings": r"embedding",
+  "optimizer": r"adam|multi_tensor|L2Loss| (sub|add|add_1|mul)(_\d+)?$",
+  "dropout, residuals": r"dropout|/output_?\d*/",
+  "casts and copies": r"copy|convert|transpose|concatenate|Mem(cpy|set)|MatMul",
+}
+_NUM_SHOWN = 20
+
+
+def _xla_operations(path: pathlib.Path) -> Iterator[tuple[str, float]]:
+  """Yields labels and milliseconds of the operations in an xplane.pb."""
+  from tensorflow.compiler.xla.service import hlo_pb2
+  from tensorflow.tsl.profiler.protobuf import xplane_pb2
+
+  space = xplane_pb2.XSpace()
+  space.ParseFromString(path.read_bytes())
+  labels = {}
+  for plane in space.planes:
+    for program in plane.event_metadata.values():
+      for stat in program.stats:
+        hlo = hlo_pb2.HloProto()
+        if plane.name == "/host:metadata":
+          hlo.ParseFromString(stat.bytes_value)
+        module = hlo.hlo_module
+        for op in (op for c in module.computations for op in c.instructions):
+          kind = op.custom_call_target or op.opcode
+          label = f"{op.name} {kind} {op.metadata.op_name}"
+          labels[module.name, op.name] = label
+  gpus = [plane for plane in space.planes if "device:GPU" in plane.name]
+  for plane in gpus or space.planes:
+    names = {key: stat.name for key, stat in plane.stat_metadata.items()}
+    for event in (event for line in plane.lines for event in line.events):
+      stats = {
+        names[stat.metadata_id]: names.get(stat.ref_value) or stat.str_value
+        for stat in event.stats
+      }
+      if "hlo_op" in stats or (gpus and "kernel_details" in stats):
+        name = plane.event_metadata[event.metadata_id].name
+        key = stats.get("hlo_module"), stats.get("hlo_op")
+        label = labels.get(key, name)
+        # These run other operations, which have events as well.
+        if " call " not in label and " while " not in label:
+          yield label, event.duration_ps / 1e9
+
+
+def main() -> None:
+  """Prints the table of a folder."""
+  times: dict[str, float] = collections.Counter()
+  folder = pathlib.Path(sys.argv[1])
+  for path in folder.rglob("kernels.json"):
+    times.update(json.loads(path.read_text()))
+  for path in folder.rglob("*.xplane.pb"):
+    for label, ms in _xla_operations(path):
+      times[label] += ms / step_timing.NUM_PROFILED_STEPS
+  kinds: dict[str, float] = collections.Counter()
+  other = collections.Counter()
+  for label, ms in times.items():
+    matches = (k for k, pattern in _KINDS.items() if re.search(pattern, label))
+    kind = next(matches, "other")
+    kinds[kind] += ms
+    if kind == "other":
+      other[label] += ms
+  for kind in (*_KINDS, "other"):
+    print(f"{kinds[kind]:9.2f} ms  {kind}")
+  print(f"{sum(times.values()):9.2f} ms  all {len(times)} operations")
+  for label, ms in other.most_common(_NUM_SHOWN):
+    print(f"{ms:12.3f} ms  {label}")
+
+
+if __name__ == "__main__":
+  main()
