@@ -77,25 +77,25 @@ def _xla_operations(path: pathlib.Path) -> Iterator[tuple[str, float]]:
 
 def main() -> None:
   """Prints the table of a folder."""
-  times: dict[str, float] = collections.Counter()
+  times: dict[str, float] = collections.defaultdict(float)
   folder = pathlib.Path(sys.argv[1])
   for path in folder.rglob("kernels.json"):
-    times.update(json.loads(path.read_text()))
+    times |= json.loads(path.read_text())
   for path in folder.rglob("*.xplane.pb"):
     for label, ms in _xla_operations(path):
       times[label] += ms / step_timing.NUM_PROFILED_STEPS
-  kinds: dict[str, float] = collections.Counter()
-  other = collections.Counter()
+  kinds: dict[str, float] = collections.defaultdict(float)
+  others: list[tuple[float, str]] = []
   for label, ms in times.items():
     matches = (k for k, pattern in _KINDS.items() if re.search(pattern, label))
     kind = next(matches, "other")
     kinds[kind] += ms
     if kind == "other":
-      other[label] += ms
+      others.append((ms, label))
   for kind in (*_KINDS, "other"):
     print(f"{kinds[kind]:9.2f} ms  {kind}")
   print(f"{sum(times.values()):9.2f} ms  all {len(times)} operations")
-  for label, ms in other.most_common(_NUM_SHOWN):
+  for ms, label in sorted(others, reverse=True)[:_NUM_SHOWN]:
     print(f"{ms:12.3f} ms  {label}")
 
 
