@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from bert_tf.plots import style
 from research import run_plots
-from research.ablations import comparisons, rows
+from research.ablations import comparisons, runs
 from research.curves import reference_curves
 
 _WIDTH = 1200
@@ -56,7 +56,7 @@ def unit(column: str) -> str:
 
 
 def draw_curves(
-  path: str, pretrainings: Mapping[str, Sequence[rows.Row]], axis: str
+  path: str, pretrainings: Mapping[str, Sequence[runs.Row]], axis: str
 ) -> None:
   """Draws losses and accuracies of pre-trainings, with bands over the seeds.
 
@@ -86,7 +86,7 @@ def draw_curves(
 
 
 def summarize_seeds(
-  same: Sequence[rows.Row], name: str, axis: str, part: str = "training"
+  same: Sequence[runs.Row], name: str, axis: str, part: str = "training"
 ) -> Points | None:
   """Returns a curve's mean and range over the seeds; None if no row has it.
 
@@ -103,7 +103,7 @@ def summarize_seeds(
 
 
 def make_reference(
-  name: str, same: Sequence[rows.Row]
+  name: str, same: Sequence[runs.Row]
 ) -> reference_curves.Reference:
   """Returns the curves of a pre-training's seeds as a reference."""
   bands = {}

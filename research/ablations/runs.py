@@ -1,4 +1,4 @@
-"""Pre-trainings and fine-tunings to run, as plain data.
+"""Pre-trainings and fine-tunings to run, and their rows, as plain data.
 
 Imports no TensorFlow.
 """
@@ -16,6 +16,8 @@ DIRECTIONS = {"ltr": "left_to_right", "rtl": "right_to_left"}
 
 PRETRAINING = "pretraining"
 FINE_TUNING = "fine_tuning"
+
+Curve = dict[str, dict[str, list[float]]]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -157,6 +159,25 @@ class Run:
   def source(self) -> "Run":
     """The pre-training that a fine-tuning starts from."""
     return Run(pretraining=self.pretraining, seed=self.seed)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Row(rows.Row):
+  """A Run that finished or failed; see research/rows.py.
+
+  `data` has the hashes of the text and vocabulary files, by name, and of the
+  task's files, by split.
+  """
+
+  kind: str  # PRETRAINING or FINE_TUNING.
+  # Under "training" and "held_out": lists of equal length, by metric and, for
+  # the axes, by "step" and "word_pieces". Empty for fine-tunings.
+  curve: Curve = dataclasses.field(default_factory=dict)
+
+
+def key(run: Run | Row) -> str:
+  """Returns a hash of the config and the seed, but not of the data."""
+  return rows.digest({"config": run.config, "seed": run.seed})
 
 
 def _non_defaults(config: settings.Dataclass) -> dict[str, Any]:

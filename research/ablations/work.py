@@ -14,16 +14,9 @@ from bert_tf.files import atomic, json_files, paths
 from bert_tf.tasks import pretraining, pretraining_config, pretraining_start
 from bert_tf.training import config as training_config
 from bert_tf.training import curves, evaluation
-from research import rows as shared_rows
+from research import rows
 from research.ablations import config as config_lib
-from research.ablations import (
-  cooccurrence,
-  objectives,
-  rows,
-  runs,
-  scales,
-  tasks,
-)
+from research.ablations import cooccurrence, objectives, runs, scales, tasks
 from research.ablations import text as text_lib
 
 _NUM_POINTS = 40  # Logged points of a training curve.
@@ -49,7 +42,7 @@ class Outcome:
   """Results and curve of a run."""
 
   results: dict[str, float]
-  curve: rows.Curve
+  curve: runs.Curve
 
 
 class Worker:
@@ -130,9 +123,7 @@ class Worker:
       raise StoppedError
     batch_size = run.pretraining.train_batch_size
     curve = _read_curve(folder, batch_size * records.pieces_per_record)
-    results = {
-      name: shared_rows.rounded(value) for name, value in metrics.items()
-    }
+    results = {name: rows.rounded(value) for name, value in metrics.items()}
     return Outcome(results, curve)
 
   def _settings(
@@ -205,10 +196,8 @@ class Worker:
     )
     if metrics is None:
       raise StoppedError
-    results = {
-      name: shared_rows.rounded(float(v)) for name, v in metrics.items()
-    }
-    results["score"] = shared_rows.rounded(tasks.score(fine_tuning, metrics))
+    results = {name: rows.rounded(float(v)) for name, v in metrics.items()}
+    results["score"] = rows.rounded(tasks.score(fine_tuning, metrics))
     paths.remove(folder)  # Nothing reads the fine-tuned weights.
     return Outcome(results, {})
 
@@ -222,14 +211,14 @@ def _find_checkpoint(
   return path if path in checkpoints.list_checkpoints(folder) else None
 
 
-def _read_curve(folder: str, pieces_per_step: float) -> rows.Curve:
+def _read_curve(folder: str, pieces_per_step: float) -> runs.Curve:
   """Returns the training curve of a run and, if any, the held-out curve."""
   training = curves.read(folder)
   steps = sorted(training["loss"])
   curve = {
     "training": _axes(steps, pieces_per_step)
     | {
-      name: [shared_rows.rounded(training[name][step]) for step in steps]
+      name: [rows.rounded(training[name][step]) for step in steps]
       for name in _TRAINING
       if name in training
     }
@@ -239,7 +228,7 @@ def _read_curve(folder: str, pieces_per_step: float) -> rows.Curve:
     history = json_files.read_object(path)["evaluations"]
     steps = [results[checkpoints.GLOBAL_STEP] for results in history]
     curve["held_out"] = _axes(steps, pieces_per_step) | {
-      name: [shared_rows.rounded(results[name]) for results in history]
+      name: [rows.rounded(results[name]) for results in history]
       for name in _HELD_OUT
       if name in history[0]
     }
