@@ -24,23 +24,6 @@ VERDICTS = (AGREES, DIFFERS, WITHIN, UNPUBLISHED, ONE_SEED)
 
 
 @dataclasses.dataclass(frozen=True)
-class Cell:
-  """Results of a variant in a column, one per seed."""
-
-  values: Sequence[float]
-
-  @property
-  def mean(self) -> float:
-    """The mean over the seeds."""
-    return statistics.fmean(self.values)
-
-  @property
-  def spread(self) -> float:
-    """The sample standard deviation over the seeds; NaN for a single seed."""
-    return statistics.stdev(self.values) if len(self.values) > 1 else math.nan
-
-
-@dataclasses.dataclass(frozen=True)
 class Difference:
   """A variant minus its baseline, in a column."""
 
@@ -74,7 +57,8 @@ class Comparison:
   """An experiment with its results so far."""
 
   experiment: variants.Experiment
-  cells: Mapping[tuple[str, str], Cell]  # By (variant label, column).
+  # Results, one per seed, by (variant label, column).
+  cells: Mapping[tuple[str, str], Sequence[float]]
   # Rows of finished pre-trainings, one per seed, by variant label.
   pretrainings: Mapping[str, Sequence[runs.Row]]
   num_planned: int  # All runs, finished or not.
@@ -94,8 +78,8 @@ class Comparison:
 
   def _subtract(self, label: str, base: str, column: str) -> Difference:
     cell, base_cell = self.cells[label, column], self.cells[base, column]
-    low, high = interval(cell.values, base_cell.values)
-    ours = cell.mean - base_cell.mean
+    low, high = interval(cell, base_cell)
+    ours = statistics.fmean(cell) - statistics.fmean(base_cell)
     published, published_base = (
       self.published_number(name, column) for name in (label, base)
     )
@@ -170,7 +154,7 @@ def compare(
           pretrainings.setdefault(variant.label, []).append(row)
   return Comparison(
     experiment,
-    {key: Cell(numbers) for key, numbers in values.items()},
+    values,
     pretrainings,
     len(is_finished),
     sum(is_finished.values()),

@@ -156,10 +156,7 @@ def _our_table(comparison: comparisons.Comparison) -> str:
   lines = []
   for variant in comparison.experiment.variants:
     cells = [comparison.cells.get((variant.label, c)) for c in columns]
-    texts = [
-      markdown.format_mean(cell.mean, cell.spread) if cell else ""
-      for cell in cells
-    ]
+    texts = (markdown.format_mean(cell) if cell else "" for cell in cells)
     lines.append([variant.label, *texts])
   return markdown.format_table(("", *columns), lines)
 
