@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from absl import logging
 
 from bert_tf.files import atomic, paths
-from research import markdown, rows, start
+from research import markdown, rows
 from research.ablations import comparisons, plots, runs, scales, variants
 from research.ablations import config as config_lib
 from research.ablations import experiments as experiments_lib
@@ -35,10 +35,7 @@ _INCOMPARABLE = (
 
 def run(config: config_lib.AblationsConfig) -> None:
   """Writes the report from existing rows, for all tasks."""
-  start.check_matplotlib()
   scale = config.chosen_scale
-  if not rows.read_all(config.rows, runs.Row):
-    raise ValueError(f"{config.rows} has no rows; set `rows_dir`.")
   tasks = [fine_tuning.task for fine_tuning in scale.fine_tunings]
   write(config, experiments_lib.build(config.experiments, scale, tasks))
 
@@ -50,6 +47,8 @@ def write(
   """Writes report.md, the plots and the reference curves into output_dir."""
   scale = config.chosen_scale
   all_rows = rows.read_all(config.rows, runs.Row)
+  if not all_rows:
+    raise ValueError(f"{config.rows} has no rows; set `rows_dir`.")
   selected = comparisons.select_usual_data(all_rows)
   if len(selected) < len(all_rows):
     logging.warning(

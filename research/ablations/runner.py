@@ -7,7 +7,7 @@ from absl import logging
 
 from bert_tf.files import errors, lock
 from bert_tf.tasks.ner import metrics
-from research import rows, start
+from research import rows
 from research.ablations import config as config_lib
 from research.ablations import experiments as experiments_lib
 from research.ablations import report, runs, tasks, variants, work
@@ -20,7 +20,6 @@ def run(config: config_lib.AblationsConfig) -> None:
   end, ValueError names the failed runs. A signal raises KeyboardInterrupt, and
   the same command resumes the run. With `dry_run`, only lists the runs.
   """
-  start.check_matplotlib()
   scale = config.chosen_scale
   task_files = tasks.find(config)
   experiments = experiments_lib.build(
@@ -86,11 +85,11 @@ def _execute(
   worker: work.Worker, run: runs.Run, data: dict[str, str]
 ) -> runs.Row:
   start_time = time.monotonic()
-  outcome, error = work.Outcome({}, {}), None
+  results: dict[str, float] = {}
+  curve: runs.Curve = {}
+  error = None
   try:
-    outcome = worker.execute(run)
-  except work.StoppedError as stopped:
-    raise KeyboardInterrupt from stopped
+    results, curve = worker.execute(run)
   except Exception as failure:  # Any failure: the next run must start.
     logging.debug("Traceback of the failure:", exc_info=failure)
     error = f"{type(failure).__name__}: {errors.reason(failure)}"
@@ -99,8 +98,8 @@ def _execute(
     config=run.config,
     seed=run.seed,
     data=data,
-    results=outcome.results,
-    curve=outcome.curve,
+    results=results,
+    curve=curve,
     error=error,
     seconds=round(time.monotonic() - start_time, 1),
     versions=rows.versions(),

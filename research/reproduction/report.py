@@ -12,7 +12,7 @@ from absl import logging
 
 from bert_tf.files import atomic
 from bert_tf.plots import style
-from research import markdown, rows, run_plots, start
+from research import markdown, rows, run_plots
 from research.reproduction import config as config_lib
 from research.reproduction import targets
 from research.reproduction import tasks as tasks_lib
@@ -206,7 +206,6 @@ def average(best: Cells, model: str, name: str) -> dict[int, float]:
 
 def write(config: config_lib.ReproductionConfig) -> None:
   """Writes report.md and the plot into output_dir."""
-  start.check_matplotlib()
   all_rows = rows.read_all(config.rows, Row)
   if not all_rows:
     raise ValueError(f"{config.rows} has no rows; set `rows_dir`.")

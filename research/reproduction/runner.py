@@ -16,7 +16,7 @@ from bert_tf import model_config, model_folder
 from bert_tf.files import errors, lock, paths
 from bert_tf.hub import catalog
 from bert_tf.tasks.squad import metrics
-from research import rows, start
+from research import rows
 from research.reproduction import config as config_lib
 from research.reproduction import jobs, report
 from research.reproduction import tasks as tasks_lib
@@ -199,8 +199,6 @@ def run(
     ValueError: at the end, with the names of the runs that failed.
     KeyboardInterrupt: if a signal ended a run; the same command resumes it.
   """
-  if not config.dry_run:
-    start.check_matplotlib()
   model = open_model(config)
   data = find_data(config, model.size)
   worker = Worker(config, model, data, _hash_data(model, data), device_flags)

@@ -25,16 +25,14 @@ class FakeWorker:
 
   def execute(self, run):
     if run.name in self.stops_at:
-      raise work.StoppedError
+      raise KeyboardInterrupt
     if run.name in self.fails_at:
       raise RuntimeError("the disk is on fire\nand more")
     self.executed.append(run.name)
     curve = {"training": {"step": [1], "word_pieces": [2], "loss": [3.0]}}
-    is_tuning = bool(run.fine_tuning)
-    return work.Outcome(
-      {"score": 50.0} if is_tuning else {"perplexity": 50.0},
-      {} if is_tuning else curve,
-    )
+    if run.fine_tuning:
+      return {"score": 50.0}, {}
+    return {"perplexity": 50.0}, curve
 
 
 @pytest.fixture
