@@ -6,7 +6,6 @@ Imports no TensorFlow.
 import dataclasses
 from typing import Any
 
-from bert_tf import settings
 from bert_tf.pipeline import config
 from bert_tf.tasks import pretraining_config
 from research import rows
@@ -141,9 +140,9 @@ class Run:
 
     Leaving out defaults keeps the names of old runs when a field is added.
     """
-    config = {"pretraining": _non_defaults(self.pretraining)}
+    config = {"pretraining": rows.non_defaults(self.pretraining)}
     if self.fine_tuning:
-      config["fine_tuning"] = _non_defaults(self.fine_tuning)
+      config["fine_tuning"] = rows.non_defaults(self.fine_tuning)
     return config
 
   @property
@@ -178,11 +177,3 @@ class Row(rows.Row):
 def key(run: Run | Row) -> str:
   """Returns a hash of the config and the seed, but not of the data."""
   return rows.digest({"config": run.config, "seed": run.seed})
-
-
-def _non_defaults(config: settings.Dataclass) -> dict[str, Any]:
-  return {
-    field.name: value
-    for field in dataclasses.fields(config)
-    if (value := getattr(config, field.name)) != field.default
-  }

@@ -125,12 +125,9 @@ def _servers(
 ) -> Iterator[tuple[str, contextlib.AbstractContextManager]]:
   """Yields the name of each server, and a scope in which the server runs.
 
-  The scope gives the predict URL and the process id, None if unknown.
+  The scope gives the predict URL and the process id.
   """
   yield "bert_tf", _started(serving_setup.serve_command(config))
-  if config.peer_url:
-    yield "peer", contextlib.nullcontext((config.peer_url, None))
-    return
   modules = "fastapi", "uvicorn", "tensorflow", "tensorflow_text"
   python = steps.find_python(modules, config)
   model = pathlib.Path(config.needed("model"))
@@ -155,12 +152,12 @@ class _Load:
 
   Args:
     url: where to send them.
-    process_id: the server's process; None if unknown.
+    process_id: the server's process.
     requests: the requests and their answers.
   """
 
   def __init__(
-    self, url: str, process_id: int | None, requests: serving_setup.Requests
+    self, url: str, process_id: int, requests: serving_setup.Requests
   ) -> None:
     self._url = url
     self._process_id = process_id
@@ -254,7 +251,7 @@ class _Load:
     samples: list[tuple[float, int]] = []
     folder = pathlib.Path(f"/proc/{self._process_id}")
     with contextlib.suppress(asyncio.CancelledError):
-      while self._process_id and folder.exists():
+      while folder.exists():
         pages = int((folder / "statm").read_text().split()[1])
         num_open = len(os.listdir(folder / "fd"))
         samples.append((pages * resource.getpagesize() / 1e6, num_open))
