@@ -15,6 +15,7 @@ import os
 import pathlib
 import random
 import resource
+import sys
 import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -127,24 +128,18 @@ def _servers(
 
   The scope gives the predict URL and the process id.
   """
-  yield "bert_tf", _started(serving_setup.serve_command(config))
+  model = config.needed("model")
+  words = ["-m", "bert_tf", "serve", "--port=0", f"--model={model}"]
+  yield "bert_tf", serving_setup.serve([sys.executable, *words])
   modules = "fastapi", "uvicorn", "tensorflow", "tensorflow_text"
   python = steps.find_python(modules, config)
-  model = pathlib.Path(config.needed("model"))
   if not python:
     steps.name_missing({"FastAPI": f"pip install {' '.join(modules)}"})
-  elif not (model / "saved_model.pb").exists():
+  elif not pathlib.Path(model, "saved_model.pb").exists():
     print(f"FastAPI is left out, because {model} is not a SavedModel.")
   else:
     script = os.path.join(steps.PEERS, "fastapi_serving.py")
-    yield "FastAPI", _started([python, script, str(model)])
-
-
-@contextlib.contextmanager
-def _started(command: list[str]) -> Iterator[tuple[str, int]]:
-  """Runs a server in this scope; yields its predict URL and process id."""
-  with serving_setup.serve(command) as (url, process_id):
-    yield url + serving_setup.PATH, process_id
+    yield "FastAPI", serving_setup.serve([python, script, model])
 
 
 class _Load:

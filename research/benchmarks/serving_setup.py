@@ -10,7 +10,6 @@ import json
 import random
 import re
 import subprocess
-import sys
 import threading
 import time
 import urllib.error
@@ -22,7 +21,7 @@ from bert_tf.inference import predictor as predictor_lib
 from research.benchmarks import data, steps
 from research.benchmarks.config import BenchmarkConfig
 
-PATH = "/v1/models/model:predict"
+_PATH = "/v1/models/model:predict"
 # Tolerance of probabilities, since larger batches sum in another order.
 _TOLERANCE = 1e-4
 _TIMEOUT_S = 300
@@ -61,15 +60,9 @@ def make_requests(
   )
 
 
-def serve_command(config: BenchmarkConfig) -> list[str]:
-  """Returns the command with which bert_tf serves the model at a free port."""
-  model = f"--model={config.needed('model')}"
-  return [sys.executable, "-m", "bert_tf", "serve", "--port=0", model]
-
-
 @contextlib.contextmanager
 def serve(command: Sequence[str]) -> Iterator[tuple[str, int]]:
-  """Runs a server in this scope; yields its address and process id.
+  """Runs a server in this scope; yields its predict URL and process id.
 
   The server prints its address, http://HOST:PORT, in its first line.
 
@@ -94,7 +87,7 @@ def serve(command: Sequence[str]) -> Iterator[tuple[str, int]]:
     try:
       address = _wait_until_ready(process)
       if address:
-        yield address, process.pid
+        yield address + _PATH, process.pid
       else:
         process.kill()
     finally:
