@@ -148,11 +148,11 @@ class _Load:
   Args:
     url: where to send them.
     process_id: the server's process.
-    requests: the requests and their answers.
+    requests: the body of each request and its answer.
   """
 
   def __init__(
-    self, url: str, process_id: int, requests: serving_setup.Requests
+    self, url: str, process_id: int, requests: list[tuple[bytes, Any]]
   ) -> None:
     self._url = url
     self._process_id = process_id
@@ -228,9 +228,7 @@ class _Load:
     if has_garbage and self._rng.random() < _GARBAGE_PROB:
       body, expected = self._rng.choice(_GARBAGE), None
     else:
-      index = self._rng.randrange(len(self._requests.bodies))
-      body = self._requests.bodies[index]
-      expected = self._requests.answers[index]
+      body, expected = self._rng.choice(self._requests)
     late_s = time.monotonic() - arrival
     try:
       async with session.post(self._url, data=body, headers=_HEADERS) as reply:

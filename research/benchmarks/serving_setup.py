@@ -5,7 +5,6 @@ process, one text at a time.
 """
 
 import contextlib
-import dataclasses
 import json
 import random
 import re
@@ -29,35 +28,29 @@ _TIMEOUT_S = 300
 _MAX_START_S, _MAX_STOP_S = 300, 120
 
 
-@dataclasses.dataclass(frozen=True)
-class Requests:
-  """Requests of one row each, and their expected answers."""
-
-  bodies: list[bytes]
-  answers: list[Any]  # The JSON value of the answer to each body.
-
-
 def make_requests(
   config: BenchmarkConfig, count: int, num_sentences: Sequence[int] = (1,)
-) -> Requests:
-  """Makes requests from random sentences of the text.
+) -> list[tuple[bytes, Any]]:
+  """Makes requests of one row each from random sentences of the text.
 
   Args:
     config: the model and the text.
     count: number of requests.
     num_sentences: possible numbers of sentences in a text, equally likely.
+
+  Returns:
+    The body of each request, and the JSON value of its answer.
   """
   predictor = predictor_lib.Predictor(config.needed("model"))
   texts = _draw_texts(config, count, num_sentences)
-  rows = _make_rows(predictor, texts)
-  return Requests(
-    [
-      # Servers of older commits answer rows alike, but not columns.
-      json.dumps({"instances": [row]}).encode()
-      for row in rows
-    ],
-    [{"predictions": [predictor.predict(row)]} for row in rows],
-  )
+  # Servers of older commits answer rows alike, but not columns.
+  return [
+    (
+      json.dumps({"instances": [row]}).encode(),
+      {"predictions": [predictor.predict(row)]},
+    )
+    for row in _make_rows(predictor, texts)
+  ]
 
 
 @contextlib.contextmanager
