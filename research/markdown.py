@@ -3,6 +3,8 @@
 import math
 from collections.abc import Sequence
 
+from run_scripts import sweep
+
 _PLUS_MINUS = "\N{PLUS-MINUS SIGN}"
 
 
@@ -18,8 +20,9 @@ def format_table(
   return "\n".join(lines)
 
 
-def format_mean(mean: float, spread: float) -> str:
-  """Returns a mean with its spread, which is NaN for one seed."""
+def format_mean(values: Sequence[float]) -> str:
+  """Returns the mean of the seeds with their sample standard deviation."""
+  mean, spread = sweep.mean_and_spread(values)
   if math.isnan(spread):
     return f"{mean:.1f} (one seed)"
   return f"{mean:.1f} {_PLUS_MINUS} {spread:.1f}"

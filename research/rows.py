@@ -22,6 +22,7 @@ from typing import Any, Protocol, TypeVar
 from absl import logging
 
 import bert_tf
+from bert_tf import settings
 from bert_tf.files import atomic, json_files, paths
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -116,6 +117,15 @@ def log_plan(
       len(pending),
       sum(estimates) / 3600,
     )
+
+
+def non_defaults(config: settings.Dataclass) -> dict[str, Any]:
+  """Returns the settings that differ from their defaults."""
+  return {
+    field.name: value
+    for field in dataclasses.fields(config)
+    if (value := getattr(config, field.name)) != field.default
+  }
 
 
 def digest(value: Mapping[str, Any]) -> str:

@@ -1,12 +1,12 @@
 """Draws the results of repeated runs on the panels of bert_tf.plots.style."""
 
 import math
-import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bert_tf.plots import style
 from bert_tf.plots.style import Axes
+from run_scripts import sweep
 
 GRAY = "#6B7280"  # Of peers, references and published figures.
 
@@ -22,30 +22,25 @@ def band(
   axis.fill_between(x, low, high, color=color, alpha=0.18, linewidth=0)
 
 
-def rows(
-  axis: Axes,
-  values: Mapping[str, Sequence[float]],
-  spreads: Mapping[str, float],
-) -> None:
+def rows(axis: Axes, values: Mapping[str, Sequence[float]]) -> None:
   """Draws a row for each name: a dot per run, the mean and the spread.
 
-  A name without finite values gets the text "failed".
+  The bar around the mean is as long as the sample standard deviation on either
+  side. A name without finite values gets the text "failed".
 
   Args:
     axis: the panel.
     values: values of the runs, by name, from top to bottom. NaN and infinity
       are skipped.
-    spreads: half the length of a bar around the mean, by name, such as the
-      standard deviation; NaN for no bar.
   """
-  for place, (name, measured) in enumerate(values.items()):
+  for place, measured in enumerate(values.values()):
     finite = [value for value in measured if math.isfinite(value)]
     text = "failed"
     if finite:
-      mean = statistics.fmean(finite)
+      mean, spread = sweep.mean_and_spread(finite)
       text = f"{mean:.4g}"
       bar: dict[str, Any] = {"color": style.COLORS[0], "markersize": 12}
-      axis.errorbar(mean, place, xerr=spreads[name], fmt="|", **bar)
+      axis.errorbar(mean, place, xerr=spread, fmt="|", **bar)
       axis.plot(finite, [place] * len(finite), ".", color=style.COLORS[1])
     where = axis.get_yaxis_transform()
     axis.text(1.01, place, text, transform=where, va="center")

@@ -25,12 +25,6 @@ def needs_extras(name: str) -> AbstractContextManager[None]:
   return errors.needs_extra("this command", extra=_EXTRAS[name])
 
 
-def check_matplotlib() -> None:
-  """Raises ImportError if matplotlib, which draws the reports, is missing."""
-  with errors.needs_extra("drawing the report", extra="plots"):
-    import matplotlib  # noqa: F401
-
-
 def run(name: str) -> None:
   """Runs the command of a package in this folder; never returns.
 

@@ -8,10 +8,7 @@ results with the paper's tables in report.md. After an interruption, the same
 command resumes.
 """
 
-import re
-import sys
-
-from bert_tf.cli import command, config_flags, devices
+from bert_tf.cli import config_flags, devices
 from research import start
 from research.ablations import config as ablations_config
 
@@ -25,6 +22,8 @@ def main() -> None:
     report.run(config)
     return
   with start.needs_extras("ablations"):
+    import matplotlib  # noqa: F401  The report needs it after all runs.
+
     from research.ablations import runner
   runner.run(config)
 
@@ -32,7 +31,4 @@ def main() -> None:
 def run() -> None:
   """Runs the command with the flags of the command line; never returns."""
   config_flags.define(ablations_config.AblationsConfig)
-  # A report without runs needs no devices; TensorFlow takes seconds to import.
-  if any(re.match("--?report_only(=true)?$", word) for word in sys.argv[1:]):
-    command.run(main, __doc__)
   devices.run(main, __doc__)

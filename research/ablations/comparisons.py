@@ -9,7 +9,7 @@ import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from research.ablations import rows, runs, variants
+from research.ablations import runs, variants
 
 # Confidence of the intervals that decide whether a difference is significant.
 CONFIDENCE = 0.95
@@ -21,23 +21,6 @@ WITHIN = "within the spread"
 UNPUBLISHED = "not in the paper"
 ONE_SEED = "one seed"
 VERDICTS = (AGREES, DIFFERS, WITHIN, UNPUBLISHED, ONE_SEED)
-
-
-@dataclasses.dataclass(frozen=True)
-class Cell:
-  """Results of a variant in a column, one per seed."""
-
-  values: Sequence[float]
-
-  @property
-  def mean(self) -> float:
-    """The mean over the seeds."""
-    return statistics.fmean(self.values)
-
-  @property
-  def spread(self) -> float:
-    """The sample standard deviation over the seeds; NaN for a single seed."""
-    return statistics.stdev(self.values) if len(self.values) > 1 else math.nan
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,9 +57,10 @@ class Comparison:
   """An experiment with its results so far."""
 
   experiment: variants.Experiment
-  cells: Mapping[tuple[str, str], Cell]  # By (variant label, column).
+  # Results, one per seed, by (variant label, column).
+  cells: Mapping[tuple[str, str], Sequence[float]]
   # Rows of finished pre-trainings, one per seed, by variant label.
-  pretrainings: Mapping[str, Sequence[rows.Row]]
+  pretrainings: Mapping[str, Sequence[runs.Row]]
   num_planned: int  # All runs, finished or not.
   num_finished: int  # Runs that have a row without an error.
   errors: Mapping[str, str]  # Error of each failed run, by run name.
@@ -94,8 +78,8 @@ class Comparison:
 
   def _subtract(self, label: str, base: str, column: str) -> Difference:
     cell, base_cell = self.cells[label, column], self.cells[base, column]
-    low, high = interval(cell.values, base_cell.values)
-    ours = cell.mean - base_cell.mean
+    low, high = interval(cell, base_cell)
+    ours = statistics.fmean(cell) - statistics.fmean(base_cell)
     published, published_base = (
       self.published_number(name, column) for name in (label, base)
     )
@@ -137,7 +121,7 @@ def interval(
 def compare(
   experiment: variants.Experiment,
   seeds: Sequence[int],
-  all_rows: Iterable[rows.Row],
+  all_rows: Iterable[runs.Row],
 ) -> Comparison:
   """Returns the results of an experiment.
 
@@ -147,15 +131,15 @@ def compare(
     all_rows: at most one row per run, all with the same data; see
       `select_usual_data`.
   """
-  by_key = {row.key: row for row in all_rows}
+  by_key = {runs.key(row): row for row in all_rows}
   values: dict[tuple[str, str], list[float]] = collections.defaultdict(list)
-  pretrainings: dict[str, list[rows.Row]] = {}
+  pretrainings: dict[str, list[runs.Row]] = {}
   errors: dict[str, str] = {}
   is_finished: dict[runs.Run, bool] = {}
   for variant in experiment.variants:
     for seed in sorted(set(seeds)):
       for column, run in _list_columns(variant, seed):
-        row = by_key.get(rows.run_key(run))
+        row = by_key.get(runs.key(run))
         is_finished[run] = bool(row and row.is_finished)
         if not row:
           continue
@@ -170,7 +154,7 @@ def compare(
           pretrainings.setdefault(variant.label, []).append(row)
   return Comparison(
     experiment,
-    {key: Cell(numbers) for key, numbers in values.items()},
+    values,
     pretrainings,
     len(is_finished),
     sum(is_finished.values()),
@@ -187,12 +171,12 @@ def _list_columns(
   yield from zip(variant.fine_tunings, fine_tunings)
 
 
-def select_usual_data(all_rows: Sequence[rows.Row]) -> list[rows.Row]:
+def select_usual_data(all_rows: Sequence[runs.Row]) -> list[runs.Row]:
   """Returns the rows of the most common text and of each task's common data.
 
   Results from different data are therefore never compared.
   """
-  by_task: dict[tuple, list[rows.Row]] = collections.defaultdict(list)
+  by_task: dict[tuple, list[runs.Row]] = collections.defaultdict(list)
   same_text = _select_most_common(all_rows, _identify_text)
   for row in same_text:
     task = row.config.get("fine_tuning", {})
@@ -206,8 +190,8 @@ def select_usual_data(all_rows: Sequence[rows.Row]) -> list[rows.Row]:
 
 
 def _select_most_common(
-  all_rows: Sequence[rows.Row], identify: Callable[[rows.Row], str]
-) -> list[rows.Row]:
+  all_rows: Sequence[runs.Row], identify: Callable[[runs.Row], str]
+) -> list[runs.Row]:
   names = [identify(row) for row in all_rows]
   if not names:
     return []
@@ -215,9 +199,9 @@ def _select_most_common(
   return [row for row, name in zip(all_rows, names) if name == usual]
 
 
-def _identify_task_data(row: rows.Row) -> str:
+def _identify_task_data(row: runs.Row) -> str:
   return "/".join(row.data.get(split, "") for split in ("train", "dev"))
 
 
-def _identify_text(row: rows.Row) -> str:
+def _identify_text(row: runs.Row) -> str:
   return "/".join(row.data[n] for n in sorted(row.data) if n.endswith(".txt"))

@@ -10,6 +10,7 @@ from typing import Any
 from research.ablations import papers
 from research.ablations import scales as scales_lib
 from research.ablations import variants as variants_lib
+from research.features import config as features_config
 
 # Fractions of the pre-training after which the model is fine-tuned.
 _MARKS = (0.125, 0.25, 0.5, 1.0)
@@ -22,13 +23,6 @@ _FEATURE_ROWS = {
   "weighted_sum_last_four": "weighted sum of the last four",
   "concat_last_four": "concatenation of the last four",
   "weighted_sum_all": "weighted sum of all",
-}
-
-# Encoder layers that a value of feature_layers needs. Default: none.
-_NUM_LAYERS = {
-  "second_to_last": 2,
-  "weighted_sum_last_four": 4,
-  "concat_last_four": 4,
 }
 
 _CLASSIFICATION = ("QNLI", "MRPC", "SST-2")
@@ -69,26 +63,15 @@ def _objectives(make: variants_lib.Builder) -> variants_lib.Experiment:
   )
 
 
-def _set_size(size: scales_lib.Size) -> dict[str, Any]:
-  """Returns the settings of `runs.Pretraining` that a model size changes."""
-  names = (
-    "num_hidden_layers",
-    "hidden_size",
-    "num_attention_heads",
-    "learning_rate",
-  )
-  return dict(zip(names, size))
-
-
 def _sizes(make: variants_lib.Builder) -> variants_lib.Experiment:
   sizes = make.scale.sizes
-  labels = scales_lib.size_labels(sizes)
+  labels = [size.label for size in sizes]
   return variants_lib.Experiment(
     name="sizes",
     title="Model size",
     question="Is a larger model better, even on small tasks?",
     variants=make.variants(
-      ("MNLI", *_CLASSIFICATION), dict(zip(labels, map(_set_size, sizes)))
+      ("MNLI", *_CLASSIFICATION), {size.label: size._asdict() for size in sizes}
     ),
     published=dataclasses.replace(
       papers.SIZES, row_names=dict(zip(labels, papers.SIZES.numbers))
@@ -205,15 +188,18 @@ def _batch_size(make: variants_lib.Builder) -> variants_lib.Experiment:
 
 
 def _feature_layers(make: variants_lib.Builder) -> variants_lib.Experiment:
-  num_needed = max(_NUM_LAYERS.values())
+  num_needed = max(map(features_config.num_needed_layers, _FEATURE_ROWS))
   change: dict[str, Any] = {}
   if make.scale.base.num_hidden_layers < num_needed:
-    deep_enough = [size for size in make.scale.sizes if size[0] >= num_needed]
-    change = _set_size(deep_enough[0]) if deep_enough else {}
+    deep_enough = [
+      size for size in make.scale.sizes if size.num_hidden_layers >= num_needed
+    ]
+    change = deep_enough[0]._asdict() if deep_enough else {}
   base = make.variant("fine-tuning", ("NER",), change)
   variants = [base]
   for layers, label in _FEATURE_ROWS.items():
-    if base.pretraining.num_hidden_layers >= _NUM_LAYERS.get(layers, 0):
+    num_needed = features_config.num_needed_layers(layers)
+    if base.pretraining.num_hidden_layers >= num_needed:
       columns = {
         name: variants_lib.use_features(fine_tuning, layers)
         for name, fine_tuning in base.fine_tunings.items()
@@ -270,7 +256,7 @@ def _packing(make: variants_lib.Builder) -> variants_lib.Experiment:
 
 
 def _curves(make: variants_lib.Builder) -> variants_lib.Experiment:
-  changes = {name: _set_size(size) for name, size in make.scale.curves}
+  changes = {name: size._asdict() for name, size in make.scale.curves}
   return variants_lib.Experiment(
     name="curves",
     title="Reference curves",

@@ -21,55 +21,46 @@ def label(
   """Returns unmasked records with the labels of the config's direction."""
   records.check(bert_config.vocab_size)
   direction = bert_config.attention_direction
-  labels = NextPiece(direction == model_inputs.RIGHT_TO_LEFT)
-  return dataclasses.replace(records, mask=labels.mask)
+  is_reversed = direction == model_inputs.RIGHT_TO_LEFT
+  return dataclasses.replace(
+    records, mask=lambda features, *_: add_labels(features, is_reversed)
+  )
 
 
-@dataclasses.dataclass(frozen=True)
-class NextPiece:
+def add_labels(
+  features: dynamic_masking.Features, is_reversed: bool
+) -> dynamic_masking.Features:
   """Labels each position with the next piece, or with the previous one.
 
   From left to right, each position predicts the next piece of its instance, so
   [CLS] is never predicted. From right to left, each position predicts the
   previous piece, so the last [SEP] is never predicted.
+
+  Args:
+    features: `input_ids` and `input_mask`, int32 [B, F]. Packed sequences also
+      have `cls_positions`, int32 [B, K]. Other features are passed on.
+    is_reversed: whether to predict from right to left.
+
+  Returns:
+    The features and the labels, under the names that the head's loss expects.
+    All are 0 at positions without a piece to predict in their instance:
+      masked_lm_positions, masked_lm_ids: int32 [B, F - 1].
+      masked_lm_weights: float32 [B, F - 1].
   """
-
-  is_reversed: bool  # Whether to predict from right to left.
-
-  def mask(
-    self,
-    features: dynamic_masking.Features,
-    epoch: tf.Tensor | None = None,
-    places: tf.Tensor | None = None,
-  ) -> dynamic_masking.Features:
-    """Returns a batch with labels, which do not depend on epoch and places.
-
-    Args:
-      features: `input_ids` and `input_mask`, int32 [B, F]. Packed sequences
-        also have `cls_positions`, int32 [B, K]. Other features are passed on.
-      epoch: not used.
-      places: not used.
-
-    Returns:
-      The features and the labels, under the names that the head's loss expects.
-      All are 0 at positions without a piece to predict in their instance:
-        masked_lm_positions, masked_lm_ids: int32 [B, F - 1].
-        masked_lm_weights: float32 [B, F - 1].
-    """
-    ids, is_real = features["input_ids"], features["input_mask"] > 0
-    # Pairs of neighbours: positions 0 and 1, 1 and 2, and so on.
-    is_label = is_real[:, :-1] & is_real[:, 1:]
-    places = tf.range(tf.shape(ids)[1] - 1)
-    if "cls_positions" in features:
-      later_starts = features["cls_positions"][:, None, 1:]  # 0 if unused.
-      begins = tf.equal(later_starts, 1 + places[:, None])  # [B, F - 1, K - 1]
-      is_label &= ~tf.reduce_any(begins, axis=-1)
-    positions, labels = places, ids[:, 1:]
-    if self.is_reversed:
-      positions, labels = places + 1, ids[:, :-1]
-    return {
-      **features,
-      "masked_lm_positions": tf.where(is_label, positions, 0),
-      "masked_lm_ids": tf.where(is_label, labels, 0),
-      "masked_lm_weights": tf.cast(is_label, tf.float32),
-    }
+  ids, is_real = features["input_ids"], features["input_mask"] > 0
+  # Pairs of neighbours: positions 0 and 1, 1 and 2, and so on.
+  is_label = is_real[:, :-1] & is_real[:, 1:]
+  places = tf.range(tf.shape(ids)[1] - 1)
+  if "cls_positions" in features:
+    later_starts = features["cls_positions"][:, None, 1:]  # 0 if unused.
+    begins = tf.equal(later_starts, 1 + places[:, None])  # [B, F - 1, K - 1]
+    is_label &= ~tf.reduce_any(begins, axis=-1)
+  positions, labels = places, ids[:, 1:]
+  if is_reversed:
+    positions, labels = places + 1, ids[:, :-1]
+  return {
+    **features,
+    "masked_lm_positions": tf.where(is_label, positions, 0),
+    "masked_lm_ids": tf.where(is_label, labels, 0),
+    "masked_lm_weights": tf.cast(is_label, tf.float32),
+  }

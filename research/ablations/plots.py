@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 
 from bert_tf.plots import style
 from research import run_plots
-from research.ablations import comparisons, rows
+from research.ablations import comparisons, runs
 from research.curves import reference_curves
+from run_scripts import sweep
 
 _WIDTH = 1200
 _ROW_HEIGHT = 34  # Pixels per variant.
@@ -37,9 +38,7 @@ def draw_results(path: str, comparison: comparisons.Comparison) -> None:
         if (label, column) in comparison.cells
       }
       axis.set(title=column, xlabel=unit(column))
-      spreads = {label: cell.spread for label, cell in cells.items()}
-      values = {label: cell.values for label, cell in cells.items()}
-      run_plots.rows(axis, values, spreads)
+      run_plots.rows(axis, cells)
 
 
 def _drawn_columns(comparison: comparisons.Comparison) -> list[str]:
@@ -56,7 +55,7 @@ def unit(column: str) -> str:
 
 
 def draw_curves(
-  path: str, pretrainings: Mapping[str, Sequence[rows.Row]], axis: str
+  path: str, pretrainings: Mapping[str, Sequence[runs.Row]], axis: str
 ) -> None:
   """Draws losses and accuracies of pre-trainings, with bands over the seeds.
 
@@ -86,7 +85,7 @@ def draw_curves(
 
 
 def summarize_seeds(
-  same: Sequence[rows.Row], name: str, axis: str, part: str = "training"
+  same: Sequence[runs.Row], name: str, axis: str, part: str = "training"
 ) -> Points | None:
   """Returns a curve's mean and range over the seeds; None if no row has it.
 
@@ -103,7 +102,7 @@ def summarize_seeds(
 
 
 def make_reference(
-  name: str, same: Sequence[rows.Row]
+  name: str, same: Sequence[runs.Row]
 ) -> reference_curves.Reference:
   """Returns the curves of a pre-training's seeds as a reference."""
   bands = {}
@@ -134,9 +133,8 @@ def draw_steps(path: str, comparison: comparisons.Comparison) -> None:
     for panel, column in zip(panels, columns):
       panel.set(title=f"{column} after fine-tuning at each step")
       panel.set(xlabel="steps of pre-training", ylabel=unit(column))
-      lines: dict[str, dict[int, comparisons.Cell]] = collections.defaultdict(
-        dict
-      )
+      lines: dict[str, dict[int, Sequence[float]]]
+      lines = collections.defaultdict(dict)
       for variant in comparison.experiment.variants:
         name, _, steps = variant.label.rpartition(", ")
         number = int(steps.removesuffix(" steps").replace(",", ""))
@@ -144,10 +142,10 @@ def draw_steps(path: str, comparison: comparisons.Comparison) -> None:
           lines[name][number] = cell
       for name, cells in lines.items():
         x = sorted(cells)
-        means = [cells[step].mean for step in x]
-        spreads = [cells[step].spread for step in x]
-        spreads = [0.0 if math.isnan(s) else s for s in spreads]
-        color = style.line(panel, x, means, name)
-        low = [m - s for m, s in zip(means, spreads)]
-        high = [m + s for m, s in zip(means, spreads)]
+        summaries = [sweep.mean_and_spread(cells[step]) for step in x]
+        # A single seed has no spread, and its band no height.
+        spans = [(m, 0.0 if math.isnan(s) else s) for m, s in summaries]
+        color = style.line(panel, x, [mean for mean, _ in spans], name)
+        low = [mean - spread for mean, spread in spans]
+        high = [mean + spread for mean, spread in spans]
         run_plots.band(panel, x, low, high, color)

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 from absl import logging
 
 from bert_tf.files import atomic, paths
-from research import markdown, start
-from research import rows as shared_rows
-from research.ablations import comparisons, plots, rows, scales, variants
+from research import markdown, rows
+from research.ablations import comparisons, plots, runs, scales, variants
 from research.ablations import config as config_lib
 from research.ablations import experiments as experiments_lib
 from research.curves import reference_curves
@@ -36,10 +35,7 @@ _INCOMPARABLE = (
 
 def run(config: config_lib.AblationsConfig) -> None:
   """Writes the report from existing rows, for all tasks."""
-  start.check_matplotlib()
   scale = config.chosen_scale
-  if not rows.read_all(config.rows):
-    raise ValueError(f"{config.rows} has no rows; set `rows_dir`.")
   tasks = [fine_tuning.task for fine_tuning in scale.fine_tunings]
   write(config, experiments_lib.build(config.experiments, scale, tasks))
 
@@ -50,7 +46,9 @@ def write(
 ) -> None:
   """Writes report.md, the plots and the reference curves into output_dir."""
   scale = config.chosen_scale
-  all_rows = rows.read_all(config.rows)
+  all_rows = rows.read_all(config.rows, runs.Row)
+  if not all_rows:
+    raise ValueError(f"{config.rows} has no rows; set `rows_dir`.")
   selected = comparisons.select_usual_data(all_rows)
   if len(selected) < len(all_rows):
     logging.warning(
@@ -76,7 +74,7 @@ def write(
 def _summarize(
   scale: scales.Scale,
   results: Sequence[comparisons.Comparison],
-  selected: Sequence[rows.Row],
+  selected: Sequence[runs.Row],
 ) -> Iterator[str]:
   """Yields the title, the settings, and a table that counts the verdicts."""
   base = scale.base
@@ -100,7 +98,7 @@ def _summarize(
   )
   if selected:
     seconds = sum(row.seconds for row in selected)
-    versions = sorted({shared_rows.describe_versions(r) for r in selected})
+    versions = sorted({rows.describe_versions(r) for r in selected})
     machines = sorted({row.machine for row in selected})
     yield (
       f"The {len(selected)} rows took {seconds / 3600:.1f} hours on "
@@ -157,10 +155,7 @@ def _our_table(comparison: comparisons.Comparison) -> str:
   lines = []
   for variant in comparison.experiment.variants:
     cells = [comparison.cells.get((variant.label, c)) for c in columns]
-    texts = [
-      markdown.format_mean(cell.mean, cell.spread) if cell else ""
-      for cell in cells
-    ]
+    texts = (markdown.format_mean(cell) if cell else "" for cell in cells)
     lines.append([variant.label, *texts])
   return markdown.format_table(("", *columns), lines)
 
@@ -249,7 +244,7 @@ def _draw_plots(
   draw(os.path.join(folder, f"{name}.png"), comparison)
   yield f"![{title}: {caption}.](plots/{name}.png)"
   # Variants may share pre-trainings; each is drawn once.
-  pretrainings: dict[str, Sequence[rows.Row]] = {}
+  pretrainings: dict[str, Sequence[runs.Row]] = {}
   for label, same in comparison.pretrainings.items():
     if same not in pretrainings.values():
       pretrainings[label] = same

@@ -7,11 +7,10 @@ from absl import logging
 
 from bert_tf.files import errors, lock
 from bert_tf.tasks.ner import metrics
-from research import rows as shared_rows
-from research import start
+from research import rows
 from research.ablations import config as config_lib
 from research.ablations import experiments as experiments_lib
-from research.ablations import report, rows, runs, tasks, variants, work
+from research.ablations import report, runs, tasks, variants, work
 
 
 def run(config: config_lib.AblationsConfig) -> None:
@@ -21,7 +20,6 @@ def run(config: config_lib.AblationsConfig) -> None:
   end, ValueError names the failed runs. A signal raises KeyboardInterrupt, and
   the same command resumes the run. With `dry_run`, only lists the runs.
   """
-  start.check_matplotlib()
   scale = config.chosen_scale
   task_files = tasks.find(config)
   experiments = experiments_lib.build(
@@ -57,55 +55,53 @@ def _run_all(
   all_experiments = experiments_lib.build((), scale, list(task_files))
   worker = work.Worker(config, task_files, _plan(all_experiments, scale.seeds))
   data = {run: worker.hash_data(run) for run in plan}
-  paths = {
-    run: shared_rows.get_path(config.rows, run.name, data[run]) for run in plan
-  }
+  paths = {run: rows.get_path(config.rows, run.name, data[run]) for run in plan}
   pending = [
     run
     for run in plan
-    if not shared_rows.read_finished(paths[run], rows.Row, run.config)
+    if not rows.read_finished(paths[run], runs.Row, run.config)
   ]
   logging.info(
     "%d runs, of which %d are done.", len(plan), len(plan) - len(pending)
   )
   if config.dry_run:
-    shared_rows.log_plan(
+    rows.log_plan(
       plan,
       pending,
-      rows.read_all(config.rows),
+      rows.read_all(config.rows, runs.Row),
       lambda run_config: "fine_tuning" in run_config,
     )
     return []
 
-  def execute(run: runs.Run) -> rows.Row:
+  def execute(run: runs.Run) -> runs.Row:
     row = _execute(worker, run, data[run])
-    shared_rows.write(paths[run], row)
+    rows.write(paths[run], row)
     return row
 
-  return shared_rows.execute_all(pending, execute)
+  return rows.execute_all(pending, execute)
 
 
 def _execute(
   worker: work.Worker, run: runs.Run, data: dict[str, str]
-) -> rows.Row:
+) -> runs.Row:
   start_time = time.monotonic()
-  outcome, error = work.Outcome({}, {}), None
+  results: dict[str, float] = {}
+  curve: runs.Curve = {}
+  error = None
   try:
-    outcome = worker.execute(run)
-  except work.StoppedError as stopped:
-    raise KeyboardInterrupt from stopped
+    results, curve = worker.execute(run)
   except Exception as failure:  # Any failure: the next run must start.
     logging.debug("Traceback of the failure:", exc_info=failure)
     error = f"{type(failure).__name__}: {errors.reason(failure)}"
-  return rows.Row(
+  return runs.Row(
     kind=run.kind,
     config=run.config,
     seed=run.seed,
     data=data,
-    results=outcome.results,
-    curve=outcome.curve,
+    results=results,
+    curve=curve,
     error=error,
     seconds=round(time.monotonic() - start_time, 1),
-    versions=shared_rows.versions(),
-    machine=shared_rows.describe_machine(),
+    versions=rows.versions(),
+    machine=rows.describe_machine(),
   )

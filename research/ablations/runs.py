@@ -1,4 +1,4 @@
-"""Pre-trainings and fine-tunings to run, as plain data.
+"""Pre-trainings and fine-tunings to run, and their rows, as plain data.
 
 Imports no TensorFlow.
 """
@@ -6,7 +6,6 @@ Imports no TensorFlow.
 import dataclasses
 from typing import Any
 
-from bert_tf import settings
 from bert_tf.pipeline import config
 from bert_tf.tasks import pretraining_config
 from research import rows
@@ -16,6 +15,8 @@ DIRECTIONS = {"ltr": "left_to_right", "rtl": "right_to_left"}
 
 PRETRAINING = "pretraining"
 FINE_TUNING = "fine_tuning"
+
+Curve = dict[str, dict[str, list[float]]]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -139,9 +140,9 @@ class Run:
 
     Leaving out defaults keeps the names of old runs when a field is added.
     """
-    config = {"pretraining": _non_defaults(self.pretraining)}
+    config = {"pretraining": rows.non_defaults(self.pretraining)}
     if self.fine_tuning:
-      config["fine_tuning"] = _non_defaults(self.fine_tuning)
+      config["fine_tuning"] = rows.non_defaults(self.fine_tuning)
     return config
 
   @property
@@ -159,9 +160,20 @@ class Run:
     return Run(pretraining=self.pretraining, seed=self.seed)
 
 
-def _non_defaults(config: settings.Dataclass) -> dict[str, Any]:
-  return {
-    field.name: value
-    for field in dataclasses.fields(config)
-    if (value := getattr(config, field.name)) != field.default
-  }
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Row(rows.Row):
+  """A Run that finished or failed; see research/rows.py.
+
+  `data` has the hashes of the text and vocabulary files, by name, and of the
+  task's files, by split.
+  """
+
+  kind: str  # PRETRAINING or FINE_TUNING.
+  # Under "training" and "held_out": lists of equal length, by metric and, for
+  # the axes, by "step" and "word_pieces". Empty for fine-tunings.
+  curve: Curve = dataclasses.field(default_factory=dict)
+
+
+def key(run: Run | Row) -> str:
+  """Returns a hash of the config and the seed, but not of the data."""
+  return rows.digest({"config": run.config, "seed": run.seed})

@@ -4,7 +4,7 @@ Imports no TensorFlow.
 """
 
 import dataclasses
-from collections.abc import Sequence
+from typing import NamedTuple
 
 from bert_tf.tasks import pretraining_config
 from research.ablations import runs
@@ -12,8 +12,23 @@ from research.ablations import runs
 # Number of checkpoints of a pre-training, evenly spaced.
 NUM_MARKS = 8
 
-# Layers, hidden size, heads, and a suitable learning rate.
-Size = tuple[int, int, int, float]
+
+class Size(NamedTuple):
+  """The settings of `runs.Pretraining` that a model size changes."""
+
+  num_hidden_layers: int
+  hidden_size: int
+  num_attention_heads: int
+  learning_rate: float
+
+  @property
+  def label(self) -> str:
+    """The size as "LAYERS x WIDTH, N heads"."""
+    plural = "" if self.num_attention_heads == 1 else "s"
+    return (
+      f"{self.num_hidden_layers} x {self.hidden_size}, "
+      f"{self.num_attention_heads} head{plural}"
+    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -63,9 +78,9 @@ _SMOKE = Scale(
     runs.FineTuning("SST-2", 32, 4, 1e-3, 1.0, 8),
     runs.FineTuning("QNLI", 32, 4, 1e-3, 1.0, 8),
   ),
-  sizes=((1, 16, 2, 1e-3), (2, 16, 2, 1e-3)),
+  sizes=(Size(1, 16, 2, 1e-3), Size(2, 16, 2, 1e-3)),
   batch_factors=(1.0, 2.0),
-  curves=(("tiny", (1, 16, 2, 1e-3)),),
+  curves=(("tiny", Size(1, 16, 2, 1e-3)),),
   text_share=0.5,
   seeds=(1,),
   num_evaluations=2,
@@ -100,19 +115,19 @@ _TINY = Scale(
     runs.FineTuning("NER", 128, 32, 5e-4, 3.0, 5_000),
   ),
   sizes=(
-    (1, 128, 2, 1e-3),
-    (2, 128, 1, 1e-3),
-    (2, 128, 2, 1e-3),
+    Size(1, 128, 2, 1e-3),
+    Size(2, 128, 1, 1e-3),
+    Size(2, 128, 2, 1e-3),
     # At 1e-3, four layers learn only token frequencies.
-    (4, 128, 2, 4e-4),
-    (4, 192, 3, 3e-4),
-    (8, 192, 3, 2e-4),
+    Size(4, 128, 2, 4e-4),
+    Size(4, 192, 3, 3e-4),
+    Size(8, 192, 3, 2e-4),
   ),
   batch_factors=(0.5, 1.0, 2.0, 4.0),
   curves=(
-    ("tiny", (2, 128, 2, 1e-3)),
-    ("mini", (4, 256, 4, 3e-4)),
-    ("small", (4, 512, 8, 2e-4)),
+    ("tiny", Size(2, 128, 2, 1e-3)),
+    ("mini", Size(4, 256, 4, 3e-4)),
+    ("small", Size(4, 512, 8, 2e-4)),
   ),
   text_share=0.05,
   seeds=(1, 2, 3),
@@ -146,19 +161,19 @@ _BASE = Scale(
     runs.FineTuning("NER", 128, 32, 5e-5, 4.0),
   ),
   sizes=(
-    (3, 768, 12, 1e-4),
-    (6, 768, 3, 1e-4),
-    (6, 768, 12, 1e-4),
-    (12, 768, 12, 1e-4),
-    (12, 1024, 16, 1e-4),
-    (24, 1024, 16, 1e-4),
+    Size(3, 768, 12, 1e-4),
+    Size(6, 768, 3, 1e-4),
+    Size(6, 768, 12, 1e-4),
+    Size(12, 768, 12, 1e-4),
+    Size(12, 1024, 16, 1e-4),
+    Size(24, 1024, 16, 1e-4),
   ),
   batch_factors=(1.0, 8.0, 32.0),
   curves=(
-    ("tiny", (2, 128, 2, 1e-4)),
-    ("mini", (4, 256, 4, 1e-4)),
-    ("small", (4, 512, 8, 1e-4)),
-    ("base", (12, 768, 12, 1e-4)),
+    ("tiny", Size(2, 128, 2, 1e-4)),
+    ("mini", Size(4, 256, 4, 1e-4)),
+    ("small", Size(4, 512, 8, 1e-4)),
+    ("base", Size(12, 768, 12, 1e-4)),
   ),
   text_share=1.0,
   seeds=(1, 2, 3),
@@ -174,15 +189,7 @@ _LARGE = dataclasses.replace(
   base=dataclasses.replace(
     _BASE.base, num_hidden_layers=24, hidden_size=1024, num_attention_heads=16
   ),
-  curves=(("large", (24, 1024, 16, 1e-4)),),
+  curves=(("large", Size(24, 1024, 16, 1e-4)),),
 )
 
 SCALES = {s.name: s for s in (_SMOKE, _TINY, _BASE, _LARGE)}
-
-
-def size_labels(sizes: Sequence[Size]) -> list[str]:
-  """Returns labels of the form "LAYERS x WIDTH, N heads"."""
-  return [
-    f"{layers} x {width}, {heads} head{'' if heads == 1 else 's'}"
-    for layers, width, heads, _ in sizes
-  ]

@@ -13,13 +13,17 @@ from absl import logging
 
 from bert_tf.files import atomic, json_files, paths
 from bert_tf.tasks.classification import config as classification_config
+from bert_tf.tasks.classification import task as classification_task
 from bert_tf.tasks.ner import config as ner_config
+from bert_tf.tasks.ner import task as ner_task
 from bert_tf.tasks.squad import config as squad_config
+from bert_tf.tasks.squad import task as squad_task
 from bert_tf.training import config as training_config
-from research import rows
+from research import bilstm, rows
 from research.ablations import config as config_lib
 from research.ablations import runs
 from research.features import config as features_config
+from research.features import task as features_task
 
 # All runs of a task use the same examples.
 _SEED = 12345
@@ -173,8 +177,6 @@ def train(
   output_dir: str,
 ) -> dict[str, float | int] | None:
   """Fine-tunes and evaluates; returns the results, or None after a signal."""
-  from research import bilstm
-
   shared: dict[str, Any] = {
     "bert_config_file": bert_config_file,
     "vocab_file": vocab_file,
@@ -194,8 +196,6 @@ def train(
     ),
   }
   if fine_tuning.task == "SQuAD":
-    from bert_tf.tasks.squad import task as squad_task
-
     questions = squad_config.SquadConfig(
       train_file=files.train,
       predict_file=files.dev,
@@ -209,24 +209,13 @@ def train(
       return bilstm.run(questions)
     return squad_task.run(questions)
   if fine_tuning.task == "NER":
-    from bert_tf.tasks.ner import task as ner_task
-    from research.features import task as features_task
-
-    shared |= {
-      "train_file": files.train,
-      "dev_file": files.dev,
-      "do_eval": True,
-    }
-    if not fine_tuning.feature_layers:
-      return ner_task.run(ner_config.NerConfig(**shared))
-    return features_task.run(
-      features_config.FeaturesConfig(
-        feature_layers=fine_tuning.feature_layers,
-        **shared,
+    shared |= {"train_file": files.train, "dev_file": files.dev}
+    shared["do_eval"] = True
+    if layers := fine_tuning.feature_layers:
+      return features_task.run(
+        features_config.FeaturesConfig(feature_layers=layers, **shared)
       )
-    )
-  from bert_tf.tasks.classification import task as classification_task
-
+    return ner_task.run(ner_config.NerConfig(**shared))
   texts = classification_config.ClassificationConfig(
     data_dir=os.path.dirname(files.train),
     task_name=fine_tuning.task,
@@ -236,11 +225,3 @@ def train(
   if fine_tuning.has_bilstm:
     return bilstm.run(texts)
   return classification_task.run(texts)
-
-
-def score(
-  fine_tuning: runs.FineTuning, results: dict[str, float | int]
-) -> float:
-  """Returns the reported result, as a percentage."""
-  value = float(results[TASKS[fine_tuning.task].result])
-  return value if fine_tuning.task == "SQuAD" else 100 * value

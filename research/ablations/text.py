@@ -26,14 +26,6 @@ from research.ablations import runs
 _SEED = 12345
 
 
-@dataclasses.dataclass(frozen=True)
-class Records:
-  """TFRecords to train on."""
-
-  files: str  # The value of run_pretraining's input_file.
-  pieces_per_record: float  # Mean number of word pieces, without padding.
-
-
 class Text:
   """Corpus, vocabulary and records of a text.
 
@@ -80,8 +72,13 @@ class Text:
     """The number of vocabulary entries."""
     return len(tokenization.load_vocab(self.vocab_file))
 
-  def records(self, pretraining: runs.Pretraining) -> Records:
-    """Returns the training records of a pre-training."""
+  def records(self, pretraining: runs.Pretraining) -> tuple[str, float]:
+    """Returns the training records of a pre-training.
+
+    Returns:
+      The value of run_pretraining's input_file, and the mean number of word
+      pieces in a record, without padding.
+    """
     settings = dataclasses.replace(
       self._settings(pretraining, is_masked=pretraining.is_static),
       dupe_factor=pretraining.dupe_factor,
@@ -89,7 +86,7 @@ class Text:
     )
     text_file = self._sample_documents(pretraining.text_share)
     files, counts = self._create(text_file, settings)
-    return Records(files, counts["tokens"] / max(1, counts["records"]))
+    return files, counts["tokens"] / max(1, counts["records"])
 
   def held_out(self, pretraining: runs.Pretraining) -> str:
     """Returns the files of the records that a pre-training is evaluated on.

@@ -1,6 +1,5 @@
 """Executes a run: a pre-training, or the fine-tuning of one."""
 
-import dataclasses
 import gc
 import json
 import os
@@ -14,16 +13,9 @@ from bert_tf.files import atomic, json_files, paths
 from bert_tf.tasks import pretraining, pretraining_config, pretraining_start
 from bert_tf.training import config as training_config
 from bert_tf.training import curves, evaluation
-from research import rows as shared_rows
+from research import rows
 from research.ablations import config as config_lib
-from research.ablations import (
-  cooccurrence,
-  objectives,
-  rows,
-  runs,
-  scales,
-  tasks,
-)
+from research.ablations import cooccurrence, objectives, runs, scales, tasks
 from research.ablations import text as text_lib
 
 _NUM_POINTS = 40  # Logged points of a training curve.
@@ -39,17 +31,7 @@ _TRAINING = (
 )
 _HELD_OUT = (*_TRAINING[:-1], "perplexity")
 
-
-class StoppedError(Exception):
-  """A signal ended a run; the next start resumes it."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Outcome:
-  """Results and curve of a run."""
-
-  results: dict[str, float]
-  curve: rows.Curve
+Outcome = tuple[dict[str, float], runs.Curve]
 
 
 class Worker:
@@ -90,7 +72,14 @@ class Worker:
     return hashes
 
   def execute(self, run: runs.Run) -> Outcome:
-    """Executes a run, or the rest; raises StoppedError for a signal."""
+    """Executes a run, or the rest of one that was interrupted.
+
+    Returns:
+      The results, and the curve of a pre-training.
+
+    Raises:
+      KeyboardInterrupt: if a signal ended the run; the next start resumes it.
+    """
     try:
       if run.fine_tuning:
         return self._fine_tune(run, run.fine_tuning)
@@ -113,27 +102,24 @@ class Worker:
     return os.path.join(self._runs_dir, run.name)
 
   def _pretrain(self, run: runs.Run) -> Outcome:
-    records = self._text.records(run.pretraining)
+    source = run.pretraining
+    files, pieces_per_record = self._text.records(source)
     folder = self._folder(run)
     config_file = os.path.join(folder, "sizes.json")
-    sizes = run.pretraining.bert_config(self._text.vocab_size)
+    sizes = source.bert_config(self._text.vocab_size)
     atomic.write_lines(config_file, [json.dumps(sizes, indent=2)])
-    source = run.pretraining
     is_masked = source.objective == "mlm"
     counts = source.initial_values == cooccurrence.NAME
     metrics = pretraining.run(
-      self._settings(run, config_file, records.files),
+      self._settings(run, config_file, files),
       pretraining.mask if is_masked else objectives.label,
       cooccurrence.set_values if counts else pretraining_start.set_values,
     )
     if metrics is None:
-      raise StoppedError
-    batch_size = run.pretraining.train_batch_size
-    curve = _read_curve(folder, batch_size * records.pieces_per_record)
-    results = {
-      name: shared_rows.rounded(value) for name, value in metrics.items()
-    }
-    return Outcome(results, curve)
+      raise KeyboardInterrupt
+    results = {name: rows.rounded(value) for name, value in metrics.items()}
+    pieces_per_step = source.train_batch_size * pieces_per_record
+    return results, _read_curve(folder, pieces_per_step)
 
   def _settings(
     self, run: runs.Run, config_file: str, input_file: str
@@ -144,10 +130,9 @@ class Worker:
     settings: dict[str, Any] = {}
     if source.objective == "mlm" and not source.is_static:
       settings["do_whole_word_mask"] = source.do_whole_word_mask
-      if (source.mask_prob, source.random_prob) != (0.8, 0.1):
-        settings["mask_prob"] = source.mask_prob
-        settings["random_prob"] = source.random_prob
-        settings["keep_prob"] = source.keep_prob
+      settings["mask_prob"] = source.mask_prob
+      settings["random_prob"] = source.random_prob
+      settings["keep_prob"] = source.keep_prob
     return pretraining_config.PretrainingConfig(
       bert_config_file=config_file,
       vocab_file=self._text.vocab_file,
@@ -204,13 +189,14 @@ class Worker:
       folder,
     )
     if metrics is None:
-      raise StoppedError
-    results = {
-      name: shared_rows.rounded(float(v)) for name, v in metrics.items()
-    }
-    results["score"] = shared_rows.rounded(tasks.score(fine_tuning, metrics))
+      raise KeyboardInterrupt
+    results = {name: rows.rounded(float(v)) for name, v in metrics.items()}
+    score = float(metrics[tasks.TASKS[fine_tuning.task].result])
+    if fine_tuning.task != "SQuAD":  # Its F1 is a percentage already.
+      score *= 100
+    results["score"] = rows.rounded(score)
     paths.remove(folder)  # Nothing reads the fine-tuned weights.
-    return Outcome(results, {})
+    return results, {}
 
 
 def _find_checkpoint(
@@ -222,14 +208,14 @@ def _find_checkpoint(
   return path if path in checkpoints.list_checkpoints(folder) else None
 
 
-def _read_curve(folder: str, pieces_per_step: float) -> rows.Curve:
+def _read_curve(folder: str, pieces_per_step: float) -> runs.Curve:
   """Returns the training curve of a run and, if any, the held-out curve."""
   training = curves.read(folder)
   steps = sorted(training["loss"])
   curve = {
     "training": _axes(steps, pieces_per_step)
     | {
-      name: [shared_rows.rounded(training[name][step]) for step in steps]
+      name: [rows.rounded(training[name][step]) for step in steps]
       for name in _TRAINING
       if name in training
     }
@@ -239,7 +225,7 @@ def _read_curve(folder: str, pieces_per_step: float) -> rows.Curve:
     history = json_files.read_object(path)["evaluations"]
     steps = [results[checkpoints.GLOBAL_STEP] for results in history]
     curve["held_out"] = _axes(steps, pieces_per_step) | {
-      name: [shared_rows.rounded(results[name]) for results in history]
+      name: [rows.rounded(results[name]) for results in history]
       for name in _HELD_OUT
       if name in history[0]
     }

@@ -118,11 +118,6 @@ class BenchmarkConfig:
     "120 and 200% of the capacity for a quarter of the time each.",
     minimum=1.0,
   )
-  peer_url: str | None = settings.setting(
-    None,
-    "serving: the URL of the predict path of another server of the model, "
-    "which gets the same load.",
-  )
   results_file: str | None = settings.setting(
     None,
     "serving: the file that gets a line of JSON for each row of the table.",

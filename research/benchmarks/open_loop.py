@@ -15,6 +15,7 @@ import os
 import pathlib
 import random
 import resource
+import sys
 import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -125,29 +126,20 @@ def _servers(
 ) -> Iterator[tuple[str, contextlib.AbstractContextManager]]:
   """Yields the name of each server, and a scope in which the server runs.
 
-  The scope gives the predict URL and the process id, None if unknown.
+  The scope gives the predict URL and the process id.
   """
-  yield "bert_tf", _started(serving_setup.serve_command(config))
-  if config.peer_url:
-    yield "peer", contextlib.nullcontext((config.peer_url, None))
-    return
+  model = config.needed("model")
+  words = ["-m", "bert_tf", "serve", "--port=0", f"--model={model}"]
+  yield "bert_tf", serving_setup.serve([sys.executable, *words])
   modules = "fastapi", "uvicorn", "tensorflow", "tensorflow_text"
   python = steps.find_python(modules, config)
-  model = pathlib.Path(config.needed("model"))
   if not python:
     steps.name_missing({"FastAPI": f"pip install {' '.join(modules)}"})
-  elif not (model / "saved_model.pb").exists():
+  elif not pathlib.Path(model, "saved_model.pb").exists():
     print(f"FastAPI is left out, because {model} is not a SavedModel.")
   else:
     script = os.path.join(steps.PEERS, "fastapi_serving.py")
-    yield "FastAPI", _started([python, script, str(model)])
-
-
-@contextlib.contextmanager
-def _started(command: list[str]) -> Iterator[tuple[str, int]]:
-  """Runs a server in this scope; yields its predict URL and process id."""
-  with serving_setup.serve(command) as (url, process_id):
-    yield url + serving_setup.PATH, process_id
+    yield "FastAPI", serving_setup.serve([python, script, model])
 
 
 class _Load:
@@ -155,12 +147,12 @@ class _Load:
 
   Args:
     url: where to send them.
-    process_id: the server's process; None if unknown.
-    requests: the requests and their answers.
+    process_id: the server's process.
+    requests: the body of each request and its answer.
   """
 
   def __init__(
-    self, url: str, process_id: int | None, requests: serving_setup.Requests
+    self, url: str, process_id: int, requests: list[tuple[bytes, Any]]
   ) -> None:
     self._url = url
     self._process_id = process_id
@@ -236,9 +228,7 @@ class _Load:
     if has_garbage and self._rng.random() < _GARBAGE_PROB:
       body, expected = self._rng.choice(_GARBAGE), None
     else:
-      index = self._rng.randrange(len(self._requests.bodies))
-      body = self._requests.bodies[index]
-      expected = self._requests.answers[index]
+      body, expected = self._rng.choice(self._requests)
     late_s = time.monotonic() - arrival
     try:
       async with session.post(self._url, data=body, headers=_HEADERS) as reply:
@@ -254,7 +244,7 @@ class _Load:
     samples: list[tuple[float, int]] = []
     folder = pathlib.Path(f"/proc/{self._process_id}")
     with contextlib.suppress(asyncio.CancelledError):
-      while self._process_id and folder.exists():
+      while folder.exists():
         pages = int((folder / "statm").read_text().split()[1])
         num_open = len(os.listdir(folder / "fd"))
         samples.append((pages * resource.getpagesize() / 1e6, num_open))

@@ -5,12 +5,10 @@ process, one text at a time.
 """
 
 import contextlib
-import dataclasses
 import json
 import random
 import re
 import subprocess
-import sys
 import threading
 import time
 import urllib.error
@@ -22,7 +20,7 @@ from bert_tf.inference import predictor as predictor_lib
 from research.benchmarks import data, steps
 from research.benchmarks.config import BenchmarkConfig
 
-PATH = "/v1/models/model:predict"
+_PATH = "/v1/models/model:predict"
 # Tolerance of probabilities, since larger batches sum in another order.
 _TOLERANCE = 1e-4
 _TIMEOUT_S = 300
@@ -30,46 +28,34 @@ _TIMEOUT_S = 300
 _MAX_START_S, _MAX_STOP_S = 300, 120
 
 
-@dataclasses.dataclass(frozen=True)
-class Requests:
-  """Requests of one row each, and their expected answers."""
-
-  bodies: list[bytes]
-  answers: list[Any]  # The JSON value of the answer to each body.
-
-
 def make_requests(
   config: BenchmarkConfig, count: int, num_sentences: Sequence[int] = (1,)
-) -> Requests:
-  """Makes requests from random sentences of the text.
+) -> list[tuple[bytes, Any]]:
+  """Makes requests of one row each from random sentences of the text.
 
   Args:
     config: the model and the text.
     count: number of requests.
     num_sentences: possible numbers of sentences in a text, equally likely.
+
+  Returns:
+    The body of each request, and the JSON value of its answer.
   """
   predictor = predictor_lib.Predictor(config.needed("model"))
   texts = _draw_texts(config, count, num_sentences)
-  rows = _make_rows(predictor, texts)
-  return Requests(
-    [
-      # Servers of older commits answer rows alike, but not columns.
-      json.dumps({"instances": [row]}).encode()
-      for row in rows
-    ],
-    [{"predictions": [predictor.predict(row)]} for row in rows],
-  )
-
-
-def serve_command(config: BenchmarkConfig) -> list[str]:
-  """Returns the command with which bert_tf serves the model at a free port."""
-  model = f"--model={config.needed('model')}"
-  return [sys.executable, "-m", "bert_tf", "serve", "--port=0", model]
+  # Servers of older commits answer rows alike, but not columns.
+  return [
+    (
+      json.dumps({"instances": [row]}).encode(),
+      {"predictions": [predictor.predict(row)]},
+    )
+    for row in _make_rows(predictor, texts)
+  ]
 
 
 @contextlib.contextmanager
 def serve(command: Sequence[str]) -> Iterator[tuple[str, int]]:
-  """Runs a server in this scope; yields its address and process id.
+  """Runs a server in this scope; yields its predict URL and process id.
 
   The server prints its address, http://HOST:PORT, in its first line.
 
@@ -94,7 +80,7 @@ def serve(command: Sequence[str]) -> Iterator[tuple[str, int]]:
     try:
       address = _wait_until_ready(process)
       if address:
-        yield address, process.pid
+        yield address + _PATH, process.pid
       else:
         process.kill()
     finally:

@@ -49,12 +49,11 @@ def read_run(output_dir: str) -> reference_curves.Run:
   if "masked_lm_loss" not in run_curves:
     raise ValueError(f"{output_dir} has no events with a training curve.")
   sizes = json_files.read_object(os.path.join(output_dir, run_info.CONFIG_FILE))
-  path = os.path.join(output_dir, run_info.COMMANDS_FILE)
   commands = [c["settings"] for c in run_info.read_commands(output_dir)]
-  if not (trainings := [c for c in commands if c.get("do_train")]):
-    raise ValueError(f"{path} lists no command that trained.")
-  trained = trainings[-1]
-  return reference_curves.Run(run_curves, {**trained, **sizes})
+  trained = [settings for settings in commands if settings.get("do_train")]
+  if not trained:
+    raise ValueError(f"{output_dir} lists no command that trained.")
+  return reference_curves.Run(run_curves, {**trained[-1], **sizes})
 
 
 def _choose_reference(
@@ -62,18 +61,14 @@ def _choose_reference(
 ) -> reference_curves.Reference:
   """Returns the named reference, or the one of the nearest size."""
   folder = config.reference_dir or reference_curves.FOLDER
-  references = reference_curves.read_all(folder)
   if config.reference:
-    by_name = {reference.name: reference for reference in references}
-    if config.reference not in by_name:
-      raise ValueError(
-        f"no reference {config.reference!r}; use one of {', '.join(by_name)}."
-      )
-    return by_name[config.reference]
-  sizes = [
-    int(run.settings[name]) for name in ("num_hidden_layers", "hidden_size")
-  ]
-  return reference_curves.nearest(references, *sizes)
+    path = os.path.join(folder, f"{config.reference}.csv")
+    return reference_curves.read(path)
+  return reference_curves.nearest(
+    reference_curves.read_all(folder),
+    run.settings["num_hidden_layers"],
+    run.settings["hidden_size"],
+  )
 
 
 def main() -> None:

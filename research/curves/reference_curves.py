@@ -177,10 +177,17 @@ def find_deviations(run: Run, reference: Reference) -> Iterator[Deviation]:
 
   Ignores an excess within TOLERANCE.
   """
-  for name in TITLES:
-    band = reference.bands.get(("training", name))
-    if band and name in run.curves:
-      yield from _outside(name, run.curves[name], band)
+  for name, band in _shared_bands(run, reference).items():
+    yield from _outside(name, run.curves[name], band)
+
+
+def _shared_bands(run: Run, reference: Reference) -> dict[str, Band]:
+  """Returns the bands of the training curves that the run has, by name."""
+  return {
+    name: reference.bands["training", name]
+    for name in TITLES
+    if name in run.curves and ("training", name) in reference.bands
+  }
 
 
 def _outside(
@@ -229,16 +236,11 @@ def describe(stretch: Deviation) -> str:
 
 def draw(path: str, run: Run, reference: Reference, run_name: str) -> None:
   """Plots a run's curves over the bands of the reference."""
-  names = [
-    name
-    for name in TITLES
-    if name in run.curves and ("training", name) in reference.bands
-  ]
-  with style.picture(path, len(names), 1200, 420) as panels:
-    for panel, name in zip(panels, names):
+  bands = _shared_bands(run, reference)
+  with style.picture(path, len(bands), 1200, 420) as panels:
+    for panel, (name, band) in zip(panels, bands.items()):
       panel.set(title=TITLES[name], xlabel="steps", xscale="log")
       panel.set_ylabel(UNITS[name])
-      band = reference.bands["training", name]
       run_plots.band(panel, band.steps, band.low, band.high, run_plots.GRAY)
       style.line(panel, band.steps, band.mean, reference.name, run_plots.GRAY)
       steps = sorted(run.curves[name])

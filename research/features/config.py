@@ -17,6 +17,11 @@ FEATURE_LAYERS = {
 }
 
 
+def num_needed_layers(feature_layers: str) -> int:
+  """Returns how many encoder layers a name in FEATURE_LAYERS needs at least."""
+  return max(0, -(FEATURE_LAYERS[feature_layers].start or 0))
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FeaturesConfig(config.NerConfig):
   """Settings of a run; `init_checkpoint` is the frozen BERT."""

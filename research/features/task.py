@@ -56,7 +56,7 @@ def num_layers(feature_layers: str, bert_config: modeling.BertConfig) -> int:
 
 def check_layers(feature_layers: str, bert_config: modeling.BertConfig) -> None:
   """Raises ValueError if the model has too few layers."""
-  needed = -(config_lib.FEATURE_LAYERS[feature_layers].start or 0)
+  needed = config_lib.num_needed_layers(feature_layers)
   if bert_config.num_hidden_layers < needed:
     raise ValueError(
       f"feature_layers {feature_layers} needs {needed} layers, but the model "

@@ -27,6 +27,8 @@ def main() -> None:
     report.write(config)
     return
   with start.needs_extras("reproduction"):
+    import matplotlib  # noqa: F401  The report needs it after all runs.
+
     from research.reproduction import runner
   signal.signal(signal.SIGTERM, signal.default_int_handler)
   try:

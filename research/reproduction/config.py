@@ -6,6 +6,7 @@ import os
 from bert_tf import settings
 from bert_tf.hub import cache
 from bert_tf.training import config as training_config
+from research import rows
 from research.reproduction import tasks as tasks_lib
 
 
@@ -115,10 +116,5 @@ class ReproductionConfig:
   @property
   def compute_flags(self) -> dict[str, str]:
     """The settings of `compute` that differ from their defaults, as flags."""
-    fields = dataclasses.fields(self.compute)
-    values = {f.name: getattr(self.compute, f.name) for f in fields}
-    return {
-      field.name: str(values[field.name]).lower()
-      for field in fields
-      if values[field.name] != field.default
-    }
+    values = rows.non_defaults(self.compute)
+    return {name: str(value).lower() for name, value in values.items()}

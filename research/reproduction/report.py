@@ -12,7 +12,7 @@ from absl import logging
 
 from bert_tf.files import atomic
 from bert_tf.plots import style
-from research import markdown, rows, run_plots, start
+from research import markdown, rows, run_plots
 from research.reproduction import config as config_lib
 from research.reproduction import targets
 from research.reproduction import tasks as tasks_lib
@@ -119,7 +119,9 @@ class Cell:
   def best_seed(self) -> int:
     """The seed whose dev result is best."""
     values = self.values(self.task.metric)
-    return max(values, key=lambda seed: _worst_if_nan(values[seed]))
+    return max(
+      values, key=lambda s: sweep.goodness(self.task.metric, values[s])
+    )
 
   @property
   def shown_results(self) -> list[str]:
@@ -144,10 +146,6 @@ class Cell:
 
 
 Cells = Mapping[tuple[str, str], Cell]  # By (model, task).
-
-
-def _worst_if_nan(value: float) -> float:
-  return -math.inf if math.isnan(value) else value
 
 
 def compare(values: Sequence[float], target: targets.Target) -> str:
@@ -179,7 +177,7 @@ def choose_best(all_rows: Sequence[Row]) -> Cells:
 
   def rank(cell: Cell) -> tuple[int, float]:
     mean = statistics.fmean(cell.values(cell.task.metric).values())
-    return len(cell.same), _worst_if_nan(mean)
+    return len(cell.same), sweep.goodness(cell.task.metric, mean)
 
   return {key: max(same, key=rank) for key, same in cells.items()}
 
@@ -190,33 +188,24 @@ def average(best: Cells, model: str, name: str) -> dict[int, float]:
   {} if a task has no run. A result that a run lacks counts as NaN.
   """
   groups = targets.AVERAGES[name]
-  cells = {
-    task: best.get((model, task)) for group in groups for task, _ in group
-  }
-  seeds = set.intersection(
-    *(
-      {row.seed for row in cell.same} if cell else set()
-      for cell in cells.values()
-    )
-  )
-
-  def value(task: str, result: str, seed: int) -> float:
-    cell = cells[task]
-    assert cell
-    return cell.values(result).get(seed, math.nan)
-
+  tasks = {task for group in groups for task, _ in group}
+  if not all((model, task) in best for task in tasks):
+    return {}
+  cells = {task: best[model, task] for task in tasks}
+  seeds = [{row.seed for row in cell.same} for cell in cells.values()]
   return {
     seed: statistics.fmean(
-      statistics.fmean(value(*column, seed) for column in group)
+      statistics.fmean(
+        cells[task].values(result).get(seed, math.nan) for task, result in group
+      )
       for group in groups
     )
-    for seed in sorted(seeds)
+    for seed in sorted(set.intersection(*seeds))
   }
 
 
 def write(config: config_lib.ReproductionConfig) -> None:
   """Writes report.md and the plot into output_dir."""
-  start.check_matplotlib()
   all_rows = rows.read_all(config.rows, Row)
   if not all_rows:
     raise ValueError(f"{config.rows} has no rows; set `rows_dir`.")
@@ -284,7 +273,9 @@ def _model_lines(model: str, best: Cells) -> Iterator[list[str]]:
         yield from _lines(model, task, result)
   for name in targets.AVERAGES:
     values = average(best, model, name)
-    best_seed = max(values, key=lambda s: _worst_if_nan(values[s]), default=0)
+    best_seed = max(
+      values, key=lambda s: sweep.goodness(name, values[s]), default=0
+    )
     yield from _lines(model, targets.GLUE, name, values, best_seed)
   yield from _lines(model, targets.PRETRAINING, "next_sentence_accuracy")
 
@@ -326,7 +317,7 @@ def _format_values(values: Sequence[float]) -> str:
   finite = list(filter(math.isfinite, values))
   if not finite:
     return UNDEFINED
-  text = markdown.format_mean(*sweep.mean_and_spread(finite))
+  text = markdown.format_mean(finite)
   num_undefined = len(values) - len(finite)
   if num_undefined:
     text += f", {num_undefined} of {len(values)} seeds {UNDEFINED}"
@@ -365,12 +356,10 @@ def draw(path: str, best: Cells) -> None:
       ]
       if glue := average(best, model, "average"):
         drawn.append((targets.GLUE, "average", glue))
-      values, spreads = {}, {}
+      values = {}
       for place, (task, result, by_seed) in enumerate(drawn):
         label = f"{task}, {RESULTS[result]}"
         values[label] = list(by_seed.values())
-        finite = list(filter(math.isfinite, values[label])) or [math.nan]
-        spreads[label] = sweep.mean_and_spread(finite)[1]
         for target in targets.find(model, task, result):
           is_dev = target.split == targets.DEV
           axis.plot(
@@ -386,4 +375,4 @@ def draw(path: str, best: Cells) -> None:
         xlabel="percent (higher is better); published: "
         "\N{BLACK DIAMOND} on dev, \N{WHITE DIAMOND} on test"
       )
-      run_plots.rows(axis, values, spreads)
+      run_plots.rows(axis, values)

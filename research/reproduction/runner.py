@@ -16,7 +16,7 @@ from bert_tf import model_config, model_folder
 from bert_tf.files import errors, lock, paths
 from bert_tf.hub import catalog
 from bert_tf.tasks.squad import metrics
-from research import rows, start
+from research import rows
 from research.reproduction import config as config_lib
 from research.reproduction import jobs, report
 from research.reproduction import tasks as tasks_lib
@@ -83,25 +83,52 @@ class Worker:
   def execute(self, run: jobs.Run) -> report.Row:
     """Executes a run and writes its row, also if it fails or is interrupted.
 
+    The row has no paths of this machine. The time of earlier attempts counts,
+    since a run resumes from its last checkpoint.
+
     Raises:
       FolderInUseError: if a killed command of the run is still running.
       KeyboardInterrupt: if a signal ended the run.
     """
-    row_path = self.row_path(run)
-    start_time = time.monotonic() - _read_seconds(row_path)
-    folder = self.folder(run)
+    row_path, folder = self.row_path(run), self.folder(run)
+    start_time = time.monotonic()
+    if paths.exists(row_path) and (last := rows.read(row_path, report.Row)):
+      start_time -= last.seconds
     with lock.hold(folder):
       pass
     logs = os.path.join(self.config.output_dir, "logs")
     paths.make_folder(logs)
     log = os.path.join(logs, f"{os.path.basename(folder)}.txt")
-    commands = self._commands(run, folder)
+    extra_flags = [*self.device_flags]
+    if self.config.predict_test and tasks_lib.is_glue(
+      tasks_lib.TASKS[run.task]
+    ):
+      extra_flags.append("--do_predict")
+    commands = jobs.commands(
+      run,
+      self.model.path,
+      self.data[run.task],
+      folder,
+      tasks_lib.find_diagnostics(self.config.data_folders),
+      extra_flags,
+    )
     error: str | None = _INTERRUPTED
     try:
       error = _run_commands(run, commands, folder, log)
     finally:
-      seconds = time.monotonic() - start_time
-      row = self._make_row(run, folder, commands, error, seconds)
+      lines = [shlex.join(["bert-tf", *words]) for words in commands]
+      results = {} if error else read_results(folder)
+      row = report.Row(
+        config=run.config,
+        seed=run.seed,
+        data=self.hashes[run.task],
+        results={name: rows.rounded(value) for name, value in results.items()},
+        error=self._without_paths(error, folder) if error else None,
+        seconds=round(time.monotonic() - start_time, 1),
+        versions=rows.versions(),
+        machine=rows.describe_machine(),
+        commands=[self._without_paths(line, folder) for line in lines],
+      )
       rows.write(row_path, row)
     if not error:
       _delete_checkpoints(folder)
@@ -127,44 +154,6 @@ class Worker:
         for name in ("exact_match", "f1"):
           row.results[f"ensemble_{name}"] = rows.rounded(scores[name])
         rows.write(self.row_path(first), row)
-
-  def _make_row(
-    self,
-    run: jobs.Run,
-    folder: str,
-    commands: Sequence[Sequence[str]],
-    error: str | None,
-    seconds: float,
-  ) -> report.Row:
-    """Returns the row of a run, without paths of this machine."""
-    lines = [shlex.join(["bert-tf", *words]) for words in commands]
-    results = {} if error else read_results(folder)
-    return report.Row(
-      config=run.config,
-      seed=run.seed,
-      data=self.hashes[run.task],
-      results={name: rows.rounded(value) for name, value in results.items()},
-      error=self._without_paths(error, folder) if error else None,
-      seconds=round(seconds, 1),
-      versions=rows.versions(),
-      machine=rows.describe_machine(),
-      commands=[self._without_paths(line, folder) for line in lines],
-    )
-
-  def _commands(self, run: jobs.Run, folder: str) -> list[list[str]]:
-    extra = [*self.device_flags]
-    if self.config.predict_test and tasks_lib.is_glue(
-      tasks_lib.TASKS[run.task]
-    ):
-      extra.append("--do_predict")
-    return jobs.commands(
-      run,
-      self.model.path,
-      self.data[run.task],
-      folder,
-      tasks_lib.find_diagnostics(self.config.data_folders),
-      extra,
-    )
 
   def _without_paths(self, text: str, folder: str) -> str:
     """Replaces the folders of this machine, since rows are published.
@@ -199,11 +188,16 @@ def run(
     ValueError: at the end, with the names of the runs that failed.
     KeyboardInterrupt: if a signal ended a run; the same command resumes it.
   """
-  if not config.dry_run:
-    start.check_matplotlib()
   model = open_model(config)
   data = find_data(config, model.size)
-  worker = Worker(config, model, data, _hash_data(model, data), device_flags)
+  hashes = {
+    name: {
+      "model": model.hash,
+      **{f: rows.file_hash(files.path(i)) for i, f in enumerate(files.files)},
+    }
+    for name, files in data.items()
+  }
+  worker = Worker(config, model, data, hashes, device_flags)
   tasks = [tasks_lib.TASKS[name] for name in data]
   plan = jobs.plan(config, model.name, model.size, tasks)
   longest = max((run.max_seq_length for run in plan), default=0)
@@ -228,19 +222,6 @@ def run(
       f"{errors.join_names(failed, 5)} failed. Their logs are in "
       f"{os.path.join(config.output_dir, 'logs')}; the same command retries."
     )
-
-
-def _hash_data(
-  model: Model, data: Mapping[str, tasks_lib.Data]
-) -> dict[str, dict[str, str]]:
-  """Returns the hashes of the weights and of the files of each task."""
-  return {
-    name: {
-      "model": model.hash,
-      **{f: rows.file_hash(files.path(i)) for i, f in enumerate(files.files)},
-    }
-    for name, files in data.items()
-  }
 
 
 def open_model(config: config_lib.ReproductionConfig) -> Model:
@@ -345,15 +326,6 @@ def _read_error(log: str, offset: int, status: int) -> str:
 def read_results(folder: str) -> dict[str, float]:
   """Returns the results of the commands in a run's folder, by name in a row."""
   return sweep.read_results(folder, _RESULTS)
-
-
-def _read_seconds(path: str) -> float:
-  """Returns the seconds that a run took until it failed or was stopped, else 0.
-
-  The next attempt resumes from the last checkpoint, so this time counts.
-  """
-  row = rows.read(path, report.Row) if paths.exists(path) else None
-  return row.seconds if row and row.error else 0.0
 
 
 def _delete_checkpoints(folder: str) -> None:

@@ -202,15 +202,8 @@ AVERAGES: dict[str, list[list[tuple[str, str]]]] = {
 }
 
 
-def find(model: str, task: str, result: str | None = None) -> list[Target]:
-  """Returns the targets of a model and a task, those on dev first.
-
-  `result` selects those of one result; None selects all.
-  """
-  matching = [
-    target
-    for target in TARGETS
-    if (target.model, target.task) == (model, task)
-    and result in (None, target.result)
-  ]
+def find(model: str, task: str, result: str) -> list[Target]:
+  """Returns the targets of a model's result in a task, those on dev first."""
+  key = model, task, result
+  matching = [t for t in TARGETS if (t.model, t.task, t.result) == key]
   return sorted(matching, key=lambda target: target.split)

@@ -23,8 +23,8 @@ def add_labels(rows, is_reversed, cls_positions=None):
   features = {"input_ids": rows, "input_mask": tf.cast(rows > 0, tf.int32)}
   if cls_positions:
     features["cls_positions"] = tf.constant(cls_positions, tf.int32)
-  add = tf.function(objectives.NextPiece(is_reversed).mask)
-  batch = {n: v.numpy() for n, v in add(features).items()}
+  add = tf.function(objectives.add_labels)
+  batch = {n: v.numpy() for n, v in add(features, is_reversed).items()}
   np.testing.assert_array_equal(batch["input_ids"], rows)
   is_label = batch["masked_lm_weights"] == 1
   for name in ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights"):

@@ -1,6 +1,6 @@
 """Synthetic rows of ablation runs."""
 
-from research.ablations import rows
+from research.ablations import runs
 
 
 def row(run, value, error=None, text="t"):
@@ -14,7 +14,7 @@ def row(run, value, error=None, text="t"):
   }
   is_pretraining = run.kind == "pretraining"
   names = ("perplexity", "masked_lm_loss") if is_pretraining else ("score",)
-  return rows.Row(
+  return runs.Row(
     kind=run.kind,
     config=run.config,
     seed=run.seed,

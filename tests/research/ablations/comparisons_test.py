@@ -94,9 +94,8 @@ def test_sizes_correspond_to_the_papers_in_order():
   ]
   assert perplexities == [5.84, 5.24, 4.68, 3.99, 3.54, 3.23]
   assert comparison.published_number(labels[-1], "SST-2") == 93.7
-  assert (
-    comparison.published_number(labels[0], "QNLI") == 77.9
-  )  # MNLI has no data, so QNLI stands for it.
+  # MNLI has no data, so QNLI stands for it.
+  assert comparison.published_number(labels[0], "QNLI") == 77.9
 
 
 def test_steps_are_compared_with_all_steps_and_objectives_with_each_other():

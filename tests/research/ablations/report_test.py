@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from research import rows as shared_rows
+from research import rows
 from research.ablations import config as config_lib
 from research.ablations import experiments, plots, report, runs
 from research.curves import reference_curves
@@ -30,8 +30,8 @@ def folder(tmp_path_factory):
       values.setdefault(run, 40 + len(values) // 10 + run.seed)
   for run, value in values.items():
     row = ablation_rows.row(run, float(value))
-    path = shared_rows.get_path(config.rows, run.name, row.data)
-    shared_rows.write(path, row)
+    path = rows.get_path(config.rows, run.name, row.data)
+    rows.write(path, row)
   report.run(config)
   return folder
 

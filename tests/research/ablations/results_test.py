@@ -6,7 +6,8 @@ import re
 import pytest
 
 from bert_tf.corpora import text_config
-from research.ablations import config, experiments, rows, scales, text
+from research import rows
+from research.ablations import config, experiments, runs, scales, text
 from research.curves import reference_curves
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -18,13 +19,13 @@ def plan_keys():
   """Returns the keys of all runs at the scale tiny."""
   tasks = [f.task for f in TINY.fine_tunings]
   plan = experiments.build((), TINY, tasks)
-  return {rows.run_key(run) for e in plan for run in e.runs(TINY.seeds)}
+  return {runs.key(run) for e in plan for run in e.runs(TINY.seeds)}
 
 
 def test_committed_rows_are_whole_runs_of_the_experiments():
   known = plan_keys()
-  for row in rows.read_all(str(FOLDER / "rows")):
-    assert row.is_finished and row.key in known, row.config
+  for row in rows.read_all(str(FOLDER / "rows"), runs.Row):
+    assert row.is_finished and runs.key(row) in known, row.config
 
 
 def test_another_machine_makes_the_data_of_the_rows(unpacked, tmp_path):
@@ -42,7 +43,7 @@ def test_another_machine_makes_the_data_of_the_rows(unpacked, tmp_path):
     ),
     str(tmp_path),
   )
-  for row in rows.read_all(str(FOLDER / "rows")):
+  for row in rows.read_all(str(FOLDER / "rows"), runs.Row):
     assert made.hashes.items() <= row.data.items()
 
 
@@ -52,7 +53,7 @@ def test_another_machine_makes_the_data_of_the_rows(unpacked, tmp_path):
   ids=["research", "docs"],
 )
 def test_the_summaries_count_the_committed_rows(page):
-  committed = rows.read_all(str(FOLDER / "rows"))
+  committed = rows.read_all(str(FOLDER / "rows"), runs.Row)
   (numbers,) = re.findall(r"(\d+) of (\d+) runs of the", page.read_text())
   assert tuple(map(int, numbers)) == (len(committed), len(plan_keys()))
 

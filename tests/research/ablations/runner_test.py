@@ -5,8 +5,9 @@ import shutil
 
 import pytest
 
+from research import rows
 from research.ablations import config as config_lib
-from research.ablations import report, rows, runner, tasks, work
+from research.ablations import report, runner, runs, tasks, work
 
 
 class FakeWorker:
@@ -24,16 +25,14 @@ class FakeWorker:
 
   def execute(self, run):
     if run.name in self.stops_at:
-      raise work.StoppedError
+      raise KeyboardInterrupt
     if run.name in self.fails_at:
       raise RuntimeError("the disk is on fire\nand more")
     self.executed.append(run.name)
     curve = {"training": {"step": [1], "word_pieces": [2], "loss": [3.0]}}
-    is_tuning = bool(run.fine_tuning)
-    return work.Outcome(
-      {"score": 50.0} if is_tuning else {"perplexity": 50.0},
-      {} if is_tuning else curve,
-    )
+    if run.fine_tuning:
+      return {"score": 50.0}, {}
+    return {"perplexity": 50.0}, curve
 
 
 @pytest.fixture
@@ -90,7 +89,7 @@ def test_a_failure_is_named_and_the_next_runs_start(config, third, monkeypatch):
   with pytest.raises(ValueError, match=third):
     runner.run(config)
   assert len(FakeWorker.executed) == 7
-  (failed,) = [r for r in rows.read_all(config.rows) if r.error]
+  (failed,) = [r for r in rows.read_all(config.rows, runs.Row) if r.error]
   assert failed.error == "RuntimeError: the disk is on fire"
   # The next start executes only the failed run.
   FakeWorker.executed.clear()
@@ -104,7 +103,7 @@ def test_a_signal_ends_the_command_without_a_row(config, third, monkeypatch):
   with pytest.raises(KeyboardInterrupt):
     runner.run(config)
   assert len(FakeWorker.executed) == 2
-  assert len(rows.read_all(config.rows)) == 2
+  assert len(rows.read_all(config.rows, runs.Row)) == 2
 
 
 def test_changed_data_in_the_same_file_are_cut_again(tmp_path):

@@ -3,7 +3,8 @@
 import random
 import re
 
-from research.ablations import experiments, rows, scales
+from research import rows
+from research.ablations import experiments, runs, scales
 from tests.support import docs_files
 
 TYPES = ("PER", "LOC", "ORG")
@@ -57,7 +58,7 @@ def planned_runs(names):
   scale = scales.SCALES["smoke"]
   tasks = [f.task for f in scale.fine_tunings]
   return {
-    rows.run_key(run)
+    runs.key(run)
     for experiment in experiments.build(names, scale, tasks)
     for run in experiment.runs(scale.seeds)
   }
@@ -69,9 +70,9 @@ def test_experiments_of_every_kind_run(tmp_path, run_script):
   result = run_script("ablations.py", *FLAGS, chosen, cwd=tmp_path)
   assert result.returncode == 0, result.stderr[-3000:]
   out = tmp_path / "out"
-  all_rows = rows.read_all(str(out / "rows"))
+  all_rows = rows.read_all(str(out / "rows"), runs.Row)
   planned = planned_runs(EXPERIMENTS)
-  assert {row.key for row in all_rows} == planned
+  assert {runs.key(row) for row in all_rows} == planned
   assert not [row.error for row in all_rows if row.error]
   text = (out / "report.md").read_text()
   overview = re.findall(r"^\| .* \| (\d+) of (\d+) \|", text, re.MULTILINE)
