@@ -53,10 +53,11 @@ class Setup(Generic[Config]):
   folder: run_folder.RunFolder
   start: start_model.StartModel
 
-  def saved_labels(self) -> run_info.LabelSpec | None:
+  def saved_labels(self, known: Any = None) -> run_info.LabelSpec | None:
     """Returns the labels in output_dir, else those of the model to start from.
 
-    None if there are none for this task, or the run starts a new head.
+    None if there are none for this task, or the run starts a new head. `known`
+    are the labels that the task itself prescribes, if any.
     """
     if self.folder.labels or self.config.train.encoder_only:
       return self.folder.labels
@@ -66,11 +67,10 @@ class Setup(Generic[Config]):
     names = spec.labels if spec and self.config.do_train else ()
     if names and names == hugging_face.numbered_labels(len(names)):
       return None
-    if spec:
+    if spec and known in (None, spec.labels):
       logging.info("The labels come from %s.", start)
-      hint = "; set `encoder_only` to start a new head"
-      spec = dataclasses.replace(spec, hint=hint)
-    return spec
+    hint = "; set `encoder_only` to start a new head"
+    return spec and dataclasses.replace(spec, hint=hint)
 
 
 class SplitFile(NamedTuple):

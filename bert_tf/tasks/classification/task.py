@@ -104,7 +104,7 @@ class ClassificationTask(base.Task[InputExample, Texts]):
     self.layout = layout = layout or file_layout(config)
     self.is_pair = layout.is_pair
     self._check_pairs()
-    saved = setup.saved_labels()
+    saved = setup.saved_labels(layout.labels)
     if saved and saved.problem_type == layout.problem_type:
       self.layout = dataclasses.replace(layout, labels_are_text=saved.are_text)
       if layout.labels is None:
