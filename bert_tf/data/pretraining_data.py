@@ -293,4 +293,4 @@ def encode_row(
     padding = [0] * (feature.shape[0] - len(values[name]))
     kind = floats if feature.dtype.is_floating else ints
     kind[name] = values[name] + padding
-  return records.encode_example(records.encode_features(ints, floats))
+  return records.encode_example(ints, floats)

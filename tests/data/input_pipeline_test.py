@@ -22,8 +22,7 @@ def write_records(path: pathlib.Path, records, compression: str = "") -> str:
           n: v for n, v in record.items() if v and isinstance(v[0], float)
         }
         ints = {n: v for n, v in record.items() if n not in floats}
-        encoded = records_lib.encode_features(ints, floats)
-        record = records_lib.encode_example(encoded)
+        record = records_lib.encode_example(ints, floats)
       writer.write(record)
   return str(path)
 
