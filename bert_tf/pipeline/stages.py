@@ -13,7 +13,6 @@ from absl import logging
 
 from bert_tf import (
   checkpoints,
-  distribution,
   heads,
   model_folder,
   model_inputs,
@@ -66,11 +65,6 @@ def run(config: pipeline_config.PipelineConfig) -> None:
   with errors.needs_extra("drawing the curves", extra="plots"):
     import matplotlib  # noqa: F401
   errors.import_tensorflow_text("the vocabulary of word pieces")
-  if (num_workers := distribution.num_workers()) > 1:
-    raise ValueError(
-      f"`distribution=multi_worker` has {num_workers} workers, but one machine "
-      "makes the data."
-    )
   config = read_model(config)
   inputs = sources.find_files(
     config.text, config.reading, text_config.TEXT, config.pydoc_packages
