@@ -7,6 +7,7 @@ import dataclasses
 import functools
 
 from bert_tf import settings
+from bert_tf.tasks import config as task_config
 from bert_tf.tasks import registry
 from bert_tf.tasks.squad import config as squad_config
 
@@ -39,17 +40,11 @@ class ModelConfig:
   )
   bert_config_file: str | None = None  # None for the one beside the checkpoint.
   vocab_file: str | None = None  # None for the one beside the checkpoint.
-  do_lower_case: bool | None = settings.model(
-    None,
-    "Whether to lower-case texts. Default: what the model's run.json says, "
-    "else what the vocabulary shows, else True.",
-    fallback=True,
+  do_lower_case: bool | None = settings.saved_setting(
+    task_config.FineTuningConfig, "do_lower_case"
   )
-  strip_accents: bool | None = settings.model(
-    None,
-    "Whether to strip accents. Default: what the model's run.json says, else "
-    "the same as do_lower_case.",
-    fallback=None,
+  strip_accents: bool | None = settings.saved_setting(
+    task_config.FineTuningConfig, "strip_accents"
   )
   max_seq_length: int | None = settings.data(
     None,
