@@ -81,14 +81,13 @@ class FeatureExtractor:
     self, config: configs.ExtractionConfig | str, **settings: Any
   ) -> None:
     backend.check_tensorflow()
-    # If it is None, `encode` uses the length that the model's folder gives.
-    self._text_length = settings.get("max_seq_length")
-    if isinstance(config, str | os.PathLike):
+    is_path = isinstance(config, str | os.PathLike)
+    if is_path:
       path = os.fspath(config)
       config = configs.ExtractionConfig(init_checkpoint=path, layers=(-1,))
-    else:
-      self._text_length = self._text_length or config.max_seq_length
     self.config = config = dataclasses.replace(config, **settings)
+    # Whether `encode` uses the length that the model's folder gives.
+    self._takes_saved_length = is_path and "max_seq_length" not in settings
     self._files = files = model_folder.read(
       config.init_checkpoint, config.bert_config_file, config.vocab_file
     )
@@ -137,8 +136,9 @@ class FeatureExtractor:
     )
     info, tokenizer = export.describe(self._files, "encoder", config)
     assert tokenizer is not None
-    length = self._text_length or info.max_seq_length
-    info = dataclasses.replace(info, max_seq_length=length)
+    if not self._takes_saved_length:
+      length = self.config.max_seq_length
+      info = dataclasses.replace(info, max_seq_length=length)
     return answerers.VectorAnswerer(tokenizer, info)
 
   def encode(self, texts: Any, normalize: bool | None = None) -> np.ndarray:

@@ -25,9 +25,8 @@ def test_a_pair_is_cut_from_the_end_of_the_longer_one():
 
 def test_inputs_have_special_tokens_and_padding():
   def build(ids_a, ids_b, length):
-    ids, num_first = packing.assemble(ids_a, ids_b, 1, 2, length)
-    arrays = prediction.batch([prediction.model_input(ids, num_first)], length)
-    return {name: array[0].tolist() for name, array in arrays.items()}
+    row = prediction.model_input(*packing.assemble(ids_a, ids_b, 1, 2, length))
+    return {n: list(a[0]) for n, a in prediction.batch([row], length).items()}
 
   assert build([5, 6], None, 6) == {
     "input_ids": [1, 5, 6, 2, 0, 0],

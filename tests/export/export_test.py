@@ -217,8 +217,7 @@ def packed(texts, texts_b, length):
     packing.assemble(cut(a), b and cut(b), *marks, length)
     for a, b in zip(texts, texts_b or [None] * len(texts))
   ]
-  inputs = [prediction.model_input(*row) for row in rows]
-  return prediction.batch(inputs, length)
+  return prediction.batch([prediction.model_input(*r) for r in rows], length)
 
 
 def test_nothing_of_this_package_is_needed(served):
