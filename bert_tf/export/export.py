@@ -165,18 +165,16 @@ def describe(
   if task == "encoder":
     config = encoders.resolve_settings(files, config)
   known = registry.load(registry.TASKS[task].settings)
-  length = files.bert_config.max_position_embeddings
-  if config.max_seq_length:
-    length = config.max_seq_length
-    files.bert_config.check_lengths(length, files.config_file)
+  default = longest = files.bert_config.max_position_embeddings
+  if known:
+    field = known.__dataclass_fields__["max_seq_length"]
+    setting = settings.get_setting(field)
+    assert setting
+    default = setting.fallback
   elif task != "pretraining":
     default = _DEFAULT_MAX_SEQ_LENGTH
-    if known:
-      field = known.__dataclass_fields__["max_seq_length"]
-      setting = settings.get_setting(field)
-      assert setting
-      default = setting.fallback
-    length = min(default, length)
+  length = config.max_seq_length or min(default, longest)
+  files.bert_config.check_lengths(length, files.config_file)
   config = dataclasses.replace(config, max_seq_length=length)
   if not has_stride and config.doc_stride and config.max_query_length:
     room = length - config.max_query_length - 3  # As in WindowConfig.
