@@ -81,13 +81,13 @@ class FeatureExtractor:
     self, config: configs.ExtractionConfig | str, **settings: Any
   ) -> None:
     backend.check_tensorflow()
-    is_path = isinstance(config, str | os.PathLike)
-    if is_path:
+    # Whether `encode` uses the length that the model's folder gives.
+    self._takes_saved_length = False
+    if isinstance(config, str | os.PathLike):
       path = os.fspath(config)
       config = configs.ExtractionConfig(init_checkpoint=path, layers=(-1,))
+      self._takes_saved_length = "max_seq_length" not in settings
     self.config = config = dataclasses.replace(config, **settings)
-    # Whether `encode` uses the length that the model's folder gives.
-    self._takes_saved_length = is_path and "max_seq_length" not in settings
     self._files = files = model_folder.read(
       config.init_checkpoint, config.bert_config_file, config.vocab_file
     )
