@@ -167,10 +167,7 @@ def describe(
   known = registry.load(registry.TASKS[task].settings)
   default = longest = files.bert_config.max_position_embeddings
   if known:
-    field = known.__dataclass_fields__["max_seq_length"]
-    setting = settings.get_setting(field)
-    assert setting
-    default = setting.fallback
+    default = settings.of_field(known, "max_seq_length").fallback
   elif task != "pretraining":
     default = _DEFAULT_MAX_SEQ_LENGTH
   length = config.max_seq_length or min(default, longest)

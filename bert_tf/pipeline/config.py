@@ -126,12 +126,11 @@ def _setting(
   config: type[settings.Dataclass], name: str, note: str = "", **changes: Any
 ) -> Any:
   """The setting of another config; with a note, its default is None."""
-  field = config.__dataclass_fields__[name]
-  made: settings.Setting = field.metadata["setting"]
+  made = settings.of_field(config, name)
   made = dataclasses.replace(
     made, help=made.help + note, original=False, **changes
   )
-  default = None if note else field.default
+  default = None if note else config.__dataclass_fields__[name].default
   return dataclasses.field(default=default, metadata={"setting": made})
 
 
@@ -296,8 +295,8 @@ class PipelineConfig(text_config.PydocConfig):
   @property
   def max_predictions_per_seq(self) -> int:
     """Maximum number of masked word pieces per sequence."""
-    share = self.model_size.masked_lm_prob
-    num_masked = max(1, round(share * self.max_seq_length)) + 1
+    fraction = self.model_size.masked_lm_prob
+    num_masked = max(1, round(fraction * self.max_seq_length)) + 1
     return min(num_masked, self.max_seq_length)
 
   def file(self, name: str) -> str:
