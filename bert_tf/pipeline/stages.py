@@ -20,7 +20,7 @@ from bert_tf import (
   tokenization,
 )
 from bert_tf.corpora import corpus_build, sources, text_config
-from bert_tf.data import input_pipeline, pretraining_shards
+from bert_tf.data import pretraining_records, pretraining_shards
 from bert_tf.export import config as export_config
 from bert_tf.export import export
 from bert_tf.files import atomic, errors, paths, shard_files, text_lines
@@ -192,7 +192,7 @@ def _estimate_steps(config: pipeline_config.PipelineConfig) -> int:
       **vars(config.compute),
     ),
   )
-  spec = input_pipeline.pretraining_spec(
+  records = pretraining_records.RecordFormat(
     config.max_seq_length, config.max_predictions_per_seq
   )
   batch = {
@@ -200,7 +200,7 @@ def _estimate_steps(config: pipeline_config.PipelineConfig) -> int:
       [size.train_batch_size, *feature.shape],
       tf.float32 if feature.dtype.is_floating else tf.int32,
     )
-    for name, feature in spec.items()
+    for name, feature in records.spec().items()
   }
   batches = tf.data.Dataset.from_tensors(batch).repeat()
   runner.build_step(batches.element_spec)

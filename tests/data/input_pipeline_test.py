@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf.data import input_pipeline, padding
+from bert_tf.data import input_pipeline, padding, pretraining_records
 from bert_tf.data import records as records_lib
 
 SPEC = {"input_ids": tf.io.FixedLenFeature([2], tf.int64)}
@@ -159,7 +159,7 @@ PRETRAINING = {
 def write_pretraining(path, *records):
   """Writes pre-training records, or bytes; returns the file's features."""
   files = input_pipeline.open_records(write_records(path, records))
-  return files, input_pipeline.pretraining_spec(4, 2)
+  return files, pretraining_records.RecordFormat(4, 2).spec()
 
 
 def read_error(files, spec):
