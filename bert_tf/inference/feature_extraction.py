@@ -117,7 +117,6 @@ class FeatureExtractor:
         "sequence_output": layers[-1],
       }
 
-    self._owner = named
     self._compute = loaded_model.wrap_function(
       saved_models.ids_function(vectors)
     )
