@@ -12,6 +12,7 @@ from typing import Any
 from bert_tf import settings
 from bert_tf.corpora import sentences, text_config
 from bert_tf.data import vocabulary
+from bert_tf.model_folder import letter_case
 from bert_tf.tasks import pretraining_config
 from bert_tf.training import config as training_config
 
@@ -95,8 +96,7 @@ class InitialModel:
   bert_config: Mapping[str, Any]  # Content of bert_config.json.
   vocab_file: str
   size: Size
-  do_lower_case: bool | None  # None if it is not known.
-  strip_accents: bool | None  # None for do_lower_case.
+  case: letter_case.Case
 
 
 # Languages with thousands of characters: Chinese ones, Japanese and Korean.
@@ -277,7 +277,7 @@ class PipelineConfig(text_config.PydocConfig):
   def is_lower_case(self) -> bool:
     """Whether text is lower-cased and, unless strip_accents, loses accents."""
     model = self.initial_model
-    lower = model.do_lower_case if model else self.do_lower_case
+    lower = model.case.do_lower_case if model else self.do_lower_case
     if lower is None:
       return not _is_listed(self.reading.language, _MARKS_ARE_LETTERS)
     return lower
@@ -285,7 +285,8 @@ class PipelineConfig(text_config.PydocConfig):
   @property
   def strip_accents(self) -> bool | None:
     """Whether accents are dropped; None for is_lower_case."""
-    return self.initial_model.strip_accents if self.initial_model else None
+    model = self.initial_model
+    return model.case.strip_accents if model else None
 
   @property
   def has_many_characters(self) -> bool:

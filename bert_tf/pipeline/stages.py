@@ -152,8 +152,7 @@ def read_model(
     bert_config=bert_config,
     vocab_file=files.needed_vocab(),
     size=size,
-    do_lower_case=case.do_lower_case,
-    strip_accents=case.strip_accents,
+    case=case,
   )
   return dataclasses.replace(config, initial_model=initial_model)
 
