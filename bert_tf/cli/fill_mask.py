@@ -13,12 +13,9 @@ from bert_tf.inference import config as inference_config
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FillMaskConfig:
+class FillMaskConfig(export_config.ModelFiles):
   """The model and the texts with masks."""
 
-  init_checkpoint: str
-  bert_config_file: str | None
-  vocab_file: str | None
   do_lower_case: bool | None = settings.saved_setting(
     inference_config.ExtractionConfig, "do_lower_case"
   )

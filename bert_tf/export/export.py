@@ -104,9 +104,7 @@ def build(
   """
   if config.task != PREPROCESSING:
     backend.check_tensorflow()
-  files = model_folder.read(
-    config.init_checkpoint, config.bert_config_file, config.vocab_file
-  )
+  files = config.read()
   if with_text or config.task == PREPROCESSING:
     files.needed_vocab()
   task = config.task or _infer_task(files)

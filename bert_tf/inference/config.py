@@ -3,13 +3,14 @@
 import dataclasses
 
 from bert_tf import settings
+from bert_tf.export import config as export_config
 
 OUTPUT_FORMATS = ("jsonl", "npz")
 POOLINGS = ("none", "cls", "mean", "max")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ExtractionConfig:
+class ExtractionConfig(export_config.ModelFiles):
   """Which features to compute, and with which model.
 
   The fields are flags of `bert-tf extract-features`. `init_checkpoint` is a
@@ -25,10 +26,6 @@ class ExtractionConfig:
     (128, 32)
   """
 
-  # cli/model_flags.py defines the flags of these three.
-  init_checkpoint: str
-  bert_config_file: str | None = None
-  vocab_file: str | None = None
   layers: tuple[int, ...] = settings.model(
     (-1, -2, -3, -4),
     "The encoder layers, comma-separated; 0 is the first and -1 the last.",
@@ -72,7 +69,7 @@ class ExtractionConfig:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ScoringConfig:
+class ScoringConfig(export_config.ModelFiles):
   """The model that scores sentences, and the size of its batches.
 
   The fields are flags of `bert-tf score`. `batch_tokens` is the maximum number
@@ -85,9 +82,6 @@ class ScoringConfig:
     >>> scorer = bert_tf.SentenceScorer(config)
   """
 
-  init_checkpoint: str
-  bert_config_file: str | None = None
-  vocab_file: str | None = None
   do_lower_case: bool | None = settings.saved_setting(
     ExtractionConfig, "do_lower_case"
   )

@@ -88,9 +88,7 @@ class FeatureExtractor:
       config = configs.ExtractionConfig(init_checkpoint=path, layers=(-1,))
       self._takes_saved_length = "max_seq_length" not in settings
     self.config = config = dataclasses.replace(config, **settings)
-    self._files = files = model_folder.read(
-      config.init_checkpoint, config.bert_config_file, config.vocab_file
-    )
+    self._files = files = config.read()
     files.needed_vocab()
     self.bert_config = files.bert_config
     self.bert_config.check_lengths(config.max_seq_length, files.config_file)
