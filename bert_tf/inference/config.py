@@ -5,9 +5,6 @@ import dataclasses
 from bert_tf import settings
 from bert_tf.export import config as export_config
 
-OUTPUT_FORMATS = ("jsonl", "npz")
-POOLINGS = ("none", "cls", "mean", "max")
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExtractionConfig(export_config.ModelFiles):
@@ -58,7 +55,7 @@ class ExtractionConfig(export_config.ModelFiles):
     "none",
     "Which vectors each layer gives: none, of all tokens; cls, of [CLS]; mean "
     "or max, over all tokens with [CLS] and [SEP].",
-    choices=POOLINGS,
+    choices=("none", "cls", "mean", "max"),
     main=True,
   )
 

@@ -34,10 +34,17 @@ def enable(model: keras.Model, rank: int, alpha: float | None) -> None:
     rank: number of columns of A and of rows of B.
     alpha: numerator of the factor alpha / rank; None for a factor of 1.
   """
-  hidden_size = model.bert.config.hidden_size
-  if rank > hidden_size:
-    raise ValueError(f"lora_rank {rank} exceeds hidden_size {hidden_size}.")
-  for variable in model.bert.weights:
+  bert = getattr(model, "bert", None)
+  if bert is None:
+    raise ValueError(
+      "LoRA adapts the layers of BERT, but this model trains none of them; "
+      "leave `lora_rank` out."
+    )
+  if rank > bert.config.hidden_size:
+    raise ValueError(
+      f"lora_rank {rank} exceeds hidden_size {bert.config.hidden_size}."
+    )
+  for variable in bert.weights:
     variable.trainable = False
   for layer in _projections(model):
     with contextlib.ExitStack() as stack:

@@ -26,7 +26,6 @@ from bert_tf.export import export
 from bert_tf.files import atomic, errors, paths, shard_files, text_lines
 from bert_tf.formats import tokenizer_files
 from bert_tf.inference import sentence_scorer
-from bert_tf.kernels import backend
 from bert_tf.model_folder import letter_case, run_info
 from bert_tf.pipeline import card, text_steps
 from bert_tf.pipeline import config as pipeline_config
@@ -61,7 +60,6 @@ def run(config: pipeline_config.PipelineConfig) -> None:
   ValueError if the text cannot be read, the settings contradict each other or
   those of the run in output_dir, or the time is too short.
   """
-  backend.check_tensorflow()
   with errors.needs_extra("drawing the curves", extra="plots"):
     import matplotlib  # noqa: F401
   errors.import_tensorflow_text("the vocabulary of word pieces")
