@@ -30,7 +30,7 @@ class ModelFiles:
   bert_config_file: str | None = None  # None for the one beside the weights.
   vocab_file: str | None = None  # None for the one beside the weights.
 
-  def read(self) -> model_folder.ModelFolder:
+  def read(self) -> "model_folder.ModelFolder":
     """Reads the files, which imports TensorFlow; see `model_folder.read`."""
     return model_folder.read(
       self.init_checkpoint, self.bert_config_file, self.vocab_file
