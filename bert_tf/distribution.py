@@ -5,7 +5,6 @@ uses the strategy of the current scope: one device outside of any scope.
 """
 
 import contextlib
-import dataclasses
 import json
 import os
 import signal
@@ -31,51 +30,46 @@ class WorkerLostError(OSError):
   """Another process of the same run ended or cannot be reached."""
 
 
-@dataclasses.dataclass(frozen=True)
-class TpuAddress:
-  """A TPU's name or grpc:// address, or "local" on a TPU machine.
-
-  Zone and project in Google Cloud are None to ask the machine's metadata.
-  """
-
-  name: str = "local"
-  zone: str | None = None
-  project: str | None = None
-
-
 def create_strategy(
-  kind: str = names.AUTO, tpu: TpuAddress | None = None
+  kind: str = names.AUTO,
+  tpu_name: str | None = None,
+  tpu_zone: str | None = None,
+  gcp_project: str | None = None,
 ) -> tf.distribute.Strategy:
   """Returns a distribution strategy; call it before TensorFlow computations.
 
   Args:
     kind: one of names.DISTRIBUTIONS. "mirrored" is all GPUs of this machine
       or, without GPUs, all its logical CPUs; "multi_worker" the machines of
-      TF_CONFIG; "auto" a TPU with an address, mirrored with several GPUs, else
-      one device.
-    tpu: address of the TPU; None for no TPU.
+      TF_CONFIG; "auto" a TPU with a name, mirrored with several GPUs, else one
+      device.
+    tpu_name: name or grpc:// address of a TPU, or "local" on a TPU machine;
+      None for no TPU.
+    tpu_zone: zone of the TPU; None to ask the machine's metadata.
+    gcp_project: project of the TPU in Google Cloud; None as for the zone.
 
   Raises:
-    ValueError: if kind contradicts the address, the TPU does not answer, or
+    ValueError: if kind contradicts the name, the TPU does not answer, or
       TF_CONFIG is invalid.
     OSError: if the port of this worker in TF_CONFIG is in use.
   """
   if kind == names.AUTO:
     with contextlib.suppress(ValueError):
-      if not tpu and len(_read_cluster(os.environ.get("TF_CONFIG"))[0]) > 1:
+      workers, _ = _read_cluster(os.environ.get("TF_CONFIG"))
+      if len(workers) > 1 and not tpu_name:
         logging.warning(
           "TF_CONFIG names several workers, but this one trains alone; set "
           f"`distribution={names.MULTI_WORKER}` to train on all of them."
         )
     several = len(tf.config.list_physical_devices("GPU")) > 1
     one_machine = names.MIRRORED if several else names.ONE_DEVICE
-    kind = names.TPU if tpu else one_machine
-  if (tpu is not None) != (kind == names.TPU):
+    kind = names.TPU if tpu_name else one_machine
+  if bool(tpu_name) != (kind == names.TPU):
     raise ValueError(
-      f"`distribution={kind}` contradicts `use_tpu={tpu is not None}`."
+      f"`distribution={kind}` contradicts `use_tpu={bool(tpu_name)}`."
     )
-  if tpu is not None:
-    return _tpu_strategy(tpu)
+  if tpu_name:
+    return _tpu_strategy(tpu_name, tpu_zone, gcp_project)
   if kind == names.MULTI_WORKER:
     workers, own = _read_cluster(os.environ.get("TF_CONFIG"))
     logging.info(f"Waiting for the workers {errors.join_names(workers)}.")
@@ -117,12 +111,14 @@ def _connect(address: str, timeout: float) -> None:
   socket.create_connection((host.strip("[]"), int(port)), timeout).close()
 
 
-def _tpu_strategy(tpu: TpuAddress) -> tf.distribute.TPUStrategy:
+def _tpu_strategy(
+  name: str, zone: str | None, project: str | None
+) -> tf.distribute.TPUStrategy:
   try:
     resolver = tf.distribute.cluster_resolver.TPUClusterResolver(
-      tpu.name, zone=tpu.zone, project=tpu.project
+      name, zone=zone, project=project
     )
-    if tpu.name != "local":
+    if name != "local":
       # Connecting to a TPU that does not listen would wait forever.
       _connect(resolver.master().removeprefix("grpc://"), 10)
       tf.config.experimental_connect_to_cluster(resolver)
@@ -131,7 +127,7 @@ def _tpu_strategy(tpu: TpuAddress) -> tf.distribute.TPUStrategy:
   except Exception as error:
     reason = errors.reason(error).partition(" Failed in initialization")[0]
     raise ValueError(
-      f"there is no TPU {tpu.name!r} (`tpu_name`): {reason.rstrip('.')}. See "
+      f"there is no TPU {name!r} (`tpu_name`): {reason.rstrip('.')}. See "
       '"TPUs" in docs/gpu.md.'
     ) from error
   return tf.distribute.TPUStrategy(resolver)

@@ -15,11 +15,8 @@ from bert_tf.files import json_files
 from bert_tf.formats import hugging_face
 from bert_tf.layers import activations, serialization
 
-# Keys that the original does not have, with their defaults. Files hold them
-# only if they have other values.
-OWN_KEYS: Mapping[str, Any] = {
-  "attention_direction": model_inputs.BOTH,
-}
+# The original lacks this key, and so do our files of bidirectional models.
+_DIRECTION = "attention_direction"
 
 
 def _from(low: float, high: float) -> Any:
@@ -90,7 +87,7 @@ class BertConfig:
         "head. To start from its encoder, remove the key from a copy of the "
         "file and set `encoder_only`."
       )
-    names = {*cls.original_keys(), *OWN_KEYS}
+    names = {*cls.original_keys(), _DIRECTION}
     known = {k: v for k, v in json_object.items() if k in names}
     unknown = {k: v for k, v in json_object.items() if k not in names}
     if unknown:
@@ -118,7 +115,7 @@ class BertConfig:
   def original_keys(cls) -> list[str]:
     """The keys that the original's and Hugging Face's files share."""
     names = [field.name for field in dataclasses.fields(cls)]
-    return [n for n in names if n not in (*OWN_KEYS, "unknown")]
+    return [n for n in names if n not in (_DIRECTION, "unknown")]
 
   def check_sizes(self) -> None:
     """Raises ValueError if no model of these sizes can be built.
@@ -173,9 +170,8 @@ class BertConfig:
     """Returns the content of `bert_config.json`, with unknown keys."""
     values = dataclasses.asdict(self)
     unknown = values.pop("unknown")
-    for name, value in OWN_KEYS.items():
-      if values[name] == value:
-        del values[name]
+    if self.attention_direction == model_inputs.BOTH:
+      del values[_DIRECTION]
     return {**values, **copy.deepcopy(unknown)}
 
   def to_json_string(self) -> str:

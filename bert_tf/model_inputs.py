@@ -8,14 +8,13 @@ are packed into a row.
 """
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
 from keras import ops
 
 from bert_tf.kernels import backend
-from bert_tf.layers import serialization
 from bert_tf.tensor import Tensor
 
 # What a position attends to: all of its input (BERT), itself and those before
@@ -146,17 +145,6 @@ def gather_indexes(values: Tensor, positions: Tensor) -> Tensor:
   rows = ops.reshape(values, (-1, *sizes))
   gathered = ops.take(rows, ops.reshape(indexes, (-1,)), axis=0)
   return ops.reshape(gathered, (*ops.shape(positions), *sizes))
-
-
-class FeaturesModel(serialization.Configured, keras.Model):
-  """A model of `input_ids`, `input_mask` and `segment_ids`."""
-
-  input_shape_names: ClassVar[tuple[str, ...]] = ("B", "F")  # Of these.
-
-  def __call__(self, features: Mapping[str, Any], **arguments: Any) -> Any:
-    """Checks the features, see `check_features`, and calls the model."""
-    features = check_features(features, self.input_shape_names)
-    return super().__call__(features, **arguments)
 
 
 def check_features(

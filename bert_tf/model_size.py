@@ -8,7 +8,7 @@ the encoder (and, in training, of the pre-training heads).
 
 import dataclasses
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from bert_tf.model_config import BertConfig
@@ -80,11 +80,6 @@ class BatchSizes:
   max_predictions_per_seq: int = 20
 
 
-def total(terms: Sequence[Term]) -> int:
-  """The sum of the terms."""
-  return sum(term.value for term in terms)
-
-
 def terms(
   table: str, config: BertConfig, batch: BatchSizes | None = None
 ) -> list[Term]:
@@ -97,9 +92,9 @@ def terms(
   batch = batch or BatchSizes()
   weights = 0
   if table in ("training", "inference"):
-    weights = total(terms("encoder", config))
+    weights = sum(term.value for term in terms("encoder", config))
   if table == "training":
-    weights += total(terms("heads", config))
+    weights += sum(term.value for term in terms("heads", config))
   values = {
     "V": config.vocab_size,
     "H": config.hidden_size,
@@ -134,7 +129,7 @@ def report(config: BertConfig, batch: BatchSizes) -> Iterator[str]:
     "inference": "Bytes of such a prediction",
   }.items():
     rows = terms(table, config, batch)
-    sums[table] = total(rows)
+    sums[table] = sum(row.value for row in rows)
     rows.append(Term("sum", "", sums[table]))
     width = max(len(f"{row.value:,}") for row in rows)
     yield f"{title}:"

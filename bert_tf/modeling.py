@@ -476,13 +476,20 @@ class Pooler(BertLayer):
     return ops.tanh(self.dense(hidden))
 
 
-class PretrainedModel(model_inputs.FeaturesModel):
-  """A model that reads and writes model folders."""
+class PretrainedModel(serialization.Configured, keras.Model):
+  """A model of features that reads and writes model folders."""
 
   task: ClassVar[str] = registry.ENCODER.name  # The name of its TaskSpec.
+  # The axes of `input_ids`, `input_mask` and `segment_ids`.
+  input_shape_names: ClassVar[tuple[str, ...]] = ("B", "F")
   # Of the folder that the weights came from; `model_folder.load` sets them.
   vocab_file: str | None = None
   run: Any = None
+
+  def __call__(self, features: Mapping[str, Any], **arguments: Any) -> Any:
+    """Calls the model; see `model_inputs.check_features` for errors."""
+    features = model_inputs.check_features(features, self.input_shape_names)
+    return super().__call__(features, **arguments)
 
   def save_pretrained(
     self,

@@ -26,6 +26,7 @@ import numpy as np
 from keras import ops
 
 from bert_tf import names
+from bert_tf.kernels import backend
 from bert_tf.tensor import Tensor
 
 
@@ -134,7 +135,7 @@ def clip_factor(norm: Tensor, clip_norm: float) -> Tensor:
 def square_sum(values: Tensor) -> Tensor:
   """Returns the sum of squares, float32 []."""
   values = ops.cast(values, "float32")
-  if keras.backend.backend() != "tensorflow":
+  if not backend.is_tensorflow():
     return ops.sum(ops.square(values))
   import tensorflow as tf
 
@@ -167,7 +168,7 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
 
   Args:
     learning_rate: a number or a schedule.
-    weight_decay_rate: share of a weight that an update of learning rate 1
+    weight_decay_rate: fraction of a weight that an update of learning rate 1
       subtracts.
     beta_1: decay of the first moment, `adam_m`.
     beta_2: decay of the second moment, `adam_v`.
@@ -235,7 +236,7 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
     Compiled, the update reads and writes each value once. TensorFlow's ops
     would do so for each sum and product.
     """
-    if keras.backend.backend() != "tensorflow":
+    if not backend.is_tensorflow():
       return self._next_values
     import tensorflow as tf
 

@@ -114,7 +114,7 @@ def saved_setting(config: type[Dataclass], name: str, note: str = "") -> Any:
   other config. `note` is put before the setting's help.
   """
   field = config.__dataclass_fields__[name]
-  setting: Setting = field.metadata[_KEY]
+  setting = of_field(config, name)
   changed = dataclasses.replace(
     setting,
     help=note + setting.help,
@@ -128,6 +128,11 @@ def saved_setting(config: type[Dataclass], name: str, note: str = "") -> Any:
 def get_setting(field: dataclasses.Field) -> Setting | None:
   """Returns the setting of a field; None for a field without one."""
   return field.metadata.get(_KEY)
+
+
+def of_field(config: type[Dataclass], name: str) -> Setting:
+  """Returns the setting of a config's field; raises KeyError without one."""
+  return config.__dataclass_fields__[name].metadata[_KEY]
 
 
 def check(config: Dataclass) -> None:

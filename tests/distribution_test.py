@@ -270,9 +270,9 @@ def test_a_tf_config_that_names_no_machines_is_refused(text, monkeypatch):
   "address", ["local", "grpc://127.0.0.1:9", "grpc://127.0.0.1", "no-such-tpu"]
 )
 def test_a_missing_tpu_is_refused_at_once(address):
-  tpu = distribution.TpuAddress(address, "us-central1-a", "a-project")
+  tpu = address, "us-central1-a", "a-project"
   with pytest.raises(ValueError, match=f"TPU '{address}'.*gpu.md") as error:
-    distribution.create_strategy("auto", tpu)
+    distribution.create_strategy("auto", *tpu)
   assert "OpKernel" not in str(error.value)
 
 
@@ -301,7 +301,7 @@ def test_training_alone_despite_other_workers_is_warned_of(monkeypatch, caplog):
 
 def test_a_kind_that_contradicts_the_tpu_is_refused():
   with pytest.raises(ValueError, match="`distribution=one`"):
-    distribution.create_strategy("one", distribution.TpuAddress())
+    distribution.create_strategy("one", "local")
   with pytest.raises(ValueError, match="`use_tpu=False`"):
     distribution.create_strategy("tpu")
 

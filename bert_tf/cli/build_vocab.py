@@ -99,6 +99,6 @@ def run() -> None:
   for name, words in (("learned from", counts), ("held out", held_out)):
     text = vocabulary.coverage(vocab, words)
     print(
-      f"{name:14}{text.num_words:14,}{text.unknown_share:10.4%}"
+      f"{name:14}{text.num_words:14,}{text.unknown_fraction:10.4%}"
       f"{text.pieces_per_word:13.3f}"
     )

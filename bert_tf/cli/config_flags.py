@@ -146,9 +146,9 @@ def build(
   return config
 
 
-def is_given(name: str, flag_values: flags.FlagValues = flags.FLAGS) -> bool:
+def is_given(name: str) -> bool:
   """Whether the user set a flag."""
-  return bool(flag_values[name].present)
+  return bool(flags.FLAGS[name].present)
 
 
 def refuse_given(names: Iterable[str], reason: str) -> None:
@@ -287,15 +287,15 @@ def check_required(flag_values: flags.FlagValues = flags.FLAGS) -> None:
     )
 
 
-def check_inputs(flag_values: flags.FlagValues = flags.FLAGS) -> None:
+def check_inputs() -> None:
   """Raises FileNotFoundError if a local path, not a glob, does not exist.
 
   The commands themselves would import TensorFlow before, which takes seconds.
   """
-  for flag in own_flags(flag_values):
+  for flag in own_flags():
     path, kind = flag.value, flag.setting.reads
     # A processor of the user's may take anything as its data_dir.
-    is_theirs = kind == "folder" and getattr(flag_values, "processor", None)
+    is_theirs = kind == "folder" and getattr(flags.FLAGS, "processor", None)
     if not (kind and flag.present and path) or is_theirs:
       continue
     if kind == "model":

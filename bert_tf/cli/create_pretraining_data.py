@@ -5,8 +5,6 @@ bert-tf create-pretraining-data --input_file='text/*.txt' \
 """
 
 import dataclasses
-import functools
-from collections.abc import Callable
 
 from bert_tf import settings
 from bert_tf.cli import command, config_flags
@@ -79,22 +77,23 @@ def run() -> None:
   )
   pretraining_data.load_tokenizer(config.data)
   letter_case.warn_if_cased(config.data.vocab_file, config.data.do_lower_case)
-  create: Callable[..., object] = functools.partial(
-    pretraining_shards.create, num_workers=config.num_workers
-  )
+  build = None
   if config.beam.runner:
-    beam = dataclasses.asdict(config.beam)
-    create = functools.partial(pretraining_beam.create, **beam)
+    build = pretraining_beam.builder(
+      config.output_file, config.beam.runner, config.beam.pipeline_options
+    )
   with corpus_build.as_lines(
     config.text,
     inputs,
     config.output_file.split(",")[0].strip(),
     config.num_workers,
   ) as input_files:
-    create(
+    pretraining_shards.create(
       config.data,
       input_files,
       config.output_file,
-      num_shards=config.num_shards,
-      resume=config.resume,
+      config.num_shards,
+      config.num_workers,
+      config.resume,
+      build,
     )

@@ -106,8 +106,9 @@ def _strategy(config: DeviceConfig, tpu_name: str) -> "tf.distribute.Strategy":
       if getattr(config, name):
         raise ValueError(f"--{name} needs --use_tpu.")
     return distribution.create_strategy(config.distribution)
-  tpu = distribution.TpuAddress(tpu_name, config.tpu_zone, config.gcp_project)
-  strategy = distribution.create_strategy(config.distribution, tpu)
+  strategy = distribution.create_strategy(
+    config.distribution, tpu_name, config.tpu_zone, config.gcp_project
+  )
   num_cores, expected = strategy.num_replicas_in_sync, config.num_tpu_cores
   if config_flags.is_given("num_tpu_cores") and num_cores != expected:
     raise ValueError(

@@ -40,7 +40,7 @@ class CommandConfig:
     "jsonl",
     "The format of the output: jsonl writes a JSON object for each line, as "
     "the original does; npz writes arrays for numpy.load.",
-    choices=inference_config.OUTPUT_FORMATS,
+    choices=("jsonl", "npz"),
     main=True,
   )
 

@@ -7,17 +7,15 @@ import dataclasses
 
 from bert_tf import settings, tokenization
 from bert_tf.cli import command, config_flags, model_flags
+from bert_tf.export import config as export_config
 from bert_tf.files import json_files, text_lines
 from bert_tf.inference import config as inference_config
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FillMaskConfig:
+class FillMaskConfig(export_config.ModelFiles):
   """The model and the texts with masks."""
 
-  init_checkpoint: str
-  bert_config_file: str | None
-  vocab_file: str | None
   do_lower_case: bool | None = settings.saved_setting(
     inference_config.ExtractionConfig, "do_lower_case"
   )
@@ -39,7 +37,7 @@ class FillMaskConfig:
 @command.of(FillMaskConfig, model_flags.ModelFlags)
 def run() -> None:
   """Fills the masks of the texts or of the file."""
-  from bert_tf.inference import task_models
+  from bert_tf.inference import predictor
 
   config = config_flags.build(FillMaskConfig, **model_flags.require_model())
   if bool(config.text) == bool(config.input_file):
@@ -50,20 +48,16 @@ def run() -> None:
     texts = [line for line in lines if line.strip()]
     if not texts:
       raise ValueError(f"{config.input_file} has no text.")
-  filler = task_models.MaskFiller(
-    config.init_checkpoint,
-    bert_config_file=config.bert_config_file,
-    vocab_file=config.vocab_file,
-    do_lower_case=config.do_lower_case,
-    top_k=config.top_k,
+  pretrained = export_config.ModelConfig(init_checkpoint="", task="pretraining")
+  model = predictor.Predictor(
+    settings.replace_values(pretrained, settings.values(config))
   )
-  for text, masks in zip(texts, filler.predict(texts)):
+  for text, answer in zip(texts, model.predict(texts)):
     if config.input_file:
-      values = [list(map(dataclasses.asdict, mask)) for mask in masks]
-      command.show(json_files.encode({"text": text, "masks": values}))
+      command.show(json_files.encode({"text": text, **answer}))
       continue
     command.show(text)
-    for i, mask in enumerate(masks, start=1):
+    for i, mask in enumerate(answer["masks"], start=1):
       print(f"  {tokenization.MASK} {i}:")
-      for prediction in mask:
-        command.show(f"    {prediction.probability:.4f}  {prediction.token}")
+      for guess in mask:
+        command.show(f"    {guess['probability']:.4f}  {guess['token']}")

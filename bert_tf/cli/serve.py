@@ -48,7 +48,8 @@ class CommandConfig:
     """Returns the folder of each model, by model name.
 
     Raises:
-      ValueError: if a name occurs twice, or one of several has no name.
+      ValueError: if a name occurs twice, one of several has no name, or a name
+        cannot be part of a path.
     """
     folders: dict[str, str] = {}
     for text in self.model:
@@ -59,7 +60,11 @@ class CommandConfig:
             f"one of several models needs a name: --model=NAME={text}."
           )
         name, folder = self.model_name, text
-      server_config.check_model_name(name)
+      if not name or set(name) & set("/: "):
+        raise ValueError(
+          f"model_name {name!r} cannot be part of a path; remove slashes, "
+          "colons and spaces."
+        )
       if name in folders:
         raise ValueError(
           f"--model={text}: {folders[name]} already has the name {name!r}."

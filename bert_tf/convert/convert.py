@@ -11,8 +11,8 @@ import numpy as np
 from bert_tf import (
   checkpoint_names,
   checkpoints,
-  model_config,
   model_folder,
+  model_inputs,
   names,
 )
 from bert_tf.convert import pretrained
@@ -50,11 +50,10 @@ def convert(
     ImportError: for hf, without the package safetensors.
   """
   model = FORMATS[source_format].read(source)
-  values = model.config.to_dict()
-  own = [f"{n} {values[n]}" for n in model_config.OWN_KEYS if n in values]
-  if own and target_format != "original":
+  direction = model.config.attention_direction
+  if direction != model_inputs.BOTH and target_format != "original":
     raise ValueError(
-      f"{source.path} has {' and '.join(own)}, which the format "
+      f"{source.path} has attention_direction {direction}, which the format "
       f"{target_format} cannot store; use `to=original`."
     )
   checkpoints.check_finite(source.path, model.tensors)

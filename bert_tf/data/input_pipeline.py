@@ -117,25 +117,6 @@ def inputs_spec(*shape: int) -> dict[str, tf.io.FixedLenFeature]:
   return dict.fromkeys(names, int_feature(*shape))
 
 
-def pretraining_spec(
-  max_seq_length: int, max_predictions_per_seq: int, max_instances: int = 0
-) -> dict[str, tf.io.FixedLenFeature]:
-  """The spec of a pre-training record.
-
-  Unmasked records have a max_predictions_per_seq of 0 and no masked_lm
-  features. Unpacked records have max_instances of 0 and no cls_positions.
-  """
-  labels = int_feature(max(1, max_instances))
-  spec = {**inputs_spec(max_seq_length), "next_sentence_labels": labels}
-  if max_instances:
-    spec["cls_positions"] = labels
-  if size := max_predictions_per_seq:
-    for name in ("masked_lm_positions", "masked_lm_ids"):
-      spec[name] = int_feature(size)
-    spec["masked_lm_weights"] = tf.io.FixedLenFeature([size], tf.float32)
-  return spec
-
-
 def classifier_spec(
   max_seq_length: int, num_labels: int, problem_type: str
 ) -> dict[str, tf.io.FixedLenFeature]:

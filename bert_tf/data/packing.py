@@ -1,4 +1,4 @@
-"""Assembles the model's input: special tokens, truncation, padding, packing."""
+"""Assembles the model's input: special tokens, truncation and packing."""
 
 from collections.abc import Sequence
 
@@ -53,18 +53,6 @@ def assemble(
   else:
     ids_a, ids_b = ids_a[: max_seq_length - 2], None
   return add_special_tokens(ids_a, ids_b, cls_id, sep_id)
-
-
-def pad(
-  ids: Sequence[int], num_first: int, max_seq_length: int
-) -> dict[str, list[int]]:
-  """Pads inputs with zeros; the first `num_first` ids are in segment 0."""
-  padding = [0] * (max_seq_length - len(ids))
-  return {
-    "input_ids": [*ids, *padding],
-    "input_mask": [1] * len(ids) + padding,
-    "segment_ids": [0] * num_first + [1] * (len(ids) - num_first) + padding,
-  }
 
 
 def max_instances(max_seq_length: int) -> int:

@@ -16,21 +16,16 @@ from bert_tf.data import pretraining_data, pretraining_shards
 from bert_tf.files import atomic, errors, json_files, paths
 
 
-def create(
-  config: data_config.PretrainingDataConfig,
-  input_files: Sequence[str],
-  output_file: str,
-  num_shards: int,
-  runner: str,
-  pipeline_options: str = "",
-  resume: bool = False,
-) -> pretraining_shards.Summary:
-  """Turns text files into TFRecords, as `pretraining_shards.create` does.
+def builder(
+  output_file: str, runner: str, pipeline_options: str = ""
+) -> pretraining_shards.Builder:
+  """Returns the `build` of `pretraining_shards.create` that runs on Beam.
 
   Workers need bert_tf, and must see all files under the same names. `runner` is
   the name of a Beam runner or the dotted name of its class, and
   `pipeline_options` are in shell syntax. Raises ValueError for a runner or an
-  option that Beam does not know, and ChildProcessError if the pipeline fails.
+  option that Beam does not know; building raises ChildProcessError if the
+  pipeline fails.
   """
   with errors.needs_extra("`runner`, unlike `num_workers`,", extra="beam"):
     import apache_beam as beam
@@ -46,10 +41,7 @@ def create(
     reason = " ".join(str(error).split())
     raise ValueError(f"`runner={runner}`: {reason}") from error
   counts_file = atomic.hidden(output_file, "counts.json")
-  build = functools.partial(_build, pipeline, counts_file)
-  return pretraining_shards.create(
-    config, input_files, output_file, num_shards, resume=resume, build=build
-  )
+  return functools.partial(_build, pipeline, counts_file)
 
 
 def _build(

@@ -18,7 +18,13 @@ from collections.abc import Callable, Iterator, Sequence
 from bert_tf import tokenization
 from bert_tf.corpora import corpus
 from bert_tf.data import config as data_config
-from bert_tf.data import input_pipeline, masking, packing, records
+from bert_tf.data import (
+  input_pipeline,
+  masking,
+  packing,
+  pretraining_records,
+  records,
+)
 from bert_tf.model_folder import letter_case
 
 
@@ -249,9 +255,9 @@ def build_shard(
       rows = packing.assign_rows(lengths, config.max_seq_length)
       max_instances = packing.max_instances(config.max_seq_length)
       masking.shuffle(rows, rng.getrandbits)
-    spec = input_pipeline.pretraining_spec(
+    spec = pretraining_records.RecordFormat(
       config.max_seq_length, config.num_predictions, max_instances
-    )
+    ).spec()
     for row in rows:
       writer.write(encode_row([instances[i] for i in row], spec))
   return ShardCounts(
@@ -269,7 +275,7 @@ def encode_row(
 ) -> bytes:
   """Encodes one instance, or several packed ones, as a `tf.train.Example`.
 
-  It has the features of a `pretraining_spec`, padded with zeros:
+  It has the features of `RecordFormat.spec`, padded with zeros:
   masked_lm_weights are 1 for a masked position, next_sentence_labels 1 if the
   second segment is random, and cls_positions tell where each instance begins.
   """
@@ -293,4 +299,4 @@ def encode_row(
     padding = [0] * (feature.shape[0] - len(values[name]))
     kind = floats if feature.dtype.is_floating else ints
     kind[name] = values[name] + padding
-  return records.encode_example(records.encode_features(ints, floats))
+  return records.encode_example(ints, floats)

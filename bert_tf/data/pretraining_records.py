@@ -36,8 +36,21 @@ class RecordFormat:
     return self.max_predictions_per_seq > 0
 
   def spec(self) -> input_pipeline.Spec:
-    """Returns the spec of a record."""
-    return input_pipeline.pretraining_spec(*dataclasses.astuple(self))
+    """Returns the spec of a record.
+
+    Unmasked records have no masked_lm features, and unpacked ones no
+    cls_positions.
+    """
+    labels = input_pipeline.int_feature(max(1, self.max_instances))
+    inputs = input_pipeline.inputs_spec(self.max_seq_length)
+    spec = {**inputs, "next_sentence_labels": labels}
+    if self.max_instances:
+      spec["cls_positions"] = labels
+    if size := self.max_predictions_per_seq:
+      for name in ("masked_lm_positions", "masked_lm_ids"):
+        spec[name] = input_pipeline.int_feature(size)
+      spec["masked_lm_weights"] = tf.io.FixedLenFeature([size], tf.float32)
+    return spec
 
   def __str__(self) -> str:
     kind = "masked" if self.is_masked else "unmasked"

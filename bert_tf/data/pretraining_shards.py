@@ -71,6 +71,10 @@ class Task:
   output_files: tuple[str, ...]  # Files that receive its instances in turn.
 
 
+# Builds the shards of (config, tasks); returns their counts by index.
+Builder = Callable[..., dict[int, pretraining_data.ShardCounts]]
+
+
 def create(
   config: data_config.PretrainingDataConfig,
   input_files: Sequence[str],
@@ -78,7 +82,7 @@ def create(
   num_shards: int = 1,
   num_workers: int = 1,
   resume: bool = False,
-  build: Callable[..., dict[int, pretraining_data.ShardCounts]] | None = None,
+  build: Builder | None = None,
 ) -> Summary:
   """Turns text files into TFRecords; logs and returns a summary.
 
@@ -90,8 +94,7 @@ def create(
 
   For one shard, `output_file` has comma-separated files that receive the
   instances in turn; for several, the name that `shard_files.shard_names`
-  completes. `build(config, tasks)` builds shards in place of the local
-  processes and returns their counts by index.
+  completes. `build` builds shards in place of the local processes.
   """
   started = time.monotonic()
   names = output_files(input_files, output_file, num_shards, num_workers)

@@ -8,27 +8,17 @@ import tensorflow as tf
 from bert_tf.files import atomic
 
 
-def encode_features(
+def encode_example(
   int_features: Mapping[str, Sequence[int]],
   float_features: Mapping[str, Sequence[float]],
 ) -> bytes:
-  """Encodes named ints and floats as a serialized `tf.train.Features`.
-
-  Joining encodings with `+` encodes all their features.
-  """
-  features = tf.train.Features()
-  for name, ints in int_features.items():
-    features.feature[name].int64_list.value.extend(ints)
-  for name, floats in float_features.items():
-    features.feature[name].float_list.value.extend(floats)
-  # Sorted by name, so that an example has the same bytes in every process.
-  return features.SerializeToString(deterministic=True)
-
-
-def encode_example(features: bytes) -> bytes:
-  """Returns `encode_features` results as a serialized `tf.train.Example`."""
+  """Encodes named ints and floats as a serialized `tf.train.Example`."""
   example = tf.train.Example()
-  example.features.MergeFromString(features)
+  for name, ints in int_features.items():
+    example.features.feature[name].int64_list.value.extend(ints)
+  for name, floats in float_features.items():
+    example.features.feature[name].float_list.value.extend(floats)
+  # Sorted by name, so that an example has the same bytes in every process.
   return example.SerializeToString(deterministic=True)
 
 

@@ -36,7 +36,7 @@ class Coverage:
   num_most_frequent: int  # Of the pieces, those that are the most frequent one.
 
   @property
-  def unknown_share(self) -> float:
+  def unknown_fraction(self) -> float:
     """The fraction of words that become [UNK]."""
     return self.num_unknown / max(self.num_words, 1)
 

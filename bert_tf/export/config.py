@@ -6,7 +6,8 @@ Does not import TensorFlow, so that a command can show its flags at once.
 import dataclasses
 import functools
 
-from bert_tf import settings
+from bert_tf import model_folder, settings
+from bert_tf.tasks import config as task_config
 from bert_tf.tasks import registry
 from bert_tf.tasks.squad import config as squad_config
 
@@ -22,14 +23,28 @@ _window, _decoding = (
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ModelConfig:
+class ModelFiles:
+  """The files of a model, whose flags are in cli/model_flags.py."""
+
+  init_checkpoint: str  # A model's folder or a checkpoint.
+  bert_config_file: str | None = None  # None for the one beside the weights.
+  vocab_file: str | None = None  # None for the one beside the weights.
+
+  def read(self) -> "model_folder.ModelFolder":
+    """Reads the files, which imports TensorFlow; see `model_folder.read`."""
+    return model_folder.read(
+      self.init_checkpoint, self.bert_config_file, self.vocab_file
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ModelConfig(ModelFiles):
   """A checkpoint, and the settings for its inputs and answers.
 
   None for a setting stands for the value in the checkpoint's run.json, or else
   for the default that its help names.
   """
 
-  init_checkpoint: str
   task: str | None = settings.model(
     None,
     "The task of the model. encoder has TF Hub's interface and no head, and "
@@ -37,19 +52,11 @@ class ModelConfig:
     choices=registry.TASKS,
     main=True,
   )
-  bert_config_file: str | None = None  # None for the one beside the checkpoint.
-  vocab_file: str | None = None  # None for the one beside the checkpoint.
-  do_lower_case: bool | None = settings.model(
-    None,
-    "Whether to lower-case texts. Default: what the model's run.json says, "
-    "else what the vocabulary shows, else True.",
-    fallback=True,
+  do_lower_case: bool | None = settings.saved_setting(
+    task_config.FineTuningConfig, "do_lower_case"
   )
-  strip_accents: bool | None = settings.model(
-    None,
-    "Whether to strip accents. Default: what the model's run.json says, else "
-    "the same as do_lower_case.",
-    fallback=None,
+  strip_accents: bool | None = settings.saved_setting(
+    task_config.FineTuningConfig, "strip_accents"
   )
   max_seq_length: int | None = settings.data(
     None,

@@ -104,9 +104,7 @@ def build(
   """
   if config.task != PREPROCESSING:
     backend.check_tensorflow()
-  files = model_folder.read(
-    config.init_checkpoint, config.bert_config_file, config.vocab_file
-  )
+  files = config.read()
   if with_text or config.task == PREPROCESSING:
     files.needed_vocab()
   task = config.task or _infer_task(files)
@@ -165,18 +163,13 @@ def describe(
   if task == "encoder":
     config = encoders.resolve_settings(files, config)
   known = registry.load(registry.TASKS[task].settings)
-  length = files.bert_config.max_position_embeddings
-  if config.max_seq_length:
-    length = config.max_seq_length
-    files.bert_config.check_lengths(length, files.config_file)
+  default = longest = files.bert_config.max_position_embeddings
+  if known:
+    default = settings.of_field(known, "max_seq_length").fallback
   elif task != "pretraining":
     default = _DEFAULT_MAX_SEQ_LENGTH
-    if known:
-      field = known.__dataclass_fields__["max_seq_length"]
-      setting = settings.get_setting(field)
-      assert setting
-      default = setting.fallback
-    length = min(default, length)
+  length = config.max_seq_length or min(default, longest)
+  files.bert_config.check_lengths(length, files.config_file)
   config = dataclasses.replace(config, max_seq_length=length)
   if not has_stride and config.doc_stride and config.max_query_length:
     room = length - config.max_query_length - 3  # As in WindowConfig.

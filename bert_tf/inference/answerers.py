@@ -146,8 +146,6 @@ class IdsAnswerer(prediction.Answerer):
   the outputs of the model, by name.
   """
 
-  num_required = 3
-
   def __init__(self, model: loaded_model.LoadedModel) -> None:
     function = model.functions[saved_models.IDS]
     names = function.inputs.keys()

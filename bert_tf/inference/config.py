@@ -3,13 +3,11 @@
 import dataclasses
 
 from bert_tf import settings
-
-OUTPUT_FORMATS = ("jsonl", "npz")
-POOLINGS = ("none", "cls", "mean", "max")
+from bert_tf.export import config as export_config
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ExtractionConfig:
+class ExtractionConfig(export_config.ModelFiles):
   """Which features to compute, and with which model.
 
   The fields are flags of `bert-tf extract-features`. `init_checkpoint` is a
@@ -25,10 +23,6 @@ class ExtractionConfig:
     (128, 32)
   """
 
-  # cli/model_flags.py defines the flags of these three.
-  init_checkpoint: str
-  bert_config_file: str | None = None
-  vocab_file: str | None = None
   layers: tuple[int, ...] = settings.model(
     (-1, -2, -3, -4),
     "The encoder layers, comma-separated; 0 is the first and -1 the last.",
@@ -61,7 +55,7 @@ class ExtractionConfig:
     "none",
     "Which vectors each layer gives: none, of all tokens; cls, of [CLS]; mean "
     "or max, over all tokens with [CLS] and [SEP].",
-    choices=POOLINGS,
+    choices=("none", "cls", "mean", "max"),
     main=True,
   )
 
@@ -72,7 +66,7 @@ class ExtractionConfig:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ScoringConfig:
+class ScoringConfig(export_config.ModelFiles):
   """The model that scores sentences, and the size of its batches.
 
   The fields are flags of `bert-tf score`. `batch_tokens` is the maximum number
@@ -85,9 +79,6 @@ class ScoringConfig:
     >>> scorer = bert_tf.SentenceScorer(config)
   """
 
-  init_checkpoint: str
-  bert_config_file: str | None = None
-  vocab_file: str | None = None
   do_lower_case: bool | None = settings.saved_setting(
     ExtractionConfig, "do_lower_case"
   )

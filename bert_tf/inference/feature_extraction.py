@@ -81,17 +81,14 @@ class FeatureExtractor:
     self, config: configs.ExtractionConfig | str, **settings: Any
   ) -> None:
     backend.check_tensorflow()
-    # If it is None, `encode` uses the length that the model's folder gives.
-    self._text_length = settings.get("max_seq_length")
+    # Whether `encode` uses the length that the model's folder gives.
+    self._takes_saved_length = False
     if isinstance(config, str | os.PathLike):
       path = os.fspath(config)
       config = configs.ExtractionConfig(init_checkpoint=path, layers=(-1,))
-    else:
-      self._text_length = self._text_length or config.max_seq_length
+      self._takes_saved_length = "max_seq_length" not in settings
     self.config = config = dataclasses.replace(config, **settings)
-    self._files = files = model_folder.read(
-      config.init_checkpoint, config.bert_config_file, config.vocab_file
-    )
+    self._files = files = config.read()
     files.needed_vocab()
     self.bert_config = files.bert_config
     self.bert_config.check_lengths(config.max_seq_length, files.config_file)
@@ -118,7 +115,6 @@ class FeatureExtractor:
         "sequence_output": layers[-1],
       }
 
-    self._owner = named
     self._compute = loaded_model.wrap_function(
       saved_models.ids_function(vectors)
     )
@@ -137,8 +133,9 @@ class FeatureExtractor:
     )
     info, tokenizer = export.describe(self._files, "encoder", config)
     assert tokenizer is not None
-    length = self._text_length or info.max_seq_length
-    info = dataclasses.replace(info, max_seq_length=length)
+    if not self._takes_saved_length:
+      length = self.config.max_seq_length
+      info = dataclasses.replace(info, max_seq_length=length)
     return answerers.VectorAnswerer(tokenizer, info)
 
   def encode(self, texts: Any, normalize: bool | None = None) -> np.ndarray:

@@ -93,7 +93,7 @@ def load(config: configs.ModelConfig) -> LoadedModel:
     return model
   if config.task not in (None, run.task):
     raise ValueError(f"{folder} is a SavedModel of {run.task}.")
-  files = model_folder.read(folder, config.bert_config_file, config.vocab_file)
+  files = config.read()
   info, tokenizer = export.describe(files, run.task, config)
   return dataclasses.replace(
     model,

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -117,8 +117,9 @@ class Predictor:
     answerer = self.answerer()
     names, num = answerer.fields, answerer.num_required
     to_texts = inputs_lib.texts_by_name
-    answerer.check([to_texts(i, r, names, num) for i, r in enumerate(rows)])
-    prepared = [self.prepare(index, row) for index, row in enumerate(rows)]
+    texts = [to_texts(i, row, names, num) for i, row in enumerate(rows)]
+    answerer.check(texts)
+    prepared = [prepare(answerer, i, row) for i, row in enumerate(texts)]
     places = [
       (row, number)
       for row, each in enumerate(prepared)
@@ -143,32 +144,13 @@ class Predictor:
           outputs[row] = {}  # Frees the memory.
     return answers[0] if is_single else answers
 
-  def answerer(self, name: str = answerers.TEXT) -> prediction.Answerer:
-    """Returns an Answerer by name; ValueError if the model takes no texts."""
+  def answerer(self) -> prediction.Answerer:
+    """Returns the Answerer of texts; ValueError if the model takes no texts."""
     if not self.answerers:
       raise ValueError(
         "the model takes no texts, as its folder lacks vocab.txt or run.json."
       )
-    return self.answerers[name]
-
-  def prepare(
-    self, index: int, row: Any, name: str = answerers.TEXT
-  ) -> prediction.Prepared:
-    """Returns a row, as in `predict`, with the model's inputs for it.
-
-    `index` is the number of the row, for errors, and `name` the Answerer's.
-
-    Raises:
-      ValueError: as `predict`.
-    """
-    answerer = self.answerer(name)
-    texts = inputs_lib.texts_by_name(
-      index, row, answerer.fields, answerer.num_required
-    )
-    try:
-      return answerer.prepare(texts)
-    except ValueError as error:
-      raise ValueError(f"row {index}: {error}") from error
+    return self.answerers[answerers.TEXT]
 
   def compute(
     self, inputs: Sequence[prediction.ModelInput], answerer: prediction.Answerer
@@ -210,6 +192,16 @@ class Predictor:
     [probabilities] = function(prediction.batch([packed]))["attention"]
     tokens = answerer.tokenizer.convert_ids_to_tokens(packed.input_ids)
     return Attention(tuple(tokens), probabilities)
+
+
+def prepare(
+  answerer: prediction.Answerer, index: int, texts: Mapping[str, Any]
+) -> prediction.Prepared:
+  """Prepares the texts of a row by name; errors name the row's number."""
+  try:
+    return answerer.prepare(texts)
+  except ValueError as error:
+    raise ValueError(f"row {index}: {error}") from error
 
 
 def load(

@@ -74,9 +74,7 @@ class SentenceScorer:
     if isinstance(config, str | os.PathLike):
       config = configs.ScoringConfig(init_checkpoint=os.fspath(config))
     self.config = config = dataclasses.replace(config, **settings)
-    files = model_folder.read(
-      config.init_checkpoint, config.bert_config_file, config.vocab_file
-    )
+    files = config.read()
     bert_config = files.bert_config
     if bert_config.attention_direction != model_inputs.BOTH:
       raise ValueError(

@@ -76,9 +76,9 @@ def _gelu_on_gpu(x: Tensor) -> tuple[Tensor, Callable[..., Tensor]]:
     # keep the result in memory in between.
     kept, d_output = gen_xla_ops.xla_optimization_barrier([x, d_output])
     kept = ops.cast(kept, "float32")
-    share = sigmoid(kept)
+    gate = sigmoid(kept)
     d_inner = 2.0 * _SLOPE + (6.0 * _SLOPE * _CUBIC) * (kept * kept)
-    slope = share + kept * share * (1.0 - share) * d_inner
+    slope = gate + kept * gate * (1.0 - gate) * d_inner
     return d_output * ops.cast(slope, dtype)
 
   wide = ops.cast(x, "float32")

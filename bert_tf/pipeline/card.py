@@ -92,7 +92,7 @@ def write(
     "",
     f"The vocabulary has {len(vocab):,} entries. Held-out words have "
     f"{coverage.pieces_per_word:.2f} pieces on average; "
-    f"{coverage.unknown_share:.2%} are unknown.",
+    f"{coverage.unknown_fraction:.2%} are unknown.",
     *("", "## Training", ""),
     f"{config.train_seconds / 60:g} min, {results['global_step']:,} steps "
     f"of {size.train_batch_size} sequences of {config.max_seq_length} word "

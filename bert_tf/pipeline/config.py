@@ -12,6 +12,7 @@ from typing import Any
 from bert_tf import settings
 from bert_tf.corpora import sentences, text_config
 from bert_tf.data import vocabulary
+from bert_tf.model_folder import letter_case
 from bert_tf.tasks import pretraining_config
 from bert_tf.training import config as training_config
 
@@ -95,8 +96,7 @@ class InitialModel:
   bert_config: Mapping[str, Any]  # Content of bert_config.json.
   vocab_file: str
   size: Size
-  do_lower_case: bool | None  # None if it is not known.
-  strip_accents: bool | None  # None for do_lower_case.
+  case: letter_case.Case
 
 
 # Languages with thousands of characters: Chinese ones, Japanese and Korean.
@@ -126,12 +126,11 @@ def _setting(
   config: type[settings.Dataclass], name: str, note: str = "", **changes: Any
 ) -> Any:
   """The setting of another config; with a note, its default is None."""
-  field = config.__dataclass_fields__[name]
-  made: settings.Setting = field.metadata["setting"]
+  made = settings.of_field(config, name)
   made = dataclasses.replace(
     made, help=made.help + note, original=False, **changes
   )
-  default = None if note else field.default
+  default = None if note else config.__dataclass_fields__[name].default
   return dataclasses.field(default=default, metadata={"setting": made})
 
 
@@ -278,7 +277,7 @@ class PipelineConfig(text_config.PydocConfig):
   def is_lower_case(self) -> bool:
     """Whether text is lower-cased and, unless strip_accents, loses accents."""
     model = self.initial_model
-    lower = model.do_lower_case if model else self.do_lower_case
+    lower = model.case.do_lower_case if model else self.do_lower_case
     if lower is None:
       return not _is_listed(self.reading.language, _MARKS_ARE_LETTERS)
     return lower
@@ -286,7 +285,8 @@ class PipelineConfig(text_config.PydocConfig):
   @property
   def strip_accents(self) -> bool | None:
     """Whether accents are dropped; None for is_lower_case."""
-    return self.initial_model.strip_accents if self.initial_model else None
+    model = self.initial_model
+    return model.case.strip_accents if model else None
 
   @property
   def has_many_characters(self) -> bool:
@@ -296,8 +296,8 @@ class PipelineConfig(text_config.PydocConfig):
   @property
   def max_predictions_per_seq(self) -> int:
     """Maximum number of masked word pieces per sequence."""
-    share = self.model_size.masked_lm_prob
-    num_masked = max(1, round(share * self.max_seq_length)) + 1
+    fraction = self.model_size.masked_lm_prob
+    num_masked = max(1, round(fraction * self.max_seq_length)) + 1
     return min(num_masked, self.max_seq_length)
 
   def file(self, name: str) -> str:

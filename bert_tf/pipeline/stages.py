@@ -13,7 +13,6 @@ from absl import logging
 
 from bert_tf import (
   checkpoints,
-  distribution,
   heads,
   model_folder,
   model_inputs,
@@ -21,13 +20,12 @@ from bert_tf import (
   tokenization,
 )
 from bert_tf.corpora import corpus_build, sources, text_config
-from bert_tf.data import input_pipeline, pretraining_shards
+from bert_tf.data import pretraining_records, pretraining_shards
 from bert_tf.export import config as export_config
 from bert_tf.export import export
 from bert_tf.files import atomic, errors, paths, shard_files, text_lines
 from bert_tf.formats import tokenizer_files
 from bert_tf.inference import sentence_scorer
-from bert_tf.kernels import backend
 from bert_tf.model_folder import letter_case, run_info
 from bert_tf.pipeline import card, text_steps
 from bert_tf.pipeline import config as pipeline_config
@@ -62,15 +60,9 @@ def run(config: pipeline_config.PipelineConfig) -> None:
   ValueError if the text cannot be read, the settings contradict each other or
   those of the run in output_dir, or the time is too short.
   """
-  backend.check_tensorflow()
   with errors.needs_extra("drawing the curves", extra="plots"):
     import matplotlib  # noqa: F401
   errors.import_tensorflow_text("the vocabulary of word pieces")
-  if (num_workers := distribution.num_workers()) > 1:
-    raise ValueError(
-      f"`distribution=multi_worker` has {num_workers} workers, but one machine "
-      "makes the data."
-    )
   config = read_model(config)
   inputs = sources.find_files(
     config.text, config.reading, text_config.TEXT, config.pydoc_packages
@@ -158,8 +150,7 @@ def read_model(
     bert_config=bert_config,
     vocab_file=files.needed_vocab(),
     size=size,
-    do_lower_case=case.do_lower_case,
-    strip_accents=case.strip_accents,
+    case=case,
   )
   return dataclasses.replace(config, initial_model=initial_model)
 
@@ -198,7 +189,7 @@ def _estimate_steps(config: pipeline_config.PipelineConfig) -> int:
       **vars(config.compute),
     ),
   )
-  spec = input_pipeline.pretraining_spec(
+  records = pretraining_records.RecordFormat(
     config.max_seq_length, config.max_predictions_per_seq
   )
   batch = {
@@ -206,7 +197,7 @@ def _estimate_steps(config: pipeline_config.PipelineConfig) -> int:
       [size.train_batch_size, *feature.shape],
       tf.float32 if feature.dtype.is_floating else tf.int32,
     )
-    for name, feature in spec.items()
+    for name, feature in records.spec().items()
   }
   batches = tf.data.Dataset.from_tensors(batch).repeat()
   runner.build_step(batches.element_spec)

@@ -54,7 +54,6 @@ def learn_vocabulary(
   vocab_file: str,
 ) -> None:
   """Learns a vocabulary from files of one sentence a line and writes it."""
-  vocabulary.import_learner()  # Fails before the text is read.
   lines = itertools.chain.from_iterable(map(text_lines.read_lines, text_files))
   counts, _ = vocabulary.count_words(lines, _basic_tokenizer(config))
   tokens = vocabulary.learn(
@@ -87,7 +86,7 @@ def log_coverage(coverage: vocabulary.Coverage) -> None:
   logging.info(
     "Held-out words have %.2f pieces on average; %.2f%% are unknown.",
     coverage.pieces_per_word,
-    100 * coverage.unknown_share,
+    100 * coverage.unknown_fraction,
   )
   if coverage.pieces_per_word > _MAX_PIECES_PER_WORD:
     logging.warning(

@@ -100,12 +100,3 @@ class ServerConfig:
 
   def __post_init__(self) -> None:
     settings.check(self)
-
-
-def check_model_name(name: str) -> None:
-  """Raises ValueError for a name that cannot be part of a path."""
-  if not name or set(name) & set("/: "):
-    raise ValueError(
-      f"model_name {name!r} cannot be part of a path; remove slashes, colons "
-      "and spaces."
-    )

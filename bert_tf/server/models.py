@@ -11,6 +11,7 @@ from tensorflow.core.protobuf import meta_graph_pb2
 
 from bert_tf.export import saved_models
 from bert_tf.inference import answerers, predictor
+from bert_tf.inference import inputs as inputs_lib
 from bert_tf.server import config as server_config
 from bert_tf.server import limits, types
 from bert_tf.tasks import prediction
@@ -82,7 +83,9 @@ class Signature:
         raise ValueError(f"row {index} must be a text or an object of {names}.")
       max_bytes = self._config.max_text_length
       row = types.decode_texts(f"row {index}", row, max_bytes)
-      return self._predictor.prepare(index, row, self.name[1])
+      needed = self.fields, self.num_required
+      texts = inputs_lib.texts_by_name(index, row, *needed)
+      return predictor.prepare(self._answerer, index, texts)
     specs = self._predictor.functions[saved_models.IDS].inputs
     rank = specs["input_ids"].shape.rank
     columns = types.read_ids(index, row, self.fields, rank)

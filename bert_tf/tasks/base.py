@@ -220,8 +220,7 @@ class Task(abc.ABC, Generic[Example, Data]):
     for name, rows in zip(prediction.ModelInput._fields[:3], zip(*inputs)):
       padded = ([*row, *[0] * (self.max_seq_length - len(row))] for row in rows)
       features[name] = [*itertools.chain.from_iterable(padded)]
-    encoded = records.encode_features(features, floats or {})
-    return records.encode_example(encoded)
+    return records.encode_example(features, floats or {})
 
   def label_values(
     self, example: Example, prepared: prediction.Prepared

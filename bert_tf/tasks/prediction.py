@@ -123,8 +123,8 @@ def model_input(
   ids: Sequence[int], num_first: int, positions: Sequence[int] = ()
 ) -> ModelInput:
   """Returns an input whose first num_first ids are in segment 0."""
-  padded = packing.pad(ids, num_first, len(ids))
-  return ModelInput(**padded, masked_lm_positions=positions)
+  segment_ids = [0] * num_first + [1] * (len(ids) - num_first)
+  return ModelInput(ids, [1] * len(ids), segment_ids, positions)
 
 
 def with_empty_text(rows: Iterable[Mapping[str, Any]]) -> list[int]:

@@ -157,10 +157,6 @@ class TrainingStep:
     )
     return step
 
-  def __call__(self, features: Features) -> Sums:
-    """Takes a step on a whole batch; returns the sums to log."""
-    return self._step(features)
-
   def run(self, batches: tf.data.Iterator, num_steps: int) -> Sums:
     """Takes steps on the next batches; returns the totals of their sums.
 

@@ -130,8 +130,7 @@ def _prepare_run(sizes: Mapping[str, Any], folder: str) -> tuple[str, ...]:
     for i in range(settings.batch_size):
       ints = {name: values[i].tolist() for name, values in batch.items()}
       floats = {"masked_lm_weights": weights[i].tolist()}
-      features = records.encode_features(ints, floats)
-      writer.write(records.encode_example(features))
+      writer.write(records.encode_example(ints, floats))
   return (
     *("-m", "bert_tf", "pretrain", "--do_train", f"--input_file={data_file}"),
     f"--bert_config_file={config_file}",

@@ -130,12 +130,11 @@ def write_records(
         "input_mask": [1] * num_words,
         "label_ids": [ids[tag] for tag in tags],
       }
-      stored = tf.train.Features()
-      stored.feature["vectors"].bytes_list.value.append(
+      example = tf.train.Example.FromString(records.encode_example(ints, {}))
+      example.features.feature["vectors"].bytes_list.value.append(
         b"".join(v.tobytes() for v in itertools.islice(words, num_words))
       )
-      encoded = records.encode_features(ints, {}) + stored.SerializeToString()
-      writer.write(records.encode_example(encoded))
+      writer.write(example.SerializeToString(deterministic=True))
   return input_pipeline.RecordFiles((path,), len(sentences))
 
 

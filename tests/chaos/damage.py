@@ -18,7 +18,7 @@ import tensorflow as tf
 import bert_tf
 from bert_tf import model_folder, modeling, tokenization
 from bert_tf.convert import convert, pretrained
-from bert_tf.data import input_pipeline
+from bert_tf.data import input_pipeline, pretraining_records
 from tests.chaos import bert_run, outcomes
 from tests.support import tiny_models
 
@@ -135,9 +135,9 @@ def _read_records(folder: pathlib.Path) -> _Content:
   """Reads records as training does; accepts a file cut between records."""
   config = bert_run.make_config(str(folder / "out"))
   files = input_pipeline.open_records(config.input_file)
-  spec = input_pipeline.pretraining_spec(
+  spec = pretraining_records.RecordFormat(
     config.max_seq_length, config.max_predictions_per_seq
-  )
+  ).spec()
   bert_config = modeling.BertConfig.from_json_file(config.bert_config_file)
   vocab_size = bert_config.vocab_size
   input_pipeline.check_first_records(files, spec, vocab_size)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf.data import input_pipeline, padding
+from bert_tf.data import input_pipeline, padding, pretraining_records
 from bert_tf.data import records as records_lib
 
 SPEC = {"input_ids": tf.io.FixedLenFeature([2], tf.int64)}
@@ -22,8 +22,7 @@ def write_records(path: pathlib.Path, records, compression: str = "") -> str:
           n: v for n, v in record.items() if v and isinstance(v[0], float)
         }
         ints = {n: v for n, v in record.items() if n not in floats}
-        encoded = records_lib.encode_features(ints, floats)
-        record = records_lib.encode_example(encoded)
+        record = records_lib.encode_example(ints, floats)
       writer.write(record)
   return str(path)
 
@@ -160,7 +159,7 @@ PRETRAINING = {
 def write_pretraining(path, *records):
   """Writes pre-training records, or bytes; returns the file's features."""
   files = input_pipeline.open_records(write_records(path, records))
-  return files, input_pipeline.pretraining_spec(4, 2)
+  return files, pretraining_records.RecordFormat(4, 2).spec()
 
 
 def read_error(files, spec):

@@ -59,6 +59,11 @@ def start(*flags):
   )
 
 
+def create(config, text, output, num_shards=3, runner="DirectRunner"):
+  build = pretraining_beam.builder(output, runner)
+  pretraining_shards.create(config, [text], output, num_shards, build=build)
+
+
 def make_flags(text, output_file):
   return [
     f"--input_file={text}",
@@ -97,13 +102,7 @@ def test_the_error_of_a_shard_is_one_line(config, tmp_path):
   text = tmp_path / "text.txt"
   text.write_text("\x01\n" * 9 + "\nthe old boat.\n\nthe sea.\n")
   with pytest.raises((ValueError, OSError)) as raised:
-    pretraining_beam.create(
-      config,
-      [str(text)],
-      str(tmp_path / "out" / "data"),
-      2,
-      "DirectRunner",
-    )
+    create(config, str(text), str(tmp_path / "out" / "data"), 2)
   message = str(raised.value)
   assert "text.txt" in message and "shard 0" in message
   assert "\n" not in message
@@ -122,7 +121,7 @@ def test_an_unknown_runner_is_refused_before_anything_is_written(
   monkeypatch.chdir(tmp_path)
   message = "`runner=Direkt`: Unexpected .*DirectRunner,"
   with pytest.raises(ValueError, match=message) as raised:
-    pretraining_beam.create(config, [text], "out/data", 3, "Direkt")
+    create(config, text, "out/data", runner="Direkt")
   assert "\n" not in str(raised.value)
   assert os.listdir(tmp_path) == ["text.txt"]
   assert "usage:" not in capfd.readouterr().err
@@ -134,5 +133,5 @@ def test_without_apache_beam_the_error_names_the_extra(
   monkeypatch.setitem(sys.modules, "apache_beam", None)
   output = tmp_path / "out" / "data"
   with pytest.raises(ImportError, match=r"\[beam\]'"):
-    pretraining_beam.create(config, [text], str(output), 3, "DirectRunner")
+    create(config, text, str(output))
   assert not output.parent.exists()

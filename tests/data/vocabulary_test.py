@@ -84,7 +84,7 @@ def test_coverage_counts_words_unknowns_and_pieces():
   coverage = vocabulary.coverage(vocab, {"abb": 2, "a": 5, "c": 3})
   # The most frequent piece is "a".
   assert coverage == vocabulary.Coverage(10, 3, 2 * 3 + 5 + 3, 2 + 5)
-  assert coverage.unknown_share == 0.3
+  assert coverage.unknown_fraction == 0.3
   assert coverage.pieces_per_word == 1.4
   assert vocabulary.coverage(vocab, {}).pieces_per_word == 0
 

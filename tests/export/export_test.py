@@ -14,6 +14,7 @@ from bert_tf.data import packing
 from bert_tf.export import config as export_config
 from bert_tf.export import export
 from bert_tf.model_folder import run_info
+from bert_tf.tasks import prediction
 from bert_tf.tasks.classification import examples as examples_lib
 from bert_tf.tasks.classification import glue
 from tests.support import near_ties, tiny_models
@@ -213,10 +214,10 @@ def packed(texts, texts_b, length):
   cut = tokenizer.tokenize_to_ids
   marks = tokenizer.convert_tokens_to_ids(["[CLS]", "[SEP]"])
   rows = [
-    packing.pad(*packing.assemble(cut(a), b and cut(b), *marks, length), length)
+    packing.assemble(cut(a), b and cut(b), *marks, length)
     for a, b in zip(texts, texts_b or [None] * len(texts))
   ]
-  return arrays(**{name: [row[name] for row in rows] for name in IDS})
+  return prediction.batch([prediction.model_input(*r) for r in rows], length)
 
 
 def test_nothing_of_this_package_is_needed(served):

@@ -16,6 +16,7 @@ import tensorflow as tf
 from bert_tf import tokenization
 from bert_tf.data import packing
 from bert_tf.export import text
+from bert_tf.tasks import prediction
 from tests.support import checkout, random_texts, tokenizer_pairs
 
 # Hand-made; ids are the positions.
@@ -254,23 +255,21 @@ def test_packed_texts_equal_those_of_features(tokenizer, num_segments):
   for max_seq_length in [num_segments + 1, *range(4, 14), 24]:
     texts = [rng.choices(range(5, 12), k=rng.randint(0, 9)) for _ in range(90)]
     rows = list(zip(*[iter(texts)] * num_segments))
-    expected = [
-      packing.pad(
-        *packing.assemble(*(*row, None)[:2], 2, 3, max_seq_length),
-        max_seq_length,
-      )
-      for row in rows
+    assembled = [
+      packing.assemble(*(*row, None)[:2], 2, 3, max_seq_length) for row in rows
     ]
+    inputs = [prediction.model_input(*each) for each in assembled]
+    expected = prediction.batch(inputs, max_seq_length)
     segments = [
       tf.ragged.constant(column, tf.int32, ragged_rank=1)
       for column in zip(*rows)
     ]
     packed = tokenizer.pack(segments, max_seq_length)
     short = tokenizer.pack(segments, max_seq_length, pad_to_max=False)
-    longest = max(sum(row["input_mask"]) for row in expected)
+    longest = expected["input_mask"].sum(axis=1).max()
     for name, values in packed.items():
       assert values.dtype == tf.int32
-      np.testing.assert_array_equal(values, [row[name] for row in expected])
+      np.testing.assert_array_equal(values, expected[name])
       np.testing.assert_array_equal(short[name], values[:, :longest])
 
 

@@ -92,7 +92,6 @@ class FakeModel:
   version, num_parameters = 7, 0
   info = bert_config = vocab_file = None
   answerer = predictor.Predictor.answerer
-  prepare = predictor.Predictor.prepare
 
   def __init__(self, **named):
     self.answerers = named or {answerers.TEXT: Answerer()}

@@ -315,7 +315,7 @@ def write_lengths(path, lengths):
         "label_ids": [0],
         "is_real_example": [1],
       }
-      writer.write(records.encode_example(records.encode_features(ints, {})))
+      writer.write(records.encode_example(ints, {}))
   return input_pipeline.open_records(str(path))
 
 
