@@ -39,9 +39,7 @@ def make_windows(tokenizer, example, max_seq_length=20, doc_stride=5):
   config = squad_config.WindowConfig(
     max_seq_length, doc_stride, QUESTION_PIECES
   )
-  return next(
-    squad_features.ContextWindower(tokenizer, config).windows([example])
-  )
+  return next(squad_features.make_windows([example], tokenizer, config))
 
 
 def predict_file(folder, tokenizer, name, version, output_dir, config):
@@ -49,14 +47,15 @@ def predict_file(folder, tokenizer, name, version, output_dir, config):
   examples = squad_data.read_squad_examples(
     str(folder / f"dev-{version}.json"), is_training=False
   )
-  windower = squad_features.ContextWindower(
-    tokenizer, squad_config.WindowConfig(128, 64, 24)
+  config_of_windows = squad_config.WindowConfig(128, 64, 24)
+  windows_of = squad_features.make_windows(
+    examples, tokenizer, config_of_windows
   )
   predictor = squad_predictions.AnswerDecoder(tokenizer, config)
   with np.load(folder / f"logits_{name}.npz") as recorded:
     starts, ends = recorded["start_logits"], recorded["end_logits"]
   row, answers = 0, {}
-  for example, windows in zip(examples, windower.windows(examples)):
+  for example, windows in zip(examples, windows_of):
     rows = slice(row, row + len(windows))
     row += len(windows)
     answers[example.qas_id] = predictor.predict(

@@ -81,7 +81,9 @@ def test_windows_map_to_words_as_the_originals(shared, unpacked, version):
   examples = squad_data.read_squad_examples(
     str(folder / f"dev-{version}.json"), is_training=False
   )
-  windower = squad_features.ContextWindower(tokenizer, RECORDED_WINDOWS)
+  windows_of = squad_features.make_windows(
+    examples, tokenizer, RECORDED_WINDOWS
+  )
   ours = [
     {
       "unique_id": window.unique_id,
@@ -94,7 +96,7 @@ def test_windows_map_to_words_as_the_originals(shared, unpacked, version):
       ],
       "token_is_max_context": window.is_max_context.astype(int).tolist(),
     }
-    for example_index, windows in enumerate(windower.windows(examples))
+    for example_index, windows in enumerate(windows_of)
     for doc_span_index, window in enumerate(windows)
   ]
   name = f"eval_features_{version}_uncased.jsonl.gz"
@@ -138,10 +140,8 @@ def test_an_answer_is_labelled_with_its_own_pieces(
     tmp_path / "x.json", (context, [question(answer=answer, start=start)])
   )
   examples = squad_data.read_squad_examples(path, is_training=True)
-  windower = squad_features.ContextWindower(
-    tokenizer, squad_config.WindowConfig(20, 5, 5)
-  )
-  [[window]] = windower.windows(examples)
+  config = squad_config.WindowConfig(20, 5, 5)
+  [[window]] = squad_features.make_windows(examples, tokenizer, config)
   assert (window.start_position, window.end_position) == positions
 
 
@@ -153,10 +153,8 @@ def test_a_window_without_the_whole_answer_trains_position_0(
   answer = question(answer="d e a", start=6)
   path = squad_file(tmp_path / "x.json", (context, [answer]))
   examples = squad_data.read_squad_examples(path, is_training=True)
-  windower = squad_features.ContextWindower(
-    tokenizer, squad_config.WindowConfig(9, 2, 1)
-  )
-  [windows] = windower.windows(examples)
+  config = squad_config.WindowConfig(9, 2, 1)
+  [windows] = squad_features.make_windows(examples, tokenizer, config)
   positions = [(w.start_position, w.end_position) for w in windows]
   assert positions == [(0, 0), (4, 6), (0, 0), (0, 0)]
 
@@ -185,10 +183,11 @@ def test_an_empty_question_or_context_is_used(tokenizer, tmp_path):
     (" ", [question("r")]),
   )
   examples = squad_data.read_squad_examples(path, is_training=False)
-  windower = squad_features.ContextWindower(
-    tokenizer, squad_config.WindowConfig(20, 5, 5)
-  )
-  assert [len(windows) for windows in windower.windows(examples)] == [1, 0]
+  config = squad_config.WindowConfig(20, 5, 5)
+  assert [
+    len(windows)
+    for windows in squad_features.make_windows(examples, tokenizer, config)
+  ] == [1, 0]
 
 
 def test_chinese_without_blanks_finds_the_answer(tmp_path):
