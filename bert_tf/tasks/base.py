@@ -30,7 +30,6 @@ Rows = Iterable[np.ndarray]
 
 Config = TypeVar("Config", bound=config_lib.FineTuningConfig)
 Example = TypeVar("Example")
-Data = TypeVar("Data")
 
 # Number of inputs of each split whose word pieces are logged.
 NUM_LOGGED = 2
@@ -80,10 +79,8 @@ class SplitFile(NamedTuple):
   flag: str
 
 
-class Task(abc.ABC, Generic[Example, Data]):
+class Task(abc.ABC, Generic[Example]):
   """The part of fine-tuning that differs from task to task.
-
-  `Data` is the type of a prepared split, from which records are written.
 
   Attributes:
     model: the class of the task's model.
@@ -188,24 +185,19 @@ class Task(abc.ABC, Generic[Example, Data]):
     self.class_weights = tuple(weights)
     logging.info("The loss weighs labels by %s.", dict(zip(labels, weights)))
 
-  def prepare(self, split: str, examples: Sequence[Example]) -> Data:
-    """Prepares a split for `encode`. The labels must be known."""
-    return examples  # type: ignore[return-value]
-
-  def num_inputs(self, data: Data) -> int:
+  def num_inputs(self, data: Sequence[Example]) -> int:
     """Returns the number of inputs in an epoch, for the number of steps."""
-    return len(data)  # type: ignore[arg-type]
+    return len(data)
 
   def encode(
-    self, split: str, data: Data
+    self, split: str, data: Sequence[Example]
   ) -> Iterator[tuple[Sequence[bytes], bool]]:
     """Yields the records of each example, and whether it is too long.
 
     A record is a serialized `tf.train.Example` with the features of `spec`. By
     default, each example has one, with all its inputs and its label_values.
     """
-    examples: Any = data
-    for example, prepared in zip(examples, self.prepared(examples)):
+    for example, prepared in zip(data, self.prepared(data)):
       labels = self.label_values(example, prepared)
       yield [self.record(prepared.inputs, labels)], prepared.is_cut
 
@@ -233,7 +225,9 @@ class Task(abc.ABC, Generic[Example, Data]):
   def spec(self, split: str) -> input_pipeline.Spec:
     """Returns the features of a record: names, shapes, dtypes."""
 
-  def made_of(self, split: str, data: Data) -> dict[str, Any] | None:
+  def made_of(
+    self, split: str, data: Sequence[Example]
+  ) -> dict[str, Any] | None:
     """Returns what the records depend on, as JSON values.
 
     The tokenizer and max_seq_length are added. Equal records of an earlier run
@@ -266,7 +260,7 @@ class Task(abc.ABC, Generic[Example, Data]):
       yield prepared
 
   def write_records(
-    self, split: str, path: str, data: Data
+    self, split: str, path: str, data: Sequence[Example]
   ) -> input_pipeline.RecordFiles:
     """Writes the records of a split; may reuse those of an earlier run."""
 
@@ -319,12 +313,17 @@ class Task(abc.ABC, Generic[Example, Data]):
     """Converts a batch of outputs to an array for each record."""
     return outputs
 
-  def scores(self, data: Data, rows: Sequence[np.ndarray]) -> Results:
+  def scores(
+    self, data: Sequence[Example], rows: Sequence[np.ndarray]
+  ) -> Results:
     """Returns results of a split that need all its rows, such as F1."""
     return {}
 
   def evaluate(
-    self, runner: estimator.Estimator, batches: tf.data.Dataset, data: Data
+    self,
+    runner: estimator.Estimator,
+    batches: tf.data.Dataset,
+    data: Sequence[Example],
   ) -> tuple[Results, list[np.ndarray]]:
     """Evaluates the current weights; returns the results and the rows."""
     rows: list[np.ndarray] = []
@@ -336,32 +335,34 @@ class Task(abc.ABC, Generic[Example, Data]):
     return {_EVAL_NAMES.get(n, n): value for n, value in means.items()}, rows
 
   def write_evaluation(
-    self, output_dir: str, data: Data, rows: Sequence[np.ndarray]
+    self, output_dir: str, data: Sequence[Example], rows: Sequence[np.ndarray]
   ) -> None:
     """Writes files of an evaluation in addition to eval_results.txt."""
 
-  def near_chance(self, data: Data, accuracy: float) -> float | None:
+  def near_chance(
+    self, data: Sequence[Example], accuracy: float
+  ) -> float | None:
     """Returns the accuracy of the most frequent label if a model's is close."""
     return None
 
-  def answers(self, data: Data, rows: Rows) -> Iterator[dict[str, Any]]:
+  def answers(
+    self, data: Sequence[Example], rows: Rows
+  ) -> Iterator[dict[str, Any]]:
     """Yields the answer for each example, as a served model gives it."""
     rows = iter(rows)
-    examples: Any = data
-    for example in examples:
+    for example in data:
       prepared = self.answerer.prepare(self.inputs_and_answer(example)[0])
       logits = itertools.islice(rows, len(prepared.inputs))
       yield self.answerer.answer(prepared, [{"logits": row} for row in logits])
 
   def write_predictions(
-    self, output_dir: str, data: Data, rows: Rows
+    self, output_dir: str, data: Sequence[Example], rows: Rows
   ) -> Results:
     """Writes the predictions; returns their scores, if there are any.
 
     By default, predictions.jsonl gets the texts and the answer of each example.
     """
-    examples: Any = data
-    texts = (self.inputs_and_answer(example)[0] for example in examples)
+    texts = (self.inputs_and_answer(example)[0] for example in data)
     pairs = zip(texts, self.answers(data, rows))
     lines = (json_files.encode(text | answer) for text, answer in pairs)
     results.write_lines(os.path.join(output_dir, "predictions.jsonl"), lines)

@@ -9,7 +9,7 @@ import dataclasses
 import functools
 import itertools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -28,9 +28,7 @@ from bert_tf.training import evaluation as evaluation_lib
 
 def run(
   config: base.Config,
-  make_task: Callable[
-    [base.Setup[base.Config]], base.Task[base.Example, base.Data]
-  ],
+  make_task: Callable[[base.Setup[base.Config]], base.Task[base.Example]],
 ) -> base.Results | None:
   """Trains, evaluates and predicts as configured; writes the result files.
 
@@ -99,8 +97,8 @@ def load(config: base.Config) -> base.Setup[base.Config]:
 
 def run_on_splits(
   setup: base.Setup[base.Config],
-  task: base.Task[base.Example, base.Data],
-  splits: splits_lib.Splits[base.Example, base.Data],
+  task: base.Task[base.Example],
+  splits: splits_lib.Splits[base.Example],
 ) -> base.Results | None:
   """Trains, evaluates and predicts as `run` does, on examples in memory.
 
@@ -108,7 +106,7 @@ def run_on_splits(
   known.
   """
   config = setup.config
-  train = _with_steps(config, task, splits.data.get("train"))
+  train = _with_steps(config, task, splits.examples.get("train"))
   train = _with_start(setup, task, train)
   if config.do_train:
     task.set_class_weights(splits.examples["train"])
@@ -160,7 +158,7 @@ def run_on_splits(
     def evaluate() -> tuple[base.Results, list[np.ndarray]]:
       dev = batches("dev", config.eval_batch_size)
       with explained("eval_batch_size"):
-        return task.evaluate(runner, dev, splits.data["dev"])
+        return task.evaluate(runner, dev, splits.examples["dev"])
 
     if config.do_train:
       records, spec = splits.records("train"), task.spec("train")
@@ -181,7 +179,6 @@ def run_on_splits(
 
       with explained("train_batch_size"):
         runner.train(train_batches, lambda: evaluate()[0])
-      splits.data.pop("train")  # Releases its memory.
       if runner.was_interrupted:
         return None
     if config.do_eval or config.do_predict:
@@ -190,13 +187,17 @@ def run_on_splits(
     if config.do_eval:
       evaluation, dev_rows = evaluate()
       all_results |= evaluation
-      _write_evaluation(folder, task, splits.data["dev"], evaluation, dev_rows)
+      _write_evaluation(
+        folder, task, splits.examples["dev"], evaluation, dev_rows
+      )
     if config.do_predict:
       split = task.predicted_split
       outputs = runner.predict(batches(split, config.predict_batch_size))
       rows = itertools.chain.from_iterable(map(task.rows, outputs))
       with explained("predict_batch_size"):
-        scores = task.write_predictions(folder.path, splits.data[split], rows)
+        scores = task.write_predictions(
+          folder.path, splits.examples[split], rows
+        )
       if split == "dev":  # Without answers, removes earlier scores.
         run_folder.write_scores(folder.path, scores)
       all_results |= scores
@@ -214,8 +215,8 @@ def run_on_splits(
 
 def _write_evaluation(
   folder: run_folder.RunFolder,
-  task: base.Task[base.Example, base.Data],
-  data: base.Data,
+  task: base.Task[base.Example],
+  data: Sequence[base.Example],
   evaluation: base.Results,
   rows: list[np.ndarray],
 ) -> None:
@@ -236,8 +237,8 @@ def _write_evaluation(
 
 def _with_steps(
   config: config_lib.FineTuningConfig,
-  task: base.Task[base.Example, base.Data],
-  data: base.Data | None,
+  task: base.Task[base.Example],
+  data: Sequence[base.Example] | None,
 ) -> training_config.FineTuningTrainConfig:
   """Adds the numbers of steps and best_metric; without do_train, checks it."""
   train, known = config.train, task.result_names

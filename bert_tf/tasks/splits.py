@@ -5,7 +5,6 @@ texts that lose most of their words, or a file that contains everything twice.
 run.json stores a few examples for users of the served model.
 """
 
-import functools
 import hashlib
 import itertools
 import json
@@ -34,8 +33,8 @@ _MAX_CHARACTERS = 1000
 _MAX_READ = 300
 
 
-class Splits(Generic[base.Example, base.Data]):
-  """The splits that a run needs, with their prepared data and records.
+class Splits(Generic[base.Example]):
+  """The splits that a run needs, with their records.
 
   Args:
     task: the run's task, with known labels.
@@ -46,7 +45,7 @@ class Splits(Generic[base.Example, base.Data]):
 
   def __init__(
     self,
-    task: base.Task[base.Example, base.Data],
+    task: base.Task[base.Example],
     examples: Mapping[str, Sequence[base.Example]],
     sources: Mapping[str, str],
     records_dir: str,
@@ -56,11 +55,6 @@ class Splits(Generic[base.Example, base.Data]):
     self.examples = examples
     self._sources = sources
     self._records: dict[str, input_pipeline.RecordFiles] = {}
-
-  @functools.cached_property
-  def data(self) -> dict[str, base.Data]:
-    """The data of each split, as base.Task.prepare returns them."""
-    return {s: self._task.prepare(s, e) for s, e in self.examples.items()}
 
   def run_fields(self, max_examples: int) -> dict[str, Any]:
     """Returns fields of run.json: counts, and a few dev examples.
@@ -131,7 +125,7 @@ class Splits(Generic[base.Example, base.Data]):
     """Returns the records of a split; on first use, writes and logs them."""
     if split not in self._records:
       path = os.path.join(self.records_dir, _RECORD_FILES[split])
-      records = self._task.write_records(split, path, self.data[split])
+      records = self._task.write_records(split, path, self.examples[split])
       logging.info("%s", self.summary(split, records))
       pairs = map(self._task.inputs_and_answer, self.examples[split])
       if empty := prediction.with_empty_text(texts for texts, _ in pairs):
@@ -144,10 +138,10 @@ class Splits(Generic[base.Example, base.Data]):
 
 
 def read(
-  task: base.Task[base.Example, base.Data],
+  task: base.Task[base.Example],
   flags: Mapping[str, str],
   output_dir: str,
-) -> Splits[base.Example, base.Data]:
+) -> Splits[base.Example]:
   """Reads the splits that a run needs; sets the task's labels if unknown.
 
   `flags` holds for each needed split the flag that asks for it.

@@ -1,13 +1,12 @@
 """Fine-tuning on single texts and pairs (Devlin et al. 2019, 4.1)."""
 
 import collections
-import contextlib
 import dataclasses
 import functools
 import json
 import os
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from absl import logging
@@ -74,14 +73,7 @@ def file_layout(config: config_lib.ClassificationConfig) -> examples.FileLayout:
   return layout
 
 
-class Texts(NamedTuple):
-  """The examples of a split and the number of windows of each."""
-
-  examples: Sequence[InputExample]  # The texts or pairs, B.
-  num_windows: Sequence[int]  # int [B]. The number of records of each.
-
-
-class ClassificationTask(base.Task[InputExample, Texts]):
+class ClassificationTask(base.Task[InputExample]):
   """Classification of texts or pairs.
 
   The examples come from the files of a layout, from a processor, or from a
@@ -157,14 +149,9 @@ class ClassificationTask(base.Task[InputExample, Texts]):
       self.is_pair |= any(example.text_b is not None for example in rows)
       self._check_pairs()
       return rows
-    layout, skip = self.layout, self.config.skip_bad_rows
-    if split == "test" and self.config.file_format:  # It may have labels.
-      label = layout.splits["dev"].label
-      known = dataclasses.replace(layout.splits["test"], label=label)
-      known_layout = dataclasses.replace(layout, splits={"test": known})
-      with contextlib.suppress(ValueError):
-        return examples.read_examples(self._data_dir, known_layout, split)
-    return examples.read_examples(self._data_dir, layout, split, skip)
+    return examples.read_examples(
+      self._data_dir, self.layout, split, self.config.skip_bad_rows
+    )
 
   @functools.cached_property
   def _processor(self) -> processors.DataProcessor:
@@ -235,25 +222,30 @@ class ClassificationTask(base.Task[InputExample, Texts]):
       )
     self.layout = dataclasses.replace(self.layout, labels=labels)
 
-  def prepare(self, split: str, examples: Sequence[InputExample]) -> Texts:
-    """Returns the examples with the number of windows of each."""
-    num_windows = [1] * len(examples)
-    if self.config.long_text == "windows":
-      texts = (self.inputs_and_answer(example)[0] for example in examples)
-      num_windows = [len(self.answerer.prepare(t).inputs) for t in texts]
-    return Texts(examples, num_windows)
-
-  def num_inputs(self, data: Texts) -> int:
+  def num_inputs(self, data: Sequence[InputExample]) -> int:
     """Returns the number of windows of all examples."""
-    return sum(data.num_windows)
+    return sum(self._num_windows(data))
+
+  def _num_windows(self, data: Sequence[InputExample]) -> list[int]:
+    # The number of windows, and so of records, of each example.
+    if self.config.long_text != "windows":
+      return [1] * len(data)
+    return [self._count_windows(example.text_a) for example in data]
+
+  @functools.cached_property
+  def _count_windows(self) -> Callable[[str], int]:
+    # Every evaluation asks again, and a long text takes a millisecond.
+    return functools.cache(
+      lambda text: len(self.answerer.prepare({"text": text}).inputs)
+    )
 
   def encode(
-    self, split: str, data: Texts
+    self, split: str, data: Sequence[InputExample]
   ) -> Iterator[tuple[Sequence[bytes], bool]]:
     """Yields the records of an example, each of which has its label."""
-    labels = metrics.label_ids(data.examples, self.layout.label_spec()).tolist()
+    labels = metrics.label_ids(data, self.layout.label_spec()).tolist()
     is_number = self.layout.problem_type == "regression"
-    for label_ids, prepared in zip(labels, self.prepared(data.examples)):
+    for label_ids, prepared in zip(labels, self.prepared(data)):
       ints, floats = {"is_real_example": [1]}, dict[str, Any]()
       (floats if is_number else ints)["label_ids"] = label_ids
       encoded = [self.record([i], ints, floats) for i in prepared.inputs]
@@ -266,9 +258,9 @@ class ClassificationTask(base.Task[InputExample, Texts]):
       self.max_seq_length, spec.num_outputs, spec.problem_type
     )
 
-  def made_of(self, split: str, data: Texts) -> dict[str, Any]:
+  def made_of(self, split: str, data: Sequence[InputExample]) -> dict[str, Any]:
     """Returns a hash of the examples, the labels and long_text."""
-    texts = [(e.text_a, e.text_b, e.label) for e in data.examples]
+    texts = [(e.text_a, e.text_b, e.label) for e in data]
     return {
       "examples": record_cache.content_hash(texts),
       "problem_type": self.layout.problem_type,
@@ -280,23 +272,27 @@ class ClassificationTask(base.Task[InputExample, Texts]):
     """Returns the loss and the metrics of a classifier."""
     return objective.of_classifier(self.layout.problem_type, self.class_weights)
 
-  def scores(self, data: Texts, rows: Sequence[np.ndarray]) -> base.Results:
+  def scores(
+    self, data: Sequence[InputExample], rows: Sequence[np.ndarray]
+  ) -> base.Results:
     """Returns the official metrics and, with windows, means over examples."""
     return metrics.scores(
       self.layout,
-      metrics.label_ids(data.examples, self.layout.label_spec()),
+      metrics.label_ids(data, self.layout.label_spec()),
       np.stack(rows),
-      data.num_windows,
+      self._num_windows(data),
     )
 
-  def near_chance(self, data: Texts, accuracy: float) -> float | None:
+  def near_chance(
+    self, data: Sequence[InputExample], accuracy: float
+  ) -> float | None:
     """Returns the most frequent label's fraction, if it explains accuracy.
 
     It does up to two standard errors above it. Warns if that exceeds 1.
     """
     if self.layout.problem_type != "classification":
       return None
-    counts = collections.Counter(example.label for example in data.examples)
+    counts = collections.Counter(example.label for example in data)
     num = counts.total()
     chance = max(counts.values()) / num
     noise = 2 * np.sqrt(chance * (1 - chance) / num)
@@ -306,28 +302,35 @@ class ClassificationTask(base.Task[InputExample, Texts]):
     return chance if accuracy <= chance + noise else None
 
   def write_evaluation(
-    self, output_dir: str, data: Texts, rows: Sequence[np.ndarray]
+    self,
+    output_dir: str,
+    data: Sequence[InputExample],
+    rows: Sequence[np.ndarray],
   ) -> None:
     """Writes eval_predictions.jsonl and logs the scores of each label."""
     objects = metrics.describe_predictions(
-      self.layout, data.examples, self._probabilities(data, rows)
+      self.layout, data, self._probabilities(data, rows)
     )
     path = os.path.join(output_dir, "eval_predictions.jsonl")
     results.write_lines(path, map(json_files.encode, objects))
 
   def write_predictions(
-    self, output_dir: str, data: Texts, rows: base.Rows
+    self, output_dir: str, data: Sequence[InputExample], rows: base.Rows
   ) -> base.Results:
     """Writes test_results.tsv, predictions.jsonl and any submission to GLUE."""
     found = self._ensemble(self._probabilities(data, rows))
-    texts = data.examples
+    texts = data
     if self.config.processor:  # As in 2018, its labels of "test" mean nothing.
       texts = [dataclasses.replace(example, label=None) for example in texts]
     metrics.write_predictions(output_dir, self.layout, texts, found)
     return {}
 
-  def _probabilities(self, data: Texts, rows: base.Rows) -> np.ndarray:
-    logits = answers.mean_over_windows(np.stack(list(rows)), data.num_windows)
+  def _probabilities(
+    self, data: Sequence[InputExample], rows: base.Rows
+  ) -> np.ndarray:
+    logits = answers.mean_over_windows(
+      np.stack(list(rows)), self._num_windows(data)
+    )
     return prediction.probabilities(logits, self.layout.problem_type)
 
   def _ensemble(self, probabilities: np.ndarray) -> np.ndarray:

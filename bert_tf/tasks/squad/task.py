@@ -35,7 +35,7 @@ def run(config: config_lib.SquadConfig) -> base.Results | None:
   return fine_tuning.run(config, SquadTask)
 
 
-class SquadTask(base.Task[SquadExample, Questions]):
+class SquadTask(base.Task[SquadExample]):
   """Finds the answers to questions in their contexts."""
 
   config: config_lib.SquadConfig
@@ -86,17 +86,16 @@ class SquadTask(base.Task[SquadExample, Questions]):
       )
     return questions
 
-  def prepare(self, split: str, examples: Questions) -> Questions:
-    """Returns the questions; shuffles those to train on."""
-    if split == "train":
-      examples = list(examples)
-      random.Random(_SHUFFLE_SEED).shuffle(examples)
-    return examples
-
   def encode(
     self, split: str, data: Questions
   ) -> Iterator[tuple[Sequence[bytes], bool]]:
-    """Yields the records of a question, one for each window."""
+    """Yields the records of a question, one for each window.
+
+    Questions to train on are shuffled.
+    """
+    if split == "train":
+      data = list(data)
+      random.Random(_SHUFFLE_SEED).shuffle(data)
     for example, windows in self._windows(data, "cutting windows"):
       encoded = []
       for window in windows:

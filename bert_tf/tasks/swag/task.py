@@ -20,7 +20,7 @@ def run(config: config_lib.SwagConfig) -> base.Results | None:
   return fine_tuning.run(config, SwagTask)
 
 
-class SwagTask(base.Task[ChoiceExample, Sequence[ChoiceExample]]):
+class SwagTask(base.Task[ChoiceExample]):
   """Chooses one of several continuations of a text."""
 
   config: config_lib.SwagConfig
@@ -35,7 +35,7 @@ class SwagTask(base.Task[ChoiceExample, Sequence[ChoiceExample]]):
       )
       for split, name in self.layout.files.items()
     }
-    # Number of choices of an example by split; `prepare` sets it.
+    # Number of choices of an example by split; `write_records` sets it.
     self.num_choices: dict[str, int] = {}
 
   def read(self, split: str, path: str) -> list[ChoiceExample]:
@@ -45,12 +45,12 @@ class SwagTask(base.Task[ChoiceExample, Sequence[ChoiceExample]]):
     skip = None if is_test else self.config.skip_bad_rows
     return examples.read_examples(path, self.layout, not is_test, skip)
 
-  def prepare(
-    self, split: str, examples: Sequence[ChoiceExample]
-  ) -> Sequence[ChoiceExample]:
-    """Stores the number of choices, the same for all; returns the examples."""
-    self.num_choices[split] = len(examples[0].choices)
-    return examples
+  def write_records(
+    self, split: str, path: str, data: Sequence[ChoiceExample]
+  ) -> input_pipeline.RecordFiles:
+    """Also stores the number of choices, which is the same for all."""
+    self.num_choices[split] = len(data[0].choices)
+    return super().write_records(split, path, data)
 
   def label_values(
     self, example: ChoiceExample, prepared: prediction.Prepared

@@ -63,9 +63,7 @@ def test_records_are_the_originals(shared, recorded_tokenizer, version, split):
   task = squad.SquadTask(setups.make(config_class, tokenizer, 128, **settings))
   examples = task.read(split, str(folder / f"{split}-{version}.json"))
   ours = [
-    record
-    for records, _ in task.encode(split, task.prepare(split, examples))
-    for record in records
+    record for records, _ in task.encode(split, examples) for record in records
   ]
   name = "train" if split == "train" else "eval"
   path = str(folder / f"{name}_{version}_{case}.tf_record")

@@ -249,7 +249,8 @@ def read_ids(text):
 
 def encode(tokenizer, length, example):
   task = make_task(tokenizer, length)
-  [([record], _)] = task.encode("train", task.prepare("train", [example]))
+  [([record], _)] = task.encode("train", [example])
+  task.num_choices["train"] = len(example.choices)
   return tf.io.parse_single_example(record, task.spec("train"))
 
 
