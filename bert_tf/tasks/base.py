@@ -89,6 +89,9 @@ class Task(abc.ABC, Generic[Example]):
     first_results: names of the results at the top of result files.
     label_features: names of the features that are as long as the input, such as
       labels of positions.
+    record_settings: names of fields of run.json that records depend on besides
+      the examples and the tokenizer. Equal records of an earlier run are kept;
+      if it is None, records are always written anew.
     max_seq_length: F, the word pieces of an input.
     class_weights: the weight of each label in the loss; None for equal weights,
       and unless the run trains.
@@ -99,6 +102,7 @@ class Task(abc.ABC, Generic[Example]):
   predicted_split: ClassVar[str] = "test"
   first_results: ClassVar[tuple[str, ...]] = ()
   label_features: ClassVar[tuple[str, ...]] = ()
+  record_settings: ClassVar[tuple[str, ...] | None] = None
   config: Any
   class_weights: tuple[float, ...] | None = None
 
@@ -225,15 +229,16 @@ class Task(abc.ABC, Generic[Example]):
   def spec(self, split: str) -> input_pipeline.Spec:
     """Returns the features of a record: names, shapes, dtypes."""
 
-  def made_of(
-    self, split: str, data: Sequence[Example]
-  ) -> dict[str, Any] | None:
-    """Returns what the records depend on, as JSON values.
-
-    The tokenizer and max_seq_length are added. Equal records of an earlier run
-    are kept. None if the records are always written anew.
-    """
-    return None
+  def made_of(self, data: Sequence[Example]) -> dict[str, Any]:
+    """Returns what the records of a split depend on, as JSON values."""
+    examples = [self.inputs_and_answer(example) for example in data]
+    info = self.run_info()
+    return {
+      "examples": record_cache.content_hash(examples),
+      "max_seq_length": self.max_seq_length,
+      **{name: info[name] for name in self.record_settings or ()},
+      **record_cache.tokenizer_settings(self.tokenizer),
+    }
 
   @functools.cached_property
   def answerer(self) -> prediction.Answerer:
@@ -272,16 +277,11 @@ class Task(abc.ABC, Generic[Example]):
           writer.write(record)
       return num_cut
 
-    settings = self.made_of(split, data)
-    if settings is None:
-      with records.open_records([path]) as writer:
-        num_cut = write_all(writer)
-      return input_pipeline.RecordFiles(
-        (path,), writer.num_written, num_cut=num_cut
-      )
-    settings |= record_cache.tokenizer_settings(self.tokenizer)
-    settings |= {"max_seq_length": self.max_seq_length}
-    return record_cache.write(path, settings, write_all)
+    if self.record_settings is not None:
+      return record_cache.write(path, self.made_of(data), write_all)
+    with records.open_records([path]) as writer:
+      num_cut = write_all(writer)
+    return input_pipeline.RecordFiles((path,), writer.num_written, num_cut)
 
   def finish(
     self, batches: tf.data.Dataset, has_few_widths: bool = False

@@ -107,7 +107,7 @@ def run_on_splits(
   """
   config = setup.config
   train = _with_steps(config, task, splits.examples.get("train"))
-  train = _with_start(setup, task, train)
+  started = _with_start(setup, task, train)
   if config.do_train:
     task.set_class_weights(splits.examples["train"])
   with (
@@ -134,14 +134,12 @@ def run_on_splits(
         f"run.json keeps {len(info.examples)} dev texts as examples for the "
         "server's page; `num_run_examples=0` leaves them out."
       )
-    # Log the user's encoder_only, not the value that `_with_start` decides.
-    logged = dataclasses.replace(train, encoder_only=config.train.encoder_only)
     results.add_command(
       folder.path,
-      dataclasses.replace(config, train=logged),
+      dataclasses.replace(config, train=train),
       splits.fingerprint("train"),
     )
-    runner = task.build_estimator(train)
+    runner = task.build_estimator(started)
     few_widths = compilation.compiles_each_width(train.use_xla)
     vocab_size = setup.bert_config.vocab_size
     explained = functools.partial(

@@ -12,7 +12,7 @@ import numpy as np
 from absl import logging
 
 from bert_tf import distribution, heads
-from bert_tf.data import input_pipeline, record_cache
+from bert_tf.data import input_pipeline
 from bert_tf.files import atomic, json_files, paths
 from bert_tf.formats import tables
 from bert_tf.model_folder import run_info
@@ -85,6 +85,7 @@ class ClassificationTask(base.Task[InputExample]):
   config: config_lib.ClassificationConfig
   model = heads.ClassifierModel
   first_results = ("eval_accuracy", "eval_loss", "global_step", "loss")
+  record_settings = ("problem_type", "labels", "long_text")
 
   def __init__(
     self,
@@ -257,16 +258,6 @@ class ClassificationTask(base.Task[InputExample]):
     return input_pipeline.classifier_spec(
       self.max_seq_length, spec.num_outputs, spec.problem_type
     )
-
-  def made_of(self, split: str, data: Sequence[InputExample]) -> dict[str, Any]:
-    """Returns a hash of the examples, the labels and long_text."""
-    texts = [(e.text_a, e.text_b, e.label) for e in data]
-    return {
-      "examples": record_cache.content_hash(texts),
-      "problem_type": self.layout.problem_type,
-      "labels": self.layout.labels,
-      "long_text": self.config.long_text,
-    }
 
   def objective(self) -> objective.Objective:
     """Returns the loss and the metrics of a classifier."""

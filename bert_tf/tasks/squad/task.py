@@ -1,6 +1,5 @@
 """Question answering: fine-tuning, prediction and scores on SQuAD."""
 
-import dataclasses
 import itertools
 import os
 import random
@@ -44,6 +43,7 @@ class SquadTask(base.Task[SquadExample]):
   # batches hold windows.
   noun = "training questions"
   predicted_split = "dev"
+  record_settings = ("doc_stride", "max_query_length")
 
   def __init__(self, setup: base.Setup[config_lib.SquadConfig]) -> None:
     super().__init__(setup)
@@ -115,20 +115,10 @@ class SquadTask(base.Task[SquadExample]):
       features |= {"start_positions": position, "end_positions": position}
     return features
 
-  def made_of(self, split: str, data: Questions) -> dict[str, Any]:
-    """Returns a hash of the questions, and the sizes of windows."""
-    questions = [
-      (
-        *(e.question_text, e.context.text, e.start_position, e.end_position),
-        *((e.answers or ())[:1], e.is_impossible),
-      )
-      for e in data
-    ]
-    return {
-      "questions": record_cache.content_hash(questions),
-      "is_training": split == "train",
-      **dataclasses.asdict(self.window_config),
-    }
+  def made_of(self, data: Questions) -> dict[str, Any]:
+    """Adds the positions of the answers, which exist only in training."""
+    places = [(e.start_position, e.end_position, e.is_impossible) for e in data]
+    return super().made_of(data) | {"places": record_cache.content_hash(places)}
 
   def finish(
     self, batches: tf.data.Dataset, has_few_widths: bool = False

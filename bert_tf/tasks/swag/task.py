@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from bert_tf import heads
-from bert_tf.data import input_pipeline, record_cache
+from bert_tf.data import input_pipeline
 from bert_tf.tasks import base, fine_tuning, prediction
 from bert_tf.tasks.swag import config as config_lib
 from bert_tf.tasks.swag import examples
@@ -25,6 +25,7 @@ class SwagTask(base.Task[ChoiceExample]):
 
   config: config_lib.SwagConfig
   model = heads.MultipleChoiceModel
+  record_settings = ()
 
   def __init__(self, setup: base.Setup[config_lib.SwagConfig]) -> None:
     super().__init__(setup)
@@ -67,13 +68,6 @@ class SwagTask(base.Task[ChoiceExample]):
       "label_ids": input_pipeline.int_feature(1),
       "is_real_example": input_pipeline.int_feature(1),
     }
-
-  def made_of(
-    self, split: str, data: Sequence[ChoiceExample]
-  ) -> dict[str, Any]:
-    """Returns a hash of the examples."""
-    texts = [(e.context, e.continuations(), e.label) for e in data]
-    return {"examples": record_cache.content_hash(texts)}
 
   def objective(self) -> objective.Objective:
     """Returns those of a classifier, whose classes are the choices."""
