@@ -295,7 +295,7 @@ class FineTunedModel(TaskModel):
       if split == "train" and task.has_labels and task.label_spec is None:
         task.set_labels(examples[split], "the training rows")
     sources = {split: f"the {split} rows" for split in examples}
-    splits = splits_lib.Splits(task, examples, sources, setup.folder.path)
+    splits = splits_lib.Splits(task, examples, sources)
     return fine_tuning.run_on_splits(setup, task, splits) or {}
 
   def _labelled(

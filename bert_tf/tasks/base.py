@@ -27,6 +27,8 @@ from bert_tf.training import estimator, objective, results
 Results = dict[str, float | int]
 # One array for each record, in order, as `Task.rows` makes them from outputs.
 Rows = Iterable[np.ndarray]
+# The records of each example, and whether it is too long.
+Encoded = Iterator[tuple[Sequence[bytes], bool]]
 
 Config = TypeVar("Config", bound=config_lib.FineTuningConfig)
 Example = TypeVar("Example")
@@ -193,9 +195,7 @@ class Task(abc.ABC, Generic[Example]):
     """Returns the number of inputs in an epoch, for the number of steps."""
     return len(data)
 
-  def encode(
-    self, split: str, data: Sequence[Example]
-  ) -> Iterator[tuple[Sequence[bytes], bool]]:
+  def encode(self, split: str, data: Sequence[Example]) -> Encoded:
     """Yields the records of each example, and whether it is too long.
 
     A record is a serialized `tf.train.Example` with the features of `spec`. By

@@ -114,7 +114,6 @@ def run_on_splits(
     setup.folder.exclusive(config.do_train) as folder,
     folder.open_records_dir(config.do_train) as records_dir,
   ):
-    splits.records_dir = records_dir
     # Counts, examples and scores of earlier commands stay if nothing is new.
     saved = {n: getattr(folder.info, n, None) for n in run_info.FINDINGS}
     info = run_info.RunInfo(
@@ -147,7 +146,7 @@ def run_on_splits(
     )
 
     def batches(split: str, batch_size: int) -> tf.data.Dataset:
-      records = splits.records(split)
+      records = splits.records(split, records_dir)
       once = input_pipeline.finite_dataset(
         records, task.spec(split), batch_size, vocab_size
       )
@@ -159,9 +158,11 @@ def run_on_splits(
         return task.evaluate(runner, dev, splits.examples["dev"])
 
     if config.do_train:
-      records, spec = splits.records("train"), task.spec("train")
+      records, spec = splits.records("train", records_dir), task.spec("train")
       if train.eval_every_steps:
-        splits.records("dev")  # Reports faults before the training.
+        splits.records(
+          "dev", records_dir
+        )  # Reports faults before the training.
 
       def train_batches(steps_done: int) -> tf.data.Dataset:
         shuffled = input_pipeline.training_dataset(

@@ -47,7 +47,7 @@ class Texts(base_lib.Task):
 
 def summary_line(examples, **records):
   files = input_pipeline.RecordFiles(("a",), 1, **records)
-  split = splits.Splits(Texts(), {"train": examples}, {"train": "a.csv"}, "")
+  split = splits.Splits(Texts(), {"train": examples}, {"train": "a.csv"})
   return split.summary("train", files)
 
 

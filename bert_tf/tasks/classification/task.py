@@ -5,7 +5,7 @@ import dataclasses
 import functools
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,8 @@ from bert_tf.tasks.classification import (
 from bert_tf.tasks.classification import config as config_lib
 from bert_tf.tasks.classification.examples import InputExample
 from bert_tf.training import objective, results
+
+Texts = Sequence[InputExample]
 
 
 def run(
@@ -206,7 +208,7 @@ class ClassificationTask(base.Task[InputExample]):
     train.dropped = rows.dropped
     return {"train": train, "dev": dev}
 
-  def set_labels(self, train: Sequence[InputExample], source: str) -> None:
+  def set_labels(self, train: Texts, source: str) -> None:
     """Sets the labels to those of the training examples."""
     labels, kind = examples.infer_labels(train), self.layout.problem_type
     counts = {len(e.label) for e in train if isinstance(e.label, tuple)}
@@ -223,11 +225,11 @@ class ClassificationTask(base.Task[InputExample]):
       )
     self.layout = dataclasses.replace(self.layout, labels=labels)
 
-  def num_inputs(self, data: Sequence[InputExample]) -> int:
+  def num_inputs(self, data: Texts) -> int:
     """Returns the number of windows of all examples."""
     return sum(self._num_windows(data))
 
-  def _num_windows(self, data: Sequence[InputExample]) -> list[int]:
+  def _num_windows(self, data: Texts) -> list[int]:
     # The number of windows, and so of records, of each example.
     if self.config.long_text != "windows":
       return [1] * len(data)
@@ -240,9 +242,7 @@ class ClassificationTask(base.Task[InputExample]):
       lambda text: len(self.answerer.prepare({"text": text}).inputs)
     )
 
-  def encode(
-    self, split: str, data: Sequence[InputExample]
-  ) -> Iterator[tuple[Sequence[bytes], bool]]:
+  def encode(self, split: str, data: Texts) -> base.Encoded:
     """Yields the records of an example, each of which has its label."""
     labels = metrics.label_ids(data, self.layout.label_spec()).tolist()
     is_number = self.layout.problem_type == "regression"
@@ -263,9 +263,7 @@ class ClassificationTask(base.Task[InputExample]):
     """Returns the loss and the metrics of a classifier."""
     return objective.of_classifier(self.layout.problem_type, self.class_weights)
 
-  def scores(
-    self, data: Sequence[InputExample], rows: Sequence[np.ndarray]
-  ) -> base.Results:
+  def scores(self, data: Texts, rows: Sequence[np.ndarray]) -> base.Results:
     """Returns the official metrics and, with windows, means over examples."""
     return metrics.scores(
       self.layout,
@@ -274,9 +272,7 @@ class ClassificationTask(base.Task[InputExample]):
       self._num_windows(data),
     )
 
-  def near_chance(
-    self, data: Sequence[InputExample], accuracy: float
-  ) -> float | None:
+  def near_chance(self, data: Texts, accuracy: float) -> float | None:
     """Returns the most frequent label's fraction, if it explains accuracy.
 
     It does up to two standard errors above it. Warns if that exceeds 1.
@@ -295,7 +291,7 @@ class ClassificationTask(base.Task[InputExample]):
   def write_evaluation(
     self,
     output_dir: str,
-    data: Sequence[InputExample],
+    data: Texts,
     rows: Sequence[np.ndarray],
   ) -> None:
     """Writes eval_predictions.jsonl and logs the scores of each label."""
@@ -306,7 +302,7 @@ class ClassificationTask(base.Task[InputExample]):
     results.write_lines(path, map(json_files.encode, objects))
 
   def write_predictions(
-    self, output_dir: str, data: Sequence[InputExample], rows: base.Rows
+    self, output_dir: str, data: Texts, rows: base.Rows
   ) -> base.Results:
     """Writes test_results.tsv, predictions.jsonl and any submission to GLUE."""
     found = self._ensemble(self._probabilities(data, rows))
@@ -316,9 +312,7 @@ class ClassificationTask(base.Task[InputExample]):
     metrics.write_predictions(output_dir, self.layout, texts, found)
     return {}
 
-  def _probabilities(
-    self, data: Sequence[InputExample], rows: base.Rows
-  ) -> np.ndarray:
+  def _probabilities(self, data: Texts, rows: base.Rows) -> np.ndarray:
     logits = answers.mean_over_windows(
       np.stack(list(rows)), self._num_windows(data)
     )

@@ -19,6 +19,8 @@ from bert_tf.tasks.ner import windows as windows_lib
 from bert_tf.tasks.ner.examples import Sentence
 from bert_tf.training import objective, results
 
+Sentences = Sequence[Sentence]
+
 
 def run(config: config_lib.NerConfig) -> base.Results | None:
   """Trains, evaluates and predicts as configured; see fine_tuning.run.
@@ -90,18 +92,18 @@ class NerTask(base.Task[Sentence]):
       return [sentence._replace(tags=None) for sentence in sentences]
     return labelled
 
-  def set_labels(self, train: Sequence[Sentence], source: str) -> None:
+  def set_labels(self, train: Sentences, source: str) -> None:
     """Sets the labels to O, and B- and I- of each type in the sentences."""
     labels = examples.infer_labels(train)
     if len(labels) < 2:
       raise ValueError(f"{source} has no entities: every tag is O.")
     self.label_spec = run_info.LabelSpec("ner", run_info.WORDS, labels)
 
-  def num_inputs(self, data: Sequence[Sentence]) -> int:
+  def num_inputs(self, data: Sentences) -> int:
     """Returns the number of windows."""
     return sum(len(windows.inputs) for windows in self._windows(data))
 
-  def _windows(self, data: Sequence[Sentence]) -> Iterator[prediction.Prepared]:
+  def _windows(self, data: Sentences) -> Iterator[prediction.Prepared]:
     return windows_lib.make_windows(
       data,
       self.tokenizer,
@@ -109,9 +111,7 @@ class NerTask(base.Task[Sentence]):
       bool(self.config.document_context),
     )
 
-  def encode(
-    self, split: str, data: Sequence[Sentence]
-  ) -> Iterator[tuple[Sequence[bytes], bool]]:
+  def encode(self, split: str, data: Sentences) -> base.Encoded:
     """Yields a record for each window; without tags, label_ids are 0."""
     length = self.max_seq_length
     ids = {label: i for i, label in enumerate(self.labels)}
@@ -152,22 +152,20 @@ class NerTask(base.Task[Sentence]):
     """Returns the id of the most probable label of each position."""
     return outputs.argmax(axis=-1)
 
-  def scores(
-    self, data: Sequence[Sentence], rows: Sequence[np.ndarray]
-  ) -> base.Results:
+  def scores(self, data: Sentences, rows: Sequence[np.ndarray]) -> base.Results:
     """Returns precision, recall and F1 of the entities."""
     tags = self._tags(data, rows)
     return dict(metrics.scores(data, tags, self.labels))
 
   def write_evaluation(
-    self, output_dir: str, data: Sequence[Sentence], rows: Sequence[np.ndarray]
+    self, output_dir: str, data: Sentences, rows: Sequence[np.ndarray]
   ) -> None:
     """Writes the words, tags and predicted tags to eval_predictions.txt."""
     path = os.path.join(output_dir, "eval_predictions.txt")
     metrics.write_predictions(path, data, self._tags(data, rows))
 
   def write_predictions(
-    self, output_dir: str, data: Sequence[Sentence], rows: base.Rows
+    self, output_dir: str, data: Sentences, rows: base.Rows
   ) -> base.Results:
     """Writes test_predictions.txt and, if tags are known, test_results.txt.
 
@@ -201,9 +199,7 @@ class NerTask(base.Task[Sentence]):
       return {}, example.tags
     return {"text": " ".join(example.words)}, example.tags
 
-  def label_ids(
-    self, data: Sequence[Sentence], rows: base.Rows
-  ) -> Iterator[int]:
+  def label_ids(self, data: Sentences, rows: base.Rows) -> Iterator[int]:
     """Yields the predicted label id of each word; rows are int [F]."""
     positions = itertools.chain.from_iterable(
       windows.state for windows in self._windows(data)
@@ -217,6 +213,6 @@ class NerTask(base.Task[Sentence]):
     assert self.label_spec is not None
     return self.label_spec.labels
 
-  def _tags(self, data: Sequence[Sentence], rows: base.Rows) -> list[list[str]]:
+  def _tags(self, data: Sentences, rows: base.Rows) -> list[list[str]]:
     tags = (self.labels[i] for i in self.label_ids(data, rows))
     return [[next(tags) for _ in s.words] for s in data]

@@ -3,7 +3,7 @@
 import itertools
 import os
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -86,9 +86,7 @@ class SquadTask(base.Task[SquadExample]):
       )
     return questions
 
-  def encode(
-    self, split: str, data: Questions
-  ) -> Iterator[tuple[Sequence[bytes], bool]]:
+  def encode(self, split: str, data: Questions) -> base.Encoded:
     """Yields the records of a question, one for each window.
 
     Questions to train on are shuffled.

@@ -216,7 +216,9 @@ def test_the_null_threshold_decides_and_the_lowest_null_counts(tokenizer):
   ],
 )
 def test_an_answer_is_cut_out_of_the_original_words(predicted, words, expected):
-  aligner = squad_predictions.Aligner(tokenization.BasicTokenizer())
-  text, start = aligner.original_text(predicted, words.split())
+  normalized = " ".join(tokenization.BasicTokenizer().tokenize(words))
+  text, start = squad_predictions.original_text(
+    predicted, words.split(), normalized
+  )
   assert text == expected
   assert " ".join(words.split())[start:].startswith(text)
