@@ -55,7 +55,7 @@ def run(
   if config.do_predict:
     flags[task.predicted_split] = "do_predict"
   splits = splits_lib.read(task, flags, setup.folder.path)
-  return run_on_splits(setup, task, splits)
+  return run_on_splits(setup, splits)
 
 
 def load(config: base.Config) -> base.Setup[base.Config]:
@@ -96,20 +96,18 @@ def load(config: base.Config) -> base.Setup[base.Config]:
 
 
 def run_on_splits(
-  setup: base.Setup[base.Config],
-  task: base.Task[base.Example],
-  splits: splits_lib.Splits[base.Example],
+  setup: base.Setup[base.Config], splits: splits_lib.Splits[base.Example]
 ) -> base.Results | None:
   """Trains, evaluates and predicts as `run` does, on examples in memory.
 
   Does not read the files that the config names. The task's labels must be
   known.
   """
-  config = setup.config
-  train = _with_steps(config, task, splits.examples.get("train"))
+  config, task, examples = setup.config, splits.task, splits.examples
+  train = _with_steps(config, splits)
   started = _with_start(setup, task, train)
   if config.do_train:
-    task.set_class_weights(splits.examples["train"])
+    task.set_class_weights(examples["train"])
   with (
     setup.folder.exclusive(config.do_train) as folder,
     folder.open_records_dir(config.do_train) as records_dir,
@@ -128,7 +126,7 @@ def run_on_splits(
       **{**saved, **splits.run_fields(config.num_run_examples)},
     )
     folder.prepare(info, setup.bert_config, config.vocab_file)
-    if "dev" in splits.examples and info.examples and folder.is_writable:
+    if "dev" in examples and info.examples and folder.is_writable:
       logging.info(
         f"run.json keeps {len(info.examples)} dev texts as examples for the "
         "server's page; `num_run_examples=0` leaves them out."
@@ -139,6 +137,7 @@ def run_on_splits(
       splits.fingerprint("train"),
     )
     runner = task.build_estimator(started)
+    records_of = functools.partial(splits.records, folder=records_dir)
     few_widths = compilation.compiles_each_width(train.use_xla)
     vocab_size = setup.bert_config.vocab_size
     explained = functools.partial(
@@ -146,23 +145,20 @@ def run_on_splits(
     )
 
     def batches(split: str, batch_size: int) -> tf.data.Dataset:
-      records = splits.records(split, records_dir)
       once = input_pipeline.finite_dataset(
-        records, task.spec(split), batch_size, vocab_size
+        records_of(split), task.spec(split), batch_size, vocab_size
       )
       return task.finish(once, few_widths)
 
     def evaluate() -> tuple[base.Results, list[np.ndarray]]:
       dev = batches("dev", config.eval_batch_size)
       with explained("eval_batch_size"):
-        return task.evaluate(runner, dev, splits.examples["dev"])
+        return task.evaluate(runner, dev, examples["dev"])
 
     if config.do_train:
-      records, spec = splits.records("train", records_dir), task.spec("train")
+      records, spec = records_of("train"), task.spec("train")
       if train.eval_every_steps:
-        splits.records(
-          "dev", records_dir
-        )  # Reports faults before the training.
+        records_of("dev")  # Reports faults before the training.
 
       def train_batches(steps_done: int) -> tf.data.Dataset:
         shuffled = input_pipeline.training_dataset(
@@ -186,17 +182,13 @@ def run_on_splits(
     if config.do_eval:
       evaluation, dev_rows = evaluate()
       all_results |= evaluation
-      _write_evaluation(
-        folder, task, splits.examples["dev"], evaluation, dev_rows
-      )
+      _write_evaluation(folder, task, examples["dev"], evaluation, dev_rows)
     if config.do_predict:
       split = task.predicted_split
       outputs = runner.predict(batches(split, config.predict_batch_size))
       rows = itertools.chain.from_iterable(map(task.rows, outputs))
       with explained("predict_batch_size"):
-        scores = task.write_predictions(
-          folder.path, splits.examples[split], rows
-        )
+        scores = task.write_predictions(folder.path, examples[split], rows)
       if split == "dev":  # Without answers, removes earlier scores.
         run_folder.write_scores(folder.path, scores)
       all_results |= scores
@@ -235,17 +227,16 @@ def _write_evaluation(
 
 
 def _with_steps(
-  config: config_lib.FineTuningConfig,
-  task: base.Task[base.Example],
-  data: Sequence[base.Example] | None,
+  config: config_lib.FineTuningConfig, splits: splits_lib.Splits[base.Example]
 ) -> training_config.FineTuningTrainConfig:
   """Adds the numbers of steps and best_metric; without do_train, checks it."""
-  train, known = config.train, task.result_names
+  task, train = splits.task, config.train
+  known = task.result_names
   train.check_best_metric(known)
   if not config.do_train:
     return train
-  assert data is not None
-  num_inputs, batch_size = task.num_inputs(data), train.train_batch_size
+  num_inputs = task.num_inputs(splits.examples["train"])
+  batch_size = train.train_batch_size
   # Steps and warm-up steps are rounded down, as in the original.
   num_train_steps = int(num_inputs / batch_size * config.num_train_epochs)
   if num_train_steps < 1:
