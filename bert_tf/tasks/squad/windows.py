@@ -5,6 +5,7 @@ A long context has several windows, which start doc_stride pieces apart.
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
@@ -15,17 +16,6 @@ from bert_tf.tasks.squad import config as config_lib
 from bert_tf.tasks.squad import examples as squad_data
 
 _FIRST_UNIQUE_ID = 1000000000
-
-
-@dataclasses.dataclass(frozen=True)
-class ContextPieces:
-  """A context in word pieces."""
-
-  ids: np.ndarray  # int32 [pieces].
-  words: np.ndarray  # int32 [pieces]. The word of each piece.
-  # int32 [words]. Index of each word's first piece; for a word without pieces,
-  # index of the piece that follows.
-  first_pieces: np.ndarray
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,9 +55,9 @@ def make_windows(
     question = tokenizer.tokenize_to_ids(example.question_text)
     query = question[: config.max_query_length]
     prefix = [cls_id, *query, sep_id]
-    pieces = read_pieces(example.context)
-    answer = _answer_pieces(tokenizer, example, pieces)
-    num_pieces = len(pieces.ids)
+    ids, words = read_pieces(example.context)
+    answer = _answer_pieces(tokenizer, example, ids, words)
+    num_pieces = len(ids)
     length = config.max_seq_length - len(query) - 3
     spans: list[tuple[int, int]] = []  # First piece and end of each window.
     for first in range(0, num_pieces, config.doc_stride):
@@ -84,9 +74,9 @@ def make_windows(
       windows.append(
         InputFeatures(
           unique_id=unique_id,
-          input_ids=[*prefix, *pieces.ids[first:end].tolist(), sep_id],
+          input_ids=[*prefix, *ids[first:end].tolist(), sep_id],
           doc_offset=len(prefix),
-          words=pieces.words[first:end],
+          words=words[first:end],
           is_max_context=best_windows[first:end] == i,
           start_position=start_position,
           end_position=end_position,
@@ -99,23 +89,19 @@ def make_windows(
 
 def _read_pieces(
   tokenizer: tokenization.FullTokenizer, context: squad_data.Context
-) -> ContextPieces:
-  ids: list[int] = []
-  first_pieces = []
-  for word in context.doc_tokens:
-    first_pieces.append(len(ids))
-    ids += tokenizer.tokenize_to_ids(word)
-  counts = np.diff([*first_pieces, len(ids)])
-  words = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
-  return ContextPieces(
-    np.array(ids, np.int32), words, np.array(first_pieces, np.int32)
-  )
+) -> tuple[np.ndarray, np.ndarray]:
+  """Returns a context's word pieces and the word of each, int32 [pieces]."""
+  pieces = [tokenizer.tokenize_to_ids(word) for word in context.doc_tokens]
+  counts = np.array([*map(len, pieces)], np.int32)
+  words = np.repeat(np.arange(len(pieces), dtype=np.int32), counts)
+  return np.array([*itertools.chain.from_iterable(pieces)], np.int32), words
 
 
 def _answer_pieces(
   tokenizer: tokenization.FullTokenizer,
   example: squad_data.SquadExample,
-  pieces: ContextPieces,
+  ids: np.ndarray,
+  words: np.ndarray,
 ) -> tuple[int, int] | None:
   """Returns the first and the last piece of the answer; None without one.
 
@@ -124,16 +110,14 @@ def _answer_pieces(
   """
   if example.start_position < 0:
     return None
-  first = int(pieces.first_pieces[example.start_position])
-  last = len(pieces.ids) - 1
-  if example.end_position < len(pieces.first_pieces) - 1:
-    last = int(pieces.first_pieces[example.end_position + 1]) - 1
+  first = int(np.searchsorted(words, example.start_position))
+  end = int(np.searchsorted(words, example.end_position, side="right"))
   answer = tokenizer.tokenize_to_ids((example.answers or ("",))[0])
-  word_pieces = pieces.ids[first : last + 1].tolist()
+  word_pieces = ids[first:end].tolist()
   for start in range(len(word_pieces) - len(answer) + 1 if answer else 0):
     if word_pieces[start : start + len(answer)] == answer:
       return first + start, first + start + len(answer) - 1
-  return first, last
+  return first, end - 1
 
 
 def _max_context_windows(
