@@ -31,17 +31,9 @@ from bert_tf.training import objective, results
 Texts = Sequence[InputExample]
 
 
-def run(
-  config: config_lib.ClassificationConfig,
-  layout: examples.FileLayout | None = None,
-) -> base.Results | None:
-  """Trains, evaluates and predicts as configured; see fine_tuning.run.
-
-  `layout` replaces the layout of the files that the config names.
-  """
-  return fine_tuning.run(
-    config, functools.partial(ClassificationTask, layout=layout)
-  )
+def run(config: config_lib.ClassificationConfig) -> base.Results | None:
+  """Trains, evaluates and predicts as configured; see fine_tuning.run."""
+  return fine_tuning.run(config, ClassificationTask)
 
 
 def file_layout(config: config_lib.ClassificationConfig) -> examples.FileLayout:

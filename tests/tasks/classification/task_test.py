@@ -122,9 +122,10 @@ def test_eval_loss_averages_examples_and_loss_averages_batches(base, trained):
   # 11 examples in batches of 8 and 3, of a model that has not learned yet.
   output_dir = base / "untrained"
   start = {"init_checkpoint": str(trained / "model.ckpt-0")}
-  classification.run(
-    make(base, output_dir, start, do_eval=True), with_own(metrics=("f1",))
-  )
+  with pytest.MonkeyPatch.context() as patch:
+    layout = with_own(metrics=("f1",))
+    patch.setattr(classification, "file_layout", lambda _: layout)
+    classification.run(make(base, output_dir, start, do_eval=True))
   expected = results(output_dir)
   assert list(expected) == [
     "eval_accuracy",
