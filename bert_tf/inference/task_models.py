@@ -296,7 +296,7 @@ class FineTunedModel(TaskModel):
         task.set_labels(examples[split], "the training rows")
     sources = {split: f"the {split} rows" for split in examples}
     splits = splits_lib.Splits(task, examples, sources)
-    return fine_tuning.run_on_splits(setup, splits) or {}
+    return fine_tuning.run_on_splits(splits) or {}
 
   def _labelled(
     self, inputs: Any, labels: Any

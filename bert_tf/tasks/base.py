@@ -114,7 +114,7 @@ class Task(abc.ABC, Generic[Example]):
     self.bert_config = setup.bert_config
     self.tokenizer = setup.tokenizer
     self.max_seq_length: int = setup.config.max_seq_length
-    self._setup = setup
+    self.setup = setup
 
   @functools.cached_property
   def files(self) -> Mapping[str, SplitFile]:
@@ -135,7 +135,7 @@ class Task(abc.ABC, Generic[Example]):
   @functools.cached_property
   def label_spec(self) -> run_info.LabelSpec | None:
     """The model's labels; None if they are not known yet or do not exist."""
-    return self._setup.saved_labels() if self.has_labels else None
+    return self.setup.saved_labels() if self.has_labels else None
 
   @property
   def result_names(self) -> tuple[str, ...]:
@@ -165,7 +165,7 @@ class Task(abc.ABC, Generic[Example]):
         the model has no labels that exclude each other.
     """
     given = getattr(self.config, "class_weights", ())
-    run, spec = self._setup.folder.info, self.label_spec
+    run, spec = self.setup.folder.info, self.label_spec
     if not given:
       self.class_weights = run.class_weights if run else None
       return

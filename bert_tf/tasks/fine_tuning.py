@@ -19,7 +19,6 @@ from bert_tf import checkpoints, modeling, settings, tokenization
 from bert_tf.data import input_pipeline
 from bert_tf.model_folder import letter_case, run_folder, run_info
 from bert_tf.tasks import base, start_model, step_errors
-from bert_tf.tasks import config as config_lib
 from bert_tf.tasks import splits as splits_lib
 from bert_tf.training import compilation, results
 from bert_tf.training import config as training_config
@@ -55,7 +54,7 @@ def run(
   if config.do_predict:
     flags[task.predicted_split] = "do_predict"
   splits = splits_lib.read(task, flags, setup.folder.path)
-  return run_on_splits(setup, splits)
+  return run_on_splits(splits)
 
 
 def load(config: base.Config) -> base.Setup[base.Config]:
@@ -96,16 +95,17 @@ def load(config: base.Config) -> base.Setup[base.Config]:
 
 
 def run_on_splits(
-  setup: base.Setup[base.Config], splits: splits_lib.Splits[base.Example]
+  splits: splits_lib.Splits[base.Example],
 ) -> base.Results | None:
   """Trains, evaluates and predicts as `run` does, on examples in memory.
 
   Does not read the files that the config names. The task's labels must be
   known.
   """
-  config, task, examples = setup.config, splits.task, splits.examples
-  train = _with_steps(config, splits)
-  started = _with_start(setup, task, train)
+  task, examples = splits.task, splits.examples
+  setup, config = task.setup, task.config
+  train = _with_steps(splits)
+  started = _with_start(task, train)
   if config.do_train:
     task.set_class_weights(examples["train"])
   with (
@@ -227,11 +227,11 @@ def _write_evaluation(
 
 
 def _with_steps(
-  config: config_lib.FineTuningConfig, splits: splits_lib.Splits[base.Example]
+  splits: splits_lib.Splits[base.Example],
 ) -> training_config.FineTuningTrainConfig:
   """Adds the numbers of steps and best_metric; without do_train, checks it."""
-  task, train = splits.task, config.train
-  known = task.result_names
+  task = splits.task
+  config, train, known = task.config, task.config.train, task.result_names
   train.check_best_metric(known)
   if not config.do_train:
     return train
@@ -258,12 +258,12 @@ def _with_steps(
 
 
 def _with_start(
-  setup: base.Setup[base.Config],
-  task: base.Task,
+  task: base.Task[base.Example],
   train: training_config.FineTuningTrainConfig,
 ) -> training_config.FineTuningTrainConfig:
   """Sets encoder_only if the head of init_checkpoint is not this run's."""
-  do_train, output_dir = setup.config.do_train, setup.folder.path
+  setup, do_train = task.setup, task.config.do_train
+  output_dir = setup.folder.path
   head = task.model.heads[0]
   if setup.folder.is_begun:
     # Without a run.json, only the checkpoint tells the task. The check of a

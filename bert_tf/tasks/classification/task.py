@@ -98,7 +98,6 @@ class ClassificationTask(base.Task[InputExample]):
         self.layout = dataclasses.replace(
           self.layout, labels=saved.labels, hint=saved.hint
         )
-    self._folder = setup.folder
     self._data_dir = config.data_dir or ""
     folder = base.SplitFile(self._data_dir, "data_dir")
     missing = folder if config.processor else base.SplitFile(None, "task_name")
@@ -160,9 +159,10 @@ class ClassificationTask(base.Task[InputExample]):
     fraction, seed = config.eval_fraction, config.train.seed
     skip = config.skip_bad_rows
     rows = examples.read_examples("", self.layout, "train", skip)
-    split_file = os.path.join(self._folder.path, "data_split.json")
+    folder = self.setup.folder
+    split_file = os.path.join(folder.path, "data_split.json")
     split, bad = {}, set(rows.dropped)
-    if has_split := bool(self._folder.info) and paths.exists(split_file):
+    if has_split := bool(folder.info) and paths.exists(split_file):
       split = json_files.read_object(split_file)
       if "bad_rows" not in split:  # An older version counted only good rows.
         bad = set()
