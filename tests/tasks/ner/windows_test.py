@@ -125,10 +125,8 @@ def test_every_word_is_labelled_once_in_order(
     ner_data.Sentence(tuple(part), None, 1, i // 7)
     for i, part in enumerate(np.split(np.array(words), ends))
   ]
-  all_windows = windows_lib.make_windows(
-    text, tokenizer, length, document_context
-  )
-  for sentence, windows in zip(text, all_windows, strict=True):
+  groups = windows_lib.make_windows(text, tokenizer, length, document_context)
+  for sentence, windows in zip(text, groups, strict=True):
     firsts = []
     for window, positions in zip(windows.inputs, windows.state, strict=True):
       tokens = tokenizer.convert_ids_to_tokens(window.input_ids)

@@ -47,15 +47,14 @@ def predict_file(folder, tokenizer, name, version, output_dir, config):
   examples = squad_data.read_squad_examples(
     str(folder / f"dev-{version}.json"), is_training=False
   )
-  config_of_windows = squad_config.WindowConfig(128, 64, 24)
-  windows_of = squad_features.make_windows(
-    examples, tokenizer, config_of_windows
+  all_windows = squad_features.make_windows(
+    examples, tokenizer, squad_config.WindowConfig(128, 64, 24)
   )
   predictor = squad_predictions.AnswerDecoder(tokenizer, config)
   with np.load(folder / f"logits_{name}.npz") as recorded:
     starts, ends = recorded["start_logits"], recorded["end_logits"]
   row, answers = 0, {}
-  for example, windows in zip(examples, windows_of):
+  for example, windows in zip(examples, all_windows):
     rows = slice(row, row + len(windows))
     row += len(windows)
     answers[example.qas_id] = predictor.predict(

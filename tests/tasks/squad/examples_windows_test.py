@@ -79,9 +79,7 @@ def test_windows_map_to_words_as_the_originals(shared, unpacked, version):
   examples = squad_data.read_squad_examples(
     str(folder / f"dev-{version}.json"), is_training=False
   )
-  windows_of = squad_features.make_windows(
-    examples, tokenizer, RECORDED_WINDOWS
-  )
+  groups = squad_features.make_windows(examples, tokenizer, RECORDED_WINDOWS)
   ours = [
     {
       "unique_id": window.unique_id,
@@ -94,7 +92,7 @@ def test_windows_map_to_words_as_the_originals(shared, unpacked, version):
       ],
       "token_is_max_context": window.is_max_context.astype(int).tolist(),
     }
-    for example_index, windows in enumerate(windows_of)
+    for example_index, windows in enumerate(groups)
     for doc_span_index, window in enumerate(windows)
   ]
   name = f"eval_features_{version}_uncased.jsonl.gz"
@@ -182,10 +180,8 @@ def test_an_empty_question_or_context_is_used(tokenizer, tmp_path):
   )
   examples = squad_data.read_squad_examples(path, is_training=False)
   config = squad_config.WindowConfig(20, 5, 5)
-  assert [
-    len(windows)
-    for windows in squad_features.make_windows(examples, tokenizer, config)
-  ] == [1, 0]
+  groups = squad_features.make_windows(examples, tokenizer, config)
+  assert [*map(len, groups)] == [1, 0]
 
 
 def test_chinese_without_blanks_finds_the_answer(tmp_path):
