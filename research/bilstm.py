@@ -102,7 +102,4 @@ def run(
   """Fine-tunes and evaluates with a BiLSTM; see fine_tuning.run."""
   if isinstance(config, squad_config.SquadConfig):
     return fine_tuning.run(config, _SquadTask)
-  layout = classification_task.file_layout(config)
-  return fine_tuning.run(
-    config, lambda setup: _ClassificationTask(setup, layout)
-  )
+  return fine_tuning.run(config, _ClassificationTask)

@@ -54,12 +54,16 @@ def _check_shards(files: Sequence[str]) -> None:
 
 
 def read_rows(
-  path: str, columns: Sequence[str], settings: Mapping[Any, str] | None = None
+  path: str,
+  columns: Sequence[str],
+  settings: Mapping[Any, str] | None = None,
+  optional: Sequence[str] = (),
 ) -> Iterator[dict[str, Any]]:
   """Yields some columns of the rows of a file.
 
   Replaces class ids by the names that Hugging Face's package datasets stores.
-  `settings` are the settings that name the columns, for errors.
+  `settings` are the settings that name the columns, for errors; the file may
+  lack `optional` columns.
 
   Raises:
     ValueError: if the file is damaged, or if it lacks a column.
@@ -74,9 +78,10 @@ def read_rows(
     names = file.schema_arrow.names
     if fault := errors.missing_columns(columns, names, settings):
       raise ValueError(f"{path} has {fault}")
+    columns = [*columns, *(name for name in optional if name in names)]
     classes = _class_names(file.schema_arrow.metadata or {}, columns)
     with errors.reading(path):
-      for batch in file.iter_batches(_BATCH_ROWS, columns=list(columns)):
+      for batch in file.iter_batches(_BATCH_ROWS, columns=columns):
         for row in batch.to_pylist():
           for column, labels in classes.items():
             if isinstance(row[column], int) and 0 <= row[column] < len(labels):

@@ -34,6 +34,7 @@ class Table:
   columns: Sequence[Column]  # Columns to read, all by name or all by number.
   # The setting that names a column, by column, for errors.
   settings: Mapping[Column, str] = dataclasses.field(default_factory=dict)
+  optional: Sequence[Column] = ()  # Columns to read if the file has them.
 
 
 class Examples(list[T]):
@@ -162,7 +163,10 @@ def read_rows(table: Table) -> Iterator[tuple[int, Row | BadRowError]]:
   if table.file_format == "parquet":
     columns = list(dict.fromkeys(map(str, table.columns)))
     yield from enumerate(
-      parquet.read_rows(table.path, columns, table.settings), 1
+      parquet.read_rows(
+        table.path, columns, table.settings, [*map(str, table.optional)]
+      ),
+      1,
     )
     return
   if table.file_format == "jsonl":

@@ -184,7 +184,7 @@ class MaskFiller(TaskModel):
 class FineTunedModel(TaskModel):
   """A TaskModel that is fine-tuned with `fit` on rows with labels."""
 
-  _task_class: ClassVar[type[base.Task[Any, Any]]]
+  _task_class: ClassVar[type[base.Task[Any]]]
   # Placeholders for settings of the script that describe data files.
   _without_files: ClassVar[Mapping[str, Any]] = {}
   # Whether a label may be missing.
@@ -295,8 +295,8 @@ class FineTunedModel(TaskModel):
       if split == "train" and task.has_labels and task.label_spec is None:
         task.set_labels(examples[split], "the training rows")
     sources = {split: f"the {split} rows" for split in examples}
-    splits = splits_lib.Splits(task, examples, sources, setup.folder.path)
-    return fine_tuning.run_on_splits(setup, task, splits) or {}
+    splits = splits_lib.Splits(task, examples, sources)
+    return fine_tuning.run_on_splits(splits) or {}
 
   def _labelled(
     self, inputs: Any, labels: Any
@@ -526,7 +526,7 @@ class EntityRecognizer(FineTunedModel):
         if None in known:
           unknown = spec.unknown_label(tags[known.index(None)])
           raise ValueError(f"row {index}: {unknown}.")
-      tags = ner_examples.to_iob2(tags)
+      tags = tuple(known) if spec else ner_examples.to_iob2(tags)
       sentences.append(
         ner_examples.Sentence(tuple(words), tags, line=index + 1)
       )

@@ -27,10 +27,11 @@ from bert_tf.training import estimator, objective, results
 Results = dict[str, float | int]
 # One array for each record, in order, as `Task.rows` makes them from outputs.
 Rows = Iterable[np.ndarray]
+# The records of each example, and whether it is too long.
+Encoded = Iterator[tuple[Sequence[bytes], bool]]
 
 Config = TypeVar("Config", bound=config_lib.FineTuningConfig)
 Example = TypeVar("Example")
-Data = TypeVar("Data")
 
 # Number of inputs of each split whose word pieces are logged.
 NUM_LOGGED = 2
@@ -80,10 +81,8 @@ class SplitFile(NamedTuple):
   flag: str
 
 
-class Task(abc.ABC, Generic[Example, Data]):
+class Task(abc.ABC, Generic[Example]):
   """The part of fine-tuning that differs from task to task.
-
-  `Data` is the type of a prepared split, from which records are written.
 
   Attributes:
     model: the class of the task's model.
@@ -92,6 +91,9 @@ class Task(abc.ABC, Generic[Example, Data]):
     first_results: names of the results at the top of result files.
     label_features: names of the features that are as long as the input, such as
       labels of positions.
+    record_settings: names of fields of run.json that records depend on besides
+      the examples and the tokenizer. Equal records of an earlier run are kept;
+      if it is None, records are always written anew.
     max_seq_length: F, the word pieces of an input.
     class_weights: the weight of each label in the loss; None for equal weights,
       and unless the run trains.
@@ -102,6 +104,7 @@ class Task(abc.ABC, Generic[Example, Data]):
   predicted_split: ClassVar[str] = "test"
   first_results: ClassVar[tuple[str, ...]] = ()
   label_features: ClassVar[tuple[str, ...]] = ()
+  record_settings: ClassVar[tuple[str, ...] | None] = None
   config: Any
   class_weights: tuple[float, ...] | None = None
 
@@ -111,7 +114,7 @@ class Task(abc.ABC, Generic[Example, Data]):
     self.bert_config = setup.bert_config
     self.tokenizer = setup.tokenizer
     self.max_seq_length: int = setup.config.max_seq_length
-    self._setup = setup
+    self.setup = setup
 
   @functools.cached_property
   def files(self) -> Mapping[str, SplitFile]:
@@ -132,7 +135,7 @@ class Task(abc.ABC, Generic[Example, Data]):
   @functools.cached_property
   def label_spec(self) -> run_info.LabelSpec | None:
     """The model's labels; None if they are not known yet or do not exist."""
-    return self._setup.saved_labels() if self.has_labels else None
+    return self.setup.saved_labels() if self.has_labels else None
 
   @property
   def result_names(self) -> tuple[str, ...]:
@@ -162,7 +165,7 @@ class Task(abc.ABC, Generic[Example, Data]):
         the model has no labels that exclude each other.
     """
     given = getattr(self.config, "class_weights", ())
-    run, spec = self._setup.folder.info, self.label_spec
+    run, spec = self.setup.folder.info, self.label_spec
     if not given:
       self.class_weights = run.class_weights if run else None
       return
@@ -188,24 +191,17 @@ class Task(abc.ABC, Generic[Example, Data]):
     self.class_weights = tuple(weights)
     logging.info("The loss weighs labels by %s.", dict(zip(labels, weights)))
 
-  def prepare(self, split: str, examples: Sequence[Example]) -> Data:
-    """Prepares a split for `encode`. The labels must be known."""
-    return examples  # type: ignore[return-value]
-
-  def num_inputs(self, data: Data) -> int:
+  def num_inputs(self, data: Sequence[Example]) -> int:
     """Returns the number of inputs in an epoch, for the number of steps."""
-    return len(data)  # type: ignore[arg-type]
+    return len(data)
 
-  def encode(
-    self, split: str, data: Data
-  ) -> Iterator[tuple[Sequence[bytes], bool]]:
+  def encode(self, split: str, data: Sequence[Example]) -> Encoded:
     """Yields the records of each example, and whether it is too long.
 
     A record is a serialized `tf.train.Example` with the features of `spec`. By
     default, each example has one, with all its inputs and its label_values.
     """
-    examples: Any = data
-    for example, prepared in zip(examples, self.prepared(examples)):
+    for example, prepared in zip(data, self.prepared(data)):
       labels = self.label_values(example, prepared)
       yield [self.record(prepared.inputs, labels)], prepared.is_cut
 
@@ -232,13 +228,16 @@ class Task(abc.ABC, Generic[Example, Data]):
   def spec(self, split: str) -> input_pipeline.Spec:
     """Returns the features of a record: names, shapes, dtypes."""
 
-  def made_of(self, split: str, data: Data) -> dict[str, Any] | None:
-    """Returns what the records depend on, as JSON values.
-
-    The tokenizer and max_seq_length are added. Equal records of an earlier run
-    are kept. None if the records are always written anew.
-    """
-    return None
+  def made_of(self, data: Sequence[Example]) -> dict[str, Any]:
+    """Returns what the records of a split depend on, as JSON values."""
+    examples = [self.inputs_and_answer(example) for example in data]
+    info = self.run_info()
+    return {
+      "examples": record_cache.content_hash(examples),
+      "max_seq_length": self.max_seq_length,
+      **{name: info[name] for name in self.record_settings or ()},
+      **record_cache.tokenizer_settings(self.tokenizer),
+    }
 
   @functools.cached_property
   def answerer(self) -> prediction.Answerer:
@@ -265,7 +264,7 @@ class Task(abc.ABC, Generic[Example, Data]):
       yield prepared
 
   def write_records(
-    self, split: str, path: str, data: Data
+    self, split: str, path: str, data: Sequence[Example]
   ) -> input_pipeline.RecordFiles:
     """Writes the records of a split; may reuse those of an earlier run."""
 
@@ -277,16 +276,11 @@ class Task(abc.ABC, Generic[Example, Data]):
           writer.write(record)
       return num_cut
 
-    settings = self.made_of(split, data)
-    if settings is None:
-      with records.open_records([path]) as writer:
-        num_cut = write_all(writer)
-      return input_pipeline.RecordFiles(
-        (path,), writer.num_written, num_cut=num_cut
-      )
-    settings |= record_cache.tokenizer_settings(self.tokenizer)
-    settings |= {"max_seq_length": self.max_seq_length}
-    return record_cache.write(path, settings, write_all)
+    if self.record_settings is not None:
+      return record_cache.write(path, self.made_of(data), write_all)
+    with records.open_records([path]) as writer:
+      num_cut = write_all(writer)
+    return input_pipeline.RecordFiles((path,), writer.num_written, num_cut)
 
   def finish(
     self, batches: tf.data.Dataset, has_few_widths: bool = False
@@ -318,12 +312,17 @@ class Task(abc.ABC, Generic[Example, Data]):
     """Converts a batch of outputs to an array for each record."""
     return outputs
 
-  def scores(self, data: Data, rows: Sequence[np.ndarray]) -> Results:
+  def scores(
+    self, data: Sequence[Example], rows: Sequence[np.ndarray]
+  ) -> Results:
     """Returns results of a split that need all its rows, such as F1."""
     return {}
 
   def evaluate(
-    self, runner: estimator.Estimator, batches: tf.data.Dataset, data: Data
+    self,
+    runner: estimator.Estimator,
+    batches: tf.data.Dataset,
+    data: Sequence[Example],
   ) -> tuple[Results, list[np.ndarray]]:
     """Evaluates the current weights; returns the results and the rows."""
     rows: list[np.ndarray] = []
@@ -335,32 +334,34 @@ class Task(abc.ABC, Generic[Example, Data]):
     return {_EVAL_NAMES.get(n, n): value for n, value in means.items()}, rows
 
   def write_evaluation(
-    self, output_dir: str, data: Data, rows: Sequence[np.ndarray]
+    self, output_dir: str, data: Sequence[Example], rows: Sequence[np.ndarray]
   ) -> None:
     """Writes files of an evaluation in addition to eval_results.txt."""
 
-  def near_chance(self, data: Data, accuracy: float) -> float | None:
+  def near_chance(
+    self, data: Sequence[Example], accuracy: float
+  ) -> float | None:
     """Returns the accuracy of the most frequent label if a model's is close."""
     return None
 
-  def answers(self, data: Data, rows: Rows) -> Iterator[dict[str, Any]]:
+  def answers(
+    self, data: Sequence[Example], rows: Rows
+  ) -> Iterator[dict[str, Any]]:
     """Yields the answer for each example, as a served model gives it."""
     rows = iter(rows)
-    examples: Any = data
-    for example in examples:
+    for example in data:
       prepared = self.answerer.prepare(self.inputs_and_answer(example)[0])
       logits = itertools.islice(rows, len(prepared.inputs))
       yield self.answerer.answer(prepared, [{"logits": row} for row in logits])
 
   def write_predictions(
-    self, output_dir: str, data: Data, rows: Rows
+    self, output_dir: str, data: Sequence[Example], rows: Rows
   ) -> Results:
     """Writes the predictions; returns their scores, if there are any.
 
     By default, predictions.jsonl gets the texts and the answer of each example.
     """
-    examples: Any = data
-    texts = (self.inputs_and_answer(example)[0] for example in examples)
+    texts = (self.inputs_and_answer(example)[0] for example in data)
     pairs = zip(texts, self.answers(data, rows))
     lines = (json_files.encode(text | answer) for text, answer in pairs)
     results.write_lines(os.path.join(output_dir, "predictions.jsonl"), lines)

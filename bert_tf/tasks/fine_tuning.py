@@ -9,7 +9,7 @@ import dataclasses
 import functools
 import itertools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -19,7 +19,6 @@ from bert_tf import checkpoints, modeling, settings, tokenization
 from bert_tf.data import input_pipeline
 from bert_tf.model_folder import letter_case, run_folder, run_info
 from bert_tf.tasks import base, start_model, step_errors
-from bert_tf.tasks import config as config_lib
 from bert_tf.tasks import splits as splits_lib
 from bert_tf.training import compilation, results
 from bert_tf.training import config as training_config
@@ -28,9 +27,7 @@ from bert_tf.training import evaluation as evaluation_lib
 
 def run(
   config: base.Config,
-  make_task: Callable[
-    [base.Setup[base.Config]], base.Task[base.Example, base.Data]
-  ],
+  make_task: Callable[[base.Setup[base.Config]], base.Task[base.Example]],
 ) -> base.Results | None:
   """Trains, evaluates and predicts as configured; writes the result files.
 
@@ -57,7 +54,7 @@ def run(
   if config.do_predict:
     flags[task.predicted_split] = "do_predict"
   splits = splits_lib.read(task, flags, setup.folder.path)
-  return run_on_splits(setup, task, splits)
+  return run_on_splits(splits)
 
 
 def load(config: base.Config) -> base.Setup[base.Config]:
@@ -98,25 +95,23 @@ def load(config: base.Config) -> base.Setup[base.Config]:
 
 
 def run_on_splits(
-  setup: base.Setup[base.Config],
-  task: base.Task[base.Example, base.Data],
-  splits: splits_lib.Splits[base.Example, base.Data],
+  splits: splits_lib.Splits[base.Example],
 ) -> base.Results | None:
   """Trains, evaluates and predicts as `run` does, on examples in memory.
 
   Does not read the files that the config names. The task's labels must be
   known.
   """
-  config = setup.config
-  train = _with_steps(config, task, splits.data.get("train"))
-  train = _with_start(setup, task, train)
+  task, examples = splits.task, splits.examples
+  setup, config = task.setup, task.config
+  train = _with_steps(splits)
+  started = _with_start(task, train)
   if config.do_train:
-    task.set_class_weights(splits.examples["train"])
+    task.set_class_weights(examples["train"])
   with (
     setup.folder.exclusive(config.do_train) as folder,
     folder.open_records_dir(config.do_train) as records_dir,
   ):
-    splits.records_dir = records_dir
     # Counts, examples and scores of earlier commands stay if nothing is new.
     saved = {n: getattr(folder.info, n, None) for n in run_info.FINDINGS}
     info = run_info.RunInfo(
@@ -131,19 +126,18 @@ def run_on_splits(
       **{**saved, **splits.run_fields(config.num_run_examples)},
     )
     folder.prepare(info, setup.bert_config, config.vocab_file)
-    if "dev" in splits.examples and info.examples and folder.is_writable:
+    if "dev" in examples and info.examples and folder.is_writable:
       logging.info(
         f"run.json keeps {len(info.examples)} dev texts as examples for the "
         "server's page; `num_run_examples=0` leaves them out."
       )
-    # Log the user's encoder_only, not the value that `_with_start` decides.
-    logged = dataclasses.replace(train, encoder_only=config.train.encoder_only)
     results.add_command(
       folder.path,
-      dataclasses.replace(config, train=logged),
+      dataclasses.replace(config, train=train),
       splits.fingerprint("train"),
     )
-    runner = task.build_estimator(train)
+    runner = task.build_estimator(started)
+    records_of = functools.partial(splits.records, folder=records_dir)
     few_widths = compilation.compiles_each_width(train.use_xla)
     vocab_size = setup.bert_config.vocab_size
     explained = functools.partial(
@@ -151,21 +145,20 @@ def run_on_splits(
     )
 
     def batches(split: str, batch_size: int) -> tf.data.Dataset:
-      records = splits.records(split)
       once = input_pipeline.finite_dataset(
-        records, task.spec(split), batch_size, vocab_size
+        records_of(split), task.spec(split), batch_size, vocab_size
       )
       return task.finish(once, few_widths)
 
     def evaluate() -> tuple[base.Results, list[np.ndarray]]:
       dev = batches("dev", config.eval_batch_size)
       with explained("eval_batch_size"):
-        return task.evaluate(runner, dev, splits.data["dev"])
+        return task.evaluate(runner, dev, examples["dev"])
 
     if config.do_train:
-      records, spec = splits.records("train"), task.spec("train")
+      records, spec = records_of("train"), task.spec("train")
       if train.eval_every_steps:
-        splits.records("dev")  # Reports faults before the training.
+        records_of("dev")  # Reports faults before the training.
 
       def train_batches(steps_done: int) -> tf.data.Dataset:
         shuffled = input_pipeline.training_dataset(
@@ -181,7 +174,6 @@ def run_on_splits(
 
       with explained("train_batch_size"):
         runner.train(train_batches, lambda: evaluate()[0])
-      splits.data.pop("train")  # Releases its memory.
       if runner.was_interrupted:
         return None
     if config.do_eval or config.do_predict:
@@ -190,13 +182,13 @@ def run_on_splits(
     if config.do_eval:
       evaluation, dev_rows = evaluate()
       all_results |= evaluation
-      _write_evaluation(folder, task, splits.data["dev"], evaluation, dev_rows)
+      _write_evaluation(folder, task, examples["dev"], evaluation, dev_rows)
     if config.do_predict:
       split = task.predicted_split
       outputs = runner.predict(batches(split, config.predict_batch_size))
       rows = itertools.chain.from_iterable(map(task.rows, outputs))
       with explained("predict_batch_size"):
-        scores = task.write_predictions(folder.path, splits.data[split], rows)
+        scores = task.write_predictions(folder.path, examples[split], rows)
       if split == "dev":  # Without answers, removes earlier scores.
         run_folder.write_scores(folder.path, scores)
       all_results |= scores
@@ -214,8 +206,8 @@ def run_on_splits(
 
 def _write_evaluation(
   folder: run_folder.RunFolder,
-  task: base.Task[base.Example, base.Data],
-  data: base.Data,
+  task: base.Task[base.Example],
+  data: Sequence[base.Example],
   evaluation: base.Results,
   rows: list[np.ndarray],
 ) -> None:
@@ -235,17 +227,16 @@ def _write_evaluation(
 
 
 def _with_steps(
-  config: config_lib.FineTuningConfig,
-  task: base.Task[base.Example, base.Data],
-  data: base.Data | None,
+  splits: splits_lib.Splits[base.Example],
 ) -> training_config.FineTuningTrainConfig:
   """Adds the numbers of steps and best_metric; without do_train, checks it."""
-  train, known = config.train, task.result_names
+  task = splits.task
+  config, train, known = task.config, task.config.train, task.result_names
   train.check_best_metric(known)
   if not config.do_train:
     return train
-  assert data is not None
-  num_inputs, batch_size = task.num_inputs(data), train.train_batch_size
+  num_inputs = task.num_inputs(splits.examples["train"])
+  batch_size = train.train_batch_size
   # Steps and warm-up steps are rounded down, as in the original.
   num_train_steps = int(num_inputs / batch_size * config.num_train_epochs)
   if num_train_steps < 1:
@@ -267,12 +258,12 @@ def _with_steps(
 
 
 def _with_start(
-  setup: base.Setup[base.Config],
-  task: base.Task,
+  task: base.Task[base.Example],
   train: training_config.FineTuningTrainConfig,
 ) -> training_config.FineTuningTrainConfig:
   """Sets encoder_only if the head of init_checkpoint is not this run's."""
-  do_train, output_dir = setup.config.do_train, setup.folder.path
+  setup, do_train = task.setup, task.config.do_train
+  output_dir = setup.folder.path
   head = task.model.heads[0]
   if setup.folder.is_begun:
     # Without a run.json, only the checkpoint tells the task. The check of a

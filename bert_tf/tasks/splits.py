@@ -5,7 +5,7 @@ texts that lose most of their words, or a file that contains everything twice.
 run.json stores a few examples for users of the served model.
 """
 
-import functools
+import dataclasses
 import hashlib
 import itertools
 import json
@@ -34,33 +34,17 @@ _MAX_CHARACTERS = 1000
 _MAX_READ = 300
 
 
-class Splits(Generic[base.Example, base.Data]):
-  """The splits that a run needs, with their prepared data and records.
+@dataclasses.dataclass
+class Splits(Generic[base.Example]):
+  """The splits that a run needs, with their records."""
 
-  Args:
-    task: the run's task, with known labels.
-    examples: the examples of the needed splits, "train", "dev" or "test".
-    sources: the origin of the examples by split, for the log.
-    records_dir: folder of the records, which are written on first use.
-  """
-
-  def __init__(
-    self,
-    task: base.Task[base.Example, base.Data],
-    examples: Mapping[str, Sequence[base.Example]],
-    sources: Mapping[str, str],
-    records_dir: str,
-  ) -> None:
-    self._task = task
-    self.records_dir = records_dir
-    self.examples = examples
-    self._sources = sources
-    self._records: dict[str, input_pipeline.RecordFiles] = {}
-
-  @functools.cached_property
-  def data(self) -> dict[str, base.Data]:
-    """The data of each split, as base.Task.prepare returns them."""
-    return {s: self._task.prepare(s, e) for s, e in self.examples.items()}
+  task: base.Task[base.Example]  # The run's task, with known labels.
+  # The examples of the needed splits: "train", "dev" or "test".
+  examples: Mapping[str, Sequence[base.Example]]
+  sources: Mapping[str, str]  # The origin of each split, for the log.
+  _records: dict[str, input_pipeline.RecordFiles] = dataclasses.field(
+    default_factory=dict, init=False
+  )
 
   def run_fields(self, max_examples: int) -> dict[str, Any]:
     """Returns fields of run.json: counts, and a few dev examples.
@@ -80,7 +64,7 @@ class Splits(Generic[base.Example, base.Data]):
     others: list[dict[str, Any]] = []
     seen: set[str] = set()
     for example in itertools.islice(self.examples["dev"], _MAX_READ):
-      inputs, answer = self._task.inputs_and_answer(example)
+      inputs, answer = self.task.inputs_and_answer(example)
       num_characters = sum(len("".join(text)) for text in inputs.values())
       if not inputs or num_characters > _MAX_CHARACTERS:
         continue
@@ -100,7 +84,7 @@ class Splits(Generic[base.Example, base.Data]):
     """Returns the number and a hash of a split's examples; "" without them."""
     digest, examples = hashlib.sha256(), self.examples.get(split, ())
     for example in examples:
-      digest.update(json.dumps(self._task.inputs_and_answer(example)).encode())
+      digest.update(json.dumps(self.task.inputs_and_answer(example)).encode())
     start = digest.hexdigest()[:8]
     return f"{len(examples)} examples with hash {start}" if examples else ""
 
@@ -110,14 +94,14 @@ class Splits(Generic[base.Example, base.Data]):
     parts = [
       f"{len(examples)} {split} examples",
       f"{records.num_records} records",
-      self._task.describe_labels(examples),
+      self.task.describe_labels(examples),
     ]
     if records.num_cut is None:
       parts.append("it is not known how many are too long")
     else:
       fraction = records.num_cut / max(1, len(examples))
       parts.append(f"{records.num_cut} ({fraction:.0%}) too long")
-    texts = (self._task.inputs_and_answer(example)[0] for example in examples)
+    texts = (self.task.inputs_and_answer(example)[0] for example in examples)
     inputs = [json.dumps(values) for values in texts if values]
     if num_repeated := len(inputs) - len(set(inputs)):
       parts.append(f"{num_repeated} repeated")
@@ -125,29 +109,29 @@ class Splits(Generic[base.Example, base.Data]):
       parts.append(f"{num_dropped} left out")
     if records.is_reused:
       parts.append("records of an earlier run")
-    return f"{self._sources[split]}: {'; '.join(parts)}."
+    return f"{self.sources[split]}: {'; '.join(parts)}."
 
-  def records(self, split: str) -> input_pipeline.RecordFiles:
+  def records(self, split: str, folder: str) -> input_pipeline.RecordFiles:
     """Returns the records of a split; on first use, writes and logs them."""
     if split not in self._records:
-      path = os.path.join(self.records_dir, _RECORD_FILES[split])
-      records = self._task.write_records(split, path, self.data[split])
+      path = os.path.join(folder, _RECORD_FILES[split])
+      records = self.task.write_records(split, path, self.examples[split])
       logging.info("%s", self.summary(split, records))
-      pairs = map(self._task.inputs_and_answer, self.examples[split])
+      pairs = map(self.task.inputs_and_answer, self.examples[split])
       if empty := prediction.with_empty_text(texts for texts, _ in pairs):
         numbers = errors.join_names([str(i + 1) for i in empty], 5)
         logging.warning(
-          f"{self._sources[split]}: a text is empty in example {numbers}."
+          f"{self.sources[split]}: a text is empty in example {numbers}."
         )
       self._records[split] = records
     return self._records[split]
 
 
 def read(
-  task: base.Task[base.Example, base.Data],
+  task: base.Task[base.Example],
   flags: Mapping[str, str],
   output_dir: str,
-) -> Splits[base.Example, base.Data]:
+) -> Splits[base.Example]:
   """Reads the splits that a run needs; sets the task's labels if unknown.
 
   `flags` holds for each needed split the flag that asks for it.
@@ -183,4 +167,4 @@ def read(
   for split, source in sources.items():
     if split not in examples:
       examples[split] = task.read(split, source)
-  return Splits(task, examples, sources, output_dir)
+  return Splits(task, examples, sources)

@@ -261,12 +261,12 @@ class FeaturesTask(ner.NerTask):
     self.layers = setup.config.feature_layers
     check_layers(self.layers, self.bert_config)
 
-  def num_inputs(self, data: ner.Tagged) -> int:
+  def num_inputs(self, data: Sequence[Sentence]) -> int:
     """Returns the number of sentences."""
-    return len(data.sentences)
+    return len(data)
 
   def write_records(
-    self, split: str, path: str, data: ner.Tagged
+    self, split: str, path: str, data: Sequence[Sentence]
   ) -> input_pipeline.RecordFiles:
     """Writes a record of the vectors of each sentence."""
     windows = super().write_records(split, path, data)
@@ -277,7 +277,7 @@ class FeaturesTask(ner.NerTask):
     folder, name = os.path.split(path)
     files = write_records(
       os.path.join(folder, f"{self.layers}.{name}"),
-      data.sentences,
+      data,
       self.labels,
       word_vectors(
         self.bert_config,
@@ -315,7 +315,9 @@ class FeaturesTask(ner.NerTask):
       dataclasses.replace(train, init_checkpoint=None, encoder_only=False),
     )
 
-  def label_ids(self, data: ner.Tagged, rows: base.Rows) -> Iterator[int]:
+  def label_ids(
+    self, data: Sequence[Sentence], rows: base.Rows
+  ) -> Iterator[int]:
     """Yields the predicted label id of each word; rows are int [W]."""
-    for sentence, row in zip(data.sentences, rows):
+    for sentence, row in zip(data, rows):
       yield from row[: len(sentence.words)]

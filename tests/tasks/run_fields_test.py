@@ -64,7 +64,7 @@ class Texts:
 
 
 def run_fields(examples, count):
-  return splits.Splits(Texts(), examples, {}, "").run_fields(count)
+  return splits.Splits(Texts(), examples, {}).run_fields(count)
 
 
 def choose_texts(examples, count):

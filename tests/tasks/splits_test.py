@@ -35,7 +35,7 @@ class Texts(base_lib.Task):
   """A task of pairs of a text and a label."""
 
   label_spec = SPEC
-  encode = objective = prepare = read = spec = write_predictions = None
+  encode = objective = read = spec = write_predictions = None
 
   def __init__(self):
     pass
@@ -47,7 +47,7 @@ class Texts(base_lib.Task):
 
 def summary_line(examples, **records):
   files = input_pipeline.RecordFiles(("a",), 1, **records)
-  split = splits.Splits(Texts(), {"train": examples}, {"train": "a.csv"}, "")
+  split = splits.Splits(Texts(), {"train": examples}, {"train": "a.csv"})
   return split.summary("train", files)
 
 
@@ -119,9 +119,8 @@ def test_examples_that_are_too_long_are_counted(
   tokenizer, tmp_path, make_task, config, settings, examples, num_cut
 ):
   task = make_task(setups.make(config, tokenizer, 5, **settings))
-  data = task.prepare("dev", examples)
   for _ in range(2):  # The second time, the records may be reused.
-    records = task.write_records("dev", str(tmp_path / "x"), data)
+    records = task.write_records("dev", str(tmp_path / "x"), examples)
     assert records.num_cut == num_cut
 
 

@@ -7,7 +7,6 @@ import numpy as np
 
 from bert_tf.model_folder import run_info
 from bert_tf.tasks import prediction
-from bert_tf.tasks.classification import config
 
 # Keep the first 128 and the last 382 of 510 word pieces: the best method in the
 # comparison of Sun et al. 2019 (arXiv 1905.05583, 5.3.1).
@@ -26,8 +25,8 @@ class TextAnswerer(prediction.Answerer):
     if "text_b" in row:
       ids_b = self.tokenize(row["text_b"])
     else:
-      long_text = self.info.long_text or config.LONG_TEXT_MODES[0]
-      windows = cut_windows(ids_a, self.max_seq_length - 2, long_text)
+      room = self.max_seq_length - 2
+      windows = cut_windows(ids_a, room, self.info.long_text)
     return prediction.Prepared(
       [self.pack(window, ids_b) for window in windows],
       is_cut=self.is_cut(ids_a, ids_b),
@@ -82,13 +81,13 @@ def labelled(
 
 
 def cut_windows(
-  ids: Sequence[int], room: int, long_text: str
+  ids: Sequence[int], room: int, long_text: str | None
 ) -> list[Sequence[int]]:
   """Cuts the word pieces of a text into windows of at most `room` pieces.
 
   "head_tail" keeps the first room * 128 / 510 pieces, rounded down, and fills
   the rest with the last pieces. "windows" start room / 2 pieces apart; the last
-  one ends with the text. "truncate" keeps the first pieces.
+  one ends with the text. Otherwise, it keeps the first pieces.
   """
   if len(ids) <= room:
     return [ids]

@@ -132,8 +132,8 @@ def own_files(
     labels=() if problem_type == "regression" else None,
     metrics=_OWN_METRICS[problem_type],
     splits={
-      name: Split((f"{name}.{file_format}",), name, text_a, text_b, column)
-      for name, column in (("train", label), ("dev", label), ("test", None))
+      name: Split((f"{name}.{file_format}",), name, text_a, text_b, label)
+      for name in ("train", "dev", "test")
     },
     problem_type=problem_type,
     file_format=file_format,
@@ -210,7 +210,13 @@ def read_examples(
   """
   split = layout.splits[name]
   only, value = split.only or (None, None)
-  columns = (split.text_a, split.text_b, split.label, split.guid, only)
+  is_test = name == "test"
+  texts = (split.text_a, split.text_b, split.guid, only)
+  needed = [column for column in texts if column is not None]
+  optional: list[Column] = []
+  if split.label is not None:
+    # A test file may have labels, which its predictions then show.
+    (optional if is_test else needed).append(split.label)
   examples: tables.Examples[InputExample] = tables.Examples()
   num_before = 0
 
@@ -225,20 +231,25 @@ def read_examples(
       # An empty second text means a single text, as in the 2018 release.
       text_b = tables.get_text(row, split.text_b, may_be_empty=True)
     if split.label is not None:
-      label = read_label(tables.get_cell(row, split.label), layout)
-    text_a = tables.get_text(row, split.text_a, may_be_empty=name == "test")
+      try:
+        label = read_label(tables.get_cell(row, split.label), layout)
+      except tables.BadRowError:
+        if not is_test:
+          raise
+    text_a = tables.get_text(row, split.text_a, may_be_empty=is_test)
     return InputExample(f"{split.prefix}-{end}", text_a, text_b, label)
 
   for file in split.files:
     table = tables.Table(
       os.path.join(data_dir, file),
       layout.file_format,
-      [column for column in columns if column is not None],
+      needed,
       layout.settings,
+      optional,
     )
     num_before = len(examples) + len(examples.dropped)
     # Predictions must match the test file row by row.
-    skip = None if name == "test" else skip_bad_rows
+    skip = None if is_test else skip_bad_rows
     shard = tables.read(table, convert, skip)
     examples += shard
     dropped = (num_before + number for number in shard.dropped)

@@ -1,19 +1,18 @@
 """Fine-tuning on single texts and pairs (Devlin et al. 2019, 4.1)."""
 
 import collections
-import contextlib
 import dataclasses
 import functools
 import json
 import os
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from absl import logging
 
 from bert_tf import distribution, heads
-from bert_tf.data import input_pipeline, record_cache
+from bert_tf.data import input_pipeline
 from bert_tf.files import atomic, json_files, paths
 from bert_tf.formats import tables
 from bert_tf.model_folder import run_info
@@ -29,18 +28,12 @@ from bert_tf.tasks.classification import config as config_lib
 from bert_tf.tasks.classification.examples import InputExample
 from bert_tf.training import objective, results
 
+Texts = Sequence[InputExample]
 
-def run(
-  config: config_lib.ClassificationConfig,
-  layout: examples.FileLayout | None = None,
-) -> base.Results | None:
-  """Trains, evaluates and predicts as configured; see fine_tuning.run.
 
-  `layout` replaces the layout of the files that the config names.
-  """
-  return fine_tuning.run(
-    config, functools.partial(ClassificationTask, layout=layout)
-  )
+def run(config: config_lib.ClassificationConfig) -> base.Results | None:
+  """Trains, evaluates and predicts as configured; see fine_tuning.run."""
+  return fine_tuning.run(config, ClassificationTask)
 
 
 def file_layout(config: config_lib.ClassificationConfig) -> examples.FileLayout:
@@ -74,14 +67,7 @@ def file_layout(config: config_lib.ClassificationConfig) -> examples.FileLayout:
   return layout
 
 
-class Texts(NamedTuple):
-  """The examples of a split and the number of windows of each."""
-
-  examples: Sequence[InputExample]  # The texts or pairs, B.
-  num_windows: Sequence[int]  # int [B]. The number of records of each.
-
-
-class ClassificationTask(base.Task[InputExample, Texts]):
+class ClassificationTask(base.Task[InputExample]):
   """Classification of texts or pairs.
 
   The examples come from the files of a layout, from a processor, or from a
@@ -93,6 +79,7 @@ class ClassificationTask(base.Task[InputExample, Texts]):
   config: config_lib.ClassificationConfig
   model = heads.ClassifierModel
   first_results = ("eval_accuracy", "eval_loss", "global_step", "loss")
+  record_settings = ("problem_type", "labels", "long_text")
 
   def __init__(
     self,
@@ -111,7 +98,6 @@ class ClassificationTask(base.Task[InputExample, Texts]):
         self.layout = dataclasses.replace(
           self.layout, labels=saved.labels, hint=saved.hint
         )
-    self._folder = setup.folder
     self._data_dir = config.data_dir or ""
     folder = base.SplitFile(self._data_dir, "data_dir")
     missing = folder if config.processor else base.SplitFile(None, "task_name")
@@ -157,14 +143,9 @@ class ClassificationTask(base.Task[InputExample, Texts]):
       self.is_pair |= any(example.text_b is not None for example in rows)
       self._check_pairs()
       return rows
-    layout, skip = self.layout, self.config.skip_bad_rows
-    if split == "test" and self.config.file_format:  # It may have labels.
-      label = layout.splits["dev"].label
-      known = dataclasses.replace(layout.splits["test"], label=label)
-      known_layout = dataclasses.replace(layout, splits={"test": known})
-      with contextlib.suppress(ValueError):
-        return examples.read_examples(self._data_dir, known_layout, split)
-    return examples.read_examples(self._data_dir, layout, split, skip)
+    return examples.read_examples(
+      self._data_dir, self.layout, split, self.config.skip_bad_rows
+    )
 
   @functools.cached_property
   def _processor(self) -> processors.DataProcessor:
@@ -178,9 +159,10 @@ class ClassificationTask(base.Task[InputExample, Texts]):
     fraction, seed = config.eval_fraction, config.train.seed
     skip = config.skip_bad_rows
     rows = examples.read_examples("", self.layout, "train", skip)
-    split_file = os.path.join(self._folder.path, "data_split.json")
+    folder = self.setup.folder
+    split_file = os.path.join(folder.path, "data_split.json")
     split, bad = {}, set(rows.dropped)
-    if has_split := bool(self._folder.info) and paths.exists(split_file):
+    if has_split := bool(folder.info) and paths.exists(split_file):
       split = json_files.read_object(split_file)
       if "bad_rows" not in split:  # An older version counted only good rows.
         bad = set()
@@ -218,7 +200,7 @@ class ClassificationTask(base.Task[InputExample, Texts]):
     train.dropped = rows.dropped
     return {"train": train, "dev": dev}
 
-  def set_labels(self, train: Sequence[InputExample], source: str) -> None:
+  def set_labels(self, train: Texts, source: str) -> None:
     """Sets the labels to those of the training examples."""
     labels, kind = examples.infer_labels(train), self.layout.problem_type
     counts = {len(e.label) for e in train if isinstance(e.label, tuple)}
@@ -235,25 +217,28 @@ class ClassificationTask(base.Task[InputExample, Texts]):
       )
     self.layout = dataclasses.replace(self.layout, labels=labels)
 
-  def prepare(self, split: str, examples: Sequence[InputExample]) -> Texts:
-    """Returns the examples with the number of windows of each."""
-    num_windows = [1] * len(examples)
-    if self.config.long_text == "windows":
-      texts = (self.inputs_and_answer(example)[0] for example in examples)
-      num_windows = [len(self.answerer.prepare(t).inputs) for t in texts]
-    return Texts(examples, num_windows)
-
   def num_inputs(self, data: Texts) -> int:
     """Returns the number of windows of all examples."""
-    return sum(data.num_windows)
+    return sum(self._num_windows(data))
 
-  def encode(
-    self, split: str, data: Texts
-  ) -> Iterator[tuple[Sequence[bytes], bool]]:
+  def _num_windows(self, data: Texts) -> list[int]:
+    # The number of windows, and so of records, of each example.
+    if self.config.long_text != "windows":
+      return [1] * len(data)
+    return [self._count_windows(example.text_a) for example in data]
+
+  @functools.cached_property
+  def _count_windows(self) -> Callable[[str], int]:
+    # Every evaluation asks again, and a long text takes a millisecond.
+    return functools.cache(
+      lambda text: len(self.answerer.prepare({"text": text}).inputs)
+    )
+
+  def encode(self, split: str, data: Texts) -> base.Encoded:
     """Yields the records of an example, each of which has its label."""
-    labels = metrics.label_ids(data.examples, self.layout.label_spec()).tolist()
+    labels = metrics.label_ids(data, self.layout.label_spec()).tolist()
     is_number = self.layout.problem_type == "regression"
-    for label_ids, prepared in zip(labels, self.prepared(data.examples)):
+    for label_ids, prepared in zip(labels, self.prepared(data)):
       ints, floats = {"is_real_example": [1]}, dict[str, Any]()
       (floats if is_number else ints)["label_ids"] = label_ids
       encoded = [self.record([i], ints, floats) for i in prepared.inputs]
@@ -266,16 +251,6 @@ class ClassificationTask(base.Task[InputExample, Texts]):
       self.max_seq_length, spec.num_outputs, spec.problem_type
     )
 
-  def made_of(self, split: str, data: Texts) -> dict[str, Any]:
-    """Returns a hash of the examples, the labels and long_text."""
-    texts = [(e.text_a, e.text_b, e.label) for e in data.examples]
-    return {
-      "examples": record_cache.content_hash(texts),
-      "problem_type": self.layout.problem_type,
-      "labels": self.layout.labels,
-      "long_text": self.config.long_text,
-    }
-
   def objective(self) -> objective.Objective:
     """Returns the loss and the metrics of a classifier."""
     return objective.of_classifier(self.layout.problem_type, self.class_weights)
@@ -284,9 +259,9 @@ class ClassificationTask(base.Task[InputExample, Texts]):
     """Returns the official metrics and, with windows, means over examples."""
     return metrics.scores(
       self.layout,
-      metrics.label_ids(data.examples, self.layout.label_spec()),
+      metrics.label_ids(data, self.layout.label_spec()),
       np.stack(rows),
-      data.num_windows,
+      self._num_windows(data),
     )
 
   def near_chance(self, data: Texts, accuracy: float) -> float | None:
@@ -296,7 +271,7 @@ class ClassificationTask(base.Task[InputExample, Texts]):
     """
     if self.layout.problem_type != "classification":
       return None
-    counts = collections.Counter(example.label for example in data.examples)
+    counts = collections.Counter(example.label for example in data)
     num = counts.total()
     chance = max(counts.values()) / num
     noise = 2 * np.sqrt(chance * (1 - chance) / num)
@@ -306,11 +281,14 @@ class ClassificationTask(base.Task[InputExample, Texts]):
     return chance if accuracy <= chance + noise else None
 
   def write_evaluation(
-    self, output_dir: str, data: Texts, rows: Sequence[np.ndarray]
+    self,
+    output_dir: str,
+    data: Texts,
+    rows: Sequence[np.ndarray],
   ) -> None:
     """Writes eval_predictions.jsonl and logs the scores of each label."""
     objects = metrics.describe_predictions(
-      self.layout, data.examples, self._probabilities(data, rows)
+      self.layout, data, self._probabilities(data, rows)
     )
     path = os.path.join(output_dir, "eval_predictions.jsonl")
     results.write_lines(path, map(json_files.encode, objects))
@@ -320,14 +298,16 @@ class ClassificationTask(base.Task[InputExample, Texts]):
   ) -> base.Results:
     """Writes test_results.tsv, predictions.jsonl and any submission to GLUE."""
     found = self._ensemble(self._probabilities(data, rows))
-    texts = data.examples
+    texts = data
     if self.config.processor:  # As in 2018, its labels of "test" mean nothing.
       texts = [dataclasses.replace(example, label=None) for example in texts]
     metrics.write_predictions(output_dir, self.layout, texts, found)
     return {}
 
   def _probabilities(self, data: Texts, rows: base.Rows) -> np.ndarray:
-    logits = answers.mean_over_windows(np.stack(list(rows)), data.num_windows)
+    logits = answers.mean_over_windows(
+      np.stack(list(rows)), self._num_windows(data)
+    )
     return prediction.probabilities(logits, self.layout.problem_type)
 
   def _ensemble(self, probabilities: np.ndarray) -> np.ndarray:

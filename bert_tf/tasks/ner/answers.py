@@ -38,22 +38,18 @@ class WordAnswerer(prediction.Answerer):
     """Returns the windows that label the words of the text."""
     places = list(self.split(row["text"]))
     sentence = examples.Sentence(tuple(word for word, _ in places), None, 1)
-    windows = windows_lib.make_windows(
+    [windows] = windows_lib.make_windows(
       [sentence], self.tokenizer, self.max_seq_length
     )
-    inputs = [window.model_input for window in windows]
-    return prediction.Prepared(inputs, (places, windows))
+    return prediction.Prepared(windows.inputs, (places, windows.state))
 
   def answer(
     self, prepared: prediction.Prepared, outputs: Sequence[prediction.Outputs]
   ) -> dict[str, Any]:
     """Returns the most probable label of each word."""
-    places, windows = prepared.state
+    places, positions = prepared.state
     logits = np.concatenate(
-      [
-        output["logits"][list(window.first_pieces)]
-        for window, output in zip(windows, outputs)
-      ]
+      [output["logits"][each] for each, output in zip(positions, outputs)]
     )  # [words, C]
     rows = prediction.probabilities(logits)
     labels = [(self.info.labels or ())[i] for i in logits.argmax(axis=-1)]

@@ -1,8 +1,9 @@
 """Named entity recognition: a tag for every word (Devlin et al. 2019, 5.3)."""
 
+import itertools
 import os
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from absl import logging
@@ -11,12 +12,14 @@ from bert_tf import heads, losses
 from bert_tf.data import input_pipeline
 from bert_tf.files import paths
 from bert_tf.model_folder import run_info
-from bert_tf.tasks import base, fine_tuning
+from bert_tf.tasks import base, fine_tuning, prediction
 from bert_tf.tasks.ner import config as config_lib
 from bert_tf.tasks.ner import examples, metrics
 from bert_tf.tasks.ner import windows as windows_lib
 from bert_tf.tasks.ner.examples import Sentence
 from bert_tf.training import objective, results
+
+Sentences = Sequence[Sentence]
 
 
 def run(config: config_lib.NerConfig) -> base.Results | None:
@@ -27,14 +30,7 @@ def run(config: config_lib.NerConfig) -> base.Results | None:
   return fine_tuning.run(config, NerTask)
 
 
-class Tagged(NamedTuple):
-  """The sentences of a file and their windows."""
-
-  sentences: Sequence[Sentence]  # In the order of the file.
-  windows: Sequence[windows_lib.Window]  # They label all words, in order.
-
-
-class NerTask(base.Task[Sentence, Tagged]):
+class NerTask(base.Task[Sentence]):
   """Labels the words of sentences."""
 
   config: config_lib.NerConfig
@@ -61,7 +57,7 @@ class NerTask(base.Task[Sentence, Tagged]):
       path,
       self.config.word_column,
       self.config.tag_column,
-      any_tags=self.label_spec is not None,  # `prepare` compares them.
+      any_tags=self.label_spec is not None,  # `_labelled` compares them.
     )
     if sentences[0].tags is None:
       if split != "test":
@@ -71,63 +67,71 @@ class NerTask(base.Task[Sentence, Tagged]):
         )
     elif split != "train":
       metrics.import_seqeval()  # Fails here, not after hours of training.
-    return sentences
+    return self._labelled(split, path, sentences)
 
-  def set_labels(self, train: Sequence[Sentence], source: str) -> None:
+  def _labelled(
+    self, split: str, path: str, sentences: list[Sentence]
+  ) -> list[Sentence]:
+    """Replaces tags by the labels of the model, if they are known already."""
+    spec = self.label_spec
+    if spec is None or sentences[0].tags is None:
+      return sentences
+    fault, labelled = "", []
+    for sentence in sentences:
+      tags = sentence.tags or ()
+      labels = examples.to_labels(tags, spec.labels)
+      if None in labels and not fault:
+        place = labels.index(None)
+        unknown = spec.unknown_label(tags[place])
+        fault = f"{path}:{sentence.line + place}: {unknown} (`tag_column`)"
+      labelled.append(sentence._replace(tags=tuple(map(str, labels))))
+    if fault and split != "test":
+      raise ValueError(f"{fault}.")
+    if fault:
+      logging.warning(f"{fault}, so the predictions are not scored.")
+      return [sentence._replace(tags=None) for sentence in sentences]
+    return labelled
+
+  def set_labels(self, train: Sentences, source: str) -> None:
     """Sets the labels to O, and B- and I- of each type in the sentences."""
     labels = examples.infer_labels(train)
     if len(labels) < 2:
       raise ValueError(f"{source} has no entities: every tag is O.")
     self.label_spec = run_info.LabelSpec("ner", run_info.WORDS, labels)
 
-  def prepare(self, split: str, sentences: Sequence[Sentence]) -> Tagged:
-    """Returns the sentences with the windows that label their words."""
-    path, spec = self.files[split].path, self.label_spec
-    assert spec
-    fault, labelled = "", []
-    for sentence in sentences:
-      labels = examples.to_labels(sentence.tags or (), spec.labels)
-      if None in labels and not fault:
-        place = labels.index(None)
-        unknown = spec.unknown_label((sentence.tags or ())[place])
-        fault = f"{path}:{sentence.line + place}: {unknown} (`tag_column`)"
-      tags = None if sentence.tags is None else tuple(map(str, labels))
-      labelled.append(sentence._replace(tags=tags))
-    if fault and split != "test":
-      raise ValueError(f"{fault}.")
-    if fault:
-      logging.warning(f"{fault}, so the predictions are not scored.")
-      labelled = [sentence._replace(tags=None) for sentence in labelled]
-    sentences = labelled
-    context = bool(self.config.document_context)
-    windows = windows_lib.make_windows(
-      sentences, self.tokenizer, self.max_seq_length, context
-    )
-    for window in windows[: base.NUM_LOGGED]:
-      tokens = self.tokenizer.convert_ids_to_tokens(window.input_ids)
-      for position, tag in zip(window.first_pieces, window.tags or ()):
-        tokens[position] += f"/{tag}"
-      logging.info("%s", " ".join(tokens))
-    return Tagged(sentences, windows)
-
-  def num_inputs(self, data: Tagged) -> int:
+  def num_inputs(self, data: Sentences) -> int:
     """Returns the number of windows."""
-    return len(data.windows)
+    return sum(len(windows.inputs) for windows in self._windows(data))
 
-  def encode(
-    self, split: str, data: Tagged
-  ) -> Iterator[tuple[Sequence[bytes], bool]]:
+  def _windows(self, data: Sentences) -> Iterator[prediction.Prepared]:
+    return windows_lib.make_windows(
+      data,
+      self.tokenizer,
+      self.max_seq_length,
+      bool(self.config.document_context),
+    )
+
+  def encode(self, split: str, data: Sentences) -> base.Encoded:
     """Yields a record for each window; without tags, label_ids are 0."""
     length = self.max_seq_length
     ids = {label: i for i, label in enumerate(self.labels)}
-    for window in data.windows:
-      label_ids, label_mask = [0] * length, [0] * length
-      tags = window.tags or [self.labels[0]] * len(window.first_pieces)
-      for position, tag in zip(window.first_pieces, tags):
-        label_ids[position], label_mask[position] = ids[tag], 1
-      labels = {"label_ids": label_ids, "label_mask": label_mask}
-      record = self.record([window.model_input], labels)
-      yield [record], window.part == 1  # Counts a long sentence once.
+    for index, (sentence, windows) in enumerate(zip(data, self._windows(data))):
+      encoded, tags = [], iter(sentence.tags or ())
+      for model_input, positions in zip(windows.inputs, windows.state):
+        tagged = dict(zip(positions, tags))
+        label_ids, label_mask = [0] * length, [0] * length
+        for position in positions:
+          label_mask[position] = 1
+        for position, tag in tagged.items():
+          label_ids[position] = ids[tag]
+        if index < base.NUM_LOGGED:
+          pieces = self.tokenizer.convert_ids_to_tokens(model_input.input_ids)
+          for position, tag in tagged.items():
+            pieces[position] += f"/{tag}"
+          logging.info("%s", " ".join(pieces))
+        labels = {"label_ids": label_ids, "label_mask": label_mask}
+        encoded.append(self.record([model_input], labels))
+      yield encoded, windows.is_cut
 
   def spec(self, split: str) -> input_pipeline.Spec:
     """Returns the features of a record."""
@@ -148,20 +152,20 @@ class NerTask(base.Task[Sentence, Tagged]):
     """Returns the id of the most probable label of each position."""
     return outputs.argmax(axis=-1)
 
-  def scores(self, data: Tagged, rows: Sequence[np.ndarray]) -> base.Results:
+  def scores(self, data: Sentences, rows: Sequence[np.ndarray]) -> base.Results:
     """Returns precision, recall and F1 of the entities."""
     tags = self._tags(data, rows)
-    return dict(metrics.scores(data.sentences, tags, self.labels))
+    return dict(metrics.scores(data, tags, self.labels))
 
   def write_evaluation(
-    self, output_dir: str, data: Tagged, rows: Sequence[np.ndarray]
+    self, output_dir: str, data: Sentences, rows: Sequence[np.ndarray]
   ) -> None:
     """Writes the words, tags and predicted tags to eval_predictions.txt."""
     path = os.path.join(output_dir, "eval_predictions.txt")
-    metrics.write_predictions(path, data.sentences, self._tags(data, rows))
+    metrics.write_predictions(path, data, self._tags(data, rows))
 
   def write_predictions(
-    self, output_dir: str, data: Tagged, rows: base.Rows
+    self, output_dir: str, data: Sentences, rows: base.Rows
   ) -> base.Results:
     """Writes test_predictions.txt and, if tags are known, test_results.txt.
 
@@ -169,13 +173,13 @@ class NerTask(base.Task[Sentence, Tagged]):
     """
     tags = self._tags(data, rows)
     path = os.path.join(output_dir, "test_predictions.txt")
-    metrics.write_predictions(path, data.sentences, tags)
+    metrics.write_predictions(path, data, tags)
     results_file = os.path.join(output_dir, "test_results.txt")
-    if data.sentences[0].tags is None:
+    if data[0].tags is None:
       paths.remove(results_file)  # The scores of earlier predictions.
       return {}
-    scores = metrics.scores(data.sentences, tags, self.labels)
-    gold = [tag for s in data.sentences for tag in s.tags or ()]
+    scores = metrics.scores(data, tags, self.labels)
+    gold = [tag for s in data for tag in s.tags or ()]
     found = [tag for row in tags for tag in row]
     scores["accuracy"] = float(np.mean([a == b for a, b in zip(gold, found)]))
     results.write_results(results_file, scores, first=self.first_results)
@@ -195,10 +199,13 @@ class NerTask(base.Task[Sentence, Tagged]):
       return {}, example.tags
     return {"text": " ".join(example.words)}, example.tags
 
-  def label_ids(self, data: Tagged, rows: base.Rows) -> Iterator[int]:
+  def label_ids(self, data: Sentences, rows: base.Rows) -> Iterator[int]:
     """Yields the predicted label id of each word; rows are int [F]."""
-    for window, row in zip(data.windows, rows):
-      yield from row[list(window.first_pieces)]
+    positions = itertools.chain.from_iterable(
+      windows.state for windows in self._windows(data)
+    )
+    for each, row in zip(positions, rows):
+      yield from row[each]
 
   @property
   def labels(self) -> tuple[str, ...]:
@@ -206,6 +213,6 @@ class NerTask(base.Task[Sentence, Tagged]):
     assert self.label_spec is not None
     return self.label_spec.labels
 
-  def _tags(self, data: Tagged, rows: base.Rows) -> list[list[str]]:
+  def _tags(self, data: Sentences, rows: base.Rows) -> list[list[str]]:
     tags = (self.labels[i] for i in self.label_ids(data, rows))
-    return [[next(tags) for _ in s.words] for s in data.sentences]
+    return [[next(tags) for _ in s.words] for s in data]

@@ -37,8 +37,9 @@ class SpanAnswerer(prediction.Answerer):
     """Returns the windows of the context; none if it has no word pieces."""
     context = examples.Context(row["context"])
     question = examples.SquadExample("", row["question"], context, None, None)
-    windower = windows.ContextWindower(self.tokenizer, self._window_config)
-    [cut] = windower.windows([question])
+    [cut] = windows.make_windows(
+      [question], self.tokenizer, self._window_config
+    )
     inputs = [window.model_input for window in cut]
     return prediction.Prepared(inputs, (question, cut))
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import itertools
 import json
 import math
 import operator
@@ -60,7 +61,8 @@ class AnswerDecoder:
   ) -> None:
     self._tokenizer = tokenizer
     self._config = config
-    self._aligner = Aligner(tokenizer.basic_tokenizer)
+    # Contexts repeat their words.
+    self._basic_tokens = functools.cache(tokenizer.basic_tokenizer.tokenize)
 
   def predict(
     self,
@@ -174,7 +176,10 @@ class AnswerDecoder:
     )
     joined = " ".join(pieces).replace(" ##", "").replace("##", "")
     words = example.context.doc_tokens[first_word : last_word + 1]
-    text, skipped = self._aligner.original_text(" ".join(joined.split()), words)
+    tokens = itertools.chain.from_iterable(map(self._basic_tokens, words))
+    text, skipped = original_text(
+      " ".join(joined.split()), words, " ".join(tokens)
+    )
 
     def place(char: int) -> int:  # From an index in " ".join(words).
       word = " ".join(words)[:char].count(" ")
@@ -184,34 +189,25 @@ class AnswerDecoder:
     return text, place(skipped), place(skipped + len(text) - 1) + 1
 
 
-class Aligner:
-  """Maps predictions in normalized text to the original text."""
+def original_text(
+  predicted: str, words: Sequence[str], normalized: str
+) -> tuple[str, int]:
+  """Returns the part of the words whose normalized text is the prediction.
 
-  def __init__(self, basic_tokenizer: tokenization.BasicTokenizer) -> None:
-    # Returns a word's tokens with spaces between them.
-    self._normalize = functools.cache(
-      lambda word: " ".join(basic_tokenizer.tokenize(word))
-    )
-
-  def original_text(
-    self, predicted: str, words: Sequence[str]
-  ) -> tuple[str, int]:
-    """Returns the part of the words whose normalized text is the prediction.
-
-    Also returns the number of characters before it. Assumes that the original
-    and the normalized text match character by character, except for spaces. If
-    they do not, returns all words.
-    """
-    text = " ".join(words)
-    normalized = " ".join(filter(None, map(self._normalize, words)))
-    start = normalized.find(predicted)
-    positions = [i for i, char in enumerate(text) if char != " "]
-    num_chars = len(normalized) - normalized.count(" ")
-    if start < 0 or not predicted or len(positions) != num_chars:
-      return text, 0
-    first = start - normalized.count(" ", 0, start)
-    last = first + len(predicted) - predicted.count(" ") - 1
-    return text[positions[first] : positions[last] + 1], positions[first]
+  Also returns the number of characters before it. `normalized` has all tokens
+  of the words with spaces between them. Assumes that the original and the
+  normalized text match character by character, except for spaces. If they do
+  not, returns all words.
+  """
+  text = " ".join(words)
+  start = normalized.find(predicted)
+  positions = [i for i, char in enumerate(text) if char != " "]
+  num_chars = len(normalized) - normalized.count(" ")
+  if start < 0 or not predicted or len(positions) != num_chars:
+    return text, 0
+  first = start - normalized.count(" ", 0, start)
+  last = first + len(predicted) - predicted.count(" ") - 1
+  return text[positions[first] : positions[last] + 1], positions[first]
 
 
 def write_predictions(

@@ -1,11 +1,10 @@
 """Question answering: fine-tuning, prediction and scores on SQuAD."""
 
-import dataclasses
 import itertools
 import os
 import random
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -24,6 +23,8 @@ from bert_tf.training import estimator, objective, progress, results
 # Seed that shuffles the training questions; the original fixes it, too.
 _SHUFFLE_SEED = 12345
 
+Questions = Sequence[SquadExample]
+
 
 def run(config: config_lib.SquadConfig) -> base.Results | None:
   """Trains, predicts and scores as configured; see fine_tuning.run.
@@ -33,14 +34,7 @@ def run(config: config_lib.SquadConfig) -> base.Results | None:
   return fine_tuning.run(config, SquadTask)
 
 
-class Questions(NamedTuple):
-  """The questions of a file."""
-
-  examples: Sequence[SquadExample]
-  windower: windows_lib.ContextWindower  # Makes the questions' windows.
-
-
-class SquadTask(base.Task[SquadExample, Questions]):
+class SquadTask(base.Task[SquadExample]):
   """Finds the answers to questions in their contexts."""
 
   config: config_lib.SquadConfig
@@ -49,6 +43,7 @@ class SquadTask(base.Task[SquadExample, Questions]):
   # batches hold windows.
   noun = "training questions"
   predicted_split = "dev"
+  record_settings = ("doc_stride", "max_query_length")
 
   def __init__(self, setup: base.Setup[config_lib.SquadConfig]) -> None:
     super().__init__(setup)
@@ -57,7 +52,7 @@ class SquadTask(base.Task[SquadExample, Questions]):
       "train": base.SplitFile(config.train_file, "train_file"),
       "dev": base.SplitFile(config.predict_file, "predict_file"),
     }
-    self.windows = settings.extract(config, config_lib.WindowConfig)
+    self.window_config = settings.extract(config, config_lib.WindowConfig)
     self.decoding_config = settings.extract(config, config_lib.DecodingConfig)
 
   @property
@@ -91,32 +86,22 @@ class SquadTask(base.Task[SquadExample, Questions]):
       )
     return questions
 
-  def prepare(self, split: str, examples: Sequence[SquadExample]) -> Questions:
-    """Returns the questions with their windower; training shuffles them."""
+  def encode(self, split: str, data: Questions) -> base.Encoded:
+    """Yields the records of a question, one for each window.
+
+    Questions to train on are shuffled.
+    """
     if split == "train":
-      examples = list(examples)
-      random.Random(_SHUFFLE_SEED).shuffle(examples)
-    windower = windows_lib.ContextWindower(self.tokenizer, self.windows)
-    return Questions(examples, windower)
-
-  def num_inputs(self, data: Questions) -> int:
-    """Returns the number of questions."""
-    return len(data.examples)
-
-  def encode(
-    self, split: str, data: Questions
-  ) -> Iterator[tuple[Sequence[bytes], bool]]:
-    """Yields the records of a question, one for each window."""
-    groups = data.windower.windows(data.examples)
-    total, is_training = len(data.examples), split == "train"
-    for windows in progress.track(groups, "cutting windows", "question", total):
+      data = list(data)
+      random.Random(_SHUFFLE_SEED).shuffle(data)
+    for example, windows in self._windows(data, "cutting windows"):
       encoded = []
       for window in windows:
         ints = {"unique_ids": [window.unique_id]}
-        if is_training:
+        if split == "train":
           ints["start_positions"] = [window.start_position]
           ints["end_positions"] = [window.end_position]
-          ints["is_impossible"] = [int(window.is_impossible)]
+          ints["is_impossible"] = [int(bool(example.is_impossible))]
         encoded.append(self.record([window.model_input], ints))
       yield encoded, any(window.is_question_cut for window in windows)
 
@@ -128,20 +113,10 @@ class SquadTask(base.Task[SquadExample, Questions]):
       features |= {"start_positions": position, "end_positions": position}
     return features
 
-  def made_of(self, split: str, data: Questions) -> dict[str, Any]:
-    """Returns a hash of the questions, and the sizes of windows."""
-    questions = [
-      (
-        *(e.question_text, e.context.text, e.start_position, e.end_position),
-        *((e.answers or ())[:1], e.is_impossible),
-      )
-      for e in data.examples
-    ]
-    return {
-      "questions": record_cache.content_hash(questions),
-      "is_training": split == "train",
-      **dataclasses.asdict(self.windows),
-    }
+  def made_of(self, data: Questions) -> dict[str, Any]:
+    """Adds the positions of the answers, which exist only in training."""
+    places = [(e.start_position, e.end_position, e.is_impossible) for e in data]
+    return super().made_of(data) | {"places": record_cache.content_hash(places)}
 
   def finish(
     self, batches: tf.data.Dataset, has_few_widths: bool = False
@@ -193,11 +168,11 @@ class SquadTask(base.Task[SquadExample, Questions]):
 
   def run_info(self) -> dict[str, Any]:
     """Returns the settings of windows and answers for run.json."""
-    info = vars(self.windows) | vars(self.decoding_config)
+    info = vars(self.window_config) | vars(self.decoding_config)
     del info["max_seq_length"]
     return info
 
-  def describe_labels(self, examples: Sequence[SquadExample]) -> str:
+  def describe_labels(self, examples: Questions) -> str:
     """Returns how many questions have an answer."""
     if all(e.answers is None and e.is_impossible is None for e in examples):
       return "no answers"
@@ -213,16 +188,22 @@ class SquadTask(base.Task[SquadExample, Questions]):
     answer = next(iter(example.answers or ()), None)
     return {"question": question, "context": context}, answer
 
+  def _windows(
+    self, questions: Questions, work: str
+  ) -> Iterable[tuple[SquadExample, list[windows_lib.InputFeatures]]]:
+    # Each question with its windows; `work` is for the progress bar.
+    windows = windows_lib.make_windows(
+      questions, self.tokenizer, self.window_config
+    )
+    pairs = zip(questions, windows)
+    return progress.track(pairs, work, "question", len(questions))
+
   def _answers(
     self, data: Questions, rows: base.Rows
   ) -> dict[str, decoding.Answer]:
-    rows = iter(rows)
+    rows, answers = iter(rows), {}
     decoder = decoding.AnswerDecoder(self.tokenizer, self.decoding_config)
-    pairs = zip(data.examples, data.windower.windows(data.examples))
-    total, answers = len(data.examples), {}
-    for example, windows in progress.track(
-      pairs, "answering", "question", total
-    ):
+    for example, windows in self._windows(data, "answering"):
       # [windows, 2, F], or [0, 2, 0] for a context without a word.
       logits = list(itertools.islice(rows, len(windows))) or np.zeros((0, 2, 0))
       starts, ends = np.swapaxes(logits, 0, 1)
@@ -233,7 +214,7 @@ class SquadTask(base.Task[SquadExample, Questions]):
     self, data: Questions, predictions: dict[str, decoding.Answer]
   ) -> base.Results:
     has_negatives = self.decoding_config.version_2_with_negative
-    answers = metrics.correct_answers(data.examples, has_negatives)
+    answers = metrics.correct_answers(data, has_negatives)
     if answers is None:
       return {}
     scores = metrics.squad_summary(

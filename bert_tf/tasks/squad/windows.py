@@ -5,6 +5,7 @@ A long context has several windows, which start doc_stride pieces apart.
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
@@ -15,17 +16,6 @@ from bert_tf.tasks.squad import config as config_lib
 from bert_tf.tasks.squad import examples as squad_data
 
 _FIRST_UNIQUE_ID = 1000000000
-
-
-@dataclasses.dataclass(frozen=True)
-class ContextPieces:
-  """A context in word pieces."""
-
-  ids: np.ndarray  # int32 [pieces].
-  words: np.ndarray  # int32 [pieces]. The word of each piece.
-  # int32 [words]. Index of each word's first piece; for a word without pieces,
-  # index of the piece that follows.
-  first_pieces: np.ndarray
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,7 +32,6 @@ class InputFeatures:
   # First and last position of the answer; 0 if it is not in the window.
   start_position: int
   end_position: int
-  is_impossible: bool  # Whether the question has no answer.
   # Whether the question exceeds max_query_length.
   is_question_cut: bool = False
 
@@ -52,90 +41,83 @@ class InputFeatures:
     return prediction.model_input(self.input_ids, self.doc_offset)
 
 
-class ContextWindower:
-  """Makes windows; caches the pieces of each context, 8 bytes a piece."""
-
-  def __init__(
-    self, tokenizer: tokenization.FullTokenizer, config: config_lib.WindowConfig
-  ) -> None:
-    self._tokenizer = tokenizer
-    self._config = config
-    self._context_pieces = functools.cache(self._read_pieces)
-    self._cls, self._sep = tokenizer.convert_tokens_to_ids(["[CLS]", "[SEP]"])
-
-  def windows(
-    self, examples: Iterable[squad_data.SquadExample]
-  ) -> Iterator[list[InputFeatures]]:
-    """Yields the windows of each example; [] if its context has no pieces."""
-    unique_id = _FIRST_UNIQUE_ID
-    for example in examples:
-      question = self._tokenizer.tokenize_to_ids(example.question_text)
-      query = question[: self._config.max_query_length]
-      prefix = [self._cls, *query, self._sep]
-      pieces = self._context_pieces(example.context)
-      answer = self._answer_pieces(example, pieces)
-      num_pieces = len(pieces.ids)
-      length = self._config.max_seq_length - len(query) - 3
-      spans: list[tuple[int, int]] = []  # First piece and end of each window.
-      for first in range(0, num_pieces, self._config.doc_stride):
-        spans.append((first, min(first + length, num_pieces)))
-        if spans[-1][1] == num_pieces:
-          break
-      best_windows = _max_context_windows(spans, num_pieces)
-      windows = []
-      for i, (first, end) in enumerate(spans):
-        start_position = end_position = 0
-        if answer and first <= answer[0] and answer[1] < end:
-          start_position = answer[0] - first + len(prefix)
-          end_position = answer[1] - first + len(prefix)
-        windows.append(
-          InputFeatures(
-            unique_id=unique_id,
-            input_ids=[*prefix, *pieces.ids[first:end].tolist(), self._sep],
-            doc_offset=len(prefix),
-            words=pieces.words[first:end],
-            is_max_context=best_windows[first:end] == i,
-            start_position=start_position,
-            end_position=end_position,
-            is_impossible=bool(example.is_impossible),
-            is_question_cut=len(question) > len(query),
-          )
+def make_windows(
+  examples: Iterable[squad_data.SquadExample],
+  tokenizer: tokenization.FullTokenizer,
+  config: config_lib.WindowConfig,
+) -> Iterator[list[InputFeatures]]:
+  """Yields the windows of each example; [] if its context has no pieces."""
+  cls_id, sep_id = tokenizer.convert_tokens_to_ids(["[CLS]", "[SEP]"])
+  # Questions share a context; its pieces take 8 bytes each.
+  read_pieces = functools.cache(functools.partial(_read_pieces, tokenizer))
+  unique_id = _FIRST_UNIQUE_ID
+  for example in examples:
+    question = tokenizer.tokenize_to_ids(example.question_text)
+    query = question[: config.max_query_length]
+    prefix = [cls_id, *query, sep_id]
+    ids, words = read_pieces(example.context)
+    answer = _answer_pieces(tokenizer, example, ids, words)
+    num_pieces = len(ids)
+    length = config.max_seq_length - len(query) - 3
+    spans: list[tuple[int, int]] = []  # First piece and end of each window.
+    for first in range(0, num_pieces, config.doc_stride):
+      spans.append((first, min(first + length, num_pieces)))
+      if spans[-1][1] == num_pieces:
+        break
+    best_windows = _max_context_windows(spans, num_pieces)
+    windows = []
+    for i, (first, end) in enumerate(spans):
+      start_position = end_position = 0
+      if answer and first <= answer[0] and answer[1] < end:
+        start_position = answer[0] - first + len(prefix)
+        end_position = answer[1] - first + len(prefix)
+      windows.append(
+        InputFeatures(
+          unique_id=unique_id,
+          input_ids=[*prefix, *ids[first:end].tolist(), sep_id],
+          doc_offset=len(prefix),
+          words=words[first:end],
+          is_max_context=best_windows[first:end] == i,
+          start_position=start_position,
+          end_position=end_position,
+          is_question_cut=len(question) > len(query),
         )
-        unique_id += 1
-      yield windows
+      )
+      unique_id += 1
+    yield windows
 
-  def _read_pieces(self, context: squad_data.Context) -> ContextPieces:
-    ids: list[int] = []
-    first_pieces = []
-    for word in context.doc_tokens:
-      first_pieces.append(len(ids))
-      ids += self._tokenizer.tokenize_to_ids(word)
-    counts = np.diff([*first_pieces, len(ids)])
-    words = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
-    return ContextPieces(
-      np.array(ids, np.int32), words, np.array(first_pieces, np.int32)
-    )
 
-  def _answer_pieces(
-    self, example: squad_data.SquadExample, pieces: ContextPieces
-  ) -> tuple[int, int] | None:
-    """Returns the first and the last piece of the answer; None without one.
+def _read_pieces(
+  tokenizer: tokenization.FullTokenizer, context: squad_data.Context
+) -> tuple[np.ndarray, np.ndarray]:
+  """Returns a context's word pieces and the word of each, int32 [pieces]."""
+  pieces = [tokenizer.tokenize_to_ids(word) for word in context.doc_tokens]
+  counts = np.array([*map(len, pieces)], np.int32)
+  words = np.repeat(np.arange(len(pieces), dtype=np.int32), counts)
+  return np.array([*itertools.chain.from_iterable(pieces)], np.int32), words
 
-    The answer's words may contain more than the answer, such as "(1895-1943)."
-    for 1895. If the answer's pieces occur in them, only these are returned.
-    """
-    if example.start_position < 0:
-      return None
-    first = int(pieces.first_pieces[example.start_position])
-    last = len(pieces.ids) - 1
-    if example.end_position < len(pieces.first_pieces) - 1:
-      last = int(pieces.first_pieces[example.end_position + 1]) - 1
-    answer = self._tokenizer.tokenize_to_ids((example.answers or ("",))[0])
-    word_pieces = pieces.ids[first : last + 1].tolist()
-    for start in range(len(word_pieces) - len(answer) + 1 if answer else 0):
-      if word_pieces[start : start + len(answer)] == answer:
-        return first + start, first + start + len(answer) - 1
-    return first, last
+
+def _answer_pieces(
+  tokenizer: tokenization.FullTokenizer,
+  example: squad_data.SquadExample,
+  ids: np.ndarray,
+  words: np.ndarray,
+) -> tuple[int, int] | None:
+  """Returns the first and the last piece of the answer; None without one.
+
+  The answer's words may contain more than the answer, such as "(1895-1943)."
+  for 1895. If the answer's pieces occur in them, only these are returned.
+  """
+  if example.start_position < 0:
+    return None
+  first = int(np.searchsorted(words, example.start_position))
+  end = int(np.searchsorted(words, example.end_position, side="right"))
+  answer = tokenizer.tokenize_to_ids((example.answers or ("",))[0])
+  word_pieces = ids[first:end].tolist()
+  for start in range(len(word_pieces) - len(answer) + 1 if answer else 0):
+    if word_pieces[start : start + len(answer)] == answer:
+      return first + start, first + start + len(answer) - 1
+  return first, end - 1
 
 
 def _max_context_windows(

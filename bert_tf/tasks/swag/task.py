@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from bert_tf import heads
-from bert_tf.data import input_pipeline, record_cache
+from bert_tf.data import input_pipeline
 from bert_tf.tasks import base, fine_tuning, prediction
 from bert_tf.tasks.swag import config as config_lib
 from bert_tf.tasks.swag import examples
@@ -20,11 +20,12 @@ def run(config: config_lib.SwagConfig) -> base.Results | None:
   return fine_tuning.run(config, SwagTask)
 
 
-class SwagTask(base.Task[ChoiceExample, Sequence[ChoiceExample]]):
+class SwagTask(base.Task[ChoiceExample]):
   """Chooses one of several continuations of a text."""
 
   config: config_lib.SwagConfig
   model = heads.MultipleChoiceModel
+  record_settings = ()
 
   def __init__(self, setup: base.Setup[config_lib.SwagConfig]) -> None:
     super().__init__(setup)
@@ -35,7 +36,7 @@ class SwagTask(base.Task[ChoiceExample, Sequence[ChoiceExample]]):
       )
       for split, name in self.layout.files.items()
     }
-    # Number of choices of an example by split; `prepare` sets it.
+    # Number of choices of an example by split; `write_records` sets it.
     self.num_choices: dict[str, int] = {}
 
   def read(self, split: str, path: str) -> list[ChoiceExample]:
@@ -45,12 +46,12 @@ class SwagTask(base.Task[ChoiceExample, Sequence[ChoiceExample]]):
     skip = None if is_test else self.config.skip_bad_rows
     return examples.read_examples(path, self.layout, not is_test, skip)
 
-  def prepare(
-    self, split: str, examples: Sequence[ChoiceExample]
-  ) -> Sequence[ChoiceExample]:
-    """Stores the number of choices, the same for all; returns the examples."""
-    self.num_choices[split] = len(examples[0].choices)
-    return examples
+  def write_records(
+    self, split: str, path: str, data: Sequence[ChoiceExample]
+  ) -> input_pipeline.RecordFiles:
+    """Also stores the number of choices, which is the same for all."""
+    self.num_choices[split] = len(data[0].choices)
+    return super().write_records(split, path, data)
 
   def label_values(
     self, example: ChoiceExample, prepared: prediction.Prepared
@@ -67,13 +68,6 @@ class SwagTask(base.Task[ChoiceExample, Sequence[ChoiceExample]]):
       "label_ids": input_pipeline.int_feature(1),
       "is_real_example": input_pipeline.int_feature(1),
     }
-
-  def made_of(
-    self, split: str, data: Sequence[ChoiceExample]
-  ) -> dict[str, Any]:
-    """Returns a hash of the examples."""
-    texts = [(e.context, e.continuations(), e.label) for e in data]
-    return {"examples": record_cache.content_hash(texts)}
 
   def objective(self) -> objective.Objective:
     """Returns those of a classifier, whose classes are the choices."""

@@ -67,7 +67,8 @@ def test_a_split_numbers_the_rows_of_the_file(base, tmp_path):
 
   def dev(info):
     folder = types.SimpleNamespace(path=str(tmp_path), info=info)
-    task = types.SimpleNamespace(config=config, layout=layout, _folder=folder)
+    setup = types.SimpleNamespace(folder=folder)
+    task = types.SimpleNamespace(config=config, layout=layout, setup=setup)
     parts = classification.ClassificationTask._parts.func(task)
     return [int(example.text_a) for example in parts["dev"]]
 

@@ -70,7 +70,7 @@ def test_features_are_the_originals(shared, tokenizer, name, max_seq_length):
   spec = input_pipeline.classifier_spec(max_seq_length, 3, "classification")
   for part in PARTS[: 2 if name == "XNLI" else 3]:
     rows = read(shared / "golden/classifier/data" / name, layout, part)
-    encoded = task.encode(part, task.prepare(part, rows))
+    encoded = task.encode(part, rows)
     ours = [record for records, _ in encoded for record in records]
     file = f"{name.lower()}_{part}_seq{max_seq_length}.tf_record"
     path = str(shared / "golden/classifier" / file)

@@ -19,7 +19,6 @@ from tests.support import near_ties, own_classification
 base = own_classification.base
 WORDS = "of and the in a to is was for on".split()
 ROOM = 6
-OWN = own_classification.with_own(labels=("bad", "good"))
 
 
 def test_head_and_tail_are_128_and_382_of_510():
@@ -127,7 +126,7 @@ def test_a_long_text_is_classified_by_the_mean_of_its_windows(
       init_checkpoint=checkpoints.find_latest(str(folder / "out")),
     ),
   )
-  classification.run(alone, OWN)
+  classification.run(alone)
   logs = np.log(np.loadtxt(folder / "alone" / "test_results.tsv"))
   ends = np.cumsum([len(group) for group in windows])[:-1]
   means = np.array([part.mean(axis=0) for part in np.split(logs, ends)])
@@ -160,8 +159,7 @@ def predict(run_on_windows, mode, output_dir):
         output_dir=str(output_dir),
         init_checkpoint=checkpoints.find_latest(str(folder / "out")),
       ),
-    ),
-    OWN,
+    )
   )
   return np.loadtxt(output_dir / "test_results.tsv")
 

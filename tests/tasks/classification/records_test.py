@@ -52,7 +52,7 @@ def make_task(
 def write(folder, tokenizer, data=DATA, **changes):
   task = make_task(tokenizer, **changes)
   path = str(folder / "train.tf_record")
-  return task.write_records("train", path, task.prepare("train", data))
+  return task.write_records("train", path, data)
 
 
 class CountingTokenizer(tokenization.FullTokenizer):

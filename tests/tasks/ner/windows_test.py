@@ -1,7 +1,5 @@
 """Windows of sentences, their context and their labels."""
 
-import itertools
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -40,23 +38,24 @@ def sentences(*texts, document=1):
 def format_windows(tokenizer, text, length, document_context=False):
   """Windows as text, with a star before each labelled word piece."""
   lines = []
-  for window in windows_lib.make_windows(
+  for windows in windows_lib.make_windows(
     text, tokenizer, length, document_context
   ):
-    tokens = tokenizer.convert_ids_to_tokens(window.input_ids)
-    for position in window.first_pieces:
-      tokens[position] = "*" + tokens[position]
-    lines.append(" ".join(tokens))
+    for window, positions in zip(windows.inputs, windows.state):
+      tokens = tokenizer.convert_ids_to_tokens(window.input_ids)
+      for position in positions:
+        tokens[position] = "*" + tokens[position]
+      lines.append(" ".join(tokens))
   return lines
 
 
 def test_the_first_piece_of_each_word_is_labelled(tokenizer):
   sentence = ner_data.Sentence(("axy", "b-c", "d"), ("B-P", "I-P", "O"), 1)
-  (window,) = windows_lib.make_windows([sentence], tokenizer, 12)
+  (windows,) = windows_lib.make_windows([sentence], tokenizer, 12)
+  (window,) = windows.inputs
   tokens = tokenizer.convert_ids_to_tokens(window.input_ids)
   assert tokens == "[CLS] a ##x ##y b - c d [SEP]".split()
-  assert list(window.first_pieces) == [1, 4, 7]
-  assert window.tags == ("B-P", "I-P", "O")
+  assert windows.state == [[1, 4, 7]]
 
 
 def test_without_document_context_a_sentence_stands_alone(tokenizer):
@@ -123,18 +122,18 @@ def test_every_word_is_labelled_once_in_order(
   ]
   ends = np.sort(rng.choice(np.arange(1, 300), 30, replace=False))
   text = [
-    ner_data.Sentence(tuple(part), tuple(f"B-{w}" for w in part), 1, i // 7)
+    ner_data.Sentence(tuple(part), None, 1, i // 7)
     for i, part in enumerate(np.split(np.array(words), ends))
   ]
-  windows = windows_lib.make_windows(text, tokenizer, length, document_context)
-  tags = itertools.chain.from_iterable(window.tags for window in windows)
-  assert [tag[2:] for tag in tags] == words
-  for window in windows:
-    tokens = tokenizer.convert_ids_to_tokens(window.input_ids)
-    assert len(tokens) <= length
-    assert (tokens[0], tokens[-1]) == ("[CLS]", "[SEP]")
-    firsts = [tokens[position] for position in window.first_pieces]
-    assert firsts == [tag[2] for tag in window.tags]
+  groups = windows_lib.make_windows(text, tokenizer, length, document_context)
+  for sentence, windows in zip(text, groups, strict=True):
+    firsts = []
+    for window, positions in zip(windows.inputs, windows.state, strict=True):
+      tokens = tokenizer.convert_ids_to_tokens(window.input_ids)
+      assert len(tokens) <= length
+      assert (tokens[0], tokens[-1]) == ("[CLS]", "[SEP]")
+      firsts += [tokens[position] for position in positions]
+    assert firsts == [word[0] for word in sentence.words]
 
 
 def test_a_word_without_word_pieces_is_unknown(tokenizer):
@@ -155,22 +154,31 @@ def make_task(tokenizer, max_seq_length):
 def test_the_log_shows_windows_with_their_tags(tokenizer):
   sentence = ner_data.Sentence(("axy", "b"), ("B-P", "O"), 1)
   with runs.logged() as log:
-    make_task(tokenizer, 10).prepare("dev", [sentence])
+    list(make_task(tokenizer, 10).encode("dev", [sentence]))
   assert "[CLS] a/B-P ##x ##y b/O [SEP]" in log()
 
 
-def test_an_unknown_tag_is_named_with_the_labels(tokenizer):
-  sentence = ner_data.Sentence(("a", "b"), ("O", "B-X"), 3)
+def test_an_unknown_tag_is_named_with_the_labels(tokenizer, tmp_path):
+  path = tmp_path / "dev.txt"
+  path.write_text("a O\n\na O\nb B-X\n")
   with pytest.raises(ValueError, match="dev.txt:4: .*'B-X'.* O, B-P, I-P"):
-    make_task(tokenizer, 10).prepare("dev", [sentence])
+    make_task(tokenizer, 10).read("dev", str(path))
+
+
+def test_tags_become_the_labels_of_the_model(tokenizer, tmp_path):
+  path = tmp_path / "dev.txt"
+  path.write_text("a B-P\nb I-P\nc O\n")
+  task = make_task(tokenizer, 10)
+  task.label_spec = run_info.LabelSpec("ner", run_info.WORDS, ("O", "P"))
+  assert task.read("dev", str(path))[0].tags == ("P", "P", "O")
 
 
 def test_records_hold_padded_windows_and_their_labels(tokenizer):
-  windows = [
-    windows_lib.Window([2, 7, 8, 9, 3], [1, 3], ("I-P", "O")),
-    windows_lib.Window([2, 5, 3], [1], None),
+  text = [
+    ner_data.Sentence(("cx", "e"), ("I-P", "O"), 1),
+    ner_data.Sentence(("a",), None, 4),
   ]
-  encoded = make_task(tokenizer, 6).encode("dev", ner.Tagged([], windows))
+  encoded = make_task(tokenizer, 6).encode("dev", text)
   features = [
     {
       name: list(feature.int64_list.value)
@@ -182,7 +190,7 @@ def test_records_hold_padded_windows_and_their_labels(tokenizer):
   ]
   assert features == [
     {
-      "input_ids": [2, 7, 8, 9, 3, 0],
+      "input_ids": [2, 7, 16, 9, 3, 0],
       "input_mask": [1, 1, 1, 1, 1, 0],
       "segment_ids": [0, 0, 0, 0, 0, 0],
       "label_ids": [0, 2, 0, 0, 0, 0],
@@ -199,13 +207,13 @@ def test_records_hold_padded_windows_and_their_labels(tokenizer):
 
 
 def test_batches_are_cut_with_their_labels(tokenizer, tmp_path):
-  windows = [
-    windows_lib.Window([2, *[5] * (n - 2), 3], [1, n - 2], ("B-P", "I-P"))
+  text = [
+    ner_data.Sentence(("a" + "x" * (n - 4), "a"), ("B-P", "I-P"), 1)
     for n in (5, 8, 9, 7)
   ]
   path = str(tmp_path / "x.tf_record")
   task = make_task(tokenizer, 32)
-  records = task.write_records("dev", path, ner.Tagged([], windows))
+  records = task.write_records("dev", path, text)
   once = input_pipeline.finite_dataset(records, task.spec("dev"), 2, 500)
   batches = list(task.finish(once))
   assert [batch["label_mask"].shape for batch in batches] == [(2, 8), (2, 9)]

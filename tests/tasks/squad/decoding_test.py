@@ -39,9 +39,7 @@ def make_windows(tokenizer, example, max_seq_length=20, doc_stride=5):
   config = squad_config.WindowConfig(
     max_seq_length, doc_stride, QUESTION_PIECES
   )
-  return next(
-    squad_features.ContextWindower(tokenizer, config).windows([example])
-  )
+  return next(squad_features.make_windows([example], tokenizer, config))
 
 
 def predict_file(folder, tokenizer, name, version, output_dir, config):
@@ -49,14 +47,14 @@ def predict_file(folder, tokenizer, name, version, output_dir, config):
   examples = squad_data.read_squad_examples(
     str(folder / f"dev-{version}.json"), is_training=False
   )
-  windower = squad_features.ContextWindower(
-    tokenizer, squad_config.WindowConfig(128, 64, 24)
+  all_windows = squad_features.make_windows(
+    examples, tokenizer, squad_config.WindowConfig(128, 64, 24)
   )
   predictor = squad_predictions.AnswerDecoder(tokenizer, config)
   with np.load(folder / f"logits_{name}.npz") as recorded:
     starts, ends = recorded["start_logits"], recorded["end_logits"]
   row, answers = 0, {}
-  for example, windows in zip(examples, windower.windows(examples)):
+  for example, windows in zip(examples, all_windows):
     rows = slice(row, row + len(windows))
     row += len(windows)
     answers[example.qas_id] = predictor.predict(
@@ -217,7 +215,9 @@ def test_the_null_threshold_decides_and_the_lowest_null_counts(tokenizer):
   ],
 )
 def test_an_answer_is_cut_out_of_the_original_words(predicted, words, expected):
-  aligner = squad_predictions.Aligner(tokenization.BasicTokenizer())
-  text, start = aligner.original_text(predicted, words.split())
+  normalized = " ".join(tokenization.BasicTokenizer().tokenize(words))
+  text, start = squad_predictions.original_text(
+    predicted, words.split(), normalized
+  )
   assert text == expected
   assert " ".join(words.split())[start:].startswith(text)

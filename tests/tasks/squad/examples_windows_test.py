@@ -63,9 +63,7 @@ def test_records_are_the_originals(shared, recorded_tokenizer, version, split):
   task = squad.SquadTask(setups.make(config_class, tokenizer, 128, **settings))
   examples = task.read(split, str(folder / f"{split}-{version}.json"))
   ours = [
-    record
-    for records, _ in task.encode(split, task.prepare(split, examples))
-    for record in records
+    record for records, _ in task.encode(split, examples) for record in records
   ]
   name = "train" if split == "train" else "eval"
   path = str(folder / f"{name}_{version}_{case}.tf_record")
@@ -81,7 +79,7 @@ def test_windows_map_to_words_as_the_originals(shared, unpacked, version):
   examples = squad_data.read_squad_examples(
     str(folder / f"dev-{version}.json"), is_training=False
   )
-  windower = squad_features.ContextWindower(tokenizer, RECORDED_WINDOWS)
+  groups = squad_features.make_windows(examples, tokenizer, RECORDED_WINDOWS)
   ours = [
     {
       "unique_id": window.unique_id,
@@ -94,7 +92,7 @@ def test_windows_map_to_words_as_the_originals(shared, unpacked, version):
       ],
       "token_is_max_context": window.is_max_context.astype(int).tolist(),
     }
-    for example_index, windows in enumerate(windower.windows(examples))
+    for example_index, windows in enumerate(groups)
     for doc_span_index, window in enumerate(windows)
   ]
   name = f"eval_features_{version}_uncased.jsonl.gz"
@@ -138,10 +136,8 @@ def test_an_answer_is_labelled_with_its_own_pieces(
     tmp_path / "x.json", (context, [question(answer=answer, start=start)])
   )
   examples = squad_data.read_squad_examples(path, is_training=True)
-  windower = squad_features.ContextWindower(
-    tokenizer, squad_config.WindowConfig(20, 5, 5)
-  )
-  [[window]] = windower.windows(examples)
+  config = squad_config.WindowConfig(20, 5, 5)
+  [[window]] = squad_features.make_windows(examples, tokenizer, config)
   assert (window.start_position, window.end_position) == positions
 
 
@@ -153,10 +149,8 @@ def test_a_window_without_the_whole_answer_trains_position_0(
   answer = question(answer="d e a", start=6)
   path = squad_file(tmp_path / "x.json", (context, [answer]))
   examples = squad_data.read_squad_examples(path, is_training=True)
-  windower = squad_features.ContextWindower(
-    tokenizer, squad_config.WindowConfig(9, 2, 1)
-  )
-  [windows] = windower.windows(examples)
+  config = squad_config.WindowConfig(9, 2, 1)
+  [windows] = squad_features.make_windows(examples, tokenizer, config)
   positions = [(w.start_position, w.end_position) for w in windows]
   assert positions == [(0, 0), (4, 6), (0, 0), (0, 0)]
 
@@ -185,10 +179,9 @@ def test_an_empty_question_or_context_is_used(tokenizer, tmp_path):
     (" ", [question("r")]),
   )
   examples = squad_data.read_squad_examples(path, is_training=False)
-  windower = squad_features.ContextWindower(
-    tokenizer, squad_config.WindowConfig(20, 5, 5)
-  )
-  assert [len(windows) for windows in windower.windows(examples)] == [1, 0]
+  config = squad_config.WindowConfig(20, 5, 5)
+  groups = squad_features.make_windows(examples, tokenizer, config)
+  assert [*map(len, groups)] == [1, 0]
 
 
 def test_chinese_without_blanks_finds_the_answer(tmp_path):

@@ -249,7 +249,8 @@ def read_ids(text):
 
 def encode(tokenizer, length, example):
   task = make_task(tokenizer, length)
-  [([record], _)] = task.encode("train", task.prepare("train", [example]))
+  [([record], _)] = task.encode("train", [example])
+  task.num_choices["train"] = len(example.choices)
   return tf.io.parse_single_example(record, task.spec("train"))
 
 
@@ -299,7 +300,7 @@ RECORD = ChoiceExample("train-1", "the of", "and", ("in", "to"), 1)
 def test_a_change_of_the_example_rewrites_the_records(tokenizer, change):
   task = make_task(tokenizer, 12)
   other = dataclasses.replace(RECORD, **change)
-  assert task.made_of("train", [other]) != task.made_of("train", [RECORD])
+  assert task.made_of([other]) != task.made_of([RECORD])
 
 
 def write_lengths(path, lengths):
