@@ -15,22 +15,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from bert_tf.files import errors, paths
 
 
-def write(path: str, pieces: Iterable[str]) -> None:
-  """Writes a UTF-8 text file in pieces. Makes missing folders."""
+def write_lines(path: str, lines: Iterable[str]) -> None:
+  """Writes a UTF-8 file of lines without their ends. Makes missing folders."""
   with (
     file(path) as unfinished,
     open(unfinished, "w", encoding="utf-8", newline="\n") as writer,
   ):
-    writer.writelines(pieces)
-
-
-def write_lines(path: str, lines: Iterable[str]) -> None:
-  """Writes a file of lines, given without line ends. See `write`."""
-  write(path, (line + "\n" for line in lines))
+    writer.writelines(line + "\n" for line in lines)
 
 
 def write_bytes(path: str, content: bytes) -> None:
-  """Writes a binary file. See `write`."""
+  """Writes a binary file. Makes missing folders."""
   with file(path) as unfinished, open(unfinished, "wb") as writer:
     writer.write(content)
 
