@@ -38,20 +38,13 @@ class NotFiniteError(DamagedCheckpointError):
   """A checkpoint whose weights hold NaN or infinite values."""
 
 
-# Classes that read a file with all weights of a model, by the end of its name,
-# with the attributes and methods of hugging_face.Reader.
-FILE_READERS: dict[str, Callable[[str], Any]] = dict.fromkeys(
-  hugging_face.SUFFIXES, hugging_face.Reader
-)
-
-
 class CheckpointReader:
   """Reads the tensors of one checkpoint, or of a SavedModel.
 
   Args:
     path: a prefix, without `.index`; the folder of a run, whose newest
-      checkpoint is read; the folder of a SavedModel; or a file whose name ends
-      as one in FILE_READERS does, such as a safetensors file.
+      checkpoint is read; the folder of a SavedModel; or a file of Hugging
+      Face's weights, see `hugging_face.Reader`.
 
   Attributes:
     path: the prefix, the folder of the SavedModel or the file.
@@ -68,9 +61,8 @@ class CheckpointReader:
     self.untrained: frozenset[str] = frozenset()
     self.notes: tuple[str, ...] = ()
     self.path = path
-    if is_file(path):
-      suffix = next(s for s in FILE_READERS if path.endswith(s))
-      self._reader = FILE_READERS[suffix](path)
+    if hugging_face.is_weights(path):
+      self._reader: Any = hugging_face.Reader(path)
       self.untrained = self._reader.untrained
       self.shapes = self._reader.get_variable_to_shape_map()
       self._keys = {name: name for name in self.shapes}
@@ -139,11 +131,6 @@ def prefix_to_read(path: str) -> str | None:
     f"model {path!r} not found: there is neither such a folder nor "
     f"{path}{_INDEX}."
   )
-
-
-def is_file(path: str) -> bool:
-  """Whether a path is that of a file with all weights of a model."""
-  return path.endswith(tuple(FILE_READERS))
 
 
 def is_saved_model(path: str) -> bool:

@@ -171,7 +171,7 @@ def read(
   """
   weights = find_weights(path)
   is_saved_model = checkpoints.is_saved_model(weights)
-  if not checkpoints.is_file(weights):
+  if not hugging_face.is_weights(weights):
     # A damaged checkpoint is reported when its weights are read.
     with contextlib.suppress(checkpoints.DamagedCheckpointError):
       names = checkpoints.CheckpointReader(weights).shapes
@@ -320,7 +320,7 @@ def hash_weights(path: str) -> str:
   tensor. A safetensors file has none, so all of it is hashed.
   """
   weights = checkpoints.CheckpointReader(path).path
-  if not checkpoints.is_file(weights):
+  if not hugging_face.is_weights(weights):
     weights = f"{checkpoints.prefix_to_read(weights)}.index"
   return paths.sha256(weights)
 
@@ -333,7 +333,7 @@ def find_weights(path: str) -> str:
   """
   path = cache.resolve_model(path)
   if paths.is_file(path):
-    if not checkpoints.is_file(path):
+    if not hugging_face.is_weights(path):
       raise ValueError(f"{path} is not a model: {_list([path])}")
     return path
   if run_info.get_folder(path) != path:
@@ -376,7 +376,7 @@ def _find_hugging_face(
     )
   files = [hugging_face.WEIGHTS]
   if files[0] not in names and not has_others:
-    files = [name for name in names if checkpoints.is_file(name)]
+    files = [name for name in names if hugging_face.is_weights(name)]
   return [os.path.join(path, name) for name in files if name in names]
 
 
