@@ -262,12 +262,15 @@ def read_commands(folder: str) -> list[dict[str, Any]]:
   return []
 
 
-def has_other_vocab(folder: str, vocab_file: str) -> bool:
-  """Returns whether a folder has a vocab.txt with other content than a file."""
-  path = os.path.join(folder, VOCAB_FILE)
-  if path == vocab_file or not paths.exists(path):
-    return False
-  return paths.read_bytes(path) != tokenizer_files.read_vocab(vocab_file)
+def check_vocab(folder: str, vocab_file: str | None) -> None:
+  """Raises ValueError if a folder has a vocab.txt with other content."""
+  own = os.path.join(folder, VOCAB_FILE)
+  if vocab_file is None or vocab_file == own or not paths.exists(own):
+    return
+  if paths.read_bytes(own) != tokenizer_files.read_vocab(vocab_file):
+    raise ValueError(
+      f"vocab_file {vocab_file} contradicts {own}, the model's vocabulary."
+    )
 
 
 def get_folder(path: str) -> str:
