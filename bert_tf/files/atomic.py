@@ -115,7 +115,7 @@ def hidden_folder(target: str) -> Iterator[str]:
   write the same target. For a remote target, it is a temporary folder. The
   error of a full disk names the target.
   """
-  parent, name = paths.split(target)
+  parent, name = os.path.split(target)
   paths.make_folder(parent)
   if paths.is_remote(target):
     folder = tempfile.mkdtemp(prefix="bert_tf_")
@@ -202,7 +202,7 @@ def remove_unfinished(target: str) -> None:
 
 def hidden(target: str, suffix: str) -> str:
   """Returns `parent/.name.suffix` for `parent/name`. Globs skip such names."""
-  parent, name = paths.split(target)
+  parent, name = os.path.split(target)
   return os.path.join(parent, f".{name}.{suffix}")
 
 
