@@ -38,14 +38,6 @@ class ModelFolder:
   # Task, labels, case and lengths; None if they are not known.
   run: run_info.RunInfo | None
 
-  @property
-  def run_file(self) -> str:
-    """The file that holds the settings of the model, for messages."""
-    name = run_info.RUN_FILE
-    if hugging_face.is_weights(self.weights):
-      name = tokenizer_files.TOKENIZER_CONFIG
-    return os.path.join(self.folder, name)
-
   @functools.cached_property
   def reader(self) -> checkpoints.CheckpointReader:
     """A reader of the weights."""

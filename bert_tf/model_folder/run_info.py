@@ -35,8 +35,6 @@ CLASSIFICATION, REGRESSION, MULTILABEL = PROBLEM_TYPES
 # The problem type of a model that labels the words of texts, not the texts.
 WORDS = "words"
 
-# Fields that identify a run and are not settings.
-_IDENTITY = ("task", "bert_tf_version")
 # Fields that are results of a run and not settings.
 FINDINGS = ("num_train_examples", "num_dev_examples", "examples", "scores")
 
@@ -136,7 +134,7 @@ class RunInfo:
     return {
       name: value
       for name, value in vars(self).items()
-      if value is not None and name not in _IDENTITY
+      if value is not None and name not in ("task", "bert_tf_version")
     }
 
   @property
