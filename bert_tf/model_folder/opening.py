@@ -5,7 +5,6 @@ bert_model.ckpt), a run's output_dir or its best/, a conversion, a SavedModel, a
 folder with versions of a SavedModel, or a folder of Hugging Face.
 """
 
-import contextlib
 import dataclasses
 import functools
 import os
@@ -164,11 +163,9 @@ def read(
   weights = find_weights(path)
   is_saved_model = checkpoints.is_saved_model(weights)
   if not hugging_face.is_weights(weights):
-    # A damaged checkpoint is reported when its weights are read.
-    with contextlib.suppress(checkpoints.DamagedCheckpointError):
-      names = checkpoints.CheckpointReader(weights).shapes
-      if names or not is_saved_model:  # A SavedModel may only prepare texts.
-        checkpoint_names.check_is_bert(weights, names)
+    names = checkpoints.CheckpointReader(weights).shapes
+    if names or not is_saved_model:  # A SavedModel may only prepare texts.
+      checkpoint_names.check_is_bert(weights, names)
   files = read_beside(weights, bert_config_file, vocab_file)
   # Beside the prefix of a checkpoint, the vocabulary is only a default.
   if weights != path or is_saved_model:
