@@ -47,10 +47,8 @@ class RunFolder:
   @functools.cached_property
   def labels(self) -> run_info.LabelSpec | None:
     """The labels of the run's model; None for a new run or without labels."""
-    run = self.info
-    if run and run.task_name and run.problem_type and run.labels is not None:
-      return run.label_spec
-    return run_info.read_labels(self.path)
+    spec = self.info.label_spec if self.info else None
+    return spec or run_info.read_labels(self.path)
 
   @property
   def is_begun(self) -> bool:
