@@ -267,7 +267,8 @@ def check_vocab(folder: str, vocab_file: str | None) -> None:
     return
   if paths.read_bytes(own) != tokenizer_files.read_vocab(vocab_file):
     raise ValueError(
-      f"vocab_file {vocab_file} contradicts {own}, the model's vocabulary."
+      f"vocab_file {vocab_file} contradicts {own}. Leave it out, or choose "
+      "another model or `output_dir`."
     )
 
 
