@@ -43,7 +43,8 @@ class CheckpointReader:
 
   Args:
     path: a prefix, without `.index`; the folder of a run, whose newest
-      checkpoint is read; the folder of a SavedModel; or a file of Hugging Face.
+      checkpoint is read; the folder of a SavedModel; or a file of Hugging
+      Face's weights, see `hugging_face.Reader`.
 
   Attributes:
     path: the prefix, the folder of the SavedModel or the file.

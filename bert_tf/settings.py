@@ -172,7 +172,7 @@ def resolve(
   Args:
     config: a config dataclass.
     saved: the run's values by setting name, None if not known.
-    where: the file that holds the saved values, for the log.
+    where: the file or folder of the saved values, for the log.
   """
   saved, taken, replaced = saved or {}, [], []
   changes = {}

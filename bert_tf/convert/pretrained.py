@@ -234,7 +234,7 @@ def build(
     )
   notes: tuple[str, ...] = ()
   if files.vocab_file:
-    folder = paths.split(files.vocab_file)[0]
+    folder = os.path.dirname(files.vocab_file)
     notes = tokenizer_files.read_settings(folder).notes
   encoder_files = sentence_transformers.read_files(files.folder)
   model = Pretrained(

@@ -62,7 +62,7 @@ def _build(
     | "build" >> beam.Map(functools.partial(_build_one, config))
     | "all counts" >> beam.combiners.ToList()
     | "write counts"
-    >> beam.Map(lambda all: atomic.write(counts_file, [json.dumps(all)]))
+    >> beam.Map(lambda all: atomic.write_lines(counts_file, [json.dumps(all)]))
   )
   try:
     state = pipeline.run().wait_until_finish()

@@ -159,7 +159,7 @@ def describe(
   if task == "pretraining":  # The length of its records does not limit texts.
     saved.pop("max_seq_length", None)
   has_stride = config.doc_stride or saved.get("doc_stride")
-  config = settings.resolve(config, saved, files.run_file)
+  config = settings.resolve(config, saved, files.folder)
   if task == "encoder":
     config = encoders.resolve_settings(files, config)
   known = registry.load(registry.TASKS[task].settings)

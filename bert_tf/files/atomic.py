@@ -15,22 +15,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from bert_tf.files import errors, paths
 
 
-def write(path: str, pieces: Iterable[str]) -> None:
-  """Writes a UTF-8 text file in pieces. Makes missing folders."""
+def write_lines(path: str, lines: Iterable[str]) -> None:
+  """Writes a UTF-8 file of lines without their ends. Makes missing folders."""
   with (
     file(path) as unfinished,
     open(unfinished, "w", encoding="utf-8", newline="\n") as writer,
   ):
-    writer.writelines(pieces)
-
-
-def write_lines(path: str, lines: Iterable[str]) -> None:
-  """Writes a file of lines, given without line ends. See `write`."""
-  write(path, (line + "\n" for line in lines))
+    writer.writelines(line + "\n" for line in lines)
 
 
 def write_bytes(path: str, content: bytes) -> None:
-  """Writes a binary file. See `write`."""
+  """Writes a binary file. Makes missing folders."""
   with file(path) as unfinished, open(unfinished, "wb") as writer:
     writer.write(content)
 
@@ -120,7 +115,7 @@ def hidden_folder(target: str) -> Iterator[str]:
   write the same target. For a remote target, it is a temporary folder. The
   error of a full disk names the target.
   """
-  parent, name = paths.split(target)
+  parent, name = os.path.split(target)
   paths.make_folder(parent)
   if paths.is_remote(target):
     folder = tempfile.mkdtemp(prefix="bert_tf_")
@@ -207,7 +202,7 @@ def remove_unfinished(target: str) -> None:
 
 def hidden(target: str, suffix: str) -> str:
   """Returns `parent/.name.suffix` for `parent/name`. Globs skip such names."""
-  parent, name = paths.split(target)
+  parent, name = os.path.split(target)
   return os.path.join(parent, f".{name}.{suffix}")
 
 

@@ -10,6 +10,7 @@ from typing import Any, BinaryIO, TextIO
 from bert_tf.files import paths
 
 SUFFIXES = (".gz", ".bz2")
+_OPENERS: dict[str, Callable[..., Any]] = {"gz": gzip.open, "bz2": bz2.open}
 
 
 @contextlib.contextmanager
@@ -32,7 +33,7 @@ def open_file(path: str) -> Iterator[BinaryIO]:
 def decompressed(path: str, stored: BinaryIO) -> Iterator[BinaryIO]:
   """Decompresses an open file; raises the errors of `open_file`."""
   try:
-    with _choose_opener(path)(stored) as reader:
+    with _OPENERS[path.rpartition(".")[2]](stored) as reader:
       yield reader
   except (OSError, EOFError, zlib.error) as error:
     if isinstance(error, OSError) and error.errno is not None:
@@ -43,15 +44,10 @@ def decompressed(path: str, stored: BinaryIO) -> Iterator[BinaryIO]:
 
 def text_writer(path: str, name: str) -> TextIO:
   """Opens a local file for writing text; compresses by the suffix of `name`."""
-  return _choose_opener(name)(path, "wt", encoding="utf-8", newline="\n")
+  opener = _OPENERS.get(name.rpartition(".")[2], open)
+  return opener(path, "wt", encoding="utf-8", newline="\n")
 
 
 def without_suffix(path: str) -> str:
   """A path without its .gz or .bz2."""
   return path.removesuffix(".gz").removesuffix(".bz2")
-
-
-def _choose_opener(name: str) -> Callable[..., Any]:
-  if not name.endswith(SUFFIXES):
-    return open
-  return gzip.open if name.endswith(".gz") else bz2.open

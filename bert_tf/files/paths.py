@@ -67,14 +67,6 @@ def is_remote(path: str | os.PathLike[str]) -> bool:
   return "://" in os.fspath(path)
 
 
-def split(path: str) -> tuple[str, str]:
-  """The folder and the name of a file, like os.path.split."""
-  if is_remote(path):
-    name = path.rpartition("/")[2]
-    return path.removesuffix(name), name  # "gs://" loses no slash.
-  return os.path.split(path)
-
-
 def open_bytes(path: str) -> BinaryIO:
   """Opens a file for reading bytes."""
   if is_remote(path):

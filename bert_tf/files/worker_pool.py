@@ -6,12 +6,11 @@ pipe ends that only the parent holds open.
 """
 
 import collections
-import contextlib
 import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from concurrent import futures
 from concurrent.futures import process
 from multiprocessing import connection
@@ -51,8 +50,7 @@ def run(
   waiting = collections.deque()
   try:
     for task in tasks:
-      with _without_interrupts():
-        waiting.append((task, pool.submit(function, task)))
+      waiting.append((task, pool.submit(function, task)))
       if len(waiting) > 2 * num_workers:
         first, future = waiting.popleft()
         yield first, future.result()
@@ -66,22 +64,6 @@ def run(
     ours.close()
     pool.shutdown(cancel_futures=True)
     theirs.close()
-
-
-@contextlib.contextmanager
-def _without_interrupts() -> Iterator[None]:
-  """Delays Ctrl-C in this scope, and for ever in processes that it starts.
-
-  Windows cannot delay a signal.
-  """
-  if not hasattr(signal, "pthread_sigmask"):
-    yield
-    return
-  before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-  try:
-    yield
-  finally:
-    signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _start_worker(parent: connection.Connection) -> None:

@@ -123,7 +123,7 @@ class Reader:
     self.notes: tuple[str, ...] = ()
     if any(".lora_" in key for key in self._file.shapes):
       raise ValueError(f"{path} holds a LoRA adapter; {MERGE}")
-    config = read_config(paths.split(path)[0])
+    config = read_config(os.path.dirname(path))
     # The scope of a file without a model_type might be `roberta.`.
     anchors = _ANCHORS if config.model_type else _ANCHORS[:1]
     scope = names_lib.find_scope(self._file.shapes, anchors)

@@ -101,7 +101,7 @@ def find_vocab(folder: str) -> str | None:
 
 def is_tokenizer_json(vocab_file: str) -> bool:
   """Whether a vocabulary's file is a tokenizer.json, not a vocab.txt."""
-  return paths.split(vocab_file)[1] == TOKENIZER
+  return os.path.basename(vocab_file) == TOKENIZER
 
 
 def read_vocab(vocab_file: str) -> bytes:
@@ -129,7 +129,7 @@ def read_vocab(vocab_file: str) -> bytes:
 @functools.cache  # Several parts of a command load the same tokenizer.
 def warn_of_differing(vocab_file: str) -> None:
   """Warns once if the files next to a vocabulary ask for another tokenizer."""
-  folder = paths.split(vocab_file)[0]
+  folder = os.path.dirname(vocab_file)
   for note in read_settings(folder).notes:
     logging.warning("%s: %s", folder or ".", note)
 

@@ -5,7 +5,6 @@ bert_model.ckpt), a run's output_dir or its best/, a conversion, a SavedModel, a
 folder with versions of a SavedModel, or a folder of Hugging Face.
 """
 
-import contextlib
 import dataclasses
 import functools
 import os
@@ -37,14 +36,6 @@ class ModelFolder:
   vocab_file: str | None
   # Task, labels, case and lengths; None if they are not known.
   run: run_info.RunInfo | None
-
-  @property
-  def run_file(self) -> str:
-    """The file that holds the settings of the model, for messages."""
-    name = run_info.RUN_FILE
-    if hugging_face.is_weights(self.weights):
-      name = tokenizer_files.TOKENIZER_CONFIG
-    return os.path.join(self.folder, name)
 
   @functools.cached_property
   def reader(self) -> checkpoints.CheckpointReader:
@@ -172,15 +163,13 @@ def read(
   weights = find_weights(path)
   is_saved_model = checkpoints.is_saved_model(weights)
   if not hugging_face.is_weights(weights):
-    # A damaged checkpoint is reported when its weights are read.
-    with contextlib.suppress(checkpoints.DamagedCheckpointError):
-      names = checkpoints.CheckpointReader(weights).shapes
-      if names or not is_saved_model:  # A SavedModel may only prepare texts.
-        checkpoint_names.check_is_bert(weights, names)
+    names = checkpoints.CheckpointReader(weights).shapes
+    if names or not is_saved_model:  # A SavedModel may only prepare texts.
+      checkpoint_names.check_is_bert(weights, names)
   files = read_beside(weights, bert_config_file, vocab_file)
   # Beside the prefix of a checkpoint, the vocabulary is only a default.
   if weights != path or is_saved_model:
-    _check_vocab(files)
+    run_info.check_vocab(files.folder, vocab_file)
   return files
 
 
@@ -203,14 +192,16 @@ def read_beside(
       config_file = theirs
     if not paths.exists(config_file):
       raise ValueError(f"There is no {config_file}. Set `bert_config_file`.")
-  config = json_files.read_object(config_file)
-  if hugging_face.is_config(config) and not is_theirs:
+  values = json_files.read_object(config_file)
+  if not is_theirs and hugging_face.is_config(values):
     raise ValueError(
       f"{config_file} is Hugging Face's config, whose `gelu` is a different "
       f"function, but {weights} does not hold Hugging Face's weights. Give the "
       "model's own bert_config.json."
     )
-  files = ModelFolder(
+  if paths.exists(os.path.join(folder, run_info.RUN_FILE)):
+    run_info.check_vocab(folder, vocab_file)
+  return ModelFolder(
     weights,
     folder,
     config_file,
@@ -218,16 +209,6 @@ def read_beside(
     vocab_file or tokenizer_files.find_vocab(folder),
     read_run(weights),
   )
-  if paths.exists(os.path.join(folder, run_info.RUN_FILE)):
-    _check_vocab(files)
-  return files
-
-
-def _check_vocab(files: ModelFolder) -> None:
-  path = files.vocab_file
-  if path and run_info.has_other_vocab(files.folder, path):
-    own = os.path.join(files.folder, run_info.VOCAB_FILE)
-    raise ValueError(f"vocab_file {path} contradicts the model's {own}.")
 
 
 def load(

@@ -47,10 +47,8 @@ class RunFolder:
   @functools.cached_property
   def labels(self) -> run_info.LabelSpec | None:
     """The labels of the run's model; None for a new run or without labels."""
-    run = self.info
-    if run and run.task_name and run.problem_type and run.labels is not None:
-      return run.label_spec
-    return run_info.read_labels(self.path)
+    spec = self.info.label_spec if self.info else None
+    return spec or run_info.read_labels(self.path)
 
   @property
   def is_begun(self) -> bool:
@@ -136,13 +134,8 @@ class RunFolder:
           f"{self.path} holds a run of another config: {'; '.join(differing)}. "
           "Choose another `output_dir`."
         )
-    if vocab_file is not None:
-      is_other = run_info.has_other_vocab(self.path, vocab_file)
-      if is_other and self.is_begun:
-        path = os.path.join(self.path, run_info.VOCAB_FILE)
-        raise ValueError(
-          f"{path} differs from {vocab_file}. Choose another `output_dir`."
-        )
+    if self.is_begun:
+      run_info.check_vocab(self.path, vocab_file)
     if saved and self.is_begun and not self.is_training:
       findings = {name: getattr(info, name) for name in run_info.FINDINGS}
       info = dataclasses.replace(saved, **findings)

@@ -35,8 +35,6 @@ CLASSIFICATION, REGRESSION, MULTILABEL = PROBLEM_TYPES
 # The problem type of a model that labels the words of texts, not the texts.
 WORDS = "words"
 
-# Fields that identify a run and are not settings.
-_IDENTITY = ("task", "bert_tf_version")
 # Fields that are results of a run and not settings.
 FINDINGS = ("num_train_examples", "num_dev_examples", "examples", "scores")
 
@@ -136,7 +134,7 @@ class RunInfo:
     return {
       name: value
       for name, value in vars(self).items()
-      if value is not None and name not in _IDENTITY
+      if value is not None and name not in ("task", "bert_tf_version")
     }
 
   @property
@@ -262,12 +260,16 @@ def read_commands(folder: str) -> list[dict[str, Any]]:
   return []
 
 
-def has_other_vocab(folder: str, vocab_file: str) -> bool:
-  """Returns whether a folder has a vocab.txt with other content than a file."""
-  path = os.path.join(folder, VOCAB_FILE)
-  if path == vocab_file or not paths.exists(path):
-    return False
-  return paths.read_bytes(path) != tokenizer_files.read_vocab(vocab_file)
+def check_vocab(folder: str, vocab_file: str | None) -> None:
+  """Raises ValueError if a folder has a vocab.txt with other content."""
+  own = os.path.join(folder, VOCAB_FILE)
+  if vocab_file is None or vocab_file == own or not paths.exists(own):
+    return
+  if paths.read_bytes(own) != tokenizer_files.read_vocab(vocab_file):
+    raise ValueError(
+      f"vocab_file {vocab_file} contradicts {own}. Leave it out, or choose "
+      "another model or `output_dir`."
+    )
 
 
 def get_folder(path: str) -> str:

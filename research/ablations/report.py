@@ -67,7 +67,7 @@ def write(
         reference_curves.write(folder, plots.make_reference(name, same))
     blocks += _section(comparison, config.output_dir)
   path = os.path.join(config.output_dir, FILE)
-  atomic.write(path, [f"{block}\n\n" for block in blocks])
+  atomic.write_lines(path, [f"{block}\n" for block in blocks])
   logging.info("Wrote %s.", path)
 
 

@@ -162,7 +162,8 @@ def cut(
   for path in (files.train, files.dev):
     part = os.path.join(folder, os.path.basename(path))
     if not paths.exists(part):
-      atomic.write(part, TASKS[name].cut(path, num_examples))
+      lines = TASKS[name].cut(path, num_examples)
+      atomic.write_bytes(part, "".join(lines).encode())
     parts.append(part)
   return TaskFiles(*parts)
 

@@ -125,7 +125,7 @@ def write(folder: str, reference: Reference) -> None:
       shown = [f"{number:.5g}" for number in numbers]
       writer.writerow([part, name, step, pieces, *shown])
   path = os.path.join(folder, f"{reference.name}.csv")
-  atomic.write(path, [text.getvalue()])
+  atomic.write_bytes(path, text.getvalue().encode())
 
 
 def read(path: str) -> Reference:

@@ -213,7 +213,7 @@ def write(config: config_lib.ReproductionConfig) -> None:
   if best:  # Some run is finished.
     draw(os.path.join(config.output_dir, PLOT), best)
   path = os.path.join(config.output_dir, FILE)
-  atomic.write(path, [f"{block}\n\n" for block in _blocks(all_rows, best)])
+  atomic.write_lines(path, [f"{b}\n" for b in _blocks(all_rows, best)])
   logging.info("Wrote %s.", path)
 
 

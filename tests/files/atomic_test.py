@@ -26,18 +26,16 @@ def write_folder(target, texts, **settings):
 
 
 def test_text_lines_and_bytes_are_written(root):
-  atomic.write(f"{root}/new/text", ["ä\n", "b\r\n"])
-  atomic.write_lines(f"{root}/lines", ["one", "two"])
+  atomic.write_lines(f"{root}/new/text", ["ä", "b\r"])
   atomic.write_bytes(f"{root}/bytes", b"\xff\n")
   assert paths.read_bytes(f"{root}/new/text") == "ä\nb\r\n".encode()
-  assert paths.read_text(f"{root}/lines") == "one\ntwo\n"
   assert paths.read_bytes(f"{root}/bytes") == b"\xff\n"
-  assert paths.list_folder(root) == ["bytes", "lines", "new"]
+  assert paths.list_folder(root) == ["bytes", "new"]
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
 def test_an_interrupted_write_changes_nothing(root, error):
-  atomic.write(f"{root}/a.gz", ["old"])
+  atomic.write_lines(f"{root}/a.gz", ["old"])
   with pytest.raises(error):
     with atomic.files([f"{root}/a.gz", f"{root}/b"]) as unfinished:
       assert unfinished[0].endswith("a.gz")
@@ -46,7 +44,7 @@ def test_an_interrupted_write_changes_nothing(root, error):
           writer.write("new")
       raise error
   assert paths.list_folder(root) == ["a.gz"]
-  assert paths.read_text(f"{root}/a.gz") == "old"
+  assert paths.read_text(f"{root}/a.gz") == "old\n"
 
 
 def test_a_folder_that_is_not_empty_is_not_replaced(tmp_path):
@@ -110,7 +108,7 @@ def test_leftovers_are_removed_on_request_only(tmp_path):
   (tmp_path / ".a.tmp-1").mkdir()
   with atomic.file(target) as unfinished:
     # Another writer of the same target is not disturbed.
-    atomic.write(target, ["first"])
+    atomic.write_lines(target, ["first"])
     with open(unfinished, "w") as writer:
       writer.write("last")
   assert sorted(os.listdir(tmp_path)) == [".a.tmp-1", "a"]
@@ -145,7 +143,7 @@ def test_is_file_and_is_free_distinguish_files_folders_and_pipes(
   root, tmp_path
 ):
   assert paths.is_free(f"{root}/out") and not paths.is_file(f"{root}/out")
-  atomic.write(f"{root}/out/a", ["text"])
+  atomic.write_lines(f"{root}/out/a", ["text"])
   assert not paths.is_free(f"{root}/out") and not paths.is_file(f"{root}/out")
   assert not paths.is_free(f"{root}/out/a") and paths.is_file(f"{root}/out/a")
   os.mkfifo(tmp_path / "pipe")

@@ -170,7 +170,7 @@ def test_an_output_dir_of_another_run_is_refused(tmp_path, vocab_file):
   checkpoints.save(folder, {"global_step": tf.constant(1, tf.int64)}, 1)
   words = tmp_path / "other.txt"
   words.write_text("[PAD]\n[UNK]\nc\n")
-  with pytest.raises(ValueError, match="vocab.txt .*other.txt"):
+  with pytest.raises(ValueError, match="other.txt contradicts .*vocab.txt"):
     _prepare(folder, INFO, CONFIG, str(words))
   assert run_info.read_run(folder) == INFO
 

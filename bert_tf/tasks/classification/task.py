@@ -193,7 +193,7 @@ class ClassificationTask(base.Task[InputExample]):
         "without `do_eval`."
       )
     if not has_split and distribution.is_chief():
-      atomic.write(split_file, [json.dumps(split), "\n"])
+      atomic.write_lines(split_file, [json.dumps(split)])
     rest = dict(zip(numbers, rows))
     dev = [rest.pop(i) for i in sorted(split["dev"]) if i in rest]
     train = tables.Examples(rest.values())
