@@ -91,6 +91,8 @@ def resolve(user: Any, saved: Any, vocab_file: str | None) -> Case:
   if strip is None:
     strip = saved.strip_accents
   if saved.do_lower_case is not None and lower in (None, saved.do_lower_case):
+    if saved.strip_accents is None and strip not in (None, saved.do_lower_case):
+      logging.warning("Unlike the model: strip_accents=%s.", strip)
     return Case(saved.do_lower_case, strip)
   if vocab_file is None:
     return Case(lower, strip)
