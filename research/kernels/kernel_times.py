@@ -46,7 +46,7 @@ def _xla_operations(path: pathlib.Path) -> Iterator[tuple[str, float]]:
 
   space = xplane_pb2.XSpace()
   space.ParseFromString(path.read_bytes())
-  labels = {}
+  labels: dict[tuple[str | None, str], str] = {}
   for plane in space.planes:
     for program in plane.event_metadata.values():
       for stat in program.stats:
@@ -57,19 +57,27 @@ def _xla_operations(path: pathlib.Path) -> Iterator[tuple[str, float]]:
         for op in (op for c in module.computations for op in c.instructions):
           kind = op.custom_call_target or op.opcode
           label = f"{op.name} {kind} {op.metadata.op_name}"
-          labels[module.name, op.name] = label
+          # GPUs may name a module in another way.
+          labels[module.name, op.name] = labels[None, op.name] = label
   gpus = [plane for plane in space.planes if "device:GPU" in plane.name]
   for plane in gpus or space.planes:
     names = {key: stat.name for key, stat in plane.stat_metadata.items()}
-    for event in (event for line in plane.lines for event in line.events):
+    lines = (
+      line
+      for line in plane.lines
+      # The others repeat the kernels, by module or step.
+      if not gpus or line.name.startswith("Stream")
+    )
+    for event in (event for line in lines for event in line.events):
       stats = {
         names[stat.metadata_id]: names.get(stat.ref_value) or stat.str_value
         for stat in event.stats
       }
       if "hlo_op" in stats or (gpus and "kernel_details" in stats):
         name = plane.event_metadata[event.metadata_id].name
-        key = stats.get("hlo_module"), stats.get("hlo_op")
-        label = labels.get(key, name)
+        op = stats.get("hlo_op", "")
+        label = labels.get((stats.get("hlo_module"), op), "")
+        label = label or labels.get((None, op), name)
         # These run other operations, which have events as well.
         if " call " not in label and " while " not in label:
           yield label, event.duration_ps / 1e9
