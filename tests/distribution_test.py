@@ -36,7 +36,6 @@ CUT = {
   "micro_2_clustered": {**MICRO_2, **CLUSTERED},
   "recompute": {**ONE_LAYER, "recompute": True},
   "mirrored": ONE_LAYER,
-  "mirrored_micro_2_xla": {**MICRO_2, "use_xla": True},
   "mirrored_clustered": {**ONE_LAYER, **CLUSTERED},
 }
 # Only weights of these runs are compared. The seeds of layers differ.

@@ -22,7 +22,6 @@ OPTIMIZERS = {
     lambda: keras.optimizers.SGD(0.05, momentum=0.9, global_clipnorm=1.0),
     "SGD/bert/pooler/dense/kernel/momentums",
   ),
-  "lion": ("lion", "Lion/bert/pooler/dense/kernel/momentums"),
   "adafactor": ("Adafactor", "Adafactor/bert/pooler/dense/kernel/r"),
   "nadam": ("nadam", "Nadam/u_product"),
 }
