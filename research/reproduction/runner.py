@@ -92,7 +92,8 @@ class Worker:
     """
     row_path, folder = self.row_path(run), self.folder(run)
     start_time = time.monotonic()
-    if paths.exists(row_path) and (last := rows.read(row_path, report.Row)):
+    last = rows.read(row_path, report.Row) if paths.exists(row_path) else None
+    if last and last.error:
       start_time -= last.seconds
     with lock.hold(folder):
       pass
