@@ -121,6 +121,16 @@ def after(tensor: Tensor) -> contextlib.AbstractContextManager:
   return tf.control_dependencies([tensor])
 
 
+def materialize(tensor: Tensor) -> Tensor:
+  """The tensor, which XLA then writes to memory before anything reads it.
+
+  Only within `gpu_program`.
+  """
+  from tensorflow.compiler.tf2xla.ops import gen_xla_ops
+
+  return gen_xla_ops.xla_optimization_barrier(input=[tensor])[0]
+
+
 @contextlib.contextmanager
 def gpu_program() -> Iterator[None]:
   """Within this scope, kernels take the form that is fastest on a GPU.

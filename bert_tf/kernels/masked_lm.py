@@ -77,6 +77,12 @@ def sums(
     training: whether to compute the gradients together with the loss.
   """
 
+  if backend.in_gpu_program():
+    # Tensor cores need rows in eights. XLA would pad the logits for them.
+    padding = (0, -table.shape[0] % 8)
+    table = ops.pad(table, (padding, (0, 0)))
+    bias = ops.pad(bias, (padding,), constant_values=-float("inf"))
+
   @ops.custom_gradient
   def forward(
     hidden: Tensor, table: Tensor, bias: Tensor

@@ -56,13 +56,15 @@ class Mode(enum.Enum):
       if _num_replicas() > 1:
         return _function(clusters.marked(function))
       return clusters.compiled(function)
-    if tf.config.list_logical_devices("GPU"):
-      function = backend.gpu_program()(function)
     if self.compiles_step:
       # A tf.function inside the compiled step would be compiled anew at every
       # step whose batch has another width than the last.
       return function
-    return _function(function, jit_compile=True)
+    return _function(_for_gpus(function), jit_compile=True)
+
+  def mark_step(self, function: Callable) -> Callable:
+    """Tells kernels if XLA compiles the function, a whole step, for a GPU."""
+    return _for_gpus(function) if self.compiles_step else function
 
   @property
   def compiles_step(self) -> bool:
@@ -109,6 +111,12 @@ def compiles_each_width(use_xla: bool | None) -> bool:
 def _function(function: Callable, jit_compile: bool | None = None) -> Any:
   # None leaves the choice to TensorFlow, which always compiles for a TPU.
   return tf.function(function, jit_compile=jit_compile, autograph=False)
+
+
+def _for_gpus(function: Callable) -> Callable:
+  if tf.config.list_logical_devices("GPU"):
+    return backend.gpu_program()(function)
+  return function
 
 
 def _num_replicas() -> int:

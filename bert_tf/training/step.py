@@ -142,6 +142,7 @@ class TrainingStep:
     Returns the step, from the features of a batch to the sums to log.
     """
     self._gradients = mode.compile_gradients(self._compute_gradients)
+    self._marked_step = mode.mark_step(self._replica_step)
     self._step = tf.function(
       self._run_replicas,
       jit_compile=mode.compiles_step or None,  # TensorFlow's choice: on a TPU.
@@ -165,7 +166,7 @@ class TrainingStep:
     return self._loop(batches, tf.constant(num_steps))
 
   def _run_replicas(self, features: Features) -> Sums:
-    sums = self._strategy.run(self._replica_step, (features,))
+    sums = self._strategy.run(self._marked_step, (features,))
     # The sums are the same on every replica.
     return tf.nest.map_structure(
       lambda v: self._strategy.experimental_local_results(v)[0], sums
