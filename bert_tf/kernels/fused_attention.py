@@ -49,7 +49,7 @@ def can_compute(shape: Sequence[int | None], dtype: str, bias: Tensor) -> bool:
   """Whether `attention` can compute queries, keys and values.
 
   Their shape is [B, T, 3, N, H], with None for unknown sizes. `bias` is float32
-  [B, 1, T] or [B, T, T]; the second form is not supported.
+  [B, 1, T] or, for packed rows, [B, T, T].
   """
   batch_size, length, _, num_heads, head_size = (size or 0 for size in shape)
   num_pairs = batch_size * num_heads
@@ -59,9 +59,10 @@ def can_compute(shape: Sequence[int | None], dtype: str, bias: Tensor) -> bool:
     and length > 0
     and length % BLOCK_ROWS == 0
     and head_size == HEAD_SIZE
-    and bias.shape[1] == 1
     and 0 < num_pairs < 2**16  # The most blocks of a grid's y axis.
-    and num_pairs * length * 3 * HEAD_SIZE < 2**31  # Indices are int32.
+    # Indices are int32.
+    and num_pairs * length * 3 * HEAD_SIZE < 2**31
+    and batch_size * length * bias.shape[1] < 2**31
     and _has_tensor_cores()
   )
 
@@ -73,7 +74,7 @@ def attention(qkv: Tensor, bias: Tensor, mask: hashing.Mask | None) -> Tensor:
 
   Args:
     qkv: float16 or bfloat16 [B, T, 3, N, H]. Queries, keys and values.
-    bias: float32 [B, 1, T]. Added to the scores of all heads; not
+    bias: float32 [B, 1, T] or [B, T, T]. Added to the scores of all heads; not
       differentiated.
     mask: dropout mask of shape [B, N, T, T]; None for no dropout.
   """
@@ -81,7 +82,7 @@ def attention(qkv: Tensor, bias: Tensor, mask: hashing.Mask | None) -> Tensor:
   from tensorflow.compiler.tf2xla.ops import gen_xla_ops
 
   batch_size, length, _, num_heads, _ = qkv.shape
-  bias = tf.ensure_shape(bias, [batch_size, 1, length])
+  bias = tf.ensure_shape(bias, [batch_size, bias.shape[1], length])
   keys = mask.keys if mask else tf.zeros([2], tf.uint32)
   out = tf.TensorSpec([batch_size, length, num_heads, HEAD_SIZE], qkv.dtype)
   stats = tf.TensorSpec([batch_size, num_heads, length], tf.float32)
@@ -122,12 +123,14 @@ def module_text(
 ) -> str:
   """A StableHLO module whose main function calls a kernel.
 
-  The kernel is "forward" or "backward". Its arguments, `qkv` first, and results
-  give shapes and dtypes. Without a mask there is no dropout.
+  The kernel is "forward" or "backward". Its arguments, of which the first are
+  `qkv` and `bias`, and its results give shapes and dtypes. Without a mask there
+  is no dropout.
   """
   batch_size, length, _, num_heads, _ = arguments[0].shape
+  kind = "attention" if arguments[1].shape[1] == 1 else "packed_attention"
   folder = importlib.resources.files("bert_tf.kernels") / "triton"
-  template = string.Template((folder / f"attention_{name}.ttir").read_text())
+  template = string.Template((folder / f"{kind}_{name}.ttir").read_text())
   kernel = template.substitute(
     float=_ELEMENT_TYPES[arguments[0].dtype.name],
     length=length,

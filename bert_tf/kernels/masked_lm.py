@@ -76,7 +76,6 @@ def sums(
     weights: float32 [rows]. 0 for padding.
     training: whether to compute the gradients together with the loss.
   """
-
   if backend.in_gpu_program():
     # Tensor cores need rows in eights. XLA would pad the logits for them.
     padding = (0, -table.shape[0] % 8)

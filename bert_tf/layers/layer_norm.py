@@ -73,7 +73,9 @@ class LayerNorm(keras.layers.LayerNormalization):
     return operation.outputs[0]
 
 
-def _normalize(x: Tensor, gamma: Tensor, beta: Tensor, epsilon: float) -> Tensor:
+def _normalize(
+  x: Tensor, gamma: Tensor, beta: Tensor, epsilon: float
+) -> Tensor:
   """Layer norm that passes over x twice, and twice for the gradient."""
 
   @ops.custom_gradient

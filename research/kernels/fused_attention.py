@@ -11,7 +11,8 @@ them with NumPy this way if Triton is installed.
 
 Queries, keys and values lie side by side, [B, T, 3, N, H]. Powers are of 2, so
 `scale` is log2(e) / sqrt(H). Each program computes one block of rows of one
-head of one example, which is called a pair here.
+head of one example, which is called a pair here. `bias` is [B, T], added to the
+scores of each key, or for PACKED kernels [B, T, T], of queries and keys.
 """
 
 import pathlib
@@ -58,6 +59,12 @@ def _is_kept(keys, least, rows, columns, length):
 
 
 @triton.jit
+def _bias_of_pairs(bias, example, queries, keys, length):
+  """Returns what packed rows add to the scores of queries and keys."""
+  return tl.load(bias + (example * length + queries) * length + keys) * _LOG2_E
+
+
+@triton.jit
 def forward(
   qkv,
   bias,
@@ -72,6 +79,7 @@ def forward(
   HEAD: tl.constexpr,
   ROWS: tl.constexpr,
   COLUMNS: tl.constexpr,
+  PACKED: tl.constexpr,
 ):
   """Writes the context of ROWS queries, and log2 of their softmax's sums."""
   pair = tl.program_id(1)
@@ -88,8 +96,14 @@ def forward(
   context = tl.zeros([ROWS, HEAD], tl.float32)
   for start in range(0, length, COLUMNS):
     key = tl.load(column_places + start * 3 * size + size)
-    added = tl.load(bias + example * length + start + columns) * _LOG2_E
-    scores = tl.dot(query, tl.trans(key)) * scale + added[None, :]
+    if PACKED:
+      added = _bias_of_pairs(
+        bias, example, rows[:, None], (start + columns)[None, :], length
+      )
+    else:
+      added = tl.load(bias + example * length + start + columns) * _LOG2_E
+      added = added[None, :]
+    scores = tl.dot(query, tl.trans(key)) * scale + added
     new_largest = tl.maximum(largest, tl.max(scores, 1))
     weights = tl.exp2(scores - new_largest[:, None])
     shrink = tl.exp2(largest - new_largest)
@@ -128,6 +142,7 @@ def backward(
   HEAD: tl.constexpr,
   ROWS: tl.constexpr,
   COLUMNS: tl.constexpr,
+  PACKED: tl.constexpr,
 ):
   """Writes the gradients of ROWS keys and values, then of ROWS queries.
 
@@ -150,7 +165,8 @@ def backward(
   # The rows are keys, the columns are queries.
   row_key = tl.load(base + row_places + size)
   row_value = tl.load(base + row_places + 2 * size)
-  row_added = tl.load(bias + example * length + rows) * _LOG2_E
+  if not PACKED:
+    row_added = tl.load(bias + example * length + rows) * _LOG2_E
   d_key = tl.zeros([ROWS, HEAD], tl.float32)
   d_value = tl.zeros([ROWS, HEAD], tl.float32)
   for start in range(0, length, COLUMNS):
@@ -160,7 +176,13 @@ def backward(
     )
     stat = tl.load(stats + pair * length + start + columns)
     dot = tl.load(dots + pair * length + start + columns)
-    scores = tl.dot(row_key, tl.trans(query)) * scale + row_added[:, None]
+    if PACKED:
+      added = _bias_of_pairs(
+        bias, example, (start + columns)[None, :], rows[:, None], length
+      )
+    else:
+      added = row_added[:, None]
+    scores = tl.dot(row_key, tl.trans(query)) * scale + added
     weights = tl.exp2(scores - stat[None, :])
     is_kept = _is_kept(
       keys,
@@ -188,8 +210,14 @@ def backward(
   for start in range(0, length, COLUMNS):
     key = tl.load(column_places + start * 3 * size + size)
     value = tl.load(column_places + start * 3 * size + 2 * size)
-    added = tl.load(bias + example * length + start + columns) * _LOG2_E
-    scores = tl.dot(row_query, tl.trans(key)) * scale + added[None, :]
+    if PACKED:
+      added = _bias_of_pairs(
+        bias, example, rows[:, None], (start + columns)[None, :], length
+      )
+    else:
+      added = tl.load(bias + example * length + start + columns) * _LOG2_E
+      added = added[None, :]
+    scores = tl.dot(row_query, tl.trans(key)) * scale + added
     weights = tl.exp2(scores - row_stat[:, None])
     is_kept = _is_kept(
       keys,
@@ -205,9 +233,10 @@ def backward(
   tl.store(d_base + row_places, d_query.to(row_query.dtype))
 
 
-def text(kernel: triton.JITFunction) -> str:
+def text(kernel: triton.JITFunction, is_packed: bool) -> str:
   """Returns the intermediate text of a kernel, with placeholders."""
   sizes = {"HEAD": HEAD_SIZE, "ROWS": BLOCK_ROWS, "COLUMNS": BLOCK_COLUMNS}
+  sizes["PACKED"] = is_packed
   types = {
     name: (_CONSTANTS | _POINTERS).get(name, "*bf16")
     for name in kernel.arg_names
@@ -242,5 +271,7 @@ def _with_placeholders(ttir: str) -> str:
 
 if __name__ == "__main__":
   for function in (forward, backward):
-    path = pathlib.Path(sys.argv[1]) / f"attention_{function.__name__}.ttir"
-    path.write_text(text(function))
+    for kind in ("attention", "packed_attention"):
+      name = f"{kind}_{function.__name__}.ttir"
+      source = text(function, kind.startswith("packed"))
+      (pathlib.Path(sys.argv[1]) / name).write_text(source)

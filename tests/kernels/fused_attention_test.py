@@ -26,11 +26,14 @@ needs_triton = pytest.mark.skipif(
 )
 
 
-def arguments(length=T):
+def arguments(is_packed, length=T):
   rng = np.random.default_rng(1)
   qkv = tf.constant(rng.normal(size=(B, length, 3, N, H)), tf.bfloat16)
-  is_padding = np.arange(length) >= np.array([[[length]], [[length - 37]]])
-  return qkv, tf.constant(is_padding * -10000.0, tf.float32)
+  is_ignored = np.arange(length) >= np.array([[[length]], [[length - 37]]])
+  if is_packed:
+    texts = np.arange(length) // np.array([[17], [50]])
+    is_ignored = texts[:, None] != texts[:, :, None]
+  return qkv, tf.constant(is_ignored * -10000.0, tf.float32)
 
 
 def plain(qkv, bias, mask):
@@ -57,7 +60,7 @@ def plain(qkv, bias, mask):
     ({"shape": (None, T, 3, N, H)}, False),
     ({"shape": (B, None, 3, N, H)}, False),
     ({"shape": (2**15, T, 3, N, H)}, False),
-    ({"bias": tf.zeros([B, T, T])}, False),  # Packed rows.
+    ({"bias": tf.zeros([B, T, T])}, True),  # Packed rows.
   ],
 )
 def test_shapes_and_types_of_the_kernels(change, expected):
@@ -70,7 +73,8 @@ def test_shapes_and_types_of_the_kernels(change, expected):
 
 
 @pytest.mark.skipif(has_gpu, reason="checks the error of a machine without one")
-def test_xla_reads_the_module_of_a_kernel(monkeypatch):
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_xla_reads_the_module_of_a_kernel(monkeypatch, is_packed):
   """Without a GPU, XLA reads all of the module and lacks only the compiler."""
   call = fused_attention.module_text
   texts = []
@@ -81,7 +85,7 @@ def test_xla_reads_the_module_of_a_kernel(monkeypatch):
 
   monkeypatch.setattr(fused_attention, "module_text", module_text)
   monkeypatch.setattr(fused_attention, "_PLATFORMS", ["CPU"])
-  qkv, bias = arguments()
+  qkv, bias = arguments(is_packed)
   seeds = dropout.Seeds(5)
 
   @tf.function(jit_compile=True)
@@ -98,8 +102,12 @@ def test_xla_reads_the_module_of_a_kernel(monkeypatch):
   assert not any("$length" in text for text in texts)
 
 
-@pytest.mark.parametrize("rate", [0.0, RATE])
-def test_the_model_gives_the_kernel_what_the_plain_form_gets(monkeypatch, rate):
+@pytest.mark.parametrize(
+  "rate, is_packed", [(0.0, False), (RATE, False), (RATE, True)]
+)
+def test_the_model_gives_the_kernel_what_the_plain_form_gets(
+  monkeypatch, rate, is_packed
+):
   """Masks and projections are those of the plain form, with gradients."""
   config = modeling.BertConfig(
     vocab_size=30,
@@ -115,6 +123,8 @@ def test_the_model_gives_the_kernel_what_the_plain_form_gets(monkeypatch, rate):
   ids = np.random.default_rng(3).integers(30, size=(B, T))
   lengths = np.array([[T], [T - 9]])
   features = {"input_ids": ids, "input_mask": np.arange(T) < lengths}
+  if is_packed:
+    features["cls_positions"] = np.array([[0, 40], [0, 90]], "int32")
   calls = []
 
   def attention(qkv, bias, mask):
@@ -147,8 +157,9 @@ def test_the_model_gives_the_kernel_what_the_plain_form_gets(monkeypatch, rate):
 @needs_gpu
 @pytest.mark.parametrize("rate", [0.0, RATE])
 @pytest.mark.parametrize("length", [64, 128, 384])
-def test_a_gpu_computes_the_plain_form(length, rate):
-  qkv, bias = arguments(length)
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_a_gpu_computes_the_plain_form(is_packed, length, rate):
+  qkv, bias = arguments(is_packed, length)
   by = tf.random.stateless_normal([B, length, N, H], [1, 2])
 
   seeds = dropout.Seeds(5)
@@ -181,8 +192,10 @@ def test_the_texts_come_from_their_source(tmp_path):
 
 @needs_triton
 @pytest.mark.parametrize("rate", [0.0, RATE])
-def test_the_source_computes_attention(rate):
+@pytest.mark.parametrize("kind", ["padded", "packed"])
+def test_the_source_computes_attention(rate, kind):
   """Triton's interpreter agrees with NumPy, gradients included."""
   command = [sys.executable, "-m", "tests.kernels.interpreted_attention"]
   environment = {**os.environ, "TRITON_INTERPRET": "1"}
-  subprocess.run([*command, str(rate)], check=True, cwd=_ROOT, env=environment)
+  command += [str(rate), kind]
+  subprocess.run(command, check=True, cwd=_ROOT, env=environment)

@@ -20,18 +20,23 @@ def is_kept(least):
   return (x >= least).reshape(B, N, T, T)
 
 
-def main(rate):
+def main(rate, is_packed):
   generator = torch.Generator().manual_seed(0)
   qkv = torch.randn(B, T, 3, N, H, generator=generator, requires_grad=True)
   lengths = torch.tensor([[T], [T - 37]])
-  bias = torch.where(torch.arange(T) < lengths, 0.0, -10000.0)
+  is_seen = (torch.arange(T) < lengths)[:, None]
+  if is_packed:
+    texts = torch.arange(T) // torch.tensor([[17], [50]])
+    is_seen = texts[:, None] == texts[:, :, None]
+  bias = torch.where(is_seen, 0.0, -10000.0).contiguous()
   keys = torch.tensor(KEYS).to(torch.uint32)
   least, kept_scale = round(rate * 2**32), 1 / (1 - rate)
-  constants = (T, N, H**-0.5 / math.log(2), least, kept_scale, H, 64, 64)
+  constants = (T, N, H**-0.5 / math.log(2), least, kept_scale)
+  constants += (H, 64, 64, is_packed)
 
   query, key, value = qkv.unbind(2)
   scores = torch.einsum("btnh,bsnh->bnts", query, key) * H**-0.5
-  probs = torch.softmax(scores + bias[:, None, None], -1)
+  probs = torch.softmax(scores + bias[:, None], -1)
   probs = probs * is_kept(least) * kept_scale
   expected = torch.einsum("bnts,bsnh->btnh", probs, value)
   d_out = torch.randn(expected.shape, generator=generator)
@@ -50,4 +55,4 @@ def main(rate):
 
 
 if __name__ == "__main__":
-  main(float(sys.argv[1]))
+  main(float(sys.argv[1]), sys.argv[2] == "packed")
