@@ -100,11 +100,14 @@ def gradient(backward: Callable[[Tensor], Any]) -> Callable[..., Any]:
   """The gradient function that `keras.ops.custom_gradient` expects.
 
   Keras passes the gradient of the output by position on some backends and as
-  `upstream` on others.
+  `upstream` on others. A profile shows the gradient's operations under the name
+  of its module.
   """
+  import keras
 
   def call(*args: Tensor, upstream: Tensor | None = None) -> Any:
-    return backward(args[0] if upstream is None else upstream)
+    with keras.name_scope(backward.__module__.rpartition(".")[2]):
+      return backward(args[0] if upstream is None else upstream)
 
   return call
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 from bert_tf import modeling
 from bert_tf.layers import layer_norm, mixed_precision
 from bert_tf.tasks import pretraining
-from bert_tf.training import compilation
+from bert_tf.training import compilation, estimator
 from bert_tf.training import config as training_config
 from research.benchmarks.peers import step_timing
 
@@ -39,9 +39,10 @@ def _set_device(settings: step_timing.Settings) -> None:
   mixed_precision.set_tf32(settings.precision)
 
 
-def _training_step(settings: step_timing.Settings) -> step_timing.Step:
-  """Returns a pre-training step, as run_pretraining.py computes it."""
-  _set_device(settings)
+def build_training(
+  settings: step_timing.Settings,
+) -> tuple[estimator.Estimator, dict[str, tf.Tensor]]:
+  """Returns pre-training as run_pretraining.py builds it, and its batch."""
   config = modeling.BertConfig(**settings.sizes, type_vocab_size=2)
   with tempfile.TemporaryDirectory() as folder:
     runner = pretraining.build_estimator(
@@ -59,6 +60,12 @@ def _training_step(settings: step_timing.Settings) -> step_timing.Step:
   features = {
     name: tf.constant(value) for name, value in settings.batch().items()
   }
+  return runner, features
+
+
+def _training_step(settings: step_timing.Settings) -> step_timing.Step:
+  _set_device(settings)
+  runner, features = build_training(settings)
   mode = {
     False: compilation.Mode.PLAIN,
     "pieces": compilation.Mode.CLUSTERED,

@@ -16,27 +16,41 @@ import pathlib
 import re
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 from research.benchmarks.peers import step_timing
 
 # The first pattern that matches decides. A label is the name of a kernel and,
 # in XLA, the opcode and the TensorFlow operation that it comes from.
-_KINDS = {
+_PATTERNS = {
   "fused attention": r"gpu\.triton|flash_|fmha|fused_attention",
-  "products of the heads": r"(gemm|cublas| dot)\S* (gradient_tape/)?"
+  "products of the heads": r"(gemm|cublas| dot)\S* (gradient_tape/|masked_lm/)?"
   r"(transform|MatMul)",
   "products": r"gemm|cublas|nvjet|cutlass|xmma| dot ",
   "layer norm": r"LayerNorm|layer_norm",
   "attention, not fused": r"/self_?\d*/|softmax_dropout",
-  "GELU": r"[Gg]elu|[Tt]anh|/intermediate",
-  "masked LM and next sentence": r"log_softmax|nll_loss| (gradient_tape/)?"
-  r"(transform|Exp|Sum|SelectV2)",
+  "GELU": r"[Gg]elu|[Tt]anh|/intermediate| activations",
+  "masked LM and next sentence": r"log_softmax|nll_loss|masked_lm|LogSoftmax|"
+  r" (gradient_tape/)?(seq_rel|transform|Exp|Max|SelectV2)",
   "embeddings": r"embedding",
-  "optimizer": r"adam|multi_tensor|L2Loss| (sub|add|add_1|mul)(_\d+)?$",
+  "optimizer": r"[Aa]dam|multi_tensor|L2Loss| (Sum|sub|add|add_1|mul)(_\d+)?$",
   "dropout, residuals": r"dropout|/output_?\d*/",
   "casts and copies": r"copy|convert|transpose|concatenate|Mem(cpy|set)|MatMul",
 }
+KINDS = (*_PATTERNS, "other")
 _NUM_SHOWN = 20
+
+
+def label(op: Any) -> str:
+  """Describes an HloInstructionProto for `kind`."""
+  opcode = op.custom_call_target or op.opcode
+  return f"{op.name} {opcode} {op.metadata.op_name}"
+
+
+def kind(label: str) -> str:
+  """The kind of an operation, one of KINDS."""
+  matches = (k for k, pattern in _PATTERNS.items() if re.search(pattern, label))
+  return next(matches, "other")
 
 
 def _xla_operations(path: pathlib.Path) -> Iterator[tuple[str, float]]:
@@ -55,10 +69,8 @@ def _xla_operations(path: pathlib.Path) -> Iterator[tuple[str, float]]:
           hlo.ParseFromString(stat.bytes_value)
         module = hlo.hlo_module
         for op in (op for c in module.computations for op in c.instructions):
-          kind = op.custom_call_target or op.opcode
-          label = f"{op.name} {kind} {op.metadata.op_name}"
           # GPUs may name a module in another way.
-          labels[module.name, op.name] = labels[None, op.name] = label
+          labels[module.name, op.name] = labels[None, op.name] = label(op)
   gpus = [plane for plane in space.planes if "device:GPU" in plane.name]
   for plane in gpus or space.planes:
     names = {key: stat.name for key, stat in plane.stat_metadata.items()}
@@ -76,11 +88,11 @@ def _xla_operations(path: pathlib.Path) -> Iterator[tuple[str, float]]:
       if "hlo_op" in stats or (gpus and "kernel_details" in stats):
         name = plane.event_metadata[event.metadata_id].name
         op = stats.get("hlo_op", "")
-        label = labels.get((stats.get("hlo_module"), op), "")
-        label = label or labels.get((None, op), name)
+        found = labels.get((stats.get("hlo_module"), op), "")
+        found = found or labels.get((None, op), name)
         # These run other operations, which have events as well.
-        if " call " not in label and " while " not in label:
-          yield label, event.duration_ps / 1e9
+        if " call " not in found and " while " not in found:
+          yield found, event.duration_ps / 1e9
 
 
 def main() -> None:
@@ -90,21 +102,19 @@ def main() -> None:
   for path in folder.rglob("kernels.json"):
     times |= json.loads(path.read_text())
   for path in folder.rglob("*.xplane.pb"):
-    for label, ms in _xla_operations(path):
-      times[label] += ms / step_timing.NUM_PROFILED_STEPS
+    for name, ms in _xla_operations(path):
+      times[name] += ms / step_timing.NUM_PROFILED_STEPS
   kinds: dict[str, float] = collections.defaultdict(float)
   others: list[tuple[float, str]] = []
-  for label, ms in times.items():
-    matches = (k for k, pattern in _KINDS.items() if re.search(pattern, label))
-    kind = next(matches, "other")
-    kinds[kind] += ms
-    if kind == "other":
-      others.append((ms, label))
-  for kind in (*_KINDS, "other"):
-    print(f"{kinds[kind]:9.2f} ms  {kind}")
+  for name, ms in times.items():
+    kinds[kind(name)] += ms
+    if kind(name) == "other":
+      others.append((ms, name))
+  for name in KINDS:
+    print(f"{kinds[name]:9.2f} ms  {name}")
   print(f"{sum(times.values()):9.2f} ms  all {len(times)} operations")
-  for ms, label in sorted(others, reverse=True)[:_NUM_SHOWN]:
-    print(f"{ms:12.3f} ms  {label}")
+  for ms, name in sorted(others, reverse=True)[:_NUM_SHOWN]:
+    print(f"{ms:12.3f} ms  {name}")
 
 
 if __name__ == "__main__":

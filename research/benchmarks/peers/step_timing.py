@@ -23,11 +23,11 @@ _NUM_WARM_STEPS = 2
 NUM_PROFILED_STEPS = 3
 
 # Rows and columns of the matrices whose product is timed.
-PRODUCT_SIZES = {"cpu": 2048, "gpu": 8192}
+PRODUCTSIZES = {"cpu": 2048, "gpu": 8192}
 _NUM_PRODUCTS = 5
 
 # Model sizes with the names in bert_config.json.
-_SIZES = (
+SIZES = (
   *("vocab_size", "hidden_size", "num_hidden_layers"),
   *("num_attention_heads", "intermediate_size"),
 )
@@ -57,12 +57,12 @@ class Settings:
   @property
   def product_size(self) -> int:
     """Rows and columns of the matrices whose product is timed."""
-    return PRODUCT_SIZES[self.device]
+    return PRODUCTSIZES[self.device]
 
   @property
   def sizes(self) -> dict[str, Any]:
     """The sizes of the model, by the names of bert_config.json."""
-    return {name: getattr(self, name) for name in _SIZES}
+    return {name: getattr(self, name) for name in SIZES}
 
   def batch(self) -> Batch:
     """Returns a pre-training batch without padding.
