@@ -118,7 +118,7 @@ def global_norm(gradients: Gradients) -> Tensor:
   if backend.in_gpu_program():
     # One kernel adds up what would take XLA one or two for each gradient.
     rows = ops.concatenate([ops.reshape(x, [-1]) for x in squares])
-    squares = [ops.sum(backend.materialize(rows))]
+    squares = [ops.sum(*backend.materialize(rows))]
   return ops.sqrt(sum(squares))
 
 

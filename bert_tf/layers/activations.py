@@ -64,17 +64,15 @@ def _gelu_on_gpu(x: Tensor) -> tuple[Tensor, Callable[..., Tensor]]:
   It computes the tanh again, as (1 + tanh(u)) / 2 = 1 / (1 + exp(-2 u)), which
   takes fewer instructions on a GPU.
   """
-  from tensorflow.compiler.tf2xla.ops import gen_xla_ops
-
   dtype = x.dtype
 
   def sigmoid(x: Tensor) -> Tensor:
     return ops.sigmoid(2.0 * _SLOPE * (x + _CUBIC * (x * x * x)))
 
   def backward(d_output: Tensor) -> Tensor:
-    # Without the barrier, XLA would merge the sigmoids of both passes, and so
+    # Without the border, XLA would merge the sigmoids of both passes, and so
     # keep the result in memory in between.
-    kept, d_output = gen_xla_ops.xla_optimization_barrier([x, d_output])
+    kept, d_output = backend.materialize(x, d_output)
     kept = ops.cast(kept, "float32")
     gate = sigmoid(kept)
     d_inner = 2.0 * _SLOPE + (6.0 * _SLOPE * _CUBIC) * (kept * kept)

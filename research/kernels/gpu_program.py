@@ -19,8 +19,8 @@ from unittest import mock
 
 import tensorflow as tf
 
-from bert_tf import distribution, modeling
-from bert_tf.kernels import backend, fused_attention
+from bert_tf import modeling
+from bert_tf.kernels import fused_attention
 from bert_tf.training import compilation
 from research.benchmarks import ours_steps
 from research.benchmarks.peers import step_timing
@@ -52,8 +52,7 @@ _NO_KERNELS = ("parameter", "constant", "tuple", "get-tuple-element", "bitcast")
 def step_program(settings: step_timing.Settings) -> bytes:
   """The HloModuleProto of a training step, as on a machine with one GPU."""
   with (
-    mock.patch.object(distribution, "has_accelerator", lambda: True),
-    mock.patch.object(backend, "in_gpu_program", lambda: True),
+    mock.patch.object(tf.config, "list_logical_devices", lambda *_: ["GPU:0"]),
     mock.patch.object(fused_attention, "_has_tensor_cores", lambda: True),
     mock.patch.object(fused_attention, "_PLATFORMS", ["CPU"]),
   ):
