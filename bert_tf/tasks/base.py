@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_tf import heads, modeling, tokenization
+from bert_tf import heads, losses, modeling, tokenization
 from bert_tf.data import input_pipeline, padding, record_cache, records
 from bert_tf.files import errors, json_files
 from bert_tf.formats import hugging_face
@@ -308,7 +308,7 @@ class Task(abc.ABC, Generic[Example]):
       train,
     )
 
-  def rows(self, outputs: Any) -> Rows:
+  def rows(self, outputs: Any, features: losses.Features) -> Rows:
     """Converts a batch of outputs to an array for each record."""
     return outputs
 
@@ -328,7 +328,9 @@ class Task(abc.ABC, Generic[Example]):
     rows: list[np.ndarray] = []
     means = runner.evaluate(
       batches,
-      on_outputs=lambda outputs, _: rows.extend(self.rows(np.asarray(outputs))),
+      on_outputs=lambda outputs, features: rows.extend(
+        self.rows(np.asarray(outputs), features)
+      ),
       more_results=lambda: self.scores(data, rows),
     )
     return {_EVAL_NAMES.get(n, n): value for n, value in means.items()}, rows

@@ -186,7 +186,9 @@ def run_on_splits(
     if config.do_predict:
       split = task.predicted_split
       outputs = runner.predict(batches(split, config.predict_batch_size))
-      rows = itertools.chain.from_iterable(map(task.rows, outputs))
+      rows = itertools.chain.from_iterable(
+        itertools.starmap(task.rows, outputs)
+      )
       with explained("predict_batch_size"):
         scores = task.write_predictions(folder.path, examples[split], rows)
       if split == "dev":  # Without answers, removes earlier scores.
