@@ -148,10 +148,12 @@ def test_run_json_stays_beside_an_original_checkpoint(
     str(tmp_path / "run"), run, interop_models.CONFIG, vocab_file
   )
   model = interop_models.random_model("encoder")
-  for step in (1, 2):
+  for step in range(3):
     tensors = {v.path: v.numpy() for v in model.weights}
     tensors["global_step"] = np.int64(step)
     checkpoints.save(str(tmp_path / "run"), tensors, keep_checkpoint_max=5)
+  with pytest.raises(ValueError, match="has 2"):  # Step 0 is not trained.
+    convert.slim(str(tmp_path / "run"), str(tmp_path / "m"), average_last=3)
   config = (tmp_path / "run" / "bert_config.json").read_text()
   (tmp_path / "out").mkdir()
   (tmp_path / "out" / "bert_config.json").write_text(f"{config}\n")
