@@ -202,7 +202,8 @@ def run_on_splits(
         if not str(checkpoints.find_latest(served)).endswith(f"-{step}"):
           logging.info(f"Step {step} was the best: {name} = {scores[name]:.4g}")
           served = best
-      logging.info(f"To serve this model: bert-tf serve --model={served}")
+      if type(task).__module__.startswith("bert_tf."):  # Else it is unknown.
+        logging.info(f"To serve this model: bert-tf serve --model={served}")
     return all_results
 
 
