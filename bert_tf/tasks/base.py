@@ -25,7 +25,7 @@ from bert_tf.training import config as training_config
 from bert_tf.training import estimator, objective, results
 
 Results = dict[str, float | int]
-# One array for each record, in order, as `Task.rows` makes them from outputs.
+# One array for each input, in order, as `Task.rows` makes them from outputs.
 Rows = Iterable[np.ndarray]
 # The records of each example, and whether it is too long.
 Encoded = Iterator[tuple[Sequence[bytes], bool]]
@@ -309,7 +309,12 @@ class Task(abc.ABC, Generic[Example]):
     )
 
   def rows(self, outputs: Any, features: losses.Features) -> Rows:
-    """Converts a batch of outputs to an array for each record."""
+    """Converts a batch of outputs to an array for each of the model's inputs.
+
+    A record of several inputs, such as choices, gives each an array [1, ...].
+    """
+    if len(features["input_ids"].shape) == 3:
+      return outputs.reshape(-1, 1, *outputs.shape[2:])
     return outputs
 
   def scores(
