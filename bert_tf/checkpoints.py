@@ -50,7 +50,6 @@ class CheckpointReader:
     path: the prefix, the folder of the SavedModel or the file.
     shapes: shapes of the tensors, by the original's variable names.
     untrained: names of tensors with random values, since the file lacks them.
-    notes: sentences for the user about such tensors.
 
   Raises:
     ValueError: if the folder of a run has no checkpoint.
@@ -59,15 +58,13 @@ class CheckpointReader:
 
   def __init__(self, path: str) -> None:
     self.untrained: frozenset[str] = frozenset()
-    self.notes: tuple[str, ...] = ()
     self.path = path
     if hugging_face.is_weights(path):
       self._reader: Any = hugging_face.Reader(path)
       self.untrained = self._reader.untrained
       self.shapes = self._reader.get_variable_to_shape_map()
       self._keys = {name: name for name in self.shapes}
-      self.notes = self._reader.notes
-      for note in self.notes:
+      for note in self._reader.notes:
         logging.info("%s: %s", path, note)
       return
     prefix = prefix_to_read(path)

@@ -85,5 +85,3 @@ def run() -> None:
   )
   heads = ", ".join(head.name for head in model.own_heads) or "none"
   print(f"{config.output_checkpoint} from {path}; heads: {heads}")
-  for note in model.notes:
-    print(note)

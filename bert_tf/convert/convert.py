@@ -92,12 +92,13 @@ def slim(path: str, target: str, average_last: int = 1) -> list[str]:
     ValueError: if there are too few checkpoints, if one is damaged or is the
       target, or if files of another model are beside the target.
   """
-  listed = checkpoints.list_checkpoints(path)
+  # Step 0 is untrained, and so would only spoil the mean.
+  listed = [p for p in checkpoints.list_checkpoints(path) if p[-2:] != "-0"]
   prefixes = listed[:average_last] or [model_folder.find_weights(path)]
   if len(prefixes) < average_last:
     raise ValueError(
-      f"`average_last={average_last}` needs as many checkpoints, but {path} "
-      f"has {len(listed)}."
+      f"`average_last={average_last}` needs as many trained checkpoints, but "
+      f"{path} has {len(listed)}."
     )
   if os.path.abspath(target) in map(os.path.abspath, prefixes):
     raise ValueError(f"`output_checkpoint` {target} is the input.")

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 import tensorflow as tf
+from absl import logging
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from bert_tf import checkpoints, heads, model_folder, modeling
@@ -255,13 +256,12 @@ def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
   pretrained.write_files(os.path.dirname(path) or ".", model)
   checkpoints.write_atomically(path, _root(model).write)
   hidden_act = model.config.hidden_act
-  if hidden_act == "gelu":  # Model Garden's default.
-    return model
-  note = (
-    "The checkpoint does not store the activation, so give BertEncoderV2 "
-    f"{hidden_act!r} as its inner_activation."
-  )
-  return dataclasses.replace(model, notes=(*model.notes, note))
+  if hidden_act != "gelu":  # Model Garden's default.
+    logging.warning(
+      "The checkpoint does not store the activation, so give BertEncoderV2 "
+      f"{hidden_act!r} as its inner_activation."
+    )
+  return model
 
 
 def _root(model: pretrained.Pretrained) -> tf.train.Checkpoint:

@@ -45,7 +45,6 @@ class Pretrained:
   # The task, the labels and the settings of the tokenizer, if known.
   run: run_info.RunInfo
   vocab_file: str | None
-  notes: tuple[str, ...] = ()  # For the user: differences from the source.
   # The files of a sentence encoder, by path, which give its pooling.
   encoder_files: Mapping[str, bytes] = dataclasses.field(default_factory=dict)
 
@@ -106,8 +105,7 @@ def read(source: ModelSource) -> Pretrained:
   checkpoint_names.check_is_bert(reader.path, names)
   file_tensors = {name: reader.get(name) for name in names}
   tensors = collect_tensors(file_tensors, find_shapes(files), reader.path)
-  model = build(source, files, files.run, tensors)
-  return dataclasses.replace(model, notes=(*reader.notes, *model.notes))
+  return build(source, files, files.run, tensors)
 
 
 def write(model: Pretrained, path: str) -> Pretrained:
@@ -232,13 +230,11 @@ def build(
     run = dataclasses.replace(
       run, task_name=None, problem_type=None, labels=None
     )
-  notes: tuple[str, ...] = ()
   if files.vocab_file:
-    folder = os.path.dirname(files.vocab_file)
-    notes = tokenizer_files.read_settings(folder).notes
+    tokenizer_files.warn_of_differing(files.vocab_file)
   encoder_files = sentence_transformers.read_files(files.folder)
   model = Pretrained(
-    *(files.bert_config, tensors, run, files.vocab_file, notes, encoder_files)
+    files.bert_config, tensors, run, files.vocab_file, encoder_files
   )
   if run.labels and len(run.labels) != model.num_labels:
     raise ValueError(

@@ -170,15 +170,7 @@ def describe(
     default = _DEFAULT_MAX_SEQ_LENGTH
   length = config.max_seq_length or min(default, longest)
   files.bert_config.check_lengths(length, files.config_file)
-  config = dataclasses.replace(config, max_seq_length=length)
-  if not has_stride and config.doc_stride and config.max_query_length:
-    room = length - config.max_query_length - 3  # As in WindowConfig.
-    stride = max(1, min(config.doc_stride, room))
-    config = dataclasses.replace(config, doc_stride=stride)
-  changes: dict[str, Any] = {
-    "bert_tf_version": bert_tf.__version__,
-    "max_seq_length": length,
-  }
+  changes: dict[str, Any] = {}
   if task == "encoder":
     changes |= {"pooling": config.pooling, "normalize": config.normalize}
   if task == "pretraining":
@@ -187,6 +179,10 @@ def describe(
     kinds = run_info.RunInfo, configs.ModelConfig, known
     names = set.intersection(*({*k.__dataclass_fields__} for k in kinds))
     changes |= {name: getattr(config, name) for name in names - {"task"}}
+  if "doc_stride" in changes and not has_stride:
+    room = length - changes["max_query_length"] - 3  # As in WindowConfig.
+    changes["doc_stride"] = max(1, min(changes["doc_stride"], room))
+  changes |= {"bert_tf_version": bert_tf.__version__, "max_seq_length": length}
   for name in ("do_lower_case", "strip_accents"):
     changes[name] = tokenizer and getattr(tokenizer.basic_tokenizer, name)
   if registry.TASKS[task].label_defaults:

@@ -144,21 +144,21 @@ class Server:
     for path in ("/", "/page/{name}"):
       application.get(path, include_in_schema=False)(self._get_page)
     application.get("/metrics", include_in_schema=False)(self._get_metrics)
-    application.get("/healthz")(self._get_health)
-    application.get("/readyz")(self._get_ready)
-    application.get("/v1/models")(self._get_models)
-    application.post(limits.EMBEDDINGS_PATH)(self._embed)
+    application.get("/healthz")(self.get_health)
+    application.get("/readyz")(self.get_ready)
+    application.get("/v1/models")(self.get_models)
+    application.post(limits.EMBEDDINGS_PATH)(self.embed)
     for path in ("/v1/models/{name}", "/v1/models/{name}/versions/{version}"):
       is_listed = "version" not in path
       for verb, post in (
-        ("predict", self._predict),
-        ("classify", self._classify),
-        ("attention", self._attend),
+        ("predict", self.predict),
+        ("classify", self.classify),
+        ("attention", self.attend),
       ):
         application.post(f"{path}:{verb}", include_in_schema=is_listed)(post)
       for suffix, get in (
-        ("/metadata", self._get_metadata),
-        ("", self._get_status),
+        ("/metadata", self.get_metadata),
+        ("", self.get_status),
       ):
         application.get(f"{path}{suffix}", include_in_schema=is_listed)(get)
     return application
@@ -183,7 +183,7 @@ class Server:
       self._metrics.text(), media_type=metrics.CONTENT_TYPE
     )
 
-  async def _get_health(self) -> responses.Response:
+  async def get_health(self) -> responses.Response:
     """Answers 200 unless the computation has stalled or ended."""
     if self.ended.is_set():
       raise limits.HttpError(500, "computing has ended, and the log tells why.")
@@ -194,13 +194,13 @@ class Server:
       {"status": "ok", "model": first.name, "version": str(first.version)}
     )
 
-  async def _get_ready(self) -> responses.Response:
+  async def get_ready(self) -> responses.Response:
     """Answers 200 if the models are warm and the server does not stop."""
     if not self._is_warm or self._uvicorn.should_exit or self.ended.is_set():
       raise limits.HttpError(503, "a model is not warm, or the server stops.")
-    return await self._get_health()
+    return await self.get_health()
 
-  async def _get_models(self) -> responses.Response:
+  async def get_models(self) -> responses.Response:
     """Describes all models, as `models`; `data` lists them as OpenAI does."""
     about = [model.about() for model in self._models.values()]
     listed = [
@@ -211,7 +211,7 @@ class Server:
       {"models": about, "object": "list", "data": listed}
     )
 
-  async def _get_status(
+  async def get_status(
     self, request: fastapi.Request, name: str
   ) -> responses.Response:
     """Returns the status of a model as TensorFlow Serving does."""
@@ -226,13 +226,13 @@ class Server:
     }
     return limits.json_response({"model_version_status": [state]})
 
-  async def _get_metadata(
+  async def get_metadata(
     self, request: fastapi.Request, name: str
   ) -> responses.Response:
     """Returns the signatures of a model as TensorFlow Serving does."""
     return limits.json_response(self._find_model(request).metadata())
 
-  async def _predict(
+  async def predict(
     self, request: fastapi.Request, name: str, body: types.PredictRequest
   ) -> responses.Response:
     """Predicts for rows (`instances`) or columns (`inputs`).
@@ -256,7 +256,7 @@ class Server:
       answers = [next(iter(each.values())) for each in answers]
     return await self._encode({"predictions": answers})
 
-  async def _classify(
+  async def classify(
     self, request: fastapi.Request, name: str, body: types.ClassifyRequest
   ) -> responses.Response:
     """Returns labels and probabilities, in TensorFlow Serving's form.
@@ -273,7 +273,7 @@ class Server:
       )
     return await self._encode({"results": [[*row.items()] for row in found]})
 
-  async def _attend(
+  async def attend(
     self, request: fastapi.Request, name: str, body: types.AttentionRequest
   ) -> responses.Response:
     """Returns the attention of a layer and head, which the page draws.
@@ -285,7 +285,7 @@ class Server:
     answer = await self._texts.run(model.attention, body)
     return await self._encode(answer)
 
-  async def _embed(
+  async def embed(
     self, request: fastapi.Request, body: types.EmbeddingsRequest
   ) -> responses.Response:
     """Returns vectors of texts, in OpenAI's form.

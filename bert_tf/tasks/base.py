@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_tf import heads, modeling, tokenization
+from bert_tf import heads, losses, modeling, tokenization
 from bert_tf.data import input_pipeline, padding, record_cache, records
 from bert_tf.files import errors, json_files
 from bert_tf.formats import hugging_face
@@ -25,7 +25,7 @@ from bert_tf.training import config as training_config
 from bert_tf.training import estimator, objective, results
 
 Results = dict[str, float | int]
-# One array for each record, in order, as `Task.rows` makes them from outputs.
+# One array for each input, in order, as `Task.rows` makes them from outputs.
 Rows = Iterable[np.ndarray]
 # The records of each example, and whether it is too long.
 Encoded = Iterator[tuple[Sequence[bytes], bool]]
@@ -308,8 +308,13 @@ class Task(abc.ABC, Generic[Example]):
       train,
     )
 
-  def rows(self, outputs: Any) -> Rows:
-    """Converts a batch of outputs to an array for each record."""
+  def rows(self, outputs: Any, features: losses.Features) -> Rows:
+    """Converts a batch of outputs to an array for each of the model's inputs.
+
+    A record of several inputs, such as choices, gives each an array [1, ...].
+    """
+    if len(features["input_ids"].shape) == 3:
+      return outputs.reshape(-1, 1, *outputs.shape[2:])
     return outputs
 
   def scores(
@@ -328,7 +333,9 @@ class Task(abc.ABC, Generic[Example]):
     rows: list[np.ndarray] = []
     means = runner.evaluate(
       batches,
-      on_outputs=lambda outputs, _: rows.extend(self.rows(np.asarray(outputs))),
+      on_outputs=lambda outputs, features: rows.extend(
+        self.rows(np.asarray(outputs), features)
+      ),
       more_results=lambda: self.scores(data, rows),
     )
     return {_EVAL_NAMES.get(n, n): value for n, value in means.items()}, rows

@@ -186,7 +186,9 @@ def run_on_splits(
     if config.do_predict:
       split = task.predicted_split
       outputs = runner.predict(batches(split, config.predict_batch_size))
-      rows = itertools.chain.from_iterable(map(task.rows, outputs))
+      rows = itertools.chain.from_iterable(
+        itertools.starmap(task.rows, outputs)
+      )
       with explained("predict_batch_size"):
         scores = task.write_predictions(folder.path, examples[split], rows)
       if split == "dev":  # Without answers, removes earlier scores.
@@ -200,7 +202,8 @@ def run_on_splits(
         if not str(checkpoints.find_latest(served)).endswith(f"-{step}"):
           logging.info(f"Step {step} was the best: {name} = {scores[name]:.4g}")
           served = best
-      logging.info(f"To serve this model: bert-tf serve --model={served}")
+      if type(task).__module__.startswith("bert_tf."):  # Else it is unknown.
+        logging.info(f"To serve this model: bert-tf serve --model={served}")
     return all_results
 
 

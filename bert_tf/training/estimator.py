@@ -272,8 +272,11 @@ class Estimator:
     progress.write_events(self._eval_writer, step, results)
     return {**results, checkpoints.GLOBAL_STEP: step}
 
-  def predict(self, dataset: tf.data.Dataset) -> Iterator[Any]:
-    """Yields NumPy outputs of each batch; raises RuntimeError as `evaluate`."""
+  def predict(self, dataset: tf.data.Dataset) -> Iterator[tuple[Any, Features]]:
+    """Yields the NumPy outputs and the features of each batch.
+
+    Raises RuntimeError as `evaluate`.
+    """
     self._weights_step()
     yield from self._evaluator.predict(dataset)
 

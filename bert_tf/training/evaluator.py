@@ -55,11 +55,11 @@ class Evaluator:
       raise ValueError("the data to evaluate on do not fill a single batch.")
     return objective_lib.means(totals)
 
-  def predict(self, batches: tf.data.Dataset) -> Iterator[Any]:
-    """Yields the outputs of each batch, as NumPy arrays."""
+  def predict(self, batches: tf.data.Dataset) -> Iterator[tuple[Any, Features]]:
+    """Yields the outputs of each batch, as NumPy arrays, and its features."""
     for features in progress.track(batches, "predicting", "batch"):
       outputs = self.predict_batch(features)
-      yield tf.nest.map_structure(lambda t: t.numpy(), outputs)
+      yield tf.nest.map_structure(lambda t: t.numpy(), outputs), features
 
   def evaluate_batch(self, features: Features) -> tuple[Sums, Any]:
     """Returns the sums of loss and metrics, and the outputs of each row."""

@@ -314,10 +314,3 @@ class FeaturesTask(ner.NerTask):
       self.objective(),
       dataclasses.replace(train, init_checkpoint=None, encoder_only=False),
     )
-
-  def label_ids(
-    self, data: Sequence[Sentence], rows: base.Rows
-  ) -> Iterator[int]:
-    """Yields the predicted label id of each word; rows are int [W]."""
-    for sentence, row in zip(data, rows):
-      yield from row[: len(sentence.words)]

@@ -123,9 +123,8 @@ def test_run_json_comes_along(tmp_path, model_format):
   )
   target = str(tmp_path / TARGETS[model_format])
   source = pretrained.ModelSource(prefix)
-  written = convert.convert(source, "original", target, model_format)
+  convert.convert(source, "original", target, model_format)
   assert model_folder.read_run(target) == RUN
-  assert written.notes == ()
   saved = run_info.read_labels(str(tmp_path / "out"))
   assert saved == run_info.LabelSpec("mine", "multilabel", RUN.labels)
   back = str(tmp_path / "back" / "bert_model.ckpt")
@@ -148,10 +147,12 @@ def test_run_json_stays_beside_an_original_checkpoint(
     str(tmp_path / "run"), run, interop_models.CONFIG, vocab_file
   )
   model = interop_models.random_model("encoder")
-  for step in (1, 2):
+  for step in range(3):
     tensors = {v.path: v.numpy() for v in model.weights}
     tensors["global_step"] = np.int64(step)
     checkpoints.save(str(tmp_path / "run"), tensors, keep_checkpoint_max=5)
+  with pytest.raises(ValueError, match="has 2"):  # Step 0 is not trained.
+    convert.slim(str(tmp_path / "run"), str(tmp_path / "m"), average_last=3)
   config = (tmp_path / "run" / "bert_config.json").read_text()
   (tmp_path / "out").mkdir()
   (tmp_path / "out" / "bert_config.json").write_text(f"{config}\n")

@@ -14,7 +14,7 @@ from bert_tf import checkpoints, heads, model_folder, modeling
 from bert_tf.convert import convert, model_garden, pretrained
 from bert_tf.export import config as export_config
 from bert_tf.export import export
-from bert_tf.formats import sentence_transformers
+from bert_tf.formats import hugging_face, sentence_transformers
 from tests.support import interop_models
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
@@ -46,7 +46,7 @@ def test_a_prefix_of_all_names_is_dropped_and_named(tmp_path, prefix, rename):
   read = heads.ClassifierModel.from_pretrained(folder)
   for variable, expected in zip(read.weights, model.weights, strict=True):
     np.testing.assert_array_equal(variable, expected, err_msg=expected.path)
-  reader = checkpoints.CheckpointReader(str(folder / "model.safetensors"))
+  reader = hugging_face.Reader(str(folder / "model.safetensors"))
   assert f"prefix {prefix} was" in reader.notes[0]
 
 

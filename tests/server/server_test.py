@@ -103,9 +103,10 @@ def test_a_model_without_a_vocabulary_says_how_to_get_one(caplog):
 
 def test_openapi_describes_the_requests(server):
   code, described = ask(server.url, "/openapi.json")
-  assert code == 200
-  body = described["paths"]["/v1/models/{name}:predict"]["post"]["requestBody"]
-  schema = body["content"]["application/json"]["schema"]["$ref"]
+  post = described["paths"]["/v1/models/{name}:predict"]["post"]
+  assert (code, post["summary"]) == (200, "Predict")
+  content = post["requestBody"]["content"]
+  schema = content["application/json"]["schema"]["$ref"]
   properties = described["components"]["schemas"][schema.split("/")[-1]]
   assert {"instances", "inputs"} < properties["properties"].keys()
 

@@ -65,6 +65,7 @@ def trained(command):
   run, folder = command
   log = run(*TRAIN, "--do_eval", "--do_predict", "--output_dir=out")
   assert "120 train examples; 120 records; labels: A " in log
+  assert "bert-tf serve" not in log  # It does not know the task.
   return folder / "out"
 
 

@@ -402,7 +402,7 @@ def test_prediction_yields_the_outputs_of_the_newest_checkpoint(tmp_path):
   assert runner.load_for_inference() == 10
   outputs = list(runner.predict(batches(0).take(2)))
   assert len(outputs) == 2
-  np.testing.assert_allclose(outputs[0], w * [1, 2, 3, 4], rtol=1e-6)
+  np.testing.assert_allclose(outputs[0][0], w * [1, 2, 3, 4], rtol=1e-6)
 
 
 def test_a_short_batch_is_filled_up_where_shapes_are_fixed(
@@ -435,7 +435,7 @@ def test_a_short_batch_is_filled_up_where_shapes_are_fixed(
     results = runner.evaluate(
       dataset, on_outputs=lambda o, f: outputs.append((o.numpy(), len(f["x"])))
     )
-    predictions = [p.tolist() for p in runner.predict(dataset)]
+    predictions = [p.tolist() for p, _ in runner.predict(dataset)]
     return results, [(o.tolist(), n) for o, n in outputs], predictions, seen
 
   *expected, _ = evaluate(tmp_path / "short")

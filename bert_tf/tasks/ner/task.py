@@ -148,9 +148,10 @@ class NerTask(base.Task[Sentence]):
       weigh=objective.class_weighting(self.class_weights, "label_mask"),
     )
 
-  def rows(self, outputs: np.ndarray) -> base.Rows:
-    """Returns the id of the most probable label of each position."""
-    return outputs.argmax(axis=-1)
+  def rows(self, outputs: np.ndarray, features: losses.Features) -> base.Rows:
+    """Returns the ids of the most probable labels of each window's words."""
+    masks = np.asarray(features["label_mask"]) > 0  # [B, F]
+    return (ids[mask] for ids, mask in zip(outputs.argmax(axis=-1), masks))
 
   def scores(self, data: Sentences, rows: Sequence[np.ndarray]) -> base.Results:
     """Returns precision, recall and F1 of the entities."""
@@ -199,14 +200,6 @@ class NerTask(base.Task[Sentence]):
       return {}, example.tags
     return {"text": " ".join(example.words)}, example.tags
 
-  def label_ids(self, data: Sentences, rows: base.Rows) -> Iterator[int]:
-    """Yields the predicted label id of each word; rows are int [F]."""
-    positions = itertools.chain.from_iterable(
-      windows.state for windows in self._windows(data)
-    )
-    for each, row in zip(positions, rows):
-      yield from row[each]
-
   @property
   def labels(self) -> tuple[str, ...]:
     """The names of the labels, which must be known."""
@@ -214,5 +207,5 @@ class NerTask(base.Task[Sentence]):
     return self.label_spec.labels
 
   def _tags(self, data: Sentences, rows: base.Rows) -> list[list[str]]:
-    tags = (self.labels[i] for i in self.label_ids(data, rows))
+    tags = (self.labels[i] for i in itertools.chain.from_iterable(rows))
     return [[next(tags) for _ in s.words] for s in data]

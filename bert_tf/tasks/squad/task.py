@@ -132,7 +132,7 @@ class SquadTask(base.Task[SquadExample]):
       losses.span_loss, losses.span_weights, lambda *unused: {}
     )
 
-  def rows(self, outputs: Any) -> base.Rows:
+  def rows(self, outputs: Any, features: losses.Features) -> base.Rows:
     """Returns the logits of each window, [2, F], padded with -inf."""
     logits = np.stack(outputs, axis=1)  # [B, 2, F]
     room = self.max_seq_length - logits.shape[2]
@@ -142,7 +142,7 @@ class SquadTask(base.Task[SquadExample]):
     self, runner: estimator.Estimator, batches: tf.data.Dataset, data: Questions
   ) -> tuple[base.Results, list[np.ndarray]]:
     """Returns the scores of the answers, and no rows."""
-    outputs = map(self.rows, runner.predict(batches))
+    outputs = itertools.starmap(self.rows, runner.predict(batches))
     answers = self._answers(data, itertools.chain.from_iterable(outputs))
     return runner.report(self._scores(data, answers)), []
 

@@ -77,7 +77,7 @@ class SwagTask(base.Task[ChoiceExample]):
     self, output_dir: str, data: Sequence[ChoiceExample], rows: base.Rows
   ) -> base.Results:
     """Writes test_results.tsv and predictions.jsonl."""
-    scores = np.stack(list(rows))  # [B, C]
+    scores = np.reshape([*rows], (len(data), -1))  # [B, C]
     probabilities = prediction.probabilities(scores)
     label_type = self.layout.label_type
     objects = []

@@ -412,7 +412,8 @@ def test_predictions_name_choices_like_the_labels(
   columns = {"choice_columns": ("ends",), "label_type": label_type}
   task = make_task(tokenizer, 16, task_name="jsonl", **columns)
   example = ChoiceExample("test-0", "é", "q", ("one", "two"))
-  rows = [np.array([0, 80], np.float32)]
+  rows = task.rows(np.float32([[0, 80]]), {"input_ids": np.zeros([1, 2, 16])})
+  assert [a["choice"] for a in task.answers([example], rows)] == [1]
   task.write_predictions(str(tmp_path), [example], rows)
   (line,) = (tmp_path / "predictions.jsonl").read_text().splitlines()
   first = '{"id": "test-0", "text": "é", "text_b": "q two", "label": '
