@@ -93,7 +93,9 @@ def slim(path: str, target: str, average_last: int = 1) -> list[str]:
       target, or if files of another model are beside the target.
   """
   # Step 0 is untrained, and so would only spoil the mean.
-  listed = [p for p in checkpoints.list_checkpoints(path) if p[-2:] != "-0"]
+  listed = [
+    p for p in checkpoints.list_checkpoints(path) if not p.endswith("-0")
+  ]
   prefixes = listed[:average_last] or [model_folder.find_weights(path)]
   if len(prefixes) < average_last:
     raise ValueError(
