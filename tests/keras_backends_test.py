@@ -39,11 +39,18 @@ def tensorflow_run(tmp_path_factory):
   return folder, run("tensorflow", folder)
 
 
+def if_installed(backend):
+  """A parameter whose test is skipped before TensorFlow's run is made."""
+  is_missing = importlib.util.find_spec(backend) is None
+  reason = f"{backend} is not installed: pip install {backend}"
+  return pytest.param(
+    backend, marks=pytest.mark.skipif(is_missing, reason=reason)
+  )
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("backend", ["jax", "torch"])
+@pytest.mark.parametrize("backend", [*map(if_installed, ("jax", "torch"))])
 def test_models_losses_optimizer_and_checkpoints_match(backend, tensorflow_run):
-  if importlib.util.find_spec(backend) is None:
-    pytest.skip(f"{backend} is not installed: pip install {backend}")
   folder, expected = tensorflow_run
   results = run(backend, folder)
   assert results.keys() == expected.keys()

@@ -22,11 +22,11 @@ MAX_BYTES = 400_000
 # notebook's variables.
 SMALL = {
   "bert_from_the_inside": (
-    {"PACKAGES": (), "NUM_STEPS": 60, "EVERY": 20},
+    {"PACKAGES": (), "VOCAB_SIZE": 1000, "NUM_STEPS": 60, "EVERY": 20},
     """
     first, *_, last = [values["masked_lm_loss"] for values in history]
-    # ln 4000 is 8.3; the most frequent pieces are learned first.
-    assert first > 8 and last < 7, (first, last)
+    # ln 1000 is 6.9; the most frequent pieces are learned first.
+    assert first > 6.7 and last < 6, (first, last)
     assert [values["step"] for values in history] == [0, 20, 40, 60]
     assert vocab[np.argmax(probes[-1])] in ("the", ".", ",", "a", "to", "of")
     for probs in output.attention_probs:
@@ -100,6 +100,10 @@ def with_cells_added(notebook, parameters, check, python):
   lines += ["import sys", f"sys.executable = {str(python)!r}"]
   added = nbformat.v4.new_code_cell("\n".join(lines))
   notebook.cells.insert(index + 1, added)
+  # Learning 4000 pieces and reading large libraries takes many seconds.
+  for cell in notebook.cells:
+    cell.source = re.sub(r"(vocab_size\W+)4000", r"\g<1>1000", cell.source)
+    cell.source = cell.source.replace(', "scipy", "sklearn")', ")")
   notebook.cells.append(
     nbformat.v4.new_code_cell("if True:" + check.rstrip(" "))
   )

@@ -41,7 +41,7 @@ def test_a_training_is_killed_at_random_and_ends_with_the_same_bits(training):
 
 def test_a_training_is_killed_at_operations_of_a_save(training):
   servers, reference, folder = training
-  operations = kills.save_operations(reference)[::8]  # chaos.sh takes them all.
+  operations = kills.save_operations(reference)[::16]  # chaos.sh takes all.
   outcome = kills.attack_at_operations(operations, servers, reference, folder)
   assert_no_faults(outcome, len(operations))
 

@@ -37,8 +37,9 @@ def write_all(folder: pathlib.Path) -> None:
   for name in ("docs/reviews.csv", "docs/examples/tag_words.py"):
     (folder / name).parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(checkout.ROOT / name, folder / name)
-  for name in ("uncased_L-12_H-768_A-12", "minilm", "quickstart"):
-    write_model(folder / name)
+  write_model(folder / "minilm")
+  for name in ("uncased_L-12_H-768_A-12", "quickstart"):
+    shutil.copytree(folder / "minilm", folder / name)
   for name in ("bert_config.json", "no_dropout.json", "dropout.json"):
     shutil.copy(folder / "minilm" / "bert_config.json", folder / name)
   _write_sources(folder, rng)

@@ -37,8 +37,8 @@ FROM_TEXT = (
   "--eval_fraction=0.3",
 )
 NEW_MODEL = ("--size=tiny", "--vocab_size=500")
-# Appended only if the command has the flag.
-SMALLER_IF_PRESENT = ("--num_shards=2",)
+# Appended only if the command has the flag. Each worker imports TensorFlow.
+SMALLER_IF_PRESENT = ("--num_shards=2", "--num_workers=1")
 # Training times to try. A slow machine refuses a short time before it writes a
 # file.
 MINUTES = (0.15, 0.3, 1, 10)

@@ -33,7 +33,7 @@ NUM_PREDICTIONS = 4
 CONFIG = {
   "vocab_size": 60,
   "hidden_size": 16,
-  "num_hidden_layers": 2,
+  "num_hidden_layers": 1,
   "num_attention_heads": 2,
   "intermediate_size": 32,
   "max_position_embeddings": LENGTH,

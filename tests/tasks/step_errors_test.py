@@ -5,6 +5,7 @@ import re
 import pytest
 import tensorflow as tf
 
+from bert_tf import checkpoints, heads, modeling
 from bert_tf.cli import command
 from bert_tf.files import errors
 from bert_tf.tasks.classification import task as classification
@@ -29,6 +30,16 @@ def fail_with(monkeypatch, target, name, error):
   monkeypatch.setattr(target, name, fail)
 
 
+@pytest.fixture(scope="module")
+def start(tmp_path_factory):
+  """The checkpoint of a classifier of two labels, which is not trained."""
+  path = str(tmp_path_factory.mktemp("start") / "model.ckpt")
+  config = modeling.BertConfig.from_dict(own_classification.CONFIG)
+  weights = heads.ClassifierModel(config, 2).weights
+  checkpoints.write(path, {v.path: v.numpy() for v in weights})
+  return path
+
+
 @pytest.mark.parametrize(
   ("setting", "target", "name", "error"),
   [
@@ -38,13 +49,14 @@ def fail_with(monkeypatch, target, name, error):
   ],
 )
 def test_the_error_names_the_batch_and_its_length(
-  base, tmp_path, monkeypatch, setting, target, name, error
+  base, start, tmp_path, monkeypatch, setting, target, name, error
 ):
   fail_with(monkeypatch, target, name, error or MemoryError())
   config = own_classification.make(
     base,
     tmp_path,
-    do_train=True,
+    {"init_checkpoint": start},
+    do_train=setting.startswith("train"),
     do_eval=setting.startswith("eval"),
     do_predict=setting.startswith("predict"),
     eval_batch_size=4,

@@ -13,11 +13,8 @@ from bert_tf import checkpoints
 from tests.support import checkout, scale_run
 
 pytestmark = pytest.mark.slow
-# The gradients of one layer show whether the workers share them.
-ONE_LAYER = {"num_hidden_layers": 1}
 DROPOUT = {
   **scale_run.DROPOUT,
-  **ONE_LAYER,
   "save_checkpoints_steps": 5,
   "evaluates": False,
 }
@@ -61,14 +58,14 @@ def folder(tmp_path_factory, start_python, start_both):
   folder = tmp_path_factory.mktemp("runs")
   runs = {
     # The chief saves step 0 before the other worker gets there.
-    "workers": {**ONE_LAYER, "late": 3.0},
-    "workers_micro_2": {**ONE_LAYER, "gradient_accumulation_steps": 2},
+    "workers": {"late": 3.0},
+    "workers_micro_2": {"gradient_accumulation_steps": 2},
     "dropout": DROPOUT,
   }
   workers = start_both(folder, runs)
   for log in map(scale_run.finish, workers):
     assert "Waiting for the workers localhost:" in log
-  alone = scale_run.start(start_python, folder, "one", 1, {"whole": ONE_LAYER})
+  alone = scale_run.start(start_python, folder, "one", 1, {"whole": {}})
   scale_run.finish(alone)
   return folder
 
@@ -113,12 +110,16 @@ def test_a_signal_to_one_worker_ends_both_and_both_resume(
 
 
 def test_signals_end_the_wait_for_other_workers(start_python, tmp_path):
-  for number in (signal.SIGTERM, signal.SIGINT):
-    process = scale_run.start(
+  processes = {
+    number: scale_run.start(
       start_python, tmp_path, "multi_worker", 1, {}, **environments()[0]
     )
+    for number in (signal.SIGTERM, signal.SIGINT)
+  }
+  for process in processes.values():
     next(line for line in process.stderr if "Waiting for" in line)
-    time.sleep(2)
+  time.sleep(2)
+  for number, process in processes.items():
     process.send_signal(number)
     process.communicate(timeout=60)
     assert process.returncode == 143 or number == signal.SIGINT

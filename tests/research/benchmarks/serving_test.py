@@ -13,7 +13,7 @@ pytest.importorskip("fastapi", reason="pip install 'bert_tf[serve]'")
 
 from research.benchmarks import open_loop, serving_setup  # noqa: E402
 
-SECONDS = 20
+SECONDS = 12
 
 
 def run(folder, *flags):

@@ -123,14 +123,13 @@ def test_a_crash_is_reported_in_its_row_and_at_the_end(fake, tmp_path, capfd):
 
 
 def test_forward_passes_are_measured(tmp_path, capfd):
-  # peers_test runs the other programs.
-  names = ("bert_tf, graph", "bert_tf, XLA", "Model Garden, XLA")
+  # Of the peers, only Model Garden is a package that tests need anyway.
+  names = ("bert_tf, XLA", "Model Garden, XLA")
   programs = [p for p in steps.PROGRAMS if p.name in names]
   settings = make_config(tmp_path, num_steps=2, num_rounds=1)
   steps.measure(settings, "forward", programs)
   rows = parse_rows(capfd.readouterr().out)
-  for name in names[:2]:
-    assert float(rows[name][0]) > 0
+  assert float(rows[names[0]][0]) > 0
 
 
 @pytest.mark.parametrize("name", command.BENCHMARKS)

@@ -3,7 +3,6 @@
 import json
 import re
 import subprocess
-import sys
 
 import pytest
 
@@ -47,22 +46,20 @@ def write_squad_2(folder):
 
 
 def test_commands_with_several_steps_give_rows_and_a_report(
-  tmp_path, run_script
+  tmp_path, run_script, start_python
 ):
   docs_files.write_all(tmp_path)
   write_mnli(tmp_path / "GLUE")
   write_squad_2(tmp_path)
   words = vars(triviaqa_files.write(tmp_path)).items()
-  converted = subprocess.run(
-    [
-      *(sys.executable, "-m", "research.reproduction.triviaqa"),
-      *(f"--{name}={value}" for name, value in words),
-    ],
+  converted = start_python(
+    *("-m", "research.reproduction.triviaqa"),
+    *(f"--{name}={value}" for name, value in words),
     cwd=checkout.ROOT,
-    capture_output=True,
+    stdout=subprocess.PIPE,
     text=True,
-  )
-  assert converted.stdout.startswith("3 questions on 2 documents. Left out: 3 ")
+  ).communicate()[0]
+  assert converted.startswith("3 questions on 2 documents. Left out: 3 ")
   flags = (
     *("--model=minilm", "--data=.", "--output_dir=out", "--seeds=1"),
     "--tasks=MNLI,SQuAD-2.0,SQuAD-1.1-TriviaQA,CoNLL-2003",
