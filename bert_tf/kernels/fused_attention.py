@@ -83,6 +83,8 @@ def attention(qkv: Tensor, bias: Tensor, mask: hashing.Mask | None) -> Tensor:
 
   batch_size, length, _, num_heads, _ = qkv.shape
   bias = tf.ensure_shape(bias, [batch_size, bias.shape[1], length])
+  if bias.shape[1] > 1:
+    bias = tf.cast(bias, qkv.dtype)  # Each head reads all of it.
   keys = mask.keys if mask else tf.zeros([2], tf.uint32)
   out = tf.TensorSpec([batch_size, length, num_heads, HEAD_SIZE], qkv.dtype)
   stats = tf.TensorSpec([batch_size, num_heads, length], tf.float32)

@@ -12,7 +12,8 @@ them with NumPy this way if Triton is installed.
 Queries, keys and values lie side by side, [B, T, 3, N, H]. Powers are of 2, so
 `scale` is log2(e) / sqrt(H). Each program computes one block of rows of one
 head of one example, which is called a pair here. `bias` is [B, T], added to the
-scores of each key, or for PACKED kernels [B, T, T], of queries and keys.
+scores of each key, or for PACKED kernels [B, T, T], of queries and keys, in 16
+bits.
 """
 
 import pathlib
@@ -61,7 +62,8 @@ def _is_kept(keys, least, rows, columns, length):
 @triton.jit
 def _bias_of_pairs(bias, example, queries, keys, length):
   """Returns what packed rows add to the scores of queries and keys."""
-  return tl.load(bias + (example * length + queries) * length + keys) * _LOG2_E
+  added = tl.load(bias + (example * length + queries) * length + keys)
+  return added.to(tl.float32) * _LOG2_E
 
 
 @triton.jit
@@ -241,6 +243,8 @@ def text(kernel: triton.JITFunction, is_packed: bool) -> str:
     name: (_CONSTANTS | _POINTERS).get(name, "*bf16")
     for name in kernel.arg_names
   } | dict.fromkeys(sizes, "constexpr")
+  if is_packed:
+    types["bias"] = types["qkv"]
   # XLA aligns all arrays. Lengths are multiples of the blocks' sizes.
   aligned = {
     (i,): [["tt.divisibility", 16]]
