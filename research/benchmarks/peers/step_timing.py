@@ -23,7 +23,7 @@ _NUM_WARM_STEPS = 2
 NUM_PROFILED_STEPS = 3
 
 # Rows and columns of the matrices whose product is timed.
-PRODUCTSIZES = {"cpu": 2048, "gpu": 8192}
+PRODUCT_SIZES = {"cpu": 2048, "gpu": 8192}
 _NUM_PRODUCTS = 5
 
 # Model sizes with the names in bert_config.json.
@@ -57,7 +57,7 @@ class Settings:
   @property
   def product_size(self) -> int:
     """Rows and columns of the matrices whose product is timed."""
-    return PRODUCTSIZES[self.device]
+    return PRODUCT_SIZES[self.device]
 
   @property
   def sizes(self) -> dict[str, Any]:
