@@ -223,7 +223,12 @@ def _blocks(all_rows: Sequence[Row], best: Cells) -> Iterator[str]:
   yield _HOW_TO_READ
   yield _GLUE
   if best:
-    yield f"![{_describe_plot(best)}]({PLOT})"
+    text = "Dots are seeds, strokes means."
+    if any(targets.find(*key, cell.task.metric) for key, cell in best.items()):
+      text += (
+        " Diamonds are published: filled of dev sets, hollow of test sets."
+      )
+    yield f"![{text}]({PLOT})"
   measured = list(dict.fromkeys(model for model, _ in best))
   released = dict.fromkeys(target.model for target in targets.TARGETS)
   for model in measured:
@@ -244,40 +249,27 @@ def _blocks(all_rows: Sequence[Row], best: Cells) -> Iterator[str]:
       yield f"Not finished: {name}: `{row.error}`"
 
 
-def _describe_plot(best: Cells) -> str:
-  text = "Dots are seeds, strokes means."
-  if any(targets.find(*key, cell.task.metric) for key, cell in best.items()):
-    text += " Diamonds are published: filled of dev sets, hollow of test sets."
-  return text
-
-
 def _model_table(model: str, best: Cells) -> str:
-  header = ("task", "result", "here", "best", "settings", "published", "of")
-  lines = list(_model_lines(model, best))
-  return markdown.format_table((*header, "in", ""), lines)
-
-
-def _model_lines(model: str, best: Cells) -> Iterator[list[str]]:
-  """Yields the lines of each task: its results, then what is not measured."""
+  """Returns the lines of each task: its results, then what is not measured."""
+  lines: list[list[str]] = []
   for task in tasks_lib.TASKS:
     cell = best.get((model, task))
     shown = cell.shown_results if cell else []
-    for result in shown:
-      assert cell
-      yield from _lines(
-        *(model, task, result, cell.values(result)),
-        *(cell.best_seed, cell.settings),
-      )
-    for result in RESULTS:
-      if result not in shown:
-        yield from _lines(model, task, result)
+    for result in sorted(RESULTS, key=lambda name: name not in shown):
+      if cell and result in shown:
+        measured = cell.values(result), cell.best_seed, cell.settings
+        lines += _lines(model, task, result, *measured)
+      else:
+        lines += _lines(model, task, result)
   for name in targets.AVERAGES:
     values = average(best, model, name)
     best_seed = max(
       values, key=lambda s: sweep.goodness(name, values[s]), default=0
     )
-    yield from _lines(model, targets.GLUE, name, values, best_seed)
-  yield from _lines(model, targets.PRETRAINING, "next_sentence_accuracy")
+    lines += _lines(model, targets.GLUE, name, values, best_seed)
+  lines += _lines(model, targets.PRETRAINING, "next_sentence_accuracy")
+  header = ("task", "result", "here", "best", "settings", "published", "of")
+  return markdown.format_table((*header, "in", ""), lines)
 
 
 def _lines(
