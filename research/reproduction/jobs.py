@@ -135,7 +135,8 @@ def plan(
   runs = []
   for task in tasks:
     grid = find_grid(task, size)
-    flags = dict(config.compute_flags)
+    compute = rows.non_defaults(config.compute)
+    flags = {name: str(value).lower() for name, value in compute.items()}
     if config.cut_padding and task.command == "squad":
       flags["cut_padding"] = "true"
     rates = config.learning_rates or grid.learning_rates

@@ -323,14 +323,10 @@ def _run_table(finished: Sequence[Row]) -> str:
     version = rows.describe_versions(row)
     key = row.config["model"], row.config["task"], row.machine, version
     groups[key].append(row)
-  lines = [
-    [
-      *(model, task, str(len(same))),
-      *(f"{sum(r.seconds for r in same) / 60 / len(same):.1f}", machine),
-      version,
-    ]
-    for (model, task, machine, version), same in groups.items()
-  ]
+  lines = []
+  for (model, task, *where), same in groups.items():
+    minutes = sum(row.seconds for row in same) / 60 / len(same)
+    lines.append([model, task, str(len(same)), f"{minutes:.1f}", *where])
   header = ("model", "task", "runs", "minutes each", "machine", "version")
   return markdown.format_table(header, lines)
 
@@ -362,9 +358,9 @@ def draw(path: str, best: Cells) -> None:
             markersize=5,
             markerfacecolor=run_plots.GRAY if is_dev else "none",
           )
-      axis.set(title=f"{model} on the tasks: points are seeds, strokes means")
       axis.set(
+        title=f"{model} on the tasks: points are seeds, strokes means",
         xlabel="percent (higher is better); published: "
-        "\N{BLACK DIAMOND} on dev, \N{WHITE DIAMOND} on test"
+        "\N{BLACK DIAMOND} on dev, \N{WHITE DIAMOND} on test",
       )
       run_plots.rows(axis, values)
