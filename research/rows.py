@@ -5,6 +5,7 @@ TensorFlow.
 """
 
 import collections
+import contextlib
 import dataclasses
 import glob
 import hashlib
@@ -218,17 +219,11 @@ def describe_versions(row: Row) -> str:
 
 def describe_machine() -> str:
   """Returns the processor, the number of cores, and the GPUs if any."""
-  processor = _read_processor() or platform.machine()
-  names = ("nvidia-smi", "--query-gpu=name", "--format=csv,noheader")
-  gpus = _read_output(*names).splitlines()
-  return ", ".join([processor, f"{os.cpu_count()} cores", *gpus])
-
-
-def _read_processor() -> str | None:
-  """Returns the processor's name; None if it is not known."""
-  try:
-    with open("/proc/cpuinfo") as file:
-      names = re.findall(r"^model name\s*: (.+)$", file.read(), re.MULTILINE)
-  except OSError:  # Not Linux.
-    return None
-  return names[0] if names else None
+  processors = [platform.machine()]
+  with contextlib.suppress(OSError):  # Not Linux.
+    text = pathlib.Path("/proc/cpuinfo").read_text()
+    models = re.findall(r"^model name\s*: (.+)$", text, re.MULTILINE)
+    processors = models or processors
+  command = ("nvidia-smi", "--query-gpu=name", "--format=csv,noheader")
+  gpus = _read_output(*command).splitlines()
+  return ", ".join([processors[0], f"{os.cpu_count()} cores", *gpus])

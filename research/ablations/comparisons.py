@@ -138,7 +138,9 @@ def compare(
   is_finished: dict[runs.Run, bool] = {}
   for variant in experiment.variants:
     for seed in sorted(set(seeds)):
-      for column, run in _list_columns(variant, seed):
+      perplexity = variants.PERPLEXITY if variant.has_perplexity else ""
+      columns = [perplexity, *variant.fine_tunings]
+      for column, run in zip(columns, variant.runs(seed)):
         row = by_key.get(runs.key(run))
         is_finished[run] = bool(row and row.is_finished)
         if not row:
@@ -162,46 +164,35 @@ def compare(
   )
 
 
-def _list_columns(
-  variant: variants.Variant, seed: int
-) -> Iterable[tuple[str, runs.Run]]:
-  """Yields each run with its column, or with "" if it has no column."""
-  pretraining, *fine_tunings = variant.runs(seed)
-  yield variants.PERPLEXITY if variant.has_perplexity else "", pretraining
-  yield from zip(variant.fine_tunings, fine_tunings)
-
-
 def select_usual_data(all_rows: Sequence[runs.Row]) -> list[runs.Row]:
   """Returns the rows of the most common text and of each task's common data.
 
   Results from different data are therefore never compared.
   """
   by_task: dict[tuple, list[runs.Row]] = collections.defaultdict(list)
-  same_text = _select_most_common(all_rows, _identify_text)
+  same_text = _select_most_common(
+    all_rows,
+    lambda row: [row.data[n] for n in sorted(row.data) if n.endswith(".txt")],
+  )
   for row in same_text:
     task = row.config.get("fine_tuning", {})
     by_task[task.get("task"), task.get("num_examples")].append(row)
   selected = {
     id(row)
     for task_rows in by_task.values()
-    for row in _select_most_common(task_rows, _identify_task_data)
+    for row in _select_most_common(
+      task_rows, lambda row: [row.data.get(s, "") for s in ("train", "dev")]
+    )
   }
   return [row for row in same_text if id(row) in selected]
 
 
 def _select_most_common(
-  all_rows: Sequence[runs.Row], identify: Callable[[runs.Row], str]
+  all_rows: Sequence[runs.Row], hashes: Callable[[runs.Row], list[str]]
 ) -> list[runs.Row]:
-  names = [identify(row) for row in all_rows]
+  """Returns the rows whose data have the hashes that most rows have."""
+  names = ["/".join(hashes(row)) for row in all_rows]
   if not names:
     return []
   ((usual, _),) = collections.Counter(names).most_common(1)
   return [row for row, name in zip(all_rows, names) if name == usual]
-
-
-def _identify_task_data(row: runs.Row) -> str:
-  return "/".join(row.data.get(split, "") for split in ("train", "dev"))
-
-
-def _identify_text(row: runs.Row) -> str:
-  return "/".join(row.data[n] for n in sorted(row.data) if n.endswith(".txt"))

@@ -132,11 +132,19 @@ def _masking(make: variants_lib.Builder) -> variants_lib.Experiment:
     for label, (mask, random) in splits.items()
   }
   variants = make.variants(("NER", "MNLI", "QNLI"), changes, False)
+  # The features come from the last four layers, as in Table 8, or from the last
+  # layer of a smaller model.
+  is_small = make.scale.base.num_hidden_layers < 4
+  layers = "last" if is_small else "concat_last_four"
+  for variant in variants:
+    if ner := variant.fine_tunings.get("NER"):
+      features = variants_lib.use_features(ner, layers)
+      variant.fine_tunings["NER, features"] = features
   return variants_lib.Experiment(
     name="masking",
     title="What becomes of masked words",
     question="Does it help to keep or replace some of the selected tokens?",
-    variants=tuple(map(make.with_features, variants)),
+    variants=variants,
     published=papers.MASKING,
     remark=(
       "The paper finds that fine-tuning is robust to the split, and that 100% "

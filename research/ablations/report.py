@@ -92,9 +92,18 @@ def _summarize(
     f"{', '.join(map(str, scale.seeds))}."
   )
   yield _HOW_TO_READ
+  lines = []
+  for comparison in results:
+    verdicts = [d.verdict for d in comparison.differences()]
+    lines.append(
+      [
+        comparison.experiment.title,
+        f"{comparison.num_finished} of {comparison.num_planned}",
+        *(str(verdicts.count(name)) for name in comparisons.VERDICTS),
+      ]
+    )
   yield markdown.format_table(
-    ("experiment", "runs done", *comparisons.VERDICTS),
-    list(map(_count_verdicts, results)),
+    ("experiment", "runs done", *comparisons.VERDICTS), lines
   )
   if selected:
     seconds = sum(row.seconds for row in selected)
@@ -104,15 +113,6 @@ def _summarize(
       f"The {len(selected)} rows took {seconds / 3600:.1f} hours on "
       f"{' and '.join(machines)}, with {'; '.join(versions)}."
     )
-
-
-def _count_verdicts(comparison: comparisons.Comparison) -> list[str]:
-  verdicts = [d.verdict for d in comparison.differences()]
-  return [
-    comparison.experiment.title,
-    f"{comparison.num_finished} of {comparison.num_planned}",
-    *(str(verdicts.count(name)) for name in comparisons.VERDICTS),
-  ]
 
 
 def _section(
@@ -128,7 +128,14 @@ def _section(
   )
   if comparison.cells:
     yield "### Here"
-    yield _our_table(comparison)
+    lines = []
+    for variant in experiment.variants:
+      cells = [
+        comparison.cells.get((variant.label, c)) for c in experiment.columns
+      ]
+      texts = (markdown.format_mean(cell) if cell else "" for cell in cells)
+      lines.append([variant.label, *texts])
+    yield markdown.format_table(("", *experiment.columns), lines)
     yield from _draw_plots(comparison, output_dir)
   published = experiment.published
   if published:
@@ -148,16 +155,6 @@ def _section(
     yield experiment.remark
   for name, error in failures.items():
     yield f"Failed: `{name}`: {error}"
-
-
-def _our_table(comparison: comparisons.Comparison) -> str:
-  columns = comparison.experiment.columns
-  lines = []
-  for variant in comparison.experiment.variants:
-    cells = [comparison.cells.get((variant.label, c)) for c in columns]
-    texts = (markdown.format_mean(cell) if cell else "" for cell in cells)
-    lines.append([variant.label, *texts])
-  return markdown.format_table(("", *columns), lines)
 
 
 def _published_table(comparison: comparisons.Comparison) -> str:

@@ -74,34 +74,28 @@ def _run_all(
     return []
 
   def execute(run: runs.Run) -> runs.Row:
-    row = _execute(worker, run, data[run])
+    start_time = time.monotonic()
+    results: dict[str, float] = {}
+    curve: runs.Curve = {}
+    error = None
+    try:
+      results, curve = worker.execute(run)
+    except Exception as failure:  # Any failure: the next run must start.
+      logging.debug("Traceback of the failure:", exc_info=failure)
+      error = f"{type(failure).__name__}: {errors.reason(failure)}"
+    row = runs.Row(
+      kind=run.kind,
+      config=run.config,
+      seed=run.seed,
+      data=data[run],
+      results=results,
+      curve=curve,
+      error=error,
+      seconds=round(time.monotonic() - start_time, 1),
+      versions=rows.versions(),
+      machine=rows.describe_machine(),
+    )
     rows.write(paths[run], row)
     return row
 
   return rows.execute_all(pending, execute)
-
-
-def _execute(
-  worker: work.Worker, run: runs.Run, data: dict[str, str]
-) -> runs.Row:
-  start_time = time.monotonic()
-  results: dict[str, float] = {}
-  curve: runs.Curve = {}
-  error = None
-  try:
-    results, curve = worker.execute(run)
-  except Exception as failure:  # Any failure: the next run must start.
-    logging.debug("Traceback of the failure:", exc_info=failure)
-    error = f"{type(failure).__name__}: {errors.reason(failure)}"
-  return runs.Row(
-    kind=run.kind,
-    config=run.config,
-    seed=run.seed,
-    data=data,
-    results=results,
-    curve=curve,
-    error=error,
-    seconds=round(time.monotonic() - start_time, 1),
-    versions=rows.versions(),
-    machine=rows.describe_machine(),
-  )

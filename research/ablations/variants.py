@@ -45,9 +45,7 @@ class Experiment:
   variants: tuple[Variant, ...]
   published: papers.Published | None = None
   remark: str = ""  # Advice on reading the results.
-  compares_losses: bool = (
-    True  # Whether the pre-training losses are comparable.
-  )
+  compares_losses: bool = True  # Whether losses of the variants are comparable.
 
   @property
   def columns(self) -> list[str]:
@@ -122,20 +120,6 @@ class Builder:
       self.variant(label, tasks, change, has_perplexity)
       for label, change in changes.items()
     )
-
-  def with_features(self, variant: Variant) -> Variant:
-    """Returns a variant with a column for fixed features, if it has NER.
-
-    The features come from the last four layers, as in Table 8, or from the last
-    layer if the scale's model has fewer than four.
-    """
-    if "NER" not in variant.fine_tunings:
-      return variant
-    is_small = self.scale.base.num_hidden_layers < 4
-    layers = "last" if is_small else "concat_last_four"
-    features = use_features(variant.fine_tunings["NER"], layers)
-    columns = {**variant.fine_tunings, "NER, features": features}
-    return dataclasses.replace(variant, fine_tunings=columns)
 
 
 def use_features(fine_tuning: runs.FineTuning, layers: str) -> runs.FineTuning:

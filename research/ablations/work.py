@@ -102,7 +102,7 @@ class Worker:
     return os.path.join(self._runs_dir, run.name)
 
   def _pretrain(self, run: runs.Run) -> Outcome:
-    source = run.pretraining
+    source, scale = run.pretraining, self._scale
     files, pieces_per_record = self._text.records(source)
     folder = self._folder(run)
     config_file = os.path.join(folder, "sizes.json")
@@ -110,33 +110,15 @@ class Worker:
     atomic.write_lines(config_file, [json.dumps(sizes, indent=2)])
     is_masked = source.objective == "mlm"
     counts = source.initial_values == cooccurrence.NAME
-    metrics = pretraining.run(
-      self._settings(run, config_file, files),
-      pretraining.mask if is_masked else objectives.label,
-      cooccurrence.set_values if counts else pretraining_start.set_values,
-    )
-    if metrics is None:
-      raise KeyboardInterrupt
-    results = {name: rows.rounded(value) for name, value in metrics.items()}
-    pieces_per_step = source.train_batch_size * pieces_per_record
-    return results, _read_curve(folder, pieces_per_step)
-
-  def _settings(
-    self, run: runs.Run, config_file: str, input_file: str
-  ) -> pretraining_config.PretrainingConfig:
-    """Returns the settings of run_pretraining for a run."""
-    source, scale = run.pretraining, self._scale
     num_steps = source.num_train_steps
-    settings: dict[str, Any] = {}
-    if source.objective == "mlm" and not source.is_static:
-      settings["do_whole_word_mask"] = source.do_whole_word_mask
-      settings["mask_prob"] = source.mask_prob
-      settings["random_prob"] = source.random_prob
-      settings["keep_prob"] = source.keep_prob
-    return pretraining_config.PretrainingConfig(
+    masking: dict[str, Any] = {}
+    if is_masked and not source.is_static:
+      names = "do_whole_word_mask", "mask_prob", "random_prob", "keep_prob"
+      masking = {name: getattr(source, name) for name in names}
+    config = pretraining_config.PretrainingConfig(
       bert_config_file=config_file,
       vocab_file=self._text.vocab_file,
-      input_file=input_file,
+      input_file=files,
       eval_input_file=self._text.held_out(source),
       max_seq_length=source.max_seq_length,
       max_predictions_per_seq=source.max_predictions_per_seq,
@@ -145,13 +127,12 @@ class Worker:
       do_eval=True,
       eval_batch_size=source.train_batch_size,
       max_eval_steps=scale.max_eval_steps,
+      # Counting replaces the function that sets the values of neighbours.
       initial_values=(
-        pretraining_config.RANDOM
-        if source.initial_values == pretraining_config.RANDOM
-        else pretraining_config.NEIGHBOURS
+        pretraining_config.NEIGHBOURS if counts else source.initial_values
       ),
       train=training_config.PretrainingTrainConfig(
-        output_dir=self._folder(run),
+        output_dir=folder,
         train_batch_size=source.train_batch_size,
         learning_rate=source.learning_rate,
         num_train_steps=num_steps,
@@ -162,8 +143,18 @@ class Worker:
         eval_every_steps=max(1, num_steps // scale.num_evaluations),
         seed=run.seed,
       ),
-      **settings,
+      **masking,
     )
+    metrics = pretraining.run(
+      config,
+      pretraining.mask if is_masked else objectives.label,
+      cooccurrence.set_values if counts else pretraining_start.set_values,
+    )
+    if metrics is None:
+      raise KeyboardInterrupt
+    results = {name: rows.rounded(value) for name, value in metrics.items()}
+    pieces_per_step = source.train_batch_size * pieces_per_record
+    return results, _read_curve(folder, pieces_per_step)
 
   def _fine_tune(self, run: runs.Run, fine_tuning: runs.FineTuning) -> Outcome:
     """Fine-tunes a pre-trained model; first pre-trains it if it is missing."""

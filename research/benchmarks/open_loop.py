@@ -93,7 +93,9 @@ def measure(config: BenchmarkConfig) -> None:
     ValueError: if a request to bert_tf failed, timed out or had a wrong answer,
       or if a server gave no right answer.
   """
-  _raise_descriptor_limit()
+  # As many open connections as the system allows.
+  _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+  resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
   requests = serving_setup.make_requests(config, _NUM_TEXTS, _NUM_SENTENCES)
   seconds = config.duration / len(LOADS)
   reference = 0.0
@@ -273,12 +275,6 @@ def _judge(reply: aiohttp.ClientResponse, body: bytes, expected: Any) -> str:
   if reply.status != 200:
     return FAILED
   return RIGHT if serving_setup.is_same(answer, expected) else WRONG
-
-
-def _raise_descriptor_limit() -> None:
-  """Allows this process as many open connections as the system does."""
-  _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-  resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _print_title(config: BenchmarkConfig) -> None:

@@ -146,7 +146,7 @@ def _prepare_run(sizes: Mapping[str, Any], folder: str) -> tuple[str, ...]:
 def _measure(
   config: BenchmarkConfig, title: str, processes: Mapping[str, Process]
 ) -> None:
-  """Runs the processes in turn and prints a table."""
+  """Runs the processes in turn and prints a table of their usage."""
   installs = {n: p.install for n, p in processes.items() if not p.python}
   steps.name_missing(installs)
   names = [name for name, process in processes.items() if process.python]
@@ -156,7 +156,23 @@ def _measure(
     words = [w.replace("{round}", number) for w in processes[name].arguments]
     command = [str(processes[name].python), *words]
     usages[name].append(run(command, name, steps.environment(name == _OURS)))
-  _print_table(title, {name: usages[name] for name in names})
+  medians = {
+    name: statistics.median(x.seconds for x in usages[name]) for name in names
+  }
+  peers = [seconds for name, seconds in medians.items() if name != _OURS]
+  print(title)
+  print(f"{'':18}{'s':>8}{'rounds':>14}{'CPU s':>8}{'x peer':>8}{'peak MB':>9}")
+  for name, median in medians.items():
+    seconds = [x.seconds for x in usages[name]]
+    spread = f"{min(seconds):.1f}-{max(seconds):.1f}"
+    cpu_seconds = statistics.median(x.cpu_seconds for x in usages[name])
+    ratio = f"{min(peers) / median:.2f}" if peers else "-"
+    peak = max(x.peak_mb for x in usages[name])
+    print(
+      f"{name:18}{median:8.1f}{spread:>14}{cpu_seconds:8.1f}{ratio:>8}"
+      f"{peak:9,.0f}"
+    )
+  print("x peer: speed relative to the fastest peer, whole processes.")
 
 
 def run(
@@ -187,24 +203,3 @@ def run(
       )
   cpu_seconds = usage.ru_utime + usage.ru_stime
   return Usage(seconds, cpu_seconds, step_timing.peak_bytes(usage) / 1e6)
-
-
-def _print_table(title: str, usages: Mapping[str, Sequence[Usage]]) -> None:
-  medians = {
-    name: statistics.median(x.seconds for x in rounds)
-    for name, rounds in usages.items()
-  }
-  peers = [seconds for name, seconds in medians.items() if name != _OURS]
-  print(title)
-  print(f"{'':18}{'s':>8}{'rounds':>14}{'CPU s':>8}{'x peer':>8}{'peak MB':>9}")
-  for name, rounds in usages.items():
-    seconds = [x.seconds for x in rounds]
-    spread = f"{min(seconds):.1f}-{max(seconds):.1f}"
-    cpu_seconds = statistics.median(x.cpu_seconds for x in rounds)
-    ratio = f"{min(peers) / medians[name]:.2f}" if peers else "-"
-    peak = max(x.peak_mb for x in rounds)
-    print(
-      f"{name:18}{medians[name]:8.1f}{spread:>14}{cpu_seconds:8.1f}{ratio:>8}"
-      f"{peak:9,.0f}"
-    )
-  print("x peer: speed relative to the fastest peer, whole processes.")

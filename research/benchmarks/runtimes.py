@@ -23,7 +23,11 @@ def measure(config: BenchmarkConfig) -> None:
   tf.config.threading.set_intra_op_parallelism_threads(1)
   tf.config.threading.set_inter_op_parallelism_threads(1)
   model = ids_models.IdsModel(saved_model)
-  sizes = {"SavedModel": _count_bytes(saved_model)}
+  files = [os.path.join(saved_model, "saved_model.pb")]
+  files += tf.io.gfile.glob(
+    os.path.join(saved_model, "variables", "variables.*")
+  )
+  sizes = {"SavedModel": sum(tf.io.gfile.stat(f).length for f in files)}
   differences = {"SavedModel": 0.0}
   runs = {"SavedModel": model.run}
   with tempfile.TemporaryDirectory() as folder:
@@ -66,11 +70,3 @@ def _measure_in_turn(
       if number:  # The first call may compile.
         seconds[name].append(time.perf_counter() - start)
   return seconds
-
-
-def _count_bytes(saved_model: str) -> int:
-  """Returns the size of the graph and the variables, in bytes."""
-  variables = os.path.join(saved_model, "variables", "variables.*")
-  paths = [os.path.join(saved_model, "saved_model.pb")]
-  paths += tf.io.gfile.glob(variables)
-  return sum(tf.io.gfile.stat(path).length for path in paths)

@@ -29,7 +29,7 @@ _MAX_START_S, _MAX_STOP_S = 300, 120
 
 
 def make_requests(
-  config: BenchmarkConfig, count: int, num_sentences: Sequence[int] = (1,)
+  config: BenchmarkConfig, count: int, num_sentences: Sequence[int]
 ) -> list[tuple[bytes, Any]]:
   """Makes requests of one row each from random sentences of the text.
 
@@ -40,17 +40,35 @@ def make_requests(
 
   Returns:
     The body of each request, and the JSON value of its answer.
+
+  Raises:
+    ValueError: if no line of the text is usable, or if the model takes choices.
   """
   predictor = predictor_lib.Predictor(config.needed("model"))
-  texts = _draw_texts(config, count, num_sentences)
-  # Servers of older commits answer rows alike, but not columns.
-  return [
-    (
-      json.dumps({"instances": [row]}).encode(),
-      {"predictions": [predictor.predict(row)]},
+  lines = map(str.strip, data.read_lines(config))
+  sentences = [line for line in lines if 40 <= len(line) <= 300]
+  if not sentences:
+    raise ValueError(
+      f"{config.input_file} has no line of 40 to 300 characters."
     )
-    for row in _make_rows(predictor, texts)
+  rng = random.Random(0)
+  texts = [
+    " ".join(rng.choices(sentences, k=rng.choice(num_sentences)))
+    for _ in range(count)
   ]
+  answerer = predictor.answerer()
+  names = answerer.fields
+  if not answerer.info.is_pair:
+    names = names[: answerer.num_required]
+  if "choices" in names:
+    raise ValueError("serving measures models of texts, not multiple choice.")
+  requests = []
+  for i in range(count):
+    row = {name: texts[(i + k) % count] for k, name in enumerate(names)}
+    # Servers of older commits answer rows alike, but not columns.
+    body = json.dumps({"instances": [row]}).encode()
+    requests.append((body, {"predictions": [predictor.predict(row)]}))
+  return requests
 
 
 @contextlib.contextmanager
@@ -113,22 +131,19 @@ def _wait_until_ready(process: subprocess.Popen[str]) -> str | None:
   try:
     address = re.search(r"http://[^/\s]+", process.stdout.readline())
     while address and process.poll() is None:
-      with contextlib.suppress(OSError):
-        if _is_ready(address[0]):
+      url = f"{address[0]}/readyz"
+      try:
+        urllib.request.urlopen(url, timeout=_TIMEOUT_S).close()
+        return address[0]
+      except urllib.error.HTTPError as error:
+        if error.code != 503:
           return address[0]
+      except OSError:
+        pass
       time.sleep(0.1)
     return None
   finally:
     timer.cancel()
-
-
-def _is_ready(url: str) -> bool:
-  """Returns whether /readyz does not answer 503."""
-  try:
-    urllib.request.urlopen(f"{url}/readyz", timeout=_TIMEOUT_S).close()
-  except urllib.error.HTTPError as error:
-    return error.code != 503
-  return True
 
 
 def is_same(answer: Any, expected: Any) -> bool:
@@ -148,36 +163,3 @@ def is_same(answer: Any, expected: Any) -> bool:
       and all(map(is_same, answer, expected))
     )
   return answer == expected
-
-
-def _draw_texts(
-  config: BenchmarkConfig, count: int, num_sentences: Sequence[int]
-) -> list[str]:
-  """Returns texts of random lines; raises ValueError if no line is usable."""
-  lines = map(str.strip, data.read_lines(config))
-  sentences = [line for line in lines if 40 <= len(line) <= 300]
-  if not sentences:
-    raise ValueError(
-      f"{config.input_file} has no line of 40 to 300 characters."
-    )
-  rng = random.Random(0)
-  return [
-    " ".join(rng.choices(sentences, k=rng.choice(num_sentences)))
-    for _ in range(count)
-  ]
-
-
-def _make_rows(
-  model: predictor_lib.Predictor, texts: Sequence[str]
-) -> list[dict[str, str]]:
-  """Returns a text for each input of the model, by name, for each request."""
-  answerer = model.answerer()
-  names = answerer.fields
-  if not answerer.info.is_pair:
-    names = names[: answerer.num_required]
-  if "choices" in names:
-    raise ValueError("serving measures models of texts, not multiple choice.")
-  return [
-    {name: texts[(i + k) % len(texts)] for k, name in enumerate(names)}
-    for i in range(len(texts))
-  ]

@@ -56,26 +56,20 @@ def read_run(output_dir: str) -> reference_curves.Run:
   return reference_curves.Run(run_curves, {**trained[-1], **sizes})
 
 
-def _choose_reference(
-  config: CompareConfig, run: reference_curves.Run
-) -> reference_curves.Reference:
-  """Returns the named reference, or the one of the nearest size."""
-  folder = config.reference_dir or reference_curves.FOLDER
-  if config.reference:
-    path = os.path.join(folder, f"{config.reference}.csv")
-    return reference_curves.read(path)
-  return reference_curves.nearest(
-    reference_curves.read_all(folder),
-    run.settings["num_hidden_layers"],
-    run.settings["hidden_size"],
-  )
-
-
 def main() -> None:
   """Compares the run with its reference and plots both."""
   config = config_flags.build(CompareConfig)
   run = read_run(config.output_dir)
-  reference = _choose_reference(config, run)
+  folder = config.reference_dir or reference_curves.FOLDER
+  if config.reference:
+    path = os.path.join(folder, f"{config.reference}.csv")
+    reference = reference_curves.read(path)
+  else:
+    reference = reference_curves.nearest(
+      reference_curves.read_all(folder),
+      run.settings["num_hidden_layers"],
+      run.settings["hidden_size"],
+    )
   seeds = " ".join(map(str, reference.seeds))
   print(f"The reference is {reference.name}, with seeds {seeds}.")
   for line in reference_curves.differences(run, reference):

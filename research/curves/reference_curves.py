@@ -8,6 +8,7 @@ import csv
 import dataclasses
 import glob
 import io
+import itertools
 import json
 import math
 import os
@@ -175,10 +176,21 @@ def differences(run: Run, reference: Reference) -> Iterator[str]:
 def find_deviations(run: Run, reference: Reference) -> Iterator[Deviation]:
   """Yields the stretches of the training curves outside the reference's bands.
 
-  Ignores an excess within TOLERANCE.
+  Ignores an excess within TOLERANCE. The values of a stretch are those of its
+  farthest point.
   """
   for name, band in _shared_bands(run, reference).items():
-    yield from _outside(name, run.curves[name], band)
+    points = [
+      _compare(name, step, value, band)
+      for step, value in sorted(run.curves[name].items())
+    ]
+    for side, group in itertools.groupby(points, key=lambda point: point.side):
+      if side:
+        stretch = list(group)
+        far = max(stretch, key=lambda p: max(p.value - p.high, p.low - p.value))
+        yield dataclasses.replace(
+          far, start=stretch[0].start, end=stretch[-1].end
+        )
 
 
 def _shared_bands(run: Run, reference: Reference) -> dict[str, Band]:
@@ -190,36 +202,20 @@ def _shared_bands(run: Run, reference: Reference) -> dict[str, Band]:
   }
 
 
-def _outside(
-  name: str, curve: Mapping[int, float], band: Band
-) -> Iterator[Deviation]:
-  """Yields the stretches of a curve above or below a band, where it exists."""
-  stretch: list[Deviation] = []
-  for step, value in sorted(curve.items()):
-    side, low, high = "", 0.0, 0.0
-    if band.steps[0] <= step <= band.steps[-1]:
-      low, mean, high = (
-        float(np.interp(step, band.steps, values))
-        for values in (band.low, band.mean, band.high)
-      )
-      slack = TOLERANCE * abs(mean)
-      if name.endswith("accuracy"):
-        slack = max(slack, _MIN_ACCURACY_SLACK)
-      low, high = low - slack, high + slack
-      side = "above" if value > high else "below" if value < low else ""
-    if stretch and stretch[-1].side != side:
-      yield _join(stretch)
-      stretch = []
-    if side:
-      stretch.append(Deviation(name, side, step, step, value, low, high))
-  if stretch:
-    yield _join(stretch)
-
-
-def _join(stretch: Sequence[Deviation]) -> Deviation:
-  """Joins points to a stretch; its values are those of the farthest point."""
-  far = max(stretch, key=lambda p: max(p.value - p.high, p.low - p.value))
-  return dataclasses.replace(far, start=stretch[0].start, end=stretch[-1].end)
+def _compare(name: str, step: int, value: float, band: Band) -> Deviation:
+  """Returns a point; its side is "" inside the band, or where none exists."""
+  low, mean, high = (
+    float(np.interp(step, band.steps, values))
+    for values in (band.low, band.mean, band.high)
+  )
+  slack = TOLERANCE * abs(mean)
+  if name.endswith("accuracy"):
+    slack = max(slack, _MIN_ACCURACY_SLACK)
+  low, high = low - slack, high + slack
+  side = "above" if value > high else "below" if value < low else ""
+  if not band.steps[0] <= step <= band.steps[-1]:
+    side = ""
+  return Deviation(name, side, step, step, value, low, high)
 
 
 def describe(stretch: Deviation) -> str:

@@ -31,18 +31,15 @@ def main() -> None:
 
     from research.reproduction import runner
   signal.signal(signal.SIGTERM, signal.default_int_handler)
+  # All commands get the flags for devices that the user gives.
+  fields = devices.DeviceConfig.__dataclass_fields__
+  names = [name for name in fields if config_flags.is_given(name)]
+  device_flags = [f"--{name}={flags.FLAGS[name].value}" for name in names]
   try:
-    runner.run(config, _device_flags())
+    runner.run(config, device_flags)
   except KeyboardInterrupt:
     print("Interrupted. The same command continues.", file=sys.stderr)
     sys.exit(130)
-
-
-def _device_flags() -> list[str]:
-  """Returns the flags for devices that the user gives, for all commands."""
-  fields = devices.DeviceConfig.__dataclass_fields__
-  names = [name for name in fields if config_flags.is_given(name)]
-  return [f"--{name}={flags.FLAGS[name].value}" for name in names]
 
 
 def run() -> None:

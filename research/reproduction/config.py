@@ -6,7 +6,6 @@ import os
 from bert_tf import settings
 from bert_tf.hub import cache
 from bert_tf.training import config as training_config
-from research import rows
 from research.reproduction import tasks as tasks_lib
 
 
@@ -112,9 +111,3 @@ class ReproductionConfig:
     """The folders that may have the data: `data`, and that of the downloads."""
     downloads = os.path.join(cache.home(), "data")
     return [self.data, downloads] if self.data else [downloads]
-
-  @property
-  def compute_flags(self) -> dict[str, str]:
-    """The settings of `compute` that differ from their defaults, as flags."""
-    values = rows.non_defaults(self.compute)
-    return {name: str(value).lower() for name, value in values.items()}

@@ -135,7 +135,8 @@ def plan(
   runs = []
   for task in tasks:
     grid = find_grid(task, size)
-    flags = dict(config.compute_flags)
+    compute = rows.non_defaults(config.compute)
+    flags = {name: str(value).lower() for name, value in compute.items()}
     if config.cut_padding and task.command == "squad":
       flags["cut_padding"] = "true"
     rates = config.learning_rates or grid.learning_rates
@@ -197,10 +198,16 @@ def commands(
     "--keep_checkpoint_max=1",
     *shared,
   ]
+  data_flags = [f"--data_dir={data.folder}"]
   if task.command == "squad":
     # The README's 128, or half of the room beside a question in short windows.
     stride = min(128, (run.max_seq_length - 67) // 2)
     settings.append(f"--doc_stride={stride}")
+    data_flags = [f"--train_file={data.path(0)}"]
+    data_flags.append(f"--predict_file={data.path(1)}")
+  elif task.command == "ner":
+    splits = zip(("train", "dev", "test"), data.files)
+    data_flags += [f"--{split}_file={file}" for split, file in splits]
   earlier = []
   if task.data_set == "TriviaQA":  # An epoch, as the README proposes.
     trained = os.path.join(folder, "triviaqa")
@@ -213,7 +220,7 @@ def commands(
     )
     model = trained
   main = [
-    *(task.command, *task.flags, *_data_flags(task, data), f"--model={model}"),
+    *(task.command, *task.flags, *data_flags, f"--model={model}"),
     f"--num_train_epochs={run.num_train_epochs:g}",
     *(f"--output_dir={folder}", *settings),
   ]
@@ -257,16 +264,6 @@ def _later_commands(
     ]
     for part, words in flags.items()
   ]
-
-
-def _data_flags(task: tasks_lib.Task, data: tasks_lib.Data) -> list[str]:
-  if task.command == "squad":
-    return [f"--train_file={data.path(0)}", f"--predict_file={data.path(1)}"]
-  folder = f"--data_dir={data.folder}"
-  if task.command != "ner":
-    return [folder]
-  splits = zip(("train", "dev", "test"), data.files)
-  return [folder, *(f"--{split}_file={file}" for split, file in splits)]
 
 
 def fill(words: Sequence[str], results: Mapping[str, float]) -> list[str]:

@@ -223,7 +223,12 @@ def _blocks(all_rows: Sequence[Row], best: Cells) -> Iterator[str]:
   yield _HOW_TO_READ
   yield _GLUE
   if best:
-    yield f"![{_describe_plot(best)}]({PLOT})"
+    text = "Dots are seeds, strokes means."
+    if any(targets.find(*key, cell.task.metric) for key, cell in best.items()):
+      text += (
+        " Diamonds are published: filled of dev sets, hollow of test sets."
+      )
+    yield f"![{text}]({PLOT})"
   measured = list(dict.fromkeys(model for model, _ in best))
   released = dict.fromkeys(target.model for target in targets.TARGETS)
   for model in measured:
@@ -244,40 +249,27 @@ def _blocks(all_rows: Sequence[Row], best: Cells) -> Iterator[str]:
       yield f"Not finished: {name}: `{row.error}`"
 
 
-def _describe_plot(best: Cells) -> str:
-  text = "Dots are seeds, strokes means."
-  if any(targets.find(*key, cell.task.metric) for key, cell in best.items()):
-    text += " Diamonds are published: filled of dev sets, hollow of test sets."
-  return text
-
-
 def _model_table(model: str, best: Cells) -> str:
-  header = ("task", "result", "here", "best", "settings", "published", "of")
-  lines = list(_model_lines(model, best))
-  return markdown.format_table((*header, "in", ""), lines)
-
-
-def _model_lines(model: str, best: Cells) -> Iterator[list[str]]:
-  """Yields the lines of each task: its results, then what is not measured."""
+  """Returns the lines of each task: its results, then what is not measured."""
+  lines: list[list[str]] = []
   for task in tasks_lib.TASKS:
     cell = best.get((model, task))
     shown = cell.shown_results if cell else []
-    for result in shown:
-      assert cell
-      yield from _lines(
-        *(model, task, result, cell.values(result)),
-        *(cell.best_seed, cell.settings),
-      )
-    for result in RESULTS:
-      if result not in shown:
-        yield from _lines(model, task, result)
+    for result in sorted(RESULTS, key=lambda name: name not in shown):
+      if cell and result in shown:
+        measured = cell.values(result), cell.best_seed, cell.settings
+        lines += _lines(model, task, result, *measured)
+      else:
+        lines += _lines(model, task, result)
   for name in targets.AVERAGES:
     values = average(best, model, name)
     best_seed = max(
       values, key=lambda s: sweep.goodness(name, values[s]), default=0
     )
-    yield from _lines(model, targets.GLUE, name, values, best_seed)
-  yield from _lines(model, targets.PRETRAINING, "next_sentence_accuracy")
+    lines += _lines(model, targets.GLUE, name, values, best_seed)
+  lines += _lines(model, targets.PRETRAINING, "next_sentence_accuracy")
+  header = ("task", "result", "here", "best", "settings", "published", "of")
+  return markdown.format_table((*header, "in", ""), lines)
 
 
 def _lines(
@@ -331,14 +323,10 @@ def _run_table(finished: Sequence[Row]) -> str:
     version = rows.describe_versions(row)
     key = row.config["model"], row.config["task"], row.machine, version
     groups[key].append(row)
-  lines = [
-    [
-      *(model, task, str(len(same))),
-      *(f"{sum(r.seconds for r in same) / 60 / len(same):.1f}", machine),
-      version,
-    ]
-    for (model, task, machine, version), same in groups.items()
-  ]
+  lines = []
+  for (model, task, *where), same in groups.items():
+    minutes = sum(row.seconds for row in same) / 60 / len(same)
+    lines.append([model, task, str(len(same)), f"{minutes:.1f}", *where])
   header = ("model", "task", "runs", "minutes each", "machine", "version")
   return markdown.format_table(header, lines)
 
@@ -370,9 +358,9 @@ def draw(path: str, best: Cells) -> None:
             markersize=5,
             markerfacecolor=run_plots.GRAY if is_dev else "none",
           )
-      axis.set(title=f"{model} on the tasks: points are seeds, strokes means")
       axis.set(
+        title=f"{model} on the tasks: points are seeds, strokes means",
         xlabel="percent (higher is better); published: "
-        "\N{BLACK DIAMOND} on dev, \N{WHITE DIAMOND} on test"
+        "\N{BLACK DIAMOND} on dev, \N{WHITE DIAMOND} on test",
       )
       run_plots.rows(axis, values)

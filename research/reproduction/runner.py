@@ -298,7 +298,8 @@ def run_command(words: Sequence[str], log: str) -> str | None:
   """Runs a command of bert_tf and adds its output to a log.
 
   Returns:
-    The last line of its errors; None if it succeeded.
+    The last line of its errors, or of its output if no line names an error;
+    None if it succeeded.
 
   Raises:
     KeyboardInterrupt: for a signal. The command saves a checkpoint and ends
@@ -312,11 +313,8 @@ def run_command(words: Sequence[str], log: str) -> str | None:
     if any(word.startswith("--feature_layers=") for word in words):
       module, arguments = "research.features.command", words[1:]
     status = sweep.run_module(module, arguments, output)
-  return _read_error(log, offset, status) if status else None
-
-
-def _read_error(log: str, offset: int, status: int) -> str:
-  """Returns the last error in a log after `offset` bytes, or its last line."""
+  if not status:
+    return None
   text = paths.read_bytes(log)[offset:].decode("utf-8", errors="replace")
   lines = [line for line in text.splitlines() if line.strip()]
   named = [line for line in lines if re.search(r"\berror: |Error: ", line)]

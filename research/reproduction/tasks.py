@@ -130,10 +130,7 @@ _ALL = (
   _squad("SQuAD-2.0", "2.0"),
   _conll("CoNLL-2003"),
   *(
-    _conll(
-      f"CoNLL-2003-{layers}",
-      (f"--feature_layers={layers}",),
-    )
+    _conll(f"CoNLL-2003-{layers}", (f"--feature_layers={layers}",))
     for layers in features_config.FEATURE_LAYERS
   ),
   Task(

@@ -9,12 +9,13 @@ tokens of a document that has one of the answers there. The answer is the first
 place with an alias of it, ignoring case, punctuation and articles.
 """
 
+import collections
 import dataclasses
 import json
 import os
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from bert_tf import settings
@@ -44,17 +45,14 @@ class TriviaConfig:
   )
 
 
-@dataclasses.dataclass
-class Counts:
-  """How many pairs of a question and a document became what."""
-
-  used: int = 0
-  without_answer: int = 0  # No alias in the first tokens.
-  without_file: int = 0  # The document is not in the folder.
-
-
-def convert(config: TriviaConfig) -> tuple[list[dict[str, Any]], Counts]:
+def convert(
+  config: TriviaConfig,
+) -> tuple[list[dict[str, Any]], collections.Counter[str]]:
   """Returns the articles of SQuAD's format, one for each document.
+
+  Also counts the pairs of a question and a document: "used", "without answer"
+  if the first tokens have no alias, and "without file" if the folder lacks the
+  document.
 
   Raises:
     ValueError: if a question has no answer, as in TriviaQA's test set, or if
@@ -64,28 +62,32 @@ def convert(config: TriviaConfig) -> tuple[list[dict[str, Any]], Counts]:
   files = {_file_key(name): name for name in os.listdir(config.evidence)}
   articles: dict[str, dict[str, Any]] = {}
   contexts: dict[str, str] = {}
-  counts = Counts()
+  counts: collections.Counter[str] = collections.Counter()
   for question in json_files.read_object(config.questions)["Data"]:
     if "Answer" not in question:
       raise ValueError(
         f"{config.questions}: {question['QuestionId']} has no answer; "
         "`questions` must be the training or the dev file."
       )
-    aliases = _aliases(question["Answer"])
+    answers = question["Answer"]
+    texts = [answers["Value"], *answers.get("Aliases", [])]
+    texts += answers.get("NormalizedAliases", [])
+    words = [[word for word, _, _ in _words(text)] for text in texts]
+    aliases = [alias for alias in words if alias]
     pages = (page["Filename"] for page in question.get("EntityPages", []))
     for page in dict.fromkeys(pages):
       file = files.get(_file_key(page))
       if not file:
-        counts.without_file += 1
+        counts["without file"] += 1
         continue
       if file not in contexts:
         text = paths.read_text(os.path.join(config.evidence, file))
         contexts[file] = cut(text, _NUM_TOKENS)
       answer = find_answer(contexts[file], aliases)
       if not answer:
-        counts.without_answer += 1
+        counts["without answer"] += 1
         continue
-      counts.used += 1
+      counts["used"] += 1
       paragraph = {"context": contexts[file], "qas": []}
       article = {"title": page.removesuffix(".txt"), "paragraphs": [paragraph]}
       questions = articles.setdefault(file, article)["paragraphs"][0]["qas"]
@@ -97,10 +99,10 @@ def convert(config: TriviaConfig) -> tuple[list[dict[str, Any]], Counts]:
           "answers": [answer],
         }
       )
-  if not counts.used:
+  if not counts["used"]:
     raise ValueError(
       f"no document in {config.evidence} has an answer to {config.questions}; "
-      f"{counts.without_file} documents are missing. Set `evidence` to "
+      f"{counts['without file']} documents are missing. Set `evidence` to "
       "TriviaQA's evidence/wikipedia."
     )
   return list(articles.values()), counts
@@ -108,16 +110,6 @@ def convert(config: TriviaConfig) -> tuple[list[dict[str, Any]], Counts]:
 
 def _file_key(name: str) -> str:
   return unicodedata.normalize("NFC", name).lower()
-
-
-def _aliases(answer: Mapping[str, Any]) -> list[list[str]]:
-  """Returns the words of each alias; aliases without words are left out."""
-  texts: Iterable[str] = (
-    *(answer["Value"], *answer.get("Aliases", [])),
-    *answer.get("NormalizedAliases", []),
-  )
-  words = [[word for word, _, _ in _words(text)] for text in texts]
-  return [alias for alias in words if alias]
 
 
 def _words(text: str) -> list[tuple[str, int, int]]:
@@ -167,9 +159,9 @@ def main() -> None:
   squad = {"version": "1.1", "data": articles}
   atomic.write_lines(config.output_file, [json.dumps(squad)])
   print(
-    f"{counts.used} questions on {len(articles)} documents. Left out: "
-    f"{counts.without_answer} without an answer in the first {_NUM_TOKENS} "
-    f"tokens, {counts.without_file} without their file."
+    f"{counts['used']} questions on {len(articles)} documents. Left out: "
+    f"{counts['without answer']} without an answer in the first {_NUM_TOKENS} "
+    f"tokens, {counts['without file']} without their file."
   )
 
 

@@ -287,12 +287,15 @@ def _find_answer(
 def _run_squad(
   tokenizer: transformers.PreTrainedTokenizerBase, seed: int
 ) -> tuple[Metrics, float, float]:
-  """Returns metrics, seconds of fine-tuning and seconds of answering."""
+  """Fine-tunes once, answers all questions and writes the answers.
+
+  Returns:
+    The number of answers, the seconds of fine-tuning and those of answering.
+  """
   torch.manual_seed(seed)
   model = transformers.AutoModelForQuestionAnswering.from_pretrained(
     FLAGS.model_dir
   )
-
   collate = _make_collate(tokenizer)
   start = time.monotonic()
   questions = _questions(FLAGS.train_file)
@@ -300,16 +303,6 @@ def _run_squad(
   _train(model, windows, collate, len(questions), seed)
   train_seconds = time.monotonic() - start
   start = time.monotonic()
-  metrics: Metrics = {"num_questions": _predict(model, tokenizer, collate)}
-  return metrics, train_seconds, time.monotonic() - start
-
-
-def _predict(
-  model: torch.nn.Module,
-  tokenizer: transformers.PreTrainedTokenizerBase,
-  collate: Collate,
-) -> int:
-  """Answers all questions, writes the answers and returns their number."""
   questions = _questions(FLAGS.predict_file)
   windows = list(_windows(tokenizer, questions, is_training=False))
   model.eval()
@@ -332,7 +325,8 @@ def _predict(
     path = os.path.join(FLAGS.output_dir, f"{name}.json")
     with open(path, "w", encoding="utf-8") as file:
       json.dump(values, file)
-  return len(questions)
+  metrics: Metrics = {"num_questions": len(questions)}
+  return metrics, train_seconds, time.monotonic() - start
 
 
 def _answer(
