@@ -54,9 +54,7 @@ class VocabularyConfig(text_config.PydocConfig):
 
 
 def _find_files(patterns: str, pydoc_packages: str = "") -> list[str]:
-  inputs = sources.find_files(
-    patterns, text_config.TextConfig(), text_config.LINES, pydoc_packages
-  )
+  inputs = sources.find_files(patterns, pydoc_packages=pydoc_packages)
   for source in inputs:
     if source.input_format != text_config.LINES:
       raise ValueError(
