@@ -33,8 +33,8 @@ def fail_with(monkeypatch, target, name, error):
   ("setting", "target", "name", "error"),
   [
     ("train_batch_size=8", step.TrainingStep, "run", exhausted()),
-    ("eval_batch_size=4", evaluator.Evaluator, "evaluate_batch", exhausted()),
-    ("predict_batch_size=2", evaluator.Evaluator, "predict_batch", None),
+    ("eval_batch_size=4", evaluator.Evaluator, "evaluate", exhausted()),
+    ("predict_batch_size=2", evaluator.Evaluator, "predict", None),
   ],
 )
 def test_the_error_names_the_batch_and_its_length(
