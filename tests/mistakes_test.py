@@ -63,7 +63,7 @@ def models(tmp_path_factory):
 
 def build_corpus(world, formats="text", **output):
   config = text_config.TextConfig(input_format=formats)
-  output = corpus_build.Output(output_file=world.path("corpus.txt"), **output)
+  output = text_config.Output(output_file=world.path("corpus.txt"), **output)
   files = sources.find_files(world.path("text.txt"), config, formats)
   corpus_build.create(config, files, output)
 

@@ -24,31 +24,8 @@ class CorpusConfig(text_config.PydocConfig):
     "which may end in .gz or .bz2. pydoc stands for Python's documentation.",
     main=True,
   )
-  output_file: str = settings.output(
-    help="The text file to write, compressed if it ends in .gz or .bz2. With "
-    "several shards, -00000-of-0000N is added to its name.",
-    writes="file",
-  )
   text: text_config.TextConfig
-  num_shards: int = settings.output(
-    1,
-    "The number of output files, about equal in size.",
-    minimum=1,
-    main=True,
-  )
-  eval_output_file: str | None = settings.output(
-    None,
-    "The text file for held-out documents. Default: none are held out.",
-    writes="file",
-    main=True,
-  )
-  eval_fraction: float = settings.output(
-    0.1,
-    "The fraction of the documents to hold out, above 0 and below 1.",
-  )
-  random_seed: int = settings.output(
-    12345, "The seed that chooses held-out documents."
-  )
+  output: text_config.Output
   num_workers: int = settings.devices(
     1,
     "The number of processes, which does not change the result.",
@@ -71,7 +48,6 @@ def run() -> None:
   inputs = sources.find_files(
     config.input_file, config.text, text_config.TEXT, config.pydoc_packages
   )
-  output = settings.extract(config, corpus_build.Output)
   corpus_build.create(
-    config.text, inputs, output, config.num_workers, config.resume
+    config.text, inputs, config.output, config.num_workers, config.resume
   )

@@ -5,8 +5,6 @@ bert-tf build-vocab --input_file=corpus.txt \
 """
 
 import dataclasses
-import itertools
-from collections.abc import Iterable, Iterator
 
 from bert_tf import settings, tokenization
 from bert_tf.cli import command, config_flags
@@ -54,9 +52,7 @@ class VocabularyConfig(text_config.PydocConfig):
 
 
 def _find_files(patterns: str, pydoc_packages: str = "") -> list[str]:
-  inputs = sources.find_files(
-    patterns, text_config.TextConfig(), text_config.LINES, pydoc_packages
-  )
+  inputs = sources.find_files(patterns, pydoc_packages=pydoc_packages)
   for source in inputs:
     if source.input_format != text_config.LINES:
       raise ValueError(
@@ -64,10 +60,6 @@ def _find_files(patterns: str, pydoc_packages: str = "") -> list[str]:
         "it with build-corpus and learn from the result."
       )
   return [source.path for source in inputs]
-
-
-def _read_lines(paths: Iterable[str]) -> Iterator[str]:
-  return itertools.chain.from_iterable(map(text_lines.read_lines, paths))
 
 
 @command.of(VocabularyConfig)
@@ -84,11 +76,12 @@ def run() -> None:
   shard_files.check_output([config.output_file], files + eval_files)
   vocabulary.import_learner()  # Fails before the text is read.
   with atomic.file(config.output_file) as unfinished:
-    counts, held_out = vocabulary.count_words(
-      _read_lines(files), tokenizer, 0 if eval_files else config.holdout_every
-    )
+    lines = text_lines.read_lines(*files)
+    holdout_every = 0 if eval_files else config.holdout_every
+    counts, held_out = vocabulary.count_words(lines, tokenizer, holdout_every)
     if eval_files:
-      held_out, _ = vocabulary.count_words(_read_lines(eval_files), tokenizer)
+      lines = text_lines.read_lines(*eval_files)
+      held_out, _ = vocabulary.count_words(lines, tokenizer)
     tokens = vocabulary.learn(
       counts, config.vocab_size, config.num_unused, config.alphabet_size
     )

@@ -1,11 +1,12 @@
 """Flags for the devices that a command trains on, and running on them."""
 
 import dataclasses
+import functools
 import importlib
 import importlib.util
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from absl import logging
 
@@ -17,35 +18,28 @@ if TYPE_CHECKING:
   import tensorflow as tf
 
 
-# Arguments of the release's settings for TPUs.
-_OF_RELEASE: dict[str, Any] = {"original": True, "topic": settings.DEVICES}
+# A setting of the release for TPUs.
+_original = functools.partial(settings.devices, original=True)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DeviceConfig:
   """The devices to run on."""
 
-  use_tpu: bool = settings.setting(
-    False, "Whether to run on a TPU.", **_OF_RELEASE
-  )
-  tpu_name: str | None = settings.setting(
+  use_tpu: bool = _original(False, "Whether to run on a TPU.")
+  tpu_name: str | None = _original(
     None,
     "The name or the grpc:// address of the TPU. Default: this machine's TPU.",
-    **_OF_RELEASE,
   )
-  tpu_zone: str | None = settings.setting(
-    None, "The zone of the TPU.", **_OF_RELEASE
+  tpu_zone: str | None = _original(None, "The zone of the TPU.")
+  gcp_project: str | None = _original(
+    None, "The Google Cloud project of the TPU."
   )
-  gcp_project: str | None = settings.setting(
-    None, "The Google Cloud project of the TPU.", **_OF_RELEASE
+  master: str | None = _original(
+    None, "The grpc:// address of the TPU, if --tpu_name is not set."
   )
-  master: str | None = settings.setting(
-    None,
-    "The grpc:// address of the TPU, if --tpu_name is not set.",
-    **_OF_RELEASE,
-  )
-  num_tpu_cores: int = settings.setting(
-    8, "The number of TPU cores, which is only checked.", **_OF_RELEASE
+  num_tpu_cores: int = _original(
+    8, "The number of TPU cores, which is only checked."
   )
   distribution: str = settings.devices(
     names.AUTO,

@@ -5,17 +5,17 @@ bert-tf extract-features --input_file=texts.txt \
 """
 
 import dataclasses
-from typing import Any
+import functools
 
 from bert_tf import settings
 from bert_tf.cli import command, config_flags, model_flags
 from bert_tf.inference import config as inference_config
 
-_IGNORED: dict[str, Any] = {
-  "help": "This flag is ignored: extraction runs on the CPU or on one GPU.",
-  "original": True,
-  "topic": settings.DEVICES,
-}
+_ignored = functools.partial(
+  settings.devices,
+  help="This flag is ignored: extraction runs on the CPU or on one GPU.",
+  original=True,
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -33,9 +33,9 @@ class CommandConfig:
     writes="file",
   )
   extraction: inference_config.ExtractionConfig
-  use_tpu: bool = settings.setting(False, **_IGNORED)
-  master: str | None = settings.setting(None, **_IGNORED)
-  num_tpu_cores: int = settings.setting(8, **_IGNORED)
+  use_tpu: bool = _ignored(False)
+  master: str | None = _ignored(None)
+  num_tpu_cores: int = _ignored(8)
   output_format: str = settings.output(
     "jsonl",
     "The format of the output: jsonl writes a JSON object for each line, as "

@@ -65,9 +65,7 @@ def is_held_out(document: Sequence[str], fraction: float, seed: int) -> bool:
 
 def documents(paths: Sequence[str]) -> Iterator[list[str]]:
   """Yields each document as a list of its lines, stripped and not blank."""
-  return _group_lines(
-    line for path in paths for line in text_lines.read_lines(path)
-  )
+  return _group_lines(text_lines.read_lines(*paths))
 
 
 def _group_lines(lines: Iterable[str]) -> Iterator[list[str]]:

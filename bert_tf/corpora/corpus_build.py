@@ -27,31 +27,10 @@ from bert_tf.formats import parquet
 _GROUP_CHARS = 1 << 20
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Output:
-  """The files to write."""
-
-  output_file: str  # With several shards, their numbers are added to it.
-  num_shards: int = 1
-  eval_output_file: str | None = None  # Held-out documents; None for no split.
-  eval_fraction: float = 0.1  # Fraction of held-out documents, (0, 1).
-  random_seed: int = 12345  # Chooses the held-out documents.
-
-  @property
-  def files(self) -> list[str]:
-    """The paths of the shards, in order."""
-    return shard_files.shard_names(self.output_file, self.num_shards)
-
-  @property
-  def report_file(self) -> str:
-    """Path of settings and counts as JSON; written last."""
-    return f"{self.output_file}.report.json"
-
-
 def create(
   config: text_config.TextConfig,
   inputs: Sequence[sources.InputFile],
-  output: Output,
+  output: text_config.Output,
   num_workers: int = 1,
   resume: bool = False,
 ) -> dict[str, int]:
@@ -163,7 +142,8 @@ def as_lines(
   path = os.path.join(folder, "text.txt")
   with lock.hold_file(folder):
     try:
-      create(config, inputs, Output(output_file=path), num_workers)
+      output = text_config.Output(output_file=path)
+      create(config, inputs, output, num_workers)
       yield [path]
     finally:
       paths.remove(folder)
@@ -216,7 +196,7 @@ def _split(language: str, group: Sequence[sources.Document]) -> list[list[str]]:
 def _write_texts(
   groups: Iterable[tuple[Any, list[list[str]]]],
   texts: Sequence[str],
-  output: Output,
+  output: text_config.Output,
   counts: collections.Counter[str],
 ) -> None:
   fraction = output.eval_fraction if output.eval_output_file else 0.0

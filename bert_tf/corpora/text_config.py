@@ -1,8 +1,9 @@
-"""Settings for reading text: its format and sentence splitting."""
+"""Settings for reading text, splitting it and writing a corpus."""
 
 import dataclasses
 
 from bert_tf import settings
+from bert_tf.files import shard_files
 
 # Values of input_format.
 LINES = "lines"
@@ -56,6 +57,46 @@ class PydocConfig:
   pydoc_packages: str = settings.data(
     "", "The packages whose documentation pydoc adds, comma-separated."
   )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Output:
+  """The files of a corpus."""
+
+  output_file: str = settings.output(
+    help="The text file to write, compressed if it ends in .gz or .bz2. With "
+    "several shards, -00000-of-0000N is added to its name.",
+    writes="file",
+  )
+  num_shards: int = settings.output(
+    1,
+    "The number of output files, about equal in size.",
+    minimum=1,
+    main=True,
+  )
+  eval_output_file: str | None = settings.output(
+    None,
+    "The text file for held-out documents. Default: none are held out.",
+    writes="file",
+    main=True,
+  )
+  eval_fraction: float = settings.output(
+    0.1,
+    "The fraction of the documents to hold out, above 0 and below 1.",
+  )
+  random_seed: int = settings.output(
+    12345, "The seed that chooses held-out documents."
+  )
+
+  @property
+  def files(self) -> list[str]:
+    """The paths of the shards, in order."""
+    return shard_files.shard_names(self.output_file, self.num_shards)
+
+  @property
+  def report_file(self) -> str:
+    """Path of settings and counts as JSON; written last."""
+    return f"{self.output_file}.report.json"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from bert_tf.files import compression, paths
 
 
-def read_lines(path: str) -> Iterator[str]:
-  """Yields the lines of a text file, .gz or .bz2, without line ends.
+def read_lines(*names: str) -> Iterator[str]:
+  """Yields the lines of text files, .gz or .bz2, without line ends.
 
   Drops a byte order mark and all carriage returns.
 
@@ -15,7 +15,7 @@ def read_lines(path: str) -> Iterator[str]:
     ValueError: if the text is not UTF-8 (names file and line), or a compressed
       file is damaged (names the file).
   """
-  return (line for _, line in read_lines_from(path, 0))
+  return (line for name in names for _, line in read_lines_from(name, 0))
 
 
 def read_lines_from(path: str, start: int) -> Iterator[tuple[int, str]]:

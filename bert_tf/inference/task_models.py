@@ -41,6 +41,9 @@ from bert_tf.training import evaluation
 # The rows of a split, and a label for each row.
 Labelled = tuple[Any, Any]
 
+# The texts of each row, by the names of the inputs.
+Rows = Sequence[Mapping[str, Any]]
+
 # A class label.
 Label = str | int | float | bool
 
@@ -321,12 +324,12 @@ class FineTunedModel(TaskModel):
       raise ValueError(f"row {index} has an empty text: {needed[index]}.")
     return texts, labels
 
-  def _make_task(self, setup: base.Setup[Any], rows: Sequence[Any]) -> Any:
+  def _make_task(self, setup: base.Setup[Any], rows: Rows) -> Any:
     return self._task_class(setup)
 
   @abc.abstractmethod
   def _examples(
-    self, task: Any, split: str, rows: Sequence[Any], labels: Sequence[Any]
+    self, task: Any, split: str, rows: Rows, labels: Sequence[Any]
   ) -> list[Any]:
     """Returns the task's examples; raises ValueError for an invalid label."""
 
@@ -398,7 +401,7 @@ class Classifier(FineTunedModel):
   def _make_task(
     self,
     setup: base.Setup[classification_config.ClassificationConfig],
-    rows: Sequence[Mapping[str, Any]],
+    rows: Rows,
   ) -> classification.ClassificationTask:
     saved = setup.folder.labels
     layout = classification_examples.own_files(
@@ -416,7 +419,7 @@ class Classifier(FineTunedModel):
     self,
     task: classification.ClassificationTask,
     split: str,
-    rows: Sequence[Mapping[str, Any]],
+    rows: Rows,
     labels: Sequence[Any],
   ) -> list[classification_examples.InputExample]:
     kind = task.layout.problem_type
@@ -497,17 +500,13 @@ class EntityRecognizer(FineTunedModel):
   def _answer(self, answer: dict[str, Any]) -> list[Word]:
     return [Word(**word) for word in answer["words"]]
 
-  def _make_task(self, setup: base.Setup[Any], rows: Sequence[Any]) -> Any:
+  def _make_task(self, setup: base.Setup[Any], rows: Rows) -> Any:
     if setup.config.do_eval:
       ner_metrics.import_seqeval()  # Fails now rather than after training.
     return super()._make_task(setup, rows)
 
   def _examples(
-    self,
-    task: ner.NerTask,
-    split: str,
-    rows: Sequence[Mapping[str, Any]],
-    labels: Sequence[Any],
+    self, task: ner.NerTask, split: str, rows: Rows, labels: Sequence[Any]
   ) -> list[ner_examples.Sentence]:
     sentences = []
     for index, (row, label) in enumerate(zip(rows, labels)):
@@ -577,11 +576,7 @@ class MultipleChoice(FineTunedModel):
     return Choice(**answer)
 
   def _examples(
-    self,
-    task: swag.SwagTask,
-    split: str,
-    rows: Sequence[Mapping[str, Any]],
-    labels: Sequence[Any],
+    self, task: swag.SwagTask, split: str, rows: Rows, labels: Sequence[Any]
   ) -> list[swag_examples.ChoiceExample]:
     data = []
     for index, (row, label) in enumerate(zip(rows, labels)):
@@ -648,11 +643,7 @@ class QuestionAnswerer(FineTunedModel):
     )
 
   def _examples(
-    self,
-    task: squad.SquadTask,
-    split: str,
-    rows: Sequence[Mapping[str, Any]],
-    labels: Sequence[Any],
+    self, task: squad.SquadTask, split: str, rows: Rows, labels: Sequence[Any]
   ) -> list[squad_examples.SquadExample]:
     has_negatives = task.decoding_config.version_2_with_negative
     paragraphs = []

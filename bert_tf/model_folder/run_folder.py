@@ -89,13 +89,13 @@ class RunFolder:
       yield RunFolder(self.path, self.task)
 
   @contextlib.contextmanager
-  def open_records_dir(self, do_train: bool) -> Iterator[str]:
+  def open_records_dir(self) -> Iterator[str]:
     """Yields the folder for this process's records, usually that of the run.
 
     A training reads its records again at each evaluation. Another process must
     not overwrite them meanwhile, so it gets a temporary folder.
     """
-    if do_train or (self.is_writable and not lock.is_held(self.path)):
+    if self.is_training or (self.is_writable and not lock.is_held(self.path)):
       yield self.path
       return
     with tempfile.TemporaryDirectory() as folder:

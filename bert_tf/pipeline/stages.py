@@ -220,7 +220,7 @@ def _make_data(
   Returns the paths of the training records, separated by commas.
   """
   num_shards = text_steps.num_shards(sum(map(text_steps.text_bytes, inputs)))
-  output = corpus_build.Output(
+  output = text_config.Output(
     output_file=config.file("train.txt"),
     num_shards=num_shards,
     eval_output_file=config.file("held_out.txt"),

@@ -1,7 +1,6 @@
 """The steps from text to records, with settings that the pipeline chooses."""
 
 import dataclasses
-import itertools
 from collections.abc import Sequence
 
 from absl import logging
@@ -54,7 +53,7 @@ def learn_vocabulary(
   vocab_file: str,
 ) -> None:
   """Learns a vocabulary from files of one sentence a line and writes it."""
-  lines = itertools.chain.from_iterable(map(text_lines.read_lines, text_files))
+  lines = text_lines.read_lines(*text_files)
   counts, _ = vocabulary.count_words(lines, _basic_tokenizer(config))
   tokens = vocabulary.learn(
     counts,

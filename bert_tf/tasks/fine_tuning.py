@@ -9,7 +9,7 @@ import dataclasses
 import functools
 import itertools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
@@ -110,7 +110,7 @@ def run_on_splits(
     task.set_class_weights(examples["train"])
   with (
     setup.folder.exclusive(config.do_train) as folder,
-    folder.open_records_dir(config.do_train) as records_dir,
+    folder.open_records_dir() as records_dir,
   ):
     # Counts, examples and scores of earlier commands stay if nothing is new.
     saved = {n: getattr(folder.info, n, None) for n in run_info.FINDINGS}
@@ -182,7 +182,19 @@ def run_on_splits(
     if config.do_eval:
       evaluation, dev_rows = evaluate()
       all_results |= evaluation
-      _write_evaluation(folder, task, examples["dev"], evaluation, dev_rows)
+      path = os.path.join(folder.path, "eval_results.txt")
+      results.write_results(path, evaluation, first=task.first_results)
+      if folder.is_writable:
+        task.write_evaluation(folder.path, examples["dev"], dev_rows)
+      accuracy = evaluation.get("eval_accuracy", 1.0)
+      scores = dict(evaluation)
+      if chance := task.near_chance(examples["dev"], accuracy):
+        logging.warning(
+          f"eval_accuracy {accuracy:.3g} is close to chance: the most frequent "
+          f"label alone would give {chance:.3g}."
+        )
+        scores = {"eval_accuracy": accuracy, "near_chance": chance, **scores}
+      run_folder.write_scores(folder.path, scores)
     if config.do_predict:
       split = task.predicted_split
       outputs = runner.predict(batches(split, config.predict_batch_size))
@@ -205,28 +217,6 @@ def run_on_splits(
       if type(task).__module__.startswith("bert_tf."):  # Else it is unknown.
         logging.info(f"To serve this model: bert-tf serve --model={served}")
     return all_results
-
-
-def _write_evaluation(
-  folder: run_folder.RunFolder,
-  task: base.Task[base.Example],
-  data: Sequence[base.Example],
-  evaluation: base.Results,
-  rows: list[np.ndarray],
-) -> None:
-  path = os.path.join(folder.path, "eval_results.txt")
-  results.write_results(path, evaluation, first=task.first_results)
-  if folder.is_writable:
-    task.write_evaluation(folder.path, data, rows)
-  accuracy = evaluation.get("eval_accuracy", 1.0)
-  scores = dict(evaluation)
-  if chance := task.near_chance(data, accuracy):
-    logging.warning(
-      f"eval_accuracy {accuracy:.3g} is close to chance: the most frequent "
-      f"label alone would give {chance:.3g}."
-    )
-    scores = {"eval_accuracy": accuracy, "near_chance": chance, **scores}
-  run_folder.write_scores(folder.path, scores)
 
 
 def _with_steps(

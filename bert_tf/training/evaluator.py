@@ -45,9 +45,9 @@ class Evaluator:
     """Returns the means of loss and metrics; see `Estimator.evaluate`."""
     totals = None
     for features in progress.track(batches, "evaluating", "batch"):
-      sums, outputs = self.evaluate_batch(features)
+      sums, outputs = self._evaluate(self._fill_up(features))
       if on_outputs:
-        on_outputs(outputs, features)
+        on_outputs(_first_rows(outputs, features), features)
       # Adds up in float64, since a data set has far more terms than a batch.
       sums = tf.nest.map_structure(lambda t: np.float64(t.numpy()), sums)
       totals = objective_lib.add(totals, sums)
@@ -58,17 +58,8 @@ class Evaluator:
   def predict(self, batches: tf.data.Dataset) -> Iterator[tuple[Any, Features]]:
     """Yields the outputs of each batch, as NumPy arrays, and its features."""
     for features in progress.track(batches, "predicting", "batch"):
-      outputs = self.predict_batch(features)
+      outputs = _first_rows(self._predict(self._fill_up(features)), features)
       yield tf.nest.map_structure(lambda t: t.numpy(), outputs), features
-
-  def evaluate_batch(self, features: Features) -> tuple[Sums, Any]:
-    """Returns the sums of loss and metrics, and the outputs of each row."""
-    sums, outputs = self._evaluate(self._fill_up(features))
-    return sums, _first_rows(outputs, features)
-
-  def predict_batch(self, features: Features) -> Any:
-    """Returns the outputs of each row."""
-    return _first_rows(self._predict(self._fill_up(features)), features)
 
   def _fill_up(self, features: Features) -> Features:
     if not distribution.needs_full_batches():

@@ -39,7 +39,7 @@ class Text:
     self._num_workers = config.num_workers
     self._folder = folder
     self.vocab_file = os.path.join(folder, "vocab.txt")
-    self._output = corpus_build.Output(
+    self._output = text_config.Output(
       output_file=os.path.join(folder, "train.txt"),
       eval_output_file=os.path.join(folder, "held_out.txt"),
       eval_fraction=scale.eval_fraction,

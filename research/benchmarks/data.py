@@ -78,7 +78,7 @@ def measure_data(config: BenchmarkConfig) -> None:
 def read_lines(config: BenchmarkConfig) -> list[str]:
   """Returns the lines of the text to measure on."""
   paths = [file.path for file in sources.find_files(config.input_file)]
-  return [line for path in paths for line in text_lines.read_lines(path)]
+  return list(text_lines.read_lines(*paths))
 
 
 def _measure_speed(

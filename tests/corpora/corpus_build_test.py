@@ -50,7 +50,7 @@ def text(documents, tmp_path):
 def create(text, output_file, outputs=(), num_workers=1, resume=False, **texts):
   """Builds a corpus; returns the counts."""
   config = text_config.TextConfig(**texts)
-  output = corpus_build.Output(output_file=str(output_file), **dict(outputs))
+  output = text_config.Output(output_file=str(output_file), **dict(outputs))
   inputs = sources.find_files(str(text), config, text_config.TEXT)
   return corpus_build.create(config, inputs, output, num_workers, resume)
 

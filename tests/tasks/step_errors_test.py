@@ -44,8 +44,8 @@ def start(tmp_path_factory):
   ("setting", "target", "name", "error"),
   [
     ("train_batch_size=8", step.TrainingStep, "run", exhausted()),
-    ("eval_batch_size=4", evaluator.Evaluator, "evaluate_batch", exhausted()),
-    ("predict_batch_size=2", evaluator.Evaluator, "predict_batch", None),
+    ("eval_batch_size=4", evaluator.Evaluator, "evaluate", exhausted()),
+    ("predict_batch_size=2", evaluator.Evaluator, "predict", None),
   ],
 )
 def test_the_error_names_the_batch_and_its_length(

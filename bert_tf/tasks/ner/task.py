@@ -52,12 +52,13 @@ class NerTask(base.Task[Sentence]):
     return (*metrics.result_names(self.labels), *super().result_names)
 
   def read(self, split: str, path: str) -> list[Sentence]:
-    """Reads the sentences of a file."""
+    """Reads a file; tags become the model's labels, if these are known."""
+    spec = self.label_spec
     sentences = examples.read_sentences(
       path,
       self.config.word_column,
       self.config.tag_column,
-      any_tags=self.label_spec is not None,  # `_labelled` compares them.
+      any_tags=spec is not None,  # They are compared below.
     )
     if sentences[0].tags is None:
       if split != "test":
@@ -67,13 +68,6 @@ class NerTask(base.Task[Sentence]):
         )
     elif split != "train":
       metrics.import_seqeval()  # Fails here, not after hours of training.
-    return self._labelled(split, path, sentences)
-
-  def _labelled(
-    self, split: str, path: str, sentences: list[Sentence]
-  ) -> list[Sentence]:
-    """Replaces tags by the labels of the model, if they are known already."""
-    spec = self.label_spec
     if spec is None or sentences[0].tags is None:
       return sentences
     fault, labelled = "", []
