@@ -210,7 +210,8 @@ def test_ids_may_be_numbers_and_repeated_in_training(tmp_path):
   path = squad_file(tmp_path / "x.json", ("a b c", questions))
   examples = squad_data.read_squad_examples(path, is_training=True)
   assert [e.qas_id for e in examples] == ["3", "3"]
-  with pytest.raises(ValueError, match="two questions with the id '3'"):
+  expected = "x.json has two questions with the id '3'"
+  with pytest.raises(ValueError, match=expected):
     squad_data.read_squad_examples(path, is_training=False)
 
 
@@ -278,7 +279,10 @@ def test_v2_training_needs_is_impossible_and_trains_null_answers(tmp_path):
   [
     ((67, 1, 64), "doc_stride 1 must be from 1 to 0, the room"),
     ((384, 0, 64), "doc_stride 0 must be from 1 to 317"),
-    ((384, 318, 64), "doc_stride 318 must be from 1 to 317"),
+    (
+      (384, 318, 64),
+      "doc_stride 318 must be from 1 to 317, the room that max_seq",
+    ),
   ],
 )
 def test_impossible_window_sizes_are_refused(sizes, expected):
