@@ -89,7 +89,7 @@ def two_berts(values):
 
 
 OTHERS = {
-  "ELECTRA": (electra, "electra/embeddings"),
+  "ELECTRA": (electra, "bert_model.ckpt .*electra/embeddings"),
   "two": (two_berts, "new/bert, new/cls, old/bert"),
 }
 

@@ -16,11 +16,6 @@ GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
 CONFIG = {**runs.CONFIG, "hidden_size": 32, "intermediate_size": 64}
 
 
-def results(folder: pathlib.Path) -> dict[str, float]:
-  lines = (folder / "eval_results.txt").read_text().splitlines()
-  return {k: float(v) for k, v in (line.split(" = ") for line in lines)}
-
-
 def parsed(path) -> list[dict[str, list[int]]]:
   """Returns the integer features of all records of a file."""
   records = tf.data.TFRecordDataset(str(path)).as_numpy_iterator()
@@ -57,8 +52,8 @@ def recorded_run(shared, tmp_path_factory, run_script):
 
 
 def test_evaluation_of_a_recorded_run_is_the_originals(shared, recorded_run):
-  recorded = results(shared / "golden/e2e/mnli")
-  ours = results(recorded_run)
+  recorded = runs.results(shared / "golden/e2e/mnli")
+  ours = runs.results(recorded_run)
   assert list(ours) == list(recorded)
   for name, value in recorded.items():
     assert ours[name] == pytest.approx(value, abs=1e-5), name
@@ -135,7 +130,7 @@ def test_training_on_own_pairs_learns_them(data, run_script):
   assert result.returncode == 0, result.stderr
   losses = curves.read(str(data / "out"))["loss"]
   assert losses[400] < 0.5 * losses[20]
-  assert results(data / "out")["eval_accuracy"] > 0.9
+  assert runs.results(data / "out")["eval_accuracy"] > 0.9
   label_map = json.loads((data / "out" / "label_map.json").read_text())
   assert label_map["labels"] == ["false", "true"]
   lines = (data / "out" / "predictions.jsonl").read_text().splitlines()
@@ -170,7 +165,7 @@ def test_a_run_without_progress_stops_early(data, run_script):
   assert result.returncode == 0, result.stderr
   # Without learning, the first evaluation (step 2) stays the best.
   idle = data / "idle"
-  assert results(idle)["global_step"] == 6
+  assert runs.results(idle)["global_step"] == 6
   assert (idle / "best" / "model.ckpt-2.index").exists()
   assert "Stopped early at step 6/" in result.stderr
   shapes = checkpoints.CheckpointReader(str(idle / "model.ckpt-6")).shapes

@@ -13,7 +13,7 @@ import pytest
 from bert_tf import checkpoints
 from bert_tf.tasks.ner import task as ner
 from bert_tf.training import curves
-from tests.support import ner_files
+from tests.support import ner_files, runs
 from tests.support.ner_files import (
   columns,
   conll,
@@ -24,11 +24,6 @@ from tests.support.ner_files import (
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
 
 data = ner_files.data
-
-
-def results(path):
-  lines = path.read_text().splitlines()
-  return {k: float(v) for k, v in (line.split(" = ") for line in lines)}
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +58,7 @@ def test_training_learns_the_entities(trained):
   assert "120 training windows, 150 steps of 16, 15 of them warm-up" in log
   losses = curves.read(str(folder))["loss"]
   assert losses[150] < 0.1 * losses[min(losses)]
-  result = results(folder / "eval_results.txt")
+  result = runs.results(folder)
   for name in ("f1", "precision", "recall", "PER_f1", "LOC_f1"):
     assert result[name] == 1.0
   assert result["eval_accuracy"] == 1.0
@@ -71,7 +66,7 @@ def test_training_learns_the_entities(trained):
   assert result["global_step"] == 150
   # Means over words and over batches; the last batch is smaller.
   assert result["loss"] == pytest.approx(result["eval_loss"], abs=0.05)
-  assert results(folder / "test_results.txt")["f1"] == 1.0
+  assert runs.results(folder, "test_results.txt")["f1"] == 1.0
 
 
 def test_predictions_are_next_to_the_words_and_tags_of_the_file(trained, data):
@@ -152,7 +147,7 @@ def test_scores_and_loss_do_not_depend_on_the_windows(trained, data, tmp_path):
   for size in (1, 7):
     changes = {"dev_file": str(tmp_path / "dev.txt"), "eval_batch_size": size}
     ner.run(ner_config(data, tmp_path / "out", train, do_eval=True, **changes))
-    result.append(results(tmp_path / "out" / "eval_results.txt"))
+    result.append(runs.results(tmp_path / "out"))
   rows = columns(tmp_path / "out" / "eval_predictions.txt")
   assert len(rows) == sum(len(words) for words, _ in made_sentences(20, 7)) + 50
   right = np.mean([gold == predicted for _, gold, predicted in rows])

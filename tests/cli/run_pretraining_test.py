@@ -11,19 +11,15 @@ import pytest
 
 from bert_tf import checkpoints
 from bert_tf.training import curves
+from tests.support import runs
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden"
 CONFIG = {
-  "vocab_size": 500,
+  **runs.CONFIG,
   "hidden_size": 32,
-  "num_hidden_layers": 1,
-  "num_attention_heads": 2,
   "intermediate_size": 64,
   "max_position_embeddings": 64,
-  "type_vocab_size": 2,
-  # 0.02 suits models twenty times as wide.
-  "initializer_range": 0.1,
 }
 WORDS = "the of and a in to is was for on as by with at from his".split()
 
@@ -88,13 +84,6 @@ def trained(data, run_script):
   return result.stderr
 
 
-def results(folder: pathlib.Path) -> dict[str, float]:
-  lines = (folder / "eval_results.txt").read_text().splitlines()
-  return {
-    name: float(value) for name, value in (line.split(" = ") for line in lines)
-  }
-
-
 def test_evaluation_of_a_recorded_run_is_the_originals(
   shared, tmp_path, run_script
 ):
@@ -112,8 +101,8 @@ def test_evaluation_of_a_recorded_run_is_the_originals(
     cwd=tmp_path,
   )
   assert result.returncode == 0, result.stderr
-  recorded = results(shared / "golden" / "e2e" / "pretrain")
-  ours = results(tmp_path / "out")
+  recorded = runs.results(shared / "golden" / "e2e" / "pretrain")
+  ours = runs.results(tmp_path / "out")
   assert list(ours)[:-1] == list(recorded)
   for name, value in recorded.items():
     assert ours[name] == pytest.approx(value, abs=1e-5), name
@@ -125,7 +114,7 @@ def test_training_learns_the_text(data, trained):
   # Twenty reports, though --log_every_steps is 50.
   assert list(losses) == list(range(15, 301, 15))
   assert losses[300] < 0.6 * losses[45]
-  result = results(data / "out")
+  result = runs.results(data / "out")
   assert result["global_step"] == 300
   # Guessing one of 16 words would be right in 6% of the cases.
   assert result["masked_lm_accuracy"] > 0.5

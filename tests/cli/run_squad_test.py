@@ -25,22 +25,11 @@ TINY = GOLDEN / "tiny_squad"
 VOCAB = GOLDEN / "tiny" / "vocab.txt"
 WORDS = "the of and a in to is was for on as by with at from".split()
 CONFIG = {
-  "vocab_size": 500,
+  **runs.CONFIG,
   "hidden_size": 32,
-  "num_hidden_layers": 1,
-  "num_attention_heads": 2,
   "intermediate_size": 64,
   "max_position_embeddings": 64,
-  "type_vocab_size": 2,
-  "initializer_range": 0.1,
 }
-
-
-def results(folder):
-  lines = (folder / "eval_results.txt").read_text().splitlines()
-  return {
-    name: float(value) for name, value in (line.split(" = ") for line in lines)
-  }
 
 
 def assert_files_agree(folder, recorded, nbest, odds=None, threshold=0.0):
@@ -77,7 +66,7 @@ def test_a_recorded_run_on_1_1_gives_the_originals_answers(shared, tmp_path):
   nbest = json.loads((recorded / "nbest_predictions.json").read_text())
   assert_files_agree(tmp_path, recorded, nbest)
   assert not (tmp_path / "null_odds.json").exists()
-  assert set(results(tmp_path)) == {"exact_match", "f1", "total"}
+  assert set(runs.results(tmp_path)) == {"exact_match", "f1", "total"}
 
 
 def test_the_script_on_2_0_gives_the_originals_answers(
@@ -114,7 +103,7 @@ def test_the_script_on_2_0_gives_the_originals_answers(
   np.testing.assert_allclose(
     list(ours.values()), list(odds.values()), atol=1e-5
   )
-  assert {"best_f1", "best_f1_thresh", "NoAns_f1"} <= set(results(out))
+  assert {"best_f1", "best_f1_thresh", "NoAns_f1"} <= set(runs.results(out))
   names = sorted(p.name for p in out.iterdir())
   assert [n for n in names if not n.startswith("events")] == [
     ".eval.tf_record.settings.json",
@@ -243,7 +232,7 @@ def test_training_learns_to_answer(trained, version):
     p["qas"][0]["id"]: "his" if p["qas"][0]["answers"] else "" for p in expected
   }
   assert json.loads((folder / "predictions.json").read_text()) == texts
-  result = results(folder)
+  result = runs.results(folder)
   assert (result["exact_match"], result["f1"]) == (100.0, 100.0)
   if version == "v2":
     assert (result["best_f1"], result["NoAns_total"]) == (100.0, 5.0)
@@ -336,7 +325,7 @@ def test_thresholds_are_computed_from_answers_without_threshold(
   )
   texts = json.loads((tmp_path / "predictions.json").read_text())
   assert set(texts.values()) == {""}
-  result = results(tmp_path)
+  result = runs.results(tmp_path)
   assert (result["exact_match"], result["best_exact"]) == (25.0, 100.0)
 
 

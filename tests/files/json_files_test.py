@@ -39,55 +39,79 @@ def test_a_value_gets_its_type_or_is_named_with_its_key(tmp_path):
     json_files.read(str(path), kind)
 
 
-# For each file, its reader and invalid values.
+LABEL_MAP = {"task_name": "a", "problem_type": "multilabel", "labels": ["a"]}
+# For each file, its reader and invalid values, with a part of the error.
 READERS = {
   "run.json": (
     lambda f: run_info.read_run(str(f)),
-    [{"task": 1}, {"task": "ner", "scores": {"a": "b"}}, {"task": None}],
+    [
+      ("{", "JSON"),
+      ({"task": 1}, "task is 1"),
+      ({"task": None}, "task is null"),
+      ({"task": "sudoku"}, "sudoku"),
+      ({"task": "ner", "scores": {"a": "b"}}, '"b"'),
+      ({"task": "ner", "do_lower_case": "who"}, '"who"'),
+    ],
   ),
   "label_map.json": (
     lambda f: run_info.read_labels(str(f)),
     [
-      {"task_name": "a", "problem_type": "classification", "labels": "ab"},
-      {"task_name": "a", "problem_type": ["words"], "labels": ["a"]},
-      {"labels": ["a"]},
+      ({**LABEL_MAP, "labels": "ab"}, '"ab"'),
+      ({**LABEL_MAP, "labels": ["a", "a", "a"]}, "'a'"),
+      ({**LABEL_MAP, "labels": ["a", ""]}, "''"),
+      ({**LABEL_MAP, "problem_type": ["words"]}, "words"),
+      ({**LABEL_MAP, "problem_type": "../../x"}, "../../x"),
+      ({"labels": ["a"]}, "task_name"),
     ],
   ),
   "bert_config.json": (
     lambda f: modeling.BertConfig.from_json_file(str(f / "bert_config.json")),
-    [{"vocab_size": 9, "hidden_act": ["gelu"]}, {"hidden_size": 8}],
+    [
+      ({"vocab_size": 9, "hidden_act": ["gelu"]}, "hidden_act"),
+      ({"hidden_size": 8}, "vocab_size"),
+    ],
   ),
   "config.json": (
     lambda f: hugging_face.read_config(str(f)),
     [
-      {"id2label": ["a"]},
-      {"architectures": "BertModel"},
-      {"hidden_size": "wide"},
+      ({"id2label": ["a"]}, "id2label"),
+      ({"architectures": "BertModel"}, "architectures"),
+      ({"hidden_size": "wide"}, "hidden_size"),
     ],
   ),
   "evaluations.json": (
     lambda f: evaluation.read_best_results(str(f)),
     [
-      {"metric": "loss", "evaluations": {}},
-      {"metric": "loss", "evaluations": [{"global_step": 1}]},
-      {"evaluations": []},
+      ({"metric": "loss", "evaluations": {}}, "evaluations"),
+      ({"metric": "loss", "evaluations": [{"global_step": 1}]}, "loss"),
+      ({"evaluations": []}, "metric"),
     ],
   ),
   "modules.json": (
     lambda f: sentence_transformers.read_settings(str(f)),
-    [{}, [{"path": "1_Pooling"}], [{"type": 1}]],
+    [
+      ({}, "{}"),
+      ([{"path": "1_Pooling"}], "None"),
+      ([{"type": 1}], "modules 1"),
+    ],
   ),
 }
 
 
 @pytest.mark.parametrize(
-  ("name", "value"),
-  [(name, value) for name, (_, values) in READERS.items() for value in values],
+  ("name", "value", "part"),
+  [(name, *row) for name, (_, rows) in READERS.items() for row in rows],
 )
-def test_every_reader_names_the_file_of_a_wrong_value(tmp_path, name, value):
-  (tmp_path / name).write_text(json.dumps(value))
-  with pytest.raises(ValueError, match=str(tmp_path / name)):
+def test_every_reader_names_a_wrong_value_and_its_file(
+  tmp_path, name, value, part
+):
+  text = value if isinstance(value, str) else json.dumps(value)
+  (tmp_path / name).write_text(text)
+  with pytest.raises(ValueError) as error:
     READERS[name][0](tmp_path)
+  message = str(error.value)
+  assert str(tmp_path / name) in message and "\n" not in message
+  assert part in message.replace(str(tmp_path), "")
 
 
 @pytest.mark.parametrize(

@@ -315,7 +315,9 @@ def test_a_given_config_wins_and_another_vocabulary_is_refused(
   config.write_text(json.dumps({"vocab_size": 500, "hidden_size": 32}))
   opened = model_folder.read(str(folders["released"]), str(config))
   assert opened.bert_config.hidden_size == 32
-  with pytest.raises(ValueError, match=r"other.* contradicts .*released"):
+  with pytest.raises(
+    ValueError, match=r"vocab_file .*other.* contradicts .*released"
+  ):
     model_folder.read(str(folders["released"]), vocab_file=str(other))
   # With the prefix, the file beside the checkpoint is only a default.
   opened = model_folder.read(str(folders["prefix"]), vocab_file=str(other))

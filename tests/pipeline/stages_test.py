@@ -75,9 +75,7 @@ def test_one_command_makes_a_model_that_answers(tmp_path, flags, run_script):
   assert result.returncode == 0, result.stderr
   out = tmp_path / "out"
   card = (out / "README.md").read_text()
-  lines = (out / "eval_results.txt").read_text().splitlines()
-  results = dict(line.split(" = ") for line in lines)
-  accuracy = float(results["masked_lm_accuracy"])
+  accuracy = runs.results(out)["masked_lm_accuracy"]
   assert f"| masked_lm_accuracy | {accuracy:.5g} |" in card
   scorer = sentence_scorer.SentenceScorer(str(out))
   held_out = (out / "data" / "held_out.txt").read_text().splitlines()

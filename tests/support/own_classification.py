@@ -63,10 +63,5 @@ def make(folder, output_dir, train=(), **changes):
   return dataclasses.replace(config, **changes)
 
 
-def results(output_dir):
-  lines = (output_dir / "eval_results.txt").read_text().splitlines()
-  return {k: float(v) for k, v in (line.split(" = ") for line in lines)}
-
-
 def with_own(**changes):
   return dataclasses.replace(OWN, **changes)

@@ -1,4 +1,4 @@
-"""A directory with tiny models, and runs of all tasks on files in it."""
+"""A directory with tiny models, and runs of tasks on files in it."""
 
 import json
 import pathlib
@@ -17,8 +17,6 @@ from bert_tf.tasks.ner import config as ner_config
 from bert_tf.tasks.ner import task as ner
 from bert_tf.tasks.squad import config as squad_config
 from bert_tf.tasks.squad import task as squad
-from bert_tf.tasks.swag import config as swag_config
-from bert_tf.tasks.swag import task as swag
 from bert_tf.training import config as training_config
 from tests.support import tiny_models
 
@@ -109,11 +107,6 @@ class World(NamedTuple):
   def evaluate(self, train=None, **values):
     self.classify(None, train, do_train=False, do_eval=True, **values)
 
-  def multilabel(self, label):
-    rows = json.dumps({"text": "a", "label": label})
-    values = {"task_name": "jsonl", "problem_type": "multilabel"}
-    self.classify({"train.jsonl": rows}, **values)
-
   def tag(self, train="a B-X\nb O\n", dev="a B-X\n", **values):
     """Runs NER on files of words and tags."""
     self.write("train.txt", train)
@@ -122,11 +115,11 @@ class World(NamedTuple):
     folder = str(self.folder)
     ner.run(self.configure(ner_config.NerConfig, data_dir=folder, **values))
 
-  def squad_file(self, *starts, num_questions=1, name="data.json", **fields):
+  def squad_file(self, *starts, name="data.json"):
     """Writes questions whose answers start at characters of "a boat"."""
     answers = [{"text": "boat", "answer_start": start} for start in starts]
-    question = {"id": "q", "question": "What?", "answers": answers, **fields}
-    paragraph = {"context": "a boat", "qas": [question] * num_questions}
+    question = {"id": "q", "question": "What?", "answers": answers}
+    paragraph = {"context": "a boat", "qas": [question]}
     data = [{"title": "t", "paragraphs": [paragraph]}]
     return self.write(name, json.dumps({"version": "1", "data": data}))
 
@@ -135,13 +128,6 @@ class World(NamedTuple):
     sizes = {"max_seq_length": 100, "doc_stride": 16}
     values = {"do_train": True, **sizes, **values}
     squad.run(self.configure(squad_config.SquadConfig, train, **values))
-
-  def choose(self, rows):
-    """Trains a choice between columns a and b."""
-    self.write("train.csv", "context,a,b,label\n" + rows)
-    values = {"choice_columns": ("a", "b"), "task_name": "csv"}
-    values |= {"data_dir": str(self.folder), "do_train": True}
-    swag.run(self.configure(swag_config.SwagConfig, **values))
 
   def text(self, documents=8):
     lines = (f"the sea is old .\na boat is {i} .\n\n" for i in range(documents))

@@ -127,7 +127,7 @@ def test_run_json_has_examples_counts_and_scores(base, tmp_path):
   dev = (base / "dev.tsv").read_text().splitlines()[1:]
   assert len(texts) == 3 and set(texts) <= {r.split("\t")[0] for r in dev}
   assert {e["answer"] for e in evaluated["examples"]} == {"good", "bad"}
-  results = own_classification.results(tmp_path / "out")
+  results = runs.results(tmp_path / "out")
   scores = dict(evaluated["scores"])
   # The dev file has 6 times the label "good", of 11.
   is_near = scores["eval_accuracy"] <= 6 / 11 + 2 * (6 * 5 / 11**3) ** 0.5

@@ -218,8 +218,10 @@ def test_multilabel_cells_hold_any_number_of_names(tmp_path, value, labels):
   if labels is None:
     with pytest.raises(
       ValueError, match=f"{task.file_format}:2: label .*label"
-    ):
+    ) as error:
       read(tmp_path, task)
+    named = value.split("|") if "|" in value else value
+    assert str(named) in str(error.value)
   else:
     (example,) = read(tmp_path, task)
     assert example.label == labels

@@ -14,7 +14,7 @@ from bert_tf.export import export
 from bert_tf.tasks.classification import answers
 from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.classification import task as classification
-from tests.support import near_ties, own_classification
+from tests.support import near_ties, own_classification, runs
 
 base = own_classification.base
 WORDS = "of and the in a to is was for on".split()
@@ -138,7 +138,7 @@ def test_a_long_text_is_classified_by_the_mean_of_its_windows(
   assert [json.loads(x)["text"] for x in lines] == [" ".join(t) for t in texts]
   # The evaluation counts texts, not windows.
   right = np.array([["bad", "good"].index(label) for label in labels])
-  results = own_classification.results(folder / "out")
+  results = runs.results(folder / "out")
   near_ties.assert_accuracy(results["eval_accuracy"], expected, right)
   assert results["eval_loss"] == pytest.approx(
     -np.log(expected[np.arange(8), right]).mean(), rel=1e-4

@@ -116,43 +116,36 @@ def question(qas_id="q", text="who", answer="a", start=0, **fields):
   return {"id": qas_id, "question": text, "answers": answers, **fields}
 
 
+WIDE, NARROW = (20, 5, 5), (9, 2, 1)  # Sizes of windows.
+NOWHERE = (0, 0)  # The label of a window without the whole answer.
+
+
 @pytest.mark.parametrize(
-  "context,answer,start,positions",
+  "context,answer,start,sizes,positions",
   [
     # [CLS] who [SEP], then a ( 1895 - 1943 ) . b
-    ("a (1895-1943). b", "1895", 3, (5, 5)),
-    ("a (1895-1943). b", "1895-1943", 3, (5, 7)),
-    ("a (1895-1943). b", "b", 15, (10, 10)),
+    ("a (1895-1943). b", "1895", 3, WIDE, [(5, 5)]),
+    ("a (1895-1943). b", "1895-1943", 3, WIDE, [(5, 7)]),
+    ("a (1895-1943). b", "b", 15, WIDE, [(10, 10)]),
     # "a" is part of a word, so the answer is the whole word: a, ##x.
-    ("b ax", "x", 3, (4, 5)),
+    ("b ax", "x", 3, WIDE, [(4, 5)]),
     # The pieces of "a" come twice in the words; the first is taken.
-    ("b a-a", "a", 4, (4, 4)),
+    ("b a-a", "a", 4, WIDE, [(4, 4)]),
+    # Five pieces a window: a b c d e | c d e a b | ...
+    ("a b c d e " * 2, "d e a", 6, NARROW, [NOWHERE, (4, 6), *[NOWHERE] * 2]),
   ],
 )
 def test_an_answer_is_labelled_with_its_own_pieces(
-  tokenizer, tmp_path, context, answer, start, positions
+  tokenizer, tmp_path, context, answer, start, sizes, positions
 ):
   path = squad_file(
     tmp_path / "x.json", (context, [question(answer=answer, start=start)])
   )
   examples = squad_data.read_squad_examples(path, is_training=True)
-  config = squad_config.WindowConfig(20, 5, 5)
-  [[window]] = squad_features.make_windows(examples, tokenizer, config)
-  assert (window.start_position, window.end_position) == positions
-
-
-def test_a_window_without_the_whole_answer_trains_position_0(
-  tokenizer, tmp_path
-):
-  # Five pieces a window: a b c d e | c d e a b | ...
-  context = "a b c d e a b c d e"
-  answer = question(answer="d e a", start=6)
-  path = squad_file(tmp_path / "x.json", (context, [answer]))
-  examples = squad_data.read_squad_examples(path, is_training=True)
-  config = squad_config.WindowConfig(9, 2, 1)
+  config = squad_config.WindowConfig(*sizes)
   [windows] = squad_features.make_windows(examples, tokenizer, config)
-  positions = [(w.start_position, w.end_position) for w in windows]
-  assert positions == [(0, 0), (4, 6), (0, 0), (0, 0)]
+  labelled = [(w.start_position, w.end_position) for w in windows]
+  assert labelled == positions
 
 
 def test_answers_missing_in_the_context_are_counted_and_left_out(tmp_path):
@@ -192,8 +185,8 @@ def test_chinese_without_blanks_finds_the_answer(tmp_path):
   assert (example.start_position, example.end_position) == (0, 0)
 
 
-# Fields of a question (None: left out), and a part of the error.
-WRONG_FIELDS = [
+# Fields of a question (None: left out) or a file, and a part of the error.
+FAULTS = [
   ({"id": None}, "data.0.paragraphs.0.qas.0.id is missing"),
   ({"answers": ["a"]}, 'data.0.paragraphs.0.qas.0.answers.0 is "a"'),
   (
@@ -202,6 +195,10 @@ WRONG_FIELDS = [
   ),
   ({"answers": question()["answers"] * 2}, "question 'q' has 2 answers"),
   ({"answers": [], "is_impossible": True}, "`version_2_with_negative`"),
+  ('{"data": ', "is not JSON"),
+  ("[1]", "it is [1]"),
+  ('{"questions": []}', "data is missing"),
+  ('{"data": []}', "has no question that can be used"),
 ]
 
 
@@ -210,7 +207,8 @@ def test_ids_may_be_numbers_and_repeated_in_training(tmp_path):
   path = squad_file(tmp_path / "x.json", ("a b c", questions))
   examples = squad_data.read_squad_examples(path, is_training=True)
   assert [e.qas_id for e in examples] == ["3", "3"]
-  with pytest.raises(ValueError, match="two questions with the id '3'"):
+  expected = "x.json has two questions with the id '3'"
+  with pytest.raises(ValueError, match=expected):
     squad_data.read_squad_examples(path, is_training=False)
 
 
@@ -223,32 +221,19 @@ def test_is_impossible_may_be_a_number(tmp_path, value):
     assert (example.answers, example.is_impossible) == (("a",), False)
 
 
-@pytest.mark.parametrize("fields,expected", WRONG_FIELDS)
-def test_a_wrong_field_is_named(tmp_path, fields, expected):
-  fields = {**question(), **fields}
-  fields = {name: value for name, value in fields.items() if value is not None}
-  path = squad_file(tmp_path / "x.json", ("a b c", [fields]))
-  with pytest.raises(ValueError) as error:
-    squad_data.read_squad_examples(path, is_training=True)
-  assert str(error.value).startswith(path)
-  assert expected in str(error.value)
-
-
-@pytest.mark.parametrize(
-  "content,expected",
-  [
-    ('{"data": ', "is not JSON"),
-    ("[1]", "it is [1]"),
-    ('{"questions": []}', "data is missing"),
-    ('{"data": []}', "has no question that can be used"),
-  ],
-)
-def test_another_file_is_refused(tmp_path, content, expected):
+@pytest.mark.parametrize("content,expected", FAULTS)
+def test_a_fault_is_named_with_its_file(tmp_path, content, expected):
   path = tmp_path / "x.json"
-  path.write_text(content)
+  if isinstance(content, dict):
+    fields = {**question(), **content}
+    fields = {name: v for name, v in fields.items() if v is not None}
+    squad_file(path, ("a b c", [fields]))
+  else:
+    path.write_text(content)
   with pytest.raises(ValueError) as error:
-    squad_data.read_squad_examples(str(path), is_training=False)
-  assert "x.json" in str(error.value) and expected in str(error.value)
+    squad_data.read_squad_examples(str(path), is_training=True)
+  assert str(error.value).startswith(str(path))
+  assert expected in str(error.value)
 
 
 def test_v2_training_needs_is_impossible_and_trains_null_answers(tmp_path):
@@ -278,7 +263,10 @@ def test_v2_training_needs_is_impossible_and_trains_null_answers(tmp_path):
   [
     ((67, 1, 64), "doc_stride 1 must be from 1 to 0, the room"),
     ((384, 0, 64), "doc_stride 0 must be from 1 to 317"),
-    ((384, 318, 64), "doc_stride 318 must be from 1 to 317"),
+    (
+      (384, 318, 64),
+      "doc_stride 318 must be from 1 to 317, the room that max_seq",
+    ),
   ],
 )
 def test_impossible_window_sizes_are_refused(sizes, expected):
