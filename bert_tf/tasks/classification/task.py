@@ -13,7 +13,7 @@ from absl import logging
 
 from bert_tf import distribution, heads
 from bert_tf.data import input_pipeline
-from bert_tf.files import atomic, json_files, paths, text_lines
+from bert_tf.files import atomic, json_files, paths
 from bert_tf.formats import tables
 from bert_tf.model_folder import run_info
 from bert_tf.tasks import base, fine_tuning, prediction
@@ -314,7 +314,7 @@ class ClassificationTask(base.Task[InputExample]):
     members, labels = [probabilities], self.label_spec
     for folder in self.config.ensemble_with:
       path = os.path.join(folder, "test_results.tsv")
-      lines = list(text_lines.read_lines(path))
+      lines = paths.read_text(path).splitlines()
       members.append(np.loadtxt(lines, np.float32, ndmin=2))
       others = run_info.read_labels(folder) or labels
       if others != labels or members[-1].shape != probabilities.shape:
