@@ -20,7 +20,6 @@ from tests.support import own_classification, runs
 from tests.support.own_classification import (
   CONFIG,
   make,
-  results,
   rows,
   with_own,
   write_tsv,
@@ -52,7 +51,7 @@ def trained(base):
 def test_a_run_learns_the_labels(trained):
   losses = curves.read(str(trained))["loss"]
   assert losses[67] < 0.3 * losses[1]
-  evaluation = results(trained)
+  evaluation = runs.results(trained)
   assert evaluation["eval_accuracy"] == evaluation["macro_f1"] == 1.0
   predictions = [
     json.loads(line)
@@ -125,7 +124,7 @@ def test_eval_loss_averages_examples_and_loss_averages_batches(base, trained):
     layout = with_own(metrics=("f1",))
     patch.setattr(classification, "file_layout", lambda _: layout)
     classification.run(make(base, output_dir, start, do_eval=True))
-  expected = results(output_dir)
+  expected = runs.results(output_dir)
   assert list(expected) == [
     "eval_accuracy",
     "eval_loss",
@@ -138,7 +137,7 @@ def test_eval_loss_averages_examples_and_loss_averages_batches(base, trained):
     classification.run(
       make(base, output_dir, start, do_eval=True, eval_batch_size=size)
     )
-    again = results(output_dir)
+    again = runs.results(output_dir)
     assert again["eval_loss"] == pytest.approx(expected["eval_loss"], rel=1e-5)
     losses.append(again["loss"])
   assert losses == pytest.approx([expected["eval_loss"]] * 2, rel=1e-5)
@@ -156,8 +155,8 @@ def test_training_keeps_the_best_by_the_tasks_metric(base, tmp_path):
   step = max(curve, key=curve.get)
   assert (best / f"model.ckpt-{step}.index").exists()
   classification.run(make(base, best, do_eval=True))
-  assert results(best)["macro_f1"] == pytest.approx(curve[step])
-  assert results(best)["global_step"] == step
+  assert runs.results(best)["macro_f1"] == pytest.approx(curve[step])
+  assert runs.results(best)["global_step"] == step
 
 
 def test_frozen_layers_do_not_change_and_are_saved_without_slots(
@@ -228,7 +227,7 @@ def test_paths_with_a_scheme_are_read(base, trained, tmp_path):
   files = {"bert_config_file": "config.json", "vocab_file": "vocab.txt"}
   files = {name: f"{remote}/{file}" for name, file in files.items()}
   classification.run(dataclasses.replace(config, **files))
-  assert results(tmp_path) == {**results(trained), "global_step": 0}
+  assert runs.results(tmp_path) == {**runs.results(trained), "global_step": 0}
   for name in ("test_results.tsv", "predictions.jsonl"):
     assert (tmp_path / name).read_text() == (trained / name).read_text()
 
@@ -243,9 +242,9 @@ def test_run_json_gives_settings_that_are_left_out(base, trained, tmp_path):
   ).read_bytes()
   shutil.copytree(trained, tmp_path / "out")
   config = make(base, tmp_path / "out", do_eval=True, max_seq_length=None)
-  expected = results(trained)
+  expected = runs.results(trained)
   classification.run(config)
-  assert results(tmp_path / "out") == expected
+  assert runs.results(tmp_path / "out") == expected
 
 
 def test_flags_count_more_than_run_json(base, trained, tmp_path):
@@ -330,7 +329,7 @@ def test_multilabel_predicts_each_label_separately(base, tmp_path):
       num_train_epochs=100.0,
     )
   )
-  evaluation = results(tmp_path / "out")
+  evaluation = runs.results(tmp_path / "out")
   assert evaluation["eval_accuracy"] == evaluation["micro_f1"] == 1.0
   lines = (tmp_path / "out" / "predictions.jsonl").read_text().splitlines()
   labels = [json.loads(line)["label"] for line in lines]
@@ -355,7 +354,7 @@ def test_a_regression_learns_numbers(base, tmp_path):
       num_train_epochs=60.0,
     )
   )
-  evaluation = results(tmp_path / "out")
+  evaluation = runs.results(tmp_path / "out")
   assert list(evaluation) == [
     "eval_loss",
     "global_step",
