@@ -20,7 +20,7 @@ def define(
   of the 2018 release requires a choice.
   """
   config_flags.define(model_flags.ModelFlags, flag_values)
-  config_flags.define(registry.load(task.settings), flag_values)
+  config_flags.define(registry.load(task.config), flag_values)
   is_script = config_flags.is_script()
   note = "Default: true, but false if another --do_* flag is true."
   if is_script:
@@ -50,7 +50,7 @@ def chosen_steps(
 
 def _main(task: registry.TaskSpec) -> None:
   config = config_flags.build(
-    registry.load(task.settings),
+    registry.load(task.config),
     **model_flags.resolve_files(),
     **chosen_steps(),
   )

@@ -11,14 +11,10 @@ from bert_tf.tasks import config as task_config
 from bert_tf.tasks import registry
 from bert_tf.tasks.squad import config as squad_config
 
-# The vector of a text: the first is the default.
-POOLINGS = ("mean", "cls", "max")
-
-# Each function returns a field for a setting of one of these, by name. The
-# field's default is None: the value in run.json.
-_window, _decoding = (
-  functools.partial(settings.saved_setting, config, note="SQuAD only. ")
-  for config in (squad_config.WindowConfig, squad_config.DecodingConfig)
+# Returns a field for a setting of SQuAD by name. Its default is None: the value
+# in run.json.
+_squad = functools.partial(
+  settings.saved_setting, squad_config.SquadSettings, note="SQuAD only. "
 )
 
 
@@ -71,7 +67,7 @@ class ModelConfig(ModelFiles):
     None,
     "For an encoder, how to pool the vectors of word pieces into one. Default: "
     "what sentence-transformers' files say, else mean.",
-    choices=POOLINGS,
+    choices=task_config.POOLINGS,
     fallback=None,
     main=True,
   )
@@ -88,14 +84,12 @@ class ModelConfig(ModelFiles):
     fallback=5,
     main=True,
   )
-  doc_stride: int | None = _window("doc_stride")
-  max_query_length: int | None = _window("max_query_length")
-  version_2_with_negative: bool | None = _decoding("version_2_with_negative")
-  n_best_size: int | None = _decoding("n_best_size")
-  max_answer_length: int | None = _decoding("max_answer_length")
-  null_score_diff_threshold: float | None = _decoding(
-    "null_score_diff_threshold"
-  )
+  doc_stride: int | None = _squad("doc_stride")
+  max_query_length: int | None = _squad("max_query_length")
+  version_2_with_negative: bool | None = _squad("version_2_with_negative")
+  n_best_size: int | None = _squad("n_best_size")
+  max_answer_length: int | None = _squad("max_answer_length")
+  null_score_diff_threshold: float | None = _squad("null_score_diff_threshold")
 
   def __post_init__(self) -> None:
     settings.check(self)

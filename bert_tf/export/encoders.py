@@ -174,7 +174,7 @@ def resolve_settings(
 
   Unless the user sets `pooling`, the files of sentence-transformers have them.
   """
-  values: dict[str, Any] = {"pooling": configs.POOLINGS[0], "normalize": False}
+  values: dict[str, Any] = {"pooling": "mean", "normalize": False}
   if config.pooling is None:
     if saved := sentence_transformers.read_settings(files.folder):
       positions = files.bert_config.max_position_embeddings

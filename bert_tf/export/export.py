@@ -162,7 +162,7 @@ def describe(
   config = settings.resolve(config, saved, files.folder)
   if task == "encoder":
     config = encoders.resolve_settings(files, config)
-  known = registry.load(registry.TASKS[task].settings)
+  known = registry.load(registry.TASKS[task].config)
   default = longest = files.bert_config.max_position_embeddings
   if known:
     default = settings.of_field(known, "max_seq_length").fallback
@@ -180,7 +180,7 @@ def describe(
     names = set.intersection(*({*k.__dataclass_fields__} for k in kinds))
     changes |= {name: getattr(config, name) for name in names - {"task"}}
   if "doc_stride" in changes and not has_stride:
-    room = length - changes["max_query_length"] - 3  # As in WindowConfig.
+    room = length - changes["max_query_length"] - 3
     changes["doc_stride"] = max(1, min(changes["doc_stride"], room))
   changes |= {"bert_tf_version": bert_tf.__version__, "max_seq_length": length}
   for name in ("do_lower_case", "strip_accents"):

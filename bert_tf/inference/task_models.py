@@ -277,7 +277,7 @@ class FineTunedModel(TaskModel):
     return float(next(results[s] for s in self._scores if s in results))
 
   def _defaults(self) -> config_lib.FineTuningConfig:
-    kind = registry.load(registry.TASKS[self.task].settings)
+    kind = registry.load(registry.TASKS[self.task].config)
     train = typing.get_type_hints(kind)["train"](output_dir="")
     return kind(
       bert_config_file="", vocab_file="", train=train, **self._without_files

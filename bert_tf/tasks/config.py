@@ -6,22 +6,29 @@ from typing import ClassVar
 from bert_tf import settings
 from bert_tf.training import config as training_config
 
+# The vector of a text: the first is the default.
+POOLINGS = ("mean", "cls", "max")
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FineTuningConfig:
-  """Settings shared by the fine-tuning scripts."""
+class TaskSettings:
+  """Settings of a task's inputs and answers, which run.json keeps.
 
-  task: ClassVar[str]  # The value of `task` in run.json.
+  A setting that the user does not give is None until it is resolved.
+  """
 
-  # Files of the model. cli/model_flags.py makes their flags.
-  bert_config_file: str
-  vocab_file: str
   do_lower_case: bool | None = settings.model(
     None,
     "Whether to lower-case the text, as uncased models need it. Default: what "
     "the model's run.json says, else what the vocabulary shows, else True.",
     original=True,
     fallback=True,
+  )
+  strip_accents: bool | None = settings.model(
+    None,
+    "Whether to strip accents. Default: what the model's run.json says, else "
+    "the same as do_lower_case.",
+    fallback=None,
   )
   max_seq_length: int | None = settings.data(
     None,
@@ -31,6 +38,35 @@ class FineTuningConfig:
     fallback=128,
     main=True,
   )
+
+  def __post_init__(self) -> None:
+    settings.check(self)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EncoderSettings(TaskSettings):
+  """Settings of an encoder, which computes a vector for each text."""
+
+  pooling: str | None = None  # One of POOLINGS.
+  normalize: bool | None = None  # Whether vectors have length 1.
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MaskedLmSettings(TaskSettings):
+  """Settings of a pre-trained model, which predicts masked words."""
+
+  top_k: int | None = None  # The number of predictions for each [MASK].
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FineTuningConfig(TaskSettings):
+  """Settings shared by the fine-tuning scripts."""
+
+  task: ClassVar[str]  # The value of `task` in run.json.
+
+  # Files of the model. cli/model_flags.py makes their flags.
+  bert_config_file: str
+  vocab_file: str
   do_train: bool = settings.steps(
     False, "Whether to train.", original=True, main=True
   )
@@ -72,12 +108,6 @@ class FineTuningConfig:
     maximum=1.0,
     original=True,
   )
-  strip_accents: bool | None = settings.model(
-    None,
-    "Whether to strip accents. Default: what the model's run.json says, else "
-    "the same as do_lower_case.",
-    fallback=None,
-  )
   group_by_length: bool = settings.devices(
     False,
     "Whether training batches hold examples of similar length. This saves "
@@ -90,9 +120,6 @@ class FineTuningConfig:
     minimum=0,
   )
   train: training_config.FineTuningTrainConfig
-
-  def __post_init__(self) -> None:
-    settings.check(self)
 
   def idle_settings(self) -> dict[str, str]:
     """Settings without effect, which a user may not give.

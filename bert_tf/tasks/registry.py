@@ -29,7 +29,9 @@ class TaskSpec:
       tell them; None for a task without labels.
     command: the name of its command, as in `bert-tf COMMAND`; "" if it is not
       fine-tuned.
-    settings: the class of its settings, each of which becomes a flag.
+    settings: the class of the settings that run.json keeps.
+    config: the class of all settings of its command, each of which becomes a
+      flag; a subclass of `settings`.
     run: trains, evaluates and predicts as the settings say.
     help: the command's text for --help. Its first line says what the task is.
     default_steps: the do_* settings that `bert-tf COMMAND` turns on if the user
@@ -43,7 +45,8 @@ class TaskSpec:
   hugging_face: tuple[str, ...] = ()
   label_defaults: tuple[str, str] | None = None
   command: str = ""
-  settings: Named = ""
+  settings: Named = "bert_tf.tasks.config.TaskSettings"
+  config: Named = ""
   run: Named = ""
   help: str = ""
   default_steps: tuple[str, ...] = ("do_train", "do_eval")
@@ -61,6 +64,7 @@ PRETRAINING = TaskSpec(
   name="pretraining",
   model="bert_tf.heads.PretrainingModel",
   answerer="bert_tf.inference.answerers.MaskAnswerer",
+  settings="bert_tf.tasks.config.MaskedLmSettings",
   hugging_face=("BertForPreTraining", "BertForMaskedLM"),
 )
 
@@ -72,7 +76,8 @@ CLASSIFICATION = TaskSpec(
   hugging_face=("BertForSequenceClassification",),
   label_defaults=("own data", "classification"),
   command="classifier",
-  settings="bert_tf.tasks.classification.config.ClassificationConfig",
+  settings="bert_tf.tasks.classification.config.ClassificationSettings",
+  config="bert_tf.tasks.classification.config.ClassificationConfig",
   run="bert_tf.tasks.classification.task.run",
   help=r"""Fine-tunes BERT to classify texts or pairs of texts.
 
@@ -88,7 +93,8 @@ SQUAD = TaskSpec(
   answerer="bert_tf.tasks.squad.answers.SpanAnswerer",
   hugging_face=("BertForQuestionAnswering",),
   command="squad",
-  settings="bert_tf.tasks.squad.config.SquadConfig",
+  settings="bert_tf.tasks.squad.config.SquadSettings",
+  config="bert_tf.tasks.squad.config.SquadConfig",
   run="bert_tf.tasks.squad.task.run",
   help=r"""Fine-tunes BERT to answer questions, as in SQuAD.
 
@@ -106,7 +112,8 @@ NER = TaskSpec(
   hugging_face=("BertForTokenClassification",),
   label_defaults=("ner", "words"),
   command="ner",
-  settings="bert_tf.tasks.ner.config.NerConfig",
+  settings="bert_tf.tasks.ner.config.NerSettings",
+  config="bert_tf.tasks.ner.config.NerConfig",
   run="bert_tf.tasks.ner.task.run",
   help=r"""Fine-tunes BERT to recognize named entities.
 
@@ -121,7 +128,7 @@ SWAG = TaskSpec(
   answerer="bert_tf.tasks.swag.answers.ChoiceAnswerer",
   hugging_face=("BertForMultipleChoice",),
   command="swag",
-  settings="bert_tf.tasks.swag.config.SwagConfig",
+  config="bert_tf.tasks.swag.config.SwagConfig",
   run="bert_tf.tasks.swag.task.run",
   help=r"""Fine-tunes BERT on SWAG or other multiple choice.
 
@@ -134,6 +141,7 @@ bert-tf swag --data_dir=swag --do_train --do_eval \
 ENCODER = TaskSpec(
   name="encoder",
   answerer="bert_tf.inference.answerers.VectorAnswerer",
+  settings="bert_tf.tasks.config.EncoderSettings",
   text_signatures="bert_tf.export.text.encoder_signatures",
 )
 

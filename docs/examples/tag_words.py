@@ -115,7 +115,7 @@ TASK = registry.TaskSpec(
   answerer=TagAnswerer,
   label_defaults=(TagConfig.task, run_info.MULTILABEL),
   command="tag-words",
-  settings=TagConfig,
+  config=TagConfig,
   run=lambda config: fine_tuning.run(config, TagTask),
   help=__doc__,
 )

@@ -15,7 +15,9 @@ GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
 TINY = GOLDEN / "tiny_squad"
 VOCAB = GOLDEN / "tiny" / "vocab.txt"
 # Settings of the recordings golden/e2e/squad_v1 and squad_v2.
-WINDOWS = squad_config.WindowConfig(128, 48, 40)
+WINDOWS = squad_config.SquadSettings(
+  max_seq_length=128, doc_stride=48, max_query_length=40
+)
 V2 = {
   "n_best_size": 128,
   "max_answer_length": 3,

@@ -21,7 +21,23 @@ LONG_TEXT_MODES = ("truncate", "head_tail", "windows")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ClassificationConfig(config.LabelledConfig):
+class ClassificationSettings(config.TaskSettings):
+  """Settings of the texts that a classifier reads."""
+
+  long_text: str | None = settings.data(
+    None,
+    "How to read single texts with more than max_seq_length word pieces. "
+    "truncate cuts the end. head_tail keeps a quarter from the start and the "
+    "rest from the end. windows reads the whole text in windows that overlap "
+    "by half, and decides by the mean of their logits.",
+    choices=LONG_TEXT_MODES,
+    fallback="truncate",
+  )
+  is_pair: bool | None = None  # Whether the inputs are pairs of texts.
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ClassificationConfig(ClassificationSettings, config.LabelledConfig):
   """Settings of `run_classifier.py`."""
 
   task: ClassVar[str] = "classification"
@@ -86,15 +102,6 @@ class ClassificationConfig(config.LabelledConfig):
   skip_bad_rows: bool = settings.data(
     False,
     "Whether to skip and count faulty rows of the train and dev files.",
-  )
-  long_text: str | None = settings.data(
-    None,
-    "How to read single texts with more than max_seq_length word pieces. "
-    "truncate cuts the end. head_tail keeps a quarter from the start and the "
-    "rest from the end. windows reads the whole text in windows that overlap "
-    "by half, and decides by the mean of their logits.",
-    choices=LONG_TEXT_MODES,
-    fallback="truncate",
   )
   ensemble_with: tuple[str, ...] = settings.evaluation(
     (),

@@ -8,7 +8,19 @@ from bert_tf.tasks import config
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class NerConfig(config.LabelledConfig):
+class NerSettings(config.TaskSettings):
+  """Settings of the windows that label words."""
+
+  document_context: bool | None = settings.data(
+    None,
+    "Whether to fill a sentence's window with its neighbours in the document. "
+    "Documents begin at -DOCSTART- lines; a file without them is one document.",
+    fallback=False,
+  )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NerConfig(NerSettings, config.LabelledConfig):
   """Settings of `run_ner.py`. Its inputs are windows of sentences."""
 
   task: ClassVar[str] = "ner"
@@ -41,10 +53,4 @@ class NerConfig(config.LabelledConfig):
     -1,
     "The column of the tags, or the same as word_column if there are none. "
     "Tags may be IOB1 or IOB2, and the model's labels are IOB2.",
-  )
-  document_context: bool | None = settings.data(
-    None,
-    "Whether to fill a sentence's window with its neighbours in the document. "
-    "Documents begin at -DOCSTART- lines; a file without them is one document.",
-    fallback=False,
   )

@@ -30,8 +30,8 @@ class SpanAnswerer(prediction.Answerer):
     super().__init__(tokenizer, info)
     # As in the original, positions of padding count among the n best.
     self.width = self.max_seq_length
-    self._window_config = settings.extract(info, config.WindowConfig)
-    self._decoding_config = settings.extract(info, config.DecodingConfig)
+    self._window_config = settings.extract(info, config.SquadSettings)
+    self._decoding_config = self._window_config
 
   def prepare(self, row: Mapping[str, Any]) -> prediction.Prepared:
     """Returns the windows of the context; none if it has no word pieces."""

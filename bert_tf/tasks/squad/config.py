@@ -13,53 +13,33 @@ _original = functools.partial(
 )
 
 
-@dataclasses.dataclass(frozen=True)
-class WindowConfig:
-  """Sizes of the windows of a context, in word pieces.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SquadSettings(config.TaskSettings):
+  """Sizes of the windows of a context, and how an answer is chosen.
 
-  A size that the user does not give is None until `settings.resolve`.
+  Sizes are in word pieces. A setting that the user does not give is None until
+  it is resolved.
   """
 
-  max_seq_length: int = _original(
+  max_seq_length: int | None = _original(
     None,
     "The maximum length of a window in word pieces: question and context.",
     minimum=1,
     fallback=384,
     main=True,
   )
-  doc_stride: int = _original(
+  doc_stride: int | None = _original(
     None,
     "The stride between the windows of a long context, in word pieces.",
     minimum=1,
     fallback=128,
   )
-  max_query_length: int = _original(
+  max_query_length: int | None = _original(
     None,
     "The maximum length of a question in word pieces.",
     minimum=1,
     fallback=64,
   )
-
-  def __post_init__(self) -> None:
-    if None in dataclasses.astuple(self):
-      return
-    window = self.max_seq_length - self.max_query_length - 3
-    if not 0 < self.doc_stride <= window:
-      raise ValueError(
-        f"doc_stride {self.doc_stride} must be from 1 to {window}, the room "
-        f"that max_seq_length {self.max_seq_length} leaves beside a question "
-        f"of max_query_length {self.max_query_length}."
-      )
-
-
-@dataclasses.dataclass(frozen=True)
-class DecodingConfig:
-  """Settings for the choice of answers.
-
-  version_2_with_negative is None until `settings.resolve` if the user does not
-  give it.
-  """
-
   n_best_size: int = _original(
     20,
     "How many starts, ends and answers to consider and to write.",
@@ -72,7 +52,7 @@ class DecodingConfig:
     minimum=1,
     topic=settings.EVALUATION,
   )
-  version_2_with_negative: bool = _original(
+  version_2_with_negative: bool | None = _original(
     None,
     "Whether some questions have no answer, as in SQuAD 2.0.",
     fallback=False,
@@ -85,9 +65,20 @@ class DecodingConfig:
     topic=settings.EVALUATION,
   )
 
+  def check_windows(self) -> None:
+    """Raises ValueError if the windows do not overlap or have no room."""
+    assert self.max_seq_length and self.max_query_length and self.doc_stride
+    room = self.max_seq_length - self.max_query_length - 3
+    if not 0 < self.doc_stride <= room:
+      raise ValueError(
+        f"doc_stride {self.doc_stride} must be from 1 to {room}, the room that "
+        f"max_seq_length {self.max_seq_length} leaves beside a question of "
+        f"max_query_length {self.max_query_length}."
+      )
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SquadConfig(WindowConfig, DecodingConfig, config.FineTuningConfig):
+class SquadConfig(SquadSettings, config.FineTuningConfig):
   """Settings of `run_squad.py`. Its inputs are windows of contexts."""
 
   task: ClassVar[str] = "squad"
@@ -123,5 +114,5 @@ class SquadConfig(WindowConfig, DecodingConfig, config.FineTuningConfig):
   )
 
   def __post_init__(self) -> None:
-    settings.check(self)  # WindowConfig checks sizes once they are resolved.
+    settings.check(self)
     object.__setattr__(self, "eval_batch_size", self.predict_batch_size)

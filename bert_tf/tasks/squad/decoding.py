@@ -57,7 +57,7 @@ class AnswerDecoder:
   def __init__(
     self,
     tokenizer: tokenization.FullTokenizer,
-    config: config_lib.DecodingConfig,
+    config: config_lib.SquadSettings,
   ) -> None:
     self._tokenizer = tokenizer
     self._config = config

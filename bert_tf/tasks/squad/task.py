@@ -52,8 +52,8 @@ class SquadTask(base.Task[SquadExample]):
       "train": base.SplitFile(config.train_file, "train_file"),
       "dev": base.SplitFile(config.predict_file, "predict_file"),
     }
-    self.window_config = settings.extract(config, config_lib.WindowConfig)
-    self.decoding_config = settings.extract(config, config_lib.DecodingConfig)
+    config.check_windows()
+    self.window_config = self.decoding_config = config
 
   @property
   def result_names(self) -> tuple[str, ...]:
@@ -168,9 +168,11 @@ class SquadTask(base.Task[SquadExample]):
 
   def run_info(self) -> dict[str, Any]:
     """Returns the settings of windows and answers for run.json."""
-    info = vars(self.window_config) | vars(self.decoding_config)
-    del info["max_seq_length"]
-    return info
+    kept = settings.values(
+      settings.extract(self.config, config_lib.SquadSettings)
+    )
+    shared = base.config_lib.TaskSettings.__dataclass_fields__
+    return {name: kept[name] for name in kept if name not in shared}
 
   def describe_labels(self, examples: Questions) -> str:
     """Returns how many questions have an answer."""

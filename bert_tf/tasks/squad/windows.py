@@ -44,7 +44,7 @@ class InputFeatures:
 def make_windows(
   examples: Iterable[squad_data.SquadExample],
   tokenizer: tokenization.FullTokenizer,
-  config: config_lib.WindowConfig,
+  config: config_lib.SquadSettings,
 ) -> Iterator[list[InputFeatures]]:
   """Yields the windows of each example; [] if its context has no pieces."""
   cls_id, sep_id = tokenizer.convert_tokens_to_ids(["[CLS]", "[SEP]"])

@@ -36,8 +36,10 @@ def make_example(text):
 
 
 def make_windows(tokenizer, example, max_seq_length=20, doc_stride=5):
-  config = squad_config.WindowConfig(
-    max_seq_length, doc_stride, QUESTION_PIECES
+  config = squad_config.SquadSettings(
+    max_seq_length=max_seq_length,
+    doc_stride=doc_stride,
+    max_query_length=QUESTION_PIECES,
   )
   return next(squad_features.make_windows([example], tokenizer, config))
 
@@ -48,7 +50,11 @@ def predict_file(folder, tokenizer, name, version, output_dir, config):
     str(folder / f"dev-{version}.json"), is_training=False
   )
   all_windows = squad_features.make_windows(
-    examples, tokenizer, squad_config.WindowConfig(128, 64, 24)
+    examples,
+    tokenizer,
+    squad_config.SquadSettings(
+      max_seq_length=128, doc_stride=64, max_query_length=24
+    ),
   )
   predictor = squad_predictions.AnswerDecoder(tokenizer, config)
   with np.load(folder / f"logits_{name}.npz") as recorded:
@@ -80,8 +86,10 @@ def test_files_are_the_originals_byte_for_byte(
     f"{version}_{case}",
     version,
     tmp_path,
-    squad_config.DecodingConfig(
-      n_best_size, max_answer_length, version == "v2.0"
+    squad_config.SquadSettings(
+      n_best_size=n_best_size,
+      max_answer_length=max_answer_length,
+      version_2_with_negative=version == "v2.0",
     ),
   )
   name = f"pred_{version}_{case}_nbest{n_best_size}_maxlen{max_answer_length}"
@@ -126,7 +134,7 @@ def test_the_best_of_all_spans_is_found(tokenizer, is_v2):
   example = make_example(" ".join(WORDS))
   windows = make_windows(tokenizer, example, max_seq_length=10, doc_stride=4)
   assert len(windows) > 2
-  config = squad_config.DecodingConfig(
+  config = squad_config.SquadSettings(
     n_best_size=500, max_answer_length=4, version_2_with_negative=is_v2
   )
   predictor = squad_predictions.AnswerDecoder(tokenizer, config)
@@ -163,7 +171,7 @@ def test_equal_scores_stay_in_the_order_of_positions(tokenizer):
   windows = make_windows(tokenizer, example)
   logits = np.zeros((1, 20), np.float32)
   predictor = squad_predictions.AnswerDecoder(
-    tokenizer, squad_config.DecodingConfig()
+    tokenizer, squad_config.SquadSettings()
   )
   prediction = predictor.predict(example, windows, logits, logits)
   assert [c.text for c in prediction.nbest] == [
@@ -178,7 +186,7 @@ def test_a_context_without_words_has_no_answer(tokenizer):
   assert make_windows(tokenizer, example) == []
   nothing = np.zeros((0, 0), np.float32)
   for is_v2, text in ((False, "empty"), (True, "")):
-    config = squad_config.DecodingConfig(version_2_with_negative=is_v2)
+    config = squad_config.SquadSettings(version_2_with_negative=is_v2)
     predictor = squad_predictions.AnswerDecoder(tokenizer, config)
     assert predictor.predict(example, [], nothing, nothing).text == text
 
@@ -191,7 +199,7 @@ def test_the_null_threshold_decides_and_the_lowest_null_counts(tokenizer):
   logits[0, 0], logits[1, 0] = 3.0, 2.0
   logits[0, 5] = 1.5  # "steve", once as start and once as end
   for threshold, text in ((0.99, ""), (1.0, "steve"), (1.01, "steve")):
-    config = squad_config.DecodingConfig(
+    config = squad_config.SquadSettings(
       version_2_with_negative=True, null_score_diff_threshold=threshold
     )
     predictor = squad_predictions.AnswerDecoder(tokenizer, config)

@@ -15,12 +15,20 @@ from bert_tf.tasks.squad import windows as squad_features
 from tests.support import runs, setups
 
 # Settings of the recordings in golden/squad.
-RECORDED_WINDOWS = squad_config.WindowConfig(
+RECORDED_WINDOWS = squad_config.SquadSettings(
   max_seq_length=128, doc_stride=64, max_query_length=24
 )
 PIECES = (
   "[PAD] [UNK] [CLS] [SEP] [MASK] a b c d e ( ) - . 1895 1943 ##x who".split()
 )
+
+
+def window_settings(max_seq_length, doc_stride, max_query_length):
+  return squad_config.SquadSettings(
+    max_seq_length=max_seq_length,
+    doc_stride=doc_stride,
+    max_query_length=max_query_length,
+  )
 
 
 def parse(records):
@@ -142,7 +150,7 @@ def test_an_answer_is_labelled_with_its_own_pieces(
     tmp_path / "x.json", (context, [question(answer=answer, start=start)])
   )
   examples = squad_data.read_squad_examples(path, is_training=True)
-  config = squad_config.WindowConfig(*sizes)
+  config = window_settings(*sizes)
   [windows] = squad_features.make_windows(examples, tokenizer, config)
   labelled = [(w.start_position, w.end_position) for w in windows]
   assert labelled == positions
@@ -172,7 +180,7 @@ def test_an_empty_question_or_context_is_used(tokenizer, tmp_path):
     (" ", [question("r")]),
   )
   examples = squad_data.read_squad_examples(path, is_training=False)
-  config = squad_config.WindowConfig(20, 5, 5)
+  config = window_settings(20, 5, 5)
   groups = squad_features.make_windows(examples, tokenizer, config)
   assert [*map(len, groups)] == [1, 0]
 
@@ -271,9 +279,9 @@ def test_v2_training_needs_is_impossible_and_trains_null_answers(tmp_path):
 )
 def test_impossible_window_sizes_are_refused(sizes, expected):
   with pytest.raises(ValueError) as error:
-    squad_config.WindowConfig(*sizes)
+    window_settings(*sizes).check_windows()
   assert expected in str(error.value)
-  squad_config.WindowConfig(384, 317, 64)
+  window_settings(384, 317, 64).check_windows()
 
 
 def test_reference_answers_are_v2_if_a_question_is_impossible(
