@@ -54,9 +54,11 @@ def _main(task: registry.TaskSpec) -> None:
     **model_flags.resolve_files(),
     **chosen_steps(),
   )
+  from bert_tf.tasks import fine_tuning  # Imports TensorFlow.
+
   for name, other in config.idle_settings().items():
     config_flags.refuse_given([name], f"does not apply to {other}")
-  registry.load(task.run)(config)
+  fine_tuning.run(config)
 
 
 def run(task: registry.TaskSpec) -> None:

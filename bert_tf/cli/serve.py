@@ -102,9 +102,9 @@ def run() -> None:
     for name, folder in folders.items():
       path = f"{url}/v1/models/{name}:predict"
       print(f"{folder}: {url}/ and {path}", flush=True)
-      if answerer := models[name].answerers.get("text"):
-        word = "[MASK]" if "masked_lm_logits" in answerer.outputs else "text"
-        needed = answerer.fields[: answerer.num_required]
+      if task := models[name].tasks.get("text"):
+        word = "[MASK]" if "masked_lm_logits" in task.outputs else "text"
+        needed = task.fields[: task.num_required]
         row = {field: f"a {word}" for field in needed}
         choices = {"choices": ["this", "that"]} if "choices" in row else {}
         body = json.dumps({"instances": [row | choices]})

@@ -15,15 +15,16 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf import model_folder, modeling
+from bert_tf import settings as settings_lib
 from bert_tf.export import config as export_config
 from bert_tf.export import export, saved_models
 from bert_tf.files import atomic, paths, shard_files, text_lines
-from bert_tf.inference import answerers, loaded_model
 from bert_tf.inference import config as configs
 from bert_tf.inference import inputs as inputs_lib
+from bert_tf.inference import loaded_model
 from bert_tf.kernels import backend
-from bert_tf.model_folder import run_info
-from bert_tf.tasks import prediction
+from bert_tf.tasks import base, encoder
+from bert_tf.tasks import config as task_config
 from bert_tf.training import progress
 
 # Separates the two texts of a pair in a line.
@@ -118,13 +119,15 @@ class FeatureExtractor:
     self._compute = loaded_model.wrap_function(
       saved_models.ids_function(vectors)
     )
-    info = run_info.RunInfo(
-      task="encoder", max_seq_length=config.max_seq_length
+    self._task = encoder.EncoderTask(
+      tokenizer=tokenizer,
+      settings=task_config.EncoderSettings(
+        max_seq_length=config.max_seq_length
+      ),
     )
-    self._answerer = answerers.VectorAnswerer(tokenizer, info)
 
   @functools.cached_property
-  def _vector_answerer(self) -> answerers.VectorAnswerer:
+  def _vector_task(self) -> encoder.EncoderTask:
     pooling = self.config.pooling
     config = export_config.ModelConfig(
       init_checkpoint=self.config.init_checkpoint,
@@ -133,10 +136,11 @@ class FeatureExtractor:
     )
     info, tokenizer = export.describe(self._files, "encoder", config)
     assert tokenizer is not None
+    found = settings_lib.extract(info, task_config.EncoderSettings)
     if not self._takes_saved_length:
       length = self.config.max_seq_length
-      info = dataclasses.replace(info, max_seq_length=length)
-    return answerers.VectorAnswerer(tokenizer, info)
+      found = dataclasses.replace(found, max_seq_length=length)
+    return encoder.EncoderTask(tokenizer=tokenizer, settings=found)
 
   def encode(self, texts: Any, normalize: bool | None = None) -> np.ndarray:
     """Computes one vector for each text, as the server's /v1/embeddings does.
@@ -158,21 +162,22 @@ class FeatureExtractor:
         a step that bert_tf lacks.
     """
     rows, is_single = inputs_lib.to_rows(texts)
-    answerer = self._vector_answerer
-    inputs: list[prediction.ModelInput] = []
-    for index, row in enumerate(rows):
-      named = inputs_lib.texts_by_name(index, row, answerer.fields)
-      inputs += answerer.prepare(named).inputs
+    task = self._vector_task
+    named = [
+      inputs_lib.texts_by_name(index, row, task.fields)
+      for index, row in enumerate(rows)
+    ]
+    inputs = [each for row in task.preprocess(named) for each in row.sequences]
     vectors = np.zeros((len(rows), self.bert_config.hidden_size), np.float32)
     # A batch is as wide as its longest text.
     order = sorted(range(len(rows)), key=lambda i: len(inputs[i].input_ids))
     for first in range(0, len(rows), self.config.batch_size):
       batch = order[first : first + self.config.batch_size]
-      arrays = prediction.batch([inputs[i] for i in batch])
+      arrays = base.batch([inputs[i] for i in batch])
       [computed] = self._compute(arrays, ("sequence_output",)).values()
       for i, output in zip(batch, computed):  # [F, D]
         pieces = output[: len(inputs[i].input_ids)]
-        vectors[i] = answerer.vector(pieces, normalize)
+        vectors[i] = task.vector(pieces, normalize)
     return vectors[0] if is_single else vectors
 
   def extract(self, texts: Iterable[Text]) -> Iterator[TextFeatures]:
@@ -187,12 +192,12 @@ class FeatureExtractor:
     remaining = enumerate(texts)
     while batch := list(itertools.islice(remaining, self.config.batch_size)):
       packed = [self._pack(index, text) for index, text in batch]
-      arrays = prediction.batch(packed)
+      arrays = base.batch(packed)
       [computed] = self._compute(arrays, ("vectors",)).values()
       for each, vectors in zip(packed, computed):  # [K, F, D]
         ids = each.input_ids
-        tokens = self._answerer.tokenizer.convert_ids_to_tokens(ids)
-        pooled = answerers.pool(vectors[:, : len(ids)], self.config.pooling)
+        tokens = self._task.tokenizer.convert_ids_to_tokens(ids)
+        pooled = encoder.pool(vectors[:, : len(ids)], self.config.pooling)
         # Copies, so that features of a text do not keep its batch in memory.
         yield TextFeatures(tuple(tokens), pooled.copy())
 
@@ -206,11 +211,12 @@ class FeatureExtractor:
     results = list(self.extract(rows))
     return results[0] if is_single else results
 
-  def _pack(self, index: int, text: Any) -> prediction.ModelInput:
+  def _pack(self, index: int, text: Any) -> base.ModelInput:
     # "" as second text is none.
     texts = inputs_lib.texts_by_name(index, text, _NAMES)
-    ids = [self._answerer.tokenize(texts.get(name, "")) for name in _NAMES]
-    return self._answerer.pack(*ids)
+    tokenize = self._task.tokenizer.tokenize_to_ids
+    ids = [tokenize(texts.get(name, "")) for name in _NAMES]
+    return self._task.pack(*ids)
 
 
 def parse_line(line: str) -> Text:

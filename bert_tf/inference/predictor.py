@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,9 @@ from bert_tf import checkpoints, heads, model_folder
 from bert_tf.export import config as configs
 from bert_tf.export import saved_models
 from bert_tf.files import errors
-from bert_tf.inference import answerers, feature_extraction, loaded_model
+from bert_tf.inference import feature_extraction, ids_rows, loaded_model
 from bert_tf.inference import inputs as inputs_lib
-from bert_tf.tasks import prediction
+from bert_tf.tasks import base
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Predictor:
     **settings: of ModelConfig, such as vocab_file or do_lower_case.
 
   Attributes:
-    answerers: what turns texts into answers, by name: "text", for words also
+    tasks: what turns texts into answers, by name: "text", for words also
       "plain_text"; {} if the model has no vocabulary.
     functions, info, version, bert_config, vocab_file, num_parameters: as in
       LoadedModel.
@@ -82,7 +82,12 @@ class Predictor:
     else:
       model = loaded_model.build(source)
     self._model = model
-    self.answerers = answerers.create(model)
+    self.tasks: dict[str, base.Task[Any]] = {}
+    if model.info is not None and model.tokenizer is not None:
+      task = base.open_task(
+        model.info.task, model.tokenizer, model.settings, model.info.label_spec
+      )
+      self.tasks = {saved_models.TEXT: task, **task.variants()}
     self.functions = model.functions
     self.info = model.info
     self.version = model.version
@@ -92,9 +97,9 @@ class Predictor:
     self.max_batch_size = max_batch_size
 
   @functools.cached_property
-  def ids_answerer(self) -> answerers.IdsAnswerer:
+  def ids_reader(self) -> ids_rows.IdsRows:
     """Answers rows of word-piece ids."""
-    return answerers.IdsAnswerer(self._model)
+    return ids_rows.IdsRows(self._model)
 
   def predict(self, inputs: Any) -> Any:
     """Returns the answer for a row, or a list of answers for several.
@@ -114,63 +119,64 @@ class Predictor:
         model rejects a text, such as one that is too long or lacks [MASK].
     """
     rows, is_single = inputs_lib.to_rows(inputs)
-    answerer = self.answerer()
-    names, num = answerer.fields, answerer.num_required
+    task = self.task()
+    names, num = task.fields, task.num_required
     to_texts = inputs_lib.texts_by_name
     texts = [to_texts(i, row, names, num) for i, row in enumerate(rows)]
-    answerer.check(texts)
-    prepared = [prepare(answerer, i, row) for i, row in enumerate(texts)]
+    task.check(texts)
+    prepared = [preprocess(task, i, row) for i, row in enumerate(texts)]
     places = [
       (row, number)
       for row, each in enumerate(prepared)
-      for number in range(len(each.inputs))
+      for number in range(len(each.sequences))
     ]
     # A batch is as wide as its longest input.
-    places.sort(key=lambda p: len(prepared[p[0]].inputs[p[1]].input_ids))
-    outputs: list[dict[int, prediction.Outputs]] = [{} for _ in rows]
+    places.sort(key=lambda p: len(prepared[p[0]].sequences[p[1]].input_ids))
+    outputs: list[dict[int, base.Outputs]] = [{} for _ in rows]
     answers: list[Any] = [
-      None if each.inputs else answerer.answer(each, []) for each in prepared
+      None if each.sequences else task.postprocess(each, [])
+      for each in prepared
     ]
     for first in range(0, len(places), self.max_batch_size):
       batch = places[first : first + self.max_batch_size]
       computed = self.compute(
-        [prepared[row].inputs[number] for row, number in batch], answerer
+        [prepared[row].sequences[number] for row, number in batch], task
       )
       for (row, number), output in zip(batch, computed):
         outputs[row][number] = output
-        if len(outputs[row]) == len(prepared[row].inputs):
+        if len(outputs[row]) == len(prepared[row].sequences):
           known = [outputs[row][i] for i in range(len(outputs[row]))]
-          answers[row] = answerer.answer(prepared[row], known)
+          answers[row] = task.postprocess(prepared[row], known)
           outputs[row] = {}  # Frees the memory.
     return answers[0] if is_single else answers
 
-  def answerer(self) -> prediction.Answerer:
-    """Returns the Answerer of texts; ValueError if the model takes no texts."""
-    if not self.answerers:
+  def task(self) -> base.Task[Any]:
+    """Returns the task of texts; ValueError if the model takes no texts."""
+    if not self.tasks:
       raise ValueError(
         "the model takes no texts, as its folder lacks vocab.txt or run.json."
       )
-    return self.answerers[answerers.TEXT]
+    return self.tasks[saved_models.TEXT]
 
   def compute(
-    self, inputs: Sequence[prediction.ModelInput], answerer: prediction.Answerer
-  ) -> list[prediction.Outputs]:
+    self, sequences: Sequence[base.ModelInput], reader: ids_rows.RowReader
+  ) -> list[base.Outputs]:
     """Returns the outputs for a batch; several threads may call it.
 
     Raises:
       ValueError: if the model rejects an input.
     """
     function = self.functions[saved_models.IDS]
-    arrays = prediction.batch(inputs, answerer.width)
+    arrays = base.batch(sequences, reader.width)
     if "masked_lm_positions" in function.inputs:
       arrays.setdefault(
-        "masked_lm_positions", np.zeros((len(inputs), 0), np.int32)
+        "masked_lm_positions", np.zeros((len(sequences), 0), np.int32)
       )
     has_choices = function.inputs["input_ids"].shape.rank == 3
     if has_choices:  # Each input is the only choice of a row.
       arrays = {name: array[:, None] for name, array in arrays.items()}
     try:
-      outputs = function(arrays, answerer.outputs)
+      outputs = function(arrays, reader.outputs)
     except tf.errors.InvalidArgumentError as error:
       raise ValueError(errors.reason(error)) from error
     return [dict(zip(outputs, values)) for values in zip(*outputs.values())]
@@ -185,23 +191,26 @@ class Predictor:
         "this model has no attention function; give the checkpoint of a model "
         "with a head, or export it with `attention`."
       )
-    answerer = self.answerer()
-    ids_b = None if text_b is None else answerer.tokenize(text_b)
-    packed = answerer.pack(answerer.tokenize(text), ids_b)
+    task = self.task()
+    tokenize = task.tokenizer.tokenize_to_ids
+    packed = task.pack(
+      tokenize(text), None if text_b is None else tokenize(text_b)
+    )
     function = self.functions[saved_models.ATTENTION]
-    [probabilities] = function(prediction.batch([packed]))["attention"]
-    tokens = answerer.tokenizer.convert_ids_to_tokens(packed.input_ids)
+    [probabilities] = function(base.batch([packed]))["attention"]
+    tokens = task.tokenizer.convert_ids_to_tokens(packed.input_ids)
     return Attention(tuple(tokens), probabilities)
 
 
-def prepare(
-  answerer: prediction.Answerer, index: int, texts: Mapping[str, Any]
-) -> prediction.Prepared:
-  """Prepares the texts of a row by name; errors name the row's number."""
+def preprocess(
+  reader: ids_rows.RowReader, index: int, row: base.Row
+) -> base.Inputs:
+  """Returns the inputs of a row; errors name the row's number."""
   try:
-    return answerer.prepare(texts)
+    [inputs] = reader.preprocess([row])
   except ValueError as error:
     raise ValueError(f"row {index}: {error}") from error
+  return inputs
 
 
 def load(

@@ -21,7 +21,7 @@ from bert_tf.inference import config as configs
 from bert_tf.inference import inputs as inputs_lib
 from bert_tf.kernels import backend
 from bert_tf.layers import layer_norm
-from bert_tf.tasks import prediction
+from bert_tf.tasks import base
 from bert_tf.training import progress
 
 # Number of texts to sort by length at a time. A larger number needs more memory
@@ -162,8 +162,8 @@ class SentenceScorer:
     batches = list(_batches([*map(len, ids)], self.config.batch_tokens))
     for batch in progress.track(batches, "scoring", "batch", len(batches)):
       rows = [(ids[text], [position]) for text, position in batch]
-      arrays = prediction.batch(
-        [prediction.model_input(row, len(row), place) for row, place in rows]
+      arrays = base.batch(
+        [base.model_input(row, len(row), place) for row, place in rows]
       )
       positions = arrays["masked_lm_positions"]
       targets = np.take_along_axis(arrays["input_ids"], positions, axis=1)

@@ -18,31 +18,21 @@ import numpy as np
 from bert_tf import checkpoints, model_folder, settings
 from bert_tf.export import config as export_config
 from bert_tf.files import errors
-from bert_tf.formats import tables
 from bert_tf.inference import inputs as inputs_lib
 from bert_tf.inference import predictor
 from bert_tf.model_folder import run_info
-from bert_tf.tasks import base, fine_tuning, prediction, registry
+from bert_tf.tasks import base, fine_tuning, masked_lm, registry
 from bert_tf.tasks import config as config_lib
 from bert_tf.tasks import splits as splits_lib
-from bert_tf.tasks.classification import config as classification_config
-from bert_tf.tasks.classification import examples as classification_examples
 from bert_tf.tasks.classification import task as classification
-from bert_tf.tasks.ner import examples as ner_examples
-from bert_tf.tasks.ner import metrics as ner_metrics
 from bert_tf.tasks.ner import task as ner
 from bert_tf.tasks.squad import decoding
-from bert_tf.tasks.squad import examples as squad_examples
 from bert_tf.tasks.squad import task as squad
-from bert_tf.tasks.swag import examples as swag_examples
 from bert_tf.tasks.swag import task as swag
 from bert_tf.training import evaluation
 
 # The rows of a split, and a label for each row.
 Labelled = tuple[Any, Any]
-
-# The texts of each row, by the names of the inputs.
-Rows = Sequence[Mapping[str, Any]]
 
 # A class label.
 Label = str | int | float | bool
@@ -51,11 +41,7 @@ Label = str | int | float | bool
 class TaskModel(abc.ABC):
   """A BERT for a task, to predict with."""
 
-  task: ClassVar[str]
-  # Names of the inputs in the order of a tuple; the first _num_required are
-  # required.
-  inputs: ClassVar[tuple[str, ...]] = ("text",)
-  _num_required: ClassVar[int] = 1
+  _task: ClassVar[type[base.Task[Any]]]  # A row is one of this task.
 
   def __init__(
     self,
@@ -110,7 +96,7 @@ class TaskModel(abc.ABC):
     The first call loads the model.
 
     Args:
-      inputs: a row, which is a text, a tuple in the order of `self.inputs` or
+      inputs: a row, which is a text, a tuple in the order of the inputs or
         a dict by these names. Or several rows, as a list, an iterator, a NumPy
         array, or a Series or DataFrame of pandas.
 
@@ -129,7 +115,8 @@ class TaskModel(abc.ABC):
     return answers[0] if is_single else answers
 
   def _row(self, index: int, row: Any) -> dict[str, Any]:
-    return inputs_lib.texts_by_name(index, row, self.inputs, self._num_required)
+    names, num_required = self._task.fields, self._task.num_required
+    return inputs_lib.texts_by_name(index, row, names, num_required)
 
   def _folder(self) -> str:
     folder = self._output_dir or ""
@@ -144,7 +131,9 @@ class TaskModel(abc.ABC):
   def _load(
     self, source: str, values: Mapping[str, Any]
   ) -> predictor.Predictor:
-    config = export_config.ModelConfig(init_checkpoint=source, task=self.task)
+    config = export_config.ModelConfig(
+      init_checkpoint=source, task=self._task.name
+    )
     return predictor.Predictor(settings.replace_values(config, values))
 
   def _check_names(self, names: Mapping[str, Any]) -> None:
@@ -178,7 +167,7 @@ class MaskFiller(TaskModel):
     [Token(token='...', probability=0...), Token(...)]
   """
 
-  task = registry.PRETRAINING.name
+  _task = masked_lm.MaskedLmTask
 
   def _answer(self, answer: dict[str, Any]) -> list[list[Token]]:
     return [[Token(**token) for token in mask] for mask in answer["masks"]]
@@ -187,8 +176,7 @@ class MaskFiller(TaskModel):
 class FineTunedModel(TaskModel):
   """A TaskModel that is fine-tuned with `fit` on rows with labels."""
 
-  _task_class: ClassVar[type[base.Task[Any]]]
-  # Placeholders for settings of the script that describe data files.
+  # Settings of the command that describe data files.
   _without_files: ClassVar[Mapping[str, Any]] = {}
   # Whether a label may be missing.
   _allows_no_label: ClassVar[bool] = False
@@ -277,7 +265,7 @@ class FineTunedModel(TaskModel):
     return float(next(results[s] for s in self._scores if s in results))
 
   def _defaults(self) -> config_lib.FineTuningConfig:
-    kind = registry.load(registry.TASKS[self.task].config)
+    kind = registry.load(registry.TASKS[self._task.name].config)
     train = typing.get_type_hints(kind)["train"](output_dir="")
     return kind(
       bert_config_file="", vocab_file="", train=train, **self._without_files
@@ -290,20 +278,29 @@ class FineTunedModel(TaskModel):
     """Trains on the split "train" and evaluates on "dev", if given."""
     steps = {"do_train": "train" in data, "do_eval": "dev" in data}
     setup = fine_tuning.load(self._settings(steps))
-    rows = {split: self._labelled(*pair) for split, pair in data.items()}
-    task = self._make_task(setup, next(iter(rows.values()))[0])
-    examples = {}
-    for split, (texts, labels) in rows.items():
-      examples[split] = self._examples(task, split, texts, labels)
-      if split == "train" and task.has_labels and task.label_spec is None:
-        task.set_labels(examples[split], "the training rows")
-    sources = {split: f"the {split} rows" for split in examples}
-    splits = splits_lib.Splits(task, examples, sources)
-    return fine_tuning.run_on_splits(splits) or {}
+    task = self._task.create(setup)
+    splits = {}
+    for split, (inputs, labels) in data.items():
+      source = f"the {split} rows"
+      rows, raw_labels = self._labelled(inputs, labels)
+      for index, label in enumerate(raw_labels):
+        with _named_row(index):
+          rows[index] = task.add_label(rows[index], label, split)
+      if split == "train":
+        task = self._infer(task, rows, raw_labels)
+      task = task.infer(rows, source)
+      splits[split] = splits_lib.Split(split, rows, source)
+    return fine_tuning.run_on_splits(setup, task, splits) or {}
+
+  def _infer(
+    self, task: Any, rows: list[base.Row], labels: Sequence[Any]
+  ) -> Any:
+    """Returns the task with what labels from Python tell besides rows."""
+    return task.infer(rows, "the train rows")
 
   def _labelled(
     self, inputs: Any, labels: Any
-  ) -> tuple[list[dict[str, Any]], list[Any]]:
+  ) -> tuple[list[base.Row], list[Any]]:
     rows, is_single = inputs_lib.to_rows(inputs)
     if is_single or isinstance(labels, str):
       raise ValueError("give a list of rows and a list of their labels.")
@@ -316,22 +313,16 @@ class FineTunedModel(TaskModel):
       raise ValueError(
         f"{len(rows)} rows and {len(labels)} labels; each row needs one label."
       )
-    texts = [self._row(i, row) for i, row in enumerate(rows)]
+    texts = [
+      {"id": str(index), **self._row(index, row)}
+      for index, row in enumerate(rows)
+    ]
     # An empty second text of a pair means a single text.
-    required = self.inputs[: self._num_required]
+    required = self._task.fields[: self._task.num_required]
     needed = [{name: row[name] for name in required} for row in texts]
-    for index in prediction.with_empty_text(needed):
+    for index in base.with_empty_text(needed):
       raise ValueError(f"row {index} has an empty text: {needed[index]}.")
     return texts, labels
-
-  def _make_task(self, setup: base.Setup[Any], rows: Rows) -> Any:
-    return self._task_class(setup)
-
-  @abc.abstractmethod
-  def _examples(
-    self, task: Any, split: str, rows: Rows, labels: Sequence[Any]
-  ) -> list[Any]:
-    """Returns the task's examples; raises ValueError for an invalid label."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -373,9 +364,7 @@ class Classifier(FineTunedModel):
     (2, 2)
   """
 
-  task = registry.CLASSIFICATION.name
-  _task_class = classification.ClassificationTask
-  inputs = ("text", "text_b")
+  _task = classification.ClassificationTask
   _without_files = {"data_dir": "", "task_name": "jsonl"}
 
   def predict_proba(self, inputs: Any) -> np.ndarray:
@@ -398,53 +387,17 @@ class Classifier(FineTunedModel):
       label = [*map(json.loads, label)] if is_list else json.loads(label)
     return Prediction(label, probabilities)
 
-  def _make_task(
-    self,
-    setup: base.Setup[classification_config.ClassificationConfig],
-    rows: Rows,
-  ) -> classification.ClassificationTask:
-    saved = setup.folder.labels
-    layout = classification_examples.own_files(
-      "jsonl",
-      saved.problem_type if saved else setup.config.problem_type,
-      "text",
-      "text_b" if any("text_b" in row for row in rows) else None,
-      "label",
+  def _infer(
+    self, task: Any, rows: list[base.Row], labels: Sequence[Any]
+  ) -> Any:
+    task = super()._infer(task, rows, labels)
+    items = itertools.chain.from_iterable(
+      x if isinstance(x, list | tuple | set) else [x] for x in labels
     )
-    if saved:
-      layout = dataclasses.replace(layout, name=saved.task_name)
-    return classification.ClassificationTask(setup, layout)
-
-  def _examples(
-    self,
-    task: classification.ClassificationTask,
-    split: str,
-    rows: Rows,
-    labels: Sequence[Any],
-  ) -> list[classification_examples.InputExample]:
-    kind = task.layout.problem_type
-    data = []
-    for index, (row, label) in enumerate(zip(rows, labels)):
-      label = list(label) if isinstance(label, tuple | set) else label
-      with _named_row(index):
-        label = classification_examples.read_label(label, task.layout)
-      data.append(
-        classification_examples.InputExample(
-          str(index), row["text"], row.get("text_b"), label
-        )
-      )
-    if split == "train":
-      items = itertools.chain.from_iterable(
-        x if isinstance(x, list | tuple | set) else [x] for x in labels
-      )
-      is_text = kind == run_info.REGRESSION or any(
-        isinstance(x, str) for x in items
-      )
-      task.layout = dataclasses.replace(task.layout, labels_are_text=is_text)
-    names = classification_examples.infer_labels(data)
-    if split == "train" and len(names) == 1 and kind == run_info.CLASSIFICATION:
-      raise ValueError(f"all labels are {names[0]!r}; give at least two.")
-    return data
+    is_number = task.labels.problem_type == run_info.REGRESSION
+    are_text = is_number or any(isinstance(x, str) for x in items)
+    spec = dataclasses.replace(task.labels, are_text=are_text)
+    return dataclasses.replace(task, labels=spec)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -479,8 +432,7 @@ class EntityRecognizer(FineTunedModel):
     ['B-LOC', 'O', 'O', 'O']
   """
 
-  task = registry.NER.name
-  _task_class = ner.NerTask
+  _task = ner.NerTask
   _scores = ("f1",)
 
   def _row(self, index: int, row: Any) -> dict[str, Any]:
@@ -499,37 +451,6 @@ class EntityRecognizer(FineTunedModel):
 
   def _answer(self, answer: dict[str, Any]) -> list[Word]:
     return [Word(**word) for word in answer["words"]]
-
-  def _make_task(self, setup: base.Setup[Any], rows: Rows) -> Any:
-    if setup.config.do_eval:
-      ner_metrics.import_seqeval()  # Fails now rather than after training.
-    return super()._make_task(setup, rows)
-
-  def _examples(
-    self, task: ner.NerTask, split: str, rows: Rows, labels: Sequence[Any]
-  ) -> list[ner_examples.Sentence]:
-    sentences = []
-    for index, (row, label) in enumerate(zip(rows, labels)):
-      words = row["text"].split()
-      tags = label.split() if isinstance(label, str) else label
-      if not isinstance(tags, list | tuple) or len(tags) != len(words):
-        raise ValueError(
-          f"row {index} has {len(words)} words, but its tags are {label!r:.60}."
-        )
-      spec = task.label_spec
-      for tag in tags:
-        if not isinstance(tag, str) or not (spec or ner_examples.is_tag(tag)):
-          raise ValueError(f"{tag!r} of row {index} is not a tag.")
-      if spec:
-        known = ner_examples.to_labels(tags, spec.labels)
-        if None in known:
-          unknown = spec.unknown_label(tags[known.index(None)])
-          raise ValueError(f"row {index}: {unknown}.")
-      tags = tuple(known) if spec else ner_examples.to_iob2(tags)
-      sentences.append(
-        ner_examples.Sentence(tuple(words), tags, line=index + 1)
-      )
-    return sentences
 
 
 @dataclasses.dataclass(frozen=True)
@@ -562,10 +483,7 @@ class MultipleChoice(FineTunedModel):
     Choice(choice=0, probabilities=[0..., 0...])
   """
 
-  task = registry.SWAG.name
-  _task_class = swag.SwagTask
-  inputs = ("context", "choices")
-  _num_required = 2
+  _task = swag.SwagTask
   _without_files = {
     "data_dir": "",
     "task_name": "jsonl",
@@ -575,24 +493,18 @@ class MultipleChoice(FineTunedModel):
   def _answer(self, answer: dict[str, Any]) -> Choice:
     return Choice(**answer)
 
-  def _examples(
-    self, task: swag.SwagTask, split: str, rows: Rows, labels: Sequence[Any]
-  ) -> list[swag_examples.ChoiceExample]:
-    data = []
-    for index, (row, label) in enumerate(zip(rows, labels)):
-      choices, count = tuple(row["choices"]), len(rows[0]["choices"])
-      if not 2 <= len(choices) == count:
+  def _labelled(
+    self, inputs: Any, labels: Any
+  ) -> tuple[list[base.Row], list[Any]]:
+    rows, labels = super()._labelled(inputs, labels)
+    count = len(rows[0]["choices"])
+    for index, row in enumerate(rows):
+      if len(row["choices"]) != count:
         raise ValueError(
-          f"row {index} has {len(choices)} choices, but row 0 has {count}."
+          f"row {index} has {len(row['choices'])} choices, but row 0 has "
+          f"{count}."
         )
-      with _named_row(index):
-        right = swag_examples.label_id(label, choices, task.layout.label_type)
-      data.append(
-        swag_examples.ChoiceExample(
-          str(index), row["context"], "", choices, right
-        )
-      )
-    return data
+    return rows, labels
 
 
 class QuestionAnswerer(FineTunedModel):
@@ -623,10 +535,7 @@ class QuestionAnswerer(FineTunedModel):
     '1988'
   """
 
-  task = registry.SQUAD.name
-  _task_class = squad.SquadTask
-  inputs = ("question", "context")
-  _num_required = 2
+  _task = squad.SquadTask
   _allows_no_label = True
   _scores = ("f1",)
 
@@ -642,59 +551,10 @@ class QuestionAnswerer(FineTunedModel):
       span_text=next((c.text for c in nbest if c.text), ""),
     )
 
-  def _examples(
-    self, task: squad.SquadTask, split: str, rows: Rows, labels: Sequence[Any]
-  ) -> list[squad_examples.SquadExample]:
-    has_negatives = task.decoding_config.version_2_with_negative
-    paragraphs = []
-    for index, (row, label) in enumerate(zip(rows, labels)):
-      question = _question(index, row, label)
-      if split == "train" and not question["answers"] and not has_negatives:
-        raise ValueError(
-          f"row {index} has no answer; set `version_2_with_negative`."
-        )
-      paragraphs.append({"context": row["context"], "qas": [question]})
-    return squad_examples.parse(
-      {"data": [{"paragraphs": paragraphs}]},
-      f"the {split} rows",
-      is_training=split == "train",
-      version_2_with_negative=has_negatives,
-    )
-
-
-def _question(index: int, row: Mapping[str, Any], label: Any) -> dict[str, Any]:
-  starts: list[Any] = []
-  if isinstance(label, Mapping):
-    fields = {name: _as_list(label.get(name)) for name in label}
-    label, starts = fields.get("text", []), fields.get("answer_start", [])
-  texts = _as_list(label)
-  if not all(isinstance(text, str) for text in texts):
-    raise ValueError(f"the answer of row {index} is not a text: {label!r:.60}.")
-  starts = starts or [row["context"].find(text) for text in texts]
-  if len(starts) != len(texts) or -1 in starts:
-    raise ValueError(
-      f"the answer of row {index} is not in its context: {label!r:.60}."
-    )
-  answers = [
-    {"text": text, "answer_start": start} for text, start in zip(texts, starts)
-  ]
-  return {
-    "id": str(index),
-    "question": row["question"],
-    "answers": answers,
-    "is_impossible": not answers,
-  }
-
-
-def _as_list(value: Any) -> list[Any]:
-  if value is None or isinstance(value, str):
-    return [value] if value else []
-  return inputs_lib.as_list(value) if hasattr(value, "__iter__") else [value]
-
 
 @contextlib.contextmanager
 def _named_row(index: int) -> Iterator[None]:
   try:
     yield
-  except tables.BadRowError as error:
-    raise ValueError(f"row {index}: {error}.") from None
+  except ValueError as error:
+    raise ValueError(f"row {index}: {str(error).rstrip('.')}.") from None

@@ -109,7 +109,7 @@ def write(
 
 def _examples(config: pipeline_config.PipelineConfig) -> list[str]:
   model = predictor.Predictor(config.output_dir, top_k=3)
-  tokenize = model.answerer().tokenize
+  tokenize = model.task().tokenizer.tokenize_to_ids
   rng = random.Random(config.seed)
   pattern = r"\w" if config.has_many_characters else r"\w+"
   places = []

@@ -344,7 +344,7 @@ class Server:
     else:
       prepared = await self._texts.run(signature.prepare, rows)
     answers = await self._batcher.submit(signature, prepared)
-    num_windows = sum(len(row.inputs) for row in prepared)
+    num_windows = sum(len(row.sequences) for row in prepared)
     # The loop logs an exception of counting; the request is still answered.
     asyncio.get_running_loop().call_soon(
       self._metrics.inputs, *signature.name, len(rows), num_windows

@@ -29,7 +29,7 @@ from absl import logging
 
 from bert_tf.server import config as server_config
 from bert_tf.server import limits, models
-from bert_tf.tasks import prediction
+from bert_tf.tasks import base
 
 _Result = TypeVar("_Result")
 
@@ -43,7 +43,7 @@ _STALLED_INTERVAL_S = 0.05
 @dataclasses.dataclass(eq=False)
 class _Request:
   signature: models.Signature
-  rows: Sequence[prediction.Prepared]
+  rows: Sequence[base.Inputs]
   result: asyncio.Future  # Done when all rows have answers.
   arrived: float  # Time of arrival by time.monotonic.
   is_begun: bool = False  # Whether a batch has had an input of it.
@@ -61,7 +61,7 @@ class _Input:
   request: _Request
   row: int
   number: int  # Index among the inputs of its row.
-  value: prediction.ModelInput
+  value: base.ModelInput
   size: int
 
 
@@ -177,7 +177,7 @@ class Batcher:
       task.add_done_callback(self._end)
 
   async def submit(
-    self, signature: models.Signature, rows: Sequence[prediction.Prepared]
+    self, signature: models.Signature, rows: Sequence[base.Inputs]
   ) -> list[Any]:
     """Returns the answers of a request's rows, or raises what computing raised.
 
@@ -188,9 +188,9 @@ class Batcher:
     result = asyncio.get_running_loop().create_future()
     request = _Request(signature, rows, result, time.monotonic())
     for index, row in enumerate(rows):
-      if not row.inputs:
+      if not row.sequences:
         request.answers[index] = signature.answer(row, [])
-      for number, value in enumerate(row.inputs):
+      for number, value in enumerate(row.sequences):
         size = signature.size(value)
         request.waiting.append(_Input(request, index, number, value, size))
         request.waiting_size += size
@@ -375,7 +375,7 @@ class Batcher:
     with self._lock:
       known = request.outputs.setdefault(each.row, {})
       known[each.number] = output
-      if len(known) < len(row.inputs):
+      if len(known) < len(row.sequences):
         return
       del request.outputs[each.row]  # Frees the memory.
     outputs = [known[number] for number in range(len(known))]

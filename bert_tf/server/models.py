@@ -10,11 +10,11 @@ from google.protobuf import json_format
 from tensorflow.core.protobuf import meta_graph_pb2
 
 from bert_tf.export import saved_models
-from bert_tf.inference import answerers, predictor
+from bert_tf.inference import ids_rows, predictor
 from bert_tf.inference import inputs as inputs_lib
 from bert_tf.server import config as server_config
 from bert_tf.server import limits, types
-from bert_tf.tasks import prediction
+from bert_tf.tasks import base
 from bert_tf.tasks.classification import glue
 
 # Config keys reported as the size of a model.
@@ -28,7 +28,7 @@ _NUM_POSITIONS, _VOCAB_SIZE = 512, 30522
 _MAX_MASK_LOGITS = 1 << 26
 # Decimal places of attention weights, to keep responses short.
 _DECIMALS = 4
-_SAMPLE_ID = prediction.ModelInput([0] * 4, [1] * 4, [0] * 4)
+_SAMPLE_ID = base.ModelInput([0] * 4, [1] * 4, [0] * 4)
 
 
 class Signature:
@@ -42,23 +42,23 @@ class Signature:
   """
 
   def __init__(
-    self, model: "ServedModel", name: str, answerer: prediction.Answerer
+    self, model: "ServedModel", name: str, reader: ids_rows.RowReader
   ) -> None:
     self.name = (model.name, name)
-    self.fields = answerer.fields
-    self.num_required = answerer.num_required
+    self.fields = reader.fields
+    self.num_required = reader.num_required
     self.takes_texts = name != saved_models.IDS
     self.max_size = model.max_size
     self._predictor = model.predictor
     self._config = model.config
-    self._answerer = answerer
+    self._reader = reader
     sizes = model.predictor.bert_config
     self._max_length = sizes.max_position_embeddings if sizes else None
     vocab_size = sizes.vocab_size if sizes else _VOCAB_SIZE
     # The logits of masks are limited as word pieces are.
     self._mask_size = vocab_size * model.max_size / _MAX_MASK_LOGITS
 
-  def prepare(self, rows: Sequence[Any]) -> list[prediction.Prepared]:
+  def prepare(self, rows: Sequence[Any]) -> list[base.Inputs]:
     """Returns the rows with their inputs.
 
     Raises HttpError if the model cannot read them, or for too many inputs.
@@ -67,7 +67,7 @@ class Signature:
       prepared = [self._prepare(i, row) for i, row in enumerate(rows)]
     except (ValueError, RecursionError) as error:
       raise limits.HttpError(400, str(error)) from error
-    num_inputs = sum(len(row.inputs) for row in prepared)
+    num_inputs = sum(len(row.sequences) for row in prepared)
     if num_inputs > max(self._config.max_windows, len(rows)):
       raise limits.HttpError(
         413,
@@ -76,7 +76,7 @@ class Signature:
       )
     return prepared
 
-  def _prepare(self, index: int, row: Any) -> prediction.Prepared:
+  def _prepare(self, index: int, row: Any) -> base.Inputs:
     if self.takes_texts:
       if not isinstance(row, str | dict):
         names = ", ".join(self.fields)
@@ -85,12 +85,12 @@ class Signature:
       row = types.decode_texts(f"row {index}", row, max_bytes)
       needed = self.fields, self.num_required
       texts = inputs_lib.texts_by_name(index, row, *needed)
-      return predictor.prepare(self._answerer, index, texts)
+      return predictor.preprocess(self._reader, index, texts)
     specs = self._predictor.functions[saved_models.IDS].inputs
     rank = specs["input_ids"].shape.rank
     columns = types.read_ids(index, row, self.fields, rank)
-    prepared = self._answerer.prepare(columns)
-    for each in prepared.inputs:
+    [prepared] = self._reader.preprocess([columns])
+    for each in prepared.sequences:
       length, num_masks = len(each.input_ids), len(each.masked_lm_positions)
       if self._max_length and length > self._max_length:
         raise ValueError(
@@ -104,27 +104,23 @@ class Signature:
         )
     return prepared
 
-  def size(self, value: prediction.ModelInput) -> int:
+  def size(self, value: base.ModelInput) -> int:
     """The word pieces of an input, as they are padded."""
     masks = int(len(value.masked_lm_positions) * self._mask_size)
-    return (self._answerer.width or len(value.input_ids)) + masks
+    return (self._reader.width or len(value.input_ids)) + masks
 
-  def compute(
-    self, values: Sequence[prediction.ModelInput]
-  ) -> list[prediction.Outputs]:
+  def compute(self, values: Sequence[base.ModelInput]) -> list[base.Outputs]:
     """Returns the outputs of the model for a batch."""
     try:
-      return self._predictor.compute(values, self._answerer)
+      return self._predictor.compute(values, self._reader)
     except ValueError as error:
       raise limits.HttpError(400, str(error)) from error
     except tf.errors.ResourceExhaustedError as error:
       raise MemoryError(str(error)) from error
 
-  def answer(
-    self, row: prediction.Prepared, outputs: Sequence[prediction.Outputs]
-  ) -> Any:
+  def answer(self, row: base.Inputs, outputs: Sequence[base.Outputs]) -> Any:
     """The answer of a row as JSON."""
-    return self._answerer.answer(row, outputs)
+    return self._reader.postprocess(row, outputs)
 
 
 class ServedModel:
@@ -147,21 +143,24 @@ class ServedModel:
     self.predictor = model
     sizes = model.bert_config
     length = sizes.max_position_embeddings if sizes else None
-    for answerer in model.answerers.values():
-      length = answerer.max_seq_length
+    for task in model.tasks.values():
+      length = task.max_seq_length
     self.max_size = config.max_batch_size * (length or _NUM_POSITIONS)
-    named = {**model.answerers, saved_models.IDS: model.ids_answerer}
-    self.signatures = {n: Signature(self, n, a) for n, a in named.items()}
-    if not model.answerers:
+    named: dict[str, ids_rows.RowReader] = {
+      **model.tasks,
+      saved_models.IDS: model.ids_reader,
+    }
+    self.signatures = {n: Signature(self, n, r) for n, r in readers.items()}
+    if not model.tasks:
       logging.warning("%s takes only ids: %s", name, _NO_TEXTS)
 
   def signature(self, name: str | None) -> Signature:
     """The signature with a name; HttpError if there is none."""
     default, *_ = self.signatures
-    if name in (None, saved_models.DEFAULT, f"{answerers.TEXT}_pair"):
+    if name in (None, saved_models.DEFAULT, f"{saved_models.TEXT}_pair"):
       name = default
     if name not in self.signatures:
-      advice = "." if self.predictor.answerers else f"; {_NO_TEXTS}"
+      advice = "." if self.predictor.tasks else f"; {_NO_TEXTS}"
       raise limits.HttpError(
         400,
         f'Serving signature name: "{name:.100}" not found in signature def; '
@@ -174,7 +173,7 @@ class ServedModel:
     for signature in self.signatures.values():
       signature.compute([_SAMPLE_ID])
     model = self.predictor
-    if model.answerers and saved_models.ATTENTION in model.functions:
+    if model.tasks and saved_models.ATTENTION in model.functions:
       model.attention("a")
 
   def attention(self, body: types.AttentionRequest) -> dict[str, Any]:

@@ -1,47 +1,76 @@
-"""The interface between fine-tuning and its tasks: Setup and Task."""
+"""A task: how rows become inputs and targets, and outputs become answers.
+
+A row is a dict by field, whether it comes from a file, from `fit` or from a
+request: its inputs, such as `text` and `text_b`, and if known its `label`.
+Files, Python, HTTP, evaluations and prediction files all use the same Task.
+"""
 
 import abc
 import collections
-import contextlib
 import dataclasses
-import functools
 import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
+import keras
 import numpy as np
-import tensorflow as tf
 from absl import logging
 
-from bert_tf import heads, losses, modeling, tokenization
-from bert_tf.data import input_pipeline, padding, record_cache, records
+from bert_tf import heads, losses, modeling, settings, tokenization
+from bert_tf.data import packing
 from bert_tf.files import errors, json_files
 from bert_tf.formats import hugging_face
 from bert_tf.model_folder import run_folder, run_info
 from bert_tf.tasks import config as config_lib
-from bert_tf.tasks import prediction, registry, start_model
-from bert_tf.training import config as training_config
-from bert_tf.training import estimator, objective, results
+from bert_tf.tasks import registry, start_model
+from bert_tf.tensor import Tensor
+from bert_tf.training import objective, results
 
+Row = dict[str, Any]  # Values by field; `id` and `label` are known names.
+Answer = dict[str, Any]  # JSON values by name.
 Results = dict[str, float | int]
-# One array for each input, in order, as `Task.rows` makes them from outputs.
-Rows = Iterable[np.ndarray]
-# The records of each example, and whether it is too long.
-Encoded = Iterator[tuple[Sequence[bytes], bool]]
+# Values of a record besides its inputs: integers, or float32 for numbers.
+Features = Mapping[str, np.ndarray]
+# The outputs of the model for one sequence, by name, without the batch.
+Outputs = Mapping[str, np.ndarray]
 
+SettingsT = TypeVar("SettingsT", bound=config_lib.TaskSettings)
 Config = TypeVar("Config", bound=config_lib.FineTuningConfig)
-Example = TypeVar("Example")
+TaskT = TypeVar("TaskT", bound="Task[Any]")
 
-# Number of inputs of each split whose word pieces are logged.
-NUM_LOGGED = 2
 
-# Names of a task's metrics and their names in the original's result files.
-_EVAL_NAMES = {
-  "example_loss": "eval_loss",
-  "token_loss": "eval_loss",
-  "accuracy": "eval_accuracy",
-}
+class ModelInput(NamedTuple):
+  """One sequence for the model, without padding; each field has F numbers."""
+
+  input_ids: Sequence[int]
+  input_mask: Sequence[int]
+  segment_ids: Sequence[int]
+  # Positions whose words a pre-trained model predicts.
+  masked_lm_positions: Sequence[int] = ()
+
+
+class Inputs(NamedTuple):
+  """What the model reads for a row."""
+
+  sequences: Sequence[ModelInput]  # A row may need none.
+  state: Any = None  # What `postprocess` needs besides the outputs.
+  # Whether the sequences are one record [C, F], as the choices of a question
+  # are, or several [F], as the windows of a long text.
+  is_one_record: bool = False
+  is_cut: bool = False  # Whether the row exceeds one sequence.
+
+  @property
+  def num_records(self) -> int:
+    """The number of records that hold the sequences."""
+    return 1 if self.is_one_record else len(self.sequences)
+
+
+class SplitFile(NamedTuple):
+  """The file of a split, and the flag that names the file or its folder."""
+
+  path: str | None  # None if neither the task nor the user names a file.
+  flag: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,49 +103,113 @@ class Setup(Generic[Config]):
     return spec and dataclasses.replace(spec, hint=hint)
 
 
-class SplitFile(NamedTuple):
-  """The file of a split, and the flag that names the file or its folder."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Task(abc.ABC, Generic[SettingsT]):
+  """How rows become inputs and targets, and outputs become answers.
 
-  path: str | None  # None if neither the task nor the user names a file.
-  flag: str
+  A task never changes: what its rows tell, such as their labels, makes a new
+  one. It is also the objective of a training; see training/objective.py.
 
-
-class Task(abc.ABC, Generic[Example]):
-  """The part of fine-tuning that differs from task to task.
+  Args:
+    tokenizer: the tokenizer of the model.
+    settings: all settings of inputs and answers, none of them unknown.
+    labels: the labels of the model; None if they are not known yet, or if the
+      task has none.
+    class_weights: the weight of each label in the loss of a training; None for
+      equal weights.
+    config: the settings of the task's command, such as its files; None if the
+      model is opened for predictions.
 
   Attributes:
-    model: the class of the task's model.
-    noun: plural of the inputs that `num_inputs` counts, for messages.
+    name: the name of its TaskSpec.
+    fields: names of a row's inputs; the first num_required are required.
+    outputs: names of the model's outputs that `postprocess` reads.
+    noun: plural of what an epoch counts, for log lines.
     predicted_split: the split that do_predict predicts, "test" or "dev".
+    has_loss: whether evaluations compute the loss.
     first_results: names of the results at the top of result files.
-    label_features: names of the features that are as long as the input, such as
-      labels of positions.
-    record_settings: names of fields of run.json that records depend on besides
-      the examples and the tokenizer. Equal records of an earlier run are kept;
-      if it is None, records are always written anew.
-    max_seq_length: F, the word pieces of an input.
-    class_weights: the weight of each label in the loss; None for equal weights,
-      and unless the run trains.
+    position_features: names of the targets that are as long as the input.
+    unread_features: names of the targets that records have for readers of
+      2018's files only.
+    reuses_records: whether records of an earlier run with equal rows and
+      settings are kept. If not, records are always written anew.
   """
 
-  model: ClassVar[type[heads.HeadModel]]
+  name: ClassVar[str]
+  fields: ClassVar[tuple[str, ...]] = ("text",)
+  num_required: ClassVar[int] = 1
+  outputs: ClassVar[tuple[str, ...]] = ("logits",)
   noun: ClassVar[str] = "training examples"
   predicted_split: ClassVar[str] = "test"
+  has_loss: ClassVar[bool] = True
   first_results: ClassVar[tuple[str, ...]] = ()
-  label_features: ClassVar[tuple[str, ...]] = ()
-  record_settings: ClassVar[tuple[str, ...] | None] = None
-  config: Any
+  position_features: ClassVar[tuple[str, ...]] = ()
+  unread_features: ClassVar[tuple[str, ...]] = ()
+  reuses_records: ClassVar[bool] = False
+
+  tokenizer: tokenization.FullTokenizer
+  settings: SettingsT
+  labels: run_info.LabelSpec | None = None
   class_weights: tuple[float, ...] | None = None
+  config: Any = None
 
-  def __init__(self, setup: Setup[Any]) -> None:
-    assert setup.config.max_seq_length is not None
-    self.config = setup.config
-    self.bert_config = setup.bert_config
-    self.tokenizer = setup.tokenizer
-    self.max_seq_length: int = setup.config.max_seq_length
-    self.setup = setup
+  # What it is.
 
-  @functools.cached_property
+  @classmethod
+  def create(cls: type[TaskT], setup: Setup[Any]) -> TaskT:
+    """Returns the task of a run, with the labels that are known before."""
+    has_labels = registry.TASKS[cls.name].label_defaults is not None
+    return cls.build(setup, labels=setup.saved_labels() if has_labels else None)
+
+  @classmethod
+  def build(cls: type[TaskT], setup: Setup[Any], **fields: Any) -> TaskT:
+    """Returns the task of a run with these fields."""
+    settings_class = registry.load(registry.TASKS[cls.name].settings)
+    return cls(
+      tokenizer=setup.tokenizer,
+      settings=settings.extract(setup.config, settings_class),
+      config=setup.config,
+      **fields,
+    )
+
+  @property
+  def spec(self) -> registry.TaskSpec:
+    """What the rest of the package knows about the task."""
+    return registry.TASKS[self.name]
+
+  @property
+  def model(self) -> type[heads.HeadModel]:
+    """The class of the task's model."""
+    return registry.load(self.spec.model)
+
+  @property
+  def max_seq_length(self) -> int:
+    """F, the maximum number of word pieces in a sequence."""
+    assert self.settings.max_seq_length
+    return self.settings.max_seq_length
+
+  @property
+  def width(self) -> int | None:
+    """The length that sequences are padded to; None for a batch's longest."""
+    return None
+
+  @property
+  def metrics(self) -> tuple[str, ...]:
+    """Names of the results. The first is the default best_metric."""
+    return ("eval_accuracy", "eval_loss", "loss")
+
+  @property
+  def counts_windows(self) -> bool:
+    """Whether an epoch counts the windows of rows, not the rows."""
+    return False
+
+  def variants(self) -> Mapping[str, "Task[SettingsT]"]:
+    """Returns the task with other ways to read a text, by name."""
+    return {}
+
+  # Its files and labels.
+
+  @property
   def files(self) -> Mapping[str, SplitFile]:
     """The file of each split: by default train_file and so on in data_dir."""
     names = {split: f"{split}_file" for split in ("train", "dev", "test")}
@@ -127,276 +220,275 @@ class Task(abc.ABC, Generic[Example]):
       for split, name in names.items()
     }
 
-  @property
-  def has_labels(self) -> bool:
-    """Whether the model has a fixed set of labels."""
-    return registry.TASKS[self.config.task].label_defaults is not None
+  def read(self, split: str) -> Sequence[Row]:
+    """Reads the rows of a split. If `labels` is None, any label is valid.
 
-  @functools.cached_property
-  def label_spec(self) -> run_info.LabelSpec | None:
-    """The model's labels; None if they are not known yet or do not exist."""
-    return self.setup.saved_labels() if self.has_labels else None
-
-  @property
-  def result_names(self) -> tuple[str, ...]:
-    """Names of the results. The first is the default best_metric."""
-    return ("eval_accuracy", "eval_loss", "loss")
-
-  @abc.abstractmethod
-  def read(self, split: str, path: str) -> list[Example]:
-    """Reads a split. If label_spec is None, any label is valid."""
-
-  def set_labels(self, train: Sequence[Example], source: str) -> None:
-    """Sets label_spec to the labels of the training examples from a source."""
-    answers = [self.inputs_and_answer(example)[1] for example in train]
-    names = sorted(set(prediction.labels_in(answers)))
-    defaults = registry.TASKS[self.config.task].label_defaults
-    assert defaults
-    self.label_spec = run_info.LabelSpec(*defaults, tuple(names))
-
-  def set_class_weights(self, train: Sequence[Example]) -> None:
-    """Sets class_weights to those of the setting, else of the resumed run.
-
-    "balanced" stands for n / (k * count), with n training labels, k of them
-    different, as in scikit-learn. A label without an example gets 1.
-
-    Raises:
-      ValueError: if the setting does not give a positive number per label, or
-        the model has no labels that exclude each other.
+    Raises ValueError for a faulty file or row, with the file and the line.
     """
-    given = getattr(self.config, "class_weights", ())
-    run, spec = self.setup.folder.info, self.label_spec
-    if not given:
-      self.class_weights = run.class_weights if run else None
-      return
-    classes = (run_info.CLASSIFICATION, run_info.WORDS)
-    labels = spec.labels if spec and spec.problem_type in classes else ()
-    weights: list[float] = []
-    if "balanced" in given:
-      answers = [self.inputs_and_answer(example)[1] for example in train]
-      counts = collections.Counter(prediction.labels_in(answers))
-      known = [counts[label] for label in labels]
-      num_present = sum(map(bool, known))
-      weights = [sum(known) / (num_present * n) if n else 1.0 for n in known]
-    else:
-      with contextlib.suppress(ValueError):
-        weights = [float(number) for number in given]
-    is_valid = all(0 < weight < np.inf for weight in weights)
-    if not labels or len(weights) != len(labels) or not is_valid:
-      raise ValueError(
-        f"class_weights {','.join(map(str, given))} does not fit the classes "
-        f"{errors.join_names(labels) or '(there are none)'}. Give `balanced` "
-        "or a positive number for each."
-      )
-    self.class_weights = tuple(weights)
-    logging.info("The loss weighs labels by %s.", dict(zip(labels, weights)))
+    raise NotImplementedError
 
-  def num_inputs(self, data: Sequence[Example]) -> int:
-    """Returns the number of inputs in an epoch, for the number of steps."""
-    return len(data)
+  def add_label(self, row: Row, label: Any, split: str) -> Row:
+    """Returns a row with its label from Python; ValueError if it is none."""
+    return {**row, "label": label}
 
-  def encode(self, split: str, data: Sequence[Example]) -> Encoded:
-    """Yields the records of each example, and whether it is too long.
+  def infer(self: TaskT, rows: Sequence[Row], source: str) -> TaskT:
+    """Returns the task with the labels of its training rows, if unknown.
 
-    A record is a serialized `tf.train.Example` with the features of `spec`. By
-    default, each example has one, with all its inputs and its label_values.
+    `source` is what the rows were read from, for messages.
     """
-    for example, prepared in zip(data, self.prepared(data)):
-      labels = self.label_values(example, prepared)
-      yield [self.record(prepared.inputs, labels)], prepared.is_cut
+    if self.spec.label_defaults is None or self.labels is not None:
+      return self
+    return dataclasses.replace(self, labels=self.infer_labels(rows, source))
 
-  def record(
-    self,
-    inputs: Sequence[prediction.ModelInput],
-    ints: Mapping[str, Sequence[int]],
-    floats: Mapping[str, Sequence[float]] | None = None,
-  ) -> bytes:
-    """Returns a record of padded inputs, one after the other, and labels."""
-    features = dict(ints)
-    for name, rows in zip(prediction.ModelInput._fields[:3], zip(*inputs)):
-      padded = ([*row, *[0] * (self.max_seq_length - len(row))] for row in rows)
-      features[name] = [*itertools.chain.from_iterable(padded)]
-    return records.encode_example(features, floats or {})
+  def infer_labels(
+    self, rows: Sequence[Row], source: str
+  ) -> run_info.LabelSpec:
+    """Returns the labels of training rows: by default all names, sorted."""
+    assert self.spec.label_defaults
+    names = sorted({*labels_in([row.get("label") for row in rows])})
+    return run_info.LabelSpec(*self.spec.label_defaults, tuple(names))
 
-  def label_values(
-    self, example: Example, prepared: prediction.Prepared
-  ) -> Mapping[str, Sequence[int]]:
-    """Returns the features of an example's record besides its inputs."""
-    return {}
-
-  @abc.abstractmethod
-  def spec(self, split: str) -> input_pipeline.Spec:
-    """Returns the features of a record: names, shapes, dtypes."""
-
-  def made_of(self, data: Sequence[Example]) -> dict[str, Any]:
-    """Returns what the records of a split depend on, as JSON values."""
-    examples = [self.inputs_and_answer(example) for example in data]
-    info = self.run_info()
-    return {
-      "examples": record_cache.content_hash(examples),
-      "max_seq_length": self.max_seq_length,
-      **{name: info[name] for name in self.record_settings or ()},
-      **record_cache.tokenizer_settings(self.tokenizer),
-    }
-
-  @functools.cached_property
-  def answerer(self) -> prediction.Answerer:
-    """Prepares texts like those of a request to the trained model."""
-    info = run_info.RunInfo(
-      task=self.model.task,
-      max_seq_length=self.max_seq_length,
-      **self.run_info(),
-    )
-    answerer = registry.load(registry.TASKS[self.config.task].answerer)
-    return answerer(self.tokenizer, info)
-
-  def prepared(
-    self, examples: Sequence[Example]
-  ) -> Iterator[prediction.Prepared]:
-    """Yields the model's inputs for each example; logs the first ones."""
-    for index, example in enumerate(examples):
-      texts, answer = self.inputs_and_answer(example)
-      prepared = self.answerer.prepare(texts)
-      for model_input in prepared.inputs if index < NUM_LOGGED else ():
-        pieces = self.tokenizer.convert_ids_to_tokens(model_input.input_ids)
-        arrow = "" if answer is None else f" -> {answer}"
-        logging.info("%s%s", " ".join(pieces), arrow)
-      yield prepared
-
-  def write_records(
-    self, split: str, path: str, data: Sequence[Example]
-  ) -> input_pipeline.RecordFiles:
-    """Writes the records of a split; may reuse those of an earlier run."""
-
-    def write_all(writer: records.RecordWriter) -> int:
-      num_cut = 0
-      for encoded, is_cut in self.encode(split, data):
-        num_cut += is_cut
-        for record in encoded:
-          writer.write(record)
-      return num_cut
-
-    if self.record_settings is not None:
-      return record_cache.write(path, self.made_of(data), write_all)
-    with records.open_records([path]) as writer:
-      num_cut = write_all(writer)
-    return input_pipeline.RecordFiles((path,), writer.num_written, num_cut)
-
-  def finish(
-    self, batches: tf.data.Dataset, has_few_widths: bool = False
-  ) -> tf.data.Dataset:
-    """Makes the model's input of batches: cuts them to their longest input.
-
-    has_few_widths is set if XLA compiles a program for each width.
-    """
-    return padding.cut_padding(
-      batches, self.max_seq_length, self.label_features, has_few_widths
-    )
-
-  @abc.abstractmethod
-  def objective(self) -> objective.Objective:
-    """Returns the losses and metrics of the task's model."""
-
-  def build_estimator(
-    self, train: training_config.TrainConfig
-  ) -> estimator.Estimator:
-    """Returns the Estimator of the task's model."""
-    num_labels = self.label_spec.num_outputs if self.label_spec else 0
-    return estimator.Estimator(
-      lambda: heads.build(self.model, self.bert_config, num_labels),
-      self.objective(),
-      train,
-    )
-
-  def rows(self, outputs: Any, features: losses.Features) -> Rows:
-    """Converts a batch of outputs to an array for each of the model's inputs.
-
-    A record of several inputs, such as choices, gives each an array [1, ...].
-    """
-    if len(features["input_ids"].shape) == 3:
-      return outputs.reshape(-1, 1, *outputs.shape[2:])
-    return outputs
-
-  def scores(
-    self, data: Sequence[Example], rows: Sequence[np.ndarray]
-  ) -> Results:
-    """Returns results of a split that need all its rows, such as F1."""
-    return {}
-
-  def evaluate(
-    self,
-    runner: estimator.Estimator,
-    batches: tf.data.Dataset,
-    data: Sequence[Example],
-  ) -> tuple[Results, list[np.ndarray]]:
-    """Evaluates the current weights; returns the results and the rows."""
-    rows: list[np.ndarray] = []
-    means = runner.evaluate(
-      batches,
-      on_outputs=lambda outputs, features: rows.extend(
-        self.rows(np.asarray(outputs), features)
-      ),
-      more_results=lambda: self.scores(data, rows),
-    )
-    return {_EVAL_NAMES.get(n, n): value for n, value in means.items()}, rows
-
-  def write_evaluation(
-    self, output_dir: str, data: Sequence[Example], rows: Sequence[np.ndarray]
-  ) -> None:
-    """Writes files of an evaluation in addition to eval_results.txt."""
-
-  def near_chance(
-    self, data: Sequence[Example], accuracy: float
-  ) -> float | None:
-    """Returns the accuracy of the most frequent label if a model's is close."""
-    return None
-
-  def answers(
-    self, data: Sequence[Example], rows: Rows
-  ) -> Iterator[dict[str, Any]]:
-    """Yields the answer for each example, as a served model gives it."""
-    rows = iter(rows)
-    for example in data:
-      prepared = self.answerer.prepare(self.inputs_and_answer(example)[0])
-      logits = itertools.islice(rows, len(prepared.inputs))
-      yield self.answerer.answer(prepared, [{"logits": row} for row in logits])
-
-  def write_predictions(
-    self, output_dir: str, data: Sequence[Example], rows: Rows
-  ) -> Results:
-    """Writes the predictions; returns their scores, if there are any.
-
-    By default, predictions.jsonl gets the texts and the answer of each example.
-    """
-    texts = (self.inputs_and_answer(example)[0] for example in data)
-    pairs = zip(texts, self.answers(data, rows))
-    lines = (json_files.encode(text | answer) for text, answer in pairs)
-    results.write_lines(os.path.join(output_dir, "predictions.jsonl"), lines)
-    return {}
-
-  def run_info(self) -> dict[str, Any]:
-    """Returns the task's own fields of run.json."""
-    fields = self.label_spec.run_fields() if self.label_spec else {}
-    return fields | {"class_weights": self.class_weights}
-
-  def describe_labels(self, examples: Sequence[Example]) -> str:
+  def describe_labels(self, rows: Sequence[Row]) -> str:
     """Returns the labels of a split with their counts, for the log."""
-    answers = [self.inputs_and_answer(example)[1] for example in examples]
-    answers = [answer for answer in answers if answer is not None]
-    if not answers:
+    known = [row["label"] for row in rows if row.get("label") is not None]
+    if not known:
       return "no labels"
-    if all(isinstance(answer, float) for answer in answers):
-      return f"labels from {min(answers):g} to {max(answers):g}"
-    counts = dict.fromkeys(self.label_spec.labels if self.label_spec else (), 0)
-    counts |= sorted(collections.Counter(prediction.labels_in(answers)).items())
+    if all(isinstance(label, float) for label in known):
+      return f"labels from {min(known):g} to {max(known):g}"
+    counts = dict.fromkeys(self.labels.labels if self.labels else (), 0)
+    counts |= sorted(collections.Counter(labels_in(known)).items())
     parts = errors.join_names([f"{name} {n}" for name, n in counts.items()])
     return f"labels: {parts}"
 
-  def inputs_and_answer(self, example: Example) -> tuple[dict[str, Any], Any]:
-    """Returns an example as inputs of the served model, and its answer.
+  # From rows to inputs.
 
-    Returns:
-      The texts by the names of the model's inputs; {} if a served model cannot
-      take the example as text. The answer as JSON; None if it is not known.
+  def check(self, rows: Sequence[Row]) -> None:
+    """Warns of rows whose answer means little; ValueError if none has one."""
+    if empty := with_empty_text(rows):
+      numbers = errors.join_names([*map(str, empty)], 5)
+      logging.warning(f"These rows have an empty text: {numbers}.")
+
+  @abc.abstractmethod
+  def preprocess(self, rows: Iterable[Row]) -> Iterator[Inputs]:
+    """Yields the inputs of each row, lazily and in order.
+
+    The rows of a file come together, so a task may look at a row's neighbours.
+
+    Raises:
+      ValueError: if the model cannot read a row.
     """
-    return {}, None
+
+  def pack(
+    self, ids_a: Sequence[int], ids_b: Sequence[int] | None = None
+  ) -> ModelInput:
+    """Returns the sequence of a text or a pair, cut to max_seq_length."""
+    cls_id, sep_id = self.tokenizer.convert_tokens_to_ids(
+      [tokenization.CLS, tokenization.SEP]
+    )
+    ids, num_first = packing.assemble(
+      ids_a, ids_b, cls_id, sep_id, self.max_seq_length
+    )
+    return model_input(ids, num_first)
+
+  def is_cut(
+    self, ids_a: Sequence[int], ids_b: Sequence[int] | None = None
+  ) -> bool:
+    """Returns whether `pack` drops some of the word pieces."""
+    return packing.is_cut(ids_a, ids_b, self.max_seq_length)
+
+  # Training.
+
+  def targets(self, row: Row, inputs: Inputs) -> Iterable[Features]:
+    """Yields for each record of a row what it holds besides its inputs."""
+    return itertools.repeat({}, inputs.num_records)
+
+  def order_for_training(self, rows: Sequence[Row]) -> Sequence[Row]:
+    """Returns the rows in the order of their training records."""
+    return rows
+
+  def weights(
+    self, features: losses.Features, training: bool
+  ) -> dict[str, Tensor]:
+    """Returns the weights of the losses of a batch, by the losses' names."""
+    raise NotImplementedError
+
+  def compute_sums(
+    self, outputs: Any, features: losses.Features, training: bool
+  ) -> tuple[losses.Sums, losses.Sums]:
+    """Returns the losses and the metrics of the model's outputs."""
+    raise NotImplementedError
+
+  def loss_sums(
+    self, model: keras.Model, features: losses.Features, training: bool
+  ) -> objective.BatchSums:
+    """Returns the losses, metrics and outputs of features [B, ...]."""
+    outputs = model(features, training=training)
+    sums = self.compute_sums(outputs, features, training)
+    return objective.BatchSums(*sums, outputs)
+
+  def unused_variables(self, model: keras.Model) -> list[keras.Variable]:
+    """Returns the trainable variables that the loss does not depend on."""
+    return getattr(model, "unused_variables", [])
+
+  # From outputs to answers and scores.
+
+  @abc.abstractmethod
+  def postprocess(self, inputs: Inputs, outputs: Sequence[Outputs]) -> Answer:
+    """Returns the answer of a row.
+
+    Args:
+      inputs: the row's, from `preprocess`.
+      outputs: the model's outputs for each sequence. Those for positions may be
+        longer than the sequence, since a batch is padded.
+    """
+
+  def score(self, rows: Sequence[Row], answers: Sequence[Answer]) -> Results:
+    """Returns results of a split that need all its answers, such as F1."""
+    return {}
+
+  def near_chance(self, rows: Sequence[Row], accuracy: float) -> float | None:
+    """Returns the accuracy of the most frequent label if a model's is close."""
+    return None
+
+  def write_evaluation(
+    self, output_dir: str, rows: Sequence[Row], answers: Sequence[Answer]
+  ) -> None:
+    """Writes files of an evaluation in addition to eval_results.txt."""
+
+  def write_predictions(
+    self, output_dir: str, rows: Sequence[Row], answers: Iterable[Answer]
+  ) -> Results:
+    """Writes the predictions; returns their scores, if there are any.
+
+    By default, predictions.jsonl gets the inputs and the answer of each row.
+    """
+    lines = (
+      json_files.encode(self.inputs_of(row) | answer)
+      for row, answer in zip(rows, answers)
+    )
+    results.write_lines(os.path.join(output_dir, "predictions.jsonl"), lines)
+    return {}
+
+  def inputs_of(self, row: Row) -> Row:
+    """Returns the fields of a row that a served model reads.
+
+    They are {} if a served model cannot read the row.
+    """
+    if not row.keys() >= {*self.fields[: self.num_required]}:
+      return {}
+    return {name: row[name] for name in self.fields if name in row}
+
+
+def open_task(
+  name: str,
+  tokenizer: tokenization.FullTokenizer,
+  task_settings: config_lib.TaskSettings,
+  labels: run_info.LabelSpec | None,
+) -> Task[Any]:
+  """Returns the task of a model that is opened for predictions."""
+  task = registry.load(registry.TASKS[name].task)
+  return task(tokenizer=tokenizer, settings=task_settings, labels=labels)
+
+
+def answer_rows(
+  task: Task[Any], rows: Sequence[Row], outputs: Iterable[Outputs]
+) -> Iterator[Answer]:
+  """Yields the answers of rows for the outputs of all their records.
+
+  A row is answered when the output of its last record has come.
+  """
+  remaining = iter(outputs)
+  for inputs in task.preprocess(rows):
+    own = list(itertools.islice(remaining, inputs.num_records))
+    if inputs.is_one_record:
+      [record] = own
+      own = [
+        {name: values[i : i + 1] for name, values in record.items()}
+        for i in range(len(inputs.sequences))
+      ]
+    yield task.postprocess(inputs, own)
+
+
+def split_outputs(outputs: Any) -> Iterator[Outputs]:
+  """Yields the outputs of each record of a batch, by name.
+
+  The outputs are an array, which gets the name `logits`, or a named tuple of
+  arrays.
+  """
+  named = {"logits": outputs}
+  if hasattr(outputs, "_asdict"):
+    named = outputs._asdict()
+  arrays = [np.asarray(values) for values in named.values()]
+  for values in zip(*arrays):
+    yield dict(zip(named, values))
+
+
+def model_input(
+  ids: Sequence[int], num_first: int, positions: Sequence[int] = ()
+) -> ModelInput:
+  """Returns a sequence whose first num_first ids are in segment 0."""
+  segment_ids = [0] * num_first + [1] * (len(ids) - num_first)
+  return ModelInput(ids, [1] * len(ids), segment_ids, positions)
+
+
+def with_empty_text(rows: Iterable[Mapping[str, Any]]) -> list[int]:
+  """Returns the indices of rows in which a text, or one of a list, is blank."""
+  empty = []
+  for index, row in enumerate(rows):
+    texts = (
+      [value] if isinstance(value, str) else value for value in row.values()
+    )
+    if not all(map(str.strip, itertools.chain.from_iterable(texts))):
+      empty.append(index)
+  return empty
+
+
+def batch(
+  sequences: Sequence[ModelInput], width: int | None = None
+) -> dict[str, np.ndarray]:
+  """Returns sequences as arrays by name, int32 [B, F].
+
+  They are padded with 0 to `width`, or if it is None to the longest.
+  `masked_lm_positions`, int32 [B, P], are left out if there are none.
+  """
+  arrays = {}
+  for name, rows in zip(ModelInput._fields, zip(*sequences)):
+    if name == "masked_lm_positions":
+      if not any(rows):
+        continue
+      width = None
+    array = np.zeros((len(rows), width or max(map(len, rows))), np.int32)
+    for target, row in zip(array, rows):
+      target[: len(row)] = row
+    arrays[name] = array
+  return arrays
+
+
+def labels_in(label: Any) -> Iterator[Any]:
+  """Yields the names in a label, which may be a list; none for a number."""
+  if isinstance(label, list | tuple):
+    for item in label:
+      yield from labels_in(item)
+  elif not isinstance(label, float | None):
+    yield label
+
+
+def digits(values: np.ndarray) -> list[float]:
+  """Returns float32 [N] as Python's floats that print with their digits."""
+  return [float(str(value)) for value in values]
+
+
+def probabilities(
+  logits: np.ndarray, problem_type: str | None = None
+) -> np.ndarray:
+  """Returns `losses.probabilities`, float32 [..., C], of logits [..., C].
+
+  NumPy takes a tenth of the time of TensorFlow for a single row.
+  """
+  logits = np.asarray(logits, np.float32)
+  if problem_type == "regression":
+    return logits
+  if problem_type == "multilabel":
+    return np.exp(-np.logaddexp(np.float32(0), -logits))
+  exponentials = np.exp(logits - logits.max(axis=-1, keepdims=True))
+  return exponentials / exponentials.sum(axis=-1, keepdims=True)

@@ -6,30 +6,52 @@ writes the results. A base.Task supplies the rest.
 
 import contextlib
 import dataclasses
-import functools
 import itertools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
-import numpy as np
+import keras
 import tensorflow as tf
 from absl import logging
 
-from bert_tf import checkpoints, modeling, settings, tokenization
-from bert_tf.data import input_pipeline
+from bert_tf import checkpoints, heads, modeling, settings, tokenization
 from bert_tf.model_folder import letter_case, run_folder, run_info
-from bert_tf.tasks import base, start_model, step_errors
+from bert_tf.tasks import base, registry, start_model, step_errors
+from bert_tf.tasks import class_weights as class_weights_lib
+from bert_tf.tasks import config as config_lib
 from bert_tf.tasks import splits as splits_lib
-from bert_tf.training import compilation, results
 from bert_tf.training import config as training_config
+from bert_tf.training import estimator, evaluator, results
 from bert_tf.training import evaluation as evaluation_lib
+
+# Names of a task's metrics and their names in the original's result files.
+_EVAL_NAMES = {
+  "example_loss": "eval_loss",
+  "token_loss": "eval_loss",
+  "accuracy": "eval_accuracy",
+}
+
+
+def build_model(setup: base.Setup, task: base.Task) -> keras.Model:
+  """Returns the model of a task, with random values."""
+  num_labels = task.labels.num_outputs if task.labels else 0
+  return heads.build(task.model, setup.bert_config, num_labels)
 
 
 def run(
   config: base.Config,
-  make_task: Callable[[base.Setup[base.Config]], base.Task[base.Example]],
+  task_class: type[base.Task] | None = None,
+  encode: Callable[..., splits_lib.Data] = splits_lib.encode,
+  build_model: Callable[..., keras.Model] = build_model,
 ) -> base.Results | None:
   """Trains, evaluates and predicts as configured; writes the result files.
+
+  Args:
+    config: the settings of the task's command.
+    task_class: the class of the task; None for that of its TaskSpec.
+    encode: writes the records of a split, as `splits.encode`.
+    build_model: makes the model, as `build_model`.
 
   Returns:
     The results of the evaluation and of the predictions, if any; None if a
@@ -41,9 +63,10 @@ def run(
   """
   setup = load(config)
   config = setup.config
-  task = make_task(setup)
-  if task.label_spec:  # Fails early, before the data are read.
-    setup.folder.check_labels(task.label_spec)
+  task_class = task_class or registry.load(registry.TASKS[config.task].task)
+  task = task_class.create(setup)
+  if task.labels:  # Fails early, before the data are read.
+    setup.folder.check_labels(task.labels)
   flags = {}
   if config.do_train:
     flags["train"] = "do_train"
@@ -53,8 +76,8 @@ def run(
     flags["dev"] = "do_eval"
   if config.do_predict:
     flags[task.predicted_split] = "do_predict"
-  splits = splits_lib.read(task, flags, setup.folder.path)
-  return run_on_splits(splits)
+  task, splits = splits_lib.read(task, flags, setup.folder.path)
+  return run_on_splits(setup, task, splits, encode, build_model)
 
 
 def load(config: base.Config) -> base.Setup[base.Config]:
@@ -95,141 +118,213 @@ def load(config: base.Config) -> base.Setup[base.Config]:
 
 
 def run_on_splits(
-  splits: splits_lib.Splits[base.Example],
+  setup: base.Setup[base.Config],
+  task: base.Task,
+  splits: Mapping[str, splits_lib.Split],
+  encode: Callable[..., splits_lib.Data] = splits_lib.encode,
+  build_model: Callable[..., keras.Model] = build_model,
 ) -> base.Results | None:
-  """Trains, evaluates and predicts as `run` does, on examples in memory.
+  """Trains, evaluates and predicts as `run` does, on rows in memory.
 
   Does not read the files that the config names. The task's labels must be
   known.
   """
-  task, examples = splits.task, splits.examples
-  setup, config = task.setup, task.config
-  train = _with_steps(splits)
-  started = _with_start(task, train)
+  config = setup.config
+  config.train.check_best_metric(task.metrics)
+  train = config.train
   if config.do_train:
-    task.set_class_weights(examples["train"])
+    train = _with_steps(config, task, splits["train"].rows)
+    task = _with_class_weights(setup, task, splits["train"].rows)
+  train = _with_start(setup, task, train)
   with (
     setup.folder.exclusive(config.do_train) as folder,
     folder.open_records_dir() as records_dir,
   ):
-    # Counts, examples and scores of earlier commands stay if nothing is new.
-    saved = {n: getattr(folder.info, n, None) for n in run_info.FINDINGS}
-    info = run_info.RunInfo(
-      task=task.model.task,
-      do_lower_case=config.do_lower_case,
-      strip_accents=config.strip_accents,
-      max_seq_length=config.max_seq_length,
-      lora_rank=train.lora_rank or None,
-      lora_alpha=train.lora_alpha if train.lora_rank else None,
-      **results.arithmetic_fields(train, folder.info, config.do_train),
-      **task.run_info(),
-      **{**saved, **splits.run_fields(config.num_run_examples)},
-    )
-    folder.prepare(info, setup.bert_config, config.vocab_file)
-    if "dev" in examples and info.examples and folder.is_writable:
-      logging.info(
-        f"run.json keeps {len(info.examples)} dev texts as examples for the "
-        "server's page; `num_run_examples=0` leaves them out."
-      )
-    results.add_command(
-      folder.path,
-      dataclasses.replace(config, train=train),
-      splits.fingerprint("train"),
-    )
-    runner = task.build_estimator(started)
-    records_of = functools.partial(splits.records, folder=records_dir)
-    few_widths = compilation.compiles_each_width(train.use_xla)
-    vocab_size = setup.bert_config.vocab_size
-    explained = functools.partial(
-      step_errors.explained, config, max_seq_length=task.max_seq_length
-    )
-
-    def batches(split: str, batch_size: int) -> tf.data.Dataset:
-      once = input_pipeline.finite_dataset(
-        records_of(split), task.spec(split), batch_size, vocab_size
-      )
-      return task.finish(once, few_widths)
-
-    def evaluate() -> tuple[base.Results, list[np.ndarray]]:
-      dev = batches("dev", config.eval_batch_size)
-      with explained("eval_batch_size"):
-        return task.evaluate(runner, dev, examples["dev"])
-
-    if config.do_train:
-      records, spec = records_of("train"), task.spec("train")
-      if train.eval_every_steps:
-        records_of("dev")  # Reports faults before the training.
-
-      def train_batches(steps_done: int) -> tf.data.Dataset:
-        shuffled = input_pipeline.training_dataset(
-          records,
-          spec,
-          train.train_batch_size,
-          train.seed,
-          steps_done,
-          vocab_size,
-          config.group_by_length,
-        )
-        return task.finish(shuffled, few_widths)
-
-      with explained("train_batch_size"):
-        runner.train(train_batches, lambda: evaluate()[0])
-      if runner.was_interrupted:
-        return None
+    _describe(setup, task, train, folder, splits)
+    data = {
+      name: encode(setup, task, split, records_dir)
+      for name, split in splits.items()
+    }
+    runner = estimator.Estimator(lambda: build_model(setup, task), task, train)
+    driver = _Run(task, config, train, folder, splits, data, runner)
+    all_results: base.Results = {}
+    if config.do_train and not driver.train():
+      return None
     if config.do_eval or config.do_predict:
       runner.load_for_inference()
-    all_results: base.Results = {}
     if config.do_eval:
-      evaluation, dev_rows = evaluate()
-      all_results |= evaluation
-      path = os.path.join(folder.path, "eval_results.txt")
-      results.write_results(path, evaluation, first=task.first_results)
-      if folder.is_writable:
-        task.write_evaluation(folder.path, examples["dev"], dev_rows)
-      accuracy = evaluation.get("eval_accuracy", 1.0)
-      scores = dict(evaluation)
-      if chance := task.near_chance(examples["dev"], accuracy):
-        logging.warning(
-          f"eval_accuracy {accuracy:.3g} is close to chance: the most frequent "
-          f"label alone would give {chance:.3g}."
-        )
-        scores = {"eval_accuracy": accuracy, "near_chance": chance, **scores}
-      run_folder.write_scores(folder.path, scores)
+      all_results |= driver.evaluate()
     if config.do_predict:
-      split = task.predicted_split
-      outputs = runner.predict(batches(split, config.predict_batch_size))
-      rows = itertools.chain.from_iterable(
-        itertools.starmap(task.rows, outputs)
-      )
-      with explained("predict_batch_size"):
-        scores = task.write_predictions(folder.path, examples[split], rows)
-      if split == "dev":  # Without answers, removes earlier scores.
-        run_folder.write_scores(folder.path, scores)
-      all_results |= scores
+      all_results |= driver.predict()
     if config.do_train:
-      served, best = folder.path, evaluation_lib.find_best_folder(folder.path)
-      if best and train.eval_every_steps:
-        scores = evaluation_lib.read_best_results(best)
-        step, name = scores[checkpoints.GLOBAL_STEP], str(train.best_metric)
-        if not str(checkpoints.find_latest(served)).endswith(f"-{step}"):
-          logging.info(f"Step {step} was the best: {name} = {scores[name]:.4g}")
-          served = best
-      if type(task).__module__.startswith("bert_tf."):  # Else it is unknown.
-        logging.info(f"To serve this model: bert-tf serve --model={served}")
+      driver.log_served_folder()
     return all_results
 
 
+def _describe(
+  setup: base.Setup[base.Config],
+  task: base.Task,
+  train: training_config.FineTuningTrainConfig,
+  folder: run_folder.RunFolder,
+  splits: Mapping[str, splits_lib.Split],
+) -> None:
+  """Writes run.json, the files beside it, and the command."""
+  config, dev = setup.config, splits.get("dev")
+  # Counts, examples and scores of earlier commands stay if nothing is new.
+  findings: dict[str, Any] = {
+    name: getattr(folder.info, name, None) for name in run_info.FINDINGS
+  }
+  for name in ("train", "dev"):
+    if name in splits:
+      findings[f"num_{name}_examples"] = len(splits[name].rows)
+  if dev or not config.num_run_examples:
+    examples = dev and splits_lib.choose_examples(
+      task, dev, config.num_run_examples
+    )
+    findings["examples"] = examples or None
+  info = run_info.RunInfo(
+    task=task.name,
+    lora_rank=train.lora_rank or None,
+    lora_alpha=train.lora_alpha if train.lora_rank else None,
+    class_weights=task.class_weights,
+    **results.arithmetic_fields(train, folder.info, config.do_train),
+    **settings.values(task.settings),
+    **(task.labels.run_fields() if task.labels else {}),
+    **findings,
+  )
+  folder.prepare(info, setup.bert_config, config.vocab_file)
+  if dev and info.examples and folder.is_writable:
+    logging.info(
+      f"run.json keeps {len(info.examples)} dev texts as examples for the "
+      "server's page; `num_run_examples=0` leaves them out."
+    )
+  results.add_command(
+    folder.path,
+    dataclasses.replace(config, train=train),
+    splits_lib.fingerprint(splits.get("train")),
+  )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Run:
+  """The steps of a run whose records are written."""
+
+  task: base.Task
+  config: config_lib.FineTuningConfig
+  train_config: training_config.FineTuningTrainConfig
+  folder: run_folder.RunFolder
+  splits: Mapping[str, splits_lib.Split]
+  data: Mapping[str, splits_lib.Data]
+  runner: estimator.Estimator
+
+  def train(self) -> bool:
+    """Trains to the last step; returns False if a signal ended it."""
+
+    def batches(steps_done: int) -> tf.data.Dataset:
+      return self.data["train"].training(
+        self.train_config, steps_done, self.config.group_by_length
+      )
+
+    with self._explained("train_batch_size"):
+      self.runner.train(batches, lambda: self._evaluate_rows()[0])
+    return not self.runner.was_interrupted
+
+  def evaluate(self) -> base.Results:
+    """Evaluates the dev split; writes and returns the results."""
+    evaluation, answers = self._evaluate_rows()
+    task, folder, rows = self.task, self.folder, self.splits["dev"].rows
+    path = os.path.join(folder.path, "eval_results.txt")
+    results.write_results(path, evaluation, first=task.first_results)
+    if folder.is_writable:
+      task.write_evaluation(folder.path, rows, answers)
+    accuracy = evaluation.get("eval_accuracy", 1.0)
+    scores = dict(evaluation)
+    if chance := task.near_chance(rows, accuracy):
+      logging.warning(
+        f"eval_accuracy {accuracy:.3g} is close to chance: the most frequent "
+        f"label alone would give {chance:.3g}."
+      )
+      scores = {"eval_accuracy": accuracy, "near_chance": chance, **scores}
+    run_folder.write_scores(folder.path, scores)
+    return evaluation
+
+  def predict(self) -> base.Results:
+    """Predicts the split that the task predicts; returns the scores, if any."""
+    task, name = self.task, self.task.predicted_split
+    rows = self.splits[name].rows
+    batches = self.data[name].evaluation(self.config.predict_batch_size)
+    with self._explained("predict_batch_size"):
+      answers = self._answers(name, self.runner.predict(batches))
+      scores = task.write_predictions(self.folder.path, rows, answers)
+    if name == "dev":  # Without labels, removes earlier scores.
+      run_folder.write_scores(self.folder.path, scores)
+    return scores
+
+  def log_served_folder(self) -> None:
+    """Logs the command that serves the run's best or newest checkpoint."""
+    path = self.folder.path
+    best = evaluation_lib.find_best_folder(path)
+    if best and self.train_config.eval_every_steps:
+      scores = evaluation_lib.read_best_results(best)
+      step = scores[checkpoints.GLOBAL_STEP]
+      name = str(self.train_config.best_metric)
+      if not str(checkpoints.find_latest(path)).endswith(f"-{step}"):
+        logging.info(f"Step {step} was the best: {name} = {scores[name]:.4g}")
+        path = best
+    if type(self.task).__module__.startswith("bert_tf."):  # Else it is unknown.
+      logging.info(f"To serve this model: bert-tf serve --model={path}")
+
+  def _evaluate_rows(self) -> tuple[base.Results, list[base.Answer]]:
+    task, rows = self.task, self.splits["dev"].rows
+    answers: list[base.Answer] = []
+
+    def score(batches: evaluator.Batches) -> base.Results:
+      answers.extend(self._answers("dev", batches))
+      return task.score(rows, answers)
+
+    batches = self.data["dev"].evaluation(self.config.eval_batch_size)
+    with self._explained("eval_batch_size"):
+      if not task.has_loss:
+        means = self.runner.report(score(self.runner.predict(batches)))
+      else:
+        means = self.runner.evaluate(batches, score=score)
+    return {_EVAL_NAMES.get(n, n): value for n, value in means.items()}, answers
+
+  def _answers(
+    self, name: str, batches: evaluator.Batches
+  ) -> Iterator[base.Answer]:
+    outputs = itertools.chain.from_iterable(
+      base.split_outputs(values) for values, _ in batches
+    )
+    return base.answer_rows(self.task, self.splits[name].rows, outputs)
+
+  def _explained(
+    self, batch_setting: str
+  ) -> contextlib.AbstractContextManager[None]:
+    length = self.task.max_seq_length
+    return step_errors.explained(self.config, batch_setting, length)
+
+
+def _with_class_weights(
+  setup: base.Setup, task: base.TaskT, rows: Sequence[base.Row]
+) -> base.TaskT:
+  """Adds the class weights of the setting, else of the resumed run."""
+  given = getattr(setup.config, "class_weights", ())
+  run = setup.folder.info
+  weights = run.class_weights if run else None
+  if given:
+    weights = class_weights_lib.compute(given, task, rows)
+  return dataclasses.replace(task, class_weights=weights)
+
+
 def _with_steps(
-  splits: splits_lib.Splits[base.Example],
+  config: base.Config, task: base.Task, rows: Sequence[base.Row]
 ) -> training_config.FineTuningTrainConfig:
-  """Adds the numbers of steps and best_metric; without do_train, checks it."""
-  task = splits.task
-  config, train, known = task.config, task.config.train, task.result_names
-  train.check_best_metric(known)
-  if not config.do_train:
-    return train
-  num_inputs = task.num_inputs(splits.examples["train"])
-  batch_size = train.train_batch_size
+  """Adds the numbers of steps and best_metric."""
+  num_inputs = len(rows)
+  if task.counts_windows:
+    num_inputs = sum(inputs.num_records for inputs in task.preprocess(rows))
+  batch_size = config.train.train_batch_size
   # Steps and warm-up steps are rounded down, as in the original.
   num_train_steps = int(num_inputs / batch_size * config.num_train_epochs)
   if num_train_steps < 1:
@@ -238,10 +333,10 @@ def _with_steps(
       f"do not fill a batch of {batch_size}. Raise it."
     )
   train = dataclasses.replace(
-    train,
+    config.train,
     num_train_steps=num_train_steps,
     num_warmup_steps=int(num_train_steps * config.warmup_proportion),
-    best_metric=train.best_metric or known[0],
+    best_metric=config.train.best_metric or task.metrics[0],
   )
   logging.info(
     f"{num_inputs} {task.noun}, {num_train_steps} steps of {batch_size}, "
@@ -251,12 +346,12 @@ def _with_steps(
 
 
 def _with_start(
-  task: base.Task[base.Example],
+  setup: base.Setup,
+  task: base.Task,
   train: training_config.FineTuningTrainConfig,
 ) -> training_config.FineTuningTrainConfig:
   """Sets encoder_only if the head of init_checkpoint is not this run's."""
-  setup, do_train = task.setup, task.config.do_train
-  output_dir = setup.folder.path
+  do_train, output_dir = setup.config.do_train, setup.folder.path
   head = task.model.heads[0]
   if setup.folder.is_begun:
     # Without a run.json, only the checkpoint tells the task. The check of a
@@ -272,7 +367,7 @@ def _with_start(
   start = setup.start
   if start.path:
     takes_head = start.takes_head(
-      task.model, task.label_spec, do_train, train.encoder_only
+      task.model, task.labels, do_train, train.encoder_only
     )
     return dataclasses.replace(train, encoder_only=not takes_head)
   if not do_train:

@@ -30,6 +30,7 @@ from bert_tf.data import (
 )
 from bert_tf.model_folder import letter_case, run_folder, run_info
 from bert_tf.tasks import pretraining_config, pretraining_start, step_errors
+from bert_tf.tensor import Tensor
 from bert_tf.training import config as training_config
 from bert_tf.training import estimator
 from bert_tf.training import objective as objective_lib
@@ -252,25 +253,22 @@ def build_estimator(
   """Returns the Estimator; no_nsp drops the next-sentence loss."""
   return estimator.Estimator(
     lambda: heads.PretrainingModel(bert_config),
-    PretrainingObjective(
-      losses.loss_from_sums,
-      losses.pretraining_weights,
-      losses.metrics_from_sums,
-      no_nsp,
-    ),
+    PretrainingObjective(no_nsp),
     train_config,
   )
 
 
 @dataclasses.dataclass(frozen=True)
-class PretrainingObjective(objective_lib.Objective):
-  """The losses of both heads, or of the masked LM only.
-
-  loss_fn and metrics_fn take the `losses.PretrainingSums` of a PretrainingModel
-  instead of its outputs, so that memory never holds all logits at once.
-  """
+class PretrainingObjective:
+  """The losses of both heads, or of the masked LM only."""
 
   no_nsp: bool = False  # Whether the next-sentence loss is dropped.
+
+  def weights(
+    self, features: objective_lib.Features, training: bool
+  ) -> dict[str, Tensor]:
+    """Returns the weights of the losses."""
+    return losses.pretraining_weights(features)
 
   def loss_sums(
     self,
@@ -278,10 +276,14 @@ class PretrainingObjective(objective_lib.Objective):
     features: objective_lib.Features,
     training: bool,
   ) -> objective_lib.BatchSums:
-    """Returns the losses and metrics of a batch."""
+    """Returns the losses and metrics of a batch.
+
+    The model returns sums in place of outputs, so that memory never holds all
+    logits at once.
+    """
     sums = model.loss_sums(features, training)
-    losses_sums = self.loss_fn(sums, features)
-    metrics = self.metrics_fn(sums, features)
+    losses_sums = losses.loss_from_sums(sums, features)
+    metrics = losses.metrics_from_sums(sums, features)
     if self.no_nsp:
       del losses_sums["next_sentence_loss"]
       del metrics["next_sentence_loss"], metrics["next_sentence_accuracy"]
@@ -292,7 +294,7 @@ class PretrainingObjective(objective_lib.Objective):
   ) -> list[keras.Variable]:
     """Returns, with no_nsp, the variables of the pooler and of the NSP head."""
     if not self.no_nsp:
-      return super().unused_variables(model)
+      return model.unused_variables
     return [
       *model.bert.pooler.trainable_variables,
       *model.cls.seq_relationship.trainable_variables,

@@ -19,8 +19,8 @@ class TaskSpec:
   Attributes:
     name: its name in run.json and --task.
     model: its heads.HeadModel; "" for models without a head.
-    answerer: the prediction.Answerer that turns texts into the model's inputs,
-      and its outputs into answers.
+    task: the tasks.base.Task that turns rows into the model's inputs, and its
+      outputs into answers.
     text_signatures: makes the functions on texts of a SavedModel, by name, from
       a saved_models.NamedModel, an export.text.BertTokenizer and a RunInfo. ""
       for a task whose SavedModels take only ids.
@@ -32,7 +32,6 @@ class TaskSpec:
     settings: the class of the settings that run.json keeps.
     config: the class of all settings of its command, each of which becomes a
       flag; a subclass of `settings`.
-    run: trains, evaluates and predicts as the settings say.
     help: the command's text for --help. Its first line says what the task is.
     default_steps: the do_* settings that `bert-tf COMMAND` turns on if the user
       chooses no step.
@@ -40,14 +39,13 @@ class TaskSpec:
 
   name: str
   model: Named = ""
-  answerer: Named = ""
+  task: Named = ""
   text_signatures: Named = ""
   hugging_face: tuple[str, ...] = ()
   label_defaults: tuple[str, str] | None = None
   command: str = ""
   settings: Named = "bert_tf.tasks.config.TaskSettings"
   config: Named = ""
-  run: Named = ""
   help: str = ""
   default_steps: tuple[str, ...] = ("do_train", "do_eval")
 
@@ -63,7 +61,7 @@ def load(named: Named) -> Any:
 PRETRAINING = TaskSpec(
   name="pretraining",
   model="bert_tf.heads.PretrainingModel",
-  answerer="bert_tf.inference.answerers.MaskAnswerer",
+  task="bert_tf.tasks.masked_lm.MaskedLmTask",
   settings="bert_tf.tasks.config.MaskedLmSettings",
   hugging_face=("BertForPreTraining", "BertForMaskedLM"),
 )
@@ -71,14 +69,13 @@ PRETRAINING = TaskSpec(
 CLASSIFICATION = TaskSpec(
   name="classification",
   model="bert_tf.heads.ClassifierModel",
-  answerer="bert_tf.tasks.classification.answers.TextAnswerer",
+  task="bert_tf.tasks.classification.task.ClassificationTask",
   text_signatures="bert_tf.export.text.classifier_signatures",
   hugging_face=("BertForSequenceClassification",),
   label_defaults=("own data", "classification"),
   command="classifier",
   settings="bert_tf.tasks.classification.config.ClassificationSettings",
   config="bert_tf.tasks.classification.config.ClassificationConfig",
-  run="bert_tf.tasks.classification.task.run",
   help=r"""Fine-tunes BERT to classify texts or pairs of texts.
 
 bert-tf classifier --data_file=reviews.csv --text_a_column=review \
@@ -90,12 +87,11 @@ bert-tf classifier --data_file=reviews.csv --text_a_column=review \
 SQUAD = TaskSpec(
   name="squad",
   model="bert_tf.heads.SpanModel",
-  answerer="bert_tf.tasks.squad.answers.SpanAnswerer",
+  task="bert_tf.tasks.squad.task.SquadTask",
   hugging_face=("BertForQuestionAnswering",),
   command="squad",
   settings="bert_tf.tasks.squad.config.SquadSettings",
   config="bert_tf.tasks.squad.config.SquadConfig",
-  run="bert_tf.tasks.squad.task.run",
   help=r"""Fine-tunes BERT to answer questions, as in SQuAD.
 
 bert-tf squad --do_train --train_file=train-v1.1.json \
@@ -108,13 +104,12 @@ bert-tf squad --do_train --train_file=train-v1.1.json \
 NER = TaskSpec(
   name="ner",
   model="bert_tf.heads.TokenModel",
-  answerer="bert_tf.tasks.ner.answers.WordAnswerer",
+  task="bert_tf.tasks.ner.task.NerTask",
   hugging_face=("BertForTokenClassification",),
   label_defaults=("ner", "words"),
   command="ner",
   settings="bert_tf.tasks.ner.config.NerSettings",
   config="bert_tf.tasks.ner.config.NerConfig",
-  run="bert_tf.tasks.ner.task.run",
   help=r"""Fine-tunes BERT to recognize named entities.
 
 bert-tf ner --data_dir=conll --model=cased_L-12_H-768_A-12 \
@@ -125,11 +120,10 @@ bert-tf ner --data_dir=conll --model=cased_L-12_H-768_A-12 \
 SWAG = TaskSpec(
   name="swag",
   model="bert_tf.heads.MultipleChoiceModel",
-  answerer="bert_tf.tasks.swag.answers.ChoiceAnswerer",
+  task="bert_tf.tasks.swag.task.SwagTask",
   hugging_face=("BertForMultipleChoice",),
   command="swag",
   config="bert_tf.tasks.swag.config.SwagConfig",
-  run="bert_tf.tasks.swag.task.run",
   help=r"""Fine-tunes BERT on SWAG or other multiple choice.
 
 bert-tf swag --data_dir=swag --do_train --do_eval \
@@ -140,7 +134,7 @@ bert-tf swag --data_dir=swag --do_train --do_eval \
 # BERT without a head: TF Hub's interface, and vectors of texts.
 ENCODER = TaskSpec(
   name="encoder",
-  answerer="bert_tf.inference.answerers.VectorAnswerer",
+  task="bert_tf.tasks.encoder.EncoderTask",
   settings="bert_tf.tasks.config.EncoderSettings",
   text_signatures="bert_tf.export.text.encoder_signatures",
 )

@@ -1,4 +1,4 @@
-"""The splits of a run: their examples, their records and their log lines.
+"""The splits of a run: their rows, their records and their log lines.
 
 The log line of a split shows mistakes in valid data: labels that were misread,
 texts that lose most of their words, or a file that contains everything twice.
@@ -10,16 +10,20 @@ import hashlib
 import itertools
 import json
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any, Generic
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
+import numpy as np
+import tensorflow as tf
 from absl import logging
 
-from bert_tf.data import input_pipeline
+from bert_tf.data import input_pipeline, padding, record_cache, records
 from bert_tf.files import errors, paths
 from bert_tf.formats import tables
 from bert_tf.model_folder import run_info
-from bert_tf.tasks import base, prediction
+from bert_tf.tasks import base
+from bert_tf.training import compilation
+from bert_tf.training import config as training_config
 
 # The records of each split.
 _RECORD_FILES = {
@@ -32,109 +36,69 @@ _RECORD_FILES = {
 _MAX_CHARACTERS = 1000
 # Maximum number of examples to consider for run.json.
 _MAX_READ = 300
+# Number of rows of each split whose word pieces are logged.
+_NUM_LOGGED = 2
+
+# The features of a record, one for each row that became one.
+Record = Mapping[str, np.ndarray]
 
 
-@dataclasses.dataclass
-class Splits(Generic[base.Example]):
-  """The splits that a run needs, with their records."""
+@dataclasses.dataclass(frozen=True)
+class Split:
+  """The rows of a split, and what they were read from, for the log."""
 
-  task: base.Task[base.Example]  # The run's task, with known labels.
-  # The examples of the needed splits: "train", "dev" or "test".
-  examples: Mapping[str, Sequence[base.Example]]
-  sources: Mapping[str, str]  # The origin of each split, for the log.
-  _records: dict[str, input_pipeline.RecordFiles] = dataclasses.field(
-    default_factory=dict, init=False
-  )
+  name: str  # "train", "dev" or "test".
+  rows: Sequence[base.Row]
+  source: str
 
-  def run_fields(self, max_examples: int) -> dict[str, Any]:
-    """Returns fields of run.json: counts, and a few dev examples.
 
-    The examples are short and different, one for each answer first. Only splits
-    that the run needs have fields. If max_examples is 0, removes the examples
-    that an earlier command stored.
-    """
-    fields: dict[str, Any] = {
-      f"num_{split}_examples": len(self.examples[split])
-      for split in ("train", "dev")
-      if split in self.examples
-    }
-    if "dev" not in self.examples:
-      return fields if max_examples else fields | {"examples": None}
-    first: list[dict[str, Any]] = []
-    others: list[dict[str, Any]] = []
-    seen: set[str] = set()
-    for example in itertools.islice(self.examples["dev"], _MAX_READ):
-      inputs, answer = self.task.inputs_and_answer(example)
-      num_characters = sum(len("".join(text)) for text in inputs.values())
-      if not inputs or num_characters > _MAX_CHARACTERS:
-        continue
-      texts = json.dumps((inputs, answer), ensure_ascii=False)
-      if not tables.is_unicode(texts):  # Served models reject such texts.
-        continue
-      key, text = json.dumps(answer), json.dumps(inputs)
-      if text not in seen:
-        (others if key in seen else first).append(
-          {"inputs": inputs, "answer": answer}
-        )
-      seen |= {key, text}
-    examples = (*first, *others)[:max_examples]
-    return fields | {"examples": examples or None}
+@dataclasses.dataclass(frozen=True)
+class Data:
+  """The records of a split, and how they become batches for the model."""
 
-  def fingerprint(self, split: str) -> str:
-    """Returns the number and a hash of a split's examples; "" without them."""
-    digest, examples = hashlib.sha256(), self.examples.get(split, ())
-    for example in examples:
-      digest.update(json.dumps(self.task.inputs_and_answer(example)).encode())
-    start = digest.hexdigest()[:8]
-    return f"{len(examples)} examples with hash {start}" if examples else ""
+  records: input_pipeline.RecordFiles
+  spec: input_pipeline.Spec  # The features that the model reads.
+  vocab_size: int
+  # Makes the model's input of batches.
+  finish: Callable[[tf.data.Dataset], tf.data.Dataset]
 
-  def summary(self, split: str, records: input_pipeline.RecordFiles) -> str:
-    """Returns the log line of a split: its examples, labels and records."""
-    examples = self.examples[split]
-    parts = [
-      f"{len(examples)} {split} examples",
-      f"{records.num_records} records",
-      self.task.describe_labels(examples),
-    ]
-    if records.num_cut is None:
-      parts.append("it is not known how many are too long")
-    else:
-      fraction = records.num_cut / max(1, len(examples))
-      parts.append(f"{records.num_cut} ({fraction:.0%}) too long")
-    texts = (self.task.inputs_and_answer(example)[0] for example in examples)
-    inputs = [json.dumps(values) for values in texts if values]
-    if num_repeated := len(inputs) - len(set(inputs)):
-      parts.append(f"{num_repeated} repeated")
-    if num_dropped := len(getattr(examples, "dropped", ())):
-      parts.append(f"{num_dropped} left out")
-    if records.is_reused:
-      parts.append("records of an earlier run")
-    return f"{self.sources[split]}: {'; '.join(parts)}."
+  def training(
+    self,
+    config: training_config.TrainConfig,
+    steps_done: int,
+    group_by_length: bool = False,
+  ) -> tf.data.Dataset:
+    """Returns endless shuffled batches, without the first `steps_done`."""
+    return self.finish(
+      input_pipeline.training_dataset(
+        self.records,
+        self.spec,
+        config.train_batch_size,
+        config.seed,
+        steps_done,
+        self.vocab_size,
+        group_by_length,
+      )
+    )
 
-  def records(self, split: str, folder: str) -> input_pipeline.RecordFiles:
-    """Returns the records of a split; on first use, writes and logs them."""
-    if split not in self._records:
-      path = os.path.join(folder, _RECORD_FILES[split])
-      records = self.task.write_records(split, path, self.examples[split])
-      logging.info("%s", self.summary(split, records))
-      pairs = map(self.task.inputs_and_answer, self.examples[split])
-      if empty := prediction.with_empty_text(texts for texts, _ in pairs):
-        numbers = errors.join_names([str(i + 1) for i in empty], 5)
-        logging.warning(
-          f"{self.sources[split]}: a text is empty in example {numbers}."
-        )
-      self._records[split] = records
-    return self._records[split]
+  def evaluation(self, batch_size: int) -> tf.data.Dataset:
+    """Returns batches of all records, in order."""
+    return self.finish(
+      input_pipeline.finite_dataset(
+        self.records, self.spec, batch_size, self.vocab_size
+      )
+    )
 
 
 def read(
-  task: base.Task[base.Example],
-  flags: Mapping[str, str],
-  output_dir: str,
-) -> Splits[base.Example]:
-  """Reads the splits that a run needs; sets the task's labels if unknown.
+  task: base.TaskT, flags: Mapping[str, str], output_dir: str
+) -> tuple[base.TaskT, dict[str, Split]]:
+  """Reads the splits that a run needs.
 
   `flags` holds for each needed split the flag that asks for it.
+
+  Returns:
+    The task, with labels, and the splits by name.
 
   Raises:
     ValueError: for a missing or faulty file, or if the labels are not known.
@@ -146,12 +110,10 @@ def read(
         f"`{flags[split]}` needs a {split} file. Set `{flag}`, or turn off "
         f"`{flags[split]}`."
       )
-  sources = {split: path or "" for split, (path, _) in files.items()}
-  for split, path in sources.items():
     if not paths.exists(path):
-      raise ValueError(f"There is no {path}. Set `{files[split].flag}`.")
-  examples: dict[str, list[base.Example]] = {}
-  if task.has_labels and task.label_spec is None:
+      raise ValueError(f"There is no {path}. Set `{flag}`.")
+  splits: dict[str, Split] = {}
+  if task.spec.label_defaults and task.labels is None:
     source = task.files["train"].path
     if not source or not paths.exists(source):
       label_map = run_info.LABEL_MAP_FILE
@@ -160,11 +122,179 @@ def read(
         f"{run_info.RUN_FILE} nor {label_map}, and there is no {source}. Copy "
         f"{label_map} from the run that trained the model into `output_dir`."
       )
-    train = task.read("train", source)
-    task.set_labels(train, source)
+    train = Split("train", task.read("train"), source)
+    task = task.infer(train.rows, source)
     if "train" in files:
-      examples["train"] = train
-  for split, source in sources.items():
-    if split not in examples:
-      examples[split] = task.read(split, source)
-  return Splits(task, examples, sources)
+      splits["train"] = train
+  for name, (path, _) in files.items():
+    if name not in splits:
+      splits[name] = Split(name, task.read(name), path or "")
+      task = task.infer(splits[name].rows, path or "")
+  return task, {name: splits[name] for name in files}
+
+
+def encode(
+  setup: base.Setup, task: base.Task, split: Split, folder: str
+) -> Data:
+  """Writes the records of a split to a folder, and logs what they hold.
+
+  Records of an earlier run stay if they were made of equal rows and settings.
+  """
+  path = os.path.join(folder, _RECORD_FILES[split.name])
+
+  def write_all(writer: records.RecordWriter) -> int:
+    num_cut = 0
+    for row_records, is_cut in _encode_rows(task, split, _NUM_LOGGED):
+      num_cut += is_cut
+      for record in row_records:
+        writer.write(_serialize(record))
+    return num_cut
+
+  if task.reuses_records:
+    files = record_cache.write(path, _record_key(task, split), write_all)
+  else:
+    with records.open_records([path]) as writer:
+      num_cut = write_all(writer)
+    files = input_pipeline.RecordFiles((path,), writer.num_written, num_cut)
+  logging.info("%s", summarize(task, split, files))
+  texts = (task.inputs_of(row) for row in split.rows)
+  if empty := base.with_empty_text(texts):
+    numbers = errors.join_names([str(i + 1) for i in empty], 5)
+    logging.warning(f"{split.source}: a text is empty in example {numbers}.")
+
+  def cut_padding(batches: tf.data.Dataset) -> tf.data.Dataset:
+    if task.width:
+      return batches
+    return padding.cut_padding(
+      batches,
+      task.max_seq_length,
+      task.position_features,
+      compilation.compiles_each_width(setup.config.train.use_xla),
+    )
+
+  spec, vocab_size = _find_spec(task, split), setup.bert_config.vocab_size
+  return Data(files, spec, vocab_size, cut_padding)
+
+
+def _encode_rows(
+  task: base.Task, split: Split, num_logged: int
+) -> Iterator[tuple[list[Record], bool]]:
+  """Yields the records of each row, and whether it is too long."""
+  rows = split.rows
+  if split.name == "train":
+    rows = task.order_for_training(rows)
+  for index, (row, inputs) in enumerate(zip(rows, task.preprocess(rows))):
+    if index < num_logged:
+      for sequence in inputs.sequences:
+        pieces = task.tokenizer.convert_ids_to_tokens(sequence.input_ids)
+        label = row.get("label")
+        arrow = "" if label is None else f" -> {label}"
+        logging.info("%s%s", " ".join(pieces), arrow)
+    groups = [[sequence] for sequence in inputs.sequences]
+    if inputs.is_one_record:
+      groups = [[*inputs.sequences]]
+    row_records: list[Record] = []
+    for group, targets in zip(groups, task.targets(row, inputs)):
+      features: dict[str, np.ndarray] = dict(targets)
+      arrays = base.batch(group, task.max_seq_length)
+      for name, values in arrays.items():
+        features[name] = values if inputs.is_one_record else values[0]
+      row_records.append(features)
+    yield row_records, inputs.is_cut
+
+
+def _serialize(record: Record) -> bytes:
+  ints: dict[str, list[int]] = {}
+  floats: dict[str, list[float]] = {}
+  for name, values in record.items():
+    if values.dtype.kind == "f":
+      floats[name] = values.ravel().tolist()
+    else:
+      ints[name] = values.ravel().tolist()
+  return records.encode_example(ints, floats)
+
+
+def _find_spec(task: base.Task, split: Split) -> input_pipeline.Spec:
+  """The spec of the records' features: that of the first record."""
+  encoded = _encode_rows(task, split, num_logged=0)
+  first = next(record for row, _ in encoded for record in row)
+  return {
+    name: tf.io.FixedLenFeature(
+      values.shape, tf.float32 if values.dtype.kind == "f" else tf.int64
+    )
+    for name, values in first.items()
+    if name not in task.unread_features
+  }
+
+
+def _record_key(task: base.Task, split: Split) -> dict[str, Any]:
+  """Returns what the records of a split depend on, as JSON values."""
+  return {
+    "rows": record_cache.content_hash([*split.rows]),
+    "settings": dataclasses.asdict(task.settings),
+    "labels": task.labels and task.labels.label_map(),
+    **record_cache.tokenizer_settings(task.tokenizer),
+  }
+
+
+def summarize(
+  task: base.Task, split: Split, files: input_pipeline.RecordFiles
+) -> str:
+  """Returns the log line of a split: its rows, labels and records."""
+  rows = split.rows
+  parts = [
+    f"{len(rows)} {split.name} examples",
+    f"{files.num_records} records",
+    task.describe_labels(rows),
+  ]
+  if files.num_cut is None:
+    parts.append("it is not known how many are too long")
+  else:
+    fraction = files.num_cut / max(1, len(rows))
+    parts.append(f"{files.num_cut} ({fraction:.0%}) too long")
+  texts = map(task.inputs_of, rows)
+  inputs = [json.dumps(values) for values in texts if values]
+  if num_repeated := len(inputs) - len(set(inputs)):
+    parts.append(f"{num_repeated} repeated")
+  if num_dropped := len(getattr(rows, "dropped", ())):
+    parts.append(f"{num_dropped} left out")
+  if files.is_reused:
+    parts.append("records of an earlier run")
+  return f"{split.source}: {'; '.join(parts)}."
+
+
+def fingerprint(split: Split | None) -> str:
+  """Returns the number and a hash of a split's rows; "" without a split."""
+  if split is None:
+    return ""
+  digest = hashlib.sha256()
+  for row in split.rows:
+    digest.update(json.dumps(row).encode())
+  return f"{len(split.rows)} examples with hash {digest.hexdigest()[:8]}"
+
+
+def choose_examples(
+  task: base.Task, split: Split, max_examples: int
+) -> tuple[dict[str, Any], ...]:
+  """Returns a few rows of a split for run.json, as `inputs` and `answer`.
+
+  They are short and different, one for each answer first.
+  """
+  first: list[dict[str, Any]] = []
+  others: list[dict[str, Any]] = []
+  seen: set[str] = set()
+  for row in itertools.islice(split.rows, _MAX_READ):
+    inputs, answer = task.inputs_of(row), row.get("label")
+    num_characters = sum(len("".join(text)) for text in inputs.values())
+    if not inputs or num_characters > _MAX_CHARACTERS:
+      continue
+    texts = json.dumps((inputs, answer), ensure_ascii=False)
+    if not tables.is_unicode(texts):  # Served models reject such texts.
+      continue
+    key, text = json.dumps(answer), json.dumps(inputs)
+    if text not in seen:
+      (others if key in seen else first).append(
+        {"inputs": inputs, "answer": answer}
+      )
+    seen |= {key, text}
+  return (*first, *others)[:max_examples]

@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 import keras
@@ -234,16 +234,15 @@ class Estimator:
     self,
     dataset: tf.data.Dataset,
     num_steps: int | None = None,
-    on_outputs: Callable[[Any, Features], None] | None = None,
-    more_results: Callable[[], Mapping[str, float]] | None = None,
+    score: Callable[[evaluator.Batches], Mapping[str, float]] | None = None,
   ) -> dict[str, float | int]:
     """Evaluates the current weights, which were trained or loaded before.
 
     Args:
       dataset: batches.
       num_steps: number of batches; None for all of a finite dataset.
-      on_outputs: called with the outputs and features of each batch.
-      more_results: called after the last batch; returns further results.
+      score: takes the outputs and the features of each batch, which are
+        computed while it reads them, and returns further results.
 
     Returns:
       `loss`, the mean of the training loss over batches; the objective's
@@ -254,11 +253,9 @@ class Estimator:
       ValueError: if there is no batch, or the loss is not finite.
     """
     batches = dataset.take(-1 if num_steps is None else num_steps)
-    results = self._evaluator.evaluate(batches, on_outputs)
+    results = self._evaluator.evaluate(batches, score)
     if not math.isfinite(results["loss"]):
       raise DivergedError(f"the evaluation's loss is {results['loss']}.")
-    if more_results:
-      results.update(more_results())
     return self.report(results)
 
   def report(
@@ -272,7 +269,7 @@ class Estimator:
     progress.write_events(self._eval_writer, step, results)
     return {**results, checkpoints.GLOBAL_STEP: step}
 
-  def predict(self, dataset: tf.data.Dataset) -> Iterator[tuple[Any, Features]]:
+  def predict(self, dataset: tf.data.Dataset) -> evaluator.Batches:
     """Yields the NumPy outputs and the features of each batch.
 
     Raises RuntimeError as `evaluate`.

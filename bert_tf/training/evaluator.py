@@ -1,6 +1,7 @@
 """Evaluates and predicts with a model, batch by batch, on all devices."""
 
-from collections.abc import Callable, Iterator
+import collections
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import keras
@@ -13,6 +14,9 @@ from bert_tf.losses import Sums
 from bert_tf.training import objective as objective_lib
 from bert_tf.training import progress
 from bert_tf.training.objective import Features
+
+# The outputs of each batch, and its features.
+Batches = Iterator[tuple[Any, Features]]
 
 
 class Evaluator:
@@ -40,22 +44,28 @@ class Evaluator:
   def evaluate(
     self,
     batches: tf.data.Dataset,
-    on_outputs: Callable[[Any, Features], None] | None = None,
+    score: Callable[[Batches], Mapping[str, float]] | None = None,
   ) -> dict[str, float]:
     """Returns the means of loss and metrics; see `Estimator.evaluate`."""
     totals = None
-    for features in progress.track(batches, "evaluating", "batch"):
-      sums, outputs = self._evaluate(self._fill_up(features))
-      if on_outputs:
-        on_outputs(_first_rows(outputs, features), features)
-      # Adds up in float64, since a data set has far more terms than a batch.
-      sums = tf.nest.map_structure(lambda t: np.float64(t.numpy()), sums)
-      totals = objective_lib.add(totals, sums)
-    if totals is None:
-      raise ValueError("the data to evaluate on do not fill a single batch.")
-    return objective_lib.means(totals)
 
-  def predict(self, batches: tf.data.Dataset) -> Iterator[tuple[Any, Features]]:
+    def outputs() -> Batches:
+      nonlocal totals
+      for features in progress.track(batches, "evaluating", "batch"):
+        sums, outputs = self._evaluate(self._fill_up(features))
+        # Adds up in float64, since a data set has far more terms than a batch.
+        sums = tf.nest.map_structure(lambda t: np.float64(t.numpy()), sums)
+        totals = objective_lib.add(totals, sums)
+        yield _first_rows(outputs, features), features
+
+    stream = outputs()
+    scores = score(stream) if score else {}
+    collections.deque(stream, maxlen=0)  # What `score` did not need.
+    if totals is None:
+      raise ValueError("there is no whole batch of examples to evaluate on.")
+    return {**objective_lib.means(totals), **scores}
+
+  def predict(self, batches: tf.data.Dataset) -> Batches:
     """Yields the outputs of each batch, as NumPy arrays, and its features."""
     for features in progress.track(batches, "predicting", "batch"):
       outputs = _first_rows(self._predict(self._fill_up(features)), features)

@@ -6,15 +6,13 @@ words, so a mean of their means is not the mean of the batch. Sums and weights
 are added instead, and divided once, at the end.
 """
 
-import dataclasses
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import losses
 from bert_tf.losses import Sums
 from bert_tf.tensor import Tensor
 
@@ -32,85 +30,39 @@ class BatchSums(NamedTuple):
   outputs: Any = ()
 
 
-@dataclasses.dataclass(frozen=True)
-class Objective:
-  """The loss that a task trains and the metrics that it reports.
+class Objective(Protocol):
+  """What a training needs of a task; a tasks.base.Task is one.
 
   The loss of a batch is the total of sum / weight over the names of the losses.
   A metric of a data set is the total of its sums divided by that of its
-  weights. `loss_sums` can be overridden.
+  weights.
   """
 
-  loss_fn: Callable[[Any, Features], Sums]  # Takes outputs and features.
-  # The weights of the losses depend only on the features, so a step knows them
-  # for the whole batch before it computes the first micro-batch.
-  weights_fn: Callable[[Features], dict[str, Tensor]]
-  metrics_fn: Callable[[Any, Features], Sums]
-  # Returns the features for the losses of a training step; see
-  # `class_weighting`.
-  weigh: Callable[[Features], Features] = dataclasses.field(
-    default=lambda features: features, kw_only=True
-  )
+  def weights(self, features: Features, training: bool) -> dict[str, Tensor]:
+    """Returns the weights of the losses, by name.
+
+    They depend only on the features, so a step knows them for the whole batch
+    before it computes the first micro-batch.
+    """
 
   def loss_sums(
     self, model: keras.Model, features: Features, training: bool
   ) -> BatchSums:
     """Returns the losses, metrics and outputs of features [B, ...]."""
-    outputs = model(features, training=training)
-    weighed = self.weigh(features) if training else features
-    return BatchSums(
-      self.loss_fn(outputs, weighed),
-      self.metrics_fn(outputs, features),
-      outputs,
-    )
 
   def unused_variables(self, model: keras.Model) -> list[keras.Variable]:
     """Returns the trainable variables that the loss does not depend on.
 
     As in the original, these have no moments and no weight decay.
     """
-    return getattr(model, "unused_variables", [])
-
-  def trained_variables(self, model: keras.Model) -> list[keras.Variable]:
-    """Returns the variables that training changes."""
-    unused = {id(variable) for variable in self.unused_variables(model)}
-    return [v for v in model.trainable_variables if id(v) not in unused]
 
 
-def of_classifier(
-  problem_type: str, class_weights: Sequence[float] | None = None
-) -> Objective:
-  """Returns the objective of a classifier of this problem type."""
-  return Objective(
-    lambda logits, batch: losses.classifier_loss(logits, batch, problem_type),
-    losses.classifier_weights,
-    lambda logits, batch: losses.classifier_metrics(
-      logits, batch, problem_type
-    ),
-    weigh=class_weighting(class_weights, "is_real_example"),
-  )
-
-
-def class_weighting(
-  class_weights: Sequence[float] | None, mask: str
-) -> Callable[[Features], Features]:
-  """Returns the `weigh` of an Objective for weights of the C classes, or None.
-
-  It multiplies the feature `mask`, 1 where `label_ids` count, by the weight of
-  the label. The loss is then sum(weight * loss) / sum(weight), as PyTorch's.
-  """
-
-  def weigh(features: Features) -> Features:
-    if class_weights is None:
-      return features
-    weights = tf.gather(
-      tf.constant(class_weights, tf.float32), features["label_ids"]
-    )
-    counted = tf.cast(features[mask], tf.float32)
-    weights = tf.reshape(weights, tf.shape(counted))
-    return {**features, mask: counted * weights}
-
-  return weigh
+def trained_variables(
+  objective: Objective, model: keras.Model
+) -> list[keras.Variable]:
+  """Returns the variables that training changes."""
+  unused = {id(variable) for variable in objective.unused_variables(model)}
+  return [v for v in model.trainable_variables if id(v) not in unused]
 
 
 def add(sums: T | None, other_sums: T) -> T:

@@ -105,16 +105,21 @@ def write_results(
 
 
 def write_probabilities(
-  output_dir: str, probabilities: np.ndarray, objects: Iterable[Any]
+  output_dir: str, objects: Sequence[Mapping[str, Any]]
 ) -> None:
   """Writes test_results.tsv and predictions.jsonl.
 
-  `probabilities` are [examples, classes]; `objects` are JSON values.
+  The objects are JSON values with `probabilities`, a list or by name, or for
+  the numbers of a regression only with `label`.
   """
-  write_lines(
-    os.path.join(output_dir, "test_results.tsv"),
-    ("\t".join(map(str, row)) for row in probabilities),
-  )
+  lines = []
+  for value in objects:
+    numbers = value.get("probabilities") or [value["label"]]
+    if isinstance(numbers, Mapping):
+      numbers = numbers.values()
+    # Prints the digits of a float32, as the original does.
+    lines.append("\t".join(str(np.float32(number)) for number in numbers))
+  write_lines(os.path.join(output_dir, "test_results.tsv"), lines)
   write_lines(
     os.path.join(output_dir, "predictions.jsonl"),
     map(json_files.encode, objects),

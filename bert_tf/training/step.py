@@ -67,8 +67,9 @@ class TrainingStep:
     replica = tf.convert_to_tensor(context.replica_id_in_sync_group)
     features = distribution.select_replica_part(features)
     first = replica * self._num_micro_batches
-    weighed = self._objective.weigh(features)
-    weights = distribution.all_reduce_sum(self._objective.weights_fn(weighed))
+    weights = distribution.all_reduce_sum(
+      self._objective.weights(features, training=True)
+    )
 
     def micro_batch(
       index: tf.Tensor | int,
@@ -149,7 +150,9 @@ class TrainingStep:
       autograph=False,
     )
     self._loop = tf.function(self._run_loop, autograph=False)
-    self._variables = self._objective.trained_variables(self._model)
+    self._variables = objective_lib.trained_variables(
+      self._objective, self._model
+    )
     self._update.optimizer.build(self._variables)
     step = self._step.get_concrete_function(element_spec)
     self._sums_spec = tf.nest.map_structure(

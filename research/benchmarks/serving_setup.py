@@ -56,10 +56,10 @@ def make_requests(
     " ".join(rng.choices(sentences, k=rng.choice(num_sentences)))
     for _ in range(count)
   ]
-  answerer = predictor.answerer()
-  names = answerer.fields
-  if not answerer.info.is_pair:
-    names = names[: answerer.num_required]
+  task = predictor.task()
+  names = task.fields
+  if not getattr(task.settings, "is_pair", False):
+    names = names[: task.num_required]
   if "choices" in names:
     raise ValueError("serving measures models of texts, not multiple choice.")
   requests = []

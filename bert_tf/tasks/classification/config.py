@@ -77,10 +77,11 @@ class ClassificationConfig(ClassificationSettings, config.LabelledConfig):
     "MODULE:CLASS. The module may be a file in the current folder.",
   )
   xnli_language: str = settings.data("zh", "The language of XNLI's texts.")
-  problem_type: str = settings.data(
-    "classification",
+  problem_type: str | None = settings.data(
+    None,
     "The kind of label in your own files: a class, a number, or several labels "
-    f"with {LABEL_SEPARATOR} between them (in jsonl a list).",
+    f"with {LABEL_SEPARATOR} between them (in jsonl a list). Default: that of "
+    "the run in output_dir, else classification.",
     choices=run_info.PROBLEM_TYPES,
   )
   text_a_column: str = settings.data(

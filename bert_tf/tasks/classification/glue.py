@@ -10,8 +10,8 @@ import re
 from typing import NamedTuple
 
 from bert_tf.files import paths
-from bert_tf.tasks.classification import config, examples
-from bert_tf.tasks.classification.examples import FileLayout, Split
+from bert_tf.tasks.classification import config, layouts
+from bert_tf.tasks.classification.layouts import FileLayout, Split
 
 # Labels, in the order of the original's label ids.
 _BINARY = ("0", "1")
@@ -115,8 +115,8 @@ def _official(name: str, task: _Task) -> FileLayout:
     for split in ("train", "dev"):
       splits[split] = dataclasses.replace(splits[split], text_a=3, label=1)
   if name == "AX":
-    files = ("diagnostic.tsv",)
-    splits = {"test": dataclasses.replace(splits["test"], files=files)}
+    names = ("diagnostic.tsv",)
+    splits = {"test": dataclasses.replace(splits["test"], files=names)}
   return FileLayout(
     name,
     task.labels,
@@ -152,8 +152,8 @@ def find_files(layout: FileLayout, data_dir: str) -> FileLayout:
   """
 
   def exists(layout: FileLayout) -> bool:
-    files = (split.files[0] for split in layout.splits.values())
-    return any(paths.exists(os.path.join(data_dir, file)) for file in files)
+    names = (split.files[0] for split in layout.splits.values())
+    return any(paths.exists(os.path.join(data_dir, name)) for name in names)
 
   if layout.name not in _GLUE or exists(layout):
     return layout
@@ -171,7 +171,7 @@ def find_files(layout: FileLayout, data_dir: str) -> FileLayout:
   hub = dataclasses.replace(layout, splits=splits, label_spellings=spellings)
   name = layout.name.lower().replace("-", "").removesuffix("mm")
   for folder in ("", name):
-    found = examples.with_parquet_files(hub, data_dir, folder, task.kind)
+    found = layouts.with_parquet_files(hub, data_dir, folder, task.kind)
     if exists(found):
       return found
   return layout

@@ -2,7 +2,7 @@
 
 import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,8 @@ from sklearn import metrics as sklearn_metrics
 
 from bert_tf import losses
 from bert_tf.model_folder import run_info
-from bert_tf.tasks import prediction
-from bert_tf.tasks.classification import answers
-from bert_tf.tasks.classification.examples import FileLayout, InputExample
+from bert_tf.tasks import base
+from bert_tf.tasks.classification.layouts import FileLayout
 from bert_tf.training import results as results_lib
 
 
@@ -27,7 +26,7 @@ def _f1(labels: np.ndarray, predicted: np.ndarray, average: str) -> float:
 
 
 # Metrics by name. Each takes true and predicted labels in the form that
-# `answers.decide` returns.
+# `decide` returns.
 METRICS = {
   "f1": functools.partial(_f1, average="binary"),
   "macro_f1": functools.partial(_f1, average="macro"),
@@ -38,69 +37,113 @@ METRICS = {
 }
 
 
-def label_ids(
-  data: Sequence[InputExample], spec: run_info.LabelSpec
-) -> np.ndarray:
-  """Returns label_ids of examples; zeros for an unknown label.
+def decide(probabilities: np.ndarray, problem_type: str) -> np.ndarray:
+  """Decides by probabilities, float32 [B, C].
+
+  Returns int [B], the most probable class; float32 [B], the number of a
+  regression; or int [B, C], 1 for each label with a probability above 0.5.
+  """
+  if problem_type == "regression":
+    return probabilities[:, 0]
+  if problem_type == "multilabel":
+    return (probabilities > 0.5).astype(int)
+  return probabilities.argmax(axis=-1)
+
+
+def to_json(spec: run_info.LabelSpec, probabilities: np.ndarray) -> base.Answer:
+  """Returns `label` and `probabilities` of a row's probabilities, float32 [C].
+
+  The label is a list for multilabel, and for regression a number; then
+  `probabilities` are empty.
+  """
+  [value] = decide(probabilities[None], spec.problem_type)
+  label: Any
+  if spec.problem_type == "regression":
+    label = float(str(value))  # Prints the digits of a float32.
+  elif spec.problem_type == "multilabel":
+    label = [name for name, applies in zip(spec.labels, value) if applies]
+  else:
+    label = spec.labels[value]
+  by_label = dict(zip(spec.labels, base.digits(probabilities)))
+  return {"label": label, "probabilities": by_label}
+
+
+def to_probabilities(answers: Iterable[base.Answer]) -> np.ndarray:
+  """Returns the probabilities of answers of `to_json`, float32 [B, C]."""
+  return np.array(
+    [[*a["probabilities"].values()] or [a["label"]] for a in answers],
+    np.float32,
+  )
+
+
+def label_ids(labels: Sequence[Any], spec: run_info.LabelSpec) -> np.ndarray:
+  """Returns the ids of labels; zeros for None, which is not known.
 
   Returns:
-    int32 [B, 1], the classes; float32 [B, 1], the numbers of a regression; or
-    int32 [B, C] in multilabel, 1 for each applicable label.
+    int64 [B, 1], the classes; float32 [B, 1], the numbers of a regression; or
+    int64 [B, C] in multilabel, 1 for each applicable label.
   """
-  labels: list[Any] = [example.label for example in data]
   if spec.problem_type == "regression":
     return np.array([[label or 0.0] for label in labels], np.float32)
   if spec.problem_type == "multilabel":
     rows = [[name in (label or ()) for name in spec.labels] for label in labels]
-    return np.array(rows, np.int32)
+    return np.array(rows, np.int64)
   ids = {name: i for i, name in enumerate(spec.labels)}
-  return np.array([[0 if x is None else ids[x]] for x in labels], np.int32)
+  return np.array([[0 if x is None else ids[x]] for x in labels], np.int64)
 
 
 def scores(
-  layout: FileLayout,
-  label_ids: np.ndarray,
-  logits: np.ndarray,
-  num_windows: Sequence[int],
+  names: Sequence[str],
+  spec: run_info.LabelSpec,
+  rows: Sequence[base.Row],
+  answers: Sequence[base.Answer],
 ) -> dict[str, float]:
-  """Returns the results that need all predictions, by name.
+  """Returns the results with these names of METRICS."""
+  labels = label_ids([row["label"] for row in rows], spec)
+  predicted = decide(to_probabilities(answers), spec.problem_type)
+  labels = labels.reshape(predicted.shape)
+  return {name: float(METRICS[name](labels, predicted)) for name in names}
 
-  These are the task's metrics in addition to accuracy. If examples have several
-  windows, they also include `example_loss` and `accuracy`, the means over
-  examples. logits are float32 [sum of num_windows, C], label_ids as `label_ids`
-  returns them.
+
+def means_over_rows(
+  spec: run_info.LabelSpec,
+  rows: Sequence[base.Row],
+  answers: Sequence[base.Answer],
+) -> dict[str, float]:
+  """Returns `example_loss` and `accuracy` of rows that have several windows.
+
+  The means over records would count a long text several times.
   """
-  pooled = answers.mean_over_windows(logits, num_windows)
-  results = {}
-  if len(pooled) < len(logits):
-    batch = {"label_ids": label_ids, "is_real_example": np.ones(len(pooled))}
-    sums = losses.classifier_metrics(pooled, batch, layout.problem_type)
-    results = {
-      name: float(total / weight) for name, (total, weight) in sums.items()
-    }
-  probabilities = prediction.probabilities(pooled, layout.problem_type)
-  predicted = answers.decide(probabilities, layout.problem_type)
-  labels = label_ids.reshape(predicted.shape)
-  for name in layout.metrics:
-    results[name] = float(METRICS[name](labels, predicted))
-  return results
+  values = to_probabilities(answers)
+  if spec.problem_type != run_info.REGRESSION:
+    # Logits with these probabilities, which may have been rounded to 0 or 1.
+    values = np.clip(values, np.finfo(np.float32).tiny, 1 - 2.0**-24)
+    is_multilabel = spec.problem_type == run_info.MULTILABEL
+    values = np.log(values) - is_multilabel * np.log1p(-values)
+  features = {
+    "label_ids": label_ids([row["label"] for row in rows], spec),
+    "is_real_example": np.ones(len(rows)),
+  }
+  sums = losses.classifier_metrics(values, features, spec.problem_type)
+  return {name: float(total / weight) for name, (total, weight) in sums.items()}
 
 
 def describe_predictions(
-  layout: FileLayout,
-  examples: Sequence[InputExample],
-  probabilities: np.ndarray,
+  spec: run_info.LabelSpec,
+  rows: Sequence[base.Row],
+  answers: Sequence[base.Answer],
 ) -> list[dict[str, Any]]:
   """Returns the lines of predictions.jsonl; logs the scores by label."""
-  objects, spec = [], layout.label_spec()
-  for example, answer in zip(examples, answers.labelled(spec, probabilities)):
-    value: dict[str, Any] = {"id": example.guid, "text": example.text_a}
-    value |= {"text_b": example.text_b, "true_label": example.label, **answer}
+  objects = []
+  for row, answer in zip(rows, answers):
+    value = {name: row.get(name) for name in ("id", "text", "text_b")}
+    value |= {"true_label": row.get("label"), **answer}
     objects.append({n: v for n, v in value.items() if v not in (None, {})})
   if 2 <= len(spec.labels) <= 100 and all("true_label" in x for x in objects):
-    predicted = answers.decide(probabilities, spec.problem_type)
+    predicted = decide(to_probabilities(answers), spec.problem_type)
+    labels = label_ids([row["label"] for row in rows], spec)
     report = sklearn_metrics.classification_report(
-      label_ids(examples, spec).reshape(predicted.shape),
+      labels.reshape(predicted.shape),
       predicted,
       labels=np.arange(len(spec.labels)),
       target_names=spec.labels,
@@ -115,15 +158,13 @@ def describe_predictions(
 def write_predictions(
   output_dir: str,
   layout: FileLayout,
-  examples: Sequence[InputExample],
-  probabilities: np.ndarray,
+  spec: run_info.LabelSpec,
+  rows: Sequence[base.Row],
+  answers: Sequence[base.Answer],
 ) -> None:
-  """Writes test_results.tsv, predictions.jsonl and any submission to GLUE.
-
-  The probabilities are float32 [B, C], from losses.probabilities.
-  """
-  objects = describe_predictions(layout, examples, probabilities)
-  results_lib.write_probabilities(output_dir, probabilities, objects)
+  """Writes test_results.tsv, predictions.jsonl and any submission to GLUE."""
+  objects = describe_predictions(spec, rows, answers)
+  results_lib.write_probabilities(output_dir, objects)
   if layout.submission:
     cells = [value["label"] for value in objects]
     if layout.number_range:  # GLUE requires numbers within it.

@@ -1,6 +1,7 @@
 """Examples from a class with the interface of the original's DataProcessor."""
 
 import contextlib
+import dataclasses
 import importlib
 import os
 import sys
@@ -10,7 +11,28 @@ from typing import Any
 
 import bert_tf
 from bert_tf.formats import tables
-from bert_tf.tasks.classification.examples import InputExample
+from bert_tf.tasks import base
+
+
+@dataclasses.dataclass(frozen=True)
+class InputExample:
+  """A text, or a pair of texts, to classify, as DataProcessors return it.
+
+  Args:
+    guid: name of the example: its split and its line or index.
+    text_a: the text, or the first of a pair.
+    text_b: the second of a pair, or None.
+    label: the class; None if it is not known.
+
+  Examples:
+    >>> bert_tf.InputExample("train-0", "He left.", "He went.", "same").label
+    'same'
+  """
+
+  guid: str
+  text_a: str
+  text_b: str | None = None
+  label: str | None = None
 
 
 class DataProcessor:
@@ -111,16 +133,17 @@ def labels(processor: DataProcessor) -> tuple[str, ...]:
   return names
 
 
-def read_examples(
+def read_rows(
   processor: DataProcessor, split: str, data_dir: str, labels: Sequence[str]
-) -> list[InputExample]:
-  """Returns the processor's examples of a split; names an object that is none.
+) -> list[base.Row]:
+  """Returns the processor's examples of a split as rows.
 
-  Unknown labels of "test" become None.
+  Rows of "test" have no label that is unknown. Raises ValueError that names an
+  object that is no example.
   """
   method = f"get_{split}_examples"
   where = f"{type(processor).__qualname__}.{method}()"
-  examples = []
+  rows: list[base.Row] = []
   for value in _call(processor, method, data_dir):
     try:
       # As in the original, an empty second text means a single text.
@@ -140,7 +163,9 @@ def read_examples(
           f"{', '.join(labels)}."
         )
       label = None
-    examples.append(InputExample(guid, *texts, label))
-  if not examples:
+    text, text_b = texts
+    row = {"id": guid, "text": text, "text_b": text_b, "label": label}
+    rows.append({name: x for name, x in row.items() if x is not None})
+  if not rows:
     raise ValueError(f"{where} returns no examples.")
-  return examples
+  return rows

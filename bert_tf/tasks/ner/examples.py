@@ -11,22 +11,12 @@ O.
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from bert_tf.files import recognize, text_lines
+from bert_tf.tasks import base
 
 DOCUMENT_START = "-DOCSTART-"
 OUTSIDE = "O"
-
-
-class Sentence(NamedTuple):
-  """Words with their tags."""
-
-  words: tuple[str, ...]
-  # The IOB2 tag or the label of each word; None if the tags are not known.
-  tags: tuple[str, ...] | None
-  line: int  # Line number of the first word, from 1; the others follow.
-  document: int = 0  # The number of -DOCSTART- lines before the sentence.
 
 
 def read_sentences(
@@ -34,8 +24,13 @@ def read_sentences(
   word_column: int = 0,
   tag_column: int = -1,
   any_tags: bool = False,
-) -> list[Sentence]:
+) -> list[base.Row]:
   """Reads a file, which may be compressed (.gz); converts its tags to IOB2.
+
+  A row has `words`; their tags as `label`, if the file has tags; the `line`
+  number of the first word, from 1; `document`, the number of -DOCSTART- lines
+  before; and the `text`, unless a word contains white space, which no text
+  could show.
 
   The columns are counted from 0, or from the last, -1. If they are the same,
   the file has no tags. Raises ValueError with file and line for other columns
@@ -62,9 +57,16 @@ def read_sentences(
     is_start = cells[:1] and cells[0].split(" ")[0] == DOCUMENT_START
     if not cells or is_start:
       if words:
-        known = to_iob2(tags) if tags else None
-        first = number - len(words)
-        sentences.append(Sentence(tuple(words), known, first, document))
+        row: base.Row = {
+          "words": words,
+          "line": number - len(words),
+          "document": document,
+        }
+        if tags:
+          row["label"] = to_iob2(tags)
+        if all(len(word.split()) == 1 for word in words):
+          row["text"] = " ".join(words)
+        sentences.append(row)
         words, tags = [], []
       document += bool(is_start)
       continue
@@ -93,24 +95,24 @@ def read_sentences(
     tags.append(tag)
   if not sentences:
     raise ValueError(f"{path} holds no words.")
-  ends = {re.split("[,;|]", s.words[0])[-1] for s in sentences}
+  ends = {re.split("[,;|]", row["words"][0])[-1] for row in sentences}
   if form and num_columns == 1 and all(map(is_tag, ends)):
     raise ValueError(fault)
   return sentences
 
 
-def to_iob2(tags: Sequence[str]) -> tuple[str, ...]:
+def to_iob2(tags: Sequence[str]) -> list[str]:
   """Converts tags of either scheme to IOB2.
 
   An I- that does not continue an entity of its type begins one, as in IOB1,
   conlleval and seqeval.
   """
-  return tuple(
+  return [
     f"B{tag[1:]}"
     if tag[:2] in ("I", "I-") and previous not in (tag, f"B{tag[1:]}")
     else tag
     for tag, previous in zip(tags, [OUTSIDE, *tags])
-  )
+  ]
 
 
 def to_labels(tags: Sequence[str], labels: Sequence[str]) -> list[str | None]:
@@ -127,13 +129,14 @@ def to_labels(tags: Sequence[str], labels: Sequence[str]) -> list[str | None]:
   ]
 
 
-def infer_labels(sentences: Sequence[Sentence]) -> tuple[str, ...]:
+def infer_labels(sentences: Sequence[base.Row]) -> tuple[str, ...]:
   """Returns the labels of sentences: O, then B- and I- of each type, sorted.
 
   Each type has both tags, since other files may have entities of several words
   even if the training file does not.
   """
-  types = {tag[1:] for s in sentences for tag in s.tags or () if tag != OUTSIDE}
+  tags = {tag for row in sentences for tag in row.get("label", ())}
+  types = {tag[1:] for tag in tags if tag != OUTSIDE}
   return (OUTSIDE, *(prefix + t for t in sorted(types) for prefix in "BI"))
 
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from bert_tf.files import errors
+from bert_tf.tasks import base
 from bert_tf.tasks.ner import examples
-from bert_tf.tasks.ner.examples import Sentence
 from bert_tf.training import results as results_lib
 
 # The prefixes of other schemes, BIOES, BILOU and BMES, as seqeval reads them.
@@ -41,7 +41,7 @@ def import_seqeval() -> Any:
 
 
 def scores(
-  sentences: Sequence[Sentence],
+  sentences: Sequence[base.Row],
   predicted: Sequence[Sequence[str]],
   labels: Sequence[str],
 ) -> dict[str, float]:
@@ -53,7 +53,7 @@ def scores(
   `result_names`.
   """
   seqeval = import_seqeval()
-  gold = [[*map(_entity_tag, sentence.tags or ())] for sentence in sentences]
+  gold = [[*map(_entity_tag, row["label"])] for row in sentences]
   predicted = [[*map(_entity_tag, tags)] for tags in predicted]
   results = dict.fromkeys(result_names(labels), 0.0)
   if {tag for row in (*gold, *predicted) for tag in row} <= {examples.OUTSIDE}:
@@ -71,7 +71,7 @@ def scores(
 
 
 def write_predictions(
-  path: str, sentences: Sequence[Sentence], predicted: Sequence[Sequence[str]]
+  path: str, sentences: Sequence[base.Row], predicted: Sequence[Sequence[str]]
 ) -> None:
   """Writes `word gold predicted` lines, the input of conlleval.
 
@@ -82,16 +82,17 @@ def write_predictions(
 
   def lines() -> Iterator[str]:
     document = 0
-    has_blanks = any(" " in word for s in sentences for word in s.words)
+    has_blanks = any(" " in word for row in sentences for word in row["words"])
     separator = "\t" if has_blanks else " "
     for sentence, tags in zip(sentences, predicted):
-      columns: tuple[Sequence[str], ...] = (sentence.words, tags)
-      if sentence.tags is not None:
-        columns = (sentence.words, sentence.tags, tags)
+      columns: tuple[Sequence[str], ...] = (sentence["words"], tags)
+      if "label" in sentence:
+        columns = (sentence["words"], sentence["label"], tags)
       outside = [examples.OUTSIDE] * (len(columns) - 1)
-      for _ in range(document, sentence.document):
+      number = sentence.get("document", 0)
+      for _ in range(document, number):
         yield separator.join([examples.DOCUMENT_START, *outside]) + "\n"
-      document = sentence.document
+      document = number
       for cells in zip(*columns):
         yield separator.join(cells)
       yield ""

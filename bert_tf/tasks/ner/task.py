@@ -1,42 +1,42 @@
 """Named entity recognition: a tag for every word (Devlin et al. 2019, 5.3)."""
 
-import itertools
+import collections
+import dataclasses
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from absl import logging
 
-from bert_tf import heads, losses
-from bert_tf.data import input_pipeline
+from bert_tf import losses
 from bert_tf.files import paths
 from bert_tf.model_folder import run_info
-from bert_tf.tasks import base, fine_tuning, prediction
+from bert_tf.tasks import base, class_weights
 from bert_tf.tasks.ner import config as config_lib
-from bert_tf.tasks.ner import examples, metrics
-from bert_tf.tasks.ner import windows as windows_lib
-from bert_tf.tasks.ner.examples import Sentence
-from bert_tf.training import objective, results
+from bert_tf.tasks.ner import examples, metrics, windows, words
+from bert_tf.tensor import Tensor
+from bert_tf.training import results
 
-Sentences = Sequence[Sentence]
+Rows = Sequence[base.Row]
 
 
-def run(config: config_lib.NerConfig) -> base.Results | None:
-  """Trains, evaluates and predicts as configured; see fine_tuning.run.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NerTask(base.Task[config_lib.NerSettings]):
+  """Labels the words of sentences.
 
-  The scores of a test file with tags are returned as test_*.
+  An answer has `words`, each with `word`, `label`, `probability`, `start` and
+  `end`, in characters of the text. The scores of a test file with tags are
+  returned as test_*.
+
+  Args:
+    splits_punctuation: whether punctuation beside a word of a text is a word of
+      its own, instead of only white space separating words.
   """
-  return fine_tuning.run(config, NerTask)
 
-
-class NerTask(base.Task[Sentence]):
-  """Labels the words of sentences."""
-
-  config: config_lib.NerConfig
-  model = heads.TokenModel
+  name = "ner"
   noun = "training windows"
-  label_features = ("label_ids", "label_mask")
+  position_features = ("label_ids", "label_mask")
   first_results = (
     *metrics.SCORES,
     "accuracy",
@@ -45,161 +45,222 @@ class NerTask(base.Task[Sentence]):
     "global_step",
     "loss",
   )
+  reuses_records = True
+
+  splits_punctuation: bool = False
 
   @property
-  def result_names(self) -> tuple[str, ...]:
-    """The scores of all entities, those of each type, and the means."""
-    return (*metrics.result_names(self.labels), *super().result_names)
+  def counts_windows(self) -> bool:
+    """Whether an epoch counts windows: a sentence may have several."""
+    return True
 
-  def read(self, split: str, path: str) -> list[Sentence]:
+  @property
+  def metrics(self) -> tuple[str, ...]:
+    """The scores of all entities, those of each type, and the means."""
+    return (*metrics.result_names(self._labels), *super().metrics)
+
+  @property
+  def _labels(self) -> tuple[str, ...]:
+    assert self.labels is not None
+    return self.labels.labels
+
+  def variants(self) -> Mapping[str, "NerTask"]:
+    """Returns `plain_text`, for texts with punctuation beside words."""
+    return {"plain_text": dataclasses.replace(self, splits_punctuation=True)}
+
+  def read(self, split: str) -> Rows:
     """Reads a file; tags become the model's labels, if these are known."""
-    spec = self.label_spec
-    sentences = examples.read_sentences(
+    path = self.files[split].path or ""
+    rows = examples.read_sentences(
       path,
       self.config.word_column,
       self.config.tag_column,
-      any_tags=spec is not None,  # They are compared below.
+      any_tags=self.labels is not None,  # They are compared below.
     )
-    if sentences[0].tags is None:
+    if "label" not in rows[0]:
       if split != "test":
         raise ValueError(
           f"{path} has no column of tags next to the words. Only the test file "
           "may lack tags."
         )
-    elif split != "train":
+      return rows
+    if split != "train":
       metrics.import_seqeval()  # Fails here, not after hours of training.
-    if spec is None or sentences[0].tags is None:
-      return sentences
-    fault, labelled = "", []
-    for sentence in sentences:
-      tags = sentence.tags or ()
-      labels = examples.to_labels(tags, spec.labels)
+    if self.labels is None:
+      return rows
+    fault = ""
+    for row in rows:
+      labels = examples.to_labels(row["label"], self._labels)
       if None in labels and not fault:
-        place = labels.index(None)
-        unknown = spec.unknown_label(tags[place])
-        fault = f"{path}:{sentence.line + place}: {unknown} (`tag_column`)"
-      labelled.append(sentence._replace(tags=tuple(map(str, labels))))
+        index = labels.index(None)
+        unknown = self.labels.unknown_label(row["label"][index])
+        fault = f"{path}:{row['line'] + index}: {unknown} (`tag_column`)"
+      row["label"] = labels
     if fault and split != "test":
       raise ValueError(f"{fault}.")
     if fault:
       logging.warning(f"{fault}, so the predictions are not scored.")
-      return [sentence._replace(tags=None) for sentence in sentences]
-    return labelled
+      for row in rows:
+        del row["label"]
+    return rows
 
-  def set_labels(self, train: Sentences, source: str) -> None:
-    """Sets the labels to O, and B- and I- of each type in the sentences."""
-    labels = examples.infer_labels(train)
+  def add_label(self, row: base.Row, label: Any, split: str) -> base.Row:
+    """Adds the labels of the words: tags, or a text of tags."""
+    found = [word for word, _ in words.split_at_spaces(row["text"])]
+    tags = label.split() if isinstance(label, str) else label
+    if not isinstance(tags, list | tuple) or len(tags) != len(found):
+      raise ValueError(
+        f"it has {len(found)} words, but its tags are {label!r:.60}."
+      )
+    for tag in tags:
+      is_known = self.labels is not None or examples.is_tag(str(tag))
+      if not isinstance(tag, str) or not is_known:
+        raise ValueError(f"{tag!r} is not a tag.")
+    labels: Sequence[str | None] = examples.to_iob2(tags)
+    if self.labels:
+      labels = examples.to_labels(tags, self._labels)
+      if None in labels:
+        unknown = self.labels.unknown_label(tags[labels.index(None)])
+        raise ValueError(f"{unknown}.")
+    return {**row, "words": found, "label": [*labels]}
+
+  def infer_labels(self, rows: Rows, source: str) -> run_info.LabelSpec:
+    """Returns O, and B- and I- of each type in the sentences."""
+    labels = examples.infer_labels(rows)
     if len(labels) < 2:
       raise ValueError(f"{source} has no entities: every tag is O.")
-    self.label_spec = run_info.LabelSpec("ner", run_info.WORDS, labels)
+    return run_info.LabelSpec("ner", run_info.WORDS, labels)
 
-  def num_inputs(self, data: Sentences) -> int:
-    """Returns the number of windows."""
-    return sum(len(windows.inputs) for windows in self._windows(data))
+  def preprocess(self, rows: Iterable[base.Row]) -> Iterator[base.Inputs]:
+    """Yields the windows that label the words of each row.
 
-  def _windows(self, data: Sentences) -> Iterator[prediction.Prepared]:
-    return windows_lib.make_windows(
-      data,
+    A row has `words`, or the `text` that they are in. With document_context,
+    windows show the neighbours of a sentence in its document.
+    """
+    split = words.split_at_spaces
+    if self.splits_punctuation:
+      split = words.split_punctuation
+    places: collections.deque[list[tuple[str, int]]] = collections.deque()
+
+    def sentences() -> Iterator[base.Row]:
+      for row in rows:
+        has_words = "words" in row
+        places.append(
+          _find_words(row["words"]) if has_words else [*split(row["text"])]
+        )
+        yield {**row, "words": [word for word, _ in places[-1]]}
+
+    all_inputs = windows.make_windows(
+      sentences(),
       self.tokenizer,
       self.max_seq_length,
-      bool(self.config.document_context),
+      bool(self.settings.document_context),
     )
+    for inputs in all_inputs:
+      yield inputs._replace(state=(places.popleft(), inputs.state))
 
-  def encode(self, split: str, data: Sentences) -> base.Encoded:
-    """Yields a record for each window; without tags, label_ids are 0."""
-    length = self.max_seq_length
-    ids = {label: i for i, label in enumerate(self.labels)}
-    for index, (sentence, windows) in enumerate(zip(data, self._windows(data))):
-      encoded, tags = [], iter(sentence.tags or ())
-      for model_input, positions in zip(windows.inputs, windows.state):
-        tagged = dict(zip(positions, tags))
-        label_ids, label_mask = [0] * length, [0] * length
-        for position in positions:
-          label_mask[position] = 1
-        for position, tag in tagged.items():
-          label_ids[position] = ids[tag]
-        if index < base.NUM_LOGGED:
-          pieces = self.tokenizer.convert_ids_to_tokens(model_input.input_ids)
-          for position, tag in tagged.items():
-            pieces[position] += f"/{tag}"
-          logging.info("%s", " ".join(pieces))
-        labels = {"label_ids": label_ids, "label_mask": label_mask}
-        encoded.append(self.record([model_input], labels))
-      yield encoded, windows.is_cut
+  def targets(
+    self, row: base.Row, inputs: base.Inputs
+  ) -> Iterable[base.Features]:
+    """Yields the labels of each window's words; 0 if they are not known."""
+    ids = {label: i for i, label in enumerate(self._labels)}
+    labels = iter(row.get("label", ()))
+    _, all_positions = inputs.state
+    for positions in all_positions:
+      label_ids, label_mask = np.zeros((2, self.max_seq_length), np.int64)
+      label_mask[positions] = 1
+      for position, label in zip(positions, labels):
+        label_ids[position] = ids[label]
+      yield {"label_ids": label_ids, "label_mask": label_mask}
 
-  def spec(self, split: str) -> input_pipeline.Spec:
-    """Returns the features of a record."""
-    ids = input_pipeline.int_feature(self.max_seq_length)
-    inputs = input_pipeline.inputs_spec(self.max_seq_length)
-    return inputs | dict.fromkeys(self.label_features, ids)
+  def weights(
+    self, features: losses.Features, training: bool
+  ) -> dict[str, Tensor]:
+    """Returns the weight of the labelled positions."""
+    return losses.token_weights(self._weighed(features, training))
 
-  def objective(self) -> objective.Objective:
+  def compute_sums(
+    self, outputs: Tensor, features: losses.Features, training: bool
+  ) -> tuple[losses.Sums, losses.Sums]:
     """Returns the loss and the accuracy of the labelled positions."""
-    return objective.Objective(
-      losses.token_loss,
-      losses.token_weights,
-      losses.token_metrics,
-      weigh=objective.class_weighting(self.class_weights, "label_mask"),
+    weighed = self._weighed(features, training)
+    return (
+      losses.token_loss(outputs, weighed),
+      losses.token_metrics(outputs, features),
     )
 
-  def rows(self, outputs: np.ndarray, features: losses.Features) -> base.Rows:
-    """Returns the ids of the most probable labels of each window's words."""
-    masks = np.asarray(features["label_mask"]) > 0  # [B, F]
-    return (ids[mask] for ids, mask in zip(outputs.argmax(axis=-1), masks))
+  def _weighed(
+    self, features: losses.Features, training: bool
+  ) -> losses.Features:
+    weights = self.class_weights if training else None
+    return class_weights.apply(weights, features, "label_mask")
 
-  def scores(self, data: Sentences, rows: Sequence[np.ndarray]) -> base.Results:
+  def postprocess(
+    self, inputs: base.Inputs, outputs: Sequence[base.Outputs]
+  ) -> base.Answer:
+    """Returns the most probable label of each word."""
+    places, positions = inputs.state
+    logits = np.concatenate(
+      [output["logits"][each] for each, output in zip(positions, outputs)]
+    )  # [words, C]
+    highest = base.probabilities(logits).max(axis=-1)
+    labels = [self._labels[i] for i in logits.argmax(axis=-1)]
+    return {
+      "words": [
+        {
+          "word": word,
+          "label": label,
+          "probability": probability,
+          "start": start,
+          "end": start + len(word),
+        }
+        for (word, start), label, probability in zip(
+          places, labels, base.digits(highest)
+        )
+      ]
+    }
+
+  def score(self, rows: Rows, answers: Sequence[base.Answer]) -> base.Results:
     """Returns precision, recall and F1 of the entities."""
-    tags = self._tags(data, rows)
-    return dict(metrics.scores(data, tags, self.labels))
+    return dict(metrics.scores(rows, _labels_of(answers), self._labels))
 
   def write_evaluation(
-    self, output_dir: str, data: Sentences, rows: Sequence[np.ndarray]
+    self, output_dir: str, rows: Rows, answers: Sequence[base.Answer]
   ) -> None:
     """Writes the words, tags and predicted tags to eval_predictions.txt."""
     path = os.path.join(output_dir, "eval_predictions.txt")
-    metrics.write_predictions(path, data, self._tags(data, rows))
+    metrics.write_predictions(path, rows, _labels_of(answers))
 
   def write_predictions(
-    self, output_dir: str, data: Sentences, rows: base.Rows
+    self, output_dir: str, rows: Rows, answers: Iterable[base.Answer]
   ) -> base.Results:
     """Writes test_predictions.txt and, if tags are known, test_results.txt.
 
     If tags are not known, removes the test_results.txt of earlier predictions.
     """
-    tags = self._tags(data, rows)
+    predicted = _labels_of(answers)
     path = os.path.join(output_dir, "test_predictions.txt")
-    metrics.write_predictions(path, data, tags)
+    metrics.write_predictions(path, rows, predicted)
     results_file = os.path.join(output_dir, "test_results.txt")
-    if data[0].tags is None:
+    if "label" not in rows[0]:
       paths.remove(results_file)  # The scores of earlier predictions.
       return {}
-    scores = metrics.scores(data, tags, self.labels)
-    gold = [tag for s in data for tag in s.tags or ()]
-    found = [tag for row in tags for tag in row]
+    scores = metrics.scores(rows, predicted, self._labels)
+    gold = [label for row in rows for label in row["label"]]
+    found = [label for labels in predicted for label in labels]
     scores["accuracy"] = float(np.mean([a == b for a, b in zip(gold, found)]))
     results.write_results(results_file, scores, first=self.first_results)
     return {f"test_{name}": value for name, value in scores.items()}
 
-  def run_info(self) -> dict[str, Any]:
-    """Returns the labels and the settings of the inputs for run.json."""
-    context = self.config.document_context
-    return super().run_info() | {"document_context": context}
 
-  def inputs_and_answer(self, example: Sentence) -> tuple[dict[str, Any], Any]:
-    """Returns the words with spaces between them, and their tags.
+def _find_words(given: Sequence[str]) -> list[tuple[str, int]]:
+  """Returns words with their indices in the text that they make together."""
+  places, start = [], 0
+  for word in given:
+    places.append((word, start))
+    start += len(word) + 1
+  return places
 
-    Served models split texts at spaces, so words cannot contain spaces.
-    """
-    if any(len(word.split()) != 1 for word in example.words):
-      return {}, example.tags
-    return {"text": " ".join(example.words)}, example.tags
 
-  @property
-  def labels(self) -> tuple[str, ...]:
-    """The names of the labels, which must be known."""
-    assert self.label_spec is not None
-    return self.label_spec.labels
-
-  def _tags(self, data: Sentences, rows: base.Rows) -> list[list[str]]:
-    tags = (self.labels[i] for i in itertools.chain.from_iterable(rows))
-    return [[next(tags) for _ in s.words] for s in data]
+def _labels_of(answers: Iterable[base.Answer]) -> list[list[str]]:
+  return [[word["label"] for word in answer["words"]] for answer in answers]

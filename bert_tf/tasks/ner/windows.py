@@ -4,16 +4,15 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
 from bert_tf import tokenization
-from bert_tf.tasks import prediction
-from bert_tf.tasks.ner.examples import Sentence
+from bert_tf.tasks import base
 
 
 def make_windows(
-  sentences: Iterable[Sentence],
+  sentences: Iterable[base.Row],
   tokenizer: tokenization.FullTokenizer,
   max_seq_length: int,
   document_context: bool = False,
-) -> Iterator[prediction.Prepared]:
+) -> Iterator[base.Inputs]:
   """Yields the windows of each sentence, which label its words in order.
 
   A sentence that fits is labelled in one window. A longer sentence has several
@@ -31,21 +30,21 @@ def make_windows(
   )
   texts = ([sentence] for sentence in sentences)
   if document_context:
-    documents = itertools.groupby(sentences, lambda s: s.document)
+    documents = itertools.groupby(sentences, lambda row: row.get("document"))
     texts = (list(document) for _, document in documents)
   for text in texts:
     # A word has at least one piece, [UNK] if necessary, and at most a window.
     pieces = [
       tokenizer.tokenize_to_ids(word)[:room] or [unknown_id]
       for sentence in text
-      for word in sentence.words
+      for word in sentence["words"]
     ]
     ids = list(itertools.chain.from_iterable(pieces))
     starts = list(itertools.accumulate(map(len, pieces), initial=0))
     sentence_end = 0
     for sentence in text:
       sentence_start = sentence_end
-      sentence_end += len(sentence.words)
+      sentence_end += len(sentence["words"])
       inputs, positions = [], []
       for first, end in _spans(starts, sentence_start, sentence_end, room):
         spare = room - (starts[end] - starts[first])
@@ -55,9 +54,9 @@ def make_windows(
         right = min(after, spare - left)
         shown_from = starts[first] - left
         shown = [cls_id, *ids[shown_from : starts[end] + right], sep_id]
-        inputs.append(prediction.model_input(shown, len(shown)))
+        inputs.append(base.model_input(shown, len(shown)))
         positions.append([i - shown_from + 1 for i in starts[first:end]])
-      yield prediction.Prepared(inputs, positions, is_cut=len(inputs) > 1)
+      yield base.Inputs(inputs, positions, is_cut=len(inputs) > 1)
 
 
 def _spans(

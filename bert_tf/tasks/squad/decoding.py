@@ -15,6 +15,7 @@ from absl import logging
 
 from bert_tf import tokenization
 from bert_tf.files import atomic
+from bert_tf.tasks import base
 from bert_tf.tasks.squad import config as config_lib
 from bert_tf.tasks.squad import examples as squad_data
 from bert_tf.tasks.squad import windows as squad_features
@@ -62,16 +63,18 @@ class AnswerDecoder:
     self._tokenizer = tokenizer
     self._config = config
     # Contexts repeat their words.
-    self._basic_tokens = functools.cache(tokenizer.basic_tokenizer.tokenize)
+    self._basic_tokens = functools.lru_cache(maxsize=1 << 16)(
+      tokenizer.basic_tokenizer.tokenize
+    )
 
   def predict(
     self,
-    example: squad_data.SquadExample,
+    context: squad_data.Context,
     windows: Sequence[squad_features.InputFeatures],
     start_logits: np.ndarray,
     end_logits: np.ndarray,
   ) -> Answer:
-    """Returns the answer to a question from the logits of its windows.
+    """Returns the answer from a context, by the logits of its windows.
 
     start_logits and end_logits are float32 [windows, F].
     """
@@ -94,7 +97,7 @@ class AnswerDecoder:
         nbest.append(null)
         seen.add("")
         continue
-      text, *places = self._text(example, windows[row], start, end)
+      text, *places = self._text(context, windows[row], start, end)
       if text not in seen:
         seen.add(text)
         logits = float(starts[row, start]), float(ends[row, end])
@@ -163,7 +166,7 @@ class AnswerDecoder:
 
   def _text(
     self,
-    example: squad_data.SquadExample,
+    context: squad_data.Context,
     window: squad_features.InputFeatures,
     start: int,
     end: int,
@@ -175,7 +178,7 @@ class AnswerDecoder:
       self._tokenizer.inv_vocab.__getitem__, window.input_ids[start : end + 1]
     )
     joined = " ".join(pieces).replace(" ##", "").replace("##", "")
-    words = example.context.doc_tokens[first_word : last_word + 1]
+    words = context.doc_tokens[first_word : last_word + 1]
     tokens = itertools.chain.from_iterable(map(self._basic_tokens, words))
     text, skipped = original_text(
       " ".join(joined.split()), words, " ".join(tokens)
@@ -184,7 +187,7 @@ class AnswerDecoder:
     def place(char: int) -> int:  # From an index in " ".join(words).
       word = " ".join(words)[:char].count(" ")
       char -= len(" ".join([*words[:word], ""]))
-      return example.context.char_starts[first_word + word] + char
+      return context.char_starts[first_word + word] + char
 
     return text, place(skipped), place(skipped + len(text) - 1) + 1
 
@@ -210,22 +213,63 @@ def original_text(
   return text[positions[first] : positions[last] + 1], positions[first]
 
 
+def to_json(answer: Answer) -> base.Answer:
+  """Returns the answer to a question as JSON values.
+
+  It has the `answer`, None if there is none, with single spaces between words;
+  its `start` and `end` in characters of the context, 0 without one; its
+  `probability`; for SQuAD 2.0 `null_odds`; and `nbest`, the best answers as
+  `text`, `start`, `end`, `probability`, `start_logit` and `end_logit`.
+  """
+  best = next(c for c in answer.nbest if c.text == answer.text)
+  odds = {} if answer.null_odds is None else {"null_odds": answer.null_odds}
+  return {
+    "answer": best.text if best.end else None,
+    "start": best.start,
+    "end": best.end,
+    "probability": best.probability,
+    **odds,
+    "nbest": [
+      {**vars(candidate), "text": candidate.text if candidate.end else None}
+      for candidate in answer.nbest
+    ],
+  }
+
+
+def file_text(text: str | None, version_2_with_negative: bool) -> str:
+  """Returns what the original's files have for a text of `to_json`."""
+  no_answer = "" if version_2_with_negative else NO_SPAN_TEXT
+  return no_answer if text is None else text
+
+
 def write_predictions(
-  output_dir: str, answers: Mapping[str, Answer], version_2_with_negative: bool
+  output_dir: str,
+  answers: Mapping[str, base.Answer],
+  version_2_with_negative: bool,
 ) -> None:
   """Writes predictions.json, nbest_predictions.json and null_odds.json of 2.0.
 
-  The files appear together. `answers` are by question id.
+  The files appear together. `answers` are those of `to_json`, by question id.
   """
+
+  def in_file(candidate: dict[str, Any]) -> dict[str, Any]:
+    text = file_text(candidate["text"], version_2_with_negative)
+    return {name: {**candidate, "text": text}[name] for name in _NBEST_FIELDS}
+
   contents: dict[str, dict[str, Any]] = {
-    "predictions.json": {i: a.text for i, a in answers.items()},
+    "predictions.json": {
+      qas_id: file_text(answer["answer"], version_2_with_negative)
+      for qas_id, answer in answers.items()
+    },
     "nbest_predictions.json": {
-      i: [{name: getattr(c, name) for name in _NBEST_FIELDS} for c in a.nbest]
-      for i, a in answers.items()
+      qas_id: [*map(in_file, answer["nbest"])]
+      for qas_id, answer in answers.items()
     },
   }
   if version_2_with_negative:
-    contents["null_odds.json"] = {i: a.null_odds for i, a in answers.items()}
+    contents["null_odds.json"] = {
+      qas_id: answer["null_odds"] for qas_id, answer in answers.items()
+    }
   targets = [os.path.join(output_dir, name) for name in contents]
   with atomic.files(targets) as unfinished:
     for path, content in zip(unfinished, contents.values()):

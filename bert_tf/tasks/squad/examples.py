@@ -1,9 +1,10 @@
-"""Reads files in the format of SQuAD 1.1 and 2.0."""
+"""Reads files in the format of SQuAD 1.1 and 2.0 as rows."""
 
 import bisect
 import dataclasses
 import functools
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from absl import logging
@@ -11,6 +12,7 @@ from absl import logging
 from bert_tf import tokenization
 from bert_tf.files import json_files, recognize
 from bert_tf.formats import tables
+from bert_tf.tasks import base
 
 # A word, as SQuAD's readers split text. Unlike `str.split`, they do not split
 # at other white space, such as U+00A0.
@@ -77,29 +79,12 @@ class Context:
     return [match.start() for match in _WORD.finditer(self.text)]
 
 
-@dataclasses.dataclass(frozen=True)
-class SquadExample:
-  """A question about a context."""
-
-  qas_id: str
-  question_text: str
-  context: Context
-  # The texts of the accepted answers; None if the file has no answers.
-  answers: tuple[str, ...] | None
-  # Whether there is no answer; None if the file does not say so, as in 1.1.
-  is_impossible: bool | None
-  # Indices of the answer's first and last word in context.doc_tokens. Only for
-  # training; -1 without an answer.
-  start_position: int = -1
-  end_position: int = -1
-
-
 def read_squad_examples(
   input_file: str,
   is_training: bool,
   version_2_with_negative: bool = False,
   verbose_logging: bool = False,
-) -> list[SquadExample]:
+) -> list[base.Row]:
   """Reads the questions of a SQuAD file; see `parse`."""
   form = recognize.form_of(input_file)
   if form not in ("", "a JSON object"):
@@ -119,11 +104,14 @@ def parse(
   is_training: bool,
   version_2_with_negative: bool = False,
   verbose_logging: bool = False,
-) -> list[SquadExample]:
+) -> list[base.Row]:
   """Returns the questions of SQuAD's JSON in order; `name` is for messages.
 
-  Questions for training have the word positions of their answers. A question
-  whose answer is not at the position in the file is left out, with a warning.
+  A row has `id`, `question`, `context`; `answers`, the texts of the accepted
+  answers, None if the file has no answers; `label`, the first of them; and
+  `is_impossible`, whether there is no answer, None if the file does not say so,
+  as in 1.1. Rows for training also have what `locate` adds. A question whose
+  answer is not at the position in the file is left out, with a warning.
   Questions for prediction need no answer. verbose_logging logs every fault,
   instead of the first few.
 
@@ -133,10 +121,9 @@ def parse(
       with a training file of SQuAD 1.1, or if no question can be used.
   """
   questions = [
-    (context, qa)
+    (paragraph.context, qa)
     for article in json_files.check(value, SquadFile, name).data
     for paragraph in article.paragraphs
-    for context in [Context(paragraph.context)]
     for qa in paragraph.qas
   ]
   needs_field = is_training and version_2_with_negative
@@ -147,26 +134,27 @@ def parse(
       f"{name}: no question has the field is_impossible. Set "
       "`version_2_with_negative=False` for data of SQuAD 1.1."
     )
-  examples: tables.Examples[SquadExample] = tables.Examples()
+  rows: tables.Examples[base.Row] = tables.Examples()
+  contexts = functools.cache(Context)
   ids: set[str] = set()
   not_found: list[str] = []
   for context, qa in questions:
-    answers = None if qa.answers is None else tuple(a.text for a in qa.answers)
-    example = SquadExample(
-      str(qa.id), qa.question, context, answers, qa.is_impossible
-    )
-    if not is_training and example.qas_id in ids:
+    row = make_row(str(qa.id), qa.question, context, qa.answers)
+    row["is_impossible"] = qa.is_impossible
+    if not is_training and row["id"] in ids:
       raise ValueError(
-        f"{name} has two questions with the id {example.qas_id!r}. Ids "
-        "identify predictions, so make them unique."
+        f"{name} has two questions with the id {row['id']!r}. Ids identify "
+        "predictions, so make them unique."
       )
-    ids.add(example.qas_id)
+    ids.add(row["id"])
     if is_training:
-      example, fault = _locate(example, qa, name, version_2_with_negative)
+      fault = locate(
+        row, qa.answers or [], contexts(context), version_2_with_negative, name
+      )
       if fault:
         not_found.append(fault)
         continue
-    examples.append(example)
+    rows.append(row)
   if not_found:
     shown = not_found if verbose_logging else not_found[:_MAX_REPORTED]
     if len(shown) < len(not_found):
@@ -175,34 +163,80 @@ def parse(
       f"{name}: {len(not_found)} questions are left out, because the answer "
       f"is not in the context: {'; '.join(shown)}."
     )
-  examples.dropped = not_found
-  if not examples:
+  rows.dropped = not_found
+  if not rows:
     raise ValueError(f"{name} has no question that can be used.")
-  return examples
+  return rows
 
 
-def _locate(
-  example: SquadExample,
-  qa: FileQuestion,
-  name: str,
+def make_row(
+  qas_id: str, question: str, context: str, answers: list[FileAnswer] | None
+) -> base.Row:
+  """Returns the row of a question; `answers` are None if they are not known."""
+  texts = None if answers is None else [answer.text for answer in answers]
+  return {
+    "id": qas_id,
+    "question": question,
+    "context": context,
+    "answers": texts,
+    "label": next(iter(texts or ()), None),
+  }
+
+
+def to_answers(label: Any, context: str) -> list[FileAnswer]:
+  """Returns the accepted answers of a label from Python; [] for no answer.
+
+  The label is a text in the context, a dict of `text` and `answer_start`, a
+  list of accepted texts, or None or "". Raises ValueError for another one.
+  """
+  starts: list[Any] = []
+  if isinstance(label, Mapping):
+    starts = _as_list(label.get("answer_start"))
+    label = label.get("text")
+  texts = _as_list(label)
+  if not all(isinstance(text, str) for text in texts):
+    raise ValueError(f"its answer is not a text: {label!r:.60}.")
+  starts = starts or [context.find(text) for text in texts]
+  if len(starts) != len(texts) or -1 in starts:
+    raise ValueError(f"its answer is not in its context: {label!r:.60}.")
+  return [FileAnswer(text, start) for text, start in zip(texts, starts)]
+
+
+def _as_list(value: Any) -> list[Any]:
+  if value is None or value == "":
+    return []
+  return [*value] if isinstance(value, list | tuple) else [value]
+
+
+def locate(
+  row: base.Row,
+  answers: list[FileAnswer],
+  context: Context,
   version_2_with_negative: bool,
-) -> tuple[SquadExample, str]:
-  """Adds the answer's position; the fault is "" if the answer is there."""
-  is_impossible = qa.is_impossible
+  name: str,
+) -> str:
+  """Adds the word positions of a training row's answer; returns its fault.
+
+  `start_position` and `end_position` are indices of `context.doc_tokens`, -1
+  without an answer; `is_impossible` says which. The fault is "" if the answer
+  is where the file says. `name` is that of the file, for messages.
+  """
+  row |= {"start_position": -1, "end_position": -1}
+  is_impossible = row.get("is_impossible")
   if is_impossible is None:
     # Some files mark impossible questions only by an empty list of answers.
-    is_impossible = qa.answers == []
+    is_impossible = row["answers"] == []
   if version_2_with_negative and is_impossible:
-    return dataclasses.replace(example, is_impossible=True), ""
-  place = f"{name}: question {example.qas_id!r}"
-  answers = qa.answers or []
+    row["is_impossible"] = True
+    return ""
+  place = f"{name}: question {row['id']!r}"
   if len(answers) != 1:
     raise ValueError(
       f"{place} has {len(answers)} answers. A training question has exactly "
       "1, or none with `version_2_with_negative`."
     )
   [answer] = answers
-  context, start = example.context, answer.answer_start
+  start = answer.answer_start
   last = start + len(answer.text) - 1
   if max(start, last) >= len(context.text):
     raise ValueError(
@@ -217,12 +251,7 @@ def _locate(
   there = " ".join(words) if start_position >= 0 else ""
   cleaned_text = " ".join(tokenization.whitespace_tokenize(answer.text))
   if not cleaned_text or cleaned_text not in there:
-    fault = f"{cleaned_text!r} is not in {there!r} at {start}"
-    return example, f"{example.qas_id!r}, {fault}"
-  located = dataclasses.replace(
-    example,
-    is_impossible=False,
-    start_position=start_position,
-    end_position=end_position,
-  )
-  return located, ""
+    return f"{row['id']!r}, {cleaned_text!r} is not in {there!r} at {start}"
+  row |= {"start_position": start_position, "end_position": end_position}
+  row["is_impossible"] = False
+  return ""

@@ -10,6 +10,7 @@ import numpy as np
 from absl import logging
 
 from bert_tf.files import json_files, paths
+from bert_tf.tasks import base
 from bert_tf.tasks.squad import examples as squad_data
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -32,13 +33,13 @@ def result_names(version_2_with_negative: bool) -> tuple[str, ...]:
 class SquadAnswers:
   """The accepted answers of a SQuAD file."""
 
-  # The accepted answers by question id; () if a question has no answer.
+  # The accepted answers by question id; none if a question has no answer.
   texts: Mapping[str, Sequence[str]]
   is_v2: bool  # Whether the rules are those of SQuAD 2.0.
 
 
 def correct_answers(
-  examples: Sequence[squad_data.SquadExample],
+  rows: Sequence[base.Row],
   version_2_with_negative: bool = False,
 ) -> SquadAnswers | None:
   """Returns the accepted answers; None for a file without answers.
@@ -48,13 +49,13 @@ def correct_answers(
   counts as without answers if a question lacks the field, or if all lists are
   empty and none is marked impossible.
   """
-  if any(example.answers is None for example in examples):
+  if any(row["answers"] is None for row in rows):
     return None
-  is_marked = any(example.is_impossible for example in examples)
-  if not is_marked and not any(example.answers for example in examples):
+  is_marked = any(row.get("is_impossible") for row in rows)
+  if not is_marked and not any(row["answers"] for row in rows):
     return None
-  texts = {example.qas_id: example.answers or () for example in examples}
-  is_v2 = is_marked or (version_2_with_negative and () in texts.values())
+  texts = {row["id"]: row["answers"] for row in rows}
+  is_v2 = is_marked or (version_2_with_negative and [] in texts.values())
   return SquadAnswers(texts, is_v2)
 
 

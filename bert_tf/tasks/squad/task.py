@@ -1,75 +1,81 @@
 """Question answering: fine-tuning, prediction and scores on SQuAD."""
 
-import itertools
+import functools
 import os
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 from absl import logging
 
-from bert_tf import heads, losses, settings
-from bert_tf.data import input_pipeline, record_cache
+from bert_tf import losses
 from bert_tf.files import paths
-from bert_tf.tasks import base, fine_tuning
+from bert_tf.tasks import base
 from bert_tf.tasks.squad import config as config_lib
-from bert_tf.tasks.squad import decoding, examples, metrics
-from bert_tf.tasks.squad import windows as windows_lib
-from bert_tf.tasks.squad.examples import SquadExample
-from bert_tf.training import estimator, objective, progress, results
+from bert_tf.tasks.squad import decoding, examples, metrics, windows
+from bert_tf.tensor import Tensor
+from bert_tf.training import results
 
 # Seed that shuffles the training questions; the original fixes it, too.
 _SHUFFLE_SEED = 12345
 
-Questions = Sequence[SquadExample]
 
+class SquadTask(base.Task[config_lib.SquadSettings]):
+  """Finds the answers to questions in their contexts.
 
-def run(config: config_lib.SquadConfig) -> base.Results | None:
-  """Trains, predicts and scores as configured; see fine_tuning.run.
-
-  The scores are those of the predictions, if predict_file has answers.
+  An answer is one of `decoding.to_json`.
   """
-  return fine_tuning.run(config, SquadTask)
 
-
-class SquadTask(base.Task[SquadExample]):
-  """Finds the answers to questions in their contexts."""
-
-  config: config_lib.SquadConfig
-  model = heads.SpanModel
+  name = "squad"
+  fields = ("question", "context")
+  num_required = 2
+  outputs = ("start_logits", "end_logits")
   # As in the original, the number of steps follows the questions, although
   # batches hold windows.
   noun = "training questions"
   predicted_split = "dev"
-  record_settings = ("doc_stride", "max_query_length")
-
-  def __init__(self, setup: base.Setup[config_lib.SquadConfig]) -> None:
-    super().__init__(setup)
-    config = setup.config
-    self.files = {
-      "train": base.SplitFile(config.train_file, "train_file"),
-      "dev": base.SplitFile(config.predict_file, "predict_file"),
-    }
-    config.check_windows()
-    self.window_config = self.decoding_config = config
+  has_loss = False  # Evaluations score the texts of answers.
+  unread_features = ("unique_ids", "is_impossible")
+  reuses_records = True
 
   @property
-  def result_names(self) -> tuple[str, ...]:
-    """Names of the scores. The first is the default best_metric."""
-    return metrics.result_names(self.decoding_config.version_2_with_negative)
+  def width(self) -> int | None:
+    """All positions, unless `cut_padding` is set.
 
-  def read(self, split: str, path: str) -> list[SquadExample]:
+    As in the original, positions of padding count among the n best.
+    """
+    is_cut = self.config is not None and self.config.cut_padding
+    return None if is_cut else self.max_seq_length
+
+  @property
+  def metrics(self) -> tuple[str, ...]:
+    """Names of the scores. The first is the default best_metric."""
+    return metrics.result_names(self._has_negatives)
+
+  @property
+  def _has_negatives(self) -> bool:
+    return bool(self.settings.version_2_with_negative)
+
+  @property
+  def files(self) -> Mapping[str, base.SplitFile]:
+    """The file of each split."""
+    return {
+      "train": base.SplitFile(self.config.train_file, "train_file"),
+      "dev": base.SplitFile(self.config.predict_file, "predict_file"),
+    }
+
+  def read(self, split: str) -> Sequence[base.Row]:
     """Reads the questions of a file."""
-    has_negatives = self.decoding_config.version_2_with_negative
+    config, path = self.config, self.files[split].path
+    assert path
     questions = examples.read_squad_examples(
-      path, split == "train", has_negatives, self.config.verbose_logging
+      path, split == "train", self._has_negatives, config.verbose_logging
     )
     if split == "train":
       return questions
-    num_impossible = sum(bool(e.is_impossible) for e in questions)
-    if num_impossible and not has_negatives:
+    num_impossible = sum(bool(row["is_impossible"]) for row in questions)
+    if num_impossible and not self._has_negatives:
       logging.warning(
         "%s: %d of %d questions have no answer, but the model answers all. Set "
         "`version_2_with_negative` for data of SQuAD 2.0.",
@@ -77,7 +83,6 @@ class SquadTask(base.Task[SquadExample]):
         num_impossible,
         len(questions),
       )
-    config = self.config
     needs_answers = config.do_eval or config.train.eval_every_steps > 0
     if needs_answers and metrics.correct_answers(questions) is None:
       raise ValueError(
@@ -86,151 +91,141 @@ class SquadTask(base.Task[SquadExample]):
       )
     return questions
 
-  def encode(self, split: str, data: Questions) -> base.Encoded:
-    """Yields the records of a question, one for each window.
-
-    Questions to train on are shuffled.
-    """
-    if split == "train":
-      data = list(data)
-      random.Random(_SHUFFLE_SEED).shuffle(data)
-    for example, windows in self._windows(data, "cutting windows"):
-      encoded = []
-      for window in windows:
-        ints = {"unique_ids": [window.unique_id]}
-        if split == "train":
-          ints["start_positions"] = [window.start_position]
-          ints["end_positions"] = [window.end_position]
-          ints["is_impossible"] = [int(bool(example.is_impossible))]
-        encoded.append(self.record([window.model_input], ints))
-      yield encoded, any(window.is_question_cut for window in windows)
-
-  def spec(self, split: str) -> input_pipeline.Spec:
-    """Returns the features of a record that the model reads."""
-    features = input_pipeline.inputs_spec(self.max_seq_length)
-    if split == "train":
-      position = input_pipeline.int_feature()
-      features |= {"start_positions": position, "end_positions": position}
-    return features
-
-  def made_of(self, data: Questions) -> dict[str, Any]:
-    """Adds the positions of the answers, which exist only in training."""
-    places = [(e.start_position, e.end_position, e.is_impossible) for e in data]
-    return super().made_of(data) | {"places": record_cache.content_hash(places)}
-
-  def finish(
-    self, batches: tf.data.Dataset, has_few_widths: bool = False
-  ) -> tf.data.Dataset:
-    """Returns batches as wide as max_seq_length, unless cut_padding is set."""
-    if self.config.cut_padding:
-      return super().finish(batches, has_few_widths)
-    return batches
-
-  def objective(self) -> objective.Objective:
-    """Returns the loss; `evaluate` scores the texts of answers, not logits."""
-    return objective.Objective(
-      losses.span_loss, losses.span_weights, lambda *unused: {}
+  def add_label(self, row: base.Row, label: Any, split: str) -> base.Row:
+    """Adds the accepted answers, and for training the place of the only one."""
+    answers = examples.to_answers(label, row["context"])
+    labelled = examples.make_row(
+      row["id"], row["question"], row["context"], answers
     )
+    labelled["is_impossible"] = not answers
+    if split != "train":
+      return labelled
+    if not answers and not self._has_negatives:
+      raise ValueError("it has no answer; set `version_2_with_negative`.")
+    context = examples.Context(row["context"])
+    fault = examples.locate(
+      labelled, answers, context, self._has_negatives, "the row"
+    )
+    if fault:
+      raise ValueError(f"{fault}.")
+    return labelled
 
-  def rows(self, outputs: Any, features: losses.Features) -> base.Rows:
-    """Returns the logits of each window, [2, F], padded with -inf."""
-    logits = np.stack(outputs, axis=1)  # [B, 2, F]
-    room = self.max_seq_length - logits.shape[2]
-    return np.pad(logits, [(0, 0), (0, 0), (0, room)], constant_values=-np.inf)
+  def describe_labels(self, rows: Sequence[base.Row]) -> str:
+    """Returns how many questions have an answer."""
+    if all(r["answers"] is None and r["is_impossible"] is None for r in rows):
+      return "no answers"
+    num_answered = sum(bool(row["answers"]) for row in rows)
+    num_others = len(rows) - num_answered
+    return f"{num_answered} with an answer, {num_others} without"
 
-  def evaluate(
-    self, runner: estimator.Estimator, batches: tf.data.Dataset, data: Questions
-  ) -> tuple[base.Results, list[np.ndarray]]:
-    """Returns the scores of the answers, and no rows."""
-    outputs = itertools.starmap(self.rows, runner.predict(batches))
-    answers = self._answers(data, itertools.chain.from_iterable(outputs))
-    return runner.report(self._scores(data, answers)), []
+  def order_for_training(self, rows: Sequence[base.Row]) -> Sequence[base.Row]:
+    """Returns the questions shuffled, as in the original."""
+    shuffled = list(rows)
+    random.Random(_SHUFFLE_SEED).shuffle(shuffled)
+    return shuffled
+
+  def preprocess(self, rows: Iterable[base.Row]) -> Iterator[base.Inputs]:
+    """Yields the windows of each context; none if it has no word pieces."""
+    for context, cut in windows.make_windows(
+      rows, self.tokenizer, self.settings
+    ):
+      yield base.Inputs(
+        [window.model_input for window in cut],
+        (context, cut),
+        is_cut=any(window.is_question_cut for window in cut),
+      )
+
+  def targets(
+    self, row: base.Row, inputs: base.Inputs
+  ) -> Iterable[base.Features]:
+    """Yields the id of each window, and for training its answer's place."""
+    _, cut = inputs.state
+    for window in cut:
+      features = {"unique_ids": np.array(window.unique_id)}
+      if "start_position" in row:
+        features["start_positions"] = np.array(window.start_position)
+        features["end_positions"] = np.array(window.end_position)
+        features["is_impossible"] = np.array(int(row["is_impossible"]))
+      yield features
+
+  def weights(
+    self, features: losses.Features, training: bool
+  ) -> dict[str, Tensor]:
+    """Returns the number of windows."""
+    return losses.span_weights(features)
+
+  def compute_sums(
+    self, outputs: Any, features: losses.Features, training: bool
+  ) -> tuple[losses.Sums, losses.Sums]:
+    """Returns the loss; there are no metrics of logits."""
+    return losses.span_loss(outputs, features), {}
+
+  @functools.cached_property
+  def _decoder(self) -> decoding.AnswerDecoder:
+    return decoding.AnswerDecoder(self.tokenizer, self.settings)
+
+  def postprocess(
+    self, inputs: base.Inputs, outputs: Sequence[base.Outputs]
+  ) -> base.Answer:
+    """Returns the best answer of all windows."""
+    context, cut = inputs.state
+    starts, ends = np.full(
+      (2, len(cut), self.max_seq_length), -np.inf, np.float32
+    )
+    for number, output in enumerate(outputs):
+      for logits, name in zip((starts, ends), self.outputs):
+        logits[number, : len(output[name])] = output[name]
+    answer = self._decoder.predict(context, cut, starts, ends)
+    return decoding.to_json(answer)
+
+  def score(
+    self, rows: Sequence[base.Row], answers: Sequence[base.Answer]
+  ) -> base.Results:
+    """Returns the scores of the answers; {} if the rows have none."""
+    has_negatives = self._has_negatives
+    correct = metrics.correct_answers(rows, has_negatives)
+    if correct is None:
+      return {}
+    by_id = dict(zip((row["id"] for row in rows), answers))
+    texts = {
+      qas_id: decoding.file_text(answer["answer"], has_negatives)
+      for qas_id, answer in by_id.items()
+    }
+    scores = metrics.squad_summary(correct, texts)
+    if correct.is_v2 and has_negatives:
+      # These scores do not depend on null_score_diff_threshold.
+      # A threshold is a question's odds. It is written as a float32, which must
+      # not be below these odds, so the next larger one is taken.
+      infinity = np.float32(np.inf)
+      null_odds = {
+        qas_id: float(np.nextafter(np.float32(answer["null_odds"]), infinity))
+        for qas_id, answer in by_id.items()
+      }
+      spans = {
+        qas_id: next((c["text"] for c in answer["nbest"] if c["text"]), "")
+        for qas_id, answer in by_id.items()
+      }
+      scores |= metrics.best_null_thresholds(correct, spans, null_odds)
+    return scores
 
   def write_predictions(
-    self, output_dir: str, data: Questions, rows: base.Rows
+    self,
+    output_dir: str,
+    rows: Sequence[base.Row],
+    answers: Iterable[base.Answer],
   ) -> base.Results:
     """Writes the predictions and, if the file has answers, their scores.
 
     If it has none, removes the eval_results.txt of earlier predictions.
     """
-    answers = self._answers(data, rows)
-    decoding.write_predictions(
-      output_dir, answers, self.decoding_config.version_2_with_negative
-    )
-    scores = self._scores(data, answers)
+    found = list(answers)
+    by_id = dict(zip((row["id"] for row in rows), found))
+    decoding.write_predictions(output_dir, by_id, self._has_negatives)
+    scores = self.score(rows, found)
     path = os.path.join(output_dir, "eval_results.txt")
     if scores:
       results.write_results(path, scores)
     else:
       paths.remove(path)  # The scores of earlier predictions.
       logging.info("The predict_file has no answers, so there are no scores.")
-    return scores
-
-  def run_info(self) -> dict[str, Any]:
-    """Returns the settings of windows and answers for run.json."""
-    kept = settings.values(
-      settings.extract(self.config, config_lib.SquadSettings)
-    )
-    shared = base.config_lib.TaskSettings.__dataclass_fields__
-    return {name: kept[name] for name in kept if name not in shared}
-
-  def describe_labels(self, examples: Questions) -> str:
-    """Returns how many questions have an answer."""
-    if all(e.answers is None and e.is_impossible is None for e in examples):
-      return "no answers"
-    num_answered = sum(bool(e.answers) for e in examples)
-    num_others = len(examples) - num_answered
-    return f"{num_answered} with an answer, {num_others} without"
-
-  def inputs_and_answer(
-    self, example: SquadExample
-  ) -> tuple[dict[str, Any], Any]:
-    """Returns question and context, and the first accepted answer."""
-    question, context = example.question_text, example.context.text
-    answer = next(iter(example.answers or ()), None)
-    return {"question": question, "context": context}, answer
-
-  def _windows(
-    self, questions: Questions, work: str
-  ) -> Iterable[tuple[SquadExample, list[windows_lib.InputFeatures]]]:
-    # Each question with its windows; `work` is for the progress bar.
-    windows = windows_lib.make_windows(
-      questions, self.tokenizer, self.window_config
-    )
-    pairs = zip(questions, windows)
-    return progress.track(pairs, work, "question", len(questions))
-
-  def _answers(
-    self, data: Questions, rows: base.Rows
-  ) -> dict[str, decoding.Answer]:
-    rows, answers = iter(rows), {}
-    decoder = decoding.AnswerDecoder(self.tokenizer, self.decoding_config)
-    for example, windows in self._windows(data, "answering"):
-      # [windows, 2, F], or [0, 2, 0] for a context without a word.
-      logits = list(itertools.islice(rows, len(windows))) or np.zeros((0, 2, 0))
-      starts, ends = np.swapaxes(logits, 0, 1)
-      answers[example.qas_id] = decoder.predict(example, windows, starts, ends)
-    return answers
-
-  def _scores(
-    self, data: Questions, predictions: dict[str, decoding.Answer]
-  ) -> base.Results:
-    has_negatives = self.decoding_config.version_2_with_negative
-    answers = metrics.correct_answers(data, has_negatives)
-    if answers is None:
-      return {}
-    scores = metrics.squad_summary(
-      answers, {qas_id: p.text for qas_id, p in predictions.items()}
-    )
-    if answers.is_v2 and has_negatives:
-      # These scores do not depend on null_score_diff_threshold.
-      # A threshold is a question's odds. It is written as a float32, which must
-      # not be below these odds, so the next larger one is taken.
-      infinity = np.float32(np.inf)
-      null_odds = {
-        qas_id: float(np.nextafter(np.float32(p.null_odds or 0.0), infinity))
-        for qas_id, p in predictions.items()
-      }
-      texts = {qas_id: p.span_text for qas_id, p in predictions.items()}
-      scores |= metrics.best_null_thresholds(answers, texts, null_odds)
     return scores

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from bert_tf import tokenization
-from bert_tf.tasks import prediction
+from bert_tf.tasks import base
 from bert_tf.tasks.squad import config as config_lib
 from bert_tf.tasks.squad import examples as squad_data
 
@@ -36,31 +36,38 @@ class InputFeatures:
   is_question_cut: bool = False
 
   @property
-  def model_input(self) -> prediction.ModelInput:
+  def model_input(self) -> base.ModelInput:
     """The window as the model's input; the context is in segment 1."""
-    return prediction.model_input(self.input_ids, self.doc_offset)
+    return base.model_input(self.input_ids, self.doc_offset)
 
 
 def make_windows(
-  examples: Iterable[squad_data.SquadExample],
+  rows: Iterable[base.Row],
   tokenizer: tokenization.FullTokenizer,
-  config: config_lib.SquadSettings,
-) -> Iterator[list[InputFeatures]]:
-  """Yields the windows of each example; [] if its context has no pieces."""
+  settings: config_lib.SquadSettings,
+) -> Iterator[tuple[squad_data.Context, list[InputFeatures]]]:
+  """Yields the context and the windows of each row.
+
+  There is no window if the context has no pieces.
+  """
+  max_seq_length, doc_stride = settings.max_seq_length, settings.doc_stride
+  assert max_seq_length and doc_stride
   cls_id, sep_id = tokenizer.convert_tokens_to_ids(["[CLS]", "[SEP]"])
   # Questions share a context; its pieces take 8 bytes each.
+  contexts = functools.cache(squad_data.Context)
   read_pieces = functools.cache(functools.partial(_read_pieces, tokenizer))
   unique_id = _FIRST_UNIQUE_ID
-  for example in examples:
-    question = tokenizer.tokenize_to_ids(example.question_text)
-    query = question[: config.max_query_length]
+  for row in rows:
+    context = contexts(row["context"])
+    question = tokenizer.tokenize_to_ids(row["question"])
+    query = question[: settings.max_query_length]
     prefix = [cls_id, *query, sep_id]
-    ids, words = read_pieces(example.context)
-    answer = _answer_pieces(tokenizer, example, ids, words)
+    ids, words = read_pieces(context)
+    answer = _answer_pieces(tokenizer, row, ids, words)
     num_pieces = len(ids)
-    length = config.max_seq_length - len(query) - 3
+    length = max_seq_length - len(query) - 3
     spans: list[tuple[int, int]] = []  # First piece and end of each window.
-    for first in range(0, num_pieces, config.doc_stride):
+    for first in range(0, num_pieces, doc_stride):
       spans.append((first, min(first + length, num_pieces)))
       if spans[-1][1] == num_pieces:
         break
@@ -84,7 +91,7 @@ def make_windows(
         )
       )
       unique_id += 1
-    yield windows
+    yield context, windows
 
 
 def _read_pieces(
@@ -99,7 +106,7 @@ def _read_pieces(
 
 def _answer_pieces(
   tokenizer: tokenization.FullTokenizer,
-  example: squad_data.SquadExample,
+  row: base.Row,
   ids: np.ndarray,
   words: np.ndarray,
 ) -> tuple[int, int] | None:
@@ -108,11 +115,11 @@ def _answer_pieces(
   The answer's words may contain more than the answer, such as "(1895-1943)."
   for 1895. If the answer's pieces occur in them, only these are returned.
   """
-  if example.start_position < 0:
+  if row.get("start_position", -1) < 0:
     return None
-  first = int(np.searchsorted(words, example.start_position))
-  end = int(np.searchsorted(words, example.end_position, side="right"))
-  answer = tokenizer.tokenize_to_ids((example.answers or ("",))[0])
+  first = int(np.searchsorted(words, row["start_position"]))
+  end = int(np.searchsorted(words, row["end_position"], side="right"))
+  answer = tokenizer.tokenize_to_ids(row["label"] or "")
   word_pieces = ids[first:end].tolist()
   for start in range(len(word_pieces) - len(answer) + 1 if answer else 0):
     if word_pieces[start : start + len(answer)] == answer:

@@ -1,104 +1,125 @@
 """Multiple choice, such as SWAG (Devlin et al. 2019, 4.4)."""
 
+import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from bert_tf import heads
-from bert_tf.data import input_pipeline
-from bert_tf.tasks import base, fine_tuning, prediction
-from bert_tf.tasks.swag import config as config_lib
-from bert_tf.tasks.swag import examples
-from bert_tf.tasks.swag.examples import ChoiceExample
-from bert_tf.training import objective, results
+from bert_tf import losses
+from bert_tf.tasks import base
+from bert_tf.tasks import config as config_lib
+from bert_tf.tasks.swag import layouts
+from bert_tf.tensor import Tensor
+from bert_tf.training import results
+
+_PROBLEM_TYPE = "classification"  # The classes are the choices.
 
 
-def run(config: config_lib.SwagConfig) -> base.Results | None:
-  """Trains, evaluates and predicts as configured; see fine_tuning.run."""
-  return fine_tuning.run(config, SwagTask)
+class SwagTask(base.Task[config_lib.TaskSettings]):
+  """Chooses one of several continuations of a text.
 
+  `choices` include the start that all of them have in common, as in SWAG. An
+  answer has the index of the `choice` and the `probabilities` of all.
+  """
 
-class SwagTask(base.Task[ChoiceExample]):
-  """Chooses one of several continuations of a text."""
+  name = "swag"
+  fields = ("context", "choices")
+  num_required = 2
+  reuses_records = True
 
-  config: config_lib.SwagConfig
-  model = heads.MultipleChoiceModel
-  record_settings = ()
+  @functools.cached_property
+  def layout(self) -> layouts.ChoiceLayout:
+    """The files and their columns."""
+    return layouts.file_layout(self.config)
 
-  def __init__(self, setup: base.Setup[config_lib.SwagConfig]) -> None:
-    super().__init__(setup)
-    self.layout = examples.file_layout(self.config)
-    self.files = {
-      split: base.SplitFile(
-        os.path.join(self.config.data_dir, name), "data_dir"
-      )
+  @property
+  def files(self) -> Mapping[str, base.SplitFile]:
+    """The file of each split."""
+    folder = self.config.data_dir
+    return {
+      split: base.SplitFile(os.path.join(folder, name), "data_dir")
       for split, name in self.layout.files.items()
     }
-    # Number of choices of an example by split; `write_records` sets it.
-    self.num_choices: dict[str, int] = {}
 
-  def read(self, split: str, path: str) -> list[ChoiceExample]:
-    """Reads the examples of a split."""
+  def read(self, split: str) -> Sequence[base.Row]:
+    """Reads the rows of a split."""
     is_test = split == "test"
     # Predictions must match the test file row by row.
     skip = None if is_test else self.config.skip_bad_rows
-    return examples.read_examples(path, self.layout, not is_test, skip)
+    path = self.files[split].path or ""
+    return layouts.read_rows(path, self.layout, not is_test, skip)
 
-  def write_records(
-    self, split: str, path: str, data: Sequence[ChoiceExample]
-  ) -> input_pipeline.RecordFiles:
-    """Also stores the number of choices, which is the same for all."""
-    self.num_choices[split] = len(data[0].choices)
-    return super().write_records(split, path, data)
+  def add_label(self, row: base.Row, label: Any, split: str) -> base.Row:
+    """Adds the index of the right choice, in the form of label_type."""
+    choices = row["choices"]
+    if len(choices) < 2:
+      raise ValueError(f"there is only one choice: {choices}.")
+    index = layouts.label_id(label, choices, self.layout.label_type)
+    return {**row, "label": index}
 
-  def label_values(
-    self, example: ChoiceExample, prepared: prediction.Prepared
-  ) -> dict[str, list[int]]:
-    """Returns the index of the right choice, 0 if it is not known."""
-    return {"label_ids": [example.label or 0], "is_real_example": [1]}
+  def preprocess(self, rows: Iterable[base.Row]) -> Iterator[base.Inputs]:
+    """Yields the sequences of each row, one for each choice."""
+    for row in rows:
+      context = self.tokenizer.tokenize_to_ids(row["context"])
+      choices = [*map(self.tokenizer.tokenize_to_ids, row["choices"])]
+      yield base.Inputs(
+        [self.pack(context, choice) for choice in choices],
+        is_one_record=True,
+        is_cut=any(self.is_cut(context, choice) for choice in choices),
+      )
 
-  def spec(self, split: str) -> input_pipeline.Spec:
-    """Returns the features of a record of C choices."""
-    return {
-      **input_pipeline.inputs_spec(
-        self.num_choices[split], self.max_seq_length
-      ),
-      "label_ids": input_pipeline.int_feature(1),
-      "is_real_example": input_pipeline.int_feature(1),
+  def targets(
+    self, row: base.Row, inputs: base.Inputs
+  ) -> Iterable[base.Features]:
+    """Yields the index of the right choice, 0 if it is not known."""
+    yield {
+      "label_ids": np.array([row.get("label") or 0]),
+      "is_real_example": np.array([1]),
     }
 
-  def objective(self) -> objective.Objective:
-    """Returns those of a classifier, whose classes are the choices."""
-    return objective.of_classifier("classification")
+  def weights(
+    self, features: losses.Features, training: bool
+  ) -> dict[str, Tensor]:
+    """Returns the number of rows."""
+    return losses.classifier_weights(features)
+
+  def compute_sums(
+    self, outputs: Tensor, features: losses.Features, training: bool
+  ) -> tuple[losses.Sums, losses.Sums]:
+    """Returns the loss and the metrics of a classifier."""
+    return (
+      losses.classifier_loss(outputs, features, _PROBLEM_TYPE),
+      losses.classifier_metrics(outputs, features, _PROBLEM_TYPE),
+    )
+
+  def postprocess(
+    self, inputs: base.Inputs, outputs: Sequence[base.Outputs]
+  ) -> base.Answer:
+    """Returns the most probable choice."""
+    logits = np.concatenate([output["logits"] for output in outputs])  # [C]
+    [row] = base.probabilities(logits[None])
+    return {"choice": int(row.argmax()), "probabilities": base.digits(row)}
 
   def write_predictions(
-    self, output_dir: str, data: Sequence[ChoiceExample], rows: base.Rows
+    self,
+    output_dir: str,
+    rows: Sequence[base.Row],
+    answers: Iterable[base.Answer],
   ) -> base.Results:
     """Writes test_results.tsv and predictions.jsonl."""
-    scores = np.reshape([*rows], (len(data), -1))  # [B, C]
-    probabilities = prediction.probabilities(scores)
-    label_type = self.layout.label_type
     objects = []
-    for example, row in zip(data, probabilities):
-      chosen = int(row.argmax())
-      label = examples.label_names(example.choices, label_type)[chosen]
+    for row, answer in zip(rows, answers):
+      chosen = answer["choice"]
       objects.append(
         {
-          "id": example.guid,
-          "text": example.context,
-          "text_b": example.continuations()[chosen],
-          "label": int(label) if label_type.startswith("number") else label,
-          "probabilities": prediction.digits(row),
+          "id": row["id"],
+          "text": row["context"],
+          "text_b": row["choices"][chosen],
+          "label": row["choice_labels"][chosen],
+          "probabilities": answer["probabilities"],
         }
       )
-    results.write_probabilities(output_dir, probabilities, objects)
+    results.write_probabilities(output_dir, objects)
     return {}
-
-  def inputs_and_answer(
-    self, example: ChoiceExample
-  ) -> tuple[dict[str, Any], Any]:
-    """Returns the context, its continuations and the index of the right one."""
-    choices = example.continuations()
-    return {"context": example.context, "choices": choices}, example.label

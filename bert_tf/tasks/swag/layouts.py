@@ -1,4 +1,4 @@
-"""Reads SWAG and other files of multiple choice as examples."""
+"""Reads SWAG and other files of multiple choice as rows."""
 
 import dataclasses
 import os
@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bert_tf.formats import tables
-from bert_tf.formats.tables import Column, Row
+from bert_tf.formats.tables import Column
+from bert_tf.tasks import base
 from bert_tf.tasks.swag import config as config_lib
 
 
@@ -40,22 +41,6 @@ SWAG = ChoiceLayout(
   label="label",
   question="sent2",
 )
-
-
-@dataclasses.dataclass(frozen=True)
-class ChoiceExample:
-  """A text and the choices of what follows it."""
-
-  guid: str  # Name of the example: its file and its line, counted from 0.
-  context: str
-  question: str  # The beginning of sentence B, or "".
-  choices: tuple[str, ...]  # At least two.
-  # Index of the right choice, or None if it is not known.
-  label: int | None = None
-
-  def continuations(self) -> list[str]:
-    """Returns sentence B of each choice."""
-    return [f"{self.question} {choice}".strip() for choice in self.choices]
 
 
 def file_layout(config: config_lib.SwagConfig) -> ChoiceLayout:
@@ -97,13 +82,17 @@ def file_layout(config: config_lib.SwagConfig) -> ChoiceLayout:
   )
 
 
-def read_examples(
+def read_rows(
   path: str,
   layout: ChoiceLayout,
   has_labels: bool,
   skip_bad_rows: bool | None = None,
-) -> list[ChoiceExample]:
+) -> list[base.Row]:
   """Reads one file of a task; skip_bad_rows logs and leaves out faulty rows.
+
+  A row has `id`, its file and line; `context`; `choices`, each with the
+  question before it; `choice_labels`, which name them in predictions; and the
+  index of the right one as `label`, if the file has labels.
 
   Raises ValueError with file and line for a faulty row, or if there is none.
   """
@@ -113,7 +102,7 @@ def read_examples(
   needed += [layout.label] if has_labels else []
   num_choices = None
 
-  def convert(line: int, row: Row) -> ChoiceExample:
+  def convert(line: int, row: tables.Row) -> base.Row:
     nonlocal num_choices
     cells, names = row, layout.choices
     if len(names) == 1:
@@ -129,23 +118,30 @@ def read_examples(
       raise tables.BadRowError(
         f"{len(choices)} choices, but {num_choices} in the rows before"
       )
-    question, label = "", None
+    question, label = "", {}
     if layout.question is not None:
       question = tables.get_text(row, layout.question, may_be_empty=True)
     if has_labels:
       value = tables.get_cell(row, layout.label)
-      label = label_id(value, choices, layout.label_type)
+      label = {"label": label_id(value, choices, layout.label_type)}
     context = tables.get_text(row, layout.context, not has_labels)
     num_choices = len(choices)
-    return ChoiceExample(
-      f"{prefix}-{line - 1}", context, question, tuple(choices), label
-    )
+    labels: list[Any] = label_names(choices, layout.label_type)
+    if layout.label_type.startswith("number"):
+      labels = [*map(int, labels)]
+    return {
+      "id": f"{prefix}-{line - 1}",
+      "context": context,
+      "choices": [f"{question} {choice}".strip() for choice in choices],
+      "choice_labels": labels,
+      **label,
+    }
 
   table = tables.Table(path, layout.file_format, needed, layout.settings)
-  examples = tables.read(table, convert, skip_bad_rows)
-  if not examples:
+  rows = tables.read(table, convert, skip_bad_rows)
+  if not rows:
     raise ValueError(f"{path} holds no examples.")
-  return examples
+  return rows
 
 
 def label_id(value: Any, choices: Sequence[str], label_type: str) -> int:

@@ -1,4 +1,4 @@
-"""Reads labelled texts from TSV, CSV, JSON-lines and Parquet files."""
+"""Reads labelled texts from TSV, CSV, JSON-lines and Parquet files as rows."""
 
 import dataclasses
 import json
@@ -13,9 +13,9 @@ from typing import Any
 from absl import logging
 
 from bert_tf.formats import parquet, tables
-from bert_tf.formats.tables import Column, Row
+from bert_tf.formats.tables import Column
 from bert_tf.model_folder import run_info
-from bert_tf.tasks import prediction
+from bert_tf.tasks import base
 from bert_tf.tasks.classification import config
 
 # Metrics of a user's own data in addition to accuracy.
@@ -31,28 +31,6 @@ FLAGS = frozenset(("0", "1", "0.0", "1.0", "false", "true"))
 _QUOTED = r"\[\s*(?:'.*'|\".*\")\s*\]"
 _MULTI_HOT = r"\[?\s*[01](?:[\s,;]+[01])+\s*\]?"
 _LIST = re.compile(rf"\s*(?:{_QUOTED}|{_MULTI_HOT})\s*", re.DOTALL)
-
-
-@dataclasses.dataclass(frozen=True)
-class InputExample:
-  """A text, or a pair of texts, to classify.
-
-  Args:
-    guid: name of the example: its split and its line or index.
-    text_a: the text, or the first of a pair.
-    text_b: the second of a pair, or None.
-    label: the class; the number in a regression; the applicable labels in
-      multilabel; None if the label is not known.
-
-  Examples:
-    >>> bert_tf.InputExample("train-0", "He left.", "He went.", "same").label
-    'same'
-  """
-
-  guid: str
-  text_a: str
-  text_b: str | None = None
-  label: str | float | tuple[str, ...] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,8 +54,8 @@ class FileLayout:
   """The files of a task: their format, columns and labels."""
 
   name: str  # The task's name, as its authors write it.
-  # Labels in the order of their ids; None to take them from the training file;
-  # () in a regression.
+  # The labels that the task prescribes, in the order of their ids; None to take
+  # them from the training file; () in a regression.
   labels: tuple[str, ...] | None
   # Metrics in addition to accuracy, names in metrics.METRICS.
   metrics: tuple[str, ...]
@@ -90,8 +68,6 @@ class FileLayout:
   label_spellings: Mapping[str, str] = dataclasses.field(default_factory=dict)
   submission: str | None = None  # Name of the file to upload to GLUE, or None.
   file_format: str = "tsv"  # One of config.FILE_FORMATS.
-  labels_are_text: bool = True  # Whether labels are text, not JSON values.
-  hint: str = ""  # See LabelSpec.
   # The setting that names a column of the user's own files, by column.
   settings: Mapping[Column, str] = dataclasses.field(default_factory=dict)
 
@@ -99,13 +75,6 @@ class FileLayout:
   def is_pair(self) -> bool:
     """Whether an example is a pair of texts."""
     return any(split.text_b is not None for split in self.splits.values())
-
-  def label_spec(self) -> run_info.LabelSpec:
-    """Returns the labels of the model; they must be known."""
-    assert self.labels is not None
-    return run_info.LabelSpec(
-      self.name, self.problem_type, self.labels, self.labels_are_text, self.hint
-    )
 
 
 def own_files(
@@ -163,10 +132,8 @@ def with_parquet_files(
   return dataclasses.replace(layout, splits=splits, file_format="parquet")
 
 
-def hold_out(
-  data: Sequence[InputExample], fraction: float, seed: int
-) -> list[int]:
-  """Draws examples to evaluate on, about the same fraction of each label.
+def hold_out(data: Sequence[base.Row], fraction: float, seed: int) -> list[int]:
+  """Draws rows to evaluate on, about the same fraction of each label.
 
   Every label keeps at least one example to train on; copies are not held out.
 
@@ -179,17 +146,17 @@ def hold_out(
   seen: set[str] = set()
   candidates = []
   for index in order:
-    names = set(prediction.labels_in(data[index].label))
+    names = set(base.labels_in(data[index]["label"]))
     if names <= seen:
       candidates.append(index)
     seen |= names
   # Every n-th of the sorted examples holds out each label in proportion.
-  candidates.sort(key=lambda index: data[index].label)  # type: ignore
+  candidates.sort(key=lambda index: data[index]["label"])
   num = min(len(candidates), max(1, round(fraction * len(data))))
   drawn = {
     candidates[(2 * i + 1) * len(candidates) // (2 * num)] for i in range(num)
   }
-  texts = [(example.text_a, example.text_b) for example in data]
+  texts = [(row["text"], row.get("text_b")) for row in data]
   train = {texts[i] for i in order if i not in drawn}
   dev = sorted(i for i in drawn if texts[i] not in train)
   if len(dev) < num:
@@ -200,13 +167,22 @@ def hold_out(
   return dev
 
 
-def read_examples(
-  data_dir: str, layout: FileLayout, name: str, skip_bad_rows: bool = False
-) -> tables.Examples[InputExample]:
+def read_rows(
+  data_dir: str,
+  layout: FileLayout,
+  labels: run_info.LabelSpec | None,
+  name: str,
+  skip_bad_rows: bool = False,
+) -> tables.Examples[base.Row]:
   """Reads one split of a task; ignores blank lines.
 
+  A row has `id`, `text`, `text_b` of a pair, and `label`: a name, the number of
+  a regression, or the names that apply in multilabel. A row without a label in
+  a test file has none.
+
   Raises ValueError with file and line for a faulty row, unless skip_bad_rows
-  leaves it out; also for a missing column, or if the file holds no example.
+  leaves it out; also for a missing column, or if the file holds no row. If
+  `labels` is None, any label is valid.
   """
   split = layout.splits[name]
   only, value = split.only or (None, None)
@@ -217,27 +193,29 @@ def read_examples(
   if split.label is not None:
     # A test file may have labels, which its predictions then show.
     (optional if is_test else needed).append(split.label)
-  examples: tables.Examples[InputExample] = tables.Examples()
+  rows: tables.Examples[base.Row] = tables.Examples()
   num_before = 0
 
-  def convert(line: int, row: Row) -> InputExample | None:
+  def convert(line: int, row: tables.Row) -> base.Row | None:
     if only is not None and tables.get_cell(row, only) != value:
       return None
     end = num_before + line - 1
     if split.guid is not None:
       end = tables.get_cell(row, split.guid)
-    text_b = label = None
+    converted: base.Row = {"id": f"{split.prefix}-{end}"}
+    converted["text"] = tables.get_text(row, split.text_a, may_be_empty=is_test)
     if split.text_b is not None:
       # An empty second text means a single text, as in the 2018 release.
       text_b = tables.get_text(row, split.text_b, may_be_empty=True)
+      converted["text_b"] = text_b
     if split.label is not None:
       try:
-        label = read_label(tables.get_cell(row, split.label), layout)
+        cell = tables.get_cell(row, split.label)
+        converted["label"] = read_label(cell, layout, labels)
       except tables.BadRowError:
         if not is_test:
           raise
-    text_a = tables.get_text(row, split.text_a, may_be_empty=is_test)
-    return InputExample(f"{split.prefix}-{end}", text_a, text_b, label)
+    return converted
 
   for file in split.files:
     table = tables.Table(
@@ -247,36 +225,38 @@ def read_examples(
       layout.settings,
       optional,
     )
-    num_before = len(examples) + len(examples.dropped)
+    num_before = len(rows) + len(rows.dropped)
     # Predictions must match the test file row by row.
     skip = None if is_test else skip_bad_rows
     shard = tables.read(table, convert, skip)
-    examples += shard
+    rows += shard
     dropped = (num_before + number for number in shard.dropped)
-    examples.dropped = [*examples.dropped, *dropped]
-  if not examples:
+    rows.dropped = [*rows.dropped, *dropped]
+  if not rows:
     wanted = f" with {only} {value!r}" if split.only else ""
     raise ValueError(f"{table.path} holds no examples{wanted}.")
-  return examples
+  return rows
 
 
-def infer_labels(examples: Sequence[InputExample]) -> tuple[str, ...]:
-  """Returns the labels of examples, sorted.
+def infer_labels(rows: Sequence[base.Row]) -> tuple[str, ...]:
+  """Returns the labels of rows, sorted.
 
   Sorts by value if all labels are whole numbers, otherwise as text.
   """
-  labels = {*prediction.labels_in([example.label for example in examples])}
+  labels = {*base.labels_in([row["label"] for row in rows])}
   if all(label.isdecimal() for label in labels):
     return tuple(sorted(labels, key=lambda label: (int(label), label)))
   return tuple(sorted(labels))
 
 
-def read_label(value: Any, layout: FileLayout) -> str | float | tuple[str, ...]:
+def read_label(
+  value: Any, layout: FileLayout, labels: run_info.LabelSpec | None
+) -> str | float | list[str]:
   """Parses a cell or a Python value; raises tables.BadRowError if no label."""
   if layout.problem_type == "regression":
     return _read_number(value, layout.number_range or (-math.inf, math.inf))
   if layout.problem_type == "classification":
-    return _read_name(value, layout)
+    return _read_name(value, layout, labels)
   if isinstance(value, str):
     if _LIST.fullmatch(value):
       raise tables.BadRowError(
@@ -287,7 +267,7 @@ def read_label(value: Any, layout: FileLayout) -> str | float | tuple[str, ...]:
     value = [name for name in parts if name.strip()]
   if not isinstance(value, list):
     raise tables.BadRowError(f"label {value!r} is not a list of labels")
-  names = tuple(_read_name(name, layout) for name in value)
+  names = [_read_name(name, layout, labels) for name in value]
   if len(set(names)) < len(names):
     raise tables.BadRowError(
       f"label {value!r} has a label twice; give the names of the labels that "
@@ -296,7 +276,9 @@ def read_label(value: Any, layout: FileLayout) -> str | float | tuple[str, ...]:
   return names
 
 
-def _read_name(value: Any, layout: FileLayout) -> str:
+def _read_name(
+  value: Any, layout: FileLayout, labels: run_info.LabelSpec | None
+) -> str:
   is_number = isinstance(value, int | float) and math.isfinite(value)
   if not (is_number or isinstance(value, str)):
     raise tables.BadRowError(
@@ -308,8 +290,8 @@ def _read_name(value: Any, layout: FileLayout) -> str:
     raise tables.BadRowError("the label is empty")
   if not tables.is_unicode(name):
     raise tables.BadRowError(f"label {value!r} has a lone surrogate")
-  if layout.labels is not None and name not in layout.labels:
-    raise tables.BadRowError(layout.label_spec().unknown_label(value))
+  if labels is not None and name not in labels.labels:
+    raise tables.BadRowError(labels.unknown_label(value))
   return name
 
 
