@@ -146,10 +146,8 @@ class ServedModel:
     for task in model.tasks.values():
       length = task.max_seq_length
     self.max_size = config.max_batch_size * (length or _NUM_POSITIONS)
-    named: dict[str, ids_rows.RowReader] = {
-      **model.tasks,
-      saved_models.IDS: model.ids_reader,
-    }
+    readers: dict[str, ids_rows.RowReader] = dict(model.tasks)
+    readers[saved_models.IDS] = model.ids_reader
     self.signatures = {n: Signature(self, n, r) for n, r in readers.items()}
     if not model.tasks:
       logging.warning("%s takes only ids: %s", name, _NO_TEXTS)

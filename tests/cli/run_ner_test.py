@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from bert_tf import checkpoints
-from bert_tf.tasks.ner import task as ner
+from bert_tf.tasks import fine_tuning
 from bert_tf.training import curves
 from tests.support import ner_files, runs
 from tests.support.ner_files import (
@@ -131,7 +131,7 @@ def test_a_run_leaves_these_files(trained):
 def test_results_include_those_of_the_test_file(trained, data, tmp_path):
   folder, _ = trained
   shutil.copytree(folder, tmp_path / "out")
-  result = ner.run(
+  result = fine_tuning.run(
     ner_config(data, tmp_path / "out", do_eval=True, do_predict=True)
   )
   assert result["f1"] == result["test_f1"] == result["test_accuracy"] == 1.0
@@ -146,7 +146,9 @@ def test_scores_and_loss_do_not_depend_on_the_windows(trained, data, tmp_path):
   result = []
   for size in (1, 7):
     changes = {"dev_file": str(tmp_path / "dev.txt"), "eval_batch_size": size}
-    ner.run(ner_config(data, tmp_path / "out", train, do_eval=True, **changes))
+    fine_tuning.run(
+      ner_config(data, tmp_path / "out", train, do_eval=True, **changes)
+    )
     result.append(runs.results(tmp_path / "out"))
   rows = columns(tmp_path / "out" / "eval_predictions.txt")
   assert len(rows) == sum(len(words) for words, _ in made_sentences(20, 7)) + 50
@@ -181,7 +183,7 @@ def test_document_context_resolves_ambiguous_names(data, tmp_path):
       max_seq_length=8,
       **changes,
     )
-    result[context] = ner.run(
+    result[context] = fine_tuning.run(
       dataclasses.replace(config, data_dir=str(tmp_path))
     )
   # Without context, the best guess is the more frequent type.
@@ -195,5 +197,5 @@ def test_a_missing_seqeval_is_reported_before_training(
   monkeypatch.setitem(sys.modules, "seqeval.metrics", None)
   config = ner_config(data, tmp_path / "out", do_train=True, do_eval=True)
   with pytest.raises(ImportError, match="seqeval"):
-    ner.run(config)
+    fine_tuning.run(config)
   assert not (tmp_path / "out").exists()

@@ -14,8 +14,8 @@ import tensorflow as tf
 
 from bert_tf import checkpoints, tokenization
 from bert_tf.model_folder import run_info
+from bert_tf.tasks import fine_tuning
 from bert_tf.tasks.squad import config as squad_config_lib
-from bert_tf.tasks.squad import task as squad
 from bert_tf.training import config as training_config
 from bert_tf.training import curves, estimator
 from tests.support import near_ties, runs
@@ -48,7 +48,7 @@ def assert_files_agree(folder, recorded, nbest, odds=None, threshold=0.0):
 
 
 def test_a_recorded_run_on_1_1_gives_the_originals_answers(shared, tmp_path):
-  squad.run(
+  fine_tuning.run(
     squad_config_lib.SquadConfig(
       bert_config_file=str(TINY / "bert_config.json"),
       vocab_file=str(VOCAB),
@@ -203,7 +203,7 @@ def trained(data, tmp_path_factory):
   def train(version):
     folder = tmp_path_factory.mktemp("trained")
     with runs.logged() as log:
-      squad.run(squad_config(data, folder, version))
+      fine_tuning.run(squad_config(data, folder, version))
     return folder, log()
 
   return train
@@ -213,7 +213,9 @@ def trained(data, tmp_path_factory):
 def trained_prefix(data, tmp_path_factory):
   """The checkpoint of a run of a single step."""
   folder = tmp_path_factory.mktemp("one_step")
-  squad.run(squad_config(data, folder, num_train_epochs=0.25, do_predict=False))
+  fine_tuning.run(
+    squad_config(data, folder, num_train_epochs=0.25, do_predict=False)
+  )
   return str(folder / "model.ckpt-1")
 
 
@@ -260,7 +262,7 @@ def write_records(data, output_dir, **changes):
     data, output_dir, num_train_epochs=0.25, do_predict=False
   )
   with runs.logged() as log:
-    squad.run(dataclasses.replace(config, **changes))
+    fine_tuning.run(dataclasses.replace(config, **changes))
   return log(), (output_dir / "train.tf_record").read_bytes()
 
 
@@ -279,7 +281,7 @@ def test_cut_batches_give_the_answers_of_padded_ones(
       **window_settings(40, 10, 1),
       train=train_config(folder, init_checkpoint=trained_prefix),
     )
-    squad.run(config)
+    fine_tuning.run(config)
     result.append(json.loads((folder / "nbest_predictions.json").read_text()))
   padded, cut = result
   for qas_id, candidates in padded.items():
@@ -314,7 +316,7 @@ def test_thresholds_are_computed_from_answers_without_threshold(
   shutil.copytree(trained("v2")[0], tmp_path, dirs_exist_ok=True)
   odds = json.loads((tmp_path / "null_odds.json").read_text())
   threshold = min(odds.values()) - 1
-  squad.run(
+  fine_tuning.run(
     squad_config(
       data,
       tmp_path,
@@ -339,7 +341,7 @@ def test_steps_and_warm_up_are_counted_in_questions(data, tmp_path):
     **window_settings(14, 5, 1),
     train=train_config(tmp_path, train_batch_size=10, log_every_steps=1),
   )
-  squad.run(config)
+  fine_tuning.run(config)
   # int(64 / 10 * 1.6) and int(10 * 0.4), though there are more windows.
   rates = curves.read(str(tmp_path))["learning_rate"]
   assert list(rates) == list(range(1, 11))
@@ -369,10 +371,10 @@ def test_questions_without_answers_are_answered_but_not_scored(
   train = train_config(tmp_path / "out", init_checkpoint=trained_prefix)
   config = dataclasses.replace(config, train=train)
   dev_file = str(data / "dev-v1.json")
-  squad.run(dataclasses.replace(config, predict_file=dev_file))
+  fine_tuning.run(dataclasses.replace(config, predict_file=dev_file))
   assert run_info.read_run(str(tmp_path / "out")).scores
   with runs.logged() as log:
-    squad.run(config)
+    fine_tuning.run(config)
   assert "has no answers, so there are no scores" in log()
   assert run_info.read_run(str(tmp_path / "out")).scores is None
   assert list(json.loads((tmp_path / "out/predictions.json").read_text())) == [

@@ -9,8 +9,8 @@ import pytest
 
 import bert_tf
 from bert_tf import checkpoints
+from bert_tf.tasks import fine_tuning
 from bert_tf.tasks.classification import config as classification_config
-from bert_tf.tasks.classification import task as classification
 from bert_tf.training import config as training_config
 from tests.support import runs, tiny_models
 
@@ -99,7 +99,7 @@ def test_run_classifier_trains_to_the_same_weights(bert, tmp_path):
   ]
   lines = "".join(json.dumps(row) + "\n" for row in rows)
   (tmp_path / "train.jsonl").write_text(lines)
-  classification.run(
+  fine_tuning.run(
     classification_config.ClassificationConfig(
       task_name="jsonl",
       text_a_column="a",

@@ -11,8 +11,8 @@ import tensorflow as tf
 
 from bert_tf import checkpoint_names, checkpoints, heads, modeling
 from bert_tf.layers import lora
+from bert_tf.tasks import fine_tuning
 from bert_tf.tasks.classification import config as classification_config
-from bert_tf.tasks.classification import task as classification
 from bert_tf.training import adapters
 from bert_tf.training import config as training_config
 from tests.support import runs
@@ -171,7 +171,7 @@ def write_data_and_bert(folder):
 def test_a_run_is_resumed_and_leaves_an_ordinary_checkpoint(tmp_path):
   start = write_data_and_bert(tmp_path)
   init = {"init_checkpoint": str(tmp_path / "bert.ckpt")}
-  classification.run(make(tmp_path, "out", lora_rank=2, lora_alpha=4.0, **init))
+  fine_tuning.run(make(tmp_path, "out", lora_rank=2, lora_alpha=4.0, **init))
   run = json.loads((tmp_path / "out" / "run.json").read_text())
   assert (run["lora_rank"], run["lora_alpha"]) == (2, 4.0)
   result = read_tensors(tmp_path / "out" / "model.ckpt-2")
@@ -192,16 +192,16 @@ def test_a_run_is_resumed_and_leaves_an_ordinary_checkpoint(tmp_path):
     f'model_checkpoint_path: "{names[1]}"\n'
     + "".join(f'all_model_checkpoint_paths: "{n}"\n' for n in names)
   )
-  classification.run(make(tmp_path, "killed", **init))
+  fine_tuning.run(make(tmp_path, "killed", **init))
   resumed = read_tensors(tmp_path / "killed" / "model.ckpt-2")
   assert resumed.keys() == result.keys()
   for name, value in result.items():
     np.testing.assert_array_equal(resumed[name], value, name)
 
   # From only the base and the adapter, and from a stripped checkpoint.
-  expected = classification.run(make(tmp_path, "out", do_train=False))
+  expected = fine_tuning.run(make(tmp_path, "out", do_train=False))
   shutil.copytree(tmp_path / "out", tmp_path / "new", ignore=_not_run_files)
-  evaluated = classification.run(
+  evaluated = fine_tuning.run(
     make(
       tmp_path,
       "new",
@@ -213,7 +213,7 @@ def test_a_run_is_resumed_and_leaves_an_ordinary_checkpoint(tmp_path):
   assert evaluated["loss"] == pytest.approx(expected["loss"], abs=1e-5)
   words = r"lora_kernel_a.* is \(16, 2\), but the model's is \(16, 3\)"
   with pytest.raises(ValueError, match=words):
-    classification.run(make(tmp_path, "out", lora_rank=3))
+    fine_tuning.run(make(tmp_path, "out", lora_rank=3))
 
 
 def _not_run_files(folder, names):

@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from bert_tf import checkpoints, modeling
 from bert_tf.data import input_pipeline
+from bert_tf.tasks import fine_tuning
 from bert_tf.tasks.ner import examples as ner_data
-from bert_tf.tasks.ner import task as ner
 from bert_tf.training import curves
 from research.features import config as config_lib
 from research.features import task
@@ -164,7 +164,7 @@ def test_a_run_learns_from_features_computed_once(data, tmp_path, monkeypatch):
   assert {name: again[name] for name in results} == pytest.approx(results)
   assert again["test_f1"] > 0.95
   with pytest.raises(ValueError, match="bert/embeddings"):
-    ner.run(
+    fine_tuning.run(
       ner_files.ner_config(
         data,
         tmp_path / "out",

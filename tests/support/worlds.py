@@ -10,13 +10,10 @@ import keras
 from bert_tf import heads, modeling
 from bert_tf.data import config as data_config
 from bert_tf.data import masking, pretraining_shards
-from bert_tf.tasks import pretraining, pretraining_config
+from bert_tf.tasks import fine_tuning, pretraining, pretraining_config
 from bert_tf.tasks.classification import config as classification_config
-from bert_tf.tasks.classification import task as classification
 from bert_tf.tasks.ner import config as ner_config
-from bert_tf.tasks.ner import task as ner
 from bert_tf.tasks.squad import config as squad_config
-from bert_tf.tasks.squad import task as squad
 from bert_tf.training import config as training_config
 from tests.support import tiny_models
 
@@ -102,7 +99,7 @@ class World(NamedTuple):
       **values,
     }
     config_class = classification_config.ClassificationConfig
-    classification.run(self.configure(config_class, train, **values))
+    fine_tuning.run(self.configure(config_class, train, **values))
 
   def evaluate(self, train=None, **values):
     self.classify(None, train, do_train=False, do_eval=True, **values)
@@ -113,7 +110,9 @@ class World(NamedTuple):
     self.write("dev.txt", dev)
     values = {"do_train": True, "do_eval": True, "max_seq_length": 16, **values}
     folder = str(self.folder)
-    ner.run(self.configure(ner_config.NerConfig, data_dir=folder, **values))
+    fine_tuning.run(
+      self.configure(ner_config.NerConfig, data_dir=folder, **values)
+    )
 
   def squad_file(self, *starts, name="data.json"):
     """Writes questions whose answers start at characters of "a boat"."""
@@ -127,7 +126,7 @@ class World(NamedTuple):
     """Runs SQuAD; by default, it trains."""
     sizes = {"max_seq_length": 100, "doc_stride": 16}
     values = {"do_train": True, **sizes, **values}
-    squad.run(self.configure(squad_config.SquadConfig, train, **values))
+    fine_tuning.run(self.configure(squad_config.SquadConfig, train, **values))
 
   def text(self, documents=8):
     lines = (f"the sea is old .\na boat is {i} .\n\n" for i in range(documents))

@@ -7,8 +7,7 @@ import pytest
 from sklearn.utils import class_weight
 
 from bert_tf import checkpoints, losses
-from bert_tf.tasks.classification import task as classification
-from bert_tf.tasks.ner import task as ner
+from bert_tf.tasks import fine_tuning
 from bert_tf.training import objective
 from tests.support import ner_files, own_classification
 from tests.support.own_classification import make
@@ -100,7 +99,7 @@ def test_balanced_weights_are_scikit_learns_and_a_resumed_run_keeps_them(
 
   def run(name, stop_at_step=0, **more):
     plan = {"stop_at_step": stop_at_step}
-    classification.run(make(folder, tmp_path / name, plan, **changes, **more))
+    fine_tuning.run(make(folder, tmp_path / name, plan, **changes, **more))
 
   run("at_once", class_weights=("balanced",))
   expected = class_weight.compute_class_weight(
@@ -128,7 +127,7 @@ def test_a_tag_that_the_training_file_lacks_has_no_part(data):
   folder = data / "weighted"
   sentence = ["of", "richmond", "the"], ["O", "B-LOC", "O"]
   (data / "rare.txt").write_text(ner_files.conll([sentence] * 20))
-  ner.run(
+  fine_tuning.run(
     ner_files.ner_config(
       data,
       folder,

@@ -3,17 +3,17 @@
 import json
 
 import pytest
+from bert_tf.tasks.classification.examples import InputExample
+from bert_tf.tasks.swag.examples import ChoiceExample
 
 from bert_tf.model_folder import run_info
-from bert_tf.tasks import splits
+from bert_tf.tasks import fine_tuning, splits
 from bert_tf.tasks.classification import task as classification
-from bert_tf.tasks.classification.examples import InputExample
 from bert_tf.tasks.ner import task as ner
 from bert_tf.tasks.ner.examples import Sentence
 from bert_tf.tasks.squad import examples as squad_examples
 from bert_tf.tasks.squad import task as squad
 from bert_tf.tasks.swag import task as swag
-from bert_tf.tasks.swag.examples import ChoiceExample
 from tests.support import own_classification, runs
 
 base = own_classification.base
@@ -110,9 +110,7 @@ def run_json(folder):
 def test_run_json_has_examples_counts_and_scores(base, tmp_path):
   def run(**changes):
     # The first run only trains; the evaluation adds to its run.json.
-    classification.run(
-      own_classification.make(base, tmp_path / "out", **changes)
-    )
+    fine_tuning.run(own_classification.make(base, tmp_path / "out", **changes))
     return run_json(tmp_path / "out")
 
   trained = run(do_train=True)
@@ -152,7 +150,7 @@ def test_scores_belong_to_the_last_checkpoint(base, tmp_path, monkeypatch):
 
   def run(epochs, **changes):
     plan = {"eval_every_steps": 3}
-    classification.run(
+    fine_tuning.run(
       own_classification.make(
         base, tmp_path, plan, num_train_epochs=epochs, **changes
       )

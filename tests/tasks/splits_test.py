@@ -1,16 +1,17 @@
 """Each split of a run has one log line that counts its examples."""
 
 import pytest
+from bert_tf.tasks.classification.examples import InputExample
+from bert_tf.tasks.swag.examples import ChoiceExample
 
 from bert_tf import tokenization
 from bert_tf.data import input_pipeline
 from bert_tf.formats import tables
 from bert_tf.model_folder import run_info
 from bert_tf.tasks import base as base_lib
-from bert_tf.tasks import splits
+from bert_tf.tasks import fine_tuning, splits
 from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.classification import task as classification
-from bert_tf.tasks.classification.examples import InputExample
 from bert_tf.tasks.ner import config as ner_config
 from bert_tf.tasks.ner import task as ner
 from bert_tf.tasks.ner.examples import Sentence
@@ -19,7 +20,6 @@ from bert_tf.tasks.squad import examples as squad_examples
 from bert_tf.tasks.squad import task as squad
 from bert_tf.tasks.swag import config as swag_config
 from bert_tf.tasks.swag import task as swag
-from bert_tf.tasks.swag.examples import ChoiceExample
 from tests.support import own_classification, runs, setups, tiny_models
 
 base = own_classification.base
@@ -137,7 +137,7 @@ def test_each_split_of_a_run_has_one_line(base, tmp_path):
     skip_bad_rows=True,
   )
   with runs.logged() as log:
-    classification.run(config)
+    fine_tuning.run(config)
   lines = log().splitlines()
   for split, count in (("train", 44), ("dev", 11), ("test", 5)):
     (line,) = (x for x in lines if f" {split} examples" in x)

@@ -8,11 +8,9 @@ import pytest
 
 from bert_tf import checkpoints, heads
 from bert_tf.model_folder import run_info
-from bert_tf.tasks import start_model
+from bert_tf.tasks import fine_tuning, start_model
 from bert_tf.tasks.classification import config as classification_config
-from bert_tf.tasks.classification import task as classification
 from bert_tf.tasks.ner import config as ner_config
-from bert_tf.tasks.ner import task as ner
 from bert_tf.training import config as training_config
 from tests.support import runs, tiny_models
 
@@ -199,7 +197,7 @@ def test_token_classification_does_not_start_from_a_classifiers_head(
     **shared_settings(models / "texts", tmp_path / "out"),
   )
   with runs.logged() as log:
-    ner.run(config)
+    fine_tuning.run(config)
   assert_began_with_encoder_only(tmp_path / "out", models / "texts")
   assert "trained for classification" in log()
 
@@ -219,22 +217,22 @@ def test_encoder_only_takes_other_labels(models, tmp_path):
     runs.logged() as log,
     pytest.raises(ValueError, match="a, b, c; set `encoder_only`") as error,
   ):
-    classification.run(texts_config(tmp_path, models / "texts", "xyz"))
+    fine_tuning.run(texts_config(tmp_path, models / "texts", "xyz"))
   assert "train.csv:2" in str(error.value) and "'x'" in str(error.value)
   assert f"labels come from {models / 'texts'}" in log()
   config = texts_config(tmp_path, models / "texts", "xyz", encoder_only=True)
   with runs.logged() as log:
-    classification.run(config)
+    fine_tuning.run(config)
   assert_began_with_encoder_only(tmp_path / "out", models / "texts")
   assert run_info.read_labels(str(tmp_path / "out")).labels == ("x", "y", "z")
   assert "labels: x 1, y 1, z 1" in log()
 
   # The folder now holds a run with the labels of another data set.
   with pytest.raises(ValueError, match="'a' is not one of x, y, z"):
-    classification.run(texts_config(tmp_path, models / "texts", "ab"))
+    fine_tuning.run(texts_config(tmp_path, models / "texts", "ab"))
 
 
 def test_labels_missing_in_the_data_are_named(models, tmp_path):
   with runs.logged() as log:
-    classification.run(texts_config(tmp_path, models / "texts", "aba"))
+    fine_tuning.run(texts_config(tmp_path, models / "texts", "aba"))
   assert "labels: a 2, b 1, c 0" in log()

@@ -8,7 +8,7 @@ import tensorflow as tf
 from bert_tf import checkpoints, heads, modeling
 from bert_tf.cli import command
 from bert_tf.files import errors
-from bert_tf.tasks.classification import task as classification
+from bert_tf.tasks import fine_tuning
 from bert_tf.training import evaluator, step
 from tests.support import command_flags, own_classification
 
@@ -63,7 +63,7 @@ def test_the_error_names_the_batch_and_its_length(
     predict_batch_size=2,
   )
   with pytest.raises(errors.OutOfMemoryError) as caught:
-    classification.run(config)
+    fine_tuning.run(config)
   message = str(caught.value)
   assert f"`{setting}`" in message and "16 word pieces" in message
   assert "a lower `max_seq_length`" in message
@@ -82,7 +82,7 @@ def test_a_full_disk_is_not_a_lack_of_memory(
   fail_with(monkeypatch, step.TrainingStep, "run", exhausted(message))
   config = own_classification.make(base, tmp_path, do_train=True)
   with pytest.raises(tf.errors.ResourceExhaustedError) as caught:
-    classification.run(config)
+    fine_tuning.run(config)
   command.report(caught.value)
   line = capsys.readouterr().err
   assert message in line and "memory" not in line

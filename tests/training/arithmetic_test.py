@@ -9,7 +9,7 @@ import tensorflow as tf
 from tensorflow.python.framework import config as tf_config
 
 from bert_tf import checkpoints
-from bert_tf.tasks.classification import task as classification
+from bert_tf.tasks import fine_tuning
 from tests.support import own_classification, runs
 
 base = own_classification.base
@@ -30,7 +30,7 @@ def run_json(folder):
 
 def train(base, folder, **settings):
   """Trains a classifier; returns its folder."""
-  classification.run(
+  fine_tuning.run(
     own_classification.make(base, folder, train=settings, do_train=True)
   )
   return folder
@@ -74,7 +74,7 @@ def test_a_change_is_logged_and_never_refused(base, tmp_path, classifier):
   train(base, folder)
   assert not tf.config.experimental.tensor_float_32_execution_enabled()
   evaluation = {"precision": "tf32"}  # Not how the weights were trained.
-  classification.run(
+  fine_tuning.run(
     own_classification.make(base, folder, train=evaluation, do_eval=True)
   )
   assert run_json(folder)["precision"] == "float32"

@@ -6,6 +6,7 @@ import types
 
 import pytest
 
+from bert_tf.tasks import fine_tuning
 from bert_tf.tasks.classification import examples
 from bert_tf.tasks.classification import task as classification
 from tests.support import own_classification, runs
@@ -99,7 +100,7 @@ def make(folder, output_dir, **changes):
 def test_a_file_is_split_and_a_later_command_keeps_the_split(base, tmp_path):
   config = make(base, tmp_path / "out", eval_fraction=0.25)
   with runs.logged() as log:
-    first = classification.run(config)
+    first = fine_tuning.run(config)
   assert "30 train examples" in log() and "10 dev examples" in log()
   assert f"bert-tf serve --model={tmp_path / 'out'}" in log()
   split = json.loads((tmp_path / "out" / "data_split.json").read_text())
@@ -111,11 +112,11 @@ def test_a_file_is_split_and_a_later_command_keeps_the_split(base, tmp_path):
     eval_fraction=0.5,
     train=dataclasses.replace(config.train, seed=99),
   )
-  assert classification.run(later) == first
+  assert fine_tuning.run(later) == first
   assert json.loads((tmp_path / "out" / "data_split.json").read_text()) == split
   (base / "reviews.csv").write_text("text;label\ngood;good\nbad;bad\n")
   with pytest.raises(ValueError, match="2 rows, but .* 40"):
-    classification.run(later)
+    fine_tuning.run(later)
   (base / "reviews.csv").unlink()
 
 
@@ -135,7 +136,7 @@ def test_a_mistake_names_the_setting(base, tmp_path, mistake):
   changes, expected = MISTAKES[mistake]
   with pytest.raises(ValueError) as error:
     config = make(base, tmp_path / "out")
-    classification.run(dataclasses.replace(config, **changes))
+    fine_tuning.run(dataclasses.replace(config, **changes))
   assert expected in str(error.value)
 
 
@@ -159,4 +160,4 @@ def test_texts_whose_length_tells_the_label_are_learned(tmp_path, base, seed):
     num_train_epochs=2.0,
   )
   assert not config.group_by_length
-  assert classification.run(config)["eval_accuracy"] == 1.0
+  assert fine_tuning.run(config)["eval_accuracy"] == 1.0

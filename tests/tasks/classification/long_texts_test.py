@@ -11,9 +11,9 @@ import bert_tf
 from bert_tf import checkpoints
 from bert_tf.export import config as export_config
 from bert_tf.export import export
+from bert_tf.tasks import fine_tuning
 from bert_tf.tasks.classification import answers
 from bert_tf.tasks.classification import config as classification_config
-from bert_tf.tasks.classification import task as classification
 from tests.support import near_ties, own_classification, runs
 
 base = own_classification.base
@@ -94,7 +94,7 @@ def run_on_windows(base, tmp_path_factory):
     do_predict=True,
     num_train_epochs=2.0,
   )
-  classification.run(config)
+  fine_tuning.run(config)
   return folder, config, texts, labels
 
 
@@ -126,7 +126,7 @@ def test_a_long_text_is_classified_by_the_mean_of_its_windows(
       init_checkpoint=checkpoints.find_latest(str(folder / "out")),
     ),
   )
-  classification.run(alone)
+  fine_tuning.run(alone)
   logs = np.log(np.loadtxt(folder / "alone" / "test_results.tsv"))
   ends = np.cumsum([len(group) for group in windows])[:-1]
   means = np.array([part.mean(axis=0) for part in np.split(logs, ends)])
@@ -148,7 +148,7 @@ def test_a_long_text_is_classified_by_the_mean_of_its_windows(
 def predict(run_on_windows, mode, output_dir):
   """Probabilities of the trained model with another `long_text`."""
   folder, config, _, _ = run_on_windows
-  classification.run(
+  fine_tuning.run(
     dataclasses.replace(
       config,
       long_text=mode,
@@ -179,7 +179,7 @@ def test_pairs_are_refused(base, tmp_path):
       base, tmp_path / "out", long_text="windows", do_eval=True, **changes
     )
     with pytest.raises(ValueError, match="'windows' is for single texts, but"):
-      classification.run(config)
+      fine_tuning.run(config)
 
 
 @pytest.mark.parametrize("mode", ["windows", "head_tail"])

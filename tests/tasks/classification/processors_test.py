@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import bert_tf
+from bert_tf.tasks import fine_tuning
 from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.classification import processors
-from bert_tf.tasks.classification import task as classification
 from bert_tf.training import config as training_config
 from tests.support import runs
 
@@ -119,7 +119,7 @@ def make(output_dir, **changes):
 
 
 def test_a_processor_is_a_task_like_the_built_in_ones(folder):
-  results = classification.run(make("own", processor="reviews:Reviews"))
+  results = fine_tuning.run(make("own", processor="reviews:Reviews"))
   assert set(results) == {"eval_accuracy", "eval_loss", "global_step", "loss"}
   assert results["global_step"] == 2
   saved = json.loads(pathlib.Path("own/run.json").read_text())
@@ -146,9 +146,9 @@ def test_pairs_and_single_texts_are_distinguished(folder, long_text):
   )
   config = make("own", processor="reviews:Reviews", long_text=long_text)
   if long_text == "windows":
-    runs.assert_refused(classification.run, config, "long_text")
+    runs.assert_refused(fine_tuning.run, config, "long_text")
   else:
-    classification.run(config)
+    fine_tuning.run(config)
     assert json.loads(pathlib.Path("own/run.json").read_text())["is_pair"]
 
 
@@ -189,7 +189,7 @@ def test_labels_may_be_numbers_and_a_second_text_empty():
 )
 def test_a_bad_processor_is_named(folder, processor, words):
   with pytest.raises(ValueError, match=words):
-    classification.run(make("out", processor=processor))
+    fine_tuning.run(make("out", processor=processor))
   assert not os.path.exists("out")
 
 

@@ -8,12 +8,13 @@ import shutil
 import numpy as np
 import pytest
 import tensorflow as tf
+from bert_tf.tasks.classification.examples import InputExample
 
 from bert_tf import checkpoints, heads, losses, modeling, tokenization
 from bert_tf.data import input_pipeline
+from bert_tf.tasks import fine_tuning
 from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.classification import task as classification
-from bert_tf.tasks.classification.examples import InputExample
 from bert_tf.training import config as training_config
 from bert_tf.training import estimator, objective
 from tests.support import runs, setups, tiny_models
@@ -217,7 +218,7 @@ def test_a_resumed_run_of_cut_batches_is_the_same_to_the_bit(
   tmp_path, group_by_length
 ):
   changes = {"group_by_length": group_by_length}
-  classification.run(make(tmp_path, tmp_path / "whole", **changes))
+  fine_tuning.run(make(tmp_path, tmp_path / "whole", **changes))
   (tmp_path / "resumed").mkdir()
   for path in (tmp_path / "whole").glob("*"):
     if path.is_file():
@@ -225,7 +226,7 @@ def test_a_resumed_run_of_cut_batches_is_the_same_to_the_bit(
   state = tmp_path / "resumed" / "checkpoint"
   state.write_text('model_checkpoint_path: "model.ckpt-11"\n')
   with runs.logged() as log:
-    classification.run(make(tmp_path, tmp_path / "resumed", **changes))
+    fine_tuning.run(make(tmp_path, tmp_path / "resumed", **changes))
   assert "at step 11" in log()
   uninterrupted, resumed = (
     checkpoints.CheckpointReader(str(tmp_path / name / "model.ckpt-33"))

@@ -13,6 +13,7 @@ import tensorflow as tf
 from bert_tf import checkpoints
 from bert_tf.files import atomic, lock
 from bert_tf.model_folder import run_folder
+from bert_tf.tasks import fine_tuning
 from bert_tf.tasks.classification import examples, glue, metrics
 from bert_tf.tasks.classification import task as classification
 from bert_tf.training import curves
@@ -34,7 +35,7 @@ base = own_classification.base
 def trained(base):
   """The folder of a run that has trained, evaluated and predicted."""
   output_dir = base / "out"
-  classification.run(
+  fine_tuning.run(
     make(
       base,
       output_dir,
@@ -62,10 +63,10 @@ def test_a_run_learns_the_labels(trained):
 
 def test_an_ensemble_predicts_the_means_of_its_runs(base, trained, tmp_path):
   other, output_dir = tmp_path / "other", tmp_path / "ensemble"
-  classification.run(make(base, other, do_train=True, do_predict=True))
+  fine_tuning.run(make(base, other, do_train=True, do_predict=True))
   folders = [str(folder) for folder in (trained, other, other)]
   start, others = {"init_checkpoint": folders[0]}, tuple(folders[1:])
-  classification.run(
+  fine_tuning.run(
     make(base, output_dir, start, do_predict=True, ensemble_with=others)
   )
   runs_of = [np.loadtxt(f"{f}/test_results.tsv") for f in folders]
@@ -123,7 +124,7 @@ def test_eval_loss_averages_examples_and_loss_averages_batches(base, trained):
   with pytest.MonkeyPatch.context() as patch:
     layout = with_own(metrics=("f1",))
     patch.setattr(classification, "file_layout", lambda _: layout)
-    classification.run(make(base, output_dir, start, do_eval=True))
+    fine_tuning.run(make(base, output_dir, start, do_eval=True))
   expected = runs.results(output_dir)
   assert list(expected) == [
     "eval_accuracy",
@@ -134,7 +135,7 @@ def test_eval_loss_averages_examples_and_loss_averages_batches(base, trained):
   ]
   losses = []
   for size in (1, 11):
-    classification.run(
+    fine_tuning.run(
       make(base, output_dir, start, do_eval=True, eval_batch_size=size)
     )
     again = runs.results(output_dir)
@@ -147,14 +148,14 @@ def test_eval_loss_averages_examples_and_loss_averages_batches(base, trained):
 def test_training_keeps_the_best_by_the_tasks_metric(base, tmp_path):
   changes = {"do_train": True, "num_train_epochs": 3.0}
   plan = {"eval_every_steps": 5}
-  classification.run(make(base, tmp_path / "out", train=plan, **changes))
+  fine_tuning.run(make(base, tmp_path / "out", train=plan, **changes))
   assert not (tmp_path / "out" / "eval_results.txt").exists()  # No do_eval.
   curve = curves.read(str(tmp_path / "out" / "eval"))["macro_f1"]
   assert list(curve) == [5, 10, 15, 16]
   best = tmp_path / "out" / "best"
   step = max(curve, key=curve.get)
   assert (best / f"model.ckpt-{step}.index").exists()
-  classification.run(make(base, best, do_eval=True))
+  fine_tuning.run(make(base, best, do_eval=True))
   assert runs.results(best)["macro_f1"] == pytest.approx(curve[step])
   assert runs.results(best)["global_step"] == step
 
@@ -164,7 +165,7 @@ def test_frozen_layers_do_not_change_and_are_saved_without_slots(
 ):
   changes = with_config(tmp_path, num_hidden_layers=2)
   plan = {"freeze_layers": 1}
-  classification.run(
+  fine_tuning.run(
     make(base, tmp_path / "out", train=plan, do_train=True, **changes)
   )
   before, after = (
@@ -206,14 +207,14 @@ def test_an_untrained_model_is_not_used(
     names = [n for n in reader.shapes if n.startswith("bert/")]
     checkpoints.write(path, {name: reader.get(name) for name in names})
   config = make(base, tmp_path / "out", train, **{flag: True})
-  runs.assert_refused(classification.run, config, expected)
+  runs.assert_refused(fine_tuning.run, config, expected)
 
 
 def test_fewer_examples_than_a_batch_are_repeated(base, tmp_path):
   config = make(
     base, tmp_path, {"train_batch_size": 100}, do_train=True, num_train_epochs=7
   )
-  classification.run(config)
+  fine_tuning.run(config)
   # int(44 / 100 * 7) steps, of 100 / 44 passes each.
   assert checkpoints.find_latest(str(tmp_path)).endswith("model.ckpt-3")
 
@@ -226,7 +227,7 @@ def test_paths_with_a_scheme_are_read(base, trained, tmp_path):
   config = make(base, tmp_path, start, do_eval=True, data_dir=remote, **parts)
   files = {"bert_config_file": "config.json", "vocab_file": "vocab.txt"}
   files = {name: f"{remote}/{file}" for name, file in files.items()}
-  classification.run(dataclasses.replace(config, **files))
+  fine_tuning.run(dataclasses.replace(config, **files))
   assert runs.results(tmp_path) == {**runs.results(trained), "global_step": 0}
   for name in ("test_results.tsv", "predictions.jsonl"):
     assert (tmp_path / name).read_text() == (trained / name).read_text()
@@ -243,7 +244,7 @@ def test_run_json_gives_settings_that_are_left_out(base, trained, tmp_path):
   shutil.copytree(trained, tmp_path / "out")
   config = make(base, tmp_path / "out", do_eval=True, max_seq_length=None)
   expected = runs.results(trained)
-  classification.run(config)
+  fine_tuning.run(config)
   assert runs.results(tmp_path / "out") == expected
 
 
@@ -252,7 +253,7 @@ def test_flags_count_more_than_run_json(base, trained, tmp_path):
   saved = json.loads((out / "run.json").read_text())
   changes = {"max_seq_length": 17, "strip_accents": False}
   with runs.logged() as lines:
-    classification.run(make(base, out, do_eval=True, **changes))
+    fine_tuning.run(make(base, out, do_eval=True, **changes))
   for part in ("run.json", "max_seq_length=17 instead of 16"):
     assert part in lines()
   # An evaluation does not change how the model was trained.
@@ -268,9 +269,7 @@ def test_a_second_training_of_a_folder_is_refused_and_changes_nothing(
   folder = run_folder.RunFolder(str(trained), "classification")
   with folder.exclusive(True):
     with pytest.raises(lock.FolderInUseError, match=str(trained)):
-      classification.run(
-        make(base, trained, do_train=True, num_train_epochs=20)
-      )
+      fine_tuning.run(make(base, trained, do_train=True, num_train_epochs=20))
   assert {path: path.stat().st_mtime_ns for path in files} == before
 
 
@@ -282,10 +281,10 @@ def test_an_evaluation_during_a_training_leaves_its_records(
   config = make(base, out, do_eval=True, data_dir=str(tmp_path))
   records = (out / "eval.tf_record").read_bytes()
   with run_folder.RunFolder(str(out), "classification").exclusive(True):
-    expected = classification.run(config)
+    expected = fine_tuning.run(config)
   assert (out / "eval.tf_record").read_bytes() == records
   # Without a training, the records stay in the folder, as in the original.
-  assert classification.run(config) == expected
+  assert fine_tuning.run(config) == expected
   assert (out / "eval.tf_record").read_bytes() != records
 
 
@@ -298,7 +297,7 @@ def test_a_folder_that_can_only_be_read_is_evaluated(
   before = {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
   monkeypatch.setattr(atomic, "can_write", lambda folder: False)
   with runs.logged() as log:
-    results = classification.run(make(base, folder, do_eval=True))
+    results = fine_tuning.run(make(base, folder, do_eval=True))
   assert results["eval_accuracy"] == 1.0
   assert "eval_results.txt is not written" in log()
   after = {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
@@ -317,7 +316,7 @@ def test_multilabel_predicts_each_label_separately(base, tmp_path):
   write_tsv(
     tmp_path / "test.tsv", [(text,) for text, _ in examples_and_labels], "text"
   )
-  classification.run(
+  fine_tuning.run(
     make(
       base,
       tmp_path / "out",
@@ -342,7 +341,7 @@ def test_a_regression_learns_numbers(base, tmp_path):
   write_tsv(tmp_path / "dev.tsv", numbers)
   # With a few seeds, such as the default, the dropout masks of so small a model
   # prevent it from learning in these steps.
-  classification.run(
+  fine_tuning.run(
     make(
       base,
       tmp_path / "out",
@@ -539,7 +538,7 @@ def test_a_mistake_is_one_line_before_anything_is_written(
   parts = {"do_train": True, "do_eval": True, "do_predict": True}
   config = make(folder, tmp_path / "run", **{**parts, **changes(folder)})
   expected = expected.format(data=folder)
-  runs.assert_refused(classification.run, config, expected)
+  runs.assert_refused(fine_tuning.run, config, expected)
 
 
 def test_a_run_without_a_classifier_is_refused_and_unchanged(base, tmp_path):
@@ -551,6 +550,6 @@ def test_a_run_without_a_classifier_is_refused_and_unchanged(base, tmp_path):
   (tmp_path / "train.tf_record").write_bytes(b"of the other task")
   names = {p.name for p in tmp_path.iterdir()}
   with pytest.raises(ValueError, match="model.ckpt-7 has no output_weights"):
-    classification.run(make(base, tmp_path, do_train=True))
+    fine_tuning.run(make(base, tmp_path, do_train=True))
   assert {p.name for p in tmp_path.iterdir()} == names
   assert (tmp_path / "train.tf_record").read_bytes() == b"of the other task"
