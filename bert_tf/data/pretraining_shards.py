@@ -88,9 +88,9 @@ def create(
 
   The data set does not depend on `num_workers`, the number of processes, each
   of which holds one shard in memory. Each file appears when it is complete.
-  Several shards of an earlier run are removed first, because parts of two data
-  sets would look like a complete one; `resume` keeps those that were made with
-  the same settings.
+  The files of an earlier run are removed first, because parts of two data sets
+  would look like a complete one; `resume` keeps those that were made from the
+  same text with the same settings.
 
   For one shard, `output_file` has comma-separated files that receive the
   instances in turn; for several, the name that `shard_files.shard_names`
@@ -113,9 +113,7 @@ def create(
   vocab = tokenizer_files.read_vocab(config.vocab_file)
   settings |= {
     "vocab_file": hashlib.sha256(vocab).hexdigest(),
-    "input_file": [
-      [os.path.basename(p), paths.num_bytes(p)] for p in input_files
-    ],
+    "input_file": [[os.path.basename(p), paths.sha256(p)] for p in input_files],
     "num_shards": len(shards),
     "output_file": [os.path.basename(name) for name in names],
   }
@@ -134,17 +132,15 @@ def create(
         f"{finished[0].output_files[0]} are unknown; drop `resume`."
       )
     _remove_unfinished(tasks)
-    if len(tasks) > 1:
-      # A single new shard replaces the old one in one step.
-      for task in pending:
-        for path in task.output_files:
-          paths.remove(path)
-      shard_files.write_settings(settings, note)
+    # Settings must never stand beside records that were made with others.
+    for task in pending:
+      for path in task.output_files:
+        paths.remove(path)
+    shard_files.write_settings(settings, note)
     try:
       counts = build(config, pending)
     finally:
       _remove_unfinished(pending)  # If a worker was killed.
-    shard_files.write_settings(settings, note)
   columns = zip(*map(dataclasses.astuple, counts.values()))
   totals = pretraining_data.ShardCounts(*map(sum, columns))
   num_kept, seconds = len(tasks) - len(pending), time.monotonic() - started

@@ -90,12 +90,12 @@ class RunFolder:
 
   @contextlib.contextmanager
   def open_records_dir(self) -> Iterator[str]:
-    """Yields the folder for this process's records, usually that of the run.
+    """Yields the folder for this process's records.
 
-    A training reads its records again at each evaluation. Another process must
-    not overwrite them meanwhile, so it gets a temporary folder.
+    A training holds the lock of its folder, so its records stay there. Other
+    processes may run at the same time, so each gets a temporary folder.
     """
-    if self.is_training or (self.is_writable and not lock.is_held(self.path)):
+    if self.is_training:
       yield self.path
       return
     with tempfile.TemporaryDirectory() as folder:

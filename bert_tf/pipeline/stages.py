@@ -160,7 +160,7 @@ def _settings(
 ) -> dict[str, Any]:
   settings = json.loads(json.dumps(dataclasses.asdict(config)))
   settings["text"] = [
-    [os.path.basename(s.path), paths.num_bytes(s.path)] for s in inputs
+    [os.path.basename(s.path), paths.sha256(s.path)] for s in inputs
   ]
   settings["do_lower_case"] = config.is_lower_case
   settings["size"] = config.size_name

@@ -106,10 +106,8 @@ def test_the_script_on_2_0_gives_the_originals_answers(
   assert {"best_f1", "best_f1_thresh", "NoAns_f1"} <= set(runs.results(out))
   names = sorted(p.name for p in out.iterdir())
   assert [n for n in names if not n.startswith("events")] == [
-    ".eval.tf_record.settings.json",
     "bert_config.json",
     "commands.jsonl",
-    "eval.tf_record",
     "eval_results.txt",
     "nbest_predictions.json",
     "null_odds.json",

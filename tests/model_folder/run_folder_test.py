@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import pathlib
 
 import pytest
 import tensorflow as tf
@@ -108,6 +109,19 @@ def test_training_removes_the_leftovers_of_killed_processes(
   monkeypatch.setattr(distribution, "is_chief", lambda: False)
   with run_folder.RunFolder(str(tmp_path), "ner").exclusive(True):
     assert len(left) == 1
+
+
+@pytest.mark.parametrize("is_training", [False, True])
+def test_only_a_training_leaves_its_records(tmp_path, is_training):
+  opened = run_folder.RunFolder(str(tmp_path), "ner", is_training)
+  with pytest.raises(ValueError, match="faulty"):
+    with opened.open_records_dir() as folder:
+      pathlib.Path(folder, "eval.tf_record").touch()
+      raise ValueError("faulty")
+  assert pathlib.Path(folder).exists() == is_training
+  assert [p.name for p in tmp_path.iterdir()] == is_training * [
+    "eval.tf_record"
+  ]
 
 
 def test_a_link_named_best_is_not_cleaned(tmp_path):

@@ -216,6 +216,10 @@ def test_a_setting_of_the_text_that_differs_is_named(tmp_path):
     [(name, value)] = change.items()
     with pytest.raises(ValueError, match=f'`{name}` is "{value}"'):
       stages.run(make_config(tmp_path, reading=reading))
+  edited = make_config(tmp_path)
+  (tmp_path / "text.txt").write_text(text().swapcase())  # Of equal size.
+  with pytest.raises(ValueError, match="`text` is"):
+    stages.run(edited)
 
 
 def test_settings_follow_from_size_and_language(tmp_path):

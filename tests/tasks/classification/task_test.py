@@ -13,7 +13,7 @@ import tensorflow as tf
 from bert_tf import checkpoints
 from bert_tf.files import atomic, lock
 from bert_tf.model_folder import run_folder
-from bert_tf.tasks import fine_tuning
+from bert_tf.tasks import fine_tuning, splits
 from bert_tf.tasks.classification import examples, glue, metrics
 from bert_tf.tasks.classification import task as classification
 from bert_tf.training import curves
@@ -273,19 +273,26 @@ def test_a_second_training_of_a_folder_is_refused_and_changes_nothing(
   assert {path: path.stat().st_mtime_ns for path in files} == before
 
 
-def test_an_evaluation_during_a_training_leaves_its_records(
+def test_evaluations_in_one_folder_keep_their_records_apart(
   base, trained, tmp_path
 ):
   out = shutil.copytree(trained, tmp_path / "out")
-  write_tsv(tmp_path / "dev.tsv", rows(3))
+  write_tsv(tmp_path / "dev.tsv", [("of of", "bad"), ("of of", "good")])
   config = make(base, out, do_eval=True, data_dir=str(tmp_path))
   records = (out / "eval.tf_record").read_bytes()
-  with run_folder.RunFolder(str(out), "classification").exclusive(True):
-    expected = fine_tuning.run(config)
+  between = []
+
+  def records_then_another_run(*arguments):
+    written = splits.encode(*arguments)
+    between.append(fine_tuning.run(config))  # As another process does.
+    return written
+
+  results = fine_tuning.run(
+    make(base, out, do_eval=True), encode=records_then_another_run
+  )
+  assert results["eval_accuracy"] == 1.0
+  assert [other["eval_accuracy"] for other in between] == [0.5]
   assert (out / "eval.tf_record").read_bytes() == records
-  # Without a training, the records stay in the folder, as in the original.
-  assert fine_tuning.run(config) == expected
-  assert (out / "eval.tf_record").read_bytes() != records
 
 
 def test_a_folder_that_can_only_be_read_is_evaluated(
