@@ -287,6 +287,15 @@ def finite_dataset(
   return _parse(batches, spec, vocab_size, type_vocab_size)
 
 
+def iterate_ids(files: RecordFiles) -> Iterator[np.ndarray]:
+  """Yields the input_ids of all records, in parts and without padding."""
+  spec = {"input_ids": tf.io.VarLenFeature(tf.int64)}
+  names = tf.data.Dataset.from_tensor_slices(list(files.paths))
+  for batch in names.flat_map(_read_records).batch(1024):
+    ids = tf.io.parse_example(batch, spec)["input_ids"].values.numpy()
+    yield ids[ids != 0]
+
+
 def _parse(
   batches: tf.data.Dataset,
   spec: Spec,

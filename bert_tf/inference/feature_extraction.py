@@ -163,6 +163,7 @@ class FeatureExtractor:
     for index, row in enumerate(rows):
       named = inputs_lib.texts_by_name(index, row, answerer.fields)
       inputs += answerer.prepare(named).inputs
+      answerer.counts.add_ids(inputs[-1].input_ids)
     vectors = np.zeros((len(rows), self.bert_config.hidden_size), np.float32)
     # A batch is as wide as its longest text.
     order = sorted(range(len(rows)), key=lambda i: len(inputs[i].input_ids))
@@ -191,6 +192,7 @@ class FeatureExtractor:
       [computed] = self._compute(arrays, ("vectors",)).values()
       for each, vectors in zip(packed, computed):  # [K, F, D]
         ids = each.input_ids
+        self._answerer.counts.add_ids(ids)
         tokens = self._answerer.tokenizer.convert_ids_to_tokens(ids)
         pooled = answerers.pool(vectors[:, : len(ids)], self.config.pooling)
         # Copies, so that features of a text do not keep its batch in memory.

@@ -199,9 +199,12 @@ def prepare(
 ) -> prediction.Prepared:
   """Prepares the texts of a row by name; errors name the row's number."""
   try:
-    return answerer.prepare(texts)
+    prepared = answerer.prepare(texts)
   except ValueError as error:
     raise ValueError(f"row {index}: {error}") from error
+  for model_input in prepared.inputs:
+    answerer.counts.add_ids(model_input.input_ids)
+  return prepared
 
 
 def load(

@@ -14,7 +14,7 @@ import numpy as np
 from absl import logging
 
 from bert_tf import tokenization
-from bert_tf.data import packing
+from bert_tf.data import packing, unknown_pieces
 from bert_tf.files import errors
 from bert_tf.model_folder import run_info
 
@@ -69,6 +69,7 @@ class Answerer(abc.ABC):
     self.tokenizer = tokenizer
     self.info = info
     self.max_seq_length = info.max_seq_length
+    self.counts = unknown_pieces.PieceCounts(tokenizer, "the texts")
     self._cls_id, self._sep_id = tokenizer.convert_tokens_to_ids(
       [tokenization.CLS, tokenization.SEP]
     )

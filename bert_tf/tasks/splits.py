@@ -15,7 +15,7 @@ from typing import Any, Generic
 
 from absl import logging
 
-from bert_tf.data import input_pipeline
+from bert_tf.data import input_pipeline, unknown_pieces
 from bert_tf.files import errors, paths
 from bert_tf.formats import tables
 from bert_tf.model_folder import run_info
@@ -101,6 +101,11 @@ class Splits(Generic[base.Example]):
     else:
       fraction = records.num_cut / max(1, len(examples))
       parts.append(f"{records.num_cut} ({fraction:.0%}) too long")
+    tokenizer, source = self.task.tokenizer, self.sources[split]
+    counts = unknown_pieces.PieceCounts(tokenizer, source)
+    for ids in input_pipeline.iterate_ids(records):
+      counts.add_ids(ids.tolist())
+    parts.append(str(counts))
     texts = (self.task.inputs_and_answer(example)[0] for example in examples)
     inputs = [json.dumps(values) for values in texts if values]
     if num_repeated := len(inputs) - len(set(inputs)):
@@ -109,7 +114,7 @@ class Splits(Generic[base.Example]):
       parts.append(f"{num_dropped} left out")
     if records.is_reused:
       parts.append("records of an earlier run")
-    return f"{self.sources[split]}: {'; '.join(parts)}."
+    return f"{source}: {'; '.join(parts)}."
 
   def records(self, split: str, folder: str) -> input_pipeline.RecordFiles:
     """Returns the records of a split; on first use, writes and logs them."""
