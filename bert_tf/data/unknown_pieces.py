@@ -46,13 +46,16 @@ class PieceCounts:
       self._is_warned = True
       is_lower = self._tokenizer.basic_tokenizer.do_lower_case
       logging.warning(
-        f"{self._source}: {self} of {self.num_pieces:,} word pieces. Use a "
-        "WordPiece vocabulary for these texts: this one seems to be "
-        f"{describe(self._tokenizer.vocab)}, and do_lower_case={is_lower}."
+        f"{self._source}: {self.unknown_fraction:.1%} of {self.num_pieces:,} "
+        "word pieces are [UNK]. Use a WordPiece vocabulary for these texts: "
+        f"this one seems to be {describe(self._tokenizer.vocab)}, and "
+        f"do_lower_case={is_lower}."
       )
 
-  def __str__(self) -> str:
-    return f"{self.num_unknown / max(self.num_pieces, 1):.1%} [UNK]"
+  @property
+  def unknown_fraction(self) -> float:
+    """The fraction of pieces that are [UNK]."""
+    return self.num_unknown / max(self.num_pieces, 1)
 
 
 def describe(vocab: Iterable[str]) -> str:

@@ -105,7 +105,7 @@ class Splits(Generic[base.Example]):
     counts = unknown_pieces.PieceCounts(tokenizer, source)
     for ids in input_pipeline.iterate_ids(records):
       counts.add_ids(ids.tolist())
-    parts.append(str(counts))
+    parts.append(f"{counts.unknown_fraction:.1%} [UNK]")
     texts = (self.task.inputs_and_answer(example)[0] for example in examples)
     inputs = [json.dumps(values) for values in texts if values]
     if num_repeated := len(inputs) - len(set(inputs)):
