@@ -15,7 +15,7 @@ from absl import logging
 
 from bert_tf.corpora import corpus
 from bert_tf.data import config as data_config
-from bert_tf.data import pretraining_data, record_cache
+from bert_tf.data import pretraining_data, record_cache, unknown_pieces
 from bert_tf.files import atomic, lock, paths, shard_files, worker_pool
 from bert_tf.formats import tokenizer_files
 from bert_tf.model_folder import letter_case
@@ -45,6 +45,7 @@ class Summary:
     ]
     if not counts.num_documents:  # A shard has at least one document.
       return lines
+    unknown = counts.num_unknown / counts.num_pieces
     num_positions = counts.num_records * self.config.max_seq_length
     padding = 1 - counts.num_tokens / num_positions
     num_masked = counts.num_masked / counts.num_instances
@@ -53,6 +54,7 @@ class Summary:
     next_sentence = [f"next sentence      {random_next:.1%} random"]
     return [
       f"documents          {counts.num_documents:,}",
+      f"word pieces        {counts.num_pieces:,}, {unknown:.2%} [UNK]",
       f"instances          {counts.num_instances:,}",
       f"records            {counts.num_records:,}",
       f"padding            {padding:.1%} of all positions",
@@ -98,7 +100,8 @@ def create(
   """
   started = time.monotonic()
   names = output_files(input_files, output_file, num_shards, num_workers)
-  pretraining_data.load_tokenizer(config)  # Raises for a faulty vocabulary.
+  # Raises for a faulty vocabulary.
+  tokenizer = pretraining_data.load_tokenizer(config)
   shards = corpus.plan_shards(input_files, num_shards)
   tasks = [
     Task(
@@ -146,6 +149,8 @@ def create(
   num_kept, seconds = len(tasks) - len(pending), time.monotonic() - started
   summary = Summary(totals, num_kept, tuple(names), seconds, config)
   _log(summary, counts)
+  pieces = unknown_pieces.PieceCounts(tokenizer, names[0])
+  pieces.add(totals.num_pieces, totals.num_unknown)
   return summary
 
 

@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from bert_tf import model_folder, modeling
 from bert_tf import settings as settings_lib
+from bert_tf.data import unknown_pieces
 from bert_tf.export import config as export_config
 from bert_tf.export import export, saved_models
 from bert_tf.files import atomic, paths, shard_files, text_lines
@@ -119,6 +120,7 @@ class FeatureExtractor:
     self._compute = loaded_model.wrap_function(
       saved_models.ids_function(vectors)
     )
+    self._counts = unknown_pieces.PieceCounts(tokenizer, "the texts")
     self._task = encoder.EncoderTask(
       tokenizer=tokenizer,
       settings=task_config.EncoderSettings(
@@ -168,6 +170,8 @@ class FeatureExtractor:
       for index, row in enumerate(rows)
     ]
     inputs = [each for row in task.preprocess(named) for each in row.sequences]
+    for each in inputs:
+      self._counts.add_ids(each.input_ids)
     vectors = np.zeros((len(rows), self.bert_config.hidden_size), np.float32)
     # A batch is as wide as its longest text.
     order = sorted(range(len(rows)), key=lambda i: len(inputs[i].input_ids))
@@ -196,6 +200,7 @@ class FeatureExtractor:
       [computed] = self._compute(arrays, ("vectors",)).values()
       for each, vectors in zip(packed, computed):  # [K, F, D]
         ids = each.input_ids
+        self._counts.add_ids(ids)
         tokens = self._task.tokenizer.convert_ids_to_tokens(ids)
         pooled = encoder.pool(vectors[:, : len(ids)], self.config.pooling)
         # Copies, so that features of a text do not keep its batch in memory.

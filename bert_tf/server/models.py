@@ -85,7 +85,7 @@ class Signature:
       row = types.decode_texts(f"row {index}", row, max_bytes)
       needed = self.fields, self.num_required
       texts = inputs_lib.texts_by_name(index, row, *needed)
-      return predictor.preprocess(self._reader, index, texts)
+      return self._predictor.preprocess(self._reader, index, texts)
     specs = self._predictor.functions[saved_models.IDS].inputs
     rank = specs["input_ids"].shape.rank
     columns = types.read_ids(index, row, self.fields, rank)

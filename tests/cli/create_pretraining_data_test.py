@@ -254,6 +254,25 @@ def test_documents_of_one_sentence_are_warned_about(config, tmp_path, caplog):
   assert ADVICE not in caplog.text
 
 
+@pytest.mark.parametrize("num_workers", [1, 2])
+def test_a_text_that_the_vocabulary_lacks_is_counted_and_warned_about(
+  text, config, tmp_path, caplog, num_workers
+):
+  def create():
+    return pretraining_shards.create(
+      config, [str(text)], str(tmp_path / "data"), 2, num_workers
+    )
+
+  assert create().counts.num_unknown == 0
+  assert "are [UNK]" not in caplog.text
+  num_pieces = len(text.read_text().replace(".", " .").split())
+  text.write_text(text.read_text().translate(str.maketrans("aeo", "аео")))
+  counts = create().counts
+  assert counts.num_pieces == num_pieces  # A word is one [UNK].
+  assert 0.5 < counts.num_unknown / num_pieces < 1
+  assert "are [UNK]" in caplog.text
+
+
 @pytest.mark.parametrize(
   ("output_file", "num_shards", "num_workers", "message"),
   [

@@ -74,6 +74,22 @@ def assert_same(answers, expected):
       assert abs(probability - other["probabilities"][label]) < 1e-5
 
 
+@pytest.mark.parametrize("use", ["predict", "extract", "encode"])
+def test_a_model_warns_once_of_texts_that_its_vocabulary_lacks(
+  run_folder, caplog, use
+):
+  model = bert_tf.Predictor(str(run_folder))
+  if use != "predict":
+    model = bert_tf.FeatureExtractor(str(run_folder))
+  texts = ["the of and a in to", "привет"]
+  list(getattr(model, use)(texts))
+  assert "are [UNK]" not in caplog.text  # A rare word.
+  for _ in range(3):
+    list(getattr(model, use)(["как дела сегодня утром"] * 5))
+  assert caplog.text.count("are [UNK]") == 1
+  assert "LATIN" in caplog.text
+
+
 def plain(predictions):
   return [
     {"label": p.label, "probabilities": p.probabilities} for p in predictions

@@ -2,6 +2,7 @@
 
 import threading
 import types
+from unittest import mock
 
 import numpy as np
 import tensorflow as tf
@@ -27,6 +28,7 @@ class Answerer:
 
   fields, num_required, outputs = ("text",), 1, ("text",)
   width, max_seq_length = WIDTH, WIDTH
+  counts = mock.Mock()  # Of [UNK], which there are not.
 
   def prepare(self, row):
     return prediction.Prepared([model_input(row["text"])], row)
