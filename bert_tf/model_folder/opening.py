@@ -349,26 +349,10 @@ def _find_hugging_face(
       f"{path} is a folder of Hugging Face's cache. Give one of the folders in "
       f"{folder}: {', '.join(paths.list_folder(folder))}."
     )
-  places = [os.path.join(path, name) for name in names]
-  if hugging_face.CONFIG in names and (lost := list(filter(_is_lost, places))):
-    raise ValueError(
-      f"{', '.join(lost)}: only links to files that are missing. Copy the "
-      "files too, with `cp -rL`, or fetch them with `git lfs pull`."
-    )
   files = [hugging_face.WEIGHTS]
   if files[0] not in names and not has_others:
     files = [name for name in names if hugging_face.is_weights(name)]
   return [os.path.join(path, name) for name in files if name in names]
-
-
-def _is_lost(path: str) -> bool:
-  # A link, or what git and copies without links make of one.
-  if os.path.islink(path) and not os.path.exists(path):
-    return True
-  if not os.path.isfile(path) or os.path.getsize(path) > 300:
-    return False
-  starts = (b"../../blobs/", b"version https://git-lfs")
-  return paths.read_bytes(path).startswith(starts)
 
 
 def _list(files: Sequence[str]) -> str:

@@ -222,6 +222,7 @@ def test_an_interrupt_during_an_import_has_status_130(module):
   code = (
     "import os, signal, sys\n"
     "from bert_tf.cli import main\n"
+    "assert signal.getsignal(signal.SIGINT) is signal.default_int_handler\n"
     "class Finder:\n"
     "  def find_spec(self, name, *unused):\n"
     f"    if name == {module!r}: os.kill(os.getpid(), signal.SIGINT)\n"
