@@ -81,8 +81,6 @@ def load(config: configs.ModelConfig) -> LoadedModel:
     )
     for name in (saved_models.IDS, saved_models.ATTENTION)
     if (function := loaded.signatures.get(name))
-    # Older versions exported the attention of texts.
-    and saved_models.ID_NAMES[0] in function.structured_input_signature[1]
   }
   name = os.path.basename(os.path.abspath(folder))
   version = int(name) if name.isdecimal() else 1

@@ -161,11 +161,9 @@ class ClassificationTask(base.Task[InputExample]):
     rows = examples.read_examples("", self.layout, "train", skip)
     folder = self.setup.folder
     split_file = os.path.join(folder.path, "data_split.json")
-    split, bad = {}, set(rows.dropped)
-    if has_split := bool(folder.info) and paths.exists(split_file):
-      split = json_files.read_object(split_file)
-      if "bad_rows" not in split:  # An older version counted only good rows.
-        bad = set()
+    bad = set(rows.dropped)
+    has_split = bool(folder.info) and paths.exists(split_file)
+    split = json_files.read_object(split_file) if has_split else {}
     num_rows = len(rows) + len(bad)
     numbers = [i for i in range(num_rows) if i not in bad]
     if not has_split:
