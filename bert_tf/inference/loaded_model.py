@@ -69,7 +69,7 @@ def load(config: configs.ModelConfig) -> LoadedModel:
 
   Raises:
     ValueError: if it cannot be read, has weights that are not finite, was not
-      written by export_savedmodel.py, or is of another task.
+      written by `bert-tf export`, or is of another task.
   """
   folder = config.init_checkpoint
   loaded = saved_models.load(folder)

@@ -30,8 +30,8 @@ COMMANDS = {
     "--n_best_size=3",
     "--max_answer_length=4",
   ),
-  "ner": ("run_ner.py", "--data_dir=."),
-  "swag": ("run_swag.py", "--data_dir=swag"),
+  "ner": ("ner", "--data_dir=."),
+  "swag": ("swag", "--data_dir=swag"),
 }
 
 

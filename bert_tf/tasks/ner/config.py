@@ -9,7 +9,7 @@ from bert_tf.tasks import config
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NerConfig(config.LabelledConfig):
-  """Settings of `run_ner.py`. Its inputs are windows of sentences."""
+  """Settings of `bert-tf ner`. Its inputs are windows of sentences."""
 
   task: ClassVar[str] = "ner"
 
