@@ -81,12 +81,6 @@ class BertConfig:
     """
     if "vocab_size" not in json_object:
       raise ValueError("a BERT config needs the key vocab_size.")
-    if json_object.get("bilstm"):
-      raise ValueError(
-        "the key bilstm says that the model has a BiLSTM between BERT and its "
-        "head. To start from its encoder, remove the key from a copy of the "
-        "file and set `encoder_only`."
-      )
     names = {*cls.original_keys(), _DIRECTION}
     known = {k: v for k, v in json_object.items() if k in names}
     unknown = {k: v for k, v in json_object.items() if k not in names}

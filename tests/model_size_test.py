@@ -65,7 +65,7 @@ def test_each_value_is_that_of_the_formula_beside_it(table):
 def test_the_report_has_every_term_and_sum(tmp_path, run_script):
   path = tmp_path / "bert_config.json"
   path.write_text(json.dumps(BASE.to_dict()))
-  result = run_script("inspect_checkpoint.py", f"--config={path}", cwd=tmp_path)
+  result = run_script("inspect", f"--config={path}", cwd=tmp_path)
   assert result.returncode == 0, result.stderr
   for number in ("109,482,240", "110,106,428", "440,425,712", "1,321,277,136"):
     assert number in result.stdout

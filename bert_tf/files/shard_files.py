@@ -84,10 +84,7 @@ def check_same_settings(
   note: str,
   remedy: str = "drop `resume` to build everything again",
 ) -> None:
-  """Raises ValueError unless the file `note` has the same settings.
-
-  A setting that the file lacks counts as None: an earlier version wrote it.
-  """
+  """Raises ValueError unless the file `note` has the same settings."""
   for name, values in _differences(read_settings(note), settings):
     then, now = (errors.shorten(json.dumps(value)) for value in values)
     raise ValueError(

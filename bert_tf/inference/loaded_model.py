@@ -77,7 +77,7 @@ def load(config: configs.ModelConfig) -> LoadedModel:
 
   Raises:
     ValueError: if it cannot be read, has weights that are not finite, was not
-      written by export_savedmodel.py, or is of another task.
+      written by `bert-tf export`, or is of another task.
   """
   folder = config.init_checkpoint
   loaded = saved_models.load(folder)
@@ -89,8 +89,6 @@ def load(config: configs.ModelConfig) -> LoadedModel:
     )
     for name in (saved_models.IDS, saved_models.ATTENTION)
     if (function := loaded.signatures.get(name))
-    # Older versions exported the attention of texts.
-    and saved_models.ID_NAMES[0] in function.structured_input_signature[1]
   }
   name = os.path.basename(os.path.abspath(folder))
   version = int(name) if name.isdecimal() else 1

@@ -158,7 +158,7 @@ def test_run_json_stays_beside_an_original_checkpoint(
   (tmp_path / "out").mkdir()
   (tmp_path / "out" / "bert_config.json").write_text(f"{config}\n")
   flags = (f"--average_last={average_last}", "--input_checkpoint=run")
-  command = ("convert_checkpoint.py", *flags)
+  command = ("convert", *flags)
   result = run_script(*command, "--output_checkpoint=out/m", cwd=tmp_path)
   assert result.returncode == 0, result.stderr
   if average_last > 1:  # The scores belong to weights that were not averaged.

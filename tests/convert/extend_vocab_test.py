@@ -219,7 +219,7 @@ def test_the_script_writes_a_model_and_prints_a_summary(
 ):
   (tmp_path / "words.txt").write_text("flighty\nthe\nqed\n", encoding="utf-8")
   result = run_script(
-    "extend_vocab.py",
+    "extend-vocab",
     f"--bert_config_file={CONFIG}",
     f"--vocab_file={vocab}",
     f"--init_checkpoint={TRAINED}",

@@ -201,7 +201,7 @@ OTHERS = {
 @pytest.mark.parametrize("form", OTHERS)
 def test_what_is_no_bert_is_not_converted(tmp_path, run_script, form):
   OTHERS[form](str(tmp_path / "other"), convolution())
-  command = ("convert_checkpoint.py", "--model=other")
+  command = ("convert", "--model=other")
   result = run_script(*command, "--output_checkpoint=out/m", cwd=tmp_path)
   assert result.returncode == 1
   assert len(result.stderr.strip().splitlines()[-1:]) == 1

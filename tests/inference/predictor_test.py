@@ -197,7 +197,7 @@ def test_a_saved_model_whose_weights_are_not_finite_is_refused(
   checkpoints.write(str(run / "model.ckpt-1"), tensors)
   path = str(tmp_path / "model")
   config = configs.ExportConfig(export_dir=path, init_checkpoint=str(run))
-  with monkeypatch.context() as patch:  # Earlier versions did not check.
+  with monkeypatch.context() as patch:
     patch.setattr(checkpoints, "check_finite", lambda path, tensors: None)
     export.run(config)
   for open_model in (bert_tf.Predictor, ids_models.IdsModel):

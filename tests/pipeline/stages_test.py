@@ -92,7 +92,7 @@ def test_one_command_makes_a_model_that_answers(tmp_path, flags, run_script):
   assert f"`{digest}`" in card
   assert (out / "curves.png").read_bytes()[:4] == b"\x89PNG"
   answer = run_script(
-    "fill_mask.py",
+    "fill-mask",
     "--model=out/saved_model/1",
     "--text=he is [MASK] for",
     cwd=tmp_path,

@@ -67,7 +67,7 @@ def test_the_documentation_lists_the_routes():
   with serving_client.running(fake_model.FakeModel()) as running:
     routes = running.server.application().routes
   for route in routes:
-    path = route.path.replace("{name}", "NAME")
+    path = route.path_format.replace("{name}", "NAME")
     if "version" not in path and path != "/docs/oauth2-redirect":
       method = "POST" if "POST" in route.methods else "GET"
       assert f"| `{method} {path}` |" in table

@@ -75,9 +75,6 @@ def test_a_split_numbers_the_rows_of_the_file(base, tmp_path):
 
   first, split = dev(None), json.loads(file.read_text())
   assert [number - 1 for number in split["dev"]] == first == dev("a run")
-  # Older versions counted only the rows that they did not skip.
-  file.write_text('{"num_rows": 20, "dev": [3, 7]}')
-  assert dev("a run") == [3, 7]
 
 
 def make(folder, output_dir, **changes):
