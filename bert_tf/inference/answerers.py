@@ -41,7 +41,7 @@ class MaskAnswerer(prediction.Answerer):
       raise ValueError(f"the vocabulary lacks {tokenization.MASK}.")
     self._mask_id = tokenizer.vocab[tokenization.MASK]
     self._blank_id = tokenizer.vocab.get("")
-    self._top_k = min(info.top_k or 5, len(tokenizer.vocab))
+    self._top_k = min(info.settings.top_k or 5, len(tokenizer.vocab))
 
   def check(self, rows: Sequence[Mapping[str, Any]]) -> None:
     """Warns of texts without a mask; raises ValueError if all lack one."""
@@ -132,8 +132,10 @@ class VectorAnswerer(prediction.Answerer):
 
     `normalize` replaces the model's setting unless it is None.
     """
-    vector = pool(vectors, self.info.pooling or "mean")
-    if self.info.normalize if normalize is None else normalize:
+    vector = pool(vectors, self.info.settings.pooling or "mean")
+    if normalize is None:
+      normalize = self.info.settings.normalize
+    if normalize:
       vector = vector / np.maximum(np.linalg.norm(vector), 1e-6)
     return vector
 

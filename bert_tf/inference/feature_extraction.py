@@ -118,9 +118,7 @@ class FeatureExtractor:
     self._compute = loaded_model.wrap_function(
       saved_models.ids_function(vectors)
     )
-    info = run_info.RunInfo(
-      task="encoder", max_seq_length=config.max_seq_length
-    )
+    info = run_info.RunInfo(task="encoder", settings=config)
     self._answerer = answerers.VectorAnswerer(tokenizer, info)
 
   @functools.cached_property
@@ -135,7 +133,8 @@ class FeatureExtractor:
     assert tokenizer is not None
     if not self._takes_saved_length:
       length = self.config.max_seq_length
-      info = dataclasses.replace(info, max_seq_length=length)
+      settings = dataclasses.replace(info.settings, max_seq_length=length)
+      info = dataclasses.replace(info, settings=settings)
     return answerers.VectorAnswerer(tokenizer, info)
 
   def encode(self, texts: Any, normalize: bool | None = None) -> np.ndarray:

@@ -63,7 +63,7 @@ class Setup(Generic[Config]):
     if self.folder.labels or self.config.train.encoder_only:
       return self.folder.labels
     run, start = self.start.head_run, self.start.adapter or self.start.path
-    spec = run.label_spec if run and run.task == self.config.task else None
+    spec = run.labels if run and run.task == self.config.task else None
     # The training examples have the names that LABEL_0 and so on stand for.
     names = spec.labels if spec and self.config.do_train else ()
     if names and names == hugging_face.numbered_labels(len(names)):
@@ -167,7 +167,7 @@ class Task(abc.ABC, Generic[Example]):
     given = getattr(self.config, "class_weights", ())
     run, spec = self.setup.folder.info, self.label_spec
     if not given:
-      self.class_weights = run.class_weights if run else None
+      self.class_weights = run.training.class_weights if run else None
       return
     classes = (run_info.CLASSIFICATION, run_info.WORDS)
     labels = spec.labels if spec and spec.problem_type in classes else ()
@@ -232,23 +232,21 @@ class Task(abc.ABC, Generic[Example]):
     """Returns what the records of a split depend on, as JSON values."""
     examples = [self.inputs_and_answer(example) for example in data]
     info = self.run_info()
+    values = vars(info.settings) | (
+      info.labels.label_map() if info.labels else {}
+    )
     return {
       "examples": record_cache.content_hash(examples),
       "max_seq_length": self.max_seq_length,
-      **{name: info[name] for name in self.record_settings or ()},
+      **{name: values[name] for name in self.record_settings or ()},
       **record_cache.tokenizer_settings(self.tokenizer),
     }
 
   @functools.cached_property
   def answerer(self) -> prediction.Answerer:
     """Prepares texts like those of a request to the trained model."""
-    info = run_info.RunInfo(
-      task=self.model.task,
-      max_seq_length=self.max_seq_length,
-      **self.run_info(),
-    )
     answerer = registry.load(registry.TASKS[self.config.task].answerer)
-    return answerer(self.tokenizer, info)
+    return answerer(self.tokenizer, self.run_info())
 
   def prepared(
     self, examples: Sequence[Example]
@@ -374,10 +372,14 @@ class Task(abc.ABC, Generic[Example]):
     results.write_lines(os.path.join(output_dir, "predictions.jsonl"), lines)
     return {}
 
-  def run_info(self) -> dict[str, Any]:
-    """Returns the task's own fields of run.json."""
-    fields = self.label_spec.run_fields() if self.label_spec else {}
-    return fields | {"class_weights": self.class_weights}
+  def run_info(self) -> run_info.RunInfo:
+    """Returns what run.json says about the task: its settings and labels."""
+    return run_info.RunInfo(
+      task=self.model.task,
+      settings=self.config,
+      labels=self.label_spec,
+      training=run_info.Training(class_weights=self.class_weights),
+    )
 
   def describe_labels(self, examples: Sequence[Example]) -> str:
     """Returns the labels of a split with their counts, for the log."""

@@ -73,9 +73,11 @@ def load(config: base.Config) -> base.Setup[base.Config]:
   run, where = folder.info, os.path.join(folder.path, run_info.RUN_FILE)
   if not run:
     run, where = start.run, start.path or ""
-  case = letter_case.resolve(config, run, config.vocab_file)
+  case = letter_case.resolve(config, run and run.settings, config.vocab_file)
   config = dataclasses.replace(config, **dataclasses.asdict(case))
-  saved = run.saved() if run and run.task == config.task else None
+  saved = None
+  if run and run.task == config.task:
+    saved = {**vars(run.training), **vars(run.settings)}
   config = settings.resolve(config, saved, where)
   assert config.do_lower_case is not None and config.max_seq_length is not None
   tokenizer = letter_case.make_tokenizer(config.vocab_file, config)
@@ -112,24 +114,28 @@ def run_on_splits(
     setup.folder.exclusive(config.do_train) as folder,
     folder.open_records_dir() as records_dir,
   ):
-    # Counts, examples and scores of earlier commands stay if nothing is new.
-    saved = {n: getattr(folder.info, n, None) for n in run_info.FINDINGS}
-    info = run_info.RunInfo(
-      task=task.model.task,
-      do_lower_case=config.do_lower_case,
-      strip_accents=config.strip_accents,
-      max_seq_length=config.max_seq_length,
+    info = task.run_info()
+    training = dataclasses.replace(
+      info.training,
       lora_rank=train.lora_rank or None,
       lora_alpha=train.lora_alpha if train.lora_rank else None,
       **results.arithmetic_fields(train, folder.info, config.do_train),
-      **task.run_info(),
-      **{**saved, **splits.run_fields(config.num_run_examples)},
+    )
+    # Counts, examples and scores of earlier commands stay if nothing is new.
+    earlier = folder.info or info
+    info = dataclasses.replace(
+      info,
+      training=training,
+      examples=dataclasses.replace(
+        earlier.examples, **splits.run_fields(config.num_run_examples)
+      ),
+      scores=earlier.scores,
     )
     folder.prepare(info, setup.bert_config, config.vocab_file)
-    if "dev" in examples and info.examples and folder.is_writable:
+    if "dev" in examples and info.examples.shown and folder.is_writable:
       logging.info(
-        f"run.json keeps {len(info.examples)} dev texts as examples for the "
-        "server's page; `num_run_examples=0` leaves them out."
+        f"run.json keeps {len(info.examples.shown)} dev texts as examples for "
+        "the server's page; `num_run_examples=0` leaves them out."
       )
     results.add_command(
       folder.path,

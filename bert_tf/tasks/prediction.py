@@ -65,10 +65,10 @@ class Answerer(abc.ABC):
   def __init__(
     self, tokenizer: tokenization.FullTokenizer, info: run_info.RunInfo
   ) -> None:
-    assert info.max_seq_length
+    assert info.settings.max_seq_length
     self.tokenizer = tokenizer
     self.info = info
-    self.max_seq_length = info.max_seq_length
+    self.max_seq_length: int = info.settings.max_seq_length
     self._cls_id, self._sep_id = tokenizer.convert_tokens_to_ids(
       [tokenization.CLS, tokenization.SEP]
     )

@@ -47,19 +47,19 @@ class Splits(Generic[base.Example]):
   )
 
   def run_fields(self, max_examples: int) -> dict[str, Any]:
-    """Returns fields of run.json: counts, and a few dev examples.
+    """Returns fields of run_info.Examples: counts, and a few dev examples.
 
     The examples are short and different, one for each answer first. Only splits
     that the run needs have fields. If max_examples is 0, removes the examples
     that an earlier command stored.
     """
     fields: dict[str, Any] = {
-      f"num_{split}_examples": len(self.examples[split])
+      f"num_{split}": len(self.examples[split])
       for split in ("train", "dev")
       if split in self.examples
     }
     if "dev" not in self.examples:
-      return fields if max_examples else fields | {"examples": None}
+      return fields if max_examples else fields | {"shown": None}
     first: list[dict[str, Any]] = []
     others: list[dict[str, Any]] = []
     seen: set[str] = set()
@@ -78,7 +78,7 @@ class Splits(Generic[base.Example]):
         )
       seen |= {key, text}
     examples = (*first, *others)[:max_examples]
-    return fields | {"examples": examples or None}
+    return fields | {"shown": examples or None}
 
   def fingerprint(self, split: str) -> str:
     """Returns the number and a hash of a split's examples; "" without them."""

@@ -58,7 +58,7 @@ def make_requests(
   ]
   answerer = predictor.answerer()
   names = answerer.fields
-  if not answerer.info.is_pair:
+  if not getattr(answerer.info.settings, "is_pair", False):
     names = names[: answerer.num_required]
   if "choices" in names:
     raise ValueError("serving measures models of texts, not multiple choice.")

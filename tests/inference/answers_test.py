@@ -15,7 +15,7 @@ from bert_tf.export import export
 from bert_tf.model_folder import run_info
 from bert_tf.tasks import prediction
 from bert_tf.tasks.ner import answers as ner_answers
-from tests.support import run_folders, tiny_models
+from tests.support import run_folders, run_infos, tiny_models
 
 WITHOUT_FLAGS = ("--do_eval", "--do_train", "--do_predict")
 
@@ -165,7 +165,7 @@ def tokenizer():
   ],
 )
 def test_plain_text_is_split_at_signs_beside_words(tokenizer, text, expected):
-  info = run_info.RunInfo(task="ner", labels=("O",), max_seq_length=16)
+  info = run_infos.make(task="ner", labels=("O",), max_seq_length=16)
   answerer = ner_answers.PlainTextAnswerer(tokenizer, info)
   places = list(answerer.split(text))
   assert [word for word, _ in places] == expected.split()

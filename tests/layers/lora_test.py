@@ -172,7 +172,7 @@ def test_a_run_is_resumed_and_leaves_an_ordinary_checkpoint(tmp_path):
   start = write_data_and_bert(tmp_path)
   init = {"init_checkpoint": str(tmp_path / "bert.ckpt")}
   classification.run(make(tmp_path, "out", lora_rank=2, lora_alpha=4.0, **init))
-  run = json.loads((tmp_path / "out" / "run.json").read_text())
+  run = json.loads((tmp_path / "out" / "run.json").read_text())["training"]
   assert (run["lora_rank"], run["lora_alpha"]) == (2, 4.0)
   result = read_tensors(tmp_path / "out" / "model.ckpt-2")
   slots = {n for n in result if n.endswith("/adam_m")}

@@ -26,7 +26,7 @@ class TextAnswerer(prediction.Answerer):
       ids_b = self.tokenize(row["text_b"])
     else:
       room = self.max_seq_length - 2
-      windows = cut_windows(ids_a, room, self.info.long_text)
+      windows = cut_windows(ids_a, room, self.info.settings.long_text)
     return prediction.Prepared(
       [self.pack(window, ids_b) for window in windows],
       is_cut=self.is_cut(ids_a, ids_b),
@@ -36,7 +36,7 @@ class TextAnswerer(prediction.Answerer):
     self, prepared: prediction.Prepared, outputs: Sequence[prediction.Outputs]
   ) -> dict[str, Any]:
     """Returns the label for the mean logits of the windows."""
-    spec = self.info.label_spec
+    spec = self.info.labels
     assert spec is not None
     logits = np.stack([output["logits"] for output in outputs])
     pooled = mean_over_windows(logits, [len(outputs)])

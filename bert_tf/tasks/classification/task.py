@@ -325,12 +325,11 @@ class ClassificationTask(base.Task[InputExample]):
         )
     return np.mean(members, axis=0)
 
-  def run_info(self) -> dict[str, Any]:
-    """Returns the labels, is_pair and long_text for run.json."""
-    return super().run_info() | {
-      "is_pair": self.is_pair,
-      "long_text": self.config.long_text,
-    }
+  def run_info(self) -> run_info.RunInfo:
+    """Adds whether the inputs are pairs."""
+    info = super().run_info()
+    settings = dataclasses.replace(info.settings, is_pair=self.is_pair)
+    return dataclasses.replace(info, settings=settings)
 
   def inputs_and_answer(
     self, example: InputExample

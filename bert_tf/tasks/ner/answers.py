@@ -52,7 +52,8 @@ class WordAnswerer(prediction.Answerer):
       [output["logits"][each] for each, output in zip(positions, outputs)]
     )  # [words, C]
     rows = prediction.probabilities(logits)
-    labels = [(self.info.labels or ())[i] for i in logits.argmax(axis=-1)]
+    assert self.info.labels
+    labels = [self.info.labels.labels[i] for i in logits.argmax(axis=-1)]
     return {
       "words": [
         {

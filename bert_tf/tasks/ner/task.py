@@ -180,11 +180,6 @@ class NerTask(base.Task[Sentence]):
     results.write_results(results_file, scores, first=self.first_results)
     return {f"test_{name}": value for name, value in scores.items()}
 
-  def run_info(self) -> dict[str, Any]:
-    """Returns the labels and the settings of the inputs for run.json."""
-    context = self.config.document_context
-    return super().run_info() | {"document_context": context}
-
   def inputs_and_answer(self, example: Sentence) -> tuple[dict[str, Any], Any]:
     """Returns the words with spaces between them, and their tags.
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf import settings, tokenization
+from bert_tf import tokenization
 from bert_tf.model_folder import run_info
 from bert_tf.tasks import prediction
 from bert_tf.tasks.squad import config, decoding, examples, windows
@@ -30,7 +30,7 @@ class SpanAnswerer(prediction.Answerer):
     super().__init__(tokenizer, info)
     # As in the original, positions of padding count among the n best.
     self.width = self.max_seq_length
-    self._window_config = settings.extract(info, config.SquadSettings)
+    self._window_config: config.SquadSettings = info.settings
     self._decoding_config = self._window_config
 
   def prepare(self, row: Mapping[str, Any]) -> prediction.Prepared:

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_tf import heads, losses, settings
+from bert_tf import heads, losses
 from bert_tf.data import input_pipeline, record_cache
 from bert_tf.files import paths
 from bert_tf.tasks import base, fine_tuning
@@ -165,14 +165,6 @@ class SquadTask(base.Task[SquadExample]):
       paths.remove(path)  # The scores of earlier predictions.
       logging.info("The predict_file has no answers, so there are no scores.")
     return scores
-
-  def run_info(self) -> dict[str, Any]:
-    """Returns the settings of windows and answers for run.json."""
-    kept = settings.values(
-      settings.extract(self.config, config_lib.SquadSettings)
-    )
-    shared = base.config_lib.TaskSettings.__dataclass_fields__
-    return {name: kept[name] for name in kept if name not in shared}
 
   def describe_labels(self, examples: Questions) -> str:
     """Returns how many questions have an answer."""
