@@ -95,8 +95,8 @@ def export_to(world, path=None, **values):
 
 def with_labels(world, *labels):
   """Copies the classifier with other labels; returns its folder."""
-  run = {"task": "classification", "task_name": "x", "labels": labels}
-  run["problem_type"] = "classification"
+  spec = {"task_name": "x", "problem_type": "classification", "labels": labels}
+  run = {"task": "classification", "labels": spec}
   folder = world.copy("classifier", "label_map.json")
   world.write("classifier/run.json", json.dumps(run))
   return folder

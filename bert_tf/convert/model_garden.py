@@ -211,7 +211,8 @@ def read(source: pretrained.ModelSource) -> pretrained.Pretrained:
   if run is None or run.task != task:
     labels = None
     if heads.WORD_LABELS in layout.own_heads:
-      labels = hugging_face.numbered_labels(num_labels)
+      names = hugging_face.numbered_labels(num_labels)
+      labels = run_info.LabelSpec("ner", run_info.WORDS, names)
     run = run_info.RunInfo(task=task, labels=labels)
   return pretrained.build(source, files, run, tensors)
 

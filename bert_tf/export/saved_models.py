@@ -142,9 +142,10 @@ def head_functions(model: NamedModel, info: run_info.RunInfo) -> Signatures:
   `ids_all_positions`, which returns the same for all positions.
   """
   kind = registry.load(registry.TASKS[info.task].model)
+  problem_type = info.labels.problem_type if info.labels else None
 
   def compute(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-    return kind.name_outputs(model(inputs), info.problem_type)
+    return kind.name_outputs(model(inputs), problem_type)
 
   def compute_all(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
     positions = tf.range(tf.shape(inputs["input_ids"])[1])

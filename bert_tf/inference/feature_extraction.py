@@ -15,7 +15,6 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf import model_folder, modeling
-from bert_tf import settings as settings_lib
 from bert_tf.data import unknown_pieces
 from bert_tf.export import config as export_config
 from bert_tf.export import export, saved_models
@@ -138,7 +137,7 @@ class FeatureExtractor:
     )
     info, tokenizer = export.describe(self._files, "encoder", config)
     assert tokenizer is not None
-    found = settings_lib.extract(info, task_config.EncoderSettings)
+    found = info.settings
     if not self._takes_saved_length:
       length = self.config.max_seq_length
       found = dataclasses.replace(found, max_seq_length=length)

@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import model_folder, modeling, settings, tokenization
+from bert_tf import model_folder, modeling, tokenization
 from bert_tf.export import config as configs
 from bert_tf.export import export, saved_models
 from bert_tf.layers import layer_norm
 from bert_tf.model_folder import run_info
-from bert_tf.tasks import registry
 
 Specs = Mapping[str, tf.TensorSpec]
 
@@ -63,13 +62,6 @@ class LoadedModel:
   bert_config: modeling.BertConfig | None = None
   vocab_file: str | None = None
   tokenizer: tokenization.FullTokenizer | None = None
-
-  @property
-  def settings(self) -> Any:
-    """The settings of the model's task."""
-    assert self.info is not None
-    kind = registry.load(registry.TASKS[self.info.task].settings)
-    return settings.extract(self.info, kind)
 
 
 def load(config: configs.ModelConfig) -> LoadedModel:

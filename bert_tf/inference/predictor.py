@@ -87,7 +87,7 @@ class Predictor:
     self._counts: unknown_pieces.PieceCounts | None = None
     if model.info is not None and model.tokenizer is not None:
       task = base.open_task(
-        model.info.task, model.tokenizer, model.settings, model.info.label_spec
+        model.info.task, model.tokenizer, model.info.settings, model.info.labels
       )
       self.tasks = {saved_models.TEXT: task, **task.variants()}
       self._counts = unknown_pieces.PieceCounts(model.tokenizer, "the texts")

@@ -378,7 +378,7 @@ class Classifier(FineTunedModel):
   def _answer(self, answer: dict[str, Any]) -> Prediction:
     label, probabilities = answer["label"], answer["probabilities"]
     info = self._predictor and self._predictor.info
-    if probabilities and info and info.labels_are_text is False:
+    if probabilities and info and info.labels and not info.labels.are_text:
       # `fit` was given numbers, whose names in the run are JSON.
       probabilities = {json.loads(n): p for n, p in probabilities.items()}
       is_list = isinstance(label, list)

@@ -213,8 +213,9 @@ class ServedModel:
     info, sizes = self.predictor.info, self.predictor.bert_config
     known: dict[str, Any] = {"name": self.name, "version": str(self.version)}
     if info:
-      known |= {"task": info.task, **info.saved()}
-      known["label_names"] = glue.LABEL_NAMES.get(info.task_name or "")
+      known |= info.to_dict()
+      task_name = info.labels.task_name if info.labels else ""
+      known["label_names"] = glue.LABEL_NAMES.get(task_name)
     if sizes:
       known["size"] = {name: getattr(sizes, name) for name in _SIZES}
       known["size"]["num_parameters"] = self.predictor.num_parameters

@@ -75,8 +75,8 @@ def arithmetic_fields(
   info: run_info.RunInfo | None,
   do_train: bool,
 ) -> dict[str, Any]:
-  """The fields of run.json for the arithmetic of the last training."""
-  known = config if do_train else info
+  """The fields of run_info.Training for the last training's arithmetic."""
+  known = config if do_train else info and info.training
   names = ("precision", "deterministic")
   return {name: getattr(known, name, None) for name in names}
 

@@ -374,7 +374,7 @@ def test_questions_without_answers_are_answered_but_not_scored(
   with runs.logged() as log:
     fine_tuning.run(config)
   assert "has no answers, so there are no scores" in log()
-  assert run_info.read_run(str(tmp_path / "out")).scores is None
+  assert run_info.read_run(str(tmp_path / "out")).scores == {}
   assert list(json.loads((tmp_path / "out/predictions.json").read_text())) == [
     "q"
   ]

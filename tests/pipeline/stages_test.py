@@ -112,7 +112,7 @@ def test_the_newest_checkpoint_is_exported_once(tmp_path, monkeypatch):
   tiny_models.write_run(tmp_path / "out", model, step=3)
   stages._export(config)
   exported = tmp_path / "out" / "saved_model" / "1"
-  assert run_info.read_run(str(exported)).global_step == 3
+  assert run_info.read_run(str(exported)).training.global_step == 3
   calls = []
   monkeypatch.setattr(
     stages.export, "run", lambda config, replaces: calls.append(replaces)

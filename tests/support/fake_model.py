@@ -8,9 +8,8 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.inference import answerers, loaded_model, predictor
-from bert_tf.model_folder import run_info
 from bert_tf.tasks import prediction
-from tests.support import tiny_models
+from tests.support import run_infos, tiny_models
 
 PREDICT = "/v1/models/model:predict"
 
@@ -130,7 +129,7 @@ class FakeModel:
 class VectorModel(FakeModel):
   """A model of vectors."""
 
-  info = run_info.RunInfo(task="encoder")
+  info = run_infos.make(task="encoder")
   bert_config = tiny_models.CONFIG.__class__(
     **{**vars(tiny_models.CONFIG), "hidden_size": 2}
   )
