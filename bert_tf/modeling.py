@@ -105,10 +105,9 @@ class BertLayer(serialization.Configured, keras.layers.Layer):
 
   def make_layer_norm(self) -> layer_norm.LayerNorm:
     """Returns a built layer norm of [D]."""
-    # The epsilon of tf.contrib.layers.layer_norm, which the original calls and
-    # released weights were trained with.
+    epsilon = self.config.layer_norm_eps
     layer = layer_norm.LayerNorm(
-      epsilon=1e-12, name="LayerNorm", dtype=self.dtype_policy
+      epsilon=epsilon, name="LayerNorm", dtype=self.dtype_policy
     )
     layer.build((None, self.config.hidden_size))
     return layer

@@ -22,6 +22,7 @@ from bert_tf.model_folder import letter_case, run_info
 from bert_tf.tasks import registry
 
 _RELEASED = "bert_model.ckpt"  # The prefix in the folders of 2018.
+_warn_once = functools.cache(logging.warning)  # A model may be read repeatedly.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -137,6 +138,10 @@ def _read_hugging_face_run(weights: str, folder: str) -> run_info.RunInfo:
         problem_type = run_info.REGRESSION
     if problem_type == run_info.REGRESSION:
       labels = ()
+      given = (config.sentence_transformers or {}).get("activation_fn")
+      given = given or config.sbert_ce_default_activation_function
+      if given and not str(given).endswith("Identity"):
+        _warn_once(f"{path}: predictions are logits, without its {given}.")
   run_info.check_labels(f"id2label of {path}", problem_type, labels)
   return dataclasses.replace(
     run, problem_type=problem_type or run.problem_type, labels=labels
@@ -193,7 +198,7 @@ def read_beside(
     if not paths.exists(config_file):
       raise ValueError(f"There is no {config_file}. Set `bert_config_file`.")
   values = json_files.read_object(config_file)
-  if not is_theirs and hugging_face.is_config(values):
+  if not is_theirs and hugging_face.is_config(values, config_file):
     raise ValueError(
       f"{config_file} is Hugging Face's config, whose `gelu` is a different "
       f"function, but {weights} does not hold Hugging Face's weights. Give the "
