@@ -211,7 +211,13 @@ class Task(abc.ABC, Generic[Example]):
     ints: Mapping[str, Sequence[int]],
     floats: Mapping[str, Sequence[float]] | None = None,
   ) -> bytes:
-    """Returns a record of padded inputs, one after the other, and labels."""
+    """Returns a record of padded inputs, one after the other, and labels.
+
+    Raises ValueError if the model has too few segments, as for a pair.
+    """
+    num_segments = 1 + max(max(each.segment_ids) for each in inputs)
+    config_file = self.config.bert_config_file
+    self.bert_config.check_segments(num_segments, config_file)
     features = dict(ints)
     for name, rows in zip(prediction.ModelInput._fields[:3], zip(*inputs)):
       padded = ([*row, *[0] * (self.max_seq_length - len(row))] for row in rows)
