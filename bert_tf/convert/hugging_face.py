@@ -109,7 +109,7 @@ def _config(
   hidden_act = (model.config.hidden_act or "").lower()
   keys = modeling.BertConfig.original_keys()
   config: dict[str, Any] = {
-    **{key: getattr(model.config, key) for key in keys},
+    **{key: getattr(model.config, key) for key in (*keys, "layer_norm_eps")},
     **hugging_face.FIXED_SETTINGS,
     "architectures": [class_name],
     "hidden_act": _ACTIVATIONS_THERE.get(hidden_act, hidden_act),

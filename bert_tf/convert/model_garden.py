@@ -254,6 +254,10 @@ def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
   if own_heads not in known:
     names = ", ".join(head.name for head in own_heads)
     raise ValueError(f"no model of Model Garden has exactly the heads {names}.")
+  if (epsilon := model.config.layer_norm_eps) != 1e-12:
+    raise ValueError(
+      f"layer_norm_eps is {epsilon}, but Model Garden's encoder has 1e-12."
+    )
   pretrained.write_files(os.path.dirname(path) or ".", model)
   checkpoints.write_atomically(path, _root(model).write)
   hidden_act = model.config.hidden_act

@@ -110,7 +110,7 @@ class FeatureExtractor:
     )
 
     def vectors(inputs: dict[str, modeling.Tensor]) -> dict[str, Any]:
-      layers = named.call_layer(model, inputs).all_encoder_layers
+      layers = named(inputs).all_encoder_layers
       return {
         "vectors": tf.stack([layers[i] for i in config.layers], axis=1),
         "sequence_output": layers[-1],

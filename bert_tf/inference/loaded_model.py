@@ -12,6 +12,7 @@ import tensorflow as tf
 from bert_tf import model_folder, modeling, tokenization
 from bert_tf.export import config as configs
 from bert_tf.export import export, saved_models
+from bert_tf.files import errors
 from bert_tf.layers import layer_norm
 from bert_tf.model_folder import run_info
 
@@ -39,12 +40,18 @@ class Function:
   def __call__(
     self, inputs: Mapping[str, np.ndarray], names: Collection[str] = ()
   ) -> dict[str, np.ndarray]:
-    """Returns the outputs with these names, or all; may raise OpError."""
+    """Returns the outputs with these names, or all.
+
+    Raises ValueError if the model rejects an input.
+    """
     tensors = {
       name: tf.constant(inputs[name], spec.dtype)
       for name, spec in self.inputs.items()
     }
-    outputs = self.compute(**tensors)
+    try:
+      outputs = self.compute(**tensors)
+    except tf.errors.InvalidArgumentError as error:
+      raise ValueError(errors.reason(error)) from error
     return {name: outputs[name].numpy() for name in names or outputs}
 
 

@@ -7,13 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from bert_tf import checkpoints, heads, model_folder
 from bert_tf.data import unknown_pieces
 from bert_tf.export import config as configs
 from bert_tf.export import saved_models
-from bert_tf.files import errors
 from bert_tf.inference import feature_extraction, ids_rows, loaded_model
 from bert_tf.inference import inputs as inputs_lib
 from bert_tf.tasks import base
@@ -191,10 +189,7 @@ class Predictor:
     has_choices = function.inputs["input_ids"].shape.rank == 3
     if has_choices:  # Each input is the only choice of a row.
       arrays = {name: array[:, None] for name, array in arrays.items()}
-    try:
-      outputs = function(arrays, reader.outputs)
-    except tf.errors.InvalidArgumentError as error:
-      raise ValueError(errors.reason(error)) from error
+    outputs = function(arrays, reader.outputs)
     return [dict(zip(outputs, values)) for values in zip(*outputs.values())]
 
   def attention(self, text: str, text_b: str | None = None) -> Attention:

@@ -22,6 +22,7 @@ from bert_tf.model_folder import letter_case, run_info
 from bert_tf.tasks import registry
 
 _RELEASED = "bert_model.ckpt"  # The prefix in the folders of 2018.
+_warn_once = functools.cache(logging.warning)  # A model may be read repeatedly.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,6 +140,10 @@ def _read_hugging_face_run(weights: str, folder: str) -> run_info.RunInfo:
         problem_type = run_info.REGRESSION
     if problem_type == run_info.REGRESSION:
       labels = ()
+      given = (config.sentence_transformers or {}).get("activation_fn")
+      given = given or config.sbert_ce_default_activation_function
+      if given and not str(given).endswith("Identity"):
+        _warn_once(f"{path}: predictions are logits, without its {given}.")
   task_name, default = task.label_defaults or ("", run_info.CLASSIFICATION)
   if run.labels:
     task_name, default = run.labels.task_name, run.labels.problem_type
@@ -197,7 +202,7 @@ def read_beside(
     if not paths.exists(config_file):
       raise ValueError(f"There is no {config_file}. Set `bert_config_file`.")
   values = json_files.read_object(config_file)
-  if not is_theirs and hugging_face.is_config(values):
+  if not is_theirs and hugging_face.is_config(values, config_file):
     raise ValueError(
       f"{config_file} is Hugging Face's config, whose `gelu` is a different "
       f"function, but {weights} does not hold Hugging Face's weights. Give the "

@@ -155,6 +155,9 @@ def encode(
       num_cut += is_cut
       for record in row_records:
         counts.add_ids(record["input_ids"].ravel().tolist())
+        setup.bert_config.check_segments(
+          1 + int(record["segment_ids"].max()), setup.config.bert_config_file
+        )
         writer.write(_serialize(record))
     return num_cut
 
