@@ -16,7 +16,6 @@ from bert_tf import (
   distribution,
   heads,
   losses,
-  model_inputs,
   modeling,
   settings,
   tokenization,
@@ -58,12 +57,7 @@ def mask(
   records: pretraining_records.PretrainingRecords,
 ) -> pretraining_records.PretrainingRecords:
   """Lets records be masked while they are read, unless they are already."""
-  if bert_config.attention_direction != model_inputs.BOTH:
-    raise ValueError(
-      f"{config.bert_config_file} has attention_direction "
-      f"{bert_config.attention_direction!r}, but the masked LM reads both "
-      "sides of a word. Remove that key in a copy of the file."
-    )
+  bert_config.check_bidirectional(config.bert_config_file)
   records.check(bert_config.vocab_size)
   if records.record_format.is_masked:
     return records
